@@ -1,0 +1,192 @@
+/* terse: NCCL's collectives in fewer bits.
+ *
+ * Conventions of this interface:
+ *  1. Plain C89; usable from C++ and from any foreign-function interface.
+ *  2. Nothing here needs nccl.h. Where nccl.h is included first, its enum types are used; otherwise
+ *     they are int, which has the same representation. Values are NCCL's in both cases.
+ *  3. Every function that can fail returns an NCCL result code (0 is success). After a failure,
+ *     terseGetLastError() on the same thread names the call, the communicator, the rank and the
+ *     cause. A call that fails with ncclInvalidArgument or ncclInvalidUsage has written nothing.
+ *  4. Handles are opaque. Structs that the caller allocates begin with a member `size`, set to
+ *     sizeof the struct: fields are only ever appended, so old callers keep working.
+ *  5. Buffers belong to the caller and must stay valid until the stream has passed the call. Any
+ *     alignment, any count, zero included. Counts are in elements, sizes in bytes.
+ *  6. Work is ordered on the caller's stream. With the host library (hostnccl) a stream is a
+ *     hostncclStreamCreate() queue, and a null stream means "done on return".
+ *  7. Thread-safe, with NCCL's own rule: one thread at a time drives one communicator.
+ *
+ * Start reading at terseSchemeParse and terseAllReduce.
+ */
+#ifndef TERSE_TERSE_H_
+#define TERSE_TERSE_H_
+
+#include <stddef.h>
+
+#if defined(__GNUC__)
+#define TERSE_API __attribute__((visibility("default")))
+#else
+#define TERSE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TERSE_VERSION_MAJOR 0
+#define TERSE_VERSION_MINOR 1
+#define TERSE_VERSION_PATCH 0
+/* major * 10000 + minor * 100 + patch, as terseGetVersion() gives it */
+#define TERSE_VERSION_CODE 100
+
+struct ncclComm;   /* *ncclComm_t   */
+struct CUstream_st; /* *cudaStream_t */
+
+#ifdef NCCL_H_
+typedef ncclResult_t terseResult_t;
+typedef ncclDataType_t terseDataType_t;
+typedef ncclRedOp_t terseRedOp_t;
+#else
+typedef int terseResult_t;
+typedef int terseDataType_t;
+typedef int terseRedOp_t;
+#endif
+
+/* NCCL's numbers, for callers without nccl.h. */
+#define TERSE_SUCCESS 0
+#define TERSE_SYSTEM_ERROR 2
+#define TERSE_INTERNAL_ERROR 3
+#define TERSE_INVALID_ARGUMENT 4
+#define TERSE_INVALID_USAGE 5
+#define TERSE_REMOTE_ERROR 6
+#define TERSE_FLOAT16 6
+#define TERSE_FLOAT32 7
+#define TERSE_BFLOAT16 9
+#define TERSE_SUM 0
+#define TERSE_AVG 4
+
+/* ---- Schemes ------------------------------------------------------------------------------ */
+
+/* How a call is compressed: an immutable value that may be shared by threads and communicators. */
+typedef struct terseScheme terseScheme_t;
+
+/* Reads a scheme: NAME[:key=value[,key=value]...]
+ *
+ *   off              native NCCL, nothing is compressed
+ *   int2 .. int8     symmetric block integers: one scale per block, codes -q..q, q = 2^(bits-1)-1
+ *   minmax2 .. 8     block integers with a base and a step per block, codes 0..2^bits-1
+ *
+ *   block=N          elements that share parameters: a multiple of 32, 32..4096 (default 128)
+ *   round=R          nearest (default), stochastic, or shift (minmax only: one random offset of
+ *                    the grid per block, QSDP's random shift, arXiv 2302.02390)
+ *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)
+ *   algo=A           auto (default), oneshot or twoshot: how AllReduce is done
+ *
+ * On success *scheme is a new handle, to be freed with terseSchemeDestroy(). On failure returns
+ * ncclInvalidArgument, the message names the offending part, and *scheme is NULL. */
+TERSE_API terseResult_t terseSchemeParse(const char* text, terseScheme_t** scheme);
+
+/* Frees a scheme; NULL is allowed. Calls already made with it are not affected. */
+TERSE_API void terseSchemeDestroy(terseScheme_t* scheme);
+
+/* Writes the canonical text of a scheme, which parses back to the same scheme; always ends in a
+ * NUL. ncclInvalidArgument when `capacity` bytes do not hold it (64 always do). */
+TERSE_API terseResult_t terseSchemePrint(const terseScheme_t* scheme, char* text, size_t capacity);
+
+/* ---- Collectives --------------------------------------------------------------------------
+ * NCCL's own calls and semantics, in place and out of place, with the scheme before the
+ * communicator. Every rank must pass the same scheme. fp32, fp16 and bf16 with ncclSum or ncclAvg
+ * are compressed; any other dtype or operation is handed to NCCL as it is and counted as a bypass.
+ * A scheme's first use on a communicator compares it across the ranks, and so is a
+ * synchronising collective call; later calls only enqueue. */
+
+/* Each rank ends with the same bytes: the quantized sum (or average) of all `count` elements. */
+TERSE_API terseResult_t terseAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                       terseDataType_t datatype, terseRedOp_t op,
+                                       const terseScheme_t* scheme, struct ncclComm* comm,
+                                       struct CUstream_st* stream);
+
+/* Sends `sendcount` elements, receives nranks * sendcount; each rank ends with the same bytes, the
+ * own part included. */
+TERSE_API terseResult_t terseAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                       terseDataType_t datatype, const terseScheme_t* scheme,
+                                       struct ncclComm* comm, struct CUstream_st* stream);
+
+/* Sends nranks * recvcount elements, receives the reduced `recvcount` of this rank. What the peers
+ * contribute is quantized once; what this rank contributes is used as it is. */
+TERSE_API terseResult_t terseReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                           terseDataType_t datatype, terseRedOp_t op,
+                                           const terseScheme_t* scheme, struct ncclComm* comm,
+                                           struct CUstream_st* stream);
+
+/* Calls between Start and the matching End are launched together at the outermost End, which
+ * returns their first error; as ncclGroupStart / ncclGroupEnd, and per thread. One thread that
+ * drives several communicators must use them. */
+TERSE_API terseResult_t terseGroupStart(void);
+TERSE_API terseResult_t terseGroupEnd(void);
+
+/* Frees what libterse keeps for a communicator (scratch, counters, agreed schemes) after waiting
+ * for its work. Call it on each rank before ncclCommDestroy or ncclCommAbort. */
+TERSE_API terseResult_t terseCommRelease(struct ncclComm* comm);
+
+/* ---- Encode and decode on their own -------------------------------------------------------
+ * A packed buffer is self-describing and checked: src/codec/FORMAT.md. Host memory, done on
+ * return. */
+
+/* *bytes = exact size of `count` packed elements of `datatype`. */
+TERSE_API terseResult_t terseEncodedSize(const terseScheme_t* scheme, size_t count,
+                                         terseDataType_t datatype, size_t* bytes);
+
+/* Packs `count` elements into `packed`, which holds `capacity` bytes (at least terseEncodedSize).
+ * `draw` numbers the call: with the scheme's seed it fixes the random numbers. `data` and `packed`
+ * must not overlap. */
+TERSE_API terseResult_t terseEncode(const void* data, size_t count, terseDataType_t datatype,
+                                    const terseScheme_t* scheme, size_t draw, void* packed,
+                                    size_t capacity);
+
+/* Unpacks a buffer of exactly `bytes` bytes that holds exactly `count` elements, to `datatype`
+ * (which may differ from the encoded one). A truncated or damaged buffer is ncclInvalidArgument,
+ * and nothing is written. */
+TERSE_API terseResult_t terseDecode(const void* packed, size_t bytes, void* data, size_t count,
+                                    terseDataType_t datatype);
+
+/* ---- Introspection ------------------------------------------------------------------------ */
+
+/* Why a call went to NCCL uncompressed. */
+enum {
+  TERSE_BYPASS_OFF = 0,      /* the scheme is off */
+  TERSE_BYPASS_DTYPE = 1,    /* not fp32, fp16 or bf16 */
+  TERSE_BYPASS_OP = 2,       /* not a sum or an average */
+  TERSE_BYPASS_SMALL = 3,    /* under the size floor TERSE_MIN_BYTES */
+  TERSE_BYPASS_ONE_RANK = 4, /* nothing to send */
+  TERSE_BYPASS_REASONS = 5
+};
+
+/* A short English phrase for a reason; "unknown" outside the range. */
+TERSE_API const char* terseBypassReasonString(int reason);
+
+/* Counters of one communicator on this rank, since its first call. Bytes are those that this rank
+ * sends to its peers. */
+typedef struct terseStats {
+  size_t size;         /* in: sizeof(terseStats_t) */
+  size_t calls;        /* compressed calls */
+  size_t raw_bytes;    /* what they would have sent uncompressed, e.g. 2 (n-1)/n S for AllReduce */
+  size_t wire_bytes;   /* what they sent */
+  size_t native_bytes; /* what the bypassed calls sent */
+  size_t bypasses[TERSE_BYPASS_REASONS]; /* calls, by reason */
+  size_t scratch_bytes; /* memory held at present */
+} terseStats_t;
+
+TERSE_API terseResult_t terseCommGetStats(struct ncclComm* comm, terseStats_t* stats);
+
+/* *version = TERSE_VERSION_CODE of the library in use. */
+TERSE_API terseResult_t terseGetVersion(int* version);
+
+/* The message of the last failure on this thread, "" when there was none; valid until this thread's
+ * next call. */
+TERSE_API const char* terseGetLastError(void);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* TERSE_TERSE_H_ */

@@ -1,0 +1,139 @@
+#include "interpose/communicators.h"
+
+#include <vector>
+
+#include "engine/agree.h"
+#include "engine/group.h"
+#include "interpose/next.h"
+#include "policy/settings.h"
+
+namespace terse::interpose {
+namespace {
+
+thread_local std::vector<ncclComm_t*> t_pending;
+
+// On a GPU without a backend only `off` can be served, and then there is nothing to agree on.
+bool nothing_to_agree() { return settings().error.empty() && settings().scheme.off && !next().library->on_host; }
+
+// Compares settings across the ranks of new communicators. All of them or none are good.
+void admit(const std::vector<ncclComm_t*>& created) {
+  if (nothing_to_agree()) return;
+  try {
+    std::vector<Agreement> agreements;
+    for (ncclComm_t* comm : created)
+      if (*comm != nullptr) agreements.push_back({&communicator(*comm), &settings().scheme});
+    agree(agreements);
+    require_valid(settings());
+  } catch (...) {
+    for (ncclComm_t* comm : created) {
+      if (*comm == nullptr) continue;
+      next().CommAbort(*comm);
+      release_communicator(*comm, true);
+      *comm = nullptr;
+    }
+    throw;
+  }
+}
+
+// What follows NCCL's own creation of communicators. One still in progress is compared at its first
+// compressed call.
+ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count) {
+  if (result != ncclSuccess || comms == nullptr) return result;
+  std::vector<ncclComm_t*> all;
+  for (int i = 0; i < count; ++i) all.push_back(comms + i);
+  if (group_depth() > 0)
+    t_pending.insert(t_pending.end(), all.begin(), all.end());
+  else
+    admit(all);
+  return result;
+}
+
+// Calls a function that the next NCCL may lack.
+template <class Function, class... Args>
+ncclResult_t call(Function function, const char* name, Args... args) {
+  if (function == nullptr) fail(ncclInvalidUsage, "the NCCL in use has no {}", name);
+  return function(args...);
+}
+
+}  // namespace
+
+void admit_pending() {
+  const std::vector<ncclComm_t*> all = std::move(t_pending);
+  t_pending.clear();
+  if (!all.empty()) admit(all);
+}
+
+void forget_pending() { t_pending.clear(); }
+
+}  // namespace terse::interpose
+
+using namespace terse;
+using namespace terse::interpose;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
+  return ours("ncclCommInitRank",
+              [&] { return created(next().CommInitRank(comm, nranks, id, rank), comm, 1); });
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  return ours("ncclCommInitRankConfig", [&] {
+    return created(call(next().CommInitRankConfig, "ncclCommInitRankConfig", comm, nranks, id, rank,
+                        config),
+                   comm, 1);
+  });
+}
+
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int nranks, int rank, int ids,
+                                      ncclUniqueId* id, ncclConfig_t* config) {
+  return ours("ncclCommInitRankScalable", [&] {
+    return created(call(next().CommInitRankScalable, "ncclCommInitRankScalable", comm, nranks, rank,
+                        ids, id, config),
+                   comm, 1);
+  });
+}
+
+ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
+  return ours("ncclCommInitAll", [&] {
+    return created(next().CommInitAll(comms, count, devices), comms, count);
+  });
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
+                           ncclConfig_t* config) {
+  return ours("ncclCommSplit", [&] {
+    return created(call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config), made,
+                   1);
+  });
+}
+
+ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made,
+                            ncclConfig_t* config, int flags) {
+  return ours("ncclCommShrink", [&] {
+    return created(
+        call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config, flags), made,
+        1);
+  });
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  return ours("ncclCommDestroy", [&] {
+    release_communicator(comm, true);
+    return next().CommDestroy(comm);
+  });
+}
+
+// NCCL's abort first: it is what ends operations that hang, ours included.
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  return ours("ncclCommAbort", [&] {
+    const ncclResult_t result = next().CommAbort(comm);
+    release_communicator(comm, true);
+    return result;
+  });
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

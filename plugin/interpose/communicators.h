@@ -1,0 +1,13 @@
+// Communicators on their way in: the ranks compare settings when one is created.
+#pragma once
+
+#include <nccl.h>
+
+namespace terse::interpose {
+
+// Those created inside the thread's group, which exist only after NCCL has ended it. Throws Error;
+// then all of them are aborted and their handles null.
+void admit_pending();
+void forget_pending();
+
+}  // namespace terse::interpose

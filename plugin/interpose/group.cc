@@ -1,0 +1,40 @@
+// Groups: NCCL's own group holds the native operations and is launched first, then the compressed
+// ones follow; the order is the same on every rank.
+#include "engine/group.h"
+
+#include "interpose/communicators.h"
+#include "interpose/next.h"
+
+using namespace terse;
+using namespace terse::interpose;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+ncclResult_t ncclGroupStart() {
+  return ours("ncclGroupStart", [] {
+    const ncclResult_t result = next().library->nccl.GroupStart();
+    if (result == ncclSuccess) group_start();
+    return result;
+  });
+}
+
+ncclResult_t ncclGroupEnd() {
+  return ours("ncclGroupEnd", [] {
+    const ncclResult_t result = next().library->nccl.GroupEnd();
+    if (group_depth() == 0) return result;  // NCCL has said that there is no group
+    if (group_depth() == 1) {
+      if (result != ncclSuccess) {
+        group_abandon();
+        forget_pending();
+        return result;
+      }
+      admit_pending();
+    }
+    group_end();
+    return result;
+  });
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

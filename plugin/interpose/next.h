@@ -1,0 +1,39 @@
+// The NCCL that the program would call without us, and whose failure was the last.
+#pragma once
+
+#include "base/error.h"
+#include "nccl/table.h"
+
+namespace terse::interpose {
+
+// The functions that the interposer exports, as the next library has them; null where it lacks one.
+struct Next {
+  const NcclLibrary* library = nullptr;
+  decltype(&ncclCommInitRank) CommInitRank;
+  decltype(&ncclCommInitRankConfig) CommInitRankConfig;
+  decltype(&ncclCommInitRankScalable) CommInitRankScalable;
+  decltype(&ncclCommInitAll) CommInitAll;
+  decltype(&ncclCommSplit) CommSplit;
+  decltype(&ncclCommShrink) CommShrink;
+  decltype(&ncclCommDestroy) CommDestroy;
+  decltype(&ncclCommAbort) CommAbort;
+  decltype(&ncclGetLastError) GetLastError;
+};
+
+// Resolved once; throws Error(ncclSystemError) when there is no NCCL.
+const Next& next();
+
+// Remembers that NCCL, and not terse, failed last.
+ncclResult_t forwarded(ncclResult_t result) noexcept;
+
+// Runs `body`, which returns a result or throws Error, for the function named `call`. terse's own
+// failures are remembered for ncclGetLastError.
+ncclResult_t own(const char* call, ncclResult_t (*body)(void*), void* context) noexcept;
+
+template <class Body>
+ncclResult_t ours(const char* call, Body&& body) noexcept {
+  return own(
+      call, [](void* context) { return (*static_cast<Body*>(context))(); }, &body);
+}
+
+}  // namespace terse::interpose

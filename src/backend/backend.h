@@ -1,0 +1,56 @@
+// What the engine needs of a machine: memory, ordered queues and the codec on them. This page is the
+// specification of a backend.
+//
+// A queue (Stream) runs what is enqueued on it in order, asynchronously; an Event marks a point of
+// one queue for others to wait for. Handles are the backend's own pointers: on the host hostnccl's
+// streams and events, on a GPU CUDA's. Every verb throws Error on failure. Handles may be used by one
+// thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "codec/codec.h"
+
+struct CUstream_st;
+
+namespace terse {
+
+using Stream = CUstream_st*;
+struct EventHandle;
+using Event = EventHandle*;
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Scratch memory that codecs and NCCL can use, aligned to 256 bytes.
+  virtual void* allocate(size_t bytes) = 0;
+  virtual void release(void* memory) noexcept = 0;
+
+  virtual Stream create_stream() = 0;
+  virtual void destroy_stream(Stream stream) noexcept = 0;
+  // Blocks until what is enqueued is done. Throws what failed in it.
+  virtual void synchronize(Stream stream) = 0;
+  // Whether what is enqueued is done.
+  virtual bool idle(Stream stream) = 0;
+
+  virtual Event create_event() = 0;
+  virtual void destroy_event(Event event) noexcept = 0;
+  virtual void record(Event event, Stream stream) = 0;
+  // What is enqueued on `stream` from now on starts after the event's latest record.
+  virtual void wait(Stream stream, Event event) = 0;
+
+  // Enqueues combines that do not depend on each other. The caller keeps `works` as it is until a
+  // later notify() on the stream has come.
+  virtual void combine(Stream stream, const std::vector<codec::Combine>& works) = 0;
+
+  // Calls done(context) once the backend no longer needs what was enqueued on `stream` before.
+  // `done` must not call the backend.
+  virtual void notify(Stream stream, void (*done)(void*), void* context) = 0;
+
+  // Whether a null stream stands for "done on return" (host) or for a queue (CUDA).
+  virtual bool null_stream_is_synchronous() const = 0;
+};
+
+}  // namespace terse

@@ -1,0 +1,83 @@
+#include "backend/host.h"
+
+#include <new>
+
+#include "base/error.h"
+
+namespace terse {
+namespace {
+
+constexpr std::align_val_t kAlignment{256};
+
+class HostBackend final : public Backend {
+ public:
+  explicit HostBackend(const NcclLibrary& library) : library_(library), host_(library.host) {}
+
+  void* allocate(size_t bytes) override { return ::operator new(bytes, kAlignment); }
+  void release(void* memory) noexcept override { ::operator delete(memory, kAlignment); }
+
+  Stream create_stream() override {
+    Stream stream = nullptr;
+    verify(host_.StreamCreate(&stream), "hostncclStreamCreate");
+    return stream;
+  }
+  void destroy_stream(Stream stream) noexcept override { host_.StreamDestroy(stream); }
+  void synchronize(Stream stream) override {
+    verify(host_.StreamSynchronize(stream), "hostncclStreamSynchronize");
+  }
+  bool idle(Stream stream) override { return host_.StreamQuery(stream) != ncclInProgress; }
+
+  Event create_event() override {
+    hostncclEvent_t event = nullptr;
+    verify(host_.EventCreate(&event), "hostncclEventCreate");
+    return reinterpret_cast<Event>(event);
+  }
+  void destroy_event(Event event) noexcept override { host_.EventDestroy(handle(event)); }
+  void record(Event event, Stream stream) override {
+    verify(host_.EventRecord(handle(event), stream), "hostncclEventRecord");
+  }
+  void wait(Stream stream, Event event) override {
+    verify(host_.StreamWaitEvent(stream, handle(event)), "hostncclStreamWaitEvent");
+  }
+
+  void combine(Stream stream, const std::vector<codec::Combine>& works) override {
+    const auto run = [](void* context) {
+      for (const codec::Combine& work : *static_cast<const std::vector<codec::Combine>*>(context))
+        codec::combine(work);
+    };
+    void* context = const_cast<std::vector<codec::Combine>*>(&works);
+    verify(host_.LaunchHostFunc(stream, run, context), "hostncclLaunchHostFunc");
+  }
+
+  void notify(Stream stream, void (*done)(void*), void* context) override {
+    verify(host_.LaunchHostFunc(stream, done, context), "hostncclLaunchHostFunc");
+  }
+
+  bool null_stream_is_synchronous() const override { return true; }
+
+ private:
+  static hostncclEvent_t handle(Event event) { return reinterpret_cast<hostncclEvent_t>(event); }
+  void verify(ncclResult_t result, const char* call) const { check(library_, result, call); }
+
+  const NcclLibrary& library_;
+  const HostStreamTable& host_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_host_backend(const NcclLibrary& library) {
+  return std::make_unique<HostBackend>(library);
+}
+
+Backend& backend_for(const NcclLibrary& library) {
+  static const std::unique_ptr<Backend> backend = [&] {
+    if (!library.on_host)
+      fail(ncclSystemError,
+           "{} works on GPUs, and this build of terse has no CUDA backend: only hostnccl is served",
+           library.path);
+    return make_host_backend(library);
+  }();
+  return *backend;
+}
+
+}  // namespace terse

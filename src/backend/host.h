@@ -1,0 +1,16 @@
+// The host backend: hostnccl's streams and events, ordinary memory, the host codec.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+#include "nccl/table.h"
+
+namespace terse {
+
+std::unique_ptr<Backend> make_host_backend(const NcclLibrary& library);
+
+// The backend for an NCCL library, made once. Throws Error(ncclSystemError) when there is none.
+Backend& backend_for(const NcclLibrary& library);
+
+}  // namespace terse

@@ -1,0 +1,49 @@
+// One error route: inside the library failures are thrown as Error; the C boundary translates them
+// once (guard) and keeps the message for terseGetLastError().
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <string>
+
+#include <nccl.h>
+
+namespace terse {
+
+struct Error : std::exception {
+  Error(ncclResult_t result, std::string message)
+      : result(result), message(std::move(message)) {}
+  const char* what() const noexcept override { return message.c_str(); }
+
+  ncclResult_t result;
+  std::string message;
+};
+
+template <class... Args>
+[[noreturn]] void fail(ncclResult_t result, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(result, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// The result code's name, as in nccl.h.
+const char* result_name(ncclResult_t result);
+
+// This thread's last failure.
+const char* last_error() noexcept;
+void set_last_error(std::string message) noexcept;
+
+// Turns the exception in flight into a result code; `call` begins the message.
+ncclResult_t translate_exception(const char* call) noexcept;
+
+// Runs `body`, which reports failure by throwing, for the C function named `call`.
+template <class Body>
+ncclResult_t guard(const char* call, Body&& body) noexcept {
+  try {
+    body();
+    return ncclSuccess;
+  } catch (...) {
+    return translate_exception(call);
+  }
+}
+
+}  // namespace terse

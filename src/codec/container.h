@@ -1,0 +1,30 @@
+// The self-describing packed buffer (FORMAT.md, section 6).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "codec/spec.h"
+
+namespace terse::codec {
+
+constexpr size_t kHeaderBytes = 32;
+
+struct Header {
+  Spec spec;    // the rounding is not recorded
+  Dtype dtype;  // of the encoded elements
+  size_t count;
+};
+
+constexpr size_t container_size(const Spec& spec, size_t count) {
+  return kHeaderBytes + body_size(spec, count);
+}
+
+// Writes the header before a finished body.
+void seal(const Header& header, void* packed);
+
+// What is wrong with `bytes` bytes that ought to be a packed buffer; null when nothing is, and then
+// *header describes it.
+const char* open(const void* packed, size_t bytes, Header* header);
+
+}  // namespace terse::codec

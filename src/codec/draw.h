@@ -1,0 +1,57 @@
+// The random numbers of one encoding (FORMAT.md, section 5): 16 bits for each element, keyed so
+// that seed, communicator, call, rank, piece and stage each give an independent sequence.
+#pragma once
+
+#include "codec/philox.h"
+
+namespace terse::codec {
+
+// Eight elements share one Philox block.
+constexpr uint64_t kElementsPerDraw = 8;
+
+struct Draw {
+  uint32_t key[2] = {0, 0};
+  uint32_t stream[2] = {0, 0};
+};
+
+struct DrawKey {
+  uint64_t seed = 0;
+  uint64_t communicator = 0;  // its ordinal, agreed by all ranks
+  uint64_t sequence = 0;      // of the call on its communicator
+  uint32_t rank = 0;          // who encodes
+  uint32_t piece = 0;         // for whom: the destination's shard; below 2^24
+  uint32_t stage = 0;         // first or second quantization of a call; below 2^8
+};
+
+TERSE_INLINE uint64_t splitmix64(uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+TERSE_INLINE Draw make_draw(const DrawKey& k) {
+  const uint64_t key = splitmix64(k.seed ^ splitmix64(k.communicator ^ splitmix64(k.sequence)));
+  return {{static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)},
+          {k.rank, k.piece | k.stage << 24}};
+}
+
+// The Philox block of elements 8 * group .. 8 * group + 7.
+TERSE_INLINE PhiloxWords draw_group(const Draw& draw, uint64_t group) {
+  return philox(draw.key[0], draw.key[1],
+                {{static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32),
+                  draw.stream[0], draw.stream[1]}});
+}
+
+// Element e's 16 bits: the low half of word (e % 8) / 2 when e is even, the high half when odd.
+TERSE_INLINE uint16_t draw_bits(const PhiloxWords& words, uint64_t element) {
+  const uint32_t word = words.w[(element % kElementsPerDraw) / 2];
+  return static_cast<uint16_t>(element % 2 == 0 ? word : word >> 16);
+}
+
+// In (0, 1): the centre of one of 65536 equal intervals, so that the mean is exactly 1/2.
+TERSE_INLINE float uniform(uint16_t bits) {
+  return mul(add(static_cast<float>(bits), 0.5f), 1.0f / 65536.0f);
+}
+
+}  // namespace terse::codec

@@ -1,0 +1,68 @@
+// fp16 and bf16 to and from fp32, in integer arithmetic that vectorises and that gives the same
+// bits on every machine. Rounding is to nearest, ties to even; overflow gives infinity; every NaN
+// becomes the canonical quiet NaN.
+#pragma once
+
+#include "codec/portable.h"
+
+namespace terse::codec {
+
+struct half_t {
+  uint16_t bits;
+};
+
+struct bfloat_t {
+  uint16_t bits;
+};
+
+TERSE_INLINE float to_float(float x) { return x; }
+
+TERSE_INLINE float to_float(bfloat_t x) {
+  return bits_float(static_cast<uint32_t>(x.bits) << 16);
+}
+
+TERSE_INLINE float to_float(half_t x) {
+  const uint32_t sign = (x.bits & 0x8000u) << 16;
+  const uint32_t magnitude = x.bits & 0x7fffu;
+  // Normal numbers: rebase the exponent by +112. Subnormal ones: put the significand under 2^-14 and
+  // take that away again, which is exact and never touches an fp32 subnormal.
+  const uint32_t normal = (magnitude << 13) + 0x38000000u;
+  const uint32_t subnormal =
+      float_bits(add(bits_float(0x38800000u + (magnitude << 13)), -bits_float(0x38800000u)));
+  const uint32_t finite = magnitude < 0x0400u ? subnormal : normal;
+  const uint32_t special = kInfinityBits | (magnitude << 13);
+  return bits_float(sign | (magnitude >= 0x7c00u ? special : finite));
+}
+
+template <class T>
+TERSE_INLINE T from_float(float x);
+
+template <>
+TERSE_INLINE float from_float<float>(float x) {
+  const uint32_t bits = float_bits(x);
+  return bits_float((bits & 0x7fffffffu) > kInfinityBits ? kNanBits : bits);
+}
+
+template <>
+TERSE_INLINE bfloat_t from_float<bfloat_t>(float x) {
+  const uint32_t bits = float_bits(x);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const bool nan = (bits & 0x7fffffffu) > kInfinityBits;
+  return {static_cast<uint16_t>(nan ? kNanBits >> 16 : rounded)};
+}
+
+template <>
+TERSE_INLINE half_t from_float<half_t>(float x) {
+  const uint32_t bits = float_bits(x);
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  // Normal results: rebase the exponent by -112 and round the 13 bits that fall off.
+  const uint32_t normal = (magnitude - 0x38000000u + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;
+  // Subnormal results: adding 0.5 aligns the last place with 2^-24, so the hardware rounds.
+  const uint32_t subnormal = float_bits(add(bits_float(magnitude), 0.5f)) - 0x3f000000u;
+  const uint32_t finite = magnitude < 0x38800000u ? subnormal : normal;
+  const uint32_t bounded = magnitude >= 0x47800000u ? 0x7c00u : finite;
+  return {static_cast<uint16_t>(magnitude > kInfinityBits ? 0x7e00u : sign | bounded)};
+}
+
+}  // namespace terse::codec

@@ -1,0 +1,130 @@
+#include "engine/agree.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+#include "policy/settings.h"
+
+namespace terse {
+namespace {
+
+// What each rank says of itself.
+struct Hello {
+  uint64_t version = TERSE_VERSION_CODE;
+  uint64_t settings = 0;
+  uint64_t scheme = 0;
+  uint64_t ordinal = 0;  // rank 0's counts
+  char text[96] = {};    // for the message
+};
+
+// Counts the communicators of this process, so that random numbers differ between them and yet are
+// the same in every run of the program.
+uint64_t next_ordinal() {
+  static std::atomic<uint64_t> next{0};
+  return next++;
+}
+
+// One rank's side of the exchange: its own words, and those of all.
+class Exchange {
+ public:
+  explicit Exchange(const Agreement& agreement)
+      : c_(*agreement.communicator),
+        scheme_(*agreement.scheme),
+        stream_(c_.backend.create_stream()),
+        memory_(static_cast<Hello*>(c_.backend.allocate((c_.ranks + 1) * sizeof(Hello)))) {
+    const std::string text = print_scheme(scheme_);
+    Hello mine{.settings = fingerprint(settings()), .scheme = fingerprint(text)};
+    if (c_.agreed.empty() && c_.rank == 0) mine.ordinal = next_ordinal();
+    std::strncpy(mine.text, text.c_str(), sizeof mine.text - 1);
+    memory_[c_.ranks] = mine;
+  }
+
+  ~Exchange() {
+    if (abandoned_) return;
+    c_.backend.destroy_stream(stream_);
+    c_.backend.release(memory_);
+  }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  void start() {
+    check(c_.library,
+          c_.library.nccl.AllGather(memory_ + c_.ranks, memory_, sizeof(Hello), ncclUint8, c_.comm,
+                                    stream_),
+          "ncclAllGather");
+  }
+
+  void finish(std::chrono::steady_clock::time_point deadline) {
+    auto pause = std::chrono::microseconds(20);
+    while (!c_.backend.idle(stream_)) {
+      if (std::chrono::steady_clock::now() > deadline) give_up();
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, std::chrono::microseconds(1000));
+    }
+    c_.backend.synchronize(stream_);
+    for (int r = 0; r < c_.ranks; ++r) compare(r);
+    if (c_.agreed.empty()) c_.ordinal = memory_[0].ordinal;
+    c_.agreed.push_back(scheme_);
+  }
+
+ private:
+  void compare(int r) const {
+    const Hello &mine = memory_[c_.ranks], &other = memory_[r];
+    if (other.version != mine.version)
+      fail(ncclInvalidUsage, "{}: rank {} has version {} of terse, this rank {}", c_.describe(), r,
+           other.version, mine.version);
+    if (other.settings != mine.settings)
+      fail(ncclInvalidUsage,
+           "{}: the settings of rank {} differ from this rank's; TERSE_SCHEME, TERSE_MIN_BYTES, "
+           "TERSE_CHUNK_BYTES and TERSE_SEED must be alike on all ranks (its scheme is \"{}\", this "
+           "rank's \"{}\")",
+           c_.describe(), r, other.text, mine.text);
+    if (other.scheme != mine.scheme)
+      fail(ncclInvalidUsage, "{}: the scheme of rank {} is \"{}\", but this rank's \"{}\"", c_.describe(), r,
+           other.text, mine.text);
+  }
+
+  // What still waits may wait for ever, and would use the memory when it does not: both are left.
+  [[noreturn]] void give_up() {
+    abandoned_ = true;
+    fail(ncclSystemError,
+         "{}: not every rank answered within {} s (TERSE_TIMEOUT); is terse in use on all of them?",
+         c_.describe(), settings().timeout_seconds);
+  }
+
+  Communicator& c_;
+  const Scheme& scheme_;
+  const Stream stream_;
+  Hello* const memory_;  // by rank, and then this rank's own
+  bool abandoned_ = false;
+};
+
+bool agreed(const Communicator& c, const Scheme& scheme) {
+  return std::ranges::find(c.agreed, scheme) != c.agreed.end();
+}
+
+}  // namespace
+
+void agree(std::span<const Agreement> agreements) {
+  std::vector<std::unique_ptr<Exchange>> open;
+  for (const Agreement& a : agreements)
+    if (!agreed(*a.communicator, *a.scheme)) open.push_back(std::make_unique<Exchange>(a));
+  if (open.empty()) return;
+  const NcclLibrary& library = agreements.front().communicator->library;
+  check(library, library.nccl.GroupStart(), "ncclGroupStart");
+  try {
+    for (const auto& e : open) e->start();
+  } catch (...) {
+    library.nccl.GroupEnd();
+    throw;
+  }
+  check(library, library.nccl.GroupEnd(), "ncclGroupEnd");
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(settings().timeout_seconds);
+  for (const auto& e : open) e->finish(deadline);
+}
+
+}  // namespace terse

@@ -1,0 +1,222 @@
+#include "engine/executor.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "policy/settings.h"
+
+namespace terse {
+namespace {
+
+using plan::Lane;
+using plan::Step;
+
+// One job on its way through its plan.
+class Run {
+ public:
+  explicit Run(const Job& job)
+      : job_(job), c_(*job.communicator), plan_(plan_of(job)), binding_(c_.idle_binding()) {
+    c_.prepare();
+    if (!c_.scratch.holds(plan_.scratch_bytes)) {
+      c_.synchronize();  // earlier calls may use the old memory
+      c_.scratch.grow(plan_.scratch_bytes);
+    }
+    bind();
+    waited_for_.assign(plan_.steps.size(), false);
+    for (const Step& step : plan_.steps)
+      for (const size_t before : step.after) waited_for_[before] = true;
+  }
+
+  // The lanes start after the caller's stream and after the communicator's last call.
+  void begin() {
+    Backend& b = c_.backend;
+    if (!synchronous()) b.record(c_.caller_event(), job_.request.stream);
+    for (const Stream lane : c_.lanes) {
+      if (!synchronous()) b.wait(lane, c_.caller_event());
+      b.wait(lane, c_.finished_event());
+    }
+  }
+
+  // Enqueues the computes up to the next communicate step; false when there is none left.
+  bool advance() {
+    for (; next_ < plan_.steps.size(); ++next_) {
+      const Step& step = plan_.steps[next_];
+      if (step.lane == Lane::kCommunicate) return true;
+      wait_for(step);
+      c_.backend.combine(lane(step), binding_.batches[next_]);
+      mark(step);
+    }
+    return false;
+  }
+
+  // Its part of an NCCL group.
+  void communicate() {
+    const Step& step = plan_.steps[next_];
+    wait_for(step);
+    for (const plan::Transfer& t : step.transfers) {
+      char* data = address(t.place);
+      if (t.send)
+        check(c_.library, c_.library.nccl.Send(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
+              "ncclSend");
+      else
+        check(c_.library, c_.library.nccl.Recv(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
+              "ncclRecv");
+    }
+  }
+
+  void communicated() { mark(plan_.steps[next_++]); }
+
+  // The caller's stream goes on after the last step, which follows all others.
+  void end() {
+    Backend& b = c_.backend;
+    const Stream last = c_.lanes[static_cast<int>(Lane::kDecode)];
+    b.notify(last, [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); },
+             &binding_);
+    b.record(c_.finished_event(), last);
+    if (!synchronous()) b.wait(job_.request.stream, c_.finished_event());
+    ++c_.stats.calls;
+    c_.stats.raw_bytes += plan_.raw_bytes;
+    c_.stats.wire_bytes += plan_.wire_bytes;
+    c_.stats.scratch_bytes = c_.scratch.size();
+    ++c_.sequence;
+  }
+
+  void wait_if_synchronous() {
+    if (synchronous()) c_.synchronize();
+  }
+
+  ncclComm_t comm() const { return c_.comm; }
+  const NcclLibrary& library() const { return c_.library; }
+
+ private:
+  static const plan::Plan& plan_of(const Job& job) {
+    codec::Dtype dtype{};
+    compressible(job.request.datatype, &dtype);
+    return job.communicator->plan_for({job.request.collective, job.request.count, dtype,
+                                       job.scheme.spec, job.scheme.algorithm});
+  }
+
+  bool synchronous() const {
+    return job_.request.stream == nullptr && c_.backend.null_stream_is_synchronous();
+  }
+
+  Stream lane(const Step& step) const { return c_.lanes[static_cast<int>(step.lane)]; }
+
+  void wait_for(const Step& step) {
+    for (const size_t before : step.after) c_.backend.wait(lane(step), c_.step_event(before));
+  }
+
+  void mark(const Step& step) {
+    const size_t index = &step - plan_.steps.data();
+    if (waited_for_[index]) c_.backend.record(c_.step_event(index), lane(step));
+  }
+
+  char* address(const plan::Place& place) const {
+    switch (place.region) {
+      case plan::Region::kSend:
+        return const_cast<char*>(static_cast<const char*>(job_.request.send)) + place.offset;
+      case plan::Region::kRecv:
+        return static_cast<char*>(job_.request.recv) + place.offset;
+      case plan::Region::kScratch:
+        break;
+    }
+    return c_.scratch.data() + place.offset;
+  }
+
+  // Turns the plan's places into addresses, in memory that is reused from call to call.
+  void bind() {
+    binding_.busy.store(true);
+    size_t inputs = 0;
+    for (const Step& step : plan_.steps)
+      for (const plan::Compute& compute : step.compute) inputs += compute.inputs.size();
+    binding_.sources.clear();
+    binding_.sources.reserve(inputs);  // so that the spans into it stay valid
+    if (binding_.batches.size() < plan_.steps.size()) binding_.batches.resize(plan_.steps.size());
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      binding_.batches[i].clear();
+      for (const plan::Compute& compute : plan_.steps[i].compute)
+        binding_.batches[i].push_back(bind(compute));
+    }
+  }
+
+  codec::Combine bind(const plan::Compute& compute) {
+    codec::Dtype dtype{};
+    compressible(job_.request.datatype, &dtype);
+    const auto raw = [&](bool packed) {
+      return packed ? std::nullopt : std::optional<codec::Dtype>(dtype);
+    };
+    const size_t first = binding_.sources.size();
+    for (const plan::Input& in : compute.inputs)
+      binding_.sources.push_back({address(in.place), raw(in.packed)});
+    const bool average =
+        job_.request.collective != plan::Collective::kAllGather && job_.request.op == ncclAvg;
+    const codec::Draw draw = codec::make_draw({.seed = job_.scheme.seed.value_or(settings().seed),
+                                               .communicator = c_.ordinal,
+                                               .sequence = c_.sequence,
+                                               .rank = static_cast<uint32_t>(c_.rank),
+                                               .piece = compute.piece,
+                                               .stage = compute.stage});
+    return {.spec = job_.scheme.spec,
+            .sources = {binding_.sources.data() + first, compute.inputs.size()},
+            .target = {address(compute.target), raw(compute.packed_target), draw, compute.origin},
+            .factor = compute.final_sum && average ? 1.0f / static_cast<float>(c_.ranks) : 1.0f,
+            .total = compute.count,
+            .first = 0,
+            .count = compute.count};
+  }
+
+  const Job& job_;
+  Communicator& c_;
+  const plan::Plan& plan_;
+  Binding& binding_;
+  std::vector<bool> waited_for_;
+  size_t next_ = 0;
+};
+
+// Runs jobs of different communicators together, step by step.
+void execute_together(std::vector<Run>& runs) {
+  const NcclLibrary& library = runs.front().library();
+  for (Run& run : runs) run.begin();
+  for (;;) {
+    std::vector<Run*> talking;
+    for (Run& run : runs)
+      if (run.advance()) talking.push_back(&run);
+    if (talking.empty()) break;
+    check(library, library.nccl.GroupStart(), "ncclGroupStart");
+    try {
+      for (Run* run : talking) run->communicate();
+    } catch (...) {
+      library.nccl.GroupEnd();
+      throw;
+    }
+    check(library, library.nccl.GroupEnd(), "ncclGroupEnd");
+    for (Run* run : talking) run->communicated();
+  }
+  for (Run& run : runs) run.end();
+}
+
+}  // namespace
+
+void execute(const std::vector<Job>& jobs) {
+  // A communicator's jobs follow each other; the first jobs of all communicators go together, then
+  // the second ones, and so on.
+  std::vector<const Job*> waiting;
+  for (const Job& job : jobs) waiting.push_back(&job);
+  while (!waiting.empty()) {
+    std::vector<Run> runs;
+    std::vector<const Job*> later;
+    for (const Job* job : waiting) {
+      const bool taken = std::ranges::any_of(
+          runs, [&](const Run& run) { return run.comm() == job->communicator->comm; });
+      if (taken)
+        later.push_back(job);
+      else
+        runs.emplace_back(*job);
+    }
+    execute_together(runs);
+    for (Run& run : runs) run.wait_if_synchronous();
+    waiting = std::move(later);
+  }
+}
+
+}  // namespace terse

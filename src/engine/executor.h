@@ -1,0 +1,22 @@
+// Carries out plans: binds them to the callers' buffers, lays their steps on the communicators'
+// lanes, and merges the communicate steps of different communicators into one NCCL group.
+#pragma once
+
+#include <vector>
+
+#include "engine/communicator.h"
+
+namespace terse {
+
+// A call that is to be compressed.
+struct Job {
+  Communicator* communicator;
+  Request request;
+  Scheme scheme;
+};
+
+// Enqueues the jobs, in order on each communicator. Where a job's stream is null and that means "done
+// on return", waits for it. Throws Error; then some may have been enqueued.
+void execute(const std::vector<Job>& jobs);
+
+}  // namespace terse

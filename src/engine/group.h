@@ -1,0 +1,26 @@
+// The engine's front door: what a call needs done, now or at the end of the thread's group.
+#pragma once
+
+#include <optional>
+
+#include "engine/executor.h"
+
+namespace terse {
+
+// Compresses the call with the scheme if it can be, or hands it to NCCL and counts why not. Inside a
+// group both happen at the outermost group_end(). Throws Error.
+void submit(const Request& request, const Scheme& scheme);
+
+// Why a call goes to NCCL, as a TERSE_BYPASS reason; empty: it is compressed.
+std::optional<int> bypass_reason(const Communicator& communicator, const Request& request,
+                                 const Scheme& scheme);
+void count_bypass(Communicator& communicator, const Request& request, int reason);
+
+void group_start();
+int group_depth();
+void group_abandon();  // forgets the thread's group
+
+// Throws the group's first error; then nothing of the group was enqueued.
+void group_end();
+
+}  // namespace terse

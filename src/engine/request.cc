@@ -1,0 +1,53 @@
+#include "engine/request.h"
+
+#include <iterator>
+
+#include "base/error.h"
+
+namespace terse {
+
+size_t datatype_size(ncclDataType_t datatype) {
+  static constexpr size_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  const auto index = static_cast<size_t>(datatype);
+  return index < std::size(kSizes) ? kSizes[index] : 0;
+}
+
+bool compressible(ncclDataType_t datatype, codec::Dtype* dtype) {
+  switch (datatype) {
+    case ncclFloat32:
+      *dtype = codec::Dtype::kFloat32;
+      return true;
+    case ncclFloat16:
+      *dtype = codec::Dtype::kFloat16;
+      return true;
+    case ncclBfloat16:
+      *dtype = codec::Dtype::kBfloat16;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool compressible(const Request& r) {
+  return r.collective == plan::Collective::kAllGather || r.op == ncclSum || r.op == ncclAvg;
+}
+
+size_t message_bytes(const Request& r, int ranks) {
+  const size_t pieces = r.collective == plan::Collective::kAllReduce ? 1 : ranks;
+  return r.count * datatype_size(r.datatype) * pieces;
+}
+
+void validate(const Request& r) {
+  if (r.comm == nullptr) fail(ncclInvalidArgument, "the communicator is null");
+  const size_t size = datatype_size(r.datatype);
+  if (size == 0) fail(ncclInvalidArgument, "unknown datatype {}", static_cast<int>(r.datatype));
+  if (r.collective != plan::Collective::kAllGather && (r.op < 0 || r.op > ncclMaxRedOp))
+    fail(ncclInvalidArgument, "unknown operation {}", static_cast<int>(r.op));
+  // No address space holds more; a negative count shows here too.
+  if (r.count > (size_t{1} << 47) / size)
+    fail(ncclInvalidArgument, "a count of {} elements cannot be right", r.count);
+  if (r.count != 0 && r.send == nullptr) fail(ncclInvalidArgument, "sendbuff is null");
+  if (r.count != 0 && r.recv == nullptr) fail(ncclInvalidArgument, "recvbuff is null");
+}
+
+}  // namespace terse

@@ -1,0 +1,41 @@
+// One collective call, as the caller gave it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <nccl.h>
+
+#include "plan/select.h"
+#include "policy/scheme.h"
+
+namespace terse {
+
+struct Request {
+  plan::Collective collective;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;  // NCCL's argument
+  ncclDataType_t datatype = ncclFloat32;
+  ncclRedOp_t op = ncclSum;  // not for AllGather
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+};
+
+// Size in bytes, 0 for an unknown type.
+size_t datatype_size(ncclDataType_t datatype);
+
+// The codec's name of a type that can be compressed.
+bool compressible(ncclDataType_t datatype, codec::Dtype* dtype);
+
+// Whether the reduction can be compressed: sum or average. Always, for AllGather.
+bool compressible(const Request& request);
+
+// Bytes of the whole message: nranks * count elements for gather and scatter.
+size_t message_bytes(const Request& request, int ranks);
+
+// Throws Error(ncclInvalidArgument) naming the argument that cannot be right, as NCCL checks its
+// arguments: null communicator, null buffers, unknown type or operation, more than memory can hold.
+void validate(const Request& request);
+
+}  // namespace terse

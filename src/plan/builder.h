@@ -1,0 +1,57 @@
+// What the builders share: adding steps, and the places of pieces.
+#pragma once
+
+#include <utility>
+
+#include "plan/chunks.h"
+#include "plan/plan.h"
+
+namespace terse::plan {
+
+// Absent step, in lists of steps to wait for.
+constexpr size_t kNone = static_cast<size_t>(-1);
+
+class Builder {
+ public:
+  explicit Builder(const char* algorithm, const Shape& shape) : shape_(shape) {
+    plan_.algorithm = algorithm;
+  }
+
+  // Adds a step; returns its index, or kNone for a compute step with nothing to do. Communicate steps
+  // stay, however empty, so that all ranks have as many. Steps of the same lane, and kNone, are left
+  // out of `after`: the lane's order covers them.
+  size_t add(Step step) {
+    if (step.compute.empty() && step.lane != Lane::kCommunicate) return kNone;
+    std::erase_if(step.after, [&](size_t i) {
+      return i == kNone || plan_.steps[i].lane == step.lane;
+    });
+    for (const Transfer& t : step.transfers)
+      if (t.send) plan_.wire_bytes += t.bytes;
+    plan_.steps.push_back(std::move(step));
+    return plan_.steps.size() - 1;
+  }
+
+  // Adds a compute of a range that may be empty.
+  static void push(std::vector<Compute>& computes, Compute compute) {
+    if (compute.count != 0) computes.push_back(std::move(compute));
+  }
+
+  // Sends or receives the packed form of `count` elements; no elements, no message.
+  void push(std::vector<Transfer>& transfers, int peer, bool send, Place place, size_t count) const {
+    if (count != 0) transfers.push_back({peer, send, place, shape_.packing.bytes(count)});
+  }
+
+  // Raw elements of the caller's buffer.
+  Place raw(Region region, size_t element) const {
+    return {region, element * shape_.element_bytes};
+  }
+
+  Plan take() { return std::move(plan_); }
+  Plan& plan() { return plan_; }
+
+ private:
+  const Shape& shape_;
+  Plan plan_;
+};
+
+}  // namespace terse::plan

@@ -1,0 +1,64 @@
+// How a message is cut: into pieces, one for each rank, and all pieces alike into chunks, so that
+// encode, transfer and decode of different chunks overlap while scratch stays bounded.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "plan/plan.h"
+
+namespace terse::plan {
+
+// An interval of elements of one piece.
+struct Range {
+  size_t first = 0, count = 0;
+};
+
+// `pieces` pieces of `piece` elements each, of which `total` are there: the last may be short or
+// empty.
+class Chunks {
+ public:
+  // `buffers` is how many packed chunks of scratch a chunk in flight takes.
+  Chunks(const Shape& shape, size_t piece, size_t pieces, size_t total, size_t buffers)
+      : piece_(piece), total_(total) {
+    const size_t quantum = shape.packing.quantum;
+    const size_t message = total * shape.element_bytes;
+    const size_t wanted =
+        shape.chunk_bytes != 0 ? shape.chunk_bytes : std::clamp(message / 8, kSmallest, kLargest);
+    const size_t per_piece = std::max<size_t>(1, wanted / shape.element_bytes / pieces);
+    const size_t chunks = std::max<size_t>(1, (piece + per_piece - 1) / per_piece);
+    // Chunks of equal size, in whole blocks.
+    step_ = round_up(std::max<size_t>(1, (piece + chunks - 1) / chunks), quantum);
+    count_ = std::max<size_t>(1, (piece + step_ - 1) / step_);
+    stride_ = round_up(shape.packing.bytes(std::min(step_, piece)), kAlignment);
+    // In flight: no more than the packed message and two chunks take.
+    slots_ = std::clamp<size_t>((count_ + 2) / buffers, 1, std::min(count_, kMaxSlots));
+  }
+
+  size_t count() const { return count_; }
+  size_t slots() const { return slots_; }
+
+  // Bytes from one packed piece of a chunk to the next; aligned for any access.
+  size_t stride() const { return stride_; }
+
+  // Chunk `c` of piece `p`, within the piece.
+  Range range(size_t p, size_t c) const {
+    const size_t begin = std::min(p * piece_, total_);
+    const size_t length = std::min(piece_, total_ - begin);
+    const size_t first = std::min(c * step_, length);
+    return {first, std::min(step_, length - first)};
+  }
+
+  static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+ private:
+  static constexpr size_t kSmallest = size_t{1} << 20;
+  static constexpr size_t kLargest = size_t{8} << 20;
+  static constexpr size_t kAlignment = 64;
+  static constexpr size_t kMaxSlots = 4;
+
+  size_t piece_, total_;
+  size_t step_, count_, stride_, slots_;
+};
+
+}  // namespace terse::plan

@@ -1,0 +1,97 @@
+// A plan: how one collective call is done on one rank, as a value. It names no addresses, codecs or
+// libraries, and so can be printed, checked, compared, cached and replayed.
+//
+// A plan's steps are given in the order in which they are issued. Each runs on a lane, an ordered
+// queue, and starts when its lane has reached it and the steps in `after` are done.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace terse::plan {
+
+// Memory that a plan refers to, always by offset.
+enum class Region : uint8_t { kSend, kRecv, kScratch };
+
+struct Place {
+  Region region = Region::kScratch;
+  size_t offset = 0;  // bytes
+};
+
+// Elements to read: packed, or raw in the call's dtype.
+struct Input {
+  Place place;
+  bool packed = true;
+};
+
+// target = sum of the inputs, in their order, times the call's factor if `final_sum`.
+struct Compute {
+  std::vector<Input> inputs;
+  Place target;
+  bool packed_target = true;
+  bool final_sum = false;  // the sum over all ranks: an average divides here
+  size_t count = 0;        // elements
+  size_t origin = 0;       // the first element's index in its piece, for the random numbers
+  uint32_t piece = 0;      // whose shard, for the random numbers
+  uint32_t stage = 0;      // first or second quantization
+};
+
+struct Transfer {
+  int peer = 0;
+  bool send = false;  // otherwise receive
+  Place place;
+  size_t bytes = 0;
+};
+
+enum class Lane : uint8_t { kEncode, kCommunicate, kDecode };
+constexpr size_t kLanes = 3;
+
+struct Step {
+  const char* name;  // for people
+  Lane lane = Lane::kEncode;
+  std::vector<size_t> after;  // earlier steps, on other lanes
+  std::vector<Compute> compute;
+  std::vector<Transfer> transfers;  // all at once; only on Lane::kCommunicate
+};
+
+struct Plan {
+  const char* algorithm = "";
+  std::vector<Step> steps;
+  size_t scratch_bytes = 0;
+  size_t send_bytes = 0, recv_bytes = 0;  // extent of the caller's buffers
+  size_t wire_bytes = 0;                  // sent to peers
+  size_t raw_bytes = 0;                   // what an uncompressed call would send
+};
+
+// What a builder knows of a codec: sizes alone.
+struct Packing {
+  size_t quantum = 1;  // elements; pieces are cut at multiples of it
+  std::function<size_t(size_t count)> bytes;
+};
+
+// What a builder knows of a call.
+struct Shape {
+  size_t count = 0;  // per rank for gather and scatter, in all for reduce: NCCL's own argument
+  size_t element_bytes = 4;
+  int ranks = 1, rank = 0;
+  size_t chunk_bytes = 0;  // raw bytes of all pieces of one chunk; 0: chosen by the message
+  Packing packing;
+};
+
+// Builders, one per algorithm. ranks >= 2.
+Plan one_shot_all_reduce(const Shape& shape);
+Plan two_shot_all_reduce(const Shape& shape);
+Plan reduce_scatter(const Shape& shape);
+Plan all_gather(const Shape& shape);
+
+// What is wrong with a plan; empty when nothing is: places within their regions, steps that wait
+// only for earlier ones, every piece of scratch written before it is read.
+std::string validate(const Plan& plan, const Shape& shape);
+
+// One line for each step.
+std::string print(const Plan& plan);
+
+}  // namespace terse::plan

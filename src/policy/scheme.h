@@ -1,0 +1,33 @@
+// A scheme as a value, and its grammar (terse.h, terseSchemeParse).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "codec/spec.h"
+
+namespace terse {
+
+enum class AlgorithmChoice : uint8_t { kAuto, kOneShot, kTwoShot };
+
+struct Scheme {
+  bool off = false;
+  codec::Spec spec;
+  AlgorithmChoice algorithm = AlgorithmChoice::kAuto;
+  std::optional<uint64_t> seed;  // empty: the setting TERSE_SEED
+
+  bool operator==(const Scheme&) const = default;
+};
+
+// Throws Error(ncclInvalidArgument) that names the offending part.
+Scheme parse_scheme(std::string_view text);
+
+// The canonical text: parse_scheme(print_scheme(s)) == s.
+std::string print_scheme(const Scheme& scheme);
+
+// A decimal number in the whole of `text`; empty when it is none or does not fit.
+std::optional<uint64_t> parse_number(std::string_view text);
+
+}  // namespace terse

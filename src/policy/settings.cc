@@ -1,0 +1,101 @@
+#include "policy/settings.h"
+
+#include <cstdlib>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace terse {
+namespace {
+
+// A number with an optional K, M or G (powers of 1024).
+uint64_t parse_size(std::string_view text) {
+  uint64_t unit = 1;
+  if (!text.empty()) {
+    constexpr std::string_view kUnits = "KMG";
+    const size_t k = kUnits.find(text.back());
+    if (k != kUnits.npos) {
+      unit = uint64_t{1} << 10 * (k + 1);
+      text.remove_suffix(1);
+    }
+  }
+  const std::optional<uint64_t> number = parse_number(text);
+  if (!number || *number > UINT64_MAX / unit)
+    fail(ncclInvalidArgument, "it must be a number of bytes, such as 65536 or 64K");
+  return *number * unit;
+}
+
+uint64_t parse_plain(std::string_view text) {
+  const std::optional<uint64_t> number = parse_number(text);
+  if (!number) fail(ncclInvalidArgument, "it must be a whole number");
+  return *number;
+}
+
+void parse_log_level(std::string_view text) {
+  constexpr std::string_view kLevels[] = {"off", "warn", "info", "trace"};
+  for (size_t i = 0; i < std::size(kLevels); ++i)
+    if (kLevels[i] == text) return set_log_level(static_cast<LogLevel>(i));
+  fail(ncclInvalidArgument, "it must be off, warn, info or trace");
+}
+
+struct Variable {
+  const char* name;
+  void (*read)(std::string_view text, Settings& s);
+};
+
+constexpr Variable kVariables[] = {
+    {"TERSE_LOG", [](std::string_view text, Settings&) { parse_log_level(text); }},
+    {"TERSE_SCHEME", [](std::string_view text, Settings& s) { s.scheme = parse_scheme(text); }},
+    {"TERSE_MIN_BYTES", [](std::string_view text, Settings& s) { s.min_bytes = parse_size(text); }},
+    {"TERSE_CHUNK_BYTES",
+     [](std::string_view text, Settings& s) { s.chunk_bytes = parse_size(text); }},
+    {"TERSE_SEED", [](std::string_view text, Settings& s) { s.seed = parse_plain(text); }},
+    {"TERSE_TIMEOUT",
+     [](std::string_view text, Settings& s) {
+       const uint64_t seconds = parse_plain(text);
+       if (seconds == 0 || seconds > 86400)
+         fail(ncclInvalidArgument, "it must be 1 to 86400 seconds");
+       s.timeout_seconds = static_cast<unsigned>(seconds);
+     }},
+    {"TERSE_NCCL", [](std::string_view text, Settings& s) { s.nccl = text; }},
+};
+
+}  // namespace
+
+Settings read_settings(const std::function<const char*(const char* name)>& look_up) {
+  Settings s;
+  for (const Variable& variable : kVariables) {
+    const char* text = look_up(variable.name);
+    if (text == nullptr || *text == '\0') continue;
+    try {
+      variable.read(text, s);
+    } catch (const Error& e) {
+      if (s.error.empty()) s.error = fmt::format("{}=\"{}\": {}", variable.name, text, e.message);
+    }
+  }
+  return s;
+}
+
+const Settings& settings() {
+  static const Settings s = read_settings([](const char* name) { return std::getenv(name); });
+  return s;
+}
+
+void require_valid(const Settings& s) {
+  if (!s.error.empty()) fail(ncclInvalidArgument, "{}", s.error);
+}
+
+// FNV-1a, 64 bits.
+uint64_t fingerprint(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+uint64_t fingerprint(const Settings& s) {
+  return fingerprint(fmt::format("{} {} {} {} {}", print_scheme(s.scheme), s.min_bytes,
+                                 s.chunk_bytes, s.seed, s.error));
+}
+
+}  // namespace terse

@@ -1,0 +1,38 @@
+// The settings, read from the environment once, in this room only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "policy/scheme.h"
+
+namespace terse {
+
+struct Settings {
+  Scheme scheme{.off = true};        // TERSE_SCHEME: what the interposer compresses with
+  size_t min_bytes = 64 * 1024;      // TERSE_MIN_BYTES: smaller messages are the interposer's native
+  size_t chunk_bytes = 0;            // TERSE_CHUNK_BYTES: of raw data in a chunk; 0: by message size
+  uint64_t seed = 0;                 // TERSE_SEED: of schemes that name none
+  unsigned timeout_seconds = 60;     // TERSE_TIMEOUT: for the ranks to agree
+  std::string nccl;                  // TERSE_NCCL: path of the NCCL to use; empty: the program's
+  std::string error;                 // the first setting that could not be understood; empty: none
+};
+
+// What was in the environment at the first call. Never throws for a bad setting: `error` keeps it,
+// and communicator creation reports it.
+const Settings& settings();
+
+// The same from a look-up of names, null where there is none.
+Settings read_settings(const std::function<const char*(const char* name)>& look_up);
+
+// Throws Error(ncclInvalidArgument) when a setting could not be understood.
+void require_valid(const Settings& settings);
+
+// A fingerprint of what must be alike on all ranks.
+uint64_t fingerprint(const Settings& settings);
+uint64_t fingerprint(std::string_view text);
+
+}  // namespace terse

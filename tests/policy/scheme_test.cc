@@ -1,0 +1,94 @@
+#include "policy/scheme.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+
+namespace terse {
+namespace {
+
+std::string error_of(std::string_view text) {
+  try {
+    parse_scheme(text);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.result, ncclInvalidArgument);
+    return e.message;
+  }
+  return "accepted";
+}
+
+TEST(Scheme, BareNamesMeanBlock128Nearest) {
+  const Scheme s = parse_scheme("int4");
+  EXPECT_FALSE(s.off);
+  EXPECT_EQ(s.spec, (codec::Spec{codec::Family::kSymmetric, codec::Rounding::kNearest, 4, 128}));
+  EXPECT_EQ(s.algorithm, AlgorithmChoice::kAuto);
+  EXPECT_FALSE(s.seed);
+  EXPECT_EQ(parse_scheme("minmax8").spec.family, codec::Family::kMinMax);
+  EXPECT_TRUE(parse_scheme("off").off);
+}
+
+TEST(Scheme, ReadsEveryKey) {
+  const Scheme s = parse_scheme("minmax3:block=1024,round=shift,seed=18446744073709551615,algo=oneshot");
+  EXPECT_EQ(s.spec, (codec::Spec{codec::Family::kMinMax, codec::Rounding::kShift, 3, 1024}));
+  EXPECT_EQ(s.seed, UINT64_MAX);
+  EXPECT_EQ(s.algorithm, AlgorithmChoice::kOneShot);
+}
+
+TEST(Scheme, EveryAcceptedSchemePrintsToATextThatParsesBack) {
+  for (const char* family : {"int", "minmax"})
+    for (int bits = 2; bits <= 8; ++bits)
+      for (int block = 32; block <= 4096; block += 32)
+        for (const char* rest : {"", ",round=stochastic", ",round=nearest,seed=7", ",algo=twoshot"}) {
+          const std::string text = fmt::format("{}{}:block={}{}", family, bits, block, rest);
+          const Scheme s = parse_scheme(text);
+          EXPECT_EQ(s.spec.bits, bits);
+          EXPECT_EQ(s.spec.block, block);
+          EXPECT_EQ(parse_scheme(print_scheme(s)), s) << text;
+          EXPECT_LT(print_scheme(s).size(), 64u);
+        }
+  EXPECT_EQ(print_scheme(parse_scheme("off")), "off");
+}
+
+TEST(Scheme, RefusalsNameTheOffendingPart) {
+  const struct {
+    const char* text;
+    const char* part;
+  } cases[] = {
+      {"", "unknown codec \"\""},
+      {"int", "unknown codec \"int\""},
+      {"int04", "unknown codec \"int04\""},
+      {"int4x", "unknown codec \"int4x\""},
+      {"Int4", "unknown codec \"Int4\""},
+      {"int1", "1 bits are not offered"},
+      {"int9", "9 bits are not offered"},
+      {"int-4", "unknown codec \"int-4\""},
+      {"minmax99999999999999999999", "unknown codec"},
+      {"off:block=32", "off takes no options"},
+      {"int4:", "\"\" is not key=value"},
+      {"int4:block", "\"block\" is not key=value"},
+      {"int4:block=", "block is \"\""},
+      {"int4:block=0", "block is \"0\""},
+      {"int4:block=100", "block is \"100\""},
+      {"int4:block=4128", "block is \"4128\""},
+      {"int4:block=65664", "block is \"65664\""},
+      {"int4:block=128,block=128", "block is given twice"},
+      {"int4:block=128,", "\"\" is not key=value"},
+      {"int4:blocks=128", "unknown key \"blocks\""},
+      {"int4: block=128", "unknown key \" block\""},
+      {"int4:round=up", "round is \"up\""},
+      {"int4:round=shift", "round=shift is for minmax"},
+      {"minmax4:seed=-1", "seed is \"-1\""},
+      {"minmax4:seed=18446744073709551616", "seed is"},
+      {"int4:algo=ring", "algo is \"ring\""},
+  };
+  for (const auto& c : cases) {
+    const std::string error = error_of(c.text);
+    EXPECT_NE(error.find(c.part), std::string::npos) << c.text << " gave: " << error;
+    EXPECT_NE(error.find(fmt::format("scheme \"{}\"", c.text)), std::string::npos) << error;
+  }
+}
+
+}  // namespace
+}  // namespace terse

@@ -1,0 +1,62 @@
+#include "policy/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/error.h"
+
+namespace terse {
+namespace {
+
+Settings read(const std::map<std::string, std::string>& environment) {
+  return read_settings([&](const char* name) -> const char* {
+    const auto entry = environment.find(name);
+    return entry == environment.end() ? nullptr : entry->second.c_str();
+  });
+}
+
+TEST(Settings, AnEmptyEnvironmentForwardsEverything) {
+  const Settings s = read({});
+  EXPECT_TRUE(s.scheme.off);
+  EXPECT_EQ(s.error, "");
+  EXPECT_EQ(fingerprint(s), fingerprint(read({{"TERSE_SCHEME", "off"}})));
+}
+
+TEST(Settings, ReadsSizesWithUnits) {
+  EXPECT_EQ(read({{"TERSE_MIN_BYTES", "0"}}).min_bytes, 0u);
+  EXPECT_EQ(read({{"TERSE_MIN_BYTES", "3K"}}).min_bytes, 3072u);
+  EXPECT_EQ(read({{"TERSE_CHUNK_BYTES", "4M"}}).chunk_bytes, size_t{4} << 20);
+  EXPECT_EQ(read({{"TERSE_SEED", "9"}}).seed, 9u);
+  EXPECT_EQ(read({{"TERSE_TIMEOUT", "5"}}).timeout_seconds, 5u);
+  EXPECT_EQ(read({{"TERSE_NCCL", "/opt/libnccl.so"}}).nccl, "/opt/libnccl.so");
+}
+
+TEST(Settings, ABadOneIsKeptForTheErrorAtCommunicatorCreation) {
+  const struct {
+    const char* name;
+    const char* text;
+  } cases[] = {{"TERSE_SCHEME", "int17"},     {"TERSE_MIN_BYTES", "-1"},  {"TERSE_MIN_BYTES", "K"},
+               {"TERSE_MIN_BYTES", "1T"},     {"TERSE_SEED", "0x10"},     {"TERSE_TIMEOUT", "0"},
+               {"TERSE_TIMEOUT", "1000000"},  {"TERSE_LOG", "loud"},      {"TERSE_CHUNK_BYTES", " 1"},
+               {"TERSE_MIN_BYTES", "18446744073709551615G"}};
+  for (const auto& c : cases) {
+    const Settings s = read({{c.name, c.text}});
+    EXPECT_EQ(s.error.find(fmt::format("{}=\"{}\"", c.name, c.text)), 0u) << s.error;
+    EXPECT_THROW(require_valid(s), Error);
+  }
+}
+
+TEST(Settings, FingerprintsTellSettingsApart) {
+  const uint64_t base = fingerprint(read({}));
+  for (const auto& [name, text] : std::map<std::string, std::string>{{"TERSE_SCHEME", "int8"},
+                                                                     {"TERSE_MIN_BYTES", "1"},
+                                                                     {"TERSE_CHUNK_BYTES", "1M"},
+                                                                     {"TERSE_SEED", "1"},
+                                                                     {"TERSE_SCHEME", "int99"}})
+    EXPECT_NE(fingerprint(read({{name, text}})), base) << name;
+  EXPECT_EQ(fingerprint(read({{"TERSE_NCCL", "/elsewhere"}})), base) << "paths may differ";
+}
+
+}  // namespace
+}  // namespace terse
