@@ -37,7 +37,8 @@ class Exchange {
         memory_(static_cast<Hello*>(c_.backend.allocate((c_.ranks + 1) * sizeof(Hello)))) {
     const std::string text = print_scheme(scheme_);
     Hello mine{.settings = fingerprint(settings()), .scheme = fingerprint(text)};
-    if (c_.agreed.empty() && c_.rank == 0) mine.ordinal = next_ordinal();
+    if (introduces_ && c_.rank == 0) mine.ordinal = next_ordinal();
+    c_.introduced = true;
     std::strncpy(mine.text, text.c_str(), sizeof mine.text - 1);
     memory_[c_.ranks] = mine;
   }
@@ -49,6 +50,10 @@ class Exchange {
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
+
+  bool covers(const Agreement& a) const {
+    return &c_ == a.communicator && scheme_ == *a.scheme;
+  }
 
   void start() {
     check(c_.library,
@@ -66,7 +71,7 @@ class Exchange {
     }
     c_.backend.synchronize(stream_);
     for (int r = 0; r < c_.ranks; ++r) compare(r);
-    if (c_.agreed.empty()) c_.ordinal = memory_[0].ordinal;
+    if (introduces_) c_.ordinal = memory_[0].ordinal;
     c_.agreed.push_back(scheme_);
   }
 
@@ -97,6 +102,7 @@ class Exchange {
 
   Communicator& c_;
   const Scheme& scheme_;
+  const bool introduces_ = !c_.introduced;  // the communicator's first exchange numbers it
   const Stream stream_;
   Hello* const memory_;  // by rank, and then this rank's own
   bool abandoned_ = false;
@@ -110,8 +116,11 @@ bool agreed(const Communicator& c, const Scheme& scheme) {
 
 void agree(std::span<const Agreement> agreements) {
   std::vector<std::unique_ptr<Exchange>> open;
-  for (const Agreement& a : agreements)
-    if (!agreed(*a.communicator, *a.scheme)) open.push_back(std::make_unique<Exchange>(a));
+  for (const Agreement& a : agreements) {
+    const bool under_way = std::ranges::any_of(open, [&](const auto& e) { return e->covers(a); });
+    if (!under_way && !agreed(*a.communicator, *a.scheme))
+      open.push_back(std::make_unique<Exchange>(a));
+  }
   if (open.empty()) return;
   const NcclLibrary& library = agreements.front().communicator->library;
   check(library, library.nccl.GroupStart(), "ncclGroupStart");

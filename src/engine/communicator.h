@@ -71,6 +71,7 @@ class Communicator {
   // Agreed by all ranks (agree.h).
   uint64_t ordinal = 0;
   std::vector<Scheme> agreed;
+  bool introduced = false;  // ordinal is agreed, or about to be
 
   uint64_t sequence = 0;  // of the next compressed call
   terseStats_t stats{};

@@ -41,24 +41,30 @@ void parse_log_level(std::string_view text) {
 
 struct Variable {
   const char* name;
+  const char* meaning;
   void (*read)(std::string_view text, Settings& s);
 };
 
 constexpr Variable kVariables[] = {
-    {"TERSE_LOG", [](std::string_view text, Settings&) { parse_log_level(text); }},
-    {"TERSE_SCHEME", [](std::string_view text, Settings& s) { s.scheme = parse_scheme(text); }},
-    {"TERSE_MIN_BYTES", [](std::string_view text, Settings& s) { s.min_bytes = parse_size(text); }},
-    {"TERSE_CHUNK_BYTES",
+    {"TERSE_SCHEME", "what the preload library compresses with (default off)",
+     [](std::string_view text, Settings& s) { s.scheme = parse_scheme(text); }},
+    {"TERSE_MIN_BYTES", "messages smaller than this stay native (default 64K)",
+     [](std::string_view text, Settings& s) { s.min_bytes = parse_size(text); }},
+    {"TERSE_CHUNK_BYTES", "raw bytes of a chunk (default: an eighth of the message, 1M to 8M)",
      [](std::string_view text, Settings& s) { s.chunk_bytes = parse_size(text); }},
-    {"TERSE_SEED", [](std::string_view text, Settings& s) { s.seed = parse_plain(text); }},
-    {"TERSE_TIMEOUT",
+    {"TERSE_SEED", "seed of schemes that name none (default 0)",
+     [](std::string_view text, Settings& s) { s.seed = parse_plain(text); }},
+    {"TERSE_TIMEOUT", "seconds for all ranks to agree on settings (default 60)",
      [](std::string_view text, Settings& s) {
        const uint64_t seconds = parse_plain(text);
        if (seconds == 0 || seconds > 86400)
          fail(ncclInvalidArgument, "it must be 1 to 86400 seconds");
        s.timeout_seconds = static_cast<unsigned>(seconds);
      }},
-    {"TERSE_NCCL", [](std::string_view text, Settings& s) { s.nccl = text; }},
+    {"TERSE_NCCL", "path of the NCCL to use (default: the program's own)",
+     [](std::string_view text, Settings& s) { s.nccl = text; }},
+    {"TERSE_LOG", "off, warn (default), info or trace, on standard error",
+     [](std::string_view text, Settings&) { parse_log_level(text); }},
 };
 
 }  // namespace
@@ -80,6 +86,16 @@ Settings read_settings(const std::function<const char*(const char* name)>& look_
 const Settings& settings() {
   static const Settings s = read_settings([](const char* name) { return std::getenv(name); });
   return s;
+}
+
+std::string describe_settings() {
+  std::string text;
+  for (const Variable& variable : kVariables) {
+    const char* value = std::getenv(variable.name);
+    text += fmt::format("{:18} {}{}\n", variable.name, variable.meaning,
+                        value != nullptr ? fmt::format("; now \"{}\"", value) : "");
+  }
+  return text;
 }
 
 void require_valid(const Settings& s) {

@@ -1,4 +1,4 @@
-// The settings, read from the environment once, in this room only.
+// The settings, read from the environment once, in this room only. settings.cc lists the variables.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 namespace terse {
 
 struct Settings {
-  Scheme scheme{.off = true};        // TERSE_SCHEME: what the interposer compresses with
-  size_t min_bytes = 64 * 1024;      // TERSE_MIN_BYTES: smaller messages are the interposer's native
-  size_t chunk_bytes = 0;            // TERSE_CHUNK_BYTES: of raw data in a chunk; 0: by message size
-  uint64_t seed = 0;                 // TERSE_SEED: of schemes that name none
-  unsigned timeout_seconds = 60;     // TERSE_TIMEOUT: for the ranks to agree
-  std::string nccl;                  // TERSE_NCCL: path of the NCCL to use; empty: the program's
-  std::string error;                 // the first setting that could not be understood; empty: none
+  Scheme scheme{.off = true};
+  size_t min_bytes = 64 * 1024;
+  size_t chunk_bytes = 0;  // 0: chosen by the size of the message
+  uint64_t seed = 0;
+  unsigned timeout_seconds = 60;
+  std::string nccl;   // empty: the program's
+  std::string error;  // the first setting that could not be understood; empty: none
 };
 
 // What was in the environment at the first call. Never throws for a bad setting: `error` keeps it,
@@ -27,6 +27,9 @@ const Settings& settings();
 
 // The same from a look-up of names, null where there is none.
 Settings read_settings(const std::function<const char*(const char* name)>& look_up);
+
+// The settings' names, meanings and present values, a line each.
+std::string describe_settings();
 
 // Throws Error(ncclInvalidArgument) when a setting could not be understood.
 void require_valid(const Settings& settings);

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Installs what building and testing terse needs on Debian or Ubuntu, and nothing when all is there.
+# Asks for sudo only when something is missing and the user is not root.
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build ccache pkg-config git python3
+  libucx-dev libfmt-dev libcli11-dev libgtest-dev libbenchmark-dev
+  iproute2
+)
+for package in "$@"; do packages+=("$package"); done
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
+    missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+echo "installing: ${missing[*]}" >&2
+sudo=()
+[ "$(id -u)" -eq 0 ] || sudo=(sudo)
+export DEBIAN_FRONTEND=noninteractive
+"${sudo[@]}" apt-get update -qq
+"${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

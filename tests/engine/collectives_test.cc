@@ -1,0 +1,189 @@
+// Compressed collectives over hostnccl give the reference's bytes on every rank, for random calls.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "ranks.h"
+#include "reference.h"
+#include "terse/terse.h"
+#include "terse_client.h"
+
+namespace terse::test {
+namespace {
+
+using plan::Collective;
+
+struct Case {
+  Call call;
+  int ranks;
+  bool in_place, null_stream;
+  size_t offset;  // of buffers, in bytes
+};
+
+Case random_case(std::mt19937& random) {
+  static const char* const kSchemes[] = {"int8",  "int4", "int2:block=32", "int3:block=96",
+                                         "int5:block=64,round=stochastic,seed=5",
+                                         "int8:round=stochastic", "minmax8:block=1024,round=shift",
+                                         "minmax4:round=stochastic", "minmax6:block=4096",
+                                         "int4:algo=twoshot", "int4:algo=oneshot",
+                                         "minmax8:algo=twoshot,round=shift", "int7:block=2048"};
+  static constexpr size_t kCounts[] = {1, 2, 7, 127, 128, 129, 1000, 4099, 65537};
+  static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
+  Case c;
+  c.call.collective = static_cast<Collective>(random() % 3);
+  c.call.scheme = parse_scheme(kSchemes[random() % std::size(kSchemes)]);
+  c.call.datatype = kTypes[random() % 3];
+  c.call.op = random() % 2 ? ncclSum : ncclAvg;
+  c.call.count = random() % 2 ? kCounts[random() % std::size(kCounts)] : 1 + random() % 20000;
+  c.ranks = 2 + static_cast<int>(random() % 7);
+  c.in_place = random() % 2;
+  c.null_stream = random() % 2;
+  c.offset = random() % 4;
+  return c;
+}
+
+std::string describe(const Case& c) {
+  return fmt::format("{} {} count {} type {} op {} ranks {}{}{} offset {}", name(c.call.collective),
+                     print_scheme(c.call.scheme), c.call.count, static_cast<int>(c.call.datatype),
+                     static_cast<int>(c.call.op), c.ranks, c.in_place ? " in place" : "",
+                     c.null_stream ? " null stream" : "", c.offset);
+}
+
+// Runs one case `repeats` times on one communicator and compares every time.
+void check_case(const Case& c, uint64_t ordinal, int repeats) {
+  SCOPED_TRACE(describe(c));
+  const size_t size = datatype_size(c.call.datatype);
+  std::vector<Bytes> sent;
+  for (int r = 0; r < c.ranks; ++r)
+    sent.push_back(gaussian(send_count(c.call, c.ranks), c.call.datatype, 100 + r));
+  std::vector<std::vector<Bytes>> wanted;
+  for (int k = 0; k < repeats; ++k) {
+    Call call = c.call;
+    call.ordinal = ordinal;
+    call.sequence = k;
+    wanted.push_back(expected(call, sent));
+  }
+  run_ranks(c.ranks, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme(c.call.scheme);
+    const HostStream stream(c.null_stream);
+    for (int k = 0; k < repeats; ++k) {
+      const size_t larger = std::max(send_count(c.call, c.ranks), recv_count(c.call, c.ranks)) * size;
+      Guarded send(c.in_place ? larger : sent[rank].size(), c.offset);
+      Guarded recv(recv_count(c.call, c.ranks) * size, c.offset);
+      char* in = send.data();
+      char* out = recv.data();
+      if (c.in_place) {
+        const size_t own = rank * c.call.count * size;
+        in = send.data() + (c.call.collective == Collective::kAllGather ? own : 0);
+        out = send.data() + (c.call.collective == Collective::kReduceScatter ? own : 0);
+      }
+      std::memcpy(in, sent[rank].data(), sent[rank].size());
+      ASSERT_EQ(call_terse(c.call, in, out, scheme.get(), comm, stream.get()), ncclSuccess)
+          << terseGetLastError();
+      stream.synchronize();
+      const Bytes& want = wanted[k][rank];
+      ASSERT_EQ(std::memcmp(out, want.data(), want.size()), 0) << "rank " << rank << " call " << k;
+      ASSERT_TRUE(send.intact() && recv.intact()) << "rank " << rank << " wrote past its buffers";
+      const bool changed = std::memcmp(in, sent[rank].data(), sent[rank].size()) != 0;
+      ASSERT_TRUE(c.in_place || !changed) << "sendbuff changed";
+    }
+    ASSERT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
+TEST(Collectives, GiveTheReferenceBytesOnEveryRank) {
+  std::mt19937 random(2024);
+  for (int trial = 0; trial < 60 && !testing::Test::HasFatalFailure(); ++trial)
+    check_case(random_case(random), next_ordinal(), 2);
+}
+
+TEST(Collectives, ChunksDoNotChangeTheBytes) {
+  std::mt19937 random(5);
+  for (const char* scheme : {"int8", "int4:round=stochastic", "minmax8:block=1024,round=shift"})
+    for (int collective = 0; collective < 3; ++collective) {
+      Case c = random_case(random);
+      c.call.collective = static_cast<Collective>(collective);
+      c.call.scheme = parse_scheme(scheme);
+      c.call.datatype = ncclFloat32;
+      c.ranks = 3;
+      c.call.count = collective == 0 ? 3'000'017 : 1'000'003;  // several chunks
+      check_case(c, next_ordinal(), 2);
+    }
+}
+
+TEST(Collectives, ErrorsAreThoseOfTheCodec) {
+  const struct {
+    const char* scheme;
+    Collective collective;
+    double low, high;
+  } cases[] = {
+      // One quantization of Gaussian data, block 128.
+      {"int8", Collective::kAllGather, 0.0065 * 0.98, 0.0065 * 1.02},
+      {"int4", Collective::kAllGather, 0.117 * 0.98, 0.117 * 1.02},
+      {"int4:round=stochastic", Collective::kAllGather, 0.166 * 0.98, 0.166 * 1.02},
+      // Three of four contributions quantized.
+      {"int4", Collective::kReduceScatter, 0.117 * 0.866 * 0.97, 0.117 * 0.866 * 1.03},
+      // And the sum once more.
+      {"int4", Collective::kAllReduce, 0.1545 * 0.97, 0.1545 * 1.03},
+  };
+  for (const auto& k : cases) {
+    const Call call{.collective = k.collective, .scheme = parse_scheme(k.scheme), .count = 1 << 18};
+    std::vector<Bytes> sent;
+    for (int r = 0; r < 4; ++r) sent.push_back(gaussian(send_count(call, 4), ncclFloat32, r));
+    const auto truth = exact(call, sent);
+    next_ordinal();
+    run_ranks(4, [&](int rank, ncclComm_t comm) {
+      const SchemeHandle scheme(call.scheme);
+      Bytes out(recv_count(call, 4) * 4);
+      ASSERT_EQ(call_terse(call, sent[rank].data(), out.data(), scheme.get(), comm, nullptr),
+                ncclSuccess);
+      const double error = relative_error(values(out, ncclFloat32), truth[rank]);
+      EXPECT_GT(error, k.low) << k.scheme << " " << name(k.collective);
+      EXPECT_LT(error, k.high) << k.scheme << " " << name(k.collective);
+      terseCommRelease(comm);
+    });
+  }
+}
+
+TEST(Collectives, ANanReachesEveryRank) {
+  for (const float poison : {std::numeric_limits<float>::quiet_NaN(),
+                             std::numeric_limits<float>::infinity()})
+    for (const char* text : {"int8", "int4:algo=oneshot", "minmax4"}) {
+      next_ordinal();
+      const Call call{.scheme = parse_scheme(text), .count = 100'000};
+      run_ranks(3, [&](int rank, ncclComm_t comm) {
+        const SchemeHandle scheme(call.scheme);
+        std::vector<float> data(call.count, 1.0f);
+        if (rank == 1) data[77'777] = poison;
+        ASSERT_EQ(call_terse(call, data.data(), data.data(), scheme.get(), comm, nullptr),
+                  ncclSuccess);
+        EXPECT_FALSE(std::isfinite(data[77'777])) << text;
+        EXPECT_EQ(data[0], 3.0f) << text;
+        terseCommRelease(comm);
+      });
+    }
+}
+
+TEST(Collectives, OneRankCopies) {
+  run_ranks(1, [&](int, ncclComm_t comm) {
+    const SchemeHandle scheme(parse_scheme("int4"));
+    const std::vector<float> in = {1.5f, -2.25f, 1e30f};
+    std::vector<float> out(3);
+    ASSERT_EQ(terseAllReduce(in.data(), out.data(), 3, ncclFloat32, ncclSum, scheme.get(), comm,
+                             nullptr),
+              ncclSuccess);
+    EXPECT_EQ(in, out);
+    terseStats_t stats{.size = sizeof stats};
+    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_ONE_RANK], 1u);
+    terseCommRelease(comm);
+  });
+}
+
+}  // namespace
+}  // namespace terse::test

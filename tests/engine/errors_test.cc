@@ -1,0 +1,176 @@
+// Bad input gets a named error; nothing is written, nobody hangs.
+#include <gtest/gtest.h>
+
+#include "codec/container.h"
+#include "ranks.h"
+#include "terse_client.h"
+
+namespace terse::test {
+namespace {
+
+void expect_error(ncclResult_t result, ncclResult_t wanted, const char* part) {
+  EXPECT_EQ(result, wanted) << part;
+  EXPECT_NE(std::string(terseGetLastError()).find(part), std::string::npos) << terseGetLastError();
+}
+
+TEST(Errors, ArgumentsOfCollectives) {
+  run_ranks(2, [&](int, ncclComm_t comm) {
+    const SchemeHandle handle(parse_scheme("int8"));
+    const terseScheme_t* scheme = handle.get();
+    std::vector<float> in(64, 1.0f), out(64, 7.0f);
+    const auto reduce = [&](const void* a, void* b, size_t count, int type, int op,
+                            const terseScheme_t* s, ncclComm_t c) {
+      return terseAllReduce(a, b, count, static_cast<ncclDataType_t>(type),
+                            static_cast<ncclRedOp_t>(op), s, c, nullptr);
+    };
+    expect_error(reduce(nullptr, out.data(), 64, 7, 0, scheme, comm), ncclInvalidArgument, "sendbuff");
+    expect_error(reduce(in.data(), nullptr, 64, 7, 0, scheme, comm), ncclInvalidArgument, "recvbuff");
+    expect_error(reduce(in.data(), out.data(), 64, 7, 0, nullptr, comm), ncclInvalidArgument, "scheme");
+    expect_error(reduce(in.data(), out.data(), 64, 7, 0, scheme, nullptr), ncclInvalidArgument,
+                 "communicator is null");
+    expect_error(reduce(in.data(), out.data(), 64, 12, 0, scheme, comm), ncclInvalidArgument,
+                 "unknown datatype 12");
+    expect_error(reduce(in.data(), out.data(), 64, -1, 0, scheme, comm), ncclInvalidArgument,
+                 "unknown datatype");
+    expect_error(reduce(in.data(), out.data(), 64, 7, -2, scheme, comm), ncclInvalidArgument,
+                 "unknown operation");
+    expect_error(reduce(in.data(), out.data(), static_cast<size_t>(-5), 7, 0, scheme, comm),
+                 ncclInvalidArgument, "a count of");
+    EXPECT_EQ(out, std::vector<float>(64, 7.0f));
+    EXPECT_EQ(reduce(nullptr, nullptr, 0, 7, 0, scheme, comm), ncclSuccess) << "nothing to do";
+    terseCommRelease(comm);
+  });
+}
+
+TEST(Errors, SchemesThatDifferBetweenRanksAreAnErrorOnEach) {
+  run_ranks(3, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme(parse_scheme(rank == 1 ? "int4" : "int8"));
+    std::vector<float> data(1000, 1.0f);
+    expect_error(terseAllReduce(data.data(), data.data(), 1000, ncclFloat32, ncclSum, scheme.get(),
+                                comm, nullptr),
+                 ncclInvalidUsage, rank == 1 ? "rank 0 is \"int8" : "rank 1 is \"int4");
+    EXPECT_EQ(data, std::vector<float>(1000, 1.0f));
+    terseCommRelease(comm);
+  });
+}
+
+TEST(Errors, BypassesAreExactAndCounted) {
+  run_ranks(3, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle int8(parse_scheme("int8")), off(parse_scheme("off"));
+    std::vector<double> d(100, 1.0 / 3 + rank);
+    std::vector<float> f(100, 0.1f * static_cast<float>(rank + 1));
+    ASSERT_EQ(terseAllReduce(d.data(), d.data(), 100, ncclFloat64, ncclSum, int8.get(), comm, nullptr),
+              ncclSuccess);
+    EXPECT_DOUBLE_EQ(d[99], 4.0);
+    ASSERT_EQ(terseAllReduce(f.data(), f.data(), 100, ncclFloat32, ncclMax, int8.get(), comm, nullptr),
+              ncclSuccess);
+    EXPECT_EQ(f[5], 0.1f * 3.0f);
+    ASSERT_EQ(terseAllReduce(f.data(), f.data(), 100, ncclFloat32, ncclSum, off.get(), comm, nullptr),
+              ncclSuccess);
+    terseStats_t stats{.size = sizeof stats};
+    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.calls, 0u);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DTYPE], 1u);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_OP], 1u);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_OFF], 1u);
+    EXPECT_EQ(stats.native_bytes, 2 * (800 * 2 / 3) + 2 * 2 * (400 * 2 / 3));
+    terseCommRelease(comm);
+  });
+}
+
+TEST(Errors, StatisticsCountTheBytesSent) {
+  run_ranks(4, [&](int, ncclComm_t comm) {
+    const SchemeHandle scheme(parse_scheme("int4"));
+    std::vector<float> data(1 << 20, 1.0f);
+    for (int k = 0; k < 3; ++k)
+      ASSERT_EQ(terseAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclAvg,
+                               scheme.get(), comm, nullptr),
+                ncclSuccess);
+    terseStats_t stats{.size = sizeof stats};
+    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.calls, 3u);
+    EXPECT_EQ(stats.raw_bytes, 3 * 2 * 3 * (size_t{4} << 20) / 4);
+    EXPECT_EQ(stats.wire_bytes, 3 * 2 * 3 * (size_t{1} << 20) / 4 * 17 / 32);  // 4.25 bits
+    EXPECT_GT(stats.scratch_bytes, 0u);
+    terseStats_t old{.size = 2 * sizeof(size_t)};  // a caller with an older, shorter struct
+    old.raw_bytes = 99;
+    ASSERT_EQ(terseCommGetStats(comm, &old), ncclSuccess);
+    EXPECT_EQ(old.calls, 3u);
+    EXPECT_EQ(old.raw_bytes, 99u) << "nothing is written past the caller's struct";
+    terseCommRelease(comm);
+  });
+}
+
+TEST(Errors, EncodeAndDecode) {
+  const SchemeHandle handle(parse_scheme("minmax4:block=64")), off(parse_scheme("off"));
+  const terseScheme_t* scheme = handle.get();
+  std::vector<float> in(1000), out(1000, 7.0f);
+  for (int i = 0; i < 1000; ++i) in[i] = static_cast<float>(i % 17);
+  size_t bytes = 0;
+  ASSERT_EQ(terseEncodedSize(scheme, 1000, ncclFloat32, &bytes), ncclSuccess);
+  EXPECT_EQ(bytes, codec::kHeaderBytes + 500 + 16 * 8);
+  std::vector<char> packed(bytes);
+  expect_error(terseEncode(in.data(), 1000, ncclFloat32, scheme, 0, packed.data(), bytes - 1),
+               ncclInvalidArgument, "bytes are needed");
+  expect_error(terseEncode(in.data(), 1000, ncclInt32, scheme, 0, packed.data(), bytes),
+               ncclInvalidArgument, "datatype 2");
+  expect_error(terseEncode(nullptr, 1000, ncclFloat32, scheme, 0, packed.data(), bytes),
+               ncclInvalidArgument, "data is null");
+  expect_error(terseEncode(in.data(), 1000, ncclFloat32, off.get(), 0, packed.data(), bytes),
+               ncclInvalidArgument, "off");
+  expect_error(terseEncode(in.data(), SIZE_MAX, ncclFloat32, scheme, 0, packed.data(), bytes),
+               ncclInvalidArgument, "count");
+  ASSERT_EQ(terseEncode(in.data(), 1000, ncclFloat32, scheme, 0, packed.data(), bytes), ncclSuccess);
+  expect_error(terseDecode(packed.data(), bytes - 4, out.data(), 1000, ncclFloat32),
+               ncclInvalidArgument, "its size");
+  expect_error(terseDecode(packed.data(), bytes, out.data(), 999, ncclFloat32), ncclInvalidArgument,
+               "holds 1000 elements, not 999");
+  packed[100] ^= 1;
+  expect_error(terseDecode(packed.data(), bytes, out.data(), 1000, ncclFloat32), ncclInvalidArgument,
+               "damaged");
+  packed[100] ^= 1;
+  EXPECT_EQ(out, std::vector<float>(1000, 7.0f));
+  ASSERT_EQ(terseDecode(packed.data(), bytes, out.data(), 1000, ncclFloat32), ncclSuccess);
+  for (int i = 0; i < 1000; ++i) ASSERT_NEAR(out[i], in[i], 16.0 / 15 / 2 * 1.001);
+}
+
+TEST(Errors, NullPointersOfTheRest) {
+  int version = 0;
+  terseScheme_t* scheme = reinterpret_cast<terseScheme_t*>(&version);
+  char text[8];
+  expect_error(terseSchemeParse(nullptr, &scheme), ncclInvalidArgument, "text is null");
+  EXPECT_EQ(scheme, nullptr);
+  expect_error(terseSchemeParse("int8", nullptr), ncclInvalidArgument, "scheme is null");
+  expect_error(terseGetVersion(nullptr), ncclInvalidArgument, "version is null");
+  expect_error(terseCommGetStats(nullptr, nullptr), ncclInvalidArgument, "communicator is null");
+  const SchemeHandle int8(parse_scheme("int8"));
+  expect_error(terseSchemePrint(int8.get(), text, sizeof text), ncclInvalidArgument, "bytes are needed");
+  expect_error(terseDecode(nullptr, 10, text, 1, ncclFloat32), ncclInvalidArgument, "packed is null");
+  terseSchemeDestroy(nullptr);
+  EXPECT_STREQ(terseBypassReasonString(99), "unknown");
+}
+
+TEST(Errors, AnAbortedPeerEndsAsAnErrorOnTheOthers) {
+  const auto run = [] {
+    run_ranks(3, [&](int rank, ncclComm_t comm) {
+      const SchemeHandle scheme(parse_scheme("int8"));
+      std::vector<float> data(1 << 20, 1.0f);
+      ASSERT_EQ(terseAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum,
+                               scheme.get(), comm, nullptr),
+                ncclSuccess);
+      if (rank == 1) throw std::runtime_error("leaves");
+      ncclResult_t result = ncclSuccess;
+      for (int k = 0; k < 20 && result == ncclSuccess; ++k)
+        result = terseAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum,
+                                scheme.get(), comm, nullptr);
+      EXPECT_NE(result, ncclSuccess);
+      EXPECT_NE(std::string(terseGetLastError()).find("terseAllReduce"), std::string::npos);
+      terseCommRelease(comm);
+      throw std::runtime_error("gives up, too");
+    });
+  };
+  EXPECT_THROW(run(), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace terse::test

@@ -1,0 +1,139 @@
+// Groups: one thread for several communicators, several calls on one, native among compressed ones.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ranks.h"
+#include "terse_client.h"
+
+namespace terse::test {
+namespace {
+
+using plan::Collective;
+
+class Clique {
+ public:
+  explicit Clique(int n) : comms(n) {
+    if (ncclCommInitAll(comms.data(), n, nullptr) != ncclSuccess)
+      throw std::runtime_error(ncclGetLastError(nullptr));
+  }
+  ~Clique() {
+    for (ncclComm_t comm : comms) {
+      terseCommRelease(comm);
+      ncclCommDestroy(comm);
+    }
+  }
+  std::vector<ncclComm_t> comms;
+};
+
+TEST(Group, OneThreadDrivesAllRanks) {
+  for (const bool null_stream : {true, false})
+    for (const size_t count : {size_t{5}, size_t{40'000}, size_t{1'500'000}}) {
+      const Call call{.scheme = parse_scheme("int8"), .count = count, .ordinal = next_ordinal()};
+      const Clique clique(4);
+      const SchemeHandle scheme(call.scheme);
+      std::vector<Bytes> sent, received;
+      std::vector<std::unique_ptr<HostStream>> streams;
+      for (int r = 0; r < 4; ++r) {
+        sent.push_back(gaussian(count, ncclFloat32, r));
+        received.emplace_back(count * 4);
+        streams.push_back(std::make_unique<HostStream>(null_stream));
+      }
+      ASSERT_EQ(terseGroupStart(), ncclSuccess);
+      for (int r = 0; r < 4; ++r)
+        ASSERT_EQ(call_terse(call, sent[r].data(), received[r].data(), scheme.get(),
+                             clique.comms[r], streams[r]->get()),
+                  ncclSuccess);
+      ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+      for (const auto& stream : streams) ASSERT_EQ(stream->synchronize(), ncclSuccess);
+      EXPECT_EQ(received, expected(call, sent)) << count;
+    }
+}
+
+TEST(Group, SeveralCallsOnOneCommunicatorAndNativeOnesAmongThem) {
+  const uint64_t ordinal = next_ordinal();
+  Call first{.scheme = parse_scheme("int4:round=stochastic"), .count = 30'000, .ordinal = ordinal};
+  Call second{.collective = Collective::kAllGather,
+              .scheme = first.scheme,
+              .datatype = ncclBfloat16,
+              .count = 777,
+              .ordinal = ordinal,
+              .sequence = 1};
+  std::vector<Bytes> sent1, sent2;
+  for (int r = 0; r < 3; ++r) {
+    sent1.push_back(gaussian(first.count, ncclFloat32, r));
+    sent2.push_back(gaussian(second.count, ncclBfloat16, r));
+  }
+  const std::vector<Bytes> want1 = expected(first, sent1), want2 = expected(second, sent2);
+  run_ranks(3, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme(first.scheme);
+    Bytes out1(first.count * 4), out2(second.count * 2 * 3);
+    std::vector<int32_t> integers(10, rank + 1);
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    ASSERT_EQ(call_terse(first, sent1[rank].data(), out1.data(), scheme.get(), comm, nullptr),
+              ncclSuccess);
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    ASSERT_EQ(terseAllReduce(integers.data(), integers.data(), 10, ncclInt32, ncclMax, scheme.get(),
+                             comm, nullptr),
+              ncclSuccess);
+    ASSERT_EQ(terseGroupEnd(), ncclSuccess);
+    ASSERT_EQ(integers[0], rank + 1) << "an inner end launches nothing";
+    ASSERT_EQ(call_terse(second, sent2[rank].data(), out2.data(), scheme.get(), comm, nullptr),
+              ncclSuccess);
+    ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+    EXPECT_EQ(out1, want1[rank]);
+    EXPECT_EQ(out2, want2[rank]);
+    EXPECT_EQ(integers, std::vector<int32_t>(10, 3));
+    terseStats_t stats{.size = sizeof stats};
+    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.calls, 2u);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DTYPE], 1u);
+    terseCommRelease(comm);
+  });
+}
+
+TEST(Group, CallsOnSeveralStreamsKeepTheirOrder) {
+  const uint64_t ordinal = next_ordinal();
+  Call call{.scheme = parse_scheme("int8:round=stochastic"), .count = 50'000, .ordinal = ordinal};
+  std::vector<Bytes> sent;
+  for (int r = 0; r < 2; ++r) sent.push_back(gaussian(call.count, ncclFloat32, r));
+  run_ranks(2, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme(call.scheme);
+    const HostStream streams[2] = {HostStream(false), HostStream(false)};
+    std::vector<Bytes> out(6, Bytes(call.count * 4));
+    for (int k = 0; k < 6; ++k)
+      ASSERT_EQ(call_terse(call, sent[rank].data(), out[k].data(), scheme.get(), comm,
+                           streams[k % 2].get()),
+                ncclSuccess);
+    for (const HostStream& s : streams) ASSERT_EQ(s.synchronize(), ncclSuccess);
+    for (int k = 0; k < 6; ++k) {
+      Call at = call;
+      at.sequence = k;
+      ASSERT_EQ(out[k], expected(at, sent)[rank]) << "call " << k;
+    }
+    terseCommRelease(comm);
+  });
+}
+
+TEST(Group, AnErrorInsideIsReturnedAtTheEndAndNothingRuns) {
+  next_ordinal();
+  run_ranks(2, [&](int, ncclComm_t comm) {
+    const SchemeHandle scheme(parse_scheme("int8"));
+    std::vector<float> data(1000, 2.0f);
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    ASSERT_EQ(terseAllReduce(data.data(), data.data(), 1000, ncclFloat32, ncclSum, scheme.get(),
+                             comm, nullptr),
+              ncclSuccess);
+    ASSERT_EQ(terseAllReduce(nullptr, data.data(), 1000, ncclFloat32, ncclSum, scheme.get(), comm,
+                             nullptr),
+              ncclInvalidArgument);
+    ASSERT_EQ(terseGroupEnd(), ncclInvalidArgument);
+    EXPECT_NE(std::string(terseGetLastError()).find("sendbuff is null"), std::string::npos);
+    EXPECT_EQ(data, std::vector<float>(1000, 2.0f));
+    ASSERT_EQ(terseGroupEnd(), ncclInvalidUsage) << "the group is over";
+    terseCommRelease(comm);
+  });
+}
+
+}  // namespace
+}  // namespace terse::test

@@ -1,0 +1,42 @@
+// What compressed collectives must give, byte for byte, computed plainly from all ranks' inputs with
+// the codec alone: no plans, chunks, streams or messages.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/request.h"
+#include "policy/scheme.h"
+
+namespace terse::test {
+
+using Bytes = std::vector<char>;
+
+struct Call {
+  plan::Collective collective = plan::Collective::kAllReduce;
+  Scheme scheme;
+  ncclDataType_t datatype = ncclFloat32;
+  ncclRedOp_t op = ncclSum;
+  size_t count = 0;        // NCCL's argument
+  uint64_t ordinal = 0;    // of the communicator in this process
+  uint64_t sequence = 0;   // of the call on it
+};
+
+// Elements that a rank sends and receives.
+size_t send_count(const Call& call, int ranks);
+size_t recv_count(const Call& call, int ranks);
+
+// What each rank receives; `sent` by rank.
+std::vector<Bytes> expected(const Call& call, const std::vector<Bytes>& sent);
+
+// The exact result in double precision, as values: what an uncompressed call means.
+std::vector<std::vector<double>> exact(const Call& call, const std::vector<Bytes>& sent);
+std::vector<double> values(const Bytes& bytes, ncclDataType_t datatype);
+
+// |a - b| / |b|, in the L2 norm.
+double relative_error(const std::vector<double>& a, const std::vector<double>& b);
+
+// Gaussian data of a dtype.
+Bytes gaussian(size_t count, ncclDataType_t datatype, unsigned seed);
+
+}  // namespace terse::test

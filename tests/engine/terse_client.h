@@ -1,0 +1,68 @@
+// libterse's C interface and hostnccl's streams, as these tests use them.
+#pragma once
+
+#include <hostnccl.h>
+#include <nccl.h>
+
+#include <atomic>
+#include <stdexcept>
+
+#include "reference.h"
+#include "terse/terse.h"
+
+namespace terse::test {
+
+class SchemeHandle {
+ public:
+  explicit SchemeHandle(const Scheme& scheme) {
+    if (terseSchemeParse(print_scheme(scheme).c_str(), &scheme_) != ncclSuccess)
+      throw std::runtime_error(terseGetLastError());
+  }
+  ~SchemeHandle() { terseSchemeDestroy(scheme_); }
+  SchemeHandle(const SchemeHandle&) = delete;
+  SchemeHandle& operator=(const SchemeHandle&) = delete;
+  const terseScheme_t* get() const { return scheme_; }
+
+ private:
+  terseScheme_t* scheme_ = nullptr;
+};
+
+class HostStream {
+ public:
+  explicit HostStream(bool null) {
+    if (!null && hostncclStreamCreate(&stream_) != ncclSuccess)
+      throw std::runtime_error(ncclGetLastError(nullptr));
+  }
+  ~HostStream() {
+    if (stream_ != nullptr) hostncclStreamDestroy(stream_);
+  }
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+  cudaStream_t get() const { return stream_; }
+  ncclResult_t synchronize() const { return hostncclStreamSynchronize(stream_); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+inline ncclResult_t call_terse(const Call& c, const void* in, void* out, const terseScheme_t* scheme,
+                               ncclComm_t comm, cudaStream_t stream) {
+  switch (c.collective) {
+    case plan::Collective::kAllReduce:
+      return terseAllReduce(in, out, c.count, c.datatype, c.op, scheme, comm, stream);
+    case plan::Collective::kAllGather:
+      return terseAllGather(in, out, c.count, c.datatype, scheme, comm, stream);
+    case plan::Collective::kReduceScatter:
+      break;
+  }
+  return terseReduceScatter(in, out, c.count, c.datatype, c.op, scheme, comm, stream);
+}
+
+// libterse numbers the communicators of a process as they are first used; so must the tests that
+// predict random numbers.
+inline uint64_t next_ordinal() {
+  static std::atomic<uint64_t> next{0};
+  return next++;
+}
+
+}  // namespace terse::test

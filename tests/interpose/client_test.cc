@@ -1,0 +1,174 @@
+// An NCCL program under the preload library. What it must see depends on EXPECT_SCHEME, the scheme
+// that the test was started with: the reference's bytes for large sums of floats, NCCL's own exact
+// results for everything else.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "ranks.h"
+#include "reference.h"
+
+namespace terse::test {
+namespace {
+
+using plan::Collective;
+
+constexpr size_t kMinBytes = 4096;
+
+Scheme scheme() { return parse_scheme(std::getenv("EXPECT_SCHEME")); }
+
+class Interpose : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("EXPECT_SCHEME") == nullptr)
+      FAIL() << "run this program by ctest, which preloads the library";
+  }
+};
+
+ncclResult_t call_nccl(const Call& c, const void* in, void* out, ncclComm_t comm,
+                       cudaStream_t stream) {
+  switch (c.collective) {
+    case Collective::kAllReduce:
+      return ncclAllReduce(in, out, c.count, c.datatype, c.op, comm, stream);
+    case Collective::kAllGather:
+      return ncclAllGather(in, out, c.count, c.datatype, comm, stream);
+    case Collective::kReduceScatter:
+      break;
+  }
+  return ncclReduceScatter(in, out, c.count, c.datatype, c.op, comm, stream);
+}
+
+// Small whole numbers: exact in every dtype and order of summation.
+Bytes whole_numbers(size_t count, unsigned seed) {
+  Bytes bytes(count * 4);
+  for (size_t i = 0; i < count; ++i) {
+    const float x = static_cast<float>((i * 7 + seed * 13) % 10);
+    std::memcpy(bytes.data() + 4 * i, &x, 4);
+  }
+  return bytes;
+}
+
+bool compressed(const Call& call, int ranks) {
+  const size_t elements = std::max(send_count(call, ranks), recv_count(call, ranks));
+  return !scheme().off && elements * datatype_size(call.datatype) >= kMinBytes;
+}
+
+TEST_F(Interpose, CollectivesAreCompressedFromTheSizeFloorOn) {
+  const int ranks = 3;
+  uint64_t ordinal = 0;
+  for (const size_t count : {size_t{10}, size_t{341}, size_t{1024}, size_t{50'000}})
+    for (int k = 0; k < 3; ++k) {
+      Call call{.collective = static_cast<Collective>(k), .scheme = scheme(), .count = count};
+      call.ordinal = ordinal++;  // each communicator is compared when it is made
+      const bool lossy = compressed(call, ranks);
+      std::vector<Bytes> sent;
+      for (int r = 0; r < ranks; ++r)
+        sent.push_back(lossy ? gaussian(send_count(call, ranks), ncclFloat32, r)
+                             : whole_numbers(send_count(call, ranks), r));
+      const auto want = lossy ? expected(call, sent) : std::vector<Bytes>();
+      const auto truth = exact(call, sent);
+      run_ranks(ranks, [&](int rank, ncclComm_t comm) {
+        Bytes out(recv_count(call, ranks) * 4);
+        ASSERT_EQ(call_nccl(call, sent[rank].data(), out.data(), comm, nullptr), ncclSuccess)
+            << ncclGetLastError(comm);
+        if (lossy)
+          ASSERT_EQ(out, want[rank]) << name(call.collective) << " " << count;
+        else
+          ASSERT_EQ(values(out, ncclFloat32), truth[rank]) << name(call.collective) << " " << count;
+      });
+    }
+}
+
+TEST_F(Interpose, EverythingElseIsExact) {
+  run_ranks(4, [&](int rank, ncclComm_t comm) {
+    const size_t count = 10'000;
+    std::vector<int32_t> integers(count, rank + 1);
+    ASSERT_EQ(ncclAllReduce(integers.data(), integers.data(), count, ncclInt32, ncclSum, comm, nullptr),
+              ncclSuccess);
+    EXPECT_EQ(integers, std::vector<int32_t>(count, 10));
+    std::vector<float> floats(count, 0.1f * static_cast<float>(rank));
+    ASSERT_EQ(ncclAllReduce(floats.data(), floats.data(), count, ncclFloat32, ncclMax, comm, nullptr),
+              ncclSuccess);
+    EXPECT_EQ(floats, std::vector<float>(count, 0.1f * 3.0f));
+    std::vector<double> doubles(count, 1.0 / 3);
+    ASSERT_EQ(ncclAllReduce(doubles.data(), doubles.data(), count, ncclFloat64, ncclSum, comm, nullptr),
+              ncclSuccess);
+    EXPECT_DOUBLE_EQ(doubles[17], 4.0 / 3);
+    std::vector<float> told(count, rank == 2 ? 0.7f : 0.0f);
+    ASSERT_EQ(ncclBroadcast(told.data(), told.data(), count, ncclFloat32, 2, comm, nullptr),
+              ncclSuccess);
+    EXPECT_EQ(told, std::vector<float>(count, 0.7f));
+  });
+}
+
+TEST_F(Interpose, GroupsMixNativeAndCompressedCalls) {
+  const int ranks = 3;
+  Call call{.scheme = scheme(), .count = 20'000};
+  std::vector<Bytes> sent;
+  for (int r = 0; r < ranks; ++r)
+    sent.push_back(compressed(call, ranks) ? gaussian(call.count, ncclFloat32, r)
+                                           : whole_numbers(call.count, r));
+  const auto want = compressed(call, ranks) ? expected(call, sent) : std::vector<Bytes>();
+  const auto truth = exact(call, sent);
+  std::vector<ncclComm_t> comms(ranks);
+  ASSERT_EQ(ncclCommInitAll(comms.data(), ranks, nullptr), ncclSuccess);
+  std::vector<Bytes> out(ranks, Bytes(call.count * 4));
+  std::vector<int64_t> sums(ranks, 5);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < ranks; ++r) {
+    ASSERT_EQ(call_nccl(call, sent[r].data(), out[r].data(), comms[r], nullptr), ncclSuccess);
+    ASSERT_EQ(ncclAllReduce(&sums[r], &sums[r], 1, ncclInt64, ncclSum, comms[r], nullptr), ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  for (int r = 0; r < ranks; ++r) {
+    EXPECT_EQ(sums[r], 15);
+    if (compressed(call, ranks))
+      EXPECT_EQ(out[r], want[r]);
+    else
+      EXPECT_EQ(values(out[r], ncclFloat32), truth[r]);
+    ncclCommDestroy(comms[r]);
+  }
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+}
+
+TEST_F(Interpose, CommunicatorsMadeInAGroupAndBySplitting) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::vector<ncclComm_t> comms(4), halves(4);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < 4; ++r) ASSERT_EQ(ncclCommInitRank(&comms[r], 4, id, r), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < 4; ++r)
+    ASSERT_EQ(ncclCommSplit(comms[r], r == 3 ? NCCL_SPLIT_NOCOLOR : 0, r, &halves[r], nullptr),
+              ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_EQ(halves[3], nullptr);
+  std::vector<std::vector<float>> data(3, std::vector<float>(5000, 1.25f));
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < 3; ++r)
+    ASSERT_EQ(ncclAllReduce(data[r].data(), data[r].data(), 5000, ncclFloat32, ncclSum, halves[r], nullptr),
+              ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  for (const auto& d : data) EXPECT_EQ(d, std::vector<float>(5000, 3.75f));  // constant: exact
+  for (int r = 0; r < 4; ++r) {
+    if (halves[r] != nullptr) ncclCommDestroy(halves[r]);
+    ncclCommDestroy(comms[r]);
+  }
+}
+
+TEST_F(Interpose, BadArgumentsAreAnErrorAndWriteNothing) {
+  run_ranks(2, [&](int, ncclComm_t comm) {
+    std::vector<float> data(5000, 1.0f);
+    EXPECT_EQ(ncclAllReduce(nullptr, data.data(), 5000, ncclFloat32, ncclSum, comm, nullptr),
+              ncclInvalidArgument);
+    EXPECT_NE(std::string(ncclGetLastError(comm)), "");
+    EXPECT_EQ(ncclAllReduce(data.data(), data.data(), 5000, ncclFloat32, ncclSum, nullptr, nullptr),
+              ncclInvalidArgument);
+    EXPECT_EQ(data, std::vector<float>(5000, 1.0f));
+  });
+}
+
+}  // namespace
+}  // namespace terse::test

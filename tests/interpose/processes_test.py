@@ -1,0 +1,113 @@
+"""Ranks as processes under the preload library: processes_test.py RANK_PROGRAM PRELOAD_LIBRARY"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM, PRELOAD = sys.argv[1:3]
+PATIENCE = 60  # seconds after which a rank counts as hung
+
+INVALID_ARGUMENT, INVALID_USAGE, SUCCESS = "4", "5", "0"
+
+
+class Job:
+    """The ranks of one program, each with its own settings."""
+
+    def __init__(self, settings, count=100_000, rounds=2, preload=True):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.processes = []
+        for rank, own in enumerate(settings):
+            environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
+            environment.update(own, HOSTNCCL_TIMEOUT="10", TERSE_LOG="off",
+                               NCCL_SOCKET_IFNAME="lo")
+            if preload:
+                environment.update(LD_PRELOAD=PRELOAD,
+                                   ASAN_OPTIONS="verify_asan_link_order=0")
+            words = [PROGRAM, rank, len(settings), self.scratch.name + "/id", count, rounds]
+            self.processes.append(
+                subprocess.Popen([str(word) for word in words], env=environment, text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+
+    def outputs(self):
+        """Each rank's lines, as lists of words; None for one that had to be killed."""
+        result = []
+        for process in self.processes:
+            try:
+                out, err = process.communicate(timeout=PATIENCE)
+                result.append([line.split(maxsplit=2) for line in out.splitlines()])
+                if process.returncode not in (0, -signal.SIGKILL):
+                    raise AssertionError(f"exit status {process.returncode}: {err}")
+            except subprocess.TimeoutExpired:
+                for other in self.processes:
+                    other.kill()
+                raise AssertionError("a rank hangs")
+        self.scratch.cleanup()
+        return result
+
+
+class Processes(unittest.TestCase):
+    def sums(self, outputs):
+        for lines in outputs:
+            self.assertEqual(lines[0][:2], ["init", SUCCESS], lines)
+            for line in lines[1:]:
+                self.assertEqual(line[2].split()[0], SUCCESS, line)
+        return [[line[2].split()[1] for line in lines[1:]] for lines in outputs]
+
+    def test_all_ranks_hold_the_same_bytes(self):
+        for scheme in ("int8", "int4:round=stochastic", "minmax8:block=1024,round=shift"):
+            sums = self.sums(Job([{"TERSE_SCHEME": scheme}] * 3).outputs())
+            self.assertEqual(len(sums[0]), 2)
+            self.assertEqual(sums[0], sums[1], scheme)
+            self.assertEqual(sums[0], sums[2], scheme)
+
+    def test_off_and_unset_are_native(self):
+        native = self.sums(Job([{}] * 3, preload=False).outputs())
+        self.assertEqual(self.sums(Job([{}] * 3).outputs()), native)
+        self.assertEqual(self.sums(Job([{"TERSE_SCHEME": "off"}] * 3).outputs()), native)
+        self.assertNotEqual(self.sums(Job([{"TERSE_SCHEME": "int8"}] * 3).outputs()), native)
+
+    def test_the_same_seed_gives_the_same_bytes_in_every_run(self):
+        runs = [self.sums(Job([{"TERSE_SCHEME": "int4:round=stochastic", "TERSE_SEED": seed}] * 2)
+                          .outputs()) for seed in ("1", "1", "2")]
+        self.assertEqual(runs[0], runs[1])
+        self.assertNotEqual(runs[0], runs[2])
+
+    def test_an_unreadable_setting_is_an_error_at_creation(self):
+        for name, text in (("TERSE_SCHEME", "int44"), ("TERSE_MIN_BYTES", "many")):
+            for lines in Job([{name: text}] * 2).outputs():
+                self.assertEqual(len(lines), 1)
+                self.assertIn(f'{name}="{text}"', lines[0][2])
+
+    def test_settings_that_differ_are_an_error_on_every_rank(self):
+        cases = [
+            [{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int4"}, {"TERSE_SCHEME": "int8"}],
+            [{"TERSE_SCHEME": "int8"}, {}, {"TERSE_SCHEME": "int8"}],
+            [{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int8", "TERSE_MIN_BYTES": "1"}],
+            [{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int99"}],
+        ]
+        for settings in cases:
+            for rank, lines in enumerate(Job(settings).outputs()):
+                self.assertEqual(len(lines), 1, (settings, lines))
+                self.assertEqual(lines[0][1], INVALID_USAGE, (settings, rank, lines))
+                self.assertIn("differ", lines[0][2])
+
+    def test_a_killed_rank_ends_as_an_error_on_the_others(self):
+        for attempt in range(3):
+            job = Job([{"TERSE_SCHEME": "int8"}] * 3, count=2_000_000, rounds=1_000_000)
+            victim = random.Random(attempt).randrange(3)
+            time.sleep(0.7 + 0.2 * attempt)
+            job.processes[victim].send_signal(signal.SIGKILL)
+            for rank, lines in enumerate(job.outputs()):
+                if rank == victim:
+                    continue
+                self.assertEqual(lines[0][:2], ["init", SUCCESS])
+                self.assertNotEqual(lines[-1][2].split()[0], SUCCESS, (attempt, rank, lines[-1]))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,73 @@
+// One rank of an NCCL program: rank.cc RANK RANKS ID_FILE COUNT ROUNDS. Prints what each call gave:
+//   init RESULT MESSAGE
+//   round K RESULT SUM     SUM: of the elements' bits
+#include <hostnccl.h>
+#include <nccl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+// Rank 0 leaves the id in a file for the others.
+ncclUniqueId exchange_id(int rank, const char* path) {
+  ncclUniqueId id;
+  if (rank == 0) {
+    ncclGetUniqueId(&id);
+    const std::string temporary = std::string(path) + ".part";
+    FILE* f = std::fopen(temporary.c_str(), "wb");
+    std::fwrite(&id, sizeof id, 1, f);
+    std::fclose(f);
+    std::rename(temporary.c_str(), path);
+    return id;
+  }
+  for (int tries = 0; tries < 1000; ++tries) {
+    if (FILE* f = std::fopen(path, "rb")) {
+      const size_t read = std::fread(&id, sizeof id, 1, f);
+      std::fclose(f);
+      if (read == 1) return id;
+    }
+    usleep(10'000);
+  }
+  std::puts("no id");
+  std::exit(3);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 6) return 2;
+  const int rank = std::atoi(argv[1]), ranks = std::atoi(argv[2]);
+  const size_t count = std::strtoull(argv[4], nullptr, 10);
+  const int rounds = std::atoi(argv[5]);
+  const ncclUniqueId id = exchange_id(rank, argv[3]);
+  ncclComm_t comm = nullptr;
+  ncclResult_t result = ncclCommInitRank(&comm, ranks, id, rank);
+  std::printf("init %d %s\n", result, result == ncclSuccess ? "" : ncclGetLastError(nullptr));
+  std::fflush(stdout);
+  if (result != ncclSuccess) return comm == nullptr ? 0 : 4;
+  std::vector<float> data(count);
+  for (int k = 0; k < rounds; ++k) {
+    for (size_t i = 0; i < count; ++i)
+      data[i] = static_cast<float>((i * 2654435761u + rank * 97 + k) % 1000) / 37.0f;
+    result = ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, nullptr);
+    unsigned long long sum = 0;
+    for (size_t i = 0; i < count; ++i) {
+      unsigned bits;
+      std::memcpy(&bits, &data[i], 4);
+      sum = sum * 31 + bits;
+    }
+    std::printf("round %d %d %llx\n", k, result, sum);
+    std::fflush(stdout);
+    if (result != ncclSuccess) {
+      ncclCommAbort(comm);
+      return 0;
+    }
+  }
+  ncclCommDestroy(comm);
+  return 0;
+}
