@@ -1,6 +1,7 @@
 #include "reference.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -212,6 +213,11 @@ double relative_error(const std::vector<double>& a, const std::vector<double>& b
     norm += b[i] * b[i];
   }
   return std::sqrt(difference / norm);
+}
+
+uint64_t next_ordinal() {
+  static std::atomic<uint64_t> next{0};
+  return next++;
 }
 
 Bytes gaussian(size_t count, ncclDataType_t datatype, unsigned seed) {

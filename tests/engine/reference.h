@@ -36,6 +36,10 @@ std::vector<double> values(const Bytes& bytes, ncclDataType_t datatype);
 // |a - b| / |b|, in the L2 norm.
 double relative_error(const std::vector<double>& a, const std::vector<double>& b);
 
+// libterse numbers the communicators of a process as their ranks first agree; so must the tests that
+// predict random numbers: one call for each such communicator.
+uint64_t next_ordinal();
+
 // Gaussian data of a dtype.
 Bytes gaussian(size_t count, ncclDataType_t datatype, unsigned seed);
 

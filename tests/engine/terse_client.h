@@ -4,7 +4,6 @@
 #include <hostnccl.h>
 #include <nccl.h>
 
-#include <atomic>
 #include <stdexcept>
 
 #include "reference.h"
@@ -56,13 +55,6 @@ inline ncclResult_t call_terse(const Call& c, const void* in, void* out, const t
       break;
   }
   return terseReduceScatter(in, out, c.count, c.datatype, c.op, scheme, comm, stream);
-}
-
-// libterse numbers the communicators of a process as they are first used; so must the tests that
-// predict random numbers.
-inline uint64_t next_ordinal() {
-  static std::atomic<uint64_t> next{0};
-  return next++;
 }
 
 }  // namespace terse::test

@@ -56,11 +56,10 @@ bool compressed(const Call& call, int ranks) {
 
 TEST_F(Interpose, CollectivesAreCompressedFromTheSizeFloorOn) {
   const int ranks = 3;
-  uint64_t ordinal = 0;
   for (const size_t count : {size_t{10}, size_t{341}, size_t{1024}, size_t{50'000}})
     for (int k = 0; k < 3; ++k) {
       Call call{.collective = static_cast<Collective>(k), .scheme = scheme(), .count = count};
-      call.ordinal = ordinal++;  // each communicator is compared when it is made
+      call.ordinal = next_ordinal();
       const bool lossy = compressed(call, ranks);
       std::vector<Bytes> sent;
       for (int r = 0; r < ranks; ++r)
@@ -81,6 +80,7 @@ TEST_F(Interpose, CollectivesAreCompressedFromTheSizeFloorOn) {
 }
 
 TEST_F(Interpose, EverythingElseIsExact) {
+  next_ordinal();
   run_ranks(4, [&](int rank, ncclComm_t comm) {
     const size_t count = 10'000;
     std::vector<int32_t> integers(count, rank + 1);
@@ -104,7 +104,7 @@ TEST_F(Interpose, EverythingElseIsExact) {
 
 TEST_F(Interpose, GroupsMixNativeAndCompressedCalls) {
   const int ranks = 3;
-  Call call{.scheme = scheme(), .count = 20'000};
+  const Call call{.scheme = scheme(), .count = 20'000, .ordinal = next_ordinal()};
   std::vector<Bytes> sent;
   for (int r = 0; r < ranks; ++r)
     sent.push_back(compressed(call, ranks) ? gaussian(call.count, ncclFloat32, r)

@@ -1,0 +1,68 @@
+#include "environment.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <stdexcept>
+
+namespace terse::perf {
+namespace {
+
+std::map<std::string, std::string> variables;
+
+const char* Get(const char* name) {
+  const auto found = variables.find(name);
+  return found == variables.end() ? nullptr : found->second.c_str();
+}
+
+Launch Read(std::map<std::string, std::string> environment) {
+  variables = std::move(environment);
+  return ReadLaunch(Get);
+}
+
+TEST(ReadLaunch, OneProcessByDefault) {
+  const Launch launch = Read({});
+  EXPECT_EQ(launch.process, 0);
+  EXPECT_EQ(launch.processes, 1);
+}
+
+TEST(ReadLaunch, Torchrun) {
+  const Launch launch = Read({{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "10.0.0.1"},
+                              {"MASTER_PORT", "29500"}});
+  EXPECT_EQ(launch.process, 3);
+  EXPECT_EQ(launch.processes, 8);
+  EXPECT_EQ(launch.address, "10.0.0.1");
+  EXPECT_EQ(launch.port, 29500);
+}
+
+TEST(ReadLaunch, LeavesTheAgentItsPort) {
+  EXPECT_EQ(Read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"},
+                  {"TORCHELASTIC_USE_AGENT_STORE", "True"}}).port, 29501);
+  EXPECT_EQ(Read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"},
+                  {"TORCHELASTIC_USE_AGENT_STORE", "False"}}).port, 29500);
+}
+
+TEST(ReadLaunch, MpirunAndSrun) {
+  EXPECT_EQ(Read({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"},
+                  {"PMIX_RANK", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}).processes, 4);
+  EXPECT_EQ(Read({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}).process, 2);
+  EXPECT_EQ(Read({{"PMIX_RANK", "2"}, {"SLURM_NTASKS", "3"}}).process, 2);
+  EXPECT_EQ(Read({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}}).process, 5);
+}
+
+TEST(ReadLaunch, RefusesHalfAndSenselessSettings) {
+  EXPECT_THROW(Read({{"RANK", "1"}}), std::invalid_argument);
+  EXPECT_THROW(Read({{"RANK", "4"}, {"WORLD_SIZE", "4"}}), std::invalid_argument);
+  EXPECT_THROW(Read({{"RANK", "-1"}, {"WORLD_SIZE", "4"}}), std::invalid_argument);
+  EXPECT_THROW(Read({{"RANK", "x"}, {"WORLD_SIZE", "4"}}), std::invalid_argument);
+  EXPECT_THROW(Read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "0"}}),
+               std::invalid_argument);
+}
+
+TEST(RestartWithNccl, NeedsALibrary) {
+  EXPECT_THROW(RestartWithNccl("/no/such", {}), std::invalid_argument);
+  EXPECT_THROW(RestartWithNccl("/tmp", {}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace terse::perf

@@ -1,0 +1,151 @@
+"""netlab: hosts out of namespaces, or processes on the loopback interface."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from programs import NETLAB, program, rows
+
+sys.path.insert(0, os.path.dirname(NETLAB))
+from units import format_rate, parse_rate  # pylint: disable=wrong-import-position
+
+SPACES = subprocess.run([NETLAB, "--probe"], capture_output=True, text=True,
+                        check=True).stdout.strip() == "namespaces"
+
+
+def netlab(*arguments, timeout=60):
+    return subprocess.run([NETLAB, *arguments], capture_output=True, text=True, check=False,
+                          timeout=timeout)
+
+
+def left_over(pid):
+    names = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True,
+                           check=False).stdout
+    return [name for name in names.split() if name.startswith(f"terse-netlab-{pid}-")]
+
+
+class Units(unittest.TestCase):
+    def test_rates(self):
+        self.assertEqual(parse_rate("1gbit"), 10**9)
+        self.assertEqual(parse_rate("2.5Gbit"), 25 * 10**8)
+        self.assertEqual(parse_rate("100mbit"), 10**8)
+        self.assertEqual(parse_rate("0"), 0)
+        self.assertEqual(format_rate(25 * 10**8), "2.5 Gbit/s")
+        for bad in ("fast", "1gbps", "-1", ""):
+            with self.assertRaises(Exception):
+                parse_rate(bad)
+
+
+class Both:
+    """What must hold in either mode."""
+
+    def run_lab(self, *arguments, **how):
+        return netlab(*self.MODE, *arguments, **how)
+
+    def test_ranks_know_who_they_are(self):
+        with tempfile.TemporaryDirectory() as directory:
+            done = self.run_lab("--hosts", "3", "--env", f"PLACE={directory}", "--", "sh", "-c",
+                                "echo $WORLD_SIZE $MASTER_ADDR:$MASTER_PORT > $PLACE/$RANK; "
+                                "echo rank $RANK")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(sorted(os.listdir(directory)), ["0", "1", "2"])
+            said = set()
+            for rank in "012":
+                with open(os.path.join(directory, rank), encoding="utf-8") as file:
+                    said.add(file.read())
+            self.assertEqual(len(said), 1)
+            self.assertTrue(said.pop().startswith("3 "))
+        self.assertIn("rank 0\n", done.stdout)
+        self.assertNotIn("rank 1", done.stdout)
+
+    def test_a_failing_rank_is_named_and_ends_the_run(self):
+        begin = time.monotonic()
+        done = self.run_lab("--hosts", "2", "--", "sh", "-c",
+                            "if [ $RANK = 1 ]; then echo oh dear >&2; exit 3; fi; sleep 60")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 1 ended with 3", done.stderr)
+        self.assertIn("rank 1: oh dear", done.stderr)
+        self.assertLess(time.monotonic() - begin, 30)
+
+    def test_timeout(self):
+        done = self.run_lab("--hosts", "2", "--timeout", "0.5", "--", "sleep", "60")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("did not end within 0.5 s", done.stderr)
+
+    def test_a_missing_program_is_an_error(self):
+        done = self.run_lab("--hosts", "2", "--", "/no/such/program")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("/no/such/program", done.stderr)
+
+    def test_bytes_of_an_all_reduce(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "lab.json")
+            done = self.run_lab("--hosts", "2", "--json", path, "--", program("all_reduce"),
+                                "-b", "1M", "-e", "1M", "-n", "8", "-w", "1")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual([row[8] for row in rows(done.stdout)], ["0"], done.stdout)
+            with open(path, encoding="utf-8") as file:
+                report = json.load(file)
+        calls = 1 + 2 * (1 + 8 + 1)  # warm-up; in and out of place: first, timed, checked
+        sent = sum(one["tx_bytes"] for one in report["interfaces"]) / 2
+        self.assertGreater(sent, calls * 2**20)
+        self.assertLess(sent, calls * 2**20 * 1.1)
+        self.assertEqual(report["exit_codes"], [0, 0])
+        return report
+
+    def test_interrupted_it_leaves_nothing(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = subprocess.Popen([NETLAB, *self.MODE, "--hosts", "2", "--", "sleep", "61"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(1.2)
+            process.send_signal(number)
+            self.assertNotEqual(process.wait(timeout=10), 0)
+            self.assertEqual(left_over(process.pid), [])
+
+
+class LoopbackTest(Both, unittest.TestCase):
+    MODE = ("--loopback",)
+
+    def test_the_result_says_so(self):
+        done = self.run_lab("--hosts", "2", "--", "true")
+        self.assertIn("LOOPBACK, not shaped", done.stdout)
+
+
+@unittest.skipUnless(SPACES, "no right to make network namespaces here")
+class NamespacesTest(Both, unittest.TestCase):
+    MODE = ()
+
+    def test_each_host_has_its_interface(self):
+        done = self.run_lab("--hosts", "2", "--", "sh", "-c",
+                            "hostname; cat /proc/net/dev; ping -c1 -W2 10.79.0.2 >/dev/null || "
+                            "echo no ping")
+        self.assertIn("host0\n", done.stdout)
+        self.assertIn("eth0:", done.stdout)
+        self.assertRegex(done.stdout, r"# netlab: host 1 eth0 10\.79\.0\.2 sent \d+ B")
+
+    def test_the_rate_holds(self):
+        # 32 all-reduces of 1 MiB at 200 Mbit/s: at least 42 ms each.
+        done = self.run_lab("--hosts", "2", "--rate", "200mbit", "--", program("all_reduce"),
+                            "-b", "1M", "-e", "1M", "-n", "16", "-c", "0")
+        [row] = rows(done.stdout)
+        self.assertGreater(float(row[5]), 0.8 * 8 * 2**20 / 200)
+        self.assertLess(float(row[5]), 2 * 8 * 2**20 / 200)
+
+    def test_what_a_killed_one_left_is_removed_by_the_next(self):
+        process = subprocess.Popen([NETLAB, "--hosts", "2", "--", "sleep", "62"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1.2)
+        self.assertNotEqual(left_over(process.pid), [])
+        process.kill()
+        process.wait()
+        self.assertEqual(netlab("--hosts", "1", "--", "true").returncode, 0)
+        self.assertEqual(left_over(process.pid), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,118 @@
+#include "options.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+
+namespace terse::perf {
+namespace {
+
+Parsed Parse(std::initializer_list<const char*> arguments) {
+  std::vector<const char*> argv = {"all_reduce_perf"};
+  argv.insert(argv.end(), arguments);
+  return ParseOptions("all_reduce_perf", static_cast<int>(argv.size()), argv.data());
+}
+
+TEST(Options, DefaultsAreThoseOfNcclTests) {
+  const Options o = *Parse({}).options;
+  EXPECT_EQ(o.min_bytes, 32u << 20);
+  EXPECT_EQ(o.max_bytes, 32u << 20);
+  EXPECT_EQ(o.step_bytes, 1u << 20);
+  EXPECT_EQ(o.iterations, 20);
+  EXPECT_EQ(o.warmup, 1);
+  EXPECT_EQ(o.check, 1);
+  EXPECT_EQ(o.average, 1);
+  EXPECT_EQ(o.DataKind(), InputKind::kExact);
+  EXPECT_FALSE(o.ShowsError());
+}
+
+TEST(Options, ShortAndLongNamesMeanTheSame) {
+  const Options a = *Parse({"-b", "8", "-e", "64M", "-f", "2", "-n", "5", "-w", "3", "-t", "2",
+                            "-g", "4", "-c", "0", "-o", "avg", "-d", "half", "-m", "2", "-N", "3",
+                            "-a", "3", "-z", "1", "-y", "1", "-T", "9", "-C", "1", "-S", "1", "-R",
+                            "2", "-I", "1", "-u", "1", "-p", "1", "-r", "0", "-J", "x"})
+                        .options;
+  const Options b =
+      *Parse({"--minbytes", "8", "--maxbytes", "64M", "--stepfactor", "2", "--iters", "5",
+              "--warmup_iters", "3", "--nthreads", "2", "--ngpus", "4", "--check", "0", "--op",
+              "avg", "--datatype", "half", "--agg_iters", "2", "--run_cycles", "3", "--average",
+              "3", "--blocking", "1", "--stream_null", "1", "--timeout", "9", "--report_cputime",
+              "1", "--report_timestamps", "1", "--local_register", "2", "--per_iter_timing", "1",
+              "--unalign", "1", "--parallel_init", "1", "--root", "0", "--output_file", "x"})
+           .options;
+  for (const Options* o : {&a, &b}) {
+    EXPECT_EQ(o->min_bytes, 8u);
+    EXPECT_EQ(o->max_bytes, 64u << 20);
+    EXPECT_EQ(o->step_factor, 2);
+    EXPECT_EQ(o->iterations, 5);
+    EXPECT_EQ(o->warmup, 3);
+    EXPECT_EQ(o->RanksPerProcess(), 8);
+    EXPECT_EQ(o->check, 0);
+    EXPECT_EQ(o->op, "avg");
+    EXPECT_EQ(o->datatype, "half");
+    EXPECT_EQ(o->aggregate, 2);
+    EXPECT_EQ(o->cycles, 3);
+    EXPECT_EQ(o->average, 3);
+    EXPECT_EQ(o->blocking, 1);
+    EXPECT_EQ(o->null_stream, 1);
+    EXPECT_EQ(o->timeout, 9);
+    EXPECT_EQ(o->report_cpu_time, 1);
+    EXPECT_EQ(o->report_timestamps, 1);
+    EXPECT_EQ(o->registration, 2);
+    EXPECT_EQ(o->per_iteration, 1);
+    EXPECT_EQ(o->unalign, 1);
+    EXPECT_EQ(o->parallel_init, 1);
+    EXPECT_EQ(o->json, "x");
+  }
+}
+
+TEST(Options, BadOnesAreUsageErrorsThatNameThem) {
+  const std::initializer_list<const char*> bad[] = {
+      {"-b", "64M", "-e", "8"}, {"-b", "1X"},        {"-n", "0"},      {"-d", "float32"},
+      {"-o", "average"},        {"--no-such"},       {"-t", "0"},      {"-n", "ten"},
+      {"-f", "2", "-b", "0"},   {"-i", "0", "-b1"},  {"--data", "x"},  {"-K", "20"},
+      {"-a", "4"},              {"--input", "x", "--data", "gauss"}};
+  for (const auto& arguments : bad) {
+    const Parsed parsed = Parse(arguments);
+    EXPECT_FALSE(parsed.options.has_value()) << *arguments.begin();
+    EXPECT_EQ(parsed.exit_code, kExitUsage);
+    EXPECT_NE(parsed.text.find("all_reduce_perf: "), std::string::npos);
+  }
+}
+
+TEST(Options, AGraphNeedsAGpu) {
+  const Parsed parsed = Parse({"-G", "1"});
+  EXPECT_EQ(parsed.exit_code, kExitUsage);
+  EXPECT_NE(parsed.text.find("GPU"), std::string::npos);
+  EXPECT_TRUE(Parse({"-G", "0"}).options.has_value());
+}
+
+TEST(Options, HelpNamesEveryOption) {
+  const Parsed parsed = Parse({"--help"});
+  EXPECT_EQ(parsed.exit_code, 0);
+  for (const char* name : {"--minbytes", "--stepfactor", "--datatype", "--scheme", "--input",
+                           "--checksum", "--nccl", "--netdev", "--seed", "--data"}) {
+    EXPECT_NE(parsed.text.find(name), std::string::npos) << name;
+  }
+}
+
+TEST(Options, DataFollowsWhatIsMeasured) {
+  EXPECT_EQ(Parse({"-c", "0"}).options->DataKind(), InputKind::kGauss);
+  EXPECT_EQ(Parse({"--scheme", "int4"}).options->DataKind(), InputKind::kGauss);
+  EXPECT_EQ(Parse({"--scheme", "int4", "-c", "1"}).options->DataKind(), InputKind::kExact);
+  EXPECT_EQ(Parse({"--input", "x"}).options->DataKind(), InputKind::kFile);
+  EXPECT_EQ(Parse({"--data", "uniform"}).options->DataKind(), InputKind::kUniform);
+  EXPECT_TRUE(Parse({"--scheme", "int4"}).options->ShowsError());
+  EXPECT_TRUE(Parse({"--input", "x"}).options->ShowsError());
+  EXPECT_TRUE(Parse({"--data", "gauss", "-c", "0"}).options->ShowsError());
+  EXPECT_FALSE(Parse({"-c", "0"}).options->ShowsError());
+}
+
+TEST(WithoutNccl, RemovesTheOptionInBothSpellings) {
+  const std::vector<std::string> kept = {"p", "-n", "1"};
+  EXPECT_EQ(WithoutNccl({"p", "--nccl", "/x", "-n", "1"}), kept);
+  EXPECT_EQ(WithoutNccl({"p", "-n", "1", "--nccl=/x"}), kept);
+}
+
+}  // namespace
+}  // namespace terse::perf

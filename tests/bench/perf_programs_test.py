@@ -1,0 +1,258 @@
+"""The perf programs as plain NCCL programs."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+from programs import (BUILD, COLLECTIVES, SAMPLE, free_port, program, rows, run, run_processes,
+                      start)
+
+SMALL = ("-b", "1K", "-e", "64K", "-f", "8", "-n", "3")
+
+
+class Output(unittest.TestCase):
+    def test_every_line_has_the_form_of_nccl_tests(self):
+        done = run("all_reduce", "-t", 2, *SMALL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        place = r"  [ \d.]{7}  [ \d.]{6}  [ \d.]{6}       0"
+        golden = [
+            r"# terse perf version \S+ nccl-headers=\d+ nccl-library=\d+",
+            r"# Collective test starting: all_reduce_perf",
+            r"# nThread 2 nGpus 1 minBytes 1024 maxBytes 65536 step: 8\(factor\) warmup iters: 1 "
+            r"iters: 3 agg iters: 1 validation: 1 graph: 0 unalign: 0",
+            r"#",
+            r"# Using devices",
+            r"#  Rank  0 Group  0 Pid +\d+ on +\S+ device  0 \[0000:00:00\] host memory",
+            r"#  Rank  1 Group  0 Pid +\d+ on +\S+ device  1 \[0000:00:00\] host memory",
+            r"#",
+            r"# +out-of-place +in-place +",
+            r"#       size         count      type   redop    root     time   algbw   busbw  #wrong"
+            r"     time   algbw   busbw  #wrong ",
+            r"#        \(B\)    \(elements\)                               \(us\)  \(GB/s\)  "
+            r"\(GB/s\)             \(us\)  \(GB/s\)  \(GB/s\)         ",
+            r"        1024           256     float     sum      -1" + 2 * place,
+            r"        8192          2048     float     sum      -1" + 2 * place,
+            r"       65536         16384     float     sum      -1" + 2 * place,
+            r"# Out of bounds values : 0 OK",
+            r"# Avg bus bandwidth    : [\d.e+-]+ ",
+            r"#",
+            r"# Collective test concluded: all_reduce_perf",
+            r"#",
+        ]
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), len(golden), done.stdout)
+        for line, pattern in zip(lines, golden):
+            self.assertRegex(line, f"^{pattern}$")
+
+    def test_count_and_size_columns_are_those_of_nccl_tests(self):
+        for collective, count, op in (("all_reduce", "16384", "sum"),
+                                      ("all_gather", "4096", "none"),
+                                      ("reduce_scatter", "4096", "sum")):
+            [row] = rows(run(collective, "-t", 4, "-b", "64K", "-e", "64K", "-n", 1).stdout)
+            self.assertEqual(row[:5], ["65536", count, "float", op, "-1"])
+
+    def test_busbw_is_algbw_times_the_factor(self):
+        for collective, factor in (("all_reduce", 1.5), ("all_gather", 0.75),
+                                   ("reduce_scatter", 0.75)):
+            with tempfile.TemporaryDirectory() as directory:
+                path = os.path.join(directory, "x.json")
+                run(collective, "-t", 4, "-b", "1M", "-e", "1M", "-n", 2, "-J", path)
+                with open(path, encoding="utf-8") as file:
+                    place = json.load(file)["results"][0]["in_place"]
+            self.assertAlmostEqual(place["bus_bw"] / place["alg_bw"], factor, places=5)
+            self.assertAlmostEqual(place["alg_bw"] * place["time"], 2**20 / 1e3, delta=0.1)
+
+    def test_json(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "x.json")
+            for _ in range(2):
+                done = run("all_reduce", "-t", 2, *SMALL, "-I", 1, "-J", path)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(sorted(os.listdir(directory)), ["x.json", "x.json.0"])
+            with open(path, encoding="utf-8") as file:
+                report = json.load(file)
+        self.assertEqual(report["version"], 3)
+        self.assertEqual(report["config"]["nthreads"], 2)
+        self.assertEqual(len(report["config"]["devices"]), 2)
+        self.assertEqual([row["size"] for row in report["results"]], [1024, 8192, 65536])
+        self.assertEqual(report["results"][0]["in_place"]["nwrong"], 0)
+        self.assertEqual(len(report["results"][0]["in_place_per_iter"]["times_us"]), 3)
+        self.assertEqual(report["out_of_bounds"], {"count": 0, "okay": "true"})
+
+    def test_the_plain_program_is_purely_nccl(self):
+        needed = subprocess.run(["ldd", program("all_reduce")], capture_output=True, text=True,
+                                check=True).stdout
+        self.assertIn(os.path.join("lib", "terse", "hostnccl", "libnccl.so.2"), needed)
+        self.assertNotIn("libterse", needed)
+        self.assertNotIn("libmpi", needed)
+
+
+class Correctness(unittest.TestCase):
+    def check(self, done):
+        code, out, err = done
+        self.assertEqual(code, 0, err)
+        self.assertTrue(rows(out), out)
+        for row in rows(out):
+            self.assertEqual((row[8], row[12]), ("0", "0"), out)
+
+    def test_threads_and_ranks_per_thread(self):
+        for collective in COLLECTIVES:
+            for ranks in (("-t", 1), ("-t", 3), ("-g", 3), ("-t", 2, "-g", 2)):
+                with self.subTest(collective=collective, ranks=ranks):
+                    done = run(collective, *ranks, *SMALL)
+                    self.check((done.returncode, done.stdout, done.stderr))
+
+    def test_processes(self):
+        for collective in COLLECTIVES:
+            with self.subTest(collective=collective):
+                results = run_processes(collective, 3, *SMALL)
+                self.check(results[0])
+                for code, out, err in results[1:]:
+                    self.assertEqual((code, out), (0, ""), err)  # only rank 0 prints
+
+    def test_processes_of_threads(self):
+        self.check(run_processes("all_reduce", 2, "-t", 2, "-p", 1, *SMALL)[0])
+        self.check(run_processes("reduce_scatter", 2, "-t", 2, "-g", 2, *SMALL)[0])
+
+    def test_under_mpirun(self):
+        names = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
+        self.check(run_processes("all_reduce", 2, *SMALL, names=names)[0])
+
+    def test_every_operation_and_type(self):
+        done = run("all_reduce", "-t", 3, "-b", "4K", "-e", "4K", "-n", 1, "-o", "all", "-d", "all")
+        self.check((done.returncode, done.stdout, done.stderr))
+        self.assertEqual(len(rows(done.stdout)), 12 * 6)
+
+    def test_an_average_over_a_power_of_two(self):
+        done = run("all_reduce", "-t", 4, "-b", "4K", "-e", "4K", "-n", 1, "-o", "avg", "-d", "all")
+        self.check((done.returncode, done.stdout, done.stderr))
+
+    def test_the_other_options(self):
+        for extra in (("-m", 3), ("-z", 1), ("-z", 2), ("-z", 3, "-I", 1), ("-u", 1), ("-y", 1),
+                      ("-R", 1), ("-R", 2), ("-C", 1), ("-a", 0), ("-N", 2), ("-w", 0), ("-p", 1),
+                      ("-c", 3)):
+            with self.subTest(extra=extra):
+                done = run("all_reduce", "-t", 2, *SMALL, *extra)
+                self.check((done.returncode, done.stdout, done.stderr))
+
+    def test_sizes_that_do_not_divide(self):
+        for collective in COLLECTIVES:
+            done = run(collective, "-t", 3, "-b", 0, "-e", 100, "-i", 7, "-n", 1)
+            self.check((done.returncode, done.stdout, done.stderr))
+
+
+class Data(unittest.TestCase):
+    def test_input_adds_the_error_column(self):
+        for collective in COLLECTIVES:
+            for dtype, limit in (("float", 1e-6), ("bfloat16", 1e-2)):
+                done = run(collective, "-t", 4, "--input", SAMPLE, "-n", 1, "-d", dtype)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                [row] = rows(done.stdout)
+                self.assertEqual((row[8], row[12]), ("N/A", "N/A"))
+                for error in row[13:]:
+                    self.assertLess(float(error), limit)
+                self.assertEqual(len(row), 15)
+                element = 4 if dtype == "float" else 2
+                ranks = 4 if collective == "all_gather" else 1
+                self.assertEqual(int(row[0]), 98304 * element * ranks)
+
+    def test_input_over_processes(self):
+        [row] = rows(run_processes("all_reduce", 2, "-t", 2, "--input", SAMPLE, "-n", 1)[0][1])
+        self.assertLess(float(row[13]), 1e-6)
+
+    def test_a_missing_file_is_named(self):
+        done = run("all_reduce", "-t", 2, "--input", "/no/such/{rank}")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/no/such/0", done.stderr)
+
+    def test_checksums_are_the_same_on_all_ranks_and_each_time(self):
+        def sums(*extra):
+            done = run("all_reduce", "-t", 3, *SMALL, "--checksum", *extra)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return re.findall(r"# checksum (size \d+) .* rank \d+ ([0-9a-f]{16})", done.stdout)
+
+        first = sums()
+        self.assertEqual(len(first), 3 * 2 * 3)
+        self.assertEqual(len(set(first)), 3)  # one a size: ranks and places agree
+        self.assertEqual(sums(), first)
+        self.assertNotEqual(sums("--seed", 5), first)
+
+    def test_netdev_counts_bytes(self):
+        done = run_processes("all_reduce", 2, "-b", "1M", "-e", "1M", "-n", 3, "--netdev", "lo",
+                             env={"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"})[0]
+        [row] = rows(done[1])
+        for sent in row[13:]:  # 2 (n-1)/n of a MiB, and headers
+            self.assertGreater(float(sent), 2**20)
+            self.assertLess(float(sent), 2**20 * 1.2)
+
+
+class Failures(unittest.TestCase):
+    def test_usage(self):
+        for arguments in (("-b", "1X"), ("--nonsense",), ("-d", "float99"), ("-G", "1")):
+            done = run("all_reduce", *arguments)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("all_reduce_perf: ", done.stderr)
+        self.assertEqual(run("all_reduce", "--help").returncode, 0)
+
+    def test_a_missing_process_ends_the_others(self):
+        begin = time.monotonic()
+        process = start("all_reduce", 0, 2, free_port(), *SMALL, "-T", 1)
+        _, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("missing of the 2 processes: 1", err)
+        self.assertLess(time.monotonic() - begin, 10)
+
+    def test_a_killed_process_ends_the_others(self):
+        port = free_port()
+        ranks = [start("all_reduce", rank, 3, port, "-b", "1M", "-e", "1M", "-n", 10, "-N", 0)
+                 for rank in range(3)]
+        time.sleep(2)
+        ranks[1].kill()
+        for process in ranks:
+            _, err = process.communicate(timeout=40)
+            self.assertNotEqual(process.returncode, 0)
+        self.assertIn("has ended early", err)
+
+    def test_differing_command_lines_end(self):
+        port = free_port()
+        ranks = [start("all_reduce", rank, 2, port, *SMALL, "-T", 5, "-t", rank + 1)
+                 for rank in range(2)]
+        for process in ranks:
+            process.communicate(timeout=60)
+            self.assertNotEqual(process.returncode, 0)
+
+
+class OtherNccl(unittest.TestCase):
+    LIBRARY = os.path.join(BUILD, "lib", "terse", "hostnccl", "libnccl.so.2")
+
+    def loaded(self, path):
+        done = run("all_reduce", "-t", 2, *SMALL, "--nccl", path, env={"LD_DEBUG": "libs"})
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        return done.stderr
+
+    def test_a_directory(self):
+        with tempfile.TemporaryDirectory() as directory:
+            copy = os.path.join(directory, "libnccl.so.2")
+            shutil.copy(self.LIBRARY, copy)
+            self.assertIn(f"calling init: {copy}", self.loaded(directory))
+            self.assertIn(f"calling init: {copy}", self.loaded(copy))
+
+    def test_a_file_of_another_name(self):
+        with tempfile.TemporaryDirectory() as directory:
+            copy = os.path.join(directory, "my_nccl.so")
+            shutil.copy(self.LIBRARY, copy)
+            self.assertIn(f"calling init: {copy}", self.loaded(copy))
+
+    def test_a_wrong_path(self):
+        done = run("all_reduce", "--nccl", "/no/such/library")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("/no/such/library", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,67 @@
+"""What the tests of the perf programs share."""
+
+import os
+import socket
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("TERSE_TEST_BUILD_DIR", os.path.join(ROOT, "build", "host"))
+SAMPLE = os.path.join(ROOT, "bench", "data", "gradient_rank{rank}.f32")
+NETLAB = os.path.join(ROOT, "bench", "netlab", "netlab")
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
+_LAUNCHERS = ("RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+              "SLURM_PROCID", "TORCHELASTIC_USE_AGENT_STORE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def program(collective):
+    return os.path.join(BUILD, "bin", f"{collective}_perf")
+
+
+def library(name):
+    return os.path.join(BUILD, "lib", name)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def clean_environment(extra=None):
+    environment = {k: v for k, v in os.environ.items() if k not in _LAUNCHERS}
+    environment.update(extra or {})
+    return environment
+
+
+def run(collective, *arguments, env=None, timeout=60):
+    return subprocess.run([program(collective), *map(str, arguments)], text=True, check=False,
+                          capture_output=True, timeout=timeout, env=clean_environment(env))
+
+
+def start(collective, rank, size, port, *arguments, names=("RANK", "WORLD_SIZE"), env=None):
+    launch = {names[0]: str(rank), names[1]: str(size), "MASTER_ADDR": "127.0.0.1",
+              "MASTER_PORT": str(port), **(env or {})}
+    return subprocess.Popen([program(collective), *map(str, arguments)], text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env=clean_environment(launch))
+
+
+def run_processes(collective, size, *arguments, timeout=60, **how):
+    """[(exit code, stdout, stderr)] by rank."""
+    port = free_port()
+    processes = [start(collective, rank, size, port, *arguments, **how) for rank in range(size)]
+    results = []
+    for process in processes:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            err += "\n(killed by the test: it did not end)"
+        results.append((process.returncode, out, err))
+    return results
+
+
+def rows(output):
+    """The fields of every result line."""
+    return [line.split() for line in output.splitlines() if line and not line.startswith("#")]

@@ -1,0 +1,183 @@
+// Sums of several sources, in windows, in chunks and in place: as the oracle's sum, encoded or
+// rounded.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support.h"
+
+namespace terse::codec {
+namespace {
+
+struct Sum {
+  Spec spec;
+  size_t count;
+  std::vector<Input> inputs;
+  float factor;
+};
+
+Input packed_input(const Spec& spec, size_t count, Random& random) {
+  Random own(random.next());
+  return {oracle::encode(spec, {.seed = own.next()}, numbers(Kin::kGaussian, count, own)), {}};
+}
+
+Input raw_input(Dtype dtype, Kin kin, size_t count, Random& random) {
+  return {oracle::to_memory(dtype, numbers(kin, count, random)), dtype};
+}
+
+Sum some_sum(Random& random) {
+  const Kind kind = kAllKinds[random.below(5)];
+  Sum sum{make_spec(kind, 2 + random.below(7), 32 * (1 + random.below(5))), 1 + random.below(900),
+          {}, 1.0f};
+  const size_t sources = 1 + random.below(9);
+  if (random.below(2)) sum.factor = 1.0f / static_cast<float>(sources);
+  for (size_t i = 0; i < sources; ++i) {
+    if (random.below(2)) {
+      sum.inputs.push_back(packed_input(sum.spec, sum.count, random));
+    } else {
+      const Kin kin = random.below(6) ? Kin::kGaussian : Kin::kPlanted;
+      sum.inputs.push_back(raw_input(kAllDtypes[random.below(3)], kin, sum.count, random));
+    }
+  }
+  return sum;
+}
+
+// Runs `sum` into `target` a window at a time; all memory lies `offset` bytes off alignment.
+void run(const Sum& sum, Target target, size_t window, size_t offset) {
+  std::vector<Guarded> memory;
+  std::vector<Source> sources;
+  for (const Input& input : sum.inputs) memory.emplace_back(input.bytes, offset);
+  for (size_t i = 0; i < memory.size(); ++i)
+    sources.push_back({memory[i].data(), sum.inputs[i].raw});
+  for (size_t first = 0; first < sum.count; first += window) {
+    combine({.spec = sum.spec,
+             .sources = sources,
+             .target = target,
+             .factor = sum.factor,
+             .total = sum.count,
+             .first = first,
+             .count = std::min(window, sum.count - first)});
+  }
+  for (size_t i = 0; i < memory.size(); ++i) {
+    EXPECT_TRUE(memory[i].intact());
+    EXPECT_EQ(memory[i].content(), sum.inputs[i].bytes) << "source " << i << " was written to";
+  }
+}
+
+std::string trace(const Sum& s) {
+  std::string text = describe(s.spec) + " count " + std::to_string(s.count) + " factor " +
+                     std::to_string(s.factor) + " of";
+  for (const Input& input : s.inputs) text += input.raw ? name_of(*input.raw) : "packed", text += " ";
+  return text;
+}
+
+TEST(Combine, DecodeReduceEncode) {
+  Random random(11);
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    const Sum s = some_sum(random);
+    const Stream stream{.seed = random.next(), .rank = 3, .stage = 1, .origin = 32 * random.below(99)};
+    const size_t window = s.spec.block * (1 + random.below(8)), offset = random.below(4);
+    SCOPED_TRACE(trace(s) + " window " + std::to_string(window));
+    Guarded out(body_size(s.spec, s.count), offset);
+    run(s, {out.data(), std::nullopt, draw_of(stream), stream.origin}, window, offset);
+    EXPECT_TRUE(out.intact());
+    ASSERT_EQ(out.content(), oracle::encode(s.spec, stream, sum(s.spec, s.count, s.inputs, s.factor)));
+  }
+}
+
+TEST(Combine, DecodeReduce) {
+  Random random(12);
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    const Sum s = some_sum(random);
+    const Dtype dtype = kAllDtypes[random.below(3)];
+    const size_t window = s.spec.block * (1 + random.below(8)), offset = random.below(4);
+    SCOPED_TRACE(trace(s) + " to " + name_of(dtype) + " window " + std::to_string(window));
+    Guarded out(s.count * dtype_size(dtype), offset);
+    run(s, {out.data(), dtype}, window, offset);
+    EXPECT_TRUE(out.intact());
+    ASSERT_EQ(out.content(), oracle::to_memory(dtype, sum(s.spec, s.count, s.inputs, s.factor)));
+  }
+}
+
+// The target is the memory of one of the raw sources, whichever it is.
+TEST(Combine, InPlace) {
+  Random random(13);
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    Sum s = some_sum(random);
+    const Dtype dtype = kAllDtypes[random.below(3)];
+    const size_t own = random.below(s.inputs.size()), offset = random.below(4);
+    s.inputs[own] = raw_input(dtype, Kin::kGaussian, s.count, random);
+    SCOPED_TRACE(trace(s) + " in place of source " + std::to_string(own));
+    std::vector<Guarded> memory;
+    std::vector<Source> sources;
+    for (const Input& input : s.inputs) memory.emplace_back(input.bytes, offset);
+    for (size_t i = 0; i < memory.size(); ++i)
+      sources.push_back({memory[i].data(), s.inputs[i].raw});
+    combine({.spec = s.spec,
+             .sources = sources,
+             .target = {memory[own].data(), dtype},
+             .factor = s.factor,
+             .total = s.count,
+             .count = s.count});
+    EXPECT_TRUE(memory[own].intact());
+    ASSERT_EQ(memory[own].content(),
+              oracle::to_memory(dtype, sum(s.spec, s.count, s.inputs, s.factor)));
+  }
+}
+
+// A window writes its own part of the target and nothing else.
+TEST(Combine, WindowTouchesOnlyItsPart) {
+  const Spec spec = make_spec({Family::kMinMax, Rounding::kStochastic}, 4, 64);
+  Random random(14);
+  const Bytes memory = oracle::to_memory(Dtype::kFloat32, numbers(Kin::kGaussian, 640, random));
+  Guarded in(memory), out(body_size(spec, 640)), raw(640 * 2);
+  const Bytes body = out.content(), elements = raw.content();
+  const Source source{in.data(), Dtype::kFloat32};
+  Combine work{.spec = spec, .sources = {&source, 1}, .total = 640, .first = 128, .count = 192};
+  work.target = {out.data(), std::nullopt};
+  combine(work);
+  const size_t params = body_layout(spec, 640).params_offset;
+  for (size_t i = 0; i < body.size(); ++i) {
+    const bool code = i >= 128 / 2 && i < 320 / 2;
+    const bool parameter = i >= params + 2 * 8 && i < params + 5 * 8;
+    if (code || parameter) continue;
+    EXPECT_EQ(out.content()[i], body[i]) << "byte " << i << " of the body";
+  }
+  work.target = {raw.data(), Dtype::kBfloat16};
+  combine(work);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    if (i >= 128 * 2 && i < 320 * 2) continue;
+    EXPECT_EQ(raw.content()[i], elements[i]) << "byte " << i << " of the elements";
+  }
+}
+
+// Chunks are bodies of their own whose elements keep their numbers: together they decode to what
+// the whole decodes to.
+TEST(Combine, ChunksEqualTheWhole) {
+  Random random(15);
+  for (Kind kind : kAllKinds) {
+    const Spec spec = make_spec(kind, 5, 96);
+    const Floats x = numbers(Kin::kGaussian, 2000, random);
+    const Stream whole{.seed = 5, .origin = 320};
+    Floats joined;
+    for (size_t first = 0; first < x.size(); first += 480) {
+      const Floats part(x.begin() + first, x.begin() + std::min(first + 480, x.size()));
+      Stream stream = whole;
+      stream.origin += first;
+      const Floats values = round_trip(spec, stream, part);
+      joined.insert(joined.end(), values.begin(), values.end());
+    }
+    EXPECT_EQ(joined, round_trip(spec, whole, x)) << describe(spec);
+  }
+}
+
+TEST(Combine, NothingOfNothing) {
+  const Source source{nullptr, Dtype::kFloat32};
+  Guarded out(0);
+  combine({.sources = {&source, 1}, .target = {out.data(), std::nullopt}});
+  combine({.sources = {&source, 1}, .target = {out.data(), Dtype::kFloat16}});
+  EXPECT_TRUE(out.intact());
+}
+
+}  // namespace
+}  // namespace terse::codec

@@ -1,0 +1,164 @@
+// What every scheme promises of its values: FORMAT.md, section 4.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cfloat>
+#include <limits>
+
+#include "support.h"
+
+namespace terse::codec {
+namespace {
+
+template <class Body>
+void for_every_scheme(Body body) {
+  for (Kind kind : kAllKinds)
+    for (int bits = kMinBits; bits <= kMaxBits; ++bits) {
+      const Spec spec = make_spec(kind, bits, 64);
+      SCOPED_TRACE(describe(spec));
+      body(spec);
+    }
+}
+
+int codes_of(const Spec& s) { return (1 << s.bits) - (s.family == Family::kSymmetric ? 2 : 1); }
+
+TEST(Contract, NonFiniteBlocksAreNanInEveryType) {
+  for_every_scheme([](const Spec& spec) {
+    for (float bad : {std::numeric_limits<float>::quiet_NaN(), INFINITY, -INFINITY}) {
+      Floats x = gaussian(200, 41);
+      x[64 + 17] = bad;
+      const Bytes body = encode(spec, {}, Dtype::kFloat32, oracle::to_memory(Dtype::kFloat32, x));
+      const Bytes nans[] = {{0, 0, 0xc0, 0x7f}, {0, 0x7e}, {0xc0, 0x7f}};
+      for (Dtype dtype : kAllDtypes) {
+        const Bytes memory = decode(spec, body, x.size(), dtype);
+        const size_t size = dtype_size(dtype);
+        for (size_t i = 0; i < x.size(); ++i) {
+          const Bytes value(memory.begin() + i * size, memory.begin() + (i + 1) * size);
+          ASSERT_EQ(value == nans[static_cast<int>(dtype)], i >= 64 && i < 128)
+              << name_of(dtype) << " element " << i << " of a block with " << bad;
+        }
+      }
+    }
+  });
+}
+
+TEST(Contract, NanSurvivesEverySum) {
+  for_every_scheme([](const Spec& spec) {
+    Floats x = gaussian(64, 42);
+    const Bytes good = encode(spec, {}, Dtype::kFloat32, oracle::to_memory(Dtype::kFloat32, x));
+    x[5] = NAN;
+    const Bytes bad = encode(spec, {}, Dtype::kFloat32, oracle::to_memory(Dtype::kFloat32, x));
+    const Source sources[] = {{good.data(), {}}, {bad.data(), {}}, {good.data(), {}}};
+    Bytes total(good.size());
+    combine({.spec = spec, .sources = sources, .target = {total.data(), {}}, .total = 64, .count = 64});
+    for (float value : oracle::decode(spec, total, 64)) ASSERT_TRUE(std::isnan(value));
+  });
+}
+
+TEST(Contract, RangesBeyondFp32AreNan) {
+  for_every_scheme([](const Spec& spec) {
+    const Floats got = round_trip(spec, {}, {FLT_MAX, -FLT_MAX, 1.0f});
+    for (float value : got) EXPECT_EQ(std::isnan(value), spec.family == Family::kMinMax);
+  });
+}
+
+TEST(Contract, ConstantsAreExact) {
+  for_every_scheme([](const Spec& spec) {
+    Random random(43);
+    for (int repeat = 0; repeat < 300; ++repeat) {
+      const float magnitude = std::fabs(numbers(Kin::kWide, 1, random)[0]);
+      if (magnitude < 0x1p-118f) continue;
+      const float c = repeat % 2 ? magnitude : -magnitude;
+      const Stream stream{.seed = random.next()};
+      ASSERT_EQ(round_trip(spec, stream, Floats(64, c)), Floats(64, c)) << c;
+    }
+  });
+}
+
+// q / peak rounds down for this peak, and element 437 draws the largest number: the sum must not
+// reach the next code.
+TEST(Contract, ThePeakIsExactWhateverIsDrawn) {
+  const Spec spec = make_spec({Family::kSymmetric, Rounding::kStochastic}, 8, 4096);
+  const Stream stream{.sequence = 28};
+  ASSERT_EQ(oracle::random16(stream, 437), 65535u);
+  for (float c : {-0x1.002efap+0f, 0x1.002efap+0f})
+    EXPECT_EQ(round_trip(spec, stream, Floats(4096, c)), Floats(4096, c));
+}
+
+TEST(Contract, ConstantMagnitudesAreExact) {
+  for_every_scheme([](const Spec& spec) {
+    if (spec.family != Family::kSymmetric) return;
+    Random random(44);
+    Floats x(640);
+    for (float& value : x) value = random.below(2) ? 0.7f : -0.7f;
+    EXPECT_EQ(round_trip(spec, {}, x), x);
+  });
+}
+
+TEST(Contract, ZerosStayZeros) {
+  for_every_scheme([](const Spec& spec) {
+    Random random(45);
+    const Floats x = numbers(Kin::kSparse, 640, random);
+    if (spec.family == Family::kMinMax) return;  // a zero there is a value like any other
+    const Floats got = round_trip(spec, {}, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (x[i] != 0) continue;
+      ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), 0u) << "element " << i;
+    }
+  });
+}
+
+TEST(Contract, BlocksOfZerosAndSubnormalsAreZeros) {
+  for_every_scheme([](const Spec& spec) {
+    for (float c : {0.0f, -0.0f, FLT_MIN / 2, -FLT_TRUE_MIN, std::nextafter(0x1p-118f, 0.0f)}) {
+      Floats x(64, 0.0f);
+      x[3] = c;
+      for (const Floats& block : {x, Floats(64, c)}) {
+        for (float value : round_trip(spec, {}, block))
+          ASSERT_EQ(std::bit_cast<uint32_t>(value), 0u) << c;
+      }
+    }
+  });
+}
+
+// Half a step for nearest and shift, a step for stochastic, and two roundings.
+TEST(Contract, ErrorsAreBounded) {
+  for_every_scheme([](const Spec& spec) {
+    Random random(46);
+    for (Kin kin : {Kin::kGaussian, Kin::kUniform, Kin::kSparse}) {
+      const Floats x = numbers(kin, 64 * 50, random);
+      const Floats got = round_trip(spec, {.seed = random.next()}, x);
+      for (size_t first = 0; first < x.size(); first += 64) {
+        double min = 0, max = 0, peak = 0;
+        for (size_t i = first; i < first + 64; ++i) {
+          min = i == first ? x[i] : std::min<double>(min, x[i]);
+          max = i == first ? x[i] : std::max<double>(max, x[i]);
+          peak = std::max<double>(peak, std::fabs(x[i]));
+        }
+        const double range = spec.family == Family::kSymmetric ? 2 * peak : max - min;
+        const double step = range / codes_of(spec);
+        const double bound = spec.rounding == Rounding::kStochastic ? step : step / 2;
+        for (size_t i = first; i < first + 64; ++i)
+          ASSERT_LE(std::fabs(double{got[i]} - x[i]), bound + 4 * peak * 0x1p-24) << "element " << i;
+      }
+    }
+  });
+}
+
+// What is decoded lies on the grid: another encoding (nearest) gives the same codes.
+TEST(Contract, EncodingAgainChangesNothing) {
+  for (int bits = kMinBits; bits <= kMaxBits; ++bits) {
+    const Spec spec = make_spec({Family::kSymmetric, Rounding::kNearest}, bits, 128);
+    const Floats once = round_trip(spec, {}, gaussian(4096, 47));
+    EXPECT_EQ(round_trip(spec, {}, once), once) << describe(spec);
+  }
+}
+
+TEST(Contract, TooLargeForTheTypeIsInfinity) {
+  const Spec spec = make_spec({Family::kSymmetric, Rounding::kNearest}, 8, 64);
+  const Bytes body = oracle::encode(spec, {}, Floats{1e6f, -1e6f, 0});
+  EXPECT_EQ(decode(spec, body, 3, Dtype::kFloat16), (Bytes{0, 0x7c, 0, 0xfc, 0, 0}));
+}
+
+}  // namespace
+}  // namespace terse::codec

@@ -1,0 +1,81 @@
+// Random numbers: the oracle's, and reproducible: the same key gives the same bytes, any other key
+// others.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "support.h"
+
+namespace terse::codec {
+namespace {
+
+// Random123 1.14, tests/kat_vectors, philox4x32 10.
+TEST(Draw, PhiloxKnownAnswers) {
+  const PhiloxWords zeros = philox(0, 0, {{0, 0, 0, 0}});
+  const PhiloxWords ones = philox(~0u, ~0u, {{~0u, ~0u, ~0u, ~0u}});
+  const PhiloxWords pi =
+      philox(0xa4093822, 0x299f31d0, {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}});
+  const uint32_t answers[3][4] = {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+                                  {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+                                  {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(zeros.w[i], answers[0][i]);
+    EXPECT_EQ(ones.w[i], answers[1][i]);
+    EXPECT_EQ(pi.w[i], answers[2][i]);
+  }
+}
+
+TEST(Draw, NumbersAsTheOracle) {
+  Random random(61);
+  for (int repeat = 0; repeat < 20000; ++repeat) {
+    const Stream s{.seed = random.next(),
+                   .communicator = random.below(100),
+                   .sequence = random.next() >> random.below(64),
+                   .rank = static_cast<uint32_t>(random.next()),
+                   .piece = static_cast<uint32_t>(random.below(1 << 24)),
+                   .stage = static_cast<uint32_t>(random.below(256))};
+    const uint64_t e = random.next() >> random.below(64);
+    const PhiloxWords words = draw_group(draw_of(s), e / kElementsPerDraw);
+    ASSERT_EQ(draw_bits(words, e), oracle::random16(s, e)) << "element " << e;
+  }
+}
+
+TEST(Draw, UniformIsTheCentreOfItsInterval) {
+  for (uint32_t r : {0u, 1u, 32767u, 32768u, 65535u})
+    EXPECT_EQ(uniform(static_cast<uint16_t>(r)), (r + 0.5) / 65536);
+}
+
+Bytes encoded(Kind kind, const Stream& stream) {
+  return encode(make_spec(kind, 4, 128), stream, Dtype::kFloat32,
+                oracle::to_memory(Dtype::kFloat32, gaussian(1000, 62)));
+}
+
+TEST(Draw, EveryPartOfTheKeyMatters) {
+  for (Kind kind : kAllKinds) {
+    std::set<Bytes> seen;
+    const std::function<void(Stream&)> changes[] = {
+        [](Stream&) {},
+        [](Stream& s) { s.seed = 1; },
+        [](Stream& s) { s.seed = uint64_t{1} << 63; },
+        [](Stream& s) { s.communicator = 1; },
+        [](Stream& s) { s.sequence = 1; },
+        [](Stream& s) { s.sequence = uint64_t{1} << 32; },
+        [](Stream& s) { s.rank = 1; },
+        [](Stream& s) { s.piece = 1; },
+        [](Stream& s) { s.stage = 1; },
+        [](Stream& s) { s.origin = 32; },
+        [](Stream& s) { s.origin = uint64_t{1} << 35; }};
+    for (const auto& change : changes) {
+      Stream stream;
+      change(stream);
+      EXPECT_EQ(encoded(kind, stream), encoded(kind, stream));
+      seen.insert(encoded(kind, stream));
+    }
+    const size_t expected = kind.rounding == Rounding::kNearest ? 1 : std::size(changes);
+    EXPECT_EQ(seen.size(), expected) << describe(make_spec(kind, 4, 128));
+  }
+}
+
+}  // namespace
+}  // namespace terse::codec

@@ -1,0 +1,115 @@
+// What rounding does on average: bias, mean square error in units of steps, and the relative error
+// on bell-shaped data.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support.h"
+
+namespace terse::codec {
+namespace {
+
+constexpr Kind kSymmetricNearest = {Family::kSymmetric, Rounding::kNearest};
+constexpr Kind kSymmetricStochastic = {Family::kSymmetric, Rounding::kStochastic};
+
+// Uniform in -1..1, with both ends in every block, so that steps are the same throughout.
+Floats level(size_t n, size_t block, uint64_t seed) {
+  Random random(seed);
+  Floats x(n);
+  for (size_t i = 0; i < n; ++i) {
+    const size_t at = i % block;
+    x[i] = at == 0 ? -1.0f : at == 1 ? 1.0f : static_cast<float>(2 * random.uniform() - 1);
+  }
+  return x;
+}
+
+double step_of(const Spec& s) {
+  return 2.0 / ((1 << s.bits) - (s.family == Family::kSymmetric ? 2 : 1));
+}
+
+// The largest bias of any element of a block, in steps, over `draws` encodings of that block: each
+// place in the body draws anew.
+double bias(const Spec& spec, size_t draws) {
+  const Floats block = level(spec.block, spec.block, 51);
+  Floats x;
+  for (size_t draw = 0; draw < draws; ++draw) x.insert(x.end(), block.begin(), block.end());
+  const Floats got = round_trip(spec, {.seed = 3}, x);
+  std::vector<double> error(spec.block);
+  for (size_t i = 0; i < x.size(); ++i)
+    error[i % spec.block] += (double{got[i]} - x[i]) / step_of(spec);
+  double worst = 0;
+  for (double e : error) worst = std::max(worst, std::fabs(e / static_cast<double>(draws)));
+  return worst;
+}
+
+// The standard error of one element's mean is at most 0.5 / sqrt(80000) = 0.0018 steps.
+TEST(Statistics, StochasticAndShiftAreUnbiased) {
+  for (Kind kind : kAllKinds) {
+    if (kind.rounding == Rounding::kNearest) continue;
+    for (int bits : {2, 4, 8}) {
+      const Spec spec = make_spec(kind, bits, 32);
+      EXPECT_LT(bias(spec, 80000), 0.01) << describe(spec);
+    }
+  }
+}
+
+TEST(Statistics, NearestIsBiased) {
+  EXPECT_GT(bias(make_spec(kSymmetricNearest, 4, 32), 10), 0.2);
+}
+
+double mean_square_error_in_steps(const Spec& spec) {
+  const Floats x = level(size_t{1} << 18, spec.block, 52);
+  const Floats got = round_trip(spec, {.seed = 1}, x);
+  double total = 0, n = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (i % spec.block < 2) continue;
+    const double error = (double{got[i]} - x[i]) / step_of(spec);
+    total += error * error;
+    n += 1;
+  }
+  return total / n;
+}
+
+TEST(Statistics, MeanSquareErrorInSteps) {
+  for (Kind kind : kAllKinds) {
+    for (int bits = kMinBits; bits <= kMaxBits; ++bits) {
+      // Small blocks: random shift draws once in a block.
+      const Spec spec = make_spec(kind, bits, 64);
+      const double expected = kind.rounding == Rounding::kStochastic ? 1.0 / 6 : 1.0 / 12;
+      EXPECT_NEAR(mean_square_error_in_steps(spec) / expected, 1, 0.02) << describe(spec);
+    }
+  }
+}
+
+double relative_error(const Spec& spec) {
+  const Floats x = gaussian(size_t{1} << 19, 53);
+  const Floats got = round_trip(spec, {.seed = 2}, x);
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    error += (double{got[i]} - x[i]) * (double{got[i]} - x[i]);
+    norm += double{x[i]} * x[i];
+  }
+  return std::sqrt(error / norm);
+}
+
+TEST(Statistics, RelativeErrorOnGaussianData) {
+  EXPECT_NEAR(relative_error(make_spec(kSymmetricNearest, 4, 128)) / 0.117, 1, 0.02);
+  EXPECT_NEAR(relative_error(make_spec(kSymmetricStochastic, 4, 128)) / 0.166, 1, 0.02);
+  EXPECT_NEAR(relative_error(make_spec(kSymmetricNearest, 8, 128)) / 0.0065, 1, 0.02);
+}
+
+// The errors of two ranks that encode the same numbers: independent, so they average out.
+TEST(Statistics, RanksDrawIndependently) {
+  const Spec spec = make_spec(kSymmetricStochastic, 4, 128);
+  const Floats x = gaussian(size_t{1} << 17, 54);
+  const Floats a = round_trip(spec, {.rank = 0}, x), b = round_trip(spec, {.rank = 1}, x);
+  double ab = 0, aa = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    ab += (double{a[i]} - x[i]) * (double{b[i]} - x[i]);
+    aa += (double{a[i]} - x[i]) * (double{a[i]} - x[i]);
+  }
+  EXPECT_NEAR(ab / aa, 0, 0.02);
+}
+
+}  // namespace
+}  // namespace terse::codec

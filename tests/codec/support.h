@@ -1,0 +1,93 @@
+// What the codec's tests share: numbers to encode, memory with guards around it, and the codec's
+// operations on byte vectors, in the terms of the oracle.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codec/codec.h"
+#include "oracle.h"
+
+namespace terse::codec {
+
+using oracle::Bytes;
+using oracle::Stream;
+using Floats = std::vector<float>;
+
+constexpr Dtype kAllDtypes[] = {Dtype::kFloat32, Dtype::kFloat16, Dtype::kBfloat16};
+
+// Each family with each of its roundings.
+struct Kind {
+  Family family;
+  Rounding rounding;
+};
+constexpr Kind kAllKinds[] = {{Family::kSymmetric, Rounding::kNearest},
+                              {Family::kSymmetric, Rounding::kStochastic},
+                              {Family::kMinMax, Rounding::kNearest},
+                              {Family::kMinMax, Rounding::kStochastic},
+                              {Family::kMinMax, Rounding::kShift}};
+
+inline Spec make_spec(Kind kind, int bits, size_t block) {
+  return {kind.family, kind.rounding, static_cast<uint8_t>(bits), static_cast<uint16_t>(block)};
+}
+std::string describe(const Spec& spec);
+const char* name_of(Dtype dtype);
+
+// The same numbers on every run and with every library.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next() { return oracle::mix(state_ += 0x9E3779B97F4A7C15); }
+  size_t below(size_t n) { return next() % n; }
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }  // in [0, 1)
+  double gaussian();
+
+ private:
+  uint64_t state_;
+};
+
+enum class Kin { kGaussian, kUniform, kWide, kSparse, kConstant, kSubnormal, kHuge, kPlanted, kHalf };
+constexpr int kKins = 9;
+// n numbers of a kind: bell curve; one interval; all exponents; half of them zeros of either sign;
+// one value; about and below the smallest normal; up to FLT_MAX; with NaN and infinity here and
+// there; and bit patterns of fp16 and bf16.
+Floats numbers(Kin kin, size_t n, Random& random);
+Floats gaussian(size_t n, uint64_t seed, double deviation = 1);
+
+// n bytes, `offset` past an address that is a multiple of 64, between guards.
+class Guarded {
+ public:
+  explicit Guarded(size_t n, size_t offset = 0);
+  explicit Guarded(const Bytes& content, size_t offset = 0);
+  uint8_t* data() { return bytes_.data() + begin_; }
+  size_t size() const { return n_; }
+  Bytes content() const { return {bytes_.begin() + begin_, bytes_.begin() + begin_ + n_}; }
+  bool intact() const;  // nothing was written outside
+
+ private:
+  size_t n_, begin_;
+  Bytes bytes_;
+};
+
+Draw draw_of(const Stream& stream);
+
+// The implementation; each checks the guards about its output. `offset` misaligns all memory.
+Bytes encode(const Spec& spec, const Stream& stream, Dtype dtype, const Bytes& memory,
+             size_t offset = 0);
+Bytes decode(const Spec& spec, const Bytes& body, size_t count, Dtype dtype, size_t offset = 0);
+// There and back, in fp32.
+Floats round_trip(const Spec& spec, const Stream& stream, const Floats& x);
+
+// One source of a combination, as bytes; empty `raw` means a packed body.
+struct Input {
+  Bytes bytes;
+  std::optional<Dtype> raw;
+};
+// factor * (inputs[0] + inputs[1] + ...), the oracle's way.
+Floats sum(const Spec& spec, size_t count, const std::vector<Input>& inputs, float factor);
+
+}  // namespace terse::codec
