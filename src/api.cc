@@ -1,8 +1,8 @@
 // The C interface (terse.h): each function checks, calls the engine, and translates its exceptions.
+#include <nccl.h>  // before terse.h, whose types then are NCCL's
+
 #include <algorithm>
 #include <cstring>
-
-#include <nccl.h>  // before terse.h, whose types then are NCCL's
 
 #include "base/error.h"
 #include "codec/codec.h"
@@ -128,8 +128,7 @@ terseResult_t terseEncodedSize(const terseScheme_t* scheme, size_t count, terseD
 }
 
 terseResult_t terseEncode(const void* data, size_t count, terseDataType_t datatype,
-                          const terseScheme_t* scheme, size_t draw, void* packed,
-                          size_t capacity) {
+                          const terseScheme_t* scheme, size_t draw, void* packed, size_t capacity) {
   return guard("terseEncode", [&] {
     const codec::Spec& spec = require_codec(scheme);
     const codec::Dtype dtype = require_compressible(datatype);
@@ -143,7 +142,8 @@ terseResult_t terseEncode(const void* data, size_t count, terseDataType_t dataty
     const uint64_t seed = scheme->value.seed.value_or(settings().seed);
     codec::combine({.spec = spec,
                     .sources = {&source, 1},
-                    .target = {out + codec::kHeaderBytes, {},
+                    .target = {out + codec::kHeaderBytes,
+                               {},
                                codec::make_draw({.seed = seed, .sequence = draw})},
                     .total = count,
                     .count = count});

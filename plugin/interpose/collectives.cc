@@ -44,9 +44,11 @@ extern "C" {
 
 ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t datatype,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return collective(
-      "ncclAllReduce", {Collective::kAllReduce, send, recv, count, datatype, op, comm, stream},
-      [&](const NcclTable& n) { return n.AllReduce(send, recv, count, datatype, op, comm, stream); });
+  return collective("ncclAllReduce",
+                    {Collective::kAllReduce, send, recv, count, datatype, op, comm, stream},
+                    [&](const NcclTable& n) {
+                      return n.AllReduce(send, recv, count, datatype, op, comm, stream);
+                    });
 }
 
 ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t datatype,

@@ -13,7 +13,9 @@ namespace {
 thread_local std::vector<ncclComm_t*> t_pending;
 
 // On a GPU without a backend only `off` can be served, and then there is nothing to agree on.
-bool nothing_to_agree() { return settings().error.empty() && settings().scheme.off && !next().library->on_host; }
+bool nothing_to_agree() {
+  return settings().error.empty() && settings().scheme.off && !next().library->on_host;
+}
 
 // Compares settings across the ranks of new communicators. All of them or none are good.
 void admit(const std::vector<ncclComm_t*>& created) {
@@ -81,9 +83,9 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   return ours("ncclCommInitRankConfig", [&] {
-    return created(call(next().CommInitRankConfig, "ncclCommInitRankConfig", comm, nranks, id, rank,
-                        config),
-                   comm, 1);
+    return created(
+        call(next().CommInitRankConfig, "ncclCommInitRankConfig", comm, nranks, id, rank, config),
+        comm, 1);
   });
 }
 
@@ -97,9 +99,8 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int nranks, int rank, in
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
-  return ours("ncclCommInitAll", [&] {
-    return created(next().CommInitAll(comms, count, devices), comms, count);
-  });
+  return ours("ncclCommInitAll",
+              [&] { return created(next().CommInitAll(comms, count, devices), comms, count); });
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,

@@ -1,10 +1,10 @@
-// What the engine needs of a machine: memory, ordered queues and the codec on them. This page is the
-// specification of a backend.
+// What the engine needs of a machine: memory, ordered queues and the codec on them. This page is
+// the specification of a backend.
 //
 // A queue (Stream) runs what is enqueued on it in order, asynchronously; an Event marks a point of
 // one queue for others to wait for. Handles are the backend's own pointers: on the host hostnccl's
-// streams and events, on a GPU CUDA's. Every verb throws Error on failure. Handles may be used by one
-// thread at a time.
+// streams and events, on a GPU CUDA's. Every verb throws Error on failure. Handles may be used by
+// one thread at a time.
 #pragma once
 
 #include <cstddef>

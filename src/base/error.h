@@ -3,17 +3,15 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <nccl.h>
 
 #include <exception>
 #include <string>
 
-#include <nccl.h>
-
 namespace terse {
 
 struct Error : std::exception {
-  Error(ncclResult_t result, std::string message)
-      : result(result), message(std::move(message)) {}
+  Error(ncclResult_t result, std::string message) : result(result), message(std::move(message)) {}
   const char* what() const noexcept override { return message.c_str(); }
 
   ncclResult_t result;

@@ -1,8 +1,8 @@
-// The command `terse`: runs programs under the interposer, and explains schemes, plans and settings.
-#include <CLI/CLI.hpp>
-
+// The command `terse`: runs programs under the interposer, and explains schemes, plans and
+// settings.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -50,8 +50,8 @@ void explain_plan(const PlanRequest& r) {
       .rank = r.rank,
       .chunk_bytes = settings().chunk_bytes,
       .packing = {scheme.spec.block, [&](size_t n) { return codec::body_size(scheme.spec, n); }}};
-  const plan::Selection selection = plan::select(kCollectives.at(r.collective), shape,
-                                                 static_cast<plan::Wish>(scheme.algorithm));
+  const plan::Selection selection =
+      plan::select(kCollectives.at(r.collective), shape, static_cast<plan::Wish>(scheme.algorithm));
   const plan::Plan plan = selection.build(shape);
   fmt::print("{} ({})\n{}", plan.algorithm, selection.reason, plan::print(plan));
 }

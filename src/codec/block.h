@@ -108,7 +108,8 @@ struct MinMax {
   // `shift` in (-1/2, 1/2) moves the whole grid by that part of a step (random shift); 0 otherwise.
   static TERSE_INLINE Params params(const Stats& s, int bits, float shift) {
     const float range = add(s.high, -s.low);
-    if (s.peak >= kInfinityBits || float_bits(range) >= kHugeBits) return {bits_float(kNanBits), 0.0f};
+    if (s.peak >= kInfinityBits || float_bits(range) >= kHugeBits)
+      return {bits_float(kNanBits), 0.0f};
     if (float_bits(range) < kTinyBits) return {s.peak < kTinyBits ? 0.0f : s.low, 0.0f};
     const float step = div(range, static_cast<float>((1 << bits) - 1));
     return {add(s.low, mul(shift, step)), step};

@@ -60,11 +60,13 @@ const char* open(const void* packed, size_t bytes, Header* header) {
   if (dtype == std::end(kNcclDtype)) return "unknown element type";
   const Spec spec{static_cast<Family>(wire.family), Rounding::kNearest, wire.bits,
                   static_cast<uint16_t>(wire.block)};
-  if (!valid(spec) || wire.block > kMaxBlock || wire.zero != 0) return "unknown family, bits or block";
+  if (!valid(spec) || wire.block > kMaxBlock || wire.zero != 0)
+    return "unknown family, bits or block";
   // An element takes two bits at least; this also keeps the size from overflowing.
   if (wire.count > bytes * 4 || container_size(spec, wire.count) != bytes)
     return "its size is not that of its element count";
-  if (check_of(wire, packed, bytes) != wire.check) return "its check is wrong: the data are damaged";
+  if (check_of(wire, packed, bytes) != wire.check)
+    return "its check is wrong: the data are damaged";
   *header = {spec, static_cast<Dtype>(dtype - kNcclDtype), wire.count};
   return nullptr;
 }

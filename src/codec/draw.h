@@ -39,8 +39,8 @@ TERSE_INLINE Draw make_draw(const DrawKey& k) {
 // The Philox block of elements 8 * group .. 8 * group + 7.
 TERSE_INLINE PhiloxWords draw_group(const Draw& draw, uint64_t group) {
   return philox(draw.key[0], draw.key[1],
-                {{static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32),
-                  draw.stream[0], draw.stream[1]}});
+                {{static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32), draw.stream[0],
+                  draw.stream[1]}});
 }
 
 // Element e's 16 bits: the low half of word (e % 8) / 2 when e is even, the high half when odd.

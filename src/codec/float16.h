@@ -17,15 +17,13 @@ struct bfloat_t {
 
 TERSE_INLINE float to_float(float x) { return x; }
 
-TERSE_INLINE float to_float(bfloat_t x) {
-  return bits_float(static_cast<uint32_t>(x.bits) << 16);
-}
+TERSE_INLINE float to_float(bfloat_t x) { return bits_float(static_cast<uint32_t>(x.bits) << 16); }
 
 TERSE_INLINE float to_float(half_t x) {
   const uint32_t sign = (x.bits & 0x8000u) << 16;
   const uint32_t magnitude = x.bits & 0x7fffu;
-  // Normal numbers: rebase the exponent by +112. Subnormal ones: put the significand under 2^-14 and
-  // take that away again, which is exact and never touches an fp32 subnormal.
+  // Normal numbers: rebase the exponent by +112. Subnormal ones: put the significand under 2^-14
+  // and take that away again, which is exact and never touches an fp32 subnormal.
   const uint32_t normal = (magnitude << 13) + 0x38000000u;
   const uint32_t subnormal =
       float_bits(add(bits_float(0x38800000u + (magnitude << 13)), -bits_float(0x38800000u)));

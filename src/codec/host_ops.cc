@@ -80,8 +80,8 @@ void draw_block(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
 }
 
 template <class Family, Rounding rounding>
-void quantize(const float* in, size_t n, int bits, const Draw& draw, uint64_t first,
-              uint8_t* codes, float* params) {
+void quantize(const float* in, size_t n, int bits, const Draw& draw, uint64_t first, uint8_t* codes,
+              float* params) {
   float shift = 0;
   if constexpr (rounding == Rounding::kShift)
     shift = uniform(draw_bits(draw_group(draw, first / kElementsPerDraw), first)) - 0.5f;

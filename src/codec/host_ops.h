@@ -35,8 +35,8 @@ struct HostOps {
   void (*pack[kMaxBits + 1])(const uint8_t* codes, size_t n, uint8_t* out);
   void (*unpack[kMaxBits + 1])(const uint8_t* in, size_t n, uint8_t* codes);
 
-  void (*add)(const float* in, size_t n, float* out);           // out += in
-  void (*scale)(float factor, size_t n, float* out);            // out *= factor
+  void (*add)(const float* in, size_t n, float* out);  // out += in
+  void (*scale)(float factor, size_t n, float* out);   // out *= factor
   // The check (FORMAT.md, section 6) of words that are numbered from `first`.
   uint64_t (*check)(const uint8_t* in, size_t words, size_t first);
 };

@@ -19,15 +19,17 @@ constexpr uint64_t kCodeMask = 0x0101010101010101u * ((1u << bits) - 1);
 // to the lower one's upper end, and back.
 template <int lane, int width>
 TERSE_INLINE uint64_t join_lanes(uint64_t x) {
-  constexpr uint64_t kLow = (~uint64_t{0} / ((uint64_t{1} << lane) + 1)) &
-                            (~uint64_t{0} / ((uint64_t{1} << lane) - 1) * ((uint64_t{1} << width) - 1));
+  constexpr uint64_t kLow =
+      (~uint64_t{0} / ((uint64_t{1} << lane) + 1)) &
+      (~uint64_t{0} / ((uint64_t{1} << lane) - 1) * ((uint64_t{1} << width) - 1));
   return (x & kLow) | (x >> (lane - width) & kLow << width);
 }
 
 template <int lane, int width>
 TERSE_INLINE uint64_t split_lanes(uint64_t x) {
-  constexpr uint64_t kLow = (~uint64_t{0} / ((uint64_t{1} << lane) + 1)) &
-                            (~uint64_t{0} / ((uint64_t{1} << lane) - 1) * ((uint64_t{1} << width) - 1));
+  constexpr uint64_t kLow =
+      (~uint64_t{0} / ((uint64_t{1} << lane) + 1)) &
+      (~uint64_t{0} / ((uint64_t{1} << lane) - 1) * ((uint64_t{1} << width) - 1));
   return (x & kLow) | (x & kLow << width) << (lane - width);
 }
 
@@ -60,7 +62,8 @@ template <int bits>
 static void pack(const uint8_t* codes, size_t n, uint8_t* out) {
   const size_t bytes = packed_bytes(n, bits);
   size_t i = 0, o = 0;
-  for (; o + 8 <= bytes && i + 8 <= n; i += 8, o += bits) {  // what a store has too much, the next overwrites
+  for (; o + 8 <= bytes && i + 8 <= n;
+       i += 8, o += bits) {  // what a store has too much, the next overwrites
     uint64_t x;
     std::memcpy(&x, codes + i, 8);
     x = squeeze<bits>(x);

@@ -51,9 +51,7 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  bool covers(const Agreement& a) const {
-    return &c_ == a.communicator && scheme_ == *a.scheme;
-  }
+  bool covers(const Agreement& a) const { return &c_ == a.communicator && scheme_ == *a.scheme; }
 
   void start() {
     check(c_.library,
@@ -82,14 +80,15 @@ class Exchange {
       fail(ncclInvalidUsage, "{}: rank {} has version {} of terse, this rank {}", c_.describe(), r,
            other.version, mine.version);
     if (other.settings != mine.settings)
-      fail(ncclInvalidUsage,
-           "{}: the settings of rank {} differ from this rank's; TERSE_SCHEME, TERSE_MIN_BYTES, "
-           "TERSE_CHUNK_BYTES and TERSE_SEED must be alike on all ranks (its scheme is \"{}\", this "
-           "rank's \"{}\")",
-           c_.describe(), r, other.text, mine.text);
+      fail(
+          ncclInvalidUsage,
+          "{}: the settings of rank {} differ from this rank's; TERSE_SCHEME, TERSE_MIN_BYTES, "
+          "TERSE_CHUNK_BYTES and TERSE_SEED must be alike on all ranks (its scheme is \"{}\", this "
+          "rank's \"{}\")",
+          c_.describe(), r, other.text, mine.text);
     if (other.scheme != mine.scheme)
-      fail(ncclInvalidUsage, "{}: the scheme of rank {} is \"{}\", but this rank's \"{}\"", c_.describe(), r,
-           other.text, mine.text);
+      fail(ncclInvalidUsage, "{}: the scheme of rank {} is \"{}\", but this rank's \"{}\"",
+           c_.describe(), r, other.text, mine.text);
   }
 
   // What still waits may wait for ever, and would use the memory when it does not: both are left.

@@ -1,8 +1,8 @@
 // What the engine keeps for one rank of a communicator, beside the user's own ncclComm_t.
 #pragma once
 
-#include <atomic>
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -115,8 +115,8 @@ Communicator& communicator(ncclComm_t comm);
 // Null where there is none.
 Communicator* find_communicator(ncclComm_t comm);
 
-// Frees the state, after waiting for the lanes; nothing where there is none. With `abandon`, errors of
-// what is still queued are of no interest.
+// Frees the state, after waiting for the lanes; nothing where there is none. With `abandon`, errors
+// of what is still queued are of no interest.
 void release_communicator(ncclComm_t comm, bool abandon);
 
 }  // namespace terse

@@ -56,10 +56,12 @@ class Run {
     for (const plan::Transfer& t : step.transfers) {
       char* data = address(t.place);
       if (t.send)
-        check(c_.library, c_.library.nccl.Send(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
+        check(c_.library,
+              c_.library.nccl.Send(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
               "ncclSend");
       else
-        check(c_.library, c_.library.nccl.Recv(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
+        check(c_.library,
+              c_.library.nccl.Recv(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
               "ncclRecv");
     }
   }
@@ -70,8 +72,8 @@ class Run {
   void end() {
     Backend& b = c_.backend;
     const Stream last = c_.lanes[static_cast<int>(Lane::kDecode)];
-    b.notify(last, [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); },
-             &binding_);
+    b.notify(
+        last, [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); }, &binding_);
     b.record(c_.finished_event(), last);
     if (!synchronous()) b.wait(job_.request.stream, c_.finished_event());
     ++c_.stats.calls;
@@ -92,8 +94,8 @@ class Run {
   static const plan::Plan& plan_of(const Job& job) {
     codec::Dtype dtype{};
     compressible(job.request.datatype, &dtype);
-    return job.communicator->plan_for({job.request.collective, job.request.count, dtype,
-                                       job.scheme.spec, job.scheme.algorithm});
+    return job.communicator->plan_for(
+        {job.request.collective, job.request.count, dtype, job.scheme.spec, job.scheme.algorithm});
   }
 
   bool synchronous() const {

@@ -15,8 +15,8 @@ struct Job {
   Scheme scheme;
 };
 
-// Enqueues the jobs, in order on each communicator. Where a job's stream is null and that means "done
-// on return", waits for it. Throws Error; then some may have been enqueued.
+// Enqueues the jobs, in order on each communicator. Where a job's stream is null and that means
+// "done on return", waits for it. Throws Error; then some may have been enqueued.
 void execute(const std::vector<Job>& jobs);
 
 }  // namespace terse

@@ -7,8 +7,8 @@
 
 namespace terse {
 
-// Compresses the call with the scheme if it can be, or hands it to NCCL and counts why not. Inside a
-// group both happen at the outermost group_end(). Throws Error.
+// Compresses the call with the scheme if it can be, or hands it to NCCL and counts why not. Inside
+// a group both happen at the outermost group_end(). Throws Error.
 void submit(const Request& request, const Scheme& scheme);
 
 // Why a call goes to NCCL, as a TERSE_BYPASS reason; empty: it is compressed.

@@ -1,10 +1,10 @@
 // One collective call, as the caller gave it.
 #pragma once
 
+#include <nccl.h>
+
 #include <cstddef>
 #include <cstdint>
-
-#include <nccl.h>
 
 #include "plan/select.h"
 #include "policy/scheme.h"

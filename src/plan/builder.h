@@ -11,20 +11,30 @@ namespace terse::plan {
 // Absent step, in lists of steps to wait for.
 constexpr size_t kNone = static_cast<size_t>(-1);
 
+// The peers of a rank in the order of distance, so that at any time the ranks send to different
+// ones: at distance k a rank sends to `to` and receives from `from`.
+struct Neighbours {
+  size_t to, from;
+};
+
+inline Neighbours neighbours(const Shape& s, size_t distance) {
+  const size_t ranks = s.ranks, self = s.rank;
+  return {(self + distance) % ranks, (self + ranks - distance) % ranks};
+}
+
 class Builder {
  public:
   explicit Builder(const char* algorithm, const Shape& shape) : shape_(shape) {
     plan_.algorithm = algorithm;
   }
 
-  // Adds a step; returns its index, or kNone for a compute step with nothing to do. Communicate steps
-  // stay, however empty, so that all ranks have as many. Steps of the same lane, and kNone, are left
-  // out of `after`: the lane's order covers them.
+  // Adds a step; returns its index, or kNone for a compute step with nothing to do. Communicate
+  // steps stay, however empty, so that all ranks have as many. Steps of the same lane, and kNone,
+  // are left out of `after`: the lane's order covers them.
   size_t add(Step step) {
     if (step.compute.empty() && step.lane != Lane::kCommunicate) return kNone;
-    std::erase_if(step.after, [&](size_t i) {
-      return i == kNone || plan_.steps[i].lane == step.lane;
-    });
+    std::erase_if(step.after,
+                  [&](size_t i) { return i == kNone || plan_.steps[i].lane == step.lane; });
     for (const Transfer& t : step.transfers)
       if (t.send) plan_.wire_bytes += t.bytes;
     plan_.steps.push_back(std::move(step));
@@ -37,7 +47,8 @@ class Builder {
   }
 
   // Sends or receives the packed form of `count` elements; no elements, no message.
-  void push(std::vector<Transfer>& transfers, int peer, bool send, Place place, size_t count) const {
+  void push(std::vector<Transfer>& transfers, int peer, bool send, Place place,
+            size_t count) const {
     if (count != 0) transfers.push_back({peer, send, place, shape_.packing.bytes(count)});
   }
 

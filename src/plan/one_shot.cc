@@ -1,6 +1,6 @@
 // One-shot AllReduce, for small messages and two ranks: every rank packs its whole message once and
-// sends it to all; each adds up the same packed contributions, its own included, in the order of the
-// ranks. One step and one quantization, but (n-1) packed messages sent.
+// sends it to all; each adds up the same packed contributions, its own included, in the order of
+// the ranks. One step and one quantization, but (n-1) packed messages sent.
 #include "plan/builder.h"
 
 namespace terse::plan {
@@ -31,11 +31,11 @@ Plan one_shot_all_reduce(const Shape& s) {
                 .packed_target = false,
                 .final_sum = true,
                 .count = r.count};
-    for (size_t p = 0; p < ranks; ++p) {
-      sum.inputs.push_back({place(c, p), true});
-      if (p == self) continue;
-      b.push(share.transfers, p, true, place(c, self), r.count);
-      b.push(share.transfers, p, false, place(c, p), r.count);
+    for (size_t p = 0; p < ranks; ++p) sum.inputs.push_back({place(c, p), true});
+    for (size_t k = 1; k < ranks; ++k) {
+      const auto [to, from] = neighbours(s, k);
+      b.push(share.transfers, to, true, place(c, self), r.count);
+      b.push(share.transfers, from, false, place(c, from), r.count);
     }
     Step reduce{"reduce", Lane::kDecode, {b.add(std::move(share))}, {}, {}};
     b.push(reduce.compute, std::move(sum));

@@ -44,7 +44,8 @@ class Checker {
     // All of a step's transfers run at once: what is sent must be there before.
     for (const Transfer& t : s.transfers) {
       within(t.place, t.bytes);
-      if (t.peer < 0 || t.peer >= shape_.ranks || t.peer == shape_.rank) refuse("a peer out of range");
+      if (t.peer < 0 || t.peer >= shape_.ranks || t.peer == shape_.rank)
+        refuse("a peer out of range");
       if (t.send) read(t.place);
       if (t.send) sent_ += t.bytes;
     }
@@ -53,13 +54,15 @@ class Checker {
   }
 
   void extent(const Place& place, bool packed, size_t count) {
-    if (packed != (place.region == Region::kScratch)) refuse("packed data outside scratch, or raw data in it");
+    if (packed != (place.region == Region::kScratch))
+      refuse("packed data outside scratch, or raw data in it");
     within(place, packed ? shape_.packing.bytes(count) : count * shape_.element_bytes);
   }
 
   void within(const Place& place, size_t bytes) {
     const size_t extents[] = {plan_.send_bytes, plan_.recv_bytes, plan_.scratch_bytes};
-    if (place.offset + bytes > extents[static_cast<int>(place.region)]) refuse("a place past its region");
+    if (place.offset + bytes > extents[static_cast<int>(place.region)])
+      refuse("a place past its region");
   }
 
   void read(const Place& place) {
@@ -84,8 +87,10 @@ std::string text(const Place& p) {
 
 void print_compute(const Compute& c, std::string& out) {
   out += fmt::format("    {} x{} <-", text(c.target), c.count);
-  for (const Input& in : c.inputs) out += fmt::format(" {}{}", text(in.place), in.packed ? "" : " raw");
-  if (c.packed_target) out += fmt::format(" [piece {} stage {} origin {}]", c.piece, c.stage, c.origin);
+  for (const Input& in : c.inputs)
+    out += fmt::format(" {}{}", text(in.place), in.packed ? "" : " raw");
+  if (c.packed_target)
+    out += fmt::format(" [piece {} stage {} origin {}]", c.piece, c.stage, c.origin);
   out += c.final_sum ? " final\n" : "\n";
 }
 
@@ -94,9 +99,9 @@ void print_compute(const Compute& c, std::string& out) {
 std::string validate(const Plan& plan, const Shape& shape) { return Checker(plan, shape).check(); }
 
 std::string print(const Plan& plan) {
-  std::string out = fmt::format("{}: {} steps, scratch {} B, wire {} B, raw {} B\n", plan.algorithm,
-                                plan.steps.size(), plan.scratch_bytes, plan.wire_bytes,
-                                plan.raw_bytes);
+  std::string out =
+      fmt::format("{}: {} steps, scratch {} B, wire {} B, raw {} B\n", plan.algorithm,
+                  plan.steps.size(), plan.scratch_bytes, plan.wire_bytes, plan.raw_bytes);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];
     out += fmt::format("{:3} {} on {}", i, step.name, kLaneNames[static_cast<int>(step.lane)]);
@@ -104,7 +109,8 @@ std::string print(const Plan& plan) {
     out += '\n';
     for (const Compute& c : step.compute) print_compute(c, out);
     for (const Transfer& t : step.transfers)
-      out += fmt::format("    {} {} {} x{} B\n", t.send ? "to" : "from", t.peer, text(t.place), t.bytes);
+      out += fmt::format("    {} {} {} x{} B\n", t.send ? "to" : "from", t.peer, text(t.place),
+                         t.bytes);
   }
   return out;
 }

@@ -33,14 +33,16 @@ Plan reduce_scatter(const Shape& s) {
     for (size_t p = 0; p < ranks; ++p) {
       const Place own = b.raw(Region::kSend, p * s.count + r.first);
       sum.inputs.push_back(p == self ? Input{own, false} : Input{in(c, p), true});
-      if (p == self) continue;
-      b.push(encode.compute, {.inputs = {{own, false}},
-                              .target = out(c, p),
+    }
+    for (size_t k = 1; k < ranks; ++k) {
+      const auto [to, from] = neighbours(s, k);
+      b.push(encode.compute, {.inputs = {{b.raw(Region::kSend, to * s.count + r.first), false}},
+                              .target = out(c, to),
                               .count = r.count,
                               .origin = r.first,
-                              .piece = static_cast<uint32_t>(p)});
-      b.push(exchange.transfers, p, true, out(c, p), r.count);
-      b.push(exchange.transfers, p, false, in(c, p), r.count);
+                              .piece = static_cast<uint32_t>(to)});
+      b.push(exchange.transfers, to, true, out(c, to), r.count);
+      b.push(exchange.transfers, from, false, in(c, from), r.count);
     }
     exchange.after = {b.add(std::move(encode))};
     Step reduce{"reduce", Lane::kDecode, {b.add(std::move(exchange))}, {}, {}};
@@ -76,14 +78,15 @@ Plan all_gather(const Shape& s) {
                             .piece = static_cast<uint32_t>(self)});
     Step share{"share", Lane::kCommunicate, {b.add(std::move(encode))}, {}, {}};
     Step decode{"decode", Lane::kDecode, {}, {}, {}};
-    for (size_t p = 0; p < ranks; ++p) {
+    for (size_t p = 0; p < ranks; ++p)
       b.push(decode.compute, {.inputs = {{place(c, p), true}},
                               .target = b.raw(Region::kRecv, p * s.count + r.first),
                               .packed_target = false,
                               .count = r.count});
-      if (p == self) continue;
-      b.push(share.transfers, p, true, place(c, self), r.count);
-      b.push(share.transfers, p, false, place(c, p), r.count);
+    for (size_t k = 1; k < ranks; ++k) {
+      const auto [to, from] = neighbours(s, k);
+      b.push(share.transfers, to, true, place(c, self), r.count);
+      b.push(share.transfers, from, false, place(c, from), r.count);
     }
     decode.after = {b.add(std::move(share))};
     done[c] = b.add(std::move(decode));

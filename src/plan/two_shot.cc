@@ -1,6 +1,6 @@
 // Two-shot AllReduce. First shot: every rank sends each peer that peer's shard, packed, and reduces
-// its own shard from what it receives. Second shot: it packs the reduced shard again and sends it to
-// all; everybody, itself included, decodes the same bytes. Each element is quantized twice, and
+// its own shard from what it receives. Second shot: it packs the reduced shard again and sends it
+// to all; everybody, itself included, decodes the same bytes. Each element is quantized twice, and
 // 2 (n-1)/n of the packed message is sent, as in a ring, in two steps instead of 2 (n-1).
 //
 // In scratch a chunk has a slot of two rows, each with a packed piece per rank:
@@ -68,8 +68,8 @@ class TwoShot {
 
   size_t encode(size_t c, size_t after) {
     Step step{"encode", Lane::kEncode, {after}, {}, {}};
-    for (size_t p = 0; p < ranks_; ++p) {
-      if (p == self_) continue;
+    for (size_t k = 1; k < ranks_; ++k) {
+      const size_t p = neighbours(s_, k).to;
       const Range r = chunks_.range(p, c);
       b_.push(step.compute, {.inputs = {{raw(Region::kSend, p, r.first), false}},
                              .target = out(c, p),
@@ -82,10 +82,10 @@ class TwoShot {
 
   void first_shot(size_t c, Step& step) {
     const size_t own = chunks_.range(self_, c).count;
-    for (size_t p = 0; p < ranks_; ++p) {
-      if (p == self_) continue;
-      b_.push(step.transfers, p, true, out(c, p), chunks_.range(p, c).count);
-      b_.push(step.transfers, p, false, in(c, p), own);
+    for (size_t k = 1; k < ranks_; ++k) {
+      const auto [to, from] = neighbours(s_, k);
+      b_.push(step.transfers, to, true, out(c, to), chunks_.range(to, c).count);
+      b_.push(step.transfers, from, false, in(c, from), own);
     }
   }
 
@@ -108,10 +108,10 @@ class TwoShot {
 
   void second_shot(size_t c, Step& step) {
     const size_t own = chunks_.range(self_, c).count;
-    for (size_t p = 0; p < ranks_; ++p) {
-      if (p == self_) continue;
-      b_.push(step.transfers, p, true, out(c, self_), own);
-      b_.push(step.transfers, p, false, out(c, p), chunks_.range(p, c).count);
+    for (size_t k = 1; k < ranks_; ++k) {
+      const auto [to, from] = neighbours(s_, k);
+      b_.push(step.transfers, to, true, out(c, self_), own);
+      b_.push(step.transfers, from, false, out(c, from), chunks_.range(from, c).count);
     }
   }
 

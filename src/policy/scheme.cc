@@ -69,7 +69,8 @@ constexpr Key kKeys[] = {
     {"round",
      [](std::string_view text, std::string_view value, Scheme& scheme) {
        const std::optional<int> rounding = find(kRoundingNames, value);
-       if (!rounding) refuse(text, "round is \"{}\", but must be nearest, stochastic or shift", value);
+       if (!rounding)
+         refuse(text, "round is \"{}\", but must be nearest, stochastic or shift", value);
        scheme.spec.rounding = static_cast<codec::Rounding>(*rounding);
      }},
     {"seed",

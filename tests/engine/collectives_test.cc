@@ -26,12 +26,19 @@ struct Case {
 };
 
 Case random_case(std::mt19937& random) {
-  static const char* const kSchemes[] = {"int8",  "int4", "int2:block=32", "int3:block=96",
+  static const char* const kSchemes[] = {"int8",
+                                         "int4",
+                                         "int2:block=32",
+                                         "int3:block=96",
                                          "int5:block=64,round=stochastic,seed=5",
-                                         "int8:round=stochastic", "minmax8:block=1024,round=shift",
-                                         "minmax4:round=stochastic", "minmax6:block=4096",
-                                         "int4:algo=twoshot", "int4:algo=oneshot",
-                                         "minmax8:algo=twoshot,round=shift", "int7:block=2048"};
+                                         "int8:round=stochastic",
+                                         "minmax8:block=1024,round=shift",
+                                         "minmax4:round=stochastic",
+                                         "minmax6:block=4096",
+                                         "int4:algo=twoshot",
+                                         "int4:algo=oneshot",
+                                         "minmax8:algo=twoshot,round=shift",
+                                         "int7:block=2048"};
   static constexpr size_t kCounts[] = {1, 2, 7, 127, 128, 129, 1000, 4099, 65537};
   static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   Case c;
@@ -72,7 +79,8 @@ void check_case(const Case& c, uint64_t ordinal, int repeats) {
     const SchemeHandle scheme(c.call.scheme);
     const HostStream stream(c.null_stream);
     for (int k = 0; k < repeats; ++k) {
-      const size_t larger = std::max(send_count(c.call, c.ranks), recv_count(c.call, c.ranks)) * size;
+      const size_t larger =
+          std::max(send_count(c.call, c.ranks), recv_count(c.call, c.ranks)) * size;
       Guarded send(c.in_place ? larger : sent[rank].size(), c.offset);
       Guarded recv(recv_count(c.call, c.ranks) * size, c.offset);
       char* in = send.data();
@@ -151,8 +159,8 @@ TEST(Collectives, ErrorsAreThoseOfTheCodec) {
 }
 
 TEST(Collectives, ANanReachesEveryRank) {
-  for (const float poison : {std::numeric_limits<float>::quiet_NaN(),
-                             std::numeric_limits<float>::infinity()})
+  for (const float poison :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
     for (const char* text : {"int8", "int4:algo=oneshot", "minmax4"}) {
       next_ordinal();
       const Call call{.scheme = parse_scheme(text), .count = 100'000};
@@ -174,9 +182,9 @@ TEST(Collectives, OneRankCopies) {
     const SchemeHandle scheme(parse_scheme("int4"));
     const std::vector<float> in = {1.5f, -2.25f, 1e30f};
     std::vector<float> out(3);
-    ASSERT_EQ(terseAllReduce(in.data(), out.data(), 3, ncclFloat32, ncclSum, scheme.get(), comm,
-                             nullptr),
-              ncclSuccess);
+    ASSERT_EQ(
+        terseAllReduce(in.data(), out.data(), 3, ncclFloat32, ncclSum, scheme.get(), comm, nullptr),
+        ncclSuccess);
     EXPECT_EQ(in, out);
     terseStats_t stats{.size = sizeof stats};
     ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);

@@ -23,9 +23,12 @@ TEST(Errors, ArgumentsOfCollectives) {
       return terseAllReduce(a, b, count, static_cast<ncclDataType_t>(type),
                             static_cast<ncclRedOp_t>(op), s, c, nullptr);
     };
-    expect_error(reduce(nullptr, out.data(), 64, 7, 0, scheme, comm), ncclInvalidArgument, "sendbuff");
-    expect_error(reduce(in.data(), nullptr, 64, 7, 0, scheme, comm), ncclInvalidArgument, "recvbuff");
-    expect_error(reduce(in.data(), out.data(), 64, 7, 0, nullptr, comm), ncclInvalidArgument, "scheme");
+    expect_error(reduce(nullptr, out.data(), 64, 7, 0, scheme, comm), ncclInvalidArgument,
+                 "sendbuff");
+    expect_error(reduce(in.data(), nullptr, 64, 7, 0, scheme, comm), ncclInvalidArgument,
+                 "recvbuff");
+    expect_error(reduce(in.data(), out.data(), 64, 7, 0, nullptr, comm), ncclInvalidArgument,
+                 "scheme");
     expect_error(reduce(in.data(), out.data(), 64, 7, 0, scheme, nullptr), ncclInvalidArgument,
                  "communicator is null");
     expect_error(reduce(in.data(), out.data(), 64, 12, 0, scheme, comm), ncclInvalidArgument,
@@ -59,14 +62,17 @@ TEST(Errors, BypassesAreExactAndCounted) {
     const SchemeHandle int8(parse_scheme("int8")), off(parse_scheme("off"));
     std::vector<double> d(100, 1.0 / 3 + rank);
     std::vector<float> f(100, 0.1f * static_cast<float>(rank + 1));
-    ASSERT_EQ(terseAllReduce(d.data(), d.data(), 100, ncclFloat64, ncclSum, int8.get(), comm, nullptr),
-              ncclSuccess);
+    ASSERT_EQ(
+        terseAllReduce(d.data(), d.data(), 100, ncclFloat64, ncclSum, int8.get(), comm, nullptr),
+        ncclSuccess);
     EXPECT_DOUBLE_EQ(d[99], 4.0);
-    ASSERT_EQ(terseAllReduce(f.data(), f.data(), 100, ncclFloat32, ncclMax, int8.get(), comm, nullptr),
-              ncclSuccess);
+    ASSERT_EQ(
+        terseAllReduce(f.data(), f.data(), 100, ncclFloat32, ncclMax, int8.get(), comm, nullptr),
+        ncclSuccess);
     EXPECT_EQ(f[5], 0.1f * 3.0f);
-    ASSERT_EQ(terseAllReduce(f.data(), f.data(), 100, ncclFloat32, ncclSum, off.get(), comm, nullptr),
-              ncclSuccess);
+    ASSERT_EQ(
+        terseAllReduce(f.data(), f.data(), 100, ncclFloat32, ncclSum, off.get(), comm, nullptr),
+        ncclSuccess);
     terseStats_t stats{.size = sizeof stats};
     ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
     EXPECT_EQ(stats.calls, 0u);
@@ -120,14 +126,15 @@ TEST(Errors, EncodeAndDecode) {
                ncclInvalidArgument, "off");
   expect_error(terseEncode(in.data(), SIZE_MAX, ncclFloat32, scheme, 0, packed.data(), bytes),
                ncclInvalidArgument, "count");
-  ASSERT_EQ(terseEncode(in.data(), 1000, ncclFloat32, scheme, 0, packed.data(), bytes), ncclSuccess);
+  ASSERT_EQ(terseEncode(in.data(), 1000, ncclFloat32, scheme, 0, packed.data(), bytes),
+            ncclSuccess);
   expect_error(terseDecode(packed.data(), bytes - 4, out.data(), 1000, ncclFloat32),
                ncclInvalidArgument, "its size");
   expect_error(terseDecode(packed.data(), bytes, out.data(), 999, ncclFloat32), ncclInvalidArgument,
                "holds 1000 elements, not 999");
   packed[100] ^= 1;
-  expect_error(terseDecode(packed.data(), bytes, out.data(), 1000, ncclFloat32), ncclInvalidArgument,
-               "damaged");
+  expect_error(terseDecode(packed.data(), bytes, out.data(), 1000, ncclFloat32),
+               ncclInvalidArgument, "damaged");
   packed[100] ^= 1;
   EXPECT_EQ(out, std::vector<float>(1000, 7.0f));
   ASSERT_EQ(terseDecode(packed.data(), bytes, out.data(), 1000, ncclFloat32), ncclSuccess);
@@ -144,8 +151,10 @@ TEST(Errors, NullPointersOfTheRest) {
   expect_error(terseGetVersion(nullptr), ncclInvalidArgument, "version is null");
   expect_error(terseCommGetStats(nullptr, nullptr), ncclInvalidArgument, "communicator is null");
   const SchemeHandle int8(parse_scheme("int8"));
-  expect_error(terseSchemePrint(int8.get(), text, sizeof text), ncclInvalidArgument, "bytes are needed");
-  expect_error(terseDecode(nullptr, 10, text, 1, ncclFloat32), ncclInvalidArgument, "packed is null");
+  expect_error(terseSchemePrint(int8.get(), text, sizeof text), ncclInvalidArgument,
+               "bytes are needed");
+  expect_error(terseDecode(nullptr, 10, text, 1, ncclFloat32), ncclInvalidArgument,
+               "packed is null");
   terseSchemeDestroy(nullptr);
   EXPECT_STREQ(terseBypassReasonString(99), "unknown");
 }

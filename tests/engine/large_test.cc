@@ -1,6 +1,5 @@
 // Messages past 2^31 bytes, where memory allows.
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <cstring>
@@ -12,7 +11,8 @@ namespace terse::test {
 namespace {
 
 size_t available_bytes() {
-  return static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)) *
+         static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 TEST(Large, AllReducePastTwoGibibytes) {

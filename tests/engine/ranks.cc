@@ -41,7 +41,8 @@ Guarded::Guarded(size_t bytes, size_t offset)
     : bytes_(bytes), memory_(bytes + 2 * kGuard + 64, kGuardByte) {
   const auto address = reinterpret_cast<uintptr_t>(memory_.data()) + kGuard;
   begin_ = kGuard + (64 - address % 64) % 64 + offset;
-  if (begin_ + bytes_ + kGuard > memory_.size()) memory_.resize(begin_ + bytes_ + kGuard, kGuardByte);
+  if (begin_ + bytes_ + kGuard > memory_.size())
+    memory_.resize(begin_ + bytes_ + kGuard, kGuardByte);
 }
 
 bool Guarded::intact() const {

@@ -13,8 +13,8 @@ namespace terse::test {
 // with terse's state of it. The first exception of a thread is rethrown.
 void run_ranks(int n, const std::function<void(int rank, ncclComm_t comm)>& body);
 
-// Memory of `bytes` bytes at an address that is `offset` past alignment, between guards that must not
-// change.
+// Memory of `bytes` bytes at an address that is `offset` past alignment, between guards that must
+// not change.
 class Guarded {
  public:
   Guarded(size_t bytes, size_t offset);

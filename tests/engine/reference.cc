@@ -64,9 +64,8 @@ class Reference {
     std::vector<codec::Source> sources;
     for (size_t p = 0; p < ranks_; ++p) {
       storage.push_back(p == owner ? Bytes() : encode(p, first, count, owner));
-      sources.push_back(p == owner
-                            ? codec::Source{sent_[p].data() + first * size_, dtype_}
-                            : codec::Source{storage.back().data(), {}});
+      sources.push_back(p == owner ? codec::Source{sent_[p].data() + first * size_, dtype_}
+                                   : codec::Source{storage.back().data(), {}});
     }
     return sources;
   }
@@ -87,8 +86,7 @@ class Reference {
       const size_t first = std::min(p * shard, call_.count);
       const size_t count = std::min(shard, call_.count - first);
       std::vector<Bytes> storage;
-      const Bytes body =
-          pack(contributions(p, first, count, storage), count, factor(), p, p, 1);
+      const Bytes body = pack(contributions(p, first, count, storage), count, factor(), p, p, 1);
       const Bytes out = unpack({{body.data(), {}}}, count, 1.0f);
       result.insert(result.end(), out.begin(), out.end());
     }

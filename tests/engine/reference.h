@@ -1,5 +1,5 @@
-// What compressed collectives must give, byte for byte, computed plainly from all ranks' inputs with
-// the codec alone: no plans, chunks, streams or messages.
+// What compressed collectives must give, byte for byte, computed plainly from all ranks' inputs
+// with the codec alone: no plans, chunks, streams or messages.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct Call {
   Scheme scheme;
   ncclDataType_t datatype = ncclFloat32;
   ncclRedOp_t op = ncclSum;
-  size_t count = 0;        // NCCL's argument
-  uint64_t ordinal = 0;    // of the communicator in this process
-  uint64_t sequence = 0;   // of the call on it
+  size_t count = 0;       // NCCL's argument
+  uint64_t ordinal = 0;   // of the communicator in this process
+  uint64_t sequence = 0;  // of the call on it
 };
 
 // Elements that a rank sends and receives.
@@ -36,8 +36,8 @@ std::vector<double> values(const Bytes& bytes, ncclDataType_t datatype);
 // |a - b| / |b|, in the L2 norm.
 double relative_error(const std::vector<double>& a, const std::vector<double>& b);
 
-// libterse numbers the communicators of a process as their ranks first agree; so must the tests that
-// predict random numbers: one call for each such communicator.
+// libterse numbers the communicators of a process as their ranks first agree; so must the tests
+// that predict random numbers: one call for each such communicator.
 uint64_t next_ordinal();
 
 // Gaussian data of a dtype.

@@ -44,8 +44,8 @@ class HostStream {
   cudaStream_t stream_ = nullptr;
 };
 
-inline ncclResult_t call_terse(const Call& c, const void* in, void* out, const terseScheme_t* scheme,
-                               ncclComm_t comm, cudaStream_t stream) {
+inline ncclResult_t call_terse(const Call& c, const void* in, void* out,
+                               const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
   switch (c.collective) {
     case plan::Collective::kAllReduce:
       return terseAllReduce(in, out, c.count, c.datatype, c.op, scheme, comm, stream);

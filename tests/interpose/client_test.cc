@@ -84,16 +84,19 @@ TEST_F(Interpose, EverythingElseIsExact) {
   run_ranks(4, [&](int rank, ncclComm_t comm) {
     const size_t count = 10'000;
     std::vector<int32_t> integers(count, rank + 1);
-    ASSERT_EQ(ncclAllReduce(integers.data(), integers.data(), count, ncclInt32, ncclSum, comm, nullptr),
-              ncclSuccess);
+    ASSERT_EQ(
+        ncclAllReduce(integers.data(), integers.data(), count, ncclInt32, ncclSum, comm, nullptr),
+        ncclSuccess);
     EXPECT_EQ(integers, std::vector<int32_t>(count, 10));
     std::vector<float> floats(count, 0.1f * static_cast<float>(rank));
-    ASSERT_EQ(ncclAllReduce(floats.data(), floats.data(), count, ncclFloat32, ncclMax, comm, nullptr),
-              ncclSuccess);
+    ASSERT_EQ(
+        ncclAllReduce(floats.data(), floats.data(), count, ncclFloat32, ncclMax, comm, nullptr),
+        ncclSuccess);
     EXPECT_EQ(floats, std::vector<float>(count, 0.1f * 3.0f));
     std::vector<double> doubles(count, 1.0 / 3);
-    ASSERT_EQ(ncclAllReduce(doubles.data(), doubles.data(), count, ncclFloat64, ncclSum, comm, nullptr),
-              ncclSuccess);
+    ASSERT_EQ(
+        ncclAllReduce(doubles.data(), doubles.data(), count, ncclFloat64, ncclSum, comm, nullptr),
+        ncclSuccess);
     EXPECT_DOUBLE_EQ(doubles[17], 4.0 / 3);
     std::vector<float> told(count, rank == 2 ? 0.7f : 0.0f);
     ASSERT_EQ(ncclBroadcast(told.data(), told.data(), count, ncclFloat32, 2, comm, nullptr),
@@ -118,7 +121,8 @@ TEST_F(Interpose, GroupsMixNativeAndCompressedCalls) {
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   for (int r = 0; r < ranks; ++r) {
     ASSERT_EQ(call_nccl(call, sent[r].data(), out[r].data(), comms[r], nullptr), ncclSuccess);
-    ASSERT_EQ(ncclAllReduce(&sums[r], &sums[r], 1, ncclInt64, ncclSum, comms[r], nullptr), ncclSuccess);
+    ASSERT_EQ(ncclAllReduce(&sums[r], &sums[r], 1, ncclInt64, ncclSum, comms[r], nullptr),
+              ncclSuccess);
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
   for (int r = 0; r < ranks; ++r) {
@@ -148,7 +152,8 @@ TEST_F(Interpose, CommunicatorsMadeInAGroupAndBySplitting) {
   std::vector<std::vector<float>> data(3, std::vector<float>(5000, 1.25f));
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   for (int r = 0; r < 3; ++r)
-    ASSERT_EQ(ncclAllReduce(data[r].data(), data[r].data(), 5000, ncclFloat32, ncclSum, halves[r], nullptr),
+    ASSERT_EQ(ncclAllReduce(data[r].data(), data[r].data(), 5000, ncclFloat32, ncclSum, halves[r],
+                            nullptr),
               ncclSuccess);
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
   for (const auto& d : data) EXPECT_EQ(d, std::vector<float>(5000, 3.75f));  // constant: exact

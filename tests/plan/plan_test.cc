@@ -1,4 +1,5 @@
-// Every algorithm, over random shapes, gives what the collective means, in any legal order of steps.
+// Every algorithm, over random shapes, gives what the collective means, in any legal order of
+// steps.
 #include "plan/plan.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +78,8 @@ TEST_P(PlanTest, ComputesTheCollectiveInAnyOrderOfSteps) {
 
     const std::vector<Plan> plans = build(a, shape);
     ASSERT_EQ(simulate(plans, send, recv, random), "")
-        << "count " << count << " ranks " << n << "\n" << print(plans[0]);
+        << "count " << count << " ranks " << n << "\n"
+        << print(plans[0]);
     for (size_t r = 0; r < n; ++r)
       for (size_t i = 0; i < out; ++i) {
         int32_t expected = 0;
@@ -105,8 +107,9 @@ TEST_P(PlanTest, ScratchStaysWithinThePackedMessageAndTwoChunks) {
       const Plan plan = a.build(shape);
       const size_t pieces = a.collective == Collective::kAllReduce ? 1 : ranks;
       const size_t message = shape.packing.bytes(count * pieces);
-      const size_t chunk = shape.packing.bytes(
-          std::min(count * pieces, std::max(size_t{1} << 20, std::min(size_t{8} << 20, count * pieces * 4 / 8)) / 4));
+      const size_t chunk = shape.packing.bytes(std::min(
+          count * pieces,
+          std::max(size_t{1} << 20, std::min(size_t{8} << 20, count * pieces * 4 / 8)) / 4));
       // Pieces are rounded up to whole blocks and to 64 bytes.
       const size_t rounding = 8 * ranks * (shape.packing.bytes(128) + 64) * 2;
       EXPECT_LE(plan.scratch_bytes, message + 2 * chunk + rounding) << count << " x " << ranks;

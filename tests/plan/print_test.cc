@@ -1,5 +1,5 @@
-// print() is the debugging tool, and what it shows of a plan is pinned. After a deliberate change run
-// the test with TERSE_BLESS=1 in the environment and review the difference.
+// print() is the debugging tool, and what it shows of a plan is pinned. After a deliberate change
+// run the test with TERSE_BLESS=1 in the environment and review the difference.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

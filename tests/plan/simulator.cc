@@ -156,7 +156,8 @@ class Simulator {
       }
       const Message& m = queue.front();
       if (m.bytes != t.bytes)
-        error_ = fmt::format("rank {} expects {} bytes of {}, who sent {}", r, t.bytes, t.peer, m.bytes);
+        error_ =
+            fmt::format("rank {} expects {} bytes of {}, who sent {}", r, t.bytes, t.peer, m.bytes);
       else
         std::memcpy(rank.address(t.place), m.late ? m.late : m.early.data(), t.bytes);
       queue.pop_front();

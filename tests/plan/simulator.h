@@ -1,7 +1,7 @@
-// Runs the plans of all ranks of a communicator without codecs, threads or NCCL: packed elements are
-// the elements themselves. Among the steps that may run next one is chosen at random, so that a
-// missing dependency shows as a wrong result, sooner or later; so is whether a transfer reads what it
-// sends early or late.
+// Runs the plans of all ranks of a communicator without codecs, threads or NCCL: packed elements
+// are the elements themselves. Among the steps that may run next one is chosen at random, so that a
+// missing dependency shows as a wrong result, sooner or later; so is whether a transfer reads what
+// it sends early or late.
 #pragma once
 
 #include <random>

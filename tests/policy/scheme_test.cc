@@ -30,7 +30,8 @@ TEST(Scheme, BareNamesMeanBlock128Nearest) {
 }
 
 TEST(Scheme, ReadsEveryKey) {
-  const Scheme s = parse_scheme("minmax3:block=1024,round=shift,seed=18446744073709551615,algo=oneshot");
+  const Scheme s =
+      parse_scheme("minmax3:block=1024,round=shift,seed=18446744073709551615,algo=oneshot");
   EXPECT_EQ(s.spec, (codec::Spec{codec::Family::kMinMax, codec::Rounding::kShift, 3, 1024}));
   EXPECT_EQ(s.seed, UINT64_MAX);
   EXPECT_EQ(s.algorithm, AlgorithmChoice::kOneShot);
@@ -40,7 +41,8 @@ TEST(Scheme, EveryAcceptedSchemePrintsToATextThatParsesBack) {
   for (const char* family : {"int", "minmax"})
     for (int bits = 2; bits <= 8; ++bits)
       for (int block = 32; block <= 4096; block += 32)
-        for (const char* rest : {"", ",round=stochastic", ",round=nearest,seed=7", ",algo=twoshot"}) {
+        for (const char* rest :
+             {"", ",round=stochastic", ",round=nearest,seed=7", ",algo=twoshot"}) {
           const std::string text = fmt::format("{}{}:block={}{}", family, bits, block, rest);
           const Scheme s = parse_scheme(text);
           EXPECT_EQ(s.spec.bits, bits);

@@ -36,10 +36,11 @@ TEST(Settings, ABadOneIsKeptForTheErrorAtCommunicatorCreation) {
   const struct {
     const char* name;
     const char* text;
-  } cases[] = {{"TERSE_SCHEME", "int17"},     {"TERSE_MIN_BYTES", "-1"},  {"TERSE_MIN_BYTES", "K"},
-               {"TERSE_MIN_BYTES", "1T"},     {"TERSE_SEED", "0x10"},     {"TERSE_TIMEOUT", "0"},
-               {"TERSE_TIMEOUT", "1000000"},  {"TERSE_LOG", "loud"},      {"TERSE_CHUNK_BYTES", " 1"},
-               {"TERSE_MIN_BYTES", "18446744073709551615G"}};
+  } cases[] = {{"TERSE_SCHEME", "int17"},    {"TERSE_MIN_BYTES", "-1"},
+               {"TERSE_MIN_BYTES", "K"},     {"TERSE_MIN_BYTES", "1T"},
+               {"TERSE_SEED", "0x10"},       {"TERSE_TIMEOUT", "0"},
+               {"TERSE_TIMEOUT", "1000000"}, {"TERSE_LOG", "loud"},
+               {"TERSE_CHUNK_BYTES", " 1"},  {"TERSE_MIN_BYTES", "18446744073709551615G"}};
   for (const auto& c : cases) {
     const Settings s = read({{c.name, c.text}});
     EXPECT_EQ(s.error.find(fmt::format("{}=\"{}\"", c.name, c.text)), 0u) << s.error;
