@@ -1,5 +1,6 @@
 #include "engine/communicator.h"
 
+#include <exception>
 #include <mutex>
 #include <unordered_map>
 
@@ -72,8 +73,17 @@ Event Communicator::step_event(size_t index) {
 }
 
 void Communicator::synchronize() {
-  for (const Stream lane : lanes)
-    if (lane != nullptr) backend.synchronize(lane);
+  // All lanes, also after one has failed: none may touch the caller's buffers any more.
+  std::exception_ptr first;
+  for (const Stream lane : lanes) {
+    if (lane == nullptr) continue;
+    try {
+      backend.synchronize(lane);
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
 }
 
 namespace {

@@ -1,0 +1,75 @@
+// What all functions of the C interface share: their symbols, and how a failure leaves the library.
+#ifndef HOSTNCCL_API_H_
+#define HOSTNCCL_API_H_
+
+#pragma GCC visibility push(default)
+#include "hostnccl.h"
+#include "nccl.h"
+#pragma GCC visibility pop
+
+#include <memory>
+#include <new>
+
+#include "comm.h"
+#include "failure.h"
+#include "group.h"
+#include "handles.h"
+#include "log.h"
+#include "stream.h"
+
+// As NCCL does: the name itself is weak, so that a tool may put its own in front, and pnccl##name
+// is the same function under a name that stays.
+#define HOSTNCCL_EXPORT(name)                                            \
+  extern "C" [[gnu::visibility("default"), gnu::alias("nccl" #name)]]    \
+  decltype(nccl##name) pnccl##name;                                      \
+  extern "C" [[gnu::weak]] decltype(nccl##name) nccl##name
+
+namespace hostnccl {
+
+using CommHandles = Handles<Comm, ncclComm_t>;
+using StreamHandles = Handles<Stream, cudaStream_t>;
+using EventHandles = Handles<Event, hostncclEvent_t>;
+
+inline ncclResult_t Complain(const char* function, const Failure& failure) {
+  const std::string text = fmt::format("{}: {}", function, failure.text());
+  SetLastError(text);
+  Log(LogLevel::kWarn, kNoRank, "{}", text);
+  Group::Current().Note({failure.code(), text});
+  return failure.code();
+}
+
+// Runs the body of an API function: `work` returns a result, or nothing for success.
+template <class Work>
+ncclResult_t Guard(const char* function, Work&& work) noexcept {
+  try {
+    if constexpr (std::is_void_v<decltype(work())>) {
+      work();
+      return ncclSuccess;
+    } else {
+      return work();
+    }
+  } catch (const Failure& failure) {
+    return Complain(function, failure);
+  } catch (const std::bad_alloc&) {
+    return Complain(function, {ncclSystemError, "out of memory"});
+  } catch (const std::exception& error) {
+    return Complain(function, {ncclInternalError, error.what()});
+  }
+}
+
+inline CommPtr FindComm(ncclComm_t comm) { return CommHandles::Find(comm, "comm"); }
+
+// Null for the null stream, and for CUDA's two other names of a default stream.
+inline std::shared_ptr<Stream> FindStream(cudaStream_t stream) {
+  const auto value = reinterpret_cast<uintptr_t>(stream);
+  return value <= 2 ? nullptr : StreamHandles::Find(stream, "stream");
+}
+
+template <class T>
+void RequirePointer(const T* pointer, const char* name) {
+  if (pointer == nullptr) Fail(ncclInvalidArgument, "{} is NULL", name);
+}
+
+}  // namespace hostnccl
+
+#endif  // HOSTNCCL_API_H_

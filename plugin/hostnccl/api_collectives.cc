@@ -1,0 +1,173 @@
+// The C interface: collectives, point-to-point, operators.
+#include <cstring>
+#include <limits>
+
+#include "api.h"
+#include "op.h"
+
+HOSTNCCL_EXPORT(AllReduce);
+HOSTNCCL_EXPORT(Reduce);
+HOSTNCCL_EXPORT(Broadcast);
+HOSTNCCL_EXPORT(Bcast);
+HOSTNCCL_EXPORT(ReduceScatter);
+HOSTNCCL_EXPORT(AllGather);
+HOSTNCCL_EXPORT(AlltoAll);
+HOSTNCCL_EXPORT(Gather);
+HOSTNCCL_EXPORT(Scatter);
+HOSTNCCL_EXPORT(Send);
+HOSTNCCL_EXPORT(Recv);
+HOSTNCCL_EXPORT(RedOpCreatePreMulSum);
+HOSTNCCL_EXPORT(RedOpDestroy);
+
+using namespace hostnccl;
+
+namespace {
+
+// Which ranks must bring a buffer.
+enum class Needs { kNobody, kAll, kRoot };
+
+struct Rules {
+  Needs send;
+  Needs recv;
+  bool reduces;
+  bool per_rank;  // a buffer holds count elements for every rank
+};
+
+constexpr Rules kRules[] = {
+    {Needs::kAll, Needs::kAll, true, false},       // AllReduce
+    {Needs::kAll, Needs::kRoot, true, false},      // Reduce
+    {Needs::kRoot, Needs::kAll, false, false},     // Broadcast
+    {Needs::kAll, Needs::kAll, true, true},        // ReduceScatter
+    {Needs::kAll, Needs::kAll, false, true},       // AllGather
+    {Needs::kAll, Needs::kAll, false, true},       // AlltoAll
+    {Needs::kAll, Needs::kRoot, false, true},      // Gather
+    {Needs::kRoot, Needs::kAll, false, true},      // Scatter
+    {Needs::kAll, Needs::kNobody, false, false},   // Send
+    {Needs::kNobody, Needs::kAll, false, false},   // Recv
+};
+static_assert(std::size(kRules) == kKinds);
+
+void CheckBuffer(Needs needs, const void* buffer, const char* name, const Op& op, int rank) {
+  const bool needed = needs == Needs::kAll || (needs == Needs::kRoot && rank == op.peer);
+  if (needed && op.count > 0) RequirePointer(buffer, name);
+}
+
+void Check(const Op& op, const Comm& comm) {
+  const Rules& rules = kRules[static_cast<int>(op.kind)];
+  if (SizeOf(op.dtype) == 0) {
+    Fail(ncclInvalidArgument, "data type {} does not exist", static_cast<int>(op.dtype));
+  }
+  if (op.peer < 0 || op.peer >= comm.size()) {
+    Fail(ncclInvalidArgument, "{} {} is not a rank of {}", op.is_point_to_point() ? "peer" : "root",
+         op.peer, comm.size());
+  }
+  const size_t share = op.element() * (rules.per_rank ? static_cast<size_t>(comm.size()) : 1);
+  if (op.count > std::numeric_limits<std::ptrdiff_t>::max() / share) {
+    Fail(ncclInvalidArgument, "count {} is beyond any memory", op.count);
+  }
+  CheckBuffer(rules.send, op.send, "sendbuff", op, comm.rank());
+  CheckBuffer(rules.recv, op.recv, "recvbuff", op, comm.rank());
+}
+
+ncclResult_t Submit(Kind kind, const void* send, void* recv, size_t count, ncclDataType_t dtype,
+                    ncclRedOp_t redop, int peer, ncclComm_t handle, cudaStream_t stream) {
+  return Guard(NameOf(kind), [&] {
+    const CommPtr comm = FindComm(handle);
+    comm->CheckUsable();
+    try {
+      Op op{kind, static_cast<const char*>(send), static_cast<char*>(recv), count, dtype, {}, peer};
+      Check(op, *comm);
+      if (kRules[static_cast<int>(kind)].reduces) op.op = comm->ResolveOperator(redop, dtype);
+      Group::Current().Add(comm, std::move(op), FindStream(stream));
+    } catch (const Failure& failure) {
+      if (failure.code() != ncclInvalidArgument) throw;
+      Fail(failure.code(), "rank {}: {}", comm->rank(), failure.text());
+    }
+  });
+}
+
+}  // namespace
+
+ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                           ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return Submit(Kind::kAllReduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream);
+}
+
+ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count,
+                        ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
+  return Submit(Kind::kReduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream);
+}
+
+ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                           ncclDataType_t datatype, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return Submit(Kind::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
+}
+
+ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root,
+                       ncclComm_t comm, cudaStream_t stream) {
+  return Submit(Kind::kBroadcast, buff, buff, count, datatype, ncclSum, root, comm, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream) {
+  return Submit(Kind::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm, stream);
+}
+
+ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  return Submit(Kind::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0, comm, stream);
+}
+
+ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                          ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  return Submit(Kind::kAlltoAll, sendbuff, recvbuff, count, datatype, ncclSum, 0, comm, stream);
+}
+
+ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count,
+                        ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  return Submit(Kind::kGather, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
+}
+
+ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
+                         ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  return Submit(Kind::kScatter, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
+}
+
+ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return Submit(Kind::kSend, sendbuff, nullptr, count, datatype, ncclSum, peer, comm, stream);
+}
+
+ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return Submit(Kind::kReceive, nullptr, recvbuff, count, datatype, ncclSum, peer, comm, stream);
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,
+                                      ncclScalarResidence_t residence, ncclComm_t comm) {
+  return Guard("ncclRedOpCreatePreMulSum", [&] {
+    RequirePointer(op, "op");
+    RequirePointer(scalar, "scalar");
+    const size_t size = SizeOf(datatype);
+    Require(size != 0, ncclInvalidArgument, "the data type does not exist");
+    Operator created{.kind = ncclSum, .scaled = true};
+    if (residence == ncclScalarHostImmediate) {
+      std::memcpy(created.scalar.data(), scalar, size);
+    } else {
+      Require(residence == ncclScalarDevice, ncclInvalidArgument, "no such residence");
+      created.device_scalar = scalar;
+    }
+    *op = FindComm(comm)->AddOperator(created, datatype);
+  });
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  return Guard("ncclRedOpDestroy", [&] {
+    Require(op >= ncclNumOps, ncclInvalidArgument, "a built-in operator cannot be destroyed");
+    FindComm(comm)->RemoveOperator(op);
+  });
+}

@@ -1,0 +1,82 @@
+#include "background.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <list>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "failure.h"
+#include "flag.h"
+
+namespace hostnccl {
+namespace {
+
+struct Worker {
+  std::shared_ptr<Flag> stop;
+  std::atomic<bool> done{false};
+  std::thread thread;
+};
+
+// Never destroyed: a program's own exit handlers may still call us.
+struct Workers {
+  std::mutex mutex;
+  std::list<Worker> list;
+  std::atomic<bool> exiting{false};
+  const pid_t process = getpid();
+};
+
+Workers& All() {
+  static auto* workers = new Workers;
+  return *workers;
+}
+
+void StopAll() {
+  Workers& all = All();
+  if (all.process != getpid()) return;  // a forked child has the list but not the threads
+  std::list<Worker> list;
+  {
+    std::lock_guard lock(all.mutex);
+    all.exiting = true;
+    list.swap(all.list);
+  }
+  for (Worker& worker : list) worker.stop->Raise();
+  for (Worker& worker : list) worker.thread.join();
+}
+
+void Reap(std::list<Worker>& list) {
+  for (auto it = list.begin(); it != list.end();) {
+    if (it->done) it->thread.join();
+    it = it->done ? list.erase(it) : std::next(it);
+  }
+}
+
+}  // namespace
+
+void RunInBackground(std::shared_ptr<Flag> stop, std::function<void()> work) {
+  static const int registered = std::atexit(&StopAll);
+  (void)registered;
+  Workers& all = All();
+  std::lock_guard lock(all.mutex);
+  if (all.exiting) Fail(ncclInvalidUsage, "the process is exiting");
+  Reap(all.list);
+  Worker& worker = all.list.emplace_back();
+  worker.stop = std::move(stop);
+  try {
+    worker.thread = std::thread([&worker, work = std::move(work)]() mutable {
+      work();
+      work = nullptr;  // what it owns goes before the thread counts as done
+      worker.done = true;
+    });
+  } catch (const std::system_error& error) {
+    all.list.pop_back();
+    Fail(ncclSystemError, "cannot start a thread: {}", error.what());
+  }
+}
+
+bool IsExiting() { return All().exiting; }
+
+}  // namespace hostnccl

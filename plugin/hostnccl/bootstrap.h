@@ -1,0 +1,72 @@
+// How the ranks of a communicator find each other: a small exchange over TCP.
+//
+//   unique id  ->  meeting point   every rank says hello, learns where rank 0 (the hub) listens
+//   hub        ->  star            one connection per rank to the hub, kept for the liveness watch
+//   star       ->  all-gather      of whatever each rank has to tell (its transport address)
+//
+// Every hello carries the id's random magic; a caller with another one is dropped. A rank that
+// does not come ends in a failure that names it.
+#ifndef HOSTNCCL_BOOTSTRAP_H_
+#define HOSTNCCL_BOOTSTRAP_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "env.h"
+#include "nccl.h"
+#include "socket.h"
+
+namespace hostnccl {
+
+// What an ncclUniqueId holds: where to meet, and the magic.
+struct MeetingPoint {
+  uint64_t magic = 0;
+  Address address;
+};
+
+MeetingPoint FromUniqueId(const ncclUniqueId& id);
+
+// ncclGetUniqueId. Without NCCL_COMM_ID the calling process hosts the meeting point in the
+// background; with it, rank 0 will.
+ncclUniqueId MakeUniqueId(const Settings& settings);
+
+// Where this rank can be called, open for the communicator's life: rank 0's is the hub, and the
+// communicators shrunk from this one start from it.
+struct Doorway {
+  Socket listener;
+  Address address;
+  static Doorway Open(const Settings& settings);
+};
+
+struct Membership {
+  uint64_t magic = 0;
+  int rank = 0;
+  int size = 0;
+};
+
+// The connections of one rank after the bootstrap: on the hub links[r] leads to rank r (its own is
+// closed), elsewhere links[0] leads to the hub.
+class Star {
+ public:
+  // Meets at `point` first to learn the hub's address.
+  static Star Join(const MeetingPoint& point, const Membership& self, Doorway& door,
+                   const Settings& settings, const Flag& stop);
+  // The hub's address is known already, as it is for a split. `door`: where the hub receives.
+  static Star JoinHub(const Address& hub, const Membership& self, Doorway& door,
+                      const Settings& settings, const Flag& stop);
+
+  std::vector<std::string> AllGather(const std::string& own, const Limit& limit);
+  std::vector<Socket> TakeLinks() { return std::move(links_); }
+
+ private:
+  explicit Star(const Membership& self) : self_(self) {}
+  std::string ReceiveFrom(size_t rank, const Limit& limit);
+  Membership self_;
+  std::vector<Socket> links_;
+};
+
+}  // namespace hostnccl
+
+#endif  // HOSTNCCL_BOOTSTRAP_H_

@@ -1,0 +1,175 @@
+#include "channel.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "background.h"
+
+namespace hostnccl {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr microseconds kSpin{5};                // there may be more ranks than cores
+constexpr milliseconds kReportAfter{500};       // a call that takes longer is compared
+constexpr std::chrono::seconds kExitPatience{1};
+
+}  // namespace
+
+Channel::Channel(Flag& wake, const Flag& stop)
+    : wake_(wake), stop_(stop), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  if (epoll_ < 0) FailSystem("epoll_create1");
+  Watch(wake_.fd(), kWake);
+  Watch(stop_.fd(), kStop);
+}
+
+Channel::~Channel() { close(epoll_); }
+
+void Channel::Watch(int fd, Source source) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u32 = source;
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) FailSystem("epoll_ctl");
+}
+
+void Channel::Open(int rank, int size, milliseconds timeout, std::unique_ptr<Transport> transport,
+                   std::unique_ptr<Liveness> liveness) {
+  rank_ = rank;
+  size_ = size;
+  timeout_ = timeout;
+  transport_ = std::move(transport);
+  liveness_ = std::move(liveness);
+  Watch(transport_->event_fd(), kTransport);
+  for (const int fd : liveness_->fds()) Watch(fd, kLiveness);
+}
+
+void Channel::Break(const Failure* failure) {
+  if (failure != nullptr && liveness_ != nullptr && !stop_.raised()) {
+    liveness_->ReportFailure(*failure);
+  }
+  transport_.reset();
+  End();
+}
+
+void Channel::Leave(uint64_t collectives_done) {
+  liveness_->SayGoodbye(collectives_done);
+  auto limit = Clock::time_point::max();
+  while (!liveness_->everyone_left()) {
+    const Clock::time_point now = Clock::now();
+    if (limit == Clock::time_point::max() && stop_.raised()) {
+      limit = now + kExitPatience;
+      epoll_ctl(epoll_, EPOLL_CTL_DEL, stop_.fd(), nullptr);  // it stays up; do not spin on it
+    }
+    if (now >= limit) break;
+    if (transport_ != nullptr && transport_->Progress()) continue;
+    liveness_->Service();
+    if (!liveness_->everyone_left()) Sleep(now);
+  }
+  if (transport_ != nullptr) transport_->Close(!liveness_->everyone_left());
+}
+
+void Channel::Begin(Call call) {
+  if (call.number != 0) liveness_->Record(call.number, call.digest);
+  call_ = std::move(call);
+  reported_ = false;
+  last_progress_ = Clock::now();
+}
+
+uint64_t Channel::Digest(size_t bytes, size_t total) const {
+  uint64_t digest = call_->number != 0 ? call_->digest : 0;
+  digest = (digest ^ bytes) * 0x9e3779b97f4a7c15;
+  digest = (digest ^ digest >> 32 ^ total) * 0x9e3779b97f4a7c15;
+  return (digest ^ digest >> 32) & ~Transport::kMatched;
+}
+
+uint64_t Channel::Tag(int source, uint64_t digest) const {
+  const uint64_t number = (call_->number & kNumberMask) << Transport::kDigestBits;
+  const uint64_t from = static_cast<uint64_t>(source) << kRankShift;
+  return (call_->number == 0 ? kPointToPoint : 0) | from | number | digest;
+}
+
+Request Channel::Send(int peer, const void* data, size_t bytes, size_t total, bool until_taken) {
+  return transport_->Send(peer, Tag(rank_, Digest(bytes, total)), data, bytes, until_taken);
+}
+
+Request Channel::Receive(int peer, void* data, size_t bytes, size_t total) {
+  return transport_->Receive(Tag(peer, Digest(bytes, total)), data, bytes);
+}
+
+void Channel::Relax(bool moved, Pause& pause) {
+  constexpr int kCheckEvery = 64;  // also while progress never pauses
+  if (moved && ++pause.rounds % kCheckEvery != 0) return;
+  const Clock::time_point now = Clock::now();
+  if (moved) last_progress_ = now;
+  CheckAll(now);
+  if (moved || pause.spin_until == Clock::time_point{}) pause.spin_until = now + kSpin;
+  if (now < pause.spin_until) return;
+  Sleep(now);
+  pause.spin_until = {};
+}
+
+void Channel::CheckAll(Clock::time_point now) {
+  if (stop_.raised()) {
+    throw Failure(ncclInternalError, IsExiting() ? "the process exits" : "aborted");
+  }
+  if (liveness_ == nullptr) return;
+  if (now >= liveness_->next_due()) liveness_->Service();
+  if (transport_ == nullptr) return;  // broken already
+  if (interrupted_) throw Failure(ncclInternalError, "the communicator was revoked");
+  if (liveness_->failure()) throw *liveness_->failure();
+  if (const int peer = transport_->lost_peer(); peer >= 0) {
+    liveness_->Service();  // it may have said goodbye, or we may learn a better reason
+    if (liveness_->failure()) throw *liveness_->failure();
+    if (!liveness_->HasDeparted(peer)) {
+      Fail(ncclRemoteError, "the connection to rank {} was lost", peer);
+    }
+  }
+  if (call_) CheckCall(now);
+}
+
+// Is there hope that this call ends?
+void Channel::CheckCall(Clock::time_point now) {
+  if (call_->number != 0) {
+    if (const int peer = liveness_->DepartedBefore(call_->number); peer >= 0) {
+      Fail(ncclRemoteError, "rank {} has left the communicator and does not take part", peer);
+    }
+    if (!reported_ && now - last_progress_ > kReportAfter) {
+      reported_ = true;
+      liveness_->ReportPosition({call_->number, call_->digest, call_->describe()});
+    }
+  } else if (now - last_progress_ > timeout_) {
+    for (const int peer : call_->peers) {
+      if (liveness_->HasDeparted(peer)) {
+        Fail(ncclRemoteError, "rank {} has left the communicator, {} waits for it", peer,
+             call_->describe());
+      }
+    }
+  }
+}
+
+void Channel::Sleep(Clock::time_point now) {
+  if (transport_ != nullptr && !transport_->Arm()) return;
+  auto until = now + std::chrono::hours(1);
+  if (liveness_ != nullptr) until = std::min(until, liveness_->next_due());
+  if (call_ && !reported_) until = std::min(until, now + kReportAfter);
+  const auto wait = std::chrono::ceil<milliseconds>(until - now).count();
+  epoll_event events[16];
+  const int count = epoll_wait(epoll_, events, std::size(events),
+                               static_cast<int>(std::max<int64_t>(0, wait)));
+  if (count < 0 && errno != EINTR) FailSystem("epoll_wait");
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.u32 == kWake) wake_.Lower();
+    if (events[i].data.u32 == kLiveness) liveness_->Service();
+  }
+}
+
+char* Channel::Scratch(size_t bytes) {
+  if (scratch_.size() < bytes) scratch_.resize(bytes);
+  return scratch_.data();
+}
+
+}  // namespace hostnccl

@@ -1,0 +1,121 @@
+// What a collective sees: messages to the other ranks, and waiting for them.
+//
+// Every wait also keeps the communicator alive: it makes transport progress, serves the liveness
+// watch, and ends in an exception when a peer is lost or the communicator is aborted. A waiting
+// thread spins for a few microseconds and then sleeps in epoll until something happens.
+#ifndef HOSTNCCL_CHANNEL_H_
+#define HOSTNCCL_CHANNEL_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "flag.h"
+#include "liveness.h"
+#include "transport.h"
+
+namespace hostnccl {
+
+// What this rank is doing. A collective has a number, the same on all ranks, and a digest of what
+// they must agree on; point-to-point calls have number 0 and name their peers instead.
+struct Call {
+  uint64_t number = 0;
+  uint64_t digest = 0;
+  std::vector<int> peers;
+  std::function<std::string()> describe;
+};
+
+class Channel {
+ public:
+  // `wake`: raised when something outside changes. `stop`: raised to end every wait with a failure.
+  Channel(Flag& wake, const Flag& stop);
+  ~Channel();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  void Open(int rank, int size, std::chrono::milliseconds timeout,
+            std::unique_ptr<Transport> transport, std::unique_ptr<Liveness> liveness);
+  bool IsOpen() const { return liveness_ != nullptr; }
+  // After a failure: tells the others, unless it is null, and lets go of all buffers. The liveness
+  // watch goes on.
+  void Break(const Failure* failure);
+  // Ends the present call, and the next one, with a failure. From any thread.
+  void Interrupt() {
+    interrupted_ = true;
+    wake_.Raise();
+  }
+  // In good order: stays to serve the others until all have left, or the process exits.
+  void Leave(uint64_t collectives_done);
+
+  // At once, whatever the others do.
+  void Close() {
+    transport_.reset();
+    liveness_.reset();
+  }
+
+  void Begin(Call call);
+  void End() { call_.reset(); }
+  // `total`: of the message that this is a piece of; both sides must say the same. `until_taken`:
+  // the send ends only when the peer has asked for the message.
+  Request Send(int peer, const void* data, size_t bytes, size_t total, bool until_taken = false);
+  Request Receive(int peer, void* data, size_t bytes, size_t total);
+
+  // Calls `done` after every bit of progress until it holds.
+  template <class Done>
+  void WaitUntil(Done&& done) {
+    Pause pause;
+    for (;;) {
+      const bool moved = transport_ != nullptr && transport_->Progress();
+      if (done()) return;
+      Relax(moved, pause);
+    }
+  }
+
+  void Wait(Request& request) {
+    WaitUntil([&] { return request.Test(); });
+  }
+
+  // Memory that lives until the next call of this function.
+  char* Scratch(size_t bytes);
+
+ private:
+  static constexpr uint64_t kPointToPoint = uint64_t{1} << 63;
+  static constexpr int kRankShift = 48;
+  static constexpr uint64_t kNumberMask = 0xffffff;
+
+  struct Pause {
+    int rounds = 0;
+    Clock::time_point spin_until{};
+  };
+  enum Source : uint32_t { kWake, kStop, kTransport, kLiveness };
+
+  void Relax(bool moved, Pause& pause);
+  uint64_t Tag(int source, uint64_t digest) const;
+  uint64_t Digest(size_t bytes, size_t total) const;
+  void CheckAll(Clock::time_point now);
+  void CheckCall(Clock::time_point now);
+  void Sleep(Clock::time_point now);
+  void Watch(int fd, Source source);
+
+  int rank_ = 0;
+  int size_ = 1;
+  std::chrono::milliseconds timeout_{0};
+  Flag& wake_;
+  const Flag& stop_;
+  int epoll_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Liveness> liveness_;
+  std::atomic<bool> interrupted_{false};
+  std::optional<Call> call_;
+  bool reported_ = false;            // the position of this call
+  Clock::time_point last_progress_;  // of this call
+  std::vector<char> scratch_;
+};
+
+}  // namespace hostnccl
+
+#endif  // HOSTNCCL_CHANNEL_H_

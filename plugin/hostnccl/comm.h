@@ -1,0 +1,138 @@
+// A communicator on one rank: its thread, its queue of launches, its state.
+//
+// The thread does everything that touches the network: it bootstraps, runs the launches in the
+// order they were made, each once all its streams have reached it, watches over the peers, and
+// finally stays until nobody needs it any more. Calls from the program only queue and wait.
+#ifndef HOSTNCCL_COMM_H_
+#define HOSTNCCL_COMM_H_
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bootstrap.h"
+#include "channel.h"
+#include "completion.h"
+#include "flag.h"
+#include "op.h"
+#include "stream.h"
+
+namespace hostnccl {
+
+// What one call, or one group of calls, asks of a communicator.
+struct Launch {
+  std::vector<Op> collectives;     // in order
+  std::vector<Op> point_to_point;  // after them, all at once
+  std::atomic<int> streams_awaited{0};
+  std::shared_ptr<Completion> done = std::make_shared<Completion>();
+};
+
+struct Config {
+  bool blocking = true;
+  std::string name;
+};
+
+class Comm : public std::enable_shared_from_this<Comm> {
+ public:
+  // Who the members are and how they meet.
+  struct Meeting {
+    bool member = true;  // false: this rank is in no communicator (split without a colour)
+    Membership self;
+    std::shared_ptr<Doorway> door;
+    std::function<Star(const Settings&, const Flag&)> join;
+  };
+  // May take its time: it runs on the communicator's thread.
+  using Meet = std::function<Meeting(const Settings&)>;
+
+  static std::shared_ptr<Comm> Start(Config config, Meet meet);
+  Comm(Config config, Meet meet);
+
+  // Waits for the end of the initialisation; throws its failure. False: not a member.
+  bool WaitUntilReady();
+  void OnReady(Completion::Listener listener) { ready_.Then(std::move(listener)); }
+
+  int rank() const { return self_.rank; }
+  int size() const { return self_.size; }
+  const Config& config() const { return config_; }
+
+  // Throws when the communicator cannot take calls: still initialising, failed, finalised, revoked.
+  void CheckUsable() const;
+  void RequireInitialized() const;
+  std::shared_ptr<Launch> Enqueue(std::vector<Op> ops,
+                                  const std::set<std::shared_ptr<Stream>>& streams);
+
+  void WaitForLaunches();       // all that were made so far
+  void Finalize();              // no more launches from now on
+  void Destroy();               // waits for the launches, leaves in good order
+  void Abort();                 // whatever is under way ends now, with a failure
+  void RequestAbort() { stop_->Raise(); }
+  void Quiesce();  // as Abort, but only its calls end: the communicator may still be shrunk
+  ncclResult_t AsyncError() const;
+  void BeginBackgroundWork() { ++background_work_; }
+  void EndBackgroundWork() { --background_work_; }
+
+  // For split and shrink. Where all ranks can be called, learnt at the start.
+  uint64_t magic() const { return self_.magic; }
+  Address DoorOf(int rank) const { return doors_.at(static_cast<size_t>(rank)); }
+  std::shared_ptr<Doorway> door() const { return door_; }
+  uint64_t NextChild() { return ++children_; }  // the same on all ranks: such calls are collective
+
+  // Operators made by ncclRedOpCreatePreMulSum.
+  ncclRedOp_t AddOperator(const Operator& op, ncclDataType_t dtype);
+  void RemoveOperator(ncclRedOp_t handle);
+  Operator ResolveOperator(ncclRedOp_t handle, ncclDataType_t dtype) const;
+
+ private:
+  enum class State { kRunning, kFinalized, kRevoked };
+
+  void Main();
+  void Initialize();
+  void Serve();
+  void Execute(const Launch& launch);
+  void ExecuteCollective(const Op& op);
+  void ExecutePointToPoint(const std::vector<Op>& ops);
+  void Break(const Failure& failure);
+  void Leave();
+  bool HasWork() const;
+  void RequireUsable() const;  // mutex_ is held
+  std::shared_ptr<Launch> NextLaunch();
+
+  const Config config_;
+  Meet meet_;
+  const Settings settings_;
+  Membership self_;
+  std::shared_ptr<Doorway> door_;
+  std::vector<Address> doors_;
+  bool member_ = true;
+
+  Flag wake_;
+  const std::shared_ptr<Flag> stop_ = std::make_shared<Flag>();
+  Completion ready_;
+  Completion quiet_;  // after Quiesce: nothing is under way
+  Completion left_;  // the thread has let go of everything that the program can see
+  Channel channel_{wake_, *stop_};
+  uint64_t collectives_ = 0;  // completed so far
+  std::atomic<uint64_t> children_{0};
+
+  mutable std::mutex mutex_;
+  State state_ = State::kRunning;
+  bool leaving_ = false;
+  Outcome failure_;
+  std::deque<std::shared_ptr<Launch>> launches_;
+  std::shared_ptr<Completion> latest_;  // of the newest launch
+  std::atomic<int> background_work_{0};
+  std::map<int, std::pair<Operator, ncclDataType_t>> operators_;
+  int next_operator_ = ncclNumOps;
+};
+
+using CommPtr = std::shared_ptr<Comm>;
+
+}  // namespace hostnccl
+
+#endif  // HOSTNCCL_COMM_H_

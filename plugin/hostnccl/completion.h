@@ -1,0 +1,66 @@
+// Something that finishes once, on one thread, and that others wait for or are told about.
+#ifndef HOSTNCCL_COMPLETION_H_
+#define HOSTNCCL_COMPLETION_H_
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "failure.h"
+
+namespace hostnccl {
+
+class Completion {
+ public:
+  using Listener = std::function<void(const Outcome&)>;
+
+  // Later calls are ignored. Runs the listeners on the caller's thread.
+  void Finish(Outcome outcome) {
+    std::vector<Listener> listeners;
+    {
+      std::lock_guard lock(mutex_);
+      if (finished_) return;
+      finished_ = true;
+      outcome_ = std::move(outcome);
+      listeners.swap(listeners_);
+    }
+    changed_.notify_all();
+    for (const Listener& listener : listeners) listener(outcome_);
+  }
+
+  // Runs the listener now if already finished.
+  void Then(Listener listener) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!finished_) {
+        listeners_.push_back(std::move(listener));
+        return;
+      }
+    }
+    listener(outcome_);
+  }
+
+  const Outcome& Wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return finished_; });
+    return outcome_;
+  }
+
+  bool finished() const {
+    std::lock_guard lock(mutex_);
+    return finished_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool finished_ = false;
+  Outcome outcome_;  // constant once finished
+  std::vector<Listener> listeners_;
+};
+
+}  // namespace hostnccl
+
+#endif  // HOSTNCCL_COMPLETION_H_

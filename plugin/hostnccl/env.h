@@ -1,0 +1,35 @@
+// Every environment variable that hostnccl looks at. No other file reads the environment.
+#ifndef HOSTNCCL_ENV_H_
+#define HOSTNCCL_ENV_H_
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace hostnccl {
+
+enum class LogLevel { kNone, kVersion, kWarn, kInfo, kTrace };
+
+struct LogSettings {
+  LogLevel level = LogLevel::kNone;  // NCCL_DEBUG
+  std::string file;                  // NCCL_DEBUG_FILE, %h and %p expanded; empty: stderr
+};
+
+struct Settings {
+  std::chrono::milliseconds timeout{30000};  // HOSTNCCL_TIMEOUT, in seconds, fractions allowed
+  std::string interface;                     // NCCL_SOCKET_IFNAME
+  std::string comm_id;                       // NCCL_COMM_ID, host:port
+  std::optional<bool> blocking;              // NCCL_COMM_BLOCKING
+};
+
+LogSettings ReadLogSettings();
+
+// Read anew for every communicator, so that a program may change its environment in between.
+Settings ReadSettings();
+
+// True when the user has set UCX_<name>: then our own choice for it steps back.
+bool UserHasSetUcx(const char* name);
+
+}  // namespace hostnccl
+
+#endif  // HOSTNCCL_ENV_H_

@@ -1,0 +1,53 @@
+// Failures: an NCCL result code and a text that names the cause.
+//
+// Inside the library a failure travels as an exception; api.cc turns it into a result code. Between
+// threads it travels as a value (std::optional<Failure>: empty means success).
+#ifndef HOSTNCCL_FAILURE_H_
+#define HOSTNCCL_FAILURE_H_
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "nccl.h"
+
+namespace hostnccl {
+
+class Failure : public std::exception {
+ public:
+  Failure(ncclResult_t code, std::string text) : code_(code), text_(std::move(text)) {}
+  ncclResult_t code() const { return code_; }
+  const std::string& text() const { return text_; }
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  ncclResult_t code_;
+  std::string text_;
+};
+
+using Outcome = std::optional<Failure>;
+
+template <class... Args>
+[[noreturn]] void Fail(ncclResult_t code, fmt::format_string<Args...> format, Args&&... args) {
+  throw Failure(code, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// "text: strerror(errno)"
+[[noreturn]] void FailSystem(const std::string& text);
+
+inline void Require(bool condition, ncclResult_t code, const char* text) {
+  if (!condition) throw Failure(code, text);
+}
+
+const char* ResultText(ncclResult_t code);
+
+// The process-wide text behind ncclGetLastError.
+void SetLastError(const std::string& text);
+const char* LastError();  // a copy owned by the calling thread
+
+}  // namespace hostnccl
+
+#endif  // HOSTNCCL_FAILURE_H_

@@ -1,0 +1,49 @@
+// A flag that other threads raise and that poll and epoll can wait for.
+#ifndef HOSTNCCL_FLAG_H_
+#define HOSTNCCL_FLAG_H_
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "failure.h"
+
+namespace hostnccl {
+
+class Flag {
+ public:
+  Flag() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (fd_ < 0) FailSystem("eventfd");
+  }
+  ~Flag() { close(fd_); }
+  Flag(const Flag&) = delete;
+  Flag& operator=(const Flag&) = delete;
+
+  // Only the first raise since the last Lower costs a system call.
+  void Raise() {
+    if (raised_.exchange(true)) return;
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof(one));
+  }
+
+  // For the one thread that waits. It must look for its news after this call, not before: a raise
+  // between the two steps writes nothing.
+  void Lower() {
+    uint64_t count;
+    [[maybe_unused]] const ssize_t got = read(fd_, &count, sizeof(count));
+    raised_ = false;
+  }
+
+  bool raised() const { return raised_; }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+  std::atomic<bool> raised_{false};
+};
+
+}  // namespace hostnccl
+
+#endif  // HOSTNCCL_FLAG_H_

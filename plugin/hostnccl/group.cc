@@ -1,0 +1,135 @@
+#include "group.h"
+
+#include <algorithm>
+#include <set>
+
+#include "handles.h"
+
+namespace hostnccl {
+namespace {
+
+using CommHandles = Handles<Comm, ncclComm_t>;
+
+// The handle of a communicator that is ready; null for a rank that is no member.
+void HandOut(const CommPtr& comm, ncclComm_t* out) {
+  *out = comm->WaitUntilReady() ? CommHandles::Add(comm) : nullptr;
+}
+
+// Gives *out its value when the time has come, without keeping the caller.
+void HandOutLater(const CommPtr& comm, const PendingInit& init) {
+  if (init.parent == nullptr) {
+    *init.out = CommHandles::Add(comm);
+    return;
+  }
+  *init.out = nullptr;
+  init.parent->BeginBackgroundWork();
+  comm->OnReady([comm, out = init.out, parent = init.parent](const Outcome& failure) {
+    if (failure) {
+      comm->RequestAbort();
+    } else {
+      HandOut(comm, out);
+    }
+    parent->EndBackgroundWork();
+  });
+}
+
+}  // namespace
+
+Group& Group::Current() {
+  thread_local Group group;
+  return group;
+}
+
+void Group::Note(const Failure& failure) {
+  if (depth_ > 0 && !content_.failure) content_.failure = failure;
+}
+
+void Group::Discard() {
+  Require(depth_ > 0, ncclInvalidUsage, "no group was started");
+  if (--depth_ == 0) content_ = {};
+}
+
+ncclResult_t Group::End() {
+  Require(depth_ > 0, ncclInvalidUsage, "no group was started");
+  if (--depth_ > 0) return ncclSuccess;
+  Content content = std::exchange(content_, {});
+  if (content.failure) throw *content.failure;
+  const ncclResult_t result = Initialize(content.inits);
+  Launch(content.parts);
+  return result;
+}
+
+void Group::Add(CommPtr comm, Op op, std::shared_ptr<Stream> stream) {
+  auto& parts = content_.parts;
+  auto part = std::find_if(parts.begin(), parts.end(),
+                           [&](const Part& other) { return other.comm == comm; });
+  if (part == parts.end()) part = parts.insert(parts.end(), {std::move(comm), {}});
+  part->ops.push_back({std::move(op), std::move(stream)});
+  if (depth_ > 0) return;
+  std::vector<Part> alone;
+  alone.swap(parts);
+  Launch(alone);
+}
+
+ncclResult_t Group::Add(PendingInit init) {
+  content_.inits.push_back(std::move(init));
+  if (depth_ > 0) return ncclSuccess;
+  std::vector<PendingInit> alone;
+  alone.swap(content_.inits);
+  return Initialize(alone);
+}
+
+// Starts all before waiting for any: they may be waiting for each other.
+ncclResult_t Group::Initialize(std::vector<PendingInit>& inits) {
+  ncclResult_t result = ncclSuccess;
+  std::vector<std::pair<CommPtr, ncclComm_t*>> awaited;
+  Outcome first;
+  for (const PendingInit& init : inits) {
+    CommPtr comm = init.start();
+    if (init.blocking) {
+      awaited.emplace_back(std::move(comm), init.out);
+    } else {
+      HandOutLater(comm, init);
+      result = ncclInProgress;
+    }
+  }
+  for (const auto& [comm, out] : awaited) {
+    try {
+      HandOut(comm, out);
+    } catch (const Failure& failure) {
+      *out = nullptr;
+      comm->Abort();
+      if (!first) first = failure;
+    }
+  }
+  if (first) throw *first;
+  return result;
+}
+
+void Group::Launch(std::vector<Part>& parts) {
+  std::vector<std::shared_ptr<hostnccl::Launch>> awaited;
+  Outcome first;
+  for (Part& part : parts) {
+    std::vector<Op> ops;
+    std::set<std::shared_ptr<Stream>> streams;
+    bool waits = false;
+    for (PendingOp& pending : part.ops) {
+      ops.push_back(std::move(pending.op));
+      if (pending.stream != nullptr) streams.insert(std::move(pending.stream));
+      else waits = true;
+    }
+    try {
+      auto launch = part.comm->Enqueue(std::move(ops), streams);
+      if (waits) awaited.push_back(std::move(launch));
+    } catch (const Failure& failure) {
+      if (!first) first = failure;
+    }
+  }
+  for (const auto& launch : awaited) {
+    const Outcome& failure = launch->done->Wait();
+    if (failure && !first) first = failure;
+  }
+  if (first) throw *first;
+}
+
+}  // namespace hostnccl

@@ -1,0 +1,68 @@
+#include "log.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <mutex>
+
+#include "nccl.h"
+
+namespace hostnccl {
+namespace {
+
+// Never destroyed: threads may log while the process ends.
+class Sink {
+ public:
+  Sink() { Reset(); }
+
+  void Reset() {
+    std::lock_guard lock(mutex_);
+    const LogSettings settings = ReadLogSettings();
+    if (out_ != stderr) std::fclose(out_);
+    out_ = settings.file.empty() ? stderr : std::fopen(settings.file.c_str(), "ae");
+    if (out_ == nullptr) out_ = stderr;
+    gethostname(host_, sizeof(host_) - 1);
+    level_ = settings.level;
+    if (settings.level >= LogLevel::kVersion) {
+      fmt::print(out_, "NCCL version {}.{}.{}{}+hostnccl\n", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH,
+                 NCCL_SUFFIX);
+      std::fflush(out_);
+    }
+  }
+
+  LogLevel level() const { return level_; }
+
+  void Write(const char* label, int rank, const std::string& text) {
+    std::lock_guard lock(mutex_);
+    const std::string who = rank == kNoRank ? "" : fmt::format("[{}] ", rank);
+    fmt::print(out_, "{}:{}:{} {}NCCL {} {}\n", host_, getpid(), syscall(SYS_gettid), who, label,
+               text);
+    std::fflush(out_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::FILE* out_ = stderr;
+  char host_[256] = "";
+  std::atomic<LogLevel> level_{LogLevel::kNone};
+};
+
+Sink& TheSink() {
+  static auto* sink = new Sink;
+  return *sink;
+}
+
+}  // namespace
+
+bool LogIsOn(LogLevel level) { return TheSink().level() >= level; }
+
+void WriteLog(LogLevel level, int rank, const std::string& text) {
+  const char* label = level <= LogLevel::kWarn ? "WARN" : level == LogLevel::kInfo ? "INFO" : "TRACE";
+  TheSink().Write(label, rank, text);
+}
+
+void ResetLog() { TheSink().Reset(); }
+
+}  // namespace hostnccl

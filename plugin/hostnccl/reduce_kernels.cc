@@ -1,0 +1,212 @@
+#include "reduce_kernels.h"
+
+#include <stdint.h>
+
+#ifndef HOSTNCCL_KERNELS
+#define HOSTNCCL_KERNELS kKernelsBaseline
+#endif
+
+namespace hostnccl {
+namespace {
+
+// ---- Element types: how a value is stored, and in what type it is computed ----
+
+// Buffers of NCCL calls may lie anywhere.
+template <class T>
+using Unaligned [[gnu::aligned(1), gnu::may_alias]] = T;
+
+inline uint32_t Bits(float value) { return __builtin_bit_cast(uint32_t, value); }
+inline float FromBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+// Integers compare as they are and compute modulo 2^n, as the hardware does.
+template <class T, class U>
+struct Integer {
+  using Stored = T;
+  using Value = T;
+  static constexpr bool kIsFloat = false;
+  static T Load(T stored) { return stored; }
+  static T Store(T value) { return value; }
+  // The wide type keeps the promotion of small integers from overflowing an int.
+  static T Add(T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }
+  static T Multiply(T a, T b) { return static_cast<T>(static_cast<U>(a) * static_cast<U>(b)); }
+};
+
+template <class T>
+struct Native {
+  using Stored = T;
+  using Value = T;
+  static constexpr bool kIsFloat = true;
+  static T Load(T stored) { return stored; }
+  static T Store(T value) { return value; }
+  static T Add(T a, T b) { return a + b; }
+  static T Multiply(T a, T b) { return a * b; }
+};
+
+struct ComputedInFloat {
+  using Value = float;
+  static constexpr bool kIsFloat = true;
+  static float Add(float a, float b) { return a + b; }
+  static float Multiply(float a, float b) { return a * b; }
+};
+
+struct BFloat16 : ComputedInFloat {
+  using Stored = uint16_t;
+  static float Load(Stored stored) { return FromBits(static_cast<uint32_t>(stored) << 16); }
+  static Stored Store(float value) {
+    const uint32_t bits = Bits(value);
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const uint32_t quiet_nan = (bits >> 16) | 0x40;
+    return static_cast<Stored>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
+  }
+};
+
+// A float narrower than float's exponent. kFinite: no infinities, and the all-ones code alone is
+// NaN (OCP e4m3fn); what is too large becomes NaN there and infinity elsewhere, never a finite lie.
+// No branches and no subnormal intermediates, so that loops vectorise and run at one speed.
+template <class StoredType, int kExponentBits, int kMantissaBits, bool kFinite>
+struct Narrow : ComputedInFloat {
+  using Stored = StoredType;
+  static constexpr int kShift = 23 - kMantissaBits;
+  static constexpr int kSignShift = 31 - kExponentBits - kMantissaBits;
+  static constexpr uint32_t kMagnitude = (1u << (kExponentBits + kMantissaBits)) - 1;
+  static constexpr uint32_t kBiasGap = 127 - ((1u << (kExponentBits - 1)) - 1);
+  static constexpr uint32_t kInfinity = ((1u << kExponentBits) - 1) << kMantissaBits;
+  static constexpr uint32_t kNan = kFinite ? kMagnitude : kInfinity | (1u << (kMantissaBits - 1));
+  static constexpr uint32_t kOverflow = kFinite ? kNan : kInfinity;
+  static constexpr uint32_t kFirstSpecial = kFinite ? kNan : kInfinity;
+  static constexpr uint32_t kMinNormal = (kBiasGap + 1) << 23;  // as a float
+
+  static float Load(Stored stored) {
+    const uint32_t code = stored & kMagnitude;
+    const uint32_t shifted = code << kShift;
+    const uint32_t normal = shifted + (kBiasGap << 23);
+    const uint32_t subnormal = Bits(FromBits(shifted + kMinNormal) - FromBits(kMinNormal));
+    const uint32_t special = 0x7f800000 | (code == kInfinity && !kFinite ? 0 : 0x400000);
+    uint32_t bits = code < (1u << kMantissaBits) ? subnormal : normal;
+    bits = code >= kFirstSpecial ? special : bits;
+    return FromBits(bits | (static_cast<uint32_t>(stored) & (kMagnitude + 1)) << kSignShift);
+  }
+
+  static Stored Store(float value) {
+    const uint32_t sign = Bits(value) & 0x80000000;
+    const uint32_t magnitude = Bits(value) ^ sign;
+    // Adding this power of two makes the float unit round at our last place.
+    const uint32_t aligner = (kBiasGap + kShift + 1) << 23;
+    const uint32_t subnormal = Bits(FromBits(magnitude) + FromBits(aligner)) - aligner;
+    const uint32_t half = (1u << (kShift - 1)) - 1 + ((magnitude >> kShift) & 1);
+    const uint32_t normal = (magnitude - (kBiasGap << 23) + half) >> kShift;
+    uint32_t code = magnitude < kMinNormal ? subnormal : normal;
+    code = magnitude >= kMinNormal && normal >= kFirstSpecial ? kOverflow : code;
+    code = magnitude > 0x7f800000 ? kNan : code;
+    return static_cast<Stored>(code | sign >> kSignShift);
+  }
+};
+
+using Float16 = Narrow<uint16_t, 5, 10, false>;
+using Float8E4M3 = Narrow<uint8_t, 4, 3, true>;
+using Float8E5M2 = Narrow<uint8_t, 5, 2, false>;
+
+// ---- Operators ----
+
+struct Sum {
+  template <class T>
+  static auto Apply(typename T::Value a, typename T::Value b) {
+    return T::Add(a, b);
+  }
+};
+struct Product {
+  template <class T>
+  static auto Apply(typename T::Value a, typename T::Value b) {
+    return T::Multiply(a, b);
+  }
+};
+// A NaN on either side wins: a != a holds for nothing else.
+struct Maximum {
+  template <class T>
+  static auto Apply(typename T::Value a, typename T::Value b) {
+    return (a > b) | (a != a) ? a : b;
+  }
+};
+struct Minimum {
+  template <class T>
+  static auto Apply(typename T::Value a, typename T::Value b) {
+    return (a < b) | (a != a) ? a : b;
+  }
+};
+
+// ---- Loops ----
+
+template <class T, class Operator>
+void Combine(void* dst, const void* a, const void* b, size_t count) {
+  auto* to = static_cast<Unaligned<typename T::Stored>*>(dst);
+  const auto* x = static_cast<const Unaligned<typename T::Stored>*>(a);
+  const auto* y = static_cast<const Unaligned<typename T::Stored>*>(b);
+#pragma GCC ivdep  // dst is a, or b, or apart from both
+  for (size_t i = 0; i < count; ++i) {
+    to[i] = T::Store(Operator::template Apply<T>(T::Load(x[i]), T::Load(y[i])));
+  }
+}
+
+template <class T>
+void Scale(void* dst, const void* src, const void* scalar, size_t count) {
+  auto* to = static_cast<Unaligned<typename T::Stored>*>(dst);
+  const auto* from = static_cast<const Unaligned<typename T::Stored>*>(src);
+  const auto factor = T::Load(*static_cast<const Unaligned<typename T::Stored>*>(scalar));
+#pragma GCC ivdep
+  for (size_t i = 0; i < count; ++i) to[i] = T::Store(T::Multiply(T::Load(from[i]), factor));
+}
+
+template <class T>
+void Divide(void* data, int divisor, size_t count) {
+  // In 64 bits of the same signedness: the divisor need not fit the type.
+  constexpr bool kSigned = static_cast<T>(-1) < static_cast<T>(0);
+  using Wide = decltype([] {
+    if constexpr (kSigned) return int64_t{};
+    else return uint64_t{};
+  }());
+  auto* values = static_cast<Unaligned<T>*>(data);
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<T>(static_cast<Wide>(values[i]) / static_cast<Wide>(divisor));
+  }
+}
+
+template <class T>
+void Reciprocal(void* scalar, int divisor) {
+  using Value = typename T::Value;
+  *static_cast<Unaligned<typename T::Stored>*>(scalar) =
+      T::Store(Value{1} / static_cast<Value>(divisor));
+}
+
+// ---- The table ----
+
+template <class T>
+constexpr void Fill(Kernels& table, int type) {
+  table.combine[type][0] = &Combine<T, Sum>;
+  table.combine[type][1] = &Combine<T, Product>;
+  table.combine[type][2] = &Combine<T, Maximum>;
+  table.combine[type][3] = &Combine<T, Minimum>;
+  table.scale[type] = &Scale<T>;
+  if constexpr (T::kIsFloat) {
+    table.reciprocal[type] = &Reciprocal<T>;
+  } else {
+    table.divide[type] = &Divide<typename T::Stored>;
+  }
+}
+
+template <class... Types>
+constexpr Kernels Table() {
+  Kernels table{};
+  int type = 0;
+  (Fill<Types>(table, type++), ...);
+  return table;
+}
+
+}  // namespace
+
+// In the order of ncclDataType_t.
+extern const Kernels HOSTNCCL_KERNELS =
+    Table<Integer<int8_t, uint32_t>, Integer<uint8_t, uint32_t>, Integer<int32_t, uint32_t>,
+          Integer<uint32_t, uint32_t>, Integer<int64_t, uint64_t>, Integer<uint64_t, uint64_t>,
+          Float16, Native<float>, Native<double>, BFloat16, Float8E4M3, Float8E5M2>();
+
+}  // namespace hostnccl

@@ -1,0 +1,317 @@
+// Pipelined rings and chains.
+//
+// Data travels in slices from rank to rank; while one slice is reduced, the next ones are on the
+// link. The order of the slices keeps the working set small: a group of kWindow slices of every
+// chunk goes all the way round before the next group starts, and since a rank's first message of a
+// group needs nothing from anybody, the link never idles between groups.
+//
+// Memory: a rank receives at most kWindow slices ahead, and what it has reduced but not yet sent is
+// at most two windows more. Among all pending messages of the ring the earliest in order can always
+// be received, as the rank after it holds at most two windows of later ones: kSlots never run out
+// for good.
+#include <algorithm>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "collectives.h"
+
+namespace hostnccl {
+namespace {
+
+constexpr size_t kMinSliceBytes = size_t{64} << 10;
+constexpr size_t kMaxSliceBytes = size_t{256} << 10;
+constexpr size_t kWindow = 8;
+constexpr size_t kSlots = 3 * kWindow + 1;
+
+// One step of one slice on this rank. Without `receives` it starts from `own`; with `combines` what
+// arrived is reduced with `own`; the outcome stays in `keep`, if given, and is sent on if `sends`.
+struct Item {
+  const char* own = nullptr;
+  char* keep = nullptr;
+  size_t count = 0;
+  bool receives = false;
+  bool combines = false;
+  bool sends = false;
+};
+
+class Pipeline {
+ public:
+  enum Shape { kRing, kChain };
+  Pipeline(Shape shape, Channel& channel, size_t element, const Reduction* reduction,
+           size_t max_count)
+      : channel_(channel),
+        is_chain_(shape == kChain),
+        from_((channel.rank() + channel.size() - 1) % channel.size()),
+        to_((channel.rank() + 1) % channel.size()),
+        element_(element),
+        reduction_(reduction) {
+    if (reduction == nullptr) return;
+    const size_t bytes = max_count * element;
+    spare_ = channel.Scratch((kSlots + 1) * bytes);
+    for (size_t i = 1; i <= kSlots; ++i) slots_.push_back(spare_ + i * bytes);
+  }
+
+  template <class ItemAt>
+  void Run(size_t items, ItemAt item_at) {
+    channel_.WaitUntil([&] {
+      Retire();
+      while (posted_ < items && arrivals_.size() < kWindow && Post(item_at(posted_))) ++posted_;
+      if (!arrivals_.empty() && MaySend() && Handle()) ++handled_;
+      return handled_ == items && departures_.empty();
+    });
+  }
+
+ private:
+  struct Arrival {
+    Item item;
+    Request request;
+    char* data = nullptr;  // where it arrives; a slot unless it is item.keep
+  };
+  struct Departure {
+    Request request;
+    char* slot = nullptr;
+  };
+
+  char* TakeSlot() {
+    if (slots_.empty()) return nullptr;
+    char* slot = slots_.back();
+    slots_.pop_back();
+    return slot;
+  }
+  void GiveSlot(char* slot) {
+    if (slot != nullptr) slots_.push_back(slot);
+  }
+
+  void Retire() {
+    while (!departures_.empty() && departures_.front().request.Test()) {
+      GiveSlot(departures_.front().slot);
+      departures_.pop_front();
+    }
+  }
+
+  // A ring holds itself back: nobody gets far ahead of who it waits for. The head of a chain waits
+  // for nobody, so there a send counts until the next rank has taken it.
+  bool MaySend() const { return !is_chain_ || departures_.size() < 2 * kWindow; }
+
+  // Makes room for an item and asks for its message. False: no room yet.
+  bool Post(const Item& item) {
+    Arrival arrival{item, {}, item.keep};
+    const bool prepares = reduction_ != nullptr && reduction_->prepares();
+    if (item.combines || (!item.receives && prepares)) {
+      arrival.data = TakeSlot();
+      if (arrival.data == nullptr) return false;
+    }
+    if (item.receives) {
+      const size_t bytes = item.count * element_;
+      arrival.request = channel_.Receive(from_, arrival.data, bytes, bytes);
+    }
+    arrivals_.push_back(std::move(arrival));
+    return true;
+  }
+
+  // Does the work of the earliest item, if its message is here.
+  bool Handle() {
+    Arrival& arrival = arrivals_.front();
+    if (!arrival.request.Test()) return false;
+    const Item& item = arrival.item;
+    char* slot = arrival.data != item.keep ? arrival.data : nullptr;
+    const char* result = arrival.data;
+    if (item.combines) {
+      result = Combine(item, arrival.data);
+    } else if (!item.receives) {
+      result = slot != nullptr ? Prepare(item, slot) : item.own;
+    }
+    if (result == item.keep) GiveSlot(std::exchange(slot, nullptr));
+    if (item.sends) {
+      const size_t bytes = item.count * element_;
+      departures_.push_back({channel_.Send(to_, result, bytes, bytes, is_chain_), slot});
+    } else {
+      GiveSlot(slot);
+    }
+    arrivals_.pop_front();
+    return true;
+  }
+
+  const char* Prepare(const Item& item, char* slot) {
+    reduction_->Prepare(slot, item.own, item.count);
+    return slot;
+  }
+
+  const char* Combine(const Item& item, char* arrived) {
+    const char* own = reduction_->prepares() ? Prepare(item, spare_) : item.own;
+    char* result = item.keep != nullptr ? item.keep : arrived;
+    reduction_->Combine(result, arrived, own, item.count);
+    if (item.keep != nullptr) reduction_->Finish(result, item.count);
+    return result;
+  }
+
+  Channel& channel_;
+  const bool is_chain_;
+  const int from_;
+  const int to_;
+  const size_t element_;
+  const Reduction* reduction_;
+  std::vector<char*> slots_;  // free ones
+  char* spare_ = nullptr;     // for the input as prepared
+  std::deque<Arrival> arrivals_;
+  std::deque<Departure> departures_;
+  size_t posted_ = 0;
+  size_t handled_ = 0;
+};
+
+// A range of elements cut into equal parts; the first ones take what is left over.
+struct Cut {
+  size_t count;
+  size_t parts;
+  size_t Begin(size_t i) const { return count / parts * i + std::min(i, count % parts); }
+  size_t Size(size_t i) const { return Begin(i + 1) - Begin(i); }
+};
+
+// How many slices make a chunk of that many elements.
+size_t SlicesOf(size_t count, size_t element) {
+  const size_t bytes = count * element;
+  const size_t slice = std::clamp(bytes / kWindow, kMinSliceBytes, kMaxSliceBytes);
+  return std::max<size_t>(1, (bytes + slice - 1) / slice);
+}
+
+// The order of the items: groups of kWindow slices, in each all steps, in each all its slices.
+struct Schedule {
+  size_t slices;
+  size_t steps;
+  struct Place {
+    size_t slice;
+    int step;
+  };
+  size_t size() const { return slices * steps; }
+  Place At(size_t i) const {
+    const size_t group = i / (kWindow * steps), first = group * kWindow;
+    const size_t width = std::min(kWindow, slices - first), rest = i % (kWindow * steps);
+    return {first + rest % width, static_cast<int>(rest / width)};
+  }
+};
+
+// A ring around all ranks.
+struct Ring {
+  explicit Ring(const Channel& channel) : rank(channel.rank()), size(channel.size()) {}
+  int previous() const { return (rank + size - 1) % size; }
+  int next() const { return (rank + 1) % size; }
+  size_t ChunkBefore(int distance) const {  // the chunk of the rank that far behind us
+    return static_cast<size_t>(((rank - distance) % size + size) % size);
+  }
+  int rank;
+  int size;
+};
+
+}  // namespace
+
+// Step 0 sends our part of the previous rank's chunk; each of the next size - 1 steps adds our part
+// to what comes, the last of them to our own chunk, which then goes round in size - 1 steps more.
+void RingAllReduce(const Op& op, Channel& channel) {
+  const Ring ring(channel);
+  const Reduction reduction(op.op, op.dtype, ring.size);
+  const size_t element = op.element();
+  const Cut chunks{op.count, static_cast<size_t>(ring.size)};
+  const size_t slices = SlicesOf(chunks.Size(0), element);
+  const Schedule schedule{slices, static_cast<size_t>(2 * ring.size - 1)};
+  const int owned = ring.size - 1, last = 2 * ring.size - 2;
+
+  Pipeline pipeline(Pipeline::kRing, channel, element, &reduction,
+                    Cut{chunks.Size(0), slices}.Size(0));
+  pipeline.Run(schedule.size(), [&](size_t i) {
+    const auto [slice, step] = schedule.At(i);
+    const size_t chunk = ring.ChunkBefore(step + 1);
+    const Cut cut{chunks.Size(chunk), slices};
+    const size_t at = (chunks.Begin(chunk) + cut.Begin(slice)) * element;
+    return Item{.own = op.send + at,
+                .keep = step >= owned ? op.recv + at : nullptr,
+                .count = cut.Size(slice),
+                .receives = step > 0,
+                .combines = step > 0 && step <= owned,
+                .sends = step < last};
+  });
+}
+
+void RingReduceScatter(const Op& op, Channel& channel) {
+  const Ring ring(channel);
+  const Reduction reduction(op.op, op.dtype, ring.size);
+  const size_t element = op.element();
+  const Cut cut{op.count, SlicesOf(op.count, element)};
+  const Schedule schedule{cut.parts, static_cast<size_t>(ring.size)};
+  const int last = ring.size - 1;
+
+  Pipeline pipeline(Pipeline::kRing, channel, element, &reduction, cut.Size(0));
+  pipeline.Run(schedule.size(), [&](size_t i) {
+    const auto [slice, step] = schedule.At(i);
+    const size_t at = cut.Begin(slice) * element;
+    return Item{.own = op.send + ring.ChunkBefore(step + 1) * op.bytes() + at,
+                .keep = step == last ? op.recv + at : nullptr,
+                .count = cut.Size(slice),
+                .receives = step > 0,
+                .combines = step > 0,
+                .sends = step < last};
+  });
+}
+
+void RingAllGather(const Op& op, Channel& channel) {
+  const Ring ring(channel);
+  const size_t element = op.element();
+  const Cut cut{op.count, SlicesOf(op.count, element)};
+  const Schedule schedule{cut.parts, static_cast<size_t>(ring.size)};
+  const int last = ring.size - 1;
+
+  Copy(op.recv + static_cast<size_t>(ring.rank) * op.bytes(), op.send, op.bytes());
+  Pipeline pipeline(Pipeline::kRing, channel, element, nullptr, cut.Size(0));
+  pipeline.Run(schedule.size(), [&](size_t i) {
+    const auto [slice, step] = schedule.At(i);
+    const size_t at = cut.Begin(slice) * element;
+    return Item{.own = op.send + at,
+                .keep = step > 0 ? op.recv + ring.ChunkBefore(step) * op.bytes() + at : nullptr,
+                .count = cut.Size(slice),
+                .receives = step > 0,
+                .combines = false,
+                .sends = step < last};
+  });
+}
+
+// root -> root + 1 -> ... -> root - 1
+void ChainBroadcast(const Op& op, Channel& channel) {
+  const Ring ring(channel);
+  const size_t element = op.element();
+  const Cut cut{op.count, SlicesOf(op.count, element)};
+  const bool is_root = ring.rank == op.peer;
+
+  if (is_root) Copy(op.recv, op.send, op.bytes());
+  Pipeline pipeline(Pipeline::kChain, channel, element, nullptr, cut.Size(0));
+  pipeline.Run(cut.parts, [&](size_t i) {
+    const size_t at = cut.Begin(i) * element;
+    return Item{.own = is_root ? op.send + at : nullptr,
+                .keep = is_root ? nullptr : op.recv + at,
+                .count = cut.Size(i),
+                .receives = !is_root,
+                .combines = false,
+                .sends = ring.next() != op.peer};
+  });
+}
+
+// root + 1 -> root + 2 -> ... -> root
+void ChainReduce(const Op& op, Channel& channel) {
+  const Ring ring(channel);
+  const Reduction reduction(op.op, op.dtype, ring.size);
+  const size_t element = op.element();
+  const Cut cut{op.count, SlicesOf(op.count, element)};
+  const bool is_root = ring.rank == op.peer, is_first = ring.previous() == op.peer;
+
+  Pipeline pipeline(Pipeline::kChain, channel, element, &reduction, cut.Size(0));
+  pipeline.Run(cut.parts, [&](size_t i) {
+    const size_t at = cut.Begin(i) * element;
+    return Item{.own = op.send + at,
+                .keep = is_root ? op.recv + at : nullptr,
+                .count = cut.Size(i),
+                .receives = !is_first,
+                .combines = !is_first,
+                .sends = !is_root};
+  });
+}
+
+}  // namespace hostnccl

@@ -1,0 +1,268 @@
+#include "socket.h"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace hostnccl {
+namespace {
+
+constexpr size_t kMaxText = size_t{1} << 28;  // a longer frame is not ours
+
+Socket NewSocket(const Address& address) {
+  Socket socket(::socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.open()) FailSystem("socket");
+  return socket;
+}
+
+void DisableDelay(int fd) {
+  const int one = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+struct FrameHeader {
+  uint32_t code;
+  uint32_t bytes;
+};
+
+}  // namespace
+
+std::string Address::Text() const {
+  char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
+  getnameinfo(&any, size(), host, sizeof(host), port, sizeof(port),
+              NI_NUMERICHOST | NI_NUMERICSERV);
+  return any.sa_family == AF_INET6 ? fmt::format("[{}]:{}", host, port)
+                                   : fmt::format("{}:{}", host, port);
+}
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+int Socket::Release() { return std::exchange(fd_, -1); }
+
+void Socket::Close() {
+  if (fd_ >= 0) ::close(Release());
+}
+
+Socket Socket::Listen(const Address& address) {
+  Socket socket = NewSocket(address);
+  const int one = 1;
+  setsockopt(socket.fd_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+  if (bind(socket.fd_, &address.any, address.size()) != 0 || listen(socket.fd_, SOMAXCONN) != 0) {
+    FailSystem("listen on " + address.Text());
+  }
+  return socket;
+}
+
+Address Socket::Bound() const {
+  Address address;
+  socklen_t size = sizeof(address.v6);
+  if (getsockname(fd_, &address.any, &size) != 0) FailSystem("getsockname");
+  return address;
+}
+
+Socket Socket::Connect(const Address& address, const Limit& limit) {
+  for (;;) {
+    Socket socket = NewSocket(address);
+    int error = connect(socket.fd_, &address.any, address.size()) == 0 ? 0 : errno;
+    if (error == EINPROGRESS) {
+      Await(socket.fd_, POLLOUT, limit);
+      socklen_t size = sizeof(error);
+      getsockopt(socket.fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+    if (error == 0) {
+      DisableDelay(socket.fd_);
+      return socket;
+    }
+    if (Clock::now() >= limit.deadline || (limit.stop != nullptr && limit.stop->raised())) {
+      errno = error;
+      FailSystem("connect to " + address.Text());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+Socket Socket::TryAccept() {
+  Socket socket(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket.open()) DisableDelay(socket.fd_);
+  return socket;
+}
+
+void Socket::Send(const void* data, size_t bytes, const Limit& limit) {
+  for (auto* at = static_cast<const char*>(data); bytes > 0;) {
+    const ssize_t sent = send(fd_, at, bytes, MSG_NOSIGNAL);
+    if (sent < 0 && !WouldBlock()) FailSystem("send");
+    if (sent <= 0) {
+      Await(fd_, POLLOUT, limit);
+    } else {
+      at += sent;
+      bytes -= static_cast<size_t>(sent);
+    }
+  }
+}
+
+void Socket::Receive(void* data, size_t bytes, const Limit& limit) {
+  for (auto* at = static_cast<char*>(data); bytes > 0;) {
+    const ssize_t got = recv(fd_, at, bytes, 0);
+    if (got == 0) Fail(ncclRemoteError, "connection closed by the other side");
+    if (got < 0 && !WouldBlock()) FailSystem("receive");
+    if (got < 0) {
+      Await(fd_, POLLIN, limit);
+    } else {
+      at += got;
+      bytes -= static_cast<size_t>(got);
+    }
+  }
+}
+
+Socket::Received Socket::TryReceive(void* data, size_t bytes) {
+  const ssize_t seen = recv(fd_, data, bytes, MSG_PEEK);
+  if (seen == 0 || (seen < 0 && !WouldBlock())) return Received::kEnd;
+  if (seen < static_cast<ssize_t>(bytes)) return Received::kNothingYet;
+  return recv(fd_, data, bytes, 0) == seen ? Received::kRecord : Received::kEnd;
+}
+
+bool Socket::TrySend(const void* data, size_t bytes) {
+  return send(fd_, data, bytes, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes);
+}
+
+void Socket::SendFrame(ncclResult_t code, const std::string& text, const Limit& limit) {
+  const FrameHeader header{static_cast<uint32_t>(code), static_cast<uint32_t>(text.size())};
+  Send(&header, sizeof(header), limit);
+  Send(text.data(), text.size(), limit);
+}
+
+void Socket::SendText(const std::string& text, const Limit& limit) {
+  SendFrame(ncclSuccess, text, limit);
+}
+
+void Socket::SendFailure(const Failure& failure, const Limit& limit) {
+  SendFrame(failure.code(), failure.text(), limit);
+}
+
+std::string Socket::ReceiveText(const Limit& limit) {
+  FrameHeader header;
+  Receive(&header, sizeof(header), limit);
+  if (header.code >= ncclNumResults || header.bytes > kMaxText) {
+    Fail(ncclRemoteError, "malformed bootstrap message");
+  }
+  std::string text(header.bytes, '\0');
+  Receive(text.data(), text.size(), limit);
+  if (header.code != ncclSuccess) throw Failure(static_cast<ncclResult_t>(header.code), text);
+  return text;
+}
+
+void Await(int fd, short events, const Limit& limit) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit.deadline - Clock::now());
+    if (left.count() <= 0) Fail(ncclSystemError, "timed out");
+    pollfd fds[2] = {{fd, events, 0}, {limit.stop != nullptr ? limit.stop->fd() : -1, POLLIN, 0}};
+    const auto wait = static_cast<int>(std::min<int64_t>(left.count(), 60000));
+    if (poll(fds, 2, wait) < 0 && errno != EINTR) FailSystem("poll");
+    if (fds[1].revents != 0) Fail(ncclInternalError, "aborted");
+    if (fds[0].revents != 0) return;
+  }
+}
+
+// ---- Which interface ----
+
+namespace {
+
+using Interfaces = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
+
+Interfaces AllInterfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) FailSystem("getifaddrs");
+  return {list, &freeifaddrs};
+}
+
+bool StartsWith(const std::string& text, const std::string& prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+// "eth,ib": these prefixes; "=eth0": this name; "^docker": all but these.
+bool Matches(std::string pattern, const std::string& name) {
+  const bool exclude = StartsWith(pattern, "^");
+  if (exclude) pattern.erase(0, 1);
+  const bool exact = StartsWith(pattern, "=");
+  if (exact) pattern.erase(0, 1);
+  bool found = false;
+  for (size_t at = 0; at <= pattern.size();) {
+    const size_t end = std::min(pattern.find(',', at), pattern.size());
+    const std::string item = pattern.substr(at, end - at);
+    found |= !item.empty() && (exact ? name == item : StartsWith(name, item));
+    at = end + 1;
+  }
+  return found != exclude;
+}
+
+// Smaller is better; IPv4 before IPv6 on equal footing.
+int Unfitness(const ifaddrs& interface) {
+  const bool loopback = (interface.ifa_flags & IFF_LOOPBACK) != 0;
+  const bool docker = StartsWith(interface.ifa_name, "docker");
+  return (loopback ? 4 : 0) + (docker ? 2 : 0) + (interface.ifa_addr->sa_family == AF_INET6);
+}
+
+bool IsUsable(const ifaddrs& interface) {
+  if (interface.ifa_addr == nullptr || (interface.ifa_flags & IFF_UP) == 0) return false;
+  if (interface.ifa_addr->sa_family == AF_INET) return true;
+  if (interface.ifa_addr->sa_family != AF_INET6) return false;
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(interface.ifa_addr);
+  return !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
+}
+
+}  // namespace
+
+Address LocalAddress(const std::string& pattern) {
+  const Interfaces interfaces = AllInterfaces();
+  const ifaddrs* best = nullptr;
+  for (const ifaddrs* it = interfaces.get(); it != nullptr; it = it->ifa_next) {
+    if (!IsUsable(*it) || (!pattern.empty() && !Matches(pattern, it->ifa_name))) continue;
+    if (best == nullptr || Unfitness(*it) < Unfitness(*best)) best = it;
+  }
+  if (best == nullptr) {
+    Fail(ncclSystemError, "no network interface that is up matches '{}'", pattern);
+  }
+  Address address;
+  const bool v6 = best->ifa_addr->sa_family == AF_INET6;
+  std::memcpy(&address.any, best->ifa_addr, v6 ? sizeof(address.v6) : sizeof(address.v4));
+  return address;
+}
+
+Address ParseAddress(const std::string& host_and_port) {
+  const size_t colon = host_and_port.rfind(':');
+  if (colon == std::string::npos) {
+    Fail(ncclInvalidArgument, "'{}' is not host:port", host_and_port);
+  }
+  std::string host = host_and_port.substr(0, colon);
+  if (host.size() > 1 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  const std::string port = host_and_port.substr(colon + 1);
+  if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0) {
+    Fail(ncclInvalidArgument, "cannot resolve '{}': {}", host_and_port, gai_strerror(error));
+  }
+  Address address;
+  std::memcpy(&address.any, found->ai_addr, std::min<size_t>(found->ai_addrlen, sizeof(sockaddr_in6)));
+  freeaddrinfo(found);
+  return address;
+}
+
+}  // namespace hostnccl

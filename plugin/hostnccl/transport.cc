@@ -1,0 +1,156 @@
+#include "transport.h"
+
+#include <chrono>
+#include <utility>
+
+#include "log.h"
+#include "ucx.h"
+
+namespace hostnccl {
+
+// ---- Request ----
+
+Request& Request::operator=(Request&& other) noexcept {
+  std::swap(handle_, other.handle_);
+  std::swap(worker_, other.worker_);
+  std::swap(receives_, other.receives_);
+  std::swap(tag_, other.tag_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Request::~Request() {
+  if (handle_ == nullptr) return;
+  ucp_request_cancel(worker_, handle_);
+  ucp_request_free(handle_);  // UCX gives it back when it is through with it
+}
+
+bool Request::Test() {
+  if (handle_ == nullptr) return true;
+  ucp_tag_recv_info_t info{};
+  const ucs_status_t status = receives_ ? ucp_tag_recv_request_test(handle_, &info)
+                                        : ucp_request_check_status(handle_);
+  if (status == UCS_INPROGRESS) return false;
+  ucp_request_free(std::exchange(handle_, nullptr));
+  Check(status, &info);
+  return true;
+}
+
+void Request::Check(ucs_status_t status, const ucp_tag_recv_info_t* info) const {
+  if (status == UCS_OK && (!receives_ || (info->length == bytes_ && info->sender_tag == tag_))) {
+    return;
+  }
+  if (status == UCS_OK || status == UCS_ERR_MESSAGE_TRUNCATED) {
+    Fail(ncclInvalidUsage,
+         "mismatched calls: a message does not fit the {} bytes that this rank's call expects",
+         bytes_);
+  }
+  Fail(ncclRemoteError, "{} failed: {}", receives_ ? "receive" : "send",
+       ucs_status_string(status));
+}
+
+// ---- Transport ----
+
+Transport::Transport(int rank) : rank_(rank), context_(UcxContext()) {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  CheckUcx(ucp_worker_create(context_.get(), &params, &worker_), "create a UCX worker");
+  if (const ucs_status_t status = ucp_worker_get_efd(worker_, &event_fd_); status != UCS_OK) {
+    ucp_worker_destroy(worker_);
+    CheckUcx(status, "get UCX's event descriptor");
+  }
+}
+
+Transport::~Transport() { Close(false); }
+
+std::string Transport::Address() const {
+  ucp_address_t* address = nullptr;
+  size_t size = 0;
+  CheckUcx(ucp_worker_get_address(worker_, &address, &size), "get the UCX address");
+  std::string text(reinterpret_cast<const char*>(address), size);
+  ucp_worker_release_address(worker_, address);
+  return text;
+}
+
+void Transport::Connect(const std::vector<std::string>& addresses) {
+  for (const std::string& address : addresses) {
+    peers_.push_back(std::make_unique<Peer>());
+    Peer& peer = *peers_.back();
+    peer.transport = this;
+    peer.rank = static_cast<int>(peers_.size()) - 1;
+    ucp_ep_params_t params{};
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler = {&OnError, &peer};
+    CheckUcx(ucp_ep_create(worker_, &params, &peer.endpoint),
+             fmt::format("connect to rank {}", peer.rank));
+  }
+}
+
+void Transport::OnError(void* arg, ucp_ep_h, ucs_status_t status) {
+  const Peer& peer = *static_cast<Peer*>(arg);
+  Log(LogLevel::kInfo, peer.transport->rank_, "ucx: rank {}: {}", peer.rank,
+      ucs_status_string(status));
+  peer.transport->lost_peer_ = peer.rank;
+}
+
+Request Transport::Send(int peer, uint64_t tag, const void* data, size_t bytes,
+                        bool until_taken) {
+  const auto send = until_taken ? &ucp_tag_send_sync_nbx : &ucp_tag_send_nbx;
+  ucp_request_param_t param{};
+  ucs_status_ptr_t handle =
+      send(peers_[static_cast<size_t>(peer)]->endpoint, data, bytes, tag, &param);
+  Request request;
+  request.worker_ = worker_;
+  request.bytes_ = bytes;
+  if (UCS_PTR_IS_PTR(handle)) {
+    request.handle_ = handle;
+  } else {
+    request.Check(UCS_PTR_STATUS(handle), nullptr);
+  }
+  return request;
+}
+
+Request Transport::Receive(uint64_t tag, void* data, size_t bytes) {
+  // Asked to complete at once, UCX 1.13 leaves out what it knows about the message.
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  ucs_status_ptr_t handle = ucp_tag_recv_nbx(worker_, data, bytes, tag, kMatched, &param);
+  if (UCS_PTR_IS_ERR(handle)) CheckUcx(UCS_PTR_STATUS(handle), "receive");
+  Request request;
+  request.handle_ = handle;
+  request.worker_ = worker_;
+  request.receives_ = true;
+  request.tag_ = tag;
+  request.bytes_ = bytes;
+  return request;
+}
+
+void Transport::Close(bool flush) {
+  if (worker_ == nullptr) return;
+  std::vector<void*> closing;
+  for (const auto& peer : peers_) {
+    if (peer->endpoint == nullptr) continue;
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = flush ? 0 : UCP_EP_CLOSE_FLAG_FORCE;
+    ucs_status_ptr_t handle = ucp_ep_close_nbx(peer->endpoint, &param);
+    if (UCS_PTR_IS_PTR(handle)) closing.push_back(handle);
+  }
+  // A flush to a peer that has gone fails; one to a peer that hangs must not hold us.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  for (void* handle : closing) {
+    while (ucp_request_check_status(handle) == UCS_INPROGRESS &&
+           std::chrono::steady_clock::now() < deadline) {
+      Progress();
+    }
+    ucp_request_free(handle);
+  }
+  ucp_worker_destroy(std::exchange(worker_, nullptr));
+  peers_.clear();
+}
+
+}  // namespace hostnccl

@@ -1,0 +1,88 @@
+// The data transport: tagged messages between the ranks of one communicator, over UCX.
+//
+// One UCX worker per communicator, used by its thread alone. Nothing here blocks: progress and
+// waiting are the channel's business.
+#ifndef HOSTNCCL_TRANSPORT_H_
+#define HOSTNCCL_TRANSPORT_H_
+
+#include <ucp/api/ucp.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "failure.h"
+
+namespace hostnccl {
+
+// A message on its way. Dropping an unfinished one cancels it as far as UCX can; the buffer is free
+// only after Transport::Close.
+class Request {
+ public:
+  Request() = default;
+  Request(Request&& other) noexcept { *this = std::move(other); }
+  Request& operator=(Request&& other) noexcept;
+  ~Request();
+
+  // True once finished, and from then on. Throws what went wrong: a lost peer, or a message of
+  // another size or digest than the one expected.
+  bool Test();
+
+ private:
+  friend class Transport;
+  void Check(ucs_status_t status, const ucp_tag_recv_info_t* info) const;
+
+  void* handle_ = nullptr;  // UCX's; null: finished
+  ucp_worker_h worker_ = nullptr;
+  bool receives_ = false;
+  uint64_t tag_ = 0;
+  size_t bytes_ = 0;
+};
+
+class Transport {
+ public:
+  explicit Transport(int rank);
+  ~Transport();
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  std::string Address() const;
+  void Connect(const std::vector<std::string>& addresses);
+
+  // The receiver matches the bits of kMatched; the rest is compared when the message has arrived.
+  static constexpr uint64_t kDigestBits = 24;
+  static constexpr uint64_t kMatched = ~((uint64_t{1} << kDigestBits) - 1);
+  // `until_taken`: finishes only when the peer has asked for the message.
+  Request Send(int peer, uint64_t tag, const void* data, size_t bytes, bool until_taken);
+  Request Receive(uint64_t tag, void* data, size_t bytes);
+
+  bool Progress() { return ucp_worker_progress(worker_) != 0; }
+  bool Arm() { return ucp_worker_arm(worker_) == UCS_OK; }  // false: there is progress to make
+  int event_fd() const { return event_fd_; }
+
+  // A peer whose connection UCX lost, or -1.
+  int lost_peer() const { return lost_peer_; }
+
+  // No buffer given to Send or Receive is touched after this. `flush`: what was sent still arrives.
+  void Close(bool flush);
+
+ private:
+  struct Peer {
+    Transport* transport = nullptr;
+    int rank = 0;
+    ucp_ep_h endpoint = nullptr;
+  };
+  static void OnError(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+
+  const int rank_;
+  std::shared_ptr<ucp_context> context_;
+  ucp_worker_h worker_ = nullptr;
+  int event_fd_ = -1;
+  int lost_peer_ = -1;
+  std::vector<std::unique_ptr<Peer>> peers_;
+};
+
+}  // namespace hostnccl
+
+#endif  // HOSTNCCL_TRANSPORT_H_

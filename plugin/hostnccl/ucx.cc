@@ -1,0 +1,113 @@
+#include "ucx.h"
+
+#include <ucm/api/ucm.h>
+#include <ucs/config/global_opts.h>
+#include <ucs/debug/debug.h>
+#include <ucs/debug/log_def.h>
+
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <filesystem>
+#include <mutex>
+#include <system_error>
+
+#include "env.h"
+#include "failure.h"
+#include "log.h"
+
+namespace hostnccl {
+namespace {
+
+struct Setting {
+  const char* name;
+  const char* value;
+};
+
+// Our choices over sockets, each unless the user has set UCX_<name>. A rendezvous costs a round
+// trip through queues that our own data fills, and saves no copy there; the flow control is ours.
+constexpr Setting kSocketSettings[] = {
+    {"RNDV_THRESH", "inf"},
+};
+
+// Where there is RDMA hardware, UCX knows best.
+bool HasRdma() {
+  std::error_code error;
+  const std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
+  return !error && devices != std::filesystem::directory_iterator();
+}
+
+// UCX prints to stdout, which is the program's. Its complaints (a lost peer is one, which we report
+// ourselves) go to our log instead.
+ucs_log_func_rc_t RedirectLog(const char*, unsigned, const char*, ucs_log_level_t level,
+                              const ucs_log_component_config_t*, const char* format, va_list args) {
+  if (level > UCS_LOG_LEVEL_WARN) return UCS_LOG_FUNC_RC_CONTINUE;  // the user asked for it
+  char text[512];
+  std::vsnprintf(text, sizeof(text), format, args);
+  Log(LogLevel::kInfo, kNoRank, "ucx: {}", text);
+  return UCS_LOG_FUNC_RC_STOP;
+}
+
+// UCX installs handlers for SIGSEGV and the like as it is loaded, and would patch the program's
+// mmap and malloc when it caches registrations. Neither is ours to take.
+void LeaveTheProgramAlone() {
+  if (!UserHasSetUcx("ERROR_SIGNALS") && !UserHasSetUcx("HANDLE_ERRORS")) {
+    for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
+    ucs_global_opts_set_value("HANDLE_ERRORS", "none");
+  }
+  if (!UserHasSetUcx("MEM_EVENTS")) {
+    ucm_global_config_t options = ucm_global_opts;
+    options.enable_events = 0;
+    options.enable_malloc_hooks = 0;
+    ucm_set_global_opts(&options);
+  }
+  if (!UserHasSetUcx("WARN_UNUSED_ENV_VARS")) {
+    ucs_global_opts_set_value("WARN_UNUSED_ENV_VARS", "n");
+  }
+  ucs_log_push_handler(&RedirectLog);
+}
+
+// As the library is loaded, before the program can have handlers that we would take down.
+[[gnu::constructor]] void OnLoad() { LeaveTheProgramAlone(); }
+
+ucp_context_h MakeContext() {
+  ucp_config_t* config = nullptr;
+  CheckUcx(ucp_config_read(nullptr, nullptr, &config), "read the UCX configuration");
+  for (const Setting& setting : kSocketSettings) {
+    if (UserHasSetUcx(setting.name) || HasRdma()) continue;
+    const ucs_status_t status = ucp_config_modify(config, setting.name, setting.value);
+    if (status != UCS_OK) {
+      Log(LogLevel::kInfo, kNoRank, "ucx: {}={}: {}", setting.name, setting.value,
+          ucs_status_string(status));
+    }
+  }
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
+  params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+  params.mt_workers_shared = 1;
+  ucp_context_h context = nullptr;
+  const ucs_status_t status = ucp_init(&params, config, &context);
+  ucp_config_release(config);
+  CheckUcx(status, "start UCX");
+  return context;
+}
+
+}  // namespace
+
+std::shared_ptr<ucp_context> UcxContext() {
+  static auto* mutex = new std::mutex;
+  static auto* current = new std::weak_ptr<ucp_context>;
+  std::lock_guard lock(*mutex);
+  std::shared_ptr<ucp_context> context = current->lock();
+  if (context == nullptr) {
+    context = {MakeContext(), &ucp_cleanup};
+    *current = context;
+  }
+  return context;
+}
+
+void CheckUcx(ucs_status_t status, const std::string& what) {
+  if (status != UCS_OK) Fail(ncclSystemError, "cannot {}: {}", what, ucs_status_string(status));
+}
+
+}  // namespace hostnccl
