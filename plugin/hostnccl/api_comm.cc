@@ -201,7 +201,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
   return Guard("ncclCommRevoke", [&] {
     Require(revokeFlags == NCCL_REVOKE_DEFAULT, ncclInvalidArgument, "revokeFlags must be 0");
     const CommPtr found = FindComm(comm);
-    found->CheckUsable();
+    found->RequireInitialized();
     found->Quiesce();
   });
 }

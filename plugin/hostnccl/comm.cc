@@ -182,8 +182,8 @@ void Comm::CheckUsable() const {
 }
 
 void Comm::RequireUsable() const {
-  if (failure_) throw *failure_;
   Require(state_ != State::kRevoked, ncclInvalidUsage, "the communicator was revoked");
+  if (failure_) throw *failure_;
   Require(state_ != State::kFinalized && !leaving_, ncclInvalidUsage,
           "the communicator was finalized");
 }
@@ -249,8 +249,8 @@ void Comm::Abort() {
 void Comm::Quiesce() {
   {
     std::lock_guard lock(mutex_);
-    if (failure_) return;  // broken already: nothing is under way
     state_ = State::kRevoked;
+    if (failure_) return;  // nothing is under way any more
   }
   channel_.Interrupt();
   quiet_.Wait();
@@ -259,7 +259,7 @@ void Comm::Quiesce() {
 ncclResult_t Comm::AsyncError() const {
   if (!ready_.finished()) return ncclInProgress;
   std::lock_guard lock(mutex_);
-  if (failure_) return failure_->code();
+  if (failure_ && state_ != State::kRevoked) return failure_->code();
   const bool finalizing = state_ == State::kFinalized && !launches_.empty();
   return finalizing || background_work_ > 0 ? ncclInProgress : ncclSuccess;
 }

@@ -16,7 +16,7 @@ Stream::Stream() {
 Stream::~Stream() {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return items_.empty() && !busy_ && !pumping_; });
+    changed_.wait(lock, [this] { return finished_ == pushed_ && !pumping_; });
     ending_ = true;
     changed_.notify_all();
   }
@@ -24,61 +24,54 @@ Stream::~Stream() {
 }
 
 void Stream::Run(std::function<void()> function) {
-  Push({.start = std::move(function), .until = nullptr, .on_thread = true, .passes_failure = false});
+  Item item;
+  item.start = std::move(function);
+  item.on_thread = true;
+  Push(std::move(item));
 }
 
 void Stream::Record(std::shared_ptr<Completion> point) {
-  Push({.start = [this, point = std::move(point)] { point->Finish(failure()); },
-        .until = nullptr,
-        .on_thread = false,
-        .passes_failure = false});
+  Item item;
+  item.signals = std::move(point);
+  Push(std::move(item));
 }
 
 void Stream::WaitFor(std::shared_ptr<Completion> point) {
-  Push({.start = nullptr, .until = std::move(point), .on_thread = false, .passes_failure = true});
+  Item item;
+  item.until = std::move(point);
+  Push(std::move(item));
 }
 
 void Stream::Attach(std::function<void()> reached, std::shared_ptr<Completion> done) {
-  Push({.start = std::move(reached),
-        .until = std::move(done),
-        .on_thread = false,
-        .passes_failure = true});
+  Item item;
+  item.start = std::move(reached);
+  item.until = std::move(done);
+  item.passes_failure = true;
+  Push(std::move(item));
 }
 
 void Stream::Synchronize() {
-  auto point = std::make_shared<Completion>();
-  Record(point);
-  point->Wait();
-  Outcome failure;
-  {
-    std::lock_guard lock(mutex_);
-    failure_.swap(failure);
-  }
-  if (failure) throw *failure;
-}
-
-Outcome Stream::failure() const {
-  std::lock_guard lock(mutex_);
-  return failure_;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this, target = pushed_] { return finished_ >= target; });
+  if (Outcome failure = std::exchange(failure_, {})) throw *failure;
 }
 
 bool Stream::IsIdle() const {
   std::lock_guard lock(mutex_);
-  return items_.empty() && !busy_;
+  return finished_ == pushed_;
 }
 
 void Stream::Push(Item item) {
-  {
-    std::lock_guard lock(mutex_);
-    items_.push_back(std::move(item));
-  }
-  Pump();
+  std::unique_lock lock(mutex_);
+  items_.push_back(std::move(item));
+  ++pushed_;
+  Pump(lock);
 }
 
 // Starts items until one is under way. One thread pumps at a time; what others change meanwhile
-// (a new item, a finished one) it sees when it takes the lock again.
-void Stream::Pump() {
-  std::unique_lock lock(mutex_);
+// (a new item, a finished one) it sees when it takes the lock again. From the moment that the last
+// item counts as finished with nobody pumping, the stream may be destroyed.
+void Stream::Pump(std::unique_lock<std::mutex>& lock) {
   if (pumping_) return;
   pumping_ = true;
   while (!busy_ && !items_.empty()) {
@@ -90,14 +83,14 @@ void Stream::Pump() {
       changed_.notify_all();
       break;
     }
+    if (item.until == nullptr) CountFinished({});
     lock.unlock();
     if (item.start) item.start();
+    if (item.signals != nullptr) item.signals->Finish({});
     if (item.until != nullptr) {
       item.until->Then([this, passes = item.passes_failure](const Outcome& outcome) {
         Finished(passes ? outcome : Outcome());
       });
-    } else {
-      Finished({});
     }
     item = {};
     lock.lock();
@@ -106,13 +99,17 @@ void Stream::Pump() {
   changed_.notify_all();
 }
 
+void Stream::CountFinished(const Outcome& outcome) {
+  busy_ = false;
+  ++finished_;
+  if (outcome && !failure_) failure_ = outcome;
+  changed_.notify_all();
+}
+
 void Stream::Finished(const Outcome& outcome) {
-  {
-    std::lock_guard lock(mutex_);
-    busy_ = false;
-    if (outcome && !failure_) failure_ = outcome;
-  }
-  Pump();
+  std::unique_lock lock(mutex_);
+  CountFinished(outcome);
+  Pump(lock);
 }
 
 void Stream::ThreadMain() {

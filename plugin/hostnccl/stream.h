@@ -7,6 +7,7 @@
 #define HOSTNCCL_STREAM_H_
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -42,18 +43,22 @@ class Stream {
   struct Item {
     std::function<void()> start;             // may be empty
     std::shared_ptr<Completion> until;       // may be null
+    std::shared_ptr<Completion> signals;     // finished after the item; may be null
     bool on_thread = false;
     bool passes_failure = false;
   };
   void Push(Item item);
   Outcome failure() const;
-  void Pump();
+  void Pump(std::unique_lock<std::mutex>& lock);
   void Finished(const Outcome& outcome);
+  void CountFinished(const Outcome& outcome);
   void ThreadMain();
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> items_;
+  uint64_t pushed_ = 0;
+  uint64_t finished_ = 0;
   bool busy_ = false;                  // an item has started and not finished
   bool pumping_ = false;               // a thread is in Pump
   bool ending_ = false;

@@ -58,7 +58,10 @@ struct Symmetric {
 
   static TERSE_INLINE Quantizer quantizer(const Params& p, int bits) {
     const int32_t q = (1 << (bits - 1)) - 1;
-    return {0.0f, div(static_cast<float>(q), p.first), -q, q};
+    // Rounded up, so that the peak reaches code q whatever is drawn.
+    float inv = div(static_cast<float>(q), p.first);
+    if (mul(inv, p.first) < static_cast<float>(q)) inv = bits_float(float_bits(inv) + 1);
+    return {0.0f, inv, -q, q};
   }
 
   // The step is rounded up so that q steps reach the peak, and values are cut there: the codes -q
@@ -112,7 +115,9 @@ struct MinMax {
       return {bits_float(kNanBits), 0.0f};
     if (float_bits(range) < kTinyBits) return {s.peak < kTinyBits ? 0.0f : s.low, 0.0f};
     const float step = div(range, static_cast<float>((1 << bits) - 1));
-    return {add(s.low, mul(shift, step)), step};
+    const float base = add(s.low, mul(shift, step));
+    if (!is_finite(base)) return {bits_float(kNanBits), 0.0f};
+    return {base, step};
   }
 
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.second) == 0; }

@@ -27,8 +27,8 @@ TEST(ReadLaunch, OneProcessByDefault) {
 }
 
 TEST(ReadLaunch, Torchrun) {
-  const Launch launch = Read({{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "10.0.0.1"},
-                              {"MASTER_PORT", "29500"}});
+  const Launch launch = Read(
+      {{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}});
   EXPECT_EQ(launch.process, 3);
   EXPECT_EQ(launch.processes, 8);
   EXPECT_EQ(launch.address, "10.0.0.1");
@@ -36,15 +36,28 @@ TEST(ReadLaunch, Torchrun) {
 }
 
 TEST(ReadLaunch, LeavesTheAgentItsPort) {
-  EXPECT_EQ(Read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"},
-                  {"TORCHELASTIC_USE_AGENT_STORE", "True"}}).port, 29501);
-  EXPECT_EQ(Read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"},
-                  {"TORCHELASTIC_USE_AGENT_STORE", "False"}}).port, 29500);
+  EXPECT_EQ(Read({{"RANK", "0"},
+                  {"WORLD_SIZE", "2"},
+                  {"MASTER_PORT", "29500"},
+                  {"TORCHELASTIC_USE_AGENT_STORE", "True"}})
+                .port,
+            29501);
+  EXPECT_EQ(Read({{"RANK", "0"},
+                  {"WORLD_SIZE", "2"},
+                  {"MASTER_PORT", "29500"},
+                  {"TORCHELASTIC_USE_AGENT_STORE", "False"}})
+                .port,
+            29500);
 }
 
 TEST(ReadLaunch, MpirunAndSrun) {
-  EXPECT_EQ(Read({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"},
-                  {"PMIX_RANK", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}).processes, 4);
+  EXPECT_EQ(Read({{"OMPI_COMM_WORLD_RANK", "1"},
+                  {"OMPI_COMM_WORLD_SIZE", "4"},
+                  {"PMIX_RANK", "1"},
+                  {"SLURM_PROCID", "0"},
+                  {"SLURM_NTASKS", "1"}})
+                .processes,
+            4);
   EXPECT_EQ(Read({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}).process, 2);
   EXPECT_EQ(Read({{"PMIX_RANK", "2"}, {"SLURM_NTASKS", "3"}}).process, 2);
   EXPECT_EQ(Read({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}}).process, 5);

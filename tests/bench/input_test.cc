@@ -149,7 +149,11 @@ class InputFilesTest : public testing::Test {
 TEST_F(InputFilesTest, AreReadByRank) {
   Write(0, {1, 2, 3});
   Write(1, {4, 5.5F, 6});
-  const Input input = {InputKind::kFile, &FindDataType("float"), Op::kSum, 2, 0,
+  const Input input = {InputKind::kFile,
+                       &FindDataType("float"),
+                       Op::kSum,
+                       2,
+                       0,
                        OpenInputFiles(directory_ + "/r{rank}", 2)};
   EXPECT_EQ(Values(input, 1, 1, 2), (std::vector<double>{5.5, 6}));
 }

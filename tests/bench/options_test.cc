@@ -27,19 +27,61 @@ TEST(Options, DefaultsAreThoseOfNcclTests) {
 }
 
 TEST(Options, ShortAndLongNamesMeanTheSame) {
-  const Options a = *Parse({"-b", "8", "-e", "64M", "-f", "2", "-n", "5", "-w", "3", "-t", "2",
-                            "-g", "4", "-c", "0", "-o", "avg", "-d", "half", "-m", "2", "-N", "3",
-                            "-a", "3", "-z", "1", "-y", "1", "-T", "9", "-C", "1", "-S", "1", "-R",
-                            "2", "-I", "1", "-u", "1", "-p", "1", "-r", "0", "-J", "x"})
-                        .options;
-  const Options b =
-      *Parse({"--minbytes", "8", "--maxbytes", "64M", "--stepfactor", "2", "--iters", "5",
-              "--warmup_iters", "3", "--nthreads", "2", "--ngpus", "4", "--check", "0", "--op",
-              "avg", "--datatype", "half", "--agg_iters", "2", "--run_cycles", "3", "--average",
-              "3", "--blocking", "1", "--stream_null", "1", "--timeout", "9", "--report_cputime",
-              "1", "--report_timestamps", "1", "--local_register", "2", "--per_iter_timing", "1",
-              "--unalign", "1", "--parallel_init", "1", "--root", "0", "--output_file", "x"})
+  const Options a =
+      *Parse({"-b", "8", "-e", "64M", "-f", "2",   "-n", "5",    "-w", "3", "-t", "2",
+              "-g", "4", "-c", "0",   "-o", "avg", "-d", "half", "-m", "2", "-N", "3",
+              "-a", "3", "-z", "1",   "-y", "1",   "-T", "9",    "-C", "1", "-S", "1",
+              "-R", "2", "-I", "1",   "-u", "1",   "-p", "1",    "-r", "0", "-J", "x"})
            .options;
+  const Options b = *Parse({"--minbytes",
+                            "8",
+                            "--maxbytes",
+                            "64M",
+                            "--stepfactor",
+                            "2",
+                            "--iters",
+                            "5",
+                            "--warmup_iters",
+                            "3",
+                            "--nthreads",
+                            "2",
+                            "--ngpus",
+                            "4",
+                            "--check",
+                            "0",
+                            "--op",
+                            "avg",
+                            "--datatype",
+                            "half",
+                            "--agg_iters",
+                            "2",
+                            "--run_cycles",
+                            "3",
+                            "--average",
+                            "3",
+                            "--blocking",
+                            "1",
+                            "--stream_null",
+                            "1",
+                            "--timeout",
+                            "9",
+                            "--report_cputime",
+                            "1",
+                            "--report_timestamps",
+                            "1",
+                            "--local_register",
+                            "2",
+                            "--per_iter_timing",
+                            "1",
+                            "--unalign",
+                            "1",
+                            "--parallel_init",
+                            "1",
+                            "--root",
+                            "0",
+                            "--output_file",
+                            "x"})
+                         .options;
   for (const Options* o : {&a, &b}) {
     EXPECT_EQ(o->min_bytes, 8u);
     EXPECT_EQ(o->max_bytes, 64u << 20);
@@ -67,11 +109,20 @@ TEST(Options, ShortAndLongNamesMeanTheSame) {
 }
 
 TEST(Options, BadOnesAreUsageErrorsThatNameThem) {
-  const std::initializer_list<const char*> bad[] = {
-      {"-b", "64M", "-e", "8"}, {"-b", "1X"},        {"-n", "0"},      {"-d", "float32"},
-      {"-o", "average"},        {"--no-such"},       {"-t", "0"},      {"-n", "ten"},
-      {"-f", "2", "-b", "0"},   {"-i", "0", "-b1"},  {"--data", "x"},  {"-K", "20"},
-      {"-a", "4"},              {"--input", "x", "--data", "gauss"}};
+  const std::initializer_list<const char*> bad[] = {{"-b", "64M", "-e", "8"},
+                                                    {"-b", "1X"},
+                                                    {"-n", "0"},
+                                                    {"-d", "float32"},
+                                                    {"-o", "average"},
+                                                    {"--no-such"},
+                                                    {"-t", "0"},
+                                                    {"-n", "ten"},
+                                                    {"-f", "2", "-b", "0"},
+                                                    {"-i", "0", "-b1"},
+                                                    {"--data", "x"},
+                                                    {"-K", "20"},
+                                                    {"-a", "4"},
+                                                    {"--input", "x", "--data", "gauss"}};
   for (const auto& arguments : bad) {
     const Parsed parsed = Parse(arguments);
     EXPECT_FALSE(parsed.options.has_value()) << *arguments.begin();

@@ -98,7 +98,8 @@ class Correctness(unittest.TestCase):
         self.assertEqual(code, 0, err)
         self.assertTrue(rows(out), out)
         for row in rows(out):
-            self.assertEqual((row[8], row[12]), ("0", "0"), out)
+            # With -I four more columns follow each #wrong.
+            self.assertEqual((row[8], row[12 if len(row) < 20 else 16]), ("0", "0"), out)
 
     def test_threads_and_ranks_per_thread(self):
         for collective in COLLECTIVES:
@@ -216,7 +217,9 @@ class Failures(unittest.TestCase):
         for process in ranks:
             _, err = process.communicate(timeout=40)
             self.assertNotEqual(process.returncode, 0)
-        self.assertIn("has ended early", err)
+            if process is not ranks[1]:
+                # By the lifeline, the rendezvous or NCCL: whichever notices first.
+                self.assertIn("all_reduce_perf: process", err)
 
     def test_differing_command_lines_end(self):
         port = free_port()

@@ -1,4 +1,4 @@
-"""The perf programs with libterse: called directly by --scheme, and preloaded into the plain one."""
+"""The perf programs with libterse: called directly by --scheme, and preloaded."""
 
 import re
 import unittest

@@ -49,13 +49,14 @@ TEST(Rendezvous, EverybodyGetsEverybodysBlob) {
   const auto errors = Processes(4, [&](int p) {
     Rendezvous rendezvous({p, 4, "127.0.0.1", port, 10});
     for (int round = 0; round < 3; ++round) {
-      const std::string mine(static_cast<std::size_t>(p * 100000 + round), static_cast<char>('a' + p));
+      const std::string mine(static_cast<std::size_t>(p * 100000 + round),
+                             static_cast<char>('a' + p));
       const std::vector<std::string> all = rendezvous.AllGather(mine, 10);
       ASSERT_EQ(all.size(), 4u);
       for (int q = 0; q < 4; ++q) {
-        EXPECT_EQ(all[static_cast<std::size_t>(q)],
-                  std::string(static_cast<std::size_t>(q * 100000 + round),
-                              static_cast<char>('a' + q)));
+        EXPECT_EQ(
+            all[static_cast<std::size_t>(q)],
+            std::string(static_cast<std::size_t>(q * 100000 + round), static_cast<char>('a' + q)));
       }
     }
   });
@@ -80,8 +81,9 @@ TEST(Rendezvous, FirstTimesOutNamingTheMissing) {
 
 TEST(Rendezvous, OthersTimeOutNamingTheAddress) {
   const int port = FreePort();
-  const auto errors =
-      Processes(1, [&](int) { Rendezvous rendezvous({1, 2, "127.0.0.1", port, 0.3}); });
+  const auto errors = Processes(1, [&](int) {
+    Rendezvous rendezvous({1, 2, "127.0.0.1", port, 0.3});
+  });
   EXPECT_NE(errors[0].find("127.0.0.1:" + std::to_string(port)), std::string::npos) << errors[0];
   EXPECT_NE(errors[0].find("MASTER_PORT"), std::string::npos) << errors[0];
 }

@@ -95,9 +95,7 @@ TEST(Summarize, PercentilesAreNearestRank) {
   EXPECT_DOUBLE_EQ(stats.mean, 50.5);
 }
 
-TEST(Json, QuotesWhatNeedsIt) {
-  EXPECT_EQ(QuoteJson("a\"b\\c\nd"), "\"a\\\"b\\\\c\\u000ad\"");
-}
+TEST(Json, QuotesWhatNeedsIt) { EXPECT_EQ(QuoteJson("a\"b\\c\nd"), "\"a\\\"b\\\\c\\u000ad\""); }
 
 }  // namespace
 }  // namespace terse::perf

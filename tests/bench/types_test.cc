@@ -25,8 +25,8 @@ TEST(ParseSize, ReadsSuffixes) {
 }
 
 TEST(ParseSize, RefusesAnythingElse) {
-  for (const char* text : {"", "K", "-1", "1KB", "1 K", "1e3", "0x10", "1.2.3", ".", "99999999T",
-                           "nan", "M1"}) {
+  for (const char* text :
+       {"", "K", "-1", "1KB", "1 K", "1e3", "0x10", "1.2.3", ".", "99999999T", "nan", "M1"}) {
     EXPECT_THROW(ParseSize(text), std::invalid_argument) << text;
   }
 }

@@ -19,7 +19,8 @@ struct Setting {
 Setting Make(const Collective& collective, const char* type, Op op, int nranks,
              std::size_t total = 10000) {
   const InputKind kind = InputKind::kExact;
-  return {collective, {kind, &FindDataType(type), op, nranks, 7, {}},
+  return {collective,
+          {kind, &FindDataType(type), op, nranks, 7, {}},
           collective.shape(total, 4, nranks)};
 }
 

@@ -25,8 +25,9 @@ class EveryIsa : public testing::TestWithParam<const HostOps*> {
   void SetUp() override {
 #ifdef TERSE_X86_LEVELS
     const HostOps* ops = GetParam();
-    if (ops == &x86_64_v3::kOps && !__builtin_cpu_supports("x86-64-v3")) GTEST_SKIP();
-    if (ops == &x86_64_v4::kOps && !__builtin_cpu_supports("x86-64-v4")) GTEST_SKIP();
+    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+    const bool v4 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    if ((ops == &x86_64_v3::kOps && !v3) || (ops == &x86_64_v4::kOps && !v4)) GTEST_SKIP();
 #endif
   }
 };

@@ -50,7 +50,7 @@ std::vector<float> decode(const Spec& spec, const Bytes& body, size_t count);
 
 // Section 6: packed buffers.
 Bytes seal(const Spec& spec, Dtype dtype, size_t count, const Bytes& body);
-uint64_t check(Bytes packed);
+uint64_t check(const Bytes& packed);
 bool acceptable(const Bytes& packed);
 
 // Elements as their bytes in user memory, and back.

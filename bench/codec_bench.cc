@@ -1,0 +1,155 @@
+// The speed of the codec on one core, next to memcpy.
+//
+// Each iteration copies the raw bytes with memcpy and then does the operation, so that noise of the
+// machine meets both. Reported, in bytes of raw elements (4 or 2 for each):
+//   GB/s     at the median time      best    at the least time
+//   memcpy   at its median time      share   of memcpy's speed: median of the iterations' ratios
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "codec/codec.h"
+#include "codec/host_ops.h"
+
+namespace {
+
+using namespace terse::codec;
+using Bytes = std::vector<uint8_t>;
+
+enum class Operation { kEncode, kDecode, kReduce };
+constexpr const char* kOperations[] = {"encode", "decode", "reduce4"};
+constexpr const char* kDtypeNames[] = {"fp32", "fp16", "bf16"};
+constexpr size_t kSources = 4;  // of a decode-reduce-encode
+
+struct Case {
+  Operation operation;
+  const char* name;
+  Spec spec;
+  Dtype dtype;
+  size_t bytes;
+};
+
+// About bell-shaped: the sum of four uniform numbers.
+std::vector<float> gradient(size_t n, uint64_t seed) {
+  std::vector<float> x(n);
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t bits = splitmix64(seed + i);
+    float sum = -131070.0f;
+    for (int k = 0; k < 64; k += 16) sum += static_cast<float>(bits >> k & 0xFFFF);
+    x[i] = sum * 1e-7f;
+  }
+  return x;
+}
+
+void convert(const Spec& spec, Source from, Target to, size_t count) {
+  combine({.spec = spec, .sources = {&from, 1}, .target = to, .total = count, .count = count});
+}
+
+double seconds(void (*work)(void*), void* argument) {
+  const auto start = std::chrono::steady_clock::now();
+  work(argument);
+  benchmark::ClobberMemory();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class Work>
+double time_of(Work work) {
+  return seconds([](void* w) { (*static_cast<Work*>(w))(); }, &work);
+}
+
+double median(std::vector<double> x) {
+  std::nth_element(x.begin(), x.begin() + x.size() / 2, x.end());
+  return x[x.size() / 2];
+}
+
+void run(benchmark::State& state, const Case& c) {
+  const size_t count = c.bytes / dtype_size(c.dtype);
+  Bytes raw(c.bytes), copy(c.bytes), out(body_size(c.spec, count));
+  std::vector<Bytes> packed(c.operation == Operation::kReduce ? kSources : 1, out);
+  for (size_t i = 0; i < packed.size(); ++i) {
+    const std::vector<float> x = gradient(count, i << 40);
+    convert(c.spec, {x.data(), Dtype::kFloat32}, {raw.data(), c.dtype}, count);
+    convert(c.spec, {raw.data(), c.dtype}, {packed[i].data(), {}, make_draw({.rank = 1})}, count);
+  }
+  std::vector<Source> sources;
+  for (const Bytes& body : packed) sources.push_back({body.data(), {}});
+  const Draw draw = make_draw({.seed = 1});
+  const auto operation = [&] {
+    switch (c.operation) {
+      case Operation::kEncode:
+        return convert(c.spec, {raw.data(), c.dtype}, {out.data(), {}, draw}, count);
+      case Operation::kDecode:
+        return convert(c.spec, {packed[0].data(), {}}, {copy.data(), c.dtype}, count);
+      case Operation::kReduce:
+        return combine({.spec = c.spec,
+                        .sources = sources,
+                        .target = {out.data(), {}, draw},
+                        .total = count,
+                        .count = count});
+    }
+  };
+
+  std::vector<double> times, copies, shares;
+  operation();  // touches every page
+  std::memcpy(copy.data(), raw.data(), c.bytes);
+  for (auto iteration : state) {
+    (void)iteration;
+    copies.push_back(time_of([&] { std::memcpy(copy.data(), raw.data(), c.bytes); }));
+    times.push_back(time_of(operation));
+    shares.push_back(copies.back() / times.back());
+    state.SetIterationTime(times.back());
+  }
+  const double gigabytes = static_cast<double>(c.bytes) * 1e-9;
+  state.counters["GB/s"] = gigabytes / median(times);
+  state.counters["best"] = gigabytes / *std::min_element(times.begin(), times.end());
+  state.counters["memcpy"] = gigabytes / median(copies);
+  state.counters["share"] = median(shares);
+}
+
+void register_cases() {
+  const Family symmetric = Family::kSymmetric, min_max = Family::kMinMax;
+  const struct {
+    const char* name;
+    Spec spec;
+  } schemes[] = {{"int8", {symmetric, Rounding::kNearest, 8, 128}},
+                 {"int8-stochastic", {symmetric, Rounding::kStochastic, 8, 128}},
+                 {"int4", {symmetric, Rounding::kNearest, 4, 128}},
+                 {"int4-stochastic", {symmetric, Rounding::kStochastic, 4, 128}},
+                 {"int3", {symmetric, Rounding::kNearest, 3, 128}},
+                 {"minmax8-shift-1024", {min_max, Rounding::kShift, 8, 1024}},
+                 {"minmax4", {min_max, Rounding::kNearest, 4, 128}}};
+  for (Operation operation : {Operation::kEncode, Operation::kDecode, Operation::kReduce}) {
+    for (const auto& scheme : schemes) {
+      for (Dtype dtype : {Dtype::kFloat32, Dtype::kFloat16, Dtype::kBfloat16}) {
+        // Nothing but packed bodies takes part in a reduction: its element type does not matter.
+        if (operation == Operation::kReduce && dtype != Dtype::kFloat32) continue;
+        for (size_t mebibytes : {1, 64}) {
+          const Case c{operation, scheme.name, scheme.spec, dtype, mebibytes << 20};
+          const std::string name = std::string(kOperations[static_cast<int>(operation)]) + "/" +
+                                   scheme.name + "/" + kDtypeNames[static_cast<int>(dtype)] + "/" +
+                                   std::to_string(mebibytes) + "MiB";
+          benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& s) { run(s, c); })
+              ->UseManualTime()
+              ->Unit(benchmark::kMillisecond)
+              ->Iterations(mebibytes == 1 ? 301 : 15);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::AddCustomContext("instruction set", host_ops().isa);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  register_cases();
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,83 @@
+"""Runs one case: the perf program on every host, plain, under the preloaded library, or calling
+libterse itself."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from plan import GRADIENT, NATIVE, TYPES, iterations
+
+_NETLAB = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "netlab",
+                       "netlab")
+
+
+class MeasureError(Exception):
+    pass
+
+
+@dataclasses.dataclass
+class Result:
+    seconds: float  # a call
+    busbw: float  # bytes a second
+    interface_bytes: float  # a call and rank, from the interface's counter
+    interface_total: float  # a rank, whole program, from outside
+    error: float  # relative, L2
+    library_bytes: float = None  # a call and rank, by libterse's own statistics
+    checksums: tuple = ()
+
+
+def probe():
+    """'namespaces' or 'loopback': which of them netlab can make here."""
+    return subprocess.run([_NETLAB, "--probe"], check=True, capture_output=True,
+                          text=True).stdout.strip()
+
+
+def _program(case, scheme, options, directory):
+    command = [os.path.join(options.build_dir, "bin", f"{case.collective}_perf"),
+               "-d", TYPES[case.dtype][0], "-c", "0", "-w", "1",
+               "-n", str(iterations(case, scheme, options)), "--checksum",
+               "--netdev", "lo" if options.loopback else "eth0",
+               "-J", os.path.join(directory, "perf.json")]
+    if case.data == "gradient":
+        return command + ["--input", GRADIENT]
+    return command + ["--data", case.data, "-b", str(case.size), "-e", str(case.size)]
+
+
+def _preload(scheme, options):
+    if scheme == NATIVE:
+        return []
+    library = os.path.join(options.build_dir, "lib", "libterse_nccl.so")
+    if not os.path.exists(library):
+        raise MeasureError(f"{library} is not there: is the build complete?")
+    return ["--env", f"LD_PRELOAD={library}", "--env", f"TERSE_SCHEME={scheme}"]
+
+
+def measure(case, scheme, options, direct=False):
+    """direct: through terse.h instead of the preloaded library, which adds its statistics."""
+    with tempfile.TemporaryDirectory(prefix="terse-bench-") as directory:
+        lab = [_NETLAB, "--hosts", str(options.hosts), "--rate", str(options.rate), "--quiet",
+               "--json", os.path.join(directory, "lab.json")]
+        lab += ["--loopback"] if options.loopback else []
+        program = _program(case, scheme, options, directory)
+        if direct:
+            program += ["--scheme", scheme]
+        else:
+            lab += _preload(scheme, options)
+        done = subprocess.run(lab + ["--", *program], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.stderr.write(done.stdout + done.stderr)
+            raise MeasureError(f"{case.name} {scheme} failed with exit code {done.returncode}")
+        with open(os.path.join(directory, "perf.json"), encoding="utf-8") as file:
+            perf = json.load(file)
+        with open(os.path.join(directory, "lab.json"), encoding="utf-8") as file:
+            counts = json.load(file)["interfaces"]
+    place = perf["results"][0]["out_of_place"]
+    return Result(seconds=place["time"] / 1e6, busbw=place["bus_bw"] * 1e9,
+                  interface_bytes=place["netdev_bytes_per_call"],
+                  interface_total=sum(c["tx_bytes"] for c in counts) / options.hosts,
+                  error=float(place["relative_l2_error"]),
+                  library_bytes=place["wire_bytes_per_call"],
+                  checksums=tuple(place["checksums"]))

@@ -1,0 +1,114 @@
+"""A self-contained SVG: how much faster, and how many bytes, native against the schemes."""
+
+from html import escape
+
+from plan import NATIVE, format_size
+from table import bytes_factor, format_time
+
+_COLORS = ("#9aa5b1", "#2f7ed8", "#0b3d66", "#e08a1e", "#5c9e4a", "#a04a8c")
+_PANEL = {"width": 430, "height": 230, "left": 64, "gap": 78, "top": 104, "row": 322}
+_FONT = "font-family='Helvetica,Arial,sans-serif'"
+
+
+def _text(x, y, text, size=12, anchor="middle", more=""):
+    return (f"<text x='{x:.1f}' y='{y:.1f}' font-size='{size}' text-anchor='{anchor}' {more}>"
+            f"{escape(text)}</text>")
+
+
+def _nice_step(top):
+    """A round distance of grid lines: about five of them."""
+    power = 1.0
+    while power * 10 <= top / 4:
+        power *= 10
+    while power > top / 4:
+        power /= 10
+    return next(step * power for step in (1, 2, 2.5, 5, 10) if top / (step * power) <= 6)
+
+
+def _axes(x, y, top, title, unit):
+    width, height = _PANEL["width"], _PANEL["height"]
+    parts = [_text(x + width / 2, y - 14, title, 14, more="font-weight='bold'"),
+             f"<text transform='translate({x - 46:.1f} {y + height / 2:.1f}) rotate(-90)' "
+             f"font-size='12' text-anchor='middle' fill='#444'>{escape(unit)}</text>"]
+    parts.append(_text(x + width / 2, y + height + 49, "size and content of the buffer", 12,
+                       more="fill='#444'"))
+    step = _nice_step(top)
+    for k in range(int(top / step) + 1):
+        at = y + height - height * k * step / top
+        parts.append(f"<line x1='{x}' x2='{x + width}' y1='{at:.1f}' y2='{at:.1f}' "
+                     f"stroke='{'#444' if k == 0 else '#dde2e7'}'/>")
+        parts.append(_text(x - 8, at + 4, f"{k * step:g}", 11, "end", "fill='#444'"))
+    return parts
+
+
+def _bars(x, y, top, groups):
+    """groups: (label, [(color, value, printed)])."""
+    width, height = _PANEL["width"], _PANEL["height"]
+    parts = []
+    slot = width / len(groups)
+    for g, (label, bars) in enumerate(groups):
+        bar = min(46, slot * 0.84 / len(bars))
+        start = x + g * slot + (slot - bar * len(bars)) / 2
+        for b, (color, value, printed) in enumerate(bars):
+            tall = height * value / top
+            left = start + b * bar
+            parts.append(f"<rect x='{left + 1:.1f}' y='{y + height - tall:.1f}' "
+                         f"width='{bar - 2:.1f}' height='{tall:.1f}' rx='1.5' fill='{color}'/>")
+            parts.append(_text(left + bar / 2, y + height - tall - 4, printed, 10,
+                               more="fill='#222'"))
+        for line, part in enumerate(label):
+            parts.append(_text(x + (g + 0.5) * slot, y + height + 17 + 14 * line, part, 11.5,
+                               more="fill='#222'" if line == 0 else "fill='#666'"))
+    return parts
+
+
+def _panel(x, y, title, unit, groups):
+    top = 1.13 * max(value for _, bars in groups for _, value, _ in bars)
+    return _axes(x, y, top, title, unit) + _bars(x, y, top, groups)
+
+
+def _row(y, dtype, cases, schemes, color):
+    faster, sent = [], []
+    for case, by_scheme in cases:
+        native = by_scheme[NATIVE]
+        what = "gradient" if case.data == "gradient" else "Gaussian"
+        label = (f"{format_size(case.size)} {what}",
+                 f"native {format_time(native.seconds)}")
+        faster.append((label, [(color[s], native.seconds / by_scheme[s].seconds,
+                                f"{native.seconds / by_scheme[s].seconds:.2f}") for s in schemes]))
+        label = (label[0], f"native {native.interface_bytes / 1e6:.3g} MB")
+        sent.append((label, [(color[s], 100 / bytes_factor(native, by_scheme[s]),
+                              f"{100 / bytes_factor(native, by_scheme[s]):.0f}")
+                             for s in schemes]))
+    left = _PANEL["left"]
+    right = left + _PANEL["width"] + _PANEL["gap"]
+    return (_panel(left, y, f"{dtype}: speed-up over native", "times faster (higher is better)",
+                   faster) +
+            _panel(right, y, f"{dtype}: bytes at the network interface",
+                   "% of native (lower is better)", sent))
+
+
+def plot(results, schemes, heading, footing):
+    """The first collective's results, a row of two panels for each data type."""
+    collective = next(iter(results)).collective
+    chosen = [(c, r) for c, r in results.items() if c.collective == collective]
+    dtypes = list(dict.fromkeys(case.dtype for case, _ in chosen))
+    bars = [NATIVE, *schemes]
+    color = {scheme: _COLORS[i % len(_COLORS)] for i, scheme in enumerate(bars)}
+    width = 2 * _PANEL["width"] + _PANEL["gap"] + _PANEL["left"] + 24
+    height = _PANEL["top"] + _PANEL["row"] * len(dtypes) + 18
+    parts = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' "
+             f"width='{width}' height='{height}' {_FONT}>",
+             f"<rect width='{width}' height='{height}' fill='white'/>",
+             _text(_PANEL["left"], 32, f"{collective}, {heading}", 18, "start",
+                   "font-weight='bold'")]
+    x = _PANEL["left"]
+    for scheme in bars:
+        parts.append(f"<rect x='{x}' y='46' width='13' height='13' rx='2' fill='{color[scheme]}'/>")
+        parts.append(_text(x + 19, 57, scheme, 13, "start"))
+        x += 19 + 9 * len(scheme) + 22
+    for i, dtype in enumerate(dtypes):
+        parts += _row(_PANEL["top"] + i * _PANEL["row"], dtype,
+                      [(c, r) for c, r in chosen if c.dtype == dtype], bars, color)
+    parts.append(_text(_PANEL["left"], height - 12, footing, 11, "start", "fill='#666'"))
+    return "\n".join(parts + ["</svg>", ""])

@@ -1,0 +1,221 @@
+"""Where the ranks run: namespaces joined by a bridge, or this host's loopback interface.
+
+A lab is a context manager with: mode, rate, delay; environment(rank), the variables that tell a
+rank who and where it is; command(rank, program), which puts it there; hostname(rank); and
+counters(), the bytes at the interfaces.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+
+_PREFIX = "terse-netlab-"
+_PORT = 29500
+
+
+class LabError(Exception):
+    pass
+
+
+def _ip(*arguments):
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _tc(namespace, *arguments):
+    done = subprocess.run(["tc", "-n", namespace, *arguments], capture_output=True, text=True,
+                          check=False)
+    if done.returncode != 0:
+        raise LabError(f"tc {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def _rank_environment(rank, hosts, address, port, interface):
+    return {"RANK": str(rank), "WORLD_SIZE": str(hosts), "LOCAL_RANK": "0",
+            "MASTER_ADDR": address, "MASTER_PORT": str(port),
+            # The ranks are on one machine in truth: without this they would find shared memory.
+            "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": interface,
+            "NCCL_SOCKET_IFNAME": interface, "GLOO_SOCKET_IFNAME": interface,
+            "NCCL_IB_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_P2P_DISABLE": "1"}
+
+
+class Loopback:
+    mode = "loopback"
+    rate = 0
+    delay = 0
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def environment(self, rank):
+        return _rank_environment(rank, self.hosts, "127.0.0.1", self._port, "lo")
+
+    def command(self, rank, program):
+        del rank
+        return program
+
+    def hostname(self, rank):
+        del rank
+
+    def counters(self):
+        with open("/proc/self/net/dev", encoding="ascii") as table:
+            for line in table:
+                name, _, numbers = line.partition(":")
+                if name.strip() == "lo":
+                    fields = [int(n) for n in numbers.split()]
+                    return [{"host": None, "name": "lo", "address": "127.0.0.1",
+                             "tx_bytes": fields[8], "rx_bytes": fields[0]}]
+        raise LabError("there is no loopback interface")
+
+
+class Namespaces:
+    """N namespaces with one interface, eth0, each, and one for the bridge that joins them: nothing
+    is added to the machine's own network."""
+
+    mode = "namespaces"
+
+    def __init__(self, hosts, rate, delay, burst_kib=None):
+        self.hosts, self.rate, self.delay = hosts, rate, delay
+        # What a bucket holds passes unshaped after every pause, and so flatters. As little as still
+        # carries the rate: two super-packets of 64 KiB, or a millisecond.
+        self._burst = burst_kib * 1024 if burst_kib else max(128 * 1024, rate // 8 // 1000)
+        self._run = f"{_PREFIX}{os.getpid()}"
+        self._switch = f"{self._run}-switch"
+
+    @staticmethod
+    def obstacle():
+        """Why namespaces cannot be used here, or None."""
+        if os.geteuid() != 0:
+            return "not root"
+        for tool in ("ip", "tc"):
+            if not shutil.which(tool):
+                return f"{tool} is not installed (package iproute2)"
+        name = f"{_PREFIX}{os.getpid()}-probe"
+        try:
+            _ip("netns", "add", name)
+            _ip("-n", name, "link", "add", "probe0", "type", "veth", "peer", "name", "probe1")
+            _tc(name, "qdisc", "add", "dev", "probe0", "root", "tbf", "rate", "1gbit", "burst",
+                "512k", "latency", "50ms")
+        except LabError as error:
+            return f"this machine does not allow it ({error})"
+        finally:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+        return None
+
+    def __enter__(self):
+        _remove_stale()
+        try:
+            self._build()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self._remove()
+
+    def environment(self, rank):
+        return _rank_environment(rank, self.hosts, self._address(0), _PORT, "eth0")
+
+    def command(self, rank, program):
+        return ["ip", "netns", "exec", self._host(rank), *program]
+
+    def hostname(self, rank):
+        return f"host{rank}"
+
+    def counters(self):
+        found = []
+        for rank in range(self.hosts):
+            [link] = json.loads(_ip("-n", self._host(rank), "-j", "-s", "link", "show", "eth0"))
+            counts = link["stats64"]
+            found.append({"host": rank, "name": "eth0", "address": self._address(rank),
+                          "tx_bytes": counts["tx"]["bytes"], "rx_bytes": counts["rx"]["bytes"]})
+        return found
+
+    def _host(self, rank):
+        return f"{self._run}-host{rank}"
+
+    def _address(self, rank):
+        return f"10.79.0.{rank + 1}"
+
+    def _build(self):
+        _ip("netns", "add", self._switch)
+        _ip("-n", self._switch, "link", "add", "bridge", "type", "bridge")
+        _ip("-n", self._switch, "link", "set", "bridge", "up")
+        for rank in range(self.hosts):
+            host, port = self._host(rank), f"port{rank}"
+            _ip("netns", "add", host)
+            _ip("-n", host, "link", "add", "eth0", "type", "veth", "peer", "name", port, "netns",
+                self._switch)
+            _ip("-n", self._switch, "link", "set", port, "master", "bridge", "up")
+            _ip("-n", host, "address", "add", f"{self._address(rank)}/16", "dev", "eth0")
+            _ip("-n", host, "link", "set", "lo", "up")
+            _ip("-n", host, "link", "set", "eth0", "up")
+            self._shape(host, "eth0", self.delay)
+            self._shape(self._switch, port, 0)
+
+    def _shape(self, namespace, device, delay):
+        if self.rate:
+            _tc(namespace, "qdisc", "add", "dev", device, "root", "handle", "1:", "tbf", "rate",
+                f"{self.rate}bit", "burst", str(self._burst), "latency", "50ms")
+        if delay:
+            parent = ["parent", "1:1"] if self.rate else ["root"]
+            try:
+                _tc(namespace, "qdisc", "add", "dev", device, *parent, "netem", "delay",
+                    f"{delay}ms", "limit", "100000")
+            except LabError as error:
+                raise LabError(f"--delay needs the kernel's netem ({error})") from error
+
+    def _remove(self):
+        # An impatient second Ctrl-C must not leave half of it behind.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        for name in _names():
+            if name.startswith(self._run + "-"):
+                _delete(name)
+
+
+def _names():
+    return [line.split()[0] for line in _ip("netns", "list").splitlines() if line]
+
+
+def _delete(name):
+    """With a namespace go its interfaces. What still runs in it is of this lab, and is ended."""
+    pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True,
+                          check=False).stdout.split()
+    for pid in pids:
+        try:
+            os.kill(int(pid), 9)
+        except ProcessLookupError:
+            pass
+    subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def _remove_stale():
+    """What a netlab left behind that was killed before it could clean up."""
+    for name in _names():
+        match = re.fullmatch(_PREFIX + r"(\d+)-\w+", name)
+        if match and not _is_netlab(match[1]):
+            _delete(name)
+
+
+def _is_netlab(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"netlab" in file.read()
+    except OSError:
+        return False

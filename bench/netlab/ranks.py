@@ -1,0 +1,92 @@
+"""Starts one process a rank, shows rank 0's output, and ends all of them when one fails."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+_GRACE_SECONDS = 5  # for the others, once one rank has failed
+_PR_SET_PDEATHSIG = 1
+_CLONE_NEWUTS = 0x04000000
+
+
+class RankError(Exception):
+    pass
+
+
+def _prepare(hostname):
+    """Run in the child. It ends with netlab, even when that is killed; its host name is its own."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def prepare():
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if hostname and libc.unshare(_CLONE_NEWUTS) == 0:
+            libc.sethostname(hostname.encode(), len(hostname))
+
+    return prepare
+
+
+def _start(lab, rank, program, settings, output):
+    variables = [f"{name}={value}" for name, value in lab.environment(rank).items()]
+    # Through env, so that an LD_PRELOAD reaches the program and not `ip`.
+    command = lab.command(rank, ["env", *variables, *settings, *program])
+    own = None if rank == 0 else output
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=own,
+                            stderr=subprocess.STDOUT if own else None, start_new_session=True,
+                            preexec_fn=_prepare(lab.hostname(rank)))
+
+
+def _end(process):
+    """With what it has started: each rank leads a session of its own."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def _wait(processes, timeout):
+    """Until all have ended, or some time after one has failed. Throws RankError at the timeout."""
+    end = time.monotonic() + timeout
+    failed = False
+    while any(process.poll() is None for process in processes):
+        if not failed and any(process.poll() for process in processes):
+            failed = True
+            end = min(end, time.monotonic() + _GRACE_SECONDS)
+        if time.monotonic() > end:
+            if failed:
+                return
+            raise RankError(f"the program did not end within {timeout:g} s")
+        time.sleep(0.01)
+
+
+def _show_failure(rank, code, output):
+    output.seek(0)
+    tail = output.read().decode(errors="replace").splitlines()[-20:]
+    ended = f"ended with {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
+    print(f"netlab: rank {rank} {ended}", file=sys.stderr)
+    for line in tail:
+        print(f"netlab: rank {rank}: {line}", file=sys.stderr)
+
+
+def run_ranks(lab, program, settings, timeout):
+    """The exit codes by rank; negative for a signal."""
+    sys.stdout.flush()
+    processes, outputs = [], []
+    try:
+        for rank in range(lab.hosts):
+            outputs.append(tempfile.TemporaryFile())
+            processes.append(_start(lab, rank, program, settings, outputs[rank]))
+        _wait(processes, timeout)
+    except FileNotFoundError as error:
+        raise RankError(f"cannot start {error.filename}") from error
+    finally:
+        for process in processes:
+            _end(process)
+        codes = [process.wait() for process in processes]
+    for rank, code in enumerate(codes):
+        if code != 0:
+            _show_failure(rank, code, outputs[rank])
+    return [code if code >= 0 else 128 - code for code in codes]

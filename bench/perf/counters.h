@@ -1,0 +1,27 @@
+// What was sent: by libterse's own count, and by the network interface's.
+#ifndef TERSE_BENCH_PERF_COUNTERS_H_
+#define TERSE_BENCH_PERF_COUNTERS_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "bench.h"
+
+namespace terse::perf {
+
+struct WireBytes {
+  double raw = 0;   // what would have been sent uncompressed
+  double wire = 0;  // what was sent
+};
+
+// Summed over some ranks, since their first call. Zero without a scheme.
+WireBytes ReadWireBytes(const Scheme* scheme, std::span<const RankResources> ranks);
+
+// Bytes sent through an interface of this process's network namespace. Throws std::runtime_error
+// when there is none of that name.
+std::uint64_t ReadNetdevBytes(const std::string& name);
+
+}  // namespace terse::perf
+
+#endif  // TERSE_BENCH_PERF_COUNTERS_H_

@@ -1,0 +1,127 @@
+#include "environment.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+namespace terse::perf {
+namespace {
+
+struct Launcher {
+  const char* rank;
+  const char* size;
+};
+
+// The first whose rank variable is set counts. Open MPI sets PMIX_RANK too, and mpirun may itself
+// run inside a Slurm job: the more particular names come first.
+constexpr std::array<Launcher, 5> kLaunchers = {{
+    {"RANK", "WORLD_SIZE"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"PMI_RANK", "PMI_SIZE"},
+    {"PMIX_RANK", "SLURM_NTASKS"},
+    {"SLURM_PROCID", "SLURM_NTASKS"},
+}};
+
+int ReadNumber(GetEnv get, const char* name, long low, long high) {
+  const char* text = get(name);
+  char* end = nullptr;
+  errno = 0;
+  const long number = std::strtol(text, &end, 10);
+  if (end == text || *end != '\0' || errno != 0 || number < low || number > high) {
+    throw std::invalid_argument(std::string(name) + "=" + text + " is not a number from " +
+                                std::to_string(low) + " to " + std::to_string(high));
+  }
+  return static_cast<int>(number);
+}
+
+// torchrun's agent keeps the store on MASTER_PORT itself.
+bool AgentHasPort(GetEnv get) {
+  const char* text = get("TORCHELASTIC_USE_AGENT_STORE");
+  return text != nullptr && std::strcmp(text, "True") == 0;
+}
+
+bool StartsWith(const char* text, const char* prefix) {
+  return std::strncmp(text, prefix, std::strlen(prefix)) == 0;
+}
+
+void Prepend(const char* name, const std::string& value) {
+  const char* old = std::getenv(name);
+  const std::string all = old != nullptr && *old != '\0' ? value + ":" + old : value;
+  setenv(name, all.c_str(), 1);
+}
+
+void Append(const char* name, const std::string& value) {
+  const char* old = std::getenv(name);
+  const std::string all = old != nullptr && *old != '\0' ? std::string(old) + ":" + value : value;
+  setenv(name, all.c_str(), 1);
+}
+
+}  // namespace
+
+Launch ReadLaunch(GetEnv get) {
+  Launch launch;
+  for (const Launcher& launcher : kLaunchers) {
+    if (get(launcher.rank) == nullptr) continue;
+    if (get(launcher.size) == nullptr) {
+      throw std::invalid_argument(std::string(launcher.rank) + " is set but " + launcher.size +
+                                  " is not");
+    }
+    launch.processes = ReadNumber(get, launcher.size, 1, 1 << 20);
+    launch.process = ReadNumber(get, launcher.rank, 0, launch.processes - 1);
+    launch.launcher = std::string(launcher.rank) + "/" + launcher.size;
+    break;
+  }
+  if (const char* address = get("MASTER_ADDR")) launch.address = address;
+  if (get("MASTER_PORT") != nullptr) {
+    launch.port = ReadNumber(get, "MASTER_PORT", 1, 65534) + (AgentHasPort(get) ? 1 : 0);
+  }
+  return launch;
+}
+
+Launch ReadLaunch() {
+  return ReadLaunch([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+std::vector<std::string> RunEnvironment() {
+  constexpr std::array<const char*, 6> kPrefixes = {"NCCL_",  "HOSTNCCL_",   "UCX_",
+                                                    "TERSE_", "LD_PRELOAD=", "LD_LIBRARY_PATH="};
+  std::vector<std::string> found;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    for (const char* prefix : kPrefixes) {
+      if (StartsWith(*variable, prefix)) found.emplace_back(*variable);
+    }
+  }
+  return found;
+}
+
+void RestartWithNccl(const std::string& library, const std::vector<std::string>& arguments) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path path = fs::absolute(library, error);
+  if (fs::is_directory(path, error)) {
+    if (!fs::exists(path / "libnccl.so.2", error)) {
+      throw std::invalid_argument("--nccl " + library + ": no libnccl.so.2 in this directory");
+    }
+    Prepend("LD_LIBRARY_PATH", path.string());
+  } else if (!fs::exists(path, error)) {
+    throw std::invalid_argument("--nccl " + library + ": no such file or directory");
+  } else if (path.filename() == "libnccl.so.2") {
+    Prepend("LD_LIBRARY_PATH", path.parent_path().string());
+  } else {
+    // Under another name the loader would not take it for libnccl.so.2. Preloaded last, it comes
+    // before the linked one and after whatever else is preloaded.
+    Append("LD_PRELOAD", path.string());
+  }
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  execv("/proc/self/exe", argv.data());
+  throw std::runtime_error(std::string("--nccl: restart failed: ") + std::strerror(errno));
+}
+
+}  // namespace terse::perf

@@ -1,0 +1,39 @@
+// Everything these programs read from, or write to, the environment.
+#ifndef TERSE_BENCH_PERF_ENVIRONMENT_H_
+#define TERSE_BENCH_PERF_ENVIRONMENT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace terse::perf {
+
+// This process among those of one run, as its launcher tells it.
+struct Launch {
+  int process = 0;
+  int processes = 1;
+  std::string launcher;  // the variables that said so; empty when there were none
+  std::string address = "127.0.0.1";
+  int port = 29441;
+};
+
+using GetEnv = const char* (*)(const char* name);
+
+// Understands torchrun (RANK, WORLD_SIZE), Open MPI, PMI, PMIx and Slurm, in this order; address
+// and port come from MASTER_ADDR and MASTER_PORT. Throws std::invalid_argument on half a setting
+// or one that makes no sense. `get` is std::getenv except in tests.
+Launch ReadLaunch(GetEnv get);
+Launch ReadLaunch();
+
+// "NAME=value" of the variables that shape a run: NCCL_*, HOSTNCCL_*, UCX_*, TERSE_*, LD_PRELOAD
+// and LD_LIBRARY_PATH.
+std::vector<std::string> RunEnvironment();
+
+// Runs this program again, with `library` (a directory that holds libnccl.so.2, or a file) as its
+// NCCL. `arguments` is the command line without --nccl. Returns only by throwing.
+[[noreturn]] void RestartWithNccl(const std::string& library,
+                                  const std::vector<std::string>& arguments);
+
+}  // namespace terse::perf
+
+#endif  // TERSE_BENCH_PERF_ENVIRONMENT_H_

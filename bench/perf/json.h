@@ -1,0 +1,33 @@
+// The JSON file of -J: nccl-tests' keys, and ours.
+#ifndef TERSE_BENCH_PERF_JSON_H_
+#define TERSE_BENCH_PERF_JSON_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "options.h"
+#include "result.h"
+
+namespace terse::perf {
+
+struct JsonReport {
+  std::string start_time;
+  std::string end_time;
+  int nccl_version = 0;
+  std::vector<std::string> environment;
+  std::vector<RankInfo> ranks;
+  std::vector<Row> rows;
+  Summary summary;
+};
+
+std::string QuoteJson(std::string_view text);
+std::string MakeJson(const Options& options, const JsonReport& report);
+
+// Writes to `path`, or to path.0, path.1, ... when that exists: results are never overwritten.
+// Returns the path. Throws std::runtime_error.
+std::string WriteNewFile(const std::string& path, const std::string& text);
+
+}  // namespace terse::perf
+
+#endif  // TERSE_BENCH_PERF_JSON_H_

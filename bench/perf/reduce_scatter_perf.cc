@@ -1,0 +1,5 @@
+#include "perf.h"
+
+int main(int argc, char** argv) {
+  return terse::perf::Main(terse::perf::kReduceScatter, argc, argv);
+}

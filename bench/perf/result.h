@@ -1,0 +1,62 @@
+// What a run measures, as values: the table on the screen and the JSON file are made from these.
+#ifndef TERSE_BENCH_PERF_RESULT_H_
+#define TERSE_BENCH_PERF_RESULT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace terse::perf {
+
+// Over the iterations of -I, in microseconds; the time of an iteration is its slowest rank's.
+struct IterationStats {
+  double min, max, mean, p50, p95, p99, deviation;
+  double VariationPercent() const { return mean > 0 ? 100 * deviation / mean : 0; }
+};
+
+// Sorts a copy. `times` must not be empty. Percentiles are nearest-rank.
+IterationStats Summarize(std::vector<double> times);
+
+// One size, in place or out of place.
+struct Measurement {
+  double time = 0;                       // microseconds
+  double algbw = 0;                      // GB/s
+  double busbw = 0;                      // GB/s
+  std::optional<double> wrong;           // elements, over all ranks; unset: not checked
+  std::optional<double> wire_ratio;      // uncompressed bytes over sent bytes, by libterse's count
+  std::optional<double> wire_bytes;      // sent, a call and rank, by libterse's count
+  std::optional<double> error;           // relative, L2
+  std::optional<double> netdev_bytes;    // sent through the interface, a call and rank
+  std::vector<std::uint64_t> checksums;  // by rank
+  std::vector<double> iterations;        // microseconds, with -I
+  std::optional<IterationStats> stats;
+};
+
+struct Row {
+  std::size_t size;   // bytes of the larger buffer
+  std::size_t count;  // elements, as the call takes them
+  std::string type;
+  std::string op;
+  int root;
+  Measurement out_of_place;
+  Measurement in_place;
+};
+
+struct RankInfo {
+  int rank;
+  int process_id;
+  std::string host;
+  int device;
+  std::string description;
+};
+
+struct Summary {
+  int failures = 0;  // measurements with wrong results
+  double mean_busbw = 0;
+};
+
+}  // namespace terse::perf
+
+#endif  // TERSE_BENCH_PERF_RESULT_H_

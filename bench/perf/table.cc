@@ -1,0 +1,208 @@
+#include "table.h"
+
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include <functional>
+
+namespace terse::perf {
+namespace {
+
+constexpr const char* kVersion = "0.1.0";
+
+// A group of two columns of ours, out of place and in place.
+struct ExtraColumns {
+  const char* title;
+  const char* unit;
+  int width;
+  bool (*shown)(const Options&);
+  std::string (*print)(const Measurement&);
+};
+
+std::string OrNotAvailable(const std::optional<double>& value, const char* format) {
+  return value.has_value() ? fmt::format(fmt::runtime(format), *value) : "N/A";
+}
+
+const ExtraColumns kExtraColumns[] = {
+    {"wire ratio", "(x)", 7, [](const Options& o) { return o.ShowsRatio(); },
+     [](const Measurement& m) { return OrNotAvailable(m.wire_ratio, "{:.2f}"); }},
+    {"relative L2 error", "", 9, [](const Options& o) { return o.ShowsError(); },
+     [](const Measurement& m) { return OrNotAvailable(m.error, "{:.2e}"); }},
+    {"interface bytes a call", "(B)", 12, [](const Options& o) { return !o.netdev.empty(); },
+     [](const Measurement& m) { return OrNotAvailable(m.netdev_bytes, "{:.0f}"); }},
+};
+
+// One line's cells of our columns: each(group, in_place) gives a cell's text.
+std::string ExtraCells(const Options& options,
+                       const std::function<std::string(const ExtraColumns&, bool)>& each) {
+  std::string line;
+  for (const ExtraColumns& group : kExtraColumns) {
+    if (!group.shown(options)) continue;
+    for (const bool in_place : {false, true}) {
+      line += fmt::format("  {:>{}}", each(group, in_place), group.width);
+    }
+  }
+  return line;
+}
+
+std::string ExtraTitles(const Options& options) {
+  std::string line;
+  for (const ExtraColumns& group : kExtraColumns) {
+    if (group.shown(options)) line += fmt::format("  {:^{}}", group.title, 2 * group.width + 2);
+  }
+  return line;
+}
+
+const char* BlockingNote(int blocking) {
+  switch (blocking) {
+    case 1:
+      return "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n";
+    case 2:
+      return "# Blocking Enabled: wait after each inner iteration (-m), no barrier \n";
+    case 3:
+      return "# Blocking Enabled: wait and barrier after each outer iteration (-n); "
+             "time excludes barrier \n";
+    default:
+      return "";
+  }
+}
+
+struct HeaderCells {
+  const char* first[5];
+  const char* time;
+  const char* rate[2];
+  const char* wrong;
+  const char* iteration[4];
+};
+
+std::string HeaderLine(const Options& options, const HeaderCells& cells) {
+  std::string line = fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", cells.first[0],
+                                 cells.first[1], cells.first[2], cells.first[3], cells.first[4]);
+  for (int place = 0; place < 2; ++place) {
+    line += fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", cells.time, cells.rate[0], cells.rate[1],
+                        cells.wrong);
+    if (options.per_iteration == 0) continue;
+    for (const char* cell : cells.iteration) line += fmt::format("  {:>7}", cell);
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string FitNumber(double value, int width) {
+  for (int decimals = 2; decimals >= 0; --decimals) {
+    std::string text = fmt::format("{:{}.{}f}", value, width, decimals);
+    if (text.size() <= static_cast<std::size_t>(width)) return text;
+  }
+  return fmt::format("{:{}.{}e}", value, width, width >= 7 ? 1 : 0);
+}
+
+std::string TableRunHeader(const std::string& program, const Options& o, int nccl_version) {
+  std::string text = fmt::format("# terse perf version {} nccl-headers={} nccl-library={}\n",
+                                 kVersion, NCCL_VERSION_CODE, nccl_version);
+  text += fmt::format("# Collective test starting: {}\n", program);
+  text += fmt::format(
+      "# nThread {} nGpus {} minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg "
+      "iters: {} validation: {} graph: {} unalign: {}\n",
+      o.threads, o.ranks_per_thread, o.min_bytes, o.max_bytes,
+      o.step_factor > 1 ? static_cast<std::size_t>(o.step_factor) : o.step_bytes,
+      o.step_factor > 1 ? "factor" : "bytes", o.warmup, o.iterations, o.aggregate, o.check, o.graph,
+      o.unalign);
+  text += BlockingNote(o.blocking);
+  if (o.parallel_init != 0) {
+    text += "# Parallel Init Enabled: threads call into NcclInitRank concurrently \n";
+  }
+  if (!o.scheme.empty()) text += fmt::format("# Scheme: {}\n", o.scheme);
+  if (!o.input.empty()) text += fmt::format("# Input: {}\n", o.input);
+  return text + "#\n";
+}
+
+std::string TableRanks(const std::vector<RankInfo>& ranks) {
+  std::string text = "# Using devices\n";
+  for (const RankInfo& r : ranks) {
+    text += fmt::format("#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [0000:00:00] {}\n",
+                        r.rank, 0, r.process_id, r.host, r.device, r.description);
+  }
+  return text;
+}
+
+std::string TableHeader(const Options& o) {
+  const char* time = o.report_cpu_time != 0 ? "cputime" : "time";
+  const bool stamped = o.report_timestamps != 0;
+  const int pad = stamped ? 19 : 0;
+  const std::string blank =
+      fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "", "", "", "", "");
+  std::string text = "#\n";
+  text +=
+      blank + (o.per_iteration != 0
+                   ? "              out-of-place (+ per-iteration)                                "
+                     "in-place (+ per-iteration)"
+                   : "           out-of-place                       in-place          ");
+  text += (stamped ? fmt::format("{:21}", "") : "") + ExtraTitles(o) + "\n";
+  const auto own = [](const ExtraColumns&, bool in_place) {
+    return std::string(in_place ? "in" : "out");
+  };
+  text += HeaderLine(o, {{"size", "count", "type", "redop", "root"},
+                         time,
+                         {"algbw", "busbw"},
+                         "#wrong",
+                         {"i_min", "i_max", "i_p99", "i_cv%"}});
+  text += fmt::format(" {:>{}}", stamped ? "timestamp" : "", pad) + ExtraCells(o, own) + "\n";
+  text += HeaderLine(o, {{"(B)", "(elements)", "", "", ""},
+                         "(us)",
+                         {"(GB/s)", "(GB/s)"},
+                         "",
+                         {"(us)", "(us)", "(us)", "(%)"}});
+  const auto unit = [](const ExtraColumns& group, bool) { return std::string(group.unit); };
+  return text + fmt::format(" {:>{}}", stamped ? "%Y-%m-%d %H:%M:%S" : "", pad) +
+         ExtraCells(o, unit) + "\n";
+}
+
+std::string TableRowStart(const Row& row) {
+  return fmt::format("{:12}  {:12}  {:>8}  {:>6}  {:>6}", row.size, row.count, row.type, row.op,
+                     row.root);
+}
+
+std::string TableMeasurement(const Options& o, const Measurement& m) {
+  std::string text = fmt::format("  {}  {}  {}", FitNumber(m.time, 7), FitNumber(m.algbw, 6),
+                                 FitNumber(m.busbw, 6));
+  text += m.wrong.has_value() ? fmt::format("  {:6g}", *m.wrong) : "     N/A";
+  if (o.per_iteration != 0 && m.stats.has_value()) {
+    const IterationStats& s = *m.stats;
+    for (const double value : {s.min, s.max, s.p99, s.VariationPercent()}) {
+      text += "  " + FitNumber(value, 7);
+    }
+  }
+  return text;
+}
+
+std::string TableRowEnd(const Options& o, const Row& row, const std::string& time_of_day) {
+  const std::string stamp = o.report_timestamps != 0 ? fmt::format("{:>21}", time_of_day) : "";
+  // The header's lines have one more character before the timestamp.
+  const std::string cells = ExtraCells(o, [&](const ExtraColumns& group, bool in_place) {
+    return group.print(in_place ? row.in_place : row.out_of_place);
+  });
+  return stamp + (cells.empty() || !stamp.empty() ? "" : " ") + cells + "\n";
+}
+
+std::string TableChecksums(const Row& row) {
+  std::string text;
+  for (const bool in_place : {false, true}) {
+    const Measurement& m = in_place ? row.in_place : row.out_of_place;
+    for (std::size_t rank = 0; rank < m.checksums.size(); ++rank) {
+      text +=
+          fmt::format("# checksum size {} type {} op {} {} rank {} {:016x}\n", row.size, row.type,
+                      row.op, in_place ? "in-place" : "out-of-place", rank, m.checksums[rank]);
+    }
+  }
+  return text;
+}
+
+std::string TableFooter(const std::string& program, const Summary& summary) {
+  std::string text = fmt::format("# {:<20} : {} {}\n", "Out of bounds values", summary.failures,
+                                 summary.failures != 0 ? "FAILED" : "OK");
+  text += fmt::format("# {:<20} : {:g} \n", "Avg bus bandwidth", summary.mean_busbw);
+  return text + fmt::format("#\n# Collective test concluded: {}\n#\n", program);
+}
+
+}  // namespace terse::perf

@@ -1,0 +1,74 @@
+#include "terse_api.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <filesystem>
+#include <stdexcept>
+#include <vector>
+
+namespace terse::perf {
+namespace {
+
+std::vector<std::string> Candidates() {
+  std::vector<std::string> paths;
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) paths.push_back((program.parent_path().parent_path() / "lib/libterse.so").string());
+  paths.push_back("libterse.so");
+  paths.push_back("libterse.so.0");
+  return paths;
+}
+
+void* OpenTerse() {
+  std::string tried;
+  for (const std::string& path : Candidates()) {
+    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    tried += std::string("\n  ") + dlerror();
+  }
+  throw std::runtime_error("--scheme needs libterse.so, which was not found:" + tried);
+}
+
+template <typename Function>
+void Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  if (*function == nullptr) throw std::runtime_error(std::string("libterse.so lacks ") + name);
+}
+
+}  // namespace
+
+const TerseApi& LoadTerse() {
+  static const TerseApi api = [] {
+    void* library = OpenTerse();
+    TerseApi table = {};
+    Find(library, "terseSchemeParse", &table.scheme_parse);
+    Find(library, "terseSchemeDestroy", &table.scheme_destroy);
+    Find(library, "terseSchemePrint", &table.scheme_print);
+    Find(library, "terseAllReduce", &table.all_reduce);
+    Find(library, "terseAllGather", &table.all_gather);
+    Find(library, "terseReduceScatter", &table.reduce_scatter);
+    Find(library, "terseGroupStart", &table.group_start);
+    Find(library, "terseGroupEnd", &table.group_end);
+    Find(library, "terseCommRelease", &table.comm_release);
+    Find(library, "terseCommGetStats", &table.comm_get_stats);
+    Find(library, "terseGetLastError", &table.get_last_error);
+    return table;
+  }();
+  return api;
+}
+
+Scheme::Scheme(const TerseApi& api, const std::string& text)
+    : api_(api), handle_(nullptr, api.scheme_destroy) {
+  terseScheme_t* handle = nullptr;
+  if (api.scheme_parse(text.c_str(), &handle) != ncclSuccess) {
+    throw std::invalid_argument("--scheme " + text + ": " + api.get_last_error());
+  }
+  handle_.reset(handle);
+  std::array<char, 64> canonical;
+  if (api.scheme_print(handle, canonical.data(), canonical.size()) != ncclSuccess) {
+    throw std::invalid_argument("--scheme " + text + ": " + api.get_last_error());
+  }
+  text_ = canonical.data();
+}
+
+}  // namespace terse::perf

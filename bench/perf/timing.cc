@@ -1,0 +1,175 @@
+#include "timing.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "counters.h"
+
+namespace terse::perf {
+namespace {
+
+class Stopwatch {
+ public:
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+constexpr int kWaitAfterIteration = 3;  // -z 3
+
+// -I: the time at which each rank's stream passes the borders of the iterations. With -z 3 an
+// iteration has a border of its own at each end, so that the barrier between does not count.
+class Stamps {
+ public:
+  Stamps(const Options& o, std::size_t ranks)
+      : on_(o.per_iteration != 0),
+        paired_(o.blocking == kWaitAfterIteration),
+        iterations_(static_cast<std::size_t>(o.iterations)),
+        aggregate_(o.aggregate),
+        seconds_(on_ ? ranks : 0, std::vector<double>(2 * iterations_ + 1)) {}
+
+  void Begin(Case* test, std::size_t i) {
+    if (on_) test->Stamp(paired_ ? 2 * i : i, &seconds_);
+  }
+  void End(Case* test, std::size_t i) {
+    if (on_ && paired_) test->Stamp(2 * i + 1, &seconds_);
+  }
+  void Finish(Case* test) {
+    if (on_ && !paired_) test->Stamp(iterations_, &seconds_);
+  }
+
+  // Microseconds of each iteration, the slowest of this thread's ranks.
+  std::vector<double> Times() const {
+    std::vector<double> times(on_ ? iterations_ : 0);
+    for (const std::vector<double>& rank : seconds_) {
+      for (std::size_t i = 0; i < times.size(); ++i) {
+        const std::size_t at = paired_ ? 2 * i : i;
+        times[i] = std::max(times[i], (rank[at + 1] - rank[at]) * 1e6 / aggregate_);
+      }
+    }
+    return times;
+  }
+
+ private:
+  bool on_;
+  bool paired_;
+  std::size_t iterations_;
+  int aggregate_;
+  std::vector<std::vector<double>> seconds_;
+};
+
+struct LoopTimes {
+  double calls;  // seconds an operation, until the calls have returned
+  double done;   // until the streams are through
+};
+
+LoopTimes Loop(const Run& run, int thread, Case* test, Place place, Stamps* stamps) {
+  const Options& o = run.options;
+  double waited = 0;  // -z 3: the sum without the barriers
+  const Stopwatch watch;
+  for (int i = 0; i < o.iterations; ++i) {
+    const double start = watch.Seconds();
+    if (o.aggregate > 1) test->GroupStart();
+    stamps->Begin(test, static_cast<std::size_t>(i));
+    for (int a = 0; a < o.aggregate; ++a) {
+      test->Issue(place, static_cast<std::size_t>(i) * static_cast<std::size_t>(o.aggregate) +
+                             static_cast<std::size_t>(a));
+      if (o.blocking != 0 && o.aggregate == 1) test->Synchronize();
+      if (o.blocking == 1) run.team.Barrier(thread);
+    }
+    if (o.aggregate > 1) test->GroupEnd();
+    if (o.blocking == kWaitAfterIteration) {
+      test->Synchronize();
+      stamps->End(test, static_cast<std::size_t>(i));
+      waited += watch.Seconds() - start;
+      run.team.Barrier(thread);
+    }
+  }
+  stamps->Finish(test);
+  const double operations = static_cast<double>(o.iterations) * o.aggregate;
+  const bool barred = o.blocking == kWaitAfterIteration;
+  const double calls = (barred ? waited : watch.Seconds()) / operations;
+  test->Synchronize();
+  return {calls, (barred ? waited : watch.Seconds()) / operations};
+}
+
+// Over all threads of all processes: the slowest time of each iteration.
+std::vector<double> SlowestOf(const Run& run, int thread, const std::vector<double>& times) {
+  std::vector<double> slowest = times;
+  for (const std::string& blob : run.team.Gather(
+           thread, {reinterpret_cast<const char*>(times.data()), times.size() * sizeof(double)})) {
+    for (std::size_t i = 0; i < slowest.size(); ++i) {
+      double other = 0;
+      std::memcpy(&other, blob.data() + i * sizeof(double), sizeof(other));
+      slowest[i] = std::max(slowest[i], other);
+    }
+  }
+  return slowest;
+}
+
+// The bytes that the interface sends between construction and PerCall. Both are collective.
+class NetdevCount {
+ public:
+  NetdevCount(const Run& run, int thread) : run_(run), thread_(thread) {
+    if (run.options.netdev.empty()) return;
+    if (thread == 0) start_ = ReadNetdevBytes(run.options.netdev);
+    run.team.Barrier(thread);  // nobody sends before everybody has read
+  }
+
+  std::optional<double> PerCall() const {
+    const Options& o = run_.options;
+    if (o.netdev.empty()) return std::nullopt;
+    run_.team.Barrier(thread_);
+    const double sent =
+        thread_ == 0 ? static_cast<double>(ReadNetdevBytes(o.netdev) - start_) : 0.0;
+    double total = run_.team.Combine(thread_, sent, Average::kSum);
+    // Every process of a host sees the same loopback interface, with the bytes of all of them.
+    if (o.netdev == "lo") total /= run_.team.processes();
+    const int ranks = run_.team.processes() * o.RanksPerProcess();
+    return total / o.iterations / o.aggregate / ranks;
+  }
+
+ private:
+  const Run& run_;
+  int thread_;
+  std::uint64_t start_ = 0;
+};
+
+}  // namespace
+
+Measurement Time(const Run& run, int thread, Case* test, Place place) {
+  const Options& o = run.options;
+  test->Issue(place, 0);
+  test->Synchronize();
+  run.team.Barrier(thread);
+
+  const WireBytes before = ReadWireBytes(run.scheme, test->ranks());
+  Stamps stamps(o, test->ranks().size());
+  const NetdevCount netdev(run, thread);
+  const LoopTimes times = Loop(run, thread, test, place, &stamps);
+  const double seconds = run.team.Combine(thread, times.done, static_cast<Average>(o.average));
+
+  Measurement m;
+  m.netdev_bytes = netdev.PerCall();
+  const WireBytes after = ReadWireBytes(run.scheme, test->ranks());
+  const double raw = run.team.Combine(thread, after.raw - before.raw, Average::kSum);
+  const double wire = run.team.Combine(thread, after.wire - before.wire, Average::kSum);
+  const int nranks = run.team.processes() * o.RanksPerProcess();
+  if (wire > 0) {
+    m.wire_ratio = raw / wire;
+    m.wire_bytes = wire / o.iterations / o.aggregate / nranks;
+  }
+  m.time = (o.report_cpu_time != 0 ? times.calls : seconds) * 1e6;
+  m.algbw = static_cast<double>(test->total_bytes()) / seconds / 1e9;
+  m.busbw = m.algbw * run.collective.bus_factor(nranks);
+  if (o.per_iteration != 0) {
+    m.iterations = SlowestOf(run, thread, stamps.Times());
+    m.stats = Summarize({m.iterations.begin() + o.per_iteration_skip, m.iterations.end()});
+  }
+  return m;
+}
+
+}  // namespace terse::perf

@@ -1,0 +1,103 @@
+#include "golden.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace terse::codec {
+namespace {
+
+// 32 bytes a line, in groups of four.
+void print_bytes(std::ostream& out, const char* key, const Bytes& bytes) {
+  out << key << "\n";
+  char hex[3];
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::snprintf(hex, sizeof hex, "%02x", bytes[i]);
+    out << (i % 32 == 0 ? "  " : i % 4 == 0 ? " " : "") << hex;
+    if (i % 32 == 31 || i + 1 == bytes.size()) out << "\n";
+  }
+}
+
+void parse_bytes(std::string line, Bytes& bytes) {
+  line.erase(std::remove(line.begin(), line.end(), ' '), line.end());
+  for (size_t i = 0; i + 1 < line.size(); i += 2)
+    bytes.push_back(static_cast<uint8_t>(std::stoi(line.substr(i, 2), nullptr, 16)));
+}
+
+Dtype parse_dtype(const std::string& name) {
+  for (Dtype dtype : kAllDtypes)
+    if (name == name_of(dtype)) return dtype;
+  throw std::runtime_error("unknown element type " + name);
+}
+
+}  // namespace
+
+std::string print(const Golden& g) {
+  std::ostringstream out;
+  out << "# " << g.about << "\n";
+  if (g.kind() == "encode") out << "scheme " << g.scheme << "\ndraw " << g.draw << "\n";
+  if (g.kind() == "refuse") {
+    out << "message " << g.message << "\n";
+  } else {
+    out << "type " << name_of(g.dtype) << "\ncount " << g.count << "\n";
+    print_bytes(out, "elements", g.elements);
+  }
+  print_bytes(out, "packed", g.packed);
+  return out.str();
+}
+
+Golden parse_golden(const std::string& name, const std::string& text) {
+  Golden g;
+  g.name = name;
+  Bytes* bytes = nullptr;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    const size_t space = line.find(' ');
+    const std::string key = line.substr(0, space);
+    const std::string value = space == line.npos ? "" : line.substr(space + 1);
+    if (key == "#") g.about = value;
+    else if (key.empty() && bytes != nullptr) parse_bytes(value, *bytes);
+    else if (key == "scheme") g.scheme = value;
+    else if (key == "draw") g.draw = std::stoull(value);
+    else if (key == "type") g.dtype = parse_dtype(value);
+    else if (key == "count") g.count = std::stoull(value);
+    else if (key == "message") g.message = value;
+    else if (key == "elements") bytes = &g.elements;
+    else if (key == "packed") bytes = &g.packed;
+    else throw std::runtime_error(name + ": what is \"" + line + "\"?");
+  }
+  return g;
+}
+
+std::vector<Golden> read_goldens(const std::string& directory, const std::string& kind) {
+  namespace fs = std::filesystem;
+  std::vector<Golden> goldens;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(directory) / "codec" / kind)) {
+    if (!entry.is_regular_file()) continue;
+    std::ostringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    const fs::path name = entry.path().lexically_relative(fs::path(directory) / "codec");
+    goldens.push_back(parse_golden((name.parent_path() / name.stem()).string(), text.str()));
+  }
+  return goldens;
+}
+
+Spec parse_spec(const std::string& scheme, uint64_t* seed) {
+  char family[16], rounding[16];
+  unsigned bits, block;
+  unsigned long long number;
+  if (std::sscanf(scheme.c_str(), "%15[a-z]%u:block=%u,round=%15[a-z],seed=%llu", family, &bits,
+                  &block, rounding, &number) != 5)
+    throw std::runtime_error("what is the scheme " + scheme + "?");
+  *seed = number;
+  for (Kind kind : kAllKinds) {
+    const Spec spec = make_spec(kind, static_cast<int>(bits), block);
+    if (describe(spec) + ",seed=" + std::to_string(number) == scheme) return spec;
+  }
+  throw std::runtime_error("unknown scheme " + scheme);
+}
+
+}  // namespace terse::codec

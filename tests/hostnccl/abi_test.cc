@@ -1,0 +1,79 @@
+// Our nccl.h against NCCL's own, and the library's symbols against nccl.h.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "abi.h"
+#include "reference.h"
+
+namespace hostnccl_test {
+namespace {
+
+std::set<std::string> FunctionsOf(const std::string& header) {
+  std::ifstream file(header);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::regex declaration(R"((?:ncclResult_t|char\*|void)\s+(nccl[A-Z]\w*)\s*\()");
+  std::set<std::string> names;
+  for (std::sregex_iterator it(text.begin(), text.end(), declaration), end; it != end; ++it) {
+    names.insert((*it)[1]);
+  }
+  return names;
+}
+
+// The library's dynamic symbols as "T name", "W name", ...
+std::set<std::string> Exports() {
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> nm(
+      popen("nm -D --defined-only " HOSTNCCL_LIBRARY, "r"), &pclose);
+  std::string text;
+  for (char buffer[4096]; std::fgets(buffer, sizeof(buffer), nm.get()) != nullptr;) text += buffer;
+  std::istringstream stream(text);
+  std::set<std::string> names;
+  for (std::string address, kind, name; stream >> address >> kind >> name;) {
+    names.insert(kind + " " + name);
+  }
+  return names;
+}
+
+TEST(Abi, HeaderAgreesWithNccl) {
+#ifdef HOSTNCCL_REAL_HEADER
+  const AbiFacts real = RealAbi();
+  if (real.at("NCCL_VERSION_CODE") != OurAbi().at("NCCL_VERSION_CODE")) {
+    GTEST_SKIP() << "the nccl.h found is of version " << real.at("NCCL_VERSION_CODE");
+  }
+  EXPECT_EQ(OurAbi(), real);
+  EXPECT_EQ(FunctionsOf(HOSTNCCL_OUR_HEADER), FunctionsOf(HOSTNCCL_REAL_HEADER));
+#else
+  GTEST_SKIP() << "no nccl.h of NCCL's own was found at configure time";
+#endif
+}
+
+TEST(Abi, LibraryExportsWhatTheHeaderDeclares) {
+  void* library = dlopen(HOSTNCCL_LIBRARY, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  // Whoever asks for NCCL by its SONAME from now on gets this one.
+  EXPECT_EQ(library, dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD));
+  const std::set<std::string> functions = FunctionsOf(HOSTNCCL_OUR_HEADER);
+  EXPECT_EQ(functions.size(), 41u);
+  const std::set<std::string> exports = Exports();
+  std::set<std::string> expected;
+  for (const std::string& name : functions) {
+    EXPECT_EQ(dlsym(library, name.c_str()), dlsym(library, ("p" + name).c_str())) << name;
+    EXPECT_NE(dlsym(library, name.c_str()), nullptr) << name;
+    EXPECT_EQ(1u, exports.count("W " + name)) << name << " is not weak";
+    EXPECT_EQ(1u, exports.count("T p" + name)) << "p" << name << " is not strong";
+    expected.insert({"W " + name, "T p" + name});
+  }
+  for (const std::string& symbol : exports) {
+    if (symbol.compare(2, 8, "hostnccl") != 0) EXPECT_EQ(1u, expected.count(symbol)) << symbol;
+  }
+  dlclose(library);
+}
+
+}  // namespace
+}  // namespace hostnccl_test

@@ -1,0 +1,323 @@
+// Every collective against the reference: types, operators, counts, ranks, in and out of place,
+// aligned and not, with guard bytes around every buffer.
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <random>
+
+#include "reference.h"
+
+namespace hostnccl_test {
+namespace {
+
+struct Case {
+  ncclDataType_t type;
+  ncclRedOp_t op;  // ncclNumOps: PreMulSum by 2
+  size_t count;
+  bool in_place;
+  size_t shift;
+};
+
+std::string Name(const Case& c) {
+  return ::testing::PrintToString(static_cast<int>(c.type)) + " op " +
+         ::testing::PrintToString(static_cast<int>(c.op)) + " count " +
+         ::testing::PrintToString(c.count) + (c.in_place ? " in place" : "") + " shift " +
+         ::testing::PrintToString(c.shift);
+}
+
+// Exact, but for the average of floats, whose 1/n is rounded before it is used.
+bool Matches(const Case& c, int ranks, double expected, double actual) {
+  char code[8];
+  Encode(c.type, expected, code);
+  const double rounded = Decode(c.type, code);
+  if (c.op != ncclAvg || !IsFloat(c.type)) return rounded == actual;
+  const double unit = c.type == ncclFloat8e4m3   ? 0x1p-3
+                      : c.type == ncclFloat8e5m2 ? 0x1p-2
+                      : c.type == ncclBfloat16   ? 0x1p-7
+                      : c.type == ncclFloat16    ? 0x1p-10
+                                                 : 0x1p-23;
+  return std::fabs(actual - expected) <= 2 * unit * ranks;
+}
+
+// The operators of one call, made and destroyed around it.
+class Operators {
+ public:
+  Operators(const Clique& clique, const Case& c) : clique_(clique), op_(c.op) {
+    if (op_ != ncclNumOps) return;
+    char scalar[8];
+    Encode(c.type, 2, scalar);
+    for (int rank = 0; rank < clique.size(); ++rank) {
+      EXPECT_NCCL(ncclRedOpCreatePreMulSum(&made_.emplace_back(), scalar, c.type,
+                                           ncclScalarHostImmediate, clique[rank]));
+    }
+  }
+  ~Operators() {
+    for (size_t rank = 0; rank < made_.size(); ++rank) {
+      EXPECT_NCCL(ncclRedOpDestroy(made_[rank], clique_[static_cast<int>(rank)]));
+    }
+  }
+  ncclRedOp_t operator[](int rank) const {
+    return made_.empty() ? op_ : made_[static_cast<size_t>(rank)];
+  }
+
+ private:
+  const Clique& clique_;
+  ncclRedOp_t op_;
+  std::vector<ncclRedOp_t> made_;
+};
+
+// The buffers of all ranks. In place, `send` lies in `recv` (or the other way round) at the
+// element that `offset(rank)` names, and only the larger of the two exists.
+struct Buffers {
+  std::vector<std::unique_ptr<Buffer>> send, recv;
+  Buffers(const Case& c, int ranks, size_t send_count, size_t recv_count) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      send.push_back(std::make_unique<Buffer>(c.type, send_count, c.shift));
+      recv.push_back(std::make_unique<Buffer>(c.type, recv_count, c.shift));
+    }
+  }
+  void ExpectGuards() const {
+    for (const auto& buffer : send) EXPECT_TRUE(buffer->GuardsIntact());
+    for (const auto& buffer : recv) EXPECT_TRUE(buffer->GuardsIntact());
+  }
+};
+
+void ExpectValues(const Case& c, int ranks, const char* data, size_t count,
+                  const std::function<double(size_t)>& expected) {
+  for (size_t i = 0; i < count; ++i) {
+    const double want = expected(i), actual = Decode(c.type, data + i * SizeOf(c.type));
+    if (want == actual) continue;
+    ASSERT_PRED4(Matches, c, ranks, want, actual) << "element " << i;
+  }
+}
+
+void TestAllReduce(const Clique& clique, const Case& c) {
+  const int n = clique.size();
+  Buffers b(c, n, c.count, c.count);
+  for (int r = 0; r < n; ++r) {
+    (c.in_place ? b.recv : b.send)[r]->Fill([&](size_t i) { return Input(c.type, c.op, r, i); });
+  }
+  const Operators ops(clique, c);
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    return ncclAllReduce((c.in_place ? b.recv : b.send)[r]->data(), b.recv[r]->data(), c.count,
+                         c.type, ops[r], comm, nullptr);
+  }));
+  for (int r = 0; r < n; ++r) {
+    ExpectValues(c, n, b.recv[r]->data(), c.count,
+                 [&](size_t i) { return Reduced(c.type, c.op, n, i); });
+    EXPECT_TRUE(*b.recv[r] == *b.recv[0]);
+    if (c.in_place) continue;
+    for (size_t i = 0; i < c.count; ++i) ASSERT_EQ((*b.send[r])[i], Input(c.type, c.op, r, i));
+  }
+  b.ExpectGuards();
+}
+
+void TestReduce(const Clique& clique, const Case& c, int root) {
+  const int n = clique.size();
+  Buffers b(c, n, c.count, c.count);
+  for (int r = 0; r < n; ++r) {
+    (c.in_place ? b.recv : b.send)[r]->Fill([&](size_t i) { return Input(c.type, c.op, r, i); });
+  }
+  const Operators ops(clique, c);
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    char* recv = r == root || c.in_place ? b.recv[r]->data() : nullptr;
+    return ncclReduce((c.in_place ? b.recv : b.send)[r]->data(), recv, c.count, c.type, ops[r],
+                      root, comm, nullptr);
+  }));
+  ExpectValues(c, n, b.recv[root]->data(), c.count,
+               [&](size_t i) { return Reduced(c.type, c.op, n, i); });
+  b.ExpectGuards();
+}
+
+void TestReduceScatter(const Clique& clique, const Case& c) {
+  const int n = clique.size();
+  Buffers b(c, n, c.count * n, c.in_place ? 0 : c.count);
+  for (int r = 0; r < n; ++r) {
+    b.send[r]->Fill([&](size_t i) { return Input(c.type, c.op, r, i); });
+  }
+  const auto result = [&](int r) {
+    return c.in_place ? b.send[r]->at(r * c.count) : b.recv[r]->data();
+  };
+  const Operators ops(clique, c);
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    return ncclReduceScatter(b.send[r]->data(), result(r), c.count, c.type, ops[r], comm, nullptr);
+  }));
+  for (int r = 0; r < n; ++r) {
+    ExpectValues(c, n, result(r), c.count,
+                 [&](size_t i) { return Reduced(c.type, c.op, n, r * c.count + i); });
+  }
+  b.ExpectGuards();
+}
+
+void TestAllGather(const Clique& clique, const Case& c) {
+  const int n = clique.size();
+  Buffers b(c, n, c.in_place ? 0 : c.count, c.count * n);
+  const auto input = [&](int r) {
+    return c.in_place ? b.recv[r]->at(r * c.count) : b.send[r]->data();
+  };
+  for (int r = 0; r < n; ++r) {
+    for (size_t i = 0; i < c.count; ++i) {
+      Encode(c.type, Input(c.type, ncclSum, r, i), input(r) + i * SizeOf(c.type));
+    }
+  }
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    return ncclAllGather(input(r), b.recv[r]->data(), c.count, c.type, comm, nullptr);
+  }));
+  for (int r = 0; r < n; ++r) {
+    ExpectValues(c, n, b.recv[r]->data(), c.count * n, [&](size_t i) {
+      return Input(c.type, ncclSum, static_cast<int>(i / c.count), i % c.count);
+    });
+  }
+  b.ExpectGuards();
+}
+
+void TestBroadcast(const Clique& clique, const Case& c, int root) {
+  const int n = clique.size();
+  Buffers b(c, n, c.count, c.count);
+  (c.in_place ? b.recv : b.send)[root]->Fill(
+      [&](size_t i) { return Input(c.type, ncclSum, root, i); });
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    if (c.in_place) return ncclBcast(b.recv[r]->data(), c.count, c.type, root, comm, nullptr);
+    return ncclBroadcast(r == root ? b.send[r]->data() : nullptr, b.recv[r]->data(), c.count,
+                         c.type, root, comm, nullptr);
+  }));
+  for (int r = 0; r < n; ++r) {
+    ExpectValues(c, n, b.recv[r]->data(), c.count,
+                 [&](size_t i) { return Input(c.type, ncclSum, root, i); });
+  }
+  b.ExpectGuards();
+}
+
+void TestAlltoAll(const Clique& clique, const Case& c) {
+  const int n = clique.size();
+  Buffers b(c, n, c.count * n, c.count * n);
+  for (int r = 0; r < n; ++r) {
+    b.send[r]->Fill([&](size_t i) { return Input(c.type, ncclSum, r, i); });
+  }
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    return ncclAlltoAll(b.send[r]->data(), b.recv[r]->data(), c.count, c.type, comm, nullptr);
+  }));
+  for (int r = 0; r < n; ++r) {
+    ExpectValues(c, n, b.recv[r]->data(), c.count * n, [&](size_t i) {
+      return Input(c.type, ncclSum, static_cast<int>(i / c.count), r * c.count + i % c.count);
+    });
+  }
+  b.ExpectGuards();
+}
+
+void TestGatherAndScatter(const Clique& clique, const Case& c, int root) {
+  const int n = clique.size();
+  Buffers b(c, n, c.count, c.count * n);
+  for (int r = 0; r < n; ++r) {
+    b.send[r]->Fill([&](size_t i) { return Input(c.type, ncclSum, r, i); });
+  }
+  char* own = b.recv[root]->at(root * c.count);
+  if (c.in_place) std::copy(b.send[root]->data(), b.send[root]->at(c.count), own);
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    const bool is_root = r == root;
+    return ncclGather(is_root && c.in_place ? own : b.send[r]->data(),
+                      is_root ? b.recv[r]->data() : nullptr, c.count, c.type, root, comm, nullptr);
+  }));
+  ExpectValues(c, n, b.recv[root]->data(), c.count * n, [&](size_t i) {
+    return Input(c.type, ncclSum, static_cast<int>(i / c.count), i % c.count);
+  });
+
+  for (int r = 0; r < n; ++r) b.send[r]->Fill([](size_t) { return 0; });
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    const bool is_root = r == root;
+    return ncclScatter(is_root ? b.recv[r]->data() : nullptr,
+                       is_root && c.in_place ? own : b.send[r]->data(), c.count, c.type, root, comm,
+                       nullptr);
+  }));
+  for (int r = 0; r < n; ++r) {
+    if (r == root && c.in_place) continue;
+    ExpectValues(c, n, b.send[r]->data(), c.count,
+                 [&](size_t i) { return Input(c.type, ncclSum, r, i); });
+  }
+  b.ExpectGuards();
+}
+
+class Collectives : public ::testing::TestWithParam<int> {};
+
+TEST_P(Collectives, AllTypesAndOperators) {
+  const Clique clique(GetParam());
+  for (const ncclDataType_t type : kAllTypes) {
+    for (int op = ncclSum; op <= ncclNumOps; ++op) {
+      const Case c{type, static_cast<ncclRedOp_t>(op), 97, op % 2 == 0, type % 2u};
+      SCOPED_TRACE(Name(c));
+      TestAllReduce(clique, c);
+      TestReduceScatter(clique, c);
+      TestReduce(clique, c, op % clique.size());
+    }
+  }
+}
+
+TEST_P(Collectives, RandomCounts) {
+  const Clique clique(GetParam());
+  std::mt19937 random(static_cast<unsigned>(GetParam()));
+  const size_t counts[] = {0, 1, 2, 3, 13, 127, 1009, 4099, 10007, 30011};
+  for (const size_t count : counts) {
+    const Case c{kAllTypes[random() % std::size(kAllTypes)],
+                 static_cast<ncclRedOp_t>(random() % 6), count, random() % 2 == 0, random() % 4};
+    const int root = static_cast<int>(random() % static_cast<unsigned>(clique.size()));
+    SCOPED_TRACE(Name(c));
+    TestAllReduce(clique, c);
+    TestReduce(clique, c, root);
+    TestReduceScatter(clique, c);
+    TestAllGather(clique, c);
+    TestBroadcast(clique, c, root);
+    TestAlltoAll(clique, c);
+    TestGatherAndScatter(clique, c, root);
+  }
+}
+
+// Beyond the direct algorithms: rings and chains.
+TEST_P(Collectives, LargeCounts) {
+  const Clique clique(GetParam());
+  const Case cases[] = {{ncclFloat32, ncclSum, 140009, false, 0},
+                        {ncclFloat32, ncclSum, 140009, true, 1},
+                        {ncclBfloat16, ncclAvg, 270001, false, 1},
+                        {ncclInt32, ncclAvg, 140009, true, 0},
+                        {ncclFloat8e4m3, ncclNumOps, 530003, true, 3},
+                        {ncclUint64, ncclMax, 70001, false, 2}};
+  int root = 0;
+  for (const Case& c : cases) {
+    SCOPED_TRACE(Name(c));
+    root = (root + 1) % clique.size();
+    TestAllReduce(clique, c);
+    TestReduce(clique, c, root);
+    TestReduceScatter(clique, c);
+    TestAllGather(clique, c);
+    TestBroadcast(clique, c, root);
+  }
+}
+
+// Floats whose sum depends on the order: whatever it is, all ranks hold the same bytes.
+TEST_P(Collectives, SameBytesOnAllRanks) {
+  const Clique clique(GetParam());
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal;
+  for (const ncclDataType_t type : {ncclFloat32, ncclFloat16}) {
+    for (const size_t count : {size_t{5}, size_t{4099}, size_t{70001}, size_t{400009}}) {
+      const Case c{type, ncclSum, count, false, 0};
+      Buffers b(c, clique.size(), count, count);
+      for (const auto& buffer : b.send) {
+        for (size_t i = 0; i < count; ++i) {
+          const auto value = static_cast<float>(normal(random));
+          if (type == ncclFloat32) buffer->Set(i, value);
+          else reinterpret_cast<uint16_t*>(buffer->data())[i] = random() & 0xffff;
+        }
+      }
+      ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+        return ncclAllReduce(b.send[r]->data(), b.recv[r]->data(), count, type, ncclSum, comm,
+                             nullptr);
+      }));
+      for (int r = 1; r < clique.size(); ++r) EXPECT_TRUE(*b.recv[r] == *b.recv[0]) << count;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, ::testing::Values(1, 2, 3, 4, 5, 8));
+
+}  // namespace
+}  // namespace hostnccl_test

@@ -1,0 +1,250 @@
+// Communicators: how they are made, split, shrunk, finalised, and what they tell about themselves.
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "reference.h"
+
+namespace hostnccl_test {
+namespace {
+
+void ExpectSum(ncclComm_t comm, int own, int expected) {
+  int value = own;
+  EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, nullptr));
+  EXPECT_EQ(value, expected);
+}
+
+TEST(Comm, RanksAsThreads) {
+  for (const int n : {1, 2, 5}) {
+    ncclUniqueId id;
+    ASSERT_NCCL(ncclGetUniqueId(&id));
+    OnThreads(n, [&](int rank) {
+      ncclComm_t comm;
+      ASSERT_NCCL(ncclCommInitRank(&comm, n, id, rank));
+      int count = 0, user_rank = -1, device = -1;
+      EXPECT_NCCL(ncclCommCount(comm, &count));
+      EXPECT_NCCL(ncclCommUserRank(comm, &user_rank));
+      EXPECT_NCCL(ncclCommCuDevice(comm, &device));
+      EXPECT_EQ(count, n);
+      EXPECT_EQ(user_rank, rank);
+      EXPECT_GE(device, 0);
+      ExpectSum(comm, 1, n);
+      EXPECT_NCCL(ncclCommFinalize(comm));
+      EXPECT_NCCL(ncclCommDestroy(comm));
+    });
+  }
+}
+
+TEST(Comm, RanksInAGroupOfOneThread) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ncclComm_t comms[3];
+  ASSERT_NCCL(ncclGroupStart());
+  for (int r = 0; r < 3; ++r) ASSERT_NCCL(ncclCommInitRank(&comms[r], 3, id, r));
+  ASSERT_NCCL(ncclGroupEnd());
+  OnThreads(3, [&](int r) { ExpectSum(comms[r], 1, 3); });
+  for (ncclComm_t comm : comms) EXPECT_NCCL(ncclCommDestroy(comm));
+}
+
+TEST(Comm, ScalableInitTakesSeveralIds) {
+  ncclUniqueId ids[2];
+  for (ncclUniqueId& id : ids) ASSERT_NCCL(ncclGetUniqueId(&id));
+  OnThreads(4, [&](int rank) {
+    ncclComm_t comm;
+    ASSERT_NCCL(ncclCommInitRankScalable(&comm, 4, rank, 2, ids, nullptr));
+    ExpectSum(comm, 1, 4);
+    EXPECT_NCCL(ncclCommDestroy(comm));
+  });
+}
+
+TEST(Comm, CommIdFromTheEnvironment) {
+  setenv("NCCL_COMM_ID", "127.0.0.1:38917", 1);
+  ncclUniqueId ids[3];
+  for (ncclUniqueId& id : ids) ASSERT_NCCL(ncclGetUniqueId(&id));  // each for itself
+  OnThreads(3, [&](int rank) {
+    ncclComm_t comm;
+    ASSERT_NCCL(ncclCommInitRank(&comm, 3, ids[rank], rank));
+    ExpectSum(comm, 1, 3);
+    EXPECT_NCCL(ncclCommDestroy(comm));
+  });
+  unsetenv("NCCL_COMM_ID");
+}
+
+TEST(Comm, SplitByColourAndKey) {
+  const Clique clique(5);
+  OnThreads(5, [&](int rank) {
+    // Odd and even ranks, in reverse order; rank 4 stays out.
+    ncclComm_t child = clique[rank];
+    ASSERT_NCCL(ncclCommSplit(clique[rank], rank == 4 ? NCCL_SPLIT_NOCOLOR : rank % 2, -rank,
+                              &child, nullptr));
+    if (rank == 4) {
+      EXPECT_EQ(child, nullptr);
+      return;
+    }
+    int child_rank = -1;
+    EXPECT_NCCL(ncclCommUserRank(child, &child_rank));
+    EXPECT_EQ(child_rank, rank < 2 ? 1 : 0);
+    ExpectSum(child, rank, rank % 2 == 0 ? 2 : 4);
+    EXPECT_NCCL(ncclCommDestroy(child));
+  });
+  OnThreads(5, [&](int rank) { ExpectSum(clique[rank], 1, 5); });  // the parent lives on
+}
+
+TEST(Comm, SplitInAGroupOfOneThread) {
+  const Clique clique(4);
+  ncclComm_t child[4];
+  ASSERT_NCCL(clique.Each([&](int rank, ncclComm_t comm) {
+    return ncclCommSplit(comm, rank / 2, rank, &child[rank], nullptr);
+  }));
+  OnThreads(4, [&](int rank) { ExpectSum(child[rank], rank, rank < 2 ? 1 : 5); });
+  for (ncclComm_t comm : child) EXPECT_NCCL(ncclCommDestroy(comm));
+}
+
+TEST(Comm, ShrinkLeavesRanksOut) {
+  const Clique clique(4);
+  for (const int flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT}) {
+    OnThreads(4, [&](int rank) {
+      int excluded[] = {0, 2};  // the hub among them
+      if (rank % 2 == 0) return;
+      ncclComm_t child;
+      ASSERT_NCCL(ncclCommShrink(clique[rank], excluded, 2, &child, nullptr, flags));
+      int count = 0;
+      EXPECT_NCCL(ncclCommCount(child, &count));
+      EXPECT_EQ(count, 2);
+      ExpectSum(child, rank, 4);
+      EXPECT_NCCL(ncclCommDestroy(child));
+    });
+  }
+}
+
+TEST(Comm, ShrinkRefusesAnExcludedCaller) {
+  const Clique clique(2);
+  int excluded[] = {0};
+  ncclComm_t child = clique[0];
+  EXPECT_EQ(ncclInvalidArgument,
+            ncclCommShrink(clique[0], excluded, 1, &child, nullptr, NCCL_SHRINK_DEFAULT));
+  EXPECT_EQ(child, nullptr);
+}
+
+TEST(Comm, FinalizedTakesNoMoreCalls) {
+  const Clique clique(1);
+  int value = 1;
+  ASSERT_NCCL(ncclCommFinalize(clique[0]));
+  EXPECT_EQ(ncclInvalidUsage,
+            ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, clique[0], nullptr));
+  ncclResult_t state;
+  EXPECT_NCCL(ncclCommGetAsyncError(clique[0], &state));
+  EXPECT_EQ(state, ncclSuccess);
+}
+
+TEST(Comm, RevokeEndsWhatIsUnderWay) {
+  const Clique clique(2);
+  std::thread waiting([&] {
+    int value = 1;
+    EXPECT_NE(ncclSuccess,
+              ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, clique[0], nullptr));
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (int r = 0; r < 2; ++r) EXPECT_NCCL(ncclCommRevoke(clique[r], NCCL_REVOKE_DEFAULT));
+  waiting.join();
+  int value = 1;
+  EXPECT_EQ(ncclInvalidUsage,
+            ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, clique[1], nullptr));
+  ncclResult_t state = ncclInternalError;
+  EXPECT_NCCL(ncclCommGetAsyncError(clique[1], &state));
+  EXPECT_EQ(state, ncclSuccess);
+}
+
+TEST(Comm, NonBlocking) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const auto settle = [](ncclComm_t comm) {
+    ncclResult_t state;
+    do {
+      ASSERT_NCCL(ncclCommGetAsyncError(comm, &state));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } while (state == ncclInProgress);
+    ASSERT_EQ(state, ncclSuccess);
+  };
+  ncclComm_t comms[2], child[2];
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(ncclInProgress, ncclCommInitRankConfig(&comms[r], 2, id, r, &config));
+    if (r == 0) {  // its peer has not been called yet
+      int count;
+      EXPECT_EQ(ncclInvalidArgument, ncclCommCount(comms[0], &count));
+    }
+  }
+  for (ncclComm_t comm : comms) settle(comm);
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(ncclInProgress, ncclCommSplit(comms[r], 0, r, &child[r], nullptr));
+  }
+  for (ncclComm_t comm : comms) settle(comm);
+  OnThreads(2, [&](int r) { ExpectSum(child[r], 1, 2); });
+  for (int r = 0; r < 2; ++r) {
+    const ncclResult_t result = ncclCommFinalize(comms[r]);
+    EXPECT_TRUE(result == ncclSuccess || result == ncclInProgress);
+    settle(comms[r]);
+    EXPECT_NCCL(ncclCommDestroy(comms[r]));
+    EXPECT_NCCL(ncclCommDestroy(child[r]));
+  }
+}
+
+// Structures of all releases, from 2.14's 24 bytes to one of the future.
+TEST(Comm, ConfigOfEverySize) {
+  for (const size_t size : {24, 40, 48, 72, 80, 88, 96}) {
+    alignas(8) char bytes[128];
+    std::memset(bytes, 0x77, sizeof(bytes));
+    const ncclConfig_t initial = NCCL_CONFIG_INITIALIZER;
+    std::memcpy(bytes, &initial, std::min(size, sizeof(initial)));
+    std::memcpy(bytes, &size, sizeof(size));
+    ncclUniqueId id;
+    ASSERT_NCCL(ncclGetUniqueId(&id));
+    ncclComm_t comm;
+    ASSERT_NCCL(
+        ncclCommInitRankConfig(&comm, 1, id, 0, reinterpret_cast<ncclConfig_t*>(bytes)));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+  }
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ncclComm_t comm;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.magic = 1;
+  EXPECT_EQ(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+  config = NCCL_CONFIG_INITIALIZER;
+  config.size = 8;
+  EXPECT_EQ(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+  config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 7;
+  EXPECT_EQ(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+}
+
+TEST(Comm, RegistrationAndMemory) {
+  const Clique clique(1);
+  void *memory = nullptr, *handle = nullptr;
+  ASSERT_NCCL(ncclMemAlloc(&memory, 1000));
+  EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(memory) % NCCL_WIN_REQUIRED_ALIGNMENT);
+  std::memset(memory, 1, 1000);
+  EXPECT_NCCL(ncclCommRegister(clique[0], memory, 1000, &handle));
+  EXPECT_NE(handle, nullptr);
+  EXPECT_NCCL(ncclCommDeregister(clique[0], handle));
+  ncclWindow_t window = nullptr;
+  EXPECT_NCCL(ncclCommWindowRegister(clique[0], memory, 1000, &window, NCCL_WIN_COLL_SYMMETRIC));
+  EXPECT_NE(window, nullptr);
+  EXPECT_NCCL(ncclCommWindowDeregister(clique[0], window));
+  EXPECT_NCCL(ncclMemFree(memory));
+  EXPECT_NCCL(ncclMemFree(nullptr));
+}
+
+TEST(Comm, VersionAndTexts) {
+  int version = 0;
+  EXPECT_NCCL(ncclGetVersion(&version));
+  EXPECT_EQ(version, 22809);
+  for (int code = 0; code <= 9; ++code) {
+    EXPECT_GT(std::strlen(ncclGetErrorString(static_cast<ncclResult_t>(code))), 3u);
+  }
+}
+
+}  // namespace
+}  // namespace hostnccl_test

@@ -1,0 +1,179 @@
+// Groups: nesting, order, errors, several communicators, point-to-point in every pattern.
+#include <cstring>
+#include <memory>
+
+#include "reference.h"
+
+namespace hostnccl_test {
+namespace {
+
+TEST(Group, EndWithoutStartIsInvalidUsage) {
+  EXPECT_EQ(ncclInvalidUsage, ncclGroupEnd());
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(ncclGroupEnd());
+  EXPECT_EQ(ncclInvalidUsage, ncclGroupEnd());
+}
+
+TEST(Group, NestedGroupsLaunchAtTheOutermostEnd) {
+  const Clique clique(2);
+  int value[2] = {1, 2};
+  ASSERT_NCCL(ncclGroupStart());
+  for (int r = 0; r < 2; ++r) {
+    ASSERT_NCCL(ncclGroupStart());
+    ASSERT_NCCL(ncclAllReduce(&value[r], &value[r], 1, ncclInt32, ncclSum, clique[r], nullptr));
+    ASSERT_NCCL(ncclGroupEnd());
+    EXPECT_EQ(value[0], 1);
+  }
+  ASSERT_NCCL(ncclGroupEnd());
+  EXPECT_EQ(value[0], 3);
+  EXPECT_EQ(value[1], 3);
+}
+
+TEST(Group, AnErrorIsReturnedAtTheEndAndNothingLaunches) {
+  const Clique clique(2);
+  int value[2] = {1, 2};
+  ASSERT_NCCL(ncclGroupStart());
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_NCCL(ncclAllReduce(&value[r], &value[r], 1, ncclInt32, ncclSum, clique[r], nullptr));
+  }
+  EXPECT_EQ(ncclInvalidArgument,
+            ncclSend(&value[0], 1, ncclInt32, /*peer=*/7, clique[0], nullptr));
+  EXPECT_EQ(ncclInvalidArgument, ncclGroupEnd());
+  EXPECT_EQ(value[0], 1);
+  // The next group is a clean one.
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    return ncclAllReduce(&value[r], &value[r], 1, ncclInt32, ncclSum, comm, nullptr);
+  }));
+  EXPECT_EQ(value[1], 3);
+}
+
+TEST(Group, CollectivesRunInTheOrderOfTheCalls) {
+  const Clique clique(3);
+  std::vector<int> value = {1, 2, 3};
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    int* x = &value[static_cast<size_t>(r)];
+    for (int i = 0; i < 4; ++i) {
+      const ncclResult_t result = ncclAllReduce(x, x, 1, ncclInt32, ncclSum, comm, nullptr);
+      if (result != ncclSuccess) return result;
+    }
+    return ncclBroadcast(x, x, 1, ncclInt32, 2, comm, nullptr);
+  }));
+  EXPECT_EQ(value, (std::vector<int>{162, 162, 162}));
+}
+
+// Two communicators, entered in opposite orders by two ranks.
+TEST(Group, SeveralCommunicatorsDoNotWaitForEachOther) {
+  const Clique first(2), second(2);
+  OnThreads(2, [&](int r) {
+    const ncclComm_t order[2] = {r == 0 ? first[r] : second[r], r == 0 ? second[r] : first[r]};
+    for (int round = 0; round < 50; ++round) {
+      int a = r + 1, b = 10 * (r + 1);
+      int* values[2] = {r == 0 ? &a : &b, r == 0 ? &b : &a};
+      ASSERT_NCCL(ncclGroupStart());
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_NCCL(ncclAllReduce(values[i], values[i], 1, ncclInt32, ncclSum, order[i], nullptr));
+      }
+      ASSERT_NCCL(ncclGroupEnd());
+      ASSERT_EQ(a, 3);
+      ASSERT_EQ(b, 30);
+    }
+  });
+}
+
+class PointToPoint : public ::testing::TestWithParam<size_t> {};
+
+// Everybody to everybody, itself included, all receives after all sends and the other way round.
+TEST_P(PointToPoint, AllToAll) {
+  const size_t count = GetParam();
+  const int n = 4;
+  const Clique clique(n);
+  std::vector<std::unique_ptr<Buffer>> in, out;
+  for (int r = 0; r < n; ++r) {
+    in.push_back(std::make_unique<Buffer>(ncclInt32, n * count, 1));
+    out.push_back(std::make_unique<Buffer>(ncclInt32, n * count, 1));
+    in[r]->Fill([&](size_t i) { return static_cast<double>(r * 1000 + static_cast<int>(i % 997)); });
+  }
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    for (int half = 0; half < 2; ++half) {
+      for (int peer = 0; peer < n; ++peer) {
+        const bool send = (half == 0) == (r % 2 == 0);
+        const ncclResult_t result =
+            send ? ncclSend(in[r]->at(peer * count), count, ncclInt32, peer, comm, nullptr)
+                 : ncclRecv(out[r]->at(peer * count), count, ncclInt32, peer, comm, nullptr);
+        if (result != ncclSuccess) return result;
+      }
+    }
+    return ncclSuccess;
+  }));
+  for (int r = 0; r < n; ++r) {
+    for (int peer = 0; peer < n; ++peer) {
+      ASSERT_EQ(0, std::memcmp(out[r]->at(peer * count), in[peer]->at(r * count), 4 * count));
+    }
+    EXPECT_TRUE(out[r]->GuardsIntact());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, PointToPoint, ::testing::Values(0, 1, 1009, 100003, 2500009));
+
+TEST(Group, ManyMessagesToOnePeerArriveInOrder) {
+  const Clique clique(2);
+  std::vector<int> sent(500), received(500, -1);
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<int>(i);
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    for (size_t i = 0; i < sent.size(); ++i) {
+      const ncclResult_t result = r == 0 ? ncclSend(&sent[i], 1, ncclInt32, 1, comm, nullptr)
+                                         : ncclRecv(&received[i], 1, ncclInt32, 0, comm, nullptr);
+      if (result != ncclSuccess) return result;
+    }
+    return ncclSuccess;
+  }));
+  EXPECT_EQ(sent, received);
+}
+
+TEST(Group, CollectivesAndMessagesMix) {
+  const Clique clique(2);
+  int sum[2] = {1, 2}, token[2] = {7, 0};
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    if (r == 0) EXPECT_NCCL(ncclSend(&token[0], 1, ncclInt32, 1, comm, nullptr));
+    EXPECT_NCCL(ncclAllReduce(&sum[r], &sum[r], 1, ncclInt32, ncclSum, comm, nullptr));
+    if (r == 1) EXPECT_NCCL(ncclRecv(&token[1], 1, ncclInt32, 0, comm, nullptr));
+    return ncclSuccess;
+  }));
+  EXPECT_EQ(sum[0], 3);
+  EXPECT_EQ(sum[1], 3);
+  EXPECT_EQ(token[1], 7);
+}
+
+TEST(Group, UnpairedMessageToItselfIsInvalidUsage) {
+  const Clique clique(1);
+  int value = 1;
+  EXPECT_EQ(ncclInvalidUsage, ncclSend(&value, 1, ncclInt32, 0, clique[0], nullptr));
+  ASSERT_NCCL(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, clique[0], nullptr));
+}
+
+TEST(Group, OperatorMayGoBeforeTheGroupEnds) {
+  const Clique clique(2);
+  float value[2] = {1, 2}, factor = 10;
+  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    ncclRedOp_t op;
+    EXPECT_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
+    EXPECT_NCCL(ncclAllReduce(&value[r], &value[r], 1, ncclFloat32, op, comm, nullptr));
+    return ncclRedOpDestroy(op, comm);
+  }));
+  EXPECT_EQ(value[0], 30);
+}
+
+TEST(Group, SimulatedEndLaunchesNothing) {
+  const Clique clique(1);
+  int in = 1, out = 0;
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  ASSERT_NCCL(ncclGroupStart());
+  ASSERT_NCCL(ncclAllReduce(&in, &out, 1, ncclInt32, ncclSum, clique[0], nullptr));
+  ASSERT_NCCL(ncclGroupSimulateEnd(&info));
+  EXPECT_EQ(out, 0);
+  EXPECT_GE(info.estimatedTime, 0);
+  EXPECT_EQ(ncclInvalidUsage, ncclGroupEnd());
+}
+
+}  // namespace
+}  // namespace hostnccl_test

@@ -1,0 +1,130 @@
+// Ranks as processes: they come and go in order, late, without a word, and by SIGKILL.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "reference.h"
+#include "worker.h"
+
+namespace hostnccl_test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// The worker processes of one communicator, in a directory of their own.
+class Workers {
+ public:
+  Workers(const std::string& mode, int ranks, const char* timeout = "30") {
+    std::string pattern = std::filesystem::temp_directory_path() / "hostnccl_test.XXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    for (int rank = 0; rank < ranks; ++rank) {
+      const pid_t pid = fork();
+      if (pid == 0) {
+        setenv("HOSTNCCL_TIMEOUT", timeout, 1);
+        execl(HOSTNCCL_WORKER, HOSTNCCL_WORKER, mode.c_str(), std::to_string(rank).c_str(),
+              std::to_string(ranks).c_str(), Id().c_str(), nullptr);
+        _exit(127);
+      }
+      pids_.push_back(pid);
+    }
+  }
+  ~Workers() {
+    for (const pid_t pid : pids_) {
+      if (pid > 0) kill(pid, SIGKILL), waitpid(pid, nullptr, 0);
+    }
+    std::filesystem::remove_all(directory_);
+  }
+
+  bool WaitUntilReady() const {
+    const Clock::time_point limit = Clock::now() + 20s;
+    for (size_t rank = 0; rank < pids_.size(); ++rank) {
+      while (!std::filesystem::exists(Id() + ".ready" + std::to_string(rank))) {
+        if (Clock::now() > limit) return false;
+        std::this_thread::sleep_for(2ms);
+      }
+    }
+    return true;
+  }
+
+  void Signal(int rank, int signal) const { kill(pids_[static_cast<size_t>(rank)], signal); }
+
+  // The exit status; -1 by a signal, -2 when it does not come in time.
+  int Await(int rank, Clock::duration patience) {
+    pid_t& pid = pids_[static_cast<size_t>(rank)];
+    const Clock::time_point limit = Clock::now() + patience;
+    int status = 0;
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+      if (Clock::now() > limit) return -2;
+      std::this_thread::sleep_for(1ms);
+    }
+    pid = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  std::string Id() const { return directory_ + "/id"; }
+  std::string directory_;
+  std::vector<pid_t> pids_;
+};
+
+TEST(Processes, Collectives) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    Workers workers("collectives", ranks);
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(0, workers.Await(rank, 30s)) << rank;
+  }
+}
+
+TEST(Processes, EndWithoutDestroy) {
+  Workers workers("no_destroy", 3);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(0, workers.Await(rank, 20s)) << rank;
+}
+
+// Alive but late by more than the timeout: nobody gives it up.
+TEST(Processes, ALateRankIsWaitedFor) {
+  Workers workers("late", 3, "0.4");
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(0, workers.Await(rank, 30s)) << rank;
+}
+
+class Killed : public ::testing::TestWithParam<int> {};
+
+// Rank 0, the hub of the liveness watch, and others, at random moments.
+TEST_P(Killed, IsReportedByAllOthers) {
+  const int ranks = 4, victim = GetParam();
+  std::mt19937 random(static_cast<unsigned>(victim) + 17);
+  for (int round = 0; round < 3; ++round) {
+    Workers workers("loop", ranks);
+    ASSERT_TRUE(workers.WaitUntilReady());
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 150000));
+    workers.Signal(victim, SIGKILL);
+    EXPECT_EQ(-1, workers.Await(victim, 5s));
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank != victim) EXPECT_EQ(kRemoteError, workers.Await(rank, 5s)) << rank;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rank, Killed, ::testing::Range(0, 4));
+
+// A host that vanishes says nothing: the connections stay open, only the beats stop.
+TEST(Processes, ASilentRankIsGivenUpAfterTheTimeout) {
+  for (const int victim : {0, 2}) {
+    Workers workers("loop", 3, "1");
+    ASSERT_TRUE(workers.WaitUntilReady());
+    std::this_thread::sleep_for(50ms);
+    workers.Signal(victim, SIGSTOP);
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank != victim) EXPECT_EQ(kRemoteError, workers.Await(rank, 6s)) << rank;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hostnccl_test

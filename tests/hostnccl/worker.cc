@@ -1,0 +1,101 @@
+// One rank as a process: worker MODE RANK RANKS ID_FILE
+//
+//   collectives  a few checked calls, then an orderly end
+//   late         the same, but the last rank comes seconds late to a collective
+//   no_destroy   returns from main with the communicator alive
+//   loop         AllReduces of random sizes until an error comes; exits with kRemoteError if it is
+//                ncclRemoteError by every way of asking
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "reference.h"
+#include "worker.h"
+
+namespace hostnccl_test {
+namespace {
+
+[[noreturn]] void Stop(const char* what) {
+  std::fprintf(stderr, "worker %d: %s: %s\n", getpid(), what, ncclGetLastError(nullptr));
+  std::_Exit(1);
+}
+
+#define REQUIRE(condition) \
+  if (!(condition)) Stop(#condition)
+
+// Rank 0 writes the id; a rename makes it appear as a whole.
+ncclUniqueId ShareId(int rank, const std::string& path) {
+  ncclUniqueId id;
+  if (rank == 0) {
+    REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+    std::ofstream(path + ".part", std::ios::binary).write(id.internal, sizeof(id));
+    REQUIRE(std::rename((path + ".part").c_str(), path.c_str()) == 0);
+    return id;
+  }
+  for (;;) {
+    std::ifstream file(path, std::ios::binary);
+    if (file.read(id.internal, sizeof(id))) return id;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+void Collectives(ncclComm_t comm, int rank, int ranks, bool late) {
+  for (const size_t count : {size_t{1}, size_t{1009}, size_t{300007}}) {
+    if (late && rank == ranks - 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    Buffer data(ncclFloat32, count, 1);
+    data.Fill([&](size_t i) { return Input(ncclFloat32, ncclSum, rank, i); });
+    REQUIRE(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, nullptr) ==
+            ncclSuccess);
+    for (size_t i = 0; i < count; ++i) {
+      REQUIRE(data[i] == Reduced(ncclFloat32, ncclSum, ranks, i));
+    }
+    REQUIRE(data.GuardsIntact());
+  }
+}
+
+int Loop(ncclComm_t comm, int rank) {
+  std::mt19937 random(1);  // the same sizes on all ranks
+  std::vector<float> data(2 << 20, 1);
+  cudaStream_t stream = nullptr;
+  if (rank % 2 == 1) REQUIRE(hostncclStreamCreate(&stream) == ncclSuccess);
+  ncclResult_t result = ncclSuccess;
+  while (result == ncclSuccess) {
+    const size_t count = size_t{1} << random() % 22;
+    result = ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclMax, comm, stream);
+    if (result == ncclSuccess) result = hostncclStreamSynchronize(stream);
+  }
+  ncclResult_t state = ncclSuccess;
+  REQUIRE(ncclCommGetAsyncError(comm, &state) == ncclSuccess);
+  REQUIRE(result == ncclRemoteError);
+  REQUIRE(state == ncclRemoteError);
+  REQUIRE(ncclAllReduce(data.data(), data.data(), 1, ncclFloat32, ncclMax, comm, stream) ==
+          ncclRemoteError);
+  if (stream != nullptr) REQUIRE(hostncclStreamDestroy(stream) == ncclSuccess);
+  REQUIRE((rank % 3 == 0 ? ncclCommDestroy(comm) : ncclCommAbort(comm)) == ncclSuccess);
+  return kRemoteError;
+}
+
+int Main(const std::string& mode, int rank, int ranks, const std::string& path) {
+  const ncclUniqueId id = ShareId(rank, path);
+  ncclComm_t comm;
+  REQUIRE(ncclCommInitRank(&comm, ranks, id, rank) == ncclSuccess);
+  std::ofstream(path + ".ready" + std::to_string(rank)) << "ready";
+  if (mode == "loop") return Loop(comm, rank);
+  Collectives(comm, rank, ranks, mode == "late");
+  if (mode != "no_destroy") REQUIRE(ncclCommDestroy(comm) == ncclSuccess);
+  return 0;
+}
+
+}  // namespace
+}  // namespace hostnccl_test
+
+int main(int argc, char** argv) {
+  if (argc != 5) return 2;
+  return hostnccl_test::Main(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argv[4]);
+}
