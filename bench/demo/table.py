@@ -56,5 +56,6 @@ def statistics_check(case, scheme, direct, preloaded, options):
     return (f"{case.name}, {scheme}: the library says it sent "
             f"{direct.library_bytes:,.0f} B a call and rank "
             f"({expected / direct.library_bytes:.2f}x fewer than native);\n"
-            f"the interface counted {direct.interface_bytes:,.0f} B ({excess:+.2%}: packet headers and acknowledgements). "
+            f"the interface counted {direct.interface_bytes:,.0f} B "
+            f"({excess:+.2%}: packet headers and acknowledgements). "
             f"Preloaded and direct calls gave {'the same bytes' if same else 'DIFFERENT BYTES'}.")

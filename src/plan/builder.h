@@ -8,9 +8,6 @@
 
 namespace terse::plan {
 
-// Absent step, in lists of steps to wait for.
-constexpr size_t kNone = static_cast<size_t>(-1);
-
 // The peers of a rank in the order of distance, so that at any time the ranks send to different
 // ones: at distance k a rank sends to `to` and receives from `from`.
 struct Neighbours {
@@ -57,8 +54,14 @@ class Builder {
     return {region, element * shape_.element_bytes};
   }
 
-  Plan take() { return std::move(plan_); }
-  Plan& plan() { return plan_; }
+  // The finished plan. `send` and `recv` are elements of the caller's buffers.
+  Plan take(const Chunks& chunks, size_t send, size_t recv, size_t raw_bytes) {
+    plan_.scratch_bytes = chunks.scratch_bytes();
+    plan_.send_bytes = send * shape_.element_bytes;
+    plan_.recv_bytes = recv * shape_.element_bytes;
+    plan_.raw_bytes = raw_bytes;
+    return std::move(plan_);
+  }
 
  private:
   const Shape& shape_;

@@ -9,18 +9,20 @@
 
 namespace terse::plan {
 
+// No step, or no chunk.
+constexpr size_t kNone = static_cast<size_t>(-1);
+
 // An interval of elements of one piece.
 struct Range {
   size_t first = 0, count = 0;
 };
 
 // `pieces` pieces of `piece` elements each, of which `total` are there: the last may be short or
-// empty.
+// empty. In scratch a chunk in flight has a slot of `rows` rows, each with a packed piece per rank.
 class Chunks {
  public:
-  // `buffers` is how many packed chunks of scratch a chunk in flight takes.
-  Chunks(const Shape& shape, size_t piece, size_t pieces, size_t total, size_t buffers)
-      : piece_(piece), total_(total) {
+  Chunks(const Shape& shape, size_t piece, size_t pieces, size_t total, size_t rows)
+      : piece_(piece), pieces_(pieces), total_(total), rows_(rows) {
     const size_t quantum = shape.packing.quantum;
     const size_t message = total * shape.element_bytes;
     const size_t wanted =
@@ -32,14 +34,22 @@ class Chunks {
     count_ = std::max<size_t>(1, (piece + step_ - 1) / step_);
     stride_ = round_up(shape.packing.bytes(std::min(step_, piece)), kAlignment);
     // In flight: no more than the packed message and two chunks take.
-    slots_ = std::clamp<size_t>((count_ + 2) / buffers, 1, std::min(count_, kMaxSlots));
+    const size_t cost = rows * std::max<size_t>(1, piece * pieces / total);
+    slots_ = std::clamp<size_t>((count_ + 2) / cost, 1, std::min(count_, kMaxSlots));
   }
 
   size_t count() const { return count_; }
   size_t slots() const { return slots_; }
 
-  // Bytes from one packed piece of a chunk to the next; aligned for any access.
-  size_t stride() const { return stride_; }
+  size_t scratch_bytes() const { return slots_ * rows_ * pieces_ * stride_; }
+
+  // Where the packed piece `p` of chunk `c` lies in scratch, aligned for any access.
+  Place place(size_t c, size_t row, size_t p) const {
+    return {Region::kScratch, ((c % slots_ * rows_ + row) * pieces_ + p) * stride_};
+  }
+
+  // The chunk that must be done before `c` may take its slot; kNone for the first ones.
+  size_t before(size_t c) const { return c < slots_ ? kNone : c - slots_; }
 
   // Chunk `c` of piece `p`, within the piece.
   Range range(size_t p, size_t c) const {
@@ -57,7 +67,7 @@ class Chunks {
   static constexpr size_t kAlignment = 64;
   static constexpr size_t kMaxSlots = 4;
 
-  size_t piece_, total_;
+  size_t piece_, pieces_, total_, rows_;
   size_t step_, count_, stride_, slots_;
 };
 

@@ -19,7 +19,6 @@ class TwoShot {
         self_(s.rank),
         shard_(Chunks::round_up((s.count + ranks_ - 1) / ranks_, s.packing.quantum)),
         chunks_(s, shard_, ranks_, s.count, 2),
-        row_(ranks_ * chunks_.stride()),
         b_("two-shot AllReduce", s) {}
 
   Plan build() {
@@ -31,8 +30,8 @@ class TwoShot {
     for (size_t t = 0; t < chunks_.count() + lag; ++t) {
       Step exchange{"exchange", Lane::kCommunicate, {}, {}, {}};
       if (t < chunks_.count()) {
-        const size_t free = t < chunks_.slots() ? kNone : decoded[t - chunks_.slots()];
-        exchange.after.push_back(encode(t, free));
+        const size_t before = chunks_.before(t);
+        exchange.after.push_back(encode(t, before == kNone ? kNone : decoded[before]));
         first_shot(t, exchange);
       }
       if (lag > 0 && t >= lag) {
@@ -48,20 +47,13 @@ class TwoShot {
       }
       if (t >= lag) decoded[t - lag] = decode(t - lag, exchanged);
     }
-    Plan& plan = b_.plan();
-    plan.scratch_bytes = chunks_.slots() * 2 * row_;
-    plan.send_bytes = plan.recv_bytes = s_.count * s_.element_bytes;
-    plan.raw_bytes = 2 * (ranks_ - 1) * plan.send_bytes / ranks_;
-    return b_.take();
+    const size_t message = s_.count * s_.element_bytes;
+    return b_.take(chunks_, s_.count, s_.count, 2 * (ranks_ - 1) * message / ranks_);
   }
 
  private:
-  Place out(size_t c, size_t p) const {
-    return {Region::kScratch, c % chunks_.slots() * 2 * row_ + p * chunks_.stride()};
-  }
-  Place in(size_t c, size_t p) const {
-    return {Region::kScratch, (c % chunks_.slots() * 2 + 1) * row_ + p * chunks_.stride()};
-  }
+  Place out(size_t c, size_t p) const { return chunks_.place(c, 0, p); }
+  Place in(size_t c, size_t p) const { return chunks_.place(c, 1, p); }
   Place raw(Region region, size_t p, size_t first) const {
     return b_.raw(region, p * shard_ + first);
   }
@@ -130,7 +122,6 @@ class TwoShot {
   const Shape& s_;
   const size_t ranks_, self_, shard_;
   const Chunks chunks_;
-  const size_t row_;
   Builder b_;
 };
 

@@ -1,0 +1,48 @@
+// ReduceScatter as one direct all-to-all: every rank sends each peer its piece, packed, and adds up
+// what it receives and its own piece, as it is. Each contribution is quantized once.
+#include "plan/builder.h"
+
+namespace terse::plan {
+
+Plan reduce_scatter(const Shape& s) {
+  const size_t ranks = s.ranks, self = s.rank;
+  const Chunks chunks(s, s.count, ranks, ranks * s.count, 2);
+  const auto out = [&](size_t c, size_t p) { return chunks.place(c, 0, p); };
+  const auto in = [&](size_t c, size_t p) { return chunks.place(c, 1, p); };
+
+  Builder b("ReduceScatter", s);
+  const auto piece = [&](size_t p, const Range& r) {
+    return Input{b.raw(Region::kSend, p * s.count + r.first), false};
+  };
+  std::vector<size_t> done(chunks.count(), kNone);
+  for (size_t c = 0; c < chunks.count(); ++c) {
+    const Range r = chunks.range(0, c);
+    const size_t before = chunks.before(c);
+    Step encode{"encode", Lane::kEncode, {before == kNone ? kNone : done[before]}, {}, {}};
+    Step exchange{"exchange", Lane::kCommunicate, {}, {}, {}};
+    for (size_t k = 1; k < ranks; ++k) {
+      const auto [to, from] = neighbours(s, k);
+      b.push(encode.compute, {.inputs = {piece(to, r)},
+                              .target = out(c, to),
+                              .count = r.count,
+                              .origin = r.first,
+                              .piece = static_cast<uint32_t>(to)});
+      b.push(exchange.transfers, to, true, out(c, to), r.count);
+      b.push(exchange.transfers, from, false, in(c, from), r.count);
+    }
+    exchange.after = {b.add(std::move(encode))};
+    Compute sum{.inputs = {},
+                .target = b.raw(Region::kRecv, r.first),
+                .packed_target = false,
+                .final_sum = true,
+                .count = r.count};
+    for (size_t p = 0; p < ranks; ++p)
+      sum.inputs.push_back(p == self ? piece(p, r) : Input{in(c, p), true});
+    Step reduce{"reduce", Lane::kDecode, {b.add(std::move(exchange))}, {}, {}};
+    b.push(reduce.compute, std::move(sum));
+    done[c] = b.add(std::move(reduce));
+  }
+  return b.take(chunks, ranks * s.count, s.count, (ranks - 1) * s.count * s.element_bytes);
+}
+
+}  // namespace terse::plan
