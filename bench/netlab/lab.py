@@ -165,6 +165,7 @@ class Namespaces:
             _ip("-n", host, "address", "add", f"{self._address(rank)}/16", "dev", "eth0")
             _ip("-n", host, "link", "set", "lo", "up")
             _ip("-n", host, "link", "set", "eth0", "up")
+            _choose_congestion_control(host)
             self._shape(host, "eth0", self.delay)
             self._shape(self._switch, port, 0)
 
@@ -187,6 +188,18 @@ class Namespaces:
         for name in _names():
             if name.startswith(self._run + "-"):
                 _delete(name)
+
+
+def _choose_congestion_control(namespace):
+    """Cubic, Linux's default, or its ancestor where cubic is not allowed in namespaces. Otherwise the
+    results would depend on this machine's own choice: BBR, for one, takes the pauses between a
+    collective's steps for a slow link and paces below its rate."""
+    for algorithm in ("cubic", "reno"):
+        set_it = subprocess.run(["ip", "netns", "exec", namespace, "sysctl", "-qw",
+                                 f"net.ipv4.tcp_congestion_control={algorithm}"],
+                                capture_output=True, check=False)
+        if set_it.returncode == 0:
+            return
 
 
 def _names():

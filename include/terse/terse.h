@@ -89,7 +89,7 @@ TERSE_API terseResult_t terseSchemeParse(const char* text, terseScheme_t** schem
 TERSE_API void terseSchemeDestroy(terseScheme_t* scheme);
 
 /* Writes the canonical text of a scheme, which parses back to the same scheme; always ends in a
- * NUL. ncclInvalidArgument when `capacity` bytes do not hold it (64 always do). */
+ * NUL. ncclInvalidArgument when `capacity` bytes do not hold it (80 always do). */
 TERSE_API terseResult_t terseSchemePrint(const terseScheme_t* scheme, char* text, size_t capacity);
 
 /* ---- Collectives --------------------------------------------------------------------------

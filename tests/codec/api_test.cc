@@ -78,7 +78,8 @@ TEST(Api, RefusesTheGoldens) {
 }
 
 TEST(Api, RefusesAnotherCount) {
-  const Spec spec = parse_spec("int4:block=32,round=nearest,seed=0", std::make_unique<uint64_t>().get());
+  const Spec spec =
+      parse_spec("int4:block=32,round=nearest,seed=0", std::make_unique<uint64_t>().get());
   const Bytes packed =
       oracle::seal(spec, Dtype::kFloat32, 5, oracle::encode(spec, {}, gaussian(5, 1)));
   for (size_t count : {0, 4, 6}) {

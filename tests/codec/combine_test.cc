@@ -27,8 +27,10 @@ Input raw_input(Dtype dtype, Kin kin, size_t count, Random& random) {
 
 Sum some_sum(Random& random) {
   const Kind kind = kAllKinds[random.below(5)];
-  Sum sum{make_spec(kind, 2 + random.below(7), 32 * (1 + random.below(5))), 1 + random.below(900),
-          {}, 1.0f};
+  Sum sum{make_spec(kind, 2 + random.below(7), 32 * (1 + random.below(5))),
+          1 + random.below(900),
+          {},
+          1.0f};
   const size_t sources = 1 + random.below(9);
   if (random.below(2)) sum.factor = 1.0f / static_cast<float>(sources);
   for (size_t i = 0; i < sources; ++i) {
@@ -67,7 +69,8 @@ void run(const Sum& sum, Target target, size_t window, size_t offset) {
 std::string trace(const Sum& s) {
   std::string text = describe(s.spec) + " count " + std::to_string(s.count) + " factor " +
                      std::to_string(s.factor) + " of";
-  for (const Input& input : s.inputs) text += input.raw ? name_of(*input.raw) : "packed", text += " ";
+  for (const Input& input : s.inputs)
+    text += input.raw ? name_of(*input.raw) : "packed", text += " ";
   return text;
 }
 
@@ -75,13 +78,15 @@ TEST(Combine, DecodeReduceEncode) {
   Random random(11);
   for (int repeat = 0; repeat < 300; ++repeat) {
     const Sum s = some_sum(random);
-    const Stream stream{.seed = random.next(), .rank = 3, .stage = 1, .origin = 32 * random.below(99)};
+    const Stream stream{
+        .seed = random.next(), .rank = 3, .stage = 1, .origin = 32 * random.below(99)};
     const size_t window = s.spec.block * (1 + random.below(8)), offset = random.below(4);
     SCOPED_TRACE(trace(s) + " window " + std::to_string(window));
     Guarded out(body_size(s.spec, s.count), offset);
     run(s, {out.data(), std::nullopt, draw_of(stream), stream.origin}, window, offset);
     EXPECT_TRUE(out.intact());
-    ASSERT_EQ(out.content(), oracle::encode(s.spec, stream, sum(s.spec, s.count, s.inputs, s.factor)));
+    ASSERT_EQ(out.content(),
+              oracle::encode(s.spec, stream, sum(s.spec, s.count, s.inputs, s.factor)));
   }
 }
 

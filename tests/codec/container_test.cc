@@ -17,8 +17,8 @@ Bytes seal_body(const Spec& spec, Dtype dtype, size_t count, const Bytes& body) 
 }
 
 Bytes some_packed(Random& random) {
-  const Spec spec = make_spec(kAllKinds[random.below(5)], 2 + random.below(7),
-                              32 * (1 + random.below(4)));
+  const Spec spec =
+      make_spec(kAllKinds[random.below(5)], 2 + random.below(7), 32 * (1 + random.below(4)));
   const size_t count = random.below(4) ? random.below(200) : 0;
   return oracle::seal(spec, kAllDtypes[random.below(3)], count,
                       oracle::encode(spec, {}, gaussian(count, random.next())));

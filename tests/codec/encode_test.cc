@@ -22,8 +22,21 @@ size_t some_block(Random& random) {
 }
 
 size_t some_count(size_t block, Random& random) {
-  const size_t usual[] = {0,     1,         2,         7,         31,        32,        33,   211,
-                          block, block - 1, block + 1, 2 * block, 2 * block - 3, 2 * block + 5, 1009};
+  const size_t usual[] = {0,
+                          1,
+                          2,
+                          7,
+                          31,
+                          32,
+                          33,
+                          211,
+                          block,
+                          block - 1,
+                          block + 1,
+                          2 * block,
+                          2 * block - 3,
+                          2 * block + 5,
+                          1009};
   const size_t i = random.below(19);
   return i < 15 ? usual[i] : random.below(i == 15 ? 5000 : 300);
 }

@@ -58,16 +58,26 @@ Golden parse_golden(const std::string& name, const std::string& text) {
     const size_t space = line.find(' ');
     const std::string key = line.substr(0, space);
     const std::string value = space == line.npos ? "" : line.substr(space + 1);
-    if (key == "#") g.about = value;
-    else if (key.empty() && bytes != nullptr) parse_bytes(value, *bytes);
-    else if (key == "scheme") g.scheme = value;
-    else if (key == "draw") g.draw = std::stoull(value);
-    else if (key == "type") g.dtype = parse_dtype(value);
-    else if (key == "count") g.count = std::stoull(value);
-    else if (key == "message") g.message = value;
-    else if (key == "elements") bytes = &g.elements;
-    else if (key == "packed") bytes = &g.packed;
-    else throw std::runtime_error(name + ": what is \"" + line + "\"?");
+    if (key == "#")
+      g.about = value;
+    else if (key.empty() && bytes != nullptr)
+      parse_bytes(value, *bytes);
+    else if (key == "scheme")
+      g.scheme = value;
+    else if (key == "draw")
+      g.draw = std::stoull(value);
+    else if (key == "type")
+      g.dtype = parse_dtype(value);
+    else if (key == "count")
+      g.count = std::stoull(value);
+    else if (key == "message")
+      g.message = value;
+    else if (key == "elements")
+      bytes = &g.elements;
+    else if (key == "packed")
+      bytes = &g.packed;
+    else
+      throw std::runtime_error(name + ": what is \"" + line + "\"?");
   }
   return g;
 }

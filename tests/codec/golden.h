@@ -10,13 +10,13 @@
 namespace terse::codec {
 
 struct Golden {
-  std::string name;    // KIND/NAME; the kind is encode, decode or refuse
-  std::string about;   // one line, why this case is there
-  std::string scheme;  // encode: as terseSchemeParse reads it, all keys given
+  std::string name;               // KIND/NAME; the kind is encode, decode or refuse
+  std::string about;              // one line, why this case is there
+  std::string scheme;             // encode: as terseSchemeParse reads it, all keys given
   Dtype dtype = Dtype::kFloat32;  // of the elements
   uint64_t draw = 0;              // encode
   size_t count = 0;
-  Bytes elements;       // encode: what is encoded, decode: what comes out
+  Bytes elements;  // encode: what is encoded, decode: what comes out
   Bytes packed;
   std::string message;  // refuse: part of the refusal's text
 

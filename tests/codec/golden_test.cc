@@ -1,4 +1,6 @@
 // The golden files, held against the implementation; and against the oracle, which wrote them.
+#include "golden.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -7,7 +9,6 @@
 #include <map>
 
 #include "codec/container.h"
-#include "golden.h"
 
 namespace terse::codec {
 namespace {

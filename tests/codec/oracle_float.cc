@@ -20,9 +20,12 @@ struct Format {
 
 Format format_of(Dtype dtype) {
   switch (dtype) {
-    case Dtype::kFloat16: return {5, 10};
-    case Dtype::kBfloat16: return {8, 7};
-    default: return {8, 23};
+    case Dtype::kFloat16:
+      return {5, 10};
+    case Dtype::kBfloat16:
+      return {8, 7};
+    default:
+      return {8, 23};
   }
 }
 

@@ -18,7 +18,8 @@ float one_number(Kin kin, Random& random) {
     return std::bit_cast<float>(static_cast<uint32_t>(random.next()) & mask);
   };
   switch (kin) {
-    case Kin::kUniform: return static_cast<float>(random.uniform() * 3 - 1);
+    case Kin::kUniform:
+      return static_cast<float>(random.uniform() * 3 - 1);
     case Kin::kWide: {
       const float value = bits(0xFFFFFFFF);
       return std::isfinite(value) ? value : 1.0f;
@@ -28,7 +29,8 @@ float one_number(Kin kin, Random& random) {
       return static_cast<float>(random.gaussian());
     }
     // From zero to about 2^-117, on both sides of the limit below which blocks are zero.
-    case Kin::kSubnormal: return bits(random.below(8) ? 0x807FFFFF : 0x84FFFFFF);
+    case Kin::kSubnormal:
+      return bits(random.below(8) ? 0x807FFFFF : 0x84FFFFFF);
     case Kin::kHuge:
       return random.below(4) ? (0.6f + 0.4f * static_cast<float>(random.uniform())) * FLT_MAX
                              : FLT_MAX;
@@ -43,7 +45,8 @@ float one_number(Kin kin, Random& random) {
                                         static_cast<uint32_t>(random.next() & 0xFFFF));
       return std::isfinite(value) && std::fabs(value) < 1e9f ? value : 65504.0f;
     }
-    default: return static_cast<float>(random.gaussian());
+    default:
+      return static_cast<float>(random.gaussian());
   }
 }
 
@@ -52,8 +55,7 @@ float one_number(Kin kin, Random& random) {
 std::string describe(const Spec& s) {
   const char* roundings[] = {"nearest", "stochastic", "shift"};
   return (s.family == Family::kSymmetric ? "int" : "minmax") + std::to_string(s.bits) +
-         ":block=" + std::to_string(s.block) +
-         ",round=" + roundings[static_cast<int>(s.rounding)];
+         ":block=" + std::to_string(s.block) + ",round=" + roundings[static_cast<int>(s.rounding)];
 }
 
 const char* name_of(Dtype dtype) {

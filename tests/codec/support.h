@@ -50,7 +50,17 @@ class Random {
   uint64_t state_;
 };
 
-enum class Kin { kGaussian, kUniform, kWide, kSparse, kConstant, kSubnormal, kHuge, kPlanted, kHalf };
+enum class Kin {
+  kGaussian,
+  kUniform,
+  kWide,
+  kSparse,
+  kConstant,
+  kSubnormal,
+  kHuge,
+  kPlanted,
+  kHalf
+};
 constexpr int kKins = 9;
 // n numbers of a kind: bell curve; one interval; all exponents; half of them zeros of either sign;
 // one value; about and below the smallest normal; up to FLT_MAX; with NaN and infinity here and

@@ -48,7 +48,7 @@ TEST(Scheme, EveryAcceptedSchemePrintsToATextThatParsesBack) {
           EXPECT_EQ(s.spec.bits, bits);
           EXPECT_EQ(s.spec.block, block);
           EXPECT_EQ(parse_scheme(print_scheme(s)), s) << text;
-          EXPECT_LT(print_scheme(s).size(), 64u);
+          EXPECT_LT(print_scheme(s).size(), 80u);
         }
   EXPECT_EQ(print_scheme(parse_scheme("off")), "off");
 }
