@@ -65,7 +65,7 @@ class Chunks {
   static constexpr size_t kSmallest = size_t{1} << 20;
   static constexpr size_t kLargest = size_t{8} << 20;
   static constexpr size_t kAlignment = 64;
-  static constexpr size_t kMaxSlots = 4;
+  static constexpr size_t kMaxSlots = 8;
 
   size_t piece_, pieces_, total_, rows_;
   size_t step_, count_, stride_, slots_;

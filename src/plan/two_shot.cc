@@ -25,7 +25,7 @@ class TwoShot {
     // The second shot of a chunk goes along with the first shot of the chunk `lag` later: its
     // reduction has that long to finish while the network stays busy. A chunk's slot is free again
     // after its second shot, so the lag is less than the slots.
-    const size_t lag = std::min<size_t>(2, chunks_.slots() - 1);
+    const size_t lag = std::min<size_t>(3, chunks_.slots() - 1);
     std::vector<size_t> reduced(chunks_.count(), kNone), decoded(chunks_.count(), kNone);
     for (size_t t = 0; t < chunks_.count() + lag; ++t) {
       Step exchange{"exchange", Lane::kCommunicate, {}, {}, {}};
