@@ -19,9 +19,9 @@
 
 // As NCCL does: the name itself is weak, so that a tool may put its own in front, and pnccl##name
 // is the same function under a name that stays.
-#define HOSTNCCL_EXPORT(name)                                            \
-  extern "C" [[gnu::visibility("default"), gnu::alias("nccl" #name)]]    \
-  decltype(nccl##name) pnccl##name;                                      \
+#define HOSTNCCL_EXPORT(name)                                                                    \
+  extern "C"                                                                                     \
+      [[gnu::visibility("default"), gnu::alias("nccl" #name)]] decltype(nccl##name) pnccl##name; \
   extern "C" [[gnu::weak]] decltype(nccl##name) nccl##name
 
 namespace hostnccl {

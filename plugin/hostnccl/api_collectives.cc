@@ -34,16 +34,16 @@ struct Rules {
 };
 
 constexpr Rules kRules[] = {
-    {Needs::kAll, Needs::kAll, true, false},       // AllReduce
-    {Needs::kAll, Needs::kRoot, true, false},      // Reduce
-    {Needs::kRoot, Needs::kAll, false, false},     // Broadcast
-    {Needs::kAll, Needs::kAll, true, true},        // ReduceScatter
-    {Needs::kAll, Needs::kAll, false, true},       // AllGather
-    {Needs::kAll, Needs::kAll, false, true},       // AlltoAll
-    {Needs::kAll, Needs::kRoot, false, true},      // Gather
-    {Needs::kRoot, Needs::kAll, false, true},      // Scatter
-    {Needs::kAll, Needs::kNobody, false, false},   // Send
-    {Needs::kNobody, Needs::kAll, false, false},   // Recv
+    {Needs::kAll, Needs::kAll, true, false},      // AllReduce
+    {Needs::kAll, Needs::kRoot, true, false},     // Reduce
+    {Needs::kRoot, Needs::kAll, false, false},    // Broadcast
+    {Needs::kAll, Needs::kAll, true, true},       // ReduceScatter
+    {Needs::kAll, Needs::kAll, false, true},      // AllGather
+    {Needs::kAll, Needs::kAll, false, true},      // AlltoAll
+    {Needs::kAll, Needs::kRoot, false, true},     // Gather
+    {Needs::kRoot, Needs::kAll, false, true},     // Scatter
+    {Needs::kAll, Needs::kNobody, false, false},  // Send
+    {Needs::kNobody, Needs::kAll, false, false},  // Recv
 };
 static_assert(std::size(kRules) == kKinds);
 
@@ -94,9 +94,8 @@ ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
   return Submit(Kind::kAllReduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream);
 }
 
-ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count,
-                        ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
-                        cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
   return Submit(Kind::kReduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream);
 }
 
@@ -106,8 +105,8 @@ ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
   return Submit(Kind::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
 }
 
-ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root,
-                       ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+                       cudaStream_t stream) {
   return Submit(Kind::kBroadcast, buff, buff, count, datatype, ncclSum, root, comm, stream);
 }
 
@@ -119,7 +118,8 @@ ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recv
 
 ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  return Submit(Kind::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0, comm, stream);
+  return Submit(Kind::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0, comm,
+                stream);
 }
 
 ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
@@ -127,8 +127,8 @@ ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
   return Submit(Kind::kAlltoAll, sendbuff, recvbuff, count, datatype, ncclSum, 0, comm, stream);
 }
 
-ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count,
-                        ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                        int root, ncclComm_t comm, cudaStream_t stream) {
   return Submit(Kind::kGather, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
 }
 

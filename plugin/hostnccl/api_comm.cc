@@ -68,12 +68,11 @@ ncclResult_t InitRank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int 
     Fail(ncclInvalidArgument, "rank {} of {} is not possible", rank, nranks);
   }
   const Config config = ReadConfig(given, {});
-  return Group::Current().Add({.start = [=, meet = MeetById(id, rank, nranks)] {
-                                 return Comm::Start(config, meet);
-                               },
-                               .out = comm,
-                               .blocking = config.blocking,
-                               .parent = nullptr});
+  return Group::Current().Add(
+      {.start = [=, meet = MeetById(id, rank, nranks)] { return Comm::Start(config, meet); },
+       .out = comm,
+       .blocking = config.blocking,
+       .parent = nullptr});
 }
 
 void RequireDistinct(const int* numbers, int count, int end, const char* name) {

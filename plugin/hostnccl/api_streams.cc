@@ -61,9 +61,8 @@ ncclResult_t hostncclEventDestroy(hostncclEvent_t event) {
 }
 
 ncclResult_t hostncclEventRecord(hostncclEvent_t event, cudaStream_t stream) {
-  return Guard("hostncclEventRecord", [&] {
-    EventHandles::Find(event, "event")->Record(FindStream(stream).get());
-  });
+  return Guard("hostncclEventRecord",
+               [&] { EventHandles::Find(event, "event")->Record(FindStream(stream).get()); });
 }
 
 ncclResult_t hostncclStreamWaitEvent(cudaStream_t stream, hostncclEvent_t event) {

@@ -114,7 +114,8 @@ class Reception {
     std::string missing;
     // The hub does not call itself: it expects one caller fewer than there are ranks.
     for (int rank = expected_ < size_ ? 1 : 0; rank < std::max(size_, expected_); ++rank) {
-      if (callers_.count(rank) == 0) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+      if (callers_.count(rank) == 0)
+        missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
     }
     return missing.empty() ? "any" : missing;
   }
@@ -207,8 +208,7 @@ Doorway Doorway::Open(const Settings& settings) {
 Star Star::Join(const MeetingPoint& point, const Membership& self, Doorway& door,
                 const Settings& settings, const Flag& stop) {
   // With NCCL_COMM_ID the id was made by arithmetic alone and rank 0 hosts the meeting.
-  if (!settings.comm_id.empty() && self.rank == 0 &&
-      point.magic == MagicOf(settings.comm_id)) {
+  if (!settings.comm_id.empty() && self.rank == 0 && point.magic == MagicOf(settings.comm_id)) {
     HostMeetingInBackground(Socket::Listen(point.address), point.magic, settings.timeout);
   }
   // A little longer than the meeting's own patience, so that its answer, which knows who is

@@ -14,8 +14,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr microseconds kSpin{5};                // there may be more ranks than cores
-constexpr milliseconds kReportAfter{500};       // a call that takes longer is compared
+constexpr microseconds kSpin{5};           // there may be more ranks than cores
+constexpr milliseconds kReportAfter{500};  // a call that takes longer is compared
 constexpr std::chrono::seconds kExitPatience{1};
 
 }  // namespace
@@ -158,8 +158,8 @@ void Channel::Sleep(Clock::time_point now) {
   if (call_ && !reported_) until = std::min(until, now + kReportAfter);
   const auto wait = std::chrono::ceil<milliseconds>(until - now).count();
   epoll_event events[16];
-  const int count = epoll_wait(epoll_, events, std::size(events),
-                               static_cast<int>(std::max<int64_t>(0, wait)));
+  const int count =
+      epoll_wait(epoll_, events, std::size(events), static_cast<int>(std::max<int64_t>(0, wait)));
   if (count < 0 && errno != EINTR) FailSystem("epoll_wait");
   for (int i = 0; i < count; ++i) {
     if (events[i].data.u32 == kWake) wake_.Lower();

@@ -28,6 +28,9 @@ struct Call {
   std::function<std::string()> describe;
 };
 
+// What a look at pending work found: nothing, something that may lead to more, or the end.
+enum class Step { kIdle, kMoved, kDone };
+
 class Channel {
  public:
   // `wake`: raised when something outside changes. `stop`: raised to end every wait with a failure.
@@ -64,19 +67,17 @@ class Channel {
   Request Send(int peer, const void* data, size_t bytes, size_t total, bool until_taken = false);
   Request Receive(int peer, void* data, size_t bytes, size_t total);
 
-  // Calls `done` after every bit of progress until it holds.
-  template <class Done>
-  void WaitUntil(Done&& done) {
+  // Calls `look` after every bit of progress until it says kDone. Sleeps only when both the
+  // transport and `look` have nothing to do.
+  template <class Look>
+  void WaitUntil(Look&& look) {
     Pause pause;
     for (;;) {
       const bool moved = transport_ != nullptr && transport_->Progress();
-      if (done()) return;
-      Relax(moved, pause);
+      const Step step = look();
+      if (step == Step::kDone) return;
+      Relax(moved || step == Step::kMoved, pause);
     }
-  }
-
-  void Wait(Request& request) {
-    WaitUntil([&] { return request.Test(); });
   }
 
   // Memory that lives until the next call of this function.

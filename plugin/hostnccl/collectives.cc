@@ -134,8 +134,8 @@ void RunPointToPoint(const std::vector<Op>& ops, Channel& channel) {
   }
   const auto [sends, receives] = FindSelfMessages(ops, channel.rank());
   for (size_t i = 0; i < sends.size(); ++i) {
-    transfers.push_back(Transfer::Both(channel.rank(), sends[i]->send, receives[i]->recv,
-                                       sends[i]->bytes()));
+    transfers.push_back(
+        Transfer::Both(channel.rank(), sends[i]->send, receives[i]->recv, sends[i]->bytes()));
   }
   Exchange(transfers, channel);
 }

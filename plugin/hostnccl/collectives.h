@@ -47,8 +47,8 @@ struct Transfer {
 };
 void Exchange(const std::vector<Transfer>& transfers, Channel& channel);
 
-// Calls `with(peer)` for every peer, itself last and the next rank first, so that not everybody calls
-// on rank 0 at once; then exchanges.
+// Calls `with(peer)` for every peer, itself last and the next rank first, so that not everybody
+// calls on rank 0 at once; then exchanges.
 template <class TransferWith>
 void ExchangeWithAll(Channel& channel, TransferWith with) {
   std::vector<Transfer> transfers;

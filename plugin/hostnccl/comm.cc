@@ -73,7 +73,7 @@ void Comm::Serve() {
   while (member_) {
     std::shared_ptr<Launch> launch;
     try {
-      channel_.WaitUntil([this] { return HasWork(); });
+      channel_.WaitUntil([this] { return HasWork() ? Step::kDone : Step::kIdle; });
       launch = NextLaunch();
       if (launch == nullptr) return;  // leaving
       Execute(*launch);

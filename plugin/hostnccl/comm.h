@@ -67,10 +67,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::shared_ptr<Launch> Enqueue(std::vector<Op> ops,
                                   const std::set<std::shared_ptr<Stream>>& streams);
 
-  void WaitForLaunches();       // all that were made so far
-  void Finalize();              // no more launches from now on
-  void Destroy();               // waits for the launches, leaves in good order
-  void Abort();                 // whatever is under way ends now, with a failure
+  void WaitForLaunches();  // all that were made so far
+  void Finalize();         // no more launches from now on
+  void Destroy();          // waits for the launches, leaves in good order
+  void Abort();            // whatever is under way ends now, with a failure
   void RequestAbort() { stop_->Raise(); }
   void Quiesce();  // as Abort, but only its calls end: the communicator may still be shrunk
   ncclResult_t AsyncError() const;
@@ -115,7 +115,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   const std::shared_ptr<Flag> stop_ = std::make_shared<Flag>();
   Completion ready_;
   Completion quiet_;  // after Quiesce: nothing is under way
-  Completion left_;  // the thread has let go of everything that the program can see
+  Completion left_;   // the thread has let go of everything that the program can see
   Channel channel_{wake_, *stop_};
   uint64_t collectives_ = 0;  // completed so far
   std::atomic<uint64_t> children_{0};

@@ -44,13 +44,18 @@ class Flow {
     total_ += bytes;
   }
 
-  // Starts what may start. True when all is done.
-  bool Advance(Channel& channel) {
+  // Ends what has ended and starts what may start.
+  Step Advance(Channel& channel) {
+    Step step = Step::kIdle;
     while (oldest_ < pieces_.size() && pieces_[oldest_].request.Test()) {
       bytes_under_way_ -= pieces_[oldest_++].bytes;
+      step = Step::kMoved;
     }
-    while (next_ < messages_.size() && bytes_under_way_ < kWindowBytes) Start(channel);
-    return oldest_ == pieces_.size() && next_ == messages_.size();
+    while (next_ < messages_.size() && bytes_under_way_ < kWindowBytes) {
+      Start(channel);
+      step = Step::kMoved;
+    }
+    return oldest_ == pieces_.size() && next_ == messages_.size() ? Step::kDone : step;
   }
 
  private:
@@ -70,11 +75,10 @@ class Flow {
     const size_t bytes = std::min(kPieceBytes, message.bytes - offset_);
     char* data = bytes > 0 ? message.data + offset_ : nullptr;
     // The whole size is part of what both sides must agree on.
-    pieces_.push_back(
-        {direction_ == kIn
-             ? channel.Receive(peer_, data, bytes, message.bytes)
-             : channel.Send(peer_, data, bytes, message.bytes, total_ > kWindowBytes),
-         bytes});
+    pieces_.push_back({direction_ == kIn
+                           ? channel.Receive(peer_, data, bytes, message.bytes)
+                           : channel.Send(peer_, data, bytes, message.bytes, total_ > kWindowBytes),
+                       bytes});
     bytes_under_way_ += bytes;
     offset_ += bytes;
     if (offset_ == message.bytes) {
@@ -115,9 +119,13 @@ void Exchange(const std::vector<Transfer>& transfers, Channel& channel) {
     }
   }
   const auto advance = [&] {
-    bool finished = true;
-    for (Flow& flow : flows) finished &= flow.Advance(channel);
-    return finished;
+    bool finished = true, moved = false;
+    for (Flow& flow : flows) {
+      const Step step = flow.Advance(channel);
+      finished &= step == Step::kDone;
+      moved |= step == Step::kMoved;
+    }
+    return finished ? Step::kDone : moved ? Step::kMoved : Step::kIdle;
   };
   advance();
   for (const Transfer& t : transfers) {  // while the messages travel
@@ -130,8 +138,8 @@ void OneShotAllReduce(const Op& op, Channel& channel) {
   const Reduction reduction(op.op, op.dtype, channel.size());
   const size_t bytes = op.bytes();
   char* parts = channel.Scratch(bytes * static_cast<size_t>(channel.size() + 1));
-  const char* own = Prepared(reduction, op.send,
-                             parts + bytes * static_cast<size_t>(channel.size()), op.count);
+  const char* own =
+      Prepared(reduction, op.send, parts + bytes * static_cast<size_t>(channel.size()), op.count);
   ExchangeWithAll(channel, [&](int peer) {
     char* part = parts + static_cast<size_t>(peer) * bytes;
     return peer == channel.rank() ? Transfer{.peer = peer} : Transfer::Both(peer, own, part, bytes);
@@ -143,8 +151,8 @@ void DirectReduceScatter(const Op& op, Channel& channel) {
   const Reduction reduction(op.op, op.dtype, channel.size());
   const size_t bytes = op.bytes(), all = bytes * static_cast<size_t>(channel.size());
   char* parts = channel.Scratch(2 * all);
-  const char* input = Prepared(reduction, op.send, parts + all,
-                               op.count * static_cast<size_t>(channel.size()));
+  const char* input =
+      Prepared(reduction, op.send, parts + all, op.count * static_cast<size_t>(channel.size()));
   ExchangeWithAll(channel, [&](int peer) {
     const size_t at = static_cast<size_t>(peer) * bytes;
     if (peer == channel.rank()) return Transfer{.peer = peer};
@@ -210,8 +218,8 @@ void DirectReduce(const Op& op, Channel& channel) {
   const Reduction reduction(op.op, op.dtype, channel.size());
   const size_t bytes = op.bytes();
   char* parts = channel.Scratch(bytes * static_cast<size_t>(channel.size() + 1));
-  const char* own = Prepared(reduction, op.send,
-                             parts + bytes * static_cast<size_t>(channel.size()), op.count);
+  const char* own =
+      Prepared(reduction, op.send, parts + bytes * static_cast<size_t>(channel.size()), op.count);
   if (channel.rank() != op.peer) return Exchange({Transfer::To(op.peer, own, bytes)}, channel);
   ExchangeWithAll(channel, [&](int peer) {
     if (peer == op.peer) return Transfer{.peer = peer};

@@ -115,8 +115,10 @@ void Group::Launch(std::vector<Part>& parts) {
     bool waits = false;
     for (PendingOp& pending : part.ops) {
       ops.push_back(std::move(pending.op));
-      if (pending.stream != nullptr) streams.insert(std::move(pending.stream));
-      else waits = true;
+      if (pending.stream != nullptr)
+        streams.insert(std::move(pending.stream));
+      else
+        waits = true;
     }
     try {
       auto launch = part.comm->Enqueue(std::move(ops), streams);

@@ -26,8 +26,8 @@ class Group {
   static Group& Current();  // of the calling thread
 
   void Start() { ++depth_; }
-  ncclResult_t End();      // launches at depth 0; throws the first failure of the group
-  void Discard();          // ends the group without a launch
+  ncclResult_t End();                 // launches at depth 0; throws the first failure of the group
+  void Discard();                     // ends the group without a launch
   void Note(const Failure& failure);  // a call of this thread failed
 
   // `stream` null: done on return of the outermost end.

@@ -1,5 +1,5 @@
-// Live objects behind the opaque pointers of the C interface. A pointer that we did not give out, or
-// have taken back, is recognised instead of followed.
+// Live objects behind the opaque pointers of the C interface. A pointer that we did not give out,
+// or have taken back, is recognised instead of followed.
 #ifndef HOSTNCCL_HANDLES_H_
 #define HOSTNCCL_HANDLES_H_
 

@@ -35,8 +35,8 @@ void Liveness::Service() {
   Tell(Make(Kind::kBeat));
   for (Link& link : links_) {
     if (link.socket.open() && now - link.heard > timeout_) {
-      Lose(link, fmt::format("was silent for {:.1f} s",
-                             static_cast<double>(timeout_.count()) / 1000));
+      Lose(link,
+           fmt::format("was silent for {:.1f} s", static_cast<double>(timeout_.count()) / 1000));
     }
   }
 }

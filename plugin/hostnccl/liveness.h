@@ -1,9 +1,9 @@
 // Who is alive: the bootstrap's star, kept open for the communicator's life.
 //
 // Independent of the data transport. A peer whose connection ends without a goodbye is dead at
-// once; one that says nothing for the timeout is taken for dead, and everybody beats at a quarter of
-// that. The hub passes a death on to everyone. A failure that a rank detects itself (a mismatched
-// call, say) travels the same way, so that no rank waits for one that has given up.
+// once; one that says nothing for the timeout is taken for dead, and everybody beats at a quarter
+// of that. The hub passes a death on to everyone. A failure that a rank detects itself (a
+// mismatched call, say) travels the same way, so that no rank waits for one that has given up.
 //
 // The ranks also compare what they are doing when a call takes long: see Position.
 //
@@ -42,10 +42,10 @@ class Liveness {
   // The first failure that anyone reported or that we saw.
   const Outcome& failure() const { return failure_; }
 
-  void ReportFailure(const Failure& failure);  // ours: tells the others
+  void ReportFailure(const Failure& failure);     // ours: tells the others
   void Record(uint64_t number, uint64_t digest);  // we begin that collective
   void ReportPosition(const Position& position);  // we have been in it for long
-  void SayGoodbye(uint64_t collectives_done);  // orderly: we end after that many collectives
+  void SayGoodbye(uint64_t collectives_done);     // orderly: we end after that many collectives
 
   // A peer that left in good order and took part in fewer than `number` collectives, or -1.
   int DepartedBefore(uint64_t number) const;
@@ -84,13 +84,13 @@ class Liveness {
   std::vector<Link> links_;
   Clock::time_point next_beat_;
   Outcome failure_;
-  std::map<int, uint64_t> departed_;      // rank -> collectives it took part in
-  std::map<int, Position> positions_;     // the latest report of each rank
+  std::map<int, uint64_t> departed_;   // rank -> collectives it took part in
+  std::map<int, Position> positions_;  // the latest report of each rank
   struct Recorded {
     uint64_t number = 0;
     uint64_t digest = 0;
   };
-  std::array<Recorded, 64> recorded_;     // our latest, at number % 64
+  std::array<Recorded, 64> recorded_;  // our latest, at number % 64
   bool everyone_left_ = false;
 };
 

@@ -59,7 +59,9 @@ Sink& TheSink() {
 bool LogIsOn(LogLevel level) { return TheSink().level() >= level; }
 
 void WriteLog(LogLevel level, int rank, const std::string& text) {
-  const char* label = level <= LogLevel::kWarn ? "WARN" : level == LogLevel::kInfo ? "INFO" : "TRACE";
+  const char* label = level <= LogLevel::kWarn   ? "WARN"
+                      : level == LogLevel::kInfo ? "INFO"
+                                                 : "TRACE";
   TheSink().Write(label, rank, text);
 }
 

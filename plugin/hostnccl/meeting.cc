@@ -53,7 +53,8 @@ Comm::Meet MeetBySplit(const CommPtr& parent, int color, int key) {
                   .op = {},
                   .peer = 0};
   const auto exchange = parent->Enqueue({gather}, {});
-  const uint64_t magic = Mix(Mix(parent->magic(), parent->NextChild()), static_cast<uint64_t>(color));
+  const uint64_t magic =
+      Mix(Mix(parent->magic(), parent->NextChild()), static_cast<uint64_t>(color));
 
   return [=](const Settings&) {
     if (const Outcome& failure = exchange->done->Wait()) throw *failure;
@@ -91,7 +92,8 @@ Comm::Meet MeetByShrink(const CommPtr& parent, const std::vector<int>& excluded)
                         static_cast<int>(survivors.size())};
   const Address hub = parent->DoorOf(survivors[0]);
   return [=, reception = parent->door()](const Settings& settings) {
-    return Comm::Meeting{true, self, OpenDoor(settings), [=](const Settings& now, const Flag& stop) {
+    return Comm::Meeting{true, self, OpenDoor(settings),
+                         [=](const Settings& now, const Flag& stop) {
                            return Star::JoinHub(hub, self, *reception, now, stop);
                          }};
   };

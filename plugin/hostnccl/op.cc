@@ -7,14 +7,14 @@
 namespace hostnccl {
 namespace {
 
-constexpr const char* kNames[] = {"ncclAllReduce",     "ncclReduce",    "ncclBroadcast",
-                                  "ncclReduceScatter", "ncclAllGather", "ncclAlltoAll",
-                                  "ncclGather",        "ncclScatter",   "ncclSend",
-                                  "ncclRecv"};
+constexpr const char* kNames[] = {
+    "ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclReduceScatter", "ncclAllGather",
+    "ncclAlltoAll",  "ncclGather", "ncclScatter",   "ncclSend",          "ncclRecv"};
 static_assert(std::size(kNames) == kKinds);
 
-constexpr const char* kTypeNames[] = {"int8",   "uint8",   "int32",   "uint32",   "int64",      "uint64",
-                                      "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
+constexpr const char* kTypeNames[] = {"int8",    "uint8",    "int32",      "uint32",
+                                      "int64",   "uint64",   "float16",    "float32",
+                                      "float64", "bfloat16", "float8e4m3", "float8e5m2"};
 static_assert(std::size(kTypeNames) == ncclNumTypes);
 
 constexpr const char* kOperatorNames[] = {"sum", "prod", "max", "min", "avg"};
@@ -26,8 +26,8 @@ const char* NameOf(Kind kind) { return kNames[static_cast<int>(kind)]; }
 
 uint64_t DigestOf(const Op& op) {
   uint64_t digest = 0x9e3779b97f4a7c15;
-  const uint64_t fields[] = {static_cast<uint64_t>(op.kind),    op.count,
-                             static_cast<uint64_t>(op.dtype),   static_cast<uint64_t>(op.op.kind),
+  const uint64_t fields[] = {static_cast<uint64_t>(op.kind),      op.count,
+                             static_cast<uint64_t>(op.dtype),     static_cast<uint64_t>(op.op.kind),
                              static_cast<uint64_t>(op.op.scaled), static_cast<uint64_t>(op.peer)};
   for (const uint64_t field : fields) {
     digest = (digest ^ field) * 0xff51afd7ed558ccd;

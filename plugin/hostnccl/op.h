@@ -38,8 +38,8 @@ struct Op {
   bool is_point_to_point() const { return kind == Kind::kSend || kind == Kind::kReceive; }
 };
 
-const char* NameOf(Kind kind);           // "ncclAllReduce"
-uint64_t DigestOf(const Op& op);         // equal on all ranks unless their calls do not match
+const char* NameOf(Kind kind);    // "ncclAllReduce"
+uint64_t DigestOf(const Op& op);  // equal on all ranks unless their calls do not match
 std::string Describe(const Op& op);
 
 }  // namespace hostnccl

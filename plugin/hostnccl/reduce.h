@@ -22,10 +22,10 @@ using Scalar = std::array<char, 8>;
 
 // An ncclRedOp_t resolved when the call is made, so that it may be destroyed right after.
 struct Operator {
-  ncclRedOp_t kind = ncclSum;            // one of the five that are built in; PreMulSum is a sum
-  bool scaled = false;                   // PreMulSum
+  ncclRedOp_t kind = ncclSum;  // one of the five that are built in; PreMulSum is a sum
+  bool scaled = false;         // PreMulSum
   Scalar scalar{};
-  const void* device_scalar = nullptr;   // read when the operation runs
+  const void* device_scalar = nullptr;  // read when the operation runs
 };
 
 class Reduction {

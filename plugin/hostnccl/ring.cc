@@ -55,10 +55,17 @@ class Pipeline {
   template <class ItemAt>
   void Run(size_t items, ItemAt item_at) {
     channel_.WaitUntil([&] {
-      Retire();
-      while (posted_ < items && arrivals_.size() < kWindow && Post(item_at(posted_))) ++posted_;
-      if (!arrivals_.empty() && MaySend() && Handle()) ++handled_;
-      return handled_ == items && departures_.empty();
+      bool moved = Retire();
+      while (posted_ < items && arrivals_.size() < kWindow && Post(item_at(posted_))) {
+        ++posted_;
+        moved = true;
+      }
+      if (!arrivals_.empty() && MaySend() && Handle()) {  // one at a time: reducing takes long
+        ++handled_;
+        moved = true;
+      }
+      if (handled_ == items && departures_.empty()) return Step::kDone;
+      return moved ? Step::kMoved : Step::kIdle;
     });
   }
 
@@ -83,11 +90,13 @@ class Pipeline {
     if (slot != nullptr) slots_.push_back(slot);
   }
 
-  void Retire() {
-    while (!departures_.empty() && departures_.front().request.Test()) {
+  bool Retire() {
+    bool moved = false;
+    for (; !departures_.empty() && departures_.front().request.Test(); moved = true) {
       GiveSlot(departures_.front().slot);
       departures_.pop_front();
     }
+    return moved;
   }
 
   // A ring holds itself back: nobody gets far ahead of who it waits for. The head of a chain waits

@@ -260,7 +260,8 @@ Address ParseAddress(const std::string& host_and_port) {
     Fail(ncclInvalidArgument, "cannot resolve '{}': {}", host_and_port, gai_strerror(error));
   }
   Address address;
-  std::memcpy(&address.any, found->ai_addr, std::min<size_t>(found->ai_addrlen, sizeof(sockaddr_in6)));
+  std::memcpy(&address.any, found->ai_addr,
+              std::min<size_t>(found->ai_addrlen, sizeof(sockaddr_in6)));
   freeaddrinfo(found);
   return address;
 }

@@ -26,9 +26,9 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  void Run(std::function<void()> function);              // on the stream's thread
-  // Finishes `point` when reached, with the stream's failure if it has one, which becomes that of the
-  // streams that wait for the point: what they do next rests on work that failed.
+  void Run(std::function<void()> function);  // on the stream's thread
+  // Finishes `point` when reached, with the stream's failure if it has one, which becomes that of
+  // the streams that wait for the point: what they do next rests on work that failed.
   void Record(std::shared_ptr<Completion> point);
   void WaitFor(std::shared_ptr<Completion> point);
   // Calls `reached` when the stream gets there, then waits for `done`, whose failure becomes the
@@ -41,9 +41,9 @@ class Stream {
 
  private:
   struct Item {
-    std::function<void()> start;             // may be empty
-    std::shared_ptr<Completion> until;       // may be null
-    std::shared_ptr<Completion> signals;     // finished after the item; may be null
+    std::function<void()> start;          // may be empty
+    std::shared_ptr<Completion> until;    // may be null
+    std::shared_ptr<Completion> signals;  // finished after the item; may be null
     bool on_thread = false;
     bool passes_failure = false;
   };
@@ -59,8 +59,8 @@ class Stream {
   std::deque<Item> items_;
   uint64_t pushed_ = 0;
   uint64_t finished_ = 0;
-  bool busy_ = false;                  // an item has started and not finished
-  bool pumping_ = false;               // a thread is in Pump
+  bool busy_ = false;     // an item has started and not finished
+  bool pumping_ = false;  // a thread is in Pump
   bool ending_ = false;
   std::function<void()> for_thread_;
   Outcome failure_;

@@ -28,8 +28,8 @@ Request::~Request() {
 bool Request::Test() {
   if (handle_ == nullptr) return true;
   ucp_tag_recv_info_t info{};
-  const ucs_status_t status = receives_ ? ucp_tag_recv_request_test(handle_, &info)
-                                        : ucp_request_check_status(handle_);
+  const ucs_status_t status =
+      receives_ ? ucp_tag_recv_request_test(handle_, &info) : ucp_request_check_status(handle_);
   if (status == UCS_INPROGRESS) return false;
   ucp_request_free(std::exchange(handle_, nullptr));
   Check(status, &info);
@@ -45,8 +45,7 @@ void Request::Check(ucs_status_t status, const ucp_tag_recv_info_t* info) const 
          "mismatched calls: a message does not fit the {} bytes that this rank's call expects",
          bytes_);
   }
-  Fail(ncclRemoteError, "{} failed: {}", receives_ ? "receive" : "send",
-       ucs_status_string(status));
+  Fail(ncclRemoteError, "{} failed: {}", receives_ ? "receive" : "send", ucs_status_string(status));
 }
 
 // ---- Transport ----
@@ -97,8 +96,7 @@ void Transport::OnError(void* arg, ucp_ep_h, ucs_status_t status) {
   peer.transport->lost_peer_ = peer.rank;
 }
 
-Request Transport::Send(int peer, uint64_t tag, const void* data, size_t bytes,
-                        bool until_taken) {
+Request Transport::Send(int peer, uint64_t tag, const void* data, size_t bytes, bool until_taken) {
   const auto send = until_taken ? &ucp_tag_send_sync_nbx : &ucp_tag_send_nbx;
   ucp_request_param_t param{};
   ucs_status_ptr_t handle =

@@ -24,10 +24,18 @@ struct Setting {
   const char* value;
 };
 
-// Our choices over sockets, each unless the user has set UCX_<name>. A rendezvous costs a round
-// trip through queues that our own data fills, and saves no copy there; the flow control is ours.
+// Our choices over sockets, each unless the user has set UCX_<name>.
 constexpr Setting kSocketSettings[] = {
+    // A rendezvous costs a round trip through queues that our own data fills, and saves no copy
+    // there; the flow control is ours.
     {"RNDV_THRESH", "inf"},
+    // UCX 1.13 aborts the process (an assertion in uct_iface.h) when a peer dies in the middle of
+    // an eager message that is sent without a copy.
+    {"ZCOPY_THRESH", "inf"},
+    // Fewer system calls per byte. A quarter of a megabyte would stall for hundreds of
+    // milliseconds.
+    {"TCP_TX_SEG_SIZE", "32k"},
+    {"TCP_RX_SEG_SIZE", "64k"},
 };
 
 // Where there is RDMA hardware, UCX knows best.

@@ -13,8 +13,9 @@ AbiFacts RealAbi();
 
 #define ABI_SIZE(facts, type) facts["sizeof " #type] = static_cast<long long>(sizeof(type))
 #define ABI_VALUE(facts, name) facts[#name] = static_cast<long long>(name)
-#define ABI_FIELD(facts, type, field)                                                      \
-  facts["offset " #type "." #field] = static_cast<long long>(offsetof(type, field)),       \
-  facts["size " #type "." #field] = static_cast<long long>(sizeof(std::declval<type>().field))
+#define ABI_FIELD(facts, type, field)                                                \
+  facts["offset " #type "." #field] = static_cast<long long>(offsetof(type, field)), \
+                            facts["size " #type "." #field] =                        \
+                                static_cast<long long>(sizeof(std::declval<type>().field))
 
 #endif  // HOSTNCCL_TESTS_ABI_H_

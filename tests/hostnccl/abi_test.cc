@@ -1,4 +1,6 @@
 // Our nccl.h against NCCL's own, and the library's symbols against nccl.h.
+#include "abi.h"
+
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -9,7 +11,6 @@
 #include <set>
 #include <sstream>
 
-#include "abi.h"
 #include "reference.h"
 
 namespace hostnccl_test {

@@ -73,8 +73,8 @@ TEST_P(Half, AllCodesScaled) {
     ASSERT_NCCL(ncclRedOpDestroy(op, clique[0]));
     for (size_t i = 0; i < in.size(); ++i) {
       // As in hardware: first to float, then to the type.
-      const double product =
-          static_cast<float>(static_cast<float>(Decode(type, &in[i])) * static_cast<float>(rounded));
+      const double product = static_cast<float>(static_cast<float>(Decode(type, &in[i])) *
+                                                static_cast<float>(rounded));
       ExpectCode(type, product, reinterpret_cast<char*>(&out[i]),
                  std::to_string(i) + " * " + std::to_string(rounded));
       if (HasFatalFailure()) return;

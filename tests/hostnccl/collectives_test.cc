@@ -1,5 +1,6 @@
 // Every collective against the reference: types, operators, counts, ranks, in and out of place,
 // aligned and not, with guard bytes around every buffer.
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -257,8 +258,8 @@ TEST_P(Collectives, RandomCounts) {
   std::mt19937 random(static_cast<unsigned>(GetParam()));
   const size_t counts[] = {0, 1, 2, 3, 13, 127, 1009, 4099, 10007, 30011};
   for (const size_t count : counts) {
-    const Case c{kAllTypes[random() % std::size(kAllTypes)],
-                 static_cast<ncclRedOp_t>(random() % 6), count, random() % 2 == 0, random() % 4};
+    const Case c{kAllTypes[random() % std::size(kAllTypes)], static_cast<ncclRedOp_t>(random() % 6),
+                 count, random() % 2 == 0, random() % 4};
     const int root = static_cast<int>(random() % static_cast<unsigned>(clique.size()));
     SCOPED_TRACE(Name(c));
     TestAllReduce(clique, c);
@@ -274,12 +275,10 @@ TEST_P(Collectives, RandomCounts) {
 // Beyond the direct algorithms: rings and chains.
 TEST_P(Collectives, LargeCounts) {
   const Clique clique(GetParam());
-  const Case cases[] = {{ncclFloat32, ncclSum, 140009, false, 0},
-                        {ncclFloat32, ncclSum, 140009, true, 1},
-                        {ncclBfloat16, ncclAvg, 270001, false, 1},
-                        {ncclInt32, ncclAvg, 140009, true, 0},
-                        {ncclFloat8e4m3, ncclNumOps, 530003, true, 3},
-                        {ncclUint64, ncclMax, 70001, false, 2}};
+  const Case cases[] = {
+      {ncclFloat32, ncclSum, 140009, false, 0},      {ncclFloat32, ncclSum, 140009, true, 1},
+      {ncclBfloat16, ncclAvg, 270001, false, 1},     {ncclInt32, ncclAvg, 140009, true, 0},
+      {ncclFloat8e4m3, ncclNumOps, 530003, true, 3}, {ncclUint64, ncclMax, 70001, false, 2}};
   int root = 0;
   for (const Case& c : cases) {
     SCOPED_TRACE(Name(c));
@@ -304,8 +303,10 @@ TEST_P(Collectives, SameBytesOnAllRanks) {
       for (const auto& buffer : b.send) {
         for (size_t i = 0; i < count; ++i) {
           const auto value = static_cast<float>(normal(random));
-          if (type == ncclFloat32) buffer->Set(i, value);
-          else reinterpret_cast<uint16_t*>(buffer->data())[i] = random() & 0xffff;
+          if (type == ncclFloat32)
+            buffer->Set(i, value);
+          else
+            reinterpret_cast<uint16_t*>(buffer->data())[i] = random() & 0xffff;
         }
       }
       ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
@@ -315,6 +316,21 @@ TEST_P(Collectives, SameBytesOnAllRanks) {
       for (int r = 1; r < clique.size(); ++r) EXPECT_TRUE(*b.recv[r] == *b.recv[0]) << count;
     }
   }
+}
+
+// A wait that overlooks work sleeps until the next beat: half a second and more, each time.
+TEST(Waiting, NoWaitOverlooksWork) {
+  const Clique clique(4);
+  const Case c{ncclFloat32, ncclSum, 140009, false, 0};
+  Buffers b(c, 4, 4 * c.count, c.count);
+  const auto start = std::chrono::steady_clock::now();
+  for (int round = 0; round < 50; ++round) {
+    ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+      return ncclReduceScatter(b.send[r]->data(), b.recv[r]->data(), c.count, c.type, c.op, comm,
+                               nullptr);
+    }));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, ::testing::Values(1, 2, 3, 4, 5, 8));

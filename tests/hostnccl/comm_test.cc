@@ -202,8 +202,7 @@ TEST(Comm, ConfigOfEverySize) {
     ncclUniqueId id;
     ASSERT_NCCL(ncclGetUniqueId(&id));
     ncclComm_t comm;
-    ASSERT_NCCL(
-        ncclCommInitRankConfig(&comm, 1, id, 0, reinterpret_cast<ncclConfig_t*>(bytes)));
+    ASSERT_NCCL(ncclCommInitRankConfig(&comm, 1, id, 0, reinterpret_cast<ncclConfig_t*>(bytes)));
     EXPECT_NCCL(ncclCommDestroy(comm));
   }
   ncclUniqueId id;

@@ -29,16 +29,15 @@ TEST(Errors, ArgumentsAreChecked) {
   };
   EXPECT_EQ(ncclInvalidArgument, all_reduce(&a, &b, 1, ncclInt32, ncclSum, nullptr));
   EXPECT_TRUE(LastErrorSays("comm is NULL"));
-  EXPECT_EQ(ncclInvalidArgument, all_reduce(&a, &b, 1, ncclInt32, ncclSum,
-                                            reinterpret_cast<ncclComm_t>(&a)));
+  EXPECT_EQ(ncclInvalidArgument,
+            all_reduce(&a, &b, 1, ncclInt32, ncclSum, reinterpret_cast<ncclComm_t>(&a)));
   EXPECT_EQ(ncclInvalidArgument, all_reduce(nullptr, &b, 1, ncclInt32, ncclSum, clique[1]));
   EXPECT_TRUE(LastErrorSays("ncclAllReduce: rank 1: sendbuff is NULL"));
   EXPECT_EQ(ncclInvalidArgument, all_reduce(&a, nullptr, 1, ncclInt32, ncclSum, clique[0]));
   EXPECT_EQ(ncclInvalidArgument, all_reduce(&a, &b, 1, ncclNumTypes, ncclSum, clique[0]));
   EXPECT_EQ(ncclInvalidArgument, all_reduce(&a, &b, 1, ncclInt32, ncclNumOps, clique[0]));
-  EXPECT_EQ(ncclInvalidArgument,
-            all_reduce(&a, &b, std::numeric_limits<size_t>::max() / 2, ncclInt32, ncclSum,
-                       clique[0]));
+  EXPECT_EQ(ncclInvalidArgument, all_reduce(&a, &b, std::numeric_limits<size_t>::max() / 2,
+                                            ncclInt32, ncclSum, clique[0]));
   EXPECT_EQ(ncclInvalidArgument, ncclBroadcast(&a, &b, 1, ncclInt32, 2, clique[0], nullptr));
   EXPECT_TRUE(LastErrorSays("root 2"));
   EXPECT_EQ(ncclInvalidArgument, ncclBroadcast(&a, &b, 1, ncclInt32, -1, clique[0], nullptr));
@@ -140,7 +139,8 @@ TEST_P(Mismatch, IsAnErrorOnBothRanks) {
     ncclResult_t result = ncclSuccess;
     switch (GetParam()) {
       case 0:  // count, small and direct
-        result = ncclAllReduce(send.data(), recv.data(), 10 + r, ncclFloat32, ncclSum, comm, nullptr);
+        result =
+            ncclAllReduce(send.data(), recv.data(), 10 + r, ncclFloat32, ncclSum, comm, nullptr);
         break;
       case 1:  // count, through different algorithms
         result = ncclAllReduce(send.data(), recv.data(), r == 0 ? 10 : 200000, ncclFloat32, ncclSum,
@@ -183,7 +183,8 @@ TEST_P(Mismatch, IsAnErrorOnBothRanks) {
     ncclResult_t state;
     EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
     EXPECT_NE(state, ncclSuccess);
-    EXPECT_EQ(state, ncclAllReduce(send.data(), recv.data(), 1, ncclFloat32, ncclSum, comm, nullptr))
+    EXPECT_EQ(state,
+              ncclAllReduce(send.data(), recv.data(), 1, ncclFloat32, ncclSum, comm, nullptr))
         << "later calls give the same error";
   });
 }

@@ -36,8 +36,7 @@ TEST(Group, AnErrorIsReturnedAtTheEndAndNothingLaunches) {
   for (int r = 0; r < 2; ++r) {
     EXPECT_NCCL(ncclAllReduce(&value[r], &value[r], 1, ncclInt32, ncclSum, clique[r], nullptr));
   }
-  EXPECT_EQ(ncclInvalidArgument,
-            ncclSend(&value[0], 1, ncclInt32, /*peer=*/7, clique[0], nullptr));
+  EXPECT_EQ(ncclInvalidArgument, ncclSend(&value[0], 1, ncclInt32, /*peer=*/7, clique[0], nullptr));
   EXPECT_EQ(ncclInvalidArgument, ncclGroupEnd());
   EXPECT_EQ(value[0], 1);
   // The next group is a clean one.
@@ -91,7 +90,8 @@ TEST_P(PointToPoint, AllToAll) {
   for (int r = 0; r < n; ++r) {
     in.push_back(std::make_unique<Buffer>(ncclInt32, n * count, 1));
     out.push_back(std::make_unique<Buffer>(ncclInt32, n * count, 1));
-    in[r]->Fill([&](size_t i) { return static_cast<double>(r * 1000 + static_cast<int>(i % 997)); });
+    in[r]->Fill(
+        [&](size_t i) { return static_cast<double>(r * 1000 + static_cast<int>(i % 997)); });
   }
   ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
     for (int half = 0; half < 2; ++half) {

@@ -17,11 +17,16 @@ const Format* FormatOf(ncclDataType_t type) {
   static constexpr Format kHalf{5, 10, false}, kBrain{8, 7, false}, kE4m3{4, 3, true},
       kE5m2{5, 2, false};
   switch (type) {
-    case ncclFloat16: return &kHalf;
-    case ncclBfloat16: return &kBrain;
-    case ncclFloat8e4m3: return &kE4m3;
-    case ncclFloat8e5m2: return &kE5m2;
-    default: return nullptr;
+    case ncclFloat16:
+      return &kHalf;
+    case ncclBfloat16:
+      return &kBrain;
+    case ncclFloat8e4m3:
+      return &kE4m3;
+    case ncclFloat8e5m2:
+      return &kE5m2;
+    default:
+      return nullptr;
   }
 }
 
@@ -114,19 +119,29 @@ double Decode(ncclDataType_t type, const void* from) {
     return Values(*format)[code];
   }
   switch (type) {
-    case ncclInt8: return Get<int8_t>(from);
-    case ncclUint8: return Get<uint8_t>(from);
-    case ncclInt32: return Get<int32_t>(from);
-    case ncclUint32: return Get<uint32_t>(from);
-    case ncclInt64: return Get<int64_t>(from);
-    case ncclUint64: return Get<uint64_t>(from);
-    case ncclFloat32: return Get<float>(from);
-    default: return Get<double>(from);
+    case ncclInt8:
+      return Get<int8_t>(from);
+    case ncclUint8:
+      return Get<uint8_t>(from);
+    case ncclInt32:
+      return Get<int32_t>(from);
+    case ncclUint32:
+      return Get<uint32_t>(from);
+    case ncclInt64:
+      return Get<int64_t>(from);
+    case ncclUint64:
+      return Get<uint64_t>(from);
+    case ncclFloat32:
+      return Get<float>(from);
+    default:
+      return Get<double>(from);
   }
 }
 
 Buffer::Buffer(ncclDataType_t type, size_t count, size_t shift)
-    : type_(type), count_(count), shift_(shift),
+    : type_(type),
+      count_(count),
+      shift_(shift),
       memory_(2 * kGuard + shift + count * SizeOf(type), '\x5a') {}
 
 void Buffer::Fill(const std::function<double(size_t)>& value) {
@@ -140,8 +155,7 @@ bool Buffer::GuardsIntact() const {
     }
     return true;
   };
-  return intact(memory_.data(), data()) &&
-         intact(at(count_), memory_.data() + memory_.size());
+  return intact(memory_.data(), data()) && intact(at(count_), memory_.data() + memory_.size());
 }
 
 bool Buffer::operator==(const Buffer& other) const {

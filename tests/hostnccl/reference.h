@@ -13,10 +13,8 @@
 
 namespace hostnccl_test {
 
-#define ASSERT_NCCL(call) \
-  ASSERT_EQ(ncclSuccess, call) << ncclGetLastError(nullptr)
-#define EXPECT_NCCL(call) \
-  EXPECT_EQ(ncclSuccess, call) << ncclGetLastError(nullptr)
+#define ASSERT_NCCL(call) ASSERT_EQ(ncclSuccess, call) << ncclGetLastError(nullptr)
+#define EXPECT_NCCL(call) EXPECT_EQ(ncclSuccess, call) << ncclGetLastError(nullptr)
 
 inline constexpr ncclDataType_t kAllTypes[] = {
     ncclInt8,    ncclUint8,   ncclInt32,   ncclUint32,   ncclInt64,      ncclUint64,

@@ -5,6 +5,8 @@
 //   no_destroy   returns from main with the communicator alive
 //   loop         AllReduces of random sizes until an error comes; exits with kRemoteError if it is
 //                ncclRemoteError by every way of asking
+#include "worker.h"
+
 #include <unistd.h>
 
 #include <chrono>
@@ -16,7 +18,6 @@
 #include <thread>
 
 #include "reference.h"
-#include "worker.h"
 
 namespace hostnccl_test {
 namespace {
