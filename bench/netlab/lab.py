@@ -195,10 +195,9 @@ def _choose_congestion_control(namespace):
     results would depend on this machine's own choice: BBR, for one, takes the pauses between a
     collective's steps for a slow link and paces below its rate."""
     for algorithm in ("cubic", "reno"):
-        set_it = subprocess.run(["ip", "netns", "exec", namespace, "sysctl", "-qw",
-                                 f"net.ipv4.tcp_congestion_control={algorithm}"],
-                                capture_output=True, check=False)
-        if set_it.returncode == 0:
+        command = f"echo {algorithm} > /proc/sys/net/ipv4/tcp_congestion_control"
+        if subprocess.run(["ip", "netns", "exec", namespace, "sh", "-c", command],
+                          capture_output=True, check=False).returncode == 0:
             return
 
 

@@ -77,7 +77,7 @@ struct Shape {
   size_t count = 0;  // per rank for gather and scatter, in all for reduce: NCCL's own argument
   size_t element_bytes = 4;
   int ranks = 1, rank = 0;
-  size_t chunk_bytes = 0;  // raw bytes of all pieces of one chunk; 0: chosen by the message
+  size_t chunk_bytes = 0;  // raw bytes of all pieces of one chunk; 0: by the number of ranks
   Packing packing;
 };
 

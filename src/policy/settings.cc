@@ -50,7 +50,7 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.scheme = parse_scheme(text); }},
     {"TERSE_MIN_BYTES", "messages smaller than this stay native (default 64K)",
      [](std::string_view text, Settings& s) { s.min_bytes = parse_size(text); }},
-    {"TERSE_CHUNK_BYTES", "raw bytes of a chunk (default: an eighth of the message, 1M to 8M)",
+    {"TERSE_CHUNK_BYTES", "raw bytes of a chunk (default: 1M, and at least 256K a rank)",
      [](std::string_view text, Settings& s) { s.chunk_bytes = parse_size(text); }},
     {"TERSE_SEED", "seed of schemes that name none (default 0)",
      [](std::string_view text, Settings& s) { s.seed = parse_plain(text); }},

@@ -14,7 +14,7 @@ namespace terse {
 struct Settings {
   Scheme scheme{.off = true};
   size_t min_bytes = 64 * 1024;
-  size_t chunk_bytes = 0;  // 0: chosen by the size of the message
+  size_t chunk_bytes = 0;  // 0: by the number of ranks
   uint64_t seed = 0;
   unsigned timeout_seconds = 60;
   std::string nccl;   // empty: the program's

@@ -107,9 +107,8 @@ TEST_P(PlanTest, ScratchStaysWithinThePackedMessageAndTwoChunks) {
       const Plan plan = a.build(shape);
       const size_t pieces = a.collective == Collective::kAllReduce ? 1 : ranks;
       const size_t message = shape.packing.bytes(count * pieces);
-      const size_t chunk = shape.packing.bytes(std::min(
-          count * pieces,
-          std::max(size_t{1} << 20, std::min(size_t{8} << 20, count * pieces * 4 / 8)) / 4));
+      const size_t raw_chunk = std::max(size_t{1} << 20, ranks * (size_t{256} << 10)) / 4;
+      const size_t chunk = shape.packing.bytes(std::min(count * pieces, raw_chunk));
       // Pieces are rounded up to whole blocks and to 64 bytes.
       const size_t rounding = 8 * ranks * (shape.packing.bytes(128) + 64) * 2;
       EXPECT_LE(plan.scratch_bytes, message + 2 * chunk + rounding) << count << " x " << ranks;
