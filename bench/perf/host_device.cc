@@ -36,9 +36,14 @@ void* Allocate(std::size_t bytes) {
 
 void Release(void* memory) { CheckNccl(ncclMemFree(memory), "ncclMemFree"); }
 
-void Copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+// Of nothing, the addresses may be null.
+void Copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
 
-void Zero(void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); }
+void Zero(void* memory, std::size_t bytes) {
+  if (bytes != 0) std::memset(memory, 0, bytes);
+}
 
 cudaStream_t CreateStream() {
   static const auto create = TERSE_PERF_FIND(hostncclStreamCreate);

@@ -16,8 +16,8 @@ int main(void) {
   if (terseDecode(packed, bytes, out, 100, TERSE_FLOAT32) != TERSE_SUCCESS) return 5;
   for (i = 0; i < 100; ++i)
     if (out[i] - in[i] > 0.2 || in[i] - out[i] > 0.2) return 6;
-  if (terseSchemeParse("int99", &scheme) != TERSE_INVALID_ARGUMENT) return 7;
-  printf("%s\n", terseGetLastError());
   terseSchemeDestroy(scheme);
+  if (terseSchemeParse("int99", &scheme) != TERSE_INVALID_ARGUMENT || scheme != NULL) return 7;
+  printf("%s\n", terseGetLastError());
   return 0;
 }
