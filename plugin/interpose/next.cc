@@ -8,9 +8,10 @@
 namespace terse::interpose {
 namespace {
 
+// As NCCL keeps its last message for the whole process; the message itself is of the thread that
+// asks.
 std::atomic<bool> g_failed_last{false};
 
-// NCCL keeps its last message for the whole process; so do we, for the thread that asks.
 Next resolve() {
   Next n{};
   n.library = &nccl_library();

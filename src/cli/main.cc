@@ -3,12 +3,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "base/error.h"
 #include "codec/spec.h"
+#include "engine/shape.h"
 #include "plan/select.h"
 #include "policy/settings.h"
 #include "terse/terse.h"
@@ -43,13 +47,7 @@ void explain_plan(const PlanRequest& r) {
   if (scheme.off) fail(ncclInvalidArgument, "the scheme is off: the call goes to NCCL as it is");
   if (r.ranks < 2 || r.rank < 0 || r.rank >= r.ranks || r.count == 0)
     fail(ncclInvalidArgument, "a plan needs elements, two ranks or more, and a rank among them");
-  const plan::Shape shape{
-      .count = r.count,
-      .element_bytes = r.element_bytes,
-      .ranks = r.ranks,
-      .rank = r.rank,
-      .chunk_bytes = settings().chunk_bytes,
-      .packing = {scheme.spec.block, [&](size_t n) { return codec::body_size(scheme.spec, n); }}};
+  const plan::Shape shape = shape_of(scheme.spec, r.count, r.element_bytes, r.ranks, r.rank);
   const plan::Selection selection =
       plan::select(kCollectives.at(r.collective), shape, static_cast<plan::Wish>(scheme.algorithm));
   const plan::Plan plan = selection.build(shape);

@@ -6,7 +6,7 @@
 
 #include "backend/host.h"
 #include "base/error.h"
-#include "policy/settings.h"
+#include "engine/shape.h"
 
 namespace terse {
 
@@ -46,14 +46,8 @@ std::string Communicator::describe() const {
 const plan::Plan& Communicator::plan_for(const PlanKey& key) {
   const auto known = plans_.find(key);
   if (known != plans_.end()) return known->second;
-  const codec::Spec spec = key.spec;
-  const plan::Shape shape{
-      .count = key.count,
-      .element_bytes = codec::dtype_size(key.dtype),
-      .ranks = ranks,
-      .rank = rank,
-      .chunk_bytes = settings().chunk_bytes,
-      .packing = {spec.block, [spec](size_t count) { return codec::body_size(spec, count); }}};
+  const plan::Shape shape =
+      shape_of(key.spec, key.count, codec::dtype_size(key.dtype), ranks, rank);
   const auto wish = static_cast<plan::Wish>(key.algorithm);
   plan::Plan plan = plan::select(key.collective, shape, wish).build(shape);
   const std::string wrong = plan::validate(plan, shape);

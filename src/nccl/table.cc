@@ -20,13 +20,9 @@ const char* first_missing(void* handle, NcclTable& t) {
     const char* name;
     bool found;
   } entries[] = {
-      {"ncclGetVersion", find(handle, "ncclGetVersion", t.GetVersion)},
-      {"ncclGetErrorString", find(handle, "ncclGetErrorString", t.GetErrorString)},
       {"ncclGetLastError", find(handle, "ncclGetLastError", t.GetLastError)},
       {"ncclCommCount", find(handle, "ncclCommCount", t.CommCount)},
       {"ncclCommUserRank", find(handle, "ncclCommUserRank", t.CommUserRank)},
-      {"ncclCommGetAsyncError", find(handle, "ncclCommGetAsyncError", t.CommGetAsyncError)},
-      {"ncclCommAbort", find(handle, "ncclCommAbort", t.CommAbort)},
       {"ncclAllReduce", find(handle, "ncclAllReduce", t.AllReduce)},
       {"ncclAllGather", find(handle, "ncclAllGather", t.AllGather)},
       {"ncclReduceScatter", find(handle, "ncclReduceScatter", t.ReduceScatter)},
@@ -49,8 +45,7 @@ bool find_host(void* handle, HostStreamTable& t) {
          find(handle, "hostncclEventCreate", t.EventCreate) &&
          find(handle, "hostncclEventDestroy", t.EventDestroy) &&
          find(handle, "hostncclEventRecord", t.EventRecord) &&
-         find(handle, "hostncclStreamWaitEvent", t.StreamWaitEvent) &&
-         find(handle, "hostncclEventSynchronize", t.EventSynchronize);
+         find(handle, "hostncclStreamWaitEvent", t.StreamWaitEvent);
 }
 
 constexpr const char* kSoname = "libnccl.so.2";

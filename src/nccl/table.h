@@ -10,13 +10,9 @@
 namespace terse {
 
 struct NcclTable {
-  decltype(&ncclGetVersion) GetVersion;
-  decltype(&ncclGetErrorString) GetErrorString;
   decltype(&ncclGetLastError) GetLastError;
   decltype(&ncclCommCount) CommCount;
   decltype(&ncclCommUserRank) CommUserRank;
-  decltype(&ncclCommGetAsyncError) CommGetAsyncError;
-  decltype(&ncclCommAbort) CommAbort;
   decltype(&ncclAllReduce) AllReduce;
   decltype(&ncclAllGather) AllGather;
   decltype(&ncclReduceScatter) ReduceScatter;
@@ -37,7 +33,6 @@ struct HostStreamTable {
   decltype(&hostncclEventDestroy) EventDestroy;
   decltype(&hostncclEventRecord) EventRecord;
   decltype(&hostncclStreamWaitEvent) StreamWaitEvent;
-  decltype(&hostncclEventSynchronize) EventSynchronize;
 };
 
 struct NcclLibrary {
