@@ -5,9 +5,15 @@
 // one queue for others to wait for. Handles are the backend's own pointers: on the host hostnccl's
 // streams and events, on a GPU CUDA's. Every verb throws Error on failure. Handles may be used by
 // one thread at a time.
+//
+// On a GPU a program may record what it enqueues on a stream as a graph, and run the graph later,
+// many times (CUDA graph capture). All verbs that enqueue are then recorded; memory and events of a
+// graph must not be used outside of it as long as it can run.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "codec/codec.h"
@@ -28,6 +34,11 @@ class Backend {
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
 
+  // Copies to the backend's memory in the stream's order, and from it. `from` may be reused on
+  // return; download() blocks until the copy is done.
+  virtual void upload(Stream stream, void* to, const void* from, size_t bytes) = 0;
+  virtual void download(Stream stream, void* to, const void* from, size_t bytes) = 0;
+
   virtual Stream create_stream() = 0;
   virtual void destroy_stream(Stream stream) noexcept = 0;
   // Blocks until what is enqueued is done. Throws what failed in it.
@@ -42,12 +53,23 @@ class Backend {
   virtual void wait(Stream stream, Event event) = 0;
 
   // Enqueues combines that do not depend on each other. The caller keeps `works` as it is until a
-  // later notify() on the stream has come.
-  virtual void combine(Stream stream, const std::vector<codec::Combine>& works) = 0;
+  // later notify() on the stream has come. What is drawn is redrawn by *replays, which is in the
+  // backend's memory and read when the work runs; null stands for 0.
+  virtual void combine(Stream stream, const std::vector<codec::Combine>& works,
+                       const uint64_t* replays) = 0;
 
   // Calls done(context) once the backend no longer needs what was enqueued on `stream` before.
   // `done` must not call the backend.
   virtual void notify(Stream stream, void (*done)(void*), void* context) = 0;
+
+  // The recording that goes on on a stream, by a number that is unique in this process; 0: none.
+  virtual uint64_t recording(Stream stream) = 0;
+
+  // Sets `in_use` to false when the graph that is being recorded can no longer run.
+  virtual void release_with_graph(Stream stream, std::atomic<bool>& in_use) = 0;
+
+  // Adds one to a number in the backend's memory.
+  virtual void increment(Stream stream, uint64_t* number) = 0;
 
   // Whether a null stream stands for "done on return" (host) or for a queue (CUDA).
   virtual bool null_stream_is_synchronous() const = 0;

@@ -1,5 +1,6 @@
 #include "backend/host.h"
 
+#include <cstring>
 #include <new>
 
 #include "base/error.h"
@@ -15,6 +16,16 @@ class HostBackend final : public Backend {
 
   void* allocate(size_t bytes) override { return ::operator new(bytes, kAlignment); }
   void release(void* memory) noexcept override { ::operator delete(memory, kAlignment); }
+
+  // Calls from the host are in no order with a stream's work, nor need they be: nobody uploads to
+  // memory that is in use.
+  void upload(Stream, void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+  void download(Stream stream, void* to, const void* from, size_t bytes) override {
+    synchronize(stream);
+    std::memcpy(to, from, bytes);
+  }
 
   Stream create_stream() override {
     Stream stream = nullptr;
@@ -40,7 +51,7 @@ class HostBackend final : public Backend {
     verify(host_.StreamWaitEvent(stream, handle(event)), "hostncclStreamWaitEvent");
   }
 
-  void combine(Stream stream, const std::vector<codec::Combine>& works) override {
+  void combine(Stream stream, const std::vector<codec::Combine>& works, const uint64_t*) override {
     const auto run = [](void* context) {
       for (const codec::Combine& work : *static_cast<const std::vector<codec::Combine>*>(context))
         codec::combine(work);
@@ -52,6 +63,11 @@ class HostBackend final : public Backend {
   void notify(Stream stream, void (*done)(void*), void* context) override {
     verify(host_.LaunchHostFunc(stream, done, context), "hostncclLaunchHostFunc");
   }
+
+  // hostnccl's streams cannot be recorded.
+  uint64_t recording(Stream) override { return 0; }
+  void release_with_graph(Stream, std::atomic<bool>&) override {}
+  void increment(Stream, uint64_t*) override {}
 
   bool null_stream_is_synchronous() const override { return true; }
 
@@ -67,17 +83,6 @@ class HostBackend final : public Backend {
 
 std::unique_ptr<Backend> make_host_backend(const NcclLibrary& library) {
   return std::make_unique<HostBackend>(library);
-}
-
-Backend& backend_for(const NcclLibrary& library) {
-  static const std::unique_ptr<Backend> backend = [&] {
-    if (!library.on_host)
-      fail(ncclSystemError,
-           "{} works on GPUs, and this build of terse has no CUDA backend: only hostnccl is served",
-           library.path);
-    return make_host_backend(library);
-  }();
-  return *backend;
 }
 
 }  // namespace terse

@@ -10,7 +10,4 @@ namespace terse {
 
 std::unique_ptr<Backend> make_host_backend(const NcclLibrary& library);
 
-// The backend for an NCCL library, made once. Throws Error(ncclSystemError) when there is none.
-Backend& backend_for(const NcclLibrary& library);
-
 }  // namespace terse

@@ -36,6 +36,15 @@ TERSE_INLINE Draw make_draw(const DrawKey& k) {
           {k.rank, k.piece | k.stage << 24}};
 }
 
+// The draw of a recorded call that runs for the n-th time again (n = 0: the first time).
+TERSE_INLINE Draw redraw(const Draw& draw, uint64_t n) {
+  if (n == 0) return draw;
+  const uint64_t key = draw.key[0] | static_cast<uint64_t>(draw.key[1]) << 32;
+  const uint64_t again = splitmix64(key ^ splitmix64(n));
+  return {{static_cast<uint32_t>(again), static_cast<uint32_t>(again >> 32)},
+          {draw.stream[0], draw.stream[1]}};
+}
+
 // The Philox block of elements 8 * group .. 8 * group + 7.
 TERSE_INLINE PhiloxWords draw_group(const Draw& draw, uint64_t group) {
   return philox(draw.key[0], draw.key[1],

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -34,13 +35,15 @@ class Exchange {
       : c_(*agreement.communicator),
         scheme_(*agreement.scheme),
         stream_(c_.backend.create_stream()),
+        all_(c_.ranks),
         memory_(static_cast<Hello*>(c_.backend.allocate((c_.ranks + 1) * sizeof(Hello)))) {
     const std::string text = print_scheme(scheme_);
     Hello mine{.settings = fingerprint(settings()), .scheme = fingerprint(text)};
     if (introduces_ && c_.rank == 0) mine.ordinal = next_ordinal();
     c_.introduced = true;
     std::strncpy(mine.text, text.c_str(), sizeof mine.text - 1);
-    memory_[c_.ranks] = mine;
+    mine_ = mine;
+    c_.backend.upload(stream_, memory_ + c_.ranks, &mine_, sizeof mine_);
   }
 
   ~Exchange() {
@@ -61,21 +64,44 @@ class Exchange {
   }
 
   void finish(std::chrono::steady_clock::time_point deadline) {
-    auto pause = std::chrono::microseconds(20);
-    while (!c_.backend.idle(stream_)) {
-      if (std::chrono::steady_clock::now() > deadline) give_up();
-      std::this_thread::sleep_for(pause);
-      pause = std::min(2 * pause, std::chrono::microseconds(1000));
+    if (!wait(deadline)) give_up();
+    c_.backend.download(stream_, all_.data(), memory_, all_.size() * sizeof(Hello));
+    try {
+      for (int r = 0; r < c_.ranks; ++r) compare(r);
+    } catch (const Error&) {
+      part(deadline);
+      throw;
     }
-    c_.backend.synchronize(stream_);
-    for (int r = 0; r < c_.ranks; ++r) compare(r);
-    if (introduces_) c_.ordinal = memory_[0].ordinal;
+    if (introduces_) c_.ordinal = all_[0].ordinal;
     c_.agreed.push_back(scheme_);
   }
 
  private:
+  // Until what was started has ended; false: not by the deadline.
+  bool wait(std::chrono::steady_clock::time_point deadline) const {
+    auto pause = std::chrono::microseconds(20);
+    while (!c_.backend.idle(stream_)) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, std::chrono::microseconds(1000));
+    }
+    return true;
+  }
+
+  // All ranks see the same words, and so all of them come here or none. They meet once more, so
+  // that nobody tears the communicator down while another one still waits for the words; what
+  // becomes of the meeting does not matter.
+  void part(std::chrono::steady_clock::time_point deadline) {
+    try {
+      start();
+      abandoned_ = !wait(deadline);
+    } catch (const Error& e) {
+      log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
+    }
+  }
+
   void compare(int r) const {
-    const Hello &mine = memory_[c_.ranks], &other = memory_[r];
+    const Hello &mine = mine_, &other = all_[r];
     if (other.version != mine.version)
       fail(ncclInvalidUsage, "{}: rank {} has version {} of terse, this rank {}", c_.describe(), r,
            other.version, mine.version);
@@ -103,7 +129,9 @@ class Exchange {
   const Scheme& scheme_;
   const bool introduces_ = !c_.introduced;  // the communicator's first exchange numbers it
   const Stream stream_;
-  Hello* const memory_;  // by rank, and then this rank's own
+  Hello mine_;
+  std::vector<Hello> all_;  // by rank
+  Hello* const memory_;     // the backend's: by rank, and then this rank's own
   bool abandoned_ = false;
 };
 

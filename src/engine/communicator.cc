@@ -4,7 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "backend/host.h"
+#include "backend/select.h"
 #include "base/error.h"
 #include "engine/shape.h"
 
@@ -113,7 +113,7 @@ Communicator& communicator(ncclComm_t comm) {
   if (known != nullptr && still_describes(*known)) return *known;
   if (known != nullptr) release_communicator(comm, true);
   const NcclLibrary& library = nccl_library();
-  auto made = std::make_unique<Communicator>(library, backend_for(library), comm);
+  auto made = std::make_unique<Communicator>(library, backend_for(library, comm), comm);
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   return *d.communicators.emplace(comm, std::move(made)).first->second;

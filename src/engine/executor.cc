@@ -43,7 +43,7 @@ class Run {
       const Step& step = plan_.steps[next_];
       if (step.lane == Lane::kCommunicate) return true;
       wait_for(step);
-      c_.backend.combine(lane(step), binding_.batches[next_]);
+      c_.backend.combine(lane(step), binding_.batches[next_], nullptr);
       mark(step);
     }
     return false;

@@ -23,6 +23,7 @@ const char* first_missing(void* handle, NcclTable& t) {
       {"ncclGetLastError", find(handle, "ncclGetLastError", t.GetLastError)},
       {"ncclCommCount", find(handle, "ncclCommCount", t.CommCount)},
       {"ncclCommUserRank", find(handle, "ncclCommUserRank", t.CommUserRank)},
+      {"ncclCommCuDevice", find(handle, "ncclCommCuDevice", t.CommCuDevice)},
       {"ncclAllReduce", find(handle, "ncclAllReduce", t.AllReduce)},
       {"ncclAllGather", find(handle, "ncclAllGather", t.AllGather)},
       {"ncclReduceScatter", find(handle, "ncclReduceScatter", t.ReduceScatter)},

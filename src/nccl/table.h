@@ -13,6 +13,7 @@ struct NcclTable {
   decltype(&ncclGetLastError) GetLastError;
   decltype(&ncclCommCount) CommCount;
   decltype(&ncclCommUserRank) CommUserRank;
+  decltype(&ncclCommCuDevice) CommCuDevice;
   decltype(&ncclAllReduce) AllReduce;
   decltype(&ncclAllGather) AllGather;
   decltype(&ncclReduceScatter) ReduceScatter;

@@ -1,0 +1,146 @@
+#include "batch.h"
+
+#include <bit>
+#include <stdexcept>
+
+namespace terse::kernels {
+namespace {
+
+using codec::Combine;
+using codec::Source;
+
+bool aligned(const void* p, uint64_t to) { return reinterpret_cast<uintptr_t>(p) % to == 0; }
+
+// What all works of a batch have in common.
+KernelId kernel_of(const Combine& work) {
+  KernelId id{work.spec, codec::Dtype::kFloat32, !work.target.raw};
+  if (work.target.raw) id.raw = *work.target.raw;
+  for (const Source& source : work.sources)
+    if (source.raw) id.raw = *source.raw;
+  return id;
+}
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::invalid_argument(what);
+}
+
+void check(const Combine& work, const KernelId& id) {
+  require(work.first == 0 && work.count == work.total, "kernels take whole bodies");
+  require(!work.sources.empty(), "nothing to combine");
+  require(!work.target.raw || *work.target.raw == id.raw, "raw memory of two types");
+  for (const Source& source : work.sources)
+    require(!source.raw || *source.raw == id.raw, "raw memory of two types");
+}
+
+class Builder {
+ public:
+  Builder(const uint64_t* replays,
+          const std::function<void(const KernelId&, const Batch&)>& launch)
+      : launch_(launch) {
+    batch_.replays = replays;
+  }
+
+  void add(const Combine& work) {
+    if (work.count == 0) return;
+    const KernelId id = kernel_of(work);
+    check(work, id);
+    if (batch_.pieces > 0 && !(id.spec == id_.spec && id.packed_target == id_.packed_target &&
+                               id.raw == id_.raw && place(work)))
+      flush();
+    if (batch_.pieces == 0) {
+      id_ = id;
+      batch_.geometry = make_geometry(id.spec.block);
+      require(place(work), "more unequal distances between sources than a launch can name");
+    }
+    const uint64_t tile = uint64_t{batch_.geometry.block} * batch_.geometry.blocks_per_tile;
+    batch_.tiles += work.count / tile + (work.count % tile != 0);
+  }
+
+  void flush() {
+    if (batch_.pieces > 0) launch_(id_, batch_);
+    batch_.pieces = 0;
+    batch_.tiles = 0;
+    sources_ = 0;
+  }
+
+ private:
+  // Writes the work's piece, which counts from then on; false when there is no room.
+  bool place(const Combine& work) {
+    if (batch_.pieces == kMaxPieces) return false;
+    const size_t first = sources_;
+    bool is_aligned = aligned(work.target.data, work.target.raw ? 16 : 8);
+    for (const Source& source : work.sources) {
+      is_aligned = is_aligned && aligned(source.data, source.raw ? 16 : 8);
+      if (!extend(first, source)) {
+        sources_ = first;
+        return false;
+      }
+    }
+    batch_.piece[batch_.pieces++] = {
+        .target = work.target.data,
+        .count = work.count,
+        .params_offset = codec::body_layout(work.spec, work.total).params_offset,
+        .first_tile = batch_.tiles,
+        .origin = work.target.origin,
+        .draw = work.target.draw,
+        .factor = work.factor,
+        .first_sources = static_cast<uint16_t>(first),
+        .sources = static_cast<uint16_t>(sources_ - first),
+        .aligned = is_aligned};
+    return true;
+  }
+
+  // Adds a source to the piece's list: to its last run where kind and distance fit.
+  bool extend(size_t first, const Source& source) {
+    if (sources_ > first) {
+      Sources& run = batch_.sources[sources_ - 1];
+      const uintptr_t last =
+          reinterpret_cast<uintptr_t>(run.data) + (run.count - 1) * run.stride;
+      const uint64_t distance = reinterpret_cast<uintptr_t>(source.data) - last;
+      if (run.packed == !source.raw && (run.count == 1 || distance == run.stride)) {
+        run.stride = distance;
+        ++run.count;
+        return true;
+      }
+    }
+    if (sources_ == kMaxSources) return false;
+    batch_.sources[sources_++] = {source.data, 0, 1, !source.raw};
+    return true;
+  }
+
+  const std::function<void(const KernelId&, const Batch&)>& launch_;
+  KernelId id_{};
+  Batch batch_{};
+  size_t sources_ = 0;
+};
+
+}  // namespace
+
+Geometry make_geometry(uint32_t block) {
+  Geometry g{};
+  g.block = block;
+  g.octets = block / kOctet;
+  const uint32_t row = kOctet << kWarpShift;  // elements in a warp's row
+  g.whole = block > kRows * row;
+  const uint32_t threads_shift = g.whole ? std::countr_zero(kThreads) : kWarpShift;
+  const uint32_t rows = g.whole ? kRows : std::bit_ceil((block + row - 1) / row);
+  g.rows_shift = std::countr_zero(rows);
+  g.team_shift = std::countr_zero(std::bit_ceil((g.octets + rows - 1) / rows));
+  g.blocks_per_row = 1u << (threads_shift - g.team_shift);
+  g.blocks_per_tile = kRows / rows * g.blocks_per_row;
+  return g;
+}
+
+uint64_t thread_blocks(const Batch& batch) {
+  const uint64_t units = batch.geometry.whole ? 1 : kThreads >> kWarpShift;
+  return batch.tiles / units + (batch.tiles % units != 0);
+}
+
+void make_batches(std::span<const Combine> works, const uint64_t* replays,
+                  const std::function<void(const KernelId&, const Batch&)>& launch) {
+  Builder builder(replays, launch);
+  for (const Combine& work : works) builder.add(work);
+  builder.flush();
+}
+
+}  // namespace terse::kernels

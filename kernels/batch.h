@@ -1,0 +1,88 @@
+// What one kernel launch is told: the pieces to work on and how their blocks lie on the threads. It
+// travels as the kernel's parameter, by value, so that a captured launch needs no other memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "codec/codec.h"
+#include "codec/draw.h"
+#include "codec/spec.h"
+
+namespace terse::kernels {
+
+// A thread works on octets: eight neighbouring elements, whose codes fill whole bytes and whose
+// random numbers are one Philox block. It has this many of them at a time, one in each row.
+constexpr uint32_t kOctet = 8;
+constexpr uint32_t kRows = 2;
+constexpr uint32_t kWarpShift = 5;  // a warp has 2^5 threads
+
+// Threads of a thread block: enough for the largest block of elements in kRows rows.
+constexpr uint32_t kThreads = codec::kMaxBlock / kOctet / kRows;
+
+// How blocks of elements lie on threads. A team of neighbouring threads shares a block: thread t of
+// it has octets t, t + team, ... in the rows that belong to the block. Teams are parts of a warp or
+// whole warps; where a block takes more, a team is several warps of a thread block, all of which
+// then work on a tile together.
+struct Geometry {
+  uint32_t block;            // elements
+  uint32_t octets;           // of a block
+  uint32_t team_shift;       // a team has 2^team_shift threads
+  uint32_t rows_shift;       // a block has 2^rows_shift rows
+  uint32_t blocks_per_row;   // teams that work on a tile
+  uint32_t blocks_per_tile;
+  bool whole;                // all threads of a thread block work on a tile; otherwise a warp
+};
+
+Geometry make_geometry(uint32_t block);
+
+// Sources of one kind at equal distances.
+struct Sources {
+  const void* data;
+  uint64_t stride;  // bytes
+  uint32_t count;
+  bool packed;
+};
+
+struct Piece {
+  void* target;
+  uint64_t count;          // elements
+  uint64_t params_offset;  // bytes, in every packed body of the piece
+  uint64_t first_tile;     // the piece's tiles follow those of the piece before
+  uint64_t origin;         // number of the first element for the random numbers
+  codec::Draw draw;
+  float factor;
+  uint16_t first_sources, sources;  // in the batch's list
+  bool aligned;                     // raw memory to 16 bytes, packed to 8
+};
+
+constexpr size_t kMaxPieces = 32, kMaxSources = 40;
+
+struct Batch {
+  Geometry geometry;
+  uint64_t tiles;
+  const uint64_t* replays;  // how often a captured graph has run; null outside of graphs
+  uint32_t pieces;
+  Piece piece[kMaxPieces];
+  Sources sources[kMaxSources];
+};
+static_assert(sizeof(Batch) <= 4096, "what every driver takes as a kernel's parameters");
+
+// Which kernel does a batch.
+struct KernelId {
+  codec::Spec spec;
+  codec::Dtype raw;  // of all raw memory
+  bool packed_target;
+};
+
+// The thread blocks that would give each tile a unit of its own.
+uint64_t thread_blocks(const Batch& batch);
+
+// Work as batches, in order: as few as possible. All works must be whole bodies (first 0, count
+// total) with one raw type each. Throws std::invalid_argument otherwise.
+void make_batches(std::span<const codec::Combine> works, const uint64_t* replays,
+                  const std::function<void(const KernelId&, const Batch&)>& launch);
+
+}  // namespace terse::kernels

@@ -1,0 +1,31 @@
+// The kernels of one number of bits, TERSE_BITS.
+#include "cuda/kernels.h"
+#include "table_of.h"
+#include "tuning.h"
+
+namespace terse::kernels {
+namespace {
+
+template <class F, bool packed_target>
+__global__ void __launch_bounds__(kThreads, kMinBlocksPerSm)
+    combine_kernel(const __grid_constant__ Batch batch) {
+  __shared__ Shared<typename F::Stats> shared;
+  combine<F, packed_target>(batch, shared);
+}
+
+struct MakeKernel {
+  template <class F, bool packed_target>
+  static constexpr Kernel entry() {
+    return &combine_kernel<F, packed_target>;
+  }
+};
+
+}  // namespace
+
+template <>
+const Table<Kernel>& kernels<TERSE_BITS>() {
+  static constexpr Table<Kernel> table = TableOf<MakeKernel, TERSE_BITS>::make();
+  return table;
+}
+
+}  // namespace terse::kernels

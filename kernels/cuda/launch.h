@@ -1,0 +1,29 @@
+// Launches the kernels on one device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "batch.h"
+
+namespace terse::cuda {
+
+class Launcher {
+ public:
+  // Throws Error: no such device, or one for which there is no code.
+  explicit Launcher(int device);
+
+  // Enqueues the works, which do not depend on each other: one launch where they fit in one.
+  void combine(cudaStream_t stream, const std::vector<codec::Combine>& works,
+               const uint64_t* replays) const;
+  void increment(cudaStream_t stream, uint64_t* number) const;
+
+ private:
+  void launch(cudaStream_t stream, const kernels::KernelId& id, const kernels::Batch& batch) const;
+
+  uint64_t thread_blocks_ = 0;  // of the whole device
+};
+
+}  // namespace terse::cuda

@@ -1,0 +1,31 @@
+// How the kernels are laid on a GPU, for each architecture.
+#pragma once
+
+#include <cstdint>
+
+namespace terse::kernels {
+
+struct Tuning {
+  int compute_capability;        // 10 * major + minor: this one and newer ones, up to the next entry
+  int thread_blocks_per_sm;      // of the persistent grid, at most
+};
+
+// From the oldest to the newest.
+constexpr Tuning kTunings[] = {
+    {75, 2},
+    {80, 4},
+    {90, 4},
+    {100, 4},
+};
+
+constexpr const Tuning& tuning_for(int compute_capability) {
+  const Tuning* found = &kTunings[0];
+  for (const Tuning& t : kTunings)
+    if (t.compute_capability <= compute_capability) found = &t;
+  return *found;
+}
+
+// What the compiler is asked for: registers for this many thread blocks on a multiprocessor.
+constexpr int kMinBlocksPerSm = 2;
+
+}  // namespace terse::kernels

@@ -1,0 +1,155 @@
+#include "backend/cuda/backend.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "backend/cuda/device.h"
+#include "cuda/launch.h"
+
+namespace terse {
+namespace {
+
+using cuda::check;
+using cuda::DuringCapture;
+using cuda::OnDevice;
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int device) : device_(device), launcher_(device) {}
+
+  void* allocate(size_t bytes) override {
+    const OnDevice on(device_);
+    const DuringCapture relaxed;
+    void* memory = nullptr;
+    check(cudaMalloc(&memory, bytes), "cudaMalloc");
+    return memory;
+  }
+  void release(void* memory) noexcept override {
+    const DuringCapture relaxed;
+    cudaFree(memory);
+  }
+
+  void upload(Stream stream, void* to, const void* from, size_t bytes) override {
+    const OnDevice on(device_);
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+  }
+  void download(Stream stream, void* to, const void* from, size_t bytes) override {
+    const OnDevice on(device_);
+    const DuringCapture relaxed;
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  }
+
+  Stream create_stream() override {
+    const OnDevice on(device_);
+    const DuringCapture relaxed;
+    Stream stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return stream;
+  }
+  void destroy_stream(Stream stream) noexcept override {
+    const DuringCapture relaxed;
+    cudaStreamSynchronize(stream);
+    cudaStreamDestroy(stream);
+  }
+  void synchronize(Stream stream) override {
+    const DuringCapture relaxed;
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  }
+  bool idle(Stream stream) override {
+    const DuringCapture relaxed;
+    const cudaError_t result = cudaStreamQuery(stream);
+    if (result != cudaErrorNotReady) check(result, "cudaStreamQuery");
+    return result == cudaSuccess;
+  }
+
+  Event create_event() override {
+    const OnDevice on(device_);
+    const DuringCapture relaxed;
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return reinterpret_cast<Event>(event);
+  }
+  void destroy_event(Event event) noexcept override { cudaEventDestroy(handle(event)); }
+  void record(Event event, Stream stream) override {
+    const OnDevice on(device_);
+    check(cudaEventRecord(handle(event), stream), "cudaEventRecord");
+  }
+  void wait(Stream stream, Event event) override {
+    const OnDevice on(device_);
+    check(cudaStreamWaitEvent(stream, handle(event), 0), "cudaStreamWaitEvent");
+  }
+
+  void combine(Stream stream, const std::vector<codec::Combine>& works,
+               const uint64_t* replays) override {
+    const OnDevice on(device_);
+    launcher_.combine(stream, works, replays);
+  }
+
+  // A launch takes a copy of its parameters.
+  void notify(Stream, void (*done)(void*), void* context) override { done(context); }
+
+  uint64_t recording(Stream stream) override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    const OnDevice on(device_);
+    // The legacy stream cannot be captured, and must not be asked while another one is.
+    if (stream == nullptr || stream == cudaStreamLegacy) return 0;
+    check(capture_info(stream, &status, &id, nullptr), "cudaStreamGetCaptureInfo");
+    if (status == cudaStreamCaptureStatusInvalidated)
+      fail(ncclInvalidUsage, "the stream's capture was broken by an earlier call");
+    return status == cudaStreamCaptureStatusActive ? id + 1 : 0;
+  }
+
+  void release_with_graph(Stream stream, std::atomic<bool>& in_use) override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaGraph_t graph = nullptr;
+    check(capture_info(stream, &status, nullptr, &graph), "cudaStreamGetCaptureInfo");
+    cudaUserObject_t object = nullptr;
+    const auto gone = [](void* flag) { static_cast<std::atomic<bool>*>(flag)->store(false); };
+    check(cudaUserObjectCreate(&object, &in_use, gone, 1, cudaUserObjectNoDestructorSync),
+          "cudaUserObjectCreate");
+    check(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove),
+          "cudaGraphRetainUserObject");
+  }
+
+  void increment(Stream stream, uint64_t* number) override {
+    const OnDevice on(device_);
+    launcher_.increment(stream, number);
+  }
+
+  bool null_stream_is_synchronous() const override { return false; }
+
+ private:
+  static cudaEvent_t handle(Event event) { return reinterpret_cast<cudaEvent_t>(event); }
+
+  static cudaError_t capture_info(Stream stream, cudaStreamCaptureStatus* status,
+                                  unsigned long long* id, cudaGraph_t* graph) {
+#if CUDART_VERSION >= 13000
+    return cudaStreamGetCaptureInfo(stream, status, id, graph);
+#else
+    return cudaStreamGetCaptureInfo_v2(stream, status, id, graph);
+#endif
+  }
+
+  const int device_;
+  const cuda::Launcher launcher_;
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) Backend* terse_cuda_backend(int version,
+                                                                              int device) {
+  if (version != kCudaModuleVersion)
+    fail(ncclSystemError, "libterse_cuda.so is of version {}, the library that loads it of {}",
+         kCudaModuleVersion, version);
+  static std::mutex mutex;
+  static auto& backends = *new std::map<int, std::unique_ptr<CudaBackend>>;
+  const std::lock_guard lock(mutex);
+  auto& backend = backends[device];
+  if (backend == nullptr) backend = std::make_unique<CudaBackend>(device);
+  return backend.get();
+}
+
+}  // namespace terse

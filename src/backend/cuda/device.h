@@ -1,0 +1,51 @@
+// The CUDA runtime's errors as terse's, and the state that it keeps for a thread.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "base/error.h"
+
+namespace terse::cuda {
+
+// Throws Error unless `result` is success.
+inline void check(cudaError_t result, const char* call) {
+  if (result == cudaSuccess) return;
+  cudaGetLastError();  // so that the program's next call does not report it
+  fail(ncclUnhandledCudaError, "{} gave {} ({})", call, cudaGetErrorName(result),
+       cudaGetErrorString(result));
+}
+
+// Makes a device the thread's own for a while.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) {
+    check(cudaGetDevice(&before_), "cudaGetDevice");
+    if (before_ == device) return;
+    check(cudaSetDevice(device), "cudaSetDevice");
+    changed_ = true;
+  }
+  ~OnDevice() {
+    if (changed_) cudaSetDevice(before_);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+// While a stream of the process is being captured, other calls that allocate or wait would break
+// the capture, unless their thread says that it knows what it does.
+class DuringCapture {
+ public:
+  DuringCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~DuringCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  DuringCapture(const DuringCapture&) = delete;
+  DuringCapture& operator=(const DuringCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace terse::cuda

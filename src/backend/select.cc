@@ -1,0 +1,51 @@
+#include "backend/select.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "backend/cuda/backend.h"
+#include "backend/host.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace terse {
+namespace {
+
+constexpr const char* kModule = "libterse_cuda.so";
+
+// The folder of the library, or program, that this code is in; ends with a slash.
+std::string own_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr)
+    return "";
+  const std::string path = info.dli_fname;
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+MakeCudaBackend load_module() {
+  const std::string path = own_folder() + kModule;
+  void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (module == nullptr)
+    fail(ncclSystemError, "the NCCL in use works on GPUs, and terse's CUDA module cannot be used: {}",
+         dlerror());
+  const auto make = reinterpret_cast<MakeCudaBackend>(dlsym(module, kMakeCudaBackend));
+  if (make == nullptr) fail(ncclSystemError, "{} is not terse's CUDA module", path);
+  log(LogLevel::kInfo, "using {}", path);
+  return make;
+}
+
+}  // namespace
+
+Backend& backend_for(const NcclLibrary& library, ncclComm_t comm) {
+  if (library.on_host) {
+    static const std::unique_ptr<Backend> host = make_host_backend(library);
+    return *host;
+  }
+  static const MakeCudaBackend make = load_module();
+  int device = 0;
+  check(library, library.nccl.CommCuDevice(comm, &device), "ncclCommCuDevice");
+  return *make(kCudaModuleVersion, device);
+}
+
+}  // namespace terse

@@ -1,0 +1,14 @@
+// Which backend serves a communicator: the host's for hostnccl, else that of the communicator's GPU,
+// from the module libterse_cuda.so, which stands beside the library that this code is in.
+#pragma once
+
+#include "backend/backend.h"
+#include "nccl/table.h"
+
+namespace terse {
+
+// Each is made once and lives as long as the process. Throws Error(ncclSystemError) when there is
+// no module, or when it cannot serve the GPU.
+Backend& backend_for(const NcclLibrary& library, ncclComm_t comm);
+
+}  // namespace terse

@@ -1,0 +1,13 @@
+#include "cpu_kernels.h"
+
+namespace terse::kernels {
+
+CpuKernel cpu_kernel(const KernelId& id) {
+  // By bits, from codec::kMinBits on.
+  static const Table<CpuKernel>* const tables[] = {
+      &cpu_kernels<2>(), &cpu_kernels<3>(), &cpu_kernels<4>(), &cpu_kernels<5>(),
+      &cpu_kernels<6>(), &cpu_kernels<7>(), &cpu_kernels<8>()};
+  return tables[id.spec.bits - codec::kMinBits]->find(id);
+}
+
+}  // namespace terse::kernels

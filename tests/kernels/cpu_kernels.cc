@@ -1,0 +1,30 @@
+// The kernels of one number of bits, TERSE_BITS.
+#include "cpu_kernels.h"
+
+#include "table_of.h"
+
+namespace terse::kernels {
+namespace {
+
+template <class F, bool packed_target>
+void run(const Batch& batch, const simt::Launch& launch) {
+  using Memory = Shared<typename F::Stats>;
+  simt::run<Memory>(launch, [&](Memory& shared) { combine<F, packed_target>(batch, shared); });
+}
+
+struct MakeCpuKernel {
+  template <class F, bool packed_target>
+  static constexpr CpuKernel entry() {
+    return &run<F, packed_target>;
+  }
+};
+
+}  // namespace
+
+template <>
+const Table<CpuKernel>& cpu_kernels<TERSE_BITS>() {
+  static constexpr Table<CpuKernel> table = TableOf<MakeCpuKernel, TERSE_BITS>::make();
+  return table;
+}
+
+}  // namespace terse::kernels

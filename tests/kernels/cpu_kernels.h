@@ -1,0 +1,17 @@
+// The kernels' own source, compiled for the CPU: a launch runs on the SIMT executor.
+#pragma once
+
+#include "simt/executor.h"
+#include "table.h"
+
+namespace terse::kernels {
+
+using CpuKernel = void (*)(const Batch& batch, const simt::Launch& launch);
+
+// The table of `bits` bits, each compiled on its own.
+template <int bits>
+const Table<CpuKernel>& cpu_kernels();
+
+CpuKernel cpu_kernel(const KernelId& id);
+
+}  // namespace terse::kernels

@@ -1,0 +1,62 @@
+// The memory outside a kernel that it may touch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "site.h"
+
+namespace terse::simt {
+
+enum class Access { kReadOnly, kReadWrite };
+
+// While it lives, kernels that this OS thread runs may access the range. As long as there is none
+// at all, they may access everything. Ranges may overlap: an access must lie within one that allows
+// it.
+class Memory {
+ public:
+  Memory(const void* data, size_t bytes, Access access, std::string name);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  uintptr_t begin() const { return begin_; }
+  uintptr_t end() const { return begin_ + bytes_; }
+  size_t bytes() const { return bytes_; }
+  bool writable() const { return writable_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  uintptr_t begin_;
+  size_t bytes_;
+  bool writable_;
+  std::string name_;
+};
+
+namespace internal {
+
+enum class Operation { kLoad, kStore, kAtomicAdd };
+
+// Addresses known to be allowed: the range that the last access was in.
+struct Window {
+  uintptr_t begin = 0, end = UINTPTR_MAX;
+  bool has(uintptr_t address, size_t bytes) const {
+    return address >= begin && bytes <= end - begin && address - begin <= end - begin - bytes;
+  }
+};
+inline constinit thread_local Window readable, writable;
+
+// Moves the window to the access's range; throws a Fault if there is none, or if the address is no
+// multiple of `bytes`.
+void find_window(Operation operation, uintptr_t address, size_t bytes, Site site);
+
+inline void check_global(Operation operation, const void* data, size_t bytes, Site site) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(data);
+  const Window& window = operation == Operation::kLoad ? readable : writable;
+  if ((address & (bytes - 1)) != 0 || !window.has(address, bytes)) [[unlikely]]
+    find_window(operation, address, bytes, site);
+}
+
+}  // namespace internal
+}  // namespace terse::simt

@@ -1,0 +1,102 @@
+// Runs one block at a time: draws which thread goes on, lets threads meet, finds out when none can.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor.h"
+#include "random.h"
+#include "shared_memory.h"
+#include "site.h"
+#include "thread.h"
+#include "warp.h"
+
+namespace terse::simt::internal {
+
+class Processor {
+ public:
+  using Body = std::function<void(void* shared)>;
+
+  // One for each OS thread at a time.
+  Processor(const Launch& launch, size_t shared_bytes, size_t shared_alignment, const Body& body);
+  ~Processor();
+  Processor(const Processor&) = delete;
+  Processor& operator=(const Processor&) = delete;
+
+  void run_block(uint32_t index);
+
+  // The rest is for the running thread.
+  const Launch& launch() const { return launch_; }
+  uint32_t block_index() const { return block_; }
+  uint32_t thread_index() const { return running_->index; }
+
+  // Before an access to memory: others may go first.
+  void step(Site site) {
+    if (--until_switch_ == 0) [[unlikely]]
+      switch_thread(site);
+  }
+  void shared_read(const void* from, size_t bytes, Site site) {
+    step(site);
+    shared_.read(from, bytes, running_->index, site);
+  }
+  void shared_write(const void* to, size_t bytes, Site site) {
+    step(site);
+    shared_.write(to, bytes, running_->index, site);
+  }
+
+  // What the lane gets from the warp's collective.
+  uint32_t meet_warp(Activity what, uint32_t value, uint32_t source, Site site);
+  void meet_block(Site site);
+
+  [[noreturn]] void fail(Site site, const std::string& what) const;
+
+ private:
+  struct Cancelled {};  // thrown through the bodies of threads that cannot go on
+
+  void start_block(uint32_t index);
+  void draw_habits();
+  void execute(Thread& thread);
+  Thread* next();
+  void switch_thread(Site site);
+  void suspend();
+  void release(std::span<Thread> threads);
+  void count_steps(uint64_t steps, Site site);
+  std::exception_ptr stuck() const;
+  void cancel();
+  [[noreturn]] void report_failure() const;
+
+  const Launch launch_;
+  const Body& body_;
+  SharedMemory shared_;
+  Random random_;
+  uint32_t block_ = 0;
+  uint64_t steps_ = 0;
+
+  std::vector<Thread> threads_;
+  std::vector<Warp> warps_;
+  std::vector<Thread*> ready_;
+  Thread* running_ = nullptr;
+  uint32_t at_barrier_ = 0;
+  uint32_t exited_ = 0;
+
+  // The block's habits. Of `contestants_` ready threads, the one of the highest rank goes on.
+  uint32_t contestants_ = 1;
+  std::vector<uint32_t> rank_;
+  uint32_t switch_interval_ = 1;  // accesses to memory between two switches, on average
+  uint32_t until_switch_ = 1;
+
+  std::exception_ptr failure_;
+  uint32_t failed_thread_ = 0;
+  bool cancelling_ = false;
+};
+
+inline constinit thread_local Processor* current_processor = nullptr;
+
+// That of the kernel which this OS thread runs.
+inline Processor& processor() { return *current_processor; }
+
+}  // namespace terse::simt::internal
