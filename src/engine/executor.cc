@@ -68,10 +68,10 @@ class Run {
 
   void communicated() { mark(plan_.steps[next_++]); }
 
-  // The caller's stream goes on after the last step, which follows all others.
+  // The caller's stream goes on after the decode lane, whose last step follows all others.
   void end() {
     Backend& b = c_.backend;
-    const Stream last = c_.lanes[static_cast<int>(Lane::kDecode)];
+    const Stream last = c_.lanes[static_cast<size_t>(Lane::kDecode)];
     b.notify(
         last, [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); }, &binding_);
     b.record(c_.finished_event(), last);
@@ -102,7 +102,7 @@ class Run {
     return job_.request.stream == nullptr && c_.backend.null_stream_is_synchronous();
   }
 
-  Stream lane(const Step& step) const { return c_.lanes[static_cast<int>(step.lane)]; }
+  Stream lane(const Step& step) const { return c_.lanes[step.queue()]; }
 
   void wait_for(const Step& step) {
     for (const size_t before : step.after) c_.backend.wait(lane(step), c_.step_event(before));

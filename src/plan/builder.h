@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan/chunks.h"
+#include "plan/order.h"
 #include "plan/plan.h"
 
 namespace terse::plan {
@@ -26,14 +27,16 @@ class Builder {
   }
 
   // Adds a step; returns its index, or kNone for a compute step with nothing to do. Communicate
-  // steps stay, however empty, so that all ranks have as many. Steps of the same lane, and kNone,
-  // are left out of `after`: the lane's order covers them.
+  // steps stay, however empty, so that all ranks have as many. Left out of `after` are kNone and
+  // what the step's lane and the others in `after` wait for already.
   size_t add(Step step) {
     if (step.compute.empty() && step.lane != Lane::kCommunicate) return kNone;
-    std::erase_if(step.after,
-                  [&](size_t i) { return i == kNone || plan_.steps[i].lane == step.lane; });
+    if (step.lane == Lane::kCommunicate) step.turn = communicates_++ % kCommunicateLanes;
+    std::erase(step.after, kNone);
+    drop_implied(step);
     for (const Transfer& t : step.transfers)
       if (t.send) plan_.wire_bytes += t.bytes;
+    order_.add(step);
     plan_.steps.push_back(std::move(step));
     return plan_.steps.size() - 1;
   }
@@ -64,8 +67,20 @@ class Builder {
   }
 
  private:
+  void drop_implied(Step& step) const {
+    for (size_t i = 0; i < step.after.size();) {
+      const auto at = step.after.begin() + static_cast<ptrdiff_t>(i);
+      const size_t before = *at;
+      step.after.erase(at);
+      if (order_.is_done(before, step)) continue;
+      step.after.insert(step.after.begin() + static_cast<ptrdiff_t>(i++), before);
+    }
+  }
+
   const Shape& shape_;
   Plan plan_;
+  Order order_;
+  size_t communicates_ = 0;
 };
 
 }  // namespace terse::plan

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <vector>
+
+#include "plan/order.h"
 
 namespace terse::plan {
 namespace {
 
 constexpr const char* kRegionNames[] = {"send", "recv", "scratch"};
-constexpr const char* kLaneNames[] = {"encode", "communicate", "decode"};
+constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
 
 // Walks a plan and stops at the first thing that is wrong.
 class Checker {
@@ -20,7 +23,9 @@ class Checker {
     for (size_t i = 0; i < plan_.steps.size() && error_.empty(); ++i) {
       at_ = i;
       step(plan_.steps[i]);
+      order_.add(plan_.steps[i]);
     }
+    if (error_.empty()) end();
     if (error_.empty() && sent_ != plan_.wire_bytes) error_ = "wire bytes are not those sent";
     return error_;
   }
@@ -30,13 +35,14 @@ class Checker {
     for (const size_t before : s.after)
       if (before >= at_) refuse("waits for a step that comes later");
     if (!s.transfers.empty() && s.lane != Lane::kCommunicate) refuse("transfers on a compute lane");
+    if (s.queue() >= kLanes) return refuse("a lane that is not there");
     for (const Compute& c : s.compute) {
       for (const Input& in : c.inputs) {
         extent(in.place, in.packed, c.count);
         if (in.packed) read(in.place);
       }
       extent(c.target, c.packed_target, c.count);
-      if (c.packed_target) written_.insert(c.target.offset);
+      if (c.packed_target) write(c.target);
       if (c.target.region == Region::kSend) refuse("writes to the send buffer");
       if (c.origin % 32 != 0) refuse("an origin that is not a multiple of 32");
       if (c.inputs.empty() || c.count == 0) refuse("an empty compute");
@@ -50,7 +56,14 @@ class Checker {
       if (t.send) sent_ += t.bytes;
     }
     for (const Transfer& t : s.transfers)
-      if (!t.send) written_.insert(t.place.offset);
+      if (!t.send) write(t.place);
+  }
+
+  // The end of the decode lane is that of the whole call.
+  void end() {
+    const Step next{.name = "", .lane = Lane::kDecode, .after = {}, .compute = {}, .transfers = {}};
+    for (at_ = 0; at_ < plan_.steps.size(); ++at_)
+      if (!order_.is_done(at_, next)) refuse("the decode lane may end before it");
   }
 
   void extent(const Place& place, bool packed, size_t count) {
@@ -65,9 +78,24 @@ class Checker {
       refuse("a place past its region");
   }
 
+  // Pieces of scratch are known by where they begin. What a step uses is its own while it runs: it
+  // must not change what another, or itself, may be reading or writing.
   void read(const Place& place) {
-    if (!written_.contains(place.offset)) refuse("reads scratch that nothing wrote");
+    const auto found = scratch_.find(place.offset);
+    if (found == scratch_.end()) return refuse("reads scratch that nothing wrote");
+    if (!is_done(found->second.writer)) refuse("reads scratch that may not be written yet");
+    found->second.readers.push_back(at_);
   }
+
+  void write(const Place& place) {
+    const auto [found, is_new] = scratch_.try_emplace(place.offset);
+    bool free = is_new || is_done(found->second.writer);
+    for (const size_t reader : found->second.readers) free = free && is_done(reader);
+    if (!free) refuse("writes scratch that may still be in use");
+    found->second = {at_, {}};
+  }
+
+  bool is_done(size_t earlier) const { return order_.is_done(earlier, plan_.steps[at_]); }
 
   void refuse(const char* what) {
     if (error_.empty()) error_ = fmt::format("step {} ({}): {}", at_, plan_.steps[at_].name, what);
@@ -77,7 +105,12 @@ class Checker {
   const Shape& shape_;
   size_t at_ = 0;
   size_t sent_ = 0;
-  std::set<size_t> written_;  // offsets in scratch
+  struct Use {
+    size_t writer = 0;
+    std::vector<size_t> readers;  // since then
+  };
+  std::map<size_t, Use> scratch_;  // by offset
+  Order order_;
   std::string error_;
 };
 
@@ -105,6 +138,7 @@ std::string print(const Plan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];
     out += fmt::format("{:3} {} on {}", i, step.name, kLaneNames[static_cast<int>(step.lane)]);
+    if (step.lane == Lane::kCommunicate) out += fmt::format(" {}", step.turn);
     for (const size_t before : step.after) out += fmt::format(" after {}", before);
     out += '\n';
     for (const Compute& c : step.compute) print_compute(c, out);

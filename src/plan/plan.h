@@ -2,7 +2,8 @@
 // libraries, and so can be printed, checked, compared, cached and replayed.
 //
 // A plan's steps are given in the order in which they are issued. Each runs on a lane, an ordered
-// queue, and starts when its lane has reached it and the steps in `after` are done.
+// queue, and starts when its lane has reached it and the steps in `after` are done. All are done
+// when the decode lane has come to its end.
 #pragma once
 
 #include <cstddef>
@@ -46,8 +47,11 @@ struct Transfer {
   size_t bytes = 0;
 };
 
-enum class Lane : uint8_t { kEncode, kCommunicate, kDecode };
-constexpr size_t kLanes = 3;
+// Communicate steps take turns on several lanes of their kind, so that one may start while the one
+// before it still waits for a peer that is late, and the link stays busy.
+enum class Lane : uint8_t { kEncode, kDecode, kCommunicate };
+constexpr size_t kCommunicateLanes = 2;
+constexpr size_t kLanes = static_cast<size_t>(Lane::kCommunicate) + kCommunicateLanes;
 
 struct Step {
   const char* name;  // for people
@@ -55,6 +59,10 @@ struct Step {
   std::vector<size_t> after;  // earlier steps, on other lanes
   std::vector<Compute> compute;
   std::vector<Transfer> transfers;  // all at once; only on Lane::kCommunicate
+  size_t turn = 0;                  // which of the communicate lanes
+
+  // The lane's number among all kLanes.
+  size_t queue() const { return static_cast<size_t>(lane) + turn; }
 };
 
 struct Plan {
@@ -88,7 +96,8 @@ Plan reduce_scatter(const Shape& shape);
 Plan all_gather(const Shape& shape);
 
 // What is wrong with a plan; empty when nothing is: places within their regions, steps that wait
-// only for earlier ones, every piece of scratch written before it is read.
+// only for earlier ones, every piece of scratch written before it is read and no longer in use when
+// it is written again, whatever the timing.
 std::string validate(const Plan& plan, const Shape& shape);
 
 // One line for each step.

@@ -26,22 +26,28 @@ class TwoShot {
     // reduction has that long to finish while the network stays busy. A chunk's slot is free again
     // after its second shot, so the lag is less than the slots.
     const size_t lag = std::min<size_t>(3, chunks_.slots() - 1);
-    std::vector<size_t> reduced(chunks_.count(), kNone), decoded(chunks_.count(), kNone);
+    // The steps that a chunk's second shot, and the next use of its slot, wait for. The second shot
+    // receives where the first one sent from, also on a rank that has nothing to reduce.
+    std::vector<size_t> sent(chunks_.count(), kNone), reduced(sent), decoded(sent);
     for (size_t t = 0; t < chunks_.count() + lag; ++t) {
       Step exchange{"exchange", Lane::kCommunicate, {}, {}, {}};
       if (t < chunks_.count()) {
         const size_t before = chunks_.before(t);
-        exchange.after.push_back(encode(t, before == kNone ? kNone : decoded[before]));
+        const size_t slot_free = before == kNone ? kNone : decoded[before];
+        exchange.after = {encode(t, slot_free), slot_free};
         first_shot(t, exchange);
       }
       if (lag > 0 && t >= lag) {
-        exchange.after.push_back(reduced[t - lag]);
+        exchange.after.insert(exchange.after.end(), {reduced[t - lag], sent[t - lag]});
         second_shot(t - lag, exchange);
       }
       size_t exchanged = b_.add(std::move(exchange));
-      if (t < chunks_.count()) reduced[t] = reduce(t, exchanged);
+      if (t < chunks_.count()) {
+        sent[t] = exchanged;
+        reduced[t] = reduce(t, exchanged);
+      }
       if (lag == 0) {
-        Step share{"share", Lane::kCommunicate, {reduced[t]}, {}, {}};
+        Step share{"share", Lane::kCommunicate, {reduced[t], sent[t]}, {}, {}};
         second_shot(t, share);
         exchanged = b_.add(std::move(share));
       }

@@ -148,6 +148,48 @@ TEST(Plans, ValidateFindsWhatIsWrong) {
   EXPECT_NE(broken([](Plan& p) { p.steps[1].transfers[0].bytes += 4; }), "");
 }
 
+// Without any one of its dependencies a plan is wrong, and validate says so.
+TEST_P(PlanTest, ValidateSeesEveryMissingDependency) {
+  Shape shape{.count = 1000, .ranks = 3, .chunk_bytes = 256, .packing = test_packing(32)};
+  for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
+    const Plan good = GetParam().build(shape);
+    size_t dependencies = 0;
+    for (size_t i = 0; i < good.steps.size(); ++i)
+      for (size_t k = 0; k < good.steps[i].after.size(); ++k, ++dependencies) {
+        Plan plan = good;
+        plan.steps[i].after.erase(plan.steps[i].after.begin() + static_cast<ptrdiff_t>(k));
+        EXPECT_NE(validate(plan, shape), "")
+            << "step " << i << " without " << good.steps[i].after[k] << "\n"
+            << print(good);
+      }
+    EXPECT_GT(dependencies, good.steps.size() / 2);
+  }
+}
+
+// The second shot of a rank that has nothing to reduce: it receives where the first shot sent from.
+TEST(Plans, SimulatorSeesAMissingDependencyBetweenExchanges) {
+  const Shape shape{.count = 64, .ranks = 3, .packing = test_packing(32)};
+  std::vector<Plan> plans = build({"", two_shot_all_reduce, Collective::kAllReduce}, shape);
+  const auto run = [&](unsigned seed) {
+    std::mt19937 random(seed);
+    std::vector<std::vector<int32_t>> input(3), output(3, std::vector<int32_t>(64));
+    for (auto& v : input)
+      for (int i = 0; i < 64; ++i) v.push_back(static_cast<int32_t>(random() % 1000));
+    return simulate(plans, {input[0].data(), input[1].data(), input[2].data()},
+                    {output[0].data(), output[1].data(), output[2].data()}, random);
+  };
+  for (unsigned seed = 0; seed < 100; ++seed) ASSERT_EQ(run(seed), "");
+
+  Plan& last = plans[2];  // its shard is empty
+  ASSERT_STREQ(last.steps[2].name, "share") << print(last);
+  ASSERT_EQ(last.steps[2].after, std::vector<size_t>{1}) << print(last);
+  last.steps[2].after.clear();
+  bool found = false;
+  for (unsigned seed = 0; seed < 100 && !found; ++seed)
+    found = run(seed) == "rank 2 changes what step 1 sends";
+  EXPECT_TRUE(found);
+}
+
 TEST(Select, TwoRanksAndSmallMessagesGoInOneShot) {
   Shape shape{.count = 1 << 20, .ranks = 4, .packing = test_packing(32)};
   const auto algorithm = [&](Wish wish) {

@@ -2,14 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
+#include <set>
+#include <utility>
 
 namespace terse::plan {
 namespace {
 
-constexpr size_t kLastStep = static_cast<size_t>(-1);
+// A communicate step under way: like NCCL's, it owns its buffers until it is done.
+struct Posted {
+  size_t step;
+  size_t unsent = 0;                    // messages that no peer has taken yet
+  std::vector<bool> received;           // by transfer
+  std::vector<std::vector<char>> sent;  // by transfer: what its place held at the start
+};
 
 struct Rank {
   const Plan* plan;
@@ -17,27 +27,32 @@ struct Rank {
   char* recv;
   std::vector<char> scratch;
   std::vector<bool> done;
-  size_t posted = kLastStep;  // a communicate step under way
+  std::deque<Posted> posted;  // in the order of issue
 
   char* address(const Place& p) {
     if (p.region == Region::kSend) return const_cast<char*>(send) + p.offset;
     return (p.region == Region::kRecv ? recv : scratch.data()) + p.offset;
   }
 
-  // The next steps of the lanes that wait for nothing more.
+  // The next steps of the lanes that wait for nothing more. Communicate steps start in the order of
+  // issue, on whichever lane.
   std::vector<size_t> ready() const {
     std::vector<size_t> result;
-    bool lane_taken[kLanes] = {};
+    bool lane_taken[kLanes] = {}, communicate_taken = false;
     for (size_t i = 0; i < plan->steps.size(); ++i) {
       const Step& step = plan->steps[i];
-      bool& taken = lane_taken[static_cast<int>(step.lane)];
-      if (done[i] || taken) continue;
-      taken = true;
-      bool free = i != posted;
+      if (done[i]) continue;
+      bool free = !std::exchange(lane_taken[step.queue()], true) && !is_posted(i);
       for (const size_t before : step.after) free = free && done[before];
+      if (step.lane == Lane::kCommunicate && !is_posted(i))
+        free = !std::exchange(communicate_taken, true) && free;
       if (free) result.push_back(i);
     }
     return result;
+  }
+
+  bool is_posted(size_t step) const {
+    return std::ranges::any_of(posted, [=](const Posted& p) { return p.step == step; });
   }
 
   void compute(const Compute& c) {
@@ -55,6 +70,7 @@ struct Rank {
 };
 
 struct Message {
+  size_t step;                 // of the sender
   const char* late = nullptr;  // read when received
   std::vector<char> early;     // or when sent
   size_t bytes = 0;
@@ -66,21 +82,26 @@ class Simulator {
             const std::vector<int32_t*>& recv, std::mt19937& random)
       : random_(random) {
     for (size_t r = 0; r < plans.size(); ++r)
-      ranks_.push_back({&plans[r], reinterpret_cast<const char*>(send[r]),
+      ranks_.push_back({&plans[r],
+                        reinterpret_cast<const char*>(send[r]),
                         reinterpret_cast<char*>(recv[r]),
                         std::vector<char>(plans[r].scratch_bytes, '\x55'),
-                        std::vector<bool>(plans[r].steps.size(), false)});
+                        std::vector<bool>(plans[r].steps.size(), false),
+                        {}});
   }
 
   std::string run() {
     for (;;) {
-      complete();
-      std::vector<std::pair<size_t, size_t>> choices;
-      for (size_t r = 0; r < ranks_.size(); ++r)
-        for (const size_t step : ranks_[r].ready()) choices.emplace_back(r, step);
+      deliver();
+      std::vector<std::function<void()>> choices;
+      for (size_t r = 0; r < ranks_.size(); ++r) {
+        for (const size_t step : ranks_[r].ready())
+          choices.push_back([this, r, step] { start(r, step); });
+        for (const Posted& p : ranks_[r].posted)
+          if (may_end(r, p)) choices.push_back([this, r, step = p.step] { end(r, step); });
+      }
       if (choices.empty() || !error_.empty()) break;
-      const auto [r, step] = choices[random_() % choices.size()];
-      start(r, step);
+      choices[random_() % choices.size()]();
     }
     for (size_t r = 0; r < ranks_.size() && error_.empty(); ++r)
       for (size_t i = 0; i < ranks_[r].done.size(); ++i)
@@ -97,82 +118,91 @@ class Simulator {
       rank.done[index] = true;
       return;
     }
-    rank.posted = index;
-    for (const Transfer& t : step.transfers) {
+    Posted posted{index, 0, std::vector<bool>(step.transfers.size()),
+                  std::vector<std::vector<char>>(step.transfers.size())};
+    for (size_t i = 0; i < step.transfers.size(); ++i) {
+      const Transfer& t = step.transfers[i];
       if (!t.send) continue;
-      Message m{.bytes = t.bytes};
+      Message m{.step = index, .bytes = t.bytes};
       const char* data = rank.address(t.place);
+      posted.sent[i].assign(data, data + t.bytes);
       if (random_() % 2)
-        m.early.assign(data, data + t.bytes);
+        m.early = posted.sent[i];
       else
         m.late = data;
       in_flight_[{r, static_cast<size_t>(t.peer)}].push_back(std::move(m));
+      ++posted.unsent;
     }
+    rank.posted.push_back(std::move(posted));
   }
 
-  // A posted step ends when all it receives is there and all it sends is taken. Receives of all
-  // posted steps are served first.
-  void complete() {
+  // Messages arrive where a receive is posted, as soon as they can.
+  void deliver() {
     for (bool progress = true; progress && error_.empty();) {
       progress = false;
       for (size_t r = 0; r < ranks_.size(); ++r) progress |= receive(r);
     }
-    for (size_t r = 0; r < ranks_.size(); ++r) {
-      Rank& rank = ranks_[r];
-      if (rank.posted == kLastStep) continue;
-      bool finished = received_[r] == receives(rank);
-      for (size_t p = 0; p < ranks_.size(); ++p)
-        if (const auto f = in_flight_.find({r, p}); f != in_flight_.end())
-          finished = finished && f->second.empty();
-      if (!finished) continue;
-      rank.done[rank.posted] = true;
-      rank.posted = kLastStep;
-      received_[r] = 0;
-      taken_[r].clear();
-    }
   }
 
-  static size_t receives(const Rank& rank) {
-    size_t n = 0;
-    for (const Transfer& t : rank.plan->steps[rank.posted].transfers) n += !t.send;
-    return n;
-  }
-
+  // A pair's messages are matched in the order of issue, over all posted steps.
   bool receive(size_t r) {
     Rank& rank = ranks_[r];
-    if (rank.posted == kLastStep) return false;
     bool progress = false;
-    const std::vector<Transfer>& transfers = rank.plan->steps[rank.posted].transfers;
-    std::vector<bool>& taken = taken_[r];
-    taken.resize(transfers.size(), false);
-    std::map<int, bool> blocked;  // messages of a pair are matched in order
-    for (size_t i = 0; i < transfers.size(); ++i) {
-      const Transfer& t = transfers[i];
-      if (t.send || taken[i] || blocked[t.peer]) continue;
-      std::deque<Message>& queue = in_flight_[{static_cast<size_t>(t.peer), r}];
-      if (queue.empty()) {
-        blocked[t.peer] = true;
-        continue;
+    std::set<int> blocked;
+    for (Posted& posted : rank.posted) {
+      const std::vector<Transfer>& transfers = rank.plan->steps[posted.step].transfers;
+      for (size_t i = 0; i < transfers.size(); ++i) {
+        const Transfer& t = transfers[i];
+        if (t.send || posted.received[i] || blocked.contains(t.peer)) continue;
+        std::deque<Message>& queue = in_flight_[{static_cast<size_t>(t.peer), r}];
+        if (queue.empty()) {
+          blocked.insert(t.peer);
+          continue;
+        }
+        take(rank, r, t, queue.front());
+        queue.pop_front();
+        posted.received[i] = true;
+        progress = true;
       }
-      const Message& m = queue.front();
-      if (m.bytes != t.bytes)
-        error_ =
-            fmt::format("rank {} expects {} bytes of {}, who sent {}", r, t.bytes, t.peer, m.bytes);
-      else
-        std::memcpy(rank.address(t.place), m.late ? m.late : m.early.data(), t.bytes);
-      queue.pop_front();
-      taken[i] = true;
-      ++received_[r];
-      progress = true;
     }
     return progress;
+  }
+
+  void take(Rank& rank, size_t r, const Transfer& t, const Message& m) {
+    if (m.bytes != t.bytes)
+      error_ =
+          fmt::format("rank {} expects {} bytes of {}, who sent {}", r, t.bytes, t.peer, m.bytes);
+    else
+      std::memcpy(rank.address(t.place), m.late ? m.late : m.early.data(), t.bytes);
+    for (Posted& sender : ranks_[static_cast<size_t>(t.peer)].posted)
+      if (sender.step == m.step) --sender.unsent;
+  }
+
+  // All it receives is there and all it sends is taken.
+  bool may_end(size_t r, const Posted& posted) const {
+    bool finished = posted.unsent == 0;
+    const std::vector<Transfer>& transfers = ranks_[r].plan->steps[posted.step].transfers;
+    for (size_t i = 0; i < transfers.size(); ++i)
+      finished = finished && (transfers[i].send || posted.received[i]);
+    return finished;
+  }
+
+  void end(size_t r, size_t step) {
+    Rank& rank = ranks_[r];
+    const auto posted =
+        std::ranges::find_if(rank.posted, [=](const Posted& p) { return p.step == step; });
+    const std::vector<Transfer>& transfers = rank.plan->steps[step].transfers;
+    for (size_t i = 0; i < transfers.size(); ++i)
+      if (transfers[i].send &&
+          std::memcmp(posted->sent[i].data(), rank.address(transfers[i].place), transfers[i].bytes))
+        error_ = fmt::format("rank {} changes what step {} sends", r, step);
+    rank.done[step] = true;
+    rank.posted.erase(posted);
   }
 
   std::vector<Rank> ranks_;
   std::mt19937& random_;
   std::map<std::pair<size_t, size_t>, std::deque<Message>> in_flight_;
-  std::map<size_t, size_t> received_;
-  std::map<size_t, std::vector<bool>> taken_;
   std::string error_;
 };
 

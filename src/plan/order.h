@@ -1,0 +1,50 @@
+// What is done before what: the order that a plan's queues and `after` give, and nothing else.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace terse::plan {
+
+// Takes the steps of a plan one by one.
+class Order {
+ public:
+  void add(const Step& step) {
+    Front front = start(step);
+    front[step.queue()] = ends_.size() + 1;
+    ends_.push_back(front);
+    queues_.push_back(step.queue());
+    last_[step.queue()] = ends_.size();
+  }
+
+  // Whether the step numbered `earlier` is done whenever `step`, the next one, starts.
+  bool is_done(size_t earlier, const Step& step) const {
+    return earlier < ends_.size() && start(step)[queues_[earlier]] > earlier;
+  }
+
+ private:
+  // For each queue the last step known to be done, counted from 1; 0: none.
+  using Front = std::array<size_t, kLanes>;
+
+  Front start(const Step& step) const {
+    Front front{};
+    join(front, last_[step.queue()]);
+    for (const size_t before : step.after) join(front, before + 1);
+    return front;
+  }
+
+  void join(Front& front, size_t number) const {
+    if (number == 0 || number > ends_.size()) return;
+    const Front& other = ends_[number - 1];
+    for (size_t q = 0; q < kLanes; ++q) front[q] = std::max(front[q], other[q]);
+  }
+
+  std::vector<Front> ends_;  // what is known when each step ends, itself included
+  std::vector<size_t> queues_;
+  Front last_{};  // of each queue
+};
+
+}  // namespace terse::plan
