@@ -23,7 +23,7 @@ void admit(const std::vector<ncclComm_t*>& created) {
   try {
     std::vector<Agreement> agreements;
     for (ncclComm_t* comm : created)
-      if (*comm != nullptr) agreements.push_back({&communicator(*comm), &settings().scheme});
+      if (*comm != nullptr) agreements.push_back({&communicator(*comm), &settings().scheme, nullptr});
     agree(agreements);
     require_valid(settings());
   } catch (...) {

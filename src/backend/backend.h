@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "codec/codec.h"
@@ -66,7 +67,8 @@ class Backend {
   virtual uint64_t recording(Stream stream) = 0;
 
   // Sets `in_use` to false when the graph that is being recorded can no longer run.
-  virtual void release_with_graph(Stream stream, std::atomic<bool>& in_use) = 0;
+  virtual void release_with_graph(Stream stream,
+                                  const std::shared_ptr<std::atomic<bool>>& in_use) = 0;
 
   // Adds one to a number in the backend's memory.
   virtual void increment(Stream stream, uint64_t* number) = 0;

@@ -66,7 +66,7 @@ class HostBackend final : public Backend {
 
   // hostnccl's streams cannot be recorded.
   uint64_t recording(Stream) override { return 0; }
-  void release_with_graph(Stream, std::atomic<bool>&) override {}
+  void release_with_graph(Stream, const std::shared_ptr<std::atomic<bool>>&) override {}
   void increment(Stream, uint64_t*) override {}
 
   bool null_stream_is_synchronous() const override { return true; }

@@ -8,6 +8,7 @@
 #include "backend/host.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -24,7 +25,8 @@ std::string own_folder() {
 }
 
 MakeCudaBackend load_module() {
-  const std::string path = own_folder() + kModule;
+  const std::string& wanted = settings().cuda_module;
+  const std::string path = wanted.empty() ? own_folder() + kModule : wanted;
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr)
     fail(ncclSystemError, "the NCCL in use works on GPUs, and terse's CUDA module cannot be used: {}",

@@ -1,6 +1,5 @@
 #include "engine/communicator.h"
 
-#include <exception>
 #include <mutex>
 #include <unordered_map>
 
@@ -10,33 +9,27 @@
 
 namespace terse {
 
-void Scratch::grow(size_t bytes) {
-  void* larger = backend_.allocate(bytes);
-  backend_.release(memory_);
-  memory_ = larger;
-  size_ = bytes;
-}
-
 Communicator::Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm)
-    : library(library), backend(backend), comm(comm), scratch(backend) {
+    : library(library), backend(backend), comm(comm) {
   check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
   check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
   stats.size = sizeof stats;
 }
 
-void Communicator::prepare() {
-  for (Stream& lane : lanes)
-    if (lane == nullptr) lane = backend.create_stream();
-  if (caller_ == nullptr) caller_ = backend.create_event();
-  if (finished_ == nullptr) finished_ = backend.create_event();
-}
-
-Communicator::~Communicator() {
-  for (Stream& lane : lanes)
-    if (lane != nullptr) backend.destroy_stream(lane);  // waits for what is queued
-  for (Event event : step_events_) backend.destroy_event(event);
-  for (Event event : {caller_, finished_})
-    if (event != nullptr) backend.destroy_event(event);
+Track& Communicator::track_for(Stream caller) {
+  const uint64_t recording = backend.recording(caller);
+  if (recording == 0) {
+    if (track_ == nullptr) track_ = std::make_unique<Track>(backend);
+    return *track_;
+  }
+  Track* idle = nullptr;
+  for (const auto& track : recorded_) {
+    if (track->recording() == recording) return *track;
+    if (!track->in_use()) idle = track.get();
+  }
+  if (idle == nullptr) idle = recorded_.emplace_back(std::make_unique<Track>(backend)).get();
+  idle->record(caller, recording);
+  return *idle;
 }
 
 std::string Communicator::describe() const {
@@ -61,23 +54,8 @@ Binding& Communicator::idle_binding() {
   return *bindings_.emplace_back(std::make_unique<Binding>());
 }
 
-Event Communicator::step_event(size_t index) {
-  while (step_events_.size() <= index) step_events_.push_back(backend.create_event());
-  return step_events_[index];
-}
-
 void Communicator::synchronize() {
-  // All lanes, also after one has failed: none may touch the caller's buffers any more.
-  std::exception_ptr first;
-  for (const Stream lane : lanes) {
-    if (lane == nullptr) continue;
-    try {
-      backend.synchronize(lane);
-    } catch (...) {
-      if (!first) first = std::current_exception();
-    }
-  }
-  if (first) std::rethrow_exception(first);
+  if (track_ != nullptr) track_->synchronize();
 }
 
 namespace {

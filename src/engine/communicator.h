@@ -1,7 +1,6 @@
 // What the engine keeps for one rank of a communicator, beside the user's own ncclComm_t.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "engine/request.h"
+#include "engine/track.h"
 #include "nccl/table.h"
 #include "plan/plan.h"
 #include "terse/terse.h"
@@ -37,29 +37,9 @@ struct PlanKey {
   bool operator<(const PlanKey& other) const { return tie() < other.tie(); }
 };
 
-// Scratch memory that grows, and is freed with its owner.
-class Scratch {
- public:
-  explicit Scratch(Backend& backend) : backend_(backend) {}
-  ~Scratch() { backend_.release(memory_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  char* data() const { return static_cast<char*>(memory_); }
-  size_t size() const { return size_; }
-  bool holds(size_t bytes) const { return bytes <= size_; }
-  void grow(size_t bytes);
-
- private:
-  Backend& backend_;
-  void* memory_ = nullptr;
-  size_t size_ = 0;
-};
-
 class Communicator {
  public:
   Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm);
-  ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -76,11 +56,9 @@ class Communicator {
   uint64_t sequence = 0;  // of the next compressed call
   terseStats_t stats{};
 
-  std::array<Stream, plan::kLanes> lanes{};  // null until the first compressed call
-  Scratch scratch;
-
-  // Makes what a compressed call needs beside scratch.
-  void prepare();
+  // What a call on the caller's stream runs on: the communicator's own track, made at the first
+  // call, or that of the graph that is being recorded on the stream.
+  Track& track_for(Stream caller);
 
   // "rank 2 of 8": how messages name it.
   std::string describe() const;
@@ -91,21 +69,14 @@ class Communicator {
   // A binding that is not in use.
   Binding& idle_binding();
 
-  // The event of step `index` of whichever plan runs; re-recorded from call to call.
-  Event step_event(size_t index);
-
-  // Marks where a caller's stream stands, and where the last call ends.
-  Event caller_event() const { return caller_; }
-  Event finished_event() const { return finished_; }
-
-  // Blocks until all lanes are empty; throws what failed in them.
+  // Blocks until all calls are done, but for recorded ones; throws what failed in them.
   void synchronize();
 
  private:
   std::map<PlanKey, plan::Plan> plans_;
   std::vector<std::unique_ptr<Binding>> bindings_;
-  std::vector<Event> step_events_;
-  Event caller_ = nullptr, finished_ = nullptr;
+  std::unique_ptr<Track> track_;
+  std::vector<std::unique_ptr<Track>> recorded_;
 };
 
 // The engine's state of `comm`, made at its first use. A communicator that was destroyed without

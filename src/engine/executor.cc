@@ -15,12 +15,12 @@ using plan::Step;
 class Run {
  public:
   explicit Run(const Job& job)
-      : job_(job), c_(*job.communicator), plan_(plan_of(job)), binding_(c_.idle_binding()) {
-    c_.prepare();
-    if (!c_.scratch.holds(plan_.scratch_bytes)) {
-      c_.synchronize();  // earlier calls may use the old memory
-      c_.scratch.grow(plan_.scratch_bytes);
-    }
+      : job_(job),
+        c_(*job.communicator),
+        track_(c_.track_for(job.request.stream)),
+        plan_(plan_of(job)),
+        binding_(c_.idle_binding()) {
+    track_.reserve(plan_.scratch_bytes);
     bind();
     waited_for_.assign(plan_.steps.size(), false);
     for (const Step& step : plan_.steps)
@@ -30,11 +30,12 @@ class Run {
   // The lanes start after the caller's stream and after the communicator's last call.
   void begin() {
     Backend& b = c_.backend;
-    if (!synchronous()) b.record(c_.caller_event(), job_.request.stream);
-    for (const Stream lane : c_.lanes) {
-      if (!synchronous()) b.wait(lane, c_.caller_event());
-      b.wait(lane, c_.finished_event());
+    if (!synchronous()) b.record(track_.caller_event(), job_.request.stream);
+    for (const Stream lane : track_.lanes()) {
+      if (!synchronous()) b.wait(lane, track_.caller_event());
+      if (track_.continues) b.wait(lane, track_.finished_event());
     }
+    track_.continues = true;
   }
 
   // Enqueues the computes up to the next communicate step; false when there is none left.
@@ -43,7 +44,7 @@ class Run {
       const Step& step = plan_.steps[next_];
       if (step.lane == Lane::kCommunicate) return true;
       wait_for(step);
-      c_.backend.combine(lane(step), binding_.batches[next_], nullptr);
+      c_.backend.combine(lane(step), binding_.batches[next_], track_.replays());
       mark(step);
     }
     return false;
@@ -71,15 +72,16 @@ class Run {
   // The caller's stream goes on after the decode lane, whose last step follows all others.
   void end() {
     Backend& b = c_.backend;
-    const Stream last = c_.lanes[static_cast<size_t>(Lane::kDecode)];
+    const Stream last = track_.lanes()[static_cast<size_t>(Lane::kDecode)];
+    if (track_.replays() != nullptr) b.increment(last, track_.replays());
     b.notify(
         last, [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); }, &binding_);
-    b.record(c_.finished_event(), last);
-    if (!synchronous()) b.wait(job_.request.stream, c_.finished_event());
+    b.record(track_.finished_event(), last);
+    if (!synchronous()) b.wait(job_.request.stream, track_.finished_event());
     ++c_.stats.calls;
     c_.stats.raw_bytes += plan_.raw_bytes;
     c_.stats.wire_bytes += plan_.wire_bytes;
-    c_.stats.scratch_bytes = c_.scratch.size();
+    c_.stats.scratch_bytes = std::max(c_.stats.scratch_bytes, track_.scratch_bytes());
     ++c_.sequence;
   }
 
@@ -102,15 +104,15 @@ class Run {
     return job_.request.stream == nullptr && c_.backend.null_stream_is_synchronous();
   }
 
-  Stream lane(const Step& step) const { return c_.lanes[step.queue()]; }
+  Stream lane(const Step& step) const { return track_.lanes()[step.queue()]; }
 
   void wait_for(const Step& step) {
-    for (const size_t before : step.after) c_.backend.wait(lane(step), c_.step_event(before));
+    for (const size_t before : step.after) c_.backend.wait(lane(step), track_.step_event(before));
   }
 
   void mark(const Step& step) {
     const size_t index = &step - plan_.steps.data();
-    if (waited_for_[index]) c_.backend.record(c_.step_event(index), lane(step));
+    if (waited_for_[index]) c_.backend.record(track_.step_event(index), lane(step));
   }
 
   char* address(const plan::Place& place) const {
@@ -122,7 +124,7 @@ class Run {
       case plan::Region::kScratch:
         break;
     }
-    return c_.scratch.data() + place.offset;
+    return track_.scratch() + place.offset;
   }
 
   // Turns the plan's places into addresses, in memory that is reused from call to call.
@@ -169,6 +171,7 @@ class Run {
 
   const Job& job_;
   Communicator& c_;
+  Track& track_;
   const plan::Plan& plan_;
   Binding& binding_;
   std::vector<bool> waited_for_;

@@ -47,7 +47,8 @@ void run_native(const std::vector<Job>& jobs) {
 void run(const Pending& pending) {
   run_native(pending.native);
   std::vector<Agreement> agreements;
-  for (const Job& job : pending.compressed) agreements.push_back({job.communicator, &job.scheme});
+  for (const Job& job : pending.compressed)
+    agreements.push_back({job.communicator, &job.scheme, job.request.stream});
   agree(agreements);
   execute(pending.compressed);
 }

@@ -63,6 +63,8 @@ constexpr Variable kVariables[] = {
      }},
     {"TERSE_NCCL", "path of the NCCL to use (default: the program's own)",
      [](std::string_view text, Settings& s) { s.nccl = text; }},
+    {"TERSE_CUDA_MODULE", "path of libterse_cuda.so (default: beside terse's own library)",
+     [](std::string_view text, Settings& s) { s.cuda_module = text; }},
     {"TERSE_LOG", "off, warn (default), info or trace, on standard error",
      [](std::string_view text, Settings&) { parse_log_level(text); }},
 };

@@ -17,8 +17,9 @@ struct Settings {
   size_t chunk_bytes = 0;  // 0: by the number of ranks
   uint64_t seed = 0;
   unsigned timeout_seconds = 60;
-  std::string nccl;   // empty: the program's
-  std::string error;  // the first setting that could not be understood; empty: none
+  std::string nccl;         // empty: the program's
+  std::string cuda_module;  // empty: the one beside terse's own library
+  std::string error;        // the first setting that could not be understood; empty: none
 };
 
 // What was in the environment at the first call. Never throws for a bad setting: `error` keeps it,

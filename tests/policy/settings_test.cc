@@ -30,6 +30,7 @@ TEST(Settings, ReadsSizesWithUnits) {
   EXPECT_EQ(read({{"TERSE_SEED", "9"}}).seed, 9u);
   EXPECT_EQ(read({{"TERSE_TIMEOUT", "5"}}).timeout_seconds, 5u);
   EXPECT_EQ(read({{"TERSE_NCCL", "/opt/libnccl.so"}}).nccl, "/opt/libnccl.so");
+  EXPECT_EQ(read({{"TERSE_CUDA_MODULE", "/opt/module.so"}}).cuda_module, "/opt/module.so");
 }
 
 TEST(Settings, ABadOneIsKeptForTheErrorAtCommunicatorCreation) {

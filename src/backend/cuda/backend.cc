@@ -102,14 +102,22 @@ class CudaBackend final : public Backend {
     return status == cudaStreamCaptureStatusActive ? id + 1 : 0;
   }
 
-  void release_with_graph(Stream stream, std::atomic<bool>& in_use) override {
+  void release_with_graph(Stream stream,
+                          const std::shared_ptr<std::atomic<bool>>& in_use) override {
+    using Flag = std::shared_ptr<std::atomic<bool>>;
+    const auto gone = [](void* context) {
+      const std::unique_ptr<Flag> flag(static_cast<Flag*>(context));
+      (*flag)->store(false, std::memory_order_release);
+    };
+    const OnDevice on(device_);
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     cudaGraph_t graph = nullptr;
     check(capture_info(stream, &status, nullptr, &graph), "cudaStreamGetCaptureInfo");
+    auto flag = std::make_unique<Flag>(in_use);
     cudaUserObject_t object = nullptr;
-    const auto gone = [](void* flag) { static_cast<std::atomic<bool>*>(flag)->store(false); };
-    check(cudaUserObjectCreate(&object, &in_use, gone, 1, cudaUserObjectNoDestructorSync),
+    check(cudaUserObjectCreate(&object, flag.get(), gone, 1, cudaUserObjectNoDestructorSync),
           "cudaUserObjectCreate");
+    flag.release();  // the object's from now on
     check(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove),
           "cudaGraphRetainUserObject");
   }
