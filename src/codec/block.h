@@ -26,8 +26,14 @@ struct Params {
 struct Quantizer {
   float base;
   float scale;
-  int32_t low, high;
+  Small low, high;
 };
+
+// The next fp32 away from zero if `up`. It is as good as random, so that a branch would be
+// mispredicted every few blocks: hence the sum.
+TERSE_INLINE float next_if(bool up, float x) {
+  return bits_float(float_bits(x) + static_cast<uint32_t>(up));
+}
 
 // Symmetric: codes -q..q, q = 2^(bits-1) - 1, of the range -peak..peak.
 struct Symmetric {
@@ -57,11 +63,10 @@ struct Symmetric {
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.first) == 0; }
 
   static TERSE_INLINE Quantizer quantizer(const Params& p, int bits) {
-    const int32_t q = (1 << (bits - 1)) - 1;
+    const Small q = static_cast<Small>((1 << (bits - 1)) - 1);
     // Rounded up, so that the peak reaches code q whatever is drawn.
-    float inv = div(static_cast<float>(q), p.first);
-    if (mul(inv, p.first) < static_cast<float>(q)) inv = bits_float(float_bits(inv) + 1);
-    return {0.0f, inv, -q, q};
+    const float top = static_cast<float>(q), inv = div(top, p.first);
+    return {0.0f, next_if(mul(inv, p.first) < top, inv), static_cast<Small>(-q), q};
   }
 
   // The step is rounded up so that q steps reach the peak, and values are cut there: the codes -q
@@ -73,14 +78,12 @@ struct Symmetric {
 
   static TERSE_INLINE Dequantizer dequantizer(const Params& p, int bits) {
     const float q = static_cast<float>((1 << (bits - 1)) - 1);
-    float step = div(p.first, q);
-    if (mul(step, q) < p.first) step = bits_float(float_bits(step) + 1);
-    return {step, p.first, 1u << (bits - 1)};
+    const float step = div(p.first, q);
+    return {next_if(mul(step, q) < p.first, step), p.first, 1u << (bits - 1)};
   }
 
   static TERSE_INLINE float value(uint32_t code, const Dequantizer& d) {
-    const int32_t signed_code = static_cast<int32_t>((code ^ d.sign) - d.sign);
-    const float v = mul(static_cast<float>(signed_code), d.step);
+    const float v = mul(integer_less(code ^ d.sign, d.sign), d.step);
     const float capped = v > d.peak ? d.peak : v;
     return capped < -d.peak ? -d.peak : capped;
   }
@@ -123,26 +126,26 @@ struct MinMax {
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.second) == 0; }
 
   static TERSE_INLINE Quantizer quantizer(const Params& p, int bits) {
-    return {p.first, div(1.0f, p.second), 0, (1 << bits) - 1};
+    return {p.first, div(1.0f, p.second), 0, static_cast<Small>((1 << bits) - 1)};
   }
 
   using Dequantizer = Params;
   static TERSE_INLINE Dequantizer dequantizer(const Params& p, int) { return p; }
 
   static TERSE_INLINE float value(uint32_t code, const Dequantizer& d) {
-    return add(d.first, mul(static_cast<float>(code), d.second));
+    return add(d.first, mul(integer_less(code, 0), d.second));
   }
 };
 
 TERSE_INLINE float scaled(float x, const Quantizer& q) { return mul(add(x, -q.base), q.scale); }
 
 // Nearest, ties to even; random shift too, whose randomness is in the base.
-TERSE_INLINE int32_t code_nearest(float x, const Quantizer& q) {
+TERSE_INLINE Small code_nearest(float x, const Quantizer& q) {
   return clamp(round_nearest(scaled(x, q)), q.low, q.high);
 }
 
 // Up with the probability that makes the mean right.
-TERSE_INLINE int32_t code_stochastic(float x, const Quantizer& q, uint16_t random) {
+TERSE_INLINE Small code_stochastic(float x, const Quantizer& q, uint16_t random) {
   return clamp(round_down(add(scaled(x, q), uniform(random))), q.low, q.high);
 }
 

@@ -9,120 +9,124 @@
 namespace terse::codec {
 namespace {
 
-bool aligned_float(const void* p) { return reinterpret_cast<uintptr_t>(p) % alignof(float) == 0; }
+// The elements that pass through the stages together: whole blocks, about this many.
+constexpr size_t kTile = 512;
 
-// One block's way through the stages; the buffers are in the first-level cache.
-class BlockPipe {
+size_t tile_of(size_t block) { return block < kTile ? kTile / block * block : block; }
+
+// Memory that is read soon, a little after p: the processor by itself fetches ahead within a page
+// only, and loses its way among several sources. There need not be any memory.
+void prefetch_after(const void* p, size_t bytes) {
+  constexpr size_t kAhead = 2048, kLine = 64;
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(p) + kAhead;
+  for (size_t i = 0; i < bytes; i += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(begin + i));
+}
+
+// A tile's way through the stages; the buffers are in the first-level cache.
+class Pipe {
  public:
-  explicit BlockPipe(const Combine& work)
+  explicit Pipe(const Combine& work)
       : work_(work),
         ops_(host_ops()),
         layout_(body_layout(work.spec, work.total)),
         family_(static_cast<int>(work.spec.family) - 1),
-        params_(params_per_block(work.spec.family)) {}
+        params_bytes_(params_per_block(work.spec.family) * sizeof(float)) {}
 
   void run(size_t begin, size_t n) {
     const std::span<const Source> sources = work_.sources;
-    float* out = result(begin);
-    if (sources.size() == 1 && work_.factor == 1.0f && !work_.target.raw && direct(sources[0])) {
-      encode(raw<const float>(sources[0].data, begin), begin, n);
-      return;
+    const Target& t = work_.target;
+    if (sources.size() == 1 && work_.factor == 1.0f) {
+      const Source& s = sources[0];
+      if (s.raw && !t.raw) return encode(*s.raw, raw(s, begin, n), begin, n);
+      if (!s.raw && t.raw)
+        return decode(ops_.dequantize[index(*t.raw)], s, begin, n, element(t.data, *t.raw, begin));
     }
-    fetch<false>(sources[0], begin, n, out);
-    for (const Source& source : sources.subspan(1)) fetch<true>(source, begin, n, out);
-    if (work_.factor != 1.0f) ops_.scale(work_.factor, n, out);
-    finish(out, begin, n);
+    // A sum is gathered aside, because the target may be one of the sources.
+    fetch(sources[0], begin, n, ops_.load, ops_.dequantize[index(Dtype::kFloat32)]);
+    for (const Source& s : sources.subspan(1))
+      fetch(s, begin, n, ops_.load_add, ops_.dequantize_add);
+    if (work_.factor != 1.0f) ops_.scale(work_.factor, n, sum_);
+    if (!t.raw) return encode(Dtype::kFloat32, sum_, begin, n);
+    ops_.store[index(*t.raw)](sum_, n, element(t.data, *t.raw, begin));
   }
 
  private:
-  template <class T>
-  static T* raw(std::conditional_t<std::is_const_v<T>, const void*, void*> data, size_t element) {
-    return static_cast<T*>(data) + element;
+  using Load = void (*)(const void*, size_t, float*);
+  using Dequantize = void (*)(const uint8_t*, size_t, size_t, int, const uint8_t*, void*);
+
+  static int index(Dtype dtype) { return static_cast<int>(dtype); }
+
+  static const void* raw(const Source& s, size_t begin, size_t n) {
+    const char* in = static_cast<const char*>(s.data) + begin * dtype_size(*s.raw);
+    prefetch_after(in, n * dtype_size(*s.raw));
+    return in;
   }
 
-  // Raw fp32 that may be used in place.
-  static bool direct(const Source& s) { return s.raw == Dtype::kFloat32 && aligned_float(s.data); }
-
-  // A single source's values may go straight to the caller's fp32 memory; a sum is gathered aside,
-  // because the target may be one of the sources.
-  float* result(size_t begin) {
-    const Target& t = work_.target;
-    const bool in_place = work_.sources.size() == 1 && !work_.sources[0].raw &&
-                          t.raw == Dtype::kFloat32 && aligned_float(t.data);
-    return in_place ? raw<float>(t.data, begin) : sum_;
+  static void* element(void* data, Dtype dtype, size_t i) {
+    return static_cast<char*>(data) + i * dtype_size(dtype);
   }
 
-  template <bool accumulate>
-  void fetch(const Source& source, size_t begin, size_t n, float* out) {
-    if (source.raw) {
-      const size_t size = dtype_size(*source.raw);
-      const char* in = static_cast<const char*>(source.data) + begin * size;
-      const int dtype = static_cast<int>(*source.raw);
-      if constexpr (accumulate) {
-        ops_.load[dtype](in, n, addend_);
-        ops_.add(addend_, n, out);
-      } else {
-        ops_.load[dtype](in, n, out);
-      }
-      return;
+  void fetch(const Source& s, size_t begin, size_t n, const Load (&load)[kDtypes],
+             const Dequantize (&dequantize)[kFamilies]) {
+    if (s.raw) {
+      load[index(*s.raw)](raw(s, begin, n), n, sum_);
+    } else {
+      decode(dequantize, s, begin, n, sum_);
     }
-    const uint8_t* body = static_cast<const uint8_t*>(source.data);
+  }
+
+  void decode(const Dequantize (&dequantize)[kFamilies], const Source& s, size_t begin, size_t n,
+              void* out) {
+    const uint8_t* body = static_cast<const uint8_t*>(s.data);
     const int bits = work_.spec.bits;
     const uint8_t* codes = body + begin / 8 * bits;
+    prefetch_after(codes, n / 8 * bits);
     if (bits != 8) {
       ops_.unpack[bits](codes, n, codes_);
       codes = codes_;
     }
-    float params[2];
-    std::memcpy(params, body + layout_.params_offset + params_offset(begin), params_ * 4);
-    const auto& table = accumulate ? ops_.dequantize_add : ops_.dequantize;
-    table[family_](codes, n, bits, params, out);
+    dequantize[family_](codes, n, work_.spec.block, bits, body + params_offset(begin), out);
   }
 
-  void encode(const float* in, size_t begin, size_t n) {
+  void encode(Dtype dtype, const void* in, size_t begin, size_t n) {
     const Target& t = work_.target;
     uint8_t* body = static_cast<uint8_t*>(t.data);
     const int bits = work_.spec.bits;
     uint8_t* packed = body + begin / 8 * bits;
     uint8_t* codes = bits == 8 ? packed : codes_;
-    float params[2];
-    const auto quantize = ops_.quantize[family_][static_cast<int>(work_.spec.rounding)];
-    quantize(in, n, bits, t.draw, t.origin + begin, codes, params);
+    const auto quantize =
+        ops_.quantize[index(dtype)][family_][static_cast<int>(work_.spec.rounding)];
+    quantize(in, n, work_.spec.block, bits, t.draw, t.origin + begin, codes,
+             body + params_offset(begin));
     if (bits != 8) ops_.pack[bits](codes, n, packed);
-    std::memcpy(body + layout_.params_offset + params_offset(begin), params, params_ * 4);
     if (begin + n == work_.total) {
       uint8_t* pad = body + layout_.code_bytes;
       std::memset(pad, 0, layout_.params_offset - layout_.code_bytes);
     }
   }
 
-  void finish(const float* values, size_t begin, size_t n) {
-    const Target& t = work_.target;
-    if (!t.raw) return encode(values, begin, n);
-    char* out = static_cast<char*>(t.data) + begin * dtype_size(*t.raw);
-    if (reinterpret_cast<const char*>(values) != out)
-      ops_.store[static_cast<int>(*t.raw)](values, n, out);
+  // Of the block that begins with element `begin`.
+  size_t params_offset(size_t begin) const {
+    return layout_.params_offset + begin / work_.spec.block * params_bytes_;
   }
-
-  size_t params_offset(size_t begin) const { return begin / work_.spec.block * params_ * 4; }
 
   const Combine& work_;
   const HostOps& ops_;
   const BodyLayout layout_;
   const int family_;
-  const size_t params_;
+  const size_t params_bytes_;
   alignas(64) float sum_[kMaxBlock];
-  alignas(64) float addend_[kMaxBlock];
   alignas(64) uint8_t codes_[kMaxBlock];
 };
 
 }  // namespace
 
 void combine(const Combine& work) {
-  BlockPipe pipe(work);
-  const size_t end = work.first + work.count;
-  for (size_t begin = work.first; begin < end; begin += work.spec.block)
-    pipe.run(begin, std::min<size_t>(work.spec.block, end - begin));
+  Pipe pipe(work);
+  const size_t end = work.first + work.count, tile = tile_of(work.spec.block);
+  for (size_t begin = work.first; begin < end; begin += tile)
+    pipe.run(begin, std::min(tile, end - begin));
 }
 
 }  // namespace terse::codec

@@ -58,9 +58,10 @@ TERSE_INLINE uint16_t draw_bits(const PhiloxWords& words, uint64_t element) {
   return static_cast<uint16_t>(element % 2 == 0 ? word : word >> 16);
 }
 
-// In (0, 1): the centre of one of 65536 equal intervals, so that the mean is exactly 1/2.
+// In (0, 1): the centre of one of 65536 equal intervals, so that the mean is exactly 1/2. The bits
+// are the head of the significand of a number in [1, 2); taking 1 - 2^-17 away is exact.
 TERSE_INLINE float uniform(uint16_t bits) {
-  return mul(add(static_cast<float>(bits), 0.5f), 1.0f / 65536.0f);
+  return add(bits_float(0x3f800000u | static_cast<uint32_t>(bits) << 7), -bits_float(0x3f7fff80u));
 }
 
 }  // namespace terse::codec

@@ -32,25 +32,23 @@ TERSE_INLINE float to_float(half_t x) {
   return bits_float(sign | (magnitude >= 0x7c00u ? special : finite));
 }
 
+// Of any x but NaN.
 template <class T>
-TERSE_INLINE T from_float(float x);
+TERSE_INLINE T from_number(float x);
 
 template <>
-TERSE_INLINE float from_float<float>(float x) {
-  const uint32_t bits = float_bits(x);
-  return bits_float((bits & 0x7fffffffu) > kInfinityBits ? kNanBits : bits);
+TERSE_INLINE float from_number<float>(float x) {
+  return x;
 }
 
 template <>
-TERSE_INLINE bfloat_t from_float<bfloat_t>(float x) {
+TERSE_INLINE bfloat_t from_number<bfloat_t>(float x) {
   const uint32_t bits = float_bits(x);
-  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const bool nan = (bits & 0x7fffffffu) > kInfinityBits;
-  return {static_cast<uint16_t>(nan ? kNanBits >> 16 : rounded)};
+  return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 
 template <>
-TERSE_INLINE half_t from_float<half_t>(float x) {
+TERSE_INLINE half_t from_number<half_t>(float x) {
   const uint32_t bits = float_bits(x);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
@@ -59,8 +57,17 @@ TERSE_INLINE half_t from_float<half_t>(float x) {
   // Subnormal results: adding 0.5 aligns the last place with 2^-24, so the hardware rounds.
   const uint32_t subnormal = float_bits(add(bits_float(magnitude), 0.5f)) - 0x3f000000u;
   const uint32_t finite = magnitude < 0x38800000u ? subnormal : normal;
-  const uint32_t bounded = magnitude >= 0x47800000u ? 0x7c00u : finite;
-  return {static_cast<uint16_t>(magnitude > kInfinityBits ? 0x7e00u : sign | bounded)};
+  return {static_cast<uint16_t>(sign | (magnitude >= 0x47800000u ? 0x7c00u : finite))};
+}
+
+TERSE_INLINE float canonical_nan(float) { return bits_float(kNanBits); }
+TERSE_INLINE bfloat_t canonical_nan(bfloat_t) { return {kNanBits >> 16}; }
+TERSE_INLINE half_t canonical_nan(half_t) { return {0x7e00u}; }
+
+template <class T>
+TERSE_INLINE T from_float(float x) {
+  const T number = from_number<T>(x);
+  return (float_bits(x) & 0x7fffffffu) > kInfinityBits ? canonical_nan(number) : number;
 }
 
 }  // namespace terse::codec

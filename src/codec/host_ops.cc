@@ -10,55 +10,80 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
+// Integers of an element's width.
 template <class T>
-void load(const void* in, size_t n, float* out) {
-  const char* bytes = static_cast<const char*>(in);
+struct IntegerOf {
+  using type = int16_t;
+};
+template <>
+struct IntegerOf<float> {
+  using type = int32_t;
+};
+template <class T>
+using Integer = typename IntegerOf<T>::type;
+
+template <class T>
+TERSE_INLINE T read(const void* in, size_t i) {
+  T x;
+  std::memcpy(&x, static_cast<const char*>(in) + i * sizeof(T), sizeof(T));
+  return x;
+}
+
+template <class T>
+TERSE_INLINE void write(void* out, size_t i, T x) {
+  std::memcpy(static_cast<char*>(out) + i * sizeof(T), &x, sizeof(T));
+}
+
+template <class T, bool accumulate>
+void load(const void* in, size_t n, float* __restrict out) {
   for (size_t i = 0; i < n; ++i) {
-    T x;
-    std::memcpy(&x, bytes + i * sizeof(T), sizeof(T));
-    out[i] = to_float(x);
+    const float x = to_float(read<T>(in, i));
+    out[i] = accumulate ? add(out[i], x) : x;
   }
 }
 
 template <class T>
-void store(const float* in, size_t n, void* out) {
-  char* bytes = static_cast<char*>(out);
+void store(const float* __restrict in, size_t n, void* __restrict out) {
+  for (size_t i = 0; i < n; ++i) write(out, i, from_float<T>(in[i]));
+}
+
+// The statistics are taken of the elements as integers, which order as the numbers do: the compiler
+// vectorises that without leave to reassociate, and does not have to widen.
+template <class T>
+constexpr Integer<T> kMagnitude = static_cast<Integer<T>>(~(uint64_t{1} << (8 * sizeof(T) - 1)));
+
+template <class T>
+TERSE_INLINE float as_float(Integer<T> bits) {
+  return to_float(__builtin_bit_cast(T, bits));
+}
+
+template <class T>
+TERSE_INLINE void stats(const void* in, size_t n, Symmetric::Stats& result) {
+  Integer<T> peak = 0;
   for (size_t i = 0; i < n; ++i) {
-    const T x = from_float<T>(in[i]);
-    std::memcpy(bytes + i * sizeof(T), &x, sizeof(T));
+    const Integer<T> magnitude = read<Integer<T>>(in, i) & kMagnitude<T>;
+    peak = magnitude > peak ? magnitude : peak;
   }
+  Symmetric::observe(result, as_float<T>(peak));
 }
 
-// Independent lanes, in an array for each member of the statistics, let the reductions vectorise
-// without reassociation.
-constexpr size_t kLanes = 32;
-
-void stats(const float* in, size_t n, Symmetric::Stats& result) {
-  uint32_t peak[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (size_t j = 0; j < kLanes; ++j) peak[j] = Symmetric::larger(peak[j], in[i + j]);
-  for (size_t j = 0; j < kLanes; ++j) Symmetric::merge(result, {peak[j]});
-  for (; i < n; ++i) Symmetric::observe(result, in[i]);
+// Negative numbers' magnitude bits inverted: as integers they order as numbers, NaN outermost, so
+// that one shows in the lowest or the highest.
+template <class T>
+TERSE_INLINE Integer<T> ordered(Integer<T> bits) {
+  return bits ^ (bits >> (8 * sizeof(T) - 1) & kMagnitude<T>);
 }
 
-void stats(const float* in, size_t n, MinMax::Stats& result) {
-  float low[kLanes], high[kLanes];
-  uint32_t peak[kLanes] = {};
-  for (size_t j = 0; j < kLanes; ++j) {
-    low[j] = result.low;
-    high[j] = result.high;
+template <class T>
+TERSE_INLINE void stats(const void* in, size_t n, MinMax::Stats& result) {
+  Integer<T> low = kMagnitude<T>, high = ~kMagnitude<T>;
+  for (size_t i = 0; i < n; ++i) {
+    const Integer<T> x = ordered<T>(read<Integer<T>>(in, i));
+    low = x < low ? x : low;
+    high = x > high ? x : high;
   }
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (size_t j = 0; j < kLanes; ++j) {
-      const float x = in[i + j];
-      low[j] = x < low[j] ? x : low[j];
-      high[j] = x > high[j] ? x : high[j];
-      peak[j] = Symmetric::larger(peak[j], x);
-    }
-  for (size_t j = 0; j < kLanes; ++j) MinMax::merge(result, {low[j], high[j], peak[j]});
-  for (; i < n; ++i) MinMax::observe(result, in[i]);
+  MinMax::observe(result, as_float<T>(ordered<T>(low)));
+  MinMax::observe(result, as_float<T>(ordered<T>(high)));
 }
 
 // The 16-bit numbers of elements first .. first + n, n rounded up to a multiple of 128.
@@ -79,14 +104,14 @@ void draw_block(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
   }
 }
 
-template <class Family, Rounding rounding>
-void quantize(const float* in, size_t n, int bits, const Draw& draw, uint64_t first, uint8_t* codes,
-              float* params) {
+template <class T, class Family, Rounding rounding>
+TERSE_INLINE void quantize_block(const void* in, size_t n, int bits, const Draw& draw,
+                                 uint64_t first, uint8_t* __restrict codes, uint8_t* params) {
   float shift = 0;
   if constexpr (rounding == Rounding::kShift)
     shift = uniform(draw_bits(draw_group(draw, first / kElementsPerDraw), first)) - 0.5f;
   typename Family::Stats observed;
-  stats(in, n, observed);
+  stats<T>(in, n, observed);
   const Params p = Family::params(observed, bits, shift);
   const float wire[2] = {p.first, p.second};
   std::memcpy(params, wire, params_per_block(Family::kWire) * 4);
@@ -99,31 +124,55 @@ void quantize(const float* in, size_t n, int bits, const Draw& draw, uint64_t fi
     uint16_t random[kMaxBlock];
     draw_block(draw, first, n, random);
     for (size_t i = 0; i < n; ++i)
-      codes[i] = static_cast<uint8_t>(code_stochastic(in[i], q, random[i]));
+      codes[i] = static_cast<uint8_t>(code_stochastic(to_float(read<T>(in, i)), q, random[i]));
   } else {
-    for (size_t i = 0; i < n; ++i) codes[i] = static_cast<uint8_t>(code_nearest(in[i], q));
+    for (size_t i = 0; i < n; ++i)
+      codes[i] = static_cast<uint8_t>(code_nearest(to_float(read<T>(in, i)), q));
   }
 }
 
-template <class Family, bool accumulate>
-void dequantize(const uint8_t* codes, size_t n, int bits, const float* params, float* out) {
-  Params p{0, 0};
+// The elements of the block that begins at i.
+TERSE_INLINE size_t block_at(size_t i, size_t n, size_t block) {
+  return n - i < block ? n - i : block;
+}
+
+template <class T, class Family, Rounding rounding>
+void quantize(const void* in, size_t n, size_t block, int bits, const Draw& draw, uint64_t first,
+              uint8_t* codes, uint8_t* params) {
+  for (size_t i = 0; i < n; i += block, params += params_per_block(Family::kWire) * 4) {
+    const char* x = static_cast<const char*>(in) + i * sizeof(T);
+    const size_t length = block_at(i, n, block);
+    quantize_block<T, Family, rounding>(x, length, bits, draw, first + i, codes + i, params);
+  }
+}
+
+template <class T, class Family, bool accumulate>
+TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, int bits,
+                                   const uint8_t* params, void* __restrict out) {
   float wire[2] = {0, 0};
   std::memcpy(wire, params, params_per_block(Family::kWire) * 4);
-  p = {wire[0], wire[1]};
+  const Params p{wire[0], wire[1]};
   if (!is_finite(p.first) || !is_finite(p.second)) {
-    for (size_t i = 0; i < n; ++i) out[i] = bits_float(kNanBits);
+    for (size_t i = 0; i < n; ++i) write(out, i, from_float<T>(bits_float(kNanBits)));
     return;
   }
-  const typename Family::Dequantizer d = Family::dequantizer(p, bits);
+  const typename Family::Dequantizer d = Family::dequantizer(p, bits);  // finite: gives no NaN
   for (size_t i = 0; i < n; ++i) {
     const float v = Family::value(codes[i], d);
-    out[i] = accumulate ? codec::add(out[i], v) : v;
+    if constexpr (accumulate) {
+      write(out, i, add(read<T>(out, i), v));
+    } else {
+      write(out, i, from_number<T>(v));
+    }
   }
 }
 
-void add(const float* in, size_t n, float* out) {
-  for (size_t i = 0; i < n; ++i) out[i] = codec::add(out[i], in[i]);
+template <class T, class Family, bool accumulate>
+void dequantize(const uint8_t* codes, size_t n, size_t block, int bits, const uint8_t* params,
+                void* out) {
+  for (size_t i = 0; i < n; i += block, params += params_per_block(Family::kWire) * 4)
+    dequantize_block<T, Family, accumulate>(codes + i, block_at(i, n, block), bits, params,
+                                            static_cast<char*>(out) + i * sizeof(T));
 }
 
 void scale(float factor, size_t n, float* out) {
@@ -140,31 +189,37 @@ uint64_t check(const uint8_t* in, size_t words, size_t first) {
   return sum;
 }
 
-template <class Family>
-constexpr auto kNearest = &quantize<Family, Rounding::kNearest>;
-template <class Family>
-constexpr auto kStochastic = &quantize<Family, Rounding::kStochastic>;
-template <class Family>
-constexpr auto kShift = &quantize<Family, Rounding::kShift>;
-
 #define TERSE_STRING(x) #x
 #define TERSE_NAME(x) TERSE_STRING(x)
+
+template <class T, class Family>
+constexpr auto kNearest = &quantize<T, Family, Rounding::kNearest>;
+template <class T, class Family>
+constexpr auto kStochastic = &quantize<T, Family, Rounding::kStochastic>;
+template <class T, class Family>
+constexpr auto kShift = &quantize<T, Family, Rounding::kShift>;
 
 }  // namespace
 
 extern const HostOps kOps;
 const HostOps kOps = {
     TERSE_NAME(TERSE_ISA),
-    {&load<float>, &load<half_t>, &load<bfloat_t>},
+    {&load<float, false>, &load<half_t, false>, &load<bfloat_t, false>},
+    {&load<float, true>, &load<half_t, true>, &load<bfloat_t, true>},
     {&store<float>, &store<half_t>, &store<bfloat_t>},
-    {{kNearest<Symmetric>, kStochastic<Symmetric>, nullptr},
-     {kNearest<MinMax>, kStochastic<MinMax>, kShift<MinMax>}},
-    {&dequantize<Symmetric, false>, &dequantize<MinMax, false>},
-    {&dequantize<Symmetric, true>, &dequantize<MinMax, true>},
+    {{{kNearest<float, Symmetric>, kStochastic<float, Symmetric>, nullptr},
+      {kNearest<float, MinMax>, kStochastic<float, MinMax>, kShift<float, MinMax>}},
+     {{kNearest<half_t, Symmetric>, kStochastic<half_t, Symmetric>, nullptr},
+      {kNearest<half_t, MinMax>, kStochastic<half_t, MinMax>, kShift<half_t, MinMax>}},
+     {{kNearest<bfloat_t, Symmetric>, kStochastic<bfloat_t, Symmetric>, nullptr},
+      {kNearest<bfloat_t, MinMax>, kStochastic<bfloat_t, MinMax>, kShift<bfloat_t, MinMax>}}},
+    {{&dequantize<float, Symmetric, false>, &dequantize<float, MinMax, false>},
+     {&dequantize<half_t, Symmetric, false>, &dequantize<half_t, MinMax, false>},
+     {&dequantize<bfloat_t, Symmetric, false>, &dequantize<bfloat_t, MinMax, false>}},
+    {&dequantize<float, Symmetric, true>, &dequantize<float, MinMax, true>},
     {nullptr, nullptr, &pack<2>, &pack<3>, &pack<4>, &pack<5>, &pack<6>, &pack<7>, &pack<8>},
     {nullptr, nullptr, &unpack<2>, &unpack<3>, &unpack<4>, &unpack<5>, &unpack<6>, &unpack<7>,
      &unpack<8>},
-    &add,
     &scale,
     &check,
 };

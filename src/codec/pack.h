@@ -57,11 +57,19 @@ TERSE_INLINE uint64_t spread(uint64_t x) {
 
 constexpr size_t packed_bytes(size_t n, int bits) { return (n * bits + 7) / 8; }
 
-// Static: each instruction set has its own.
+// Static: each instruction set has its own. Four bits, two codes to a byte, vectorise.
 template <int bits>
-static void pack(const uint8_t* codes, size_t n, uint8_t* out) {
+static void pack(const uint8_t* __restrict codes, size_t n, uint8_t* __restrict out) {
   const size_t bytes = packed_bytes(n, bits);
   size_t i = 0, o = 0;
+  if constexpr (bits == 4) {
+    for (; o < n / 2; ++o) {
+      uint16_t pair;
+      std::memcpy(&pair, codes + 2 * o, 2);
+      out[o] = static_cast<uint8_t>((pair & 0x0f) | (pair >> 4 & 0xf0));
+    }
+    i = 2 * o;
+  }
   for (; o + 8 <= bytes && i + 8 <= n;
        i += 8, o += bits) {  // what a store has too much, the next overwrites
     uint64_t x;
@@ -78,9 +86,16 @@ static void pack(const uint8_t* codes, size_t n, uint8_t* out) {
 }
 
 template <int bits>
-static void unpack(const uint8_t* in, size_t n, uint8_t* codes) {
+static void unpack(const uint8_t* __restrict in, size_t n, uint8_t* __restrict codes) {
   const size_t bytes = packed_bytes(n, bits);
   size_t i = 0, o = 0;
+  if constexpr (bits == 4) {
+    for (; o < n / 2; ++o) {
+      const uint16_t pair = static_cast<uint16_t>((in[o] | in[o] << 4) & 0x0f0f);
+      std::memcpy(codes + 2 * o, &pair, 2);
+    }
+    i = 2 * o;
+  }
   for (; o + 8 <= bytes && i + 8 <= n; i += 8, o += bits) {
     uint64_t x;
     std::memcpy(&x, in + o, 8);

@@ -57,20 +57,37 @@ TERSE_INLINE float div(float a, float b) {
 #endif
 }
 
-// The integer nearest to x, ties to even, for |x| < 2^22: 1.5 * 2^23 pushes the fraction out of the
-// significand, and the low bits that remain are the integer.
-TERSE_INLINE int32_t round_nearest(float x) {
-  return static_cast<int32_t>(float_bits(add(x, 12582912.0f)) - 0x4b400000u);
+// Small integers and fp32, without conversions, which GPUs are slow at: 1.5 * 2^23 pushes the
+// fraction out of the significand, and the low bits that remain are the integer.
+constexpr float kPush = 12582912.0f;
+
+// Of rounded numbers. The host's vectors hold twice as many; a GPU has no registers for them.
+#ifdef __CUDACC__
+using Small = int32_t;
+#else
+using Small = int16_t;
+#endif
+
+// The integer nearest to x, ties to even, for |x| < 2^15.
+TERSE_INLINE Small round_nearest(float x) {
+  return static_cast<Small>(float_bits(add(x, kPush)) - float_bits(kPush));
 }
 
-// The largest integer not above x, for |x| < 2^22.
-TERSE_INLINE int32_t round_down(float x) {
-  const int32_t nearest = round_nearest(x);
-  return nearest - (static_cast<float>(nearest) > x ? 1 : 0);
+// The largest integer not above x, for |x| < 2^15.
+TERSE_INLINE Small round_down(float x) {
+  const float pushed = add(x, kPush);
+  const uint32_t above = add(pushed, -kPush) > x ? 1 : 0;
+  return static_cast<Small>(float_bits(pushed) - float_bits(kPush) - above);
 }
 
-TERSE_INLINE int32_t clamp(int32_t x, int32_t low, int32_t high) {
-  return x < low ? low : (x > high ? high : x);
+TERSE_INLINE Small clamp(Small x, Small low, Small high) {
+  const Small bounded = x < high ? x : high;
+  return bounded > low ? bounded : low;
+}
+
+// n - m for n below 2^23 and any such m: exact, for all numbers are integers below 2^24.
+TERSE_INLINE float integer_less(uint32_t n, uint32_t m) {
+  return add(bits_float(0x4b000000u | n), -bits_float(0x4b000000u | m));
 }
 
 constexpr uint32_t kNanBits = 0x7fc00000u;       // the only NaN that terse writes, as fp32
