@@ -213,10 +213,11 @@ TEST(Abort, EndsACallInFlightAndQueuedOnes) {
   EXPECT_NE(ncclSuccess, hostncclStreamSynchronize(stream));
   EXPECT_LT(Clock::now() - start, 2s);
   EXPECT_NCCL(hostncclStreamDestroy(stream));
-  // The other rank hears of it.
-  float value = 1;
-  EXPECT_EQ(ncclRemoteError,
-            ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comms[1], nullptr));
+  // The other rank hears of it. Its call is the one that rank 0 was in: any other might meet what
+  // rank 0 has sent, and be called mismatched.
+  std::vector<float> other(data.size(), 1);
+  EXPECT_EQ(ncclRemoteError, ncclAllReduce(other.data(), other.data(), other.size(), ncclFloat32,
+                                           ncclSum, comms[1], nullptr));
   EXPECT_NCCL(ncclCommAbort(comms[1]));
 }
 
