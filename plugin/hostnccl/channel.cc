@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "background.h"
+#include "traffic.h"
 
 namespace hostnccl {
 
@@ -43,6 +44,7 @@ void Channel::Open(int rank, int size, milliseconds timeout, std::unique_ptr<Tra
   timeout_ = timeout;
   transport_ = std::move(transport);
   liveness_ = std::move(liveness);
+  traffic_ = std::make_unique<Traffic>(*this);
   Watch(transport_->event_fd(), kTransport);
   for (const int fd : liveness_->fds()) Watch(fd, kLiveness);
 }
@@ -51,8 +53,16 @@ void Channel::Break(const Failure* failure) {
   if (failure != nullptr && liveness_ != nullptr && !stop_.raised()) {
     liveness_->ReportFailure(*failure);
   }
+  traffic_.reset();
   transport_.reset();
-  End();
+  calls_.clear();
+  present_ = nullptr;
+}
+
+void Channel::Close() {
+  traffic_.reset();
+  transport_.reset();
+  liveness_.reset();
 }
 
 void Channel::Leave(uint64_t collectives_done) {
@@ -72,24 +82,29 @@ void Channel::Leave(uint64_t collectives_done) {
   if (transport_ != nullptr) transport_->Close(!liveness_->everyone_left());
 }
 
-void Channel::Begin(Call call) {
+void Channel::Begin(Call& call) {
   if (call.number != 0) liveness_->Record(call.number, call.digest);
-  call_ = std::move(call);
-  reported_ = false;
-  last_progress_ = Clock::now();
+  call.last_progress = Clock::now();
+  calls_.push_back(&call);
+  present_ = &call;
+}
+
+void Channel::End(const Call& call) {
+  std::erase(calls_, &call);
+  present_ = calls_.empty() ? nullptr : calls_.front();
 }
 
 uint64_t Channel::Digest(size_t bytes, size_t total) const {
-  uint64_t digest = call_->number != 0 ? call_->digest : 0;
+  uint64_t digest = present_->number != 0 ? present_->digest : 0;
   digest = (digest ^ bytes) * 0x9e3779b97f4a7c15;
   digest = (digest ^ digest >> 32 ^ total) * 0x9e3779b97f4a7c15;
   return (digest ^ digest >> 32) & ~Transport::kMatched;
 }
 
 uint64_t Channel::Tag(int source, uint64_t digest) const {
-  const uint64_t number = (call_->number & kNumberMask) << Transport::kDigestBits;
+  const uint64_t number = (present_->number & kNumberMask) << Transport::kDigestBits;
   const uint64_t from = static_cast<uint64_t>(source) << kRankShift;
-  return (call_->number == 0 ? kPointToPoint : 0) | from | number | digest;
+  return (present_->number == 0 ? kPointToPoint : 0) | from | number | digest;
 }
 
 Request Channel::Send(int peer, const void* data, size_t bytes, size_t total, bool until_taken) {
@@ -104,7 +119,10 @@ void Channel::Relax(bool moved, Pause& pause) {
   constexpr int kCheckEvery = 64;  // also while progress never pauses
   if (moved && ++pause.rounds % kCheckEvery != 0) return;
   const Clock::time_point now = Clock::now();
-  if (moved) last_progress_ = now;
+  // Point-to-point calls count their own messages: those of another are no sign of hope.
+  for (Call* call : calls_) {
+    if (moved && call->number != 0) call->last_progress = now;
+  }
   CheckAll(now);
   if (moved || pause.spin_until == Clock::time_point{}) pause.spin_until = now + kSpin;
   if (now < pause.spin_until) return;
@@ -128,24 +146,27 @@ void Channel::CheckAll(Clock::time_point now) {
       Fail(ncclRemoteError, "the connection to rank {} was lost", peer);
     }
   }
-  if (call_) CheckCall(now);
+  for (Call* call : calls_) {
+    present_ = call;
+    CheckCall(*call, now);
+  }
 }
 
 // Is there hope that this call ends?
-void Channel::CheckCall(Clock::time_point now) {
-  if (call_->number != 0) {
-    if (const int peer = liveness_->DepartedBefore(call_->number); peer >= 0) {
+void Channel::CheckCall(Call& call, Clock::time_point now) {
+  if (call.number != 0) {
+    if (const int peer = liveness_->DepartedBefore(call.number); peer >= 0) {
       Fail(ncclRemoteError, "rank {} has left the communicator and does not take part", peer);
     }
-    if (!reported_ && now - last_progress_ > kReportAfter) {
-      reported_ = true;
-      liveness_->ReportPosition({call_->number, call_->digest, call_->describe()});
+    if (!call.reported && now - call.last_progress > kReportAfter) {
+      call.reported = true;
+      liveness_->ReportPosition({call.number, call.digest, call.describe()});
     }
-  } else if (now - last_progress_ > timeout_) {
-    for (const int peer : call_->peers) {
+  } else if (now - call.last_progress > timeout_) {
+    for (const int peer : call.peers) {
       if (liveness_->HasDeparted(peer)) {
         Fail(ncclRemoteError, "rank {} has left the communicator, {} waits for it", peer,
-             call_->describe());
+             call.describe());
       }
     }
   }
@@ -155,7 +176,9 @@ void Channel::Sleep(Clock::time_point now) {
   if (transport_ != nullptr && !transport_->Arm()) return;
   auto until = now + std::chrono::hours(1);
   if (liveness_ != nullptr) until = std::min(until, liveness_->next_due());
-  if (call_ && !reported_) until = std::min(until, now + kReportAfter);
+  for (const Call* call : calls_) {
+    if (!call->reported) until = std::min(until, now + kReportAfter);
+  }
   const auto wait = std::chrono::ceil<milliseconds>(until - now).count();
   epoll_event events[16];
   const int count =

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,8 @@
 
 namespace hostnccl {
 
+class Traffic;
+
 // What this rank is doing. A collective has a number, the same on all ranks, and a digest of what
 // they must agree on; point-to-point calls have number 0 and name their peers instead.
 struct Call {
@@ -26,6 +27,10 @@ struct Call {
   uint64_t digest = 0;
   std::vector<int> peers;
   std::function<std::string()> describe;
+
+  size_t awaited = 0;  // direct messages still to come or to go
+  Clock::time_point last_progress{};
+  bool reported = false;  // the others know that it takes long
 };
 
 // What a look at pending work found: nothing, something that may lead to more, or the end.
@@ -55,13 +60,18 @@ class Channel {
   void Leave(uint64_t collectives_done);
 
   // At once, whatever the others do.
-  void Close() {
-    transport_.reset();
-    liveness_.reset();
-  }
+  void Close();
 
-  void Begin(Call call);
-  void End() { call_.reset(); }
+  // One collective may be under way, or several point-to-point calls; each stays where it is until
+  // its end, or Break.
+  void Begin(Call& call);
+  void End(const Call& call);
+  // The call for which messages are sent and received now, and whose fault it is when something
+  // throws; null: none.
+  Call* present() const { return present_; }
+  void TurnTo(Call& call) { present_ = &call; }
+
+  Traffic& traffic() { return *traffic_; }
   // `total`: of the message that this is a piece of; both sides must say the same. `until_taken`:
   // the send ends only when the peer has asked for the message.
   Request Send(int peer, const void* data, size_t bytes, size_t total, bool until_taken = false);
@@ -98,7 +108,7 @@ class Channel {
   uint64_t Tag(int source, uint64_t digest) const;
   uint64_t Digest(size_t bytes, size_t total) const;
   void CheckAll(Clock::time_point now);
-  void CheckCall(Clock::time_point now);
+  void CheckCall(Call& call, Clock::time_point now);
   void Sleep(Clock::time_point now);
   void Watch(int fd, Source source);
 
@@ -110,10 +120,10 @@ class Channel {
   int epoll_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Liveness> liveness_;
+  std::unique_ptr<Traffic> traffic_;  // goes before the transport: it holds its requests
   std::atomic<bool> interrupted_{false};
-  std::optional<Call> call_;
-  bool reported_ = false;            // the position of this call
-  Clock::time_point last_progress_;  // of this call
+  std::vector<Call*> calls_;  // under way
+  Call* present_ = nullptr;
   std::vector<char> scratch_;
 };
 

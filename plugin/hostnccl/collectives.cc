@@ -125,7 +125,7 @@ void CheckSelfMessages(const std::vector<Op>& ops, int rank) {
   }
 }
 
-void RunPointToPoint(const std::vector<Op>& ops, Channel& channel) {
+void StartPointToPoint(const std::vector<Op>& ops, Channel& channel) {
   std::vector<Transfer> transfers;
   for (const Op& op : ops) {
     if (op.peer == channel.rank()) continue;
@@ -137,7 +137,7 @@ void RunPointToPoint(const std::vector<Op>& ops, Channel& channel) {
     transfers.push_back(
         Transfer::Both(channel.rank(), sends[i]->send, receives[i]->recv, sends[i]->bytes()));
   }
-  Exchange(transfers, channel);
+  channel.traffic().Start(transfers);
 }
 
 }  // namespace hostnccl

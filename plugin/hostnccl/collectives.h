@@ -1,7 +1,7 @@
 // The collectives, run on the communicator's thread: each returns when this rank's part is done.
 //
 //   collectives.cc   what each collective is, and when which algorithm is taken
-//   exchange.cc      direct: everybody to everybody at once (small messages, point-to-point)
+//   exchange.cc      direct: everybody to everybody at once (small messages)
 //   ring.cc          pipelined rings and chains (large messages)
 //
 // All ranks end with identical bytes: every element is reduced on one rank, or by all of them in
@@ -13,38 +13,20 @@
 
 #include "channel.h"
 #include "op.h"
+#include "traffic.h"
 
 namespace hostnccl {
 
 void RunCollective(const Op& op, Channel& channel);
 
-// All at once. Messages of a rank to itself pair up in order: CheckSelfMessages has seen to it.
-void RunPointToPoint(const std::vector<Op>& ops, Channel& channel);
+// All at once, for the channel's present call, which knows when they are through. Messages of a
+// rank to itself pair up in order: CheckSelfMessages has seen to it.
+void StartPointToPoint(const std::vector<Op>& ops, Channel& channel);
 
 void CheckSelfMessages(const std::vector<Op>& ops, int rank);  // throws ncclInvalidUsage
 
 // ---- exchange.cc ----
 
-// A message to a peer, one from it, or both at once, of equal size. Pointers may be null when bytes
-// is 0, hence the flags.
-struct Transfer {
-  int peer = 0;
-  const char* send = nullptr;
-  char* recv = nullptr;
-  size_t bytes = 0;
-  bool sends = false;
-  bool receives = false;
-
-  static Transfer To(int peer, const char* data, size_t bytes) {
-    return {peer, data, nullptr, bytes, true, false};
-  }
-  static Transfer From(int peer, char* data, size_t bytes) {
-    return {peer, nullptr, data, bytes, false, true};
-  }
-  static Transfer Both(int peer, const char* send, char* recv, size_t bytes) {
-    return {peer, send, recv, bytes, true, true};
-  }
-};
 void Exchange(const std::vector<Transfer>& transfers, Channel& channel);
 
 // Calls `with(peer)` for every peer, itself last and the next rank first, so that not everybody

@@ -1,5 +1,6 @@
 #include "comm.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -59,31 +60,17 @@ void Comm::Initialize() {
   Log(LogLevel::kInfo, rank(), "init {:x}: complete", magic());
 }
 
-bool Comm::HasWork() const {
-  std::lock_guard lock(mutex_);
-  return launches_.empty() ? leaving_ : launches_.front()->streams_awaited == 0;
-}
-
-std::shared_ptr<Launch> Comm::NextLaunch() {
-  std::lock_guard lock(mutex_);
-  return launches_.empty() ? nullptr : launches_.front();
-}
-
 void Comm::Serve() {
   while (member_) {
-    std::shared_ptr<Launch> launch;
     try {
-      channel_.WaitUntil([this] { return HasWork() ? Step::kDone : Step::kIdle; });
-      launch = NextLaunch();
+      channel_.WaitUntil([this] { return Advance(); });
+      const std::shared_ptr<Launch> launch = NextLaunch();
       if (launch == nullptr) return;  // leaving
-      Execute(*launch);
-      {
-        std::lock_guard lock(mutex_);
-        launches_.pop_front();
-      }
-      launch->done->Finish({});
+      RunCollectives(*launch);
+      Start(launch);
+      continue;
     } catch (const Failure& failure) {
-      Break(failure);
+      Break(Explained(failure));
     } catch (const std::exception& error) {
       Break({ncclInternalError, error.what()});
     }
@@ -91,40 +78,91 @@ void Comm::Serve() {
   }
 }
 
-void Comm::Execute(const Launch& launch) {
-  for (const Op& op : launch.collectives) ExecuteCollective(op);
-  if (!launch.point_to_point.empty()) ExecutePointToPoint(launch.point_to_point);
-}
-
-namespace {
-
-[[noreturn]] void Explain(const Failure& failure, const std::string& what, int rank) {
-  Fail(failure.code(), "{} on rank {}: {}", what, rank, failure.text());
-}
-
-}  // namespace
-
-void Comm::ExecuteCollective(const Op& op) {
-  channel_.Begin({collectives_ + 1, DigestOf(op), {}, [&op] { return Describe(op); }});
-  try {
-    RunCollective(op, channel_);
-  } catch (const Failure& failure) {
-    Explain(failure, Describe(op), rank());
+// Moves what is under way along and starts what may start. Done when there are collectives to run,
+// or nothing is ever to come.
+Step Comm::Advance() {
+  bool moved = !under_way_.empty() && channel_.traffic().Advance();
+  moved |= EndLaunches();
+  while (const std::shared_ptr<Launch> launch = NextLaunch()) {
+    if (!launch->collectives.empty()) return Step::kDone;
+    Start(launch);
+    moved = true;
   }
-  channel_.End();
-  ++collectives_;
+  if (IsThrough()) return Step::kDone;
+  return moved ? Step::kMoved : Step::kIdle;
 }
 
-void Comm::ExecutePointToPoint(const std::vector<Op>& ops) {
+bool Comm::IsThrough() const {
+  std::lock_guard lock(mutex_);
+  return leaving_ && launches_.empty();
+}
+
+// The launch that may start now. Null if there is none, or it must wait for its streams or for what
+// is under way.
+std::shared_ptr<Launch> Comm::NextLaunch() const {
+  std::lock_guard lock(mutex_);
+  const auto next = std::find_if(launches_.begin(), launches_.end(),
+                                 [](const auto& launch) { return !launch->started; });
+  if (next == launches_.end() || (*next)->streams_awaited != 0) return nullptr;
+  const size_t together = (*next)->collectives.empty() ? kLaunchesUnderWay : 1;
+  return under_way_.size() < together ? *next : nullptr;
+}
+
+// Starts what a launch has beside collectives: it ends by itself.
+void Comm::Start(const std::shared_ptr<Launch>& launch) {
+  const std::vector<Op>& ops = launch->point_to_point;
+  launch->started = true;
+  if (ops.empty()) return Finish(launch);
   std::set<int> peers;
   for (const Op& op : ops) peers.insert(op.peer);
-  channel_.Begin({0, 0, {peers.begin(), peers.end()}, [&ops] { return Describe(ops.front()); }});
-  try {
-    RunPointToPoint(ops, channel_);
-  } catch (const Failure& failure) {
-    Explain(failure, Describe(ops.front()), rank());
+  launch->call.peers = {peers.begin(), peers.end()};
+  launch->call.describe = [&ops] { return Describe(ops.front()); };
+  channel_.Begin(launch->call);
+  under_way_.push_back(launch);
+  StartPointToPoint(ops, channel_);
+}
+
+void Comm::RunCollectives(Launch& launch) {
+  for (const Op& op : launch.collectives) {
+    collective_ = {collectives_ + 1, DigestOf(op), {}, [&op] { return Describe(op); }};
+    channel_.Begin(collective_);
+    RunCollective(op, channel_);
+    channel_.End(collective_);
+    ++collectives_;
   }
-  channel_.End();
+}
+
+// Those of which every message is through; true if there were any.
+bool Comm::EndLaunches() {
+  bool any = false;
+  for (size_t i = 0; i < under_way_.size();) {
+    const std::shared_ptr<Launch> launch = under_way_[i];
+    if (launch->call.awaited != 0) {
+      ++i;
+      continue;
+    }
+    channel_.End(launch->call);
+    under_way_.erase(under_way_.begin() + static_cast<ptrdiff_t>(i));
+    Finish(launch);
+    any = true;
+  }
+  return any;
+}
+
+void Comm::Finish(const std::shared_ptr<Launch>& launch) {
+  {
+    std::lock_guard lock(mutex_);
+    std::erase(launches_, launch);
+    ending_ = launch->done;
+  }
+  launch->done->Finish({});
+}
+
+Failure Comm::Explained(const Failure& failure) const {
+  const Call* call = channel_.present();
+  if (call == nullptr) return failure;
+  return {failure.code(),
+          fmt::format("{} on rank {}: {}", call->describe(), rank(), failure.text())};
 }
 
 // The end of everything under way and queued. What the buffers hold is undefined, but nobody
@@ -141,7 +179,9 @@ void Comm::Break(const Failure& failure) {
   {
     std::lock_guard lock(mutex_);
     launches.swap(launches_);
+    if (!launches.empty()) ending_ = launches.back()->done;
   }
+  under_way_.clear();
   if (!revoked) {
     SetLastError(failure.text());
     Log(LogLevel::kWarn, self_.rank, "{}", failure.text());
@@ -200,7 +240,6 @@ std::shared_ptr<Launch> Comm::Enqueue(std::vector<Op> ops,
   std::unique_lock lock(mutex_);
   RequireUsable();
   launches_.push_back(launch);
-  latest_ = launch->done;
   // Under the lock, so that all streams see the launches in one order. Nothing that a stream calls
   // takes it.
   for (const auto& stream : streams) {
@@ -216,12 +255,13 @@ std::shared_ptr<Launch> Comm::Enqueue(std::vector<Op> ops,
 }
 
 void Comm::WaitForLaunches() {
-  std::shared_ptr<Completion> latest;
+  std::vector<std::shared_ptr<Completion>> awaited;  // they may end in any order
   {
     std::lock_guard lock(mutex_);
-    latest = latest_;
+    if (ending_ != nullptr) awaited.push_back(ending_);
+    for (const auto& launch : launches_) awaited.push_back(launch->done);
   }
-  if (latest != nullptr) latest->Wait();
+  for (const auto& done : awaited) done->Wait();
 }
 
 void Comm::Finalize() {

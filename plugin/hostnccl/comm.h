@@ -1,8 +1,12 @@
 // A communicator on one rank: its thread, its queue of launches, its state.
 //
-// The thread does everything that touches the network: it bootstraps, runs the launches in the
+// The thread does everything that touches the network: it bootstraps, starts the launches in the
 // order they were made, each once all its streams have reached it, watches over the peers, and
 // finally stays until nobody needs it any more. Calls from the program only queue and wait.
+//
+// A launch with collectives runs alone. Of those that only send and receive a few may be under way,
+// so that one which waits for a peer that is late does not leave the link idle; between two ranks
+// their messages keep the order of the launches.
 #ifndef HOSTNCCL_COMM_H_
 #define HOSTNCCL_COMM_H_
 
@@ -31,6 +35,10 @@ struct Launch {
   std::vector<Op> point_to_point;  // after them, all at once
   std::atomic<int> streams_awaited{0};
   std::shared_ptr<Completion> done = std::make_shared<Completion>();
+
+  // For the communicator's thread alone.
+  bool started = false;
+  Call call;  // the point-to-point part, once started
 };
 
 struct Config {
@@ -90,18 +98,22 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
  private:
   enum class State { kRunning, kFinalized, kRevoked };
+  static constexpr size_t kLaunchesUnderWay = 2;
 
   void Main();
   void Initialize();
   void Serve();
-  void Execute(const Launch& launch);
-  void ExecuteCollective(const Op& op);
-  void ExecutePointToPoint(const std::vector<Op>& ops);
+  Step Advance();
+  bool IsThrough() const;
+  std::shared_ptr<Launch> NextLaunch() const;
+  void Start(const std::shared_ptr<Launch>& launch);
+  void RunCollectives(Launch& launch);
+  bool EndLaunches();
+  void Finish(const std::shared_ptr<Launch>& launch);
+  Failure Explained(const Failure& failure) const;
   void Break(const Failure& failure);
   void Leave();
-  bool HasWork() const;
   void RequireUsable() const;  // mutex_ is held
-  std::shared_ptr<Launch> NextLaunch();
 
   const Config config_;
   Meet meet_;
@@ -117,15 +129,17 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Completion quiet_;  // after Quiesce: nothing is under way
   Completion left_;   // the thread has let go of everything that the program can see
   Channel channel_{wake_, *stop_};
-  uint64_t collectives_ = 0;  // completed so far
+  uint64_t collectives_ = 0;                        // completed so far
+  Call collective_;                                 // the one under way, if any
+  std::vector<std::shared_ptr<Launch>> under_way_;  // with nothing but point-to-point left
   std::atomic<uint64_t> children_{0};
 
   mutable std::mutex mutex_;
   State state_ = State::kRunning;
   bool leaving_ = false;
   Outcome failure_;
-  std::deque<std::shared_ptr<Launch>> launches_;
-  std::shared_ptr<Completion> latest_;  // of the newest launch
+  std::deque<std::shared_ptr<Launch>> launches_;  // all that have not ended
+  std::shared_ptr<Completion> ending_;            // of the last one that has, or is about to
   std::atomic<int> background_work_{0};
   std::map<int, std::pair<Operator, ncclDataType_t>> operators_;
   int next_operator_ = ncclNumOps;

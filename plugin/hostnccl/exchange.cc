@@ -28,110 +28,27 @@ const char* Prepared(const Reduction& reduction, const char* input, char* room, 
   return room;
 }
 
-// All messages to one peer, or from one, in order. Large ones travel in pieces, of which a few are
-// under way at a time; a send counts as under way until the peer has asked for it, so that a peer
-// that is late is not flooded.
-class Flow {
- public:
-  enum Direction { kIn, kOut };
-  Flow(int peer, Direction direction) : peer_(peer), direction_(direction) {}
-  Flow(Flow&&) = default;
-  int peer() const { return peer_; }
-  Direction direction() const { return direction_; }
-
-  void Add(char* data, size_t bytes) {
-    messages_.push_back({data, bytes});
-    total_ += bytes;
+// A message to every peer and one from it, whose sizes may differ.
+template <class To, class From>
+void SwapWithAll(Channel& channel, To to, From from) {
+  std::vector<Transfer> transfers;
+  for (int i = 1; i < channel.size(); ++i) {
+    const int peer = (channel.rank() + i) % channel.size();
+    transfers.push_back(to(peer));
+    transfers.push_back(from(peer));
   }
-
-  // Ends what has ended and starts what may start.
-  Step Advance(Channel& channel) {
-    Step step = Step::kIdle;
-    while (oldest_ < pieces_.size() && pieces_[oldest_].request.Test()) {
-      bytes_under_way_ -= pieces_[oldest_++].bytes;
-      step = Step::kMoved;
-    }
-    while (next_ < messages_.size() && bytes_under_way_ < kWindowBytes) {
-      Start(channel);
-      step = Step::kMoved;
-    }
-    return oldest_ == pieces_.size() && next_ == messages_.size() ? Step::kDone : step;
-  }
-
- private:
-  static constexpr size_t kPieceBytes = size_t{1} << 20;
-  static constexpr size_t kWindowBytes = 4 * kPieceBytes;
-  struct Message {
-    char* data;
-    size_t bytes;
-  };
-  struct Piece {
-    Request request;
-    size_t bytes;
-  };
-
-  void Start(Channel& channel) {
-    const Message& message = messages_[next_];
-    const size_t bytes = std::min(kPieceBytes, message.bytes - offset_);
-    char* data = bytes > 0 ? message.data + offset_ : nullptr;
-    // The whole size is part of what both sides must agree on.
-    pieces_.push_back({direction_ == kIn
-                           ? channel.Receive(peer_, data, bytes, message.bytes)
-                           : channel.Send(peer_, data, bytes, message.bytes, total_ > kWindowBytes),
-                       bytes});
-    bytes_under_way_ += bytes;
-    offset_ += bytes;
-    if (offset_ == message.bytes) {
-      ++next_;
-      offset_ = 0;
-    }
-  }
-
-  int peer_;
-  Direction direction_;
-  std::vector<Message> messages_;
-  std::vector<Piece> pieces_;  // started so far
-  size_t total_ = 0;
-  size_t bytes_under_way_ = 0;
-  size_t oldest_ = 0;  // the piece under way longest
-  size_t next_ = 0;    // the message in work
-  size_t offset_ = 0;  // how much of it has been started
-};
+  Exchange(transfers, channel);
+}
 
 }  // namespace
 
 void Exchange(const std::vector<Transfer>& transfers, Channel& channel) {
-  // Receives come first, so that what the others send finds its place.
-  std::vector<Flow> flows;
-  flows.reserve(2 * transfers.size());
-  for (const Flow::Direction direction : {Flow::kIn, Flow::kOut}) {
-    for (const Transfer& t : transfers) {
-      const bool wanted = direction == Flow::kIn ? t.receives : t.sends;
-      if (!wanted || t.peer == channel.rank()) continue;
-      auto flow = std::find_if(flows.begin(), flows.end(), [&](const Flow& other) {
-        return other.peer() == t.peer && other.direction() == direction;
-      });
-      if (flow == flows.end()) {
-        flows.emplace_back(t.peer, direction);
-        flow = flows.end() - 1;
-      }
-      flow->Add(direction == Flow::kIn ? t.recv : const_cast<char*>(t.send), t.bytes);
-    }
-  }
-  const auto advance = [&] {
-    bool finished = true, moved = false;
-    for (Flow& flow : flows) {
-      const Step step = flow.Advance(channel);
-      finished &= step == Step::kDone;
-      moved |= step == Step::kMoved;
-    }
-    return finished ? Step::kDone : moved ? Step::kMoved : Step::kIdle;
-  };
-  advance();
-  for (const Transfer& t : transfers) {  // while the messages travel
-    if (t.sends && t.peer == channel.rank()) Copy(t.recv, t.send, t.bytes);
-  }
-  channel.WaitUntil(advance);
+  const Call& call = *channel.present();
+  channel.traffic().Start(transfers);
+  channel.WaitUntil([&] {
+    const bool moved = channel.traffic().Advance();
+    return call.awaited == 0 ? Step::kDone : moved ? Step::kMoved : Step::kIdle;
+  });
 }
 
 void OneShotAllReduce(const Op& op, Channel& channel) {
@@ -184,24 +101,16 @@ void TwoShotAllReduce(const Op& op, Channel& channel) {
   char* parts = channel.Scratch(op.bytes() + (ranks + 1) * (op.element() + bytes(0)));
   char* prepared = parts + ranks * bytes(0);
   const char* input = Prepared(reduction, op.send, prepared, op.count);
-  std::vector<Transfer> transfers;
-  for (int i = 1; i < channel.size(); ++i) {
-    const int peer = (me + i) % channel.size();
-    transfers.push_back(Transfer::To(peer, input + at(peer), bytes(peer)));
-    transfers.push_back(
-        Transfer::From(peer, parts + static_cast<size_t>(peer) * bytes(me), bytes(me)));
-  }
-  Exchange(transfers, channel);
+  SwapWithAll(
+      channel, [&](int peer) { return Transfer::To(peer, input + at(peer), bytes(peer)); },
+      [&](int peer) {
+        return Transfer::From(peer, parts + static_cast<size_t>(peer) * bytes(me), bytes(me));
+      });
   CombineInOrder(reduction, channel, op.recv + at(me), input + at(me), parts,
                  begin(me + 1) - begin(me), bytes(me));
-
-  transfers.clear();
-  for (int i = 1; i < channel.size(); ++i) {
-    const int peer = (me + i) % channel.size();
-    transfers.push_back(Transfer::To(peer, op.recv + at(me), bytes(me)));
-    transfers.push_back(Transfer::From(peer, op.recv + at(peer), bytes(peer)));
-  }
-  Exchange(transfers, channel);
+  SwapWithAll(
+      channel, [&](int peer) { return Transfer::To(peer, op.recv + at(me), bytes(me)); },
+      [&](int peer) { return Transfer::From(peer, op.recv + at(peer), bytes(peer)); });
 }
 
 void DirectBroadcast(const Op& op, Channel& channel) {

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
 
 #include "reference.h"
 #include "worker.h"
@@ -93,14 +94,15 @@ TEST(Processes, ALateRankIsWaitedFor) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(0, workers.Await(rank, 30s)) << rank;
 }
 
-class Killed : public ::testing::TestWithParam<int> {};
+class Killed : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
 
 // Rank 0, the hub of the liveness watch, and others, at random moments.
 TEST_P(Killed, IsReportedByAllOthers) {
-  const int ranks = 4, victim = GetParam();
+  const int ranks = 4;
+  const auto [mode, victim] = GetParam();
   std::mt19937 random(static_cast<unsigned>(victim) + 17);
   for (int round = 0; round < 3; ++round) {
-    Workers workers("loop", ranks);
+    Workers workers(mode, ranks);
     ASSERT_TRUE(workers.WaitUntilReady());
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 150000));
     workers.Signal(victim, SIGKILL);
@@ -111,7 +113,12 @@ TEST_P(Killed, IsReportedByAllOthers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rank, Killed, ::testing::Range(0, 4));
+INSTANTIATE_TEST_SUITE_P(Rank, Killed,
+                         ::testing::Combine(::testing::Values("loop", "overlap"),
+                                            ::testing::Range(0, 4)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + std::to_string(std::get<1>(info.param));
+                         });
 
 // A host that vanishes says nothing: the connections stay open, only the beats stop.
 TEST(Processes, ASilentRankIsGivenUpAfterTheTimeout) {

@@ -4,47 +4,12 @@
 #include <thread>
 
 #include "reference.h"
+#include "streams.h"
 
 namespace hostnccl_test {
 namespace {
 
 using namespace std::chrono_literals;
-
-class Stream {
- public:
-  Stream() { EXPECT_NCCL(hostncclStreamCreate(&stream_)); }
-  ~Stream() { EXPECT_NCCL(hostncclStreamDestroy(stream_)); }
-  operator cudaStream_t() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
-class Event {
- public:
-  Event() { EXPECT_NCCL(hostncclEventCreate(&event_)); }
-  ~Event() { EXPECT_NCCL(hostncclEventDestroy(event_)); }
-  operator hostncclEvent_t() const { return event_; }
-
- private:
-  hostncclEvent_t event_ = nullptr;
-};
-
-// Queues a function that waits until the gate is opened.
-class Gate {
- public:
-  explicit Gate(cudaStream_t stream) {
-    EXPECT_NCCL(hostncclLaunchHostFunc(stream, &Gate::Wait, &open_));
-  }
-  ~Gate() { Open(); }
-  void Open() { open_ = true; }
-
- private:
-  static void Wait(void* open) {
-    while (!*static_cast<std::atomic<bool>*>(open)) std::this_thread::sleep_for(1ms);
-  }
-  std::atomic<bool> open_{false};
-};
 
 void Increment(void* counter) { ++*static_cast<std::atomic<int>*>(counter); }
 

@@ -5,10 +5,12 @@
 //   no_destroy   returns from main with the communicator alive
 //   loop         AllReduces of random sizes until an error comes; exits with kRemoteError if it is
 //                ncclRemoteError by every way of asking
+//   overlap      the same with sends and receives, two launches under way on two streams
 #include "worker.h"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -82,12 +84,42 @@ int Loop(ncclComm_t comm, int rank) {
   return kRemoteError;
 }
 
+// Everybody with everybody, the next launch under way before the last one has ended.
+int Overlap(ncclComm_t comm, int rank, int ranks) {
+  std::mt19937 random(2);
+  const size_t room = size_t{6} << 20;
+  const auto peers = static_cast<size_t>(ranks);
+  std::vector<char> send(room, 1), receive(2 * peers * room);
+  cudaStream_t streams[2];
+  for (cudaStream_t& stream : streams) REQUIRE(hostncclStreamCreate(&stream) == ncclSuccess);
+  ncclResult_t result = ncclSuccess;
+  for (size_t i = 0; result == ncclSuccess; ++i) {
+    const size_t count = std::min(room, size_t{1} << random() % 24);
+    REQUIRE(ncclGroupStart() == ncclSuccess);
+    for (int peer = 0; peer < ranks; ++peer) {
+      char* place = receive.data() + (i % 2 * peers + static_cast<size_t>(peer)) * room;
+      (void)ncclSend(send.data(), count, ncclInt8, peer, comm, streams[i % 2]);
+      (void)ncclRecv(place, count, ncclInt8, peer, comm, streams[i % 2]);
+    }
+    result = ncclGroupEnd();
+    if (result == ncclSuccess) result = hostncclStreamSynchronize(streams[(i + 1) % 2]);
+  }
+  REQUIRE(result == ncclRemoteError);
+  for (cudaStream_t stream : streams) {
+    (void)hostncclStreamSynchronize(stream);
+    REQUIRE(hostncclStreamDestroy(stream) == ncclSuccess);
+  }
+  REQUIRE((rank % 2 == 0 ? ncclCommDestroy(comm) : ncclCommAbort(comm)) == ncclSuccess);
+  return kRemoteError;
+}
+
 int Main(const std::string& mode, int rank, int ranks, const std::string& path) {
   const ncclUniqueId id = ShareId(rank, path);
   ncclComm_t comm;
   REQUIRE(ncclCommInitRank(&comm, ranks, id, rank) == ncclSuccess);
   std::ofstream(path + ".ready" + std::to_string(rank)) << "ready";
   if (mode == "loop") return Loop(comm, rank);
+  if (mode == "overlap") return Overlap(comm, rank, ranks);
   Collectives(comm, rank, ranks, mode == "late");
   if (mode != "no_destroy") REQUIRE(ncclCommDestroy(comm) == ncclSuccess);
   return 0;

@@ -1,0 +1,56 @@
+// The direct messages of all calls under way: for each pair of ranks and direction one queue, so
+// that calls which overlap never overtake each other between the same two ranks.
+#ifndef HOSTNCCL_TRAFFIC_H_
+#define HOSTNCCL_TRAFFIC_H_
+
+#include <vector>
+
+#include "channel.h"
+#include "flow.h"
+
+namespace hostnccl {
+
+// A message to a peer, one from it, or both at once, of equal size. Pointers may be null when bytes
+// is 0, hence the flags.
+struct Transfer {
+  int peer = 0;
+  const char* send = nullptr;
+  char* recv = nullptr;
+  size_t bytes = 0;
+  bool sends = false;
+  bool receives = false;
+
+  static Transfer To(int peer, const char* data, size_t bytes) {
+    return {peer, data, nullptr, bytes, true, false};
+  }
+  static Transfer From(int peer, char* data, size_t bytes) {
+    return {peer, nullptr, data, bytes, false, true};
+  }
+  static Transfer Both(int peer, const char* send, char* recv, size_t bytes) {
+    return {peer, send, recv, bytes, true, true};
+  }
+};
+
+class Traffic {
+ public:
+  explicit Traffic(Channel& channel);
+
+  // Starts all at once, for the channel's present call, whose `awaited` counts what is left of it.
+  // What a rank sends to itself is there on return.
+  void Start(const std::vector<Transfer>& transfers);
+
+  // After progress of the transport; true if anything came of it.
+  bool Advance();
+
+ private:
+  Flow& With(int peer, Flow::Direction direction);
+
+  Channel& channel_;
+  // By direction and distance of the peer. Receives come first, so that what the others send finds
+  // its place.
+  std::vector<Flow> flows_;
+};
+
+}  // namespace hostnccl
+
+#endif  // HOSTNCCL_TRAFFIC_H_
