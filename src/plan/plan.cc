@@ -23,7 +23,7 @@ class Checker {
     for (size_t i = 0; i < plan_.steps.size() && error_.empty(); ++i) {
       at_ = i;
       step(plan_.steps[i]);
-      order_.add(plan_.steps[i]);
+      if (error_.empty()) order_.add(plan_.steps[i]);
     }
     if (error_.empty()) end();
     if (error_.empty() && sent_ != plan_.wire_bytes) error_ = "wire bytes are not those sent";
@@ -35,7 +35,8 @@ class Checker {
     for (const size_t before : s.after)
       if (before >= at_) refuse("waits for a step that comes later");
     if (!s.transfers.empty() && s.lane != Lane::kCommunicate) refuse("transfers on a compute lane");
-    if (s.queue() >= kLanes) return refuse("a lane that is not there");
+    if (s.turn >= (s.lane == Lane::kCommunicate ? kCommunicateLanes : 1))
+      return refuse("a lane that is not there");
     for (const Compute& c : s.compute) {
       for (const Input& in : c.inputs) {
         extent(in.place, in.packed, c.count);

@@ -146,6 +146,9 @@ TEST(Plans, ValidateFindsWhatIsWrong) {
   EXPECT_NE(broken([](Plan& p) { p.steps[0].compute[0].target.region = Region::kSend; }), "");
   EXPECT_NE(broken([](Plan& p) { p.steps[1].transfers[0].peer = 1; }), "");
   EXPECT_NE(broken([](Plan& p) { p.steps[1].transfers[0].bytes += 4; }), "");
+  EXPECT_NE(broken([](Plan& p) { p.steps[1].turn = kCommunicateLanes; }), "");
+  EXPECT_NE(broken([](Plan& p) { p.steps[0].turn = 1; }), "");
+  EXPECT_NE(broken([](Plan& p) { p.steps.pop_back(); }), "");
 }
 
 // Without any one of its dependencies a plan is wrong, and validate says so.
