@@ -25,7 +25,7 @@ class TwoShot {
     // The second shot of a chunk goes along with the first shot of the chunk `lag` later: its
     // reduction has that long to finish while the network stays busy. A chunk's slot is free again
     // after its second shot, so the lag is less than the slots.
-    const size_t lag = std::min<size_t>(3, chunks_.slots() - 1);
+    const size_t lag = std::min<size_t>(4, chunks_.slots() - 1);
     // The steps that a chunk's second shot, and the next use of its slot, wait for. The second shot
     // receives where the first one sent from, also on a rank that has nothing to reduce.
     std::vector<size_t> sent(chunks_.count(), kNone), reduced(sent), decoded(sent);
