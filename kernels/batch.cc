@@ -34,8 +34,7 @@ void check(const Combine& work, const KernelId& id) {
 
 class Builder {
  public:
-  Builder(const uint64_t* replays,
-          const std::function<void(const KernelId&, const Batch&)>& launch)
+  Builder(const uint64_t* replays, const std::function<void(const KernelId&, const Batch&)>& launch)
       : launch_(launch) {
     batch_.replays = replays;
   }
@@ -94,8 +93,7 @@ class Builder {
   bool extend(size_t first, const Source& source) {
     if (sources_ > first) {
       Sources& run = batch_.sources[sources_ - 1];
-      const uintptr_t last =
-          reinterpret_cast<uintptr_t>(run.data) + (run.count - 1) * run.stride;
+      const uintptr_t last = reinterpret_cast<uintptr_t>(run.data) + (run.count - 1) * run.stride;
       const uint64_t distance = reinterpret_cast<uintptr_t>(source.data) - last;
       if (run.packed == !source.raw && (run.count == 1 || distance == run.stride)) {
         run.stride = distance;

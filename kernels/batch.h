@@ -27,13 +27,13 @@ constexpr uint32_t kThreads = codec::kMaxBlock / kOctet / kRows;
 // whole warps; where a block takes more, a team is several warps of a thread block, all of which
 // then work on a tile together.
 struct Geometry {
-  uint32_t block;            // elements
-  uint32_t octets;           // of a block
-  uint32_t team_shift;       // a team has 2^team_shift threads
-  uint32_t rows_shift;       // a block has 2^rows_shift rows
-  uint32_t blocks_per_row;   // teams that work on a tile
+  uint32_t block;           // elements
+  uint32_t octets;          // of a block
+  uint32_t team_shift;      // a team has 2^team_shift threads
+  uint32_t rows_shift;      // a block has 2^rows_shift rows
+  uint32_t blocks_per_row;  // teams that work on a tile
   uint32_t blocks_per_tile;
-  bool whole;                // all threads of a thread block work on a tile; otherwise a warp
+  bool whole;  // all threads of a thread block work on a tile; otherwise a warp
 };
 
 Geometry make_geometry(uint32_t block);

@@ -115,13 +115,12 @@ class Tile {
     Octet<Raw> octet[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j)
-      octet[j] = load_octet<Raw, fast>(data + (first_ + rows_.at[j]) * sizeof(Raw),
-                                       rows_.elements[j]);
+      octet[j] =
+          load_octet<Raw, fast>(data + (first_ + rows_.at[j]) * sizeof(Raw), rows_.elements[j]);
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i)
-        accumulate(j, i, kernels::element(octet[j], i), add);
+      for (uint32_t i = 0; i < kOctet; ++i) accumulate(j, i, kernels::element(octet[j], i), add);
     }
   }
 

@@ -6,8 +6,8 @@
 namespace terse::kernels {
 
 struct Tuning {
-  int compute_capability;        // 10 * major + minor: this one and newer ones, up to the next entry
-  int thread_blocks_per_sm;      // of the persistent grid, at most
+  int compute_capability;    // 10 * major + minor: this one and newer ones, up to the next entry
+  int thread_blocks_per_sm;  // of the persistent grid, at most
 };
 
 // From the oldest to the newest.

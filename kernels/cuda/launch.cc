@@ -16,9 +16,10 @@ using kernels::Table;
 
 Kernel kernel_for(const kernels::KernelId& id) {
   // By bits, from codec::kMinBits on.
-  static const Table<Kernel>* const tables[] = {
-      &kernels::kernels<2>(), &kernels::kernels<3>(), &kernels::kernels<4>(), &kernels::kernels<5>(),
-      &kernels::kernels<6>(), &kernels::kernels<7>(), &kernels::kernels<8>()};
+  static const Table<Kernel>* const tables[] = {&kernels::kernels<2>(), &kernels::kernels<3>(),
+                                                &kernels::kernels<4>(), &kernels::kernels<5>(),
+                                                &kernels::kernels<6>(), &kernels::kernels<7>(),
+                                                &kernels::kernels<8>()};
   return tables[id.spec.bits - codec::kMinBits]->find(id);
 }
 
@@ -49,10 +50,9 @@ Launcher::Launcher(int device) {
 
 void Launcher::combine(cudaStream_t stream, const std::vector<codec::Combine>& works,
                        const uint64_t* replays) const {
-  kernels::make_batches(works, replays,
-                        [&](const kernels::KernelId& id, const kernels::Batch& batch) {
-                          launch(stream, id, batch);
-                        });
+  kernels::make_batches(
+      works, replays,
+      [&](const kernels::KernelId& id, const kernels::Batch& batch) { launch(stream, id, batch); });
 }
 
 void Launcher::launch(cudaStream_t stream, const kernels::KernelId& id,

@@ -29,8 +29,8 @@ MakeCudaBackend load_module() {
   const std::string path = wanted.empty() ? own_folder() + kModule : wanted;
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr)
-    fail(ncclSystemError, "the NCCL in use works on GPUs, and terse's CUDA module cannot be used: {}",
-         dlerror());
+    fail(ncclSystemError,
+         "the NCCL in use works on GPUs, and terse's CUDA module cannot be used: {}", dlerror());
   const auto make = reinterpret_cast<MakeCudaBackend>(dlsym(module, kMakeCudaBackend));
   if (make == nullptr) fail(ncclSystemError, "{} is not terse's CUDA module", path);
   log(LogLevel::kInfo, "using {}", path);

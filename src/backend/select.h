@@ -1,5 +1,5 @@
-// Which backend serves a communicator: the host's for hostnccl, else that of the communicator's GPU,
-// from the module libterse_cuda.so, which stands beside the library that this code is in.
+// Which backend serves a communicator: the host's for hostnccl, else that of the communicator's
+// GPU, from the module libterse_cuda.so, which stands beside the library that this code is in.
 #pragma once
 
 #include "backend/backend.h"

@@ -147,10 +147,11 @@ void agree(std::span<const Agreement> agreements) {
     const bool under_way = std::ranges::any_of(open, [&](const auto& e) { return e->covers(a); });
     if (under_way || agreed(*a.communicator, *a.scheme)) continue;
     if (a.communicator->backend.recording(a.stream) != 0)
-      fail(ncclInvalidUsage,
-           "{}: the scheme \"{}\" is used for the first time while a graph is recorded; use it once "
-           "before",
-           a.communicator->describe(), print_scheme(*a.scheme));
+      fail(
+          ncclInvalidUsage,
+          "{}: the scheme \"{}\" is used for the first time while a graph is recorded; use it once "
+          "before",
+          a.communicator->describe(), print_scheme(*a.scheme));
     open.push_back(std::make_unique<Exchange>(a));
   }
   if (open.empty()) return;

@@ -16,8 +16,9 @@ struct Agreement {
 
 // Collective over each communicator; those of one thread go together, in one NCCL group. Schemes
 // agreed before are skipped. Throws Error(ncclInvalidUsage) that names a rank that differs, or that
-// a new scheme cannot be compared while its stream is recorded; and Error(ncclSystemError) when a rank does not answer within TERSE_TIMEOUT; the communicator then is
-// good for nothing but to be aborted.
+// a new scheme cannot be compared while its stream is recorded; and Error(ncclSystemError) when a
+// rank does not answer within TERSE_TIMEOUT; the communicator then is good for nothing but to be
+// aborted.
 void agree(std::span<const Agreement> agreements);
 
 }  // namespace terse

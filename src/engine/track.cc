@@ -69,8 +69,7 @@ void Track::synchronize() {
 
 void Track::record(Stream stream, uint64_t recording) {
   constexpr uint64_t kNone = 0;
-  if (replays_ == nullptr)
-    replays_ = static_cast<uint64_t*>(backend_.allocate(sizeof(uint64_t)));
+  if (replays_ == nullptr) replays_ = static_cast<uint64_t*>(backend_.allocate(sizeof(uint64_t)));
   backend_.upload(lanes_[0], replays_, &kNone, sizeof kNone);
   backend_.synchronize(lanes_[0]);
   in_use_ = std::make_shared<std::atomic<bool>>(true);

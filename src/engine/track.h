@@ -45,7 +45,8 @@ class Track {
   uint64_t recording() const { return recording_; }
   // Whether a graph may still run.
   bool in_use() const { return in_use_ != nullptr && in_use_->load(std::memory_order_acquire); }
-  // How many recorded calls have run before, in the backend's memory; null when nothing is recorded.
+  // How many recorded calls have run before, in the backend's memory; null when nothing is
+  // recorded.
   uint64_t* replays() const { return replays_; }
 
  private:

@@ -27,7 +27,8 @@ struct Work {
   size_t count;
   float factor;
   oracle::Stream stream;
-  size_t offset;  // misaligns all its memory
+  size_t offset;          // misaligns all its memory
+  bool in_place = false;  // the target is the raw source's own memory
 };
 
 struct Case {
@@ -38,7 +39,8 @@ struct Case {
   uint64_t replays = 0;
 };
 
-constexpr size_t kBlocks[] = {32, 64, 96, 128, 160, 256, 288, 512, 544, 1024, 1056, 2048, 4064, 4096};
+constexpr size_t kBlocks[] = {32,  64,  96,   128,  160,  256,  288,
+                              512, 544, 1024, 1056, 2048, 4064, 4096};
 
 size_t some_count(size_t block, Random& random) {
   switch (random.below(6)) {
@@ -65,7 +67,9 @@ Input some_input(const Case& c, size_t count, bool packed, Random& random) {
 Case some_case(Random& random) {
   const codec::Kind kind = codec::kAllKinds[random.below(5)];
   Case c{codec::make_spec(kind, 2 + random.below(7), kBlocks[random.below(std::size(kBlocks))]),
-         codec::kAllDtypes[random.below(3)], random.below(3) != 0, {}};
+         codec::kAllDtypes[random.below(3)],
+         random.below(3) != 0,
+         {}};
   if (random.below(4) == 0) c.replays = random.below(3);
   const size_t pieces = 1 + random.below(random.below(4) == 0 ? 40 : 3);
   for (size_t p = 0; p < pieces; ++p) {
@@ -77,9 +81,13 @@ Case some_case(Random& random) {
       w.inputs.push_back(
           some_input(c, w.count, sources == 1 ? !c.packed_target : s != own, random));
     if (random.below(3) == 0) w.factor = 1.0f / static_cast<float>(1 + random.below(8));
-    w.stream = {.seed = random.next(), .rank = 2, .piece = 5, .stage = 1,
+    w.stream = {.seed = random.next(),
+                .rank = 2,
+                .piece = 5,
+                .stage = 1,
                 .origin = 32 * random.below(1000)};
     if (random.below(3) == 0) w.offset = random.below(16);
+    w.in_place = !c.packed_target && own < sources && sources > 1 && random.below(2);
     c.works.push_back(std::move(w));
   }
   return c;
@@ -90,13 +98,18 @@ std::string describe(const Case& c) {
                      (c.packed_target ? " to packed," : " to raw,");
   for (const Work& w : c.works)
     text += " " + std::to_string(w.count) + " of " + std::to_string(w.inputs.size()) + " at " +
-            std::to_string(w.offset);
+            std::to_string(w.offset) + (w.in_place ? " in place" : "");
   return text;
 }
 
 size_t target_bytes(const Case& c, const Work& w) {
-  return c.packed_target ? codec::body_size(c.spec, w.count)
-                         : w.count * codec::dtype_size(c.raw);
+  return c.packed_target ? codec::body_size(c.spec, w.count) : w.count * codec::dtype_size(c.raw);
+}
+
+size_t raw_source(const Work& w) {
+  size_t own = 0;
+  while (!w.inputs[own].raw) ++own;
+  return own;
 }
 
 // The case's memory, and the works that refer to it.
@@ -109,11 +122,17 @@ class Memory {
         inputs_.emplace_back(input.bytes, w.offset);
         sources_.push_back({inputs_.back().data(), input.raw});
       }
-      targets_.emplace_back(target_bytes(c, w), w.offset);
-      codec::Draw draw = codec::draw_of(w.stream);
+      if (w.in_place) {
+        const size_t own = raw_source(w);
+        targets_.emplace_back(w.inputs[own].bytes, w.offset);
+        sources_[first + own].data = targets_.back().data();
+      } else {
+        targets_.emplace_back(target_bytes(c, w), w.offset);
+      }
       works_.push_back({.spec = c.spec,
                         .sources = {},
-                        .target = {targets_.back().data(), std::nullopt, draw, w.stream.origin},
+                        .target = {targets_.back().data(), std::nullopt, codec::draw_of(w.stream),
+                                   w.stream.origin},
                         .factor = w.factor,
                         .total = w.count,
                         .first = 0,
@@ -269,11 +288,8 @@ TEST(Batches, RefuseWhatKernelsCannotDo) {
   std::vector<float> in(64);
   Bytes out(256);
   const codec::Source source{in.data(), Dtype::kFloat32};
-  Combine work{.spec = {},
-               .sources = {&source, 1},
-               .target = {out.data(), {}},
-               .total = 64,
-               .count = 64};
+  Combine work{
+      .spec = {}, .sources = {&source, 1}, .target = {out.data(), {}}, .total = 64, .count = 64};
   const auto ignore = [](const KernelId&, const Batch&) {};
   EXPECT_NO_THROW(make_batches({&work, 1}, nullptr, ignore));
   work.count = 32;  // a part of a body
