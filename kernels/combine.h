@@ -34,15 +34,19 @@ class Tile {
         rows_(make_rows<fast>(batch.geometry, piece.count - first_)) {}
 
   TERSE_DEVICE void sum_sources() {
-    bool add = false;
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i) sum_[j][i] = -0.0f;  // the first sum is the first value
+    }
     for (uint32_t s = 0; s < piece_.sources; ++s) {
       const Sources& sources = batch_.sources[piece_.first_sources + s];
       const uint8_t* data = static_cast<const uint8_t*>(sources.data);
-      for (uint32_t i = 0; i < sources.count; ++i, data += sources.stride, add = true) {
+      for (uint32_t i = 0; i < sources.count; ++i, data += sources.stride) {
         if (sources.packed)
-          fetch_packed(data, add);
+          fetch_packed(data);
         else
-          fetch_raw(data, add);
+          fetch_raw(data);
       }
     }
     if (piece_.factor != 1.0f) {
@@ -105,12 +109,7 @@ class Tile {
     return body + piece_.params_offset + (first_block_ + rows_.block[j]) * kParams * 4;
   }
 
-  // The first source's values, or the sum with one more.
-  TERSE_DEVICE void accumulate(uint32_t j, uint32_t i, float value, bool add) {
-    sum_[j][i] = add ? codec::add(sum_[j][i], value) : value;
-  }
-
-  TERSE_DEVICE void fetch_raw(const uint8_t* data, bool add) {
+  TERSE_DEVICE void fetch_raw(const uint8_t* data) {
     using Raw = typename F::Raw;
     Octet<Raw> octet[kRows];
     TERSE_UNROLL
@@ -120,11 +119,12 @@ class Tile {
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i) accumulate(j, i, kernels::element(octet[j], i), add);
+      for (uint32_t i = 0; i < kOctet; ++i)
+        sum_[j][i] = codec::add(sum_[j][i], kernels::element(octet[j], i));
     }
   }
 
-  TERSE_DEVICE void fetch_packed(const uint8_t* body, bool add) {
+  TERSE_DEVICE void fetch_packed(const uint8_t* body) {
     uint64_t code[kRows];
     codec::Params p[kRows];
     TERSE_UNROLL
@@ -141,7 +141,7 @@ class Tile {
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i) {
         const uint32_t byte = static_cast<uint32_t>(code[j] >> (8 * i)) & 0xffu;
-        accumulate(j, i, Family::value(byte, d), add);
+        sum_[j][i] = codec::add(sum_[j][i], Family::value(byte, d));
       }
     }
   }
@@ -196,21 +196,22 @@ class Tile {
 
   TERSE_DEVICE uint64_t encode(uint32_t j, const codec::Params& p) const {
     if (Family::flat(p) || !codec::is_finite(p.first)) return 0;
-    const codec::Quantizer q = Family::quantizer(p, F::kBits);
+    const typename Family::Quantizer q = Family::quantizer(p, F::kBits);
     codec::PhiloxWords words{};
     if constexpr (F::kRounding == codec::Rounding::kStochastic)
       words = codec::draw_group(draw(), (piece_.origin + element(j)) / codec::kElementsPerDraw);
-    uint64_t codes = 0;
+    uint32_t code[kOctet];
     TERSE_UNROLL
     for (uint32_t i = 0; i < kOctet; ++i) {
-      int32_t code;
       if constexpr (F::kRounding == codec::Rounding::kStochastic)
-        code = codec::code_stochastic(sum_[j][i], q, codec::draw_bits(words, i));
+        code[i] = codec::code_stochastic(sum_[j][i], q, codec::draw_bits(words, i));
       else
-        code = codec::code_nearest(sum_[j][i], q);
-      if (has(j, i)) codes |= static_cast<uint64_t>(code & 0xff) << (8 * i);
+        code[i] = codec::code_nearest(sum_[j][i], q);
+      // The missing ones of a short octet are zero; those of one that is not there go nowhere.
+      if (!fast && !has(j, i)) code[i] = 0;
     }
-    return codes;
+    return simt::low_bytes(code[0], code[1], code[2], code[3]) |
+           static_cast<uint64_t>(simt::low_bytes(code[4], code[5], code[6], code[7])) << 32;
   }
 
   const Batch& batch_;

@@ -35,6 +35,11 @@ TERSE_DEVICE uint32_t ballot(bool predicate) { return __ballot_sync(kAllLanes, p
 TERSE_DEVICE void sync_warp() { __syncwarp(); }
 TERSE_DEVICE void sync_block() { __syncthreads(); }
 
+// The low bytes of four words, the first one lowest.
+TERSE_DEVICE uint32_t low_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+
 // The machine's words for memory accesses of 1, 2, 4, 8 and 16 bytes.
 template <size_t bytes>
 struct Word;

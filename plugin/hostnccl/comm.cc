@@ -70,6 +70,9 @@ void Comm::Serve() {
       Start(launch);
       continue;
     } catch (const Failure& failure) {
+      // A process that ends with nothing left to do leaves in good order: what it has sent may
+      // still be on its way.
+      if (IsExiting() && IsIdle()) return;
       Break(Explained(failure));
     } catch (const std::exception& error) {
       Break({ncclInternalError, error.what()});
@@ -90,6 +93,11 @@ Step Comm::Advance() {
   }
   if (IsThrough()) return Step::kDone;
   return moved ? Step::kMoved : Step::kIdle;
+}
+
+bool Comm::IsIdle() const {
+  std::lock_guard lock(mutex_);
+  return launches_.empty() && !failure_;
 }
 
 bool Comm::IsThrough() const {

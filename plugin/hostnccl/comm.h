@@ -104,6 +104,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void Initialize();
   void Serve();
   Step Advance();
+  bool IsIdle() const;
   bool IsThrough() const;
   std::shared_ptr<Launch> NextLaunch() const;
   void Start(const std::shared_ptr<Launch>& launch);

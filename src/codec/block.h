@@ -22,13 +22,6 @@ struct Params {
   float second;  // min-max: step
 };
 
-// Derived once per block by the encoder: code = round(x - base) * scale, within [low, high].
-struct Quantizer {
-  float base;
-  float scale;
-  Small low, high;
-};
-
 // The next fp32 away from zero if `up`. It is as good as random, so that a branch would be
 // mispredicted every few blocks: hence the sum.
 TERSE_INLINE float next_if(bool up, float x) {
@@ -62,11 +55,19 @@ struct Symmetric {
 
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.first) == 0; }
 
+  // Derived once per block by the encoder: code = round(scaled(x)), within [low, high].
+  struct Quantizer {
+    float scale;
+    Small low, high;
+
+    TERSE_INLINE float scaled(float x) const { return mul(x, scale); }
+  };
+
   static TERSE_INLINE Quantizer quantizer(const Params& p, int bits) {
     const Small q = static_cast<Small>((1 << (bits - 1)) - 1);
     // Rounded up, so that the peak reaches code q whatever is drawn.
     const float top = static_cast<float>(q), inv = div(top, p.first);
-    return {0.0f, next_if(mul(inv, p.first) < top, inv), static_cast<Small>(-q), q};
+    return {next_if(mul(inv, p.first) < top, inv), static_cast<Small>(-q), q};
   }
 
   // The step is rounded up so that q steps reach the peak, and values are cut there: the codes -q
@@ -125,6 +126,13 @@ struct MinMax {
 
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.second) == 0; }
 
+  struct Quantizer {  // as in Symmetric
+    float base, scale;
+    Small low, high;
+
+    TERSE_INLINE float scaled(float x) const { return mul(add(x, -base), scale); }
+  };
+
   static TERSE_INLINE Quantizer quantizer(const Params& p, int bits) {
     return {p.first, div(1.0f, p.second), 0, static_cast<Small>((1 << bits) - 1)};
   }
@@ -137,16 +145,16 @@ struct MinMax {
   }
 };
 
-TERSE_INLINE float scaled(float x, const Quantizer& q) { return mul(add(x, -q.base), q.scale); }
-
 // Nearest, ties to even; random shift too, whose randomness is in the base.
+template <class Quantizer>
 TERSE_INLINE Small code_nearest(float x, const Quantizer& q) {
-  return clamp(round_nearest(scaled(x, q)), q.low, q.high);
+  return clamp(round_nearest(q.scaled(x)), q.low, q.high);
 }
 
 // Up with the probability that makes the mean right.
+template <class Quantizer>
 TERSE_INLINE Small code_stochastic(float x, const Quantizer& q, uint16_t random) {
-  return clamp(round_down(add(scaled(x, q), uniform(random))), q.low, q.high);
+  return clamp(round_down(add(q.scaled(x), uniform(random))), q.low, q.high);
 }
 
 }  // namespace terse::codec

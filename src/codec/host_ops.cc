@@ -119,7 +119,7 @@ TERSE_INLINE void quantize_block(const void* in, size_t n, int bits, const Draw&
     std::memset(codes, 0, n);
     return;
   }
-  const Quantizer q = Family::quantizer(p, bits);
+  const auto q = Family::quantizer(p, bits);
   if constexpr (rounding == Rounding::kStochastic) {
     uint16_t random[kMaxBlock];
     draw_block(draw, first, n, random);

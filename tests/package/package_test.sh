@@ -48,7 +48,7 @@ readelf -d "$prefix/lib/libterse_nccl.so" | grep -q SONAME && fail "the preload 
 flags=$(grep '^CMAKE_BUILD_TYPE' "$build/CMakeCache.txt" | cut -d= -f2)
 sanitize=$(sed -n 's/^TERSE_SANITIZE:BOOL=//p' "$build/CMakeCache.txt")
 [ "$sanitize" = ON ] && extra=-fsanitize=address,undefined || extra=
-cmake -S "$here/consumer" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix" \
+cmake -G Ninja -S "$here/consumer" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix" \
   -DCMAKE_BUILD_TYPE="$flags" -DCMAKE_C_FLAGS="$extra" >/dev/null
 cmake --build "$scratch/build" >/dev/null
 "$scratch/build/consumer" || fail "the consumer's exit status is $?"

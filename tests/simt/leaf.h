@@ -67,6 +67,11 @@ inline void sync_warp(Site site = Site::here()) {
 
 inline void sync_block(Site site = Site::here()) { internal::processor().meet_block(site); }
 
+// The low bytes of four words, the first one lowest.
+inline uint32_t low_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  return (a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24;
+}
+
 // Global memory. The address is a multiple of sizeof(T).
 template <class T>
 T load(const T* from, Site site = Site::here()) {
