@@ -1,6 +1,7 @@
 #include "engine/executor.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "policy/settings.h"
@@ -27,11 +28,16 @@ class Run {
       for (const size_t before : step.after) waited_for_[before] = true;
   }
 
-  // The lanes start after the caller's stream and after the communicator's last call.
+  // The lanes start after the caller's stream and after the communicator's last call; but those with
+  // nothing to do stay out of it: a recording would have to wait for them in the end.
   void begin() {
     Backend& b = c_.backend;
     if (!synchronous()) b.record(track_.caller_event(), job_.request.stream);
-    for (const Stream lane : track_.lanes()) {
+    std::array<bool, plan::kLanes> used{};
+    for (const Step& step : plan_.steps) used[step.queue()] = true;
+    for (size_t i = 0; i < used.size(); ++i) {
+      if (!used[i]) continue;
+      const Stream lane = track_.lanes()[i];
       if (!synchronous()) b.wait(lane, track_.caller_event());
       if (track_.continues) b.wait(lane, track_.finished_event());
     }
