@@ -106,6 +106,7 @@ inline void play_ranks(int ranks, const std::function<void(Player&)>& body) {
     Player player(rank, ranks, comm, ordinal);
     body(player);
     EXPECT_EQ(terseCommRelease(comm), ncclSuccess) << terseGetLastError();
+    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
   });
   expect_live(before);
 }
