@@ -120,8 +120,9 @@ class CudaBackend final : public Backend {
     check(cudaUserObjectCreate(&object, flag.get(), gone, 1, cudaUserObjectNoDestructorSync),
           "cudaUserObjectCreate");
     flag.release();  // the object's from now on
-    check(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove),
-          "cudaGraphRetainUserObject");
+    const cudaError_t result = cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove);
+    if (result != cudaSuccess) forget(cudaUserObjectRelease(object, 1));
+    check(result, "cudaGraphRetainUserObject");
   }
 
   void increment(Stream stream, uint64_t* number) override {
