@@ -38,7 +38,7 @@ Launcher::Launcher(int device) {
   cudaFuncAttributes attributes;
   const cudaError_t found = cudaFuncGetAttributes(&attributes, kernels::increment());
   if (found != cudaSuccess) {
-    cudaGetLastError();
+    forget(found);
     fail(ncclSystemError,
          "terse has no code for device {} of compute capability {}.{}, or its driver is too old: "
          "{}",

@@ -34,29 +34,36 @@ class Exchange {
   explicit Exchange(const Agreement& agreement)
       : c_(*agreement.communicator),
         scheme_(*agreement.scheme),
-        stream_(c_.backend.create_stream()),
-        all_(c_.ranks),
-        memory_(static_cast<Hello*>(c_.backend.allocate((c_.ranks + 1) * sizeof(Hello)))) {
+        all_(c_.ranks) {
     const std::string text = print_scheme(scheme_);
     Hello mine{.settings = fingerprint(settings()), .scheme = fingerprint(text)};
-    if (introduces_ && c_.rank == 0) mine.ordinal = next_ordinal();
+    if (introduces_ && c_.rank == 0) {
+      if (!c_.number) c_.number = next_ordinal();
+      mine.ordinal = *c_.number;
+    }
     c_.introduced = true;
     std::strncpy(mine.text, text.c_str(), sizeof mine.text - 1);
     mine_ = mine;
-    c_.backend.upload(stream_, memory_ + c_.ranks, &mine_, sizeof mine_);
+    try {
+      stream_ = c_.backend.create_stream();
+      memory_ = static_cast<Hello*>(c_.backend.allocate((c_.ranks + 1) * sizeof(Hello)));
+      c_.backend.upload(stream_, memory_ + c_.ranks, &mine_, sizeof mine_);
+    } catch (Error& e) {
+      destroy();
+      c_.sign(e);
+      throw;
+    }
   }
 
   ~Exchange() {
-    if (abandoned_) return;
-    c_.backend.destroy_stream(stream_);
-    c_.backend.release(memory_);
+    if (!abandoned_) destroy();
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
   bool covers(const Agreement& a) const { return &c_ == a.communicator && scheme_ == *a.scheme; }
 
-  void start() {
+  void start() const {
     check(c_.library,
           c_.library.nccl.AllGather(memory_ + c_.ranks, memory_, sizeof(Hello), ncclUint8, c_.comm,
                                     stream_),
@@ -73,10 +80,17 @@ class Exchange {
       throw;
     }
     if (introduces_) c_.ordinal = all_[0].ordinal;
+    agreed_ = true;
     c_.agreed.push_back(scheme_);
   }
 
  private:
+  void destroy() noexcept {
+    if (introduces_ && !agreed_) c_.introduced = false;  // the next exchange numbers it
+    if (stream_ != nullptr) c_.backend.destroy_stream(stream_);
+    c_.backend.release(memory_);
+  }
+
   // Until what was started has ended; false: not by the deadline.
   bool wait(std::chrono::steady_clock::time_point deadline) const {
     auto pause = std::chrono::microseconds(20);
@@ -128,11 +142,12 @@ class Exchange {
   Communicator& c_;
   const Scheme& scheme_;
   const bool introduces_ = !c_.introduced;  // the communicator's first exchange numbers it
-  const Stream stream_;
+  Stream stream_ = nullptr;
   Hello mine_;
   std::vector<Hello> all_;  // by rank
-  Hello* const memory_;     // the backend's: by rank, and then this rank's own
+  Hello* memory_ = nullptr;  // the backend's: by rank, and then this rank's own
   bool abandoned_ = false;
+  bool agreed_ = false;
 };
 
 bool agreed(const Communicator& c, const Scheme& scheme) {

@@ -32,8 +32,19 @@ Track& Communicator::track_for(Stream caller) {
   return *idle;
 }
 
-std::string Communicator::describe() const {
+namespace {
+
+std::string describe(ncclComm_t comm, int rank, int ranks) {
   return fmt::format("communicator {}, rank {} of {}", static_cast<const void*>(comm), rank, ranks);
+}
+
+}  // namespace
+
+std::string Communicator::describe() const { return terse::describe(comm, rank, ranks); }
+
+void Communicator::sign(Error& error) const {
+  const std::string name = describe() + ": ";
+  if (!error.message.starts_with(name)) error.message.insert(0, name);
 }
 
 const plan::Plan& Communicator::plan_for(const PlanKey& key) {
@@ -71,6 +82,18 @@ Directory& directory() {
   return d;
 }
 
+Backend& backend_of(const NcclLibrary& library, ncclComm_t comm) {
+  try {
+    return backend_for(library, comm);
+  } catch (Error& e) {
+    int rank = 0, ranks = 0;
+    check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
+    check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
+    e.message.insert(0, describe(comm, rank, ranks) + ": ");
+    throw;
+  }
+}
+
 bool still_describes(const Communicator& c) {
   int rank = -1, ranks = -1;
   return c.library.nccl.CommCount(c.comm, &ranks) == ncclSuccess && ranks == c.ranks &&
@@ -91,7 +114,7 @@ Communicator& communicator(ncclComm_t comm) {
   if (known != nullptr && still_describes(*known)) return *known;
   if (known != nullptr) release_communicator(comm, true);
   const NcclLibrary& library = nccl_library();
-  auto made = std::make_unique<Communicator>(library, backend_for(library, comm), comm);
+  auto made = std::make_unique<Communicator>(library, backend_of(library, comm), comm);
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   return *d.communicators.emplace(comm, std::move(made)).first->second;

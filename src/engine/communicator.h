@@ -4,10 +4,12 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/error.h"
 #include "engine/request.h"
 #include "engine/track.h"
 #include "nccl/table.h"
@@ -51,7 +53,8 @@ class Communicator {
   // Agreed by all ranks (agree.h).
   uint64_t ordinal = 0;
   std::vector<Scheme> agreed;
-  bool introduced = false;  // ordinal is agreed, or about to be
+  bool introduced = false;         // ordinal is agreed, or about to be
+  std::optional<uint64_t> number;  // that rank 0 has taken, to be the ordinal
 
   uint64_t sequence = 0;  // of the next compressed call
   terseStats_t stats{};
@@ -62,6 +65,9 @@ class Communicator {
 
   // "rank 2 of 8": how messages name it.
   std::string describe() const;
+
+  // Puts the name before an error's message, unless it is there.
+  void sign(Error& error) const;
 
   // The plan for a call, from the cache.
   const plan::Plan& plan_for(const PlanKey& key);

@@ -1,8 +1,10 @@
 #include "engine/executor.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -27,15 +29,20 @@ class Run {
       for (const size_t before : step.after) waited_for_[before] = true;
   }
 
-  // The lanes start after the caller's stream and after the communicator's last call.
+  // The lanes start after the caller's stream and after the communicator's last call; but those with
+  // nothing to do stay out of it: a recording would have to wait for them in the end.
   void begin() {
     Backend& b = c_.backend;
     if (!synchronous()) b.record(track_.caller_event(), job_.request.stream);
-    for (const Stream lane : track_.lanes()) {
+    std::array<bool, plan::kLanes> used{};
+    for (const Step& step : plan_.steps) used[step.queue()] = true;
+    for (size_t i = 0; i < used.size(); ++i) {
+      if (!used[i]) continue;
+      const Stream lane = track_.lanes()[i];
+      entered_[i] = true;
       if (!synchronous()) b.wait(lane, track_.caller_event());
       if (track_.continues) b.wait(lane, track_.finished_event());
     }
-    track_.continues = true;
   }
 
   // Enqueues the computes up to the next communicate step; false when there is none left.
@@ -72,24 +79,38 @@ class Run {
   // The caller's stream goes on after the decode lane, whose last step follows all others.
   void end() {
     Backend& b = c_.backend;
-    const Stream last = track_.lanes()[static_cast<size_t>(Lane::kDecode)];
-    if (track_.replays() != nullptr) b.increment(last, track_.replays());
-    b.notify(
-        last, [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); }, &binding_);
-    b.record(track_.finished_event(), last);
-    if (!synchronous()) b.wait(job_.request.stream, track_.finished_event());
+    if (track_.replays() != nullptr) b.increment(last_lane(), track_.replays());
+    leave();
     ++c_.stats.calls;
     c_.stats.raw_bytes += plan_.raw_bytes;
     c_.stats.wire_bytes += plan_.wire_bytes;
     c_.stats.scratch_bytes = std::max(c_.stats.scratch_bytes, track_.scratch_bytes());
     ++c_.sequence;
+    ended_ = true;
+  }
+
+  // After a failure: what is enqueued by now still uses the caller's buffers and the scratch, and so
+  // comes before what the caller or another call does next.
+  void abandon() noexcept {
+    if (ended_) return;
+    try {
+      for (size_t i = 0; i < entered_.size(); ++i) {
+        const Stream lane = track_.lanes()[i];
+        if (!entered_[i] || lane == last_lane()) continue;
+        c_.backend.record(track_.step_event(i), lane);
+        c_.backend.wait(last_lane(), track_.step_event(i));
+      }
+      leave();
+    } catch (const Error& e) {
+      log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
+    }
   }
 
   void wait_if_synchronous() {
     if (synchronous()) c_.synchronize();
   }
 
-  ncclComm_t comm() const { return c_.comm; }
+  const Communicator& communicator() const { return c_; }
   const NcclLibrary& library() const { return c_.library; }
 
  private:
@@ -104,6 +125,19 @@ class Run {
     return job_.request.stream == nullptr && c_.backend.null_stream_is_synchronous();
   }
 
+  // All that is enqueued comes before the end of the last lane.
+  void leave() {
+    Backend& b = c_.backend;
+    b.notify(
+        last_lane(), [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); },
+        &binding_);
+    if (!entered_[static_cast<size_t>(Lane::kDecode)]) return;  // and so has no other
+    b.record(track_.finished_event(), last_lane());
+    track_.continues = true;
+    if (!synchronous()) b.wait(job_.request.stream, track_.finished_event());
+  }
+
+  Stream last_lane() const { return track_.lanes()[static_cast<size_t>(Lane::kDecode)]; }
   Stream lane(const Step& step) const { return track_.lanes()[step.queue()]; }
 
   void wait_for(const Step& step) {
@@ -176,28 +210,45 @@ class Run {
   Binding& binding_;
   std::vector<bool> waited_for_;
   size_t next_ = 0;
+  std::array<bool, plan::kLanes> entered_{};
+  bool ended_ = false;
 };
+
+// Runs a part of one communicator's work; its errors name the communicator.
+template <class Part>
+auto on(const Communicator& c, const Part& part) {
+  try {
+    return part();
+  } catch (Error& e) {
+    c.sign(e);
+    throw;
+  }
+}
 
 // Runs jobs of different communicators together, step by step.
 void execute_together(std::vector<Run>& runs) {
   const NcclLibrary& library = runs.front().library();
-  for (Run& run : runs) run.begin();
+  const auto each = [](auto& run, auto part) {
+    return on(run.communicator(), [&] { return (run.*part)(); });
+  };
+  for (Run& run : runs) each(run, &Run::begin);
   for (;;) {
     std::vector<Run*> talking;
     for (Run& run : runs)
-      if (run.advance()) talking.push_back(&run);
+      if (each(run, &Run::advance)) talking.push_back(&run);
     if (talking.empty()) break;
-    check(library, library.nccl.GroupStart(), "ncclGroupStart");
+    const Communicator& first = talking.front()->communicator();
+    on(first, [&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
     try {
-      for (Run* run : talking) run->communicate();
+      for (Run* run : talking) each(*run, &Run::communicate);
     } catch (...) {
       library.nccl.GroupEnd();
       throw;
     }
-    check(library, library.nccl.GroupEnd(), "ncclGroupEnd");
-    for (Run* run : talking) run->communicated();
+    on(first, [&] { check(library, library.nccl.GroupEnd(), "ncclGroupEnd"); });
+    for (Run* run : talking) each(*run, &Run::communicated);
   }
-  for (Run& run : runs) run.end();
+  for (Run& run : runs) each(run, &Run::end);
 }
 
 }  // namespace
@@ -210,16 +261,21 @@ void execute(const std::vector<Job>& jobs) {
   while (!waiting.empty()) {
     std::vector<Run> runs;
     std::vector<const Job*> later;
-    for (const Job* job : waiting) {
-      const bool taken = std::ranges::any_of(
-          runs, [&](const Run& run) { return run.comm() == job->communicator->comm; });
-      if (taken)
-        later.push_back(job);
-      else
-        runs.emplace_back(*job);
+    try {
+      for (const Job* job : waiting) {
+        const bool taken = std::ranges::any_of(
+            runs, [&](const Run& run) { return &run.communicator() == job->communicator; });
+        if (taken)
+          later.push_back(job);
+        else
+          on(*job->communicator, [&] { runs.emplace_back(*job); });
+      }
+      execute_together(runs);
+    } catch (...) {
+      for (Run& run : runs) run.abandon();
+      throw;
     }
-    execute_together(runs);
-    for (Run& run : runs) run.wait_if_synchronous();
+    for (Run& run : runs) on(run.communicator(), [&] { run.wait_if_synchronous(); });
     waiting = std::move(later);
   }
 }

@@ -87,8 +87,7 @@ void submit(const Request& request, const Scheme& scheme) {
     }
     run(now);
   } catch (Error& e) {
-    Communicator* c = find_communicator(request.comm);
-    if (c != nullptr) e.message = fmt::format("{}: {}", c->describe(), e.message);
+    if (const Communicator* c = find_communicator(request.comm)) c->sign(e);
     if (t_group.depth > 0 && !t_group.error) t_group.error = e;
     throw;
   }

@@ -72,8 +72,9 @@ void Track::record(Stream stream, uint64_t recording) {
   if (replays_ == nullptr) replays_ = static_cast<uint64_t*>(backend_.allocate(sizeof(uint64_t)));
   backend_.upload(lanes_[0], replays_, &kNone, sizeof kNone);
   backend_.synchronize(lanes_[0]);
-  in_use_ = std::make_shared<std::atomic<bool>>(true);
-  backend_.release_with_graph(stream, in_use_);
+  auto in_use = std::make_shared<std::atomic<bool>>(true);
+  backend_.release_with_graph(stream, in_use);
+  in_use_ = std::move(in_use);  // not before there is a graph that gives the track back
   recording_ = recording;
   continues = false;
 }

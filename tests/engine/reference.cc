@@ -46,7 +46,7 @@ class Reference {
                                                .rank = static_cast<uint32_t>(rank),
                                                .piece = piece,
                                                .stage = stage});
-    run(sources, {body.data(), {}, draw}, factor, count);
+    run(sources, {body.data(), {}, codec::redraw(draw, call_.replays)}, factor, count);
     return body;
   }
 

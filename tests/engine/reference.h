@@ -20,6 +20,7 @@ struct Call {
   size_t count = 0;       // NCCL's argument
   uint64_t ordinal = 0;   // of the communicator in this process
   uint64_t sequence = 0;  // of the call on it
+  uint64_t replays = 0;   // of a recorded call: the runs of its graph's calls before
 };
 
 // Elements that a rank sends and receives.

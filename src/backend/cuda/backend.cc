@@ -12,6 +12,7 @@ namespace {
 
 using cuda::check;
 using cuda::DuringCapture;
+using cuda::forget;
 using cuda::OnDevice;
 
 class CudaBackend final : public Backend {
@@ -27,7 +28,7 @@ class CudaBackend final : public Backend {
   }
   void release(void* memory) noexcept override {
     const DuringCapture relaxed;
-    cudaFree(memory);
+    forget(cudaFree(memory));
   }
 
   void upload(Stream stream, void* to, const void* from, size_t bytes) override {
@@ -50,8 +51,8 @@ class CudaBackend final : public Backend {
   }
   void destroy_stream(Stream stream) noexcept override {
     const DuringCapture relaxed;
-    cudaStreamSynchronize(stream);
-    cudaStreamDestroy(stream);
+    forget(cudaStreamSynchronize(stream));
+    forget(cudaStreamDestroy(stream));
   }
   void synchronize(Stream stream) override {
     const DuringCapture relaxed;
@@ -60,6 +61,7 @@ class CudaBackend final : public Backend {
   bool idle(Stream stream) override {
     const DuringCapture relaxed;
     const cudaError_t result = cudaStreamQuery(stream);
+    forget(result);
     if (result != cudaErrorNotReady) check(result, "cudaStreamQuery");
     return result == cudaSuccess;
   }
@@ -71,7 +73,7 @@ class CudaBackend final : public Backend {
     check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return reinterpret_cast<Event>(event);
   }
-  void destroy_event(Event event) noexcept override { cudaEventDestroy(handle(event)); }
+  void destroy_event(Event event) noexcept override { forget(cudaEventDestroy(handle(event))); }
   void record(Event event, Stream stream) override {
     const OnDevice on(device_);
     check(cudaEventRecord(handle(event), stream), "cudaEventRecord");
@@ -118,8 +120,9 @@ class CudaBackend final : public Backend {
     check(cudaUserObjectCreate(&object, flag.get(), gone, 1, cudaUserObjectNoDestructorSync),
           "cudaUserObjectCreate");
     flag.release();  // the object's from now on
-    check(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove),
-          "cudaGraphRetainUserObject");
+    const cudaError_t result = cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove);
+    if (result != cudaSuccess) forget(cudaUserObjectRelease(object, 1));
+    check(result, "cudaGraphRetainUserObject");
   }
 
   void increment(Stream stream, uint64_t* number) override {

@@ -7,10 +7,16 @@
 
 namespace terse::cuda {
 
+// The runtime keeps a thread's last error until it is asked for it. The program must not find one
+// that it did not cause: what is no success goes through here or through check().
+inline void forget(cudaError_t result) {
+  if (result != cudaSuccess) cudaGetLastError();
+}
+
 // Throws Error unless `result` is success.
 inline void check(cudaError_t result, const char* call) {
   if (result == cudaSuccess) return;
-  cudaGetLastError();  // so that the program's next call does not report it
+  forget(result);
   fail(ncclUnhandledCudaError, "{} gave {} ({})", call, cudaGetErrorName(result),
        cudaGetErrorString(result));
 }
@@ -25,7 +31,7 @@ class OnDevice {
     changed_ = true;
   }
   ~OnDevice() {
-    if (changed_) cudaSetDevice(before_);
+    if (changed_) forget(cudaSetDevice(before_));
   }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
@@ -39,8 +45,8 @@ class OnDevice {
 // the capture, unless their thread says that it knows what it does.
 class DuringCapture {
  public:
-  DuringCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~DuringCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  DuringCapture() { forget(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~DuringCapture() { forget(cudaThreadExchangeStreamCaptureMode(&mode_)); }
   DuringCapture(const DuringCapture&) = delete;
   DuringCapture& operator=(const DuringCapture&) = delete;
 

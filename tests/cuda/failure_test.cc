@@ -1,0 +1,156 @@
+// Whatever call of the CUDA runtime fails: the caller gets a named error, nobody hangs, nothing is
+// left behind, and the next call works.
+#include <atomic>
+#include <barrier>
+
+#include "player.h"
+
+namespace terse::test {
+namespace {
+
+using plan::Collective;
+
+// The backend's calls, and a way for each to fail.
+constexpr struct {
+  const char* function;
+  cudaError_t error;
+} kFailures[] = {
+    {"cudaGetDevice", cudaErrorInsufficientDriver},
+    {"cudaSetDevice", cudaErrorInvalidDevice},
+    {"cudaDeviceGetAttribute", cudaErrorInvalidDevice},
+    {"cudaMalloc", cudaErrorMemoryAllocation},
+    {"cudaMemcpyAsync", cudaErrorInvalidValue},
+    {"cudaStreamCreateWithFlags", cudaErrorMemoryAllocation},
+    {"cudaStreamSynchronize", cudaErrorLaunchFailure},
+    {"cudaStreamQuery", cudaErrorLaunchFailure},
+    {"cudaStreamGetCaptureInfo", cudaErrorInvalidValue},
+    {"cudaStreamWaitEvent", cudaErrorInvalidResourceHandle},
+    {"cudaEventCreateWithFlags", cudaErrorMemoryAllocation},
+    {"cudaEventRecord", cudaErrorInvalidResourceHandle},
+    {"cudaLaunchKernel", cudaErrorLaunchFailure},
+    {"cudaUserObjectCreate", cudaErrorMemoryAllocation},
+    {"cudaGraphRetainUserObject", cudaErrorInvalidValue},
+};
+
+void expect_message(const Player& player, const char* function, cudaError_t error) {
+  const std::string message = terseGetLastError();
+  const std::string rank =
+      "rank " + std::to_string(player.rank) + " of " + std::to_string(player.ranks);
+  for (const std::string& part : {std::string("terseAllReduce: communicator "), rank,
+                                  std::string(function), std::string(cudaGetErrorName(error))})
+    EXPECT_EQ(message.find(part) == std::string::npos, false) << part << " in: " << message;
+  EXPECT_EQ(message.find("communicator"), message.rfind("communicator")) << message;
+}
+
+constexpr const char* kScheme = "int8:round=stochastic";
+
+Call call_of(size_t count) { return {.scheme = parse_scheme(kScheme), .count = count}; }
+
+// Fails the n-th call of each function, on all ranks alike, for every n that there is.
+using Attempt = std::function<void(Player& player, const std::function<void()>& arm,
+                                   const std::function<void(ncclResult_t)>& check)>;
+void sweep(const Attempt& attempt) {
+  size_t errors = 0;
+  for (const auto& [function, error] : kFailures) {
+    std::atomic<bool> more = true;
+    for (int n = 1; more; ++n) {
+      more = false;
+      std::atomic<size_t> failed = 0;
+      play_ranks(2, [&, function = function, error = error](Player& player) {
+        const auto arm = [&] { fake::fail(function, error, n); };
+        const auto check = [&](ncclResult_t result) {
+          if (fake::failed()) more = true;
+          if (result == ncclSuccess) return;
+          ++failed;
+          EXPECT_EQ(result, ncclUnhandledCudaError);
+          expect_message(player, function, error);
+          EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+        };
+        attempt(player, arm, check);
+      });
+      EXPECT_TRUE(failed == 0 || failed == 2) << failed;
+      errors += failed;
+      ASSERT_FALSE(testing::Test::HasFailure()) << function << ", call " << n;
+    }
+  }
+  EXPECT_GT(errors, 20u);
+}
+
+TEST(Failures, OfFirstCalls) {
+  sweep([](Player& player, const auto& arm, const auto& check) {
+    const DeviceStream stream;
+    Piece piece(player, call_of(3'000));
+    piece.feed(0, stream.get());
+    stream.synchronize();
+    must(cudaSetDevice(9));  // the program may be on any device
+    arm();
+    const ncclResult_t result = piece.try_enqueue(stream.get());
+    check(result);
+    if (result == ncclSuccess) piece.expect(stream.get());
+    must(cudaSetDevice(player.rank));
+    piece.play(1, stream.get());
+  });
+}
+
+// More scratch is needed than before.
+TEST(Failures, OfLaterCalls) {
+  sweep([](Player& player, const auto& arm, const auto& check) {
+    const DeviceStream stream;
+    Piece small(player, call_of(3'000)), large(player, call_of(20'000));
+    small.play(0, stream.get());
+    large.feed(0, stream.get());
+    stream.synchronize();
+    arm();
+    const ncclResult_t result = large.try_enqueue(stream.get());
+    check(result);
+    if (result == ncclSuccess) large.expect(stream.get());
+    small.play(1, stream.get());
+    large.play(1, stream.get());
+  });
+}
+
+TEST(Failures, OfRecordedCalls) {
+  sweep([](Player& player, const auto& arm, const auto& check) {
+    const DeviceStream stream;
+    Piece piece(player, call_of(3'000));
+    piece.play(0, stream.get());
+    must(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+    arm();
+    check(piece.try_enqueue(stream.get()));
+    cudaGraph_t graph = nullptr;
+    if (cudaStreamEndCapture(stream.get(), &graph) == cudaSuccess) must(cudaGraphDestroy(graph));
+    cudaGetLastError();
+    piece.play(1, stream.get());
+    const RecordedGraph again(stream.get(), [&] { piece.enqueue(stream.get()); });
+    // A failed recording's track serves the next: no more than two tracks and a stream on a rank.
+    static std::barrier together(2);
+    together.arrive_and_wait();
+    EXPECT_EQ(fake::live().streams, 2 * (2 * plan::kLanes + 1));
+    together.arrive_and_wait();
+    for (unsigned k = 0; k < 2; ++k) {
+      piece.feed(k, stream.get());
+      again.launch(stream.get());
+      piece.expect(stream.get(), k);
+    }
+  });
+}
+
+// Within a group, the end names the communicator.
+TEST(Failures, OfGroupsNameTheCommunicator) {
+  play_ranks(2, [](Player& player) {
+    const DeviceStream stream;
+    Piece piece(player, call_of(100));
+    piece.play(0, stream.get());
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    EXPECT_EQ(piece.try_enqueue(stream.get()), ncclSuccess);
+    fake::fail("cudaLaunchKernel", cudaErrorLaunchFailure);
+    EXPECT_EQ(terseGroupEnd(), ncclUnhandledCudaError);
+    EXPECT_TRUE(fake::failed());
+    const std::string message = terseGetLastError();
+    EXPECT_NE(message.find("rank " + std::to_string(player.rank) + " of 2"), std::string::npos)
+        << message;
+  });
+}
+
+}  // namespace
+}  // namespace terse::test

@@ -1,0 +1,50 @@
+// A CUDA runtime over host memory: what tests, the kernels and the NCCL beside it ask of it, other
+// than CUDA's own functions. Streams and events are hostnccl's, so that a stream of either side is
+// one of the other, too; kernels run on the SIMT executor; a stream's capture is kept as a graph.
+//
+// What differs from CUDA: a default stream is done on return; a copy from or to memory of the host
+// is the same as any other; all devices have the same memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <hostnccl.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#define TERSE_FAKE __attribute__((visibility("default")))
+
+namespace terse::fake {
+
+constexpr int kDevices = 16;
+
+// The n-th call of `function` that this thread makes from now on fails, once.
+TERSE_FAKE void fail(const std::string& function, cudaError_t error, int n = 1);
+// Whether it has come to that; forgets it in any case.
+TERSE_FAKE bool failed();
+
+// What there is at the moment.
+struct Live {
+  size_t streams = 0, events = 0, allocations = 0, graphs = 0, user_objects = 0;
+};
+TERSE_FAKE Live live();
+
+// A function that cudaLaunchKernel knows: it takes one parameter.
+struct Kernel {
+  size_t parameter_bytes;
+  std::function<void(const void* parameter, uint32_t blocks, uint32_t threads)> run;
+};
+TERSE_FAKE void add_kernel(const void* function, Kernel kernel);
+
+// Enqueues something on the stream that it is given.
+using Operation = std::function<cudaError_t(cudaStream_t)>;
+
+// The capture that a stream takes part in, by number; 0: none.
+TERSE_FAKE unsigned long long capture_of(cudaStream_t stream);
+// Adds to the streams' capture what NCCL does on all of them. A graph's NCCL operations keep their
+// order among each other.
+TERSE_FAKE cudaError_t record_nccl(const std::vector<cudaStream_t>& streams, Operation operation);
+
+}  // namespace terse::fake

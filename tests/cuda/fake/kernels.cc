@@ -1,0 +1,146 @@
+// Kernel launches, on the stream's own thread; and what can be asked of a device.
+#include <cstring>
+#include <exception>
+
+#include "state.h"
+
+namespace terse::fake {
+namespace {
+
+constexpr size_t kMaxParameters = 4096, kMaxThreads = 1024;
+
+struct Kernels {
+  std::mutex mutex;
+  std::unordered_map<const void*, std::shared_ptr<const Kernel>> all;
+};
+
+Kernels& kernels() {
+  static Kernels& k = *new Kernels;
+  return k;
+}
+
+std::shared_ptr<const Kernel> find_kernel(const void* function) {
+  Kernels& k = kernels();
+  const std::lock_guard lock(k.mutex);
+  const auto known = k.all.find(function);
+  return known == k.all.end() ? nullptr : known->second;
+}
+
+struct Run {
+  std::shared_ptr<const Kernel> kernel;
+  std::vector<char> parameter;
+  uint32_t blocks, threads;
+};
+
+void run(void* context) {
+  const std::unique_ptr<Run> r(static_cast<Run*>(context));
+  try {
+    r->kernel->run(r->parameter.data(), r->blocks, r->threads);
+  } catch (const std::exception& e) {
+    report_fault(e.what());
+  }
+}
+
+}  // namespace
+
+void add_kernel(const void* function, Kernel kernel) {
+  Kernels& k = kernels();
+  const std::lock_guard lock(k.mutex);
+  k.all[function] = std::make_shared<const Kernel>(std::move(kernel));
+}
+
+}  // namespace terse::fake
+
+using namespace terse::fake;
+
+extern "C" {
+
+TERSE_FAKE cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block,
+                                        void** arguments, size_t shared, cudaStream_t stream) {
+  return call("cudaLaunchKernel", [&] {
+    const auto kernel = find_kernel(function);
+    if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (arguments == nullptr || arguments[0] == nullptr) return cudaErrorInvalidValue;
+    if (kernel->parameter_bytes > kMaxParameters) return cudaErrorInvalidValue;
+    if (grid.x == 0 || grid.x > 0x7fffffff || grid.y != 1 || grid.z != 1)
+      return cudaErrorInvalidConfiguration;
+    if (block.x == 0 || block.x > kMaxThreads || block.y != 1 || block.z != 1)
+      return cudaErrorInvalidConfiguration;
+    if (shared != 0) return cudaErrorInvalidConfiguration;
+    if (const cudaError_t wrong = check_stream_device(stream)) return wrong;
+    const auto* first = static_cast<const char*>(arguments[0]);
+    const Run launch{kernel, {first, first + kernel->parameter_bytes}, grid.x, block.x};
+    return submit(stream, [launch](cudaStream_t on) {
+      return translate(host().LaunchHostFunc(on, run, new Run(launch)));
+    });
+  });
+}
+
+TERSE_FAKE cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
+  return call("cudaFuncGetAttributes", [&] {
+    if (attributes == nullptr) return cudaErrorInvalidValue;
+    if (find_kernel(function) == nullptr) return cudaErrorInvalidDeviceFunction;
+    *attributes = {};
+    attributes->maxThreadsPerBlock = kMaxThreads;
+    return cudaSuccess;
+  });
+}
+
+// A GPU with few multiprocessors, so that a thread block gets several tiles.
+TERSE_FAKE cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device) {
+  return call("cudaDeviceGetAttribute", [&] {
+    if (value == nullptr) return cudaErrorInvalidValue;
+    if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
+    switch (which) {
+      case cudaDevAttrComputeCapabilityMajor:
+        *value = 9;
+        return cudaSuccess;
+      case cudaDevAttrComputeCapabilityMinor:
+        *value = 0;
+        return cudaSuccess;
+      case cudaDevAttrMultiProcessorCount:
+        *value = 2;
+        return cudaSuccess;
+      default:
+        return cudaErrorInvalidValue;
+    }
+  });
+}
+
+TERSE_FAKE const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+#define TERSE_NAME(name) \
+  case name:             \
+    return #name;
+    TERSE_NAME(cudaSuccess)
+    TERSE_NAME(cudaErrorInvalidValue)
+    TERSE_NAME(cudaErrorMemoryAllocation)
+    TERSE_NAME(cudaErrorInvalidConfiguration)
+    TERSE_NAME(cudaErrorInvalidDeviceFunction)
+    TERSE_NAME(cudaErrorNoDevice)
+    TERSE_NAME(cudaErrorInvalidDevice)
+    TERSE_NAME(cudaErrorNoKernelImageForDevice)
+    TERSE_NAME(cudaErrorInsufficientDriver)
+    TERSE_NAME(cudaErrorInvalidResourceHandle)
+    TERSE_NAME(cudaErrorNotReady)
+    TERSE_NAME(cudaErrorIllegalAddress)
+    TERSE_NAME(cudaErrorLaunchFailure)
+    TERSE_NAME(cudaErrorNotPermitted)
+    TERSE_NAME(cudaErrorStreamCaptureUnsupported)
+    TERSE_NAME(cudaErrorStreamCaptureInvalidated)
+    TERSE_NAME(cudaErrorStreamCaptureMerge)
+    TERSE_NAME(cudaErrorStreamCaptureUnmatched)
+    TERSE_NAME(cudaErrorStreamCaptureUnjoined)
+    TERSE_NAME(cudaErrorStreamCaptureIsolation)
+    TERSE_NAME(cudaErrorStreamCaptureImplicit)
+    TERSE_NAME(cudaErrorStreamCaptureWrongThread)
+    TERSE_NAME(cudaErrorCapturedEvent)
+#undef TERSE_NAME
+    default:
+      return "cudaErrorUnknown";
+  }
+}
+
+TERSE_FAKE const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+
+}  // extern "C"

@@ -1,0 +1,112 @@
+// Memory: garbage at first, between guards that must be intact in the end.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <unordered_map>
+
+#include "state.h"
+
+using namespace terse::fake;
+
+namespace {
+
+constexpr std::align_val_t kAlignment{256};
+constexpr size_t kGuard = 256;
+constexpr int kGarbage = 0xa5, kGuardByte = 0x5c, kFreed = 0xdd;
+
+struct Allocations {
+  std::mutex mutex;
+  std::unordered_map<void*, size_t> bytes;
+};
+
+Allocations& allocations() {
+  static Allocations& a = *new Allocations;
+  return a;
+}
+
+bool intact(const char* guard) {
+  return std::all_of(guard, guard + kGuard,
+                     [](char c) { return static_cast<unsigned char>(c) == kGuardByte; });
+}
+
+}  // namespace
+
+extern "C" {
+
+TERSE_FAKE cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  return call("cudaMalloc", [&] {
+    if (memory == nullptr) return cudaErrorInvalidValue;
+    if (const cudaError_t refused = check_capture_mode()) return refused;
+    *memory = nullptr;
+    if (bytes == 0) return cudaSuccess;
+    if (bytes > size_t{1} << 40) return cudaErrorMemoryAllocation;
+    auto* base = static_cast<char*>(::operator new(bytes + 2 * kGuard, kAlignment, std::nothrow));
+    if (base == nullptr) return cudaErrorMemoryAllocation;
+    std::memset(base, kGuardByte, bytes + 2 * kGuard);
+    std::memset(base + kGuard, kGarbage, bytes);
+    *memory = base + kGuard;
+    Allocations& a = allocations();
+    const std::lock_guard lock(a.mutex);
+    a.bytes[*memory] = bytes;
+    ++state().allocations;
+    return cudaSuccess;
+  });
+}
+
+TERSE_FAKE cudaError_t cudaFree(void* memory) {
+  return call("cudaFree", [&] {
+    if (const cudaError_t refused = check_capture_mode()) return refused;
+    if (memory == nullptr) return cudaSuccess;
+    size_t bytes = 0;
+    {
+      Allocations& a = allocations();
+      const std::lock_guard lock(a.mutex);
+      const auto known = a.bytes.find(memory);
+      if (known == a.bytes.end()) return cudaErrorInvalidValue;
+      bytes = known->second;
+      a.bytes.erase(known);
+    }
+    --state().allocations;
+    char* base = static_cast<char*>(memory) - kGuard;
+    if (!intact(base) || !intact(base + kGuard + bytes)) {
+      std::fprintf(stderr, "something was written beside an allocation of %zu bytes\n", bytes);
+      std::abort();
+    }
+    std::memset(base, kFreed, bytes + 2 * kGuard);
+    ::operator delete(base, kAlignment);
+    return cudaSuccess;
+  });
+}
+
+TERSE_FAKE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
+                                       cudaMemcpyKind kind, cudaStream_t stream) {
+  return call("cudaMemcpyAsync", [&] {
+    if (bytes == 0) return cudaSuccess;
+    if (to == nullptr || from == nullptr) return cudaErrorInvalidValue;
+    if (const cudaError_t wrong = check_stream(stream)) return wrong;
+    struct Copy {
+      void* to;
+      const void* from;
+      size_t bytes;
+      std::vector<char> staged;
+    };
+    // Memory of the host may change when the call has returned; a graph reads it as it runs.
+    const bool stages = kind == cudaMemcpyHostToDevice && capture_of(stream) == 0;
+    return submit(stream, [=](cudaStream_t on) {
+      auto copy = std::make_unique<Copy>(Copy{to, from, bytes, {}});
+      if (stages) {
+        copy->staged.assign(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
+        copy->from = copy->staged.data();
+      }
+      const auto run = [](void* context) {
+        const std::unique_ptr<Copy> c(static_cast<Copy*>(context));
+        std::memcpy(c->to, c->from, c->bytes);
+      };
+      return translate(host().LaunchHostFunc(on, run, copy.release()));
+    });
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,210 @@
+#include "state.h"
+
+#include <cstdio>
+#include <utility>
+
+namespace terse::fake {
+namespace {
+
+struct Failure {
+  std::string function;
+  cudaError_t error;
+  int n;
+};
+thread_local Failure t_failure{};
+thread_local cudaError_t t_last_error = cudaSuccess;
+thread_local int t_device = 0;
+thread_local cudaStreamCaptureMode t_mode = cudaStreamCaptureModeGlobal;
+thread_local bool t_in_destructor = false;
+std::atomic<bool> broken{false};
+
+bool legacy_is_implied(const State& s) {
+  for (const auto& [handle, stream] : s.streams)
+    if (stream.capture != nullptr && stream.blocking) return true;
+  return false;
+}
+
+}  // namespace
+
+State& state() {
+  static State& s = *new State;
+  return s;
+}
+
+UserObject::UserObject(void* pointer, cudaHostFn_t destroy) : pointer_(pointer), destroy_(destroy) {
+  ++state().user_objects;
+}
+
+UserObject::~UserObject() {
+  t_in_destructor = true;
+  destroy_(pointer_);
+  t_in_destructor = false;
+  --state().user_objects;
+}
+
+size_t Capture::add(Operation run, std::set<size_t> after, bool communicates) {
+  graph->nodes.push_back({std::move(run), std::move(after), communicates});
+  return graph->nodes.size() - 1;
+}
+
+bool Capture::joined(const std::set<size_t>& last) const {
+  std::set<size_t> reached = last;
+  for (size_t i = graph->nodes.size(); i-- > 0;) {
+    if (!reached.contains(i)) return false;
+    reached.insert(graph->nodes[i].after.begin(), graph->nodes[i].after.end());
+  }
+  return true;
+}
+
+void invalidate(Capture& capture) { capture.invalidated = true; }
+
+void report_fault(const std::string& what) {
+  std::fprintf(stderr, "a kernel's fault: %s\n", what.c_str());
+  broken = true;
+}
+
+bool faulty() { return broken; }
+
+cudaError_t enter(const char* function) {
+  if (t_in_destructor) {
+    std::fprintf(stderr, "%s was called by the destructor of a user object\n", function);
+    return cudaErrorNotPermitted;
+  }
+  if (broken) return cudaErrorIllegalAddress;
+  if (t_failure.n > 0 && t_failure.function == function && --t_failure.n == 0)
+    return t_failure.error;
+  return cudaSuccess;
+}
+
+cudaError_t leave(cudaError_t result) {
+  if (result != cudaSuccess) t_last_error = result;
+  return result;
+}
+
+void fail(const std::string& function, cudaError_t error, int n) {
+  t_failure = {function, error, n};
+}
+
+bool failed() {
+  const bool has = !t_failure.function.empty() && t_failure.n == 0;
+  t_failure = {};
+  return has;
+}
+
+Live live() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  Live all;
+  for (const auto& [handle, stream] : s.streams) all.streams += stream.ours;
+  all.events = s.events.size();
+  all.allocations = s.allocations;
+  all.graphs = s.graphs;
+  all.user_objects = s.user_objects;
+  return all;
+}
+
+int current_device() { return t_device; }
+
+cudaError_t check_stream(cudaStream_t stream) {
+  if (is_default(stream)) return cudaSuccess;
+  const ncclResult_t there = host().StreamQuery(stream);
+  return there == ncclInvalidArgument ? cudaErrorInvalidResourceHandle : cudaSuccess;
+}
+
+cudaError_t check_stream_device(cudaStream_t stream) {
+  if (const cudaError_t wrong = check_stream(stream)) return wrong;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  const auto known = s.streams.find(stream);
+  const bool other = known != s.streams.end() && known->second.device != kAnyDevice &&
+                     known->second.device != t_device;
+  return other ? cudaErrorInvalidResourceHandle : cudaSuccess;
+}
+
+cudaError_t check_capture_mode() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  cudaError_t result = cudaSuccess;
+  for (const auto& capture : s.captures) {
+    const bool own = capture->thread == std::this_thread::get_id();
+    const bool refused = t_mode != cudaStreamCaptureModeRelaxed &&
+                         (own ? capture->mode != cudaStreamCaptureModeRelaxed
+                              : t_mode == cudaStreamCaptureModeGlobal &&
+                                    capture->mode == cudaStreamCaptureModeGlobal);
+    if (!refused) continue;
+    invalidate(*capture);
+    result = cudaErrorStreamCaptureUnsupported;
+  }
+  return result;
+}
+
+cudaError_t submit(cudaStream_t stream, const Operation& operation) {
+  State& s = state();
+  {
+    const std::lock_guard lock(s.mutex);
+    if (is_default(stream) && legacy_is_implied(s)) return cudaErrorStreamCaptureImplicit;
+    StreamState& to = s.streams[stream];
+    if (to.capture != nullptr) {
+      if (to.capture->invalidated) return cudaErrorStreamCaptureInvalidated;
+      to.last = {to.capture->add(operation, to.last)};
+      return cudaSuccess;
+    }
+  }
+  return operation(stream);
+}
+
+unsigned long long capture_of(cudaStream_t stream) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  const auto known = s.streams.find(stream);
+  return known == s.streams.end() || known->second.capture == nullptr ? 0
+                                                                      : known->second.capture->id;
+}
+
+cudaError_t record_nccl(const std::vector<cudaStream_t>& streams, Operation operation) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  Capture& capture = *s.streams[streams.front()].capture;
+  if (capture.invalidated) return cudaErrorStreamCaptureInvalidated;
+  std::set<size_t> after;
+  for (const cudaStream_t stream : streams)
+    after.insert(s.streams[stream].last.begin(), s.streams[stream].last.end());
+  const size_t node = capture.add(std::move(operation), std::move(after), true);
+  for (const cudaStream_t stream : streams) s.streams[stream].last = {node};
+  return cudaSuccess;
+}
+
+}  // namespace terse::fake
+
+using namespace terse::fake;
+
+extern "C" {
+
+TERSE_FAKE cudaError_t cudaGetLastError() { return std::exchange(t_last_error, cudaSuccess); }
+TERSE_FAKE cudaError_t cudaPeekAtLastError() { return t_last_error; }
+
+TERSE_FAKE cudaError_t cudaGetDevice(int* device) {
+  return call("cudaGetDevice", [&] {
+    if (device == nullptr) return cudaErrorInvalidValue;
+    *device = t_device;
+    return cudaSuccess;
+  });
+}
+
+TERSE_FAKE cudaError_t cudaSetDevice(int device) {
+  return call("cudaSetDevice", [&] {
+    if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
+    t_device = device;
+    return cudaSuccess;
+  });
+}
+
+TERSE_FAKE cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  return call("cudaThreadExchangeStreamCaptureMode", [&] {
+    if (mode == nullptr) return cudaErrorInvalidValue;
+    std::swap(*mode, t_mode);
+    return cudaSuccess;
+  });
+}
+
+}  // extern "C"

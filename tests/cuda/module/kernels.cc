@@ -1,0 +1,76 @@
+// The kernels as the CUDA module launches them, from their own source on the CPU. A kernel's handle
+// is the address of the function that runs it on the executor.
+#include "cuda/kernels.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "cpu_kernels.h"
+#include "cuda/increment.h"
+#include "fake.h"
+
+namespace terse::kernels {
+namespace {
+
+uint64_t next_seed() {
+  static std::atomic<uint64_t> next{1};
+  return next++;
+}
+
+Kernel handle_of(CpuKernel run) {
+  if (run == nullptr) return nullptr;
+  fake::add_kernel(reinterpret_cast<const void*>(run),
+                   {sizeof(Batch), [run](const void* parameter, uint32_t blocks, uint32_t threads) {
+                      Batch batch;
+                      std::memcpy(&batch, parameter, sizeof batch);
+                      run(batch, {.blocks = blocks, .threads = threads, .seed = next_seed()});
+                    }});
+  return reinterpret_cast<Kernel>(reinterpret_cast<void*>(run));
+}
+
+template <int bits>
+Table<Kernel> handles() {
+  const Table<CpuKernel>& all = cpu_kernels<bits>();
+  Table<Kernel> table{};
+  for (int family = 0; family < codec::kFamilies; ++family)
+    for (int raw = 0; raw < codec::kDtypes; ++raw) {
+      table.to_raw[family][raw] = handle_of(all.to_raw[family][raw]);
+      for (int rounding = 0; rounding < codec::kRoundings; ++rounding)
+        table.to_packed[family][rounding][raw] = handle_of(all.to_packed[family][rounding][raw]);
+    }
+  return table;
+}
+
+void run_increment(const void* parameter, uint32_t, uint32_t) {
+  uint64_t* number;
+  std::memcpy(&number, parameter, sizeof number);
+  ++*number;
+}
+
+}  // namespace
+
+template <int bits>
+const Table<Kernel>& kernels() {
+  static const Table<Kernel> table = handles<bits>();
+  return table;
+}
+
+template const Table<Kernel>& kernels<2>();
+template const Table<Kernel>& kernels<3>();
+template const Table<Kernel>& kernels<4>();
+template const Table<Kernel>& kernels<5>();
+template const Table<Kernel>& kernels<6>();
+template const Table<Kernel>& kernels<7>();
+template const Table<Kernel>& kernels<8>();
+
+const void* increment() {
+  const auto handle = reinterpret_cast<const void*>(&run_increment);
+  static const bool added = [&] {
+    fake::add_kernel(handle, {sizeof(uint64_t*), run_increment});
+    return true;
+  }();
+  (void)added;
+  return handle;
+}
+
+}  // namespace terse::kernels

@@ -1,0 +1,51 @@
+// The CUDA module is missing, which TERSE_CUDA_MODULE says: an error at the first call that needs
+// it.
+#include "player.h"
+
+namespace terse::test {
+namespace {
+
+// TERSE_CUDA_MODULE says so.
+TEST(Module, ThatIsMissingIsAClearError) {
+  run_ranks(2, [](int, ncclComm_t comm) {
+    std::vector<float> data(10, 1.0f);
+    const SchemeHandle scheme(parse_scheme("int8"));
+    for (int k = 0; k < 2; ++k) {
+      EXPECT_EQ(terseAllReduce(data.data(), data.data(), 10, ncclFloat32, ncclSum, scheme.get(),
+                               comm, nullptr),
+                ncclSystemError);
+      const std::string message = terseGetLastError();
+      for (const char* part : {"terseAllReduce", "communicator", "CUDA module", "/nonexistent"})
+        EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+    }
+    EXPECT_EQ(data, std::vector<float>(10, 1.0f));
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
+// Errors of the device are no reason not to try again.
+TEST(Module, NamesTheDeviceThatItCannotUse) {
+  play_ranks(2, [](Player& player) {
+    const DeviceStream stream;
+    Piece piece(player, {.scheme = parse_scheme("int8"), .count = 100});
+    const std::string rank = "rank " + std::to_string(player.rank) + " of 2";
+    const auto expect_failure = [&](const char* function, cudaError_t error, ncclResult_t wanted,
+                                    const std::string& text) {
+      fake::fail(function, error);
+      EXPECT_EQ(piece.try_enqueue(stream.get()), wanted);
+      EXPECT_TRUE(fake::failed()) << function;
+      const std::string message = terseGetLastError();
+      for (const std::string& part : {std::string("terseAllReduce: communicator"), rank, text})
+        EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+    };
+    expect_failure("cudaDeviceGetAttribute", cudaErrorInvalidDevice, ncclUnhandledCudaError,
+                   "cudaDeviceGetAttribute gave cudaErrorInvalidDevice");
+    expect_failure(
+        "cudaFuncGetAttributes", cudaErrorNoKernelImageForDevice, ncclSystemError,
+        "no code for device " + std::to_string(player.rank) + " of compute capability 9.0");
+    piece.play(0, stream.get());
+  });
+}
+
+}  // namespace
+}  // namespace terse::test

@@ -1,0 +1,114 @@
+// One rank's calls with memory of their own, eager or recorded, and what they must give.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "device.h"
+#include "fake.h"
+#include "ranks.h"
+#include "reference.h"
+#include "terse_client.h"
+
+namespace terse::test {
+
+// A rank of a communicator, on the device of its number.
+class Player {
+ public:
+  Player(int rank, int ranks, ncclComm_t comm, uint64_t ordinal)
+      : rank(rank), ranks(ranks), comm(comm), ordinal(ordinal) {
+    must(cudaSetDevice(rank));
+  }
+
+  const int rank, ranks;
+  const ncclComm_t comm;
+  const uint64_t ordinal;
+  uint64_t sequence = 0;
+};
+
+class Piece {
+ public:
+  Piece(Player& player, const Call& call)
+      : player_(player),
+        call_(call),
+        scheme_(call.scheme),
+        in_(send_count(call, player.ranks) * datatype_size(call.datatype)),
+        out_(recv_count(call, player.ranks) * datatype_size(call.datatype)) {
+    call_.ordinal = player.ordinal;
+  }
+
+  ncclResult_t try_enqueue(cudaStream_t stream) {
+    call_.sequence = player_.sequence;
+    const ncclResult_t result =
+        call_terse(call_, in_.get(), out_.get(), scheme_.get(), player_.comm, stream);
+    if (result == ncclSuccess && !call_.scheme.off) ++player_.sequence;
+    return result;
+  }
+  void enqueue(cudaStream_t stream) {
+    if (try_enqueue(stream) != ncclSuccess) throw std::runtime_error(terseGetLastError());
+  }
+
+  // New numbers for it to work on, the same for the same `step`; garbage where the result goes.
+  void feed(unsigned step, cudaStream_t stream) {
+    step_ = step;
+    in_.upload(sent(player_.rank), stream);
+    out_.upload(Bytes(recv_count(call_, player_.ranks) * datatype_size(call_.datatype), '\x77'),
+                stream);
+  }
+
+  Bytes expect(cudaStream_t stream, uint64_t replays = 0) const {
+    Call call = call_;
+    call.replays = replays;
+    std::vector<Bytes> all;
+    for (int r = 0; r < player_.ranks; ++r) all.push_back(sent(r));
+    const Bytes found = out_.download(stream);
+    EXPECT_TRUE(found == expected(call, all)[player_.rank])
+        << name(call_.collective) << " " << print_scheme(call_.scheme) << ", rank " << player_.rank
+        << " of " << player_.ranks << ", replays " << replays;
+    return found;
+  }
+
+  // Eagerly, from the numbers to the check.
+  void play(unsigned step, cudaStream_t stream) {
+    feed(step, stream);
+    enqueue(stream);
+    expect(stream);
+  }
+
+ private:
+  Bytes sent(int rank) const {
+    return gaussian(send_count(call_, player_.ranks), call_.datatype,
+                    1000 * step_ + static_cast<unsigned>(rank));
+  }
+
+  Player& player_;
+  Call call_;
+  const SchemeHandle scheme_;
+  DeviceMemory in_, out_;
+  unsigned step_ = 0;
+};
+
+inline void expect_live(const fake::Live& wanted) {
+  const fake::Live found = fake::live();
+  EXPECT_EQ(found.streams, wanted.streams);
+  EXPECT_EQ(found.events, wanted.events);
+  EXPECT_EQ(found.allocations, wanted.allocations);
+  EXPECT_EQ(found.graphs, wanted.graphs);
+  EXPECT_EQ(found.user_objects, wanted.user_objects);
+}
+
+// Runs body(player) on a thread for each rank; afterwards nothing that terse made is left.
+inline void play_ranks(int ranks, const std::function<void(Player&)>& body) {
+  const fake::Live before = fake::live();
+  const uint64_t ordinal = next_ordinal();
+  run_ranks(ranks, [&](int rank, ncclComm_t comm) {
+    Player player(rank, ranks, comm, ordinal);
+    body(player);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess) << terseGetLastError();
+    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  });
+  expect_live(before);
+}
+
+}  // namespace terse::test
