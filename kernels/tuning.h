@@ -10,12 +10,10 @@ struct Tuning {
   int thread_blocks_per_sm;  // of the persistent grid, at most
 };
 
-// From the oldest to the newest.
+// From the oldest to the newest. As many thread blocks as the kernels' registers leave room for.
 constexpr Tuning kTunings[] = {
     {75, 2},
-    {80, 4},
-    {90, 4},
-    {100, 4},
+    {90, 2},
 };
 
 constexpr const Tuning& tuning_for(int compute_capability) {

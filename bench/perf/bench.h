@@ -19,6 +19,7 @@ namespace terse::perf {
 // What one rank owns for the whole run.
 struct RankResources {
   int rank = 0;
+  int device = 0;
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
   char* send = nullptr;
@@ -35,6 +36,7 @@ struct Run {
   const InputFiles& files;
   Team& team;
   std::size_t buffer_bytes;
+  std::vector<int> devices;  // of this process's ranks
   std::vector<RankResources> ranks;
   std::function<void(const std::string&)> progress;  // called as each step begins
   std::function<void(const std::string&)> print;     // pieces of the table; thread 0 calls it

@@ -132,12 +132,25 @@ void Case::GroupEnd() {
 }
 
 void Case::Synchronize() {
-  for (const RankResources& rank : ranks_) run_.device.synchronize(rank.stream);
+  for (const RankResources& rank : ranks_) {
+    run_.device.select(rank.device);
+    run_.device.synchronize(rank.stream);
+  }
 }
 
-void Case::Stamp(std::size_t index, std::vector<std::vector<double>>* seconds) {
+Clocks Case::CreateClocks(std::size_t points) const {
+  Clocks clocks;
+  for (const RankResources& rank : ranks_) {
+    run_.device.select(rank.device);
+    clocks.push_back(run_.device.create_clock(rank.stream, points));
+  }
+  return clocks;
+}
+
+void Case::Stamp(std::size_t point, const Clocks& clocks) const {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    run_.device.stamp(ranks_[i].stream, &(*seconds)[i][index]);
+    run_.device.select(ranks_[i].device);
+    clocks[i]->Stamp(point);
   }
 }
 

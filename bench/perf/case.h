@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "verify.h"
 
 namespace terse::perf {
+
+// One for each rank of a thread.
+using Clocks = std::vector<std::unique_ptr<StreamClock>>;
 
 enum class Place { kOutOfPlace, kInPlace };
 
@@ -41,7 +45,8 @@ class Case {
   void Synchronize();
   void GroupStart();
   void GroupEnd();
-  void Stamp(std::size_t index, std::vector<std::vector<double>>* seconds);
+  Clocks CreateClocks(std::size_t points) const;
+  void Stamp(std::size_t point, const Clocks& clocks) const;
 
   // One fresh call on the data of `round`, looked at as the options ask. Collective.
   Verdict Verify(Place place, int round);

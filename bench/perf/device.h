@@ -6,13 +6,34 @@
 #include <nccl.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace terse::perf {
 
+struct DeviceInfo {
+  std::string bus_id;  // domain:bus:device
+  std::string name;
+};
+
+// Notes when a stream comes past numbered points.
+class StreamClock {
+ public:
+  virtual ~StreamClock() = default;
+  // Marks where the stream stands. In rising order of the points, each at most once.
+  virtual void Stamp(std::size_t point) = 0;
+  // By point, seconds since the first that was marked; 0 for those that were not. The stream must
+  // be synchronized.
+  virtual std::vector<double> Seconds() const = 0;
+};
+
 // Every function throws std::runtime_error on failure. "Device memory" is what NCCL takes.
 struct Device {
-  std::string (*describe)(int index);  // for the header's device list
+  int (*count)();  // of devices; 0 where ranks need none of their own
+  // What the calling thread makes from now on (memory, streams, communicators) is this device's.
+  void (*select)(int index);
+  DeviceInfo (*describe)(int index);  // for the header's device list
   void* (*allocate)(std::size_t bytes);
   void (*release)(void* memory);
   void (*copy_in)(void* device, const void* host, std::size_t bytes);
@@ -21,13 +42,19 @@ struct Device {
   void (*zero)(void* device, std::size_t bytes);
   cudaStream_t (*create_stream)();
   void (*destroy_stream)(cudaStream_t stream);
+  // A null stream is the selected device's.
   void (*synchronize)(cudaStream_t stream);
-  // Writes the time, in seconds of a steady clock, when the stream comes past this point.
-  void (*stamp)(cudaStream_t stream, double* seconds);
+  std::unique_ptr<StreamClock> (*create_clock)(cudaStream_t stream, std::size_t points);
 };
 
 // Host memory and hostnccl's streams.
 const Device& HostDevice();
+
+// GPUs. Throws std::runtime_error where the programs were built without CUDA.
+const Device& CudaDevice();
+
+// The one that the NCCL in use works on.
+const Device& DeviceInUse();
 
 }  // namespace terse::perf
 

@@ -15,17 +15,23 @@ namespace {
 struct Launcher {
   const char* rank;
   const char* size;
+  const char* local_rank;
+  const char* local_size;
 };
 
 // The first whose rank variable is set counts. Open MPI sets PMIX_RANK too, and mpirun may itself
 // run inside a Slurm job: the more particular names come first.
 constexpr std::array<Launcher, 5> kLaunchers = {{
-    {"RANK", "WORLD_SIZE"},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"PMI_RANK", "PMI_SIZE"},
-    {"PMIX_RANK", "SLURM_NTASKS"},
-    {"SLURM_PROCID", "SLURM_NTASKS"},
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"PMIX_RANK", "SLURM_NTASKS", "SLURM_LOCALID", nullptr},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr},
 }};
+
+// Set for the program that RestartWithNccl starts.
+constexpr const char* kChosen = "PERF_NCCL_IS_CHOSEN";
 
 int ReadNumber(GetEnv get, const char* name, long low, long high) {
   const char* text = get(name);
@@ -37,6 +43,11 @@ int ReadNumber(GetEnv get, const char* name, long low, long high) {
                                 std::to_string(low) + " to " + std::to_string(high));
   }
   return static_cast<int>(number);
+}
+
+std::optional<int> ReadIfSet(GetEnv get, const char* name, long low, long high) {
+  if (name == nullptr || get(name) == nullptr) return std::nullopt;
+  return ReadNumber(get, name, low, high);
 }
 
 // torchrun's agent keeps the store on MASTER_PORT itself.
@@ -73,6 +84,9 @@ Launch ReadLaunch(GetEnv get) {
     }
     launch.processes = ReadNumber(get, launcher.size, 1, 1 << 20);
     launch.process = ReadNumber(get, launcher.rank, 0, launch.processes - 1);
+    launch.local_processes = ReadIfSet(get, launcher.local_size, 1, launch.processes);
+    launch.local_process = ReadIfSet(get, launcher.local_rank, 0,
+                                     launch.local_processes.value_or(launch.processes) - 1);
     launch.launcher = std::string(launcher.rank) + "/" + launcher.size;
     break;
   }
@@ -99,6 +113,12 @@ std::vector<std::string> RunEnvironment() {
   return found;
 }
 
+void SetNcclHostId(int process) {
+  setenv("NCCL_HOSTID", ("terse-perf-" + std::to_string(process)).c_str(), 0);
+}
+
+bool NcclIsChosen() { return std::getenv(kChosen) != nullptr; }
+
 void RestartWithNccl(const std::string& library, const std::vector<std::string>& arguments) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -117,6 +137,7 @@ void RestartWithNccl(const std::string& library, const std::vector<std::string>&
     // before the linked one and after whatever else is preloaded.
     Append("LD_PRELOAD", path.string());
   }
+  setenv(kChosen, "1", 1);
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

@@ -12,6 +12,8 @@ namespace terse::perf {
 struct Launch {
   int process = 0;
   int processes = 1;
+  std::optional<int> local_process;    // among those of its host, where the launcher says so
+  std::optional<int> local_processes;  // of its host
   std::string launcher;  // the variables that said so; empty when there were none
   std::string address = "127.0.0.1";
   int port = 29441;
@@ -28,6 +30,12 @@ Launch ReadLaunch();
 // "NAME=value" of the variables that shape a run: NCCL_*, HOSTNCCL_*, UCX_*, TERSE_*, LD_PRELOAD
 // and LD_LIBRARY_PATH.
 std::vector<std::string> RunEnvironment();
+
+// Sets NCCL_HOSTID to a name that no other process of the run has, unless it is set.
+void SetNcclHostId(int process);
+
+// Whether RestartWithNccl started this program.
+bool NcclIsChosen();
 
 // Runs this program again, with `library` (a directory that holds libnccl.so.2, or a file) as its
 // NCCL. `arguments` is the command line without --nccl. Returns only by throwing.

@@ -18,15 +18,18 @@ Function* Find(const char* name, Function*) {
   void* symbol = dlsym(RTLD_DEFAULT, name);
   if (symbol == nullptr) {
     throw std::runtime_error(std::string("the NCCL in use has no ") + name +
-                             ": it works on GPU memory, and these programs were built for hosts "
-                             "without a GPU (hostnccl)");
+                             ": it is not hostnccl");
   }
   return reinterpret_cast<Function*>(symbol);
 }
 
 #define TERSE_PERF_FIND(name) Find(#name, static_cast<decltype(&(name))>(nullptr))
 
-std::string Describe(int) { return "host memory"; }
+int Count() { return 0; }
+
+void Select(int) {}
+
+DeviceInfo Describe(int) { return {"0000:00:00", "host memory"}; }
 
 void* Allocate(std::size_t bytes) {
   void* memory = nullptr;
@@ -62,13 +65,37 @@ void Synchronize(cudaStream_t stream) {
   CheckNccl(synchronize(stream), "the collective");
 }
 
-void Stamp(cudaStream_t stream, double* seconds) {
-  static const auto launch = TERSE_PERF_FIND(hostncclLaunchHostFunc);
-  const auto write_time = [](void* place) {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    *static_cast<double*>(place) = std::chrono::duration<double>(now).count();
-  };
-  CheckNccl(launch(stream, write_time, seconds), "hostncclLaunchHostFunc");
+class HostClock : public StreamClock {
+ public:
+  HostClock(cudaStream_t stream, std::size_t points) : stream_(stream), times_(points) {}
+
+  void Stamp(std::size_t point) override {
+    static const auto launch = TERSE_PERF_FIND(hostncclLaunchHostFunc);
+    const auto write_time = [](void* place) {
+      const auto now = std::chrono::steady_clock::now().time_since_epoch();
+      *static_cast<double*>(place) = std::chrono::duration<double>(now).count();
+    };
+    CheckNccl(launch(stream_, write_time, &times_.at(point)), "hostncclLaunchHostFunc");
+  }
+
+  std::vector<double> Seconds() const override {
+    std::vector<double> seconds(times_.size());
+    double first = 0;
+    for (std::size_t point = 0; point < times_.size(); ++point) {
+      if (times_[point] == 0) continue;  // not marked
+      if (first == 0) first = times_[point];
+      seconds[point] = times_[point] - first;
+    }
+    return seconds;
+  }
+
+ private:
+  cudaStream_t stream_;
+  std::vector<double> times_;
+};
+
+std::unique_ptr<StreamClock> CreateClock(cudaStream_t stream, std::size_t points) {
+  return std::make_unique<HostClock>(stream, points);
 }
 
 #undef TERSE_PERF_FIND
@@ -76,8 +103,9 @@ void Stamp(cudaStream_t stream, double* seconds) {
 }  // namespace
 
 const Device& HostDevice() {
-  static const Device device = {Describe, Allocate,     Release,       Copy,        Copy, Copy,
-                                Zero,     CreateStream, DestroyStream, Synchronize, Stamp};
+  static const Device device = {
+      Count, Select,       Describe,      Allocate,    Release, Copy, Copy, Copy,
+      Zero,  CreateStream, DestroyStream, Synchronize, CreateClock};
   return device;
 }
 

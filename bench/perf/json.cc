@@ -101,7 +101,7 @@ std::string RankJson(const RankInfo& rank) {
   object.Add("rank", std::to_string(rank.rank)).Add("group", "0");
   object.Add("pid", std::to_string(rank.process_id)).Add("hostname", QuoteJson(rank.host));
   object.Add("device", std::to_string(rank.device));
-  return object.Add("device_info", QuoteJson(rank.description)).Object();
+  return object.Add("device_info", QuoteJson(rank.info.name)).Object();
 }
 
 std::string ConfigJson(const Options& o, const JsonReport& report) {

@@ -84,7 +84,7 @@ void AddEnvironment(CLI::App& app, Options* o) {
                  "seconds without progress until the run is ended; "
                  "0: never (300)")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("-G,--cudagraph", o->graph, "launches of a captured graph; needs a GPU");
+  app.add_option("-G,--cudagraph", o->graph, "launches of a captured graph; not offered");
   app.add_option("-R,--local_register", o->registration, "register buffers: 1 local, 2 symmetric")
       ->check(CLI::Range(0, 2));
   app.add_option("-u,--unalign", o->unalign, "start buffers at this element")
@@ -141,8 +141,7 @@ void Validate(const Options& o) {
   }
   if (o.graph > 0) {
     throw CLI::ValidationError("--cudagraph",
-                               "CUDA graphs need a GPU; this program works on the "
-                               "host");
+                               "this program does not capture graphs");
   }
   if (o.per_iteration_skip >= o.iterations) {
     throw CLI::ValidationError("--per_iter_skip", "leaves no iteration");

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -18,6 +19,8 @@
 #include "json.h"
 #include "lifeline.h"
 #include "nccl_check.h"
+#include "nccl_choice.h"
+#include "placement.h"
 #include "resources.h"
 #include "table.h"
 #include "watchdog.h"
@@ -69,14 +72,21 @@ void OnThreads(int threads, const std::function<void(int)>& body,
   for (std::thread& other : others) other.join();
 }
 
-std::vector<RankInfo> GatherRanks(Rendezvous* rendezvous, const Options& o, const Device& device) {
-  std::string mine = fmt::format("{}\n{}\n", getpid(), HostName());
+std::vector<RankInfo> GatherRanks(Rendezvous* rendezvous, const Device& device,
+                                  const std::vector<int>& devices) {
+  std::string mine;  // four lines for each rank
+  for (const int index : devices) {
+    const DeviceInfo info = device.describe(index);
+    mine += fmt::format("{} {}\n{}\n{}\n{}\n", getpid(), index, HostName(), info.bus_id, info.name);
+  }
   std::vector<RankInfo> ranks;
   for (const std::string& blob : rendezvous->AllGather(mine, kMeetSeconds)) {
-    const std::size_t line = blob.find('\n');
-    for (int i = 0; i < o.RanksPerProcess(); ++i) {
-      ranks.push_back({static_cast<int>(ranks.size()), std::atoi(blob.c_str()),
-                       blob.substr(line + 1, blob.size() - line - 2), i, device.describe(i)});
+    std::istringstream lines(blob);
+    RankInfo rank;
+    while (lines >> rank.process_id >> rank.device >> std::ws && std::getline(lines, rank.host) &&
+           std::getline(lines, rank.info.bus_id) && std::getline(lines, rank.info.name)) {
+      rank.rank = static_cast<int>(ranks.size());
+      ranks.push_back(rank);
     }
   }
   return ranks;
@@ -108,13 +118,17 @@ void Print(const std::string& text) {
 struct Context {
   const Collective& collective;
   const Options& options;
+  const Launch& launch;
   std::function<void(const std::string&)> die;
 };
 
 // Everything between the meeting of the processes and their goodbye.
 int RunAll(const Context& context, Rendezvous* rendezvous, Watchdog* watchdog) {
   const Options& o = context.options;
-  const Device& device = HostDevice();
+  const Device& device = DeviceInUse();
+  // Before NCCL's first call.
+  const std::vector<int> devices =
+      PlaceRanks(device, context.launch, o.RanksPerProcess(), rendezvous);
   const bool first = rendezvous->process() == 0;
   const auto say = [first](const std::string& text) {
     if (first) Print(text);
@@ -129,7 +143,7 @@ int RunAll(const Context& context, Rendezvous* rendezvous, Watchdog* watchdog) {
   report.environment = RunEnvironment();
   report.nccl_version = NcclVersion();
   say(TableRunHeader(context.collective.program, o, report.nccl_version));
-  report.ranks = GatherRanks(rendezvous, o, device);
+  report.ranks = GatherRanks(rendezvous, device, devices);
   say(TableRanks(report.ranks));
 
   Team team(*rendezvous, o.threads, o.timeout > 0 ? o.timeout : 1e9);
@@ -140,6 +154,7 @@ int RunAll(const Context& context, Rendezvous* rendezvous, Watchdog* watchdog) {
              files,
              team,
              0,
+             devices,
              {},
              [&](const std::string& what) { watchdog->Kick(what); },
              say};
@@ -151,6 +166,7 @@ int RunAll(const Context& context, Rendezvous* rendezvous, Watchdog* watchdog) {
   OnThreads(
       o.threads,
       [&](int thread) {
+        device.select(run.ranks[static_cast<std::size_t>(thread * o.ranks_per_thread)].device);
         CreateThreadResources(&run, id, thread);
         outcomes[static_cast<std::size_t>(thread)] = RunThread(run, thread);
       },
@@ -188,7 +204,7 @@ int RunProcess(const Collective& collective, const Options& options) {
   });
   Lifeline lifeline(launch.process, rendezvous->TakeLifelines(), die);
   try {
-    return RunAll({collective, options, die}, rendezvous.get(), &watchdog);
+    return RunAll({collective, options, launch, die}, rendezvous.get(), &watchdog);
   } catch (const std::exception& error) {
     // Here and not further out: the lifeline's end would tell the others that all is well.
     die(error.what());
@@ -208,6 +224,7 @@ int Main(const Collective& collective, int argc, char** argv) {
   try {
     const Options& options = *parsed.options;
     if (!options.nccl.empty()) RestartWithNccl(options.nccl, WithoutNccl(options.command_line));
+    UseNcclOfGpu(options.command_line);
     return RunProcess(collective, options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", collective.program, error.what());

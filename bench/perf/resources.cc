@@ -10,9 +10,11 @@ namespace {
 
 enum Registration { kNone = 0, kLocal = 1, kSymmetric = 2 };
 
-void CreateComms(std::span<RankResources> ranks, int nranks, const ncclUniqueId& id) {
+void CreateComms(const Run& run, std::span<RankResources> ranks, const ncclUniqueId& id) {
+  const int nranks = run.team.processes() * run.options.RanksPerProcess();
   CheckNccl(ncclGroupStart(), "ncclGroupStart");
   for (RankResources& rank : ranks) {
+    run.device.select(rank.device);
     CheckNccl(ncclCommInitRank(&rank.comm, nranks, id, rank.rank), "ncclCommInitRank");
   }
   CheckNccl(ncclGroupEnd(), "ncclCommInitRank");
@@ -70,6 +72,8 @@ void CreateResources(Run* run, const ncclUniqueId& id) {
   for (std::size_t i = 0; i < run->ranks.size(); ++i) {
     RankResources& rank = run->ranks[i];
     rank.rank = run->team.process() * o.RanksPerProcess() + static_cast<int>(i);
+    rank.device = run->devices[i];
+    run->device.select(rank.device);
     rank.stream = o.null_stream != 0 ? nullptr : run->device.create_stream();
     rank.send = static_cast<char*>(run->device.allocate(bytes));
     rank.receive = static_cast<char*>(run->device.allocate(bytes));
@@ -77,7 +81,7 @@ void CreateResources(Run* run, const ncclUniqueId& id) {
   }
   if (o.parallel_init != 0) return;
   run->progress("creating the communicators");
-  CreateComms(run->ranks, run->team.processes() * o.RanksPerProcess(), id);
+  CreateComms(*run, run->ranks, id);
   Register(*run, run->ranks);
 }
 
@@ -86,7 +90,7 @@ void CreateThreadResources(Run* run, const ncclUniqueId& id, int thread) {
   if (o.parallel_init == 0) return;
   const auto each = static_cast<std::size_t>(o.ranks_per_thread);
   const auto mine = std::span(run->ranks).subspan(static_cast<std::size_t>(thread) * each, each);
-  CreateComms(mine, run->team.processes() * o.RanksPerProcess(), id);
+  CreateComms(*run, mine, id);
   Register(*run, mine);
 }
 
@@ -102,6 +106,7 @@ void DestroyResources(Run* run) {
   for (RankResources& rank : run->ranks) CheckNccl(ncclCommDestroy(rank.comm), "ncclCommDestroy");
   CheckNccl(ncclGroupEnd(), "ncclCommDestroy");
   for (RankResources& rank : run->ranks) {
+    run->device.select(rank.device);
     if (rank.stream != nullptr) run->device.destroy_stream(rank.stream);
     run->device.release(rank.send);
     run->device.release(rank.receive);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "device.h"
+
 namespace terse::perf {
 
 // Over the iterations of -I, in microseconds; the time of an iteration is its slowest rank's.
@@ -45,11 +47,11 @@ struct Row {
 };
 
 struct RankInfo {
-  int rank;
-  int process_id;
+  int rank = 0;
+  int process_id = 0;
   std::string host;
-  int device;
-  std::string description;
+  int device = 0;
+  DeviceInfo info;
 };
 
 struct Summary {

@@ -120,8 +120,8 @@ std::string TableRunHeader(const std::string& program, const Options& o, int ncc
 std::string TableRanks(const std::vector<RankInfo>& ranks) {
   std::string text = "# Using devices\n";
   for (const RankInfo& r : ranks) {
-    text += fmt::format("#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [0000:00:00] {}\n",
-                        r.rank, 0, r.process_id, r.host, r.device, r.description);
+    text += fmt::format("#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n",
+                        r.rank, 0, r.process_id, r.host, r.device, r.info.bus_id, r.info.name);
   }
   return text;
 }

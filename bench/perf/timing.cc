@@ -24,27 +24,30 @@ constexpr int kWaitAfterIteration = 3;  // -z 3
 // iteration has a border of its own at each end, so that the barrier between does not count.
 class Stamps {
  public:
-  Stamps(const Options& o, std::size_t ranks)
+  Stamps(const Options& o, const Case& test)
       : on_(o.per_iteration != 0),
         paired_(o.blocking == kWaitAfterIteration),
         iterations_(static_cast<std::size_t>(o.iterations)),
         aggregate_(o.aggregate),
-        seconds_(on_ ? ranks : 0, std::vector<double>(2 * iterations_ + 1)) {}
+        test_(test) {
+    if (on_) clocks_ = test.CreateClocks(2 * iterations_ + 1);
+  }
 
-  void Begin(Case* test, std::size_t i) {
-    if (on_) test->Stamp(paired_ ? 2 * i : i, &seconds_);
+  void Begin(std::size_t i) {
+    if (on_) test_.Stamp(paired_ ? 2 * i : i, clocks_);
   }
-  void End(Case* test, std::size_t i) {
-    if (on_ && paired_) test->Stamp(2 * i + 1, &seconds_);
+  void End(std::size_t i) {
+    if (on_ && paired_) test_.Stamp(2 * i + 1, clocks_);
   }
-  void Finish(Case* test) {
-    if (on_ && !paired_) test->Stamp(iterations_, &seconds_);
+  void Finish() {
+    if (on_ && !paired_) test_.Stamp(iterations_, clocks_);
   }
 
   // Microseconds of each iteration, the slowest of this thread's ranks.
   std::vector<double> Times() const {
     std::vector<double> times(on_ ? iterations_ : 0);
-    for (const std::vector<double>& rank : seconds_) {
+    for (const std::unique_ptr<StreamClock>& clock : clocks_) {
+      const std::vector<double> rank = clock->Seconds();
       for (std::size_t i = 0; i < times.size(); ++i) {
         const std::size_t at = paired_ ? 2 * i : i;
         times[i] = std::max(times[i], (rank[at + 1] - rank[at]) * 1e6 / aggregate_);
@@ -58,7 +61,8 @@ class Stamps {
   bool paired_;
   std::size_t iterations_;
   int aggregate_;
-  std::vector<std::vector<double>> seconds_;
+  const Case& test_;
+  Clocks clocks_;
 };
 
 struct LoopTimes {
@@ -73,7 +77,7 @@ LoopTimes Loop(const Run& run, int thread, Case* test, Place place, Stamps* stam
   for (int i = 0; i < o.iterations; ++i) {
     const double start = watch.Seconds();
     if (o.aggregate > 1) test->GroupStart();
-    stamps->Begin(test, static_cast<std::size_t>(i));
+    stamps->Begin(static_cast<std::size_t>(i));
     for (int a = 0; a < o.aggregate; ++a) {
       test->Issue(place, static_cast<std::size_t>(i) * static_cast<std::size_t>(o.aggregate) +
                              static_cast<std::size_t>(a));
@@ -83,12 +87,12 @@ LoopTimes Loop(const Run& run, int thread, Case* test, Place place, Stamps* stam
     if (o.aggregate > 1) test->GroupEnd();
     if (o.blocking == kWaitAfterIteration) {
       test->Synchronize();
-      stamps->End(test, static_cast<std::size_t>(i));
+      stamps->End(static_cast<std::size_t>(i));
       waited += watch.Seconds() - start;
       run.team.Barrier(thread);
     }
   }
-  stamps->Finish(test);
+  stamps->Finish();
   const double operations = static_cast<double>(o.iterations) * o.aggregate;
   const bool barred = o.blocking == kWaitAfterIteration;
   const double calls = (barred ? waited : watch.Seconds()) / operations;
@@ -147,7 +151,7 @@ Measurement Time(const Run& run, int thread, Case* test, Place place) {
   run.team.Barrier(thread);
 
   const WireBytes before = ReadWireBytes(run.scheme, test->ranks());
-  Stamps stamps(o, test->ranks().size());
+  Stamps stamps(o, *test);
   const NetdevCount netdev(run, thread);
   const LoopTimes times = Loop(run, thread, test, place, &stamps);
   const double seconds = run.team.Combine(thread, times.done, static_cast<Average>(o.average));

@@ -63,6 +63,20 @@ TEST(ReadLaunch, MpirunAndSrun) {
   EXPECT_EQ(Read({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}}).process, 5);
 }
 
+TEST(ReadLaunch, PlaceOnTheHost) {
+  const Launch torchrun = Read({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"},
+                                {"LOCAL_WORLD_SIZE", "4"}});
+  EXPECT_EQ(torchrun.local_process, 1);
+  EXPECT_EQ(torchrun.local_processes, 4);
+  const Launch slurm =
+      Read({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "2"}});
+  EXPECT_EQ(slurm.local_process, 2);
+  EXPECT_FALSE(slurm.local_processes.has_value());
+  EXPECT_FALSE(Read({{"RANK", "5"}, {"WORLD_SIZE", "8"}}).local_process.has_value());
+  EXPECT_THROW(Read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}}),
+               std::invalid_argument);
+}
+
 TEST(ReadLaunch, RefusesHalfAndSenselessSettings) {
   EXPECT_THROW(Read({{"RANK", "1"}}), std::invalid_argument);
   EXPECT_THROW(Read({{"RANK", "4"}, {"WORLD_SIZE", "4"}}), std::invalid_argument);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "cases.h"
 #include "cpu_kernels.h"
 #include "simt/global_memory.h"
 #include "support.h"
@@ -20,97 +21,6 @@ using codec::Guarded;
 using codec::Input;
 using codec::Random;
 using codec::Spec;
-
-// One piece: what is summed, and where it goes.
-struct Work {
-  std::vector<Input> inputs;
-  size_t count;
-  float factor;
-  oracle::Stream stream;
-  size_t offset;          // misaligns all its memory
-  bool in_place = false;  // the target is the raw source's own memory
-};
-
-struct Case {
-  Spec spec;
-  Dtype raw;
-  bool packed_target;
-  std::vector<Work> works;
-  uint64_t replays = 0;
-};
-
-constexpr size_t kBlocks[] = {32,  64,  96,   128,  160,  256,  288,
-                              512, 544, 1024, 1056, 2048, 4064, 4096};
-
-size_t some_count(size_t block, Random& random) {
-  switch (random.below(6)) {
-    case 0:
-      return 1 + random.below(9);
-    case 1:
-      return block;
-    case 2:
-      return block * (1 + random.below(3)) + random.below(3) - 1;
-    case 3:
-      return 512 * (1 + random.below(4)) + random.below(17) - 8;
-    default:
-      return 1 + random.below(6000);
-  }
-}
-
-Input some_input(const Case& c, size_t count, bool packed, Random& random) {
-  const auto kin = static_cast<codec::Kin>(random.below(codec::kKins));
-  const auto x = codec::numbers(kin, count, random);
-  if (packed) return {oracle::encode(c.spec, {.seed = random.next()}, x), {}};
-  return {oracle::to_memory(c.raw, x), c.raw};
-}
-
-Case some_case(Random& random) {
-  const codec::Kind kind = codec::kAllKinds[random.below(5)];
-  Case c{codec::make_spec(kind, 2 + random.below(7), kBlocks[random.below(std::size(kBlocks))]),
-         codec::kAllDtypes[random.below(3)],
-         random.below(3) != 0,
-         {}};
-  if (random.below(4) == 0) c.replays = random.below(3);
-  const size_t pieces = 1 + random.below(random.below(4) == 0 ? 40 : 3);
-  for (size_t p = 0; p < pieces; ++p) {
-    Work w{{}, some_count(c.spec.block, random), 1.0f, {}, 0};
-    if (pieces > 4) w.count = 1 + w.count % 700;
-    const size_t sources = random.below(2) ? 1 : 1 + random.below(9);
-    const size_t own = random.below(2) ? random.below(sources) : sources;  // the raw one, if any
-    for (size_t s = 0; s < sources; ++s)
-      w.inputs.push_back(
-          some_input(c, w.count, sources == 1 ? !c.packed_target : s != own, random));
-    if (random.below(3) == 0) w.factor = 1.0f / static_cast<float>(1 + random.below(8));
-    w.stream = {.seed = random.next(),
-                .rank = 2,
-                .piece = 5,
-                .stage = 1,
-                .origin = 32 * random.below(1000)};
-    if (random.below(3) == 0) w.offset = random.below(16);
-    w.in_place = !c.packed_target && own < sources && sources > 1 && random.below(2);
-    c.works.push_back(std::move(w));
-  }
-  return c;
-}
-
-std::string describe(const Case& c) {
-  std::string text = codec::describe(c.spec) + " " + codec::name_of(c.raw) +
-                     (c.packed_target ? " to packed," : " to raw,");
-  for (const Work& w : c.works)
-    text += " " + std::to_string(w.count) + " of " + std::to_string(w.inputs.size()) + " at " +
-            std::to_string(w.offset) + (w.in_place ? " in place" : "");
-  return text;
-}
-
-size_t target_bytes(const Case& c, const Work& w) {
-  return c.packed_target ? codec::body_size(c.spec, w.count) : w.count * codec::dtype_size(c.raw);
-}
-
-size_t raw_source(const Work& w) {
-  size_t own = 0;
-  while (!w.inputs[own].raw) ++own;
-  return own;
-}
 
 // The case's memory, and the works that refer to it.
 class Memory {
@@ -129,15 +39,7 @@ class Memory {
       } else {
         targets_.emplace_back(target_bytes(c, w), w.offset);
       }
-      works_.push_back({.spec = c.spec,
-                        .sources = {},
-                        .target = {targets_.back().data(), std::nullopt, codec::draw_of(w.stream),
-                                   w.stream.origin},
-                        .factor = w.factor,
-                        .total = w.count,
-                        .first = 0,
-                        .count = w.count});
-      if (!c.packed_target) works_.back().target.raw = c.raw;
+      works_.push_back(combine_of(c, w, {}, targets_.back().data()));
       spans_.push_back(first);
     }
     for (size_t i = 0; i < works_.size(); ++i)
@@ -220,12 +122,8 @@ TEST(Kernels, OfEveryKindGiveTheHostsBytes) {
     for (const codec::Kind kind : codec::kAllKinds)
       for (const Dtype raw : codec::kAllDtypes)
         for (const bool packed : {true, false}) {
-          Case c{codec::make_spec(kind, bits, 128), raw, packed, {}};
-          for (const size_t count : {size_t{1024}, size_t{201}}) {
-            Work w{{}, count, 1.0f, {.seed = random.next()}, 0};
-            w.inputs.push_back(some_input(c, count, !packed, random));
-            c.works.push_back(std::move(w));
-          }
+          const size_t counts[] = {1024, 201};
+          const Case c = conversion(codec::make_spec(kind, bits, 128), raw, packed, counts, random);
           SCOPED_TRACE(describe(c));
           ASSERT_EQ(on_host(c), on_kernels(c, random));
         }

@@ -33,6 +33,7 @@ class CudaBackend final : public Backend {
 
   void upload(Stream stream, void* to, const void* from, size_t bytes) override {
     const OnDevice on(device_);
+    const DuringCapture relaxed;
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
   }
   void download(Stream stream, void* to, const void* from, size_t bytes) override {

@@ -1,0 +1,52 @@
+#include "placement.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+namespace terse::perf {
+namespace {
+
+struct Place {
+  int process;    // among those of its host
+  int processes;  // of the host
+};
+
+Place PlaceOnHost(const Launch& launch, Rendezvous* rendezvous) {
+  char name[256] = "unknown";
+  gethostname(name, sizeof(name) - 1);
+  const std::vector<std::string> hosts = rendezvous->AllGather(name, 60);
+  const auto same_host = [&](auto end) {
+    return static_cast<int>(std::count(hosts.begin(), end, std::string(name)));
+  };
+  const Place by_name = {same_host(hosts.begin() + launch.process), same_host(hosts.end())};
+  const int process = launch.local_process.value_or(by_name.process);
+  return {process, std::max(launch.local_processes.value_or(by_name.processes), process + 1)};
+}
+
+}  // namespace
+
+std::vector<int> PlaceRanks(const Device& device, const Launch& launch, int ranks_per_process,
+                            Rendezvous* rendezvous) {
+  const Place place = PlaceOnHost(launch, rendezvous);
+  std::vector<int> devices(static_cast<std::size_t>(ranks_per_process));
+  const int count = device.count();
+  if (count == 0) {
+    std::iota(devices.begin(), devices.end(), 0);
+    return devices;
+  }
+  if (ranks_per_process > count) {
+    throw std::runtime_error(std::to_string(ranks_per_process) + " ranks in one process and " +
+                             std::to_string(count) +
+                             " devices: ranks that share a device must be processes");
+  }
+  for (int i = 0; i < ranks_per_process; ++i) {
+    devices[static_cast<std::size_t>(i)] = (place.process * ranks_per_process + i) % count;
+  }
+  if (place.processes * ranks_per_process > count) SetNcclHostId(launch.process);
+  return devices;
+}
+
+}  // namespace terse::perf

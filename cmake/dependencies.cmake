@@ -1,0 +1,45 @@
+# The libraries that the distribution brings. A machine that lacks their packages takes them from the
+# folder TERSE_CARRIED, which tests/gpu/carry fills elsewhere.
+set(TERSE_CARRIED "" CACHE PATH "Folder with fmt, CLI11 and GoogleTest, instead of their packages")
+
+find_package(Threads REQUIRED)
+if(NOT TERSE_CARRIED)
+  find_package(fmt REQUIRED)
+  find_package(CLI11 REQUIRED)
+  if(TERSE_BUILD_TESTS)
+    find_package(GTest REQUIRED)
+  endif()
+  if(TERSE_BUILD_BENCH)
+    find_package(benchmark REQUIRED)
+  endif()
+  return()
+endif()
+
+get_filename_component(carried ${TERSE_CARRIED} ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
+foreach(part include/fmt/core.h include/CLI/App.hpp googletest/src/gtest-all.cc)
+  if(NOT EXISTS ${carried}/${part})
+    message(FATAL_ERROR "TERSE_CARRIED=${TERSE_CARRIED} has no ${part}; tests/gpu/carry fills it")
+  endif()
+endforeach()
+
+add_library(terse_carried_fmt INTERFACE)
+target_include_directories(terse_carried_fmt SYSTEM INTERFACE ${carried}/include)
+target_compile_definitions(terse_carried_fmt INTERFACE FMT_HEADER_ONLY=1)
+add_library(fmt::fmt-header-only ALIAS terse_carried_fmt)
+add_library(fmt::fmt ALIAS terse_carried_fmt)
+
+add_library(terse_carried_cli11 INTERFACE)
+target_include_directories(terse_carried_cli11 SYSTEM INTERFACE ${carried}/include)
+add_library(CLI11::CLI11 ALIAS terse_carried_cli11)
+
+if(TERSE_BUILD_TESTS)
+  add_library(terse_carried_gtest STATIC ${carried}/googletest/src/gtest-all.cc)
+  target_compile_options(terse_carried_gtest PRIVATE -w)
+  target_include_directories(terse_carried_gtest SYSTEM PUBLIC ${carried}/googletest/include
+                             PRIVATE ${carried}/googletest)
+  target_link_libraries(terse_carried_gtest PUBLIC Threads::Threads)
+  add_library(terse_carried_gtest_main STATIC ${carried}/googletest/src/gtest_main.cc)
+  target_link_libraries(terse_carried_gtest_main PUBLIC terse_carried_gtest)
+  add_library(GTest::gtest ALIAS terse_carried_gtest)
+  add_library(GTest::gtest_main ALIAS terse_carried_gtest_main)
+endif()

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Data-parallel training (DDP) whose gradients travel compressed. Nothing here knows of terse: the
+preload library sees the calls that PyTorch makes to NCCL.
+
+    LD_PRELOAD=~/terse/lib/libterse_nccl.so TERSE_SCHEME=int8 \\
+        torchrun --nproc-per-node 2 examples/pytorch_ddp.py
+
+Without the two variables the same run is native; both print the loss as it falls. The ranks may share
+one GPU. The last line of rank 0 is a JSON object.
+"""
+
+import argparse
+import json
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+INPUTS, HIDDEN, OUTPUTS, BATCH = 256, 2048, 64, 256
+
+
+def network(hidden=HIDDEN):
+    return torch.nn.Sequential(
+        torch.nn.Linear(INPUTS, hidden), torch.nn.GELU(),
+        torch.nn.Linear(hidden, hidden), torch.nn.GELU(),
+        torch.nn.Linear(hidden, OUTPUTS))
+
+
+def start():
+    """This process's GPU; before NCCL's first call."""
+    local, devices = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+    if int(os.environ["LOCAL_WORLD_SIZE"]) > devices:
+        # NCCL takes two ranks on one GPU only if they seem to be on two hosts.
+        os.environ.setdefault("NCCL_HOSTID", f"rank{os.environ['RANK']}")
+    torch.cuda.set_device(local % devices)
+    dist.init_process_group("nccl")
+    return torch.device("cuda", local % devices)
+
+
+def same_everywhere(tensors):
+    """Whether all ranks hold the same bits."""
+    mine = torch.stack([t.detach().double().sum() for t in tensors]).sum().view(1)
+    others = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(others, mine)
+    return all(torch.equal(mine, other) for other in others)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=200)
+    options = parser.parse_args()
+    device = start()
+    rank = dist.get_rank()
+
+    torch.manual_seed(0)  # the same weights and the same task on every rank
+    task = torch.nn.Linear(INPUTS, OUTPUTS).to(device)
+    model = DistributedDataParallel(network().to(device), device_ids=[device.index])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4)
+    data = torch.Generator(device=device).manual_seed(1 + rank)  # other samples on each
+
+    losses = []
+    for step in range(options.steps):
+        x = torch.randn(BATCH, INPUTS, device=device, generator=data)
+        with torch.no_grad():
+            y = torch.tanh(task(x))
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        mean = loss.detach().clone()
+        dist.all_reduce(mean, op=dist.ReduceOp.AVG)  # one number: too small to be compressed
+        losses.append(mean.item())
+        if rank == 0 and step % 20 == 0:
+            print(f"step {step:4}  loss {losses[-1]:.5f}", flush=True)
+    same = same_everywhere(model.parameters())
+    if rank == 0:
+        print(json.dumps({"losses": losses, "same_everywhere": same}), flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

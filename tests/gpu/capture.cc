@@ -1,0 +1,255 @@
+// terseAllReduce captured in a CUDA graph, one process for each rank:
+//
+//   tests/gpu/ranks.py --ranks 2 gpu_capture
+//
+// The graph is run again and again with new inputs, also among calls outside of it: the values must
+// be right each time, and the same on all ranks; what is drawn at random must differ from run to
+// run and be right in the mean. The last line of rank 0 is a JSON object.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "device_buffer.h"
+#include "ranks.h"
+#include "reference.h"
+#include "verify.h"
+
+namespace terse::gpu {
+namespace {
+
+using test::Bytes;
+
+constexpr size_t kCount = 300'007;
+constexpr int kReplays = 64;
+
+class SchemeHandle {
+ public:
+  explicit SchemeHandle(const char* text) {
+    Rank::check_terse(terseSchemeParse(text, &scheme_), text);
+  }
+  ~SchemeHandle() { terseSchemeDestroy(scheme_); }
+  SchemeHandle(const SchemeHandle&) = delete;
+  SchemeHandle& operator=(const SchemeHandle&) = delete;
+  const terseScheme_t* get() const { return scheme_; }
+
+ private:
+  terseScheme_t* scheme_ = nullptr;
+};
+
+class Graph {
+ public:
+  Graph(cudaStream_t stream, cudaStreamCaptureMode mode, const std::function<void()>& record)
+      : stream_(stream) {
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamBeginCapture(stream, mode), "cudaStreamBeginCapture");
+    try {
+      record();
+    } catch (...) {
+      cudaStreamEndCapture(stream, &graph);
+      throw;
+    }
+    check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+    const cudaError_t made = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(made, "cudaGraphInstantiate");
+  }
+  ~Graph() { cudaGraphExecDestroy(executable_); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void launch() const { check(cudaGraphLaunch(executable_, stream_), "cudaGraphLaunch"); }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+// One buffer in, one out, and what their contents mean.
+class Exchange {
+ public:
+  explicit Exchange(const Rank& rank) : rank_(rank), in_(kCount * 4), out_(kCount * 4) {}
+
+  // Every rank's numbers, of which this one's go to the GPU.
+  void put(unsigned seed) {
+    sum_.assign(kCount, 0.0);
+    for (int r = 0; r < rank_.ranks(); ++r) {
+      const Bytes numbers = test::gaussian(kCount, ncclFloat32, 100 * seed + r);
+      const auto values = test::values(numbers, ncclFloat32);
+      for (size_t i = 0; i < kCount; ++i) sum_[i] += values[i];
+      if (r == rank_.rank()) in_.put(numbers.data(), numbers.size());
+    }
+    out_.fill(0x5A);
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+
+  void call(const SchemeHandle& scheme) const {
+    Rank::check_terse(terseAllReduce(in_.data(), out_.data(), kCount, ncclFloat32, ncclSum,
+                                     scheme.get(), rank_.comm(), rank_.stream()),
+                      "terseAllReduce");
+  }
+
+  std::vector<double> get() {
+    check(cudaStreamSynchronize(rank_.stream()), "cudaStreamSynchronize");
+    bytes_.resize(out_.size());
+    out_.get(bytes_.data(), bytes_.size());
+    return test::values(bytes_, ncclFloat32);
+  }
+  std::string checksum() const {
+    return std::to_string(perf::Checksum(bytes_.data(), bytes_.size()));
+  }
+
+  double error(const std::vector<double>& result) const {
+    return test::relative_error(result, sum_);
+  }
+
+ private:
+  const Rank& rank_;
+  DeviceBuffer in_, out_;
+  Bytes bytes_;
+  std::vector<double> sum_;
+};
+
+class Suite {
+ public:
+  explicit Suite(const Rank& rank) : rank_(rank), exchange_(rank) {}
+
+  // New inputs for each run, the ordinary call among them.
+  void values_in_mode(const char* text, double bound, cudaStreamCaptureMode mode,
+                      const char* mode_name) {
+    const std::string what = fmt::format("{} captured {}", text, mode_name);
+    try {
+      values(text, bound, mode, what);
+    } catch (const std::exception& error) {
+      expect(false, what + ": " + error.what());
+    }
+  }
+
+  void values(const char* text, double bound, cudaStreamCaptureMode mode, const std::string& what) {
+    const SchemeHandle scheme(text);
+    exchange_.put(1);
+    exchange_.call(scheme);  // the scheme's first use compares it across the ranks
+    expect(exchange_.error(exchange_.get()) < bound, what + ": the call before");
+    const Graph graph(rank_.stream(), mode, [&] { exchange_.call(scheme); });
+    for (unsigned run = 2; run < 10; ++run) {
+      exchange_.put(run);
+      if (run % 4 == 0)
+        exchange_.call(scheme);
+      else
+        graph.launch();
+      const double error = exchange_.error(exchange_.get());
+      expect(error < bound, fmt::format("{}: run {}: relative error {}", what, run, error));
+      expect(rank_.agree(exchange_.checksum()), fmt::format("{}: run {}: ranks differ", what, run));
+    }
+  }
+
+  // The same inputs for all runs.
+  void draws(const char* text) {
+    const SchemeHandle scheme(text);
+    exchange_.put(50);
+    exchange_.call(scheme);
+    exchange_.get();
+    const Graph graph(rank_.stream(), cudaStreamCaptureModeThreadLocal,
+                      [&] { exchange_.call(scheme); });
+    std::vector<double> mean(kCount, 0.0);
+    std::vector<std::string> seen;
+    double single = 0;
+    for (int run = 0; run < kReplays; ++run) {
+      graph.launch();
+      const std::vector<double> result = exchange_.get();
+      for (size_t i = 0; i < kCount; ++i) mean[i] += result[i] / kReplays;
+      single += exchange_.error(result) / kReplays;
+      for (const std::string& other : seen)
+        if (other == exchange_.checksum()) {
+          expect(false, fmt::format("{}: run {} gave an earlier one's bytes", text, run));
+          break;
+        }
+      seen.push_back(exchange_.checksum());
+      expect(rank_.agree(seen.back()), fmt::format("{}: run {}: ranks differ", text, run));
+    }
+    // Independent errors of mean zero: that of the mean is smaller by the root of their number.
+    ratio_ = exchange_.error(mean) / single * std::sqrt(static_cast<double>(kReplays));
+    expect(ratio_ > 0.9 && ratio_ < 1.1,
+           fmt::format("{}: the mean's error is {} of what independent draws give", text, ratio_));
+  }
+
+  // Two calls in one graph, which goes in the end,
+  // and with it what it held.
+  void two_calls() {
+    const SchemeHandle scheme("int8");
+    exchange_.put(70);
+    exchange_.call(scheme);
+    exchange_.get();
+    for (int round = 0; round < 3; ++round) {
+      const Graph graph(rank_.stream(), cudaStreamCaptureModeThreadLocal, [&] {
+        exchange_.call(scheme);
+        exchange_.call(scheme);
+      });
+      for (unsigned run = 0; run < 3; ++run) {
+        exchange_.put(71 + run);
+        graph.launch();
+        const double error = exchange_.error(exchange_.get());
+        expect(error < 0.02, fmt::format("two calls: relative error {}", error));
+      }
+    }
+    terseStats_t stats = {};
+    stats.size = sizeof stats;
+    Rank::check_terse(terseCommGetStats(rank_.comm(), &stats), "terseCommGetStats");
+    scratch_ = stats.scratch_bytes;
+  }
+
+  int finish() const {
+    int failures = 0;
+    for (const std::string& blob : rank_.gather(std::to_string(failures_)))
+      failures += std::stoi(blob);
+    if (rank_.rank() == 0)
+      fmt::print(
+          "{{\"ranks\": {}, \"checks\": {}, \"failures\": {}, \"mean_error_ratio\": {:.4f}, "
+          "\"scratch_bytes\": {}}}\n",
+          rank_.ranks(), checks_, failures, ratio_, scratch_);
+    return failures == 0 ? 0 : 1;
+  }
+
+ private:
+  void expect(bool condition, const std::string& what) {
+    ++checks_;
+    if (!condition && ++failures_ <= 10) fmt::print(stderr, "rank {}: {}\n", rank_.rank(), what);
+  }
+
+  const Rank& rank_;
+  Exchange exchange_;
+  int checks_ = 0, failures_ = 0;
+  double ratio_ = 0;
+  size_t scratch_ = 0;
+};
+
+int body(int argc, char** argv) {
+  if (devices() == 0) {
+    fmt::print("not run: there is no GPU here\n");
+    return 77;
+  }
+  const Rank rank(argc, argv);
+  if (!rank.on_gpu()) throw std::runtime_error("no NCCL for GPUs was found");
+  Suite suite(rank);
+  suite.values_in_mode("int8", 0.02, cudaStreamCaptureModeThreadLocal, "in thread-local mode");
+  suite.values_in_mode("minmax8:block=1024,round=shift", 0.05, cudaStreamCaptureModeRelaxed,
+                       "in relaxed mode");
+  suite.draws("int4:round=stochastic");
+  suite.draws("int4:round=stochastic,algo=twoshot");
+  suite.two_calls();
+  // Last: the strictest mode, in which NCCL's own threads may break the capture.
+  suite.values_in_mode("int4:algo=twoshot", 0.4, cudaStreamCaptureModeGlobal, "in global mode");
+  return suite.finish();
+}
+
+}  // namespace
+}  // namespace terse::gpu
+
+int main(int argc, char** argv) {
+  return terse::gpu::run_rank("gpu_capture", &terse::gpu::body, argc, argv);
+}

@@ -1,0 +1,98 @@
+"""The machine, and where on it things lie."""
+
+import ctypes
+import functools
+import glob
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def _output(*command):
+    try:
+        done = subprocess.run(command, text=True, capture_output=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+@functools.cache
+def gpus():
+    """Names of the GPUs that the driver has."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return []
+    count = ctypes.c_int()
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return []
+    names = []
+    for index in range(count.value):
+        name = ctypes.create_string_buffer(256)
+        driver.cuDeviceGetName(name, 256, index)
+        names.append(name.value.decode())
+    return names
+
+
+def tool(name):
+    """Path of a tool of CUDA's, or None."""
+    folders = ["/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer",
+               *glob.glob("/usr/local/cuda-*/bin"), *glob.glob("/opt/nvidia/*/bin"),
+               *glob.glob("/opt/nvidia/*"), *glob.glob("/opt/nvidia/*/*")]
+    return shutil.which(name) or next(
+        (path for path in (os.path.join(f, name) for f in folders) if os.access(path, os.X_OK)),
+        None)
+
+
+def nccl():
+    """Path of a real libnccl.so.2, or None."""
+    paths = [os.path.join(folder, "libnccl.so.2")
+             for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    for line in _output("ldconfig", "-p").splitlines():
+        if line.strip().startswith("libnccl.so.2 "):
+            paths.append(line.split("=>")[1].strip())
+    try:
+        spec = importlib.util.find_spec("nvidia.nccl")
+    except ImportError:
+        spec = None
+    for folder in (spec.submodule_search_locations if spec else []):
+        paths.append(os.path.join(folder, "lib", "libnccl.so.2"))
+    return next((path for path in paths if os.path.exists(path)), None)
+
+
+def _nccl_version(path):
+    if path is None:
+        return None
+    version = ctypes.c_int()
+    try:
+        ctypes.CDLL(path).ncclGetVersion(ctypes.byref(version))
+    except OSError as error:
+        return str(error)
+    return version.value
+
+
+def _versions_of_torch():
+    if importlib.util.find_spec("torch") is None:
+        return None
+    return _output("python3", "-c", "import torch; print(torch.__version__)") or None
+
+
+def describe(gpu_names):
+    query = "name,driver_version,memory.total,clocks.sm,clocks.mem"
+    compiler = tool("nvcc")
+    return {
+        "gpus": gpu_names,
+        "nvidia_smi": _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"),
+        "kernel": platform.release(),
+        "cpus": os.cpu_count(),
+        "nvcc": (_output(compiler, "--version").splitlines() or [""])[-1] if compiler else None,
+        "nccl": nccl(),
+        "nccl_version": _nccl_version(nccl()),
+        "torch": _versions_of_torch(),
+        "commit": _output("git", "-C", ROOT, "rev-parse", "HEAD") or None,
+        "changed_files": len(_output("git", "-C", ROOT, "status", "--short").splitlines()),
+    }

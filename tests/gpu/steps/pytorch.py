@@ -1,0 +1,57 @@
+"""PyTorch under the preload library."""
+
+import importlib.util
+import os
+
+import machine
+import ranks
+from context import Failed, NotRun
+
+NAME = "pytorch"
+TITLE = "DDP and FSDP2 training, native and under the preload library"
+
+SCHEMES = {"pytorch_ddp": "int8", "pytorch_fsdp2": "int8:round=stochastic"}
+
+
+def train(context, example, env):
+    out = context.run("python3", "-m", "torch.distributed.run", "--nproc-per-node", 2,
+                      "--master-port", ranks.free_port(),
+                      os.path.join(machine.ROOT, "examples", f"{example}.py"), "--steps", 60,
+                      seconds=90, env={**ranks.sharing(2), **env})
+    return context.last_json(out, {})
+
+
+def compare(native, compressed):
+    """Complaints."""
+    first, last = native["losses"][0], native["losses"][-1]
+    if not last < 0.5 * first:
+        yield f"the native run does not learn: loss {first:.4g} to {last:.4g}"
+    if not abs(compressed["losses"][-1] - last) < 0.1 * last + 0.01 * first:
+        yield f"loss {compressed['losses'][-1]:.4g} compressed, {last:.4g} native"
+    if compressed["losses"] == native["losses"]:
+        yield "the same losses to the last bit: nothing was compressed"
+    if not compressed["same_everywhere"]:
+        yield "the ranks' parameters differ"
+
+
+def run(context):
+    if importlib.util.find_spec("torch") is None:
+        raise NotRun("there is no PyTorch")
+    figures, problems = {}, []
+    for example, scheme in SCHEMES.items():
+        try:
+            native = train(context, example, {})
+            compressed = train(context, example, {
+                "LD_PRELOAD": context.library("libterse_nccl.so"), "TERSE_SCHEME": scheme,
+                "TERSE_LOG": "info"})
+        except Failed as failure:
+            problems.append(f"{example}: {failure}")
+            continue
+        figures[example] = {"scheme": scheme, "native": native, "compressed": compressed}
+        print(f"   {example}: loss {native['losses'][0]:.4g}, after {len(native['losses'])} steps "
+              f"{native['losses'][-1]:.4g} native, {compressed['losses'][-1]:.4g} {scheme}",
+              flush=True)
+        problems += [f"{example}: {problem}" for problem in compare(native, compressed)]
+    if problems:
+        raise Failed("; ".join(problems), figures)
+    return figures

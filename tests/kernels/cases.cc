@@ -1,0 +1,106 @@
+#include "cases.h"
+
+namespace terse::kernels {
+
+using codec::Input;
+using codec::Random;
+
+namespace {
+
+size_t some_count(size_t block, Random& random) {
+  switch (random.below(6)) {
+    case 0:
+      return 1 + random.below(9);
+    case 1:
+      return block;
+    case 2:
+      return block * (1 + random.below(3)) + random.below(3) - 1;
+    case 3:
+      return 512 * (1 + random.below(4)) + random.below(17) - 8;
+    default:
+      return 1 + random.below(6000);
+  }
+}
+
+}  // namespace
+
+Input some_input(const Case& c, size_t count, bool packed, Random& random) {
+  const auto kin = static_cast<codec::Kin>(random.below(codec::kKins));
+  const auto x = codec::numbers(kin, count, random);
+  if (packed) return {oracle::encode(c.spec, {.seed = random.next()}, x), {}};
+  return {oracle::to_memory(c.raw, x), c.raw};
+}
+
+Case some_case(Random& random) {
+  const codec::Kind kind = codec::kAllKinds[random.below(5)];
+  Case c{codec::make_spec(kind, 2 + random.below(7), kBlocks[random.below(std::size(kBlocks))]),
+         codec::kAllDtypes[random.below(3)],
+         random.below(3) != 0,
+         {}};
+  if (random.below(4) == 0) c.replays = random.below(3);
+  const size_t pieces = 1 + random.below(random.below(4) == 0 ? 40 : 3);
+  for (size_t p = 0; p < pieces; ++p) {
+    Work w{{}, some_count(c.spec.block, random), 1.0f, {}, 0};
+    if (pieces > 4) w.count = 1 + w.count % 700;
+    const size_t sources = random.below(2) ? 1 : 1 + random.below(9);
+    const size_t own = random.below(2) ? random.below(sources) : sources;  // the raw one, if any
+    for (size_t s = 0; s < sources; ++s)
+      w.inputs.push_back(
+          some_input(c, w.count, sources == 1 ? !c.packed_target : s != own, random));
+    if (random.below(3) == 0) w.factor = 1.0f / static_cast<float>(1 + random.below(8));
+    w.stream = {.seed = random.next(),
+                .rank = 2,
+                .piece = 5,
+                .stage = 1,
+                .origin = 32 * random.below(1000)};
+    if (random.below(3) == 0) w.offset = random.below(16);
+    w.in_place = !c.packed_target && own < sources && sources > 1 && random.below(2);
+    c.works.push_back(std::move(w));
+  }
+  return c;
+}
+
+Case conversion(const codec::Spec& spec, codec::Dtype raw, bool packed_target,
+                std::span<const size_t> counts, Random& random) {
+  Case c{spec, raw, packed_target, {}};
+  for (const size_t count : counts) {
+    Work w{{}, count, 1.0f, {.seed = random.next()}, 0};
+    w.inputs.push_back(some_input(c, count, !packed_target, random));
+    c.works.push_back(std::move(w));
+  }
+  return c;
+}
+
+std::string describe(const Case& c) {
+  std::string text = codec::describe(c.spec) + " " + codec::name_of(c.raw) +
+                     (c.packed_target ? " to packed," : " to raw,");
+  for (const Work& w : c.works)
+    text += " " + std::to_string(w.count) + " of " + std::to_string(w.inputs.size()) + " at " +
+            std::to_string(w.offset) + (w.in_place ? " in place" : "");
+  return text;
+}
+
+size_t raw_source(const Work& w) {
+  size_t own = 0;
+  while (!w.inputs[own].raw) ++own;
+  return own;
+}
+
+size_t target_bytes(const Case& c, const Work& w) {
+  return c.packed_target ? codec::body_size(c.spec, w.count) : w.count * codec::dtype_size(c.raw);
+}
+
+codec::Combine combine_of(const Case& c, const Work& w, std::span<const codec::Source> sources,
+                          void* target) {
+  codec::Combine work{.spec = c.spec,
+                      .sources = sources,
+                      .target = {target, std::nullopt, codec::draw_of(w.stream), w.stream.origin},
+                      .factor = w.factor,
+                      .total = w.count,
+                      .first = 0,
+                      .count = w.count};
+  if (!c.packed_target) work.target.raw = c.raw;
+  return work;
+}
+
+}  // namespace terse::kernels

@@ -1,0 +1,52 @@
+// What kernels are tested with, wherever they run: random launches of many pieces, every codec,
+// rounding and type, blocks of all sizes, short tails, any alignment, numbers of all kinds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support.h"
+
+namespace terse::kernels {
+
+// One piece: what is summed, and where it goes.
+struct Work {
+  std::vector<codec::Input> inputs;
+  size_t count;
+  float factor;
+  oracle::Stream stream;
+  size_t offset;          // misaligns all its memory
+  bool in_place = false;  // the target is the raw source's own memory
+};
+
+// One launch, or several where the works do not fit in one.
+struct Case {
+  codec::Spec spec;
+  codec::Dtype raw;
+  bool packed_target;
+  std::vector<Work> works;
+  uint64_t replays = 0;
+};
+
+constexpr size_t kBlocks[] = {32,  64,  96,   128,  160,  256,  288,
+                              512, 544, 1024, 1056, 2048, 4064, 4096};
+
+Case some_case(codec::Random& random);
+codec::Input some_input(const Case& c, size_t count, bool packed, codec::Random& random);
+// With one input each: an encoding, or a decoding.
+Case conversion(const codec::Spec& spec, codec::Dtype raw, bool packed_target,
+                std::span<const size_t> counts, codec::Random& random);
+
+std::string describe(const Case& c);
+// Which of the inputs is raw.
+size_t raw_source(const Work& w);
+size_t target_bytes(const Case& c, const Work& w);
+
+// The work on given memory.
+codec::Combine combine_of(const Case& c, const Work& w, std::span<const codec::Source> sources,
+                          void* target);
+
+}  // namespace terse::kernels
