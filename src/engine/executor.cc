@@ -131,7 +131,7 @@ class Run {
     b.notify(
         last_lane(), [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); },
         &binding_);
-    if (!entered_[static_cast<size_t>(Lane::kDecode)]) return;  // and so has no other
+    if (!entered_[static_cast<size_t>(Lane::kDecode)]) return;  // and nothing is enqueued
     b.record(track_.finished_event(), last_lane());
     track_.continues = true;
     if (!synchronous()) b.wait(job_.request.stream, track_.finished_event());

@@ -197,6 +197,33 @@ TEST(Capture, KeepsTheOrderOfTheStream) {
   });
 }
 
+// They share scratch, and nothing but the communicator puts them in an order.
+TEST(Capture, CallsOnForkedStreamsFollowEachOther) {
+  play_ranks(2, [&](Player& player) {
+    const DeviceStream stream, other;
+    const DeviceEvent fork, join;
+    const char* scheme = "int7:round=stochastic";
+    Piece first(player, call_of(Collective::kAllReduce, scheme, 20'000));
+    Piece second(player, call_of(Collective::kAllReduce, scheme, 20'000));
+    first.play(0, stream.get());
+    const RecordedGraph graph(stream.get(), [&] {
+      must(cudaEventRecord(fork.get(), stream.get()));
+      must(cudaStreamWaitEvent(other.get(), fork.get(), 0));
+      first.enqueue(stream.get());
+      second.enqueue(other.get());
+      must(cudaEventRecord(join.get(), other.get()));
+      must(cudaStreamWaitEvent(stream.get(), join.get(), 0));
+    });
+    for (unsigned k = 0; k < 6; ++k) {
+      first.feed(2 * k, stream.get());
+      second.feed(2 * k + 1, stream.get());
+      graph.launch(stream.get());
+      first.expect(stream.get(), 2 * k);
+      second.expect(stream.get(), 2 * k + 1);
+    }
+  });
+}
+
 TEST(Capture, NativeCallsAreRecordedToo) {
   play_ranks(2, [&](Player& player) {
     const DeviceStream stream;

@@ -2,6 +2,7 @@
 // left behind, and the next call works.
 #include <atomic>
 #include <barrier>
+#include <string_view>
 
 #include "player.h"
 
@@ -46,6 +47,9 @@ constexpr const char* kScheme = "int8:round=stochastic";
 
 Call call_of(size_t count) { return {.scheme = parse_scheme(kScheme), .count = count}; }
 
+// How often it is called depends on the time that something takes, which differs between ranks.
+bool polled(std::string_view function) { return function == "cudaStreamQuery"; }
+
 // Fails the n-th call of each function, on all ranks alike, for every n that there is.
 using Attempt = std::function<void(Player& player, const std::function<void()>& arm,
                                    const std::function<void(ncclResult_t)>& check)>;
@@ -53,7 +57,7 @@ void sweep(const Attempt& attempt) {
   size_t errors = 0;
   for (const auto& [function, error] : kFailures) {
     std::atomic<bool> more = true;
-    for (int n = 1; more; ++n) {
+    for (int n = 1; more && !(n > 1 && polled(function)); ++n) {
       more = false;
       std::atomic<size_t> failed = 0;
       play_ranks(2, [&, function = function, error = error](Player& player) {
