@@ -17,6 +17,18 @@ struct Table {
     return id.packed_target ? to_packed[family][static_cast<int>(id.spec.rounding)][raw]
                             : to_raw[family][raw];
   }
+
+  // Every kernel that there is: families lack some roundings.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    const auto each = [&](const Entry(&row)[codec::kDtypes]) {
+      for (const Entry entry : row)
+        if (entry != nullptr) visit(entry);
+    };
+    for (const auto& family : to_packed)
+      for (const auto& row : family) each(row);
+    for (const auto& row : to_raw) each(row);
+  }
 };
 
 }  // namespace terse::kernels

@@ -1,7 +1,7 @@
 #include "cuda/launch.h"
 
 #include <algorithm>
-#include <stdexcept>
+#include <array>
 
 #include "backend/cuda/device.h"
 #include "cuda/increment.h"
@@ -14,13 +14,23 @@ namespace {
 using kernels::Kernel;
 using kernels::Table;
 
+using Tables = std::array<const Table<Kernel>*, codec::kMaxBits - codec::kMinBits + 1>;
+
+// By bits, from codec::kMinBits on.
+const Tables& tables() {
+  static const Tables all = {&kernels::kernels<2>(), &kernels::kernels<3>(), &kernels::kernels<4>(),
+                             &kernels::kernels<5>(), &kernels::kernels<6>(), &kernels::kernels<7>(),
+                             &kernels::kernels<8>()};
+  return all;
+}
+
 Kernel kernel_for(const kernels::KernelId& id) {
-  // By bits, from codec::kMinBits on.
-  static const Table<Kernel>* const tables[] = {&kernels::kernels<2>(), &kernels::kernels<3>(),
-                                                &kernels::kernels<4>(), &kernels::kernels<5>(),
-                                                &kernels::kernels<6>(), &kernels::kernels<7>(),
-                                                &kernels::kernels<8>()};
-  return tables[id.spec.bits - codec::kMinBits]->find(id);
+  return tables()[id.spec.bits - codec::kMinBits]->find(id);
+}
+
+cudaError_t load(const void* kernel) {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, kernel);
 }
 
 int attribute(cudaDeviceAttr which, int device) {
@@ -35,8 +45,7 @@ Launcher::Launcher(int device) {
   const int capability = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
                          attribute(cudaDevAttrComputeCapabilityMinor, device);
   const OnDevice on(device);
-  cudaFuncAttributes attributes;
-  const cudaError_t found = cudaFuncGetAttributes(&attributes, kernels::increment());
+  const cudaError_t found = load(kernels::increment());
   if (found != cudaSuccess) {
     forget(found);
     fail(ncclSystemError,
@@ -44,6 +53,12 @@ Launcher::Launcher(int device) {
          "{}",
          device, capability / 10, capability % 10, cudaGetErrorString(found));
   }
+  // All of them now. CUDA would load each at its first launch, and might wait for the device, where
+  // a kernel of NCCL may be waiting for what this one is to do.
+  for (const Table<Kernel>* table : tables())
+    table->for_each([](Kernel kernel) {
+      check(load(reinterpret_cast<const void*>(kernel)), "cudaFuncGetAttributes");
+    });
   thread_blocks_ = static_cast<uint64_t>(attribute(cudaDevAttrMultiProcessorCount, device)) *
                    kernels::tuning_for(capability).thread_blocks_per_sm;
 }
