@@ -3,6 +3,8 @@
 // taken one by one, as many as there are.
 #pragma once
 
+#include <type_traits>
+
 #include "batch.h"
 #include "codec/float16.h"
 #include "codec/pack.h"
@@ -101,29 +103,13 @@ TERSE_DEVICE void store_octet(uint8_t* to, uint32_t n, const Octet<T>& octet) {
   }
 }
 
-template <size_t bytes>
-struct Unsigned;
-template <>
-struct Unsigned<1> {
-  using Type = uint8_t;
-};
-template <>
-struct Unsigned<2> {
-  using Type = uint16_t;
-};
-template <>
-struct Unsigned<4> {
-  using Type = uint32_t;
-};
-template <>
-struct Unsigned<8> {
-  using Type = uint64_t;
-};
-
 // The codes of an octet fill `bits` bytes, which are accessed in the largest words that divide
 // them.
 template <int bits>
-using CodeWord = typename Unsigned<bits & -bits>::Type;
+using CodeWord =
+    std::conditional_t<bits % 8 == 0, uint64_t,
+                       std::conditional_t<bits % 4 == 0, uint32_t,
+                                          std::conditional_t<bits % 2 == 0, uint16_t, uint8_t>>>;
 
 // n codes, one in each byte; the other bytes are zero.
 template <int bits, bool fast>

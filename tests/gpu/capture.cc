@@ -28,20 +28,6 @@ using test::Bytes;
 constexpr size_t kCount = 300'007;
 constexpr int kReplays = 64;
 
-class SchemeHandle {
- public:
-  explicit SchemeHandle(const char* text) {
-    Rank::check_terse(terseSchemeParse(text, &scheme_), text);
-  }
-  ~SchemeHandle() { terseSchemeDestroy(scheme_); }
-  SchemeHandle(const SchemeHandle&) = delete;
-  SchemeHandle& operator=(const SchemeHandle&) = delete;
-  const terseScheme_t* get() const { return scheme_; }
-
- private:
-  terseScheme_t* scheme_ = nullptr;
-};
-
 class Graph {
  public:
   Graph(cudaStream_t stream, cudaStreamCaptureMode mode, const std::function<void()>& record)
@@ -204,9 +190,7 @@ class Suite {
   }
 
   int finish() const {
-    int failures = 0;
-    for (const std::string& blob : rank_.gather(std::to_string(failures_)))
-      failures += std::stoi(blob);
+    const int failures = rank_.total(failures_);
     if (rank_.rank() == 0)
       fmt::print(
           "{{\"ranks\": {}, \"checks\": {}, \"failures\": {}, \"mean_error_ratio\": {:.4f}, "

@@ -132,7 +132,7 @@ class Suite {
 
   // What terse hands to NCCL as it is.
   void check_bypass() {
-    const Handle scheme(parse_scheme("int8"));
+    const SchemeHandle scheme("int8");
     std::vector<int> in(5003), out(in.size());
     for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<int>(i) * (rank_.rank() + 1);
     Bytes bytes(in.size() * sizeof(int));
@@ -154,9 +154,7 @@ class Suite {
   }
 
   int finish() const {
-    int failures = 0;
-    for (const std::string& blob : rank_.gather(std::to_string(failures_)))
-      failures += std::stoi(blob);
+    const int failures = rank_.total(failures_);
     if (rank_.rank() == 0)
       fmt::print(
           "{{\"ranks\": {}, \"gpu\": {}, \"calls\": {}, \"failures\": {}, "
@@ -166,20 +164,6 @@ class Suite {
   }
 
  private:
-  class Handle {
-   public:
-    explicit Handle(const Scheme& scheme) {
-      Rank::check_terse(terseSchemeParse(print_scheme(scheme).c_str(), &scheme_), "scheme");
-    }
-    ~Handle() { terseSchemeDestroy(scheme_); }
-    Handle(const Handle&) = delete;
-    Handle& operator=(const Handle&) = delete;
-    const terseScheme_t* get() const { return scheme_; }
-
-   private:
-    terseScheme_t* scheme_ = nullptr;
-  };
-
   // Generous: the exact statistics are the codec tests' business.
   static double bound(const Scheme& scheme) {
     const double levels = (1 << scheme.spec.bits) - 2;
@@ -192,7 +176,7 @@ class Suite {
 
   // In place, the smaller buffer lies in the larger one, where NCCL wants it.
   Bytes run(const Case& c, const Bytes& sent, size_t recv_bytes, size_t size) {
-    const Handle scheme(c.call.scheme);
+    const SchemeHandle scheme(print_scheme(c.call.scheme));
     const size_t mine = static_cast<size_t>(rank_.rank()) * c.call.count * size;
     size_t out_at = 0;
     char *in, *out;

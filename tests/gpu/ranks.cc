@@ -49,6 +49,12 @@ bool Rank::agree(const std::string& blob) const {
   return std::all_of(all.begin(), all.end(), [&](const auto& other) { return other == all[0]; });
 }
 
+int Rank::total(int number) const {
+  int sum = 0;
+  for (const std::string& blob : gather(std::to_string(number))) sum += std::stoi(blob);
+  return sum;
+}
+
 void Rank::check_terse(ncclResult_t result, const std::string& what) {
   if (result != ncclSuccess) throw std::runtime_error(what + ": " + terseGetLastError());
 }

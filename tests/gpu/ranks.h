@@ -33,6 +33,8 @@ class Rank {
   std::vector<std::string> gather(const std::string& blob) const;
   // Whether all ranks give the same blob. Collective.
   bool agree(const std::string& blob) const;
+  // The sum of everybody's number. Collective.
+  int total(int number) const;
 
   // Throws std::runtime_error with terse's or NCCL's own message.
   static void check_terse(ncclResult_t result, const std::string& what);
@@ -43,6 +45,21 @@ class Rank {
   const perf::Device& device_;
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
+};
+
+// A scheme of libterse's.
+class SchemeHandle {
+ public:
+  explicit SchemeHandle(const std::string& text) {
+    Rank::check_terse(terseSchemeParse(text.c_str(), &scheme_), text);
+  }
+  ~SchemeHandle() { terseSchemeDestroy(scheme_); }
+  SchemeHandle(const SchemeHandle&) = delete;
+  SchemeHandle& operator=(const SchemeHandle&) = delete;
+  const terseScheme_t* get() const { return scheme_; }
+
+ private:
+  terseScheme_t* scheme_ = nullptr;
 };
 
 // Runs `body` and returns its result as an exit code: 1, with the message, when it throws.
