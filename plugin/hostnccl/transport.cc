@@ -90,17 +90,21 @@ void Transport::Connect(const std::vector<std::string>& addresses) {
 }
 
 void Transport::OnError(void* arg, ucp_ep_h, ucs_status_t status) {
-  const Peer& peer = *static_cast<Peer*>(arg);
+  Peer& peer = *static_cast<Peer*>(arg);
   Log(LogLevel::kInfo, peer.transport->rank_, "ucx: rank {}: {}", peer.rank,
       ucs_status_string(status));
+  peer.lost = true;
   peer.transport->lost_peer_ = peer.rank;
 }
 
 Request Transport::Send(int peer, uint64_t tag, const void* data, size_t bytes, bool until_taken) {
+  const Peer& to = *peers_[static_cast<size_t>(peer)];
+  // UCX 1.13 has given up its list of sends to be acknowledged by now; it would find a later one
+  // as the endpoint is destroyed, and abort the process (an assertion in ucp_ep.c).
+  if (to.lost) Fail(ncclRemoteError, "the connection to rank {} was lost", peer);
   const auto send = until_taken ? &ucp_tag_send_sync_nbx : &ucp_tag_send_nbx;
   ucp_request_param_t param{};
-  ucs_status_ptr_t handle =
-      send(peers_[static_cast<size_t>(peer)]->endpoint, data, bytes, tag, &param);
+  ucs_status_ptr_t handle = send(to.endpoint, data, bytes, tag, &param);
   Request request;
   request.worker_ = worker_;
   request.bytes_ = bytes;

@@ -72,6 +72,7 @@ class Transport {
     Transport* transport = nullptr;
     int rank = 0;
     ucp_ep_h endpoint = nullptr;
+    bool lost = false;
   };
   static void OnError(void* peer, ucp_ep_h endpoint, ucs_status_t status);
 
