@@ -7,29 +7,27 @@
 namespace terse::interpose {
 namespace {
 
-// Whether NCCL gets the call as it is; counted. What cannot be right goes to NCCL too, for its own
-// answer.
-bool native(const Request& r) {
-  const Settings& s = settings();
-  if (r.comm == nullptr || datatype_size(r.datatype) == 0) return true;
-  if (s.scheme.off) {
+// Compresses the call, or counts why not; then NCCL gets it as it is. What cannot be right goes to
+// NCCL too, for its own answer.
+bool compressed(const Request& r) {
+  if (r.comm == nullptr || datatype_size(r.datatype) == 0) return false;
+  if (!settings().policy.compresses()) {
     if (Communicator* known = find_communicator(r.comm)) count_bypass(*known, r, TERSE_BYPASS_OFF);
-    return true;
+    return false;
   }
   Communicator& c = communicator(r.comm);
-  std::optional<int> reason = bypass_reason(c, r, s.scheme);
-  if (!reason && message_bytes(r, c.ranks) < s.min_bytes) reason = TERSE_BYPASS_SMALL;
-  if (reason) count_bypass(c, r, *reason);
-  return reason.has_value();
+  const Route way = route(c, r);
+  if (way.bypass)
+    count_bypass(c, r, *way.bypass);
+  else
+    submit(c, r, way);
+  return !way.bypass;
 }
 
 template <class Forward>
 ncclResult_t collective(const char* call, const Request& request, Forward forward) {
-  return ours(call, [&] {
-    if (native(request)) return forward(next().library->nccl);
-    submit(request, settings().scheme);
-    return ncclSuccess;
-  });
+  return ours(call,
+              [&] { return compressed(request) ? ncclSuccess : forward(next().library->nccl); });
 }
 
 }  // namespace

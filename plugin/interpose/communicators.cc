@@ -14,7 +14,7 @@ thread_local std::vector<ncclComm_t*> t_pending;
 
 // On a GPU without a backend only `off` can be served, and then there is nothing to agree on.
 bool nothing_to_agree() {
-  return settings().error.empty() && settings().scheme.off && !next().library->on_host;
+  return settings().error.empty() && !settings().policy.compresses() && !next().library->on_host;
 }
 
 // Compares settings across the ranks of new communicators. All of them or none are good.
@@ -23,7 +23,7 @@ void admit(const std::vector<ncclComm_t*>& created) {
   try {
     std::vector<Agreement> agreements;
     for (ncclComm_t* comm : created)
-      if (*comm != nullptr) agreements.push_back({&communicator(*comm), &settings().scheme, nullptr});
+      if (*comm != nullptr) agreements.push_back({&communicator(*comm), nullptr, nullptr});
     agree(agreements);
     require_valid(settings());
   } catch (...) {

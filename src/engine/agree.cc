@@ -28,14 +28,17 @@ uint64_t next_ordinal() {
   return next++;
 }
 
+bool same(const Scheme* a, const Scheme* b) {
+  return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
+
 // One rank's side of the exchange: its own words, and those of all.
 class Exchange {
  public:
   explicit Exchange(const Agreement& agreement)
-      : c_(*agreement.communicator),
-        scheme_(*agreement.scheme),
-        all_(c_.ranks) {
-    const std::string text = print_scheme(scheme_);
+      : c_(*agreement.communicator), scheme_(agreement.scheme), all_(c_.ranks) {
+    const std::string text =
+        scheme_ != nullptr ? print_scheme(*scheme_) : settings().policy.print();
     Hello mine{.settings = fingerprint(settings()), .scheme = fingerprint(text)};
     if (introduces_ && c_.rank == 0) {
       if (!c_.number) c_.number = next_ordinal();
@@ -61,7 +64,7 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  bool covers(const Agreement& a) const { return &c_ == a.communicator && scheme_ == *a.scheme; }
+  bool covers(const Agreement& a) const { return &c_ == a.communicator && same(scheme_, a.scheme); }
 
   void start() const {
     check(c_.library,
@@ -79,9 +82,12 @@ class Exchange {
       part(deadline);
       throw;
     }
-    if (introduces_) c_.ordinal = all_[0].ordinal;
     agreed_ = true;
-    c_.agreed.push_back(scheme_);
+    if (introduces_) {
+      c_.ordinal = all_[0].ordinal;
+      for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
+    }
+    if (scheme_ != nullptr) c_.agreed.push_back(*scheme_);
   }
 
  private:
@@ -140,18 +146,19 @@ class Exchange {
   }
 
   Communicator& c_;
-  const Scheme& scheme_;
+  const Scheme* const scheme_;
   const bool introduces_ = !c_.introduced;  // the communicator's first exchange numbers it
   Stream stream_ = nullptr;
   Hello mine_;
-  std::vector<Hello> all_;  // by rank
+  std::vector<Hello> all_;   // by rank
   Hello* memory_ = nullptr;  // the backend's: by rank, and then this rank's own
   bool abandoned_ = false;
   bool agreed_ = false;
 };
 
-bool agreed(const Communicator& c, const Scheme& scheme) {
-  return std::ranges::find(c.agreed, scheme) != c.agreed.end();
+bool agreed(const Communicator& c, const Scheme* scheme) {
+  if (scheme == nullptr) return c.introduced;
+  return std::ranges::find(c.agreed, *scheme) != c.agreed.end();
 }
 
 }  // namespace
@@ -160,13 +167,13 @@ void agree(std::span<const Agreement> agreements) {
   std::vector<std::unique_ptr<Exchange>> open;
   for (const Agreement& a : agreements) {
     const bool under_way = std::ranges::any_of(open, [&](const auto& e) { return e->covers(a); });
-    if (under_way || agreed(*a.communicator, *a.scheme)) continue;
+    if (under_way || agreed(*a.communicator, a.scheme)) continue;
     if (a.communicator->backend.recording(a.stream) != 0)
       fail(
           ncclInvalidUsage,
           "{}: the scheme \"{}\" is used for the first time while a graph is recorded; use it once "
           "before",
-          a.communicator->describe(), print_scheme(*a.scheme));
+          a.communicator->describe(), a.scheme != nullptr ? print_scheme(*a.scheme) : "");
     open.push_back(std::make_unique<Exchange>(a));
   }
   if (open.empty()) return;

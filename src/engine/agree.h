@@ -10,7 +10,7 @@ namespace terse {
 
 struct Agreement {
   Communicator* communicator;
-  const Scheme* scheme;
+  const Scheme* scheme;  // null: the settings alone
   Stream stream;  // the caller's; null at a communicator's creation
 };
 

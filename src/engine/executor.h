@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "engine/communicator.h"
+#include "engine/route.h"
 
 namespace terse {
 
@@ -13,6 +13,7 @@ struct Job {
   Communicator* communicator;
   Request request;
   Scheme scheme;
+  uint32_t rule;  // of the policy
 };
 
 // Enqueues the jobs, in order on each communicator. Where a job's stream is null and that means

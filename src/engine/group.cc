@@ -1,5 +1,7 @@
 #include "engine/group.h"
 
+#include <optional>
+
 #include "base/error.h"
 #include "engine/agree.h"
 #include "policy/settings.h"
@@ -53,44 +55,49 @@ void run(const Pending& pending) {
   execute(pending.compressed);
 }
 
-}  // namespace
-
-std::optional<int> bypass_reason(const Communicator& c, const Request& request,
-                                 const Scheme& scheme) {
-  codec::Dtype dtype;
-  if (scheme.off) return TERSE_BYPASS_OFF;
-  if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
-  if (!compressible(request)) return TERSE_BYPASS_OP;
-  if (c.ranks == 1) return TERSE_BYPASS_ONE_RANK;
-  return {};
+// Now, or at the end of the thread's group.
+void add(std::vector<Job> Pending::*kind, const Job& job) {
+  if (t_group.depth > 0) {
+    (t_group.pending.*kind).push_back(job);
+    return;
+  }
+  Pending now;
+  (now.*kind).push_back(job);
+  run(now);
 }
 
-void count_bypass(Communicator& c, const Request& r, int reason) {
-  ++c.stats.bypasses[reason];
-  const size_t bytes = message_bytes(r, c.ranks);
-  const size_t share = bytes * (c.ranks - 1) / c.ranks;
-  c.stats.native_bytes += r.collective == plan::Collective::kAllReduce ? 2 * share : share;
+void compress(Communicator& c, const Request& request, const Route& way) {
+  if (request.count != 0) add(&Pending::compressed, {&c, request, way.scheme, way.rule});
 }
 
-void submit(const Request& request, const Scheme& scheme) {
+// Checks the call; an error inside a group is its last word too.
+template <class Body>
+void submitting(const Request& request, const Body& body) {
   try {
     require_valid(settings());
     validate(request);
-    Communicator& c = communicator(request.comm);
-    Pending now;
-    Pending& pending = t_group.depth > 0 ? t_group.pending : now;
-    if (const std::optional<int> reason = bypass_reason(c, request, scheme)) {
-      count_bypass(c, request, *reason);
-      pending.native.push_back({&c, request, scheme});
-    } else if (request.count != 0) {
-      pending.compressed.push_back({&c, request, scheme});
-    }
-    run(now);
+    body();
   } catch (Error& e) {
     if (const Communicator* c = find_communicator(request.comm)) c->sign(e);
     if (t_group.depth > 0 && !t_group.error) t_group.error = e;
     throw;
   }
+}
+
+}  // namespace
+
+void submit(const Request& request, const Scheme& scheme) {
+  submitting(request, [&] {
+    Communicator& c = communicator(request.comm);
+    const Route way = route(c, request, scheme);
+    if (!way.bypass) return compress(c, request, way);
+    count_bypass(c, request, *way.bypass);
+    add(&Pending::native, {&c, request, way.scheme, way.rule});
+  });
+}
+
+void submit(Communicator& c, const Request& request, const Route& way) {
+  submitting(request, [&] { compress(c, request, way); });
 }
 
 void group_start() { ++t_group.depth; }

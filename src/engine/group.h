@@ -1,9 +1,8 @@
 // The engine's front door: what a call needs done, now or at the end of the thread's group.
 #pragma once
 
-#include <optional>
-
 #include "engine/executor.h"
+#include "engine/route.h"
 
 namespace terse {
 
@@ -11,10 +10,8 @@ namespace terse {
 // a group both happen at the outermost group_end(). Throws Error.
 void submit(const Request& request, const Scheme& scheme);
 
-// Why a call goes to NCCL, as a TERSE_BYPASS reason; empty: it is compressed.
-std::optional<int> bypass_reason(const Communicator& communicator, const Request& request,
-                                 const Scheme& scheme);
-void count_bypass(Communicator& communicator, const Request& request, int reason);
+// The same for a call of which it is decided that it is compressed.
+void submit(Communicator& communicator, const Request& request, const Route& way);
 
 void group_start();
 int group_depth();

@@ -82,6 +82,7 @@ Settings read_settings(const std::function<const char*(const char* name)>& look_
       if (s.error.empty()) s.error = fmt::format("{}=\"{}\": {}", variable.name, text, e.message);
     }
   }
+  if (!s.scheme.off) s.policy.rules.push_back({s.scheme, s.min_bytes});
   return s;
 }
 
@@ -112,8 +113,8 @@ uint64_t fingerprint(std::string_view text) {
 }
 
 uint64_t fingerprint(const Settings& s) {
-  return fingerprint(fmt::format("{} {} {} {} {}", print_scheme(s.scheme), s.min_bytes,
-                                 s.chunk_bytes, s.seed, s.error));
+  return fingerprint(fmt::format("{} {} {} {} {}", s.policy.print(), s.min_bytes, s.chunk_bytes,
+                                 s.seed, s.error));
 }
 
 }  // namespace terse

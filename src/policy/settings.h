@@ -7,13 +7,14 @@
 #include <optional>
 #include <string>
 
-#include "policy/scheme.h"
+#include "policy/policy.h"
 
 namespace terse {
 
 struct Settings {
   Scheme scheme{.off = true};
   size_t min_bytes = 64 * 1024;
+  Policy policy;           // made of the two above
   size_t chunk_bytes = 0;  // 0: by the number of ranks
   uint64_t seed = 0;
   unsigned timeout_seconds = 60;
