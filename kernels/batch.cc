@@ -44,10 +44,11 @@ class Builder {
     const KernelId id = kernel_of(work);
     check(work, id);
     if (batch_.pieces > 0 && !(id.spec == id_.spec && id.packed_target == id_.packed_target &&
-                               id.raw == id_.raw && place(work)))
+                               id.raw == id_.raw && alike(work.premultiply) && place(work)))
       flush();
     if (batch_.pieces == 0) {
       id_ = id;
+      batch_.premultiply = work.premultiply;
       batch_.geometry = make_geometry(id.spec.block);
       require(place(work), "more unequal distances between sources than a launch can name");
     }
@@ -63,6 +64,11 @@ class Builder {
   }
 
  private:
+  bool alike(const codec::Multiplier& m) const {
+    return m.at == batch_.premultiply.at &&
+           (m.at != nullptr || m.value == batch_.premultiply.value);
+  }
+
   // Writes the work's piece, which counts from then on; false when there is no room.
   bool place(const Combine& work) {
     if (batch_.pieces == kMaxPieces) return false;

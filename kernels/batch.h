@@ -64,6 +64,7 @@ struct Batch {
   Geometry geometry;
   uint64_t tiles;
   const uint64_t* replays;  // how often a captured graph has run; null outside of graphs
+  codec::Multiplier premultiply;
   uint32_t pieces;
   Piece piece[kMaxPieces];
   Sources sources[kMaxSources];

@@ -109,6 +109,12 @@ class Tile {
     return body + piece_.params_offset + (first_block_ + rows_.block[j]) * kParams * 4;
   }
 
+  TERSE_DEVICE float multiplier() const {
+    if (batch_.premultiply.at == nullptr) return batch_.premultiply.value;
+    const auto* at = static_cast<const uint8_t*>(batch_.premultiply.at);
+    return kernels::element(load_octet<typename F::Raw, false>(at, 1), 0);
+  }
+
   TERSE_DEVICE void fetch_raw(const uint8_t* data) {
     using Raw = typename F::Raw;
     Octet<Raw> octet[kRows];
@@ -116,11 +122,20 @@ class Tile {
     for (uint32_t j = 0; j < kRows; ++j)
       octet[j] =
           load_octet<Raw, fast>(data + (first_ + rows_.at[j]) * sizeof(Raw), rows_.elements[j]);
+    const float factor = multiplier();
+    if (factor == 1.0f)
+      add(octet, [](float x) { return x; });
+    else
+      add(octet, [factor](float x) { return codec::mul(x, factor); });
+  }
+
+  template <class Raw, class Change>
+  TERSE_DEVICE void add(const Octet<Raw> (&octet)[kRows], Change change) {
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i)
-        sum_[j][i] = codec::add(sum_[j][i], kernels::element(octet[j], i));
+        sum_[j][i] = codec::add(sum_[j][i], change(kernels::element(octet[j], i)));
     }
   }
 

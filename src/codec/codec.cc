@@ -31,28 +31,27 @@ class Pipe {
         ops_(host_ops()),
         layout_(body_layout(work.spec, work.total)),
         family_(static_cast<int>(work.spec.family) - 1),
-        params_bytes_(params_per_block(work.spec.family) * sizeof(float)) {}
+        params_bytes_(params_per_block(work.spec.family) * sizeof(float)),
+        multiplier_(multiplier(work)) {}
 
   void run(size_t begin, size_t n) {
     const std::span<const Source> sources = work_.sources;
     const Target& t = work_.target;
-    if (sources.size() == 1 && work_.factor == 1.0f) {
+    if (sources.size() == 1 && work_.factor == 1.0f && multiplier_ == 1.0f) {
       const Source& s = sources[0];
       if (s.raw && !t.raw) return encode(*s.raw, raw(s, begin, n), begin, n);
       if (!s.raw && t.raw)
         return decode(ops_.dequantize[index(*t.raw)], s, begin, n, element(t.data, *t.raw, begin));
     }
     // A sum is gathered aside, because the target may be one of the sources.
-    fetch(sources[0], begin, n, ops_.load, ops_.dequantize[index(Dtype::kFloat32)]);
-    for (const Source& s : sources.subspan(1))
-      fetch(s, begin, n, ops_.load_add, ops_.dequantize_add);
+    set(sources[0], begin, n);
+    for (const Source& s : sources.subspan(1)) add(s, begin, n);
     if (work_.factor != 1.0f) ops_.scale(work_.factor, n, sum_);
     if (!t.raw) return encode(Dtype::kFloat32, sum_, begin, n);
     ops_.store[index(*t.raw)](sum_, n, element(t.data, *t.raw, begin));
   }
 
  private:
-  using Load = void (*)(const void*, size_t, float*);
   using Dequantize = void (*)(const uint8_t*, size_t, size_t, int, const uint8_t*, void*);
 
   static int index(Dtype dtype) { return static_cast<int>(dtype); }
@@ -67,13 +66,26 @@ class Pipe {
     return static_cast<char*>(data) + i * dtype_size(dtype);
   }
 
-  void fetch(const Source& s, size_t begin, size_t n, const Load (&load)[kDtypes],
-             const Dequantize (&dequantize)[kFamilies]) {
-    if (s.raw) {
-      load[index(*s.raw)](raw(s, begin, n), n, sum_);
-    } else {
-      decode(dequantize, s, begin, n, sum_);
-    }
+  static float multiplier(const Combine& work) {
+    const Multiplier& m = work.premultiply;
+    for (const Source& s : work.sources)
+      if (s.raw && m.at != nullptr) return load_element(*s.raw, m.at);
+    return m.value;
+  }
+
+  void set(const Source& s, size_t begin, size_t n) {
+    if (!s.raw) return decode(ops_.dequantize[index(Dtype::kFloat32)], s, begin, n, sum_);
+    ops_.load[index(*s.raw)](raw(s, begin, n), n, sum_);
+    if (multiplier_ != 1.0f) ops_.scale(multiplier_, n, sum_);
+  }
+
+  void add(const Source& s, size_t begin, size_t n) {
+    if (!s.raw) return decode(ops_.dequantize_add, s, begin, n, sum_);
+    if (multiplier_ == 1.0f) return ops_.load_add[index(*s.raw)](raw(s, begin, n), n, sum_);
+    float multiplied[kMaxBlock];
+    ops_.load[index(*s.raw)](raw(s, begin, n), n, multiplied);
+    ops_.scale(multiplier_, n, multiplied);
+    ops_.load_add[index(Dtype::kFloat32)](multiplied, n, sum_);
   }
 
   void decode(const Dequantize (&dequantize)[kFamilies], const Source& s, size_t begin, size_t n,
@@ -116,6 +128,7 @@ class Pipe {
   const BodyLayout layout_;
   const int family_;
   const size_t params_bytes_;
+  const float multiplier_;  // of raw sources
   alignas(64) float sum_[kMaxBlock];
   alignas(64) uint8_t codes_[kMaxBlock];
 };
@@ -127,6 +140,12 @@ void combine(const Combine& work) {
   const size_t end = work.first + work.count, tile = tile_of(work.spec.block);
   for (size_t begin = work.first; begin < end; begin += tile)
     pipe.run(begin, std::min(tile, end - begin));
+}
+
+float load_element(Dtype dtype, const void* from) {
+  float value;
+  host_ops().load[static_cast<int>(dtype)](from, 1, &value);
+  return value;
 }
 
 }  // namespace terse::codec

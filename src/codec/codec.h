@@ -32,21 +32,32 @@ struct Target {
   uint64_t origin = 0;
 };
 
-// target = factor * (sources[0] + sources[1] + ...), in fp32, in the order given.
-// All bodies are of `spec` and hold `total` elements; elements [first, first + count) are done.
-// `first` is a multiple of the block, and so is `count` unless it ends the body. Raw pointers are
-// those of element 0. A raw target may be a raw source's own memory; packed memory must not
-// overlap with anything.
+// What raw sources are multiplied by, in fp32: a number, or one element of the raw sources' dtype
+// that is read when the work is done.
+struct Multiplier {
+  float value = 1.0f;
+  const void* at = nullptr;  // takes the place of `value`
+};
+
+// target = factor * (sources[0] + sources[1] + ...), in fp32, in the order given, where a raw
+// source counts as premultiply * source. All bodies are of `spec` and hold `total` elements;
+// elements [first, first + count) are done. `first` is a multiple of the block, and so is `count`
+// unless it ends the body. Raw pointers are those of element 0. A raw target may be a raw source's
+// own memory; packed memory must not overlap with anything.
 struct Combine {
   Spec spec;
   std::span<const Source> sources;
   Target target;
   float factor = 1.0f;
+  Multiplier premultiply = {};
   size_t total = 0;
   size_t first = 0;
   size_t count = 0;
 };
 
 void combine(const Combine& work);
+
+// One element of user memory, at any alignment.
+float load_element(Dtype dtype, const void* from);
 
 }  // namespace terse::codec

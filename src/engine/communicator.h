@@ -10,7 +10,7 @@
 
 #include "backend/backend.h"
 #include "base/error.h"
-#include "engine/request.h"
+#include "engine/operators.h"
 #include "engine/track.h"
 #include "nccl/table.h"
 #include "plan/plan.h"
@@ -56,6 +56,7 @@ class Communicator {
   bool introduced = false;         // ordinal is agreed, or about to be
   std::optional<uint64_t> number;  // that rank 0 has taken, to be the ordinal
 
+  Operators operators;    // made on this communicator
   uint64_t sequence = 0;  // of the next compressed call
   terseStats_t stats{};
 

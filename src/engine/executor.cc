@@ -29,8 +29,8 @@ class Run {
       for (const size_t before : step.after) waited_for_[before] = true;
   }
 
-  // The lanes start after the caller's stream and after the communicator's last call; but those with
-  // nothing to do stay out of it: a recording would have to wait for them in the end.
+  // The lanes start after the caller's stream and after the communicator's last call; but those
+  // with nothing to do stay out of it: a recording would have to wait for them in the end.
   void begin() {
     Backend& b = c_.backend;
     if (!synchronous()) b.record(track_.caller_event(), job_.request.stream);
@@ -89,8 +89,8 @@ class Run {
     ended_ = true;
   }
 
-  // After a failure: what is enqueued by now still uses the caller's buffers and the scratch, and so
-  // comes before what the caller or another call does next.
+  // After a failure: what is enqueued by now still uses the caller's buffers and the scratch, and
+  // so comes before what the caller or another call does next.
   void abandon() noexcept {
     if (ended_) return;
     try {
@@ -186,8 +186,7 @@ class Run {
     const size_t first = binding_.sources.size();
     for (const plan::Input& in : compute.inputs)
       binding_.sources.push_back({address(in.place), raw(in.packed)});
-    const bool average =
-        job_.request.collective != plan::Collective::kAllGather && job_.request.op == ncclAvg;
+    const Reduction& reduction = job_.reduction;
     const codec::Draw draw = codec::make_draw({.seed = job_.scheme.seed.value_or(settings().seed),
                                                .communicator = c_.ordinal,
                                                .sequence = c_.sequence,
@@ -197,7 +196,9 @@ class Run {
     return {.spec = job_.scheme.spec,
             .sources = {binding_.sources.data() + first, compute.inputs.size()},
             .target = {address(compute.target), raw(compute.packed_target), draw, compute.origin},
-            .factor = compute.final_sum && average ? 1.0f / static_cast<float>(c_.ranks) : 1.0f,
+            .factor =
+                compute.final_sum && reduction.average ? 1.0f / static_cast<float>(c_.ranks) : 1.0f,
+            .premultiply = reduction.premultiply,
             .total = compute.count,
             .first = 0,
             .count = compute.count};

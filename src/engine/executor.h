@@ -14,6 +14,7 @@ struct Job {
   Request request;
   Scheme scheme;
   uint32_t rule;  // of the policy
+  Reduction reduction;
 };
 
 // Enqueues the jobs, in order on each communicator. Where a job's stream is null and that means

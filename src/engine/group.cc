@@ -67,7 +67,8 @@ void add(std::vector<Job> Pending::*kind, const Job& job) {
 }
 
 void compress(Communicator& c, const Request& request, const Route& way) {
-  if (request.count != 0) add(&Pending::compressed, {&c, request, way.scheme, way.rule});
+  if (request.count != 0)
+    add(&Pending::compressed, {&c, request, way.scheme, way.rule, way.reduction});
 }
 
 // Checks the call; an error inside a group is its last word too.
@@ -92,7 +93,7 @@ void submit(const Request& request, const Scheme& scheme) {
     const Route way = route(c, request, scheme);
     if (!way.bypass) return compress(c, request, way);
     count_bypass(c, request, *way.bypass);
-    add(&Pending::native, {&c, request, way.scheme, way.rule});
+    add(&Pending::native, {&c, request, way.scheme, way.rule, way.reduction});
   });
 }
 

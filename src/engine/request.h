@@ -28,9 +28,6 @@ size_t datatype_size(ncclDataType_t datatype);
 // The codec's name of a type that can be compressed.
 bool compressible(ncclDataType_t datatype, codec::Dtype* dtype);
 
-// Whether the reduction can be compressed: sum or average. Always, for AllGather.
-bool compressible(const Request& request);
-
 // Bytes of the whole message: nranks * count elements for gather and scatter.
 size_t message_bytes(const Request& request, int ranks);
 

@@ -5,27 +5,32 @@
 namespace terse {
 namespace {
 
-std::optional<int> bypass_reason(const Communicator& c, const Request& request,
-                                 const Scheme& scheme) {
+Route bypass(int reason, uint32_t rule) {
+  return {.scheme = {}, .rule = rule, .reduction = {}, .bypass = reason};
+}
+
+Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& scheme,
+                           uint32_t rule) {
   codec::Dtype dtype;
-  if (scheme.off) return TERSE_BYPASS_OFF;
-  if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
-  if (!compressible(request)) return TERSE_BYPASS_OP;
-  if (c.ranks == 1) return TERSE_BYPASS_ONE_RANK;
-  return {};
+  if (scheme.off) return bypass(TERSE_BYPASS_OFF, rule);
+  if (!compressible(request.datatype, &dtype)) return bypass(TERSE_BYPASS_DTYPE, rule);
+  const std::optional<Reduction> reduction = c.operators.find(request);
+  if (!reduction) return bypass(TERSE_BYPASS_OP, rule);
+  if (c.ranks == 1) return bypass(TERSE_BYPASS_ONE_RANK, rule);
+  return {.scheme = scheme, .rule = rule, .reduction = *reduction, .bypass = {}};
 }
 
 }  // namespace
 
 Route route(const Communicator& c, const Request& request, const Scheme& scheme) {
-  return {scheme, kNoRule, bypass_reason(c, request, scheme)};
+  return compress_if_possible(c, request, scheme, kNoRule);
 }
 
 Route route(const Communicator& c, const Request& request) {
   const Decision decision =
       settings().policy.decide({request.collective, message_bytes(request, c.ranks)});
-  if (decision.scheme == nullptr) return {{}, decision.rule, decision.bypass};
-  return {*decision.scheme, decision.rule, bypass_reason(c, request, *decision.scheme)};
+  if (decision.scheme == nullptr) return bypass(decision.bypass, decision.rule);
+  return compress_if_possible(c, request, *decision.scheme, decision.rule);
 }
 
 void count_bypass(Communicator& c, const Request& r, int reason) {

@@ -12,7 +12,8 @@ namespace terse {
 
 struct Route {
   Scheme scheme;
-  uint32_t rule = kNoRule;    // of the policy; kNoRule: the caller named the scheme
+  uint32_t rule = kNoRule;  // of the policy; kNoRule: the caller named the scheme
+  Reduction reduction;
   std::optional<int> bypass;  // a TERSE_BYPASS reason
 };
 

@@ -14,6 +14,23 @@ struct Sum {
   size_t count;
   std::vector<Input> inputs;
   float factor;
+  float premultiply = 1.0f;
+  Dtype dtype = Dtype::kFloat32;  // of all raw memory
+  bool read_late = false;         // the multiplier is read when the work is done
+
+  Floats by_oracle() const { return sum(spec, count, inputs, factor, premultiply); }
+};
+
+// A multiplier, and the memory that it may be read from.
+struct Premultiply {
+  explicit Premultiply(const Sum& s) : bytes(oracle::to_memory(s.dtype, {s.premultiply})) {
+    if (s.read_late)
+      value = {99.0f, bytes.data()};
+    else
+      value.value = s.premultiply;
+  }
+  Bytes bytes;
+  Multiplier value;
 };
 
 Input packed_input(const Spec& spec, size_t count, Random& random) {
@@ -33,12 +50,15 @@ Sum some_sum(Random& random) {
           1.0f};
   const size_t sources = 1 + random.below(9);
   if (random.below(2)) sum.factor = 1.0f / static_cast<float>(sources);
+  sum.dtype = kAllDtypes[random.below(3)];
+  if (random.below(2)) sum.premultiply = 0.25f * static_cast<float>(random.below(9));
+  sum.read_late = random.below(2);
   for (size_t i = 0; i < sources; ++i) {
     if (random.below(2)) {
       sum.inputs.push_back(packed_input(sum.spec, sum.count, random));
     } else {
       const Kin kin = random.below(6) ? Kin::kGaussian : Kin::kPlanted;
-      sum.inputs.push_back(raw_input(kAllDtypes[random.below(3)], kin, sum.count, random));
+      sum.inputs.push_back(raw_input(sum.dtype, kin, sum.count, random));
     }
   }
   return sum;
@@ -51,11 +71,13 @@ void run(const Sum& sum, Target target, size_t window, size_t offset) {
   for (const Input& input : sum.inputs) memory.emplace_back(input.bytes, offset);
   for (size_t i = 0; i < memory.size(); ++i)
     sources.push_back({memory[i].data(), sum.inputs[i].raw});
+  const Premultiply premultiply(sum);
   for (size_t first = 0; first < sum.count; first += window) {
     combine({.spec = sum.spec,
              .sources = sources,
              .target = target,
              .factor = sum.factor,
+             .premultiply = premultiply.value,
              .total = sum.count,
              .first = first,
              .count = std::min(window, sum.count - first)});
@@ -85,8 +107,7 @@ TEST(Combine, DecodeReduceEncode) {
     Guarded out(body_size(s.spec, s.count), offset);
     run(s, {out.data(), std::nullopt, draw_of(stream), stream.origin}, window, offset);
     EXPECT_TRUE(out.intact());
-    ASSERT_EQ(out.content(),
-              oracle::encode(s.spec, stream, sum(s.spec, s.count, s.inputs, s.factor)));
+    ASSERT_EQ(out.content(), oracle::encode(s.spec, stream, s.by_oracle()));
   }
 }
 
@@ -100,7 +121,7 @@ TEST(Combine, DecodeReduce) {
     Guarded out(s.count * dtype_size(dtype), offset);
     run(s, {out.data(), dtype}, window, offset);
     EXPECT_TRUE(out.intact());
-    ASSERT_EQ(out.content(), oracle::to_memory(dtype, sum(s.spec, s.count, s.inputs, s.factor)));
+    ASSERT_EQ(out.content(), oracle::to_memory(dtype, s.by_oracle()));
   }
 }
 
@@ -112,21 +133,25 @@ TEST(Combine, InPlace) {
     const Dtype dtype = kAllDtypes[random.below(3)];
     const size_t own = random.below(s.inputs.size()), offset = random.below(4);
     s.inputs[own] = raw_input(dtype, Kin::kGaussian, s.count, random);
+    for (Input& input : s.inputs)
+      if (input.raw && *input.raw != dtype) input = packed_input(s.spec, s.count, random);
+    s.dtype = dtype;
     SCOPED_TRACE(trace(s) + " in place of source " + std::to_string(own));
     std::vector<Guarded> memory;
     std::vector<Source> sources;
     for (const Input& input : s.inputs) memory.emplace_back(input.bytes, offset);
     for (size_t i = 0; i < memory.size(); ++i)
       sources.push_back({memory[i].data(), s.inputs[i].raw});
+    const Premultiply premultiply(s);
     combine({.spec = s.spec,
              .sources = sources,
              .target = {memory[own].data(), dtype},
              .factor = s.factor,
+             .premultiply = premultiply.value,
              .total = s.count,
              .count = s.count});
     EXPECT_TRUE(memory[own].intact());
-    ASSERT_EQ(memory[own].content(),
-              oracle::to_memory(dtype, sum(s.spec, s.count, s.inputs, s.factor)));
+    ASSERT_EQ(memory[own].content(), oracle::to_memory(dtype, s.by_oracle()));
   }
 }
 

@@ -144,11 +144,14 @@ Floats round_trip(const Spec& spec, const Stream& stream, const Floats& x) {
   return got;
 }
 
-Floats sum(const Spec& spec, size_t count, const std::vector<Input>& inputs, float factor) {
+Floats sum(const Spec& spec, size_t count, const std::vector<Input>& inputs, float factor,
+           float premultiply) {
   Floats total;
   for (const Input& input : inputs) {
-    const Floats x = input.raw ? oracle::from_memory(*input.raw, input.bytes)
-                               : oracle::decode(spec, input.bytes, count);
+    Floats x = input.raw ? oracle::from_memory(*input.raw, input.bytes)
+                         : oracle::decode(spec, input.bytes, count);
+    if (input.raw)
+      for (float& value : x) value = oracle::mul(value, premultiply);
     if (total.empty()) {
       total = x;
     } else {

@@ -20,6 +20,9 @@ Image::Image(const kernels::Case& c) : case_(c) {
     targets_.push_back(w.in_place ? inputs_[first + kernels::raw_source(w)]
                                   : place(kernels::target_bytes(c, w), w.offset));
   }
+  const codec::Bytes multiplier = c.multiplier();
+  multiplier_ = place(multiplier.size(), 0);
+  std::copy(multiplier.begin(), multiplier.end(), bytes_.begin() + multiplier_);
   bytes_.resize(bytes_.size() + kGuard, kGuardByte);
 }
 
@@ -39,7 +42,7 @@ std::vector<codec::Combine> Image::works(uint8_t* base, std::vector<codec::Sourc
   size_t first = 0;
   for (const kernels::Work& w : case_.works) {
     works.push_back(kernels::combine_of(case_, w, {sources.data() + first, w.inputs.size()},
-                                        base + targets_[works.size()]));
+                                        base + targets_[works.size()], base + multiplier_));
     first += w.inputs.size();
   }
   return works;

@@ -29,6 +29,7 @@ class Image {
   const kernels::Case& case_;
   codec::Bytes bytes_;
   std::vector<size_t> inputs_, targets_;  // where each begins
+  size_t multiplier_ = 0;
 };
 
 // bytes() at an address that is a multiple of 64.

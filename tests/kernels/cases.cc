@@ -38,6 +38,8 @@ Case some_case(Random& random) {
          random.below(3) != 0,
          {}};
   if (random.below(4) == 0) c.replays = random.below(3);
+  if (random.below(3) == 0) c.premultiply = 0.25f * static_cast<float>(random.below(9));
+  c.read_late = random.below(3) == 0;
   const size_t pieces = 1 + random.below(random.below(4) == 0 ? 40 : 3);
   for (size_t p = 0; p < pieces; ++p) {
     Work w{{}, some_count(c.spec.block, random), 1.0f, {}, 0};
@@ -91,11 +93,13 @@ size_t target_bytes(const Case& c, const Work& w) {
 }
 
 codec::Combine combine_of(const Case& c, const Work& w, std::span<const codec::Source> sources,
-                          void* target) {
+                          void* target, const void* multiplier) {
+  const codec::Multiplier now{c.premultiply, nullptr}, late{99.0f, multiplier};
   codec::Combine work{.spec = c.spec,
                       .sources = sources,
                       .target = {target, std::nullopt, codec::draw_of(w.stream), w.stream.origin},
                       .factor = w.factor,
+                      .premultiply = c.read_late ? late : now,
                       .total = w.count,
                       .first = 0,
                       .count = w.count};

@@ -29,6 +29,11 @@ struct Case {
   bool packed_target;
   std::vector<Work> works;
   uint64_t replays = 0;
+  float premultiply = 1.0f;
+  bool read_late = false;  // the multiplier is read when the kernel runs
+
+  // The multiplier as an element of memory.
+  codec::Bytes multiplier() const { return oracle::to_memory(raw, {premultiply}); }
 };
 
 constexpr size_t kBlocks[] = {32,  64,  96,   128,  160,  256,  288,
@@ -45,8 +50,8 @@ std::string describe(const Case& c);
 size_t raw_source(const Work& w);
 size_t target_bytes(const Case& c, const Work& w);
 
-// The work on given memory.
+// The work on given memory; `multiplier` is where the case's multiplier lies.
 codec::Combine combine_of(const Case& c, const Work& w, std::span<const codec::Source> sources,
-                          void* target);
+                          void* target, const void* multiplier);
 
 }  // namespace terse::kernels

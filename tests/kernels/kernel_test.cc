@@ -25,7 +25,7 @@ using codec::Spec;
 // The case's memory, and the works that refer to it.
 class Memory {
  public:
-  explicit Memory(const Case& c) {
+  explicit Memory(const Case& c) : multiplier_(c.multiplier()) {
     for (const Work& w : c.works) {
       const size_t first = sources_.size();
       for (const Input& input : w.inputs) {
@@ -39,7 +39,7 @@ class Memory {
       } else {
         targets_.emplace_back(target_bytes(c, w), w.offset);
       }
-      works_.push_back(combine_of(c, w, {}, targets_.back().data()));
+      works_.push_back(combine_of(c, w, {}, targets_.back().data(), multiplier_.data()));
       spans_.push_back(first);
     }
     for (size_t i = 0; i < works_.size(); ++i)
@@ -53,6 +53,8 @@ class Memory {
     std::deque<simt::Memory> ranges;
     for (Guarded& in : inputs_)
       ranges.emplace_back(in.data(), in.size(), simt::Access::kReadOnly, "source");
+    ranges.emplace_back(multiplier_.data(), multiplier_.size(), simt::Access::kReadOnly,
+                        "multiplier");
     for (Guarded& out : targets_)
       ranges.emplace_back(out.data(), out.size(), simt::Access::kReadWrite, "target");
     return ranges;
@@ -68,6 +70,7 @@ class Memory {
   }
 
  private:
+  Bytes multiplier_;
   std::deque<Guarded> inputs_, targets_;
   std::vector<codec::Source> sources_;
   std::vector<size_t> spans_;
@@ -180,6 +183,27 @@ TEST(Batches, TakeAStageInOneLaunch) {
     EXPECT_EQ(batch.tiles, 32u);
   });
   EXPECT_EQ(launches, 1u);
+}
+
+// A launch multiplies all its raw sources alike.
+TEST(Batches, SplitWhereTheMultiplierChanges) {
+  std::vector<float> in(64), late(2);
+  Bytes out(4 * 64);
+  const codec::Source source{in.data(), Dtype::kFloat32};
+  const codec::Multiplier multipliers[] = {{1.0f},           {1.0f},           {2.0f},
+                                           {2.0f, &late[0]}, {3.0f, &late[0]}, {3.0f, &late[1]}};
+  std::vector<Combine> works;
+  for (const codec::Multiplier& m : multipliers)
+    works.push_back({.spec = {.bits = 4},
+                     .sources = {&source, 1},
+                     .target = {out.data(), {}},
+                     .premultiply = m,
+                     .total = 64,
+                     .count = 64});
+  std::vector<uint32_t> pieces;
+  make_batches(works, nullptr,
+               [&](const KernelId&, const Batch& batch) { pieces.push_back(batch.pieces); });
+  EXPECT_EQ(pieces, (std::vector<uint32_t>{2, 1, 2, 1}));
 }
 
 TEST(Batches, RefuseWhatKernelsCannotDo) {
