@@ -1,0 +1,143 @@
+// Plays random NCCL programs and compares what they received.
+//
+//   interpose_program play SEED RANKS PREFIX          all ranks as threads; results in PREFIX.RANK
+//   interpose_program rank SEED RANKS PREFIX RANK     one rank; the id is in PREFIX.id
+//   interpose_program compare SEED RANKS NATIVE FOUND COLLECTIVE,... MIN_BYTES ERROR
+//   interpose_program print SEED RANKS
+//
+// A failed NCCL call ends a rank with status 42 and its message.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include "compare.h"
+
+namespace {
+
+using namespace terse::program;
+
+constexpr int kFailed = 42;
+
+std::string file_of(const std::string& prefix, int rank) {
+  return fmt::format("{}.{}", prefix, rank);
+}
+
+void save(const std::string& path, const Results& results) {
+  std::ofstream out(path, std::ios::binary);
+  for (const auto& bytes : results) {
+    const uint64_t size = bytes.size();
+    out.write(reinterpret_cast<const char*>(&size), sizeof size);
+    out.write(bytes.data(), static_cast<std::streamsize>(size));
+  }
+}
+
+Results load(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error("no " + path);
+  Results results;
+  for (uint64_t size; in.read(reinterpret_cast<char*>(&size), sizeof size);)
+    in.read(results.emplace_back(size).data(), static_cast<std::streamsize>(size));
+  return results;
+}
+
+// Rank 0 leaves the id in a file for the others.
+ncclUniqueId exchange_id(const std::string& path, int rank) {
+  ncclUniqueId id;
+  if (rank == 0) {
+    if (ncclGetUniqueId(&id) != ncclSuccess) throw std::runtime_error("ncclGetUniqueId");
+    std::ofstream(path + ".part", std::ios::binary).write(id.internal, sizeof id.internal);
+    std::rename((path + ".part").c_str(), path.c_str());
+    return id;
+  }
+  for (int tries = 0; tries < 2000; ++tries) {
+    std::ifstream in(path, std::ios::binary);
+    if (in.read(id.internal, sizeof id.internal)) return id;
+    usleep(10'000);
+  }
+  throw std::runtime_error("no id came");
+}
+
+int play_rank(const Program& program, ncclUniqueId id, int rank, int ranks,
+              const std::string& prefix) {
+  try {
+    save(file_of(prefix, rank), play(program, id, rank, ranks));
+    return 0;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "rank {}: {}\n", rank, e.what());
+    return kFailed;
+  }
+}
+
+int play_threads(const Program& program, int ranks, const std::string& prefix) {
+  ncclUniqueId id;
+  if (ncclGetUniqueId(&id) != ncclSuccess) return 1;
+  std::atomic<int> worst{0};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      if (const int status = play_rank(program, id, rank, ranks, prefix)) worst = status;
+    });
+  for (std::thread& thread : threads) thread.join();
+  return worst;
+}
+
+int compare_all(const Program& program, int ranks, char** words) {
+  Expectation expectation;
+  std::istringstream names(words[2]);
+  for (std::string name; std::getline(names, name, ',');) expectation.collectives.insert(name);
+  expectation.min_bytes = std::strtoull(words[3], nullptr, 10);
+  expectation.error = std::atof(words[4]);
+  size_t compressed = 0, exact = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Verdict v = compare(program, load(file_of(words[0], rank)), load(file_of(words[1], rank)),
+                              rank, ranks, expectation);
+    compressed += v.compressed;
+    exact += v.exact;
+    if (!v.wrong.empty()) {
+      fmt::print("rank {}: {}\n", rank, v.wrong);
+      return 1;
+    }
+  }
+  fmt::print("{} compressed, {} exact\n", compressed, exact);
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  if (argc < 4) throw std::runtime_error("too few arguments");
+  const std::string verb = argv[1];
+  const int ranks = std::atoi(argv[3]);
+  const Program program = make_program(static_cast<uint32_t>(std::atoi(argv[2])), ranks);
+  if (verb == "play" && argc == 5) return play_threads(program, ranks, argv[4]);
+  if (verb == "rank" && argc == 6) {
+    const int rank = std::atoi(argv[5]);
+    return play_rank(program, exchange_id(argv[4] + std::string(".id"), rank), rank, ranks,
+                     argv[4]);
+  }
+  if (verb == "compare" && argc == 9) return compare_all(program, ranks, argv + 4);
+  if (verb != "print") throw std::runtime_error("unknown arguments");
+  for (const Step& step : program.steps) {
+    fmt::print("group of depth {}\n", step.depth);
+    for (const Call& call : step.calls) fmt::print("  {}\n", describe(call));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "interpose_program: {}\n", e.what());
+    return 2;
+  }
+}

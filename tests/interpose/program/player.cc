@@ -1,0 +1,208 @@
+#include "player.h"
+
+#include <fmt/format.h>
+#include <hostnccl.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <stdexcept>
+#include <utility>
+
+namespace terse::program {
+namespace {
+
+void check(ncclResult_t result, const std::string& what) {
+  if (result != ncclSuccess)
+    throw std::runtime_error(
+        fmt::format("{}: {} ({})", what, ncclGetErrorString(result), ncclGetLastError(nullptr)));
+}
+
+uint16_t to_half(float x, ncclDataType_t datatype) {  // of 1 <= x < 2
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  if (datatype == ncclBfloat16) return static_cast<uint16_t>(bits >> 16);
+  return static_cast<uint16_t>(0x3c00 | (bits >> 13 & 0x3ff));
+}
+
+void put(char* to, ncclDataType_t datatype, float x) {
+  const auto store = [&](auto value) { std::memcpy(to, &value, sizeof value); };
+  switch (datatype) {
+    case ncclFloat32:
+      return store(x);
+    case ncclFloat64:
+      return store(static_cast<double>(x));
+    case ncclFloat16:
+    case ncclBfloat16:
+      return store(to_half(x, datatype));
+    case ncclInt32:
+      return store(static_cast<int32_t>(x * 100));
+    case ncclInt64:
+      return store(static_cast<int64_t>(x * 100));
+    default:
+      return store(static_cast<uint8_t>(x * 10));
+  }
+}
+
+// Numbers from 1 to 2: sums do not cancel, so that relative errors mean something.
+void fill(char* to, size_t count, ncclDataType_t datatype, uint32_t seed) {
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t x = seed * 2654435761u + static_cast<uint32_t>(i) * 40503u;
+    x = (x ^ x >> 15) * 0x2c1b3c6du;
+    put(to + i * element_size(datatype), datatype,
+        1.0f + static_cast<float>((x ^ x >> 12) & 0xffff) / 65537.0f);
+  }
+}
+
+class Player {
+ public:
+  Player(const Program& program, ncclUniqueId id, int rank, int ranks)
+      : program_(program), rank_(rank), ranks_(ranks) {
+    try {
+      open(id);
+    } catch (...) {
+      abandon();
+      throw;
+    }
+  }
+
+  Results play() {
+    try {
+      for (const Step& step : program_.steps) run(step);
+      for (int s = 0; s + 1 < kStreams; ++s)
+        check(hostncclStreamSynchronize(streams_[s]), "hostncclStreamSynchronize");
+      Results results = collect();
+      for (ncclComm_t& comm : comms_)
+        check(ncclCommDestroy(std::exchange(comm, nullptr)), "destroy");
+      for (int s = 0; s + 1 < kStreams; ++s) hostncclStreamDestroy(streams_[s]);
+      return results;
+    } catch (...) {
+      abandon();
+      throw;
+    }
+  }
+
+ private:
+  struct Place {
+    std::vector<char> memory;
+    char* received = nullptr;
+    size_t bytes = 0;
+    float scalar = 1;
+    std::array<char, 8> scalar_bytes{};
+  };
+
+  void open(ncclUniqueId id) {
+    check(ncclCommInitRank(&comms_[0], ranks_, id, rank_), "ncclCommInitRank");
+    check(ncclCommSplit(comms_[0], rank_ % 2, rank_, &comms_[1], nullptr), "ncclCommSplit");
+    check(ncclCommSplit(comms_[0], 0, ranks_ - rank_, &comms_[2], nullptr), "ncclCommSplit");
+    for (int s = 0; s + 1 < kStreams; ++s)
+      check(hostncclStreamCreate(&streams_[s]), "hostncclStreamCreate");
+  }
+
+  void abandon() noexcept {
+    for (ncclComm_t comm : comms_)
+      if (comm != nullptr) ncclCommAbort(comm);
+  }
+
+  void run(const Step& step) {
+    for (int d = 0; d < step.depth; ++d) check(ncclGroupStart(), "ncclGroupStart");
+    for (const Call& call : step.calls) issue(call);
+    for (int d = 0; d < step.depth; ++d) check(ncclGroupEnd(), "ncclGroupEnd");
+  }
+
+  void issue(const Call& c) {
+    const int index = static_cast<int>(places_.size());
+    const ncclComm_t comm = comms_[c.communicator];
+    int me = 0, size = 0;
+    check(ncclCommUserRank(comm, &me), "ncclCommUserRank");
+    check(ncclCommCount(comm, &size), "ncclCommCount");
+    const size_t element = element_size(c.datatype);
+    const size_t sent = send_count(c, size) * element, received = recv_count(c, size) * element;
+    Place& place = places_.emplace_back();
+    place.memory.resize(2 * c.offset + sent + received + 64);
+    char* send = place.memory.data() + c.offset;
+    char* recv = send + sent + 32 / element * element;
+    if (c.in_place) {
+      // The smaller buffer is this rank's part of the larger one.
+      const size_t own = static_cast<size_t>(me) * c.count * element;
+      recv = send;
+      if (sent < received) send += own;
+      if (received < sent) recv += own;
+    }
+    if (c.input != kFresh)
+      send = places_[static_cast<size_t>(c.input)].received;
+    else
+      fill(send, send_count(c, size), c.datatype, static_cast<uint32_t>(index * 97 + rank_));
+    const bool rooted = c.kind == Kind::kReduce || c.kind == Kind::kGather;
+    place.received = recv;
+    place.bytes = rooted && me != c.root ? 0 : received;
+    call(c, send, recv, comm, me, size, place);
+  }
+
+  void call(const Call& c, const char* send, char* recv, ncclComm_t comm, int me, int size,
+            Place& place) {
+    const cudaStream_t s = streams_[c.stream];
+    const ncclDataType_t t = c.datatype;
+    const ncclRedOp_t op = reduces(c.kind) ? make_op(c, comm, place) : ncclSum;
+    const auto issue = [&]() -> ncclResult_t {
+      switch (c.kind) {
+        case Kind::kAllReduce:
+          return ncclAllReduce(send, recv, c.count, t, op, comm, s);
+        case Kind::kAllGather:
+          return ncclAllGather(send, recv, c.count, t, comm, s);
+        case Kind::kReduceScatter:
+          return ncclReduceScatter(send, recv, c.count, t, op, comm, s);
+        case Kind::kAllToAll:
+          return ncclAlltoAll(send, recv, c.count, t, comm, s);
+        case Kind::kBroadcast:
+          return ncclBroadcast(send, recv, c.count, t, c.root, comm, s);
+        case Kind::kReduce:
+          return ncclReduce(send, recv, c.count, t, op, c.root, comm, s);
+        case Kind::kGather:
+          return ncclGather(send, recv, c.count, t, c.root, comm, s);
+        case Kind::kScatter:
+          return ncclScatter(send, recv, c.count, t, c.root, comm, s);
+        case Kind::kShift:
+          break;
+      }
+      const int to = (me + c.root) % size, from = (me + size - c.root % size) % size;
+      check(ncclGroupStart(), "ncclGroupStart");
+      check(ncclSend(send, c.count, t, to, comm, s), "ncclSend");
+      check(ncclRecv(recv, c.count, t, from, comm, s), "ncclRecv");
+      return ncclGroupEnd();
+    };
+    check(issue(), describe(c));
+    if (op >= ncclNumOps) check(ncclRedOpDestroy(op, comm), "ncclRedOpDestroy");
+  }
+
+  ncclRedOp_t make_op(const Call& c, ncclComm_t comm, Place& place) const {
+    if (c.op < Op::kPreMulHost) return static_cast<ncclRedOp_t>(c.op);
+    put(place.scalar_bytes.data(), c.datatype, 1.0f + 0.25f * static_cast<float>(rank_ % 4));
+    ncclRedOp_t op;
+    check(ncclRedOpCreatePreMulSum(
+              &op, place.scalar_bytes.data(), c.datatype,
+              c.op == Op::kPreMulHost ? ncclScalarHostImmediate : ncclScalarDevice, comm),
+          "ncclRedOpCreatePreMulSum");
+    return op;
+  }
+
+  Results collect() const {
+    Results results;
+    for (const Place& p : places_) results.emplace_back(p.received, p.received + p.bytes);
+    return results;
+  }
+
+  const Program& program_;
+  const int rank_, ranks_;
+  std::array<ncclComm_t, kCommunicators> comms_{};
+  std::array<cudaStream_t, kStreams> streams_{};
+  std::deque<Place> places_;  // by call
+};
+
+}  // namespace
+
+Results play(const Program& program, ncclUniqueId id, int rank, int ranks) {
+  return Player(program, id, rank, ranks).play();
+}
+
+}  // namespace terse::program

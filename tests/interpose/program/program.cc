@@ -1,0 +1,140 @@
+#include "program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+namespace terse::program {
+namespace {
+
+struct Datatype {
+  ncclDataType_t type;
+  size_t bytes;
+  const char* name;
+};
+constexpr Datatype kDatatypes[] = {{ncclFloat32, 4, "float32"},   {ncclFloat16, 2, "float16"},
+                                   {ncclBfloat16, 2, "bfloat16"}, {ncclFloat64, 8, "float64"},
+                                   {ncclInt32, 4, "int32"},       {ncclInt64, 8, "int64"},
+                                   {ncclUint8, 1, "uint8"}};
+
+struct KindFacts {
+  const char* name;
+  bool reduces;
+  bool sends_all, receives_all;  // a piece for each rank
+};
+constexpr KindFacts kFacts[] = {
+    {"allreduce", true, false, false},    {"allgather", false, false, true},
+    {"reducescatter", true, true, false}, {"alltoall", false, true, true},
+    {"broadcast", false, false, false},   {"reduce", true, false, false},
+    {"gather", false, false, true},       {"scatter", false, true, false},
+    {"sendrecv", false, false, false}};
+static_assert(std::size(kFacts) == kKinds);
+
+const KindFacts& facts(Kind kind) { return kFacts[static_cast<int>(kind)]; }
+
+class Maker {
+ public:
+  Maker(uint32_t seed, int ranks) : random_(seed), ranks_(ranks) {}
+
+  Program make() {
+    Program program;
+    const size_t steps = 8 + below(10);
+    for (size_t i = 0; i < steps; ++i) {
+      const size_t first = made_.size();
+      Step step{below(2) ? static_cast<int>(1 + below(3)) : 0, {}};
+      const size_t calls = step.depth == 0 ? 1 : 1 + below(6);
+      for (size_t k = 0; k < calls; ++k) {
+        made_.push_back(call(first));
+        step.calls.push_back(made_.back());
+      }
+      program.steps.push_back(std::move(step));
+    }
+    return program;
+  }
+
+ private:
+  size_t below(size_t n) { return random_() % n; }
+
+  // `settled`: the calls before this one's step.
+  Call call(size_t settled) {
+    Call c{};
+    c.kind = static_cast<Kind>(below(2) ? below(3) : below(kKinds));
+    c.communicator = static_cast<int>(below(kCommunicators));
+    c.stream = static_cast<int>(below(kStreams));
+    c.datatype = kDatatypes[below(2) ? 0 : below(std::size(kDatatypes))].type;
+    c.op = static_cast<Op>(below(3) == 0 ? below(7) : 0);
+    c.count = below(8) == 0 ? below(3) : 1 + below(below(3) == 0 ? 60'000 : 3'000);
+    c.root = static_cast<int>(below(static_cast<size_t>(least_size())));
+    c.in_place = below(3) == 0 && c.kind != Kind::kAllToAll && c.kind != Kind::kShift;
+    c.offset = element_size(c.datatype) * below(4);
+    c.input = kFresh;
+    const bool is_float = c.datatype >= ncclFloat16 && c.datatype <= ncclBfloat16;
+    if (!is_float && c.op >= Op::kAvg) c.op = Op::kSum;
+    if (settled > 0 && below(3) == 0) chain(c, settled);
+    return c;
+  }
+
+  // Sends what an earlier call received, where that fits.
+  void chain(Call& c, size_t settled) {
+    const size_t at = below(settled);
+    const Call& before = made_[at];
+    const bool everywhere = before.kind != Kind::kReduce && before.kind != Kind::kGather;
+    if (!everywhere || before.datatype != c.datatype || before.stream != c.stream || c.in_place)
+      return;
+    for (int rank = 0; rank < ranks_; ++rank)
+      if (send_count(c, size_of(c.communicator, rank, ranks_)) >
+          recv_count(before, size_of(before.communicator, rank, ranks_)))
+        return;
+    c.input = static_cast<int>(at);
+  }
+
+  int least_size() const { return std::max(1, ranks_ / 2); }
+
+  std::mt19937 random_;
+  const int ranks_;
+  std::vector<Call> made_;
+};
+
+}  // namespace
+
+const char* name(Kind kind) { return facts(kind).name; }
+bool reduces(Kind kind) { return facts(kind).reduces; }
+
+std::vector<Call> Program::calls() const {
+  std::vector<Call> all;
+  for (const Step& step : steps) all.insert(all.end(), step.calls.begin(), step.calls.end());
+  return all;
+}
+
+Program make_program(uint32_t seed, int ranks) { return Maker(seed, ranks).make(); }
+
+int size_of(int communicator, int rank, int ranks) {
+  return communicator == 1 ? (ranks + 1 - rank % 2) / 2 : ranks;
+}
+
+size_t element_size(ncclDataType_t datatype) {
+  for (const Datatype& d : kDatatypes)
+    if (d.type == datatype) return d.bytes;
+  return 0;
+}
+
+size_t send_count(const Call& c, int size) {
+  return c.count * (facts(c.kind).sends_all ? static_cast<size_t>(size) : 1);
+}
+
+size_t recv_count(const Call& c, int size) {
+  return c.count * (facts(c.kind).receives_all ? static_cast<size_t>(size) : 1);
+}
+
+std::string describe(const Call& c) {
+  constexpr const char* kOps[] = {"sum", "prod", "max", "min", "avg", "premul", "premul-late"};
+  std::string type;
+  for (const Datatype& d : kDatatypes)
+    if (d.type == c.datatype) type = d.name;
+  return fmt::format("{} {} {} {} root {} comm {} stream {}{} offset {} input {}", name(c.kind),
+                     type, reduces(c.kind) ? kOps[static_cast<int>(c.op)] : "-", c.count, c.root,
+                     c.communicator, c.stream, c.in_place ? " in place" : "", c.offset, c.input);
+}
+
+}  // namespace terse::program

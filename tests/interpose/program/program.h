@@ -1,0 +1,69 @@
+// A random NCCL program, as a value: every rank makes the same one from the same seed.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace terse::program {
+
+// kShift: each rank sends to the rank `root` places on and receives from the one before, in a
+// group.
+enum class Kind {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kBroadcast,
+  kReduce,
+  kGather,
+  kScatter,
+  kShift
+};
+constexpr int kKinds = 9;
+const char* name(Kind kind);
+
+enum class Op { kSum, kProd, kMax, kMin, kAvg, kPreMulHost, kPreMulDevice };
+
+// All ranks, the ranks of like parity, and all of them in reverse order.
+constexpr int kCommunicators = 3;
+constexpr int kStreams = 3;  // the last one is the null stream
+constexpr int kFresh = -1;
+
+struct Call {
+  Kind kind;
+  ncclDataType_t datatype;
+  Op op;
+  size_t count;
+  int root;
+  int communicator, stream;
+  bool in_place;
+  size_t offset;  // of buffers, in bytes
+  int input;      // an earlier call of the same stream whose result is sent, or kFresh
+};
+
+// Calls that are made one by one, or in a group of some depth.
+struct Step {
+  int depth;
+  std::vector<Call> calls;
+};
+
+struct Program {
+  std::vector<Step> steps;
+  std::vector<Call> calls() const;
+};
+
+Program make_program(uint32_t seed, int ranks);
+
+// The size of a communicator that holds world rank `rank`.
+int size_of(int communicator, int rank, int ranks);
+size_t element_size(ncclDataType_t datatype);
+bool reduces(Kind kind);
+size_t send_count(const Call& call, int size);
+size_t recv_count(const Call& call, int size);
+std::string describe(const Call& call);
+
+}  // namespace terse::program

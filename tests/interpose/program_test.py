@@ -1,0 +1,95 @@
+"""Random NCCL programs, native and under the preload library: program_test.py PROGRAM PRELOAD"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM, PRELOAD = sys.argv[1:3]
+PATIENCE = 120
+FAILED = 42
+SEEDS = range(int(os.environ.get("PROGRAM_SEEDS", "12")))
+# One int8 quantization of numbers from 1 to 2 errs by at most 2/254 of each, two of them by twice
+# that; 16-bit results are rounded besides.
+ERROR = "0.02"
+
+
+def environment(settings, preload):
+    result = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
+    result.update(settings, HOSTNCCL_TIMEOUT="10", NCCL_SOCKET_IFNAME="lo")
+    if preload:
+        result.update(LD_PRELOAD=PRELOAD, ASAN_OPTIONS="verify_asan_link_order=0")
+    return result
+
+
+def play(seed, ranks, prefix, settings=None):
+    """All ranks as threads of one process."""
+    done = subprocess.run([PROGRAM, "play", str(seed), str(ranks), prefix], text=True,
+                          env=environment(settings or {}, settings is not None),
+                          capture_output=True, timeout=PATIENCE)
+    if done.returncode != 0:
+        raise AssertionError(f"seed {seed}, {ranks} ranks, {settings}: {done.returncode} {done.stderr}")
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def compare(self, seed, ranks, native, found, collectives, min_bytes, error=ERROR):
+        words = [PROGRAM, "compare", seed, ranks, native, found, collectives, min_bytes, error]
+        done = subprocess.run([str(word) for word in words], text=True, capture_output=True)
+        self.assertEqual(done.returncode, 0, f"seed {seed}, {ranks} ranks: {done.stdout} {done.stderr}")
+        return [int(word) for word in done.stdout.split() if word.isdigit()]
+
+    def test_results_are_within_the_error_and_bypassed_calls_exact(self):
+        compressed = exact = 0
+        for seed in SEEDS:
+            ranks = 1 + seed % 5
+            native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
+            play(seed, ranks, native)
+            play(seed, ranks, found, {"TERSE_SCHEME": "int8", "TERSE_MIN_BYTES": "1000"})
+            counts = self.compare(seed, ranks, native, found,
+                                  "allreduce,allgather,reducescatter", 1000)
+            compressed, exact = compressed + counts[0], exact + counts[1]
+        self.assertGreater(compressed, 2 * len(SEEDS))
+        self.assertGreater(exact, 10 * len(SEEDS))
+
+    def test_off_is_exact(self):
+        for seed in list(SEEDS)[:4]:
+            native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
+            play(seed, 3, native)
+            play(seed, 3, found, {"TERSE_SCHEME": "off"})
+            self.assertEqual(self.compare(seed, 3, native, found, "none", 0)[0], 0)
+
+    def test_a_rank_killed_anywhere_ends_as_an_error_on_the_others(self):
+        ranks = 3
+        for seed in list(SEEDS)[:6]:
+            chance = random.Random(seed)
+            prefix = self.folder.name + f"/k{seed}"
+            processes = [
+                subprocess.Popen([PROGRAM, "rank", str(seed), str(ranks), prefix, str(rank)],
+                                 env=environment({"TERSE_SCHEME": "int8", "TERSE_MIN_BYTES": "1000",
+                                                  "TERSE_TIMEOUT": "10"}, True),
+                                 stderr=subprocess.PIPE, text=True) for rank in range(ranks)]
+            victim = chance.randrange(ranks)
+            time.sleep(chance.uniform(0.05, 0.5))
+            processes[victim].send_signal(signal.SIGKILL)
+            for rank, process in enumerate(processes):
+                try:
+                    _, error = process.communicate(timeout=40)
+                except subprocess.TimeoutExpired:
+                    for other in processes:
+                        other.kill()
+                    self.fail(f"seed {seed}: rank {rank} hangs after rank {victim} was killed")
+                if rank != victim:
+                    self.assertIn(process.returncode, (0, FAILED),
+                                  f"seed {seed}: rank {rank} of victim {victim}: {error}")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
