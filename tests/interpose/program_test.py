@@ -76,15 +76,17 @@ class Programs(unittest.TestCase):
                                  env=environment({"TERSE_SCHEME": "int8", "TERSE_MIN_BYTES": "1000",
                                                   "TERSE_TIMEOUT": "10"}, True),
                                  stderr=subprocess.PIPE, text=True) for rank in range(ranks)]
+            self.addCleanup(lambda all=processes: [process.kill() for process in all])
             victim = chance.randrange(ranks)
-            time.sleep(chance.uniform(0.05, 0.5))
+            while not os.path.exists(prefix + ".id"):  # without it nobody has begun
+                self.assertIsNone(processes[0].poll())
+                time.sleep(0.002)
+            time.sleep(chance.uniform(0.0, 0.4))
             processes[victim].send_signal(signal.SIGKILL)
             for rank, process in enumerate(processes):
                 try:
                     _, error = process.communicate(timeout=40)
                 except subprocess.TimeoutExpired:
-                    for other in processes:
-                        other.kill()
                     self.fail(f"seed {seed}: rank {rank} hangs after rank {victim} was killed")
                 if rank != victim:
                     self.assertIn(process.returncode, (0, FAILED),
