@@ -1,31 +1,47 @@
 #include "engine/route.h"
 
+#include "engine/agree.h"
+#include "engine/group.h"
 #include "policy/settings.h"
 
 namespace terse {
 namespace {
 
-std::optional<int> bypass_reason(const Communicator& c, const Request& request,
-                                 const Scheme& scheme) {
-  codec::Dtype dtype;
-  if (scheme.off) return TERSE_BYPASS_OFF;
-  if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
-  if (!compressible(request)) return TERSE_BYPASS_OP;
-  if (c.ranks == 1) return TERSE_BYPASS_ONE_RANK;
-  return {};
+void introduce(Communicator& c, const Request& request) {
+  if (group_depth() > 0)
+    fail(ncclInvalidUsage,
+         "{}: the policy goes by the number of nodes, which the ranks of a non-blocking "
+         "communicator tell each other at its first call, and that must come before any group",
+         c.describe());
+  const Agreement settings_alone{&c, nullptr, request.stream};
+  agree({&settings_alone, 1});
 }
 
 }  // namespace
 
-Route route(const Communicator& c, const Request& request, const Scheme& scheme) {
-  return {scheme, kNoRule, bypass_reason(c, request, scheme)};
+std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme& scheme) {
+  codec::Dtype dtype;
+  if (scheme.off) return TERSE_BYPASS_OFF;
+  if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
+  if (!compressible(request)) return TERSE_BYPASS_OP;
+  if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
+  return {};
 }
 
-Route route(const Communicator& c, const Request& request) {
-  const Decision decision =
-      settings().policy.decide({request.collective, message_bytes(request, c.ranks)});
+Facts facts_of(const Request& r, int ranks, int nodes, std::string_view name) {
+  return {r.collective, message_bytes(r, ranks), r.datatype, r.op, ranks, nodes, name};
+}
+
+Route route(const Communicator& c, const Request& request, const Scheme& scheme) {
+  return {scheme, kNoRule, bypass_reason(request, c.ranks, scheme)};
+}
+
+Route route(Communicator& c, const Request& request) {
+  const Policy& policy = settings().policy;
+  if (c.nodes == 0 && policy.asks_nodes()) introduce(c, request);
+  const Decision decision = policy.decide(facts_of(request, c.ranks, c.nodes, c.name));
   if (decision.scheme == nullptr) return {{}, decision.rule, decision.bypass};
-  return {*decision.scheme, decision.rule, bypass_reason(c, request, *decision.scheme)};
+  return {*decision.scheme, decision.rule, bypass_reason(request, c.ranks, *decision.scheme)};
 }
 
 void count_bypass(Communicator& c, const Request& r, int reason) {
