@@ -1,11 +1,16 @@
 # The libraries that the distribution brings. A machine that lacks their packages takes them from the
 # folder TERSE_CARRIED, which tests/gpu/carry fills elsewhere.
-set(TERSE_CARRIED "" CACHE PATH "Folder with fmt, CLI11 and GoogleTest, instead of their packages")
+set(TERSE_CARRIED "" CACHE PATH "Folder with fmt, CLI11, toml++ and GoogleTest, instead of their packages")
 
 find_package(Threads REQUIRED)
+# toml++ as headers only, so that the libraries need nothing of it at run time.
+add_library(terse_toml INTERFACE)
+target_compile_definitions(terse_toml INTERFACE TOML_HEADER_ONLY=1)
 if(NOT TERSE_CARRIED)
   find_package(fmt REQUIRED)
   find_package(CLI11 REQUIRED)
+  find_path(TERSE_TOML_INCLUDE toml++/toml.h REQUIRED)
+  target_include_directories(terse_toml SYSTEM INTERFACE ${TERSE_TOML_INCLUDE})
   if(TERSE_BUILD_TESTS)
     find_package(GTest REQUIRED)
   endif()
@@ -16,7 +21,8 @@ if(NOT TERSE_CARRIED)
 endif()
 
 get_filename_component(carried ${TERSE_CARRIED} ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
-foreach(part include/fmt/core.h include/CLI/App.hpp googletest/src/gtest-all.cc)
+foreach(part include/fmt/core.h include/CLI/App.hpp include/toml++/toml.h
+             googletest/src/gtest-all.cc)
   if(NOT EXISTS ${carried}/${part})
     message(FATAL_ERROR "TERSE_CARRIED=${TERSE_CARRIED} has no ${part}; tests/gpu/carry fills it")
   endif()
@@ -27,6 +33,8 @@ target_include_directories(terse_carried_fmt SYSTEM INTERFACE ${carried}/include
 target_compile_definitions(terse_carried_fmt INTERFACE FMT_HEADER_ONLY=1)
 add_library(fmt::fmt-header-only ALIAS terse_carried_fmt)
 add_library(fmt::fmt ALIAS terse_carried_fmt)
+
+target_include_directories(terse_toml SYSTEM INTERFACE ${carried}/include)
 
 add_library(terse_carried_cli11 INTERFACE)
 target_include_directories(terse_carried_cli11 SYSTEM INTERFACE ${carried}/include)

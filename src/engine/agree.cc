@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/host.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -18,7 +19,10 @@ struct Hello {
   uint64_t settings = 0;
   uint64_t scheme = 0;
   uint64_t ordinal = 0;  // rank 0's counts
-  char text[96] = {};    // for the message
+  uint64_t host = 0;
+  uint64_t name = 0;    // of the communicator, where the policy goes by it
+  char text[96] = {};   // for the message
+  char label[64] = {};  // the name, likewise
 };
 
 // Counts the communicators of this process, so that random numbers differ between them and yet are
@@ -39,7 +43,12 @@ class Exchange {
       : c_(*agreement.communicator), scheme_(agreement.scheme), all_(c_.ranks) {
     const std::string text =
         scheme_ != nullptr ? print_scheme(*scheme_) : settings().policy.print();
-    Hello mine{.settings = fingerprint(settings()), .scheme = fingerprint(text)};
+    Hello mine{
+        .settings = fingerprint(settings()), .scheme = fingerprint(text), .host = host_hash()};
+    if (settings().policy.asks_name()) {
+      mine.name = fingerprint(c_.name);
+      std::strncpy(mine.label, c_.name.c_str(), sizeof mine.label - 1);
+    }
     if (introduces_ && c_.rank == 0) {
       if (!c_.number) c_.number = next_ordinal();
       mine.ordinal = *c_.number;
@@ -85,6 +94,7 @@ class Exchange {
     agreed_ = true;
     if (introduces_) {
       c_.ordinal = all_[0].ordinal;
+      c_.nodes = count_hosts();
       for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
     }
     if (scheme_ != nullptr) c_.agreed.push_back(*scheme_);
@@ -126,15 +136,28 @@ class Exchange {
       fail(ncclInvalidUsage, "{}: rank {} has version {} of terse, this rank {}", c_.describe(), r,
            other.version, mine.version);
     if (other.settings != mine.settings)
-      fail(
-          ncclInvalidUsage,
-          "{}: the settings of rank {} differ from this rank's; TERSE_SCHEME, TERSE_MIN_BYTES, "
-          "TERSE_CHUNK_BYTES and TERSE_SEED must be alike on all ranks (its scheme is \"{}\", this "
-          "rank's \"{}\")",
-          c_.describe(), r, other.text, mine.text);
+      fail(ncclInvalidUsage,
+           "{}: the settings of rank {} differ from this rank's; TERSE_SCHEME, TERSE_POLICY, "
+           "TERSE_MIN_BYTES, TERSE_CHUNK_BYTES and TERSE_SEED must be alike on all ranks (its "
+           "scheme "
+           "is \"{}\", this rank's \"{}\")",
+           c_.describe(), r, other.text, mine.text);
+    if (other.name != mine.name)
+      fail(ncclInvalidUsage,
+           "{}: the policy goes by names, and this communicator's is \"{}\" on rank {}, but \"{}\" "
+           "on this rank",
+           c_.describe(), other.label, r, mine.label);
     if (other.scheme != mine.scheme)
       fail(ncclInvalidUsage, "{}: the scheme of rank {} is \"{}\", but this rank's \"{}\"",
            c_.describe(), r, other.text, mine.text);
+  }
+
+  int count_hosts() const {
+    std::vector<uint64_t> hosts;
+    for (const Hello& hello : all_) hosts.push_back(hello.host);
+    std::ranges::sort(hosts);
+    const auto repeated = std::ranges::unique(hosts);
+    return static_cast<int>(repeated.begin() - hosts.begin());
   }
 
   // What still waits may wait for ever, and would use the memory when it does not: both are left.
@@ -169,11 +192,11 @@ void agree(std::span<const Agreement> agreements) {
     const bool under_way = std::ranges::any_of(open, [&](const auto& e) { return e->covers(a); });
     if (under_way || agreed(*a.communicator, a.scheme)) continue;
     if (a.communicator->backend.recording(a.stream) != 0)
-      fail(
-          ncclInvalidUsage,
-          "{}: the scheme \"{}\" is used for the first time while a graph is recorded; use it once "
-          "before",
-          a.communicator->describe(), a.scheme != nullptr ? print_scheme(*a.scheme) : "");
+      fail(ncclInvalidUsage,
+           "{}: {} used for the first time while a graph is recorded; use it once before",
+           a.communicator->describe(),
+           a.scheme != nullptr ? fmt::format("the scheme \"{}\" is", print_scheme(*a.scheme))
+                               : "the communicator is");
     open.push_back(std::make_unique<Exchange>(a));
   }
   if (open.empty()) return;

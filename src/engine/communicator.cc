@@ -13,6 +13,7 @@ Communicator::Communicator(const NcclLibrary& library, Backend& backend, ncclCom
     : library(library), backend(backend), comm(comm) {
   check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
   check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
+  if (ranks == 1) nodes = 1;
   stats.size = sizeof stats;
 }
 
@@ -118,6 +119,10 @@ Communicator& communicator(ncclComm_t comm) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   return *d.communicators.emplace(comm, std::move(made)).first->second;
+}
+
+void name_communicator(ncclComm_t comm, const char* name) {
+  communicator(comm).name = name != nullptr ? name : "";
 }
 
 void release_communicator(ncclComm_t comm, bool abandon) {

@@ -49,6 +49,8 @@ class Communicator {
   Backend& backend;
   const ncclComm_t comm;
   int rank = 0, ranks = 0;
+  int nodes = 0;     // hosts that the ranks are on; 0: the ranks have not told each other yet
+  std::string name;  // NCCL's commName; empty: none
 
   // Agreed by all ranks (agree.h).
   uint64_t ordinal = 0;
@@ -92,6 +94,10 @@ Communicator& communicator(ncclComm_t comm);
 
 // Null where there is none.
 Communicator* find_communicator(ncclComm_t comm);
+
+// Says how the program has named a communicator (ncclConfig_t.commName; null: not at all): between
+// its creation and its first agreement, at which a policy that goes by names compares them.
+void name_communicator(ncclComm_t comm, const char* name);
 
 // Frees the state, after waiting for the lanes; nothing where there is none. With `abandon`, errors
 // of what is still queued are of no interest.

@@ -28,6 +28,11 @@ bool compressible(ncclDataType_t datatype, codec::Dtype* dtype) {
   }
 }
 
+bool compressible(const Request& r) {
+  return r.collective == plan::Collective::kAllGather || r.op == ncclSum || r.op == ncclAvg ||
+         r.op >= ncclNumOps;
+}
+
 size_t message_bytes(const Request& r, int ranks) {
   const size_t pieces = r.collective == plan::Collective::kAllReduce ? 1 : ranks;
   return r.count * datatype_size(r.datatype) * pieces;

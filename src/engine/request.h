@@ -28,6 +28,10 @@ size_t datatype_size(ncclDataType_t datatype);
 // The codec's name of a type that can be compressed.
 bool compressible(ncclDataType_t datatype, codec::Dtype* dtype);
 
+// Whether the reduction is one that can be compressed: a sum, an average, or an operator of
+// ncclRedOpCreatePreMulSum. Always, for calls that do not reduce.
+bool compressible(const Request& request);
+
 // Bytes of the whole message: nranks * count elements for gather and scatter.
 size_t message_bytes(const Request& request, int ranks);
 

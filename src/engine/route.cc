@@ -1,5 +1,7 @@
 #include "engine/route.h"
 
+#include "engine/agree.h"
+#include "engine/group.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -11,24 +13,45 @@ Route bypass(int reason, uint32_t rule) {
 
 Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& scheme,
                            uint32_t rule) {
-  codec::Dtype dtype;
-  if (scheme.off) return bypass(TERSE_BYPASS_OFF, rule);
-  if (!compressible(request.datatype, &dtype)) return bypass(TERSE_BYPASS_DTYPE, rule);
+  if (const auto reason = bypass_reason(request, c.ranks, scheme)) return bypass(*reason, rule);
   const std::optional<Reduction> reduction = c.operators.find(request);
-  if (!reduction) return bypass(TERSE_BYPASS_OP, rule);
-  if (c.ranks == 1) return bypass(TERSE_BYPASS_ONE_RANK, rule);
+  if (!reduction) return bypass(TERSE_BYPASS_OP, rule);  // an operator that is not known
   return {.scheme = scheme, .rule = rule, .reduction = *reduction, .bypass = {}};
 }
 
+void introduce(Communicator& c, const Request& request) {
+  if (group_depth() > 0)
+    fail(ncclInvalidUsage,
+         "{}: the policy goes by the number of nodes, which the ranks of a non-blocking "
+         "communicator tell each other at its first call, and that must come before any group",
+         c.describe());
+  const Agreement settings_alone{&c, nullptr, request.stream};
+  agree({&settings_alone, 1});
+}
+
 }  // namespace
+
+std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme& scheme) {
+  codec::Dtype dtype;
+  if (scheme.off) return TERSE_BYPASS_OFF;
+  if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
+  if (!compressible(request)) return TERSE_BYPASS_OP;
+  if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
+  return {};
+}
+
+Facts facts_of(const Request& r, int ranks, int nodes, std::string_view name) {
+  return {r.collective, message_bytes(r, ranks), r.datatype, r.op, ranks, nodes, name};
+}
 
 Route route(const Communicator& c, const Request& request, const Scheme& scheme) {
   return compress_if_possible(c, request, scheme, kNoRule);
 }
 
-Route route(const Communicator& c, const Request& request) {
-  const Decision decision =
-      settings().policy.decide({request.collective, message_bytes(request, c.ranks)});
+Route route(Communicator& c, const Request& request) {
+  const Policy& policy = settings().policy;
+  if (c.nodes == 0 && policy.asks_nodes()) introduce(c, request);
+  const Decision decision = policy.decide(facts_of(request, c.ranks, c.nodes, c.name));
   if (decision.scheme == nullptr) return bypass(decision.bypass, decision.rule);
   return compress_if_possible(c, request, *decision.scheme, decision.rule);
 }

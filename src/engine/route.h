@@ -17,11 +17,20 @@ struct Route {
   std::optional<int> bypass;  // a TERSE_BYPASS reason
 };
 
-// By the settings' policy, as the preload library does.
-Route route(const Communicator& communicator, const Request& request);
+// By the settings' policy, as the preload library does. Where the policy goes by the number of
+// nodes and the ranks have not met yet, as those of a non-blocking communicator at its first call,
+// they meet now: a synchronising collective call. It cannot be made in a group, and there throws
+// Error(ncclInvalidUsage).
+Route route(Communicator& communicator, const Request& request);
 
 // With a scheme that the caller names.
 Route route(const Communicator& communicator, const Request& request, const Scheme& scheme);
+
+// The call as the policy sees it.
+Facts facts_of(const Request& request, int ranks, int nodes, std::string_view name);
+
+// Why the call cannot be compressed with the scheme; empty: it can.
+std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme& scheme);
 
 void count_bypass(Communicator& communicator, const Request& request, int reason);
 

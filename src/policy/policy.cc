@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
+#include "policy/conditions.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -11,9 +13,13 @@ namespace terse {
 Decision Policy::decide(const Facts& facts) const {
   bool small = false;
   for (const Rule& rule : rules) {
-    if (facts.bytes >= rule.min_bytes)
-      return {&rule.scheme, static_cast<uint32_t>(&rule - rules.data()), 0};
-    small = true;
+    const char* refusal = rule.match.refusal(facts);
+    if (refusal == nullptr) {
+      const auto index = static_cast<uint32_t>(&rule - rules.data());
+      return {rule.scheme.off ? nullptr : &rule.scheme, index, TERSE_BYPASS_OFF};
+    }
+    const bool by_size = refusal == std::string_view("bytes");
+    if (by_size && facts.bytes < rule.match.bytes.first && !rule.scheme.off) small = true;
   }
   return {nullptr, kNoRule, small ? TERSE_BYPASS_SMALL : TERSE_BYPASS_OFF};
 }
@@ -22,12 +28,61 @@ bool Policy::compresses() const {
   return std::ranges::any_of(rules, [](const Rule& rule) { return !rule.scheme.off; });
 }
 
+bool Policy::asks_nodes() const {
+  return std::ranges::any_of(rules, [](const Rule& r) { return !r.match.nodes.everything(); });
+}
+
+bool Policy::asks_name() const {
+  return std::ranges::any_of(rules, [](const Rule& r) { return !r.match.name.empty(); });
+}
+
 std::string Policy::print() const {
   std::string text;
-  for (const Rule& rule : rules)
-    text += fmt::format("{}{} from {} B", text.empty() ? "" : "; ", print_scheme(rule.scheme),
-                        rule.min_bytes);
+  for (const Rule& rule : rules) text += (text.empty() ? "" : "; ") + print_rule(rule);
   return text.empty() ? "off" : text;
+}
+
+std::vector<std::string> Policy::warnings() const {
+  // By number as written: the rule that takes its calls, null where one part of it is reached.
+  std::map<unsigned, const Rule*> taken;
+  for (const Rule& rule : rules) {
+    const Rule* by = nullptr;
+    for (const Rule* earlier = rules.data(); earlier != &rule && by == nullptr; ++earlier)
+      if (earlier->number != rule.number && earlier->match.covers(rule.match)) by = earlier;
+    const auto [entry, is_new] = taken.try_emplace(rule.number, by);
+    if (!is_new && by == nullptr) entry->second = nullptr;
+  }
+  std::vector<std::string> lines;
+  for (const Rule& rule : rules) {
+    const auto entry = taken.find(rule.number);
+    if (entry == taken.end()) continue;
+    if (entry->second != nullptr)
+      lines.push_back(fmt::format("{} is never reached: {} takes all of its calls",
+                                  describe_rule(rule), describe_rule(*entry->second)));
+    taken.erase(entry);
+  }
+  return lines;
+}
+
+// What a rule means where it names no collective, or no size, is written out but for the one case
+// that reads best without.
+std::string print_rule(const Rule& rule) {
+  Match match = rule.match;
+  const Set implied = rule.scheme.off ? all_collectives() : default_collectives();
+  if (match.collectives == implied) match.collectives = 0;
+  std::string text;
+  for (const Condition& c : conditions()) {
+    std::string value = c.print(match);
+    if (c.key == "bytes" && value.empty() && !rule.scheme.off) value = "0..";
+    if (value.empty()) continue;
+    text += c.key == "collective" ? value + ' ' : fmt::format("{}={} ", c.key, value);
+  }
+  return text + (text.empty() ? "" : "-> ") + print_scheme(rule.scheme);
+}
+
+std::string describe_rule(const Rule& rule) {
+  if (rule.line == 0) return fmt::format("rule {}", rule.number);
+  return fmt::format("rule {} (line {})", rule.number, rule.line);
 }
 
 }  // namespace terse

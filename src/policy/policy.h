@@ -1,22 +1,42 @@
 // The policy: which scheme compresses a call, by rules, of which the first that matches wins. A
 // pure function of what all ranks know of the call.
+//
+// A rule is conditions, all of which must hold, and a scheme, which may be off: such calls stay
+// native. It comes from a line (TERSE_SCHEME) or from a file in TOML (TERSE_POLICY):
+//
+//   allreduce nodes=2.. bytes=1M.. -> int4      [[rule]]
+//                                               collective = "allreduce"
+//                                               nodes = "2.."
+//                                               bytes = "1M.."
+//                                               scheme = "int4"
+//
+//   collective  allreduce, allgather, ...; without it AllReduce, AllGather and ReduceScatter, for
+//               all others are compressed only by rules that name them. A rule with `off` that
+//               names none is about all.
+//   dtype       float32, float16 or bfloat16
+//   op          sum or avg; collectives that have no operation then do not match
+//   bytes       of the whole message, with K, M or G; without it at least TERSE_MIN_BYTES, and with
+//               `off` any
+//   ranks       of the communicator
+//   nodes       hosts that its ranks are on
+//   name        of the communicator (ncclConfig_t.commName): a pattern with * and ?
+//
+// Ranges are FIRST..LAST with both ends included, FIRST.., ..LAST or one number. The scheme may be
+// a preset (presets.h). On a line rules are separated by `;`, the names of a list by `,`, the
+// conditions by blanks; `collective=` may be left out, and a rule without conditions is its scheme
+// alone. A name with blanks stands in double quotes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "plan/select.h"
+#include "policy/match.h"
 #include "policy/scheme.h"
 
 namespace terse {
-
-// A call as rules see it.
-struct Facts {
-  plan::Collective collective;
-  size_t bytes = 0;  // of the whole message
-};
 
 constexpr uint32_t kNoRule = static_cast<uint32_t>(-1);
 
@@ -26,19 +46,48 @@ struct Decision {
   int bypass = 0;                  // a TERSE_BYPASS reason
 };
 
-// Matches every call of at least `min_bytes`.
 struct Rule {
+  Match match;
   Scheme scheme;
-  size_t min_bytes = 0;
+  // Where it comes from. A preset makes several rules of one that is written.
+  unsigned number = 0;  // as written, from 1
+  unsigned line = 0;    // of the file; 0: there is none
+  std::string preset;
+
+  // The same calls, and the same for them.
+  bool operator==(const Rule& other) const {
+    return match == other.match && scheme == other.scheme;
+  }
 };
 
 class Policy {
  public:
   std::vector<Rule> rules;
 
+  // Allocates nothing.
   Decision decide(const Facts& facts) const;
-  bool compresses() const;    // whether there is a rule with a scheme that is not off
-  std::string print() const;  // canonical: equal policies have equal texts
+  bool compresses() const;  // whether there is a rule with a scheme that is not off
+  bool asks_nodes() const;  // whether a rule goes by the number of nodes
+  bool asks_name() const;   // or by the communicator's name
+
+  // Canonical: equal policies have equal texts, and the text is a line that parses back.
+  std::string print() const;
+
+  // A line for each rule that no call can come to, because an earlier one takes all of its calls.
+  std::vector<std::string> warnings() const;
 };
+
+std::string print_rule(const Rule& rule);
+
+// "rule 2 (line 7)": how messages name it.
+std::string describe_rule(const Rule& rule);
+
+// Both throw Error(ncclInvalidArgument) that says where the text is wrong: "column 12: ...", or
+// "FILE:3:7: ..." by line and column. `floor`: bytes from which on rules that name none compress.
+Policy parse_policy_line(std::string_view text, size_t floor);
+Policy parse_policy_file(std::string_view text, const std::string& path, size_t floor);
+
+// Throws Error(ncclInvalidArgument) also for a file that cannot be read.
+Policy read_policy_file(const std::string& path, size_t floor);
 
 }  // namespace terse

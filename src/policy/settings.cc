@@ -1,29 +1,23 @@
 #include "policy/settings.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <iterator>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "policy/nearest.h"
+#include "policy/size.h"
 
 namespace terse {
 namespace {
 
-// A number with an optional K, M or G (powers of 1024).
-uint64_t parse_size(std::string_view text) {
-  uint64_t unit = 1;
-  if (!text.empty()) {
-    constexpr std::string_view kUnits = "KMG";
-    const size_t k = kUnits.find(text.back());
-    if (k != kUnits.npos) {
-      unit = uint64_t{1} << 10 * (k + 1);
-      text.remove_suffix(1);
-    }
-  }
-  const std::optional<uint64_t> number = parse_number(text);
-  if (!number || *number > UINT64_MAX / unit)
-    fail(ncclInvalidArgument, "it must be a number of bytes, such as 65536 or 64K");
-  return *number * unit;
+uint64_t parse_bytes(std::string_view text) {
+  const std::optional<uint64_t> bytes = parse_size(text);
+  if (!bytes) fail(ncclInvalidArgument, "it must be a number of bytes, such as 65536 or 64K");
+  return *bytes;
 }
 
 uint64_t parse_plain(std::string_view text) {
@@ -46,12 +40,14 @@ struct Variable {
 };
 
 constexpr Variable kVariables[] = {
-    {"TERSE_SCHEME", "what the preload library compresses with (default off)",
-     [](std::string_view text, Settings& s) { s.scheme = parse_scheme(text); }},
-    {"TERSE_MIN_BYTES", "messages smaller than this stay native (default 64K)",
-     [](std::string_view text, Settings& s) { s.min_bytes = parse_size(text); }},
+    {"TERSE_SCHEME", "what the preload library compresses with: a scheme, or rules (default off)",
+     [](std::string_view text, Settings& s) { s.scheme = text; }},
+    {"TERSE_POLICY", "path of a file of rules, instead of TERSE_SCHEME",
+     [](std::string_view text, Settings& s) { s.policy_path = text; }},
+    {"TERSE_MIN_BYTES", "messages smaller than this stay native, but by a rule (default 64K)",
+     [](std::string_view text, Settings& s) { s.min_bytes = parse_bytes(text); }},
     {"TERSE_CHUNK_BYTES", "raw bytes of a chunk (default: 1M, and at least 256K a rank)",
-     [](std::string_view text, Settings& s) { s.chunk_bytes = parse_size(text); }},
+     [](std::string_view text, Settings& s) { s.chunk_bytes = parse_bytes(text); }},
     {"TERSE_SEED", "seed of schemes that name none (default 0)",
      [](std::string_view text, Settings& s) { s.seed = parse_plain(text); }},
     {"TERSE_TIMEOUT", "seconds for all ranks to agree on settings (default 60)",
@@ -67,7 +63,28 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.cuda_module = text; }},
     {"TERSE_LOG", "off, warn (default), info or trace, on standard error",
      [](std::string_view text, Settings&) { parse_log_level(text); }},
+    {"NCCL_HOSTID", "NCCL's name of this machine, by which nodes are counted (default: its own)",
+     [](std::string_view text, Settings& s) { s.host_id = text; }},
 };
+
+// Read by this repository's own tests, and no settings of the library.
+constexpr std::string_view kHarness[] = {"TERSE_BLESS", "TERSE_TEST_BUILD_DIR"};
+
+// The rules need the other settings.
+void read_policy(Settings& s) {
+  if (!s.scheme.empty() && !s.policy_path.empty())
+    fail(ncclInvalidArgument, "TERSE_POLICY and TERSE_SCHEME are both set; rules come from one");
+  const bool file = !s.policy_path.empty();
+  const char* name = file ? "TERSE_POLICY" : "TERSE_SCHEME";
+  try {
+    if (file)
+      s.policy = read_policy_file(s.policy_path, s.min_bytes);
+    else if (!s.scheme.empty())
+      s.policy = parse_policy_line(s.scheme, s.min_bytes);
+  } catch (const Error& e) {
+    fail(ncclInvalidArgument, "{}=\"{}\": {}", name, file ? s.policy_path : s.scheme, e.message);
+  }
+}
 
 }  // namespace
 
@@ -82,13 +99,45 @@ Settings read_settings(const std::function<const char*(const char* name)>& look_
       if (s.error.empty()) s.error = fmt::format("{}=\"{}\": {}", variable.name, text, e.message);
     }
   }
-  if (!s.scheme.off) s.policy.rules.push_back({s.scheme, s.min_bytes});
+  try {
+    read_policy(s);
+  } catch (const Error& e) {
+    if (s.error.empty()) s.error = e.message;
+  }
   return s;
 }
 
 const Settings& settings() {
-  static const Settings s = read_settings([](const char* name) { return std::getenv(name); });
+  static const Settings s = [] {
+    Settings read = read_settings([](const char* name) { return std::getenv(name); });
+    for (const std::string& line : find_strangers(environ)) log(LogLevel::kWarn, "{}", line);
+    for (const std::string& line : read.policy.warnings()) log(LogLevel::kWarn, "{}", line);
+    return read;
+  }();
   return s;
+}
+
+std::vector<std::string> find_strangers(const char* const* environment) {
+  constexpr std::string_view kPrefix = "TERSE_";
+  std::vector<std::string_view> known;  // without the prefix, which says nothing
+  for (const Variable& variable : kVariables) {
+    const std::string_view name = variable.name;
+    if (name.starts_with(kPrefix)) known.push_back(name.substr(kPrefix.size()));
+  }
+  std::vector<std::string> lines;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    const std::string_view name = entry.substr(0, entry.find('='));
+    if (!name.starts_with(kPrefix)) continue;
+    const std::string_view rest = name.substr(kPrefix.size());
+    if (std::ranges::count(kHarness, name) != 0 || std::ranges::count(known, rest) != 0) continue;
+    const std::string_view meant = nearest(rest, known);
+    lines.push_back(fmt::format("{} is no setting of terse{}", name,
+                                meant.empty()
+                                    ? "; `terse settings` lists them"
+                                    : fmt::format("; did you mean {}{}?", kPrefix, meant)));
+  }
+  return lines;
 }
 
 std::string describe_settings() {
@@ -113,8 +162,8 @@ uint64_t fingerprint(std::string_view text) {
 }
 
 uint64_t fingerprint(const Settings& s) {
-  return fingerprint(fmt::format("{} {} {} {} {}", s.policy.print(), s.min_bytes, s.chunk_bytes,
-                                 s.seed, s.error));
+  return fingerprint(
+      fmt::format("{} {} {} {} {}", s.policy.print(), s.min_bytes, s.chunk_bytes, s.seed, s.error));
 }
 
 }  // namespace terse

@@ -6,20 +6,22 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "policy/policy.h"
 
 namespace terse {
 
 struct Settings {
-  Scheme scheme{.off = true};
+  std::string scheme, policy_path;  // at most one of them
   size_t min_bytes = 64 * 1024;
-  Policy policy;           // made of the two above
+  Policy policy;           // made of the above
   size_t chunk_bytes = 0;  // 0: by the number of ranks
   uint64_t seed = 0;
   unsigned timeout_seconds = 60;
   std::string nccl;         // empty: the program's
   std::string cuda_module;  // empty: the one beside terse's own library
+  std::string host_id;      // of this machine; empty: its name and boot id
   std::string error;        // the first setting that could not be understood; empty: none
 };
 
@@ -29,6 +31,10 @@ const Settings& settings();
 
 // The same from a look-up of names, null where there is none.
 Settings read_settings(const std::function<const char*(const char* name)>& look_up);
+
+// What is wrong, in a line each, with variables that are named TERSE_... and are none of terse's.
+// `environment` is as POSIX has it.
+std::vector<std::string> find_strangers(const char* const* environment);
 
 // The settings' names, meanings and present values, a line each.
 std::string describe_settings();

@@ -18,7 +18,7 @@ Settings read(const std::map<std::string, std::string>& environment) {
 
 TEST(Settings, AnEmptyEnvironmentForwardsEverything) {
   const Settings s = read({});
-  EXPECT_TRUE(s.scheme.off);
+  EXPECT_FALSE(s.policy.compresses());
   EXPECT_EQ(s.error, "");
   EXPECT_EQ(fingerprint(s), fingerprint(read({{"TERSE_SCHEME", "off"}})));
 }

@@ -1,0 +1,20 @@
+// The subcommands of `terse`: each adds itself to the command line.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace terse::cli {
+
+void add_run(CLI::App& app);
+void add_explain(CLI::App& app);
+void add_scheme(CLI::App& app);
+void add_presets(CLI::App& app);
+void add_plan(CLI::App& app);
+void add_settings(CLI::App& app);
+
+}  // namespace terse::cli

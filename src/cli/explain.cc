@@ -1,0 +1,152 @@
+// `terse explain`: what becomes of a call, and why: the rule, the algorithm, the bytes, and how
+// long they take a link.
+#include <algorithm>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/link.h"
+#include "cli/text.h"
+#include "engine/route.h"
+#include "engine/shape.h"
+#include "plan/select.h"
+#include "policy/draft.h"
+#include "policy/settings.h"
+#include "policy/size.h"
+
+namespace terse::cli {
+namespace {
+
+struct Options {
+  std::string collective = "allreduce", dtype = "float32", op = "sum", bytes = "64M", name;
+  int ranks = 8, nodes = 1;
+  std::string policy, scheme, bandwidth;
+};
+
+// By TERSE_BYPASS reason.
+constexpr const char* kReasons[] = {
+    "the rule says off", "only float32, float16 and bfloat16 are compressed",
+    "only sum and avg are compressed", "the message is smaller than the rules ask for",
+    "there is one rank, and nothing to send"};
+static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
+
+template <class Entry>
+const Entry& entry_of(std::span<const Entry> table, const std::string& name) {
+  return *std::ranges::find(table, name, &Entry::name);  // CLI11 has checked the name
+}
+
+// The call of the largest whole number of elements within the bytes.
+Request request_of(const Options& o) {
+  Request r{.collective = entry_of(collective_names(), o.collective).collective};
+  r.datatype = entry_of(dtype_names(), o.dtype).dtype;
+  r.op = entry_of(op_names(), o.op).op;
+  const std::optional<uint64_t> bytes = parse_size(o.bytes);
+  if (!bytes) fail(ncclInvalidArgument, "--bytes {}: not a number of bytes such as 64M", o.bytes);
+  r.count = 1;
+  r.count = *bytes / message_bytes(r, o.ranks);
+  return r;
+}
+
+Policy policy_of(const Options& o) {
+  if (!o.policy.empty()) return read_policy_file(o.policy, settings().min_bytes);
+  if (!o.scheme.empty())
+    return at("--scheme", [&] { return parse_policy_line(o.scheme, settings().min_bytes); });
+  require_valid(settings());
+  return settings().policy;
+}
+
+void print_call(const Options& o, const Request& r) {
+  const bool reduces = entry_of(collective_names(), o.collective).reduces;
+  fmt::print("call       {}, {}, {}{}, {} ranks on {} {}{}\n", o.collective,
+             bytes_text(message_bytes(r, o.ranks)), o.dtype, reduces ? ", " + o.op : "", o.ranks,
+             o.nodes, o.nodes == 1 ? "node" : "nodes",
+             o.name.empty() ? "" : fmt::format(", communicator \"{}\"", o.name));
+}
+
+// The rules that come before the one that decides, and why they do not.
+void print_decision(const Policy& policy, const Facts& facts, const Decision& decision) {
+  const size_t passed = std::min<size_t>(decision.rule, policy.rules.size());
+  for (size_t i = 0; i < passed; ++i) {
+    const Rule& rule = policy.rules[i];
+    fmt::print("passed by  {}, for its {}: {}\n", describe_rule(rule), rule.match.refusal(facts),
+               print_rule(rule));
+  }
+  if (decision.rule == kNoRule)
+    return fmt::print("rule       {}\n", policy.rules.empty() ? "there are none" : "none matches");
+  const Rule& rule = policy.rules[decision.rule];
+  fmt::print("rule       {}: {}{}\n", describe_rule(rule), print_rule(rule),
+             rule.preset.empty() ? "" : fmt::format(" (preset {})", rule.preset));
+}
+
+void print_plan(const Options& o, const Request& r, const Scheme& scheme) {
+  const auto shape = [&](int rank) {
+    return shape_of(scheme.spec, r.count, datatype_size(r.datatype), o.ranks, rank);
+  };
+  const plan::Selection selection =
+      plan::select(r.collective, shape(0), static_cast<plan::Wish>(scheme.algorithm));
+  const plan::Plan plan = selection.build(shape(0));
+  const auto exchanges =
+      std::ranges::count(plan.steps, plan::Lane::kCommunicate, &plan::Step::lane);
+  fmt::print("scheme     {}, {}\n", print_scheme(scheme), density(scheme));
+  fmt::print("algorithm  {}: {}\n", plan.algorithm, selection.reason);
+  fmt::print("plan       {} steps, {} of them exchanges, scratch {}\n", plan.steps.size(),
+             exchanges, bytes_text(plan.scratch_bytes));
+  fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.wire_bytes),
+             bytes_text(plan.raw_bytes),
+             static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.wire_bytes));
+  if (o.bandwidth.empty()) return;
+  const bool ring = (set_of(r.collective) & default_collectives()) != 0;
+  const Traffic traffic =
+      traffic_of({o.ranks, o.nodes, ring}, [&](int rank) { return selection.build(shape(rank)); });
+  print_times(traffic, o.bandwidth);
+}
+
+void explain(const Options& o) {
+  if (o.ranks < 1 || o.nodes < 1 || o.nodes > o.ranks)
+    fail(ncclInvalidArgument, "there must be a rank or more, and no more nodes than ranks");
+  const Policy policy = policy_of(o);
+  const Request request = request_of(o);
+  const Facts facts = facts_of(request, o.ranks, o.nodes, o.name);
+  const Decision decision = policy.decide(facts);
+  print_call(o, request);
+  print_decision(policy, facts, decision);
+  std::optional<int> bypass = decision.bypass;
+  if (decision.scheme != nullptr) bypass = bypass_reason(request, o.ranks, *decision.scheme);
+  if (bypass)
+    return fmt::print("native     {}\n", decision.rule == kNoRule && *bypass == TERSE_BYPASS_OFF
+                                             ? "no rule asks for compression"
+                                             : kReasons[*bypass]);
+  if (request.count == 0) return fmt::print("nothing    the call has no elements\n");
+  print_plan(o, request, *decision.scheme);
+}
+
+template <class Entry>
+CLI::IsMember one_of(std::span<const Entry> table) {
+  std::vector<std::string> names;
+  for (const std::string_view name : names_of(table)) names.emplace_back(name);
+  return CLI::IsMember(names);
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app) {
+  const auto o = std::make_shared<Options>();
+  CLI::App* c = app.add_subcommand(
+      "explain",
+      "Say what becomes of a call: which rule matches, which algorithm does it, how many "
+      "bytes it sends. Without --policy and --scheme by the settings in the environment");
+  c->add_option("--collective", o->collective)
+      ->check(one_of(collective_names()))
+      ->capture_default_str();
+  c->add_option("--dtype", o->dtype)->check(one_of(dtype_names()))->capture_default_str();
+  c->add_option("--op", o->op)->check(one_of(op_names()))->capture_default_str();
+  c->add_option("--bytes", o->bytes, "Of the whole message, with K, M or G")->capture_default_str();
+  c->add_option("--ranks", o->ranks)->capture_default_str();
+  c->add_option("--nodes", o->nodes, "Hosts that the ranks are on")->capture_default_str();
+  c->add_option("--name", o->name, "The communicator's name, ncclConfig_t.commName");
+  CLI::Option* file = c->add_option("--policy", o->policy, "A policy file, as TERSE_POLICY");
+  c->add_option("--scheme", o->scheme, "Rules on a line, as TERSE_SCHEME")->excludes(file);
+  c->add_option("--bandwidth", o->bandwidth, "Of a link, e.g. 10gbit: adds the time on it");
+  c->callback([o] { explain(*o); });
+}
+
+}  // namespace terse::cli

@@ -1,0 +1,55 @@
+// `terse plan`: the steps of a call.
+#include <map>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "engine/shape.h"
+#include "plan/select.h"
+#include "policy/scheme.h"
+
+namespace terse::cli {
+namespace {
+
+struct PlanRequest {
+  std::string collective = "allreduce", scheme = "int8";
+  size_t count = 1 << 20;
+  size_t element_bytes = 4;
+  int ranks = 4, rank = 0;
+};
+
+void explain_plan(const PlanRequest& r) {
+  static const std::map<std::string, plan::Collective> kCollectives = {
+      {"allreduce", plan::Collective::kAllReduce},
+      {"allgather", plan::Collective::kAllGather},
+      {"reducescatter", plan::Collective::kReduceScatter}};
+  const Scheme scheme = parse_scheme(r.scheme);
+  if (scheme.off) fail(ncclInvalidArgument, "the scheme is off: the call goes to NCCL as it is");
+  if (r.ranks < 2 || r.rank < 0 || r.rank >= r.ranks || r.count == 0)
+    fail(ncclInvalidArgument, "a plan needs elements, two ranks or more, and a rank among them");
+  const plan::Shape shape = shape_of(scheme.spec, r.count, r.element_bytes, r.ranks, r.rank);
+  const plan::Selection selection =
+      plan::select(kCollectives.at(r.collective), shape, static_cast<plan::Wish>(scheme.algorithm));
+  const plan::Plan plan = selection.build(shape);
+  fmt::print("{} ({})\n{}", plan.algorithm, selection.reason, plan::print(plan));
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  const auto request = std::make_shared<PlanRequest>();
+  CLI::App* plan = app.add_subcommand("plan", "Show how a collective would be done");
+  plan->add_option("collective", request->collective, "allreduce, allgather or reducescatter")
+      ->check(CLI::IsMember({"allreduce", "allgather", "reducescatter"}))
+      ->capture_default_str();
+  plan->add_option("--scheme", request->scheme)->capture_default_str();
+  plan->add_option("--count", request->count, "Elements, as the call counts them")
+      ->capture_default_str();
+  plan->add_option("--element-bytes", request->element_bytes)
+      ->check(CLI::IsMember({2, 4}))
+      ->capture_default_str();
+  plan->add_option("--ranks", request->ranks)->capture_default_str();
+  plan->add_option("--rank", request->rank)->capture_default_str();
+  plan->callback([request] { explain_plan(*request); });
+}
+
+}  // namespace terse::cli

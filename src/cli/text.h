@@ -1,0 +1,20 @@
+// What the subcommands share: words for schemes, rules and sizes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "policy/policy.h"
+
+namespace terse::cli {
+
+// "8.25 bits an element: 1/3.88 of fp32, 1/1.94 of fp16 and bf16"; not for off.
+std::string density(const Scheme& scheme);
+
+// "64 MiB (67108864 B)", or the bytes alone where they are few.
+std::string bytes_text(uint64_t bytes);
+
+// Prints the rules, a line each, and warns of those that are never reached.
+void print_rules(const Policy& policy);
+
+}  // namespace terse::cli

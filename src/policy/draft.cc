@@ -1,0 +1,67 @@
+#include "policy/draft.h"
+
+#include <algorithm>
+
+#include "codec/spec.h"
+#include "policy/nearest.h"
+#include "policy/presets.h"
+
+namespace terse {
+namespace {
+
+// All that may stand before a scheme's colon.
+std::vector<std::string> scheme_names() {
+  std::vector<std::string> names{"off"};
+  for (const Preset& preset : presets()) names.emplace_back(preset.name);
+  for (int bits = codec::kMinBits; bits <= codec::kMaxBits; ++bits) {
+    names.push_back(fmt::format("int{}", bits));
+    names.push_back(fmt::format("minmax{}", bits));
+  }
+  return names;
+}
+
+Scheme parse(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  if (find_preset(name) != nullptr)
+    fail(ncclInvalidArgument, "the preset \"{}\" takes no options", name);
+  try {
+    return parse_scheme(text);
+  } catch (Error& e) {
+    const std::vector<std::string> names = scheme_names();
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    const std::string_view meant = nearest(name, known);
+    if (!meant.empty() && meant != name) e.message += fmt::format("; did you mean \"{}\"?", meant);
+    throw;
+  }
+}
+
+}  // namespace
+
+void add_rule(const Draft& draft, size_t floor, Policy& policy) {
+  const auto add = [&](Set collectives, std::string_view text, std::string_view preset) {
+    Rule rule{draft.match, parse(text), draft.number, draft.line, std::string(preset)};
+    rule.match.collectives = collectives;
+    if (!draft.names_bytes && !rule.scheme.off) rule.match.bytes = {floor, UINT64_MAX};
+    policy.rules.push_back(std::move(rule));
+  };
+  Set named = draft.match.collectives;
+  if (draft.match.ops != 0) {
+    if (const Set others = named & ~reducing_collectives())
+      fail(ncclInvalidArgument, "op is for collectives that reduce, and {} does not",
+           print_collectives(others));
+  }
+  const Preset* preset = find_preset(draft.scheme);
+  if (preset == nullptr) {
+    const bool off = draft.scheme == "off";
+    if (named == 0) named = off ? all_collectives() : default_collectives();
+    return add(named, draft.scheme, {});
+  }
+  Set left = named != 0 ? named : default_collectives();
+  for (const PresetPart& part : preset->parts) {
+    const Set own = part.collectives == 0 ? left : left & part.collectives;
+    left &= ~own;
+    if (own != 0) add(own, part.scheme, preset->name);
+  }
+}
+
+}  // namespace terse

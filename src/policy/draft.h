@@ -1,0 +1,34 @@
+// What the two grammars of a policy share: rules while they are read, and errors that say where.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "policy/policy.h"
+
+namespace terse {
+
+// A rule as it is written, before what it leaves out is filled in.
+struct Draft {
+  Match match;
+  bool names_bytes = false;
+  std::string_view scheme;  // or a preset
+  unsigned number = 0, line = 0;
+};
+
+// Appends the rule, or the several that its preset makes. Throws Error(ncclInvalidArgument).
+void add_rule(const Draft& draft, size_t floor, Policy& policy);
+
+// Runs `body`; its error begins with the place.
+template <class Body>
+auto at(const std::string& place, const Body& body) {
+  try {
+    return body();
+  } catch (Error& e) {
+    e.message.insert(0, place + ": ");
+    throw;
+  }
+}
+
+}  // namespace terse

@@ -1,0 +1,54 @@
+#include "policy/match.h"
+
+namespace terse {
+namespace {
+
+bool has(Set set, Set bit) { return (set & bit) != 0; }
+
+// A set without bits is that of everything.
+bool covers(Set set, Set other) { return set == 0 || (other != 0 && (other & ~set) == 0); }
+
+}  // namespace
+
+// The bytes come last: where they alone refuse, the message is too small or too large.
+const char* Match::refusal(const Facts& f) const {
+  if (!has(collectives, set_of(f.collective))) return "collective";
+  if (dtypes != 0 && !has(dtypes, set_of(f.dtype))) return "dtype";
+  if (ops != 0 && !(has(reducing_collectives(), set_of(f.collective)) && has(ops, set_of(f.op))))
+    return "op";
+  if (!ranks.contains(static_cast<uint64_t>(f.ranks))) return "ranks";
+  if (!nodes.everything() && (f.nodes == 0 || !nodes.contains(static_cast<uint64_t>(f.nodes))))
+    return "nodes";
+  if (!name.empty() && !glob(name, f.name)) return "name";
+  if (!bytes.contains(f.bytes)) return "bytes";
+  return nullptr;
+}
+
+bool Match::covers(const Match& o) const {
+  return terse::covers(collectives, o.collectives) && terse::covers(dtypes, o.dtypes) &&
+         terse::covers(ops, o.ops) && ranks.contains(o.ranks) && nodes.contains(o.nodes) &&
+         (name.empty() || name == o.name) && bytes.contains(o.bytes);
+}
+
+// After a mismatch the last * takes one character more.
+bool glob(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0, star = pattern.npos, taken = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != pattern.npos) {
+      p = star + 1;
+      t = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace terse

@@ -1,0 +1,128 @@
+// A policy on one line (policy.h).
+#include <optional>
+
+#include "policy/conditions.h"
+#include "policy/draft.h"
+
+namespace terse {
+namespace {
+
+constexpr std::string_view kBlanks = " \t";
+
+struct Word {
+  std::string_view text;
+  size_t at = 0;  // its place in the line
+};
+
+class LineParser {
+ public:
+  LineParser(std::string_view text, size_t floor) : text_(text), floor_(floor) {}
+
+  Policy parse() {
+    do {
+      rule();
+    } while (take(";"));
+    return std::move(policy_);
+  }
+
+ private:
+  static std::string column(size_t place) { return fmt::format("column {}", place + 1); }
+
+  template <class... Args>
+  [[noreturn]] static void refuse(size_t place, fmt::format_string<Args...> format,
+                                  Args&&... args) {
+    fail(ncclInvalidArgument, "{}: {}", column(place),
+         fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  void rule() {
+    Draft draft{.number = ++number_};
+    seen_ = 0;
+    std::vector<Word> before;
+    while (const std::optional<Word> w = word()) before.push_back(*w);
+    const size_t arrow = at_;
+    Word scheme;
+    if (take("->")) {
+      if (before.empty()) refuse(arrow, "conditions are missing before \"->\"");
+      for (const Word& w : before) condition(w, draft);
+      const std::optional<Word> next = word();
+      if (!next) refuse(at_, "a scheme is missing after \"->\"");
+      scheme = *next;
+      if (const std::optional<Word> more = word())
+        refuse(more->at, "\"{}\" after the scheme", more->text);
+      if (starts("->")) refuse(at_, "a second \"->\" in one rule");
+    } else {
+      if (before.empty()) refuse(at_, "a rule is missing");
+      if (before.size() > 1)
+        refuse(before[1].at, "\"->\" is missing between the conditions and the scheme");
+      scheme = before.front();
+    }
+    draft.scheme = scheme.text;
+    at(column(scheme.at), [&] { add_rule(draft, floor_, policy_); });
+  }
+
+  // key=value, or the names of collectives alone.
+  void condition(const Word& word, Draft& draft) {
+    const size_t equals = word.text.find('=');
+    const bool bare = equals == word.text.npos;
+    const std::string_view key = bare ? "collective" : word.text.substr(0, equals);
+    const Word value = bare ? word : Word{word.text.substr(equals + 1), word.at + equals + 1};
+    const Condition* c = find_condition(key);
+    if (c == nullptr) refuse(word.at, "unknown key \"{}\"{}", key, hint_key(key, {}));
+    const size_t index = c - conditions().data();
+    if (seen_ & 1u << index) refuse(word.at, "{} is given twice", key);
+    seen_ |= 1u << index;
+    if (c->key == "bytes") draft.names_bytes = true;
+    if (c->kind != ConditionKind::kNames)
+      return at(column(value.at), [&] { c->add(unquote(value.text), draft.match); });
+    for (size_t begin = 0; begin <= value.text.size();) {
+      const size_t comma = std::min(value.text.find(',', begin), value.text.size());
+      at(column(value.at + begin),
+         [&] { c->add(value.text.substr(begin, comma - begin), draft.match); });
+      begin = comma + 1;
+    }
+  }
+
+  void skip_blanks() { at_ = std::min(text_.find_first_not_of(kBlanks, at_), text_.size()); }
+  bool starts(std::string_view sign) const { return text_.substr(at_).starts_with(sign); }
+
+  bool take(std::string_view sign) {
+    if (!starts(sign)) return false;
+    at_ += sign.size();
+    return true;
+  }
+
+  // Up to a blank or a sign outside of quotes; none before a sign, and at the end.
+  std::optional<Word> word() {
+    skip_blanks();
+    const size_t begin = at_;
+    bool quoted = false;
+    for (; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (quoted && c == '\\') {
+        at_ = std::min(at_ + 1, text_.size() - 1);
+      } else if (c == '"') {
+        quoted = !quoted;
+      } else if (!quoted && (kBlanks.find(c) != kBlanks.npos || c == ';' || starts("->"))) {
+        break;
+      }
+    }
+    if (at_ == begin) return {};
+    return Word{text_.substr(begin, at_ - begin), begin};
+  }
+
+  const std::string_view text_;
+  const size_t floor_;
+  size_t at_ = 0;
+  unsigned number_ = 0;
+  unsigned seen_ = 0;  // of the conditions, by their place in the table
+  Policy policy_;
+};
+
+}  // namespace
+
+Policy parse_policy_line(std::string_view text, size_t floor) {
+  return LineParser(text, floor).parse();
+}
+
+}  // namespace terse

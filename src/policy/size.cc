@@ -1,0 +1,37 @@
+#include "policy/size.h"
+
+#include <fmt/format.h>
+
+#include "policy/scheme.h"
+
+namespace terse {
+namespace {
+
+constexpr std::string_view kUnits = "KMG";
+
+}  // namespace
+
+std::optional<uint64_t> parse_size(std::string_view text) {
+  uint64_t unit = 1;
+  if (!text.empty()) {
+    const size_t k = kUnits.find(text.back());
+    if (k != kUnits.npos) {
+      unit = uint64_t{1} << 10 * (k + 1);
+      text.remove_suffix(1);
+    }
+  }
+  const std::optional<uint64_t> number = parse_number(text);
+  if (!number || *number > UINT64_MAX / unit) return {};
+  return *number * unit;
+}
+
+std::string print_size(uint64_t bytes) {
+  size_t k = 0;
+  while (k < kUnits.size() && bytes != 0 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++k;
+  }
+  return k == 0 ? fmt::format("{}", bytes) : fmt::format("{}{}", bytes, kUnits[k - 1]);
+}
+
+}  // namespace terse

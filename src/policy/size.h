@@ -1,0 +1,17 @@
+// Sizes in bytes as people write them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace terse {
+
+// A number with an optional K, M or G (powers of 1024); empty when it is none or does not fit.
+std::optional<uint64_t> parse_size(std::string_view text);
+
+// The shortest text that parses back to `bytes`.
+std::string print_size(uint64_t bytes);
+
+}  // namespace terse
