@@ -171,9 +171,12 @@ terseResult_t terseDecode(const void* packed, size_t bytes, void* data, size_t c
 }
 
 const char* terseBypassReasonString(int reason) {
-  static constexpr const char* kReasons[] = {"the scheme is off", "the datatype is not compressed",
+  static constexpr const char* kReasons[] = {"the scheme is off",
+                                             "the datatype is not compressed",
                                              "the operation is not compressed",
-                                             "the message is small", "there is one rank"};
+                                             "the message is small",
+                                             "there is one rank",
+                                             "a rank lacked the memory for it"};
   static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
   return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
 }

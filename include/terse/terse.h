@@ -158,7 +158,8 @@ enum {
   TERSE_BYPASS_OP = 2,       /* not a sum or an average */
   TERSE_BYPASS_SMALL = 3,    /* under the size floor TERSE_MIN_BYTES */
   TERSE_BYPASS_ONE_RANK = 4, /* nothing to send */
-  TERSE_BYPASS_REASONS = 5
+  TERSE_BYPASS_FALLBACK = 5, /* a rank lacked the memory for it */
+  TERSE_BYPASS_REASONS = 6
 };
 
 /* A short English phrase for a reason; "unknown" outside the range. */
@@ -172,7 +173,7 @@ typedef struct terseStats {
   size_t raw_bytes;    /* what they would have sent uncompressed, e.g. 2 (n-1)/n S for AllReduce */
   size_t wire_bytes;   /* what they sent */
   size_t native_bytes; /* what the bypassed calls sent */
-  size_t bypasses[TERSE_BYPASS_REASONS]; /* calls, by reason */
+  size_t bypasses[16];   /* calls, by reason */
   size_t scratch_bytes; /* memory held at present */
 } terseStats_t;
 

@@ -23,10 +23,12 @@ struct Options {
 };
 
 // By TERSE_BYPASS reason.
-constexpr const char* kReasons[] = {
-    "the rule says off", "only float32, float16 and bfloat16 are compressed",
-    "only sum and avg are compressed", "the message is smaller than the rules ask for",
-    "there is one rank, and nothing to send"};
+constexpr const char* kReasons[] = {"the rule says off",
+                                    "only float32, float16 and bfloat16 are compressed",
+                                    "only sum, avg and PreMulSum are compressed",
+                                    "the message is smaller than the rules ask for",
+                                    "there is one rank, and nothing to send",
+                                    "a rank lacked the memory for it"};
 static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
 
 template <class Entry>

@@ -1,12 +1,11 @@
 #include "engine/agree.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/exchange.h"
 #include "engine/host.h"
 #include "policy/settings.h"
 
@@ -36,11 +35,49 @@ bool same(const Scheme* a, const Scheme* b) {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 
-// One rank's side of the exchange: its own words, and those of all.
-class Exchange {
+// One rank's side of an agreement: its own words, and those of all.
+class Comparison {
  public:
-  explicit Exchange(const Agreement& agreement)
-      : c_(*agreement.communicator), scheme_(agreement.scheme), all_(c_.ranks) {
+  explicit Comparison(const Agreement& agreement)
+      : c_(*agreement.communicator),
+        scheme_(agreement.scheme),
+        mine_(hello()),
+        exchange_(c_, sizeof mine_) {
+    exchange_.say({reinterpret_cast<const char*>(&mine_), sizeof mine_});
+    if (introduces_) verdict_ = std::make_unique<Exchange>(c_, 1);
+    c_.introduced = true;
+  }
+
+  ~Comparison() {
+    if (introduces_ && !agreed_) c_.introduced = false;  // the next one numbers it
+  }
+  Comparison(const Comparison&) = delete;
+  Comparison& operator=(const Comparison&) = delete;
+
+  bool covers(const Agreement& a) const { return &c_ == a.communicator && same(scheme_, a.scheme); }
+  Exchange& exchange() { return exchange_; }
+
+  void conclude() {
+    for (int r = 0; r < c_.ranks; ++r)
+      std::memcpy(&all_[r], exchange_.words(r).data(), sizeof all_[r]);
+    try {
+      for (int r = 0; r < c_.ranks; ++r) compare(r);
+    } catch (const Error&) {
+      part();
+      throw;
+    }
+    agreed_ = true;
+    if (introduces_) {
+      c_.ordinal = all_[0].ordinal;
+      c_.verdict = std::move(verdict_);
+      c_.nodes = count_hosts();
+      for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
+    }
+    if (scheme_ != nullptr) c_.agreed.push_back(*scheme_);
+  }
+
+ private:
+  Hello hello() const {
     const std::string text =
         scheme_ != nullptr ? print_scheme(*scheme_) : settings().policy.print();
     Hello mine{
@@ -53,78 +90,17 @@ class Exchange {
       if (!c_.number) c_.number = next_ordinal();
       mine.ordinal = *c_.number;
     }
-    c_.introduced = true;
     std::strncpy(mine.text, text.c_str(), sizeof mine.text - 1);
-    mine_ = mine;
-    try {
-      stream_ = c_.backend.create_stream();
-      memory_ = static_cast<Hello*>(c_.backend.allocate((c_.ranks + 1) * sizeof(Hello)));
-      c_.backend.upload(stream_, memory_ + c_.ranks, &mine_, sizeof mine_);
-    } catch (Error& e) {
-      destroy();
-      c_.sign(e);
-      throw;
-    }
-  }
-
-  ~Exchange() {
-    if (!abandoned_) destroy();
-  }
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
-
-  bool covers(const Agreement& a) const { return &c_ == a.communicator && same(scheme_, a.scheme); }
-
-  void start() const {
-    check(c_.library,
-          c_.library.nccl.AllGather(memory_ + c_.ranks, memory_, sizeof(Hello), ncclUint8, c_.comm,
-                                    stream_),
-          "ncclAllGather");
-  }
-
-  void finish(std::chrono::steady_clock::time_point deadline) {
-    if (!wait(deadline)) give_up();
-    c_.backend.download(stream_, all_.data(), memory_, all_.size() * sizeof(Hello));
-    try {
-      for (int r = 0; r < c_.ranks; ++r) compare(r);
-    } catch (const Error&) {
-      part(deadline);
-      throw;
-    }
-    agreed_ = true;
-    if (introduces_) {
-      c_.ordinal = all_[0].ordinal;
-      c_.nodes = count_hosts();
-      for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
-    }
-    if (scheme_ != nullptr) c_.agreed.push_back(*scheme_);
-  }
-
- private:
-  void destroy() noexcept {
-    if (introduces_ && !agreed_) c_.introduced = false;  // the next exchange numbers it
-    if (stream_ != nullptr) c_.backend.destroy_stream(stream_);
-    c_.backend.release(memory_);
-  }
-
-  // Until what was started has ended; false: not by the deadline.
-  bool wait(std::chrono::steady_clock::time_point deadline) const {
-    auto pause = std::chrono::microseconds(20);
-    while (!c_.backend.idle(stream_)) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(pause);
-      pause = std::min(2 * pause, std::chrono::microseconds(1000));
-    }
-    return true;
+    return mine;
   }
 
   // All ranks see the same words, and so all of them come here or none. They meet once more, so
   // that nobody tears the communicator down while another one still waits for the words; what
   // becomes of the meeting does not matter.
-  void part(std::chrono::steady_clock::time_point deadline) {
+  void part() {
     try {
-      start();
-      abandoned_ = !wait(deadline);
+      Exchange* const again = &exchange_;
+      meet({&again, 1});
     } catch (const Error& e) {
       log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
     }
@@ -160,22 +136,13 @@ class Exchange {
     return static_cast<int>(repeated.begin() - hosts.begin());
   }
 
-  // What still waits may wait for ever, and would use the memory when it does not: both are left.
-  [[noreturn]] void give_up() {
-    abandoned_ = true;
-    fail(ncclSystemError,
-         "{}: not every rank answered within {} s (TERSE_TIMEOUT); is terse in use on all of them?",
-         c_.describe(), settings().timeout_seconds);
-  }
-
   Communicator& c_;
   const Scheme* const scheme_;
-  const bool introduces_ = !c_.introduced;  // the communicator's first exchange numbers it
-  Stream stream_ = nullptr;
-  Hello mine_;
-  std::vector<Hello> all_;   // by rank
-  Hello* memory_ = nullptr;  // the backend's: by rank, and then this rank's own
-  bool abandoned_ = false;
+  const bool introduces_ = !c_.introduced;  // the communicator's first one numbers it
+  const Hello mine_;
+  Exchange exchange_;
+  std::unique_ptr<Exchange> verdict_;  // made now, when there is memory, for prepare()
+  std::vector<Hello> all_ = std::vector<Hello>(static_cast<size_t>(c_.ranks));  // by rank
   bool agreed_ = false;
 };
 
@@ -187,7 +154,7 @@ bool agreed(const Communicator& c, const Scheme* scheme) {
 }  // namespace
 
 void agree(std::span<const Agreement> agreements) {
-  std::vector<std::unique_ptr<Exchange>> open;
+  std::vector<std::unique_ptr<Comparison>> open;
   for (const Agreement& a : agreements) {
     const bool under_way = std::ranges::any_of(open, [&](const auto& e) { return e->covers(a); });
     if (under_way || agreed(*a.communicator, a.scheme)) continue;
@@ -197,21 +164,12 @@ void agree(std::span<const Agreement> agreements) {
            a.communicator->describe(),
            a.scheme != nullptr ? fmt::format("the scheme \"{}\" is", print_scheme(*a.scheme))
                                : "the communicator is");
-    open.push_back(std::make_unique<Exchange>(a));
+    open.push_back(std::make_unique<Comparison>(a));
   }
-  if (open.empty()) return;
-  const NcclLibrary& library = agreements.front().communicator->library;
-  check(library, library.nccl.GroupStart(), "ncclGroupStart");
-  try {
-    for (const auto& e : open) e->start();
-  } catch (...) {
-    library.nccl.GroupEnd();
-    throw;
-  }
-  check(library, library.nccl.GroupEnd(), "ncclGroupEnd");
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::seconds(settings().timeout_seconds);
-  for (const auto& e : open) e->finish(deadline);
+  std::vector<Exchange*> exchanges;
+  for (const auto& comparison : open) exchanges.push_back(&comparison->exchange());
+  meet(exchanges);
+  for (const auto& comparison : open) comparison->conclude();
 }
 
 }  // namespace terse

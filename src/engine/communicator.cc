@@ -1,10 +1,13 @@
 #include "engine/communicator.h"
 
+#include <chrono>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 
 #include "backend/select.h"
 #include "base/error.h"
+#include "engine/exchange.h"
 #include "engine/shape.h"
 
 namespace terse {
@@ -15,6 +18,23 @@ Communicator::Communicator(const NcclLibrary& library, Backend& backend, ncclCom
   check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
   if (ranks == 1) nodes = 1;
   stats.size = sizeof stats;
+}
+
+Communicator::~Communicator() = default;
+
+void Communicator::settle(ncclResult_t result, const char* call) const {
+  const auto limit =
+      std::chrono::steady_clock::now() + std::chrono::seconds(settings().timeout_seconds);
+  while (result == ncclInProgress) {
+    check(library, library.nccl.CommGetAsyncError(comm, &result), "ncclCommGetAsyncError");
+    if (result != ncclInProgress) break;
+    if (aborted) fail(ncclInvalidUsage, "{}: aborted", describe());
+    if (std::chrono::steady_clock::now() > limit)
+      fail(ncclSystemError, "{}: {} was not enqueued within {} s (TERSE_TIMEOUT)", describe(), call,
+           settings().timeout_seconds);
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  check(library, result, call);
 }
 
 Track& Communicator::track_for(Stream caller) {

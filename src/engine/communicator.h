@@ -39,9 +39,12 @@ struct PlanKey {
   bool operator<(const PlanKey& other) const { return tie() < other.tie(); }
 };
 
+class Exchange;
+
 class Communicator {
  public:
   Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm);
+  ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -66,11 +69,23 @@ class Communicator {
   // call, or that of the graph that is being recorded on the stream.
   Track& track_for(Stream caller);
 
+  // After a call, or a group with calls on this communicator, that gave `result`: on a non-blocking
+  // communicator waits until NCCL has enqueued it, so that what comes next is in order behind it.
+  // Throws Error for what went wrong, or when that takes longer than TERSE_TIMEOUT.
+  void settle(ncclResult_t result, const char* call) const;
+
+  std::atomic<bool> aborted{false};  // what waits gives up
+
   // "rank 2 of 8": how messages name it.
   std::string describe() const;
 
   // Puts the name before an error's message, unless it is there.
   void sign(Error& error) const;
+
+  // What the ranks have told each other that they have, or that one of them has not (prepare.h).
+  std::unique_ptr<Exchange> verdict;
+  size_t prepared_scratch = 0;
+  unsigned refusals = 0, skips = 0;  // calls that do without, until the ranks try again
 
   // The plan for a call, from the cache.
   const plan::Plan& plan_for(const PlanKey& key);

@@ -114,13 +114,6 @@ class Run {
   const NcclLibrary& library() const { return c_.library; }
 
  private:
-  static const plan::Plan& plan_of(const Job& job) {
-    codec::Dtype dtype{};
-    compressible(job.request.datatype, &dtype);
-    return job.communicator->plan_for(
-        {job.request.collective, job.request.count, dtype, job.scheme.spec, job.scheme.algorithm});
-  }
-
   bool synchronous() const {
     return job_.request.stream == nullptr && c_.backend.null_stream_is_synchronous();
   }
@@ -253,6 +246,13 @@ void execute_together(std::vector<Run>& runs) {
 }
 
 }  // namespace
+
+const plan::Plan& plan_of(const Job& job) {
+  codec::Dtype dtype{};
+  compressible(job.request.datatype, &dtype);
+  return job.communicator->plan_for(
+      {job.request.collective, job.request.count, dtype, job.scheme.spec, job.scheme.algorithm});
+}
 
 void execute(const std::vector<Job>& jobs) {
   // A communicator's jobs follow each other; the first jobs of all communicators go together, then

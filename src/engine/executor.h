@@ -17,6 +17,9 @@ struct Job {
   Reduction reduction;
 };
 
+// From the communicator's cache.
+const plan::Plan& plan_of(const Job& job);
+
 // Enqueues the jobs, in order on each communicator. Where a job's stream is null and that means
 // "done on return", waits for it. Throws Error; then some may have been enqueued.
 void execute(const std::vector<Job>& jobs);

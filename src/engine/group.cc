@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/agree.h"
+#include "engine/prepare.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -46,12 +47,16 @@ void run_native(const std::vector<Job>& jobs) {
   check(library, first == ncclSuccess ? end : first, "native NCCL");
 }
 
-void run(const Pending& pending) {
+void run(Pending pending) {
   run_native(pending.native);
   std::vector<Agreement> agreements;
   for (const Job& job : pending.compressed)
     agreements.push_back({job.communicator, &job.scheme, job.request.stream});
   agree(agreements);
+  const std::vector<Job> fallen_back = prepare(pending.compressed);
+  for (const Job& job : fallen_back)
+    count_bypass(*job.communicator, job.request, TERSE_BYPASS_FALLBACK);
+  run_native(fallen_back);
   execute(pending.compressed);
 }
 
@@ -63,7 +68,7 @@ void add(std::vector<Job> Pending::*kind, const Job& job) {
   }
   Pending now;
   (now.*kind).push_back(job);
-  run(now);
+  run(std::move(now));
 }
 
 void compress(Communicator& c, const Request& request, const Route& way) {
@@ -110,10 +115,10 @@ void group_abandon() { t_group = {}; }
 void group_end() {
   if (t_group.depth == 0) fail(ncclInvalidUsage, "there is no group to end");
   if (--t_group.depth > 0) return;
-  const Group group = std::move(t_group);
+  Group group = std::move(t_group);
   t_group = {};
   if (group.error) throw *group.error;
-  run(group.pending);
+  run(std::move(group.pending));
 }
 
 }  // namespace terse

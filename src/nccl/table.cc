@@ -24,6 +24,7 @@ const char* first_missing(void* handle, NcclTable& t) {
       {"ncclCommCount", find(handle, "ncclCommCount", t.CommCount)},
       {"ncclCommUserRank", find(handle, "ncclCommUserRank", t.CommUserRank)},
       {"ncclCommCuDevice", find(handle, "ncclCommCuDevice", t.CommCuDevice)},
+      {"ncclCommGetAsyncError", find(handle, "ncclCommGetAsyncError", t.CommGetAsyncError)},
       {"ncclAllReduce", find(handle, "ncclAllReduce", t.AllReduce)},
       {"ncclAllGather", find(handle, "ncclAllGather", t.AllGather)},
       {"ncclReduceScatter", find(handle, "ncclReduceScatter", t.ReduceScatter)},

@@ -14,6 +14,7 @@ struct NcclTable {
   decltype(&ncclCommCount) CommCount;
   decltype(&ncclCommUserRank) CommUserRank;
   decltype(&ncclCommCuDevice) CommCuDevice;
+  decltype(&ncclCommGetAsyncError) CommGetAsyncError;
   decltype(&ncclAllReduce) AllReduce;
   decltype(&ncclAllGather) AllGather;
   decltype(&ncclReduceScatter) ReduceScatter;

@@ -126,15 +126,39 @@ TEST(Failures, OfRecordedCalls) {
     cudaGetLastError();
     piece.play(1, stream.get());
     const RecordedGraph again(stream.get(), [&] { piece.enqueue(stream.get()); });
-    // A failed recording's track serves the next: no more than two tracks and a stream on a rank.
+    // A failed recording's track serves the next: no more than two tracks and two streams on a
+    // rank.
     static std::barrier together(2);
     together.arrive_and_wait();
-    EXPECT_EQ(fake::live().streams, 2 * (2 * plan::kLanes + 1));
+    EXPECT_EQ(fake::live().streams, 2 * (2 * plan::kLanes + 2));
     together.arrive_and_wait();
     for (unsigned k = 0; k < 2; ++k) {
       piece.feed(k, stream.get());
       again.launch(stream.get());
       piece.expect(stream.get(), k);
+    }
+  });
+}
+
+// One rank has no memory for a larger call: all of them call NCCL instead, and try again later.
+TEST(Failures, OfMemoryOnOneRankAreNoErrorOnAny) {
+  play_ranks(3, [](Player& player) {
+    const DeviceStream stream;
+    Piece small(player, call_of(3'000)), large(player, call_of(20'000));
+    small.play(0, stream.get());
+    large.feed(0, stream.get());
+    stream.synchronize();
+    // After the second time a call is left out before they try again.
+    constexpr struct {
+      bool fails, tries;
+    } kCalls[] = {{true, true}, {true, true}, {true, false}, {false, true}};
+    for (const auto& call : kCalls) {
+      if (call.fails && player.rank == 1) fake::fail("cudaMalloc", cudaErrorMemoryAllocation);
+      large.play(0, stream.get());
+      EXPECT_EQ(large.fell_back(), call.fails);
+      EXPECT_EQ(fake::failed(), call.fails && call.tries && player.rank == 1);
+      small.play(1, stream.get());
+      EXPECT_FALSE(small.fell_back());
     }
   });
 }

@@ -139,6 +139,9 @@ TERSE_EXPORT ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
 TERSE_EXPORT ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   return TERSE_NEXT(ncclCommUserRank)(comm, rank);
 }
+TERSE_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  return TERSE_NEXT(ncclCommGetAsyncError)(comm, error);
+}
 // A rank's device has the rank's number.
 TERSE_EXPORT ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
   return TERSE_NEXT(ncclCommUserRank)(comm, device);

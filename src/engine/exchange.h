@@ -1,0 +1,47 @@
+// A few words of each rank to all the others, outside of any plan: how the ranks of a communicator
+// come to agree. It blocks the caller, and so happens where something is new, never call by call.
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <vector>
+
+#include "engine/communicator.h"
+
+namespace terse {
+
+class Exchange {
+ public:
+  // For `bytes` bytes from each rank.
+  Exchange(Communicator& communicator, size_t bytes);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // What this rank says at the next meet().
+  void say(std::span<const char> words);
+
+  // What rank `rank` said at the last one.
+  std::span<const char> words(int rank) const;
+
+ private:
+  friend void meet(std::span<Exchange* const> exchanges);
+  using Clock = std::chrono::steady_clock;
+  void start() const;
+  bool wait(Clock::time_point limit) const;
+  void finish(Clock::time_point limit);
+  void leave(Clock::time_point limit) noexcept;  // after a failure
+
+  Communicator& c_;
+  const size_t bytes_;
+  std::vector<char> all_;  // by rank
+  Stream stream_ = nullptr;
+  char* memory_ = nullptr;  // the backend's: by rank, and then this rank's own
+  bool left_ = false;       // not every rank came: what still waits may use the memory
+};
+
+// Does the exchanges of different communicators together. Throws Error(ncclSystemError) when a rank
+// does not come within TERSE_TIMEOUT; the communicator then is good for nothing but to be aborted.
+void meet(std::span<Exchange* const> exchanges);
+
+}  // namespace terse
