@@ -58,9 +58,10 @@ Policy policy_of(const Options& o) {
 
 void print_call(const Options& o, const Request& r) {
   const bool reduces = entry_of(collective_names(), o.collective).reduces;
-  fmt::print("call       {}, {}, {}{}, {} ranks on {} {}{}\n", o.collective,
-             bytes_text(message_bytes(r, o.ranks)), o.dtype, reduces ? ", " + o.op : "", o.ranks,
-             o.nodes, o.nodes == 1 ? "node" : "nodes",
+  fmt::print("call       {}, {}, {}{}, {} {} on {} {}{}\n", o.collective,
+             bytes_text(message_bytes(r, o.ranks)), print_dtypes(set_of(r.datatype)),
+             reduces ? ", " + o.op : "", o.ranks, o.ranks == 1 ? "rank" : "ranks", o.nodes,
+             o.nodes == 1 ? "node" : "nodes",
              o.name.empty() ? "" : fmt::format(", communicator \"{}\"", o.name));
 }
 

@@ -20,6 +20,12 @@ std::vector<std::string> scheme_names() {
   return names;
 }
 
+// int9 and minmax16 are no slips.
+bool asks_for_bits(std::string_view name) {
+  const std::string_view family = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  return family != name && (family == "int" || family == "minmax");
+}
+
 Scheme parse(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));
   if (find_preset(name) != nullptr)
@@ -27,6 +33,7 @@ Scheme parse(std::string_view text) {
   try {
     return parse_scheme(text);
   } catch (Error& e) {
+    if (asks_for_bits(name)) throw;
     const std::vector<std::string> names = scheme_names();
     const std::vector<std::string_view> known(names.begin(), names.end());
     const std::string_view meant = nearest(name, known);

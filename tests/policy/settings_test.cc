@@ -41,12 +41,56 @@ TEST(Settings, ABadOneIsKeptForTheErrorAtCommunicatorCreation) {
                {"TERSE_MIN_BYTES", "K"},     {"TERSE_MIN_BYTES", "1T"},
                {"TERSE_SEED", "0x10"},       {"TERSE_TIMEOUT", "0"},
                {"TERSE_TIMEOUT", "1000000"}, {"TERSE_LOG", "loud"},
+               {"TERSE_POLICY", "/nowhere"}, {"TERSE_SCHEME", "int8;"},
                {"TERSE_CHUNK_BYTES", " 1"},  {"TERSE_MIN_BYTES", "18446744073709551615G"}};
   for (const auto& c : cases) {
     const Settings s = read({{c.name, c.text}});
     EXPECT_EQ(s.error.find(fmt::format("{}=\"{}\"", c.name, c.text)), 0u) << s.error;
     EXPECT_THROW(require_valid(s), Error);
   }
+}
+
+TEST(Settings, RulesHaveTheFloorThatIsSet) {
+  const Settings s = read({{"TERSE_SCHEME", "allgather -> off; int8"}, {"TERSE_MIN_BYTES", "1M"}});
+  EXPECT_EQ(s.policy.print(), "allgather -> off; bytes=1M.. -> int8:block=128,round=nearest");
+  EXPECT_EQ(
+      read({{"TERSE_SCHEME", "int17"}}).error,
+      "TERSE_SCHEME=\"int17\": column 1: scheme \"int17\": 17 bits are not offered, only 2 to "
+      "8");
+}
+
+TEST(Settings, APolicyComesFromAFile) {
+  const std::string path = TERSE_EXAMPLES "/policy.toml";
+  const Settings s = read({{"TERSE_POLICY", path}});
+  EXPECT_EQ(s.error, "");
+  EXPECT_EQ(s.policy.rules, read_policy_file(path, 64 * 1024).rules);
+  EXPECT_NE(fingerprint(s), fingerprint(read({})));
+  EXPECT_EQ(fingerprint(s), fingerprint(read({{"TERSE_SCHEME", s.policy.print()}})))
+      << "only what it says must be alike";
+}
+
+TEST(Settings, RulesComeFromOnePlace) {
+  const Settings s = read({{"TERSE_POLICY", "/nowhere"}, {"TERSE_SCHEME", "off"}});
+  EXPECT_EQ(s.error, "TERSE_POLICY and TERSE_SCHEME are both set; rules come from one");
+}
+
+TEST(Settings, StrangersAreNamed) {
+  const char* environment[] = {"PATH=/bin",
+                               "TERSE_SCHEM=int8",
+                               "TERSE_SCHEME=int8",
+                               "TERSE_COLOUR=red",
+                               "TERSE_BLESS=1",
+                               "TERSE_TEST_BUILD_DIR=x",
+                               "XTERSE_SCHEM=int8",
+                               "TERSE_POLICIES=TERSE_POLICY",
+                               "TERSE_",
+                               nullptr};
+  EXPECT_EQ(find_strangers(environment),
+            (std::vector<std::string>{
+                "TERSE_SCHEM is no setting of terse; did you mean TERSE_SCHEME?",
+                "TERSE_COLOUR is no setting of terse; `terse settings` lists them",
+                "TERSE_POLICIES is no setting of terse; `terse settings` lists them",
+                "TERSE_ is no setting of terse; `terse settings` lists them"}));
 }
 
 TEST(Settings, FingerprintsTellSettingsApart) {

@@ -1,0 +1,159 @@
+"""What `terse` says of policies: cli_test.py TERSE EXAMPLES
+
+The texts are pinned: after a deliberate change review the difference and put the new text here."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TERSE, EXAMPLES = sys.argv[1:3]
+
+
+def terse(*words, **settings):
+    """Exit status, standard output and standard error."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
+    environment.update(settings)
+    done = subprocess.run([TERSE, *words], env=environment, text=True, capture_output=True,
+                          timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Explain(unittest.TestCase):
+    maxDiff = None
+
+    def says(self, text, *words, **settings):
+        self.assertEqual(terse("explain", *words, **settings), (0, text, ""))
+
+    def test_a_call_between_nodes(self):
+        self.says("""\
+call       reducescatter, 64 MiB (67108864 B), float32, sum, 8 ranks on 2 nodes, communicator "dp"
+passed by  rule 1 (line 18), for its name: name=tp* -> off
+passed by  rule 2 (line 23), for its collective: allgather bytes=1M.. nodes=2.. -> \
+minmax8:block=1024,round=shift
+rule       rule 3 (line 30): allreduce,reducescatter dtype=float32 bytes=1M.. nodes=2.. -> \
+int4:block=128,round=stochastic
+scheme     int4:block=128,round=stochastic, 4.25 bits an element: 1/7.529 of fp32, 1/3.765 of fp16 \
+and bf16
+algorithm  ReduceScatter: the only algorithm for ReduceScatter
+plan       96 steps, 32 of them exchanges, scratch 4.25 MiB (4456448 B)
+a rank     sends 7.438 MiB (7798784 B) in place of 56 MiB (58720256 B): 1/7.529
+each node's link, shared by 4 ranks at 10gbit: 17 MiB (17825792 B) in 14.3 ms, native 56 MiB \
+(58720256 B) in 47 ms: 3.29x
+These times are bounds: bytes over bandwidth, without the codec's time and without latency.
+""", "--collective", "reducescatter", "--dtype", "fp32", "--ranks", "8", "--nodes", "2", "--name",
+                  "dp", "--policy", EXAMPLES + "/policy.toml", "--bandwidth", "10gbit")
+
+    def test_each_rank_has_a_link_on_one_node(self):
+        self.says("""\
+call       allreduce, 1 MiB (1048576 B), bfloat16, avg, 4 ranks on 1 node
+passed by  rule 1, for its collective: allgather bytes=64K.. -> minmax8:block=1024,round=shift
+rule       rule 1: allreduce,reducescatter bytes=64K.. -> minmax8:block=1024,round=stochastic \
+(preset qsdp)
+scheme     minmax8:block=1024,round=stochastic, 8.062 bits an element: 1/3.969 of fp32, 1/1.984 of \
+fp16 and bf16
+algorithm  two-shot AllReduce: a large message: bytes count
+plan       5 steps, 2 of them exchanges, scratch 1.008 MiB (1056768 B)
+a rank     sends 774 KiB (792576 B) in place of 1.5 MiB (1572864 B): 1/1.984
+each rank's link at 400mbit: 774 KiB (792576 B) in 15.9 ms, native 1.5 MiB (1572864 B) in 31.5 ms: \
+1.98x
+These times are bounds: bytes over bandwidth, without the codec's time and without latency.
+""", "--dtype", "bf16", "--op", "avg", "--ranks", "4", "--bytes", "1M", "--bandwidth", "400mbit",
+                  TERSE_SCHEME="qsdp")
+
+    def test_calls_that_stay_native_say_why(self):
+        rule = "rule       rule 1: bytes=64K.. -> int8:block=128,round=nearest\n"
+        call = "call       allreduce, 64 MiB (67108864 B), {}, 8 ranks on 1 node\n"
+        for words, text in (
+                ("--dtype int32", call.format("int32, sum") + rule +
+                 "native     only float32, float16 and bfloat16 are compressed\n"),
+                ("--op max", call.format("float32, max") + rule +
+                 "native     only sum and avg are compressed\n"),
+                ("--ranks 1", call.format("float32, sum").replace("8 ranks", "1 rank") + rule +
+                 "native     there is one rank, and nothing to send\n"),
+                ("--bytes 65532", """\
+call       allreduce, 64 KiB (65532 B), float32, sum, 8 ranks on 1 node
+passed by  rule 1, for its bytes: bytes=64K.. -> int8:block=128,round=nearest
+rule       none matches
+native     the message is smaller than the rules ask for
+""")):
+            self.says(text, "--scheme", "int8", *words.split())
+        self.says(call.format("float32, sum") + "rule       there are none\n"
+                  "native     no rule asks for compression\n")
+        self.says(call.format("float32, sum") + "rule       rule 1: off\n"
+                  "native     the rule says off\n", "--scheme", "off; int8")
+
+    def test_bytes_are_whole_elements_on_each_rank(self):
+        _, out, _ = terse("explain", "--collective", "allgather", "--ranks", "3", "--bytes", "1M",
+                          "--scheme", "int8")
+        self.assertIn("1024 KiB (1048572 B)", out.splitlines()[0])
+
+    def test_errors(self):
+        for words, status, error in (
+                (["--scheme", "int8; allreduce btyes=1M.. -> int4"], 1,
+                 'terse: --scheme: column 17: unknown key "btyes"; did you mean "bytes"?\n'),
+                (["--policy", "/nowhere/p.toml"], 1,
+                 "terse: /nowhere/p.toml cannot be read: No such file or directory\n"),
+                (["--scheme", "int8", "--nodes", "9"], 1,
+                 "terse: there must be a rank or more, and no more nodes than ranks\n"),
+                (["--scheme", "int8", "--bytes", "many"], 1,
+                 "terse: --bytes many: not a number of bytes such as 64M\n"),
+                (["--scheme", "int8", "--bandwidth", "10GB"], 1,
+                 "terse: --bandwidth 10GB: not a rate such as 1gbit, 2.5gbit or 400mbit\n"),
+                (["--scheme", "int8", "--bandwidth", "-1gbit"], 1,
+                 "terse: --bandwidth -1gbit: not a rate such as 1gbit, 2.5gbit or 400mbit\n")):
+            with self.subTest(words):
+                code, _, err = terse("explain", *words)
+                self.assertEqual((code, err), (status, error))
+        for words in (["--scheme", "int8", "--policy", "p"], ["--collective", "reduceall"],
+                      ["--dtype", "int5"], ["--ranks", "x"]):
+            self.assertGreaterEqual(terse("explain", *words)[0], 100, words)
+
+    def test_settings_that_cannot_be_read_are_an_error(self):
+        code, _, err = terse("explain", TERSE_SCHEME="int99")
+        self.assertEqual(code, 1)
+        self.assertIn('TERSE_SCHEME="int99": column 1: ', err)
+        code, _, err = terse("explain", TERSE_SCHEME="int8", TERSE_POLICY="x")
+        self.assertEqual((code, err), (
+            1, "terse: TERSE_POLICY and TERSE_SCHEME are both set; rules come from one\n"))
+
+
+class Others(unittest.TestCase):
+    def test_scheme_of_a_bare_scheme(self):
+        self.assertEqual(terse("scheme", "int8"), (0, """\
+int8:block=128,round=nearest
+8.25 bits an element: 1/3.879 of fp32, 1/1.939 of fp16 and bf16
+""", ""))
+        self.assertEqual(terse("scheme", "off"), (0, "off\n", ""))
+
+    def test_scheme_of_rules(self):
+        self.assertEqual(terse("scheme", "allgather -> off; int8; allreduce -> cgx"), (0, """\
+rule 1: allgather -> off
+rule 2: bytes=64K.. -> int8:block=128,round=nearest
+rule 3: allreduce bytes=64K.. -> minmax4:block=1024,round=stochastic   (preset cgx)
+warning: rule 3 is never reached: rule 2 takes all of its calls
+""", ""))
+
+    def test_presets_are_usable(self):
+        code, out, _ = terse("presets")
+        self.assertEqual(code, 0)
+        names = [line.split(":")[0] for line in out.splitlines() if not line.startswith(" ")]
+        self.assertEqual(names, ["safe", "fast", "qsdp", "cgx"])
+        for name in names:
+            self.assertEqual(terse("scheme", name)[0], 0)
+
+    def test_settings_lists_the_rules_and_warns_of_strangers(self):
+        code, out, err = terse("settings", TERSE_SCHEME="int8; int4", TERSE_SCHEMES="x")
+        self.assertEqual(code, 0)
+        self.assertIn("rule 1: bytes=64K.. -> int8:block=128,round=nearest\n", out)
+        self.assertIn("warning: rule 2 is never reached", out)
+        self.assertIn("TERSE_SCHEMES is no setting of terse; did you mean TERSE_SCHEME?\n", err)
+        with tempfile.TemporaryDirectory() as folder:
+            code, _, err = terse("settings", TERSE_POLICY=folder)
+            self.assertEqual((code, err), (1, f'terse: TERSE_POLICY="{folder}": {folder} cannot be '
+                                              "read: Is a directory\n"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

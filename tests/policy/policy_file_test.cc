@@ -1,0 +1,155 @@
+// A policy in a TOML file: what it says, what is refused, and where.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "policy/policy.h"
+
+namespace terse {
+namespace {
+
+Policy parse(std::string_view text) { return parse_policy_file(text, "p.toml", 64 * 1024); }
+
+std::string error_of(std::string_view text) {
+  try {
+    parse(text);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.result, ncclInvalidArgument);
+    return e.message;
+  }
+  return "accepted";
+}
+
+TEST(PolicyFile, SaysTheSameAsALine) {
+  const Policy p = parse(R"(# Norms of the tensor-parallel groups are exact.
+[[rule]]
+name = "tp *"
+scheme = "off"
+
+[[rule]]
+scheme = "int4:block=64"   # keys in any order
+collective = ["allreduce", 'reducescatter']
+dtype = "bfloat16"
+op = ["sum", "avg"]
+bytes = "1M..1G"
+ranks = 16
+nodes = "2.."
+
+[[rule]]
+bytes = 4096
+scheme = "safe"
+)");
+  const Policy line = parse_policy_line(
+      "name=\"tp *\" -> off; allreduce,reducescatter dtype=bf16 op=sum,avg bytes=1M..1G ranks=16 "
+      "nodes=2.. -> int4:block=64; bytes=4096 -> safe",
+      64 * 1024);
+  EXPECT_EQ(p.rules, line.rules);
+  EXPECT_EQ(p.print(), line.print());
+  std::string lines;
+  for (const Rule& rule : p.rules) lines += describe_rule(rule) + ". ";
+  EXPECT_EQ(lines, "rule 1 (line 2). rule 2 (line 6). rule 3 (line 15). rule 3 (line 15). ");
+}
+
+TEST(PolicyFile, OtherWaysToWriteTables) {
+  EXPECT_EQ(parse("rule = [{scheme = \"int8\"}, {scheme = \"off\"}]").print(),
+            parse_policy_line("int8; off", 64 * 1024).print());
+  EXPECT_EQ(parse("").print(), "off");
+  EXPECT_EQ(parse("rule = []").rules.size(), 0u);
+}
+
+TEST(PolicyFile, WarnsWithLines) {
+  const std::vector<std::string> lines =
+      parse("[[rule]]\nscheme = \"int8\"\n[[rule]]\nscheme = \"int4\"\n").warnings();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0], "rule 2 (line 3) is never reached: rule 1 (line 1) takes all of its calls");
+}
+
+TEST(PolicyFile, ErrorsSayWhere) {
+  const struct {
+    const char *text, *error;
+  } cases[] = {
+      {"[[rule]]\nscheme = \"int8\"\nbtyes = \"1M..\"\n",
+       "p.toml:3:1: unknown key \"btyes\"; did you mean \"bytes\"?"},
+      {"[[rule]]\nschem = \"int8\"\n",
+       "p.toml:2:1: unknown key \"schem\"; did you mean \"scheme\"?"},
+      {"[[rule]]\n  a.b = 1\n",
+       "p.toml:2:3: unknown key \"a\"; known are collective, dtype, op, bytes, ranks, nodes, name "
+       "and scheme"},
+      {"[[rules]]\nscheme = \"int8\"\n",
+       "p.toml:1:3: unknown key \"rules\"; did you mean \"rule\"?"},
+      {"version = 1\n", "p.toml:1:1: unknown key \"version\"; known are rule"},
+      {"scheme = \"int8\"\n", "p.toml:1:1: \"scheme\" belongs to a rule, under [[rule]]"},
+      {"nodes = 2\n", "p.toml:1:1: \"nodes\" belongs to a rule, under [[rule]]"},
+      {"[rule]\nscheme = \"int8\"\n", "p.toml:1:2: rules begin with [[rule]]"},
+      {"rule = [1]\n", "p.toml:1:9: a rule is a table, [[rule]]"},
+      {"\n[[rule]]\nbytes = 1\n", "p.toml:2:1: the rule has no scheme"},
+      {"[[rule]]\nscheme = 8\n", "p.toml:2:10: a text in quotes is expected here"},
+      {"[[rule]]\nscheme = [\"int8\"]\n", "p.toml:2:10: a text in quotes is expected here"},
+      {"[[rule]]\nscheme = \"int9\"\n",
+       "p.toml:2:10: scheme \"int9\": 9 bits are not offered, only 2 to 8"},
+      {"[[rule]]\nbytes = 1.5\nscheme = \"int8\"\n",
+       "p.toml:2:9: a text in quotes or a number is expected here"},
+      {"[[rule]]\nbytes = [1, 2]\nscheme = \"int8\"\n",
+       "p.toml:2:9: a text in quotes or a number is expected here"},
+      {"[[rule]]\nnodes = -2\nscheme = \"int8\"\n",
+       "p.toml:2:9: \"-2\" is not a range such as 1 or 2.."},
+      {"[[rule]]\nname = 3\nscheme = \"int8\"\n", "p.toml:2:8: a text in quotes is expected here"},
+      {"[[rule]]\nname = \"a\\nb\"\nscheme = \"int8\"\n",
+       "p.toml:2:8: the name has a control character"},
+      {"[[rule]]\ncollective = []\nscheme = \"int8\"\n",
+       "p.toml:2:14: the list is empty; leave collective out"},
+      {"[[rule]]\ndtype = [\"float32\", \"int64\"]\nscheme = \"int8\"\n",
+       "p.toml:2:21: dtype \"int64\": integers are never compressed lossily"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(error_of(c.text), c.error) << c.text;
+}
+
+// What the library finds, in its words; and a message that grows with the collectives known.
+TEST(PolicyFile, ErrorsOfTheTextItselfSayWhereToo) {
+  const struct {
+    const char *text, *place;
+  } cases[] = {
+      {"[[rule]]\ncollective = [\"allreduce\",\n  \"brodcast\"]\nscheme = \"int8\"\n",
+       "p.toml:3:3: unknown collective \"brodcast\""},
+      {"[[rule]]\nscheme = \"int8\"\nscheme = \"int4\"\n", "p.toml:3:"},
+      {"[[rule]]\nscheme = \"int8\n", "p.toml:2:15: "},
+      {"[[rule]\nscheme = \"int8\"\n", "p.toml:1:8: "},
+      {"\xff", "p.toml:1:1: "},
+  };
+  for (const auto& c : cases) EXPECT_EQ(error_of(c.text).find(c.place), 0u) << error_of(c.text);
+}
+
+TEST(PolicyFile, TheFirstErrorIsTheFirstInTheText) {
+  EXPECT_EQ(error_of("[[rule]]\nzz = 1\naa = 1\n").substr(0, 11), "p.toml:2:1:");
+}
+
+TEST(PolicyFile, FilesThatCannotBeRead) {
+  const auto read = [](const std::string& path) {
+    try {
+      read_policy_file(path, 0);
+    } catch (const Error& e) {
+      return e.message;
+    }
+    return std::string("read");
+  };
+  const std::string folder = std::filesystem::temp_directory_path().string();
+  EXPECT_EQ(read("/nowhere/p.toml"), "/nowhere/p.toml cannot be read: No such file or directory");
+  EXPECT_EQ(read(folder), folder + " cannot be read: Is a directory");
+}
+
+TEST(PolicyFile, TheExampleIsAPolicy) {
+  const Policy p = read_policy_file(TERSE_EXAMPLES "/policy.toml", 64 * 1024);
+  EXPECT_EQ(p.warnings(), std::vector<std::string>{});
+  EXPECT_EQ(p.print(),
+            "name=tp* -> off; "
+            "allgather bytes=1M.. nodes=2.. -> minmax8:block=1024,round=shift; "
+            "allreduce,reducescatter dtype=float32 bytes=1M.. nodes=2.. -> "
+            "int4:block=128,round=stochastic; "
+            "allreduce,reducescatter op=sum,avg bytes=256K.. nodes=2.. -> "
+            "int8:block=128,round=stochastic");
+}
+
+}  // namespace
+}  // namespace terse

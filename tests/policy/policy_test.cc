@@ -1,0 +1,221 @@
+#include "policy/policy.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "policy/presets.h"
+#include "terse/terse.h"
+
+namespace terse {
+namespace {
+
+using plan::Collective;
+
+constexpr size_t kFloor = 64 * 1024;
+
+Policy parse(std::string_view line, size_t floor = kFloor) {
+  return parse_policy_line(line, floor);
+}
+
+// "2: int4" for the rule with that number and its codec, or why not.
+std::string decide(const Policy& policy, const Facts& facts) {
+  const Decision d = policy.decide(facts);
+  const std::string rule =
+      d.rule == kNoRule ? "none" : fmt::format("{}", policy.rules.at(d.rule).number);
+  if (d.scheme == nullptr)
+    return fmt::format("{}: {}", rule, d.bypass == TERSE_BYPASS_SMALL ? "small" : "off");
+  const std::string scheme = print_scheme(*d.scheme);
+  return fmt::format("{}: {}", rule, scheme.substr(0, scheme.find(':')));
+}
+
+Facts call(Collective collective, size_t bytes) {
+  return {.collective = collective, .bytes = bytes, .ranks = 4};
+}
+
+TEST(Policy, ABareSchemeMeansTheThreeCollectivesFromTheFloorOn) {
+  const Policy p = parse("int8");
+  ASSERT_EQ(p.rules.size(), 1u);
+  EXPECT_EQ(p.rules[0].scheme, parse_scheme("int8"));
+  for (const Collective c :
+       {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
+    EXPECT_EQ(decide(p, call(c, kFloor)), "1: int8");
+    EXPECT_EQ(decide(p, call(c, kFloor - 1)), "none: small");
+  }
+  EXPECT_EQ(decide(parse("int8", 1), call(Collective::kAllReduce, 1)), "1: int8");
+  EXPECT_EQ(decide(parse("int8", 0), call(Collective::kAllReduce, 0)), "1: int8");
+  EXPECT_EQ(decide(parse("off"), call(Collective::kAllReduce, kFloor)), "1: off");
+  EXPECT_EQ(decide(Policy{}, call(Collective::kAllReduce, kFloor)), "none: off");
+}
+
+TEST(Policy, OnlyRulesThatNameThemAreAboutOtherCollectives) {
+  const Set implied = parse("int8").rules[0].match.collectives;
+  for (const CollectiveName& c : collective_names()) {
+    EXPECT_EQ((implied & set_of(c.collective)) != 0, c.by_default) << c.name;
+    const Policy named = parse(fmt::format("{} -> int8", c.name));
+    EXPECT_EQ(decide(named, call(c.collective, kFloor)), "1: int8") << c.name;
+    const Policy off = parse("off; " + fmt::format("{} -> int8", c.name));
+    EXPECT_EQ(decide(off, call(c.collective, kFloor)), "1: off") << "off is about all";
+  }
+}
+
+TEST(Policy, TheFirstRuleThatMatchesWins) {
+  const Policy p = parse("allgather -> off; bytes=1M.. -> int4; allreduce -> int8; minmax8");
+  EXPECT_EQ(decide(p, call(Collective::kAllGather, 1 << 20)), "1: off");
+  EXPECT_EQ(decide(p, call(Collective::kAllGather, 1)), "1: off") << "off has no floor";
+  EXPECT_EQ(decide(p, call(Collective::kAllReduce, 1 << 20)), "2: int4");
+  EXPECT_EQ(decide(p, call(Collective::kAllReduce, (1 << 20) - 1)), "3: int8");
+  EXPECT_EQ(decide(p, call(Collective::kReduceScatter, (1 << 20) - 1)), "4: minmax8");
+  EXPECT_EQ(decide(p, call(Collective::kReduceScatter, kFloor - 1)), "none: small");
+}
+
+TEST(Policy, ARuleThatNamesBytesHasNoOtherFloor) {
+  EXPECT_EQ(decide(parse("bytes=1.. -> int4"), call(Collective::kAllReduce, 1)), "1: int4");
+  EXPECT_EQ(decide(parse("bytes=..1M -> int4"), call(Collective::kAllReduce, 0)), "1: int4");
+  EXPECT_EQ(decide(parse("bytes=..1M -> int4"), call(Collective::kAllReduce, (1 << 20) + 1)),
+            "none: off")
+      << "too large is not small";
+}
+
+TEST(Policy, GoesByEveryFact) {
+  Facts f = call(Collective::kAllReduce, 1 << 20);
+  f.dtype = ncclBfloat16;
+  f.op = ncclAvg;
+  f.ranks = 16;
+  f.nodes = 2;
+  f.name = "dp-3";
+  for (const char* condition : {"dtype=bf16", "dtype=float32,bfloat16", "op=avg", "op=sum,avg",
+                                "ranks=16", "ranks=9..", "nodes=2..", "nodes=..2", "name=dp-?"})
+    EXPECT_EQ(decide(parse(fmt::format("{} -> int4; int8", condition)), f), "1: int4") << condition;
+  for (const char* condition : {"dtype=fp32,fp16", "op=sum", "ranks=17..", "ranks=..15", "nodes=1",
+                                "nodes=3..", "name=tp*", "name=dp"})
+    EXPECT_EQ(decide(parse(fmt::format("{} -> int4; int8", condition)), f), "2: int8") << condition;
+}
+
+TEST(Policy, KnowsWhatItAsksFor) {
+  EXPECT_FALSE(parse("int8").asks_nodes());
+  EXPECT_TRUE(parse("int8; nodes=2.. -> int4").asks_nodes());
+  EXPECT_FALSE(parse("nodes=2.. -> int4").asks_name());
+  EXPECT_TRUE(parse("off; name=dp -> int8").asks_name());
+  EXPECT_FALSE(parse("name=* nodes=0.. -> int8").asks_name()) << "any name, and none";
+  EXPECT_FALSE(parse("name=* nodes=0.. -> int8").asks_nodes());
+}
+
+TEST(Policy, KnowsWhetherItCompresses) {
+  EXPECT_FALSE(parse("off; allreduce -> off").compresses());
+  EXPECT_TRUE(parse("allreduce -> off; int8").compresses());
+  EXPECT_FALSE(Policy{}.compresses());
+}
+
+TEST(Policy, PrintsWhatIsImplied) {
+  const struct {
+    const char *line, *print;
+  } cases[] = {
+      {"int8", "bytes=64K.. -> int8:block=128,round=nearest"},
+      {"off", "off"},
+      {"bytes=0.. -> int8", "bytes=0.. -> int8:block=128,round=nearest"},
+      {"  allgather , -> off", nullptr},
+      {"collective=reducescatter,allreduce op=avg,sum dtype=bf16,fp32 ->int4:block=64;off",
+       "allreduce,reducescatter dtype=float32,bfloat16 op=sum,avg bytes=64K.. -> "
+       "int4:block=64,round=nearest; off"},
+      {"ranks=8..8 nodes=2.. bytes=..1000 name=\"a b\" -> off",
+       "bytes=..1000 ranks=8 nodes=2.. name=\"a b\" -> off"},
+      {"name=\"d*\" -> off", "name=d* -> off"},
+      {"name=** -> off", "off"},
+      {"name=\"\\\"\\\\->;\" -> off", "name=\"\\\"\\\\->;\" -> off"},
+      {"bytes=1025 -> int2", "bytes=1025 -> int2:block=128,round=nearest"},
+      {"bytes=2048..3G -> int2", "bytes=2K..3G -> int2:block=128,round=nearest"},
+  };
+  for (const auto& c : cases) {
+    if (c.print == nullptr) {
+      EXPECT_THROW(parse(c.line), Error) << c.line;
+      continue;
+    }
+    const Policy p = parse(c.line);
+    EXPECT_EQ(p.print(), c.print);
+    EXPECT_EQ(parse(p.print(), 7).rules, p.rules) << "whatever the floor: " << c.line;
+  }
+}
+
+// Lines with and without each condition, in any order.
+TEST(Policy, EveryPolicyPrintsToALineThatParsesBack) {
+  std::mt19937 random(1);
+  const std::vector<std::string> conditions[] = {
+      {"", "allreduce", "allgather,allreduce", "collective=reducescatter"},
+      {"", "dtype=fp16", "dtype=bf16,float32"},
+      {"", "bytes=1..", "bytes=3K..1M", "bytes=..7", "bytes=0..18446744073709551615"},
+      {"", "ranks=2", "ranks=2..8"},
+      {"", "nodes=1", "nodes=2.."},
+      {"", "name=dp*", "name=\"a \\\"b\\\" ; -> c\"", "name=a\\b", "name=x=y"}};
+  const char* schemes[] = {"int8", "off", "safe", "cgx", "minmax4:round=shift,seed=3"};
+  const auto pick = [&](const auto& list) { return std::string(list[random() % std::size(list)]); };
+  for (int i = 0; i < 2000; ++i) {
+    std::string line;
+    for (unsigned rules = 1 + random() % 4; rules > 0; --rules) {
+      std::vector<std::string> chosen;
+      for (const auto& values : conditions)
+        if (std::string value = pick(values); !value.empty()) chosen.push_back(value);
+      std::ranges::shuffle(chosen, random);
+      if (!line.empty()) line += ';';
+      for (const std::string& condition : chosen) line += condition + "\t ";
+      line += (chosen.empty() ? "" : "-> ") + pick(schemes);
+    }
+    const Policy p = parse(line, random() % 3 * 1000);
+    const Policy again = parse(p.print(), 5);
+    EXPECT_EQ(again.rules, p.rules) << line;
+    EXPECT_EQ(again.print(), p.print()) << line;
+  }
+}
+
+TEST(Policy, WarnsOfRulesThatNoCallReaches) {
+  const struct {
+    const char *line, *warning;
+  } cases[] = {
+      {"int8; int4", "rule 2 is never reached: rule 1 takes all of its calls"},
+      {"off; allreduce bytes=1.. name=a -> int8",
+       "rule 2 is never reached: rule 1 takes all of its calls"},
+      {"nodes=2.. -> int4; nodes=1 -> int8; nodes=3 ranks=4 -> int2",
+       "rule 3 is never reached: rule 1 takes all of its calls"},
+      {"int8; allgather,allreduce -> safe",
+       "rule 2 is never reached: rule 1 takes all of its calls"},
+      {"allgather -> int8; safe", ""},
+      {"safe; int8", ""},  // needs both of rule 1's parts: not seen
+      {"allreduce -> int8; allgather -> int8; int4", ""},
+      {"int8; bytes=1.. -> int4", ""},
+      {"name=dp* -> int8; name=dp1 -> int4", ""},  // patterns are not compared
+  };
+  for (const auto& c : cases) {
+    std::string warnings;
+    for (const std::string& line : parse(c.line).warnings()) warnings += line;
+    EXPECT_EQ(warnings, c.warning) << c.line;
+  }
+}
+
+TEST(Presets, AreRulesForTheCollectivesThatTheyName) {
+  EXPECT_EQ(parse("qsdp").print(),
+            "allgather bytes=64K.. -> minmax8:block=1024,round=shift; allreduce,reducescatter "
+            "bytes=64K.. -> minmax8:block=1024,round=stochastic");
+  EXPECT_EQ(parse("reducescatter bytes=1M.. -> fast").print(),
+            "reducescatter bytes=1M.. -> int4:block=128,round=stochastic");
+  EXPECT_EQ(parse("cgx").print(),
+            "allreduce bytes=64K.. -> minmax4:block=1024,round=stochastic; "
+            "allgather,reducescatter -> off");
+  const Policy p = parse("allgather -> off; qsdp; int4");
+  EXPECT_EQ(decide(p, call(Collective::kReduceScatter, kFloor)), "2: minmax8");
+  EXPECT_EQ(p.rules[2].preset, "qsdp");
+}
+
+TEST(Presets, EachIsWhatTheCodecsServe) {
+  for (const Preset& preset : presets()) {
+    EXPECT_EQ(find_preset(preset.name), &preset);
+    EXPECT_EQ(preset.parts.back().collectives, 0u) << preset.name << " leaves none out";
+    for (const PresetPart& part : preset.parts)
+      EXPECT_TRUE(parse_scheme(part.scheme).off || codec::valid(parse_scheme(part.scheme).spec));
+    EXPECT_THROW(parse_scheme(preset.name), Error) << "no scheme has a preset's name";
+  }
+  EXPECT_EQ(find_preset("unsafe"), nullptr);
+}
+
+}  // namespace
+}  // namespace terse
