@@ -1,16 +1,11 @@
 // The command `terse`: runs programs under the interposer, and explains schemes, plans and
 // settings.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <map>
 
 #include "base/error.h"
+#include "cli/run.h"
 #include "codec/spec.h"
 #include "engine/shape.h"
 #include "plan/select.h"
@@ -54,41 +49,13 @@ void explain_plan(const PlanRequest& r) {
   fmt::print("{} ({})\n{}", plan.algorithm, selection.reason, plan::print(plan));
 }
 
-// lib/libterse_nccl.so beside this program's bin/.
-std::string preload_path() {
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::filesystem::path library = self.parent_path().parent_path() / "lib/libterse_nccl.so";
-  if (!std::filesystem::exists(library)) fail(ncclSystemError, "there is no {}", library.string());
-  return library.string();
-}
-
-// Does not return on success.
-void run_program(const std::string& scheme, std::vector<std::string> command) {
-  const std::string canonical = print_scheme(parse_scheme(scheme));
-  std::string preload = preload_path();
-  if (const char* others = std::getenv("LD_PRELOAD"); others != nullptr && *others != '\0')
-    preload = preload + ":" + others;
-  setenv("LD_PRELOAD", preload.c_str(), 1);
-  setenv("TERSE_SCHEME", canonical.c_str(), 1);
-  std::vector<char*> arguments;
-  for (std::string& word : command) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-  fail(ncclSystemError, "{}: {}", command[0], std::strerror(errno));
-}
-
 int run(int argc, char** argv) {
   CLI::App app("NCCL's collectives in fewer bits.", "terse");
   app.set_version_flag("--version", fmt::format("terse {}.{}.{}", TERSE_VERSION_MAJOR,
                                                 TERSE_VERSION_MINOR, TERSE_VERSION_PATCH));
   app.require_subcommand(1);
 
-  std::string scheme = "int8";
-  std::vector<std::string> command;
-  CLI::App* run = app.add_subcommand("run", "Run a program with its NCCL calls compressed");
-  run->add_option("--scheme", scheme, "The scheme, e.g. int4:block=128")->capture_default_str();
-  run->add_option("command", command, "The program and its arguments, after --")->required();
-  run->callback([&] { run_program(scheme, command); });
+  cli::add_run(app);
 
   std::string text;
   CLI::App* explain = app.add_subcommand("scheme", "Check and explain a scheme");

@@ -58,3 +58,8 @@ gtest_discover_tests(interpose_find TEST_PREFIX interpose. PROPERTIES TIMEOUT 60
 add_test(NAME interpose.exports
          COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/exports_test.py
                  $<TARGET_FILE:terse_nccl> ${PROJECT_SOURCE_DIR})
+
+add_test(NAME interpose.ways_in
+         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/ways_in_test.py
+                 ${PROJECT_BINARY_DIR})
+set_tests_properties(interpose.ways_in PROPERTIES TIMEOUT 240)
