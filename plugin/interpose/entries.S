@@ -7,8 +7,8 @@
  *          itself, which calls its own exports through the PLT, or this library
  *   both   pncclName always jumps to NCCL's: that is the name for those who stand between
  *
- * Slots lead to terse_bind and terse_enter (slots.cc) until NCCL is found; so do for ever those of
- * functions that it lacks. */
+ * Slots lead to terse_bind (slots.cc) until NCCL is found; those of functions that it lacks do so
+ * for ever. */
 
 #if defined(__x86_64__)
 #include "entries_x86_64.h"
@@ -36,17 +36,12 @@ enter:
     .pushsection .data
 slot_\name:
     .quad bind_\name            /* target */
-inside_\name:
-    .quad enter_\name           /* inside */
     .quad entry_\name           /* entry: this library's, whoever else exports the name */
     .quad \own                  /* own */
     .popsection
 bind_\name:
     load_slot \name
     jump_to bind
-enter_\name:
-    load_slot \name
-    jump_to enter
 .endm
 
 .macro alias name
@@ -70,8 +65,11 @@ end \name
 .macro ours name
     .hidden terse_own_\name
     slot \name, terse_own_\name
+enter_\name:
+    load_slot \name
+    jump_to enter
 begin \name
-    branch_on_caller inside_\name, terse_own_\name
+    branch_on_caller \name
 end \name
     alias \name
 .endm
@@ -83,8 +81,8 @@ end \name
 terse_images:
     .quad 0, -1
     .quad 0, 0
-libc_dlsym:
-    .quad find_libc_dlsym
+next_dlsym:
+    .quad find_next_dlsym
 terse_slots:
 
     .text

@@ -66,9 +66,10 @@ entry_\name:
     br x16
 .endm
 
-/* To `inside` when the return address lies in one of the two images, else to `outside`. The size is
- * read before the beginning; bind_entries() writes them the other way round. */
-.macro branch_on_caller inside, outside
+/* To NCCL's function when the return address lies in one of the two images, else to ours. While
+ * NCCL's image is unknown, and its size -1, to enter_name, which finds it. The size is read before
+ * the beginning; bind_entries() writes them the other way round. */
+.macro branch_on_caller name
     adrp x16, terse_images
     add x16, x16, :lo12:terse_images
     add x17, x16, #8
@@ -77,12 +78,14 @@ entry_\name:
     sub x9, x30, x9
     cmp x9, x17
     b.lo 1f
-    ldp x9, x17, [x16, #16]
+    ldp x9, x10, [x16, #16]
     sub x9, x30, x9
-    cmp x9, x17
-    b.lo 1f
-    b \outside
-1:  jump_through \inside
+    cmp x9, x10
+    b.lo 2f
+    b terse_own_\name
+1:  cmn x17, #1
+    b.eq enter_\name
+2:  jump_through slot_\name
 .endm
 
 /* dlsym(handle, name) for names that begin with nccl, on a real handle: terse_dlsym(handle, name,
@@ -106,11 +109,13 @@ begin dlsym
     b.ne 2f
     mov x2, x30
     b terse_dlsym
-2:  jump_through libc_dlsym
+2:  jump_through next_dlsym
 end dlsym
 
-/* Without C++, which a sanitizer may have instrumented: the first calls come before it is ready. */
-find_libc_dlsym:
+/* The dlsym that comes after ours: libc's, unless another preloaded library has one, too. libc's is
+ * found by its version, for it alone has one. Without C++, which a sanitizer may have instrumented:
+ * the first calls come before it is ready. */
+find_next_dlsym:
     .cfi_startproc
     hint #34
     stp x29, x30, [sp, #-32]!
@@ -125,9 +130,17 @@ find_libc_dlsym:
     adrp x2, dlsym_version
     add x2, x2, :lo12:dlsym_version
     bl dlvsym
+    adrp x9, next_dlsym
+    str x0, [x9, :lo12:next_dlsym]
     mov x16, x0
-    adrp x9, libc_dlsym
-    str x0, [x9, :lo12:libc_dlsym]
+    mov x0, #-1                 /* RTLD_NEXT */
+    adrp x1, dlsym_name
+    add x1, x1, :lo12:dlsym_name
+    blr x16
+    adrp x9, next_dlsym
+    cbz x0, 1f
+    str x0, [x9, :lo12:next_dlsym]
+1:  ldr x16, [x9, :lo12:next_dlsym]
     ldp x0, x1, [sp, #16]
     ldp x29, x30, [sp], #32
     .cfi_restore x29

@@ -78,9 +78,10 @@ entry_\name:
     jmp *\slot(%rip)
 .endm
 
-/* To `inside` when the return address lies in one of the two images, else to `outside`. The size is
- * read before the beginning; bind_entries() writes them the other way round. */
-.macro branch_on_caller inside, outside
+/* To NCCL's function when the return address lies in one of the two images, else to ours. While
+ * NCCL's image is unknown, and its size -1, to enter_name, which finds it. The size is read before
+ * the beginning; bind_entries() writes them the other way round. */
+.macro branch_on_caller name
     mov terse_images+8(%rip), %r10
     mov (%rsp), %r11
     sub terse_images(%rip), %r11
@@ -89,9 +90,11 @@ entry_\name:
     mov (%rsp), %r11
     sub terse_images+16(%rip), %r11
     cmp terse_images+24(%rip), %r11
-    jb 1f
-    jmp \outside
-1:  jmp *\inside(%rip)
+    jb 2f
+    jmp terse_own_\name
+1:  cmp $-1, %r10
+    je enter_\name
+2:  jmp *slot_\name(%rip)
 .endm
 
 /* dlsym(handle, name) for names that begin with nccl, on a real handle: terse_dlsym(handle, name,
@@ -112,11 +115,13 @@ begin dlsym
     jne 2f
     mov (%rsp), %rdx
     jmp terse_dlsym
-2:  jmp *libc_dlsym(%rip)
+2:  jmp *next_dlsym(%rip)
 end dlsym
 
-/* Without C++, which a sanitizer may have instrumented: the first calls come before it is ready. */
-find_libc_dlsym:
+/* The dlsym that comes after ours: libc's, unless another preloaded library has one, too. libc's is
+ * found by its version, for it alone has one. Without C++, which a sanitizer may have instrumented:
+ * the first calls come before it is ready. */
+find_next_dlsym:
     .cfi_startproc
     endbr64
     push %rdi
@@ -129,7 +134,14 @@ find_libc_dlsym:
     lea dlsym_name(%rip), %rsi
     lea dlsym_version(%rip), %rdx
     call dlvsym@PLT
-    mov %rax, libc_dlsym(%rip)
+    mov %rax, next_dlsym(%rip)
+    mov $-1, %rdi               /* RTLD_NEXT */
+    lea dlsym_name(%rip), %rsi
+    call *%rax
+    test %rax, %rax
+    je 1f
+    mov %rax, next_dlsym(%rip)
+1:  mov next_dlsym(%rip), %rax
     add $8, %rsp
     .cfi_adjust_cfa_offset -8
     pop %rsi

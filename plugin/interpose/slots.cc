@@ -2,7 +2,7 @@
 
 #include <atomic>
 #include <cstring>
-#include <iterator>
+#include <span>
 
 #include "interpose/next.h"
 #include "nccl/objects.h"
@@ -16,10 +16,13 @@ extern terse::interpose::Slot terse_slots[], terse_slots_end[];
 namespace terse::interpose {
 namespace {
 
-enum class Whose { ours, next, inner };
-
-constexpr Function kFunctions[] = {
-#define NCCL_FUNCTION(name, whose, returns) {#name, Whose::whose == Whose::ours, Returns::returns},
+// What functions.inc says of each slot, in the same order.
+enum class Returns { result, text, number, nothing };
+constexpr struct Function {
+  const char* name;
+  Returns returns;
+} kFunctions[] = {
+#define NCCL_FUNCTION(name, whose, returns) {#name, Returns::returns},
 #include "interpose/functions.inc"
 #undef NCCL_FUNCTION
 };
@@ -62,31 +65,25 @@ void* refusal(const Slot* slot) noexcept {
 
 }  // namespace
 
-std::span<const Function> functions() { return kFunctions; }
-
-std::span<Slot> slots() { return {terse_slots, terse_slots_end}; }
-
 const char* name_of(const Slot& slot) { return function_of(&slot).name; }
 
 const Slot* slot_of(const char* name) {
-  for (const Slot& slot : slots())
+  for (const Slot& slot : std::span(terse_slots, terse_slots_end))
     if (std::strcmp(function_of(&slot).name, name) == 0) return &slot;
   return nullptr;
 }
 
 void bind_entries(const NcclLibrary& library) {
-  for (Slot& slot : slots()) {
-    void* function = find_symbol(library.found.handle, function_of(&slot).name);
-    if (function == nullptr) continue;
-    store(slot.target, function);
-    store(slot.inside, function);
-  }
+  for (Slot& slot : std::span(terse_slots, terse_slots_end))
+    if (void* function = find_symbol(library.found.handle, name_of(slot)))
+      store(slot.target, function);
   const Image own = image_at(terse_slots);
   store(terse_images[1].begin, own.begin);
   store(terse_images[1].size, own.size);
   // Calls of an NCCL inside a larger library cannot be told from that library's.
   const Image nccl =
       library.found.embedded ? Image{} : image_at(slot_of("ncclCommInitRank")->target);
+  // The size last: it is what tells the entries that the slots are right.
   store(terse_images[0].begin, nccl.begin);
   store(terse_images[0].size, nccl.size);
 }

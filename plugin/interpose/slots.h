@@ -1,9 +1,7 @@
 // What the entries (entries.S) jump through. Its layout is known to them.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "nccl/table.h"
 
@@ -17,21 +15,9 @@ struct Image {
 
 struct Slot {
   void* target;  // NCCL's function
-  void* inside;  // the same, for NCCL's own calls of ours
   void* entry;   // what this library exports under the function's name
   void* own;     // the C++ function behind it where it is ours
 };
-
-// What functions.inc says of each slot, in its order.
-enum class Returns { result, text, number, nothing };
-struct Function {
-  const char* name;
-  bool ours;
-  Returns returns;
-};
-
-std::span<const Function> functions();
-std::span<Slot> slots();
 
 const char* name_of(const Slot& slot);
 

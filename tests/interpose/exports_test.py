@@ -45,6 +45,19 @@ def real_libraries():
     return [p for p in found if "hostncclStreamCreate" not in exports(p)]
 
 
+# What a client of Python's sees of a library, with its errors.
+CLIENT = """
+import ctypes, sys
+nccl = ctypes.CDLL(sys.argv[1])
+nccl.ncclGetLastError.restype = ctypes.c_char_p
+version = ctypes.c_int()
+print(nccl.ncclGetVersion(ctypes.byref(version)), version.value)
+print(nccl.ncclAllReduce(None, None, 5, 7, 0, None, None), nccl.ncclGetLastError(None))
+print(nccl.ncclGroupStart(), nccl.ncclGroupEnd(), nccl.ncclGroupEnd())
+print(hasattr(nccl, "ncclNoSuchFunction"), hasattr(nccl, "ncclAllReduce"))
+"""
+
+
 class Exports(unittest.TestCase):
     def setUp(self):
         self.ours = {name for name in exports(PRELOAD) if re.match(r"p?nccl[A-Z]", name)}
@@ -72,6 +85,18 @@ class Exports(unittest.TestCase):
             functions = {n for n in exports(library) if re.match(r"p?nccl[A-Z]", n)}
             self.assertGreater(len(functions), 80, library)
             self.assertEqual(functions - self.ours, set(), library)
+
+    def test_the_real_library_answers_through_us_as_by_itself(self):
+        plain = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
+        plain["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
+        if not real_libraries():
+            self.skipTest("no libnccl.so.2 of NVIDIA's on this machine")
+        for library in real_libraries():
+            told = [subprocess.run([sys.executable, "-c", CLIENT, library], check=True, text=True,
+                                   capture_output=True, env={**plain, **more}).stdout
+                    for more in ({}, {"LD_PRELOAD": PRELOAD, "TERSE_SCHEME": "int8"})]
+            self.assertRegex(told[0], r"^0 2\d+\n4 b'.*comm.*'\n")
+            self.assertEqual(told[0], told[1])
 
 
 if __name__ == "__main__":

@@ -45,6 +45,13 @@ TEST(FindNccl, ThenTheOneThatIsLoadedUnderWhateverName) {
   EXPECT_EQ(canonical(find_nccl("").path), canonical(copy));
 }
 
+TEST(FindNccl, ThenAnyLibraryThatHasOneInIt) {
+  ASSERT_NE(dlopen(FAKES "/old/libframework.so", RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
+  const FoundNccl found = find_nccl("");
+  EXPECT_EQ(canonical(found.path), canonical(FAKES "/old/libframework.so"));
+  EXPECT_TRUE(found.embedded);
+}
+
 TEST(FindNccl, ThenTheWheelBesideWhatIsLoaded) {
   ASSERT_NE(dlopen(FAKES "/site-packages/framework/lib/libbeside_wheel.so", RTLD_NOW), nullptr);
   EXPECT_EQ(canonical(find_nccl("").path), canonical(kFake));

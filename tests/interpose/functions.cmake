@@ -12,6 +12,10 @@ set_target_properties(fake_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY
 set_target_properties(old_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${fakes}/old)
 set_target_properties(beside_wheel PROPERTIES LIBRARY_OUTPUT_DIRECTORY
   ${fakes}/site-packages/framework/lib)
+# A framework that is linked with NCCL statically.
+add_library(framework_with_nccl SHARED fake/old_nccl.c)
+set_target_properties(framework_with_nccl PROPERTIES C_VISIBILITY_PRESET default
+  OUTPUT_NAME framework NO_SONAME ON LIBRARY_OUTPUT_DIRECTORY ${fakes}/old)
 target_include_directories(fake_nccl PRIVATE ${PROJECT_SOURCE_DIR}/plugin)
 
 terse_test(interpose_linked SOURCES functions_test.cc LIBRARIES ${CMAKE_DL_LIBS})
@@ -19,7 +23,7 @@ target_link_libraries(interpose_linked PRIVATE -Wl,--no-as-needed fake_nccl)
 terse_test(interpose_opening SOURCES functions_test.cc LIBRARIES ${CMAKE_DL_LIBS})
 foreach(program interpose_linked interpose_opening)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/plugin)
-  add_dependencies(${program} terse_nccl fake_nccl)
+  add_dependencies(${program} terse_nccl fake_nccl old_nccl)
 endforeach()
 
 # functions_test.cc by PROGRAM, which gets at NCCL in a way named NAME.
@@ -32,7 +36,7 @@ function(terse_functions_test name program)
     endif()
     add_test(NAME interpose.${part}.${name} COMMAND ${program} --gtest_filter=${part}.*)
     set_tests_properties(interpose.${part}.${name} PROPERTIES TIMEOUT 60
-      ENVIRONMENT "${environment};${settings};${ARGN}")
+      ENVIRONMENT "${environment};${settings};SECOND_NCCL=${fakes}/old/libnccl.so.2;${ARGN}")
   endforeach()
 endfunction()
 set(fake_folder ${fakes}/site-packages/nvidia/nccl/lib)
@@ -43,14 +47,22 @@ terse_functions_test(by_path interpose_opening "FAKE_NCCL=${fake_folder}/libnccl
 terse_functions_test(by_setting interpose_opening
   "FAKE_NCCL=${fake_folder}/libnccl.so.2;TERSE_NCCL=${fake_folder}/libnccl.so.2")
 
+add_library(other_dlsym SHARED fake/other_dlsym.c)
+set_target_properties(other_dlsym PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${fakes})
+target_link_libraries(other_dlsym PRIVATE ${CMAKE_DL_LIBS})
+add_dependencies(interpose_linked other_dlsym)
+add_test(NAME interpose.other_dlsym COMMAND interpose_linked --gtest_filter=OtherDlsym.*)
+set_tests_properties(interpose.other_dlsym PROPERTIES TIMEOUT 60 ENVIRONMENT
+  "LD_PRELOAD=${preload}:$<TARGET_FILE:other_dlsym>;ASAN_OPTIONS=verify_asan_link_order=0")
+
 terse_test(interpose_old_nccl SOURCES old_nccl_test.cc LIBRARIES ${CMAKE_DL_LIBS})
-add_dependencies(interpose_old_nccl terse_nccl old_nccl)
+add_dependencies(interpose_old_nccl terse_nccl old_nccl fake_nccl)
 add_test(NAME interpose.old_nccl COMMAND interpose_old_nccl)
 set_tests_properties(interpose.old_nccl PROPERTIES TIMEOUT 60
-  ENVIRONMENT "${environment};TERSE_LOG=off;TERSE_NCCL=${fakes}/old/libnccl.so.2")
+  ENVIRONMENT "${environment};TERSE_LOG=off;TERSE_NCCL=${fakes}/old/libnccl.so.2;SECOND_NCCL=${fake_folder}/libnccl.so.2")
 
 terse_test(interpose_find SOURCES find_test.cc LIBRARIES terse_engine)
-add_dependencies(interpose_find terse_nccl fake_nccl beside_wheel)
+add_dependencies(interpose_find terse_nccl fake_nccl beside_wheel framework_with_nccl)
 target_compile_definitions(interpose_find PRIVATE
   FAKES="${fakes}" PRELOAD="$<TARGET_FILE:terse_nccl>")
 gtest_discover_tests(interpose_find TEST_PREFIX interpose. PROPERTIES TIMEOUT 60)

@@ -188,6 +188,21 @@ TEST(Functions, OursAreFoundByEveryClient) {
   EXPECT_EQ(file_of(find("fakeCalls")), "libnccl.so.2");
 }
 
+// Handles of one NCCL must not come to another: a second one is left alone, unless TERSE_NCCL says
+// which of them serves all (old_nccl_test.cc).
+TEST(Functions, ASecondNcclIsLeftAlone) {
+  if (const char* set = std::getenv("TERSE_NCCL"); set != nullptr && *set != '\0')
+    GTEST_SKIP() << "TERSE_NCCL is set";
+  void* send = find("ncclSend");
+  void* second = dlopen(std::getenv("SECOND_NCCL"), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(second, nullptr) << dlerror();
+  void* all_reduce = dlsym(second, "ncclAllReduce");
+  EXPECT_EQ(file_of(all_reduce), "libnccl.so.2");
+  EXPECT_NE(all_reduce, find("ncclAllReduce"));
+  EXPECT_NE(dlsym(second, "ncclSend"), send);
+  dlclose(second);
+}
+
 // By another library than the preload one: with dlsym's other callers nothing has changed.
 TEST(Functions, DlsymIsLibcsForAllElse) {
   EXPECT_EQ(dlsym(RTLD_DEFAULT, "no_such_symbol"), nullptr);
@@ -197,6 +212,13 @@ TEST(Functions, DlsymIsLibcsForAllElse) {
   // "After this program" is libc, whoever else has the name.
   EXPECT_NE(file_of(dlsym(RTLD_NEXT, "getenv")), "libterse_nccl.so");
   EXPECT_EQ(dlsym(RTLD_NEXT, "main"), nullptr);
+}
+
+// The dlsym of a library that is preloaded after ours goes on doing its work.
+TEST(OtherDlsym, IsNotBypassed) {
+  EXPECT_NE(dlsym(RTLD_DEFAULT, "other_dlsym_probe"), nullptr);
+  EXPECT_NE(dlsym(nccl_handle(), "ncclSend"), nullptr);
+  EXPECT_EQ(file_of(find("ncclAllReduce")), "libterse_nccl.so");
 }
 
 // NCCL's calls of its own exports do not come back to us. With TERSE_SCHEME set an AllReduce that

@@ -52,6 +52,18 @@ TEST(OldNccl, ALookUpOnTheHandleFindsNothing) {
   EXPECT_EQ(dlerror(), nullptr);
 }
 
+// TERSE_NCCL serves all, also who has opened another one.
+TEST(OldNccl, ASecondNcclIsReplaced) {
+  void* second = dlopen(std::getenv("SECOND_NCCL"), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(second, nullptr) << dlerror();
+  for (const char* name : {"ncclAllReduce", "ncclSend", "ncclCommGrow"})
+    EXPECT_EQ(dlsym(second, name), preloaded<void*>(name)) << name;
+  int version = 0;
+  EXPECT_EQ(reinterpret_cast<int (*)(int*)>(dlsym(second, "ncclGetVersion"))(&version), 0);
+  EXPECT_EQ(version, 21005);
+  EXPECT_NE(dlsym(second, "fakeCalls"), nullptr);
+}
+
 TEST(OldNccl, TheLastErrorIsThatOfWhoeverFailedLastOnAnyThread) {
   const auto shrink = preloaded<int (*)(long, long, long, long, long, long)>("ncclCommShrink");
   const auto broadcast = preloaded<int (*)(const char*)>("ncclBroadcast");
