@@ -1,6 +1,7 @@
 #include "nccl_choice.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -14,12 +15,16 @@
 namespace terse::perf {
 namespace {
 
-// The file that a function of NCCL comes from, that no preloaded library of ours exports.
+// The file of the NCCL that this program is linked with; its functions may be a preloaded
+// library's.
 std::string LibraryInUse() {
-  Dl_info info = {};
-  void* const function = dlsym(RTLD_DEFAULT, "ncclGetErrorString");
-  if (function == nullptr || dladdr(function, &info) == 0) return "";
-  return info.dli_fname;
+  void* const library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+  if (library == nullptr) return "";
+  const link_map* object = nullptr;
+  const bool known = dlinfo(library, RTLD_DI_LINKMAP, &object) == 0;
+  const std::string path = known ? object->l_name : "";
+  dlclose(library);
+  return path;
 }
 
 bool HasFunction(const std::string& path, const char* name) {

@@ -53,7 +53,7 @@ ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count) {
 // Calls a function that the next NCCL may lack.
 template <class Function, class... Args>
 ncclResult_t call(Function function, const char* name, Args... args) {
-  if (function == nullptr) fail(ncclInvalidUsage, "the NCCL in use has no {}", name);
+  if (function == nullptr) fail_lacking(name);
   return function(args...);
 }
 

@@ -1,24 +1,24 @@
 #include "interpose/next.h"
 
-#include <dlfcn.h>
-
-#include <atomic>
-#include <string>
+#include "interpose/last_error.h"
+#include "interpose/slots.h"
+#include "nccl/objects.h"
 
 namespace terse::interpose {
 namespace {
 
-// As NCCL keeps its last message for the whole process; the message itself is of the thread that
-// asks.
-std::atomic<bool> g_failed_last{false};
+// A library that looks NCCL up while we open it for the first time gets no answer from us.
+thread_local bool t_resolving = false;
 
 Next resolve() {
+  struct Resolving {
+    Resolving() { t_resolving = true; }
+    ~Resolving() { t_resolving = false; }
+  } const resolving;
   Next n{};
   n.library = &nccl_library();
-  void* handle = dlopen(n.library->path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) fail(ncclSystemError, "{}", dlerror());
   const auto find = [&](const char* name, auto& function) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
+    find_symbol(n.library->found.handle, name, function);
   };
   find("ncclCommInitRank", n.CommInitRank);
   find("ncclCommInitRankConfig", n.CommInitRankConfig);
@@ -29,18 +29,26 @@ Next resolve() {
   find("ncclCommDestroy", n.CommDestroy);
   find("ncclCommAbort", n.CommAbort);
   find("ncclGetLastError", n.GetLastError);
+  bind_entries(*n.library);
   return n;
 }
 
 }  // namespace
 
 const Next& next() {
+  if (t_resolving) fail(ncclInvalidUsage, "NCCL is called while its library is being opened");
   static const Next n = resolve();
   return n;
 }
 
+void fail_lacking(const char* name) {
+  const NcclLibrary& library = *next().library;
+  fail(ncclInvalidUsage, "the NCCL in use, {} ({}), has no {}", version(library),
+       library.found.path, name);
+}
+
 ncclResult_t forwarded(ncclResult_t result) noexcept {
-  if (result != ncclSuccess && result != ncclInProgress) g_failed_last = false;
+  if (result != ncclSuccess && result != ncclInProgress) nccl_failed_last();
   return result;
 }
 
@@ -48,20 +56,8 @@ ncclResult_t own(const char* call, ncclResult_t (*body)(void*), void* context) n
   ncclResult_t result = ncclSuccess;
   const ncclResult_t thrown = guard(call, [&] { result = body(context); });
   if (thrown == ncclSuccess) return forwarded(result);
-  g_failed_last = true;
+  we_failed_last();
   return thrown;
 }
 
 }  // namespace terse::interpose
-
-using namespace terse;
-using namespace terse::interpose;
-
-extern "C" __attribute__((visibility("default"))) const char* ncclGetLastError(ncclComm_t comm) {
-  if (g_failed_last) return last_error();
-  try {
-    return next().GetLastError(comm);
-  } catch (const std::exception&) {
-    return last_error();
-  }
-}

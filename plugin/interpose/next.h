@@ -1,12 +1,14 @@
-// The NCCL that the program would call without us, and whose failure was the last.
+// The NCCL that the program would call without us.
 #pragma once
+
+#include "interpose/own_names.h"  // before all else
 
 #include "base/error.h"
 #include "nccl/table.h"
 
 namespace terse::interpose {
 
-// The functions that the interposer exports, as the next library has them; null where it lacks one.
+// The functions that are ours, as the next library has them; null where it lacks one.
 struct Next {
   const NcclLibrary* library = nullptr;
   decltype(&ncclCommInitRank) CommInitRank;
@@ -22,6 +24,9 @@ struct Next {
 
 // Resolved once; throws Error(ncclSystemError) when there is no NCCL.
 const Next& next();
+
+// Throws Error(ncclInvalidUsage): the next NCCL has no function of this name.
+[[noreturn]] void fail_lacking(const char* name);
 
 // Remembers that NCCL, and not terse, failed last.
 ncclResult_t forwarded(ncclResult_t result) noexcept;

@@ -1,53 +1,150 @@
 // `terse run`: a program under the preload library.
+
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "policy/scheme.h"
+#include "cli/facade.h"
+#include "nccl/find.h"
+#include "policy/policy.h"
 
 namespace terse::cli {
 namespace {
 
-// lib/libterse_nccl.so beside this program's bin/.
-std::string preload_path() {
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::filesystem::path library = self.parent_path().parent_path() / "lib/libterse_nccl.so";
-  if (!std::filesystem::exists(library)) fail(ncclSystemError, "there is no {}", library.string());
-  return library.string();
+namespace fs = std::filesystem;
+
+struct Run {
+  std::string scheme = "int8";
+  std::string policy;  // a file; empty: the scheme is all
+  std::string nccl;
+  bool without_facade = false;
+  bool dry = false;
+  std::vector<std::string> command;
+};
+
+struct Variable {
+  std::string name, value;
+};
+
+// A file of this installation, whose bin/ this program lies in.
+std::string installed(const char* name) {
+  const fs::path self = fs::read_symlink("/proc/self/exe");
+  const fs::path file = self.parent_path().parent_path() / name;
+  if (!fs::exists(file)) fail(ncclSystemError, "there is no {}", file.string());
+  return file.string();
 }
 
-// Does not return on success.
-void run_program(const std::string& scheme, std::vector<std::string> command) {
-  const std::string canonical = print_scheme(parse_scheme(scheme));
-  std::string preload = preload_path();
-  if (const char* others = std::getenv("LD_PRELOAD"); others != nullptr && *others != '\0')
-    preload = preload + ":" + others;
-  setenv("LD_PRELOAD", preload.c_str(), 1);
-  setenv("TERSE_SCHEME", canonical.c_str(), 1);
+// As execvp finds it; "" where it is not found.
+fs::path find_program(const std::string& name) {
+  if (name.find('/') != name.npos) return name;
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((fs::path(folder) / name).c_str(), X_OK) == 0) return fs::path(folder) / name;
+  return {};
+}
+
+// Python itself, or a script of its packages such as torchrun.
+bool is_python(const fs::path& program) {
+  if (program.filename().string().starts_with("python")) return true;
+  std::string line;
+  std::ifstream file(program);
+  std::getline(file, line);
+  return line.starts_with("#!") && line.find("python") != line.npos;
+}
+
+// The NCCL that the program would use where that is certain: the one named, or that of the packages
+// of the Python that it runs on. "" elsewhere: then its own loader decides, as ever.
+std::string nccl_of(const Run& run) {
+  std::string named = run.nccl;
+  if (const char* set = std::getenv("TERSE_NCCL"); named.empty() && set != nullptr) named = set;
+  if (!named.empty()) {
+    if (!fs::exists(named)) fail(ncclSystemError, "there is no {}", named);
+    return fs::absolute(named);
+  }
+  // Not through links: the bin/python of a virtual environment is one.
+  const fs::path program = find_program(run.command[0]);
+  if (program.empty() || !is_python(program)) return "";
+  const fs::path prefix = fs::absolute(program).parent_path().parent_path();
+  const std::vector<std::string> wheels = nccl_of_packages(package_folders(prefix));
+  return wheels.empty() ? "" : wheels.front();
+}
+
+// Adds to LD_PRELOAD, whose separators cannot be quoted.
+std::string preload(const std::vector<std::string>& libraries) {
+  std::string value;
+  for (const std::string& library : libraries) {
+    if (library.find_first_of(": ") != library.npos)
+      fail(ncclInvalidUsage, "LD_PRELOAD cannot name {}: a blank or a colon is in it", library);
+    value += library + ":";
+  }
+  if (const char* others = std::getenv("LD_PRELOAD"); others != nullptr) value += others;
+  if (value.back() == ':') value.pop_back();
+  return value;
+}
+
+std::vector<Variable> surroundings(const Run& run) {
+  const std::string interposer = installed("lib/libterse_nccl.so");
+  std::vector<std::string> libraries = {interposer};
+  const std::string nccl = nccl_of(run);
+  if (!nccl.empty() && !run.without_facade) {
+    const Facade facade{installed("lib/terse/nccl_facade.so"), interposer, nccl};
+    if (!run.dry) write_facade(facade);
+    libraries.push_back(facade_path(facade));
+  }
+  std::vector<Variable> variables = {{"LD_PRELOAD", preload(libraries)}};
+  if (run.policy.empty()) {
+    parse_policy_line(run.scheme, 0);  // for its message, now
+    variables.push_back({"TERSE_SCHEME", run.scheme});
+  } else {
+    read_policy_file(run.policy, 0);
+    variables.push_back({"TERSE_POLICY", fs::absolute(run.policy)});
+    variables.push_back({"TERSE_SCHEME", ""});
+  }
+  if (!run.nccl.empty()) variables.push_back({"TERSE_NCCL", nccl});
+  return variables;
+}
+
+// Does not return on success, unless it is a dry run.
+void run_program(Run& run) {
+  const std::vector<Variable> variables = surroundings(run);
+  if (run.dry) {
+    for (const Variable& v : variables) fmt::print("{}={}\n", v.name, v.value);
+    fmt::print("{}\n", fmt::join(run.command, " "));
+    return;
+  }
+  for (const Variable& v : variables) setenv(v.name.c_str(), v.value.c_str(), 1);
   std::vector<char*> arguments;
-  for (std::string& word : command) arguments.push_back(word.data());
+  for (std::string& word : run.command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
-  fail(ncclSystemError, "{}: {}", command[0], std::strerror(errno));
+  fail(ncclSystemError, "{}: {}", run.command[0], std::strerror(errno));
 }
 
 }  // namespace
 
 void add_run(CLI::App& app) {
-  struct Options {
-    std::string scheme = "int8";
-    std::vector<std::string> command;
-  };
-  const auto o = std::make_shared<Options>();
-  CLI::App* run = app.add_subcommand("run", "Run a program with its NCCL calls compressed");
-  run->add_option("--scheme", o->scheme, "The scheme, e.g. int4:block=128")->capture_default_str();
-  run->add_option("command", o->command, "The program and its arguments, after --")->required();
-  run->callback([o] { run_program(o->scheme, o->command); });
+  const auto run = std::make_shared<Run>();
+  CLI::App* command = app.add_subcommand("run", "Run a program with its NCCL calls compressed");
+  CLI::Option* scheme =
+      command->add_option("--scheme", run->scheme, "A scheme, a preset, or rules on one line")
+          ->capture_default_str();
+  command->add_option("--policy", run->policy, "A file of rules")->excludes(scheme);
+  command->add_option("--nccl", run->nccl, "Path of the NCCL to use (default: the program's own)");
+  command->add_flag("--no-facade", run->without_facade,
+                    "Only preload libterse_nccl.so; no libnccl.so.2 in front of the program's");
+  command->add_flag("--dry-run", run->dry, "Print what would be set and run");
+  command->add_option("command", run->command, "The program and its arguments, after --")
+      ->required();
+  command->callback([run] { run_program(*run); });
 }
 
 }  // namespace terse::cli

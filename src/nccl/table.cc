@@ -1,9 +1,8 @@
 #include "nccl/table.h"
 
-#include <dlfcn.h>
-
 #include "base/error.h"
 #include "base/log.h"
+#include "nccl/objects.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -11,8 +10,7 @@ namespace {
 
 template <class Function>
 bool find(void* handle, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(handle, name));
-  return function != nullptr;
+  return find_symbol(handle, name, function);
 }
 
 const char* first_missing(void* handle, NcclTable& t) {
@@ -50,37 +48,32 @@ bool find_host(void* handle, HostStreamTable& t) {
          find(handle, "hostncclStreamWaitEvent", t.StreamWaitEvent);
 }
 
-constexpr const char* kSoname = "libnccl.so.2";
-
-NcclLibrary open_library() {
-  const std::string& wanted = settings().nccl;
-  if (!wanted.empty()) {
-    void* handle = dlopen(wanted.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) fail(ncclSystemError, "TERSE_NCCL: {}", dlerror());
-    return read_library(handle, wanted.c_str());
-  }
-  void* handle = dlopen(kSoname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  if (handle == nullptr) handle = dlopen(kSoname, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr)
-    fail(ncclSystemError, "no NCCL was found: {}; set TERSE_NCCL to its path", dlerror());
-  return read_library(handle, kSoname);
-}
-
 }  // namespace
 
-NcclLibrary read_library(void* handle, const char* path) {
+NcclLibrary read_library(FoundNccl found) {
   NcclLibrary library{};
-  library.path = path;
-  if (const char* missing = first_missing(handle, library.nccl))
+  library.found = std::move(found);
+  const std::string& path = library.found.path;
+  if (const char* missing = first_missing(library.found.handle, library.nccl))
     fail(ncclSystemError, "{} has no {}", path, missing);
-  library.on_host = find_host(handle, library.host);
+  library.on_host = find_host(library.found.handle, library.host);
   log(LogLevel::kInfo, "using {} ({})", path, library.on_host ? "hostnccl" : "on a GPU");
   return library;
 }
 
 const NcclLibrary& nccl_library() {
-  static const NcclLibrary library = open_library();
+  static const NcclLibrary library = read_library(find_nccl(settings().nccl));
   return library;
+}
+
+std::string version(const NcclLibrary& library) {
+  decltype(&ncclGetVersion) get;
+  int code = 0;
+  if (!find_symbol(library.found.handle, "ncclGetVersion", get) || get(&code) != ncclSuccess)
+    return "of unknown version";
+  // Up to 2.8 the code had a digit less.
+  if (code < 10000) return fmt::format("{}.{}.{}", code / 1000, code / 100 % 10, code % 100);
+  return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
 }
 
 void check(const NcclLibrary& library, ncclResult_t result, const char* call) {

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "nccl/find.h"
+
 namespace terse {
 
 struct NcclTable {
@@ -41,15 +43,18 @@ struct NcclLibrary {
   NcclTable nccl;
   HostStreamTable host;  // complete where `on_host`
   bool on_host = false;  // the library is hostnccl
-  std::string path;
+  FoundNccl found;
 };
 
-// Finds the functions in an opened library. Throws Error(ncclSystemError) naming what is missing.
-NcclLibrary read_library(void* handle, const char* path);
+// Finds the functions in a library. Throws Error(ncclSystemError) naming what is missing.
+NcclLibrary read_library(FoundNccl found);
 
-// The program's NCCL: the path `wanted` if not empty; else the libnccl.so.2 that is loaded already;
-// else the loader's libnccl.so.2. Resolved once. Throws Error(ncclSystemError) when there is none.
+// The program's NCCL (find.h), TERSE_NCCL's if that is set. Resolved once. Throws
+// Error(ncclSystemError) when there is none.
 const NcclLibrary& nccl_library();
+
+// "2.28.9"
+std::string version(const NcclLibrary& library);
 
 // Throws Error(result) with NCCL's own message unless result is ncclSuccess.
 void check(const NcclLibrary& library, ncclResult_t result, const char* call);

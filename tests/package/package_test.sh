@@ -11,6 +11,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 cmake --install "$build" --prefix "$prefix" >/dev/null
 for file in lib/libterse.so lib/libterse_nccl.so lib/terse/hostnccl/libnccl.so.2 \
+    lib/terse/nccl_facade.so \
     include/terse/terse.h lib/cmake/terse/terseConfig.cmake bin/terse bin/all_reduce_perf \
     bin/all_gather_perf bin/reduce_scatter_perf; do
   [ -e "$prefix/$file" ] || fail "$file is not installed"
@@ -34,7 +35,8 @@ exports() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//'; }
 if ! nm -D "$prefix/lib/libterse.so" | grep -q __asan; then
   strangers=$(exports "$prefix/lib/libterse.so" | grep -v '^terse' || true)
   [ -z "$strangers" ] || fail "libterse.so exports $strangers"
-  strangers=$(exports "$prefix/lib/libterse_nccl.so" | grep -v '^nccl' || true)
+  strangers=$(exports "$prefix/lib/libterse_nccl.so" |
+    grep -vE '^p?nccl|^dlsym$|^terseInterposerMark$' || true)
   [ -z "$strangers" ] || fail "libterse_nccl.so exports $strangers"
 fi
 for library in libterse.so libterse_nccl.so; do
@@ -53,4 +55,6 @@ cmake -G Ninja -S "$here/consumer" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$pre
 cmake --build "$scratch/build" >/dev/null
 "$scratch/build/consumer" || fail "the consumer's exit status is $?"
 "$prefix/bin/terse" --version | grep -q '^terse ' || fail "terse --version"
+"$prefix/bin/terse" run --dry-run -- true | grep -q "^LD_PRELOAD=$prefix/lib/libterse_nccl.so" ||
+  fail "terse run --dry-run"
 echo "package: all is where it belongs"

@@ -1,0 +1,76 @@
+// dlsym, for clients that open NCCL themselves and look its functions up on the handle, such as
+// ctypes, vLLM, JAX and CuPy. The entry (entries.S) brings only names that begin with nccl, on real
+// handles; all else is libc's.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+
+#include "base/log.h"
+#include "interpose/next.h"
+#include "interpose/slots.h"
+#include "nccl/objects.h"
+#include "policy/settings.h"
+
+namespace terse::interpose {
+namespace {
+
+bool lies_in(uintptr_t address, const ObjectRange& range) {
+  return range.begin <= address && address < range.end;
+}
+
+bool lies_in_libnccl(const void* function) {
+  return std::filesystem::path(object_path(function)).filename().string().starts_with("libnccl.so");
+}
+
+void warn_of_second(const void* function) {
+  static std::atomic<bool> warned{false};
+  if (!warned.exchange(true))
+    log(LogLevel::kWarn,
+        "the program opened {} while {} is in use: calls of the former are not compressed; "
+        "TERSE_NCCL names the one to use for all",
+        object_path(function), next().library->found.path);
+}
+
+// What a look-up that found `function` is to give. Null: NCCL has no such function.
+void* redirect(const Slot& slot, void* function, uintptr_t caller) {
+  const FoundNccl& nccl = next().library->found;
+  // On a facade's handle (terse run) our own entry is found, also where NCCL has no such function.
+  if (function == slot.entry) return find_symbol(nccl.handle, name_of(slot)) ? function : nullptr;
+  if (!lies_in_libnccl(function)) return function;
+  const ObjectRange used = object_range(find_symbol(nccl.handle, "ncclCommInitRank"));
+  if (lies_in(caller, used)) return function;
+  if (lies_in(reinterpret_cast<uintptr_t>(function), used))
+    return slot.own != nullptr ? slot.entry : function;
+  // Handles of one library must not come to another one: all of its functions, or none.
+  if (!settings().nccl.empty()) return slot.entry;
+  warn_of_second(function);
+  return function;
+}
+
+}  // namespace
+}  // namespace terse::interpose
+
+using namespace terse;
+using namespace terse::interpose;
+
+extern "C" void* terse_dlsym(void* handle, const char* name, uintptr_t caller) noexcept {
+  thread_local bool busy = false;  // a library that is being opened looks symbols up, too
+  void* function = find_symbol(handle, name);
+  if (function == nullptr || busy) return function;  // dlerror() says why
+  const Slot* slot = slot_of(name);
+  if (slot == nullptr) return function;
+  busy = true;
+  try {
+    void* given = redirect(*slot, function, caller);
+    dlerror();  // nothing of what we tried is the caller's concern
+    function = given != nullptr ? given : find_symbol(next().library->found.handle, name);
+  } catch (const std::exception&) {
+    dlerror();
+  }
+  busy = false;
+  return function;
+}
+
+extern "C" __attribute__((visibility("default"))) void terseInterposerMark() {}

@@ -1,0 +1,73 @@
+#include "interpose/last_error.h"
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "interpose/next.h"
+
+namespace terse::interpose {
+namespace {
+
+struct Failure {
+  std::string message;
+  std::string nccls;  // NCCL's message at that time
+};
+
+struct State {
+  std::mutex mutex;
+  std::optional<Failure> ours;
+};
+
+// Never destroyed: calls may come from other threads while the program exits.
+State& state() {
+  static State& s = *new State;
+  return s;
+}
+
+std::string text(const char* message) { return message != nullptr ? message : ""; }
+
+// Of NCCL itself; "" where there is no NCCL.
+std::string message_of_nccl(ncclComm_t comm) {
+  try {
+    return text(next().GetLastError(comm));
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+void we_failed_last() noexcept {
+  try {
+    Failure failure{last_error(), message_of_nccl(nullptr)};
+    const std::lock_guard lock(state().mutex);
+    state().ours = std::move(failure);
+  } catch (const std::exception&) {
+    // no memory even for the message
+  }
+}
+
+void nccl_failed_last() noexcept {
+  const std::lock_guard lock(state().mutex);
+  state().ours.reset();
+}
+
+}  // namespace terse::interpose
+
+using namespace terse::interpose;
+
+extern "C" __attribute__((visibility("default"))) const char* ncclGetLastError(ncclComm_t comm) {
+  thread_local std::string message;  // valid until the thread asks again
+  try {
+    message = message_of_nccl(comm);
+    const std::lock_guard lock(state().mutex);
+    std::optional<Failure>& ours = state().ours;
+    if (ours && ours->nccls != message) ours.reset();
+    if (ours) message = ours->message;
+    return message.c_str();
+  } catch (const std::exception&) {
+    return "";
+  }
+}

@@ -1,0 +1,16 @@
+// The functions of functions.inc that are ours, under the assembler names by which the entries
+// (entries.S) reach them: the names of NCCL belong to the entries. To be included before any use of
+// those functions.
+#pragma once
+
+#include <nccl.h>
+
+#define TERSE_NAME_OF_ours(name) extern "C" decltype(name) name __asm__("terse_own_" #name);
+#define TERSE_NAME_OF_next(name)
+#define TERSE_NAME_OF_inner(name)
+#define NCCL_FUNCTION(name, whose, returns) TERSE_NAME_OF_##whose(name)
+#include "interpose/functions.inc"
+#undef NCCL_FUNCTION
+#undef TERSE_NAME_OF_ours
+#undef TERSE_NAME_OF_next
+#undef TERSE_NAME_OF_inner

@@ -1,0 +1,164 @@
+#include "nccl/find.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "base/error.h"
+#include "nccl/objects.h"
+
+namespace terse {
+namespace {
+
+constexpr const char* kSoname = "libnccl.so.2";
+constexpr const char* kFunction = "ncclCommInitRank";  // that every NCCL has
+
+bool is_named_nccl(const std::string& path) {
+  return std::filesystem::path(path).filename().string().starts_with("libnccl");
+}
+
+// A library that we open resolves its own names first, so that its calls of itself do not come to
+// the preload library. Sanitizers cannot live with that; then return addresses alone must do.
+int flags_of_our_own() {
+  const bool sanitized = find_symbol(RTLD_DEFAULT, "__asan_init") != nullptr;
+  return RTLD_NOW | RTLD_LOCAL | (sanitized ? 0 : RTLD_DEEPBIND);
+}
+
+bool is_interposer(const void* function) {
+  void* object = dlopen(object_path(function).c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (object == nullptr) return false;
+  const void* mark = find_symbol(object, kInterposerMark);
+  dlclose(object);
+  return mark != nullptr && object_range(mark).begin == object_range(function).begin;
+}
+
+// NCCL's function in `handle`, null where it leads to the preload library.
+void* nccl_function(void* handle) {
+  void* function = find_symbol(handle, kFunction);
+  return function != nullptr && !is_interposer(function) ? function : nullptr;
+}
+
+void* keep_nccl(void* handle) {
+  if (handle == nullptr || nccl_function(handle) != nullptr) return handle;
+  dlclose(handle);
+  return nullptr;
+}
+
+using Tried = std::vector<std::string>;
+
+void* loaded_by_name(Tried& tried) {
+  tried.push_back("a libnccl.so.2 that is loaded");
+  if (void* handle = keep_nccl(dlopen(kSoname, RTLD_NOW | RTLD_NOLOAD))) return handle;
+  for (const std::string& path : loaded_objects())
+    if (is_named_nccl(path))
+      if (void* handle = keep_nccl(dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD))) return handle;
+  return nullptr;
+}
+
+void* next_in_order(Tried& tried) {
+  tried.push_back("the program's own symbols");
+  const void* function = find_symbol(RTLD_NEXT, kFunction);
+  if (function == nullptr || is_interposer(function)) return nullptr;
+  return keep_nccl(dlopen(object_path(function).c_str(), RTLD_NOW | RTLD_NOLOAD));
+}
+
+void* embedded(Tried& tried) {
+  tried.push_back("the libraries that are loaded");
+  std::vector<std::string> paths = loaded_objects();
+  paths.insert(paths.begin(), "");  // the program itself; its handle finds what it links, too
+  for (const std::string& path : paths) {
+    void* handle = keep_nccl(dlopen(path.empty() ? nullptr : path.c_str(), RTLD_NOW | RTLD_NOLOAD));
+    if (handle != nullptr) return handle;
+  }
+  return nullptr;
+}
+
+void* open_first(const std::vector<std::string>& paths, Tried& tried) {
+  for (const std::string& path : paths) {
+    tried.push_back(path);
+    if (void* handle = keep_nccl(dlopen(path.c_str(), flags_of_our_own()))) return handle;
+  }
+  return nullptr;
+}
+
+void* wheel_of_loaded(Tried& tried) {
+  std::vector<std::string> folders;
+  for (const std::string& path : loaded_objects())
+    for (const char* packages : {"/site-packages/", "/dist-packages/"}) {
+      const size_t at = path.find(packages);
+      if (at == path.npos) continue;
+      const std::string folder = path.substr(0, at + std::string_view(packages).size() - 1);
+      if (std::find(folders.begin(), folders.end(), folder) == folders.end())
+        folders.push_back(folder);
+    }
+  return open_first(nccl_of_packages(folders), tried);
+}
+
+void* loaders_own(Tried& tried) { return open_first({kSoname}, tried); }
+
+// These are Python's variables, not settings of ours.
+void* wheel_of_environment(Tried& tried) {
+  std::vector<std::string> folders;
+  if (const char* prefix = std::getenv("VIRTUAL_ENV")) folders = package_folders(prefix);
+  if (const char* path = std::getenv("PYTHONPATH")) {
+    std::istringstream parts(path);
+    for (std::string folder; std::getline(parts, folder, ':');)
+      if (!folder.empty()) folders.push_back(folder);
+  }
+  return open_first(nccl_of_packages(folders), tried);
+}
+
+constexpr void* (*kWays[])(Tried&) = {loaded_by_name,  next_in_order, embedded,
+                                      wheel_of_loaded, loaders_own,   wheel_of_environment};
+
+FoundNccl describe(void* handle, bool named) {
+  std::string path = object_path(find_symbol(handle, kFunction));
+  const bool embedded = !named && !is_named_nccl(path);
+  return {handle, std::move(path), embedded};
+}
+
+}  // namespace
+
+FoundNccl find_nccl(const std::string& wanted) {
+  if (!wanted.empty()) {
+    void* handle = dlopen(wanted.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (handle == nullptr) handle = dlopen(wanted.c_str(), flags_of_our_own());
+    if (handle == nullptr) fail(ncclSystemError, "TERSE_NCCL: {}", dlerror());
+    if (nccl_function(handle) == nullptr)
+      fail(ncclSystemError, "TERSE_NCCL: {} is no NCCL: it has no {} of its own", wanted,
+           kFunction);
+    return describe(handle, true);
+  }
+  Tried tried;
+  for (const auto way : kWays)
+    if (void* handle = way(tried)) return describe(handle, false);
+  fail(ncclSystemError, "no NCCL was found; looked for {}; set TERSE_NCCL to its path",
+       fmt::join(tried, ", "));
+}
+
+std::vector<std::string> package_folders(const std::string& prefix) {
+  std::vector<std::string> folders;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(prefix + "/lib", ignored))
+    if (entry.path().filename().string().starts_with("python3"))
+      for (const char* packages : {"site-packages", "dist-packages"})
+        folders.push_back(entry.path() / packages);
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+std::vector<std::string> nccl_of_packages(const std::vector<std::string>& folders) {
+  std::vector<std::string> paths;
+  for (const std::string& folder : folders) {
+    const std::filesystem::path path =
+        std::filesystem::path(folder) / "nvidia/nccl/lib/libnccl.so.2";
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) paths.push_back(path);
+  }
+  return paths;
+}
+
+}  // namespace terse

@@ -1,0 +1,36 @@
+// Where the program's NCCL is: the one that it would call without us.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace terse {
+
+struct FoundNccl {
+  void* handle = nullptr;
+  std::string path;
+  // NCCL is a part of some other library or of the program itself.
+  bool embedded = false;
+};
+
+// `wanted` if not empty. Else, the first that there is of
+//   the libnccl.so.2 that is loaded, or any loaded library of such a name;
+//   what the program's symbols lead to next, after this library;
+//   any loaded object that has NCCL in it;
+//   the Python wheel's, beside what was loaded from a folder of Python packages;
+//   the loader's libnccl.so.2;
+//   the wheel's in the Python environment of VIRTUAL_ENV and PYTHONPATH.
+// terse's own preload library, and a facade of it (terse run), is none of them. Throws
+// Error(ncclSystemError) that lists what was tried.
+FoundNccl find_nccl(const std::string& wanted);
+
+// Where Python's packages put NCCL: in these folders of packages ...
+std::vector<std::string> nccl_of_packages(const std::vector<std::string>& folders);
+// ... of an installation of Python, such as /usr or a virtual environment.
+std::vector<std::string> package_folders(const std::string& prefix);
+
+// The function by which the preload library is told from an NCCL.
+inline constexpr const char* kInterposerMark = "terseInterposerMark";
+
+}  // namespace terse

@@ -1,0 +1,15 @@
+/* Another preloaded library with a dlsym of its own, as tools for CUDA have one. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+
+int other_dlsym_was_here = 1;
+
+__attribute__((visibility("default"))) void* dlsym(void* handle, const char* name) {
+  if (strcmp(name, "other_dlsym_probe") == 0) return &other_dlsym_was_here;
+  void* (*libc)(void*, const char*) =
+      (void* (*)(void*, const char*))dlvsym(RTLD_DEFAULT, "dlsym", "GLIBC_2.2.5");
+  if (libc == NULL)
+    libc = (void* (*)(void*, const char*))dlvsym(RTLD_DEFAULT, "dlsym", "GLIBC_2.17");
+  return libc(handle, name);
+}

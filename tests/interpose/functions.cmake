@@ -1,0 +1,77 @@
+# Every function of the list, to NCCLs that only record or lack most of them.
+set(fakes ${CMAKE_CURRENT_BINARY_DIR}/fake)
+add_library(fake_nccl SHARED fake/fake_nccl.cc)
+add_library(old_nccl SHARED fake/old_nccl.c)
+# A wheel's folder, and something loaded from beside it.
+add_library(beside_wheel SHARED fake/beside_wheel.c)
+set_target_properties(fake_nccl old_nccl PROPERTIES
+  CXX_VISIBILITY_PRESET default C_VISIBILITY_PRESET default
+  OUTPUT_NAME nccl SOVERSION 2)
+set_target_properties(fake_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY
+  ${fakes}/site-packages/nvidia/nccl/lib)
+set_target_properties(old_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${fakes}/old)
+set_target_properties(beside_wheel PROPERTIES LIBRARY_OUTPUT_DIRECTORY
+  ${fakes}/site-packages/framework/lib)
+# A framework that is linked with NCCL statically.
+add_library(framework_with_nccl SHARED fake/old_nccl.c)
+set_target_properties(framework_with_nccl PROPERTIES C_VISIBILITY_PRESET default
+  OUTPUT_NAME framework NO_SONAME ON LIBRARY_OUTPUT_DIRECTORY ${fakes}/old)
+target_include_directories(fake_nccl PRIVATE ${PROJECT_SOURCE_DIR}/plugin)
+
+terse_test(interpose_linked SOURCES functions_test.cc LIBRARIES ${CMAKE_DL_LIBS})
+target_link_libraries(interpose_linked PRIVATE -Wl,--no-as-needed fake_nccl)
+terse_test(interpose_opening SOURCES functions_test.cc LIBRARIES ${CMAKE_DL_LIBS})
+foreach(program interpose_linked interpose_opening)
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/plugin)
+  add_dependencies(${program} terse_nccl fake_nccl old_nccl)
+endforeach()
+
+# functions_test.cc by PROGRAM, which gets at NCCL in a way named NAME.
+function(terse_functions_test name program)
+  foreach(part Functions Reentry)
+    if(part STREQUAL Reentry)
+      set(settings "TERSE_SCHEME=int8")
+    else()
+      set(settings "TERSE_SCHEME=")
+    endif()
+    add_test(NAME interpose.${part}.${name} COMMAND ${program} --gtest_filter=${part}.*)
+    set_tests_properties(interpose.${part}.${name} PROPERTIES TIMEOUT 60
+      ENVIRONMENT "${environment};${settings};SECOND_NCCL=${fakes}/old/libnccl.so.2;${ARGN}")
+  endforeach()
+endfunction()
+set(fake_folder ${fakes}/site-packages/nvidia/nccl/lib)
+terse_functions_test(linked interpose_linked)
+terse_functions_test(by_name interpose_opening
+  "FAKE_NCCL=libnccl.so.2;LD_LIBRARY_PATH=${fake_folder}")
+terse_functions_test(by_path interpose_opening "FAKE_NCCL=${fake_folder}/libnccl.so.2")
+terse_functions_test(by_setting interpose_opening
+  "FAKE_NCCL=${fake_folder}/libnccl.so.2;TERSE_NCCL=${fake_folder}/libnccl.so.2")
+
+add_library(other_dlsym SHARED fake/other_dlsym.c)
+set_target_properties(other_dlsym PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${fakes})
+target_link_libraries(other_dlsym PRIVATE ${CMAKE_DL_LIBS})
+add_dependencies(interpose_linked other_dlsym)
+add_test(NAME interpose.other_dlsym COMMAND interpose_linked --gtest_filter=OtherDlsym.*)
+set_tests_properties(interpose.other_dlsym PROPERTIES TIMEOUT 60 ENVIRONMENT
+  "LD_PRELOAD=${preload}:$<TARGET_FILE:other_dlsym>;ASAN_OPTIONS=verify_asan_link_order=0")
+
+terse_test(interpose_old_nccl SOURCES old_nccl_test.cc LIBRARIES ${CMAKE_DL_LIBS})
+add_dependencies(interpose_old_nccl terse_nccl old_nccl fake_nccl)
+add_test(NAME interpose.old_nccl COMMAND interpose_old_nccl)
+set_tests_properties(interpose.old_nccl PROPERTIES TIMEOUT 60
+  ENVIRONMENT "${environment};TERSE_LOG=off;TERSE_NCCL=${fakes}/old/libnccl.so.2;SECOND_NCCL=${fake_folder}/libnccl.so.2")
+
+terse_test(interpose_find SOURCES find_test.cc LIBRARIES terse_engine)
+add_dependencies(interpose_find terse_nccl fake_nccl beside_wheel framework_with_nccl)
+target_compile_definitions(interpose_find PRIVATE
+  FAKES="${fakes}" PRELOAD="$<TARGET_FILE:terse_nccl>")
+gtest_discover_tests(interpose_find TEST_PREFIX interpose. PROPERTIES TIMEOUT 60)
+
+add_test(NAME interpose.exports
+         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/exports_test.py
+                 $<TARGET_FILE:terse_nccl> ${PROJECT_SOURCE_DIR})
+
+add_test(NAME interpose.ways_in
+         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/ways_in_test.py
+                 ${PROJECT_BINARY_DIR})
+set_tests_properties(interpose.ways_in PROPERTIES TIMEOUT 240)

@@ -1,0 +1,150 @@
+"""Every way into NCCL, compressed: ways_in_test.py BUILD_FOLDER
+
+Two ranks add up the same numbers by a linked C++ program and by Python clients that open NCCL
+themselves; what they print depends on every bit of the results."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = sys.argv[1]
+HERE = os.path.dirname(os.path.abspath(__file__))
+LINKED = [BUILD + "/bin/interpose_rank"]
+HOSTNCCL = BUILD + "/lib/terse/hostnccl/libnccl.so.2"
+PRELOAD = BUILD + "/lib/libterse_nccl.so"
+TERSE = BUILD + "/bin/terse"
+COUNT, ROUNDS, PATIENCE = 50_000, 2, 60
+
+
+def opening(library, look_up="dlsym", python=sys.executable):
+    return [python, HERE + "/ctypes_client.py", library, look_up]
+
+
+def environment(**more):
+    plain = {k: v for k, v in os.environ.items()
+             if not k.startswith("TERSE_") and k not in ("LD_PRELOAD", "VIRTUAL_ENV")}
+    sanitizer = "verify_asan_link_order=0:detect_leaks=0"
+    return {**plain, "NCCL_SOCKET_IFNAME": "lo", "HOSTNCCL_TIMEOUT": "20",
+            "ASAN_OPTIONS": sanitizer, **more}
+
+
+def run(command, count=COUNT, **variables):
+    """What the ranks print; alike on all of them but for NCCL's own pointers."""
+    with tempfile.TemporaryDirectory() as scratch:
+        ranks = [subprocess.Popen(command + [str(r), "2", scratch + "/id", str(count), str(ROUNDS)],
+                                  env=environment(**variables), text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                 for r in range(2)]
+        outputs = []
+        for rank in ranks:
+            try:
+                out, err = rank.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                for other in ranks:
+                    other.kill()
+                raise
+            if rank.returncode != 0:
+                raise AssertionError(f"{command}: exit status {rank.returncode}\n{out}\n{err}")
+            outputs.append([line.split() for line in out.splitlines()])
+    if outputs[0] != outputs[1]:
+        raise AssertionError(f"{command}: the ranks differ: {outputs}")
+    return outputs[0]
+
+
+def under_terse(*words):
+    return [TERSE, "run", "--scheme", "int8", *words, "--"]
+
+
+class WaysIn(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.cache = {"XDG_CACHE_HOME": cls.scratch.name + "/cache"}
+        cls.preloaded = {"LD_PRELOAD": PRELOAD, "TERSE_SCHEME": "int8"}
+        cls.native = run(LINKED)
+        cls.compressed = run(LINKED, **cls.preloaded)
+        assert cls.native != cls.compressed
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def test_a_linked_program(self):
+        self.assertEqual([line[0] for line in self.compressed], ["init", "round", "round"])
+        self.assertEqual(run(under_terse() + LINKED, **self.cache), self.compressed)
+
+    def test_a_library_opened_by_path(self):
+        self.assertEqual(run(opening(HOSTNCCL), **self.preloaded), self.compressed)
+        self.assertEqual(run(under_terse() + opening(HOSTNCCL), **self.cache), self.compressed)
+
+    def test_a_library_opened_by_name(self):
+        folder = {"LD_LIBRARY_PATH": os.path.dirname(HOSTNCCL)}
+        self.assertEqual(run(opening("libnccl.so.2"), **self.preloaded, **folder), self.compressed)
+
+    def test_messages_below_the_floor_are_native(self):
+        small = 1000
+        self.assertEqual(run(opening(HOSTNCCL), count=small, **self.preloaded),
+                         run(LINKED, count=small))
+
+    def test_who_asks_libc_itself_is_caught_by_the_facade_alone(self):
+        self.assertEqual(run(opening(HOSTNCCL, "libc"), **self.preloaded), self.native)
+        client = opening("libnccl.so.2", "libc")
+        command = under_terse("--nccl", HOSTNCCL) + client
+        self.assertEqual(run(command, **self.cache), self.compressed)
+        command = under_terse("--nccl", HOSTNCCL, "--no-facade") + client
+        folder = {"LD_LIBRARY_PATH": os.path.dirname(HOSTNCCL)}
+        self.assertEqual(run(command, **self.cache, **folder), self.native)
+
+    def virtual_environment(self):
+        """A Python whose packages have NCCL."""
+        folder = self.scratch.name + "/venv"
+        packages = f"{folder}/lib/python3.{sys.version_info.minor}/site-packages"
+        if not os.path.exists(folder):
+            os.makedirs(folder + "/bin")
+            os.makedirs(packages + "/nvidia/nccl/lib")
+            os.symlink(sys.executable, folder + "/bin/python")
+            os.symlink(HOSTNCCL, packages + "/nvidia/nccl/lib/libnccl.so.2")
+            with open(folder + "/pyvenv.cfg", "w", encoding="utf-8") as f:
+                f.write(f"home = {os.path.dirname(sys.executable)}\n")
+        return folder + "/bin/python", packages + "/nvidia/nccl/lib/libnccl.so.2"
+
+    def test_the_packages_of_the_programs_own_python(self):
+        python, library = self.virtual_environment()
+        for look_up in ("dlsym", "libc"):
+            client = opening("libnccl.so.2", look_up, python)
+            self.assertEqual(run(under_terse() + client, **self.cache), self.compressed, look_up)
+        written = self.dry(python).split("\n")[0].split(":")[1]
+        needed = subprocess.run(["readelf", "-d", written], check=True, text=True,
+                                capture_output=True).stdout
+        self.assertRegex(needed, rf"(?s)\[{PRELOAD}\].*\[{library}\]")
+
+    def dry(self, *command, **variables):
+        return subprocess.run([TERSE, "run", "--scheme", "int8", "--dry-run", *command], check=True,
+                              text=True, capture_output=True,
+                              env=environment(**{**self.cache, **variables})).stdout
+
+    def test_a_dry_run_says_what_would_be_set_and_does_nothing(self):
+        scheme = "TERSE_SCHEME=int8:block=128,round=nearest"
+        self.assertEqual(self.dry("--", "/bin/true", "x", LD_PRELOAD="other.so"),
+                         f"LD_PRELOAD={PRELOAD}:other.so\n{scheme}\n/bin/true x\n")
+        empty = self.scratch.name + "/empty"
+        lines = self.dry("--nccl", HOSTNCCL, "--", "/bin/true", XDG_CACHE_HOME=empty).splitlines()
+        self.assertRegex(lines[0], rf"^LD_PRELOAD={PRELOAD}:"
+                                   rf"{empty}/terse/facade-[0-9a-f]{{16}}/libnccl.so.2$")
+        self.assertEqual(lines[1:], [scheme, f"TERSE_NCCL={HOSTNCCL}", "/bin/true"])
+        self.assertFalse(os.path.exists(empty))
+
+    def test_what_cannot_be_done_is_said(self):
+        for words, message in (
+                (["--nccl", "/no/such.so", "--", "/bin/true"], "there is no /no/such.so"),
+                (["--", "/no/such/program"], "/no/such/program: No such file")):
+            done = subprocess.run([TERSE, "run", *words], text=True, capture_output=True,
+                                  env=environment(**self.cache), check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(message, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
