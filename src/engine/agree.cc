@@ -36,11 +36,17 @@ bool same(const Scheme* a, const Scheme* b) {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 
-// One rank's side of the exchange: its own words, and those of all.
+class Exchange;
+void start_together(const NcclLibrary& library, const std::vector<const Exchange*>& exchanges);
+
+// One rank's side of the exchange: its own words, and those of all, or of its peer.
 class Exchange {
  public:
   explicit Exchange(const Agreement& agreement)
-      : c_(*agreement.communicator), scheme_(agreement.scheme), all_(c_.ranks) {
+      : c_(*agreement.communicator),
+        scheme_(agreement.scheme),
+        peer_(agreement.peer),
+        all_(c_.ranks) {
     const std::string text =
         scheme_ != nullptr ? print_scheme(*scheme_) : settings().policy.print();
     Hello mine{
@@ -53,7 +59,7 @@ class Exchange {
       if (!c_.number) c_.number = next_ordinal();
       mine.ordinal = *c_.number;
     }
-    c_.introduced = true;
+    if (introduces_) c_.introduced = true;
     std::strncpy(mine.text, text.c_str(), sizeof mine.text - 1);
     mine_ = mine;
     try {
@@ -73,20 +79,31 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  bool covers(const Agreement& a) const { return &c_ == a.communicator && same(scheme_, a.scheme); }
+  bool covers(const Agreement& a) const {
+    return &c_ == a.communicator && same(scheme_, a.scheme) && (!peer_ || peer_ == a.peer);
+  }
 
+  // Within a group.
   void start() const {
+    const NcclTable& nccl = c_.library.nccl;
+    const Hello* mine = memory_ + c_.ranks;
+    if (!peer_)
+      return check(c_.library,
+                   nccl.AllGather(mine, memory_, sizeof(Hello), ncclUint8, c_.comm, stream_),
+                   "ncclAllGather");
+    check(c_.library, nccl.Send(mine, sizeof(Hello), ncclUint8, *peer_, c_.comm, stream_),
+          "ncclSend");
     check(c_.library,
-          c_.library.nccl.AllGather(memory_ + c_.ranks, memory_, sizeof(Hello), ncclUint8, c_.comm,
-                                    stream_),
-          "ncclAllGather");
+          nccl.Recv(memory_ + *peer_, sizeof(Hello), ncclUint8, *peer_, c_.comm, stream_),
+          "ncclRecv");
   }
 
   void finish(std::chrono::steady_clock::time_point deadline) {
     if (!wait(deadline)) give_up();
     c_.backend.download(stream_, all_.data(), memory_, all_.size() * sizeof(Hello));
     try {
-      for (int r = 0; r < c_.ranks; ++r) compare(r);
+      for (int r = 0; r < c_.ranks; ++r)
+        if (!peer_ || r == *peer_) compare(r);
     } catch (const Error&) {
       part(deadline);
       throw;
@@ -97,7 +114,11 @@ class Exchange {
       c_.nodes = count_hosts();
       for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
     }
-    if (scheme_ != nullptr) c_.agreed.push_back(*scheme_);
+    if (scheme_ == nullptr) return;
+    if (peer_)
+      c_.agreed_with.emplace_back(*peer_, *scheme_);
+    else
+      c_.agreed.push_back(*scheme_);
   }
 
  private:
@@ -123,7 +144,7 @@ class Exchange {
   // becomes of the meeting does not matter.
   void part(std::chrono::steady_clock::time_point deadline) {
     try {
-      start();
+      start_together(c_.library, {this});
       abandoned_ = !wait(deadline);
     } catch (const Error& e) {
       log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
@@ -170,7 +191,9 @@ class Exchange {
 
   Communicator& c_;
   const Scheme* const scheme_;
-  const bool introduces_ = !c_.introduced;  // the communicator's first exchange numbers it
+  const std::optional<int> peer_;
+  // The communicator's first exchange of all ranks numbers it.
+  const bool introduces_ = !c_.introduced && !peer_;
   Stream stream_ = nullptr;
   Hello mine_;
   std::vector<Hello> all_;   // by rank
@@ -179,18 +202,37 @@ class Exchange {
   bool agreed_ = false;
 };
 
-bool agreed(const Communicator& c, const Scheme* scheme) {
-  if (scheme == nullptr) return c.introduced;
-  return std::ranges::find(c.agreed, *scheme) != c.agreed.end();
+void start_together(const NcclLibrary& library, const std::vector<const Exchange*>& exchanges) {
+  check(library, library.nccl.GroupStart(), "ncclGroupStart");
+  try {
+    for (const Exchange* e : exchanges) e->start();
+  } catch (...) {
+    library.nccl.GroupEnd();
+    throw;
+  }
+  check(library, library.nccl.GroupEnd(), "ncclGroupEnd");
+}
+
+bool agreed(const Agreement& a) {
+  const Communicator& c = *a.communicator;
+  if (a.scheme == nullptr) return c.introduced;
+  const auto with_peer = [&](const auto& known) {
+    return known.first == a.peer && known.second == *a.scheme;
+  };
+  return std::ranges::find(c.agreed, *a.scheme) != c.agreed.end() ||
+         std::ranges::any_of(c.agreed_with, with_peer);
 }
 
 }  // namespace
 
 void agree(std::span<const Agreement> agreements) {
   std::vector<std::unique_ptr<Exchange>> open;
-  for (const Agreement& a : agreements) {
+  // What all ranks agree on, two of them need not.
+  std::vector<Agreement> ordered(agreements.begin(), agreements.end());
+  std::ranges::stable_partition(ordered, [](const Agreement& a) { return !a.peer; });
+  for (const Agreement& a : ordered) {
     const bool under_way = std::ranges::any_of(open, [&](const auto& e) { return e->covers(a); });
-    if (under_way || agreed(*a.communicator, a.scheme)) continue;
+    if (under_way || agreed(a)) continue;
     if (a.communicator->backend.recording(a.stream) != 0)
       fail(ncclInvalidUsage,
            "{}: {} used for the first time while a graph is recorded; use it once before",
@@ -200,15 +242,9 @@ void agree(std::span<const Agreement> agreements) {
     open.push_back(std::make_unique<Exchange>(a));
   }
   if (open.empty()) return;
-  const NcclLibrary& library = agreements.front().communicator->library;
-  check(library, library.nccl.GroupStart(), "ncclGroupStart");
-  try {
-    for (const auto& e : open) e->start();
-  } catch (...) {
-    library.nccl.GroupEnd();
-    throw;
-  }
-  check(library, library.nccl.GroupEnd(), "ncclGroupEnd");
+  std::vector<const Exchange*> exchanges;
+  for (const auto& e : open) exchanges.push_back(e.get());
+  start_together(agreements.front().communicator->library, exchanges);
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::seconds(settings().timeout_seconds);
   for (const auto& e : open) e->finish(deadline);

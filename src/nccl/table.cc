@@ -37,6 +37,14 @@ const char* first_missing(void* handle, NcclTable& t) {
   return nullptr;
 }
 
+void find_optional(void* handle, NcclTable& t) {
+  find(handle, "ncclBroadcast", t.Broadcast);
+  find(handle, "ncclReduce", t.Reduce);
+  find(handle, "ncclAlltoAll", t.AlltoAll);
+  find(handle, "ncclGather", t.Gather);
+  find(handle, "ncclScatter", t.Scatter);
+}
+
 bool find_host(void* handle, HostStreamTable& t) {
   return find(handle, "hostncclStreamCreate", t.StreamCreate) &&
          find(handle, "hostncclStreamDestroy", t.StreamDestroy) &&
@@ -72,6 +80,7 @@ NcclLibrary read_library(void* handle, const char* path) {
   library.path = path;
   if (const char* missing = first_missing(handle, library.nccl))
     fail(ncclSystemError, "{} has no {}", path, missing);
+  find_optional(handle, library.nccl);
   library.on_host = find_host(handle, library.host);
   log(LogLevel::kInfo, "using {} ({})", path, library.on_host ? "hostnccl" : "on a GPU");
   return library;
