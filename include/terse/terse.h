@@ -121,21 +121,21 @@ TERSE_API terseResult_t terseReduceScatter(const void* sendbuff, void* recvbuff,
                                            struct CUstream_st* stream);
 
 /* Sends each rank its `count` elements of nranks * count, receives as many from each. What comes
- * from others was quantized once; the own piece is copied exactly. As in NCCL, sendbuff and recvbuff
- * must be distinct. */
+ * from others was quantized once; the own piece is copied exactly. As in NCCL, sendbuff and
+ * recvbuff must be distinct. */
 TERSE_API terseResult_t terseAllToAll(const void* sendbuff, void* recvbuff, size_t count,
                                       terseDataType_t datatype, const terseScheme_t* scheme,
                                       struct ncclComm* comm, struct CUstream_st* stream);
 
 /* Each rank ends with the same bytes, the root included: the root's elements, quantized once. So in
- * place the root's own buffer takes the quantized values, too. sendbuff is read on the root only. */
+ * place the root's own buffer takes the quantized values, too. Only the root needs a sendbuff. */
 TERSE_API terseResult_t terseBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                                        terseDataType_t datatype, int root,
                                        const terseScheme_t* scheme, struct ncclComm* comm,
                                        struct CUstream_st* stream);
 
-/* The root ends with the quantized sum (or average), where AllReduce leaves every rank with one; the
- * others need no recvbuff. */
+/* The root ends with the quantized sum (or average), as every rank does after AllReduce; the others
+ * need no recvbuff. */
 TERSE_API terseResult_t terseReduce(const void* sendbuff, void* recvbuff, size_t count,
                                     terseDataType_t datatype, terseRedOp_t op, int root,
                                     const terseScheme_t* scheme, struct ncclComm* comm,
@@ -154,13 +154,14 @@ TERSE_API terseResult_t terseScatter(const void* sendbuff, void* recvbuff, size_
                                      const terseScheme_t* scheme, struct ncclComm* comm,
                                      struct CUstream_st* stream);
 
-/* A message from one rank to another, quantized once; both pass the same count, datatype and scheme.
- * Messages between two ranks match in order. In a group all messages of a communicator are under
- * way at once, and so none waits for another; their scratch then is all they send and receive,
- * packed. A scheme that was not compared across all ranks yet is compared with the peer at its
- * first use with it, before anything is sent: the call, or the group with all its peers, waits for
- * them to come to it. A program in which they cannot, because they wait for a message of the same
- * group, uses the scheme in a call of all ranks before. A rank's messages to itself go to NCCL. */
+/* A message from one rank to another, quantized once; both pass the same count, datatype and
+ * scheme. Messages between two ranks match in order. In a group all messages of a communicator are
+ * under way at once, and so none waits for another; their scratch then is all they send and
+ * receive, packed. A rank's messages to itself go to NCCL.
+ * A scheme that was not compared across all ranks yet is compared with the peer at its first use
+ * with it, before anything is sent: the call, or the group with all its peers, waits for them to
+ * come to it. Where they cannot, because they wait for a message of the same group, use the scheme
+ * in a call of all ranks before. */
 TERSE_API terseResult_t terseSend(const void* sendbuff, size_t count, terseDataType_t datatype,
                                   int peer, const terseScheme_t* scheme, struct ncclComm* comm,
                                   struct CUstream_st* stream);
@@ -220,8 +221,8 @@ TERSE_API const char* terseBypassReasonString(int reason);
  *   AllReduce                  2 (n-1)/n S
  *   AllGather, ReduceScatter   (n-1)/n S
  *   AllToAll                   (n-1)/n S
- *   Broadcast                  S, as each rank passes them on to the next; 0 on the last one, before
- *                              the root
+ *   Broadcast                  S, as each rank passes them on to the next; 0 on the last one,
+ *                              before the root
  *   Reduce                     S, 0 on the root
  *   Gather                     S/n, 0 on the root
  *   Scatter                    (n-1)/n S on the root, else 0

@@ -15,31 +15,20 @@ struct Pair {
   const char* of_two;  // why two ranks take the direct one
 };
 
-Selection choose(const Pair& pair, const Shape& shape, Wish wish, size_t direct_bytes) {
+constexpr Pair kAllReduce{one_shot_all_reduce, two_shot_all_reduce,
+                          "two ranks: the same bytes as two-shot in one step"};
+constexpr Pair kBroadcast{direct_broadcast, shared_broadcast, "two ranks: nobody to share with"};
+constexpr Pair kReduce{direct_reduce, two_shot_reduce,
+                       "two ranks: no more bytes than two-shot, in one step"};
+
+template <const Pair& pair>
+Selection choose(const Shape& shape, Wish wish) {
   if (wish == Wish::kOneShot) return {pair.direct, "the scheme says oneshot"};
   if (wish == Wish::kTwoShot) return {pair.two_step, "the scheme says twoshot"};
   if (shape.ranks == 2) return {pair.direct, pair.of_two};
-  if (direct_bytes <= kOneShotBytes) return {pair.direct, "a small message: latency counts"};
+  if (shape.count * shape.element_bytes * shape.ranks <= kOneShotBytes)
+    return {pair.direct, "a small message: latency counts"};
   return {pair.two_step, "a large message: bytes count"};
-}
-
-size_t message_bytes(const Shape& shape) { return shape.count * shape.element_bytes; }
-
-Selection select_all_reduce(const Shape& shape, Wish wish) {
-  return choose({one_shot_all_reduce, two_shot_all_reduce,
-                 "two ranks: the same bytes as two-shot in one step"},
-                shape, wish, message_bytes(shape) * shape.ranks);
-}
-
-Selection select_broadcast(const Shape& shape, Wish wish) {
-  return choose({direct_broadcast, shared_broadcast, "two ranks: nobody to share with"}, shape,
-                wish, message_bytes(shape) * shape.ranks);
-}
-
-Selection select_reduce(const Shape& shape, Wish wish) {
-  return choose(
-      {direct_reduce, two_shot_reduce, "two ranks: no more bytes than two-shot, in one step"},
-      shape, wish, message_bytes(shape) * shape.ranks);
 }
 
 template <Plan (*build)(const Shape& shape)>
@@ -49,8 +38,9 @@ Selection only(const Shape&, Wish) {
 
 // In the order of Collective.
 constexpr Selection (*kSelect[])(const Shape& shape, Wish wish) = {
-    select_all_reduce, only<all_gather>, only<reduce_scatter>, only<all_to_all>, select_broadcast,
-    select_reduce,     only<gather>,     only<scatter>,        only<send>,       only<receive>};
+    choose<kAllReduce>, only<all_gather>, only<reduce_scatter>, only<all_to_all>,
+    choose<kBroadcast>, choose<kReduce>,  only<gather>,         only<scatter>,
+    only<send>,         only<receive>};
 static_assert(std::size(kSelect) == kCollectives);
 
 }  // namespace

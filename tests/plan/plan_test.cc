@@ -297,5 +297,28 @@ TEST(Select, TwoRanksAndSmallMessagesGoInOneShot) {
   EXPECT_EQ(algorithm(Wish::kAuto), "one-shot AllReduce");
 }
 
+TEST(Select, EveryCollectiveHasItsAlgorithms) {
+  const Shape large{.count = 1 << 20, .ranks = 4, .root = 1, .packing = test_packing(32)};
+  const Shape small{.count = 100, .ranks = 4, .root = 1, .packing = test_packing(32)};
+  constexpr const char* kNames[kCollectives][2] = {{"one-shot AllReduce", "two-shot AllReduce"},
+                                                   {"AllGather", "AllGather"},
+                                                   {"ReduceScatter", "ReduceScatter"},
+                                                   {"AllToAll", "AllToAll"},
+                                                   {"direct Broadcast", "shared Broadcast"},
+                                                   {"direct Reduce", "two-shot Reduce"},
+                                                   {"Gather", "Gather"},
+                                                   {"Scatter", "Scatter"},
+                                                   {"Send/Recv", "Send/Recv"},
+                                                   {"Send/Recv", "Send/Recv"}};
+  for (size_t i = 0; i < kCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    const auto algorithm = [&](const Shape& shape) {
+      return std::string(select(collective, shape, Wish::kAuto).build(shape).algorithm);
+    };
+    EXPECT_EQ(algorithm(small), kNames[i][0]) << name(collective);
+    EXPECT_EQ(algorithm(large), kNames[i][1]) << name(collective);
+  }
+}
+
 }  // namespace
 }  // namespace terse::plan
