@@ -90,7 +90,8 @@ const plan::Plan& Communicator::plan_for(const PlanKey& key) {
 
 const plan::Plan& Communicator::plan_for(const BatchKey& key) {
   const auto batch = [&] {
-    plan::Batch b{.ranks = ranks, .rank = rank, .chunk_bytes = settings().chunk_bytes};
+    plan::Batch b{
+        .ranks = ranks, .rank = rank, .chunk_bytes = settings().chunk_bytes, .messages = {}};
     for (const MessageKey& message : key) b.messages.push_back(message_of(message));
     return b;
   };
