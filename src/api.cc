@@ -102,6 +102,73 @@ terseResult_t terseReduceScatter(const void* sendbuff, void* recvbuff, size_t re
   });
 }
 
+terseResult_t terseAllToAll(const void* sendbuff, void* recvbuff, size_t count,
+                            terseDataType_t datatype, const terseScheme_t* scheme, ncclComm_t comm,
+                            cudaStream_t stream) {
+  return guard("terseAllToAll", [&] {
+    submit(
+        {plan::Collective::kAllToAll, sendbuff, recvbuff, count, datatype, ncclSum, comm, stream},
+        require(scheme));
+  });
+}
+
+terseResult_t terseBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                             terseDataType_t datatype, int root, const terseScheme_t* scheme,
+                             ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseBroadcast", [&] {
+    submit({plan::Collective::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, comm,
+            stream, root},
+           require(scheme));
+  });
+}
+
+terseResult_t terseReduce(const void* sendbuff, void* recvbuff, size_t count,
+                          terseDataType_t datatype, terseRedOp_t op, int root,
+                          const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseReduce", [&] {
+    submit({plan::Collective::kReduce, sendbuff, recvbuff, count, datatype, op, comm, stream, root},
+           require(scheme));
+  });
+}
+
+terseResult_t terseGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                          terseDataType_t datatype, int root, const terseScheme_t* scheme,
+                          ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseGather", [&] {
+    submit({plan::Collective::kGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, comm,
+            stream, root},
+           require(scheme));
+  });
+}
+
+terseResult_t terseScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                           terseDataType_t datatype, int root, const terseScheme_t* scheme,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseScatter", [&] {
+    submit({plan::Collective::kScatter, sendbuff, recvbuff, recvcount, datatype, ncclSum, comm,
+            stream, root},
+           require(scheme));
+  });
+}
+
+terseResult_t terseSend(const void* sendbuff, size_t count, terseDataType_t datatype, int peer,
+                        const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseSend", [&] {
+    submit(
+        {plan::Collective::kSend, sendbuff, nullptr, count, datatype, ncclSum, comm, stream, peer},
+        require(scheme));
+  });
+}
+
+terseResult_t terseRecv(void* recvbuff, size_t count, terseDataType_t datatype, int peer,
+                        const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseRecv", [&] {
+    submit(
+        {plan::Collective::kRecv, nullptr, recvbuff, count, datatype, ncclSum, comm, stream, peer},
+        require(scheme));
+  });
+}
+
 terseResult_t terseGroupStart(void) {
   return guard("terseGroupStart", [] { group_start(); });
 }
@@ -171,12 +238,9 @@ terseResult_t terseDecode(const void* packed, size_t bytes, void* data, size_t c
 }
 
 const char* terseBypassReasonString(int reason) {
-  static constexpr const char* kReasons[] = {"the scheme is off",
-                                             "the datatype is not compressed",
-                                             "the operation is not compressed",
-                                             "the message is small",
-                                             "there is one rank",
-                                             "a rank lacked the memory for it"};
+  static constexpr const char* kReasons[] = {
+      "the scheme is off",    "the datatype is not compressed", "the operation is not compressed",
+      "the message is small", "there is no other rank",         "a rank lacked the memory for it"};
   static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
   return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
 }

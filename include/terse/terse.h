@@ -79,7 +79,8 @@ typedef struct terseScheme terseScheme_t;
  *   round=R          nearest (default), stochastic, or shift (minmax only: one random offset of
  *                    the grid per block, QSDP's random shift, arXiv 2302.02390)
  *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)
- *   algo=A           auto (default), oneshot or twoshot: how AllReduce is done
+ *   algo=A           auto (default), oneshot or twoshot: how AllReduce, Reduce and Broadcast are
+ *                    done
  *
  * On success *scheme is a new handle, to be freed with terseSchemeDestroy(). On failure returns
  * ncclInvalidArgument, the message names the offending part, and *scheme is NULL. */
@@ -97,7 +98,8 @@ TERSE_API terseResult_t terseSchemePrint(const terseScheme_t* scheme, char* text
  * communicator. Every rank must pass the same scheme. fp32, fp16 and bf16 with ncclSum or ncclAvg
  * are compressed; any other dtype or operation is handed to NCCL as it is and counted as a bypass.
  * A scheme's first use on a communicator compares it across the ranks, and so is a
- * synchronising collective call; later calls only enqueue. */
+ * synchronising collective call; later calls only enqueue. Not within ncclGroupStart and
+ * ncclGroupEnd: terseGroupStart and terseGroupEnd are these calls' own. */
 
 /* Each rank ends with the same bytes: the quantized sum (or average) of all `count` elements. */
 TERSE_API terseResult_t terseAllReduce(const void* sendbuff, void* recvbuff, size_t count,
@@ -117,6 +119,55 @@ TERSE_API terseResult_t terseReduceScatter(const void* sendbuff, void* recvbuff,
                                            terseDataType_t datatype, terseRedOp_t op,
                                            const terseScheme_t* scheme, struct ncclComm* comm,
                                            struct CUstream_st* stream);
+
+/* Sends each rank its `count` elements of nranks * count, receives as many from each. What comes
+ * from others was quantized once; the own piece is copied exactly. As in NCCL, sendbuff and
+ * recvbuff must be distinct. */
+TERSE_API terseResult_t terseAllToAll(const void* sendbuff, void* recvbuff, size_t count,
+                                      terseDataType_t datatype, const terseScheme_t* scheme,
+                                      struct ncclComm* comm, struct CUstream_st* stream);
+
+/* Each rank ends with the same bytes, the root included: the root's elements, quantized once. So in
+ * place the root's own buffer takes the quantized values, too. Only the root needs a sendbuff. */
+TERSE_API terseResult_t terseBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                                       terseDataType_t datatype, int root,
+                                       const terseScheme_t* scheme, struct ncclComm* comm,
+                                       struct CUstream_st* stream);
+
+/* The root ends with the quantized sum (or average), as every rank does after AllReduce; the others
+ * need no recvbuff. */
+TERSE_API terseResult_t terseReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                    terseDataType_t datatype, terseRedOp_t op, int root,
+                                    const terseScheme_t* scheme, struct ncclComm* comm,
+                                    struct CUstream_st* stream);
+
+/* The root receives `sendcount` elements of each rank, nranks * sendcount in all: its own exactly,
+ * the others' quantized once. The others need no recvbuff. */
+TERSE_API terseResult_t terseGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                    terseDataType_t datatype, int root, const terseScheme_t* scheme,
+                                    struct ncclComm* comm, struct CUstream_st* stream);
+
+/* Each rank receives its `recvcount` of the root's nranks * recvcount elements: the root its own
+ * exactly, the others theirs, quantized once. The others need no sendbuff. */
+TERSE_API terseResult_t terseScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                     terseDataType_t datatype, int root,
+                                     const terseScheme_t* scheme, struct ncclComm* comm,
+                                     struct CUstream_st* stream);
+
+/* A message from one rank to another, quantized once; both pass the same count, datatype and
+ * scheme. Messages between two ranks match in order. In a group all messages of a communicator are
+ * under way at once, and so none waits for another; their scratch then is all they send and
+ * receive, packed. A rank's messages to itself go to NCCL.
+ * A scheme that was not compared across all ranks yet is compared with the peer at its first use
+ * with it, before anything is sent: the call, or the group with all its peers, waits for them to
+ * come to it. Where they cannot, because they wait for a message of the same group, use the scheme
+ * in a call of all ranks before. */
+TERSE_API terseResult_t terseSend(const void* sendbuff, size_t count, terseDataType_t datatype,
+                                  int peer, const terseScheme_t* scheme, struct ncclComm* comm,
+                                  struct CUstream_st* stream);
+TERSE_API terseResult_t terseRecv(void* recvbuff, size_t count, terseDataType_t datatype, int peer,
+                                  const terseScheme_t* scheme, struct ncclComm* comm,
+                                  struct CUstream_st* stream);
 
 /* Calls between Start and the matching End are launched together at the outermost End, which
  * returns their first error; as ncclGroupStart / ncclGroupEnd, and per thread. One thread that
@@ -157,7 +208,7 @@ enum {
   TERSE_BYPASS_DTYPE = 1,    /* not fp32, fp16 or bf16 */
   TERSE_BYPASS_OP = 2,       /* not a sum or an average */
   TERSE_BYPASS_SMALL = 3,    /* under the size floor TERSE_MIN_BYTES */
-  TERSE_BYPASS_ONE_RANK = 4, /* nothing to send */
+  TERSE_BYPASS_ONE_RANK = 4, /* no other rank to send to, or a message of a rank to itself */
   TERSE_BYPASS_FALLBACK = 5, /* a rank lacked the memory for it */
   TERSE_BYPASS_REASONS = 6
 };
@@ -166,11 +217,21 @@ enum {
 TERSE_API const char* terseBypassReasonString(int reason);
 
 /* Counters of one communicator on this rank, since its first call. Bytes are those that this rank
- * sends to its peers. */
+ * sends to its peers; uncompressed, in NCCL's algorithm for large messages of S bytes:
+ *
+ *   AllReduce                  2 (n-1)/n S
+ *   AllGather, ReduceScatter   (n-1)/n S
+ *   AllToAll                   (n-1)/n S
+ *   Broadcast                  S, as each rank passes them on to the next; 0 on the last one,
+ *                              before the root
+ *   Reduce                     S, 0 on the root
+ *   Gather                     S/n, 0 on the root
+ *   Scatter                    (n-1)/n S on the root, else 0
+ *   Send, Recv                 S and 0 */
 typedef struct terseStats {
   size_t size;         /* in: sizeof(terseStats_t) */
   size_t calls;        /* compressed calls */
-  size_t raw_bytes;    /* what they would have sent uncompressed, e.g. 2 (n-1)/n S for AllReduce */
+  size_t raw_bytes;    /* what they would have sent uncompressed */
   size_t wire_bytes;   /* what they sent */
   size_t native_bytes; /* what the bypassed calls sent */
   size_t bypasses[16];   /* calls, by reason */

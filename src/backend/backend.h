@@ -27,6 +27,13 @@ using Stream = CUstream_st*;
 struct EventHandle;
 using Event = EventHandle*;
 
+// Memory that is copied as it is.
+struct Copy {
+  void* target;
+  const void* source;
+  size_t bytes;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -58,6 +65,10 @@ class Backend {
   // backend's memory and read when the work runs; null stands for 0.
   virtual void combine(Stream stream, const std::vector<codec::Combine>& works,
                        const uint64_t* replays) = 0;
+
+  // Enqueues copies within the backend's memory, of what does not overlap. As for combine(), the
+  // caller keeps `works` as it is.
+  virtual void copy(Stream stream, const std::vector<Copy>& works) = 0;
 
   // Calls done(context) once the backend no longer needs what was enqueued on `stream` before.
   // `done` must not call the backend.

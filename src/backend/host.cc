@@ -60,6 +60,15 @@ class HostBackend final : public Backend {
     verify(host_.LaunchHostFunc(stream, run, context), "hostncclLaunchHostFunc");
   }
 
+  void copy(Stream stream, const std::vector<Copy>& works) override {
+    const auto run = [](void* context) {
+      for (const Copy& work : *static_cast<const std::vector<Copy>*>(context))
+        std::memcpy(work.target, work.source, work.bytes);
+    };
+    void* context = const_cast<std::vector<Copy>*>(&works);
+    verify(host_.LaunchHostFunc(stream, run, context), "hostncclLaunchHostFunc");
+  }
+
   void notify(Stream stream, void (*done)(void*), void* context) override {
     verify(host_.LaunchHostFunc(stream, done, context), "hostncclLaunchHostFunc");
   }

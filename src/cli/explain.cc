@@ -82,7 +82,7 @@ void print_decision(const Policy& policy, const Facts& facts, const Decision& de
 
 void print_plan(const Options& o, const Request& r, const Scheme& scheme) {
   const auto shape = [&](int rank) {
-    return shape_of(scheme.spec, r.count, datatype_size(r.datatype), o.ranks, rank);
+    return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, 0});
   };
   const plan::Selection selection =
       plan::select(r.collective, shape(0), static_cast<plan::Wish>(scheme.algorithm));

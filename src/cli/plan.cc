@@ -1,4 +1,5 @@
 // `terse plan`: the steps of a call.
+#include <cctype>
 #include <map>
 
 #include "base/error.h"
@@ -14,21 +15,37 @@ struct PlanRequest {
   std::string collective = "allreduce", scheme = "int8";
   size_t count = 1 << 20;
   size_t element_bytes = 4;
-  int ranks = 4, rank = 0;
+  int ranks = 4, rank = 0, root = 0;
 };
 
+// "allreduce" and so on.
+const std::map<std::string, plan::Collective>& collectives() {
+  static const auto all = [] {
+    std::map<std::string, plan::Collective> map;
+    for (size_t i = 0; i < plan::kCollectives; ++i) {
+      std::string name = plan::name(static_cast<plan::Collective>(i));
+      for (char& c : name) c = static_cast<char>(std::tolower(c));
+      map.emplace(std::move(name), static_cast<plan::Collective>(i));
+    }
+    return map;
+  }();
+  return all;
+}
+
 void explain_plan(const PlanRequest& r) {
-  static const std::map<std::string, plan::Collective> kCollectives = {
-      {"allreduce", plan::Collective::kAllReduce},
-      {"allgather", plan::Collective::kAllGather},
-      {"reducescatter", plan::Collective::kReduceScatter}};
+  const plan::Collective collective = collectives().at(r.collective);
   const Scheme scheme = parse_scheme(r.scheme);
   if (scheme.off) fail(ncclInvalidArgument, "the scheme is off: the call goes to NCCL as it is");
   if (r.ranks < 2 || r.rank < 0 || r.rank >= r.ranks || r.count == 0)
     fail(ncclInvalidArgument, "a plan needs elements, two ranks or more, and a rank among them");
-  const plan::Shape shape = shape_of(scheme.spec, r.count, r.element_bytes, r.ranks, r.rank);
+  if (r.root < 0 || r.root >= r.ranks)
+    fail(ncclInvalidArgument, "{} is not one of {} ranks", r.root, r.ranks);
+  if (plan::is_point_to_point(collective) && r.root == r.rank)
+    fail(ncclInvalidArgument, "a message from rank {} to itself goes to NCCL as it is", r.rank);
+  const plan::Shape shape =
+      shape_of(scheme.spec, r.count, r.element_bytes, {r.ranks, r.rank, r.root});
   const plan::Selection selection =
-      plan::select(kCollectives.at(r.collective), shape, static_cast<plan::Wish>(scheme.algorithm));
+      plan::select(collective, shape, static_cast<plan::Wish>(scheme.algorithm));
   const plan::Plan plan = selection.build(shape);
   fmt::print("{} ({})\n{}", plan.algorithm, selection.reason, plan::print(plan));
 }
@@ -38,8 +55,8 @@ void explain_plan(const PlanRequest& r) {
 void add_plan(CLI::App& app) {
   const auto request = std::make_shared<PlanRequest>();
   CLI::App* plan = app.add_subcommand("plan", "Show how a collective would be done");
-  plan->add_option("collective", request->collective, "allreduce, allgather or reducescatter")
-      ->check(CLI::IsMember({"allreduce", "allgather", "reducescatter"}))
+  plan->add_option("collective", request->collective, "What NCCL calls it, without the nccl")
+      ->check(CLI::IsMember(collectives()))
       ->capture_default_str();
   plan->add_option("--scheme", request->scheme)->capture_default_str();
   plan->add_option("--count", request->count, "Elements, as the call counts them")
@@ -49,6 +66,8 @@ void add_plan(CLI::App& app) {
       ->capture_default_str();
   plan->add_option("--ranks", request->ranks)->capture_default_str();
   plan->add_option("--rank", request->rank)->capture_default_str();
+  plan->add_option("--root", request->root, "The root, or the peer of send and recv")
+      ->capture_default_str();
   plan->callback([request] { explain_plan(*request); });
 }
 

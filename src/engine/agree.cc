@@ -35,17 +35,18 @@ bool same(const Scheme* a, const Scheme* b) {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 
-// One rank's side of an agreement: its own words, and those of all.
+// One rank's side of an agreement: its own words, and those of all, or of its peer.
 class Comparison {
  public:
   explicit Comparison(const Agreement& agreement)
       : c_(*agreement.communicator),
         scheme_(agreement.scheme),
+        peer_(agreement.peer),
         mine_(hello()),
-        exchange_(c_, sizeof mine_) {
+        exchange_(c_, sizeof mine_, peer_) {
     exchange_.say({reinterpret_cast<const char*>(&mine_), sizeof mine_});
     if (introduces_) verdict_ = std::make_unique<Exchange>(c_, 1);
-    c_.introduced = true;
+    if (introduces_) c_.introduced = true;
   }
 
   ~Comparison() {
@@ -54,14 +55,17 @@ class Comparison {
   Comparison(const Comparison&) = delete;
   Comparison& operator=(const Comparison&) = delete;
 
-  bool covers(const Agreement& a) const { return &c_ == a.communicator && same(scheme_, a.scheme); }
+  bool covers(const Agreement& a) const {
+    return &c_ == a.communicator && same(scheme_, a.scheme) && (!peer_ || peer_ == a.peer);
+  }
   Exchange& exchange() { return exchange_; }
 
   void conclude() {
     for (int r = 0; r < c_.ranks; ++r)
       std::memcpy(&all_[r], exchange_.words(r).data(), sizeof all_[r]);
     try {
-      for (int r = 0; r < c_.ranks; ++r) compare(r);
+      for (int r = 0; r < c_.ranks; ++r)
+        if (!peer_ || r == *peer_) compare(r);
     } catch (const Error&) {
       part();
       throw;
@@ -73,7 +77,11 @@ class Comparison {
       c_.nodes = count_hosts();
       for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
     }
-    if (scheme_ != nullptr) c_.agreed.push_back(*scheme_);
+    if (scheme_ == nullptr) return;
+    if (peer_)
+      c_.agreed_with.emplace_back(*peer_, *scheme_);
+    else
+      c_.agreed.push_back(*scheme_);
   }
 
  private:
@@ -138,7 +146,9 @@ class Comparison {
 
   Communicator& c_;
   const Scheme* const scheme_;
-  const bool introduces_ = !c_.introduced;  // the communicator's first one numbers it
+  const std::optional<int> peer_;
+  // The communicator's first agreement of all ranks numbers it.
+  const bool introduces_ = !c_.introduced && !peer_;
   const Hello mine_;
   Exchange exchange_;
   std::unique_ptr<Exchange> verdict_;  // made now, when there is memory, for prepare()
@@ -146,18 +156,26 @@ class Comparison {
   bool agreed_ = false;
 };
 
-bool agreed(const Communicator& c, const Scheme* scheme) {
-  if (scheme == nullptr) return c.introduced;
-  return std::ranges::find(c.agreed, *scheme) != c.agreed.end();
+bool agreed(const Agreement& a) {
+  const Communicator& c = *a.communicator;
+  if (a.scheme == nullptr) return c.introduced;
+  const auto with_peer = [&](const auto& known) {
+    return known.first == a.peer && known.second == *a.scheme;
+  };
+  return std::ranges::find(c.agreed, *a.scheme) != c.agreed.end() ||
+         std::ranges::any_of(c.agreed_with, with_peer);
 }
 
 }  // namespace
 
 void agree(std::span<const Agreement> agreements) {
   std::vector<std::unique_ptr<Comparison>> open;
-  for (const Agreement& a : agreements) {
+  // What all ranks agree on, two of them need not.
+  std::vector<Agreement> ordered(agreements.begin(), agreements.end());
+  std::ranges::stable_partition(ordered, [](const Agreement& a) { return !a.peer; });
+  for (const Agreement& a : ordered) {
     const bool under_way = std::ranges::any_of(open, [&](const auto& e) { return e->covers(a); });
-    if (under_way || agreed(*a.communicator, a.scheme)) continue;
+    if (under_way || agreed(a)) continue;
     if (a.communicator->backend.recording(a.stream) != 0)
       fail(ncclInvalidUsage,
            "{}: {} used for the first time while a graph is recorded; use it once before",

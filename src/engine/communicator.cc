@@ -68,16 +68,54 @@ void Communicator::sign(Error& error) const {
   if (!error.message.starts_with(name)) error.message.insert(0, name);
 }
 
+namespace {
+
+// A program whose calls are all of different sizes does not fill the memory with plans.
+constexpr size_t kMostPlans = 1024;
+
+// The plan in a cache, or one that make(what) builds for what describe() gives.
+template <class Key, class Describe, class Make>
+const plan::Plan& cached(const Communicator& c, std::map<Key, plan::Plan>& plans, const Key& key,
+                         const Describe& describe, const Make& make) {
+  const auto known = plans.find(key);
+  if (known != plans.end()) return known->second;
+  const auto what = describe();
+  plan::Plan plan = make(what);
+  const std::string wrong = plan::validate(plan, what);
+  if (!wrong.empty()) fail(ncclInternalError, "{}: an invalid plan: {}", c.describe(), wrong);
+  if (plans.size() >= kMostPlans) plans.clear();
+  return plans.emplace(key, std::move(plan)).first->second;
+}
+
+plan::Message message_of(const MessageKey& key) {
+  return {.send = key.send,
+          .peer = key.peer,
+          .count = key.count,
+          .element_bytes = key.element_bytes,
+          .packed = key.spec.has_value(),
+          .packing = key.spec ? packing_of(*key.spec) : plan::Packing{}};
+}
+
+}  // namespace
+
 const plan::Plan& Communicator::plan_for(const PlanKey& key) {
-  const auto known = plans_.find(key);
-  if (known != plans_.end()) return known->second;
-  const plan::Shape shape =
-      shape_of(key.spec, key.count, codec::dtype_size(key.dtype), ranks, rank);
+  const auto shape = [&] {
+    return shape_of(key.spec, key.count, codec::dtype_size(key.dtype), {ranks, rank, key.root});
+  };
   const auto wish = static_cast<plan::Wish>(key.algorithm);
-  plan::Plan plan = plan::select(key.collective, shape, wish).build(shape);
-  const std::string wrong = plan::validate(plan, shape);
-  if (!wrong.empty()) fail(ncclInternalError, "{}: an invalid plan: {}", describe(), wrong);
-  return plans_.emplace(key, std::move(plan)).first->second;
+  return cached(*this, plans_, key, shape, [&](const plan::Shape& s) {
+    return plan::select(key.collective, s, wish).build(s);
+  });
+}
+
+const plan::Plan& Communicator::plan_for(const BatchKey& key) {
+  const auto batch = [&] {
+    plan::Batch b{
+        .ranks = ranks, .rank = rank, .chunk_bytes = settings().chunk_bytes, .messages = {}};
+    for (const MessageKey& message : key) b.messages.push_back(message_of(message));
+    return b;
+  };
+  return cached(*this, batches_, key, batch, plan::point_to_point);
 }
 
 Binding& Communicator::idle_binding() {

@@ -22,24 +22,43 @@ namespace terse {
 struct Binding {
   std::vector<std::vector<codec::Combine>> batches;  // by step
   std::vector<codec::Source> sources;                // that the batches refer to
+  std::vector<std::vector<Copy>> copies;             // by step
   std::atomic<bool> busy{false};
 };
 
-// What identifies a plan on one communicator.
+// What identifies a collective's plan on one communicator.
 struct PlanKey {
   plan::Collective collective;
+  int root;
   size_t count;
   codec::Dtype dtype;
   codec::Spec spec;
   AlgorithmChoice algorithm;
 
   auto tie() const {
-    return std::tuple(collective, count, dtype, spec.family, spec.bits, spec.block, algorithm);
+    return std::tuple(collective, root, count, dtype, spec.family, spec.bits, spec.block,
+                      algorithm);
   }
   bool operator<(const PlanKey& other) const { return tie() < other.tie(); }
 };
 
 class Exchange;
+
+// One message of what identifies the plan of a batch of them.
+struct MessageKey {
+  bool send;
+  int peer;
+  size_t count, element_bytes;
+  std::optional<codec::Spec> spec;  // empty: it travels as it is
+
+  auto tie() const {
+    const codec::Spec s = spec.value_or(codec::Spec{});
+    return std::tuple(send, peer, count, element_bytes, spec.has_value(), s.family, s.bits,
+                      s.block);
+  }
+  bool operator<(const MessageKey& other) const { return tie() < other.tie(); }
+};
+using BatchKey = std::vector<MessageKey>;
 
 class Communicator {
  public:
@@ -58,8 +77,9 @@ class Communicator {
   // Agreed by all ranks (agree.h).
   uint64_t ordinal = 0;
   std::vector<Scheme> agreed;
-  bool introduced = false;         // ordinal is agreed, or about to be
-  std::optional<uint64_t> number;  // that rank 0 has taken, to be the ordinal
+  std::vector<std::pair<int, Scheme>> agreed_with;  // one peer, for messages with it
+  bool introduced = false;                          // ordinal is agreed, or about to be
+  std::optional<uint64_t> number;                   // that rank 0 has taken, to be the ordinal
 
   Operators operators;    // made on this communicator
   uint64_t sequence = 0;  // of the next compressed call
@@ -87,8 +107,9 @@ class Communicator {
   size_t prepared_scratch = 0;
   unsigned refusals = 0, skips = 0;  // calls that do without, until the ranks try again
 
-  // The plan for a call, from the cache.
+  // The plan for a call, from the cache. Good until the next one is asked for.
   const plan::Plan& plan_for(const PlanKey& key);
+  const plan::Plan& plan_for(const BatchKey& key);
 
   // A binding that is not in use.
   Binding& idle_binding();
@@ -98,6 +119,7 @@ class Communicator {
 
  private:
   std::map<PlanKey, plan::Plan> plans_;
+  std::map<BatchKey, plan::Plan> batches_;
   std::vector<std::unique_ptr<Binding>> bindings_;
   std::unique_ptr<Track> track_;
   std::vector<std::unique_ptr<Track>> recorded_;

@@ -10,8 +10,8 @@
 
 namespace terse {
 
-Exchange::Exchange(Communicator& communicator, size_t bytes)
-    : c_(communicator), bytes_(bytes), all_(bytes * static_cast<size_t>(c_.ranks)) {
+Exchange::Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer)
+    : c_(communicator), bytes_(bytes), peer_(peer), all_(bytes * static_cast<size_t>(c_.ranks)) {
   try {
     stream_ = c_.backend.create_stream();
     memory_ = static_cast<char*>(c_.backend.allocate(all_.size() + bytes_));
@@ -44,9 +44,17 @@ std::span<const char> Exchange::words(int rank) const {
 }
 
 void Exchange::start() const {
-  const ncclResult_t result = c_.library.nccl.AllGather(memory_ + all_.size(), memory_, bytes_,
-                                                        ncclUint8, c_.comm, stream_);
-  if (result != ncclInProgress) check(c_.library, result, "ncclAllGather");
+  const NcclTable& nccl = c_.library.nccl;
+  const char* own = memory_ + all_.size();
+  const auto begun = [&](ncclResult_t result, const char* call) {
+    if (result != ncclInProgress) check(c_.library, result, call);
+  };
+  if (!peer_)
+    return begun(nccl.AllGather(own, memory_, bytes_, ncclUint8, c_.comm, stream_),
+                 "ncclAllGather");
+  begun(nccl.Send(own, bytes_, ncclUint8, *peer_, c_.comm, stream_), "ncclSend");
+  char* theirs = memory_ + bytes_ * static_cast<size_t>(*peer_);
+  begun(nccl.Recv(theirs, bytes_, ncclUint8, *peer_, c_.comm, stream_), "ncclRecv");
 }
 
 // Until what was started has ended; false: not by the deadline.

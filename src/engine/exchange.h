@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace terse {
 
 class Exchange {
  public:
-  // For `bytes` bytes from each rank.
-  Exchange(Communicator& communicator, size_t bytes);
+  // For `bytes` bytes from each rank, or, with a peer, of two ranks that name each other.
+  Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer = {});
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -21,7 +22,7 @@ class Exchange {
   // What this rank says at the next meet().
   void say(std::span<const char> words);
 
-  // What rank `rank` said at the last one.
+  // What rank `rank` said at the last one; with a peer, only the peer.
   std::span<const char> words(int rank) const;
 
  private:
@@ -34,6 +35,7 @@ class Exchange {
 
   Communicator& c_;
   const size_t bytes_;
+  const std::optional<int> peer_;
   std::vector<char> all_;  // by rank
   Stream stream_ = nullptr;
   char* memory_ = nullptr;  // the backend's: by rank, and then this rank's own

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/work.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -13,15 +14,22 @@ namespace {
 using plan::Lane;
 using plan::Step;
 
-// One job on its way through its plan.
+// One work on its way through its plan.
 class Run {
  public:
-  explicit Run(const Job& job)
-      : job_(job),
-        c_(*job.communicator),
-        track_(c_.track_for(job.request.stream)),
-        plan_(plan_of(job)),
+  explicit Run(const Work& work)
+      : messages_(work),
+        c_(*work.front()->communicator),
+        track_(c_.track_for(work.front()->request.stream)),
+        plan_(plan_of(work)),
         binding_(c_.idle_binding()) {
+    for (const Job* job : work) {
+      const Stream stream = job->request.stream;
+      if (stream == nullptr && c_.backend.null_stream_is_synchronous())
+        synchronous_ = true;
+      else if (std::ranges::find(streams_, stream) == streams_.end())
+        streams_.push_back(stream);
+    }
     track_.reserve(plan_.scratch_bytes);
     bind();
     waited_for_.assign(plan_.steps.size(), false);
@@ -29,20 +37,17 @@ class Run {
       for (const size_t before : step.after) waited_for_[before] = true;
   }
 
-  // The lanes start after the caller's stream and after the communicator's last call; but those
+  // The lanes start after the caller's streams and after the communicator's last call; but those
   // with nothing to do stay out of it: a recording would have to wait for them in the end.
   void begin() {
     Backend& b = c_.backend;
-    if (!synchronous()) b.record(track_.caller_event(), job_.request.stream);
-    std::array<bool, plan::kLanes> used{};
-    for (const Step& step : plan_.steps) used[step.queue()] = true;
-    for (size_t i = 0; i < used.size(); ++i) {
-      if (!used[i]) continue;
-      const Stream lane = track_.lanes()[i];
-      entered_[i] = true;
-      if (!synchronous()) b.wait(lane, track_.caller_event());
-      if (track_.continues) b.wait(lane, track_.finished_event());
+    for (const Stream stream : streams_) {
+      b.record(track_.caller_event(), stream);
+      enter([&](Stream lane) { b.wait(lane, track_.caller_event()); });
     }
+    enter([&](Stream lane) {
+      if (track_.continues) b.wait(lane, track_.finished_event());
+    });
   }
 
   // Enqueues the computes up to the next communicate step; false when there is none left.
@@ -51,7 +56,10 @@ class Run {
       const Step& step = plan_.steps[next_];
       if (step.lane == Lane::kCommunicate) return true;
       wait_for(step);
-      c_.backend.combine(lane(step), binding_.batches[next_], track_.replays());
+      const auto& batch = binding_.batches[next_];
+      const auto& copies = binding_.copies[next_];
+      if (!copies.empty()) c_.backend.copy(lane(step), copies);
+      if (!batch.empty()) c_.backend.combine(lane(step), batch, track_.replays());
       mark(step);
     }
     return false;
@@ -62,7 +70,7 @@ class Run {
     const Step& step = plan_.steps[next_];
     wait_for(step);
     for (const plan::Transfer& t : step.transfers) {
-      char* data = address(t.place);
+      char* data = address(t.place, t.message);
       if (t.send)
         check(c_.library,
               c_.library.nccl.Send(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
@@ -76,12 +84,12 @@ class Run {
 
   void communicated() { mark(plan_.steps[next_++]); }
 
-  // The caller's stream goes on after the decode lane, whose last step follows all others.
+  // The caller's streams go on after the decode lane, whose last step follows all others.
   void end() {
     Backend& b = c_.backend;
     if (track_.replays() != nullptr) b.increment(last_lane(), track_.replays());
     leave();
-    ++c_.stats.calls;
+    c_.stats.calls += std::ranges::count(messages_, false, &Job::native);
     c_.stats.raw_bytes += plan_.raw_bytes;
     c_.stats.wire_bytes += plan_.wire_bytes;
     c_.stats.scratch_bytes = std::max(c_.stats.scratch_bytes, track_.scratch_bytes());
@@ -107,15 +115,23 @@ class Run {
   }
 
   void wait_if_synchronous() {
-    if (synchronous()) c_.synchronize();
+    if (synchronous_) c_.synchronize();
   }
 
   const Communicator& communicator() const { return c_; }
   const NcclLibrary& library() const { return c_.library; }
 
  private:
-  bool synchronous() const {
-    return job_.request.stream == nullptr && c_.backend.null_stream_is_synchronous();
+  // Makes each lane wait that has something to do.
+  template <class Wait>
+  void enter(const Wait& wait) {
+    std::array<bool, plan::kLanes> used{};
+    for (const Step& step : plan_.steps) used[step.queue()] = true;
+    for (size_t i = 0; i < used.size(); ++i) {
+      if (!used[i]) continue;
+      entered_[i] = true;
+      wait(track_.lanes()[i]);
+    }
   }
 
   // All that is enqueued comes before the end of the last lane.
@@ -127,7 +143,7 @@ class Run {
     if (!entered_[static_cast<size_t>(Lane::kDecode)]) return;  // and nothing is enqueued
     b.record(track_.finished_event(), last_lane());
     track_.continues = true;
-    if (!synchronous()) b.wait(job_.request.stream, track_.finished_event());
+    for (const Stream stream : streams_) b.wait(stream, track_.finished_event());
   }
 
   Stream last_lane() const { return track_.lanes()[static_cast<size_t>(Lane::kDecode)]; }
@@ -142,12 +158,13 @@ class Run {
     if (waited_for_[index]) c_.backend.record(track_.step_event(index), lane(step));
   }
 
-  char* address(const plan::Place& place) const {
+  char* address(const plan::Place& place, size_t message) const {
+    const Request& r = messages_[message]->request;
     switch (place.region) {
       case plan::Region::kSend:
-        return const_cast<char*>(static_cast<const char*>(job_.request.send)) + place.offset;
+        return const_cast<char*>(static_cast<const char*>(r.send)) + place.offset;
       case plan::Region::kRecv:
-        return static_cast<char*>(job_.request.recv) + place.offset;
+        return static_cast<char*>(r.recv) + place.offset;
       case plan::Region::kScratch:
         break;
     }
@@ -163,32 +180,45 @@ class Run {
     binding_.sources.clear();
     binding_.sources.reserve(inputs);  // so that the spans into it stay valid
     if (binding_.batches.size() < plan_.steps.size()) binding_.batches.resize(plan_.steps.size());
+    binding_.copies.resize(binding_.batches.size());
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       binding_.batches[i].clear();
       for (const plan::Compute& compute : plan_.steps[i].compute)
         binding_.batches[i].push_back(bind(compute));
+      bind(plan_.steps[i].copies, binding_.copies[i]);
+    }
+  }
+
+  // In place there is nothing to copy.
+  void bind(const std::vector<plan::Copy>& copies, std::vector<Copy>& bound) const {
+    bound.clear();
+    for (const plan::Copy& copy : copies) {
+      char* const target = address(copy.target, 0);
+      const char* const source = address(copy.source, 0);
+      if (target != source) bound.push_back({target, source, copy.bytes});
     }
   }
 
   codec::Combine bind(const plan::Compute& compute) {
-    codec::Dtype dtype{};
-    compressible(job_.request.datatype, &dtype);
+    const Job& job = *messages_[compute.message];
+    const codec::Dtype dtype = dtype_of(job);
     const auto raw = [&](bool packed) {
       return packed ? std::nullopt : std::optional<codec::Dtype>(dtype);
     };
     const size_t first = binding_.sources.size();
     for (const plan::Input& in : compute.inputs)
-      binding_.sources.push_back({address(in.place), raw(in.packed)});
-    const Reduction& reduction = job_.reduction;
-    const codec::Draw draw = codec::make_draw({.seed = job_.scheme.seed.value_or(settings().seed),
+      binding_.sources.push_back({address(in.place, compute.message), raw(in.packed)});
+    const Reduction& reduction = job.reduction;
+    const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(settings().seed),
                                                .communicator = c_.ordinal,
                                                .sequence = c_.sequence,
                                                .rank = static_cast<uint32_t>(c_.rank),
                                                .piece = compute.piece,
                                                .stage = compute.stage});
-    return {.spec = job_.scheme.spec,
+    return {.spec = job.scheme.spec,
             .sources = {binding_.sources.data() + first, compute.inputs.size()},
-            .target = {address(compute.target), raw(compute.packed_target), draw, compute.origin},
+            .target = {address(compute.target, compute.message), raw(compute.packed_target), draw,
+                       compute.origin},
             .factor =
                 compute.final_sum && reduction.average ? 1.0f / static_cast<float>(c_.ranks) : 1.0f,
             .premultiply = reduction.premultiply,
@@ -197,11 +227,13 @@ class Run {
             .count = compute.count};
   }
 
-  const Job& job_;
+  const Work& messages_;  // of a collective one
   Communicator& c_;
   Track& track_;
   const plan::Plan& plan_;
   Binding& binding_;
+  std::vector<Stream> streams_;  // the callers'
+  bool synchronous_ = false;     // one of them wants it done on return
   std::vector<bool> waited_for_;
   size_t next_ = 0;
   std::array<bool, plan::kLanes> entered_{};
@@ -219,7 +251,7 @@ auto on(const Communicator& c, const Part& part) {
   }
 }
 
-// Runs jobs of different communicators together, step by step.
+// Runs works of different communicators together, step by step.
 void execute_together(std::vector<Run>& runs) {
   const NcclLibrary& library = runs.front().library();
   const auto each = [](auto& run, auto part) {
@@ -239,7 +271,9 @@ void execute_together(std::vector<Run>& runs) {
       library.nccl.GroupEnd();
       throw;
     }
-    on(first, [&] { check(library, library.nccl.GroupEnd(), "ncclGroupEnd"); });
+    const ncclResult_t end = library.nccl.GroupEnd();
+    for (const Run* run : talking)
+      on(run->communicator(), [&] { run->communicator().settle(end, "ncclGroupEnd"); });
     for (Run* run : talking) each(*run, &Run::communicated);
   }
   for (Run& run : runs) each(run, &Run::end);
@@ -247,29 +281,24 @@ void execute_together(std::vector<Run>& runs) {
 
 }  // namespace
 
-const plan::Plan& plan_of(const Job& job) {
-  codec::Dtype dtype{};
-  compressible(job.request.datatype, &dtype);
-  return job.communicator->plan_for(
-      {job.request.collective, job.request.count, dtype, job.scheme.spec, job.scheme.algorithm});
-}
-
 void execute(const std::vector<Job>& jobs) {
-  // A communicator's jobs follow each other; the first jobs of all communicators go together, then
-  // the second ones, and so on.
-  std::vector<const Job*> waiting;
-  for (const Job& job : jobs) waiting.push_back(&job);
+  // A communicator's works follow each other; the first works of all communicators go together,
+  // then the second ones, and so on.
+  const std::vector<Work> works = works_of(jobs);
+  std::vector<const Work*> waiting;
+  for (const Work& work : works) waiting.push_back(&work);
   while (!waiting.empty()) {
     std::vector<Run> runs;
-    std::vector<const Job*> later;
+    std::vector<const Work*> later;
     try {
-      for (const Job* job : waiting) {
-        const bool taken = std::ranges::any_of(
-            runs, [&](const Run& run) { return &run.communicator() == job->communicator; });
+      for (const Work* work : waiting) {
+        const Communicator& c = *work->front()->communicator;
+        const bool taken =
+            std::ranges::any_of(runs, [&](const Run& run) { return &run.communicator() == &c; });
         if (taken)
-          later.push_back(job);
+          later.push_back(work);
         else
-          on(*job->communicator, [&] { runs.emplace_back(*job); });
+          on(c, [&] { runs.emplace_back(*work); });
       }
       execute_together(runs);
     } catch (...) {

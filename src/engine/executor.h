@@ -15,12 +15,11 @@ struct Job {
   Scheme scheme;
   uint32_t rule;  // of the policy
   Reduction reduction;
+  bool native = false;  // a message that travels as it is; to be executed only with others
 };
 
-// From the communicator's cache.
-const plan::Plan& plan_of(const Job& job);
-
-// Enqueues the jobs, in order on each communicator. Where a job's stream is null and that means
+// Enqueues the jobs, in order on each communicator; its messages (Send and Recv) are one batch and
+// come last. Where a job's stream is null and that means
 // "done on return", waits for it. Throws Error; then some may have been enqueued.
 void execute(const std::vector<Job>& jobs);
 

@@ -1,79 +1,83 @@
 #include "engine/group.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
 #include "engine/agree.h"
+#include "engine/native.h"
 #include "engine/prepare.h"
 #include "policy/settings.h"
 
 namespace terse {
 namespace {
 
-struct Pending {
-  std::vector<Job> compressed;
-  std::vector<Job> native;
-};
-
 // Per thread, as NCCL's groups.
 struct Group {
   int depth = 0;
-  Pending pending;
+  std::vector<Job> pending;
   std::optional<Error> error;  // the first; sticky until the end
 };
 thread_local Group t_group;
 
-ncclResult_t call_native(const NcclTable& nccl, const Request& r) {
-  switch (r.collective) {
-    case plan::Collective::kAllReduce:
-      return nccl.AllReduce(r.send, r.recv, r.count, r.datatype, r.op, r.comm, r.stream);
-    case plan::Collective::kAllGather:
-      return nccl.AllGather(r.send, r.recv, r.count, r.datatype, r.comm, r.stream);
-    case plan::Collective::kReduceScatter:
-      break;
-  }
-  return nccl.ReduceScatter(r.send, r.recv, r.count, r.datatype, r.op, r.comm, r.stream);
-}
-
-void run_native(const std::vector<Job>& jobs) {
+void run_native(std::span<const Job> jobs) {
   if (jobs.empty()) return;
   const NcclLibrary& library = jobs.front().communicator->library;
   ncclResult_t first = library.nccl.GroupStart();
-  for (const Job& job : jobs) {
-    const ncclResult_t result = call_native(library.nccl, job.request);
-    if (first == ncclSuccess) first = result;
+  try {
+    for (const Job& job : jobs) {
+      const ncclResult_t result = call_native(*job.communicator, job.request);
+      if (first == ncclSuccess) first = result;
+    }
+  } catch (...) {
+    library.nccl.GroupEnd();
+    throw;
   }
   const ncclResult_t end = library.nccl.GroupEnd();
-  check(library, first == ncclSuccess ? end : first, "native NCCL");
+  for (const Job& job : jobs)
+    job.communicator->settle(first == ncclSuccess ? end : first, "native NCCL");
 }
 
-void run(Pending pending) {
-  run_native(pending.native);
+bool is_message(const Job& job) { return plan::is_point_to_point(job.request.collective); }
+
+// Whether a message stays native and yet travels with compressed ones. All messages of a
+// communicator are under way at once in a group, and those of two ranks keep their order.
+bool joins_batch(const Job& job, const std::vector<Job>& jobs) {
+  return is_message(job) && std::ranges::any_of(jobs, [&](const Job& other) {
+           return is_message(other) && !other.native && other.communicator == job.communicator;
+         });
+}
+
+void run(std::vector<Job> jobs) {
+  const auto goes_alone = [&](const Job& job) { return job.native && !joins_batch(job, jobs); };
+  std::vector<Job> native, together;
+  for (const Job& job : jobs) (goes_alone(job) ? native : together).push_back(job);
+  run_native(native);
   std::vector<Agreement> agreements;
-  for (const Job& job : pending.compressed)
-    agreements.push_back({job.communicator, &job.scheme, job.request.stream});
+  for (const Job& job : together) {
+    if (job.native) continue;
+    const std::optional<int> peer =
+        is_message(job) ? std::optional<int>(job.request.root) : std::nullopt;
+    agreements.push_back({job.communicator, &job.scheme, job.request.stream, peer});
+  }
   agree(agreements);
-  const std::vector<Job> fallen_back = prepare(pending.compressed);
+  const std::vector<Job> fallen_back = prepare(together);
   for (const Job& job : fallen_back)
     count_bypass(*job.communicator, job.request, TERSE_BYPASS_FALLBACK);
   run_native(fallen_back);
-  execute(pending.compressed);
+  execute(together);
 }
 
 // Now, or at the end of the thread's group.
-void add(std::vector<Job> Pending::*kind, const Job& job) {
-  if (t_group.depth > 0) {
-    (t_group.pending.*kind).push_back(job);
-    return;
-  }
-  Pending now;
-  (now.*kind).push_back(job);
-  run(std::move(now));
+void add(const Job& job) {
+  if (t_group.depth > 0)
+    t_group.pending.push_back(job);
+  else
+    run({job});
 }
 
 void compress(Communicator& c, const Request& request, const Route& way) {
-  if (request.count != 0)
-    add(&Pending::compressed, {&c, request, way.scheme, way.rule, way.reduction});
+  if (request.count != 0) add({&c, request, way.scheme, way.rule, way.reduction, false});
 }
 
 // Checks the call; an error inside a group is its last word too.
@@ -95,15 +99,19 @@ void submitting(const Request& request, const Body& body) {
 void submit(const Request& request, const Scheme& scheme) {
   submitting(request, [&] {
     Communicator& c = communicator(request.comm);
+    validate(request, c.rank, c.ranks);
     const Route way = route(c, request, scheme);
     if (!way.bypass) return compress(c, request, way);
     count_bypass(c, request, *way.bypass);
-    add(&Pending::native, {&c, request, way.scheme, way.rule, way.reduction});
+    add({&c, request, way.scheme, way.rule, way.reduction, true});
   });
 }
 
 void submit(Communicator& c, const Request& request, const Route& way) {
-  submitting(request, [&] { compress(c, request, way); });
+  submitting(request, [&] {
+    validate(request, c.rank, c.ranks);
+    compress(c, request, way);
+  });
 }
 
 void group_start() { ++t_group.depth; }

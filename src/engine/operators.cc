@@ -13,7 +13,7 @@ void Operators::add(ncclRedOp_t op, const void* scalar, ncclDataType_t datatype,
 }
 
 std::optional<Reduction> Operators::find(const Request& r) const {
-  if (r.collective == plan::Collective::kAllGather || r.op == ncclSum) return Reduction{};
+  if (!plan::traits(r.collective).reduces || r.op == ncclSum) return Reduction{};
   if (r.op == ncclAvg) return Reduction{.average = true, .premultiply = {}};
   const auto made = made_.find(r.op);
   if (made == made_.end() || made->second.datatype != r.datatype) return {};

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/exchange.h"
+#include "engine/work.h"
 
 namespace terse {
 namespace {
@@ -18,9 +19,12 @@ struct Need {
   std::string trouble = {};  // of this rank
 };
 
+size_t scratch_of(const Job& job) { return plan_of(Work{&job}).scratch_bytes; }
+
+// Messages are the matter of two ranks, of which neither can ask the others.
 bool lacks(const Job& job) {
   const Communicator& c = *job.communicator;
-  return plan_of(job).scratch_bytes > c.prepared_scratch &&
+  return !plan::is_point_to_point(job.request.collective) && scratch_of(job) > c.prepared_scratch &&
          c.backend.recording(job.request.stream) == 0;
 }
 
@@ -31,11 +35,11 @@ std::vector<Need> new_needs(const std::vector<Job>& jobs) {
     if (!lacks(job)) continue;
     const auto known = std::ranges::find(needs, &c, &Need::communicator);
     if (known != needs.end())
-      known->scratch_bytes = std::max(known->scratch_bytes, plan_of(job).scratch_bytes);
+      known->scratch_bytes = std::max(known->scratch_bytes, scratch_of(job));
     else if (c.skips > 0)
       --c.skips;
     else
-      needs.push_back({&c, job.request.stream, plan_of(job).scratch_bytes});
+      needs.push_back({&c, job.request.stream, scratch_of(job)});
   }
   return needs;
 }

@@ -29,12 +29,13 @@ bool compressible(ncclDataType_t datatype, codec::Dtype* dtype) {
 }
 
 bool compressible(const Request& r) {
-  return r.collective == plan::Collective::kAllGather || r.op == ncclSum || r.op == ncclAvg ||
+  return !plan::traits(r.collective).reduces || r.op == ncclSum || r.op == ncclAvg ||
          r.op >= ncclNumOps;
 }
 
 size_t message_bytes(const Request& r, int ranks) {
-  const size_t pieces = r.collective == plan::Collective::kAllReduce ? 1 : ranks;
+  const plan::Traits& t = plan::traits(r.collective);
+  const size_t pieces = t.send.per_rank || t.recv.per_rank ? ranks : 1;
   return r.count * datatype_size(r.datatype) * pieces;
 }
 
@@ -42,13 +43,26 @@ void validate(const Request& r) {
   if (r.comm == nullptr) fail(ncclInvalidArgument, "the communicator is null");
   const size_t size = datatype_size(r.datatype);
   if (size == 0) fail(ncclInvalidArgument, "unknown datatype {}", static_cast<int>(r.datatype));
-  if (r.collective != plan::Collective::kAllGather && (r.op < 0 || r.op > ncclMaxRedOp))
+  if (plan::traits(r.collective).reduces && (r.op < 0 || r.op > ncclMaxRedOp))
     fail(ncclInvalidArgument, "unknown operation {}", static_cast<int>(r.op));
   // No address space holds more; a negative count shows here too.
   if (r.count > (size_t{1} << 47) / size)
     fail(ncclInvalidArgument, "a count of {} elements cannot be right", r.count);
-  if (r.count != 0 && r.send == nullptr) fail(ncclInvalidArgument, "sendbuff is null");
-  if (r.count != 0 && r.recv == nullptr) fail(ncclInvalidArgument, "recvbuff is null");
+}
+
+void validate(const Request& r, int rank, int ranks) {
+  const plan::Traits& t = plan::traits(r.collective);
+  const char* whose = plan::is_point_to_point(r.collective) ? "peer" : "root";
+  if (t.rooted && (r.root < 0 || r.root >= ranks))
+    fail(ncclInvalidArgument, "{} {} is not one of {} ranks", whose, r.root, ranks);
+  if (r.count == 0) return;
+  const plan::Position at{ranks, rank, r.root};
+  if (r.send == nullptr && plan::extent(t.send, at) != 0)
+    fail(ncclInvalidArgument, "sendbuff is null");
+  if (r.recv == nullptr && plan::extent(t.recv, at) != 0)
+    fail(ncclInvalidArgument, "recvbuff is null");
+  if (r.collective == plan::Collective::kAllToAll && r.send == r.recv)
+    fail(ncclInvalidArgument, "sendbuff and recvbuff of AllToAll must be distinct");
 }
 
 }  // namespace terse

@@ -17,9 +17,10 @@ struct Request {
   void* recv = nullptr;
   size_t count = 0;  // NCCL's argument
   ncclDataType_t datatype = ncclFloat32;
-  ncclRedOp_t op = ncclSum;  // not for AllGather
+  ncclRedOp_t op = ncclSum;  // where the collective reduces
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
+  int root = 0;  // or the peer of Send and Recv
 };
 
 // Size in bytes, 0 for an unknown type.
@@ -32,11 +33,13 @@ bool compressible(ncclDataType_t datatype, codec::Dtype* dtype);
 // ncclRedOpCreatePreMulSum. Always, for calls that do not reduce.
 bool compressible(const Request& request);
 
-// Bytes of the whole message: nranks * count elements for gather and scatter.
+// Bytes of the whole message: nranks * count elements where there is a piece for every rank.
 size_t message_bytes(const Request& request, int ranks);
 
 // Throws Error(ncclInvalidArgument) naming the argument that cannot be right, as NCCL checks its
-// arguments: null communicator, null buffers, unknown type or operation, more than memory can hold.
+// arguments: null communicator, unknown type or operation, more than memory can hold; and, on a
+// rank of a communicator, a root that is not there, null buffers that this rank needs.
 void validate(const Request& request);
+void validate(const Request& request, int rank, int ranks);
 
 }  // namespace terse

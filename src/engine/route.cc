@@ -14,6 +14,8 @@ Route bypass(int reason, uint32_t rule) {
 Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& scheme,
                            uint32_t rule) {
   if (const auto reason = bypass_reason(request, c.ranks, scheme)) return bypass(*reason, rule);
+  const bool to_itself = plan::is_point_to_point(request.collective) && request.root == c.rank;
+  if (to_itself) return bypass(TERSE_BYPASS_ONE_RANK, rule);
   const std::optional<Reduction> reduction = c.operators.find(request);
   if (!reduction) return bypass(TERSE_BYPASS_OP, rule);  // an operator that is not known
   return {.scheme = scheme, .rule = rule, .reduction = *reduction, .bypass = {}};
@@ -58,9 +60,8 @@ Route route(Communicator& c, const Request& request) {
 
 void count_bypass(Communicator& c, const Request& r, int reason) {
   ++c.stats.bypasses[reason];
-  const size_t bytes = message_bytes(r, c.ranks);
-  const size_t share = bytes * (c.ranks - 1) / c.ranks;
-  c.stats.native_bytes += r.collective == plan::Collective::kAllReduce ? 2 * share : share;
+  c.stats.native_bytes +=
+      plan::raw_bytes(r.collective, r.count * datatype_size(r.datatype), {c.ranks, c.rank, r.root});
 }
 
 }  // namespace terse

@@ -7,14 +7,19 @@
 
 namespace terse {
 
-inline plan::Shape shape_of(const codec::Spec& spec, size_t count, size_t element_bytes, int ranks,
-                            int rank) {
+inline plan::Packing packing_of(const codec::Spec& spec) {
+  return {spec.block, [spec](size_t n) { return codec::body_size(spec, n); }};
+}
+
+inline plan::Shape shape_of(const codec::Spec& spec, size_t count, size_t element_bytes,
+                            const plan::Position& at) {
   return {.count = count,
           .element_bytes = element_bytes,
-          .ranks = ranks,
-          .rank = rank,
+          .ranks = at.ranks,
+          .rank = at.rank,
+          .root = at.root,
           .chunk_bytes = settings().chunk_bytes,
-          .packing = {spec.block, [spec](size_t n) { return codec::body_size(spec, n); }}};
+          .packing = packing_of(spec)};
 }
 
 }  // namespace terse

@@ -36,6 +36,14 @@ const char* first_missing(void* handle, NcclTable& t) {
   return nullptr;
 }
 
+void find_optional(void* handle, NcclTable& t) {
+  find(handle, "ncclBroadcast", t.Broadcast);
+  find(handle, "ncclReduce", t.Reduce);
+  find(handle, "ncclAlltoAll", t.AlltoAll);
+  find(handle, "ncclGather", t.Gather);
+  find(handle, "ncclScatter", t.Scatter);
+}
+
 bool find_host(void* handle, HostStreamTable& t) {
   return find(handle, "hostncclStreamCreate", t.StreamCreate) &&
          find(handle, "hostncclStreamDestroy", t.StreamDestroy) &&
@@ -56,6 +64,7 @@ NcclLibrary read_library(FoundNccl found) {
   const std::string& path = library.found.path;
   if (const char* missing = first_missing(library.found.handle, library.nccl))
     fail(ncclSystemError, "{} has no {}", path, missing);
+  find_optional(library.found.handle, library.nccl);
   library.on_host = find_host(library.found.handle, library.host);
   log(LogLevel::kInfo, "using {} ({})", path, library.on_host ? "hostnccl" : "on a GPU");
   return library;

@@ -24,6 +24,12 @@ struct NcclTable {
   decltype(&ncclRecv) Recv;
   decltype(&ncclGroupStart) GroupStart;
   decltype(&ncclGroupEnd) GroupEnd;
+  // Null where the library has none: the last three came with NCCL 2.28.
+  decltype(&ncclBroadcast) Broadcast;
+  decltype(&ncclReduce) Reduce;
+  decltype(&ncclAlltoAll) AlltoAll;
+  decltype(&ncclGather) Gather;
+  decltype(&ncclScatter) Scatter;
 };
 
 // hostnccl's own functions.

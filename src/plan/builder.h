@@ -20,26 +20,63 @@ inline Neighbours neighbours(const Shape& s, size_t distance) {
   return {(self + distance) % ranks, (self + ranks - distance) % ranks};
 }
 
-class Builder {
+// Puts a plan's steps together.
+class Assembly {
  public:
-  explicit Builder(const char* algorithm, const Shape& shape) : shape_(shape) {
-    plan_.algorithm = algorithm;
-  }
+  explicit Assembly(const char* algorithm) { plan_.algorithm = algorithm; }
 
   // Adds a step; returns its index, or kNone for a compute step with nothing to do. Communicate
   // steps stay, however empty, so that all ranks have as many. Left out of `after` are kNone and
   // what the step's lane and the others in `after` wait for already.
   size_t add(Step step) {
-    if (step.compute.empty() && step.lane != Lane::kCommunicate) return kNone;
+    const bool empty = step.compute.empty() && step.copies.empty();
+    if (empty && step.lane != Lane::kCommunicate) return kNone;
     if (step.lane == Lane::kCommunicate) step.turn = communicates_++ % kCommunicateLanes;
+    return insert(std::move(step));
+  }
+
+ protected:
+  // The decode lane ends after all others, also where there is nothing to decode.
+  Plan finish() {
+    Step end{"end", Lane::kDecode, {}, {}, {}};
+    for (size_t i = plan_.steps.size(); i-- > 0;)
+      if (!order_.is_done(i, end)) end.after.push_back(i);
+    if (!end.after.empty()) insert(std::move(end));
+    return std::move(plan_);
+  }
+
+  Plan plan_;
+
+ private:
+  size_t insert(Step step) {
     std::erase(step.after, kNone);
     drop_implied(step);
     for (const Transfer& t : step.transfers)
-      if (t.send) plan_.wire_bytes += t.bytes;
+      if (t.send && t.place.region == Region::kScratch) plan_.wire_bytes += t.bytes;
     order_.add(step);
     plan_.steps.push_back(std::move(step));
     return plan_.steps.size() - 1;
   }
+
+  void drop_implied(Step& step) const {
+    for (size_t i = 0; i < step.after.size();) {
+      const auto at = step.after.begin() + static_cast<ptrdiff_t>(i);
+      const size_t before = *at;
+      step.after.erase(at);
+      if (order_.is_done(before, step)) continue;
+      step.after.insert(step.after.begin() + static_cast<ptrdiff_t>(i++), before);
+    }
+  }
+
+  Order order_;
+  size_t communicates_ = 0;
+};
+
+// Of a collective.
+class Builder : public Assembly {
+ public:
+  Builder(Collective collective, const char* algorithm, const Shape& shape)
+      : Assembly(algorithm), collective_(collective), shape_(shape) {}
 
   // Adds a compute of a range that may be empty.
   static void push(std::vector<Compute>& computes, Compute compute) {
@@ -57,30 +94,28 @@ class Builder {
     return {region, element * shape_.element_bytes};
   }
 
-  // The finished plan. `send` and `recv` are elements of the caller's buffers.
-  Plan take(const Chunks& chunks, size_t send, size_t recv, size_t raw_bytes) {
+  // Gives the rank's own piece, as it is: elements of the buffers.
+  void keep(size_t target, size_t source) {
+    Step step{"keep", Lane::kDecode, {}, {}, {}};
+    step.copies = {{raw(Region::kRecv, target), raw(Region::kSend, source),
+                    shape_.count * shape_.element_bytes}};
+    add(std::move(step));
+  }
+
+  // The finished plan.
+  Plan take(const Chunks& chunks) {
+    const Traits& t = traits(collective_);
+    const size_t bytes = shape_.count * shape_.element_bytes;
+    const Position at = shape_.position();
     plan_.scratch_bytes = chunks.scratch_bytes();
-    plan_.send_bytes = send * shape_.element_bytes;
-    plan_.recv_bytes = recv * shape_.element_bytes;
-    plan_.raw_bytes = raw_bytes;
-    return std::move(plan_);
+    plan_.buffers = {{bytes * extent(t.send, at), bytes * extent(t.recv, at)}};
+    plan_.raw_bytes = raw_bytes(collective_, bytes, at);
+    return finish();
   }
 
  private:
-  void drop_implied(Step& step) const {
-    for (size_t i = 0; i < step.after.size();) {
-      const auto at = step.after.begin() + static_cast<ptrdiff_t>(i);
-      const size_t before = *at;
-      step.after.erase(at);
-      if (order_.is_done(before, step)) continue;
-      step.after.insert(step.after.begin() + static_cast<ptrdiff_t>(i++), before);
-    }
-  }
-
+  const Collective collective_;
   const Shape& shape_;
-  Plan plan_;
-  Order order_;
-  size_t communicates_ = 0;
 };
 
 }  // namespace terse::plan

@@ -18,11 +18,21 @@ struct Range {
 };
 
 // `pieces` pieces of `piece` elements each, of which `total` are there: the last may be short or
-// empty. In scratch a chunk in flight has a slot of `rows` rows, each with a packed piece per rank.
+// empty. In scratch a chunk in flight has a slot of `rows` rows, each with a packed piece per rank,
+// or as many as this rank has `places` for. All ranks cut alike; where they have different places,
+// they may have different numbers of slots.
 class Chunks {
  public:
-  Chunks(const Shape& shape, size_t piece, size_t pieces, size_t total, size_t rows)
-      : piece_(piece), pieces_(pieces), total_(total), rows_(rows) {
+  // Small chunks start the pipeline early and stay in the caches; what a rank sends a peer at a
+  // time must not become so small that its latency shows. Measured on hosts at 1 Gbit/s.
+  static constexpr size_t kChunkBytes = size_t{1} << 20;
+  static constexpr size_t kPieceBytes = size_t{256} << 10;
+  static constexpr size_t kAlignment = 64;
+  static constexpr size_t kMaxSlots = 8;
+
+  Chunks(const Shape& shape, size_t piece, size_t pieces, size_t total, size_t rows,
+         size_t places = 0)
+      : piece_(piece), places_(places != 0 ? places : pieces), total_(total), rows_(rows) {
     const size_t quantum = shape.packing.quantum;
     const size_t wanted =
         shape.chunk_bytes != 0 ? shape.chunk_bytes : std::max(kChunkBytes, pieces * kPieceBytes);
@@ -33,18 +43,18 @@ class Chunks {
     count_ = std::max<size_t>(1, (piece + step_ - 1) / step_);
     stride_ = round_up(shape.packing.bytes(std::min(step_, piece)), kAlignment);
     // In flight: no more than the packed message and two chunks take.
-    const size_t cost = rows * std::max<size_t>(1, piece * pieces / total);
+    const size_t cost = rows * std::max<size_t>(1, piece * places_ / total);
     slots_ = std::clamp<size_t>((count_ + 2) / cost, 1, std::min(count_, kMaxSlots));
   }
 
   size_t count() const { return count_; }
   size_t slots() const { return slots_; }
 
-  size_t scratch_bytes() const { return slots_ * rows_ * pieces_ * stride_; }
+  size_t scratch_bytes() const { return slots_ * rows_ * places_ * stride_; }
 
   // Where the packed piece `p` of chunk `c` lies in scratch, aligned for any access.
   Place place(size_t c, size_t row, size_t p) const {
-    return {Region::kScratch, ((c % slots_ * rows_ + row) * pieces_ + p) * stride_};
+    return {Region::kScratch, ((c % slots_ * rows_ + row) * places_ + p) * stride_};
   }
 
   // The chunk that must be done before `c` may take its slot; kNone for the first ones.
@@ -61,14 +71,7 @@ class Chunks {
   static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
  private:
-  // Small chunks start the pipeline early and stay in the caches; what a rank sends a peer at a
-  // time must not become so small that its latency shows. Measured on hosts at 1 Gbit/s.
-  static constexpr size_t kChunkBytes = size_t{1} << 20;
-  static constexpr size_t kPieceBytes = size_t{256} << 10;
-  static constexpr size_t kAlignment = 64;
-  static constexpr size_t kMaxSlots = 8;
-
-  size_t piece_, pieces_, total_, rows_;
+  size_t piece_, places_, total_, rows_;
   size_t step_, count_, stride_, slots_;
 };
 

@@ -14,12 +14,20 @@ namespace {
 constexpr const char* kRegionNames[] = {"send", "recv", "scratch"};
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
 
+// What is known of a message's elements; of a collective's.
+struct Format {
+  size_t element_bytes;
+  Packing packing;
+};
+
 // Walks a plan and stops at the first thing that is wrong.
 class Checker {
  public:
-  Checker(const Plan& plan, const Shape& shape) : plan_(plan), shape_(shape) {}
+  Checker(const Plan& plan, int ranks, int rank, std::vector<Format> formats)
+      : plan_(plan), ranks_(ranks), rank_(rank), formats_(std::move(formats)) {}
 
   std::string check() {
+    if (plan_.buffers.size() != formats_.size()) return "buffers of other messages";
     for (size_t i = 0; i < plan_.steps.size() && error_.empty(); ++i) {
       at_ = i;
       step(plan_.steps[i]);
@@ -35,29 +43,41 @@ class Checker {
     for (const size_t before : s.after)
       if (before >= at_) refuse("waits for a step that comes later");
     if (!s.transfers.empty() && s.lane != Lane::kCommunicate) refuse("transfers on a compute lane");
+    if (!s.copies.empty() && s.lane == Lane::kCommunicate) refuse("copies on a communicate lane");
     if (s.turn >= (s.lane == Lane::kCommunicate ? kCommunicateLanes : 1))
       return refuse("a lane that is not there");
     for (const Compute& c : s.compute) {
+      if (c.message >= formats_.size()) return refuse("no such message");
       for (const Input& in : c.inputs) {
-        extent(in.place, in.packed, c.count);
+        extent(in.place, in.packed, c);
         if (in.packed) read(in.place);
       }
-      extent(c.target, c.packed_target, c.count);
+      extent(c.target, c.packed_target, c);
       if (c.packed_target) write(c.target);
       if (c.target.region == Region::kSend) refuse("writes to the send buffer");
       if (c.origin % 32 != 0) refuse("an origin that is not a multiple of 32");
       if (c.inputs.empty() || c.count == 0) refuse("an empty compute");
     }
+    for (const Copy& c : s.copies) {
+      within(c.source, c.bytes, 0);
+      within(c.target, c.bytes, 0);
+      if (c.source.region != Region::kSend || c.target.region != Region::kRecv || c.bytes == 0)
+        refuse("a copy that is not from the send buffer to the receive buffer");
+    }
     // All of a step's transfers run at once: what is sent must be there before.
     for (const Transfer& t : s.transfers) {
-      within(t.place, t.bytes);
-      if (t.peer < 0 || t.peer >= shape_.ranks || t.peer == shape_.rank)
+      if (t.message >= formats_.size()) return refuse("no such message");
+      within(t.place, t.bytes, t.message);
+      const bool packed = t.place.region == Region::kScratch;
+      if (t.peer < 0 || t.peer >= ranks_ || (t.peer == rank_ && packed))
         refuse("a peer out of range");
-      if (t.send) read(t.place);
-      if (t.send) sent_ += t.bytes;
+      if (!packed && t.send != (t.place.region == Region::kSend))
+        refuse("sends from the receive buffer, or receives into the send buffer");
+      if (t.send && packed) read(t.place);
+      if (t.send && packed) sent_ += t.bytes;
     }
     for (const Transfer& t : s.transfers)
-      if (!t.send) write(t.place);
+      if (!t.send && t.place.region == Region::kScratch) write(t.place);
   }
 
   // The end of the decode lane is that of the whole call.
@@ -67,14 +87,17 @@ class Checker {
       if (!order_.is_done(at_, next)) refuse("the decode lane may end before it");
   }
 
-  void extent(const Place& place, bool packed, size_t count) {
+  void extent(const Place& place, bool packed, const Compute& c) {
+    const Format& format = formats_[c.message];
     if (packed != (place.region == Region::kScratch))
       refuse("packed data outside scratch, or raw data in it");
-    within(place, packed ? shape_.packing.bytes(count) : count * shape_.element_bytes);
+    within(place, packed ? format.packing.bytes(c.count) : c.count * format.element_bytes,
+           c.message);
   }
 
-  void within(const Place& place, size_t bytes) {
-    const size_t extents[] = {plan_.send_bytes, plan_.recv_bytes, plan_.scratch_bytes};
+  void within(const Place& place, size_t bytes, size_t message) {
+    const Buffers& buffers = plan_.buffers[message];
+    const size_t extents[] = {buffers.send_bytes, buffers.recv_bytes, plan_.scratch_bytes};
     if (place.offset + bytes > extents[static_cast<int>(place.region)])
       refuse("a place past its region");
   }
@@ -103,7 +126,8 @@ class Checker {
   }
 
   const Plan& plan_;
-  const Shape& shape_;
+  const int ranks_, rank_;
+  const std::vector<Format> formats_;  // by message
   size_t at_ = 0;
   size_t sent_ = 0;
   struct Use {
@@ -119,10 +143,16 @@ std::string text(const Place& p) {
   return fmt::format("{}+{}", kRegionNames[static_cast<int>(p.region)], p.offset);
 }
 
-void print_compute(const Compute& c, std::string& out) {
-  out += fmt::format("    {} x{} <-", text(c.target), c.count);
+// Of which message a place is, where there are several.
+std::string text(const Place& p, uint32_t message, size_t messages) {
+  if (messages == 1 || p.region == Region::kScratch) return text(p);
+  return fmt::format("{} of message {}", text(p), message);
+}
+
+void print_compute(const Compute& c, size_t messages, std::string& out) {
+  out += fmt::format("    {} x{} <-", text(c.target, c.message, messages), c.count);
   for (const Input& in : c.inputs)
-    out += fmt::format(" {}{}", text(in.place), in.packed ? "" : " raw");
+    out += fmt::format(" {}{}", text(in.place, c.message, messages), in.packed ? "" : " raw");
   if (c.packed_target)
     out += fmt::format(" [piece {} stage {} origin {}]", c.piece, c.stage, c.origin);
   out += c.final_sum ? " final\n" : "\n";
@@ -130,7 +160,15 @@ void print_compute(const Compute& c, std::string& out) {
 
 }  // namespace
 
-std::string validate(const Plan& plan, const Shape& shape) { return Checker(plan, shape).check(); }
+std::string validate(const Plan& plan, const Shape& s) {
+  return Checker(plan, s.ranks, s.rank, {{s.element_bytes, s.packing}}).check();
+}
+
+std::string validate(const Plan& plan, const Batch& batch) {
+  std::vector<Format> formats;
+  for (const Message& m : batch.messages) formats.push_back({m.element_bytes, m.packing});
+  return Checker(plan, batch.ranks, batch.rank, std::move(formats)).check();
+}
 
 std::string print(const Plan& plan) {
   std::string out =
@@ -142,10 +180,12 @@ std::string print(const Plan& plan) {
     if (step.lane == Lane::kCommunicate) out += fmt::format(" {}", step.turn);
     for (const size_t before : step.after) out += fmt::format(" after {}", before);
     out += '\n';
-    for (const Compute& c : step.compute) print_compute(c, out);
+    for (const Compute& c : step.compute) print_compute(c, plan.buffers.size(), out);
+    for (const Copy& c : step.copies)
+      out += fmt::format("    {} x{} B <- {} as it is\n", text(c.target), c.bytes, text(c.source));
     for (const Transfer& t : step.transfers)
-      out += fmt::format("    {} {} {} x{} B\n", t.send ? "to" : "from", t.peer, text(t.place),
-                         t.bytes);
+      out += fmt::format("    {} {} {} x{} B\n", t.send ? "to" : "from", t.peer,
+                         text(t.place, t.message, plan.buffers.size()), t.bytes);
   }
   return out;
 }

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/collective.h"
+
 namespace terse::plan {
 
 // Memory that a plan refers to, always by offset.
@@ -38,6 +40,13 @@ struct Compute {
   size_t origin = 0;       // the first element's index in its piece, for the random numbers
   uint32_t piece = 0;      // whose shard, for the random numbers
   uint32_t stage = 0;      // first or second quantization
+  uint32_t message = 0;    // whose buffers, type and codec
+};
+
+// Raw bytes, from the send buffer to the receive buffer; nothing where these are the same place.
+struct Copy {
+  Place target, source;
+  size_t bytes = 0;
 };
 
 struct Transfer {
@@ -45,6 +54,7 @@ struct Transfer {
   bool send = false;  // otherwise receive
   Place place;
   size_t bytes = 0;
+  uint32_t message = 0;  // whose buffers
 };
 
 // Communicate steps take turns on several lanes of their kind, so that one may start while the one
@@ -60,18 +70,24 @@ struct Step {
   std::vector<Compute> compute;
   std::vector<Transfer> transfers;  // all at once; only on Lane::kCommunicate
   size_t turn = 0;                  // which of the communicate lanes
+  std::vector<Copy> copies;         // not on Lane::kCommunicate
 
   // The lane's number among all kLanes.
   size_t queue() const { return static_cast<size_t>(lane) + turn; }
+};
+
+// Extents of the caller's buffers.
+struct Buffers {
+  size_t send_bytes = 0, recv_bytes = 0;
 };
 
 struct Plan {
   const char* algorithm = "";
   std::vector<Step> steps;
   size_t scratch_bytes = 0;
-  size_t send_bytes = 0, recv_bytes = 0;  // extent of the caller's buffers
-  size_t wire_bytes = 0;                  // sent to peers
-  size_t raw_bytes = 0;                   // what an uncompressed call would send
+  std::vector<Buffers> buffers;  // by message; a collective is one
+  size_t wire_bytes = 0;         // packed bytes sent to peers
+  size_t raw_bytes = 0;          // what an uncompressed call would send
 };
 
 // What a builder knows of a codec: sizes alone.
@@ -82,11 +98,13 @@ struct Packing {
 
 // What a builder knows of a call.
 struct Shape {
-  size_t count = 0;  // per rank for gather and scatter, in all for reduce: NCCL's own argument
+  size_t count = 0;  // NCCL's own argument: of a piece, where there is one for every rank
   size_t element_bytes = 4;
-  int ranks = 1, rank = 0;
+  int ranks = 1, rank = 0, root = 0;
   size_t chunk_bytes = 0;  // raw bytes of all pieces of one chunk; 0: by the number of ranks
   Packing packing;
+
+  Position position() const { return {ranks, rank, root}; }
 };
 
 // Builders, one per algorithm. ranks >= 2.
@@ -94,11 +112,43 @@ Plan one_shot_all_reduce(const Shape& shape);
 Plan two_shot_all_reduce(const Shape& shape);
 Plan reduce_scatter(const Shape& shape);
 Plan all_gather(const Shape& shape);
+Plan all_to_all(const Shape& shape);
+Plan direct_broadcast(const Shape& shape);
+Plan shared_broadcast(const Shape& shape);
+Plan direct_reduce(const Shape& shape);
+Plan two_shot_reduce(const Shape& shape);
+Plan gather(const Shape& shape);
+Plan scatter(const Shape& shape);
+
+// A message between two ranks. Both ends must know all but `send` and `peer` alike.
+struct Message {
+  bool send = false;  // otherwise receive
+  int peer = 0;
+  size_t count = 0;  // not 0
+  size_t element_bytes = 4;
+  bool packed = true;  // otherwise it travels as it is, and `packing` is of no interest
+  Packing packing;
+};
+
+// Messages that are under way together, as those of an NCCL group. Between two ranks they match in
+// their order. A rank may send to itself what is not packed.
+struct Batch {
+  int ranks = 1, rank = 0;
+  size_t chunk_bytes = 0;  // as in Shape
+  std::vector<Message> messages;
+};
+
+Plan point_to_point(const Batch& batch);
+
+// A batch of one message, to or from the root.
+Plan send(const Shape& shape);
+Plan receive(const Shape& shape);
 
 // What is wrong with a plan; empty when nothing is: places within their regions, steps that wait
 // only for earlier ones, every piece of scratch written before it is read and no longer in use when
 // it is written again, whatever the timing.
 std::string validate(const Plan& plan, const Shape& shape);
+std::string validate(const Plan& plan, const Batch& batch);
 
 // One line for each step.
 std::string print(const Plan& plan);

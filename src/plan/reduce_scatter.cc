@@ -10,7 +10,7 @@ Plan reduce_scatter(const Shape& s) {
   const auto out = [&](size_t c, size_t p) { return chunks.place(c, 0, p); };
   const auto in = [&](size_t c, size_t p) { return chunks.place(c, 1, p); };
 
-  Builder b("ReduceScatter", s);
+  Builder b(Collective::kReduceScatter, "ReduceScatter", s);
   const auto piece = [&](size_t p, const Range& r) {
     return Input{b.raw(Region::kSend, p * s.count + r.first), false};
   };
@@ -42,7 +42,7 @@ Plan reduce_scatter(const Shape& s) {
     b.push(reduce.compute, std::move(sum));
     done[c] = b.add(std::move(reduce));
   }
-  return b.take(chunks, ranks * s.count, s.count, (ranks - 1) * s.count * s.element_bytes);
+  return b.take(chunks);
 }
 
 }  // namespace terse::plan

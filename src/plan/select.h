@@ -7,10 +7,6 @@
 
 namespace terse::plan {
 
-enum class Collective : unsigned char { kAllReduce, kAllGather, kReduceScatter };
-
-const char* name(Collective collective);
-
 enum class Wish : unsigned char { kAuto, kOneShot, kTwoShot };
 
 struct Selection {

@@ -42,7 +42,7 @@ void share(Builder& b, const Shape& s, const Chunks& chunks, const char* name, U
 Plan all_gather(const Shape& s) {
   const size_t ranks = s.ranks;
   const Chunks chunks(s, s.count, ranks, ranks * s.count, 1);
-  Builder b("AllGather", s);
+  Builder b(Collective::kAllGather, "AllGather", s);
   share(b, s, chunks, "decode", [&](size_t c, const Range& r) {
     std::vector<Compute> decode;
     for (size_t p = 0; p < ranks; ++p)
@@ -52,14 +52,14 @@ Plan all_gather(const Shape& s) {
                         .count = r.count});
     return decode;
   });
-  return b.take(chunks, s.count, ranks * s.count, (ranks - 1) * s.count * s.element_bytes);
+  return b.take(chunks);
 }
 
 Plan one_shot_all_reduce(const Shape& s) {
   const size_t ranks = s.ranks;
   // A chunk holds the same elements of every rank.
   const Chunks chunks(s, s.count, ranks, s.count, 1);
-  Builder b("one-shot AllReduce", s);
+  Builder b(Collective::kAllReduce, "one-shot AllReduce", s);
   share(b, s, chunks, "reduce", [&](size_t c, const Range& r) {
     Compute sum{.inputs = {},
                 .target = b.raw(Region::kRecv, r.first),
@@ -69,7 +69,7 @@ Plan one_shot_all_reduce(const Shape& s) {
     for (size_t p = 0; p < ranks; ++p) sum.inputs.push_back({chunks.place(c, 0, p), true});
     return std::vector<Compute>{std::move(sum)};
   });
-  return b.take(chunks, s.count, s.count, 2 * (ranks - 1) * s.count * s.element_bytes / ranks);
+  return b.take(chunks);
 }
 
 }  // namespace terse::plan

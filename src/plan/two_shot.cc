@@ -3,6 +3,9 @@
 // to all; everybody, itself included, decodes the same bytes. Each element is quantized twice, and
 // 2 (n-1)/n of the packed message is sent, as in a ring, in two steps instead of 2 (n-1).
 //
+// Reduce is the same but for the second shot, in which only the root receives. It packs its own
+// shard too, so that all elements are equally accurate, and has the result that AllReduce has.
+//
 // In scratch a chunk has a slot of two rows, each with a packed piece per rank:
 //   out: pieces to send; then, in its own place, the rank's reduced piece, and the peers' ones
 //   in:  pieces received, to be reduced
@@ -13,13 +16,16 @@ namespace {
 
 class TwoShot {
  public:
-  explicit TwoShot(const Shape& s)
+  TwoShot(Collective collective, const char* algorithm, const Shape& s)
       : s_(s),
+        to_root_(collective == Collective::kReduce),
+        receives_(!to_root_ || s.rank == s.root),
+        sends_(!to_root_ || s.rank != s.root),
         ranks_(s.ranks),
         self_(s.rank),
         shard_(Chunks::round_up((s.count + ranks_ - 1) / ranks_, s.packing.quantum)),
         chunks_(s, shard_, ranks_, s.count, 2),
-        b_("two-shot AllReduce", s) {}
+        b_(collective, algorithm, s) {}
 
   Plan build() {
     // The second shot of a chunk goes along with the first shot of the chunk `lag` later: its
@@ -28,33 +34,44 @@ class TwoShot {
     const size_t lag = std::min<size_t>(4, chunks_.slots() - 1);
     // The steps that a chunk's second shot, and the next use of its slot, wait for. The second shot
     // receives where the first one sent from, also on a rank that has nothing to reduce.
-    std::vector<size_t> sent(chunks_.count(), kNone), reduced(sent), decoded(sent);
+    std::vector<size_t> sent(chunks_.count(), kNone), reduced(sent), shared(sent), decoded(sent);
     for (size_t t = 0; t < chunks_.count() + lag; ++t) {
       Step exchange{"exchange", Lane::kCommunicate, {}, {}, {}};
+      size_t reduce_after = kNone;
       if (t < chunks_.count()) {
         const size_t before = chunks_.before(t);
-        const size_t slot_free = before == kNone ? kNone : decoded[before];
-        exchange.after = {encode(t, slot_free), slot_free};
+        size_t encode_after = kNone, exchange_after = kNone;
+        if (before != kNone && receives_) {
+          encode_after = exchange_after = decoded[before];
+        } else if (before != kNone) {
+          encode_after = sent[before];
+          exchange_after = reduced[before];
+          reduce_after = shared[before];
+        }
+        exchange.after = {encode(t, encode_after), exchange_after};
         first_shot(t, exchange);
       }
       if (lag > 0 && t >= lag) {
-        exchange.after.insert(exchange.after.end(), {reduced[t - lag], sent[t - lag]});
+        exchange.after.insert(exchange.after.end(), {sends_ ? reduced[t - lag] : kNone,
+                                                     receives_ ? sent[t - lag] : kNone});
         second_shot(t - lag, exchange);
       }
       size_t exchanged = b_.add(std::move(exchange));
       if (t < chunks_.count()) {
         sent[t] = exchanged;
-        reduced[t] = reduce(t, exchanged);
+        reduced[t] = reduce(t, exchanged, reduce_after);
       }
       if (lag == 0) {
-        Step share{"share", Lane::kCommunicate, {reduced[t], sent[t]}, {}, {}};
+        Step share{"share", Lane::kCommunicate, {}, {}, {}};
+        share.after = {sends_ ? reduced[t] : kNone, receives_ ? sent[t] : kNone};
         second_shot(t, share);
         exchanged = b_.add(std::move(share));
       }
-      if (t >= lag) decoded[t - lag] = decode(t - lag, exchanged);
+      if (t < lag) continue;
+      shared[t - lag] = exchanged;
+      if (receives_) decoded[t - lag] = decode(t - lag, exchanged);
     }
-    const size_t message = s_.count * s_.element_bytes;
-    return b_.take(chunks_, s_.count, s_.count, 2 * (ranks_ - 1) * message / ranks_);
+    return b_.take(chunks_);
   }
 
  private:
@@ -87,8 +104,8 @@ class TwoShot {
     }
   }
 
-  size_t reduce(size_t c, size_t after) {
-    Step step{"reduce", Lane::kDecode, {after}, {}, {}};
+  size_t reduce(size_t c, size_t exchanged, size_t slot_free) {
+    Step step{"reduce", Lane::kDecode, {exchanged, slot_free}, {}, {}};
     const Range r = chunks_.range(self_, c);
     Compute sum{.inputs = {},
                 .target = out(c, self_),
@@ -108,8 +125,10 @@ class TwoShot {
     const size_t own = chunks_.range(self_, c).count;
     for (size_t k = 1; k < ranks_; ++k) {
       const auto [to, from] = neighbours(s_, k);
-      b_.push(step.transfers, to, true, out(c, self_), own);
-      b_.push(step.transfers, from, false, out(c, from), chunks_.range(from, c).count);
+      if (!to_root_ || static_cast<int>(to) == s_.root)
+        b_.push(step.transfers, to, true, out(c, self_), own);
+      if (receives_)
+        b_.push(step.transfers, from, false, out(c, from), chunks_.range(from, c).count);
     }
   }
 
@@ -126,6 +145,8 @@ class TwoShot {
   }
 
   const Shape& s_;
+  const bool to_root_;           // the second shot goes to the root alone
+  const bool receives_, sends_;  // in the second shot
   const size_t ranks_, self_, shard_;
   const Chunks chunks_;
   Builder b_;
@@ -133,6 +154,12 @@ class TwoShot {
 
 }  // namespace
 
-Plan two_shot_all_reduce(const Shape& s) { return TwoShot(s).build(); }
+Plan two_shot_all_reduce(const Shape& s) {
+  return TwoShot(Collective::kAllReduce, "two-shot AllReduce", s).build();
+}
+
+Plan two_shot_reduce(const Shape& s) {
+  return TwoShot(Collective::kReduce, "two-shot Reduce", s).build();
+}
 
 }  // namespace terse::plan

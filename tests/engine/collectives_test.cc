@@ -18,6 +18,8 @@ namespace {
 
 using plan::Collective;
 
+constexpr int kCollectives = 8;  // Send and Recv are not among them
+
 struct Case {
   Call call;
   int ranks;
@@ -42,22 +44,24 @@ Case random_case(std::mt19937& random) {
   static constexpr size_t kCounts[] = {1, 2, 7, 127, 128, 129, 1000, 4099, 65537};
   static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   Case c;
-  c.call.collective = static_cast<Collective>(random() % 3);
+  c.call.collective = static_cast<Collective>(random() % kCollectives);
   c.call.scheme = parse_scheme(kSchemes[random() % std::size(kSchemes)]);
   c.call.datatype = kTypes[random() % 3];
   c.call.op = random() % 2 ? ncclSum : ncclAvg;
   c.call.count = random() % 2 ? kCounts[random() % std::size(kCounts)] : 1 + random() % 20000;
   c.ranks = 2 + static_cast<int>(random() % 7);
-  c.in_place = random() % 2;
+  c.call.root = static_cast<int>(random() % c.ranks);
+  c.in_place = random() % 2 && c.call.collective != Collective::kAllToAll;
   c.null_stream = random() % 2;
   c.offset = random() % 4;
   return c;
 }
 
 std::string describe(const Case& c) {
-  return fmt::format("{} {} count {} type {} op {} ranks {}{}{} offset {}", name(c.call.collective),
-                     print_scheme(c.call.scheme), c.call.count, static_cast<int>(c.call.datatype),
-                     static_cast<int>(c.call.op), c.ranks, c.in_place ? " in place" : "",
+  return fmt::format("{} {} count {} type {} op {} ranks {} root {}{}{} offset {}",
+                     name(c.call.collective), print_scheme(c.call.scheme), c.call.count,
+                     static_cast<int>(c.call.datatype), static_cast<int>(c.call.op), c.ranks,
+                     c.call.root, c.in_place ? " in place" : "",
                      c.null_stream ? " null stream" : "", c.offset);
 }
 
@@ -65,6 +69,7 @@ std::string describe(const Case& c) {
 void check_case(const Case& c, uint64_t ordinal, int repeats) {
   SCOPED_TRACE(describe(c));
   const size_t size = datatype_size(c.call.datatype);
+  const plan::Traits& traits = plan::traits(c.call.collective);
   std::vector<Bytes> sent;
   for (int r = 0; r < c.ranks; ++r)
     sent.push_back(gaussian(send_count(c.call, c.ranks), c.call.datatype, 100 + r));
@@ -81,24 +86,32 @@ void check_case(const Case& c, uint64_t ordinal, int repeats) {
     for (int k = 0; k < repeats; ++k) {
       const size_t larger =
           std::max(send_count(c.call, c.ranks), recv_count(c.call, c.ranks)) * size;
-      Guarded send(c.in_place ? larger : sent[rank].size(), c.offset);
+      const plan::Position at{c.ranks, rank, c.call.root};
+      const bool sends = plan::extent(traits.send, at) != 0;
+      const bool receives = plan::extent(traits.recv, at) != 0;
+      const bool in_place = c.in_place && sends && receives;
+      Guarded send(in_place ? larger : sent[rank].size(), c.offset);
       Guarded recv(recv_count(c.call, c.ranks) * size, c.offset);
       char* in = send.data();
       char* out = recv.data();
-      if (c.in_place) {
+      if (in_place) {
         const size_t own = rank * c.call.count * size;
-        in = send.data() + (c.call.collective == Collective::kAllGather ? own : 0);
-        out = send.data() + (c.call.collective == Collective::kReduceScatter ? own : 0);
+        in = send.data() + (traits.recv.per_rank ? own : 0);
+        out = send.data() + (traits.send.per_rank ? own : 0);
       }
       std::memcpy(in, sent[rank].data(), sent[rank].size());
-      ASSERT_EQ(call_terse(c.call, in, out, scheme.get(), comm, stream.get()), ncclSuccess)
+      // A rank need not bring what only the root needs.
+      const char* const given = sends ? in : nullptr;
+      char* const taken = receives ? out : nullptr;
+      ASSERT_EQ(call_terse(c.call, given, taken, scheme.get(), comm, stream.get()), ncclSuccess)
           << terseGetLastError();
       stream.synchronize();
       const Bytes& want = wanted[k][rank];
+      ASSERT_EQ(want.empty(), !receives);
       ASSERT_EQ(std::memcmp(out, want.data(), want.size()), 0) << "rank " << rank << " call " << k;
       ASSERT_TRUE(send.intact() && recv.intact()) << "rank " << rank << " wrote past its buffers";
       const bool changed = std::memcmp(in, sent[rank].data(), sent[rank].size()) != 0;
-      ASSERT_TRUE(c.in_place || !changed) << "sendbuff changed";
+      ASSERT_TRUE(in_place || !changed) << "sendbuff changed";
     }
     ASSERT_EQ(terseCommRelease(comm), ncclSuccess);
   });
@@ -106,20 +119,51 @@ void check_case(const Case& c, uint64_t ordinal, int repeats) {
 
 TEST(Collectives, GiveTheReferenceBytesOnEveryRank) {
   std::mt19937 random(2024);
-  for (int trial = 0; trial < 60 && !testing::Test::HasFatalFailure(); ++trial)
+  for (int trial = 0; trial < 160 && !testing::Test::HasFatalFailure(); ++trial)
     check_case(random_case(random), next_ordinal(), 2);
+}
+
+TEST(Collectives, OfEveryRoot) {
+  std::mt19937 random(3);
+  for (const Collective collective :
+       {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter})
+    for (const int ranks : {2, 3, 5})
+      for (int root = 0; root < ranks && !testing::Test::HasFatalFailure(); ++root) {
+        Case c = random_case(random);
+        c.call.collective = collective;
+        c.call.scheme = parse_scheme(root % 2 ? "int5:round=stochastic,algo=twoshot" : "minmax4");
+        c.call.root = root;
+        c.ranks = ranks;
+        check_case(c, next_ordinal(), 1);
+      }
+}
+
+TEST(Collectives, OfNothing) {
+  for (int collective = 0; collective < kCollectives; ++collective)
+    run_ranks(3, [&](int, ncclComm_t comm) {
+      const Call call{.collective = static_cast<Collective>(collective),
+                      .scheme = parse_scheme("int8")};
+      const SchemeHandle scheme(call.scheme);
+      EXPECT_EQ(call_terse(call, nullptr, nullptr, scheme.get(), comm, nullptr), ncclSuccess)
+          << terseGetLastError();
+      terseCommRelease(comm);
+    });
 }
 
 TEST(Collectives, ChunksDoNotChangeTheBytes) {
   std::mt19937 random(5);
   for (const char* scheme : {"int8", "int4:round=stochastic", "minmax8:block=1024,round=shift"})
-    for (int collective = 0; collective < 3; ++collective) {
+    for (int collective = 0; collective < kCollectives; ++collective) {
       Case c = random_case(random);
       c.call.collective = static_cast<Collective>(collective);
       c.call.scheme = parse_scheme(scheme);
       c.call.datatype = ncclFloat32;
       c.ranks = 3;
-      c.call.count = collective == 0 ? 3'000'017 : 1'000'003;  // several chunks
+      c.call.root = static_cast<int>(random() % 3);
+      c.in_place = c.in_place && c.call.collective != Collective::kAllToAll;
+      const plan::Traits& t = plan::traits(c.call.collective);
+      const bool pieces = t.send.per_rank || t.recv.per_rank;
+      c.call.count = pieces ? 1'000'003 : 3'000'017;  // several chunks
       check_case(c, next_ordinal(), 2);
     }
 }
@@ -138,6 +182,11 @@ TEST(Collectives, ErrorsAreThoseOfTheCodec) {
       {"int4", Collective::kReduceScatter, 0.117 * 0.866 * 0.97, 0.117 * 0.866 * 1.03},
       // And the sum once more.
       {"int4", Collective::kAllReduce, 0.1545 * 0.97, 0.1545 * 1.03},
+      {"int4", Collective::kReduce, 0.1545 * 0.97, 0.1545 * 1.03},
+      {"int4", Collective::kBroadcast, 0.117 * 0.98, 0.117 * 1.02},
+      // Three of four pieces quantized; the own one is exact.
+      {"int4", Collective::kAllToAll, 0.117 * 0.866 * 0.97, 0.117 * 0.866 * 1.03},
+      {"int8", Collective::kGather, 0.0065 * 0.866 * 0.97, 0.0065 * 0.866 * 1.03},
   };
   for (const auto& k : cases) {
     const Call call{.collective = k.collective, .scheme = parse_scheme(k.scheme), .count = 1 << 18};
@@ -150,10 +199,11 @@ TEST(Collectives, ErrorsAreThoseOfTheCodec) {
       Bytes out(recv_count(call, 4) * 4);
       ASSERT_EQ(call_terse(call, sent[rank].data(), out.data(), scheme.get(), comm, nullptr),
                 ncclSuccess);
+      terseCommRelease(comm);
+      if (plan::traits(k.collective).recv.who == plan::Who::kRoot && rank != 0) return;
       const double error = relative_error(values(out, ncclFloat32), truth[rank]);
       EXPECT_GT(error, k.low) << k.scheme << " " << name(k.collective);
       EXPECT_LT(error, k.high) << k.scheme << " " << name(k.collective);
-      terseCommRelease(comm);
     });
   }
 }
@@ -181,14 +231,17 @@ TEST(Collectives, OneRankCopies) {
   run_ranks(1, [&](int, ncclComm_t comm) {
     const SchemeHandle scheme(parse_scheme("int4"));
     const std::vector<float> in = {1.5f, -2.25f, 1e30f};
-    std::vector<float> out(3);
-    ASSERT_EQ(
-        terseAllReduce(in.data(), out.data(), 3, ncclFloat32, ncclSum, scheme.get(), comm, nullptr),
-        ncclSuccess);
-    EXPECT_EQ(in, out);
+    for (int k = 0; k < kCollectives; ++k) {
+      const Call call{
+          .collective = static_cast<Collective>(k), .scheme = parse_scheme("int4"), .count = 3};
+      std::vector<float> out(3);
+      ASSERT_EQ(call_terse(call, in.data(), out.data(), scheme.get(), comm, nullptr), ncclSuccess);
+      EXPECT_EQ(in, out) << name(call.collective);
+    }
     terseStats_t stats{.size = sizeof stats};
     ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
-    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_ONE_RANK], 1u);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_ONE_RANK], static_cast<size_t>(kCollectives));
+    EXPECT_EQ(stats.native_bytes, 0u);
     terseCommRelease(comm);
   });
 }

@@ -45,6 +45,54 @@ TEST(Errors, ArgumentsOfCollectives) {
   });
 }
 
+TEST(Errors, RootsAndWhatTheyNeed) {
+  run_ranks(3, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle int8(parse_scheme("int8"));
+    const terseScheme_t* s = int8.get();
+    std::vector<float> in(300, 1.0f), out(300, 7.0f);
+    float *const a = in.data(), *const b = out.data();
+    const ncclDataType_t type = ncclFloat32;
+    const struct {
+      ncclResult_t result;
+      const char* part;
+    } cases[] = {
+        {terseBroadcast(a, b, 100, type, 3, s, comm, nullptr), "root 3 is not one of 3 ranks"},
+        {terseReduce(a, b, 100, type, ncclSum, -1, s, comm, nullptr), "root -1 is not"},
+        {terseGather(a, b, 100, type, 3, s, comm, nullptr), "root 3 is not"},
+        {terseScatter(a, b, 100, type, 3, s, comm, nullptr), "root 3 is not"},
+        {terseSend(a, 100, type, 3, s, comm, nullptr), "peer 3 is not"},
+        {terseRecv(b, 100, type, -1, s, comm, nullptr), "peer -1 is not"},
+        {terseBroadcast(nullptr, b, 100, type, rank, s, comm, nullptr), "sendbuff"},
+        {terseBroadcast(a, nullptr, 100, type, 0, s, comm, nullptr), "recvbuff"},
+        {terseReduce(nullptr, b, 100, type, ncclSum, 0, s, comm, nullptr), "sendbuff"},
+        {terseReduce(a, nullptr, 100, type, ncclSum, rank, s, comm, nullptr), "recvbuff"},
+        {terseReduce(a, b, 100, type, static_cast<ncclRedOp_t>(-1), 0, s, comm, nullptr),
+         "unknown operation"},
+        {terseGather(a, nullptr, 100, type, rank, s, comm, nullptr), "recvbuff"},
+        {terseScatter(nullptr, b, 100, type, rank, s, comm, nullptr), "sendbuff"},
+        {terseAllToAll(a, nullptr, 100, type, s, comm, nullptr), "recvbuff"},
+        {terseAllToAll(a, a, 100, type, s, comm, nullptr), "must be distinct"},
+        {terseSend(nullptr, 100, type, 0, s, comm, nullptr), "sendbuff"},
+        {terseRecv(nullptr, 100, type, 0, s, comm, nullptr), "recvbuff"},
+        {terseSend(a, 100, static_cast<ncclDataType_t>(12), 0, s, comm, nullptr), "datatype"},
+        {terseRecv(b, 100, type, 0, nullptr, comm, nullptr), "scheme is null"},
+        {terseGather(a, b, 100, type, 0, s, nullptr, nullptr), "communicator is null"},
+    };
+    for (const auto& k : cases) EXPECT_EQ(k.result, ncclInvalidArgument) << k.part;
+    // Each message names what is wrong; asked again, as only the last one is kept.
+    expect_error(terseBroadcast(a, b, 100, type, 3, s, comm, nullptr), ncclInvalidArgument,
+                 cases[0].part);
+    expect_error(terseSend(a, 100, type, 3, s, comm, nullptr), ncclInvalidArgument, cases[4].part);
+    expect_error(terseReduce(a, nullptr, 100, type, ncclSum, rank, s, comm, nullptr),
+                 ncclInvalidArgument, cases[9].part);
+    expect_error(terseAllToAll(a, a, 100, type, s, comm, nullptr), ncclInvalidArgument,
+                 cases[14].part);
+    EXPECT_EQ(in, std::vector<float>(300, 1.0f));
+    EXPECT_EQ(out, std::vector<float>(300, 7.0f));
+    terseCommRelease(comm);
+  });
+}
+
 TEST(Errors, SchemesThatDifferBetweenRanksAreAnErrorOnEach) {
   run_ranks(3, [&](int rank, ncclComm_t comm) {
     const SchemeHandle scheme(parse_scheme(rank == 1 ? "int4" : "int8"));
@@ -84,6 +132,66 @@ TEST(Errors, BypassesAreExactAndCounted) {
   });
 }
 
+// Where NCCL is older than a collective, what stands for it gives the same.
+TEST(Errors, BypassesOfEveryCollectiveAreExact) {
+  constexpr int kRanks = 4, kRoot = 2;
+  constexpr size_t kCount = 25;
+  for (const char* text : {"int8", "off"})
+    for (size_t k = 0; k <= static_cast<size_t>(plan::Collective::kScatter); ++k) {
+      const auto collective = static_cast<plan::Collective>(k);
+      const bool off = std::string(text) == "off";
+      const Call call{.collective = collective,
+                      .scheme = parse_scheme(text),
+                      .datatype = off ? ncclFloat32 : ncclFloat64,
+                      .count = kCount,
+                      .root = kRoot};
+      const auto value = [&](int rank, size_t i) {
+        return 1000 * (rank + 1) + static_cast<int>(i);
+      };
+      // The first element of what each rank gets.
+      const auto first = [&](int rank) {
+        switch (collective) {
+          case plan::Collective::kAllGather:
+          case plan::Collective::kGather:
+            return value(0, 0);
+          case plan::Collective::kAllToAll:
+            return value(0, rank * kCount);
+          case plan::Collective::kBroadcast:
+            return value(kRoot, 0);
+          case plan::Collective::kScatter:
+            return value(kRoot, rank * kCount);
+          case plan::Collective::kReduceScatter:
+            return 10'000 + static_cast<int>(4 * rank * kCount);
+          default:
+            return 10'000;
+        }
+      };
+      run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+        const SchemeHandle scheme(call.scheme);
+        const plan::Position at{kRanks, rank, kRoot};
+        const auto run = [&]<class T>(T) {
+          std::vector<T> in(send_count(call, kRanks)), out(recv_count(call, kRanks), T{-1});
+          for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<T>(value(rank, i));
+          ASSERT_EQ(call_terse(call, in.data(), out.data(), scheme.get(), comm, nullptr),
+                    ncclSuccess)
+              << terseGetLastError();
+          const bool receives = plan::extent(plan::traits(collective).recv, at) != 0;
+          EXPECT_EQ(out[0], receives ? first(rank) : T{-1}) << name(collective);
+        };
+        if (off)
+          run(float{});
+        else
+          run(double{});
+        terseStats_t stats{.size = sizeof stats};
+        ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+        EXPECT_EQ(stats.bypasses[off ? TERSE_BYPASS_OFF : TERSE_BYPASS_DTYPE], 1u);
+        EXPECT_EQ(stats.native_bytes,
+                  plan::raw_bytes(collective, kCount * datatype_size(call.datatype), at));
+        terseCommRelease(comm);
+      });
+    }
+}
+
 TEST(Errors, StatisticsCountTheBytesSent) {
   run_ranks(4, [&](int, ncclComm_t comm) {
     const SchemeHandle scheme(parse_scheme("int4"));
@@ -103,6 +211,35 @@ TEST(Errors, StatisticsCountTheBytesSent) {
     ASSERT_EQ(terseCommGetStats(comm, &old), ncclSuccess);
     EXPECT_EQ(old.calls, 3u);
     EXPECT_EQ(old.raw_bytes, 99u) << "nothing is written past the caller's struct";
+    terseCommRelease(comm);
+  });
+}
+
+TEST(Errors, StatisticsOfBroadcastAndMessages) {
+  run_ranks(4, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme(parse_scheme("int4"));
+    constexpr size_t kCount = 3 << 18;
+    constexpr size_t kRaw = 4 * kCount, kWire = kCount * 17 / 32;  // 4.25 bits
+    std::vector<float> data(kCount, 1.0f);
+    const auto check = [&](size_t calls, size_t raw, size_t wire) {
+      terseStats_t stats{.size = sizeof stats};
+      ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+      EXPECT_EQ(stats.calls, calls);
+      EXPECT_EQ(stats.raw_bytes, raw);
+      EXPECT_EQ(stats.wire_bytes, wire);
+    };
+    ASSERT_EQ(terseBroadcast(data.data(), data.data(), kCount, ncclFloat32, 1, scheme.get(), comm,
+                             nullptr),
+              ncclSuccess);
+    const size_t raw = rank == 0 ? 0 : kRaw, wire = rank == 1 ? kWire : kWire * 2 / 3;
+    check(1, raw, wire);
+    ncclResult_t result = ncclSuccess;
+    if (rank == 3)
+      result = terseSend(data.data(), kCount, ncclFloat32, 2, scheme.get(), comm, nullptr);
+    if (rank == 2)
+      result = terseRecv(data.data(), kCount, ncclFloat32, 3, scheme.get(), comm, nullptr);
+    ASSERT_EQ(result, ncclSuccess) << terseGetLastError();
+    check(rank >= 2 ? 2 : 1, rank == 3 ? raw + kRaw : raw, rank == 3 ? wire + kWire : wire);
     terseCommRelease(comm);
   });
 }

@@ -93,6 +93,60 @@ class Reference {
     return result;
   }
 
+  // What one quantization makes of a rank's elements.
+  Bytes pass(size_t rank, size_t first, size_t count, uint32_t piece) const {
+    const Bytes body = encode(rank, first, count, piece);
+    return unpack({{body.data(), {}}}, count, 1.0f);
+  }
+
+  Bytes exact(size_t rank, size_t first) const {
+    const char* begin = sent_[rank].data() + first * size_;
+    return {begin, begin + call_.count * size_};
+  }
+
+  // The root uses its own elements as they are.
+  Bytes direct_reduce() const {
+    std::vector<Bytes> storage;
+    std::vector<codec::Source> sources;
+    for (size_t p = 0; p < ranks_; ++p) {
+      storage.push_back(is_root(p) ? Bytes() : encode(p, 0, call_.count, p));
+      sources.push_back(is_root(p) ? codec::Source{sent_[p].data(), dtype_}
+                                   : codec::Source{storage.back().data(), {}});
+    }
+    return unpack(sources, call_.count, factor());
+  }
+
+  // The pieces that come to `rank` from all: from p what it has at first(p).
+  template <class First>
+  Bytes collect(size_t rank, uint32_t (*piece)(size_t from, size_t to), First first) const {
+    Bytes result;
+    for (size_t p = 0; p < ranks_; ++p) {
+      const Bytes part =
+          p == rank ? exact(p, first(p)) : pass(p, first(p), call_.count, piece(p, rank));
+      result.insert(result.end(), part.begin(), part.end());
+    }
+    return result;
+  }
+
+  Bytes all_to_all(size_t rank) const {
+    return collect(
+        rank, [](size_t, size_t to) { return static_cast<uint32_t>(to); },
+        [&](size_t) { return rank * call_.count; });
+  }
+
+  Bytes gather_to_root() const {
+    return collect(
+        call_.root, [](size_t from, size_t) { return static_cast<uint32_t>(from); },
+        [](size_t) { return size_t{0}; });
+  }
+
+  Bytes scatter_from_root(size_t rank) const {
+    const size_t first = rank * call_.count;
+    return is_root(rank) ? exact(rank, first) : pass(call_.root, first, call_.count, rank);
+  }
+
+  bool is_root(size_t rank) const { return static_cast<size_t>(call_.root) == rank; }
+
   Bytes gather() const {
     Bytes result;
     for (size_t p = 0; p < ranks_; ++p) {
@@ -136,30 +190,46 @@ bool one_shot(const Call& call, size_t ranks) {
 }  // namespace
 
 size_t send_count(const Call& call, int ranks) {
-  return call.collective == Collective::kReduceScatter ? call.count * ranks : call.count;
+  return call.count * plan::extent(plan::traits(call.collective).send, {ranks, 0, 0});
 }
 
 size_t recv_count(const Call& call, int ranks) {
-  return call.collective == Collective::kAllGather ? call.count * ranks : call.count;
+  return call.count * plan::extent(plan::traits(call.collective).recv, {ranks, 0, 0});
 }
 
 std::vector<Bytes> expected(const Call& call, const std::vector<Bytes>& sent) {
   const size_t ranks = sent.size();
   const Reference reference(call, sent);
   std::vector<Bytes> result;
-  for (size_t r = 0; r < ranks; ++r) {
-    if (ranks == 1)
-      result.push_back(sent[0]);
-    else if (call.collective == Collective::kReduceScatter)
-      result.push_back(reference.scatter(r));
-    else if (r > 0)
-      result.push_back(result[0]);
-    else if (call.collective == Collective::kAllGather)
-      result.push_back(reference.gather());
-    else
-      result.push_back(one_shot(call, ranks) ? reference.one_shot() : reference.two_shot());
-  }
+  const auto of_rank = [&](size_t r) {
+    switch (call.collective) {
+      case Collective::kReduceScatter:
+        return reference.scatter(r);
+      case Collective::kAllToAll:
+        return reference.all_to_all(r);
+      case Collective::kScatter:
+        return reference.scatter_from_root(r);
+      case Collective::kBroadcast:
+        return reference.pass(call.root, 0, call.count, call.root);
+      case Collective::kAllGather:
+        return reference.gather();
+      case Collective::kGather:
+        return reference.is_root(r) ? reference.gather_to_root() : Bytes();
+      case Collective::kReduce:
+        if (!reference.is_root(r)) return Bytes();
+        return one_shot(call, ranks) ? reference.direct_reduce() : reference.two_shot();
+      default:
+        return one_shot(call, ranks) ? reference.one_shot() : reference.two_shot();
+    }
+  };
+  for (size_t r = 0; r < ranks; ++r) result.push_back(ranks == 1 ? sent[0] : of_rank(r));
   return result;
+}
+
+Bytes expected_message(const Call& call, const Bytes& sent, int sender, uint32_t index) {
+  std::vector<Bytes> all(sender + 1);
+  all[sender] = sent;
+  return Reference(call, all).pass(sender, 0, call.count, index);
 }
 
 std::vector<double> values(const Bytes& bytes, ncclDataType_t datatype) {
@@ -185,21 +255,35 @@ std::vector<double> values(const Bytes& bytes, ncclDataType_t datatype) {
 }
 
 std::vector<std::vector<double>> exact(const Call& call, const std::vector<Bytes>& sent) {
-  const size_t ranks = sent.size();
+  const size_t ranks = sent.size(), n = call.count;
   std::vector<std::vector<double>> in;
   for (const Bytes& b : sent) in.push_back(values(b, call.datatype));
   std::vector<std::vector<double>> out(ranks);
+  const auto sum = [&](size_t i) {
+    double result = 0;
+    for (const auto& v : in) result += v[i];
+    return call.op == ncclAvg ? result / static_cast<double>(ranks) : result;
+  };
+  const auto element = [&](size_t r, size_t i) {
+    switch (call.collective) {
+      case Collective::kAllGather:
+      case Collective::kGather:
+        return in[i / n][i % n];
+      case Collective::kReduceScatter:
+        return sum(r * n + i);
+      case Collective::kAllToAll:
+        return in[i / n][r * n + i % n];
+      case Collective::kBroadcast:
+        return in[call.root][i];
+      case Collective::kScatter:
+        return in[call.root][r * n + i];
+      default:
+        return sum(i);
+    }
+  };
   for (size_t r = 0; r < ranks; ++r) {
     out[r].resize(recv_count(call, ranks));
-    for (size_t i = 0; i < out[r].size(); ++i) {
-      if (call.collective == Collective::kAllGather) {
-        out[r][i] = in[i / call.count][i % call.count];
-        continue;
-      }
-      const size_t from = call.collective == Collective::kReduceScatter ? r * call.count + i : i;
-      for (const auto& v : in) out[r][i] += v[from];
-      if (call.op == ncclAvg) out[r][i] /= static_cast<double>(ranks);
-    }
+    for (size_t i = 0; i < out[r].size(); ++i) out[r][i] = element(r, i);
   }
   return out;
 }

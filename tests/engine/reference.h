@@ -17,18 +17,22 @@ struct Call {
   Scheme scheme;
   ncclDataType_t datatype = ncclFloat32;
   ncclRedOp_t op = ncclSum;
-  size_t count = 0;       // NCCL's argument
+  size_t count = 0;  // NCCL's argument
+  int root = 0;
   uint64_t ordinal = 0;   // of the communicator in this process
   uint64_t sequence = 0;  // of the call on it
   uint64_t replays = 0;   // of a recorded call: the runs of its graph's calls before
 };
 
-// Elements that a rank sends and receives.
+// Elements that a rank sends and receives; of rooted collectives, the root.
 size_t send_count(const Call& call, int ranks);
 size_t recv_count(const Call& call, int ranks);
 
-// What each rank receives; `sent` by rank.
+// What each rank receives, nothing where that is nothing; `sent` by rank. Not for Send and Recv.
 std::vector<Bytes> expected(const Call& call, const std::vector<Bytes>& sent);
+
+// What becomes of a message of `sender` that is the `index`-th of its group.
+Bytes expected_message(const Call& call, const Bytes& sent, int sender, uint32_t index);
 
 // The exact result in double precision, as values: what an uncompressed call means.
 std::vector<std::vector<double>> exact(const Call& call, const std::vector<Bytes>& sent);

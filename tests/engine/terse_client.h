@@ -52,9 +52,23 @@ inline ncclResult_t call_terse(const Call& c, const void* in, void* out,
     case plan::Collective::kAllGather:
       return terseAllGather(in, out, c.count, c.datatype, scheme, comm, stream);
     case plan::Collective::kReduceScatter:
+      return terseReduceScatter(in, out, c.count, c.datatype, c.op, scheme, comm, stream);
+    case plan::Collective::kAllToAll:
+      return terseAllToAll(in, out, c.count, c.datatype, scheme, comm, stream);
+    case plan::Collective::kBroadcast:
+      return terseBroadcast(in, out, c.count, c.datatype, c.root, scheme, comm, stream);
+    case plan::Collective::kReduce:
+      return terseReduce(in, out, c.count, c.datatype, c.op, c.root, scheme, comm, stream);
+    case plan::Collective::kGather:
+      return terseGather(in, out, c.count, c.datatype, c.root, scheme, comm, stream);
+    case plan::Collective::kScatter:
+      return terseScatter(in, out, c.count, c.datatype, c.root, scheme, comm, stream);
+    case plan::Collective::kSend:
+      return terseSend(in, c.count, c.datatype, c.root, scheme, comm, stream);
+    case plan::Collective::kRecv:
       break;
   }
-  return terseReduceScatter(in, out, c.count, c.datatype, c.op, scheme, comm, stream);
+  return terseRecv(out, c.count, c.datatype, c.root, scheme, comm, stream);
 }
 
 }  // namespace terse::test

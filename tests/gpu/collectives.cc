@@ -46,7 +46,7 @@ ncclResult_t run_terse(const Call& c, const void* in, void* out, const terseSche
       return terseAllReduce(in, out, c.count, c.datatype, c.op, scheme, r.comm(), r.stream());
     case Collective::kAllGather:
       return terseAllGather(in, out, c.count, c.datatype, scheme, r.comm(), r.stream());
-    case Collective::kReduceScatter:
+    default:
       break;
   }
   return terseReduceScatter(in, out, c.count, c.datatype, c.op, scheme, r.comm(), r.stream());

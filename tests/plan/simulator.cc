@@ -23,20 +23,21 @@ struct Posted {
 
 struct Rank {
   const Plan* plan;
-  const char* send;
-  char* recv;
+  std::vector<Memory> memory;  // by message
   std::vector<char> scratch;
   std::vector<bool> done;
   std::deque<Posted> posted;  // in the order of issue
 
-  char* address(const Place& p) {
-    if (p.region == Region::kSend) return const_cast<char*>(send) + p.offset;
-    return (p.region == Region::kRecv ? recv : scratch.data()) + p.offset;
+  char* address(const Place& p, size_t message) {
+    const Memory& m = memory[message];
+    if (p.region == Region::kScratch) return scratch.data() + p.offset;
+    const int32_t* begin = p.region == Region::kSend ? m.send : m.recv;
+    return const_cast<char*>(reinterpret_cast<const char*>(begin)) + p.offset;
   }
 
   // The next steps of the lanes that wait for nothing more. Communicate steps start in the order of
-  // issue, on whichever lane.
-  std::vector<size_t> ready() const {
+  // issue, on whichever lane; some libraries let only one be under way at a time.
+  std::vector<size_t> ready(bool one_at_a_time) const {
     std::vector<size_t> result;
     bool lane_taken[kLanes] = {}, communicate_taken = false;
     for (size_t i = 0; i < plan->steps.size(); ++i) {
@@ -45,7 +46,8 @@ struct Rank {
       bool free = !std::exchange(lane_taken[step.queue()], true) && !is_posted(i);
       for (const size_t before : step.after) free = free && done[before];
       if (step.lane == Lane::kCommunicate && !is_posted(i))
-        free = !std::exchange(communicate_taken, true) && free;
+        free =
+            !std::exchange(communicate_taken, true) && free && !(one_at_a_time && !posted.empty());
       if (free) result.push_back(i);
     }
     return result;
@@ -58,15 +60,17 @@ struct Rank {
   void compute(const Compute& c) {
     std::vector<int32_t> sum(c.count, 0);
     for (const Input& in : c.inputs) {
-      const char* data = address(in.place);
+      const char* data = address(in.place, c.message);
       for (size_t i = 0; i < c.count; ++i) {
         int32_t value;
         std::memcpy(&value, data + 4 * i, 4);
         sum[i] += value;
       }
     }
-    std::memcpy(address(c.target), sum.data(), 4 * c.count);
+    std::memcpy(address(c.target, c.message), sum.data(), 4 * c.count);
   }
+
+  void copy(const Copy& c) { std::memmove(address(c.target, 0), address(c.source, 0), c.bytes); }
 };
 
 struct Message {
@@ -78,13 +82,12 @@ struct Message {
 
 class Simulator {
  public:
-  Simulator(const std::vector<Plan>& plans, const std::vector<const int32_t*>& send,
-            const std::vector<int32_t*>& recv, std::mt19937& random)
-      : random_(random) {
+  Simulator(const std::vector<Plan>& plans, const std::vector<std::vector<Memory>>& memory,
+            std::mt19937& random)
+      : random_(random), one_at_a_time_(random() % 2) {
     for (size_t r = 0; r < plans.size(); ++r)
       ranks_.push_back({&plans[r],
-                        reinterpret_cast<const char*>(send[r]),
-                        reinterpret_cast<char*>(recv[r]),
+                        memory[r],
                         std::vector<char>(plans[r].scratch_bytes, '\x55'),
                         std::vector<bool>(plans[r].steps.size(), false),
                         {}});
@@ -95,7 +98,7 @@ class Simulator {
       deliver();
       std::vector<std::function<void()>> choices;
       for (size_t r = 0; r < ranks_.size(); ++r) {
-        for (const size_t step : ranks_[r].ready())
+        for (const size_t step : ranks_[r].ready(one_at_a_time_))
           choices.push_back([this, r, step] { start(r, step); });
         for (const Posted& p : ranks_[r].posted)
           if (may_end(r, p)) choices.push_back([this, r, step = p.step] { end(r, step); });
@@ -114,6 +117,7 @@ class Simulator {
     Rank& rank = ranks_[r];
     const Step& step = rank.plan->steps[index];
     if (step.lane != Lane::kCommunicate) {
+      for (const Copy& c : step.copies) rank.copy(c);
       for (const Compute& c : step.compute) rank.compute(c);
       rank.done[index] = true;
       return;
@@ -124,7 +128,7 @@ class Simulator {
       const Transfer& t = step.transfers[i];
       if (!t.send) continue;
       Message m{.step = index, .bytes = t.bytes};
-      const char* data = rank.address(t.place);
+      const char* data = rank.address(t.place, t.message);
       posted.sent[i].assign(data, data + t.bytes);
       if (random_() % 2)
         m.early = posted.sent[i];
@@ -173,7 +177,7 @@ class Simulator {
       error_ =
           fmt::format("rank {} expects {} bytes of {}, who sent {}", r, t.bytes, t.peer, m.bytes);
     else
-      std::memcpy(rank.address(t.place), m.late ? m.late : m.early.data(), t.bytes);
+      std::memcpy(rank.address(t.place, t.message), m.late ? m.late : m.early.data(), t.bytes);
     for (Posted& sender : ranks_[static_cast<size_t>(t.peer)].posted)
       if (sender.step == m.step) --sender.unsent;
   }
@@ -194,7 +198,8 @@ class Simulator {
     const std::vector<Transfer>& transfers = rank.plan->steps[step].transfers;
     for (size_t i = 0; i < transfers.size(); ++i)
       if (transfers[i].send &&
-          std::memcmp(posted->sent[i].data(), rank.address(transfers[i].place), transfers[i].bytes))
+          std::memcmp(posted->sent[i].data(),
+                      rank.address(transfers[i].place, transfers[i].message), transfers[i].bytes))
         error_ = fmt::format("rank {} changes what step {} sends", r, step);
     rank.done[step] = true;
     rank.posted.erase(posted);
@@ -202,6 +207,7 @@ class Simulator {
 
   std::vector<Rank> ranks_;
   std::mt19937& random_;
+  const bool one_at_a_time_;
   std::map<std::pair<size_t, size_t>, std::deque<Message>> in_flight_;
   std::string error_;
 };
@@ -214,7 +220,14 @@ Packing test_packing(size_t quantum) {
 
 std::string simulate(const std::vector<Plan>& plans, const std::vector<const int32_t*>& send,
                      const std::vector<int32_t*>& recv, std::mt19937& random) {
-  return Simulator(plans, send, recv, random).run();
+  std::vector<std::vector<Memory>> memory;
+  for (size_t r = 0; r < plans.size(); ++r) memory.push_back({{send[r], recv[r]}});
+  return Simulator(plans, memory, random).run();
+}
+
+std::string simulate(const std::vector<Plan>& plans, const std::vector<std::vector<Memory>>& memory,
+                     std::mt19937& random) {
+  return Simulator(plans, memory, random).run();
 }
 
 }  // namespace terse::plan

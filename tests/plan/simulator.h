@@ -1,7 +1,8 @@
 // Runs the plans of all ranks of a communicator without codecs, threads or NCCL: packed elements
 // are the elements themselves. Among the steps that may run next one is chosen at random, so that a
 // missing dependency shows as a wrong result, sooner or later; so is whether a transfer reads what
-// it sends early or late, and when a communicate step ends, of which several may be under way.
+// it sends early or late, and when a communicate step ends, of which several may be under way, or
+// one at a time.
 #pragma once
 
 #include <random>
@@ -15,9 +16,17 @@ namespace terse::plan {
 // Elements are 32-bit integers here; a packed body has four bytes more than its elements.
 Packing test_packing(size_t quantum);
 
-// Runs to the end. Returns what went wrong (a deadlock, messages that do not match, one that changes
-// while it is sent), or "".
+// Runs to the end. Returns what went wrong (a deadlock, messages that do not match, one that
+// changes while it is sent), or "".
 std::string simulate(const std::vector<Plan>& plans, const std::vector<const int32_t*>& send,
                      const std::vector<int32_t*>& recv, std::mt19937& random);
+
+// The same for plans of several messages: by rank, and message.
+struct Memory {
+  const int32_t* send;
+  int32_t* recv;
+};
+std::string simulate(const std::vector<Plan>& plans, const std::vector<std::vector<Memory>>& memory,
+                     std::mt19937& random);
 
 }  // namespace terse::plan

@@ -90,6 +90,13 @@ class CudaBackend final : public Backend {
     launcher_.combine(stream, works, replays);
   }
 
+  void copy(Stream stream, const std::vector<Copy>& works) override {
+    const OnDevice on(device_);
+    for (const Copy& work : works)
+      check(cudaMemcpyAsync(work.target, work.source, work.bytes, cudaMemcpyDeviceToDevice, stream),
+            "cudaMemcpyAsync");
+  }
+
   // A launch takes a copy of its parameters.
   void notify(Stream, void (*done)(void*), void* context) override { done(context); }
 

@@ -167,6 +167,20 @@ TERSE_EXPORT ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t
     return TERSE_NEXT(ncclReduceScatter)(send, recv, count, type, op, comm, on);
   });
 }
+TERSE_EXPORT ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count,
+                                        ncclDataType_t type, int root, ncclComm_t comm,
+                                        cudaStream_t stream) {
+  return call(comm, stream, [=](cudaStream_t on) {
+    return TERSE_NEXT(ncclBroadcast)(send, recv, count, type, root, comm, on);
+  });
+}
+TERSE_EXPORT ncclResult_t ncclReduce(const void* send, void* recv, size_t count,
+                                     ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
+                                     cudaStream_t stream) {
+  return call(comm, stream, [=](cudaStream_t on) {
+    return TERSE_NEXT(ncclReduce)(send, recv, count, type, op, root, comm, on);
+  });
+}
 TERSE_EXPORT ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
                                    ncclComm_t comm, cudaStream_t stream) {
   return call(comm, stream, [=](cudaStream_t on) {

@@ -1,0 +1,22 @@
+// What is carried out by one plan: a collective, or all messages (Send and Recv) that a
+// communicator has in a group.
+#pragma once
+
+#include <vector>
+
+#include "engine/executor.h"
+
+namespace terse {
+
+using Work = std::vector<const Job*>;
+
+// The jobs as works, in order on each communicator; its messages are one work, which comes last.
+std::vector<Work> works_of(const std::vector<Job>& jobs);
+
+// From the communicator's cache.
+const plan::Plan& plan_of(const Work& work);
+
+// The type of what a job compresses.
+codec::Dtype dtype_of(const Job& job);
+
+}  // namespace terse

@@ -1,0 +1,60 @@
+// The collectives, and what is true of each whatever algorithm does it.
+#pragma once
+
+#include <cstddef>
+
+namespace terse::plan {
+
+enum class Collective : unsigned char {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kBroadcast,
+  kReduce,
+  kGather,
+  kScatter,
+  kSend,
+  kRecv,
+};
+constexpr size_t kCollectives = 10;
+
+enum class Who : unsigned char { kNobody, kRoot, kAll };
+
+// One of the caller's buffers: which ranks bring it, and whether it has a piece for every rank.
+struct Side {
+  Who who;
+  bool per_rank;
+};
+
+struct Traits {
+  const char* name;
+  Side send, recv;
+  bool reduces;  // takes an operation
+  bool rooted;   // takes a root, or a peer
+};
+
+const Traits& traits(Collective collective);
+
+inline const char* name(Collective collective) { return traits(collective).name; }
+
+// Of two ranks, one of which calls kSend and the other kRecv.
+inline bool is_point_to_point(Collective c) {
+  return c == Collective::kSend || c == Collective::kRecv;
+}
+
+// A rank's place in a call. The root is the peer of Send and Recv.
+struct Position {
+  int ranks = 1, rank = 0, root = 0;
+};
+
+// The extent of a buffer on one rank, in units of what the call counts.
+size_t extent(const Side& side, const Position& at);
+
+// What a rank sends in NCCL's own algorithm for large messages, for a call that counts `bytes`
+// bytes: rings for AllReduce, AllGather and ReduceScatter; a chain from the root on, or to it, in
+// the order of the ranks, for Broadcast and Reduce; and each piece once for the others. What stays
+// on its rank is not sent.
+size_t raw_bytes(Collective collective, size_t bytes, const Position& at);
+
+}  // namespace terse::plan

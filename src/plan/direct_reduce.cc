@@ -1,0 +1,49 @@
+// Reduce in one step, for small messages and two ranks: everyone sends the root all it has, packed,
+// and the root adds it to its own, which it uses as it is. Each contribution is quantized once.
+#include "plan/builder.h"
+
+namespace terse::plan {
+
+Plan direct_reduce(const Shape& s) {
+  const size_t ranks = s.ranks, self = s.rank;
+  const bool is_root = s.rank == s.root;
+  // A chunk holds the same elements of every rank.
+  const Chunks chunks(s, s.count, ranks, s.count, 1, is_root ? ranks : 1);
+  Builder b(Collective::kReduce, "direct Reduce", s);
+  std::vector<size_t> done(chunks.count(), kNone);
+  for (size_t c = 0; c < chunks.count(); ++c) {
+    const Range r = chunks.range(0, c);
+    const Input own{b.raw(Region::kSend, r.first), false};
+    const size_t free = chunks.before(c) == kNone ? kNone : done[chunks.before(c)];
+    Step exchange{"gather", Lane::kCommunicate, {free}, {}, {}};
+    if (!is_root) {
+      Step encode{"encode", Lane::kEncode, {free}, {}, {}};
+      b.push(encode.compute, {.inputs = {own},
+                              .target = chunks.place(c, 0, 0),
+                              .count = r.count,
+                              .origin = r.first,
+                              .piece = static_cast<uint32_t>(self)});
+      b.push(exchange.transfers, s.root, true, chunks.place(c, 0, 0), r.count);
+      exchange.after = {b.add(std::move(encode))};
+      done[c] = b.add(std::move(exchange));
+      continue;
+    }
+    for (size_t k = 1; k < ranks; ++k) {
+      const size_t from = neighbours(s, k).from;
+      b.push(exchange.transfers, from, false, chunks.place(c, 0, from), r.count);
+    }
+    Compute sum{.inputs = {},
+                .target = b.raw(Region::kRecv, r.first),
+                .packed_target = false,
+                .final_sum = true,
+                .count = r.count};
+    for (size_t p = 0; p < ranks; ++p)
+      sum.inputs.push_back(p == self ? own : Input{chunks.place(c, 0, p), true});
+    Step reduce{"reduce", Lane::kDecode, {b.add(std::move(exchange))}, {}, {}};
+    b.push(reduce.compute, std::move(sum));
+    done[c] = b.add(std::move(reduce));
+  }
+  return b.take(chunks);
+}
+
+}  // namespace terse::plan
