@@ -39,7 +39,7 @@ void* redirect(const Slot& slot, void* function, uintptr_t caller) {
   // On a facade's handle (terse run) our own entry is found, also where NCCL has no such function.
   if (function == slot.entry) return find_symbol(nccl.handle, name_of(slot)) ? function : nullptr;
   if (!lies_in_libnccl(function)) return function;
-  const ObjectRange used = object_range(find_symbol(nccl.handle, "ncclCommInitRank"));
+  const ObjectRange used = object_range(find_symbol(nccl.handle, kNcclFunction));
   if (lies_in(caller, used)) return function;
   if (lies_in(reinterpret_cast<uintptr_t>(function), used))
     return slot.own != nullptr ? slot.entry : function;

@@ -81,8 +81,7 @@ void bind_entries(const NcclLibrary& library) {
   store(terse_images[1].begin, own.begin);
   store(terse_images[1].size, own.size);
   // Calls of an NCCL inside a larger library cannot be told from that library's.
-  const Image nccl =
-      library.found.embedded ? Image{} : image_at(slot_of("ncclCommInitRank")->target);
+  const Image nccl = library.found.embedded ? Image{} : image_at(slot_of(kNcclFunction)->target);
   // The size last: it is what tells the entries that the slots are right.
   store(terse_images[0].begin, nccl.begin);
   store(terse_images[0].size, nccl.size);

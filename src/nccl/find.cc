@@ -14,7 +14,6 @@ namespace terse {
 namespace {
 
 constexpr const char* kSoname = "libnccl.so.2";
-constexpr const char* kFunction = "ncclCommInitRank";  // that every NCCL has
 
 bool is_named_nccl(const std::string& path) {
   return std::filesystem::path(path).filename().string().starts_with("libnccl");
@@ -37,7 +36,7 @@ bool is_interposer(const void* function) {
 
 // NCCL's function in `handle`, null where it leads to the preload library.
 void* nccl_function(void* handle) {
-  void* function = find_symbol(handle, kFunction);
+  void* function = find_symbol(handle, kNcclFunction);
   return function != nullptr && !is_interposer(function) ? function : nullptr;
 }
 
@@ -60,7 +59,7 @@ void* loaded_by_name(Tried& tried) {
 
 void* next_in_order(Tried& tried) {
   tried.push_back("the program's own symbols");
-  const void* function = find_symbol(RTLD_NEXT, kFunction);
+  const void* function = find_symbol(RTLD_NEXT, kNcclFunction);
   if (function == nullptr || is_interposer(function)) return nullptr;
   return keep_nccl(dlopen(object_path(function).c_str(), RTLD_NOW | RTLD_NOLOAD));
 }
@@ -115,7 +114,7 @@ constexpr void* (*kWays[])(Tried&) = {loaded_by_name,  next_in_order, embedded,
                                       wheel_of_loaded, loaders_own,   wheel_of_environment};
 
 FoundNccl describe(void* handle, bool named) {
-  std::string path = object_path(find_symbol(handle, kFunction));
+  std::string path = object_path(find_symbol(handle, kNcclFunction));
   const bool embedded = !named && !is_named_nccl(path);
   return {handle, std::move(path), embedded};
 }
@@ -129,7 +128,7 @@ FoundNccl find_nccl(const std::string& wanted) {
     if (handle == nullptr) fail(ncclSystemError, "TERSE_NCCL: {}", dlerror());
     if (nccl_function(handle) == nullptr)
       fail(ncclSystemError, "TERSE_NCCL: {} is no NCCL: it has no {} of its own", wanted,
-           kFunction);
+           kNcclFunction);
     return describe(handle, true);
   }
   Tried tried;

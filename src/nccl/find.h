@@ -1,7 +1,6 @@
 // Where the program's NCCL is: the one that it would call without us.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,6 +28,9 @@ FoundNccl find_nccl(const std::string& wanted);
 std::vector<std::string> nccl_of_packages(const std::vector<std::string>& folders);
 // ... of an installation of Python, such as /usr or a virtual environment.
 std::vector<std::string> package_folders(const std::string& prefix);
+
+// A function that every NCCL has.
+inline constexpr const char* kNcclFunction = "ncclCommCount";
 
 // The function by which the preload library is told from an NCCL.
 inline constexpr const char* kInterposerMark = "terseInterposerMark";
