@@ -1,4 +1,4 @@
-// The collectives: compressed by the scheme in TERSE_SCHEME, or handed on with the caller's own
+// The collectives and messages: compressed as the policy says, or handed on with the caller's own
 // arguments.
 #include "engine/group.h"
 #include "interpose/next.h"
@@ -7,9 +7,16 @@
 namespace terse::interpose {
 namespace {
 
+// In a group the messages between two ranks keep their order, whichever of them are compressed, and
+// all are under way at once: so the engine takes them all.
+bool joins(const Request& r) {
+  return plan::is_point_to_point(r.collective) && group_depth() > 0 &&
+         settings().policy.compresses(r.collective);
+}
+
 // Compresses the call, or counts why not; then NCCL gets it as it is. What cannot be right goes to
 // NCCL too, for its own answer.
-bool compressed(const Request& r) {
+bool taken(const Request& r) {
   if (r.comm == nullptr || datatype_size(r.datatype) == 0) return false;
   if (!settings().policy.compresses()) {
     if (Communicator* known = find_communicator(r.comm)) count_bypass(*known, r, TERSE_BYPASS_OFF);
@@ -17,17 +24,19 @@ bool compressed(const Request& r) {
   }
   Communicator& c = communicator(r.comm);
   const Route way = route(c, r);
-  if (way.bypass)
-    count_bypass(c, r, *way.bypass);
-  else
-    submit(c, r, way);
-  return !way.bypass;
+  if (way.bypass) count_bypass(c, r, *way.bypass);
+  if (way.bypass && !joins(r)) return false;
+  submit(c, r, way);
+  return true;
 }
 
-template <class Forward>
-ncclResult_t collective(const char* call, const Request& request, Forward forward) {
-  return ours(call,
-              [&] { return compressed(request) ? ncclSuccess : forward(next().library->nccl); });
+template <class Function, class... Args>
+ncclResult_t collective(const char* name, const Request& request, Function NcclTable::*next_one,
+                        Args... args) {
+  return ours(name, [&] {
+    if (taken(request)) return ncclSuccess;
+    return call(next().library->nccl.*next_one, name, args...);
+  });
 }
 
 }  // namespace
@@ -44,25 +53,82 @@ ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataT
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return collective("ncclAllReduce",
                     {Collective::kAllReduce, send, recv, count, datatype, op, comm, stream},
-                    [&](const NcclTable& n) {
-                      return n.AllReduce(send, recv, count, datatype, op, comm, stream);
-                    });
+                    &NcclTable::AllReduce, send, recv, count, datatype, op, comm, stream);
 }
 
 ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t datatype,
                            ncclComm_t comm, cudaStream_t stream) {
-  return collective(
-      "ncclAllGather", {Collective::kAllGather, send, recv, count, datatype, ncclSum, comm, stream},
-      [&](const NcclTable& n) { return n.AllGather(send, recv, count, datatype, comm, stream); });
+  return collective("ncclAllGather",
+                    {Collective::kAllGather, send, recv, count, datatype, ncclSum, comm, stream},
+                    &NcclTable::AllGather, send, recv, count, datatype, comm, stream);
 }
 
 ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t datatype,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return collective("ncclReduceScatter",
                     {Collective::kReduceScatter, send, recv, count, datatype, op, comm, stream},
-                    [&](const NcclTable& n) {
-                      return n.ReduceScatter(send, recv, count, datatype, op, comm, stream);
-                    });
+                    &NcclTable::ReduceScatter, send, recv, count, datatype, op, comm, stream);
+}
+
+ncclResult_t ncclAlltoAll(const void* send, void* recv, size_t count, ncclDataType_t datatype,
+                          ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclAlltoAll",
+                    {Collective::kAllToAll, send, recv, count, datatype, ncclSum, comm, stream},
+                    &NcclTable::AlltoAll, send, recv, count, datatype, comm, stream);
+}
+
+ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t datatype,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective(
+      "ncclBroadcast",
+      {Collective::kBroadcast, send, recv, count, datatype, ncclSum, comm, stream, root},
+      &NcclTable::Broadcast, send, recv, count, datatype, root, comm, stream);
+}
+
+ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t datatype, int root,
+                       ncclComm_t comm, cudaStream_t stream) {
+  return ours("ncclBcast", [&] {
+    if (taken(
+            {Collective::kBroadcast, buffer, buffer, count, datatype, ncclSum, comm, stream, root}))
+      return ncclSuccess;
+    return call(next().Bcast, "ncclBcast", buffer, count, datatype, root, comm, stream);
+  });
+}
+
+ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t datatype,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclReduce",
+                    {Collective::kReduce, send, recv, count, datatype, op, comm, stream, root},
+                    &NcclTable::Reduce, send, recv, count, datatype, op, root, comm, stream);
+}
+
+ncclResult_t ncclGather(const void* send, void* recv, size_t count, ncclDataType_t datatype,
+                        int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclGather",
+                    {Collective::kGather, send, recv, count, datatype, ncclSum, comm, stream, root},
+                    &NcclTable::Gather, send, recv, count, datatype, root, comm, stream);
+}
+
+ncclResult_t ncclScatter(const void* send, void* recv, size_t count, ncclDataType_t datatype,
+                         int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective(
+      "ncclScatter",
+      {Collective::kScatter, send, recv, count, datatype, ncclSum, comm, stream, root},
+      &NcclTable::Scatter, send, recv, count, datatype, root, comm, stream);
+}
+
+ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return collective(
+      "ncclSend", {Collective::kSend, send, nullptr, count, datatype, ncclSum, comm, stream, peer},
+      &NcclTable::Send, send, count, datatype, peer, comm, stream);
+}
+
+ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return collective(
+      "ncclRecv", {Collective::kRecv, nullptr, recv, count, datatype, ncclSum, comm, stream, peer},
+      &NcclTable::Recv, recv, count, datatype, peer, comm, stream);
 }
 
 }  // extern "C"

@@ -29,8 +29,8 @@ void admit(const std::vector<ncclComm_t*>& created) {
   } catch (...) {
     for (ncclComm_t* comm : created) {
       if (*comm == nullptr) continue;
+      abort_communicator(*comm);
       next().CommAbort(*comm);
-      release_communicator(*comm, true);
       *comm = nullptr;
     }
     throw;
@@ -48,13 +48,6 @@ ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count) {
   else
     admit(all);
   return result;
-}
-
-// Calls a function that the next NCCL may lack.
-template <class Function, class... Args>
-ncclResult_t call(Function function, const char* name, Args... args) {
-  if (function == nullptr) fail_lacking(name);
-  return function(args...);
 }
 
 }  // namespace
@@ -127,12 +120,12 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   });
 }
 
-// NCCL's abort first: it is what ends operations that hang, ours included.
+// May come from another thread than the one that drives the communicator, which then gives up what
+// it waits for.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ours("ncclCommAbort", [&] {
-    const ncclResult_t result = next().CommAbort(comm);
-    release_communicator(comm, true);
-    return result;
+    abort_communicator(comm);
+    return next().CommAbort(comm);
   });
 }
 

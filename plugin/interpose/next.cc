@@ -29,6 +29,9 @@ Next resolve() {
   find("ncclCommDestroy", n.CommDestroy);
   find("ncclCommAbort", n.CommAbort);
   find("ncclGetLastError", n.GetLastError);
+  find("ncclBcast", n.Bcast);
+  find("ncclRedOpCreatePreMulSum", n.RedOpCreatePreMulSum);
+  find("ncclRedOpDestroy", n.RedOpDestroy);
   bind_entries(*n.library);
   return n;
 }

@@ -1,9 +1,8 @@
 // The NCCL that the program would call without us.
 #pragma once
 
-#include "interpose/own_names.h"  // before all else
-
 #include "base/error.h"
+#include "interpose/own_names.h"  // before all else
 #include "nccl/table.h"
 
 namespace terse::interpose {
@@ -20,6 +19,9 @@ struct Next {
   decltype(&ncclCommDestroy) CommDestroy;
   decltype(&ncclCommAbort) CommAbort;
   decltype(&ncclGetLastError) GetLastError;
+  decltype(&ncclBcast) Bcast;
+  decltype(&ncclRedOpCreatePreMulSum) RedOpCreatePreMulSum;
+  decltype(&ncclRedOpDestroy) RedOpDestroy;
 };
 
 // Resolved once; throws Error(ncclSystemError) when there is no NCCL.
@@ -27,6 +29,13 @@ const Next& next();
 
 // Throws Error(ncclInvalidUsage): the next NCCL has no function of this name.
 [[noreturn]] void fail_lacking(const char* name);
+
+// Calls a function that the next NCCL may lack.
+template <class Function, class... Args>
+ncclResult_t call(Function function, const char* name, Args... args) {
+  if (function == nullptr) fail_lacking(name);
+  return function(args...);
+}
 
 // Remembers that NCCL, and not terse, failed last.
 ncclResult_t forwarded(ncclResult_t result) noexcept;

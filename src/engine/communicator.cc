@@ -133,6 +133,7 @@ namespace {
 struct Directory {
   std::mutex mutex;
   std::unordered_map<ncclComm_t, std::unique_ptr<Communicator>> communicators;
+  std::vector<std::unique_ptr<Communicator>> aborted;
 };
 
 // Never destroyed: calls may come from other threads while the program exits.
@@ -194,6 +195,16 @@ void release_communicator(ncclComm_t comm, bool abandon) {
     d.communicators.erase(known);
   }
   if (!abandon) state->synchronize();
+}
+
+void abort_communicator(ncclComm_t comm) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  const auto known = d.communicators.find(comm);
+  if (known == d.communicators.end()) return;
+  known->second->aborted = true;
+  d.aborted.push_back(std::move(known->second));
+  d.communicators.erase(known);
 }
 
 }  // namespace terse

@@ -140,4 +140,8 @@ void name_communicator(ncclComm_t comm, const char* name);
 // of what is still queued are of no interest.
 void release_communicator(ncclComm_t comm, bool abandon);
 
+// Gives up the state of a communicator that is about to be aborted: what waits in it throws. It is
+// not freed, for another thread may be in it, and what it has enqueued may never end.
+void abort_communicator(ncclComm_t comm);
+
 }  // namespace terse

@@ -110,7 +110,10 @@ void submit(const Request& request, const Scheme& scheme) {
 void submit(Communicator& c, const Request& request, const Route& way) {
   submitting(request, [&] {
     validate(request, c.rank, c.ranks);
-    compress(c, request, way);
+    if (way.bypass)
+      add({&c, request, way.scheme, way.rule, way.reduction, true});
+    else
+      compress(c, request, way);
   });
 }
 

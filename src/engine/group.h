@@ -10,7 +10,8 @@ namespace terse {
 // a group both happen at the outermost group_end(). Throws Error.
 void submit(const Request& request, const Scheme& scheme);
 
-// The same for a call of which it is decided that it is compressed.
+// The same for a call of which it is decided that it is compressed; or that is a message of a group
+// which goes to NCCL as it is, but in the order of the group's other messages, and is counted.
 void submit(Communicator& communicator, const Request& request, const Route& way);
 
 void group_start();

@@ -22,6 +22,12 @@ Route compress_if_possible(const Communicator& c, const Request& request, const 
 }
 
 void introduce(Communicator& c, const Request& request) {
+  if (plan::is_point_to_point(request.collective))
+    fail(
+        ncclInvalidUsage,
+        "{}: the policy goes by the number of nodes, which the ranks of a non-blocking "
+        "communicator tell each other at its first call of all ranks; a message cannot come before",
+        c.describe());
   if (group_depth() > 0)
     fail(ncclInvalidUsage,
          "{}: the policy goes by the number of nodes, which the ranks of a non-blocking "
@@ -43,7 +49,8 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
 }
 
 Facts facts_of(const Request& r, int ranks, int nodes, std::string_view name) {
-  return {r.collective, message_bytes(r, ranks), r.datatype, r.op, ranks, nodes, name};
+  const ncclRedOp_t op = r.op < ncclNumOps ? r.op : kPreMulSum;
+  return {r.collective, message_bytes(r, ranks), r.datatype, op, ranks, nodes, name};
 }
 
 Route route(const Communicator& c, const Request& request, const Scheme& scheme) {

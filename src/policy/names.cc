@@ -12,6 +12,13 @@ constexpr CollectiveName kCollectives[] = {
     {"allreduce", Collective::kAllReduce, true, true},
     {"allgather", Collective::kAllGather, true, false},
     {"reducescatter", Collective::kReduceScatter, true, true},
+    {"alltoall", Collective::kAllToAll, false, false},
+    {"broadcast", Collective::kBroadcast, false, false},
+    {"reduce", Collective::kReduce, false, true},
+    {"gather", Collective::kGather, false, false},
+    {"scatter", Collective::kScatter, false, false},
+    {"sendrecv", Collective::kSend, false, false},
+    {"sendrecv", Collective::kRecv, false, false},
 };
 
 constexpr DtypeName kDtypes[] = {
@@ -37,7 +44,7 @@ constexpr DtypeName kDtypes[] = {
 
 constexpr OpName kOps[] = {
     {"sum", ncclSum, true},  {"avg", ncclAvg, true},  {"prod", ncclProd, false},
-    {"max", ncclMax, false}, {"min", ncclMin, false},
+    {"max", ncclMax, false}, {"min", ncclMin, false}, {"premulsum", kPreMulSum, true},
 };
 
 // The union of the values whose table entry is `wanted`.

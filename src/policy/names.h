@@ -40,6 +40,9 @@ struct DtypeName {
 };
 std::span<const DtypeName> dtype_names();
 
+// Stands for all operators that ncclRedOpCreatePreMulSum makes.
+constexpr ncclRedOp_t kPreMulSum = ncclNumOps;
+
 struct OpName {
   std::string_view name;
   ncclRedOp_t op;

@@ -14,7 +14,7 @@
 //               all others are compressed only by rules that name them. A rule with `off` that
 //               names none is about all.
 //   dtype       float32, float16 or bfloat16
-//   op          sum or avg; collectives that have no operation then do not match
+//   op          sum, avg or premulsum; collectives that have no operation then do not match
 //   bytes       of the whole message, with K, M or G; without it at least TERSE_MIN_BYTES, and with
 //               `off` any
 //   ranks       of the communicator
@@ -67,8 +67,9 @@ class Policy {
   // Allocates nothing.
   Decision decide(const Facts& facts) const;
   bool compresses() const;  // whether there is a rule with a scheme that is not off
-  bool asks_nodes() const;  // whether a rule goes by the number of nodes
-  bool asks_name() const;   // or by the communicator's name
+  bool compresses(plan::Collective collective) const;  // and that is about these calls
+  bool asks_nodes() const;                             // whether a rule goes by the number of nodes
+  bool asks_name() const;                              // or by the communicator's name
 
   // Canonical: equal policies have equal texts, and the text is a line that parses back.
   std::string print() const;
