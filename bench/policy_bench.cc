@@ -10,16 +10,16 @@ namespace {
 
 using namespace terse;
 
-Policy twenty_rules() {
+Policy twenty_rules(const std::string& star) {
   std::string line;
   for (int i = 1; i < 20; ++i)
-    line += "allreduce,reducescatter dtype=bf16,fp32 op=sum,avg ranks=2.. nodes=2.. name=*tp" +
-            std::to_string(i) + "* bytes=1M.. -> int4; ";
+    line += "allreduce,reducescatter dtype=bf16,fp32 op=sum,avg ranks=2.. nodes=2.. name=" + star +
+            "tp" + std::to_string(i) + "* bytes=1M.. -> int4; ";
   return parse_policy_line(line + "int8", 64 * 1024);
 }
 
-void decide(benchmark::State& state, const Facts& facts) {
-  const Policy policy = twenty_rules();
+void decide(benchmark::State& state, const Facts& facts, const std::string& star) {
+  const Policy policy = twenty_rules(star);
   for (auto _ : state) {
     benchmark::DoNotOptimize(&facts);
     benchmark::DoNotOptimize(policy.decide(facts));
@@ -40,9 +40,10 @@ Facts with(void (*change)(Facts&)) {
   return facts;
 }
 
-BENCHMARK_CAPTURE(decide, last, kLast);
-BENCHMARK_CAPTURE(decide, first, with([](Facts& f) { f.name = "a-tp1-b"; }));
-BENCHMARK_CAPTURE(decide, none, with([](Facts& f) { f.bytes = 1024; }));
+BENCHMARK_CAPTURE(decide, last, kLast, "");
+BENCHMARK_CAPTURE(decide, last_after_stars, kLast, "*");
+BENCHMARK_CAPTURE(decide, first, with([](Facts& f) { f.name = "tp1-b"; }), "");
+BENCHMARK_CAPTURE(decide, none, with([](Facts& f) { f.bytes = 1024; }), "");
 
 }  // namespace
 

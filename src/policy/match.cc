@@ -1,5 +1,7 @@
 #include "policy/match.h"
 
+#include <algorithm>
+
 namespace terse {
 namespace {
 
@@ -30,7 +32,7 @@ bool Match::covers(const Match& o) const {
          (name.empty() || name == o.name) && bytes.contains(o.bytes);
 }
 
-// After a mismatch the last * takes one character more.
+// After a mismatch the last * takes more, up to where what follows it may begin.
 bool glob(std::string_view pattern, std::string_view text) {
   size_t p = 0, t = 0, star = pattern.npos, taken = 0;
   while (t < text.size()) {
@@ -42,7 +44,10 @@ bool glob(std::string_view pattern, std::string_view text) {
       ++t;
     } else if (star != pattern.npos) {
       p = star + 1;
-      t = ++taken;
+      ++taken;
+      if (p < pattern.size() && pattern[p] != '*' && pattern[p] != '?')
+        taken = std::min(text.find(pattern[p], taken), text.size());
+      t = taken;
     } else {
       return false;
     }
