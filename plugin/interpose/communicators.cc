@@ -1,5 +1,7 @@
 #include "interpose/communicators.h"
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "engine/agree.h"
@@ -10,7 +12,13 @@
 namespace terse::interpose {
 namespace {
 
-thread_local std::vector<ncclComm_t*> t_pending;
+// A communicator that NCCL has made, or makes when the group ends.
+struct Created {
+  ncclComm_t* comm;
+  std::string name;
+};
+
+thread_local std::vector<Created> t_pending;
 
 // On a GPU without a backend only `off` can be served, and then there is nothing to agree on.
 bool nothing_to_agree() {
@@ -18,16 +26,19 @@ bool nothing_to_agree() {
 }
 
 // Compares settings across the ranks of new communicators. All of them or none are good.
-void admit(const std::vector<ncclComm_t*>& created) {
+void admit(const std::vector<Created>& created) {
   if (nothing_to_agree()) return;
   try {
     std::vector<Agreement> agreements;
-    for (ncclComm_t* comm : created)
-      if (*comm != nullptr) agreements.push_back({&communicator(*comm), nullptr, nullptr});
+    for (const auto& [comm, name] : created) {
+      if (*comm == nullptr) continue;
+      name_communicator(*comm, name.c_str());
+      agreements.push_back({&communicator(*comm), nullptr, nullptr});
+    }
     agree(agreements);
     require_valid(settings());
   } catch (...) {
-    for (ncclComm_t* comm : created) {
+    for (const auto& [comm, name] : created) {
       if (*comm == nullptr) continue;
       abort_communicator(*comm);
       next().CommAbort(*comm);
@@ -37,12 +48,20 @@ void admit(const std::vector<ncclComm_t*>& created) {
   }
 }
 
+// The name that a program gives; NCCL has known names since 2.27.
+std::string name_in(const ncclConfig_t* config) {
+  constexpr size_t kEnd = offsetof(ncclConfig_t, commName) + sizeof config->commName;
+  const bool named = config != nullptr && config->size >= kEnd && config->commName != nullptr;
+  return named ? config->commName : "";
+}
+
 // What follows NCCL's own creation of communicators. One still in progress is compared at its first
-// compressed call.
-ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count) {
+// compressed call, and has no name.
+ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count,
+                     const ncclConfig_t* config = nullptr) {
   if (result != ncclSuccess || comms == nullptr) return result;
-  std::vector<ncclComm_t*> all;
-  for (int i = 0; i < count; ++i) all.push_back(comms + i);
+  std::vector<Created> all;
+  for (int i = 0; i < count; ++i) all.push_back({comms + i, name_in(config)});
   if (group_depth() > 0)
     t_pending.insert(t_pending.end(), all.begin(), all.end());
   else
@@ -53,7 +72,7 @@ ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count) {
 }  // namespace
 
 void admit_pending() {
-  const std::vector<ncclComm_t*> all = std::move(t_pending);
+  const std::vector<Created> all = std::move(t_pending);
   t_pending.clear();
   if (!all.empty()) admit(all);
 }
@@ -78,7 +97,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
   return ours("ncclCommInitRankConfig", [&] {
     return created(
         call(next().CommInitRankConfig, "ncclCommInitRankConfig", comm, nranks, id, rank, config),
-        comm, 1);
+        comm, 1, config);
   });
 }
 
@@ -87,7 +106,7 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int nranks, int rank, in
   return ours("ncclCommInitRankScalable", [&] {
     return created(call(next().CommInitRankScalable, "ncclCommInitRankScalable", comm, nranks, rank,
                         ids, id, config),
-                   comm, 1);
+                   comm, 1, config);
   });
 }
 
@@ -99,8 +118,8 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
                            ncclConfig_t* config) {
   return ours("ncclCommSplit", [&] {
-    return created(call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config), made,
-                   1);
+    return created(call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config), made, 1,
+                   config);
   });
 }
 
@@ -109,7 +128,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
   return ours("ncclCommShrink", [&] {
     return created(
         call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config, flags), made,
-        1);
+        1, config);
   });
 }
 

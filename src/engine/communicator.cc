@@ -14,6 +14,7 @@ namespace terse {
 
 Communicator::Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm)
     : library(library), backend(backend), comm(comm) {
+  settle(ncclInProgress, "its creation");  // one that blocks has it behind it
   check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
   check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
   if (ranks == 1) nodes = 1;

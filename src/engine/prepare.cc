@@ -21,10 +21,11 @@ struct Need {
 
 size_t scratch_of(const Job& job) { return plan_of(Work{&job}).scratch_bytes; }
 
-// Messages are the matter of two ranks, of which neither can ask the others.
+// Only calls for which every rank needs the same, so that all of them come to ask at once: a root
+// may need more than the others, and messages are the matter of two.
 bool lacks(const Job& job) {
   const Communicator& c = *job.communicator;
-  return !plan::is_point_to_point(job.request.collective) && scratch_of(job) > c.prepared_scratch &&
+  return !plan::traits(job.request.collective).rooted && scratch_of(job) > c.prepared_scratch &&
          c.backend.recording(job.request.stream) == 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "ranks.h"
 #include "reference.h"
@@ -33,7 +34,7 @@ ncclResult_t call_nccl(const Call& c, const void* in, void* out, ncclComm_t comm
       return ncclAllReduce(in, out, c.count, c.datatype, c.op, comm, stream);
     case Collective::kAllGather:
       return ncclAllGather(in, out, c.count, c.datatype, comm, stream);
-    case Collective::kReduceScatter:
+    default:
       break;
   }
   return ncclReduceScatter(in, out, c.count, c.datatype, c.op, comm, stream);
@@ -137,6 +138,8 @@ TEST_F(Interpose, GroupsMixNativeAndCompressedCalls) {
 }
 
 TEST_F(Interpose, CommunicatorsMadeInAGroupAndBySplitting) {
+  next_ordinal();
+  next_ordinal();
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   std::vector<ncclComm_t> comms(4), halves(4);
@@ -160,6 +163,80 @@ TEST_F(Interpose, CommunicatorsMadeInAGroupAndBySplitting) {
   for (int r = 0; r < 4; ++r) {
     if (halves[r] != nullptr) ncclCommDestroy(halves[r]);
     ncclCommDestroy(comms[r]);
+  }
+}
+
+// Makes a rank's communicator with a configuration, and waits until it is there.
+ncclComm_t made_with(const ncclConfig_t& config, int rank, int ranks, const ncclUniqueId& id) {
+  ncclComm_t comm = nullptr;
+  ncclConfig_t own = config;
+  ncclResult_t state = ncclCommInitRankConfig(&comm, ranks, id, rank, &own);
+  while (state == ncclInProgress) ncclCommGetAsyncError(comm, &state);
+  EXPECT_EQ(state, ncclSuccess);
+  return comm;
+}
+
+template <class Body>
+void on_threads(int ranks, const Body& body) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r) threads.emplace_back([&, r] { body(r, id); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Calls may say that they are in progress; what they give is the same.
+TEST_F(Interpose, NonBlockingCommunicators) {
+  const int ranks = 3;
+  const Call call{.scheme = scheme(), .count = 20'000, .ordinal = next_ordinal()};
+  const bool lossy = compressed(call, ranks);
+  std::vector<Bytes> sent;
+  for (int r = 0; r < ranks; ++r)
+    sent.push_back(lossy ? gaussian(call.count, ncclFloat32, r) : whole_numbers(call.count, r));
+  const auto want = lossy ? expected(call, sent) : std::vector<Bytes>();
+  const auto truth = exact(call, sent);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t comm = made_with(config, rank, ranks, id);
+    Bytes out(call.count * 4);
+    cudaStream_t stream;
+    ASSERT_EQ(hostncclStreamCreate(&stream), ncclSuccess);
+    ncclResult_t state = call_nccl(call, sent[rank].data(), out.data(), comm, stream);
+    while (state == ncclInProgress) ncclCommGetAsyncError(comm, &state);
+    ASSERT_EQ(state, ncclSuccess) << ncclGetLastError(comm);
+    ASSERT_EQ(hostncclStreamSynchronize(stream), ncclSuccess);
+    if (lossy)
+      EXPECT_EQ(out, want[rank]);
+    else
+      EXPECT_EQ(values(out, ncclFloat32), truth[rank]);
+    for (state = ncclCommFinalize(comm); state == ncclInProgress;)
+      ncclCommGetAsyncError(comm, &state);
+    EXPECT_EQ(state, ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    hostncclStreamDestroy(stream);
+  });
+}
+
+// With TERSE_SCHEME="name=grad* -> int4".
+TEST(Named, OnlyTheNamedCommunicatorIsCompressed) {
+  for (const char* name : {"gradients", "weights", ""}) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (*name != '\0') config.commName = name;
+    on_threads(2, [&](int rank, const ncclUniqueId& id) {
+      const ncclComm_t comm = made_with(config, rank, 2, id);
+      const Bytes in = gaussian(50'000, ncclFloat32, 7);
+      Bytes out(in.size());
+      ASSERT_EQ(ncclAllReduce(in.data(), out.data(), 50'000, ncclFloat32, ncclSum, comm, nullptr),
+                ncclSuccess);
+      const Call call{.count = 50'000};
+      const double error = relative_error(values(out, ncclFloat32), exact(call, {in, in})[0]);
+      if (std::string(name) == "gradients")
+        EXPECT_GT(error, 0.05) << name;
+      else
+        EXPECT_EQ(error, 0) << name;
+      ncclCommDestroy(comm);
+    });
   }
 }
 

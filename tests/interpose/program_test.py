@@ -59,6 +59,18 @@ class Programs(unittest.TestCase):
         self.assertGreater(compressed, 2 * len(SEEDS))
         self.assertGreater(exact, 10 * len(SEEDS))
 
+    def test_every_collective_and_message_by_rule(self):
+        names = ("allreduce,allgather,reducescatter,alltoall,broadcast,reduce,gather,scatter,"
+                 "sendrecv")
+        compressed = 0
+        for seed in SEEDS:
+            ranks = 1 + seed % 5
+            native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
+            play(seed, ranks, native)
+            play(seed, ranks, found, {"TERSE_SCHEME": f"{names} bytes=1000.. -> int8"})
+            compressed += self.compare(seed, ranks, native, found, names, 1000)[0]
+        self.assertGreater(compressed, 4 * len(SEEDS))
+
     def test_off_is_exact(self):
         for seed in list(SEEDS)[:4]:
             native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
