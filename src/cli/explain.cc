@@ -81,8 +81,11 @@ void print_decision(const Policy& policy, const Facts& facts, const Decision& de
 }
 
 void print_plan(const Options& o, const Request& r, const Scheme& scheme) {
+  // Seen from rank 0, which sends: it is the root only where the root does, and never the peer.
+  const plan::Traits& t = plan::traits(r.collective);
+  const int root = t.rooted && t.send.who == plan::Who::kAll ? 1 : 0;
   const auto shape = [&](int rank) {
-    return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, 0});
+    return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, root});
   };
   const plan::Selection selection =
       plan::select(r.collective, shape(0), static_cast<plan::Wish>(scheme.algorithm));
@@ -96,7 +99,7 @@ void print_plan(const Options& o, const Request& r, const Scheme& scheme) {
   fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.wire_bytes),
              bytes_text(plan.raw_bytes),
              static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.wire_bytes));
-  if (o.bandwidth.empty()) return;
+  if (o.bandwidth.empty() || plan::is_point_to_point(r.collective)) return;
   const bool ring = (set_of(r.collective) & default_collectives()) != 0;
   const Traffic traffic =
       traffic_of({o.ranks, o.nodes, ring}, [&](int rank) { return selection.build(shape(rank)); });

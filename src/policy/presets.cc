@@ -7,24 +7,27 @@ namespace {
 
 using plan::Collective;
 
-constexpr Set kGather = set_of(Collective::kAllGather);
+constexpr Set kMoves = set_of(Collective::kAllGather) | set_of(Collective::kAllToAll) |
+                       set_of(Collective::kBroadcast) | set_of(Collective::kGather) |
+                       set_of(Collective::kScatter) | set_of(Collective::kSend) |
+                       set_of(Collective::kRecv);
 constexpr Set kAllReduce = set_of(Collective::kAllReduce);
 
-// What gathers brings values as they are (weights): a random shift of a block's grid is unbiased,
+// What moves brings values as they are (weights): a random shift of a block's grid is unbiased,
 // as stochastic rounding is, with half of its squared error (1/12 against 1/6 of a step's square).
 // What reduces brings gradients, whose errors must be independent between elements and ranks to
 // average out: stochastic. Unbiased is what the convergence theorems of QSDP (arXiv 2302.02390) and
 // SDP4Bit (arXiv 2410.15526, 4.1) ask of the gradients' compressor.
-constexpr PresetPart kSafe[] = {{kGather, "minmax8:block=128,round=shift"},
+constexpr PresetPart kSafe[] = {{kMoves, "minmax8:block=128,round=shift"},
                                 {0, "int8:block=128,round=stochastic"}};
 
 // Weights keep 8 bits: at 4, SDP4Bit measured a loss of 2.396 (blocks of 32) to 2.573 (of 2048)
 // where full precision gives 2.294.
-constexpr PresetPart kFast[] = {{kGather, "minmax8:block=128,round=shift"},
+constexpr PresetPart kFast[] = {{kMoves, "minmax8:block=128,round=shift"},
                                 {0, "int4:block=128,round=stochastic"}};
 
 // QSDP's two quantizers, at the 8 bits for both of its W8G8.
-constexpr PresetPart kQsdp[] = {{kGather, "minmax8:block=1024,round=shift"},
+constexpr PresetPart kQsdp[] = {{kMoves, "minmax8:block=1024,round=shift"},
                                 {0, "minmax8:block=1024,round=stochastic"}};
 
 // torch_cgx compresses AllReduce alone; 4 bits and buckets of 1024 are those of its published
@@ -35,7 +38,7 @@ constexpr Preset kPresets[] = {
     {"safe", kSafe,
      "8 bits, unbiased everywhere, small blocks: an outlier spoils no more than 127 neighbours"},
     {"fast", kFast,
-     "4 bits for what is reduced, 8 for what is gathered, unbiased; plain 4-bit weights are not "
+     "4 bits for what is reduced, 8 for what is moved, unbiased; plain 4-bit weights are not "
      "enough (SDP4Bit, arXiv 2410.15526)"},
     {"qsdp", kQsdp,
      "QSDP's quantizers (arXiv 2302.02390): random shift for weights, stochastic rounding for "

@@ -36,7 +36,7 @@ rule       rule 3 (line 30): allreduce,reducescatter dtype=float32 bytes=1M.. no
 int4:block=128,round=stochastic
 scheme     int4:block=128,round=stochastic, 4.25 bits an element: 1/7.529 of fp32, 1/3.765 of fp16 \
 and bf16
-algorithm  ReduceScatter: the only algorithm for ReduceScatter
+algorithm  ReduceScatter: the only algorithm for it
 plan       96 steps, 32 of them exchanges, scratch 4.25 MiB (4456448 B)
 a rank     sends 7.438 MiB (7798784 B) in place of 56 MiB (58720256 B): 1/7.529
 each node's link, shared by 4 ranks at 10gbit: 17 MiB (17825792 B) in 14.3 ms, native 56 MiB \
@@ -62,6 +62,13 @@ These times are bounds: bytes over bandwidth, without the codec's time and witho
 """, "--dtype", "bf16", "--op", "avg", "--ranks", "4", "--bytes", "1M", "--bandwidth", "400mbit",
                   TERSE_SCHEME="qsdp")
 
+    def test_messages_and_rooted_calls_are_seen_from_a_rank_that_sends(self):
+        for name in ("sendrecv", "gather", "reduce", "scatter", "broadcast", "alltoall"):
+            code, out, err = terse("explain", "--scheme", f"{name} -> int8", "--collective", name)
+            self.assertEqual((code, err), (0, ""))
+            self.assertIn(" in place of ", out, name)
+            self.assertIn(": 1/3.879\n", out, name)
+
     def test_calls_that_stay_native_say_why(self):
         rule = "rule       rule 1: bytes=64K.. -> int8:block=128,round=nearest\n"
         call = "call       allreduce, 64 MiB (67108864 B), {}, 8 ranks on 1 node\n"
@@ -69,7 +76,7 @@ These times are bounds: bytes over bandwidth, without the codec's time and witho
                 ("--dtype int32", call.format("int32, sum") + rule +
                  "native     only float32, float16 and bfloat16 are compressed\n"),
                 ("--op max", call.format("float32, max") + rule +
-                 "native     only sum and avg are compressed\n"),
+                 "native     only sum, avg and PreMulSum are compressed\n"),
                 ("--ranks 1", call.format("float32, sum").replace("8 ranks", "1 rank") + rule +
                  "native     there is one rank, and nothing to send\n"),
                 ("--bytes 65532", """\
