@@ -183,8 +183,13 @@ terseResult_t terseCommGetStats(ncclComm_t comm, terseStats_t* stats) {
     require(comm, "the communicator");
     const size_t size = require(stats, "stats")->size;
     if (size < sizeof(size_t)) fail(ncclInvalidArgument, "stats->size is {}", size);
-    const Communicator* c = find_communicator(comm);
-    const terseStats_t current = c != nullptr ? c->stats : terseStats_t{};
+    Communicator* c = find_communicator(comm);
+    terseStats_t current{};
+    if (c != nullptr) {
+      current = c->stats;
+      c->meter.collect();
+      c->meter.add_to(current);
+    }
     std::memset(stats, 0, size);
     std::memcpy(stats, &current, std::min(size, sizeof current));
     stats->size = size;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <random>
 #include <thread>
 
 #include "base/error.h"
@@ -17,8 +18,9 @@ struct Hello {
   uint64_t version = TERSE_VERSION_CODE;
   uint64_t settings = 0;
   uint64_t scheme = 0;
-  uint64_t ordinal = 0;  // rank 0's counts
-  char text[96] = {};    // for the message
+  uint64_t ordinal = 0;   // rank 0's counts
+  uint64_t identity = 0;  // and so does this: no other communicator's, anywhere
+  char text[96] = {};     // for the message
 };
 
 // Counts the communicators of this process, so that random numbers differ between them and yet are
@@ -26,6 +28,11 @@ struct Hello {
 uint64_t next_ordinal() {
   static std::atomic<uint64_t> next{0};
   return next++;
+}
+
+uint64_t random_identity() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
 }
 
 bool same(const Scheme* a, const Scheme* b) {
@@ -43,6 +50,7 @@ class Exchange {
     if (introduces_ && c_.rank == 0) {
       if (!c_.number) c_.number = next_ordinal();
       mine.ordinal = *c_.number;
+      mine.identity = random_identity();
     }
     c_.introduced = true;
     std::strncpy(mine.text, text.c_str(), sizeof mine.text - 1);
@@ -85,6 +93,7 @@ class Exchange {
     agreed_ = true;
     if (introduces_) {
       c_.ordinal = all_[0].ordinal;
+      c_.identity = all_[0].identity;
       for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
     }
     if (scheme_ != nullptr) c_.agreed.push_back(*scheme_);
@@ -126,12 +135,12 @@ class Exchange {
       fail(ncclInvalidUsage, "{}: rank {} has version {} of terse, this rank {}", c_.describe(), r,
            other.version, mine.version);
     if (other.settings != mine.settings)
-      fail(
-          ncclInvalidUsage,
-          "{}: the settings of rank {} differ from this rank's; TERSE_SCHEME, TERSE_MIN_BYTES, "
-          "TERSE_CHUNK_BYTES and TERSE_SEED must be alike on all ranks (its scheme is \"{}\", this "
-          "rank's \"{}\")",
-          c_.describe(), r, other.text, mine.text);
+      fail(ncclInvalidUsage,
+           "{}: the settings of rank {} differ from this rank's; TERSE_SCHEME, TERSE_MIN_BYTES, "
+           "TERSE_CHUNK_BYTES, TERSE_SEED and TERSE_VERIFY must be alike on all ranks (its scheme "
+           "is "
+           "\"{}\", this rank's \"{}\")",
+           c_.describe(), r, other.text, mine.text);
     if (other.scheme != mine.scheme)
       fail(ncclInvalidUsage, "{}: the scheme of rank {} is \"{}\", but this rank's \"{}\"",
            c_.describe(), r, other.text, mine.text);

@@ -10,7 +10,7 @@
 namespace terse {
 
 Communicator::Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm)
-    : library(library), backend(backend), comm(comm) {
+    : library(library), backend(backend), comm(comm), meter(backend) {
   check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
   check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
   stats.size = sizeof stats;

@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "base/error.h"
+#include "engine/meter.h"
 #include "engine/request.h"
 #include "engine/track.h"
 #include "nccl/table.h"
@@ -52,12 +53,14 @@ class Communicator {
 
   // Agreed by all ranks (agree.h).
   uint64_t ordinal = 0;
+  uint64_t identity = 0;  // for reports; 0: not agreed
   std::vector<Scheme> agreed;
   bool introduced = false;         // ordinal is agreed, or about to be
   std::optional<uint64_t> number;  // that rank 0 has taken, to be the ordinal
 
   uint64_t sequence = 0;  // of the next compressed call
   terseStats_t stats{};
+  Meter meter;  // beyond the tracks, whose work refers to its memory
 
   // What a call on the caller's stream runs on: the communicator's own track, made at the first
   // call, or that of the graph that is being recorded on the stream.

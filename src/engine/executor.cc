@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/native.h"
+#include "engine/ranges.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -27,12 +29,15 @@ class Run {
     waited_for_.assign(plan_.steps.size(), false);
     for (const Step& step : plan_.steps)
       for (const size_t before : step.after) waited_for_[before] = true;
+    sample_ = c_.meter.start(plan_, c_.sequence, track_.recording() != 0);
+    if (ranges::attached()) range_ = ranges::start(title(), plan_.raw_bytes);
   }
 
-  // The lanes start after the caller's stream and after the communicator's last call; but those with
-  // nothing to do stay out of it: a recording would have to wait for them in the end.
+  // The lanes start after the caller's stream and after the communicator's last call; but those
+  // with nothing to do stay out of it: a recording would have to wait for them in the end.
   void begin() {
     Backend& b = c_.backend;
+    if (verified()) exact_ = c_.meter.exact(plan_.recv_bytes, track_);
     if (!synchronous()) b.record(track_.caller_event(), job_.request.stream);
     std::array<bool, plan::kLanes> used{};
     for (const Step& step : plan_.steps) used[step.queue()] = true;
@@ -45,12 +50,33 @@ class Run {
     }
   }
 
+  // Whether the call also runs natively, before the plan, to know the plan's error.
+  bool verified() const { return sample_ != nullptr && sample_->verified(); }
+
+  // Its part of an NCCL group.
+  void run_natively() {
+    Request native = job_.request;
+    native.recv = exact_;
+    native.stream = last_lane();
+    check(c_.library, call_native(c_.library.nccl, native), "native NCCL");
+  }
+
+  // The plan may overwrite what the native call reads.
+  void ran_natively() {
+    c_.backend.record(track_.caller_event(), last_lane());
+    for (size_t i = 0; i < entered_.size(); ++i)
+      if (entered_[i] && track_.lanes()[i] != last_lane())
+        c_.backend.wait(track_.lanes()[i], track_.caller_event());
+  }
+
   // Enqueues the computes up to the next communicate step; false when there is none left.
   bool advance() {
     for (; next_ < plan_.steps.size(); ++next_) {
       const Step& step = plan_.steps[next_];
       if (step.lane == Lane::kCommunicate) return true;
+      const ranges::Scope scope(step.lane == Lane::kEncode ? "encode" : "decode", bytes(step));
       wait_for(step);
+      if (sample_ != nullptr) sample_->before(step, lane(step));
       c_.backend.combine(lane(step), binding_.batches[next_], track_.replays());
       mark(step);
     }
@@ -61,6 +87,7 @@ class Run {
   void communicate() {
     const Step& step = plan_.steps[next_];
     wait_for(step);
+    if (sample_ != nullptr) sample_->before(step, lane(step));
     for (const plan::Transfer& t : step.transfers) {
       char* data = address(t.place);
       if (t.send)
@@ -80,7 +107,11 @@ class Run {
   void end() {
     Backend& b = c_.backend;
     if (track_.replays() != nullptr) b.increment(last_lane(), track_.replays());
+    if (verified()) compare();
+    if (sample_ != nullptr) sample_->finish(last_lane());
     leave();
+    c_.meter.count({job_.rule, job_.request.collective, job_.scheme}, plan_, sample_);
+    ranges::end(range_);
     ++c_.stats.calls;
     c_.stats.raw_bytes += plan_.raw_bytes;
     c_.stats.wire_bytes += plan_.wire_bytes;
@@ -89,16 +120,21 @@ class Run {
     ended_ = true;
   }
 
-  // After a failure: what is enqueued by now still uses the caller's buffers and the scratch, and so
-  // comes before what the caller or another call does next.
+  // After a failure: what is enqueued by now still uses the caller's buffers and the scratch, and
+  // so comes before what the caller or another call does next.
   void abandon() noexcept {
     if (ended_) return;
+    ranges::end(range_);
     try {
       for (size_t i = 0; i < entered_.size(); ++i) {
         const Stream lane = track_.lanes()[i];
         if (!entered_[i] || lane == last_lane()) continue;
         c_.backend.record(track_.step_event(i), lane);
         c_.backend.wait(last_lane(), track_.step_event(i));
+      }
+      if (sample_ != nullptr) {
+        sample_->finish(last_lane());
+        c_.meter.drop(sample_);
       }
       leave();
     } catch (const Error& e) {
@@ -109,6 +145,9 @@ class Run {
   void wait_if_synchronous() {
     if (synchronous()) c_.synchronize();
   }
+
+  // Of the step that comes next, for tools.
+  size_t next_bytes() const { return bytes(plan_.steps[next_]); }
 
   const Communicator& communicator() const { return c_; }
   const NcclLibrary& library() const { return c_.library; }
@@ -144,7 +183,31 @@ class Run {
     for (const size_t before : step.after) c_.backend.wait(lane(step), track_.step_event(before));
   }
 
+  void compare() {
+    codec::Dtype dtype{};
+    compressible(job_.request.datatype, &dtype);
+    sample_->compare(last_lane(), job_.request.recv, exact_,
+                     plan_.recv_bytes / codec::dtype_size(dtype), dtype);
+  }
+
+  // What the step makes, uncompressed, or sends; only of interest where a tool listens.
+  size_t bytes(const Step& step) const {
+    size_t sum = 0;
+    if (!ranges::attached()) return sum;
+    for (const plan::Transfer& t : step.transfers) sum += t.send ? t.bytes : 0;
+    for (const plan::Compute& c : step.compute)
+      sum += c.count * datatype_size(job_.request.datatype);
+    return sum;
+  }
+
+  // How tools name the call.
+  std::string title() const {
+    return fmt::format("{} {} {} B", plan::name(job_.request.collective), print_scheme(job_.scheme),
+                       plan_.raw_bytes);
+  }
+
   void mark(const Step& step) {
+    if (sample_ != nullptr) sample_->after(step, lane(step));
     const size_t index = &step - plan_.steps.data();
     if (waited_for_[index]) c_.backend.record(track_.step_event(index), lane(step));
   }
@@ -212,6 +275,9 @@ class Run {
   size_t next_ = 0;
   std::array<bool, plan::kLanes> entered_{};
   bool ended_ = false;
+  Sample* sample_ = nullptr;  // null: nothing is measured
+  void* exact_ = nullptr;     // for the native result
+  uint64_t range_ = 0;
 };
 
 // Runs a part of one communicator's work; its errors name the communicator.
@@ -225,27 +291,40 @@ auto on(const Communicator& c, const Part& part) {
   }
 }
 
+// One NCCL group of a part of each run.
+template <class Part>
+void in_group(const std::vector<Run*>& runs, const Part& part) {
+  const NcclLibrary& library = runs.front()->library();
+  const Communicator& first = runs.front()->communicator();
+  on(first, [&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
+  try {
+    for (Run* run : runs) on(run->communicator(), [&] { (run->*part)(); });
+  } catch (...) {
+    library.nccl.GroupEnd();
+    throw;
+  }
+  on(first, [&] { check(library, library.nccl.GroupEnd(), "ncclGroupEnd"); });
+}
+
 // Runs jobs of different communicators together, step by step.
 void execute_together(std::vector<Run>& runs) {
-  const NcclLibrary& library = runs.front().library();
   const auto each = [](auto& run, auto part) {
     return on(run.communicator(), [&] { return (run.*part)(); });
   };
-  for (Run& run : runs) each(run, &Run::begin);
+  std::vector<Run*> verified;
+  for (Run& run : runs) {
+    each(run, &Run::begin);
+    if (run.verified()) verified.push_back(&run);
+  }
+  if (!verified.empty()) in_group(verified, &Run::run_natively);
+  for (Run* run : verified) each(*run, &Run::ran_natively);
   for (;;) {
     std::vector<Run*> talking;
     for (Run& run : runs)
       if (each(run, &Run::advance)) talking.push_back(&run);
     if (talking.empty()) break;
-    const Communicator& first = talking.front()->communicator();
-    on(first, [&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
-    try {
-      for (Run* run : talking) each(*run, &Run::communicate);
-    } catch (...) {
-      library.nccl.GroupEnd();
-      throw;
-    }
-    on(first, [&] { check(library, library.nccl.GroupEnd(), "ncclGroupEnd"); });
+    const ranges::Scope scope("communicate", talking.front()->next_bytes());
+    in_group(talking, &Run::communicate);
     for (Run* run : talking) each(*run, &Run::communicated);
   }
   for (Run& run : runs) each(run, &Run::end);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/agree.h"
+#include "engine/native.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -21,18 +22,6 @@ struct Group {
   std::optional<Error> error;  // the first; sticky until the end
 };
 thread_local Group t_group;
-
-ncclResult_t call_native(const NcclTable& nccl, const Request& r) {
-  switch (r.collective) {
-    case plan::Collective::kAllReduce:
-      return nccl.AllReduce(r.send, r.recv, r.count, r.datatype, r.op, r.comm, r.stream);
-    case plan::Collective::kAllGather:
-      return nccl.AllGather(r.send, r.recv, r.count, r.datatype, r.comm, r.stream);
-    case plan::Collective::kReduceScatter:
-      break;
-  }
-  return nccl.ReduceScatter(r.send, r.recv, r.count, r.datatype, r.op, r.comm, r.stream);
-}
 
 void run_native(const std::vector<Job>& jobs) {
   if (jobs.empty()) return;

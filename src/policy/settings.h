@@ -20,6 +20,9 @@ struct Settings {
   unsigned timeout_seconds = 60;
   std::string nccl;         // empty: the program's
   std::string cuda_module;  // empty: the one beside terse's own library
+  uint64_t meter = 1;       // every n-th compressed call is timed; 0: none
+  uint64_t verify = 0;      // every n-th one also runs natively; 0: none
+  std::string report;       // folder or name of the report at the end; empty: none
   std::string error;        // the first setting that could not be understood; empty: none
 };
 

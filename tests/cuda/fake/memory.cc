@@ -80,6 +80,14 @@ TERSE_FAKE cudaError_t cudaFree(void* memory) {
   });
 }
 
+TERSE_FAKE cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned flags) {
+  if ((flags & ~unsigned{cudaHostAllocPortable | cudaHostAllocMapped}) != 0)
+    return cudaErrorInvalidValue;
+  return cudaMalloc(memory, bytes);
+}
+
+TERSE_FAKE cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
+
 TERSE_FAKE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
                                        cudaMemcpyKind kind, cudaStream_t stream) {
   return call("cudaMemcpyAsync", [&] {
