@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache pkg-config git python3
-  libucx-dev libfmt-dev libcli11-dev libgtest-dev libbenchmark-dev libboost-context-dev
+  libucx-dev libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev libbenchmark-dev libboost-context-dev
   iproute2
 )
 for package in "$@"; do packages+=("$package"); done

@@ -170,14 +170,6 @@ terseResult_t terseDecode(const void* packed, size_t bytes, void* data, size_t c
   });
 }
 
-const char* terseBypassReasonString(int reason) {
-  static constexpr const char* kReasons[] = {"the scheme is off", "the datatype is not compressed",
-                                             "the operation is not compressed",
-                                             "the message is small", "there is one rank"};
-  static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
-  return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
-}
-
 terseResult_t terseCommGetStats(ncclComm_t comm, terseStats_t* stats) {
   return guard("terseCommGetStats", [&] {
     require(comm, "the communicator");

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "cli/report.h"
 #include "codec/spec.h"
 #include "engine/shape.h"
 #include "plan/select.h"
@@ -116,8 +117,16 @@ int run(int argc, char** argv) {
     require_valid(settings());
   });
 
+  int result = 0;
+  cli::ReportRequest wanted;
+  CLI::App* report = app.add_subcommand("report", "Bring the reports of all ranks together");
+  report->add_option("folder", wanted.folder, "Where TERSE_REPORT had them written")->required();
+  report->add_option("--json", wanted.json, "Write the numbers to this file");
+  report->add_option("--html", wanted.html, "Write a page with plots to this file");
+  report->callback([&] { result = cli::report(wanted); });
+
   CLI11_PARSE(app, argc, argv);
-  return 0;
+  return result;
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace terse {
 struct Agreement {
   Communicator* communicator;
   const Scheme* scheme;  // null: the settings alone
-  Stream stream;  // the caller's; null at a communicator's creation
+  Stream stream;         // the caller's; null at a communicator's creation
 };
 
 // Collective over each communicator; those of one thread go together, in one NCCL group. Schemes

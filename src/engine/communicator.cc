@@ -5,6 +5,8 @@
 
 #include "backend/select.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "engine/reporter.h"
 #include "engine/shape.h"
 
 namespace terse {
@@ -69,6 +71,16 @@ void Communicator::synchronize() {
   if (track_ != nullptr) track_->synchronize();
 }
 
+void Communicator::conclude(bool last) noexcept {
+  try {
+    synchronize();
+  } catch (const Error& e) {
+    log(LogLevel::kInfo, "{}: {}", describe(), e.message);
+  }
+  meter.collect();
+  report_released(*this, last);
+}
+
 namespace {
 
 struct Directory {
@@ -115,13 +127,21 @@ Communicator& communicator(ncclComm_t comm) {
   if (known != nullptr) release_communicator(comm, true);
   const NcclLibrary& library = nccl_library();
   auto made = std::make_unique<Communicator>(library, backend_of(library, comm), comm);
+  report_begins();
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   return *d.communicators.emplace(comm, std::move(made)).first->second;
 }
 
+void for_each_communicator(const std::function<void(Communicator&)>& visit) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  for (const auto& [comm, state] : d.communicators) visit(*state);
+}
+
 void release_communicator(ncclComm_t comm, bool abandon) {
   std::unique_ptr<Communicator> state;
+  bool last = false;
   {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
@@ -129,8 +149,16 @@ void release_communicator(ncclComm_t comm, bool abandon) {
     if (known == d.communicators.end()) return;
     state = std::move(known->second);
     d.communicators.erase(known);
+    last = d.communicators.empty();
   }
-  if (!abandon) state->synchronize();
+  std::exception_ptr failed;
+  try {
+    if (!abandon) state->synchronize();
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  state->conclude(last);
+  if (failed) std::rethrow_exception(failed);
 }
 
 }  // namespace terse

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -81,6 +82,9 @@ class Communicator {
   // Blocks until all calls are done, but for recorded ones; throws what failed in them.
   void synchronize();
 
+  // Waits, and keeps what was measured for the process's report. Errors are of no interest.
+  void conclude(bool last) noexcept;
+
  private:
   std::map<PlanKey, plan::Plan> plans_;
   std::vector<std::unique_ptr<Binding>> bindings_;
@@ -94,6 +98,9 @@ Communicator& communicator(ncclComm_t comm);
 
 // Null where there is none.
 Communicator* find_communicator(ncclComm_t comm);
+
+// Of those that there are, also while the program exits.
+void for_each_communicator(const std::function<void(Communicator&)>& visit);
 
 // Frees the state, after waiting for the lanes; nothing where there is none. With `abandon`, errors
 // of what is still queued are of no interest.

@@ -1,0 +1,19 @@
+// The report of this process (TERSE_REPORT): written when its last communicator is released, and
+// at its exit. At the exit neither NCCL nor a GPU is touched, for they may be gone; what is
+// reported of a communicator that was not released is what earlier calls have read.
+//
+// A process that forks: the child reports communicators of its own, and nothing of its parent's.
+#pragma once
+
+#include "engine/communicator.h"
+
+namespace terse {
+
+// From a communicator's creation on its process has something to report.
+void report_begins() noexcept;
+
+// Keeps what there is to say of a communicator that goes; `last`: no other one is left. Never
+// throws: a report that cannot be written is a warning in the log.
+void report_released(Communicator& communicator, bool last) noexcept;
+
+}  // namespace terse

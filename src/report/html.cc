@@ -1,0 +1,307 @@
+// The page of `terse report --html`: tables, and plots as SVG drawn here.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/merge.h"
+
+namespace terse::report {
+namespace {
+
+constexpr const char* kStyle = R"(
+:root { --paper: #f7f8fa; --card: #ffffff; --ink: #1d2430; --soft: #626d7d; --line: #dfe3e9;
+  --encode: #2f6fd0; --communicate: #c77512; --decode: #1f8f68; --bar: #2f6fd0; --faint: #c9d0da;
+  --warn: #fff4dc; --warn-ink: #74510a; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #14171c; --card: #1d2128; --ink: #e6e9ee; --soft: #98a2b1; --line: #323842;
+    --encode: #6ca4f5; --communicate: #e8a34c; --decode: #4fc49a; --bar: #6ca4f5; --faint: #47505d;
+    --warn: #3a3018; --warn-ink: #f0cf86; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
+main { max-width: 1060px; margin: 0 auto; padding: 28px 20px 60px; }
+h1 { font-size: 25px; margin: 0 0 2px; }
+h2 { font-size: 18px; margin: 34px 0 2px; }
+h3 { font-size: 16px; margin: 0 0 12px; }
+h4 { font-size: 13px; font-weight: 600; margin: 18px 0 6px; color: var(--soft); }
+code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 0.92em; }
+.soft { color: var(--soft); margin: 0 0 12px; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
+  padding: 16px 18px; margin: 12px 0; overflow-x: auto; }
+.tiles { margin: 18px 0; }
+.tile { display: inline-block; background: var(--card); border: 1px solid var(--line);
+  border-radius: 8px; padding: 10px 16px; margin: 0 8px 8px 0; min-width: 128px; }
+.tile b { display: block; font-size: 22px; line-height: 1.25; }
+.tile span { color: var(--soft); font-size: 13px; }
+.warn { background: var(--warn); color: var(--warn-ink); border-radius: 8px; padding: 10px 16px; }
+.warn ul { margin: 4px 0; padding-left: 20px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th { text-align: right; color: var(--soft); font-weight: 600; font-size: 13px; }
+td { text-align: right; }
+th, td { padding: 4px 8px; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+td.mark { font-weight: 700; }
+svg { display: block; max-width: 100%; }
+svg text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink); }
+svg text.soft { fill: var(--soft); }
+.key { font-size: 13px; color: var(--soft); margin: 0 0 4px; }
+.key i { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 5px 0 14px; }
+.key i:first-child { margin-left: 0; }
+)";
+
+std::string escape(const std::string& text) {
+  std::string safe;
+  for (const char c : text) switch (c) {
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      default:
+        safe += c;
+    }
+  return safe;
+}
+
+std::string count(double x) { return fmt::format("{:.0f}", x); }
+std::string ratio(double x) { return fmt::format("{:.2f}x", x); }
+
+struct Column {
+  const char* title;
+  double (*value)(const Row&);
+  std::string (*show)(double);
+};
+
+constexpr Column kColumns[] = {
+    {"calls", value::calls, count},
+    {"raw", value::raw, show_bytes},
+    {"wire", value::wire, show_bytes},
+    {"ratio", value::ratio, ratio},
+    {"a call", value::total, show_seconds},
+    {"encode", value::encode, show_seconds},
+    {"communicate", value::communicate, show_seconds},
+    {"decode", value::decode, show_seconds},
+    {"error", value::error, show_error},
+};
+
+// ---- Plots: bars from the left, on a common scale ----
+
+constexpr int kWidth = 980, kLabel = 90, kValue = 90;
+
+struct Bar {
+  double value;
+  const char* colour;
+  std::string text;
+};
+
+// A line of the plot: thin bars above each other, with one name.
+struct Line {
+  std::string name;
+  std::vector<Bar> bars;
+};
+
+std::string plot(const std::vector<Line>& lines, int thickness) {
+  double most = 0;
+  for (const Line& line : lines)
+    for (const Bar& bar : line.bars)
+      if (std::isfinite(bar.value)) most = std::max(most, bar.value);
+  const int room = kWidth - kLabel - kValue;
+  int y = 2;
+  std::string body;
+  for (const Line& line : lines) {
+    const int height = thickness * static_cast<int>(line.bars.size());
+    body +=
+        fmt::format("<text x=\"0\" y=\"{}\">{}</text>\n", y + height / 2 + 4, escape(line.name));
+    for (const Bar& bar : line.bars) {
+      const double share = !std::isfinite(bar.value) ? 1 : most > 0 ? bar.value / most : 0;
+      const double width = std::max(1.0, share * room);
+      body += fmt::format(
+          "<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" rx=\"2\" style=\"fill: "
+          "var(--{})\"><title>{}: {}</title></rect>\n",
+          kLabel, y, width, thickness - 2, bar.colour, escape(line.name), bar.text);
+      body += fmt::format("<text class=\"soft\" x=\"{:.1f}\" y=\"{}\">{}</text>\n",
+                          kLabel + width + 6, y + thickness / 2 + 3, bar.text);
+      y += thickness;
+    }
+    y += 8;
+  }
+  return fmt::format(
+      "<svg viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n{2}</svg>\n",
+      kWidth, y, body);
+}
+
+std::string bytes_plot(const MergedRow& row) {
+  const double raw = row.spread(value::raw).median, wire = row.spread(value::wire).median;
+  return "<h4>Bytes that a rank sends (median)</h4>\n" +
+         plot({{"native", {{raw, "faint", show_bytes(raw)}}},
+               {"on the wire", {{wire, "bar", show_bytes(wire)}}}},
+              18);
+}
+
+std::string times_plot(const MergedRow& row) {
+  if (row.spread(value::total).count == 0) return "";
+  std::vector<Line> lines;
+  for (const RankRow& r : row.ranks) {
+    if (r.row.times.calls == 0) continue;
+    Line line{fmt::format("rank {}", r.rank), {}};
+    const auto add = [&](double value, const char* colour) {
+      line.bars.push_back({value, colour, show_seconds(value)});
+    };
+    add(value::total(r.row), "faint");
+    add(value::encode(r.row), "encode");
+    add(value::communicate(r.row), "communicate");
+    add(value::decode(r.row), "decode");
+    lines.push_back(std::move(line));
+  }
+  return "<h4>Time of a call; its phases overlap</h4>\n"
+         "<p class=\"key\"><i style=\"background: var(--faint)\"></i>the call"
+         "<i style=\"background: var(--encode)\"></i>encode"
+         "<i style=\"background: var(--communicate)\"></i>communicate, and wait for others"
+         "<i style=\"background: var(--decode)\"></i>decode and reduce</p>\n" +
+         plot(lines, 13);
+}
+
+std::string error_plot(const MergedRow& row) {
+  if (row.spread(value::error).count == 0) return "";
+  std::vector<Line> lines;
+  for (const RankRow& r : row.ranks)
+    if (r.row.error.calls != 0)
+      lines.push_back({fmt::format("rank {}", r.rank),
+                       {{value::error(r.row), "bar", show_error(value::error(r.row))}}});
+  return "<h4>Relative error against the native result, by the calls that ran both ways</h4>\n" +
+         plot(lines, 18);
+}
+
+// ---- Tables ----
+
+std::string cell(const Column& column, double x) { return std::isnan(x) ? "-" : column.show(x); }
+
+std::string head(const char* first) {
+  std::string text = fmt::format("<tr><th>{}</th>", first);
+  for (const Column& column : kColumns) text += fmt::format("<th>{}</th>", column.title);
+  return text + "</tr>\n";
+}
+
+std::string spread_line(const MergedRow& row, const char* name, double Spread::*member) {
+  std::string text = fmt::format("<tr><td>{}</td>", name);
+  for (const Column& column : kColumns) {
+    const Spread s = row.spread(column.value);
+    text += fmt::format("<td>{}</td>", s.count == 0 ? "-" : column.show(s.*member));
+  }
+  return text + "</tr>\n";
+}
+
+std::string rank_line(const MergedRow& row, const RankRow& r) {
+  const Spread total = row.spread(value::total), talk = row.spread(value::communicate);
+  std::string text = fmt::format("<tr><td>rank {}</td>", r.rank);
+  for (const Column& column : kColumns) {
+    const bool mark =
+        (column.value == value::total && total.count > 1 && total.max_rank == r.rank) ||
+        (column.value == value::communicate && talk.count > 1 && talk.min_rank == r.rank);
+    text += fmt::format("<td{}>{}</td>", mark ? " class=\"mark\"" : "",
+                        cell(column, column.value(r.row)));
+  }
+  return text + "</tr>\n";
+}
+
+std::string numbers(const MergedRow& row) {
+  std::string text = "<h4>Ranks</h4>\n<table>\n" + head("");
+  text += spread_line(row, "min", &Spread::min) + spread_line(row, "median", &Spread::median) +
+          spread_line(row, "max", &Spread::max);
+  for (const RankRow& r : row.ranks) text += rank_line(row, r);
+  text += "</table>\n";
+  const Spread total = row.spread(value::total), talk = row.spread(value::communicate);
+  if (total.count > 1)
+    text += fmt::format(
+        "<p class=\"soft\">Slowest: rank {}. The others wait for rank {}, which waits least.</p>\n",
+        total.max_rank, talk.min_rank);
+  uint64_t lost = 0, spread = 0;
+  for (const RankRow& r : row.ranks) lost += r.row.error.lost, spread += r.row.error.spread;
+  if (lost + spread != 0)
+    text += fmt::format(
+        "<p class=\"soft\">NaN or infinity: {} elements only natively, {} only compressed.</p>\n",
+        lost, spread);
+  return text;
+}
+
+std::string section(const MergedCommunicator& c) {
+  std::string text = fmt::format("<h2>Communicator <code>{:016x}</code></h2>\n", c.id);
+  std::string hosts;
+  for (size_t i = 0; i < c.members.size(); ++i)
+    if (std::find_if(c.members.begin(), c.members.begin() + i, [&](const Member& m) {
+          return m.host == c.members[i].host;
+        }) == c.members.begin() + i)
+      hosts += (hosts.empty() ? "" : ", ") + escape(c.members[i].host);
+  text += fmt::format("<p class=\"soft\">{} of {} ranks, on {}</p>\n", c.members.size(), c.ranks,
+                      hosts);
+  for (const MergedRow& row : c.rows)
+    text +=
+        fmt::format(
+            "<div class=\"card\">\n<h3>{} <code>{}</code> <span class=\"soft\">{}</span></h3>\n",
+            row.kind().collective, escape(row.kind().scheme), show_rule(row.kind())) +
+        bytes_plot(row) + times_plot(row) + error_plot(row) + numbers(row) + "</div>\n";
+  if (c.bypasses.empty()) return text;
+  text += "<div class=\"card\">\n<h3>Calls that went to NCCL as they were</h3>\n<table>\n";
+  for (const auto& [reason, calls] : c.bypasses)
+    text += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape(reason), calls);
+  return text + fmt::format("<tr><td>bytes that they sent</td><td>{}</td></tr>\n</table>\n</div>\n",
+                            show_bytes(static_cast<double>(c.native_bytes)));
+}
+
+std::string tiles(const Merged& merged) {
+  double raw = 0, wire = 0, calls = 0;
+  size_t members = 0;
+  for (const MergedCommunicator& c : merged.communicators) {
+    members += c.members.size();
+    for (const MergedRow& row : c.rows)
+      for (const RankRow& r : row.ranks) {
+        raw += value::raw(r.row);
+        wire += value::wire(r.row);
+        calls += value::calls(r.row);
+      }
+  }
+  std::string text = "<div class=\"tiles\">\n";
+  const auto tile = [&](const std::string& number, const char* what) {
+    text += fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", number, what);
+  };
+  tile(wire > 0 ? ratio(raw / wire) : "-", "fewer bytes in compressed calls");
+  tile(show_bytes(raw), "native, all ranks");
+  tile(show_bytes(wire), "on the wire");
+  tile(count(calls), "compressed calls, all ranks");
+  tile(fmt::format("{}", merged.communicators.size()), "communicators");
+  tile(fmt::format("{}", members), "ranks of them");
+  return text + "</div>\n";
+}
+
+std::string complaints(const Merged& merged) {
+  if (merged.complaints.empty()) return "";
+  std::string text = "<div class=\"warn\"><b>This report is not whole</b>\n<ul>\n";
+  for (const std::string& line : merged.complaints)
+    text += fmt::format("<li>{}</li>\n", escape(line));
+  return text + "</ul>\n</div>\n";
+}
+
+}  // namespace
+
+std::string html(const Merged& merged) {
+  std::string text = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>terse report</title>\n"
+      "<style>{}</style>\n</head>\n<body>\n<main>\n<h1>terse report</h1>\n"
+      "<p class=\"soft\">terse {}, {} reports, policy: <code>{}</code></p>\n",
+      kStyle, escape(merged.terse), merged.files.size(), escape(merged.policy));
+  text += complaints(merged) + tiles(merged);
+  for (const MergedCommunicator& c : merged.communicators) text += section(c);
+  return text + "</main>\n</body>\n</html>\n";
+}
+
+}  // namespace terse::report
