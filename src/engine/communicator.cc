@@ -127,7 +127,7 @@ Communicator& communicator(ncclComm_t comm) {
   if (known != nullptr) release_communicator(comm, true);
   const NcclLibrary& library = nccl_library();
   auto made = std::make_unique<Communicator>(library, backend_of(library, comm), comm);
-  report_begins();
+  report_begins(*made);
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   return *d.communicators.emplace(comm, std::move(made)).first->second;

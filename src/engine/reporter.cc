@@ -21,7 +21,7 @@ struct Reporter {
   pid_t owner = 0;  // the process that the rest is of
   std::vector<report::Communicator> released;
   uint64_t left_out = 0;
-  std::optional<int> rank;  // on the first communicator: the file's name
+  std::optional<int> rank;  // on the first communicator, for the file's name
 };
 
 // Never destroyed: communicators may be released while the program exits.
@@ -95,10 +95,7 @@ report::Report collect(Reporter& r) {
   all.verify = settings().verify;
   all.left_out = r.left_out;
   all.communicators = r.released;
-  for_each_communicator([&](Communicator& c) {
-    if (!r.rank) r.rank = c.rank;
-    all.communicators.push_back(report_of(c, false));
-  });
+  for_each_communicator([&](Communicator& c) { all.communicators.push_back(report_of(c, false)); });
   return all;
 }
 
@@ -158,12 +155,13 @@ void at_exit() {
 
 }  // namespace
 
-void report_begins() noexcept {
+void report_begins(const Communicator& c) noexcept {
   if (settings().report.empty()) return;
-  carefully([] {
+  carefully([&] {
     Reporter& r = reporter();
     const std::lock_guard lock(r.mutex);
     claim(r);
+    if (!r.rank) r.rank = c.rank;
     // After the settings are made, so that it runs before they go.
     static const int registered = std::atexit(at_exit);
     (void)registered;
@@ -176,7 +174,6 @@ void report_released(Communicator& c, bool last) noexcept {
     Reporter& r = reporter();
     const std::lock_guard lock(r.mutex);
     claim(r);
-    if (!r.rank) r.rank = c.rank;
     if (r.released.size() < kMaxReleased)
       r.released.push_back(report_of(c, true));
     else

@@ -9,8 +9,9 @@
 
 namespace terse {
 
-// From a communicator's creation on its process has something to report.
-void report_begins() noexcept;
+// From a communicator's creation on its process has something to report. The first one's rank gives
+// the report its name.
+void report_begins(const Communicator& communicator) noexcept;
 
 // Keeps what there is to say of a communicator that goes; `last`: no other one is left. Never
 // throws: a report that cannot be written is a warning in the log.

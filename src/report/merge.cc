@@ -126,7 +126,8 @@ Spread MergedRow::spread(double (*value)(const Row&)) const {
   std::ranges::stable_sort(all, {}, &std::pair<double, int>::first);
   const size_t n = all.size();
   const double median = n % 2 ? all[n / 2].first : (all[n / 2 - 1].first + all[n / 2].first) / 2;
-  return {n, all.front().first, median, all.back().first, all.front().second, all.back().second};
+  const auto most = std::ranges::max_element(all, {}, &std::pair<double, int>::first);
+  return {n, all.front().first, median, most->first, all.front().second, most->second};
 }
 
 Merged merge(const std::vector<NamedReport>& reports) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +23,11 @@ constexpr struct {
                    {"decode_seconds_per_call", value::decode},
                    {"relative_error", value::error}};
 
-Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
+Json number(double x) {
+  if (!std::isfinite(x)) return nullptr;
+  const auto whole = static_cast<int64_t>(std::min(std::abs(x), 1e18));
+  return x >= 1 && x == static_cast<double>(whole) ? Json(whole) : Json(x);
+}
 
 Json write(const MergedRow& row) {
   const Row& kind = row.kind();

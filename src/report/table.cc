@@ -6,7 +6,7 @@ namespace terse::report {
 namespace {
 
 constexpr const char* kLine =
-    "{:13} {:22} {:>7} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n";
+    "{:13} {:30} {:>7} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n";
 
 struct Column {
   double (*value)(const Row&);
