@@ -59,6 +59,8 @@ class Backend {
   // What is enqueued on `stream` from now on starts after the event's latest record.
   virtual void wait(Stream stream, Event event) = 0;
 
+  // Every how many calls of a communicator it is no burden to time one, step by step.
+  virtual uint64_t timing_period() const = 0;
   // An event that also keeps the time at which its queue came to it.
   virtual Event create_timer() = 0;
   // Seconds between two timers' latest records; empty when one of them is still to come. Never

@@ -28,7 +28,8 @@ Meter::~Meter() { backend_.release(exact_); }
 Sample* Meter::start(const plan::Plan& plan, uint64_t sequence, bool recorded) {
   if (recorded) return nullptr;
   collect();
-  const bool timed = every(settings().meter, sequence) && pending_.size() < kMaxPending;
+  const bool timed = every(settings().meter.value_or(backend_.timing_period()), sequence) &&
+                     pending_.size() < kMaxPending;
   const bool verified = every(settings().verify, sequence);  // alike on all ranks
   if (!timed && !verified) return nullptr;
   if (idle_.empty()) {

@@ -65,7 +65,7 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.nccl = text; }},
     {"TERSE_CUDA_MODULE", "path of libterse_cuda.so (default: beside terse's own library)",
      [](std::string_view text, Settings& s) { s.cuda_module = text; }},
-    {"TERSE_METER", "every n-th compressed call is timed, 0: none (default 1)",
+    {"TERSE_METER", "every n-th compressed call is timed, 0: none (default 1, on GPUs 16)",
      [](std::string_view text, Settings& s) { s.meter = parse_plain(text); }},
     {"TERSE_VERIFY", "every n-th also runs natively, to know its error (default 0: none)",
      [](std::string_view text, Settings& s) { s.verify = parse_plain(text); }},

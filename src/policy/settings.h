@@ -18,12 +18,12 @@ struct Settings {
   size_t chunk_bytes = 0;  // 0: by the number of ranks
   uint64_t seed = 0;
   unsigned timeout_seconds = 60;
-  std::string nccl;         // empty: the program's
-  std::string cuda_module;  // empty: the one beside terse's own library
-  uint64_t meter = 1;       // every n-th compressed call is timed; 0: none
-  uint64_t verify = 0;      // every n-th one also runs natively; 0: none
-  std::string report;       // folder or name of the report at the end; empty: none
-  std::string error;        // the first setting that could not be understood; empty: none
+  std::string nccl;               // empty: the program's
+  std::string cuda_module;        // empty: the one beside terse's own library
+  std::optional<uint64_t> meter;  // every n-th compressed call is timed, 0: none; empty: by machine
+  uint64_t verify = 0;            // every n-th one also runs natively; 0: none
+  std::string report;             // folder or name of the report at the end; empty: none
+  std::string error;              // the first setting that could not be understood; empty: none
 };
 
 // What was in the environment at the first call. Never throws for a bad setting: `error` keeps it,

@@ -95,10 +95,18 @@ Communicator read_communicator(const Json& j) {
 }  // namespace
 
 std::string to_json(const Report& r) {
-  Json j = {{"format", kFormat},    {"version", kVersion},    {"terse", r.terse},
-            {"host", r.host},       {"pid", r.pid},           {"library", r.library},
-            {"written", r.written}, {"policy", r.policy},     {"meter", r.meter},
-            {"verify", r.verify},   {"left_out", r.left_out}, {"communicators", Json::array()}};
+  Json j = {{"format", kFormat},
+            {"version", kVersion},
+            {"terse", r.terse},
+            {"host", r.host},
+            {"pid", r.pid},
+            {"library", r.library},
+            {"written", r.written},
+            {"policy", r.policy},
+            {"meter", r.meter ? Json(*r.meter) : Json(nullptr)},
+            {"verify", r.verify},
+            {"left_out", r.left_out},
+            {"communicators", Json::array()}};
   for (const Communicator& c : r.communicators) j["communicators"].push_back(write(c));
   // A name may be of any bytes.
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -120,7 +128,7 @@ Report from_json(const std::string& text) {
     j.at("library").get_to(r.library);
     j.at("written").get_to(r.written);
     j.at("policy").get_to(r.policy);
-    j.at("meter").get_to(r.meter);
+    if (!j.at("meter").is_null()) r.meter = j.at("meter").get<uint64_t>();
     j.at("verify").get_to(r.verify);
     j.at("left_out").get_to(r.left_out);
     for (const Json& c : j.at("communicators")) r.communicators.push_back(read_communicator(c));

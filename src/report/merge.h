@@ -50,7 +50,8 @@ struct MergedCommunicator {
 struct Merged {
   std::vector<std::string> files;
   std::string terse, policy;
-  uint64_t meter = 0, verify = 0;
+  std::optional<uint64_t> meter;
+  uint64_t verify = 0;
   std::vector<MergedCommunicator> communicators;  // the largest first
   std::vector<std::string> complaints;            // what is missing or does not fit
 };

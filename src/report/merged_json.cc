@@ -71,10 +71,14 @@ Json write(const MergedCommunicator& c) {
 }  // namespace
 
 std::string merged_json(const Merged& merged) {
-  Json j = {{"format", "terse-merged-report"}, {"version", kVersion},
-            {"terse", merged.terse},           {"policy", merged.policy},
-            {"meter", merged.meter},           {"verify", merged.verify},
-            {"files", merged.files},           {"complaints", merged.complaints},
+  Json j = {{"format", "terse-merged-report"},
+            {"version", kVersion},
+            {"terse", merged.terse},
+            {"policy", merged.policy},
+            {"meter", merged.meter ? Json(*merged.meter) : Json(nullptr)},
+            {"verify", merged.verify},
+            {"files", merged.files},
+            {"complaints", merged.complaints},
             {"communicators", Json::array()}};
   for (const MergedCommunicator& c : merged.communicators) j["communicators"].push_back(write(c));
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

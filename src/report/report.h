@@ -65,7 +65,8 @@ struct Report {
   std::string library;  // that wrote it
   std::string written;  // UTC
   std::string policy;
-  uint64_t meter = 0, verify = 0;
+  std::optional<uint64_t> meter;  // empty: the default of the machine
+  uint64_t verify = 0;
   uint64_t left_out = 0;  // communicators, when there were very many
   std::vector<Communicator> communicators;
 
