@@ -74,7 +74,8 @@ class Endings(Folder):
         """The pid of the process and its output."""
         settings.setdefault("TERSE_REPORT", str(self.folder))
         process = subprocess.Popen([LEAVER, way, str(calls)], text=True,
-                                   env=environment(leaks=way != "fork", **settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                   env=environment(leaks=way != "fork", **settings),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         out, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, status, err)
         return process.pid, out, err
