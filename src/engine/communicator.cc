@@ -71,14 +71,14 @@ void Communicator::synchronize() {
   if (track_ != nullptr) track_->synchronize();
 }
 
-void Communicator::conclude(bool last) noexcept {
+void Communicator::conclude() noexcept {
   try {
     synchronize();
   } catch (const Error& e) {
     log(LogLevel::kInfo, "{}: {}", describe(), e.message);
   }
   meter.collect();
-  report_released(*this, last);
+  report_released(*this);
 }
 
 namespace {
@@ -141,7 +141,6 @@ void for_each_communicator(const std::function<void(Communicator&)>& visit) {
 
 void release_communicator(ncclComm_t comm, bool abandon) {
   std::unique_ptr<Communicator> state;
-  bool last = false;
   {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
@@ -149,7 +148,6 @@ void release_communicator(ncclComm_t comm, bool abandon) {
     if (known == d.communicators.end()) return;
     state = std::move(known->second);
     d.communicators.erase(known);
-    last = d.communicators.empty();
   }
   std::exception_ptr failed;
   try {
@@ -157,7 +155,7 @@ void release_communicator(ncclComm_t comm, bool abandon) {
   } catch (...) {
     failed = std::current_exception();
   }
-  state->conclude(last);
+  state->conclude();
   if (failed) std::rethrow_exception(failed);
 }
 

@@ -83,7 +83,7 @@ class Communicator {
   void synchronize();
 
   // Waits, and keeps what was measured for the process's report. Errors are of no interest.
-  void conclude(bool last) noexcept;
+  void conclude() noexcept;
 
  private:
   std::map<PlanKey, plan::Plan> plans_;

@@ -168,7 +168,7 @@ void report_begins(const Communicator& c) noexcept {
   });
 }
 
-void report_released(Communicator& c, bool last) noexcept {
+void report_released(Communicator& c) noexcept {
   if (settings().report.empty()) return;
   carefully([&] {
     Reporter& r = reporter();
@@ -178,7 +178,9 @@ void report_released(Communicator& c, bool last) noexcept {
       r.released.push_back(report_of(c, true));
     else
       ++r.left_out;
-    if (last) write(r);
+    bool others = false;
+    for_each_communicator([&](Communicator&) { others = true; });
+    if (!others) write(r);
   });
 }
 

@@ -13,8 +13,8 @@ namespace terse {
 // the report its name.
 void report_begins(const Communicator& communicator) noexcept;
 
-// Keeps what there is to say of a communicator that goes; `last`: no other one is left. Never
-// throws: a report that cannot be written is a warning in the log.
-void report_released(Communicator& communicator, bool last) noexcept;
+// Keeps what there is to say of a communicator that goes, and writes the report when there is no
+// other one. Never throws: a report that cannot be written is a warning in the log.
+void report_released(Communicator& communicator) noexcept;
 
 }  // namespace terse
