@@ -1,6 +1,7 @@
 # The libraries that the distribution brings. A machine that lacks their packages takes them from the
 # folder TERSE_CARRIED, which tests/gpu/carry fills elsewhere.
-set(TERSE_CARRIED "" CACHE PATH "Folder with fmt, CLI11, toml++ and GoogleTest, instead of their packages")
+set(TERSE_CARRIED "" CACHE PATH
+    "Folder with fmt, CLI11, toml++, nlohmann-json and GoogleTest, instead of their packages")
 
 find_package(Threads REQUIRED)
 # toml++ as headers only, so that the libraries need nothing of it at run time.
@@ -11,6 +12,7 @@ if(NOT TERSE_CARRIED)
   find_package(CLI11 REQUIRED)
   find_path(TERSE_TOML_INCLUDE toml++/toml.h REQUIRED)
   target_include_directories(terse_toml SYSTEM INTERFACE ${TERSE_TOML_INCLUDE})
+  find_package(nlohmann_json REQUIRED)
   if(TERSE_BUILD_TESTS)
     find_package(GTest REQUIRED)
   endif()
@@ -22,7 +24,7 @@ endif()
 
 get_filename_component(carried ${TERSE_CARRIED} ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
 foreach(part include/fmt/core.h include/CLI/App.hpp include/toml++/toml.h
-             googletest/src/gtest-all.cc)
+             include/nlohmann/json.hpp googletest/src/gtest-all.cc)
   if(NOT EXISTS ${carried}/${part})
     message(FATAL_ERROR "TERSE_CARRIED=${TERSE_CARRIED} has no ${part}; tests/gpu/carry fills it")
   endif()
@@ -39,6 +41,10 @@ target_include_directories(terse_toml SYSTEM INTERFACE ${carried}/include)
 add_library(terse_carried_cli11 INTERFACE)
 target_include_directories(terse_carried_cli11 SYSTEM INTERFACE ${carried}/include)
 add_library(CLI11::CLI11 ALIAS terse_carried_cli11)
+
+add_library(terse_carried_json INTERFACE)
+target_include_directories(terse_carried_json SYSTEM INTERFACE ${carried}/include)
+add_library(nlohmann_json::nlohmann_json ALIAS terse_carried_json)
 
 if(TERSE_BUILD_TESTS)
   add_library(terse_carried_gtest STATIC ${carried}/googletest/src/gtest-all.cc)

@@ -237,21 +237,18 @@ terseResult_t terseDecode(const void* packed, size_t bytes, void* data, size_t c
   });
 }
 
-const char* terseBypassReasonString(int reason) {
-  static constexpr const char* kReasons[] = {
-      "the scheme is off",    "the datatype is not compressed", "the operation is not compressed",
-      "the message is small", "there is no other rank",         "a rank lacked the memory for it"};
-  static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
-  return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
-}
-
 terseResult_t terseCommGetStats(ncclComm_t comm, terseStats_t* stats) {
   return guard("terseCommGetStats", [&] {
     require(comm, "the communicator");
     const size_t size = require(stats, "stats")->size;
     if (size < sizeof(size_t)) fail(ncclInvalidArgument, "stats->size is {}", size);
-    const Communicator* c = find_communicator(comm);
-    const terseStats_t current = c != nullptr ? c->stats : terseStats_t{};
+    Communicator* c = find_communicator(comm);
+    terseStats_t current{};
+    if (c != nullptr) {
+      current = c->stats;
+      c->meter.collect();
+      c->meter.add_to(current);
+    }
     std::memset(stats, 0, size);
     std::memcpy(stats, &current, std::min(size, sizeof current));
     stats->size = size;

@@ -38,7 +38,7 @@ extern "C" {
 /* major * 10000 + minor * 100 + patch, as terseGetVersion() gives it */
 #define TERSE_VERSION_CODE 100
 
-struct ncclComm;   /* *ncclComm_t   */
+struct ncclComm;    /* *ncclComm_t   */
 struct CUstream_st; /* *cudaStream_t */
 
 #ifdef NCCL_H_
@@ -229,13 +229,25 @@ TERSE_API const char* terseBypassReasonString(int reason);
  *   Scatter                    (n-1)/n S on the root, else 0
  *   Send, Recv                 S and 0 */
 typedef struct terseStats {
-  size_t size;         /* in: sizeof(terseStats_t) */
-  size_t calls;        /* compressed calls */
-  size_t raw_bytes;    /* what they would have sent uncompressed */
-  size_t wire_bytes;   /* what they sent */
-  size_t native_bytes; /* what the bypassed calls sent */
-  size_t bypasses[16];   /* calls, by reason */
+  size_t size;          /* in: sizeof(terseStats_t) */
+  size_t calls;         /* compressed calls */
+  size_t raw_bytes;     /* what they would have sent uncompressed */
+  size_t wire_bytes;    /* what they sent */
+  size_t native_bytes;  /* what the bypassed calls sent */
+  size_t bypasses[16];  /* calls, by reason */
   size_t scratch_bytes; /* memory held at present */
+  /* Sums over the calls of which times are known (TERSE_METER): from a call's first step to its
+   * last, and how long it was encoding, communicating and decoding, which overlap. The Sends and
+   * Recvs of a group are measured as one call. */
+  size_t timed_calls;
+  size_t total_ns, encode_ns, communicate_ns, decode_ns; /* nanoseconds */
+  /* Of the calls of all ranks that ran natively too (TERSE_VERIFY), as this rank's results show
+   * it. */
+  size_t verified_calls;
+  double relative_error;   /* norm of (compressed - native) / norm of native; finite values only */
+  double largest_error;    /* magnitude of the largest single difference */
+  size_t lost_nonfinite;   /* elements that only the native result has as NaN or infinity */
+  size_t spread_nonfinite; /* that only the compressed result has so: neighbours in a block */
 } terseStats_t;
 
 TERSE_API terseResult_t terseCommGetStats(struct ncclComm* comm, terseStats_t* stats);

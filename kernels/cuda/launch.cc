@@ -4,6 +4,7 @@
 #include <array>
 
 #include "backend/cuda/device.h"
+#include "cuda/compare.h"
 #include "cuda/increment.h"
 #include "cuda/kernels.h"
 #include "tuning.h"
@@ -59,6 +60,7 @@ Launcher::Launcher(int device) {
     table->for_each([](Kernel kernel) {
       check(load(reinterpret_cast<const void*>(kernel)), "cudaFuncGetAttributes");
     });
+  check(load(kernels::compare()), "cudaFuncGetAttributes");
   thread_blocks_ = static_cast<uint64_t>(attribute(cudaDevAttrMultiProcessorCount, device)) *
                    kernels::tuning_for(capability).thread_blocks_per_sm;
 }
@@ -83,6 +85,13 @@ void Launcher::launch(cudaStream_t stream, const kernels::KernelId& id,
 void Launcher::increment(cudaStream_t stream, uint64_t* number) const {
   void* arguments[] = {&number};
   check(cudaLaunchKernel(kernels::increment(), dim3(1), dim3(1), arguments, 0, stream),
+        "cudaLaunchKernel");
+}
+
+void Launcher::compare(cudaStream_t stream, const codec::Comparison& work) const {
+  void* arguments[] = {const_cast<codec::Comparison*>(&work)};
+  check(cudaLaunchKernel(kernels::compare(), dim3(codec::kDifferenceParts), dim3(kernels::kThreads),
+                         arguments, 0, stream),
         "cudaLaunchKernel");
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "batch.h"
+#include "codec/difference.h"
 
 namespace terse::cuda {
 
@@ -19,6 +20,7 @@ class Launcher {
   void combine(cudaStream_t stream, const std::vector<codec::Combine>& works,
                const uint64_t* replays) const;
   void increment(cudaStream_t stream, uint64_t* number) const;
+  void compare(cudaStream_t stream, const codec::Comparison& work) const;
 
  private:
   void launch(cudaStream_t stream, const kernels::KernelId& id, const kernels::Batch& batch) const;

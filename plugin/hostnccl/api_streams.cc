@@ -83,3 +83,16 @@ ncclResult_t hostncclEventSynchronize(hostncclEvent_t event) {
     if (point != nullptr) point->Wait();
   });
 }
+
+ncclResult_t hostncclEventElapsedTime(double* seconds, hostncclEvent_t from, hostncclEvent_t to) {
+  return Guard("hostncclEventElapsedTime", [&] {
+    RequirePointer(seconds, "seconds");
+    const auto begin = EventHandles::Find(from, "from")->latest();
+    const auto end = EventHandles::Find(to, "to")->latest();
+    Require(begin != nullptr && end != nullptr, ncclInvalidUsage, "an event was never recorded");
+    const auto began = begin->time(), ended = end->time();
+    if (!began || !ended) return ncclInProgress;
+    *seconds = std::chrono::duration<double>(*ended - *began).count();
+    return ncclSuccess;
+  });
+}

@@ -2,9 +2,11 @@
 #ifndef HOSTNCCL_COMPLETION_H_
 #define HOSTNCCL_COMPLETION_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@ class Completion {
       std::lock_guard lock(mutex_);
       if (finished_) return;
       finished_ = true;
+      time_ = std::chrono::steady_clock::now();
       outcome_ = std::move(outcome);
       listeners.swap(listeners_);
     }
@@ -53,11 +56,18 @@ class Completion {
     return finished_;
   }
 
+  // When it finished; empty: not yet.
+  std::optional<std::chrono::steady_clock::time_point> time() const {
+    std::lock_guard lock(mutex_);
+    return finished_ ? std::optional(time_) : std::nullopt;
+  }
+
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool finished_ = false;
-  Outcome outcome_;  // constant once finished
+  std::chrono::steady_clock::time_point time_;  // constant once finished, and so is the outcome
+  Outcome outcome_;
   std::vector<Listener> listeners_;
 };
 

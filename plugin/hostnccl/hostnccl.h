@@ -62,6 +62,12 @@ ncclResult_t hostncclStreamWaitEvent(cudaStream_t stream, hostncclEvent_t event)
 /* Blocks the caller until the latest record made before this call is complete. */
 ncclResult_t hostncclEventSynchronize(hostncclEvent_t event);
 
+/* *seconds = the time from when `from` was complete to when `to` was, by the monotonic clock; less
+ * than 0 where `to` came first. Both stand for their latest record made before this call.
+ * ncclInProgress, and *seconds as it was: one of them is not complete yet. Never blocks.
+ * ncclInvalidUsage: one of them was never recorded. */
+ncclResult_t hostncclEventElapsedTime(double* seconds, hostncclEvent_t from, hostncclEvent_t to);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -15,9 +15,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "codec/codec.h"
+#include "codec/difference.h"
 
 struct CUstream_st;
 
@@ -42,6 +44,10 @@ class Backend {
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
 
+  // Memory that queues write to and the host reads, once what wrote to it is done. Not for bulk.
+  virtual void* allocate_visible(size_t bytes) = 0;
+  virtual void release_visible(void* memory) noexcept = 0;
+
   // Copies to the backend's memory in the stream's order, and from it. `from` may be reused on
   // return; download() blocks until the copy is done.
   virtual void upload(Stream stream, void* to, const void* from, size_t bytes) = 0;
@@ -60,6 +66,14 @@ class Backend {
   // What is enqueued on `stream` from now on starts after the event's latest record.
   virtual void wait(Stream stream, Event event) = 0;
 
+  // Every how many calls of a communicator it is no burden to time one, step by step.
+  virtual uint64_t timing_period() const = 0;
+  // An event that also keeps the time at which its queue came to it.
+  virtual Event create_timer() = 0;
+  // Seconds between two timers' latest records; empty when one of them is still to come. Never
+  // blocks. Not for what a graph recorded.
+  virtual std::optional<double> seconds(Event from, Event to) = 0;
+
   // Enqueues combines that do not depend on each other. The caller keeps `works` as it is until a
   // later notify() on the stream has come. What is drawn is redrawn by *replays, which is in the
   // backend's memory and read when the work runs; null stands for 0.
@@ -69,6 +83,10 @@ class Backend {
   // Enqueues copies within the backend's memory, of what does not overlap. As for combine(), the
   // caller keeps `works` as it is.
   virtual void copy(Stream stream, const std::vector<Copy>& works) = 0;
+
+  // Enqueues a comparison, which the caller keeps as it is until it is done. Its parts are in
+  // visible memory.
+  virtual void compare(Stream stream, const codec::Comparison& work) = 0;
 
   // Calls done(context) once the backend no longer needs what was enqueued on `stream` before.
   // `done` must not call the backend.

@@ -17,6 +17,9 @@ class HostBackend final : public Backend {
   void* allocate(size_t bytes) override { return ::operator new(bytes, kAlignment); }
   void release(void* memory) noexcept override { ::operator delete(memory, kAlignment); }
 
+  void* allocate_visible(size_t bytes) override { return allocate(bytes); }
+  void release_visible(void* memory) noexcept override { release(memory); }
+
   // Calls from the host are in no order with a stream's work, nor need they be: nobody uploads to
   // memory that is in use.
   void upload(Stream, void* to, const void* from, size_t bytes) override {
@@ -51,6 +54,17 @@ class HostBackend final : public Backend {
     verify(host_.StreamWaitEvent(stream, handle(event)), "hostncclStreamWaitEvent");
   }
 
+  // No difference was to be measured between all and none.
+  uint64_t timing_period() const override { return 1; }
+  Event create_timer() override { return create_event(); }
+  std::optional<double> seconds(Event from, Event to) override {
+    double seconds = 0;
+    const ncclResult_t result = host_.EventElapsedTime(&seconds, handle(from), handle(to));
+    if (result == ncclInProgress) return {};
+    verify(result, "hostncclEventElapsedTime");
+    return seconds;
+  }
+
   void combine(Stream stream, const std::vector<codec::Combine>& works, const uint64_t*) override {
     const auto run = [](void* context) {
       for (const codec::Combine& work : *static_cast<const std::vector<codec::Combine>*>(context))
@@ -67,6 +81,14 @@ class HostBackend final : public Backend {
     };
     void* context = const_cast<std::vector<Copy>*>(&works);
     verify(host_.LaunchHostFunc(stream, run, context), "hostncclLaunchHostFunc");
+  }
+
+  void compare(Stream stream, const codec::Comparison& work) override {
+    const auto run = [](void* context) {
+      codec::compare(*static_cast<const codec::Comparison*>(context));
+    };
+    verify(host_.LaunchHostFunc(stream, run, const_cast<codec::Comparison*>(&work)),
+           "hostncclLaunchHostFunc");
   }
 
   void notify(Stream stream, void (*done)(void*), void* context) override {

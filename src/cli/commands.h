@@ -16,5 +16,6 @@ void add_scheme(CLI::App& app);
 void add_presets(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_settings(CLI::App& app);
+void add_report(CLI::App& app, int& status);  // of the program, which the command sets
 
 }  // namespace terse::cli

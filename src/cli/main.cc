@@ -14,10 +14,12 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", fmt::format("terse {}.{}.{}", TERSE_VERSION_MAJOR,
                                                 TERSE_VERSION_MINOR, TERSE_VERSION_PATCH));
   app.require_subcommand(1);
+  int status = 0;
   for (const auto add : {add_run, add_explain, add_scheme, add_presets, add_plan, add_settings})
     add(app);
+  add_report(app, status);
   CLI11_PARSE(app, argc, argv);
-  return 0;
+  return status;
 }
 
 }  // namespace

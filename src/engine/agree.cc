@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -17,7 +18,8 @@ struct Hello {
   uint64_t version = TERSE_VERSION_CODE;
   uint64_t settings = 0;
   uint64_t scheme = 0;
-  uint64_t ordinal = 0;  // rank 0's counts
+  uint64_t ordinal = 0;   // rank 0's counts
+  uint64_t identity = 0;  // and so does this: no other communicator's, anywhere
   uint64_t host = 0;
   uint64_t name = 0;    // of the communicator, where the policy goes by it
   char text[96] = {};   // for the message
@@ -29,6 +31,11 @@ struct Hello {
 uint64_t next_ordinal() {
   static std::atomic<uint64_t> next{0};
   return next++;
+}
+
+uint64_t random_identity() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
 }
 
 bool same(const Scheme* a, const Scheme* b) {
@@ -73,6 +80,7 @@ class Comparison {
     agreed_ = true;
     if (introduces_) {
       c_.ordinal = all_[0].ordinal;
+      c_.identity = all_[0].identity;
       c_.verdict = std::move(verdict_);
       c_.nodes = count_hosts();
       for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
@@ -97,6 +105,7 @@ class Comparison {
     if (introduces_ && c_.rank == 0) {
       if (!c_.number) c_.number = next_ordinal();
       mine.ordinal = *c_.number;
+      mine.identity = random_identity();
     }
     std::strncpy(mine.text, text.c_str(), sizeof mine.text - 1);
     return mine;
@@ -122,9 +131,8 @@ class Comparison {
     if (other.settings != mine.settings)
       fail(ncclInvalidUsage,
            "{}: the settings of rank {} differ from this rank's; TERSE_SCHEME, TERSE_POLICY, "
-           "TERSE_MIN_BYTES, TERSE_CHUNK_BYTES and TERSE_SEED must be alike on all ranks (its "
-           "scheme "
-           "is \"{}\", this rank's \"{}\")",
+           "TERSE_MIN_BYTES, TERSE_CHUNK_BYTES, TERSE_SEED and TERSE_VERIFY must be alike on all "
+           "ranks (its scheme is \"{}\", this rank's \"{}\")",
            c_.describe(), r, other.text, mine.text);
     if (other.name != mine.name)
       fail(ncclInvalidUsage,

@@ -7,13 +7,15 @@
 
 #include "backend/select.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "engine/exchange.h"
+#include "engine/reporter.h"
 #include "engine/shape.h"
 
 namespace terse {
 
 Communicator::Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm)
-    : library(library), backend(backend), comm(comm) {
+    : library(library), backend(backend), comm(comm), meter(backend) {
   settle(ncclInProgress, "its creation");  // one that blocks has it behind it
   check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
   check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
@@ -129,6 +131,16 @@ void Communicator::synchronize() {
   if (track_ != nullptr) track_->synchronize();
 }
 
+void Communicator::conclude() noexcept {
+  try {
+    synchronize();
+  } catch (const Error& e) {
+    log(LogLevel::kInfo, "{}: {}", describe(), e.message);
+  }
+  meter.collect();
+  report_released(*this);
+}
+
 namespace {
 
 struct Directory {
@@ -176,6 +188,7 @@ Communicator& communicator(ncclComm_t comm) {
   if (known != nullptr) release_communicator(comm, true);
   const NcclLibrary& library = nccl_library();
   auto made = std::make_unique<Communicator>(library, backend_of(library, comm), comm);
+  report_begins(*made);
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   return *d.communicators.emplace(comm, std::move(made)).first->second;
@@ -183,6 +196,12 @@ Communicator& communicator(ncclComm_t comm) {
 
 void name_communicator(ncclComm_t comm, const char* name) {
   communicator(comm).name = name != nullptr ? name : "";
+}
+
+void for_each_communicator(const std::function<void(Communicator&)>& visit) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  for (const auto& [comm, state] : d.communicators) visit(*state);
 }
 
 void release_communicator(ncclComm_t comm, bool abandon) {
@@ -195,17 +214,28 @@ void release_communicator(ncclComm_t comm, bool abandon) {
     state = std::move(known->second);
     d.communicators.erase(known);
   }
-  if (!abandon) state->synchronize();
+  std::exception_ptr failed;
+  try {
+    if (!abandon) state->synchronize();
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  state->conclude();
+  if (failed) std::rethrow_exception(failed);
 }
 
 void abort_communicator(ncclComm_t comm) {
-  Directory& d = directory();
-  const std::lock_guard lock(d.mutex);
-  const auto known = d.communicators.find(comm);
-  if (known == d.communicators.end()) return;
-  known->second->aborted = true;
-  d.aborted.push_back(std::move(known->second));
-  d.communicators.erase(known);
+  Communicator* state = nullptr;
+  {
+    Directory& d = directory();
+    const std::lock_guard lock(d.mutex);
+    const auto known = d.communicators.find(comm);
+    if (known == d.communicators.end()) return;
+    known->second->aborted = true;
+    state = d.aborted.emplace_back(std::move(known->second)).get();
+    d.communicators.erase(known);
+  }
+  report_released(*state);  // with what is known by now
 }
 
 }  // namespace terse

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,7 +11,9 @@
 
 #include "backend/backend.h"
 #include "base/error.h"
+#include "engine/meter.h"
 #include "engine/operators.h"
+#include "engine/request.h"
 #include "engine/track.h"
 #include "nccl/table.h"
 #include "plan/plan.h"
@@ -76,14 +79,17 @@ class Communicator {
 
   // Agreed by all ranks (agree.h).
   uint64_t ordinal = 0;
+  uint64_t identity = 0;  // for reports; 0: not agreed
   std::vector<Scheme> agreed;
   std::vector<std::pair<int, Scheme>> agreed_with;  // one peer, for messages with it
   bool introduced = false;                          // ordinal is agreed, or about to be
   std::optional<uint64_t> number;                   // that rank 0 has taken, to be the ordinal
 
-  Operators operators;    // made on this communicator
-  uint64_t sequence = 0;  // of the next compressed call
+  Operators operators;       // made on this communicator
+  uint64_t sequence = 0;     // of the next compressed call, or batch of messages
+  uint64_t collectives = 0;  // the calls of all ranks among them, alike on every rank
   terseStats_t stats{};
+  Meter meter;  // beyond the tracks, whose work refers to its memory
 
   // What a call on the caller's stream runs on: the communicator's own track, made at the first
   // call, or that of the graph that is being recorded on the stream.
@@ -117,6 +123,9 @@ class Communicator {
   // Blocks until all calls are done, but for recorded ones; throws what failed in them.
   void synchronize();
 
+  // Waits, and keeps what was measured for the process's report. Errors are of no interest.
+  void conclude() noexcept;
+
  private:
   std::map<PlanKey, plan::Plan> plans_;
   std::map<BatchKey, plan::Plan> batches_;
@@ -135,6 +144,9 @@ Communicator* find_communicator(ncclComm_t comm);
 // Says how the program has named a communicator (ncclConfig_t.commName; null: not at all): between
 // its creation and its first agreement, at which a policy that goes by names compares them.
 void name_communicator(ncclComm_t comm, const char* name);
+
+// Of those that there are, also while the program exits.
+void for_each_communicator(const std::function<void(Communicator&)>& visit);
 
 // Frees the state, after waiting for the lanes; nothing where there is none. With `abandon`, errors
 // of what is still queued are of no interest.

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/bind.h"
+#include "engine/native.h"
+#include "engine/ranges.h"
 #include "engine/work.h"
-#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -31,16 +34,19 @@ class Run {
         streams_.push_back(stream);
     }
     track_.reserve(plan_.scratch_bytes);
-    bind();
+    bind(plan_, messages_, track_.scratch(), binding_);
     waited_for_.assign(plan_.steps.size(), false);
     for (const Step& step : plan_.steps)
       for (const size_t before : step.after) waited_for_[before] = true;
+    if (track_.recording() == 0) sample_ = c_.meter.start(plan_, number());
+    if (ranges::attached()) range_ = ranges::start(title(messages_, plan_), plan_.raw_bytes);
   }
 
   // The lanes start after the caller's streams and after the communicator's last call; but those
   // with nothing to do stay out of it: a recording would have to wait for them in the end.
   void begin() {
     Backend& b = c_.backend;
+    if (verified()) exact_ = c_.meter.exact(plan_.buffers.front().recv_bytes, track_);
     for (const Stream stream : streams_) {
       b.record(track_.caller_event(), stream);
       enter([&](Stream lane) { b.wait(lane, track_.caller_event()); });
@@ -50,12 +56,34 @@ class Run {
     });
   }
 
+  // Whether the call also runs natively, before the plan, to know the plan's error.
+  bool verified() const { return sample_ != nullptr && sample_->verified(); }
+
+  // Its part of an NCCL group.
+  void run_natively() {
+    Request native = messages_.front()->request;
+    native.recv = exact_;
+    native.stream = last_lane();
+    const ncclResult_t result = call_native(c_, native);
+    if (result != ncclInProgress) check(c_.library, result, "native NCCL");
+  }
+
+  // The plan may overwrite what the native call reads.
+  void ran_natively() {
+    c_.backend.record(track_.caller_event(), last_lane());
+    for (size_t i = 0; i < entered_.size(); ++i)
+      if (entered_[i] && track_.lanes()[i] != last_lane())
+        c_.backend.wait(track_.lanes()[i], track_.caller_event());
+  }
+
   // Enqueues the computes up to the next communicate step; false when there is none left.
   bool advance() {
     for (; next_ < plan_.steps.size(); ++next_) {
       const Step& step = plan_.steps[next_];
       if (step.lane == Lane::kCommunicate) return true;
+      const ranges::Scope scope(step.lane == Lane::kEncode ? "encode" : "decode", bytes(step));
       wait_for(step);
+      if (sample_ != nullptr) sample_->before(next_, lane(step));
       const auto& batch = binding_.batches[next_];
       const auto& copies = binding_.copies[next_];
       if (!copies.empty()) c_.backend.copy(lane(step), copies);
@@ -69,8 +97,9 @@ class Run {
   void communicate() {
     const Step& step = plan_.steps[next_];
     wait_for(step);
+    if (sample_ != nullptr) sample_->before(next_, lane(step));
     for (const plan::Transfer& t : step.transfers) {
-      char* data = address(t.place, t.message);
+      char* data = address(t.place, messages_[t.message]->request, track_.scratch());
       if (t.send)
         check(c_.library,
               c_.library.nccl.Send(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
@@ -88,12 +117,17 @@ class Run {
   void end() {
     Backend& b = c_.backend;
     if (track_.replays() != nullptr) b.increment(last_lane(), track_.replays());
+    if (verified()) compare();
+    if (sample_ != nullptr) sample_->finish(last_lane());
     leave();
+    count();
+    ranges::end(range_);
     c_.stats.calls += std::ranges::count(messages_, false, &Job::native);
     c_.stats.raw_bytes += plan_.raw_bytes;
     c_.stats.wire_bytes += plan_.wire_bytes;
     c_.stats.scratch_bytes = std::max(c_.stats.scratch_bytes, track_.scratch_bytes());
     ++c_.sequence;
+    if (!of_messages()) ++c_.collectives;
     ended_ = true;
   }
 
@@ -101,12 +135,17 @@ class Run {
   // so comes before what the caller or another call does next.
   void abandon() noexcept {
     if (ended_) return;
+    ranges::end(range_);
     try {
       for (size_t i = 0; i < entered_.size(); ++i) {
         const Stream lane = track_.lanes()[i];
         if (!entered_[i] || lane == last_lane()) continue;
         c_.backend.record(track_.step_event(i), lane);
         c_.backend.wait(last_lane(), track_.step_event(i));
+      }
+      if (sample_ != nullptr) {
+        sample_->finish(last_lane());
+        c_.meter.drop(sample_);
       }
       leave();
     } catch (const Error& e) {
@@ -118,6 +157,9 @@ class Run {
     if (synchronous_) c_.synchronize();
   }
 
+  // Of the step that comes next, for tools.
+  size_t next_bytes() const { return bytes(plan_.steps[next_]); }
+
   const Communicator& communicator() const { return c_; }
   const NcclLibrary& library() const { return c_.library; }
 
@@ -127,6 +169,7 @@ class Run {
   void enter(const Wait& wait) {
     std::array<bool, plan::kLanes> used{};
     for (const Step& step : plan_.steps) used[step.queue()] = true;
+    if (verified()) used[static_cast<size_t>(Lane::kDecode)] = true;
     for (size_t i = 0; i < used.size(); ++i) {
       if (!used[i]) continue;
       entered_[i] = true;
@@ -153,78 +196,40 @@ class Run {
     for (const size_t before : step.after) c_.backend.wait(lane(step), track_.step_event(before));
   }
 
+  bool of_messages() const { return is_message(*messages_.front()); }
+
+  // Not all ranks come to a message, and so none can ask them to run it natively.
+  CallNumber number() const {
+    return {c_.sequence, of_messages() ? std::nullopt : std::optional(c_.collectives)};
+  }
+
+  void compare() {
+    const Job& job = *messages_.front();
+    const codec::Dtype dtype = dtype_of(job);
+    sample_->compare(last_lane(), job.request.recv, exact_,
+                     plan_.buffers.front().recv_bytes / codec::dtype_size(dtype), dtype);
+  }
+
+  // By kind. The messages of a batch are timed as one call, which is the first one's.
+  void count() {
+    Sample* sample = sample_;
+    for (size_t i = 0; i < messages_.size(); ++i) {
+      const Job& job = *messages_[i];
+      if (job.native) continue;
+      c_.meter.count({job.rule, job.request.collective, job.scheme}, sent(messages_, plan_, i),
+                     std::exchange(sample, nullptr));
+    }
+  }
+
+  // What the step makes or sends, for tools.
+  size_t bytes(const Step& step) const {
+    return ranges::attached() ? step_bytes(messages_, step) : 0;
+  }
+
   void mark(const Step& step) {
     const size_t index = &step - plan_.steps.data();
+    if (sample_ != nullptr) sample_->after(index, lane(step));
     if (waited_for_[index]) c_.backend.record(track_.step_event(index), lane(step));
-  }
-
-  char* address(const plan::Place& place, size_t message) const {
-    const Request& r = messages_[message]->request;
-    switch (place.region) {
-      case plan::Region::kSend:
-        return const_cast<char*>(static_cast<const char*>(r.send)) + place.offset;
-      case plan::Region::kRecv:
-        return static_cast<char*>(r.recv) + place.offset;
-      case plan::Region::kScratch:
-        break;
-    }
-    return track_.scratch() + place.offset;
-  }
-
-  // Turns the plan's places into addresses, in memory that is reused from call to call.
-  void bind() {
-    binding_.busy.store(true);
-    size_t inputs = 0;
-    for (const Step& step : plan_.steps)
-      for (const plan::Compute& compute : step.compute) inputs += compute.inputs.size();
-    binding_.sources.clear();
-    binding_.sources.reserve(inputs);  // so that the spans into it stay valid
-    if (binding_.batches.size() < plan_.steps.size()) binding_.batches.resize(plan_.steps.size());
-    binding_.copies.resize(binding_.batches.size());
-    for (size_t i = 0; i < plan_.steps.size(); ++i) {
-      binding_.batches[i].clear();
-      for (const plan::Compute& compute : plan_.steps[i].compute)
-        binding_.batches[i].push_back(bind(compute));
-      bind(plan_.steps[i].copies, binding_.copies[i]);
-    }
-  }
-
-  // In place there is nothing to copy.
-  void bind(const std::vector<plan::Copy>& copies, std::vector<Copy>& bound) const {
-    bound.clear();
-    for (const plan::Copy& copy : copies) {
-      char* const target = address(copy.target, 0);
-      const char* const source = address(copy.source, 0);
-      if (target != source) bound.push_back({target, source, copy.bytes});
-    }
-  }
-
-  codec::Combine bind(const plan::Compute& compute) {
-    const Job& job = *messages_[compute.message];
-    const codec::Dtype dtype = dtype_of(job);
-    const auto raw = [&](bool packed) {
-      return packed ? std::nullopt : std::optional<codec::Dtype>(dtype);
-    };
-    const size_t first = binding_.sources.size();
-    for (const plan::Input& in : compute.inputs)
-      binding_.sources.push_back({address(in.place, compute.message), raw(in.packed)});
-    const Reduction& reduction = job.reduction;
-    const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(settings().seed),
-                                               .communicator = c_.ordinal,
-                                               .sequence = c_.sequence,
-                                               .rank = static_cast<uint32_t>(c_.rank),
-                                               .piece = compute.piece,
-                                               .stage = compute.stage});
-    return {.spec = job.scheme.spec,
-            .sources = {binding_.sources.data() + first, compute.inputs.size()},
-            .target = {address(compute.target, compute.message), raw(compute.packed_target), draw,
-                       compute.origin},
-            .factor =
-                compute.final_sum && reduction.average ? 1.0f / static_cast<float>(c_.ranks) : 1.0f,
-            .premultiply = reduction.premultiply,
-            .total = compute.count,
-            .first = 0,
-            .count = compute.count};
   }
 
   const Work& messages_;  // of a collective one
@@ -238,6 +243,9 @@ class Run {
   size_t next_ = 0;
   std::array<bool, plan::kLanes> entered_{};
   bool ended_ = false;
+  Sample* sample_ = nullptr;  // null: nothing is measured
+  void* exact_ = nullptr;     // for the native result
+  uint64_t range_ = 0;
 };
 
 // Runs a part of one communicator's work; its errors name the communicator.
@@ -251,29 +259,42 @@ auto on(const Communicator& c, const Part& part) {
   }
 }
 
+// One NCCL group of a part of each run.
+template <class Part>
+void in_group(const std::vector<Run*>& runs, const Part& part) {
+  const NcclLibrary& library = runs.front()->library();
+  const Communicator& first = runs.front()->communicator();
+  on(first, [&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
+  try {
+    for (Run* run : runs) on(run->communicator(), [&] { (run->*part)(); });
+  } catch (...) {
+    library.nccl.GroupEnd();
+    throw;
+  }
+  const ncclResult_t end = library.nccl.GroupEnd();
+  for (const Run* run : runs)
+    on(run->communicator(), [&] { run->communicator().settle(end, "ncclGroupEnd"); });
+}
+
 // Runs works of different communicators together, step by step.
 void execute_together(std::vector<Run>& runs) {
-  const NcclLibrary& library = runs.front().library();
   const auto each = [](auto& run, auto part) {
     return on(run.communicator(), [&] { return (run.*part)(); });
   };
-  for (Run& run : runs) each(run, &Run::begin);
+  std::vector<Run*> verified;
+  for (Run& run : runs) {
+    each(run, &Run::begin);
+    if (run.verified()) verified.push_back(&run);
+  }
+  if (!verified.empty()) in_group(verified, &Run::run_natively);
+  for (Run* run : verified) each(*run, &Run::ran_natively);
   for (;;) {
     std::vector<Run*> talking;
     for (Run& run : runs)
       if (each(run, &Run::advance)) talking.push_back(&run);
     if (talking.empty()) break;
-    const Communicator& first = talking.front()->communicator();
-    on(first, [&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
-    try {
-      for (Run* run : talking) each(*run, &Run::communicate);
-    } catch (...) {
-      library.nccl.GroupEnd();
-      throw;
-    }
-    const ncclResult_t end = library.nccl.GroupEnd();
-    for (const Run* run : talking)
-      on(run->communicator(), [&] { run->communicator().settle(end, "ncclGroupEnd"); });
+    const ranges::Scope scope("communicate", talking.front()->next_bytes());
+    in_group(talking, &Run::communicate);
     for (Run* run : talking) each(*run, &Run::communicated);
   }
   for (Run& run : runs) each(run, &Run::end);

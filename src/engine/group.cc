@@ -7,6 +7,7 @@
 #include "engine/agree.h"
 #include "engine/native.h"
 #include "engine/prepare.h"
+#include "engine/work.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -37,8 +38,6 @@ void run_native(std::span<const Job> jobs) {
   for (const Job& job : jobs)
     job.communicator->settle(first == ncclSuccess ? end : first, "native NCCL");
 }
-
-bool is_message(const Job& job) { return plan::is_point_to_point(job.request.collective); }
 
 // Whether a message stays native and yet travels with compressed ones. All messages of a
 // communicator are under way at once in a group, and those of two ranks keep their order.

@@ -5,8 +5,6 @@
 namespace terse {
 namespace {
 
-bool is_message(const Job& job) { return plan::is_point_to_point(job.request.collective); }
-
 MessageKey key_of(const Job& job) {
   const Request& r = job.request;
   return {.send = r.collective == plan::Collective::kSend,
@@ -17,6 +15,8 @@ MessageKey key_of(const Job& job) {
 }
 
 }  // namespace
+
+bool is_message(const Job& job) { return plan::is_point_to_point(job.request.collective); }
 
 std::vector<Work> works_of(const std::vector<Job>& jobs) {
   std::vector<Work> works, batches;
@@ -44,6 +44,34 @@ const plan::Plan& plan_of(const Work& work) {
   BatchKey key;
   for (const Job* job : work) key.push_back(key_of(*job));
   return first.communicator->plan_for(key);
+}
+
+Sent sent(const Work& work, const plan::Plan& plan, size_t message) {
+  const Job& job = *work[message];
+  if (!is_message(job)) return {plan.raw_bytes, plan.wire_bytes};
+  const Communicator& c = *job.communicator;
+  const Request& r = job.request;
+  Sent sent{.raw_bytes = plan::raw_bytes(r.collective, r.count * datatype_size(r.datatype),
+                                         {c.ranks, c.rank, r.root})};
+  for (const plan::Step& step : plan.steps)
+    for (const plan::Transfer& t : step.transfers)
+      if (t.send && t.message == message) sent.wire_bytes += t.bytes;
+  return sent;
+}
+
+std::string title(const Work& work, const plan::Plan& plan) {
+  const Job& job = *work.front();
+  if (work.size() > 1) return fmt::format("{} messages {} B", work.size(), plan.raw_bytes);
+  return fmt::format("{} {} {} B", plan::name(job.request.collective), print_scheme(job.scheme),
+                     plan.raw_bytes);
+}
+
+size_t step_bytes(const Work& work, const plan::Step& step) {
+  size_t sum = 0;
+  for (const plan::Transfer& t : step.transfers) sum += t.send ? t.bytes : 0;
+  for (const plan::Compute& c : step.compute)
+    sum += c.count * datatype_size(work[c.message]->request.datatype);
+  return sum;
 }
 
 codec::Dtype dtype_of(const Job& job) {

@@ -2,6 +2,7 @@
 // communicator has in a group.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "engine/executor.h"
@@ -15,6 +16,15 @@ std::vector<Work> works_of(const std::vector<Job>& jobs);
 
 // From the communicator's cache.
 const plan::Plan& plan_of(const Work& work);
+
+bool is_message(const Job& job);
+
+// What a call of the work sends to its peers, compressed.
+Sent sent(const Work& work, const plan::Plan& plan, size_t message);
+
+// For tools: the work's name, and what a step of it makes, uncompressed, or sends.
+std::string title(const Work& work, const plan::Plan& plan);
+size_t step_bytes(const Work& work, const plan::Step& step);
 
 // The type of what a job compresses.
 codec::Dtype dtype_of(const Job& job);

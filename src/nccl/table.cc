@@ -53,7 +53,8 @@ bool find_host(void* handle, HostStreamTable& t) {
          find(handle, "hostncclEventCreate", t.EventCreate) &&
          find(handle, "hostncclEventDestroy", t.EventDestroy) &&
          find(handle, "hostncclEventRecord", t.EventRecord) &&
-         find(handle, "hostncclStreamWaitEvent", t.StreamWaitEvent);
+         find(handle, "hostncclStreamWaitEvent", t.StreamWaitEvent) &&
+         find(handle, "hostncclEventElapsedTime", t.EventElapsedTime);
 }
 
 }  // namespace

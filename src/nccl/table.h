@@ -43,6 +43,7 @@ struct HostStreamTable {
   decltype(&hostncclEventDestroy) EventDestroy;
   decltype(&hostncclEventRecord) EventRecord;
   decltype(&hostncclStreamWaitEvent) StreamWaitEvent;
+  decltype(&hostncclEventElapsedTime) EventElapsedTime;
 };
 
 struct NcclLibrary {

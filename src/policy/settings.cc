@@ -61,6 +61,12 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.nccl = text; }},
     {"TERSE_CUDA_MODULE", "path of libterse_cuda.so (default: beside terse's own library)",
      [](std::string_view text, Settings& s) { s.cuda_module = text; }},
+    {"TERSE_METER", "every n-th compressed call is timed, 0: none (default 1, on GPUs 16)",
+     [](std::string_view text, Settings& s) { s.meter = parse_plain(text); }},
+    {"TERSE_VERIFY", "every n-th also runs natively, to know its error (default 0: none)",
+     [](std::string_view text, Settings& s) { s.verify = parse_plain(text); }},
+    {"TERSE_REPORT", "folder for a report at the end, or a name with %r rank %p pid %h host",
+     [](std::string_view text, Settings& s) { s.report = text; }},
     {"TERSE_LOG", "off, warn (default), info or trace, on standard error",
      [](std::string_view text, Settings&) { parse_log_level(text); }},
     {"NCCL_HOSTID", "NCCL's name of this machine, by which nodes are counted (default: its own)",
@@ -162,8 +168,8 @@ uint64_t fingerprint(std::string_view text) {
 }
 
 uint64_t fingerprint(const Settings& s) {
-  return fingerprint(
-      fmt::format("{} {} {} {} {}", s.policy.print(), s.min_bytes, s.chunk_bytes, s.seed, s.error));
+  return fingerprint(fmt::format("{} {} {} {} {} {}", s.policy.print(), s.min_bytes, s.chunk_bytes,
+                                 s.seed, s.verify, s.error));
 }
 
 }  // namespace terse

@@ -28,6 +28,7 @@ constexpr struct {
     {"cudaStreamWaitEvent", cudaErrorInvalidResourceHandle},
     {"cudaEventCreateWithFlags", cudaErrorMemoryAllocation},
     {"cudaEventRecord", cudaErrorInvalidResourceHandle},
+    {"cudaHostAlloc", cudaErrorMemoryAllocation},
     {"cudaLaunchKernel", cudaErrorLaunchFailure},
     {"cudaUserObjectCreate", cudaErrorMemoryAllocation},
     {"cudaGraphRetainUserObject", cudaErrorInvalidValue},

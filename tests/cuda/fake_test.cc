@@ -71,6 +71,27 @@ TEST(Fake, RefusesArgumentsThatCannotBe) {
   EXPECT_EQ(number, 0x7fffffffu);
 }
 
+TEST(Fake, TimesOnlyEventsThatWereMadeForIt) {
+  const DeviceStream stream;
+  cudaEvent_t begin, end;
+  must(cudaEventCreateWithFlags(&begin, cudaEventDefault));
+  must(cudaEventCreateWithFlags(&end, cudaEventDefault));
+  const DeviceEvent untimed;
+  float milliseconds = -1;
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, end), cudaErrorInvalidResourceHandle);
+  must(cudaEventRecord(begin, stream.get()));
+  must(cudaEventRecord(end, stream.get()));
+  must(cudaEventRecord(untimed.get(), stream.get()));
+  stream.synchronize();
+  must(cudaEventElapsedTime(&milliseconds, begin, end));
+  EXPECT_GE(milliseconds, 0);
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, untimed.get()),
+            cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaEventElapsedTime(nullptr, begin, end), cudaErrorInvalidValue);
+  must(cudaEventDestroy(begin));
+  must(cudaEventDestroy(end));
+}
+
 TEST(Fake, CapturesForksAndJoins) {
   const DeviceStream one, two;
   const DeviceEvent fork, join;

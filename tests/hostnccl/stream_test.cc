@@ -109,6 +109,32 @@ TEST(Streams, LaterRecordsDoNotMatter) {
   ASSERT_NCCL(hostncclEventSynchronize(event));
 }
 
+TEST(Streams, EventsKeepTheTimeAtWhichTheyWereComplete) {
+  const Stream stream;
+  const Event begin, end, never;
+  double seconds = -1;
+  EXPECT_EQ(ncclInvalidUsage, hostncclEventElapsedTime(&seconds, begin, end));
+  Gate gate(stream);
+  ASSERT_NCCL(hostncclEventRecord(begin, nullptr));
+  ASSERT_NCCL(hostncclEventRecord(end, stream));
+  EXPECT_EQ(ncclInProgress, hostncclEventElapsedTime(&seconds, begin, end));
+  EXPECT_EQ(seconds, -1);
+  std::this_thread::sleep_for(30ms);
+  gate.Open();
+  ASSERT_NCCL(hostncclEventSynchronize(end));
+  std::this_thread::sleep_for(30ms);
+  ASSERT_NCCL(hostncclEventElapsedTime(&seconds, begin, end));
+  EXPECT_GE(seconds, 0.030);
+  double back = 0, same = -1;
+  ASSERT_NCCL(hostncclEventElapsedTime(&back, end, begin));
+  EXPECT_EQ(back, -seconds);
+  ASSERT_NCCL(hostncclEventElapsedTime(&same, end, end));
+  EXPECT_EQ(same, 0);
+  EXPECT_EQ(ncclInvalidUsage, hostncclEventElapsedTime(&seconds, begin, never));
+  EXPECT_EQ(ncclInvalidArgument, hostncclEventElapsedTime(nullptr, begin, end));
+  EXPECT_EQ(ncclInvalidArgument, hostncclEventElapsedTime(&seconds, nullptr, end));
+}
+
 TEST(Streams, UnrecordedEventIsComplete) {
   const Stream stream;
   const Event event;

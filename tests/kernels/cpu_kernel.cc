@@ -1,4 +1,5 @@
 #include "cpu_kernels.h"
+#include "difference.h"
 
 namespace terse::kernels {
 
@@ -8,6 +9,10 @@ CpuKernel cpu_kernel(const KernelId& id) {
       &cpu_kernels<2>(), &cpu_kernels<3>(), &cpu_kernels<4>(), &cpu_kernels<5>(),
       &cpu_kernels<6>(), &cpu_kernels<7>(), &cpu_kernels<8>()};
   return tables[id.spec.bits - codec::kMinBits]->find(id);
+}
+
+void cpu_compare(const codec::Comparison& work, const simt::Launch& launch) {
+  simt::run<Differences>(launch, [&](Differences& shared) { difference(work, shared); });
 }
 
 }  // namespace terse::kernels

@@ -29,6 +29,10 @@ TEST(Settings, ReadsSizesWithUnits) {
   EXPECT_EQ(read({{"TERSE_CHUNK_BYTES", "4M"}}).chunk_bytes, size_t{4} << 20);
   EXPECT_EQ(read({{"TERSE_SEED", "9"}}).seed, 9u);
   EXPECT_EQ(read({{"TERSE_TIMEOUT", "5"}}).timeout_seconds, 5u);
+  EXPECT_EQ(read({}).meter, std::nullopt);
+  EXPECT_EQ(read({{"TERSE_METER", "0"}}).meter, 0u);
+  EXPECT_EQ(read({{"TERSE_VERIFY", "100"}}).verify, 100u);
+  EXPECT_EQ(read({{"TERSE_REPORT", "/tmp/%r"}}).report, "/tmp/%r");
   EXPECT_EQ(read({{"TERSE_NCCL", "/opt/libnccl.so"}}).nccl, "/opt/libnccl.so");
   EXPECT_EQ(read({{"TERSE_CUDA_MODULE", "/opt/module.so"}}).cuda_module, "/opt/module.so");
 }
@@ -101,6 +105,8 @@ TEST(Settings, FingerprintsTellSettingsApart) {
                                                                      {"TERSE_SEED", "1"},
                                                                      {"TERSE_SCHEME", "int99"}})
     EXPECT_NE(fingerprint(read({{name, text}})), base) << name;
+  EXPECT_NE(fingerprint(read({{"TERSE_VERIFY", "2"}})), base) << "all ranks run the native call";
+  EXPECT_EQ(fingerprint(read({{"TERSE_METER", "2"}})), base) << "a rank's own clock";
   EXPECT_EQ(fingerprint(read({{"TERSE_NCCL", "/elsewhere"}})), base) << "paths may differ";
 }
 

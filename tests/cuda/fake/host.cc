@@ -26,6 +26,7 @@ Host find() {
   get(h.EventDestroy, "hostncclEventDestroy");
   get(h.EventRecord, "hostncclEventRecord");
   get(h.StreamWaitEvent, "hostncclStreamWaitEvent");
+  get(h.EventElapsedTime, "hostncclEventElapsedTime");
   return h;
 }
 

@@ -17,6 +17,7 @@ struct Host {
   decltype(&hostncclEventDestroy) EventDestroy;
   decltype(&hostncclEventRecord) EventRecord;
   decltype(&hostncclStreamWaitEvent) StreamWaitEvent;
+  decltype(&hostncclEventElapsedTime) EventElapsedTime;
 };
 
 const Host& host();

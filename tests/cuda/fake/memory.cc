@@ -31,53 +31,68 @@ bool intact(const char* guard) {
                      [](char c) { return static_cast<unsigned char>(c) == kGuardByte; });
 }
 
+cudaError_t allocate(void** memory, size_t bytes) {
+  if (memory == nullptr) return cudaErrorInvalidValue;
+  if (const cudaError_t refused = check_capture_mode()) return refused;
+  *memory = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  if (bytes > size_t{1} << 40) return cudaErrorMemoryAllocation;
+  auto* base = static_cast<char*>(::operator new(bytes + 2 * kGuard, kAlignment, std::nothrow));
+  if (base == nullptr) return cudaErrorMemoryAllocation;
+  std::memset(base, kGuardByte, bytes + 2 * kGuard);
+  std::memset(base + kGuard, kGarbage, bytes);
+  *memory = base + kGuard;
+  Allocations& a = allocations();
+  const std::lock_guard lock(a.mutex);
+  a.bytes[*memory] = bytes;
+  ++state().allocations;
+  return cudaSuccess;
+}
+
+cudaError_t release(void* memory) {
+  if (const cudaError_t refused = check_capture_mode()) return refused;
+  if (memory == nullptr) return cudaSuccess;
+  size_t bytes = 0;
+  {
+    Allocations& a = allocations();
+    const std::lock_guard lock(a.mutex);
+    const auto known = a.bytes.find(memory);
+    if (known == a.bytes.end()) return cudaErrorInvalidValue;
+    bytes = known->second;
+    a.bytes.erase(known);
+  }
+  --state().allocations;
+  char* base = static_cast<char*>(memory) - kGuard;
+  if (!intact(base) || !intact(base + kGuard + bytes)) {
+    std::fprintf(stderr, "something was written beside an allocation of %zu bytes\n", bytes);
+    std::abort();
+  }
+  std::memset(base, kFreed, bytes + 2 * kGuard);
+  ::operator delete(base, kAlignment);
+  return cudaSuccess;
+}
+
 }  // namespace
 
 extern "C" {
 
 TERSE_FAKE cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  return call("cudaMalloc", [&] {
-    if (memory == nullptr) return cudaErrorInvalidValue;
-    if (const cudaError_t refused = check_capture_mode()) return refused;
-    *memory = nullptr;
-    if (bytes == 0) return cudaSuccess;
-    if (bytes > size_t{1} << 40) return cudaErrorMemoryAllocation;
-    auto* base = static_cast<char*>(::operator new(bytes + 2 * kGuard, kAlignment, std::nothrow));
-    if (base == nullptr) return cudaErrorMemoryAllocation;
-    std::memset(base, kGuardByte, bytes + 2 * kGuard);
-    std::memset(base + kGuard, kGarbage, bytes);
-    *memory = base + kGuard;
-    Allocations& a = allocations();
-    const std::lock_guard lock(a.mutex);
-    a.bytes[*memory] = bytes;
-    ++state().allocations;
-    return cudaSuccess;
-  });
+  return call("cudaMalloc", [&] { return allocate(memory, bytes); });
 }
 
 TERSE_FAKE cudaError_t cudaFree(void* memory) {
-  return call("cudaFree", [&] {
-    if (const cudaError_t refused = check_capture_mode()) return refused;
-    if (memory == nullptr) return cudaSuccess;
-    size_t bytes = 0;
-    {
-      Allocations& a = allocations();
-      const std::lock_guard lock(a.mutex);
-      const auto known = a.bytes.find(memory);
-      if (known == a.bytes.end()) return cudaErrorInvalidValue;
-      bytes = known->second;
-      a.bytes.erase(known);
-    }
-    --state().allocations;
-    char* base = static_cast<char*>(memory) - kGuard;
-    if (!intact(base) || !intact(base + kGuard + bytes)) {
-      std::fprintf(stderr, "something was written beside an allocation of %zu bytes\n", bytes);
-      std::abort();
-    }
-    std::memset(base, kFreed, bytes + 2 * kGuard);
-    ::operator delete(base, kAlignment);
-    return cudaSuccess;
+  return call("cudaFree", [&] { return release(memory); });
+}
+
+TERSE_FAKE cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned flags) {
+  return call("cudaHostAlloc", [&] {
+    const bool known = (flags & ~unsigned{cudaHostAllocPortable | cudaHostAllocMapped}) == 0;
+    return known ? allocate(memory, bytes) : cudaErrorInvalidValue;
   });
+}
+
+TERSE_FAKE cudaError_t cudaFreeHost(void* memory) {
+  return call("cudaFreeHost", [&] { return release(memory); });
 }
 
 TERSE_FAKE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,

@@ -63,6 +63,7 @@ struct StreamState {
 
 struct EventState {
   int device = kAnyDevice;
+  bool timed = false;
   std::shared_ptr<Capture> capture;  // in which it was recorded last; null: in none
   std::set<size_t> last;
 };

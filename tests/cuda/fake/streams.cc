@@ -138,7 +138,7 @@ TERSE_FAKE cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned fla
     *event = reinterpret_cast<cudaEvent_t>(made);
     State& s = state();
     const std::lock_guard lock(s.mutex);
-    s.events[*event] = {.device = current_device()};
+    s.events[*event] = {.device = current_device(), .timed = (flags & cudaEventDisableTiming) == 0};
     return cudaSuccess;
   });
 }
@@ -151,6 +151,27 @@ TERSE_FAKE cudaError_t cudaEventDestroy(cudaEvent_t event) {
       if (s.events.erase(event) == 0) return cudaErrorInvalidResourceHandle;
     }
     return translate(host().EventDestroy(host_event(event)));
+  });
+}
+
+TERSE_FAKE cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  return call("cudaEventElapsedTime", [&] {
+    if (milliseconds == nullptr) return cudaErrorInvalidValue;
+    {
+      State& s = state();
+      const std::lock_guard lock(s.mutex);
+      for (const cudaEvent_t event : {from, to}) {
+        const auto known = s.events.find(event);
+        if (known == s.events.end() || !known->second.timed) return cudaErrorInvalidResourceHandle;
+        if (known->second.capture != nullptr) return cudaErrorCapturedEvent;
+      }
+    }
+    if (const cudaError_t refused = check_capture_mode()) return refused;
+    double seconds = 0;
+    const ncclResult_t result = host().EventElapsedTime(&seconds, host_event(from), host_event(to));
+    if (result == ncclInvalidUsage) return cudaErrorInvalidResourceHandle;  // never recorded
+    *milliseconds = static_cast<float>(1e3 * seconds);
+    return translate(result);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cpu_kernels.h"
+#include "cuda/compare.h"
 #include "cuda/increment.h"
 #include "fake.h"
 
@@ -67,6 +68,22 @@ const void* increment() {
   const auto handle = reinterpret_cast<const void*>(&run_increment);
   static const bool added = [&] {
     fake::add_kernel(handle, {sizeof(uint64_t*), run_increment});
+    return true;
+  }();
+  (void)added;
+  return handle;
+}
+
+const void* compare() {
+  const auto handle = reinterpret_cast<const void*>(&cpu_compare);
+  static const bool added = [&] {
+    fake::add_kernel(
+        handle,
+        {sizeof(codec::Comparison), [](const void* parameter, uint32_t blocks, uint32_t threads) {
+           codec::Comparison work;
+           std::memcpy(&work, parameter, sizeof work);
+           cpu_compare(work, {.blocks = blocks, .threads = threads, .seed = next_seed()});
+         }});
     return true;
   }();
   (void)added;

@@ -1,0 +1,16 @@
+#include "cuda/compare.h"
+#include "difference.h"
+
+namespace terse::kernels {
+namespace {
+
+__global__ void __launch_bounds__(kThreads) compare_kernel(const codec::Comparison work) {
+  __shared__ Differences shared;
+  difference(work, shared);
+}
+
+}  // namespace
+
+const void* compare() { return reinterpret_cast<const void*>(&compare_kernel); }
+
+}  // namespace terse::kernels

@@ -1,0 +1,11 @@
+// The kernel that compares two buffers (codec/difference.h).
+#pragma once
+
+#include "codec/difference.h"
+
+namespace terse::kernels {
+
+// A __global__ void(codec::Comparison work), on codec::kDifferenceParts blocks of kThreads.
+const void* compare();
+
+}  // namespace terse::kernels

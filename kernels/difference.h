@@ -1,0 +1,81 @@
+// How far one buffer is from another, in parts: each thread block gives the part of the elements
+// that are its own, and the host adds the parts up.
+#pragma once
+
+#include "batch.h"
+#include "codec/difference.h"
+#include "leaf.h"
+
+namespace terse::kernels {
+
+// What the threads of a block have found.
+struct Differences {
+  double squares[kThreads], exact_squares[kThreads], largest[kThreads];
+  uint64_t lost[kThreads], spread[kThreads];
+};
+
+// Buffers of any alignment.
+template <class Word>
+TERSE_DEVICE Word load_word(const void* data, uint64_t index) {
+  const auto* at = static_cast<const uint8_t*>(data) + index * sizeof(Word);
+  if (reinterpret_cast<uintptr_t>(at) % sizeof(Word) == 0)
+    return simt::load(reinterpret_cast<const Word*>(at));
+  Word word = 0;
+  TERSE_UNROLL
+  for (uint32_t i = 0; i < sizeof(Word); ++i)
+    word = static_cast<Word>(word | static_cast<Word>(simt::load(at + i)) << 8 * i);
+  return word;
+}
+
+TERSE_DEVICE float load_element(const void* data, codec::Dtype dtype, uint64_t index) {
+  switch (dtype) {
+    case codec::Dtype::kFloat32:
+      return codec::bits_float(load_word<uint32_t>(data, index));
+    case codec::Dtype::kFloat16:
+      return codec::to_float(codec::half_t{load_word<uint16_t>(data, index)});
+    case codec::Dtype::kBfloat16:
+      break;
+  }
+  return codec::to_float(codec::bfloat_t{load_word<uint16_t>(data, index)});
+}
+
+TERSE_DEVICE void put(Differences& all, uint32_t thread, const codec::Difference& d) {
+  simt::shared_store(all.squares[thread], d.squares);
+  simt::shared_store(all.exact_squares[thread], d.exact_squares);
+  simt::shared_store(all.largest[thread], d.largest);
+  simt::shared_store(all.lost[thread], d.lost);
+  simt::shared_store(all.spread[thread], d.spread);
+}
+
+TERSE_DEVICE codec::Difference get(const Differences& all, uint32_t thread) {
+  return {simt::shared_load(all.squares[thread]), simt::shared_load(all.exact_squares[thread]),
+          simt::shared_load(all.largest[thread]), simt::shared_load(all.lost[thread]),
+          simt::shared_load(all.spread[thread])};
+}
+
+// By a block of kThreads threads.
+TERSE_DEVICE void difference(const codec::Comparison& work, Differences& shared) {
+  const uint32_t thread = simt::thread_index();
+  const uint64_t step = uint64_t{simt::grid_size()} * kThreads;
+  codec::Difference mine;
+  for (uint64_t i = uint64_t{simt::block_index()} * kThreads + thread; i < work.count; i += step)
+    codec::include(mine, load_element(work.value, work.dtype, i),
+                   load_element(work.exact, work.dtype, i));
+  put(shared, thread, mine);
+  for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
+    simt::sync_block();
+    if (thread < half) {
+      codec::include(mine, get(shared, thread + half));
+      put(shared, thread, mine);
+    }
+  }
+  if (thread != 0) return;
+  codec::Difference& part = work.parts[simt::block_index()];
+  simt::store(&part.squares, mine.squares);
+  simt::store(&part.exact_squares, mine.exact_squares);
+  simt::store(&part.largest, mine.largest);
+  simt::store(&part.lost, mine.lost);
+  simt::store(&part.spread, mine.spread);
+}
+
+}  // namespace terse::kernels

@@ -1,0 +1,38 @@
+// `terse report`: brings the reports of all ranks together.
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "report/merge.h"
+
+namespace terse::cli {
+namespace {
+
+struct Options {
+  std::string folder;
+  std::string json, html;  // files to write; empty: none
+};
+
+// 0, or 1 when something is missing or does not fit, which it prints to standard error.
+int show_report(const Options& o) {
+  const report::Merged merged = report::read_folder(o.folder);
+  fmt::print("{}", report::table(merged));
+  if (!o.json.empty()) report::write_file(o.json, report::merged_json(merged));
+  if (!o.html.empty()) report::write_file(o.html, report::html(merged));
+  std::fflush(stdout);
+  for (const std::string& complaint : merged.complaints)
+    fmt::print(stderr, "terse report: {}\n", complaint);
+  return merged.complaints.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, int& status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("report", "Bring the reports of all ranks together");
+  command->add_option("folder", options->folder, "Where TERSE_REPORT had them written")->required();
+  command->add_option("--json", options->json, "Write the numbers to this file");
+  command->add_option("--html", options->html, "Write a page with plots to this file");
+  command->callback([options, &status] { status = show_report(*options); });
+}
+
+}  // namespace terse::cli

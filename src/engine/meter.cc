@@ -1,0 +1,137 @@
+#include "engine/meter.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "policy/settings.h"
+
+namespace terse {
+namespace {
+
+bool every(uint64_t n, uint64_t sequence) { return n != 0 && sequence % n == 0; }
+
+}  // namespace
+
+double relative_error(const codec::Difference& d) {
+  if (d.squares == 0) return 0;
+  if (d.exact_squares == 0) return std::numeric_limits<double>::infinity();
+  return std::sqrt(d.squares / d.exact_squares);
+}
+
+Meter::~Meter() { backend_.release(exact_); }
+
+Sample* Meter::start(const plan::Plan& plan, const CallNumber& number) {
+  collect();
+  const bool timed = every(settings().meter.value_or(backend_.timing_period()), number.sequence) &&
+                     pending_.size() < kMaxPending;
+  const bool verified = number.collective && every(settings().verify, *number.collective);
+  if (!timed && !verified) return nullptr;
+  if (idle_.empty()) {
+    samples_.push_back(std::make_unique<Sample>(backend_));
+    idle_.push_back(samples_.back().get());
+  }
+  Sample* sample = idle_.back();
+  sample->start(plan, timed, verified);
+  idle_.pop_back();
+  return sample;
+}
+
+void* Meter::exact(size_t bytes, Track& track) {
+  if (bytes <= exact_bytes_) return exact_;
+  track.synchronize();  // earlier calls may use the old memory
+  backend_.release(std::exchange(exact_, nullptr));
+  exact_bytes_ = 0;
+  exact_ = backend_.allocate(bytes);
+  exact_bytes_ = bytes;
+  return exact_;
+}
+
+size_t Meter::tally_of(const CallKind& kind) {
+  const auto known = std::ranges::find(tallies_, kind, &Tally::kind);
+  if (known == tallies_.end()) {
+    tallies_.push_back({.kind = kind});
+    return tallies_.size() - 1;
+  }
+  return known - tallies_.begin();
+}
+
+void Meter::count(const CallKind& kind, const Sent& sent, Sample* sample) {
+  const std::lock_guard lock(mutex_);
+  const size_t index = tally_of(kind);
+  Tally& tally = tallies_[index];
+  ++tally.calls;
+  tally.raw_bytes += sent.raw_bytes;
+  tally.wire_bytes += sent.wire_bytes;
+  if (sample != nullptr) pending_.push_back({sample, index});
+}
+
+void Meter::drop(Sample* sample) { pending_.push_back({sample, kNoTally}); }
+
+void Meter::read(const Pending& pending) {
+  if (pending.tally == kNoTally) return;
+  const std::optional<PhaseTimes> times = pending.sample->times();
+  const std::optional<codec::Difference> difference = pending.sample->difference();
+  const std::lock_guard lock(mutex_);
+  Tally& tally = tallies_[pending.tally];
+  if (times) {
+    ++tally.timed;
+    tally.times.total += times->total;
+    tally.times.encode += times->encode;
+    tally.times.communicate += times->communicate;
+    tally.times.decode += times->decode;
+  }
+  if (difference) {
+    ++tally.verified;
+    codec::include(tally.difference, *difference);
+    tally.worst_relative = std::max(tally.worst_relative, relative_error(*difference));
+  }
+}
+
+void Meter::collect() noexcept {
+  try {
+    while (!pending_.empty() && pending_.front().sample->done()) {
+      const Pending first = pending_.front();
+      pending_.pop_front();
+      idle_.push_back(first.sample);
+      read(first);
+    }
+  } catch (const Error& e) {
+    // A measurement is no reason for a call to fail.
+    log(LogLevel::kInfo, "a measurement was lost: {}", e.message);
+  }
+}
+
+std::vector<Tally> Meter::tallies() {
+  const std::unique_lock lock(mutex_, std::chrono::milliseconds(200));
+  return lock.owns_lock() ? tallies_ : std::vector<Tally>{};
+}
+
+void Meter::add_to(terseStats_t& stats) {
+  const auto nanoseconds = [](double seconds) { return static_cast<size_t>(1e9 * seconds + 0.5); };
+  codec::Difference difference;
+  PhaseTimes times;
+  for (const Tally& t : tallies()) {
+    stats.timed_calls += t.timed;
+    times.total += t.times.total;
+    times.encode += t.times.encode;
+    times.communicate += t.times.communicate;
+    times.decode += t.times.decode;
+    stats.verified_calls += t.verified;
+    codec::include(difference, t.difference);
+  }
+  stats.total_ns = nanoseconds(times.total);
+  stats.encode_ns = nanoseconds(times.encode);
+  stats.communicate_ns = nanoseconds(times.communicate);
+  stats.decode_ns = nanoseconds(times.decode);
+  stats.relative_error = relative_error(difference);
+  stats.largest_error = difference.largest;
+  stats.lost_nonfinite = difference.lost;
+  stats.spread_nonfinite = difference.spread;
+}
+
+}  // namespace terse

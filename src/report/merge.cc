@@ -1,0 +1,188 @@
+#include "report/merge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <tuple>
+
+#include "base/error.h"
+#include "plan/collective.h"
+
+namespace terse::report {
+namespace {
+
+bool same_kind(const Row& a, const Row& b) {
+  return std::tie(a.rule, a.collective, a.scheme) == std::tie(b.rule, b.collective, b.scheme);
+}
+
+// A message is one rank's, and its peer's.
+bool is_of_all_ranks(const Row& row) {
+  return row.collective != plan::name(plan::Collective::kSend) &&
+         row.collective != plan::name(plan::Collective::kRecv);
+}
+
+double per_call(double sum, uint64_t calls) {
+  return calls == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(calls);
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) fail(ncclSystemError, "it cannot be read");
+  return text.str();
+}
+
+std::string name(const MergedCommunicator& c) { return fmt::format("communicator {:016x}", c.id); }
+
+// Brings the ranks of one communicator together.
+class Merger {
+ public:
+  explicit Merger(Merged& merged) : merged_(merged) {}
+
+  void add(const std::string& file, const Report& report, const Communicator& c) {
+    MergedCommunicator& all = find(c);
+    if (c.ranks != all.ranks)
+      return complain("{}: {} has {} ranks here and {} elsewhere", file, name(all), c.ranks,
+                      all.ranks);
+    const auto twice = std::ranges::find(all.members, c.rank, &Member::rank);
+    if (twice != all.members.end())
+      return complain("{}: rank {} of {} is in {} already", file, c.rank, name(all), twice->file);
+    all.members.push_back({c.rank, report.host, report.pid, file, c.released});
+    all.native_bytes += c.native_bytes;
+    for (const auto& [reason, calls] : c.bypasses) all.bypasses[reason] += calls;
+    for (const Row& row : c.rows) {
+      const auto known = std::ranges::find_if(
+          all.rows, [&](const MergedRow& m) { return same_kind(m.kind(), row); });
+      MergedRow& to = known == all.rows.end() ? all.rows.emplace_back() : *known;
+      to.ranks.push_back({c.rank, row});
+    }
+  }
+
+  void finish() {
+    auto& all = merged_.communicators;
+    for (MergedCommunicator& c : all) finish(c);
+    std::ranges::stable_sort(all, [](const auto& a, const auto& b) {
+      return std::tuple(-a.ranks, a.id) < std::tuple(-b.ranks, b.id);
+    });
+  }
+
+ private:
+  // A communicator that was not agreed on has no name that other ranks know.
+  MergedCommunicator& find(const Communicator& c) {
+    const auto known = std::ranges::find(merged_.communicators, c.id, &MergedCommunicator::id);
+    if (c.id != 0 && known != merged_.communicators.end()) return *known;
+    return merged_.communicators.emplace_back(MergedCommunicator{.id = c.id, .ranks = c.ranks});
+  }
+
+  void finish(MergedCommunicator& c) {
+    std::ranges::sort(c.members, {}, &Member::rank);
+    for (MergedRow& row : c.rows) {
+      std::ranges::sort(row.ranks, {}, &RankRow::rank);
+      const Spread calls = row.spread(value::calls);
+      if (is_of_all_ranks(row.kind()) && calls.min != calls.max)
+        complain("{}: {} of {}: rank {} counts {} calls and rank {} {}", name(c),
+                 row.kind().collective, row.kind().scheme, calls.min_rank, calls.min,
+                 calls.max_rank, calls.max);
+    }
+    std::string missing;
+    for (int r = 0; c.id != 0 && r < c.ranks; ++r)
+      if (std::ranges::find(c.members, r, &Member::rank) == c.members.end())
+        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
+    if (!missing.empty())
+      complain("{}: of its {} ranks there is no report of {}", name(c), c.ranks, missing);
+  }
+
+  template <class... Args>
+  void complain(fmt::format_string<Args...> text, Args&&... args) {
+    merged_.complaints.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  Merged& merged_;
+};
+
+}  // namespace
+
+namespace value {
+double calls(const Row& r) { return static_cast<double>(r.calls); }
+double raw(const Row& r) { return static_cast<double>(r.raw_bytes); }
+double wire(const Row& r) { return static_cast<double>(r.wire_bytes); }
+double ratio(const Row& r) { return r.ratio(); }
+double total(const Row& r) { return per_call(r.times.total, r.times.calls); }
+double encode(const Row& r) { return per_call(r.times.encode, r.times.calls); }
+double communicate(const Row& r) { return per_call(r.times.communicate, r.times.calls); }
+double decode(const Row& r) { return per_call(r.times.decode, r.times.calls); }
+double error(const Row& r) {
+  return r.error.calls == 0 ? std::numeric_limits<double>::quiet_NaN() : r.error.relative();
+}
+}  // namespace value
+
+std::string show_rule(const Row& row) {
+  return row.rule ? fmt::format("rule {}", *row.rule) : "by name";
+}
+
+Spread MergedRow::spread(double (*value)(const Row&)) const {
+  std::vector<std::pair<double, int>> all;
+  for (const RankRow& r : ranks)
+    if (const double x = value(r.row); !std::isnan(x)) all.emplace_back(x, r.rank);
+  if (all.empty()) return {};
+  std::ranges::stable_sort(all, {}, &std::pair<double, int>::first);
+  const size_t n = all.size();
+  const double median = n % 2 ? all[n / 2].first : (all[n / 2 - 1].first + all[n / 2].first) / 2;
+  const auto most = std::ranges::max_element(all, {}, &std::pair<double, int>::first);
+  return {n, all.front().first, median, most->first, all.front().second, most->second};
+}
+
+Merged merge(const std::vector<NamedReport>& reports) {
+  Merged merged;
+  Merger merger(merged);
+  for (const auto& [file, r] : reports) {
+    if (merged.files.empty())
+      std::tie(merged.terse, merged.policy, merged.meter, merged.verify) =
+          std::tie(r.terse, r.policy, r.meter, r.verify);
+    if (r.terse != merged.terse)
+      merged.complaints.push_back(fmt::format("{}: of terse {}, and {} of terse {}", file, r.terse,
+                                              merged.files.front(), merged.terse));
+    if (r.policy != merged.policy || r.verify != merged.verify)
+      merged.complaints.push_back(
+          fmt::format("{}: its settings are not those of {}", file, merged.files.front()));
+    if (r.left_out != 0)
+      merged.complaints.push_back(
+          fmt::format("{}: {} communicators more were not kept", file, r.left_out));
+    merged.files.push_back(file);
+    for (const Communicator& c : r.communicators) merger.add(file, r, c);
+  }
+  merger.finish();
+  return merged;
+}
+
+Merged read_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.path().extension() == ".json") paths.push_back(entry.path());
+  if (error) fail(ncclInvalidArgument, "{}: {}", folder.string(), error.message());
+  std::ranges::sort(paths);
+  std::vector<NamedReport> reports;
+  std::vector<std::string> unreadable;
+  for (const auto& path : paths) {
+    const std::string file = path.filename().string();
+    try {
+      reports.push_back({file, from_json(read_text(path))});
+    } catch (const terse::Error& e) {
+      unreadable.push_back(fmt::format("{}: {}", file, e.message));
+    }
+  }
+  if (reports.empty())
+    fail(ncclInvalidArgument, "{} has no report of terse{}{}", folder.string(),
+         unreadable.empty() ? "" : ": ", unreadable.empty() ? "" : unreadable.front());
+  Merged merged = merge(reports);
+  merged.complaints.insert(merged.complaints.begin(), unreadable.begin(), unreadable.end());
+  return merged;
+}
+
+}  // namespace terse::report

@@ -1,0 +1,90 @@
+// The reports of all ranks, brought together: what `terse report` shows.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "report/report.h"
+
+namespace terse::report {
+
+// One rank of a communicator, and where it was.
+struct Member {
+  int rank = 0;
+  std::string host;
+  int64_t pid = 0;
+  std::string file;
+  bool released = false;
+};
+
+struct RankRow {
+  int rank = 0;
+  Row row;
+};
+
+struct Spread {
+  size_t count = 0;  // ranks that have a value; 0: the rest says nothing
+  double min = 0, median = 0, max = 0;
+  int min_rank = 0, max_rank = 0;
+};
+
+// The calls of one kind on one communicator.
+struct MergedRow {
+  std::vector<RankRow> ranks;  // by rank
+
+  const Row& kind() const { return ranks.front().row; }  // rule, collective and scheme: all alike
+  Spread spread(double (*value)(const Row&)) const;      // NaN stands for none
+};
+
+struct MergedCommunicator {
+  uint64_t id = 0;
+  int ranks = 0;
+  std::vector<Member> members;  // by rank
+  std::vector<MergedRow> rows;
+  uint64_t native_bytes = 0;  // over all ranks, and so are the calls
+  std::map<std::string, uint64_t> bypasses;
+};
+
+struct Merged {
+  std::vector<std::string> files;
+  std::string terse, policy;
+  std::optional<uint64_t> meter;
+  uint64_t verify = 0;
+  std::vector<MergedCommunicator> communicators;  // the largest first
+  std::vector<std::string> complaints;            // what is missing or does not fit
+};
+
+struct NamedReport {
+  std::string file;
+  Report report;
+};
+
+Merged merge(const std::vector<NamedReport>& reports);
+
+// Every file *.json of a folder. Throws terse::Error when it has none that is a report.
+Merged read_folder(const std::filesystem::path& folder);
+
+// What is known of a row's calls, per call; NaN: nothing.
+namespace value {
+double calls(const Row& r);
+double raw(const Row& r);
+double wire(const Row& r);
+double ratio(const Row& r);
+double total(const Row& r);
+double encode(const Row& r);
+double communicate(const Row& r);
+double decode(const Row& r);
+double error(const Row& r);
+}  // namespace value
+
+// "rule 2", or "by name" where the caller named the scheme.
+std::string show_rule(const Row& row);
+
+std::string table(const Merged& merged);
+std::string merged_json(const Merged& merged);
+// A page that needs nothing else.
+std::string html(const Merged& merged);
+
+}  // namespace terse::report

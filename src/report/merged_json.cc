@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "report/merge.h"
+
+namespace terse::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr struct {
+  const char* name;
+  double (*value)(const Row&);
+} kQuantities[] = {{"calls", value::calls},
+                   {"raw_bytes", value::raw},
+                   {"wire_bytes", value::wire},
+                   {"ratio", value::ratio},
+                   {"seconds_per_call", value::total},
+                   {"encode_seconds_per_call", value::encode},
+                   {"communicate_seconds_per_call", value::communicate},
+                   {"decode_seconds_per_call", value::decode},
+                   {"relative_error", value::error}};
+
+Json number(double x) {
+  if (!std::isfinite(x)) return nullptr;
+  const auto whole = static_cast<int64_t>(std::min(std::abs(x), 1e18));
+  return x >= 1 && x == static_cast<double>(whole) ? Json(whole) : Json(x);
+}
+
+Json write(const MergedRow& row) {
+  const Row& kind = row.kind();
+  Json j = {{"rule", kind.rule ? Json(*kind.rule) : Json(nullptr)},
+            {"collective", kind.collective},
+            {"scheme", kind.scheme}};
+  const Spread total = row.spread(value::total), talk = row.spread(value::communicate);
+  j["slowest_rank"] = total.count == 0 ? Json(nullptr) : Json(total.max_rank);
+  j["late_rank"] = talk.count == 0 ? Json(nullptr) : Json(talk.min_rank);
+  for (const auto& q : kQuantities) {
+    const Spread s = row.spread(q.value);
+    j["over_ranks"][q.name] =
+        s.count == 0
+            ? Json(nullptr)
+            : Json{{"min", number(s.min)}, {"median", number(s.median)}, {"max", number(s.max)}};
+  }
+  for (const RankRow& r : row.ranks) {
+    Json rank = {{"rank", r.rank}};
+    for (const auto& q : kQuantities) rank[q.name] = number(q.value(r.row));
+    rank["lost_nonfinite"] = r.row.error.lost;
+    rank["spread_nonfinite"] = r.row.error.spread;
+    j["by_rank"].push_back(std::move(rank));
+  }
+  return j;
+}
+
+Json write(const MergedCommunicator& c) {
+  Json j = {
+      {"id", fmt::format("{:016x}", c.id)}, {"ranks", c.ranks},       {"members", Json::array()},
+      {"native_bytes", c.native_bytes},     {"bypasses", c.bypasses}, {"rows", Json::array()}};
+  for (const Member& m : c.members)
+    j["members"].push_back({{"rank", m.rank},
+                            {"host", m.host},
+                            {"pid", m.pid},
+                            {"file", m.file},
+                            {"released", m.released}});
+  for (const MergedRow& row : c.rows) j["rows"].push_back(write(row));
+  return j;
+}
+
+}  // namespace
+
+std::string merged_json(const Merged& merged) {
+  Json j = {{"format", "terse-merged-report"},
+            {"version", kVersion},
+            {"terse", merged.terse},
+            {"policy", merged.policy},
+            {"meter", merged.meter ? Json(*merged.meter) : Json(nullptr)},
+            {"verify", merged.verify},
+            {"files", merged.files},
+            {"complaints", merged.complaints},
+            {"communicators", Json::array()}};
+  for (const MergedCommunicator& c : merged.communicators) j["communicators"].push_back(write(c));
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace terse::report

@@ -1,0 +1,109 @@
+#include "report/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace terse::report {
+
+const char* const kStyle = R"(
+:root { --paper: #f7f8fa; --card: #ffffff; --ink: #1d2430; --soft: #626d7d; --line: #dfe3e9;
+  --encode: #2f6fd0; --communicate: #c77512; --decode: #1f8f68; --bar: #2f6fd0; --faint: #c9d0da;
+  --warn: #fff4dc; --warn-ink: #74510a; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #14171c; --card: #1d2128; --ink: #e6e9ee; --soft: #98a2b1; --line: #323842;
+    --encode: #6ca4f5; --communicate: #e8a34c; --decode: #4fc49a; --bar: #6ca4f5; --faint: #47505d;
+    --warn: #3a3018; --warn-ink: #f0cf86; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
+main { max-width: 1060px; margin: 0 auto; padding: 28px 20px 60px; }
+h1 { font-size: 25px; margin: 0 0 2px; }
+h2 { font-size: 18px; margin: 34px 0 2px; }
+h3 { font-size: 16px; margin: 0 0 12px; }
+h4 { font-size: 13px; font-weight: 600; margin: 18px 0 6px; color: var(--soft); }
+code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 0.92em; }
+.soft { color: var(--soft); margin: 0 0 12px; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
+  padding: 16px 18px; margin: 12px 0; overflow-x: auto; }
+.tiles { margin: 18px 0; }
+.tile { display: inline-block; background: var(--card); border: 1px solid var(--line);
+  border-radius: 8px; padding: 10px 16px; margin: 0 8px 8px 0; min-width: 128px; }
+.tile b { display: block; font-size: 22px; line-height: 1.25; }
+.tile span { color: var(--soft); font-size: 13px; }
+.warn { background: var(--warn); color: var(--warn-ink); border-radius: 8px; padding: 10px 16px; }
+.warn ul { margin: 4px 0; padding-left: 20px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th { text-align: right; color: var(--soft); font-weight: 600; font-size: 13px; }
+td { text-align: right; }
+th, td { padding: 4px 8px; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+td.mark { font-weight: 700; }
+svg { display: block; max-width: 100%; }
+svg text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink); }
+svg text.soft { fill: var(--soft); }
+.key { font-size: 13px; color: var(--soft); margin: 0 0 4px; }
+.key i { display: inline-block; width: 11px; height: 11px; border-radius: 2px;
+  margin: 0 5px 0 14px; }
+.key i:first-child { margin-left: 0; }
+)";
+
+std::string escape(const std::string& text) {
+  std::string safe;
+  for (const char c : text) switch (c) {
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      default:
+        safe += c;
+    }
+  return safe;
+}
+
+namespace {
+
+constexpr int kWidth = 980, kLabel = 90, kValue = 90;
+
+}  // namespace
+
+std::string plot(const std::vector<Line>& lines, int thickness) {
+  double most = 0;
+  for (const Line& line : lines)
+    for (const Bar& bar : line.bars)
+      if (std::isfinite(bar.value)) most = std::max(most, bar.value);
+  const int room = kWidth - kLabel - kValue;
+  int y = 2;
+  std::string body;
+  for (const Line& line : lines) {
+    const int height = thickness * static_cast<int>(line.bars.size());
+    body +=
+        fmt::format("<text x=\"0\" y=\"{}\">{}</text>\n", y + height / 2 + 4, escape(line.name));
+    for (const Bar& bar : line.bars) {
+      const double share = !std::isfinite(bar.value) ? 1 : most > 0 ? bar.value / most : 0;
+      const double width = std::max(1.0, share * room);
+      body += fmt::format(
+          "<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" rx=\"2\" style=\"fill: "
+          "var(--{})\"><title>{}: {}</title></rect>\n",
+          kLabel, y, width, thickness - 2, bar.colour, escape(line.name), bar.text);
+      body += fmt::format("<text class=\"soft\" x=\"{:.1f}\" y=\"{}\">{}</text>\n",
+                          kLabel + width + 6, y + thickness / 2 + 3, bar.text);
+      y += thickness;
+    }
+    y += 8;
+  }
+  return fmt::format(
+      "<svg viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n{2}</svg>\n",
+      kWidth, y, body);
+}
+
+}  // namespace terse::report

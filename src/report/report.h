@@ -1,0 +1,90 @@
+// What a process reports of its communicators at the end, as a value; FORMAT.md describes the file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace terse::report {
+
+constexpr const char* kFormat = "terse-report";
+constexpr int kVersion = 1;
+
+// Seconds, summed over `calls`. The phases of a call overlap.
+struct Times {
+  uint64_t calls = 0;
+  double total = 0, encode = 0, communicate = 0, decode = 0;
+
+  bool operator==(const Times&) const = default;
+};
+
+// Compressed results against native ones, over `calls`.
+struct Error {
+  uint64_t calls = 0;
+  double squares = 0, exact_squares = 0;  // of the difference, and of the native result
+  double worst_relative = 0;              // of a call; infinite where the native result is zero
+  double largest = 0;                     // difference of a single element
+  uint64_t lost = 0;    // elements that only the native result has as NaN or infinity
+  uint64_t spread = 0;  // that only the compressed one has so
+
+  double relative() const;
+  bool operator==(const Error&) const = default;
+};
+
+// The calls of one kind on one communicator and rank.
+struct Row {
+  std::optional<uint32_t> rule;  // of the policy; empty: the caller named the scheme
+  std::string collective, scheme;
+  uint64_t calls = 0, raw_bytes = 0, wire_bytes = 0;
+  Times times;
+  Error error;
+
+  double ratio() const;  // raw to wire
+  bool operator==(const Row&) const = default;
+};
+
+struct Communicator {
+  uint64_t id = 0;  // the same on all its ranks and on no other communicator; 0: not agreed
+  int rank = 0, ranks = 0;
+  bool released = false;  // otherwise what its queues still had to measure is missing
+  uint64_t native_bytes = 0;
+  std::map<std::string, uint64_t> bypasses;  // calls, by reason
+  uint64_t scratch_bytes = 0, verify_bytes = 0;
+  std::vector<Row> rows;
+
+  bool operator==(const Communicator&) const = default;
+};
+
+struct Report {
+  std::string terse;  // version
+  std::string host;
+  int64_t pid = 0;
+  std::string library;  // that wrote it
+  std::string written;  // UTC
+  std::string policy;
+  std::optional<uint64_t> meter;  // empty: the default of the machine
+  uint64_t verify = 0;
+  uint64_t left_out = 0;  // communicators, when there were very many
+  std::vector<Communicator> communicators;
+
+  bool operator==(const Report&) const = default;
+};
+
+std::string to_json(const Report& report);
+// Throws terse::Error that says what is wrong with the text.
+Report from_json(const std::string& text);
+// A table for people.
+std::string to_text(const Report& report);
+
+// Puts the text in place of the file in one step. Throws terse::Error.
+void write_file(const std::filesystem::path& path, const std::string& text);
+
+// As a report's tables show them: "1.50 GB", "12.3 ms", "0.65 %".
+std::string show_bytes(double bytes);
+std::string show_seconds(double seconds);
+std::string show_error(double relative);
+
+}  // namespace terse::report

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include "report/merge.h"
+
+namespace terse::report {
+namespace {
+
+constexpr const char* kLine =
+    "{:13} {:30} {:>7} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n";
+
+struct Column {
+  double (*value)(const Row&);
+  std::string (*show)(double);
+};
+
+constexpr Column kColumns[] = {
+    {value::calls, [](double x) { return fmt::format("{:.0f}", x); }},
+    {value::raw, show_bytes},
+    {value::wire, show_bytes},
+    {value::ratio, [](double x) { return fmt::format("{:.2f}", x); }},
+    {value::total, show_seconds},
+    {value::encode, show_seconds},
+    {value::communicate, show_seconds},
+    {value::decode, show_seconds},
+    {value::error, show_error},
+};
+
+std::string line(const MergedRow& row, const char* which, double Spread::*member) {
+  const bool first = member == &Spread::min, second = member == &Spread::median;
+  std::vector<std::string> cells;
+  for (const Column& column : kColumns) {
+    const Spread spread = row.spread(column.value);
+    cells.push_back(spread.count == 0 ? "-" : column.show(spread.*member));
+  }
+  // The slowest rank takes longest; the late one, for which the others wait, communicates shortest.
+  const Spread total = row.spread(value::total), communicate = row.spread(value::communicate);
+  const bool last = member == &Spread::max && total.count != 0;
+  const Row& kind = row.kind();
+  return fmt::format(fmt::runtime(kLine),
+                     first    ? kind.collective
+                     : second ? show_rule(kind)
+                              : "",
+                     first ? kind.scheme : "", which, cells[0], cells[1], cells[2], cells[3],
+                     cells[4], cells[5], cells[6], cells[7], cells[8],
+                     last ? std::to_string(total.max_rank) : "",
+                     last ? std::to_string(communicate.min_rank) : "");
+}
+
+}  // namespace
+
+std::string table(const Merged& merged) {
+  std::string text = fmt::format("terse {}, {} reports, policy: {}\n", merged.terse,
+                                 merged.files.size(), merged.policy);
+  for (const MergedCommunicator& c : merged.communicators) {
+    size_t unreleased = 0;
+    for (const Member& m : c.members) unreleased += !m.released;
+    text +=
+        fmt::format("\ncommunicator {:016x}, {} of {} ranks{}\n", c.id, c.members.size(), c.ranks,
+                    unreleased == 0 ? "" : fmt::format(", {} of them not released", unreleased));
+    if (!c.rows.empty())
+      text += fmt::format(fmt::runtime(kLine), "collective", "scheme", "", "calls", "raw", "wire",
+                          "ratio", "a call", "encode", "communic.", "decode", "error", "slowest",
+                          "late");
+    for (const MergedRow& row : c.rows)
+      text += line(row, "min", &Spread::min) + line(row, "median", &Spread::median) +
+              line(row, "max", &Spread::max);
+    for (const auto& [reason, calls] : c.bypasses)
+      text += fmt::format("native: {} calls of all ranks, {}\n", calls, reason);
+  }
+  return text;
+}
+
+}  // namespace terse::report

@@ -1,0 +1,28 @@
+"""The ranges that a tool sees: nvtx_test.py LEAVER PRELOAD_LIBRARY RECORDER"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+LEAVER, PRELOAD, RECORDER = sys.argv[1:4]
+CALLS, RANKS = 3, 2
+
+with tempfile.TemporaryDirectory() as folder:
+    record = os.path.join(folder, "ranges")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
+    environment.update(LD_PRELOAD=PRELOAD, TERSE_SCHEME="int8", NVTX_INJECTION64_PATH=RECORDER,
+                       NVTX_RECORD=record, ASAN_OPTIONS="verify_asan_link_order=0")
+    subprocess.run([LEAVER, "destroy", str(CALLS)], env=environment, check=True, timeout=60)
+    with open(record) as file:
+        lines = [line.rstrip() for line in file]
+
+# 100000 floats, in two shots: each rank sends half of them twice, as 8.25 bits each.
+calls = [line for line in lines if line.startswith("AllReduce")]
+assert calls == ["AllReduce int8:block=128,round=nearest 400000 B 400000"] * (CALLS * RANKS), calls
+steps = [line.split() for line in lines if line.split()[0] in ("encode", "communicate", "decode")]
+for name in "encode", "communicate", "decode":
+    assert any(step[0] == name for step in steps), name
+sent = sum(int(step[1]) for step in steps if step[0] == "communicate")
+assert abs(sent - CALLS * RANKS * 400_000 * 8.25 / 32) < 1000, sent
+assert lines[-1] == "open 0", lines[-1]

@@ -1,0 +1,246 @@
+"""Reports of processes, however they end, and `terse report` on them:
+processes_test.py LEAVER RANK_PROGRAM PRELOAD_LIBRARY TERSE"""
+
+import html.parser
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LEAVER, RANK, PRELOAD, TERSE = sys.argv[1:5]
+PATIENCE = 60  # seconds
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Page(html.parser.HTMLParser):
+    """Checks that elements close as they open; collects the text of cells."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.cells, self.wrong = [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "td":
+            self.cells.append("")
+        for name, value in attributes:
+            if name in ("src", "href"):
+                self.wrong.append(f"{tag} {name}={value}")
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(f"</{tag}> at {self.getpos()}")
+
+    def handle_data(self, data):
+        if "td" in self.open:
+            self.cells[-1] += data
+
+
+def environment(leaks=True, **settings):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
+    return dict(kept, LD_PRELOAD=PRELOAD, TERSE_SCHEME="int8", NCCL_SOCKET_IFNAME="lo",
+                HOSTNCCL_TIMEOUT="20",
+                ASAN_OPTIONS="verify_asan_link_order=0:handle_abort=0:"
+                # A fork's child has the memory, but not the threads that know of it.
+                f"detect_leaks={int(leaks)}", **settings)
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = pathlib.Path(self.scratch.name) / "reports"
+
+    def files(self):
+        if not self.folder.exists():
+            return []
+        return sorted(path.name for path in self.folder.iterdir())
+
+    def report(self, *arguments):
+        return subprocess.run([TERSE, "report", str(self.folder), *map(str, arguments)], text=True,
+                              capture_output=True, timeout=PATIENCE)
+
+
+class Endings(Folder):
+    def leave(self, way, status=0, calls=4, **settings):
+        """The pid of the process and its output."""
+        settings.setdefault("TERSE_REPORT", str(self.folder))
+        process = subprocess.Popen([LEAVER, way, str(calls)], text=True,
+                                   env=environment(leaks=way != "fork", **settings),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, status, err)
+        return process.pid, out, err
+
+    def only_report(self, pid=None):
+        names = [name for name in self.files() if name.endswith(".json")]
+        self.assertEqual(len(names), 1, self.files())
+        self.assertEqual(self.files(), [names[0], names[0][:-4] + "txt"])
+        report = json.loads((self.folder / names[0]).read_text())
+        if pid is not None:
+            self.assertEqual(report["pid"], pid)
+            self.assertEqual(names[0], f"rank0-{socket.gethostname()}-{pid}-libterse_nccl.json")
+        return report
+
+    def check_numbers(self, report, released, calls=4):
+        self.assertEqual((report["format"], report["version"]), ("terse-report", 1))
+        ranks = report["communicators"]
+        self.assertEqual(sorted((c["rank"], c["ranks"]) for c in ranks), [(0, 2), (1, 2)])
+        self.assertEqual(len({c["id"] for c in ranks}), 1)
+        for c in ranks:
+            self.assertEqual(c["released"], released)
+            self.assertEqual(c["bypasses"], {"the message is small": 1})
+            self.assertEqual(c["native_bytes"], 40)
+            row, = c["rows"]
+            self.assertEqual((row["rule"], row["collective"], row["calls"]),
+                             (0, "AllReduce", calls))
+            self.assertEqual(row["raw_bytes"], calls * 400_000)
+            self.assertAlmostEqual(row["ratio"], 32 / 8.25, delta=0.02)
+            if released:
+                self.assertEqual(row["seconds"]["calls"], calls)
+            self.assertLessEqual(row["seconds"]["encode"], row["seconds"]["total"])
+
+    def test_destroyed(self):
+        pid, _, _ = self.leave("destroy", TERSE_VERIFY="2")
+        report = self.only_report(pid)
+        self.check_numbers(report, released=True)
+        for c in report["communicators"]:
+            self.assertEqual(c["rows"][0]["error"]["calls"], 2)
+            self.assertEqual(c["verify_bytes"], 400_000)
+
+    def test_left_without_destroying(self):
+        for way in "leave", "exit":
+            with self.subTest(way):
+                self.setUp()
+                pid, _, _ = self.leave(way)
+                self.check_numbers(self.only_report(pid), released=False)
+
+    def test_aborted_communicators_are_reported(self):
+        pid, _, _ = self.leave("finish")
+        self.check_numbers(self.only_report(pid), released=True)
+
+    def test_a_process_that_dies_leaves_nothing_half_written(self):
+        self.leave("abort", -signal.SIGABRT)
+        self.assertEqual(self.files(), [])
+
+    def test_a_process_that_dies_after_its_last_communicator_has_reported(self):
+        pid, _, _ = self.leave("release", -signal.SIGABRT)
+        self.check_numbers(self.only_report(pid), released=True)
+
+    def test_a_child_does_not_report_for_its_parent(self):
+        pid, _, _ = self.leave("fork")
+        self.check_numbers(self.only_report(pid), released=False)
+
+    def test_a_child_reports_its_own_work(self):
+        pid, _, _ = self.leave("exec")
+        report = self.only_report()
+        self.assertNotEqual(report["pid"], pid)
+        self.check_numbers(report, released=False)
+
+    def test_names(self):
+        where = self.folder / "run-%h" / "rank%r.json"
+        self.leave("destroy", TERSE_REPORT=str(where))
+        folder = self.folder / f"run-{socket.gethostname()}"
+        self.assertEqual(sorted(p.name for p in folder.iterdir()), ["rank0.json", "rank0.txt"])
+        self.leave("destroy", TERSE_REPORT=str(where))  # in place of the old ones
+        self.assertEqual(sorted(p.name for p in folder.iterdir()), ["rank0.json", "rank0.txt"])
+        pid, _, _ = self.leave("destroy", TERSE_REPORT=str(self.folder / "%p%%"))
+        self.assertTrue((self.folder / f"{pid}%.json").exists())
+
+    def test_a_report_that_cannot_be_written_is_a_warning(self):
+        _, _, err = self.leave("destroy", TERSE_REPORT="/proc/nowhere")
+        self.assertIn("no report for TERSE_REPORT=/proc/nowhere", err)
+        self.leave("leave", TERSE_REPORT="/proc/nowhere")
+
+    def test_nothing_is_measured_unless_wanted(self):
+        self.leave("destroy", TERSE_METER="0")
+        for c in self.only_report()["communicators"]:
+            row, = c["rows"]
+            self.assertEqual(row["calls"], 4)
+            self.assertEqual(row["seconds"]["calls"], 0)
+            self.assertEqual(row["error"]["calls"], 0)
+        self.setUp()
+        self.leave("destroy", TERSE_METER="3")
+        for c in self.only_report()["communicators"]:
+            self.assertEqual(c["rows"][0]["seconds"]["calls"], 2)
+
+
+class Merging(Folder):
+    RANKS, ROUNDS = 4, 3
+
+    def run_ranks(self, verify=("2",) * 4):
+        identity = os.path.join(self.scratch.name, "id")
+        processes = [
+            subprocess.Popen([RANK, str(rank), str(self.RANKS), identity, "200000",
+                              str(self.ROUNDS)], text=True, stdout=subprocess.PIPE,
+                             env=environment(TERSE_REPORT=str(self.folder), TERSE_VERIFY=each,
+                                             TERSE_LOG="off"))
+            for rank, each in enumerate(verify)]
+        return [process.communicate(timeout=PATIENCE)[0] for process in processes]
+
+    def test_all_ranks(self):
+        self.run_ranks()
+        page, numbers = self.folder / "page.html", pathlib.Path(self.scratch.name) / "all.json"
+        done = self.report("--html", page, "--json", numbers)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("4 of 4 ranks", done.stdout)
+        merged = json.loads(numbers.read_text())
+        communicator, = merged["communicators"]
+        row, = communicator["rows"]
+        self.assertEqual([m["rank"] for m in communicator["members"]], [0, 1, 2, 3])
+        self.assertEqual(len({m["pid"] for m in communicator["members"]}), 4)
+        by_rank = row["by_rank"]
+        self.assertEqual([r["rank"] for r in by_rank], [0, 1, 2, 3])
+        for r in by_rank:
+            self.assertEqual(r["calls"], self.ROUNDS)
+            self.assertEqual(r["relative_error"], by_rank[0]["relative_error"])
+        times = [r["seconds_per_call"] for r in by_rank]
+        spread = row["over_ranks"]["seconds_per_call"]
+        self.assertEqual((spread["min"], spread["max"]), (min(times), max(times)))
+        self.assertEqual(row["slowest_rank"], times.index(max(times)))
+        waits = [r["communicate_seconds_per_call"] for r in by_rank]
+        self.assertEqual(row["late_rank"], waits.index(min(waits)))
+        self.check_page(page.read_text(), by_rank)
+
+    def check_page(self, text, by_rank):
+        page = Page(text)
+        self.assertEqual((page.wrong, page.open), ([], []))
+        for rank in by_rank:
+            at = page.cells.index(f"rank {rank['rank']}")
+            self.assertEqual(page.cells[at + 1], str(rank["calls"]))
+            shown = page.cells[at + 5]  # a call
+            value, unit = shown.split()
+            seconds = float(value) * {"us": 1e-6, "ms": 1e-3, "s": 1}[unit]
+            self.assertAlmostEqual(seconds / rank["seconds_per_call"], 1, delta=0.006)
+
+    def test_complains_of_what_is_missing(self):
+        self.run_ranks()
+        next(self.folder.glob("rank2-*.json")).unlink()
+        broken = next(self.folder.glob("rank1-*.json"))
+        broken.write_text(broken.read_text()[:100])
+        done = self.report()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there is no report of 1, 2", done.stderr)
+        self.assertIn(broken.name, done.stderr)
+        self.assertIn("2 of 4 ranks", done.stdout)
+        for path in self.folder.glob("*.json"):
+            path.unlink()
+        done = self.report()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has no report of terse", done.stderr)
+
+    def test_ranks_must_verify_alike(self):
+        for out in self.run_ranks(verify=("2", "2", "3", "2")):
+            self.assertIn("TERSE_VERIFY", out)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:])

@@ -1,0 +1,205 @@
+// Reports as files, and what brings those of all ranks together.
+#include "report/report.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "base/error.h"
+#include "report/merge.h"
+
+namespace terse::report {
+namespace {
+
+Row sample_row(int rank) {
+  Row row;
+  row.rule = 1;
+  row.collective = "AllReduce";
+  row.scheme = "int8:block=128,round=nearest";
+  row.calls = 10;
+  row.raw_bytes = 15'000'000;
+  row.wire_bytes = 3'867'000;
+  row.times = {10, 0.05 + 0.01 * rank, 0.004, 0.03 - 0.002 * rank, 0.0061};
+  row.error = {.calls = 5,
+               .squares = 0.25 * (1 + rank),
+               .exact_squares = 10000.0,
+               .worst_relative = 0.0071,
+               .largest = 0.125,
+               .lost = 3,
+               .spread = 127};
+  return row;
+}
+
+Report sample(int rank, int ranks) {
+  Report r;
+  r.terse = "0.1.0";
+  r.host = rank < 2 ? "alpha" : "beta<&>\"";
+  r.pid = 100 + rank;
+  r.library = "libterse_nccl";
+  r.written = "2026-11-21T12:00:00Z";
+  r.policy = "int8:block=128,round=nearest from 65536 B";
+  r.meter = 1;
+  r.verify = 2;
+  if (rank == 1) r.meter.reset();
+  Communicator c{.id = 0xfedcba9876543210u, .rank = rank, .ranks = ranks, .released = true};
+  c.native_bytes = 4096;
+  c.bypasses = {{"the message is small", 3}};
+  c.scratch_bytes = 1 << 20;
+  c.verify_bytes = 1 << 22;
+  c.rows.push_back(sample_row(rank));
+  Row named = sample_row(rank);
+  named.rule.reset();
+  named.scheme = "minmax4";
+  named.times = {};
+  named.error = {
+      .calls = 1, .squares = 1, .worst_relative = std::numeric_limits<double>::infinity()};
+  c.rows.push_back(named);
+  r.communicators.push_back(c);
+  return r;
+}
+
+std::vector<NamedReport> samples(int ranks) {
+  std::vector<NamedReport> all;
+  for (int r = 0; r < ranks; ++r) all.push_back({fmt::format("rank{}.json", r), sample(r, ranks)});
+  return all;
+}
+
+std::string why_not(const std::string& text) {
+  try {
+    from_json(text);
+  } catch (const terse::Error& e) {
+    return e.message;
+  }
+  return "nothing";
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, text.npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(Report, IsTheSameWhenReadAgain) {
+  for (const int rank : {0, 1, 2}) EXPECT_EQ(from_json(to_json(sample(rank, 3))), sample(rank, 3));
+}
+
+TEST(Report, SaysWhatIsWrongWithAFile) {
+  const std::string good = to_json(sample(0, 1));
+  EXPECT_NE(why_not(good.substr(0, good.size() / 2)).find("parse error"), std::string::npos);
+  EXPECT_NE(why_not("").find("parse error"), std::string::npos);
+  EXPECT_EQ(why_not("[1, 2]"), "it is no report of terse");
+  EXPECT_EQ(why_not("{\"format\": \"other\"}"), "it is no report of terse");
+  EXPECT_EQ(why_not(replaced(good, "\"version\": 1", "\"version\": 2")),
+            "it is of version 2 of the format, and this program reads 1");
+  EXPECT_NE(why_not(replaced(good, "\"calls\": 10", "\"calls\": \"ten\"")).find("type"),
+            std::string::npos);
+  EXPECT_NE(why_not(replaced(good, "\"scheme\"", "\"skeme\"")).find("scheme"), std::string::npos);
+  EXPECT_NE(why_not(replaced(good, "\"rank\": 0", "\"rank\": 1")).find("beyond"),
+            std::string::npos);
+}
+
+TEST(Report, ShowsNumbersWithThreeDigits) {
+  EXPECT_EQ(show_bytes(0), "0 B");
+  EXPECT_EQ(show_bytes(999), "999 B");
+  EXPECT_EQ(show_bytes(1536), "1.54 KB");
+  EXPECT_EQ(show_bytes(999.9e6), "1 GB");
+  EXPECT_EQ(show_seconds(0.0000123), "12.3 us");
+  EXPECT_EQ(show_seconds(0.0456), "45.6 ms");
+  EXPECT_EQ(show_seconds(12.5), "12.5 s");
+  EXPECT_EQ(show_error(0.0065), "0.65 %");
+  EXPECT_EQ(show_error(std::numeric_limits<double>::infinity()), "infinite");
+}
+
+TEST(Merge, FindsExtremesMediansAndWhoIsLate) {
+  const Merged merged = merge(samples(4));
+  EXPECT_TRUE(merged.complaints.empty()) << merged.complaints.front();
+  ASSERT_EQ(merged.communicators.size(), 1u);
+  const MergedCommunicator& c = merged.communicators[0];
+  EXPECT_EQ(c.native_bytes, 4u * 4096);
+  EXPECT_EQ(c.bypasses.at("the message is small"), 12u);
+  ASSERT_EQ(c.rows.size(), 2u);
+  const Spread total = c.rows[0].spread(value::total);
+  EXPECT_EQ(total.count, 4u);
+  EXPECT_DOUBLE_EQ(total.min, 0.005);
+  EXPECT_DOUBLE_EQ(total.median, 0.0065);
+  EXPECT_DOUBLE_EQ(total.max, 0.008);
+  EXPECT_EQ(total.max_rank, 3);
+  EXPECT_EQ(c.rows[0].spread(value::communicate).min_rank, 3);
+  EXPECT_DOUBLE_EQ(c.rows[0].spread(value::error).max, 0.01);
+  EXPECT_EQ(c.rows[1].spread(value::total).count, 0u);
+  EXPECT_TRUE(std::isinf(c.rows[1].spread(value::error).max));
+}
+
+TEST(Merge, TheTableIsAsItWas) {
+  const std::string path = TERSE_TEST_DATA "/report/table.txt", text = table(merge(samples(4)));
+  if (std::getenv("TERSE_BLESS") != nullptr) write_file(path, text);
+  EXPECT_EQ(text, contents(path));
+}
+
+TEST(Merge, ComplainsOfWhatDoesNotFit) {
+  std::vector<NamedReport> reports = samples(5);
+  reports.erase(reports.begin() + 3);
+  reports.erase(reports.begin() + 1);  // 0, 2 and 4 are left
+  reports[1].report.terse = "0.2.0";
+  reports[1].report.communicators[0].rows[0].calls = 9;
+  reports[2].report.policy = "off";
+  reports.push_back({"again.json", sample(2, 5)});
+  reports.push_back({"fewer.json", sample(1, 2)});
+  reports.back().report.left_out = 2;
+  const std::vector<std::string> want = {
+      "rank2.json: of terse 0.2.0, and rank0.json of terse 0.1.0",
+      "rank4.json: its settings are not those of rank0.json",
+      "again.json: rank 2 of communicator fedcba9876543210 is in rank2.json already",
+      "fewer.json: 2 communicators more were not kept",
+      "fewer.json: communicator fedcba9876543210 has 2 ranks here and 5 elsewhere",
+      "communicator fedcba9876543210: AllReduce of int8:block=128,round=nearest: rank 2 counts 9 "
+      "calls and rank 0 10",
+      "communicator fedcba9876543210: of its 5 ranks there is no report of 1, 3"};
+  const std::vector<std::string> got = merge(reports).complaints;
+  ASSERT_EQ(got.size(), want.size()) << fmt::format("{}", fmt::join(got, "\n"));
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i], want[i]);
+}
+
+TEST(Merge, KeepsCommunicatorsThatWereNotAgreedApart) {
+  std::vector<NamedReport> reports = samples(2);
+  for (NamedReport& r : reports) r.report.communicators[0].id = 0;
+  const Merged merged = merge(reports);
+  EXPECT_EQ(merged.communicators.size(), 2u);
+  EXPECT_TRUE(merged.complaints.empty());
+}
+
+TEST(Merge, ReadsAFolderAndNamesTheFilesThatItCannot) {
+  const std::filesystem::path folder = testing::TempDir() + fmt::format("/terse{}", getpid());
+  std::filesystem::create_directory(folder);
+  EXPECT_THROW(read_folder(folder), terse::Error);
+  EXPECT_THROW(read_folder(folder / "nowhere"), terse::Error);
+  write_file(folder / "a.json", to_json(sample(0, 1)));
+  write_file(folder / "b.json", "{");
+  write_file(folder / "c.txt", "no report");
+  const Merged merged = read_folder(folder);
+  EXPECT_EQ(merged.files, std::vector<std::string>{"a.json"});
+  ASSERT_EQ(merged.complaints.size(), 1u);
+  EXPECT_EQ(merged.complaints[0].find("b.json: "), 0u);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Merge, ThePageEscapesWhatItIsGiven) {
+  const std::string page = html(merge(samples(3)));
+  EXPECT_NE(page.find("beta&lt;&amp;&gt;&quot;"), std::string::npos);
+  EXPECT_EQ(page.find("beta<"), std::string::npos);
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_EQ(page.find("http"), std::string::npos);  // nothing from outside
+}
+
+}  // namespace
+}  // namespace terse::report
