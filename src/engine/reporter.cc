@@ -41,7 +41,7 @@ void claim(Reporter& r) {
 
 report::Row row_of(const Tally& t) {
   report::Row row;
-  if (t.kind.rule != kNoRule) row.rule = t.kind.rule;
+  if (t.kind.rule != kNoRule) row.rule = settings().policy.rules.at(t.kind.rule).number;
   row.collective = plan::name(t.kind.collective);
   row.scheme = print_scheme(t.kind.scheme);
   row.calls = t.calls;

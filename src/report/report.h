@@ -36,7 +36,7 @@ struct Error {
 
 // The calls of one kind on one communicator and rank.
 struct Row {
-  std::optional<uint32_t> rule;  // of the policy; empty: the caller named the scheme
+  std::optional<uint32_t> rule;  // its number in the policy; empty: the caller named the scheme
   std::string collective, scheme;
   uint64_t calls = 0, raw_bytes = 0, wire_bytes = 0;
   Times times;

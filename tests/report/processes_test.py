@@ -101,7 +101,7 @@ class Endings(Folder):
             self.assertEqual(c["native_bytes"], 40)
             row, = c["rows"]
             self.assertEqual((row["rule"], row["collective"], row["calls"]),
-                             (0, "AllReduce", calls))
+                             (1, "AllReduce", calls))
             self.assertEqual(row["raw_bytes"], calls * 400_000)
             self.assertAlmostEqual(row["ratio"], 32 / 8.25, delta=0.02)
             if released:

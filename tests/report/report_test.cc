@@ -170,6 +170,18 @@ TEST(Merge, ComplainsOfWhatDoesNotFit) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i], want[i]);
 }
 
+TEST(Merge, RanksNeedNotHaveAsManyMessages) {
+  std::vector<NamedReport> reports = samples(2);
+  for (NamedReport& r : reports)
+    for (Row& row : r.report.communicators[0].rows) row.collective = "Send";
+  reports[1].report.communicators[0].rows[0].calls = 9;
+  EXPECT_TRUE(merge(reports).complaints.empty());
+  reports[1].report.communicators[0].rows[1].collective = "AllToAll";
+  reports[0].report.communicators[0].rows[1].collective = "AllToAll";
+  reports[1].report.communicators[0].rows[1].calls = 9;
+  EXPECT_EQ(merge(reports).complaints.size(), 1u);
+}
+
 TEST(Merge, KeepsCommunicatorsThatWereNotAgreedApart) {
   std::vector<NamedReport> reports = samples(2);
   for (NamedReport& r : reports) r.report.communicators[0].id = 0;
