@@ -198,9 +198,11 @@ class Run {
 
   bool of_messages() const { return is_message(*messages_.front()); }
 
-  // Not all ranks come to a message, and so none can ask them to run it natively.
+  // Not all ranks come to a message, and so none can ask them to run it natively; and an operator
+  // that the program has made may be gone by now.
   CallNumber number() const {
-    return {c_.sequence, of_messages() ? std::nullopt : std::optional(c_.collectives)};
+    const bool made = messages_.front()->request.op >= ncclNumOps;
+    return {c_.sequence, of_messages() || made ? std::nullopt : std::optional(c_.collectives)};
   }
 
   void compare() {

@@ -175,7 +175,7 @@ void report_released(Communicator& c) noexcept {
     const std::lock_guard lock(r.mutex);
     claim(r);
     if (r.released.size() < kMaxReleased)
-      r.released.push_back(report_of(c, true));
+      r.released.push_back(report_of(c, !c.aborted));
     else
       ++r.left_out;
     bool others = false;

@@ -125,7 +125,7 @@ class Endings(Folder):
 
     def test_aborted_communicators_are_reported(self):
         pid, _, _ = self.leave("finish")
-        self.check_numbers(self.only_report(pid), released=True)
+        self.check_numbers(self.only_report(pid), released=False)
 
     def test_a_process_that_dies_leaves_nothing_half_written(self):
         self.leave("abort", -signal.SIGABRT)
