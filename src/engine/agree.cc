@@ -148,8 +148,7 @@ class Comparison {
     std::vector<uint64_t> hosts;
     for (const Hello& hello : all_) hosts.push_back(hello.host);
     std::ranges::sort(hosts);
-    const auto repeated = std::ranges::unique(hosts);
-    return static_cast<int>(repeated.begin() - hosts.begin());
+    return static_cast<int>(std::unique(hosts.begin(), hosts.end()) - hosts.begin());
   }
 
   Communicator& c_;
@@ -180,7 +179,7 @@ void agree(std::span<const Agreement> agreements) {
   std::vector<std::unique_ptr<Comparison>> open;
   // What all ranks agree on, two of them need not.
   std::vector<Agreement> ordered(agreements.begin(), agreements.end());
-  std::ranges::stable_partition(ordered, [](const Agreement& a) { return !a.peer; });
+  std::stable_partition(ordered.begin(), ordered.end(), [](const Agreement& a) { return !a.peer; });
   for (const Agreement& a : ordered) {
     const bool under_way = std::ranges::any_of(open, [&](const auto& e) { return e->covers(a); });
     if (under_way || agreed(a)) continue;
