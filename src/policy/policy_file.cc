@@ -42,7 +42,22 @@ class FileParser {
          fmt::format(format, std::forward<Args>(args)...));
   }
 
+  // toml++ 3.3 runs into undefined behaviour where it asks whether some characters beyond ASCII are
+  // blanks. Lines that are comments may have any.
+  void require_ascii(std::string_view text) const {
+    toml::source_position at{1, 1};
+    bool comment = false;
+    for (const char c : text) {
+      if (at.column == 1) comment = c == '#';
+      if (static_cast<unsigned char>(c) >= 0x80 && !comment)
+        refuse(at, "a character that is not ASCII, outside of a line that begins with #");
+      ++at.column;
+      if (c == '\n') at = {at.line + 1, 1};
+    }
+  }
+
   const toml::table& document(std::string_view text) {
+    require_ascii(text);
     try {
       document_ = toml::parse(text, path_);
     } catch (const toml::parse_error& e) {

@@ -117,8 +117,13 @@ TEST(PolicyFile, ErrorsOfTheTextItselfSayWhereToo) {
       {"[[rule]]\nscheme = \"int8\n", "p.toml:2:15: "},
       {"[[rule]\nscheme = \"int8\"\n", "p.toml:1:8: "},
       {"\xff", "p.toml:1:1: "},
+      {"[[rule]]\nname = \"\xc3\xa9\"\n", "p.toml:2:9: a character that is not ASCII"},
   };
   for (const auto& c : cases) EXPECT_EQ(error_of(c.text).find(c.place), 0u) << error_of(c.text);
+}
+
+TEST(PolicyFile, CommentsMayHaveAnyCharacters) {
+  EXPECT_EQ(parse("# caf\xc3\xa9 \xef\xbb\xb9\n[[rule]]\nscheme = \"int8\"\n").rules.size(), 1u);
 }
 
 TEST(PolicyFile, TheFirstErrorIsTheFirstInTheText) {
