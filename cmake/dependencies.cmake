@@ -13,6 +13,19 @@ if(NOT TERSE_CARRIED)
   find_path(TERSE_TOML_INCLUDE toml++/toml.h REQUIRED)
   target_include_directories(terse_toml SYSTEM INTERFACE ${TERSE_TOML_INCLUDE})
   find_package(nlohmann_json REQUIRED)
+  # fmt compiled once, where cmake/fmt.cc suits its version.
+  get_target_property(fmt_includes fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
+  try_compile(TERSE_FMT_ONCE ${PROJECT_BINARY_DIR}/fmt_once
+    SOURCES ${PROJECT_SOURCE_DIR}/cmake/fmt.cc ${PROJECT_SOURCE_DIR}/cmake/fmt_check.cc
+    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${fmt_includes}"
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
+  if(TERSE_FMT_ONCE)
+    add_library(terse_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt.cc)
+    target_include_directories(terse_fmt SYSTEM PUBLIC ${fmt_includes})
+  else()
+    add_library(terse_fmt INTERFACE)
+    target_link_libraries(terse_fmt INTERFACE fmt::fmt-header-only)
+  endif()
   if(TERSE_BUILD_TESTS)
     find_package(GTest REQUIRED)
   endif()
@@ -35,6 +48,7 @@ target_include_directories(terse_carried_fmt SYSTEM INTERFACE ${carried}/include
 target_compile_definitions(terse_carried_fmt INTERFACE FMT_HEADER_ONLY=1)
 add_library(fmt::fmt-header-only ALIAS terse_carried_fmt)
 add_library(fmt::fmt ALIAS terse_carried_fmt)
+add_library(terse_fmt ALIAS terse_carried_fmt)
 
 target_include_directories(terse_toml SYSTEM INTERFACE ${carried}/include)
 
