@@ -24,12 +24,16 @@ ncclResult_t ncclGroupEnd() {
     const ncclResult_t result = next().library->nccl.GroupEnd();
     if (group_depth() == 0) return result;  // NCCL has said that there is no group
     if (group_depth() == 1) {
-      if (result != ncclSuccess) {
+      if (result != ncclSuccess && result != ncclInProgress) {
         group_abandon();
         forget_pending();
         return result;
       }
-      admit_pending();
+      if (result == ncclSuccess)
+        admit_pending();
+      else
+        forget_pending();  // they are still being made, and are compared at their first call
+      group_settle(result);
     }
     group_end();
     return result;

@@ -122,6 +122,10 @@ int group_depth() { return t_group.depth; }
 
 void group_abandon() { t_group = {}; }
 
+void group_settle(ncclResult_t result) {
+  for (const Job& job : t_group.pending) job.communicator->settle(result, "ncclGroupEnd");
+}
+
 void group_end() {
   if (t_group.depth == 0) fail(ncclInvalidUsage, "there is no group to end");
   if (--t_group.depth > 0) return;

@@ -18,6 +18,10 @@ void group_start();
 int group_depth();
 void group_abandon();  // forgets the thread's group
 
+// After NCCL's own group with the group's native calls gave `result`: waits until that is enqueued
+// on the non-blocking communicators that the group's compressed calls use.
+void group_settle(ncclResult_t result);
+
 // Throws the group's first error; then nothing of the group was enqueued.
 void group_end();
 

@@ -210,6 +210,17 @@ TEST_F(Interpose, NonBlockingCommunicators) {
       EXPECT_EQ(out, want[rank]);
     else
       EXPECT_EQ(values(out, ncclFloat32), truth[rank]);
+    // Beside a native call of the same group.
+    std::vector<float> data(5000, 1.25f);
+    int64_t sum = 5;
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    ncclAllReduce(&sum, &sum, 1, ncclInt64, ncclSum, comm, stream);
+    ncclAllReduce(data.data(), data.data(), 5000, ncclFloat32, ncclSum, comm, stream);
+    for (state = ncclGroupEnd(); state == ncclInProgress;) ncclCommGetAsyncError(comm, &state);
+    ASSERT_EQ(state, ncclSuccess) << ncclGetLastError(comm);
+    ASSERT_EQ(hostncclStreamSynchronize(stream), ncclSuccess);
+    EXPECT_EQ(sum, 15);
+    EXPECT_EQ(data, std::vector<float>(5000, 3.75f));  // constant: exact
     for (state = ncclCommFinalize(comm); state == ncclInProgress;)
       ncclCommGetAsyncError(comm, &state);
     EXPECT_EQ(state, ncclSuccess);
