@@ -27,7 +27,6 @@ bool nothing_to_agree() {
 
 // Compares settings across the ranks of new communicators. All of them or none are good.
 void admit(const std::vector<Created>& created) {
-  if (nothing_to_agree()) return;
   try {
     std::vector<Agreement> agreements;
     for (const auto& [comm, name] : created) {
@@ -59,7 +58,7 @@ std::string name_in(const ncclConfig_t* config) {
 // compressed call, and has no name.
 ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count,
                      const ncclConfig_t* config = nullptr) {
-  if (result != ncclSuccess || comms == nullptr) return result;
+  if (result != ncclSuccess || comms == nullptr || nothing_to_agree()) return result;
   std::vector<Created> all;
   for (int i = 0; i < count; ++i) all.push_back({comms + i, name_in(config)});
   if (group_depth() > 0)

@@ -16,7 +16,7 @@
 namespace terse::cli {
 namespace {
 
-struct Options {
+struct ExplainOptions {
   std::string collective = "allreduce", dtype = "float32", op = "sum", bytes = "64M", name;
   int ranks = 8, nodes = 1;
   std::string policy, scheme, bandwidth;
@@ -37,7 +37,7 @@ const Entry& entry_of(std::span<const Entry> table, const std::string& name) {
 }
 
 // The call of the largest whole number of elements within the bytes.
-Request request_of(const Options& o) {
+Request request_of(const ExplainOptions& o) {
   Request r{.collective = entry_of(collective_names(), o.collective).collective};
   r.datatype = entry_of(dtype_names(), o.dtype).dtype;
   r.op = entry_of(op_names(), o.op).op;
@@ -48,7 +48,7 @@ Request request_of(const Options& o) {
   return r;
 }
 
-Policy policy_of(const Options& o) {
+Policy policy_of(const ExplainOptions& o) {
   if (!o.policy.empty()) return read_policy_file(o.policy, settings().min_bytes);
   if (!o.scheme.empty())
     return at("--scheme", [&] { return parse_policy_line(o.scheme, settings().min_bytes); });
@@ -56,7 +56,7 @@ Policy policy_of(const Options& o) {
   return settings().policy;
 }
 
-void print_call(const Options& o, const Request& r) {
+void print_call(const ExplainOptions& o, const Request& r) {
   const bool reduces = entry_of(collective_names(), o.collective).reduces;
   fmt::print("call       {}, {}, {}{}, {} {} on {} {}{}\n", o.collective,
              bytes_text(message_bytes(r, o.ranks)), print_dtypes(set_of(r.datatype)),
@@ -80,7 +80,7 @@ void print_decision(const Policy& policy, const Facts& facts, const Decision& de
              rule.preset.empty() ? "" : fmt::format(" (preset {})", rule.preset));
 }
 
-void print_plan(const Options& o, const Request& r, const Scheme& scheme) {
+void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme) {
   // Seen from rank 0, which sends: it is the root only where the root does, and never the peer.
   const plan::Traits& t = plan::traits(r.collective);
   const int root = t.rooted && t.send.who == plan::Who::kAll ? 1 : 0;
@@ -106,7 +106,7 @@ void print_plan(const Options& o, const Request& r, const Scheme& scheme) {
   print_times(traffic, o.bandwidth);
 }
 
-void explain(const Options& o) {
+void explain(const ExplainOptions& o) {
   if (o.ranks < 1 || o.nodes < 1 || o.nodes > o.ranks)
     fail(ncclInvalidArgument, "there must be a rank or more, and no more nodes than ranks");
   const Policy policy = policy_of(o);
@@ -135,7 +135,7 @@ CLI::IsMember one_of(std::span<const Entry> table) {
 }  // namespace
 
 void add_explain(CLI::App& app) {
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<ExplainOptions>();
   CLI::App* c = app.add_subcommand(
       "explain",
       "Say what becomes of a call: which rule matches, which algorithm does it, how many "

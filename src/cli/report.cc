@@ -7,13 +7,13 @@
 namespace terse::cli {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::string folder;
   std::string json, html;  // files to write; empty: none
 };
 
 // 0, or 1 when something is missing or does not fit, which it prints to standard error.
-int show_report(const Options& o) {
+int show_report(const ReportOptions& o) {
   const report::Merged merged = report::read_folder(o.folder);
   fmt::print("{}", report::table(merged));
   if (!o.json.empty()) report::write_file(o.json, report::merged_json(merged));
@@ -27,7 +27,7 @@ int show_report(const Options& o) {
 }  // namespace
 
 void add_report(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ReportOptions>();
   CLI::App* command = app.add_subcommand("report", "Bring the reports of all ranks together");
   command->add_option("folder", options->folder, "Where TERSE_REPORT had them written")->required();
   command->add_option("--json", options->json, "Write the numbers to this file");

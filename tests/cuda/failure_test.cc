@@ -84,7 +84,7 @@ void sweep(const Attempt& attempt) {
 TEST(Failures, OfFirstCalls) {
   sweep([](Player& player, const auto& arm, const auto& check) {
     const DeviceStream stream;
-    Piece piece(player, call_of(3'000));
+    Piece piece(player, call_of(700));
     piece.feed(0, stream.get());
     stream.synchronize();
     must(cudaSetDevice(9));  // the program may be on any device
@@ -101,7 +101,7 @@ TEST(Failures, OfFirstCalls) {
 TEST(Failures, OfLaterCalls) {
   sweep([](Player& player, const auto& arm, const auto& check) {
     const DeviceStream stream;
-    Piece small(player, call_of(3'000)), large(player, call_of(20'000));
+    Piece small(player, call_of(700)), large(player, call_of(5'000));
     small.play(0, stream.get());
     large.feed(0, stream.get());
     stream.synchronize();
@@ -117,7 +117,7 @@ TEST(Failures, OfLaterCalls) {
 TEST(Failures, OfRecordedCalls) {
   sweep([](Player& player, const auto& arm, const auto& check) {
     const DeviceStream stream;
-    Piece piece(player, call_of(3'000));
+    Piece piece(player, call_of(700));
     piece.play(0, stream.get());
     must(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
     arm();
@@ -145,7 +145,7 @@ TEST(Failures, OfRecordedCalls) {
 TEST(Failures, OfMemoryOnOneRankAreNoErrorOnAny) {
   play_ranks(3, [](Player& player) {
     const DeviceStream stream;
-    Piece small(player, call_of(3'000)), large(player, call_of(20'000));
+    Piece small(player, call_of(700)), large(player, call_of(5'000));
     small.play(0, stream.get());
     large.feed(0, stream.get());
     stream.synchronize();

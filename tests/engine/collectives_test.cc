@@ -3,10 +3,11 @@
 #include <gtest/gtest.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 
 #include "ranks.h"
 #include "reference.h"
@@ -99,7 +100,7 @@ void check_case(const Case& c, uint64_t ordinal, int repeats) {
         in = send.data() + (traits.recv.per_rank ? own : 0);
         out = send.data() + (traits.send.per_rank ? own : 0);
       }
-      std::memcpy(in, sent[rank].data(), sent[rank].size());
+      std::ranges::copy(sent[rank], in);
       // A rank need not bring what only the root needs.
       const char* const given = sends ? in : nullptr;
       char* const taken = receives ? out : nullptr;
@@ -108,9 +109,9 @@ void check_case(const Case& c, uint64_t ordinal, int repeats) {
       stream.synchronize();
       const Bytes& want = wanted[k][rank];
       ASSERT_EQ(want.empty(), !receives);
-      ASSERT_EQ(std::memcmp(out, want.data(), want.size()), 0) << "rank " << rank << " call " << k;
+      ASSERT_TRUE(std::ranges::equal(want, std::span(out, want.size()))) << "rank " << rank << " call " << k;
       ASSERT_TRUE(send.intact() && recv.intact()) << "rank " << rank << " wrote past its buffers";
-      const bool changed = std::memcmp(in, sent[rank].data(), sent[rank].size()) != 0;
+      const bool changed = !std::ranges::equal(sent[rank], std::span(in, sent[rank].size()));
       ASSERT_TRUE(in_place || !changed) << "sendbuff changed";
     }
     ASSERT_EQ(terseCommRelease(comm), ncclSuccess);

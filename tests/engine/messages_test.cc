@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <random>
+#include <span>
 
 #include "ranks.h"
 #include "terse_client.h"
@@ -102,7 +102,7 @@ class Program {
         const Message& m = messages_[i];
         if (m.from == rank) {
           in[i] = std::make_unique<Guarded>(sent_[i].size(), m.offset);
-          std::memcpy(in[i]->data(), sent_[i].data(), sent_[i].size());
+          std::ranges::copy(sent_[i], in[i]->data());
           ASSERT_EQ(terseSend(in[i]->data(), m.call.count, m.call.datatype, m.to, schemes[i]->get(),
                               comm, stream),
                     ncclSuccess)
@@ -129,13 +129,13 @@ class Program {
                     print_scheme(m.call.scheme), m.call.count, static_cast<int>(m.call.datatype));
     if (in != nullptr) {
       EXPECT_TRUE(in->intact()) << what;
-      EXPECT_EQ(std::memcmp(in->data(), sent_[i].data(), sent_[i].size()), 0) << what;
+      EXPECT_TRUE(std::ranges::equal(sent_[i], std::span(in->data(), in->size()))) << what;
     }
     if (out == nullptr) return;
     const Bytes want = wanted(i);
     ASSERT_EQ(want.size(), out->size()) << what;
     EXPECT_TRUE(out->intact()) << what;
-    EXPECT_EQ(std::memcmp(out->data(), want.data(), want.size()), 0) << what;
+    EXPECT_TRUE(std::ranges::equal(want, std::span(out->data(), out->size()))) << what;
   }
 
   const int ranks_;

@@ -126,7 +126,7 @@ class WaysIn(unittest.TestCase):
                               env=environment(**{**self.cache, **variables})).stdout
 
     def test_a_dry_run_says_what_would_be_set_and_does_nothing(self):
-        scheme = "TERSE_SCHEME=int8:block=128,round=nearest"
+        scheme = "TERSE_SCHEME=int8"
         self.assertEqual(self.dry("--", "/bin/true", "x", LD_PRELOAD="other.so"),
                          f"LD_PRELOAD={PRELOAD}:other.so\n{scheme}\n/bin/true x\n")
         empty = self.scratch.name + "/empty"

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "engine/communicator.h"
 #include "engine/group.h"
@@ -130,7 +132,7 @@ void check_case(const Case& c) {
     for (int k = 0; k < kCalls; ++k) {
       Buffers b(c.call, rank, c.ranks, c.in_place);
       const Bytes data = gaussian(send_count(c.call, c.ranks), c.call.datatype, 100 * k + rank);
-      std::memcpy(b.in, data.data(), data.size());
+      std::ranges::copy(data, b.in);
       Bytes native(recv_count(c.call, c.ranks) * Buffers::size(c.call));
       const Request exact = request_of(c.call, data.data(), native.data(), comm, own.get());
       ASSERT_EQ(ncclGroupStart(), ncclSuccess);
@@ -154,7 +156,7 @@ void check_case(const Case& c) {
         return all;
       }();
       const Bytes want = expected(c.call, sent)[rank];
-      ASSERT_EQ(std::memcmp(b.out, want.data(), want.size()), 0) << "call " << k;
+      ASSERT_TRUE(std::ranges::equal(want, std::span(b.out, want.size()))) << "call " << k;
     }
     const double wall =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
