@@ -14,6 +14,13 @@ bool joins(const Request& r) {
          settings().policy.compresses(r.collective);
 }
 
+// Unlike libterse, this library sees communicators come and go, and need not ask NCCL whether this
+// is still the same one.
+Communicator& state_of(ncclComm_t comm) {
+  Communicator* known = find_communicator(comm);
+  return known != nullptr ? *known : communicator(comm);
+}
+
 // Compresses the call, or counts why not; then NCCL gets it as it is. What cannot be right goes to
 // NCCL too, for its own answer.
 bool taken(const Request& r) {
@@ -22,7 +29,7 @@ bool taken(const Request& r) {
     if (Communicator* known = find_communicator(r.comm)) count_bypass(*known, r, TERSE_BYPASS_OFF);
     return false;
   }
-  Communicator& c = communicator(r.comm);
+  Communicator& c = state_of(r.comm);
   const Route way = route(c, r);
   if (way.bypass) count_bypass(c, r, *way.bypass);
   if (way.bypass && !joins(r)) return false;

@@ -31,6 +31,7 @@ void admit(const std::vector<Created>& created) {
     std::vector<Agreement> agreements;
     for (const auto& [comm, name] : created) {
       if (*comm == nullptr) continue;
+      release_communicator(*comm, true);  // of one that went by another way and had this address
       name_communicator(*comm, name.c_str());
       agreements.push_back({&communicator(*comm), nullptr, nullptr});
     }

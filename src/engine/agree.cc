@@ -176,6 +176,7 @@ bool agreed(const Agreement& a) {
 }  // namespace
 
 void agree(std::span<const Agreement> agreements) {
+  if (std::ranges::all_of(agreements, agreed)) return;
   std::vector<std::unique_ptr<Comparison>> open;
   // What all ranks agree on, two of them need not.
   std::vector<Agreement> ordered(agreements.begin(), agreements.end());

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,7 +62,7 @@ struct MessageKey {
   }
   bool operator<(const MessageKey& other) const { return tie() < other.tie(); }
 };
-using BatchKey = std::vector<MessageKey>;
+using BatchKey = std::pmr::vector<MessageKey>;
 
 class Communicator {
  public:

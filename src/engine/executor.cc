@@ -25,7 +25,9 @@ class Run {
         c_(*work.front()->communicator),
         track_(c_.track_for(work.front()->request.stream)),
         plan_(plan_of(work)),
-        binding_(c_.idle_binding()) {
+        binding_(c_.idle_binding()),
+        streams_(work.get_allocator()),
+        waited_for_(plan_.steps.size(), false, work.get_allocator()) {
     for (const Job* job : work) {
       const Stream stream = job->request.stream;
       if (stream == nullptr && c_.backend.null_stream_is_synchronous())
@@ -35,7 +37,6 @@ class Run {
     }
     track_.reserve(plan_.scratch_bytes);
     bind(plan_, messages_, track_.scratch(), binding_);
-    waited_for_.assign(plan_.steps.size(), false);
     for (const Step& step : plan_.steps)
       for (const size_t before : step.after) waited_for_[before] = true;
     if (track_.recording() == 0) sample_ = c_.meter.start(plan_, number());
@@ -239,9 +240,9 @@ class Run {
   Track& track_;
   const plan::Plan& plan_;
   Binding& binding_;
-  std::vector<Stream> streams_;  // the callers'
+  std::pmr::vector<Stream> streams_;  // the callers'
   bool synchronous_ = false;     // one of them wants it done on return
-  std::vector<bool> waited_for_;
+  std::pmr::vector<bool> waited_for_;
   size_t next_ = 0;
   std::array<bool, plan::kLanes> entered_{};
   bool ended_ = false;
@@ -263,7 +264,7 @@ auto on(const Communicator& c, const Part& part) {
 
 // One NCCL group of a part of each run.
 template <class Part>
-void in_group(const std::vector<Run*>& runs, const Part& part) {
+void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
   const NcclLibrary& library = runs.front()->library();
   const Communicator& first = runs.front()->communicator();
   on(first, [&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
@@ -279,11 +280,11 @@ void in_group(const std::vector<Run*>& runs, const Part& part) {
 }
 
 // Runs works of different communicators together, step by step.
-void execute_together(std::vector<Run>& runs) {
+void execute_together(std::pmr::vector<Run>& runs) {
   const auto each = [](auto& run, auto part) {
     return on(run.communicator(), [&] { return (run.*part)(); });
   };
-  std::vector<Run*> verified;
+  std::pmr::vector<Run*> verified(runs.get_allocator()), talking(runs.get_allocator());
   for (Run& run : runs) {
     each(run, &Run::begin);
     if (run.verified()) verified.push_back(&run);
@@ -291,7 +292,7 @@ void execute_together(std::vector<Run>& runs) {
   if (!verified.empty()) in_group(verified, &Run::run_natively);
   for (Run* run : verified) each(*run, &Run::ran_natively);
   for (;;) {
-    std::vector<Run*> talking;
+    talking.clear();
     for (Run& run : runs)
       if (each(run, &Run::advance)) talking.push_back(&run);
     if (talking.empty()) break;
@@ -304,15 +305,18 @@ void execute_together(std::vector<Run>& runs) {
 
 }  // namespace
 
-void execute(const std::vector<Job>& jobs) {
+void execute(const Jobs& jobs) {
   // A communicator's works follow each other; the first works of all communicators go together,
   // then the second ones, and so on.
-  const std::vector<Work> works = works_of(jobs);
-  std::vector<const Work*> waiting;
+  const std::pmr::vector<Work> works = works_of(jobs);
+  std::pmr::vector<const Work*> waiting(works.get_allocator()), later(works.get_allocator());
+  std::pmr::vector<Run> runs(works.get_allocator());
+  waiting.reserve(works.size());
+  later.reserve(works.size());
   for (const Work& work : works) waiting.push_back(&work);
   while (!waiting.empty()) {
-    std::vector<Run> runs;
-    std::vector<const Work*> later;
+    runs.clear();
+    later.clear();
     try {
       for (const Work* work : waiting) {
         const Communicator& c = *work->front()->communicator;
@@ -329,7 +333,7 @@ void execute(const std::vector<Job>& jobs) {
       throw;
     }
     for (Run& run : runs) on(run.communicator(), [&] { run.wait_if_synchronous(); });
-    waiting = std::move(later);
+    waiting.swap(later);
   }
 }
 

@@ -2,6 +2,7 @@
 // lanes, and merges the communicate steps of different communicators into one NCCL group.
 #pragma once
 
+#include <memory_resource>
 #include <vector>
 
 #include "engine/route.h"
@@ -18,9 +19,12 @@ struct Job {
   bool native = false;  // a message that travels as it is; to be executed only with others
 };
 
+// Theirs who asked for them, which live longer.
+using Jobs = std::pmr::vector<const Job*>;
+
 // Enqueues the jobs, in order on each communicator; its messages (Send and Recv) are one batch and
 // come last. Where a job's stream is null and that means
 // "done on return", waits for it. Throws Error; then some may have been enqueued.
-void execute(const std::vector<Job>& jobs);
+void execute(const Jobs& jobs);
 
 }  // namespace terse

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/agree.h"
+#include "engine/call_memory.h"
 #include "engine/native.h"
 #include "engine/prepare.h"
 #include "engine/work.h"
@@ -21,13 +23,13 @@ struct Group {
 };
 thread_local Group t_group;
 
-void run_native(std::span<const Job> jobs) {
+void run_native(const Jobs& jobs) {
   if (jobs.empty()) return;
-  const NcclLibrary& library = jobs.front().communicator->library;
+  const NcclLibrary& library = jobs.front()->communicator->library;
   ncclResult_t first = library.nccl.GroupStart();
   try {
-    for (const Job& job : jobs) {
-      const ncclResult_t result = call_native(*job.communicator, job.request);
+    for (const Job* job : jobs) {
+      const ncclResult_t result = call_native(*job->communicator, job->request);
       if (first == ncclSuccess) first = result;
     }
   } catch (...) {
@@ -35,34 +37,37 @@ void run_native(std::span<const Job> jobs) {
     throw;
   }
   const ncclResult_t end = library.nccl.GroupEnd();
-  for (const Job& job : jobs)
-    job.communicator->settle(first == ncclSuccess ? end : first, "native NCCL");
+  for (const Job* job : jobs)
+    job->communicator->settle(first == ncclSuccess ? end : first, "native NCCL");
 }
 
 // Whether a message stays native and yet travels with compressed ones. All messages of a
 // communicator are under way at once in a group, and those of two ranks keep their order.
-bool joins_batch(const Job& job, const std::vector<Job>& jobs) {
+bool joins_batch(const Job& job, std::span<const Job> jobs) {
   return is_message(job) && std::ranges::any_of(jobs, [&](const Job& other) {
            return is_message(other) && !other.native && other.communicator == job.communicator;
          });
 }
 
-void run(std::vector<Job> jobs) {
+void run(std::span<const Job> jobs) {
+  CallMemory memory;
   const auto goes_alone = [&](const Job& job) { return job.native && !joins_batch(job, jobs); };
-  std::vector<Job> native, together;
-  for (const Job& job : jobs) (goes_alone(job) ? native : together).push_back(job);
+  Jobs native(memory.get()), together(memory.get());
+  together.reserve(jobs.size());
+  for (const Job& job : jobs) (goes_alone(job) ? native : together).push_back(&job);
   run_native(native);
-  std::vector<Agreement> agreements;
-  for (const Job& job : together) {
-    if (job.native) continue;
+  std::pmr::vector<Agreement> agreements(memory.get());
+  agreements.reserve(together.size());
+  for (const Job* job : together) {
+    if (job->native) continue;
     const std::optional<int> peer =
-        is_message(job) ? std::optional<int>(job.request.root) : std::nullopt;
-    agreements.push_back({job.communicator, &job.scheme, job.request.stream, peer});
+        is_message(*job) ? std::optional<int>(job->request.root) : std::nullopt;
+    agreements.push_back({job->communicator, &job->scheme, job->request.stream, peer});
   }
   agree(agreements);
-  const std::vector<Job> fallen_back = prepare(together);
-  for (const Job& job : fallen_back)
-    count_bypass(*job.communicator, job.request, TERSE_BYPASS_FALLBACK);
+  const Jobs fallen_back = prepare(together);
+  for (const Job* job : fallen_back)
+    count_bypass(*job->communicator, job->request, TERSE_BYPASS_FALLBACK);
   run_native(fallen_back);
   execute(together);
 }
@@ -72,7 +77,7 @@ void add(const Job& job) {
   if (t_group.depth > 0)
     t_group.pending.push_back(job);
   else
-    run({job});
+    run({&job, 1});
 }
 
 void compress(Communicator& c, const Request& request, const Route& way) {
@@ -129,10 +134,11 @@ void group_settle(ncclResult_t result) {
 void group_end() {
   if (t_group.depth == 0) fail(ncclInvalidUsage, "there is no group to end");
   if (--t_group.depth > 0) return;
-  Group group = std::move(t_group);
-  t_group = {};
+  Group group = std::exchange(t_group, {});
   if (group.error) throw *group.error;
-  run(std::move(group.pending));
+  run(group.pending);
+  group.pending.clear();
+  t_group.pending = std::move(group.pending);  // its memory serves the next group
 }
 
 }  // namespace terse

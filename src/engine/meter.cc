@@ -96,7 +96,7 @@ void Meter::collect() noexcept {
   try {
     while (!pending_.empty() && pending_.front().sample->done()) {
       const Pending first = pending_.front();
-      pending_.pop_front();
+      pending_.erase(pending_.begin());
       idle_.push_back(first.sample);
       read(first);
     }

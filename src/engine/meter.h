@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -93,7 +92,7 @@ class Meter {
   Backend& backend_;
   std::vector<std::unique_ptr<Sample>> samples_;
   std::vector<Sample*> idle_;
-  std::deque<Pending> pending_;
+  std::vector<Pending> pending_;  // the oldest first; few
   void* exact_ = nullptr;
   std::atomic<size_t> exact_bytes_{0};
   std::timed_mutex mutex_;  // of tallies_, which a report reads at exit

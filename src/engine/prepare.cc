@@ -19,28 +19,28 @@ struct Need {
   std::string trouble = {};  // of this rank
 };
 
-size_t scratch_of(const Job& job) { return plan_of(Work{&job}).scratch_bytes; }
+size_t scratch_of(const Job& job) { return plan_of_collective(job).scratch_bytes; }
 
 // Only calls for which every rank needs the same, so that all of them come to ask at once: a root
 // may need more than the others, and messages are the matter of two.
-bool lacks(const Job& job) {
-  const Communicator& c = *job.communicator;
-  return !plan::traits(job.request.collective).rooted && scratch_of(job) > c.prepared_scratch &&
-         c.backend.recording(job.request.stream) == 0;
+bool lacks(const Job* job) {
+  const Communicator& c = *job->communicator;
+  return !plan::traits(job->request.collective).rooted && scratch_of(*job) > c.prepared_scratch &&
+         c.backend.recording(job->request.stream) == 0;
 }
 
-std::vector<Need> new_needs(const std::vector<Job>& jobs) {
+std::vector<Need> new_needs(const Jobs& jobs) {
   std::vector<Need> needs;
-  for (const Job& job : jobs) {
-    Communicator& c = *job.communicator;
+  for (const Job* job : jobs) {
+    Communicator& c = *job->communicator;
     if (!lacks(job)) continue;
     const auto known = std::ranges::find(needs, &c, &Need::communicator);
     if (known != needs.end())
-      known->scratch_bytes = std::max(known->scratch_bytes, scratch_of(job));
+      known->scratch_bytes = std::max(known->scratch_bytes, scratch_of(*job));
     else if (c.skips > 0)
       --c.skips;
     else
-      needs.push_back({&c, job.request.stream, scratch_of(job)});
+      needs.push_back({&c, job->request.stream, scratch_of(*job)});
   }
   return needs;
 }
@@ -78,7 +78,7 @@ void conclude(const Need& need) {
 
 }  // namespace
 
-std::vector<Job> prepare(std::vector<Job>& jobs) {
+Jobs prepare(Jobs& jobs) {
   std::vector<Need> needs = new_needs(jobs);
   std::vector<Exchange*> verdicts;
   for (Need& need : needs) {
@@ -89,7 +89,7 @@ std::vector<Job> prepare(std::vector<Job>& jobs) {
   }
   meet(verdicts);
   for (const Need& need : needs) conclude(need);
-  std::vector<Job> native;
+  Jobs native(jobs.get_allocator());
   std::ranges::copy_if(jobs, std::back_inserter(native), lacks);
   std::erase_if(jobs, lacks);
   return native;

@@ -2,8 +2,6 @@
 // rank cannot, all of them call NCCL instead.
 #pragma once
 
-#include <vector>
-
 #include "engine/executor.h"
 
 namespace terse {
@@ -13,6 +11,6 @@ namespace terse {
 // communicator's jobs are taken out of `jobs` on every rank alike, and returned. They try again at
 // later calls, ever more seldom. Calls that have a root or a peer, and those that are recorded in a
 // graph, are left as they are. Throws Error.
-std::vector<Job> prepare(std::vector<Job>& jobs);
+Jobs prepare(Jobs& jobs);
 
 }  // namespace terse

@@ -1,6 +1,7 @@
 #include "engine/work.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace terse {
 namespace {
@@ -18,30 +19,35 @@ MessageKey key_of(const Job& job) {
 
 bool is_message(const Job& job) { return plan::is_point_to_point(job.request.collective); }
 
-std::vector<Work> works_of(const std::vector<Job>& jobs) {
-  std::vector<Work> works, batches;
-  for (const Job& job : jobs) {
+std::pmr::vector<Work> works_of(const Jobs& jobs) {
+  std::pmr::vector<Work> works(jobs.get_allocator()), batches(jobs.get_allocator());
+  works.reserve(jobs.size());
+  for (const Job* job : jobs) {
     const auto known = std::ranges::find_if(batches, [&](const Work& batch) {
-      return batch.front()->communicator == job.communicator;
+      return batch.front()->communicator == job->communicator;
     });
-    if (!is_message(job))
-      works.push_back({&job});
+    if (!is_message(*job))
+      works.emplace_back().push_back(job);
     else if (known == batches.end())
-      batches.push_back({&job});
+      batches.emplace_back().push_back(job);
     else
-      known->push_back(&job);
+      known->push_back(job);
   }
-  works.insert(works.end(), batches.begin(), batches.end());
+  std::ranges::move(batches, std::back_inserter(works));
   return works;
+}
+
+const plan::Plan& plan_of_collective(const Job& job) {
+  const Request& r = job.request;
+  return job.communicator->plan_for(
+      {r.collective, r.root, r.count, dtype_of(job), job.scheme.spec, job.scheme.algorithm});
 }
 
 const plan::Plan& plan_of(const Work& work) {
   const Job& first = *work.front();
-  const Request& r = first.request;
-  if (!is_message(first))
-    return first.communicator->plan_for({r.collective, r.root, r.count, dtype_of(first),
-                                         first.scheme.spec, first.scheme.algorithm});
-  BatchKey key;
+  if (!is_message(first)) return plan_of_collective(first);
+  BatchKey key(work.get_allocator());
+  key.reserve(work.size());
   for (const Job* job : work) key.push_back(key_of(*job));
   return first.communicator->plan_for(key);
 }

@@ -9,13 +9,14 @@
 
 namespace terse {
 
-using Work = std::vector<const Job*>;
+using Work = Jobs;
 
 // The jobs as works, in order on each communicator; its messages are one work, which comes last.
-std::vector<Work> works_of(const std::vector<Job>& jobs);
+std::pmr::vector<Work> works_of(const Jobs& jobs);
 
 // From the communicator's cache.
 const plan::Plan& plan_of(const Work& work);
+const plan::Plan& plan_of_collective(const Job& job);
 
 bool is_message(const Job& job);
 

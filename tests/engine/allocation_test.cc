@@ -1,0 +1,108 @@
+// A compressed call allocates nothing after the first ones of its kind.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <new>
+
+#include "engine/group.h"
+#include "engine/route.h"
+#include "idle.h"
+
+namespace {
+
+thread_local size_t t_allocations = 0;
+
+void* counted(void* memory) {
+  ++t_allocations;
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) { return counted(std::malloc(bytes)); }
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  const size_t unit = static_cast<size_t>(alignment);
+  return counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace terse::test {
+namespace {
+
+using plan::Collective;
+
+struct Caller {
+  explicit Caller(const char* scheme, uint64_t timing = 0)
+      : scheme(parse_scheme(scheme)), c(this->scheme) {
+    c.backend.timing = timing;
+  }
+
+  void call(Collective collective, size_t count, int root = 0) {
+    const Request request{.collective = collective,
+                          .send = data,
+                          .recv = data + 1,
+                          .count = count,
+                          .comm = reinterpret_cast<ncclComm_t>(data),
+                          .stream = reinterpret_cast<cudaStream_t>(data),
+                          .root = root};
+    submit(c.state, request, route(c.state, request, scheme));
+  }
+
+  // How many allocations a hundred repetitions make, after some to warm up.
+  size_t allocations(const std::function<void()>& body) {
+    for (int i = 0; i < 200; ++i) body();
+    const size_t before = t_allocations, combines = c.backend.combines;
+    for (int i = 0; i < 100; ++i) body();
+    EXPECT_GT(c.backend.combines, combines);  // it is compressed
+    return t_allocations - before;
+  }
+
+  const Scheme scheme;
+  float data[2] = {};
+  IdleCommunicator c;
+};
+
+TEST(Allocations, AreSeen) {
+  Caller caller("int8");
+  EXPECT_GE(caller.allocations([&] {
+    caller.call(Collective::kAllReduce, 5'000);
+    std::free(nullptr);
+    ::operator delete(::operator new(4));  // which the compiler may not leave out
+  }), 100u);
+}
+
+TEST(Allocations, NoneForACall) {
+  for (const uint64_t timing : {0, 1, 3}) {
+    Caller caller("int4:round=stochastic", timing);
+    for (const size_t count : {1'000u, 300'000u, 20'000'000u})
+      for (const Collective collective :
+           {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
+            Collective::kAllToAll, Collective::kBroadcast, Collective::kReduce, Collective::kGather,
+            Collective::kScatter, Collective::kSend, Collective::kRecv})
+        EXPECT_EQ(caller.allocations([&] { caller.call(collective, count); }), 0u)
+            << plan::name(collective) << ' ' << count << " timing " << timing;
+  }
+}
+
+TEST(Allocations, NoneForAGroup) {
+  Caller caller("int8", 1);
+  EXPECT_EQ(caller.allocations([&] {
+    group_start();
+    for (size_t i = 0; i < 20; ++i) caller.call(Collective::kAllReduce, 1'000 + 10 * i);
+    caller.call(Collective::kReduceScatter, 1'000'000);
+    for (int peer = 0; peer < 8; ++peer) {
+      if (peer == caller.c.state.rank) continue;
+      caller.call(Collective::kSend, 1'000, peer);
+      caller.call(Collective::kRecv, 1'000, peer);
+    }
+    group_end();
+  }), 0u);
+}
+
+}  // namespace
+}  // namespace terse::test

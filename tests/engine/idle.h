@@ -1,0 +1,83 @@
+// A communicator over an NCCL and a backend that do nothing: what is left is the engine's own work.
+#pragma once
+
+#include "engine/communicator.h"
+
+namespace terse::test {
+
+class IdleBackend final : public Backend {
+ public:
+  void* allocate(size_t) override { return &memory_; }
+  void release(void*) noexcept override {}
+  void* allocate_visible(size_t) override { return &memory_; }
+  void release_visible(void*) noexcept override {}
+  void upload(Stream, void*, const void*, size_t) override {}
+  void download(Stream, void*, const void*, size_t) override {}
+  Stream create_stream() override { return reinterpret_cast<Stream>(++handles_); }
+  void destroy_stream(Stream) noexcept override {}
+  void synchronize(Stream) override {}
+  bool idle(Stream) override { return true; }
+  Event create_event() override { return reinterpret_cast<Event>(++handles_); }
+  void destroy_event(Event) noexcept override {}
+  void record(Event, Stream) override {}
+  void wait(Stream, Event) override {}
+  uint64_t timing_period() const override { return timing; }
+  Event create_timer() override { return create_event(); }
+  std::optional<double> seconds(Event, Event) override { return 1e-6; }
+  void combine(Stream, const std::vector<codec::Combine>& works, const uint64_t*) override {
+    combines += works.size();
+  }
+  void copy(Stream, const std::vector<Copy>&) override {}
+  void compare(Stream, const codec::Comparison&) override {}
+  void notify(Stream, void (*done)(void*), void* context) override { done(context); }
+  uint64_t recording(Stream) override { return 0; }
+  void release_with_graph(Stream, const std::shared_ptr<std::atomic<bool>>&) override {}
+  void increment(Stream, uint64_t*) override {}
+  bool null_stream_is_synchronous() const override { return false; }
+
+  size_t combines = 0;
+  uint64_t timing = 0;  // 0: nothing is timed
+
+ private:
+  uint64_t memory_ = 0;
+  uintptr_t handles_ = 0;
+};
+
+// NCCL's functions, with 8 ranks, of which this is number 3.
+inline const NcclLibrary& idle_nccl() {
+  static const NcclLibrary library = [] {
+    NcclLibrary l{};
+    l.nccl.GetLastError = [](ncclComm_t) { return ""; };
+    l.nccl.CommCount = [](ncclComm_t, int* count) { return *count = 8, ncclSuccess; };
+    l.nccl.CommUserRank = [](ncclComm_t, int* rank) { return *rank = 3, ncclSuccess; };
+    l.nccl.CommGetAsyncError = [](ncclComm_t, ncclResult_t* r) {
+      return *r = ncclSuccess, ncclSuccess;
+    };
+    l.nccl.Send = [](const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
+      return ncclSuccess;
+    };
+    l.nccl.Recv = [](void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
+      return ncclSuccess;
+    };
+    l.nccl.GroupStart = [] { return ncclSuccess; };
+    l.nccl.GroupEnd = [] { return ncclSuccess; };
+    return l;
+  }();
+  return library;
+}
+
+// As after its first calls: the ranks have agreed on the scheme and have the memory.
+struct IdleCommunicator {
+  explicit IdleCommunicator(const Scheme& scheme) {
+    state.nodes = 1;
+    state.introduced = true;
+    state.agreed.push_back(scheme);
+    for (int peer = 0; peer < state.ranks; ++peer) state.agreed_with.emplace_back(peer, scheme);
+    state.prepared_scratch = static_cast<size_t>(-1);
+  }
+
+  IdleBackend backend;
+  Communicator state{idle_nccl(), backend, nullptr};
+};
+
+}  // namespace terse::test
