@@ -1,0 +1,79 @@
+"""Runs the examples as their own comments and README.md say.
+
+examples_test.py BIN_FOLDER HOSTNCCL"""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import unittest
+
+BIN, HOSTNCCL = sys.argv[1:3]
+HERE = os.path.dirname(os.path.abspath(__file__))
+TERSE = [f"{BIN}/terse", "run", "--scheme", "int8", "--nccl", HOSTNCCL, "--"]
+MPI = ["mpirun", "--oversubscribe", "-n"]
+
+
+def run(command, **variables):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
+    environment.update(NCCL_SOCKET_IFNAME="lo", HOSTNCCL_TIMEOUT="20", OMPI_ALLOW_RUN_AS_ROOT="1",
+                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **variables)
+    done = subprocess.run(command, check=False, text=True, timeout=100, env=environment,
+                          capture_output=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return str(s.getsockname()[1])
+
+
+class Examples(unittest.TestCase):
+    def expect_errors(self, output, lines, low, high):
+        """Each line's errors, which lie between `low` and `high`."""
+        errors = [float(e) for e in re.findall(r"error ([-+.e0-9]+)", output)]
+        self.assertEqual(len(output.splitlines()), lines, output)
+        self.assertGreaterEqual(len(errors), lines, output)
+        for error in errors:
+            self.assertTrue(low <= error <= high, output)
+
+    def test_allreduce(self):
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+        self.expect_errors(run(MPI + ["3", f"{BIN}/allreduce", "int4"], **address), 3, 0.01, 0.2)
+
+    def test_allreduce_started_by_hand(self):
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2"}
+        program = f"RANK=0 {BIN}/allreduce int4 & RANK=1 {BIN}/allreduce int4; wait"
+        self.expect_errors(run(["bash", "-c", program], **address), 2, 0.01, 0.2)
+
+    def test_hybrid_threads(self):
+        program = [f"{BIN}/hybrid_threads", "4"]
+        self.expect_errors(run(program), 12, 0, 1e-6)
+        self.expect_errors(run(TERSE + program), 12, 1e-4, 0.02)
+
+    def test_hybrid_mpi(self):
+        program = [f"{BIN}/hybrid_mpi"]
+        self.expect_errors(run(MPI + ["4"] + program), 12, 0, 1e-6)
+        self.expect_errors(run(MPI + ["4"] + TERSE + program), 12, 1e-4, 0.02)
+
+    def test_pynccl(self):
+        program = [sys.executable, f"{HERE}/pynccl.py"]
+        losses = {}
+        for name, command in (("native", program + [HOSTNCCL]), ("terse", TERSE + program)):
+            lines = run(command).splitlines()
+            self.assertEqual(lines[-1], "replicas are identical")
+            self.assertEqual(len(lines), 5)
+            losses[name] = float(lines[0].rpartition(" ")[2])
+        self.assertAlmostEqual(losses["native"], losses["terse"], delta=0.02 * losses["native"])
+        self.assertNotEqual(losses["native"], losses["terse"])  # it was compressed
+
+
+if __name__ == "__main__":
+    if shutil.which("mpirun") is None:
+        sys.exit("mpirun is missing")
+    unittest.main(argv=sys.argv[:1], verbosity=2)
