@@ -40,5 +40,17 @@ ncclResult_t ncclGroupEnd() {
   });
 }
 
+// Estimates the time of NCCL's own calls in place of the compressed ones, for which it has no model.
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
+  return ours("ncclGroupSimulateEnd", [&] {
+    if (group_depth() == 1) group_hand_over();
+    const ncclResult_t result = call(next().GroupSimulateEnd, "ncclGroupSimulateEnd", info);
+    if (group_depth() == 0) return result;
+    if (group_depth() == 1) forget_pending();
+    group_end();
+    return result;
+  });
+}
+
 }  // extern "C"
 #pragma GCC visibility pop

@@ -30,6 +30,7 @@ Next resolve() {
   find("ncclCommAbort", n.CommAbort);
   find("ncclGetLastError", n.GetLastError);
   find("ncclBcast", n.Bcast);
+  find("ncclGroupSimulateEnd", n.GroupSimulateEnd);
   find("ncclRedOpCreatePreMulSum", n.RedOpCreatePreMulSum);
   find("ncclRedOpDestroy", n.RedOpDestroy);
   bind_entries(*n.library);

@@ -20,6 +20,7 @@ struct Next {
   decltype(&ncclCommAbort) CommAbort;
   decltype(&ncclGetLastError) GetLastError;
   decltype(&ncclBcast) Bcast;
+  decltype(&ncclGroupSimulateEnd) GroupSimulateEnd;
   decltype(&ncclRedOpCreatePreMulSum) RedOpCreatePreMulSum;
   decltype(&ncclRedOpDestroy) RedOpDestroy;
 };

@@ -131,6 +131,12 @@ void group_settle(ncclResult_t result) {
   for (const Job& job : t_group.pending) job.communicator->settle(result, "ncclGroupEnd");
 }
 
+void group_hand_over() {
+  for (const Job& job : t_group.pending)
+    check(job.communicator->library, call_native(*job.communicator, job.request), "native NCCL");
+  t_group.pending.clear();
+}
+
 void group_end() {
   if (t_group.depth == 0) fail(ncclInvalidUsage, "there is no group to end");
   if (--t_group.depth > 0) return;

@@ -22,6 +22,9 @@ void group_abandon();  // forgets the thread's group
 // on the non-blocking communicators that the group's compressed calls use.
 void group_settle(ncclResult_t result);
 
+// Calls NCCL for what the thread's group has so far, natively; NCCL's own group is to be open.
+void group_hand_over();
+
 // Throws the group's first error; then nothing of the group was enqueued.
 void group_end();
 

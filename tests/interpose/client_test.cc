@@ -106,6 +106,27 @@ TEST_F(Interpose, EverythingElseIsExact) {
   });
 }
 
+TEST_F(Interpose, ASimulatedGroupRunsNothingAndIsOver) {
+  next_ordinal();
+  run_ranks(2, [&](int rank, ncclComm_t comm) {
+    const std::vector<float> data(20'000, static_cast<float>(rank + 1));
+    std::vector<float> out(data.size(), -1.0f);
+    const auto sum = [&] {
+      ASSERT_EQ(ncclAllReduce(data.data(), out.data(), data.size(), ncclFloat32, ncclSum, comm,
+                              nullptr),
+                ncclSuccess);
+    };
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    sum();
+    ASSERT_EQ(ncclGroupSimulateEnd(&info), ncclSuccess) << ncclGetLastError(comm);
+    EXPECT_EQ(out, std::vector<float>(data.size(), -1.0f));
+    sum();  // at once, for there is no group any more
+    EXPECT_EQ(out, std::vector<float>(data.size(), 3.0f));  // constant: exact
+    EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclInvalidUsage);
+  });
+}
+
 TEST_F(Interpose, GroupsMixNativeAndCompressedCalls) {
   const int ranks = 3;
   const Call call{.scheme = scheme(), .count = 20'000, .ordinal = next_ordinal()};
