@@ -21,14 +21,17 @@ void calls(benchmark::State& state) {
                   .comm = reinterpret_cast<ncclComm_t>(data)};
   for (auto _ : state) {
     if (state.range(1) > 1) group_start();
-    for (int i = 0; i < state.range(1); ++i) submit(c.state, request, route(c.state, request, scheme));
+    for (int i = 0; i < state.range(1); ++i)
+      submit(c.state, request, route(c.state, request, scheme));
     if (state.range(1) > 1) group_end();
   }
-  state.counters["per call"] =
-      benchmark::Counter(static_cast<double>(state.range(1)),
-                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.counters["per call"] = benchmark::Counter(
+      static_cast<double>(state.range(1)),
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
-BENCHMARK(calls)->ArgNames({"bytes", "calls"})->ArgsProduct({{4 << 10, 1 << 20, 64 << 20}, {1, 10}});
+BENCHMARK(calls)
+    ->ArgNames({"bytes", "calls"})
+    ->ArgsProduct({{4 << 10, 1 << 20, 64 << 20}, {1, 10}});
 
 }  // namespace
 }  // namespace terse::test

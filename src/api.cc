@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "codec/codec.h"
 #include "codec/container.h"
+#include "engine/exclusion.h"
 #include "engine/group.h"
 #include "policy/settings.h"
 #include "terse/terse.h"
@@ -182,6 +183,11 @@ terseResult_t terseCommRelease(ncclComm_t comm) {
     require(comm, "the communicator");
     release_communicator(comm, false);
   });
+}
+
+terseResult_t terseCommExclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges,
+                               size_t count) {
+  return guard("terseCommExclude", [&] { exclude(comm, elements, ranges, count); });
 }
 
 terseResult_t terseEncodedSize(const terseScheme_t* scheme, size_t count, terseDataType_t datatype,

@@ -179,6 +179,31 @@ TERSE_API terseResult_t terseGroupEnd(void);
  * for its work. Call it on each rank before ncclCommDestroy or ncclCommAbort. */
 TERSE_API terseResult_t terseCommRelease(struct ncclComm* comm);
 
+/* ---- Elements that stay exact -------------------------------------------------------------
+ * Norms and biases are few and sensitive, but a sharded model's flat parameters hold them between
+ * large matrices (QSDP, section 5). They can be excluded, by their place in the message. */
+
+typedef struct {
+  size_t first, count; /* elements */
+} terseRange_t;
+
+/* From now on, in compressed AllReduces, AllGathers and ReduceScatters on `comm` whose whole message
+ * has `elements` elements (nranks times the count, where each rank has a piece), the elements of the
+ * ranges get what native NCCL gives. `count` ranges, in ascending order and apart; none: nothing is
+ * excluded any more. They are copied. Other elements of their blocks are still quantized beside
+ * them, and their bytes travel twice, compressed and not.
+ *
+ * Every rank calls it alike, outside of groups; it compares and blocks, and is the same on all ranks:
+ * ncclInvalidUsage where the ranks differ, ncclInvalidArgument where the ranges cannot be. Calls made
+ * before are not affected. */
+TERSE_API terseResult_t terseCommExclude(struct ncclComm* comm, size_t elements,
+                                         const terseRange_t* ranges, size_t count);
+
+/* The same for the calls of NCCL that the preload library compresses. Only libterse_nccl.so has it,
+ * not libterse.so: look it up, dlsym(RTLD_DEFAULT, "tersePreloadExclude"), which is NULL without. */
+terseResult_t tersePreloadExclude(struct ncclComm* comm, size_t elements,
+                                  const terseRange_t* ranges, size_t count);
+
 /* ---- Encode and decode on their own -------------------------------------------------------
  * A packed buffer is self-describing and checked: src/codec/FORMAT.md. Host memory, done on
  * return. */

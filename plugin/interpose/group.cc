@@ -40,7 +40,8 @@ ncclResult_t ncclGroupEnd() {
   });
 }
 
-// Estimates the time of NCCL's own calls in place of the compressed ones, for which it has no model.
+// Estimates the time of NCCL's own calls in place of the compressed ones, for which it has no
+// model.
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   return ours("ncclGroupSimulateEnd", [&] {
     if (group_depth() == 1) group_hand_over();

@@ -27,6 +27,7 @@ struct Binding {
   std::vector<std::vector<codec::Combine>> batches;  // by step
   std::vector<codec::Source> sources;                // that the batches refer to
   std::vector<std::vector<Copy>> copies;             // by step
+  std::vector<Copy> restored;                        // what is excluded, after all steps
   std::atomic<bool> busy{false};
 };
 
@@ -85,6 +86,9 @@ class Communicator {
   std::vector<std::pair<int, Scheme>> agreed_with;  // one peer, for messages with it
   bool introduced = false;                          // ordinal is agreed, or about to be
   std::optional<uint64_t> number;                   // that rank 0 has taken, to be the ordinal
+
+  // By the elements of the whole message: what stays exact of it, in order (exclusion.h).
+  std::map<size_t, std::vector<terseRange_t>> exclusions;
 
   Operators operators;       // made on this communicator
   uint64_t sequence = 0;     // of the next compressed call, or batch of messages

@@ -19,7 +19,7 @@ struct Need {
   std::string trouble = {};  // of this rank
 };
 
-size_t scratch_of(const Job& job) { return plan_of_collective(job).scratch_bytes; }
+size_t scratch_of(const Job& job) { return scratch_bytes(job, plan_of_collective(job)); }
 
 // Only calls for which every rank needs the same, so that all of them come to ask at once: a root
 // may need more than the others, and messages are the matter of two.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "engine/exclusion.h"
+
 namespace terse {
 namespace {
 
@@ -50,6 +52,13 @@ const plan::Plan& plan_of(const Work& work) {
   key.reserve(work.size());
   for (const Job* job : work) key.push_back(key_of(*job));
   return first.communicator->plan_for(key);
+}
+
+size_t aside_offset(const plan::Plan& plan) { return (plan.scratch_bytes + 255) / 256 * 256; }
+
+size_t scratch_bytes(const Job& first, const plan::Plan& plan) {
+  const size_t aside = aside_bytes(first);
+  return aside == 0 ? plan.scratch_bytes : aside_offset(plan) + aside;
 }
 
 Sent sent(const Work& work, const plan::Plan& plan, size_t message) {

@@ -18,6 +18,10 @@ std::pmr::vector<Work> works_of(const Jobs& jobs);
 const plan::Plan& plan_of(const Work& work);
 const plan::Plan& plan_of_collective(const Job& job);
 
+// Bytes of scratch memory: the plan's, and behind it what is excluded from it.
+size_t scratch_bytes(const Job& first, const plan::Plan& plan);
+size_t aside_offset(const plan::Plan& plan);
+
 bool is_message(const Job& job);
 
 // What a call of the work sends to its peers, compressed.

@@ -66,6 +66,29 @@ TEST(Capture, ReplaysDrawAnew) {
   });
 }
 
+TEST(Capture, WhatIsExcludedIsExactInEveryReplay) {
+  constexpr size_t kCount = 3'000;
+  for (const Collective collective : kAll)
+    play_ranks(2, [&](Player& player) {
+      const DeviceStream stream;
+      Piece piece(player, call_of(collective, "int2", kCount));
+      piece.play(0, stream.get());
+      const size_t whole = kCount * (collective == Collective::kAllReduce ? 1 : 2);
+      const terseRange_t everything{0, whole};
+      ASSERT_EQ(terseCommExclude(player.comm, whole, &everything, 1), ncclSuccess)
+          << terseGetLastError();
+      piece.feed(1, stream.get());
+      piece.enqueue(stream.get());
+      piece.expect_exact(stream.get());
+      const RecordedGraph graph(stream.get(), [&] { piece.enqueue(stream.get()); });
+      for (unsigned k = 2; k < 4; ++k) {
+        piece.feed(k, stream.get());
+        graph.launch(stream.get());
+        piece.expect_exact(stream.get());
+      }
+    });
+}
+
 TEST(Capture, SeveralCallsMakeOneGraph) {
   play_ranks(3, [&](Player& player) {
     const DeviceStream stream;

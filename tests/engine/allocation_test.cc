@@ -73,7 +73,8 @@ TEST(Allocations, AreSeen) {
     caller.call(Collective::kAllReduce, 5'000);
     std::free(nullptr);
     ::operator delete(::operator new(4));  // which the compiler may not leave out
-  }), 100u);
+  }),
+            100u);
 }
 
 TEST(Allocations, NoneForACall) {
@@ -101,7 +102,8 @@ TEST(Allocations, NoneForAGroup) {
       caller.call(Collective::kRecv, 1'000, peer);
     }
     group_end();
-  }), 0u);
+  }),
+            0u);
 }
 
 }  // namespace

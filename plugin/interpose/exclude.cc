@@ -1,0 +1,17 @@
+// What programs say to the preload library itself (terse.h).
+#include "engine/exclusion.h"
+#include "interpose/last_error.h"
+#include "interpose/next.h"
+
+using namespace terse;
+using namespace terse::interpose;
+
+#pragma GCC visibility push(default)
+extern "C" terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements,
+                                             const terseRange_t* ranges, size_t count) {
+  return ours("tersePreloadExclude", [&] {
+    exclude(comm, elements, ranges, count);
+    return ncclSuccess;
+  });
+}
+#pragma GCC visibility pop

@@ -1,0 +1,230 @@
+#include "engine/run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/native.h"
+#include "engine/ranges.h"
+
+namespace terse {
+
+using plan::Lane;
+using plan::Step;
+
+Run::Run(const Work& work)
+    : messages_(work),
+      c_(*work.front()->communicator),
+      track_(c_.track_for(work.front()->request.stream)),
+      plan_(plan_of(work)),
+      binding_(c_.idle_binding()),
+      streams_(work.get_allocator()),
+      waited_for_(plan_.steps.size(), false, work.get_allocator()),
+      segments_(work.get_allocator()) {
+  for (const Job* job : work) {
+    const Stream stream = job->request.stream;
+    if (stream == nullptr && c_.backend.null_stream_is_synchronous())
+      synchronous_ = true;
+    else if (std::ranges::find(streams_, stream) == streams_.end())
+      streams_.push_back(stream);
+  }
+  if (!of_messages()) find_segments(*work.front(), segments_);
+  track_.reserve(scratch_bytes(*work.front(), plan_));
+  bind(plan_, messages_, track_.scratch(), binding_);
+  for (const Step& step : plan_.steps)
+    for (const size_t before : step.after) waited_for_[before] = true;
+  if (track_.recording() == 0) sample_ = c_.meter.start(plan_, number());
+  if (ranges::attached()) range_ = ranges::start(title(messages_, plan_), plan_.raw_bytes);
+}
+
+// The lanes start after the caller's streams and after the communicator's last call; but those
+// with nothing to do stay out of it: a recording would have to wait for them in the end.
+void Run::begin() {
+  Backend& b = c_.backend;
+  if (verified()) exact_ = c_.meter.exact(plan_.buffers.front().recv_bytes, track_);
+  for (const Stream stream : streams_) {
+    b.record(track_.caller_event(), stream);
+    enter([&](Stream lane) { b.wait(lane, track_.caller_event()); });
+  }
+  enter([&](Stream lane) {
+    if (track_.continues) b.wait(lane, track_.finished_event());
+  });
+}
+
+void Run::run_natively() {
+  const auto run = [&](Request native) {
+    native.stream = last_lane();
+    const ncclResult_t result = call_native(c_, native);
+    if (result != ncclInProgress) check(c_.library, result, "native NCCL");
+  };
+  const Request& request = messages_.front()->request;
+  if (verified()) {
+    Request whole = request;
+    whole.recv = exact_;
+    run(whole);
+  }
+  for (const Segment& segment : segments_) run(native_call(request, segment, aside(segment)));
+}
+
+// The plan may overwrite what the native calls read.
+void Run::ran_natively() {
+  c_.backend.record(track_.caller_event(), last_lane());
+  for (size_t i = 0; i < entered_.size(); ++i)
+    if (entered_[i] && track_.lanes()[i] != last_lane())
+      c_.backend.wait(track_.lanes()[i], track_.caller_event());
+}
+
+bool Run::advance() {
+  for (; next_ < plan_.steps.size(); ++next_) {
+    const Step& step = plan_.steps[next_];
+    if (step.lane == Lane::kCommunicate) return true;
+    const ranges::Scope scope(step.lane == Lane::kEncode ? "encode" : "decode", bytes(step));
+    wait_for(step);
+    if (sample_ != nullptr) sample_->before(next_, lane(step));
+    const auto& batch = binding_.batches[next_];
+    const auto& copies = binding_.copies[next_];
+    if (!copies.empty()) c_.backend.copy(lane(step), copies);
+    if (!batch.empty()) c_.backend.combine(lane(step), batch, track_.replays());
+    mark(step);
+  }
+  return false;
+}
+
+void Run::communicate() {
+  const Step& step = plan_.steps[next_];
+  wait_for(step);
+  if (sample_ != nullptr) sample_->before(next_, lane(step));
+  for (const plan::Transfer& t : step.transfers) {
+    char* data = address(t.place, messages_[t.message]->request, track_.scratch());
+    if (t.send)
+      check(c_.library, c_.library.nccl.Send(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
+            "ncclSend");
+    else
+      check(c_.library, c_.library.nccl.Recv(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
+            "ncclRecv");
+  }
+}
+
+// The caller's streams go on after the decode lane, whose last step follows all others.
+void Run::end() {
+  Backend& b = c_.backend;
+  if (track_.replays() != nullptr) b.increment(last_lane(), track_.replays());
+  binding_.restored.clear();
+  for (const Segment& segment : segments_)
+    if (void* place = result_place(*messages_.front(), segment))
+      binding_.restored.push_back({place, aside(segment), segment.bytes});
+  if (!binding_.restored.empty()) b.copy(last_lane(), binding_.restored);
+  if (verified()) compare();
+  if (sample_ != nullptr) sample_->finish(last_lane());
+  leave();
+  count();
+  ranges::end(range_);
+  c_.stats.calls += std::ranges::count(messages_, false, &Job::native);
+  c_.stats.raw_bytes += plan_.raw_bytes;
+  c_.stats.wire_bytes += plan_.wire_bytes + native_bytes(*messages_.front(), segments_);
+  c_.stats.scratch_bytes = std::max(c_.stats.scratch_bytes, track_.scratch_bytes());
+  ++c_.sequence;
+  if (!of_messages()) ++c_.collectives;
+  ended_ = true;
+}
+
+// What is enqueued by now still uses the caller's buffers and the scratch, and so comes before what
+// the caller or another call does next.
+void Run::abandon() noexcept {
+  if (ended_) return;
+  ranges::end(range_);
+  try {
+    for (size_t i = 0; i < entered_.size(); ++i) {
+      const Stream lane = track_.lanes()[i];
+      if (!entered_[i] || lane == last_lane()) continue;
+      c_.backend.record(track_.step_event(i), lane);
+      c_.backend.wait(last_lane(), track_.step_event(i));
+    }
+    if (sample_ != nullptr) {
+      sample_->finish(last_lane());
+      c_.meter.drop(sample_);
+    }
+    leave();
+  } catch (const Error& e) {
+    log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
+  }
+}
+
+void Run::wait_if_synchronous() {
+  if (synchronous_) c_.synchronize();
+}
+
+// Makes each lane wait that has something to do.
+template <class Wait>
+void Run::enter(const Wait& wait) {
+  std::array<bool, plan::kLanes> used{};
+  for (const Step& step : plan_.steps) used[step.queue()] = true;
+  if (runs_natively()) used[static_cast<size_t>(Lane::kDecode)] = true;
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) continue;
+    entered_[i] = true;
+    wait(track_.lanes()[i]);
+  }
+}
+
+// All that is enqueued comes before the end of the last lane.
+void Run::leave() {
+  Backend& b = c_.backend;
+  b.notify(
+      last_lane(), [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); },
+      &binding_);
+  if (!entered_[static_cast<size_t>(Lane::kDecode)]) return;  // and nothing is enqueued
+  b.record(track_.finished_event(), last_lane());
+  track_.continues = true;
+  for (const Stream stream : streams_) b.wait(stream, track_.finished_event());
+}
+
+void Run::wait_for(const Step& step) {
+  for (const size_t before : step.after) c_.backend.wait(lane(step), track_.step_event(before));
+}
+
+void Run::mark(const Step& step) {
+  const size_t index = &step - plan_.steps.data();
+  if (sample_ != nullptr) sample_->after(index, lane(step));
+  if (waited_for_[index]) c_.backend.record(track_.step_event(index), lane(step));
+}
+
+// Behind the plan's own scratch.
+char* Run::aside(const Segment& segment) const {
+  return track_.scratch() + aside_offset(plan_) + segment.aside;
+}
+
+// Not all ranks come to a message, and so none can ask them to run it natively; and an operator
+// that the program has made may be gone by now.
+CallNumber Run::number() const {
+  const bool made = messages_.front()->request.op >= ncclNumOps;
+  return {c_.sequence, of_messages() || made ? std::nullopt : std::optional(c_.collectives)};
+}
+
+void Run::compare() {
+  const Job& job = *messages_.front();
+  const codec::Dtype dtype = dtype_of(job);
+  sample_->compare(last_lane(), job.request.recv, exact_,
+                   plan_.buffers.front().recv_bytes / codec::dtype_size(dtype), dtype);
+}
+
+// By kind. The messages of a batch are timed as one call, which is the first one's.
+void Run::count() {
+  Sample* sample = sample_;
+  for (size_t i = 0; i < messages_.size(); ++i) {
+    const Job& job = *messages_[i];
+    if (job.native) continue;
+    Sent bytes = sent(messages_, plan_, i);
+    bytes.wire_bytes += native_bytes(job, segments_);
+    c_.meter.count({job.rule, job.request.collective, job.scheme}, bytes,
+                   std::exchange(sample, nullptr));
+  }
+}
+
+// What the step makes or sends, for tools.
+size_t Run::bytes(const Step& step) const {
+  return ranges::attached() ? step_bytes(messages_, step) : 0;
+}
+
+}  // namespace terse

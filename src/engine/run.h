@@ -1,0 +1,78 @@
+// One work on its way through its plan: lays the plan's steps on the lanes of its communicator's
+// track, between what the callers' streams did before and what they do next.
+//
+// begin(); where runs_natively(), run_natively() within an NCCL group, and ran_natively(); then, as
+// long as advance() says so, communicate() within an NCCL group, and communicated(); end(). After a
+// failure of any of them abandon().
+#pragma once
+
+#include <array>
+
+#include "engine/bind.h"
+#include "engine/exclusion.h"
+#include "engine/work.h"
+
+namespace terse {
+
+class Run {
+ public:
+  explicit Run(const Work& work);
+
+  void begin();
+
+  // Whether there are native calls before the plan: the whole call, to know the plan's error, or
+  // what is excluded from it.
+  bool runs_natively() const { return verified() || !segments_.empty(); }
+  void run_natively();
+  void ran_natively();
+
+  // Enqueues the computes up to the next communicate step; false when there is none left.
+  bool advance();
+  void communicate();
+  void communicated() { mark(plan_.steps[next_++]); }
+
+  void end();
+  void abandon() noexcept;
+  void wait_if_synchronous();
+
+  // Of the step that comes next, for tools.
+  size_t next_bytes() const { return bytes(plan_.steps[next_]); }
+
+  const Communicator& communicator() const { return c_; }
+  const NcclLibrary& library() const { return c_.library; }
+
+ private:
+  template <class Wait>
+  void enter(const Wait& wait);
+  void leave();
+  Stream last_lane() const { return track_.lanes()[static_cast<size_t>(plan::Lane::kDecode)]; }
+  Stream lane(const plan::Step& step) const { return track_.lanes()[step.queue()]; }
+  void wait_for(const plan::Step& step);
+  void mark(const plan::Step& step);
+
+  bool of_messages() const { return is_message(*messages_.front()); }
+  bool verified() const { return sample_ != nullptr && sample_->verified(); }
+  char* aside(const Segment& segment) const;
+  CallNumber number() const;
+  void compare();
+  void count();
+  size_t bytes(const plan::Step& step) const;
+
+  const Work& messages_;  // of a collective one
+  Communicator& c_;
+  Track& track_;
+  const plan::Plan& plan_;
+  Binding& binding_;
+  std::pmr::vector<Stream> streams_;  // the callers'
+  bool synchronous_ = false;          // one of them wants it done on return
+  std::pmr::vector<bool> waited_for_;
+  std::pmr::vector<Segment> segments_;  // that are excluded
+  size_t next_ = 0;
+  std::array<bool, plan::kLanes> entered_{};
+  bool ended_ = false;
+  Sample* sample_ = nullptr;  // null: nothing is measured
+  void* exact_ = nullptr;     // for the native result
+  uint64_t range_ = 0;
+};
+
+}  // namespace terse
