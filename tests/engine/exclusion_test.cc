@@ -226,7 +226,8 @@ TEST(Exclusions, AreForMessagesOfTheirSize) {
   });
 }
 
-// While a rank still waits for another one, it must not quantize in place what is to travel exactly.
+// While a rank still waits for another one, it must not quantize in place what is to travel
+// exactly.
 TEST(Exclusions, InPlaceBesideALateRank) {
   constexpr size_t kCount = 3'000;
   next_ordinal();

@@ -1,14 +1,19 @@
 // An NCCL program under the preload library. What it must see depends on EXPECT_SCHEME, the scheme
 // that the test was started with: the reference's bytes for large sums of floats, NCCL's own exact
 // results for everything else.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <nccl.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "ranks.h"
 #include "reference.h"
+#include "terse/terse.h"
 
 namespace terse::test {
 namespace {
@@ -124,6 +129,31 @@ TEST_F(Interpose, ASimulatedGroupRunsNothingAndIsOver) {
     sum();  // at once, for there is no group any more
     EXPECT_EQ(out, std::vector<float>(data.size(), 3.0f));  // constant: exact
     EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclInvalidUsage);
+  });
+}
+
+TEST_F(Interpose, WhatIsExcludedIsExact) {
+  const auto exclude = reinterpret_cast<decltype(&tersePreloadExclude)>(
+      dlsym(RTLD_DEFAULT, "tersePreloadExclude"));
+  ASSERT_NE(exclude, nullptr);
+  next_ordinal();
+  run_ranks(2, [&](int rank, ncclComm_t comm) {
+    constexpr size_t kCount = 10'000;
+    const terseRange_t range{1'000, 200};
+    ASSERT_EQ(exclude(comm, kCount, &range, 1), ncclSuccess) << ncclGetLastError(comm);
+    std::vector<float> data(kCount), truth(kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+      data[i] = static_cast<float>(i % 97 + rank);
+      truth[i] = static_cast<float>(2 * (i % 97) + 1);
+    }
+    ASSERT_EQ(ncclAllReduce(data.data(), data.data(), kCount, ncclFloat32, ncclSum, comm, nullptr),
+              ncclSuccess)
+        << ncclGetLastError(comm);
+    EXPECT_EQ(data == truth, scheme().off);
+    EXPECT_TRUE(std::equal(&data[1'000], &data[1'200], &truth[1'000]));
+    const terseRange_t beyond{kCount, 1};
+    EXPECT_EQ(exclude(comm, kCount, &beyond, 1), ncclInvalidArgument);
+    EXPECT_NE(std::string(ncclGetLastError(comm)).find("tersePreloadExclude"), std::string::npos);
   });
 }
 
