@@ -78,10 +78,10 @@ ncclResult_t Submit(Kind kind, const void* send, void* recv, size_t count, ncclD
       Op op{kind, static_cast<const char*>(send), static_cast<char*>(recv), count, dtype, {}, peer};
       Check(op, *comm);
       if (kRules[static_cast<int>(kind)].reduces) op.op = comm->ResolveOperator(redop, dtype);
-      Group::Current().Add(comm, std::move(op), FindStream(stream));
+      return Group::Current().Add(comm, std::move(op), FindStream(stream));
     } catch (const Failure& failure) {
       if (failure.code() != ncclInvalidArgument) throw;
-      Fail(failure.code(), "rank {}: {}", comm->rank(), failure.text());
+      throw Failure(failure.code(), fmt::format("rank {}: {}", comm->rank(), failure.text()));
     }
   });
 }

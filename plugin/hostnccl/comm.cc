@@ -225,6 +225,9 @@ void Comm::RequireInitialized() const {
 
 void Comm::CheckUsable() const {
   RequireInitialized();
+  Require(!reports_later_, ncclInvalidArgument,
+          "the communicator is still enqueuing: wait until ncclCommGetAsyncError no longer says "
+          "ncclInProgress");
   std::lock_guard lock(mutex_);
   RequireUsable();
 }
@@ -304,12 +307,18 @@ void Comm::Quiesce() {
   quiet_.Wait();
 }
 
-ncclResult_t Comm::AsyncError() const {
+bool Comm::ReportsLater() {
+  if (!config_.blocking) reports_later_ = true;
+  return !config_.blocking;
+}
+
+ncclResult_t Comm::AsyncError() {
   if (!ready_.finished()) return ncclInProgress;
   std::lock_guard lock(mutex_);
   if (failure_ && state_ != State::kRevoked) return failure_->code();
   const bool finalizing = state_ == State::kFinalized && !launches_.empty();
-  return finalizing || background_work_ > 0 ? ncclInProgress : ncclSuccess;
+  const bool enqueuing = reports_later_.exchange(false);
+  return finalizing || enqueuing || background_work_ > 0 ? ncclInProgress : ncclSuccess;
 }
 
 // ---- Operators ----

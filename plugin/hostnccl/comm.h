@@ -81,7 +81,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void Abort();            // whatever is under way ends now, with a failure
   void RequestAbort() { stop_->Raise(); }
   void Quiesce();  // as Abort, but only its calls end: the communicator may still be shrunk
-  ncclResult_t AsyncError() const;
+  ncclResult_t AsyncError();
+  // After a launch: whether this communicator does not block, and so says ncclInProgress, and then
+  // once more when it is asked, as NCCL does while it enqueues.
+  bool ReportsLater();
   void BeginBackgroundWork() { ++background_work_; }
   void EndBackgroundWork() { --background_work_; }
 
@@ -142,6 +145,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::deque<std::shared_ptr<Launch>> launches_;  // all that have not ended
   std::shared_ptr<Completion> ending_;            // of the last one that has, or is about to
   std::atomic<int> background_work_{0};
+  std::atomic<bool> reports_later_{false};
   std::map<int, std::pair<Operator, ncclDataType_t>> operators_;
   int next_operator_ = ncclNumOps;
 };

@@ -54,21 +54,21 @@ ncclResult_t Group::End() {
   if (--depth_ > 0) return ncclSuccess;
   Content content = std::exchange(content_, {});
   if (content.failure) throw *content.failure;
-  const ncclResult_t result = Initialize(content.inits);
-  Launch(content.parts);
-  return result;
+  const ncclResult_t made = Initialize(content.inits);
+  const ncclResult_t launched = Launch(content.parts);
+  return made == ncclSuccess ? launched : made;
 }
 
-void Group::Add(CommPtr comm, Op op, std::shared_ptr<Stream> stream) {
+ncclResult_t Group::Add(CommPtr comm, Op op, std::shared_ptr<Stream> stream) {
   auto& parts = content_.parts;
   auto part = std::find_if(parts.begin(), parts.end(),
                            [&](const Part& other) { return other.comm == comm; });
   if (part == parts.end()) part = parts.insert(parts.end(), {std::move(comm), {}});
   part->ops.push_back({std::move(op), std::move(stream)});
-  if (depth_ > 0) return;
+  if (depth_ > 0) return ncclSuccess;
   std::vector<Part> alone;
   alone.swap(parts);
-  Launch(alone);
+  return Launch(alone);
 }
 
 ncclResult_t Group::Add(PendingInit init) {
@@ -106,7 +106,8 @@ ncclResult_t Group::Initialize(std::vector<PendingInit>& inits) {
   return result;
 }
 
-void Group::Launch(std::vector<Part>& parts) {
+ncclResult_t Group::Launch(std::vector<Part>& parts) {
+  ncclResult_t result = ncclSuccess;
   std::vector<std::shared_ptr<hostnccl::Launch>> awaited;
   Outcome first;
   for (Part& part : parts) {
@@ -123,6 +124,7 @@ void Group::Launch(std::vector<Part>& parts) {
     try {
       auto launch = part.comm->Enqueue(std::move(ops), streams);
       if (waits) awaited.push_back(std::move(launch));
+      if (part.comm->ReportsLater()) result = ncclInProgress;
     } catch (const Failure& failure) {
       if (!first) first = failure;
     }
@@ -132,6 +134,7 @@ void Group::Launch(std::vector<Part>& parts) {
     if (failure && !first) first = failure;
   }
   if (first) throw *first;
+  return result;
 }
 
 }  // namespace hostnccl

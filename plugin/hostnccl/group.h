@@ -31,7 +31,7 @@ class Group {
   void Note(const Failure& failure);  // a call of this thread failed
 
   // `stream` null: done on return of the outermost end.
-  void Add(CommPtr comm, Op op, std::shared_ptr<Stream> stream);
+  ncclResult_t Add(CommPtr comm, Op op, std::shared_ptr<Stream> stream);
   ncclResult_t Add(PendingInit init);
 
  private:
@@ -50,7 +50,7 @@ class Group {
   };
 
   static ncclResult_t Initialize(std::vector<PendingInit>& inits);
-  static void Launch(std::vector<Part>& parts);
+  static ncclResult_t Launch(std::vector<Part>& parts);
 
   int depth_ = 0;
   Content content_;

@@ -181,7 +181,21 @@ TEST(Comm, NonBlocking) {
     EXPECT_EQ(ncclInProgress, ncclCommSplit(comms[r], 0, r, &child[r], nullptr));
   }
   for (ncclComm_t comm : comms) settle(comm);
-  OnThreads(2, [&](int r) { ExpectSum(child[r], 1, 2); });
+  for (ncclComm_t comm : child) settle(comm);
+  OnThreads(2, [&](int r) {
+    int value = 1 + r;
+    const auto sum = [&] {
+      return ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, child[r], nullptr);
+    };
+    EXPECT_EQ(ncclInProgress, sum());
+    EXPECT_EQ(ncclInvalidArgument, sum());  // before it is settled
+    settle(child[r]);
+    EXPECT_NCCL(ncclGroupStart());
+    EXPECT_NCCL(sum());
+    EXPECT_EQ(ncclInProgress, ncclGroupEnd());
+    settle(child[r]);
+    EXPECT_EQ(value, 6);
+  });
   for (int r = 0; r < 2; ++r) {
     const ncclResult_t result = ncclCommFinalize(comms[r]);
     EXPECT_TRUE(result == ncclSuccess || result == ncclInProgress);
