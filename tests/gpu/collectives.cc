@@ -15,6 +15,7 @@
 
 #include "ranks.h"
 #include "reference.h"
+#include "terse_client.h"
 #include "verify.h"
 
 namespace terse::gpu {
@@ -34,22 +35,10 @@ struct Case {
 };
 
 std::string describe(const Case& c) {
-  return fmt::format("{} {} count {} type {} op {}{} offset {}", plan::name(c.call.collective),
-                     print_scheme(c.call.scheme), c.call.count, static_cast<int>(c.call.datatype),
-                     static_cast<int>(c.call.op), c.in_place ? " in place" : "", c.offset);
-}
-
-ncclResult_t run_terse(const Call& c, const void* in, void* out, const terseScheme_t* scheme,
-                       const Rank& r) {
-  switch (c.collective) {
-    case Collective::kAllReduce:
-      return terseAllReduce(in, out, c.count, c.datatype, c.op, scheme, r.comm(), r.stream());
-    case Collective::kAllGather:
-      return terseAllGather(in, out, c.count, c.datatype, scheme, r.comm(), r.stream());
-    default:
-      break;
-  }
-  return terseReduceScatter(in, out, c.count, c.datatype, c.op, scheme, r.comm(), r.stream());
+  return fmt::format("{} {} count {} type {} op {} root {}{} offset {}",
+                     plan::name(c.call.collective), print_scheme(c.call.scheme), c.call.count,
+                     static_cast<int>(c.call.datatype), static_cast<int>(c.call.op), c.call.root,
+                     c.in_place ? " in place" : "", c.offset);
 }
 
 // Device memory between guards, that grows.
@@ -106,28 +95,63 @@ class Suite {
 
   void check(Case c) {
     c.call.sequence = sequence_++;
-    ++calls_;
     const Call& call = c.call;
-    const int ranks = rank_.ranks(), me = rank_.rank();
-    const size_t size = datatype_size(call.datatype);
-    std::vector<Bytes> sent;
-    for (int r = 0; r < ranks; ++r)
-      sent.push_back(test::gaussian(test::send_count(call, ranks), call.datatype,
-                                    static_cast<unsigned>(1000 * call.sequence + r)));
-    const Bytes out = run(c, sent[me], test::recv_count(call, ranks) * size, size);
-    const std::vector<Bytes> expected = test::expected(call, sent);
-    if (out != expected[me]) {
-      const auto at = std::mismatch(out.begin(), out.end(), expected[me].begin()).first;
-      complain(c,
-               fmt::format("byte {} of {} is not the reference's", at - out.begin(), out.size()));
+    const int me = rank_.rank();
+    const std::vector<Bytes> sent = all_sent(call);
+    const Bytes out = run(c, sent[me]);
+    const Bytes expected = test::expected(call, sent)[me];
+    if (out != expected) {
+      const auto at = std::ranges::mismatch(out, expected).in1;
+      complain(c, fmt::format("byte {} of {} is not the reference's, which has {}",
+                              at - out.begin(), out.size(), expected.size()));
     }
-    if (call.collective != Collective::kReduceScatter && !rank_.agree(checksum(out)))
+    if (gives_all_the_same(call.collective) && !rank_.agree(checksum(out)))
       complain(c, "the ranks' bytes differ");
-    if (call.count < 1000) return;
+    if (call.count < 1000 || out.empty()) return;
     const double error =
         test::relative_error(test::values(out, call.datatype), test::exact(call, sent)[me]);
     if (!(error < bound(call.scheme))) complain(c, fmt::format("relative error {}", error));
     worst_ = std::max(worst_, error);
+  }
+
+  // Each rank sends to the next one.
+  void check_ring(const Scheme& the_scheme, size_t count) {
+    const Case c{{.collective = Collective::kSend,
+                  .scheme = the_scheme,
+                  .count = count,
+                  .sequence = sequence_++},
+                 false,
+                 0};
+    const int me = rank_.rank(), ranks = rank_.ranks(), before = (me + ranks - 1) % ranks;
+    const SchemeHandle scheme(print_scheme(the_scheme));
+    const std::vector<Bytes> sent = all_sent(c.call);
+    char* const in = send_.put(sent[me], 0);
+    char* const out = recv_.put(Bytes(sent[me].size(), kGuardByte), 0);
+    ++calls_;
+    terseGroupStart();
+    terseSend(in, count, c.call.datatype, (me + 1) % ranks, scheme.get(), rank_.comm(),
+              rank_.stream());
+    terseRecv(out, count, c.call.datatype, before, scheme.get(), rank_.comm(), rank_.stream());
+    Rank::check_terse(terseGroupEnd(), "a ring of messages");
+    rank_.device().synchronize(rank_.stream());
+    if (recv_.get(0, sent[me].size()) != test::expected_message(c.call, sent[before], before, 0))
+      complain(c, "the message is not the reference's");
+    if (!recv_.intact(0, sent[me].size()) || !send_.intact(0, 0))
+      complain(c, "other bytes changed");
+  }
+
+  // All elements are excluded from compression.
+  void check_excluded(const Case& c) {
+    ++sequence_;
+    const size_t pieces = c.call.collective == Collective::kAllReduce ? 1 : rank_.ranks();
+    const terseRange_t all{0, pieces * c.call.count};
+    Rank::check_terse(terseCommExclude(rank_.comm(), all.count, &all, 1), "terseCommExclude");
+    const std::vector<Bytes> sent = all_sent(c.call);
+    const Bytes out = run(c, sent[rank_.rank()]);
+    const double error = test::relative_error(test::values(out, c.call.datatype),
+                                              test::exact(c.call, sent)[rank_.rank()]);
+    if (!(error < 1e-6)) complain(c, fmt::format("excluded, and yet an error of {}", error));
+    Rank::check_terse(terseCommExclude(rank_.comm(), all.count, nullptr, 0), "terseCommExclude");
   }
 
   // What terse hands to NCCL as it is.
@@ -170,32 +194,53 @@ class Suite {
     return 6.0 / levels;
   }
 
+  static bool gives_all_the_same(Collective collective) {
+    return collective == Collective::kAllReduce || collective == Collective::kAllGather ||
+           collective == Collective::kBroadcast;
+  }
+
+  std::vector<Bytes> all_sent(const Call& call) const {
+    std::vector<Bytes> sent;
+    for (int r = 0; r < rank_.ranks(); ++r)
+      sent.push_back(test::gaussian(test::send_count(call, rank_.ranks()), call.datatype,
+                                    static_cast<unsigned>(1000 * sequence_ + r)));
+    return sent;
+  }
+
   static std::string checksum(const Bytes& bytes) {
     return std::to_string(perf::Checksum(bytes.data(), bytes.size()));
   }
 
-  // In place, the smaller buffer lies in the larger one, where NCCL wants it.
-  Bytes run(const Case& c, const Bytes& sent, size_t recv_bytes, size_t size) {
+  // In place, the smaller buffer lies in the larger one, where NCCL wants it. Ranks bring no buffer
+  // that is not theirs to bring.
+  Bytes run(const Case& c, const Bytes& sent) {
+    ++calls_;
     const SchemeHandle scheme(print_scheme(c.call.scheme));
-    const size_t mine = static_cast<size_t>(rank_.rank()) * c.call.count * size;
-    size_t out_at = 0;
+    const plan::Traits& traits = plan::traits(c.call.collective);
+    const plan::Position at{rank_.ranks(), rank_.rank(), c.call.root};
+    const size_t piece = c.call.count * datatype_size(c.call.datatype);
+    const size_t recv_bytes = plan::extent(traits.recv, at) * piece;
+    const bool sends = plan::extent(traits.send, at) != 0, receives = recv_bytes != 0;
+    const bool in_place = c.in_place && sends && receives;
+    const size_t mine = static_cast<size_t>(rank_.rank()) * piece;
+    const size_t in_at = in_place && traits.recv.per_rank ? mine : 0;
+    const size_t out_at = in_place && traits.send.per_rank ? mine : 0;
     char *in, *out;
-    if (c.in_place && c.call.collective == Collective::kAllGather) {
-      Bytes image(recv_bytes, kGuardByte);
-      std::copy(sent.begin(), sent.end(), image.begin() + mine);
-      out = recv_.put(image, c.offset);
-      in = out + mine;
-    } else if (c.in_place) {
-      out_at = c.call.collective == Collective::kReduceScatter ? mine : 0;
-      in = recv_.put(sent, c.offset);
-      out = in + out_at;
+    if (in_place) {
+      Bytes image(std::max(sent.size(), recv_bytes), kGuardByte);
+      std::ranges::copy(sent, image.begin() + in_at);
+      char* const both = recv_.put(image, c.offset);
+      in = both + in_at;
+      out = both + out_at;
     } else {
       in = send_.put(sent, c.offset);
       out = recv_.put(Bytes(recv_bytes, kGuardByte), c.offset);
     }
-    Rank::check_terse(run_terse(c.call, in, out, scheme.get(), rank_), describe(c));
+    Rank::check_terse(test::call_terse(c.call, sends ? in : nullptr, receives ? out : nullptr,
+                                       scheme.get(), rank_.comm(), rank_.stream()),
+                      describe(c));
     rank_.device().synchronize(rank_.stream());
-    if (!c.in_place && !send_.intact(0, 0)) complain(c, "the send buffer has changed");
+    if (!in_place && !send_.intact(0, 0)) complain(c, "the send buffer has changed");
     if (!recv_.intact(out_at, recv_bytes)) complain(c, "bytes outside of the result have changed");
     return recv_.get(out_at, recv_bytes);
   }
@@ -212,7 +257,7 @@ class Suite {
   double worst_ = 0;
 };
 
-void run_all(Suite& suite, bool quick) {
+void run_all(Suite& suite, int ranks, bool quick) {
   static const char* const kSchemes[] = {"int8",
                                          "int4",
                                          "int4:block=64,round=stochastic",
@@ -221,41 +266,57 @@ void run_all(Suite& suite, bool quick) {
                                          "int5:block=96,algo=oneshot",
                                          "minmax4:algo=twoshot",
                                          "minmax6:block=4096,round=stochastic"};
+  static constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::kAllGather,
+                                                Collective::kReduceScatter, Collective::kAllToAll,
+                                                Collective::kBroadcast,     Collective::kReduce,
+                                                Collective::kGather,        Collective::kScatter};
   static constexpr size_t kCounts[] = {1, 129, 4099, 100003};
   static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   unsigned turn = 0;
   for (const char* scheme : kSchemes)
-    for (int collective = 0; collective < 3; ++collective)
+    for (const Collective collective : kCollectives)
       for (const ncclDataType_t type : kTypes)
         for (const size_t count : kCounts) {
-          if (quick && turn++ % 5 != 0) continue;
-          if (!quick) ++turn;
-          Case c{{.collective = static_cast<Collective>(collective),
+          ++turn;
+          // The others are built of the same parts as the first three.
+          const bool first = collective <= Collective::kReduceScatter;
+          if (turn % (quick || !first ? 5 : 1) != 0) continue;
+          Case c{{.collective = collective,
                   .scheme = parse_scheme(scheme),
                   .datatype = type,
                   .op = turn % 2 ? ncclSum : ncclAvg,
-                  .count = count},
-                 turn % 3 == 0,
+                  .count = count,
+                  .root = static_cast<int>(turn) % ranks},
+                 turn % 3 == 0 && collective != Collective::kAllToAll,
                  turn % 4 == 0 ? datatype_size(type) : 0};
           suite.check(c);
         }
   suite.check_bypass();
+  suite.check_ring(parse_scheme("int8"), 50'001);
+  suite.check_ring(parse_scheme("int4:round=stochastic"), 4'099);
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter})
+    suite.check_excluded(
+        {{.collective = collective, .scheme = parse_scheme("int4"), .count = 30'001},
+         collective == Collective::kAllGather,
+         0});
   if (quick) return;
   // Several chunks.
   for (const char* scheme : {"int8", "int4:round=stochastic,algo=twoshot"})
-    for (int collective = 0; collective < 3; ++collective)
-      suite.check({{.collective = static_cast<Collective>(collective),
-                    .scheme = parse_scheme(scheme),
-                    .count = collective == 0 ? size_t{3'000'017} : size_t{1'000'003}},
-                   collective == 1,
-                   0});
+    for (const Collective collective : kCollectives)
+      suite.check(
+          {{.collective = collective,
+            .scheme = parse_scheme(scheme),
+            .count = collective == Collective::kAllReduce ? size_t{3'000'017} : size_t{1'000'003}},
+           collective == Collective::kAllGather,
+           0});
 }
 
 int body(int argc, char** argv) {
   const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
   const Rank rank(argc, argv);
   Suite suite(rank);
-  run_all(suite, quick);
+  run_all(suite, rank.ranks(), quick);
   return suite.finish();
 }
 
