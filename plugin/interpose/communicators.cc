@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/agree.h"
@@ -16,6 +17,7 @@ namespace {
 struct Created {
   ncclComm_t* comm;
   std::string name;
+  bool is_part;  // of another one
 };
 
 thread_local std::vector<Created> t_pending;
@@ -29,7 +31,7 @@ bool nothing_to_agree() {
 void admit(const std::vector<Created>& created) {
   try {
     std::vector<Agreement> agreements;
-    for (const auto& [comm, name] : created) {
+    for (const auto& [comm, name, is_part] : created) {
       if (*comm == nullptr) continue;
       release_communicator(*comm, true);  // of one that went by another way and had this address
       name_communicator(*comm, name.c_str());
@@ -38,7 +40,7 @@ void admit(const std::vector<Created>& created) {
     agree(agreements);
     require_valid(settings());
   } catch (...) {
-    for (const auto& [comm, name] : created) {
+    for (const auto& [comm, name, is_part] : created) {
       if (*comm == nullptr) continue;
       abort_communicator(*comm);
       next().CommAbort(*comm);
@@ -55,27 +57,42 @@ std::string name_in(const ncclConfig_t* config) {
   return named ? config->commName : "";
 }
 
-// What follows NCCL's own creation of communicators. One still in progress is compared at its first
-// compressed call, and has no name.
+// Those that are still in progress are compared at their first compressed call. Where one is a part
+// of another, NCCL writes its handle when it likes, and the name stays unknown.
+void expect(const std::vector<Created>& created) {
+  for (const auto& [comm, name, is_part] : created) {
+    if (is_part || *comm == nullptr) continue;
+    release_communicator(*comm, true);
+    name_communicator(*comm, name.c_str());
+  }
+}
+
+// What follows NCCL's own creation of communicators.
 ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count,
-                     const ncclConfig_t* config = nullptr) {
-  if (result != ncclSuccess || comms == nullptr || nothing_to_agree()) return result;
+                     const ncclConfig_t* config = nullptr, bool is_part = false) {
+  const bool good = result == ncclSuccess || result == ncclInProgress;
+  if (!good || comms == nullptr || nothing_to_agree()) return result;
   std::vector<Created> all;
-  for (int i = 0; i < count; ++i) all.push_back({comms + i, name_in(config)});
+  for (int i = 0; i < count; ++i) all.push_back({comms + i, name_in(config), is_part});
   if (group_depth() > 0)
     t_pending.insert(t_pending.end(), all.begin(), all.end());
-  else
+  else if (result == ncclSuccess)
     admit(all);
+  else
+    expect(all);
   return result;
 }
+
+std::vector<Created> take_pending() { return std::exchange(t_pending, {}); }
 
 }  // namespace
 
 void admit_pending() {
-  const std::vector<Created> all = std::move(t_pending);
-  t_pending.clear();
+  const std::vector<Created> all = take_pending();
   if (!all.empty()) admit(all);
 }
+
+void expect_pending() { expect(take_pending()); }
 
 void forget_pending() { t_pending.clear(); }
 
@@ -119,7 +136,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
                            ncclConfig_t* config) {
   return ours("ncclCommSplit", [&] {
     return created(call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config), made, 1,
-                   config);
+                   config, true);
   });
 }
 
@@ -128,7 +145,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
   return ours("ncclCommShrink", [&] {
     return created(
         call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config, flags), made,
-        1, config);
+        1, config, true);
   });
 }
 

@@ -8,6 +8,8 @@ namespace terse::interpose {
 // Those created inside the thread's group, which exist only after NCCL has ended it. Throws Error;
 // then all of them are aborted and their handles null.
 void admit_pending();
+// The same where NCCL is still at it: they are compared later.
+void expect_pending();
 void forget_pending();
 
 }  // namespace terse::interpose

@@ -32,7 +32,7 @@ ncclResult_t ncclGroupEnd() {
       if (result == ncclSuccess)
         admit_pending();
       else
-        forget_pending();  // they are still being made, and are compared at their first call
+        expect_pending();
       group_settle(result);
     }
     group_end();

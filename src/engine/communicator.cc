@@ -146,6 +146,7 @@ namespace {
 struct Directory {
   std::mutex mutex;
   std::unordered_map<ncclComm_t, std::unique_ptr<Communicator>> communicators;
+  std::unordered_map<ncclComm_t, std::string> names;  // of those that are still to be made
   std::vector<std::unique_ptr<Communicator>> aborted;
 };
 
@@ -191,11 +192,19 @@ Communicator& communicator(ncclComm_t comm) {
   report_begins(*made);
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
+  if (const auto named = d.names.extract(comm)) made->name = named.mapped();
   return *d.communicators.emplace(comm, std::move(made)).first->second;
 }
 
 void name_communicator(ncclComm_t comm, const char* name) {
-  communicator(comm).name = name != nullptr ? name : "";
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  const std::string text = name != nullptr ? name : "";
+  const auto known = d.communicators.find(comm);
+  if (known == d.communicators.end())
+    d.names[comm] = text;
+  else
+    known->second->name = text;
 }
 
 void for_each_communicator(const std::function<void(Communicator&)>& visit) {
@@ -209,6 +218,7 @@ void release_communicator(ncclComm_t comm, bool abandon) {
   {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
+    d.names.erase(comm);
     const auto known = d.communicators.find(comm);
     if (known == d.communicators.end()) return;
     state = std::move(known->second);
@@ -229,6 +239,7 @@ void abort_communicator(ncclComm_t comm) {
   {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
+    d.names.erase(comm);
     const auto known = d.communicators.find(comm);
     if (known == d.communicators.end()) return;
     known->second->aborted = true;

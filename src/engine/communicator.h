@@ -147,7 +147,8 @@ Communicator& communicator(ncclComm_t comm);
 Communicator* find_communicator(ncclComm_t comm);
 
 // Says how the program has named a communicator (ncclConfig_t.commName; null: not at all): between
-// its creation and its first agreement, at which a policy that goes by names compares them.
+// its creation, or the beginning of it, and its first agreement, at which a policy that goes by
+// names compares them.
 void name_communicator(ncclComm_t comm, const char* name);
 
 // Of those that there are, also while the program exits.

@@ -117,9 +117,9 @@ TEST_F(Interpose, ASimulatedGroupRunsNothingAndIsOver) {
     const std::vector<float> data(20'000, static_cast<float>(rank + 1));
     std::vector<float> out(data.size(), -1.0f);
     const auto sum = [&] {
-      ASSERT_EQ(ncclAllReduce(data.data(), out.data(), data.size(), ncclFloat32, ncclSum, comm,
-                              nullptr),
-                ncclSuccess);
+      ASSERT_EQ(
+          ncclAllReduce(data.data(), out.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr),
+          ncclSuccess);
     };
     ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
     ASSERT_EQ(ncclGroupStart(), ncclSuccess);
@@ -133,8 +133,8 @@ TEST_F(Interpose, ASimulatedGroupRunsNothingAndIsOver) {
 }
 
 TEST_F(Interpose, WhatIsExcludedIsExact) {
-  const auto exclude = reinterpret_cast<decltype(&tersePreloadExclude)>(
-      dlsym(RTLD_DEFAULT, "tersePreloadExclude"));
+  const auto exclude =
+      reinterpret_cast<decltype(&tersePreloadExclude)>(dlsym(RTLD_DEFAULT, "tersePreloadExclude"));
   ASSERT_NE(exclude, nullptr);
   next_ordinal();
   run_ranks(2, [&](int rank, ncclComm_t comm) {
@@ -282,24 +282,28 @@ TEST_F(Interpose, NonBlockingCommunicators) {
 
 // With TERSE_SCHEME="name=grad* -> int4".
 TEST(Named, OnlyTheNamedCommunicatorIsCompressed) {
-  for (const char* name : {"gradients", "weights", ""}) {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    if (*name != '\0') config.commName = name;
-    on_threads(2, [&](int rank, const ncclUniqueId& id) {
-      const ncclComm_t comm = made_with(config, rank, 2, id);
-      const Bytes in = gaussian(50'000, ncclFloat32, 7);
-      Bytes out(in.size());
-      ASSERT_EQ(ncclAllReduce(in.data(), out.data(), 50'000, ncclFloat32, ncclSum, comm, nullptr),
-                ncclSuccess);
-      const Call call{.count = 50'000};
-      const double error = relative_error(values(out, ncclFloat32), exact(call, {in, in})[0]);
-      if (std::string(name) == "gradients")
-        EXPECT_GT(error, 0.05) << name;
-      else
-        EXPECT_EQ(error, 0) << name;
-      ncclCommDestroy(comm);
-    });
-  }
+  for (const int blocking : {1, 0})
+    for (const char* name : {"gradients", "weights", ""}) {
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = blocking;
+      if (*name != '\0') config.commName = name;
+      on_threads(2, [&](int rank, const ncclUniqueId& id) {
+        const ncclComm_t comm = made_with(config, rank, 2, id);
+        const Bytes in = gaussian(50'000, ncclFloat32, 7);
+        Bytes out(in.size());
+        ncclResult_t state =
+            ncclAllReduce(in.data(), out.data(), 50'000, ncclFloat32, ncclSum, comm, nullptr);
+        while (state == ncclInProgress) ncclCommGetAsyncError(comm, &state);
+        ASSERT_EQ(state, ncclSuccess);
+        const Call call{.count = 50'000};
+        const double error = relative_error(values(out, ncclFloat32), exact(call, {in, in})[0]);
+        if (std::string(name) == "gradients")
+          EXPECT_GT(error, 0.05) << name;
+        else
+          EXPECT_EQ(error, 0) << name;
+        ncclCommDestroy(comm);
+      });
+    }
 }
 
 TEST_F(Interpose, BadArgumentsAreAnErrorAndWriteNothing) {
