@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/patient_lock.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -107,7 +108,7 @@ void Meter::collect() noexcept {
 }
 
 std::vector<Tally> Meter::tallies() {
-  const std::unique_lock lock(mutex_, std::chrono::milliseconds(200));
+  const auto lock = patient_lock(mutex_, std::chrono::milliseconds(200));
   return lock.owns_lock() ? tallies_ : std::vector<Tally>{};
 }
 

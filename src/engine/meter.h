@@ -95,7 +95,7 @@ class Meter {
   std::vector<Pending> pending_;  // the oldest first; few
   void* exact_ = nullptr;
   std::atomic<size_t> exact_bytes_{0};
-  std::timed_mutex mutex_;  // of tallies_, which a report reads at exit
+  std::mutex mutex_;  // of tallies_, which a report reads at exit
   std::vector<Tally> tallies_;
 };
 

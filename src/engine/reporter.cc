@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "base/log.h"
+#include "base/patient_lock.h"
 #include "policy/settings.h"
 #include "report/report.h"
 
@@ -17,7 +18,7 @@ namespace {
 constexpr size_t kMaxReleased = 1000;  // communicators; more are only counted
 
 struct Reporter {
-  std::timed_mutex mutex;
+  std::mutex mutex;
   pid_t owner = 0;  // the process that the rest is of
   std::vector<report::Communicator> released;
   uint64_t left_out = 0;
@@ -148,7 +149,7 @@ void at_exit() {
   Reporter& r = reporter();
   if (r.owner != getpid()) return;  // a child that had nothing to do with terse
   carefully([&] {
-    const std::unique_lock lock(r.mutex, std::chrono::seconds(1));
+    const auto lock = patient_lock(r.mutex, std::chrono::seconds(1));
     if (lock.owns_lock()) write(r);
   });
 }

@@ -99,9 +99,12 @@ class Player {
       check(hostncclStreamCreate(&streams_[s]), "hostncclStreamCreate");
   }
 
+  // The streams end with the communicators; until then they use the buffers.
   void abandon() noexcept {
     for (ncclComm_t comm : comms_)
       if (comm != nullptr) ncclCommAbort(comm);
+    for (cudaStream_t stream : streams_)
+      if (stream != nullptr) hostncclStreamSynchronize(stream);
   }
 
   void run(const Step& step) {
