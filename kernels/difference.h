@@ -3,16 +3,13 @@
 #pragma once
 
 #include "batch.h"
+#include "block_reduction.h"
 #include "codec/difference.h"
 #include "leaf.h"
 
 namespace terse::kernels {
 
-// What the threads of a block have found.
-struct Differences {
-  double squares[kThreads], exact_squares[kThreads], largest[kThreads];
-  uint64_t lost[kThreads], spread[kThreads];
-};
+using DifferenceSum = simt::BlockReduction<codec::Difference, kThreads>;
 
 // Buffers of any alignment.
 template <class Word>
@@ -39,43 +36,24 @@ TERSE_DEVICE float load_element(const void* data, codec::Dtype dtype, uint64_t i
   return codec::to_float(codec::bfloat_t{load_word<uint16_t>(data, index)});
 }
 
-TERSE_DEVICE void put(Differences& all, uint32_t thread, const codec::Difference& d) {
-  simt::shared_store(all.squares[thread], d.squares);
-  simt::shared_store(all.exact_squares[thread], d.exact_squares);
-  simt::shared_store(all.largest[thread], d.largest);
-  simt::shared_store(all.lost[thread], d.lost);
-  simt::shared_store(all.spread[thread], d.spread);
-}
-
-TERSE_DEVICE codec::Difference get(const Differences& all, uint32_t thread) {
-  return {simt::shared_load(all.squares[thread]), simt::shared_load(all.exact_squares[thread]),
-          simt::shared_load(all.largest[thread]), simt::shared_load(all.lost[thread]),
-          simt::shared_load(all.spread[thread])};
-}
-
 // By a block of kThreads threads.
-TERSE_DEVICE void difference(const codec::Comparison& work, Differences& shared) {
+TERSE_DEVICE void difference(const codec::Comparison& work, DifferenceSum::Shared& shared) {
   const uint32_t thread = simt::thread_index();
   const uint64_t step = uint64_t{simt::grid_size()} * kThreads;
   codec::Difference mine;
   for (uint64_t i = uint64_t{simt::block_index()} * kThreads + thread; i < work.count; i += step)
     codec::include(mine, load_element(work.value, work.dtype, i),
                    load_element(work.exact, work.dtype, i));
-  put(shared, thread, mine);
-  for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
-    simt::sync_block();
-    if (thread < half) {
-      codec::include(mine, get(shared, thread + half));
-      put(shared, thread, mine);
-    }
-  }
+  const codec::Difference sum = DifferenceSum::reduce(
+      shared, mine,
+      [](codec::Difference& d, const codec::Difference& more) { codec::include(d, more); });
   if (thread != 0) return;
   codec::Difference& part = work.parts[simt::block_index()];
-  simt::store(&part.squares, mine.squares);
-  simt::store(&part.exact_squares, mine.exact_squares);
-  simt::store(&part.largest, mine.largest);
-  simt::store(&part.lost, mine.lost);
-  simt::store(&part.spread, mine.spread);
+  simt::store(&part.squares, sum.squares);
+  simt::store(&part.exact_squares, sum.exact_squares);
+  simt::store(&part.largest, sum.largest);
+  simt::store(&part.lost, sum.lost);
+  simt::store(&part.spread, sum.spread);
 }
 
 }  // namespace terse::kernels

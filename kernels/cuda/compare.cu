@@ -5,7 +5,7 @@ namespace terse::kernels {
 namespace {
 
 __global__ void __launch_bounds__(kThreads) compare_kernel(const codec::Comparison work) {
-  __shared__ Differences shared;
+  __shared__ DifferenceSum::Shared shared;
   difference(work, shared);
 }
 

@@ -12,7 +12,8 @@ CpuKernel cpu_kernel(const KernelId& id) {
 }
 
 void cpu_compare(const codec::Comparison& work, const simt::Launch& launch) {
-  simt::run<Differences>(launch, [&](Differences& shared) { difference(work, shared); });
+  simt::run<DifferenceSum::Shared>(
+      launch, [&](DifferenceSum::Shared& shared) { difference(work, shared); });
 }
 
 }  // namespace terse::kernels
