@@ -8,6 +8,7 @@
 #include <memory_resource>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -48,6 +49,10 @@ struct PlanKey {
 };
 
 class Exchange;
+
+// Calls that need memory alike: those of a collective with one root; or all that have none, for
+// which the pair is (kAllReduce, -1).
+using NeedKind = std::pair<plan::Collective, int>;
 
 // One message of what identifies the plan of a batch of them.
 struct MessageKey {
@@ -115,7 +120,7 @@ class Communicator {
 
   // What the ranks have told each other that they have, or that one of them has not (prepare.h).
   std::unique_ptr<Exchange> verdict;
-  size_t prepared_scratch = 0;
+  std::map<NeedKind, size_t> prepared, prepared_to_verify;
   unsigned refusals = 0, skips = 0;  // calls that do without, until the ranks try again
 
   // The plan for a call, from the cache. Good until the next one is asked for.

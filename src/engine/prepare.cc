@@ -7,26 +7,68 @@
 #include "base/log.h"
 #include "engine/exchange.h"
 #include "engine/work.h"
+#include "policy/settings.h"
 
 namespace terse {
 namespace {
 
-// What one communicator's jobs need beyond what its ranks have agreed that they have.
+// What one communicator's jobs need of this rank beyond what its ranks have agreed that they have.
 struct Need {
   Communicator* communicator;
   Stream stream;
-  size_t scratch_bytes;
+  size_t scratch_bytes = 0, exact_bytes = 0;
   std::string trouble = {};  // of this rank
 };
 
 size_t scratch_of(const Job& job) { return scratch_bytes(job, plan_of_collective(job)); }
 
-// Only calls for which every rank needs the same, so that all of them come to ask at once: a root
-// may need more than the others, and messages are the matter of two.
+// For a native result beside the compressed one, of calls that may be verified.
+size_t exact_of(const Job& job) {
+  if (settings().verify == 0 || job.request.op >= ncclNumOps) return 0;
+  return plan_of_collective(job).buffers.front().recv_bytes;
+}
+
+bool rooted(const Job& job) { return plan::traits(job.request.collective).rooted; }
+
+NeedKind kind_of(const Job& job) {
+  const Request& r = job.request;
+  return rooted(job) ? NeedKind(r.collective, r.root) : NeedKind(plan::Collective::kAllReduce, -1);
+}
+
+// How much that is, by a measure that is the same on every rank, so that all come to ask at once: a
+// root needs more memory than the others, and there the size of the message stands for it.
+struct Amounts {
+  size_t scratch, exact;
+};
+
+Amounts amounts_of(const Job& job) {
+  if (!rooted(job)) return {scratch_of(job), exact_of(job)};
+  const size_t bytes = message_bytes(job.request, job.communicator->ranks);
+  const size_t elements = bytes / datatype_size(job.request.datatype);
+  return {codec::body_size(job.scheme.spec, elements), exact_of(job) != 0 ? bytes : 0};
+}
+
+size_t known(const std::map<NeedKind, size_t>& prepared, const NeedKind& kind) {
+  const auto found = prepared.find(kind);
+  return found == prepared.end() ? 0 : found->second;
+}
+
+// Messages are the matter of two ranks, of which the others know nothing.
 bool lacks(const Job* job) {
   const Communicator& c = *job->communicator;
-  return !plan::traits(job->request.collective).rooted && scratch_of(*job) > c.prepared_scratch &&
-         c.backend.recording(job->request.stream) == 0;
+  if (is_message(*job) || c.backend.recording(job->request.stream) != 0) return false;
+  const NeedKind kind = kind_of(*job);
+  const Amounts amounts = amounts_of(*job);
+  return amounts.scratch > known(c.prepared, kind) ||
+         amounts.exact > known(c.prepared_to_verify, kind);
+}
+
+void remember(const Job& job) {
+  Communicator& c = *job.communicator;
+  const NeedKind kind = kind_of(job);
+  const Amounts amounts = amounts_of(job);
+  c.prepared[kind] = std::max(known(c.prepared, kind), amounts.scratch);
+  c.prepared_to_verify[kind] = std::max(known(c.prepared_to_verify, kind), amounts.exact);
 }
 
 std::vector<Need> new_needs(const Jobs& jobs) {
@@ -34,20 +76,25 @@ std::vector<Need> new_needs(const Jobs& jobs) {
   for (const Job* job : jobs) {
     Communicator& c = *job->communicator;
     if (!lacks(job)) continue;
-    const auto known = std::ranges::find(needs, &c, &Need::communicator);
-    if (known != needs.end())
-      known->scratch_bytes = std::max(known->scratch_bytes, scratch_of(*job));
-    else if (c.skips > 0)
-      --c.skips;
-    else
-      needs.push_back({&c, job->request.stream, scratch_of(*job)});
+    auto need = std::ranges::find(needs, &c, &Need::communicator);
+    if (need == needs.end()) {
+      if (c.skips > 0) {
+        --c.skips;
+        continue;
+      }
+      need = needs.insert(need, {.communicator = &c, .stream = job->request.stream});
+    }
+    need->scratch_bytes = std::max(need->scratch_bytes, scratch_of(*job));
+    need->exact_bytes = std::max(need->exact_bytes, exact_of(*job));
   }
   return needs;
 }
 
 void try_to_meet(Need& need) {
   try {
-    need.communicator->track_for(need.stream).reserve(need.scratch_bytes);
+    Track& track = need.communicator->track_for(need.stream);
+    track.reserve(need.scratch_bytes);
+    if (need.exact_bytes != 0) need.communicator->meter.exact(need.exact_bytes, track);
   } catch (const Error& e) {
     need.trouble = e.message;
   }
@@ -60,20 +107,21 @@ int first_in_trouble(const Communicator& c) {
   return -1;
 }
 
-void conclude(const Need& need) {
+// Whether all ranks have what they need.
+bool conclude(const Need& need) {
   constexpr unsigned kMostSkips = 1023;
   Communicator& c = *need.communicator;
   const int rank = first_in_trouble(c);
   if (rank < 0) {
-    c.prepared_scratch = need.scratch_bytes;
     c.refusals = 0;
-    return;
+    return true;
   }
   c.skips = std::min(kMostSkips, (1u << std::min(c.refusals, 10u)) - 1);
-  if (c.refusals++ > 0) return;  // said before
+  if (c.refusals++ > 0) return false;  // said before
   log(LogLevel::kWarn, "{}: {} B of scratch memory are not to be had, NCCL does without: {}",
-      c.describe(), need.scratch_bytes,
-      need.trouble.empty() ? fmt::format("rank {} does not have them", rank) : need.trouble);
+      c.describe(), need.scratch_bytes + need.exact_bytes,
+      need.trouble.empty() ? fmt::format("rank {} does not have its part", rank) : need.trouble);
+  return false;
 }
 
 }  // namespace
@@ -88,7 +136,11 @@ Jobs prepare(Jobs& jobs) {
     verdicts.push_back(need.communicator->verdict.get());
   }
   meet(verdicts);
-  for (const Need& need : needs) conclude(need);
+  for (const Need& need : needs) {
+    if (!conclude(need)) continue;
+    for (const Job* job : jobs)
+      if (job->communicator == need.communicator && lacks(job)) remember(*job);
+  }
   Jobs native(jobs.get_allocator());
   std::ranges::copy_if(jobs, std::back_inserter(native), lacks);
   std::erase_if(jobs, lacks);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "player.h"
+#include "policy/settings.h"
 
 namespace terse::test {
 namespace {
@@ -46,7 +47,9 @@ void expect_message(const Player& player, const char* function, cudaError_t erro
 
 constexpr const char* kScheme = "int8:round=stochastic";
 
-Call call_of(size_t count) { return {.scheme = parse_scheme(kScheme), .count = count}; }
+Call call_of(size_t count, Collective collective = Collective::kAllReduce) {
+  return {.collective = collective, .scheme = parse_scheme(kScheme), .count = count};
+}
 
 // How often it is called depends on the time that something takes, which differs between ranks.
 bool polled(std::string_view function) { return function == "cudaStreamQuery"; }
@@ -142,10 +145,12 @@ TEST(Failures, OfRecordedCalls) {
 }
 
 // One rank has no memory for a larger call: all of them call NCCL instead, and try again later.
-TEST(Failures, OfMemoryOnOneRankAreNoErrorOnAny) {
-  play_ranks(3, [](Player& player) {
+void check_memory_lacks(Collective collective, int poor_rank, int which_allocation) {
+  SCOPED_TRACE(std::string(plan::name(collective)) + " without memory on rank " +
+               std::to_string(poor_rank));
+  play_ranks(3, [&](Player& player) {
     const DeviceStream stream;
-    Piece small(player, call_of(700)), large(player, call_of(5'000));
+    Piece small(player, call_of(700, collective)), large(player, call_of(5'000, collective));
     small.play(0, stream.get());
     large.feed(0, stream.get());
     stream.synchronize();
@@ -153,15 +158,32 @@ TEST(Failures, OfMemoryOnOneRankAreNoErrorOnAny) {
     constexpr struct {
       bool fails, tries;
     } kCalls[] = {{true, true}, {true, true}, {true, false}, {false, true}};
+    const bool poor = player.rank == poor_rank;
     for (const auto& call : kCalls) {
-      if (call.fails && player.rank == 1) fake::fail("cudaMalloc", cudaErrorMemoryAllocation);
+      // The first allocation, for scratch, lasts; the second one is asked for anew.
+      const bool first = &call == kCalls;
+      if (call.fails && poor)
+        fake::fail("cudaMalloc", cudaErrorMemoryAllocation, first ? which_allocation : 1);
       large.play(0, stream.get());
       EXPECT_EQ(large.fell_back(), call.fails);
-      EXPECT_EQ(fake::failed(), call.fails && call.tries && player.rank == 1);
+      EXPECT_EQ(fake::failed(), call.fails && call.tries && poor);
       small.play(1, stream.get());
       EXPECT_FALSE(small.fell_back());
     }
   });
+}
+
+TEST(Failures, OfMemoryOnOneRankAreNoErrorOnAny) {
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kBroadcast, Collective::kScatter})
+    for (const int poor_rank : {0, 1}) check_memory_lacks(collective, poor_rank, 1);
+}
+
+// The memory to verify with is the second that is asked for.
+TEST(Failures, OfMemoryToVerifyAreNoErrorOnAny) {
+  if (settings().verify == 0) GTEST_SKIP() << "TERSE_VERIFY is not set";
+  for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast})
+    check_memory_lacks(collective, 1, 2);
 }
 
 // Within a group, the end names the communicator.

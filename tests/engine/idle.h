@@ -73,7 +73,11 @@ struct IdleCommunicator {
     state.introduced = true;
     state.agreed.push_back(scheme);
     for (int peer = 0; peer < state.ranks; ++peer) state.agreed_with.emplace_back(peer, scheme);
-    state.prepared_scratch = static_cast<size_t>(-1);
+    constexpr size_t kAll = static_cast<size_t>(-1);
+    state.prepared[{plan::Collective::kAllReduce, -1}] = kAll;
+    for (const auto collective : {plan::Collective::kBroadcast, plan::Collective::kReduce,
+                                  plan::Collective::kGather, plan::Collective::kScatter})
+      state.prepared[{collective, 0}] = kAll;
   }
 
   IdleBackend backend;
