@@ -15,6 +15,7 @@
 #include "cli/facade.h"
 #include "nccl/find.h"
 #include "policy/policy.h"
+#include "policy/settings.h"
 
 namespace terse::cli {
 namespace {
@@ -64,8 +65,7 @@ bool is_python(const fs::path& program) {
 // The NCCL that the program would use where that is certain: the one named, or that of the packages
 // of the Python that it runs on. "" elsewhere: then its own loader decides, as ever.
 std::string nccl_of(const Run& run) {
-  std::string named = run.nccl;
-  if (const char* set = std::getenv("TERSE_NCCL"); named.empty() && set != nullptr) named = set;
+  const std::string& named = run.nccl.empty() ? settings().nccl : run.nccl;
   if (!named.empty()) {
     if (!fs::exists(named)) fail(ncclSystemError, "there is no {}", named);
     return fs::absolute(named);

@@ -194,8 +194,9 @@ std::string html(const Merged& merged) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n<title>terse report</title>\n"
       "<style>{}</style>\n</head>\n<body>\n<main>\n<h1>terse report</h1>\n"
-      "<p class=\"soft\">terse {}, {} reports, policy: <code>{}</code></p>\n",
-      kStyle, escape(merged.terse), merged.files.size(), escape(merged.policy));
+      "<p class=\"soft\">terse {}, {} report{}, policy: <code>{}</code></p>\n",
+      kStyle, escape(merged.terse), merged.files.size(), merged.files.size() == 1 ? "" : "s",
+      escape(merged.policy));
   text += complaints(merged) + tiles(merged);
   for (const MergedCommunicator& c : merged.communicators) text += section(c);
   return text + "</main>\n</body>\n</html>\n";

@@ -49,8 +49,9 @@ std::string line(const MergedRow& row, const char* which, double Spread::*member
 }  // namespace
 
 std::string table(const Merged& merged) {
-  std::string text = fmt::format("terse {}, {} reports, policy: {}\n", merged.terse,
-                                 merged.files.size(), merged.policy);
+  std::string text =
+      fmt::format("terse {}, {} report{}, policy: {}\n", merged.terse, merged.files.size(),
+                  merged.files.size() == 1 ? "" : "s", merged.policy);
   for (const MergedCommunicator& c : merged.communicators) {
     size_t unreleased = 0;
     for (const Member& m : c.members) unreleased += !m.released;

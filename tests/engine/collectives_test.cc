@@ -109,7 +109,8 @@ void check_case(const Case& c, uint64_t ordinal, int repeats) {
       stream.synchronize();
       const Bytes& want = wanted[k][rank];
       ASSERT_EQ(want.empty(), !receives);
-      ASSERT_TRUE(std::ranges::equal(want, std::span(out, want.size()))) << "rank " << rank << " call " << k;
+      ASSERT_TRUE(std::ranges::equal(want, std::span(out, want.size())))
+          << "rank " << rank << " call " << k;
       ASSERT_TRUE(send.intact() && recv.intact()) << "rank " << rank << " wrote past its buffers";
       const bool changed = !std::ranges::equal(sent[rank], std::span(in, sent[rank].size()));
       ASSERT_TRUE(in_place || !changed) << "sendbuff changed";
