@@ -54,7 +54,7 @@ std::vector<std::string> Policy::warnings() const {
   for (const Rule& rule : rules) {
     const Rule* by = nullptr;
     for (const Rule* earlier = rules.data(); earlier != &rule && by == nullptr; ++earlier)
-      if (earlier->number != rule.number && earlier->match.covers(rule.match)) by = earlier;
+      if (earlier->match.covers(rule.match)) by = earlier;
     const auto [entry, is_new] = taken.try_emplace(rule.number, by);
     if (!is_new && by == nullptr) entry->second = nullptr;
   }

@@ -79,6 +79,15 @@ TEST(Policy, ARuleThatNamesBytesHasNoOtherFloor) {
       << "too large is not small";
 }
 
+// What no rule would compress at any size is not too small for one.
+TEST(Policy, SmallIsWhatARuleWouldCompressWereItLarger) {
+  const Facts small = call(Collective::kAllReduce, 1000);
+  EXPECT_EQ(decide(parse("bytes=1M.. -> int8"), small), "none: small");
+  EXPECT_EQ(decide(parse("bytes=1M.. -> off"), small), "none: off");
+  EXPECT_EQ(decide(parse("allgather bytes=1M.. -> int8"), small), "none: off");
+  EXPECT_EQ(decide(parse("bytes=..10 -> int8"), small), "none: off");
+}
+
 TEST(Policy, GoesByEveryFact) {
   Facts f = call(Collective::kAllReduce, 1 << 20);
   f.dtype = ncclBfloat16;
