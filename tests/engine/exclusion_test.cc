@@ -223,6 +223,7 @@ TEST(Exclusions, AreForMessagesOfTheirSize) {
               stats.raw_bytes / 2);  // the second call's bytes travel natively too
     ASSERT_EQ(terseCommExclude(comm, kCount, nullptr, 0), ncclSuccess);
     EXPECT_FALSE(differs());
+    terseCommRelease(comm);
   });
 }
 
