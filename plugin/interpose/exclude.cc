@@ -2,6 +2,7 @@
 #include "engine/exclusion.h"
 #include "interpose/last_error.h"
 #include "interpose/next.h"
+#include "policy/settings.h"
 
 using namespace terse;
 using namespace terse::interpose;
@@ -10,7 +11,8 @@ using namespace terse::interpose;
 extern "C" terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements,
                                              const terseRange_t* ranges, size_t count) {
   return ours("tersePreloadExclude", [&] {
-    exclude(comm, elements, ranges, count);
+    // Where nothing is compressed all is exact.
+    if (settings().policy.compresses()) exclude(comm, elements, ranges, count);
     return ncclSuccess;
   });
 }

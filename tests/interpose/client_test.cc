@@ -151,6 +151,7 @@ TEST_F(Interpose, WhatIsExcludedIsExact) {
         << ncclGetLastError(comm);
     EXPECT_EQ(data == truth, scheme().off);
     EXPECT_TRUE(std::equal(&data[1'000], &data[1'200], &truth[1'000]));
+    if (scheme().off) return;
     const terseRange_t beyond{kCount, 1};
     EXPECT_EQ(exclude(comm, kCount, &beyond, 1), ncclInvalidArgument);
     EXPECT_NE(std::string(ncclGetLastError(comm)).find("tersePreloadExclude"), std::string::npos);
