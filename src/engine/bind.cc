@@ -7,8 +7,12 @@ namespace {
 
 class Binder {
  public:
-  Binder(const Work& work, char* scratch, Binding& binding)
-      : messages_(work), c_(*work.front()->communicator), scratch_(scratch), binding_(binding) {}
+  Binder(const Work& work, uint64_t sequence, char* scratch, Binding& binding)
+      : messages_(work),
+        c_(*work.front()->communicator),
+        sequence_(sequence),
+        scratch_(scratch),
+        binding_(binding) {}
 
   void bind(const plan::Plan& plan) {
     size_t inputs = 0;
@@ -53,7 +57,7 @@ class Binder {
     const Reduction& reduction = job.reduction;
     const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(settings().seed),
                                                .communicator = c_.ordinal,
-                                               .sequence = c_.sequence,
+                                               .sequence = sequence_,
                                                .rank = static_cast<uint32_t>(c_.rank),
                                                .piece = compute.piece,
                                                .stage = compute.stage});
@@ -71,6 +75,7 @@ class Binder {
 
   const Work& messages_;
   const Communicator& c_;
+  const uint64_t sequence_;
   char* const scratch_;
   Binding& binding_;
 };
@@ -89,9 +94,10 @@ char* address(const plan::Place& place, const Request& request, char* scratch) {
   return scratch + place.offset;
 }
 
-void bind(const plan::Plan& plan, const Work& work, char* scratch, Binding& binding) {
+void bind(const plan::Plan& plan, const Work& work, uint64_t sequence, char* scratch,
+          Binding& binding) {
   binding.busy.store(true);
-  Binder(work, scratch, binding).bind(plan);
+  Binder(work, sequence, scratch, binding).bind(plan);
 }
 
 }  // namespace terse

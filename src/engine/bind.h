@@ -9,6 +9,8 @@ namespace terse {
 char* address(const plan::Place& place, const Request& request, char* scratch);
 
 // Fills the binding, whose memory is reused from call to call, and makes it busy.
-void bind(const plan::Plan& plan, const Work& work, char* scratch, Binding& binding);
+// `sequence` is the call's on its communicator, for the random numbers.
+void bind(const plan::Plan& plan, const Work& work, uint64_t sequence, char* scratch,
+          Binding& binding);
 
 }  // namespace terse

@@ -13,7 +13,7 @@ class CallMemory {
   std::pmr::memory_resource* get() { return &resource_; }
 
  private:
-  alignas(std::max_align_t) std::array<std::byte, 16 << 10> first_;
+  alignas(std::max_align_t) std::array<std::byte, 32 << 10> first_;
   std::pmr::monotonic_buffer_resource resource_{first_.data(), first_.size()};
 };
 

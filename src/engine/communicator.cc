@@ -78,8 +78,8 @@ constexpr size_t kMostPlans = 1024;
 
 // The plan in a cache, or one that make(what) builds for what describe() gives.
 template <class Key, class Describe, class Make>
-const plan::Plan& cached(const Communicator& c, std::map<Key, plan::Plan>& plans, const Key& key,
-                         const Describe& describe, const Make& make) {
+PlanPointer cached(const Communicator& c, std::map<Key, PlanPointer>& plans, const Key& key,
+                   const Describe& describe, const Make& make) {
   const auto known = plans.find(key);
   if (known != plans.end()) return known->second;
   const auto what = describe();
@@ -87,7 +87,7 @@ const plan::Plan& cached(const Communicator& c, std::map<Key, plan::Plan>& plans
   const std::string wrong = plan::validate(plan, what);
   if (!wrong.empty()) fail(ncclInternalError, "{}: an invalid plan: {}", c.describe(), wrong);
   if (plans.size() >= kMostPlans) plans.clear();
-  return plans.emplace(key, std::move(plan)).first->second;
+  return plans.emplace(key, std::make_shared<plan::Plan>(std::move(plan))).first->second;
 }
 
 plan::Message message_of(const MessageKey& key) {
@@ -101,7 +101,7 @@ plan::Message message_of(const MessageKey& key) {
 
 }  // namespace
 
-const plan::Plan& Communicator::plan_for(const PlanKey& key) {
+PlanPointer Communicator::plan_for(const PlanKey& key) {
   const auto shape = [&] {
     return shape_of(key.spec, key.count, codec::dtype_size(key.dtype), {ranks, rank, key.root});
   };
@@ -111,7 +111,7 @@ const plan::Plan& Communicator::plan_for(const PlanKey& key) {
   });
 }
 
-const plan::Plan& Communicator::plan_for(const BatchKey& key) {
+PlanPointer Communicator::plan_for(const BatchKey& key) {
   const auto batch = [&] {
     plan::Batch b{
         .ranks = ranks, .rank = rank, .chunk_bytes = settings().chunk_bytes, .messages = {}};

@@ -70,6 +70,8 @@ struct MessageKey {
 };
 using BatchKey = std::pmr::vector<MessageKey>;
 
+using PlanPointer = std::shared_ptr<const plan::Plan>;
+
 class Communicator {
  public:
   Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm);
@@ -123,9 +125,9 @@ class Communicator {
   std::map<NeedKind, size_t> prepared, prepared_to_verify;
   unsigned refusals = 0, skips = 0;  // calls that do without, until the ranks try again
 
-  // The plan for a call, from the cache. Good until the next one is asked for.
-  const plan::Plan& plan_for(const PlanKey& key);
-  const plan::Plan& plan_for(const BatchKey& key);
+  // The plan for a call, from the cache.
+  PlanPointer plan_for(const PlanKey& key);
+  PlanPointer plan_for(const BatchKey& key);
 
   // A binding that is not in use.
   Binding& idle_binding();
@@ -137,8 +139,8 @@ class Communicator {
   void conclude() noexcept;
 
  private:
-  std::map<PlanKey, plan::Plan> plans_;
-  std::map<BatchKey, plan::Plan> batches_;
+  std::map<PlanKey, PlanPointer> plans_;
+  std::map<BatchKey, PlanPointer> batches_;
   std::vector<std::unique_ptr<Binding>> bindings_;
   std::unique_ptr<Track> track_;
   std::vector<std::unique_ptr<Track>> recorded_;

@@ -1,6 +1,7 @@
 #include "engine/executor.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "engine/ranges.h"
@@ -61,14 +62,27 @@ void execute_together(std::pmr::vector<Run>& runs) {
   for (Run& run : runs) each(run, &Run::end);
 }
 
+// A work's share of its communicator's track, beside those that are under way; empty: it goes
+// later.
+std::optional<Share> share_of(const Work& work, const std::pmr::vector<Run>& runs,
+                              const std::pmr::vector<const Work*>& later) {
+  const Communicator* const c = work.front()->communicator;
+  const auto waits = [&](const Work* other) { return other->front()->communicator == c; };
+  if (std::ranges::any_of(later, waits)) return {};
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run)
+    if (&run->communicator() == c) return run->beside(work);
+  return Share{};
+}
+
 }  // namespace
 
 void execute(const Jobs& jobs) {
-  // A communicator's works follow each other; the first works of all communicators go together,
-  // then the second ones, and so on.
+  // A communicator's works are in order; those that find room beside each other go together, with
+  // those of all other communicators, and then the next ones.
   const std::pmr::vector<Work> works = works_of(jobs);
   std::pmr::vector<const Work*> waiting(works.get_allocator()), later(works.get_allocator());
   std::pmr::vector<Run> runs(works.get_allocator());
+  runs.reserve(works.size());
   waiting.reserve(works.size());
   later.reserve(works.size());
   for (const Work& work : works) waiting.push_back(&work);
@@ -78,12 +92,12 @@ void execute(const Jobs& jobs) {
     try {
       for (const Work* work : waiting) {
         const Communicator& c = *work->front()->communicator;
-        const bool taken =
-            std::ranges::any_of(runs, [&](const Run& run) { return &run.communicator() == &c; });
-        if (taken)
-          later.push_back(work);
-        else
-          on(c, [&] { runs.emplace_back(*work); });
+        on(c, [&] {
+          if (const std::optional<Share> share = share_of(*work, runs, later))
+            runs.emplace_back(*work, *share);
+          else
+            later.push_back(work);
+        });
       }
       execute_together(runs);
     } catch (...) {

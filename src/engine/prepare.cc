@@ -20,19 +20,27 @@ struct Need {
   std::string trouble = {};  // of this rank
 };
 
-size_t scratch_of(const Job& job) { return scratch_bytes(job, plan_of_collective(job)); }
+constexpr NeedKind kUnrooted{plan::Collective::kAllReduce, -1};
+
+// The least that is asked for, so that small calls of a group find room beside each other: a chunk.
+size_t least_scratch() {
+  const size_t chunk = settings().chunk_bytes;
+  return chunk != 0 ? chunk : size_t{1} << 20;
+}
+
+size_t scratch_of(const Job& job) { return scratch_bytes(job, *plan_of_collective(job)); }
 
 // For a native result beside the compressed one, of calls that may be verified.
 size_t exact_of(const Job& job) {
   if (settings().verify == 0 || job.request.op >= ncclNumOps) return 0;
-  return plan_of_collective(job).buffers.front().recv_bytes;
+  return plan_of_collective(job)->buffers.front().recv_bytes;
 }
 
 bool rooted(const Job& job) { return plan::traits(job.request.collective).rooted; }
 
 NeedKind kind_of(const Job& job) {
   const Request& r = job.request;
-  return rooted(job) ? NeedKind(r.collective, r.root) : NeedKind(plan::Collective::kAllReduce, -1);
+  return rooted(job) ? NeedKind(r.collective, r.root) : kUnrooted;
 }
 
 // How much that is, by a measure that is the same on every rank, so that all come to ask at once: a
@@ -42,7 +50,7 @@ struct Amounts {
 };
 
 Amounts amounts_of(const Job& job) {
-  if (!rooted(job)) return {scratch_of(job), exact_of(job)};
+  if (!rooted(job)) return {std::max(scratch_of(job), least_scratch()), exact_of(job)};
   const size_t bytes = message_bytes(job.request, job.communicator->ranks);
   const size_t elements = bytes / datatype_size(job.request.datatype);
   return {codec::body_size(job.scheme.spec, elements), exact_of(job) != 0 ? bytes : 0};
@@ -84,7 +92,8 @@ std::vector<Need> new_needs(const Jobs& jobs) {
       }
       need = needs.insert(need, {.communicator = &c, .stream = job->request.stream});
     }
-    need->scratch_bytes = std::max(need->scratch_bytes, scratch_of(*job));
+    need->scratch_bytes =
+        std::max(need->scratch_bytes, rooted(*job) ? scratch_of(*job) : amounts_of(*job).scratch);
     need->exact_bytes = std::max(need->exact_bytes, exact_of(*job));
   }
   return needs;
@@ -125,6 +134,8 @@ bool conclude(const Need& need) {
 }
 
 }  // namespace
+
+size_t prepared_scratch(const Communicator& c) { return known(c.prepared, kUnrooted); }
 
 Jobs prepare(Jobs& jobs) {
   std::vector<Need> needs = new_needs(jobs);

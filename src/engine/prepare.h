@@ -13,4 +13,7 @@ namespace terse {
 // are. Throws Error.
 Jobs prepare(Jobs& jobs);
 
+// Bytes of scratch that all ranks of a communicator have, for calls without a root.
+size_t prepared_scratch(const Communicator& c);
+
 }  // namespace terse

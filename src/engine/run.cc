@@ -6,21 +6,33 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/native.h"
+#include "engine/prepare.h"
 #include "engine/ranges.h"
+#include "policy/settings.h"
 
 namespace terse {
 
 using plan::Lane;
 using plan::Step;
 
-Run::Run(const Work& work)
+namespace {
+
+// Others come to different decisions on different ranks, or use what there is once.
+bool shares(const Work& work) {
+  return !plan::traits(work.front()->request.collective).rooted && settings().verify == 0;
+}
+
+}  // namespace
+
+Run::Run(const Work& work, const Share& share)
     : messages_(work),
       c_(*work.front()->communicator),
       track_(c_.track_for(work.front()->request.stream)),
       plan_(plan_of(work)),
+      share_(share),
       binding_(c_.idle_binding()),
       streams_(work.get_allocator()),
-      waited_for_(plan_.steps.size(), false, work.get_allocator()),
+      waited_for_(plan_->steps.size(), false, work.get_allocator()),
       segments_(work.get_allocator()) {
   for (const Job* job : work) {
     const Stream stream = job->request.stream;
@@ -30,19 +42,34 @@ Run::Run(const Work& work)
       streams_.push_back(stream);
   }
   if (!of_messages()) find_segments(*work.front(), segments_);
-  track_.reserve(scratch_bytes(*work.front(), plan_));
-  bind(plan_, messages_, track_.scratch(), binding_);
-  for (const Step& step : plan_.steps)
+  track_.reserve(share_.scratch + scratch_bytes(*work.front(), *plan_));
+  scratch_ = track_.scratch() + share_.scratch;
+  bind(*plan_, messages_, c_.sequence + share_.calls, scratch_, binding_);
+  for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
-  if (track_.recording() == 0) sample_ = c_.meter.start(plan_, number());
-  if (ranges::attached()) range_ = ranges::start(title(messages_, plan_), plan_.raw_bytes);
+  if (track_.recording() == 0) sample_ = c_.meter.start(*plan_, number());
+  if (ranges::attached()) range_ = ranges::start(title(messages_, *plan_), plan_->raw_bytes);
+}
+
+std::optional<Share> Run::beside(const Work& next) const {
+  const Job& job = *next.front();
+  if (!shares(messages_) || !shares(next) || track_.recording() != 0 ||
+      c_.backend.recording(job.request.stream) != 0)
+    return {};
+  const size_t used = share_.scratch + scratch_bytes(*messages_.front(), *plan_);
+  const Share share{.scratch = (used + 255) / 256 * 256,
+                    .events = share_.events + plan_->steps.size(),
+                    .calls = share_.calls + 1};
+  const size_t needed = scratch_bytes(job, *plan_of_collective(job));
+  if (share.scratch + needed > prepared_scratch(c_)) return {};
+  return share;
 }
 
 // The lanes start after the caller's streams and after the communicator's last call; but those
 // with nothing to do stay out of it: a recording would have to wait for them in the end.
 void Run::begin() {
   Backend& b = c_.backend;
-  if (verified()) exact_ = c_.meter.exact(plan_.buffers.front().recv_bytes, track_);
+  if (verified()) exact_ = c_.meter.exact(plan_->buffers.front().recv_bytes, track_);
   for (const Stream stream : streams_) {
     b.record(track_.caller_event(), stream);
     enter([&](Stream lane) { b.wait(lane, track_.caller_event()); });
@@ -76,8 +103,8 @@ void Run::ran_natively() {
 }
 
 bool Run::advance() {
-  for (; next_ < plan_.steps.size(); ++next_) {
-    const Step& step = plan_.steps[next_];
+  for (; next_ < plan_->steps.size(); ++next_) {
+    const Step& step = plan_->steps[next_];
     if (step.lane == Lane::kCommunicate) return true;
     const ranges::Scope scope(step.lane == Lane::kEncode ? "encode" : "decode", bytes(step));
     wait_for(step);
@@ -92,11 +119,11 @@ bool Run::advance() {
 }
 
 void Run::communicate() {
-  const Step& step = plan_.steps[next_];
+  const Step& step = plan_->steps[next_];
   wait_for(step);
   if (sample_ != nullptr) sample_->before(next_, lane(step));
   for (const plan::Transfer& t : step.transfers) {
-    char* data = address(t.place, messages_[t.message]->request, track_.scratch());
+    char* data = address(t.place, messages_[t.message]->request, scratch_);
     if (t.send)
       check(c_.library, c_.library.nccl.Send(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
             "ncclSend");
@@ -121,8 +148,8 @@ void Run::end() {
   count();
   ranges::end(range_);
   c_.stats.calls += std::ranges::count(messages_, false, &Job::native);
-  c_.stats.raw_bytes += plan_.raw_bytes;
-  c_.stats.wire_bytes += plan_.wire_bytes + native_bytes(*messages_.front(), segments_);
+  c_.stats.raw_bytes += plan_->raw_bytes;
+  c_.stats.wire_bytes += plan_->wire_bytes + native_bytes(*messages_.front(), segments_);
   c_.stats.scratch_bytes = std::max(c_.stats.scratch_bytes, track_.scratch_bytes());
   ++c_.sequence;
   if (!of_messages()) ++c_.collectives;
@@ -138,8 +165,8 @@ void Run::abandon() noexcept {
     for (size_t i = 0; i < entered_.size(); ++i) {
       const Stream lane = track_.lanes()[i];
       if (!entered_[i] || lane == last_lane()) continue;
-      c_.backend.record(track_.step_event(i), lane);
-      c_.backend.wait(last_lane(), track_.step_event(i));
+      c_.backend.record(step_event(i), lane);
+      c_.backend.wait(last_lane(), step_event(i));
     }
     if (sample_ != nullptr) {
       sample_->finish(last_lane());
@@ -159,7 +186,7 @@ void Run::wait_if_synchronous() {
 template <class Wait>
 void Run::enter(const Wait& wait) {
   std::array<bool, plan::kLanes> used{};
-  for (const Step& step : plan_.steps) used[step.queue()] = true;
+  for (const Step& step : plan_->steps) used[step.queue()] = true;
   if (runs_natively()) used[static_cast<size_t>(Lane::kDecode)] = true;
   for (size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) continue;
@@ -181,32 +208,34 @@ void Run::leave() {
 }
 
 void Run::wait_for(const Step& step) {
-  for (const size_t before : step.after) c_.backend.wait(lane(step), track_.step_event(before));
+  for (const size_t before : step.after) c_.backend.wait(lane(step), step_event(before));
 }
 
 void Run::mark(const Step& step) {
-  const size_t index = &step - plan_.steps.data();
+  const size_t index = &step - plan_->steps.data();
   if (sample_ != nullptr) sample_->after(index, lane(step));
-  if (waited_for_[index]) c_.backend.record(track_.step_event(index), lane(step));
+  if (waited_for_[index]) c_.backend.record(step_event(index), lane(step));
 }
 
 // Behind the plan's own scratch.
 char* Run::aside(const Segment& segment) const {
-  return track_.scratch() + aside_offset(plan_) + segment.aside;
+  return scratch_ + aside_offset(*plan_) + segment.aside;
 }
 
 // Not all ranks come to a message, and so none can ask them to run it natively; and an operator
 // that the program has made may be gone by now.
 CallNumber Run::number() const {
   const bool made = messages_.front()->request.op >= ncclNumOps;
-  return {c_.sequence, of_messages() || made ? std::nullopt : std::optional(c_.collectives)};
+  const uint64_t collective = c_.collectives + share_.calls;
+  return {c_.sequence + share_.calls,
+          of_messages() || made ? std::nullopt : std::optional(collective)};
 }
 
 void Run::compare() {
   const Job& job = *messages_.front();
   const codec::Dtype dtype = dtype_of(job);
   sample_->compare(last_lane(), job.request.recv, exact_,
-                   plan_.buffers.front().recv_bytes / codec::dtype_size(dtype), dtype);
+                   plan_->buffers.front().recv_bytes / codec::dtype_size(dtype), dtype);
 }
 
 // By kind. The messages of a batch are timed as one call, which is the first one's.
@@ -215,7 +244,7 @@ void Run::count() {
   for (size_t i = 0; i < messages_.size(); ++i) {
     const Job& job = *messages_[i];
     if (job.native) continue;
-    Sent bytes = sent(messages_, plan_, i);
+    Sent bytes = sent(messages_, *plan_, i);
     bytes.wire_bytes += native_bytes(job, segments_);
     c_.meter.count({job.rule, job.request.collective, job.scheme}, bytes,
                    std::exchange(sample, nullptr));

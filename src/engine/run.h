@@ -1,5 +1,6 @@
 // One work on its way through its plan: lays the plan's steps on the lanes of its communicator's
-// track, between what the callers' streams did before and what they do next.
+// track, between what the callers' streams did before and what they do next. Several works of a
+// communicator may be on their way at once, each with its share of the track.
 //
 // begin(); where runs_natively(), run_natively() within an NCCL group, and ran_natively(); then, as
 // long as advance() says so, communicate() within an NCCL group, and communicated(); end(). After a
@@ -7,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 
 #include "engine/bind.h"
 #include "engine/exclusion.h"
@@ -14,9 +16,21 @@
 
 namespace terse {
 
+// Where a work's part of the track begins: behind those of the works beside it.
+struct Share {
+  size_t scratch = 0;  // bytes
+  size_t events = 0;   // of steps
+  uint64_t calls = 0;  // before it, that are not counted yet
+};
+
 class Run {
  public:
-  explicit Run(const Work& work);
+  Run(const Work& work, const Share& share);
+
+  // The share of the communicator's next work, where it may go beside this one: both are calls of
+  // all ranks alike, so that these decide alike, and the memory is there for both. Empty: it must
+  // wait.
+  std::optional<Share> beside(const Work& next) const;
 
   void begin();
 
@@ -29,14 +43,14 @@ class Run {
   // Enqueues the computes up to the next communicate step; false when there is none left.
   bool advance();
   void communicate();
-  void communicated() { mark(plan_.steps[next_++]); }
+  void communicated() { mark(plan_->steps[next_++]); }
 
   void end();
   void abandon() noexcept;
   void wait_if_synchronous();
 
   // Of the step that comes next, for tools.
-  size_t next_bytes() const { return bytes(plan_.steps[next_]); }
+  size_t next_bytes() const { return bytes(plan_->steps[next_]); }
 
   const Communicator& communicator() const { return c_; }
   const NcclLibrary& library() const { return c_.library; }
@@ -53,6 +67,7 @@ class Run {
   bool of_messages() const { return is_message(*messages_.front()); }
   bool verified() const { return sample_ != nullptr && sample_->verified(); }
   char* aside(const Segment& segment) const;
+  Event step_event(size_t index) const { return track_.step_event(share_.events + index); }
   CallNumber number() const;
   void compare();
   void count();
@@ -61,8 +76,10 @@ class Run {
   const Work& messages_;  // of a collective one
   Communicator& c_;
   Track& track_;
-  const plan::Plan& plan_;
+  const PlanPointer plan_;
+  const Share share_;
   Binding& binding_;
+  char* scratch_ = nullptr;
   std::pmr::vector<Stream> streams_;  // the callers'
   bool synchronous_ = false;          // one of them wants it done on return
   std::pmr::vector<bool> waited_for_;

@@ -39,13 +39,13 @@ std::pmr::vector<Work> works_of(const Jobs& jobs) {
   return works;
 }
 
-const plan::Plan& plan_of_collective(const Job& job) {
+PlanPointer plan_of_collective(const Job& job) {
   const Request& r = job.request;
   return job.communicator->plan_for(
       {r.collective, r.root, r.count, dtype_of(job), job.scheme.spec, job.scheme.algorithm});
 }
 
-const plan::Plan& plan_of(const Work& work) {
+PlanPointer plan_of(const Work& work) {
   const Job& first = *work.front();
   if (!is_message(first)) return plan_of_collective(first);
   BatchKey key(work.get_allocator());

@@ -15,8 +15,8 @@ using Work = Jobs;
 std::pmr::vector<Work> works_of(const Jobs& jobs);
 
 // From the communicator's cache.
-const plan::Plan& plan_of(const Work& work);
-const plan::Plan& plan_of_collective(const Job& job);
+PlanPointer plan_of(const Work& work);
+PlanPointer plan_of_collective(const Job& job);
 
 // Bytes of scratch memory: the plan's, and behind it what is excluded from it.
 size_t scratch_bytes(const Job& first, const plan::Plan& plan);

@@ -104,7 +104,7 @@ TEST(Failures, OfFirstCalls) {
 TEST(Failures, OfLaterCalls) {
   sweep([](Player& player, const auto& arm, const auto& check) {
     const DeviceStream stream;
-    Piece small(player, call_of(700)), large(player, call_of(5'000));
+    Piece small(player, call_of(700)), large(player, call_of(12'000));
     small.play(0, stream.get());
     large.feed(0, stream.get());
     stream.synchronize();
@@ -150,7 +150,7 @@ void check_memory_lacks(Collective collective, int poor_rank, int which_allocati
                std::to_string(poor_rank));
   play_ranks(3, [&](Player& player) {
     const DeviceStream stream;
-    Piece small(player, call_of(700, collective)), large(player, call_of(5'000, collective));
+    Piece small(player, call_of(700, collective)), large(player, call_of(20'000, collective));
     small.play(0, stream.get());
     large.feed(0, stream.get());
     stream.synchronize();

@@ -1,0 +1,78 @@
+// The compressed calls of a group share NCCL's groups, as far as memory goes.
+#include <gtest/gtest.h>
+
+#include "engine/group.h"
+#include "engine/prepare.h"
+#include "engine/route.h"
+#include "engine/work.h"
+#include "idle.h"
+
+namespace terse::test {
+namespace {
+
+using plan::Collective;
+
+struct Caller {
+  Request request(Collective collective, size_t count) {
+    return {.collective = collective,
+            .send = data,
+            .recv = data + 1,
+            .count = count,
+            .comm = reinterpret_cast<ncclComm_t>(data),
+            .stream = reinterpret_cast<cudaStream_t>(data)};
+  }
+
+  // How many of NCCL's groups a group with `calls` such calls takes.
+  size_t groups(Collective collective, size_t count, int calls) {
+    const Request r = request(collective, count);
+    const size_t before = groups_started;
+    group_start();
+    for (int i = 0; i < calls; ++i) submit(c.state, r, route(c.state, r, scheme));
+    group_end();
+    return groups_started - before;
+  }
+
+  const Scheme scheme = parse_scheme("int8:algo=twoshot");
+  float data[2] = {};
+  IdleCommunicator c{scheme};
+};
+
+TEST(Sharing, TheCallsOfAGroupShareNcclsGroups) {
+  Caller caller;
+  for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather,
+                                      Collective::kReduceScatter, Collective::kAllToAll}) {
+    const size_t one = caller.groups(collective, 5'000, 1);
+    EXPECT_EQ(one, collective == Collective::kAllReduce ? 2u : 1u);
+    EXPECT_EQ(caller.groups(collective, 5'000, 40), one) << plan::name(collective);
+  }
+  EXPECT_EQ(caller.c.state.sequence, 4u * 41u);
+  EXPECT_EQ(caller.c.state.collectives, 4u * 41u);
+}
+
+TEST(Sharing, AsFarAsMemoryGoes) {
+  Caller caller;
+  constexpr size_t kCount = 3'000'000;  // more than the least that ranks agree on
+  const size_t one = caller.groups(Collective::kAllReduce, kCount, 1);
+  const Request r = caller.request(Collective::kAllReduce, kCount);
+  const Job job{&caller.c.state, r, caller.scheme, kNoRule, {}, false};
+  ASSERT_GT(plan_of_collective(job)->scratch_bytes, size_t{1} << 20);
+  const size_t each = (scratch_bytes(job, *plan_of_collective(job)) + 255) / 256 * 256;
+  for (const size_t places : {1u, 2u, 3u, 7u}) {
+    caller.c.state.prepared[{Collective::kAllReduce, -1}] = places * each;
+    ASSERT_EQ(prepared_scratch(caller.c.state), places * each);
+    EXPECT_EQ(caller.groups(Collective::kAllReduce, kCount, 10), one * ((10 + places - 1) / places))
+        << places;
+  }
+}
+
+// A root's steps are not those of the others.
+TEST(Sharing, CallsWithARootGoAlone) {
+  Caller caller;
+  for (const Collective collective :
+       {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter})
+    EXPECT_EQ(caller.groups(collective, 5'000, 10), 10 * caller.groups(collective, 5'000, 1))
+        << plan::name(collective);
+}
+
+}  // namespace
+}  // namespace terse::test
