@@ -173,6 +173,7 @@ void Run::abandon() noexcept {
       c_.meter.drop(sample_);
     }
     leave();
+    wait_if_synchronous();
   } catch (const Error& e) {
     log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
   }
