@@ -27,9 +27,10 @@ class Run {
  public:
   Run(const Work& work, const Share& share);
 
-  // The share of the communicator's next work, where it may go beside this one: both are calls of
-  // all ranks alike, so that these decide alike, and the memory is there for both. Empty: it must
-  // wait.
+  // The share of the communicator's next work, where it may go beside this one. Empty: it must wait.
+  // All ranks decide alike, for what goes together changes the order of messages between them: both
+  // are calls without a root, of which each rank has the same steps and needs the same scratch, and
+  // all ranks have agreed on the memory. That the ranks group the same calls NCCL asks for itself.
   std::optional<Share> beside(const Work& next) const;
 
   void begin();

@@ -140,6 +140,33 @@ TEST_P(PlanTest, WithoutARootEveryRankNeedsTheSameScratch) {
     }
 }
 
+// So that calls which go together stay in step: their transfers between two ranks are then in the
+// same order on both. Also where some ranks own nothing.
+TEST_P(PlanTest, WithoutARootEveryRankHasTheSameSteps) {
+  const Algorithm& a = GetParam();
+  if (traits(a.collective).rooted) return;
+  for (const size_t count : {1, 2, 127, 129, 300, 1025, 4099, 70'001, 300'017})
+    for (int ranks = 2; ranks <= 9; ++ranks)
+      for (const size_t chunk_bytes : {size_t{0}, size_t{4096}, size_t{20'000}}) {
+        Shape shape{.count = count,
+                    .element_bytes = 4,
+                    .ranks = ranks,
+                    .rank = 0,
+                    .chunk_bytes = chunk_bytes,
+                    .packing = {128, [](size_t n) { return n + (n + 127) / 128 * 4; }}};
+        const auto exchanges = [&] {
+          std::vector<size_t> turns;
+          for (const Step& step : a.build(shape).steps)
+            if (step.lane == Lane::kCommunicate) turns.push_back(step.turn);
+          return turns;
+        };
+        const std::vector<size_t> first = exchanges();
+        for (shape.rank = 1; shape.rank < ranks; ++shape.rank)
+          ASSERT_EQ(exchanges(), first)
+              << count << " on " << shape.rank << " of " << ranks << ", chunks of " << chunk_bytes;
+      }
+}
+
 TEST_P(PlanTest, ScratchStaysWithinThePackedMessageAndTwoChunks) {
   const Algorithm& a = GetParam();
   for (const size_t count : {size_t{1} << 18, size_t{3} << 20, (size_t{1} << 22) + 12345})
