@@ -53,9 +53,7 @@ Run::Run(const Work& work, const Share& share)
 
 std::optional<Share> Run::beside(const Work& next) const {
   const Job& job = *next.front();
-  if (!shares(messages_) || !shares(next) || track_.recording() != 0 ||
-      c_.backend.recording(job.request.stream) != 0)
-    return {};
+  if (!shares(messages_) || !shares(next)) return {};
   const size_t used = share_.scratch + scratch_bytes(*messages_.front(), *plan_);
   const Share share{.scratch = (used + 255) / 256 * 256,
                     .events = share_.events + plan_->steps.size(),

@@ -1,5 +1,6 @@
 #include "engine/track.h"
 
+#include <bit>
 #include <exception>
 
 namespace terse {
@@ -35,6 +36,7 @@ void Track::free_memories() noexcept {
 
 void Track::reserve(size_t bytes) {
   if (bytes <= scratch_bytes_) return;
+  if (recording_ != 0) bytes = std::bit_ceil(bytes);  // what it grows out of is not given back
   void* larger = backend_.allocate(bytes);
   if (recording_ == 0) {
     try {

@@ -66,6 +66,33 @@ TEST(Capture, ReplaysDrawAnew) {
   });
 }
 
+// They go together, each with scratch of its own.
+TEST(Capture, AGroupOfSeveralCalls) {
+  play_ranks(3, [&](Player& player) {
+    const DeviceStream stream;
+    std::deque<Piece> pieces;
+    for (const size_t count : {300, 500, 200, 900, 100})
+      pieces.emplace_back(player, call_of(kAll[count / 100 % 3], "int8", count));
+    const auto all = [&] {
+      ASSERT_EQ(terseGroupStart(), ncclSuccess);
+      for (Piece& piece : pieces) piece.enqueue(stream.get());
+      ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+    };
+    for (Piece& piece : pieces) piece.feed(0, stream.get());
+    all();
+    for (Piece& piece : pieces) piece.expect(stream.get());
+    const RecordedGraph graph(stream.get(), all);
+    for (unsigned k = 0; k < 3; ++k) {
+      for (Piece& piece : pieces) piece.feed(1 + k, stream.get());
+      graph.launch(stream.get());
+      for (Piece& piece : pieces) piece.expect(stream.get(), k);
+      for (Piece& piece : pieces) piece.feed(5 + k, stream.get());
+      all();  // eagerly, between the replays
+      for (Piece& piece : pieces) piece.expect(stream.get());
+    }
+  });
+}
+
 TEST(Capture, WhatIsExcludedIsExactInEveryReplay) {
   constexpr size_t kCount = 3'000;
   for (const Collective collective : kAll)
