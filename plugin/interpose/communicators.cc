@@ -27,24 +27,29 @@ bool nothing_to_agree() {
   return settings().error.empty() && !settings().policy.compresses() && !next().library->on_host;
 }
 
+// Its handle may be that of one that went by a way which we did not see.
+void name(const Created& created) {
+  release_communicator(*created.comm, true);
+  name_communicator(*created.comm, created.name.c_str());
+}
+
 // Compares settings across the ranks of new communicators. All of them or none are good.
 void admit(const std::vector<Created>& created) {
   try {
     std::vector<Agreement> agreements;
-    for (const auto& [comm, name, is_part] : created) {
-      if (*comm == nullptr) continue;
-      release_communicator(*comm, true);  // of one that went by another way and had this address
-      name_communicator(*comm, name.c_str());
-      agreements.push_back({&communicator(*comm), nullptr, nullptr});
+    for (const Created& c : created) {
+      if (*c.comm == nullptr) continue;
+      name(c);
+      agreements.push_back({&communicator(*c.comm), nullptr, nullptr});
     }
     agree(agreements);
     require_valid(settings());
   } catch (...) {
-    for (const auto& [comm, name, is_part] : created) {
-      if (*comm == nullptr) continue;
-      abort_communicator(*comm);
-      next().CommAbort(*comm);
-      *comm = nullptr;
+    for (const Created& c : created) {
+      if (*c.comm == nullptr) continue;
+      abort_communicator(*c.comm);
+      next().CommAbort(*c.comm);
+      *c.comm = nullptr;
     }
     throw;
   }
@@ -60,11 +65,8 @@ std::string name_in(const ncclConfig_t* config) {
 // Those that are still in progress are compared at their first compressed call. Where one is a part
 // of another, NCCL writes its handle when it likes, and the name stays unknown.
 void expect(const std::vector<Created>& created) {
-  for (const auto& [comm, name, is_part] : created) {
-    if (is_part || *comm == nullptr) continue;
-    release_communicator(*comm, true);
-    name_communicator(*comm, name.c_str());
-  }
+  for (const Created& c : created)
+    if (!c.is_part && *c.comm != nullptr) name(c);
 }
 
 // What follows NCCL's own creation of communicators.

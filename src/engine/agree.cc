@@ -74,7 +74,7 @@ class Comparison {
       for (int r = 0; r < c_.ranks; ++r)
         if (!peer_ || r == *peer_) compare(r);
     } catch (const Error&) {
-      part();
+      part(exchange_);
       throw;
     }
     agreed_ = true;
@@ -109,18 +109,6 @@ class Comparison {
     }
     std::strncpy(mine.text, text.c_str(), sizeof mine.text - 1);
     return mine;
-  }
-
-  // All ranks see the same words, and so all of them come here or none. They meet once more, so
-  // that nobody tears the communicator down while another one still waits for the words; what
-  // becomes of the meeting does not matter.
-  void part() {
-    try {
-      Exchange* const again = &exchange_;
-      meet({&again, 1});
-    } catch (const Error& e) {
-      log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
-    }
   }
 
   void compare(int r) const {

@@ -105,4 +105,13 @@ void meet(std::span<Exchange* const> exchanges) {
   }
 }
 
+void part(Exchange& exchange) noexcept {
+  try {
+    Exchange* const alone = &exchange;
+    meet({&alone, 1});
+  } catch (const Error& e) {
+    log(LogLevel::kInfo, "{}: {}", exchange.c_.describe(), e.message);
+  }
+}
+
 }  // namespace terse

@@ -27,6 +27,7 @@ class Exchange {
 
  private:
   friend void meet(std::span<Exchange* const> exchanges);
+  friend void part(Exchange& exchange) noexcept;
   using Clock = std::chrono::steady_clock;
   void start() const;
   bool wait(Clock::time_point limit) const;
@@ -45,5 +46,10 @@ class Exchange {
 // Does the exchanges of different communicators together. Throws Error(ncclSystemError) when a rank
 // does not come within TERSE_TIMEOUT; the communicator then is good for nothing but to be aborted.
 void meet(std::span<Exchange* const> exchanges);
+
+// After words on which the ranks do not agree, which all of them have seen: they meet once more, so
+// that nobody tears the communicator down while another one still waits for the words. What becomes
+// of this meeting does not matter.
+void part(Exchange& exchange) noexcept;
 
 }  // namespace terse

@@ -73,7 +73,7 @@ void agree_on(Communicator& c, uint64_t wish, const std::optional<Error>& troubl
   meet({&alone, 1});
   const int other = first_that_differs(c, exchange);
   if (other < 0 && !trouble) return;
-  meet({&alone, 1});  // so that nobody goes while another rank still waits for the words
+  part(exchange);
   if (trouble) throw *trouble;
   fail(ncclInvalidUsage, "rank {} excludes other ranges than this rank", other);
 }

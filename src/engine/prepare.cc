@@ -28,15 +28,18 @@ size_t least_scratch() {
   return chunk != 0 ? chunk : size_t{1} << 20;
 }
 
-size_t scratch_of(const Job& job) { return scratch_bytes(job, *plan_of_collective(job)); }
+bool rooted(const Job& job) { return plan::traits(job.request.collective).rooted; }
+
+size_t scratch_of(const Job& job) {
+  const size_t bytes = scratch_bytes(job, *plan_of_collective(job));
+  return rooted(job) ? bytes : std::max(bytes, least_scratch());
+}
 
 // For a native result beside the compressed one, of calls that may be verified.
 size_t exact_of(const Job& job) {
   if (settings().verify == 0 || job.request.op >= ncclNumOps) return 0;
   return plan_of_collective(job)->buffers.front().recv_bytes;
 }
-
-bool rooted(const Job& job) { return plan::traits(job.request.collective).rooted; }
 
 NeedKind kind_of(const Job& job) {
   const Request& r = job.request;
@@ -50,7 +53,7 @@ struct Amounts {
 };
 
 Amounts amounts_of(const Job& job) {
-  if (!rooted(job)) return {std::max(scratch_of(job), least_scratch()), exact_of(job)};
+  if (!rooted(job)) return {scratch_of(job), exact_of(job)};
   const size_t bytes = message_bytes(job.request, job.communicator->ranks);
   const size_t elements = bytes / datatype_size(job.request.datatype);
   return {codec::body_size(job.scheme.spec, elements), exact_of(job) != 0 ? bytes : 0};
@@ -92,8 +95,7 @@ std::vector<Need> new_needs(const Jobs& jobs) {
       }
       need = needs.insert(need, {.communicator = &c, .stream = job->request.stream});
     }
-    need->scratch_bytes =
-        std::max(need->scratch_bytes, rooted(*job) ? scratch_of(*job) : amounts_of(*job).scratch);
+    need->scratch_bytes = std::max(need->scratch_bytes, scratch_of(*job));
     need->exact_bytes = std::max(need->exact_bytes, exact_of(*job));
   }
   return needs;
@@ -138,6 +140,8 @@ bool conclude(const Need& need) {
 size_t prepared_scratch(const Communicator& c) { return known(c.prepared, kUnrooted); }
 
 Jobs prepare(Jobs& jobs) {
+  Jobs native(jobs.get_allocator());
+  if (std::ranges::none_of(jobs, lacks)) return native;
   std::vector<Need> needs = new_needs(jobs);
   std::vector<Exchange*> verdicts;
   for (Need& need : needs) {
@@ -152,7 +156,6 @@ Jobs prepare(Jobs& jobs) {
     for (const Job* job : jobs)
       if (job->communicator == need.communicator && lacks(job)) remember(*job);
   }
-  Jobs native(jobs.get_allocator());
   std::ranges::copy_if(jobs, std::back_inserter(native), lacks);
   std::erase_if(jobs, lacks);
   return native;

@@ -8,6 +8,7 @@
 #include "engine/native.h"
 #include "engine/prepare.h"
 #include "engine/ranges.h"
+#include "plan/chunks.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -55,7 +56,7 @@ std::optional<Share> Run::beside(const Work& next) const {
   const Job& job = *next.front();
   if (!shares(messages_) || !shares(next)) return {};
   const size_t used = share_.scratch + scratch_bytes(*messages_.front(), *plan_);
-  const Share share{.scratch = (used + 255) / 256 * 256,
+  const Share share{.scratch = plan::Chunks::round_up(used, plan::Chunks::kAlignment),
                     .events = share_.events + plan_->steps.size(),
                     .calls = share_.calls + 1};
   const size_t needed = scratch_bytes(job, *plan_of_collective(job));
@@ -143,11 +144,12 @@ void Run::end() {
   if (verified()) compare();
   if (sample_ != nullptr) sample_->finish(last_lane());
   leave();
-  count();
+  const size_t native = native_bytes(*messages_.front(), segments_);
+  count(native);
   ranges::end(range_);
   c_.stats.calls += std::ranges::count(messages_, false, &Job::native);
   c_.stats.raw_bytes += plan_->raw_bytes;
-  c_.stats.wire_bytes += plan_->wire_bytes + native_bytes(*messages_.front(), segments_);
+  c_.stats.wire_bytes += plan_->wire_bytes + native;
   c_.stats.scratch_bytes = std::max(c_.stats.scratch_bytes, track_.scratch_bytes());
   ++c_.sequence;
   if (!of_messages()) ++c_.collectives;
@@ -238,13 +240,13 @@ void Run::compare() {
 }
 
 // By kind. The messages of a batch are timed as one call, which is the first one's.
-void Run::count() {
+void Run::count(size_t native_bytes) {
   Sample* sample = sample_;
   for (size_t i = 0; i < messages_.size(); ++i) {
     const Job& job = *messages_[i];
     if (job.native) continue;
     Sent bytes = sent(messages_, *plan_, i);
-    bytes.wire_bytes += native_bytes(job, segments_);
+    bytes.wire_bytes += native_bytes;  // of a collective, which is one call
     c_.meter.count({job.rule, job.request.collective, job.scheme}, bytes,
                    std::exchange(sample, nullptr));
   }

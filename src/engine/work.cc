@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "engine/exclusion.h"
+#include "plan/chunks.h"
 
 namespace terse {
 namespace {
@@ -54,7 +55,9 @@ PlanPointer plan_of(const Work& work) {
   return first.communicator->plan_for(key);
 }
 
-size_t aside_offset(const plan::Plan& plan) { return (plan.scratch_bytes + 255) / 256 * 256; }
+size_t aside_offset(const plan::Plan& plan) {
+  return plan::Chunks::round_up(plan.scratch_bytes, plan::Chunks::kAlignment);
+}
 
 size_t scratch_bytes(const Job& first, const plan::Plan& plan) {
   const size_t aside = aside_bytes(first);

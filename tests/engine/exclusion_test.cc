@@ -4,9 +4,7 @@
 #include <nccl.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
-#include <cstring>
 #include <random>
 #include <thread>
 
@@ -45,22 +43,9 @@ bool excluded(const Ranges& ranges, size_t element) {
 // two, four or eight of them as well.
 Bytes whole_numbers(const Call& call, size_t count, unsigned seed) {
   std::mt19937 random(seed);
-  Bytes bytes = gaussian(count, call.datatype, seed);  // for the size
-  for (size_t i = 0; i < count; ++i) {
-    const float x = static_cast<float>(static_cast<int>(random() % 9) - 4);
-    const uint32_t bits = std::bit_cast<uint32_t>(x);
-    if (call.datatype == ncclFloat32) {
-      std::memcpy(bytes.data() + 4 * i, &bits, 4);
-    } else if (call.datatype == ncclBfloat16) {
-      std::memcpy(bytes.data() + 2 * i, reinterpret_cast<const char*>(&bits) + 2, 2);
-    } else {
-      const uint16_t half = static_cast<uint16_t>(
-          (bits >> 16 & 0x8000) |
-          (x == 0 ? 0 : ((bits >> 13) & 0x3ff) + ((bits >> 23 & 0xff) - 112) * 1024));
-      std::memcpy(bytes.data() + 2 * i, &half, 2);
-    }
-  }
-  return bytes;
+  std::vector<float> values(count);
+  for (float& x : values) x = static_cast<float>(static_cast<int>(random() % 9) - 4);
+  return bytes_of(values, call.datatype);
 }
 
 struct Case {

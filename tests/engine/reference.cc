@@ -302,12 +302,10 @@ uint64_t next_ordinal() {
   return next++;
 }
 
-Bytes gaussian(size_t count, ncclDataType_t datatype, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  Bytes bytes(count * datatype_size(datatype));
-  for (size_t i = 0; i < count; ++i) {
-    const float x = normal(random);
+Bytes bytes_of(const std::vector<float>& values, ncclDataType_t datatype) {
+  Bytes bytes(values.size() * datatype_size(datatype));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float x = values[i];
     char* p = bytes.data() + i * datatype_size(datatype);
     if (datatype == ncclFloat32) {
       std::memcpy(p, &x, 4);
@@ -320,6 +318,14 @@ Bytes gaussian(size_t count, ncclDataType_t datatype, unsigned seed) {
     }
   }
   return bytes;
+}
+
+Bytes gaussian(size_t count, ncclDataType_t datatype, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& x : values) x = normal(random);
+  return bytes_of(values, datatype);
 }
 
 }  // namespace terse::test

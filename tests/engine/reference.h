@@ -38,6 +38,9 @@ Bytes expected_message(const Call& call, const Bytes& sent, int sender, uint32_t
 std::vector<std::vector<double>> exact(const Call& call, const std::vector<Bytes>& sent);
 std::vector<double> values(const Bytes& bytes, ncclDataType_t datatype);
 
+// The same values in a dtype, rounded to it.
+Bytes bytes_of(const std::vector<float>& values, ncclDataType_t datatype);
+
 // |a - b| / |b|, in the L2 norm.
 double relative_error(const std::vector<double>& a, const std::vector<double>& b);
 
