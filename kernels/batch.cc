@@ -1,5 +1,6 @@
 #include "batch.h"
 
+#include <algorithm>
 #include <bit>
 #include <stdexcept>
 
@@ -11,6 +12,12 @@ using codec::Source;
 
 bool aligned(const void* p, uint64_t to) { return reinterpret_cast<uintptr_t>(p) % to == 0; }
 
+bool aligned(const Combine& work) {
+  return aligned(work.target.data, work.target.raw ? 16 : 8) &&
+         std::ranges::all_of(work.sources,
+                             [](const Source& s) { return aligned(s.data, s.raw ? 16 : 8); });
+}
+
 // What all works of a batch have in common.
 KernelId kernel_of(const Combine& work) {
   KernelId id{work.spec, codec::Dtype::kFloat32, !work.target.raw};
@@ -18,6 +25,12 @@ KernelId kernel_of(const Combine& work) {
   for (const Source& source : work.sources)
     if (source.raw) id.raw = *source.raw;
   return id;
+}
+
+// Of raw sources: works that have none are multiplied by nothing, and kernels need not read it.
+codec::Multiplier multiplier_of(const Combine& work) {
+  const bool raw = std::ranges::any_of(work.sources, [](const Source& s) { return !!s.raw; });
+  return raw ? work.premultiply : codec::Multiplier{};
 }
 
 void require(bool condition, const char* what) {
@@ -43,23 +56,22 @@ class Builder {
     if (work.count == 0) return;
     const KernelId id = kernel_of(work);
     check(work, id);
-    if (batch_.pieces > 0 && !(id.spec == id_.spec && id.packed_target == id_.packed_target &&
-                               id.raw == id_.raw && alike(work.premultiply) && place(work)))
-      flush();
+    if (batch_.pieces > 0 && !(id == id_ && alike(multiplier_of(work)) && place(work))) flush();
     if (batch_.pieces == 0) {
       id_ = id;
-      batch_.premultiply = work.premultiply;
+      batch_.premultiply = multiplier_of(work);
       batch_.geometry = make_geometry(id.spec.block);
       require(place(work), "more unequal distances between sources than a launch can name");
     }
-    const uint64_t tile = uint64_t{batch_.geometry.block} * batch_.geometry.blocks_per_tile;
-    batch_.tiles += work.count / tile + (work.count % tile != 0);
+    const Tiles tiles = tiles_of(work);
+    batch_.tiles.whole += tiles.whole;
+    batch_.tiles.partial += tiles.partial;
   }
 
   void flush() {
     if (batch_.pieces > 0) launch_(id_, batch_);
     batch_.pieces = 0;
-    batch_.tiles = 0;
+    batch_.tiles = {};
     sources_ = 0;
   }
 
@@ -69,13 +81,18 @@ class Builder {
            (m.at != nullptr || m.value == batch_.premultiply.value);
   }
 
+  Tiles tiles_of(const Combine& work) const {
+    const Geometry& g = batch_.geometry;
+    const uint64_t all = work.count / g.tile + (work.count % g.tile != 0);
+    const uint64_t whole = aligned(work) && g.dense ? work.count / g.tile : 0;
+    return {whole, all - whole};
+  }
+
   // Writes the work's piece, which counts from then on; false when there is no room.
   bool place(const Combine& work) {
     if (batch_.pieces == kMaxPieces) return false;
     const size_t first = sources_;
-    bool is_aligned = aligned(work.target.data, work.target.raw ? 16 : 8);
     for (const Source& source : work.sources) {
-      is_aligned = is_aligned && aligned(source.data, source.raw ? 16 : 8);
       if (!extend(first, source)) {
         sources_ = first;
         return false;
@@ -85,13 +102,13 @@ class Builder {
         .target = work.target.data,
         .count = work.count,
         .params_offset = codec::body_layout(work.spec, work.total).params_offset,
-        .first_tile = batch_.tiles,
+        .first = batch_.tiles,
+        .whole_tiles = tiles_of(work).whole,
         .origin = work.target.origin,
         .draw = work.target.draw,
         .factor = work.factor,
         .first_sources = static_cast<uint16_t>(first),
-        .sources = static_cast<uint16_t>(sources_ - first),
-        .aligned = is_aligned};
+        .sources = static_cast<uint16_t>(sources_ - first)};
     return true;
   }
 
@@ -132,12 +149,16 @@ Geometry make_geometry(uint32_t block) {
   g.team_shift = std::countr_zero(std::bit_ceil((g.octets + rows - 1) / rows));
   g.blocks_per_row = 1u << (threads_shift - g.team_shift);
   g.blocks_per_tile = kRows / rows * g.blocks_per_row;
+  g.tile = block * g.blocks_per_tile;
+  g.row_stride = g.whole ? kOctet << g.team_shift : row;
+  g.dense = std::has_single_bit(block);
   return g;
 }
 
 uint64_t thread_blocks(const Batch& batch) {
   const uint64_t units = batch.geometry.whole ? 1 : kThreads >> kWarpShift;
-  return batch.tiles / units + (batch.tiles % units != 0);
+  const uint64_t tiles = batch.tiles.whole + batch.tiles.partial;
+  return tiles / units + (tiles % units != 0);
 }
 
 void make_batches(std::span<const Combine> works, const uint64_t* replays,

@@ -16,7 +16,7 @@ namespace terse::kernels {
 // A thread works on octets: eight neighbouring elements, whose codes fill whole bytes and whose
 // random numbers are one Philox block. It has this many of them at a time, one in each row.
 constexpr uint32_t kOctet = 8;
-constexpr uint32_t kRows = 2;
+constexpr uint32_t kRows = 4;
 constexpr uint32_t kWarpShift = 5;  // a warp has 2^5 threads
 
 // Threads of a thread block: enough for the largest block of elements in kRows rows.
@@ -33,10 +33,19 @@ struct Geometry {
   uint32_t rows_shift;      // a block has 2^rows_shift rows
   uint32_t blocks_per_row;  // teams that work on a tile
   uint32_t blocks_per_tile;
-  bool whole;  // all threads of a thread block work on a tile; otherwise a warp
+  uint32_t tile;        // elements
+  uint32_t row_stride;  // elements between a thread's rows, where `dense`
+  bool dense;           // a power of two is the block's size, so that every thread has all its rows
+  bool whole;           // all threads of a thread block work on a tile; otherwise a warp
 };
 
 Geometry make_geometry(uint32_t block);
+
+// Tiles that are all there, in aligned memory (raw to 16 bytes, packed to 8), of dense blocks; and
+// all others.
+struct Tiles {
+  uint64_t whole, partial;
+};
 
 // Sources of one kind at equal distances.
 struct Sources {
@@ -50,19 +59,19 @@ struct Piece {
   void* target;
   uint64_t count;          // elements
   uint64_t params_offset;  // bytes, in every packed body of the piece
-  uint64_t first_tile;     // the piece's tiles follow those of the piece before
+  Tiles first;             // the numbers of the piece's first ones: after those of the piece before
+  uint64_t whole_tiles;    // its partial ones follow them
   uint64_t origin;         // number of the first element for the random numbers
   codec::Draw draw;
   float factor;
   uint16_t first_sources, sources;  // in the batch's list
-  bool aligned;                     // raw memory to 16 bytes, packed to 8
 };
 
 constexpr size_t kMaxPieces = 32, kMaxSources = 40;
 
 struct Batch {
   Geometry geometry;
-  uint64_t tiles;
+  Tiles tiles;
   const uint64_t* replays;  // how often a captured graph has run; null outside of graphs
   codec::Multiplier premultiply;
   uint32_t pieces;
@@ -76,13 +85,16 @@ struct KernelId {
   codec::Spec spec;
   codec::Dtype raw;  // of all raw memory
   bool packed_target;
+
+  bool operator==(const KernelId&) const = default;
 };
 
 // The thread blocks that would give each tile a unit of its own.
 uint64_t thread_blocks(const Batch& batch);
 
-// Work as batches, in order: as few as possible. All works must be whole bodies (first 0, count
-// total) with one raw type each. Throws std::invalid_argument otherwise.
+// Work as batches, as few as possible: works that do not depend on each other. They must all be
+// whole bodies (first 0, count total) with one raw type each. Throws std::invalid_argument
+// otherwise.
 void make_batches(std::span<const codec::Combine> works, const uint64_t* replays,
                   const std::function<void(const KernelId&, const Batch&)>& launch);
 

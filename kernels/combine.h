@@ -3,8 +3,9 @@
 // arithmetic is the codec's own (src/codec/block.h); here is only how it lies on threads.
 //
 // A warp takes a tile of kRows octets per lane (1024 elements of blocks up to that size), loads all
-// rows before it uses the first, and keeps the sums in registers. Blocks of more than 1024 elements
-// take all threads of a thread block. The grid is persistent: units go from tile to tile.
+// rows before it uses the first, and keeps the sums in registers. What is derived from a block's
+// statistics or parameters, one lane derives for the others. Blocks of more than 1024 elements take
+// all threads of a thread block. The grid is persistent: units go from tile to tile.
 #pragma once
 
 #include "codec/block.h"
@@ -23,153 +24,154 @@ struct Format {
 };
 
 // One tile of one piece, on one unit of threads.
-template <class F, bool fast>
+template <class F, Access access>
 class Tile {
  public:
-  TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, uint64_t tile)
+  // `multiplier`: of the raw sources.
+  TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, uint64_t tile, float multiplier,
+                    const Rows<access>& rows)
       : batch_(batch),
         piece_(piece),
-        first_(tile * batch.geometry.blocks_per_tile * batch.geometry.block),
+        first_(tile * batch.geometry.tile),
         first_block_(tile * batch.geometry.blocks_per_tile),
-        rows_(make_rows<fast>(batch.geometry, piece.count - first_)) {}
+        left_(left(piece.count - first_, batch.geometry.tile)),
+        multiplier_(multiplier),
+        rows_(rows) {}
 
   TERSE_DEVICE void sum_sources() {
+    const Sources* const runs = batch_.sources + piece_.first_sources;
+    fetch<true>(runs[0].packed, static_cast<const uint8_t*>(runs[0].data));
+    for (uint32_t s = 0; s < piece_.sources; ++s) {
+      const Sources& run = runs[s];
+      const uint8_t* const data = static_cast<const uint8_t*>(run.data);
+      for (uint32_t i = s == 0; i < run.count; ++i) fetch<false>(run.packed, data + i * run.stride);
+    }
+    if (piece_.factor == 1.0f) return;
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i) sum_[j][i] = -0.0f;  // the first sum is the first value
-    }
-    for (uint32_t s = 0; s < piece_.sources; ++s) {
-      const Sources& sources = batch_.sources[piece_.first_sources + s];
-      const uint8_t* data = static_cast<const uint8_t*>(sources.data);
-      for (uint32_t i = 0; i < sources.count; ++i, data += sources.stride) {
-        if (sources.packed)
-          fetch_packed(data);
-        else
-          fetch_raw(data);
-      }
-    }
-    if (piece_.factor != 1.0f) {
-      TERSE_UNROLL
-      for (uint32_t j = 0; j < kRows; ++j) {
-        TERSE_UNROLL
-        for (uint32_t i = 0; i < kOctet; ++i) sum_[j][i] = codec::mul(sum_[j][i], piece_.factor);
-      }
+      for (uint32_t i = 0; i < kOctet; ++i) sum_[j][i] = codec::mul(sum_[j][i], piece_.factor);
     }
   }
 
   TERSE_DEVICE void store_raw() const {
-    using Raw = typename F::Raw;
-    uint8_t* out = static_cast<uint8_t*>(piece_.target) + first_ * sizeof(Raw);
+    uint8_t* const out = static_cast<uint8_t*>(piece_.target) + first_ * sizeof(Raw);
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j)
-      store_octet<Raw, fast>(out + rows_.at[j] * sizeof(Raw), rows_.elements[j],
-                             make_octet<Raw>(sum_[j]));
+      store_octet<Raw, access>(out + rows_.at(j) * sizeof(Raw), elements(j),
+                               make_octet(sum_[j], Raw{}));
   }
 
   TERSE_DEVICE void store_packed(Shared<typename F::Stats>& shared) const {
-    using Family = typename F::Family;
     typename F::Stats stats[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       stats[j] = {};
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i)
-        if (has(j, i)) Family::observe(stats[j], sum_[j][i]);
+        if (i < elements(j)) Family::observe(stats[j], sum_[j][i]);
     }
-    share_stats<Family>(batch_.geometry, stats, shared);
-    uint8_t* body = static_cast<uint8_t*>(piece_.target);
+    const auto own_stats = share_stats<Family>(batch_.geometry, stats, shared);
+    const codec::Draw draw = this->draw();
+    const codec::Params own = Family::params(own_stats, F::kBits, shift(draw));
+    const typename Family::Quantizer own_quantizer =
+        has_codes(own) ? Family::quantizer(own, F::kBits) : typename Family::Quantizer{};
+    uint8_t* const body = static_cast<uint8_t*>(piece_.target);
+    if (rows_.leads(left_)) store_params(own_params(body), own);
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
-      const codec::Params params = Family::params(stats[j], F::kBits, shift(j));
-      store_codes<F::kBits, fast>(codes(body, j), rows_.elements[j], encode(j, params));
-      if (rows_.leader[j]) store_params(body, j, params);
-      if constexpr (!fast) store_padding(body, j);
+      store_codes<F::kBits, access>(codes(body, j), elements(j),
+                                    encode(j, of_row(j, own_quantizer), draw));
+      if constexpr (access != Access::kWhole) store_padding(body, j);
     }
   }
 
  private:
   using Family = typename F::Family;
+  using Raw = typename F::Raw;
   static constexpr size_t kParams = codec::params_per_block(Family::kWire);
 
-  TERSE_DEVICE uint64_t element(uint32_t j) const { return first_ + rows_.at[j]; }
-
-  // Whether element i of row j is there; whole octets need one comparison for all of them.
-  TERSE_DEVICE bool has(uint32_t j, uint32_t i) const {
-    return fast ? rows_.elements[j] != 0 : i < rows_.elements[j];
+  TERSE_DEVICE static uint32_t left(uint64_t elements, uint32_t tile) {
+    return access == Access::kWhole || elements > tile ? tile : static_cast<uint32_t>(elements);
   }
+
+  TERSE_DEVICE uint32_t elements(uint32_t j) const { return rows_.elements(j, left_); }
 
   template <class Byte>
   TERSE_DEVICE Byte* codes(Byte* body, uint32_t j) const {
-    return body + first_ / kOctet * F::kBits + rows_.at[j] / kOctet * F::kBits;
+    return body + first_ / kOctet * F::kBits + rows_.at(j) / kOctet * F::kBits;
   }
 
   template <class Byte>
-  TERSE_DEVICE Byte* params(Byte* body, uint32_t j) const {
-    return body + piece_.params_offset + (first_block_ + rows_.block[j]) * kParams * 4;
+  TERSE_DEVICE Byte* own_params(Byte* body) const {
+    const uint64_t block = first_block_ + rows_.block(rows_.own_row());
+    return body + piece_.params_offset + block * kParams * 4;
   }
 
-  TERSE_DEVICE float multiplier() const {
-    if (batch_.premultiply.at == nullptr) return batch_.premultiply.value;
-    const auto* at = static_cast<const uint8_t*>(batch_.premultiply.at);
-    return kernels::element(load_octet<typename F::Raw, false>(at, 1), 0);
+  template <bool first>
+  TERSE_DEVICE void fetch(bool packed, const uint8_t* data) {
+    if (packed)
+      fetch_packed<first>(data);
+    else
+      fetch_raw<first>(data);
   }
 
+  template <bool first>
+  TERSE_DEVICE void add(uint32_t j, uint32_t i, float value) {
+    sum_[j][i] = first ? value : codec::add(sum_[j][i], value);
+  }
+
+  template <bool first>
   TERSE_DEVICE void fetch_raw(const uint8_t* data) {
-    using Raw = typename F::Raw;
+    data += first_ * sizeof(Raw);
     Octet<Raw> octet[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j)
-      octet[j] =
-          load_octet<Raw, fast>(data + (first_ + rows_.at[j]) * sizeof(Raw), rows_.elements[j]);
-    const float factor = multiplier();
-    if (factor == 1.0f)
-      add(octet, [](float x) { return x; });
+      octet[j] = load_octet<Raw, access>(data + rows_.at(j) * sizeof(Raw), elements(j));
+    if (multiplier_ == 1.0f)
+      add_all<first>(octet, [](float x) { return x; });
     else
-      add(octet, [factor](float x) { return codec::mul(x, factor); });
+      add_all<first>(octet, [this](float x) { return codec::mul(x, multiplier_); });
   }
 
-  template <class Raw, class Change>
-  TERSE_DEVICE void add(const Octet<Raw> (&octet)[kRows], Change change) {
+  template <bool first, class Change>
+  TERSE_DEVICE void add_all(const Octet<Raw> (&octet)[kRows], Change change) {
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, change(kernels::element(octet[j], i)));
+    }
+  }
+
+  template <bool first>
+  TERSE_DEVICE void fetch_packed(const uint8_t* body) {
+    Codes code[kRows];
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j)
+      code[j] = load_codes<F::kBits, access>(codes(body, j), elements(j));
+    codec::Params own{0, 0};
+    if (rows_.has_own_block(left_)) own = load_params(own_params(body));
+    // Any parameter that is not finite makes NaNs; the arithmetic carries them on.
+    if (!codec::is_finite(own.first) || !codec::is_finite(own.second))
+      own = {codec::bits_float(codec::kNanBits), codec::bits_float(codec::kNanBits)};
+    const typename Family::Dequantizer dequantizer = Family::dequantizer(own, F::kBits);
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      const typename Family::Dequantizer d = of_row(j, dequantizer);
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i)
-        sum_[j][i] = codec::add(sum_[j][i], change(kernels::element(octet[j], i)));
-    }
-  }
-
-  TERSE_DEVICE void fetch_packed(const uint8_t* body) {
-    uint64_t code[kRows];
-    codec::Params p[kRows];
-    TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) {
-      code[j] = load_codes<F::kBits, fast>(codes(body, j), rows_.elements[j]);
-      p[j] = rows_.elements[j] != 0 ? load_params(params(body, j)) : codec::Params{0, 0};
-    }
-    TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) {
-      // Any parameter that is not finite makes NaNs; the arithmetic carries them on.
-      if (!codec::is_finite(p[j].first) || !codec::is_finite(p[j].second))
-        p[j] = {codec::bits_float(codec::kNanBits), codec::bits_float(codec::kNanBits)};
-      const typename Family::Dequantizer d = Family::dequantizer(p[j], F::kBits);
-      TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i) {
-        const uint32_t byte = static_cast<uint32_t>(code[j] >> (8 * i)) & 0xffu;
-        sum_[j][i] = codec::add(sum_[j][i], Family::value(byte, d));
-      }
+        add<first>(j, i, Family::value(code[j][i], d, F::kBits));
     }
   }
 
   TERSE_DEVICE static float load_float(const uint8_t* from) {
-    if constexpr (fast)
+    if (access == Access::kWhole || is_aligned<uint32_t>(from))
       return codec::bits_float(simt::load(reinterpret_cast<const uint32_t*>(from)));
-    else
-      return codec::bits_float(load_bits<4>(from));
+    return codec::bits_float(load_bits<4>(from));
   }
 
   TERSE_DEVICE static void store_float(uint8_t* to, float value) {
-    if constexpr (fast)
+    if (access == Access::kWhole || is_aligned<uint32_t>(to))
       simt::store(reinterpret_cast<uint32_t*>(to), codec::float_bits(value));
     else
       store_bits<4>(to, codec::float_bits(value));
@@ -181,98 +183,117 @@ class Tile {
     return p;
   }
 
-  TERSE_DEVICE void store_params(uint8_t* body, uint32_t j, const codec::Params& p) const {
-    uint8_t* to = params(body, j);
+  TERSE_DEVICE static void store_params(uint8_t* to, const codec::Params& p) {
     store_float(to, p.first);
     if constexpr (kParams == 2) store_float(to + 4, p.second);
   }
 
   // The zero bytes between codes and parameters, behind the piece's last octet.
   TERSE_DEVICE void store_padding(uint8_t* body, uint32_t j) const {
-    if (rows_.elements[j] == 0 || element(j) + rows_.elements[j] != piece_.count) return;
-    const uint64_t end = element(j) / kOctet * F::kBits + (rows_.elements[j] * F::kBits + 7) / 8;
+    const uint64_t element = first_ + rows_.at(j);
+    if (elements(j) == 0 || element + elements(j) != piece_.count) return;
+    const uint64_t end = element / kOctet * F::kBits + (elements(j) * F::kBits + 7) / 8;
     for (uint64_t at = end; at < piece_.params_offset; ++at) simt::store(body + at, uint8_t{0});
   }
 
   // A captured graph that runs again must draw anew.
   TERSE_DEVICE codec::Draw draw() const {
-    return batch_.replays == nullptr ? piece_.draw
-                                     : codec::redraw(piece_.draw, simt::load(batch_.replays));
+    if (F::kRounding == codec::Rounding::kNearest || batch_.replays == nullptr) return piece_.draw;
+    return codec::redraw(piece_.draw, simt::load(batch_.replays));
   }
 
-  TERSE_DEVICE float shift(uint32_t j) const {
+  // Of the own block's grid.
+  TERSE_DEVICE float shift(const codec::Draw& draw) const {
     if constexpr (F::kRounding == codec::Rounding::kShift) {
-      const uint64_t e = piece_.origin + first_ + rows_.block[j] * batch_.geometry.block;
-      const codec::PhiloxWords words = codec::draw_group(draw(), e / codec::kElementsPerDraw);
+      const uint64_t block = first_block_ + rows_.block(rows_.own_row());
+      const uint64_t element = piece_.origin + block * batch_.geometry.block;
+      const codec::PhiloxWords words = codec::draw_group(draw, element / codec::kElementsPerDraw);
       return codec::uniform(codec::draw_bits(words, 0)) - 0.5f;
     }
     return 0;
   }
 
-  TERSE_DEVICE uint64_t encode(uint32_t j, const codec::Params& p) const {
-    if (Family::flat(p) || !codec::is_finite(p.first)) return 0;
-    const typename Family::Quantizer q = Family::quantizer(p, F::kBits);
+  // Other blocks' codes are zeros.
+  TERSE_DEVICE static bool has_codes(const codec::Params& p) {
+    return !Family::flat(p) && codec::is_finite(p.first);
+  }
+
+  TERSE_DEVICE Codes encode(uint32_t j, const typename Family::Quantizer& q,
+                            const codec::Draw& draw) const {
+    if (q.scale == 0) return {};
+    const codec::Range range = Family::range(F::kBits);
     codec::PhiloxWords words{};
     if constexpr (F::kRounding == codec::Rounding::kStochastic)
-      words = codec::draw_group(draw(), (piece_.origin + element(j)) / codec::kElementsPerDraw);
+      words =
+          codec::draw_group(draw, (piece_.origin + first_ + rows_.at(j)) / codec::kElementsPerDraw);
     uint32_t code[kOctet];
     TERSE_UNROLL
     for (uint32_t i = 0; i < kOctet; ++i) {
       if constexpr (F::kRounding == codec::Rounding::kStochastic)
-        code[i] = codec::code_stochastic(sum_[j][i], q, codec::draw_bits(words, i));
+        code[i] = codec::code_stochastic(sum_[j][i], q, range, codec::draw_bits(words, i));
+      else if constexpr (F::kRounding == codec::Rounding::kShift)
+        code[i] = codec::code_shifted(sum_[j][i], q, range);
       else
         code[i] = codec::code_nearest(sum_[j][i], q);
       // The missing ones of a short octet are zero; those of one that is not there go nowhere.
-      if (!fast && !has(j, i)) code[i] = 0;
+      if (access != Access::kWhole && i >= elements(j)) code[i] = 0;
     }
-    return simt::low_bytes(code[0], code[1], code[2], code[3]) |
-           static_cast<uint64_t>(simt::low_bytes(code[4], code[5], code[6], code[7])) << 32;
+    return make_codes(code);
   }
 
   const Batch& batch_;
   const Piece& piece_;
   const uint64_t first_;        // element of the piece
   const uint64_t first_block_;  // block of the piece
-  const Rows rows_;
+  const uint32_t left_;         // elements of the tile
+  const float multiplier_;
+  const Rows<access>& rows_;
   float sum_[kRows][kOctet];
 };
 
-template <class F, bool packed_target, bool fast>
-TERSE_DEVICE void combine_tile(const Batch& batch, const Piece& piece, uint64_t tile,
-                               Shared<typename F::Stats>& shared) {
-  Tile<F, fast> work(batch, piece, tile);
-  work.sum_sources();
-  if constexpr (packed_target)
-    work.store_packed(shared);
-  else
-    work.store_raw();
+// What raw sources are multiplied by.
+template <class Raw>
+TERSE_DEVICE float multiplier(const codec::Multiplier& m) {
+  if (m.at == nullptr) return m.value;
+  return element(load_octet<Raw, Access::kAny>(static_cast<const uint8_t*>(m.at), 1), 0);
 }
 
-// The tiles of one kind: all loads and stores whole and aligned, or not.
-template <class F, bool packed_target, bool fast>
-TERSE_DEVICE void combine_tiles(const Batch& batch, Shared<typename F::Stats>& shared) {
-  const Geometry& g = batch.geometry;
-  const uint32_t warps = simt::block_size() / simt::kWarp;
-  const uint64_t units = g.whole ? simt::grid_size() : uint64_t{simt::grid_size()} * warps;
-  uint64_t unit = simt::block_index();
-  if (!g.whole) unit = unit * warps + simt::thread_index() / simt::kWarp;
+// A unit's walk over the tiles of one sort: `tile` and every `units`-th after it.
+template <class F, bool packed_target, Access access>
+TERSE_DEVICE void combine_tiles(const Batch& batch, uint64_t Tiles::*sort, uint64_t tile,
+                                uint64_t units, float multiplier,
+                                Shared<typename F::Stats>& shared) {
+  const Rows<access> rows(batch.geometry);
   uint32_t p = 0;
-  for (uint64_t tile = unit; tile < batch.tiles; tile += units) {
-    while (p + 1 < batch.pieces && tile >= batch.piece[p + 1].first_tile) ++p;
+  for (; tile < batch.tiles.*sort; tile += units) {
+    while (p + 1 < batch.pieces && tile >= batch.piece[p + 1].first.*sort) ++p;
     const Piece& piece = batch.piece[p];
-    const uint64_t own = tile - piece.first_tile;
-    const uint64_t end = (own + 1) * g.blocks_per_tile * g.block;
-    if (fast == (piece.aligned && end <= piece.count))
-      combine_tile<F, packed_target, fast>(batch, piece, own, shared);
+    uint64_t own = tile - piece.first.*sort;
+    if (access != Access::kWhole) own += piece.whole_tiles;
+    Tile<F, access> work(batch, piece, own, multiplier, rows);
+    work.sum_sources();
+    if constexpr (packed_target)
+      work.store_packed(shared);
+    else
+      work.store_raw();
   }
 }
 
-// The kernel. kThreads threads to a thread block, any number of thread blocks. Two passes over the
-// tiles, each of which does its own kind: one loop over both would need the registers of both.
+// The kernel. kThreads threads to a thread block, any number of thread blocks.
 template <class F, bool packed_target>
 TERSE_DEVICE void combine(const Batch& batch, Shared<typename F::Stats>& shared) {
-  combine_tiles<F, packed_target, true>(batch, shared);
-  combine_tiles<F, packed_target, false>(batch, shared);
+  const bool block = batch.geometry.whole;  // are the units
+  const uint32_t warps = simt::block_size() / simt::kWarp;
+  const uint64_t units = block ? simt::grid_size() : uint64_t{simt::grid_size()} * warps;
+  uint64_t unit = simt::block_index();
+  if (!block) unit = unit * warps + simt::thread_index() / simt::kWarp;
+  const float factor = multiplier<typename F::Raw>(batch.premultiply);
+  combine_tiles<F, packed_target, Access::kWhole>(batch, &Tiles::whole, unit, units, factor,
+                                                  shared);
+  // The units that had a whole tile less go first.
+  unit = (unit + units - batch.tiles.whole % units) % units;
+  combine_tiles<F, packed_target, Access::kAny>(batch, &Tiles::partial, unit, units, factor,
+                                                shared);
 }
 
 }  // namespace terse::kernels

@@ -1,14 +1,12 @@
 // Eight elements at a time between memory and registers: raw ones as 16-byte words, codes as the
-// bytes they fill. `fast` is for whole octets in aligned memory; otherwise elements and bytes are
-// taken one by one, as many as there are.
+// bytes they fill; less than that where an octet is short or memory is not aligned (rows.h).
 #pragma once
 
 #include <type_traits>
 
-#include "batch.h"
 #include "codec/float16.h"
 #include "codec/pack.h"
-#include "leaf.h"
+#include "rows.h"
 
 namespace terse::kernels {
 
@@ -28,24 +26,36 @@ TERSE_DEVICE float element(const Octet<T>& octet, int i) {
   if constexpr (sizeof(T) == 4)
     return codec::bits_float(octet.quad[i / 4].w[i % 4]);
   else
-    return codec::to_float(T{static_cast<uint16_t>(octet.quad[0].w[i / 2] >> (16 * (i % 2)))});
+    return simt::to_float(T{static_cast<uint16_t>(octet.quad[0].w[i / 2] >> (16 * (i % 2)))});
 }
 
-TERSE_DEVICE uint32_t bits_of(float x) { return codec::float_bits(x); }
-TERSE_DEVICE uint32_t bits_of(codec::half_t x) { return x.bits; }
-TERSE_DEVICE uint32_t bits_of(codec::bfloat_t x) { return x.bits; }
+TERSE_DEVICE Octet<float> make_octet(const float (&values)[kOctet], float) {
+  Octet<float> octet;
+  TERSE_UNROLL
+  for (uint32_t i = 0; i < kOctet; ++i)
+    octet.quad[i / 4].w[i % 4] = codec::float_bits(codec::from_float<float>(values[i]));
+  return octet;
+}
 
 template <class T>
-TERSE_DEVICE Octet<T> make_octet(const float (&values)[kOctet]) {
+TERSE_DEVICE Octet<T> make_octet(const float (&values)[kOctet], T) {
   Octet<T> octet;
-  constexpr int kPerWord = 4 / sizeof(T);
+  uint32_t nans = 0;
   TERSE_UNROLL
-  for (int w = 0; w < Octet<T>::kQuads * 4; ++w) {
-    uint32_t word = bits_of(codec::from_float<T>(values[w * kPerWord]));
-    if constexpr (kPerWord == 2) word |= bits_of(codec::from_float<T>(values[2 * w + 1])) << 16;
-    octet.quad[w / 4].w[w % 4] = word;
+  for (int w = 0; w < 4; ++w) {
+    const uint32_t pair = simt::round_pair<T>(values[2 * w], values[2 * w + 1]);
+    nans |= codec::nan_marks<T>(pair);
+    octet.quad[0].w[w] = pair;
   }
+  if (nans == 0) return octet;
+  TERSE_UNROLL
+  for (uint32_t& pair : octet.quad[0].w) pair = codec::with_canonical_nans<T>(pair);
   return octet;
+}
+
+template <class Word>
+TERSE_DEVICE bool is_aligned(const void* at) {
+  return reinterpret_cast<uintptr_t>(at) % sizeof(Word) == 0;
 }
 
 // An element at any address, as its bits.
@@ -63,43 +73,98 @@ TERSE_DEVICE void store_bits(uint8_t* to, uint32_t bits) {
   for (size_t k = 0; k < bytes; ++k) simt::store(to + k, static_cast<uint8_t>(bits >> (8 * k)));
 }
 
-template <class T, bool fast>
+// Raw memory of n elements: as quads where all are there and aligned, by element where those are,
+// else by byte.
+template <class T, Access access>
 TERSE_DEVICE Octet<T> load_octet(const uint8_t* from, uint32_t n) {
   Octet<T> octet{};
-  if constexpr (fast) {
-    if (n != 0) {
-      TERSE_UNROLL
-      for (int k = 0; k < Octet<T>::kQuads; ++k)
-        octet.quad[k] = simt::load_streaming(reinterpret_cast<const Quad*>(from) + k);
-    }
+  if (access == Access::kWhole || (n == kOctet && is_aligned<Quad>(from))) {
+    TERSE_UNROLL
+    for (int k = 0; k < Octet<T>::kQuads; ++k)
+      octet.quad[k] = simt::load_streaming(reinterpret_cast<const Quad*>(from) + k);
   } else {
+    using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
     constexpr int kPerWord = 4 / sizeof(T);
+    const bool aligned = is_aligned<Word>(from);
     TERSE_UNROLL
     for (int i = 0; i < static_cast<int>(kOctet); ++i) {
       if (i >= static_cast<int>(n)) continue;
-      const uint32_t bits = load_bits<sizeof(T)>(from + i * sizeof(T));
+      const uint8_t* at = from + i * sizeof(T);
+      const uint32_t bits =
+          aligned ? simt::load(reinterpret_cast<const Word*>(at)) : load_bits<sizeof(T)>(at);
       octet.quad[i / kPerWord / 4].w[i / kPerWord % 4] |= bits << (8 * sizeof(T) * (i % kPerWord));
     }
   }
   return octet;
 }
 
-template <class T, bool fast>
+template <class T, Access access>
 TERSE_DEVICE void store_octet(uint8_t* to, uint32_t n, const Octet<T>& octet) {
-  if constexpr (fast) {
-    if (n != 0) {
-      TERSE_UNROLL
-      for (int k = 0; k < Octet<T>::kQuads; ++k)
-        simt::store(reinterpret_cast<Quad*>(to) + k, octet.quad[k]);
-    }
+  if (access == Access::kWhole || (n == kOctet && is_aligned<Quad>(to))) {
+    TERSE_UNROLL
+    for (int k = 0; k < Octet<T>::kQuads; ++k)
+      simt::store(reinterpret_cast<Quad*>(to) + k, octet.quad[k]);
   } else {
+    using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
     constexpr int kPerWord = 4 / sizeof(T);
+    const bool aligned = is_aligned<Word>(to);
     TERSE_UNROLL
     for (int i = 0; i < static_cast<int>(kOctet); ++i) {
       if (i >= static_cast<int>(n)) continue;
-      const uint32_t word = octet.quad[i / kPerWord / 4].w[i / kPerWord % 4];
-      store_bits<sizeof(T)>(to + i * sizeof(T), word >> (8 * sizeof(T) * (i % kPerWord)));
+      uint8_t* at = to + i * sizeof(T);
+      const uint32_t bits =
+          octet.quad[i / kPerWord / 4].w[i / kPerWord % 4] >> (8 * sizeof(T) * (i % kPerWord));
+      if (aligned)
+        simt::store(reinterpret_cast<Word*>(at), static_cast<Word>(bits));
+      else
+        store_bits<sizeof(T)>(at, bits);
     }
+  }
+}
+
+// An octet's codes, one in each byte of two words.
+struct Codes {
+  uint32_t w[2];
+
+  TERSE_DEVICE uint32_t operator[](uint32_t i) const {
+    return simt::permute(w[i / 4], 0, 0x4440 | i % 4);
+  }
+};
+
+// Of each number the low byte.
+TERSE_DEVICE Codes make_codes(const uint32_t (&low)[kOctet]) {
+  Codes codes;
+  TERSE_UNROLL
+  for (uint32_t k = 0; k < 2; ++k) {
+    const uint32_t* const four = low + 4 * k;
+    codes.w[k] = simt::permute(simt::permute(four[0], four[1], 0x0040),
+                               simt::permute(four[2], four[3], 0x0040), 0x5410);
+  }
+  return codes;
+}
+
+// Their bits without gaps; what is above `bits` in a code's byte is lost.
+template <int bits>
+TERSE_DEVICE uint64_t squeeze(const Codes& codes) {
+  if constexpr (bits == 4) {
+    uint32_t pairs[2];  // in bytes 0 and 2
+    TERSE_UNROLL
+    for (uint32_t k = 0; k < 2; ++k)
+      pairs[k] = (codes.w[k] & 0x0f0f0f0fu) | (codes.w[k] >> 4 & 0xf0f0f0f0u);
+    return simt::permute(pairs[0], pairs[1], 0x6420);
+  } else {
+    return codec::squeeze<bits>(codes.w[0] | static_cast<uint64_t>(codes.w[1]) << 32);
+  }
+}
+
+template <int bits>
+TERSE_DEVICE Codes spread(uint64_t packed) {
+  if constexpr (bits == 4) {
+    const uint32_t even = packed & 0x0f0f0f0fu, odd = packed >> 4 & 0x0f0f0f0fu;
+    return {{simt::permute(even, odd, 0x5140), simt::permute(even, odd, 0x7362)}};
+  } else {
+    const uint64_t codes = codec::spread<bits>(packed);
+    return {{static_cast<uint32_t>(codes), static_cast<uint32_t>(codes >> 32)}};
   }
 }
 
@@ -111,38 +176,33 @@ using CodeWord =
                        std::conditional_t<bits % 4 == 0, uint32_t,
                                           std::conditional_t<bits % 2 == 0, uint16_t, uint8_t>>>;
 
-// n codes, one in each byte; the other bytes are zero.
-template <int bits, bool fast>
-TERSE_DEVICE uint64_t load_codes(const uint8_t* from, uint32_t n) {
+// n codes; the others are zero.
+template <int bits, Access access>
+TERSE_DEVICE Codes load_codes(const uint8_t* from, uint32_t n) {
   uint64_t packed = 0;
-  if constexpr (fast) {
-    using W = CodeWord<bits>;
-    if (n != 0) {
-      TERSE_UNROLL
-      for (size_t k = 0; k < bits / sizeof(W); ++k)
-        packed |= static_cast<uint64_t>(simt::load_streaming(reinterpret_cast<const W*>(from) + k))
-                  << (8 * sizeof(W) * k);
-    }
+  using W = CodeWord<bits>;
+  if (access == Access::kWhole || (n == kOctet && is_aligned<W>(from))) {
+    TERSE_UNROLL
+    for (size_t k = 0; k < bits / sizeof(W); ++k)
+      packed |= static_cast<uint64_t>(simt::load_streaming(reinterpret_cast<const W*>(from) + k))
+                << (8 * sizeof(W) * k);
   } else {
     TERSE_UNROLL
     for (uint32_t k = 0; k < bits; ++k)
       if (8 * k < n * bits) packed |= static_cast<uint64_t>(simt::load(from + k)) << (8 * k);
   }
-  return codec::spread<bits>(packed);
+  return spread<bits>(packed);
 }
 
 // `codes` has zero bytes from n on.
-template <int bits, bool fast>
-TERSE_DEVICE void store_codes(uint8_t* to, uint32_t n, uint64_t codes) {
-  const uint64_t packed = codec::squeeze<bits>(codes);
-  if constexpr (fast) {
-    using W = CodeWord<bits>;
-    if (n != 0) {
-      TERSE_UNROLL
-      for (size_t k = 0; k < bits / sizeof(W); ++k)
-        simt::store(reinterpret_cast<W*>(to) + k,
-                    static_cast<W>(packed >> (8 * sizeof(W) * k % 64)));
-    }
+template <int bits, Access access>
+TERSE_DEVICE void store_codes(uint8_t* to, uint32_t n, const Codes& codes) {
+  const uint64_t packed = squeeze<bits>(codes);
+  using W = CodeWord<bits>;
+  if (access == Access::kWhole || (n == kOctet && is_aligned<W>(to))) {
+    TERSE_UNROLL
+    for (size_t k = 0; k < bits / sizeof(W); ++k)
+      simt::store(reinterpret_cast<W*>(to) + k, static_cast<W>(packed >> (8 * sizeof(W) * k % 64)));
   } else {
     TERSE_UNROLL
     for (uint32_t k = 0; k < bits; ++k)

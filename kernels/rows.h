@@ -6,41 +6,66 @@
 
 namespace terse::kernels {
 
-// Where a thread's octets lie in their tile, which begins with a block. Octets beyond the block's
-// or the piece's end have no elements.
-struct Rows {
-  uint32_t at[kRows];        // the octet's first element
-  uint32_t block[kRows];     // its block
-  uint32_t elements[kRows];  // 0 to 8
-  bool leader[kRows];        // has the block's first octet
+// What a tile is like. In whole ones memory is aligned and every thread has all its octets; of
+// others nothing is known.
+enum class Access { kWhole, kAny };
+
+// Where a thread's octets lie in a tile, which begins with a block: the same in every tile. Octets
+// beyond the block's or the piece's end have no elements.
+template <Access access>
+class Rows {
+ public:
+  TERSE_DEVICE explicit Rows(const Geometry& g) : g_(g) {
+    const uint32_t thread = g.whole ? simt::thread_index() : simt::thread_index() % simt::kWarp;
+    member_ = thread & ((1u << g.team_shift) - 1);
+    team_ = thread >> g.team_shift;
+    at_ = team_ * g.block + member_ * kOctet;
+  }
+
+  // The first element of the octet in row j, and its block.
+  TERSE_DEVICE uint32_t at(uint32_t j) const {
+    if constexpr (access == Access::kWhole) return at_ + j * g_.row_stride;
+    return block(j) * g_.block + octet(j) * kOctet;
+  }
+
+  TERSE_DEVICE uint32_t block(uint32_t j) const {
+    return (j >> g_.rows_shift) * g_.blocks_per_row + team_;
+  }
+
+  // How many elements it has, 0 to 8, where `left` follow from the tile's first one on.
+  TERSE_DEVICE uint32_t elements(uint32_t j, uint32_t left) const {
+    if constexpr (access == Access::kWhole) return kOctet;
+    const uint32_t first = at(j);
+    if (octet(j) >= g_.octets || first >= left) return 0;
+    return left - first < kOctet ? left - first : kOctet;
+  }
+
+  // Every thread is answerable for one row's block: for its parameters.
+  TERSE_DEVICE uint32_t own_row() const { return member_ % kRows; }
+
+  TERSE_DEVICE bool has_own_block(uint32_t left) const {
+    return access == Access::kWhole || block(own_row()) * g_.block < left;
+  }
+
+  // One thread of each block writes.
+  TERSE_DEVICE bool leads(uint32_t left) const {
+    return member_ < kRows && row_of_block(member_) == 0 && has_own_block(left);
+  }
+
+ private:
+  TERSE_DEVICE uint32_t row_of_block(uint32_t j) const { return j & ((1u << g_.rows_shift) - 1); }
+
+  TERSE_DEVICE uint32_t octet(uint32_t j) const {
+    return (row_of_block(j) << g_.team_shift) + member_;
+  }
+
+  const Geometry& g_;
+  uint32_t member_, team_;  // of a team; which team
+  uint32_t at_;
 };
 
-// `left` elements of the piece from the tile's first one on; with `fast` the whole tile is there.
-template <bool fast>
-TERSE_DEVICE Rows make_rows(const Geometry& g, uint64_t left) {
-  const uint32_t thread = g.whole ? simt::thread_index() : simt::thread_index() % simt::kWarp;
-  const uint32_t member = thread & ((1u << g.team_shift) - 1);
-  const uint32_t team = thread >> g.team_shift;
-  Rows rows;
-  TERSE_UNROLL
-  for (uint32_t j = 0; j < kRows; ++j) {
-    const uint32_t row_of_block = j & ((1u << g.rows_shift) - 1);
-    const uint32_t octet = (row_of_block << g.team_shift) + member;
-    rows.block[j] = (j >> g.rows_shift) * g.blocks_per_row + team;
-    rows.at[j] = rows.block[j] * g.block + octet * kOctet;
-    rows.leader[j] = octet == 0;
-    rows.elements[j] = octet < g.octets ? kOctet : 0;
-    if constexpr (!fast) {
-      if (rows.at[j] >= left) {
-        rows.elements[j] = 0;
-        rows.leader[j] = false;
-      } else if (rows.elements[j] > left - rows.at[j]) {
-        rows.elements[j] = static_cast<uint32_t>(left - rows.at[j]);
-      }
-    }
-  }
-  return rows;
-}
+// Teams have a thread for each row.
+static_assert(codec::kMinBlock / kOctet >= kRows);
 
 // What the warps tell each other when all threads are one team.
 template <class Stats>
@@ -69,19 +94,54 @@ TERSE_DEVICE Stats from_words(const Words<Stats>& words) {
   return stats;
 }
 
-// Gives every lane the statistics of its team of `lanes` lanes.
+template <class T>
+TERSE_DEVICE T shuffle_xor(const T& value, uint32_t distance) {
+  Words<T> words = to_words(value);
+  TERSE_UNROLL
+  for (uint32_t& w : words.w) w = simt::shuffle_xor(w, distance);
+  return from_words(words);
+}
+
+// `condition ? a : b`, in registers.
+template <class T>
+TERSE_DEVICE T select(bool condition, const T& a, const T& b) {
+  Words<T> words = to_words(a);
+  const Words<T> others = to_words(b);
+  TERSE_UNROLL
+  for (size_t i = 0; i < sizeof(T) / 4; ++i) words.w[i] = condition ? words.w[i] : others.w[i];
+  return from_words(words);
+}
+
+// What the thread nearby has that is answerable for row j.
+template <class T>
+TERSE_DEVICE T of_row(uint32_t j, const T& value) {
+  const uint32_t lane = simt::thread_index() % simt::kWarp;
+  Words<T> words = to_words(value);
+  TERSE_UNROLL
+  for (uint32_t& w : words.w) w = simt::shuffle(w, lane / kRows * kRows + j);
+  return from_words(words);
+}
+
+// Gives every lane its own row's statistics of its team's `lanes` lanes. First lanes halve the rows
+// between them, until each has one.
 template <class Family>
-TERSE_DEVICE void share_in_warp(uint32_t lanes, typename Family::Stats (&stats)[kRows]) {
+TERSE_DEVICE typename Family::Stats share_in_warp(uint32_t lanes,
+                                                  typename Family::Stats (&stats)[kRows]) {
   using Stats = typename Family::Stats;
-  for (uint32_t distance = 1; distance < lanes; distance *= 2) {
+  const uint32_t lane = simt::thread_index() % simt::kWarp;
+  TERSE_UNROLL
+  for (uint32_t distance = 1, rows = kRows / 2; rows > 0; distance *= 2, rows /= 2) {
+    const bool odd = lane & distance;
     TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) {
-      Words<Stats> words = to_words(stats[j]);
-      TERSE_UNROLL
-      for (uint32_t& w : words.w) w = simt::shuffle_xor(w, distance);
-      Family::merge(stats[j], from_words(words));
+    for (uint32_t k = 0; k < rows; ++k) {
+      const Stats even_row = stats[2 * k], odd_row = stats[2 * k + 1];
+      stats[k] = select(odd, odd_row, even_row);
+      Family::merge(stats[k], shuffle_xor(select(odd, even_row, odd_row), distance));
     }
   }
+  for (uint32_t distance = kRows; distance < lanes; distance *= 2)
+    Family::merge(stats[0], shuffle_xor(stats[0], distance));
+  return stats[0];
 }
 
 // Gives every thread the statistics of its team of 2^warps_shift warps, whose lanes agree already.
@@ -108,10 +168,11 @@ TERSE_DEVICE void share_in_block(uint32_t warps_shift, Stats& stats, Shared<Stat
   simt::sync_block();  // before the next tile's statistics take the place
 }
 
-// Gives each row the statistics of its whole block.
+// Gives every thread the statistics of its own row's block.
 template <class Family>
-TERSE_DEVICE void share_stats(const Geometry& g, typename Family::Stats (&stats)[kRows],
-                              Shared<typename Family::Stats>& shared) {
+TERSE_DEVICE typename Family::Stats share_stats(const Geometry& g,
+                                                typename Family::Stats (&stats)[kRows],
+                                                Shared<typename Family::Stats>& shared) {
   TERSE_UNROLL
   for (uint32_t shift = 0; (1u << shift) < kRows; ++shift) {
     if (shift >= g.rows_shift) break;
@@ -122,11 +183,9 @@ TERSE_DEVICE void share_stats(const Geometry& g, typename Family::Stats (&stats)
       stats[j | 1u << shift] = stats[j];
     }
   }
-  share_in_warp<Family>(g.whole ? simt::kWarp : 1u << g.team_shift, stats);
-  if (!g.whole) return;  // else all rows belong to one block
-  share_in_block(g.team_shift - kWarpShift, stats[0], shared, Family{});
-  TERSE_UNROLL
-  for (uint32_t j = 1; j < kRows; ++j) stats[j] = stats[0];
+  auto own = share_in_warp<Family>(g.whole ? simt::kWarp : 1u << g.team_shift, stats);
+  if (g.whole) share_in_block(g.team_shift - kWarpShift, own, shared, Family{});
+  return own;
 }
 
 }  // namespace terse::kernels

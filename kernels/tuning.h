@@ -12,8 +12,8 @@ struct Tuning {
 
 // From the oldest to the newest. As many thread blocks as the kernels' registers leave room for.
 constexpr Tuning kTunings[] = {
-    {75, 2},
-    {90, 2},
+    {75, 4},
+    {90, 4},
 };
 
 constexpr const Tuning& tuning_for(int compute_capability) {
@@ -24,6 +24,6 @@ constexpr const Tuning& tuning_for(int compute_capability) {
 }
 
 // What the compiler is asked for: registers for this many thread blocks on a multiprocessor.
-constexpr int kMinBlocksPerSm = 2;
+constexpr int kMinBlocksPerSm = 4;
 
 }  // namespace terse::kernels

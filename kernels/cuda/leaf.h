@@ -4,6 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
+
+#include "codec/float16.h"
 
 #define TERSE_DEVICE __device__ __forceinline__
 #define TERSE_UNROLL _Pragma("unroll")
@@ -35,9 +38,34 @@ TERSE_DEVICE uint32_t ballot(bool predicate) { return __ballot_sync(kAllLanes, p
 TERSE_DEVICE void sync_warp() { __syncwarp(); }
 TERSE_DEVICE void sync_block() { __syncthreads(); }
 
-// The low bytes of four words, the first one lowest.
-TERSE_DEVICE uint32_t low_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+// Four of the bytes of a and b, which count 0 to 3 and 4 to 7: one for each digit of `which`, the
+// lowest first.
+TERSE_DEVICE uint32_t permute(uint32_t a, uint32_t b, uint32_t which) {
+  return __byte_perm(a, b, which);
+}
+
+// Two fp32 numbers as neighbouring 16-bit ones, the first one lower, to nearest, ties to even. Of
+// NaN comes some NaN.
+template <class T>
+TERSE_DEVICE uint32_t round_pair(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  uint32_t pair;
+  if constexpr (std::is_same_v<T, codec::bfloat_t>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return codec::from_float<T>(low).bits | static_cast<uint32_t>(codec::from_float<T>(high).bits)
+                                              << 16;
+#endif
+}
+
+TERSE_DEVICE float to_float(codec::bfloat_t x) { return codec::to_float(x); }
+TERSE_DEVICE float to_float(codec::half_t x) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x.bits));
+  return value;
 }
 
 // The machine's words for memory accesses of 1, 2, 4, 8 and 16 bytes.
@@ -76,7 +104,8 @@ TERSE_DEVICE To reinterpret_bits(const From& from) {
 template <class T>
 TERSE_DEVICE T load(const T* from) {
   using W = typename Word<sizeof(T)>::Type;
-  return reinterpret_bits<T>(*reinterpret_cast<const W*>(from));
+  const W word = *reinterpret_cast<const W*>(from);  // a copy of its bytes would load them singly
+  return reinterpret_bits<T>(word);
 }
 
 template <class T>

@@ -32,61 +32,58 @@ TERSE_INLINE float next_if(bool up, float x) {
 struct Symmetric {
   static constexpr codec::Family kWire = codec::Family::kSymmetric;
 
-  // The largest magnitude's bits; as integers, NaN > infinity > finite.
+  // The largest magnitude; NaN where any element is.
   struct Stats {
-    uint32_t peak = 0;
+    float peak = 0;
   };
 
-  static TERSE_INLINE uint32_t larger(uint32_t peak, float x) {
-    const uint32_t magnitude = float_bits(x) & 0x7fffffffu;
-    return magnitude > peak ? magnitude : peak;
-  }
-
-  static TERSE_INLINE void observe(Stats& s, float x) { s.peak = larger(s.peak, x); }
+  static TERSE_INLINE void observe(Stats& s, float x) { s.peak = larger(magnitude(x), s.peak); }
 
   static TERSE_INLINE void merge(Stats& s, const Stats& other) {
-    s.peak = other.peak > s.peak ? other.peak : s.peak;
+    s.peak = larger(other.peak, s.peak);
   }
 
   static TERSE_INLINE Params params(const Stats& s, int, float) {
-    if (s.peak >= kInfinityBits) return {bits_float(kNanBits), 0.0f};
-    return {s.peak < kTinyBits ? 0.0f : bits_float(s.peak), 0.0f};
+    if (!is_finite(s.peak)) return {bits_float(kNanBits), 0.0f};
+    return {float_bits(s.peak) < kTinyBits ? 0.0f : s.peak, 0.0f};
+  }
+
+  static TERSE_INLINE Range range(int bits) {
+    const Small q = static_cast<Small>((1 << (bits - 1)) - 1);
+    return {static_cast<Small>(-q), q};
   }
 
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.first) == 0; }
 
-  // Derived once per block by the encoder: code = round(scaled(x)), within [low, high].
+  // Derived once per block by the encoder: code = round(scaled(x)), within the range of codes. The
+  // scale is positive.
   struct Quantizer {
     float scale;
-    Small low, high;
 
     TERSE_INLINE float scaled(float x) const { return mul(x, scale); }
   };
 
   static TERSE_INLINE Quantizer quantizer(const Params& p, int bits) {
-    const Small q = static_cast<Small>((1 << (bits - 1)) - 1);
     // Rounded up, so that the peak reaches code q whatever is drawn.
-    const float top = static_cast<float>(q), inv = div(top, p.first);
-    return {next_if(mul(inv, p.first) < top, inv), static_cast<Small>(-q), q};
+    const float top = static_cast<float>(range(bits).high), inv = div(top, p.first);
+    return {next_if(mul(inv, p.first) < top, inv)};
   }
 
   // The step is rounded up so that q steps reach the peak, and values are cut there: the codes -q
   // and q decode to the peak exactly.
   struct Dequantizer {
     float step, peak;
-    uint32_t sign;  // of a code's bits
   };
 
   static TERSE_INLINE Dequantizer dequantizer(const Params& p, int bits) {
-    const float q = static_cast<float>((1 << (bits - 1)) - 1);
-    const float step = div(p.first, q);
-    return {next_if(mul(step, q) < p.first, step), p.first, 1u << (bits - 1)};
+    const float top = static_cast<float>(range(bits).high), step = div(p.first, top);
+    return {next_if(mul(step, top) < p.first, step), p.first};
   }
 
-  static TERSE_INLINE float value(uint32_t code, const Dequantizer& d) {
-    const float v = mul(integer_less(code ^ d.sign, d.sign), d.step);
-    const float capped = v > d.peak ? d.peak : v;
-    return capped < -d.peak ? -d.peak : capped;
+  static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, int bits) {
+    const uint32_t sign = 1u << (bits - 1);
+    const float v = mul(integer_less(code ^ sign, sign), d.step);
+    return larger(-d.peak, smaller(d.peak, v));
   }
 };
 
@@ -94,31 +91,28 @@ struct Symmetric {
 struct MinMax {
   static constexpr codec::Family kWire = codec::Family::kMinMax;
 
+  // NaN where any element is.
   struct Stats {
     float low = bits_float(kInfinityBits);
     float high = -bits_float(kInfinityBits);
-    uint32_t peak = 0;  // as in Symmetric: shows NaN and infinity
   };
 
   static TERSE_INLINE void observe(Stats& s, float x) {
-    s.peak = Symmetric::larger(s.peak, x);
-    s.low = x < s.low ? x : s.low;
-    s.high = x > s.high ? x : s.high;
+    s.low = smaller(x, s.low);
+    s.high = larger(x, s.high);
   }
 
   static TERSE_INLINE void merge(Stats& s, const Stats& other) {
-    s.peak = other.peak > s.peak ? other.peak : s.peak;
-    s.low = other.low < s.low ? other.low : s.low;
-    s.high = other.high > s.high ? other.high : s.high;
+    s.low = smaller(other.low, s.low);
+    s.high = larger(other.high, s.high);
   }
 
   // `shift` in (-1/2, 1/2) moves the whole grid by that part of a step (random shift); 0 otherwise.
   static TERSE_INLINE Params params(const Stats& s, int bits, float shift) {
-    const float range = add(s.high, -s.low);
-    if (s.peak >= kInfinityBits || float_bits(range) >= kHugeBits)
-      return {bits_float(kNanBits), 0.0f};
-    if (float_bits(range) < kTinyBits) return {s.peak < kTinyBits ? 0.0f : s.low, 0.0f};
-    const float step = div(range, static_cast<float>((1 << bits) - 1));
+    const float spread = add(s.high, -s.low), peak = larger(magnitude(s.low), magnitude(s.high));
+    if (!is_finite(peak) || float_bits(spread) >= kHugeBits) return {bits_float(kNanBits), 0.0f};
+    if (float_bits(spread) < kTinyBits) return {float_bits(peak) < kTinyBits ? 0.0f : s.low, 0.0f};
+    const float step = div(spread, static_cast<float>(range(bits).high));
     const float base = add(s.low, mul(shift, step));
     if (!is_finite(base)) return {bits_float(kNanBits), 0.0f};
     return {base, step};
@@ -126,35 +120,45 @@ struct MinMax {
 
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.second) == 0; }
 
+  static TERSE_INLINE Range range(int bits) { return {0, static_cast<Small>((1 << bits) - 1)}; }
+
   struct Quantizer {  // as in Symmetric
     float base, scale;
-    Small low, high;
 
     TERSE_INLINE float scaled(float x) const { return mul(add(x, -base), scale); }
   };
 
-  static TERSE_INLINE Quantizer quantizer(const Params& p, int bits) {
-    return {p.first, div(1.0f, p.second), 0, static_cast<Small>((1 << bits) - 1)};
+  static TERSE_INLINE Quantizer quantizer(const Params& p, int) {
+    return {p.first, div(1.0f, p.second)};
   }
 
   using Dequantizer = Params;
   static TERSE_INLINE Dequantizer dequantizer(const Params& p, int) { return p; }
 
-  static TERSE_INLINE float value(uint32_t code, const Dequantizer& d) {
+  static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, int) {
     return add(d.first, mul(integer_less(code, 0), d.second));
   }
 };
 
-// Nearest, ties to even; random shift too, whose randomness is in the base.
+// Codes are the low bytes of these. Nearest, ties to even, of what the block's statistics saw:
+// those bound it within the codes' range, rounding errors included, for even q (1 + 2^-20) rounds
+// to q.
 template <class Quantizer>
-TERSE_INLINE Small code_nearest(float x, const Quantizer& q) {
-  return clamp(round_nearest(q.scaled(x)), q.low, q.high);
+TERSE_INLINE uint32_t code_nearest(float x, const Quantizer& q) {
+  return byte_nearest(q.scaled(x));
+}
+
+// Nearest on a grid that a random shift has moved.
+template <class Quantizer>
+TERSE_INLINE uint32_t code_shifted(float x, const Quantizer& q, const Range& range) {
+  return static_cast<uint32_t>(clamp(round_nearest(q.scaled(x)), range));
 }
 
 // Up with the probability that makes the mean right.
 template <class Quantizer>
-TERSE_INLINE Small code_stochastic(float x, const Quantizer& q, uint16_t random) {
-  return clamp(round_down(add(q.scaled(x), uniform(random))), q.low, q.high);
+TERSE_INLINE uint32_t code_stochastic(float x, const Quantizer& q, const Range& range,
+                                      uint16_t random) {
+  return static_cast<uint32_t>(clamp(round_down(add(q.scaled(x), uniform(random))), range));
 }
 
 }  // namespace terse::codec

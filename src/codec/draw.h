@@ -61,6 +61,9 @@ TERSE_INLINE uint16_t draw_bits(const PhiloxWords& words, uint64_t element) {
 // In (0, 1): the centre of one of 65536 equal intervals, so that the mean is exactly 1/2. The bits
 // are the head of the significand of a number in [1, 2); taking 1 - 2^-17 away is exact.
 TERSE_INLINE float uniform(uint16_t bits) {
+#ifdef __CUDA_ARCH__  // the same in two operations: (2^23 + bits) / 2^16 - (2^7 - 2^-17)
+  return __fmaf_rn(bits_float(0x4b000000u | bits), 0x1p-16f, -0x1.fffffep+6f);
+#endif
   return add(bits_float(0x3f800000u | static_cast<uint32_t>(bits) << 7), -bits_float(0x3f7fff80u));
 }
 

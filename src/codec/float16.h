@@ -64,6 +64,26 @@ TERSE_INLINE float canonical_nan(float) { return bits_float(kNanBits); }
 TERSE_INLINE bfloat_t canonical_nan(bfloat_t) { return {kNanBits >> 16}; }
 TERSE_INLINE half_t canonical_nan(half_t) { return {0x7e00u}; }
 
+// NaNs among two 16-bit numbers in a word. Their magnitudes are above infinity's, so that adding
+// what is missing from there to 0x7fff carries into the sign's place, and no farther.
+template <class T>
+constexpr uint32_t kPastInfinity = 0;
+template <>
+constexpr uint32_t kPastInfinity<bfloat_t> = 0x007f007fu;
+template <>
+constexpr uint32_t kPastInfinity<half_t> = 0x03ff03ffu;
+
+template <class T>
+TERSE_INLINE uint32_t nan_marks(uint32_t pair) {
+  return ((pair & 0x7fff7fffu) + kPastInfinity<T>)&0x80008000u;
+}
+
+template <class T>
+TERSE_INLINE uint32_t with_canonical_nans(uint32_t pair) {
+  const uint32_t halves = (nan_marks<T>(pair) >> 15) * 0xffffu;
+  return (pair & ~halves) | (canonical_nan(T{}).bits * 0x00010001u & halves);
+}
+
 template <class T>
 TERSE_INLINE T from_float(float x) {
   const T number = from_number<T>(x);

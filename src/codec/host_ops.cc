@@ -120,11 +120,16 @@ TERSE_INLINE void quantize_block(const void* in, size_t n, int bits, const Draw&
     return;
   }
   const auto q = Family::quantizer(p, bits);
+  const Range range = Family::range(bits);
   if constexpr (rounding == Rounding::kStochastic) {
     uint16_t random[kMaxBlock];
     draw_block(draw, first, n, random);
     for (size_t i = 0; i < n; ++i)
-      codes[i] = static_cast<uint8_t>(code_stochastic(to_float(read<T>(in, i)), q, random[i]));
+      codes[i] =
+          static_cast<uint8_t>(code_stochastic(to_float(read<T>(in, i)), q, range, random[i]));
+  } else if constexpr (rounding == Rounding::kShift) {
+    for (size_t i = 0; i < n; ++i)
+      codes[i] = static_cast<uint8_t>(code_shifted(to_float(read<T>(in, i)), q, range));
   } else {
     for (size_t i = 0; i < n; ++i)
       codes[i] = static_cast<uint8_t>(code_nearest(to_float(read<T>(in, i)), q));
@@ -158,7 +163,7 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, in
   }
   const typename Family::Dequantizer d = Family::dequantizer(p, bits);  // finite: gives no NaN
   for (size_t i = 0; i < n; ++i) {
-    const float v = Family::value(codes[i], d);
+    const float v = Family::value(codes[i], d, bits);
     if constexpr (accumulate) {
       write(out, i, add(read<T>(out, i), v));
     } else {

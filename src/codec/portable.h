@@ -73,26 +73,67 @@ TERSE_INLINE Small round_nearest(float x) {
   return static_cast<Small>(float_bits(add(x, kPush)) - float_bits(kPush));
 }
 
+// The same as a byte, the lowest one: kPush has none there.
+TERSE_INLINE uint32_t byte_nearest(float x) { return float_bits(add(x, kPush)); }
+
 // The largest integer not above x, for |x| < 2^15.
 TERSE_INLINE Small round_down(float x) {
+#ifdef __CUDA_ARCH__
+  return static_cast<Small>(float_bits(__fadd_rd(x, kPush)) - float_bits(kPush));
+#endif
   const float pushed = add(x, kPush);
   const uint32_t above = add(pushed, -kPush) > x ? 1 : 0;
   return static_cast<Small>(float_bits(pushed) - float_bits(kPush) - above);
 }
 
-TERSE_INLINE Small clamp(Small x, Small low, Small high) {
-  const Small bounded = x < high ? x : high;
-  return bounded > low ? bounded : low;
+// Both ends included.
+struct Range {
+  Small low, high;
+};
+
+TERSE_INLINE Small clamp(Small x, const Range& range) {
+  const Small bounded = x < range.high ? x : range.high;
+  return bounded > range.low ? bounded : range.low;
 }
 
-// n - m for n below 2^23 and any such m: exact, for all numbers are integers below 2^24.
+// n - m for n below 2^23 and any such m: exact, for all numbers are integers below 2^24. (A sign
+// that n is xored with, and this, are one operation.)
 TERSE_INLINE float integer_less(uint32_t n, uint32_t m) {
-  return add(bits_float(0x4b000000u | n), -bits_float(0x4b000000u | m));
+  return add(bits_float(0x4b000000u ^ n), -bits_float(0x4b000000u ^ m));
 }
 
 constexpr uint32_t kNanBits = 0x7fc00000u;       // the only NaN that terse writes, as fp32
 constexpr uint32_t kInfinityBits = 0x7f800000u;  // as fp32; larger magnitudes are NaNs
 
-TERSE_INLINE bool is_finite(float x) { return (float_bits(x) & 0x7fffffffu) < kInfinityBits; }
+TERSE_INLINE float magnitude(float x) {
+#ifdef __CUDA_ARCH__
+  return fabsf(x);  // which costs nothing there
+#else
+  return bits_float(float_bits(x) & 0x7fffffffu);
+#endif
+}
+
+TERSE_INLINE bool is_finite(float x) { return float_bits(magnitude(x)) < kInfinityBits; }
+
+// The smaller and the larger of two numbers; NaN if either is. Which of two zeros, is open.
+TERSE_INLINE float smaller(float a, float b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  float least;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(a), "f"(b));
+  return least;
+#else
+  return a < b || a != a ? a : b;
+#endif
+}
+
+TERSE_INLINE float larger(float a, float b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+#else
+  return a > b || a != a ? a : b;
+#endif
+}
 
 }  // namespace terse::codec

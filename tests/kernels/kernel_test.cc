@@ -180,7 +180,8 @@ TEST(Batches, TakeAStageInOneLaunch) {
   make_batches(works, nullptr, [&](const KernelId&, const Batch& batch) {
     ++launches;
     EXPECT_EQ(batch.pieces, 32u);
-    EXPECT_EQ(batch.tiles, 32u);
+    EXPECT_EQ(batch.tiles.whole, 0u);
+    EXPECT_EQ(batch.tiles.partial, 32u);
   });
   EXPECT_EQ(launches, 1u);
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "codec/float16.h"
 #include "processor.h"
 
 #define TERSE_DEVICE inline
@@ -67,9 +68,29 @@ inline void sync_warp(Site site = Site::here()) {
 
 inline void sync_block(Site site = Site::here()) { internal::processor().meet_block(site); }
 
-// The low bytes of four words, the first one lowest.
-inline uint32_t low_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  return (a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24;
+// Four of the bytes of a and b, which count 0 to 3 and 4 to 7: one for each digit of `which`, the
+// lowest first.
+inline uint32_t permute(uint32_t a, uint32_t b, uint32_t which) {
+  const uint64_t bytes = a | static_cast<uint64_t>(b) << 32;
+  uint32_t word = 0;
+  for (int i = 0; i < 4; ++i)
+    word |= static_cast<uint32_t>(bytes >> (8 * (which >> (4 * i) & 7)) & 0xff) << (8 * i);
+  return word;
+}
+
+// Two fp32 numbers as neighbouring 16-bit ones, the first one lower, to nearest, ties to even. NaN
+// becomes 0x7fff, as on a GPU.
+template <class T>
+uint32_t round_pair(float low, float high) {
+  const auto one = [](float x) -> uint32_t {
+    return x == x ? codec::from_float<T>(x).bits : 0x7fff;
+  };
+  return one(low) | one(high) << 16;
+}
+
+template <class T>
+float to_float(T x) {
+  return codec::to_float(x);
 }
 
 // Global memory. The address is a multiple of sizeof(T).
