@@ -33,6 +33,8 @@ codec::Multiplier multiplier_of(const Combine& work) {
   return raw ? work.premultiply : codec::Multiplier{};
 }
 
+uint64_t total(const Tiles& tiles) { return uint64_t{tiles.whole} + tiles.partial; }
+
 void require(bool condition, const char* what) {
   if (!condition) throw std::invalid_argument(what);
 }
@@ -63,9 +65,6 @@ class Builder {
       batch_.geometry = make_geometry(id.spec.block);
       require(place(work), "more unequal distances between sources than a launch can name");
     }
-    const Tiles tiles = tiles_of(work);
-    batch_.tiles.whole += tiles.whole;
-    batch_.tiles.partial += tiles.partial;
   }
 
   void flush() {
@@ -84,13 +83,15 @@ class Builder {
   Tiles tiles_of(const Combine& work) const {
     const Geometry& g = batch_.geometry;
     const uint64_t all = work.count / g.tile + (work.count % g.tile != 0);
+    require(all <= kMaxTiles, "a piece of more elements than kernels count");
     const uint64_t whole = aligned(work) && g.dense ? work.count / g.tile : 0;
-    return {whole, all - whole};
+    return {static_cast<uint32_t>(whole), static_cast<uint32_t>(all - whole)};
   }
 
   // Writes the work's piece, which counts from then on; false when there is no room.
   bool place(const Combine& work) {
-    if (batch_.pieces == kMaxPieces) return false;
+    const Tiles tiles = tiles_of(work);
+    if (batch_.pieces == kMaxPieces || total(batch_.tiles) + total(tiles) > kMaxTiles) return false;
     const size_t first = sources_;
     for (const Source& source : work.sources) {
       if (!extend(first, source)) {
@@ -103,12 +104,14 @@ class Builder {
         .count = work.count,
         .params_offset = codec::body_layout(work.spec, work.total).params_offset,
         .first = batch_.tiles,
-        .whole_tiles = tiles_of(work).whole,
+        .whole_tiles = tiles.whole,
         .origin = work.target.origin,
         .draw = work.target.draw,
         .factor = work.factor,
         .first_sources = static_cast<uint16_t>(first),
         .sources = static_cast<uint16_t>(sources_ - first)};
+    batch_.tiles.whole += tiles.whole;
+    batch_.tiles.partial += tiles.partial;
     return true;
   }
 
@@ -157,7 +160,7 @@ Geometry make_geometry(uint32_t block) {
 
 uint64_t thread_blocks(const Batch& batch) {
   const uint64_t units = batch.geometry.whole ? 1 : kThreads >> kWarpShift;
-  const uint64_t tiles = batch.tiles.whole + batch.tiles.partial;
+  const uint64_t tiles = total(batch.tiles);
   return tiles / units + (tiles % units != 0);
 }
 

@@ -44,8 +44,10 @@ Geometry make_geometry(uint32_t block);
 // Tiles that are all there, in aligned memory (raw to 16 bytes, packed to 8), of dense blocks; and
 // all others.
 struct Tiles {
-  uint64_t whole, partial;
+  uint32_t whole, partial;
 };
+
+constexpr uint64_t kMaxTiles = uint64_t{1} << 31;  // of a batch: 2^41 elements
 
 // Sources of one kind at equal distances.
 struct Sources {
@@ -60,7 +62,7 @@ struct Piece {
   uint64_t count;          // elements
   uint64_t params_offset;  // bytes, in every packed body of the piece
   Tiles first;             // the numbers of the piece's first ones: after those of the piece before
-  uint64_t whole_tiles;    // its partial ones follow them
+  uint32_t whole_tiles;    // its partial ones follow them
   uint64_t origin;         // number of the first element for the random numbers
   codec::Draw draw;
   float factor;

@@ -28,12 +28,12 @@ template <class F, Access access>
 class Tile {
  public:
   // `multiplier`: of the raw sources.
-  TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, uint64_t tile, float multiplier,
+  TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, uint32_t tile, float multiplier,
                     const Rows<access>& rows)
       : batch_(batch),
         piece_(piece),
-        first_(tile * batch.geometry.tile),
-        first_block_(tile * batch.geometry.blocks_per_tile),
+        first_(uint64_t{tile} * batch.geometry.tile),
+        first_block_(uint64_t{tile} * batch.geometry.blocks_per_tile),
         left_(left(piece.count - first_, batch.geometry.tile)),
         multiplier_(multiplier),
         rows_(rows) {}
@@ -260,15 +260,15 @@ TERSE_DEVICE float multiplier(const codec::Multiplier& m) {
 
 // A unit's walk over the tiles of one sort: `tile` and every `units`-th after it.
 template <class F, bool packed_target, Access access>
-TERSE_DEVICE void combine_tiles(const Batch& batch, uint64_t Tiles::*sort, uint64_t tile,
-                                uint64_t units, float multiplier,
+TERSE_DEVICE void combine_tiles(const Batch& batch, uint32_t Tiles::*sort, uint32_t tile,
+                                uint32_t units, float multiplier,
                                 Shared<typename F::Stats>& shared) {
   const Rows<access> rows(batch.geometry);
   uint32_t p = 0;
   for (; tile < batch.tiles.*sort; tile += units) {
     while (p + 1 < batch.pieces && tile >= batch.piece[p + 1].first.*sort) ++p;
     const Piece& piece = batch.piece[p];
-    uint64_t own = tile - piece.first.*sort;
+    uint32_t own = tile - piece.first.*sort;
     if (access != Access::kWhole) own += piece.whole_tiles;
     Tile<F, access> work(batch, piece, own, multiplier, rows);
     work.sum_sources();
@@ -284,8 +284,8 @@ template <class F, bool packed_target>
 TERSE_DEVICE void combine(const Batch& batch, Shared<typename F::Stats>& shared) {
   const bool block = batch.geometry.whole;  // are the units
   const uint32_t warps = simt::block_size() / simt::kWarp;
-  const uint64_t units = block ? simt::grid_size() : uint64_t{simt::grid_size()} * warps;
-  uint64_t unit = simt::block_index();
+  const uint32_t units = block ? simt::grid_size() : simt::grid_size() * warps;
+  uint32_t unit = simt::block_index();
   if (!block) unit = unit * warps + simt::thread_index() / simt::kWarp;
   const float factor = multiplier<typename F::Raw>(batch.premultiply);
   combine_tiles<F, packed_target, Access::kWhole>(batch, &Tiles::whole, unit, units, factor,

@@ -82,8 +82,7 @@ struct Symmetric {
 
   static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, int bits) {
     const uint32_t sign = 1u << (bits - 1);
-    const float v = mul(integer_less(code ^ sign, sign), d.step);
-    return larger(-d.peak, smaller(d.peak, v));
+    return cut(mul(integer_less(code ^ sign, sign), d.step), d.peak);
   }
 };
 
@@ -109,9 +108,13 @@ struct MinMax {
 
   // `shift` in (-1/2, 1/2) moves the whole grid by that part of a step (random shift); 0 otherwise.
   static TERSE_INLINE Params params(const Stats& s, int bits, float shift) {
-    const float spread = add(s.high, -s.low), peak = larger(magnitude(s.low), magnitude(s.high));
-    if (!is_finite(peak) || float_bits(spread) >= kHugeBits) return {bits_float(kNanBits), 0.0f};
-    if (float_bits(spread) < kTinyBits) return {float_bits(peak) < kTinyBits ? 0.0f : s.low, 0.0f};
+    const float spread = add(s.high, -s.low);
+    // As integers, NaN > infinity > finite; and a comparison that nobody can predict is no branch.
+    const uint32_t low = float_bits(magnitude(s.low)), high = float_bits(magnitude(s.high));
+    const uint32_t peak = low > high ? low : high;
+    if (peak >= kInfinityBits || float_bits(spread) >= kHugeBits)
+      return {bits_float(kNanBits), 0.0f};
+    if (float_bits(spread) < kTinyBits) return {peak < kTinyBits ? 0.0f : s.low, 0.0f};
     const float step = div(spread, static_cast<float>(range(bits).high));
     const float base = add(s.low, mul(shift, step));
     if (!is_finite(base)) return {bits_float(kNanBits), 0.0f};

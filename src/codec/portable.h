@@ -136,4 +136,14 @@ TERSE_INLINE float larger(float a, float b) {
 #endif
 }
 
+// x between -limit and limit, or NaN.
+TERSE_INLINE float cut(float x, float limit) {
+#ifdef __CUDA_ARCH__
+  return larger(-limit, smaller(limit, x));
+#else
+  const float capped = x > limit ? limit : x;
+  return capped < -limit ? -limit : capped;
+#endif
+}
+
 }  // namespace terse::codec
