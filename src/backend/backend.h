@@ -20,6 +20,7 @@
 
 #include "codec/codec.h"
 #include "codec/difference.h"
+#include "plan/grain.h"
 
 struct CUstream_st;
 
@@ -39,6 +40,9 @@ struct Copy {
 class Backend {
  public:
   virtual ~Backend() = default;
+
+  // How finely messages are cut for it.
+  virtual plan::Grain grain() const = 0;
 
   // Scratch memory that codecs and NCCL can use, aligned to 256 bytes.
   virtual void* allocate(size_t bytes) = 0;

@@ -14,6 +14,8 @@ class HostBackend final : public Backend {
  public:
   explicit HostBackend(const NcclLibrary& library) : library_(library), host_(library.host) {}
 
+  plan::Grain grain() const override { return plan::kHostGrain; }
+
   void* allocate(size_t bytes) override { return ::operator new(bytes, kAlignment); }
   void release(void* memory) noexcept override { ::operator delete(memory, kAlignment); }
 

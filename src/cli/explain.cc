@@ -20,6 +20,7 @@ struct ExplainOptions {
   std::string collective = "allreduce", dtype = "float32", op = "sum", bytes = "64M", name;
   int ranks = 8, nodes = 1;
   std::string policy, scheme, bandwidth;
+  bool gpu = false;
 };
 
 // By TERSE_BYPASS reason.
@@ -85,7 +86,8 @@ void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme)
   const plan::Traits& t = plan::traits(r.collective);
   const int root = t.rooted && t.send.who == plan::Who::kAll ? 1 : 0;
   const auto shape = [&](int rank) {
-    return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, root});
+    return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, root},
+                    o.gpu ? plan::kGpuGrain : plan::kHostGrain);
   };
   const plan::Selection selection =
       plan::select(r.collective, shape(0), static_cast<plan::Wish>(scheme.algorithm));
@@ -148,6 +150,7 @@ void add_explain(CLI::App& app) {
   c->add_option("--bytes", o->bytes, "Of the whole message, with K, M or G")->capture_default_str();
   c->add_option("--ranks", o->ranks)->capture_default_str();
   c->add_option("--nodes", o->nodes, "Hosts that the ranks are on")->capture_default_str();
+  c->add_flag("--gpu", o->gpu, "Cut into chunks as for GPUs, not for hosts");
   c->add_option("--name", o->name, "The communicator's name, ncclConfig_t.commName");
   CLI::Option* file = c->add_option("--policy", o->policy, "A policy file, as TERSE_POLICY");
   c->add_option("--scheme", o->scheme, "Rules on a line, as TERSE_SCHEME")->excludes(file);

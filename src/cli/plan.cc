@@ -16,6 +16,7 @@ struct PlanRequest {
   size_t count = 1 << 20;
   size_t element_bytes = 4;
   int ranks = 4, rank = 0, root = 0;
+  bool gpu = false;
 };
 
 // "allreduce" and so on.
@@ -43,7 +44,8 @@ void explain_plan(const PlanRequest& r) {
   if (plan::is_point_to_point(collective) && r.root == r.rank)
     fail(ncclInvalidArgument, "a message from rank {} to itself goes to NCCL as it is", r.rank);
   const plan::Shape shape =
-      shape_of(scheme.spec, r.count, r.element_bytes, {r.ranks, r.rank, r.root});
+      shape_of(scheme.spec, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
+               r.gpu ? plan::kGpuGrain : plan::kHostGrain);
   const plan::Selection selection =
       plan::select(collective, shape, static_cast<plan::Wish>(scheme.algorithm));
   const plan::Plan plan = selection.build(shape);
@@ -68,6 +70,7 @@ void add_plan(CLI::App& app) {
   plan->add_option("--rank", request->rank)->capture_default_str();
   plan->add_option("--root", request->root, "The root, or the peer of send and recv")
       ->capture_default_str();
+  plan->add_flag("--gpu", request->gpu, "Cut into chunks as for GPUs, not for hosts");
   plan->callback([request] { explain_plan(*request); });
 }
 

@@ -103,7 +103,8 @@ plan::Message message_of(const MessageKey& key) {
 
 PlanPointer Communicator::plan_for(const PlanKey& key) {
   const auto shape = [&] {
-    return shape_of(key.spec, key.count, codec::dtype_size(key.dtype), {ranks, rank, key.root});
+    return shape_of(key.spec, key.count, codec::dtype_size(key.dtype), {ranks, rank, key.root},
+                    backend.grain());
   };
   const auto wish = static_cast<plan::Wish>(key.algorithm);
   return cached(*this, plans_, key, shape, [&](const plan::Shape& s) {
@@ -113,8 +114,7 @@ PlanPointer Communicator::plan_for(const PlanKey& key) {
 
 PlanPointer Communicator::plan_for(const BatchKey& key) {
   const auto batch = [&] {
-    plan::Batch b{
-        .ranks = ranks, .rank = rank, .chunk_bytes = settings().chunk_bytes, .messages = {}};
+    plan::Batch b{.ranks = ranks, .rank = rank, .grain = grain_of(backend.grain()), .messages = {}};
     for (const MessageKey& message : key) b.messages.push_back(message_of(message));
     return b;
   };

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/exchange.h"
+#include "engine/shape.h"
 #include "engine/work.h"
 #include "policy/settings.h"
 
@@ -22,17 +23,16 @@ struct Need {
 
 constexpr NeedKind kUnrooted{plan::Collective::kAllReduce, -1};
 
-// The least that is asked for, so that small calls of a group find room beside each other: a chunk.
-size_t least_scratch() {
-  const size_t chunk = settings().chunk_bytes;
-  return chunk != 0 ? chunk : size_t{1} << 20;
+// The least that is asked for, so that small calls of a group find room beside each other.
+size_t least_scratch(const Job& job) {
+  return std::min(grain_of(job.communicator->backend.grain()).chunk_bytes, size_t{1} << 20);
 }
 
 bool rooted(const Job& job) { return plan::traits(job.request.collective).rooted; }
 
 size_t scratch_of(const Job& job) {
   const size_t bytes = scratch_bytes(job, *plan_of_collective(job));
-  return rooted(job) ? bytes : std::max(bytes, least_scratch());
+  return rooted(job) ? bytes : std::max(bytes, least_scratch(job));
 }
 
 // For a native result beside the compressed one, of calls that may be verified.

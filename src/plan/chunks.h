@@ -23,10 +23,6 @@ struct Range {
 // they may have different numbers of slots.
 class Chunks {
  public:
-  // Small chunks start the pipeline early and stay in the caches; what a rank sends a peer at a
-  // time must not become so small that its latency shows. Measured on hosts at 1 Gbit/s.
-  static constexpr size_t kChunkBytes = size_t{1} << 20;
-  static constexpr size_t kPieceBytes = size_t{256} << 10;
   static constexpr size_t kAlignment = 64;
   static constexpr size_t kMaxSlots = 8;
 
@@ -34,8 +30,7 @@ class Chunks {
          size_t places = 0)
       : piece_(piece), places_(places != 0 ? places : pieces), total_(total), rows_(rows) {
     const size_t quantum = shape.packing.quantum;
-    const size_t wanted =
-        shape.chunk_bytes != 0 ? shape.chunk_bytes : std::max(kChunkBytes, pieces * kPieceBytes);
+    const size_t wanted = std::max(shape.grain.chunk_bytes, pieces * shape.grain.piece_bytes);
     const size_t per_piece = std::max<size_t>(1, wanted / shape.element_bytes / pieces);
     const size_t chunks = std::max<size_t>(1, (piece + per_piece - 1) / per_piece);
     // Chunks of equal size, in whole blocks.

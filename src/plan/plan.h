@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "plan/collective.h"
+#include "plan/grain.h"
 
 namespace terse::plan {
 
@@ -101,7 +102,7 @@ struct Shape {
   size_t count = 0;  // NCCL's own argument: of a piece, where there is one for every rank
   size_t element_bytes = 4;
   int ranks = 1, rank = 0, root = 0;
-  size_t chunk_bytes = 0;  // raw bytes of all pieces of one chunk; 0: by the number of ranks
+  Grain grain = kHostGrain;
   Packing packing;
 
   Position position() const { return {ranks, rank, root}; }
@@ -134,7 +135,7 @@ struct Message {
 // their order. A rank may send to itself what is not packed.
 struct Batch {
   int ranks = 1, rank = 0;
-  size_t chunk_bytes = 0;  // as in Shape
+  Grain grain = kHostGrain;
   std::vector<Message> messages;
 };
 

@@ -22,9 +22,6 @@
 namespace terse::plan {
 namespace {
 
-// Where nothing is said of chunks, a message is cut into no more than this.
-constexpr size_t kMostChunks = 32;
-
 // What is sent or received at a time.
 struct Item {
   uint32_t message;
@@ -74,12 +71,11 @@ class Messages : Assembly {
     const Message& m = batch_.messages[index];
     const size_t raw = m.count * m.element_bytes;
     if (!m.packed) return items_.push_back({index, {0, m.count}, raw});
-    const size_t chunk = batch_.chunk_bytes != 0
-                             ? batch_.chunk_bytes
-                             : std::max(Chunks::kChunkBytes, (raw + kMostChunks - 1) / kMostChunks);
+    const Grain& grain = batch_.grain;
+    const size_t least = raw / grain.most_chunks + (raw % grain.most_chunks != 0);
     const Shape shape{.count = m.count,
                       .element_bytes = m.element_bytes,
-                      .chunk_bytes = chunk,
+                      .grain = exact_grain(std::max(grain.chunk_bytes, least)),
                       .packing = m.packing};
     const Chunks chunks(shape, m.count, 1, m.count, 1);
     for (size_t c = 0; c < chunks.count(); ++c) {
@@ -143,7 +139,7 @@ class Messages : Assembly {
 Plan alone(const Shape& s, bool send) {
   return point_to_point({.ranks = s.ranks,
                          .rank = s.rank,
-                         .chunk_bytes = s.chunk_bytes,
+                         .grain = s.grain,
                          .messages = {{.send = send,
                                        .peer = s.root,
                                        .count = s.count,

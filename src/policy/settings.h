@@ -16,7 +16,7 @@ struct Settings {
   std::string scheme, policy_path;  // at most one of them
   size_t min_bytes = 64 * 1024;
   Policy policy;           // made of the above
-  size_t chunk_bytes = 0;  // 0: by the number of ranks
+  size_t chunk_bytes = 0;  // 0: by the machine and the number of ranks
   uint64_t seed = 0;
   unsigned timeout_seconds = 60;
   std::string nccl;               // empty: the program's

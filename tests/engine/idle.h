@@ -7,6 +7,8 @@ namespace terse::test {
 
 class IdleBackend final : public Backend {
  public:
+  plan::Grain grain() const override { return plan::kHostGrain; }
+
   void* allocate(size_t) override { return &memory_; }
   void release(void*) noexcept override {}
   void* allocate_visible(size_t) override { return &memory_; }

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "plan/select.h"
 #include "simulator.h"
 
@@ -36,13 +38,15 @@ INSTANTIATE_TEST_SUITE_P(All, PlanTest, testing::ValuesIn(kAlgorithms),
 
 Shape random_shape(std::mt19937& random) {
   static constexpr size_t kCounts[] = {1, 2, 3, 31, 32, 33, 97, 128, 1000, 4096, 10007};
-  static constexpr size_t kChunks[] = {0, 64, 256, 1024, 4096, 65536};
+  static constexpr Grain kGrains[] = {kHostGrain,        exact_grain(64),   exact_grain(256),
+                                      exact_grain(1024), exact_grain(4096), exact_grain(65536),
+                                      {300, 100, 5}};
   const int ranks = 2 + static_cast<int>(random() % 7);
   return {.count = random() % 3 ? kCounts[random() % std::size(kCounts)] : 1 + random() % 5000,
           .element_bytes = 4,
           .ranks = ranks,
           .root = static_cast<int>(random() % ranks),
-          .chunk_bytes = kChunks[random() % std::size(kChunks)],
+          .grain = kGrains[random() % std::size(kGrains)],
           .packing = test_packing(32 * (1 + random() % 4))};
 }
 
@@ -147,12 +151,12 @@ TEST_P(PlanTest, WithoutARootEveryRankHasTheSameSteps) {
   if (traits(a.collective).rooted) return;
   for (const size_t count : {1, 2, 127, 129, 300, 1025, 4099, 70'001, 300'017})
     for (int ranks = 2; ranks <= 9; ++ranks)
-      for (const size_t chunk_bytes : {size_t{0}, size_t{4096}, size_t{20'000}}) {
+      for (const Grain& grain : {kHostGrain, exact_grain(4096), exact_grain(20'000)}) {
         Shape shape{.count = count,
                     .element_bytes = 4,
                     .ranks = ranks,
                     .rank = 0,
-                    .chunk_bytes = chunk_bytes,
+                    .grain = grain,
                     .packing = {128, [](size_t n) { return n + (n + 127) / 128 * 4; }}};
         const auto exchanges = [&] {
           std::vector<size_t> turns;
@@ -162,25 +166,54 @@ TEST_P(PlanTest, WithoutARootEveryRankHasTheSameSteps) {
         };
         const std::vector<size_t> first = exchanges();
         for (shape.rank = 1; shape.rank < ranks; ++shape.rank)
-          ASSERT_EQ(exchanges(), first)
-              << count << " on " << shape.rank << " of " << ranks << ", chunks of " << chunk_bytes;
+          ASSERT_EQ(exchanges(), first) << count << " on " << shape.rank << " of " << ranks
+                                        << ", chunks of " << grain.chunk_bytes;
       }
+}
+
+// On a GPU every exchange is a launch that other ranks wait for.
+TEST(Grain, SaysHowOftenRanksExchange) {
+  const auto exchanges = [](const Plan& plan) {
+    return std::ranges::count(plan.steps, Lane::kCommunicate, &Step::lane);
+  };
+  const auto all_reduce = [&](size_t bytes, int ranks, const Grain& grain) {
+    return exchanges(two_shot_all_reduce(
+        {.count = bytes / 4, .ranks = ranks, .grain = grain, .packing = test_packing(128)}));
+  };
+  constexpr size_t kMiB = 1 << 20;
+  // A chunk's second shot goes together with a later one's first.
+  EXPECT_EQ(all_reduce(64 * kMiB, 2, kHostGrain), 64 + 4);  // chunks of 1 MiB
+  EXPECT_EQ(all_reduce(64 * kMiB, 8, kHostGrain), 32 + 4);  // of 2: 256 KiB a rank
+  EXPECT_EQ(all_reduce(64 * kMiB, 2, kGpuGrain), 4 + 2);
+  EXPECT_EQ(all_reduce(64 * kMiB, 8, kGpuGrain), 2 + 1);
+  EXPECT_EQ(all_reduce(16 * kMiB, 8, kGpuGrain), 2);
+  EXPECT_EQ(all_reduce(64 * kMiB, 2, exact_grain(64 * kMiB)), 2);
+  const auto message = [&](size_t bytes, const Grain& grain) {
+    return exchanges(send(
+        {.count = bytes / 4, .ranks = 2, .root = 1, .grain = grain, .packing = test_packing(128)}));
+  };
+  EXPECT_EQ(message(16 * kMiB, kHostGrain), 16);
+  EXPECT_EQ(message(256 * kMiB, kHostGrain), 32);  // no more
+  EXPECT_EQ(message(256 * kMiB, kGpuGrain), 16);
+  EXPECT_EQ(message(256 * kMiB, exact_grain(kMiB)), 256);
 }
 
 TEST_P(PlanTest, ScratchStaysWithinThePackedMessageAndTwoChunks) {
   const Algorithm& a = GetParam();
   for (const size_t count : {size_t{1} << 18, size_t{3} << 20, (size_t{1} << 22) + 12345})
     for (const int ranks : {2, 3, 4, 8}) {
+      const Grain& grain = ranks % 2 == 0 ? kHostGrain : kGpuGrain;
       const Shape shape{.count = count,
                         .element_bytes = 4,
                         .ranks = ranks,
                         .rank = ranks - 1,
+                        .grain = grain,
                         .packing = {128, [](size_t n) { return n + (n + 127) / 128 * 4; }}};
       const Plan plan = a.build(shape);
       const Traits& t = traits(a.collective);
       const size_t pieces = t.send.per_rank || t.recv.per_rank ? ranks : 1;
       const size_t message = shape.packing.bytes(count * pieces);
-      const size_t raw_chunk = std::max(size_t{1} << 20, ranks * (size_t{256} << 10)) / 4;
+      const size_t raw_chunk = std::max(grain.chunk_bytes, ranks * grain.piece_bytes) / 4;
       const size_t chunk = shape.packing.bytes(std::min(count * pieces, raw_chunk));
       // Pieces are rounded up to whole blocks and to 64 bytes.
       const size_t rounding = 8 * ranks * (shape.packing.bytes(128) + 64) * 2;
@@ -286,7 +319,7 @@ TEST(Plans, ValidateFindsWhatIsWrong) {
 // Without any one of its dependencies a plan is wrong, and validate says so.
 TEST_P(PlanTest, ValidateSeesEveryMissingDependency) {
   Shape shape{
-      .count = 1000, .ranks = 3, .root = 1, .chunk_bytes = 256, .packing = test_packing(32)};
+      .count = 1000, .ranks = 3, .root = 1, .grain = exact_grain(256), .packing = test_packing(32)};
   for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
     const Plan good = GetParam().build(shape);
     ASSERT_EQ(validate(good, shape), "");

@@ -31,7 +31,7 @@ TEST(PlanPrint, IsAsReviewed) {
                     .element_bytes = 2,
                     .ranks = 3,
                     .rank = 1,
-                    .chunk_bytes = 2000,
+                    .grain = exact_grain(2000),
                     .packing = int4()};
   expect_golden("plans.txt", print(two_shot_all_reduce(shape)) + print(one_shot_all_reduce(shape)) +
                                  print(all_gather(shape)) + print(reduce_scatter(shape)));
@@ -43,7 +43,7 @@ TEST(PlanPrint, OfRootedCollectivesIsAsReviewed) {
               .element_bytes = 4,
               .ranks = 4,
               .root = 2,
-              .chunk_bytes = 3000,
+              .grain = exact_grain(3000),
               .packing = int4()};
   std::string text;
   for (const auto build : {all_to_all, direct_broadcast, shared_broadcast, direct_reduce,
@@ -60,7 +60,7 @@ TEST(PlanPrint, OfMessagesIsAsReviewed) {
   std::string text;
   for (const std::vector<Message>& messages :
        {std::vector{large}, std::vector{large, native, back}, std::vector{back, back}})
-    text += print(point_to_point({.ranks = 3, .chunk_bytes = 2000, .messages = messages}));
+    text += print(point_to_point({.ranks = 3, .grain = exact_grain(2000), .messages = messages}));
   expect_golden("messages.txt", text);
 }
 

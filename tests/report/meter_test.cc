@@ -89,8 +89,9 @@ constexpr uint32_t kRule = 7;
 void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, double wall) {
   codec::Dtype dtype;
   compressible(c.call.datatype, &dtype);
-  const plan::Shape shape = shape_of(c.call.scheme.spec, c.call.count, codec::dtype_size(dtype),
-                                     {.ranks = c.ranks, .rank = rank, .root = c.call.root});
+  const plan::Shape shape =
+      shape_of(c.call.scheme.spec, c.call.count, codec::dtype_size(dtype),
+               {.ranks = c.ranks, .rank = rank, .root = c.call.root}, plan::kHostGrain);
   const auto wish = static_cast<plan::Wish>(c.call.scheme.algorithm);
   const plan::Plan plan = plan::select(c.call.collective, shape, wish).build(shape);
   EXPECT_EQ(t.kind.rule, kRule);

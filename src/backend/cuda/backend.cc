@@ -19,6 +19,8 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device) : device_(device), launcher_(device) {}
 
+  plan::Grain grain() const override { return plan::kGpuGrain; }
+
   void* allocate(size_t bytes) override {
     const OnDevice on(device_);
     const DuringCapture relaxed;
