@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <thread>
 
+#include "clients.h"
 #include "ranks.h"
 #include "reference.h"
 #include "terse/terse.h"
@@ -216,25 +216,6 @@ TEST_F(Interpose, CommunicatorsMadeInAGroupAndBySplitting) {
     if (halves[r] != nullptr) ncclCommDestroy(halves[r]);
     ncclCommDestroy(comms[r]);
   }
-}
-
-// Makes a rank's communicator with a configuration, and waits until it is there.
-ncclComm_t made_with(const ncclConfig_t& config, int rank, int ranks, const ncclUniqueId& id) {
-  ncclComm_t comm = nullptr;
-  ncclConfig_t own = config;
-  ncclResult_t state = ncclCommInitRankConfig(&comm, ranks, id, rank, &own);
-  while (state == ncclInProgress) ncclCommGetAsyncError(comm, &state);
-  EXPECT_EQ(state, ncclSuccess);
-  return comm;
-}
-
-template <class Body>
-void on_threads(int ranks, const Body& body) {
-  ncclUniqueId id;
-  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) threads.emplace_back([&, r] { body(r, id); });
-  for (std::thread& thread : threads) thread.join();
 }
 
 // Calls may say that they are in progress; what they give is the same.

@@ -11,7 +11,7 @@ PROGRAM, PRELOAD = sys.argv[1:3]
 PATIENCE = 60  # seconds after which a rank counts as hung
 
 
-def run(hosts, **settings):
+def run(hosts, *options, **settings):
     """Each rank's sums, for ranks on these hosts."""
     with tempfile.TemporaryDirectory() as folder:
         processes = []
@@ -23,7 +23,8 @@ def run(hosts, **settings):
             environment.pop("NCCL_HOSTID", None)
             if host is not None:
                 environment["NCCL_HOSTID"] = host
-            words = [PROGRAM, str(rank), str(len(hosts)), folder + "/id", "100000", "2"]
+            words = [PROGRAM, str(rank), str(len(hosts)), folder + "/id", "100000", "2",
+                     *options]
             processes.append(subprocess.Popen(words, env=environment, text=True,
                                               stdout=subprocess.PIPE))
         lines = [p.communicate(timeout=PATIENCE)[0].splitlines() for p in processes]
@@ -38,15 +39,20 @@ class Nodes(unittest.TestCase):
         self.int8 = run([None] * 3, TERSE_SCHEME="int8")[0]
         self.assertNotEqual(self.native, self.int8)
 
-    def check(self, hosts, scheme, wanted):
-        for sums in run(hosts, TERSE_SCHEME=scheme):
-            self.assertEqual(sums, wanted, (hosts, scheme))
+    def check(self, hosts, scheme, wanted, *options):
+        for sums in run(hosts, *options, TERSE_SCHEME=scheme):
+            self.assertEqual(sums, wanted, (hosts, scheme, options))
 
     def test_hosts_are_counted(self):
         self.check(["a", "b", "a"], "nodes=2 -> int8", self.int8)
         self.check(["a", "b", "a"], "nodes=3.. -> int8", self.native)
         self.check(["a", "b", "c"], "nodes=3.. -> int8", self.int8)
         self.check(["a", "a", "a"], "nodes=2.. -> int8", self.native)
+
+    def test_communicators_that_do_not_block_count_them_at_the_end_of_their_first_group(self):
+        self.check(["a", "b", "a"], "nodes=2 -> int8", self.int8, "grouped")
+        self.check(["a", "b", "a"], "nodes=3.. -> int8", self.native, "grouped")
+        self.check(["a", "b", "c"], "nodes=3.. -> int8", self.int8, "grouped")
 
     def test_without_a_given_name_all_are_on_this_host(self):
         self.check([None] * 3, "nodes=1 -> int8", self.int8)
