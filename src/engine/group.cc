@@ -151,6 +151,12 @@ int group_depth() { return t_group.depth; }
 
 void group_abandon() { t_group = {}; }
 
+bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
+  return std::ranges::any_of(t_group.pending, [&](const Job& job) {
+    return job.request.comm == comm && job.request.op == op;
+  });
+}
+
 void group_settle(ncclResult_t result) {
   for (const Job& job : t_group.pending) job.communicator->settle(result, "ncclGroupEnd");
 }

@@ -22,6 +22,9 @@ void group_start();
 int group_depth();
 void group_abandon();  // forgets the thread's group
 
+// Whether a call that waits for the end of the thread's group reduces by the operator.
+bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op);
+
 // After NCCL's own group with the group's native calls gave `result`: waits until that is enqueued
 // on the non-blocking communicators that the group's compressed calls use.
 void group_settle(ncclResult_t result);

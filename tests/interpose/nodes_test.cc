@@ -173,6 +173,43 @@ TEST(Nodes, MessagesAloneCannotBeTheFirst) {
   });
 }
 
+// A sum of twice everything, by an operator that is gone before the group's end.
+void double_in_a_group(Floats& x, ncclComm_t comm, const Stream& stream) {
+  float two = 2;
+  ncclRedOp_t op;
+  ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, &two, ncclFloat32, ncclScalarHostImmediate, comm),
+            ncclSuccess);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclAllReduce(x.data(), x.data(), x.size(), ncclFloat32, op, comm, stream),
+            ncclSuccess);
+  EXPECT_EQ(ncclRedOpDestroy(op, comm), ncclSuccess);
+  ASSERT_EQ(settled(ncclGroupEnd(), comm), ncclSuccess) << ncclGetLastError(comm);
+  stream.wait();
+  EXPECT_EQ(ncclRedOpDestroy(op, comm), ncclInvalidArgument) << "it is gone";
+}
+
+TEST(Nodes, AnOperatorMayGoBeforeTheGroupsEnd) {
+  on_threads(2, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t comm = made_with(non_blocking(), rank, 2, id);
+    Floats x = wave(rank), truth = sum(2);
+    double_in_a_group(x, comm, Stream());
+    for (float& value : truth) value *= 2;
+    expect_compressed(x, truth);
+    ncclCommDestroy(comm);
+  });
+}
+
+TEST(OtherNodes, AnOperatorMayGoBeforeTheGroupsEnd) {
+  on_threads(2, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t comm = made_with(non_blocking(), rank, 2, id);
+    Floats x = wave(rank), truth = sum(2);
+    double_in_a_group(x, comm, Stream());
+    for (float& value : truth) value *= 2;
+    EXPECT_EQ(x, truth);
+    ncclCommDestroy(comm);
+  });
+}
+
 // What then stays native goes to NCCL late, and is exact.
 TEST(OtherNodes, AFirstCallInAGroup) {
   const int ranks = 3;
