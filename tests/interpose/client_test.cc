@@ -262,32 +262,6 @@ TEST_F(Interpose, NonBlockingCommunicators) {
   });
 }
 
-// With TERSE_SCHEME="name=grad* -> int4".
-TEST(Named, OnlyTheNamedCommunicatorIsCompressed) {
-  for (const int blocking : {1, 0})
-    for (const char* name : {"gradients", "weights", ""}) {
-      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-      config.blocking = blocking;
-      if (*name != '\0') config.commName = name;
-      on_threads(2, [&](int rank, const ncclUniqueId& id) {
-        const ncclComm_t comm = made_with(config, rank, 2, id);
-        const Bytes in = gaussian(50'000, ncclFloat32, 7);
-        Bytes out(in.size());
-        ncclResult_t state =
-            ncclAllReduce(in.data(), out.data(), 50'000, ncclFloat32, ncclSum, comm, nullptr);
-        while (state == ncclInProgress) ncclCommGetAsyncError(comm, &state);
-        ASSERT_EQ(state, ncclSuccess);
-        const Call call{.count = 50'000};
-        const double error = relative_error(values(out, ncclFloat32), exact(call, {in, in})[0]);
-        if (std::string(name) == "gradients")
-          EXPECT_GT(error, 0.05) << name;
-        else
-          EXPECT_EQ(error, 0) << name;
-        ncclCommDestroy(comm);
-      });
-    }
-}
-
 TEST_F(Interpose, BadArgumentsAreAnErrorAndWriteNothing) {
   run_ranks(2, [&](int, ncclComm_t comm) {
     std::vector<float> data(5000, 1.0f);
