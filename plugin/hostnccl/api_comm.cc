@@ -1,6 +1,7 @@
 // The C interface: communicators.
 #include <cstring>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "api.h"
@@ -75,6 +76,13 @@ ncclResult_t InitRank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int 
        .parent = nullptr});
 }
 
+// As NCCL does it: a part of a communicator that does not block is said to have been made, and the
+// parent's state says that it is in progress.
+ncclResult_t AddPart(PendingInit part) {
+  const ncclResult_t result = Group::Current().Add(std::move(part));
+  return result == ncclInProgress ? ncclSuccess : result;
+}
+
 void RequireDistinct(const int* numbers, int count, int end, const char* name) {
   std::set<int> seen;
   for (int i = 0; i < count; ++i) {
@@ -142,11 +150,10 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
     parent->CheckUsable();
     Require(color >= 0 || color == NCCL_SPLIT_NOCOLOR, ncclInvalidArgument, "color is negative");
     const Config child = ReadConfig(config, parent->config());
-    return Group::Current().Add(
-        {.start = [=] { return Comm::Start(child, MeetBySplit(parent, color, key)); },
-         .out = newcomm,
-         .blocking = child.blocking,
-         .parent = parent});
+    return AddPart({.start = [=] { return Comm::Start(child, MeetBySplit(parent, color, key)); },
+                    .out = newcomm,
+                    .blocking = child.blocking,
+                    .parent = parent});
   });
 }
 
@@ -166,14 +173,14 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeR
     const bool abort = shrinkFlags == NCCL_SHRINK_ABORT;
     if (!abort) parent->CheckUsable();
     const Config child = ReadConfig(config, parent->config());
-    return Group::Current().Add({.start =
-                                     [=] {
-                                       if (abort) parent->Quiesce();
-                                       return Comm::Start(child, MeetByShrink(parent, excluded));
-                                     },
-                                 .out = newcomm,
-                                 .blocking = child.blocking,
-                                 .parent = parent});
+    return AddPart({.start =
+                        [=] {
+                          if (abort) parent->Quiesce();
+                          return Comm::Start(child, MeetByShrink(parent, excluded));
+                        },
+                    .out = newcomm,
+                    .blocking = child.blocking,
+                    .parent = parent});
   });
 }
 

@@ -1,6 +1,7 @@
 #include "group.h"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 
 #include "handles.h"
@@ -10,9 +11,11 @@ namespace {
 
 using CommHandles = Handles<Comm, ncclComm_t>;
 
-// The handle of a communicator that is ready; null for a rank that is no member.
+// The handle of a communicator that is ready; null for a rank that is no member. The program may be
+// watching for it.
 void HandOut(const CommPtr& comm, ncclComm_t* out) {
-  *out = comm->WaitUntilReady() ? CommHandles::Add(comm) : nullptr;
+  const ncclComm_t handle = comm->WaitUntilReady() ? CommHandles::Add(comm) : nullptr;
+  std::atomic_ref(*out).store(handle, std::memory_order_release);
 }
 
 // Gives *out its value when the time has come, without keeping the caller.

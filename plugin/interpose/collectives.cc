@@ -30,6 +30,11 @@ bool taken(const Request& r) {
     return false;
   }
   Communicator& c = state_of(r.comm);
+  if (waits_for_nodes(c, r)) {
+    if (group_depth() > 0) return defer(c, r), true;
+    const Waiting alone{&c, &r};
+    introduce({&alone, 1});
+  }
   const Route way = route(c, r);
   if (way.bypass) count_bypass(c, r, *way.bypass);
   if (way.bypass && !joins(r)) return false;

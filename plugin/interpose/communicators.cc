@@ -8,6 +8,7 @@
 #include "engine/agree.h"
 #include "engine/group.h"
 #include "interpose/next.h"
+#include "interpose/parts.h"
 #include "policy/settings.h"
 
 namespace terse::interpose {
@@ -17,7 +18,8 @@ namespace {
 struct Created {
   ncclComm_t* comm;
   std::string name;
-  bool is_part;  // of another one
+  ncclComm_t whole;  // that it is a part of; null: none
+  bool blocks;       // by its own configuration; a part without one does as the whole
 };
 
 thread_local std::vector<Created> t_pending;
@@ -29,6 +31,7 @@ bool nothing_to_agree() {
 
 // Its handle may be that of one that went by a way which we did not see.
 void name(const Created& created) {
+  forget_background(*created.comm);
   release_communicator(*created.comm, true);
   name_communicator(*created.comm, created.name.c_str());
 }
@@ -62,23 +65,31 @@ std::string name_in(const ncclConfig_t* config) {
   return named ? config->commName : "";
 }
 
-// Those that are still in progress are compared at their first compressed call. Where one is a part
-// of another, NCCL writes its handle when it likes, and the name stays unknown.
+// Those that are still in progress are compared at their first compressed call.
 void expect(const std::vector<Created>& created) {
-  for (const Created& c : created)
-    if (!c.is_part && *c.comm != nullptr) name(c);
+  for (const Created& c : created) {
+    if (c.whole != nullptr) {
+      name_part({c.whole, c.comm, c.name, c.blocks});
+    } else if (*c.comm != nullptr) {
+      name(c);
+      note_in_background(*c.comm);
+    }
+  }
 }
+
+bool blocks(const ncclConfig_t* config) { return config != nullptr && config->blocking == 1; }
 
 // What follows NCCL's own creation of communicators.
 ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count,
-                     const ncclConfig_t* config = nullptr, bool is_part = false) {
+                     const ncclConfig_t* config = nullptr, ncclComm_t whole = nullptr) {
   const bool good = result == ncclSuccess || result == ncclInProgress;
   if (!good || comms == nullptr || nothing_to_agree()) return result;
   std::vector<Created> all;
-  for (int i = 0; i < count; ++i) all.push_back({comms + i, name_in(config), is_part});
+  for (int i = 0; i < count; ++i)
+    all.push_back({comms + i, name_in(config), whole, blocks(config)});
   if (group_depth() > 0)
     t_pending.insert(t_pending.end(), all.begin(), all.end());
-  else if (result == ncclSuccess)
+  else if (result == ncclSuccess && !is_in_background(whole))
     admit(all);
   else
     expect(all);
@@ -137,8 +148,10 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
                            ncclConfig_t* config) {
   return ours("ncclCommSplit", [&] {
-    return created(call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config), made, 1,
-                   config, true);
+    const ncclResult_t result =
+        call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config);
+    if (color == NCCL_SPLIT_NOCOLOR) return result;  // and nothing will be made
+    return created(result, made, 1, config, comm);
   });
 }
 
@@ -147,12 +160,13 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
   return ours("ncclCommShrink", [&] {
     return created(
         call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config, flags), made,
-        1, config, true);
+        1, config, comm);
   });
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ours("ncclCommDestroy", [&] {
+    forget_background(comm);
     release_communicator(comm, true);
     return next().CommDestroy(comm);
   });
@@ -162,6 +176,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 // it waits for.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ours("ncclCommAbort", [&] {
+    forget_background(comm);
     abort_communicator(comm);
     return next().CommAbort(comm);
   });

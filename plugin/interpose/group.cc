@@ -4,6 +4,20 @@
 
 #include "interpose/communicators.h"
 #include "interpose/next.h"
+#include "interpose/operators.h"
+
+namespace terse::interpose {
+namespace {
+
+// What follows the outermost group, also one that failed.
+struct Aftermath {
+  ~Aftermath() {
+    if (group_depth() == 0) destroy_retired_operators();
+  }
+};
+
+}  // namespace
+}  // namespace terse::interpose
 
 using namespace terse;
 using namespace terse::interpose;
@@ -21,6 +35,7 @@ ncclResult_t ncclGroupStart() {
 
 ncclResult_t ncclGroupEnd() {
   return ours("ncclGroupEnd", [] {
+    const Aftermath aftermath;
     const ncclResult_t result = next().library->nccl.GroupEnd();
     if (group_depth() == 0) return result;  // NCCL has said that there is no group
     if (group_depth() == 1) {
@@ -44,6 +59,7 @@ ncclResult_t ncclGroupEnd() {
 // model.
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   return ours("ncclGroupSimulateEnd", [&] {
+    const Aftermath aftermath;
     if (group_depth() == 1) group_hand_over();
     const ncclResult_t result = call(next().GroupSimulateEnd, "ncclGroupSimulateEnd", info);
     if (group_depth() == 0) return result;

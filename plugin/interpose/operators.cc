@@ -1,8 +1,37 @@
 // Operators that the program makes: what they multiply by is remembered, for calls with them that
 // are compressed.
+#include "interpose/operators.h"
+
+#include <utility>
+#include <vector>
+
 #include "engine/communicator.h"
+#include "engine/group.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
+
+namespace terse::interpose {
+namespace {
+
+struct Retired {
+  ncclRedOp_t op;
+  ncclComm_t comm;
+};
+
+thread_local std::vector<Retired> t_retired;
+
+}  // namespace
+
+void destroy_retired_operators() noexcept {
+  for (const Retired& r : std::exchange(t_retired, {})) {
+    Communicator* const known = find_communicator(r.comm);
+    if (known == nullptr) continue;  // gone, with all of its operators
+    known->operators.remove(r.op);
+    if (next().RedOpDestroy != nullptr) next().RedOpDestroy(r.op, r.comm);
+  }
+}
+
+}  // namespace terse::interpose
 
 using namespace terse;
 using namespace terse::interpose;
@@ -21,9 +50,13 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
   });
 }
 
-// A call that is enqueued, or waits for its group's end, has its own copy.
+// A call that is enqueued has its own copy. One that waits for its group's end may yet be NCCL's.
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return ours("ncclRedOpDestroy", [&] {
+    if (group_depth() > 0 && op >= ncclNumOps && group_reduces_by(comm, op)) {
+      t_retired.push_back({op, comm});
+      return ncclSuccess;
+    }
     if (Communicator* known = find_communicator(comm)) known->operators.remove(op);
     return call(next().RedOpDestroy, "ncclRedOpDestroy", op, comm);
   });

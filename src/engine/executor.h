@@ -17,6 +17,7 @@ struct Job {
   uint32_t rule;  // of the policy
   Reduction reduction;
   bool native = false;  // a message that travels as it is; to be executed only with others
+  bool waits = false;   // for what the ranks tell each other, and only then is decided on (route.h)
 };
 
 // Theirs who asked for them, which live longer.

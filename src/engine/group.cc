@@ -49,6 +49,23 @@ bool joins_batch(const Job& job, std::span<const Job> jobs) {
          });
 }
 
+// The ranks tell each other what the jobs wait for, which then are decided on.
+void decide(std::vector<Job>& jobs) {
+  std::vector<Waiting> waiting;
+  for (const Job& job : jobs)
+    if (job.waits) waiting.push_back({job.communicator, &job.request});
+  if (waiting.empty()) return;
+  introduce(waiting);
+  for (Job& job : jobs) {
+    if (!job.waits) continue;
+    Communicator& c = *job.communicator;
+    const Route way = route(c, job.request);
+    if (way.bypass) count_bypass(c, job.request, *way.bypass);
+    job = {&c, job.request, way.scheme, way.rule, way.reduction, way.bypass.has_value()};
+  }
+  std::erase_if(jobs, [](const Job& job) { return !job.native && job.request.count == 0; });
+}
+
 void run(std::span<const Job> jobs) {
   CallMemory memory;
   const auto goes_alone = [&](const Job& job) { return job.native && !joins_batch(job, jobs); };
@@ -121,11 +138,24 @@ void submit(Communicator& c, const Request& request, const Route& way) {
   });
 }
 
+void defer(Communicator& c, const Request& request) {
+  submitting(request, [&] {
+    validate(request, c.rank, c.ranks);
+    t_group.pending.push_back({.communicator = &c, .request = request, .waits = true});
+  });
+}
+
 void group_start() { ++t_group.depth; }
 
 int group_depth() { return t_group.depth; }
 
 void group_abandon() { t_group = {}; }
+
+bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
+  return std::ranges::any_of(t_group.pending, [&](const Job& job) {
+    return job.request.comm == comm && job.request.op == op;
+  });
+}
 
 void group_settle(ncclResult_t result) {
   for (const Job& job : t_group.pending) job.communicator->settle(result, "ncclGroupEnd");
@@ -142,6 +172,7 @@ void group_end() {
   if (--t_group.depth > 0) return;
   Group group = std::exchange(t_group, {});
   if (group.error) throw *group.error;
+  decide(group.pending);
   run(group.pending);
   group.pending.clear();
   t_group.pending = std::move(group.pending);  // its memory serves the next group

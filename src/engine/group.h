@@ -14,9 +14,16 @@ void submit(const Request& request, const Scheme& scheme);
 // which goes to NCCL as it is, but in the order of the group's other messages, and is counted.
 void submit(Communicator& communicator, const Request& request, const Route& way);
 
+// The same in a group for a call that waits_for_nodes(): the ranks tell each other at the group's
+// end, and then it is decided on.
+void defer(Communicator& communicator, const Request& request);
+
 void group_start();
 int group_depth();
 void group_abandon();  // forgets the thread's group
+
+// Whether a call that waits for the end of the thread's group reduces by the operator.
+bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op);
 
 // After NCCL's own group with the group's native calls gave `result`: waits until that is enqueued
 // on the non-blocking communicators that the group's compressed calls use.

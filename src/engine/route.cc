@@ -1,7 +1,9 @@
 #include "engine/route.h"
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "engine/agree.h"
-#include "engine/group.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -21,20 +23,20 @@ Route compress_if_possible(const Communicator& c, const Request& request, const 
   return {.scheme = scheme, .rule = rule, .reduction = *reduction, .bypass = {}};
 }
 
-void introduce(Communicator& c, const Request& request) {
-  if (plan::is_point_to_point(request.collective))
-    fail(
-        ncclInvalidUsage,
-        "{}: the policy goes by the number of nodes, which the ranks of a non-blocking "
-        "communicator tell each other at its first call of all ranks; a message cannot come before",
-        c.describe());
-  if (group_depth() > 0)
+// Where the ranks cannot meet for a call. `with_all`: there is one of all ranks beside it.
+void require_meeting(const Waiting& call, bool with_all) {
+  const Communicator& c = *call.communicator;
+  const char* const name = plan::name(call.request->collective);
+  if (!with_all)
     fail(ncclInvalidUsage,
-         "{}: the policy goes by the number of nodes, which the ranks of a non-blocking "
-         "communicator tell each other at its first call, and that must come before any group",
-         c.describe());
-  const Agreement settings_alone{&c, nullptr, request.stream};
-  agree({&settings_alone, 1});
+         "{}: {} goes by the number of nodes, which the ranks have not told each other yet: a call "
+         "of all of them must come before, or in the same group",
+         c.describe(), name);
+  if (c.backend.recording(call.request->stream) != 0)
+    fail(ncclInvalidUsage,
+         "{}: {}: the policy goes by the number of nodes, which the ranks have not told each other "
+         "yet, and cannot while a graph is recorded: call it once before",
+         c.describe(), name);
 }
 
 }  // namespace
@@ -57,10 +59,30 @@ Route route(const Communicator& c, const Request& request, const Scheme& scheme)
   return compress_if_possible(c, request, scheme, kNoRule);
 }
 
-Route route(Communicator& c, const Request& request) {
+bool waits_for_nodes(const Communicator& c, const Request& request) {
   const Policy& policy = settings().policy;
-  if (c.nodes == 0 && policy.asks_nodes()) introduce(c, request);
-  const Decision decision = policy.decide(facts_of(request, c.ranks, c.nodes, c.name));
+  if (c.nodes != 0 || !policy.asks_nodes()) return false;
+  return !plan::is_point_to_point(request.collective) ||
+         policy.turns_on_nodes(facts_of(request, c.ranks, 0, c.name));
+}
+
+void introduce(std::span<const Waiting> calls) {
+  const auto is_message = [](const Waiting& call) {
+    return plan::is_point_to_point(call.request->collective);
+  };
+  std::vector<Agreement> settings_alone;
+  for (const Waiting& call : calls) {
+    const bool with_all = std::ranges::any_of(calls, [&](const Waiting& other) {
+      return other.communicator == call.communicator && !is_message(other);
+    });
+    require_meeting(call, with_all);
+    settings_alone.push_back({call.communicator, nullptr, call.request->stream});
+  }
+  agree(settings_alone);
+}
+
+Route route(const Communicator& c, const Request& request) {
+  const Decision decision = settings().policy.decide(facts_of(request, c.ranks, c.nodes, c.name));
   if (decision.scheme == nullptr) return bypass(decision.bypass, decision.rule);
   return compress_if_possible(c, request, *decision.scheme, decision.rule);
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "engine/communicator.h"
 #include "policy/policy.h"
@@ -17,11 +18,25 @@ struct Route {
   std::optional<int> bypass;  // a TERSE_BYPASS reason
 };
 
-// By the settings' policy, as the preload library does. Where the policy goes by the number of
-// nodes and the ranks have not met yet, as those of a non-blocking communicator at its first call,
-// they meet now: a synchronising collective call. It cannot be made in a group, and there throws
-// Error(ncclInvalidUsage).
-Route route(Communicator& communicator, const Request& request);
+// Whether the ranks have to tell each other how many nodes they are on before the settings' policy
+// decides on the call, as those of a non-blocking communicator at its first one. Any call of all
+// ranks does where a rule goes by that, so that settings that differ do not part them; but a
+// message, which most of them do not see, only where it matters.
+bool waits_for_nodes(const Communicator& communicator, const Request& request);
+
+// A call that does.
+struct Waiting {
+  Communicator* communicator;
+  const Request* request;
+};
+
+// The ranks tell each other: collective over each of the communicators, together, and it blocks the
+// caller. NCCL's own group must not be open. Throws Error; ncclInvalidUsage where the calls on a
+// communicator are all messages, of which its other ranks do not know, or a graph is recorded.
+void introduce(std::span<const Waiting> calls);
+
+// By the settings' policy, as the preload library does; none that waits_for_nodes().
+Route route(const Communicator& communicator, const Request& request);
 
 // With a scheme that the caller names.
 Route route(const Communicator& communicator, const Request& request, const Scheme& scheme);

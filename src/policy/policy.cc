@@ -42,6 +42,23 @@ bool Policy::asks_name() const {
   return std::ranges::any_of(rules, [](const Rule& r) { return !r.match.name.empty(); });
 }
 
+// Rules are ranges of nodes, and so nothing changes but at their ends.
+bool Policy::turns_on_nodes(const Facts& facts) const {
+  Facts f = facts;
+  const auto at = [&](uint64_t nodes) {
+    f.nodes = static_cast<int>(nodes);
+    return decide(f).scheme;
+  };
+  const Scheme* const unknown = at(0);
+  const auto differs = [&](uint64_t nodes) {
+    return 0 < nodes && nodes <= static_cast<uint64_t>(facts.ranks) && at(nodes) != unknown;
+  };
+  return differs(1) || std::ranges::any_of(rules, [&](const Rule& rule) {
+           const Range& nodes = rule.match.nodes;
+           return differs(nodes.first) || (nodes.last != UINT64_MAX && differs(nodes.last + 1));
+         });
+}
+
 std::string Policy::print() const {
   std::string text;
   for (const Rule& rule : rules) text += (text.empty() ? "" : "; ") + print_rule(rule);

@@ -71,6 +71,9 @@ class Policy {
   bool asks_nodes() const;                             // whether a rule goes by the number of nodes
   bool asks_name() const;                              // or by the communicator's name
 
+  // Whether what becomes of a call depends on the number of its nodes, which is not known yet.
+  bool turns_on_nodes(const Facts& facts) const;
+
   // Canonical: equal policies have equal texts, and the text is a line that parses back.
   std::string print() const;
 

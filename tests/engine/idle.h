@@ -32,13 +32,14 @@ class IdleBackend final : public Backend {
   void copy(Stream, const std::vector<Copy>&) override {}
   void compare(Stream, const codec::Comparison&) override {}
   void notify(Stream, void (*done)(void*), void* context) override { done(context); }
-  uint64_t recording(Stream) override { return 0; }
+  uint64_t recording(Stream) override { return recorded; }
   void release_with_graph(Stream, const std::shared_ptr<std::atomic<bool>>&) override {}
   void increment(Stream, uint64_t*) override {}
   bool null_stream_is_synchronous() const override { return false; }
 
   size_t combines = 0;
-  uint64_t timing = 0;  // 0: nothing is timed
+  uint64_t timing = 0;    // 0: nothing is timed
+  uint64_t recorded = 0;  // 0: no graph is recorded
 
  private:
   uint64_t memory_ = 0;

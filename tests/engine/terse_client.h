@@ -7,24 +7,10 @@
 #include <stdexcept>
 
 #include "reference.h"
+#include "scheme_handle.h"
 #include "terse/terse.h"
 
 namespace terse::test {
-
-class SchemeHandle {
- public:
-  explicit SchemeHandle(const Scheme& scheme) {
-    if (terseSchemeParse(print_scheme(scheme).c_str(), &scheme_) != ncclSuccess)
-      throw std::runtime_error(terseGetLastError());
-  }
-  ~SchemeHandle() { terseSchemeDestroy(scheme_); }
-  SchemeHandle(const SchemeHandle&) = delete;
-  SchemeHandle& operator=(const SchemeHandle&) = delete;
-  const terseScheme_t* get() const { return scheme_; }
-
- private:
-  terseScheme_t* scheme_ = nullptr;
-};
 
 class HostStream {
  public:

@@ -10,6 +10,7 @@
 
 #include "device.h"
 #include "rendezvous.h"
+#include "scheme_handle.h"
 
 namespace terse::gpu {
 
@@ -47,20 +48,7 @@ class Rank {
   cudaStream_t stream_ = nullptr;
 };
 
-// A scheme of libterse's.
-class SchemeHandle {
- public:
-  explicit SchemeHandle(const std::string& text) {
-    Rank::check_terse(terseSchemeParse(text.c_str(), &scheme_), text);
-  }
-  ~SchemeHandle() { terseSchemeDestroy(scheme_); }
-  SchemeHandle(const SchemeHandle&) = delete;
-  SchemeHandle& operator=(const SchemeHandle&) = delete;
-  const terseScheme_t* get() const { return scheme_; }
-
- private:
-  terseScheme_t* scheme_ = nullptr;
-};
+using test::SchemeHandle;
 
 // Runs `body` and returns its result as an exit code: 1, with the message, when it throws.
 int run_rank(const char* program, int (*body)(int argc, char** argv), int argc, char** argv);

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <thread>
 
+#include "clients.h"
 #include "ranks.h"
 #include "reference.h"
 #include "terse/terse.h"
@@ -218,25 +218,6 @@ TEST_F(Interpose, CommunicatorsMadeInAGroupAndBySplitting) {
   }
 }
 
-// Makes a rank's communicator with a configuration, and waits until it is there.
-ncclComm_t made_with(const ncclConfig_t& config, int rank, int ranks, const ncclUniqueId& id) {
-  ncclComm_t comm = nullptr;
-  ncclConfig_t own = config;
-  ncclResult_t state = ncclCommInitRankConfig(&comm, ranks, id, rank, &own);
-  while (state == ncclInProgress) ncclCommGetAsyncError(comm, &state);
-  EXPECT_EQ(state, ncclSuccess);
-  return comm;
-}
-
-template <class Body>
-void on_threads(int ranks, const Body& body) {
-  ncclUniqueId id;
-  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) threads.emplace_back([&, r] { body(r, id); });
-  for (std::thread& thread : threads) thread.join();
-}
-
 // Calls may say that they are in progress; what they give is the same.
 TEST_F(Interpose, NonBlockingCommunicators) {
   const int ranks = 3;
@@ -279,32 +260,6 @@ TEST_F(Interpose, NonBlockingCommunicators) {
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
     hostncclStreamDestroy(stream);
   });
-}
-
-// With TERSE_SCHEME="name=grad* -> int4".
-TEST(Named, OnlyTheNamedCommunicatorIsCompressed) {
-  for (const int blocking : {1, 0})
-    for (const char* name : {"gradients", "weights", ""}) {
-      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-      config.blocking = blocking;
-      if (*name != '\0') config.commName = name;
-      on_threads(2, [&](int rank, const ncclUniqueId& id) {
-        const ncclComm_t comm = made_with(config, rank, 2, id);
-        const Bytes in = gaussian(50'000, ncclFloat32, 7);
-        Bytes out(in.size());
-        ncclResult_t state =
-            ncclAllReduce(in.data(), out.data(), 50'000, ncclFloat32, ncclSum, comm, nullptr);
-        while (state == ncclInProgress) ncclCommGetAsyncError(comm, &state);
-        ASSERT_EQ(state, ncclSuccess);
-        const Call call{.count = 50'000};
-        const double error = relative_error(values(out, ncclFloat32), exact(call, {in, in})[0]);
-        if (std::string(name) == "gradients")
-          EXPECT_GT(error, 0.05) << name;
-        else
-          EXPECT_EQ(error, 0) << name;
-        ncclCommDestroy(comm);
-      });
-    }
 }
 
 TEST_F(Interpose, BadArgumentsAreAnErrorAndWriteNothing) {

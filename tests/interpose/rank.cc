@@ -1,4 +1,5 @@
-// One rank of an NCCL program: rank.cc RANK RANKS ID_FILE COUNT ROUNDS. Prints what each call gave:
+// One rank of an NCCL program: rank.cc RANK RANKS ID_FILE COUNT ROUNDS [grouped]. With `grouped`
+// its communicator does not block, and each call is a group of its own. Prints what each call gave:
 //   init RESULT MESSAGE
 //   round K RESULT SUM     SUM: of the elements' bits
 #include <hostnccl.h>
@@ -37,16 +38,37 @@ ncclUniqueId exchange_id(int rank, const char* path) {
   std::exit(3);
 }
 
+// What has come of a call in the end.
+ncclResult_t settled(ncclResult_t state, ncclComm_t comm) {
+  while (state == ncclInProgress) ncclCommGetAsyncError(comm, &state);
+  return state;
+}
+
+ncclResult_t all_reduce(std::vector<float>& data, ncclComm_t comm) {
+  return ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr);
+}
+
+ncclResult_t grouped_all_reduce(std::vector<float>& data, ncclComm_t comm) {
+  ncclGroupStart();
+  all_reduce(data, comm);
+  return settled(ncclGroupEnd(), comm);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 6) return 2;
+  if (argc != 6 && argc != 7) return 2;
+  const bool grouped = argc == 7;
   const int rank = std::atoi(argv[1]), ranks = std::atoi(argv[2]);
   const size_t count = std::strtoull(argv[4], nullptr, 10);
   const int rounds = std::atoi(argv[5]);
   const ncclUniqueId id = exchange_id(rank, argv[3]);
   ncclComm_t comm = nullptr;
-  ncclResult_t result = ncclCommInitRank(&comm, ranks, id, rank);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclResult_t result = grouped ? ncclCommInitRankConfig(&comm, ranks, id, rank, &config)
+                                : ncclCommInitRank(&comm, ranks, id, rank);
+  result = settled(result, comm);
   std::printf("init %d %s\n", result, result == ncclSuccess ? "" : ncclGetLastError(nullptr));
   std::fflush(stdout);
   if (result != ncclSuccess) return comm == nullptr ? 0 : 4;
@@ -54,7 +76,7 @@ int main(int argc, char** argv) {
   for (int k = 0; k < rounds; ++k) {
     for (size_t i = 0; i < count; ++i)
       data[i] = static_cast<float>((i * 2654435761u + rank * 97 + k) % 1000) / 37.0f;
-    result = ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, nullptr);
+    result = grouped ? grouped_all_reduce(data, comm) : all_reduce(data, comm);
     unsigned long long sum = 0;
     for (size_t i = 0; i < count; ++i) {
       unsigned bits;

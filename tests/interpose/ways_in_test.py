@@ -75,6 +75,19 @@ class WaysIn(unittest.TestCase):
         self.assertEqual([line[0] for line in self.compressed], ["init", "round", "round"])
         self.assertEqual(run(under_terse() + LINKED, **self.cache), self.compressed)
 
+    # The loader has no say in calls that the linker has bound: they stay native, and nothing breaks.
+    def test_nccl_linked_into_the_program_is_not_seen(self):
+        for program in ("interpose_rank_static", "interpose_rank_exporting"):
+            command = [f"{BUILD}/bin/{program}"]
+            self.assertEqual(run(command), self.native, program)
+            self.assertEqual(run(command, **self.preloaded), self.native, program)
+            self.assertEqual(run(under_terse() + command, **self.cache), self.native, program)
+
+    def test_nccl_linked_into_a_library_of_the_program(self):
+        command = [BUILD + "/bin/interpose_rank_framework"]
+        self.assertEqual(run(command), self.native)
+        self.assertEqual(run(command, **self.preloaded), self.compressed)
+
     def test_a_library_opened_by_path(self):
         self.assertEqual(run(opening(HOSTNCCL), **self.preloaded), self.compressed)
         self.assertEqual(run(under_terse() + opening(HOSTNCCL), **self.cache), self.compressed)

@@ -112,6 +112,29 @@ TEST(Policy, KnowsWhatItAsksFor) {
   EXPECT_FALSE(parse("name=* nodes=0.. -> int8").asks_nodes());
 }
 
+TEST(Policy, KnowsWhetherACallTurnsOnTheNumberOfNodes) {
+  const Facts large = call(Collective::kAllReduce, 1 << 20);
+  const Facts small = call(Collective::kAllReduce, 1 << 10);
+  const Facts message = call(Collective::kSend, 1 << 20);
+  const auto turns = [](const char* line, Facts facts, int ranks = 8) {
+    facts.ranks = ranks;
+    return parse(line).turns_on_nodes(facts);
+  };
+  EXPECT_FALSE(turns("int8", large));
+  EXPECT_TRUE(turns("nodes=2.. -> int8", large));
+  EXPECT_TRUE(turns("nodes=1 -> int8", large));
+  EXPECT_TRUE(turns("nodes=3..5 -> off; int8", large));
+  EXPECT_FALSE(turns("nodes=2.. -> int8", small)) << "native on any";
+  EXPECT_FALSE(turns("nodes=2.. -> int8", message)) << "of which no rule speaks";
+  EXPECT_FALSE(turns("nodes=2.. -> off", message));
+  EXPECT_TRUE(turns("sendrecv nodes=2.. -> int8", message));
+  EXPECT_FALSE(turns("int8; nodes=2.. -> int4", large)) << "decided before";
+  EXPECT_FALSE(turns("nodes=9.. -> int8", large)) << "more than ranks";
+  EXPECT_TRUE(turns("nodes=9.. -> int8", large, 9));
+  EXPECT_TRUE(turns("nodes=1.. -> off; int8", large)) << "on any number, but it must be known";
+  EXPECT_FALSE(turns("nodes=2.. name=dp -> int8", large)) << "of another communicator";
+}
+
 TEST(Policy, KnowsWhetherItCompresses) {
   EXPECT_FALSE(parse("off; allreduce -> off").compresses());
   EXPECT_TRUE(parse("allreduce -> off; int8").compresses());

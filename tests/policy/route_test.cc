@@ -8,13 +8,16 @@
 
 #include "engine/agree.h"
 #include "engine/group.h"
+#include "idle.h"
 #include "ranks.h"
 
 namespace terse::test {
 namespace {
 
 [[maybe_unused]] const bool set =
-    setenv("TERSE_SCHEME", "nodes=2.. -> int2; name=dp* -> int4; nodes=1 ranks=2 -> int8", 1) == 0;
+    setenv("TERSE_SCHEME",
+           "nodes=2.. -> int2; name=dp* -> int4; nodes=1 ranks=2 -> int8; sendrecv nodes=2 -> int2",
+           1) == 0;
 
 Request request(ncclComm_t comm) {
   return {.collective = plan::Collective::kAllReduce, .count = 1 << 20, .comm = comm};
@@ -30,12 +33,20 @@ std::string error_of(const auto& body) {
   return "none";
 }
 
+void meet(Communicator& c, const Request& request) {
+  const Waiting alone{&c, &request};
+  introduce({&alone, 1});
+}
+
 TEST(Route, TheRanksMeetWhereThePolicyGoesByNodes) {
   run_ranks(2, [](int, ncclComm_t comm) {
     Communicator& c = communicator(comm);
     EXPECT_EQ(c.nodes, 0);
-    const Route way = route(c, request(comm));
+    EXPECT_TRUE(waits_for_nodes(c, request(comm)));
+    meet(c, request(comm));
     EXPECT_EQ(c.nodes, 1);
+    EXPECT_FALSE(waits_for_nodes(c, request(comm)));
+    const Route way = route(c, request(comm));
     EXPECT_EQ(way.rule, 2u);
     EXPECT_EQ(way.scheme, parse_scheme("int8"));
     EXPECT_FALSE(way.bypass);
@@ -46,25 +57,62 @@ TEST(Route, TheRanksMeetWhereThePolicyGoesByNodes) {
 TEST(Route, OneRankIsOnOneNodeWithoutMeeting) {
   run_ranks(1, [](int, ncclComm_t comm) {
     EXPECT_EQ(communicator(comm).nodes, 1);
+    EXPECT_FALSE(waits_for_nodes(communicator(comm), request(comm)));
     EXPECT_EQ(route(communicator(comm), request(comm)).bypass, TERSE_BYPASS_OFF);
     release_communicator(comm, false);
   });
 }
 
-TEST(Route, TheRanksCannotMeetInAGroup) {
+TEST(Route, InAGroupTheRanksMeetAtItsEnd) {
   run_ranks(2, [](int, ncclComm_t comm) {
     Communicator& c = communicator(comm);
+    std::vector<float> data(1 << 20, 1.5f);
+    Request r = request(comm);
+    r.send = r.recv = data.data();
     group_start();
-    const std::string error = error_of([&] { route(c, request(comm)); });
-    EXPECT_NE(error.find("before any group"), std::string::npos) << error;
-    EXPECT_EQ(error.find(c.describe()), 0u) << error;
-    group_abandon();
-    EXPECT_EQ(route(c, request(comm)).rule, 2u);
-    group_start();
-    EXPECT_EQ(route(c, request(comm)).rule, 2u) << "they know by now";
-    group_abandon();
+    defer(c, r);
+    EXPECT_EQ(c.nodes, 0);
+    EXPECT_EQ(data[0], 1.5f);
+    group_end();
+    EXPECT_EQ(c.nodes, 1);
+    EXPECT_EQ(c.stats.calls, 1u);
+    EXPECT_EQ(data[0], 3.0f);
     release_communicator(comm, false);
   });
+}
+
+// Nothing is begun, and the next call starts anew.
+void expect_refused(Communicator& c, Request r, const char* collective, const char* why) {
+  char data[2];
+  r.send = data;
+  r.recv = data + 1;
+  const size_t groups = groups_started;
+  const auto deferred = [&] {
+    group_start();
+    defer(c, r);
+    group_end();
+  };
+  for (const std::string& error : {error_of([&] { meet(c, r); }), error_of(deferred)}) {
+    EXPECT_EQ(error.find(fmt::format("{}: {}", c.describe(), collective)), 0u) << error;
+    EXPECT_NE(error.find(why), std::string::npos) << error;
+  }
+  EXPECT_EQ(group_depth(), 0);
+  EXPECT_EQ(groups_started, groups);
+  EXPECT_FALSE(c.introduced);
+  EXPECT_TRUE(waits_for_nodes(c, r));
+}
+
+TEST(Route, WhereTheRanksCannotMeetIsAnError) {
+  int handle = 0;
+  IdleCommunicator c{parse_scheme("int8")};
+  c.state.nodes = 0;
+  c.state.introduced = false;
+  Request r = request(reinterpret_cast<ncclComm_t>(&handle));
+  c.backend.recorded = 1;
+  expect_refused(c.state, r, "AllReduce", "while a graph is recorded");
+  c.backend.recorded = 0;
+  r.collective = plan::Collective::kRecv;
+  expect_refused(c.state, r, "Recv", " goes by the number of nodes");
 }
 
 TEST(Route, GoesByTheCommunicatorsName) {

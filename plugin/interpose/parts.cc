@@ -1,0 +1,102 @@
+#include "interpose/parts.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "engine/communicator.h"
+#include "interpose/next.h"
+
+namespace terse::interpose {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::unordered_set<ncclComm_t> in_background;
+  std::vector<Part> parts;  // whose handles are not there yet
+};
+
+// Never destroyed: calls may come from other threads while the program exits.
+State& state() {
+  static State& s = *new State;
+  return s;
+}
+
+// Of State::parts, so that asking for a state costs nothing where there are none. Zero only after
+// all places have been read.
+std::atomic<size_t> g_awaited{0};
+
+// Whether the part's handle is there, and now has its name.
+bool try_to_name(State& s, const Part& part) {
+  const ncclComm_t comm = std::atomic_ref(*part.comm).load(std::memory_order_acquire);
+  if (comm == nullptr) return false;
+  if (part.blocks)
+    s.in_background.erase(comm);
+  else
+    s.in_background.insert(comm);
+  // A program that has seen the handle before it was told may use it by now.
+  if (find_communicator(comm) == nullptr) name_communicator(comm, part.name.c_str());
+  return true;
+}
+
+template <class Over>
+void drop(State& s, const Over& over) {
+  std::erase_if(s.parts, over);
+  g_awaited.store(s.parts.size(), std::memory_order_release);
+}
+
+// Before the program is told that the whole is not in progress: then its places may go. That may be
+// old news, of before a part was begun, which then is still awaited.
+void settle_parts(ncclComm_t whole, bool good) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  drop(s, [&](const Part& p) { return p.whole == whole && (!good || try_to_name(s, p)); });
+}
+
+}  // namespace
+
+void note_in_background(ncclComm_t comm) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.in_background.insert(comm);
+}
+
+void forget_background(ncclComm_t comm) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.in_background.erase(comm);
+  drop(s, [&](const Part& p) { return p.whole == comm; });
+}
+
+bool is_in_background(ncclComm_t comm) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  return s.in_background.contains(comm);
+}
+
+void name_part(Part part) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (try_to_name(s, part)) return;
+  s.parts.push_back(std::move(part));
+  g_awaited.store(s.parts.size(), std::memory_order_release);
+}
+
+}  // namespace terse::interpose
+
+using namespace terse::interpose;
+
+// NCCL's answer, once the names of what it is about are known.
+extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncError(
+    ncclComm_t comm, ncclResult_t* async) {
+  return ours("ncclCommGetAsyncError", [&] {
+    const ncclResult_t result = next().library->nccl.CommGetAsyncError(comm, async);
+    if (g_awaited.load(std::memory_order_acquire) != 0 && result == ncclSuccess &&
+        *async != ncclInProgress)
+      settle_parts(comm, *async == ncclSuccess);
+    return result;
+  });
+}

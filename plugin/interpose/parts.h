@@ -1,0 +1,29 @@
+// Parts of communicators that do not block (ncclCommSplit, ncclCommShrink): NCCL writes a part's
+// handle some time after the call, and before it says that the whole is no longer in progress.
+#pragma once
+
+#include <nccl.h>
+
+#include <string>
+
+namespace terse::interpose {
+
+// Whether the communicator is one that does not block, as its creation has shown. Its parts may be
+// in progress also where NCCL returned ncclSuccess for them.
+bool is_in_background(ncclComm_t comm);
+void note_in_background(ncclComm_t comm);
+
+// What is known of it, and of its parts: it will be gone, or another one has its handle now.
+void forget_background(ncclComm_t comm);
+
+struct Part {
+  ncclComm_t whole;
+  ncclComm_t* comm;  // the program's, until it is told that the whole is no longer in progress
+  std::string name;
+  bool blocks;
+};
+
+// Gives the part its name: now if its handle is there, or when the program is told.
+void name_part(Part part);
+
+}  // namespace terse::interpose

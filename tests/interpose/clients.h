@@ -1,0 +1,48 @@
+// How clients make communicators with a configuration, and wait for those that do not block.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <thread>
+#include <vector>
+
+namespace terse::test {
+
+// What a call on a communicator that may not block has come to in the end.
+inline ncclResult_t settled(ncclResult_t state, ncclComm_t comm) {
+  while (state == ncclInProgress) {
+    if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &state); asked != ncclSuccess)
+      return asked;
+  }
+  return state;
+}
+
+inline ncclConfig_t non_blocking(const char* name = nullptr) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.commName = name;
+  return config;
+}
+
+// Makes a rank's communicator with a configuration, and waits until it is there.
+inline ncclComm_t made_with(const ncclConfig_t& config, int rank, int ranks,
+                            const ncclUniqueId& id) {
+  ncclComm_t comm = nullptr;
+  ncclConfig_t own = config;
+  const ncclResult_t result = ncclCommInitRankConfig(&comm, ranks, id, rank, &own);
+  EXPECT_EQ(settled(result, comm), ncclSuccess);
+  return comm;
+}
+
+// Runs body(rank, id) on a thread for each rank.
+template <class Body>
+void on_threads(int ranks, const Body& body) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r) threads.emplace_back([&, r] { body(r, id); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace terse::test

@@ -1,0 +1,170 @@
+// Rules that go by the names of communicators, under TERSE_SCHEME="name=grad* -> int4".
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "clients.h"
+#include "reference.h"
+
+namespace terse::test {
+namespace {
+
+// By its name, and by what a sum on it gives.
+void expect_compressed(bool compressed, ncclComm_t comm, const std::string& name) {
+  int ranks = 0;
+  ASSERT_EQ(ncclCommCount(comm, &ranks), ncclSuccess);
+  const Bytes in = gaussian(50'000, ncclFloat32, 7);
+  Bytes out(in.size());
+  const ncclResult_t result =
+      ncclAllReduce(in.data(), out.data(), 50'000, ncclFloat32, ncclSum, comm, nullptr);
+  ASSERT_EQ(settled(result, comm), ncclSuccess) << ncclGetLastError(comm);
+  const Call call{.count = 50'000};
+  const auto truth = exact(call, std::vector<Bytes>(static_cast<size_t>(ranks), in))[0];
+  const double error = relative_error(values(out, ncclFloat32), truth);
+  if (compressed)
+    EXPECT_GT(error, 0.05) << name;
+  else
+    EXPECT_LT(error, 1e-6) << name;
+}
+
+ncclConfig_t named(const char* name, bool blocking) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = blocking;
+  config.commName = name;
+  return config;
+}
+
+TEST(Named, OnlyTheNamedCommunicatorIsCompressed) {
+  for (const bool blocking : {true, false})
+    for (const char* name : {"gradients", "weights", static_cast<const char*>(nullptr)})
+      on_threads(2, [&](int rank, const ncclUniqueId& id) {
+        const ncclComm_t comm = made_with(named(name, blocking), rank, 2, id);
+        const std::string text = name != nullptr ? name : "";
+        expect_compressed(text == "gradients", comm, text);
+        ncclCommDestroy(comm);
+      });
+}
+
+// Where NCCL writes a handle, which goes when the handle is known.
+using Place = std::unique_ptr<ncclComm_t>;
+
+ncclComm_t taken(Place place) { return *place; }
+
+// Split off all ranks but the last, which is in no part.
+Place split(ncclComm_t parent, int rank, int ranks, ncclConfig_t config) {
+  Place place = std::make_unique<ncclComm_t>();
+  const int color = rank == ranks - 1 ? NCCL_SPLIT_NOCOLOR : 0;
+  EXPECT_EQ(ncclCommSplit(parent, color, rank, place.get(), &config), ncclSuccess);
+  return place;
+}
+
+TEST(Named, APartHasItsOwnName) {
+  const int ranks = 3;
+  for (const bool blocking : {true, false})
+    for (const char* of_all : {"gradients", "weights"})
+      for (const std::string name : {"grad-part", "part"})
+        on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
+          const ncclComm_t all = made_with(named(of_all, blocking), rank, ranks, id);
+          Place place = split(all, rank, ranks, named(name.c_str(), blocking));
+          ASSERT_EQ(settled(ncclInProgress, all), ncclSuccess);
+          const ncclComm_t part = taken(std::move(place));
+          EXPECT_EQ(part == nullptr, rank == ranks - 1);
+          if (part != nullptr) {
+            ASSERT_EQ(settled(ncclInProgress, part), ncclSuccess);
+            expect_compressed(name == "grad-part", part, name);
+            ncclCommDestroy(part);
+          }
+          expect_compressed(of_all == std::string("gradients"), all, of_all);
+          ncclCommDestroy(all);
+        });
+}
+
+TEST(Named, PartsMadeInAGroup) {
+  const int ranks = 3;
+  for (const bool blocking : {true, false})
+    on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
+      const ncclComm_t all = made_with(named("all", blocking), rank, ranks, id);
+      ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+      Place one = split(all, rank, ranks, named("grad-1", blocking));
+      Place two = split(all, rank, ranks, named("other", blocking));
+      ASSERT_EQ(settled(ncclGroupEnd(), all), ncclSuccess) << ncclGetLastError(all);
+      const ncclComm_t first = taken(std::move(one)), second = taken(std::move(two));
+      if (first != nullptr) {
+        expect_compressed(true, first, "grad-1");
+        expect_compressed(false, second, "other");
+        ncclCommDestroy(first);
+        ncclCommDestroy(second);
+      }
+      ncclCommDestroy(all);
+    });
+}
+
+TEST(Named, WhatIsLeftOfOneThatShrinks) {
+  const int ranks = 3;
+  for (const bool blocking : {true, false})
+    on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
+      const ncclComm_t all = made_with(named("all", blocking), rank, ranks, id);
+      Place place = std::make_unique<ncclComm_t>();
+      ncclConfig_t config = named("grad-rest", blocking);
+      int excluded = 1;
+      if (rank != excluded) {
+        ASSERT_EQ(ncclCommShrink(all, &excluded, 1, place.get(), &config, NCCL_SHRINK_DEFAULT),
+                  ncclSuccess);
+        ASSERT_EQ(settled(ncclInProgress, all), ncclSuccess);
+        const ncclComm_t rest = taken(std::move(place));
+        expect_compressed(true, rest, "grad-rest");
+        ncclCommDestroy(rest);
+      }
+      ncclCommDestroy(all);
+    });
+}
+
+// Without a configuration of its own a part does as the whole, and so do its parts.
+TEST(Named, PartsOfParts) {
+  const int ranks = 4;
+  on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t all = made_with(named("all", false), rank, ranks, id);
+    Place place = std::make_unique<ncclComm_t>();
+    ASSERT_EQ(ncclCommSplit(all, rank / 2, rank, place.get(), nullptr), ncclSuccess);
+    ASSERT_EQ(settled(ncclInProgress, all), ncclSuccess);
+    const ncclComm_t half = taken(std::move(place));
+    ASSERT_EQ(settled(ncclInProgress, half), ncclSuccess);
+    Place again = std::make_unique<ncclComm_t>();
+    ncclConfig_t config = named("grad", false);
+    ASSERT_EQ(ncclCommSplit(half, 0, rank, again.get(), &config), ncclSuccess);
+    ASSERT_EQ(settled(ncclInProgress, half), ncclSuccess);
+    const ncclComm_t part = taken(std::move(again));
+    expect_compressed(true, part, "grad");
+    for (const ncclComm_t comm : {part, half, all}) ncclCommDestroy(comm);
+  });
+}
+
+// As a watchdog does. Whoever is told first, nobody is told before the name is known.
+TEST(Named, AnotherThreadMayAsk) {
+  for (int attempt = 0; attempt < 5; ++attempt)
+    on_threads(2, [&](int rank, const ncclUniqueId& id) {
+      const ncclComm_t all = made_with(named("all", false), rank, 2, id);
+      std::atomic<bool> over{false};
+      std::thread watchdog([&] {
+        ncclResult_t state;
+        while (!over) ncclCommGetAsyncError(all, &state);
+      });
+      Place place = std::make_unique<ncclComm_t>();
+      ncclConfig_t config = named("grad", false);
+      ASSERT_EQ(ncclCommSplit(all, 0, rank, place.get(), &config), ncclSuccess);
+      ASSERT_EQ(settled(ncclInProgress, all), ncclSuccess);
+      const ncclComm_t part = taken(std::move(place));
+      expect_compressed(true, part, "grad");
+      over = true;
+      watchdog.join();
+      ncclCommDestroy(part);
+      ncclCommDestroy(all);
+    });
+}
+
+}  // namespace
+}  // namespace terse::test
