@@ -78,10 +78,13 @@ class Tile {
         has_codes(own) ? Family::quantizer(own, F::kBits) : typename Family::Quantizer{};
     uint8_t* const body = static_cast<uint8_t*>(piece_.target);
     if (rows_.leads(left_)) store_params(own_params(body), own);
+    codec::PhiloxWords random[kRows];
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) random[j] = random_of(j, draw);
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       store_codes<F::kBits, access>(codes(body, j), elements(j),
-                                    encode(j, of_row(j, own_quantizer), draw));
+                                    encode(j, of_row(j, own_quantizer), random[j]));
       if constexpr (access != Access::kWhole) store_padding(body, j);
     }
   }
@@ -218,19 +221,22 @@ class Tile {
     return !Family::flat(p) && codec::is_finite(p.first);
   }
 
+  TERSE_DEVICE codec::PhiloxWords random_of(uint32_t j, const codec::Draw& draw) const {
+    if constexpr (F::kRounding == codec::Rounding::kStochastic)
+      return codec::draw_group(draw,
+                               (piece_.origin + first_ + rows_.at(j)) / codec::kElementsPerDraw);
+    return {};
+  }
+
   TERSE_DEVICE Codes encode(uint32_t j, const typename Family::Quantizer& q,
-                            const codec::Draw& draw) const {
+                            const codec::PhiloxWords& random) const {
     if (q.scale == 0) return {};
     const codec::Range range = Family::range(F::kBits);
-    codec::PhiloxWords words{};
-    if constexpr (F::kRounding == codec::Rounding::kStochastic)
-      words =
-          codec::draw_group(draw, (piece_.origin + first_ + rows_.at(j)) / codec::kElementsPerDraw);
     uint32_t code[kOctet];
     TERSE_UNROLL
     for (uint32_t i = 0; i < kOctet; ++i) {
       if constexpr (F::kRounding == codec::Rounding::kStochastic)
-        code[i] = codec::code_stochastic(sum_[j][i], q, range, codec::draw_bits(words, i));
+        code[i] = codec::code_stochastic(sum_[j][i], q, range, codec::draw_bits(random, i));
       else if constexpr (F::kRounding == codec::Rounding::kShift)
         code[i] = codec::code_shifted(sum_[j][i], q, range);
       else
