@@ -2,9 +2,9 @@
 
 import importlib.util
 import os
+import sys
 
 import machine
-import ranks
 from context import Failed, NotRun
 
 NAME = "pytorch"
@@ -14,10 +14,10 @@ SCHEMES = {"pytorch_ddp": "int8", "pytorch_fsdp2": "int8:round=stochastic"}
 
 
 def train(context, example, env):
-    out = context.run("python3", "-m", "torch.distributed.run", "--nproc-per-node", 2,
-                      "--master-port", ranks.free_port(),
-                      os.path.join(machine.ROOT, "examples", f"{example}.py"), "--steps", 60,
-                      seconds=90, env={**ranks.sharing(2), **env})
+    # Not under torchrun, whose workers outlive it when it is ended.
+    out = context.run_ranks(2, sys.executable,
+                            os.path.join(machine.ROOT, "examples", f"{example}.py"), "--steps", 60,
+                            seconds=90, env=env)
     return context.last_json(out, {})
 
 

@@ -1,0 +1,111 @@
+"""What tests/gpu/run is made of, without a GPU."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, FOLDER)
+
+import machine  # noqa: E402
+import processes  # noqa: E402
+import ranks  # noqa: E402
+from context import Context, Failed  # noqa: E402
+
+
+def running(word):
+    """Whether a process has this argument."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                arguments = file.read().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if word in arguments:
+            return True
+    return False
+
+
+def left(*words):
+    """Those of which one is still there when they have had time to die."""
+    patience = time.monotonic() + 5
+    while any(map(running, words)) and time.monotonic() < patience:
+        time.sleep(0.02)
+    return [word for word in words if running(word)]
+
+
+class InAFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        environment = mock.patch.dict(os.environ)
+        environment.start()
+        self.addCleanup(environment.stop)
+        os.environ.pop("OUT", None)
+        self.context = Context(self.folder, 60, None)
+
+    def log(self):
+        with open(os.path.join(self.folder, "gpu.log"), encoding="utf-8") as file:
+            return file.read()
+
+
+class Programs(InAFolder):
+    def test_what_one_prints(self):
+        self.assertEqual(self.context.run("bash", "-c", "echo a; echo b >&2"), "a\n")
+        self.assertIn("b\n", self.log())
+
+    def test_bytes_that_are_no_text(self):
+        self.assertEqual(self.context.run("printf", r"a\377b"), "a�b")
+
+    def test_one_that_takes_too_long_leaves_nothing(self):
+        start = time.monotonic()
+        with self.assertRaisesRegex(Failed, "bash ended after 1 s: begun"):
+            self.context.run("bash", "-c", "echo begun; sleep 33.125 & sleep 34.125", seconds=1)
+        self.assertLess(time.monotonic() - start, 10)
+        self.assertEqual(left("33.125", "34.125"), [])
+        self.assertIn("begun", self.log())
+
+    def test_children_that_are_left_do_not_hold_it_up(self):
+        self.assertEqual(self.context.run("bash", "-c", "sleep 2 & echo done"), "done\n")
+
+    def test_the_last_whole_object_counts(self):
+        self.assertEqual(Context.last_json('{"a": 1}\ntext\n{"a": 2}\n{"a": '), {"a": 2})
+        self.assertIsNone(Context.last_json("text"))
+
+
+class Ranks(InAFolder):
+    def test_get_what_launchers_set(self):
+        out = self.context.run_ranks(2, "bash", "-c", "echo $RANK of $WORLD_SIZE: $NCCL_DEBUG")
+        self.assertEqual(out, "0 of 2: WARN\n")
+        self.assertIn("1 of 2: WARN\n", self.log())
+
+    def test_of_which_one_fails(self):
+        """The others are ended, and it is the one that is named."""
+        script = 'echo "{\\"rank\\": $RANK}"; [ $RANK = 0 ] || { echo bad; exit 5; }; sleep 35.125'
+        with mock.patch.object(processes, "GRACE", 0.2):
+            with self.assertRaisesRegex(Failed, r'ended with 5: rank 1: {"rank": 1} \| bad$') as it:
+                self.context.run_ranks(2, "bash", "-c", script)
+        self.assertEqual(it.exception.figures, {"rank": 0})
+        self.assertEqual(left("35.125"), [])
+        self.assertIn("[rank 0 ended with -9]", self.log())
+
+    def test_that_all_take_too_long(self):
+        script = "echo rank $RANK; sleep 36.125"
+        with self.assertRaisesRegex(Failed, "after 1 s: rank 0: rank 0; rank 1: rank 1"):
+            self.context.run_ranks(2, "bash", "-c", script, seconds=1)
+        self.assertEqual(left("36.125"), [])
+
+    def test_variables_that_are_set_stay(self):
+        os.environ["NCCL_MAX_CTAS"] = "7"
+        with mock.patch.object(machine, "gpus", lambda: ["one"]):
+            [first, _] = ranks.environments(2)
+        self.assertEqual((first["NCCL_MAX_CTAS"], first["NCCL_NET"]), ("7", "Socket"))
+
+
+if __name__ == "__main__":
+    unittest.main()
