@@ -14,7 +14,9 @@ sys.path.insert(0, FOLDER)
 import machine  # noqa: E402
 import processes  # noqa: E402
 import ranks  # noqa: E402
-from context import Context, Failed  # noqa: E402
+from context import Context, Failed, NotRun  # noqa: E402
+from report import Report  # noqa: E402
+from steps import build  # noqa: E402
 
 
 def running(word):
@@ -47,7 +49,7 @@ class InAFolder(unittest.TestCase):
         environment.start()
         self.addCleanup(environment.stop)
         os.environ.pop("OUT", None)
-        self.context = Context(self.folder, 60, None)
+        self.context = Context(self.folder, 60, None, gpu=True)
 
     def log(self):
         with open(os.path.join(self.folder, "gpu.log"), encoding="utf-8") as file:
@@ -105,6 +107,62 @@ class Ranks(InAFolder):
         with mock.patch.object(machine, "gpus", lambda: ["one"]):
             [first, _] = ranks.environments(2)
         self.assertEqual((first["NCCL_MAX_CTAS"], first["NCCL_NET"]), ("7", "Socket"))
+
+
+class Results(InAFolder):
+    def exit_code(self, *results):
+        report = Report(self.context.results_file())
+        for result in results:
+            report.add_step(str(len(report.content["steps"])), result, 0, {}, "")
+        return report.exit_code()
+
+    def test_a_run_that_does_nothing_is_no_success(self):
+        self.assertEqual(self.exit_code(), 77)
+        self.assertEqual(self.exit_code("not run", "not run"), 77)
+        self.assertEqual(self.exit_code("not run", "passed"), 0)
+        self.assertEqual(self.exit_code("not run", "passed", "failed"), 1)
+
+    def test_what_is_not_built_is_a_failure(self):
+        for find in self.context.program, self.context.library:
+            with self.assertRaisesRegex(Failed, "^it is not built$"):
+                find("it")
+
+    def test_so_is_time_that_is_over(self):
+        self.context.deadline = time.monotonic() + 7
+        with self.assertRaisesRegex(Failed, "no time was left"):
+            self.context.run("true")
+
+    def test_a_program_that_finds_no_gpu_fails_where_there_is_one(self):
+        with self.assertRaisesRegex(Failed, "ended with 77: no GPU"):
+            self.context.run("bash", "-c", "echo no GPU; exit 77")
+        self.context.gpu = False
+        with self.assertRaisesRegex(NotRun, "no GPU"):
+            self.context.run("bash", "-c", "echo no GPU; exit 77")
+
+
+class Building(InAFolder):
+    def carry(self, part):
+        path = os.path.join(self.folder, part)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        open(path, "w", encoding="utf-8").close()
+
+    def test_says_what_is_not_carried(self):
+        with self.assertRaisesRegex(Failed, r"has no include/fmt/core\.h, .*tests/gpu/carry"):
+            build.check_carried(self.folder)
+        for part in build.CARRIED[1:]:
+            self.carry(part)
+        with self.assertRaisesRegex(Failed, r"has no include/fmt/core\.h; tests/gpu/carry"):
+            build.check_carried(self.folder)
+        self.carry(build.CARRIED[0])
+        build.check_carried(self.folder)
+
+
+@unittest.skipIf(machine.gpus(), "there is a GPU")
+class WithoutAGpu(unittest.TestCase):
+    def test_it_is_not_run(self):
+        done = subprocess.run([sys.executable, os.path.join(FOLDER, "run")], text=True,
+                              capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout[:8]), (77, "not run:"))
 
 
 if __name__ == "__main__":
