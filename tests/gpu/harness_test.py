@@ -156,6 +156,23 @@ class Building(InAFolder):
         self.carry(build.CARRIED[0])
         build.check_carried(self.folder)
 
+    def test_is_for_the_gpus_that_there_are(self):
+        script = os.path.join(self.folder, "nvidia-smi")
+        os.environ["PATH"] = self.folder + ":" + os.environ["PATH"]
+        for says, meant in (("9.0\n9.0", ["90"]), ("12.0\n8.6", ["86", "120"]), ("[N/A]", []),
+                            ("", [])):
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\necho '{says}'\n")
+            os.chmod(script, 0o755)
+            self.assertEqual(machine.architectures(), meant)
+
+    def test_says_what_is_wrong(self):
+        text = "[1/9] error.cc\nFAILED: y.o\nnvcc error.cc\ny.cc(3): error: no\nptxas fatal  : bad\n"
+        self.assertEqual(build.errors(text),
+                         "FAILED: y.o | y.cc(3): error: no | ptxas fatal  : bad")
+        text = "-- a\nCMake Error at b.cmake:4 (message):\n  There is\n  no c.\n\n-- Configuring"
+        self.assertEqual(build.errors(text), "CMake Error at b.cmake:4 (message): There is no c.")
+
 
 @unittest.skipIf(machine.gpus(), "there is a GPU")
 class WithoutAGpu(unittest.TestCase):
