@@ -46,7 +46,7 @@ def run(context):
                     f"-DCMAKE_CUDA_COMPILER={compiler}",
                     f"-DCMAKE_CUDA_ARCHITECTURES={architectures}", seconds=60)
         # As much as can be: the other steps test what there is.
-        context.run("cmake", "--build", context.build, "--parallel", os.cpu_count() or 2,
+        context.run("cmake", "--build", context.build, "--parallel", len(os.sched_getaffinity(0)),
                     "--target", *TARGETS, "--", "-k", "0", seconds=300)
     except Failed as failure:
         raise Failed(errors(failure.output) or str(failure), figures)
