@@ -1,5 +1,6 @@
 """What tests/gpu/run is made of, without a GPU."""
 
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import processes  # noqa: E402
 import ranks  # noqa: E402
 from context import Context, Failed, NotRun  # noqa: E402
 from report import Report  # noqa: E402
-from steps import build  # noqa: E402
+from steps import build, parity, sanitizer  # noqa: E402
 
 
 def running(word):
@@ -172,6 +173,45 @@ class Building(InAFolder):
                          "FAILED: y.o | y.cc(3): error: no | ptxas fatal  : bad")
         text = "-- a\nCMake Error at b.cmake:4 (message):\n  There is\n  no c.\n\n-- Configuring"
         self.assertEqual(build.errors(text), "CMake Error at b.cmake:4 (message): There is no c.")
+
+
+class Steps(InAFolder):
+    def install(self, name, script):
+        """A program that the steps find."""
+        path = os.path.join(self.folder, "bin", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/bash\n{script}\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def test_figures_of_a_parity_that_fails(self):
+        tests = [{"name": "A", "result": "COMPLETED", "time": "1s"},
+                 {"name": "B", "result": "COMPLETED", "time": "2s",
+                  "failures": [{"failure": "byte 3", "type": ""}]}]
+        content = json.dumps({"testsuites": [{"name": "Short", "testsuite": tests}]})
+        self.install("gpu_parity_test", f"echo '{content}' > ${{1#*json:}}; exit 1")
+        with self.assertRaisesRegex(Failed, "^Short.B: byte 3$") as it:
+            parity.run(self.context)
+        self.assertEqual(it.exception.figures["Short.A"], {"result": "COMPLETED", "time": "1s"})
+        self.assertEqual(it.exception.figures["Short.B"]["failures"], ["byte 3"])
+
+        self.install("gpu_parity_test", "echo a crash; exit 139")  # what is there is not its own
+        with self.assertRaisesRegex(Failed, "ended with 139: a crash") as it:
+            parity.run(self.context)
+        self.assertEqual(it.exception.figures, {})
+
+    def test_a_sanitizer_that_does_not_take_the_gpu_is_not_run(self):
+        tool = self.install("compute-sanitizer", "echo '========= Device not supported'; exit 9")
+        self.install("gpu_parity_test", "")
+        with mock.patch.object(machine, "tool", lambda name: tool):
+            with self.assertRaisesRegex(NotRun, "Device not supported"):
+                sanitizer.run(self.context)
+            self.install("compute-sanitizer", "echo '========= ERROR SUMMARY: 1 error'; exit 9")
+            with self.assertRaisesRegex(Failed, "memcheck: .* 1 error; racecheck: .* 1 error"):
+                sanitizer.run(self.context)
+            self.install("compute-sanitizer", "echo '========= ERROR SUMMARY: 0 errors'")
+            self.assertEqual(sanitizer.run(self.context)["racecheck"], "ERROR SUMMARY: 0 errors")
 
 
 @unittest.skipIf(machine.gpus(), "there is a GPU")
