@@ -17,7 +17,7 @@ import processes  # noqa: E402
 import ranks  # noqa: E402
 from context import Context, Failed, NotRun  # noqa: E402
 from report import Report  # noqa: E402
-from steps import build, parity, sanitizer  # noqa: E402
+from steps import build, collectives, parity, sanitizer  # noqa: E402
 
 
 def running(word):
@@ -200,6 +200,14 @@ class Steps(InAFolder):
         with self.assertRaisesRegex(Failed, "ended with 139: a crash") as it:
             parity.run(self.context)
         self.assertEqual(it.exception.figures, {})
+
+    def test_collectives_that_hang_tell_how_far_they_were(self):
+        self.install("gpu_collectives", """echo '{"calls": 26, "now": "a case"}'; echo
+            if [ $WORLD_SIZE = 4 ]; then echo '{"ranks": 4}'; else echo wrong >&2; exit 3; fi""")
+        with self.assertRaisesRegex(Failed, "^2 ranks: gpu_collectives ended with 3: .*wrong") as it:
+            collectives.run(self.context)
+        self.assertEqual(it.exception.figures, {"2 ranks": {"calls": 26, "now": "a case"},
+                                                "4 ranks": {"ranks": 4}})
 
     def test_a_sanitizer_that_does_not_take_the_gpu_is_not_run(self):
         tool = self.install("compute-sanitizer", "echo '========= Device not supported'; exit 9")
