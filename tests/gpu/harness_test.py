@@ -17,7 +17,7 @@ import processes  # noqa: E402
 import ranks  # noqa: E402
 from context import Context, Failed, NotRun  # noqa: E402
 from report import Report  # noqa: E402
-from steps import build, collectives, parity, sanitizer  # noqa: E402
+from steps import build, capture, collectives, parity, sanitizer  # noqa: E402
 
 
 def running(word):
@@ -208,6 +208,18 @@ class Steps(InAFolder):
             collectives.run(self.context)
         self.assertEqual(it.exception.figures, {"2 ranks": {"calls": 26, "now": "a case"},
                                                 "4 ranks": {"ranks": 4}})
+
+    def test_the_global_capture_mode_is_only_reported(self):
+        text = '{"failures": FAILURES, "global_mode": "MODE"}'
+        for failures, mode, code in ((0, "works", 0), (0, "fails: so", 0), (0, "did not end", 1)):
+            line = text.replace("FAILURES", str(failures)).replace("MODE", mode)
+            self.install("gpu_capture", f"echo '{line}'; exit {code}")
+            self.assertEqual(capture.run(self.context)["global_mode"][:len(mode)], mode)
+        for failures, mode in ((1, "did not end"), (0, "not tried"), (0, "works")):
+            line = text.replace("FAILURES", str(failures)).replace("MODE", mode)
+            self.install("gpu_capture", f"echo '{line}'; exit 1")
+            with self.assertRaises(Failed):
+                capture.run(self.context)
 
     def test_a_sanitizer_that_does_not_take_the_gpu_is_not_run(self):
         tool = self.install("compute-sanitizer", "echo '========= Device not supported'; exit 9")
