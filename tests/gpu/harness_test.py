@@ -1,5 +1,7 @@
 """What tests/gpu/run is made of, without a GPU."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -13,11 +15,12 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, FOLDER)
 
 import machine  # noqa: E402
+import preload  # noqa: E402
 import processes  # noqa: E402
 import ranks  # noqa: E402
 from context import Context, Failed, NotRun  # noqa: E402
 from report import Report  # noqa: E402
-from steps import build, capture, collectives, parity, sanitizer  # noqa: E402
+from steps import build, capture, collectives, parity, perf, sanitizer  # noqa: E402
 
 
 def running(word):
@@ -220,6 +223,50 @@ class Steps(InAFolder):
             self.install("gpu_capture", f"echo '{line}'; exit 1")
             with self.assertRaises(Failed):
                 capture.run(self.context)
+
+    def test_a_preload_library_that_compresses_nothing_fails(self):
+        with self.assertRaisesRegex(Failed, "libterse_nccl.so is not built"):
+            with preload.preloaded(self.context, "int8", 2):
+                pass
+        os.mkdir(os.path.join(self.folder, "lib"))
+        open(os.path.join(self.folder, "lib", "libterse_nccl.so"), "w", encoding="utf-8").close()
+
+        def run(*calls):
+            with preload.preloaded(self.context, "int8", 2) as env:
+                for number, rows in enumerate(calls):
+                    communicators = [{"rows": []}, {"rows": [{"calls": n} for n in rows]}]
+                    with open(f"{env['TERSE_REPORT']}/{number}.json", "w", encoding="utf-8") as it:
+                        json.dump({"communicators": communicators}, it)
+
+        run([3], [1, 2])
+        for calls in ((), ([3],), ([3], []), ([3], [0])):
+            with self.assertRaisesRegex(Failed, "of 2 ranks .*compressed calls: "):
+                run(*calls)
+
+    def measured(self, native, int8, ratio, gpus):
+        """The step on such numbers, in microseconds."""
+        def measure(_, collective, dtype, mode):
+            compressed = "int8" in mode.arguments or "int4" in mode.arguments
+            return [{"us": int8 if mode != perf.MODES["native"] else native,
+                     "wire_ratio": ratio if compressed else None}]
+        with mock.patch.object(perf, "measure", measure), \
+                mock.patch.object(machine, "gpus", lambda: gpus), \
+                contextlib.redirect_stdout(io.StringIO()):
+            return perf.run(self.context)
+
+    def test_speed_is_judged_where_each_rank_has_a_gpu(self):
+        self.assertFalse(self.measured(2e3, 1e3, 7.5, ["one"])["judged"])
+        figures = self.measured(3e3, 1e3, 7.5, ["one", "two"])
+        self.assertTrue(figures["judged"])
+        self.assertEqual(figures["all_gather float"]["speed-up at 64 MiB"],
+                         {"int8": 3.0, "preload int8": 3.0})
+        with self.assertRaisesRegex(Failed, "is 2.0x as fast as native; the goal is 2.5x"):
+            self.measured(2e3, 1e3, 7.5, ["one", "two"])
+
+    def test_bytes_are_judged_everywhere(self):
+        with self.assertRaisesRegex(Failed, "float int8: 1.0 times fewer bytes, not 3") as it:
+            self.measured(3e3, 1e3, 1.0, ["one"])
+        self.assertEqual(len(it.exception.figures), 5)
 
     def test_a_sanitizer_that_does_not_take_the_gpu_is_not_run(self):
         tool = self.install("compute-sanitizer", "echo '========= Device not supported'; exit 9")
