@@ -30,7 +30,7 @@ class Context:
         self.deadline = time.monotonic() + seconds
         self.nccl = nccl  # path, or None: what the programs are linked with
         self.gpu = gpu  # whether there is one
-        self.folder = os.environ.get("OUT") or self.build
+        self.folder = os.path.abspath(os.environ.get("OUT") or self.build)
         os.makedirs(self.folder, exist_ok=True)
         self._log = os.path.join(self.folder, "gpu.log")
         open(self._log, "w", encoding="utf-8").close()

@@ -23,6 +23,11 @@ from report import Report  # noqa: E402
 from steps import build, capture, collectives, parity, perf, sanitizer  # noqa: E402
 
 
+def seconds(number):
+    """An argument of sleep's by which only this test's is known."""
+    return f"{number}.{os.getpid()}"
+
+
 def running(word):
     """Whether a process has this argument."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -71,9 +76,10 @@ class Programs(InAFolder):
     def test_one_that_takes_too_long_leaves_nothing(self):
         start = time.monotonic()
         with self.assertRaisesRegex(Failed, "bash ended after 1 s: begun"):
-            self.context.run("bash", "-c", "echo begun; sleep 33.125 & sleep 34.125", seconds=1)
+            self.context.run("bash", "-c",
+                             f"echo begun; sleep {seconds(33)} & sleep {seconds(34)}", seconds=1)
         self.assertLess(time.monotonic() - start, 10)
-        self.assertEqual(left("33.125", "34.125"), [])
+        self.assertEqual(left(seconds(33), seconds(34)), [])
         self.assertIn("begun", self.log())
 
     def test_children_that_are_left_do_not_hold_it_up(self):
@@ -92,19 +98,19 @@ class Ranks(InAFolder):
 
     def test_of_which_one_fails(self):
         """The others are ended, and it is the one that is named."""
-        script = 'echo "{\\"rank\\": $RANK}"; [ $RANK = 0 ] || { echo bad; exit 5; }; sleep 35.125'
+        script = 'echo "{\\"rank\\": $RANK}"; [ $RANK = 0 ] || { echo bad; exit 5; }; sleep ' + seconds(35)
         with mock.patch.object(processes, "GRACE", 0.2):
             with self.assertRaisesRegex(Failed, r'ended with 5: rank 1: {"rank": 1} \| bad$') as it:
                 self.context.run_ranks(2, "bash", "-c", script)
         self.assertEqual(it.exception.figures, {"rank": 0})
-        self.assertEqual(left("35.125"), [])
+        self.assertEqual(left(seconds(35)), [])
         self.assertIn("[rank 0 ended with -9]", self.log())
 
     def test_that_all_take_too_long(self):
-        script = "echo rank $RANK; sleep 36.125"
+        script = f"echo rank $RANK; sleep {seconds(36)}"
         with self.assertRaisesRegex(Failed, "after 1 s: rank 0: rank 0; rank 1: rank 1"):
             self.context.run_ranks(2, "bash", "-c", script, seconds=1)
-        self.assertEqual(left("36.125"), [])
+        self.assertEqual(left(seconds(36)), [])
 
     def test_variables_that_are_set_stay(self):
         os.environ["NCCL_MAX_CTAS"] = "7"
@@ -173,9 +179,9 @@ class Building(InAFolder):
     def test_says_what_is_wrong(self):
         text = "[1/9] error.cc\nFAILED: y.o\nnvcc error.cc\ny.cc(3): error: no\nptxas fatal  : bad\n"
         self.assertEqual(build.errors(text),
-                         "FAILED: y.o | y.cc(3): error: no | ptxas fatal  : bad")
+                         ["FAILED: y.o", "y.cc(3): error: no", "ptxas fatal  : bad"])
         text = "-- a\nCMake Error at b.cmake:4 (message):\n  There is\n  no c.\n\n-- Configuring"
-        self.assertEqual(build.errors(text), "CMake Error at b.cmake:4 (message): There is no c.")
+        self.assertEqual(build.errors(text), ["CMake Error at b.cmake:4 (message): There is no c."])
 
 
 class Steps(InAFolder):

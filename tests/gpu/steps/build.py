@@ -25,13 +25,18 @@ def check_carried(folder):
 
 
 def errors(text):
-    """The first lines of it that say what is wrong."""
+    """The first parts of it that say what is wrong."""
     wrong = re.compile(r"^FAILED:|^CMake Error|\b(error|fatal)\b[^./]*:|undefined reference")
     lines = text.splitlines()
     # CMake says what on the lines that follow.
     found = [" ".join(map(str.strip, lines[at:at + (4 if line.startswith("CMake") else 1)]))
              for at, line in enumerate(lines) if wrong.search(line)]
-    return " | ".join(found[:8])[:1500].strip()
+    return [part.strip()[:500] for part in found[:8]]
+
+
+def warnings(text):
+    """ptxas's among them: of registers that are spilled."""
+    return [line[:500] for line in text.splitlines() if "warning" in line][:20]
 
 
 def run(context):
@@ -46,8 +51,11 @@ def run(context):
                     f"-DCMAKE_CUDA_COMPILER={compiler}",
                     f"-DCMAKE_CUDA_ARCHITECTURES={architectures}", seconds=60)
         # As much as can be: the other steps test what there is.
-        context.run("cmake", "--build", context.build, "--parallel", len(os.sched_getaffinity(0)),
-                    "--target", *TARGETS, "--", "-k", "0", seconds=300)
+        out = context.run("cmake", "--build", context.build,
+                          "--parallel", len(os.sched_getaffinity(0)),
+                          "--target", *TARGETS, "--", "-k", "0", seconds=300)
     except Failed as failure:
-        raise Failed(errors(failure.output) or str(failure), figures)
-    return figures
+        figures["errors"] = errors(failure.output)
+        figures["warnings"] = warnings(failure.output)
+        raise Failed("; ".join([str(failure)[:200], *figures["errors"]]), figures) from failure
+    return {**figures, "warnings": warnings(out)}
