@@ -65,11 +65,12 @@ class Context:
             additions["LD_LIBRARY_PATH"] = os.path.dirname(self.nccl) + (f":{old}" if old else "")
         return {**additions, **(env or {})}
 
-    def _finish(self, command, code, late, text, why):
+    def _finish(self, command, env, code, late, text, why):
         """Keeps what was printed; raises what the exit code means. `late`: ended after so long."""
+        settings = "".join(f"{name}={value} " for name, value in (env or {}).items())
         end = f"ended after {late:.0f} s" if late else f"ended with {code}"
         with open(self._log, "a", encoding="utf-8") as log:
-            log.write(f"\n$ {' '.join(map(str, command))}\n{text}\n[{end}]\n")
+            log.write(f"\n$ {settings}{' '.join(map(str, command))}\n{text}\n[{end}]\n")
         if code == 77 and not self.gpu:
             raise NotRun(why)
         if code != 0:
@@ -81,7 +82,7 @@ class Context:
         [done], late = processes.run([(command, {**os.environ, **self._additions(env)})], limit,
                                      machine.ROOT)
         text = done.out + done.err
-        self._finish(command, done.code, late and limit, text, _end_of(text))
+        self._finish(command, env, done.code, late and limit, text, _end_of(text))
         return done.out
 
     def run_ranks(self, count, *command, seconds=120, env=None):
@@ -92,7 +93,7 @@ class Context:
         ends = {rank: _end_of(result.out + result.err) for rank, result in enumerate(results)
                 if result.code == code}
         try:
-            self._finish(command, code, late and limit, ranks.transcript(results),
+            self._finish(command, env, code, late and limit, ranks.transcript(results),
                          "; ".join(f"rank {rank}: {end}" for rank, end in ends.items()))
         except Failed as failure:
             failure.figures = self.last_json(results[0].out, {})

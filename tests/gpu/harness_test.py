@@ -67,7 +67,9 @@ class InAFolder(unittest.TestCase):
 
 class Programs(InAFolder):
     def test_what_one_prints(self):
-        self.assertEqual(self.context.run("bash", "-c", "echo a; echo b >&2"), "a\n")
+        out = self.context.run("bash", "-c", "echo $A; echo b >&2", env={"A": "a"})
+        self.assertEqual(out, "a\n")
+        self.assertIn("$ A=a bash -c echo", self.log())
         self.assertIn("b\n", self.log())
 
     def test_bytes_that_are_no_text(self):
@@ -81,6 +83,20 @@ class Programs(InAFolder):
         self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(left(seconds(33), seconds(34)), [])
         self.assertIn("begun", self.log())
+
+    def test_in_a_run_that_is_ended_goes_with_it(self):
+        script = f"""if True:
+            import signal, sys
+            sys.path.insert(0, {FOLDER!r})
+            import processes
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+            processes.run([(["sleep", {seconds(37)!r}], None)], 60)"""
+        run = subprocess.Popen([sys.executable, "-c", script])
+        while not running(seconds(37)):
+            time.sleep(0.02)
+        run.terminate()
+        self.assertEqual(run.wait(timeout=10), 1)
+        self.assertEqual(left(seconds(37)), [])
 
     def test_children_that_are_left_do_not_hold_it_up(self):
         self.assertEqual(self.context.run("bash", "-c", "sleep 2 & echo done"), "done\n")

@@ -1,5 +1,6 @@
 """Programs that run beside each other, of which nothing is left when they must end: each has a
-session of its own, which goes as a whole. What they print goes to files, which nobody waits for."""
+process group of its own, which goes as a whole. It stays in this session, so that whoever ends that
+ends them, too. What they print goes to files, which nobody waits for."""
 
 import contextlib
 import dataclasses
@@ -51,7 +52,7 @@ def run(commands, seconds, cwd=None):
                 pair = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
                 processes.append(subprocess.Popen(
                     list(map(str, command)), stdin=subprocess.DEVNULL, stdout=pair[0],
-                    stderr=pair[1], env=environment, cwd=cwd, start_new_session=True))
+                    stderr=pair[1], env=environment, cwd=cwd, preexec_fn=os.setpgrp))
                 files.append(pair)
             late = _wait(processes, seconds)
         finally:
