@@ -57,5 +57,5 @@ def run(context):
     except Failed as failure:
         figures["errors"] = errors(failure.output)
         figures["warnings"] = warnings(failure.output)
-        raise Failed("; ".join([str(failure)[:200], *figures["errors"]]), figures) from failure
+        raise Failed("; ".join(figures["errors"]) or str(failure), figures) from failure
     return {**figures, "warnings": warnings(out)}
