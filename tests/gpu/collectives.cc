@@ -4,15 +4,17 @@
 //
 // Each call's bytes must be those of a plain reference on the host, the same on all ranks, within
 // the codec's error of the exact result, with nothing written outside and the input unchanged. The
-// last line of rank 0 is a JSON object.
+// last line of rank 0 is a JSON object; until then it says now and then how far it is, as others.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "json.h"
 #include "ranks.h"
 #include "reference.h"
 #include "terse_client.h"
@@ -111,7 +113,7 @@ class Suite {
     const double error =
         test::relative_error(test::values(out, call.datatype), test::exact(call, sent)[me]);
     if (!(error < bound(call.scheme))) complain(c, fmt::format("relative error {}", error));
-    worst_ = std::max(worst_, error);
+    if (std::isfinite(error)) worst_ = std::max(worst_, error);
   }
 
   // Each rank sends to the next one.
@@ -214,7 +216,7 @@ class Suite {
   // In place, the smaller buffer lies in the larger one, where NCCL wants it. Ranks bring no buffer
   // that is not theirs to bring.
   Bytes run(const Case& c, const Bytes& sent) {
-    ++calls_;
+    if (calls_++ % 25 == 0) report_progress(c);
     const SchemeHandle scheme(print_scheme(c.call.scheme));
     const plan::Traits& traits = plan::traits(c.call.collective);
     const plan::Position at{rank_.ranks(), rank_.rank(), c.call.root};
@@ -243,6 +245,13 @@ class Suite {
     if (!in_place && !send_.intact(0, 0)) complain(c, "the send buffer has changed");
     if (!recv_.intact(out_at, recv_bytes)) complain(c, "bytes outside of the result have changed");
     return recv_.get(out_at, recv_bytes);
+  }
+
+  // What is known of a run that is killed.
+  void report_progress(const Case& c) const {
+    if (rank_.rank() == 0)
+      fmt::print("{{\"calls\": {}, \"own_failures\": {}, \"now\": {}}}\n", calls_, failures_,
+                 perf::QuoteJson(describe(c)));
   }
 
   void complain(const Case& c, const std::string& what) {

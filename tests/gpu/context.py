@@ -2,96 +2,103 @@
 
 import json
 import os
-import subprocess
 import time
 
 import machine
+import processes
 import ranks
 
 
 class NotRun(Exception):
-    """The step cannot be done here."""
+    """The step cannot be done here, and need not be."""
 
 
 class Failed(Exception):
-    def __init__(self, message, figures=None):
+    def __init__(self, message, figures=None, output=""):
         super().__init__(message)
         self.figures = figures or {}
+        self.output = output  # of the program that failed
+
+
+def _end_of(text):
+    return " | ".join(text.strip().splitlines()[-5:])[-600:]
 
 
 class Context:
-    def __init__(self, build, seconds, nccl):
+    def __init__(self, build, seconds, nccl, gpu):
         self.build = os.path.abspath(build)
         self.deadline = time.monotonic() + seconds
         self.nccl = nccl  # path, or None: what the programs are linked with
-        self.folder = os.environ.get("OUT") or self.build
+        self.gpu = gpu  # whether there is one
+        self.folder = os.path.abspath(os.environ.get("OUT") or self.build)
         os.makedirs(self.folder, exist_ok=True)
-        self._log = open(os.path.join(self.folder, "gpu.log"), "w", encoding="utf-8")
+        self._log = os.path.join(self.folder, "gpu.log")
+        open(self._log, "w", encoding="utf-8").close()
 
     def results_file(self):
         return os.path.join(self.folder, "gpu.json" if os.environ.get("OUT") else "results.json")
 
-    def program(self, name):
-        path = os.path.join(self.build, "bin", name)
+    def _built(self, folder, name):
+        path = os.path.join(self.build, folder, name)
         if not os.path.exists(path):
-            raise NotRun(f"{name} is not built")
+            raise Failed(f"{name} is not built")
         return path
 
+    def program(self, name):
+        return self._built("bin", name)
+
     def library(self, name):
-        return os.path.join(self.build, "lib", name)
+        return self._built("lib", name)
 
     def time_for(self, seconds):
         """At most `seconds`, and at most what is left."""
         left = self.deadline - time.monotonic() - 3
         if left < 5:
-            raise NotRun("no time was left")
+            raise Failed("no time was left")
         return min(seconds, left)
 
-    def _environment(self, extra=None):
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    def _additions(self, env):
+        """To the environment."""
+        additions = {"PYTHONUNBUFFERED": "1"}
         if self.nccl:
-            old = environment.get("LD_LIBRARY_PATH")
-            environment["LD_LIBRARY_PATH"] = os.path.dirname(self.nccl) + (f":{old}" if old else "")
-        environment.update(extra or {})
-        return environment
+            old = os.environ.get("LD_LIBRARY_PATH")
+            additions["LD_LIBRARY_PATH"] = os.path.dirname(self.nccl) + (f":{old}" if old else "")
+        return {**additions, **(env or {})}
 
-    def _keep(self, command, code, out, err):
-        self._log.write(f"\n$ {' '.join(map(str, command))}\n{out}{err}\n[exit code {code}]\n")
-        self._log.flush()
+    def _finish(self, command, env, code, late, text, why):
+        """Keeps what was printed; raises what the exit code means. `late`: ended after so long."""
+        settings = "".join(f"{name}={value} " for name, value in (env or {}).items())
+        end = f"ended after {late:.0f} s" if late else f"ended with {code}"
+        with open(self._log, "a", encoding="utf-8") as log:
+            log.write(f"\n$ {settings}{' '.join(map(str, command))}\n{text}\n[{end}]\n")
+        if code == 77 and not self.gpu:
+            raise NotRun(why)
+        if code != 0:
+            raise Failed(f"{os.path.basename(str(command[0]))} {end}: {why}", output=text)
 
     def run(self, *command, seconds=120, env=None):
         """stdout; raises Failed with the end of what was printed."""
-        try:
-            done = subprocess.run(list(map(str, command)), text=True, capture_output=True,
-                                  check=False, timeout=self.time_for(seconds),
-                                  env=self._environment(env), cwd=machine.ROOT)
-        except subprocess.TimeoutExpired as late:
-            text = [t.decode(errors="replace") if isinstance(t, bytes) else t or ""
-                    for t in (late.stdout, late.stderr)]
-            self._keep(command, "timeout", *text)
-            raise Failed(f"{os.path.basename(str(command[0]))} took more than {late.timeout:.0f} s")
-        self._keep(command, done.returncode, done.stdout, done.stderr)
-        if done.returncode == 77:
-            raise NotRun(done.stdout.strip())
-        if done.returncode != 0:
-            raise Failed(self._message(command, done.returncode, done.stdout + done.stderr))
-        return done.stdout
+        limit = self.time_for(seconds)
+        [done], late = processes.run([(command, {**os.environ, **self._additions(env)})], limit,
+                                     machine.ROOT)
+        text = done.out + done.err
+        self._finish(command, env, done.code, late and limit, text, _end_of(text))
+        return done.out
 
     def run_ranks(self, count, *command, seconds=120, env=None):
-        """stdout of rank 0."""
-        extra = {k: v for k, v in self._environment(env).items() if os.environ.get(k) != v}
-        code, out, err = ranks.run(command, count, extra, self.time_for(seconds))
-        self._keep([f"({count} ranks)", *command], code, out, err)
-        if code == 77:
-            raise NotRun(out.strip())
-        if code != 0:
-            raise Failed(self._message(command, code, err or out), self.last_json(out, {}))
-        return out
-
-    @staticmethod
-    def _message(command, code, text):
-        tail = " | ".join(line for line in text.strip().splitlines()[-4:])
-        return f"{os.path.basename(str(command[0]))} ended with {code}: {tail[-600:]}"
+        """stdout of rank 0; what it printed last as JSON are the figures of Failed."""
+        limit = self.time_for(seconds)
+        code, results, late = ranks.run(command, count, self._additions(env), limit, machine.ROOT)
+        # Of those that failed by themselves, if any did.
+        ends = {rank: _end_of(result.out + result.err) for rank, result in enumerate(results)
+                if result.code == code}
+        try:
+            self._finish(command, env, code, late and limit, ranks.transcript(results),
+                         "; ".join(f"rank {rank}: {end}" for rank, end in ends.items()))
+        except Failed as failure:
+            failure.figures = self.last_json(results[0].out, {})
+            raise
+        return results[0].out
 
     @staticmethod
     def last_json(text, otherwise=None):
@@ -100,5 +107,5 @@ class Context:
                 try:
                     return json.loads(line)
                 except ValueError:
-                    break
+                    continue  # cut short
         return otherwise

@@ -3,9 +3,11 @@
 import ctypes
 import functools
 import glob
+import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 
@@ -36,6 +38,14 @@ def gpus():
         driver.cuDeviceGetName(name, 256, index)
         names.append(name.value.decode())
     return names
+
+
+def architectures():
+    """Of the GPUs, as nvcc numbers them; none where nvidia-smi does not tell."""
+    capabilities = _output("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader").split()
+    if not all(re.fullmatch(r"\d+\.\d+", capability) for capability in capabilities):
+        return []
+    return sorted({capability.replace(".", "") for capability in capabilities}, key=int)
 
 
 def tool(name):
@@ -75,10 +85,11 @@ def _nccl_version(path):
     return version.value
 
 
-def _versions_of_torch():
-    if importlib.util.find_spec("torch") is None:
+def _version_of_torch():
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
         return None
-    return _output("python3", "-c", "import torch; print(torch.__version__)") or None
 
 
 def describe(gpu_names):
@@ -87,12 +98,13 @@ def describe(gpu_names):
     return {
         "gpus": gpu_names,
         "nvidia_smi": _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"),
+        "architectures": architectures(),
         "kernel": platform.release(),
         "cpus": os.cpu_count(),
         "nvcc": (_output(compiler, "--version").splitlines() or [""])[-1] if compiler else None,
         "nccl": nccl(),
         "nccl_version": _nccl_version(nccl()),
-        "torch": _versions_of_torch(),
+        "torch": _version_of_torch(),
         "commit": _output("git", "-C", ROOT, "rev-parse", "HEAD") or None,
         "changed_files": len(_output("git", "-C", ROOT, "status", "--short").splitlines()),
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <stdexcept>
 
 #include "environment.h"
@@ -13,6 +14,21 @@ namespace terse::gpu {
 namespace {
 
 constexpr double kPatience = 120;  // seconds for the others
+
+const char* g_program = "";
+
+// Called where an exception has left no handler behind.
+[[noreturn]] void end_process() {
+  std::fflush(stdout);
+  try {
+    std::rethrow_exception(std::current_exception());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", g_program, error.what());
+  } catch (...) {
+    std::fprintf(stderr, "%s: ended\n", g_program);
+  }
+  std::_Exit(1);
+}
 
 const perf::Device& choose_device(int argc, char** argv) {
   perf::UseNcclOfGpu({argv, argv + argc});
@@ -67,12 +83,9 @@ void Rank::check_nccl(ncclResult_t result, const std::string& what) {
 
 int run_rank(const char* program, int (*body)(int argc, char** argv), int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  try {
-    return body(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s: %s\n", program, error.what());
-    std::_Exit(1);  // a communicator that is broken may not be destroyed
-  }
+  g_program = program;
+  std::set_terminate(&end_process);
+  return body(argc, argv);
 }
 
 }  // namespace terse::gpu

@@ -50,7 +50,9 @@ class Rank {
 
 using test::SchemeHandle;
 
-// Runs `body` and returns its result as an exit code: 1, with the message, when it throws.
+// Runs `body` and returns its result as an exit code. When it throws, or a destructor does, the
+// message is printed and the process ends with 1, at once: an exception that nobody catches leaves
+// the stack as it is. Destructors would wait for kernels that wait for the other ranks.
 int run_rank(const char* program, int (*body)(int argc, char** argv), int argc, char** argv);
 
 }  // namespace terse::gpu

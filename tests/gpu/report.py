@@ -3,6 +3,8 @@
 import json
 import os
 
+NOT_RUN = 77
+
 
 class Report:
     def __init__(self, path):
@@ -22,8 +24,11 @@ class Report:
         self.content["steps"][name] = step
         self._write()
 
-    def good(self):
-        return all(step["result"] != "failed" for step in self.content["steps"].values())
+    def exit_code(self):
+        results = [step["result"] for step in self.content["steps"].values()]
+        if "failed" in results:
+            return 1
+        return 0 if "passed" in results else NOT_RUN
 
     def print_summary(self):
         print(f"\n{'step':12} {'result':8} {'s':>6}")

@@ -29,6 +29,7 @@ class CudaBackend final : public Backend {
     return memory;
   }
   void release(void* memory) noexcept override {
+    if (memory == nullptr) return;  // else the runtime would make a context on the thread's device
     const DuringCapture relaxed;
     forget(cudaFree(memory));
   }
@@ -41,8 +42,9 @@ class CudaBackend final : public Backend {
     return memory;
   }
   void release_visible(void* memory) noexcept override {
+    if (memory == nullptr) return;
     const DuringCapture relaxed;
-    if (memory != nullptr) forget(cudaFreeHost(memory));
+    forget(cudaFreeHost(memory));
   }
 
   void upload(Stream stream, void* to, const void* from, size_t bytes) override {

@@ -1,0 +1,315 @@
+"""What tests/gpu/run is made of, without a GPU."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, FOLDER)
+
+import machine  # noqa: E402
+import preload  # noqa: E402
+import processes  # noqa: E402
+import ranks  # noqa: E402
+from context import Context, Failed, NotRun  # noqa: E402
+from report import Report  # noqa: E402
+from steps import build, capture, collectives, parity, perf, sanitizer  # noqa: E402
+
+
+def seconds(number):
+    """An argument of sleep's by which only this test's is known."""
+    return f"{number}.{os.getpid()}"
+
+
+def running(word):
+    """Whether a process has this argument."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                arguments = file.read().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if word in arguments:
+            return True
+    return False
+
+
+def left(*words):
+    """Those of which one is still there when they have had time to die."""
+    patience = time.monotonic() + 5
+    while any(map(running, words)) and time.monotonic() < patience:
+        time.sleep(0.02)
+    return [word for word in words if running(word)]
+
+
+class InAFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        environment = mock.patch.dict(os.environ)
+        environment.start()
+        self.addCleanup(environment.stop)
+        os.environ.pop("OUT", None)
+        self.context = Context(self.folder, 60, None, gpu=True)
+
+    def log(self):
+        with open(os.path.join(self.folder, "gpu.log"), encoding="utf-8") as file:
+            return file.read()
+
+
+class Programs(InAFolder):
+    def test_what_one_prints(self):
+        out = self.context.run("bash", "-c", "echo $A; echo b >&2", env={"A": "a"})
+        self.assertEqual(out, "a\n")
+        self.assertIn("$ A=a bash -c echo", self.log())
+        self.assertIn("b\n", self.log())
+
+    def test_bytes_that_are_no_text(self):
+        self.assertEqual(self.context.run("printf", r"a\377b"), "a�b")
+
+    def test_one_that_takes_too_long_leaves_nothing(self):
+        start = time.monotonic()
+        with self.assertRaisesRegex(Failed, "bash ended after 1 s: begun"):
+            self.context.run("bash", "-c",
+                             f"echo begun; sleep {seconds(33)} & sleep {seconds(34)}", seconds=1)
+        self.assertLess(time.monotonic() - start, 10)
+        self.assertEqual(left(seconds(33), seconds(34)), [])
+        self.assertIn("begun", self.log())
+
+    def test_in_a_run_that_is_ended_goes_with_it(self):
+        script = f"""if True:
+            import signal, sys
+            sys.path.insert(0, {FOLDER!r})
+            import processes
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+            processes.run([(["sleep", {seconds(37)!r}], None)], 60)"""
+        run = subprocess.Popen([sys.executable, "-c", script])
+        while not running(seconds(37)):
+            time.sleep(0.02)
+        run.terminate()
+        self.assertEqual(run.wait(timeout=10), 1)
+        self.assertEqual(left(seconds(37)), [])
+
+    def test_children_that_are_left_do_not_hold_it_up(self):
+        self.assertEqual(self.context.run("bash", "-c", "sleep 2 & echo done"), "done\n")
+
+    def test_the_last_whole_object_counts(self):
+        self.assertEqual(Context.last_json('{"a": 1}\ntext\n{"a": 2}\n{"a": '), {"a": 2})
+        self.assertIsNone(Context.last_json("text"))
+
+
+class Ranks(InAFolder):
+    def test_get_what_launchers_set(self):
+        out = self.context.run_ranks(2, "bash", "-c", "echo $RANK of $WORLD_SIZE: $NCCL_DEBUG")
+        self.assertEqual(out, "0 of 2: WARN\n")
+        self.assertIn("1 of 2: WARN\n", self.log())
+
+    def test_of_which_one_fails(self):
+        """The others are ended, and it is the one that is named."""
+        script = 'echo "{\\"rank\\": $RANK}"; [ $RANK = 0 ] || { echo bad; exit 5; }; sleep ' + seconds(35)
+        with mock.patch.object(processes, "GRACE", 0.2):
+            with self.assertRaisesRegex(Failed, r'ended with 5: rank 1: {"rank": 1} \| bad$') as it:
+                self.context.run_ranks(2, "bash", "-c", script)
+        self.assertEqual(it.exception.figures, {"rank": 0})
+        self.assertEqual(left(seconds(35)), [])
+        self.assertIn("[rank 0 ended with -9]", self.log())
+
+    def test_that_all_take_too_long(self):
+        script = f"echo rank $RANK; sleep {seconds(36)}"
+        with self.assertRaisesRegex(Failed, "after 1 s: rank 0: rank 0; rank 1: rank 1"):
+            self.context.run_ranks(2, "bash", "-c", script, seconds=1)
+        self.assertEqual(left(seconds(36)), [])
+
+    def test_variables_that_are_set_stay(self):
+        os.environ["NCCL_MAX_CTAS"] = "7"
+        with mock.patch.object(machine, "gpus", lambda: ["one"]):
+            [first, _] = ranks.environments(2)
+        self.assertEqual((first["NCCL_MAX_CTAS"], first["NCCL_NET"]), ("7", "Socket"))
+
+
+class Results(InAFolder):
+    def exit_code(self, *results):
+        report = Report(self.context.results_file())
+        for result in results:
+            report.add_step(str(len(report.content["steps"])), result, 0, {}, "")
+        return report.exit_code()
+
+    def test_a_run_that_does_nothing_is_no_success(self):
+        self.assertEqual(self.exit_code(), 77)
+        self.assertEqual(self.exit_code("not run", "not run"), 77)
+        self.assertEqual(self.exit_code("not run", "passed"), 0)
+        self.assertEqual(self.exit_code("not run", "passed", "failed"), 1)
+
+    def test_what_is_not_built_is_a_failure(self):
+        for find in self.context.program, self.context.library:
+            with self.assertRaisesRegex(Failed, "^it is not built$"):
+                find("it")
+
+    def test_so_is_time_that_is_over(self):
+        self.context.deadline = time.monotonic() + 7
+        with self.assertRaisesRegex(Failed, "no time was left"):
+            self.context.run("true")
+
+    def test_a_program_that_finds_no_gpu_fails_where_there_is_one(self):
+        with self.assertRaisesRegex(Failed, "ended with 77: no GPU"):
+            self.context.run("bash", "-c", "echo no GPU; exit 77")
+        self.context.gpu = False
+        with self.assertRaisesRegex(NotRun, "no GPU"):
+            self.context.run("bash", "-c", "echo no GPU; exit 77")
+
+
+class Building(InAFolder):
+    def carry(self, part):
+        path = os.path.join(self.folder, part)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        open(path, "w", encoding="utf-8").close()
+
+    def test_says_what_is_not_carried(self):
+        with self.assertRaisesRegex(Failed, r"has no include/fmt/core\.h, .*tests/gpu/carry"):
+            build.check_carried(self.folder)
+        for part in build.CARRIED[1:]:
+            self.carry(part)
+        with self.assertRaisesRegex(Failed, r"has no include/fmt/core\.h; tests/gpu/carry"):
+            build.check_carried(self.folder)
+        self.carry(build.CARRIED[0])
+        build.check_carried(self.folder)
+
+    def test_is_for_the_gpus_that_there_are(self):
+        script = os.path.join(self.folder, "nvidia-smi")
+        os.environ["PATH"] = self.folder + ":" + os.environ["PATH"]
+        for says, meant in (("9.0\n9.0", ["90"]), ("12.0\n8.6", ["86", "120"]), ("[N/A]", []),
+                            ("", [])):
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\necho '{says}'\n")
+            os.chmod(script, 0o755)
+            self.assertEqual(machine.architectures(), meant)
+
+    def test_says_what_is_wrong(self):
+        text = "[1/9] error.cc\nFAILED: y.o\nnvcc error.cc\ny.cc(3): error: no\nptxas fatal  : bad\n"
+        self.assertEqual(build.errors(text),
+                         ["FAILED: y.o", "y.cc(3): error: no", "ptxas fatal  : bad"])
+        text = "-- a\nCMake Error at b.cmake:4 (message):\n  There is\n  no c.\n\n-- Configuring"
+        self.assertEqual(build.errors(text), ["CMake Error at b.cmake:4 (message): There is no c."])
+
+
+class Steps(InAFolder):
+    def install(self, name, script):
+        """A program that the steps find."""
+        path = os.path.join(self.folder, "bin", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/bash\n{script}\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def test_figures_of_a_parity_that_fails(self):
+        tests = [{"name": "A", "result": "COMPLETED", "time": "1s"},
+                 {"name": "B", "result": "COMPLETED", "time": "2s",
+                  "failures": [{"failure": "byte 3", "type": ""}]}]
+        content = json.dumps({"testsuites": [{"name": "Short", "testsuite": tests}]})
+        self.install("gpu_parity_test", f"echo '{content}' > ${{1#*json:}}; exit 1")
+        with self.assertRaisesRegex(Failed, "^Short.B: byte 3$") as it:
+            parity.run(self.context)
+        self.assertEqual(it.exception.figures["Short.A"], {"result": "COMPLETED", "time": "1s"})
+        self.assertEqual(it.exception.figures["Short.B"]["failures"], ["byte 3"])
+
+        self.install("gpu_parity_test", "echo a crash; exit 139")  # what is there is not its own
+        with self.assertRaisesRegex(Failed, "ended with 139: a crash") as it:
+            parity.run(self.context)
+        self.assertEqual(it.exception.figures, {})
+
+    def test_collectives_that_hang_tell_how_far_they_were(self):
+        self.install("gpu_collectives", """echo '{"calls": 26, "now": "a case"}'; echo
+            if [ $WORLD_SIZE = 4 ]; then echo '{"ranks": 4}'; else echo wrong >&2; exit 3; fi""")
+        with self.assertRaisesRegex(Failed, "^2 ranks: gpu_collectives ended with 3: .*wrong") as it:
+            collectives.run(self.context)
+        self.assertEqual(it.exception.figures, {"2 ranks": {"calls": 26, "now": "a case"},
+                                                "4 ranks": {"ranks": 4}})
+
+    def test_the_global_capture_mode_is_only_reported(self):
+        text = '{"failures": FAILURES, "global_mode": "MODE"}'
+        for failures, mode, code in ((0, "works", 0), (0, "fails: so", 0), (0, "did not end", 1)):
+            line = text.replace("FAILURES", str(failures)).replace("MODE", mode)
+            self.install("gpu_capture", f"echo '{line}'; exit {code}")
+            self.assertEqual(capture.run(self.context)["global_mode"][:len(mode)], mode)
+        for failures, mode in ((1, "did not end"), (0, "not tried"), (0, "works")):
+            line = text.replace("FAILURES", str(failures)).replace("MODE", mode)
+            self.install("gpu_capture", f"echo '{line}'; exit 1")
+            with self.assertRaises(Failed):
+                capture.run(self.context)
+
+    def test_a_preload_library_that_compresses_nothing_fails(self):
+        with self.assertRaisesRegex(Failed, "libterse_nccl.so is not built"):
+            with preload.preloaded(self.context, "int8", 2):
+                pass
+        os.mkdir(os.path.join(self.folder, "lib"))
+        open(os.path.join(self.folder, "lib", "libterse_nccl.so"), "w", encoding="utf-8").close()
+
+        def run(*calls):
+            with preload.preloaded(self.context, "int8", 2) as env:
+                for number, rows in enumerate(calls):
+                    communicators = [{"rows": []}, {"rows": [{"calls": n} for n in rows]}]
+                    with open(f"{env['TERSE_REPORT']}/{number}.json", "w", encoding="utf-8") as it:
+                        json.dump({"communicators": communicators}, it)
+
+        run([3], [1, 2])
+        for calls in ((), ([3],), ([3], []), ([3], [0])):
+            with self.assertRaisesRegex(Failed, "of 2 ranks .*compressed calls: "):
+                run(*calls)
+
+    def measured(self, native, int8, ratio, gpus):
+        """The step on such numbers, in microseconds."""
+        def measure(_, collective, dtype, mode):
+            compressed = "int8" in mode.arguments or "int4" in mode.arguments
+            return [{"us": int8 if mode != perf.MODES["native"] else native,
+                     "wire_ratio": ratio if compressed else None}]
+        with mock.patch.object(perf, "measure", measure), \
+                mock.patch.object(machine, "gpus", lambda: gpus), \
+                contextlib.redirect_stdout(io.StringIO()):
+            return perf.run(self.context)
+
+    def test_speed_is_judged_where_each_rank_has_a_gpu(self):
+        self.assertFalse(self.measured(2e3, 1e3, 7.5, ["one"])["judged"])
+        figures = self.measured(3e3, 1e3, 7.5, ["one", "two"])
+        self.assertTrue(figures["judged"])
+        self.assertEqual(figures["all_gather float"]["speed-up at 64 MiB"],
+                         {"int8": 3.0, "preload int8": 3.0})
+        with self.assertRaisesRegex(Failed, "is 2.0x as fast as native; the goal is 2.5x"):
+            self.measured(2e3, 1e3, 7.5, ["one", "two"])
+
+    def test_bytes_are_judged_everywhere(self):
+        with self.assertRaisesRegex(Failed, "float int8: 1.0 times fewer bytes, not 3") as it:
+            self.measured(3e3, 1e3, 1.0, ["one"])
+        self.assertEqual(len(it.exception.figures), 5)
+
+    def test_a_sanitizer_that_does_not_take_the_gpu_is_not_run(self):
+        tool = self.install("compute-sanitizer", "echo '========= Device not supported'; exit 9")
+        self.install("gpu_parity_test", "")
+        with mock.patch.object(machine, "tool", lambda name: tool):
+            with self.assertRaisesRegex(NotRun, "Device not supported"):
+                sanitizer.run(self.context)
+            self.install("compute-sanitizer", "echo '========= ERROR SUMMARY: 1 error'; exit 9")
+            with self.assertRaisesRegex(Failed, "memcheck: .* 1 error; racecheck: .* 1 error"):
+                sanitizer.run(self.context)
+            self.install("compute-sanitizer", "echo '========= ERROR SUMMARY: 0 errors'")
+            self.assertEqual(sanitizer.run(self.context)["racecheck"], "ERROR SUMMARY: 0 errors")
+
+
+@unittest.skipIf(machine.gpus(), "there is a GPU")
+class WithoutAGpu(unittest.TestCase):
+    def test_it_is_not_run(self):
+        done = subprocess.run([sys.executable, os.path.join(FOLDER, "run")], text=True,
+                              capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout[:8]), (77, "not run:"))
+
+
+if __name__ == "__main__":
+    unittest.main()
