@@ -40,11 +40,17 @@ class Tile {
 
   TERSE_DEVICE void sum_sources() {
     const Sources* const runs = batch_.sources + piece_.first_sources;
-    fetch<true>(runs[0].packed, static_cast<const uint8_t*>(runs[0].data));
-    for (uint32_t s = 0; s < piece_.sources; ++s) {
+    uint32_t done = 0;
+    if constexpr (access == Access::kWhole) {
+      fetch<true>(runs[0].packed, static_cast<const uint8_t*>(runs[0].data));
+      done = 1;
+    } else {  // not worth the code
+      fill_sums(-0.0f);
+    }
+    for (uint32_t s = 0; s < piece_.sources; ++s, done = 0) {
       const Sources& run = runs[s];
       const uint8_t* const data = static_cast<const uint8_t*>(run.data);
-      for (uint32_t i = s == 0; i < run.count; ++i) fetch<false>(run.packed, data + i * run.stride);
+      for (uint32_t i = done; i < run.count; ++i) fetch<false>(run.packed, data + i * run.stride);
     }
     if (piece_.factor == 1.0f) return;
     TERSE_UNROLL
@@ -111,6 +117,15 @@ class Tile {
     return body + piece_.params_offset + block * kParams * 4;
   }
 
+  TERSE_DEVICE void fill_sums(float value) {
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i) sum_[j][i] = value;
+    }
+  }
+
+  // Adds a source, or takes the first one in place of a sum.
   template <bool first>
   TERSE_DEVICE void fetch(bool packed, const uint8_t* data) {
     if (packed)
@@ -124,26 +139,35 @@ class Tile {
     sum_[j][i] = first ? value : codec::add(sum_[j][i], value);
   }
 
+  // Of a whole tile all rows are loaded before the first is used; for others that would take too
+  // many registers.
   template <bool first>
   TERSE_DEVICE void fetch_raw(const uint8_t* data) {
+    const auto multiply = [this](float x) { return codec::mul(x, multiplier_); };
     data += first_ * sizeof(Raw);
     Octet<Raw> octet[kRows];
     TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j)
+    for (uint32_t j = 0; j < kRows; ++j) {
       octet[j] = load_octet<Raw, access>(data + rows_.at(j) * sizeof(Raw), elements(j));
+      if constexpr (access != Access::kWhole) add_row<first>(j, octet[j], multiply);
+    }
+    if constexpr (access != Access::kWhole) return;
     if (multiplier_ == 1.0f)
-      add_all<first>(octet, [](float x) { return x; });
+      add_rows<first>(octet, [](float x) { return x; });
     else
-      add_all<first>(octet, [this](float x) { return codec::mul(x, multiplier_); });
+      add_rows<first>(octet, multiply);
   }
 
   template <bool first, class Change>
-  TERSE_DEVICE void add_all(const Octet<Raw> (&octet)[kRows], Change change) {
+  TERSE_DEVICE void add_rows(const Octet<Raw> (&octet)[kRows], Change change) {
     TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) {
-      TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, change(kernels::element(octet[j], i)));
-    }
+    for (uint32_t j = 0; j < kRows; ++j) add_row<first>(j, octet[j], change);
+  }
+
+  template <bool first, class Change>
+  TERSE_DEVICE void add_row(uint32_t j, const Octet<Raw>& octet, Change change) {
+    TERSE_UNROLL
+    for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, change(kernels::element(octet, i)));
   }
 
   template <bool first>
