@@ -191,17 +191,16 @@ class Tile {
     }
   }
 
+  TERSE_DEVICE static bool aligned(const uint8_t* at) {
+    return access == Access::kWhole || is_aligned<uint32_t>(at);
+  }
+
   TERSE_DEVICE static float load_float(const uint8_t* from) {
-    if (access == Access::kWhole || is_aligned<uint32_t>(from))
-      return codec::bits_float(simt::load(reinterpret_cast<const uint32_t*>(from)));
-    return codec::bits_float(load_bits<4>(from));
+    return codec::bits_float(load_word<uint32_t>(from, aligned(from)));
   }
 
   TERSE_DEVICE static void store_float(uint8_t* to, float value) {
-    if (access == Access::kWhole || is_aligned<uint32_t>(to))
-      simt::store(reinterpret_cast<uint32_t*>(to), codec::float_bits(value));
-    else
-      store_bits<4>(to, codec::float_bits(value));
+    store_word(to, codec::float_bits(value), aligned(to));
   }
 
   TERSE_DEVICE static codec::Params load_params(const uint8_t* from) {

@@ -6,6 +6,7 @@
 #include "block_reduction.h"
 #include "codec/difference.h"
 #include "leaf.h"
+#include "word.h"
 
 namespace terse::kernels {
 
@@ -15,13 +16,7 @@ using DifferenceSum = simt::BlockReduction<codec::Difference, kThreads>;
 template <class Word>
 TERSE_DEVICE Word load_word(const void* data, uint64_t index) {
   const auto* at = static_cast<const uint8_t*>(data) + index * sizeof(Word);
-  if (reinterpret_cast<uintptr_t>(at) % sizeof(Word) == 0)
-    return simt::load(reinterpret_cast<const Word*>(at));
-  Word word = 0;
-  TERSE_UNROLL
-  for (uint32_t i = 0; i < sizeof(Word); ++i)
-    word = static_cast<Word>(word | static_cast<Word>(simt::load(at + i)) << 8 * i);
-  return word;
+  return load_word<Word>(at, is_aligned<Word>(at));
 }
 
 TERSE_DEVICE float load_element(const void* data, codec::Dtype dtype, uint64_t index) {

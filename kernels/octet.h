@@ -7,6 +7,7 @@
 #include "codec/float16.h"
 #include "codec/pack.h"
 #include "rows.h"
+#include "word.h"
 
 namespace terse::kernels {
 
@@ -53,25 +54,16 @@ TERSE_DEVICE Octet<T> make_octet(const float (&values)[kOctet], T) {
   return octet;
 }
 
-template <class Word>
-TERSE_DEVICE bool is_aligned(const void* at) {
-  return reinterpret_cast<uintptr_t>(at) % sizeof(Word) == 0;
-}
+// Where an element lies in an octet of them.
+template <class T>
+struct Slot {
+  using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;  // an element's bits
+  static constexpr uint32_t kPerWord = 4 / sizeof(T);
+  uint32_t quad, word, shift;
 
-// An element at any address, as its bits.
-template <size_t bytes>
-TERSE_DEVICE uint32_t load_bits(const uint8_t* from) {
-  uint32_t bits = 0;
-  TERSE_UNROLL
-  for (size_t k = 0; k < bytes; ++k) bits |= static_cast<uint32_t>(simt::load(from + k)) << (8 * k);
-  return bits;
-}
-
-template <size_t bytes>
-TERSE_DEVICE void store_bits(uint8_t* to, uint32_t bits) {
-  TERSE_UNROLL
-  for (size_t k = 0; k < bytes; ++k) simt::store(to + k, static_cast<uint8_t>(bits >> (8 * k)));
-}
+  TERSE_DEVICE explicit Slot(uint32_t i)
+      : quad(i / kPerWord / 4), word(i / kPerWord % 4), shift(8 * sizeof(T) * (i % kPerWord)) {}
+};
 
 // Raw memory of n elements: as quads where all are there and aligned, by element where those are,
 // else by byte.
@@ -82,18 +74,16 @@ TERSE_DEVICE Octet<T> load_octet(const uint8_t* from, uint32_t n) {
     TERSE_UNROLL
     for (int k = 0; k < Octet<T>::kQuads; ++k)
       octet.quad[k] = simt::load_streaming(reinterpret_cast<const Quad*>(from) + k);
-  } else {
-    using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
-    constexpr int kPerWord = 4 / sizeof(T);
-    const bool aligned = is_aligned<Word>(from);
-    TERSE_UNROLL
-    for (int i = 0; i < static_cast<int>(kOctet); ++i) {
-      if (i >= static_cast<int>(n)) continue;
-      const uint8_t* at = from + i * sizeof(T);
-      const uint32_t bits =
-          aligned ? simt::load(reinterpret_cast<const Word*>(at)) : load_bits<sizeof(T)>(at);
-      octet.quad[i / kPerWord / 4].w[i / kPerWord % 4] |= bits << (8 * sizeof(T) * (i % kPerWord));
-    }
+    return octet;
+  }
+  using Word = typename Slot<T>::Word;
+  const bool aligned = is_aligned<Word>(from);
+  TERSE_UNROLL
+  for (uint32_t i = 0; i < kOctet; ++i) {
+    if (i >= n) continue;
+    const Slot<T> slot(i);
+    const uint32_t bits = load_word<Word>(from + i * sizeof(T), aligned);
+    octet.quad[slot.quad].w[slot.word] |= bits << slot.shift;
   }
   return octet;
 }
@@ -104,21 +94,16 @@ TERSE_DEVICE void store_octet(uint8_t* to, uint32_t n, const Octet<T>& octet) {
     TERSE_UNROLL
     for (int k = 0; k < Octet<T>::kQuads; ++k)
       simt::store(reinterpret_cast<Quad*>(to) + k, octet.quad[k]);
-  } else {
-    using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
-    constexpr int kPerWord = 4 / sizeof(T);
-    const bool aligned = is_aligned<Word>(to);
-    TERSE_UNROLL
-    for (int i = 0; i < static_cast<int>(kOctet); ++i) {
-      if (i >= static_cast<int>(n)) continue;
-      uint8_t* at = to + i * sizeof(T);
-      const uint32_t bits =
-          octet.quad[i / kPerWord / 4].w[i / kPerWord % 4] >> (8 * sizeof(T) * (i % kPerWord));
-      if (aligned)
-        simt::store(reinterpret_cast<Word*>(at), static_cast<Word>(bits));
-      else
-        store_bits<sizeof(T)>(at, bits);
-    }
+    return;
+  }
+  using Word = typename Slot<T>::Word;
+  const bool aligned = is_aligned<Word>(to);
+  TERSE_UNROLL
+  for (uint32_t i = 0; i < kOctet; ++i) {
+    if (i >= n) continue;
+    const Slot<T> slot(i);
+    const uint32_t bits = octet.quad[slot.quad].w[slot.word] >> slot.shift;
+    store_word(to + i * sizeof(T), static_cast<Word>(bits), aligned);
   }
 }
 

@@ -1,0 +1,29 @@
+// How finely messages are cut into chunks, whose encode, transfer and decode overlap. Small chunks
+// start the pipeline early; but each costs launches and a round of messages, and what a rank sends
+// a peer at a time must not become so small that its latency shows.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+namespace terse::plan {
+
+struct Grain {
+  size_t chunk_bytes;  // raw, of all pieces of a chunk
+  size_t piece_bytes;  // and at least this much of each of them
+  size_t most_chunks;  // of a message between two ranks: longer ones have larger chunks
+
+  bool operator==(const Grain&) const = default;
+};
+
+// Measured at 1 Gbit/s; a chunk stays in a processor's caches.
+constexpr Grain kHostGrain{size_t{1} << 20, size_t{256} << 10, 32};
+
+// A step's launches cost some 10 us, in which a fast link carries a megabyte or more, and a GPU's
+// codec takes some 10 us for 16 MiB. An estimate, not a measurement.
+constexpr Grain kGpuGrain{size_t{16} << 20, size_t{4} << 20, 32};
+
+// Chunks of so many raw bytes, whatever the message.
+constexpr Grain exact_grain(size_t bytes) { return {bytes, 0, std::numeric_limits<size_t>::max()}; }
+
+}  // namespace terse::plan
