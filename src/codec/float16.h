@@ -64,18 +64,15 @@ TERSE_INLINE float canonical_nan(float) { return bits_float(kNanBits); }
 TERSE_INLINE bfloat_t canonical_nan(bfloat_t) { return {kNanBits >> 16}; }
 TERSE_INLINE half_t canonical_nan(half_t) { return {0x7e00u}; }
 
-// NaNs among two 16-bit numbers in a word. Their magnitudes are above infinity's, so that adding
-// what is missing from there to 0x7fff carries into the sign's place, and no farther.
-template <class T>
-constexpr uint32_t kPastInfinity = 0;
-template <>
-constexpr uint32_t kPastInfinity<bfloat_t> = 0x007f007fu;
-template <>
-constexpr uint32_t kPastInfinity<half_t> = 0x03ff03ffu;
+// How far two infinities in a word are below what carries into the sign's place.
+TERSE_INLINE uint32_t past_infinity(bfloat_t) { return 0x007f007fu; }
+TERSE_INLINE uint32_t past_infinity(half_t) { return 0x03ff03ffu; }
 
+// NaNs among two 16-bit numbers in a word: their signs' places are set. Only their magnitudes are
+// above infinity's.
 template <class T>
 TERSE_INLINE uint32_t nan_marks(uint32_t pair) {
-  return ((pair & 0x7fff7fffu) + kPastInfinity<T>)&0x80008000u;
+  return ((pair & 0x7fff7fffu) + past_infinity(T{})) & 0x80008000u;
 }
 
 template <class T>
