@@ -74,7 +74,7 @@ void every_kernel(std::span<const size_t> blocks, uint64_t seed) {
       for (const Dtype raw : codec::kAllDtypes)
         for (const bool packed : {true, false})
           for (const size_t block : blocks) {
-            const size_t counts[] = {block + 40, 201};
+            const size_t counts[] = {4096 + block + 40, 201};  // whole tiles and others
             expect_parity(kernels::conversion(codec::make_spec(kind, bits, block), raw, packed,
                                               counts, random));
             if (testing::Test::HasFatalFailure()) return;
