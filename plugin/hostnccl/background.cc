@@ -48,10 +48,11 @@ void StopAll() {
 }
 
 void Reap(std::list<Worker>& list) {
-  for (auto it = list.begin(); it != list.end();) {
-    if (it->done) it->thread.join();
-    it = it->done ? list.erase(it) : std::next(it);
-  }
+  std::erase_if(list, [](Worker& worker) {
+    const bool done = worker.done;  // asked once: a thread that is not joined may not go
+    if (done) worker.thread.join();
+    return done;
+  });
 }
 
 }  // namespace
