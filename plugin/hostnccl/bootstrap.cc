@@ -244,32 +244,42 @@ Star Star::JoinHub(const Address& hub, const Membership& self, Doorway& door,
   return star;
 }
 
-std::string Star::ReceiveFrom(size_t rank, const Limit& limit) {
+std::vector<std::string> Star::AllGather(const std::string& own, const Limit& limit) {
+  return self_.rank == 0 ? Gather(own, limit) : TakePart(own, limit);
+}
+
+std::vector<std::string> Star::TakePart(const std::string& own, const Limit& limit) {
+  std::vector<std::string> all(static_cast<size_t>(self_.size));
+  links_[0].SendText(own, limit);
+  for (std::string& text : all) text = links_[0].ReceiveText(limit);
+  return all;
+}
+
+std::vector<std::string> Star::Gather(const std::string& own, const Limit& limit) {
+  std::vector<std::string> all(links_.size());
+  all[0] = own;
+  size_t peer = 1, answered = 1;
   try {
-    return links_[rank].ReceiveText(limit);
-  } catch (const Failure& failure) {
-    Fail(failure.code(), "rank {}: {}", rank, failure.text());
+    for (; peer < all.size(); ++peer) all[peer] = links_[peer].ReceiveText(limit);
+    for (; answered < all.size(); ++answered) {
+      peer = answered;
+      for (const std::string& text : all) links_[peer].SendText(text, limit);
+    }
+    return all;
+  } catch (const Failure& unnamed) {
+    const Failure failure(unnamed.code(), fmt::format("rank {}: {}", peer, unnamed.text()));
+    for (; answered < all.size(); ++answered) Tell(answered, failure, limit);
+    throw failure;
   }
 }
 
-std::vector<std::string> Star::AllGather(const std::string& own, const Limit& limit) {
-  std::vector<std::string> all(static_cast<size_t>(self_.size));
-  if (self_.rank != 0) {
-    links_[0].SendText(own, limit);
-    for (std::string& text : all) text = links_[0].ReceiveText(limit);
-    return all;
-  }
-  all[0] = own;
+void Star::Tell(size_t peer, const Failure& failure, const Limit& limit) {
   try {
-    for (size_t rank = 1; rank < all.size(); ++rank) all[rank] = ReceiveFrom(rank, limit);
-  } catch (const Failure& failure) {
-    for (size_t rank = 1; rank < all.size(); ++rank) links_[rank].SendFailure(failure, limit);
-    throw;
+    links_[peer].SendFailure(failure, limit);
+  } catch (const Failure& gone) {
+    Log(LogLevel::kInfo, self_.rank, "bootstrap: rank {} cannot be told of a failure: {}", peer,
+        gone.text());
   }
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    for (const std::string& text : all) links_[rank].SendText(text, limit);
-  }
-  return all;
 }
 
 }  // namespace hostnccl

@@ -62,7 +62,9 @@ class Star {
 
  private:
   explicit Star(const Membership& self) : self_(self) {}
-  std::string ReceiveFrom(size_t rank, const Limit& limit);
+  std::vector<std::string> Gather(const std::string& own, const Limit& limit);  // on the hub
+  std::vector<std::string> TakePart(const std::string& own, const Limit& limit);
+  void Tell(size_t peer, const Failure& failure, const Limit& limit);
   Membership self_;
   std::vector<Socket> links_;
 };

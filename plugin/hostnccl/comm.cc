@@ -55,6 +55,9 @@ void Comm::Initialize() {
     text.erase(0, sizeof(Address));
   }
   transport->Connect(addresses);
+  // Who is heard of a second time has connected, and knew that all had: nobody went meanwhile. Only
+  // then may the transport be moved along.
+  for (int times = 0; times < 2; ++times) star.AllGather({}, limit);
   channel_.Open(rank(), size(), settings_.timeout, std::move(transport),
                 std::make_unique<Liveness>(rank(), size(), star.TakeLinks(), settings_.timeout));
   Log(LogLevel::kInfo, rank(), "init {:x}: complete", magic());

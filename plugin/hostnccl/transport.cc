@@ -135,7 +135,7 @@ void Transport::Close(bool flush) {
   if (worker_ == nullptr) return;
   std::vector<void*> closing;
   for (const auto& peer : peers_) {
-    if (peer->endpoint == nullptr) continue;
+    if (peer->endpoint == nullptr || !moved_) continue;  // not moved: they go with the worker
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = flush ? 0 : UCP_EP_CLOSE_FLAG_FORCE;

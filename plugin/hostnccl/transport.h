@@ -48,6 +48,9 @@ class Transport {
   Transport& operator=(const Transport&) = delete;
 
   std::string Address() const;
+  // A peer that goes meanwhile can leave UCX 1.13's endpoint in a state that aborts the process (an
+  // assertion in tcp_ep.c) at the first Progress(): that must wait until all peers are known to
+  // have been there throughout.
   void Connect(const std::vector<std::string>& addresses);
 
   // The receiver matches the bits of kMatched; the rest is compared when the message has arrived.
@@ -57,7 +60,10 @@ class Transport {
   Request Send(int peer, uint64_t tag, const void* data, size_t bytes, bool until_taken);
   Request Receive(uint64_t tag, void* data, size_t bytes);
 
-  bool Progress() { return ucp_worker_progress(worker_) != 0; }
+  bool Progress() {
+    moved_ = true;
+    return ucp_worker_progress(worker_) != 0;
+  }
   bool Arm() { return ucp_worker_arm(worker_) == UCS_OK; }  // false: there is progress to make
   int event_fd() const { return event_fd_; }
 
@@ -80,6 +86,7 @@ class Transport {
   std::shared_ptr<ucp_context> context_;
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
+  bool moved_ = false;
   int lost_peer_ = -1;
   std::vector<std::unique_ptr<Peer>> peers_;
 };
