@@ -9,14 +9,23 @@ import tempfile
 from context import Failed
 
 
-def compressed_calls(folder):
-    """Of each process that left a report there."""
-    counts = []
+def _rows(folder):
+    """What was compressed, by process that left a report there."""
     for path in glob.glob(os.path.join(folder, "*.json")):
         with open(path, encoding="utf-8") as file:
             communicators = json.load(file)["communicators"]
-        counts.append(sum(row["calls"] for each in communicators for row in each["rows"]))
-    return counts
+        yield [row for each in communicators for row in each["rows"]]
+
+
+def compressed_calls(folder):
+    """Of each process that left a report there."""
+    return [sum(row["calls"] for row in rows) for rows in _rows(folder)]
+
+
+def relative_errors(folder):
+    """The worst of each kind of call that was verified."""
+    return [row["error"]["worst_relative"] for rows in _rows(folder) for row in rows
+            if row["error"]["calls"]]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,141 @@
+"""NVIDIA's nccl-tests, built unmodified: native, with the preload library switched off, and
+compressed."""
+
+import contextlib
+import glob
+import os
+import shlex
+import stat
+import zipfile
+
+import machine
+import preload
+import ranks
+from context import Failed, NotRun
+
+NAME = "nccl-tests"
+TITLE = "NVIDIA's nccl-tests, unmodified, native and under the preload library"
+
+RANKS = 2
+PROGRAMS = ("all_reduce_perf", "all_gather_perf", "reduce_scatter_perf")
+SWEEP = ("-b", "1M", "-e", "64M", "-f", "8", "-n", "3", "-w", "1", "-d", "float")
+LARGEST_ERROR = 0.1  # relative: int8 errs by a hundredth or so, what is wrong by one or so
+
+
+def carried():
+    return os.path.join(machine.ROOT, "build", "carried")
+
+
+def unpack_mpi(to):
+    """The MPICH that is carried as a Python wheel: it has all that its programs need."""
+    wheels = glob.glob(os.path.join(carried(), "mpich-*.whl"))
+    if not wheels:
+        raise Failed(f"there is no MPICH in {carried()}; tests/gpu/carry puts it there")
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        wheel.extractall(to)
+    [home] = glob.glob(os.path.join(to, "*.data", "data"))
+    for program in glob.glob(os.path.join(home, "bin", "*")):
+        os.chmod(program, os.stat(program).st_mode | stat.S_IXUSR)
+    return home
+
+
+def lay_out_nccl(library, to):
+    """A folder as an installation of NCCL has it: of the machine's library, and the headers beside
+    it or those that were carried."""
+    own = os.path.join(os.path.dirname(os.path.dirname(library)), "include")
+    headers = own if os.path.exists(os.path.join(own, "nccl.h")) else os.path.join(
+        carried(), "nccl", "include")
+    os.makedirs(os.path.join(to, "lib"), exist_ok=True)
+    for name, target in (("include", headers), ("lib/libnccl.so", library),
+                         ("lib/libnccl.so.2", library)):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(to, name))
+        os.symlink(target, os.path.join(to, name))
+    return to
+
+
+def build(context, source, mpi):
+    folder = os.path.join(context.build, "nccl-tests")
+    nccl = lay_out_nccl(context.nccl, os.path.join(context.build, "nccl"))
+    codes = " ".join(f"-gencode=arch=compute_{each},code=sm_{each}"
+                     for each in machine.architectures()) or "-arch=native"
+    compiler = machine.tool("nvcc")
+    context.run("make", "-C", os.path.join(source, "src"), "-j", len(os.sched_getaffinity(0)),
+                f"BUILDDIR={folder}", "MPI=1", f"MPI_HOME={mpi}", f"NCCL_HOME={nccl}",
+                f"CUDA_HOME={os.path.dirname(os.path.dirname(os.path.realpath(compiler)))}",
+                f"NVCC_GENCODE={codes}", "os.build",
+                *(os.path.join(folder, program) for program in PROGRAMS), seconds=240)
+    return folder
+
+
+def launch(mpi, program, env):
+    """Under `env`, which the launcher itself does not see."""
+    own = "NCCL_HOSTID=rank$PMI_RANK NCCL_TESTS_DEVICE=0" if ranks.share_gpus(RANKS) else ""
+    shared = ranks.SHARED_GPU if own else {}
+    given = " ".join(f"{name}={shlex.quote(value)}" for name, value in {**shared, **env}.items())
+    libraries = shlex.quote(os.path.join(mpi, "lib")) + ":$LD_LIBRARY_PATH"
+    return (os.path.join(mpi, "bin", "mpiexec"), "-n", str(RANKS), "sh", "-c",
+            f'exec env LD_LIBRARY_PATH={libraries} {own} {given} "$@"', "sh", program)
+
+
+def rows(text):
+    """[(bytes, microseconds out of place, wrong values or None where none were looked for), ...]"""
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        # size count type redop root, then time algbw busbw #wrong, twice
+        if len(words) < 13 or not words[0].isdigit() or words[2] != "float":
+            continue
+        wrong = None if words[8] == "N/A" else int(float(words[8])) + int(float(words[12]))
+        found.append((int(words[0]), float(words[5]), wrong))
+    return found
+
+
+def play(context, mpi, program, env, *arguments):
+    out = context.run(*launch(mpi, program, env), *SWEEP, *arguments, seconds=90)
+    found = rows(out)
+    if not found:
+        raise Failed(f"{os.path.basename(program)} printed no results")
+    if any(wrong for _, _, wrong in found):
+        raise Failed(f"{os.path.basename(program)}: wrong values: {found}")
+    return [{"bytes": size, "us": time} for size, time, _ in found]
+
+
+def exactly(context, mpi, program, env):
+    """With nccl-tests' own check of every value."""
+    return play(context, mpi, program, env, "-c", "1")
+
+
+def compressed(context, mpi, program, scheme):
+    """Their check asks for more than a quantized result can give: the true errors are recorded."""
+    with preload.preloaded(context, scheme, RANKS) as env:
+        measured = play(context, mpi, program, {**env, "TERSE_VERIFY": "2"}, "-c", "0")
+        errors = preload.relative_errors(env["TERSE_REPORT"])
+    if not errors or not all(0 < error < LARGEST_ERROR for error in errors):
+        raise Failed(f"{os.path.basename(program)}: {scheme} errs by {errors or 'what nobody saw'}")
+    return measured, max(errors)
+
+
+def run(context):
+    source = os.path.join(carried(), "nccl-tests")
+    if not os.path.exists(os.path.join(source, "Makefile")):
+        raise NotRun("nccl-tests was not carried along (tests/gpu/carry --nccl-tests FOLDER)")
+    if context.nccl is None:
+        raise NotRun("there is no NCCL")
+    mpi = unpack_mpi(os.path.join(context.build, "mpi"))
+    folder = build(context, source, mpi)
+    off = {"LD_PRELOAD": context.library("libterse_nccl.so"), "TERSE_SCHEME": "off"}
+    figures, problems = {}, []
+    for name in PROGRAMS:
+        program = os.path.join(folder, name)
+        try:
+            native = exactly(context, mpi, program, {})
+            switched_off = exactly(context, mpi, program, off)
+            int8, error = compressed(context, mpi, program, "int8")
+        except Failed as failure:
+            problems.append(str(failure))
+            continue
+        figures[name] = {"native": native, "off": switched_off, "int8": int8, "int8 error": error}
+    if problems:
+        raise Failed("; ".join(problems), figures)
+    return figures
