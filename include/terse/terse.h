@@ -121,8 +121,8 @@ TERSE_API terseResult_t terseReduceScatter(const void* sendbuff, void* recvbuff,
                                            struct CUstream_st* stream);
 
 /* Sends each rank its `count` elements of nranks * count, receives as many from each. What comes
- * from others was quantized once; the own piece is copied exactly. As in NCCL, sendbuff and
- * recvbuff must be distinct. */
+ * from others was quantized once; the own piece is copied exactly. In place (sendbuff == recvbuff)
+ * is right where it is compressed; NCCL itself takes it, and overwrites what is yet to be sent. */
 TERSE_API terseResult_t terseAllToAll(const void* sendbuff, void* recvbuff, size_t count,
                                       terseDataType_t datatype, const terseScheme_t* scheme,
                                       struct ncclComm* comm, struct CUstream_st* stream);

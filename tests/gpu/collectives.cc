@@ -224,7 +224,8 @@ class Suite {
     const size_t recv_bytes = plan::extent(traits.recv, at) * piece;
     const bool sends = plan::extent(traits.send, at) != 0, receives = recv_bytes != 0;
     const bool in_place = c.in_place && sends && receives;
-    const size_t mine = static_cast<size_t>(rank_.rank()) * piece;
+    const bool alike = traits.send.per_rank == traits.recv.per_rank;
+    const size_t mine = alike ? 0 : static_cast<size_t>(rank_.rank()) * piece;
     const size_t in_at = in_place && traits.recv.per_rank ? mine : 0;
     const size_t out_at = in_place && traits.send.per_rank ? mine : 0;
     char *in, *out;
@@ -296,7 +297,7 @@ void run_all(Suite& suite, int ranks, bool quick) {
                   .op = turn % 2 ? ncclSum : ncclAvg,
                   .count = count,
                   .root = static_cast<int>(turn) % ranks},
-                 turn % 3 == 0 && collective != Collective::kAllToAll,
+                 turn % 3 == 0,
                  turn % 4 == 0 ? datatype_size(type) : 0};
           suite.check(c);
         }
