@@ -58,6 +58,12 @@ def tool(name):
         None)
 
 
+def cuda():
+    """The folder of the CUDA toolkit."""
+    compiler = tool("nvcc") or "/usr/local/cuda/bin/nvcc"
+    return os.path.dirname(os.path.dirname(os.path.realpath(compiler)))
+
+
 def nccl():
     """Path of a real libnccl.so.2, or None."""
     paths = [os.path.join(folder, "libnccl.so.2")

@@ -91,6 +91,10 @@ class NcclTests(unittest.TestCase):
         each = {"native": row, "off": row, "int8": row, "int8 error": 0.01}
         self.assertEqual(figures, {name: each for name in nccl_tests.PROGRAMS})
 
+    def test_reads_what_is_not_checked_and_has_no_operation(self):
+        line = "1024 64 float -1 149.15 0.01 0.01 N/A 105.45 0.01 0.01 N/A\n# Avg bus bandwidth : 0.3"
+        self.assertEqual(nccl_tests.rows(line), [(1024, 149.15, None)])
+
     def test_wrong_values_are_a_failure(self):
         self.carry(wrong="7")
         with self.assertRaisesRegex(Failed, r"all_reduce_perf: wrong values: \[\(1048576, 55.51, "):

@@ -40,11 +40,14 @@ def unpack_mpi(to):
 
 
 def lay_out_nccl(library, to):
-    """A folder as an installation of NCCL has it: of the machine's library, and the headers beside
-    it or those that were carried."""
-    own = os.path.join(os.path.dirname(os.path.dirname(library)), "include")
-    headers = own if os.path.exists(os.path.join(own, "nccl.h")) else os.path.join(
-        carried(), "nccl", "include")
+    """A folder as an installation of NCCL has it: of this library, and of the headers beside it, or
+    those that were carried, or CUDA's."""
+    beside = os.path.join(os.path.dirname(os.path.dirname(library)), "include")
+    folders = (beside, os.path.join(carried(), "nccl", "include"),
+               os.path.join(machine.cuda(), "include"))
+    headers = next((each for each in folders if os.path.exists(os.path.join(each, "nccl.h"))), None)
+    if headers is None:
+        raise Failed(f"there is no nccl.h in {', '.join(folders)}")
     os.makedirs(os.path.join(to, "lib"), exist_ok=True)
     for name, target in (("include", headers), ("lib/libnccl.so", library),
                          ("lib/libnccl.so.2", library)):
@@ -54,18 +57,21 @@ def lay_out_nccl(library, to):
     return to
 
 
-def build(context, source, mpi):
+def build(context, source, codes, programs, *options):
+    """The folder of the programs. `codes`: what nvcc is to compile for."""
     folder = os.path.join(context.build, "nccl-tests")
     nccl = lay_out_nccl(context.nccl, os.path.join(context.build, "nccl"))
-    codes = " ".join(f"-gencode=arch=compute_{each},code=sm_{each}"
-                     for each in machine.architectures()) or "-arch=native"
-    compiler = machine.tool("nvcc")
     context.run("make", "-C", os.path.join(source, "src"), "-j", len(os.sched_getaffinity(0)),
-                f"BUILDDIR={folder}", "MPI=1", f"MPI_HOME={mpi}", f"NCCL_HOME={nccl}",
-                f"CUDA_HOME={os.path.dirname(os.path.dirname(os.path.realpath(compiler)))}",
-                f"NVCC_GENCODE={codes}", "os.build",
-                *(os.path.join(folder, program) for program in PROGRAMS), seconds=240)
+                f"BUILDDIR={folder}", f"NCCL_HOME={nccl}", f"CUDA_HOME={machine.cuda()}",
+                f"NVCC_GENCODE={codes}", *options, "os.build",
+                *(os.path.join(folder, program) for program in programs), seconds=240)
     return folder
+
+
+def codes():
+    """Of the GPUs that there are."""
+    return " ".join(f"-gencode=arch=compute_{each},code=sm_{each}"
+                    for each in machine.architectures()) or "-arch=native"
 
 
 def launch(mpi, program, env):
@@ -83,11 +89,11 @@ def rows(text):
     found = []
     for line in text.splitlines():
         words = line.split()
-        # size count type redop root, then time algbw busbw #wrong, twice
-        if len(words) < 13 or not words[0].isdigit() or words[2] != "float":
+        # size count type redop (which may be empty) root, then time algbw busbw #wrong, twice
+        if len(words) < 12 or not words[0].isdigit():
             continue
-        wrong = None if words[8] == "N/A" else int(float(words[8])) + int(float(words[12]))
-        found.append((int(words[0]), float(words[5]), wrong))
+        wrong = None if words[-5] == "N/A" else int(float(words[-5])) + int(float(words[-1]))
+        found.append((int(words[0]), float(words[-8]), wrong))
     return found
 
 
@@ -123,7 +129,7 @@ def run(context):
     if context.nccl is None:
         raise NotRun("there is no NCCL")
     mpi = unpack_mpi(os.path.join(context.build, "mpi"))
-    folder = build(context, source, mpi)
+    folder = build(context, source, codes(), PROGRAMS, "MPI=1", f"MPI_HOME={mpi}")
     off = {"LD_PRELOAD": context.library("libterse_nccl.so"), "TERSE_SCHEME": "off"}
     figures, problems = {}, []
     for name in PROGRAMS:
