@@ -10,10 +10,12 @@ struct Tuning {
   int thread_blocks_per_sm;  // of the persistent grid, at most
 };
 
+// What the compiler is asked for: registers for this many thread blocks on a multiprocessor.
+constexpr int kMinBlocksPerSm = 4;
+
 // From the oldest to the newest. As many thread blocks as the kernels' registers leave room for.
 constexpr Tuning kTunings[] = {
-    {75, 4},
-    {90, 4},
+    {75, kMinBlocksPerSm},
 };
 
 constexpr const Tuning& tuning_for(int compute_capability) {
@@ -22,8 +24,5 @@ constexpr const Tuning& tuning_for(int compute_capability) {
     if (t.compute_capability <= compute_capability) found = &t;
   return *found;
 }
-
-// What the compiler is asked for: registers for this many thread blocks on a multiprocessor.
-constexpr int kMinBlocksPerSm = 4;
 
 }  // namespace terse::kernels

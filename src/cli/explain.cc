@@ -87,7 +87,7 @@ void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme)
   const int root = t.rooted && t.send.who == plan::Who::kAll ? 1 : 0;
   const auto shape = [&](int rank) {
     return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, root},
-                    o.gpu ? plan::kGpuGrain : plan::kHostGrain);
+                    plan::usual_grain(o.gpu));
   };
   const plan::Selection selection =
       plan::select(r.collective, shape(0), static_cast<plan::Wish>(scheme.algorithm));

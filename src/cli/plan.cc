@@ -43,9 +43,8 @@ void explain_plan(const PlanRequest& r) {
     fail(ncclInvalidArgument, "{} is not one of {} ranks", r.root, r.ranks);
   if (plan::is_point_to_point(collective) && r.root == r.rank)
     fail(ncclInvalidArgument, "a message from rank {} to itself goes to NCCL as it is", r.rank);
-  const plan::Shape shape =
-      shape_of(scheme.spec, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
-               r.gpu ? plan::kGpuGrain : plan::kHostGrain);
+  const plan::Shape shape = shape_of(scheme.spec, r.count, r.element_bytes,
+                                     {r.ranks, r.rank, r.root}, plan::usual_grain(r.gpu));
   const plan::Selection selection =
       plan::select(collective, shape, static_cast<plan::Wish>(scheme.algorithm));
   const plan::Plan plan = selection.build(shape);

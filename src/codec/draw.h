@@ -63,8 +63,9 @@ TERSE_INLINE uint16_t draw_bits(const PhiloxWords& words, uint64_t element) {
 TERSE_INLINE float uniform(uint16_t bits) {
 #ifdef __CUDA_ARCH__  // the same in two operations: (2^23 + bits) / 2^16 - (2^7 - 2^-17)
   return __fmaf_rn(bits_float(0x4b000000u | bits), 0x1p-16f, -0x1.fffffep+6f);
-#endif
+#else
   return add(bits_float(0x3f800000u | static_cast<uint32_t>(bits) << 7), -bits_float(0x3f7fff80u));
+#endif
 }
 
 }  // namespace terse::codec

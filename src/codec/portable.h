@@ -80,10 +80,11 @@ TERSE_INLINE uint32_t byte_nearest(float x) { return float_bits(add(x, kPush)); 
 TERSE_INLINE Small round_down(float x) {
 #ifdef __CUDA_ARCH__
   return static_cast<Small>(float_bits(__fadd_rd(x, kPush)) - float_bits(kPush));
-#endif
+#else
   const float pushed = add(x, kPush);
   const uint32_t above = add(pushed, -kPush) > x ? 1 : 0;
   return static_cast<Small>(float_bits(pushed) - float_bits(kPush) - above);
+#endif
 }
 
 // Both ends included.

@@ -23,6 +23,8 @@ constexpr Grain kHostGrain{size_t{1} << 20, size_t{256} << 10, 32};
 // codec takes some 10 us for 16 MiB. An estimate, not a measurement.
 constexpr Grain kGpuGrain{size_t{16} << 20, size_t{4} << 20, 32};
 
+constexpr Grain usual_grain(bool gpu) { return gpu ? kGpuGrain : kHostGrain; }
+
 // Chunks of so many raw bytes, whatever the message.
 constexpr Grain exact_grain(size_t bytes) { return {bytes, 0, std::numeric_limits<size_t>::max()}; }
 
