@@ -1,4 +1,8 @@
-"""Random NCCL programs, native and under the preload library: program_test.py PROGRAM PRELOAD"""
+"""Random NCCL programs, native and under the preload library:
+
+    program_test.py PROGRAM PRELOAD [TERSE_NAME=VALUE ...]
+
+The variables are set wherever the library is preloaded."""
 
 import os
 import random
@@ -10,6 +14,7 @@ import time
 import unittest
 
 PROGRAM, PRELOAD = sys.argv[1:3]
+ALWAYS = dict(setting.split("=", 1) for setting in sys.argv[3:])
 PATIENCE = 120
 FAILED = 42
 SEEDS = range(int(os.environ.get("PROGRAM_SEEDS", "12")))
@@ -22,7 +27,7 @@ def environment(settings, preload):
     result = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
     result.update(settings, HOSTNCCL_TIMEOUT="10", NCCL_SOCKET_IFNAME="lo")
     if preload:
-        result.update(LD_PRELOAD=PRELOAD, ASAN_OPTIONS="verify_asan_link_order=0")
+        result.update(ALWAYS, LD_PRELOAD=PRELOAD, ASAN_OPTIONS="verify_asan_link_order=0")
     return result
 
 
@@ -33,6 +38,7 @@ def play(seed, ranks, prefix, settings=None):
                           capture_output=True, timeout=PATIENCE)
     if done.returncode != 0:
         raise AssertionError(f"seed {seed}, {ranks} ranks, {settings}: {done.returncode} {done.stderr}")
+    return done.stderr
 
 
 class Programs(unittest.TestCase):
@@ -58,6 +64,13 @@ class Programs(unittest.TestCase):
             compressed, exact = compressed + counts[0], exact + counts[1]
         self.assertGreater(compressed, 2 * len(SEEDS))
         self.assertGreater(exact, 10 * len(SEEDS))
+
+    @unittest.skipUnless(ALWAYS, "no settings")
+    def test_the_libraries_in_use_are_those_of_the_settings(self):
+        said = play(1, 2, self.folder.name + "/s", {"TERSE_SCHEME": "int8", "TERSE_MIN_BYTES": "1000",
+                                                    "TERSE_LOG": "info"})
+        for library in ALWAYS.values():
+            self.assertIn(f"using {library}", said)
 
     def test_every_collective_and_message_by_rule(self):
         names = ("allreduce,allgather,reducescatter,alltoall,broadcast,reduce,gather,scatter,"

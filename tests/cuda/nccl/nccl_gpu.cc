@@ -1,5 +1,5 @@
-// An NCCL that looks like one for GPUs: it forwards to hostnccl, none of whose own functions can be
-// found through it, and adds calls on streams that are captured to their graphs, as NCCL does.
+// An NCCL that looks like one for GPUs: it is hostnccl, none of whose own functions can be found
+// through it, and adds calls on streams that are captured to their graphs, as NCCL does.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -13,6 +13,10 @@
 #include <vector>
 
 #include "fake.h"
+
+// What is looked for in this library is then looked for in hostnccl, which it needs. Of hostnccl's own
+// functions the one that is asked for first is found here, and is nowhere.
+__asm__(".globl hostncclStreamCreate\n.set hostncclStreamCreate, 0");
 
 #define TERSE_EXPORT extern "C" __attribute__((visibility("default")))
 
