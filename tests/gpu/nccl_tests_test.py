@@ -81,7 +81,7 @@ class NcclTests(unittest.TestCase):
             wheel.writestr("mpich-1.data/data/bin/mpiexec", MPIEXEC)
 
     def test_needs_nccl_tests(self):
-        with self.assertRaisesRegex(NotRun, "tests/gpu/carry --nccl-tests FOLDER"):
+        with self.assertRaisesRegex(NotRun, "tests/gpu/carry --nccl-tests CHECKOUT"):
             nccl_tests.run(self.context)
 
     def test_runs_each_native_off_and_compressed(self):

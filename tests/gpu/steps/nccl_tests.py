@@ -125,7 +125,7 @@ def compressed(context, mpi, program, scheme):
 def run(context):
     source = os.path.join(carried(), "nccl-tests")
     if not os.path.exists(os.path.join(source, "Makefile")):
-        raise NotRun("nccl-tests was not carried along (tests/gpu/carry --nccl-tests FOLDER)")
+        raise NotRun("nccl-tests was not carried along (tests/gpu/carry --nccl-tests CHECKOUT)")
     if context.nccl is None:
         raise NotRun("there is no NCCL")
     mpi = unpack_mpi(os.path.join(context.build, "mpi"))
