@@ -71,8 +71,8 @@ ncclResult_t hostncclStreamWaitEvent(cudaStream_t stream, hostncclEvent_t event)
     if (point == nullptr) return;
     if (const auto found = FindStream(stream)) {
       found->WaitFor(point);
-    } else {
-      point->Wait();
+    } else if (const Outcome& failure = point->Wait()) {
+      throw *failure;
     }
   });
 }

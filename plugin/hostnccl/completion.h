@@ -20,16 +20,28 @@ class Completion {
 
   // Later calls are ignored. Runs the listeners on the caller's thread.
   void Finish(Outcome outcome) {
-    std::vector<Listener> listeners;
+    Mark(std::move(outcome));
+    Tell();
+  }
+
+  // Finish in two steps, for callers that hold a lock: it has finished after the first; the second,
+  // without the lock, runs the listeners.
+  void Mark(Outcome outcome) {
     {
       std::lock_guard lock(mutex_);
       if (finished_) return;
       finished_ = true;
       time_ = std::chrono::steady_clock::now();
       outcome_ = std::move(outcome);
-      listeners.swap(listeners_);
     }
     changed_.notify_all();
+  }
+  void Tell() {
+    std::vector<Listener> listeners;
+    {
+      std::lock_guard lock(mutex_);
+      listeners.swap(listeners_);
+    }
     for (const Listener& listener : listeners) listener(outcome_);
   }
 

@@ -56,7 +56,7 @@ ncclResult_t hostncclEventRecord(hostncclEvent_t event, cudaStream_t stream);
 
 /* Work queued on the stream after this call waits for the latest record made before this call (one
  * made later does not matter, as with CUDA). An error that the recorded stream had by then becomes
- * this stream's too. NULL stream: blocks the caller. */
+ * this stream's too. NULL stream: blocks the caller, and returns that error. */
 ncclResult_t hostncclStreamWaitEvent(cudaStream_t stream, hostncclEvent_t event);
 
 /* Blocks the caller until the latest record made before this call is complete. */

@@ -46,7 +46,6 @@ void Stream::Attach(std::function<void()> reached, std::shared_ptr<Completion> d
   Item item;
   item.start = std::move(reached);
   item.until = std::move(done);
-  item.passes_failure = true;
   Push(std::move(item));
 }
 
@@ -83,14 +82,13 @@ void Stream::Pump(std::unique_lock<std::mutex>& lock) {
       changed_.notify_all();
       break;
     }
+    if (item.signals != nullptr) item.signals->Mark(failure_);
     if (item.until == nullptr) CountFinished({});
     lock.unlock();
     if (item.start) item.start();
-    if (item.signals != nullptr) item.signals->Finish({});
+    if (item.signals != nullptr) item.signals->Tell();
     if (item.until != nullptr) {
-      item.until->Then([this, passes = item.passes_failure](const Outcome& outcome) {
-        Finished(passes ? outcome : Outcome());
-      });
+      item.until->Then([this](const Outcome& outcome) { Finished(outcome); });
     }
     item = {};
     lock.lock();

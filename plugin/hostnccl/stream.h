@@ -43,12 +43,10 @@ class Stream {
   struct Item {
     std::function<void()> start;          // may be empty
     std::shared_ptr<Completion> until;    // may be null
-    std::shared_ptr<Completion> signals;  // finished after the item; may be null
+    std::shared_ptr<Completion> signals;  // finished with the item; may be null
     bool on_thread = false;
-    bool passes_failure = false;
   };
   void Push(Item item);
-  Outcome failure() const;
   void Pump(std::unique_lock<std::mutex>& lock);
   void Finished(const Outcome& outcome);
   void CountFinished(const Outcome& outcome);
