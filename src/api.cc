@@ -185,6 +185,13 @@ terseResult_t terseCommRelease(ncclComm_t comm) {
   });
 }
 
+terseResult_t terseCommAbort(ncclComm_t comm) {
+  return guard("terseCommAbort", [&] {
+    require(comm, "the communicator");
+    abort_communicator(comm);
+  });
+}
+
 terseResult_t terseCommExclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges,
                                size_t count) {
   return guard("terseCommExclude", [&] { exclude(comm, elements, ranges, count); });

@@ -97,9 +97,10 @@ TERSE_API terseResult_t terseSchemePrint(const terseScheme_t* scheme, char* text
  * NCCL's own calls and semantics, in place and out of place, with the scheme before the
  * communicator. Every rank must pass the same scheme. fp32, fp16 and bf16 with ncclSum or ncclAvg
  * are compressed; any other dtype or operation is handed to NCCL as it is and counted as a bypass.
- * A scheme's first use on a communicator compares it across the ranks, and so is a
- * synchronising collective call; later calls only enqueue. Not within ncclGroupStart and
- * ncclGroupEnd: terseGroupStart and terseGroupEnd are these calls' own. */
+ * A scheme's first use on a communicator compares it across the ranks, and so does a collective
+ * that needs more memory than those before it: these calls wait for all ranks; others only enqueue.
+ * Not within ncclGroupStart and ncclGroupEnd: terseGroupStart and terseGroupEnd are these calls'
+ * own. */
 
 /* Each rank ends with the same bytes: the quantized sum (or average) of all `count` elements. */
 TERSE_API terseResult_t terseAllReduce(const void* sendbuff, void* recvbuff, size_t count,
@@ -176,8 +177,14 @@ TERSE_API terseResult_t terseGroupStart(void);
 TERSE_API terseResult_t terseGroupEnd(void);
 
 /* Frees what libterse keeps for a communicator (scratch, counters, agreed schemes) after waiting
- * for its work. Call it on each rank before ncclCommDestroy or ncclCommAbort. */
+ * for its work. Call it on each rank before ncclCommDestroy. Where NCCL has failed it waits no
+ * longer, and returns NCCL's error. */
 TERSE_API terseResult_t terseCommRelease(struct ncclComm* comm);
+
+/* Call it before ncclCommAbort, from any thread: calls of libterse that wait for other ranks of the
+ * communicator give up with ncclInvalidUsage, and nothing is waited for. What was enqueued may still
+ * run, and so its memory is kept until the process ends. */
+TERSE_API terseResult_t terseCommAbort(struct ncclComm* comm);
 
 /* ---- Elements that stay exact -------------------------------------------------------------
  * Norms and biases are few and sensitive, but a sharded model's flat parameters hold them between

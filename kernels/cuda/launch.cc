@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "backend/cuda/device.h"
 #include "cuda/compare.h"
@@ -34,6 +35,27 @@ cudaError_t load(const void* kernel) {
   return cudaFuncGetAttributes(&attributes, kernel);
 }
 
+std::string version(int number) { return fmt::format("{}.{}", number / 1000, number / 10 % 100); }
+
+// The runtime that is linked in works with drivers from its own major version on.
+void require_driver() {
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  if (driver / 1000 < CUDART_VERSION / 1000)
+    fail(ncclSystemError,
+         "the driver is for CUDA {}, but terse's CUDA module was built with {}: it takes a driver "
+         "for CUDA {} or newer, or a module built with the older one",
+         version(driver), version(CUDART_VERSION), CUDART_VERSION / 1000);
+}
+
+// Whether that is because none of the code in the library is for the device.
+bool lacks_code(cudaError_t result) {
+  constexpr cudaError_t kAll[] = {cudaErrorNoKernelImageForDevice, cudaErrorInvalidDeviceFunction,
+                                  cudaErrorInvalidKernelImage,     cudaErrorInvalidPtx,
+                                  cudaErrorUnsupportedPtxVersion,  cudaErrorJitCompilerNotFound};
+  return std::ranges::find(kAll, result) != std::end(kAll);
+}
+
 int attribute(cudaDeviceAttr which, int device) {
   int value = 0;
   check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
@@ -43,17 +65,20 @@ int attribute(cudaDeviceAttr which, int device) {
 }  // namespace
 
 Launcher::Launcher(int device) {
+  require_driver();
+  const DuringCapture relaxed;  // code is loaded
   const int capability = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
                          attribute(cudaDevAttrComputeCapabilityMinor, device);
   const OnDevice on(device);
   const cudaError_t found = load(kernels::increment());
-  if (found != cudaSuccess) {
+  if (lacks_code(found)) {
     forget(found);
     fail(ncclSystemError,
          "terse has no code for device {} of compute capability {}.{}, or its driver is too old: "
          "{}",
          device, capability / 10, capability % 10, cudaGetErrorString(found));
   }
+  check(found, "cudaFuncGetAttributes");
   // All of them now. CUDA would load each at its first launch, and might wait for the device, where
   // a kernel of NCCL may be waiting for what this one is to do.
   for (const Table<Kernel>* table : tables())

@@ -44,9 +44,13 @@ class Backend {
   // How finely messages are cut for it.
   virtual plan::Grain grain() const = 0;
 
-  // Scratch memory that codecs and NCCL can use, aligned to 256 bytes.
+  // Scratch memory that codecs and NCCL can use, aligned to 256 bytes. What was enqueued for it is
+  // done when it is released. It may then be kept for the next allocate(), so that neither waits
+  // for what else is enqueued; trim() gives it back to the machine, and may wait for everything
+  // that runs on it.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
+  virtual void trim() noexcept = 0;
 
   // Memory that queues write to and the host reads, once what wrote to it is done. Not for bulk.
   virtual void* allocate_visible(size_t bytes) = 0;
@@ -57,7 +61,8 @@ class Backend {
   virtual void upload(Stream stream, void* to, const void* from, size_t bytes) = 0;
   virtual void download(Stream stream, void* to, const void* from, size_t bytes) = 0;
 
-  virtual Stream create_stream() = 0;
+  // Of the priority that `like` has.
+  virtual Stream create_stream(Stream like) = 0;
   virtual void destroy_stream(Stream stream) noexcept = 0;
   // Blocks until what is enqueued is done. Throws what failed in it.
   virtual void synchronize(Stream stream) = 0;

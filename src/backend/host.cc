@@ -16,8 +16,13 @@ class HostBackend final : public Backend {
 
   plan::Grain grain() const override { return plan::kHostGrain; }
 
-  void* allocate(size_t bytes) override { return ::operator new(bytes, kAlignment); }
+  void* allocate(size_t bytes) override {
+    void* memory = ::operator new(bytes, kAlignment, std::nothrow);
+    if (memory == nullptr) fail(ncclSystemError, "there is no memory for {} B of scratch", bytes);
+    return memory;
+  }
   void release(void* memory) noexcept override { ::operator delete(memory, kAlignment); }
+  void trim() noexcept override {}
 
   void* allocate_visible(size_t bytes) override { return allocate(bytes); }
   void release_visible(void* memory) noexcept override { release(memory); }
@@ -32,7 +37,7 @@ class HostBackend final : public Backend {
     std::memcpy(to, from, bytes);
   }
 
-  Stream create_stream() override {
+  Stream create_stream(Stream) override {
     Stream stream = nullptr;
     verify(host_.StreamCreate(&stream), "hostncclStreamCreate");
     return stream;

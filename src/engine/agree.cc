@@ -182,7 +182,7 @@ void agree(std::span<const Agreement> agreements) {
   }
   std::vector<Exchange*> exchanges;
   for (const auto& comparison : open) exchanges.push_back(&comparison->exchange());
-  meet(exchanges);
+  meet(exchanges, Patience::kUsual);
   for (const auto& comparison : open) comparison->conclude();
 }
 

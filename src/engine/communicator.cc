@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <unordered_map>
 
@@ -16,7 +17,6 @@ namespace terse {
 
 Communicator::Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm)
     : library(library), backend(backend), comm(comm), meter(backend) {
-  settle(ncclInProgress, "its creation");  // one that blocks has it behind it
   check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
   check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
   if (ranks == 1) nodes = 1;
@@ -29,9 +29,10 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
   const auto limit =
       std::chrono::steady_clock::now() + std::chrono::seconds(settings().timeout_seconds);
   while (result == ncclInProgress) {
-    check(library, library.nccl.CommGetAsyncError(comm, &result), "ncclCommGetAsyncError");
+    const std::optional<ncclResult_t> now = state();
+    if (!now) require_sound();
+    result = *now;
     if (result != ncclInProgress) break;
-    if (aborted) fail(ncclInvalidUsage, "{}: aborted", describe());
     if (std::chrono::steady_clock::now() > limit)
       fail(ncclSystemError, "{}: {} was not enqueued within {} s (TERSE_TIMEOUT)", describe(), call,
            settings().timeout_seconds);
@@ -40,10 +41,34 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
   check(library, result, call);
 }
 
+std::optional<ncclResult_t> Communicator::state() const {
+  const std::lock_guard lock(asking_);
+  if (aborted_) return {};
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = library.nccl.CommGetAsyncError(comm, &state);
+  return asked == ncclSuccess ? state : asked;
+}
+
+void Communicator::require_sound() const {
+  const std::optional<ncclResult_t> now = state();
+  if (!now) fail(ncclInvalidUsage, "{}: aborted", describe());
+  try {
+    if (*now != ncclInProgress) check(library, *now, "NCCL's communicator");
+  } catch (Error& e) {
+    sign(e);
+    throw;
+  }
+}
+
+void Communicator::abort() {
+  const std::lock_guard lock(asking_);
+  aborted_ = true;
+}
+
 Track& Communicator::track_for(Stream caller) {
   const uint64_t recording = backend.recording(caller);
   if (recording == 0) {
-    if (track_ == nullptr) track_ = std::make_unique<Track>(backend);
+    if (track_ == nullptr) track_ = std::make_unique<Track>(backend, caller);
     return *track_;
   }
   Track* idle = nullptr;
@@ -51,7 +76,8 @@ Track& Communicator::track_for(Stream caller) {
     if (track->recording() == recording) return *track;
     if (!track->in_use()) idle = track.get();
   }
-  if (idle == nullptr) idle = recorded_.emplace_back(std::make_unique<Track>(backend)).get();
+  if (idle == nullptr)
+    idle = recorded_.emplace_back(std::make_unique<Track>(backend, caller)).get();
   idle->record(caller, recording);
   return *idle;
 }
@@ -131,6 +157,26 @@ void Communicator::synchronize() {
   if (track_ != nullptr) track_->synchronize();
 }
 
+bool Communicator::drains() noexcept {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kGrace = std::chrono::seconds(1);  // what has failed ends soon, or never
+  std::optional<Clock::time_point> limit;
+  auto pause = std::chrono::microseconds(20);
+  try {
+    while (track_ != nullptr && !track_->idle()) {
+      const std::optional<ncclResult_t> now = state();
+      const bool failed = !now || (*now != ncclSuccess && *now != ncclInProgress);
+      if (failed && !limit) limit = Clock::now() + kGrace;
+      if (limit && Clock::now() > *limit) return false;
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, std::chrono::microseconds(1000));
+    }
+  } catch (const Error&) {
+    // The device's, which leaves nothing to wait for.
+  }
+  return true;
+}
+
 void Communicator::conclude() noexcept {
   try {
     synchronize();
@@ -138,7 +184,7 @@ void Communicator::conclude() noexcept {
     log(LogLevel::kInfo, "{}: {}", describe(), e.message);
   }
   meter.collect();
-  report_released(*this);
+  report_released(*this, true);
 }
 
 namespace {
@@ -148,6 +194,7 @@ struct Directory {
   std::unordered_map<ncclComm_t, std::unique_ptr<Communicator>> communicators;
   std::unordered_map<ncclComm_t, std::string> names;  // of those that are still to be made
   std::vector<std::unique_ptr<Communicator>> aborted;
+  std::set<Backend*> to_trim;  // of communicators that went while there were others
 };
 
 // Never destroyed: calls may come from other threads while the program exits.
@@ -168,10 +215,32 @@ Backend& backend_of(const NcclLibrary& library, ncclComm_t comm) {
   }
 }
 
+// Whether the handle is that of the same communicator. NCCL does not say where that has failed.
 bool still_describes(const Communicator& c) {
   int rank = -1, ranks = -1;
-  return c.library.nccl.CommCount(c.comm, &ranks) == ncclSuccess && ranks == c.ranks &&
-         c.library.nccl.CommUserRank(c.comm, &rank) == ncclSuccess && rank == c.rank;
+  try {
+    check(c.library, c.library.nccl.CommCount(c.comm, &ranks), "ncclCommCount");
+    check(c.library, c.library.nccl.CommUserRank(c.comm, &rank), "ncclCommUserRank");
+  } catch (Error& e) {
+    c.sign(e);
+    throw;
+  }
+  return ranks == c.ranks && rank == c.rank;
+}
+
+// Of one that is still being made NCCL says nothing.
+void wait_until_made(const NcclLibrary& library, ncclComm_t comm) {
+  const int seconds = settings().timeout_seconds;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  ncclResult_t state = ncclSuccess;
+  while (check(library, library.nccl.CommGetAsyncError(comm, &state), "ncclCommGetAsyncError"),
+         state == ncclInProgress) {
+    if (std::chrono::steady_clock::now() > limit)
+      fail(ncclSystemError, "communicator {} was not made within {} s (TERSE_TIMEOUT)",
+           static_cast<const void*>(comm), seconds);
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  check(library, state, "the communicator's creation");
 }
 
 }  // namespace
@@ -188,6 +257,7 @@ Communicator& communicator(ncclComm_t comm) {
   if (known != nullptr && still_describes(*known)) return *known;
   if (known != nullptr) release_communicator(comm, true);
   const NcclLibrary& library = nccl_library();
+  wait_until_made(library, comm);
   auto made = std::make_unique<Communicator>(library, backend_of(library, comm), comm);
   report_begins(*made);
   Directory& d = directory();
@@ -213,40 +283,69 @@ void for_each_communicator(const std::function<void(Communicator&)>& visit) {
   for (const auto& [comm, state] : d.communicators) visit(*state);
 }
 
-void release_communicator(ncclComm_t comm, bool abandon) {
-  std::unique_ptr<Communicator> state;
+namespace {
+
+// Out of the directory, and null where there is none.
+std::unique_ptr<Communicator> take(ncclComm_t comm) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  d.names.erase(comm);
+  auto known = d.communicators.extract(comm);
+  return known.empty() ? nullptr : std::move(known.mapped());
+}
+
+// What it has enqueued may still run, or wait, and another thread may be in it.
+void keep(std::unique_ptr<Communicator> state) {
+  report_released(*state, false);  // with what is known by now
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  d.aborted.push_back(std::move(state));
+}
+
+// What communicators have released goes back to the machines with the last one: before, other ranks
+// of this process may wait for one that would not come back from trim().
+void released(Backend& backend) {
+  std::set<Backend*> all;
   {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
-    d.names.erase(comm);
-    const auto known = d.communicators.find(comm);
-    if (known == d.communicators.end()) return;
-    state = std::move(known->second);
-    d.communicators.erase(known);
+    d.to_trim.insert(&backend);
+    if (d.communicators.empty()) all.swap(d.to_trim);
   }
+  for (Backend* each : all) each->trim();
+}
+
+}  // namespace
+
+void release_communicator(ncclComm_t comm, bool abandon) {
+  std::unique_ptr<Communicator> state = take(comm);
+  if (state == nullptr) return;
   std::exception_ptr failed;
+  const bool drained = state->drains();
   try {
-    if (!abandon) state->synchronize();
+    if (!drained)
+      state->require_sound();
+    else if (!abandon)
+      state->synchronize();
   } catch (...) {
-    failed = std::current_exception();
+    if (!abandon) failed = std::current_exception();
   }
-  state->conclude();
+  if (drained) {
+    Backend& backend = state->backend;
+    state->conclude();
+    state.reset();
+    released(backend);
+  } else {
+    keep(std::move(state));
+  }
   if (failed) std::rethrow_exception(failed);
 }
 
 void abort_communicator(ncclComm_t comm) {
-  Communicator* state = nullptr;
-  {
-    Directory& d = directory();
-    const std::lock_guard lock(d.mutex);
-    d.names.erase(comm);
-    const auto known = d.communicators.find(comm);
-    if (known == d.communicators.end()) return;
-    known->second->aborted = true;
-    state = d.aborted.emplace_back(std::move(known->second)).get();
-    d.communicators.erase(known);
-  }
-  report_released(*state);  // with what is known by now
+  std::unique_ptr<Communicator> state = take(comm);
+  if (state == nullptr) return;
+  state->abort();
+  keep(std::move(state));
 }
 
 }  // namespace terse

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <memory_resource>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -112,7 +113,13 @@ class Communicator {
   // Throws Error for what went wrong, or when that takes longer than TERSE_TIMEOUT.
   void settle(ncclResult_t result, const char* call) const;
 
-  std::atomic<bool> aborted{false};  // what waits gives up
+  // What NCCL says that it is at with the communicator: ncclSuccess, ncclInProgress or an error.
+  // Empty once it is aborted; NCCL is not asked then, nor while abort() runs.
+  std::optional<ncclResult_t> state() const;
+  // Fails where state() is an error, or empty.
+  void require_sound() const;
+  // What waits gives up.
+  void abort();
 
   // "rank 2 of 8": how messages name it.
   std::string describe() const;
@@ -135,6 +142,10 @@ class Communicator {
   // Blocks until all calls are done, but for recorded ones; throws what failed in them.
   void synchronize();
 
+  // Blocks until that could be said at once; false: NCCL has failed, and what waits for it may wait
+  // for ever.
+  bool drains() noexcept;
+
   // Waits, and keeps what was measured for the process's report. Errors are of no interest.
   void conclude() noexcept;
 
@@ -144,6 +155,8 @@ class Communicator {
   std::vector<std::unique_ptr<Binding>> bindings_;
   std::unique_ptr<Track> track_;
   std::vector<std::unique_ptr<Track>> recorded_;
+  mutable std::mutex asking_;  // whether it is aborted, and NCCL of its state
+  bool aborted_ = false;
 };
 
 // The engine's state of `comm`, made at its first use. A communicator that was destroyed without
@@ -162,7 +175,8 @@ void name_communicator(ncclComm_t comm, const char* name);
 void for_each_communicator(const std::function<void(Communicator&)>& visit);
 
 // Frees the state, after waiting for the lanes; nothing where there is none. With `abandon`, errors
-// of what is still queued are of no interest.
+// of what is still queued are of no interest. Where NCCL has failed, so that the lanes may wait for
+// ever, the state is kept, as by abort_communicator().
 void release_communicator(ncclComm_t comm, bool abandon);
 
 // Gives up the state of a communicator that is about to be aborted: what waits in it throws. It is

@@ -11,9 +11,9 @@
 namespace terse {
 
 Exchange::Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer)
-    : c_(communicator), bytes_(bytes), peer_(peer), all_(bytes * static_cast<size_t>(c_.ranks)) {
+    : c_(communicator), bytes_(1 + bytes), peer_(peer), all_(place(c_.ranks)) {
   try {
-    stream_ = c_.backend.create_stream();
+    stream_ = c_.backend.create_stream(nullptr);
     memory_ = static_cast<char*>(c_.backend.allocate(all_.size() + bytes_));
   } catch (Error& e) {
     if (stream_ != nullptr) c_.backend.destroy_stream(stream_);
@@ -30,9 +30,20 @@ Exchange::~Exchange() {
   c_.backend.release(memory_);
 }
 
+namespace {
+
+// Before a rank's words. Without it they are not what the rank has said, but what was there before:
+// NCCL ends its work on a GPU in silence when it is aborted.
+constexpr char kSaid = 1;
+
+}  // namespace
+
 void Exchange::say(std::span<const char> words) {
+  std::vector<char> memory(all_.size() + bytes_);
+  memory[all_.size()] = kSaid;
+  std::ranges::copy(words, memory.begin() + static_cast<ptrdiff_t>(all_.size()) + 1);
   try {
-    c_.backend.upload(stream_, memory_ + all_.size(), words.data(), bytes_);
+    c_.backend.upload(stream_, memory_, memory.data(), memory.size());
   } catch (Error& e) {
     c_.sign(e);
     throw;
@@ -40,7 +51,7 @@ void Exchange::say(std::span<const char> words) {
 }
 
 std::span<const char> Exchange::words(int rank) const {
-  return std::span(all_).subspan(bytes_ * static_cast<size_t>(rank), bytes_);
+  return std::span(all_).subspan(place(rank), bytes_).subspan(1);
 }
 
 void Exchange::start() const {
@@ -53,41 +64,60 @@ void Exchange::start() const {
     return begun(nccl.AllGather(own, memory_, bytes_, ncclUint8, c_.comm, stream_),
                  "ncclAllGather");
   begun(nccl.Send(own, bytes_, ncclUint8, *peer_, c_.comm, stream_), "ncclSend");
-  char* theirs = memory_ + bytes_ * static_cast<size_t>(*peer_);
+  char* theirs = memory_ + place(*peer_);
   begun(nccl.Recv(theirs, bytes_, ncclUint8, *peer_, c_.comm, stream_), "ncclRecv");
 }
 
-// Until what was started has ended; false: not by the deadline.
+// Until what was started has ended; false: not by the limit.
 bool Exchange::wait(Clock::time_point limit) const {
   auto pause = std::chrono::microseconds(20);
   while (!c_.backend.idle(stream_)) {
-    if (Clock::now() > limit || c_.aborted) return false;
+    c_.require_sound();
+    if (Clock::now() > limit) return false;
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::microseconds(1000));
   }
+  c_.require_sound();
   return true;
 }
 
-void Exchange::finish(Clock::time_point limit) {
-  if (!wait(limit))
-    fail(ncclSystemError,
-         "{}: not every rank answered within {} s (TERSE_TIMEOUT); is terse in use on all of them?",
-         c_.describe(), settings().timeout_seconds);
+void Exchange::finish(Clock::time_point start, Patience patience) {
+  const std::chrono::seconds usual(settings().timeout_seconds), longer = 10 * usual;
+  if (!wait(start + usual)) {
+    if (patience == Patience::kUsual)
+      fail(ncclSystemError,
+           "{}: not every rank answered within {} s (TERSE_TIMEOUT); is terse in use on all of "
+           "them?",
+           c_.describe(), usual.count());
+    log(LogLevel::kWarn, "{}: still waits for all ranks to come to a call that needs more memory",
+        c_.describe());
+    if (!wait(start + longer))
+      fail(ncclSystemError,
+           "{}: not every rank came to a call that needs more memory within {} s (10 times "
+           "TERSE_TIMEOUT)",
+           c_.describe(), longer.count());
+  }
   c_.backend.download(stream_, all_.data(), memory_, all_.size());
+  for (int rank = 0; rank < c_.ranks; ++rank)
+    if ((!peer_ || rank == *peer_) && all_[place(rank)] != kSaid)
+      fail(ncclRemoteError, "{}: nothing came from rank {}", c_.describe(), rank);
 }
 
-void Exchange::leave(Clock::time_point limit) noexcept {
+// What has failed elsewhere may have an end here, too.
+void Exchange::leave() noexcept {
+  const auto limit = Clock::now() + std::chrono::seconds(1);
   try {
-    left_ = !wait(limit);
+    while ((left_ = !c_.backend.idle(stream_)) && Clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
   } catch (const Error& e) {
     log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
   }
 }
 
-void meet(std::span<Exchange* const> exchanges) {
+void meet(std::span<Exchange* const> exchanges, Patience patience) {
   if (exchanges.empty()) return;
   const NcclLibrary& library = exchanges.front()->c_.library;
-  const auto limit = Exchange::Clock::now() + std::chrono::seconds(settings().timeout_seconds);
+  const auto start = Exchange::Clock::now();
   check(library, library.nccl.GroupStart(), "ncclGroupStart");
   try {
     for (const Exchange* e : exchanges) e->start();
@@ -98,9 +128,9 @@ void meet(std::span<Exchange* const> exchanges) {
   const ncclResult_t end = library.nccl.GroupEnd();
   try {
     for (const Exchange* e : exchanges) e->c_.settle(end, "ncclGroupEnd");
-    for (Exchange* e : exchanges) e->finish(limit);
+    for (Exchange* e : exchanges) e->finish(start, patience);
   } catch (...) {
-    for (Exchange* e : exchanges) e->leave(limit);
+    for (Exchange* e : exchanges) e->leave();
     throw;
   }
 }
@@ -108,7 +138,7 @@ void meet(std::span<Exchange* const> exchanges) {
 void part(Exchange& exchange) noexcept {
   try {
     Exchange* const alone = &exchange;
-    meet({&alone, 1});
+    meet({&alone, 1}, Patience::kUsual);
   } catch (const Error& e) {
     log(LogLevel::kInfo, "{}: {}", exchange.c_.describe(), e.message);
   }

@@ -11,6 +11,10 @@
 
 namespace terse {
 
+// How long ranks wait for each other: for TERSE_TIMEOUT, where one may not use terse or go by other
+// settings; or ten times as long, where all do, and one is only late: it may write a checkpoint.
+enum class Patience { kUsual, kLong };
+
 class Exchange {
  public:
   // For `bytes` bytes from each rank, or, with a peer, of two ranks that name each other.
@@ -19,23 +23,24 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // What this rank says at the next meet().
+  // What this rank says at the next meet(): `bytes` bytes.
   void say(std::span<const char> words);
 
   // What rank `rank` said at the last one; with a peer, only the peer.
   std::span<const char> words(int rank) const;
 
  private:
-  friend void meet(std::span<Exchange* const> exchanges);
+  friend void meet(std::span<Exchange* const> exchanges, Patience patience);
   friend void part(Exchange& exchange) noexcept;
   using Clock = std::chrono::steady_clock;
   void start() const;
   bool wait(Clock::time_point limit) const;
-  void finish(Clock::time_point limit);
-  void leave(Clock::time_point limit) noexcept;  // after a failure
+  void finish(Clock::time_point start, Patience patience);
+  void leave() noexcept;  // after a failure
+  size_t place(int rank) const { return bytes_ * static_cast<size_t>(rank); }
 
   Communicator& c_;
-  const size_t bytes_;
+  const size_t bytes_;  // of each rank: a mark, and its words
   const std::optional<int> peer_;
   std::vector<char> all_;  // by rank
   Stream stream_ = nullptr;
@@ -43,9 +48,10 @@ class Exchange {
   bool left_ = false;       // not every rank came: what still waits may use the memory
 };
 
-// Does the exchanges of different communicators together. Throws Error(ncclSystemError) when a rank
-// does not come within TERSE_TIMEOUT; the communicator then is good for nothing but to be aborted.
-void meet(std::span<Exchange* const> exchanges);
+// Does the exchanges of different communicators together. Throws Error when NCCL fails, when the
+// communicator is aborted, or, by its patience, with ncclSystemError when a rank does not come; the
+// communicator then is good for nothing but to be aborted.
+void meet(std::span<Exchange* const> exchanges, Patience patience);
 
 // After words on which the ranks do not agree, which all of them have seen: they meet once more, so
 // that nobody tears the communicator down while another one still waits for the words. What becomes

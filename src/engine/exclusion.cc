@@ -70,7 +70,7 @@ void agree_on(Communicator& c, uint64_t wish, const std::optional<Error>& troubl
   Exchange* const alone = &exchange;
   if (trouble) wish = 0;
   exchange.say({reinterpret_cast<const char*>(&wish), sizeof wish});
-  meet({&alone, 1});
+  meet({&alone, 1}, Patience::kUsual);
   const int other = first_that_differs(c, exchange);
   if (other < 0 && !trouble) return;
   part(exchange);

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/patient_lock.h"
+#include "engine/growth.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -26,29 +28,42 @@ double relative_error(const codec::Difference& d) {
 
 Meter::~Meter() { backend_.release(exact_); }
 
-Sample* Meter::start(const plan::Plan& plan, const CallNumber& number) {
+bool Meter::verifies(const CallNumber& number) {
+  return number.collective && every(settings().verify, *number.collective);
+}
+
+Sample* Meter::start(const plan::Plan& plan, const CallNumber& number) noexcept {
   collect();
   const bool timed = every(settings().meter.value_or(backend_.timing_period()), number.sequence) &&
                      pending_.size() < kMaxPending;
-  const bool verified = number.collective && every(settings().verify, *number.collective);
-  if (!timed && !verified) return nullptr;
-  if (idle_.empty()) {
-    samples_.push_back(std::make_unique<Sample>(backend_));
-    idle_.push_back(samples_.back().get());
+  if (!timed && !verifies(number)) return nullptr;
+  try {
+    if (idle_.empty()) {
+      samples_.push_back(std::make_unique<Sample>(backend_));
+      idle_.push_back(samples_.back().get());
+    }
+    idle_.back()->start(plan, timed, verifies(number));
+  } catch (const std::exception& e) {
+    // The other ranks' calls, which know nothing of it, wait for this one.
+    log(LogLevel::kInfo, "a call is not measured: {}", e.what());
+    return nullptr;
   }
   Sample* sample = idle_.back();
-  sample->start(plan, timed, verified);
   idle_.pop_back();
   return sample;
 }
 
 void* Meter::exact(size_t bytes, Track& track) {
   if (bytes <= exact_bytes_) return exact_;
-  track.synchronize();  // earlier calls may use the old memory
-  backend_.release(std::exchange(exact_, nullptr));
-  exact_bytes_ = 0;
-  exact_ = backend_.allocate(bytes);
-  exact_bytes_ = bytes;
+  const Growth larger = grow(backend_, exact_bytes_, bytes);
+  try {
+    track.synchronize();  // earlier calls may use the old memory
+  } catch (...) {
+    backend_.release(larger.memory);
+    throw;
+  }
+  backend_.release(std::exchange(exact_, larger.memory));
+  exact_bytes_ = larger.bytes;
   return exact_;
 }
 

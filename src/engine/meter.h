@@ -59,9 +59,11 @@ class Meter {
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
-  // What to measure of a call that is not recorded in a graph; null: nothing. Every n-th call of
-  // all ranks runs natively too, the same ones on every rank.
-  Sample* start(const plan::Plan& plan, const CallNumber& number);
+  // Whether a call that is not recorded in a graph also runs natively: every n-th of all ranks, the
+  // same ones on every rank.
+  static bool verifies(const CallNumber& number);
+  // What to measure of such a call; null: nothing, or nothing can be.
+  Sample* start(const plan::Plan& plan, const CallNumber& number) noexcept;
   // Memory for an exact result. Waits for `track` when there must be more of it than before.
   void* exact(size_t bytes, Track& track);
   // Counts a call that is enqueued, with what is measured of it (null: nothing).

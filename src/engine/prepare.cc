@@ -106,8 +106,8 @@ void try_to_meet(Need& need) {
     Track& track = need.communicator->track_for(need.stream);
     track.reserve(need.scratch_bytes);
     if (need.exact_bytes != 0) need.communicator->meter.exact(need.exact_bytes, track);
-  } catch (const Error& e) {
-    need.trouble = e.message;
+  } catch (const std::exception& e) {
+    need.trouble = e.what();
   }
 }
 
@@ -150,7 +150,8 @@ Jobs prepare(Jobs& jobs) {
     need.communicator->verdict->say({&word, 1});
     verdicts.push_back(need.communicator->verdict.get());
   }
-  meet(verdicts);
+  // They have agreed before: one that does not come is late, as it may be for NCCL.
+  meet(verdicts, Patience::kLong);
   for (const Need& need : needs) {
     if (!conclude(need)) continue;
     for (const Job* job : jobs)

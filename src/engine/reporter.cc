@@ -169,14 +169,14 @@ void report_begins(const Communicator& c) noexcept {
   });
 }
 
-void report_released(Communicator& c) noexcept {
+void report_released(Communicator& c, bool whole) noexcept {
   if (settings().report.empty()) return;
   carefully([&] {
     Reporter& r = reporter();
     const std::lock_guard lock(r.mutex);
     claim(r);
     if (r.released.size() < kMaxReleased)
-      r.released.push_back(report_of(c, !c.aborted));
+      r.released.push_back(report_of(c, whole));
     else
       ++r.left_out;
     bool others = false;

@@ -14,7 +14,8 @@ namespace terse {
 void report_begins(const Communicator& communicator) noexcept;
 
 // Keeps what there is to say of a communicator that goes, and writes the report when there is no
-// other one. Never throws: a report that cannot be written is a warning in the log.
-void report_released(Communicator& communicator) noexcept;
+// other one. `whole`: all of its calls are done. Never throws: a report that cannot be written is a
+// warning in the log.
+void report_released(Communicator& communicator, bool whole) noexcept;
 
 }  // namespace terse

@@ -48,7 +48,10 @@ Run::Run(const Work& work, const Share& share)
   bind(*plan_, messages_, c_.sequence + share_.calls, scratch_, binding_);
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
-  if (track_.recording() == 0) sample_ = c_.meter.start(*plan_, number());
+  if (track_.recording() == 0) {
+    verified_ = Meter::verifies(number());
+    sample_ = c_.meter.start(*plan_, number());
+  }
   if (ranges::attached()) range_ = ranges::start(title(messages_, *plan_), plan_->raw_bytes);
 }
 
@@ -68,7 +71,7 @@ std::optional<Share> Run::beside(const Work& next) const {
 // with nothing to do stay out of it: a recording would have to wait for them in the end.
 void Run::begin() {
   Backend& b = c_.backend;
-  if (verified()) exact_ = c_.meter.exact(plan_->buffers.front().recv_bytes, track_);
+  if (verified_) exact_ = c_.meter.exact(plan_->buffers.front().recv_bytes, track_);
   for (const Stream stream : streams_) {
     b.record(track_.caller_event(), stream);
     enter([&](Stream lane) { b.wait(lane, track_.caller_event()); });
@@ -85,7 +88,7 @@ void Run::run_natively() {
     if (result != ncclInProgress) check(c_.library, result, "native NCCL");
   };
   const Request& request = messages_.front()->request;
-  if (verified()) {
+  if (verified_) {
     Request whole = request;
     whole.recv = exact_;
     run(whole);
@@ -141,7 +144,7 @@ void Run::end() {
     if (void* place = result_place(*messages_.front(), segment))
       binding_.restored.push_back({place, aside(segment), segment.bytes});
   if (!binding_.restored.empty()) b.copy(last_lane(), binding_.restored);
-  if (verified()) compare();
+  if (verified_ && sample_ != nullptr) compare();
   if (sample_ != nullptr) sample_->finish(last_lane());
   leave();
   const size_t native = native_bytes(*messages_.front(), segments_);

@@ -38,7 +38,7 @@ class Run {
 
   // Whether there are native calls before the plan: the whole call, to know the plan's error, or
   // what is excluded from it.
-  bool runs_natively() const { return verified() || !segments_.empty(); }
+  bool runs_natively() const { return verified_ || !segments_.empty(); }
   void run_natively();
   void ran_natively();
 
@@ -67,7 +67,6 @@ class Run {
   void mark(const plan::Step& step);
 
   bool of_messages() const { return is_message(*messages_.front()); }
-  bool verified() const { return sample_ != nullptr && sample_->verified(); }
   char* aside(const Segment& segment) const;
   Event step_event(size_t index) const { return track_.step_event(share_.events + index); }
   CallNumber number() const;
@@ -89,6 +88,7 @@ class Run {
   size_t next_ = 0;
   std::array<bool, plan::kLanes> entered_{};
   bool ended_ = false;
+  bool verified_ = false;     // all ranks run it natively, too
   Sample* sample_ = nullptr;  // null: nothing is measured
   void* exact_ = nullptr;     // for the native result
   uint64_t range_ = 0;

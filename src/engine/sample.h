@@ -24,7 +24,6 @@ class Sample {
   Sample& operator=(const Sample&) = delete;
 
   void start(const plan::Plan& plan, bool timed, bool verified);
-  bool verified() const { return verified_; }
 
   // Around the enqueueing of a step.
   void before(size_t step, Stream lane) { mark(2 * step, lane); }

@@ -1,13 +1,15 @@
 #include "engine/track.h"
 
-#include <bit>
+#include <algorithm>
 #include <exception>
+
+#include "engine/growth.h"
 
 namespace terse {
 
-Track::Track(Backend& backend) : backend_(backend) {
+Track::Track(Backend& backend, Stream caller) : backend_(backend) {
   try {
-    for (Stream& lane : lanes_) lane = backend.create_stream();
+    for (Stream& lane : lanes_) lane = backend.create_stream(caller);
     caller_ = backend.create_event();
     finished_ = backend.create_event();
   } catch (...) {
@@ -36,24 +38,27 @@ void Track::free_memories() noexcept {
 
 void Track::reserve(size_t bytes) {
   if (bytes <= scratch_bytes_) return;
-  if (recording_ != 0) bytes = std::bit_ceil(bytes);  // what it grows out of is not given back
-  void* larger = backend_.allocate(bytes);
+  const Growth larger = grow(backend_, scratch_bytes_, bytes);
   if (recording_ == 0) {
     try {
       synchronize();  // earlier calls may use the old memory
     } catch (...) {
-      backend_.release(larger);
+      backend_.release(larger.memory);
       throw;
     }
     free_memories();
   }
-  memories_.push_back(larger);
-  scratch_bytes_ = bytes;
+  memories_.push_back(larger.memory);
+  scratch_bytes_ = larger.bytes;
 }
 
 Event Track::step_event(size_t index) {
   while (step_events_.size() <= index) step_events_.push_back(backend_.create_event());
   return step_events_[index];
+}
+
+bool Track::idle() const {
+  return std::ranges::all_of(lanes_, [this](Stream lane) { return backend_.idle(lane); });
 }
 
 void Track::synchronize() {

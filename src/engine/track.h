@@ -17,7 +17,8 @@ namespace terse {
 
 class Track {
  public:
-  explicit Track(Backend& backend);
+  // For calls on streams like this one.
+  Track(Backend& backend, Stream caller);
   ~Track();
   Track(const Track&) = delete;
   Track& operator=(const Track&) = delete;
@@ -37,7 +38,9 @@ class Track {
   // Whether a call has gone before, whose end is to be waited for.
   bool continues = false;
 
-  // Blocks until all lanes are empty; throws what failed in them. Not while recording.
+  // Whether all lanes are empty. Not while recording, and nor is the next.
+  bool idle() const;
+  // Blocks until all lanes are empty; throws what failed in them.
   void synchronize();
 
   // Takes the recording that goes on on `stream`.

@@ -284,7 +284,8 @@ TEST(Capture, NativeCallsAreRecordedToo) {
     const DeviceStream stream;
     const DeviceMemory data(4 * 10);
     const SchemeHandle off(parse_scheme("off"));
-    Piece(player, call_of(Collective::kAllReduce, "int8", 10)).play(0, stream.get());
+    Piece before(player, call_of(Collective::kAllReduce, "int8", 10));
+    before.play(0, stream.get());
     const RecordedGraph graph(stream.get(), [&] {
       EXPECT_EQ(terseAllReduce(data.get(), data.get(), 10, ncclFloat32, ncclSum, off.get(),
                                player.comm, stream.get()),

@@ -22,11 +22,13 @@ constexpr struct {
     {"cudaDeviceGetAttribute", cudaErrorInvalidDevice},
     {"cudaMalloc", cudaErrorMemoryAllocation},
     {"cudaMemcpyAsync", cudaErrorInvalidValue},
-    {"cudaStreamCreateWithFlags", cudaErrorMemoryAllocation},
+    {"cudaStreamGetPriority", cudaErrorInvalidResourceHandle},
+    {"cudaStreamCreateWithPriority", cudaErrorMemoryAllocation},
     {"cudaStreamSynchronize", cudaErrorLaunchFailure},
     {"cudaStreamQuery", cudaErrorLaunchFailure},
     {"cudaStreamGetCaptureInfo", cudaErrorInvalidValue},
     {"cudaStreamWaitEvent", cudaErrorInvalidResourceHandle},
+    {"cudaEventCreate", cudaErrorMemoryAllocation},
     {"cudaEventCreateWithFlags", cudaErrorMemoryAllocation},
     {"cudaEventRecord", cudaErrorInvalidResourceHandle},
     {"cudaHostAlloc", cudaErrorMemoryAllocation},
@@ -160,10 +162,11 @@ void check_memory_lacks(Collective collective, int poor_rank, int which_allocati
     } kCalls[] = {{true, true}, {true, true}, {true, false}, {false, true}};
     const bool poor = player.rank == poor_rank;
     for (const auto& call : kCalls) {
-      // The first allocation, for scratch, lasts; the second one is asked for anew.
+      // The first allocation, for scratch, lasts; the second one is asked for anew. Where there is
+      // not twice as much as before, just enough is asked for.
       const bool first = &call == kCalls;
       if (call.fails && poor)
-        fake::fail("cudaMalloc", cudaErrorMemoryAllocation, first ? which_allocation : 1);
+        fake::fail("cudaMalloc", cudaErrorMemoryAllocation, first ? which_allocation : 1, 2);
       large.play(0, stream.get());
       EXPECT_EQ(large.fell_back(), call.fails);
       EXPECT_EQ(fake::failed(), call.fails && call.tries && poor);
@@ -179,11 +182,70 @@ TEST(Failures, OfMemoryOnOneRankAreNoErrorOnAny) {
     for (const int poor_rank : {0, 1}) check_memory_lacks(collective, poor_rank, 1);
 }
 
+// More is asked for than is needed.
+TEST(Failures, OfMoreMemoryThanIsNeededIsNone) {
+  play_ranks(2, [](Player& player) {
+    const DeviceStream stream;
+    Piece small(player, call_of(14'000)), large(player, call_of(20'000));
+    small.play(0, stream.get());
+    fake::fail("cudaMalloc", cudaErrorMemoryAllocation);
+    large.play(0, stream.get());
+    EXPECT_TRUE(fake::failed());
+    EXPECT_FALSE(large.fell_back());
+  });
+}
+
 // The memory to verify with is the second that is asked for.
 TEST(Failures, OfMemoryToVerifyAreNoErrorOnAny) {
   if (settings().verify == 0) GTEST_SKIP() << "TERSE_VERIFY is not set";
   for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast})
     check_memory_lacks(collective, 1, 2);
+}
+
+// What is only measured is no matter of the other ranks.
+TEST(Failures, OfAMeasurementOnOneRankAreNoErrorOnAny) {
+  for (const char* function : {"cudaEventCreate", "cudaHostAlloc"}) {
+    if (settings().verify == 0 && function == std::string_view("cudaHostAlloc")) continue;
+    play_ranks(3, [&](Player& player) {
+      const DeviceStream stream;
+      Piece piece(player, call_of(700));
+      if (player.rank == 1) fake::fail(function, cudaErrorMemoryAllocation);
+      piece.play(0, stream.get());
+      EXPECT_EQ(fake::failed(), player.rank == 1) << function;
+      piece.play(1, stream.get());
+    });
+  }
+}
+
+// From some call on nothing works any more on one rank, nor does what cleans up. That rank has a
+// named error, and comes to the end; and so do the others when it has left.
+void lose_a_device(unsigned calls_before) {
+  bool lost = true;
+  for (int n = 1; lost; n += n < 20 ? 1 : 7) {
+    SCOPED_TRACE("from call " + std::to_string(n) + " on");
+    lost = false;
+    const auto body = [&](int rank, ncclComm_t comm) {
+      Player player(rank, 2, comm, 0);
+      const DeviceStream stream;
+      Piece piece(player, {.scheme = parse_scheme("int8"), .count = 700});
+      for (unsigned k = 0; k < calls_before; ++k) piece.play(k, stream.get());
+      if (rank == 0) fake::lose_device(n);
+      ncclResult_t result = ncclSuccess;
+      for (int k = 0; k < 2 && result == ncclSuccess; ++k) result = piece.try_enqueue(stream.get());
+      if (rank == 0 && result != ncclSuccess) {
+        lost = true;
+        EXPECT_EQ(result, ncclUnhandledCudaError);
+        expect_message(player, "cuda", cudaErrorECCUncorrectable);
+      }
+      terseCommRelease(comm);
+      throw std::runtime_error("leaves");
+    };
+    EXPECT_THROW(run_ranks(2, body), std::runtime_error);
+  }
+}
+
+TEST(Failures, OfADeviceThatGoes) {
+  for (const unsigned calls_before : {0u, 1u}) lose_a_device(calls_before);
 }
 
 // Within a group, the end names the communicator.

@@ -23,6 +23,26 @@ TEST(Module, ThatIsMissingIsAClearError) {
   });
 }
 
+TEST(Module, NamesTheDriverThatIsTooOld) {
+  const std::string built =
+      std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION / 10 % 100);
+  fake::set_driver(CUDART_VERSION - 1000);
+  play_ranks(2, [&](Player& player) {
+    const DeviceStream stream;
+    Piece piece(player, {.scheme = parse_scheme("int8"), .count = 100});
+    EXPECT_EQ(piece.try_enqueue(stream.get()), ncclSystemError);
+    const std::string message = terseGetLastError();
+    for (const std::string& part : {"rank " + std::to_string(player.rank) + " of 2",
+                                    std::string("the driver is for CUDA "), "built with " + built})
+      EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  });
+  fake::set_driver(CUDART_VERSION + 10);
+  play_ranks(2, [](Player& player) {
+    const DeviceStream stream;
+    Piece(player, {.scheme = parse_scheme("int8"), .count = 100}).play(0, stream.get());
+  });
+}
+
 // Errors of the device are no reason not to try again.
 TEST(Module, NamesTheDeviceThatItCannotUse) {
   play_ranks(2, [](Player& player) {

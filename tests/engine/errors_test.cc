@@ -3,6 +3,8 @@
 
 #include <latch>
 
+#include "backend/host.h"
+#include "base/error.h"
 #include "codec/container.h"
 #include "ranks.h"
 #include "terse_client.h"
@@ -293,6 +295,19 @@ TEST(Errors, NullPointersOfTheRest) {
                "packed is null");
   terseSchemeDestroy(nullptr);
   EXPECT_STREQ(terseBypassReasonString(99), "unknown");
+}
+
+// So that all ranks can call NCCL instead.
+TEST(Errors, MemoryThatTheHostLacksIsOne) {
+  const std::unique_ptr<Backend> host = make_host_backend(nccl_library());
+  constexpr size_t kMore = size_t{1} << 55;
+  try {
+    host->allocate(kMore);
+    ADD_FAILURE() << "it was there";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.result, ncclSystemError);
+    EXPECT_NE(e.message.find(std::to_string(kMore) + " B"), std::string::npos) << e.message;
+  }
 }
 
 // On the caller's stream too, where results that cannot be right would otherwise pass for sums.

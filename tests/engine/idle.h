@@ -11,14 +11,15 @@ class IdleBackend final : public Backend {
 
   void* allocate(size_t) override { return &memory_; }
   void release(void*) noexcept override {}
+  void trim() noexcept override {}
   void* allocate_visible(size_t) override { return &memory_; }
   void release_visible(void*) noexcept override {}
   void upload(Stream, void*, const void*, size_t) override {}
   void download(Stream, void*, const void*, size_t) override {}
-  Stream create_stream() override { return reinterpret_cast<Stream>(++handles_); }
+  Stream create_stream(Stream) override { return reinterpret_cast<Stream>(++handles_); }
   void destroy_stream(Stream) noexcept override {}
   void synchronize(Stream) override {}
-  bool idle(Stream) override { return true; }
+  bool idle(Stream) override { return ends; }
   Event create_event() override { return reinterpret_cast<Event>(++handles_); }
   void destroy_event(Event) noexcept override {}
   void record(Event, Stream) override {}
@@ -37,6 +38,7 @@ class IdleBackend final : public Backend {
   void increment(Stream, uint64_t*) override {}
   bool null_stream_is_synchronous() const override { return false; }
 
+  std::atomic<bool> ends{true};  // what is enqueued
   size_t combines = 0;
   uint64_t timing = 0;    // 0: nothing is timed
   uint64_t recorded = 0;  // 0: no graph is recorded
@@ -46,7 +48,8 @@ class IdleBackend final : public Backend {
   uintptr_t handles_ = 0;
 };
 
-inline size_t groups_started = 0;  // of NCCL's groups
+inline size_t groups_started = 0;              // of NCCL's groups
+inline ncclResult_t nccl_state = ncclSuccess;  // of the communicator
 
 // NCCL's functions, with 8 ranks, of which this is number 3.
 inline const NcclLibrary& idle_nccl() {
@@ -56,7 +59,10 @@ inline const NcclLibrary& idle_nccl() {
     l.nccl.CommCount = [](ncclComm_t, int* count) { return *count = 8, ncclSuccess; };
     l.nccl.CommUserRank = [](ncclComm_t, int* rank) { return *rank = 3, ncclSuccess; };
     l.nccl.CommGetAsyncError = [](ncclComm_t, ncclResult_t* r) {
-      return *r = ncclSuccess, ncclSuccess;
+      return *r = nccl_state, ncclSuccess;
+    };
+    l.nccl.AllGather = [](const void*, void*, size_t, ncclDataType_t, ncclComm_t, cudaStream_t) {
+      return ncclSuccess;
     };
     l.nccl.Send = [](const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
       return ncclSuccess;

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/pool.h"
 #include "cuda/launch.h"
 
 namespace terse {
@@ -24,14 +25,12 @@ class CudaBackend final : public Backend {
   void* allocate(size_t bytes) override {
     const OnDevice on(device_);
     const DuringCapture relaxed;
-    void* memory = nullptr;
-    check(cudaMalloc(&memory, bytes), "cudaMalloc");
-    return memory;
+    return pool_.take(bytes);
   }
-  void release(void* memory) noexcept override {
-    if (memory == nullptr) return;  // else the runtime would make a context on the thread's device
+  void release(void* memory) noexcept override { pool_.put(memory); }
+  void trim() noexcept override {
     const DuringCapture relaxed;
-    forget(cudaFree(memory));
+    pool_.trim();
   }
 
   void* allocate_visible(size_t bytes) override {
@@ -59,11 +58,14 @@ class CudaBackend final : public Backend {
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   }
 
-  Stream create_stream() override {
+  Stream create_stream(Stream like) override {
     const OnDevice on(device_);
     const DuringCapture relaxed;
+    int priority = 0;
+    check(cudaStreamGetPriority(like, &priority), "cudaStreamGetPriority");
     Stream stream = nullptr;
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
+          "cudaStreamCreateWithPriority");
     return stream;
   }
   void destroy_stream(Stream stream) noexcept override {
@@ -83,8 +85,15 @@ class CudaBackend final : public Backend {
     return result == cudaSuccess;
   }
 
-  Event create_event() override { return create_event(cudaEventDisableTiming); }
-  Event create_timer() override { return create_event(cudaEventDefault); }
+  Event create_event() override {
+    return create_event("cudaEventCreateWithFlags", [](cudaEvent_t* event) {
+      return cudaEventCreateWithFlags(event, cudaEventDisableTiming);
+    });
+  }
+  Event create_timer() override {
+    return create_event("cudaEventCreate",
+                        [](cudaEvent_t* event) { return cudaEventCreate(event); });
+  }
   void destroy_event(Event event) noexcept override { forget(cudaEventDestroy(handle(event))); }
   void record(Event event, Stream stream) override {
     const OnDevice on(device_);
@@ -117,7 +126,7 @@ class CudaBackend final : public Backend {
   void copy(Stream stream, const std::vector<Copy>& works) override {
     const OnDevice on(device_);
     for (const Copy& work : works)
-      check(cudaMemcpyAsync(work.target, work.source, work.bytes, cudaMemcpyDeviceToDevice, stream),
+      check(cudaMemcpyAsync(work.target, work.source, work.bytes, cudaMemcpyDefault, stream),
             "cudaMemcpyAsync");
   }
 
@@ -170,11 +179,12 @@ class CudaBackend final : public Backend {
   bool null_stream_is_synchronous() const override { return false; }
 
  private:
-  Event create_event(unsigned flags) {
+  template <class Create>
+  Event create_event(const char* call, const Create& create) {
     const OnDevice on(device_);
     const DuringCapture relaxed;
     cudaEvent_t event = nullptr;
-    check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
+    check(create(&event), call);
     return reinterpret_cast<Event>(event);
   }
 
@@ -191,6 +201,7 @@ class CudaBackend final : public Backend {
 
   const int device_;
   const cuda::Launcher launcher_;
+  cuda::Pool pool_;
 };
 
 }  // namespace

@@ -2,8 +2,9 @@
 // than CUDA's own functions. Streams and events are hostnccl's, so that a stream of either side is
 // one of the other, too; kernels run on the SIMT executor; a stream's capture is kept as a graph.
 //
-// What differs from CUDA: a default stream is done on return; a copy from or to memory of the host
-// is the same as any other; all devices have the same memory.
+// cudaFree and cudaFreeHost wait for all that runs on any device, as CUDA's may. What differs from
+// CUDA: a default stream is done on return; a copy from or to memory of the host is the same as any
+// other; all devices have the same memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,10 +21,17 @@ namespace terse::fake {
 
 constexpr int kDevices = 16;
 
-// The n-th call of `function` that this thread makes from now on fails, once.
-TERSE_FAKE void fail(const std::string& function, cudaError_t error, int n = 1);
+// The n-th call of `function` that this thread makes from now on fails, and so do those after it,
+// up to `times` in all.
+TERSE_FAKE void fail(const std::string& function, cudaError_t error, int n = 1, int times = 1);
 // Whether it has come to that; forgets it in any case.
 TERSE_FAKE bool failed();
+// The thread's device is gone: from the n-th call on all that the thread makes fail.
+TERSE_FAKE void lose_device(int n);
+// Whether it has come to that; from now on it is there again.
+TERSE_FAKE bool find_device();
+// What cudaDriverGetVersion says; as the runtime's, at first.
+TERSE_FAKE void set_driver(int version);
 
 // What there is at the moment.
 struct Live {

@@ -1,10 +1,13 @@
 // Memory: garbage at first, between guards that must be intact in the end.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "state.h"
 
@@ -49,9 +52,29 @@ cudaError_t allocate(void** memory, size_t bytes) {
   return cudaSuccess;
 }
 
+// As CUDA does before it frees: for what runs on the device and on its peers.
+void wait_for_all_devices() {
+  std::vector<cudaStream_t> streams;
+  {
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    for (const auto& [handle, stream] : s.streams) streams.push_back(handle);
+  }
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (const cudaStream_t stream : streams)
+    while (!is_default(stream) && host().StreamQuery(stream) == ncclInProgress) {
+      if (std::chrono::steady_clock::now() > limit) {
+        std::fprintf(stderr, "cudaFree waits for a stream that does not end\n");
+        std::abort();
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+}
+
 cudaError_t release(void* memory) {
   if (const cudaError_t refused = check_capture_mode()) return refused;
   if (memory == nullptr) return cudaSuccess;
+  wait_for_all_devices();
   size_t bytes = 0;
   {
     Allocations& a = allocations();

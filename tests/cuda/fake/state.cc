@@ -1,6 +1,7 @@
 #include "state.h"
 
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 namespace terse::fake {
@@ -9,9 +10,12 @@ namespace {
 struct Failure {
   std::string function;
   cudaError_t error;
-  int n;
+  int before, times;  // the calls that are still to come, and those that are to fail
+  bool begun = false;
 };
 thread_local Failure t_failure{};
+thread_local std::optional<int> t_calls_left;  // of a device that goes
+std::atomic<int> driver{CUDART_VERSION};
 thread_local cudaError_t t_last_error = cudaSuccess;
 thread_local int t_device = 0;
 thread_local cudaStreamCaptureMode t_mode = cudaStreamCaptureModeGlobal;
@@ -71,9 +75,13 @@ cudaError_t enter(const char* function) {
     return cudaErrorNotPermitted;
   }
   if (broken) return cudaErrorIllegalAddress;
-  if (t_failure.n > 0 && t_failure.function == function && --t_failure.n == 0)
-    return t_failure.error;
-  return cudaSuccess;
+  if (t_calls_left && (*t_calls_left <= 0 || --*t_calls_left == 0))
+    return cudaErrorECCUncorrectable;
+  if (t_failure.times == 0 || t_failure.function != function || t_failure.before-- > 0)
+    return cudaSuccess;
+  t_failure.begun = true;
+  --t_failure.times;
+  return t_failure.error;
 }
 
 cudaError_t leave(cudaError_t result) {
@@ -81,15 +89,20 @@ cudaError_t leave(cudaError_t result) {
   return result;
 }
 
-void fail(const std::string& function, cudaError_t error, int n) {
-  t_failure = {function, error, n};
+void fail(const std::string& function, cudaError_t error, int n, int times) {
+  t_failure = {function, error, n - 1, times};
 }
 
-bool failed() {
-  const bool has = !t_failure.function.empty() && t_failure.n == 0;
-  t_failure = {};
-  return has;
+bool failed() { return std::exchange(t_failure, {}).begun; }
+
+void lose_device(int n) { t_calls_left = n; }
+
+bool find_device() {
+  const std::optional<int> left = std::exchange(t_calls_left, {});
+  return left && *left <= 0;
 }
+
+void set_driver(int version) { driver = version; }
 
 Live live() {
   State& s = state();
@@ -182,6 +195,13 @@ extern "C" {
 
 TERSE_FAKE cudaError_t cudaGetLastError() { return std::exchange(t_last_error, cudaSuccess); }
 TERSE_FAKE cudaError_t cudaPeekAtLastError() { return t_last_error; }
+
+// Asks no device.
+TERSE_FAKE cudaError_t cudaDriverGetVersion(int* version) {
+  if (version == nullptr) return cudaErrorInvalidValue;
+  *version = driver;
+  return cudaSuccess;
+}
 
 TERSE_FAKE cudaError_t cudaGetDevice(int* device) {
   return call("cudaGetDevice", [&] {

@@ -57,6 +57,7 @@ struct StreamState {
   int device = kAnyDevice;
   bool blocking = true;  // waits for the legacy stream, and it for this one
   bool ours = false;     // not made by hostnccl's own function
+  int priority = 0;
   std::shared_ptr<Capture> capture;
   std::set<size_t> last;  // the nodes that the stream's next one follows
 };

@@ -56,13 +56,26 @@ bool known_event(cudaEvent_t event) {
   return s.events.contains(event);
 }
 
-cudaError_t create_stream(cudaStream_t* stream, bool blocking) {
+cudaError_t create_stream(cudaStream_t* stream, bool blocking, int priority = 0) {
   if (stream == nullptr) return cudaErrorInvalidValue;
   if (const cudaError_t refused = check_capture_mode()) return refused;
   if (const cudaError_t wrong = translate(host().StreamCreate(stream))) return wrong;
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.streams[*stream] = {.device = current_device(), .blocking = blocking, .ours = true};
+  s.streams[*stream] = {
+      .device = current_device(), .blocking = blocking, .ours = true, .priority = priority};
+  return cudaSuccess;
+}
+
+cudaError_t create_event(cudaEvent_t* event, bool timed) {
+  if (event == nullptr) return cudaErrorInvalidValue;
+  if (const cudaError_t refused = check_capture_mode()) return refused;
+  hostncclEvent_t made = nullptr;
+  if (const cudaError_t wrong = translate(host().EventCreate(&made))) return wrong;
+  *event = reinterpret_cast<cudaEvent_t>(made);
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.events[*event] = {.device = current_device(), .timed = timed};
   return cudaSuccess;
 }
 
@@ -78,6 +91,26 @@ TERSE_FAKE cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned 
   return call("cudaStreamCreateWithFlags", [&] {
     if (flags != cudaStreamDefault && flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
     return create_stream(stream, flags == cudaStreamDefault);
+  });
+}
+
+TERSE_FAKE cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags,
+                                                    int priority) {
+  return call("cudaStreamCreateWithPriority", [&] {
+    if (flags != cudaStreamDefault && flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
+    return create_stream(stream, flags == cudaStreamDefault, priority);
+  });
+}
+
+TERSE_FAKE cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  return call("cudaStreamGetPriority", [&] {
+    if (priority == nullptr) return cudaErrorInvalidValue;
+    if (const cudaError_t wrong = check_stream(stream)) return wrong;
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    const auto known = s.streams.find(stream);
+    *priority = known == s.streams.end() ? 0 : known->second.priority;
+    return cudaSuccess;
   });
 }
 
@@ -127,19 +160,15 @@ TERSE_FAKE cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t even
   });
 }
 
+TERSE_FAKE cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return call("cudaEventCreate", [&] { return create_event(event, true); });
+}
+
 TERSE_FAKE cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return call("cudaEventCreateWithFlags", [&] {
-    if (event == nullptr ||
-        (flags & ~unsigned{cudaEventDisableTiming | cudaEventBlockingSync}) != 0)
-      return cudaErrorInvalidValue;
-    if (const cudaError_t refused = check_capture_mode()) return refused;
-    hostncclEvent_t made = nullptr;
-    if (const cudaError_t wrong = translate(host().EventCreate(&made))) return wrong;
-    *event = reinterpret_cast<cudaEvent_t>(made);
-    State& s = state();
-    const std::lock_guard lock(s.mutex);
-    s.events[*event] = {.device = current_device(), .timed = (flags & cudaEventDisableTiming) == 0};
-    return cudaSuccess;
+    const bool known = (flags & ~unsigned{cudaEventDisableTiming | cudaEventBlockingSync}) == 0;
+    return known ? create_event(event, (flags & cudaEventDisableTiming) == 0)
+                 : cudaErrorInvalidValue;
   });
 }
 

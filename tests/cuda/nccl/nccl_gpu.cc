@@ -14,8 +14,8 @@
 
 #include "fake.h"
 
-// What is looked for in this library is then looked for in hostnccl, which it needs. Of hostnccl's own
-// functions the one that is asked for first is found here, and is nowhere.
+// What is looked for in this library is then looked for in hostnccl, which it needs. Of hostnccl's
+// own functions the one that is asked for first is found here, and is nowhere.
 __asm__(".globl hostncclStreamCreate\n.set hostncclStreamCreate, 0");
 
 #define TERSE_EXPORT extern "C" __attribute__((visibility("default")))
@@ -137,18 +137,27 @@ ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const OnStream& run) {
 TERSE_EXPORT const char* ncclGetLastError(ncclComm_t comm) {
   return TERSE_NEXT(ncclGetLastError)(comm);
 }
+// Of a communicator that is not ready NCCL tells nothing but that.
+static ncclResult_t check_ready(const ncclComm_t comm) {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = TERSE_NEXT(ncclCommGetAsyncError)(comm, &state);
+  if (asked != ncclSuccess) return asked;
+  return state == ncclInProgress ? ncclInvalidArgument : state;
+}
 TERSE_EXPORT ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
-  return TERSE_NEXT(ncclCommCount)(comm, count);
+  const ncclResult_t ready = check_ready(comm);
+  return ready != ncclSuccess ? ready : TERSE_NEXT(ncclCommCount)(comm, count);
 }
 TERSE_EXPORT ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
-  return TERSE_NEXT(ncclCommUserRank)(comm, rank);
+  const ncclResult_t ready = check_ready(comm);
+  return ready != ncclSuccess ? ready : TERSE_NEXT(ncclCommUserRank)(comm, rank);
 }
 TERSE_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return TERSE_NEXT(ncclCommGetAsyncError)(comm, error);
 }
 // A rank's device has the rank's number.
 TERSE_EXPORT ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
-  return TERSE_NEXT(ncclCommUserRank)(comm, device);
+  return ncclCommUserRank(comm, device);
 }
 
 TERSE_EXPORT ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count,

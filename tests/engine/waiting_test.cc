@@ -1,0 +1,96 @@
+// Waiting for other ranks ends when NCCL has failed or the communicator is aborted, also where a
+// GPU says nothing of it: there, what NCCL gives up ends as if it were done, or never.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "engine/exchange.h"
+#include "idle.h"
+
+namespace terse::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Waiting : public testing::Test {
+ protected:
+  ~Waiting() override { nccl_state = ncclSuccess; }
+
+  // What a meeting throws.
+  std::string failure_of(Patience patience, ncclResult_t wanted) {
+    Exchange exchange(c.state, 1);
+    const char word = 0;
+    exchange.say({&word, 1});
+    Exchange* const all[] = {&exchange};
+    try {
+      meet(all, patience);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.result, wanted);
+      return e.message;
+    }
+    return "nothing";
+  }
+
+  IdleCommunicator c{parse_scheme("int8")};
+};
+
+void expect_part(const std::string& text, const char* part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST_F(Waiting, WordsThatNobodyHasWrittenAreNone) {
+  expect_part(failure_of(Patience::kUsual, ncclRemoteError), "nothing came from rank 0");
+}
+
+TEST_F(Waiting, EndsWhereNcclHasFailed) {
+  nccl_state = ncclRemoteError;
+  for (const bool ends : {true, false}) {
+    c.backend.ends = ends;
+    for (const Patience patience : {Patience::kUsual, Patience::kLong})
+      expect_part(failure_of(patience, ncclRemoteError), "rank 3 of 8");
+  }
+}
+
+TEST_F(Waiting, EndsWithAnAbort) {
+  for (const bool ends : {true, false}) {
+    IdleCommunicator other{parse_scheme("int8")};
+    other.backend.ends = false;
+    Exchange exchange(other.state, 1);
+    std::thread aborts([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      other.state.abort();
+      other.backend.ends = ends;
+    });
+    Exchange* const all[] = {&exchange};
+    try {
+      meet(all, Patience::kLong);
+      ADD_FAILURE() << "it met";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.result, ncclInvalidUsage);
+      expect_part(e.message, "rank 3 of 8: aborted");
+    }
+    aborts.join();
+  }
+}
+
+TEST_F(Waiting, OfACommunicatorThatGoesEndsWhereNcclHasFailed) {
+  c.state.track_for(nullptr);
+  EXPECT_TRUE(c.state.drains());
+  c.backend.ends = false;
+  std::thread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    c.backend.ends = true;
+  });
+  EXPECT_TRUE(c.state.drains());
+  ends.join();
+  c.backend.ends = false;
+  nccl_state = ncclRemoteError;
+  const auto begin = Clock::now();
+  EXPECT_FALSE(c.state.drains());
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30));
+}
+
+}  // namespace
+}  // namespace terse::test
