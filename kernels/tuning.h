@@ -1,28 +1,45 @@
-// How the kernels are laid on a GPU, for each architecture.
+// How the kernels are laid on a GPU, by its architecture and the codec's number of bits.
 #pragma once
 
-#include <cstdint>
+#include <span>
+
+#include "batch.h"
 
 namespace terse::kernels {
 
-struct Tuning {
-  int compute_capability;    // 10 * major + minor: this one and newer ones, up to the next entry
-  int thread_blocks_per_sm;  // of the persistent grid, at most
-};
-
-// What the compiler is asked for: registers for this many thread blocks on a multiprocessor.
+// What __launch_bounds__ asks the compiler for: that this many thread blocks fit on a
+// multiprocessor at once, whose 64 K registers (from compute capability 7.5 to 12.1) then leave a
+// thread so many.
 constexpr int kMinBlocksPerSm = 4;
+constexpr int kMaxRegisters = 64 * 1024 / (kThreads * kMinBlocksPerSm);
+static_assert(kMaxRegisters == 128);
 
-// From the oldest to the newest. As many thread blocks as the kernels' registers leave room for.
-constexpr Tuning kTunings[] = {
-    {75, kMinBlocksPerSm},
+struct Tuning {
+  int compute_capability;    // 10 * major + minor: this one and newer ones
+  int bits;                  // 0: any number
+  int thread_blocks_per_sm;  // of the grid, at most
 };
 
-constexpr const Tuning& tuning_for(int compute_capability) {
-  const Tuning* found = &kTunings[0];
-  for (const Tuning& t : kTunings)
-    if (t.compute_capability <= compute_capability) found = &t;
+// A thread block's share of the work is fixed when it starts. With only as many as fit at once,
+// those that find no room, where kernels of NCCL or of the program hold a part of the machine,
+// would do a whole share after all others are done. So there are four times as many: what comes
+// last is short, and thread blocks that end soon leave room for NCCL's. (Reasoned, not yet measured
+// on a GPU.)
+constexpr Tuning kTunings[] = {
+    {75, 0, 4 * kMinBlocksPerSm},
+};
+
+// The last row that fits; the first one if none does.
+constexpr const Tuning& tuning_of(std::span<const Tuning> table, int compute_capability, int bits) {
+  const Tuning* found = &table.front();
+  for (const Tuning& row : table)
+    if (row.compute_capability <= compute_capability && (row.bits == 0 || row.bits == bits))
+      found = &row;
   return *found;
+}
+
+constexpr const Tuning& tuning_for(int compute_capability, int bits) {
+  return tuning_of(kTunings, compute_capability, bits);
 }
 
 }  // namespace terse::kernels

@@ -134,7 +134,8 @@ def run(options):
     results = measure_all(options)
     check = _check(results, options)
     report = _report(results, check, options, time.monotonic() - start)
-    print("\n" + table.summary(results, options.schemes, options))
+    hardware = machine.caption(report["hardware"])
+    print("\n" + table.summary(results, options.schemes, options, hardware))
     print("\n" + check[3])
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
@@ -142,9 +143,7 @@ def run(options):
             file.write("\n")
         print(f"results: {options.json}")
     if options.plot:
-        hardware = report["hardware"]
-        footing = (f"{hardware['cpu']}, {hardware['cores']} cores, {hardware['system']}; "
-                   f"{report['date'][:10]}; {report['command']}")
+        footing = f"{hardware}; {report['date'][:10]}; {report['command']}"
         with open(options.plot, "w", encoding="utf-8") as file:
             file.write(plot(results, options.schemes, heading, footing))
         print(f"picture: {options.plot}")

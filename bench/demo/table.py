@@ -37,7 +37,7 @@ def _lines(results, schemes, options):
         yield line
 
 
-def summary(results, schemes, options):
+def summary(results, schemes, options, hardware):
     lines = list(_lines(results, schemes, options))
     lines.insert(2, "-" * max(len(line) for line in lines))
     notes = ["time: one call, out of place. faster: native time over this one's, same run.",
@@ -45,7 +45,7 @@ def summary(results, schemes, options):
              "against the exact result. link: native's share of the link's rate."]
     if options.loopback:
         notes.append("LOOPBACK: the link is not shaped, so the times say little; the bytes do.")
-    return "\n".join(lines + notes)
+    return "\n".join(lines + notes + [f"on: {hardware}."])
 
 
 def statistics_check(case, scheme, direct, preloaded, options):

@@ -13,6 +13,8 @@ import signal
 import socket
 import subprocess
 
+import gpus
+
 _PREFIX = "terse-netlab-"
 _PORT = 29500
 
@@ -36,12 +38,19 @@ def _tc(namespace, *arguments):
 
 
 def _rank_environment(rank, hosts, address, port, interface):
-    return {"RANK": str(rank), "WORLD_SIZE": str(hosts), "LOCAL_RANK": "0",
-            "MASTER_ADDR": address, "MASTER_PORT": str(port),
-            # The ranks are on one machine in truth: without this they would find shared memory.
-            "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": interface,
-            "NCCL_SOCKET_IFNAME": interface, "GLOO_SOCKET_IFNAME": interface,
-            "NCCL_IB_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_P2P_DISABLE": "1"}
+    variables = {"RANK": str(rank), "WORLD_SIZE": str(hosts), "LOCAL_RANK": "0",
+                 "MASTER_ADDR": address, "MASTER_PORT": str(port),
+                 # The ranks are on one machine in truth: without this they would find shared memory.
+                 "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": interface,
+                 "NCCL_SOCKET_IFNAME": interface, "GLOO_SOCKET_IFNAME": interface,
+                 "NCCL_IB_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_P2P_DISABLE": "1",
+                 # And NCCL would refuse two ranks on one GPU.
+                 "NCCL_HOSTID": os.environ.get("NCCL_HOSTID", f"host{rank}")}
+    # Each host has GPUs of its own, which it counts from 0; or one in turn where they are too few.
+    devices = gpus.visible()
+    if devices:
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(devices[rank % len(devices)::hosts])
+    return variables
 
 
 class Loopback:

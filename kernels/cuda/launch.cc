@@ -67,8 +67,9 @@ int attribute(cudaDeviceAttr which, int device) {
 Launcher::Launcher(int device) {
   require_driver();
   const DuringCapture relaxed;  // code is loaded
-  const int capability = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
-                         attribute(cudaDevAttrComputeCapabilityMinor, device);
+  compute_capability_ = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
+                        attribute(cudaDevAttrComputeCapabilityMinor, device);
+  multiprocessors_ = attribute(cudaDevAttrMultiProcessorCount, device);
   const OnDevice on(device);
   const cudaError_t found = load(kernels::increment());
   if (lacks_code(found)) {
@@ -76,7 +77,7 @@ Launcher::Launcher(int device) {
     fail(ncclSystemError,
          "terse has no code for device {} of compute capability {}.{}, or its driver is too old: "
          "{}",
-         device, capability / 10, capability % 10, cudaGetErrorString(found));
+         device, compute_capability_ / 10, compute_capability_ % 10, cudaGetErrorString(found));
   }
   check(found, "cudaFuncGetAttributes");
   // All of them now. CUDA would load each at its first launch, and might wait for the device, where
@@ -86,8 +87,6 @@ Launcher::Launcher(int device) {
       check(load(reinterpret_cast<const void*>(kernel)), "cudaFuncGetAttributes");
     });
   check(load(kernels::compare()), "cudaFuncGetAttributes");
-  thread_blocks_ = static_cast<uint64_t>(attribute(cudaDevAttrMultiProcessorCount, device)) *
-                   kernels::tuning_for(capability).thread_blocks_per_sm;
 }
 
 void Launcher::combine(cudaStream_t stream, const std::vector<codec::Combine>& works,
@@ -99,10 +98,12 @@ void Launcher::combine(cudaStream_t stream, const std::vector<codec::Combine>& w
 
 void Launcher::launch(cudaStream_t stream, const kernels::KernelId& id,
                       const kernels::Batch& batch) const {
-  const uint64_t units = kernels::thread_blocks(batch);
+  const kernels::Tuning& tuning = kernels::tuning_for(compute_capability_, id.spec.bits);
+  const uint64_t most = uint64_t{1} * multiprocessors_ * tuning.thread_blocks_per_sm;
+  const uint64_t wanted = kernels::thread_blocks(batch);
   void* arguments[] = {const_cast<kernels::Batch*>(&batch)};
   check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_for(id)),
-                         dim3(static_cast<unsigned>(std::min(units, thread_blocks_))),
+                         dim3(static_cast<unsigned>(std::min(wanted, most))),
                          dim3(kernels::kThreads), arguments, 0, stream),
         "cudaLaunchKernel");
 }

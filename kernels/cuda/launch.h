@@ -25,7 +25,7 @@ class Launcher {
  private:
   void launch(cudaStream_t stream, const kernels::KernelId& id, const kernels::Batch& batch) const;
 
-  uint64_t thread_blocks_ = 0;  // of the whole device
+  int compute_capability_ = 0, multiprocessors_ = 0;
 };
 
 }  // namespace terse::cuda

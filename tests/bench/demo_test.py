@@ -9,9 +9,10 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
-from programs import BUILD, ROOT
+from programs import BUILD, ROOT, fake_gpus, no_gpus
 
 sys.path.insert(0, os.path.join(ROOT, "bench", "demo"))
+import machine  # pylint: disable=wrong-import-position
 import plan  # pylint: disable=wrong-import-position
 import table  # pylint: disable=wrong-import-position
 from main import parse_arguments  # pylint: disable=wrong-import-position
@@ -68,12 +69,29 @@ class Report(unittest.TestCase):
     options = argparse.Namespace(hosts=4, rate=10**9, loopback=False)
 
     def test_table(self):
-        text = table.summary(sample_results(), ["int4"], self.options)
+        text = table.summary(sample_results(), ["int4"], self.options, "a machine")
         self.assertIn("5.00x", text)  # faster
         self.assertIn("7.50x", text)  # fewer bytes
         self.assertIn("96%", text)  # of the link
+        self.assertIn("on: a machine.", text)
         widths = {len(line) for line in text.splitlines()[:7]}
         self.assertEqual(len(widths), 1)
+
+    def test_machine_without_gpus(self):
+        with no_gpus():
+            hardware = machine.describe()
+        self.assertNotIn("gpus", hardware)
+        hardware.update(cpu="A CPU", cores=2, system="Debian 12")
+        self.assertEqual(machine.caption(hardware), "A CPU, 2 cores, Debian 12")
+
+    def test_machine_with_gpus(self):
+        with fake_gpus("NVIDIA H100", "NVIDIA L4", "NVIDIA H100"):
+            hardware = machine.describe()
+        self.assertEqual(hardware["gpus"], ["NVIDIA H100", "NVIDIA L4", "NVIDIA H100"])
+        self.assertEqual(hardware["gpu_driver"], "580.65.06")
+        hardware.update(cpu="A CPU", cores=2, system="Debian 12")
+        self.assertEqual(machine.caption(hardware), "A CPU, 2 cores, 2 x NVIDIA H100, "
+                                                    "1 x NVIDIA L4, driver 580.65.06, Debian 12")
 
     def test_picture_is_well_formed_and_says_it_all(self):
         text = plot(sample_results(), ["int4"], "4 hosts <over> 1 Gbit/s", "a & b")

@@ -8,8 +8,9 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
-from programs import NETLAB, program, rows
+from programs import NETLAB, fake_gpus, no_gpus, program, rows
 
 sys.path.insert(0, os.path.dirname(NETLAB))
 from units import format_rate, parse_rate  # pylint: disable=wrong-import-position
@@ -62,6 +63,39 @@ class Both:
             self.assertTrue(said.pop().startswith("3 "))
         self.assertIn("rank 0\n", done.stdout)
         self.assertNotIn("rank 1", done.stdout)
+
+    def devices(self, hosts, **settings):
+        """By rank: its host's id for NCCL, its GPUs, and its number on its host."""
+        with tempfile.TemporaryDirectory() as directory, mock.patch.dict(os.environ, settings):
+            done = self.run_lab("--hosts", str(hosts), "--env", f"PLACE={directory}", "--", "sh",
+                                "-c", "echo $NCCL_HOSTID ${CUDA_VISIBLE_DEVICES-unset} $LOCAL_RANK "
+                                "> $PLACE/$RANK")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = []
+            for rank in range(hosts):
+                with open(os.path.join(directory, str(rank)), encoding="utf-8") as file:
+                    found.append(file.read().strip())
+        return found
+
+    def test_hosts_share_the_gpus(self):
+        with fake_gpus("NVIDIA H100", "NVIDIA H100", "NVIDIA H100"):
+            self.assertEqual(self.devices(2), ["host0 0,2 0", "host1 1 0"])
+        with fake_gpus("NVIDIA H100", "NVIDIA H100"):
+            self.assertEqual(self.devices(2), ["host0 0 0", "host1 1 0"])
+            self.assertEqual(self.devices(3), ["host0 0 0", "host1 1 0", "host2 0 0"])
+            self.assertEqual(self.devices(3, CUDA_VISIBLE_DEVICES="5, GPU-1a"),
+                             ["host0 5 0", "host1 GPU-1a 0", "host2 5 0"])
+            self.assertEqual(self.devices(2, CUDA_VISIBLE_DEVICES="1,-1,0"),
+                             ["host0 1 0", "host1 1 0"])
+
+    def test_hosts_without_gpus(self):
+        with no_gpus():
+            self.assertEqual(self.devices(2), ["host0 unset 0", "host1 unset 0"])
+
+    def test_what_the_user_sets_stays(self):
+        with fake_gpus("NVIDIA H100", "NVIDIA H100"):
+            self.assertEqual(self.devices(2, NCCL_HOSTID="mine", CUDA_VISIBLE_DEVICES=""),
+                             ["mine 0", "mine 0"])
 
     def test_a_failing_rank_is_named_and_ends_the_run(self):
         begin = time.monotonic()

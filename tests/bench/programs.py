@@ -1,8 +1,11 @@
 """What the tests of the perf programs share."""
 
+import contextlib
 import os
 import socket
 import subprocess
+import tempfile
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("TERSE_TEST_BUILD_DIR", os.path.join(ROOT, "build", "host"))
@@ -60,6 +63,24 @@ def run_processes(collective, size, *arguments, timeout=60, **how):
             err += "\n(killed by the test: it did not end)"
         results.append((process.returncode, out, err))
     return results
+
+
+@contextlib.contextmanager
+def fake_gpus(*names):
+    """An nvidia-smi that tells these; with no name, one that finds no driver."""
+    lines = "".join(f"echo '{name}, 580.65.06'\n" for name in names)
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "nvidia-smi")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{lines or 'exit 9'}\n")
+        os.chmod(path, 0o755)
+        with mock.patch.dict(os.environ, PATH=f"{directory}:{os.environ['PATH']}"):
+            os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+            yield
+
+
+def no_gpus():
+    return fake_gpus()
 
 
 def rows(output):

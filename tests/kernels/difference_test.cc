@@ -12,6 +12,8 @@
 
 #include "batch.h"
 #include "cpu_kernels.h"
+#include "expect_noticed.h"
+#include "simt/global_memory.h"
 
 namespace terse::kernels {
 namespace {
@@ -63,12 +65,38 @@ codec::Difference plainly(const Buffers& b, size_t count) {
   return d;
 }
 
-void expect_equal(const codec::Difference& got, const codec::Difference& want) {
-  EXPECT_NEAR(got.squares, want.squares, 1e-12 * want.squares);
-  EXPECT_NEAR(got.exact_squares, want.exact_squares, 1e-12 * want.exact_squares);
-  EXPECT_EQ(got.largest, want.largest);
-  EXPECT_EQ(got.lost, want.lost);
-  EXPECT_EQ(got.spread, want.spread);
+bool near(double got, double want) { return std::fabs(got - want) <= 1e-12 * want; }
+
+bool equal(const codec::Difference& got, const codec::Difference& want) {
+  return near(got.squares, want.squares) && near(got.exact_squares, want.exact_squares) &&
+         got.largest == want.largest && got.lost == want.lost && got.spread == want.spread;
+}
+
+// Into parts that hold garbage before.
+template <class Compare>
+codec::Difference total_of(const Buffers& b, size_t count, Dtype dtype, const Compare& compare) {
+  const codec::Difference garbage{1e300, 1e300, 1e300, ~0ull, ~0ull};
+  std::vector<codec::Difference> parts(codec::kDifferenceParts, garbage);
+  const simt::Memory value(b.value.data(), b.value.size(), simt::Access::kReadOnly, "value");
+  const simt::Memory exact(b.exact.data(), b.exact.size(), simt::Access::kReadOnly, "exact");
+  const simt::Memory out(parts.data(), parts.size() * sizeof parts[0], simt::Access::kReadWrite,
+                         "parts");
+  compare(codec::Comparison{b.at(b.value), b.at(b.exact), count, dtype, parts.data()});
+  return codec::total(parts.data());
+}
+
+codec::Difference on_host(const Buffers& b, size_t count, Dtype dtype) {
+  return total_of(b, count, dtype, codec::compare);
+}
+
+codec::Difference on_kernel(const Buffers& b, size_t count, Dtype dtype,
+                            const simt::Planter* planter = nullptr) {
+  return total_of(b, count, dtype, [&](const codec::Comparison& work) {
+    cpu_compare(work, {.blocks = codec::kDifferenceParts,
+                       .threads = kThreads,
+                       .seed = count,
+                       .planter = planter});
+  });
 }
 
 template <class T>
@@ -77,14 +105,8 @@ void check(Dtype dtype, size_t count, size_t offset, bool special) {
                                   << " offset " << offset << (special ? " special" : ""));
   const Buffers b = buffers<T>(count, offset, special);
   const codec::Difference want = plainly<T>(b, count);
-  const codec::Difference garbage{1e300, 1e300, 1e300, ~0ull, ~0ull};
-  std::vector<codec::Difference> parts(codec::kDifferenceParts, garbage);
-  const codec::Comparison work{b.at(b.value), b.at(b.exact), count, dtype, parts.data()};
-  codec::compare(work);
-  expect_equal(codec::total(parts.data()), want);
-  parts.assign(parts.size(), garbage);
-  cpu_compare(work, {.blocks = codec::kDifferenceParts, .threads = kThreads, .seed = count});
-  expect_equal(codec::total(parts.data()), want);
+  EXPECT_TRUE(equal(on_host(b, count, dtype), want));
+  EXPECT_TRUE(equal(on_kernel(b, count, dtype), want));
 }
 
 TEST(Difference, KernelAndHostSeeTheSame) {
@@ -100,6 +122,19 @@ TEST(Difference, BuffersMayLieAnywhere) {
   for (const size_t offset : {1, 2, 3}) check<float>(Dtype::kFloat32, 1000, offset, false);
   check<codec::half_t>(Dtype::kFloat16, 1000, 1, true);
   check<codec::bfloat_t>(Dtype::kBfloat16, 1000, 1, true);
+}
+
+TEST(Difference, NoMistakeInTheKernelGoesUnnoticed) {
+  using enum simt::Mistake;
+  std::vector<Trial> trials;
+  // Several elements for every thread.
+  for (size_t count = 9000; count < 9020; ++count) {
+    const Buffers b = buffers<float>(count, count % 2, true);
+    trials.emplace_back([=, want = on_host(b, count, Dtype::kFloat32)](const auto* planter) {
+      return equal(on_kernel(b, count, Dtype::kFloat32, planter), want);
+    });
+  }
+  EXPECT_EQ(expect_noticed(trials), (std::set{kNoBarrier, kStoresFurther, kLoadsFurther}));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 
 #include "fault.h"
 #include "global_memory.h"
+#include "plant.h"
 
 namespace terse::simt {
 
@@ -25,6 +26,7 @@ struct Launch {
   uint64_t seed = 0;
   // Accesses and collectives, about, after which a block counts as one that never ends.
   uint64_t max_steps = 1'000'000'000;
+  const Planter* planter = nullptr;  // of mistakes
 };
 
 namespace internal {

@@ -34,6 +34,17 @@ To reinterpret_bits(const From& from) {
   return to;
 }
 
+// Where an access to `at` goes: by mistake, to the element after it.
+template <class T>
+T* place(T* at, Mistake mistake, Site site) {
+  return at + processor().makes(mistake, site);
+}
+
+// The lane that a shuffle reads from.
+inline uint32_t source_lane(uint32_t lane, Site site) {
+  return processor().makes(Mistake::kWrongLane, site) ? lane ^ 1 : lane;
+}
+
 template <class T>
 constexpr bool kAccessible = std::is_trivially_copyable_v<T> &&
                              (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 ||
@@ -46,7 +57,7 @@ template <class T>
 T shuffle_xor(T value, uint32_t distance, Site site = Site::here()) {
   static_assert(sizeof(T) == 4);
   internal::Processor& p = internal::processor();
-  const uint32_t source = p.thread_index() % kWarp ^ distance;
+  const uint32_t source = internal::source_lane(p.thread_index() % kWarp ^ distance, site);
   return internal::reinterpret_bits<T>(p.meet_warp(
       internal::Activity::kShuffleXor, internal::reinterpret_bits<uint32_t>(value), source, site));
 }
@@ -55,7 +66,8 @@ template <class T>
 T shuffle(T value, uint32_t lane, Site site = Site::here()) {
   static_assert(sizeof(T) == 4);
   return internal::reinterpret_bits<T>(internal::processor().meet_warp(
-      internal::Activity::kShuffle, internal::reinterpret_bits<uint32_t>(value), lane, site));
+      internal::Activity::kShuffle, internal::reinterpret_bits<uint32_t>(value),
+      internal::source_lane(lane, site), site));
 }
 
 inline uint32_t ballot(bool predicate, Site site = Site::here()) {
@@ -63,10 +75,16 @@ inline uint32_t ballot(bool predicate, Site site = Site::here()) {
 }
 
 inline void sync_warp(Site site = Site::here()) {
-  internal::processor().meet_warp(internal::Activity::kSyncWarp, 0, 0, site);
+  internal::Processor& p = internal::processor();
+  if (p.makes(Mistake::kNoBarrier, site)) return p.step(site);
+  p.meet_warp(internal::Activity::kSyncWarp, 0, 0, site);
 }
 
-inline void sync_block(Site site = Site::here()) { internal::processor().meet_block(site); }
+inline void sync_block(Site site = Site::here()) {
+  internal::Processor& p = internal::processor();
+  if (p.makes(Mistake::kNoBarrier, site)) return p.step(site);
+  p.meet_block(site);
+}
 
 // Four of the bytes of a and b, which count 0 to 3 and 4 to 7: one for each digit of `which`, the
 // lowest first.
@@ -98,6 +116,7 @@ template <class T>
 T load(const T* from, Site site = Site::here()) {
   static_assert(internal::kAccessible<T>);
   internal::processor().step(site);
+  from = internal::place(from, Mistake::kLoadsFurther, site);
   internal::check_global(internal::Operation::kLoad, from, sizeof(T), site);
   T value;
   std::memcpy(&value, from, sizeof(T));
@@ -108,6 +127,7 @@ template <class T>
 void store(T* to, T value, Site site = Site::here()) {
   static_assert(internal::kAccessible<T>);
   internal::processor().step(site);
+  to = internal::place(to, Mistake::kStoresFurther, site);
   internal::check_global(internal::Operation::kStore, to, sizeof(T), site);
   std::memcpy(to, &value, sizeof(T));
 }
@@ -145,17 +165,19 @@ T atomic_add(T* to, T value, Site site = Site::here()) {
 template <class T>
 T shared_load(const T& from, Site site = Site::here()) {
   static_assert(internal::kAccessible<T>);
-  internal::processor().shared_read(&from, sizeof(T), site);
+  const T* const at = internal::place(&from, Mistake::kLoadsFurther, site);
+  internal::processor().shared_read(at, sizeof(T), site);
   T value;
-  std::memcpy(&value, &from, sizeof(T));
+  std::memcpy(&value, at, sizeof(T));
   return value;
 }
 
 template <class T>
 void shared_store(T& to, T value, Site site = Site::here()) {
   static_assert(internal::kAccessible<T>);
-  internal::processor().shared_write(&to, sizeof(T), site);
-  std::memcpy(&to, &value, sizeof(T));
+  T* const at = internal::place(&to, Mistake::kStoresFurther, site);
+  internal::processor().shared_write(at, sizeof(T), site);
+  std::memcpy(at, &value, sizeof(T));
 }
 
 }  // namespace terse::simt

@@ -34,6 +34,11 @@ class Processor {
   uint32_t block_index() const { return block_; }
   uint32_t thread_index() const { return running_->index; }
 
+  // Whether it makes this mistake here.
+  bool makes(Mistake mistake, Site site) const {
+    return launch_.planter != nullptr && (*launch_.planter)({mistake, site}, running_->index);
+  }
+
   // Before an access to memory: others may go first.
   void step(Site site) {
     if (--until_switch_ == 0) [[unlikely]]

@@ -1,7 +1,9 @@
 // A place in kernel source, for messages.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 namespace terse::simt {
@@ -16,6 +18,13 @@ struct Site {
                              uint32_t line = __builtin_LINE()) {
     return {file, line};
   }
+
+  // Of equal text, too: each object file may have a string of its own.
+  friend std::strong_ordering operator<=>(const Site& a, const Site& b) {
+    if (a.line != b.line) return a.line <=> b.line;
+    return (a.file == b.file ? 0 : std::strcmp(a.file, b.file)) <=> 0;
+  }
+  friend bool operator==(const Site& a, const Site& b) { return a <=> b == 0; }
 };
 
 // "file.h:12", without the directories.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 namespace terse::simt::internal {
@@ -13,7 +12,7 @@ bool same(const Thread& a, const Thread& b) {
   if (a.activity != b.activity) return false;
   // Where an exited or running thread waited before means nothing.
   if (a.activity == Activity::kRunning || a.activity == Activity::kExited) return true;
-  return a.site.line == b.site.line && std::strcmp(a.site.file, b.site.file) == 0;
+  return a.site == b.site;
 }
 
 std::string at(const Thread& thread) {

@@ -1,0 +1,113 @@
+// How work is cut into launches.
+#include "batch.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "support.h"
+
+namespace terse::kernels {
+namespace {
+
+using codec::Bytes;
+using codec::Combine;
+using codec::Dtype;
+using codec::Spec;
+
+// The peers' equally distant pieces are one run however many ranks there are, so that a reduction
+// over any number of ranks is one launch.
+TEST(Batches, NameEqualDistancesOnce) {
+  constexpr size_t kRanks = 200, kCount = 64;
+  const Spec spec{};
+  const size_t stride = 128;
+  Bytes packed(kRanks * stride + 64);
+  std::vector<float> own(kCount), out(kCount);
+  std::vector<codec::Source> sources;
+  for (size_t r = 0; r < kRanks; ++r)
+    sources.push_back(r == 77 ? codec::Source{own.data(), Dtype::kFloat32}
+                              : codec::Source{packed.data() + r * stride, std::nullopt});
+  const Combine work{.spec = spec,
+                     .sources = sources,
+                     .target = {out.data(), Dtype::kFloat32},
+                     .total = kCount,
+                     .count = kCount};
+  size_t launches = 0;
+  make_batches({&work, 1}, nullptr, [&](const KernelId& id, const Batch& batch) {
+    ++launches;
+    EXPECT_FALSE(id.packed_target);
+    ASSERT_EQ(batch.piece[0].sources, 3);
+    EXPECT_EQ(batch.sources[0].count, 77u);
+    EXPECT_EQ(batch.sources[0].stride, stride);
+    EXPECT_EQ(batch.sources[1].count, 1u);
+    EXPECT_EQ(batch.sources[2].count, kRanks - 78);
+  });
+  EXPECT_EQ(launches, 1u);
+}
+
+// One launch serves the pieces for all peers of a stage.
+TEST(Batches, TakeAStageInOneLaunch) {
+  std::vector<float> in(32 * 100);
+  Bytes out(32 * 100);
+  std::vector<codec::Source> sources(32);
+  std::vector<Combine> works;
+  for (size_t p = 0; p < 32; ++p) {
+    sources[p] = {in.data() + 100 * p, Dtype::kFloat32};
+    works.push_back({.spec = {.bits = 4},
+                     .sources = {&sources[p], 1},
+                     .target = {out.data() + 100 * p, {}},
+                     .total = 100,
+                     .count = 100});
+  }
+  size_t launches = 0;
+  make_batches(works, nullptr, [&](const KernelId&, const Batch& batch) {
+    ++launches;
+    EXPECT_EQ(batch.pieces, 32u);
+    EXPECT_EQ(batch.tiles.whole, 0u);
+    EXPECT_EQ(batch.tiles.partial, 32u);
+  });
+  EXPECT_EQ(launches, 1u);
+}
+
+// A launch multiplies all its raw sources alike.
+TEST(Batches, SplitWhereTheMultiplierChanges) {
+  std::vector<float> in(64), late(2);
+  Bytes out(4 * 64);
+  const codec::Source source{in.data(), Dtype::kFloat32};
+  const codec::Multiplier multipliers[] = {{1.0f},           {1.0f},           {2.0f},
+                                           {2.0f, &late[0]}, {3.0f, &late[0]}, {3.0f, &late[1]}};
+  std::vector<Combine> works;
+  for (const codec::Multiplier& m : multipliers)
+    works.push_back({.spec = {.bits = 4},
+                     .sources = {&source, 1},
+                     .target = {out.data(), {}},
+                     .premultiply = m,
+                     .total = 64,
+                     .count = 64});
+  std::vector<uint32_t> pieces;
+  make_batches(works, nullptr,
+               [&](const KernelId&, const Batch& batch) { pieces.push_back(batch.pieces); });
+  EXPECT_EQ(pieces, (std::vector<uint32_t>{2, 1, 2, 1}));
+}
+
+TEST(Batches, RefuseWhatKernelsCannotDo) {
+  std::vector<float> in(64);
+  Bytes out(256);
+  const codec::Source source{in.data(), Dtype::kFloat32};
+  Combine work{
+      .spec = {}, .sources = {&source, 1}, .target = {out.data(), {}}, .total = 64, .count = 64};
+  const auto ignore = [](const KernelId&, const Batch&) {};
+  EXPECT_NO_THROW(make_batches({&work, 1}, nullptr, ignore));
+  work.count = 32;  // a part of a body
+  EXPECT_THROW(make_batches({&work, 1}, nullptr, ignore), std::invalid_argument);
+  work.count = 64;
+  work.target.raw = Dtype::kFloat16;  // another type than the source's
+  EXPECT_THROW(make_batches({&work, 1}, nullptr, ignore), std::invalid_argument);
+  work.target.raw = {};
+  work.sources = {};
+  EXPECT_THROW(make_batches({&work, 1}, nullptr, ignore), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace terse::kernels

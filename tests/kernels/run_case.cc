@@ -1,0 +1,104 @@
+#include "run_case.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "cpu_kernels.h"
+#include "simt/global_memory.h"
+#include "support.h"
+
+namespace terse::kernels {
+
+using codec::Bytes;
+using codec::Combine;
+using codec::Guarded;
+using codec::Input;
+using codec::Random;
+
+namespace {
+
+// The case's memory, and the works that refer to it.
+class Memory {
+ public:
+  explicit Memory(const Case& c) : multiplier_(c.multiplier()) {
+    for (const Work& w : c.works) {
+      const size_t first = sources_.size();
+      for (const Input& input : w.inputs) {
+        inputs_.emplace_back(input.bytes, w.offset);
+        sources_.push_back({inputs_.back().data(), input.raw});
+      }
+      if (w.in_place) {
+        const size_t own = raw_source(w);
+        targets_.emplace_back(w.inputs[own].bytes, w.offset);
+        sources_[first + own].data = targets_.back().data();
+      } else {
+        targets_.emplace_back(target_bytes(c, w), w.offset);
+      }
+      works_.push_back(combine_of(c, w, {}, targets_.back().data(), multiplier_.data()));
+      spans_.push_back(first);
+    }
+    for (size_t i = 0; i < works_.size(); ++i)
+      works_[i].sources = {sources_.data() + spans_[i], c.works[i].inputs.size()};
+  }
+
+  const std::vector<Combine>& works() const { return works_; }
+
+  // What a kernel may touch.
+  std::deque<simt::Memory> allowed() {
+    std::deque<simt::Memory> ranges;
+    for (Guarded& in : inputs_)
+      ranges.emplace_back(in.data(), in.size(), simt::Access::kReadOnly, "source");
+    ranges.emplace_back(multiplier_.data(), multiplier_.size(), simt::Access::kReadOnly,
+                        "multiplier");
+    for (Guarded& out : targets_)
+      ranges.emplace_back(out.data(), out.size(), simt::Access::kReadWrite, "target");
+    return ranges;
+  }
+
+  std::vector<Bytes> results() const {
+    std::vector<Bytes> all;
+    for (const Guarded& target : targets_) {
+      EXPECT_TRUE(target.intact());
+      all.push_back(target.content());
+    }
+    return all;
+  }
+
+ private:
+  Bytes multiplier_;
+  std::deque<Guarded> inputs_, targets_;
+  std::vector<codec::Source> sources_;
+  std::vector<size_t> spans_;
+  std::vector<Combine> works_;
+};
+
+}  // namespace
+
+std::vector<Bytes> on_host(const Case& c) {
+  Memory memory(c);
+  for (Combine work : memory.works()) {
+    work.target.draw = codec::redraw(work.target.draw, c.replays);
+    codec::combine(work);
+  }
+  return memory.results();
+}
+
+std::vector<Bytes> on_kernels(const Case& c, Random& random, const simt::Planter* planter) {
+  Memory memory(c);
+  uint64_t replays = c.replays;
+  auto allowed = memory.allowed();
+  allowed.emplace_back(&replays, sizeof replays, simt::Access::kReadOnly, "replays");
+  make_batches(memory.works(), c.replays != 0 ? &replays : nullptr,
+               [&](const KernelId& id, const Batch& batch) {
+                 const uint64_t most = std::min<uint64_t>(thread_blocks(batch), 3);
+                 cpu_kernel(id)(batch, {.blocks = static_cast<uint32_t>(1 + random.below(most)),
+                                        .threads = kThreads,
+                                        .seed = random.next(),
+                                        .planter = planter});
+               });
+  return memory.results();
+}
+
+}  // namespace terse::kernels
