@@ -1,9 +1,11 @@
 """What tests/gpu/run is made of, without a GPU."""
 
 import contextlib
+import glob
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -59,6 +61,15 @@ class InAFolder(unittest.TestCase):
         self.addCleanup(environment.stop)
         os.environ.pop("OUT", None)
         self.context = Context(self.folder, 60, None, gpu=True)
+
+    def script(self, name, text):
+        """A program in the folder."""
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/bash\n{text}\n")
+        os.chmod(path, 0o755)
+        return path
 
     def log(self):
         with open(os.path.join(self.folder, "gpu.log"), encoding="utf-8") as file:
@@ -183,13 +194,10 @@ class Building(InAFolder):
         build.check_carried(self.folder)
 
     def test_is_for_the_gpus_that_there_are(self):
-        script = os.path.join(self.folder, "nvidia-smi")
         os.environ["PATH"] = self.folder + ":" + os.environ["PATH"]
         for says, meant in (("9.0\n9.0", ["90"]), ("12.0\n8.6", ["86", "120"]), ("[N/A]", []),
                             ("", [])):
-            with open(script, "w", encoding="utf-8") as file:
-                file.write(f"#!/bin/sh\necho '{says}'\n")
-            os.chmod(script, 0o755)
+            self.script("nvidia-smi", f"echo '{says}'")
             self.assertEqual(machine.architectures(), meant)
 
     def test_says_what_is_wrong(self):
@@ -203,12 +211,7 @@ class Building(InAFolder):
 class Steps(InAFolder):
     def install(self, name, script):
         """A program that the steps find."""
-        path = os.path.join(self.folder, "bin", name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(f"#!/bin/bash\n{script}\n")
-        os.chmod(path, 0o755)
-        return path
+        return self.script(os.path.join("bin", name), script)
 
     def test_figures_of_a_parity_that_fails(self):
         tests = [{"name": "A", "result": "COMPLETED", "time": "1s"},
@@ -309,6 +312,28 @@ class WithoutAGpu(unittest.TestCase):
         done = subprocess.run([sys.executable, os.path.join(FOLDER, "run")], text=True,
                               capture_output=True, check=False)
         self.assertEqual((done.returncode, done.stdout[:8]), (77, "not run:"))
+
+
+class ADriver(InAFolder):
+    def run_with(self, code, listed):
+        """The command, with a driver that says `code` and a nvidia-smi that lists that."""
+        source = f"int cuInit(unsigned flags) {{ return {code}; }}"
+        subprocess.run(["cc", "-shared", "-o", os.path.join(self.folder, "libcuda.so.1"), "-xc", "-"],
+                       input=source, text=True, check=True)
+        self.script("nvidia-smi", f"echo '{listed}'")
+        env = {**os.environ, "LD_LIBRARY_PATH": self.folder, "OUT": self.folder,
+               "PATH": self.folder + ":" + os.environ["PATH"]}
+        done = subprocess.run([sys.executable, os.path.join(FOLDER, "run")], text=True, env=env,
+                              capture_output=True, check=False)
+        return done.returncode, done.stdout
+
+    @unittest.skipUnless(shutil.which("cc"), "there is no C compiler")
+    def test_that_does_not_give_its_gpu_is_a_failure(self):
+        self.assertEqual(self.run_with(999, "GPU 0: H100"),
+                         (1, "failed: cuInit says 999, and there is a GPU\n"))
+        self.assertEqual(self.run_with(100, "GPU 0: H100")[0], 77)
+        seen = bool(glob.glob("/dev/nvidia[0-9]*"))
+        self.assertEqual(self.run_with(999, "")[0], 1 if seen else 77)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,18 @@ def _output(*command):
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+class DriverFails(Exception):
+    """There is a GPU, and its driver does not give it."""
+
+
+NO_DEVICE = 100  # of CUDA's error codes
+
+
+def _visible():
+    """Whether a GPU is to be seen without CUDA."""
+    return bool(_output("nvidia-smi", "-L") or glob.glob("/dev/nvidia[0-9]*"))
+
+
 @functools.cache
 def gpus():
     """Names of the GPUs that the driver has."""
@@ -29,8 +41,11 @@ def gpus():
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return []
+    code = driver.cuInit(0)
+    if code not in (0, NO_DEVICE) and _visible():
+        raise DriverFails(f"cuInit says {code}, and there is a GPU")
     count = ctypes.c_int()
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+    if code != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
         return []
     names = []
     for index in range(count.value):
