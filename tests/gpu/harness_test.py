@@ -314,6 +314,54 @@ class WithoutAGpu(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout[:8]), (77, "not run:"))
 
 
+class WhatIsTested(InAFolder):
+    """Is known by its commit, wherever it runs."""
+
+    def git(self, *arguments):
+        identity = ("-c", "user.name=A", "-c", "user.email=a@b")
+        return subprocess.run(["git", "-C", self.folder, *identity, *arguments], text=True, check=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
+
+    def commit(self):
+        self.git("init")
+        os.makedirs(os.path.join(self.folder, "tests", "gpu"))
+        shutil.copy(os.path.join(FOLDER, "carry"), os.path.join(self.folder, "tests", "gpu"))
+        self.script(".gitignore", "/build/\n/gpu.log")
+        self.git("add", ".")
+        self.git("commit", "-m", "one")
+        return self.git("rev-parse", "HEAD")
+
+    def test_in_a_checkout(self):
+        commit = self.commit()
+        self.assertEqual(machine.version(self.folder), {"commit": commit, "changed_files": 0})
+        self.script("another", "")
+        self.assertEqual(machine.version(self.folder), {"commit": commit, "changed_files": 1})
+
+    @unittest.skipUnless(os.path.exists("/usr/src/googletest"), "there is nothing to carry")
+    def test_where_it_was_carried_to(self):
+        commit = self.commit()
+        self.script("another", "")
+        subprocess.run([os.path.join(self.folder, "tests/gpu/carry")], check=True,
+                       stdout=subprocess.DEVNULL)
+        os.rename(os.path.join(self.folder, ".git"), os.path.join(self.folder, "git"))
+        self.assertEqual(machine.version(self.folder),
+                         {"commit": commit, "changed_files": 1, "as_of": "tests/gpu/carry"})
+
+    def test_or_nothing_is(self):
+        self.assertEqual(machine.version(self.folder), {"commit": None, "changed_files": None})
+
+    def test_is_in_the_results_with_the_command_and_the_machine(self):
+        self.script("bin/gpu_parity_test", "exit 77")
+        arguments = [os.path.join(FOLDER, "run"), "--only", "parity", "--without-gpu",
+                     "--build-dir", self.folder]
+        subprocess.run([sys.executable, *arguments], check=False, stdout=subprocess.DEVNULL)
+        with open(os.path.join(self.folder, "results.json"), encoding="utf-8") as file:
+            results = json.load(file)
+        self.assertEqual(results["command"], arguments)
+        self.assertLessEqual({"cpu", "memory_gib", "system", "commit", "changed_files", "clocks"},
+                             results["machine"].keys())
+
+
 class ADriver(InAFolder):
     def run_with(self, code, listed):
         """The command, with a driver that says `code` and a nvidia-smi that lists that."""

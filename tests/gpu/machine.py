@@ -6,7 +6,6 @@ import glob
 import importlib.metadata
 import importlib.util
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -113,19 +112,48 @@ def _version_of_torch():
         return None
 
 
+def clocks():
+    """Of the GPUs just now, and what they draw."""
+    query = "clocks.sm,clocks.mem,power.draw,temperature.gpu"
+    return _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader")
+
+
+def _host():
+    """As the benchmarks describe it; their module has the name of this one."""
+    path = os.path.join(ROOT, "bench", "demo", "machine.py")
+    spec = importlib.util.spec_from_file_location("host", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.describe()
+
+
+def version(root):
+    """What is there: of git or, where that is no checkout, of the one that it was carried from."""
+    if os.path.exists(os.path.join(root, ".git")):
+        commit = _output("git", "-C", root, "rev-parse", "HEAD")
+        if commit:
+            changed = _output("git", "-C", root, "status", "--short").splitlines()
+            return {"commit": commit, "changed_files": len(changed)}
+    try:
+        with open(os.path.join(root, "build", "carried", "commit"), encoding="utf-8") as file:
+            commit, changed = file.read().split()
+    except (OSError, ValueError):
+        return {"commit": None, "changed_files": None}
+    return {"commit": commit, "changed_files": int(changed), "as_of": "tests/gpu/carry"}
+
+
 def describe(gpu_names):
-    query = "name,driver_version,memory.total,clocks.sm,clocks.mem"
+    query = "name,driver_version,memory.total"
     compiler = tool("nvcc")
     return {
         "gpus": gpu_names,
         "nvidia_smi": _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"),
+        "clocks": clocks(),
         "architectures": architectures(),
-        "kernel": platform.release(),
-        "cpus": os.cpu_count(),
+        **_host(),
         "nvcc": (_output(compiler, "--version").splitlines() or [""])[-1] if compiler else None,
         "nccl": nccl(),
         "nccl_version": _nccl_version(nccl()),
         "torch": _version_of_torch(),
-        "commit": _output("git", "-C", ROOT, "rev-parse", "HEAD") or None,
-        "changed_files": len(_output("git", "-C", ROOT, "status", "--short").splitlines()),
+        **version(ROOT),
     }
