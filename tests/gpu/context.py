@@ -38,6 +38,11 @@ class Context:
     def results_file(self):
         return os.path.join(self.folder, "gpu.json" if os.environ.get("OUT") else "results.json")
 
+    def built(self):
+        """Whether there are any programs."""
+        folder = os.path.join(self.build, "bin")
+        return os.path.isdir(folder) and bool(os.listdir(folder))
+
     def _built(self, folder, name):
         path = os.path.join(self.build, folder, name)
         if not os.path.exists(path):

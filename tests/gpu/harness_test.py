@@ -22,7 +22,7 @@ import processes  # noqa: E402
 import ranks  # noqa: E402
 from context import Context, Failed, NotRun  # noqa: E402
 from report import Report  # noqa: E402
-from steps import build, capture, collectives, parity, perf, sanitizer  # noqa: E402
+from steps import STEPS, build, chosen, capture, collectives, parity, perf, sanitizer  # noqa: E402
 
 
 def seconds(number):
@@ -177,6 +177,38 @@ class Results(InAFolder):
             self.context.run("bash", "-c", "echo no GPU; exit 77")
 
 
+class Order(InAFolder):
+    def names(self, *arguments):
+        return [step.NAME for step in chosen(*arguments)]
+
+    def test_is_theirs_and_not_the_command_lines(self):
+        self.assertEqual(self.names(["perf", "parity", "build"], [], True),
+                         ["build", "parity", "perf"])
+        self.assertEqual(self.names(None, ["pytorch"], True),
+                         ["build", "parity", "sanitizer", "capture", "collectives", "codec", "perf",
+                          "nccl-tests"])
+        self.assertEqual(len(self.names(None, [], True)), len(STEPS))
+
+    def test_begins_with_the_build_where_nothing_is_built(self):
+        self.assertEqual(self.names(["perf"], [], False), ["build", "perf"])
+        self.assertEqual(self.names(["perf"], [], True), ["perf"])
+        self.assertEqual(self.names(["perf"], ["build"], False), ["perf"])
+
+    def test_of_a_run_on_a_bare_machine(self):
+        arguments = [os.path.join(FOLDER, "run"), "--only", "parity", "--without-gpu",
+                     "--build-dir", self.folder, "--seconds", "0"]
+
+        def steps():
+            subprocess.run([sys.executable, *arguments], check=False, stdout=subprocess.DEVNULL)
+            with open(os.path.join(self.folder, "results.json"), encoding="utf-8") as file:
+                return list(json.load(file)["steps"])
+
+        os.mkdir(os.path.join(self.folder, "bin"))
+        self.assertEqual(steps(), ["build", "parity"])
+        self.script("bin/gpu_parity_test", "exit 77")
+        self.assertEqual(steps(), ["parity"])
+
+
 class Building(InAFolder):
     def carry(self, part):
         path = os.path.join(self.folder, part)
@@ -192,6 +224,20 @@ class Building(InAFolder):
             build.check_carried(self.folder)
         self.carry(build.CARRIED[0])
         build.check_carried(self.folder)
+
+    def test_is_by_make_where_there_is_no_ninja(self):
+        programs = os.path.join(self.folder, "programs")
+        os.environ["PATH"] = programs
+        for name in ("nvcc", "cmake"):
+            self.script(f"programs/{name}", "echo $@")
+        with mock.patch.object(build, "check_carried", lambda folder: None):
+            build.run(self.context)
+            self.assertIn("--preset gpu -G Unix Makefiles -B ", self.log())
+            self.assertTrue(self.log().rstrip().endswith("-- -k\n\n[ended with 0]"), self.log())
+            self.script("programs/ninja", "")
+            build.run(self.context)
+            self.assertIn("--preset gpu -B ", self.log())
+            self.assertTrue(self.log().rstrip().endswith("-- -k 0\n\n[ended with 0]"), self.log())
 
     def test_is_for_the_gpus_that_there_are(self):
         os.environ["PATH"] = self.folder + ":" + os.environ["PATH"]
