@@ -365,8 +365,8 @@ class WhatIsTested(InAFolder):
 
     def git(self, *arguments):
         identity = ("-c", "user.name=A", "-c", "user.email=a@b")
-        return subprocess.run(["git", "-C", self.folder, *identity, *arguments], text=True, check=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
+        return subprocess.run(["git", "-C", self.folder, *identity, *arguments], check=True,
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
 
     def commit(self):
         self.git("init")
@@ -412,8 +412,9 @@ class ADriver(InAFolder):
     def run_with(self, code, listed):
         """The command, with a driver that says `code` and a nvidia-smi that lists that."""
         source = f"int cuInit(unsigned flags) {{ return {code}; }}"
-        subprocess.run(["cc", "-shared", "-o", os.path.join(self.folder, "libcuda.so.1"), "-xc", "-"],
-                       input=source, text=True, check=True)
+        library = os.path.join(self.folder, "libcuda.so.1")
+        subprocess.run(["cc", "-shared", "-o", library, "-xc", "-"], input=source, text=True,
+                       check=True)
         self.script("nvidia-smi", f"echo '{listed}'")
         env = {**os.environ, "LD_LIBRARY_PATH": self.folder, "OUT": self.folder,
                "PATH": self.folder + ":" + os.environ["PATH"]}
