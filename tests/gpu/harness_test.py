@@ -22,7 +22,7 @@ import processes  # noqa: E402
 import ranks  # noqa: E402
 from context import Context, Failed, NotRun  # noqa: E402
 from report import Report  # noqa: E402
-from steps import STEPS, build, chosen, capture, collectives, parity, perf, sanitizer  # noqa: E402
+from steps import STEPS, build, chosen, capture, collectives, parity, perf, pytorch, sanitizer  # noqa: E402
 
 
 def seconds(number):
@@ -275,6 +275,39 @@ class Steps(InAFolder):
             parity.run(self.context)
         self.assertEqual(it.exception.figures, {})
 
+    def test_a_parity_that_hangs_tells_how_far_it_was(self):
+        self.install("gpu_parity_test", """cat <<'END'
+[----------] 3 tests from Short
+[ RUN      ] Short.A
+[       OK ] Short.A (1234 ms)
+[ RUN      ] Short.B
+parity_test.cc:3: Failure
+byte 3
+[  FAILED  ] Short.B (2 ms)
+[ RUN      ] Short.C
+END
+            sleep """ + seconds(38))
+        ends = "(?s)^Short.B: parity.*byte 3; gpu_parity_test ended after 1 s"
+        with mock.patch.object(Context, "time_for", lambda *_: 1):
+            with self.assertRaisesRegex(Failed, ends) as it:
+                parity.run(self.context)
+        self.assertEqual(it.exception.figures, {
+            "Short.A": {"result": "COMPLETED", "time": "1.234s"},
+            "Short.B": {"result": "COMPLETED", "time": "0.002s",
+                        "failures": ["parity_test.cc:3: Failure\nbyte 3"]},
+            "Short.C": {"result": "DID NOT END"}})
+
+    def test_a_training_that_fails_leaves_the_native_one(self):
+        losses = {"losses": [1, 0.1], "same_everywhere": True}
+        python = self.script("python", f"""[ -z "$LD_PRELOAD" ] || exit 3
+            echo '{json.dumps(losses)}'""")
+        self.script("lib/libterse_nccl.so", "")
+        with mock.patch.object(sys, "executable", python), \
+                mock.patch.object(pytorch.importlib.util, "find_spec", lambda name: name), \
+                self.assertRaisesRegex(Failed, "pytorch_ddp: python ended with 3") as it:
+            pytorch.run(self.context)
+        self.assertEqual(it.exception.figures["pytorch_ddp"], {"scheme": "int8", "native": losses})
+
     def test_collectives_that_hang_tell_how_far_they_were(self):
         self.install("gpu_collectives", """echo '{"calls": 26, "now": "a case"}'; echo
             if [ $WORLD_SIZE = 4 ]; then echo '{"ranks": 4}'; else echo wrong >&2; exit 3; fi""")
@@ -299,8 +332,7 @@ class Steps(InAFolder):
         with self.assertRaisesRegex(Failed, "libterse_nccl.so is not built"):
             with preload.preloaded(self.context, "int8", 2):
                 pass
-        os.mkdir(os.path.join(self.folder, "lib"))
-        open(os.path.join(self.folder, "lib", "libterse_nccl.so"), "w", encoding="utf-8").close()
+        self.script("lib/libterse_nccl.so", "")
 
         def run(*calls):
             with preload.preloaded(self.context, "int8", 2) as env:
