@@ -11,6 +11,7 @@ import zipfile
 import machine
 import preload
 import ranks
+import terse_reports
 from context import Failed, NotRun
 
 NAME = "nccl-tests"
@@ -123,7 +124,7 @@ def error(context, mpi, program, scheme):
     calls beside the compressed ones find them, which take time: in a run of its own."""
     with preload.preloaded(context, scheme, RANKS) as env:
         play(context, mpi, program, {**env, "TERSE_VERIFY": "2"}, "-c", "0")
-        errors = preload.relative_errors(env["TERSE_REPORT"])
+        errors = terse_reports.relative_errors(env["TERSE_REPORT"])
     if not errors or not all(0 < each < LARGEST_ERROR for each in errors):
         raise Failed(f"{scheme} errs by {errors or 'what nobody saw'}")
     return max(errors)
