@@ -22,7 +22,8 @@ import processes  # noqa: E402
 import ranks  # noqa: E402
 from context import Context, Failed, NotRun  # noqa: E402
 from report import Report  # noqa: E402
-from steps import STEPS, build, chosen, capture, collectives, parity, perf, pytorch, sanitizer  # noqa: E402
+from steps import (STEPS, build, capture, chosen, codec, collectives, parity,  # noqa: E402
+                   perf, pytorch, sanitizer)
 
 
 def seconds(number):
@@ -275,6 +276,43 @@ class Steps(InAFolder):
         with self.assertRaisesRegex(Failed, "ended with 139: a crash") as it:
             parity.run(self.context)
         self.assertEqual(it.exception.figures, {})
+
+    def codec(self, script):
+        self.install("gpu_codec_bench", script)
+        os.environ["PATH"] = self.folder + ":" + os.environ["PATH"]
+        self.script("nvidia-smi", f"echo x >> {self.folder}/asked; wc -l < {self.folder}/asked")
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            try:
+                return codec.run(self.context)
+            finally:
+                self.printed = out.getvalue()
+
+    def test_the_codec_is_measured_against_the_faster_copy(self):
+        def row(operation, rate, size=64, **more):
+            return "echo '" + json.dumps({"operation": operation, "dtype": "fp32", "us": 1.0,
+                                          "bytes": size << 20, "GB/s": rate, **more}) + "'\n"
+
+        def rows(goal):
+            small = row("copy", 800, 1) + row("encode", 8, 1, scheme="int8", goal=goal,
+                                              cache_resident=True)
+            return (small + row("copy", 1500) + row("encode", 1600, scheme="int8", goal=goal)
+                    + row("decode", 10, scheme="int5") + row("copy", 2000))
+
+        figures = self.codec(rows(0.8))
+        self.assertEqual([each.get("share") for each in figures["rows"]],
+                         [None, 0.01, None, 0.8, 0.005, None])
+        self.assertEqual((figures["clocks before"], figures["clocks after"]), ("1", "2"))
+        self.assertIn("8 GB/s  0.01 in the cache\n", self.printed)
+        with self.assertRaisesRegex(Failed, "^below the goal: encode int8 fp32 64 MiB 0.80$") as it:
+            self.codec(rows(0.81))
+        self.assertEqual(len(it.exception.figures["rows"]), 6)
+
+        crash = row("copy", 1000) + row("encode", 900, scheme="int8") + "echo '{\"oper'; exit 139"
+        with self.assertRaisesRegex(Failed, "^gpu_codec_bench ended with 139: ") as it:
+            self.codec(crash)
+        self.assertEqual([each.get("share") for each in it.exception.figures["rows"]], [None, 0.9])
+        with self.assertRaisesRegex(Failed, "^nothing was measured$"):
+            self.codec("")
 
     def test_a_parity_that_hangs_tells_how_far_it_was(self):
         self.install("gpu_parity_test", """cat <<'END'
