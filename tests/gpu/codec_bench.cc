@@ -1,16 +1,19 @@
 // The speed of the codec on a GPU, next to the device's own copy.
 //
-//   gpu_codec_bench          a JSON object a line: the copy of each size, then each operation
+//   gpu_codec_bench          a JSON object a line: the copy of each size, what the codec does with
+//                            such messages, and the copy again
 //
 // Time is that of many launches between two events, the median of several rounds. Bytes are those
-// that an operation must read and write; `share` is their rate over that of cudaMemcpy from device
-// to device of the same message, which reads and writes it once. Memory is taken from a ring of
-// buffers larger than the caches.
+// that an operation must read and write; a `goal` is a share of the rate of cudaMemcpy from device
+// to device of the same message, which reads and writes it once. Memory is taken in turn from
+// up to 64 buffers of each kind, or 1 GiB: messages of 1 MiB may find some of theirs in the L2
+// cache, and where all of it fits there the row says so, "cache_resident".
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "cuda/launch.h"
@@ -27,19 +30,36 @@ using codec::Spec;
 constexpr size_t kRing = size_t{1} << 30;  // bytes of all buffers of one kind
 constexpr double kRound = 0.02;            // seconds
 constexpr int kRounds = 5;
+constexpr std::chrono::milliseconds kWarmUp{300};  // until the clocks are up
 
 struct Scheme {
   const char* name;
   Spec spec;
-  double goal;  // share of the copy's rate
+  double goal;  // share of the copy's rate; 0: none
 };
 constexpr Scheme kSchemes[] = {
     {"int8", {codec::Family::kSymmetric, codec::Rounding::kNearest, 8, 128}, 0.85},
     {"int4", {codec::Family::kSymmetric, codec::Rounding::kNearest, 4, 128}, 0.85},
-    {"int8-stochastic", {codec::Family::kSymmetric, codec::Rounding::kStochastic, 8, 128}, 0.75}};
+    {"int8-stochastic", {codec::Family::kSymmetric, codec::Rounding::kStochastic, 8, 128}, 0.75},
+    {"int5", {codec::Family::kSymmetric, codec::Rounding::kNearest, 5, 128}, 0},
+    {"minmax8", {codec::Family::kMinMax, codec::Rounding::kNearest, 8, 128}, 0},
+    {"minmax4", {codec::Family::kMinMax, codec::Rounding::kNearest, 4, 128}, 0}};
 
-enum class Operation { kEncode, kDecode, kReduce };
-constexpr const char* kOperations[] = {"encode", "decode", "reduce4"};
+struct Type {
+  const char* name;
+  Dtype dtype;
+  bool has_goals;
+};
+constexpr Type kTypes[] = {{"fp32", Dtype::kFloat32, true},
+                           {"bf16", Dtype::kBfloat16, true},
+                           {"fp16", Dtype::kFloat16, false}};
+
+struct Operation {
+  const char* name;
+  bool has_goals;
+};
+constexpr Operation kEncode{"encode", true}, kDecode{"decode", true}, kAdd{"decode-add", false},
+    kReduce{"reduce4", true};
 
 class Timer {
  public:
@@ -91,6 +111,7 @@ class Ring {
         memory_(stride_ * buffers_) {}
   uint8_t* operator[](size_t i) const { return memory_.data() + i % buffers_ * stride_; }
   size_t buffers() const { return buffers_; }
+  size_t size() const { return memory_.size(); }
 
  private:
   size_t stride_, buffers_;
@@ -120,61 +141,88 @@ std::vector<uint8_t> gradient(Dtype dtype, size_t count) {
   return bytes;
 }
 
+size_t l2_cache() {
+  int bytes = 0;
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, 0), "cudaDeviceGetAttribute");
+  return static_cast<size_t>(bytes);
+}
+
+// The messages of one type and size.
 class Bench {
  public:
-  Bench(Dtype dtype, size_t bytes)
-      : dtype_(dtype),
+  Bench(const Type& type, size_t bytes)
+      : type_(type),
         bytes_(bytes),
-        count_(bytes / codec::dtype_size(dtype)),
+        count_(bytes / codec::dtype_size(type.dtype)),
         raw_(bytes, 64),
         out_(bytes, 64) {
     constexpr size_t kPart = 4 << 20;  // elements
-    const auto part = gradient(dtype, std::min(count_, kPart));
-    for (size_t i = 0; i < raw_.buffers(); ++i)
-      for (size_t at = 0; at < bytes; at += part.size())
-        check(cudaMemcpy(raw_[i] + at, part.data(), std::min(part.size(), bytes - at),
-                         cudaMemcpyHostToDevice),
-              "cudaMemcpy");
-    copy_ = timer_.time([&](size_t i) {
-      check(cudaMemcpyAsync(out_[i], raw_[i], bytes_, cudaMemcpyDeviceToDevice, nullptr),
-            "cudaMemcpyAsync");
-    });
-    fmt::print(
-        "{{\"operation\": \"copy\", \"dtype\": \"{}\", \"bytes\": {}, \"us\": {:.3f}, "
-        "\"GB/s\": {:.1f}}}\n",
-        name(), bytes_, copy_ * 1e6, copy_rate());
+    const auto part = gradient(type.dtype, std::min(count_, kPart));
+    for (size_t at = 0; at < bytes; at += part.size())
+      check(cudaMemcpy(raw_[0] + at, part.data(), std::min(part.size(), bytes - at),
+                       cudaMemcpyHostToDevice),
+            "cudaMemcpy");
+    for (size_t i = 1; i < raw_.buffers(); ++i)
+      check(cudaMemcpy(raw_[i], raw_[0], bytes, cudaMemcpyDeviceToDevice), "cudaMemcpy");
+  }
+
+  void run() const {
+    warm_up();
+    time_copy();
+    for (const Scheme& scheme : kSchemes) run(scheme);
+    time_copy();
+  }
+
+ private:
+  void copy(size_t i) const {
+    check(cudaMemcpyAsync(out_[i], raw_[i], bytes_, cudaMemcpyDeviceToDevice, nullptr),
+          "cudaMemcpyAsync");
+  }
+
+  void warm_up() const {
+    const auto end = std::chrono::steady_clock::now() + kWarmUp;
+    while (std::chrono::steady_clock::now() < end) {
+      for (size_t i = 0; i < raw_.buffers(); ++i) copy(i);
+      check(cudaDeviceSynchronize(), "the copies");
+    }
+  }
+
+  void time_copy() const {
+    report("copy", "", 2 * bytes_, raw_.size() + out_.size(), [&](size_t i) { copy(i); });
   }
 
   void run(const Scheme& scheme) const {
     const size_t body = codec::body_size(scheme.spec, count_);
     const Ring packed(body, 64), target(body, 64);
     for (size_t i = 0; i < packed.buffers(); ++i) {
-      const Source source{raw_[i], dtype_};
+      const Source source{raw_[i], type_.dtype};
       combine(scheme, {&source, 1}, {packed[i], {}, draw(i)});
     }
-    report(scheme, Operation::kEncode, bytes_ + body, [&](size_t i) {
-      const Source source{raw_[i], dtype_};
+    report(scheme, kEncode, bytes_ + body, raw_.size() + target.size(), [&](size_t i) {
+      const Source source{raw_[i], type_.dtype};
       combine(scheme, {&source, 1}, {target[i], {}, draw(i)});
     });
-    report(scheme, Operation::kDecode, body + bytes_, [&](size_t i) {
+    report(scheme, kDecode, body + bytes_, packed.size() + out_.size(), [&](size_t i) {
       const Source source{packed[i], {}};
-      combine(scheme, {&source, 1}, {out_[i], dtype_});
+      combine(scheme, {&source, 1}, {out_[i], type_.dtype});
     });
+    report(scheme, kAdd, body + 2 * bytes_, packed.size() + raw_.size() + out_.size(),
+           [&](size_t i) {
+             const Source sources[] = {{packed[i], {}}, {raw_[i], type_.dtype}};
+             combine(scheme, sources, {out_[i], type_.dtype});
+           });
     // As in a sum over four ranks: three contributions that came, and the own one.
     const Ring second(body, 64), third(body, 64);
     for (size_t i = 0; i < packed.buffers(); ++i)
       for (uint8_t* other : {second[i], third[i]})
         check(cudaMemcpy(other, packed[i], body, cudaMemcpyDeviceToDevice), "cudaMemcpy");
-    report(scheme, Operation::kReduce, bytes_ + 4 * body, [&](size_t i) {
+    report(scheme, kReduce, bytes_ + 4 * body, raw_.size() + 4 * packed.size(), [&](size_t i) {
       const Source sources[] = {
-          {packed[i], {}}, {second[i], {}}, {third[i], {}}, {raw_[i], dtype_}};
+          {packed[i], {}}, {second[i], {}}, {third[i], {}}, {raw_[i], type_.dtype}};
       combine(scheme, sources, {target[i], {}, draw(i)});
     });
   }
 
- private:
-  const char* name() const { return dtype_ == Dtype::kFloat32 ? "fp32" : "bf16"; }
-  double copy_rate() const { return 2e-9 * static_cast<double>(bytes_) / copy_; }
   static codec::Draw draw(size_t i) { return codec::make_draw({.sequence = i}); }
 
   void combine(const Scheme& scheme, std::span<const Source> sources, codec::Target target) const {
@@ -188,32 +236,39 @@ class Bench {
   }
 
   template <class Work>
-  void report(const Scheme& scheme, Operation operation, size_t moved, const Work& work) const {
+  void report(const Scheme& scheme, const Operation& operation, size_t moved, size_t touched,
+              const Work& work) const {
+    std::string more = fmt::format(", \"scheme\": \"{}\"", scheme.name);
+    if (scheme.goal > 0 && type_.has_goals && operation.has_goals)
+      more += fmt::format(", \"goal\": {}", scheme.goal);
+    report(operation.name, more, moved, touched, work);
+  }
+
+  // `moved`: bytes of one of the times; `touched`: of all of them together.
+  template <class Work>
+  void report(const char* operation, const std::string& more, size_t moved, size_t touched,
+              const Work& work) const {
     const double seconds = timer_.time(work);
-    const double rate = 1e-9 * static_cast<double>(moved) / seconds;
     fmt::print(
-        "{{\"operation\": \"{}\", \"scheme\": \"{}\", \"dtype\": \"{}\", \"bytes\": {}, "
-        "\"us\": {:.3f}, \"GB/s\": {:.1f}, \"share\": {:.3f}, \"goal\": {}}}\n",
-        kOperations[static_cast<int>(operation)], scheme.name, name(), bytes_, seconds * 1e6, rate,
-        rate / copy_rate(), scheme.goal);
+        "{{\"operation\": \"{}\"{}, \"dtype\": \"{}\", \"bytes\": {}, \"us\": {:.3f}, "
+        "\"GB/s\": {:.1f}{}}}\n",
+        operation, more, type_.name, bytes_, seconds * 1e6,
+        1e-9 * static_cast<double>(moved) / seconds,
+        touched <= l2_cache() ? ", \"cache_resident\": true" : "");
     std::fflush(stdout);
   }
 
-  const Dtype dtype_;
+  const Type& type_;
   const size_t bytes_, count_;
   const Timer timer_;
   const cuda::Launcher launcher_{0};
   const Ring raw_, out_;
-  double copy_ = 0;
   mutable std::vector<Combine> work_;
 };
 
 void run() {
-  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
-    for (const size_t mebibytes : {1, 64, 512}) {
-      const Bench bench(dtype, mebibytes << 20);
-      for (const Scheme& scheme : kSchemes) bench.run(scheme);
-    }
+  for (const Type& type : kTypes)
+    for (const size_t mebibytes : {1, 64, 512}) Bench(type, mebibytes << 20).run();
 }
 
 }  // namespace

@@ -14,10 +14,11 @@ class NotRun(Exception):
 
 
 class Failed(Exception):
-    def __init__(self, message, figures=None, output=""):
+    def __init__(self, message, figures=None, output="", late=False):
         super().__init__(message)
         self.figures = figures or {}
         self.output = output  # of the program that failed
+        self.late = late  # for lack of time
 
 
 def _end_of(text):
@@ -38,6 +39,11 @@ class Context:
     def results_file(self):
         return os.path.join(self.folder, "gpu.json" if os.environ.get("OUT") else "results.json")
 
+    def built(self):
+        """Whether there are any programs."""
+        folder = os.path.join(self.build, "bin")
+        return os.path.isdir(folder) and bool(os.listdir(folder))
+
     def _built(self, folder, name):
         path = os.path.join(self.build, folder, name)
         if not os.path.exists(path):
@@ -54,7 +60,7 @@ class Context:
         """At most `seconds`, and at most what is left."""
         left = self.deadline - time.monotonic() - 3
         if left < 5:
-            raise Failed("no time was left")
+            raise Failed("no time was left", late=True)
         return min(seconds, left)
 
     def _additions(self, env):
@@ -74,7 +80,8 @@ class Context:
         if code == 77 and not self.gpu:
             raise NotRun(why)
         if code != 0:
-            raise Failed(f"{os.path.basename(str(command[0]))} {end}: {why}", output=text)
+            raise Failed(f"{os.path.basename(str(command[0]))} {end}: {why}", output=text,
+                         late=bool(late))
 
     def run(self, *command, seconds=120, env=None):
         """stdout; raises Failed with the end of what was printed."""

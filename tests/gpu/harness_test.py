@@ -1,9 +1,11 @@
 """What tests/gpu/run is made of, without a GPU."""
 
 import contextlib
+import glob
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,8 @@ import processes  # noqa: E402
 import ranks  # noqa: E402
 from context import Context, Failed, NotRun  # noqa: E402
 from report import Report  # noqa: E402
-from steps import build, capture, collectives, parity, perf, sanitizer  # noqa: E402
+from steps import (STEPS, build, capture, chosen, codec, collectives, parity,  # noqa: E402
+                   perf, pytorch, sanitizer)
 
 
 def seconds(number):
@@ -60,6 +63,15 @@ class InAFolder(unittest.TestCase):
         os.environ.pop("OUT", None)
         self.context = Context(self.folder, 60, None, gpu=True)
 
+    def script(self, name, text):
+        """A program in the folder."""
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/bash\n{text}\n")
+        os.chmod(path, 0o755)
+        return path
+
     def log(self):
         with open(os.path.join(self.folder, "gpu.log"), encoding="utf-8") as file:
             return file.read()
@@ -77,9 +89,10 @@ class Programs(InAFolder):
 
     def test_one_that_takes_too_long_leaves_nothing(self):
         start = time.monotonic()
-        with self.assertRaisesRegex(Failed, "bash ended after 1 s: begun"):
+        with self.assertRaisesRegex(Failed, "bash ended after 1 s: begun") as it:
             self.context.run("bash", "-c",
                              f"echo begun; sleep {seconds(33)} & sleep {seconds(34)}", seconds=1)
+        self.assertTrue(it.exception.late)
         self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(left(seconds(33), seconds(34)), [])
         self.assertIn("begun", self.log())
@@ -166,6 +179,38 @@ class Results(InAFolder):
             self.context.run("bash", "-c", "echo no GPU; exit 77")
 
 
+class Order(InAFolder):
+    def names(self, *arguments):
+        return [step.NAME for step in chosen(*arguments)]
+
+    def test_is_theirs_and_not_the_command_lines(self):
+        self.assertEqual(self.names(["perf", "parity", "build"], [], True),
+                         ["build", "parity", "perf"])
+        self.assertEqual(self.names(None, ["pytorch"], True),
+                         ["build", "parity", "sanitizer", "capture", "collectives", "codec", "perf",
+                          "nccl-tests"])
+        self.assertEqual(len(self.names(None, [], True)), len(STEPS))
+
+    def test_begins_with_the_build_where_nothing_is_built(self):
+        self.assertEqual(self.names(["perf"], [], False), ["build", "perf"])
+        self.assertEqual(self.names(["perf"], [], True), ["perf"])
+        self.assertEqual(self.names(["perf"], ["build"], False), ["perf"])
+
+    def test_of_a_run_on_a_bare_machine(self):
+        arguments = [os.path.join(FOLDER, "run"), "--only", "parity", "--without-gpu",
+                     "--build-dir", self.folder, "--seconds", "0"]
+
+        def steps():
+            subprocess.run([sys.executable, *arguments], check=False, stdout=subprocess.DEVNULL)
+            with open(os.path.join(self.folder, "results.json"), encoding="utf-8") as file:
+                return list(json.load(file)["steps"])
+
+        os.mkdir(os.path.join(self.folder, "bin"))
+        self.assertEqual(steps(), ["build", "parity"])
+        self.script("bin/gpu_parity_test", "exit 77")
+        self.assertEqual(steps(), ["parity"])
+
+
 class Building(InAFolder):
     def carry(self, part):
         path = os.path.join(self.folder, part)
@@ -182,14 +227,25 @@ class Building(InAFolder):
         self.carry(build.CARRIED[0])
         build.check_carried(self.folder)
 
+    def test_is_by_make_where_there_is_no_ninja(self):
+        programs = os.path.join(self.folder, "programs")
+        os.environ["PATH"] = programs
+        for name in ("nvcc", "cmake"):
+            self.script(f"programs/{name}", "echo $@")
+        with mock.patch.object(build, "check_carried", lambda folder: None):
+            build.run(self.context)
+            self.assertIn("--preset gpu -G Unix Makefiles -B ", self.log())
+            self.assertTrue(self.log().rstrip().endswith("-- -k\n\n[ended with 0]"), self.log())
+            self.script("programs/ninja", "")
+            build.run(self.context)
+            self.assertIn("--preset gpu -B ", self.log())
+            self.assertTrue(self.log().rstrip().endswith("-- -k 0\n\n[ended with 0]"), self.log())
+
     def test_is_for_the_gpus_that_there_are(self):
-        script = os.path.join(self.folder, "nvidia-smi")
         os.environ["PATH"] = self.folder + ":" + os.environ["PATH"]
         for says, meant in (("9.0\n9.0", ["90"]), ("12.0\n8.6", ["86", "120"]), ("[N/A]", []),
                             ("", [])):
-            with open(script, "w", encoding="utf-8") as file:
-                file.write(f"#!/bin/sh\necho '{says}'\n")
-            os.chmod(script, 0o755)
+            self.script("nvidia-smi", f"echo '{says}'")
             self.assertEqual(machine.architectures(), meant)
 
     def test_says_what_is_wrong(self):
@@ -203,12 +259,7 @@ class Building(InAFolder):
 class Steps(InAFolder):
     def install(self, name, script):
         """A program that the steps find."""
-        path = os.path.join(self.folder, "bin", name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(f"#!/bin/bash\n{script}\n")
-        os.chmod(path, 0o755)
-        return path
+        return self.script(os.path.join("bin", name), script)
 
     def test_figures_of_a_parity_that_fails(self):
         tests = [{"name": "A", "result": "COMPLETED", "time": "1s"},
@@ -225,6 +276,76 @@ class Steps(InAFolder):
         with self.assertRaisesRegex(Failed, "ended with 139: a crash") as it:
             parity.run(self.context)
         self.assertEqual(it.exception.figures, {})
+
+    def codec(self, script):
+        self.install("gpu_codec_bench", script)
+        os.environ["PATH"] = self.folder + ":" + os.environ["PATH"]
+        self.script("nvidia-smi", f"echo x >> {self.folder}/asked; wc -l < {self.folder}/asked")
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            try:
+                return codec.run(self.context)
+            finally:
+                self.printed = out.getvalue()
+
+    def test_the_codec_is_measured_against_the_faster_copy(self):
+        def row(operation, rate, size=64, **more):
+            return "echo '" + json.dumps({"operation": operation, "dtype": "fp32", "us": 1.0,
+                                          "bytes": size << 20, "GB/s": rate, **more}) + "'\n"
+
+        def rows(goal):
+            small = row("copy", 800, 1) + row("encode", 8, 1, scheme="int8", goal=goal,
+                                              cache_resident=True)
+            return (small + row("copy", 1500) + row("encode", 1600, scheme="int8", goal=goal)
+                    + row("decode", 10, scheme="int5") + row("copy", 2000))
+
+        figures = self.codec(rows(0.8))
+        self.assertEqual([each.get("share") for each in figures["rows"]],
+                         [None, 0.01, None, 0.8, 0.005, None])
+        self.assertEqual((figures["clocks before"], figures["clocks after"]), ("1", "2"))
+        self.assertIn("8 GB/s  0.01 in the cache\n", self.printed)
+        with self.assertRaisesRegex(Failed, "^below the goal: encode int8 fp32 64 MiB 0.80$") as it:
+            self.codec(rows(0.81))
+        self.assertEqual(len(it.exception.figures["rows"]), 6)
+
+        crash = row("copy", 1000) + row("encode", 900, scheme="int8") + "echo '{\"oper'; exit 139"
+        with self.assertRaisesRegex(Failed, "^gpu_codec_bench ended with 139: ") as it:
+            self.codec(crash)
+        self.assertEqual([each.get("share") for each in it.exception.figures["rows"]], [None, 0.9])
+        with self.assertRaisesRegex(Failed, "^nothing was measured$"):
+            self.codec("")
+
+    def test_a_parity_that_hangs_tells_how_far_it_was(self):
+        self.install("gpu_parity_test", """cat <<'END'
+[----------] 3 tests from Short
+[ RUN      ] Short.A
+[       OK ] Short.A (1234 ms)
+[ RUN      ] Short.B
+parity_test.cc:3: Failure
+byte 3
+[  FAILED  ] Short.B (2 ms)
+[ RUN      ] Short.C
+END
+            sleep """ + seconds(38))
+        ends = "(?s)^Short.B: parity.*byte 3; gpu_parity_test ended after 1 s"
+        with mock.patch.object(Context, "time_for", lambda *_: 1):
+            with self.assertRaisesRegex(Failed, ends) as it:
+                parity.run(self.context)
+        self.assertEqual(it.exception.figures, {
+            "Short.A": {"result": "COMPLETED", "time": "1.234s"},
+            "Short.B": {"result": "COMPLETED", "time": "0.002s",
+                        "failures": ["parity_test.cc:3: Failure\nbyte 3"]},
+            "Short.C": {"result": "DID NOT END"}})
+
+    def test_a_training_that_fails_leaves_the_native_one(self):
+        losses = {"losses": [1, 0.1], "same_everywhere": True}
+        python = self.script("python", f"""[ -z "$LD_PRELOAD" ] || exit 3
+            echo '{json.dumps(losses)}'""")
+        self.script("lib/libterse_nccl.so", "")
+        with mock.patch.object(sys, "executable", python), \
+                mock.patch.object(pytorch.importlib.util, "find_spec", lambda name: name), \
+                self.assertRaisesRegex(Failed, "pytorch_ddp: python ended with 3") as it:
+            pytorch.run(self.context)
+        self.assertEqual(it.exception.figures["pytorch_ddp"], {"scheme": "int8", "native": losses})
 
     def test_collectives_that_hang_tell_how_far_they_were(self):
         self.install("gpu_collectives", """echo '{"calls": 26, "now": "a case"}'; echo
@@ -250,8 +371,7 @@ class Steps(InAFolder):
         with self.assertRaisesRegex(Failed, "libterse_nccl.so is not built"):
             with preload.preloaded(self.context, "int8", 2):
                 pass
-        os.mkdir(os.path.join(self.folder, "lib"))
-        open(os.path.join(self.folder, "lib", "libterse_nccl.so"), "w", encoding="utf-8").close()
+        self.script("lib/libterse_nccl.so", "")
 
         def run(*calls):
             with preload.preloaded(self.context, "int8", 2) as env:
@@ -265,30 +385,91 @@ class Steps(InAFolder):
             with self.assertRaisesRegex(Failed, "of 2 ranks .*compressed calls: "):
                 run(*calls)
 
-    def measured(self, native, int8, ratio, gpus):
-        """The step on such numbers, in microseconds."""
-        def measure(_, collective, dtype, mode):
-            compressed = "int8" in mode.arguments or "int4" in mode.arguments
-            return [{"us": int8 if mode != perf.MODES["native"] else native,
-                     "wire_ratio": ratio if compressed else None}]
-        with mock.patch.object(perf, "measure", measure), \
+    def measured(self, native, int8, ratio=7.5, gpus=("one",), fails=lambda command: None):
+        """The step where calls take so many microseconds, and the codec 5 % of a native one."""
+        def run_ranks(context, count, *command, seconds, env):
+            self.assertLessEqual(seconds, 40)
+            if fails(command):
+                raise fails(command)
+            folder = env.get("TERSE_REPORT")
+            for rank in range(count if folder else 0):
+                each = {"encode": native * 0.04e-6, "decode": native * 0.06e-6, "communicate": 1,
+                        "total": 1, "calls": 2}
+                rows = [{"calls": 2, "seconds": each}]
+                with open(f"{folder}/{rank}.json", "w", encoding="utf-8") as file:
+                    json.dump({"communicators": [{"rows": rows}]}, file)
+            place = {"time": int8 if "--scheme" in command or folder else native, "nwrong": None,
+                     "relative_l2_error": None,
+                     "wire_ratio": ratio if "--scheme" in command else None}
+            results = [{"size": 64 << 20, "out_of_place": place, "in_place": place}]
+            with open(command[command.index("-J") + 1], "w", encoding="utf-8") as file:
+                json.dump({"results": results}, file)
+
+        for name in ("all_reduce_perf", "all_gather_perf", "reduce_scatter_perf"):
+            self.install(name, "")
+        self.script("lib/libterse_nccl.so", "")
+        with mock.patch.object(Context, "run_ranks", run_ranks), \
                 mock.patch.object(machine, "gpus", lambda: gpus), \
-                contextlib.redirect_stdout(io.StringIO()):
-            return perf.run(self.context)
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            try:
+                return perf.run(self.context)
+            finally:
+                self.printed = out.getvalue()
 
     def test_speed_is_judged_where_each_rank_has_a_gpu(self):
-        self.assertFalse(self.measured(2e3, 1e3, 7.5, ["one"])["judged"])
-        figures = self.measured(3e3, 1e3, 7.5, ["one", "two"])
+        figures = self.measured(2e3, 1e3)
+        self.assertFalse(figures["judged"])
+        self.assertEqual(figures["int8 over native at 64 MiB"], {
+            "goal": 2.5, "reached": 2.0, "met": False,
+            "native": {"us": [2e3] * 3, "median": 2e3, "spread": 0},
+            "int8": {"us": [1e3] * 3, "median": 1e3, "spread": 0}})
+        self.assertIn("2.0, the goal is 2.5: not met, not judged here\n", self.printed)
+        figures = self.measured(3e3, 1e3, gpus=("one", "two"))
         self.assertTrue(figures["judged"])
+        self.assertTrue(figures["int8 over native at 64 MiB"]["met"])
         self.assertEqual(figures["all_gather float"]["speed-up at 64 MiB"],
                          {"int8": 3.0, "preload int8": 3.0})
-        with self.assertRaisesRegex(Failed, "is 2.0x as fast as native; the goal is 2.5x"):
-            self.measured(2e3, 1e3, 7.5, ["one", "two"])
+        with self.assertRaisesRegex(Failed, "^int8 over native at 64 MiB is 2.0; the goal is 2.5$"):
+            self.measured(2e3, 1e3, gpus=("one", "two"))
+
+    def test_the_codecs_share_is_of_native_time(self):
+        share = self.measured(2e3, 1e3)["codec's share of native"]
+        self.assertEqual((share["goal"], share["reached"], share["met"]), (0.1, 0.05, True))
+        self.assertAlmostEqual(share["seconds a call"]["decode"], 60e-6)
+
+    def test_goals_are_recorded_when_a_run_fails(self):
+        def fails(command):
+            if "--scheme" in command and "-w" in command and "10" in command:
+                return Failed("no memory")
+        with self.assertRaisesRegex(Failed, "^int8 AllReduce of 64 MiB: no memory; ") as it:
+            self.measured(2e3, 1e3, fails=fails)
+        figures = it.exception.figures
+        self.assertEqual(figures["int8 over native at 64 MiB"],
+                         {"goal": 2.5, "reached": None, "met": False,
+                          "native": {"us": [2e3], "median": 2e3, "spread": 0}})
+        self.assertEqual(figures["codec's share of native"],
+                         {"goal": 0.1, "reached": None, "met": False})
+        self.assertIn("int8", figures["all_reduce float"])
+
+    def test_a_mode_that_takes_too_long_is_that_collectives_last(self):
+        def fails(command):
+            if "bfloat16" in command and "int8" in command:
+                return Failed("ended", late=True)
+            if "reduce_scatter" in command[0] and "--scheme" in command:
+                return Failed("crashed")
+        with self.assertRaisesRegex(Failed, "^all_reduce bfloat16 int8: ended; reduce_s") as it:
+            self.measured(3e3, 1e3, fails=fails)
+        figures = it.exception.figures
+        self.assertEqual(set(figures["all_reduce bfloat16"]),
+                         {"native", "speed-up at 64 MiB", "not measured"})
+        self.assertEqual(figures["all_reduce bfloat16"]["not measured"], ["int4"])
+        self.assertEqual(set(figures["reduce_scatter float"]),
+                         {"native", "preload int8", "speed-up at 64 MiB"})
 
     def test_bytes_are_judged_everywhere(self):
         with self.assertRaisesRegex(Failed, "float int8: 1.0 times fewer bytes, not 3") as it:
-            self.measured(3e3, 1e3, 1.0, ["one"])
-        self.assertEqual(len(it.exception.figures), 5)
+            self.measured(3e3, 1e3, 1.0)
+        self.assertEqual(len(it.exception.figures), 7)
 
     def test_a_sanitizer_that_does_not_take_the_gpu_is_not_run(self):
         tool = self.install("compute-sanitizer", "echo '========= Device not supported'; exit 9")
@@ -309,6 +490,77 @@ class WithoutAGpu(unittest.TestCase):
         done = subprocess.run([sys.executable, os.path.join(FOLDER, "run")], text=True,
                               capture_output=True, check=False)
         self.assertEqual((done.returncode, done.stdout[:8]), (77, "not run:"))
+
+
+class WhatIsTested(InAFolder):
+    """Is known by its commit, wherever it runs."""
+
+    def git(self, *arguments):
+        identity = ("-c", "user.name=A", "-c", "user.email=a@b")
+        return subprocess.run(["git", "-C", self.folder, *identity, *arguments], check=True,
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
+
+    def commit(self):
+        self.git("init")
+        os.makedirs(os.path.join(self.folder, "tests", "gpu"))
+        shutil.copy(os.path.join(FOLDER, "carry"), os.path.join(self.folder, "tests", "gpu"))
+        self.script(".gitignore", "/build/\n/gpu.log")
+        self.git("add", ".")
+        self.git("commit", "-m", "one")
+        return self.git("rev-parse", "HEAD")
+
+    def test_in_a_checkout(self):
+        commit = self.commit()
+        self.assertEqual(machine.version(self.folder), {"commit": commit, "changed_files": 0})
+        self.script("another", "")
+        self.assertEqual(machine.version(self.folder), {"commit": commit, "changed_files": 1})
+
+    @unittest.skipUnless(os.path.exists("/usr/src/googletest"), "there is nothing to carry")
+    def test_where_it_was_carried_to(self):
+        commit = self.commit()
+        self.script("another", "")
+        subprocess.run([os.path.join(self.folder, "tests/gpu/carry")], check=True,
+                       stdout=subprocess.DEVNULL)
+        os.rename(os.path.join(self.folder, ".git"), os.path.join(self.folder, "git"))
+        self.assertEqual(machine.version(self.folder),
+                         {"commit": commit, "changed_files": 1, "as_of": "tests/gpu/carry"})
+
+    def test_or_nothing_is(self):
+        self.assertEqual(machine.version(self.folder), {"commit": None, "changed_files": None})
+
+    def test_is_in_the_results_with_the_command_and_the_machine(self):
+        self.script("bin/gpu_parity_test", "exit 77")
+        arguments = [os.path.join(FOLDER, "run"), "--only", "parity", "--without-gpu",
+                     "--build-dir", self.folder]
+        subprocess.run([sys.executable, *arguments], check=False, stdout=subprocess.DEVNULL)
+        with open(os.path.join(self.folder, "results.json"), encoding="utf-8") as file:
+            results = json.load(file)
+        self.assertEqual(results["command"], arguments)
+        self.assertLessEqual({"cpu", "memory_gib", "system", "commit", "changed_files", "clocks"},
+                             results["machine"].keys())
+
+
+class ADriver(InAFolder):
+    def run_with(self, code, listed):
+        """The command, with a driver that says `code` and a nvidia-smi that lists that."""
+        source = f"int cuInit(unsigned flags) {{ return {code}; }}"
+        library = os.path.join(self.folder, "libcuda.so.1")
+        subprocess.run(["cc", "-shared", "-o", library, "-xc", "-"], input=source, text=True,
+                       check=True)
+        self.script("nvidia-smi", f"echo '{listed}'")
+        env = {**os.environ, "LD_LIBRARY_PATH": self.folder, "OUT": self.folder,
+               "PATH": self.folder + ":" + os.environ["PATH"]}
+        done = subprocess.run([sys.executable, os.path.join(FOLDER, "run")], text=True, env=env,
+                              capture_output=True, check=False)
+        return done.returncode, done.stdout
+
+    @unittest.skipUnless(shutil.which("cc"), "there is no C compiler")
+    def test_that_does_not_give_its_gpu_is_a_failure(self):
+        self.assertEqual(self.run_with(999, "GPU 0: H100"),
+                         (1, "failed: cuInit says 999, and there is a GPU\n"))
+        self.assertEqual(self.run_with(100, "GPU 0: H100")[0], 77)
+        seen = bool(glob.glob("/dev/nvidia[0-9]*"))
+        self.assertEqual(self.run_with(999, "")[0], 1 if seen else 77)
 
 
 if __name__ == "__main__":

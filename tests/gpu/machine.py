@@ -6,7 +6,6 @@ import glob
 import importlib.metadata
 import importlib.util
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -22,6 +21,18 @@ def _output(*command):
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+class DriverFails(Exception):
+    """There is a GPU, and its driver does not give it."""
+
+
+NO_DEVICE = 100  # of CUDA's error codes
+
+
+def _visible():
+    """Whether a GPU is to be seen without CUDA."""
+    return bool(_output("nvidia-smi", "-L") or glob.glob("/dev/nvidia[0-9]*"))
+
+
 @functools.cache
 def gpus():
     """Names of the GPUs that the driver has."""
@@ -29,8 +40,11 @@ def gpus():
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return []
+    code = driver.cuInit(0)
+    if code not in (0, NO_DEVICE) and _visible():
+        raise DriverFails(f"cuInit says {code}, and there is a GPU")
     count = ctypes.c_int()
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+    if code != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
         return []
     names = []
     for index in range(count.value):
@@ -98,19 +112,48 @@ def _version_of_torch():
         return None
 
 
+def clocks():
+    """Of the GPUs just now, and what they draw."""
+    query = "clocks.sm,clocks.mem,power.draw,temperature.gpu"
+    return _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader")
+
+
+def _host():
+    """As the benchmarks describe it; their module has the name of this one."""
+    path = os.path.join(ROOT, "bench", "demo", "machine.py")
+    spec = importlib.util.spec_from_file_location("host", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.describe()
+
+
+def version(root):
+    """What is there: of git or, where that is no checkout, of the one that it was carried from."""
+    if os.path.exists(os.path.join(root, ".git")):
+        commit = _output("git", "-C", root, "rev-parse", "HEAD")
+        if commit:
+            changed = _output("git", "-C", root, "status", "--short").splitlines()
+            return {"commit": commit, "changed_files": len(changed)}
+    try:
+        with open(os.path.join(root, "build", "carried", "commit"), encoding="utf-8") as file:
+            commit, changed = file.read().split()
+    except (OSError, ValueError):
+        return {"commit": None, "changed_files": None}
+    return {"commit": commit, "changed_files": int(changed), "as_of": "tests/gpu/carry"}
+
+
 def describe(gpu_names):
-    query = "name,driver_version,memory.total,clocks.sm,clocks.mem"
+    query = "name,driver_version,memory.total"
     compiler = tool("nvcc")
     return {
         "gpus": gpu_names,
         "nvidia_smi": _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"),
+        "clocks": clocks(),
         "architectures": architectures(),
-        "kernel": platform.release(),
-        "cpus": os.cpu_count(),
+        **_host(),
         "nvcc": (_output(compiler, "--version").splitlines() or [""])[-1] if compiler else None,
         "nccl": nccl(),
         "nccl_version": _nccl_version(nccl()),
         "torch": _version_of_torch(),
-        "commit": _output("git", "-C", ROOT, "rev-parse", "HEAD") or None,
-        "changed_files": len(_output("git", "-C", ROOT, "status", "--short").splitlines()),
+        **version(ROOT),
     }

@@ -30,12 +30,15 @@ os.build:
 """
 # As nccl-tests print it.
 TABLE = """#       size         count      type   redop    root     time   algbw   busbw #wrong
-     1048576        262144     float     sum      -1    55.51   18.89   18.89  {wrong}    55.42   18.92   18.92  {wrong}
+     1048576        262144     float     sum      -1    {time}   18.89   18.89  {wrong}    55.42   18.92   18.92  {wrong}
 """
 PERF = """#!/bin/bash
-[ "$NCCL_HOSTID" = rank$PMI_RANK ] || exit 8
+[ "$NCCL_HOSTID $NCCL_DEBUG" = "rank$PMI_RANK LEVEL" ] || exit 8
 case "$*" in *"-c 0"*) wrong=N/A ;; *) wrong=WRONG ;; esac
-[ $PMI_RANK = 0 ] && sed "s|{wrong}|$wrong|g" <<'END'
+time=55.51
+[ -z "$TERSE_REPORT" ] || time=22.22
+[ -z "$TERSE_VERIFY" ] || time=99.99
+[ $PMI_RANK = 0 ] && sed "s|{wrong}|$wrong|g; s|{time}|$time|" <<'END'
 TABLEEND
 if [ -n "$TERSE_REPORT" ] && [ "$LD_PRELOAD" = LIBRARY ]; then
   echo '{"communicators": [{"rows": [{"calls": CALLS, "error": {"calls": 1, "worst_relative": ERROR}}]}]}' \\
@@ -70,13 +73,13 @@ class NcclTests(unittest.TestCase):
         os.chmod(path, mode)
         return path
 
-    def carry(self, wrong="0", calls="3", error="0.01"):
+    def carry(self, wrong="0", calls="3", error="0.01", debug="WARN"):
         self.write("carried/nccl-tests/Makefile", "")
         self.write("carried/nccl-tests/src/Makefile", MAKEFILE)
         self.write("carried/nccl-tests/perf",
                    PERF.replace("TABLE", TABLE).replace("WRONG", wrong)
                    .replace("LIBRARY", self.preload).replace("CALLS", calls)
-                   .replace("ERROR", error), 0o755)
+                   .replace("ERROR", error).replace("LEVEL", debug), 0o755)
         with zipfile.ZipFile(os.path.join(self.carried, "mpich-1-py3.whl"), "w") as wheel:
             wheel.writestr("mpich-1.data/data/bin/mpiexec", MPIEXEC)
 
@@ -85,11 +88,20 @@ class NcclTests(unittest.TestCase):
             nccl_tests.run(self.context)
 
     def test_runs_each_native_off_and_compressed(self):
+        """The time of what is compressed is not that of the run that verifies it."""
         self.carry()
         figures = nccl_tests.run(self.context)
         row = [{"bytes": 1048576, "us": 55.51}]
-        each = {"native": row, "off": row, "int8": row, "int8 error": 0.01}
+        each = {"native": row, "off": row, "int8": [{"bytes": 1048576, "us": 22.22}],
+                "int8 error": 0.01}
         self.assertEqual(figures, {name: each for name in nccl_tests.PROGRAMS})
+
+    def test_leaves_settings_of_nccl_as_they_are(self):
+        self.carry(debug="INFO")
+        with self.assertRaisesRegex(Failed, "ended with 8"):
+            nccl_tests.run(self.context)
+        with mock.patch.dict(os.environ, NCCL_DEBUG="INFO"):
+            nccl_tests.run(self.context)
 
     def test_reads_what_is_not_checked_and_has_no_operation(self):
         line = "1024 64 float -1 149.15 0.01 0.01 N/A 105.45 0.01 0.01 N/A\n# Avg bus bandwidth : 0.3"
@@ -108,8 +120,10 @@ class NcclTests(unittest.TestCase):
 
     def test_so_is_nothing_compressed(self):
         self.carry(calls="0")
-        with self.assertRaisesRegex(Failed, r"of 2 ranks .*compressed calls: \[0, 0\]"):
+        with self.assertRaisesRegex(Failed, r"of 2 ranks .*compressed calls: \[0, 0\]") as it:
             nccl_tests.run(self.context)
+        row = [{"bytes": 1048576, "us": 55.51}]  # what was measured before stays
+        self.assertEqual(it.exception.figures["all_reduce_perf"], {"native": row, "off": row})
 
 
 if __name__ == "__main__":

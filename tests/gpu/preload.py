@@ -1,31 +1,10 @@
 """Programs under the preload library."""
 
 import contextlib
-import glob
-import json
-import os
 import tempfile
 
+import terse_reports
 from context import Failed
-
-
-def _rows(folder):
-    """What was compressed, by process that left a report there."""
-    for path in glob.glob(os.path.join(folder, "*.json")):
-        with open(path, encoding="utf-8") as file:
-            communicators = json.load(file)["communicators"]
-        yield [row for each in communicators for row in each["rows"]]
-
-
-def compressed_calls(folder):
-    """Of each process that left a report there."""
-    return [sum(row["calls"] for row in rows) for rows in _rows(folder)]
-
-
-def relative_errors(folder):
-    """The worst of each kind of call that was verified."""
-    return [row["error"]["worst_relative"] for rows in _rows(folder) for row in rows
-            if row["error"]["calls"]]
 
 
 @contextlib.contextmanager
@@ -35,6 +14,6 @@ def preloaded(context, scheme, ranks):
     with tempfile.TemporaryDirectory() as folder:
         yield {"LD_PRELOAD": context.library("libterse_nccl.so"), "TERSE_SCHEME": scheme,
                "TERSE_REPORT": folder}
-        counts = compressed_calls(folder)
+        counts = terse_reports.compressed_calls(folder)
         if sum(count > 0 for count in counts) != ranks:
             raise Failed(f"of {ranks} ranks under the preload library, compressed calls: {counts}")

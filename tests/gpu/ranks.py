@@ -26,6 +26,11 @@ def share_gpus(ranks):
     return len(machine.gpus()) < ranks
 
 
+def settings(ranks):
+    """NCCL's, for this many ranks, where they are not set already."""
+    return {"NCCL_DEBUG": "WARN", **(SHARED_GPU if share_gpus(ranks) else {})}
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -36,7 +41,7 @@ def environments(ranks, extra=None):
     """By rank, the variables that torchrun would set, and what lets ranks share a GPU. Those that
     are set already stay."""
     port = str(free_port())
-    common = {"NCCL_DEBUG": "WARN", **(SHARED_GPU if share_gpus(ranks) else {}), **os.environ}
+    common = {**settings(ranks), **os.environ}
     for rank in range(ranks):
         yield {**common, "RANK": str(rank), "LOCAL_RANK": str(rank),
                "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks),

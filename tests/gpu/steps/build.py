@@ -1,7 +1,8 @@
-"""Builds what the steps need of the preset `gpu`."""
+"""Builds what the steps need of the preset `gpu`, with ninja or, without it, make."""
 
 import os
 import re
+import shutil
 
 import machine
 from context import Failed
@@ -39,6 +40,13 @@ def warnings(text):
     return [line[:500] for line in text.splitlines() if "warning" in line][:20]
 
 
+def generator():
+    """(what CMake is told, what keeps on building after a failure)"""
+    if shutil.which("ninja"):
+        return (), ("-k", "0")
+    return ("-G", "Unix Makefiles"), ("-k",)
+
+
 def run(context):
     check_carried(os.path.join(machine.ROOT, "build", "carried"))
     compiler = machine.tool("nvcc")
@@ -46,14 +54,15 @@ def run(context):
         raise Failed("there is no nvcc")
     architectures = ";".join(machine.architectures()) or "native"
     figures = {"architectures": architectures}
+    kind, keep_going = generator()
     try:
-        context.run("cmake", "--preset", "gpu", "-B", context.build,
+        context.run("cmake", "--preset", "gpu", *kind, "-B", context.build,
                     f"-DCMAKE_CUDA_COMPILER={compiler}",
                     f"-DCMAKE_CUDA_ARCHITECTURES={architectures}", seconds=60)
         # As much as can be: the other steps test what there is.
         out = context.run("cmake", "--build", context.build,
                           "--parallel", len(os.sched_getaffinity(0)),
-                          "--target", *TARGETS, "--", "-k", "0", seconds=300)
+                          "--target", *TARGETS, "--", *keep_going, seconds=300)
     except Failed as failure:
         figures["errors"] = errors(failure.output)
         figures["warnings"] = warnings(failure.output)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 from context import Failed
 
@@ -25,6 +26,24 @@ def figures(path):
     return tests
 
 
+def printed(text):
+    """By test, as far as it came: a program that is ended writes no file."""
+    tests, now, lines = {}, None, []
+    for line in text.splitlines():
+        mark = re.match(r"\[ *(RUN|OK|FAILED) *\] (\w+\.\w+)(?: \((\d+) ms\))?$", line)
+        if mark and mark[1] == "RUN":
+            now, lines = mark[2], []
+            tests[now] = {"result": "DID NOT END"}
+        elif mark and mark[2] == now:
+            tests[now] = {"result": "COMPLETED", "time": f"{int(mark[3] or 0) / 1e3:g}s"}
+            if mark[1] == "FAILED":
+                tests[now]["failures"] = ["\n".join(lines)[:500]]
+            now = None
+        else:
+            lines.append(line)
+    return tests
+
+
 def run(context):
     path = os.path.join(context.build, "parity.json")
     if os.path.exists(path):
@@ -32,8 +51,11 @@ def run(context):
     try:
         context.run(context.program("gpu_parity_test"), f"--gtest_output=json:{path}", seconds=180)
     except Failed as failure:
-        tests = figures(path)
+        whole = figures(path)
+        tests = whole or printed(failure.output)
         texts = [f"{name}: {test['failures'][0]}" for name, test in tests.items()
                  if "failures" in test]
+        if not whole:
+            texts.append(str(failure))
         raise Failed("; ".join(texts) or str(failure), tests) from failure
     return figures(path)

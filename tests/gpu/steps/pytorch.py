@@ -50,13 +50,13 @@ def run(context):
         raise NotRun("there is no PyTorch")
     figures, problems = {}, []
     for example, scheme in SCHEMES.items():
+        kept = figures[example] = {"scheme": scheme}  # what was measured before a failure, too
         try:
-            native = train(context, example, {})
-            compressed = train_compressed(context, example, scheme)
+            native = kept["native"] = train(context, example, {})
+            compressed = kept["compressed"] = train_compressed(context, example, scheme)
         except Failed as failure:
             problems.append(f"{example}: {failure}")
             continue
-        figures[example] = {"scheme": scheme, "native": native, "compressed": compressed}
         print(f"   {example}: loss {native['losses'][0]:.4g}, after {len(native['losses'])} steps "
               f"{native['losses'][-1]:.4g} native, {compressed['losses'][-1]:.4g} {scheme}",
               flush=True)
