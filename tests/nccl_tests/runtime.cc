@@ -57,11 +57,7 @@ TERSE_EXPORT cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 TERSE_EXPORT cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 TERSE_EXPORT cudaError_t cudaDeviceReset() { return cudaSuccess; }
 
-// ---- Events, memory ----
-
-TERSE_EXPORT cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  return cudaEventCreateWithFlags(event, cudaEventDefault);
-}
+// ---- Memory ----
 
 TERSE_EXPORT cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
   std::memset(memory, value, bytes);
