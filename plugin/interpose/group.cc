@@ -9,12 +9,34 @@
 namespace terse::interpose {
 namespace {
 
-// What follows the outermost group, also one that failed.
-struct Aftermath {
-  ~Aftermath() {
-    if (group_depth() == 0) destroy_retired_operators();
+// What follows the outermost group, also one that failed, and wherever it did: NCCL's group is over
+// then, and so must ours be, or all that the thread calls later would wait for an end that does not
+// come.
+class Ending {
+ public:
+  Ending() = default;
+  ~Ending() {
+    if (!outermost_) return;
+    if (group_depth() > 0) group_abandon();
+    forget_pending();
+    destroy_retired_operators();
   }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+ private:
+  const bool outermost_ = group_depth() <= 1;
 };
+
+// Gives NCCL the compressed calls too, or ends its group.
+void hand_over(ncclSimInfo_t* info) {
+  try {
+    group_hand_over();
+  } catch (...) {
+    next().GroupSimulateEnd(info);
+    throw;
+  }
+}
 
 }  // namespace
 }  // namespace terse::interpose
@@ -35,15 +57,11 @@ ncclResult_t ncclGroupStart() {
 
 ncclResult_t ncclGroupEnd() {
   return ours("ncclGroupEnd", [] {
-    const Aftermath aftermath;
+    const Ending ending;
     const ncclResult_t result = next().library->nccl.GroupEnd();
     if (group_depth() == 0) return result;  // NCCL has said that there is no group
     if (group_depth() == 1) {
-      if (result != ncclSuccess && result != ncclInProgress) {
-        group_abandon();
-        forget_pending();
-        return result;
-      }
+      if (result != ncclSuccess && result != ncclInProgress) return result;
       if (result == ncclSuccess)
         admit_pending();
       else
@@ -59,9 +77,10 @@ ncclResult_t ncclGroupEnd() {
 // model.
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   return ours("ncclGroupSimulateEnd", [&] {
-    const Aftermath aftermath;
-    if (group_depth() == 1) group_hand_over();
-    const ncclResult_t result = call(next().GroupSimulateEnd, "ncclGroupSimulateEnd", info);
+    if (next().GroupSimulateEnd == nullptr) fail_lacking("ncclGroupSimulateEnd");
+    const Ending ending;
+    if (group_depth() == 1) hand_over(info);
+    const ncclResult_t result = next().GroupSimulateEnd(info);
     if (group_depth() == 0) return result;
     if (group_depth() == 1) forget_pending();
     group_end();

@@ -1,0 +1,131 @@
+// Groups that fail, and what the same thread does after them. Under
+// TERSE_SCHEME="name=dp* -> int4", so that the ranks compare names.
+#include <gtest/gtest.h>
+#include <hostnccl.h>
+#include <nccl.h>
+
+#include <string>
+#include <vector>
+
+#include "clients.h"
+
+namespace terse::test {
+namespace {
+
+constexpr int kRanks = 2;
+constexpr size_t kCount = 50'000;
+
+using Floats = std::vector<float>;
+
+// What int4 cannot hold.
+Floats wave(int rank) {
+  Floats x(kCount);
+  for (size_t i = 0; i < kCount; ++i) x[i] = static_cast<float>(i % 97 + rank);
+  return x;
+}
+
+ncclResult_t all_reduce(Floats& x, ncclComm_t comm) {
+  return settled(ncclAllReduce(x.data(), x.data(), x.size(), ncclFloat32, ncclSum, comm, nullptr),
+                 comm);
+}
+
+// That it is a sum at once, by int4.
+void expect_compressed_sum(int rank, ncclComm_t comm) {
+  const Floats before = wave(rank);
+  Floats x = before, truth(kCount);
+  for (size_t i = 0; i < kCount; ++i) truth[i] = static_cast<float>(2 * (i % 97) + 1);
+  ASSERT_EQ(all_reduce(x, comm), ncclSuccess) << ncclGetLastError(comm);
+  EXPECT_NE(x, truth);
+  for (size_t i = 0; i < kCount; ++i) ASSERT_NEAR(x[i], truth[i], 0.2f * 97 * 2) << i;
+}
+
+ncclUniqueId new_id() {
+  ncclUniqueId id;
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  return id;
+}
+
+// A communicator whose other rank has aborted it, as NCCL knows by now; used once before.
+ncclComm_t broken(const ncclConfig_t& config, int rank, const ncclUniqueId& id) {
+  const ncclComm_t comm = made_with(config, rank, kRanks, id);
+  expect_compressed_sum(rank, comm);
+  if (rank == 1) {
+    ncclCommAbort(comm);
+    return nullptr;
+  }
+  ncclResult_t state = ncclSuccess;
+  while (state == ncclSuccess || state == ncclInProgress)
+    if (ncclCommGetAsyncError(comm, &state) != ncclSuccess) break;
+  return comm;
+}
+
+void expect_no_group() { EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage); }
+
+TEST(FailedGroup, OfCommunicatorsThatAreNotAlike) {
+  const ncclUniqueId good = new_id();
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.commName = rank == 0 ? "dp" : "other";
+    ncclComm_t comm = nullptr;
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    ASSERT_EQ(ncclCommInitRankConfig(&comm, kRanks, id, rank, &config), ncclSuccess);
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("\"other\""), std::string::npos);
+    EXPECT_EQ(comm, nullptr);
+    config.commName = "dp";
+    comm = made_with(config, rank, kRanks, good);
+    expect_compressed_sum(rank, comm);
+    expect_no_group();
+    ncclCommDestroy(comm);
+  });
+}
+
+TEST(FailedGroup, OfCallsOfWhichNcclHasBegunOne) {
+  const ncclUniqueId other = new_id();
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t good = made_with(non_blocking("dp"), rank, kRanks, id);
+    const ncclComm_t bad = broken(non_blocking("dp"), rank, other);
+    Floats x = wave(rank);
+    int64_t number = 5;
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, good, nullptr);
+    if (rank == 0) {
+      ASSERT_EQ(all_reduce(x, bad), ncclSuccess) << ncclGetLastError(nullptr);
+    }
+    const ncclResult_t result = settled(ncclGroupEnd(), good);
+    if (rank == 0)
+      EXPECT_EQ(result, ncclRemoteError) << ncclGetLastError(nullptr);
+    else
+      EXPECT_EQ(result, ncclSuccess) << ncclGetLastError(nullptr);
+    EXPECT_EQ(x, wave(rank));
+    ASSERT_EQ(settled(ncclInProgress, good), ncclSuccess);  // for NCCL's own call of the group
+    EXPECT_EQ(number, 10);
+    expect_compressed_sum(rank, good);
+    expect_no_group();
+    if (bad != nullptr) ncclCommAbort(bad);
+    ncclCommDestroy(good);
+  });
+}
+
+TEST(FailedGroup, OfASimulation) {
+  const ncclUniqueId other = new_id();
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t good = made_with(non_blocking("dp"), rank, kRanks, id);
+    const ncclComm_t bad = broken(non_blocking("dp"), rank, other);
+    if (rank == 0) {
+      Floats x = wave(rank);
+      ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+      ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+      ASSERT_EQ(all_reduce(x, bad), ncclSuccess) << ncclGetLastError(nullptr);
+      EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclRemoteError) << ncclGetLastError(nullptr);
+      EXPECT_EQ(x, wave(rank));
+    }
+    expect_compressed_sum(rank, good);
+    expect_no_group();
+    if (bad != nullptr) ncclCommAbort(bad);
+    ncclCommDestroy(good);
+  });
+}
+
+}  // namespace
+}  // namespace terse::test
