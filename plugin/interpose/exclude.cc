@@ -11,6 +11,7 @@ using namespace terse::interpose;
 extern "C" terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements,
                                              const terseRange_t* ranges, size_t count) {
   return ours("tersePreloadExclude", [&] {
+    require_valid(settings());
     // Where nothing is compressed all is exact.
     if (settings().policy.compresses()) exclude(comm, elements, ranges, count);
     return ncclSuccess;

@@ -18,7 +18,7 @@ INVALID_ARGUMENT, INVALID_USAGE, SUCCESS = "4", "5", "0"
 class Job:
     """The ranks of one program, each with its own settings."""
 
-    def __init__(self, settings, count=100_000, rounds=2, preload=True):
+    def __init__(self, settings, *words, count=100_000, rounds=2, preload=True):
         self.scratch = tempfile.TemporaryDirectory()
         self.processes = []
         for rank, own in enumerate(settings):
@@ -28,9 +28,9 @@ class Job:
             if preload:
                 environment.update(LD_PRELOAD=PRELOAD,
                                    ASAN_OPTIONS="verify_asan_link_order=0")
-            words = [PROGRAM, rank, len(settings), self.scratch.name + "/id", count, rounds]
+            command = [PROGRAM, rank, len(settings), self.scratch.name + "/id", count, rounds, *words]
             self.processes.append(
-                subprocess.Popen([str(word) for word in words], env=environment, text=True,
+                subprocess.Popen([str(word) for word in command], env=environment, text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
     def outputs(self):
@@ -82,6 +82,19 @@ class Processes(unittest.TestCase):
             for lines in Job([{name: text}] * 2).outputs():
                 self.assertEqual(len(lines), 1)
                 self.assertIn(f'{name}="{text}"', lines[0][2])
+
+    def test_an_unreadable_setting_is_an_error_at_the_first_call_where_nothing_blocks(self):
+        for settings in ([{"TERSE_SCHEME": "int44"}] * 2,
+                         [{"TERSE_SCHEME": "int8", "TERSE_TIMEOUT": "20"}, {"TERSE_SCHEME": "int44"}],
+                         [{}, {"TERSE_SCHEME": "int44"}]):
+            for own, lines in zip(settings, Job(settings, "nonblocking").outputs()):
+                self.assertEqual(lines[0][:2], ["init", SUCCESS])
+                self.assertEqual(len(lines), 2)
+                if own.get("TERSE_SCHEME") == "int44":
+                    self.assertEqual(lines[1][2].split()[0], INVALID_ARGUMENT, lines)
+                    self.assertIn('TERSE_SCHEME="int44": column 1: ', lines[1][2])
+                else:
+                    self.assertNotEqual(lines[1][2].split()[0], SUCCESS, lines)
 
     def test_settings_that_differ_are_an_error_on_every_rank(self):
         cases = [

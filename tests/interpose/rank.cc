@@ -1,7 +1,8 @@
-// One rank of an NCCL program: rank.cc RANK RANKS ID_FILE COUNT ROUNDS [grouped]. With `grouped`
-// its communicator does not block, and each call is a group of its own. Prints what each call gave:
+// One rank of an NCCL program: rank.cc RANK RANKS ID_FILE COUNT ROUNDS [nonblocking | grouped].
+// With either word its communicator does not block; with `grouped` each call is a group of its own.
+// Prints what each call gave:
 //   init RESULT MESSAGE
-//   round K RESULT SUM     SUM: of the elements' bits
+//   round K RESULT SUM MESSAGE     SUM: of the elements' bits
 #include <hostnccl.h>
 #include <nccl.h>
 #include <unistd.h>
@@ -45,7 +46,9 @@ ncclResult_t settled(ncclResult_t state, ncclComm_t comm) {
 }
 
 ncclResult_t all_reduce(std::vector<float>& data, ncclComm_t comm) {
-  return ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr);
+  return settled(
+      ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr),
+      comm);
 }
 
 ncclResult_t grouped_all_reduce(std::vector<float>& data, ncclComm_t comm) {
@@ -58,7 +61,8 @@ ncclResult_t grouped_all_reduce(std::vector<float>& data, ncclComm_t comm) {
 
 int main(int argc, char** argv) {
   if (argc != 6 && argc != 7) return 2;
-  const bool grouped = argc == 7;
+  const bool blocking = argc == 6;
+  const bool grouped = !blocking && std::strcmp(argv[6], "grouped") == 0;
   const int rank = std::atoi(argv[1]), ranks = std::atoi(argv[2]);
   const size_t count = std::strtoull(argv[4], nullptr, 10);
   const int rounds = std::atoi(argv[5]);
@@ -66,8 +70,8 @@ int main(int argc, char** argv) {
   ncclComm_t comm = nullptr;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  ncclResult_t result = grouped ? ncclCommInitRankConfig(&comm, ranks, id, rank, &config)
-                                : ncclCommInitRank(&comm, ranks, id, rank);
+  ncclResult_t result = blocking ? ncclCommInitRank(&comm, ranks, id, rank)
+                                 : ncclCommInitRankConfig(&comm, ranks, id, rank, &config);
   result = settled(result, comm);
   std::printf("init %d %s\n", result, result == ncclSuccess ? "" : ncclGetLastError(nullptr));
   std::fflush(stdout);
@@ -83,7 +87,8 @@ int main(int argc, char** argv) {
       std::memcpy(&bits, &data[i], 4);
       sum = sum * 31 + bits;
     }
-    std::printf("round %d %d %llx\n", k, result, sum);
+    std::printf("round %d %d %llx %s\n", k, result, sum,
+                result == ncclSuccess ? "" : ncclGetLastError(nullptr));
     std::fflush(stdout);
     if (result != ncclSuccess) {
       ncclCommAbort(comm);
