@@ -1,6 +1,7 @@
 // The collectives and messages: compressed as the policy says, or handed on with the caller's own
 // arguments.
 #include "engine/group.h"
+#include "interpose/group.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
 
@@ -44,13 +45,26 @@ bool taken(const Request& r) {
   return true;
 }
 
+// `function`: NCCL's.
+template <class Find, class... Args>
+ncclResult_t taken_or_called(const char* name, const Request& request, const Find& function,
+                             Args... args) {
+  return ours(name, [&] {
+    try {
+      if (taken(request)) return ncclSuccess;
+      return call(function(), name, args...);
+    } catch (...) {
+      fail_group();
+      throw;
+    }
+  });
+}
+
 template <class Function, class... Args>
 ncclResult_t collective(const char* name, const Request& request, Function NcclTable::*next_one,
                         Args... args) {
-  return ours(name, [&] {
-    if (taken(request)) return ncclSuccess;
-    return call(next().library->nccl.*next_one, name, args...);
-  });
+  return taken_or_called(
+      name, request, [&] { return next().library->nccl.*next_one; }, args...);
 }
 
 }  // namespace
@@ -101,12 +115,10 @@ ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataT
 
 ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t datatype, int root,
                        ncclComm_t comm, cudaStream_t stream) {
-  return ours("ncclBcast", [&] {
-    if (taken(
-            {Collective::kBroadcast, buffer, buffer, count, datatype, ncclSum, comm, stream, root}))
-      return ncclSuccess;
-    return call(next().Bcast, "ncclBcast", buffer, count, datatype, root, comm, stream);
-  });
+  return taken_or_called(
+      "ncclBcast",
+      {Collective::kBroadcast, buffer, buffer, count, datatype, ncclSum, comm, stream, root},
+      [] { return next().Bcast; }, buffer, count, datatype, root, comm, stream);
 }
 
 ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t datatype,

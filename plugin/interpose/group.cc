@@ -1,13 +1,20 @@
 // Groups: NCCL's own group holds the native operations and is launched first, then the compressed
 // ones follow; the order is the same on every rank.
-#include "engine/group.h"
+#include "interpose/group.h"
 
+#include <exception>
+#include <utility>
+
+#include "engine/group.h"
 #include "interpose/communicators.h"
 #include "interpose/next.h"
 #include "interpose/operators.h"
 
 namespace terse::interpose {
 namespace {
+
+// What the first call of ours that failed in the thread's group has thrown.
+thread_local std::exception_ptr t_failure;
 
 // What follows the outermost group, also one that failed, and wherever it did: NCCL's group is over
 // then, and so must ours be, or all that the thread calls later would wait for an end that does not
@@ -17,6 +24,7 @@ class Ending {
   Ending() = default;
   ~Ending() {
     if (!outermost_) return;
+    t_failure = nullptr;
     if (group_depth() > 0) group_abandon();
     forget_pending();
     destroy_retired_operators();
@@ -27,6 +35,10 @@ class Ending {
  private:
   const bool outermost_ = group_depth() <= 1;
 };
+
+void throw_failure() {
+  if (t_failure != nullptr) std::rethrow_exception(std::exchange(t_failure, nullptr));
+}
 
 // Gives NCCL the compressed calls too, or ends its group.
 void hand_over(ncclSimInfo_t* info) {
@@ -39,6 +51,14 @@ void hand_over(ncclSimInfo_t* info) {
 }
 
 }  // namespace
+
+// No NCCL takes a call without a communicator, and its group fails with it.
+void fail_group() noexcept {
+  if (group_depth() == 0 || t_failure != nullptr) return;
+  t_failure = std::current_exception();
+  next().library->nccl.AllReduce(nullptr, nullptr, 0, ncclFloat32, ncclSum, nullptr, nullptr);
+}
+
 }  // namespace terse::interpose
 
 using namespace terse;
@@ -61,6 +81,7 @@ ncclResult_t ncclGroupEnd() {
     const ncclResult_t result = next().library->nccl.GroupEnd();
     if (group_depth() == 0) return result;  // NCCL has said that there is no group
     if (group_depth() == 1) {
+      throw_failure();
       if (result != ncclSuccess && result != ncclInProgress) return result;
       if (result == ncclSuccess)
         admit_pending();
@@ -82,7 +103,10 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
     if (group_depth() == 1) hand_over(info);
     const ncclResult_t result = next().GroupSimulateEnd(info);
     if (group_depth() == 0) return result;
-    if (group_depth() == 1) forget_pending();
+    if (group_depth() == 1) {
+      throw_failure();
+      forget_pending();
+    }
     group_end();
     return result;
   });

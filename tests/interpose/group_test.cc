@@ -4,6 +4,7 @@
 #include <hostnccl.h>
 #include <nccl.h>
 
+#include <barrier>
 #include <string>
 #include <vector>
 
@@ -45,19 +46,27 @@ ncclUniqueId new_id() {
   return id;
 }
 
-// A communicator whose other rank has aborted it, as NCCL knows by now; used once before.
-ncclComm_t broken(const ncclConfig_t& config, int rank, const ncclUniqueId& id) {
-  const ncclComm_t comm = made_with(config, rank, kRanks, id);
-  expect_compressed_sum(rank, comm);
-  if (rank == 1) {
-    ncclCommAbort(comm);
-    return nullptr;
+// A communicator whose other rank has aborted it, as NCCL knows by now; used once before, on all.
+class Broken {
+ public:
+  ncclComm_t make(int rank) {
+    const ncclComm_t comm = made_with(non_blocking("dp"), rank, kRanks, id_);
+    expect_compressed_sum(rank, comm);
+    used_.arrive_and_wait();
+    if (rank == 1) {
+      ncclCommAbort(comm);
+      return nullptr;
+    }
+    ncclResult_t state = ncclSuccess;
+    while (state == ncclSuccess || state == ncclInProgress)
+      if (ncclCommGetAsyncError(comm, &state) != ncclSuccess) break;
+    return comm;
   }
-  ncclResult_t state = ncclSuccess;
-  while (state == ncclSuccess || state == ncclInProgress)
-    if (ncclCommGetAsyncError(comm, &state) != ncclSuccess) break;
-  return comm;
-}
+
+ private:
+  const ncclUniqueId id_ = new_id();
+  std::barrier<> used_{kRanks};
+};
 
 void expect_no_group() { EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage); }
 
@@ -81,10 +90,10 @@ TEST(FailedGroup, OfCommunicatorsThatAreNotAlike) {
 }
 
 TEST(FailedGroup, OfCallsOfWhichNcclHasBegunOne) {
-  const ncclUniqueId other = new_id();
+  Broken broken;
   on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
     const ncclComm_t good = made_with(non_blocking("dp"), rank, kRanks, id);
-    const ncclComm_t bad = broken(non_blocking("dp"), rank, other);
+    const ncclComm_t bad = broken.make(rank);
     Floats x = wave(rank);
     int64_t number = 5;
     ASSERT_EQ(ncclGroupStart(), ncclSuccess);
@@ -107,11 +116,48 @@ TEST(FailedGroup, OfCallsOfWhichNcclHasBegunOne) {
   });
 }
 
+// A call that cannot be right, in a group with a good one of NCCL's and, `before` it or after, a
+// good one of ours.
+void expect_refused(int rank, ncclComm_t comm, bool before, int depth) {
+  Floats x = wave(rank);
+  int64_t number = 5;
+  const auto good = [&] {
+    EXPECT_EQ(ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, comm, nullptr), ncclSuccess);
+    EXPECT_EQ(all_reduce(x, comm), ncclSuccess);
+  };
+  for (int d = 0; d < depth; ++d) ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  if (before) good();
+  EXPECT_EQ(ncclAllReduce(nullptr, x.data(), kCount, ncclFloat32, ncclSum, comm, nullptr),
+            ncclInvalidArgument);
+  if (!before) good();
+  for (int d = 1; d < depth; ++d) EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  EXPECT_NE(std::string(ncclGetLastError(comm)).find("sendbuff is null"), std::string::npos)
+      << ncclGetLastError(comm);
+  EXPECT_EQ(number, 5);
+  EXPECT_EQ(x, wave(rank));
+}
+
+TEST(FailedGroup, WithACallThatIsRefused) {
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.commName = "dp";
+    const ncclComm_t comm = made_with(config, rank, kRanks, id);
+    for (const bool before : {true, false})
+      for (const int depth : {1, 2}) {
+        expect_refused(rank, comm, before, depth);
+        expect_compressed_sum(rank, comm);
+      }
+    expect_no_group();
+    ncclCommDestroy(comm);
+  });
+}
+
 TEST(FailedGroup, OfASimulation) {
-  const ncclUniqueId other = new_id();
+  Broken broken;
   on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
     const ncclComm_t good = made_with(non_blocking("dp"), rank, kRanks, id);
-    const ncclComm_t bad = broken(non_blocking("dp"), rank, other);
+    const ncclComm_t bad = broken.make(rank);
     if (rank == 0) {
       Floats x = wave(rank);
       ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
