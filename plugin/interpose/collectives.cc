@@ -26,9 +26,9 @@ Communicator& state_of(ncclComm_t comm) {
 // NCCL too, for its own answer.
 bool taken(const Request& r) {
   if (r.comm == nullptr || datatype_size(r.datatype) == 0) return false;
-  // Known at a communicator's creation, unless that does not block.
-  require_valid(settings());
-  if (!settings().policy.compresses()) {
+  const Settings& s = settings();
+  require_valid(s);  // which only creation that does not block has left to us
+  if (!s.policy.compresses()) {
     if (Communicator* known = find_communicator(r.comm)) count_bypass(*known, r, TERSE_BYPASS_OFF);
     return false;
   }

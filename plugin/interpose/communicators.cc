@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "backend/select.h"
+#include "base/log.h"
 #include "engine/agree.h"
 #include "engine/group.h"
 #include "interpose/next.h"
@@ -24,9 +26,22 @@ struct Created {
 
 thread_local std::vector<Created> t_pending;
 
-// On a GPU without a backend only `off` can be served, and then there is nothing to agree on.
-bool nothing_to_agree() {
-  return settings().error.empty() && !settings().policy.compresses() && !next().library->on_host;
+// Where nothing is compressed a program runs as without us, also where the backend is missing: its
+// ranks then cannot tell the others.
+bool does_without_backend() { return settings().error.empty() && !settings().policy.compresses(); }
+
+bool lacks_backend() { return does_without_backend() && !has_backend(*next().library); }
+
+// The same of the communicator's GPU.
+bool lacks_backend(ncclComm_t comm) {
+  if (!does_without_backend()) return false;
+  try {
+    backend_for(*next().library, comm);
+    return false;
+  } catch (const Error& e) {
+    log(LogLevel::kInfo, "{}", e.message);
+    return true;
+  }
 }
 
 // Its handle may be that of one that went by a way which we did not see.
@@ -41,7 +56,7 @@ void admit(const std::vector<Created>& created) {
   try {
     std::vector<Agreement> agreements;
     for (const Created& c : created) {
-      if (*c.comm == nullptr) continue;
+      if (*c.comm == nullptr || lacks_backend(*c.comm)) continue;
       name(c);
       agreements.push_back({&communicator(*c.comm), nullptr, nullptr});
     }
@@ -83,7 +98,7 @@ bool blocks(const ncclConfig_t* config) { return config != nullptr && config->bl
 ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count,
                      const ncclConfig_t* config = nullptr, ncclComm_t whole = nullptr) {
   const bool good = result == ncclSuccess || result == ncclInProgress;
-  if (!good || comms == nullptr || nothing_to_agree()) return result;
+  if (!good || comms == nullptr || lacks_backend()) return result;
   std::vector<Created> all;
   for (int i = 0; i < count; ++i)
     all.push_back({comms + i, name_in(config), whole, blocks(config)});

@@ -37,14 +37,35 @@ MakeCudaBackend load_module() {
   return make;
 }
 
+MakeCudaBackend module() {
+  static const MakeCudaBackend make = load_module();
+  return make;
+}
+
+bool module_loads() {
+  try {
+    module();
+    return true;
+  } catch (const Error& e) {
+    log(LogLevel::kInfo, "{}", e.message);
+    return false;
+  }
+}
+
 }  // namespace
+
+bool has_backend(const NcclLibrary& library) {
+  if (library.on_host) return true;
+  static const bool loads = module_loads();
+  return loads;
+}
 
 Backend& backend_for(const NcclLibrary& library, ncclComm_t comm) {
   if (library.on_host) {
     static const std::unique_ptr<Backend> host = make_host_backend(library);
     return *host;
   }
-  static const MakeCudaBackend make = load_module();
+  const MakeCudaBackend make = module();
   int device = 0;
   check(library, library.nccl.CommCuDevice(comm, &device), "ncclCommCuDevice");
   return *make(kCudaModuleVersion, device);

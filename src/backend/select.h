@@ -7,6 +7,10 @@
 
 namespace terse {
 
+// Whether there is one at all: where the library works on GPUs, a module that can be loaded. If not
+// that is said at level info, once.
+bool has_backend(const NcclLibrary& library);
+
 // Each is made once and lives as long as the process. Throws Error(ncclSystemError) when there is
 // no module, or when it cannot serve the GPU.
 Backend& backend_for(const NcclLibrary& library, ncclComm_t comm);

@@ -1,4 +1,8 @@
-"""Ranks as processes under the preload library: processes_test.py RANK_PROGRAM PRELOAD_LIBRARY"""
+"""Ranks as processes under the preload library:
+
+    processes_test.py RANK_PROGRAM PRELOAD_LIBRARY [TERSE_NAME=VALUE ...]
+
+The variables are set wherever the library is preloaded."""
 
 import os
 import random
@@ -10,6 +14,7 @@ import time
 import unittest
 
 PROGRAM, PRELOAD = sys.argv[1:3]
+ALWAYS = dict(setting.split("=", 1) for setting in sys.argv[3:])
 PATIENCE = 60  # seconds after which a rank counts as hung
 
 INVALID_ARGUMENT, INVALID_USAGE, SUCCESS = "4", "5", "0"
@@ -23,11 +28,11 @@ class Job:
         self.processes = []
         for rank, own in enumerate(settings):
             environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
-            environment.update(own, HOSTNCCL_TIMEOUT="10", TERSE_LOG="off",
-                               NCCL_SOCKET_IFNAME="lo")
+            environment.update(HOSTNCCL_TIMEOUT="10", TERSE_LOG="off", NCCL_SOCKET_IFNAME="lo")
             if preload:
-                environment.update(LD_PRELOAD=PRELOAD,
+                environment.update(ALWAYS, LD_PRELOAD=PRELOAD,
                                    ASAN_OPTIONS="verify_asan_link_order=0")
+            environment.update(own)
             command = [PROGRAM, rank, len(settings), self.scratch.name + "/id", count, rounds,
                        *words]
             self.processes.append(
@@ -113,6 +118,14 @@ class Processes(unittest.TestCase):
                 self.assertEqual(len(lines), 1, (settings, lines))
                 self.assertEqual(lines[0][1], INVALID_USAGE, (settings, rank, lines))
                 self.assertIn("differ", lines[0][2])
+
+    @unittest.skipUnless("TERSE_CUDA_MODULE" in ALWAYS, "not on GPUs")
+    def test_where_nothing_is_compressed_the_module_may_be_missing(self):
+        native = self.sums(Job([{}] * 3, preload=False).outputs())
+        for scheme in ("", "off"):
+            own = {"TERSE_CUDA_MODULE": "/nonexistent", "TERSE_SCHEME": scheme}
+            for words in ([], ["nonblocking"], ["grouped"]):
+                self.assertEqual(self.sums(Job([own] * 3, *words).outputs()), native, words)
 
     def test_a_killed_rank_ends_as_an_error_on_the_others(self):
         for attempt in range(3):
