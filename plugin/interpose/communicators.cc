@@ -20,7 +20,7 @@ namespace {
 struct Created {
   ncclComm_t* comm;
   std::string name;
-  ncclComm_t whole;  // that it is a part of; null: none
+  ncclComm_t whole;  // that it is a part of, or has grown from; null: none
   bool blocks;       // by its own configuration; a part without one does as the whole
 };
 
@@ -104,10 +104,22 @@ ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count,
     all.push_back({comms + i, name_in(config), whole, blocks(config)});
   if (group_depth() > 0)
     t_pending.insert(t_pending.end(), all.begin(), all.end());
-  else if (result == ncclSuccess && !is_in_background(whole))
+  else if (result == ncclSuccess)
     admit(all);
   else
     expect(all);
+  return result;
+}
+
+// The same for what is made of a whole. There NCCL says ncclSuccess also while it is still at it,
+// which goes by the new one's own configuration, or the whole's.
+ncclResult_t derived(ncclResult_t result, ncclComm_t* made, const ncclConfig_t* config,
+                     ncclComm_t whole) {
+  const auto in_progress = [&] {
+    return (config != nullptr && config->blocking == 0) || is_in_background(whole);
+  };
+  const bool unsaid = result == ncclSuccess && !lacks_backend() && in_progress();
+  created(unsaid ? ncclInProgress : result, made, 1, config, whole);
   return result;
 }
 
@@ -166,16 +178,25 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
     const ncclResult_t result =
         call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config);
     if (color == NCCL_SPLIT_NOCOLOR) return result;  // and nothing will be made
-    return created(result, made, 1, config, comm);
+    return derived(result, made, config, comm);
   });
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made,
                             ncclConfig_t* config, int flags) {
   return ours("ncclCommShrink", [&] {
-    return created(
+    return derived(
         call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config, flags), made,
-        1, config, comm);
+        config, comm);
+  });
+}
+
+// New ranks have no `comm`.
+ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
+                          ncclComm_t* made, ncclConfig_t* config) {
+  return ours("ncclCommGrow", [&] {
+    return derived(call(next().CommGrow, "ncclCommGrow", comm, ranks, id, rank, made, config), made,
+                   config, comm);
   });
 }
 

@@ -26,6 +26,7 @@ Next resolve() {
   find("ncclCommInitAll", n.CommInitAll);
   find("ncclCommSplit", n.CommSplit);
   find("ncclCommShrink", n.CommShrink);
+  find("ncclCommGrow", n.CommGrow);
   find("ncclCommDestroy", n.CommDestroy);
   find("ncclCommAbort", n.CommAbort);
   find("ncclGetLastError", n.GetLastError);

@@ -16,6 +16,7 @@ struct Next {
   decltype(&ncclCommInitAll) CommInitAll;
   decltype(&ncclCommSplit) CommSplit;
   decltype(&ncclCommShrink) CommShrink;
+  decltype(&ncclCommGrow) CommGrow;
   decltype(&ncclCommDestroy) CommDestroy;
   decltype(&ncclCommAbort) CommAbort;
   decltype(&ncclGetLastError) GetLastError;

@@ -5,6 +5,10 @@
 
 #include <nccl.h>
 
+// Later than the header: NCCL has it since 2.29.
+extern "C" ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
+                                     ncclComm_t* made, ncclConfig_t* config);
+
 #define TERSE_NAME_OF_ours(name) extern "C" decltype(name) name __asm__("terse_own_" #name);
 #define TERSE_NAME_OF_next(name)
 #define TERSE_NAME_OF_inner(name)

@@ -1,5 +1,6 @@
 // Parts of communicators that do not block (ncclCommSplit, ncclCommShrink): NCCL writes a part's
-// handle some time after the call, and before it says that the whole is no longer in progress.
+// handle some time after the call, and before it says that the whole is no longer in progress. What
+// has grown from one (ncclCommGrow) counts as a part.
 #pragma once
 
 #include <nccl.h>

@@ -43,6 +43,7 @@ const std::map<std::string, Arguments> kArguments = {
     {"ncclCommGetAsyncError", {2, 0}},
     {"ncclCommSplit", {5, 0}},
     {"ncclCommShrink", {6, 0}},
+    {"ncclCommGrow", {6, 0}},
     {"ncclGetLastError", {1, 0}},
     {"ncclGroupStart", {0, 0}},
     {"ncclGroupEnd", {0, 0}},

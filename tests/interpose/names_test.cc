@@ -7,36 +7,10 @@
 #include <string>
 #include <thread>
 
-#include "clients.h"
-#include "reference.h"
+#include "named.h"
 
 namespace terse::test {
 namespace {
-
-// By its name, and by what a sum on it gives.
-void expect_compressed(bool compressed, ncclComm_t comm, const std::string& name) {
-  int ranks = 0;
-  ASSERT_EQ(ncclCommCount(comm, &ranks), ncclSuccess);
-  const Bytes in = gaussian(50'000, ncclFloat32, 7);
-  Bytes out(in.size());
-  const ncclResult_t result =
-      ncclAllReduce(in.data(), out.data(), 50'000, ncclFloat32, ncclSum, comm, nullptr);
-  ASSERT_EQ(settled(result, comm), ncclSuccess) << ncclGetLastError(comm);
-  const Call call{.count = 50'000};
-  const auto truth = exact(call, std::vector<Bytes>(static_cast<size_t>(ranks), in))[0];
-  const double error = relative_error(values(out, ncclFloat32), truth);
-  if (compressed)
-    EXPECT_GT(error, 0.05) << name;
-  else
-    EXPECT_LT(error, 1e-6) << name;
-}
-
-ncclConfig_t named(const char* name, bool blocking) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = blocking;
-  config.commName = name;
-  return config;
-}
 
 TEST(Named, OnlyTheNamedCommunicatorIsCompressed) {
   for (const bool blocking : {true, false})
@@ -81,6 +55,22 @@ TEST(Named, APartHasItsOwnName) {
           expect_compressed(of_all == std::string("gradients"), all, of_all);
           ncclCommDestroy(all);
         });
+}
+
+TEST(Named, APartThatDoesNotBlockOfOneThatDoes) {
+  const int ranks = 3;
+  for (const char* name : {"grad-part", "part"})
+    on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
+      const ncclComm_t all = made_with(named("all", true), rank, ranks, id);
+      Place place = split(all, rank, ranks, named(name, false));
+      ASSERT_EQ(settled(ncclInProgress, all), ncclSuccess);
+      if (const ncclComm_t part = taken(std::move(place))) {
+        ASSERT_EQ(settled(ncclInProgress, part), ncclSuccess);
+        expect_compressed(name == std::string("grad-part"), part, name);
+        ncclCommDestroy(part);
+      }
+      ncclCommDestroy(all);
+    });
 }
 
 TEST(Named, PartsMadeInAGroup) {
