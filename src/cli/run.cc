@@ -6,14 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/facade.h"
-#include "nccl/find.h"
+#include "cli/python.h"
 #include "policy/policy.h"
 #include "policy/settings.h"
 
@@ -23,8 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Run {
-  std::string scheme = "int8";
-  std::string policy;  // a file; empty: the scheme is all
+  std::string scheme, policy;  // what there are rules in, a line or a file; at most one of them
   std::string nccl;
   bool without_facade = false;
   bool dry = false;
@@ -35,31 +32,14 @@ struct Variable {
   std::string name, value;
 };
 
+constexpr const char* kDefaultScheme = "int8";
+
 // A file of this installation, whose bin/ this program lies in.
 std::string installed(const char* name) {
   const fs::path self = fs::read_symlink("/proc/self/exe");
   const fs::path file = self.parent_path().parent_path() / name;
   if (!fs::exists(file)) fail(ncclSystemError, "there is no {}", file.string());
   return file.string();
-}
-
-// As execvp finds it; "" where it is not found.
-fs::path find_program(const std::string& name) {
-  if (name.find('/') != name.npos) return name;
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (access((fs::path(folder) / name).c_str(), X_OK) == 0) return fs::path(folder) / name;
-  return {};
-}
-
-// Python itself, or a script of its packages such as torchrun.
-bool is_python(const fs::path& program) {
-  if (program.filename().string().starts_with("python")) return true;
-  std::string line;
-  std::ifstream file(program);
-  std::getline(file, line);
-  return line.starts_with("#!") && line.find("python") != line.npos;
 }
 
 // The NCCL that the program would use where that is certain: the one named, or that of the packages
@@ -70,12 +50,8 @@ std::string nccl_of(const Run& run) {
     if (!fs::exists(named)) fail(ncclSystemError, "there is no {}", named);
     return fs::absolute(named);
   }
-  // Not through links: the bin/python of a virtual environment is one.
   const fs::path program = find_program(run.command[0]);
-  if (program.empty() || !is_python(program)) return "";
-  const fs::path prefix = fs::absolute(program).parent_path().parent_path();
-  const std::vector<std::string> wheels = nccl_of_packages(package_folders(prefix));
-  return wheels.empty() ? "" : wheels.front();
+  return program.empty() ? "" : nccl_of_python(program);
 }
 
 // Adds to LD_PRELOAD, whose separators cannot be quoted.
@@ -91,6 +67,32 @@ std::string preload(const std::vector<std::string>& libraries) {
   return value;
 }
 
+bool is_set(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+// Those of the command line take the place of the environment's. What is wrong with them is said
+// now.
+void add_rules(const Run& run, std::vector<Variable>& variables) {
+  const bool inherits = is_set("TERSE_SCHEME") || is_set("TERSE_POLICY");
+  const auto clear = [&](const char* name) {
+    if (is_set(name)) variables.push_back({name, ""});
+  };
+  if (!run.policy.empty()) {
+    read_policy_file(run.policy, 0);
+    variables.push_back({"TERSE_POLICY", fs::absolute(run.policy)});
+    clear("TERSE_SCHEME");
+  } else if (run.scheme.empty() && inherits) {
+    require_valid(settings());
+  } else {
+    const std::string scheme = run.scheme.empty() ? kDefaultScheme : run.scheme;
+    parse_policy_line(scheme, 0);
+    variables.push_back({"TERSE_SCHEME", scheme});
+    clear("TERSE_POLICY");
+  }
+}
+
 std::vector<Variable> surroundings(const Run& run) {
   const std::string interposer = installed("lib/libterse_nccl.so");
   std::vector<std::string> libraries = {interposer};
@@ -101,14 +103,7 @@ std::vector<Variable> surroundings(const Run& run) {
     libraries.push_back(facade_path(facade));
   }
   std::vector<Variable> variables = {{"LD_PRELOAD", preload(libraries)}};
-  if (run.policy.empty()) {
-    parse_policy_line(run.scheme, 0);  // for its message, now
-    variables.push_back({"TERSE_SCHEME", run.scheme});
-  } else {
-    read_policy_file(run.policy, 0);
-    variables.push_back({"TERSE_POLICY", fs::absolute(run.policy)});
-    variables.push_back({"TERSE_SCHEME", ""});
-  }
+  add_rules(run, variables);
   if (!run.nccl.empty()) variables.push_back({"TERSE_NCCL", nccl});
   return variables;
 }
@@ -134,9 +129,11 @@ void run_program(Run& run) {
 void add_run(CLI::App& app) {
   const auto run = std::make_shared<Run>();
   CLI::App* command = app.add_subcommand("run", "Run a program with its NCCL calls compressed");
-  CLI::Option* scheme =
-      command->add_option("--scheme", run->scheme, "A scheme, a preset, or rules on one line")
-          ->capture_default_str();
+  CLI::Option* scheme = command->add_option(
+      "--scheme", run->scheme,
+      fmt::format("A scheme, a preset, or rules on one line (default: the rules of TERSE_SCHEME or "
+                  "TERSE_POLICY, else {})",
+                  kDefaultScheme));
   command->add_option("--policy", run->policy, "A file of rules")->excludes(scheme);
   command->add_option("--nccl", run->nccl, "Path of the NCCL to use (default: the program's own)");
   command->add_flag("--no-facade", run->without_facade,

@@ -138,11 +138,15 @@ FoundNccl find_nccl(const std::string& wanted) {
        fmt::join(tried, ", "));
 }
 
-std::vector<std::string> package_folders(const std::string& prefix) {
+std::vector<std::string> package_folders(const std::string& prefix, const std::string& release) {
+  const auto serves = [&](const std::string& folder) {
+    if (release.empty()) return folder.starts_with("python3");
+    return folder == release || folder == "python3";  // Debian's packages are for all releases
+  };
   std::vector<std::string> folders;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(prefix + "/lib", ignored))
-    if (entry.path().filename().string().starts_with("python3"))
+    if (serves(entry.path().filename()))
       for (const char* packages : {"site-packages", "dist-packages"})
         folders.push_back(entry.path() / packages);
   std::sort(folders.begin(), folders.end());

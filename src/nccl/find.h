@@ -26,8 +26,10 @@ FoundNccl find_nccl(const std::string& wanted);
 
 // Where Python's packages put NCCL: in these folders of packages ...
 std::vector<std::string> nccl_of_packages(const std::vector<std::string>& folders);
-// ... of an installation of Python, such as /usr or a virtual environment.
-std::vector<std::string> package_folders(const std::string& prefix);
+// ... of an installation of Python, such as /usr or a virtual environment. One may hold several
+// releases: `release`, such as python3.12, is for those of that one alone.
+std::vector<std::string> package_folders(const std::string& prefix,
+                                         const std::string& release = "");
 
 // A function that every NCCL has.
 inline constexpr const char* kNcclFunction = "ncclCommCount";

@@ -84,6 +84,8 @@ TEST(FindNccl, FoldersOfPackages) {
   EXPECT_EQ(folders, (std::vector<std::string>{prefix / "lib/python3.12/dist-packages", packages}));
   EXPECT_EQ(nccl_of_packages(folders),
             (std::vector<std::string>{packages / "nvidia/nccl/lib/libnccl.so.2"}));
+  EXPECT_EQ(package_folders(prefix, "python3.12"), folders);
+  EXPECT_TRUE(package_folders(prefix, "python3.1").empty());
   EXPECT_TRUE(package_folders(prefix / "nowhere").empty());
 }
 

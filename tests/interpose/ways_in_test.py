@@ -4,6 +4,7 @@ Two ranks add up the same numbers by a linked C++ program and by Python clients 
 themselves; what they print depends on every bit of the results."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -133,10 +134,87 @@ class WaysIn(unittest.TestCase):
                                 capture_output=True).stdout
         self.assertRegex(needed, rf"(?s)\[{PRELOAD}\].*\[{library}\]")
 
+    def installation(self, name, *packages):
+        """Pythons that only tell what they are preloaded with, and packages of several releases."""
+        folder = f"{self.scratch.name}/{name}"
+        os.makedirs(folder + "/bin")
+        wheels = [f"{folder}/lib/{each}-packages/nvidia/nccl/lib" for each in packages]
+        for wheel in wheels:
+            os.makedirs(wheel)
+            os.symlink(HOSTNCCL, wheel + "/libnccl.so.2")
+        for program in ("python3.12", "python-built-here"):
+            with open(f"{folder}/bin/{program}", "w", encoding="utf-8") as f:
+                f.write('#!/bin/sh\necho "$LD_PRELOAD"\n')
+            os.chmod(f"{folder}/bin/{program}", 0o755)
+        os.symlink("python3.12", folder + "/bin/python3")
+        os.symlink(folder + "/bin/python3", folder + "/bin/python")
+        for tool, interpreter in (("tool", f"{folder}/bin/python3"),
+                                  ("other-tool", "/usr/bin/env python3.12")):
+            with open(f"{folder}/bin/{tool}", "w", encoding="utf-8") as f:
+                f.write(f"#!{interpreter}\n")
+            os.chmod(f"{folder}/bin/{tool}", 0o755)
+        return folder, wheels
+
+    def nccl_in_front(self, folder, program):
+        """The NCCL of the facade that is put in front of the program; None: there is none."""
+        path = {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
+        done = subprocess.run([*under_terse(), f"{folder}/bin/{program}"], check=True, text=True,
+                              capture_output=True, env=environment(**self.cache, **path))
+        libraries = done.stdout.strip().split(":")
+        if len(libraries) == 1:
+            return None
+        needed = subprocess.run(["readelf", "-d", libraries[1]], check=True, text=True,
+                                capture_output=True).stdout
+        return os.path.dirname(re.search(r"\[(.*nvidia/nccl/lib/libnccl\.so\.2)\]", needed)[1])
+
+    def test_of_several_packages_those_of_the_programs_own_python(self):
+        names = ("python", "python3", "python3.12", "tool", "other-tool")
+        folder, wheels = self.installation("several", "python3.10/site", "python3.12/site")
+        for program in names:
+            self.assertEqual(self.nccl_in_front(folder, program), wheels[1], program)
+        self.assertIsNone(self.nccl_in_front(folder, "python-built-here"))
+        folder, wheels = self.installation("one", "python3.12/site")
+        for program in (*names, "python-built-here"):
+            self.assertEqual(self.nccl_in_front(folder, program), wheels[0], program)
+        folder, wheels = self.installation("debian", "python3/dist", "python3.10/dist")
+        self.assertEqual(self.nccl_in_front(folder, "python3"), wheels[0])
+        folder, wheels = self.installation("another", "python3.10/site")
+        self.assertIsNone(self.nccl_in_front(folder, "python3"))
+
     def dry(self, *command, **variables):
-        return subprocess.run([TERSE, "run", "--scheme", "int8", "--dry-run", *command], check=True,
+        return self.dry_by(["--scheme", "int8"], *command, **variables)
+
+    def dry_by(self, rules, *command, **variables):
+        return subprocess.run([TERSE, "run", *rules, "--dry-run", *command], check=True,
                               text=True, capture_output=True,
                               env=environment(**{**self.cache, **variables})).stdout
+
+    def test_the_command_lines_rules_or_else_the_environments(self):
+        policy = self.scratch.name + "/policy.toml"
+        with open(policy, "w", encoding="utf-8") as f:
+            f.write('[[rule]]\nscheme = "int6"\n')
+        scheme, file = {"TERSE_SCHEME": "int4"}, {"TERSE_POLICY": policy}
+        for rules, own, wanted in (
+                ([], {}, ["TERSE_SCHEME=int8"]),
+                ([], {"TERSE_SCHEME": "", "TERSE_POLICY": ""}, ["TERSE_SCHEME=int8"]),
+                ([], scheme, []),
+                ([], {"TERSE_SCHEME": "off"}, []),
+                ([], file, []),
+                (["--scheme", "int5"], {}, ["TERSE_SCHEME=int5"]),
+                (["--scheme", "int5"], scheme, ["TERSE_SCHEME=int5"]),
+                (["--scheme", "int5"], file, ["TERSE_SCHEME=int5", "TERSE_POLICY="]),
+                (["--policy", policy], {}, [f"TERSE_POLICY={policy}"]),
+                (["--policy", policy], scheme, [f"TERSE_POLICY={policy}", "TERSE_SCHEME="])):
+            said = self.dry_by(rules, "--", "/bin/true", **own).splitlines()
+            self.assertEqual(said[1:-1], wanted, (rules, own))
+        # What the program is given.
+        for rules, own, wanted in (([], {}, "int8 "), ([], scheme, "int4 "),
+                                   ([], file, f" {policy}"), (["--scheme", "int5"], file, "int5 "),
+                                   (["--policy", policy], scheme, f" {policy}")):
+            done = subprocess.run([TERSE, "run", *rules, "--", "sh", "-c",
+                                   'echo "$TERSE_SCHEME $TERSE_POLICY"'], check=True, text=True,
+                                  capture_output=True, env=environment(**self.cache, **own))
+            self.assertEqual(done.stdout, wanted + "\n", (rules, own))
 
     def test_a_dry_run_says_what_would_be_set_and_does_nothing(self):
         scheme = "TERSE_SCHEME=int8"
@@ -152,9 +230,11 @@ class WaysIn(unittest.TestCase):
     def test_what_cannot_be_done_is_said(self):
         for words, message in (
                 (["--nccl", "/no/such.so", "--", "/bin/true"], "there is no /no/such.so"),
-                (["--", "/no/such/program"], "/no/such/program: No such file")):
+                (["--", "/no/such/program"], "/no/such/program: No such file"),
+                (["--", "/bin/true"], 'TERSE_SCHEME="int44": column 1: ')):
+            own = {"TERSE_SCHEME": "int44"} if "int44" in message else {}
             done = subprocess.run([TERSE, "run", *words], text=True, capture_output=True,
-                                  env=environment(**self.cache), check=False)
+                                  env=environment(**self.cache, **own), check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn(message, done.stderr)
 

@@ -1,0 +1,70 @@
+#include "cli/python.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "nccl/find.h"
+
+namespace terse::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_python(const fs::path& program) {
+  return program.filename().string().starts_with("python");
+}
+
+// The program itself, or what its first line names; "" where that is no Python.
+fs::path interpreter_of(const fs::path& program) {
+  if (is_python(program)) return program;
+  std::string line;
+  std::ifstream file(program);
+  std::getline(file, line);
+  if (!line.starts_with("#!")) return {};
+  std::istringstream words(line.substr(2));
+  for (std::string word; words >> word;)
+    if (is_python(word)) return find_program(word);
+  return {};
+}
+
+// "python3.12", by its name or by what it is a link to; "" where none says a version.
+std::string release_of(fs::path interpreter) {
+  static const std::regex release("python3\\.[0-9]+t?");
+  std::error_code failed;
+  for (int links = 0; links < 40; ++links) {
+    const std::string name = interpreter.filename();
+    if (std::regex_match(name, release)) return name;
+    const fs::path target = fs::read_symlink(interpreter, failed);
+    if (failed) break;
+    interpreter = interpreter.parent_path() / target;
+  }
+  return "";
+}
+
+}  // namespace
+
+fs::path find_program(const std::string& name) {
+  if (name.find('/') != name.npos) return name;
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((fs::path(folder) / name).c_str(), X_OK) == 0) return fs::path(folder) / name;
+  return {};
+}
+
+std::string nccl_of_python(const fs::path& program) {
+  const fs::path interpreter = interpreter_of(program);
+  if (interpreter.empty()) return "";
+  // Not through links: the bin/python of a virtual environment is one.
+  const fs::path prefix = fs::absolute(program).parent_path().parent_path();
+  const std::string release = release_of(interpreter);
+  const std::vector<std::string> wheels = nccl_of_packages(package_folders(prefix, release));
+  const bool certain = wheels.size() == 1 || (!wheels.empty() && !release.empty());
+  return certain ? wheels.front() : "";
+}
+
+}  // namespace terse::cli
