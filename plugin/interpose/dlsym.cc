@@ -38,11 +38,11 @@ void* redirect(const Slot& slot, void* function, uintptr_t caller) {
   const FoundNccl& nccl = next().library->found;
   // On a facade's handle (terse run) our own entry is found, also where NCCL has no such function.
   if (function == slot.entry) return find_symbol(nccl.handle, name_of(slot)) ? function : nullptr;
-  if (!lies_in_libnccl(function)) return function;
   const ObjectRange used = object_range(find_symbol(nccl.handle, kNcclFunction));
+  const bool of_used = lies_in(reinterpret_cast<uintptr_t>(function), used);  // by whatever name
+  if (!of_used && !lies_in_libnccl(function)) return function;
   if (lies_in(caller, used)) return function;
-  if (lies_in(reinterpret_cast<uintptr_t>(function), used))
-    return slot.own != nullptr ? slot.entry : function;
+  if (of_used) return slot.own != nullptr ? slot.entry : function;
   // Handles of one library must not come to another one: all of its functions, or none.
   if (!settings().nccl.empty()) return slot.entry;
   warn_of_second(function);

@@ -5,6 +5,7 @@ themselves; what they print depends on every bit of the results."""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -96,6 +97,15 @@ class WaysIn(unittest.TestCase):
     def test_a_library_opened_by_name(self):
         folder = {"LD_LIBRARY_PATH": os.path.dirname(HOSTNCCL)}
         self.assertEqual(run(opening("libnccl.so.2"), **self.preloaded, **folder), self.compressed)
+
+    def test_a_library_of_another_name(self):
+        for name in ("libnccl-2.28.so", "collectives.so"):
+            library = f"{self.scratch.name}/{name}"
+            shutil.copyfile(HOSTNCCL, library)
+            self.assertEqual(run(opening(library)), self.native)
+            self.assertEqual(run(opening(library), **self.preloaded), self.compressed, name)
+            self.assertEqual(run(opening(library), **self.preloaded, TERSE_NCCL=library),
+                             self.compressed, name)
 
     def test_messages_below_the_floor_are_native(self):
         small = 1000
