@@ -118,6 +118,8 @@ const Settings& settings() {
     Settings read = read_settings([](const char* name) { return std::getenv(name); });
     for (const std::string& line : find_strangers(environ)) log(LogLevel::kWarn, "{}", line);
     for (const std::string& line : read.policy.warnings()) log(LogLevel::kWarn, "{}", line);
+    if (!read.policy_path.empty() && read.error.empty() && read.policy.rules.empty())
+      log(LogLevel::kWarn, "{} has no rules: nothing is compressed", read.policy_path);
     return read;
   }();
   return s;

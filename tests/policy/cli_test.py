@@ -150,6 +150,20 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
         for name in names:
             self.assertEqual(terse("scheme", name)[0], 0)
 
+    def test_a_policy_without_rules_is_worth_a_word(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/policy.toml"
+            for text in ("", "# later\n"):
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(text)
+                code, _, err = terse("settings", TERSE_POLICY=path)
+                self.assertEqual(code, 0)
+                self.assertRegex(err, rf"^terse\[\d+\] warning: {path} has no rules: nothing is "
+                                      r"compressed\n$")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write('[[rule]]\nscheme = "off"\n')
+            self.assertEqual(terse("settings", TERSE_POLICY=path)[::2], (0, ""))
+
     def test_settings_lists_the_rules_and_warns_of_strangers(self):
         code, out, err = terse("settings", TERSE_SCHEME="int8; int4", TERSE_SCHEMES="x")
         self.assertEqual(code, 0)
