@@ -46,6 +46,7 @@ bool is_compressed(const Call& c, int size, const Expectation& e) {
   const size_t bytes =
       std::max(send_count(c, size), recv_count(c, size)) * element_size(c.datatype);
   if (c.kind == Kind::kShift && c.root % size == 0) return false;  // to itself
+  if (c.fails) return false;
   return e.collectives.contains(name(c.kind)) && type && op && size > 1 && c.count > 0 &&
          bytes >= e.min_bytes;
 }

@@ -126,6 +126,8 @@ int run(int argc, char** argv) {
   if (verb != "print") throw std::runtime_error("unknown arguments");
   for (const Step& step : program.steps) {
     fmt::print("group of depth {}\n", step.depth);
+    if (step.bad)
+      fmt::print("  a bad call on comm {} before {}\n", step.bad->communicator, step.bad->at);
     for (const Call& call : step.calls) fmt::print("  {}\n", describe(call));
   }
   return 0;

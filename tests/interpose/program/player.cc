@@ -18,6 +18,11 @@ void check(ncclResult_t result, const std::string& what) {
         fmt::format("{}: {} ({})", what, ncclGetErrorString(result), ncclGetLastError(nullptr)));
 }
 
+void check_refused(ncclResult_t result, const std::string& what) {
+  if (result != ncclInvalidArgument)
+    throw std::runtime_error(fmt::format("{} gave {}", what, ncclGetErrorString(result)));
+}
+
 uint16_t to_half(float x, ncclDataType_t datatype) {  // of 1 <= x < 2
   uint32_t bits;
   std::memcpy(&bits, &x, 4);
@@ -109,8 +114,23 @@ class Player {
 
   void run(const Step& step) {
     for (int d = 0; d < step.depth; ++d) check(ncclGroupStart(), "ncclGroupStart");
-    for (const Call& call : step.calls) issue(call);
-    for (int d = 0; d < step.depth; ++d) check(ncclGroupEnd(), "ncclGroupEnd");
+    for (size_t k = 0; k < step.calls.size(); ++k) {
+      if (step.bad && step.bad->at == k) issue(*step.bad);
+      issue(step.calls[k]);
+    }
+    if (step.bad && step.bad->at == step.calls.size()) issue(*step.bad);
+    for (int d = 1; d < step.depth; ++d) check(ncclGroupEnd(), "ncclGroupEnd");
+    if (step.bad)
+      check_refused(ncclGroupEnd(), "ncclGroupEnd");
+    else if (step.depth > 0)
+      check(ncclGroupEnd(), "ncclGroupEnd");
+  }
+
+  void issue(const BadCall& c) {
+    static char unwritten[4 * 2000];
+    check_refused(ncclAllReduce(nullptr, unwritten, 2000, c.datatype, ncclSum,
+                                comms_[c.communicator], nullptr),
+                  "a bad call");
   }
 
   void issue(const Call& c) {

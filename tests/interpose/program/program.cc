@@ -42,10 +42,12 @@ class Maker {
     const size_t steps = 8 + below(10);
     for (size_t i = 0; i < steps; ++i) {
       const size_t first = made_.size();
-      Step step{below(2) ? static_cast<int>(1 + below(3)) : 0, {}};
+      Step step{below(2) ? static_cast<int>(1 + below(3)) : 0, {}, {}};
       const size_t calls = step.depth == 0 ? 1 : 1 + below(6);
+      if (step.depth > 0 && below(5) == 0) step.bad = bad_call(calls);
       for (size_t k = 0; k < calls; ++k) {
         made_.push_back(call(first));
+        made_.back().fails = step.bad.has_value();
         step.calls.push_back(made_.back());
       }
       program.steps.push_back(std::move(step));
@@ -55,6 +57,11 @@ class Maker {
 
  private:
   size_t below(size_t n) { return random_() % n; }
+
+  BadCall bad_call(size_t calls) {
+    return {below(calls + 1), below(2) ? ncclFloat32 : ncclInt32,
+            static_cast<int>(below(kCommunicators))};
+  }
 
   // `settled`: the calls before this one's step.
   Call call(size_t settled) {
@@ -132,9 +139,10 @@ std::string describe(const Call& c) {
   std::string type;
   for (const Datatype& d : kDatatypes)
     if (d.type == c.datatype) type = d.name;
-  return fmt::format("{} {} {} {} root {} comm {} stream {}{} offset {} input {}", name(c.kind),
+  return fmt::format("{} {} {} {} root {} comm {} stream {}{} offset {} input {}{}", name(c.kind),
                      type, reduces(c.kind) ? kOps[static_cast<int>(c.op)] : "-", c.count, c.root,
-                     c.communicator, c.stream, c.in_place ? " in place" : "", c.offset, c.input);
+                     c.communicator, c.stream, c.in_place ? " in place" : "", c.offset, c.input,
+                     c.fails ? ", in a group that fails" : "");
 }
 
 }  // namespace terse::program

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,12 +44,21 @@ struct Call {
   bool in_place;
   size_t offset;  // of buffers, in bytes
   int input;      // an earlier call of the same stream whose result is sent, or kFresh
+  bool fails;     // for its group does, and so nothing is received
 };
 
-// Calls that are made one by one, or in a group of some depth.
+// An AllReduce that no NCCL takes, for it has nothing to send, before the group's call `at`.
+struct BadCall {
+  size_t at;
+  ncclDataType_t datatype;
+  int communicator;
+};
+
+// Calls that are made one by one, or in a group of some depth, which fails with a bad one.
 struct Step {
   int depth;
   std::vector<Call> calls;
+  std::optional<BadCall> bad;
 };
 
 struct Program {
