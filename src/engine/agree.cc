@@ -73,6 +73,7 @@ class Comparison {
     try {
       for (int r = 0; r < c_.ranks; ++r)
         if (!peer_ || r == *peer_) compare(r);
+      require_valid(settings());  // all ranks' alike
     } catch (const Error&) {
       part(exchange_);
       throw;
