@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
 
 #include "background.h"
 #include "traffic.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr microseconds kSpin{5};           // there may be more ranks than cores
 constexpr milliseconds kReportAfter{500};  // a call that takes longer is compared
 constexpr std::chrono::seconds kExitPatience{1};
+constexpr milliseconds kHeadStart{10};
 
 }  // namespace
 
@@ -50,8 +52,11 @@ void Channel::Open(int rank, int size, milliseconds timeout, std::unique_ptr<Tra
 }
 
 void Channel::Break(const Failure* failure) {
-  if (failure != nullptr && liveness_ != nullptr && !stop_.raised()) {
+  if (failure != nullptr && liveness_ != nullptr && !liveness_->failure() && !IsExiting()) {
     liveness_->ReportFailure(*failure);
+    // The others should stop first: UCX 1.13 may abort a process whose connections end while it
+    // moves data over them (assertions in tcp_iface.c and ucp_worker.c).
+    std::this_thread::sleep_for(kHeadStart);
   }
   traffic_.reset();
   transport_.reset();
