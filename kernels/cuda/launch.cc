@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "backend/cuda/device.h"
 #include "cuda/compare.h"
@@ -35,19 +34,6 @@ cudaError_t load(const void* kernel) {
   return cudaFuncGetAttributes(&attributes, kernel);
 }
 
-std::string version(int number) { return fmt::format("{}.{}", number / 1000, number / 10 % 100); }
-
-// The runtime that is linked in works with drivers from its own major version on.
-void require_driver() {
-  int driver = 0;
-  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
-  if (driver / 1000 < CUDART_VERSION / 1000)
-    fail(ncclSystemError,
-         "the driver is for CUDA {}, but terse's CUDA module was built with {}: it takes a driver "
-         "for CUDA {} or newer, or a module built with the older one",
-         version(driver), version(CUDART_VERSION), CUDART_VERSION / 1000);
-}
-
 // Whether that is because none of the code in the library is for the device.
 bool lacks_code(cudaError_t result) {
   constexpr cudaError_t kAll[] = {cudaErrorNoKernelImageForDevice, cudaErrorInvalidDeviceFunction,
@@ -65,7 +51,6 @@ int attribute(cudaDeviceAttr which, int device) {
 }  // namespace
 
 Launcher::Launcher(int device) {
-  require_driver();
   const DuringCapture relaxed;  // code is loaded
   compute_capability_ = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
                         attribute(cudaDevAttrComputeCapabilityMinor, device);

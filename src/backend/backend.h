@@ -83,6 +83,11 @@ class Backend {
   // blocks. Not for what a graph recorded.
   virtual std::optional<double> seconds(Event from, Event to) = 0;
 
+  // Makes ready what combine(), compare() and increment() run, so that these need not wait for the
+  // machine; once before the first of them, and cheap after that. Throws where there is no code for
+  // the machine.
+  virtual void load() = 0;
+
   // Enqueues combines that do not depend on each other. The caller keeps `works` as it is until a
   // later notify() on the stream has come. What is drawn is redrawn by *replays, which is in the
   // backend's memory and read when the work runs; null stands for 0.

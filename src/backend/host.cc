@@ -72,6 +72,8 @@ class HostBackend final : public Backend {
     return seconds;
   }
 
+  void load() override {}
+
   void combine(Stream stream, const std::vector<codec::Combine>& works, const uint64_t*) override {
     const auto run = [](void* context) {
       for (const codec::Combine& work : *static_cast<const std::vector<codec::Combine>*>(context))

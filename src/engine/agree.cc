@@ -51,6 +51,7 @@ class Comparison {
         peer_(agreement.peer),
         mine_(hello()),
         exchange_(c_, sizeof mine_, peer_) {
+    load();
     exchange_.say({reinterpret_cast<const char*>(&mine_), sizeof mine_});
     if (introduces_) verdict_ = std::make_unique<Exchange>(c_, 1);
     if (introduces_) c_.introduced = true;
@@ -94,6 +95,17 @@ class Comparison {
   }
 
  private:
+  // Ranks that compress nothing have no use for what the machine would load.
+  void load() const {
+    if (scheme_ != nullptr ? scheme_->off : !settings().policy.compresses()) return;
+    try {
+      c_.backend.load();
+    } catch (Error& e) {
+      c_.sign(e);
+      throw;
+    }
+  }
+
   Hello hello() const {
     const std::string text =
         scheme_ != nullptr ? print_scheme(*scheme_) : settings().policy.print();

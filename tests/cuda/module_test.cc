@@ -43,6 +43,23 @@ TEST(Module, NamesTheDriverThatIsTooOld) {
   });
 }
 
+// Nor is anything asked of the device that only kernels need.
+TEST(Module, LoadsNoKernelsWhereNothingIsCompressed) {
+  play_ranks(2, [](Player& player) {
+    const DeviceStream stream;
+    Piece native(player, {.scheme = parse_scheme("off"), .count = 100});
+    fake::fail("cudaFuncGetAttributes", cudaErrorNoKernelImageForDevice);
+    native.feed(0, stream.get());
+    native.enqueue(stream.get());
+    native.expect_exact(stream.get());
+    EXPECT_FALSE(fake::failed());
+    fake::fail("cudaFuncGetAttributes", cudaErrorNoKernelImageForDevice);
+    Piece compressed(player, {.scheme = parse_scheme("int8"), .count = 100});
+    EXPECT_EQ(compressed.try_enqueue(stream.get()), ncclSystemError);
+    EXPECT_TRUE(fake::failed());
+  });
+}
+
 // Errors of the device are no reason not to try again.
 TEST(Module, NamesTheDeviceThatItCannotUse) {
   play_ranks(2, [](Player& player) {

@@ -27,6 +27,7 @@ class IdleBackend final : public Backend {
   uint64_t timing_period() const override { return timing; }
   Event create_timer() override { return create_event(); }
   std::optional<double> seconds(Event, Event) override { return 1e-6; }
+  void load() override {}
   void combine(Stream, const std::vector<codec::Combine>& works, const uint64_t*) override {
     combines += works.size();
   }

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "backend/cuda/device.h"
 #include "backend/cuda/pool.h"
@@ -18,7 +19,7 @@ using cuda::OnDevice;
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device) : device_(device), launcher_(device) {}
+  explicit CudaBackend(int device) : device_(device) { cuda::require_driver(); }
 
   plan::Grain grain() const override { return plan::kGpuGrain; }
 
@@ -117,10 +118,15 @@ class CudaBackend final : public Backend {
     return 1e-3 * milliseconds;
   }
 
+  void load() override {
+    const std::lock_guard lock(loading_);
+    if (!launcher_) launcher_.emplace(device_);
+  }
+
   void combine(Stream stream, const std::vector<codec::Combine>& works,
                const uint64_t* replays) override {
     const OnDevice on(device_);
-    launcher_.combine(stream, works, replays);
+    launcher_->combine(stream, works, replays);
   }
 
   void copy(Stream stream, const std::vector<Copy>& works) override {
@@ -132,7 +138,7 @@ class CudaBackend final : public Backend {
 
   void compare(Stream stream, const codec::Comparison& work) override {
     const OnDevice on(device_);
-    launcher_.compare(stream, work);
+    launcher_->compare(stream, work);
   }
 
   // A launch takes a copy of its parameters.
@@ -173,7 +179,7 @@ class CudaBackend final : public Backend {
 
   void increment(Stream stream, uint64_t* number) override {
     const OnDevice on(device_);
-    launcher_.increment(stream, number);
+    launcher_->increment(stream, number);
   }
 
   bool null_stream_is_synchronous() const override { return false; }
@@ -200,7 +206,8 @@ class CudaBackend final : public Backend {
   }
 
   const int device_;
-  const cuda::Launcher launcher_;
+  std::mutex loading_;
+  std::optional<cuda::Launcher> launcher_;
   cuda::Pool pool_;
 };
 

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <string>
+
 #include "base/error.h"
 
 namespace terse::cuda {
@@ -19,6 +21,21 @@ inline void check(cudaError_t result, const char* call) {
   forget(result);
   fail(ncclUnhandledCudaError, "{} gave {} ({})", call, cudaGetErrorName(result),
        cudaGetErrorString(result));
+}
+
+inline std::string version(int number) {
+  return fmt::format("{}.{}", number / 1000, number / 10 % 100);
+}
+
+// The runtime that is linked in works with drivers from its own major version on.
+inline void require_driver() {
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  if (driver / 1000 < CUDART_VERSION / 1000)
+    fail(ncclSystemError,
+         "the driver is for CUDA {}, but terse's CUDA module was built with {}: it takes a driver "
+         "for CUDA {} or newer, or a module built with the older one",
+         version(driver), version(CUDART_VERSION), CUDART_VERSION / 1000);
 }
 
 // Makes a device the thread's own for a while.
