@@ -17,7 +17,7 @@ PROGRAM, PRELOAD = sys.argv[1:3]
 ALWAYS = dict(setting.split("=", 1) for setting in sys.argv[3:])
 PATIENCE = 60  # seconds after which a rank counts as hung
 
-INVALID_ARGUMENT, INVALID_USAGE, SUCCESS = "4", "5", "0"
+SUCCESS, SYSTEM_ERROR, INVALID_ARGUMENT, INVALID_USAGE = "0", "2", "4", "5"
 
 
 class Job:
@@ -126,6 +126,15 @@ class Processes(unittest.TestCase):
             own = {"TERSE_CUDA_MODULE": "/nonexistent", "TERSE_SCHEME": scheme}
             for words in ([], ["nonblocking"], ["grouped"]):
                 self.assertEqual(self.sums(Job([own] * 3, *words).outputs()), native, words)
+
+    @unittest.skipUnless("TERSE_CUDA_MODULE" in ALWAYS, "not on GPUs")
+    def test_a_missing_module_is_an_error_at_creation_where_calls_are_compressed(self):
+        own = {"TERSE_CUDA_MODULE": "/nonexistent", "TERSE_SCHEME": "int8"}
+        for rank, lines in enumerate(Job([own] * 3).outputs()):
+            self.assertEqual(len(lines), 1, lines)
+            self.assertEqual(lines[0][:2], ["init", SYSTEM_ERROR])
+            for part in ("ncclCommInitRank", f"rank {rank} of 3", "CUDA module", "/nonexistent"):
+                self.assertIn(part, lines[0][2])
 
     def test_a_killed_rank_ends_as_an_error_on_the_others(self):
         for attempt in range(3):
