@@ -94,14 +94,16 @@ void expect(const std::vector<Created>& created) {
 
 bool blocks(const ncclConfig_t* config) { return config != nullptr && config->blocking == 1; }
 
-// What follows NCCL's own creation of communicators.
+// What follows NCCL's own creation of communicators. Where they have no configuration of their own
+// they have the whole's, with its name.
 ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count,
                      const ncclConfig_t* config = nullptr, ncclComm_t whole = nullptr) {
   const bool good = result == ncclSuccess || result == ncclInProgress;
   if (!good || comms == nullptr || lacks_backend()) return result;
+  const std::string name =
+      config == nullptr && whole != nullptr ? name_of_communicator(whole) : name_in(config);
   std::vector<Created> all;
-  for (int i = 0; i < count; ++i)
-    all.push_back({comms + i, name_in(config), whole, blocks(config)});
+  for (int i = 0; i < count; ++i) all.push_back({comms + i, name, whole, blocks(config)});
   if (group_depth() > 0)
     t_pending.insert(t_pending.end(), all.begin(), all.end());
   else if (result == ncclSuccess)
@@ -191,12 +193,14 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
   });
 }
 
-// New ranks have no `comm`.
+// New ranks have no `comm`, whose configuration they could have: without one of its own, what has
+// grown has no name on any rank.
 ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
                           ncclComm_t* made, ncclConfig_t* config) {
   return ours("ncclCommGrow", [&] {
+    const ncclConfig_t nameless = NCCL_CONFIG_INITIALIZER;
     return derived(call(next().CommGrow, "ncclCommGrow", comm, ranks, id, rank, made, config), made,
-                   config, comm);
+                   config != nullptr ? config : &nameless, comm);
   });
 }
 

@@ -277,6 +277,15 @@ void name_communicator(ncclComm_t comm, const char* name) {
     known->second->name = text;
 }
 
+std::string name_of_communicator(ncclComm_t comm) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  if (const auto known = d.communicators.find(comm); known != d.communicators.end())
+    return known->second->name;
+  const auto named = d.names.find(comm);
+  return named != d.names.end() ? named->second : "";
+}
+
 void for_each_communicator(const std::function<void(Communicator&)>& visit) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);

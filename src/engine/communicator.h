@@ -171,6 +171,9 @@ Communicator* find_communicator(ncclComm_t comm);
 // names compares them.
 void name_communicator(ncclComm_t comm, const char* name);
 
+// What was said of it; "": nothing.
+std::string name_of_communicator(ncclComm_t comm);
+
 // Of those that there are, also while the program exits.
 void for_each_communicator(const std::function<void(Communicator&)>& visit);
 

@@ -221,7 +221,7 @@ TEST(Failures, OfAMeasurementOnOneRankAreNoErrorOnAny) {
 // named error, and comes to the end; and so do the others when it has left.
 void lose_a_device(unsigned calls_before) {
   bool lost = true;
-  for (int n = 1; lost; n += n < 20 ? 1 : 7) {
+  for (int n = 1; lost; n += 1 + n / 5) {
     SCOPED_TRACE("from call " + std::to_string(n) + " on");
     lost = false;
     const auto body = [&](int rank, ncclComm_t comm) {

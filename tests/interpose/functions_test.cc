@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -194,6 +196,33 @@ void expect_each_arrives(const std::string& prefix) {
 TEST(Functions, EachArrivesOnceWithItsArguments) { expect_each_arrives(""); }
 
 TEST(Functions, EachArrivesByItsOtherName) { expect_each_arrives("p"); }
+
+TEST(Functions, AllArriveInTheirOrder) {
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "written for the calling convention of x86-64";
+#endif
+  struct Sent {
+    const Function& function;
+    uint64_t words[kFakeWords];
+    double numbers[8];
+  };
+  std::mt19937 random(11);
+  std::deque<Sent> sent;
+  forget();
+  for (int seed = 0; seed < 1000; ++seed) {
+    Sent& next = sent.emplace_back(Sent{kFunctions[random() % std::size(kFunctions)], {}, {}});
+    fill(seed, next.words, next.numbers);
+    call<Pair>(find(next.function.name), next.words, next.numbers);
+  }
+  const std::vector<FakeCall> arrived = calls();
+  ASSERT_EQ(arrived.size(), sent.size());
+  for (size_t i = 0; i < sent.size(); ++i) {
+    SCOPED_TRACE("call " + std::to_string(i));
+    const Sent& s = sent[i];
+    expect_arrived(s.function, s.function.name, arrived[i], s.words, s.numbers);
+    ASSERT_FALSE(HasFailure());
+  }
+}
 
 TEST(Functions, OursAreFoundByEveryClient) {
   for (const Function& f : kFunctions) {

@@ -113,6 +113,22 @@ TEST(Named, WhatIsLeftOfOneThatShrinks) {
     });
 }
 
+TEST(Named, APartWithoutAConfigurationHasTheNameOfTheWhole) {
+  const int ranks = 2;
+  for (const bool blocking : {true, false})
+    for (const char* name : {"gradients", "weights"})
+      on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
+        const ncclComm_t all = made_with(named(name, blocking), rank, ranks, id);
+        Place place = std::make_unique<ncclComm_t>();
+        ASSERT_EQ(ncclCommSplit(all, 0, rank, place.get(), nullptr), ncclSuccess);
+        ASSERT_EQ(settled(ncclInProgress, all), ncclSuccess);
+        const ncclComm_t part = taken(std::move(place));
+        ASSERT_EQ(settled(ncclInProgress, part), ncclSuccess);
+        expect_compressed(name == std::string("gradients"), part, name);
+        for (const ncclComm_t comm : {part, all}) ncclCommDestroy(comm);
+      });
+}
+
 // Without a configuration of its own a part does as the whole, and so do its parts.
 TEST(Named, PartsOfParts) {
   const int ranks = 4;
