@@ -109,7 +109,10 @@ ncclResult_t Group::Initialize(std::vector<PendingInit>& inits) {
   return result;
 }
 
+// In an order that all ranks have, as NCCL's by the communicators' hashes: on one stream the parts
+// go one after another, and a rank may have come to the communicators in another order than others.
 ncclResult_t Group::Launch(std::vector<Part>& parts) {
+  std::ranges::stable_sort(parts, {}, [](const Part& part) { return part.comm->magic(); });
   ncclResult_t result = ncclSuccess;
   std::vector<std::shared_ptr<hostnccl::Launch>> awaited;
   Outcome first;

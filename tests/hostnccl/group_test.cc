@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "reference.h"
+#include "streams.h"
 
 namespace hostnccl_test {
 namespace {
@@ -58,6 +59,37 @@ TEST(Group, CollectivesRunInTheOrderOfTheCalls) {
     return ncclBroadcast(x, x, 1, ncclInt32, 2, comm, nullptr);
   }));
   EXPECT_EQ(value, (std::vector<int>{162, 162, 162}));
+}
+
+// Two communicators on one stream, to which two ranks come in opposite orders.
+TEST(Group, SeveralCommunicatorsOnOneStreamHaveOneOrder) {
+  using Clock = std::chrono::steady_clock;
+  const Clique first(2), second(2);
+  const Stream streams[2];
+  for (int round = 0; round < 2; ++round) {
+    int a[2] = {1, 2}, b[2] = {10, 20};
+    for (int r = 0; r < 2; ++r) {
+      ASSERT_NCCL(ncclGroupStart());
+      for (int i = 0; i < 2; ++i) {
+        const bool is_first = (i == 0) == (r == round);
+        int* const x = is_first ? &a[r] : &b[r];
+        const ncclComm_t comm = is_first ? first[r] : second[r];
+        ASSERT_NCCL(ncclAllReduce(x, x, 1, ncclInt32, ncclSum, comm, streams[r]));
+      }
+      ASSERT_NCCL(ncclGroupEnd());
+    }
+    const auto limit = Clock::now() + std::chrono::seconds(20);
+    for (const Stream& stream : streams) {
+      while (hostncclStreamQuery(stream) == ncclInProgress && Clock::now() < limit)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (hostncclStreamQuery(stream) == ncclInProgress) {
+        for (int r = 0; r < 2; ++r) EXPECT_NCCL(ncclCommRevoke(first[r], 0));
+        FAIL() << "they wait for each other";
+      }
+    }
+    EXPECT_EQ(a[0] + a[1], 6);
+    EXPECT_EQ(b[0] + b[1], 60);
+  }
 }
 
 // Two communicators, entered in opposite orders by two ranks.
