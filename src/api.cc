@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "codec/codec.h"
 #include "codec/container.h"
+#include "engine/directory.h"
 #include "engine/exclusion.h"
 #include "engine/group.h"
 #include "policy/settings.h"
@@ -255,7 +256,7 @@ terseResult_t terseCommGetStats(ncclComm_t comm, terseStats_t* stats) {
     require(comm, "the communicator");
     const size_t size = require(stats, "stats")->size;
     if (size < sizeof(size_t)) fail(ncclInvalidArgument, "stats->size is {}", size);
-    Communicator* c = find_communicator(comm);
+    const CommunicatorPointer c = find_communicator(comm);
     terseStats_t current{};
     if (c != nullptr) {
       current = c->stats;

@@ -183,7 +183,8 @@ TERSE_API terseResult_t terseCommRelease(struct ncclComm* comm);
 
 /* Call it before ncclCommAbort, from any thread: calls of libterse that wait for other ranks of the
  * communicator give up with ncclInvalidUsage, and nothing is waited for. What was enqueued may still
- * run, and so its memory is kept until the process ends. */
+ * run: what libterse keeps for it is freed when that has ended, at the next call of libterse that
+ * makes, releases or aborts a communicator. */
 TERSE_API terseResult_t terseCommAbort(struct ncclComm* comm);
 
 /* ---- Elements that stay exact -------------------------------------------------------------

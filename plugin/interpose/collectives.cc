@@ -1,5 +1,6 @@
 // The collectives and messages: compressed as the policy says, or handed on with the caller's own
 // arguments.
+#include "engine/directory.h"
 #include "engine/group.h"
 #include "interpose/group.h"
 #include "interpose/next.h"
@@ -17,9 +18,9 @@ bool joins(const Request& r) {
 
 // Unlike libterse, this library sees communicators come and go, and need not ask NCCL whether this
 // is still the same one.
-Communicator& state_of(ncclComm_t comm) {
-  Communicator* known = find_communicator(comm);
-  return known != nullptr ? *known : communicator(comm);
+CommunicatorPointer state_of(ncclComm_t comm) {
+  CommunicatorPointer known = find_communicator(comm);
+  return known != nullptr ? known : communicator(comm);
 }
 
 // Compresses the call, or counts why not; then NCCL gets it as it is. What cannot be right goes to
@@ -29,10 +30,11 @@ bool taken(const Request& r) {
   const Settings& s = settings();
   require_valid(s);  // which only creation that does not block has left to us
   if (!s.policy.compresses()) {
-    if (Communicator* known = find_communicator(r.comm)) count_bypass(*known, r, TERSE_BYPASS_OFF);
+    if (const auto known = find_communicator(r.comm)) count_bypass(*known, r, TERSE_BYPASS_OFF);
     return false;
   }
-  Communicator& c = state_of(r.comm);
+  const CommunicatorPointer held = state_of(r.comm);
+  Communicator& c = *held;
   if (waits_for_nodes(c, r)) {
     if (group_depth() > 0) return defer(c, r), true;
     const Waiting alone{&c, &r};

@@ -8,6 +8,7 @@
 #include "backend/select.h"
 #include "base/log.h"
 #include "engine/agree.h"
+#include "engine/directory.h"
 #include "engine/group.h"
 #include "interpose/next.h"
 #include "interpose/parts.h"
@@ -54,11 +55,13 @@ void name(const Created& created) {
 // Compares settings across the ranks of new communicators. All of them or none are good.
 void admit(const std::vector<Created>& created) {
   try {
+    std::vector<CommunicatorPointer> held;
     std::vector<Agreement> agreements;
     for (const Created& c : created) {
       if (*c.comm == nullptr || lacks_backend(*c.comm)) continue;
       name(c);
-      agreements.push_back({&communicator(*c.comm), nullptr, nullptr});
+      held.push_back(communicator(*c.comm));
+      agreements.push_back({held.back().get(), nullptr, nullptr});
     }
     agree(agreements);
     require_valid(settings());
@@ -69,6 +72,7 @@ void admit(const std::vector<Created>& created) {
       next().CommAbort(*c.comm);
       *c.comm = nullptr;
     }
+    reap_communicators();
     throw;
   }
 }
@@ -218,7 +222,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ours("ncclCommAbort", [&] {
     forget_background(comm);
     abort_communicator(comm);
-    return next().CommAbort(comm);
+    const ncclResult_t result = next().CommAbort(comm);
+    reap_communicators();
+    return result;
   });
 }
 

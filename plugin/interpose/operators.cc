@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/communicator.h"
+#include "engine/directory.h"
 #include "engine/group.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
@@ -24,7 +24,7 @@ thread_local std::vector<Retired> t_retired;
 
 void destroy_retired_operators() noexcept {
   for (const Retired& r : std::exchange(t_retired, {})) {
-    Communicator* const known = find_communicator(r.comm);
+    const CommunicatorPointer known = find_communicator(r.comm);
     if (known == nullptr) continue;  // gone, with all of its operators
     known->operators.remove(r.op);
     if (next().RedOpDestroy != nullptr) next().RedOpDestroy(r.op, r.comm);
@@ -45,7 +45,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
     const ncclResult_t result = call(next().RedOpCreatePreMulSum, "ncclRedOpCreatePreMulSum", op,
                                      scalar, datatype, residence, comm);
     if (result == ncclSuccess && settings().policy.compresses())
-      communicator(comm).operators.add(*op, scalar, datatype, residence);
+      communicator(comm)->operators.add(*op, scalar, datatype, residence);
     return result;
   });
 }
@@ -57,7 +57,7 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
       t_retired.push_back({op, comm});
       return ncclSuccess;
     }
-    if (Communicator* known = find_communicator(comm)) known->operators.remove(op);
+    if (const auto known = find_communicator(comm)) known->operators.remove(op);
     return call(next().RedOpDestroy, "ncclRedOpDestroy", op, comm);
   });
 }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/communicator.h"
+#include "engine/directory.h"
 #include "interpose/next.h"
 
 namespace terse::interpose {

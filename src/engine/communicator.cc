@@ -1,12 +1,9 @@
 #include "engine/communicator.h"
 
+#include <algorithm>
 #include <chrono>
-#include <mutex>
-#include <set>
 #include <thread>
-#include <unordered_map>
 
-#include "backend/select.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/exchange.h"
@@ -23,7 +20,13 @@ Communicator::Communicator(const NcclLibrary& library, Backend& backend, ncclCom
   stats.size = sizeof stats;
 }
 
-Communicator::~Communicator() = default;
+Communicator::~Communicator() {
+  verdict.reset();  // which may leave something, too
+  for (const Left& left : left_) {
+    backend.destroy_stream(left.stream);
+    backend.release(left.memory);
+  }
+}
 
 void Communicator::settle(ncclResult_t result, const char* call) const {
   const auto limit =
@@ -82,13 +85,9 @@ Track& Communicator::track_for(Stream caller) {
   return *idle;
 }
 
-namespace {
-
 std::string describe(ncclComm_t comm, int rank, int ranks) {
   return fmt::format("communicator {}, rank {} of {}", static_cast<const void*>(comm), rank, ranks);
 }
-
-}  // namespace
 
 std::string Communicator::describe() const { return terse::describe(comm, rank, ranks); }
 
@@ -157,6 +156,17 @@ void Communicator::synchronize() {
   if (track_ != nullptr) track_->synchronize();
 }
 
+bool Communicator::ended() noexcept {
+  const auto runs = [](const auto& track) { return track->in_use() || !track->idle(); };
+  try {
+    return (track_ == nullptr || track_->idle()) && (verdict == nullptr || verdict->idle()) &&
+           std::ranges::none_of(recorded_, runs) &&
+           std::ranges::all_of(left_, [&](const Left& l) { return backend.idle(l.stream); });
+  } catch (const Error&) {
+    return true;  // the device's, which leaves nothing to wait for
+  }
+}
+
 bool Communicator::drains() noexcept {
   using Clock = std::chrono::steady_clock;
   constexpr auto kGrace = std::chrono::seconds(1);  // what has failed ends soon, or never
@@ -185,176 +195,6 @@ void Communicator::conclude() noexcept {
   }
   meter.collect();
   report_released(*this, true);
-}
-
-namespace {
-
-struct Directory {
-  std::mutex mutex;
-  std::unordered_map<ncclComm_t, std::unique_ptr<Communicator>> communicators;
-  std::unordered_map<ncclComm_t, std::string> names;  // of those that are still to be made
-  std::vector<std::unique_ptr<Communicator>> aborted;
-  std::set<Backend*> to_trim;  // of communicators that went while there were others
-};
-
-// Never destroyed: calls may come from other threads while the program exits.
-Directory& directory() {
-  static Directory& d = *new Directory;
-  return d;
-}
-
-Backend& backend_of(const NcclLibrary& library, ncclComm_t comm) {
-  try {
-    return backend_for(library, comm);
-  } catch (Error& e) {
-    int rank = 0, ranks = 0;
-    check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
-    check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
-    e.message.insert(0, describe(comm, rank, ranks) + ": ");
-    throw;
-  }
-}
-
-// Whether the handle is that of the same communicator. NCCL does not say where that has failed.
-bool still_describes(const Communicator& c) {
-  int rank = -1, ranks = -1;
-  try {
-    check(c.library, c.library.nccl.CommCount(c.comm, &ranks), "ncclCommCount");
-    check(c.library, c.library.nccl.CommUserRank(c.comm, &rank), "ncclCommUserRank");
-  } catch (Error& e) {
-    c.sign(e);
-    throw;
-  }
-  return ranks == c.ranks && rank == c.rank;
-}
-
-// Of one that is still being made NCCL says nothing.
-void wait_until_made(const NcclLibrary& library, ncclComm_t comm) {
-  const int seconds = settings().timeout_seconds;
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
-  ncclResult_t state = ncclSuccess;
-  while (check(library, library.nccl.CommGetAsyncError(comm, &state), "ncclCommGetAsyncError"),
-         state == ncclInProgress) {
-    if (std::chrono::steady_clock::now() > limit)
-      fail(ncclSystemError, "communicator {} was not made within {} s (TERSE_TIMEOUT)",
-           static_cast<const void*>(comm), seconds);
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-  check(library, state, "the communicator's creation");
-}
-
-}  // namespace
-
-Communicator* find_communicator(ncclComm_t comm) {
-  Directory& d = directory();
-  const std::lock_guard lock(d.mutex);
-  const auto known = d.communicators.find(comm);
-  return known == d.communicators.end() ? nullptr : known->second.get();
-}
-
-Communicator& communicator(ncclComm_t comm) {
-  Communicator* known = find_communicator(comm);
-  if (known != nullptr && still_describes(*known)) return *known;
-  if (known != nullptr) release_communicator(comm, true);
-  const NcclLibrary& library = nccl_library();
-  wait_until_made(library, comm);
-  auto made = std::make_unique<Communicator>(library, backend_of(library, comm), comm);
-  report_begins(*made);
-  Directory& d = directory();
-  const std::lock_guard lock(d.mutex);
-  if (const auto named = d.names.extract(comm)) made->name = named.mapped();
-  return *d.communicators.emplace(comm, std::move(made)).first->second;
-}
-
-void name_communicator(ncclComm_t comm, const char* name) {
-  Directory& d = directory();
-  const std::lock_guard lock(d.mutex);
-  const std::string text = name != nullptr ? name : "";
-  const auto known = d.communicators.find(comm);
-  if (known == d.communicators.end())
-    d.names[comm] = text;
-  else
-    known->second->name = text;
-}
-
-std::string name_of_communicator(ncclComm_t comm) {
-  Directory& d = directory();
-  const std::lock_guard lock(d.mutex);
-  if (const auto known = d.communicators.find(comm); known != d.communicators.end())
-    return known->second->name;
-  const auto named = d.names.find(comm);
-  return named != d.names.end() ? named->second : "";
-}
-
-void for_each_communicator(const std::function<void(Communicator&)>& visit) {
-  Directory& d = directory();
-  const std::lock_guard lock(d.mutex);
-  for (const auto& [comm, state] : d.communicators) visit(*state);
-}
-
-namespace {
-
-// Out of the directory, and null where there is none.
-std::unique_ptr<Communicator> take(ncclComm_t comm) {
-  Directory& d = directory();
-  const std::lock_guard lock(d.mutex);
-  d.names.erase(comm);
-  auto known = d.communicators.extract(comm);
-  return known.empty() ? nullptr : std::move(known.mapped());
-}
-
-// What it has enqueued may still run, or wait, and another thread may be in it.
-void keep(std::unique_ptr<Communicator> state) {
-  report_released(*state, false);  // with what is known by now
-  Directory& d = directory();
-  const std::lock_guard lock(d.mutex);
-  d.aborted.push_back(std::move(state));
-}
-
-// What communicators have released goes back to the machines with the last one: before, other ranks
-// of this process may wait for one that would not come back from trim().
-void released(Backend& backend) {
-  std::set<Backend*> all;
-  {
-    Directory& d = directory();
-    const std::lock_guard lock(d.mutex);
-    d.to_trim.insert(&backend);
-    if (d.communicators.empty()) all.swap(d.to_trim);
-  }
-  for (Backend* each : all) each->trim();
-}
-
-}  // namespace
-
-void release_communicator(ncclComm_t comm, bool abandon) {
-  std::unique_ptr<Communicator> state = take(comm);
-  if (state == nullptr) return;
-  std::exception_ptr failed;
-  const bool drained = state->drains();
-  try {
-    if (!drained)
-      state->require_sound();
-    else if (!abandon)
-      state->synchronize();
-  } catch (...) {
-    if (!abandon) failed = std::current_exception();
-  }
-  if (drained) {
-    Backend& backend = state->backend;
-    state->conclude();
-    state.reset();
-    released(backend);
-  } else {
-    keep(std::move(state));
-  }
-  if (failed) std::rethrow_exception(failed);
-}
-
-void abort_communicator(ncclComm_t comm) {
-  std::unique_ptr<Communicator> state = take(comm);
-  if (state == nullptr) return;
-  state->abort();
-  keep(std::move(state));
 }
 
 }  // namespace terse

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <map>
 #include <memory>
 #include <memory_resource>
@@ -73,7 +72,7 @@ using BatchKey = std::pmr::vector<MessageKey>;
 
 using PlanPointer = std::shared_ptr<const plan::Plan>;
 
-class Communicator {
+class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
   Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm);
   ~Communicator();
@@ -121,7 +120,7 @@ class Communicator {
   // What waits gives up.
   void abort();
 
-  // "rank 2 of 8": how messages name it.
+  // How messages name it.
   std::string describe() const;
 
   // Puts the name before an error's message, unless it is there.
@@ -139,6 +138,13 @@ class Communicator {
   // A binding that is not in use.
   Binding& idle_binding();
 
+  // A queue and memory that a failed exchange leaves, for it may still wait in the one and use the
+  // other. They go with the communicator.
+  void leave(Stream stream, void* memory) { left_.push_back({stream, memory}); }
+
+  // Whether nothing that was enqueued for it is left, recorded or not. Does not block.
+  bool ended() noexcept;
+
   // Blocks until all calls are done, but for recorded ones; throws what failed in them.
   void synchronize();
 
@@ -150,40 +156,25 @@ class Communicator {
   void conclude() noexcept;
 
  private:
+  struct Left {
+    Stream stream;
+    void* memory;
+  };
+
   std::map<PlanKey, PlanPointer> plans_;
   std::map<BatchKey, PlanPointer> batches_;
   std::vector<std::unique_ptr<Binding>> bindings_;
   std::unique_ptr<Track> track_;
   std::vector<std::unique_ptr<Track>> recorded_;
+  std::vector<Left> left_;
   mutable std::mutex asking_;  // whether it is aborted, and NCCL of its state
   bool aborted_ = false;
 };
 
-// The engine's state of `comm`, made at its first use. A communicator that was destroyed without
-// terseCommRelease and whose address another one has taken is recognised where rank or size differ.
-Communicator& communicator(ncclComm_t comm);
+// How messages name a communicator.
+std::string describe(ncclComm_t comm, int rank, int ranks);
 
-// Null where there is none.
-Communicator* find_communicator(ncclComm_t comm);
-
-// Says how the program has named a communicator (ncclConfig_t.commName; null: not at all): between
-// its creation, or the beginning of it, and its first agreement, at which a policy that goes by
-// names compares them.
-void name_communicator(ncclComm_t comm, const char* name);
-
-// What was said of it; "": nothing.
-std::string name_of_communicator(ncclComm_t comm);
-
-// Of those that there are, also while the program exits.
-void for_each_communicator(const std::function<void(Communicator&)>& visit);
-
-// Frees the state, after waiting for the lanes; nothing where there is none. With `abandon`, errors
-// of what is still queued are of no interest. Where NCCL has failed, so that the lanes may wait for
-// ever, the state is kept, as by abort_communicator().
-void release_communicator(ncclComm_t comm, bool abandon);
-
-// Gives up the state of a communicator that is about to be aborted: what waits in it throws. It is
-// not freed, for another thread may be in it, and what it has enqueued may never end.
-void abort_communicator(ncclComm_t comm);
+// Whoever works with a communicator holds it, for another thread may abort it meanwhile.
+using CommunicatorPointer = std::shared_ptr<Communicator>;
 
 }  // namespace terse

@@ -23,11 +23,23 @@ Exchange::Exchange(Communicator& communicator, size_t bytes, std::optional<int> 
   }
 }
 
-// What still waits may wait for ever, and would use the memory when it does not: both are left.
+// What still waits, as not every rank came, may wait for ever, and would use the memory when it
+// does not: the communicator has both then.
 Exchange::~Exchange() {
-  if (left_) return;
+  if (!has_ended()) {
+    c_.leave(stream_, memory_);
+    return;
+  }
   c_.backend.destroy_stream(stream_);
   c_.backend.release(memory_);
+}
+
+bool Exchange::has_ended() const noexcept {
+  try {
+    return idle();
+  } catch (const Error&) {
+    return true;  // the device's, which leaves nothing to wait for
+  }
 }
 
 namespace {
@@ -57,21 +69,20 @@ std::span<const char> Exchange::words(int rank) const {
 void Exchange::start() const {
   const NcclTable& nccl = c_.library.nccl;
   const char* own = memory_ + all_.size();
-  const auto begun = [&](ncclResult_t result, const char* call) {
-    if (result != ncclInProgress) check(c_.library, result, call);
-  };
   if (!peer_)
-    return begun(nccl.AllGather(own, memory_, bytes_, ncclUint8, c_.comm, stream_),
-                 "ncclAllGather");
-  begun(nccl.Send(own, bytes_, ncclUint8, *peer_, c_.comm, stream_), "ncclSend");
+    return check_begun(c_.library,
+                       nccl.AllGather(own, memory_, bytes_, ncclUint8, c_.comm, stream_),
+                       "ncclAllGather");
+  check_begun(c_.library, nccl.Send(own, bytes_, ncclUint8, *peer_, c_.comm, stream_), "ncclSend");
   char* theirs = memory_ + place(*peer_);
-  begun(nccl.Recv(theirs, bytes_, ncclUint8, *peer_, c_.comm, stream_), "ncclRecv");
+  check_begun(c_.library, nccl.Recv(theirs, bytes_, ncclUint8, *peer_, c_.comm, stream_),
+              "ncclRecv");
 }
 
 // Until what was started has ended; false: not by the limit.
 bool Exchange::wait(Clock::time_point limit) const {
   auto pause = std::chrono::microseconds(20);
-  while (!c_.backend.idle(stream_)) {
+  while (!idle()) {
     c_.require_sound();
     if (Clock::now() > limit) return false;
     std::this_thread::sleep_for(pause);
@@ -107,7 +118,7 @@ void Exchange::finish(Clock::time_point start, Patience patience) {
 void Exchange::leave() noexcept {
   const auto limit = Clock::now() + std::chrono::seconds(1);
   try {
-    while ((left_ = !c_.backend.idle(stream_)) && Clock::now() < limit)
+    while (!idle() && Clock::now() < limit)
       std::this_thread::sleep_for(std::chrono::microseconds(100));
   } catch (const Error& e) {
     log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);

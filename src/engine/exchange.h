@@ -26,6 +26,9 @@ class Exchange {
   // What this rank says at the next meet(): `bytes` bytes.
   void say(std::span<const char> words);
 
+  // Whether nothing of the last one still waits.
+  bool idle() const { return c_.backend.idle(stream_); }
+
   // What rank `rank` said at the last one; with a peer, only the peer.
   std::span<const char> words(int rank) const;
 
@@ -37,6 +40,7 @@ class Exchange {
   bool wait(Clock::time_point limit) const;
   void finish(Clock::time_point start, Patience patience);
   void leave() noexcept;  // after a failure
+  bool has_ended() const noexcept;
   size_t place(int rank) const { return bytes_ * static_cast<size_t>(rank); }
 
   Communicator& c_;
@@ -45,7 +49,6 @@ class Exchange {
   std::vector<char> all_;  // by rank
   Stream stream_ = nullptr;
   char* memory_ = nullptr;  // the backend's: by rank, and then this rank's own
-  bool left_ = false;       // not every rank came: what still waits may use the memory
 };
 
 // Does the exchanges of different communicators together. Throws Error when NCCL fails, when the

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "engine/directory.h"
 #include "engine/exchange.h"
 #include "engine/group.h"
 #include "policy/settings.h"
@@ -154,7 +155,8 @@ void exclude(ncclComm_t comm, size_t elements, const terseRange_t* first, size_t
   if (comm == nullptr) fail(ncclInvalidArgument, "the communicator is null");
   if (group_depth() > 0) fail(ncclInvalidUsage, "exclusions cannot be changed within a group");
   const std::span<const terseRange_t> ranges(first, first == nullptr ? 0 : count);
-  Communicator& c = communicator(comm);
+  const CommunicatorPointer held = communicator(comm);
+  Communicator& c = *held;
   try {
     std::optional<Error> trouble = trouble_with(elements, ranges);
     if (ranges.size() != count) trouble = Error(ncclInvalidArgument, "the ranges are null");

@@ -16,7 +16,7 @@ struct Job {
   Scheme scheme;
   uint32_t rule;  // of the policy
   Reduction reduction;
-  bool native = false;  // a message that travels as it is; to be executed only with others
+  bool native = false;  // a message that travels as it is, beside what is compressed
   bool waits = false;   // for what the ranks tell each other, and only then is decided on (route.h)
 };
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/agree.h"
 #include "engine/call_memory.h"
+#include "engine/directory.h"
 #include "engine/native.h"
 #include "engine/prepare.h"
 #include "engine/work.h"
@@ -19,7 +20,8 @@ namespace {
 struct Group {
   int depth = 0;
   std::vector<Job> pending;
-  std::optional<Error> error;  // the first; sticky until the end
+  std::vector<CommunicatorPointer> held;  // theirs
+  std::optional<Error> error;             // the first; sticky until the end
 };
 thread_local Group t_group;
 
@@ -41,12 +43,12 @@ void run_native(const Jobs& jobs) {
     job->communicator->settle(first == ncclSuccess ? end : first, "native NCCL");
 }
 
-// Whether a message stays native and yet travels with compressed ones. All messages of a
-// communicator are under way at once in a group, and those of two ranks keep their order.
-bool joins_batch(const Job& job, std::span<const Job> jobs) {
-  return is_message(job) && std::ranges::any_of(jobs, [&](const Job& other) {
-           return is_message(other) && !other.native && other.communicator == job.communicator;
-         });
+// Whether a call that stays native goes before all that is compressed. A message that stays native
+// does not: its peer may have it beside a compressed one, whatever this rank's group has, and so it
+// has one place on every rank, after the collectives, among the messages, where all are under way
+// at once and those between two ranks keep their order.
+bool goes_first(const Job& job, bool any_compressed) {
+  return job.native && !(any_compressed && is_message(job));
 }
 
 // The ranks tell each other what the jobs wait for, which then are decided on.
@@ -68,10 +70,10 @@ void decide(std::vector<Job>& jobs) {
 
 void run(std::span<const Job> jobs) {
   CallMemory memory;
-  const auto goes_alone = [&](const Job& job) { return job.native && !joins_batch(job, jobs); };
+  const bool any_compressed = !std::ranges::all_of(jobs, &Job::native);
   Jobs native(memory.get()), together(memory.get());
   together.reserve(jobs.size());
-  for (const Job& job : jobs) (goes_alone(job) ? native : together).push_back(&job);
+  for (const Job& job : jobs) (goes_first(job, any_compressed) ? native : together).push_back(&job);
   run_native(native);
   std::pmr::vector<Agreement> agreements(memory.get());
   agreements.reserve(together.size());
@@ -89,10 +91,15 @@ void run(std::span<const Job> jobs) {
   execute(together);
 }
 
+void add_to_group(const Job& job) {
+  t_group.held.push_back(job.communicator->weak_from_this().lock());
+  t_group.pending.push_back(job);
+}
+
 // Now, or at the end of the thread's group.
 void add(const Job& job) {
   if (t_group.depth > 0)
-    t_group.pending.push_back(job);
+    add_to_group(job);
   else
     run({&job, 1});
 }
@@ -109,7 +116,7 @@ void submitting(const Request& request, const Body& body) {
     validate(request);
     body();
   } catch (Error& e) {
-    if (const Communicator* c = find_communicator(request.comm)) c->sign(e);
+    if (const auto c = find_communicator(request.comm)) c->sign(e);
     if (t_group.depth > 0 && !t_group.error) t_group.error = e;
     throw;
   }
@@ -119,7 +126,8 @@ void submitting(const Request& request, const Body& body) {
 
 void submit(const Request& request, const Scheme& scheme) {
   submitting(request, [&] {
-    Communicator& c = communicator(request.comm);
+    const CommunicatorPointer held = communicator(request.comm);
+    Communicator& c = *held;
     validate(request, c.rank, c.ranks);
     const Route way = route(c, request, scheme);
     if (!way.bypass) return compress(c, request, way);
@@ -141,7 +149,7 @@ void submit(Communicator& c, const Request& request, const Route& way) {
 void defer(Communicator& c, const Request& request) {
   submitting(request, [&] {
     validate(request, c.rank, c.ranks);
-    t_group.pending.push_back({.communicator = &c, .request = request, .waits = true});
+    add_to_group({.communicator = &c, .request = request, .waits = true});
   });
 }
 
@@ -165,6 +173,7 @@ void group_hand_over() {
   for (const Job& job : t_group.pending)
     check(job.communicator->library, call_native(*job.communicator, job.request), "native NCCL");
   t_group.pending.clear();
+  t_group.held.clear();
 }
 
 void group_end() {
@@ -175,7 +184,9 @@ void group_end() {
   decide(group.pending);
   run(group.pending);
   group.pending.clear();
-  t_group.pending = std::move(group.pending);  // its memory serves the next group
+  group.held.clear();
+  t_group.pending = std::move(group.pending);  // their memory serves the next group
+  t_group.held = std::move(group.held);
 }
 
 }  // namespace terse

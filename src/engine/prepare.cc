@@ -35,10 +35,13 @@ size_t scratch_of(const Job& job) {
   return rooted(job) ? bytes : std::max(bytes, least_scratch(job));
 }
 
-// For a native result beside the compressed one, of calls that may be verified.
+bool may_be_verified(const Job& job) {
+  return settings().verify != 0 && job.request.op < ncclNumOps;
+}
+
+// For a native result beside the compressed one, on the ranks that have one.
 size_t exact_of(const Job& job) {
-  if (settings().verify == 0 || job.request.op >= ncclNumOps) return 0;
-  return plan_of_collective(job)->buffers.front().recv_bytes;
+  return may_be_verified(job) ? plan_of_collective(job)->buffers.front().recv_bytes : 0;
 }
 
 NeedKind kind_of(const Job& job) {
@@ -47,7 +50,8 @@ NeedKind kind_of(const Job& job) {
 }
 
 // How much that is, by a measure that is the same on every rank, so that all come to ask at once: a
-// root needs more memory than the others, and there the size of the message stands for it.
+// root needs more memory than the others, which may need none, and there the size of the message
+// stands for it.
 struct Amounts {
   size_t scratch, exact;
 };
@@ -56,7 +60,7 @@ Amounts amounts_of(const Job& job) {
   if (!rooted(job)) return {scratch_of(job), exact_of(job)};
   const size_t bytes = message_bytes(job.request, job.communicator->ranks);
   const size_t elements = bytes / datatype_size(job.request.datatype);
-  return {codec::body_size(job.scheme.spec, elements), exact_of(job) != 0 ? bytes : 0};
+  return {codec::body_size(job.scheme.spec, elements), may_be_verified(job) ? bytes : 0};
 }
 
 size_t known(const std::map<NeedKind, size_t>& prepared, const NeedKind& kind) {

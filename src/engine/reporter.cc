@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/patient_lock.h"
+#include "engine/directory.h"
 #include "policy/settings.h"
 #include "report/report.h"
 

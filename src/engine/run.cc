@@ -82,18 +82,14 @@ void Run::begin() {
 }
 
 void Run::run_natively() {
-  const auto run = [&](Request native) {
-    native.stream = last_lane();
-    const ncclResult_t result = call_native(c_, native);
-    if (result != ncclInProgress) check(c_.library, result, "native NCCL");
-  };
   const Request& request = messages_.front()->request;
   if (verified_) {
     Request whole = request;
     whole.recv = exact_;
-    run(whole);
+    call_natively(whole, last_lane());
   }
-  for (const Segment& segment : segments_) run(native_call(request, segment, aside(segment)));
+  for (const Segment& segment : segments_)
+    call_natively(native_call(request, segment, aside(segment)), last_lane());
 }
 
 // The plan may overwrite what the native calls read.
@@ -124,15 +120,24 @@ void Run::communicate() {
   const Step& step = plan_->steps[next_];
   wait_for(step);
   if (sample_ != nullptr) sample_->before(next_, lane(step));
-  for (const plan::Transfer& t : step.transfers) {
-    char* data = address(t.place, messages_[t.message]->request, scratch_);
-    if (t.send)
-      check(c_.library, c_.library.nccl.Send(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
-            "ncclSend");
-    else
-      check(c_.library, c_.library.nccl.Recv(data, t.bytes, ncclUint8, t.peer, c_.comm, lane(step)),
-            "ncclRecv");
-  }
+  for (const plan::Transfer& t : step.transfers) transfer(t, lane(step));
+}
+
+// A message that stays native goes with the caller's own arguments.
+void Run::transfer(const plan::Transfer& t, Stream lane) const {
+  const Job& job = *messages_[t.message];
+  if (job.native) return call_natively(job.request, lane);
+  const NcclTable& nccl = c_.library.nccl;
+  char* const data = address(t.place, job.request, scratch_);
+  if (t.send)
+    check_begun(c_.library, nccl.Send(data, t.bytes, ncclUint8, t.peer, c_.comm, lane), "ncclSend");
+  else
+    check_begun(c_.library, nccl.Recv(data, t.bytes, ncclUint8, t.peer, c_.comm, lane), "ncclRecv");
+}
+
+void Run::call_natively(Request request, Stream lane) const {
+  request.stream = lane;
+  check_begun(c_.library, call_native(c_, request), "native NCCL");
 }
 
 // The caller's streams go on after the decode lane, whose last step follows all others.

@@ -65,6 +65,8 @@ class Run {
   Stream lane(const plan::Step& step) const { return track_.lanes()[step.queue()]; }
   void wait_for(const plan::Step& step);
   void mark(const plan::Step& step);
+  void call_natively(Request request, Stream lane) const;
+  void transfer(const plan::Transfer& t, Stream lane) const;
 
   bool of_messages() const { return is_message(*messages_.front()); }
   char* aside(const Segment& segment) const;

@@ -93,4 +93,8 @@ void check(const NcclLibrary& library, ncclResult_t result, const char* call) {
        detail != nullptr && *detail != '\0' ? ": " : "", detail != nullptr ? detail : "");
 }
 
+void check_begun(const NcclLibrary& library, ncclResult_t result, const char* call) {
+  if (result != ncclInProgress) check(library, result, call);
+}
+
 }  // namespace terse

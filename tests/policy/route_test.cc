@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "engine/agree.h"
+#include "engine/directory.h"
 #include "engine/group.h"
 #include "idle.h"
 #include "ranks.h"
@@ -40,7 +41,7 @@ void meet(Communicator& c, const Request& request) {
 
 TEST(Route, TheRanksMeetWhereThePolicyGoesByNodes) {
   run_ranks(2, [](int, ncclComm_t comm) {
-    Communicator& c = communicator(comm);
+    Communicator& c = *communicator(comm);
     EXPECT_EQ(c.nodes, 0);
     EXPECT_TRUE(waits_for_nodes(c, request(comm)));
     meet(c, request(comm));
@@ -56,16 +57,16 @@ TEST(Route, TheRanksMeetWhereThePolicyGoesByNodes) {
 
 TEST(Route, OneRankIsOnOneNodeWithoutMeeting) {
   run_ranks(1, [](int, ncclComm_t comm) {
-    EXPECT_EQ(communicator(comm).nodes, 1);
-    EXPECT_FALSE(waits_for_nodes(communicator(comm), request(comm)));
-    EXPECT_EQ(route(communicator(comm), request(comm)).bypass, TERSE_BYPASS_OFF);
+    EXPECT_EQ(communicator(comm)->nodes, 1);
+    EXPECT_FALSE(waits_for_nodes(*communicator(comm), request(comm)));
+    EXPECT_EQ(route(*communicator(comm), request(comm)).bypass, TERSE_BYPASS_OFF);
     release_communicator(comm, false);
   });
 }
 
 TEST(Route, InAGroupTheRanksMeetAtItsEnd) {
   run_ranks(2, [](int, ncclComm_t comm) {
-    Communicator& c = communicator(comm);
+    Communicator& c = *communicator(comm);
     std::vector<float> data(1 << 20, 1.5f);
     Request r = request(comm);
     r.send = r.recv = data.data();
@@ -118,7 +119,7 @@ TEST(Route, WhereTheRanksCannotMeetIsAnError) {
 TEST(Route, GoesByTheCommunicatorsName) {
   run_ranks(3, [](int, ncclComm_t comm) {
     name_communicator(comm, "dp-outer");
-    Communicator& c = communicator(comm);
+    Communicator& c = *communicator(comm);
     EXPECT_EQ(route(c, request(comm)).rule, 1u);
     name_communicator(comm, nullptr);
     EXPECT_EQ(c.name, "");
@@ -130,13 +131,13 @@ TEST(Route, GoesByTheCommunicatorsName) {
 TEST(Route, NamesThatDifferAreAnErrorOnEachRank) {
   run_ranks(3, [](int rank, ncclComm_t comm) {
     name_communicator(comm, rank == 1 ? "tp" : "dp");
-    const Agreement meeting{&communicator(comm), nullptr, nullptr};
+    const Agreement meeting{communicator(comm).get(), nullptr, nullptr};
     const std::string error = error_of([&] { agree({&meeting, 1}); });
     EXPECT_NE(error.find(rank == 1 ? "is \"dp\" on rank 0, but \"tp\" on this rank"
                                    : "is \"tp\" on rank 1, but \"dp\" on this rank"),
               std::string::npos)
         << error;
-    EXPECT_EQ(communicator(comm).nodes, 0);
+    EXPECT_EQ(communicator(comm)->nodes, 0);
     release_communicator(comm, false);
   });
 }

@@ -11,7 +11,7 @@
 #include <limits>
 #include <span>
 
-#include "engine/communicator.h"
+#include "engine/directory.h"
 #include "engine/group.h"
 #include "engine/native.h"
 #include "engine/shape.h"
@@ -139,16 +139,16 @@ void check_case(const Case& c) {
       Bytes native(recv_count(c.call, c.ranks) * Buffers::size(c.call));
       const Request exact = request_of(c.call, data.data(), native.data(), comm, own.get());
       ASSERT_EQ(ncclGroupStart(), ncclSuccess);
-      ASSERT_EQ(call_native(communicator(comm), exact), ncclSuccess);
+      ASSERT_EQ(call_native(*communicator(comm), exact), ncclSuccess);
       ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
       own.synchronize();
       const Request request = request_of(c.call, b.in, b.out, comm, stream.get());
-      Route way = route(communicator(comm), request, c.call.scheme);
+      Route way = route(*communicator(comm), request, c.call.scheme);
       way.rule = kRule;
       if (k == 0)
         submit(request, c.call.scheme);
       else
-        submit(communicator(comm), request, way);
+        submit(*communicator(comm), request, way);
       stream.synchronize();
       if (k % 2 == 0) norms.add(b.out, native, c.call);
       // The same bytes as without a comparison: the other calls have none.
@@ -163,7 +163,7 @@ void check_case(const Case& c) {
     }
     const double wall =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    Communicator& mine = communicator(comm);
+    Communicator& mine = *communicator(comm);
     mine.synchronize();
     mine.meter.collect();
     std::vector<Tally> tallies = mine.meter.tallies();
@@ -241,9 +241,9 @@ TEST(Meter, MessagesAreCountedByTheirRuleAndNeverCompared) {
     const auto message = [&](Collective collective, int peer) {
       const Request r{collective, data.data(), other.data(), kCount, ncclFloat32,
                       ncclSum,    comm,        nullptr,      peer};
-      Route way = route(communicator(comm), r, scheme);
+      Route way = route(*communicator(comm), r, scheme);
       way.rule = collective == Collective::kSend ? 3 : 4;
-      submit(communicator(comm), r, way);
+      submit(*communicator(comm), r, way);
     };
     for (int k = 0; k < 4; ++k) {
       submit(all, scheme);
@@ -257,7 +257,7 @@ TEST(Meter, MessagesAreCountedByTheirRuleAndNeverCompared) {
         message(rank == 0 ? Collective::kSend : Collective::kRecv, 1 - rank);
       }
     }
-    Communicator& mine = communicator(comm);
+    Communicator& mine = *communicator(comm);
     mine.meter.collect();
     const std::vector<Tally> tallies = mine.meter.tallies();
     ASSERT_EQ(tallies.size(), rank == 2 ? 1u : 3u);
@@ -289,7 +289,7 @@ TEST(Meter, PhasesOfManyChunksAreNoLongerThanTheCall) {
       submit({Collective::kAllReduce, data.data(), data.data(), data.size(), ncclFloat32, ncclSum,
               comm, nullptr},
              scheme);
-    Communicator& mine = communicator(comm);
+    Communicator& mine = *communicator(comm);
     mine.meter.collect();
     const Tally t = mine.meter.tallies().at(0);
     EXPECT_EQ(t.timed, 3u);
@@ -308,7 +308,7 @@ TEST(Meter, CountsWhereOnlyOneResultIsFinite) {
     submit({Collective::kAllReduce, in.data(), out.data(), in.size(), ncclFloat32, ncclSum, comm,
             nullptr},
            parse_scheme("int8:block=128"));
-    Communicator& mine = communicator(comm);
+    Communicator& mine = *communicator(comm);
     mine.meter.collect();
     const Tally t = mine.meter.tallies().at(0);
     EXPECT_EQ(t.verified, 1u);
@@ -335,7 +335,7 @@ TEST(Meter, CallsOfAGroupAreComparedTogether) {
     group_end();
   }
   for (int r = 0; r < kRanks; ++r) {
-    Communicator& c = communicator(comms[r]);
+    Communicator& c = *communicator(comms[r]);
     c.meter.collect();
     const Tally t = c.meter.tallies().at(0);
     EXPECT_EQ(t.calls, 4u);
@@ -355,7 +355,7 @@ TEST(Meter, AddsUpForTheCInterface) {
       submit({Collective::kAllReduce, data.data(), data.data(), data.size(), ncclFloat32, ncclSum,
               comm, nullptr},
              parse_scheme(text));
-    Communicator& mine = communicator(comm);
+    Communicator& mine = *communicator(comm);
     mine.meter.collect();
     terseStats_t stats = mine.stats;
     mine.meter.add_to(stats);

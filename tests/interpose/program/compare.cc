@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -45,7 +46,9 @@ bool is_compressed(const Call& c, int size, const Expectation& e) {
   const bool op = !reduces(c.kind) || c.op == Op::kSum || c.op >= Op::kAvg;
   const size_t bytes =
       std::max(send_count(c, size), recv_count(c, size)) * element_size(c.datatype);
-  if (c.kind == Kind::kShift && c.root % size == 0) return false;  // to itself
+  const bool to_itself = (c.kind == Kind::kShift && c.root % size == 0) ||
+                         (c.kind == Kind::kMessage && c.root == c.to);
+  if (to_itself) return false;
   if (c.fails) return false;
   return e.collectives.contains(name(c.kind)) && type && op && size > 1 && c.count > 0 &&
          bytes >= e.min_bytes;
@@ -57,11 +60,15 @@ Verdict compare(const Program& program, const Results& native, const Results& fo
                 int ranks, const Expectation& e) {
   Verdict verdict;
   const std::vector<Call> calls = program.calls();
-  std::vector<int> lossy(calls.size());  // compressions on the way to a result
+  // Compressions on the way to a result: to this rank's, and to that of any.
+  std::vector<int> lossy(calls.size()), lossy_anywhere(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     const Call& c = calls[i];
-    const int before = c.input == kFresh ? 0 : lossy[static_cast<size_t>(c.input)];
+    const int before = c.input == kFresh ? 0 : lossy_anywhere[static_cast<size_t>(c.input)];
     lossy[i] = before + is_compressed(c, size_of(c.communicator, rank, ranks), e);
+    for (int r = 0; r < ranks; ++r)
+      lossy_anywhere[i] = std::max(lossy_anywhere[i],
+                                   before + is_compressed(c, size_of(c.communicator, r, ranks), e));
     const std::string where = fmt::format("call {}: {}", i, describe(c));
     if (native[i].size() != found[i].size()) {
       verdict.wrong = where + ": another size";

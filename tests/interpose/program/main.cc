@@ -125,7 +125,8 @@ int run(int argc, char** argv) {
   if (verb == "compare" && argc == 9) return compare_all(program, ranks, argv + 4);
   if (verb != "print") throw std::runtime_error("unknown arguments");
   for (const Step& step : program.steps) {
-    fmt::print("group of depth {}\n", step.depth);
+    fmt::print("group of depth {}{}\n", step.depth,
+               step.only_on_odd_ranks ? ", on odd ranks only" : "");
     if (step.bad)
       fmt::print("  a bad call on comm {} before {}\n", step.bad->communicator, step.bad->at);
     for (const Call& call : step.calls) fmt::print("  {}\n", describe(call));

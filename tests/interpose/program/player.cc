@@ -113,16 +113,17 @@ class Player {
   }
 
   void run(const Step& step) {
-    for (int d = 0; d < step.depth; ++d) check(ncclGroupStart(), "ncclGroupStart");
+    const int depth = step.depth_on(rank_);
+    for (int d = 0; d < depth; ++d) check(ncclGroupStart(), "ncclGroupStart");
     for (size_t k = 0; k < step.calls.size(); ++k) {
       if (step.bad && step.bad->at == k) issue(*step.bad);
       issue(step.calls[k]);
     }
     if (step.bad && step.bad->at == step.calls.size()) issue(*step.bad);
-    for (int d = 1; d < step.depth; ++d) check(ncclGroupEnd(), "ncclGroupEnd");
+    for (int d = 1; d < depth; ++d) check(ncclGroupEnd(), "ncclGroupEnd");
     if (step.bad)
       check_refused(ncclGroupEnd(), "ncclGroupEnd");
-    else if (step.depth > 0)
+    else if (depth > 0)
       check(ncclGroupEnd(), "ncclGroupEnd");
   }
 
@@ -156,10 +157,9 @@ class Player {
       send = places_[static_cast<size_t>(c.input)].received;
     else
       fill(send, send_count(c, size), c.datatype, static_cast<uint32_t>(index * 97 + rank_));
-    const bool rooted = c.kind == Kind::kReduce || c.kind == Kind::kGather;
     place.received = recv;
-    place.bytes = rooted && me != c.root ? 0 : received;
-    call(c, send, recv, comm, me, size, place);
+    place.bytes = receives(c, me) ? received : 0;
+    if (takes_part(c, me)) call(c, send, recv, comm, me, size, place);
   }
 
   void call(const Call& c, const char* send, char* recv, ncclComm_t comm, int me, int size,
@@ -186,12 +186,15 @@ class Player {
         case Kind::kScatter:
           return ncclScatter(send, recv, c.count, t, c.root, comm, s);
         case Kind::kShift:
+        case Kind::kMessage:
           break;
       }
-      const int to = (me + c.root) % size, from = (me + size - c.root % size) % size;
+      const bool shifts = c.kind == Kind::kShift;
+      const int to = shifts ? (me + c.root) % size : c.to;
+      const int from = shifts ? (me + size - c.root % size) % size : c.root;
       check(ncclGroupStart(), "ncclGroupStart");
-      check(ncclSend(send, c.count, t, to, comm, s), "ncclSend");
-      check(ncclRecv(recv, c.count, t, from, comm, s), "ncclRecv");
+      if (shifts || me == from) check(ncclSend(send, c.count, t, to, comm, s), "ncclSend");
+      if (shifts || me == to) check(ncclRecv(recv, c.count, t, from, comm, s), "ncclRecv");
       return ncclGroupEnd();
     };
     check(issue(), describe(c));

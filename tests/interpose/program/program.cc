@@ -28,7 +28,7 @@ constexpr KindFacts kFacts[] = {
     {"reducescatter", true, true, false}, {"alltoall", false, true, true},
     {"broadcast", false, false, false},   {"reduce", true, false, false},
     {"gather", false, false, true},       {"scatter", false, true, false},
-    {"sendrecv", false, false, false}};
+    {"sendrecv", false, false, false},    {"sendrecv", false, false, false}};
 static_assert(std::size(kFacts) == kKinds);
 
 const KindFacts& facts(Kind kind) { return kFacts[static_cast<int>(kind)]; }
@@ -42,11 +42,13 @@ class Maker {
     const size_t steps = 8 + below(10);
     for (size_t i = 0; i < steps; ++i) {
       const size_t first = made_.size();
-      Step step{below(2) ? static_cast<int>(1 + below(3)) : 0, {}, {}};
+      Step step{below(2) ? static_cast<int>(1 + below(3)) : 0, {}, {}, false};
       const size_t calls = step.depth == 0 ? 1 : 1 + below(6);
+      const bool all_messages = below(4) == 0;
       if (step.depth > 0 && below(5) == 0) step.bad = bad_call(calls);
+      step.only_on_odd_ranks = all_messages && !step.bad && below(2) == 0;
       for (size_t k = 0; k < calls; ++k) {
-        made_.push_back(call(first));
+        made_.push_back(call(first, all_messages ? Kind::kMessage : kind()));
         made_.back().fails = step.bad.has_value();
         step.calls.push_back(made_.back());
       }
@@ -63,17 +65,25 @@ class Maker {
             static_cast<int>(below(kCommunicators))};
   }
 
+  Kind kind() {
+    if (below(4) == 0) return Kind::kMessage;
+    return static_cast<Kind>(below(2) ? below(3) : below(kKinds));
+  }
+
   // `settled`: the calls before this one's step.
-  Call call(size_t settled) {
+  Call call(size_t settled, Kind kind) {
     Call c{};
-    c.kind = static_cast<Kind>(below(2) ? below(3) : below(kKinds));
+    c.kind = kind;
     c.communicator = static_cast<int>(below(kCommunicators));
     c.stream = static_cast<int>(below(kStreams));
     c.datatype = kDatatypes[below(2) ? 0 : below(std::size(kDatatypes))].type;
     c.op = static_cast<Op>(below(3) == 0 ? below(7) : 0);
     c.count = below(8) == 0 ? below(3) : 1 + below(below(3) == 0 ? 60'000 : 3'000);
     c.root = static_cast<int>(below(static_cast<size_t>(least_size())));
-    c.in_place = below(3) == 0 && c.kind != Kind::kAllToAll && c.kind != Kind::kShift;
+    c.to = static_cast<int>(below(static_cast<size_t>(least_size())));
+    const bool may_be_in_place =
+        c.kind != Kind::kAllToAll && c.kind != Kind::kShift && c.kind != Kind::kMessage;
+    c.in_place = below(3) == 0 && may_be_in_place;
     c.offset = element_size(c.datatype) * below(4);
     c.input = kFresh;
     const bool is_float = c.datatype >= ncclFloat16 && c.datatype <= ncclBfloat16;
@@ -86,7 +96,8 @@ class Maker {
   void chain(Call& c, size_t settled) {
     const size_t at = below(settled);
     const Call& before = made_[at];
-    const bool everywhere = before.kind != Kind::kReduce && before.kind != Kind::kGather;
+    bool everywhere = true;
+    for (int me = 0; me < ranks_; ++me) everywhere &= receives(before, me);
     if (!everywhere || before.datatype != c.datatype || before.stream != c.stream || c.in_place)
       return;
     for (int rank = 0; rank < ranks_; ++rank)
@@ -107,6 +118,16 @@ class Maker {
 
 const char* name(Kind kind) { return facts(kind).name; }
 bool reduces(Kind kind) { return facts(kind).reduces; }
+
+bool takes_part(const Call& c, int me) {
+  return c.kind != Kind::kMessage || me == c.root || me == c.to;
+}
+
+bool receives(const Call& c, int me) {
+  if (c.kind == Kind::kMessage) return me == c.to;
+  const bool to_root_alone = c.kind == Kind::kReduce || c.kind == Kind::kGather;
+  return !to_root_alone || me == c.root;
+}
 
 std::vector<Call> Program::calls() const {
   std::vector<Call> all;
@@ -139,9 +160,10 @@ std::string describe(const Call& c) {
   std::string type;
   for (const Datatype& d : kDatatypes)
     if (d.type == c.datatype) type = d.name;
-  return fmt::format("{} {} {} {} root {} comm {} stream {}{} offset {} input {}{}", name(c.kind),
+  const std::string to = c.kind == Kind::kMessage ? fmt::format(" to {}", c.to) : "";
+  return fmt::format("{} {} {} {} root {}{} comm {} stream {}{} offset {} input {}{}", name(c.kind),
                      type, reduces(c.kind) ? kOps[static_cast<int>(c.op)] : "-", c.count, c.root,
-                     c.communicator, c.stream, c.in_place ? " in place" : "", c.offset, c.input,
+                     to, c.communicator, c.stream, c.in_place ? " in place" : "", c.offset, c.input,
                      c.fails ? ", in a group that fails" : "");
 }
 

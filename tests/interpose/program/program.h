@@ -12,7 +12,7 @@
 namespace terse::program {
 
 // kShift: each rank sends to the rank `root` places on and receives from the one before, in a
-// group.
+// group. kMessage: rank `root` sends to rank `to`, and the others do nothing.
 enum class Kind {
   kAllReduce,
   kAllGather,
@@ -22,9 +22,10 @@ enum class Kind {
   kReduce,
   kGather,
   kScatter,
-  kShift
+  kShift,
+  kMessage
 };
-constexpr int kKinds = 9;
+constexpr int kKinds = 10;
 const char* name(Kind kind);
 
 enum class Op { kSum, kProd, kMax, kMin, kAvg, kPreMulHost, kPreMulDevice };
@@ -39,7 +40,7 @@ struct Call {
   ncclDataType_t datatype;
   Op op;
   size_t count;
-  int root;
+  int root, to;
   int communicator, stream;
   bool in_place;
   size_t offset;  // of buffers, in bytes
@@ -54,11 +55,15 @@ struct BadCall {
   int communicator;
 };
 
-// Calls that are made one by one, or in a group of some depth, which fails with a bad one.
+// Calls that are made one by one, or in a group of some depth, which fails with a bad one. What
+// consists of messages alone may be a group on some ranks and not on others.
 struct Step {
   int depth;
   std::vector<Call> calls;
   std::optional<BadCall> bad;
+  bool only_on_odd_ranks;  // is it a group
+
+  int depth_on(int rank) const { return only_on_odd_ranks && rank % 2 == 0 ? 0 : depth; }
 };
 
 struct Program {
@@ -72,6 +77,9 @@ Program make_program(uint32_t seed, int ranks);
 int size_of(int communicator, int rank, int ranks);
 size_t element_size(ncclDataType_t datatype);
 bool reduces(Kind kind);
+// Whether the communicator's rank `me` makes the call, and whether it receives anything by it.
+bool takes_part(const Call& call, int me);
+bool receives(const Call& call, int me);
 size_t send_count(const Call& call, int size);
 size_t recv_count(const Call& call, int size);
 std::string describe(const Call& call);

@@ -1,0 +1,59 @@
+// A group of a collective and messages of which only some are compressed, and not the same ones on
+// all ranks. Under TERSE_SCHEME="sendrecv -> int8; int8", TERSE_MIN_BYTES=1.
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "clients.h"
+
+namespace terse::test {
+namespace {
+
+constexpr size_t kBytes = 24'156, kFloats = 23'152, kSum = 70'000;
+
+int8_t byte_at(size_t i) { return static_cast<int8_t>(i * 7 % 251); }
+float float_at(size_t i, int rank) { return std::sin(static_cast<float>(i)) + rank; }
+
+// Rank 0 sends what stays native to rank 1, which sends what is compressed to rank 2.
+TEST(MixedGroup, MessagesKeepTheirPlaceOnEveryRank) {
+  on_threads(3, [&](int rank, const ncclUniqueId& id) {
+    const ncclConfig_t blocking = NCCL_CONFIG_INITIALIZER;
+    const ncclComm_t comm = made_with(blocking, rank, 3, id);
+    std::vector<int8_t> bytes(kBytes);
+    std::vector<float> floats(kFloats), sum(kSum);
+    for (size_t i = 0; i < kBytes; ++i) bytes[i] = rank == 0 ? byte_at(i) : int8_t{0};
+    for (size_t i = 0; i < kFloats; ++i) floats[i] = rank == 1 ? float_at(i, 1) : 0;
+    for (size_t i = 0; i < kSum; ++i) sum[i] = float_at(i, rank);
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    if (rank == 0) {
+      EXPECT_EQ(ncclSend(bytes.data(), kBytes, ncclInt8, 1, comm, nullptr), ncclSuccess);
+    } else if (rank == 1) {
+      EXPECT_EQ(ncclRecv(bytes.data(), kBytes, ncclInt8, 0, comm, nullptr), ncclSuccess);
+      EXPECT_EQ(ncclSend(floats.data(), kFloats, ncclFloat32, 2, comm, nullptr), ncclSuccess);
+    } else {
+      EXPECT_EQ(ncclRecv(floats.data(), kFloats, ncclFloat32, 1, comm, nullptr), ncclSuccess);
+    }
+    EXPECT_EQ(ncclAllReduce(sum.data(), sum.data(), kSum, ncclFloat32, ncclSum, comm, nullptr),
+              ncclSuccess);
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(comm);
+    size_t wrong_bytes = 0, wrong_floats = 0, wrong_sums = 0, exact_floats = 0;
+    for (size_t i = 0; i < kBytes; ++i) wrong_bytes += rank < 2 && bytes[i] != byte_at(i);
+    for (size_t i = 0; i < kFloats && rank == 2; ++i) {
+      wrong_floats += !(std::abs(floats[i] - float_at(i, 1)) < 0.01f);
+      exact_floats += floats[i] == float_at(i, 1);
+    }
+    for (size_t i = 0; i < kSum; ++i)
+      wrong_sums += !(std::abs(sum[i] - (3 * float_at(i, 0) + 3)) < 0.06f);
+    EXPECT_EQ(wrong_bytes, 0u) << "on rank " << rank;
+    EXPECT_EQ(wrong_floats, 0u) << "on rank " << rank;
+    EXPECT_EQ(wrong_sums, 0u) << "on rank " << rank;
+    EXPECT_LT(exact_floats, kFloats / 2) << "they were to be compressed";
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  });
+}
+
+}  // namespace
+}  // namespace terse::test
