@@ -1,6 +1,7 @@
-// target = factor * (sum of the sources), for many pieces in one launch: encode, decode, decode and
-// reduce, decode-reduce-encode are all cases of it, as they are of codec::combine on the host. The
-// arithmetic is the codec's own (src/codec/block.h); here is only how it lies on threads.
+// target = sum of the sources, each times the factor, for many pieces in one launch: encode,
+// decode, decode and reduce, decode-reduce-encode are all cases of it, as they are of
+// codec::combine on the host. The arithmetic is the codec's own (src/codec/block.h); here is only
+// how it lies on threads.
 //
 // A warp takes a tile of kRows octets per lane (1024 elements of blocks up to that size), loads all
 // rows before it uses the first, and keeps the sums in registers. What is derived from a block's
@@ -27,7 +28,7 @@ struct Format {
 template <class F, Access access>
 class Tile {
  public:
-  // `multiplier`: of the raw sources.
+  // `multiplier`: of the raw sources, beside the piece's factor.
   TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, uint32_t tile, float multiplier,
                     const Rows<access>& rows)
       : batch_(batch),
@@ -35,7 +36,7 @@ class Tile {
         first_(uint64_t{tile} * batch.geometry.tile),
         first_block_(uint64_t{tile} * batch.geometry.blocks_per_tile),
         left_(left(piece.count - first_, batch.geometry.tile)),
-        multiplier_(multiplier),
+        multiplier_(codec::mul(multiplier, piece.factor)),
         rows_(rows) {}
 
   TERSE_DEVICE void sum_sources() {
@@ -51,12 +52,6 @@ class Tile {
       const Sources& run = runs[s];
       const uint8_t* const data = static_cast<const uint8_t*>(run.data);
       for (uint32_t i = done; i < run.count; ++i) fetch<false>(run.packed, data + i * run.stride);
-    }
-    if (piece_.factor == 1.0f) return;
-    TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) {
-      TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i) sum_[j][i] = codec::mul(sum_[j][i], piece_.factor);
     }
   }
 
@@ -177,7 +172,8 @@ class Tile {
     for (uint32_t j = 0; j < kRows; ++j)
       code[j] = load_codes<F::kBits, access>(codes(body, j), elements(j));
     codec::Params own{0, 0};
-    if (rows_.has_own_block(left_)) own = load_params(own_params(body));
+    if (rows_.has_own_block(left_))
+      own = codec::scaled(load_params(own_params(body)), piece_.factor);
     // Any parameter that is not finite makes NaNs; the arithmetic carries them on.
     if (!codec::is_finite(own.first) || !codec::is_finite(own.second))
       own = {codec::bits_float(codec::kNanBits), codec::bits_float(codec::kNanBits)};
@@ -254,7 +250,7 @@ class Tile {
   TERSE_DEVICE Codes encode(uint32_t j, const typename Family::Quantizer& q,
                             const codec::PhiloxWords& random) const {
     if (q.scale == 0) return {};
-    const codec::Range range = Family::range(F::kBits);
+    const codec::Range range = q.range(F::kBits);
     uint32_t code[kOctet];
     TERSE_UNROLL
     for (uint32_t i = 0; i < kOctet; ++i) {

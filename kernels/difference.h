@@ -6,43 +6,71 @@
 #include "block_reduction.h"
 #include "codec/difference.h"
 #include "leaf.h"
-#include "word.h"
+#include "octet.h"
 
 namespace terse::kernels {
 
 using DifferenceSum = simt::BlockReduction<codec::Difference, kThreads>;
 
-// Buffers of any alignment.
-template <class Word>
-TERSE_DEVICE Word load_word(const void* data, uint64_t index) {
-  const auto* at = static_cast<const uint8_t*>(data) + index * sizeof(Word);
-  return load_word<Word>(at, is_aligned<Word>(at));
+// Of octets that lie at any address, one in each row: all are loaded before any is used.
+template <class T, Access access>
+TERSE_DEVICE void include_rows(const codec::Comparison& work, uint64_t first, uint64_t step,
+                               codec::Difference& mine) {
+  const auto at = [](const void* data, uint64_t octet) {
+    return static_cast<const uint8_t*>(data) + octet * kOctet * sizeof(T);
+  };
+  Octet<T> value[kRows], exact[kRows];
+  uint32_t n[kRows];
+  TERSE_UNROLL
+  for (uint32_t j = 0; j < kRows; ++j) {
+    const uint64_t octet = first + j * step, element = octet * kOctet;
+    const uint64_t left = element < work.count ? work.count - element : 0;
+    n[j] = access == Access::kWhole || left > kOctet ? kOctet : static_cast<uint32_t>(left);
+    value[j] = load_octet<T, access>(at(work.value, octet), n[j]);
+    exact[j] = load_octet<T, access>(at(work.exact, octet), n[j]);
+  }
+  TERSE_UNROLL
+  for (uint32_t j = 0; j < kRows; ++j) {
+    TERSE_UNROLL
+    for (uint32_t i = 0; i < kOctet; ++i)
+      if (i < n[j]) codec::include(mine, element(value[j], i), element(exact[j], i));
+  }
 }
 
-TERSE_DEVICE float load_element(const void* data, codec::Dtype dtype, uint64_t index) {
-  switch (dtype) {
+// The part of the elements that are this thread's.
+template <class T>
+TERSE_DEVICE codec::Difference own_difference(const codec::Comparison& work) {
+  const uint64_t step = uint64_t{simt::grid_size()} * kThreads;
+  const bool aligned = is_aligned<Quad>(work.value) && is_aligned<Quad>(work.exact);
+  const uint64_t whole = aligned ? work.count / kOctet : 0;
+  codec::Difference mine;
+  uint64_t octet = uint64_t{simt::block_index()} * kThreads + simt::thread_index();
+  for (; octet + (kRows - 1) * step < whole; octet += kRows * step)
+    include_rows<T, Access::kWhole>(work, octet, step, mine);
+  for (; octet * kOctet < work.count; octet += kRows * step)
+    include_rows<T, Access::kAny>(work, octet, step, mine);
+  return mine;
+}
+
+TERSE_DEVICE codec::Difference own_difference_of(const codec::Comparison& work) {
+  switch (work.dtype) {
     case codec::Dtype::kFloat32:
-      return codec::bits_float(load_word<uint32_t>(data, index));
+      return own_difference<float>(work);
     case codec::Dtype::kFloat16:
-      return codec::to_float(codec::half_t{load_word<uint16_t>(data, index)});
+      return own_difference<codec::half_t>(work);
     case codec::Dtype::kBfloat16:
       break;
   }
-  return codec::to_float(codec::bfloat_t{load_word<uint16_t>(data, index)});
+  return own_difference<codec::bfloat_t>(work);
 }
 
 // By a block of kThreads threads.
 TERSE_DEVICE void difference(const codec::Comparison& work, DifferenceSum::Shared& shared) {
-  const uint32_t thread = simt::thread_index();
-  const uint64_t step = uint64_t{simt::grid_size()} * kThreads;
-  codec::Difference mine;
-  for (uint64_t i = uint64_t{simt::block_index()} * kThreads + thread; i < work.count; i += step)
-    codec::include(mine, load_element(work.value, work.dtype, i),
-                   load_element(work.exact, work.dtype, i));
+  const codec::Difference mine = own_difference_of(work);
   const codec::Difference sum = DifferenceSum::reduce(
       shared, mine,
       [](codec::Difference& d, const codec::Difference& more) { codec::include(d, more); });
-  if (thread != 0) return;
+  if (simt::thread_index() != 0) return;
   codec::Difference& part = work.parts[simt::block_index()];
   simt::store(&part.squares, sum.squares);
   simt::store(&part.exact_squares, sum.exact_squares);

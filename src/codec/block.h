@@ -13,19 +13,30 @@ namespace terse::codec {
 // by the largest code, would leave fp32, and their steps would be subnormal.
 constexpr uint32_t kTinyBits = 0x04800000u;
 
-// A range of 2^127 or more would overflow when its last code is decoded; it counts as non-finite.
-constexpr uint32_t kHugeBits = 0x7f000000u;
+// Min-max blocks that reach 2^126 are wide: their range, or the end of their grid, may be beyond
+// fp32. This base, which others do not have, marks them.
+constexpr uint32_t kWideFrom = 0x7e800000u, kWideBase = 0x80000000u;
 
 // What a family's parameters look like on the wire. Symmetric uses the first alone.
 struct Params {
-  float first;   // symmetric: peak; min-max: base
+  float first;   // symmetric: peak; min-max: base, or kWideBase
   float second;  // min-max: step
 };
 
-// The next fp32 away from zero if `up`. It is as good as random, so that a branch would be
-// mispredicted every few blocks: hence the sum.
+// The next fp32 away from zero if `up`, or towards it if `down`. It is as good as random, so that a
+// branch would be mispredicted every few blocks: hence the sum.
 TERSE_INLINE float next_if(bool up, float x) {
   return bits_float(float_bits(x) + static_cast<uint32_t>(up));
+}
+
+TERSE_INLINE float last_if(bool down, float x) {
+  return bits_float(float_bits(x) - static_cast<uint32_t>(down));
+}
+
+// The mean over ranks is a sum of what they have, each times `factor`, in (0, 1]: values are as
+// their parameters.
+TERSE_INLINE Params scaled(const Params& p, float factor) {
+  return {mul(p.first, factor), mul(p.second, factor)};
 }
 
 // Symmetric: codes -q..q, q = 2^(bits-1) - 1, of the range -peak..peak.
@@ -61,6 +72,7 @@ struct Symmetric {
     float scale;
 
     TERSE_INLINE float scaled(float x) const { return mul(x, scale); }
+    TERSE_INLINE Range range(int bits) const { return Symmetric::range(bits); }
   };
 
   static TERSE_INLINE Quantizer quantizer(const Params& p, int bits) {
@@ -86,7 +98,8 @@ struct Symmetric {
   }
 };
 
-// Min-max: codes 0..2^bits-1, value = base + code * step.
+// Min-max: codes 0..2^bits-1, value = base + code * step. Of wide blocks as Symmetric's codes,
+// which need nothing that is larger than the elements: -q..q, value = code * step.
 struct MinMax {
   static constexpr codec::Family kWire = codec::Family::kMinMax;
 
@@ -112,16 +125,21 @@ struct MinMax {
     // As integers, NaN > infinity > finite; and a comparison that nobody can predict is no branch.
     const uint32_t low = float_bits(magnitude(s.low)), high = float_bits(magnitude(s.high));
     const uint32_t peak = low > high ? low : high;
-    if (peak >= kInfinityBits || float_bits(spread) >= kHugeBits)
-      return {bits_float(kNanBits), 0.0f};
+    if (peak >= kInfinityBits) return {bits_float(kNanBits), 0.0f};
     if (float_bits(spread) < kTinyBits) return {peak < kTinyBits ? 0.0f : s.low, 0.0f};
+    if (peak >= kWideFrom) return {bits_float(kWideBase), wide_step(bits_float(peak), bits)};
     const float step = div(spread, static_cast<float>(range(bits).high));
-    const float base = add(s.low, mul(shift, step));
-    if (!is_finite(base)) return {bits_float(kNanBits), 0.0f};
-    return {base, step};
+    return {add(s.low, mul(shift, step)), step};
+  }
+
+  // Rounded down, so that q steps are no more than the peak.
+  static TERSE_INLINE float wide_step(float peak, int bits) {
+    const float top = static_cast<float>(Symmetric::range(bits).high), step = div(peak, top);
+    return last_if(mul(step, top) > peak, step);
   }
 
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.second) == 0; }
+  static TERSE_INLINE bool wide(float base) { return float_bits(base) == kWideBase; }
 
   static TERSE_INLINE Range range(int bits) { return {0, static_cast<Small>((1 << bits) - 1)}; }
 
@@ -129,17 +147,26 @@ struct MinMax {
     float base, scale;
 
     TERSE_INLINE float scaled(float x) const { return mul(add(x, -base), scale); }
+    TERSE_INLINE Range range(int bits) const {
+      return wide(base) ? Symmetric::range(bits) : MinMax::range(bits);
+    }
   };
 
   static TERSE_INLINE Quantizer quantizer(const Params& p, int) {
     return {p.first, div(1.0f, p.second)};
   }
 
-  using Dequantizer = Params;
-  static TERSE_INLINE Dequantizer dequantizer(const Params& p, int) { return p; }
+  struct Dequantizer {
+    float base, step;
+    uint32_t sign;  // the codes' bit for it; 0: they have none
+  };
+
+  static TERSE_INLINE Dequantizer dequantizer(const Params& p, int bits) {
+    return {p.first, p.second, wide(p.first) ? 1u << (bits - 1) : 0u};
+  }
 
   static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, int) {
-    return add(d.first, mul(integer_less(code, 0), d.second));
+    return add(d.base, mul(integer_less(code ^ d.sign, d.sign), d.step));
   }
 };
 

@@ -37,22 +37,21 @@ class Pipe {
   void run(size_t begin, size_t n) {
     const std::span<const Source> sources = work_.sources;
     const Target& t = work_.target;
-    if (sources.size() == 1 && work_.factor == 1.0f && multiplier_ == 1.0f) {
+    if (sources.size() == 1) {
       const Source& s = sources[0];
-      if (s.raw && !t.raw) return encode(*s.raw, raw(s, begin, n), begin, n);
+      if (s.raw && !t.raw && multiplier_ == 1.0f) return encode(*s.raw, raw(s, begin, n), begin, n);
       if (!s.raw && t.raw)
         return decode(ops_.dequantize[index(*t.raw)], s, begin, n, element(t.data, *t.raw, begin));
     }
     // A sum is gathered aside, because the target may be one of the sources.
     set(sources[0], begin, n);
     for (const Source& s : sources.subspan(1)) add(s, begin, n);
-    if (work_.factor != 1.0f) ops_.scale(work_.factor, n, sum_);
     if (!t.raw) return encode(Dtype::kFloat32, sum_, begin, n);
     ops_.store[index(*t.raw)](sum_, n, element(t.data, *t.raw, begin));
   }
 
  private:
-  using Dequantize = void (*)(const uint8_t*, size_t, size_t, int, const uint8_t*, void*);
+  using Dequantize = void (*)(const uint8_t*, size_t, size_t, int, const uint8_t*, float, void*);
 
   static int index(Dtype dtype) { return static_cast<int>(dtype); }
 
@@ -69,8 +68,8 @@ class Pipe {
   static float multiplier(const Combine& work) {
     const Multiplier& m = work.premultiply;
     for (const Source& s : work.sources)
-      if (s.raw && m.at != nullptr) return load_element(*s.raw, m.at);
-    return m.value;
+      if (s.raw && m.at != nullptr) return load_element(*s.raw, m.at) * work.factor;
+    return m.value * work.factor;
   }
 
   void set(const Source& s, size_t begin, size_t n) {
@@ -98,7 +97,8 @@ class Pipe {
       ops_.unpack[bits](codes, n, codes_);
       codes = codes_;
     }
-    dequantize[family_](codes, n, work_.spec.block, bits, body + params_offset(begin), out);
+    dequantize[family_](codes, n, work_.spec.block, bits, body + params_offset(begin), work_.factor,
+                        out);
   }
 
   void encode(Dtype dtype, const void* in, size_t begin, size_t n) {

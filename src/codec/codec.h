@@ -39,11 +39,12 @@ struct Multiplier {
   const void* at = nullptr;  // takes the place of `value`
 };
 
-// target = factor * (sources[0] + sources[1] + ...), in fp32, in the order given, where a raw
-// source counts as premultiply * source. All bodies are of `spec` and hold `total` elements;
-// elements [first, first + count) are done. `first` is a multiple of the block, and so is `count`
-// unless it ends the body. Raw pointers are those of element 0. A raw target may be a raw source's
-// own memory; packed memory must not overlap with anything.
+// target = factor * sources[0] + factor * sources[1] + ..., in fp32, in the order given. A raw
+// source is multiplied by factor * premultiply, of a packed one the parameters by the factor: so a
+// mean cannot overflow where no element does. The factor is in (0, 1]. All bodies are of `spec` and
+// hold `total` elements; elements [first, first + count) are done. `first` is a multiple of the
+// block, and so is `count` unless it ends the body. Raw pointers are those of element 0. A raw
+// target may be a raw source's own memory; packed memory must not overlap with anything.
 struct Combine {
   Spec spec;
   std::span<const Source> sources;

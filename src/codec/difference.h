@@ -28,8 +28,8 @@ TERSE_INLINE void include(Difference& d, float value, float exact) {
   }
   const double x = exact, difference = static_cast<double>(value) - x;
   const double magnitude = difference < 0 ? -difference : difference;
-  d.squares += difference * difference;
-  d.exact_squares += x * x;
+  d.squares = add(d.squares, mul(difference, difference));
+  d.exact_squares = add(d.exact_squares, mul(x, x));
   d.largest = d.largest < magnitude ? magnitude : d.largest;
 }
 

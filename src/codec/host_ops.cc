@@ -120,7 +120,7 @@ TERSE_INLINE void quantize_block(const void* in, size_t n, int bits, const Draw&
     return;
   }
   const auto q = Family::quantizer(p, bits);
-  const Range range = Family::range(bits);
+  const Range range = q.range(bits);
   if constexpr (rounding == Rounding::kStochastic) {
     uint16_t random[kMaxBlock];
     draw_block(draw, first, n, random);
@@ -153,10 +153,10 @@ void quantize(const void* in, size_t n, size_t block, int bits, const Draw& draw
 
 template <class T, class Family, bool accumulate>
 TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, int bits,
-                                   const uint8_t* params, void* __restrict out) {
+                                   const uint8_t* params, float factor, void* __restrict out) {
   float wire[2] = {0, 0};
   std::memcpy(wire, params, params_per_block(Family::kWire) * 4);
-  const Params p{wire[0], wire[1]};
+  const Params p = scaled({wire[0], wire[1]}, factor);
   if (!is_finite(p.first) || !is_finite(p.second)) {
     for (size_t i = 0; i < n; ++i) write(out, i, from_float<T>(bits_float(kNanBits)));
     return;
@@ -174,9 +174,9 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, in
 
 template <class T, class Family, bool accumulate>
 void dequantize(const uint8_t* codes, size_t n, size_t block, int bits, const uint8_t* params,
-                void* out) {
+                float factor, void* out) {
   for (size_t i = 0; i < n; i += block, params += params_per_block(Family::kWire) * 4)
-    dequantize_block<T, Family, accumulate>(codes + i, block_at(i, n, block), bits, params,
+    dequantize_block<T, Family, accumulate>(codes + i, block_at(i, n, block), bits, params, factor,
                                             static_cast<char*>(out) + i * sizeof(T));
 }
 

@@ -30,12 +30,12 @@ struct HostOps {
                                                    const Draw& draw, uint64_t first, uint8_t* codes,
                                                    uint8_t* params);
 
-  // Codes to values: to user memory, indexed by dtype and family - 1, or added to fp32 sums,
-  // indexed by family - 1.
+  // Codes to values, their parameters times `factor`: to user memory, indexed by dtype and
+  // family - 1, or added to fp32 sums, indexed by family - 1.
   void (*dequantize[kDtypes][kFamilies])(const uint8_t* codes, size_t n, size_t block, int bits,
-                                         const uint8_t* params, void* out);
+                                         const uint8_t* params, float factor, void* out);
   void (*dequantize_add[kFamilies])(const uint8_t* codes, size_t n, size_t block, int bits,
-                                    const uint8_t* params, void* sums);
+                                    const uint8_t* params, float factor, void* sums);
 
   // Bytes of code to `bits` bits each, and back; the high bits of a byte are ignored by pack and
   // zero after unpack. Indexed by bits.

@@ -49,6 +49,22 @@ TERSE_INLINE float add(float a, float b) {
 #endif
 }
 
+TERSE_INLINE double mul(double a, double b) {
+#ifdef __CUDA_ARCH__
+  return __dmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+TERSE_INLINE double add(double a, double b) {
+#ifdef __CUDA_ARCH__
+  return __dadd_rn(a, b);
+#else
+  return a + b;
+#endif
+}
+
 TERSE_INLINE float div(float a, float b) {
 #ifdef __CUDA_ARCH__
   return __fdiv_rn(a, b);

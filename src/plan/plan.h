@@ -31,12 +31,12 @@ struct Input {
   bool packed = true;
 };
 
-// target = sum of the inputs, in their order, times the call's factor if `final_sum`.
+// target = sum of the inputs, in their order, each times the call's factor if `final_sum`.
 struct Compute {
   std::vector<Input> inputs;
   Place target;
   bool packed_target = true;
-  bool final_sum = false;  // the sum over all ranks: an average divides here
+  bool final_sum = false;  // the sum over all ranks: what is averaged is divided here
   size_t count = 0;        // elements
   size_t origin = 0;       // the first element's index in its piece, for the random numbers
   uint32_t piece = 0;      // whose shard, for the random numbers

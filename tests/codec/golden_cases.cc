@@ -8,7 +8,8 @@ namespace terse::codec {
 namespace {
 
 constexpr Kind kIntNearest = kAllKinds[0], kIntStochastic = kAllKinds[1];
-constexpr Kind kMinMaxNearest = kAllKinds[2], kMinMaxShift = kAllKinds[4];
+constexpr Kind kMinMaxNearest = kAllKinds[2], kMinMaxStochastic = kAllKinds[3];
+constexpr Kind kMinMaxShift = kAllKinds[4];
 
 Golden encoded(const std::string& name, const std::string& about, const Spec& spec, uint64_t seed,
                uint64_t draw, Dtype dtype, const Bytes& elements) {
@@ -88,11 +89,14 @@ void add_special_values(std::vector<Golden>& cases) {
   cases.push_back(encoded("infinity_int", "so does an infinity", int4, block(1, -INFINITY)));
   cases.push_back(encoded("infinity_minmax", "so does an infinity", minmax3, block(1, INFINITY)));
   cases.push_back(
-      encoded("range_minmax", "so does a range of 2^127", minmax3, block(-0x1p126f, 0x1p126f)));
-  cases.push_back(encoded("range_below_minmax", "the largest range that is encoded", minmax3,
-                          block(0, std::nextafter(0x1p127f, 0.0f))));
-  // The first draw of seed 1 is below 1/2, so the base is below the minimum.
-  cases.push_back(encoded("base_overflow_shift", "so does a shift beyond -FLT_MAX", shift8, 1, 0,
+      encoded("wide_minmax", "2^126 makes a block wide", minmax3, block(-0x1p125f, 0x1p126f)));
+  cases.push_back(encoded("below_wide_minmax", "what is below does not", minmax3,
+                          block(-0x1p125f, std::nextafter(0x1p126f, 0.0f))));
+  cases.push_back(encoded(
+      "widest_minmax", "all of fp32", make_spec(kMinMaxStochastic, 2, 32), 5, 0, Dtype::kFloat32,
+      oracle::to_memory(Dtype::kFloat32, {FLT_MAX, -FLT_MAX, FLT_MAX / 3, 0, -0.0f, 1e38f})));
+  // The first draw of seed 1 is below 1/2, so a base would be below the minimum.
+  cases.push_back(encoded("wide_shift", "wide blocks are not shifted", shift8, 1, 0,
                           Dtype::kFloat32,
                           oracle::to_memory(Dtype::kFloat32, block(-FLT_MAX, -0x1.8p127f))));
   cases.push_back(encoded("zeros_int", "zeros of both signs", int4, block(0, -0.0f)));
@@ -183,8 +187,8 @@ void add_refused(std::vector<Golden>& cases) {
   add("empty", "no byte", {}, "shorter than a header", false);
   add("short_header", "a header less its last byte", sized(31), "shorter than a header", false);
   add("magic", "bad magic", with(3, 'e'), "begin with TRSE", true);
-  add("version_0", "an unknown version", with(4, 0), "version", true);
-  add("version_2", "an unknown version", with(4, 2), "version", true);
+  add("version_1", "an unknown version", with(4, 1), "version", true);
+  add("version_3", "an unknown version", with(4, 3), "version", true);
   add("family_0", "an unknown family", with(5, 0), scheme, true);
   add("family_3", "an unknown family", with(5, 3), scheme, true);
   add("bits_1", "too few bits", with(6, 1), scheme, true);

@@ -60,12 +60,12 @@ Bytes decode_blocks(const HostOps& ops, const Spec& spec, const Bytes& body, siz
   const int family = static_cast<int>(spec.family) - 1;
   if (twice) {
     ops.dequantize[static_cast<int>(Dtype::kFloat32)][family](codes.data(), n, spec.block,
-                                                              spec.bits, params, x.data());
-    ops.dequantize_add[family](codes.data(), n, spec.block, spec.bits, params, x.data());
+                                                              spec.bits, params, 1.0f, x.data());
+    ops.dequantize_add[family](codes.data(), n, spec.block, spec.bits, params, 1.0f, x.data());
     ops.store[static_cast<int>(dtype)](reinterpret_cast<const float*>(x.data()), n, out.data());
   } else {
     ops.dequantize[static_cast<int>(dtype)][family](codes.data(), n, spec.block, spec.bits, params,
-                                                    out.data());
+                                                    1.0f, out.data());
   }
   EXPECT_TRUE(codes.intact() && x.intact() && out.intact());
   return out.content();

@@ -62,6 +62,24 @@ Block encode_symmetric(const Spec& spec, const Stream& stream, uint64_t first,
   return block;
 }
 
+// Section 4, "Wide blocks".
+Block encode_wide(const Spec& spec, const Stream& stream, uint64_t first,
+                  const std::vector<float>& x, float peak) {
+  const int q = (1 << (spec.bits - 1)) - 1;
+  float step = div(peak, static_cast<float>(q));
+  if (mul(step, static_cast<float>(q)) > peak) step = std::nextafter(step, 0.0f);
+  const float inv = div(1.0f, step);
+  Block block{{}, {-0.0f, step}};
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float v = mul(x[i], inv);
+    const double code = spec.rounding == Rounding::kStochastic
+                            ? std::floor(add(v, uniform(stream, first + i)))
+                            : round_half_even(v);
+    block.codes.push_back(limited(code, -q, q));
+  }
+  return block;
+}
+
 // Section 4, "Min-max".
 Block encode_min_max(const Spec& spec, const Stream& stream, uint64_t first,
                      const std::vector<float>& x) {
@@ -74,17 +92,16 @@ Block encode_min_max(const Spec& spec, const Stream& stream, uint64_t first,
     peak = std::max(peak, std::fabs(value));
   }
   const float range = sub(max, min);
-  if (range >= std::ldexp(1.0f, 127)) return non_finite_block(x.size(), 2);
   if (range < kTiny) {
     return {std::vector<int>(x.size(), 0), {peak < kTiny ? 0.0f : min, 0.0f}};
   }
+  if (peak >= std::ldexp(1.0f, 126)) return encode_wide(spec, stream, first, x, peak);
 
   const float step = div(range, static_cast<float>(levels));
   const float inv = div(1.0f, step);
   float base = min == 0 ? 0.0f : min;
   if (spec.rounding == Rounding::kShift) {
     base = add(min, mul(sub(uniform(stream, first), 0.5f), step));
-    if (!std::isfinite(base)) return non_finite_block(x.size(), 2);
   }
   Block block{{}, {base, step}};
   for (size_t i = 0; i < x.size(); ++i) {
@@ -107,8 +124,10 @@ float decode_symmetric(const Spec& spec, int code, float peak) {
   return value < -peak ? -peak : value;
 }
 
-float decode_min_max(int code, float base, float step) {
+float decode_min_max(const Spec& spec, int code, float base, float step) {
   if (!std::isfinite(base) || !std::isfinite(step)) return kNan;
+  const bool wide = base == 0 && std::signbit(base);
+  if (wide && code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
   return add(base, mul(static_cast<float>(code), step));
 }
 
@@ -162,7 +181,7 @@ Bytes encode(const Spec& spec, const Stream& stream, const std::vector<float>& x
   return body;
 }
 
-std::vector<float> decode(const Spec& spec, const Bytes& body, size_t count) {
+std::vector<float> decode(const Spec& spec, const Bytes& body, size_t count, float factor) {
   std::vector<float> x;
   for (size_t i = 0; i < count; ++i) {
     int code = 0;
@@ -172,12 +191,13 @@ std::vector<float> decode(const Spec& spec, const Bytes& body, size_t count) {
     }
     if (spec.family == Family::kSymmetric && code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
     const size_t p = params_offset(spec, count) + i / spec.block * params_per_block(spec) * 4;
-    const float first = widen(Dtype::kFloat32, static_cast<uint32_t>(get(body, p, 4)));
+    const auto parameter = [&](size_t at) {
+      return mul(widen(Dtype::kFloat32, static_cast<uint32_t>(get(body, at, 4))), factor);
+    };
     if (spec.family == Family::kSymmetric) {
-      x.push_back(decode_symmetric(spec, code, first));
+      x.push_back(decode_symmetric(spec, code, parameter(p)));
     } else {
-      const float step = widen(Dtype::kFloat32, static_cast<uint32_t>(get(body, p + 4, 4)));
-      x.push_back(decode_min_max(code, first, step));
+      x.push_back(decode_min_max(spec, code, parameter(p), parameter(p + 4)));
     }
   }
   return x;
@@ -196,7 +216,7 @@ Bytes seal(const Spec& spec, Dtype dtype, size_t count, const Bytes& body) {
   Bytes packed(32 + body.size(), 0);
   std::copy_n("TRSE", 4, packed.begin());
   std::copy(body.begin(), body.end(), packed.begin() + 32);
-  packed[4] = 1;
+  packed[4] = 2;
   packed[5] = spec.family == Family::kSymmetric ? 1 : 2;
   packed[6] = spec.bits;
   packed[7] = static_cast<uint8_t>(nccl_number(dtype));
@@ -209,7 +229,7 @@ Bytes seal(const Spec& spec, Dtype dtype, size_t count, const Bytes& body) {
 bool acceptable(const Bytes& packed) {
   if (packed.size() < 32 || !std::equal(packed.begin(), packed.begin() + 4, "TRSE")) return false;
   const uint64_t block = get(packed, 8, 4), count = get(packed, 16, 8);
-  if (packed[4] != 1 || packed[5] < 1 || packed[5] > 2) return false;
+  if (packed[4] != 2 || packed[5] < 1 || packed[5] > 2) return false;
   if (packed[6] < 2 || packed[6] > 8) return false;
   if (packed[7] != 6 && packed[7] != 7 && packed[7] != 9) return false;
   if (block < 32 || block > 4096 || block % 32 != 0 || get(packed, 12, 4) != 0) return false;

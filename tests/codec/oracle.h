@@ -46,7 +46,8 @@ uint32_t random16(const Stream& stream, uint64_t element);
 // Sections 2 to 4: bodies.
 size_t size_of_body(const Spec& spec, size_t count);
 Bytes encode(const Spec& spec, const Stream& stream, const std::vector<float>& x);
-std::vector<float> decode(const Spec& spec, const Bytes& body, size_t count);
+// `factor`: of a mean.
+std::vector<float> decode(const Spec& spec, const Bytes& body, size_t count, float factor = 1);
 
 // Section 6: packed buffers.
 Bytes seal(const Spec& spec, Dtype dtype, size_t count, const Bytes& body);

@@ -149,16 +149,15 @@ Floats sum(const Spec& spec, size_t count, const std::vector<Input>& inputs, flo
   Floats total;
   for (const Input& input : inputs) {
     Floats x = input.raw ? oracle::from_memory(*input.raw, input.bytes)
-                         : oracle::decode(spec, input.bytes, count);
+                         : oracle::decode(spec, input.bytes, count, factor);
     if (input.raw)
-      for (float& value : x) value = oracle::mul(value, premultiply);
+      for (float& value : x) value = oracle::mul(value, oracle::mul(premultiply, factor));
     if (total.empty()) {
       total = x;
     } else {
       for (size_t i = 0; i < count; ++i) total[i] = oracle::add(total[i], x[i]);
     }
   }
-  for (float& value : total) value = oracle::mul(value, factor);
   return total;
 }
 

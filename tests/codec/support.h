@@ -97,7 +97,8 @@ struct Input {
   Bytes bytes;
   std::optional<Dtype> raw;
 };
-// factor * (inputs[0] + inputs[1] + ...), where raw inputs are multiplied first, the oracle's way.
+// factor * inputs[0] + factor * inputs[1] + ..., where raw inputs are premultiplied, the oracle's
+// way.
 Floats sum(const Spec& spec, size_t count, const std::vector<Input>& inputs, float factor,
            float premultiply = 1.0f);
 

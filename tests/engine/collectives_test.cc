@@ -248,5 +248,42 @@ TEST(Collectives, OneRankCopies) {
   });
 }
 
+// What NCCL averages without leaving the type, every scheme does.
+TEST(Collectives, MeansOfLargeNumbersAreFinite) {
+  constexpr int kRanks = 4;
+  constexpr size_t kCount = 4096;
+  const auto large = [](size_t i) { return i % 3 == 0 ? 7.5e37f : 1.5e38f; };
+  for (const char* text : {"int8:algo=oneshot", "int8:algo=twoshot", "int4", "minmax8",
+                           "minmax4:algo=twoshot,round=shift"})
+    for (const auto collective :
+         {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce})
+      for (const ncclDataType_t type : {ncclFloat32, ncclBfloat16}) {
+        const Call call{.collective = collective,
+                        .scheme = parse_scheme(text),
+                        .datatype = type,
+                        .op = ncclAvg,
+                        .count = kCount};
+        SCOPED_TRACE(fmt::format("{} {} type {}", name(collective), text, static_cast<int>(type)));
+        std::vector<float> numbers(send_count(call, kRanks));
+        for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = large(i);
+        const Bytes sent = bytes_of(numbers, type);
+        run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+          const SchemeHandle scheme(call.scheme);
+          Bytes out(recv_count(call, kRanks) * datatype_size(type));
+          ASSERT_EQ(call_terse(call, sent.data(), out.data(), scheme.get(), comm, nullptr),
+                    ncclSuccess)
+              << terseGetLastError();
+          ASSERT_EQ(terseCommRelease(comm), ncclSuccess);
+          if (collective == Collective::kReduce && rank != 0) return;
+          const size_t first = collective == Collective::kReduceScatter ? rank * kCount : 0;
+          const std::vector<double> got = values(out, type);
+          const double bound = call.scheme.spec.bits == 8 ? 0.02 : 0.35;
+          for (size_t i = 0; i < got.size(); ++i)
+            ASSERT_NEAR(got[i] / large(first + i), 1, bound) << "rank " << rank << " " << i;
+        });
+        next_ordinal();
+      }
+}
+
 }  // namespace
 }  // namespace terse::test

@@ -65,7 +65,7 @@ codec::Difference plainly(const Buffers& b, size_t count) {
   return d;
 }
 
-bool near(double got, double want) { return std::fabs(got - want) <= 1e-12 * want; }
+bool near(double got, double want) { return std::fabs(got - want) <= 1e-11 * want; }
 
 bool equal(const codec::Difference& got, const codec::Difference& want) {
   return near(got.squares, want.squares) && near(got.exact_squares, want.exact_squares) &&
@@ -110,7 +110,7 @@ void check(Dtype dtype, size_t count, size_t offset, bool special) {
 }
 
 TEST(Difference, KernelAndHostSeeTheSame) {
-  for (const size_t count : {size_t{0}, size_t{1}, size_t{300}, size_t{40'001}})
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{300}, size_t{40'001}, size_t{1'200'003}})
     for (const bool special : {false, true}) {
       check<float>(Dtype::kFloat32, count, 0, special);
       check<codec::half_t>(Dtype::kFloat16, count, 0, special);
@@ -127,8 +127,8 @@ TEST(Difference, BuffersMayLieAnywhere) {
 TEST(Difference, NoMistakeInTheKernelGoesUnnoticed) {
   using enum simt::Mistake;
   std::vector<Trial> trials;
-  // Several elements for every thread.
-  for (size_t count = 9000; count < 9020; ++count) {
+  // Several octets for some threads, and one that is short.
+  for (size_t count = 530'000; count < 530'010; ++count) {
     const Buffers b = buffers<float>(count, count % 2, true);
     trials.emplace_back([=, want = on_host(b, count, Dtype::kFloat32)](const auto* planter) {
       return equal(on_kernel(b, count, Dtype::kFloat32, planter), want);
