@@ -226,26 +226,33 @@ class WaysIn(unittest.TestCase):
                                   capture_output=True, env=environment(**self.cache, **own))
             self.assertEqual(done.stdout, wanted + "\n", (rules, own))
 
-    def test_a_dry_run_says_what_would_be_set_and_does_nothing(self):
+    def test_a_dry_run_says_what_would_be_set_and_runs_nothing(self):
         scheme = "TERSE_SCHEME=int8"
         self.assertEqual(self.dry("--", "/bin/true", "x", LD_PRELOAD="other.so"),
                          f"LD_PRELOAD={PRELOAD}:other.so\n{scheme}\n/bin/true x\n")
-        empty = self.scratch.name + "/empty"
-        lines = self.dry("--nccl", HOSTNCCL, "--", "/bin/true", XDG_CACHE_HOME=empty).splitlines()
+        empty, ran = self.scratch.name + "/empty", self.scratch.name + "/ran"
+        lines = self.dry("--nccl", HOSTNCCL, "--", "touch", ran, XDG_CACHE_HOME=empty).splitlines()
         self.assertRegex(lines[0], rf"^LD_PRELOAD={PRELOAD}:"
                                    rf"{empty}/terse/facade-[0-9a-f]{{16}}/libnccl.so.2$")
-        self.assertEqual(lines[1:], [scheme, f"TERSE_NCCL={HOSTNCCL}", "/bin/true"])
-        self.assertFalse(os.path.exists(empty))
+        self.assertEqual(lines[1:], [scheme, f"TERSE_NCCL={HOSTNCCL}", f"touch {ran}"])
+        self.assertFalse(os.path.exists(ran))
+        # What it has printed is good for the program itself, also one that only a facade catches.
+        variables = dict(line.split("=", 1) for line in lines[:-1])
+        self.assertEqual(run(opening("libnccl.so.2", "libc"), **variables), self.compressed)
 
     def test_what_cannot_be_done_is_said(self):
-        for words, message in (
-                (["--nccl", "/no/such.so", "--", "/bin/true"], "there is no /no/such.so"),
-                (["--", "/no/such/program"], "/no/such/program: No such file"),
-                (["--", "/bin/true"], 'TERSE_SCHEME="int44": column 1: ')):
+        for words, status, message in (
+                (["--nccl", "/no/such.so", "--", "/bin/true"], 1, "there is no /no/such.so"),
+                (["--nccl", "/dev/zero", "--", "/bin/true"], 1, "/dev/zero is not a library"),
+                (["--", "/no/such/program"], 127, "/no/such/program: No such file"),
+                (["--", "no-such-program"], 127, "no-such-program: No such file"),
+                (["--", "/dev/zero"], 126, "/dev/zero: Permission denied"),
+                (["--", "/bin/true"], 1, 'TERSE_SCHEME="int44": column 1: ')):
             own = {"TERSE_SCHEME": "int44"} if "int44" in message else {}
             done = subprocess.run([TERSE, "run", *words], text=True, capture_output=True,
-                                  env=environment(**self.cache, **own), check=False)
-            self.assertEqual(done.returncode, 1)
+                                  env=environment(**self.cache, **own), check=False,
+                                  timeout=PATIENCE)
+            self.assertEqual(done.returncode, status)
             self.assertIn(message, done.stderr)
 
 
