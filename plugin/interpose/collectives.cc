@@ -1,6 +1,7 @@
 // The collectives and messages: compressed as the policy says, or handed on with the caller's own
 // arguments.
 #include "engine/group.h"
+#include "engine/trace.h"
 #include "interpose/group.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
@@ -29,7 +30,10 @@ bool taken(const Request& r) {
   const Settings& s = settings();
   require_valid(s);  // which only creation that does not block has left to us
   if (!s.policy.compresses()) {
-    if (Communicator* known = find_communicator(r.comm)) count_bypass(*known, r, TERSE_BYPASS_OFF);
+    if (Communicator* known = find_communicator(r.comm)) {
+      trace(*known, r, TERSE_BYPASS_OFF);
+      count_bypass(*known, r, TERSE_BYPASS_OFF);
+    }
     return false;
   }
   Communicator& c = state_of(r.comm);

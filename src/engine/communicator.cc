@@ -84,13 +84,20 @@ Track& Communicator::track_for(Stream caller) {
 
 namespace {
 
-std::string describe(ncclComm_t comm, int rank, int ranks) {
-  return fmt::format("communicator {}, rank {} of {}", static_cast<const void*>(comm), rank, ranks);
+// `ordinal`: that the ranks have agreed on.
+std::string describe(const std::string& name, std::optional<uint64_t> ordinal, int rank,
+                     int ranks) {
+  const std::string which = !name.empty() ? fmt::format("communicator \"{}\"", name)
+                            : ordinal     ? fmt::format("communicator #{}", *ordinal)
+                                          : "a new communicator";
+  return fmt::format("{}, rank {} of {}", which, rank, ranks);
 }
 
 }  // namespace
 
-std::string Communicator::describe() const { return terse::describe(comm, rank, ranks); }
+std::string Communicator::describe() const {
+  return terse::describe(name, identity != 0 ? std::optional(ordinal) : std::nullopt, rank, ranks);
+}
 
 void Communicator::sign(Error& error) const {
   const std::string name = describe() + ": ";
@@ -210,7 +217,7 @@ Backend& backend_of(const NcclLibrary& library, ncclComm_t comm) {
     int rank = 0, ranks = 0;
     check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
     check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
-    e.message.insert(0, describe(comm, rank, ranks) + ": ");
+    e.message.insert(0, describe(name_of_communicator(comm), {}, rank, ranks) + ": ");
     throw;
   }
 }
@@ -236,8 +243,7 @@ void wait_until_made(const NcclLibrary& library, ncclComm_t comm) {
   while (check(library, library.nccl.CommGetAsyncError(comm, &state), "ncclCommGetAsyncError"),
          state == ncclInProgress) {
     if (std::chrono::steady_clock::now() > limit)
-      fail(ncclSystemError, "communicator {} was not made within {} s (TERSE_TIMEOUT)",
-           static_cast<const void*>(comm), seconds);
+      fail(ncclSystemError, "a communicator was not made within {} s (TERSE_TIMEOUT)", seconds);
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   check(library, state, "the communicator's creation");

@@ -121,7 +121,7 @@ class Communicator {
   // What waits gives up.
   void abort();
 
-  // "rank 2 of 8": how messages name it.
+  // How messages name it: `communicator "dp", rank 2 of 8`; by its ordinal where it has no name.
   std::string describe() const;
 
   // Puts the name before an error's message, unless it is there.

@@ -1,6 +1,7 @@
 #include "engine/group.h"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "engine/call_memory.h"
 #include "engine/native.h"
 #include "engine/prepare.h"
+#include "engine/trace.h"
 #include "engine/work.h"
 #include "policy/settings.h"
 
@@ -19,7 +21,7 @@ namespace {
 struct Group {
   int depth = 0;
   std::vector<Job> pending;
-  std::optional<Error> error;  // the first; sticky until the end
+  std::exception_ptr error;  // the first; sticky until the end
 };
 thread_local Group t_group;
 
@@ -83,8 +85,10 @@ void run(std::span<const Job> jobs) {
   }
   agree(agreements);
   const Jobs fallen_back = prepare(together);
-  for (const Job* job : fallen_back)
+  for (const Job* job : fallen_back) {
+    trace(*job->communicator, job->request, TERSE_BYPASS_FALLBACK);
     count_bypass(*job->communicator, job->request, TERSE_BYPASS_FALLBACK);
+  }
   run_native(fallen_back);
   execute(together);
 }
@@ -110,7 +114,7 @@ void submitting(const Request& request, const Body& body) {
     body();
   } catch (Error& e) {
     if (const Communicator* c = find_communicator(request.comm)) c->sign(e);
-    if (t_group.depth > 0 && !t_group.error) t_group.error = e;
+    if (t_group.depth > 0 && t_group.error == nullptr) t_group.error = std::current_exception();
     throw;
   }
 }
@@ -171,7 +175,7 @@ void group_end() {
   if (t_group.depth == 0) fail(ncclInvalidUsage, "there is no group to end");
   if (--t_group.depth > 0) return;
   Group group = std::exchange(t_group, {});
-  if (group.error) throw *group.error;
+  if (group.error != nullptr) std::rethrow_exception(group.error);
   decide(group.pending);
   run(group.pending);
   group.pending.clear();

@@ -27,10 +27,10 @@ uint64_t parse_plain(std::string_view text) {
 }
 
 void parse_log_level(std::string_view text) {
-  constexpr std::string_view kLevels[] = {"off", "warn", "info", "trace"};
+  constexpr std::string_view kLevels[] = {"off", "error", "warn", "info", "trace"};
   for (size_t i = 0; i < std::size(kLevels); ++i)
     if (kLevels[i] == text) return set_log_level(static_cast<LogLevel>(i));
-  fail(ncclInvalidArgument, "it must be off, warn, info or trace");
+  fail(ncclInvalidArgument, "it must be off, error, warn, info or trace");
 }
 
 struct Variable {
@@ -67,7 +67,8 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.verify = parse_plain(text); }},
     {"TERSE_REPORT", "folder for a report at the end, or a name with %r rank %p pid %h host",
      [](std::string_view text, Settings& s) { s.report = text; }},
-    {"TERSE_LOG", "off, warn (default), info or trace, on standard error",
+    {"TERSE_LOG",
+     "off, error, warn (default), info, or trace: a line for each call; on standard error",
      [](std::string_view text, Settings&) { parse_log_level(text); }},
     {"NCCL_HOSTID", "NCCL's name of this machine, by which nodes are counted (default: its own)",
      [](std::string_view text, Settings& s) { s.host_id = text; }},

@@ -207,8 +207,8 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
                     f.write(text)
                 code, _, err = terse("settings", TERSE_POLICY=path)
                 self.assertEqual(code, 0)
-                self.assertRegex(err, rf"^terse\[\d+\] warning: {path} has no rules: nothing is "
-                                      r"compressed\n$")
+                self.assertRegex(err, rf"^[^:]+:\d+:\d+ terse WARN {path} has no rules: nothing "
+                                      r"is compressed\n$")
             with open(path, "w", encoding="utf-8") as f:
                 f.write('[[rule]]\nscheme = "off"\n')
             self.assertEqual(terse("settings", TERSE_POLICY=path)[::2], (0, ""))
