@@ -12,7 +12,6 @@
 #include "engine/prepare.h"
 #include "engine/trace.h"
 #include "engine/work.h"
-#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -109,7 +108,6 @@ void compress(Communicator& c, const Request& request, const Route& way) {
 template <class Body>
 void submitting(const Request& request, const Body& body) {
   try {
-    require_valid(settings());
     validate(request);
     body();
   } catch (Error& e) {

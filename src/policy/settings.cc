@@ -163,16 +163,23 @@ void require_valid(const Settings& s) {
   if (!s.error.empty()) fail(ncclInvalidArgument, "{}", s.error);
 }
 
+std::span<const SharedNumber, kSharedNumbers> shared_numbers() {
+  static constexpr auto kPlain = [](uint64_t number) { return fmt::format("{}", number); };
+  static constexpr SharedNumber kNumbers[] = {
+      {"TERSE_MIN_BYTES", [](const Settings& s) -> uint64_t { return s.min_bytes; }, print_size},
+      {"TERSE_CHUNK_BYTES", [](const Settings& s) -> uint64_t { return s.chunk_bytes; },
+       [](uint64_t bytes) { return bytes != 0 ? print_size(bytes) : "not set"; }},
+      {"TERSE_SEED", [](const Settings& s) { return s.seed; }, kPlain},
+      {"TERSE_VERIFY", [](const Settings& s) { return s.verify; }, kPlain},
+  };
+  return kNumbers;
+}
+
 // FNV-1a, 64 bits.
 uint64_t fingerprint(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
-}
-
-uint64_t fingerprint(const Settings& s) {
-  return fingerprint(fmt::format("{} {} {} {} {} {}", s.policy.print(), s.min_bytes, s.chunk_bytes,
-                                 s.seed, s.verify, s.error));
 }
 
 }  // namespace terse

@@ -110,17 +110,45 @@ class Processes(unittest.TestCase):
                     self.assertNotEqual(result, SUCCESS, lines)
 
     def test_settings_that_differ_are_an_error_on_every_rank(self):
-        cases = [
-            [{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int4"}, {"TERSE_SCHEME": "int8"}],
-            [{"TERSE_SCHEME": "int8"}, {}, {"TERSE_SCHEME": "int8"}],
-            [{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int8", "TERSE_MIN_BYTES": "1"}],
-            [{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int99"}],
-        ]
-        for settings in cases:
+        int8, int4 = (f"bytes=64K.. -> {name}:block=128,round=nearest" for name in ("int8", "int4"))
+        policy = 'the policy of TERSE_SCHEME or TERSE_POLICY is "{}" on rank {} but "{}" on this rank'
+        for settings, differences in (
+                ([{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int4"}, {"TERSE_SCHEME": "int8"}],
+                 [policy.format(int4, 1, int8), policy.format(int8, 0, int4),
+                  policy.format(int4, 1, int8)]),
+                ([{"TERSE_SCHEME": "int8"}, {}, {"TERSE_SCHEME": "int8"}],
+                 [policy.format("off", 1, int8), policy.format(int8, 0, "off"),
+                  policy.format("off", 1, int8)]),
+                ([{"TERSE_SEED": "3"}, {"TERSE_SEED": "4"}],
+                 ["TERSE_SEED is 4 on rank 1 but 3 on this rank",
+                  "TERSE_SEED is 3 on rank 0 but 4 on this rank"]),
+                ([{"TERSE_SCHEME": "bytes=1M.. -> off"}, {"TERSE_SCHEME": "bytes=1M.. -> off",
+                                                          "TERSE_MIN_BYTES": "1"}],
+                 ["TERSE_MIN_BYTES is 1 on rank 1 but 64K on this rank",
+                  "TERSE_MIN_BYTES is 64K on rank 0 but 1 on this rank"])):
             for rank, lines in enumerate(Job(settings).outputs()):
-                self.assertEqual(len(lines), 1, (settings, lines))
-                self.assertEqual(lines[0][1], INVALID_USAGE, (settings, rank, lines))
-                self.assertIn("differ", lines[0][2])
+                self.assertEqual(lines, [["init", INVALID_USAGE,
+                                          f"ncclCommInitRank: a new communicator, rank {rank} of "
+                                          f"{len(settings)}: settings that must be alike on all ranks "
+                                          f"differ: {differences[rank]}"]])
+
+    def test_a_setting_that_one_rank_cannot_read_is_told_to_all(self):
+        for name, text, wrong in (
+                ("TERSE_SCHEME", "int99", 'column 1: scheme "int99": 99 bits are not offered, only 2 '
+                                          "to 8"),
+                ("TERSE_TIMEOUT", "x", "it must be a whole number"),
+                ("TERSE_LOG", "loud", "it must be off, error, warn, info or trace"),
+                ("TERSE_POLICY", "/nowhere", "/nowhere cannot be read: No such file or directory")):
+            for words in ([], ["made_in_group"]):
+                error = f'{name}="{text}": {wrong}'
+                settings = [{"TERSE_SCHEME": "int8"}] * 3
+                settings[1] = {**({} if name == "TERSE_POLICY" else settings[1]), name: text}
+                for rank, lines in enumerate(Job(settings, *words).outputs()):
+                    who = f"ncclCommInitRank: a new communicator, rank {rank} of 3: "
+                    said = (["init", INVALID_ARGUMENT, who + error] if rank == 1 else
+                            ["init", INVALID_USAGE,
+                             f"{who}rank 1 has a setting that it cannot read: {error}"])
+                    self.assertEqual(lines, [said])
 
     def test_an_error_is_logged_once_with_who_has_failed_and_where(self):
         settings = [{"TERSE_SCHEME": scheme, "TERSE_LOG": "error"} for scheme in ("int8", "int4")]
