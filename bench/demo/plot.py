@@ -1,5 +1,6 @@
 """A self-contained SVG: how much faster, and how many bytes, native against the schemes."""
 
+import textwrap
 from html import escape
 
 from plan import NATIVE, format_size
@@ -7,6 +8,8 @@ from table import bytes_factor, format_time
 
 _COLORS = ("#9aa5b1", "#2f7ed8", "#0b3d66", "#e08a1e", "#5c9e4a", "#a04a8c")
 _PANEL = {"width": 430, "height": 230, "left": 64, "gap": 78, "top": 104, "row": 322}
+_WIDTH = 2 * _PANEL["width"] + _PANEL["gap"] + _PANEL["left"] + 24
+_LINE = 18  # from one line of the legend to the next, and of the footing
 _FONT = "font-family='Helvetica,Arial,sans-serif'"
 
 
@@ -88,6 +91,25 @@ def _row(y, dtype, cases, schemes, color):
                    "% of native (lower is better)", sent))
 
 
+def _legend(color):
+    """A line for as many schemes as have room in it: the parts, and the lines' number."""
+    parts, x, line = [], _PANEL["left"], 0
+    for scheme in color:
+        width = 19 + 9 * len(scheme) + 22
+        if x > _PANEL["left"] and x + width > _WIDTH:
+            x, line = _PANEL["left"], line + 1
+        y = 46 + line * _LINE
+        parts.append(f"<rect x='{x}' y='{y}' width='13' height='13' rx='2' fill='{color[scheme]}'/>")
+        parts.append(_text(x + 19, y + 11, scheme, 13, "start"))
+        x += width
+    return parts, line + 1
+
+
+def _footing(text):
+    """In lines that have room also in the widest of the fonts, at 7 units a character."""
+    return textwrap.wrap(text, (_WIDTH - _PANEL["left"] - 12) // 7, break_on_hyphens=False)
+
+
 def plot(results, schemes, heading, footing):
     """The first collective's results, a row of two panels for each data type."""
     collective = next(iter(results)).collective
@@ -95,20 +117,20 @@ def plot(results, schemes, heading, footing):
     dtypes = list(dict.fromkeys(case.dtype for case, _ in chosen))
     bars = [NATIVE, *schemes]
     color = {scheme: _COLORS[i % len(_COLORS)] for i, scheme in enumerate(bars)}
-    width = 2 * _PANEL["width"] + _PANEL["gap"] + _PANEL["left"] + 24
-    height = _PANEL["top"] + _PANEL["row"] * len(dtypes) + 18
-    parts = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' "
-             f"width='{width}' height='{height}' {_FONT}>",
-             f"<rect width='{width}' height='{height}' fill='white'/>",
+    legend, legend_lines = _legend(color)
+    notes = _footing(footing)
+    top = _PANEL["top"] + (legend_lines - 1) * _LINE
+    bottom = top + _PANEL["row"] * len(dtypes)
+    height = bottom + len(notes) * _LINE
+    parts = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {height}' "
+             f"width='{_WIDTH}' height='{height}' {_FONT}>",
+             f"<rect width='{_WIDTH}' height='{height}' fill='white'/>",
              _text(_PANEL["left"], 32, f"{collective}, {heading}", 18, "start",
-                   "font-weight='bold'")]
-    x = _PANEL["left"]
-    for scheme in bars:
-        parts.append(f"<rect x='{x}' y='46' width='13' height='13' rx='2' fill='{color[scheme]}'/>")
-        parts.append(_text(x + 19, 57, scheme, 13, "start"))
-        x += 19 + 9 * len(scheme) + 22
+                   "font-weight='bold'"), *legend]
     for i, dtype in enumerate(dtypes):
-        parts += _row(_PANEL["top"] + i * _PANEL["row"], dtype,
+        parts += _row(top + i * _PANEL["row"], dtype,
                       [(c, r) for c, r in chosen if c.dtype == dtype], bars, color)
-    parts.append(_text(_PANEL["left"], height - 12, footing, 11, "start", "fill='#666'"))
+    for i, line in enumerate(notes):
+        parts.append(_text(_PANEL["left"], bottom + i * _LINE + 6, line, 11, "start",
+                           "fill='#666'"))
     return "\n".join(parts + ["</svg>", ""])

@@ -2,6 +2,7 @@
 // arguments.
 #include "engine/directory.h"
 #include "engine/group.h"
+#include "engine/trace.h"
 #include "interpose/group.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
@@ -30,7 +31,10 @@ bool taken(const Request& r) {
   const Settings& s = settings();
   require_valid(s);  // which only creation that does not block has left to us
   if (!s.policy.compresses()) {
-    if (const auto known = find_communicator(r.comm)) count_bypass(*known, r, TERSE_BYPASS_OFF);
+    if (const auto known = find_communicator(r.comm)) {
+      trace(*known, r, TERSE_BYPASS_OFF);
+      count_bypass(*known, r, TERSE_BYPASS_OFF);
+    }
     return false;
   }
   const CommunicatorPointer held = state_of(r.comm);

@@ -19,6 +19,7 @@ namespace {
 
 // A communicator that NCCL has made, or makes when the group ends.
 struct Created {
+  const char* by;  // the function that the program has called
   ncclComm_t* comm;
   std::string name;
   ncclComm_t whole;  // that it is a part of, or has grown from; null: none
@@ -52,6 +53,16 @@ void name(const Created& created) {
   name_communicator(*created.comm, created.name.c_str());
 }
 
+// What is being caught, of that function: the end of a group may report it.
+[[noreturn]] void rethrow_as(const char* function) {
+  try {
+    throw;
+  } catch (Error& e) {
+    e.call = function;
+    throw;
+  }
+}
+
 // Compares settings across the ranks of new communicators. All of them or none are good.
 void admit(const std::vector<Created>& created) {
   try {
@@ -73,7 +84,7 @@ void admit(const std::vector<Created>& created) {
       *c.comm = nullptr;
     }
     reap_communicators();
-    throw;
+    rethrow_as(created.front().by);
   }
 }
 
@@ -100,14 +111,14 @@ bool blocks(const ncclConfig_t* config) { return config != nullptr && config->bl
 
 // What follows NCCL's own creation of communicators. Where they have no configuration of their own
 // they have the whole's, with its name.
-ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count,
+ncclResult_t created(const char* by, ncclResult_t result, ncclComm_t* comms, int count,
                      const ncclConfig_t* config = nullptr, ncclComm_t whole = nullptr) {
   const bool good = result == ncclSuccess || result == ncclInProgress;
   if (!good || comms == nullptr || lacks_backend()) return result;
   const std::string name =
       config == nullptr && whole != nullptr ? name_of_communicator(whole) : name_in(config);
   std::vector<Created> all;
-  for (int i = 0; i < count; ++i) all.push_back({comms + i, name, whole, blocks(config)});
+  for (int i = 0; i < count; ++i) all.push_back({by, comms + i, name, whole, blocks(config)});
   if (group_depth() > 0)
     t_pending.insert(t_pending.end(), all.begin(), all.end());
   else if (result == ncclSuccess)
@@ -119,13 +130,13 @@ ncclResult_t created(ncclResult_t result, ncclComm_t* comms, int count,
 
 // The same for what is made of a whole. There NCCL says ncclSuccess also while it is still at it,
 // which goes by the new one's own configuration, or the whole's.
-ncclResult_t derived(ncclResult_t result, ncclComm_t* made, const ncclConfig_t* config,
-                     ncclComm_t whole) {
+ncclResult_t derived(const char* by, ncclResult_t result, ncclComm_t* made,
+                     const ncclConfig_t* config, ncclComm_t whole) {
   const auto in_progress = [&] {
     return (config != nullptr && config->blocking == 0) || is_in_background(whole);
   };
   const bool unsaid = result == ncclSuccess && !lacks_backend() && in_progress();
-  created(unsaid ? ncclInProgress : result, made, 1, config, whole);
+  created(by, unsaid ? ncclInProgress : result, made, 1, config, whole);
   return result;
 }
 
@@ -151,14 +162,16 @@ using namespace terse::interpose;
 extern "C" {
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
-  return ours("ncclCommInitRank",
-              [&] { return created(next().CommInitRank(comm, nranks, id, rank), comm, 1); });
+  return ours("ncclCommInitRank", [&] {
+    return created("ncclCommInitRank", next().CommInitRank(comm, nranks, id, rank), comm, 1);
+  });
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   return ours("ncclCommInitRankConfig", [&] {
     return created(
+        "ncclCommInitRankConfig",
         call(next().CommInitRankConfig, "ncclCommInitRankConfig", comm, nranks, id, rank, config),
         comm, 1, config);
   });
@@ -167,15 +180,17 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int nranks, int rank, int ids,
                                       ncclUniqueId* id, ncclConfig_t* config) {
   return ours("ncclCommInitRankScalable", [&] {
-    return created(call(next().CommInitRankScalable, "ncclCommInitRankScalable", comm, nranks, rank,
+    return created("ncclCommInitRankScalable",
+                   call(next().CommInitRankScalable, "ncclCommInitRankScalable", comm, nranks, rank,
                         ids, id, config),
                    comm, 1, config);
   });
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
-  return ours("ncclCommInitAll",
-              [&] { return created(next().CommInitAll(comms, count, devices), comms, count); });
+  return ours("ncclCommInitAll", [&] {
+    return created("ncclCommInitAll", next().CommInitAll(comms, count, devices), comms, count);
+  });
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
@@ -184,7 +199,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
     const ncclResult_t result =
         call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config);
     if (color == NCCL_SPLIT_NOCOLOR) return result;  // and nothing will be made
-    return derived(result, made, config, comm);
+    return derived("ncclCommSplit", result, made, config, comm);
   });
 }
 
@@ -192,6 +207,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
                             ncclConfig_t* config, int flags) {
   return ours("ncclCommShrink", [&] {
     return derived(
+        "ncclCommShrink",
         call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config, flags), made,
         config, comm);
   });
@@ -203,7 +219,8 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
                           ncclComm_t* made, ncclConfig_t* config) {
   return ours("ncclCommGrow", [&] {
     const ncclConfig_t nameless = NCCL_CONFIG_INITIALIZER;
-    return derived(call(next().CommGrow, "ncclCommGrow", comm, ranks, id, rank, made, config), made,
+    return derived("ncclCommGrow",
+                   call(next().CommGrow, "ncclCommGrow", comm, ranks, id, rank, made, config), made,
                    config != nullptr ? config : &nameless, comm);
   });
 }

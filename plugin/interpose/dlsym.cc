@@ -1,6 +1,6 @@
 // dlsym, for clients that open NCCL themselves and look its functions up on the handle, such as
-// ctypes, vLLM, JAX and CuPy. The entry (entries.S) brings only names that begin with nccl, on real
-// handles; all else is libc's.
+// ctypes, vLLM, JAX and CuPy. The entry (entries.S) brings only names that begin with nccl or
+// pnccl, on real handles; all else is libc's.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -24,6 +24,8 @@ bool lies_in_libnccl(const void* function) {
   return std::filesystem::path(object_path(function)).filename().string().starts_with("libnccl.so");
 }
 
+bool is_alias(const char* name) { return name[0] == 'p'; }
+
 void warn_of_second(const void* function) {
   static std::atomic<bool> warned{false};
   if (!warned.exchange(true))
@@ -33,18 +35,22 @@ void warn_of_second(const void* function) {
         object_path(function), next().library->found.path);
 }
 
-// What a look-up that found `function` is to give. Null: NCCL has no such function.
-void* redirect(const Slot& slot, void* function, uintptr_t caller) {
+// What a look-up of `name` that found `function` is to give. Null: NCCL has no such function. A
+// pnccl name is always NCCL's own function.
+void* redirect(const Slot& slot, const char* name, void* function, uintptr_t caller) {
   const FoundNccl& nccl = next().library->found;
+  void* const nccls = find_symbol(nccl.handle, name);
+  void* const given = is_alias(name) ? nccls : slot.entry;
   // On a facade's handle (terse run) our own entry is found, also where NCCL has no such function.
-  if (function == slot.entry) return find_symbol(nccl.handle, name_of(slot)) ? function : nullptr;
+  if (lies_in(reinterpret_cast<uintptr_t>(function), object_range(slot.entry)))
+    return nccls != nullptr ? given : nullptr;
   const ObjectRange used = object_range(find_symbol(nccl.handle, kNcclFunction));
   const bool of_used = lies_in(reinterpret_cast<uintptr_t>(function), used);  // by whatever name
   if (!of_used && !lies_in_libnccl(function)) return function;
   if (lies_in(caller, used)) return function;
-  if (of_used) return slot.own != nullptr ? slot.entry : function;
+  if (of_used) return slot.own != nullptr ? given : function;
   // Handles of one library must not come to another one: all of its functions, or none.
-  if (!settings().nccl.empty()) return slot.entry;
+  if (!settings().nccl.empty()) return given;
   warn_of_second(function);
   return function;
 }
@@ -59,11 +65,11 @@ extern "C" void* terse_dlsym(void* handle, const char* name, uintptr_t caller) n
   thread_local bool busy = false;  // a library that is being opened looks symbols up, too
   void* function = find_symbol(handle, name);
   if (function == nullptr || busy) return function;  // dlerror() says why
-  const Slot* slot = slot_of(name);
+  const Slot* slot = slot_of(is_alias(name) ? name + 1 : name);
   if (slot == nullptr) return function;
   busy = true;
   try {
-    void* given = redirect(*slot, function, caller);
+    void* given = redirect(*slot, name, function, caller);
     dlerror();  // nothing of what we tried is the caller's concern
     function = given != nullptr ? given : find_symbol(next().library->found.handle, name);
   } catch (const std::exception&) {

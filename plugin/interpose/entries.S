@@ -18,8 +18,8 @@
 #error "the preload library is for x86-64 and 64-bit Arm"
 #endif
 
-    .hidden terse_bind, terse_enter, terse_dlsym
-    .hidden terse_images, terse_slots, terse_slots_end
+    .hidden terse_bind, terse_enter, terse_dlsym, terse_note, terse_look
+    .hidden terse_images, terse_slots, terse_slots_end, terse_next_dlopen, terse_unseen
 
 bind:
     .cfi_startproc
@@ -30,6 +30,19 @@ enter:
     .cfi_startproc
     resolve_by terse_enter
     .cfi_endproc
+
+note:
+    .cfi_startproc
+    resolve_by terse_note
+    .cfi_endproc
+
+look:
+    .cfi_startproc
+    resolve_by terse_look
+    .cfi_endproc
+
+find_next dlsym
+find_next dlopen
 
 /* struct Slot of slots.h */
 .macro slot name, own
@@ -76,13 +89,18 @@ end \name
 
     .data
     .p2align 4
-    .globl terse_images, terse_slots, terse_slots_end
+    .globl terse_images, terse_slots, terse_slots_end, terse_next_dlopen, terse_unseen
 /* struct Image of slots.h, twice: NCCL's, everywhere until it is found, and ours. */
 terse_images:
     .quad 0, -1
     .quad 0, 0
 next_dlsym:
     .quad find_next_dlsym
+terse_next_dlopen:
+next_dlopen:
+    .quad find_next_dlopen
+terse_unseen:
+    .quad 0
 terse_slots:
 
     .text
@@ -93,9 +111,11 @@ terse_slots:
 terse_slots_end:
 
     .section .rodata
-dlsym_name:
+name_of_dlsym:
     .asciz "dlsym"
-dlsym_version:
-    .asciz GLIBC_OF_DLSYM
+name_of_dlopen:
+    .asciz "dlopen"
+libc_version:
+    .asciz OLDEST_GLIBC
 
     .section .note.GNU-stack, "", %progbits

@@ -88,34 +88,61 @@ entry_\name:
 2:  jump_through slot_\name
 .endm
 
-/* dlsym(handle, name) for names that begin with nccl, on a real handle: terse_dlsym(handle, name,
- * return address). All else jumps, so that libc sees the caller's return address: RTLD_NEXT means
- * "after the caller". */
+/* To the function that comes after ours, once what was opened meanwhile has been looked at. */
+.macro leave_by next
+    adrp x16, terse_unseen
+    ldrb w16, [x16, :lo12:terse_unseen]
+    cbz w16, 9f
+    adrp x16, \next
+    add x16, x16, :lo12:\next
+    b look
+9:  jump_through \next
+.endm
+
+/* dlsym(handle, name) for names that begin with nccl or pnccl, on a real handle: terse_dlsym(handle,
+ * name, return address). All else jumps, so that libc sees the caller's return address: RTLD_NEXT
+ * means "after the caller". */
 begin dlsym
     cbz x0, 2f                  /* RTLD_DEFAULT */
     cmn x0, #1                  /* RTLD_NEXT */
     b.eq 2f
-    ldrb w9, [x1]
+    mov x10, x1
+    ldrb w9, [x10]
+    cmp w9, #'p'
+    b.ne 1f
+    add x10, x10, #1
+1:  ldrb w9, [x10]
     cmp w9, #'n'
     b.ne 2f
-    ldrb w9, [x1, #1]
+    ldrb w9, [x10, #1]
     cmp w9, #'c'
     b.ne 2f
-    ldrb w9, [x1, #2]
+    ldrb w9, [x10, #2]
     cmp w9, #'c'
     b.ne 2f
-    ldrb w9, [x1, #3]
+    ldrb w9, [x10, #3]
     cmp w9, #'l'
     b.ne 2f
     mov x2, x30
     b terse_dlsym
-2:  jump_through next_dlsym
+2:  leave_by next_dlsym
 end dlsym
 
-/* The dlsym that comes after ours: libc's, unless another preloaded library has one, too. libc's is
- * found by its version, for it alone has one. Without C++, which a sanitizer may have instrumented:
- * the first calls come before it is ready. */
-find_next_dlsym:
+/* dlopen(file, mode) with RTLD_DEEPBIND: terse_note(file) first. It jumps, so that libc sees the
+ * caller's return address: by it a library, and what that needs, is looked for. */
+begin dlopen
+    cbz x0, 1f
+    tbz w1, #3, 1f              /* RTLD_DEEPBIND */
+    mov x16, x0
+    b note
+1:  leave_by next_dlopen
+end dlopen
+
+/* The function that comes after ours: libc's, unless another preloaded library has one, too. libc's
+ * is found by its version, for it alone has one. Without C++, which a sanitizer may have
+ * instrumented: the first calls come before it is ready. */
+.macro find_next name
+find_next_\name:
     .cfi_startproc
     hint #34
     stp x29, x30, [sp, #-32]!
@@ -125,22 +152,28 @@ find_next_dlsym:
     mov x29, sp
     stp x0, x1, [sp, #16]
     mov x0, #0                  /* RTLD_DEFAULT */
-    adrp x1, dlsym_name
-    add x1, x1, :lo12:dlsym_name
-    adrp x2, dlsym_version
-    add x2, x2, :lo12:dlsym_version
+    adrp x1, name_of_\name
+    add x1, x1, :lo12:name_of_\name
+    adrp x2, libc_version
+    add x2, x2, :lo12:libc_version
     bl dlvsym
-    adrp x9, next_dlsym
-    str x0, [x9, :lo12:next_dlsym]
+    adrp x9, next_\name
+    str x0, [x9, :lo12:next_\name]
+    mov x0, #0
+    adrp x1, name_of_dlsym
+    add x1, x1, :lo12:name_of_dlsym
+    adrp x2, libc_version
+    add x2, x2, :lo12:libc_version
+    bl dlvsym
     mov x16, x0
     mov x0, #-1                 /* RTLD_NEXT */
-    adrp x1, dlsym_name
-    add x1, x1, :lo12:dlsym_name
+    adrp x1, name_of_\name
+    add x1, x1, :lo12:name_of_\name
     blr x16
-    adrp x9, next_dlsym
+    adrp x9, next_\name
     cbz x0, 1f
-    str x0, [x9, :lo12:next_dlsym]
-1:  ldr x16, [x9, :lo12:next_dlsym]
+    str x0, [x9, :lo12:next_\name]
+1:  ldr x16, [x9, :lo12:next_\name]
     ldp x0, x1, [sp, #16]
     ldp x29, x30, [sp], #32
     .cfi_restore x29
@@ -148,5 +181,6 @@ find_next_dlsym:
     .cfi_def_cfa_offset 0
     br x16
     .cfi_endproc
+.endm
 
-#define GLIBC_OF_DLSYM "GLIBC_2.17"
+#define OLDEST_GLIBC "GLIBC_2.17"

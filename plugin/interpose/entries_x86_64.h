@@ -97,31 +97,57 @@ entry_\name:
 2:  jmp *slot_\name(%rip)
 .endm
 
-/* dlsym(handle, name) for names that begin with nccl, on a real handle: terse_dlsym(handle, name,
- * return address). All else jumps, so that libc sees the caller's return address: RTLD_NEXT means
- * "after the caller". */
+/* To the function that comes after ours, once what was opened meanwhile has been looked at. */
+.macro leave_by next
+    cmpb $0, terse_unseen(%rip)
+    je 9f
+    lea \next(%rip), %r11
+    jmp look
+9:  jmp *\next(%rip)
+.endm
+
+/* dlsym(handle, name) for names that begin with nccl or pnccl, on a real handle: terse_dlsym(handle,
+ * name, return address). All else jumps, so that libc sees the caller's return address: RTLD_NEXT
+ * means "after the caller". */
 begin dlsym
     test %rdi, %rdi             /* RTLD_DEFAULT */
     je 2f
     cmp $-1, %rdi               /* RTLD_NEXT */
     je 2f
-    cmpb $'n', (%rsi)
+    mov %rsi, %r11
+    cmpb $'p', (%r11)
+    jne 1f
+    inc %r11
+1:  cmpb $'n', (%r11)
     jne 2f
-    cmpb $'c', 1(%rsi)
+    cmpb $'c', 1(%r11)
     jne 2f
-    cmpb $'c', 2(%rsi)
+    cmpb $'c', 2(%r11)
     jne 2f
-    cmpb $'l', 3(%rsi)
+    cmpb $'l', 3(%r11)
     jne 2f
     mov (%rsp), %rdx
     jmp terse_dlsym
-2:  jmp *next_dlsym(%rip)
+2:  leave_by next_dlsym
 end dlsym
 
-/* The dlsym that comes after ours: libc's, unless another preloaded library has one, too. libc's is
- * found by its version, for it alone has one. Without C++, which a sanitizer may have instrumented:
- * the first calls come before it is ready. */
-find_next_dlsym:
+/* dlopen(file, mode) with RTLD_DEEPBIND: terse_note(file) first. It jumps, so that libc sees the
+ * caller's return address: by it a library, and what that needs, is looked for. */
+begin dlopen
+    test %rdi, %rdi
+    je 1f
+    test $8, %esi               /* RTLD_DEEPBIND */
+    je 1f
+    mov %rdi, %r11
+    jmp note
+1:  leave_by next_dlopen
+end dlopen
+
+/* The function that comes after ours: libc's, unless another preloaded library has one, too. libc's
+ * is found by its version, for it alone has one. Without C++, which a sanitizer may have
+ * instrumented: the first calls come before it is ready. */
+.macro find_next name
+find_next_\name:
     .cfi_startproc
     endbr64
     push %rdi
@@ -131,17 +157,21 @@ find_next_dlsym:
     sub $8, %rsp
     .cfi_adjust_cfa_offset 8
     xor %edi, %edi              /* RTLD_DEFAULT */
-    lea dlsym_name(%rip), %rsi
-    lea dlsym_version(%rip), %rdx
+    lea name_of_\name(%rip), %rsi
+    lea libc_version(%rip), %rdx
     call dlvsym@PLT
-    mov %rax, next_dlsym(%rip)
+    mov %rax, next_\name(%rip)
+    xor %edi, %edi
+    lea name_of_dlsym(%rip), %rsi
+    lea libc_version(%rip), %rdx
+    call dlvsym@PLT
     mov $-1, %rdi               /* RTLD_NEXT */
-    lea dlsym_name(%rip), %rsi
+    lea name_of_\name(%rip), %rsi
     call *%rax
     test %rax, %rax
     je 1f
-    mov %rax, next_dlsym(%rip)
-1:  mov next_dlsym(%rip), %rax
+    mov %rax, next_\name(%rip)
+1:  mov next_\name(%rip), %rax
     add $8, %rsp
     .cfi_adjust_cfa_offset -8
     pop %rsi
@@ -150,5 +180,6 @@ find_next_dlsym:
     .cfi_adjust_cfa_offset -8
     jmp *%rax
     .cfi_endproc
+.endm
 
-#define GLIBC_OF_DLSYM "GLIBC_2.2.5"
+#define OLDEST_GLIBC "GLIBC_2.2.5"

@@ -10,6 +10,14 @@ namespace {
 
 thread_local std::string t_last_error;
 
+// What a group's call has thrown its end throws again: that is one failure, and said once.
+void say(Error& e, const char* call) {
+  if (e.said) return;
+  e.message.insert(0, fmt::format("{}: ", e.call != nullptr ? e.call : call));
+  log(LogLevel::kError, "{}", e.message);
+  e.said = true;
+}
+
 }  // namespace
 
 const char* result_name(ncclResult_t result) {
@@ -28,17 +36,20 @@ ncclResult_t translate_exception(const char* call) noexcept {
   ncclResult_t result = ncclInternalError;
   try {
     try {
-      throw;
-    } catch (const Error& e) {
+      try {
+        throw;
+      } catch (const Error&) {
+        throw;
+      } catch (const std::bad_alloc&) {
+        fail(ncclSystemError, "out of memory");
+      } catch (const std::exception& e) {
+        fail(ncclInternalError, "{}", e.what());
+      }
+    } catch (Error& e) {
       result = e.result;
-      set_last_error(fmt::format("{}: {}", call, e.message));
-    } catch (const std::bad_alloc&) {
-      result = ncclSystemError;
-      set_last_error(fmt::format("{}: out of memory", call));
-    } catch (const std::exception& e) {
-      set_last_error(fmt::format("{}: {}", call, e.what()));
+      say(e, call);
+      set_last_error(e.message);
     }
-    log(LogLevel::kWarn, "{}", last_error());
   } catch (...) {
     set_last_error({});  // no memory even for the message
   }

@@ -16,6 +16,8 @@ struct Error : std::exception {
 
   ncclResult_t result;
   std::string message;
+  const char* call = nullptr;  // the C function that has failed, where another one reports it
+  bool said = false;           // logged, and named after its function: it is thrown once more
 };
 
 template <class... Args>

@@ -4,11 +4,23 @@
 
 #include <atomic>
 #include <cstdio>
+#include <string>
 
 namespace terse {
 namespace {
 
 std::atomic<LogLevel> g_level{LogLevel::kWarn};
+
+// Up to its first dot. Never destroyed: lines may come from other threads while the program exits.
+const std::string& host_name() {
+  static const std::string& name = *new std::string([] {
+    char full[256] = {};
+    if (gethostname(full, sizeof full - 1) != 0) return std::string("unknown");
+    const std::string text = full;
+    return text.substr(0, text.find('.'));
+  }());
+  return name;
+}
 
 }  // namespace
 
@@ -17,9 +29,9 @@ LogLevel log_level() noexcept { return g_level.load(std::memory_order_relaxed); 
 void set_log_level(LogLevel level) noexcept { g_level.store(level, std::memory_order_relaxed); }
 
 void write_log(LogLevel level, std::string_view line) noexcept {
-  static constexpr const char* kNames[] = {"", "warning", "info", "trace"};
-  std::fprintf(stderr, "terse[%d] %s: %.*s\n", getpid(), kNames[static_cast<int>(level)],
-               static_cast<int>(line.size()), line.data());
+  static constexpr const char* kNames[] = {"", "ERROR", "WARN", "INFO", "TRACE"};
+  std::fprintf(stderr, "%s:%d:%d terse %s %.*s\n", host_name().c_str(), getpid(), gettid(),
+               kNames[static_cast<int>(level)], static_cast<int>(line.size()), line.data());
 }
 
 }  // namespace terse

@@ -1,4 +1,5 @@
-// The library's only way to print: lines on standard error, at the level that TERSE_LOG sets.
+// The library's only way to print: lines on standard error, at the level that TERSE_LOG sets, in
+// NCCL's form: HOST:PROCESS:THREAD terse LEVEL TEXT.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,7 +8,7 @@
 
 namespace terse {
 
-enum class LogLevel { kOff = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
+enum class LogLevel { kOff, kError, kWarn, kInfo, kTrace };
 
 LogLevel log_level() noexcept;
 void set_log_level(LogLevel level) noexcept;

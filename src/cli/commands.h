@@ -10,12 +10,14 @@
 
 namespace terse::cli {
 
-void add_run(CLI::App& app);
 void add_explain(CLI::App& app);
 void add_scheme(CLI::App& app);
 void add_presets(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_settings(CLI::App& app);
-void add_report(CLI::App& app, int& status);  // of the program, which the command sets
+
+// These set the status with which `terse` ends.
+void add_run(CLI::App& app, int& status);
+void add_report(CLI::App& app, int& status);
 
 }  // namespace terse::cli

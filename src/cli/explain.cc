@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/link.h"
+#include "cli/options.h"
 #include "cli/text.h"
 #include "engine/route.h"
 #include "engine/shape.h"
@@ -37,15 +38,20 @@ const Entry& entry_of(std::span<const Entry> table, const std::string& name) {
   return *std::ranges::find(table, name, &Entry::name);  // CLI11 has checked the name
 }
 
+uint64_t parse_bytes(const std::string& text) {
+  const std::optional<uint64_t> bytes = parse_size(text);
+  if (!bytes) fail(ncclInvalidArgument, "{}: not a number of bytes such as 64M", text);
+  if (*bytes > kMostBytes) fail(ncclInvalidArgument, "{}: no message has so many bytes", text);
+  return *bytes;
+}
+
 // The call of the largest whole number of elements within the bytes.
 Request request_of(const ExplainOptions& o) {
   Request r{.collective = entry_of(collective_names(), o.collective).collective};
   r.datatype = entry_of(dtype_names(), o.dtype).dtype;
   r.op = entry_of(op_names(), o.op).op;
-  const std::optional<uint64_t> bytes = parse_size(o.bytes);
-  if (!bytes) fail(ncclInvalidArgument, "--bytes {}: not a number of bytes such as 64M", o.bytes);
   r.count = 1;
-  r.count = *bytes / message_bytes(r, o.ranks);
+  r.count = parse_bytes(o.bytes) / message_bytes(r, o.ranks);
   return r;
 }
 
@@ -81,14 +87,21 @@ void print_decision(const Policy& policy, const Facts& facts, const Decision& de
              rule.preset.empty() ? "" : fmt::format(" (preset {})", rule.preset));
 }
 
-void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme) {
-  // Seen from rank 0, which sends: it is the root only where the root does, and never the peer.
+// Rank 0 sends: it is the root only where the root does, and never the peer.
+plan::Shape shape_on(int rank, const ExplainOptions& o, const Request& r, const Scheme& scheme) {
   const plan::Traits& t = plan::traits(r.collective);
   const int root = t.rooted && t.send.who == plan::Who::kAll ? 1 : 0;
-  const auto shape = [&](int rank) {
-    return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, root},
-                    plan::usual_grain(o.gpu));
-  };
+  return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, root},
+                  plan::usual_grain(o.gpu));
+}
+
+bool with_times(const ExplainOptions& o, const Request& r) {
+  return !o.bandwidth.empty() && !plan::is_point_to_point(r.collective);
+}
+
+// Seen from rank 0.
+void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme) {
+  const auto shape = [&](int rank) { return shape_on(rank, o, r, scheme); };
   const plan::Selection selection =
       plan::select(r.collective, shape(0), static_cast<plan::Wish>(scheme.algorithm));
   const plan::Plan plan = selection.build(shape(0));
@@ -101,7 +114,7 @@ void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme)
   fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.wire_bytes),
              bytes_text(plan.raw_bytes),
              static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.wire_bytes));
-  if (o.bandwidth.empty() || plan::is_point_to_point(r.collective)) return;
+  if (!with_times(o, r)) return;
   const bool ring = (set_of(r.collective) & default_collectives()) != 0;
   const Traffic traffic =
       traffic_of({o.ranks, o.nodes, ring}, [&](int rank) { return selection.build(shape(rank)); });
@@ -109,16 +122,18 @@ void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme)
 }
 
 void explain(const ExplainOptions& o) {
-  if (o.ranks < 1 || o.nodes < 1 || o.nodes > o.ranks)
-    fail(ncclInvalidArgument, "there must be a rank or more, and no more nodes than ranks");
+  if (o.nodes > o.ranks) refuse("{} ranks cannot be on {} nodes", o.ranks, o.nodes);
   const Policy policy = policy_of(o);
   const Request request = request_of(o);
   const Facts facts = facts_of(request, o.ranks, o.nodes, o.name);
   const Decision decision = policy.decide(facts);
-  print_call(o, request);
-  print_decision(policy, facts, decision);
   std::optional<int> bypass = decision.bypass;
   if (decision.scheme != nullptr) bypass = bypass_reason(request, o.ranks, *decision.scheme);
+  if (!bypass)
+    require_feasible(request.collective, shape_on(0, o, request, *decision.scheme),
+                     with_times(o, request) ? (o.ranks + o.nodes - 1) / o.nodes : 1);
+  print_call(o, request);
+  print_decision(policy, facts, decision);
   if (bypass)
     return fmt::print("native     {}\n", decision.rule == kNoRule && *bypass == TERSE_BYPASS_OFF
                                              ? "no rule asks for compression"
@@ -147,14 +162,19 @@ void add_explain(CLI::App& app) {
       ->capture_default_str();
   c->add_option("--dtype", o->dtype)->check(one_of(dtype_names()))->capture_default_str();
   c->add_option("--op", o->op)->check(one_of(op_names()))->capture_default_str();
-  c->add_option("--bytes", o->bytes, "Of the whole message, with K, M or G")->capture_default_str();
-  c->add_option("--ranks", o->ranks)->capture_default_str();
-  c->add_option("--nodes", o->nodes, "Hosts that the ranks are on")->capture_default_str();
+  c->add_option("--bytes", o->bytes, "Of the whole message, with K, M or G")
+      ->check(readable_by(parse_bytes))
+      ->capture_default_str();
+  c->add_option("--ranks", o->ranks)->check(CLI::Range(1, kMostRanks))->capture_default_str();
+  c->add_option("--nodes", o->nodes, "Hosts that the ranks are on")
+      ->check(CLI::Range(1, kMostRanks))
+      ->capture_default_str();
   c->add_flag("--gpu", o->gpu, "Cut into chunks as for GPUs, not for hosts");
   c->add_option("--name", o->name, "The communicator's name, ncclConfig_t.commName");
   CLI::Option* file = c->add_option("--policy", o->policy, "A policy file, as TERSE_POLICY");
   c->add_option("--scheme", o->scheme, "Rules on a line, as TERSE_SCHEME")->excludes(file);
-  c->add_option("--bandwidth", o->bandwidth, "Of a link, e.g. 10gbit: adds the time on it");
+  c->add_option("--bandwidth", o->bandwidth, "Of a link, e.g. 10gbit: adds the time on it")
+      ->check(readable_by(parse_rate));
   c->callback([o] { explain(*o); });
 }
 

@@ -57,7 +57,7 @@ double parse_rate(const std::string& text) {
   if (error == std::errc() && std::isfinite(number) && number > 0)
     for (const Unit& unit : kUnits)
       if (unit.name == std::string_view(rest, end)) return number * unit.bits / 8;
-  fail(ncclInvalidArgument, "--bandwidth {}: not a rate such as 1gbit, 2.5gbit or 400mbit", text);
+  fail(ncclInvalidArgument, "{}: not a rate such as 1gbit, 2.5gbit or 400mbit", text);
 }
 
 void print_times(const Traffic& traffic, const std::string& rate) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "terse/terse.h"
 
 namespace {
@@ -13,12 +14,22 @@ int run(int argc, char** argv) {
   CLI::App app("NCCL's collectives in fewer bits.", "terse");
   app.set_version_flag("--version", fmt::format("terse {}.{}.{}", TERSE_VERSION_MAJOR,
                                                 TERSE_VERSION_MINOR, TERSE_VERSION_PATCH));
-  app.require_subcommand(1);
-  int status = 0;
-  for (const auto add : {add_run, add_explain, add_scheme, add_presets, add_plan, add_settings})
-    add(app);
-  add_report(app, status);
-  CLI11_PARSE(app, argc, argv);
+  app.require_subcommand(0, 1);  // so that one that is not known is named
+  app.footer(
+      "Exit status: 0 done, 1 a failure, 2 a bad command line. `terse run` ends with the program's "
+      "own,\nor 127 where there is no such program and 126 where it cannot be run.");
+  int status = kDone;
+  for (const auto add : {add_explain, add_scheme, add_presets, add_plan, add_settings}) add(app);
+  for (const auto add : {add_run, add_report}) add(app, status);
+  try {
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty()) refuse("a command is missing");
+  } catch (const CLI::Success& asked) {  // for help, or the version
+    return app.exit(asked);
+  } catch (const CLI::ParseError& e) {
+    fmt::print(stderr, "terse: {}\nTry terse --help, or --help after its commands.\n", e.what());
+    return kBadUsage;
+  }
   return status;
 }
 
@@ -29,6 +40,6 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const std::exception& e) {
     fmt::print(stderr, "terse: {}\n", e.what());
-    return 1;
+    return kFailed;
   }
 }

@@ -2,8 +2,8 @@
 #include <cctype>
 #include <map>
 
-#include "base/error.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "engine/shape.h"
 #include "plan/select.h"
 #include "policy/scheme.h"
@@ -36,15 +36,14 @@ const std::map<std::string, plan::Collective>& collectives() {
 void explain_plan(const PlanRequest& r) {
   const plan::Collective collective = collectives().at(r.collective);
   const Scheme scheme = parse_scheme(r.scheme);
-  if (scheme.off) fail(ncclInvalidArgument, "the scheme is off: the call goes to NCCL as it is");
-  if (r.ranks < 2 || r.rank < 0 || r.rank >= r.ranks || r.count == 0)
-    fail(ncclInvalidArgument, "a plan needs elements, two ranks or more, and a rank among them");
-  if (r.root < 0 || r.root >= r.ranks)
-    fail(ncclInvalidArgument, "{} is not one of {} ranks", r.root, r.ranks);
+  if (scheme.off) refuse("the scheme is off: the call goes to NCCL as it is");
+  for (const int rank : {r.rank, r.root})
+    if (rank >= r.ranks) refuse("{} is not one of {} ranks", rank, r.ranks);
   if (plan::is_point_to_point(collective) && r.root == r.rank)
-    fail(ncclInvalidArgument, "a message from rank {} to itself goes to NCCL as it is", r.rank);
+    refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
   const plan::Shape shape = shape_of(scheme.spec, r.count, r.element_bytes,
                                      {r.ranks, r.rank, r.root}, plan::usual_grain(r.gpu));
+  require_feasible(collective, shape);
   const plan::Selection selection =
       plan::select(collective, shape, static_cast<plan::Wish>(scheme.algorithm));
   const plan::Plan plan = selection.build(shape);
@@ -61,13 +60,19 @@ void add_plan(CLI::App& app) {
       ->capture_default_str();
   plan->add_option("--scheme", request->scheme)->capture_default_str();
   plan->add_option("--count", request->count, "Elements, as the call counts them")
+      ->check(CLI::Range(size_t{1}, SIZE_MAX))
       ->capture_default_str();
   plan->add_option("--element-bytes", request->element_bytes)
       ->check(CLI::IsMember({2, 4}))
       ->capture_default_str();
-  plan->add_option("--ranks", request->ranks)->capture_default_str();
-  plan->add_option("--rank", request->rank)->capture_default_str();
+  plan->add_option("--ranks", request->ranks)
+      ->check(CLI::Range(2, kMostRanks))
+      ->capture_default_str();
+  plan->add_option("--rank", request->rank)
+      ->check(CLI::Range(0, kMostRanks - 1))
+      ->capture_default_str();
   plan->add_option("--root", request->root, "The root, or the peer of send and recv")
+      ->check(CLI::Range(0, kMostRanks - 1))
       ->capture_default_str();
   plan->add_flag("--gpu", request->gpu, "Cut into chunks as for GPUs, not for hosts");
   plan->callback([request] { explain_plan(*request); });

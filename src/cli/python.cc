@@ -21,9 +21,11 @@ bool is_python(const fs::path& program) {
 // The program itself, or what its first line names; "" where that is no Python.
 fs::path interpreter_of(const fs::path& program) {
   if (is_python(program)) return program;
-  std::string line;
-  std::ifstream file(program);
-  std::getline(file, line);
+  std::error_code ignored;
+  if (!fs::is_regular_file(program, ignored)) return {};
+  char start[4096] = {};  // no kernel reads more of it
+  std::ifstream(program).getline(start, sizeof start);
+  const std::string line = start;
   if (!line.starts_with("#!")) return {};
   std::istringstream words(line.substr(2));
   for (std::string word; words >> word;)

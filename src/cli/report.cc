@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "report/merge.h"
 
 namespace terse::cli {
@@ -21,7 +22,7 @@ int show_report(const ReportOptions& o) {
   std::fflush(stdout);
   for (const std::string& complaint : merged.complaints)
     fmt::print(stderr, "terse report: {}\n", complaint);
-  return merged.complaints.empty() ? 0 : 1;
+  return merged.complaints.empty() ? kDone : kFailed;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/facade.h"
+#include "cli/options.h"
 #include "cli/python.h"
 #include "policy/policy.h"
 #include "policy/settings.h"
@@ -48,6 +49,7 @@ std::string nccl_of(const Run& run) {
   const std::string& named = run.nccl.empty() ? settings().nccl : run.nccl;
   if (!named.empty()) {
     if (!fs::exists(named)) fail(ncclSystemError, "there is no {}", named);
+    if (!fs::is_regular_file(named)) fail(ncclSystemError, "{} is not a library", named);
     return fs::absolute(named);
   }
   const fs::path program = find_program(run.command[0]);
@@ -99,7 +101,7 @@ std::vector<Variable> surroundings(const Run& run) {
   const std::string nccl = nccl_of(run);
   if (!nccl.empty() && !run.without_facade) {
     const Facade facade{installed("lib/terse/nccl_facade.so"), interposer, nccl};
-    if (!run.dry) write_facade(facade);
+    write_facade(facade);  // in a dry run, too, for what is printed is to be used
     libraries.push_back(facade_path(facade));
   }
   std::vector<Variable> variables = {{"LD_PRELOAD", preload(libraries)}};
@@ -108,25 +110,27 @@ std::vector<Variable> surroundings(const Run& run) {
   return variables;
 }
 
-// Does not return on success, unless it is a dry run.
-void run_program(Run& run) {
+// The exit status; does not return where the program runs.
+int run_program(Run& run) {
   const std::vector<Variable> variables = surroundings(run);
   if (run.dry) {
     for (const Variable& v : variables) fmt::print("{}={}\n", v.name, v.value);
     fmt::print("{}\n", fmt::join(run.command, " "));
-    return;
+    return kDone;
   }
   for (const Variable& v : variables) setenv(v.name.c_str(), v.value.c_str(), 1);
   std::vector<char*> arguments;
   for (std::string& word : run.command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
-  fail(ncclSystemError, "{}: {}", run.command[0], std::strerror(errno));
+  const int error = errno;
+  fmt::print(stderr, "terse: {}: {}\n", run.command[0], std::strerror(error));
+  return error == ENOENT ? kNotFound : kNotExecutable;
 }
 
 }  // namespace
 
-void add_run(CLI::App& app) {
+void add_run(CLI::App& app, int& status) {
   const auto run = std::make_shared<Run>();
   CLI::App* command = app.add_subcommand("run", "Run a program with its NCCL calls compressed");
   CLI::Option* scheme = command->add_option(
@@ -138,10 +142,10 @@ void add_run(CLI::App& app) {
   command->add_option("--nccl", run->nccl, "Path of the NCCL to use (default: the program's own)");
   command->add_flag("--no-facade", run->without_facade,
                     "Only preload libterse_nccl.so; no libnccl.so.2 in front of the program's");
-  command->add_flag("--dry-run", run->dry, "Print what would be set and run");
+  command->add_flag("--dry-run", run->dry, "Print what would be set and run, ready to be used");
   command->add_option("command", run->command, "The program and its arguments, after --")
       ->required();
-  command->callback([run] { run_program(*run); });
+  command->callback([run, &status] { status = run_program(*run); });
 }
 
 }  // namespace terse::cli

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "engine/exchange.h"
 #include "engine/host.h"
+#include "engine/told.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -16,15 +17,17 @@ namespace {
 // What each rank says of itself.
 struct Hello {
   uint64_t version = TERSE_VERSION_CODE;
-  uint64_t settings = 0;
-  uint64_t scheme = 0;
   uint64_t ordinal = 0;   // rank 0's counts
   uint64_t identity = 0;  // and so does this: no other communicator's, anywhere
   uint64_t host = 0;
-  uint64_t name = 0;    // of the communicator, where the policy goes by it
-  char text[96] = {};   // for the message
-  char label[64] = {};  // the name, likewise
+  ToldSettings settings;
+  Told<128> scheme;  // that the caller names
+  Told<80> name;     // of the communicator, where the policy goes by it
 };
+
+// The same in all versions, so that ranks of different ones can meet and say so.
+constexpr size_t kHelloBytes = 768;
+static_assert(sizeof(Hello) <= kHelloBytes);
 
 // Counts the communicators of this process, so that random numbers differ between them and yet are
 // the same in every run of the program.
@@ -50,7 +53,7 @@ class Comparison {
         scheme_(agreement.scheme),
         peer_(agreement.peer),
         mine_(hello()),
-        exchange_(c_, sizeof mine_, peer_) {
+        exchange_(c_, kHelloBytes, peer_) {
     load();
     exchange_.say({reinterpret_cast<const char*>(&mine_), sizeof mine_});
     if (introduces_) verdict_ = std::make_unique<Exchange>(c_, 1);
@@ -72,9 +75,10 @@ class Comparison {
     for (int r = 0; r < c_.ranks; ++r)
       std::memcpy(&all_[r], exchange_.words(r).data(), sizeof all_[r]);
     try {
-      for (int r = 0; r < c_.ranks; ++r)
-        if (!peer_ || r == *peer_) compare(r);
-      require_valid(settings());  // all ranks' alike
+      for (const auto check : {&Comparison::compare_version, &Comparison::require_readable,
+                               &Comparison::compare_settings})
+        for (int r = 0; r < c_.ranks; ++r)
+          if (!peer_ || r == *peer_) (this->*check)(r);
     } catch (const Error&) {
       part(exchange_);
       throw;
@@ -107,42 +111,45 @@ class Comparison {
   }
 
   Hello hello() const {
-    const std::string text =
-        scheme_ != nullptr ? print_scheme(*scheme_) : settings().policy.print();
-    Hello mine{
-        .settings = fingerprint(settings()), .scheme = fingerprint(text), .host = host_hash()};
-    if (settings().policy.asks_name()) {
-      mine.name = fingerprint(c_.name);
-      std::strncpy(mine.label, c_.name.c_str(), sizeof mine.label - 1);
-    }
+    Hello mine{.host = host_hash(), .settings = ToldSettings(settings())};
+    if (scheme_ != nullptr) mine.scheme = Told<128>(print_scheme(*scheme_));
+    if (settings().policy.asks_name()) mine.name = Told<80>(c_.name);
     if (introduces_ && c_.rank == 0) {
       if (!c_.number) c_.number = next_ordinal();
       mine.ordinal = *c_.number;
       mine.identity = random_identity();
     }
-    std::strncpy(mine.text, text.c_str(), sizeof mine.text - 1);
     return mine;
   }
 
-  void compare(int r) const {
-    const Hello &mine = mine_, &other = all_[r];
-    if (other.version != mine.version)
+  void compare_version(int r) const {
+    if (all_[r].version != mine_.version)
       fail(ncclInvalidUsage, "{}: rank {} has version {} of terse, this rank {}", c_.describe(), r,
-           other.version, mine.version);
-    if (other.settings != mine.settings)
-      fail(ncclInvalidUsage,
-           "{}: the settings of rank {} differ from this rank's; TERSE_SCHEME, TERSE_POLICY, "
-           "TERSE_MIN_BYTES, TERSE_CHUNK_BYTES, TERSE_SEED and TERSE_VERIFY must be alike on all "
-           "ranks (its scheme is \"{}\", this rank's \"{}\")",
-           c_.describe(), r, other.text, mine.text);
+           all_[r].version, mine_.version);
+  }
+
+  // A rank's own error comes before those of others.
+  void require_readable(int r) const {
+    if (const std::string& own = settings().error; !own.empty())
+      fail(ncclInvalidArgument, "{}: {}", c_.describe(), own);
+    if (const auto& theirs = all_[r].settings.error; !theirs.empty())
+      fail(ncclInvalidUsage, "{}: rank {} has a setting that it cannot read: {}", c_.describe(), r,
+           theirs.beginning());
+  }
+
+  void compare_settings(int r) const {
+    const Hello &mine = mine_, &other = all_[r];
+    if (const std::string text = differences(other.settings, mine.settings, r); !text.empty())
+      fail(ncclInvalidUsage, "{}: settings that must be alike on all ranks differ: {}",
+           c_.describe(), text);
     if (other.name != mine.name)
       fail(ncclInvalidUsage,
-           "{}: the policy goes by names, and this communicator's is \"{}\" on rank {}, but \"{}\" "
-           "on this rank",
-           c_.describe(), other.label, r, mine.label);
+           "{}: the policy goes by names, and this communicator's is {} on rank {}, but {} on this "
+           "rank",
+           c_.describe(), other.name.quoted(), r, mine.name.quoted());
     if (other.scheme != mine.scheme)
-      fail(ncclInvalidUsage, "{}: the scheme of rank {} is \"{}\", but this rank's \"{}\"",
-           c_.describe(), r, other.text, mine.text);
+      fail(ncclInvalidUsage, "{}: the scheme of rank {} is {}, but this rank's {}", c_.describe(),
+           r, other.scheme.quoted(), mine.scheme.quoted());
   }
 
   int count_hosts() const {

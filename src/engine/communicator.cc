@@ -85,11 +85,18 @@ Track& Communicator::track_for(Stream caller) {
   return *idle;
 }
 
-std::string describe(ncclComm_t comm, int rank, int ranks) {
-  return fmt::format("communicator {}, rank {} of {}", static_cast<const void*>(comm), rank, ranks);
+// `ordinal`: that the ranks have agreed on.
+std::string describe(const std::string& name, std::optional<uint64_t> ordinal, int rank,
+                     int ranks) {
+  const std::string which = !name.empty() ? fmt::format("communicator \"{}\"", name)
+                            : ordinal     ? fmt::format("communicator #{}", *ordinal)
+                                          : "a new communicator";
+  return fmt::format("{}, rank {} of {}", which, rank, ranks);
 }
 
-std::string Communicator::describe() const { return terse::describe(comm, rank, ranks); }
+std::string Communicator::describe() const {
+  return terse::describe(name, identity != 0 ? std::optional(ordinal) : std::nullopt, rank, ranks);
+}
 
 void Communicator::sign(Error& error) const {
   const std::string name = describe() + ": ";

@@ -120,7 +120,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // What waits gives up.
   void abort();
 
-  // How messages name it.
+  // How messages name it: `communicator "dp", rank 2 of 8`; by its ordinal where it has no name.
   std::string describe() const;
 
   // Puts the name before an error's message, unless it is there.
@@ -171,8 +171,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool aborted_ = false;
 };
 
-// How messages name a communicator.
-std::string describe(ncclComm_t comm, int rank, int ranks);
+// How messages name a communicator: by its name or else by the ordinal that the ranks have agreed
+// on.
+std::string describe(const std::string& name, std::optional<uint64_t> ordinal, int rank, int ranks);
 
 // Whoever works with a communicator holds it, for another thread may abort it meanwhile.
 using CommunicatorPointer = std::shared_ptr<Communicator>;

@@ -75,7 +75,7 @@ Backend& backend_of(const NcclLibrary& library, ncclComm_t comm) {
     int rank = 0, ranks = 0;
     check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
     check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
-    e.message.insert(0, describe(comm, rank, ranks) + ": ");
+    e.message.insert(0, describe(name_of_communicator(comm), {}, rank, ranks) + ": ");
     throw;
   }
 }
@@ -101,8 +101,7 @@ void wait_until_made(const NcclLibrary& library, ncclComm_t comm) {
   while (check(library, library.nccl.CommGetAsyncError(comm, &state), "ncclCommGetAsyncError"),
          state == ncclInProgress) {
     if (std::chrono::steady_clock::now() > limit)
-      fail(ncclSystemError, "communicator {} was not made within {} s (TERSE_TIMEOUT)",
-           static_cast<const void*>(comm), seconds);
+      fail(ncclSystemError, "a communicator was not made within {} s (TERSE_TIMEOUT)", seconds);
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   check(library, state, "the communicator's creation");

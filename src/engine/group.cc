@@ -1,6 +1,7 @@
 #include "engine/group.h"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -10,8 +11,8 @@
 #include "engine/directory.h"
 #include "engine/native.h"
 #include "engine/prepare.h"
+#include "engine/trace.h"
 #include "engine/work.h"
-#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -21,7 +22,7 @@ struct Group {
   int depth = 0;
   std::vector<Job> pending;
   std::vector<CommunicatorPointer> held;  // theirs
-  std::optional<Error> error;             // the first; sticky until the end
+  std::exception_ptr error;               // the first; sticky until the end
 };
 thread_local Group t_group;
 
@@ -85,8 +86,10 @@ void run(std::span<const Job> jobs) {
   }
   agree(agreements);
   const Jobs fallen_back = prepare(together);
-  for (const Job* job : fallen_back)
+  for (const Job* job : fallen_back) {
+    trace(*job->communicator, job->request, TERSE_BYPASS_FALLBACK);
     count_bypass(*job->communicator, job->request, TERSE_BYPASS_FALLBACK);
+  }
   run_native(fallen_back);
   execute(together);
 }
@@ -112,12 +115,11 @@ void compress(Communicator& c, const Request& request, const Route& way) {
 template <class Body>
 void submitting(const Request& request, const Body& body) {
   try {
-    require_valid(settings());
     validate(request);
     body();
   } catch (Error& e) {
     if (const auto c = find_communicator(request.comm)) c->sign(e);
-    if (t_group.depth > 0 && !t_group.error) t_group.error = e;
+    if (t_group.depth > 0 && t_group.error == nullptr) t_group.error = std::current_exception();
     throw;
   }
 }
@@ -180,7 +182,7 @@ void group_end() {
   if (t_group.depth == 0) fail(ncclInvalidUsage, "there is no group to end");
   if (--t_group.depth > 0) return;
   Group group = std::exchange(t_group, {});
-  if (group.error) throw *group.error;
+  if (group.error != nullptr) std::rethrow_exception(group.error);
   decide(group.pending);
   run(group.pending);
   group.pending.clear();

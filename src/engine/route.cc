@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/agree.h"
+#include "engine/trace.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -21,6 +22,11 @@ Route compress_if_possible(const Communicator& c, const Request& request, const 
   const std::optional<Reduction> reduction = c.operators.find(request);
   if (!reduction) return bypass(TERSE_BYPASS_OP, rule);  // an operator that is not known
   return {.scheme = scheme, .rule = rule, .reduction = *reduction, .bypass = {}};
+}
+
+Route traced(const Communicator& c, const Request& request, Route way) {
+  trace(c, request, way);
+  return way;
 }
 
 // Where the ranks cannot meet for a call. `with_all`: there is one of all ranks beside it.
@@ -56,7 +62,7 @@ Facts facts_of(const Request& r, int ranks, int nodes, std::string_view name) {
 }
 
 Route route(const Communicator& c, const Request& request, const Scheme& scheme) {
-  return compress_if_possible(c, request, scheme, kNoRule);
+  return traced(c, request, compress_if_possible(c, request, scheme, kNoRule));
 }
 
 bool waits_for_nodes(const Communicator& c, const Request& request) {
@@ -83,8 +89,10 @@ void introduce(std::span<const Waiting> calls) {
 
 Route route(const Communicator& c, const Request& request) {
   const Decision decision = settings().policy.decide(facts_of(request, c.ranks, c.nodes, c.name));
-  if (decision.scheme == nullptr) return bypass(decision.bypass, decision.rule);
-  return compress_if_possible(c, request, *decision.scheme, decision.rule);
+  const Route way = decision.scheme == nullptr
+                        ? bypass(decision.bypass, decision.rule)
+                        : compress_if_possible(c, request, *decision.scheme, decision.rule);
+  return traced(c, request, way);
 }
 
 void count_bypass(Communicator& c, const Request& r, int reason) {

@@ -33,6 +33,8 @@ Scheme parse(std::string_view text) {
   try {
     return parse_scheme(text);
   } catch (Error& e) {
+    if (const std::string repaired = meant_scheme(text); !repaired.empty())
+      fail(e.result, "\"{}\" is no scheme; did you mean \"{}\"?", text, repaired);
     if (asks_for_bits(name)) throw;
     const std::vector<std::string> names = scheme_names();
     const std::vector<std::string_view> known(names.begin(), names.end());
@@ -43,6 +45,23 @@ Scheme parse(std::string_view text) {
 }
 
 }  // namespace
+
+std::string meant_scheme(std::string_view text) {
+  std::string repaired;
+  for (const char c : text) {
+    const bool separates = c == ':' || c == ',' || c == ';' || c == ' ';
+    if (!separates)
+      repaired += c;
+    else if (repaired.empty() || (repaired.back() != ':' && repaired.back() != ','))
+      repaired += repaired.find(':') == repaired.npos ? ':' : ',';
+  }
+  try {
+    parse_scheme(repaired);
+    return repaired == text ? "" : repaired;
+  } catch (const Error&) {
+    return "";
+  }
+}
 
 void add_rule(const Draft& draft, size_t floor, Policy& policy) {
   const auto add = [&](Set collectives, std::string_view text, std::string_view preset) {

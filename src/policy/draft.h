@@ -17,6 +17,10 @@ struct Draft {
   unsigned number = 0, line = 0;
 };
 
+// The scheme that is meant by one whose options are separated by the wrong signs, such as
+// "int4;block=64"; empty: none is.
+std::string meant_scheme(std::string_view text);
+
 // Appends the rule, or the several that its preset makes. Throws Error(ncclInvalidArgument).
 void add_rule(const Draft& draft, size_t floor, Policy& policy);
 

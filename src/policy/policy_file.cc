@@ -1,4 +1,6 @@
 // A policy in a TOML file (policy.h).
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -11,6 +13,7 @@
 #include "policy/conditions.h"
 #include "policy/draft.h"
 #include "policy/nearest.h"
+#include "policy/size.h"
 
 namespace terse {
 namespace {
@@ -56,12 +59,24 @@ class FileParser {
     }
   }
 
+  // toml++ complains of the end of the line as of any other control character.
+  static bool ends_open(std::string_view text, const toml::source_position& at,
+                        std::string_view complaint) {
+    if (complaint.find("string") == complaint.npos) return false;
+    size_t place = 0;
+    for (unsigned line = 1; line < at.line; ++line) place = text.find('\n', place) + 1;
+    place += at.column - 1;
+    return place >= text.size() || text[place] == '\n' || text[place] == '\r';
+  }
+
   const toml::table& document(std::string_view text) {
     require_ascii(text);
     try {
       document_ = toml::parse(text, path_);
     } catch (const toml::parse_error& e) {
-      refuse(e.source().begin, "{}", e.description());
+      const toml::source_position& at = e.source().begin;
+      if (ends_open(text, at, e.description())) refuse(at, "the text in quotes is not closed");
+      refuse(at, "{}", e.description());
     }
     return document_;
   }
@@ -138,18 +153,26 @@ class FileParser {
   Policy policy_;
 };
 
+constexpr size_t kMostBytes = size_t{1} << 20;
+
+[[noreturn]] void refuse_unreadable(const std::string& path, int error) {
+  fail(ncclInvalidArgument, "{} cannot be read: {}", path, std::strerror(error));
+}
+
 std::string contents(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              std::fclose);
-  std::string text;
-  char part[4096];
-  while (file != nullptr) {
-    const size_t read = std::fread(part, 1, sizeof part, file.get());
-    text.append(part, read);
-    if (read < sizeof part) break;
-  }
-  if (file == nullptr || std::ferror(file.get()) != 0)
-    fail(ncclInvalidArgument, "{} cannot be read: {}", path, std::strerror(errno));
+  struct stat status {};
+  if (file == nullptr || fstat(fileno(file.get()), &status) != 0) refuse_unreadable(path, errno);
+  if (S_ISDIR(status.st_mode)) refuse_unreadable(path, EISDIR);
+  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
+    fail(ncclInvalidArgument, "{} is neither a file nor a pipe", path);
+  std::string text(kMostBytes + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  if (std::ferror(file.get()) != 0) refuse_unreadable(path, errno);
+  if (text.size() > kMostBytes)
+    fail(ncclInvalidArgument, "{} has more than {}: it cannot be a policy", path,
+         print_size(kMostBytes));
   return text;
 }
 

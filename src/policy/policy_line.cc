@@ -53,12 +53,36 @@ class LineParser {
       if (starts("->")) refuse(at_, "a second \"->\" in one rule");
     } else {
       if (before.empty()) refuse(at_, "a rule is missing");
-      if (before.size() > 1)
-        refuse(before[1].at, "\"->\" is missing between the conditions and the scheme");
+      if (before.size() > 1) refuse_arrowless(before);
       scheme = before.front();
+      require_no_option(scheme);
     }
     draft.scheme = scheme.text;
     at(column(scheme.at), [&] { add_rule(draft, floor_, policy_); });
+    scheme_ = scheme;
+  }
+
+  // Several words without "->": rules that lack it, or a scheme with blanks in it.
+  [[noreturn]] void refuse_arrowless(const std::vector<Word>& words) const {
+    const std::string_view text = through(words.front(), words.back());
+    if (const std::string meant = meant_scheme(text); !meant.empty())
+      refuse(words.front().at, "\"{}\" is no scheme; did you mean \"{}\"?", text, meant);
+    refuse(words[1].at, "\"->\" is missing between the conditions and the scheme");
+  }
+
+  // "int4;block=64": the semicolon has begun a rule.
+  void require_no_option(const Word& word) const {
+    if (number_ == 1 || word.text.find('=') == word.text.npos) return;
+    const std::string_view text = through(scheme_, word);
+    const std::string meant = meant_scheme(text);
+    if (!meant.empty())
+      refuse(scheme_.at, "\"{}\" is no scheme, for \";\" separates rules; did you mean \"{}\"?",
+             text, meant);
+  }
+
+  // The text from the beginning of one word to the end of another.
+  std::string_view through(const Word& first, const Word& last) const {
+    return text_.substr(first.at, last.at + last.text.size() - first.at);
   }
 
   // key=value, or the names of collectives alone.
@@ -115,6 +139,7 @@ class LineParser {
   const size_t floor_;
   size_t at_ = 0;
   unsigned number_ = 0;
+  Word scheme_;        // of the rule before
   unsigned seen_ = 0;  // of the conditions, by their place in the table
   Policy policy_;
 };

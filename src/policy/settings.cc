@@ -27,10 +27,10 @@ uint64_t parse_plain(std::string_view text) {
 }
 
 void parse_log_level(std::string_view text) {
-  constexpr std::string_view kLevels[] = {"off", "warn", "info", "trace"};
+  constexpr std::string_view kLevels[] = {"off", "error", "warn", "info", "trace"};
   for (size_t i = 0; i < std::size(kLevels); ++i)
     if (kLevels[i] == text) return set_log_level(static_cast<LogLevel>(i));
-  fail(ncclInvalidArgument, "it must be off, warn, info or trace");
+  fail(ncclInvalidArgument, "it must be off, error, warn, info or trace");
 }
 
 struct Variable {
@@ -67,7 +67,8 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.verify = parse_plain(text); }},
     {"TERSE_REPORT", "folder for a report at the end, or a name with %r rank %p pid %h host",
      [](std::string_view text, Settings& s) { s.report = text; }},
-    {"TERSE_LOG", "off, warn (default), info or trace, on standard error",
+    {"TERSE_LOG",
+     "off, error, warn (default), info, or trace: a line for each call; on standard error",
      [](std::string_view text, Settings&) { parse_log_level(text); }},
     {"NCCL_HOSTID", "NCCL's name of this machine, by which nodes are counted (default: its own)",
      [](std::string_view text, Settings& s) { s.host_id = text; }},
@@ -162,16 +163,23 @@ void require_valid(const Settings& s) {
   if (!s.error.empty()) fail(ncclInvalidArgument, "{}", s.error);
 }
 
+std::span<const SharedNumber, kSharedNumbers> shared_numbers() {
+  static constexpr auto kPlain = [](uint64_t number) { return fmt::format("{}", number); };
+  static constexpr SharedNumber kNumbers[] = {
+      {"TERSE_MIN_BYTES", [](const Settings& s) -> uint64_t { return s.min_bytes; }, print_size},
+      {"TERSE_CHUNK_BYTES", [](const Settings& s) -> uint64_t { return s.chunk_bytes; },
+       [](uint64_t bytes) { return bytes != 0 ? print_size(bytes) : "not set"; }},
+      {"TERSE_SEED", [](const Settings& s) { return s.seed; }, kPlain},
+      {"TERSE_VERIFY", [](const Settings& s) { return s.verify; }, kPlain},
+  };
+  return kNumbers;
+}
+
 // FNV-1a, 64 bits.
 uint64_t fingerprint(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
-}
-
-uint64_t fingerprint(const Settings& s) {
-  return fingerprint(fmt::format("{} {} {} {} {} {}", s.policy.print(), s.min_bytes, s.chunk_bytes,
-                                 s.seed, s.verify, s.error));
 }
 
 }  // namespace terse

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,15 @@ std::string describe_settings();
 // Throws Error(ncclInvalidArgument) when a setting could not be understood.
 void require_valid(const Settings& settings);
 
-// A fingerprint of what must be alike on all ranks.
-uint64_t fingerprint(const Settings& settings);
+// The numbers that must be alike on all ranks, as the policy must.
+struct SharedNumber {
+  const char* variable;
+  uint64_t (*value)(const Settings& settings);
+  std::string (*print)(uint64_t value);
+};
+constexpr size_t kSharedNumbers = 4;
+std::span<const SharedNumber, kSharedNumbers> shared_numbers();
+
 uint64_t fingerprint(std::string_view text);
 
 }  // namespace terse

@@ -102,6 +102,26 @@ class Report(unittest.TestCase):
             self.assertIn(word, words)
         self.assertNotIn("href", text)
 
+    def test_no_caption_of_the_picture_is_cut_off(self):
+        schemes = ["int4", "minmax8:block=1024,round=shift", "int4:block=64,round=stochastic,seed=1",
+                   "minmax4:block=1024,round=stochastic"]
+        results = {case: {**by, **{s: by["int4"] for s in schemes}}
+                   for case, by in sample_results().items()}
+        footing = "A CPU of a long name, 2 cores; bench/run " + "--json some/folder/name.json " * 9
+        root = xml.etree.ElementTree.fromstring(plot(results, schemes, "4 hosts", footing))
+        width, height = float(root.get("width")), float(root.get("height"))
+        lines = [node for node in root.iter() if node.get("text-anchor") == "start"]
+        for node in lines:
+            # Of the fonts that a browser may take the widest have some 0.6 of their size a letter.
+            end = float(node.get("x")) + 0.6 * float(node.get("font-size")) * len(node.text)
+            self.assertLess(end, width, node.text)
+            self.assertLess(float(node.get("y")), height, node.text)
+        said = " ".join(node.text for node in lines)
+        for word in (*schemes, footing.strip()):
+            self.assertIn(word, said)
+        places = [(node.get("x"), node.get("y")) for node in lines]
+        self.assertEqual(len(places), len(set(places)))
+
 
 class Whole(unittest.TestCase):
     def test_help_needs_no_build(self):

@@ -41,8 +41,9 @@ void expect_message(const Player& player, const char* function, cudaError_t erro
   const std::string message = terseGetLastError();
   const std::string rank =
       "rank " + std::to_string(player.rank) + " of " + std::to_string(player.ranks);
-  for (const std::string& part : {std::string("terseAllReduce: communicator "), rank,
-                                  std::string(function), std::string(cudaGetErrorName(error))})
+  for (const std::string& part :
+       {std::string("terseAllReduce: "), std::string("communicator"), rank, std::string(function),
+        std::string(cudaGetErrorName(error))})
     EXPECT_EQ(message.find(part) == std::string::npos, false) << part << " in: " << message;
   EXPECT_EQ(message.find("communicator"), message.rfind("communicator")) << message;
 }

@@ -72,7 +72,8 @@ TEST(Module, NamesTheDeviceThatItCannotUse) {
       EXPECT_EQ(piece.try_enqueue(stream.get()), wanted);
       EXPECT_TRUE(fake::failed()) << function;
       const std::string message = terseGetLastError();
-      for (const std::string& part : {std::string("terseAllReduce: communicator"), rank, text})
+      for (const std::string& part :
+           {std::string("terseAllReduce: a new communicator"), rank, text})
         EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
     };
     expect_failure("cudaDeviceGetAttribute", cudaErrorInvalidDevice, ncclUnhandledCudaError,

@@ -112,11 +112,13 @@ void* find_unhooked(const char* name) {
   return nullptr;
 }
 
-std::string file_of(void* function) {
+std::filesystem::path path_of(void* function) {
   Dl_info info{};
   dladdr(function, &info);
-  return std::filesystem::path(info.dli_fname).filename();
+  return info.dli_fname;
 }
+
+std::string file_of(void* function) { return path_of(function).filename(); }
 
 std::vector<FakeCall> calls() {
   int count = 0;
@@ -256,6 +258,26 @@ TEST(Functions, DlsymIsLibcsForAllElse) {
   // "After this program" is libc, whoever else has the name.
   EXPECT_NE(file_of(dlsym(RTLD_NEXT, "getenv")), "libterse_nccl.so");
   EXPECT_EQ(dlsym(RTLD_NEXT, "main"), nullptr);
+}
+
+TEST(Functions, DlopenIsLibcsButForAWarning) {
+  if (dlsym(RTLD_DEFAULT, "__asan_init") != nullptr)
+    GTEST_SKIP() << "sanitizers cannot live with RTLD_DEEPBIND";
+  const std::string own_folder = "$ORIGIN/interpose_linked";  // of the caller, who is in it
+  const struct {
+    const char *file, *error;
+  } cases[] = {{"/no/such.so", "/no/such.so: cannot open"},
+               {"no_such.so", "no_such.so: cannot open"},
+               {own_folder.c_str(), "executable"}};
+  for (const auto& c : cases)
+    for (const int mode : {RTLD_NOW, RTLD_NOW | RTLD_DEEPBIND}) {
+      EXPECT_EQ(dlopen(c.file, mode), nullptr);
+      EXPECT_NE(std::string(dlerror()).find(c.error), std::string::npos) << c.file;
+    }
+  EXPECT_EQ(dlopen(nullptr, RTLD_NOW | RTLD_DEEPBIND), dlopen(nullptr, RTLD_NOW));
+  const std::filesystem::path libc = path_of(dlsym(RTLD_DEFAULT, "getenv"));
+  EXPECT_NE(dlopen(libc.c_str(), RTLD_NOW | RTLD_DEEPBIND), nullptr);
+  EXPECT_EQ(dlerror(), nullptr);
 }
 
 // The dlsym of a library that is preloaded after ours goes on doing its work.

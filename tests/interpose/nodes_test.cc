@@ -10,6 +10,7 @@
 #include <nccl.h>
 
 #include <cmath>
+#include <latch>
 #include <string>
 #include <vector>
 
@@ -149,14 +150,17 @@ TEST(Nodes, MessagesBesideTheFirstCallOfAllRanks) {
 
 TEST(Nodes, MessagesAloneCannotBeTheFirst) {
   const int ranks = 3;
+  std::latch asked(ranks);  // what was said last, which is the process's
   on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
     const ncclComm_t comm = made_with(non_blocking(), rank, ranks, id);
     const Stream stream;
     const Floats out = wave(rank), small = wave(rank, kSmall);
     Floats in(kCount, -1), small_in(kSmall);
     EXPECT_EQ(exchange(out, in, rank, ranks, comm, stream), ncclInvalidUsage);
-    for (const char* part : {"ncclGroupEnd: communicator ", " of 3: Send", "number of nodes"})
+    for (const char* part :
+         {"ncclGroupEnd: a new communicator, rank ", " of 3: Send", "number of nodes"})
       EXPECT_TRUE(says(comm, part)) << ncclGetLastError(comm);
+    asked.arrive_and_wait();
     EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage) << "the group is over";
     // What does not depend on it goes, and after a call of all ranks all does.
     ASSERT_EQ(settled(exchange(small, small_in, rank, ranks, comm, stream), comm), ncclSuccess);

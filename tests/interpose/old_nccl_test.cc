@@ -46,8 +46,10 @@ TEST(OldNccl, WhatCannotFailGivesNothing) {
 TEST(OldNccl, ALookUpOnTheHandleFindsNothing) {
   void* handle = dlopen(std::getenv("TERSE_NCCL"), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr) << dlerror();
-  EXPECT_EQ(dlsym(handle, "ncclCommGrow"), nullptr);
-  EXPECT_NE(std::string(dlerror()).find("ncclCommGrow"), std::string::npos);
+  for (const char* name : {"ncclCommGrow", "pncclCommGrow", "pncclAllReduce"}) {
+    EXPECT_EQ(dlsym(handle, name), nullptr);
+    EXPECT_NE(std::string(dlerror()).find(name), std::string::npos);
+  }
   EXPECT_NE(dlsym(handle, "ncclAllReduce"), nullptr);
   EXPECT_EQ(dlerror(), nullptr);
 }
@@ -58,6 +60,7 @@ TEST(OldNccl, ASecondNcclIsReplaced) {
   ASSERT_NE(second, nullptr) << dlerror();
   for (const char* name : {"ncclAllReduce", "ncclSend", "ncclCommGrow"})
     EXPECT_EQ(dlsym(second, name), preloaded<void*>(name)) << name;
+  EXPECT_EQ(dlsym(second, "pncclAllReduce"), nullptr) << "which is the second's alone";
   int version = 0;
   EXPECT_EQ(reinterpret_cast<int (*)(int*)>(dlsym(second, "ncclGetVersion"))(&version), 0);
   EXPECT_EQ(version, 21005);

@@ -7,6 +7,7 @@ The variables are set wherever the library is preloaded."""
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -41,12 +42,13 @@ class Job:
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
     def outputs(self):
-        """Each rank's lines, as lists of words; None for one that had to be killed."""
-        result = []
+        """Each rank's lines, as lists of words. What it has said in the log is in self.logs."""
+        result, self.logs = [], []
         for process in self.processes:
             try:
                 out, err = process.communicate(timeout=PATIENCE)
                 result.append([line.split(maxsplit=2) for line in out.splitlines()])
+                self.logs.append([line for line in err.splitlines() if " terse " in line])
                 if process.returncode not in (0, -signal.SIGKILL):
                     raise AssertionError(f"exit status {process.returncode}: {err}")
             except subprocess.TimeoutExpired:
@@ -108,17 +110,80 @@ class Processes(unittest.TestCase):
                     self.assertNotEqual(result, SUCCESS, lines)
 
     def test_settings_that_differ_are_an_error_on_every_rank(self):
-        cases = [
-            [{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int4"}, {"TERSE_SCHEME": "int8"}],
-            [{"TERSE_SCHEME": "int8"}, {}, {"TERSE_SCHEME": "int8"}],
-            [{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int8", "TERSE_MIN_BYTES": "1"}],
-            [{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int99"}],
-        ]
-        for settings in cases:
+        int8, int4 = (f"bytes=64K.. -> {name}:block=128,round=nearest" for name in ("int8", "int4"))
+        policy = 'the policy of TERSE_SCHEME or TERSE_POLICY is "{}" on rank {} but "{}" on this rank'
+        for settings, differences in (
+                ([{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int4"}, {"TERSE_SCHEME": "int8"}],
+                 [policy.format(int4, 1, int8), policy.format(int8, 0, int4),
+                  policy.format(int4, 1, int8)]),
+                ([{"TERSE_SCHEME": "int8"}, {}, {"TERSE_SCHEME": "int8"}],
+                 [policy.format("off", 1, int8), policy.format(int8, 0, "off"),
+                  policy.format("off", 1, int8)]),
+                ([{"TERSE_SEED": "3"}, {"TERSE_SEED": "4"}],
+                 ["TERSE_SEED is 4 on rank 1 but 3 on this rank",
+                  "TERSE_SEED is 3 on rank 0 but 4 on this rank"]),
+                ([{"TERSE_SCHEME": "bytes=1M.. -> off"}, {"TERSE_SCHEME": "bytes=1M.. -> off",
+                                                          "TERSE_MIN_BYTES": "1"}],
+                 ["TERSE_MIN_BYTES is 1 on rank 1 but 64K on this rank",
+                  "TERSE_MIN_BYTES is 64K on rank 0 but 1 on this rank"])):
             for rank, lines in enumerate(Job(settings).outputs()):
-                self.assertEqual(len(lines), 1, (settings, lines))
-                self.assertEqual(lines[0][1], INVALID_USAGE, (settings, rank, lines))
-                self.assertIn("differ", lines[0][2])
+                self.assertEqual(lines, [["init", INVALID_USAGE,
+                                          f"ncclCommInitRank: a new communicator, rank {rank} of "
+                                          f"{len(settings)}: settings that must be alike on all ranks "
+                                          f"differ: {differences[rank]}"]])
+
+    def test_a_setting_that_one_rank_cannot_read_is_told_to_all(self):
+        for name, text, wrong in (
+                ("TERSE_SCHEME", "int99", 'column 1: scheme "int99": 99 bits are not offered, only 2 '
+                                          "to 8"),
+                ("TERSE_TIMEOUT", "x", "it must be a whole number"),
+                ("TERSE_LOG", "loud", "it must be off, error, warn, info or trace"),
+                ("TERSE_POLICY", "/nowhere", "/nowhere cannot be read: No such file or directory")):
+            for words in ([], ["made_in_group"]):
+                error = f'{name}="{text}": {wrong}'
+                settings = [{"TERSE_SCHEME": "int8"}] * 3
+                settings[1] = {**({} if name == "TERSE_POLICY" else settings[1]), name: text}
+                for rank, lines in enumerate(Job(settings, *words).outputs()):
+                    who = f"ncclCommInitRank: a new communicator, rank {rank} of 3: "
+                    said = (["init", INVALID_ARGUMENT, who + error] if rank == 1 else
+                            ["init", INVALID_USAGE,
+                             f"{who}rank 1 has a setting that it cannot read: {error}"])
+                    self.assertEqual(lines, [said])
+
+    def test_an_error_is_logged_once_with_who_has_failed_and_where(self):
+        settings = [{"TERSE_SCHEME": scheme, "TERSE_LOG": "error"} for scheme in ("int8", "int4")]
+        for words in ([], ["made_in_group"]):
+            job = Job(settings, *words)
+            for rank, lines in enumerate(job.outputs()):
+                said = lines[0][2]
+                self.assertRegex(said, rf"^ncclCommInitRank: a new communicator, rank {rank} of 2: ")
+                pid = job.processes[rank].pid
+                host = socket.gethostname().split(".")[0]
+                self.assertEqual(job.logs[rank], [f"{host}:{pid}:{pid} terse ERROR {said}"], words)
+
+    def test_what_a_call_in_a_group_has_said_the_groups_end_does_not_repeat(self):
+        settings = [{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int44", "TERSE_LOG": "error"}]
+        job = Job(settings, "grouped")
+        said = [line[2].split(maxsplit=2)[2] for line in job.outputs()[1] if line[0] == "round"]
+        if said:  # else NCCL has seen the other rank give up before
+            self.assertRegex(said[0], '^ncclAllReduce: TERSE_SCHEME="int44": ')
+            self.assertEqual([log.split(" terse ERROR ")[1] for log in job.logs[1]], said)
+
+    def test_a_trace_has_a_line_for_each_call_with_what_becomes_of_it(self):
+        size = 4 * 100_000
+        for scheme, outcome in (
+                ("int8", "rule 1: int8:block=128,round=nearest, two-shot AllReduce"),
+                ("allgather -> int4", "native, the scheme is off"),
+                ("allreduce -> off; int8", "rule 1: native, the scheme is off"),
+                ("bytes=1M.. -> int8", "native, the message is small"),
+                ("", "native, the scheme is off")):
+            for level, wanted in (("trace", 2), ("info", 0)):
+                job = Job([{"TERSE_SCHEME": scheme, "TERSE_LOG": level}] * 3)
+                self.sums(job.outputs())
+                for rank, log in enumerate(job.logs):
+                    calls = [line.split(" terse TRACE ")[1] for line in log if " TRACE " in line]
+                    self.assertEqual(calls, [f"communicator #0, rank {rank} of 3: AllReduce, {size} B "
+                                             f"of float32: {outcome}"] * wanted)
 
     @unittest.skipUnless("TERSE_CUDA_MODULE" in ALWAYS, "not on GPUs")
     def test_where_nothing_is_compressed_the_module_may_be_missing(self):

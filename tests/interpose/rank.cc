@@ -1,5 +1,7 @@
-// One rank of an NCCL program: rank.cc RANK RANKS ID_FILE COUNT ROUNDS [nonblocking | grouped].
-// With either word its communicator does not block; with `grouped` each call is a group of its own.
+// One rank of an NCCL program:
+//   rank.cc RANK RANKS ID_FILE COUNT ROUNDS [nonblocking | grouped | made_in_group]
+// With either of the first two words its communicator does not block; with `grouped` each call is a
+// group of its own. `made_in_group`: its communicator's creation is one.
 // Prints what each call gave:
 //   init RESULT MESSAGE
 //   round K RESULT SUM MESSAGE     SUM: of the elements' bits
@@ -57,22 +59,33 @@ ncclResult_t grouped_all_reduce(std::vector<float>& data, ncclComm_t comm) {
   return settled(ncclGroupEnd(), comm);
 }
 
+ncclResult_t make_in_group(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank) {
+  ncclGroupStart();
+  ncclCommInitRank(comm, ranks, id, rank);
+  return ncclGroupEnd();
+}
+
+ncclResult_t make_in_background(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const ncclResult_t begun = ncclCommInitRankConfig(comm, ranks, id, rank, &config);
+  return settled(begun, *comm);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 6 && argc != 7) return 2;
-  const bool blocking = argc == 6;
-  const bool grouped = !blocking && std::strcmp(argv[6], "grouped") == 0;
+  const std::string way = argc == 7 ? argv[6] : "";
+  const bool grouped = way == "grouped", blocking = way != "nonblocking" && !grouped;
   const int rank = std::atoi(argv[1]), ranks = std::atoi(argv[2]);
   const size_t count = std::strtoull(argv[4], nullptr, 10);
   const int rounds = std::atoi(argv[5]);
   const ncclUniqueId id = exchange_id(rank, argv[3]);
   ncclComm_t comm = nullptr;
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  ncclResult_t result = blocking ? ncclCommInitRank(&comm, ranks, id, rank)
-                                 : ncclCommInitRankConfig(&comm, ranks, id, rank, &config);
-  result = settled(result, comm);
+  ncclResult_t result = way == "made_in_group" ? make_in_group(&comm, ranks, id, rank)
+                        : blocking             ? ncclCommInitRank(&comm, ranks, id, rank)
+                                               : make_in_background(&comm, ranks, id, rank);
   std::printf("init %d %s\n", result, result == ncclSuccess ? "" : ncclGetLastError(nullptr));
   std::fflush(stdout);
   if (result != ncclSuccess) return comm == nullptr || !blocking ? 0 : 4;

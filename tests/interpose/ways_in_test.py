@@ -33,13 +33,18 @@ def environment(**more):
 
 
 def run(command, count=COUNT, **variables):
-    """What the ranks print; alike on all of them but for NCCL's own pointers."""
+    """What the ranks print; alike on all of them."""
+    return run_and_listen(command, count, **variables)[0]
+
+
+def run_and_listen(command, count=COUNT, **variables):
+    """The same, and what terse warns of on each rank."""
     with tempfile.TemporaryDirectory() as scratch:
         ranks = [subprocess.Popen(command + [str(r), "2", scratch + "/id", str(count), str(ROUNDS)],
                                   env=environment(**variables), text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                  for r in range(2)]
-        outputs = []
+        outputs, warnings = [], []
         for rank in ranks:
             try:
                 out, err = rank.communicate(timeout=PATIENCE)
@@ -50,9 +55,11 @@ def run(command, count=COUNT, **variables):
             if rank.returncode != 0:
                 raise AssertionError(f"{command}: exit status {rank.returncode}\n{out}\n{err}")
             outputs.append([line.split() for line in out.splitlines()])
+            warnings.append([line.split(" terse WARN ")[1] for line in err.splitlines()
+                             if " terse WARN " in line])
     if outputs[0] != outputs[1]:
         raise AssertionError(f"{command}: the ranks differ: {outputs}")
-    return outputs[0]
+    return outputs[0], warnings
 
 
 def under_terse(*words):
@@ -120,6 +127,36 @@ class WaysIn(unittest.TestCase):
         command = under_terse("--nccl", HOSTNCCL, "--no-facade") + client
         folder = {"LD_LIBRARY_PATH": os.path.dirname(HOSTNCCL)}
         self.assertEqual(run(command, **self.cache, **folder), self.native)
+
+    def test_a_plugin_that_is_opened_with_deepbind_is_warned_of_or_caught_by_the_facade(self):
+        libraries = subprocess.run(["readelf", "-d", PRELOAD], check=True, text=True,
+                                   capture_output=True).stdout
+        if "asan" in libraries:
+            self.skipTest("sanitizers cannot live with RTLD_DEEPBIND")
+        plugin = BUILD + "/lib/librank_plugin.so"
+        plain, deep = ([f"{BUILD}/bin/interpose_rank_plugin", plugin, way]
+                       for way in ("plain", "deep"))
+        silence, off = [[], []], {"TERSE_SCHEME": "off"}
+        warning = (f"{plugin} was opened with RTLD_DEEPBIND, and so calls {HOSTNCCL} past terse: "
+                   f"uncompressed; `terse run --nccl {HOSTNCCL}` catches it")
+        self.assertEqual(run_and_listen(plain, **self.preloaded), (self.compressed, silence))
+        self.assertEqual(run_and_listen(deep, **self.preloaded), (self.native, [[warning]] * 2))
+        self.assertEqual(run_and_listen(deep, **{**self.preloaded, **off}), (self.native, silence))
+        by_name = [deep[0], os.path.basename(plugin), "deep"]
+        folder = {"LD_LIBRARY_PATH": os.path.dirname(plugin)}
+        self.assertEqual(run_and_listen(by_name, **self.preloaded, **folder),
+                         (self.native, [[warning.replace(plugin, by_name[1])]] * 2))
+        caught = under_terse("--nccl", HOSTNCCL) + deep
+        self.assertEqual(run_and_listen(caught, **self.cache), (self.compressed, silence))
+
+    def test_a_facade_has_the_functions_that_its_nccl_has(self):
+        ask = ("import ctypes; nccl = ctypes.CDLL('libnccl.so.2'); "
+               "print([name for name in ('ncclCommGrow', 'pncclCommGrow', 'ncclAllReduce', "
+               "'pncclAllReduce', 'pncclNoSuchFunction', 'pnccl', 'p') if hasattr(nccl, name)])")
+        done = subprocess.run([*under_terse("--nccl", HOSTNCCL), sys.executable, "-c", ask],
+                              check=True, text=True, capture_output=True,
+                              env=environment(**self.cache))
+        self.assertEqual(done.stdout, "['ncclAllReduce', 'pncclAllReduce']\n")
 
     def virtual_environment(self):
         """A Python whose packages have NCCL."""
@@ -226,26 +263,33 @@ class WaysIn(unittest.TestCase):
                                   capture_output=True, env=environment(**self.cache, **own))
             self.assertEqual(done.stdout, wanted + "\n", (rules, own))
 
-    def test_a_dry_run_says_what_would_be_set_and_does_nothing(self):
+    def test_a_dry_run_says_what_would_be_set_and_runs_nothing(self):
         scheme = "TERSE_SCHEME=int8"
         self.assertEqual(self.dry("--", "/bin/true", "x", LD_PRELOAD="other.so"),
                          f"LD_PRELOAD={PRELOAD}:other.so\n{scheme}\n/bin/true x\n")
-        empty = self.scratch.name + "/empty"
-        lines = self.dry("--nccl", HOSTNCCL, "--", "/bin/true", XDG_CACHE_HOME=empty).splitlines()
+        empty, ran = self.scratch.name + "/empty", self.scratch.name + "/ran"
+        lines = self.dry("--nccl", HOSTNCCL, "--", "touch", ran, XDG_CACHE_HOME=empty).splitlines()
         self.assertRegex(lines[0], rf"^LD_PRELOAD={PRELOAD}:"
                                    rf"{empty}/terse/facade-[0-9a-f]{{16}}/libnccl.so.2$")
-        self.assertEqual(lines[1:], [scheme, f"TERSE_NCCL={HOSTNCCL}", "/bin/true"])
-        self.assertFalse(os.path.exists(empty))
+        self.assertEqual(lines[1:], [scheme, f"TERSE_NCCL={HOSTNCCL}", f"touch {ran}"])
+        self.assertFalse(os.path.exists(ran))
+        # What it has printed is good for the program itself, also one that only a facade catches.
+        variables = dict(line.split("=", 1) for line in lines[:-1])
+        self.assertEqual(run(opening("libnccl.so.2", "libc"), **variables), self.compressed)
 
     def test_what_cannot_be_done_is_said(self):
-        for words, message in (
-                (["--nccl", "/no/such.so", "--", "/bin/true"], "there is no /no/such.so"),
-                (["--", "/no/such/program"], "/no/such/program: No such file"),
-                (["--", "/bin/true"], 'TERSE_SCHEME="int44": column 1: ')):
+        for words, status, message in (
+                (["--nccl", "/no/such.so", "--", "/bin/true"], 1, "there is no /no/such.so"),
+                (["--nccl", "/dev/zero", "--", "/bin/true"], 1, "/dev/zero is not a library"),
+                (["--", "/no/such/program"], 127, "/no/such/program: No such file"),
+                (["--", "no-such-program"], 127, "no-such-program: No such file"),
+                (["--", "/dev/zero"], 126, "/dev/zero: Permission denied"),
+                (["--", "/bin/true"], 1, 'TERSE_SCHEME="int44": column 1: ')):
             own = {"TERSE_SCHEME": "int44"} if "int44" in message else {}
             done = subprocess.run([TERSE, "run", *words], text=True, capture_output=True,
-                                  env=environment(**self.cache, **own), check=False)
-            self.assertEqual(done.returncode, 1)
+                                  env=environment(**self.cache, **own), check=False,
+                                  timeout=PATIENCE)
+            self.assertEqual(done.returncode, status)
             self.assertIn(message, done.stderr)
 
 

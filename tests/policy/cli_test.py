@@ -20,6 +20,57 @@ def terse(*words, **settings):
     return done.returncode, done.stdout, done.stderr
 
 
+def wrong_usage(test, error, *words):
+    """Whatever is wrong with a command line ends in the same way."""
+    code, out, err = terse(*words)
+    test.assertEqual((code, out, err), (2, "", f"terse: {error}\nTry terse --help, or --help after "
+                                               "its commands.\n"), words)
+
+
+class Usage(unittest.TestCase):
+    def test_what_cannot_be_right(self):
+        many = str(2**64 - 1)
+        ranks = "--ranks: Value {} not in range {} to 65536"
+        for error, *words in (
+                ("a command is missing",),
+                ("The following argument was not expected: explan", "explan"),
+                ("--policy excludes --scheme", "explain", "--scheme", "int8", "--policy", "p"),
+                (ranks.format("x", 1), "explain", "--ranks", "x"),
+                (ranks.format(2**31 - 1, 1), "explain", "--ranks", str(2**31 - 1)),
+                (ranks.format(0, 1), "explain", "--ranks", "0"),
+                (ranks.format(2000000000, 2), "plan", "allreduce", "--ranks", "2000000000"),
+                (ranks.format(1, 2), "plan", "--ranks", "1"),
+                ("8 ranks cannot be on 9 nodes", "explain", "--nodes", "9"),
+                ("--bytes: many: not a number of bytes such as 64M", "explain", "--bytes", "many"),
+                ("--rank: Value -1 not in range 0 to 65535", "plan", "--rank", "-1"),
+                ("4 is not one of 4 ranks", "plan", "--rank", "4"),
+                ("9 is not one of 4 ranks", "plan", "gather", "--root", "9"),
+                ("a message from rank 0 to itself goes to NCCL as it is", "plan", "send"),
+                ("the scheme is off: the call goes to NCCL as it is", "plan", "--scheme", "off"),
+                ("--count: Value 0 not in range 1 to " + many, "plan", "--count", "0"),
+                ("a message of 7.379e+19 bytes cannot be right", "plan", "--count", many),
+                ("--bytes: 17179869183G: no message has so many bytes", "explain", "--scheme", "int8",
+                 "--bytes", "17179869183G"),
+                ("1.1e+12 bytes on 64 ranks are too much to plan here: ask for less of either",
+                 "explain", "--scheme", "int8", "--bytes", "1024G", "--ranks", "64"),
+                ("command is required", "run")):
+            with self.subTest(words):
+                wrong_usage(self, error, *words)
+
+    def test_the_largest_plans_take_no_time_worth_mentioning(self):
+        for words in (["plan", "allreduce", "--ranks", "65536"],
+                      ["explain", "--scheme", "int8", "--bytes", "64G", "--ranks", "4096", "--nodes",
+                       "512", "--bandwidth", "400gbit"]):
+            self.assertEqual(terse(*words)[0], 0, words)
+
+    def test_help_is_no_error_and_lists_the_exit_statuses(self):
+        for words in (["--help"], ["run", "--help"], ["--version"]):
+            code, out, err = terse(*words)
+            self.assertEqual((code, err), (0, ""))
+            self.assertIn("terse", out.lower() + " terse" if "run" in words else out)
+        self.assertIn("127", terse("--help")[1])
+
+
 class Explain(unittest.TestCase):
     maxDiff = None
 
@@ -102,20 +153,18 @@ native     the message is smaller than the rules ask for
                  'terse: --scheme: column 17: unknown key "btyes"; did you mean "bytes"?\n'),
                 (["--policy", "/nowhere/p.toml"], 1,
                  "terse: /nowhere/p.toml cannot be read: No such file or directory\n"),
-                (["--scheme", "int8", "--nodes", "9"], 1,
-                 "terse: there must be a rank or more, and no more nodes than ranks\n"),
-                (["--scheme", "int8", "--bytes", "many"], 1,
-                 "terse: --bytes many: not a number of bytes such as 64M\n"),
-                (["--scheme", "int8", "--bandwidth", "10GB"], 1,
-                 "terse: --bandwidth 10GB: not a rate such as 1gbit, 2.5gbit or 400mbit\n"),
-                (["--scheme", "int8", "--bandwidth", "-1gbit"], 1,
-                 "terse: --bandwidth -1gbit: not a rate such as 1gbit, 2.5gbit or 400mbit\n")):
+                (["--policy", "/dev/zero"], 1,
+                 "terse: /dev/zero is neither a file nor a pipe\n")):
             with self.subTest(words):
                 code, _, err = terse("explain", *words)
                 self.assertEqual((code, err), (status, error))
-        for words in (["--scheme", "int8", "--policy", "p"], ["--collective", "reduceall"],
-                      ["--dtype", "int5"], ["--ranks", "x"]):
-            self.assertGreaterEqual(terse("explain", *words)[0], 100, words)
+
+    def test_a_rate_is_read_also_where_nothing_is_compressed(self):
+        rate = "not a rate such as 1gbit, 2.5gbit or 400mbit"
+        for more in (["--scheme", "int8"], ["--scheme", "off"], []):
+            for text in ("10GB", "10gb", "10", "gbit", "-1gbit", "0gbit", "inf", "1e999gbit"):
+                wrong_usage(self, f"--bandwidth: {text}: {rate}", "explain", "--bandwidth=" + text,
+                            *more)
 
     def test_settings_that_cannot_be_read_are_an_error(self):
         code, _, err = terse("explain", TERSE_SCHEME="int99")
@@ -158,8 +207,8 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
                     f.write(text)
                 code, _, err = terse("settings", TERSE_POLICY=path)
                 self.assertEqual(code, 0)
-                self.assertRegex(err, rf"^terse\[\d+\] warning: {path} has no rules: nothing is "
-                                      r"compressed\n$")
+                self.assertRegex(err, rf"^[^:]+:\d+:\d+ terse WARN {path} has no rules: nothing "
+                                      r"is compressed\n$")
             with open(path, "w", encoding="utf-8") as f:
                 f.write('[[rule]]\nscheme = "off"\n')
             self.assertEqual(terse("settings", TERSE_POLICY=path)[::2], (0, ""))

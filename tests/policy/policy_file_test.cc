@@ -1,5 +1,6 @@
 // A policy in a TOML file: what it says, what is refused, and where.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -89,6 +90,9 @@ TEST(PolicyFile, ErrorsSayWhere) {
       {"[[rule]]\nscheme = [\"int8\"]\n", "p.toml:2:10: a text in quotes is expected here"},
       {"[[rule]]\nscheme = \"int9\"\n",
        "p.toml:2:10: scheme \"int9\": 9 bits are not offered, only 2 to 8"},
+      {"[[rule]]\nscheme = \"int4;block=64;round=stochastic\"\n",
+       "p.toml:2:10: \"int4;block=64;round=stochastic\" is no scheme; did you mean "
+       "\"int4:block=64,round=stochastic\"?"},
       {"[[rule]]\nbytes = 1.5\nscheme = \"int8\"\n",
        "p.toml:2:9: a text in quotes or a number is expected here"},
       {"[[rule]]\nbytes = [1, 2]\nscheme = \"int8\"\n",
@@ -114,7 +118,11 @@ TEST(PolicyFile, ErrorsOfTheTextItselfSayWhereToo) {
       {"[[rule]]\ncollective = [\"allreduce\",\n  \"brodcast\"]\nscheme = \"int8\"\n",
        "p.toml:3:3: unknown collective \"brodcast\""},
       {"[[rule]]\nscheme = \"int8\"\nscheme = \"int4\"\n", "p.toml:3:"},
-      {"[[rule]]\nscheme = \"int8\n", "p.toml:2:15: "},
+      {"[[rule]]\nscheme = \"int8\n", "p.toml:2:15: the text in quotes is not closed"},
+      {"[[rule]]\nscheme = 'int8\r\n", "p.toml:2:15: the text in quotes is not closed"},
+      {"[[rule]]\nscheme = \"int8", "p.toml:2:15: the text in quotes is not closed"},
+      {"scheme = \"\"\"int8\n\n", "p.toml:2:2: the text in quotes is not closed"},
+      {"[[rule]]\nscheme = \"int\x01\"\n", "p.toml:2:14: Error while parsing string: "},
       {"[[rule]\nscheme = \"int8\"\n", "p.toml:1:8: "},
       {"\xff", "p.toml:1:1: "},
       {"[[rule]]\nname = \"\xc3\xa9\"\n", "p.toml:2:9: a character that is not ASCII"},
@@ -142,6 +150,23 @@ TEST(PolicyFile, FilesThatCannotBeRead) {
   const std::string folder = std::filesystem::temp_directory_path().string();
   EXPECT_EQ(read("/nowhere/p.toml"), "/nowhere/p.toml cannot be read: No such file or directory");
   EXPECT_EQ(read(folder), folder + " cannot be read: Is a directory");
+  EXPECT_EQ(read("/dev/zero"), "/dev/zero is neither a file nor a pipe");
+  const std::string large = ::testing::TempDir() + "large_policy.toml";
+  std::ofstream(large) << "[[rule]]\nscheme = \"int8\"\n" << std::string(size_t{1} << 20, '\n');
+  EXPECT_EQ(read(large), large + " has more than 1M: it cannot be a policy");
+  std::filesystem::resize_file(large, size_t{1} << 20);
+  EXPECT_EQ(read(large), "read");
+  std::filesystem::remove(large);
+}
+
+TEST(PolicyFile, PipesAreRead) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string_view text = "[[rule]]\nscheme = \"int8\"\n";
+  ASSERT_EQ(write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  close(ends[1]);
+  EXPECT_EQ(read_policy_file("/proc/self/fd/" + std::to_string(ends[0]), 0).rules.size(), 1u);
+  close(ends[0]);
 }
 
 TEST(PolicyFile, TheExampleIsAPolicy) {

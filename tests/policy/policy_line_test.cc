@@ -88,6 +88,27 @@ TEST(PolicyLine, ErrorsSayWhere) {
   for (const auto& c : cases) EXPECT_EQ(error_of(c.line), c.error) << c.line;
 }
 
+TEST(PolicyLine, OptionsBehindTheWrongSignAreUnderstood) {
+  const struct {
+    const char *line, *error;
+  } cases[] = {
+      {"int4;block=64",
+       "column 1: \"int4;block=64\" is no scheme, for \";\" separates rules; did you mean "
+       "\"int4:block=64\"?"},
+      {"off; allreduce -> int4:block=64; round=stochastic",
+       "column 19: \"int4:block=64; round=stochastic\" is no scheme, for \";\" separates rules; "
+       "did "
+       "you mean \"int4:block=64,round=stochastic\"?"},
+      {"allreduce -> minmax4,block=64",
+       "column 14: \"minmax4,block=64\" is no scheme; did you mean \"minmax4:block=64\"?"},
+      {"int4:block=64:seed=1",
+       "column 1: \"int4:block=64:seed=1\" is no scheme; did you mean \"int4:block=64,seed=1\"?"},
+      {"int4 block=64 seed=1",
+       "column 1: \"int4 block=64 seed=1\" is no scheme; did you mean \"int4:block=64,seed=1\"?"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(error_of(c.line), c.error) << c.line;
+}
+
 TEST(PolicyLine, BlanksAreFree) {
   const Policy tight = parse_policy_line("allreduce bytes=1M..->int4;int8", 0);
   EXPECT_EQ(parse_policy_line("\t allreduce \t bytes=1M.. ->int4 ;\tint8 ", 0).rules, tight.rules);

@@ -55,6 +55,18 @@ TEST(Route, TheRanksMeetWhereThePolicyGoesByNodes) {
   });
 }
 
+TEST(Route, ACommunicatorIsKnownByItsNameOrItsOrdinal) {
+  run_ranks(2, [](int rank, ncclComm_t comm) {
+    Communicator& c = communicator(comm);
+    EXPECT_EQ(c.describe(), fmt::format("a new communicator, rank {} of 2", rank));
+    meet(c, request(comm));
+    EXPECT_EQ(c.describe(), fmt::format("communicator #{}, rank {} of 2", c.ordinal, rank));
+    name_communicator(comm, "dp");
+    EXPECT_EQ(c.describe(), fmt::format("communicator \"dp\", rank {} of 2", rank));
+    release_communicator(comm, false);
+  });
+}
+
 TEST(Route, OneRankIsOnOneNodeWithoutMeeting) {
   run_ranks(1, [](int, ncclComm_t comm) {
     EXPECT_EQ(communicator(comm)->nodes, 1);

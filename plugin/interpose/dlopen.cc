@@ -1,0 +1,113 @@
+// dlopen with RTLD_DEEPBIND: what is opened so, and is linked to an NCCL, calls that one past us.
+// Nothing can be done about it here, but to say so; a facade in front (terse run) catches it.
+//
+// The entry (entries.S) notes what is opened, and leaves it to libc to do that for the caller. It
+// is looked at when something is opened or looked up the next time.
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "interpose/slots.h"
+#include "nccl/objects.h"
+#include "policy/settings.h"
+
+// In entries.S.
+extern "C" {
+extern void* (*terse_next_dlopen)(const char* file, int mode);
+extern uint64_t terse_unseen;  // whether there is something to look at
+}
+
+namespace terse::interpose {
+namespace {
+
+constexpr const char* kFunction = "ncclAllReduce";
+
+struct Noted {
+  std::mutex mutex;  // not held over the loader's calls, which have a lock of their own
+  std::vector<std::string> files;
+};
+
+// Never destroyed: libraries may be opened while the program exits.
+Noted& noted() {
+  static Noted& n = *new Noted;
+  return n;
+}
+
+// A handle of what is open already.
+class Open {
+ public:
+  explicit Open(const char* file) : handle_(terse_next_dlopen(file, RTLD_LAZY | RTLD_NOLOAD)) {}
+  ~Open() {
+    if (handle_ != nullptr) dlclose(handle_);
+    dlerror();  // nothing of what we tried is the caller's concern
+  }
+  Open(const Open&) = delete;
+  Open& operator=(const Open&) = delete;
+
+  void* handle() const { return handle_; }
+
+ private:
+  void* const handle_;
+};
+
+// Not an NCCL itself: that is caught where its functions are looked up.
+void look_at(const std::string& file) {
+  const Open open(file.c_str());
+  if (open.handle() == nullptr) return;
+  void* const found = find_symbol(open.handle(), kFunction);
+  if (found == nullptr || found == slot_of(kFunction)->entry) return;
+  const std::string nccl = object_path(found);
+  link_map* object = nullptr;
+  if (dlinfo(open.handle(), RTLD_DI_LINKMAP, &object) != 0 || nccl == object->l_name) return;
+  log(LogLevel::kWarn,
+      "{} was opened with RTLD_DEEPBIND, and so calls {} past terse: uncompressed; `terse run "
+      "--nccl {}` catches it",
+      file, nccl, nccl);
+}
+
+void look() {
+  std::vector<std::string> files;
+  {
+    const std::lock_guard lock(noted().mutex);
+    std::atomic_ref(terse_unseen).store(0);
+    files = std::exchange(noted().files, {});
+  }
+  for (const std::string& file : files) look_at(file);
+}
+
+// What is open already has been noted before, or was opened otherwise, which stays.
+void note(const char* file) {
+  if (!settings().policy.compresses() || Open(file).handle() != nullptr) return;
+  const std::lock_guard lock(noted().mutex);
+  noted().files.emplace_back(file);
+  std::atomic_ref(terse_unseen).store(1);
+}
+
+}  // namespace
+}  // namespace terse::interpose
+
+using namespace terse::interpose;
+
+// Both give what shall be jumped to.
+extern "C" void* terse_note(const char* file) noexcept {
+  try {
+    note(file);
+  } catch (const std::exception&) {
+    // no memory to note it, and there will be no warning
+  }
+  return reinterpret_cast<void*>(terse_next_dlopen);
+}
+
+extern "C" void* terse_look(void* const* next) noexcept {
+  try {
+    look();
+  } catch (const std::exception&) {
+  }
+  return *next;
+}

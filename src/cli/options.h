@@ -1,0 +1,46 @@
+// What the options of the subcommands share: their bounds, and how one that cannot be right is
+// refused.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+namespace terse::cli {
+
+// Exit statuses, beside those of a program that `terse run` has become. The last two are a shell's.
+enum ExitStatus { kDone = 0, kFailed = 1, kBadUsage = 2, kNotExecutable = 126, kNotFound = 127 };
+
+// More than any machine has, and few enough for a plan to be made at once.
+constexpr int kMostRanks = 65536;
+
+// No address space holds more.
+constexpr uint64_t kMostBytes = uint64_t{1} << 47;
+
+// The command line cannot be right, as where a check of CLI11's says so.
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+  throw CLI::ValidationError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// A check by a function that throws Error for what it cannot read.
+template <class Read>
+auto readable_by(Read read) {
+  return [read](const std::string& text) -> std::string {
+    try {
+      read(text);
+      return "";
+    } catch (const Error& e) {
+      return e.message;
+    }
+  };
+}
+
+// Refuses a call whose plan would be too long to be made here, or so many of them one by one.
+void require_feasible(plan::Collective collective, const plan::Shape& shape, int plans = 1);
+
+}  // namespace terse::cli

@@ -1,0 +1,50 @@
+// What ranks tell each other, in words of fixed size.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "policy/settings.h"
+
+namespace terse {
+
+// A text: its beginning, which people read, and a fingerprint of all of it.
+template <size_t kBytes>
+struct Told {
+  Told() = default;
+  explicit Told(std::string_view all)
+      : hash(fingerprint(all)), size(static_cast<uint32_t>(all.size())) {
+    all.copy(text.data(), text.size());
+  }
+  bool operator==(const Told& other) const { return hash == other.hash && size == other.size; }
+
+  bool empty() const { return size == 0; }
+
+  // With "..." where it goes on.
+  std::string beginning() const {
+    if (size <= text.size()) return {text.data(), size};
+    return std::string(text.data(), text.size()) + "...";
+  }
+  std::string quoted() const { return '"' + beginning() + '"'; }
+
+  uint64_t hash = fingerprint("");
+  uint32_t size = 0;
+  std::array<char, kBytes - sizeof hash - sizeof size> text{};
+};
+
+// A rank's settings.
+struct ToldSettings {
+  ToldSettings() = default;
+  explicit ToldSettings(const Settings& settings);
+
+  Told<192> error;  // of one that cannot be read; empty: all can
+  Told<128> policy;
+  std::array<uint64_t, kSharedNumbers> numbers{};
+};
+
+// What is not alike that must be, of another rank's and this rank's; "": all is.
+std::string differences(const ToldSettings& theirs, const ToldSettings& mine, int rank);
+
+}  // namespace terse

@@ -1,0 +1,79 @@
+// What ranks tell each other of their settings, and what they say of a difference.
+#include "engine/told.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace terse {
+namespace {
+
+ToldSettings told(const std::map<std::string, std::string>& environment) {
+  return ToldSettings(read_settings([&](const char* name) -> const char* {
+    const auto entry = environment.find(name);
+    return entry == environment.end() ? nullptr : entry->second.c_str();
+  }));
+}
+
+std::string difference(const std::map<std::string, std::string>& theirs,
+                       const std::map<std::string, std::string>& mine) {
+  return differences(told(theirs), told(mine), 3);
+}
+
+TEST(Told, ADifferenceNamesTheSettingAndBothValues) {
+  const std::string policy = "the policy of TERSE_SCHEME or TERSE_POLICY is ";
+  const struct {
+    const char *name, *theirs, *mine;
+    std::string text;
+  } cases[] = {
+      {"TERSE_MIN_BYTES", "65536", "1", "TERSE_MIN_BYTES is 64K on rank 3 but 1 on this rank"},
+      {"TERSE_CHUNK_BYTES", "", "1M", "TERSE_CHUNK_BYTES is not set on rank 3 but 1M on this rank"},
+      {"TERSE_SEED", "7", "", "TERSE_SEED is 7 on rank 3 but 0 on this rank"},
+      {"TERSE_VERIFY", "", "2", "TERSE_VERIFY is 0 on rank 3 but 2 on this rank"},
+      {"TERSE_SCHEME", "allreduce bytes=1.. -> int4", "",
+       policy + "\"allreduce bytes=1.. -> int4:block=128,round=nearest\" on rank 3 but \"off\" on "
+                "this rank"},
+  };
+  for (const auto& c : cases)
+    EXPECT_EQ(difference({{c.name, c.theirs}}, {{c.name, c.mine}}), c.text) << c.name;
+}
+
+TEST(Told, AllThatDiffersIsNamed) {
+  EXPECT_EQ(
+      difference({{"TERSE_SEED", "1"}, {"TERSE_VERIFY", "2"}}, {}),
+      "TERSE_SEED is 1 on rank 3 but 0 on this rank; TERSE_VERIFY is 2 on rank 3 but 0 on this "
+      "rank");
+}
+
+TEST(Told, WhatNeedNotBeAlikeIsNoDifference) {
+  EXPECT_EQ(difference({}, {{"TERSE_SCHEME", "off"}}), "");
+  EXPECT_EQ(difference({}, {{"TERSE_METER", "2"}, {"TERSE_NCCL", "/elsewhere"}, {"TERSE_LOG", ""}}),
+            "");
+  const std::string path = TERSE_EXAMPLES "/policy.toml";
+  const std::string line = read_policy_file(path, 64 * 1024).print();
+  EXPECT_EQ(difference({{"TERSE_POLICY", path}}, {{"TERSE_SCHEME", line}}), "")
+      << "only what it says must be alike";
+}
+
+TEST(Told, LongTextsThatBeginAlikeAreToldApart) {
+  std::string rules;
+  for (int ranks = 2; ranks < 12; ++ranks) rules += fmt::format("ranks={} -> off; ", ranks);
+  const std::string text =
+      difference({{"TERSE_SCHEME", rules + "int8"}}, {{"TERSE_SCHEME", rules + "int4"}});
+  EXPECT_NE(text.find("\"ranks=2 -> off; ranks=3 -> off; "), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("...\" on this rank (what differs comes later)")) << text;
+}
+
+TEST(Told, WhatCannotBeReadIsTold) {
+  EXPECT_TRUE(told({{"TERSE_SCHEME", "int8"}}).error.empty());
+  EXPECT_EQ(told({{"TERSE_TIMEOUT", "x"}}).error.beginning(),
+            "TERSE_TIMEOUT=\"x\": it must be a whole number");
+  const std::string folder(300, 'f');
+  const std::string beginning = told({{"TERSE_POLICY", folder}}).error.beginning();
+  EXPECT_EQ(beginning.find("TERSE_POLICY=\"fff"), 0u);
+  EXPECT_TRUE(beginning.ends_with("fff...")) << beginning;
+}
+
+}  // namespace
+}  // namespace terse
