@@ -276,10 +276,14 @@ typedef struct terseStats {
   /* Of the calls of all ranks that ran natively too (TERSE_VERIFY), as this rank's results show
    * it. */
   size_t verified_calls;
-  double relative_error;   /* norm of (compressed - native) / norm of native; finite values only */
+  double relative_error;   /* norm of (compressed - native) / norm of native, finite values only,
+                              pooled over the elements of all these calls, in which large numbers
+                              outweigh the others; the end of this struct has it by call */
   double largest_error;    /* magnitude of the largest single difference */
   size_t lost_nonfinite;   /* elements that only the native result has as NaN or infinity */
   size_t spread_nonfinite; /* that only the compressed result has so: neighbours in a block */
+  /* The relative errors of those calls, each by itself. The first two are known to 1.1 %. */
+  double median_relative_error, p99_relative_error, worst_relative_error;
 } terseStats_t;
 
 TERSE_API terseResult_t terseCommGetStats(struct ncclComm* comm, terseStats_t* stats);

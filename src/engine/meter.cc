@@ -102,9 +102,8 @@ void Meter::read(const Pending& pending) {
     tally.times.decode += times->decode;
   }
   if (difference) {
-    ++tally.verified;
+    tally.relative.add(relative_error(*difference));
     codec::include(tally.difference, *difference);
-    tally.worst_relative = std::max(tally.worst_relative, relative_error(*difference));
   }
 }
 
@@ -130,6 +129,7 @@ std::vector<Tally> Meter::tallies() {
 void Meter::add_to(terseStats_t& stats) {
   const auto nanoseconds = [](double seconds) { return static_cast<size_t>(1e9 * seconds + 0.5); };
   codec::Difference difference;
+  Distribution relative;
   PhaseTimes times;
   for (const Tally& t : tallies()) {
     stats.timed_calls += t.timed;
@@ -137,14 +137,18 @@ void Meter::add_to(terseStats_t& stats) {
     times.encode += t.times.encode;
     times.communicate += t.times.communicate;
     times.decode += t.times.decode;
-    stats.verified_calls += t.verified;
+    relative.add(t.relative);
     codec::include(difference, t.difference);
   }
   stats.total_ns = nanoseconds(times.total);
   stats.encode_ns = nanoseconds(times.encode);
   stats.communicate_ns = nanoseconds(times.communicate);
   stats.decode_ns = nanoseconds(times.decode);
+  stats.verified_calls = relative.count();
   stats.relative_error = relative_error(difference);
+  stats.median_relative_error = relative.median();
+  stats.p99_relative_error = relative.percentile(99);
+  stats.worst_relative_error = relative.greatest();
   stats.largest_error = difference.largest;
   stats.lost_nonfinite = difference.lost;
   stats.spread_nonfinite = difference.spread;

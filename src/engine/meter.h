@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/distribution.h"
 #include "engine/request.h"
 #include "engine/sample.h"
 #include "engine/track.h"
@@ -33,9 +34,8 @@ struct Tally {
   size_t calls = 0, raw_bytes = 0, wire_bytes = 0;
   size_t timed = 0;  // calls of which times are known; sums of theirs
   PhaseTimes times;
-  size_t verified = 0;  // calls of which the error is known; sums over theirs
-  codec::Difference difference;
-  double worst_relative = 0;  // of a single call
+  Distribution relative;         // the error of each call of which it is known
+  codec::Difference difference;  // sums over those
 };
 
 // ||value - exact|| / ||exact||; 0 where nothing differs, infinite where the exact result is zero.

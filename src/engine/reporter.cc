@@ -49,10 +49,9 @@ report::Row row_of(const Tally& t) {
   row.raw_bytes = t.raw_bytes;
   row.wire_bytes = t.wire_bytes;
   row.times = {t.timed, t.times.total, t.times.encode, t.times.communicate, t.times.decode};
-  row.error = {.calls = t.verified,
+  row.error = {.relative = t.relative,
                .squares = t.difference.squares,
                .exact_squares = t.difference.exact_squares,
-               .worst_relative = t.worst_relative,
                .largest = t.difference.largest,
                .lost = t.difference.lost,
                .spread = t.difference.spread};

@@ -235,11 +235,12 @@ CallNumber Run::number() const {
           of_messages() || made ? std::nullopt : std::optional(collective)};
 }
 
+// A rank that gets no result has none to compare.
 void Run::compare() {
   const Job& job = *messages_.front();
   const codec::Dtype dtype = dtype_of(job);
-  sample_->compare(last_lane(), job.request.recv, exact_,
-                   plan_->buffers.front().recv_bytes / codec::dtype_size(dtype), dtype);
+  const size_t count = plan_->buffers.front().recv_bytes / codec::dtype_size(dtype);
+  if (count != 0) sample_->compare(last_lane(), job.request.recv, exact_, count, dtype);
 }
 
 // By kind. The messages of a batch are timed as one call, which is the first one's.

@@ -28,7 +28,9 @@ constexpr Column kColumns[] = {
     {"encode", value::encode, show_seconds},
     {"communicate", value::communicate, show_seconds},
     {"decode", value::decode, show_seconds},
-    {"error", value::error, show_error},
+    {"error", value::median_error, show_error},
+    {"p99", value::p99_error, show_error},
+    {"worst", value::worst_error, show_error},
 };
 
 std::string bytes_plot(const MergedRow& row) {
@@ -63,18 +65,24 @@ std::string times_plot(const MergedRow& row) {
 }
 
 std::string error_plot(const MergedRow& row) {
-  if (row.spread(value::error).count == 0) return "";
-  const Spread all = row.spread(value::error);
-  if (all.max - all.min <= 1e-9 * all.max)  // as it is where all ranks end with the same bytes
-    return fmt::format("<h4>Relative error against the native result: {} on every rank</h4>\n",
-                       show_error(all.max));
+  const Distribution errors = row.errors();
+  if (errors.count() == 0) return "";
+  const std::string text = fmt::format(
+      "<h4>Relative error of a call against its native result: {} (median), {} or less in 99 % of "
+      "the calls, {} at worst</h4>\n",
+      show_error(errors.median()), show_error(errors.percentile(99)),
+      show_error(errors.greatest()));
+  const Spread medians = row.spread(value::median_error), worst = row.spread(value::worst_error);
+  // As it is where all ranks end with the same bytes.
+  if (medians.min == medians.max && worst.min == worst.max) return text;
   std::vector<Line> lines;
-  for (const RankRow& r : row.ranks)
-    if (r.row.error.calls != 0)
-      lines.push_back({fmt::format("rank {}", r.rank),
-                       {{value::error(r.row), "bar", show_error(value::error(r.row))}}});
-  return "<h4>Relative error against the native result, by the calls that ran both ways</h4>\n" +
-         plot(lines, 18);
+  for (const RankRow& r : row.ranks) {
+    if (r.row.error.calls() == 0) continue;
+    const double median = value::median_error(r.row), most = value::worst_error(r.row);
+    lines.push_back({fmt::format("rank {}", r.rank),
+                     {{most, "faint", show_error(most)}, {median, "bar", show_error(median)}}});
+  }
+  return text + plot(lines, 13);
 }
 
 // ---- Tables ----

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -12,8 +11,26 @@ using Json = nlohmann::ordered_json;
 
 // JSON has no infinity: null stands for it.
 Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
-double number(const Json& j) {
-  return j.is_null() ? std::numeric_limits<double>::infinity() : j.get<double>();
+
+Json write(const Distribution& d) {
+  Json j = {{"zeros", d.zeros},
+            {"infinite", d.infinite},
+            {"least", d.least},
+            {"largest", d.largest},
+            {"classes", Json::array()}};
+  for (const auto& [place, count] : d.classes) j["classes"].push_back({place, count});
+  return j;
+}
+
+Distribution read_distribution(const Json& j) {
+  Distribution d;
+  j.at("zeros").get_to(d.zeros);
+  j.at("infinite").get_to(d.infinite);
+  j.at("least").get_to(d.least);
+  j.at("largest").get_to(d.largest);
+  for (const Json& each : j.at("classes"))
+    d.classes[each.at(0).get<int>()] = each.at(1).get<uint64_t>();
+  return d;
 }
 
 Json write(const Row& r) {
@@ -29,9 +46,12 @@ Json write(const Row& r) {
                     {"encode", r.times.encode},
                     {"communicate", r.times.communicate},
                     {"decode", r.times.decode}};
-  row["error"] = {{"calls", r.error.calls},
-                  {"relative", number(r.error.relative())},
-                  {"worst_relative", number(r.error.worst_relative)},
+  row["error"] = {{"calls", r.error.calls()},
+                  {"median_relative", number(r.error.relative.median())},
+                  {"p99_relative", number(r.error.relative.percentile(99))},
+                  {"worst_relative", number(r.error.relative.greatest())},
+                  {"distribution", write(r.error.relative)},
+                  {"pooled_relative", number(r.error.pooled_relative())},
                   {"largest", r.error.largest},
                   {"squares", r.error.squares},
                   {"exact_squares", r.error.exact_squares},
@@ -53,10 +73,9 @@ Row read_row(const Json& j) {
              seconds.at("encode").get<double>(), seconds.at("communicate").get<double>(),
              seconds.at("decode").get<double>()};
   const Json& error = j.at("error");
-  r.error = {.calls = error.at("calls").get<uint64_t>(),
+  r.error = {.relative = read_distribution(error.at("distribution")),
              .squares = error.at("squares").get<double>(),
              .exact_squares = error.at("exact_squares").get<double>(),
-             .worst_relative = number(error.at("worst_relative")),
              .largest = error.at("largest").get<double>(),
              .lost = error.at("lost_nonfinite").get<uint64_t>(),
              .spread = error.at("spread_nonfinite").get<uint64_t>()};

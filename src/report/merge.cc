@@ -29,6 +29,10 @@ double per_call(double sum, uint64_t calls) {
   return calls == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(calls);
 }
 
+double if_known(const Row& r, double error) {
+  return r.error.calls() == 0 ? std::numeric_limits<double>::quiet_NaN() : error;
+}
+
 std::string read_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -116,9 +120,10 @@ double total(const Row& r) { return per_call(r.times.total, r.times.calls); }
 double encode(const Row& r) { return per_call(r.times.encode, r.times.calls); }
 double communicate(const Row& r) { return per_call(r.times.communicate, r.times.calls); }
 double decode(const Row& r) { return per_call(r.times.decode, r.times.calls); }
-double error(const Row& r) {
-  return r.error.calls == 0 ? std::numeric_limits<double>::quiet_NaN() : r.error.relative();
-}
+double median_error(const Row& r) { return if_known(r, r.error.relative.median()); }
+double p99_error(const Row& r) { return if_known(r, r.error.relative.percentile(99)); }
+double worst_error(const Row& r) { return if_known(r, r.error.relative.greatest()); }
+double pooled_error(const Row& r) { return if_known(r, r.error.pooled_relative()); }
 }  // namespace value
 
 std::string show_rule(const Row& row) {
@@ -135,6 +140,12 @@ Spread MergedRow::spread(double (*value)(const Row&)) const {
   const double median = n % 2 ? all[n / 2].first : (all[n / 2 - 1].first + all[n / 2].first) / 2;
   const auto most = std::ranges::max_element(all, {}, &std::pair<double, int>::first);
   return {n, all.front().first, median, most->first, all.front().second, most->second};
+}
+
+Distribution MergedRow::errors() const {
+  Distribution all;
+  for (const RankRow& r : ranks) all.add(r.row.error.relative);
+  return all;
 }
 
 Merged merge(const std::vector<NamedReport>& reports) {

@@ -36,6 +36,7 @@ struct MergedRow {
 
   const Row& kind() const { return ranks.front().row; }  // rule, collective and scheme: all alike
   Spread spread(double (*value)(const Row&)) const;      // NaN stands for none
+  Distribution errors() const;                           // of the calls of all ranks
 };
 
 struct MergedCommunicator {
@@ -76,7 +77,10 @@ double total(const Row& r);
 double encode(const Row& r);
 double communicate(const Row& r);
 double decode(const Row& r);
-double error(const Row& r);
+double median_error(const Row& r);  // of a call
+double p99_error(const Row& r);
+double worst_error(const Row& r);
+double pooled_error(const Row& r);
 }  // namespace value
 
 // "rule 2", or "by name" where the caller named the scheme.

@@ -21,7 +21,10 @@ constexpr struct {
                    {"encode_seconds_per_call", value::encode},
                    {"communicate_seconds_per_call", value::communicate},
                    {"decode_seconds_per_call", value::decode},
-                   {"relative_error", value::error}};
+                   {"median_relative_error", value::median_error},
+                   {"p99_relative_error", value::p99_error},
+                   {"worst_relative_error", value::worst_error},
+                   {"pooled_relative_error", value::pooled_error}};
 
 Json number(double x) {
   if (!std::isfinite(x)) return nullptr;
@@ -44,6 +47,11 @@ Json write(const MergedRow& row) {
             ? Json(nullptr)
             : Json{{"min", number(s.min)}, {"median", number(s.median)}, {"max", number(s.max)}};
   }
+  const Distribution errors = row.errors();
+  j["error_of_a_call"] = {{"calls", errors.count()},
+                          {"median", number(errors.median())},
+                          {"p99", number(errors.percentile(99))},
+                          {"worst", number(errors.greatest())}};
   for (const RankRow& r : row.ranks) {
     Json rank = {{"rank", r.rank}};
     for (const auto& q : kQuantities) rank[q.name] = number(q.value(r.row));

@@ -12,7 +12,7 @@
 
 namespace terse::report {
 
-double Error::relative() const {
+double Error::pooled_relative() const {
   if (squares == 0) return 0;
   if (exact_squares == 0) return std::numeric_limits<double>::infinity();
   return std::sqrt(squares / exact_squares);

@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "base/distribution.h"
+
 namespace terse::report {
 
 constexpr const char* kFormat = "terse-report";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 // Seconds, summed over `calls`. The phases of a call overlap.
 struct Times {
@@ -21,16 +23,16 @@ struct Times {
   bool operator==(const Times&) const = default;
 };
 
-// Compressed results against native ones, over `calls`.
+// Compressed results against native ones.
 struct Error {
-  uint64_t calls = 0;
-  double squares = 0, exact_squares = 0;  // of the difference, and of the native result
-  double worst_relative = 0;              // of a call; infinite where the native result is zero
+  Distribution relative;                  // of each call; infinite where the native result is zero
+  double squares = 0, exact_squares = 0;  // sums: of the difference, and of the native result
   double largest = 0;                     // difference of a single element
   uint64_t lost = 0;    // elements that only the native result has as NaN or infinity
   uint64_t spread = 0;  // that only the compressed one has so
 
-  double relative() const;
+  uint64_t calls() const { return relative.count(); }
+  double pooled_relative() const;  // of all calls together: those of large numbers drown the others
   bool operator==(const Error&) const = default;
 };
 

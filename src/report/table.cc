@@ -6,7 +6,8 @@ namespace terse::report {
 namespace {
 
 constexpr const char* kLine =
-    "{:13} {:30} {:>7} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n";
+    "{:13} {:30} {:>7} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} "
+    "{:>8} {:>5}\n";
 
 struct Column {
   double (*value)(const Row&);
@@ -22,7 +23,9 @@ constexpr Column kColumns[] = {
     {value::encode, show_seconds},
     {value::communicate, show_seconds},
     {value::decode, show_seconds},
-    {value::error, show_error},
+    {value::median_error, show_error},
+    {value::p99_error, show_error},
+    {value::worst_error, show_error},
 };
 
 std::string line(const MergedRow& row, const char* which, double Spread::*member) {
@@ -41,7 +44,7 @@ std::string line(const MergedRow& row, const char* which, double Spread::*member
                      : second ? show_rule(kind)
                               : "",
                      first ? kind.scheme : "", which, cells[0], cells[1], cells[2], cells[3],
-                     cells[4], cells[5], cells[6], cells[7], cells[8],
+                     cells[4], cells[5], cells[6], cells[7], cells[8], cells[9], cells[10],
                      last ? std::to_string(total.max_rank) : "",
                      last ? std::to_string(communicate.min_rank) : "");
 }
@@ -60,8 +63,8 @@ std::string table(const Merged& merged) {
                     unreleased == 0 ? "" : fmt::format(", {} of them not released", unreleased));
     if (!c.rows.empty())
       text += fmt::format(fmt::runtime(kLine), "collective", "scheme", "", "calls", "raw", "wire",
-                          "ratio", "a call", "encode", "communic.", "decode", "error", "slowest",
-                          "late");
+                          "ratio", "a call", "encode", "communic.", "decode", "error", "p99",
+                          "worst", "slowest", "late");
     for (const MergedRow& row : c.rows)
       text += line(row, "min", &Spread::min) + line(row, "median", &Spread::median) +
               line(row, "max", &Spread::max);

@@ -14,6 +14,20 @@
 namespace terse::report {
 namespace {
 
+// A rank's errors: four small ones and a large one, or none but what cannot be measured.
+Distribution sample_errors(int rank) {
+  Distribution d;
+  for (int k = 0; k < 4; ++k) d.add(0.006 + 0.0001 * (rank + k));
+  d.add(0.2 + 0.01 * rank);
+  return d;
+}
+
+Distribution infinite() {
+  Distribution d;
+  d.add(std::numeric_limits<double>::infinity());
+  return d;
+}
+
 Row sample_row(int rank) {
   Row row;
   row.rule = 1;
@@ -23,10 +37,9 @@ Row sample_row(int rank) {
   row.raw_bytes = 15'000'000;
   row.wire_bytes = 3'867'000;
   row.times = {10, 0.05 + 0.01 * rank, 0.004, 0.03 - 0.002 * rank, 0.0061};
-  row.error = {.calls = 5,
+  row.error = {.relative = sample_errors(rank),
                .squares = 0.25 * (1 + rank),
                .exact_squares = 10000.0,
-               .worst_relative = 0.0071,
                .largest = 0.125,
                .lost = 3,
                .spread = 127};
@@ -54,8 +67,7 @@ Report sample(int rank, int ranks) {
   named.rule.reset();
   named.scheme = "minmax4";
   named.times = {};
-  named.error = {
-      .calls = 1, .squares = 1, .worst_relative = std::numeric_limits<double>::infinity()};
+  named.error = {.relative = infinite(), .squares = 1};
   c.rows.push_back(named);
   r.communicators.push_back(c);
   return r;
@@ -99,8 +111,8 @@ TEST(Report, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(why_not("").find("parse error"), std::string::npos);
   EXPECT_EQ(why_not("[1, 2]"), "it is no report of terse");
   EXPECT_EQ(why_not("{\"format\": \"other\"}"), "it is no report of terse");
-  EXPECT_EQ(why_not(replaced(good, "\"version\": 1", "\"version\": 2")),
-            "it is of version 2 of the format, and this program reads 1");
+  EXPECT_EQ(why_not(replaced(good, "\"version\": 2", "\"version\": 3")),
+            "it is of version 3 of the format, and this program reads 2");
   EXPECT_NE(why_not(replaced(good, "\"calls\": 10", "\"calls\": \"ten\"")).find("type"),
             std::string::npos);
   EXPECT_NE(why_not(replaced(good, "\"scheme\"", "\"skeme\"")).find("scheme"), std::string::npos);
@@ -135,9 +147,33 @@ TEST(Merge, FindsExtremesMediansAndWhoIsLate) {
   EXPECT_DOUBLE_EQ(total.max, 0.008);
   EXPECT_EQ(total.max_rank, 3);
   EXPECT_EQ(c.rows[0].spread(value::communicate).min_rank, 3);
-  EXPECT_DOUBLE_EQ(c.rows[0].spread(value::error).max, 0.01);
+  EXPECT_DOUBLE_EQ(c.rows[0].spread(value::pooled_error).max, 0.01);
+  EXPECT_NEAR(c.rows[0].spread(value::median_error).max, 0.0065, 0.0065 * 0.011);
+  EXPECT_DOUBLE_EQ(c.rows[0].spread(value::worst_error).max, 0.23);
+  EXPECT_DOUBLE_EQ(c.rows[0].spread(value::worst_error).min, 0.2);
   EXPECT_EQ(c.rows[1].spread(value::total).count, 0u);
-  EXPECT_TRUE(std::isinf(c.rows[1].spread(value::error).max));
+  EXPECT_TRUE(std::isinf(c.rows[1].spread(value::median_error).max));
+}
+
+TEST(Merge, TheErrorsOfAllRanksCountAlike) {
+  const Merged merged = merge(samples(4));
+  const Distribution errors = merged.communicators[0].rows[0].errors();
+  EXPECT_EQ(errors.count(), 20u);
+  EXPECT_NEAR(errors.median(), 0.0064, 0.0064 * 0.011);
+  EXPECT_NEAR(errors.percentile(80), 0.0066, 0.0066 * 0.011);
+  EXPECT_EQ(errors.greatest(), 0.23);
+  const std::string json = merged_json(merged);
+  EXPECT_NE(json.find(R"("worst_relative_error": 0.23,)"), std::string::npos);
+  EXPECT_NE(json.find(R"("worst": 0.23
+)"),
+            std::string::npos);
+  EXPECT_EQ(json.find(R"("relative_error")"), std::string::npos) << "of what it would be";
+}
+
+TEST(Report, TheTextHasTheErrorOfACall) {
+  const std::string text = to_text(sample(0, 1));
+  for (const char* part : {"error       p99     worst\n", "0.62", " 20 %\n", "infinite\n"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 TEST(Merge, TheTableIsAsItWas) {
