@@ -10,15 +10,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/patient_lock.h"
+#include "engine/choice.h"
 #include "engine/growth.h"
 #include "policy/settings.h"
 
 namespace terse {
-namespace {
-
-bool every(uint64_t n, uint64_t sequence) { return n != 0 && sequence % n == 0; }
-
-}  // namespace
 
 double relative_error(const codec::Difference& d) {
   if (d.squares == 0) return 0;
@@ -28,21 +24,26 @@ double relative_error(const codec::Difference& d) {
 
 Meter::~Meter() { backend_.release(exact_); }
 
-bool Meter::verifies(const CallNumber& number) {
-  return number.collective && every(settings().verify, *number.collective);
+bool Meter::verifies(const CallKind& kind, const CallNumber& number) {
+  const uint64_t n = settings().verify;
+  if (n == 0 || !number.collective) return false;
+  const bool first = std::ranges::find(known_, kind) == known_.end();
+  if (first) known_.push_back(kind);
+  return first || is_chosen(n, number.communicator, *number.collective);
 }
 
-Sample* Meter::start(const plan::Plan& plan, const CallNumber& number) noexcept {
+Sample* Meter::start(const plan::Plan& plan, const CallNumber& number, bool verified) noexcept {
   collect();
-  const bool timed = every(settings().meter.value_or(backend_.timing_period()), number.sequence) &&
-                     pending_.size() < kMaxPending;
-  if (!timed && !verifies(number)) return nullptr;
+  const uint64_t period = settings().meter.value_or(backend_.timing_period());
+  const bool timed =
+      is_chosen(period, number.communicator, number.sequence) && pending_.size() < kMaxPending;
+  if (!timed && !verified) return nullptr;
   try {
     if (idle_.empty()) {
       samples_.push_back(std::make_unique<Sample>(backend_));
       idle_.push_back(samples_.back().get());
     }
-    idle_.back()->start(plan, timed, verifies(number));
+    idle_.back()->start(plan, timed, verified);
   } catch (const std::exception& e) {
     // The other ranks' calls, which know nothing of it, wait for this one.
     log(LogLevel::kInfo, "a call is not measured: {}", e.what());

@@ -43,6 +43,7 @@ double relative_error(const codec::Difference& difference);
 
 // Where a call stands among those of its communicator.
 struct CallNumber {
+  uint64_t communicator;               // which is that, alike on all ranks
   uint64_t sequence;                   // among this rank's
   std::optional<uint64_t> collective;  // among those of all ranks; empty: it is none of them
 };
@@ -59,11 +60,11 @@ class Meter {
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
-  // Whether a call that is not recorded in a graph also runs natively: every n-th of all ranks, the
-  // same ones on every rank.
-  static bool verifies(const CallNumber& number);
+  // Whether a call that is not recorded in a graph also runs natively: of the calls of all ranks
+  // the first one of its kind, and one in n, the same ones on every rank. Asked once for each call.
+  bool verifies(const CallKind& kind, const CallNumber& number);
   // What to measure of such a call; null: nothing, or nothing can be.
-  Sample* start(const plan::Plan& plan, const CallNumber& number) noexcept;
+  Sample* start(const plan::Plan& plan, const CallNumber& number, bool verified) noexcept;
   // Memory for an exact result. Waits for `track` when there must be more of it than before.
   void* exact(size_t bytes, Track& track);
   // Counts a call that is enqueued, with what is measured of it (null: nothing).
@@ -95,6 +96,7 @@ class Meter {
   std::vector<std::unique_ptr<Sample>> samples_;
   std::vector<Sample*> idle_;
   std::vector<Pending> pending_;  // the oldest first; few
+  std::vector<CallKind> known_;   // of which a call is verified
   void* exact_ = nullptr;
   std::atomic<size_t> exact_bytes_{0};
   std::mutex mutex_;  // of tallies_, which a report reads at exit

@@ -23,6 +23,8 @@ bool shares(const Work& work) {
   return !plan::traits(work.front()->request.collective).rooted && settings().verify == 0;
 }
 
+CallKind kind_of(const Job& job) { return {job.rule, job.request.collective, job.scheme}; }
+
 }  // namespace
 
 Run::Run(const Work& work, const Share& share)
@@ -49,8 +51,8 @@ Run::Run(const Work& work, const Share& share)
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
   if (track_.recording() == 0) {
-    verified_ = Meter::verifies(number());
-    sample_ = c_.meter.start(*plan_, number());
+    verified_ = c_.meter.verifies(kind_of(*messages_.front()), number());
+    sample_ = c_.meter.start(*plan_, number(), verified_);
   }
   if (ranges::attached()) range_ = ranges::start(title(messages_, *plan_), plan_->raw_bytes);
 }
@@ -231,7 +233,7 @@ char* Run::aside(const Segment& segment) const {
 CallNumber Run::number() const {
   const bool made = messages_.front()->request.op >= ncclNumOps;
   const uint64_t collective = c_.collectives + share_.calls;
-  return {c_.sequence + share_.calls,
+  return {c_.ordinal, c_.sequence + share_.calls,
           of_messages() || made ? std::nullopt : std::optional(collective)};
 }
 
@@ -251,8 +253,7 @@ void Run::count(size_t native_bytes) {
     if (job.native) continue;
     Sent bytes = sent(messages_, *plan_, i);
     bytes.wire_bytes += native_bytes;  // of a collective, which is one call
-    c_.meter.count({job.rule, job.request.collective, job.scheme}, bytes,
-                   std::exchange(sample, nullptr));
+    c_.meter.count(kind_of(job), bytes, std::exchange(sample, nullptr));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <span>
 
+#include "engine/choice.h"
 #include "engine/communicator.h"
 #include "engine/group.h"
 #include "engine/native.h"
@@ -29,7 +30,10 @@ using plan::Collective;
   return true;
 }();
 
-// One rank's buffers for a call, of which `verified` calls are compared.
+// Whether call `k` of all ranks is compared, but for the first of its kind, which always is.
+bool is_compared(ncclComm_t comm, size_t k) { return is_chosen(2, communicator(comm).ordinal, k); }
+
+// One rank's buffers for a call, of which some calls are compared.
 struct Buffers {
   Buffers(const Call& call, int rank, int ranks, bool in_place)
       : send(send_count(call, ranks) * size(call)), recv(recv_count(call, ranks) * size(call)) {
@@ -83,10 +87,11 @@ struct Case {
   bool in_place, null_stream;
 };
 
-constexpr int kCalls = 5;  // numbers 0, 2 and 4 are verified
+constexpr int kCalls = 5;  // the first is of a kind of its own
 constexpr uint32_t kRule = 7;
 
-void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, double wall) {
+void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, size_t compared,
+                 double wall) {
   codec::Dtype dtype;
   compressible(c.call.datatype, &dtype);
   const plan::Shape shape =
@@ -111,7 +116,7 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, do
   EXPECT_LE(t.times.total, wall);
 
   // Only where there is a result.
-  EXPECT_EQ(t.relative.count(), plan.buffers.front().recv_bytes == 0 ? 0u : 3u);
+  EXPECT_EQ(t.relative.count(), plan.buffers.front().recv_bytes == 0 ? 0u : compared);
   EXPECT_EQ(t.difference.lost, 0u);
   EXPECT_EQ(t.difference.spread, 0u);
   if (plan::traits(c.call.collective).rooted && norms.difference == 0) {
@@ -132,6 +137,7 @@ void check_case(const Case& c) {
   run_ranks(c.ranks, [&](int rank, ncclComm_t comm) {
     const HostStream stream(c.null_stream), own(false);
     Norms norms;
+    size_t compared = 0;
     const auto begin = std::chrono::steady_clock::now();
     for (int k = 0; k < kCalls; ++k) {
       Buffers b(c.call, rank, c.ranks, c.in_place);
@@ -151,7 +157,10 @@ void check_case(const Case& c) {
       else
         submit(communicator(comm), request, way);
       stream.synchronize();
-      if (k % 2 == 0) norms.add(b.out, native, c.call);
+      if (k < 2 || is_compared(comm, k)) {
+        ++compared;
+        norms.add(b.out, native, c.call);
+      }
       // The same bytes as without a comparison: the other calls have none.
       const std::vector<Bytes> sent = [&] {
         std::vector<Bytes> all;
@@ -183,7 +192,7 @@ void check_case(const Case& c) {
     all.times.decode += tallies[0].times.decode;
     all.relative.add(tallies[0].relative);
     codec::include(all.difference, tallies[0].difference);
-    check_tally(all, c, norms, rank, wall);
+    check_tally(all, c, norms, rank, compared, wall);
     release_communicator(comm, false);
   });
 }
@@ -222,6 +231,41 @@ TEST(Meter, ComparesWhatARootSendsOrGets) {
                   ranks,
                   false,
                   k % 4 == 0});
+}
+
+// How many of that many calls of one kind are.
+size_t compared_of(ncclComm_t comm, size_t calls) {
+  size_t sum = 1;
+  for (size_t k = 1; k < calls; ++k) sum += is_compared(comm, k);
+  return sum;
+}
+
+// As a training's step does, of which every n-th call would always be the same.
+TEST(Meter, EveryCallOfALoopHasItsTurn) {
+  constexpr size_t kSteps = 100;
+  run_ranks(2, [&](int, ncclComm_t comm) {
+    std::vector<float> data(4096, 1.5f), all(2 * data.size());
+    const Scheme scheme = parse_scheme("int8");
+    for (size_t k = 0; k < kSteps; ++k) {
+      submit({Collective::kAllGather, data.data(), all.data(), data.size(), ncclFloat32, ncclSum,
+              comm, nullptr},
+             scheme);
+      submit({Collective::kAllReduce, data.data(), data.data(), data.size(), ncclFloat32, ncclAvg,
+              comm, nullptr},
+             scheme);
+    }
+    Communicator& mine = communicator(comm);
+    mine.meter.collect();
+    const std::vector<Tally> tallies = mine.meter.tallies();
+    ASSERT_EQ(tallies.size(), 2u);
+    size_t sum = 0;
+    for (const Tally& t : tallies) {
+      EXPECT_GT(t.relative.count(), kSteps / 4);
+      sum += t.relative.count();
+    }
+    EXPECT_EQ(sum, compared_of(comm, 2 * kSteps) + !is_compared(comm, 1));
+    release_communicator(comm, false);
+  });
 }
 
 // Calls of all ranks are compared by their own number, which messages of some ranks do not change.
@@ -263,7 +307,7 @@ TEST(Meter, MessagesAreCountedByTheirRuleAndNeverCompared) {
     ASSERT_EQ(tallies.size(), rank == 2 ? 1u : 3u);
     EXPECT_EQ(mine.collectives, 4u);
     EXPECT_EQ(mine.sequence, rank == 2 ? 4u : 8u);
-    EXPECT_EQ(tallies[0].relative.count(), 2u);
+    EXPECT_EQ(tallies[0].relative.count(), compared_of(comm, 4));
     for (size_t i = 1; i < tallies.size(); ++i) {
       const Tally& t = tallies[i];
       const bool send = t.kind.collective == Collective::kSend;
@@ -307,7 +351,7 @@ TEST(Meter, TheErrorIsThatOfACallWhereNumbersGrow) {
       submit({Collective::kAllReduce, data.data(), data.data(), kCount, ncclFloat32, ncclSum, comm,
               nullptr},
              scheme);
-      if (k % 2 != 0) continue;
+      if (k != 0 && !is_compared(comm, k)) continue;
       double difference = 0, norm = 0;
       for (size_t i = 0; i < kCount; ++i) {
         difference += (data[i] - exact[i]) * (data[i] - exact[i]);
@@ -402,7 +446,7 @@ TEST(Meter, CallsOfAGroupAreComparedTogether) {
     const Tally t = c.meter.tallies().at(0);
     EXPECT_EQ(t.calls, 4u);
     EXPECT_EQ(t.timed, 4u);
-    EXPECT_EQ(t.relative.count(), 2u);
+    EXPECT_EQ(t.relative.count(), compared_of(comms[r], 4));
     EXPECT_LT(terse::relative_error(t.difference), 1e-6);
     release_communicator(comms[r], false);
     ncclCommDestroy(comms[r]);
@@ -423,7 +467,7 @@ TEST(Meter, AddsUpForTheCInterface) {
     mine.meter.add_to(stats);
     EXPECT_EQ(stats.calls, 3u);
     EXPECT_EQ(stats.timed_calls, 3u);
-    EXPECT_EQ(stats.verified_calls, 2u);
+    EXPECT_EQ(stats.verified_calls, is_compared(comm, 1) ? 3u : 2u);
     EXPECT_GE(stats.total_ns, stats.encode_ns);
     EXPECT_GE(stats.total_ns, stats.decode_ns);
     EXPECT_GT(stats.communicate_ns, 0u);

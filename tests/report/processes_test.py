@@ -113,7 +113,8 @@ class Endings(Folder):
         report = self.only_report(pid)
         self.check_numbers(report, released=True)
         for c in report["communicators"]:
-            self.assertEqual(c["rows"][0]["error"]["calls"], 2)
+            # One of every two, and the first.
+            self.assertIn(c["rows"][0]["error"]["calls"], (2, 3))
             self.assertEqual(c["verify_bytes"], 400_000)
 
     def test_left_without_destroying(self):
@@ -170,7 +171,7 @@ class Endings(Folder):
         self.setUp()
         self.leave("destroy", TERSE_METER="3")
         for c in self.only_report()["communicators"]:
-            self.assertEqual(c["rows"][0]["seconds"]["calls"], 2)
+            self.assertIn(c["rows"][0]["seconds"]["calls"], (1, 2))
 
 
 class Merging(Folder):
