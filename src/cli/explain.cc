@@ -81,10 +81,20 @@ void print_decision(const Policy& policy, const Facts& facts, const Decision& de
              rule.preset.empty() ? "" : fmt::format(" (preset {})", rule.preset));
 }
 
+// Rings leave a node once for all of its ranks; here each of these sends to each rank elsewhere.
+void print_node(const Load& load) {
+  const double ratio = static_cast<double>(load.native) / static_cast<double>(load.compressed);
+  fmt::print("a node     sends {} to others in place of {}: {}\n", bytes_text(load.compressed),
+             bytes_text(load.native),
+             ratio < 1 ? fmt::format("{:.3g} times as much as native", 1 / ratio)
+                       : fmt::format("1/{:.4g}", ratio));
+}
+
 void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme) {
-  // Seen from rank 0, which sends: it is the root only where the root does, and never the peer.
+  // Seen from rank 0, which sends: it is the root only where the root does; else that is on the
+  // last node, and so the first one sends.
   const plan::Traits& t = plan::traits(r.collective);
-  const int root = t.rooted && t.send.who == plan::Who::kAll ? 1 : 0;
+  const int root = t.rooted && t.send.who == plan::Who::kAll ? o.ranks - 1 : 0;
   const auto shape = [&](int rank) {
     return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, root},
                     plan::usual_grain(o.gpu));
@@ -101,11 +111,15 @@ void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme)
   fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.wire_bytes),
              bytes_text(plan.raw_bytes),
              static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.wire_bytes));
-  if (o.bandwidth.empty() || plan::is_point_to_point(r.collective)) return;
-  const bool ring = (set_of(r.collective) & default_collectives()) != 0;
-  const Traffic traffic =
-      traffic_of({o.ranks, o.nodes, ring}, [&](int rank) { return selection.build(shape(rank)); });
-  print_times(traffic, o.bandwidth);
+  if (plan::is_point_to_point(r.collective)) return;
+  Load load{"each rank's link", plan.raw_bytes, plan.wire_bytes};
+  if (o.nodes > 1) {
+    load = load_of_node(r.collective, r.count * datatype_size(r.datatype), root,
+                        even_topology(o.ranks, o.nodes),
+                        [&](int rank) { return selection.build(shape(rank)); });
+    print_node(load);
+  }
+  if (!o.bandwidth.empty()) print_times(load, o.bandwidth);
 }
 
 void explain(const ExplainOptions& o) {

@@ -84,7 +84,7 @@ class Comparison {
       c_.ordinal = all_[0].ordinal;
       c_.identity = all_[0].identity;
       c_.verdict = std::move(verdict_);
-      c_.nodes = count_hosts();
+      c_.topology = topology();
       for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
     }
     if (scheme_ == nullptr) return;
@@ -145,11 +145,10 @@ class Comparison {
            c_.describe(), r, other.text, mine.text);
   }
 
-  int count_hosts() const {
+  plan::Topology topology() const {
     std::vector<uint64_t> hosts;
     for (const Hello& hello : all_) hosts.push_back(hello.host);
-    std::ranges::sort(hosts);
-    return static_cast<int>(std::unique(hosts.begin(), hosts.end()) - hosts.begin());
+    return plan::topology_of(hosts);
   }
 
   Communicator& c_;

@@ -82,8 +82,7 @@ void Meter::count(const CallKind& kind, const Sent& sent, Sample* sample) {
   const size_t index = tally_of(kind);
   Tally& tally = tallies_[index];
   ++tally.calls;
-  tally.raw_bytes += sent.raw_bytes;
-  tally.wire_bytes += sent.wire_bytes;
+  tally.sent += sent;
   if (sample != nullptr) pending_.push_back({sample, index});
 }
 

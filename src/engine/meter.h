@@ -16,6 +16,7 @@
 #include "engine/request.h"
 #include "engine/sample.h"
 #include "engine/track.h"
+#include "plan/topology.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -28,10 +29,22 @@ struct CallKind {
   bool operator==(const CallKind&) const = default;
 };
 
+// What a call sent to its peers, and what an uncompressed one would have sent.
+struct Sent {
+  plan::Traffic raw, wire;
+
+  Sent& operator+=(const Sent& other) {
+    raw += other.raw;
+    wire += other.wire;
+    return *this;
+  }
+};
+
 // Of the calls of one kind.
 struct Tally {
   CallKind kind;
-  size_t calls = 0, raw_bytes = 0, wire_bytes = 0;
+  size_t calls = 0;
+  Sent sent;
   size_t timed = 0;  // calls of which times are known; sums of theirs
   PhaseTimes times;
   Distribution relative;         // the error of each call of which it is known
@@ -46,11 +59,6 @@ struct CallNumber {
   uint64_t communicator;               // which is that, alike on all ranks
   uint64_t sequence;                   // among this rank's
   std::optional<uint64_t> collective;  // among those of all ranks; empty: it is none of them
-};
-
-// What a call sent to its peers, and what an uncompressed one would have sent.
-struct Sent {
-  size_t raw_bytes = 0, wire_bytes = 0;
 };
 
 class Meter {

@@ -149,12 +149,9 @@ void Run::end() {
   if (verified_ && sample_ != nullptr) compare();
   if (sample_ != nullptr) sample_->finish(last_lane());
   leave();
-  const size_t native = native_bytes(*messages_.front(), segments_);
-  count(native);
+  count(native_traffic(*messages_.front(), segments_));
   ranges::end(range_);
   c_.stats.calls += std::ranges::count(messages_, false, &Job::native);
-  c_.stats.raw_bytes += plan_->raw_bytes;
-  c_.stats.wire_bytes += plan_->wire_bytes + native;
   c_.stats.scratch_bytes = std::max(c_.stats.scratch_bytes, track_.scratch_bytes());
   ++c_.sequence;
   if (!of_messages()) ++c_.collectives;
@@ -246,15 +243,21 @@ void Run::compare() {
 }
 
 // By kind. The messages of a batch are timed as one call, which is the first one's.
-void Run::count(size_t native_bytes) {
+void Run::count(const plan::Traffic& native) {
   Sample* sample = sample_;
+  Sent sum;
   for (size_t i = 0; i < messages_.size(); ++i) {
     const Job& job = *messages_[i];
     if (job.native) continue;
     Sent bytes = sent(messages_, *plan_, i);
-    bytes.wire_bytes += native_bytes;  // of a collective, which is one call
+    bytes.wire += native;  // of a collective, which is one call
     c_.meter.count(kind_of(job), bytes, std::exchange(sample, nullptr));
+    sum += bytes;
   }
+  c_.stats.raw_bytes += sum.raw.bytes;
+  c_.stats.raw_off_node_bytes += sum.raw.off_node;
+  c_.stats.wire_bytes += sum.wire.bytes;
+  c_.stats.wire_off_node_bytes += sum.wire.off_node;
 }
 
 // What the step makes or sends, for tools.

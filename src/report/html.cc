@@ -24,6 +24,8 @@ constexpr Column kColumns[] = {
     {"raw", value::raw, show_bytes},
     {"wire", value::wire, show_bytes},
     {"ratio", value::ratio, ratio},
+    {"off node", value::wire_off_node, show_bytes},
+    {"ratio", value::off_node_ratio, ratio},
     {"a call", value::total, show_seconds},
     {"encode", value::encode, show_seconds},
     {"communicate", value::communicate, show_seconds},
@@ -35,10 +37,15 @@ constexpr Column kColumns[] = {
 
 std::string bytes_plot(const MergedRow& row) {
   const double raw = row.spread(value::raw).median, wire = row.spread(value::wire).median;
-  return "<h4>Bytes that a rank sends (median)</h4>\n" +
-         plot({{"native", {{raw, "faint", show_bytes(raw)}}},
-               {"on the wire", {{wire, "bar", show_bytes(wire)}}}},
-              18);
+  std::vector<Line> lines = {{"native", {{raw, "faint", show_bytes(raw)}}},
+                             {"on the wire", {{wire, "bar", show_bytes(wire)}}}};
+  if (row.spread(value::wire_off_node).count != 0) {
+    const double raw_off = row.spread(value::raw_off_node).median;
+    const double wire_off = row.spread(value::wire_off_node).median;
+    lines.push_back({"off node, native", {{raw_off, "faint", show_bytes(raw_off)}}});
+    lines.push_back({"off node", {{wire_off, "bar", show_bytes(wire_off)}}});
+  }
+  return "<h4>Bytes that a rank sends (median)</h4>\n" + plot(lines, 18);
 }
 
 std::string times_plot(const MergedRow& row) {
@@ -145,8 +152,8 @@ std::string section(const MergedCommunicator& c) {
           return m.host == c.members[i].host;
         }) == c.members.begin() + i)
       hosts += (hosts.empty() ? "" : ", ") + escape(c.members[i].host);
-  text += fmt::format("<p class=\"soft\">{} of {} ranks, on {}</p>\n", c.members.size(), c.ranks,
-                      hosts);
+  text += fmt::format("<p class=\"soft\">{} of {} ranks, on {}{}</p>\n", c.members.size(), c.ranks,
+                      c.nodes > 1 ? fmt::format("{} nodes: ", c.nodes) : "", hosts);
   for (const MergedRow& row : c.rows)
     text +=
         fmt::format(
@@ -158,11 +165,12 @@ std::string section(const MergedCommunicator& c) {
   for (const auto& [reason, calls] : c.bypasses)
     text += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape(reason), calls);
   return text + fmt::format("<tr><td>bytes that they sent</td><td>{}</td></tr>\n</table>\n</div>\n",
-                            show_bytes(static_cast<double>(c.native_bytes)));
+                            show_bytes(static_cast<double>(c.native.bytes)));
 }
 
 std::string tiles(const Merged& merged) {
   double raw = 0, wire = 0, calls = 0;
+  plan::Traffic raw_link, wire_link;
   size_t members = 0;
   for (const MergedCommunicator& c : merged.communicators) {
     members += c.members.size();
@@ -171,6 +179,8 @@ std::string tiles(const Merged& merged) {
         raw += value::raw(r.row);
         wire += value::wire(r.row);
         calls += value::calls(r.row);
+        raw_link += r.row.raw;
+        wire_link += r.row.wire;
       }
   }
   std::string text = "<div class=\"tiles\">\n";
@@ -178,6 +188,9 @@ std::string tiles(const Merged& merged) {
     text += fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", number, what);
   };
   tile(wire > 0 ? ratio(raw / wire) : "-", "fewer bytes in compressed calls");
+  if (wire_link.off_node != 0)
+    tile(ratio(static_cast<double>(raw_link.off_node) / static_cast<double>(wire_link.off_node)),
+         "fewer between nodes");
   tile(show_bytes(raw), "native, all ranks");
   tile(show_bytes(wire), "on the wire");
   tile(count(calls), "compressed calls, all ranks");

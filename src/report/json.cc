@@ -38,9 +38,12 @@ Json write(const Row& r) {
               {"collective", r.collective},
               {"scheme", r.scheme},
               {"calls", r.calls},
-              {"raw_bytes", r.raw_bytes},
-              {"wire_bytes", r.wire_bytes},
-              {"ratio", r.ratio()}};
+              {"raw_bytes", r.raw.bytes},
+              {"wire_bytes", r.wire.bytes},
+              {"ratio", r.ratio()},
+              {"raw_off_node_bytes", r.raw.off_node},
+              {"wire_off_node_bytes", r.wire.off_node},
+              {"off_node_ratio", r.off_node_ratio()}};
   row["seconds"] = {{"calls", r.times.calls},
                     {"total", r.times.total},
                     {"encode", r.times.encode},
@@ -66,8 +69,10 @@ Row read_row(const Json& j) {
   j.at("collective").get_to(r.collective);
   j.at("scheme").get_to(r.scheme);
   j.at("calls").get_to(r.calls);
-  j.at("raw_bytes").get_to(r.raw_bytes);
-  j.at("wire_bytes").get_to(r.wire_bytes);
+  j.at("raw_bytes").get_to(r.raw.bytes);
+  j.at("wire_bytes").get_to(r.wire.bytes);
+  j.at("raw_off_node_bytes").get_to(r.raw.off_node);
+  j.at("wire_off_node_bytes").get_to(r.wire.off_node);
   const Json& seconds = j.at("seconds");
   r.times = {seconds.at("calls").get<uint64_t>(), seconds.at("total").get<double>(),
              seconds.at("encode").get<double>(), seconds.at("communicate").get<double>(),
@@ -86,8 +91,11 @@ Json write(const Communicator& c) {
   Json j = {{"id", fmt::format("{:016x}", c.id)},
             {"rank", c.rank},
             {"ranks", c.ranks},
+            {"nodes", c.nodes},
+            {"node", c.node},
             {"released", c.released},
-            {"native_bytes", c.native_bytes},
+            {"native_bytes", c.native.bytes},
+            {"native_off_node_bytes", c.native.off_node},
             {"bypasses", c.bypasses},
             {"scratch_bytes", c.scratch_bytes},
             {"verify_bytes", c.verify_bytes},
@@ -101,8 +109,11 @@ Communicator read_communicator(const Json& j) {
   c.id = std::stoull(j.at("id").get<std::string>(), nullptr, 16);
   j.at("rank").get_to(c.rank);
   j.at("ranks").get_to(c.ranks);
+  j.at("nodes").get_to(c.nodes);
+  j.at("node").get_to(c.node);
   j.at("released").get_to(c.released);
-  j.at("native_bytes").get_to(c.native_bytes);
+  j.at("native_bytes").get_to(c.native.bytes);
+  j.at("native_off_node_bytes").get_to(c.native.off_node);
   j.at("bypasses").get_to(c.bypasses);
   j.at("scratch_bytes").get_to(c.scratch_bytes);
   j.at("verify_bytes").get_to(c.verify_bytes);

@@ -33,6 +33,11 @@ double if_known(const Row& r, double error) {
   return r.error.calls() == 0 ? std::numeric_limits<double>::quiet_NaN() : error;
 }
 
+double if_leaving(const Row& r, double x) {
+  const bool leaves = r.raw.off_node != 0 || r.wire.off_node != 0;
+  return leaves ? x : std::numeric_limits<double>::quiet_NaN();
+}
+
 std::string read_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -56,8 +61,8 @@ class Merger {
     const auto twice = std::ranges::find(all.members, c.rank, &Member::rank);
     if (twice != all.members.end())
       return complain("{}: rank {} of {} is in {} already", file, c.rank, name(all), twice->file);
-    all.members.push_back({c.rank, report.host, report.pid, file, c.released});
-    all.native_bytes += c.native_bytes;
+    all.members.push_back({c.rank, report.host, report.pid, file, c.released, c.node});
+    all.native += c.native;
     for (const auto& [reason, calls] : c.bypasses) all.bypasses[reason] += calls;
     for (const Row& row : c.rows) {
       const auto known = std::ranges::find_if(
@@ -80,7 +85,8 @@ class Merger {
   MergedCommunicator& find(const Communicator& c) {
     const auto known = std::ranges::find(merged_.communicators, c.id, &MergedCommunicator::id);
     if (c.id != 0 && known != merged_.communicators.end()) return *known;
-    return merged_.communicators.emplace_back(MergedCommunicator{.id = c.id, .ranks = c.ranks});
+    return merged_.communicators.emplace_back(
+        MergedCommunicator{.id = c.id, .ranks = c.ranks, .nodes = c.nodes});
   }
 
   void finish(MergedCommunicator& c) {
@@ -113,9 +119,12 @@ class Merger {
 
 namespace value {
 double calls(const Row& r) { return static_cast<double>(r.calls); }
-double raw(const Row& r) { return static_cast<double>(r.raw_bytes); }
-double wire(const Row& r) { return static_cast<double>(r.wire_bytes); }
+double raw(const Row& r) { return static_cast<double>(r.raw.bytes); }
+double wire(const Row& r) { return static_cast<double>(r.wire.bytes); }
 double ratio(const Row& r) { return r.ratio(); }
+double raw_off_node(const Row& r) { return if_leaving(r, static_cast<double>(r.raw.off_node)); }
+double wire_off_node(const Row& r) { return if_leaving(r, static_cast<double>(r.wire.off_node)); }
+double off_node_ratio(const Row& r) { return if_leaving(r, r.off_node_ratio()); }
 double total(const Row& r) { return per_call(r.times.total, r.times.calls); }
 double encode(const Row& r) { return per_call(r.times.encode, r.times.calls); }
 double communicate(const Row& r) { return per_call(r.times.communicate, r.times.calls); }

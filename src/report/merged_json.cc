@@ -17,6 +17,9 @@ constexpr struct {
                    {"raw_bytes", value::raw},
                    {"wire_bytes", value::wire},
                    {"ratio", value::ratio},
+                   {"raw_off_node_bytes", value::raw_off_node},
+                   {"wire_off_node_bytes", value::wire_off_node},
+                   {"off_node_ratio", value::off_node_ratio},
                    {"seconds_per_call", value::total},
                    {"encode_seconds_per_call", value::encode},
                    {"communicate_seconds_per_call", value::communicate},
@@ -63,12 +66,18 @@ Json write(const MergedRow& row) {
 }
 
 Json write(const MergedCommunicator& c) {
-  Json j = {
-      {"id", fmt::format("{:016x}", c.id)}, {"ranks", c.ranks},       {"members", Json::array()},
-      {"native_bytes", c.native_bytes},     {"bypasses", c.bypasses}, {"rows", Json::array()}};
+  Json j = {{"id", fmt::format("{:016x}", c.id)},
+            {"ranks", c.ranks},
+            {"nodes", c.nodes},
+            {"members", Json::array()},
+            {"native_bytes", c.native.bytes},
+            {"native_off_node_bytes", c.native.off_node},
+            {"bypasses", c.bypasses},
+            {"rows", Json::array()}};
   for (const Member& m : c.members)
     j["members"].push_back({{"rank", m.rank},
                             {"host", m.host},
+                            {"node", m.node},
                             {"pid", m.pid},
                             {"file", m.file},
                             {"released", m.released}});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/distribution.h"
+#include "plan/topology.h"
 
 namespace terse::report {
 
@@ -40,19 +41,22 @@ struct Error {
 struct Row {
   std::optional<uint32_t> rule;  // its number in the policy; empty: the caller named the scheme
   std::string collective, scheme;
-  uint64_t calls = 0, raw_bytes = 0, wire_bytes = 0;
+  uint64_t calls = 0;
+  plan::Traffic raw, wire;
   Times times;
   Error error;
 
-  double ratio() const;  // raw to wire
+  double ratio() const;  // raw to wire; 0: nothing was sent
+  double off_node_ratio() const;
   bool operator==(const Row&) const = default;
 };
 
 struct Communicator {
   uint64_t id = 0;  // the same on all its ranks and on no other communicator; 0: not agreed
   int rank = 0, ranks = 0;
-  bool released = false;  // otherwise what its queues still had to measure is missing
-  uint64_t native_bytes = 0;
+  bool released = false;    // otherwise what its queues still had to measure is missing
+  int nodes = 0, node = 0;  // how many its ranks are on, and this rank's; 0 nodes: not known
+  plan::Traffic native;
   std::map<std::string, uint64_t> bypasses;  // calls, by reason
   uint64_t scratch_bytes = 0, verify_bytes = 0;
   std::vector<Row> rows;

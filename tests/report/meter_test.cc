@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -103,8 +104,8 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, si
   EXPECT_EQ(t.kind.collective, c.call.collective);
   EXPECT_EQ(t.kind.scheme, c.call.scheme);
   EXPECT_EQ(t.calls, size_t{kCalls});
-  EXPECT_EQ(t.raw_bytes, kCalls * plan.raw_bytes);
-  EXPECT_EQ(t.wire_bytes, kCalls * plan.wire_bytes);
+  EXPECT_EQ(t.sent.raw, plan::Traffic{kCalls * plan.raw_bytes});
+  EXPECT_EQ(t.sent.wire, plan::Traffic{kCalls * plan.wire_bytes});
 
   EXPECT_EQ(t.timed, size_t{kCalls});
   for (const double phase : {t.times.encode, t.times.communicate, t.times.decode}) {
@@ -183,8 +184,7 @@ void check_case(const Case& c) {
     EXPECT_EQ(tallies[0].calls, 1u);
     Tally all = tallies[1];
     all.calls += tallies[0].calls;
-    all.raw_bytes += tallies[0].raw_bytes;
-    all.wire_bytes += tallies[0].wire_bytes;
+    all.sent += tallies[0].sent;
     all.timed += tallies[0].timed;
     all.times.total += tallies[0].times.total;
     all.times.encode += tallies[0].times.encode;
@@ -314,8 +314,8 @@ TEST(Meter, MessagesAreCountedByTheirRuleAndNeverCompared) {
       EXPECT_EQ(t.kind.collective, send ? Collective::kSend : Collective::kRecv);
       EXPECT_EQ(t.kind.rule, send ? 3u : 4u);
       EXPECT_EQ(t.calls, (rank == 0) == send ? 4u : 2u);
-      EXPECT_EQ(t.raw_bytes, send ? t.calls * kCount * sizeof(float) : 0u);
-      EXPECT_EQ(t.wire_bytes, send ? t.calls * codec::body_size(scheme.spec, kCount) : 0u);
+      EXPECT_EQ(t.sent.raw.bytes, send ? t.calls * kCount * sizeof(float) : 0u);
+      EXPECT_EQ(t.sent.wire.bytes, send ? t.calls * codec::body_size(scheme.spec, kCount) : 0u);
       EXPECT_EQ(t.relative.count(), 0u);
       // Those of a group are timed as one, the first.
       EXPECT_EQ(t.timed, send ? (rank == 0 ? 4u : 2u) : (rank == 0 ? 0u : 2u));
@@ -382,6 +382,43 @@ TEST(Meter, TheErrorIsThatOfACallWhereNumbersGrow) {
     EXPECT_NEAR(stats.p99_relative_error / worst, 1, 1e-4);
     EXPECT_NEAR(stats.worst_relative_error / worst, 1, 1e-4);
     EXPECT_NEAR(stats.relative_error / pooled, 1, 1e-3);
+    release_communicator(comm, false);
+  });
+}
+
+// As if the third rank were on a node of its own.
+TEST(Meter, CountsWhatLeavesTheNode) {
+  constexpr size_t kCount = 3 * 4096, kRaw = kCount * sizeof(float);
+  const Scheme scheme = parse_scheme("int8:algo=twoshot");
+  const size_t packed = codec::body_size(scheme.spec, kCount);
+  run_ranks(3, [&](int rank, ncclComm_t comm) {
+    std::vector<float> data(kCount, 1.5f), other(kCount);
+    const auto call = [&](Collective collective, const char* text, int peer) {
+      submit({collective, data.data(), other.data(), kCount, ncclFloat32, ncclSum, comm, nullptr,
+              peer},
+             parse_scheme(text));
+    };
+    call(Collective::kAllReduce, "int8:algo=twoshot", 0);
+    Communicator& c = communicator(comm);
+    EXPECT_EQ(c.topology.nodes(), 1);
+    EXPECT_EQ(c.stats.raw_off_node_bytes, 0u);
+    EXPECT_EQ(c.stats.wire_off_node_bytes, 0u);
+    c.topology = plan::topology_of(std::array<uint64_t, 3>{7, 7, 8});
+    call(Collective::kAllReduce, "int8:algo=twoshot", 0);
+    // A third of the message, and then the rank's own third, to each rank elsewhere.
+    const bool alone = rank == 2;
+    size_t raw = alone ? 2 * (kRaw / 3 * 2) : kRaw / 3 * 2;
+    size_t wire = (alone ? 2 : 1) * 2 * packed / 3;
+    EXPECT_EQ(c.stats.raw_off_node_bytes, raw);
+    EXPECT_EQ(c.stats.wire_off_node_bytes, wire);
+    // A message to the neighbour, and one to the rank that is elsewhere.
+    for (const int to : {1, 2})
+      if (rank == 0 || rank == to)
+        call(rank == 0 ? Collective::kSend : Collective::kRecv, "int8", rank == 0 ? to : 0);
+    EXPECT_EQ(c.stats.raw_off_node_bytes, raw + (rank == 0 ? kRaw : 0));
+    EXPECT_EQ(c.stats.wire_off_node_bytes, wire + (rank == 0 ? packed : 0));
+    call(Collective::kAllReduce, "off", 0);
+    EXPECT_EQ(c.stats.native_off_node_bytes, raw);
     release_communicator(comm, false);
   });
 }

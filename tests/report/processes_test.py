@@ -46,8 +46,8 @@ class Page(html.parser.HTMLParser):
 
 def environment(leaks=True, **settings):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
-    return dict(kept, LD_PRELOAD=PRELOAD, TERSE_SCHEME="int8", NCCL_SOCKET_IFNAME="lo",
-                HOSTNCCL_TIMEOUT="20",
+    settings.setdefault("TERSE_SCHEME", "int8")
+    return dict(kept, LD_PRELOAD=PRELOAD, NCCL_SOCKET_IFNAME="lo", HOSTNCCL_TIMEOUT="20",
                 ASAN_OPTIONS="verify_asan_link_order=0:handle_abort=0:"
                 # A fork's child has the memory, but not the threads that know of it.
                 f"detect_leaks={int(leaks)}", **settings)
@@ -177,14 +177,14 @@ class Endings(Folder):
 class Merging(Folder):
     RANKS, ROUNDS = 4, 3
 
-    def run_ranks(self, verify=("2",) * 4):
+    def run_ranks(self, verify=("2",) * 4, hosts=("a",) * 4, **settings):
         identity = os.path.join(self.scratch.name, "id")
         processes = [
             subprocess.Popen([RANK, str(rank), str(self.RANKS), identity, "200000",
                               str(self.ROUNDS)], text=True, stdout=subprocess.PIPE,
                              env=environment(TERSE_REPORT=str(self.folder), TERSE_VERIFY=each,
-                                             TERSE_LOG="off"))
-            for rank, each in enumerate(verify)]
+                                             TERSE_LOG="off", NCCL_HOSTID=host, **settings))
+            for rank, (each, host) in enumerate(zip(verify, hosts))]
         return [process.communicate(timeout=PATIENCE)[0] for process in processes]
 
     def test_all_ranks(self):
@@ -220,10 +220,50 @@ class Merging(Folder):
         for rank in by_rank:
             at = page.cells.index(f"rank {rank['rank']}")
             self.assertEqual(page.cells[at + 1], str(rank["calls"]))
-            shown = page.cells[at + 5]  # a call
+            shown = page.cells[at + 7]  # a call
             value, unit = shown.split()
             seconds = float(value) * {"us": 1e-6, "ms": 1e-3, "s": 1}[unit]
             self.assertAlmostEqual(seconds / rank["seconds_per_call"], 1, delta=0.006)
+
+    def merged(self):
+        numbers = pathlib.Path(self.scratch.name) / "all.json"
+        done = self.report("--json", numbers)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        communicator, = json.loads(numbers.read_text())["communicators"]
+        return done.stdout, communicator
+
+    def test_what_leaves_a_node(self):
+        # Two ranks a node: of a ring's bytes half of the node's, and of three peers two.
+        raw = 4 * 200_000
+        self.run_ranks(hosts=("a", "b", "b", "a"))
+        text, communicator = self.merged()
+        self.assertIn("4 of 4 ranks, 2 nodes\n", text)
+        self.assertEqual(communicator["nodes"], 2)
+        self.assertEqual([m["node"] for m in communicator["members"]], [0, 1, 1, 0])
+        row, = communicator["rows"]
+        for rank in row["by_rank"]:
+            self.assertEqual(rank["raw_bytes"], self.ROUNDS * raw * 3 // 2)
+            self.assertEqual(rank["raw_off_node_bytes"], self.ROUNDS * raw * 3 // 4)
+            # The last shard is a little smaller than the others.
+            self.assertAlmostEqual(rank["wire_off_node_bytes"] / rank["wire_bytes"], 2 / 3,
+                                   delta=0.001)
+            self.assertAlmostEqual(rank["off_node_ratio"], 3.879 * 3 / 4, delta=0.01)
+
+    def test_what_leaves_a_node_natively(self):
+        self.run_ranks(hosts=("a", "b", "b", "b"), TERSE_SCHEME="off")
+        _, communicator = self.merged()
+        self.assertEqual(communicator["native_bytes"], self.ROUNDS * 4 * 1_200_000)
+        self.assertEqual(communicator["native_off_node_bytes"], self.ROUNDS * 2 * 1_200_000)
+
+    def test_nothing_leaves_one_node(self):
+        self.run_ranks()
+        text, communicator = self.merged()
+        self.assertIn("4 of 4 ranks\n", text)
+        self.assertEqual(communicator["nodes"], 1)
+        self.assertEqual(communicator["native_off_node_bytes"], 0)
+        for rank in communicator["rows"][0]["by_rank"]:
+            self.assertIsNone(rank["wire_off_node_bytes"])
+            self.assertIsNone(rank["off_node_ratio"])
 
     def test_complains_of_what_is_missing(self):
         self.run_ranks()

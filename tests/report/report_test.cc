@@ -34,8 +34,8 @@ Row sample_row(int rank) {
   row.collective = "AllReduce";
   row.scheme = "int8:block=128,round=nearest";
   row.calls = 10;
-  row.raw_bytes = 15'000'000;
-  row.wire_bytes = 3'867'000;
+  row.raw = {15'000'000, 5'000'000};
+  row.wire = {3'867'000, 2'578'000};
   row.times = {10, 0.05 + 0.01 * rank, 0.004, 0.03 - 0.002 * rank, 0.0061};
   row.error = {.relative = sample_errors(rank),
                .squares = 0.25 * (1 + rank),
@@ -58,7 +58,9 @@ Report sample(int rank, int ranks) {
   r.verify = 2;
   if (rank == 1) r.meter.reset();
   Communicator c{.id = 0xfedcba9876543210u, .rank = rank, .ranks = ranks, .released = true};
-  c.native_bytes = 4096;
+  c.nodes = 2;
+  c.node = rank / 2;
+  c.native = {4096, 1024};
   c.bypasses = {{"the message is small", 3}};
   c.scratch_bytes = 1 << 20;
   c.verify_bytes = 1 << 22;
@@ -66,6 +68,7 @@ Report sample(int rank, int ranks) {
   Row named = sample_row(rank);
   named.rule.reset();
   named.scheme = "minmax4";
+  named.raw.off_node = named.wire.off_node = 0;
   named.times = {};
   named.error = {.relative = infinite(), .squares = 1};
   c.rows.push_back(named);
@@ -137,7 +140,11 @@ TEST(Merge, FindsExtremesMediansAndWhoIsLate) {
   EXPECT_TRUE(merged.complaints.empty()) << merged.complaints.front();
   ASSERT_EQ(merged.communicators.size(), 1u);
   const MergedCommunicator& c = merged.communicators[0];
-  EXPECT_EQ(c.native_bytes, 4u * 4096);
+  EXPECT_EQ(c.native, (plan::Traffic{4 * 4096, 4 * 1024}));
+  EXPECT_EQ(c.nodes, 2);
+  EXPECT_EQ(c.members[3].node, 1);
+  EXPECT_NEAR(c.rows[0].spread(value::off_node_ratio).max, 1.9395, 1e-4);
+  EXPECT_EQ(c.rows[1].spread(value::off_node_ratio).count, 0u) << "nothing leaves";
   EXPECT_EQ(c.bypasses.at("the message is small"), 12u);
   ASSERT_EQ(c.rows.size(), 2u);
   const Spread total = c.rows[0].spread(value::total);
@@ -172,7 +179,8 @@ TEST(Merge, TheErrorsOfAllRanksCountAlike) {
 
 TEST(Report, TheTextHasTheErrorOfACall) {
   const std::string text = to_text(sample(0, 1));
-  for (const char* part : {"error       p99     worst\n", "0.62", " 20 %\n", "infinite\n"})
+  for (const char* part : {"rank 0 of 1, node 0 of 2\n", "2.58 MB   1.94",
+                           "error       p99     worst\n", "0.62", " 20 %\n", "infinite\n"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
@@ -239,6 +247,13 @@ TEST(Merge, ReadsAFolderAndNamesTheFilesThatItCannot) {
   ASSERT_EQ(merged.complaints.size(), 1u);
   EXPECT_EQ(merged.complaints[0].find("b.json: "), 0u);
   std::filesystem::remove_all(folder);
+}
+
+TEST(Merge, ThePageShowsWhatLeavesTheNodes) {
+  const std::string page = html(merge(samples(4)));
+  for (const char* part : {"on 2 nodes: alpha", "<b>1.94x</b><span>fewer between nodes</span>",
+                           "<th>off node</th>", "<td>2.58 MB</td><td>1.94x</td>"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
 }
 
 TEST(Merge, ThePageEscapesWhatItIsGiven) {
