@@ -67,6 +67,8 @@ class Comparison {
     return &c_ == a.communicator && same(scheme_, a.scheme) && (!peer_ || peer_ == a.peer);
   }
   Exchange& exchange() { return exchange_; }
+  // Whether the ranks have not agreed on anything before, so that one may do without terse.
+  bool is_first() const { return c_.identity == 0; }
 
   void conclude() {
     for (int r = 0; r < c_.ranks; ++r)
@@ -194,7 +196,16 @@ void agree(std::span<const Agreement> agreements) {
   }
   std::vector<Exchange*> exchanges;
   for (const auto& comparison : open) exchanges.push_back(&comparison->exchange());
-  meet(exchanges, Patience::kUsual);
+  try {
+    meet(exchanges, Patience::kUsual);
+  } catch (Error& e) {
+    // Where one rank does without terse, its next call meets this one.
+    if (std::ranges::any_of(open, [](const auto& comparison) { return comparison->is_first(); }))
+      e.message +=
+          "; the ranks were to compare their settings: is terse in use on all of them, and set up "
+          "alike?";
+    throw;
+  }
   for (const auto& comparison : open) comparison->conclude();
 }
 
