@@ -59,7 +59,8 @@ report::Row row_of(const Tally& t) {
 }
 
 report::Communicator report_of(Communicator& c, bool released) {
-  report::Communicator r{.id = c.identity, .rank = c.rank, .ranks = c.ranks, .released = released};
+  report::Communicator r{
+      .id = c.identity, .name = c.name, .rank = c.rank, .ranks = c.ranks, .released = released};
   r.nodes = c.topology.nodes();
   if (r.nodes != 0) r.node = c.topology.node[c.rank];
   r.native = {c.stats.native_bytes, c.stats.native_off_node_bytes};

@@ -145,7 +145,8 @@ std::string numbers(const MergedRow& row) {
 }
 
 std::string section(const MergedCommunicator& c) {
-  std::string text = fmt::format("<h2>Communicator <code>{:016x}</code></h2>\n", c.id);
+  std::string text = fmt::format("<h2>Communicator {}<code>{:016x}</code></h2>\n",
+                                 c.name.empty() ? "" : escape(c.name) + " ", c.id);
   std::string hosts;
   for (size_t i = 0; i < c.members.size(); ++i)
     if (std::find_if(c.members.begin(), c.members.begin() + i, [&](const Member& m) {

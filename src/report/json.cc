@@ -89,6 +89,7 @@ Row read_row(const Json& j) {
 
 Json write(const Communicator& c) {
   Json j = {{"id", fmt::format("{:016x}", c.id)},
+            {"name", c.name},
             {"rank", c.rank},
             {"ranks", c.ranks},
             {"nodes", c.nodes},
@@ -107,6 +108,7 @@ Json write(const Communicator& c) {
 Communicator read_communicator(const Json& j) {
   Communicator c;
   c.id = std::stoull(j.at("id").get<std::string>(), nullptr, 16);
+  j.at("name").get_to(c.name);
   j.at("rank").get_to(c.rank);
   j.at("ranks").get_to(c.ranks);
   j.at("nodes").get_to(c.nodes);

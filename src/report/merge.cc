@@ -46,7 +46,7 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-std::string name(const MergedCommunicator& c) { return fmt::format("communicator {:016x}", c.id); }
+std::string name(const MergedCommunicator& c) { return show_communicator(c.id, c.name); }
 
 // Brings the ranks of one communicator together.
 class Merger {
@@ -62,6 +62,7 @@ class Merger {
     if (twice != all.members.end())
       return complain("{}: rank {} of {} is in {} already", file, c.rank, name(all), twice->file);
     all.members.push_back({c.rank, report.host, report.pid, file, c.released, c.node});
+    if (all.name.empty()) all.name = c.name;
     all.native += c.native;
     for (const auto& [reason, calls] : c.bypasses) all.bypasses[reason] += calls;
     for (const Row& row : c.rows) {
@@ -86,7 +87,7 @@ class Merger {
     const auto known = std::ranges::find(merged_.communicators, c.id, &MergedCommunicator::id);
     if (c.id != 0 && known != merged_.communicators.end()) return *known;
     return merged_.communicators.emplace_back(
-        MergedCommunicator{.id = c.id, .ranks = c.ranks, .nodes = c.nodes});
+        MergedCommunicator{.id = c.id, .name = c.name, .ranks = c.ranks, .nodes = c.nodes});
   }
 
   void finish(MergedCommunicator& c) {

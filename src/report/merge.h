@@ -42,6 +42,7 @@ struct MergedRow {
 
 struct MergedCommunicator {
   uint64_t id = 0;
+  std::string name;  // of the first rank that has one
   int ranks = 0, nodes = 0;
   std::vector<Member> members;  // by rank
   std::vector<MergedRow> rows;

@@ -67,6 +67,7 @@ Json write(const MergedRow& row) {
 
 Json write(const MergedCommunicator& c) {
   Json j = {{"id", fmt::format("{:016x}", c.id)},
+            {"name", c.name},
             {"ranks", c.ranks},
             {"nodes", c.nodes},
             {"members", Json::array()},

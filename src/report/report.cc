@@ -48,6 +48,11 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   fail(ncclSystemError, "cannot write {}: {}", path.string(), error.message());
 }
 
+std::string show_communicator(uint64_t id, const std::string& name) {
+  return fmt::format("communicator {:016x}{}", id,
+                     name.empty() ? "" : fmt::format(" \"{}\"", name));
+}
+
 std::string show_bytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB"};
   size_t unit = 0;

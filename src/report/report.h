@@ -52,7 +52,8 @@ struct Row {
 };
 
 struct Communicator {
-  uint64_t id = 0;  // the same on all its ranks and on no other communicator; 0: not agreed
+  uint64_t id = 0;   // the same on all its ranks and on no other communicator; 0: not agreed
+  std::string name;  // that the program gives it; empty: none
   int rank = 0, ranks = 0;
   bool released = false;    // otherwise what its queues still had to measure is missing
   int nodes = 0, node = 0;  // how many its ranks are on, and this rank's; 0 nodes: not known
@@ -87,6 +88,9 @@ std::string to_text(const Report& report);
 
 // Puts the text in place of the file in one step. Throws terse::Error.
 void write_file(const std::filesystem::path& path, const std::string& text);
+
+// "communicator 0123456789abcdef", and its name where it has one.
+std::string show_communicator(uint64_t id, const std::string& name);
 
 // As a report's tables show them: "1.50 GB", "12.3 ms", "0.65 %".
 std::string show_bytes(double bytes);

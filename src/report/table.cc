@@ -63,8 +63,8 @@ std::string table(const Merged& merged) {
     size_t unreleased = 0;
     for (const Member& m : c.members) unreleased += !m.released;
     text +=
-        fmt::format("\ncommunicator {:016x}, {} of {} ranks{}{}\n", c.id, c.members.size(), c.ranks,
-                    c.nodes > 1 ? fmt::format(", {} nodes", c.nodes) : "",
+        fmt::format("\n{}, {} of {} ranks{}{}\n", show_communicator(c.id, c.name), c.members.size(),
+                    c.ranks, c.nodes > 1 ? fmt::format(", {} nodes", c.nodes) : "",
                     unreleased == 0 ? "" : fmt::format(", {} of them not released", unreleased));
     if (!c.rows.empty())
       text += fmt::format(fmt::runtime(kLine), "collective", "scheme", "", "calls", "raw", "wire",

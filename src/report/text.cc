@@ -37,8 +37,8 @@ std::string to_text(const Report& r) {
   std::string text = fmt::format("terse {} on {}, process {}, {}\npolicy: {}\n", r.terse, r.host,
                                  r.pid, r.written, r.policy);
   for (const Communicator& c : r.communicators) {
-    text += fmt::format("\ncommunicator {:016x}, rank {} of {}{}{}\n", c.id, c.rank, c.ranks,
-                        c.nodes > 1 ? fmt::format(", node {} of {}", c.node, c.nodes) : "",
+    text += fmt::format("\n{}, rank {} of {}{}{}\n", show_communicator(c.id, c.name), c.rank,
+                        c.ranks, c.nodes > 1 ? fmt::format(", node {} of {}", c.node, c.nodes) : "",
                         c.released ? "" : " (not released: some measurements may be missing)");
     if (!c.rows.empty())
       text += fmt::format(fmt::runtime(kColumns), "collective", "scheme", "calls", "raw", "wire",

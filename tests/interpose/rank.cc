@@ -1,5 +1,6 @@
 // One rank of an NCCL program: rank.cc RANK RANKS ID_FILE COUNT ROUNDS [nonblocking | grouped].
-// With either word its communicator does not block; with `grouped` each call is a group of its own.
+// With either word its communicator does not block, and has the name that is in COMM_NAME; with
+// `grouped` each call is a group of its own.
 // Prints what each call gave:
 //   init RESULT MESSAGE
 //   round K RESULT SUM MESSAGE     SUM: of the elements' bits
@@ -70,6 +71,7 @@ int main(int argc, char** argv) {
   ncclComm_t comm = nullptr;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.commName = std::getenv("COMM_NAME");
   ncclResult_t result = blocking ? ncclCommInitRank(&comm, ranks, id, rank)
                                  : ncclCommInitRankConfig(&comm, ranks, id, rank, &config);
   result = settled(result, comm);

@@ -177,11 +177,11 @@ class Endings(Folder):
 class Merging(Folder):
     RANKS, ROUNDS = 4, 3
 
-    def run_ranks(self, verify=("2",) * 4, hosts=("a",) * 4, **settings):
+    def run_ranks(self, *words, verify=("2",) * 4, hosts=("a",) * 4, **settings):
         identity = os.path.join(self.scratch.name, "id")
         processes = [
             subprocess.Popen([RANK, str(rank), str(self.RANKS), identity, "200000",
-                              str(self.ROUNDS)], text=True, stdout=subprocess.PIPE,
+                              str(self.ROUNDS), *words], text=True, stdout=subprocess.PIPE,
                              env=environment(TERSE_REPORT=str(self.folder), TERSE_VERIFY=each,
                                              TERSE_LOG="off", NCCL_HOSTID=host, **settings))
             for rank, (each, host) in enumerate(zip(verify, hosts))]
@@ -231,6 +231,15 @@ class Merging(Folder):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         communicator, = json.loads(numbers.read_text())["communicators"]
         return done.stdout, communicator
+
+    def test_communicators_have_their_names(self):
+        self.run_ranks("nonblocking", COMM_NAME="gradients")
+        text, communicator = self.merged()
+        self.assertEqual(communicator["name"], "gradients")
+        self.assertIn(f'communicator {communicator["id"]} "gradients", 4 of 4 ranks\n', text)
+        for path in self.folder.glob("*.json"):
+            own, = json.loads(path.read_text())["communicators"]
+            self.assertEqual(own["name"], "gradients")
 
     def test_what_leaves_a_node(self):
         # Two ranks a node: of a ring's bytes half of the node's, and of three peers two.

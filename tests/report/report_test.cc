@@ -58,6 +58,7 @@ Report sample(int rank, int ranks) {
   r.verify = 2;
   if (rank == 1) r.meter.reset();
   Communicator c{.id = 0xfedcba9876543210u, .rank = rank, .ranks = ranks, .released = true};
+  if (rank != 0) c.name = "dp<0>";
   c.nodes = 2;
   c.node = rank / 2;
   c.native = {4096, 1024};
@@ -170,6 +171,7 @@ TEST(Merge, TheErrorsOfAllRanksCountAlike) {
   EXPECT_NEAR(errors.percentile(80), 0.0066, 0.0066 * 0.011);
   EXPECT_EQ(errors.greatest(), 0.23);
   const std::string json = merged_json(merged);
+  EXPECT_NE(json.find(R"("name": "dp<0>",)"), std::string::npos);
   EXPECT_NE(json.find(R"("worst_relative_error": 0.23,)"), std::string::npos);
   EXPECT_NE(json.find(R"("worst": 0.23
 )"),
@@ -179,6 +181,8 @@ TEST(Merge, TheErrorsOfAllRanksCountAlike) {
 
 TEST(Report, TheTextHasTheErrorOfACall) {
   const std::string text = to_text(sample(0, 1));
+  EXPECT_NE(to_text(sample(1, 2)).find("communicator fedcba9876543210 \"dp<0>\", rank 1 of 2"),
+            std::string::npos);
   for (const char* part : {"rank 0 of 1, node 0 of 2\n", "2.58 MB   1.94",
                            "error       p99     worst\n", "0.62", " 20 %\n", "infinite\n"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
@@ -203,12 +207,12 @@ TEST(Merge, ComplainsOfWhatDoesNotFit) {
   const std::vector<std::string> want = {
       "rank2.json: of terse 0.2.0, and rank0.json of terse 0.1.0",
       "rank4.json: its settings are not those of rank0.json",
-      "again.json: rank 2 of communicator fedcba9876543210 is in rank2.json already",
+      "again.json: rank 2 of communicator fedcba9876543210 \"dp<0>\" is in rank2.json already",
       "fewer.json: 2 communicators more were not kept",
-      "fewer.json: communicator fedcba9876543210 has 2 ranks here and 5 elsewhere",
-      "communicator fedcba9876543210: AllReduce of int8:block=128,round=nearest: rank 2 counts 9 "
-      "calls and rank 0 10",
-      "communicator fedcba9876543210: of its 5 ranks there is no report of 1, 3"};
+      "fewer.json: communicator fedcba9876543210 \"dp<0>\" has 2 ranks here and 5 elsewhere",
+      "communicator fedcba9876543210 \"dp<0>\": AllReduce of int8:block=128,round=nearest: rank 2 "
+      "counts 9 calls and rank 0 10",
+      "communicator fedcba9876543210 \"dp<0>\": of its 5 ranks there is no report of 1, 3"};
   const std::vector<std::string> got = merge(reports).complaints;
   ASSERT_EQ(got.size(), want.size()) << fmt::format("{}", fmt::join(got, "\n"));
   for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i], want[i]);
@@ -260,6 +264,7 @@ TEST(Merge, ThePageEscapesWhatItIsGiven) {
   const std::string page = html(merge(samples(3)));
   EXPECT_NE(page.find("beta&lt;&amp;&gt;&quot;"), std::string::npos);
   EXPECT_EQ(page.find("beta<"), std::string::npos);
+  EXPECT_NE(page.find("<h2>Communicator dp&lt;0&gt; <code>fedc"), std::string::npos);
   EXPECT_EQ(page.find("<script"), std::string::npos);
   EXPECT_EQ(page.find("http"), std::string::npos);  // nothing from outside
 }
