@@ -7,7 +7,6 @@
 #include <limits>
 #include <utility>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/patient_lock.h"
 #include "engine/choice.h"
@@ -115,9 +114,9 @@ void Meter::collect() noexcept {
       idle_.push_back(first.sample);
       read(first);
     }
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
     // A measurement is no reason for a call to fail.
-    log(LogLevel::kInfo, "a measurement was lost: {}", e.message);
+    log(LogLevel::kInfo, "a measurement was lost: {}", e.what());
   }
 }
 

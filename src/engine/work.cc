@@ -68,16 +68,16 @@ Sent sent(const Work& work, const plan::Plan& plan, size_t message) {
   const Job& job = *work[message];
   const Communicator& c = *job.communicator;
   const Request& r = job.request;
-  const auto uncompressed = [&](size_t bytes) {
+  const auto traffic = [&](size_t bytes) {
     return plan::raw_traffic(r.collective, bytes, {c.ranks, c.rank, r.root}, c.topology);
   };
-  const plan::Traffic raw = uncompressed(r.count * datatype_size(r.datatype));
+  const plan::Traffic raw = traffic(r.count * datatype_size(r.datatype));
   if (!is_message(job)) return {raw, plan::traffic_to(plan.wire_to, c.rank, c.topology)};
   size_t packed = 0;
   for (const plan::Step& step : plan.steps)
     for (const plan::Transfer& t : step.transfers)
       if (t.send && t.message == message) packed += t.bytes;
-  return {raw, uncompressed(packed)};  // a message goes the same way
+  return {raw, traffic(packed)};  // a message goes the same way
 }
 
 std::string title(const Work& work, const plan::Plan& plan) {

@@ -87,7 +87,8 @@ std::string error_plot(const MergedRow& row) {
     if (r.row.error.calls() == 0) continue;
     const double median = value::median_error(r.row), most = value::worst_error(r.row);
     lines.push_back({fmt::format("rank {}", r.rank),
-                     {{most, "faint", show_error(most)}, {median, "bar", show_error(median)}}});
+                     {{most, "faint", show_error(most) + " worst"},
+                      {median, "bar", show_error(median) + " median"}}});
   }
   return text + plot(lines, 13);
 }
@@ -170,31 +171,26 @@ std::string section(const MergedCommunicator& c) {
 }
 
 std::string tiles(const Merged& merged) {
-  double raw = 0, wire = 0, calls = 0;
-  plan::Traffic raw_link, wire_link;
+  Row sum;
   size_t members = 0;
   for (const MergedCommunicator& c : merged.communicators) {
     members += c.members.size();
     for (const MergedRow& row : c.rows)
       for (const RankRow& r : row.ranks) {
-        raw += value::raw(r.row);
-        wire += value::wire(r.row);
-        calls += value::calls(r.row);
-        raw_link += r.row.raw;
-        wire_link += r.row.wire;
+        sum.calls += r.row.calls;
+        sum.raw += r.row.raw;
+        sum.wire += r.row.wire;
       }
   }
   std::string text = "<div class=\"tiles\">\n";
   const auto tile = [&](const std::string& number, const char* what) {
     text += fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", number, what);
   };
-  tile(wire > 0 ? ratio(raw / wire) : "-", "fewer bytes in compressed calls");
-  if (wire_link.off_node != 0)
-    tile(ratio(static_cast<double>(raw_link.off_node) / static_cast<double>(wire_link.off_node)),
-         "fewer between nodes");
-  tile(show_bytes(raw), "native, all ranks");
-  tile(show_bytes(wire), "on the wire");
-  tile(count(calls), "compressed calls, all ranks");
+  tile(sum.wire.bytes != 0 ? ratio(sum.ratio()) : "-", "fewer bytes in compressed calls");
+  if (sum.leaves_node()) tile(ratio(sum.off_node_ratio()), "fewer between nodes");
+  tile(show_bytes(value::raw(sum)), "native, all ranks");
+  tile(show_bytes(value::wire(sum)), "on the wire");
+  tile(count(value::calls(sum)), "compressed calls, all ranks");
   tile(fmt::format("{}", members),
        merged.communicators.size() == 1 ? "ranks" : "ranks of all communicators");
   return text + "</div>\n";

@@ -34,8 +34,7 @@ double if_known(const Row& r, double error) {
 }
 
 double if_leaving(const Row& r, double x) {
-  const bool leaves = r.raw.off_node != 0 || r.wire.off_node != 0;
-  return leaves ? x : std::numeric_limits<double>::quiet_NaN();
+  return r.leaves_node() ? x : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::string read_text(const std::filesystem::path& path) {

@@ -48,6 +48,7 @@ struct Row {
 
   double ratio() const;  // raw to wire; 0: nothing was sent
   double off_node_ratio() const;
+  bool leaves_node() const { return raw.off_node != 0 || wire.off_node != 0; }
   bool operator==(const Row&) const = default;
 };
 

@@ -13,8 +13,6 @@ std::string each(double sum, uint64_t calls) {
   return calls == 0 ? "-" : show_seconds(sum / static_cast<double>(calls));
 }
 
-bool leaves(const Row& r) { return r.raw.off_node != 0 || r.wire.off_node != 0; }
-
 std::string error(const Row& r, unsigned percent) {
   return r.error.calls() == 0 ? "-" : show_error(r.error.relative.percentile(percent));
 }
@@ -24,8 +22,8 @@ std::string row(const Row& r) {
                      show_bytes(static_cast<double>(r.raw.bytes)),
                      show_bytes(static_cast<double>(r.wire.bytes)),
                      fmt::format("{:.2f}", r.ratio()),
-                     leaves(r) ? show_bytes(static_cast<double>(r.wire.off_node)) : "-",
-                     leaves(r) ? fmt::format("{:.2f}", r.off_node_ratio()) : "-",
+                     r.leaves_node() ? show_bytes(static_cast<double>(r.wire.off_node)) : "-",
+                     r.leaves_node() ? fmt::format("{:.2f}", r.off_node_ratio()) : "-",
                      each(r.times.total, r.times.calls), each(r.times.encode, r.times.calls),
                      each(r.times.communicate, r.times.calls), each(r.times.decode, r.times.calls),
                      error(r, 50), error(r, 99), error(r, 100));
