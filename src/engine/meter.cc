@@ -15,6 +15,19 @@
 
 namespace terse {
 
+namespace {
+
+// Whether to take a call: the first of its kind, and one in n.
+bool takes(uint64_t n, std::vector<CallKind>& known, const CallKind& kind, uint64_t communicator,
+           uint64_t number) {
+  if (n == 0) return false;
+  const bool first = std::ranges::find(known, kind) == known.end();
+  if (first) known.push_back(kind);
+  return first || is_chosen(n, communicator, number);
+}
+
+}  // namespace
+
 double relative_error(const codec::Difference& d) {
   if (d.squares == 0) return 0;
   if (d.exact_squares == 0) return std::numeric_limits<double>::infinity();
@@ -24,20 +37,18 @@ double relative_error(const codec::Difference& d) {
 Meter::~Meter() { backend_.release(exact_); }
 
 bool Meter::verifies(const CallKind& kind, const CallNumber& number) {
-  const uint64_t n = settings().verify;
-  if (n == 0 || !number.collective) return false;
-  const bool first = std::ranges::find(known_, kind) == known_.end();
-  if (first) known_.push_back(kind);
-  return first || is_chosen(n, number.communicator, *number.collective);
+  return number.collective &&
+         takes(settings().verify, verified_, kind, number.communicator, *number.collective);
 }
 
-Sample* Meter::start(const plan::Plan& plan, const CallNumber& number, bool verified) noexcept {
+Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
+                     bool verified) noexcept {
   collect();
-  const uint64_t period = settings().meter.value_or(backend_.timing_period());
-  const bool timed =
-      is_chosen(period, number.communicator, number.sequence) && pending_.size() < kMaxPending;
-  if (!timed && !verified) return nullptr;
   try {
+    const uint64_t n = settings().meter.value_or(backend_.timing_period());
+    const bool timed = pending_.size() < kMaxPending &&
+                       takes(n, timed_, kind, number.communicator, number.sequence);
+    if (!timed && !verified) return nullptr;
     if (idle_.empty()) {
       samples_.push_back(std::make_unique<Sample>(backend_));
       idle_.push_back(samples_.back().get());

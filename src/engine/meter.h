@@ -71,8 +71,10 @@ class Meter {
   // Whether a call that is not recorded in a graph also runs natively: of the calls of all ranks
   // the first one of its kind, and one in n, the same ones on every rank. Asked once for each call.
   bool verifies(const CallKind& kind, const CallNumber& number);
-  // What to measure of such a call; null: nothing, or nothing can be.
-  Sample* start(const plan::Plan& plan, const CallNumber& number, bool verified) noexcept;
+  // What to measure of such a call, which is timed by the same rule, over all calls of this rank;
+  // null: nothing, or nothing can be.
+  Sample* start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
+                bool verified) noexcept;
   // Memory for an exact result. Waits for `track` when there must be more of it than before.
   void* exact(size_t bytes, Track& track);
   // Counts a call that is enqueued, with what is measured of it (null: nothing).
@@ -103,8 +105,8 @@ class Meter {
   Backend& backend_;
   std::vector<std::unique_ptr<Sample>> samples_;
   std::vector<Sample*> idle_;
-  std::vector<Pending> pending_;  // the oldest first; few
-  std::vector<CallKind> known_;   // of which a call is verified
+  std::vector<Pending> pending_;            // the oldest first; few
+  std::vector<CallKind> verified_, timed_;  // kinds of which a call has been
   void* exact_ = nullptr;
   std::atomic<size_t> exact_bytes_{0};
   std::mutex mutex_;  // of tallies_, which a report reads at exit

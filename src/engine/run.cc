@@ -51,8 +51,9 @@ Run::Run(const Work& work, const Share& share)
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
   if (track_.recording() == 0) {
-    verified_ = c_.meter.verifies(kind_of(*messages_.front()), number());
-    sample_ = c_.meter.start(*plan_, number(), verified_);
+    const CallKind kind = kind_of(*messages_.front());
+    verified_ = c_.meter.verifies(kind, number());
+    sample_ = c_.meter.start(*plan_, kind, number(), verified_);
   }
   if (ranges::attached()) range_ = ranges::start(title(messages_, *plan_), plan_->raw_bytes);
 }
