@@ -260,6 +260,7 @@ terseResult_t terseCommGetStats(ncclComm_t comm, terseStats_t* stats) {
     terseStats_t current{};
     if (c != nullptr) {
       current = c->stats;
+      current.nodes = static_cast<size_t>(c->topology.nodes());
       c->meter.collect();
       c->meter.add_to(current);
     }

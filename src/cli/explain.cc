@@ -87,19 +87,31 @@ void print_decision(const Policy& policy, const Facts& facts, const Decision& de
              rule.preset.empty() ? "" : fmt::format(" (preset {})", rule.preset));
 }
 
-// Rank 0 sends: it is the root only where the root does, and never the peer.
-plan::Shape shape_on(int rank, const ExplainOptions& o, const Request& r, const Scheme& scheme) {
+// Seen from rank 0, which sends: it is the root only where the root does; else that is on the last
+// node, and so the first one sends.
+int root_of(const ExplainOptions& o, const Request& r) {
   const plan::Traits& t = plan::traits(r.collective);
-  const int root = t.rooted && t.send.who == plan::Who::kAll ? 1 : 0;
-  return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, root},
+  return t.rooted && t.send.who == plan::Who::kAll ? o.ranks - 1 : 0;
+}
+
+plan::Shape shape_on(int rank, const ExplainOptions& o, const Request& r, const Scheme& scheme) {
+  return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, root_of(o, r)},
                   plan::usual_grain(o.gpu));
 }
 
-bool with_times(const ExplainOptions& o, const Request& r) {
-  return !o.bandwidth.empty() && !plan::is_point_to_point(r.collective);
+bool shows_a_node(const ExplainOptions& o, const Request& r) {
+  return o.nodes > 1 && !plan::is_point_to_point(r.collective);
 }
 
-// Seen from rank 0.
+// Rings leave a node once for all of its ranks; here each of these sends to each rank elsewhere.
+void print_node(const Load& load) {
+  const double ratio = static_cast<double>(load.native) / static_cast<double>(load.compressed);
+  fmt::print("a node     sends {} to others in place of {}: {}\n", bytes_text(load.compressed),
+             bytes_text(load.native),
+             ratio < 1 ? fmt::format("{:.3g} times as much as native", 1 / ratio)
+                       : fmt::format("1/{:.4g}", ratio));
+}
+
 void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme) {
   const auto shape = [&](int rank) { return shape_on(rank, o, r, scheme); };
   const plan::Selection selection =
@@ -114,11 +126,15 @@ void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme)
   fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.wire_bytes),
              bytes_text(plan.raw_bytes),
              static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.wire_bytes));
-  if (!with_times(o, r)) return;
-  const bool ring = (set_of(r.collective) & default_collectives()) != 0;
-  const Traffic traffic =
-      traffic_of({o.ranks, o.nodes, ring}, [&](int rank) { return selection.build(shape(rank)); });
-  print_times(traffic, o.bandwidth);
+  if (plan::is_point_to_point(r.collective)) return;
+  Load load{"each rank's link", plan.raw_bytes, plan.wire_bytes};
+  if (shows_a_node(o, r)) {
+    load = load_of_node(r.collective, r.count * datatype_size(r.datatype), root_of(o, r),
+                        even_topology(o.ranks, o.nodes),
+                        [&](int rank) { return selection.build(shape(rank)); });
+    print_node(load);
+  }
+  if (!o.bandwidth.empty()) print_times(load, o.bandwidth);
 }
 
 void explain(const ExplainOptions& o) {
@@ -131,7 +147,7 @@ void explain(const ExplainOptions& o) {
   if (decision.scheme != nullptr) bypass = bypass_reason(request, o.ranks, *decision.scheme);
   if (!bypass)
     require_feasible(request.collective, shape_on(0, o, request, *decision.scheme),
-                     with_times(o, request) ? (o.ranks + o.nodes - 1) / o.nodes : 1);
+                     shows_a_node(o, request) ? (o.ranks + o.nodes - 1) / o.nodes : 1);
   print_call(o, request);
   print_decision(policy, facts, decision);
   if (bypass)

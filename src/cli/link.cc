@@ -24,30 +24,24 @@ std::string duration(double seconds) {
 
 }  // namespace
 
-Traffic traffic_of(const Layout& layout, const std::function<plan::Plan(int rank)>& plan_of) {
-  if (layout.nodes == 1) {
-    const plan::Plan plan = plan_of(0);
-    return {"each rank's link", plan.raw_bytes, plan.wire_bytes};
+plan::Topology even_topology(int ranks, int nodes) {
+  std::vector<uint64_t> hosts;
+  for (int rank = 0; rank < ranks; ++rank)
+    hosts.push_back(static_cast<uint64_t>(rank) * static_cast<uint64_t>(nodes) /
+                    static_cast<uint64_t>(ranks));
+  return plan::topology_of(hosts);
+}
+
+Load load_of_node(plan::Collective collective, size_t raw, int root, const plan::Topology& topology,
+                  const std::function<plan::Plan(int rank)>& plan_of) {
+  const int ranks = static_cast<int>(topology.node.size()), here = topology.size.front();
+  Load load{here == 1 ? "each node's link"
+                      : fmt::format("each node's link, shared by {} ranks", here)};
+  for (int rank = 0; rank < here; ++rank) {
+    load.native += plan::raw_traffic(collective, raw, {ranks, rank, root}, topology).off_node;
+    load.compressed += plan::traffic_to(plan_of(rank).wire_to, rank, topology).off_node;
   }
-  const int per_node = (layout.ranks + layout.nodes - 1) / layout.nodes;
-  Traffic traffic{per_node == 1 ? "each node's link"
-                                : fmt::format("each node's link, shared by {} ranks", per_node)};
-  uint64_t sent = 0, raw = 0;
-  for (int rank = 0; rank < per_node; ++rank) {
-    const plan::Plan plan = plan_of(rank);
-    for (const plan::Step& step : plan.steps)
-      for (const plan::Transfer& t : step.transfers)
-        if (t.send && t.peer >= per_node) traffic.compressed += t.bytes;
-    sent += plan.wire_bytes;
-    if (rank == 0) traffic.native = plan.raw_bytes;
-    raw += plan.raw_bytes;
-  }
-  // As the compressed bytes are divided between the link and the node's own ranks.
-  if (!layout.ring && sent != 0)
-    traffic.native =
-        static_cast<uint64_t>(static_cast<double>(raw) * static_cast<double>(traffic.compressed) /
-                              static_cast<double>(sent));
-  return traffic;
+  return load;
 }
 
 double parse_rate(const std::string& text) {
@@ -60,12 +54,12 @@ double parse_rate(const std::string& text) {
   fail(ncclInvalidArgument, "{}: not a rate such as 1gbit, 2.5gbit or 400mbit", text);
 }
 
-void print_times(const Traffic& traffic, const std::string& rate) {
+void print_times(const Load& load, const std::string& rate) {
   const double bytes = parse_rate(rate);
-  const double native = static_cast<double>(traffic.native) / bytes;
-  const double compressed = static_cast<double>(traffic.compressed) / bytes;
-  fmt::print("{} at {}: {} in {}, native {} in {}: {:.3g}x\n", traffic.link, rate,
-             bytes_text(traffic.compressed), duration(compressed), bytes_text(traffic.native),
+  const double native = static_cast<double>(load.native) / bytes;
+  const double compressed = static_cast<double>(load.compressed) / bytes;
+  fmt::print("{} at {}: {} in {}, native {} in {}: {:.3g}x\n", load.link, rate,
+             bytes_text(load.compressed), duration(compressed), bytes_text(load.native),
              duration(native), native / compressed);
   fmt::print(
       "These times are bounds: bytes over bandwidth, without the codec's time and without "

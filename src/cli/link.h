@@ -6,27 +6,28 @@
 #include <string>
 
 #include "plan/plan.h"
+#include "plan/topology.h"
 
 namespace terse::cli {
 
-// Ranks are spread over nodes evenly, neighbours together. With one node the link is that of each
-// rank; else it is the one that the ranks of a node share, to the other nodes.
-struct Layout {
-  int ranks, nodes;
-  bool ring;  // NCCL's own algorithm sends what a rank sends only once from node to node
+// The bytes that a link carries one way.
+struct Load {
+  std::string link;  // whose it is
+  uint64_t native = 0, compressed = 0;
 };
 
-struct Traffic {
-  std::string link;                     // whose it is
-  uint64_t native = 0, compressed = 0;  // bytes that it carries one way
-};
+// Ranks are spread over nodes evenly, neighbours together.
+plan::Topology even_topology(int ranks, int nodes);
 
-Traffic traffic_of(const Layout& layout, const std::function<plan::Plan(int rank)>& plan_of);
+// Of the link that the ranks of the first node share, to the other nodes; no other node has more
+// ranks. `raw` are the bytes that the call counts.
+Load load_of_node(plan::Collective collective, size_t raw, int root, const plan::Topology& topology,
+                  const std::function<plan::Plan(int rank)>& plan_of);
 
 // Bytes a second from a rate as tc writes it, such as 10gbit or 2.5gbit. Throws
 // Error(ncclInvalidArgument).
 double parse_rate(const std::string& text);
 
-void print_times(const Traffic& traffic, const std::string& rate);
+void print_times(const Load& load, const std::string& rate);
 
 }  // namespace terse::cli

@@ -70,6 +70,8 @@ class Comparison {
     return &c_ == a.communicator && same(scheme_, a.scheme) && (!peer_ || peer_ == a.peer);
   }
   Exchange& exchange() { return exchange_; }
+  // Whether the ranks have not agreed on anything before, so that one may do without terse.
+  bool is_first() const { return c_.identity == 0; }
 
   void conclude() {
     for (int r = 0; r < c_.ranks; ++r)
@@ -88,7 +90,7 @@ class Comparison {
       c_.ordinal = all_[0].ordinal;
       c_.identity = all_[0].identity;
       c_.verdict = std::move(verdict_);
-      c_.nodes = count_hosts();
+      c_.topology = topology();
       for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
     }
     if (scheme_ == nullptr) return;
@@ -152,11 +154,10 @@ class Comparison {
            r, other.scheme.quoted(), mine.scheme.quoted());
   }
 
-  int count_hosts() const {
+  plan::Topology topology() const {
     std::vector<uint64_t> hosts;
     for (const Hello& hello : all_) hosts.push_back(hello.host);
-    std::ranges::sort(hosts);
-    return static_cast<int>(std::unique(hosts.begin(), hosts.end()) - hosts.begin());
+    return plan::topology_of(hosts);
   }
 
   Communicator& c_;
@@ -202,7 +203,16 @@ void agree(std::span<const Agreement> agreements) {
   }
   std::vector<Exchange*> exchanges;
   for (const auto& comparison : open) exchanges.push_back(&comparison->exchange());
-  meet(exchanges, Patience::kUsual);
+  try {
+    meet(exchanges, Patience::kUsual);
+  } catch (Error& e) {
+    // Where one rank does without terse, its next call meets this one.
+    if (std::ranges::any_of(open, [](const auto& comparison) { return comparison->is_first(); }))
+      e.message +=
+          "; the ranks were to compare their settings: is terse in use on all of them, and set up "
+          "alike?";
+    throw;
+  }
   for (const auto& comparison : open) comparison->conclude();
 }
 

@@ -1,6 +1,7 @@
 #include "engine/communicator.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <thread>
 
@@ -16,7 +17,7 @@ Communicator::Communicator(const NcclLibrary& library, Backend& backend, ncclCom
     : library(library), backend(backend), comm(comm), meter(backend) {
   check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
   check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
-  if (ranks == 1) nodes = 1;
+  if (ranks == 1) topology = plan::topology_of(std::array{uint64_t{0}});
   stats.size = sizeof stats;
 }
 

@@ -83,8 +83,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Backend& backend;
   const ncclComm_t comm;
   int rank = 0, ranks = 0;
-  int nodes = 0;     // hosts that the ranks are on; 0: the ranks have not told each other yet
-  std::string name;  // NCCL's commName; empty: none
+  plan::Topology topology;  // not known before the ranks have told each other
+  std::string name;         // NCCL's commName; empty: none
 
   // Agreed by all ranks (agree.h).
   uint64_t ordinal = 0;

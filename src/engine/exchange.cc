@@ -96,9 +96,7 @@ void Exchange::finish(Clock::time_point start, Patience patience) {
   const std::chrono::seconds usual(settings().timeout_seconds), longer = 10 * usual;
   if (!wait(start + usual)) {
     if (patience == Patience::kUsual)
-      fail(ncclSystemError,
-           "{}: not every rank answered within {} s (TERSE_TIMEOUT); is terse in use on all of "
-           "them?",
+      fail(ncclSystemError, "{}: not every rank answered within {} s (TERSE_TIMEOUT)",
            c_.describe(), usual.count());
     log(LogLevel::kWarn, "{}: still waits for all ranks to come to a call that needs more memory",
         c_.describe());
@@ -128,18 +126,28 @@ void Exchange::leave() noexcept {
 void meet(std::span<Exchange* const> exchanges, Patience patience) {
   if (exchanges.empty()) return;
   const NcclLibrary& library = exchanges.front()->c_.library;
+  const auto each = [&](const auto& part) {
+    for (Exchange* e : exchanges) {
+      try {
+        part(*e);
+      } catch (Error& error) {
+        e->c_.sign(error);
+        throw;
+      }
+    }
+  };
   const auto start = Exchange::Clock::now();
   check(library, library.nccl.GroupStart(), "ncclGroupStart");
   try {
-    for (const Exchange* e : exchanges) e->start();
+    each([](const Exchange& e) { e.start(); });
   } catch (...) {
     library.nccl.GroupEnd();
     throw;
   }
   const ncclResult_t end = library.nccl.GroupEnd();
   try {
-    for (const Exchange* e : exchanges) e->c_.settle(end, "ncclGroupEnd");
-    for (Exchange* e : exchanges) e->finish(start, patience);
+    each([&](const Exchange& e) { e.c_.settle(end, "ncclGroupEnd"); });
+    each([&](Exchange& e) { e.finish(start, patience); });
   } catch (...) {
     for (Exchange* e : exchanges) e->leave();
     throw;

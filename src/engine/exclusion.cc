@@ -142,12 +142,12 @@ void* result_place(const Job& job, const Segment& segment) {
   return static_cast<char*>(r.recv) + first * datatype_size(r.datatype);
 }
 
-size_t native_bytes(const Job& job, std::span<const Segment> segments) {
+plan::Traffic native_traffic(const Job& job, std::span<const Segment> segments) {
   const Communicator& c = *job.communicator;
-  size_t sum = 0;
+  plan::Traffic sum;
   for (const Segment& s : segments)
-    sum += plan::raw_bytes(native_call(job.request, s, nullptr).collective, s.bytes,
-                           {c.ranks, c.rank, s.owner});
+    sum += plan::raw_traffic(native_call(job.request, s, nullptr).collective, s.bytes,
+                             {c.ranks, c.rank, s.owner}, c.topology);
   return sum;
 }
 

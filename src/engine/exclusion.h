@@ -33,7 +33,7 @@ Request native_call(const Request& request, const Segment& segment, void* aside)
 void* result_place(const Job& job, const Segment& segment);
 
 // What this rank sends for the segments.
-size_t native_bytes(const Job& job, std::span<const Segment> segments);
+plan::Traffic native_traffic(const Job& job, std::span<const Segment> segments);
 
 // terseCommExclude: throws Error, and then nothing has changed on any rank. Where one rank's ranges
 // cannot be, the call is an error on all of them.

@@ -7,16 +7,24 @@
 #include <limits>
 #include <utility>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/patient_lock.h"
+#include "engine/choice.h"
 #include "engine/growth.h"
 #include "policy/settings.h"
 
 namespace terse {
+
 namespace {
 
-bool every(uint64_t n, uint64_t sequence) { return n != 0 && sequence % n == 0; }
+// Whether to take a call: the first of its kind, and one in n.
+bool takes(uint64_t n, std::vector<CallKind>& known, const CallKind& kind, uint64_t communicator,
+           uint64_t number) {
+  if (n == 0) return false;
+  const bool first = std::ranges::find(known, kind) == known.end();
+  if (first) known.push_back(kind);
+  return first || is_chosen(n, communicator, number);
+}
 
 }  // namespace
 
@@ -28,21 +36,24 @@ double relative_error(const codec::Difference& d) {
 
 Meter::~Meter() { backend_.release(exact_); }
 
-bool Meter::verifies(const CallNumber& number) {
-  return number.collective && every(settings().verify, *number.collective);
+bool Meter::verifies(const CallKind& kind, const CallNumber& number) {
+  return number.collective &&
+         takes(settings().verify, verified_, kind, number.communicator, *number.collective);
 }
 
-Sample* Meter::start(const plan::Plan& plan, const CallNumber& number) noexcept {
+Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
+                     bool verified) noexcept {
   collect();
-  const bool timed = every(settings().meter.value_or(backend_.timing_period()), number.sequence) &&
-                     pending_.size() < kMaxPending;
-  if (!timed && !verifies(number)) return nullptr;
   try {
+    const uint64_t n = settings().meter.value_or(backend_.timing_period());
+    const bool timed = pending_.size() < kMaxPending &&
+                       takes(n, timed_, kind, number.communicator, number.sequence);
+    if (!timed && !verified) return nullptr;
     if (idle_.empty()) {
       samples_.push_back(std::make_unique<Sample>(backend_));
       idle_.push_back(samples_.back().get());
     }
-    idle_.back()->start(plan, timed, verifies(number));
+    idle_.back()->start(plan, timed, verified);
   } catch (const std::exception& e) {
     // The other ranks' calls, which know nothing of it, wait for this one.
     log(LogLevel::kInfo, "a call is not measured: {}", e.what());
@@ -81,8 +92,7 @@ void Meter::count(const CallKind& kind, const Sent& sent, Sample* sample) {
   const size_t index = tally_of(kind);
   Tally& tally = tallies_[index];
   ++tally.calls;
-  tally.raw_bytes += sent.raw_bytes;
-  tally.wire_bytes += sent.wire_bytes;
+  tally.sent += sent;
   if (sample != nullptr) pending_.push_back({sample, index});
 }
 
@@ -102,9 +112,8 @@ void Meter::read(const Pending& pending) {
     tally.times.decode += times->decode;
   }
   if (difference) {
-    ++tally.verified;
+    tally.relative.add(relative_error(*difference));
     codec::include(tally.difference, *difference);
-    tally.worst_relative = std::max(tally.worst_relative, relative_error(*difference));
   }
 }
 
@@ -116,9 +125,9 @@ void Meter::collect() noexcept {
       idle_.push_back(first.sample);
       read(first);
     }
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
     // A measurement is no reason for a call to fail.
-    log(LogLevel::kInfo, "a measurement was lost: {}", e.message);
+    log(LogLevel::kInfo, "a measurement was lost: {}", e.what());
   }
 }
 
@@ -130,6 +139,7 @@ std::vector<Tally> Meter::tallies() {
 void Meter::add_to(terseStats_t& stats) {
   const auto nanoseconds = [](double seconds) { return static_cast<size_t>(1e9 * seconds + 0.5); };
   codec::Difference difference;
+  Distribution relative;
   PhaseTimes times;
   for (const Tally& t : tallies()) {
     stats.timed_calls += t.timed;
@@ -137,14 +147,18 @@ void Meter::add_to(terseStats_t& stats) {
     times.encode += t.times.encode;
     times.communicate += t.times.communicate;
     times.decode += t.times.decode;
-    stats.verified_calls += t.verified;
+    relative.add(t.relative);
     codec::include(difference, t.difference);
   }
   stats.total_ns = nanoseconds(times.total);
   stats.encode_ns = nanoseconds(times.encode);
   stats.communicate_ns = nanoseconds(times.communicate);
   stats.decode_ns = nanoseconds(times.decode);
+  stats.verified_calls = relative.count();
   stats.relative_error = relative_error(difference);
+  stats.median_relative_error = relative.median();
+  stats.p99_relative_error = relative.percentile(99);
+  stats.worst_relative_error = relative.greatest();
   stats.largest_error = difference.largest;
   stats.lost_nonfinite = difference.lost;
   stats.spread_nonfinite = difference.spread;

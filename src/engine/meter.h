@@ -12,9 +12,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/distribution.h"
 #include "engine/request.h"
 #include "engine/sample.h"
 #include "engine/track.h"
+#include "plan/topology.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -27,15 +29,26 @@ struct CallKind {
   bool operator==(const CallKind&) const = default;
 };
 
+// What a call sent to its peers, and what an uncompressed one would have sent.
+struct Sent {
+  plan::Traffic raw, wire;
+
+  Sent& operator+=(const Sent& other) {
+    raw += other.raw;
+    wire += other.wire;
+    return *this;
+  }
+};
+
 // Of the calls of one kind.
 struct Tally {
   CallKind kind;
-  size_t calls = 0, raw_bytes = 0, wire_bytes = 0;
+  size_t calls = 0;
+  Sent sent;
   size_t timed = 0;  // calls of which times are known; sums of theirs
   PhaseTimes times;
-  size_t verified = 0;  // calls of which the error is known; sums over theirs
-  codec::Difference difference;
-  double worst_relative = 0;  // of a single call
+  Distribution relative;         // the error of each call of which it is known
+  codec::Difference difference;  // sums over those
 };
 
 // ||value - exact|| / ||exact||; 0 where nothing differs, infinite where the exact result is zero.
@@ -43,13 +56,9 @@ double relative_error(const codec::Difference& difference);
 
 // Where a call stands among those of its communicator.
 struct CallNumber {
+  uint64_t communicator;               // which is that, alike on all ranks
   uint64_t sequence;                   // among this rank's
   std::optional<uint64_t> collective;  // among those of all ranks; empty: it is none of them
-};
-
-// What a call sent to its peers, and what an uncompressed one would have sent.
-struct Sent {
-  size_t raw_bytes = 0, wire_bytes = 0;
 };
 
 class Meter {
@@ -59,11 +68,13 @@ class Meter {
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
-  // Whether a call that is not recorded in a graph also runs natively: every n-th of all ranks, the
-  // same ones on every rank.
-  static bool verifies(const CallNumber& number);
-  // What to measure of such a call; null: nothing, or nothing can be.
-  Sample* start(const plan::Plan& plan, const CallNumber& number) noexcept;
+  // Whether a call that is not recorded in a graph also runs natively: of the calls of all ranks
+  // the first one of its kind, and one in n, the same ones on every rank. Asked once for each call.
+  bool verifies(const CallKind& kind, const CallNumber& number);
+  // What to measure of such a call, which is timed by the same rule, over all calls of this rank;
+  // null: nothing, or nothing can be.
+  Sample* start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
+                bool verified) noexcept;
   // Memory for an exact result. Waits for `track` when there must be more of it than before.
   void* exact(size_t bytes, Track& track);
   // Counts a call that is enqueued, with what is measured of it (null: nothing).
@@ -94,7 +105,8 @@ class Meter {
   Backend& backend_;
   std::vector<std::unique_ptr<Sample>> samples_;
   std::vector<Sample*> idle_;
-  std::vector<Pending> pending_;  // the oldest first; few
+  std::vector<Pending> pending_;            // the oldest first; few
+  std::vector<CallKind> verified_, timed_;  // kinds of which a call has been
   void* exact_ = nullptr;
   std::atomic<size_t> exact_bytes_{0};
   std::mutex mutex_;  // of tallies_, which a report reads at exit

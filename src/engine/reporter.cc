@@ -47,13 +47,12 @@ report::Row row_of(const Tally& t) {
   row.collective = plan::name(t.kind.collective);
   row.scheme = print_scheme(t.kind.scheme);
   row.calls = t.calls;
-  row.raw_bytes = t.raw_bytes;
-  row.wire_bytes = t.wire_bytes;
+  row.raw = t.sent.raw;
+  row.wire = t.sent.wire;
   row.times = {t.timed, t.times.total, t.times.encode, t.times.communicate, t.times.decode};
-  row.error = {.calls = t.verified,
+  row.error = {.relative = t.relative,
                .squares = t.difference.squares,
                .exact_squares = t.difference.exact_squares,
-               .worst_relative = t.worst_relative,
                .largest = t.difference.largest,
                .lost = t.difference.lost,
                .spread = t.difference.spread};
@@ -61,8 +60,11 @@ report::Row row_of(const Tally& t) {
 }
 
 report::Communicator report_of(Communicator& c, bool released) {
-  report::Communicator r{.id = c.identity, .rank = c.rank, .ranks = c.ranks, .released = released};
-  r.native_bytes = c.stats.native_bytes;
+  report::Communicator r{
+      .id = c.identity, .name = c.name, .rank = c.rank, .ranks = c.ranks, .released = released};
+  r.nodes = c.topology.nodes();
+  if (r.nodes != 0) r.node = c.topology.node[c.rank];
+  r.native = {c.stats.native_bytes, c.stats.native_off_node_bytes};
   for (int reason = 0; reason < TERSE_BYPASS_REASONS; ++reason)
     if (c.stats.bypasses[reason] != 0)
       r.bypasses[terseBypassReasonString(reason)] = c.stats.bypasses[reason];

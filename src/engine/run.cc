@@ -23,6 +23,8 @@ bool shares(const Work& work) {
   return !plan::traits(work.front()->request.collective).rooted && settings().verify == 0;
 }
 
+CallKind kind_of(const Job& job) { return {job.rule, job.request.collective, job.scheme}; }
+
 }  // namespace
 
 Run::Run(const Work& work, const Share& share)
@@ -49,8 +51,9 @@ Run::Run(const Work& work, const Share& share)
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
   if (track_.recording() == 0) {
-    verified_ = Meter::verifies(number());
-    sample_ = c_.meter.start(*plan_, number());
+    const CallKind kind = kind_of(*messages_.front());
+    verified_ = c_.meter.verifies(kind, number());
+    sample_ = c_.meter.start(*plan_, kind, number(), verified_);
   }
   if (ranges::attached()) range_ = ranges::start(title(messages_, *plan_), plan_->raw_bytes);
 }
@@ -152,12 +155,9 @@ void Run::end() {
   if (verified_ && sample_ != nullptr) compare();
   if (sample_ != nullptr) sample_->finish(last_lane());
   leave();
-  const size_t native = native_bytes(*messages_.front(), segments_);
-  count(native);
+  count(native_traffic(*messages_.front(), segments_));
   ranges::end(range_);
   c_.stats.calls += std::ranges::count(messages_, false, &Job::native);
-  c_.stats.raw_bytes += plan_->raw_bytes;
-  c_.stats.wire_bytes += plan_->wire_bytes + native;
   c_.stats.scratch_bytes = std::max(c_.stats.scratch_bytes, track_.scratch_bytes());
   ++c_.sequence;
   if (!of_messages()) ++c_.collectives;
@@ -236,28 +236,34 @@ char* Run::aside(const Segment& segment) const {
 CallNumber Run::number() const {
   const bool made = messages_.front()->request.op >= ncclNumOps;
   const uint64_t collective = c_.collectives + share_.calls;
-  return {c_.sequence + share_.calls,
+  return {c_.ordinal, c_.sequence + share_.calls,
           of_messages() || made ? std::nullopt : std::optional(collective)};
 }
 
+// A rank that gets no result has none to compare.
 void Run::compare() {
   const Job& job = *messages_.front();
   const codec::Dtype dtype = dtype_of(job);
-  sample_->compare(last_lane(), job.request.recv, exact_,
-                   plan_->buffers.front().recv_bytes / codec::dtype_size(dtype), dtype);
+  const size_t count = plan_->buffers.front().recv_bytes / codec::dtype_size(dtype);
+  if (count != 0) sample_->compare(last_lane(), job.request.recv, exact_, count, dtype);
 }
 
 // By kind. The messages of a batch are timed as one call, which is the first one's.
-void Run::count(size_t native_bytes) {
+void Run::count(const plan::Traffic& native) {
   Sample* sample = sample_;
+  Sent sum;
   for (size_t i = 0; i < messages_.size(); ++i) {
     const Job& job = *messages_[i];
     if (job.native) continue;
     Sent bytes = sent(messages_, *plan_, i);
-    bytes.wire_bytes += native_bytes;  // of a collective, which is one call
-    c_.meter.count({job.rule, job.request.collective, job.scheme}, bytes,
-                   std::exchange(sample, nullptr));
+    bytes.wire += native;  // of a collective, which is one call
+    c_.meter.count(kind_of(job), bytes, std::exchange(sample, nullptr));
+    sum += bytes;
   }
+  c_.stats.raw_bytes += sum.raw.bytes;
+  c_.stats.raw_off_node_bytes += sum.raw.off_node;
+  c_.stats.wire_bytes += sum.wire.bytes;
+  c_.stats.wire_off_node_bytes += sum.wire.off_node;
 }
 
 // What the step makes or sends, for tools.

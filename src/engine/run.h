@@ -73,7 +73,7 @@ class Run {
   Event step_event(size_t index) const { return track_.step_event(share_.events + index); }
   CallNumber number() const;
   void compare();
-  void count(size_t native_bytes);
+  void count(const plan::Traffic& native);
   size_t bytes(const plan::Step& step) const;
 
   const Work& messages_;  // of a collective one

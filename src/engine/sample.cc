@@ -14,7 +14,7 @@ void Sample::start(const plan::Plan& plan, bool timed, bool verified) {
   lanes_.clear();
   for (const plan::Step& step : plan.steps) lanes_.push_back(step.lane);
   timed_ = timed;
-  verified_ = verified;
+  compared_ = false;
   if (end_ == nullptr) end_ = backend_.create_timer();
   while (timed && marks_.size() < 2 * plan.steps.size()) marks_.push_back(backend_.create_timer());
   if (verified && comparison_.parts == nullptr)
@@ -30,6 +30,7 @@ void Sample::compare(Stream stream, const void* value, const void* exact, size_t
                      codec::Dtype dtype) {
   comparison_ = {value, exact, count, dtype, comparison_.parts};
   backend_.compare(stream, comparison_);
+  compared_ = true;
 }
 
 void Sample::finish(Stream stream) { backend_.record(end_, stream); }
@@ -66,7 +67,7 @@ std::optional<PhaseTimes> Sample::times() {
 }
 
 std::optional<codec::Difference> Sample::difference() const {
-  if (!verified_) return {};
+  if (!compared_) return {};
   return codec::total(comparison_.parts);
 }
 

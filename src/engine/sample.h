@@ -51,7 +51,7 @@ class Sample {
 
   Backend& backend_;
   std::vector<plan::Lane> lanes_;  // by step; the plan may be gone when the call is done
-  bool timed_ = false, verified_ = false;
+  bool timed_ = false, compared_ = false;
   std::vector<Event> marks_;  // two for each step
   std::vector<Interval> steps_, sorted_;
   Event end_ = nullptr;

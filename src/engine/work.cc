@@ -66,15 +66,18 @@ size_t scratch_bytes(const Job& first, const plan::Plan& plan) {
 
 Sent sent(const Work& work, const plan::Plan& plan, size_t message) {
   const Job& job = *work[message];
-  if (!is_message(job)) return {plan.raw_bytes, plan.wire_bytes};
   const Communicator& c = *job.communicator;
   const Request& r = job.request;
-  Sent sent{.raw_bytes = plan::raw_bytes(r.collective, r.count * datatype_size(r.datatype),
-                                         {c.ranks, c.rank, r.root})};
+  const auto traffic = [&](size_t bytes) {
+    return plan::raw_traffic(r.collective, bytes, {c.ranks, c.rank, r.root}, c.topology);
+  };
+  const plan::Traffic raw = traffic(r.count * datatype_size(r.datatype));
+  if (!is_message(job)) return {raw, plan::traffic_to(plan.wire_to, c.rank, c.topology)};
+  size_t packed = 0;
   for (const plan::Step& step : plan.steps)
     for (const plan::Transfer& t : step.transfers)
-      if (t.send && t.message == message) sent.wire_bytes += t.bytes;
-  return sent;
+      if (t.send && t.message == message) packed += t.bytes;
+  return {raw, traffic(packed)};  // a message goes the same way
 }
 
 std::string title(const Work& work, const plan::Plan& plan) {

@@ -52,10 +52,17 @@ class Assembly {
     std::erase(step.after, kNone);
     drop_implied(step);
     for (const Transfer& t : step.transfers)
-      if (t.send && t.place.region == Region::kScratch) plan_.wire_bytes += t.bytes;
+      if (t.send && t.place.region == Region::kScratch) count(t);
     order_.add(step);
     plan_.steps.push_back(std::move(step));
     return plan_.steps.size() - 1;
+  }
+
+  void count(const Transfer& sent) {
+    const auto peer = static_cast<size_t>(sent.peer);
+    plan_.wire_bytes += sent.bytes;
+    if (plan_.wire_to.size() <= peer) plan_.wire_to.resize(peer + 1);
+    plan_.wire_to[peer] += sent.bytes;
   }
 
   void drop_implied(Step& step) const {

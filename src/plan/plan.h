@@ -88,6 +88,7 @@ struct Plan {
   size_t scratch_bytes = 0;
   std::vector<Buffers> buffers;  // by message; a collective is one
   size_t wire_bytes = 0;         // packed bytes sent to peers
+  std::vector<size_t> wire_to;   // those by peer, up to the last one that gets any
   size_t raw_bytes = 0;          // what an uncompressed call would send
 };
 

@@ -23,8 +23,8 @@ struct Settings {
   std::string nccl;               // empty: the program's
   std::string cuda_module;        // empty: the one beside terse's own library
   std::string host_id;            // of this machine; empty: its name and boot id
-  std::optional<uint64_t> meter;  // every n-th compressed call is timed, 0: none; empty: by machine
-  uint64_t verify = 0;            // every n-th one of all ranks also runs natively; 0: none
+  std::optional<uint64_t> meter;  // one in n compressed calls is timed, 0: none; empty: by machine
+  uint64_t verify = 0;            // one in n of all ranks also runs natively; 0: none
   std::string report;             // folder or name of the report at the end; empty: none
   std::string error;              // the first setting that could not be understood; empty: none
 };

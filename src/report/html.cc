@@ -24,19 +24,28 @@ constexpr Column kColumns[] = {
     {"raw", value::raw, show_bytes},
     {"wire", value::wire, show_bytes},
     {"ratio", value::ratio, ratio},
+    {"off node", value::wire_off_node, show_bytes},
+    {"ratio", value::off_node_ratio, ratio},
     {"a call", value::total, show_seconds},
     {"encode", value::encode, show_seconds},
     {"communicate", value::communicate, show_seconds},
     {"decode", value::decode, show_seconds},
-    {"error", value::error, show_error},
+    {"error", value::median_error, show_error},
+    {"p99", value::p99_error, show_error},
+    {"worst", value::worst_error, show_error},
 };
 
 std::string bytes_plot(const MergedRow& row) {
   const double raw = row.spread(value::raw).median, wire = row.spread(value::wire).median;
-  return "<h4>Bytes that a rank sends (median)</h4>\n" +
-         plot({{"native", {{raw, "faint", show_bytes(raw)}}},
-               {"on the wire", {{wire, "bar", show_bytes(wire)}}}},
-              18);
+  std::vector<Line> lines = {{"native", {{raw, "faint", show_bytes(raw)}}},
+                             {"on the wire", {{wire, "bar", show_bytes(wire)}}}};
+  if (row.spread(value::wire_off_node).count != 0) {
+    const double raw_off = row.spread(value::raw_off_node).median;
+    const double wire_off = row.spread(value::wire_off_node).median;
+    lines.push_back({"off node, native", {{raw_off, "faint", show_bytes(raw_off)}}});
+    lines.push_back({"off node", {{wire_off, "bar", show_bytes(wire_off)}}});
+  }
+  return "<h4>Bytes that a rank sends (median)</h4>\n" + plot(lines, 18);
 }
 
 std::string times_plot(const MergedRow& row) {
@@ -63,18 +72,25 @@ std::string times_plot(const MergedRow& row) {
 }
 
 std::string error_plot(const MergedRow& row) {
-  if (row.spread(value::error).count == 0) return "";
-  const Spread all = row.spread(value::error);
-  if (all.max - all.min <= 1e-9 * all.max)  // as it is where all ranks end with the same bytes
-    return fmt::format("<h4>Relative error against the native result: {} on every rank</h4>\n",
-                       show_error(all.max));
+  const Distribution errors = row.errors();
+  if (errors.count() == 0) return "";
+  const std::string text = fmt::format(
+      "<h4>Relative error of a call against its native result: {} (median), {} or less in 99 % of "
+      "the calls, {} at worst</h4>\n",
+      show_error(errors.median()), show_error(errors.percentile(99)),
+      show_error(errors.greatest()));
+  const Spread medians = row.spread(value::median_error), worst = row.spread(value::worst_error);
+  // As it is where all ranks end with the same bytes.
+  if (medians.min == medians.max && worst.min == worst.max) return text;
   std::vector<Line> lines;
-  for (const RankRow& r : row.ranks)
-    if (r.row.error.calls != 0)
-      lines.push_back({fmt::format("rank {}", r.rank),
-                       {{value::error(r.row), "bar", show_error(value::error(r.row))}}});
-  return "<h4>Relative error against the native result, by the calls that ran both ways</h4>\n" +
-         plot(lines, 18);
+  for (const RankRow& r : row.ranks) {
+    if (r.row.error.calls() == 0) continue;
+    const double median = value::median_error(r.row), most = value::worst_error(r.row);
+    lines.push_back({fmt::format("rank {}", r.rank),
+                     {{most, "faint", show_error(most) + " worst"},
+                      {median, "bar", show_error(median) + " median"}}});
+  }
+  return text + plot(lines, 13);
 }
 
 // ---- Tables ----
@@ -130,15 +146,16 @@ std::string numbers(const MergedRow& row) {
 }
 
 std::string section(const MergedCommunicator& c) {
-  std::string text = fmt::format("<h2>Communicator <code>{:016x}</code></h2>\n", c.id);
+  std::string text = fmt::format("<h2>Communicator {}<code>{:016x}</code></h2>\n",
+                                 c.name.empty() ? "" : escape(c.name) + " ", c.id);
   std::string hosts;
   for (size_t i = 0; i < c.members.size(); ++i)
     if (std::find_if(c.members.begin(), c.members.begin() + i, [&](const Member& m) {
           return m.host == c.members[i].host;
         }) == c.members.begin() + i)
       hosts += (hosts.empty() ? "" : ", ") + escape(c.members[i].host);
-  text += fmt::format("<p class=\"soft\">{} of {} ranks, on {}</p>\n", c.members.size(), c.ranks,
-                      hosts);
+  text += fmt::format("<p class=\"soft\">{} of {} ranks, on {}{}</p>\n", c.members.size(), c.ranks,
+                      c.nodes > 1 ? fmt::format("{} nodes: ", c.nodes) : "", hosts);
   for (const MergedRow& row : c.rows)
     text +=
         fmt::format(
@@ -150,29 +167,30 @@ std::string section(const MergedCommunicator& c) {
   for (const auto& [reason, calls] : c.bypasses)
     text += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape(reason), calls);
   return text + fmt::format("<tr><td>bytes that they sent</td><td>{}</td></tr>\n</table>\n</div>\n",
-                            show_bytes(static_cast<double>(c.native_bytes)));
+                            show_bytes(static_cast<double>(c.native.bytes)));
 }
 
 std::string tiles(const Merged& merged) {
-  double raw = 0, wire = 0, calls = 0;
+  Row sum;
   size_t members = 0;
   for (const MergedCommunicator& c : merged.communicators) {
     members += c.members.size();
     for (const MergedRow& row : c.rows)
       for (const RankRow& r : row.ranks) {
-        raw += value::raw(r.row);
-        wire += value::wire(r.row);
-        calls += value::calls(r.row);
+        sum.calls += r.row.calls;
+        sum.raw += r.row.raw;
+        sum.wire += r.row.wire;
       }
   }
   std::string text = "<div class=\"tiles\">\n";
   const auto tile = [&](const std::string& number, const char* what) {
     text += fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", number, what);
   };
-  tile(wire > 0 ? ratio(raw / wire) : "-", "fewer bytes in compressed calls");
-  tile(show_bytes(raw), "native, all ranks");
-  tile(show_bytes(wire), "on the wire");
-  tile(count(calls), "compressed calls, all ranks");
+  tile(sum.wire.bytes != 0 ? ratio(sum.ratio()) : "-", "fewer bytes in compressed calls");
+  if (sum.leaves_node()) tile(ratio(sum.off_node_ratio()), "fewer between nodes");
+  tile(show_bytes(value::raw(sum)), "native, all ranks");
+  tile(show_bytes(value::wire(sum)), "on the wire");
+  tile(count(value::calls(sum)), "compressed calls, all ranks");
   tile(fmt::format("{}", members),
        merged.communicators.size() == 1 ? "ranks" : "ranks of all communicators");
   return text + "</div>\n";

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -12,8 +11,26 @@ using Json = nlohmann::ordered_json;
 
 // JSON has no infinity: null stands for it.
 Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
-double number(const Json& j) {
-  return j.is_null() ? std::numeric_limits<double>::infinity() : j.get<double>();
+
+Json write(const Distribution& d) {
+  Json j = {{"zeros", d.zeros},
+            {"infinite", d.infinite},
+            {"least", d.least},
+            {"largest", d.largest},
+            {"classes", Json::array()}};
+  for (const auto& [place, count] : d.classes) j["classes"].push_back({place, count});
+  return j;
+}
+
+Distribution read_distribution(const Json& j) {
+  Distribution d;
+  j.at("zeros").get_to(d.zeros);
+  j.at("infinite").get_to(d.infinite);
+  j.at("least").get_to(d.least);
+  j.at("largest").get_to(d.largest);
+  for (const Json& each : j.at("classes"))
+    d.classes[each.at(0).get<int>()] = each.at(1).get<uint64_t>();
+  return d;
 }
 
 Json write(const Row& r) {
@@ -21,17 +38,23 @@ Json write(const Row& r) {
               {"collective", r.collective},
               {"scheme", r.scheme},
               {"calls", r.calls},
-              {"raw_bytes", r.raw_bytes},
-              {"wire_bytes", r.wire_bytes},
-              {"ratio", r.ratio()}};
+              {"raw_bytes", r.raw.bytes},
+              {"wire_bytes", r.wire.bytes},
+              {"ratio", r.ratio()},
+              {"raw_off_node_bytes", r.raw.off_node},
+              {"wire_off_node_bytes", r.wire.off_node},
+              {"off_node_ratio", r.off_node_ratio()}};
   row["seconds"] = {{"calls", r.times.calls},
                     {"total", r.times.total},
                     {"encode", r.times.encode},
                     {"communicate", r.times.communicate},
                     {"decode", r.times.decode}};
-  row["error"] = {{"calls", r.error.calls},
-                  {"relative", number(r.error.relative())},
-                  {"worst_relative", number(r.error.worst_relative)},
+  row["error"] = {{"calls", r.error.calls()},
+                  {"median_relative", number(r.error.relative.median())},
+                  {"p99_relative", number(r.error.relative.percentile(99))},
+                  {"worst_relative", number(r.error.relative.greatest())},
+                  {"distribution", write(r.error.relative)},
+                  {"pooled_relative", number(r.error.pooled_relative())},
                   {"largest", r.error.largest},
                   {"squares", r.error.squares},
                   {"exact_squares", r.error.exact_squares},
@@ -46,17 +69,18 @@ Row read_row(const Json& j) {
   j.at("collective").get_to(r.collective);
   j.at("scheme").get_to(r.scheme);
   j.at("calls").get_to(r.calls);
-  j.at("raw_bytes").get_to(r.raw_bytes);
-  j.at("wire_bytes").get_to(r.wire_bytes);
+  j.at("raw_bytes").get_to(r.raw.bytes);
+  j.at("wire_bytes").get_to(r.wire.bytes);
+  j.at("raw_off_node_bytes").get_to(r.raw.off_node);
+  j.at("wire_off_node_bytes").get_to(r.wire.off_node);
   const Json& seconds = j.at("seconds");
   r.times = {seconds.at("calls").get<uint64_t>(), seconds.at("total").get<double>(),
              seconds.at("encode").get<double>(), seconds.at("communicate").get<double>(),
              seconds.at("decode").get<double>()};
   const Json& error = j.at("error");
-  r.error = {.calls = error.at("calls").get<uint64_t>(),
+  r.error = {.relative = read_distribution(error.at("distribution")),
              .squares = error.at("squares").get<double>(),
              .exact_squares = error.at("exact_squares").get<double>(),
-             .worst_relative = number(error.at("worst_relative")),
              .largest = error.at("largest").get<double>(),
              .lost = error.at("lost_nonfinite").get<uint64_t>(),
              .spread = error.at("spread_nonfinite").get<uint64_t>()};
@@ -65,10 +89,14 @@ Row read_row(const Json& j) {
 
 Json write(const Communicator& c) {
   Json j = {{"id", fmt::format("{:016x}", c.id)},
+            {"name", c.name},
             {"rank", c.rank},
             {"ranks", c.ranks},
+            {"nodes", c.nodes},
+            {"node", c.node},
             {"released", c.released},
-            {"native_bytes", c.native_bytes},
+            {"native_bytes", c.native.bytes},
+            {"native_off_node_bytes", c.native.off_node},
             {"bypasses", c.bypasses},
             {"scratch_bytes", c.scratch_bytes},
             {"verify_bytes", c.verify_bytes},
@@ -80,10 +108,14 @@ Json write(const Communicator& c) {
 Communicator read_communicator(const Json& j) {
   Communicator c;
   c.id = std::stoull(j.at("id").get<std::string>(), nullptr, 16);
+  j.at("name").get_to(c.name);
   j.at("rank").get_to(c.rank);
   j.at("ranks").get_to(c.ranks);
+  j.at("nodes").get_to(c.nodes);
+  j.at("node").get_to(c.node);
   j.at("released").get_to(c.released);
-  j.at("native_bytes").get_to(c.native_bytes);
+  j.at("native_bytes").get_to(c.native.bytes);
+  j.at("native_off_node_bytes").get_to(c.native.off_node);
   j.at("bypasses").get_to(c.bypasses);
   j.at("scratch_bytes").get_to(c.scratch_bytes);
   j.at("verify_bytes").get_to(c.verify_bytes);

@@ -29,6 +29,14 @@ double per_call(double sum, uint64_t calls) {
   return calls == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(calls);
 }
 
+double if_known(const Row& r, double error) {
+  return r.error.calls() == 0 ? std::numeric_limits<double>::quiet_NaN() : error;
+}
+
+double if_leaving(const Row& r, double x) {
+  return r.leaves_node() ? x : std::numeric_limits<double>::quiet_NaN();
+}
+
 std::string read_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -37,7 +45,7 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-std::string name(const MergedCommunicator& c) { return fmt::format("communicator {:016x}", c.id); }
+std::string name(const MergedCommunicator& c) { return show_communicator(c.id, c.name); }
 
 // Brings the ranks of one communicator together.
 class Merger {
@@ -52,8 +60,9 @@ class Merger {
     const auto twice = std::ranges::find(all.members, c.rank, &Member::rank);
     if (twice != all.members.end())
       return complain("{}: rank {} of {} is in {} already", file, c.rank, name(all), twice->file);
-    all.members.push_back({c.rank, report.host, report.pid, file, c.released});
-    all.native_bytes += c.native_bytes;
+    all.members.push_back({c.rank, report.host, report.pid, file, c.released, c.node});
+    if (all.name.empty()) all.name = c.name;
+    all.native += c.native;
     for (const auto& [reason, calls] : c.bypasses) all.bypasses[reason] += calls;
     for (const Row& row : c.rows) {
       const auto known = std::ranges::find_if(
@@ -76,7 +85,8 @@ class Merger {
   MergedCommunicator& find(const Communicator& c) {
     const auto known = std::ranges::find(merged_.communicators, c.id, &MergedCommunicator::id);
     if (c.id != 0 && known != merged_.communicators.end()) return *known;
-    return merged_.communicators.emplace_back(MergedCommunicator{.id = c.id, .ranks = c.ranks});
+    return merged_.communicators.emplace_back(
+        MergedCommunicator{.id = c.id, .name = c.name, .ranks = c.ranks, .nodes = c.nodes});
   }
 
   void finish(MergedCommunicator& c) {
@@ -109,16 +119,20 @@ class Merger {
 
 namespace value {
 double calls(const Row& r) { return static_cast<double>(r.calls); }
-double raw(const Row& r) { return static_cast<double>(r.raw_bytes); }
-double wire(const Row& r) { return static_cast<double>(r.wire_bytes); }
+double raw(const Row& r) { return static_cast<double>(r.raw.bytes); }
+double wire(const Row& r) { return static_cast<double>(r.wire.bytes); }
 double ratio(const Row& r) { return r.ratio(); }
+double raw_off_node(const Row& r) { return if_leaving(r, static_cast<double>(r.raw.off_node)); }
+double wire_off_node(const Row& r) { return if_leaving(r, static_cast<double>(r.wire.off_node)); }
+double off_node_ratio(const Row& r) { return if_leaving(r, r.off_node_ratio()); }
 double total(const Row& r) { return per_call(r.times.total, r.times.calls); }
 double encode(const Row& r) { return per_call(r.times.encode, r.times.calls); }
 double communicate(const Row& r) { return per_call(r.times.communicate, r.times.calls); }
 double decode(const Row& r) { return per_call(r.times.decode, r.times.calls); }
-double error(const Row& r) {
-  return r.error.calls == 0 ? std::numeric_limits<double>::quiet_NaN() : r.error.relative();
-}
+double median_error(const Row& r) { return if_known(r, r.error.relative.median()); }
+double p99_error(const Row& r) { return if_known(r, r.error.relative.percentile(99)); }
+double worst_error(const Row& r) { return if_known(r, r.error.relative.greatest()); }
+double pooled_error(const Row& r) { return if_known(r, r.error.pooled_relative()); }
 }  // namespace value
 
 std::string show_rule(const Row& row) {
@@ -135,6 +149,12 @@ Spread MergedRow::spread(double (*value)(const Row&)) const {
   const double median = n % 2 ? all[n / 2].first : (all[n / 2 - 1].first + all[n / 2].first) / 2;
   const auto most = std::ranges::max_element(all, {}, &std::pair<double, int>::first);
   return {n, all.front().first, median, most->first, all.front().second, most->second};
+}
+
+Distribution MergedRow::errors() const {
+  Distribution all;
+  for (const RankRow& r : ranks) all.add(r.row.error.relative);
+  return all;
 }
 
 Merged merge(const std::vector<NamedReport>& reports) {

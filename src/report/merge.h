@@ -17,6 +17,7 @@ struct Member {
   int64_t pid = 0;
   std::string file;
   bool released = false;
+  int node = 0;
 };
 
 struct RankRow {
@@ -36,14 +37,16 @@ struct MergedRow {
 
   const Row& kind() const { return ranks.front().row; }  // rule, collective and scheme: all alike
   Spread spread(double (*value)(const Row&)) const;      // NaN stands for none
+  Distribution errors() const;                           // of the calls of all ranks
 };
 
 struct MergedCommunicator {
   uint64_t id = 0;
-  int ranks = 0;
+  std::string name;  // of the first rank that has one
+  int ranks = 0, nodes = 0;
   std::vector<Member> members;  // by rank
   std::vector<MergedRow> rows;
-  uint64_t native_bytes = 0;  // over all ranks, and so are the calls
+  plan::Traffic native;  // over all ranks, and so are the calls
   std::map<std::string, uint64_t> bypasses;
 };
 
@@ -66,17 +69,23 @@ Merged merge(const std::vector<NamedReport>& reports);
 // Every file *.json of a folder. Throws terse::Error when it has none that is a report.
 Merged read_folder(const std::filesystem::path& folder);
 
-// What is known of a row's calls, per call; NaN: nothing.
+// What is known of a row's calls, per call; NaN: nothing, or nothing leaves the node.
 namespace value {
 double calls(const Row& r);
 double raw(const Row& r);
 double wire(const Row& r);
 double ratio(const Row& r);
+double raw_off_node(const Row& r);  // bytes that leave the rank's node
+double wire_off_node(const Row& r);
+double off_node_ratio(const Row& r);
 double total(const Row& r);
 double encode(const Row& r);
 double communicate(const Row& r);
 double decode(const Row& r);
-double error(const Row& r);
+double median_error(const Row& r);  // of a call
+double p99_error(const Row& r);
+double worst_error(const Row& r);
+double pooled_error(const Row& r);
 }  // namespace value
 
 // "rule 2", or "by name" where the caller named the scheme.

@@ -17,11 +17,17 @@ constexpr struct {
                    {"raw_bytes", value::raw},
                    {"wire_bytes", value::wire},
                    {"ratio", value::ratio},
+                   {"raw_off_node_bytes", value::raw_off_node},
+                   {"wire_off_node_bytes", value::wire_off_node},
+                   {"off_node_ratio", value::off_node_ratio},
                    {"seconds_per_call", value::total},
                    {"encode_seconds_per_call", value::encode},
                    {"communicate_seconds_per_call", value::communicate},
                    {"decode_seconds_per_call", value::decode},
-                   {"relative_error", value::error}};
+                   {"median_relative_error", value::median_error},
+                   {"p99_relative_error", value::p99_error},
+                   {"worst_relative_error", value::worst_error},
+                   {"pooled_relative_error", value::pooled_error}};
 
 Json number(double x) {
   if (!std::isfinite(x)) return nullptr;
@@ -44,6 +50,11 @@ Json write(const MergedRow& row) {
             ? Json(nullptr)
             : Json{{"min", number(s.min)}, {"median", number(s.median)}, {"max", number(s.max)}};
   }
+  const Distribution errors = row.errors();
+  j["error_of_a_call"] = {{"calls", errors.count()},
+                          {"median", number(errors.median())},
+                          {"p99", number(errors.percentile(99))},
+                          {"worst", number(errors.greatest())}};
   for (const RankRow& r : row.ranks) {
     Json rank = {{"rank", r.rank}};
     for (const auto& q : kQuantities) rank[q.name] = number(q.value(r.row));
@@ -55,12 +66,19 @@ Json write(const MergedRow& row) {
 }
 
 Json write(const MergedCommunicator& c) {
-  Json j = {
-      {"id", fmt::format("{:016x}", c.id)}, {"ranks", c.ranks},       {"members", Json::array()},
-      {"native_bytes", c.native_bytes},     {"bypasses", c.bypasses}, {"rows", Json::array()}};
+  Json j = {{"id", fmt::format("{:016x}", c.id)},
+            {"name", c.name},
+            {"ranks", c.ranks},
+            {"nodes", c.nodes},
+            {"members", Json::array()},
+            {"native_bytes", c.native.bytes},
+            {"native_off_node_bytes", c.native.off_node},
+            {"bypasses", c.bypasses},
+            {"rows", Json::array()}};
   for (const Member& m : c.members)
     j["members"].push_back({{"rank", m.rank},
                             {"host", m.host},
+                            {"node", m.node},
                             {"pid", m.pid},
                             {"file", m.file},
                             {"released", m.released}});

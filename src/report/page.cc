@@ -72,7 +72,7 @@ std::string escape(const std::string& text) {
 
 namespace {
 
-constexpr int kWidth = 980, kLabel = 90, kValue = 90;
+constexpr int kWidth = 980, kLabel = 110, kValue = 90;
 
 }  // namespace
 

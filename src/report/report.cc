@@ -12,15 +12,23 @@
 
 namespace terse::report {
 
-double Error::relative() const {
+namespace {
+
+double quotient(size_t a, size_t b) {
+  return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+}
+
+}  // namespace
+
+double Error::pooled_relative() const {
   if (squares == 0) return 0;
   if (exact_squares == 0) return std::numeric_limits<double>::infinity();
   return std::sqrt(squares / exact_squares);
 }
 
-double Row::ratio() const {
-  return wire_bytes == 0 ? 0 : static_cast<double>(raw_bytes) / static_cast<double>(wire_bytes);
-}
+double Row::ratio() const { return quotient(raw.bytes, wire.bytes); }
+
+double Row::off_node_ratio() const { return quotient(raw.off_node, wire.off_node); }
 
 void write_file(const std::filesystem::path& path, const std::string& text) {
   // Of one folder, for the rename to be one step.
@@ -38,6 +46,11 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   if (!error) return;
   unlink(part.c_str());
   fail(ncclSystemError, "cannot write {}: {}", path.string(), error.message());
+}
+
+std::string show_communicator(uint64_t id, const std::string& name) {
+  return fmt::format("communicator {:016x}{}", id,
+                     name.empty() ? "" : fmt::format(" \"{}\"", name));
 }
 
 std::string show_bytes(double bytes) {

@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "base/distribution.h"
+#include "plan/topology.h"
+
 namespace terse::report {
 
 constexpr const char* kFormat = "terse-report";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 // Seconds, summed over `calls`. The phases of a call overlap.
 struct Times {
@@ -21,16 +24,16 @@ struct Times {
   bool operator==(const Times&) const = default;
 };
 
-// Compressed results against native ones, over `calls`.
+// Compressed results against native ones.
 struct Error {
-  uint64_t calls = 0;
-  double squares = 0, exact_squares = 0;  // of the difference, and of the native result
-  double worst_relative = 0;              // of a call; infinite where the native result is zero
+  Distribution relative;                  // of each call; infinite where the native result is zero
+  double squares = 0, exact_squares = 0;  // sums: of the difference, and of the native result
   double largest = 0;                     // difference of a single element
   uint64_t lost = 0;    // elements that only the native result has as NaN or infinity
   uint64_t spread = 0;  // that only the compressed one has so
 
-  double relative() const;
+  uint64_t calls() const { return relative.count(); }
+  double pooled_relative() const;  // of all calls together: those of large numbers drown the others
   bool operator==(const Error&) const = default;
 };
 
@@ -38,19 +41,24 @@ struct Error {
 struct Row {
   std::optional<uint32_t> rule;  // its number in the policy; empty: the caller named the scheme
   std::string collective, scheme;
-  uint64_t calls = 0, raw_bytes = 0, wire_bytes = 0;
+  uint64_t calls = 0;
+  plan::Traffic raw, wire;
   Times times;
   Error error;
 
-  double ratio() const;  // raw to wire
+  double ratio() const;  // raw to wire; 0: nothing was sent
+  double off_node_ratio() const;
+  bool leaves_node() const { return raw.off_node != 0 || wire.off_node != 0; }
   bool operator==(const Row&) const = default;
 };
 
 struct Communicator {
-  uint64_t id = 0;  // the same on all its ranks and on no other communicator; 0: not agreed
+  uint64_t id = 0;   // the same on all its ranks and on no other communicator; 0: not agreed
+  std::string name;  // that the program gives it; empty: none
   int rank = 0, ranks = 0;
-  bool released = false;  // otherwise what its queues still had to measure is missing
-  uint64_t native_bytes = 0;
+  bool released = false;    // otherwise what its queues still had to measure is missing
+  int nodes = 0, node = 0;  // how many its ranks are on, and this rank's; 0 nodes: not known
+  plan::Traffic native;
   std::map<std::string, uint64_t> bypasses;  // calls, by reason
   uint64_t scratch_bytes = 0, verify_bytes = 0;
   std::vector<Row> rows;
@@ -81,6 +89,9 @@ std::string to_text(const Report& report);
 
 // Puts the text in place of the file in one step. Throws terse::Error.
 void write_file(const std::filesystem::path& path, const std::string& text);
+
+// "communicator 0123456789abcdef", and its name where it has one.
+std::string show_communicator(uint64_t id, const std::string& name);
 
 // As a report's tables show them: "1.50 GB", "12.3 ms", "0.65 %".
 std::string show_bytes(double bytes);

@@ -6,23 +6,30 @@ namespace terse::report {
 namespace {
 
 constexpr const char* kLine =
-    "{:13} {:30} {:>7} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n";
+    "{:13} {:30} {:>7} {:>6} {:>9} {:>9} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} "
+    "{:>9} {:>9} {:>8} {:>5}\n";
 
 struct Column {
   double (*value)(const Row&);
   std::string (*show)(double);
 };
 
+std::string show_ratio(double x) { return fmt::format("{:.2f}", x); }
+
 constexpr Column kColumns[] = {
     {value::calls, [](double x) { return fmt::format("{:.0f}", x); }},
     {value::raw, show_bytes},
     {value::wire, show_bytes},
-    {value::ratio, [](double x) { return fmt::format("{:.2f}", x); }},
+    {value::ratio, show_ratio},
+    {value::wire_off_node, show_bytes},
+    {value::off_node_ratio, show_ratio},
     {value::total, show_seconds},
     {value::encode, show_seconds},
     {value::communicate, show_seconds},
     {value::decode, show_seconds},
-    {value::error, show_error},
+    {value::median_error, show_error},
+    {value::p99_error, show_error},
+    {value::worst_error, show_error},
 };
 
 std::string line(const MergedRow& row, const char* which, double Spread::*member) {
@@ -41,8 +48,8 @@ std::string line(const MergedRow& row, const char* which, double Spread::*member
                      : second ? show_rule(kind)
                               : "",
                      first ? kind.scheme : "", which, cells[0], cells[1], cells[2], cells[3],
-                     cells[4], cells[5], cells[6], cells[7], cells[8],
-                     last ? std::to_string(total.max_rank) : "",
+                     cells[4], cells[5], cells[6], cells[7], cells[8], cells[9], cells[10],
+                     cells[11], cells[12], last ? std::to_string(total.max_rank) : "",
                      last ? std::to_string(communicate.min_rank) : "");
 }
 
@@ -56,12 +63,13 @@ std::string table(const Merged& merged) {
     size_t unreleased = 0;
     for (const Member& m : c.members) unreleased += !m.released;
     text +=
-        fmt::format("\ncommunicator {:016x}, {} of {} ranks{}\n", c.id, c.members.size(), c.ranks,
+        fmt::format("\n{}, {} of {} ranks{}{}\n", show_communicator(c.id, c.name), c.members.size(),
+                    c.ranks, c.nodes > 1 ? fmt::format(", {} nodes", c.nodes) : "",
                     unreleased == 0 ? "" : fmt::format(", {} of them not released", unreleased));
     if (!c.rows.empty())
       text += fmt::format(fmt::runtime(kLine), "collective", "scheme", "", "calls", "raw", "wire",
-                          "ratio", "a call", "encode", "communic.", "decode", "error", "slowest",
-                          "late");
+                          "ratio", "off node", "ratio", "a call", "encode", "communic.", "decode",
+                          "error", "p99", "worst", "slowest", "late");
     for (const MergedRow& row : c.rows)
       text += line(row, "min", &Spread::min) + line(row, "median", &Spread::median) +
               line(row, "max", &Spread::max);

@@ -6,20 +6,27 @@ namespace terse::report {
 namespace {
 
 constexpr const char* kColumns =
-    "{:14} {:28} {:>8} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9}\n";
+    "{:14} {:28} {:>8} {:>9} {:>9} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} "
+    "{:>9} {:>9} {:>9}\n";
 
 std::string each(double sum, uint64_t calls) {
   return calls == 0 ? "-" : show_seconds(sum / static_cast<double>(calls));
 }
 
+std::string error(const Row& r, unsigned percent) {
+  return r.error.calls() == 0 ? "-" : show_error(r.error.relative.percentile(percent));
+}
+
 std::string row(const Row& r) {
   return fmt::format(fmt::runtime(kColumns), r.collective, r.scheme, r.calls,
-                     show_bytes(static_cast<double>(r.raw_bytes)),
-                     show_bytes(static_cast<double>(r.wire_bytes)),
-                     fmt::format("{:.2f}", r.ratio()), each(r.times.total, r.times.calls),
-                     each(r.times.encode, r.times.calls), each(r.times.communicate, r.times.calls),
-                     each(r.times.decode, r.times.calls),
-                     r.error.calls == 0 ? "-" : show_error(r.error.relative()));
+                     show_bytes(static_cast<double>(r.raw.bytes)),
+                     show_bytes(static_cast<double>(r.wire.bytes)),
+                     fmt::format("{:.2f}", r.ratio()),
+                     r.leaves_node() ? show_bytes(static_cast<double>(r.wire.off_node)) : "-",
+                     r.leaves_node() ? fmt::format("{:.2f}", r.off_node_ratio()) : "-",
+                     each(r.times.total, r.times.calls), each(r.times.encode, r.times.calls),
+                     each(r.times.communicate, r.times.calls), each(r.times.decode, r.times.calls),
+                     error(r, 50), error(r, 99), error(r, 100));
 }
 
 }  // namespace
@@ -28,11 +35,13 @@ std::string to_text(const Report& r) {
   std::string text = fmt::format("terse {} on {}, process {}, {}\npolicy: {}\n", r.terse, r.host,
                                  r.pid, r.written, r.policy);
   for (const Communicator& c : r.communicators) {
-    text += fmt::format("\ncommunicator {:016x}, rank {} of {}{}\n", c.id, c.rank, c.ranks,
+    text += fmt::format("\n{}, rank {} of {}{}{}\n", show_communicator(c.id, c.name), c.rank,
+                        c.ranks, c.nodes > 1 ? fmt::format(", node {} of {}", c.node, c.nodes) : "",
                         c.released ? "" : " (not released: some measurements may be missing)");
     if (!c.rows.empty())
       text += fmt::format(fmt::runtime(kColumns), "collective", "scheme", "calls", "raw", "wire",
-                          "ratio", "a call", "encode", "communic.", "decode", "error");
+                          "ratio", "off node", "ratio", "a call", "encode", "communic.", "decode",
+                          "error", "p99", "worst");
     for (const Row& each : c.rows) text += row(each);
     for (const auto& [reason, calls] : c.bypasses)
       text += fmt::format("native: {} calls, {}\n", calls, reason);

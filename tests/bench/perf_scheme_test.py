@@ -1,6 +1,9 @@
 """The perf programs with libterse: called directly by --scheme, and preloaded."""
 
+import json
+import pathlib
 import re
+import tempfile
 import unittest
 
 from programs import COLLECTIVES, SAMPLE, library, rows, run, run_processes
@@ -28,6 +31,26 @@ class Direct(unittest.TestCase):
                     for value in row[15:17]:
                         self.assertGreater(float(value), error / 100)
                         self.assertLess(float(value), error)
+
+    def test_the_report_of_the_same_run_has_the_same_error(self):
+        # Also in place, where the loop's numbers grow, and what was rounded stays as it is.
+        for scheme in "int8", "int4":
+            with tempfile.TemporaryDirectory() as folder:
+                done = run("all_reduce", "-t", 4, "-b", "256K", "-e", "256K", "-n", 4, "--scheme",
+                           scheme, env={"TERSE_REPORT": folder, "TERSE_VERIFY": "1"})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                [path] = pathlib.Path(folder).glob("*.json")
+                report = json.loads(path.read_text())
+            [row] = rows(done.stdout)
+            shown = float(row[15])
+            self.assertEqual(len(report["communicators"]), 4)
+            for communicator in report["communicators"]:
+                [kind] = communicator["rows"]
+                error = kind["error"]
+                self.assertGreater(error["calls"], 8)
+                for which in "median", "p99", "worst":
+                    self.assertAlmostEqual(error[which + "_relative"] / shown, 1, delta=0.05)
+                self.assertLess(error["pooled_relative"], shown)
 
     def test_over_processes_and_groups(self):
         for code, _, err in run_processes("all_reduce", 2, "-g", 2, *ONE, "--scheme", "int4"):

@@ -185,6 +185,18 @@ class Processes(unittest.TestCase):
                     self.assertEqual(calls, [f"communicator #0, rank {rank} of 3: AllReduce, {size} B "
                                              f"of float32: {outcome}"] * wanted)
 
+    def test_a_rank_without_the_library_is_what_the_other_is_told_of(self):
+        for without in (0, 1):
+            for words in ([], ["nonblocking"], ["grouped"]):
+                settings = [{"TERSE_SCHEME": "int8", "TERSE_TIMEOUT": "20"}] * 2
+                settings[without] = {"LD_PRELOAD": ""}
+                rank = 1 - without
+                lines = Job(settings, *words).outputs()[rank]
+                said = " ".join(lines[-1])
+                for part in ("communicator 0x", f", rank {rank} of 2: ",
+                             "is terse in use on all of them"):
+                    self.assertEqual(said.count(part), 1, (words, said))
+
     @unittest.skipUnless("TERSE_CUDA_MODULE" in ALWAYS, "not on GPUs")
     def test_where_nothing_is_compressed_the_module_may_be_missing(self):
         native = self.sums(Job([{}] * 3, preload=False).outputs())

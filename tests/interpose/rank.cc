@@ -1,7 +1,8 @@
 // One rank of an NCCL program:
 //   rank.cc RANK RANKS ID_FILE COUNT ROUNDS [nonblocking | grouped | made_in_group]
-// With either of the first two words its communicator does not block; with `grouped` each call is a
-// group of its own. `made_in_group`: its communicator's creation is one.
+// With either of the first two words its communicator does not block, and has the name that is in
+// COMM_NAME; with `grouped` each call is a group of its own. `made_in_group`: its communicator's
+// creation is one.
 // Prints what each call gave:
 //   init RESULT MESSAGE
 //   round K RESULT SUM MESSAGE     SUM: of the elements' bits
@@ -68,6 +69,7 @@ ncclResult_t make_in_group(ncclComm_t* comm, int ranks, const ncclUniqueId& id, 
 ncclResult_t make_in_background(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.commName = std::getenv("COMM_NAME");
   const ncclResult_t begun = ncclCommInitRankConfig(comm, ranks, id, rank, &config);
   return settled(begun, *comm);
 }

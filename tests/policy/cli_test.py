@@ -90,6 +90,7 @@ and bf16
 algorithm  ReduceScatter: the only algorithm for it
 plan       96 steps, 32 of them exchanges, scratch 4.25 MiB (4456448 B)
 a rank     sends 7.438 MiB (7798784 B) in place of 56 MiB (58720256 B): 1/7.529
+a node     sends 17 MiB (17825792 B) to others in place of 56 MiB (58720256 B): 1/3.294
 each node's link, shared by 4 ranks at 10gbit: 17 MiB (17825792 B) in 14.3 ms, native 56 MiB \
 (58720256 B) in 47 ms: 3.29x
 These times are bounds: bytes over bandwidth, without the codec's time and without latency.
@@ -112,6 +113,23 @@ each rank's link at 400mbit: 774 KiB (792576 B) in 15.9 ms, native 1.5 MiB (1572
 These times are bounds: bytes over bandwidth, without the codec's time and without latency.
 """, "--dtype", "bf16", "--op", "avg", "--ranks", "4", "--bytes", "1M", "--bandwidth", "400mbit",
                   TERSE_SCHEME="qsdp")
+
+    def test_ranks_that_share_a_link_may_send_more_than_native(self):
+        words = ["--ranks", "16", "--nodes", "2", "--scheme", "int8"]
+        for dtype, sent, times, speed in (("fp32", "132 MiB (138412032 B)", "1.1", "0.909x"),
+                                          ("bf16", "264 MiB (276824064 B)", "2.2", "0.455x")):
+            _, out, _ = terse("explain", *words, "--dtype", dtype)
+            self.assertEqual(out.splitlines()[-1], f"a node     sends {sent} to others in place of "
+                             f"120 MiB (125829120 B): {times} times as much as native")
+            _, out, _ = terse("explain", *words, "--dtype", dtype, "--bandwidth", "10gbit")
+            self.assertRegex(out, f"each node's link, shared by 8 ranks at 10gbit: .*: {speed}\n")
+
+    def test_the_first_node_sends_whatever_the_call(self):
+        for name, native in (("allgather", "57.6"), ("alltoall", "153.6"), ("broadcast", "64"),
+                             ("reduce", "64"), ("gather", "25.6"), ("scatter", "38.4")):
+            _, out, _ = terse("explain", "--scheme", f"{name} -> int8", "--collective", name,
+                              "--ranks", "10", "--nodes", "3")  # 4, 3 and 3
+            self.assertRegex(out, rf"\na node .* in place of {native} MiB .*: 1/[13]\.\d+\n", name)
 
     def test_messages_and_rooted_calls_are_seen_from_a_rank_that_sends(self):
         for name in ("sendrecv", "gather", "reduce", "scatter", "broadcast", "alltoall"):

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <limits>
 #include <span>
 
+#include "engine/choice.h"
 #include "engine/directory.h"
 #include "engine/group.h"
 #include "engine/native.h"
@@ -29,7 +31,10 @@ using plan::Collective;
   return true;
 }();
 
-// One rank's buffers for a call, of which `verified` calls are compared.
+// Whether call `k` of all ranks is compared, but for the first of its kind, which always is.
+bool is_compared(ncclComm_t comm, size_t k) { return is_chosen(2, communicator(comm)->ordinal, k); }
+
+// One rank's buffers for a call, of which some calls are compared.
 struct Buffers {
   Buffers(const Call& call, int rank, int ranks, bool in_place)
       : send(send_count(call, ranks) * size(call)), recv(recv_count(call, ranks) * size(call)) {
@@ -83,10 +88,11 @@ struct Case {
   bool in_place, null_stream;
 };
 
-constexpr int kCalls = 5;  // numbers 0, 2 and 4 are verified
+constexpr int kCalls = 5;  // the first is of a kind of its own
 constexpr uint32_t kRule = 7;
 
-void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, double wall) {
+void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, size_t compared,
+                 double wall) {
   codec::Dtype dtype;
   compressible(c.call.datatype, &dtype);
   const plan::Shape shape =
@@ -98,8 +104,8 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, do
   EXPECT_EQ(t.kind.collective, c.call.collective);
   EXPECT_EQ(t.kind.scheme, c.call.scheme);
   EXPECT_EQ(t.calls, size_t{kCalls});
-  EXPECT_EQ(t.raw_bytes, kCalls * plan.raw_bytes);
-  EXPECT_EQ(t.wire_bytes, kCalls * plan.wire_bytes);
+  EXPECT_EQ(t.sent.raw, plan::Traffic{kCalls * plan.raw_bytes});
+  EXPECT_EQ(t.sent.wire, plan::Traffic{kCalls * plan.wire_bytes});
 
   EXPECT_EQ(t.timed, size_t{kCalls});
   for (const double phase : {t.times.encode, t.times.communicate, t.times.decode}) {
@@ -110,7 +116,8 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, do
   }
   EXPECT_LE(t.times.total, wall);
 
-  EXPECT_EQ(t.verified, size_t{3});
+  // Only where there is a result.
+  EXPECT_EQ(t.relative.count(), plan.buffers.front().recv_bytes == 0 ? 0u : compared);
   EXPECT_EQ(t.difference.lost, 0u);
   EXPECT_EQ(t.difference.spread, 0u);
   if (plan::traits(c.call.collective).rooted && norms.difference == 0) {
@@ -121,7 +128,7 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, do
   EXPECT_GT(relative, 1e-4);
   EXPECT_NEAR(terse::relative_error(t.difference) / relative, 1.0, 1e-6);
   EXPECT_NEAR(t.difference.largest / static_cast<double>(norms.largest), 1.0, 1e-6);
-  EXPECT_GE(t.worst_relative, terse::relative_error(t.difference) * (1 - 1e-9));
+  EXPECT_GE(t.relative.greatest(), terse::relative_error(t.difference) * (1 - 1e-9));
 }
 
 void check_case(const Case& c) {
@@ -131,6 +138,7 @@ void check_case(const Case& c) {
   run_ranks(c.ranks, [&](int rank, ncclComm_t comm) {
     const HostStream stream(c.null_stream), own(false);
     Norms norms;
+    size_t compared = 0;
     const auto begin = std::chrono::steady_clock::now();
     for (int k = 0; k < kCalls; ++k) {
       Buffers b(c.call, rank, c.ranks, c.in_place);
@@ -150,7 +158,10 @@ void check_case(const Case& c) {
       else
         submit(*communicator(comm), request, way);
       stream.synchronize();
-      if (k % 2 == 0) norms.add(b.out, native, c.call);
+      if (k < 2 || is_compared(comm, k)) {
+        ++compared;
+        norms.add(b.out, native, c.call);
+      }
       // The same bytes as without a comparison: the other calls have none.
       const std::vector<Bytes> sent = [&] {
         std::vector<Bytes> all;
@@ -173,17 +184,15 @@ void check_case(const Case& c) {
     EXPECT_EQ(tallies[0].calls, 1u);
     Tally all = tallies[1];
     all.calls += tallies[0].calls;
-    all.raw_bytes += tallies[0].raw_bytes;
-    all.wire_bytes += tallies[0].wire_bytes;
+    all.sent += tallies[0].sent;
     all.timed += tallies[0].timed;
     all.times.total += tallies[0].times.total;
     all.times.encode += tallies[0].times.encode;
     all.times.communicate += tallies[0].times.communicate;
     all.times.decode += tallies[0].times.decode;
-    all.verified += tallies[0].verified;
+    all.relative.add(tallies[0].relative);
     codec::include(all.difference, tallies[0].difference);
-    all.worst_relative = std::max(all.worst_relative, tallies[0].worst_relative);
-    check_tally(all, c, norms, rank, wall);
+    check_tally(all, c, norms, rank, compared, wall);
     release_communicator(comm, false);
   });
 }
@@ -222,6 +231,41 @@ TEST(Meter, ComparesWhatARootSendsOrGets) {
                   ranks,
                   false,
                   k % 4 == 0});
+}
+
+// How many of that many calls of one kind are.
+size_t compared_of(ncclComm_t comm, size_t calls) {
+  size_t sum = 1;
+  for (size_t k = 1; k < calls; ++k) sum += is_compared(comm, k);
+  return sum;
+}
+
+// As a training's step does, of which every n-th call would always be the same.
+TEST(Meter, EveryCallOfALoopHasItsTurn) {
+  constexpr size_t kSteps = 100;
+  run_ranks(2, [&](int, ncclComm_t comm) {
+    std::vector<float> data(4096, 1.5f), all(2 * data.size());
+    const Scheme scheme = parse_scheme("int8");
+    for (size_t k = 0; k < kSteps; ++k) {
+      submit({Collective::kAllGather, data.data(), all.data(), data.size(), ncclFloat32, ncclSum,
+              comm, nullptr},
+             scheme);
+      submit({Collective::kAllReduce, data.data(), data.data(), data.size(), ncclFloat32, ncclAvg,
+              comm, nullptr},
+             scheme);
+    }
+    Communicator& mine = *communicator(comm);
+    mine.meter.collect();
+    const std::vector<Tally> tallies = mine.meter.tallies();
+    ASSERT_EQ(tallies.size(), 2u);
+    size_t sum = 0;
+    for (const Tally& t : tallies) {
+      EXPECT_GT(t.relative.count(), kSteps / 4);
+      sum += t.relative.count();
+    }
+    EXPECT_EQ(sum, compared_of(comm, 2 * kSteps) + !is_compared(comm, 1));
+    release_communicator(comm, false);
+  });
 }
 
 // Calls of all ranks are compared by their own number, which messages of some ranks do not change.
@@ -263,19 +307,118 @@ TEST(Meter, MessagesAreCountedByTheirRuleAndNeverCompared) {
     ASSERT_EQ(tallies.size(), rank == 2 ? 1u : 3u);
     EXPECT_EQ(mine.collectives, 4u);
     EXPECT_EQ(mine.sequence, rank == 2 ? 4u : 8u);
-    EXPECT_EQ(tallies[0].verified, 2u);
+    EXPECT_EQ(tallies[0].relative.count(), compared_of(comm, 4));
     for (size_t i = 1; i < tallies.size(); ++i) {
       const Tally& t = tallies[i];
       const bool send = t.kind.collective == Collective::kSend;
       EXPECT_EQ(t.kind.collective, send ? Collective::kSend : Collective::kRecv);
       EXPECT_EQ(t.kind.rule, send ? 3u : 4u);
       EXPECT_EQ(t.calls, (rank == 0) == send ? 4u : 2u);
-      EXPECT_EQ(t.raw_bytes, send ? t.calls * kCount * sizeof(float) : 0u);
-      EXPECT_EQ(t.wire_bytes, send ? t.calls * codec::body_size(scheme.spec, kCount) : 0u);
-      EXPECT_EQ(t.verified, 0u);
+      EXPECT_EQ(t.sent.raw.bytes, send ? t.calls * kCount * sizeof(float) : 0u);
+      EXPECT_EQ(t.sent.wire.bytes, send ? t.calls * codec::body_size(scheme.spec, kCount) : 0u);
+      EXPECT_EQ(t.relative.count(), 0u);
       // Those of a group are timed as one, the first.
       EXPECT_EQ(t.timed, send ? (rank == 0 ? 4u : 2u) : (rank == 0 ? 0u : 2u));
     }
+    release_communicator(comm, false);
+  });
+}
+
+// In a loop whose numbers grow fourfold from call to call the last ones would hide what the others
+// lost; here they lose nothing.
+TEST(Meter, TheErrorIsThatOfACallWhereNumbersGrow) {
+  constexpr size_t kCount = 4096, kLossy = 16, kLoop = 24;
+  const Scheme scheme = parse_scheme("int4");
+  run_ranks(4, [&](int rank, ncclComm_t comm) {
+    std::vector<double> errors;
+    double squares = 0, exact_squares = 0;
+    for (size_t k = 0; k < kLoop; ++k) {
+      const auto of_rank = [&](int r) {
+        std::vector<float> x(kCount, 1.0f);
+        if (k < kLossy) {
+          const Bytes drawn = gaussian(kCount, ncclFloat32, static_cast<int>(100 * k) + r);
+          std::memcpy(x.data(), drawn.data(), drawn.size());
+        }
+        for (float& value : x) value = std::ldexp(value, static_cast<int>(2 * k));
+        return x;
+      };
+      std::vector<float> data = of_rank(rank);
+      std::vector<double> exact(kCount);
+      for (int r = 0; r < 4; ++r) {
+        const std::vector<float> other = of_rank(r);
+        for (size_t i = 0; i < kCount; ++i) exact[i] += other[i];
+      }
+      submit({Collective::kAllReduce, data.data(), data.data(), kCount, ncclFloat32, ncclSum, comm,
+              nullptr},
+             scheme);
+      if (k != 0 && !is_compared(comm, k)) continue;
+      double difference = 0, norm = 0;
+      for (size_t i = 0; i < kCount; ++i) {
+        difference += (data[i] - exact[i]) * (data[i] - exact[i]);
+        norm += exact[i] * exact[i];
+      }
+      errors.push_back(std::sqrt(difference / norm));
+      squares += difference;
+      exact_squares += norm;
+    }
+    std::ranges::sort(errors);
+    Communicator& mine = *communicator(comm);
+    mine.meter.collect();
+    const Tally t = mine.meter.tallies().at(0);
+    ASSERT_EQ(t.relative.count(), errors.size());
+    const double median = errors[(errors.size() - 1) / 2], worst = errors.back();
+    EXPECT_GT(median, 0.1);  // what int4 loses
+    EXPECT_NEAR(t.relative.median() / median, 1, 0.011);
+    EXPECT_NEAR(t.relative.percentile(99) / worst, 1, 1e-4);
+    EXPECT_NEAR(t.relative.greatest() / worst, 1, 1e-4);
+    EXPECT_EQ(t.relative.zeros, 4u);  // constants are exact
+    const double pooled = std::sqrt(squares / exact_squares);
+    EXPECT_LT(pooled, 1e-4);
+    EXPECT_NEAR(terse::relative_error(t.difference) / pooled, 1, 1e-3);
+    terseStats_t stats = mine.stats;
+    mine.meter.add_to(stats);
+    EXPECT_EQ(stats.verified_calls, errors.size());
+    EXPECT_NEAR(stats.median_relative_error / median, 1, 0.011);
+    EXPECT_NEAR(stats.p99_relative_error / worst, 1, 1e-4);
+    EXPECT_NEAR(stats.worst_relative_error / worst, 1, 1e-4);
+    EXPECT_NEAR(stats.relative_error / pooled, 1, 1e-3);
+    release_communicator(comm, false);
+  });
+}
+
+// As if the third rank were on a node of its own.
+TEST(Meter, CountsWhatLeavesTheNode) {
+  constexpr size_t kCount = 3 * 4096, kRaw = kCount * sizeof(float);
+  const Scheme scheme = parse_scheme("int8:algo=twoshot");
+  const size_t packed = codec::body_size(scheme.spec, kCount);
+  run_ranks(3, [&](int rank, ncclComm_t comm) {
+    std::vector<float> data(kCount, 1.5f), other(kCount);
+    const auto call = [&](Collective collective, const char* text, int peer) {
+      submit({collective, data.data(), other.data(), kCount, ncclFloat32, ncclSum, comm, nullptr,
+              peer},
+             parse_scheme(text));
+    };
+    call(Collective::kAllReduce, "int8:algo=twoshot", 0);
+    Communicator& c = *communicator(comm);
+    EXPECT_EQ(c.topology.nodes(), 1);
+    EXPECT_EQ(c.stats.raw_off_node_bytes, 0u);
+    EXPECT_EQ(c.stats.wire_off_node_bytes, 0u);
+    c.topology = plan::topology_of(std::array<uint64_t, 3>{7, 7, 8});
+    call(Collective::kAllReduce, "int8:algo=twoshot", 0);
+    // A third of the message, and then the rank's own third, to each rank elsewhere.
+    const bool alone = rank == 2;
+    size_t raw = alone ? 2 * (kRaw / 3 * 2) : kRaw / 3 * 2;
+    size_t wire = (alone ? 2 : 1) * 2 * packed / 3;
+    EXPECT_EQ(c.stats.raw_off_node_bytes, raw);
+    EXPECT_EQ(c.stats.wire_off_node_bytes, wire);
+    // A message to the neighbour, and one to the rank that is elsewhere.
+    for (const int to : {1, 2})
+      if (rank == 0 || rank == to)
+        call(rank == 0 ? Collective::kSend : Collective::kRecv, "int8", rank == 0 ? to : 0);
+    EXPECT_EQ(c.stats.raw_off_node_bytes, raw + (rank == 0 ? kRaw : 0));
+    EXPECT_EQ(c.stats.wire_off_node_bytes, wire + (rank == 0 ? packed : 0));
+    call(Collective::kAllReduce, "off", 0);
+    EXPECT_EQ(c.stats.native_off_node_bytes, raw);
     release_communicator(comm, false);
   });
 }
@@ -311,7 +454,7 @@ TEST(Meter, CountsWhereOnlyOneResultIsFinite) {
     Communicator& mine = *communicator(comm);
     mine.meter.collect();
     const Tally t = mine.meter.tallies().at(0);
-    EXPECT_EQ(t.verified, 1u);
+    EXPECT_EQ(t.relative.count(), 1u);
     EXPECT_EQ(t.difference.lost, 0u);
     EXPECT_EQ(t.difference.spread, 127u);  // the rest of its block
     EXPECT_EQ(t.difference.squares, 0.0);  // constants are exact
@@ -340,7 +483,7 @@ TEST(Meter, CallsOfAGroupAreComparedTogether) {
     const Tally t = c.meter.tallies().at(0);
     EXPECT_EQ(t.calls, 4u);
     EXPECT_EQ(t.timed, 4u);
-    EXPECT_EQ(t.verified, 2u);
+    EXPECT_EQ(t.relative.count(), compared_of(comms[r], 4));
     EXPECT_LT(terse::relative_error(t.difference), 1e-6);
     release_communicator(comms[r], false);
     ncclCommDestroy(comms[r]);
@@ -361,7 +504,7 @@ TEST(Meter, AddsUpForTheCInterface) {
     mine.meter.add_to(stats);
     EXPECT_EQ(stats.calls, 3u);
     EXPECT_EQ(stats.timed_calls, 3u);
-    EXPECT_EQ(stats.verified_calls, 2u);
+    EXPECT_EQ(stats.verified_calls, is_compared(comm, 1) ? 3u : 2u);
     EXPECT_GE(stats.total_ns, stats.encode_ns);
     EXPECT_GE(stats.total_ns, stats.decode_ns);
     EXPECT_GT(stats.communicate_ns, 0u);

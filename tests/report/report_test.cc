@@ -14,19 +14,32 @@
 namespace terse::report {
 namespace {
 
+// A rank's errors: four small ones and a large one, or none but what cannot be measured.
+Distribution sample_errors(int rank) {
+  Distribution d;
+  for (int k = 0; k < 4; ++k) d.add(0.006 + 0.0001 * (rank + k));
+  d.add(0.2 + 0.01 * rank);
+  return d;
+}
+
+Distribution infinite() {
+  Distribution d;
+  d.add(std::numeric_limits<double>::infinity());
+  return d;
+}
+
 Row sample_row(int rank) {
   Row row;
   row.rule = 1;
   row.collective = "AllReduce";
   row.scheme = "int8:block=128,round=nearest";
   row.calls = 10;
-  row.raw_bytes = 15'000'000;
-  row.wire_bytes = 3'867'000;
+  row.raw = {15'000'000, 5'000'000};
+  row.wire = {3'867'000, 2'578'000};
   row.times = {10, 0.05 + 0.01 * rank, 0.004, 0.03 - 0.002 * rank, 0.0061};
-  row.error = {.calls = 5,
+  row.error = {.relative = sample_errors(rank),
                .squares = 0.25 * (1 + rank),
                .exact_squares = 10000.0,
-               .worst_relative = 0.0071,
                .largest = 0.125,
                .lost = 3,
                .spread = 127};
@@ -45,7 +58,10 @@ Report sample(int rank, int ranks) {
   r.verify = 2;
   if (rank == 1) r.meter.reset();
   Communicator c{.id = 0xfedcba9876543210u, .rank = rank, .ranks = ranks, .released = true};
-  c.native_bytes = 4096;
+  if (rank != 0) c.name = "dp<0>";
+  c.nodes = 2;
+  c.node = rank / 2;
+  c.native = {4096, 1024};
   c.bypasses = {{"the message is small", 3}};
   c.scratch_bytes = 1 << 20;
   c.verify_bytes = 1 << 22;
@@ -53,9 +69,9 @@ Report sample(int rank, int ranks) {
   Row named = sample_row(rank);
   named.rule.reset();
   named.scheme = "minmax4";
+  named.raw.off_node = named.wire.off_node = 0;
   named.times = {};
-  named.error = {
-      .calls = 1, .squares = 1, .worst_relative = std::numeric_limits<double>::infinity()};
+  named.error = {.relative = infinite(), .squares = 1};
   c.rows.push_back(named);
   r.communicators.push_back(c);
   return r;
@@ -99,8 +115,8 @@ TEST(Report, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(why_not("").find("parse error"), std::string::npos);
   EXPECT_EQ(why_not("[1, 2]"), "it is no report of terse");
   EXPECT_EQ(why_not("{\"format\": \"other\"}"), "it is no report of terse");
-  EXPECT_EQ(why_not(replaced(good, "\"version\": 1", "\"version\": 2")),
-            "it is of version 2 of the format, and this program reads 1");
+  EXPECT_EQ(why_not(replaced(good, "\"version\": 2", "\"version\": 3")),
+            "it is of version 3 of the format, and this program reads 2");
   EXPECT_NE(why_not(replaced(good, "\"calls\": 10", "\"calls\": \"ten\"")).find("type"),
             std::string::npos);
   EXPECT_NE(why_not(replaced(good, "\"scheme\"", "\"skeme\"")).find("scheme"), std::string::npos);
@@ -125,7 +141,11 @@ TEST(Merge, FindsExtremesMediansAndWhoIsLate) {
   EXPECT_TRUE(merged.complaints.empty()) << merged.complaints.front();
   ASSERT_EQ(merged.communicators.size(), 1u);
   const MergedCommunicator& c = merged.communicators[0];
-  EXPECT_EQ(c.native_bytes, 4u * 4096);
+  EXPECT_EQ(c.native, (plan::Traffic{4 * 4096, 4 * 1024}));
+  EXPECT_EQ(c.nodes, 2);
+  EXPECT_EQ(c.members[3].node, 1);
+  EXPECT_NEAR(c.rows[0].spread(value::off_node_ratio).max, 1.9395, 1e-4);
+  EXPECT_EQ(c.rows[1].spread(value::off_node_ratio).count, 0u) << "nothing leaves";
   EXPECT_EQ(c.bypasses.at("the message is small"), 12u);
   ASSERT_EQ(c.rows.size(), 2u);
   const Spread total = c.rows[0].spread(value::total);
@@ -135,9 +155,37 @@ TEST(Merge, FindsExtremesMediansAndWhoIsLate) {
   EXPECT_DOUBLE_EQ(total.max, 0.008);
   EXPECT_EQ(total.max_rank, 3);
   EXPECT_EQ(c.rows[0].spread(value::communicate).min_rank, 3);
-  EXPECT_DOUBLE_EQ(c.rows[0].spread(value::error).max, 0.01);
+  EXPECT_DOUBLE_EQ(c.rows[0].spread(value::pooled_error).max, 0.01);
+  EXPECT_NEAR(c.rows[0].spread(value::median_error).max, 0.0065, 0.0065 * 0.011);
+  EXPECT_DOUBLE_EQ(c.rows[0].spread(value::worst_error).max, 0.23);
+  EXPECT_DOUBLE_EQ(c.rows[0].spread(value::worst_error).min, 0.2);
   EXPECT_EQ(c.rows[1].spread(value::total).count, 0u);
-  EXPECT_TRUE(std::isinf(c.rows[1].spread(value::error).max));
+  EXPECT_TRUE(std::isinf(c.rows[1].spread(value::median_error).max));
+}
+
+TEST(Merge, TheErrorsOfAllRanksCountAlike) {
+  const Merged merged = merge(samples(4));
+  const Distribution errors = merged.communicators[0].rows[0].errors();
+  EXPECT_EQ(errors.count(), 20u);
+  EXPECT_NEAR(errors.median(), 0.0064, 0.0064 * 0.011);
+  EXPECT_NEAR(errors.percentile(80), 0.0066, 0.0066 * 0.011);
+  EXPECT_EQ(errors.greatest(), 0.23);
+  const std::string json = merged_json(merged);
+  EXPECT_NE(json.find(R"("name": "dp<0>",)"), std::string::npos);
+  EXPECT_NE(json.find(R"("worst_relative_error": 0.23,)"), std::string::npos);
+  EXPECT_NE(json.find(R"("worst": 0.23
+)"),
+            std::string::npos);
+  EXPECT_EQ(json.find(R"("relative_error")"), std::string::npos) << "of what it would be";
+}
+
+TEST(Report, TheTextHasTheErrorOfACall) {
+  const std::string text = to_text(sample(0, 1));
+  EXPECT_NE(to_text(sample(1, 2)).find("communicator fedcba9876543210 \"dp<0>\", rank 1 of 2"),
+            std::string::npos);
+  for (const char* part : {"rank 0 of 1, node 0 of 2\n", "2.58 MB   1.94",
+                           "error       p99     worst\n", "0.62", " 20 %\n", "infinite\n"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 TEST(Merge, TheTableIsAsItWas) {
@@ -159,12 +207,12 @@ TEST(Merge, ComplainsOfWhatDoesNotFit) {
   const std::vector<std::string> want = {
       "rank2.json: of terse 0.2.0, and rank0.json of terse 0.1.0",
       "rank4.json: its settings are not those of rank0.json",
-      "again.json: rank 2 of communicator fedcba9876543210 is in rank2.json already",
+      "again.json: rank 2 of communicator fedcba9876543210 \"dp<0>\" is in rank2.json already",
       "fewer.json: 2 communicators more were not kept",
-      "fewer.json: communicator fedcba9876543210 has 2 ranks here and 5 elsewhere",
-      "communicator fedcba9876543210: AllReduce of int8:block=128,round=nearest: rank 2 counts 9 "
-      "calls and rank 0 10",
-      "communicator fedcba9876543210: of its 5 ranks there is no report of 1, 3"};
+      "fewer.json: communicator fedcba9876543210 \"dp<0>\" has 2 ranks here and 5 elsewhere",
+      "communicator fedcba9876543210 \"dp<0>\": AllReduce of int8:block=128,round=nearest: rank 2 "
+      "counts 9 calls and rank 0 10",
+      "communicator fedcba9876543210 \"dp<0>\": of its 5 ranks there is no report of 1, 3"};
   const std::vector<std::string> got = merge(reports).complaints;
   ASSERT_EQ(got.size(), want.size()) << fmt::format("{}", fmt::join(got, "\n"));
   for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i], want[i]);
@@ -205,10 +253,18 @@ TEST(Merge, ReadsAFolderAndNamesTheFilesThatItCannot) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Merge, ThePageShowsWhatLeavesTheNodes) {
+  const std::string page = html(merge(samples(4)));
+  for (const char* part : {"on 2 nodes: alpha", "<b>1.94x</b><span>fewer between nodes</span>",
+                           "<th>off node</th>", "<td>2.58 MB</td><td>1.94x</td>"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+}
+
 TEST(Merge, ThePageEscapesWhatItIsGiven) {
   const std::string page = html(merge(samples(3)));
   EXPECT_NE(page.find("beta&lt;&amp;&gt;&quot;"), std::string::npos);
   EXPECT_EQ(page.find("beta<"), std::string::npos);
+  EXPECT_NE(page.find("<h2>Communicator dp&lt;0&gt; <code>fedc"), std::string::npos);
   EXPECT_EQ(page.find("<script"), std::string::npos);
   EXPECT_EQ(page.find("http"), std::string::npos);  // nothing from outside
 }

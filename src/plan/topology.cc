@@ -1,0 +1,76 @@
+#include "plan/topology.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace terse::plan {
+namespace {
+
+using OffNode = size_t (*)(Collective collective, size_t bytes, const Position& at,
+                           const Topology& t);
+
+// What the last rank of the node sends, divided among all of them.
+size_t along_ring(Collective collective, size_t bytes, const Position& at, const Topology& t) {
+  const int node = t.node[at.rank];
+  const int last = t.ahead[node] + t.size[node] - 1;
+  const int root = t.ahead[t.node[at.root]] + t.place[at.root];
+  const size_t sum = raw_bytes(collective, bytes, {at.ranks, last, root});
+  const size_t ranks = t.size[node], place = t.place[at.rank];
+  return sum / ranks + (place < sum % ranks ? 1 : 0);
+}
+
+size_t to_all(Collective, size_t bytes, const Position& at, const Topology& t) {
+  return bytes * (at.ranks - t.size[t.node[at.rank]]);
+}
+size_t to_root(Collective, size_t bytes, const Position& at, const Topology& t) {
+  return t.node[at.rank] == t.node[at.root] ? 0 : bytes;
+}
+size_t from_root(Collective collective, size_t bytes, const Position& at, const Topology& t) {
+  return at.rank == at.root ? to_all(collective, bytes, at, t) : 0;
+}
+size_t nothing(Collective, size_t, const Position&, const Topology&) { return 0; }
+
+// In the order of Collective.
+constexpr OffNode kOffNode[] = {along_ring, along_ring, along_ring, to_all,  along_ring,
+                                along_ring, to_root,    from_root,  to_root, nothing};
+static_assert(std::size(kOffNode) == kCollectives);
+
+}  // namespace
+
+Topology topology_of(std::span<const uint64_t> hosts) {
+  Topology t;
+  std::vector<uint64_t> known;  // by node
+  for (const uint64_t host : hosts) {
+    const auto node = std::ranges::find(known, host) - known.begin();
+    if (node == std::ssize(known)) {
+      known.push_back(host);
+      t.size.push_back(0);
+    }
+    t.node.push_back(static_cast<int>(node));
+    t.place.push_back(t.size[node]++);
+  }
+  for (int before = 0; const int ranks : t.size) {
+    t.ahead.push_back(before);
+    before += ranks;
+  }
+  return t;
+}
+
+// A root that is not there is NCCL's to refuse.
+Traffic raw_traffic(Collective collective, size_t bytes, const Position& at, const Topology& t) {
+  Traffic traffic{raw_bytes(collective, bytes, at)};
+  if (t.nodes() > 1 && at.root >= 0 && at.root < at.ranks)
+    traffic.off_node = kOffNode[static_cast<size_t>(collective)](collective, bytes, at, t);
+  return traffic;
+}
+
+Traffic traffic_to(std::span<const size_t> bytes_by_peer, int rank, const Topology& t) {
+  Traffic traffic;
+  for (size_t peer = 0; peer < bytes_by_peer.size(); ++peer) {
+    traffic.bytes += bytes_by_peer[peer];
+    if (t.nodes() > 1 && t.node[peer] != t.node[rank]) traffic.off_node += bytes_by_peer[peer];
+  }
+  return traffic;
+}
+
+}  // namespace terse::plan

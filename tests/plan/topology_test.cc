@@ -1,0 +1,142 @@
+// What leaves a node: of plans by their transfers, of NCCL's calls by a walk along its rings.
+#include "plan/topology.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "plan/plan.h"
+
+namespace terse::plan {
+namespace {
+
+using Hosts = std::vector<uint64_t>;
+
+const std::vector<Hosts> kLayouts = {
+    {1, 2},          {1, 1, 2, 2},          {5, 3, 5, 3},
+    {1, 2, 2, 2, 2}, {9, 8, 7, 9, 7, 7, 8}, {1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}};
+
+TEST(Topology, NodesAreNumberedByTheirFirstRanks) {
+  const Topology t = topology_of(Hosts{9, 8, 7, 9, 7, 7});
+  EXPECT_EQ(t.nodes(), 3);
+  EXPECT_EQ(t.node, (std::vector<int>{0, 1, 2, 0, 2, 2}));
+  EXPECT_EQ(t.place, (std::vector<int>{0, 0, 0, 1, 1, 2}));
+  EXPECT_EQ(t.size, (std::vector<int>{2, 1, 3}));
+  EXPECT_EQ(t.ahead, (std::vector<int>{0, 2, 3}));
+  EXPECT_EQ(Topology{}.nodes(), 0);
+}
+
+// By node: what a call in which each rank of the ring sends to the next one sends out of it.
+std::vector<size_t> walk(Collective collective, size_t bytes, int root, const Topology& t) {
+  const int ranks = static_cast<int>(t.node.size());
+  std::vector<int> ring(t.node.size());
+  std::iota(ring.begin(), ring.end(), 0);
+  std::ranges::stable_sort(ring, {}, [&](int rank) { return t.node[rank]; });
+  const int start = static_cast<int>(std::ranges::find(ring, root) - ring.begin());
+  std::vector<size_t> sum(t.size.size());
+  for (int at = 0; at < ranks; ++at) {
+    const int here = t.node[ring[at]], next = t.node[ring[(at + 1) % ranks]];
+    if (here != next) sum[here] += raw_bytes(collective, bytes, {ranks, at, start});
+  }
+  return sum;
+}
+
+TEST(Topology, RingsLeaveANodeOnce) {
+  for (const Hosts& hosts : kLayouts)
+    for (const Collective collective :
+         {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
+          Collective::kBroadcast, Collective::kReduce})
+      for (int root = 0; root < static_cast<int>(hosts.size()); ++root) {
+        const Topology t = topology_of(hosts);
+        const int ranks = static_cast<int>(hosts.size());
+        std::vector<size_t> sum(t.size.size()), least(sum.size(), SIZE_MAX), most(sum);
+        for (int rank = 0; rank < ranks; ++rank) {
+          const Traffic sent = raw_traffic(collective, 1001, {ranks, rank, root}, t);
+          EXPECT_EQ(sent.bytes, raw_bytes(collective, 1001, {ranks, rank, root}));
+          const int node = t.node[rank];
+          sum[node] += sent.off_node;
+          least[node] = std::min(least[node], sent.off_node);
+          most[node] = std::max(most[node], sent.off_node);
+        }
+        EXPECT_EQ(sum, walk(collective, 1001, root, t)) << name(collective) << " root " << root;
+        for (size_t node = 0; node < sum.size(); ++node) EXPECT_LE(most[node] - least[node], 1u);
+      }
+}
+
+TEST(Topology, PiecesThatGoStraightLeaveWhereTheirRankIsElsewhere) {
+  const Topology t = topology_of(Hosts{1, 2, 2, 1, 2});
+  const auto off = [&](Collective c, int rank, int root) {
+    return raw_traffic(c, 100, {5, rank, root}, t).off_node;
+  };
+  EXPECT_EQ(off(Collective::kAllToAll, 0, 0), 300u);
+  EXPECT_EQ(off(Collective::kAllToAll, 1, 0), 200u);
+  EXPECT_EQ(off(Collective::kGather, 3, 0), 0u);
+  EXPECT_EQ(off(Collective::kGather, 4, 0), 100u);
+  EXPECT_EQ(off(Collective::kScatter, 0, 0), 300u);
+  EXPECT_EQ(off(Collective::kScatter, 1, 0), 0u);
+  EXPECT_EQ(off(Collective::kSend, 0, 3), 0u);
+  EXPECT_EQ(off(Collective::kSend, 0, 2), 100u);
+  EXPECT_EQ(off(Collective::kRecv, 0, 2), 0u);
+}
+
+TEST(Topology, NothingLeavesOneNodeOrUnknownOnes) {
+  for (const Topology& t : {Topology{}, topology_of(Hosts{4, 4, 4})})
+    for (size_t c = 0; c < kCollectives; ++c)
+      EXPECT_EQ(raw_traffic(static_cast<Collective>(c), 100, {3, 1, 2}, t).off_node, 0u);
+  EXPECT_EQ(traffic_to(std::vector<size_t>{0, 5, 7}, 0, Topology{}).off_node, 0u);
+  // A root that is not there is for NCCL to refuse.
+  for (const int root : {-1, 4, 1 << 30})
+    EXPECT_EQ(raw_traffic(Collective::kBroadcast, 100, {4, 1, root}, topology_of(Hosts{1, 1, 2, 2}))
+                  .off_node,
+              0u);
+}
+
+TEST(Topology, PlansKnowWhatGoesToWhom) {
+  using Build = Plan (*)(const Shape&);
+  for (const Hosts& hosts : kLayouts)
+    for (const Build build :
+         {one_shot_all_reduce, two_shot_all_reduce, reduce_scatter, all_gather, all_to_all,
+          direct_broadcast, shared_broadcast, direct_reduce, two_shot_reduce, gather, scatter})
+      for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
+        const Topology t = topology_of(hosts);
+        const Shape shape{.count = 5000,
+                          .ranks = static_cast<int>(hosts.size()),
+                          .rank = rank,
+                          .root = static_cast<int>(hosts.size()) - 1,
+                          .packing = {32, [](size_t n) { return n + n / 32 * 4 + 4; }}};
+        const Plan plan = build(shape);
+        Traffic want;
+        for (const Step& step : plan.steps)
+          for (const Transfer& transfer : step.transfers)
+            if (transfer.send)
+              want += {transfer.bytes, hosts[transfer.peer] == hosts[rank] ? 0 : transfer.bytes};
+        EXPECT_EQ(want, traffic_to(plan.wire_to, rank, t)) << plan.algorithm << " rank " << rank;
+        EXPECT_EQ(want.bytes, plan.wire_bytes);
+      }
+}
+
+// A ring takes all ranks of a node by one link; a two-shot AllReduce has each of them send to each
+// of the others.
+TEST(Topology, TwoShotSendsMoreBetweenNodesThanARing) {
+  const Topology t = topology_of(Hosts{1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2});
+  for (const size_t element : {size_t{4}, size_t{2}}) {
+    const size_t count = (size_t{64} << 20) / element;
+    Traffic native, compressed;
+    for (int rank = 0; rank < 8; ++rank) {
+      const Shape shape{.count = count,
+                        .element_bytes = element,
+                        .ranks = 16,
+                        .rank = rank,
+                        .packing = {128, [](size_t n) { return n + n / 128 * 4; }}};
+      compressed += traffic_to(two_shot_all_reduce(shape).wire_to, rank, t);
+      native += raw_traffic(Collective::kAllReduce, count * element, {16, rank, 0}, t);
+    }
+    EXPECT_EQ(native.off_node, 2 * (size_t{64} << 20) / 16 * 15);
+    EXPECT_EQ(compressed.off_node, 8 * (count + count / 128 * 4));
+  }
+}
+
+}  // namespace
+}  // namespace terse::plan
