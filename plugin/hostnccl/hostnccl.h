@@ -6,6 +6,10 @@
  *
  * Settings: HOSTNCCL_TIMEOUT=<seconds> (default 30) bounds communicator creation and the silence of
  * a peer; the NCCL_* variables of the bootstrap and the log, and all of UCX's, are honoured.
+ *
+ * ncclCommFinalize and ncclCommDestroy return when the peers have what was sent to them, whether or
+ * not they have asked for it: the process may then end in any way. ncclRemoteError: a peer that is
+ * there has not confirmed it for twice the timeout.
  */
 #ifndef HOSTNCCL_H_
 #define HOSTNCCL_H_

@@ -1,6 +1,5 @@
 #include "transport.h"
 
-#include <chrono>
 #include <utility>
 
 #include "log.h"
@@ -25,15 +24,26 @@ Request::~Request() {
   ucp_request_free(handle_);  // UCX gives it back when it is through with it
 }
 
+// Of an unfinished one: UCS_INPROGRESS, or how it has just finished.
+ucs_status_t Request::Poll(ucp_tag_recv_info_t* info) {
+  const ucs_status_t status =
+      receives_ ? ucp_tag_recv_request_test(handle_, info) : ucp_request_check_status(handle_);
+  if (status != UCS_INPROGRESS) ucp_request_free(std::exchange(handle_, nullptr));
+  return status;
+}
+
 bool Request::Test() {
   if (handle_ == nullptr) return true;
   ucp_tag_recv_info_t info{};
-  const ucs_status_t status =
-      receives_ ? ucp_tag_recv_request_test(handle_, &info) : ucp_request_check_status(handle_);
+  const ucs_status_t status = Poll(&info);
   if (status == UCS_INPROGRESS) return false;
-  ucp_request_free(std::exchange(handle_, nullptr));
   Check(status, &info);
   return true;
+}
+
+bool Request::Over() {
+  ucp_tag_recv_info_t info{};
+  return handle_ == nullptr || Poll(&info) != UCS_INPROGRESS;
 }
 
 void Request::Check(ucs_status_t status, const ucp_tag_recv_info_t* info) const {
@@ -94,7 +104,7 @@ void Transport::OnError(void* arg, ucp_ep_h, ucs_status_t status) {
   Log(LogLevel::kInfo, peer.transport->rank_, "ucx: rank {}: {}", peer.rank,
       ucs_status_string(status));
   peer.lost = true;
-  peer.transport->lost_peer_ = peer.rank;
+  peer.transport->lost_peers_.push_back({peer.rank, std::chrono::steady_clock::now()});
 }
 
 Request Transport::Send(int peer, uint64_t tag, const void* data, size_t bytes, bool until_taken) {
@@ -116,11 +126,11 @@ Request Transport::Send(int peer, uint64_t tag, const void* data, size_t bytes, 
   return request;
 }
 
-Request Transport::Receive(uint64_t tag, void* data, size_t bytes) {
+Request Transport::Receive(uint64_t tag, uint64_t matched, void* data, size_t bytes) {
   // Asked to complete at once, UCX 1.13 leaves out what it knows about the message.
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-  ucs_status_ptr_t handle = ucp_tag_recv_nbx(worker_, data, bytes, tag, kMatched, &param);
+  ucs_status_ptr_t handle = ucp_tag_recv_nbx(worker_, data, bytes, tag, matched, &param);
   if (UCS_PTR_IS_ERR(handle)) CheckUcx(UCS_PTR_STATUS(handle), "receive");
   Request request;
   request.handle_ = handle;

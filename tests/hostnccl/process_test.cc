@@ -88,6 +88,25 @@ TEST(Processes, EndWithoutDestroy) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(0, workers.Await(rank, 20s)) << rank;
 }
 
+// Success is final: what was sent before it arrives, whatever the process does next.
+class LastWords : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Before, LastWords, ::testing::Values("destroy", "finalize"));
+
+TEST_P(LastWords, ArriveThoughTheProcessGoesAtOnce) {
+  for (int round = 0; round < 12; ++round) {
+    Workers workers(GetParam(), 4);
+    for (int rank = 0; rank < 4; ++rank) {
+      ASSERT_EQ(0, workers.Await(rank, 20s)) << "rank " << rank << ", round " << round;
+    }
+  }
+}
+
+// Nothing arrives there, and that is not waited for without end.
+TEST(Processes, OneThatHasStoppedDoesNotHoldUpDestroy) {
+  Workers workers("stopped", 2, "1");
+  EXPECT_EQ(0, workers.Await(0, 20s));
+}
+
 // Alive but late by more than the timeout: nobody gives it up.
 TEST(Processes, ALateRankIsWaitedFor) {
   Workers workers("late", 3, "0.4");

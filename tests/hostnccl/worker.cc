@@ -6,12 +6,16 @@
 //   loop         AllReduces of random sizes until an error comes; exits with kRemoteError if it is
 //                ncclRemoteError by every way of asking
 //   overlap      the same with sends and receives, two launches under way on two streams
+//   destroy      a Broadcast, an AllReduce and messages, then ncclCommDestroy and _exit at once
+//   finalize     the same with ncclCommFinalize in its place
+//   stopped      rank 1 of 2 stops, by SIGSTOP; rank 0 sends to it and destroys its communicator
 #include "worker.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -113,6 +117,42 @@ int Overlap(ncclComm_t comm, int rank, int ranks) {
   return kRemoteError;
 }
 
+// Every rank's last word goes to others, and it knows nothing of what becomes of it. Rank 0 sends
+// most, for nobody's sake waits for anything, and is the hub of the liveness watch.
+void LastWords(ncclComm_t comm, int rank, int ranks) {
+  std::vector<float> data(1000, rank == 0 ? 3 : 0);
+  REQUIRE(ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat32, 0, comm, nullptr) ==
+          ncclSuccess);
+  REQUIRE(std::count(data.begin(), data.end(), 3) == 1000);
+  float sum = 1;
+  REQUIRE(ncclAllReduce(&sum, &sum, 1, ncclFloat32, ncclSum, comm, nullptr) == ncclSuccess);
+  REQUIRE(sum == static_cast<float>(ranks));
+  if (rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5 * rank));
+  for (int i = 0; i < 20 && rank > 0; ++i) {
+    float got = 0;
+    REQUIRE(ncclRecv(&got, 1, ncclFloat32, rank - 1, comm, nullptr) == ncclSuccess);
+    REQUIRE(got == static_cast<float>(100 * i + rank - 1));
+  }
+  for (int i = 0; i < 20 && rank + 1 < ranks; ++i) {
+    const auto word = static_cast<float>(100 * i + rank);
+    REQUIRE(ncclSend(&word, 1, ncclFloat32, rank + 1, comm, nullptr) == ncclSuccess);
+  }
+  REQUIRE(ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat32, 0, comm, nullptr) ==
+          ncclSuccess);
+  REQUIRE(std::count(data.begin(), data.end(), 3) == 1000);
+}
+
+void Stopped(ncclComm_t comm, int rank) {
+  int pids[2] = {};
+  pids[rank] = getpid();
+  REQUIRE(ncclAllGather(&pids[rank], pids, 1, ncclInt32, comm, nullptr) == ncclSuccess);
+  if (rank == 1) raise(SIGSTOP);
+  for (std::string state; state != "T";) {  // what stands behind the number and the name
+    std::ifstream("/proc/" + std::to_string(pids[1]) + "/stat") >> state >> state >> state;
+  }
+  REQUIRE(ncclSend(pids, 2, ncclInt32, 1, comm, nullptr) == ncclSuccess);
+}
+
 int Main(const std::string& mode, int rank, int ranks, const std::string& path) {
   const ncclUniqueId id = ShareId(rank, path);
   ncclComm_t comm;
@@ -120,6 +160,16 @@ int Main(const std::string& mode, int rank, int ranks, const std::string& path) 
   std::ofstream(path + ".ready" + std::to_string(rank)) << "ready";
   if (mode == "loop") return Loop(comm, rank);
   if (mode == "overlap") return Overlap(comm, rank, ranks);
+  if (mode == "stopped") {
+    Stopped(comm, rank);
+    REQUIRE(ncclCommDestroy(comm) == ncclSuccess);
+    return 0;
+  }
+  if (mode == "destroy" || mode == "finalize") {
+    LastWords(comm, rank, ranks);
+    REQUIRE((mode == "destroy" ? ncclCommDestroy : ncclCommFinalize)(comm) == ncclSuccess);
+    _exit(0);
+  }
   Collectives(comm, rank, ranks, mode == "late");
   if (mode != "no_destroy") REQUIRE(ncclCommDestroy(comm) == ncclSuccess);
   return 0;
