@@ -112,7 +112,7 @@ void Channel::Linger() {
   ServeUntil([this] { return liveness_->everyone_left(); }, Clock::time_point::max());
   if (transport_ == nullptr) return;
   DropRequests();
-  transport_->Close(!liveness_->everyone_left());
+  transport_->Close();
 }
 
 // True when it was enough; false at the limit, which a process that exits brings near.

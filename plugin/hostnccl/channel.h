@@ -35,7 +35,7 @@ struct Call {
 };
 
 // What two ranks tell each other beside the messages of their calls; behind those sent before it.
-enum class Note : uint64_t { kFarewell = 1 };
+enum class Note : uint64_t { kMark = 1, kFarewell };
 
 // What a look at pending work found: nothing, something that may lead to more, or the end.
 enum class Step { kIdle, kMoved, kDone };

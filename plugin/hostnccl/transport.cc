@@ -71,7 +71,7 @@ Transport::Transport(int rank) : rank_(rank), context_(UcxContext()) {
   }
 }
 
-Transport::~Transport() { Close(false); }
+Transport::~Transport() { Close(); }
 
 std::string Transport::Address() const {
   ucp_address_t* address = nullptr;
@@ -141,18 +141,18 @@ Request Transport::Receive(uint64_t tag, uint64_t matched, void* data, size_t by
   return request;
 }
 
-void Transport::Close(bool flush) {
+void Transport::Close() {
   if (worker_ == nullptr) return;
   std::vector<void*> closing;
   for (const auto& peer : peers_) {
     if (peer->endpoint == nullptr || !moved_) continue;  // not moved: they go with the worker
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = flush ? 0 : UCP_EP_CLOSE_FLAG_FORCE;
+    // Without it, UCX 1.13 aborts the process where a send is left that waits to be taken.
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     ucs_status_ptr_t handle = ucp_ep_close_nbx(peer->endpoint, &param);
     if (UCS_PTR_IS_PTR(handle)) closing.push_back(handle);
   }
-  // A flush to a peer that has gone fails; one to a peer that hangs must not hold us.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   for (void* handle : closing) {
     while (ucp_request_check_status(handle) == UCS_INPROGRESS &&

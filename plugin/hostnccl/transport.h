@@ -79,8 +79,8 @@ class Transport {
   };
   const std::vector<Lost>& lost_peers() const { return lost_peers_; }
 
-  // No buffer given to Send or Receive is touched after this. `flush`: what was sent still arrives.
-  void Close(bool flush);
+  // No buffer given to Send or Receive is touched after this. What has not arrived may be lost.
+  void Close();
 
  private:
   struct Peer {

@@ -131,7 +131,7 @@ TEST_F(Leaving, AConnectionMayEndBeforeTheGoodbyeComes) {
   for (const int rank : {0, 1}) {
     ByHand other(1 - rank);
     const CommPtr comm = Connect(other, rank, "30");
-    other.transport().Close(false);
+    other.transport().Close();
     const std::string lost = fmt::format("[{}] NCCL INFO ucx: rank {}: ", rank, 1 - rank);
     while (!LogSays(lost)) std::this_thread::sleep_for(milliseconds(1));
     std::this_thread::sleep_for(milliseconds(50));
@@ -145,7 +145,7 @@ TEST_F(Leaving, AConnectionMayEndBeforeTheGoodbyeComes) {
 TEST_F(Leaving, AConnectionThatEndsWithoutAGoodbyeIsAnError) {
   ByHand other(1);
   const CommPtr comm = Connect(other, 0, "30");
-  other.transport().Close(false);
+  other.transport().Close();
   while (comm->AsyncError() == ncclSuccess) {
     other.liveness().Service();
     std::this_thread::sleep_for(milliseconds(1));

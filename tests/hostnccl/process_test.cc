@@ -101,6 +101,16 @@ TEST_P(LastWords, ArriveThoughTheProcessGoesAtOnce) {
   }
 }
 
+// What has arrived and was not asked for is there when its sender has long gone.
+class Inherited : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(When, Inherited, ::testing::Values("inherit", "inherit_exit"));
+
+TEST_P(Inherited, MessagesAreReceivedLater) {
+  Workers workers(GetParam(), 2);
+  EXPECT_EQ(0, workers.Await(0, 20s));
+  EXPECT_EQ(0, workers.Await(1, 20s));
+}
+
 // Nothing arrives there, and that is not waited for without end.
 TEST(Processes, OneThatHasStoppedDoesNotHoldUpDestroy) {
   Workers workers("stopped", 2, "1");

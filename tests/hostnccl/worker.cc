@@ -8,12 +8,15 @@
 //   overlap      the same with sends and receives, two launches under way on two streams
 //   destroy      a Broadcast, an AllReduce and messages, then ncclCommDestroy and _exit at once
 //   finalize     the same with ncclCommFinalize in its place
+//   inherit      rank 0 of 2 sends, destroys its communicator and ends; rank 1 then receives
+//   inherit_exit the same, ending by _exit
 //   stopped      rank 1 of 2 stops, by SIGSTOP; rank 0 sends to it and destroys its communicator
 #include "worker.h"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -142,15 +145,45 @@ void LastWords(ncclComm_t comm, int rank, int ranks) {
   REQUIRE(std::count(data.begin(), data.end(), 3) == 1000);
 }
 
+std::string StateOf(int pid) {  // one letter, behind the number and the name; empty: gone
+  std::string number, name, state;
+  std::ifstream("/proc/" + std::to_string(pid) + "/stat") >> number >> name >> state;
+  return state;
+}
+
+// The other of two ranks knows what becomes of this one.
+std::array<int, 2> Pids(ncclComm_t comm, int rank) {
+  std::array<int, 2> pids{};
+  pids[static_cast<size_t>(rank)] = getpid();
+  REQUIRE(ncclAllGather(&pids[static_cast<size_t>(rank)], pids.data(), 1, ncclInt32, comm,
+                        nullptr) == ncclSuccess);
+  return pids;
+}
+
 void Stopped(ncclComm_t comm, int rank) {
-  int pids[2] = {};
-  pids[rank] = getpid();
-  REQUIRE(ncclAllGather(&pids[rank], pids, 1, ncclInt32, comm, nullptr) == ncclSuccess);
+  const int peer = Pids(comm, rank)[1];
   if (rank == 1) raise(SIGSTOP);
-  for (std::string state; state != "T";) {  // what stands behind the number and the name
-    std::ifstream("/proc/" + std::to_string(pids[1]) + "/stat") >> state >> state >> state;
+  while (StateOf(peer) != "T") std::this_thread::yield();
+  REQUIRE(ncclSend(&peer, 1, ncclInt32, 1, comm, nullptr) == ncclSuccess);
+}
+
+void Inherit(ncclComm_t comm, int rank) {
+  const int peer = Pids(comm, rank)[0];
+  std::vector<char> data(100'000);
+  if (rank == 1) {
+    for (std::string state = "R"; !state.empty() && state != "Z"; state = StateOf(peer)) {
+      std::this_thread::yield();
+    }
   }
-  REQUIRE(ncclSend(pids, 2, ncclInt32, 1, comm, nullptr) == ncclSuccess);
+  for (char i = 0; i < 30; ++i) {
+    if (rank == 0) {
+      std::fill(data.begin(), data.end(), i);
+      REQUIRE(ncclSend(data.data(), data.size(), ncclInt8, 1, comm, nullptr) == ncclSuccess);
+    } else {
+      REQUIRE(ncclRecv(data.data(), data.size(), ncclInt8, 0, comm, nullptr) == ncclSuccess);
+      REQUIRE(std::count(data.begin(), data.end(), i) == 100'000);
+    }
+  }
 }
 
 int Main(const std::string& mode, int rank, int ranks, const std::string& path) {
@@ -160,9 +193,10 @@ int Main(const std::string& mode, int rank, int ranks, const std::string& path) 
   std::ofstream(path + ".ready" + std::to_string(rank)) << "ready";
   if (mode == "loop") return Loop(comm, rank);
   if (mode == "overlap") return Overlap(comm, rank, ranks);
-  if (mode == "stopped") {
-    Stopped(comm, rank);
+  if (mode == "stopped" || mode == "inherit" || mode == "inherit_exit") {
+    (mode == "stopped" ? Stopped : Inherit)(comm, rank);
     REQUIRE(ncclCommDestroy(comm) == ncclSuccess);
+    if (mode == "inherit_exit") _exit(0);
     return 0;
   }
   if (mode == "destroy" || mode == "finalize") {
