@@ -188,7 +188,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return Guard("ncclCommFinalize", [&] {
     const CommPtr found = FindComm(comm);
     found->Finalize();
-    if (found->config().blocking) found->WaitForLaunches();
+    if (found->config().blocking) found->WaitUntilLeft();
     return found->config().blocking ? ncclSuccess : found->AsyncError();
   });
 }

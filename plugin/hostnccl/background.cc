@@ -1,7 +1,5 @@
 #include "background.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <list>
@@ -11,6 +9,7 @@
 
 #include "failure.h"
 #include "flag.h"
+#include "fork.h"
 
 namespace hostnccl {
 namespace {
@@ -21,22 +20,16 @@ struct Worker {
   std::thread thread;
 };
 
-// Never destroyed: a program's own exit handlers may still call us.
 struct Workers {
   std::mutex mutex;
   std::list<Worker> list;
   std::atomic<bool> exiting{false};
-  const pid_t process = getpid();
 };
 
-Workers& All() {
-  static auto* workers = new Workers;
-  return *workers;
-}
+Workers& All() { return OfProcess<Workers>(); }
 
 void StopAll() {
   Workers& all = All();
-  if (all.process != getpid()) return;  // a forked child has the list but not the threads
   std::list<Worker> list;
   {
     std::lock_guard lock(all.mutex);

@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "background.h"
+#include "farewell.h"
+#include "log.h"
 #include "traffic.h"
 
 namespace hostnccl {
@@ -20,6 +22,8 @@ constexpr microseconds kSpin{5};           // there may be more ranks than cores
 constexpr milliseconds kReportAfter{500};  // a call that takes longer is compared
 constexpr std::chrono::seconds kExitPatience{1};
 constexpr milliseconds kHeadStart{10};
+// A goodbye comes by another connection than the one that is lost.
+constexpr std::chrono::seconds kGoodbyePatience{3};
 
 }  // namespace
 
@@ -47,6 +51,8 @@ void Channel::Open(int rank, int size, milliseconds timeout, std::unique_ptr<Tra
   transport_ = std::move(transport);
   liveness_ = std::move(liveness);
   traffic_ = std::make_unique<Traffic>(*this);
+  farewell_ = std::make_unique<Farewell>(*this);
+  partners_.resize(static_cast<size_t>(size));
   Watch(transport_->event_fd(), kTransport);
   for (const int fd : liveness_->fds()) Watch(fd, kLiveness);
 }
@@ -58,33 +64,73 @@ void Channel::Break(const Failure* failure) {
     // moves data over them (assertions in tcp_iface.c and ucp_worker.c).
     std::this_thread::sleep_for(kHeadStart);
   }
-  traffic_.reset();
+  DropRequests();
   transport_.reset();
   calls_.clear();
   present_ = nullptr;
 }
 
 void Channel::Close() {
-  traffic_.reset();
+  DropRequests();
   transport_.reset();
   liveness_.reset();
 }
 
-void Channel::Leave(uint64_t collectives_done) {
+void Channel::DropRequests() {
+  traffic_.reset();
+  if (farewell_ != nullptr) farewell_->Drop();
+}
+
+Outcome Channel::TakeLeave(uint64_t collectives_done) {
   liveness_->SayGoodbye(collectives_done);
-  auto limit = Clock::time_point::max();
-  while (!liveness_->everyone_left()) {
+  if (transport_ == nullptr) return {};  // revoked: nothing is on its way
+  for (int peer = 0; peer < size_; ++peer) {
+    if (partners_[static_cast<size_t>(peer)]) farewell_->Say(peer, collectives_done);
+  }
+  // Who is silent is found out after the timeout; here it beats, and yet does not take what comes.
+  const auto patience = 2 * timeout_;
+  int unheard = -1;
+  const bool in_time = ServeUntil(
+      [&] {
+        unheard = farewell_->Unheard(*liveness_);
+        return unheard < 0 || liveness_->failure();
+      },
+      Clock::now() + patience);
+  if (unheard < 0 || stop_.raised()) return {};
+  if (in_time) {
+    Log(LogLevel::kInfo, rank_, "leaves, though rank {} may not have all that was sent to it: {}",
+        unheard, liveness_->failure()->text());
+    return {};
+  }
+  return Failure(ncclRemoteError,
+                 fmt::format("rank {}: rank {} has not confirmed within {:.1f} s that it has all "
+                             "that was sent to it",
+                             rank_, unheard, std::chrono::duration<double>(patience).count()));
+}
+
+void Channel::Linger() {
+  ServeUntil([this] { return liveness_->everyone_left(); }, Clock::time_point::max());
+  if (transport_ == nullptr) return;
+  DropRequests();
+  transport_->Close();
+}
+
+// True when it was enough; false at the limit, which a process that exits brings near.
+bool Channel::ServeUntil(const std::function<bool()>& enough, Clock::time_point limit) {
+  bool stopping = false;
+  while (!enough()) {
     const Clock::time_point now = Clock::now();
-    if (limit == Clock::time_point::max() && stop_.raised()) {
-      limit = now + kExitPatience;
+    if (!stopping && stop_.raised()) {
+      stopping = true;
+      limit = std::min(limit, IsExiting() ? now + kExitPatience : now);
       epoll_ctl(epoll_, EPOLL_CTL_DEL, stop_.fd(), nullptr);  // it stays up; do not spin on it
     }
-    if (now >= limit) break;
+    if (now >= limit) return false;
     if (transport_ != nullptr && transport_->Progress()) continue;
     liveness_->Service();
-    if (!liveness_->everyone_left()) Sleep(now);
+    if (!enough()) Sleep(now, limit);
   }
-  if (transport_ != nullptr) transport_->Close(!liveness_->everyone_left());
+  return true;
 }
 
 void Channel::Begin(Call& call) {
@@ -112,12 +158,27 @@ uint64_t Channel::Tag(int source, uint64_t digest) const {
   return (present_->number == 0 ? kPointToPoint : 0) | from | number | digest;
 }
 
+uint64_t Channel::NoteTag(int source, Note note) const {
+  const uint64_t from = static_cast<uint64_t>(source) << kRankShift;
+  return kPointToPoint | from | static_cast<uint64_t>(note) << Transport::kDigestBits;
+}
+
 Request Channel::Send(int peer, const void* data, size_t bytes, size_t total, bool until_taken) {
+  partners_[static_cast<size_t>(peer)] = true;
   return transport_->Send(peer, Tag(rank_, Digest(bytes, total)), data, bytes, until_taken);
 }
 
 Request Channel::Receive(int peer, void* data, size_t bytes, size_t total) {
-  return transport_->Receive(Tag(peer, Digest(bytes, total)), data, bytes);
+  partners_[static_cast<size_t>(peer)] = true;
+  return transport_->Receive(Tag(peer, Digest(bytes, total)), Transport::kMatched, data, bytes);
+}
+
+Request Channel::SendNote(int peer, Note note, const void* data, size_t bytes) {
+  return transport_->Send(peer, NoteTag(rank_, note), data, bytes, true);
+}
+
+Request Channel::ReceiveNote(int peer, Note note, void* data, size_t bytes) {
+  return transport_->Receive(NoteTag(peer, note), ~uint64_t{0}, data, bytes);
 }
 
 void Channel::Relax(bool moved, Pause& pause) {
@@ -131,7 +192,7 @@ void Channel::Relax(bool moved, Pause& pause) {
   CheckAll(now);
   if (moved || pause.spin_until == Clock::time_point{}) pause.spin_until = now + kSpin;
   if (now < pause.spin_until) return;
-  Sleep(now);
+  Sleep(now, Clock::time_point::max());
   pause.spin_until = {};
 }
 
@@ -140,20 +201,28 @@ void Channel::CheckAll(Clock::time_point now) {
     throw Failure(ncclInternalError, IsExiting() ? "the process exits" : "aborted");
   }
   if (liveness_ == nullptr) return;
-  if (now >= liveness_->next_due()) liveness_->Service();
+  const bool due = now >= liveness_->next_due();
+  if (due) liveness_->Service();
   if (transport_ == nullptr) return;  // broken already
   if (interrupted_) throw Failure(ncclInternalError, "the communicator was revoked");
   if (liveness_->failure()) throw *liveness_->failure();
-  if (const int peer = transport_->lost_peer(); peer >= 0) {
-    liveness_->Service();  // it may have said goodbye, or we may learn a better reason
-    if (liveness_->failure()) throw *liveness_->failure();
-    if (!liveness_->HasDeparted(peer)) {
-      Fail(ncclRemoteError, "the connection to rank {} was lost", peer);
-    }
-  }
+  if (due) farewell_->Listen(*liveness_);
+  CheckLostPeers(now);
   for (Call* call : calls_) {
     present_ = call;
     CheckCall(*call, now);
+  }
+}
+
+void Channel::CheckLostPeers(Clock::time_point now) {
+  for (const auto& [peer, since] : transport_->lost_peers()) {
+    if (liveness_->HasDeparted(peer)) continue;
+    liveness_->Service();  // we may learn of its goodbye, or a better reason
+    farewell_->Listen(*liveness_);
+    if (liveness_->failure()) throw *liveness_->failure();
+    if (!liveness_->HasDeparted(peer) && now - since > kGoodbyePatience) {
+      Fail(ncclRemoteError, "the connection to rank {} was lost", peer);
+    }
   }
 }
 
@@ -177,9 +246,9 @@ void Channel::CheckCall(Call& call, Clock::time_point now) {
   }
 }
 
-void Channel::Sleep(Clock::time_point now) {
+void Channel::Sleep(Clock::time_point now, Clock::time_point until) {
   if (transport_ != nullptr && !transport_->Arm()) return;
-  auto until = now + std::chrono::hours(1);
+  until = std::min<Clock::time_point>(until, now + std::chrono::hours(1));
   if (liveness_ != nullptr) until = std::min(until, liveness_->next_due());
   for (const Call* call : calls_) {
     if (!call->reported) until = std::min(until, now + kReportAfter);

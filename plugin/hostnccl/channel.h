@@ -18,6 +18,7 @@
 
 namespace hostnccl {
 
+class Farewell;
 class Traffic;
 
 // What this rank is doing. A collective has a number, the same on all ranks, and a digest of what
@@ -32,6 +33,9 @@ struct Call {
   Clock::time_point last_progress{};
   bool reported = false;  // the others know that it takes long
 };
+
+// What two ranks tell each other beside the messages of their calls; behind those sent before it.
+enum class Note : uint64_t { kMark = 1, kFarewell };
 
 // What a look at pending work found: nothing, something that may lead to more, or the end.
 enum class Step { kIdle, kMoved, kDone };
@@ -56,8 +60,11 @@ class Channel {
     interrupted_ = true;
     wake_.Raise();
   }
-  // In good order: stays to serve the others until all have left, or the process exits.
-  void Leave(uint64_t collectives_done);
+  // In good order: tells the others, and returns when they have all that was sent to them, or are
+  // no more. The failure: they cannot be heard of.
+  Outcome TakeLeave(uint64_t collectives_done);
+  // After that: stays to serve the others until all have left, or the process exits.
+  void Linger();
 
   // At once, whatever the others do.
   void Close();
@@ -76,6 +83,8 @@ class Channel {
   // the send ends only when the peer has asked for the message.
   Request Send(int peer, const void* data, size_t bytes, size_t total, bool until_taken = false);
   Request Receive(int peer, void* data, size_t bytes, size_t total);
+  Request SendNote(int peer, Note note, const void* data, size_t bytes);  // until it is taken
+  Request ReceiveNote(int peer, Note note, void* data, size_t bytes);
 
   // Calls `look` after every bit of progress until it says kDone. Sleeps only when both the
   // transport and `look` have nothing to do.
@@ -107,9 +116,13 @@ class Channel {
   void Relax(bool moved, Pause& pause);
   uint64_t Tag(int source, uint64_t digest) const;
   uint64_t Digest(size_t bytes, size_t total) const;
+  uint64_t NoteTag(int source, Note note) const;
   void CheckAll(Clock::time_point now);
+  void CheckLostPeers(Clock::time_point now);
   void CheckCall(Call& call, Clock::time_point now);
-  void Sleep(Clock::time_point now);
+  bool ServeUntil(const std::function<bool()>& enough, Clock::time_point limit);
+  void Sleep(Clock::time_point now, Clock::time_point until);
+  void DropRequests();
   void Watch(int fd, Source source);
 
   int rank_ = 0;
@@ -121,6 +134,8 @@ class Channel {
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Liveness> liveness_;
   std::unique_ptr<Traffic> traffic_;  // goes before the transport: it holds its requests
+  std::unique_ptr<Farewell> farewell_;
+  std::vector<char> partners_;  // by rank: there were messages to it, or from it
   std::atomic<bool> interrupted_{false};
   std::vector<Call*> calls_;  // under way
   Call* present_ = nullptr;

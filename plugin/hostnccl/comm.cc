@@ -164,7 +164,6 @@ void Comm::Finish(const std::shared_ptr<Launch>& launch) {
   {
     std::lock_guard lock(mutex_);
     std::erase(launches_, launch);
-    ending_ = launch->done;
   }
   launch->done->Finish({});
 }
@@ -183,14 +182,13 @@ void Comm::Break(const Failure& failure) {
   bool revoked;
   {
     std::lock_guard lock(mutex_);
-    revoked = state_ == State::kRevoked;
+    revoked = revoked_;
     if (!revoked && !failure_) failure_ = failure;
   }
   channel_.Break(revoked ? nullptr : &failure);
   {
     std::lock_guard lock(mutex_);
     launches.swap(launches_);
-    if (!launches.empty()) ending_ = launches.back()->done;
   }
   under_way_.clear();
   if (!revoked) {
@@ -202,15 +200,21 @@ void Comm::Break(const Failure& failure) {
 }
 
 void Comm::Leave() {
+  quiet_.Finish({});
   const bool aborted = stop_->raised() && !IsExiting();
   const bool failed = failure_ && !IsExiting();
   if (aborted || failed || !channel_.IsOpen()) {
     channel_.Close();
     left_.Finish({});
-  } else {
-    left_.Finish({});
-    channel_.Leave(collectives_);
+    return;
   }
+  const Outcome failure = channel_.TakeLeave(collectives_);
+  if (failure) {
+    std::lock_guard lock(mutex_);
+    failure_ = failure;
+  }
+  left_.Finish(failure);
+  channel_.Linger();
 }
 
 // ---- From the program ----
@@ -236,10 +240,9 @@ void Comm::CheckUsable() const {
 }
 
 void Comm::RequireUsable() const {
-  Require(state_ != State::kRevoked, ncclInvalidUsage, "the communicator was revoked");
+  Require(!revoked_, ncclInvalidUsage, "the communicator was revoked");
   if (failure_) throw *failure_;
-  Require(state_ != State::kFinalized && !leaving_, ncclInvalidUsage,
-          "the communicator was finalized");
+  Require(!leaving_, ncclInvalidUsage, "the communicator was finalized");
 }
 
 std::shared_ptr<Launch> Comm::Enqueue(std::vector<Op> ops,
@@ -268,31 +271,26 @@ std::shared_ptr<Launch> Comm::Enqueue(std::vector<Op> ops,
   return launch;
 }
 
-void Comm::WaitForLaunches() {
-  std::vector<std::shared_ptr<Completion>> awaited;  // they may end in any order
-  {
-    std::lock_guard lock(mutex_);
-    if (ending_ != nullptr) awaited.push_back(ending_);
-    for (const auto& launch : launches_) awaited.push_back(launch->done);
-  }
-  for (const auto& done : awaited) done->Wait();
-}
-
 void Comm::Finalize() {
   CheckUsable();
-  std::lock_guard lock(mutex_);
-  state_ = State::kFinalized;
+  BeginToLeave();
 }
 
-void Comm::Destroy() {
-  ready_.Wait();
-  WaitForLaunches();
+void Comm::BeginToLeave() {
   {
     std::lock_guard lock(mutex_);
     leaving_ = true;
   }
   wake_.Raise();
-  left_.Wait();
+}
+
+void Comm::WaitUntilLeft() {
+  if (const Outcome& failure = left_.Wait()) throw *failure;
+}
+
+void Comm::Destroy() {
+  BeginToLeave();
+  WaitUntilLeft();
 }
 
 void Comm::Abort() {
@@ -303,7 +301,7 @@ void Comm::Abort() {
 void Comm::Quiesce() {
   {
     std::lock_guard lock(mutex_);
-    state_ = State::kRevoked;
+    revoked_ = true;
     if (failure_) return;  // nothing is under way any more
   }
   channel_.Interrupt();
@@ -318,8 +316,8 @@ bool Comm::ReportsLater() {
 ncclResult_t Comm::AsyncError() {
   if (!ready_.finished()) return ncclInProgress;
   std::lock_guard lock(mutex_);
-  if (failure_ && state_ != State::kRevoked) return failure_->code();
-  const bool finalizing = state_ == State::kFinalized && !launches_.empty();
+  if (failure_ && !revoked_) return failure_->code();
+  const bool finalizing = leaving_ && !left_.finished();
   const bool enqueuing = reports_later_.exchange(false);
   return finalizing || enqueuing || background_work_ > 0 ? ncclInProgress : ncclSuccess;
 }

@@ -75,10 +75,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::shared_ptr<Launch> Enqueue(std::vector<Op> ops,
                                   const std::set<std::shared_ptr<Stream>>& streams);
 
-  void WaitForLaunches();  // all that were made so far
-  void Finalize();         // no more launches from now on
-  void Destroy();          // waits for the launches, leaves in good order
-  void Abort();            // whatever is under way ends now, with a failure
+  void Finalize();       // no more launches from now on; leaves in good order after the last one
+  void WaitUntilLeft();  // what was sent has arrived; throws if that cannot be known
+  void Destroy();        // both; also of a communicator that has failed
+  void Abort();          // whatever is under way ends now, with a failure
   void RequestAbort() { stop_->Raise(); }
   void Quiesce();  // as Abort, but only its calls end: the communicator may still be shrunk
   ncclResult_t AsyncError();
@@ -100,7 +100,6 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Operator ResolveOperator(ncclRedOp_t handle, ncclDataType_t dtype) const;
 
  private:
-  enum class State { kRunning, kFinalized, kRevoked };
   static constexpr size_t kLaunchesUnderWay = 2;
 
   void Main();
@@ -117,6 +116,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Failure Explained(const Failure& failure) const;
   void Break(const Failure& failure);
   void Leave();
+  void BeginToLeave();
   void RequireUsable() const;  // mutex_ is held
 
   const Config config_;
@@ -131,7 +131,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   const std::shared_ptr<Flag> stop_ = std::make_shared<Flag>();
   Completion ready_;
   Completion quiet_;  // after Quiesce: nothing is under way
-  Completion left_;   // the thread has let go of everything that the program can see
+  Completion left_;   // the thread has done all that the program can see
   Channel channel_{wake_, *stop_};
   uint64_t collectives_ = 0;                        // completed so far
   Call collective_;                                 // the one under way, if any
@@ -139,11 +139,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::atomic<uint64_t> children_{0};
 
   mutable std::mutex mutex_;
-  State state_ = State::kRunning;
+  bool revoked_ = false;
   bool leaving_ = false;
   Outcome failure_;
   std::deque<std::shared_ptr<Launch>> launches_;  // all that have not ended
-  std::shared_ptr<Completion> ending_;            // of the last one that has, or is about to
   std::atomic<int> background_work_{0};
   std::atomic<bool> reports_later_{false};
   std::map<int, std::pair<Operator, ncclDataType_t>> operators_;

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <system_error>
 
+#include "fork.h"
+
 namespace hostnccl {
 namespace {
 
@@ -20,15 +22,11 @@ constexpr const char* kResultTexts[] = {
 };
 static_assert(std::size(kResultTexts) == ncclNumResults);
 
-// Never destroyed: a program may ask from its own exit handlers.
 struct LastErrorText {
   std::mutex mutex;
   std::string text;
 };
-LastErrorText& Shared() {
-  static auto* shared = new LastErrorText;
-  return *shared;
-}
+LastErrorText& Shared() { return OfProcess<LastErrorText>(); }
 
 }  // namespace
 

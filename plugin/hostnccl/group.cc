@@ -4,6 +4,7 @@
 #include <atomic>
 #include <set>
 
+#include "fork.h"
 #include "handles.h"
 
 namespace hostnccl {
@@ -40,7 +41,17 @@ void HandOutLater(const CommPtr& comm, const PendingInit& init) {
 
 Group& Group::Current() {
   thread_local Group group;
+  static const bool known = (InForkedChild([] { Current().LeaveToParent(); }), true);
+  (void)known;
   return group;
+}
+
+// In a forked child: its calls hold what belongs to the parent, and are never let go of.
+void Group::LeaveToParent() {
+  if (content_.parts.empty() && content_.inits.empty()) return;
+  new Content(std::exchange(content_, {}));
+  content_.failure =
+      Failure(ncclInvalidUsage, "the group has calls made before this process was forked");
 }
 
 void Group::Note(const Failure& failure) {

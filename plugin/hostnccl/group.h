@@ -49,6 +49,7 @@ class Group {
     std::vector<PendingInit> inits;
   };
 
+  void LeaveToParent();
   static ncclResult_t Initialize(std::vector<PendingInit>& inits);
   static ncclResult_t Launch(std::vector<Part>& parts);
 

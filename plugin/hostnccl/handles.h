@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "failure.h"
+#include "fork.h"
 
 namespace hostnccl {
 
@@ -43,12 +44,13 @@ class Handles {
     std::mutex mutex;
     std::unordered_map<Handle, std::shared_ptr<Object>> map;
   };
-  static Live& All() {
-    static auto* live = new Live;  // never destroyed: exit handlers may still call us
-    return *live;
-  }
+  static Live& All() { return OfProcess<Live>(); }
   [[noreturn]] static void Complain(Handle handle, const char* what) {
     if (handle == Handle{}) Fail(ncclInvalidArgument, "{} is NULL", what);
+    if (IsForkedChild()) {
+      Fail(ncclInvalidUsage, "{} {} was not made in this process, a forked child", what,
+           static_cast<const void*>(handle));
+    }
     Fail(ncclInvalidArgument, "{} {} is not valid: never made, or already destroyed", what,
          static_cast<const void*>(handle));
   }

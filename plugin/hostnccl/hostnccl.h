@@ -6,6 +6,14 @@
  *
  * Settings: HOSTNCCL_TIMEOUT=<seconds> (default 30) bounds communicator creation and the silence of
  * a peer; the NCCL_* variables of the bootstrap and the log, and all of UCX's, are honoured.
+ *
+ * ncclCommFinalize and ncclCommDestroy return when the peers have what was sent to them, whether or
+ * not they have asked for it: the process may then end in any way. ncclRemoteError: a peer that is
+ * there has not confirmed it for twice the timeout. A send whose receiver is late counts as done
+ * while no more than some 4 MiB wait there for it, and later ones when they are taken.
+ *
+ * After fork() the parent's communicators, streams and events are ncclInvalidUsage in the child;
+ * new communicators are, too, where the parent had any.
  */
 #ifndef HOSTNCCL_H_
 #define HOSTNCCL_H_

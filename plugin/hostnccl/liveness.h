@@ -47,6 +47,8 @@ class Liveness {
   void ReportPosition(const Position& position);  // we have been in it for long
   void SayGoodbye(uint64_t collectives_done);     // orderly: we end after that many collectives
 
+  // That rank has left, as we know otherwise; or it is lost, and took part in none.
+  void Depart(int rank, uint64_t collectives_done);
   // A peer that left in good order and took part in fewer than `number` collectives, or -1.
   int DepartedBefore(uint64_t number) const;
   bool HasDeparted(int rank) const { return departed_.count(rank) != 0; }
@@ -74,7 +76,6 @@ class Liveness {
   void Read(Link& link);
   void Handle(const Notice& notice);
   void Lose(Link& link, const std::string& cause);
-  void Depart(int rank, uint64_t collectives_done);
   void Compare(int rank, const Position& position);
   void CheckEveryoneLeft();
 

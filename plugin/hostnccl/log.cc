@@ -7,16 +7,14 @@
 #include <cstdio>
 #include <mutex>
 
+#include "fork.h"
 #include "nccl.h"
 
 namespace hostnccl {
 namespace {
 
-// Never destroyed: threads may log while the process ends.
 class Sink {
  public:
-  Sink() { Reset(); }
-
   void Reset() {
     std::lock_guard lock(mutex_);
     const LogSettings settings = ReadLogSettings();
@@ -32,7 +30,10 @@ class Sink {
     }
   }
 
-  LogLevel level() const { return level_; }
+  LogLevel level() {
+    std::call_once(set_up_, [this] { Reset(); });
+    return level_;
+  }
 
   void Write(const char* label, int rank, const std::string& text) {
     std::lock_guard lock(mutex_);
@@ -43,16 +44,14 @@ class Sink {
   }
 
  private:
+  std::once_flag set_up_;
   std::mutex mutex_;
   std::FILE* out_ = stderr;
   char host_[256] = "";
   std::atomic<LogLevel> level_{LogLevel::kNone};
 };
 
-Sink& TheSink() {
-  static auto* sink = new Sink;
-  return *sink;
-}
+Sink& TheSink() { return OfProcess<Sink>(); }
 
 }  // namespace
 

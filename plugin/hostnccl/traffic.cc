@@ -20,16 +20,10 @@ Flow& Traffic::With(int peer, Flow::Direction direction) {
 void Traffic::Start(const std::vector<Transfer>& transfers) {
   Call& call = *channel_.present();
   const int me = channel_.rank();
-  // A peer that is late is not flooded: of much at once, it takes a window at a time.
-  std::vector<size_t> sent(static_cast<size_t>(channel_.size()));
   for (const Transfer& t : transfers) {
-    if (t.receives && t.peer != me) With(t.peer, Flow::kIn).Add({&call, t.recv, t.bytes, false});
-    if (t.sends) sent[static_cast<size_t>(t.peer)] += t.bytes;
-  }
-  for (const Transfer& t : transfers) {
-    if (!t.sends || t.peer == me) continue;
-    const bool until_taken = sent[static_cast<size_t>(t.peer)] > Flow::kWindowBytes;
-    With(t.peer, Flow::kOut).Add({&call, const_cast<char*>(t.send), t.bytes, until_taken});
+    if (t.peer == me) continue;
+    if (t.receives) With(t.peer, Flow::kIn).Add({&call, t.recv, t.bytes});
+    if (t.sends) With(t.peer, Flow::kOut).Add({&call, const_cast<char*>(t.send), t.bytes});
   }
   Advance();
   for (const Transfer& t : transfers) {  // while the messages travel

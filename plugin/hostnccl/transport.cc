@@ -1,6 +1,5 @@
 #include "transport.h"
 
-#include <chrono>
 #include <utility>
 
 #include "log.h"
@@ -25,15 +24,26 @@ Request::~Request() {
   ucp_request_free(handle_);  // UCX gives it back when it is through with it
 }
 
+// Of an unfinished one: UCS_INPROGRESS, or how it has just finished.
+ucs_status_t Request::Poll(ucp_tag_recv_info_t* info) {
+  const ucs_status_t status =
+      receives_ ? ucp_tag_recv_request_test(handle_, info) : ucp_request_check_status(handle_);
+  if (status != UCS_INPROGRESS) ucp_request_free(std::exchange(handle_, nullptr));
+  return status;
+}
+
 bool Request::Test() {
   if (handle_ == nullptr) return true;
   ucp_tag_recv_info_t info{};
-  const ucs_status_t status =
-      receives_ ? ucp_tag_recv_request_test(handle_, &info) : ucp_request_check_status(handle_);
+  const ucs_status_t status = Poll(&info);
   if (status == UCS_INPROGRESS) return false;
-  ucp_request_free(std::exchange(handle_, nullptr));
   Check(status, &info);
   return true;
+}
+
+bool Request::Over() {
+  ucp_tag_recv_info_t info{};
+  return handle_ == nullptr || Poll(&info) != UCS_INPROGRESS;
 }
 
 void Request::Check(ucs_status_t status, const ucp_tag_recv_info_t* info) const {
@@ -61,7 +71,7 @@ Transport::Transport(int rank) : rank_(rank), context_(UcxContext()) {
   }
 }
 
-Transport::~Transport() { Close(false); }
+Transport::~Transport() { Close(); }
 
 std::string Transport::Address() const {
   ucp_address_t* address = nullptr;
@@ -94,7 +104,7 @@ void Transport::OnError(void* arg, ucp_ep_h, ucs_status_t status) {
   Log(LogLevel::kInfo, peer.transport->rank_, "ucx: rank {}: {}", peer.rank,
       ucs_status_string(status));
   peer.lost = true;
-  peer.transport->lost_peer_ = peer.rank;
+  peer.transport->lost_peers_.push_back({peer.rank, std::chrono::steady_clock::now()});
 }
 
 Request Transport::Send(int peer, uint64_t tag, const void* data, size_t bytes, bool until_taken) {
@@ -116,11 +126,11 @@ Request Transport::Send(int peer, uint64_t tag, const void* data, size_t bytes, 
   return request;
 }
 
-Request Transport::Receive(uint64_t tag, void* data, size_t bytes) {
+Request Transport::Receive(uint64_t tag, uint64_t matched, void* data, size_t bytes) {
   // Asked to complete at once, UCX 1.13 leaves out what it knows about the message.
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-  ucs_status_ptr_t handle = ucp_tag_recv_nbx(worker_, data, bytes, tag, kMatched, &param);
+  ucs_status_ptr_t handle = ucp_tag_recv_nbx(worker_, data, bytes, tag, matched, &param);
   if (UCS_PTR_IS_ERR(handle)) CheckUcx(UCS_PTR_STATUS(handle), "receive");
   Request request;
   request.handle_ = handle;
@@ -131,18 +141,18 @@ Request Transport::Receive(uint64_t tag, void* data, size_t bytes) {
   return request;
 }
 
-void Transport::Close(bool flush) {
+void Transport::Close() {
   if (worker_ == nullptr) return;
   std::vector<void*> closing;
   for (const auto& peer : peers_) {
     if (peer->endpoint == nullptr || !moved_) continue;  // not moved: they go with the worker
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = flush ? 0 : UCP_EP_CLOSE_FLAG_FORCE;
+    // Without it, UCX 1.13 aborts the process where a send is left that waits to be taken.
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     ucs_status_ptr_t handle = ucp_ep_close_nbx(peer->endpoint, &param);
     if (UCS_PTR_IS_PTR(handle)) closing.push_back(handle);
   }
-  // A flush to a peer that has gone fails; one to a peer that hangs must not hold us.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   for (void* handle : closing) {
     while (ucp_request_check_status(handle) == UCS_INPROGRESS &&

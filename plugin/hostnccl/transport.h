@@ -7,6 +7,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,9 +29,12 @@ class Request {
   // True once finished, and from then on. Throws what went wrong: a lost peer, or a message of
   // another size or digest than the one expected.
   bool Test();
+  // The same for who does not care how it ended.
+  bool Over();
 
  private:
   friend class Transport;
+  ucs_status_t Poll(ucp_tag_recv_info_t* info);
   void Check(ucs_status_t status, const ucp_tag_recv_info_t* info) const;
 
   void* handle_ = nullptr;  // UCX's; null: finished
@@ -58,7 +62,8 @@ class Transport {
   static constexpr uint64_t kMatched = ~((uint64_t{1} << kDigestBits) - 1);
   // `until_taken`: finishes only when the peer has asked for the message.
   Request Send(int peer, uint64_t tag, const void* data, size_t bytes, bool until_taken);
-  Request Receive(uint64_t tag, void* data, size_t bytes);
+  // `matched`: the bits that count; requests for whole tags do not slow the search for others.
+  Request Receive(uint64_t tag, uint64_t matched, void* data, size_t bytes);
 
   bool Progress() {
     moved_ = true;
@@ -67,11 +72,15 @@ class Transport {
   bool Arm() { return ucp_worker_arm(worker_) == UCS_OK; }  // false: there is progress to make
   int event_fd() const { return event_fd_; }
 
-  // A peer whose connection UCX lost, or -1.
-  int lost_peer() const { return lost_peer_; }
+  // Peers whose connection UCX lost, and when it said so.
+  struct Lost {
+    int rank;
+    std::chrono::steady_clock::time_point since;
+  };
+  const std::vector<Lost>& lost_peers() const { return lost_peers_; }
 
-  // No buffer given to Send or Receive is touched after this. `flush`: what was sent still arrives.
-  void Close(bool flush);
+  // No buffer given to Send or Receive is touched after this. What has not arrived may be lost.
+  void Close();
 
  private:
   struct Peer {
@@ -87,7 +96,7 @@ class Transport {
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
   bool moved_ = false;
-  int lost_peer_ = -1;
+  std::vector<Lost> lost_peers_;
   std::vector<std::unique_ptr<Peer>> peers_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "env.h"
 #include "failure.h"
+#include "fork.h"
 #include "log.h"
 
 namespace hostnccl {
@@ -100,16 +101,31 @@ ucp_context_h MakeContext() {
   return context;
 }
 
+struct Current {
+  std::mutex mutex;
+  std::weak_ptr<ucp_context> context;
+  bool is_lost = false;  // UCX was in use when this process was forked
+};
+
+// What a child has of its parent's. The lock is held for good if it was being made.
+Current* Inherited(Current& parents) {
+  auto* current = new Current;
+  current->is_lost = parents.is_lost || !parents.mutex.try_lock() || !parents.context.expired();
+  return current;
+}
+
 }  // namespace
 
 std::shared_ptr<ucp_context> UcxContext() {
-  static auto* mutex = new std::mutex;
-  static auto* current = new std::weak_ptr<ucp_context>;
-  std::lock_guard lock(*mutex);
-  std::shared_ptr<ucp_context> context = current->lock();
+  static Current* current = (InForkedChild([] { current = Inherited(*current); }), new Current);
+  std::lock_guard lock(current->mutex);
+  Require(!current->is_lost, ncclInvalidUsage,
+          "this process was forked from one that had communicators, and cannot have any: UCX's "
+          "threads were left behind");
+  std::shared_ptr<ucp_context> context = current->context.lock();
   if (context == nullptr) {
     context = {MakeContext(), &ucp_cleanup};
-    *current = context;
+    current->context = context;
   }
   return context;
 }

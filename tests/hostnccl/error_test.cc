@@ -255,6 +255,20 @@ TEST(Abort, EndsAnInitialisation) {
   EXPECT_LT(Clock::now() - start, 2s);
 }
 
+// To have a message is not to have asked for it.
+TEST(Errors, DestroyDoesNotWaitForAReceive) {
+  ncclComm_t comms[2];
+  ASSERT_NCCL(ncclCommInitAll(comms, 2, nullptr));
+  int sent = 7, received = 0;
+  ASSERT_NCCL(ncclSend(&sent, 1, ncclInt32, 1, comms[0], nullptr));
+  ASSERT_NCCL(ncclCommFinalize(comms[0]));
+  EXPECT_NCCL(ncclCommRevoke(comms[0], NCCL_REVOKE_DEFAULT));  // nothing is under way any more
+  EXPECT_NCCL(ncclCommDestroy(comms[0]));
+  ASSERT_NCCL(ncclRecv(&received, 1, ncclInt32, 0, comms[1], nullptr));
+  EXPECT_EQ(received, 7);
+  EXPECT_NCCL(ncclCommDestroy(comms[1]));
+}
+
 // A rank that left in good order does not come back: who waits for it is told.
 TEST(Errors, WaitingForARankThatLeft) {
   ncclComm_t comms[2];

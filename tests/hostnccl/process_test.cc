@@ -88,6 +88,35 @@ TEST(Processes, EndWithoutDestroy) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(0, workers.Await(rank, 20s)) << rank;
 }
 
+// Success is final: what was sent before it arrives, whatever the process does next.
+class LastWords : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Before, LastWords, ::testing::Values("destroy", "finalize"));
+
+TEST_P(LastWords, ArriveThoughTheProcessGoesAtOnce) {
+  for (int round = 0; round < 12; ++round) {
+    Workers workers(GetParam(), 4);
+    for (int rank = 0; rank < 4; ++rank) {
+      ASSERT_EQ(0, workers.Await(rank, 20s)) << "rank " << rank << ", round " << round;
+    }
+  }
+}
+
+// What has arrived and was not asked for is there when its sender has long gone.
+class Inherited : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(When, Inherited, ::testing::Values("inherit", "inherit_exit"));
+
+TEST_P(Inherited, MessagesAreReceivedLater) {
+  Workers workers(GetParam(), 2);
+  EXPECT_EQ(0, workers.Await(0, 20s));
+  EXPECT_EQ(0, workers.Await(1, 20s));
+}
+
+// Nothing arrives there, and that is not waited for without end.
+TEST(Processes, OneThatHasStoppedDoesNotHoldUpDestroy) {
+  Workers workers("stopped", 2, "1");
+  EXPECT_EQ(0, workers.Await(0, 20s));
+}
+
 // Alive but late by more than the timeout: nobody gives it up.
 TEST(Processes, ALateRankIsWaitedFor) {
   Workers workers("late", 3, "0.4");

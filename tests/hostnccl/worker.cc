@@ -6,12 +6,19 @@
 //   loop         AllReduces of random sizes until an error comes; exits with kRemoteError if it is
 //                ncclRemoteError by every way of asking
 //   overlap      the same with sends and receives, two launches under way on two streams
+//   destroy      a Broadcast, an AllReduce and messages, then ncclCommDestroy and _exit at once
+//   finalize     the same with ncclCommFinalize in its place
+//   inherit      rank 0 of 2 sends, destroys its communicator and ends; rank 1 then receives
+//   inherit_exit the same, ending by _exit
+//   stopped      rank 1 of 2 stops, by SIGSTOP; rank 0 sends to it and destroys its communicator
 #include "worker.h"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -113,6 +120,72 @@ int Overlap(ncclComm_t comm, int rank, int ranks) {
   return kRemoteError;
 }
 
+// Every rank's last word goes to others, and it knows nothing of what becomes of it. Rank 0 sends
+// most, for nobody's sake waits for anything, and is the hub of the liveness watch.
+void LastWords(ncclComm_t comm, int rank, int ranks) {
+  std::vector<float> data(1000, rank == 0 ? 3 : 0);
+  REQUIRE(ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat32, 0, comm, nullptr) ==
+          ncclSuccess);
+  REQUIRE(std::count(data.begin(), data.end(), 3) == 1000);
+  float sum = 1;
+  REQUIRE(ncclAllReduce(&sum, &sum, 1, ncclFloat32, ncclSum, comm, nullptr) == ncclSuccess);
+  REQUIRE(sum == static_cast<float>(ranks));
+  if (rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5 * rank));
+  for (int i = 0; i < 20 && rank > 0; ++i) {
+    float got = 0;
+    REQUIRE(ncclRecv(&got, 1, ncclFloat32, rank - 1, comm, nullptr) == ncclSuccess);
+    REQUIRE(got == static_cast<float>(100 * i + rank - 1));
+  }
+  for (int i = 0; i < 20 && rank + 1 < ranks; ++i) {
+    const auto word = static_cast<float>(100 * i + rank);
+    REQUIRE(ncclSend(&word, 1, ncclFloat32, rank + 1, comm, nullptr) == ncclSuccess);
+  }
+  REQUIRE(ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat32, 0, comm, nullptr) ==
+          ncclSuccess);
+  REQUIRE(std::count(data.begin(), data.end(), 3) == 1000);
+}
+
+std::string StateOf(int pid) {  // one letter, behind the number and the name; empty: gone
+  std::string number, name, state;
+  std::ifstream("/proc/" + std::to_string(pid) + "/stat") >> number >> name >> state;
+  return state;
+}
+
+// The other of two ranks knows what becomes of this one.
+std::array<int, 2> Pids(ncclComm_t comm, int rank) {
+  std::array<int, 2> pids{};
+  pids[static_cast<size_t>(rank)] = getpid();
+  REQUIRE(ncclAllGather(&pids[static_cast<size_t>(rank)], pids.data(), 1, ncclInt32, comm,
+                        nullptr) == ncclSuccess);
+  return pids;
+}
+
+void Stopped(ncclComm_t comm, int rank) {
+  const int peer = Pids(comm, rank)[1];
+  if (rank == 1) raise(SIGSTOP);
+  while (StateOf(peer) != "T") std::this_thread::yield();
+  REQUIRE(ncclSend(&peer, 1, ncclInt32, 1, comm, nullptr) == ncclSuccess);
+}
+
+void Inherit(ncclComm_t comm, int rank) {
+  const int peer = Pids(comm, rank)[0];
+  std::vector<char> data(100'000);
+  if (rank == 1) {
+    for (std::string state = "R"; !state.empty() && state != "Z"; state = StateOf(peer)) {
+      std::this_thread::yield();
+    }
+  }
+  for (char i = 0; i < 30; ++i) {
+    if (rank == 0) {
+      std::fill(data.begin(), data.end(), i);
+      REQUIRE(ncclSend(data.data(), data.size(), ncclInt8, 1, comm, nullptr) == ncclSuccess);
+    } else {
+      REQUIRE(ncclRecv(data.data(), data.size(), ncclInt8, 0, comm, nullptr) == ncclSuccess);
+      REQUIRE(std::count(data.begin(), data.end(), i) == 100'000);
+    }
+  }
+}
+
 int Main(const std::string& mode, int rank, int ranks, const std::string& path) {
   const ncclUniqueId id = ShareId(rank, path);
   ncclComm_t comm;
@@ -120,6 +193,17 @@ int Main(const std::string& mode, int rank, int ranks, const std::string& path) 
   std::ofstream(path + ".ready" + std::to_string(rank)) << "ready";
   if (mode == "loop") return Loop(comm, rank);
   if (mode == "overlap") return Overlap(comm, rank, ranks);
+  if (mode == "stopped" || mode == "inherit" || mode == "inherit_exit") {
+    (mode == "stopped" ? Stopped : Inherit)(comm, rank);
+    REQUIRE(ncclCommDestroy(comm) == ncclSuccess);
+    if (mode == "inherit_exit") _exit(0);
+    return 0;
+  }
+  if (mode == "destroy" || mode == "finalize") {
+    LastWords(comm, rank, ranks);
+    REQUIRE((mode == "destroy" ? ncclCommDestroy : ncclCommFinalize)(comm) == ncclSuccess);
+    _exit(0);
+  }
   Collectives(comm, rank, ranks, mode == "late");
   if (mode != "no_destroy") REQUIRE(ncclCommDestroy(comm) == ncclSuccess);
   return 0;

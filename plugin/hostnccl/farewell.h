@@ -1,0 +1,39 @@
+// The last words between two ranks, behind all their messages: once they have arrived, so has all
+// that was sent before them, and the other side knows that the connection ends in good order, also
+// where the hub of the liveness watch has gone.
+#ifndef HOSTNCCL_FAREWELL_H_
+#define HOSTNCCL_FAREWELL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "channel.h"
+
+namespace hostnccl {
+
+class Farewell {
+ public:
+  explicit Farewell(Channel& channel);
+
+  // To that rank. `collectives_done`: as in a goodbye.
+  void Say(int peer, uint64_t collectives_done);
+  // A rank that may not have heard ours, or -1. One that cannot hear it any more does not count.
+  int Unheard(const Liveness& liveness);
+  // Passes on those that have come.
+  void Listen(Liveness& liveness);
+  // Before the transport closes. What is still to be sent stays where it is.
+  void Drop();
+
+ private:
+  struct Words {
+    uint64_t collectives_done = 0;
+    Request request;
+    bool pending = false;
+  };
+  Channel& channel_;
+  std::vector<Words> ours_, theirs_;  // by rank
+};
+
+}  // namespace hostnccl
+
+#endif  // HOSTNCCL_FAREWELL_H_
