@@ -63,9 +63,12 @@ extern "C" __attribute__((visibility("default"))) const char* ncclGetLastError(n
   try {
     message = message_of_nccl(comm);
     const std::lock_guard lock(state().mutex);
-    std::optional<Failure>& ours = state().ours;
-    if (ours && ours->nccls != message) ours.reset();
-    if (ours) message = ours->message;
+    const std::optional<Failure>& ours = state().ours;
+    // What NCCL has said since may be a consequence, as where another rank hears of our failure and
+    // gives up.
+    if (ours)
+      message = ours->nccls == message ? ours->message
+                                       : fmt::format("{}; before: {}", message, ours->message);
     return message.c_str();
   } catch (const std::exception&) {
     return "";

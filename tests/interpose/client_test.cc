@@ -132,9 +132,30 @@ TEST_F(Interpose, ASimulatedGroupRunsNothingAndIsOver) {
   });
 }
 
+decltype(&tersePreloadExclude) preload_exclude() {
+  return reinterpret_cast<decltype(&tersePreloadExclude)>(
+      dlsym(RTLD_DEFAULT, "tersePreloadExclude"));
+}
+
+// NCCL's own threads say something where other ranks give up, as they may because of our failure.
+TEST_F(Interpose, WhatNcclSaysLaterDoesNotHideOurFailure) {
+  if (scheme().off) return;  // and nothing fails
+  const terseRange_t range{0, 1};
+  ASSERT_EQ(preload_exclude()(nullptr, 1, &range, 1), ncclInvalidArgument);
+  const std::string ours = ncclGetLastError(nullptr);
+  EXPECT_NE(ours.find("tersePreloadExclude"), std::string::npos) << ours;
+  int count = 0;
+  ASSERT_NE(ncclCommCount(nullptr, &count), ncclSuccess);
+  const std::string both = ncclGetLastError(nullptr);
+  EXPECT_NE(both.find("ncclCommCount"), std::string::npos) << both;
+  EXPECT_TRUE(both.ends_with("; before: " + ours)) << both;
+  // A call that went through us is NCCL's failure alone.
+  ASSERT_NE(ncclAllReduce(&count, &count, 1, ncclInt32, ncclSum, nullptr, nullptr), ncclSuccess);
+  EXPECT_EQ(std::string(ncclGetLastError(nullptr)).find("before"), std::string::npos);
+}
+
 TEST_F(Interpose, WhatIsExcludedIsExact) {
-  const auto exclude =
-      reinterpret_cast<decltype(&tersePreloadExclude)>(dlsym(RTLD_DEFAULT, "tersePreloadExclude"));
+  const auto exclude = preload_exclude();
   ASSERT_NE(exclude, nullptr);
   next_ordinal();
   run_ranks(2, [&](int rank, ncclComm_t comm) {

@@ -193,7 +193,7 @@ class Processes(unittest.TestCase):
                 rank = 1 - without
                 lines = Job(settings, *words).outputs()[rank]
                 said = " ".join(lines[-1])
-                for part in ("communicator 0x", f", rank {rank} of 2: ",
+                for part in ("a new communicator, ", f", rank {rank} of 2: ",
                              "is terse in use on all of them"):
                     self.assertEqual(said.count(part), 1, (words, said))
 

@@ -2,6 +2,10 @@
 //
 //   interpose_program play SEED RANKS PREFIX          all ranks as threads; results in PREFIX.RANK
 //   interpose_program rank SEED RANKS PREFIX RANK     one rank; the id is in PREFIX.id
+//   interpose_program series FIRST LAST PREFIX        `play`, seed after seed, on usual_ranks();
+//                                                     results in PREFIX-SEED.RANK. Status 43 where
+//                                                     more threads or open files are left than by
+//                                                     the first seeds
 //   interpose_program compare SEED RANKS NATIVE FOUND COLLECTIVE,... MIN_BYTES ERROR
 //   interpose_program print SEED RANKS
 //
@@ -10,11 +14,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -25,7 +32,7 @@ namespace {
 
 using namespace terse::program;
 
-constexpr int kFailed = 42;
+constexpr int kFailed = 42, kLeft = 43;
 
 std::string file_of(const std::string& prefix, int rank) {
   return fmt::format("{}.{}", prefix, rank);
@@ -90,6 +97,54 @@ int play_threads(const Program& program, int ranks, const std::string& prefix) {
   return worst;
 }
 
+size_t entries(const char* folder) {
+  namespace fs = std::filesystem;
+  return static_cast<size_t>(
+      std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+// What a process holds that has ended all it did.
+struct Held {
+  size_t threads = entries("/proc/self/task"), files = entries("/proc/self/fd");
+
+  bool operator<=(const Held& other) const {
+    return threads <= other.threads && files <= other.files;
+  }
+};
+
+// What is held once it is no more than `before`, or has had time to become so.
+Held settled(const Held& before) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  Held now;
+  while (!(now <= before) && std::chrono::steady_clock::now() < limit) {
+    usleep(1000);
+    now = {};
+  }
+  return now;
+}
+
+int play_series(int first, int last, const std::string& prefix) {
+  constexpr int kWarmUp = 5;  // seeds, one of each number of ranks
+  std::optional<Held> usual;
+  for (int seed = first; seed <= last; ++seed) {
+    const int ranks = usual_ranks(seed);
+    const Program program = make_program(static_cast<uint32_t>(seed), ranks);
+    if (const int status = play_threads(program, ranks, fmt::format("{}-{}", prefix, seed))) {
+      fmt::print(stderr, "seed {}\n", seed);
+      return status;
+    }
+    if (seed != first + kWarmUp - 1) continue;
+    usleep(100'000);  // for what ends by itself
+    usual = Held{};
+  }
+  if (!usual) return 0;
+  const Held left = settled(*usual);
+  if (left <= *usual) return 0;
+  fmt::print(stderr, "seeds {} to {} leave {} threads and {} files, the first {} {} and {}\n",
+             first, last, left.threads, left.files, kWarmUp, usual->threads, usual->files);
+  return kLeft;
+}
+
 int compare_all(const Program& program, int ranks, char** words) {
   Expectation expectation;
   std::istringstream names(words[2]);
@@ -114,6 +169,8 @@ int compare_all(const Program& program, int ranks, char** words) {
 int run(int argc, char** argv) {
   if (argc < 4) throw std::runtime_error("too few arguments");
   const std::string verb = argv[1];
+  if (verb == "series" && argc == 5)
+    return play_series(std::atoi(argv[2]), std::atoi(argv[3]), argv[4]);
   const int ranks = std::atoi(argv[3]);
   const Program program = make_program(static_cast<uint32_t>(std::atoi(argv[2])), ranks);
   if (verb == "play" && argc == 5) return play_threads(program, ranks, argv[4]);
