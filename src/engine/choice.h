@@ -4,20 +4,15 @@
 
 #include <cstdint>
 
-namespace terse {
+#include "codec/draw.h"
 
-// The finalizer of SplitMix64: a bijection that every bit of its argument changes.
-constexpr uint64_t scatter_bits(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
+namespace terse {
 
 // Whether call `number` of a communicator is chosen: whoever asks the same gets the same answer.
 // n = 1 chooses all calls, 0 none.
-constexpr bool is_chosen(uint64_t n, uint64_t communicator, uint64_t number) {
-  return n != 0 && number % n == scatter_bits(scatter_bits(communicator) + number / n) % n;
+inline bool is_chosen(uint64_t n, uint64_t communicator, uint64_t number) {
+  using codec::splitmix64;
+  return n != 0 && number % n == splitmix64(splitmix64(communicator) + number / n) % n;
 }
 
 }  // namespace terse
