@@ -55,8 +55,8 @@ bool release_ended() noexcept {
     const auto is_over = [](const CommunicatorPointer& c) {
       return c.use_count() == 1 && c->ended();
     };
-    const auto first = std::ranges::partition(d.aborted, std::not_fn(is_over)).begin();
-    std::ranges::move(first, d.aborted.end(), std::back_inserter(over));
+    const auto first = std::partition(d.aborted.begin(), d.aborted.end(), std::not_fn(is_over));
+    std::move(first, d.aborted.end(), std::back_inserter(over));
     d.aborted.erase(first, d.aborted.end());
     none_left = d.aborted.empty();
   }
