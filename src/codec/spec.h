@@ -2,6 +2,7 @@
 // offsets come from here alone.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,7 +24,7 @@ struct Spec {
   uint8_t bits = 8;
   uint16_t block = 128;  // elements that share parameters
 
-  bool operator==(const Spec&) const = default;
+  auto operator<=>(const Spec&) const = default;
 };
 
 constexpr bool valid(const Spec& s) {

@@ -32,7 +32,8 @@ struct Binding {
   std::atomic<bool> busy{false};
 };
 
-// What identifies a collective's plan on one communicator.
+// What identifies a collective's plan on one communicator. Compared as a whole, as all such keys:
+// whatever a format or a call has more, a cached plan is never that of another.
 struct PlanKey {
   plan::Collective collective;
   int root;
@@ -41,11 +42,7 @@ struct PlanKey {
   codec::Spec spec;
   AlgorithmChoice algorithm;
 
-  auto tie() const {
-    return std::tuple(collective, root, count, dtype, spec.family, spec.bits, spec.block,
-                      algorithm);
-  }
-  bool operator<(const PlanKey& other) const { return tie() < other.tie(); }
+  auto operator<=>(const PlanKey&) const = default;
 };
 
 class Exchange;
@@ -61,12 +58,7 @@ struct MessageKey {
   size_t count, element_bytes;
   std::optional<codec::Spec> spec;  // empty: it travels as it is
 
-  auto tie() const {
-    const codec::Spec s = spec.value_or(codec::Spec{});
-    return std::tuple(send, peer, count, element_bytes, spec.has_value(), s.family, s.bits,
-                      s.block);
-  }
-  bool operator<(const MessageKey& other) const { return tie() < other.tie(); }
+  auto operator<=>(const MessageKey&) const = default;
 };
 using BatchKey = std::pmr::vector<MessageKey>;
 

@@ -1,0 +1,61 @@
+// What identifies a plan tells calls apart by every field that there is. The bindings name all
+// fields: with one more they do not compile, and it belongs in the list below.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/communicator.h"
+
+namespace terse::test {
+namespace {
+
+using codec::Dtype;
+using codec::Family;
+using codec::Rounding;
+using codec::Spec;
+
+const std::vector<Spec>& specs() {
+  static const std::vector<Spec> all = [] {
+    const Spec one;
+    const auto& [family, rounding, bits, block] = one;
+    return std::vector<Spec>{one,
+                             {Family::kMinMax, rounding, bits, block},
+                             {family, Rounding::kStochastic, bits, block},
+                             {family, rounding, 4, block},
+                             {family, rounding, bits, 64}};
+  }();
+  return all;
+}
+
+template <class Key>
+void expect_distinct(const std::vector<Key>& keys) {
+  EXPECT_EQ(std::set<Key>(keys.begin(), keys.end()).size(), keys.size());
+}
+
+TEST(PlanKeys, OfCollectivesDifferByEveryField) {
+  const PlanKey one{plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {},
+                    AlgorithmChoice::kAuto};
+  const auto& [collective, root, count, dtype, spec, algorithm] = one;
+  std::vector<PlanKey> keys{{plan::Collective::kReduce, root, count, dtype, spec, algorithm},
+                            {collective, 1, count, dtype, spec, algorithm},
+                            {collective, root, 101, dtype, spec, algorithm},
+                            {collective, root, count, Dtype::kBfloat16, spec, algorithm},
+                            {collective, root, count, dtype, spec, AlgorithmChoice::kTwoShot}};
+  for (const Spec& s : specs()) keys.push_back({collective, root, count, dtype, s, algorithm});
+  expect_distinct(keys);
+}
+
+TEST(PlanKeys, OfMessagesDifferByEveryField) {
+  const MessageKey one{true, 1, 100, 4, Spec{}};
+  const auto& [send, peer, count, element_bytes, spec] = one;
+  std::vector<MessageKey> keys{{false, peer, count, element_bytes, spec},
+                               {send, 2, count, element_bytes, spec},
+                               {send, peer, 101, element_bytes, spec},
+                               {send, peer, count, 2, spec},
+                               {send, peer, count, element_bytes, std::nullopt}};
+  for (const Spec& s : specs()) keys.push_back({send, peer, count, element_bytes, s});
+  expect_distinct(keys);
+}
+
+}  // namespace
+}  // namespace terse::test
