@@ -3,8 +3,8 @@
 #define HOSTNCCL_API_H_
 
 #pragma GCC visibility push(default)
-#include "hostnccl.h"
-#include "nccl.h"
+#include <hostnccl.h>
+#include <nccl.h>
 #pragma GCC visibility pop
 
 #include <memory>

@@ -9,13 +9,14 @@
 #ifndef HOSTNCCL_BOOTSTRAP_H_
 #define HOSTNCCL_BOOTSTRAP_H_
 
+#include <nccl.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "env.h"
-#include "nccl.h"
 #include "socket.h"
 
 namespace hostnccl {

@@ -6,13 +6,12 @@
 #define HOSTNCCL_FAILURE_H_
 
 #include <fmt/format.h>
+#include <nccl.h>
 
 #include <exception>
 #include <optional>
 #include <string>
 #include <utility>
-
-#include "nccl.h"
 
 namespace hostnccl {
 

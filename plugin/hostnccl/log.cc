@@ -1,5 +1,6 @@
 #include "log.h"
 
+#include <nccl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -8,7 +9,6 @@
 #include <mutex>
 
 #include "fork.h"
-#include "nccl.h"
 
 namespace hostnccl {
 namespace {

@@ -2,10 +2,11 @@
 #ifndef HOSTNCCL_OP_H_
 #define HOSTNCCL_OP_H_
 
+#include <nccl.h>
+
 #include <cstdint>
 #include <string>
 
-#include "nccl.h"
 #include "reduce.h"
 
 namespace hostnccl {

@@ -8,10 +8,11 @@
 #ifndef HOSTNCCL_REDUCE_H_
 #define HOSTNCCL_REDUCE_H_
 
+#include <nccl.h>
+
 #include <array>
 #include <cstddef>
 
-#include "nccl.h"
 #include "reduce_kernels.h"
 
 namespace hostnccl {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "backend/cuda/backend.h"
+#include "backend/cuda_module.h"
 #include "backend/host.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -1,12 +1,11 @@
 // The backend by itself.
-#include "backend/cuda/backend.h"
-
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <stdexcept>
 
+#include "backend/cuda_module.h"
 #include "fake.h"
 
 namespace terse::test {

@@ -1,6 +1,6 @@
 // terseAllReduce captured in a CUDA graph, one process for each rank:
 //
-//   tests/gpu/ranks.py --ranks 2 gpu_capture
+//   tests/tools/gpu/ranks.py --ranks 2 gpu_capture
 //
 // The graph is run again and again with new inputs, also among calls outside of it: the values must
 // be right each time, and the same on all ranks; what is drawn at random must differ from run to

@@ -1,6 +1,6 @@
 // libterse's collectives on real buffers, over the NCCL that is there, one process for each rank:
 //
-//   tests/gpu/ranks.py --ranks 4 gpu_collectives [--quick]
+//   tests/tools/gpu/ranks.py --ranks 4 gpu_collectives [--quick]
 //
 // Each call's bytes must be those of a plain reference on the host, the same on all ranks, within
 // the codec's error of the exact result, with nothing written outside and the input unchanged. The

@@ -14,7 +14,8 @@ import unittest
 from unittest import mock
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, FOLDER)
+RUNNER = os.path.join(os.path.dirname(FOLDER), "tools", "gpu")
+sys.path.insert(0, RUNNER)
 
 import machine  # noqa: E402
 import preload  # noqa: E402
@@ -100,7 +101,7 @@ class Programs(InAFolder):
     def test_in_a_run_that_is_ended_goes_with_it(self):
         script = f"""if True:
             import signal, sys
-            sys.path.insert(0, {FOLDER!r})
+            sys.path.insert(0, {RUNNER!r})
             import processes
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
             processes.run([(["sleep", {seconds(37)!r}], None)], 60)"""

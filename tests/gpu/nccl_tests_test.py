@@ -7,7 +7,8 @@ import unittest
 import zipfile
 from unittest import mock
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                "tools", "gpu"))
 
 import machine  # noqa: E402
 from context import Context, Failed, NotRun  # noqa: E402

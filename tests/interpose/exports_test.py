@@ -66,7 +66,7 @@ class Exports(unittest.TestCase):
         self.assertEqual(self.ours, listed())
 
     def test_headers(self):
-        headers = glob.glob(SOURCE + "/plugin/hostnccl/nccl.h")
+        headers = glob.glob(SOURCE + "/include/nccl/nccl.h")
         for folder in ("/usr/include", "/usr/local/include", "/usr/local/cuda*/include"):
             headers += glob.glob(folder + "/nccl.h") + glob.glob(folder + "/nccl_device/*.h")
         for header in headers:

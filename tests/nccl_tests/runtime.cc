@@ -1,6 +1,6 @@
 // What a program that nvcc built asks of the CUDA runtime beyond what the fake one
-// (tests/cuda/fake) has, so that nccl-tests run without a GPU: preloaded with it. The program's
-// kernels do not run; in their place memory from NCCL is full of random numbers.
+// (tests/tools/fakecuda) has, so that nccl-tests run without a GPU: preloaded with it. The
+// program's kernels do not run; in their place memory from NCCL is full of random numbers.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <hostnccl.h>

@@ -1,4 +1,4 @@
-// The values of a thread block's threads made into one, on the CPU: kernels/cuda has the same
+// The values of a thread block's threads made into one, on the CPU: src/cuda/leaf has the same
 // interface for a GPU.
 #pragma once
 

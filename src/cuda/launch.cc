@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "backend/cuda/device.h"
 #include "cuda/compare.h"
+#include "cuda/device.h"
 #include "cuda/increment.h"
 #include "cuda/kernels.h"
 #include "tuning.h"

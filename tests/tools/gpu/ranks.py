@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a program as several ranks on this machine, each a process of its own.
 
-    tests/gpu/ranks.py --ranks 2 PROGRAM ARGUMENTS
+    tests/tools/gpu/ranks.py --ranks 2 PROGRAM ARGUMENTS
 
 Where the ranks are more than the GPUs, the programs here give each an NCCL_HOSTID, without which NCCL
 refuses two ranks on one GPU; their traffic then goes over sockets, of the loopback interface. Prints

@@ -1,4 +1,4 @@
-// The leaf wrappers on the CPU: all that kernel source asks of the machine. kernels/cuda has the
+// The leaf wrappers on the CPU: all that kernel source asks of the machine. src/cuda/leaf has the
 // same interface for a GPU; the last parameter, which tells messages where the call is, is only
 // here.
 #pragma once

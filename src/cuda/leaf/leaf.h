@@ -1,5 +1,5 @@
-// The leaf wrappers on a GPU: all that kernel source asks of the machine. tests/simt has the same
-// interface for the CPU.
+// The leaf wrappers on a GPU: all that kernel source asks of the machine. tests/tools/simt has the
+// same interface for the CPU.
 #pragma once
 
 #include <cstddef>

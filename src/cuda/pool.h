@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "backend/cuda/device.h"
+#include "cuda/device.h"
 
 namespace terse::cuda {
 

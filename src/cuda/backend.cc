@@ -1,13 +1,12 @@
-#include "backend/cuda/backend.h"
-
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 
-#include "backend/cuda/device.h"
-#include "backend/cuda/pool.h"
+#include "backend/cuda_module.h"
+#include "cuda/device.h"
 #include "cuda/launch.h"
+#include "cuda/pool.h"
 
 namespace terse {
 namespace {

@@ -1,5 +1,5 @@
-// The values of a thread block's threads made into one, by CUB. tests/simt has the same interface
-// for the CPU.
+// The values of a thread block's threads made into one, by CUB. tests/tools/simt has the same
+// interface for the CPU.
 #pragma once
 
 #include <cstdint>
