@@ -3,8 +3,8 @@
 // standard library: the linker could keep this file's copy for the whole program.
 #include "codec/host_ops.h"
 
-#include "codec/block.h"
 #include "codec/float16.h"
+#include "codec/hadamard.h"
 #include "codec/pack.h"
 
 namespace terse::codec::TERSE_ISA {
@@ -58,13 +58,13 @@ TERSE_INLINE float as_float(Integer<T> bits) {
 }
 
 template <class T>
-TERSE_INLINE void stats(const void* in, size_t n, Symmetric::Stats& result) {
-  Integer<T> peak = 0;
+TERSE_INLINE void stats(const void* in, size_t n, AbsMax& result) {
+  Integer<T> absmax = 0;
   for (size_t i = 0; i < n; ++i) {
     const Integer<T> magnitude = read<Integer<T>>(in, i) & kMagnitude<T>;
-    peak = magnitude > peak ? magnitude : peak;
+    absmax = magnitude > absmax ? magnitude : absmax;
   }
-  Symmetric::observe(result, as_float<T>(peak));
+  observe(result, as_float<T>(absmax));
 }
 
 // Negative numbers' magnitude bits inverted: as integers they order as numbers, NaN outermost, so
@@ -75,19 +75,22 @@ TERSE_INLINE Integer<T> ordered(Integer<T> bits) {
 }
 
 template <class T>
-TERSE_INLINE void stats(const void* in, size_t n, MinMax::Stats& result) {
+TERSE_INLINE void stats(const void* in, size_t n, Extent& result) {
   Integer<T> low = kMagnitude<T>, high = ~kMagnitude<T>;
   for (size_t i = 0; i < n; ++i) {
     const Integer<T> x = ordered<T>(read<Integer<T>>(in, i));
     low = x < low ? x : low;
     high = x > high ? x : high;
   }
-  MinMax::observe(result, as_float<T>(ordered<T>(low)));
-  MinMax::observe(result, as_float<T>(ordered<T>(high)));
+  observe(result, as_float<T>(ordered<T>(low)));
+  observe(result, as_float<T>(ordered<T>(high)));
 }
 
+template <class T>
+TERSE_INLINE void stats(const void*, size_t, NoStats&) {}
+
 // The 16-bit numbers of elements first .. first + n, n rounded up to a multiple of 128.
-void draw_block(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
+void draw_elements(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
   constexpr size_t kGroups = 16;
   for (size_t i = 0; i < n; i += kGroups * kElementsPerDraw) {
     const uint64_t group = (first + i) / kElementsPerDraw;
@@ -104,35 +107,70 @@ void draw_block(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
   }
 }
 
-template <class T, class Family, Rounding rounding>
-TERSE_INLINE void quantize_block(const void* in, size_t n, int bits, const Draw& draw,
-                                 uint64_t first, uint8_t* __restrict codes, uint8_t* params) {
-  float shift = 0;
-  if constexpr (rounding == Rounding::kShift)
-    shift = uniform(draw_bits(draw_group(draw, first / kElementsPerDraw), first)) - 0.5f;
-  typename Family::Stats observed;
-  stats<T>(in, n, observed);
-  const Params p = Family::params(observed, bits, shift);
+// What a code is stored in.
+template <class Codec>
+struct CodeOf {
+  using type = uint8_t;
+};
+template <class Codec>
+requires(Codec::kDescriptor.max_bits > 8) struct CodeOf<Codec> {
+  using type = uint16_t;
+};
+template <class Codec>
+using Code = typename CodeOf<Codec>::type;
+
+// Elements that share parameters; as many as can be at once where there are none.
+template <class Codec>
+TERSE_INLINE size_t block_of(const Spec& spec) {
+  return Codec::kDescriptor.params == 0 ? kMaxBlock : spec.block;
+}
+
+template <class Codec>
+TERSE_INLINE size_t params_bytes(const Spec& spec) {
+  return Codec::kDescriptor.params * number_bytes(spec.scale);
+}
+
+template <class Codec>
+TERSE_INLINE void store_params(const Params& p, Number scale, uint8_t* to) {
   const float wire[2] = {p.first, p.second};
-  std::memcpy(params, wire, params_per_block(Family::kWire) * 4);
-  if (Family::flat(p) || !is_finite(p.first)) {
-    std::memset(codes, 0, n);
+  const size_t bytes = number_bytes(scale);
+  for (size_t k = 0; k < Codec::kDescriptor.params; ++k) {
+    const uint32_t bits = number_bits(scale, wire[k]);
+    std::memcpy(to + k * bytes, &bits, bytes);
+  }
+}
+
+template <class Codec>
+TERSE_INLINE Params load_params(const uint8_t* from, Number scale) {
+  Params p;
+  float wire[2] = {p.first, p.second};
+  const size_t bytes = number_bytes(scale);
+  for (size_t k = 0; k < Codec::kDescriptor.params; ++k) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, from + k * bytes, bytes);
+    wire[k] = number_of(scale, bits);
+  }
+  return {wire[0], wire[1]};
+}
+
+// `random`: of the block's elements; where the grid is shifted, of the first one.
+template <class T, class Codec, Rounding rounding>
+TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
+                                 const uint16_t* __restrict random, uint8_t* __restrict codes,
+                                 uint8_t* params) {
+  const float shift = rounding == Rounding::kShift ? uniform(random[0]) - 0.5f : 0.0f;
+  typename Codec::Stats observed;
+  stats<T>(in, n, observed);
+  const Params p = Codec::params(observed, form, shift);
+  store_params<Codec>(p, form.scale, params);
+  if (Codec::flat(p) || !is_finite(p.first)) {
+    std::memset(codes, 0, n * sizeof(Code<Codec>));
     return;
   }
-  const auto q = Family::quantizer(p, bits);
-  const Range range = q.range(bits);
-  if constexpr (rounding == Rounding::kStochastic) {
-    uint16_t random[kMaxBlock];
-    draw_block(draw, first, n, random);
-    for (size_t i = 0; i < n; ++i)
-      codes[i] =
-          static_cast<uint8_t>(code_stochastic(to_float(read<T>(in, i)), q, range, random[i]));
-  } else if constexpr (rounding == Rounding::kShift) {
-    for (size_t i = 0; i < n; ++i)
-      codes[i] = static_cast<uint8_t>(code_shifted(to_float(read<T>(in, i)), q, range));
-  } else {
-    for (size_t i = 0; i < n; ++i)
-      codes[i] = static_cast<uint8_t>(code_nearest(to_float(read<T>(in, i)), q));
+  const auto coder = Codec::template coder<rounding>(Codec::quantizer(p, form), form);
+  for (size_t i = 0; i < n; ++i) {
+    const uint16_t r = rounding == Rounding::kStochastic ? random[i] : uint16_t{0};
+    write(codes, i, static_cast<Code<Codec>>(coder(to_float(read<T>(in, i)), r)));
   }
 }
 
@@ -141,43 +179,60 @@ TERSE_INLINE size_t block_at(size_t i, size_t n, size_t block) {
   return n - i < block ? n - i : block;
 }
 
-template <class T, class Family, Rounding rounding>
-void quantize(const void* in, size_t n, size_t block, int bits, const Draw& draw, uint64_t first,
+template <class T, class Codec, Rounding rounding>
+void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
               uint8_t* codes, uint8_t* params) {
-  for (size_t i = 0; i < n; i += block, params += params_per_block(Family::kWire) * 4) {
-    const char* x = static_cast<const char*>(in) + i * sizeof(T);
+  const Form form{spec.bits, spec.scale, rounding};
+  const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(spec);
+  const size_t at_once = kMaxBlock / spec.block * spec.block;
+  uint16_t random[kMaxBlock];
+  for (size_t i = 0; i < n; i += block, params += stride) {
     const size_t length = block_at(i, n, block);
-    quantize_block<T, Family, rounding>(x, length, bits, draw, first + i, codes + i, params);
+    if constexpr (rounding == Rounding::kStochastic) {
+      if (i % at_once == 0) draw_elements(draw, first + i, block_at(i, n, at_once), random);
+    } else if constexpr (rounding == Rounding::kShift) {
+      const uint64_t element = first + i;
+      random[0] = draw_bits(draw_group(draw, element / kElementsPerDraw), element);
+    }
+    const uint16_t* drawn = rounding == Rounding::kStochastic ? random + i % at_once : random;
+    quantize_block<T, Codec, rounding>(static_cast<const char*>(in) + i * sizeof(T), length, form,
+                                       drawn, codes + i * sizeof(Code<Codec>), params);
   }
 }
 
-template <class T, class Family, bool accumulate>
-TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, int bits,
+template <class T, class Codec, bool accumulate>
+TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, const Form& form,
                                    const uint8_t* params, float factor, void* __restrict out) {
-  float wire[2] = {0, 0};
-  std::memcpy(wire, params, params_per_block(Family::kWire) * 4);
-  const Params p = scaled({wire[0], wire[1]}, factor);
+  const Params p = scaled(load_params<Codec>(params, form.scale), factor);
   if (!is_finite(p.first) || !is_finite(p.second)) {
     for (size_t i = 0; i < n; ++i) write(out, i, from_float<T>(bits_float(kNanBits)));
     return;
   }
-  const typename Family::Dequantizer d = Family::dequantizer(p, bits);  // finite: gives no NaN
+  const typename Codec::Dequantizer d = Codec::dequantizer(p, form);
   for (size_t i = 0; i < n; ++i) {
-    const float v = Family::value(codes[i], d, bits);
-    if constexpr (accumulate) {
+    const float v = Codec::value(read<Code<Codec>>(codes, i), d, form);
+    if constexpr (accumulate)
       write(out, i, add(read<T>(out, i), v));
-    } else {
+    else if constexpr (Codec::kNanCodes)
+      write(out, i, from_float<T>(v));
+    else
       write(out, i, from_number<T>(v));
-    }
   }
 }
 
-template <class T, class Family, bool accumulate>
-void dequantize(const uint8_t* codes, size_t n, size_t block, int bits, const uint8_t* params,
+template <class T, class Codec, bool accumulate>
+void dequantize(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
                 float factor, void* out) {
-  for (size_t i = 0; i < n; i += block, params += params_per_block(Family::kWire) * 4)
-    dequantize_block<T, Family, accumulate>(codes + i, block_at(i, n, block), bits, params, factor,
-                                            static_cast<char*>(out) + i * sizeof(T));
+  const Form form{spec.bits, spec.scale, Rounding::kNearest};
+  const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(spec);
+  for (size_t i = 0; i < n; i += block, params += stride)
+    dequantize_block<T, Codec, accumulate>(codes + i * sizeof(Code<Codec>), block_at(i, n, block),
+                                           form, params, factor,
+                                           static_cast<char*>(out) + i * sizeof(T));
+}
+
+void hadamard(float factor, size_t n, float* x) {
+  for (size_t i = 0; i + kHadamard <= n; i += kHadamard) hadamard_group(factor, x + i);
 }
 
 void scale(float factor, size_t n, float* out) {
@@ -197,36 +252,54 @@ uint64_t check(const uint8_t* in, size_t words, size_t first) {
 #define TERSE_STRING(x) #x
 #define TERSE_NAME(x) TERSE_STRING(x)
 
-template <class T, class Family>
-constexpr auto kNearest = &quantize<T, Family, Rounding::kNearest>;
-template <class T, class Family>
-constexpr auto kStochastic = &quantize<T, Family, Rounding::kStochastic>;
-template <class T, class Family>
-constexpr auto kShift = &quantize<T, Family, Rounding::kShift>;
+template <class T, class Codec, Rounding rounding>
+constexpr auto quantizer() {
+  decltype(&quantize<T, Codec, Rounding::kNearest>) made = nullptr;
+  if constexpr (has(Codec::kDescriptor.roundings, rounding)) made = &quantize<T, Codec, rounding>;
+  return made;
+}
+
+template <class Codec>
+constexpr CodecOps ops_of() {
+  CodecOps ops{};
+  const auto of_type = [&]<class T>(T, Dtype dtype) {
+    const int i = static_cast<int>(dtype);
+    ops.quantize[i][static_cast<int>(Rounding::kNearest)] =
+        quantizer<T, Codec, Rounding::kNearest>();
+    ops.quantize[i][static_cast<int>(Rounding::kStochastic)] =
+        quantizer<T, Codec, Rounding::kStochastic>();
+    ops.quantize[i][static_cast<int>(Rounding::kShift)] = quantizer<T, Codec, Rounding::kShift>();
+    ops.dequantize[i] = &dequantize<T, Codec, false>;
+  };
+  of_type(float{}, Dtype::kFloat32);
+  of_type(half_t{}, Dtype::kFloat16);
+  of_type(bfloat_t{}, Dtype::kBfloat16);
+  ops.dequantize_add = &dequantize<float, Codec, true>;
+  return ops;
+}
+
+constexpr HostOps make_ops() {
+  HostOps ops = {
+      TERSE_NAME(TERSE_ISA),
+      {&load<float, false>, &load<half_t, false>, &load<bfloat_t, false>},
+      {&load<float, true>, &load<half_t, true>, &load<bfloat_t, true>},
+      {&store<float>, &store<half_t>, &store<bfloat_t>},
+      {},
+      {nullptr, nullptr, &pack<2>, &pack<3>, &pack<4>, &pack<5>, &pack<6>, &pack<7>, &pack<8>},
+      {nullptr, nullptr, &unpack<2>, &unpack<3>, &unpack<4>, &unpack<5>, &unpack<6>, &unpack<7>,
+       &unpack<8>},
+      &scale,
+      &hadamard,
+      &check,
+  };
+  size_t i = 0;
+  Codecs::for_each([&]<class Codec>() { ops.codecs[i++] = ops_of<Codec>(); });
+  return ops;
+}
 
 }  // namespace
 
 extern const HostOps kOps;
-const HostOps kOps = {
-    TERSE_NAME(TERSE_ISA),
-    {&load<float, false>, &load<half_t, false>, &load<bfloat_t, false>},
-    {&load<float, true>, &load<half_t, true>, &load<bfloat_t, true>},
-    {&store<float>, &store<half_t>, &store<bfloat_t>},
-    {{{kNearest<float, Symmetric>, kStochastic<float, Symmetric>, nullptr},
-      {kNearest<float, MinMax>, kStochastic<float, MinMax>, kShift<float, MinMax>}},
-     {{kNearest<half_t, Symmetric>, kStochastic<half_t, Symmetric>, nullptr},
-      {kNearest<half_t, MinMax>, kStochastic<half_t, MinMax>, kShift<half_t, MinMax>}},
-     {{kNearest<bfloat_t, Symmetric>, kStochastic<bfloat_t, Symmetric>, nullptr},
-      {kNearest<bfloat_t, MinMax>, kStochastic<bfloat_t, MinMax>, kShift<bfloat_t, MinMax>}}},
-    {{&dequantize<float, Symmetric, false>, &dequantize<float, MinMax, false>},
-     {&dequantize<half_t, Symmetric, false>, &dequantize<half_t, MinMax, false>},
-     {&dequantize<bfloat_t, Symmetric, false>, &dequantize<bfloat_t, MinMax, false>}},
-    {&dequantize<float, Symmetric, true>, &dequantize<float, MinMax, true>},
-    {nullptr, nullptr, &pack<2>, &pack<3>, &pack<4>, &pack<5>, &pack<6>, &pack<7>, &pack<8>},
-    {nullptr, nullptr, &unpack<2>, &unpack<3>, &unpack<4>, &unpack<5>, &unpack<6>, &unpack<7>,
-     &unpack<8>},
-    &scale,
-    &check,
-};
+constinit const HostOps kOps = make_ops();
 
 }  // namespace terse::codec::TERSE_ISA

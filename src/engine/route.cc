@@ -51,6 +51,8 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   codec::Dtype dtype;
   if (scheme.off) return TERSE_BYPASS_OFF;
   if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
+  // A cast to 16 bits makes no fewer of 16.
+  if (scheme.spec.bits >= 8 * codec::dtype_size(dtype)) return TERSE_BYPASS_DTYPE;
   if (!compressible(request)) return TERSE_BYPASS_OP;
   if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
   return {};

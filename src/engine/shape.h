@@ -1,7 +1,7 @@
 // What a plan's builder is told of a call: the codec as sizes alone, chunks as the settings say.
 #pragma once
 
-#include "codec/spec.h"
+#include "codec/layout.h"
 #include "plan/plan.h"
 #include "policy/settings.h"
 

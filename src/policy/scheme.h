@@ -5,8 +5,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "codec/spec.h"
+#include "codec/layout.h"
 
 namespace terse {
 
@@ -26,6 +27,9 @@ Scheme parse_scheme(std::string_view text);
 
 // The canonical text: parse_scheme(print_scheme(s)) == s.
 std::string print_scheme(const Scheme& scheme);
+
+// What may stand before a scheme's colon: int2, int3, ..., mxfp4; without off.
+std::vector<std::string> codec_names();
 
 // A decimal number in the whole of `text`; empty when it is none or does not fit.
 std::optional<uint64_t> parse_number(std::string_view text);

@@ -10,19 +10,20 @@ namespace terse::test {
 namespace {
 
 using codec::Dtype;
-using codec::Family;
 using codec::Rounding;
 using codec::Spec;
 
 const std::vector<Spec>& specs() {
   static const std::vector<Spec> all = [] {
     const Spec one;
-    const auto& [family, rounding, bits, block] = one;
+    const auto& [codec, rounding, bits, block, scale, hadamard] = one;
     return std::vector<Spec>{one,
-                             {Family::kMinMax, rounding, bits, block},
-                             {family, Rounding::kStochastic, bits, block},
-                             {family, rounding, 4, block},
-                             {family, rounding, bits, 64}};
+                             {codec::CodecId{2}, rounding, bits, block, scale, hadamard},
+                             {codec, Rounding::kStochastic, bits, block, scale, hadamard},
+                             {codec, rounding, 4, block, scale, hadamard},
+                             {codec, rounding, bits, 64, scale, hadamard},
+                             {codec, rounding, bits, block, codec::Number::kBf16, hadamard},
+                             {codec, rounding, bits, block, scale, 32}};
   }();
   return all;
 }
