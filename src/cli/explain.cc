@@ -9,7 +9,7 @@
 #include "cli/text.h"
 #include "engine/route.h"
 #include "engine/shape.h"
-#include "plan/select.h"
+#include "plan/algorithms.h"
 #include "policy/draft.h"
 #include "policy/settings.h"
 #include "policy/size.h"
@@ -114,9 +114,9 @@ void print_node(const Load& load) {
 
 void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme) {
   const auto shape = [&](int rank) { return shape_on(rank, o, r, scheme); };
-  const plan::Selection selection =
-      plan::select(r.collective, shape(0), static_cast<plan::Wish>(scheme.algorithm));
-  const plan::Plan plan = selection.build(shape(0));
+  const plan::Selection selection = plan::select(r.collective, shape(0), scheme.algorithm);
+  const auto build = selection.algorithm->build;
+  const plan::Plan plan = build(shape(0));
   const auto exchanges =
       std::ranges::count(plan.steps, plan::Lane::kCommunicate, &plan::Step::lane);
   fmt::print("scheme     {}, {}\n", print_scheme(scheme), density(scheme));
@@ -129,9 +129,9 @@ void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme)
   if (plan::is_point_to_point(r.collective)) return;
   Load load{"each rank's link", plan.raw_bytes, plan.wire_bytes};
   if (shows_a_node(o, r)) {
-    load = load_of_node(r.collective, r.count * datatype_size(r.datatype), root_of(o, r),
-                        even_topology(o.ranks, o.nodes),
-                        [&](int rank) { return selection.build(shape(rank)); });
+    load =
+        load_of_node(r.collective, r.count * datatype_size(r.datatype), root_of(o, r),
+                     even_topology(o.ranks, o.nodes), [&](int rank) { return build(shape(rank)); });
     print_node(load);
   }
   if (!o.bandwidth.empty()) print_times(load, o.bandwidth);

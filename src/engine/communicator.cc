@@ -10,6 +10,7 @@
 #include "engine/exchange.h"
 #include "engine/reporter.h"
 #include "engine/shape.h"
+#include "plan/algorithms.h"
 
 namespace terse {
 
@@ -139,9 +140,8 @@ PlanPointer Communicator::plan_for(const PlanKey& key) {
     return shape_of(key.spec, key.count, codec::dtype_size(key.dtype), {ranks, rank, key.root},
                     backend.grain());
   };
-  const auto wish = static_cast<plan::Wish>(key.algorithm);
   return cached(*this, plans_, key, shape, [&](const plan::Shape& s) {
-    return plan::select(key.collective, s, wish).build(s);
+    return plan::select(key.collective, s, key.algorithm).algorithm->build(s);
   });
 }
 

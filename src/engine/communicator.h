@@ -40,7 +40,7 @@ struct PlanKey {
   size_t count;
   codec::Dtype dtype;
   codec::Spec spec;
-  AlgorithmChoice algorithm;
+  plan::Algo algorithm;
 
   auto operator<=>(const PlanKey&) const = default;
 };

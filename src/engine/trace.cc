@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "engine/shape.h"
+#include "plan/algorithms.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -18,9 +19,7 @@ std::string_view dtype_name(ncclDataType_t dtype) {
 const char* algorithm(const Communicator& c, const Request& r, const Scheme& scheme) {
   const plan::Shape shape = shape_of(scheme.spec, r.count, datatype_size(r.datatype),
                                      {c.ranks, c.rank, r.root}, c.backend.grain());
-  return plan::select(r.collective, shape, static_cast<plan::Wish>(scheme.algorithm))
-      .build(shape)
-      .algorithm;
+  return plan::select(r.collective, shape, scheme.algorithm).algorithm->build(shape).algorithm;
 }
 
 std::string outcome(const Communicator& c, const Request& r, const Route& way) {

@@ -1,5 +1,7 @@
 #include "policy/scheme.h"
 
+#include <fmt/ranges.h>
+
 #include <charconv>
 #include <iterator>
 
@@ -9,7 +11,6 @@ namespace terse {
 namespace {
 
 constexpr std::string_view kRoundingNames[] = {"nearest", "stochastic", "shift"};
-constexpr std::string_view kAlgorithmNames[] = {"auto", "oneshot", "twoshot"};
 
 struct FamilyName {
   std::string_view name;
@@ -31,6 +32,11 @@ std::optional<int> find(const std::string_view (&names)[n], std::string_view wor
   for (size_t i = 0; i < n; ++i)
     if (names[i] == word) return static_cast<int>(i);
   return {};
+}
+
+// "a, b or c".
+std::string one_of(std::span<const std::string_view> names) {
+  return fmt::format("{} or {}", fmt::join(names.first(names.size() - 1), ", "), names.back());
 }
 
 // NAME: a family's name followed by the bits.
@@ -80,9 +86,10 @@ constexpr Key kKeys[] = {
      }},
     {"algo",
      [](std::string_view text, std::string_view value, Scheme& scheme) {
-       const std::optional<int> algorithm = find(kAlgorithmNames, value);
-       if (!algorithm) refuse(text, "algo is \"{}\", but must be auto, oneshot or twoshot", value);
-       scheme.algorithm = static_cast<AlgorithmChoice>(*algorithm);
+       const std::optional<plan::Algo> algorithm = plan::find_algo(value);
+       if (!algorithm)
+         refuse(text, "algo is \"{}\", but must be {}", value, one_of(plan::algo_names()));
+       scheme.algorithm = *algorithm;
      }},
 };
 
@@ -139,8 +146,7 @@ std::string print_scheme(const Scheme& s) {
   text += fmt::format(":block={},round={}", s.spec.block,
                       kRoundingNames[static_cast<int>(s.spec.rounding)]);
   if (s.seed) text += fmt::format(",seed={}", *s.seed);
-  if (s.algorithm != AlgorithmChoice::kAuto)
-    text += fmt::format(",algo={}", kAlgorithmNames[static_cast<int>(s.algorithm)]);
+  if (s.algorithm != plan::Algo{}) text += fmt::format(",algo={}", plan::name(s.algorithm));
   return text;
 }
 

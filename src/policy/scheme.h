@@ -7,15 +7,14 @@
 #include <string_view>
 
 #include "codec/spec.h"
+#include "plan/algorithms.h"
 
 namespace terse {
-
-enum class AlgorithmChoice : uint8_t { kAuto, kOneShot, kTwoShot };
 
 struct Scheme {
   bool off = false;
   codec::Spec spec;
-  AlgorithmChoice algorithm = AlgorithmChoice::kAuto;
+  plan::Algo algorithm;
   std::optional<uint64_t> seed;  // empty: the setting TERSE_SEED
 
   bool operator==(const Scheme&) const = default;

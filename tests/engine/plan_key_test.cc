@@ -33,14 +33,13 @@ void expect_distinct(const std::vector<Key>& keys) {
 }
 
 TEST(PlanKeys, OfCollectivesDifferByEveryField) {
-  const PlanKey one{plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {},
-                    AlgorithmChoice::kAuto};
+  const PlanKey one{plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}};
   const auto& [collective, root, count, dtype, spec, algorithm] = one;
   std::vector<PlanKey> keys{{plan::Collective::kReduce, root, count, dtype, spec, algorithm},
                             {collective, 1, count, dtype, spec, algorithm},
                             {collective, root, 101, dtype, spec, algorithm},
                             {collective, root, count, Dtype::kBfloat16, spec, algorithm},
-                            {collective, root, count, dtype, spec, AlgorithmChoice::kTwoShot}};
+                            {collective, root, count, dtype, spec, plan::Algo{1}}};
   for (const Spec& s : specs()) keys.push_back({collective, root, count, dtype, s, algorithm});
   expect_distinct(keys);
 }

@@ -98,8 +98,8 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, si
   const plan::Shape shape =
       shape_of(c.call.scheme.spec, c.call.count, codec::dtype_size(dtype),
                {.ranks = c.ranks, .rank = rank, .root = c.call.root}, plan::kHostGrain);
-  const auto wish = static_cast<plan::Wish>(c.call.scheme.algorithm);
-  const plan::Plan plan = plan::select(c.call.collective, shape, wish).build(shape);
+  const plan::Plan plan =
+      plan::select(c.call.collective, shape, c.call.scheme.algorithm).algorithm->build(shape);
   EXPECT_EQ(t.kind.rule, kRule);
   EXPECT_EQ(t.kind.collective, c.call.collective);
   EXPECT_EQ(t.kind.scheme, c.call.scheme);
