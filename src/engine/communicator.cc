@@ -30,6 +30,11 @@ Communicator::~Communicator() {
   }
 }
 
+void Communicator::learn(plan::Topology known) {
+  topology = std::move(known);
+  plans_.clear();  // that were made without
+}
+
 void Communicator::settle(ncclResult_t result, const char* call) const {
   const auto limit =
       std::chrono::steady_clock::now() + std::chrono::seconds(settings().timeout_seconds);
@@ -138,7 +143,7 @@ plan::Message message_of(const MessageKey& key) {
 PlanPointer Communicator::plan_for(const PlanKey& key) {
   const auto shape = [&] {
     return shape_of(key.spec, key.count, codec::dtype_size(key.dtype), {ranks, rank, key.root},
-                    backend.grain());
+                    {backend.grain(), topology});
   };
   return cached(*this, plans_, key, shape, [&](const plan::Shape& s) {
     return plan::select(key.collective, s, key.algorithm).algorithm->build(s);

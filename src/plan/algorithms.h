@@ -33,7 +33,8 @@ struct Cost {
   bool operator==(const Cost&) const = default;
 };
 
-// Whether an algorithm does a call, and why, or why not.
+// Whether an algorithm does a call, and why: "a large message: bytes count"; or why not, after its
+// name: "for all ranks are on one node".
 struct Answer {
   bool applies = false;
   std::string reason = {};
@@ -48,7 +49,7 @@ struct Algorithm {
   Collective collective;
   AlgoNames names;
   Plan (*build)(const Shape& shape);
-  // `wish`: auto, or one of its names. Only of what all ranks know alike.
+  // `wish`: auto, or one of its names. By what all ranks know alike: not by the shape's rank.
   Answer (*applies)(const Shape& shape, Algo wish);
   Cost (*cost)(const Shape& shape);
 

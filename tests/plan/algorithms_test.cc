@@ -135,5 +135,45 @@ TEST(Algorithms, OfTwoRanksTheDirectOneSendsNoMore) {
     }
 }
 
+// A row may go by the nodes that the ranks are on, and says so.
+Answer between_nodes(const Shape& s, Algo wish) {
+  const Topology& t = s.topology;
+  if (t.nodes() == 0) return {false, "for the nodes are not known"};
+  if (t.nodes() == 1) return {false, "for all ranks are on one node"};
+  if (wish == Algo{} && s.count < 1000) return {false, "never shown"};
+  return {true, fmt::format("{} nodes: a link between them counts", t.nodes())};
+}
+
+TEST(Algorithms, MayGoByTheTopology) {
+  const std::vector<Algorithm> table = [] {
+    const auto rows = algorithms();
+    std::vector<Algorithm> all(rows.begin(), rows.end());
+    Algorithm row = all.front();  // oneshot
+    row.names = {"shared"};
+    row.applies = between_nodes;
+    all.insert(all.begin(), row);
+    return all;
+  }();
+  const auto chosen = [&](const Topology& topology, size_t count, const char* wish) {
+    Shape shape = shape_of(count, 4);
+    shape.topology = topology;
+    const Selection s = select(Collective::kAllReduce, shape, algo(wish), table);
+    return Chosen{std::string(s.algorithm->names.own), s.reason};
+  };
+  const Topology one = topology_of(std::vector<uint64_t>{5, 5, 5, 5});
+  const Topology two = topology_of(std::vector<uint64_t>{5, 5, 6, 6});
+  EXPECT_EQ(chosen(two, 100'000, "auto"),
+            (Chosen{"shared", "2 nodes: a link between them counts"}));
+  EXPECT_EQ(chosen(two, 100, "auto"), (Chosen{"oneshot", kSmall}));
+  EXPECT_EQ(chosen(two, 100, "shared"), (Chosen{"shared", "the scheme says shared"}));
+  EXPECT_EQ(chosen(two, 100'000, "twoshot"), (Chosen{"twoshot", "the scheme says twoshot"}));
+  EXPECT_EQ(chosen(one, 100'000, "auto"), (Chosen{"twoshot", kLarge}));
+  EXPECT_EQ(
+      chosen(one, 100'000, "shared"),
+      (Chosen{"twoshot", std::string("not shared, for all ranks are on one node; ") + kLarge}));
+  EXPECT_EQ(chosen({}, 100, "shared"),
+            (Chosen{"oneshot", std::string("not shared, for the nodes are not known; ") + kSmall}));
+}
+
 }  // namespace
 }  // namespace terse::plan
