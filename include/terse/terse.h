@@ -85,8 +85,8 @@ typedef struct terseScheme terseScheme_t;
  *   hadamard=N       32: each 32 elements go through a Walsh-Hadamard transform first, which
  *                    spreads outliers (SDP4Bit, arXiv 2410.15526); 0 (default): they do not
  *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)
- *   algo=A           auto (default), oneshot or twoshot: how AllReduce, Reduce and Broadcast are
- *                    done
+ *   algo=A           auto (default), oneshot, twoshot, direct or shared: how AllReduce, Reduce and
+ *                    Broadcast are done; auto where the collective has none of that name
  *
  * On success *scheme is a new handle, to be freed with terseSchemeDestroy(). On failure returns
  * ncclInvalidArgument, the message names the offending part, and *scheme is NULL. */

@@ -58,9 +58,9 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   return {};
 }
 
-Facts facts_of(const Request& r, int ranks, int nodes, std::string_view name) {
+Facts facts_of(const Request& r, int ranks, const plan::Topology& topology, std::string_view name) {
   const ncclRedOp_t op = r.op < ncclNumOps ? r.op : kPreMulSum;
-  return {r.collective, message_bytes(r, ranks), r.datatype, op, ranks, nodes, name};
+  return {r.collective, message_bytes(r, ranks), r.datatype, op, ranks, topology.nodes(), name};
 }
 
 Route route(const Communicator& c, const Request& request, const Scheme& scheme) {
@@ -71,7 +71,7 @@ bool waits_for_nodes(const Communicator& c, const Request& request) {
   const Policy& policy = settings().policy;
   if (c.topology.nodes() != 0 || !policy.asks_nodes()) return false;
   return !plan::is_point_to_point(request.collective) ||
-         policy.turns_on_nodes(facts_of(request, c.ranks, 0, c.name));
+         policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name));
 }
 
 void introduce(std::span<const Waiting> calls) {
@@ -91,7 +91,7 @@ void introduce(std::span<const Waiting> calls) {
 
 Route route(const Communicator& c, const Request& request) {
   const Decision decision =
-      settings().policy.decide(facts_of(request, c.ranks, c.topology.nodes(), c.name));
+      settings().policy.decide(facts_of(request, c.ranks, c.topology, c.name));
   const Route way = decision.scheme == nullptr
                         ? bypass(decision.bypass, decision.rule)
                         : compress_if_possible(c, request, *decision.scheme, decision.rule);

@@ -10,7 +10,6 @@ namespace terse {
 namespace {
 
 constexpr std::string_view kRoundingNames[] = {"nearest", "stochastic", "shift"};
-constexpr std::string_view kAlgorithmNames[] = {"auto", "oneshot", "twoshot"};
 
 constexpr std::string_view kScaleNames[] = {"fp32", "bf16", "e8m0"};
 constexpr std::string_view kFitNames[] = {"absmax", "mse"};
@@ -134,9 +133,13 @@ constexpr Key kKeys[] = {
      }},
     {"algo",
      [](std::string_view text, std::string_view value, Draft& draft) {
-       const std::optional<int> algorithm = find(kAlgorithmNames, value);
-       if (!algorithm) refuse(text, "algo is \"{}\", but must be auto, oneshot or twoshot", value);
-       draft.scheme.algorithm = static_cast<AlgorithmChoice>(*algorithm);
+       const std::optional<plan::Algo> algorithm = plan::find_algo(value);
+       if (!algorithm) {
+         const auto names = plan::algo_names();
+         refuse(text, "algo is \"{}\", but must be {}", value,
+                listed({names.begin(), names.end()}));
+       }
+       draft.scheme.algorithm = *algorithm;
      }},
 };
 
@@ -255,8 +258,7 @@ std::string print_scheme(const Scheme& s) {
     text += fmt::format(",fit={}", kFitNames[static_cast<int>(d.fit)]);
   if (s.spec.hadamard != 0) text += fmt::format(",hadamard={}", s.spec.hadamard);
   if (s.seed) text += fmt::format(",seed={}", *s.seed);
-  if (s.algorithm != AlgorithmChoice::kAuto)
-    text += fmt::format(",algo={}", kAlgorithmNames[static_cast<int>(s.algorithm)]);
+  if (s.algorithm != plan::Algo{}) text += fmt::format(",algo={}", plan::name(s.algorithm));
   return text;
 }
 

@@ -8,15 +8,14 @@
 #include <vector>
 
 #include "codec/layout.h"
+#include "plan/algorithms.h"
 
 namespace terse {
-
-enum class AlgorithmChoice : uint8_t { kAuto, kOneShot, kTwoShot };
 
 struct Scheme {
   bool off = false;
   codec::Spec spec;
-  AlgorithmChoice algorithm = AlgorithmChoice::kAuto;
+  plan::Algo algorithm;
   std::optional<uint64_t> seed;  // empty: the setting TERSE_SEED
 
   bool operator==(const Scheme&) const = default;

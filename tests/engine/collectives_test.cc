@@ -137,6 +137,8 @@ TEST(Collectives, GiveTheReferenceBytesOnEveryRank) {
 }
 
 TEST(Collectives, OfEveryRoot) {
+  static const char* const kSchemes[] = {"minmax4", "int5:round=stochastic,algo=twoshot",
+                                         "int4:algo=direct"};
   std::mt19937 random(3);
   for (const Collective collective :
        {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter})
@@ -144,7 +146,7 @@ TEST(Collectives, OfEveryRoot) {
       for (int root = 0; root < ranks && !testing::Test::HasFatalFailure(); ++root) {
         Case c = random_case(random);
         c.call.collective = collective;
-        c.call.scheme = parse_scheme(root % 2 ? "int5:round=stochastic,algo=twoshot" : "minmax4");
+        c.call.scheme = parse_scheme(kSchemes[root % 3]);
         c.call.root = root;
         c.ranks = ranks;
         check_case(c, next_ordinal(), 1);

@@ -24,7 +24,7 @@ TEST(Scheme, BareNamesMeanBlock128Nearest) {
   EXPECT_FALSE(s.off);
   EXPECT_EQ(s.spec,
             (codec::Spec{codec::Symmetric::kDescriptor.id, codec::Rounding::kNearest, 4, 128}));
-  EXPECT_EQ(s.algorithm, AlgorithmChoice::kAuto);
+  EXPECT_EQ(s.algorithm, plan::Algo{});
   EXPECT_FALSE(s.seed);
   EXPECT_EQ(parse_scheme("minmax8").spec.codec, codec::MinMax::kDescriptor.id);
   EXPECT_TRUE(parse_scheme("off").off);
@@ -52,7 +52,20 @@ TEST(Scheme, ReadsEveryKey) {
       parse_scheme("minmax3:block=1024,round=shift,seed=18446744073709551615,algo=oneshot");
   EXPECT_EQ(s.spec, (codec::Spec{codec::MinMax::kDescriptor.id, codec::Rounding::kShift, 3, 1024}));
   EXPECT_EQ(s.seed, UINT64_MAX);
-  EXPECT_EQ(s.algorithm, AlgorithmChoice::kOneShot);
+  EXPECT_EQ(plan::name(s.algorithm), "oneshot");
+}
+
+// Whatever the table of algorithms names.
+TEST(Scheme, AlgoIsANameOfTheTable) {
+  EXPECT_EQ(parse_scheme("int4:algo=auto"), parse_scheme("int4"));
+  for (const plan::Algorithm& a : plan::algorithms())
+    for (const std::string_view name : {a.names.own, a.names.also}) {
+      if (name.empty()) continue;
+      const std::string text = fmt::format("int4:block=128,round=nearest,algo={}", name);
+      const Scheme s = parse_scheme(text);
+      EXPECT_TRUE(a.answers_to(s.algorithm)) << text;
+      EXPECT_EQ(print_scheme(s), text);
+    }
 }
 
 TEST(Scheme, EveryAcceptedSchemePrintsToATextThatParsesBack) {
@@ -116,7 +129,8 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"int4:fit=best", "fit is \"best\", but must be absmax or mse"},
       {"fp8", "unknown codec \"fp8\""},
       {"bf160", "unknown codec \"bf160\""},
-      {"int4:algo=ring", "algo is \"ring\""},
+      {"int4:algo=ring", "algo is \"ring\", but must be auto, oneshot, twoshot, direct or shared"},
+      {"int4:algo=", "algo is \"\""},
   };
   for (const auto& c : cases) {
     const std::string error = error_of(c.text);
