@@ -5,6 +5,7 @@
 
 #include "codec/float16.h"
 #include "codec/hadamard.h"
+#include "codec/half.h"
 #include "codec/pack.h"
 
 namespace terse::codec::TERSE_ISA {
@@ -34,17 +35,55 @@ TERSE_INLINE void write(void* out, size_t i, T x) {
   std::memcpy(static_cast<char*>(out) + i * sizeof(T), &x, sizeof(T));
 }
 
-template <class T, bool accumulate>
-void load(const void* in, size_t n, float* __restrict out) {
-  for (size_t i = 0; i < n; ++i) {
-    const float x = to_float(read<T>(in, i));
-    out[i] = accumulate ? add(out[i], x) : x;
+// The elements of the block that begins at i.
+TERSE_INLINE size_t block_at(size_t i, size_t n, size_t block) {
+  return n - i < block ? n - i : block;
+}
+
+// Elements that pass through fp32 in memory at a time.
+constexpr size_t kFloats = kMaxBlock;
+
+// Elements to fp32 and back; fp16 by the machine, where it converts.
+template <class T>
+TERSE_INLINE void to_floats(const void* in, size_t n, float* __restrict out) {
+  size_t i = 0;
+  if constexpr (kConvertsHalves<T>)
+    for (; i + kHalvesAtOnce <= n; i += kHalvesAtOnce)
+      load_halves(static_cast<const char*>(in) + i * sizeof(T), out + i);
+  for (; i < n; ++i) out[i] = to_float(read<T>(in, i));
+}
+
+template <class T>
+TERSE_INLINE void from_floats(const float* __restrict in, size_t n, void* __restrict out) {
+  size_t i = 0;
+  if constexpr (kConvertsHalves<T>)
+    for (; i + kHalvesAtOnce <= n; i += kHalvesAtOnce)
+      store_halves(in + i, static_cast<char*>(out) + i * sizeof(T));
+  for (; i < n; ++i) write(out, i, from_float<T>(in[i]));
+}
+
+template <class T>
+void load(const void* in, size_t n, float* out) {
+  to_floats<T>(in, n, out);
+}
+
+template <class T>
+void load_add(const void* in, size_t n, float* __restrict out) {
+  if constexpr (kConvertsHalves<T>) {
+    float x[kFloats];
+    for (size_t i = 0; i < n; i += kFloats) {
+      const size_t some = block_at(i, n, kFloats);
+      to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
+      for (size_t k = 0; k < some; ++k) out[i + k] = add(out[i + k], x[k]);
+    }
+  } else {
+    for (size_t i = 0; i < n; ++i) out[i] = add(out[i], to_float(read<T>(in, i)));
   }
 }
 
 template <class T>
-void store(const float* __restrict in, size_t n, void* __restrict out) {
-  for (size_t i = 0; i < n; ++i) write(out, i, from_float<T>(in[i]));
+void store(const float* in, size_t n, void* out) {
+  from_floats<T>(in, n, out);
 }
 
 // The statistics are taken of the elements as integers, which order as the numbers do: the compiler
@@ -174,14 +213,9 @@ TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
   }
 }
 
-// The elements of the block that begins at i.
-TERSE_INLINE size_t block_at(size_t i, size_t n, size_t block) {
-  return n - i < block ? n - i : block;
-}
-
 template <class T, class Codec, Rounding rounding>
-void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
-              uint8_t* codes, uint8_t* params) {
+void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
+                     uint8_t* codes, uint8_t* params) {
   const Form form{spec.bits, spec.scale, rounding};
   const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(spec);
   const size_t at_once = kMaxBlock / spec.block * spec.block;
@@ -220,15 +254,70 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, co
   }
 }
 
+// A cast to what the machine converts to, of fp32.
+template <class T, class Codec>
+constexpr bool kIsConversion = false;
+template <class Codec>
+requires kConvertsHalves<typename Codec::Element>
+constexpr bool kIsConversion<float, Codec> = true;
+
+template <class T, class Codec, Rounding rounding>
+void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
+              uint8_t* codes, uint8_t* params) {
+  if constexpr (kIsConversion<T, Codec> && rounding == Rounding::kNearest) {
+    from_floats<typename Codec::Element>(static_cast<const float*>(in), n, codes);
+  } else if constexpr (kConvertsHalves<T>) {
+    const size_t at_once = kFloats / spec.block * spec.block;
+    float x[kFloats];
+    for (size_t i = 0; i < n; i += at_once) {
+      const size_t some = block_at(i, n, at_once);
+      to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
+      quantize<float, Codec, rounding>(x, some, spec, draw, first + i,
+                                       codes + i * sizeof(Code<Codec>),
+                                       params + i / spec.block * params_bytes<Codec>(spec));
+    }
+  } else {
+    quantize_blocks<T, Codec, rounding>(in, n, spec, draw, first, codes, params);
+  }
+}
+
 template <class T, class Codec, bool accumulate>
-void dequantize(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
-                float factor, void* out) {
+void dequantize_blocks(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
+                       float factor, void* out) {
   const Form form{spec.bits, spec.scale, Rounding::kNearest};
   const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(spec);
   for (size_t i = 0; i < n; i += block, params += stride)
     dequantize_block<T, Codec, accumulate>(codes + i * sizeof(Code<Codec>), block_at(i, n, block),
                                            form, params, factor,
                                            static_cast<char*>(out) + i * sizeof(T));
+}
+
+template <class T, class Codec, bool accumulate>
+void dequantize(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
+                float factor, void* out) {
+  if constexpr (kIsConversion<T, Codec>) {
+    float x[kFloats];
+    for (size_t i = 0; i < n; i += kFloats) {
+      const size_t some = block_at(i, n, kFloats);
+      to_floats<typename Codec::Element>(codes + i * sizeof(Code<Codec>), some, x);
+      for (size_t k = 0; k < some; ++k) {
+        const float v = mul(x[k], factor);
+        write(out, i + k, accumulate ? add(read<T>(out, i + k), v) : from_float<T>(v));
+      }
+    }
+  } else if constexpr (kConvertsHalves<T>) {
+    const size_t at_once = kFloats / spec.block * spec.block;
+    float x[kFloats];
+    for (size_t i = 0; i < n; i += at_once) {
+      const size_t some = block_at(i, n, at_once);
+      dequantize<float, Codec, false>(codes + i * sizeof(Code<Codec>), some, spec,
+                                      params + i / spec.block * params_bytes<Codec>(spec), factor,
+                                      x);
+      from_floats<T>(x, some, static_cast<char*>(out) + i * sizeof(T));
+    }
+  } else {
+    dequantize_blocks<T, Codec, accumulate>(codes, n, spec, params, factor, out);
+  }
 }
 
 void hadamard(float factor, size_t n, float* x) {
@@ -281,8 +370,8 @@ constexpr CodecOps ops_of() {
 constexpr HostOps make_ops() {
   HostOps ops = {
       TERSE_NAME(TERSE_ISA),
-      {&load<float, false>, &load<half_t, false>, &load<bfloat_t, false>},
-      {&load<float, true>, &load<half_t, true>, &load<bfloat_t, true>},
+      {&load<float>, &load<half_t>, &load<bfloat_t>},
+      {&load_add<float>, &load_add<half_t>, &load_add<bfloat_t>},
       {&store<float>, &store<half_t>, &store<bfloat_t>},
       {},
       {nullptr, nullptr, &pack<2>, &pack<3>, &pack<4>, &pack<5>, &pack<6>, &pack<7>, &pack<8>},
