@@ -164,32 +164,54 @@ TERSE_INLINE size_t block_of(const Spec& spec) {
   return Codec::kDescriptor.params == 0 ? kMaxBlock : spec.block;
 }
 
+// Where there is no choice the compiler shall know.
 template <class Codec>
-TERSE_INLINE size_t params_bytes(const Spec& spec) {
-  return Codec::kDescriptor.params * number_bytes(spec.scale);
+TERSE_INLINE Form known_form(int bits, Number scale, Rounding rounding) {
+  constexpr Descriptor d = Codec::kDescriptor;
+  return {bits, d.scales == choices(d.usual_scale) ? d.usual_scale : scale, rounding};
+}
+
+template <class Codec>
+TERSE_INLINE size_t params_bytes(const Form& form) {
+  return Codec::kDescriptor.params * number_bytes(form.scale);
+}
+
+// Copies of fixed sizes: others are calls.
+TERSE_INLINE void store_number(Number n, float x, uint8_t* to) {
+  const uint32_t bits = number_bits(n, x);
+  if (n == Number::kFp32)
+    std::memcpy(to, &bits, 4);
+  else if (n == Number::kBf16)
+    std::memcpy(to, &bits, 2);
+  else
+    std::memcpy(to, &bits, 1);
+}
+
+TERSE_INLINE float load_number(Number n, const uint8_t* from) {
+  uint32_t bits = 0;
+  if (n == Number::kFp32)
+    std::memcpy(&bits, from, 4);
+  else if (n == Number::kBf16)
+    std::memcpy(&bits, from, 2);
+  else
+    std::memcpy(&bits, from, 1);
+  return number_of(n, bits);
 }
 
 template <class Codec>
 TERSE_INLINE void store_params(const Params& p, Number scale, uint8_t* to) {
-  const float wire[2] = {p.first, p.second};
-  const size_t bytes = number_bytes(scale);
-  for (size_t k = 0; k < Codec::kDescriptor.params; ++k) {
-    const uint32_t bits = number_bits(scale, wire[k]);
-    std::memcpy(to + k * bytes, &bits, bytes);
-  }
+  constexpr size_t kParams = Codec::kDescriptor.params;
+  if constexpr (kParams > 0) store_number(scale, p.first, to);
+  if constexpr (kParams > 1) store_number(scale, p.second, to + number_bytes(scale));
 }
 
 template <class Codec>
 TERSE_INLINE Params load_params(const uint8_t* from, Number scale) {
+  constexpr size_t kParams = Codec::kDescriptor.params;
   Params p;
-  float wire[2] = {p.first, p.second};
-  const size_t bytes = number_bytes(scale);
-  for (size_t k = 0; k < Codec::kDescriptor.params; ++k) {
-    uint32_t bits = 0;
-    std::memcpy(&bits, from + k * bytes, bytes);
-    wire[k] = number_of(scale, bits);
-  }
-  return {wire[0], wire[1]};
+  if constexpr (kParams > 0) p.first = load_number(scale, from);
+  if constexpr (kParams > 1) p.second = load_number(scale, from + number_bytes(scale));
+  return p;
 }
 
 // `random`: of the block's elements; where the grid is shifted, of the first one.
@@ -216,8 +238,8 @@ TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
 template <class T, class Codec, Rounding rounding>
 void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
                      uint8_t* codes, uint8_t* params) {
-  const Form form{spec.bits, spec.scale, rounding};
-  const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(spec);
+  const Form form = known_form<Codec>(spec.bits, spec.scale, rounding);
+  const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(form);
   const size_t at_once = kMaxBlock / spec.block * spec.block;
   uint16_t random[kMaxBlock];
   for (size_t i = 0; i < n; i += block, params += stride) {
@@ -272,9 +294,9 @@ void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint
     for (size_t i = 0; i < n; i += at_once) {
       const size_t some = block_at(i, n, at_once);
       to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
-      quantize<float, Codec, rounding>(x, some, spec, draw, first + i,
-                                       codes + i * sizeof(Code<Codec>),
-                                       params + i / spec.block * params_bytes<Codec>(spec));
+      quantize<float, Codec, rounding>(
+          x, some, spec, draw, first + i, codes + i * sizeof(Code<Codec>),
+          params + i / spec.block * params_bytes<Codec>(form_of(spec)));
     }
   } else {
     quantize_blocks<T, Codec, rounding>(in, n, spec, draw, first, codes, params);
@@ -284,8 +306,8 @@ void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint
 template <class T, class Codec, bool accumulate>
 void dequantize_blocks(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
                        float factor, void* out) {
-  const Form form{spec.bits, spec.scale, Rounding::kNearest};
-  const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(spec);
+  const Form form = known_form<Codec>(spec.bits, spec.scale, Rounding::kNearest);
+  const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(form);
   for (size_t i = 0; i < n; i += block, params += stride)
     dequantize_block<T, Codec, accumulate>(codes + i * sizeof(Code<Codec>), block_at(i, n, block),
                                            form, params, factor,
@@ -311,8 +333,8 @@ void dequantize(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t*
     for (size_t i = 0; i < n; i += at_once) {
       const size_t some = block_at(i, n, at_once);
       dequantize<float, Codec, false>(codes + i * sizeof(Code<Codec>), some, spec,
-                                      params + i / spec.block * params_bytes<Codec>(spec), factor,
-                                      x);
+                                      params + i / spec.block * params_bytes<Codec>(form_of(spec)),
+                                      factor, x);
       from_floats<T>(x, some, static_cast<char*>(out) + i * sizeof(T));
     }
   } else {

@@ -36,7 +36,7 @@ struct Symmetric {
   static TERSE_INLINE Quantizer quantizer(const Params& p, const Form& form) {
     // Of the larger one: what is stored is the smaller where it would have been rounded to
     // infinity.
-    const float absmax = larger(p.first, p.second);
+    const float absmax = form.scale == Number::kFp32 ? p.first : larger(p.first, p.second);
     // Rounded up, so that the absmax reaches code q whatever is drawn.
     const float top = static_cast<float>(symmetric_range(form.bits).high), inv = div(top, absmax);
     return {next_if(mul(inv, absmax) < top, inv)};
