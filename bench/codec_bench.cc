@@ -11,10 +11,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "codec/codec.h"
+#include "codec/codecs.h"
 #include "codec/host_ops.h"
 
 namespace {
@@ -29,7 +31,7 @@ constexpr size_t kSources = 4;  // of a decode-reduce-encode: all packed but the
 
 struct Case {
   Operation operation;
-  const char* name;
+  std::string name;
   Spec spec;
   Dtype dtype;
   size_t bytes;
@@ -113,20 +115,43 @@ void run(benchmark::State& state, const Case& c) {
   state.counters["share"] = median(shares);
 }
 
+struct Named {
+  std::string name;
+  Spec spec;
+};
+
+// Every codec with 4 and 8 bits, or as many as it has, as it usually is; with stochastic rounding;
+// and with the transform.
+std::vector<Named> schemes() {
+  std::vector<Named> all;
+  for (const Descriptor& d : kDescriptors) {
+    std::set<int> widths{std::clamp(4, d.min_bits, d.max_bits),
+                         std::clamp(8, d.min_bits, d.max_bits)};
+    for (const int bits : widths) {
+      Spec spec{d.id, Rounding::kNearest, static_cast<uint8_t>(bits),
+                static_cast<uint16_t>(d.usual_block), d.usual_scale};
+      std::string name(d.name);
+      if (!has_one_width(d)) name += std::to_string(bits);
+      if (d.fit == Fit::kMse) name += "-mse";
+      const auto add = [&](const char* suffix) {
+        if (valid(spec)) all.push_back({name + suffix, spec});
+      };
+      add("");
+      spec.hadamard = kHadamard;
+      add("-hadamard");
+      spec.hadamard = 0;
+      spec.rounding = Rounding::kStochastic;
+      add("-stochastic");
+    }
+  }
+  all.push_back({"int3", {Symmetric::kDescriptor.id, Rounding::kNearest, 3, 128}});
+  all.push_back({"minmax8-shift-1024", {MinMax::kDescriptor.id, Rounding::kShift, 8, 1024}});
+  return all;
+}
+
 void register_cases() {
-  const Family symmetric = Family::kSymmetric, min_max = Family::kMinMax;
-  const struct {
-    const char* name;
-    Spec spec;
-  } schemes[] = {{"int8", {symmetric, Rounding::kNearest, 8, 128}},
-                 {"int8-stochastic", {symmetric, Rounding::kStochastic, 8, 128}},
-                 {"int4", {symmetric, Rounding::kNearest, 4, 128}},
-                 {"int4-stochastic", {symmetric, Rounding::kStochastic, 4, 128}},
-                 {"int3", {symmetric, Rounding::kNearest, 3, 128}},
-                 {"minmax8-shift-1024", {min_max, Rounding::kShift, 8, 1024}},
-                 {"minmax4", {min_max, Rounding::kNearest, 4, 128}}};
   for (Operation operation : {Operation::kEncode, Operation::kDecode, Operation::kReduce}) {
-    for (const auto& scheme : schemes) {
+    for (const Named& scheme : schemes()) {
       for (Dtype dtype : {Dtype::kFloat32, Dtype::kFloat16, Dtype::kBfloat16}) {
         for (size_t mebibytes : {1, 64}) {
           const Case c{operation, scheme.name, scheme.spec, dtype, mebibytes << 20};

@@ -74,13 +74,19 @@ typedef struct terseScheme terseScheme_t;
  *   off              native NCCL, nothing is compressed
  *   int2 .. int8     symmetric block integers: one scale per block, codes -q..q, q = 2^(bits-1)-1
  *   minmax2 .. 8     block integers with a base and a step per block, codes 0..2^bits-1
+ *   fp8e4m3, fp8e5m2 OCP FP8 with a scale per block
+ *   mxfp8, mxfp6, mxfp4   OCP MX v1.0: e4m3, e2m3, e2m1, a power of two per block of 32
+ *   bf16, fp16       fp32 elements rounded to 16 bits; sums in fp32
  *
  *   block=N          elements that share parameters: a multiple of 32, 32..4096 (default 128)
  *   round=R          nearest (default), stochastic, or shift (minmax only: one random offset of
  *                    the grid per block, QSDP's random shift, arXiv 2302.02390)
+ *   scale=S          fp32 (default) or bf16: how int's scale is stored
+ *   hadamard=N       32: each 32 elements go through a Walsh-Hadamard transform first, which
+ *                    spreads outliers (SDP4Bit, arXiv 2410.15526); 0 (default): they do not
  *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)
- *   algo=A           auto (default), oneshot or twoshot: how AllReduce, Reduce and Broadcast are
- *                    done
+ *   algo=A           auto (default), oneshot, twoshot, direct or shared: how AllReduce, Reduce and
+ *                    Broadcast are done; auto where the collective has none of that name
  *
  * On success *scheme is a new handle, to be freed with terseSchemeDestroy(). On failure returns
  * ncclInvalidArgument, the message names the offending part, and *scheme is NULL. */
@@ -90,7 +96,7 @@ TERSE_API terseResult_t terseSchemeParse(const char* text, terseScheme_t** schem
 TERSE_API void terseSchemeDestroy(terseScheme_t* scheme);
 
 /* Writes the canonical text of a scheme, which parses back to the same scheme; always ends in a
- * NUL. ncclInvalidArgument when `capacity` bytes do not hold it (80 always do). */
+ * NUL. ncclInvalidArgument when `capacity` bytes do not hold it (128 always do). */
 TERSE_API terseResult_t terseSchemePrint(const terseScheme_t* scheme, char* text, size_t capacity);
 
 /* ---- Collectives --------------------------------------------------------------------------
@@ -239,7 +245,7 @@ TERSE_API terseResult_t terseDecode(const void* packed, size_t bytes, void* data
 /* Why a call went to NCCL uncompressed. */
 enum {
   TERSE_BYPASS_OFF = 0,      /* the scheme is off */
-  TERSE_BYPASS_DTYPE = 1,    /* not fp32, fp16 or bf16 */
+  TERSE_BYPASS_DTYPE = 1,    /* not fp32, fp16 or bf16; of the 16-bit schemes, not fp32 */
   TERSE_BYPASS_OP = 2,       /* not a sum or an average */
   TERSE_BYPASS_SMALL = 3,    /* under the size floor TERSE_MIN_BYTES */
   TERSE_BYPASS_ONE_RANK = 4, /* no other rank to send to, or a message of a rank to itself */

@@ -12,6 +12,7 @@ namespace terse::cli {
 
 void add_explain(CLI::App& app);
 void add_scheme(CLI::App& app);
+void add_schemes(CLI::App& app);
 void add_presets(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_settings(CLI::App& app);

@@ -9,7 +9,7 @@
 #include "cli/text.h"
 #include "engine/route.h"
 #include "engine/shape.h"
-#include "plan/select.h"
+#include "plan/algorithms.h"
 #include "policy/draft.h"
 #include "policy/settings.h"
 #include "policy/size.h"
@@ -94,10 +94,19 @@ int root_of(const ExplainOptions& o, const Request& r) {
   return t.rooted && t.send.who == plan::Who::kAll ? o.ranks - 1 : 0;
 }
 
-plan::Shape shape_on(int rank, const ExplainOptions& o, const Request& r, const Scheme& scheme) {
-  return shape_of(scheme.spec, r.count, datatype_size(r.datatype), {o.ranks, rank, root_of(o, r)},
-                  plan::usual_grain(o.gpu));
-}
+// The call, by all that its plan depends on but the scheme.
+struct Call {
+  const ExplainOptions& options;
+  const Request request;
+  const plan::Topology topology;
+
+  size_t bytes() const { return request.count * datatype_size(request.datatype); }
+  int root() const { return root_of(options, request); }
+  plan::Shape shape_on(int rank, const Scheme& scheme) const {
+    return shape_of(scheme.spec, request.count, datatype_size(request.datatype),
+                    {options.ranks, rank, root()}, {plan::usual_grain(options.gpu), topology});
+  }
+};
 
 bool shows_a_node(const ExplainOptions& o, const Request& r) {
   return o.nodes > 1 && !plan::is_point_to_point(r.collective);
@@ -112,11 +121,13 @@ void print_node(const Load& load) {
                        : fmt::format("1/{:.4g}", ratio));
 }
 
-void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme) {
-  const auto shape = [&](int rank) { return shape_on(rank, o, r, scheme); };
-  const plan::Selection selection =
-      plan::select(r.collective, shape(0), static_cast<plan::Wish>(scheme.algorithm));
-  const plan::Plan plan = selection.build(shape(0));
+void print_plan(const Call& call, const Scheme& scheme) {
+  const ExplainOptions& o = call.options;
+  const plan::Collective collective = call.request.collective;
+  const plan::Shape shape = call.shape_on(0, scheme);
+  const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
+  const auto build = selection.algorithm->build;
+  const plan::Plan plan = build(shape);
   const auto exchanges =
       std::ranges::count(plan.steps, plan::Lane::kCommunicate, &plan::Step::lane);
   fmt::print("scheme     {}, {}\n", print_scheme(scheme), density(scheme));
@@ -126,12 +137,11 @@ void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme)
   fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.wire_bytes),
              bytes_text(plan.raw_bytes),
              static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.wire_bytes));
-  if (plan::is_point_to_point(r.collective)) return;
+  if (plan::is_point_to_point(collective)) return;
   Load load{"each rank's link", plan.raw_bytes, plan.wire_bytes};
-  if (shows_a_node(o, r)) {
-    load = load_of_node(r.collective, r.count * datatype_size(r.datatype), root_of(o, r),
-                        even_topology(o.ranks, o.nodes),
-                        [&](int rank) { return selection.build(shape(rank)); });
+  if (shows_a_node(o, call.request)) {
+    load = load_of_node(collective, call.bytes(), call.root(), call.topology,
+                        [&](int rank) { return build(call.shape_on(rank, scheme)); });
     print_node(load);
   }
   if (!o.bandwidth.empty()) print_times(load, o.bandwidth);
@@ -140,13 +150,14 @@ void print_plan(const ExplainOptions& o, const Request& r, const Scheme& scheme)
 void explain(const ExplainOptions& o) {
   if (o.nodes > o.ranks) refuse("{} ranks cannot be on {} nodes", o.ranks, o.nodes);
   const Policy policy = policy_of(o);
-  const Request request = request_of(o);
-  const Facts facts = facts_of(request, o.ranks, o.nodes, o.name);
+  const Call call{o, request_of(o), even_topology(o.ranks, o.nodes)};
+  const Request& request = call.request;
+  const Facts facts = facts_of(request, o.ranks, call.topology, o.name);
   const Decision decision = policy.decide(facts);
   std::optional<int> bypass = decision.bypass;
   if (decision.scheme != nullptr) bypass = bypass_reason(request, o.ranks, *decision.scheme);
   if (!bypass)
-    require_feasible(request.collective, shape_on(0, o, request, *decision.scheme),
+    require_feasible(request.collective, call.shape_on(0, *decision.scheme),
                      shows_a_node(o, request) ? (o.ranks + o.nodes - 1) / o.nodes : 1);
   print_call(o, request);
   print_decision(policy, facts, decision);
@@ -155,7 +166,7 @@ void explain(const ExplainOptions& o) {
                                              ? "no rule asks for compression"
                                              : kReasons[*bypass]);
   if (request.count == 0) return fmt::print("nothing    the call has no elements\n");
-  print_plan(o, request, *decision.scheme);
+  print_plan(call, *decision.scheme);
 }
 
 template <class Entry>

@@ -5,7 +5,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "engine/shape.h"
-#include "plan/select.h"
+#include "plan/algorithms.h"
 #include "policy/scheme.h"
 
 namespace terse::cli {
@@ -42,11 +42,10 @@ void explain_plan(const PlanRequest& r) {
   if (plan::is_point_to_point(collective) && r.root == r.rank)
     refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
   const plan::Shape shape = shape_of(scheme.spec, r.count, r.element_bytes,
-                                     {r.ranks, r.rank, r.root}, plan::usual_grain(r.gpu));
+                                     {r.ranks, r.rank, r.root}, {plan::usual_grain(r.gpu), {}});
   require_feasible(collective, shape);
-  const plan::Selection selection =
-      plan::select(collective, shape, static_cast<plan::Wish>(scheme.algorithm));
-  const plan::Plan plan = selection.build(shape);
+  const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
+  const plan::Plan plan = selection.algorithm->build(shape);
   fmt::print("{} ({})\n{}", plan.algorithm, selection.reason, plan::print(plan));
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "codec/spec.h"
+#include "codec/layout.h"
 
 namespace terse::cli {
 

@@ -30,28 +30,31 @@ class Pipe {
       : work_(work),
         ops_(host_ops()),
         layout_(body_layout(work.spec, work.total)),
-        family_(static_cast<int>(work.spec.family) - 1),
-        params_bytes_(params_per_block(work.spec.family) * sizeof(float)),
-        multiplier_(multiplier(work)) {}
+        codec_(ops_.codecs[index_of(work.spec.codec)]),
+        multiplier_(multiplier(work)),
+        transforms_(transforms(work)) {}
 
   void run(size_t begin, size_t n) {
     const std::span<const Source> sources = work_.sources;
     const Target& t = work_.target;
     if (sources.size() == 1) {
       const Source& s = sources[0];
-      if (s.raw && !t.raw && multiplier_ == 1.0f) return encode(*s.raw, raw(s, begin, n), begin, n);
-      if (!s.raw && t.raw)
-        return decode(ops_.dequantize[index(*t.raw)], s, begin, n, element(t.data, *t.raw, begin));
+      const bool plain = multiplier_ == 1.0f && !transforms_;
+      if (s.raw && !t.raw && plain) return encode(*s.raw, raw(s, begin, n), begin, n);
+      if (!s.raw && t.raw && !transforms_)
+        return decode(codec_.dequantize[index(*t.raw)], s, begin, n,
+                      element(t.data, *t.raw, begin));
     }
     // A sum is gathered aside, because the target may be one of the sources.
     set(sources[0], begin, n);
     for (const Source& s : sources.subspan(1)) add(s, begin, n);
     if (!t.raw) return encode(Dtype::kFloat32, sum_, begin, n);
+    if (transforms_) ops_.hadamard(1.0f, n, sum_);
     ops_.store[index(*t.raw)](sum_, n, element(t.data, *t.raw, begin));
   }
 
  private:
-  using Dequantize = void (*)(const uint8_t*, size_t, size_t, int, const uint8_t*, float, void*);
+  using Dequantize = decltype(CodecOps::dequantize_add);
 
   static int index(Dtype dtype) { return static_cast<int>(dtype); }
 
@@ -72,33 +75,37 @@ class Pipe {
     return m.value * work.factor;
   }
 
+  // A raw source as it enters the sum.
+  void load(const Source& s, size_t begin, size_t n, float* out) {
+    ops_.load[index(*s.raw)](raw(s, begin, n), n, out);
+    if (multiplier_ != 1.0f) ops_.scale(multiplier_, n, out);
+    if (transforms_) ops_.hadamard(1.0f / kHadamard, n, out);
+  }
+
   void set(const Source& s, size_t begin, size_t n) {
-    if (!s.raw) return decode(ops_.dequantize[index(Dtype::kFloat32)], s, begin, n, sum_);
-    ops_.load[index(*s.raw)](raw(s, begin, n), n, sum_);
-    if (multiplier_ != 1.0f) ops_.scale(multiplier_, n, sum_);
+    if (s.raw) return load(s, begin, n, sum_);
+    decode(codec_.dequantize[index(Dtype::kFloat32)], s, begin, n, sum_);
   }
 
   void add(const Source& s, size_t begin, size_t n) {
-    if (!s.raw) return decode(ops_.dequantize_add, s, begin, n, sum_);
-    if (multiplier_ == 1.0f) return ops_.load_add[index(*s.raw)](raw(s, begin, n), n, sum_);
-    float multiplied[kMaxBlock];
-    ops_.load[index(*s.raw)](raw(s, begin, n), n, multiplied);
-    ops_.scale(multiplier_, n, multiplied);
-    ops_.load_add[index(Dtype::kFloat32)](multiplied, n, sum_);
+    if (!s.raw) return decode(codec_.dequantize_add, s, begin, n, sum_);
+    if (multiplier_ == 1.0f && !transforms_)
+      return ops_.load_add[index(*s.raw)](raw(s, begin, n), n, sum_);
+    float addend[kMaxBlock];
+    load(s, begin, n, addend);
+    ops_.load_add[index(Dtype::kFloat32)](addend, n, sum_);
   }
 
-  void decode(const Dequantize (&dequantize)[kFamilies], const Source& s, size_t begin, size_t n,
-              void* out) {
+  void decode(Dequantize dequantize, const Source& s, size_t begin, size_t n, void* out) {
     const uint8_t* body = static_cast<const uint8_t*>(s.data);
     const int bits = work_.spec.bits;
     const uint8_t* codes = body + begin / 8 * bits;
     prefetch_after(codes, n / 8 * bits);
-    if (bits != 8) {
+    if (bits < 8) {
       ops_.unpack[bits](codes, n, codes_);
       codes = codes_;
     }
-    dequantize[family_](codes, n, work_.spec.block, bits, body + params_offset(begin), work_.factor,
-                        out);
+    dequantize(codes, n, work_.spec, body + params_offset(begin), work_.factor, out);
   }
 
   void encode(Dtype dtype, const void* in, size_t begin, size_t n) {
@@ -106,34 +113,37 @@ class Pipe {
     uint8_t* body = static_cast<uint8_t*>(t.data);
     const int bits = work_.spec.bits;
     uint8_t* packed = body + begin / 8 * bits;
-    uint8_t* codes = bits == 8 ? packed : codes_;
-    const auto quantize =
-        ops_.quantize[index(dtype)][family_][static_cast<int>(work_.spec.rounding)];
-    quantize(in, n, work_.spec.block, bits, t.draw, t.origin + begin, codes,
-             body + params_offset(begin));
-    if (bits != 8) ops_.pack[bits](codes, n, packed);
+    uint8_t* codes = bits < 8 ? codes_ : packed;
+    codec_.quantize[index(dtype)][static_cast<int>(work_.spec.rounding)](
+        in, n, work_.spec, t.draw, t.origin + begin, codes, body + params_offset(begin));
+    if (bits < 8) ops_.pack[bits](codes, n, packed);
     if (begin + n == work_.total) {
-      uint8_t* pad = body + layout_.code_bytes;
-      std::memset(pad, 0, layout_.params_offset - layout_.code_bytes);
+      std::memset(body + layout_.code_bytes, 0, layout_.params_offset - layout_.code_bytes);
+      std::memset(body + layout_.params_end, 0, layout_.size - layout_.params_end);
     }
   }
 
   // Of the block that begins with element `begin`.
   size_t params_offset(size_t begin) const {
-    return layout_.params_offset + begin / work_.spec.block * params_bytes_;
+    return layout_.params_offset + begin / work_.spec.block * params_bytes(work_.spec);
   }
 
   const Combine& work_;
   const HostOps& ops_;
   const BodyLayout layout_;
-  const int family_;
-  const size_t params_bytes_;
+  const CodecOps& codec_;
   const float multiplier_;  // of raw sources
+  const bool transforms_;
   alignas(64) float sum_[kMaxBlock];
   alignas(64) uint8_t codes_[kMaxBlock];
 };
 
 }  // namespace
+
+bool transforms(const Combine& work) {
+  const bool packed = std::ranges::any_of(work.sources, [](const Source& s) { return !s.raw; });
+  return work.spec.hadamard != 0 && (packed || !work.target.raw);
+}
 
 void combine(const Combine& work) {
   Pipe pipe(work);

@@ -13,7 +13,7 @@
 #include <span>
 
 #include "codec/draw.h"
-#include "codec/spec.h"
+#include "codec/layout.h"
 
 namespace terse::codec {
 
@@ -57,6 +57,9 @@ struct Combine {
 };
 
 void combine(const Combine& work);
+
+// Whether the sum is of transformed elements: where anything packed takes part, which is.
+bool transforms(const Combine& work);
 
 // One element of user memory, at any alignment.
 float load_element(Dtype dtype, const void* from);

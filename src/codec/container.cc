@@ -15,9 +15,9 @@ constexpr uint8_t kNcclDtype[kDtypes] = {7, 6, 9};  // indexed by Dtype
 // The header as it lies in memory.
 struct Wire {
   char magic[4];
-  uint8_t version, family, bits, dtype;
+  uint8_t version, codec, bits, dtype;
   uint32_t block;
-  uint32_t zero;
+  uint8_t scale, hadamard, zero[2];
   uint64_t count;
   uint64_t check;
 };
@@ -39,11 +39,13 @@ uint64_t check_of(Wire wire, const void* packed, size_t bytes) {
 void seal(const Header& h, void* packed) {
   Wire wire{{'T', 'R', 'S', 'E'},
             kVersion,
-            static_cast<uint8_t>(h.spec.family),
+            static_cast<uint8_t>(h.spec.codec),
             h.spec.bits,
             kNcclDtype[static_cast<int>(h.dtype)],
             h.spec.block,
-            0,
+            static_cast<uint8_t>(h.spec.scale),
+            h.spec.hadamard,
+            {0, 0},
             h.count,
             0};
   wire.check = check_of(wire, packed, container_size(h.spec, h.count));
@@ -58,10 +60,16 @@ const char* open(const void* packed, size_t bytes, Header* header) {
   if (wire.version != kVersion) return "unknown format version";
   const uint8_t* dtype = std::find(std::begin(kNcclDtype), std::end(kNcclDtype), wire.dtype);
   if (dtype == std::end(kNcclDtype)) return "unknown element type";
-  const Spec spec{static_cast<Family>(wire.family), Rounding::kNearest, wire.bits,
-                  static_cast<uint16_t>(wire.block)};
-  if (!valid(spec) || wire.block > kMaxBlock || wire.zero != 0)
-    return "unknown family, bits or block";
+  const Spec spec{static_cast<CodecId>(wire.codec),
+                  Rounding::kNearest,
+                  wire.bits,
+                  static_cast<uint16_t>(wire.block),
+                  static_cast<Number>(wire.scale),
+                  wire.hadamard};
+  const bool known_scale = wire.scale <= static_cast<uint8_t>(Number::kE8M0);
+  if (!known_scale || !valid(spec) || wire.block > kMaxBlock || wire.zero[0] != 0 ||
+      wire.zero[1] != 0)
+    return "unknown codec, bits, block or parameters";
   // An element takes two bits at least; this also keeps the size from overflowing.
   if (wire.count > bytes * 4 || container_size(spec, wire.count) != bytes)
     return "its size is not that of its element count";

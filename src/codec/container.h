@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codec/spec.h"
+#include "codec/layout.h"
 
 namespace terse::codec {
 

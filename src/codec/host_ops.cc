@@ -3,8 +3,9 @@
 // standard library: the linker could keep this file's copy for the whole program.
 #include "codec/host_ops.h"
 
-#include "codec/block.h"
 #include "codec/float16.h"
+#include "codec/hadamard.h"
+#include "codec/half.h"
 #include "codec/pack.h"
 
 namespace terse::codec::TERSE_ISA {
@@ -34,17 +35,55 @@ TERSE_INLINE void write(void* out, size_t i, T x) {
   std::memcpy(static_cast<char*>(out) + i * sizeof(T), &x, sizeof(T));
 }
 
-template <class T, bool accumulate>
-void load(const void* in, size_t n, float* __restrict out) {
-  for (size_t i = 0; i < n; ++i) {
-    const float x = to_float(read<T>(in, i));
-    out[i] = accumulate ? add(out[i], x) : x;
+// The elements of the block that begins at i.
+TERSE_INLINE size_t block_at(size_t i, size_t n, size_t block) {
+  return n - i < block ? n - i : block;
+}
+
+// Elements that pass through fp32 in memory at a time.
+constexpr size_t kFloats = kMaxBlock;
+
+// Elements to fp32 and back; fp16 by the machine, where it converts.
+template <class T>
+TERSE_INLINE void to_floats(const void* in, size_t n, float* __restrict out) {
+  size_t i = 0;
+  if constexpr (kConvertsHalves<T>)
+    for (; i + kHalvesAtOnce <= n; i += kHalvesAtOnce)
+      load_halves(static_cast<const char*>(in) + i * sizeof(T), out + i);
+  for (; i < n; ++i) out[i] = to_float(read<T>(in, i));
+}
+
+template <class T>
+TERSE_INLINE void from_floats(const float* __restrict in, size_t n, void* __restrict out) {
+  size_t i = 0;
+  if constexpr (kConvertsHalves<T>)
+    for (; i + kHalvesAtOnce <= n; i += kHalvesAtOnce)
+      store_halves(in + i, static_cast<char*>(out) + i * sizeof(T));
+  for (; i < n; ++i) write(out, i, from_float<T>(in[i]));
+}
+
+template <class T>
+void load(const void* in, size_t n, float* out) {
+  to_floats<T>(in, n, out);
+}
+
+template <class T>
+void load_add(const void* in, size_t n, float* __restrict out) {
+  if constexpr (kConvertsHalves<T>) {
+    float x[kFloats];
+    for (size_t i = 0; i < n; i += kFloats) {
+      const size_t some = block_at(i, n, kFloats);
+      to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
+      for (size_t k = 0; k < some; ++k) out[i + k] = add(out[i + k], x[k]);
+    }
+  } else {
+    for (size_t i = 0; i < n; ++i) out[i] = add(out[i], to_float(read<T>(in, i)));
   }
 }
 
 template <class T>
-void store(const float* __restrict in, size_t n, void* __restrict out) {
-  for (size_t i = 0; i < n; ++i) write(out, i, from_float<T>(in[i]));
+void store(const float* in, size_t n, void* out) {
+  from_floats<T>(in, n, out);
 }
 
 // The statistics are taken of the elements as integers, which order as the numbers do: the compiler
@@ -58,13 +97,13 @@ TERSE_INLINE float as_float(Integer<T> bits) {
 }
 
 template <class T>
-TERSE_INLINE void stats(const void* in, size_t n, Symmetric::Stats& result) {
-  Integer<T> peak = 0;
+TERSE_INLINE void stats(const void* in, size_t n, AbsMax& result) {
+  Integer<T> absmax = 0;
   for (size_t i = 0; i < n; ++i) {
     const Integer<T> magnitude = read<Integer<T>>(in, i) & kMagnitude<T>;
-    peak = magnitude > peak ? magnitude : peak;
+    absmax = magnitude > absmax ? magnitude : absmax;
   }
-  Symmetric::observe(result, as_float<T>(peak));
+  observe(result, as_float<T>(absmax));
 }
 
 // Negative numbers' magnitude bits inverted: as integers they order as numbers, NaN outermost, so
@@ -75,19 +114,22 @@ TERSE_INLINE Integer<T> ordered(Integer<T> bits) {
 }
 
 template <class T>
-TERSE_INLINE void stats(const void* in, size_t n, MinMax::Stats& result) {
+TERSE_INLINE void stats(const void* in, size_t n, Extent& result) {
   Integer<T> low = kMagnitude<T>, high = ~kMagnitude<T>;
   for (size_t i = 0; i < n; ++i) {
     const Integer<T> x = ordered<T>(read<Integer<T>>(in, i));
     low = x < low ? x : low;
     high = x > high ? x : high;
   }
-  MinMax::observe(result, as_float<T>(ordered<T>(low)));
-  MinMax::observe(result, as_float<T>(ordered<T>(high)));
+  observe(result, as_float<T>(ordered<T>(low)));
+  observe(result, as_float<T>(ordered<T>(high)));
 }
 
+template <class T>
+TERSE_INLINE void stats(const void*, size_t, NoStats&) {}
+
 // The 16-bit numbers of elements first .. first + n, n rounded up to a multiple of 128.
-void draw_block(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
+void draw_elements(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
   constexpr size_t kGroups = 16;
   for (size_t i = 0; i < n; i += kGroups * kElementsPerDraw) {
     const uint64_t group = (first + i) / kElementsPerDraw;
@@ -104,80 +146,204 @@ void draw_block(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
   }
 }
 
-template <class T, class Family, Rounding rounding>
-TERSE_INLINE void quantize_block(const void* in, size_t n, int bits, const Draw& draw,
-                                 uint64_t first, uint8_t* __restrict codes, uint8_t* params) {
-  float shift = 0;
-  if constexpr (rounding == Rounding::kShift)
-    shift = uniform(draw_bits(draw_group(draw, first / kElementsPerDraw), first)) - 0.5f;
-  typename Family::Stats observed;
+// What a code is stored in.
+template <class Codec>
+struct CodeOf {
+  using type = uint8_t;
+};
+template <class Codec>
+requires(Codec::kDescriptor.max_bits > 8) struct CodeOf<Codec> {
+  using type = uint16_t;
+};
+template <class Codec>
+using Code = typename CodeOf<Codec>::type;
+
+// Elements that share parameters; as many as can be at once where there are none.
+template <class Codec>
+TERSE_INLINE size_t block_of(const Spec& spec) {
+  return Codec::kDescriptor.params == 0 ? kMaxBlock : spec.block;
+}
+
+// Where there is no choice the compiler shall know.
+template <class Codec>
+TERSE_INLINE Form known_form(int bits, Number scale, Rounding rounding) {
+  constexpr Number kUsual = Codec::kDescriptor.usual_scale;
+  return {bits, Codec::kDescriptor.scales == choices(kUsual) ? kUsual : scale, rounding};
+}
+
+template <class Codec>
+TERSE_INLINE size_t params_bytes(const Form& form) {
+  return Codec::kDescriptor.params * number_bytes(form.scale);
+}
+
+// Copies of fixed sizes: others are calls.
+TERSE_INLINE void store_number(Number n, float x, uint8_t* to) {
+  const uint32_t bits = number_bits(n, x);
+  if (n == Number::kFp32)
+    std::memcpy(to, &bits, 4);
+  else if (n == Number::kBf16)
+    std::memcpy(to, &bits, 2);
+  else
+    std::memcpy(to, &bits, 1);
+}
+
+TERSE_INLINE float load_number(Number n, const uint8_t* from) {
+  uint32_t bits = 0;
+  if (n == Number::kFp32)
+    std::memcpy(&bits, from, 4);
+  else if (n == Number::kBf16)
+    std::memcpy(&bits, from, 2);
+  else
+    std::memcpy(&bits, from, 1);
+  return number_of(n, bits);
+}
+
+template <class Codec>
+TERSE_INLINE void store_params(const Params& p, Number scale, uint8_t* to) {
+  constexpr size_t kParams = Codec::kDescriptor.params;
+  if constexpr (kParams > 0) store_number(scale, p.first, to);
+  if constexpr (kParams > 1) store_number(scale, p.second, to + number_bytes(scale));
+}
+
+template <class Codec>
+TERSE_INLINE Params load_params(const uint8_t* from, Number scale) {
+  constexpr size_t kParams = Codec::kDescriptor.params;
+  Params p;
+  if constexpr (kParams > 0) p.first = load_number(scale, from);
+  if constexpr (kParams > 1) p.second = load_number(scale, from + number_bytes(scale));
+  return p;
+}
+
+// `random`: of the block's elements; where the grid is shifted, of the first one.
+template <class T, class Codec, Rounding rounding>
+TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
+                                 const uint16_t* __restrict random, uint8_t* __restrict codes,
+                                 uint8_t* params) {
+  const float shift = rounding == Rounding::kShift ? uniform(random[0]) - 0.5f : 0.0f;
+  typename Codec::Stats observed;
   stats<T>(in, n, observed);
-  const Params p = Family::params(observed, bits, shift);
-  const float wire[2] = {p.first, p.second};
-  std::memcpy(params, wire, params_per_block(Family::kWire) * 4);
-  if (Family::flat(p) || !is_finite(p.first)) {
-    std::memset(codes, 0, n);
+  const Params p = Codec::params(observed, form, shift);
+  store_params<Codec>(p, form.scale, params);
+  if (Codec::flat(p) || !is_finite(p.first)) {
+    std::memset(codes, 0, n * sizeof(Code<Codec>));
     return;
   }
-  const auto q = Family::quantizer(p, bits);
-  const Range range = q.range(bits);
-  if constexpr (rounding == Rounding::kStochastic) {
-    uint16_t random[kMaxBlock];
-    draw_block(draw, first, n, random);
-    for (size_t i = 0; i < n; ++i)
-      codes[i] =
-          static_cast<uint8_t>(code_stochastic(to_float(read<T>(in, i)), q, range, random[i]));
-  } else if constexpr (rounding == Rounding::kShift) {
-    for (size_t i = 0; i < n; ++i)
-      codes[i] = static_cast<uint8_t>(code_shifted(to_float(read<T>(in, i)), q, range));
-  } else {
-    for (size_t i = 0; i < n; ++i)
-      codes[i] = static_cast<uint8_t>(code_nearest(to_float(read<T>(in, i)), q));
+  const auto coder = Codec::template coder<rounding>(Codec::quantizer(p, form), form);
+  for (size_t i = 0; i < n; ++i) {
+    const uint16_t r = rounding == Rounding::kStochastic ? random[i] : uint16_t{0};
+    write(codes, i, static_cast<Code<Codec>>(coder(to_float(read<T>(in, i)), r)));
   }
 }
 
-// The elements of the block that begins at i.
-TERSE_INLINE size_t block_at(size_t i, size_t n, size_t block) {
-  return n - i < block ? n - i : block;
-}
-
-template <class T, class Family, Rounding rounding>
-void quantize(const void* in, size_t n, size_t block, int bits, const Draw& draw, uint64_t first,
-              uint8_t* codes, uint8_t* params) {
-  for (size_t i = 0; i < n; i += block, params += params_per_block(Family::kWire) * 4) {
-    const char* x = static_cast<const char*>(in) + i * sizeof(T);
+template <class T, class Codec, Rounding rounding>
+void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
+                     uint8_t* codes, uint8_t* params) {
+  const Form form = known_form<Codec>(spec.bits, spec.scale, rounding);
+  const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(form);
+  const size_t at_once = kMaxBlock / spec.block * spec.block;
+  uint16_t random[kMaxBlock];
+  for (size_t i = 0; i < n; i += block, params += stride) {
     const size_t length = block_at(i, n, block);
-    quantize_block<T, Family, rounding>(x, length, bits, draw, first + i, codes + i, params);
+    if constexpr (rounding == Rounding::kStochastic) {
+      if (i % at_once == 0) draw_elements(draw, first + i, block_at(i, n, at_once), random);
+    } else if constexpr (rounding == Rounding::kShift) {
+      const uint64_t element = first + i;
+      random[0] = draw_bits(draw_group(draw, element / kElementsPerDraw), element);
+    }
+    const uint16_t* drawn = rounding == Rounding::kStochastic ? random + i % at_once : random;
+    quantize_block<T, Codec, rounding>(static_cast<const char*>(in) + i * sizeof(T), length, form,
+                                       drawn, codes + i * sizeof(Code<Codec>), params);
   }
 }
 
-template <class T, class Family, bool accumulate>
-TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, int bits,
+template <class T, class Codec, bool accumulate>
+TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, const Form& form,
                                    const uint8_t* params, float factor, void* __restrict out) {
-  float wire[2] = {0, 0};
-  std::memcpy(wire, params, params_per_block(Family::kWire) * 4);
-  const Params p = scaled({wire[0], wire[1]}, factor);
+  const Params p = scaled(load_params<Codec>(params, form.scale), factor);
   if (!is_finite(p.first) || !is_finite(p.second)) {
     for (size_t i = 0; i < n; ++i) write(out, i, from_float<T>(bits_float(kNanBits)));
     return;
   }
-  const typename Family::Dequantizer d = Family::dequantizer(p, bits);  // finite: gives no NaN
+  const typename Codec::Dequantizer d = Codec::dequantizer(p, form);
   for (size_t i = 0; i < n; ++i) {
-    const float v = Family::value(codes[i], d, bits);
-    if constexpr (accumulate) {
+    const float v = Codec::value(read<Code<Codec>>(codes, i), d, form);
+    if constexpr (accumulate)
       write(out, i, add(read<T>(out, i), v));
-    } else {
+    else if constexpr (Codec::kNanCodes)
+      write(out, i, from_float<T>(v));
+    else
       write(out, i, from_number<T>(v));
-    }
   }
 }
 
-template <class T, class Family, bool accumulate>
-void dequantize(const uint8_t* codes, size_t n, size_t block, int bits, const uint8_t* params,
+// A cast to what the machine converts to, of fp32.
+template <class T, class Codec>
+constexpr bool kIsConversion = false;
+template <class Codec>
+requires kConvertsHalves<typename Codec::Element>
+constexpr bool kIsConversion<float, Codec> = true;
+
+template <class T, class Codec, Rounding rounding>
+void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
+              uint8_t* codes, uint8_t* params) {
+  if constexpr (kIsConversion<T, Codec> && rounding == Rounding::kNearest) {
+    from_floats<typename Codec::Element>(static_cast<const float*>(in), n, codes);
+  } else if constexpr (kConvertsHalves<T>) {
+    const size_t at_once = kFloats / spec.block * spec.block;
+    float x[kFloats];
+    for (size_t i = 0; i < n; i += at_once) {
+      const size_t some = block_at(i, n, at_once);
+      to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
+      quantize<float, Codec, rounding>(
+          x, some, spec, draw, first + i, codes + i * sizeof(Code<Codec>),
+          params + i / spec.block * params_bytes<Codec>(form_of(spec)));
+    }
+  } else {
+    quantize_blocks<T, Codec, rounding>(in, n, spec, draw, first, codes, params);
+  }
+}
+
+template <class T, class Codec, bool accumulate>
+void dequantize_blocks(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
+                       float factor, void* out) {
+  const Form form = known_form<Codec>(spec.bits, spec.scale, Rounding::kNearest);
+  const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(form);
+  for (size_t i = 0; i < n; i += block, params += stride)
+    dequantize_block<T, Codec, accumulate>(codes + i * sizeof(Code<Codec>), block_at(i, n, block),
+                                           form, params, factor,
+                                           static_cast<char*>(out) + i * sizeof(T));
+}
+
+template <class T, class Codec, bool accumulate>
+void dequantize(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
                 float factor, void* out) {
-  for (size_t i = 0; i < n; i += block, params += params_per_block(Family::kWire) * 4)
-    dequantize_block<T, Family, accumulate>(codes + i, block_at(i, n, block), bits, params, factor,
-                                            static_cast<char*>(out) + i * sizeof(T));
+  if constexpr (kIsConversion<T, Codec>) {
+    float x[kFloats];
+    for (size_t i = 0; i < n; i += kFloats) {
+      const size_t some = block_at(i, n, kFloats);
+      to_floats<typename Codec::Element>(codes + i * sizeof(Code<Codec>), some, x);
+      for (size_t k = 0; k < some; ++k) {
+        const float v = mul(x[k], factor);
+        write(out, i + k, accumulate ? add(read<T>(out, i + k), v) : from_float<T>(v));
+      }
+    }
+  } else if constexpr (kConvertsHalves<T>) {
+    const size_t at_once = kFloats / spec.block * spec.block;
+    float x[kFloats];
+    for (size_t i = 0; i < n; i += at_once) {
+      const size_t some = block_at(i, n, at_once);
+      dequantize<float, Codec, false>(codes + i * sizeof(Code<Codec>), some, spec,
+                                      params + i / spec.block * params_bytes<Codec>(form_of(spec)),
+                                      factor, x);
+      from_floats<T>(x, some, static_cast<char*>(out) + i * sizeof(T));
+    }
+  } else {
+    dequantize_blocks<T, Codec, accumulate>(codes, n, spec, params, factor, out);
+  }
+}
+
+void hadamard(float factor, size_t n, float* x) {
+  for (size_t i = 0; i + kHadamard <= n; i += kHadamard) hadamard_group(factor, x + i);
 }
 
 void scale(float factor, size_t n, float* out) {
@@ -197,36 +363,54 @@ uint64_t check(const uint8_t* in, size_t words, size_t first) {
 #define TERSE_STRING(x) #x
 #define TERSE_NAME(x) TERSE_STRING(x)
 
-template <class T, class Family>
-constexpr auto kNearest = &quantize<T, Family, Rounding::kNearest>;
-template <class T, class Family>
-constexpr auto kStochastic = &quantize<T, Family, Rounding::kStochastic>;
-template <class T, class Family>
-constexpr auto kShift = &quantize<T, Family, Rounding::kShift>;
+template <class T, class Codec, Rounding rounding>
+constexpr auto quantizer() {
+  decltype(&quantize<T, Codec, Rounding::kNearest>) made = nullptr;
+  if constexpr (has(Codec::kDescriptor.roundings, rounding)) made = &quantize<T, Codec, rounding>;
+  return made;
+}
+
+template <class Codec>
+constexpr CodecOps ops_of() {
+  CodecOps ops{};
+  const auto of_type = [&]<class T>(T, Dtype dtype) {
+    const int i = static_cast<int>(dtype);
+    ops.quantize[i][static_cast<int>(Rounding::kNearest)] =
+        quantizer<T, Codec, Rounding::kNearest>();
+    ops.quantize[i][static_cast<int>(Rounding::kStochastic)] =
+        quantizer<T, Codec, Rounding::kStochastic>();
+    ops.quantize[i][static_cast<int>(Rounding::kShift)] = quantizer<T, Codec, Rounding::kShift>();
+    ops.dequantize[i] = &dequantize<T, Codec, false>;
+  };
+  of_type(float{}, Dtype::kFloat32);
+  of_type(half_t{}, Dtype::kFloat16);
+  of_type(bfloat_t{}, Dtype::kBfloat16);
+  ops.dequantize_add = &dequantize<float, Codec, true>;
+  return ops;
+}
+
+constexpr HostOps make_ops() {
+  HostOps ops = {
+      TERSE_NAME(TERSE_ISA),
+      {&load<float>, &load<half_t>, &load<bfloat_t>},
+      {&load_add<float>, &load_add<half_t>, &load_add<bfloat_t>},
+      {&store<float>, &store<half_t>, &store<bfloat_t>},
+      {},
+      {nullptr, nullptr, &pack<2>, &pack<3>, &pack<4>, &pack<5>, &pack<6>, &pack<7>, &pack<8>},
+      {nullptr, nullptr, &unpack<2>, &unpack<3>, &unpack<4>, &unpack<5>, &unpack<6>, &unpack<7>,
+       &unpack<8>},
+      &scale,
+      &hadamard,
+      &check,
+  };
+  size_t i = 0;
+  Codecs::for_each([&]<class Codec>() { ops.codecs[i++] = ops_of<Codec>(); });
+  return ops;
+}
 
 }  // namespace
 
 extern const HostOps kOps;
-const HostOps kOps = {
-    TERSE_NAME(TERSE_ISA),
-    {&load<float, false>, &load<half_t, false>, &load<bfloat_t, false>},
-    {&load<float, true>, &load<half_t, true>, &load<bfloat_t, true>},
-    {&store<float>, &store<half_t>, &store<bfloat_t>},
-    {{{kNearest<float, Symmetric>, kStochastic<float, Symmetric>, nullptr},
-      {kNearest<float, MinMax>, kStochastic<float, MinMax>, kShift<float, MinMax>}},
-     {{kNearest<half_t, Symmetric>, kStochastic<half_t, Symmetric>, nullptr},
-      {kNearest<half_t, MinMax>, kStochastic<half_t, MinMax>, kShift<half_t, MinMax>}},
-     {{kNearest<bfloat_t, Symmetric>, kStochastic<bfloat_t, Symmetric>, nullptr},
-      {kNearest<bfloat_t, MinMax>, kStochastic<bfloat_t, MinMax>, kShift<bfloat_t, MinMax>}}},
-    {{&dequantize<float, Symmetric, false>, &dequantize<float, MinMax, false>},
-     {&dequantize<half_t, Symmetric, false>, &dequantize<half_t, MinMax, false>},
-     {&dequantize<bfloat_t, Symmetric, false>, &dequantize<bfloat_t, MinMax, false>}},
-    {&dequantize<float, Symmetric, true>, &dequantize<float, MinMax, true>},
-    {nullptr, nullptr, &pack<2>, &pack<3>, &pack<4>, &pack<5>, &pack<6>, &pack<7>, &pack<8>},
-    {nullptr, nullptr, &unpack<2>, &unpack<3>, &unpack<4>, &unpack<5>, &unpack<6>, &unpack<7>,
-     &unpack<8>},
-    &scale,
-    &check,
-};
+constinit const HostOps kOps = make_ops();
 
 }  // namespace terse::codec::TERSE_ISA

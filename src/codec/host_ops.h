@@ -7,10 +7,28 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codec/codecs.h"
 #include "codec/draw.h"
-#include "codec/spec.h"
 
 namespace terse::codec {
+
+// Of one codec. `in` and `out` are user memory; n elements from a block's first one on, of which
+// the last block may be shorter. A code takes a byte, or two where a code has more bits than that.
+struct CodecOps {
+  // Finds the parameters of the elements, block by block, writes them to `params` as they are in a
+  // body, and the code of each element. `first` is the first element's index for the random
+  // numbers, a multiple of 32. Indexed by dtype and rounding; null where the codec lacks a
+  // rounding.
+  void (*quantize[kDtypes][kRoundings])(const void* in, size_t n, const Spec& spec,
+                                        const Draw& draw, uint64_t first, uint8_t* codes,
+                                        uint8_t* params);
+
+  // Codes to values, their parameters times `factor`: to user memory, or added to fp32 sums.
+  void (*dequantize[kDtypes])(const uint8_t* codes, size_t n, const Spec& spec,
+                              const uint8_t* params, float factor, void* out);
+  void (*dequantize_add)(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
+                         float factor, void* sums);
+};
 
 struct HostOps {
   const char* isa;
@@ -22,20 +40,7 @@ struct HostOps {
   void (*load_add[kDtypes])(const void* in, size_t n, float* out);
   void (*store[kDtypes])(const float* in, size_t n, void* out);
 
-  // Finds the parameters of n elements of user memory, block by block, of which the last may be
-  // shorter; writes them to `params` as they are in a body, and one byte of code for each element.
-  // `first` is the first element's index for the random numbers, a multiple of 32. Indexed by
-  // dtype, family - 1 and rounding; null where a family lacks a rounding.
-  void (*quantize[kDtypes][kFamilies][kRoundings])(const void* in, size_t n, size_t block, int bits,
-                                                   const Draw& draw, uint64_t first, uint8_t* codes,
-                                                   uint8_t* params);
-
-  // Codes to values, their parameters times `factor`: to user memory, indexed by dtype and
-  // family - 1, or added to fp32 sums, indexed by family - 1.
-  void (*dequantize[kDtypes][kFamilies])(const uint8_t* codes, size_t n, size_t block, int bits,
-                                         const uint8_t* params, float factor, void* out);
-  void (*dequantize_add[kFamilies])(const uint8_t* codes, size_t n, size_t block, int bits,
-                                    const uint8_t* params, float factor, void* sums);
+  CodecOps codecs[Codecs::kSize];  // in the order of the list
 
   // Bytes of code to `bits` bits each, and back; the high bits of a byte are ignored by pack and
   // zero after unpack. Indexed by bits.
@@ -43,6 +48,9 @@ struct HostOps {
   void (*unpack[kMaxBits + 1])(const uint8_t* in, size_t n, uint8_t* codes);
 
   void (*scale)(float factor, size_t n, float* out);  // out *= factor
+
+  // The Walsh-Hadamard transform of each 32 of n elements, which are multiplied by `factor` first.
+  void (*hadamard)(float factor, size_t n, float* x);
 
   // The check (FORMAT.md, section 6) of words that are numbered from `first`.
   uint64_t (*check)(const uint8_t* in, size_t words, size_t first);

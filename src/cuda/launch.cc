@@ -15,18 +15,18 @@ namespace {
 using kernels::Kernel;
 using kernels::Table;
 
-using Tables = std::array<const Table<Kernel>*, codec::kMaxBits - codec::kMinBits + 1>;
+using Tables = std::array<const Table<Kernel>*, std::size(kernels::kWidths)>;
 
-// By bits, from codec::kMinBits on.
+// In the order of kWidths.
 const Tables& tables() {
   static const Tables all = {&kernels::kernels<2>(), &kernels::kernels<3>(), &kernels::kernels<4>(),
                              &kernels::kernels<5>(), &kernels::kernels<6>(), &kernels::kernels<7>(),
-                             &kernels::kernels<8>()};
+                             &kernels::kernels<8>(), &kernels::kernels<16>()};
   return all;
 }
 
 Kernel kernel_for(const kernels::KernelId& id) {
-  return tables()[id.spec.bits - codec::kMinBits]->find(id);
+  return tables()[kernels::width_index(id.spec.bits)]->find(id);
 }
 
 cudaError_t load(const void* kernel) {

@@ -90,7 +90,7 @@ class Comparison {
       c_.ordinal = all_[0].ordinal;
       c_.identity = all_[0].identity;
       c_.verdict = std::move(verdict_);
-      c_.topology = topology();
+      c_.learn(topology());
       for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
     }
     if (scheme_ == nullptr) return;

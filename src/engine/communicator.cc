@@ -10,6 +10,7 @@
 #include "engine/exchange.h"
 #include "engine/reporter.h"
 #include "engine/shape.h"
+#include "plan/algorithms.h"
 
 namespace terse {
 
@@ -27,6 +28,11 @@ Communicator::~Communicator() {
     backend.destroy_stream(left.stream);
     backend.release(left.memory);
   }
+}
+
+void Communicator::learn(plan::Topology known) {
+  topology = std::move(known);
+  plans_.clear();  // that were made without
 }
 
 void Communicator::settle(ncclResult_t result, const char* call) const {
@@ -137,11 +143,10 @@ plan::Message message_of(const MessageKey& key) {
 PlanPointer Communicator::plan_for(const PlanKey& key) {
   const auto shape = [&] {
     return shape_of(key.spec, key.count, codec::dtype_size(key.dtype), {ranks, rank, key.root},
-                    backend.grain());
+                    {backend.grain(), topology});
   };
-  const auto wish = static_cast<plan::Wish>(key.algorithm);
   return cached(*this, plans_, key, shape, [&](const plan::Shape& s) {
-    return plan::select(key.collective, s, wish).build(s);
+    return plan::select(key.collective, s, key.algorithm).algorithm->build(s);
   });
 }
 

@@ -40,7 +40,7 @@ struct PlanKey {
   size_t count;
   codec::Dtype dtype;
   codec::Spec spec;
-  AlgorithmChoice algorithm;
+  plan::Algo algorithm;
 
   auto operator<=>(const PlanKey&) const = default;
 };
@@ -75,7 +75,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Backend& backend;
   const ncclComm_t comm;
   int rank = 0, ranks = 0;
-  plan::Topology topology;  // not known before the ranks have told each other
+  plan::Topology topology;  // not known before the ranks have told each other: learn()
   std::string name;         // NCCL's commName; empty: none
 
   // Agreed by all ranks (agree.h).
@@ -98,6 +98,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // What a call on the caller's stream runs on: the communicator's own track, made at the first
   // call, or that of the graph that is being recorded on the stream.
   Track& track_for(Stream caller);
+
+  // Which ranks share a node. Plans depend on it.
+  void learn(plan::Topology known);
 
   // After a call, or a group with calls on this communicator, that gave `result`: on a non-blocking
   // communicator waits until NCCL has enqueued it, so that what comes next is in order behind it.

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "plan/select.h"
+#include "plan/collective.h"
 #include "policy/scheme.h"
 
 namespace terse {

@@ -51,14 +51,16 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   codec::Dtype dtype;
   if (scheme.off) return TERSE_BYPASS_OFF;
   if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
+  // A cast to 16 bits makes no fewer of 16.
+  if (scheme.spec.bits >= 8 * codec::dtype_size(dtype)) return TERSE_BYPASS_DTYPE;
   if (!compressible(request)) return TERSE_BYPASS_OP;
   if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
   return {};
 }
 
-Facts facts_of(const Request& r, int ranks, int nodes, std::string_view name) {
+Facts facts_of(const Request& r, int ranks, const plan::Topology& topology, std::string_view name) {
   const ncclRedOp_t op = r.op < ncclNumOps ? r.op : kPreMulSum;
-  return {r.collective, message_bytes(r, ranks), r.datatype, op, ranks, nodes, name};
+  return {r.collective, message_bytes(r, ranks), r.datatype, op, ranks, topology.nodes(), name};
 }
 
 Route route(const Communicator& c, const Request& request, const Scheme& scheme) {
@@ -69,7 +71,7 @@ bool waits_for_nodes(const Communicator& c, const Request& request) {
   const Policy& policy = settings().policy;
   if (c.topology.nodes() != 0 || !policy.asks_nodes()) return false;
   return !plan::is_point_to_point(request.collective) ||
-         policy.turns_on_nodes(facts_of(request, c.ranks, 0, c.name));
+         policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name));
 }
 
 void introduce(std::span<const Waiting> calls) {
@@ -89,7 +91,7 @@ void introduce(std::span<const Waiting> calls) {
 
 Route route(const Communicator& c, const Request& request) {
   const Decision decision =
-      settings().policy.decide(facts_of(request, c.ranks, c.topology.nodes(), c.name));
+      settings().policy.decide(facts_of(request, c.ranks, c.topology, c.name));
   const Route way = decision.scheme == nullptr
                         ? bypass(decision.bypass, decision.rule)
                         : compress_if_possible(c, request, *decision.scheme, decision.rule);

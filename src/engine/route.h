@@ -41,8 +41,9 @@ Route route(const Communicator& communicator, const Request& request);
 // With a scheme that the caller names.
 Route route(const Communicator& communicator, const Request& request, const Scheme& scheme);
 
-// The call as the policy sees it.
-Facts facts_of(const Request& request, int ranks, int nodes, std::string_view name);
+// The call as the policy sees it. `topology` may be unknown.
+Facts facts_of(const Request& request, int ranks, const plan::Topology& topology,
+               std::string_view name);
 
 // Why the call cannot be compressed with the scheme; empty: it can.
 std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme& scheme);

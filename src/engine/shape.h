@@ -1,7 +1,7 @@
 // What a plan's builder is told of a call: the codec as sizes alone, chunks as the settings say.
 #pragma once
 
-#include "codec/spec.h"
+#include "codec/layout.h"
 #include "plan/plan.h"
 #include "policy/settings.h"
 
@@ -11,20 +11,27 @@ inline plan::Packing packing_of(const codec::Spec& spec) {
   return {spec.block, [spec](size_t n) { return codec::body_size(spec, n); }};
 }
 
+// The machines that the ranks are on.
+struct Machines {
+  plan::Grain grain;
+  const plan::Topology& topology;
+};
+
 // As the settings say, or else as suits the machine.
 inline plan::Grain grain_of(const plan::Grain& machine) {
   return settings().chunk_bytes != 0 ? plan::exact_grain(settings().chunk_bytes) : machine;
 }
 
 inline plan::Shape shape_of(const codec::Spec& spec, size_t count, size_t element_bytes,
-                            const plan::Position& at, const plan::Grain& machine) {
+                            const plan::Position& at, const Machines& machines) {
   return {.count = count,
           .element_bytes = element_bytes,
           .ranks = at.ranks,
           .rank = at.rank,
           .root = at.root,
-          .grain = grain_of(machine),
-          .packing = packing_of(spec)};
+          .grain = grain_of(machines.grain),
+          .packing = packing_of(spec),
+          .topology = machines.topology};
 }
 
 }  // namespace terse

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "engine/shape.h"
+#include "plan/algorithms.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -17,10 +18,8 @@ std::string_view dtype_name(ncclDataType_t dtype) {
 // The plan is made once more, for its name alone: whoever traces has the time.
 const char* algorithm(const Communicator& c, const Request& r, const Scheme& scheme) {
   const plan::Shape shape = shape_of(scheme.spec, r.count, datatype_size(r.datatype),
-                                     {c.ranks, c.rank, r.root}, c.backend.grain());
-  return plan::select(r.collective, shape, static_cast<plan::Wish>(scheme.algorithm))
-      .build(shape)
-      .algorithm;
+                                     {c.ranks, c.rank, r.root}, {c.backend.grain(), c.topology});
+  return plan::select(r.collective, shape, scheme.algorithm).algorithm->build(shape).algorithm;
 }
 
 std::string outcome(const Communicator& c, const Request& r, const Route& way) {

@@ -14,6 +14,7 @@
 
 #include "plan/collective.h"
 #include "plan/grain.h"
+#include "plan/topology.h"
 
 namespace terse::plan {
 
@@ -105,6 +106,7 @@ struct Shape {
   int ranks = 1, rank = 0, root = 0;
   Grain grain = kHostGrain;
   Packing packing;
+  Topology topology;  // of all ranks; empty: not known
 
   Position position() const { return {ranks, rank, root}; }
 };

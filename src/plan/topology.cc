@@ -1,7 +1,7 @@
 #include "plan/topology.h"
 
-#include <algorithm>
 #include <iterator>
+#include <unordered_map>
 
 namespace terse::plan {
 namespace {
@@ -39,14 +39,12 @@ static_assert(std::size(kOffNode) == kCollectives);
 
 Topology topology_of(std::span<const uint64_t> hosts) {
   Topology t;
-  std::vector<uint64_t> known;  // by node
+  std::unordered_map<uint64_t, int> nodes;  // by host
   for (const uint64_t host : hosts) {
-    const auto node = std::ranges::find(known, host) - known.begin();
-    if (node == std::ssize(known)) {
-      known.push_back(host);
-      t.size.push_back(0);
-    }
-    t.node.push_back(static_cast<int>(node));
+    const auto [known, is_new] = nodes.try_emplace(host, t.nodes());
+    const int node = known->second;
+    if (is_new) t.size.push_back(0);
+    t.node.push_back(node);
     t.place.push_back(t.size[node]++);
   }
   for (int before = 0; const int ranks : t.size) {

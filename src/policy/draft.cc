@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "codec/spec.h"
 #include "policy/nearest.h"
 #include "policy/presets.h"
 
@@ -13,10 +12,7 @@ namespace {
 std::vector<std::string> scheme_names() {
   std::vector<std::string> names{"off"};
   for (const Preset& preset : presets()) names.emplace_back(preset.name);
-  for (int bits = codec::kMinBits; bits <= codec::kMaxBits; ++bits) {
-    names.push_back(fmt::format("int{}", bits));
-    names.push_back(fmt::format("minmax{}", bits));
-  }
+  for (const std::string& name : codec_names()) names.push_back(name);
   return names;
 }
 

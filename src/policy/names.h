@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/select.h"
+#include "plan/collective.h"
 
 namespace terse {
 

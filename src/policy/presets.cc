@@ -34,6 +34,10 @@ constexpr PresetPart kQsdp[] = {{kMoves, "minmax8:block=1024,round=shift"},
 // results.
 constexpr PresetPart kCgx[] = {{kAllReduce, "minmax4:block=1024,round=stochastic"}, {0, "off"}};
 
+// What large labs run: gradients are summed in fp32 and travel as bf16, rounded at random.
+constexpr PresetPart kNcclx[] = {
+    {set_of(Collective::kReduceScatter) | kAllReduce, "bf16:round=stochastic"}, {0, "off"}};
+
 constexpr Preset kPresets[] = {
     {"safe", kSafe,
      "8 bits, unbiased everywhere, small blocks: an outlier spoils no more than 127 neighbours"},
@@ -46,6 +50,9 @@ constexpr Preset kPresets[] = {
     {"cgx", kCgx,
      "what torch_cgx does to AllReduce: 4 bits, min-max, buckets of 1024, stochastic; all else is "
      "native"},
+    {"ncclx", kNcclx,
+     "what NCCLX does to ReduceScatter, and to AllReduce: fp32 sums of what travels as bf16, "
+     "stochastic; all else is native"},
 };
 
 }  // namespace

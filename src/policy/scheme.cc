@@ -1,5 +1,6 @@
 #include "policy/scheme.h"
 
+#include <algorithm>
 #include <charconv>
 #include <iterator>
 
@@ -9,14 +10,18 @@ namespace terse {
 namespace {
 
 constexpr std::string_view kRoundingNames[] = {"nearest", "stochastic", "shift"};
-constexpr std::string_view kAlgorithmNames[] = {"auto", "oneshot", "twoshot"};
 
-struct FamilyName {
-  std::string_view name;
-  codec::Family family;
+constexpr std::string_view kScaleNames[] = {"fp32", "bf16", "e8m0"};
+constexpr std::string_view kFitNames[] = {"absmax", "mse"};
+
+// What is read, before a codec is found for it all.
+struct Draft {
+  Scheme scheme;
+  std::string_view name;  // of the codec, less its bits
+  codec::Fit fit = codec::Fit::kAbsmax;
+  std::optional<uint64_t> block;
+  std::optional<codec::Number> scale;
 };
-constexpr FamilyName kFamilyNames[] = {{"int", codec::Family::kSymmetric},
-                                       {"minmax", codec::Family::kMinMax}};
 
 template <class... Args>
 [[noreturn]] void refuse(std::string_view text, fmt::format_string<Args...> format,
@@ -33,60 +38,112 @@ std::optional<int> find(const std::string_view (&names)[n], std::string_view wor
   return {};
 }
 
-// NAME: a family's name followed by the bits.
-void parse_codec(std::string_view text, std::string_view name, codec::Spec& spec) {
-  for (const FamilyName& f : kFamilyNames) {
-    if (!name.starts_with(f.name)) continue;
-    const std::string_view digits = name.substr(f.name.size());
-    const std::optional<uint64_t> bits = parse_number(digits);
-    if (!bits || digits.front() == '0') break;
-    if (*bits < codec::kMinBits || *bits > codec::kMaxBits)
-      refuse(text, "{} bits are not offered, only {} to {}", *bits, codec::kMinBits,
-             codec::kMaxBits);
-    spec.family = f.family;
-    spec.bits = static_cast<uint8_t>(*bits);
+// "a, b or c"
+std::string listed(const std::vector<std::string>& words, std::string_view last = "or") {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i != 0) text += i + 1 < words.size() ? ", " : fmt::format(" {} ", last);
+    text += words[i];
+  }
+  return text;
+}
+
+// Those of the names that are in the set.
+template <size_t n>
+std::string listed(const std::string_view (&names)[n], codec::Choices set) {
+  std::vector<std::string> words;
+  for (size_t i = 0; i < n; ++i)
+    if (codec::has(set, i)) words.emplace_back(names[i]);
+  return listed(words);
+}
+
+// NAME: a codec's name, followed by the bits where it has several widths.
+void parse_codec(std::string_view text, std::string_view name, Draft& draft) {
+  for (const codec::Descriptor& d : codec::kDescriptors) {
+    const bool one_width = codec::has_one_width(d);
+    if (one_width ? name != d.name : !name.starts_with(d.name)) continue;
+    std::optional<uint64_t> bits = d.min_bits;
+    if (!one_width) {
+      const std::string_view digits = name.substr(d.name.size());
+      bits = parse_number(digits);
+      if (!bits || digits.front() == '0') continue;
+      if (*bits < static_cast<uint64_t>(d.min_bits) || *bits > static_cast<uint64_t>(d.max_bits))
+        refuse(text, "{} bits are not offered, only {} to {}", *bits, d.min_bits, d.max_bits);
+    }
+    draft.name = d.name;
+    draft.scheme.spec.bits = static_cast<uint8_t>(*bits);
     return;
   }
-  refuse(text, "unknown codec \"{}\"; known are off, int2 to int8 and minmax2 to minmax8", name);
+  std::vector<std::string> known{"off"};
+  for (const codec::Descriptor& d : codec::kDescriptors) {
+    if (d.fit != codec::Fit::kAbsmax) continue;
+    known.push_back(codec::has_one_width(d)
+                        ? std::string(d.name)
+                        : fmt::format("{0}{1} to {0}{2}", d.name, d.min_bits, d.max_bits));
+  }
+  refuse(text, "unknown codec \"{}\"; known are {}", name, listed(known, "and"));
 }
 
 // One key=value; a table entry for each key.
 struct Key {
   std::string_view name;
-  void (*set)(std::string_view text, std::string_view value, Scheme& scheme);
+  void (*set)(std::string_view text, std::string_view value, Draft& draft);
 };
 
 constexpr Key kKeys[] = {
     {"block",
-     [](std::string_view text, std::string_view value, Scheme& scheme) {
-       const std::optional<uint64_t> block = parse_number(value);
-       if (!block || *block < codec::kMinBlock || *block > codec::kMaxBlock ||
-           *block % codec::kBlockQuantum != 0)
+     [](std::string_view text, std::string_view value, Draft& draft) {
+       draft.block = parse_number(value);
+       if (!draft.block || *draft.block < codec::kMinBlock || *draft.block > codec::kMaxBlock ||
+           *draft.block % codec::kBlockQuantum != 0)
          refuse(text, "block is \"{}\", but must be a multiple of {} from {} to {}", value,
                 codec::kBlockQuantum, codec::kMinBlock, codec::kMaxBlock);
-       scheme.spec.block = static_cast<uint16_t>(*block);
      }},
     {"round",
-     [](std::string_view text, std::string_view value, Scheme& scheme) {
+     [](std::string_view text, std::string_view value, Draft& draft) {
        const std::optional<int> rounding = find(kRoundingNames, value);
        if (!rounding)
          refuse(text, "round is \"{}\", but must be nearest, stochastic or shift", value);
-       scheme.spec.rounding = static_cast<codec::Rounding>(*rounding);
+       draft.scheme.spec.rounding = static_cast<codec::Rounding>(*rounding);
+     }},
+    {"scale",
+     [](std::string_view text, std::string_view value, Draft& draft) {
+       const std::optional<int> scale = find(kScaleNames, value);
+       if (!scale) refuse(text, "scale is \"{}\", but must be fp32, bf16 or e8m0", value);
+       draft.scale = static_cast<codec::Number>(*scale);
+     }},
+    {"fit",
+     [](std::string_view text, std::string_view value, Draft& draft) {
+       const std::optional<int> fit = find(kFitNames, value);
+       if (!fit) refuse(text, "fit is \"{}\", but must be absmax or mse", value);
+       draft.fit = static_cast<codec::Fit>(*fit);
+     }},
+    {"hadamard",
+     [](std::string_view text, std::string_view value, Draft& draft) {
+       const std::optional<uint64_t> elements = parse_number(value);
+       if (!elements || (*elements != 0 && *elements != codec::kHadamard))
+         refuse(text, "hadamard is \"{}\", but must be 0 or {}", value, codec::kHadamard);
+       draft.scheme.spec.hadamard = static_cast<uint8_t>(*elements);
      }},
     {"seed",
-     [](std::string_view text, std::string_view value, Scheme& scheme) {
-       scheme.seed = parse_number(value);
-       if (!scheme.seed) refuse(text, "seed is \"{}\", but must be a number below 2^64", value);
+     [](std::string_view text, std::string_view value, Draft& draft) {
+       draft.scheme.seed = parse_number(value);
+       if (!draft.scheme.seed)
+         refuse(text, "seed is \"{}\", but must be a number below 2^64", value);
      }},
     {"algo",
-     [](std::string_view text, std::string_view value, Scheme& scheme) {
-       const std::optional<int> algorithm = find(kAlgorithmNames, value);
-       if (!algorithm) refuse(text, "algo is \"{}\", but must be auto, oneshot or twoshot", value);
-       scheme.algorithm = static_cast<AlgorithmChoice>(*algorithm);
+     [](std::string_view text, std::string_view value, Draft& draft) {
+       const std::optional<plan::Algo> algorithm = plan::find_algo(value);
+       if (!algorithm) {
+         const auto names = plan::algo_names();
+         refuse(text, "algo is \"{}\", but must be {}", value,
+                listed({names.begin(), names.end()}));
+       }
+       draft.scheme.algorithm = *algorithm;
      }},
 };
 
-void parse_option(std::string_view text, std::string_view option, unsigned& seen, Scheme& scheme) {
+void parse_option(std::string_view text, std::string_view option, unsigned& seen, Draft& draft) {
   const size_t equals = option.find('=');
   if (equals == option.npos) refuse(text, "\"{}\" is not key=value", option);
   const std::string_view name = option.substr(0, equals);
@@ -94,12 +151,68 @@ void parse_option(std::string_view text, std::string_view option, unsigned& seen
     if (kKeys[i].name != name) continue;
     if (seen & 1u << i) refuse(text, "{} is given twice", name);
     seen |= 1u << i;
-    return kKeys[i].set(text, option.substr(equals + 1), scheme);
+    return kKeys[i].set(text, option.substr(equals + 1), draft);
   }
-  refuse(text, "unknown key \"{}\"; known are block, round, seed and algo", name);
+  std::vector<std::string> known;
+  for (const Key& key : kKeys) known.emplace_back(key.name);
+  refuse(text, "unknown key \"{}\"; known are {}", name, listed(known, "and"));
+}
+
+// A codec's name in messages.
+std::string name_of(const codec::Descriptor& d) {
+  return std::string(d.name) + (d.fit == codec::Fit::kMse ? " with fit=mse" : "");
+}
+
+// The codec that is meant, and what it leaves open; or why there is none.
+Scheme finish(std::string_view text, const Draft& draft) {
+  const auto is_meant = [&](const codec::Descriptor& d) {
+    return d.name == draft.name && d.fit == draft.fit;
+  };
+  const auto found = std::ranges::find_if(codec::kDescriptors, is_meant);
+  if (found == codec::kDescriptors.end())
+    refuse(text, "fit={} is for int codecs", kFitNames[static_cast<int>(draft.fit)]);
+  const codec::Descriptor& d = *found;
+  Scheme scheme = draft.scheme;
+  codec::Spec& spec = scheme.spec;
+  spec.codec = d.id;
+  spec.block = static_cast<uint16_t>(draft.block.value_or(d.usual_block));
+  spec.scale = draft.scale.value_or(d.usual_scale);
+  if (spec.block < d.min_block || spec.block > d.max_block) {
+    if (d.params == 0) refuse(text, "{} has no blocks", name_of(d));
+    refuse(text, "{} has blocks of {}", name_of(d), d.min_block);
+  }
+  if (!codec::has(d.roundings, spec.rounding)) {
+    if (spec.rounding == codec::Rounding::kShift) refuse(text, "round=shift is for minmax codecs");
+    refuse(text, "{} has no round={}, only {}", name_of(d),
+           kRoundingNames[static_cast<int>(spec.rounding)], listed(kRoundingNames, d.roundings));
+  }
+  if (d.params == 0 && draft.scale) refuse(text, "{} has no scale", name_of(d));
+  if (!codec::has(d.scales, spec.scale))
+    refuse(text, "{} has no scale={}, only {}", name_of(d),
+           kScaleNames[static_cast<int>(spec.scale)], listed(kScaleNames, d.scales));
+  if (spec.hadamard != 0 && d.params == 0)
+    refuse(text, "hadamard does nothing for {}: it spreads outliers over blocks", name_of(d));
+  if (spec.hadamard != 0 && spec.bits > d.max_hadamard_bits)
+    refuse(text, "hadamard is for int2 to int4 and mxfp4, whose steps are coarse");
+  if (const char* fault = codec::fault(spec)) refuse(text, "{}: {}", name_of(d), fault);
+  return scheme;
 }
 
 }  // namespace
+
+std::vector<std::string> codec_names() {
+  std::vector<std::string> names;
+  for (const codec::Descriptor& d : codec::kDescriptors) {
+    if (d.fit != codec::Fit::kAbsmax) continue;
+    if (codec::has_one_width(d)) {
+      names.emplace_back(d.name);
+    } else {
+      for (int bits = d.min_bits; bits <= d.max_bits; ++bits)
+        names.push_back(fmt::format("{}{}", d.name, bits));
+    }
+  }
+  return names;
+}
 
 std::optional<uint64_t> parse_number(std::string_view text) {
   uint64_t value = 0;
@@ -117,30 +230,35 @@ Scheme parse_scheme(std::string_view text) {
     scheme.off = true;
     return scheme;
   }
-  parse_codec(text, name, scheme.spec);
+  Draft draft;
+  parse_codec(text, name, draft);
   if (colon != text.npos) {
     unsigned seen = 0;
     for (std::string_view rest = text.substr(colon + 1);;) {
       const size_t comma = rest.find(',');
-      parse_option(text, rest.substr(0, comma), seen, scheme);
+      parse_option(text, rest.substr(0, comma), seen, draft);
       if (comma == rest.npos) break;
       rest.remove_prefix(comma + 1);
     }
   }
-  if (!codec::valid(scheme.spec)) refuse(text, "round=shift is for minmax codecs");
-  return scheme;
+  return finish(text, draft);
 }
 
 std::string print_scheme(const Scheme& s) {
   if (s.off) return "off";
-  std::string text;
-  for (const FamilyName& f : kFamilyNames)
-    if (f.family == s.spec.family) text = fmt::format("{}{}", f.name, s.spec.bits);
-  text += fmt::format(":block={},round={}", s.spec.block,
-                      kRoundingNames[static_cast<int>(s.spec.rounding)]);
+  const codec::Descriptor& d = codec::descriptor(s.spec.codec);
+  std::string text(d.name);
+  if (!codec::has_one_width(d)) text += fmt::format("{}", s.spec.bits);
+  text += ':';
+  if (!codec::has_one_block(d)) text += fmt::format("block={},", s.spec.block);
+  text += fmt::format("round={}", kRoundingNames[static_cast<int>(s.spec.rounding)]);
+  if (s.spec.scale != d.usual_scale)
+    text += fmt::format(",scale={}", kScaleNames[static_cast<int>(s.spec.scale)]);
+  if (d.fit != codec::Fit::kAbsmax)
+    text += fmt::format(",fit={}", kFitNames[static_cast<int>(d.fit)]);
+  if (s.spec.hadamard != 0) text += fmt::format(",hadamard={}", s.spec.hadamard);
   if (s.seed) text += fmt::format(",seed={}", *s.seed);
-  if (s.algorithm != AlgorithmChoice::kAuto)
-    text += fmt::format(",algo={}", kAlgorithmNames[static_cast<int>(s.algorithm)]);
+  if (s.algorithm != plan::Algo{}) text += fmt::format(",algo={}", plan::name(s.algorithm));
   return text;
 }
 

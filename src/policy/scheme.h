@@ -5,17 +5,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "codec/spec.h"
+#include "codec/layout.h"
+#include "plan/algorithms.h"
 
 namespace terse {
-
-enum class AlgorithmChoice : uint8_t { kAuto, kOneShot, kTwoShot };
 
 struct Scheme {
   bool off = false;
   codec::Spec spec;
-  AlgorithmChoice algorithm = AlgorithmChoice::kAuto;
+  plan::Algo algorithm;
   std::optional<uint64_t> seed;  // empty: the setting TERSE_SEED
 
   bool operator==(const Scheme&) const = default;
@@ -26,6 +26,9 @@ Scheme parse_scheme(std::string_view text);
 
 // The canonical text: parse_scheme(print_scheme(s)) == s.
 std::string print_scheme(const Scheme& scheme);
+
+// What may stand before a scheme's colon: int2, int3, ..., mxfp4; without off.
+std::vector<std::string> codec_names();
 
 // A decimal number in the whole of `text`; empty when it is none or does not fit.
 std::optional<uint64_t> parse_number(std::string_view text);

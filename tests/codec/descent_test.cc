@@ -35,8 +35,8 @@ Path descend(const Spec& spec, int steps) {
 }
 
 TEST(Descent, NearestSticks) {
-  for (Family family : {Family::kSymmetric, Family::kMinMax}) {
-    const Path path = descend(make_spec({family, Rounding::kNearest}, 2, 32), 2000);
+  for (CodecId codec : {kSymmetric, kMinMax}) {
+    const Path path = descend(make_spec({codec, Rounding::kNearest}, 2, 32), 2000);
     EXPECT_DOUBLE_EQ(path.f, 2);
     EXPECT_EQ(path.last, (Floats{1, -1}));
   }
@@ -44,14 +44,14 @@ TEST(Descent, NearestSticks) {
 
 // Ternary: zeros stay zeros, so once there, it stays.
 TEST(Descent, StochasticReachesTheMinimum) {
-  const Path path = descend(make_spec({Family::kSymmetric, Rounding::kStochastic}, 2, 32), 2000);
+  const Path path = descend(make_spec({kSymmetric, Rounding::kStochastic}, 2, 32), 2000);
   EXPECT_EQ(path.f, 0);
   EXPECT_EQ(path.last, (Floats{0, 0}));
 }
 
 // Four levels, none of them zero: about the minimum, no farther than a step.
 TEST(Descent, ShiftComesToTheMinimum) {
-  const Path path = descend(make_spec({Family::kMinMax, Rounding::kShift}, 2, 32), 40000);
+  const Path path = descend(make_spec({kMinMax, Rounding::kShift}, 2, 32), 40000);
   EXPECT_LT(path.f, 4.0 / 9);
   for (double mean : path.mean) EXPECT_NEAR(mean, 0, 0.05);
 }

@@ -96,17 +96,12 @@ std::vector<Golden> read_goldens(const std::string& directory, const std::string
 }
 
 Spec parse_spec(const std::string& scheme, uint64_t* seed) {
-  char family[16], rounding[16];
-  unsigned bits, block;
-  unsigned long long number;
-  if (std::sscanf(scheme.c_str(), "%15[a-z]%u:block=%u,round=%15[a-z],seed=%llu", family, &bits,
-                  &block, rounding, &number) != 5)
-    throw std::runtime_error("what is the scheme " + scheme + "?");
-  *seed = number;
-  for (Kind kind : kAllKinds) {
-    const Spec spec = make_spec(kind, static_cast<int>(bits), block);
-    if (describe(spec) + ",seed=" + std::to_string(number) == scheme) return spec;
-  }
+  const size_t at = scheme.find(",seed="), block = scheme.find("block=");
+  if (at == scheme.npos) throw std::runtime_error("what is the scheme " + scheme + "?");
+  *seed = std::stoull(scheme.substr(at + 6));
+  const size_t elements = block == scheme.npos ? 32 : std::stoul(scheme.substr(block + 6));
+  for (const Spec& spec : every_spec(elements))
+    if (describe(spec) == scheme.substr(0, at)) return spec;
   throw std::runtime_error("unknown scheme " + scheme);
 }
 

@@ -11,8 +11,9 @@
 
 namespace oracle {
 
+using terse::codec::CodecId;
 using terse::codec::Dtype;
-using terse::codec::Family;
+using terse::codec::Number;
 using terse::codec::Rounding;
 using terse::codec::Spec;
 using Bytes = std::vector<uint8_t>;
@@ -43,11 +44,19 @@ struct Stream {
 };
 uint32_t random16(const Stream& stream, uint64_t element);
 
-// Sections 2 to 4: bodies.
+// Sections 2 to 4: bodies. `factor`: of a mean.
 size_t size_of_body(const Spec& spec, size_t count);
 Bytes encode(const Spec& spec, const Stream& stream, const std::vector<float>& x);
-// `factor`: of a mean.
 std::vector<float> decode(const Spec& spec, const Bytes& body, size_t count, float factor = 1);
+
+// "Transform": what a body of transformed elements holds of x, and back. Nothing changes where the
+// spec has no transform.
+std::vector<float> transformed(const Spec& spec, std::vector<float> x);
+std::vector<float> restored(const Spec& spec, std::vector<float> y);
+// As above, less the transform.
+Bytes encode_transformed(const Spec& spec, const Stream& stream, const std::vector<float>& y);
+std::vector<float> decode_transformed(const Spec& spec, const Bytes& body, size_t count,
+                                      float factor = 1);
 
 // Section 6: packed buffers.
 Bytes seal(const Spec& spec, Dtype dtype, size_t count, const Bytes& body);

@@ -11,8 +11,8 @@
 namespace terse::codec {
 namespace {
 
-const Spec kInt4 = make_spec({Family::kSymmetric, Rounding::kNearest}, 4, 32);
-const Spec kMinMax3 = make_spec({Family::kMinMax, Rounding::kNearest}, 3, 32);
+const Spec kInt4 = make_spec({kSymmetric, Rounding::kNearest}, 4, 32);
+const Spec kMinMax3 = make_spec({kMinMax, Rounding::kNearest}, 3, 32);
 const Floats kFirst = {1, -3.5, 0.26f, 0, 7}, kSecond = {-1, 0, 1, 2.5};
 const Bytes kFirstBody = {0xc1, 0x00, 0x07, 0x00, 0x00, 0x00, 0xe0, 0x40};
 const Bytes kSecondBody = {0x10, 0x0f, 0, 0, 0, 0, 0x80, 0xbf, 0, 0, 0, 0x3f};

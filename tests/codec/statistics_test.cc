@@ -9,8 +9,8 @@
 namespace terse::codec {
 namespace {
 
-constexpr Kind kSymmetricNearest = {Family::kSymmetric, Rounding::kNearest};
-constexpr Kind kSymmetricStochastic = {Family::kSymmetric, Rounding::kStochastic};
+constexpr Kind kSymmetricNearest = {kSymmetric, Rounding::kNearest};
+constexpr Kind kSymmetricStochastic = {kSymmetric, Rounding::kStochastic};
 
 // Uniform in -1..1, with both ends in every block, so that steps are the same throughout.
 Floats level(size_t n, size_t block, uint64_t seed) {
@@ -23,9 +23,7 @@ Floats level(size_t n, size_t block, uint64_t seed) {
   return x;
 }
 
-double step_of(const Spec& s) {
-  return 2.0 / ((1 << s.bits) - (s.family == Family::kSymmetric ? 2 : 1));
-}
+double step_of(const Spec& s) { return 2.0 / ((1 << s.bits) - (s.codec == kSymmetric ? 2 : 1)); }
 
 // The largest bias of any element of a block, in steps, over `draws` encodings of that block: each
 // place in the body draws anew.
@@ -44,11 +42,34 @@ double bias(const Spec& spec, size_t draws) {
 
 // The standard error of one element's mean is at most 0.5 / sqrt(80000) = 0.0018 steps.
 TEST(Statistics, StochasticAndShiftAreUnbiased) {
-  for (Kind kind : kAllKinds) {
+  for (Kind kind : kIntegerKinds) {
     if (kind.rounding == Rounding::kNearest) continue;
     for (int bits : {2, 4, 8}) {
       const Spec spec = make_spec(kind, bits, 32);
       EXPECT_LT(bias(spec, 80000), 0.01) << describe(spec);
+    }
+  }
+}
+
+// Every codec that rounds at random, whatever its steps: the mean error of each element is within
+// what its scatter explains.
+TEST(Statistics, EveryStochasticSchemeIsUnbiased) {
+  constexpr size_t kDraws = 4000;
+  for (const Spec& spec : every_spec(32)) {
+    if (spec.rounding == Rounding::kNearest) continue;
+    const Floats block = gaussian(spec.block, 55);
+    Floats x;
+    for (size_t draw = 0; draw < kDraws; ++draw) x.insert(x.end(), block.begin(), block.end());
+    const Floats got = round_trip(spec, {.seed = 4}, x);
+    for (size_t i = 0; i < spec.block; ++i) {
+      double mean = 0, square = 0;
+      for (size_t k = i; k < x.size(); k += spec.block) {
+        const double error = double{got[k]} - x[k];
+        mean += error / kDraws;
+        square += error * error / kDraws;
+      }
+      EXPECT_LT(std::fabs(mean), 6 * std::sqrt(square / kDraws) + 1e-6 * std::fabs(block[i]))
+          << describe(spec) << " element " << i;
     }
   }
 }
@@ -71,7 +92,7 @@ double mean_square_error_in_steps(const Spec& spec) {
 }
 
 TEST(Statistics, MeanSquareErrorInSteps) {
-  for (Kind kind : kAllKinds) {
+  for (Kind kind : kIntegerKinds) {
     for (int bits = kMinBits; bits <= kMaxBits; ++bits) {
       // Small blocks: random shift draws once in a block.
       const Spec spec = make_spec(kind, bits, 64);
@@ -96,6 +117,28 @@ TEST(Statistics, RelativeErrorOnGaussianData) {
   EXPECT_NEAR(relative_error(make_spec(kSymmetricNearest, 4, 128)) / 0.117, 1, 0.02);
   EXPECT_NEAR(relative_error(make_spec(kSymmetricStochastic, 4, 128)) / 0.166, 1, 0.02);
   EXPECT_NEAR(relative_error(make_spec(kSymmetricNearest, 8, 128)) / 0.0065, 1, 0.02);
+
+  // Floats of m mantissa bits, of numbers of all magnitudes: about 0.2 * 2^-m.
+  const struct {
+    const char* scheme;
+    double error;
+  } figures[] = {{"int4:block=64,round=nearest,scale=bf16", 0.108},
+                 {"int4:block=128,round=nearest,hadamard=32", 0.117},
+                 {"mxfp4:round=nearest", 0.115},
+                 {"mxfp6:round=nearest", 0.02836},
+                 {"mxfp8:round=nearest", 0.02927},
+                 {"fp8e4m3:block=128,round=nearest", 0.02576},
+                 {"fp8e5m2:block=128,round=nearest", 0.05127},
+                 {"bf16:round=nearest", 0.00166},
+                 {"fp16:round=nearest", 0.000208}};
+  for (const auto& figure : figures) {
+    const auto named = [&](const Spec& spec) { return describe(spec) == figure.scheme; };
+    Spec found{};
+    for (size_t block : {64, 128})
+      for (const Spec& spec : every_spec(block))
+        if (named(spec)) found = spec;
+    EXPECT_NEAR(relative_error(found) / figure.error, 1, 0.02) << figure.scheme;
+  }
 }
 
 // The errors of two ranks that encode the same numbers: independent, so they average out.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codec/codec.h"
+#include "codec/codecs.h"
 #include "oracle.h"
 
 namespace terse::codec {
@@ -20,21 +21,35 @@ using Floats = std::vector<float>;
 
 constexpr Dtype kAllDtypes[] = {Dtype::kFloat32, Dtype::kFloat16, Dtype::kBfloat16};
 
-// Each family with each of its roundings.
+class Random;
+
+constexpr CodecId kSymmetric = Symmetric::kDescriptor.id, kMinMax = MinMax::kDescriptor.id;
+
+// Each of the two codecs of integers with each of its roundings.
 struct Kind {
-  Family family;
+  CodecId codec;
   Rounding rounding;
 };
-constexpr Kind kAllKinds[] = {{Family::kSymmetric, Rounding::kNearest},
-                              {Family::kSymmetric, Rounding::kStochastic},
-                              {Family::kMinMax, Rounding::kNearest},
-                              {Family::kMinMax, Rounding::kStochastic},
-                              {Family::kMinMax, Rounding::kShift}};
+constexpr Kind kIntegerKinds[] = {{kSymmetric, Rounding::kNearest},
+                                  {kSymmetric, Rounding::kStochastic},
+                                  {kMinMax, Rounding::kNearest},
+                                  {kMinMax, Rounding::kStochastic},
+                                  {kMinMax, Rounding::kShift}};
 
 inline Spec make_spec(Kind kind, int bits, size_t block) {
-  return {kind.family, kind.rounding, static_cast<uint8_t>(bits), static_cast<uint16_t>(block)};
+  return {kind.codec, kind.rounding, static_cast<uint8_t>(bits), static_cast<uint16_t>(block)};
 }
+
+// All that the list of codecs offers: every width, rounding, way to store parameters and transform,
+// with blocks of `block` where there is a choice.
+std::vector<Spec> every_spec(size_t block);
+// One of them: each codec is as likely as the others.
+Spec some_spec(Random& random, size_t block);
+
+// As policy/scheme.h prints it.
 std::string describe(const Spec& spec);
+// The same as part of a file's name, without the block.
+std::string file_name(const Spec& spec);
 const char* name_of(Dtype dtype);
 
 // The same numbers on every run and with every library.
@@ -98,8 +113,10 @@ struct Input {
   std::optional<Dtype> raw;
 };
 // factor * inputs[0] + factor * inputs[1] + ..., where raw inputs are premultiplied, the oracle's
-// way.
+// way: as elements, and as a body.
 Floats sum(const Spec& spec, size_t count, const std::vector<Input>& inputs, float factor,
            float premultiply = 1.0f);
+Bytes encoded_sum(const Spec& spec, const Stream& stream, size_t count,
+                  const std::vector<Input>& inputs, float factor, float premultiply = 1.0f);
 
 }  // namespace terse::codec

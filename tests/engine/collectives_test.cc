@@ -41,13 +41,23 @@ Case random_case(std::mt19937& random) {
                                          "int4:algo=twoshot",
                                          "int4:algo=oneshot",
                                          "minmax8:algo=twoshot,round=shift",
-                                         "int7:block=2048"};
+                                         "int7:block=2048",
+                                         "int4:block=64,scale=bf16",
+                                         "int4:hadamard=32,round=stochastic",
+                                         "bf16:round=stochastic",
+                                         "fp16",
+                                         "fp8e4m3:round=stochastic",
+                                         "fp8e5m2:block=64",
+                                         "mxfp8:algo=oneshot",
+                                         "mxfp6:round=stochastic",
+                                         "mxfp4:hadamard=32,algo=twoshot"};
   static constexpr size_t kCounts[] = {1, 2, 7, 127, 128, 129, 1000, 4099, 65537};
   static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   Case c;
   c.call.collective = static_cast<Collective>(random() % kCollectives);
   c.call.scheme = parse_scheme(kSchemes[random() % std::size(kSchemes)]);
   c.call.datatype = kTypes[random() % 3];
+  if (c.call.scheme.spec.bits > 8) c.call.datatype = ncclFloat32;  // others stay native
   c.call.op = random() % 2 ? ncclSum : ncclAvg;
   c.call.count = random() % 2 ? kCounts[random() % std::size(kCounts)] : 1 + random() % 20000;
   c.ranks = 2 + static_cast<int>(random() % 7);
@@ -127,6 +137,8 @@ TEST(Collectives, GiveTheReferenceBytesOnEveryRank) {
 }
 
 TEST(Collectives, OfEveryRoot) {
+  static const char* const kSchemes[] = {"minmax4", "int5:round=stochastic,algo=twoshot",
+                                         "int4:algo=direct"};
   std::mt19937 random(3);
   for (const Collective collective :
        {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter})
@@ -134,7 +146,7 @@ TEST(Collectives, OfEveryRoot) {
       for (int root = 0; root < ranks && !testing::Test::HasFatalFailure(); ++root) {
         Case c = random_case(random);
         c.call.collective = collective;
-        c.call.scheme = parse_scheme(root % 2 ? "int5:round=stochastic,algo=twoshot" : "minmax4");
+        c.call.scheme = parse_scheme(kSchemes[root % 3]);
         c.call.root = root;
         c.ranks = ranks;
         check_case(c, next_ordinal(), 1);
@@ -155,7 +167,8 @@ TEST(Collectives, OfNothing) {
 
 TEST(Collectives, ChunksDoNotChangeTheBytes) {
   std::mt19937 random(5);
-  for (const char* scheme : {"int8", "int4:round=stochastic", "minmax8:block=1024,round=shift"})
+  for (const char* scheme : {"int8", "int4:round=stochastic", "minmax8:block=1024,round=shift",
+                             "mxfp4:round=stochastic,hadamard=32", "bf16:round=stochastic"})
     for (int collective = 0; collective < kCollectives; ++collective) {
       Case c = random_case(random);
       c.call.collective = static_cast<Collective>(collective);
@@ -189,6 +202,9 @@ TEST(Collectives, ErrorsAreThoseOfTheCodec) {
       // Three of four pieces quantized; the own one is exact.
       {"int4", Collective::kAllToAll, 0.117 * 0.866 * 0.97, 0.117 * 0.866 * 1.03},
       {"int8", Collective::kGather, 0.0065 * 0.866 * 0.97, 0.0065 * 0.866 * 1.03},
+      {"mxfp4", Collective::kAllGather, 0.115 * 0.98, 0.115 * 1.02},
+      {"int4:hadamard=32", Collective::kAllGather, 0.117 * 0.98, 0.117 * 1.02},
+      {"bf16", Collective::kReduceScatter, 0.00166 * 0.866 * 0.97, 0.00166 * 0.866 * 1.03},
   };
   for (const auto& k : cases) {
     const Call call{.collective = k.collective, .scheme = parse_scheme(k.scheme), .count = 1 << 18};
@@ -246,6 +262,25 @@ TEST(Collectives, OneRankCopies) {
     EXPECT_EQ(stats.native_bytes, 0u);
     terseCommRelease(comm);
   });
+}
+
+// A 16-bit scheme is for fp32 alone.
+TEST(Collectives, CastsOfSixteenBitsStayNative) {
+  for (const char* text : {"bf16", "fp16:round=stochastic"})
+    for (const ncclDataType_t type : {ncclFloat16, ncclBfloat16}) {
+      const Call call{.scheme = parse_scheme(text), .datatype = type, .count = 1000};
+      run_ranks(2, [&](int, ncclComm_t comm) {
+        const SchemeHandle scheme(call.scheme);
+        Bytes data = gaussian(call.count, type, 3);
+        ASSERT_EQ(call_terse(call, data.data(), data.data(), scheme.get(), comm, nullptr),
+                  ncclSuccess);
+        terseStats_t stats{.size = sizeof stats};
+        ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+        EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DTYPE], 1u) << text;
+        EXPECT_EQ(stats.wire_bytes, 0u) << text;
+        terseCommRelease(comm);
+      });
+    }
 }
 
 // What NCCL averages without leaving the type, every scheme does.

@@ -81,7 +81,7 @@ inline const NcclLibrary& idle_nccl() {
 // As after its first calls: the ranks have agreed on the scheme and have the memory.
 struct IdleCommunicator {
   explicit IdleCommunicator(const Scheme& scheme) {
-    state.topology = plan::topology_of(std::vector<uint64_t>(static_cast<size_t>(state.ranks)));
+    state.learn(plan::topology_of(std::vector<uint64_t>(static_cast<size_t>(state.ranks))));
     state.introduced = true;
     state.agreed.push_back(scheme);
     for (int peer = 0; peer < state.ranks; ++peer) state.agreed_with.emplace_back(peer, scheme);

@@ -5,24 +5,26 @@
 #include <set>
 
 #include "engine/communicator.h"
+#include "idle.h"
 
 namespace terse::test {
 namespace {
 
 using codec::Dtype;
-using codec::Family;
 using codec::Rounding;
 using codec::Spec;
 
 const std::vector<Spec>& specs() {
   static const std::vector<Spec> all = [] {
     const Spec one;
-    const auto& [family, rounding, bits, block] = one;
+    const auto& [codec, rounding, bits, block, scale, hadamard] = one;
     return std::vector<Spec>{one,
-                             {Family::kMinMax, rounding, bits, block},
-                             {family, Rounding::kStochastic, bits, block},
-                             {family, rounding, 4, block},
-                             {family, rounding, bits, 64}};
+                             {codec::CodecId{2}, rounding, bits, block, scale, hadamard},
+                             {codec, Rounding::kStochastic, bits, block, scale, hadamard},
+                             {codec, rounding, 4, block, scale, hadamard},
+                             {codec, rounding, bits, 64, scale, hadamard},
+                             {codec, rounding, bits, block, codec::Number::kBf16, hadamard},
+                             {codec, rounding, bits, block, scale, 32}};
   }();
   return all;
 }
@@ -33,14 +35,13 @@ void expect_distinct(const std::vector<Key>& keys) {
 }
 
 TEST(PlanKeys, OfCollectivesDifferByEveryField) {
-  const PlanKey one{plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {},
-                    AlgorithmChoice::kAuto};
+  const PlanKey one{plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}};
   const auto& [collective, root, count, dtype, spec, algorithm] = one;
   std::vector<PlanKey> keys{{plan::Collective::kReduce, root, count, dtype, spec, algorithm},
                             {collective, 1, count, dtype, spec, algorithm},
                             {collective, root, 101, dtype, spec, algorithm},
                             {collective, root, count, Dtype::kBfloat16, spec, algorithm},
-                            {collective, root, count, dtype, spec, AlgorithmChoice::kTwoShot}};
+                            {collective, root, count, dtype, spec, plan::Algo{1}}};
   for (const Spec& s : specs()) keys.push_back({collective, root, count, dtype, s, algorithm});
   expect_distinct(keys);
 }
@@ -55,6 +56,17 @@ TEST(PlanKeys, OfMessagesDifferByEveryField) {
                                {send, peer, count, element_bytes, std::nullopt}};
   for (const Spec& s : specs()) keys.push_back({send, peer, count, element_bytes, s});
   expect_distinct(keys);
+}
+
+// An algorithm may go by the nodes, which the ranks learn of after the first plans may be there.
+TEST(PlanKeys, PlansAreMadeAnewWhenTheTopologyIsLearnt) {
+  IdleCommunicator c(Scheme{});
+  const PlanKey key{plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}};
+  const PlanPointer before = c.state.plan_for(key);
+  EXPECT_EQ(c.state.plan_for(key), before);
+  c.state.learn(plan::topology_of(std::vector<uint64_t>{1, 1, 1, 1, 2, 2, 2, 2}));
+  EXPECT_EQ(c.state.topology.nodes(), 2);
+  EXPECT_NE(c.state.plan_for(key), before);
 }
 
 }  // namespace

@@ -182,8 +182,10 @@ class Reference {
 };
 
 bool one_shot(const Call& call, size_t ranks) {
-  if (call.scheme.algorithm != AlgorithmChoice::kAuto)
-    return call.scheme.algorithm == AlgorithmChoice::kOneShot;
+  const std::string_view algo = plan::name(call.scheme.algorithm);
+  const bool reduce = call.collective == Collective::kReduce;
+  if (algo == "oneshot" || (algo == "direct" && reduce)) return true;
+  if (algo == "twoshot") return false;
   return ranks == 2 || call.count * datatype_size(call.datatype) * ranks <= 64 * 1024;
 }
 

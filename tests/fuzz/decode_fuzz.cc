@@ -8,13 +8,14 @@
 
 #include "expect.h"
 #include "oracle.h"
+#include "support.h"
 #include "terse/terse.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace {
 
-using oracle::Bytes;
+using namespace terse::codec;
 
 constexpr size_t kHeader = 32, kCountAt = 16, kCheckAt = 24;
 
@@ -40,15 +41,25 @@ class Memory {
   std::unique_ptr<uint8_t[]> bytes_;
 };
 
-void encode_again(const Bytes& packed, uint8_t options, const void* elements, size_t count,
-                  int datatype) {
-  const bool symmetric = packed[5] == 1;
+Spec spec_of(const Bytes& packed) {
+  Spec spec;
   uint32_t block;
   std::memcpy(&block, &packed[8], sizeof block);
-  const char* roundings[] = {"nearest", "stochastic", symmetric ? "nearest" : "shift"};
-  const std::string text = (symmetric ? "int" : "minmax") + std::to_string(packed[6]) +
-                           ":block=" + std::to_string(block) +
-                           ",round=" + roundings[options / 16 % 3] + ",seed=1";
+  spec.codec = CodecId{packed[5]};
+  spec.bits = packed[6];
+  spec.block = static_cast<uint16_t>(block);
+  spec.scale = static_cast<Number>(packed[12]);
+  spec.hadamard = packed[13];
+  return spec;
+}
+
+void encode_again(const Bytes& packed, uint8_t options, const void* elements, size_t count,
+                  int datatype) {
+  const Spec spec = spec_of(packed);
+  const Rounding roundings[] = {Rounding::kNearest, Rounding::kStochastic, Rounding::kShift};
+  Spec rounded = spec;
+  rounded.rounding = roundings[options / 16 % 3];
+  const std::string text = describe(valid(rounded) ? rounded : spec) + ",seed=1";
   terseScheme_t* scheme = nullptr;
   expect(terseSchemeParse(text.c_str(), &scheme) == TERSE_SUCCESS, text);
   size_t bytes = 0;
@@ -70,16 +81,17 @@ void put_check(Bytes& packed) {
 
 // Makes a valid buffer of what is there, keeping as much of it as possible.
 void repair(Bytes& packed, size_t max_size) {
-  std::memcpy(packed.data(), "TRSE\1", 5);
-  packed[5] = 1 + packed[5] % 2;
-  packed[6] = 2 + packed[6] % 7;
+  std::memcpy(packed.data(), "TRSE\2", 5);
+  const std::vector<Spec> specs = every_spec(32 * (1 + packed[8] % 128));
+  const Spec spec = specs[(packed[5] * 256 + packed[6]) % specs.size()];
+  packed[5] = static_cast<uint8_t>(spec.codec);
+  packed[6] = spec.bits;
   packed[7] = packed[7] % 3 == 0 ? 6 : packed[7] % 3 == 1 ? 7 : 9;
-  const uint32_t rest[2] = {32u * (1 + packed[8] % 128), 0};
-  std::memcpy(&packed[8], rest, sizeof rest);
-  oracle::Spec spec;
-  spec.family = static_cast<oracle::Family>(packed[5]);
-  spec.bits = packed[6];
-  spec.block = static_cast<uint16_t>(rest[0]);
+  const uint32_t block = spec.block;
+  std::memcpy(&packed[8], &block, sizeof block);
+  packed[12] = static_cast<uint8_t>(spec.scale);
+  packed[13] = spec.hadamard;
+  packed[14] = packed[15] = 0;
   uint64_t count = header_count(packed) % 3000;
   while (kHeader + oracle::size_of_body(spec, count) > max_size) count /= 2;
   std::memcpy(&packed[kCountAt], &count, sizeof count);

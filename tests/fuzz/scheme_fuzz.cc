@@ -10,8 +10,8 @@
 namespace {
 
 std::string printed(const terseScheme_t* scheme) {
-  char text[80];
-  expect(terseSchemePrint(scheme, text, sizeof text) == TERSE_SUCCESS, "80 characters hold it");
+  char text[128];
+  expect(terseSchemePrint(scheme, text, sizeof text) == TERSE_SUCCESS, "128 characters hold it");
   const size_t length = std::strlen(text);
 
   // Exactly the room it needs, and one less.

@@ -37,13 +37,15 @@ struct Scheme {
   Spec spec;
   double goal;  // share of the copy's rate; 0: none
 };
+constexpr codec::CodecId kSymmetric = codec::Symmetric::kDescriptor.id;
+constexpr codec::CodecId kMinMax = codec::MinMax::kDescriptor.id;
 constexpr Scheme kSchemes[] = {
-    {"int8", {codec::Family::kSymmetric, codec::Rounding::kNearest, 8, 128}, 0.85},
-    {"int4", {codec::Family::kSymmetric, codec::Rounding::kNearest, 4, 128}, 0.85},
-    {"int8-stochastic", {codec::Family::kSymmetric, codec::Rounding::kStochastic, 8, 128}, 0.75},
-    {"int5", {codec::Family::kSymmetric, codec::Rounding::kNearest, 5, 128}, 0},
-    {"minmax8", {codec::Family::kMinMax, codec::Rounding::kNearest, 8, 128}, 0},
-    {"minmax4", {codec::Family::kMinMax, codec::Rounding::kNearest, 4, 128}, 0}};
+    {"int8", {kSymmetric, codec::Rounding::kNearest, 8, 128}, 0.85},
+    {"int4", {kSymmetric, codec::Rounding::kNearest, 4, 128}, 0.85},
+    {"int8-stochastic", {kSymmetric, codec::Rounding::kStochastic, 8, 128}, 0.75},
+    {"int5", {kSymmetric, codec::Rounding::kNearest, 5, 128}, 0},
+    {"minmax8", {kMinMax, codec::Rounding::kNearest, 8, 128}, 0},
+    {"minmax4", {kMinMax, codec::Rounding::kNearest, 4, 128}, 0}};
 
 struct Type {
   const char* name;

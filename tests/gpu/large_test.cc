@@ -108,8 +108,8 @@ void round_trip(const Spec& spec, Dtype raw, size_t count) {
 }
 
 TEST(Large, ManyRoundsOfTheGrid) {
-  const codec::Kind nearest = codec::kAllKinds[0], stochastic = codec::kAllKinds[1],
-                    shift = codec::kAllKinds[4];
+  const codec::Kind nearest = codec::kIntegerKinds[0], stochastic = codec::kIntegerKinds[1],
+                    shift = codec::kIntegerKinds[4];
   const size_t count = (32 << 20) + 4099;
   round_trip(codec::make_spec(nearest, 8, 128), Dtype::kFloat32, count);
   round_trip(codec::make_spec(stochastic, 4, 64), Dtype::kBfloat16, count);
@@ -122,7 +122,7 @@ TEST(Large, BeyondTwoToThe31) {
   size_t available = 0, all = 0;
   check(cudaMemGetInfo(&available, &all), "cudaMemGetInfo");
   if (available < 6 * count) GTEST_SKIP() << "needs " << 6 * count << " bytes of GPU memory";
-  round_trip(codec::make_spec(codec::kAllKinds[1], 4, 128), Dtype::kBfloat16, count);
+  round_trip(codec::make_spec(codec::kIntegerKinds[1], 4, 128), Dtype::kBfloat16, count);
 }
 
 }  // namespace

@@ -32,8 +32,7 @@ Input some_input(const Case& c, size_t count, bool packed, Random& random) {
 }
 
 Case some_case(Random& random) {
-  const codec::Kind kind = codec::kAllKinds[random.below(5)];
-  Case c{codec::make_spec(kind, 2 + random.below(7), kBlocks[random.below(std::size(kBlocks))]),
+  Case c{codec::some_spec(random, kBlocks[random.below(std::size(kBlocks))]),
          codec::kAllDtypes[random.below(3)],
          random.below(3) != 0,
          {}};

@@ -4,11 +4,11 @@
 namespace terse::kernels {
 
 CpuKernel cpu_kernel(const KernelId& id) {
-  // By bits, from codec::kMinBits on.
+  // In the order of kWidths.
   static const Table<CpuKernel>* const tables[] = {
       &cpu_kernels<2>(), &cpu_kernels<3>(), &cpu_kernels<4>(), &cpu_kernels<5>(),
-      &cpu_kernels<6>(), &cpu_kernels<7>(), &cpu_kernels<8>()};
-  return tables[id.spec.bits - codec::kMinBits]->find(id);
+      &cpu_kernels<6>(), &cpu_kernels<7>(), &cpu_kernels<8>(), &cpu_kernels<16>()};
+  return tables[width_index(id.spec.bits)]->find(id);
 }
 
 void cpu_compare(const codec::Comparison& work, const simt::Launch& launch) {

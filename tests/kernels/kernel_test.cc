@@ -37,15 +37,14 @@ TEST(Kernels, GiveTheHostsBytes) {
 // Every kernel that there is, on a whole block and a short one.
 TEST(Kernels, OfEveryKindGiveTheHostsBytes) {
   Random random(7);
-  for (int bits = codec::kMinBits; bits <= codec::kMaxBits; ++bits)
-    for (const codec::Kind kind : codec::kAllKinds)
-      for (const Dtype raw : codec::kAllDtypes)
-        for (const bool packed : {true, false}) {
-          const size_t counts[] = {1024, 201};
-          const Case c = conversion(codec::make_spec(kind, bits, 128), raw, packed, counts, random);
-          SCOPED_TRACE(describe(c));
-          ASSERT_EQ(on_host(c), on_kernels(c, random));
-        }
+  for (const codec::Spec& spec : codec::every_spec(128))
+    for (const Dtype raw : codec::kAllDtypes)
+      for (const bool packed : {true, false}) {
+        const size_t counts[] = {1024, 201};
+        const Case c = conversion(spec, raw, packed, counts, random);
+        SCOPED_TRACE(describe(c));
+        ASSERT_EQ(on_host(c), on_kernels(c, random));
+      }
 }
 
 // The comparison with the host's bytes, and what the executor notices, miss no mistake that could

@@ -2,39 +2,29 @@
 // steps.
 #include "plan/plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "plan/select.h"
+#include "plan/algorithms.h"
 #include "simulator.h"
 
 namespace terse::plan {
 namespace {
 
-struct Algorithm {
-  const char* name;
-  Plan (*build)(const Shape&);
-  Collective collective;
-};
-
-constexpr Algorithm kAlgorithms[] = {
-    {"OneShot", one_shot_all_reduce, Collective::kAllReduce},
-    {"TwoShot", two_shot_all_reduce, Collective::kAllReduce},
-    {"AllGather", all_gather, Collective::kAllGather},
-    {"ReduceScatter", reduce_scatter, Collective::kReduceScatter},
-    {"AllToAll", all_to_all, Collective::kAllToAll},
-    {"DirectBroadcast", direct_broadcast, Collective::kBroadcast},
-    {"SharedBroadcast", shared_broadcast, Collective::kBroadcast},
-    {"DirectReduce", direct_reduce, Collective::kReduce},
-    {"TwoShotReduce", two_shot_reduce, Collective::kReduce},
-    {"Gather", gather, Collective::kGather},
-    {"Scatter", scatter, Collective::kScatter},
-};
+// Messages have tests of their own.
+std::vector<Algorithm> of_all_ranks() {
+  std::vector<Algorithm> rows;
+  for (const Algorithm& a : algorithms())
+    if (!is_point_to_point(a.collective)) rows.push_back(a);
+  return rows;
+}
 
 class PlanTest : public testing::TestWithParam<Algorithm> {};
-INSTANTIATE_TEST_SUITE_P(All, PlanTest, testing::ValuesIn(kAlgorithms),
-                         [](const auto& p) { return p.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, PlanTest, testing::ValuesIn(of_all_ranks()), [](const auto& p) {
+  return fmt::format("{}_{}", name(p.param.collective), p.param.names.own);
+});
 
 Shape random_shape(std::mt19937& random) {
   static constexpr size_t kCounts[] = {1, 2, 3, 31, 32, 33, 97, 128, 1000, 4096, 10007};
@@ -76,10 +66,10 @@ int32_t meaning(Collective collective, const std::vector<std::vector<int32_t>>& 
   }
 }
 
-std::vector<Plan> build(const Algorithm& a, Shape shape) {
+std::vector<Plan> build_all(Plan (*build)(const Shape&), Shape shape) {
   std::vector<Plan> plans;
   for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
-    plans.push_back(a.build(shape));
+    plans.push_back(build(shape));
     EXPECT_EQ(validate(plans.back(), shape), "") << print(plans.back());
   }
   return plans;
@@ -115,7 +105,7 @@ TEST_P(PlanTest, ComputesTheCollectiveInAnyOrderOfSteps) {
       }
     }
 
-    const std::vector<Plan> plans = build(a, shape);
+    const std::vector<Plan> plans = build_all(a.build, shape);
     ASSERT_EQ(simulate(plans, send, recv, random), "")
         << "count " << count << " ranks " << n << "\n"
         << print(plans[0]);
@@ -339,7 +329,7 @@ TEST_P(PlanTest, ValidateSeesEveryMissingDependency) {
 // The second shot of a rank that has nothing to reduce: it receives where the first shot sent from.
 TEST(Plans, SimulatorSeesAMissingDependencyBetweenExchanges) {
   const Shape shape{.count = 64, .ranks = 3, .packing = test_packing(32)};
-  std::vector<Plan> plans = build({"", two_shot_all_reduce, Collective::kAllReduce}, shape);
+  std::vector<Plan> plans = build_all(two_shot_all_reduce, shape);
   const auto run = [&](unsigned seed) {
     std::mt19937 random(seed);
     std::vector<std::vector<int32_t>> input(3), output(3, std::vector<int32_t>(64));
@@ -358,43 +348,6 @@ TEST(Plans, SimulatorSeesAMissingDependencyBetweenExchanges) {
   for (unsigned seed = 0; seed < 100 && !found; ++seed)
     found = run(seed) == "rank 2 changes what step 1 sends";
   EXPECT_TRUE(found);
-}
-
-TEST(Select, TwoRanksAndSmallMessagesGoInOneShot) {
-  Shape shape{.count = 1 << 20, .ranks = 4, .packing = test_packing(32)};
-  const auto algorithm = [&](Wish wish) {
-    return std::string(select(Collective::kAllReduce, shape, wish).build(shape).algorithm);
-  };
-  EXPECT_EQ(algorithm(Wish::kAuto), "two-shot AllReduce");
-  EXPECT_EQ(algorithm(Wish::kOneShot), "one-shot AllReduce");
-  shape.count = 1000;
-  EXPECT_EQ(algorithm(Wish::kAuto), "one-shot AllReduce");
-  EXPECT_EQ(algorithm(Wish::kTwoShot), "two-shot AllReduce");
-  shape = {.count = 1 << 20, .ranks = 2, .packing = test_packing(32)};
-  EXPECT_EQ(algorithm(Wish::kAuto), "one-shot AllReduce");
-}
-
-TEST(Select, EveryCollectiveHasItsAlgorithms) {
-  const Shape large{.count = 1 << 20, .ranks = 4, .root = 1, .packing = test_packing(32)};
-  const Shape small{.count = 100, .ranks = 4, .root = 1, .packing = test_packing(32)};
-  constexpr const char* kNames[kCollectives][2] = {{"one-shot AllReduce", "two-shot AllReduce"},
-                                                   {"AllGather", "AllGather"},
-                                                   {"ReduceScatter", "ReduceScatter"},
-                                                   {"AllToAll", "AllToAll"},
-                                                   {"direct Broadcast", "shared Broadcast"},
-                                                   {"direct Reduce", "two-shot Reduce"},
-                                                   {"Gather", "Gather"},
-                                                   {"Scatter", "Scatter"},
-                                                   {"Send/Recv", "Send/Recv"},
-                                                   {"Send/Recv", "Send/Recv"}};
-  for (size_t i = 0; i < kCollectives; ++i) {
-    const auto collective = static_cast<Collective>(i);
-    const auto algorithm = [&](const Shape& shape) {
-      return std::string(select(collective, shape, Wish::kAuto).build(shape).algorithm);
-    };
-    EXPECT_EQ(algorithm(small), kNames[i][0]) << name(collective);
-    EXPECT_EQ(algorithm(large), kNames[i][1]) << name(collective);
-  }
 }
 
 }  // namespace

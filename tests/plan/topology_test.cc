@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "plan/plan.h"
+#include "plan/algorithms.h"
 
 namespace terse::plan {
 namespace {
@@ -94,11 +94,8 @@ TEST(Topology, NothingLeavesOneNodeOrUnknownOnes) {
 }
 
 TEST(Topology, PlansKnowWhatGoesToWhom) {
-  using Build = Plan (*)(const Shape&);
   for (const Hosts& hosts : kLayouts)
-    for (const Build build :
-         {one_shot_all_reduce, two_shot_all_reduce, reduce_scatter, all_gather, all_to_all,
-          direct_broadcast, shared_broadcast, direct_reduce, two_shot_reduce, gather, scatter})
+    for (const Algorithm& algorithm : algorithms())
       for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
         const Topology t = topology_of(hosts);
         const Shape shape{.count = 5000,
@@ -106,7 +103,7 @@ TEST(Topology, PlansKnowWhatGoesToWhom) {
                           .rank = rank,
                           .root = static_cast<int>(hosts.size()) - 1,
                           .packing = {32, [](size_t n) { return n + n / 32 * 4 + 4; }}};
-        const Plan plan = build(shape);
+        const Plan plan = algorithm.build(shape);
         Traffic want;
         for (const Step& step : plan.steps)
           for (const Transfer& transfer : step.transfers)

@@ -213,7 +213,7 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
         code, out, _ = terse("presets")
         self.assertEqual(code, 0)
         names = [line.split(":")[0] for line in out.splitlines() if not line.startswith(" ")]
-        self.assertEqual(names, ["safe", "fast", "qsdp", "cgx"])
+        self.assertEqual(names, ["safe", "fast", "qsdp", "cgx", "ncclx"])
         for name in names:
             self.assertEqual(terse("scheme", name)[0], 0)
 

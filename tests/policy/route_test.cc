@@ -118,7 +118,7 @@ void expect_refused(Communicator& c, Request r, const char* collective, const ch
 TEST(Route, WhereTheRanksCannotMeetIsAnError) {
   int handle = 0;
   IdleCommunicator c{parse_scheme("int8")};
-  c.state.topology = {};
+  c.state.learn({});
   c.state.introduced = false;
   Request r = request(reinterpret_cast<ncclComm_t>(&handle));
   c.backend.recorded = 1;

@@ -97,9 +97,9 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, si
   compressible(c.call.datatype, &dtype);
   const plan::Shape shape =
       shape_of(c.call.scheme.spec, c.call.count, codec::dtype_size(dtype),
-               {.ranks = c.ranks, .rank = rank, .root = c.call.root}, plan::kHostGrain);
-  const auto wish = static_cast<plan::Wish>(c.call.scheme.algorithm);
-  const plan::Plan plan = plan::select(c.call.collective, shape, wish).build(shape);
+               {.ranks = c.ranks, .rank = rank, .root = c.call.root}, {plan::kHostGrain, {}});
+  const plan::Plan plan =
+      plan::select(c.call.collective, shape, c.call.scheme.algorithm).algorithm->build(shape);
   EXPECT_EQ(t.kind.rule, kRule);
   EXPECT_EQ(t.kind.collective, c.call.collective);
   EXPECT_EQ(t.kind.scheme, c.call.scheme);
@@ -403,7 +403,7 @@ TEST(Meter, CountsWhatLeavesTheNode) {
     EXPECT_EQ(c.topology.nodes(), 1);
     EXPECT_EQ(c.stats.raw_off_node_bytes, 0u);
     EXPECT_EQ(c.stats.wire_off_node_bytes, 0u);
-    c.topology = plan::topology_of(std::array<uint64_t, 3>{7, 7, 8});
+    c.learn(plan::topology_of(std::array<uint64_t, 3>{7, 7, 8}));
     call(Collective::kAllReduce, "int8:algo=twoshot", 0);
     // A third of the message, and then the rank's own third, to each rank elsewhere.
     const bool alone = rank == 2;

@@ -20,7 +20,7 @@ bool aligned(const Combine& work) {
 
 // What all works of a batch have in common.
 KernelId kernel_of(const Combine& work) {
-  KernelId id{work.spec, codec::Dtype::kFloat32, !work.target.raw};
+  KernelId id{work.spec, codec::Dtype::kFloat32, !work.target.raw, codec::transforms(work)};
   if (work.target.raw) id.raw = *work.target.raw;
   for (const Source& source : work.sources)
     if (source.raw) id.raw = *source.raw;
@@ -62,6 +62,7 @@ class Builder {
     if (batch_.pieces == 0) {
       id_ = id;
       batch_.premultiply = multiplier_of(work);
+      batch_.scale = id.spec.scale;
       batch_.geometry = make_geometry(id.spec.block);
       require(place(work), "more unequal distances between sources than a launch can name");
     }

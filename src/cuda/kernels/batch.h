@@ -9,7 +9,7 @@
 
 #include "codec/codec.h"
 #include "codec/draw.h"
-#include "codec/spec.h"
+#include "codec/layout.h"
 
 namespace terse::kernels {
 
@@ -76,6 +76,7 @@ struct Batch {
   Tiles tiles;
   const uint64_t* replays;  // how often a captured graph has run; null outside of graphs
   codec::Multiplier premultiply;
+  codec::Number scale;  // how parameters are stored
   uint32_t pieces;
   Piece piece[kMaxPieces];
   Sources sources[kMaxSources];
@@ -87,6 +88,7 @@ struct KernelId {
   codec::Spec spec;
   codec::Dtype raw;  // of all raw memory
   bool packed_target;
+  bool transforms;  // raw elements, before they meet packed ones, and back
 
   bool operator==(const KernelId&) const = default;
 };

@@ -9,19 +9,21 @@
 // all threads of a thread block. The grid is persistent: units go from tile to tile.
 #pragma once
 
-#include "codec/block.h"
+#include "codec/codecs.h"
+#include "hadamard.h"
 #include "octet.h"
 #include "rows.h"
 
 namespace terse::kernels {
 
-template <class Family_, int bits_, codec::Rounding rounding_, class Raw_>
+template <class Codec_, int bits_, codec::Rounding rounding_, class Raw_, bool transforms_>
 struct Format {
-  using Family = Family_;
+  using Codec = Codec_;
   using Raw = Raw_;
-  using Stats = typename Family::Stats;
+  using Stats = typename Codec::Stats;
   static constexpr int kBits = bits_;
   static constexpr codec::Rounding kRounding = rounding_;
+  static constexpr bool kTransforms = transforms_;
 };
 
 // One tile of one piece, on one unit of threads.
@@ -63,22 +65,16 @@ class Tile {
                                make_octet(sum_[j], Raw{}));
   }
 
-  TERSE_DEVICE void store_packed(Shared<typename F::Stats>& shared) const {
-    typename F::Stats stats[kRows];
+  // Takes the transform back.
+  TERSE_DEVICE void restore() {
     TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) {
-      stats[j] = {};
-      TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i)
-        if (i < elements(j)) Family::observe(stats[j], sum_[j][i]);
-    }
-    const auto own_stats = share_stats<Family>(batch_.geometry, stats, shared);
+    for (uint32_t j = 0; j < kRows; ++j) hadamard(sum_[j], in_whole_group(j), 1.0f);
+  }
+
+  TERSE_DEVICE void store_packed(Shared<typename F::Stats>& shared) const {
     const codec::Draw draw = this->draw();
-    const codec::Params own = Family::params(own_stats, F::kBits, shift(draw));
-    const typename Family::Quantizer own_quantizer =
-        has_codes(own) ? Family::quantizer(own, F::kBits) : typename Family::Quantizer{};
     uint8_t* const body = static_cast<uint8_t*>(piece_.target);
-    if (rows_.leads(left_)) store_params(own_params(body), own);
+    const Quantizer own_quantizer = quantizer(body, draw, shared);
     codec::PhiloxWords random[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) random[j] = random_of(j, draw);
@@ -91,9 +87,50 @@ class Tile {
   }
 
  private:
-  using Family = typename F::Family;
+  using Codec = typename F::Codec;
   using Raw = typename F::Raw;
-  static constexpr size_t kParams = codec::params_per_block(Family::kWire);
+  using Quantizer = typename Codec::Quantizer;
+  using Dequantizer = typename Codec::Dequantizer;
+  static constexpr codec::Descriptor kCodec = Codec::kDescriptor;
+  static constexpr bool kHasParams = kCodec.params != 0;
+  // Of how parameters are stored: where there is no choice the compiler shall know.
+  static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.usual_scale);
+
+  TERSE_DEVICE codec::Form form() const {
+    return {F::kBits, kChooses ? batch_.scale : kCodec.usual_scale, F::kRounding};
+  }
+
+  TERSE_DEVICE size_t params_bytes() const {
+    return kCodec.params * codec::number_bytes(form().scale);
+  }
+
+  // The quantizer of the own row's block, whose parameters are stored.
+  TERSE_DEVICE Quantizer quantizer(uint8_t* body, const codec::Draw& draw,
+                                   Shared<typename F::Stats>& shared) const {
+    if constexpr (!kHasParams) {
+      return {};
+    } else {
+      typename F::Stats stats[kRows];
+      TERSE_UNROLL
+      for (uint32_t j = 0; j < kRows; ++j) {
+        stats[j] = {};
+        TERSE_UNROLL
+        for (uint32_t i = 0; i < kOctet; ++i)
+          if (i < elements(j)) observe(stats[j], sum_[j][i]);
+      }
+      const auto own_stats = share_stats(batch_.geometry, stats, shared);
+      const codec::Params own = Codec::params(own_stats, form(), shift(draw));
+      if (rows_.leads(left_)) store_params(body, own);
+      return has_codes(own) ? Codec::quantizer(own, form()) : Quantizer{};
+    }
+  }
+
+  // Whether row j's octet is one of four that are transformed together, all of whose elements are
+  // there.
+  TERSE_DEVICE bool in_whole_group(uint32_t j) const {
+    const uint32_t group = rows_.at(j) / codec::kHadamard * codec::kHadamard;
+    return access == Access::kWhole || (elements(j) != 0 && group + codec::kHadamard <= left_);
+  }
 
   TERSE_DEVICE static uint32_t left(uint64_t elements, uint32_t tile) {
     return access == Access::kWhole || elements > tile ? tile : static_cast<uint32_t>(elements);
@@ -108,9 +145,10 @@ class Tile {
 
   template <class Byte>
   TERSE_DEVICE Byte* own_params(Byte* body) const {
-    const uint64_t block = first_block_ + rows_.block(rows_.own_row());
-    return body + piece_.params_offset + block * kParams * 4;
+    return body + piece_.params_offset + own_block() * params_bytes();
   }
+
+  TERSE_DEVICE uint64_t own_block() const { return first_block_ + rows_.block(rows_.own_row()); }
 
   TERSE_DEVICE void fill_sums(float value) {
     TERSE_UNROLL
@@ -126,7 +164,7 @@ class Tile {
     if (packed)
       fetch_packed<first>(data);
     else
-      fetch_raw<first>(data);
+      fetch_elements<first>(data);
   }
 
   template <bool first>
@@ -143,7 +181,7 @@ class Tile {
     Octet<Raw> octet[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
-      octet[j] = load_octet<Raw, access>(data + rows_.at(j) * sizeof(Raw), elements(j));
+      octet[j] = load_raw(data, j);
       if constexpr (access != Access::kWhole) add_row<first>(j, octet[j], multiply);
     }
     if constexpr (access != Access::kWhole) return;
@@ -151,6 +189,35 @@ class Tile {
       add_rows<first>(octet, [](float x) { return x; });
     else
       add_rows<first>(octet, multiply);
+  }
+
+  template <bool first>
+  TERSE_DEVICE void fetch_elements(const uint8_t* data) {
+    if constexpr (F::kTransforms)
+      fetch_transformed<first>(data);
+    else
+      fetch_raw<first>(data);
+  }
+
+  TERSE_DEVICE Octet<Raw> load_raw(const uint8_t* data, uint32_t j) const {
+    return load_octet<Raw, access>(data + rows_.at(j) * sizeof(Raw), elements(j));
+  }
+
+  // Row by row: the transform takes registers.
+  template <bool first>
+  TERSE_DEVICE void fetch_transformed(const uint8_t* data) {
+    data += first_ * sizeof(Raw);
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      const Octet<Raw> octet = load_raw(data, j);
+      float x[kOctet];
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i)
+        x[i] = codec::mul(kernels::element(octet, i), multiplier_);
+      hadamard(x, in_whole_group(j), 1.0f / codec::kHadamard);
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, x[i]);
+    }
   }
 
   template <bool first, class Change>
@@ -167,47 +234,73 @@ class Tile {
 
   template <bool first>
   TERSE_DEVICE void fetch_packed(const uint8_t* body) {
-    Codes code[kRows];
+    CodesOf<F::kBits> code[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j)
       code[j] = load_codes<F::kBits, access>(codes(body, j), elements(j));
+    const Dequantizer own = dequantizer(body);
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      const Dequantizer d = of_row(j, own);
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, Codec::value(code[j][i], d, form()));
+    }
+  }
+
+  // Of the own row's block.
+  TERSE_DEVICE Dequantizer dequantizer(const uint8_t* body) const {
     codec::Params own{0, 0};
-    if (rows_.has_own_block(left_))
+    if (!kHasParams || rows_.has_own_block(left_))
       own = codec::scaled(load_params(own_params(body)), piece_.factor);
     // Any parameter that is not finite makes NaNs; the arithmetic carries them on.
     if (!codec::is_finite(own.first) || !codec::is_finite(own.second))
       own = {codec::bits_float(codec::kNanBits), codec::bits_float(codec::kNanBits)};
-    const typename Family::Dequantizer dequantizer = Family::dequantizer(own, F::kBits);
-    TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) {
-      const typename Family::Dequantizer d = of_row(j, dequantizer);
-      TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i)
-        add<first>(j, i, Family::value(code[j][i], d, F::kBits));
-    }
+    return Codec::dequantizer(own, form());
   }
 
+  template <class Word>
   TERSE_DEVICE static bool aligned(const uint8_t* at) {
-    return access == Access::kWhole || is_aligned<uint32_t>(at);
+    return access == Access::kWhole || is_aligned<Word>(at);
   }
 
-  TERSE_DEVICE static float load_float(const uint8_t* from) {
-    return codec::bits_float(load_word<uint32_t>(from, aligned(from)));
+  TERSE_DEVICE float load_number(const uint8_t* from) const {
+    using codec::Number;
+    const Number scale = form().scale;
+    const uint32_t bits =
+        scale == Number::kFp32   ? load_word<uint32_t>(from, aligned<uint32_t>(from))
+        : scale == Number::kBf16 ? load_word<uint16_t>(from, aligned<uint16_t>(from))
+                                 : simt::load(from);
+    return codec::number_of(scale, bits);
   }
 
-  TERSE_DEVICE static void store_float(uint8_t* to, float value) {
-    store_word(to, codec::float_bits(value), aligned(to));
+  TERSE_DEVICE void store_number(uint8_t* to, float value) const {
+    using codec::Number;
+    const Number scale = form().scale;
+    const uint32_t bits = codec::number_bits(scale, value);
+    if (scale == Number::kFp32)
+      store_word(to, bits, aligned<uint32_t>(to));
+    else if (scale == Number::kBf16)
+      store_word(to, static_cast<uint16_t>(bits), aligned<uint16_t>(to));
+    else
+      simt::store(to, static_cast<uint8_t>(bits));
   }
 
-  TERSE_DEVICE static codec::Params load_params(const uint8_t* from) {
-    codec::Params p{load_float(from), 0};
-    if constexpr (kParams == 2) p.second = load_float(from + 4);
+  TERSE_DEVICE codec::Params load_params(const uint8_t* from) const {
+    codec::Params p;
+    if constexpr (kHasParams) p.first = load_number(from);
+    if constexpr (kCodec.params == 2) p.second = load_number(from + 4);
     return p;
   }
 
-  TERSE_DEVICE static void store_params(uint8_t* to, const codec::Params& p) {
-    store_float(to, p.first);
-    if constexpr (kParams == 2) store_float(to + 4, p.second);
+  // Of the own row's block; behind the last ones, zero bytes up to a whole word.
+  TERSE_DEVICE void store_params(uint8_t* body, const codec::Params& p) const {
+    uint8_t* const to = own_params(body);
+    store_number(to, p.first);
+    if constexpr (kCodec.params == 2) store_number(to + 4, p.second);
+    const uint64_t block = own_block(), end = (block + 1) * params_bytes();
+    if (end % 4 == 0 || (block + 1) * batch_.geometry.block < piece_.count) return;
+    for (uint64_t at = end; at % 4 != 0; ++at)
+      simt::store(body + piece_.params_offset + at, uint8_t{0});
   }
 
   // The zero bytes between codes and parameters, behind the piece's last octet.
@@ -227,8 +320,7 @@ class Tile {
   // Of the own block's grid.
   TERSE_DEVICE float shift(const codec::Draw& draw) const {
     if constexpr (F::kRounding == codec::Rounding::kShift) {
-      const uint64_t block = first_block_ + rows_.block(rows_.own_row());
-      const uint64_t element = piece_.origin + block * batch_.geometry.block;
+      const uint64_t element = piece_.origin + own_block() * batch_.geometry.block;
       const codec::PhiloxWords words = codec::draw_group(draw, element / codec::kElementsPerDraw);
       return codec::uniform(codec::draw_bits(words, 0)) - 0.5f;
     }
@@ -237,7 +329,7 @@ class Tile {
 
   // Other blocks' codes are zeros.
   TERSE_DEVICE static bool has_codes(const codec::Params& p) {
-    return !Family::flat(p) && codec::is_finite(p.first);
+    return !Codec::flat(p) && codec::is_finite(p.first);
   }
 
   TERSE_DEVICE codec::PhiloxWords random_of(uint32_t j, const codec::Draw& draw) const {
@@ -247,23 +339,18 @@ class Tile {
     return {};
   }
 
-  TERSE_DEVICE Codes encode(uint32_t j, const typename Family::Quantizer& q,
-                            const codec::PhiloxWords& random) const {
+  TERSE_DEVICE CodesOf<F::kBits> encode(uint32_t j, const Quantizer& q,
+                                        const codec::PhiloxWords& random) const {
     if (q.scale == 0) return {};
-    const codec::Range range = q.range(F::kBits);
+    const auto coder = Codec::template coder<F::kRounding>(q, form());
     uint32_t code[kOctet];
     TERSE_UNROLL
     for (uint32_t i = 0; i < kOctet; ++i) {
-      if constexpr (F::kRounding == codec::Rounding::kStochastic)
-        code[i] = codec::code_stochastic(sum_[j][i], q, range, codec::draw_bits(random, i));
-      else if constexpr (F::kRounding == codec::Rounding::kShift)
-        code[i] = codec::code_shifted(sum_[j][i], q, range);
-      else
-        code[i] = codec::code_nearest(sum_[j][i], q);
+      code[i] = coder(sum_[j][i], codec::draw_bits(random, i));
       // The missing ones of a short octet are zero; those of one that is not there go nowhere.
       if (access != Access::kWhole && i >= elements(j)) code[i] = 0;
     }
-    return make_codes(code);
+    return make_codes(code, CodesOf<F::kBits>{});
   }
 
   const Batch& batch_;
@@ -299,8 +386,10 @@ TERSE_DEVICE void combine_tiles(const Batch& batch, uint32_t Tiles::*sort, uint3
     work.sum_sources();
     if constexpr (packed_target)
       work.store_packed(shared);
-    else
+    else {
+      if constexpr (F::kTransforms) work.restore();
       work.store_raw();
+    }
   }
 }
 

@@ -116,8 +116,26 @@ struct Codes {
   }
 };
 
+// Codes of two bytes.
+struct WideCodes {
+  uint32_t w[4];
+
+  TERSE_DEVICE uint32_t operator[](uint32_t i) const { return w[i / 2] >> (16 * (i % 2)) & 0xffff; }
+};
+
+template <int bits>
+using CodesOf = std::conditional_t<(bits > 8), WideCodes, Codes>;
+
+// Of each number the low half.
+TERSE_DEVICE WideCodes make_codes(const uint32_t (&low)[kOctet], WideCodes) {
+  WideCodes codes;
+  TERSE_UNROLL
+  for (uint32_t k = 0; k < 4; ++k) codes.w[k] = simt::permute(low[2 * k], low[2 * k + 1], 0x5410);
+  return codes;
+}
+
 // Of each number the low byte.
-TERSE_DEVICE Codes make_codes(const uint32_t (&low)[kOctet]) {
+TERSE_DEVICE Codes make_codes(const uint32_t (&low)[kOctet], Codes) {
   Codes codes;
   TERSE_UNROLL
   for (uint32_t k = 0; k < 2; ++k) {
@@ -163,7 +181,7 @@ using CodeWord =
 
 // n codes; the others are zero.
 template <int bits, Access access>
-TERSE_DEVICE Codes load_codes(const uint8_t* from, uint32_t n) {
+TERSE_DEVICE Codes load_narrow_codes(const uint8_t* from, uint32_t n) {
   uint64_t packed = 0;
   using W = CodeWord<bits>;
   if (access == Access::kWhole || (n == kOctet && is_aligned<W>(from))) {
@@ -181,7 +199,7 @@ TERSE_DEVICE Codes load_codes(const uint8_t* from, uint32_t n) {
 
 // `codes` has zero bytes from n on.
 template <int bits, Access access>
-TERSE_DEVICE void store_codes(uint8_t* to, uint32_t n, const Codes& codes) {
+TERSE_DEVICE void store_narrow_codes(uint8_t* to, uint32_t n, const Codes& codes) {
   const uint64_t packed = squeeze<bits>(codes);
   using W = CodeWord<bits>;
   if (access == Access::kWhole || (n == kOctet && is_aligned<W>(to))) {
@@ -193,6 +211,58 @@ TERSE_DEVICE void store_codes(uint8_t* to, uint32_t n, const Codes& codes) {
     for (uint32_t k = 0; k < bits; ++k)
       if (8 * k < n * bits) simt::store(to + k, static_cast<uint8_t>(packed >> (8 * k)));
   }
+}
+
+// As above, of codes of two bytes.
+template <Access access>
+TERSE_DEVICE WideCodes load_wide_codes(const uint8_t* from, uint32_t n) {
+  WideCodes codes{};
+  if (access == Access::kWhole || (n == kOctet && is_aligned<uint64_t>(from))) {
+    TERSE_UNROLL
+    for (uint32_t k = 0; k < 2; ++k) {
+      const uint64_t half = simt::load_streaming(reinterpret_cast<const uint64_t*>(from) + k);
+      codes.w[2 * k] = static_cast<uint32_t>(half);
+      codes.w[2 * k + 1] = static_cast<uint32_t>(half >> 32);
+    }
+    return codes;
+  }
+  const bool aligned = is_aligned<uint16_t>(from);
+  TERSE_UNROLL
+  for (uint32_t i = 0; i < kOctet; ++i)
+    if (i < n)
+      codes.w[i / 2] |= uint32_t{load_word<uint16_t>(from + 2 * i, aligned)} << (16 * (i % 2));
+  return codes;
+}
+
+template <Access access>
+TERSE_DEVICE void store_wide_codes(uint8_t* to, uint32_t n, const WideCodes& codes) {
+  if (access == Access::kWhole || (n == kOctet && is_aligned<uint64_t>(to))) {
+    TERSE_UNROLL
+    for (uint32_t k = 0; k < 2; ++k)
+      simt::store(reinterpret_cast<uint64_t*>(to) + k,
+                  codes.w[2 * k] | static_cast<uint64_t>(codes.w[2 * k + 1]) << 32);
+    return;
+  }
+  const bool aligned = is_aligned<uint16_t>(to);
+  TERSE_UNROLL
+  for (uint32_t i = 0; i < kOctet; ++i)
+    if (i < n) store_word(to + 2 * i, static_cast<uint16_t>(codes[i]), aligned);
+}
+
+template <int bits, Access access>
+TERSE_DEVICE CodesOf<bits> load_codes(const uint8_t* from, uint32_t n) {
+  if constexpr (bits > 8)
+    return load_wide_codes<access>(from, n);
+  else
+    return load_narrow_codes<bits, access>(from, n);
+}
+
+template <int bits, Access access>
+TERSE_DEVICE void store_codes(uint8_t* to, uint32_t n, const CodesOf<bits>& codes) {
+  if constexpr (bits > 8)
+    store_wide_codes<access>(to, n, codes);
+  else
+    store_narrow_codes<bits, access>(to, n, codes);
 }
 
 }  // namespace terse::kernels

@@ -70,7 +70,7 @@ static_assert(codec::kMinBlock / kOctet >= kRows);
 // What the warps tell each other when all threads are one team.
 template <class Stats>
 struct Shared {
-  static constexpr size_t kWords = sizeof(Stats) / 4;
+  static constexpr size_t kWords = sizeof(Stats) < 4 ? 1 : sizeof(Stats) / 4;
   uint32_t words[kThreads / simt::kWarp][kWords];
 };
 
@@ -124,10 +124,8 @@ TERSE_DEVICE T of_row(uint32_t j, const T& value) {
 
 // Gives every lane its own row's statistics of its team's `lanes` lanes. First lanes halve the rows
 // between them, until each has one.
-template <class Family>
-TERSE_DEVICE typename Family::Stats share_in_warp(uint32_t lanes,
-                                                  typename Family::Stats (&stats)[kRows]) {
-  using Stats = typename Family::Stats;
+template <class Stats>
+TERSE_DEVICE Stats share_in_warp(uint32_t lanes, Stats (&stats)[kRows]) {
   const uint32_t lane = simt::thread_index() % simt::kWarp;
   TERSE_UNROLL
   for (uint32_t distance = 1, rows = kRows / 2; rows > 0; distance *= 2, rows /= 2) {
@@ -136,18 +134,17 @@ TERSE_DEVICE typename Family::Stats share_in_warp(uint32_t lanes,
     for (uint32_t k = 0; k < rows; ++k) {
       const Stats even_row = stats[2 * k], odd_row = stats[2 * k + 1];
       stats[k] = select(odd, odd_row, even_row);
-      Family::merge(stats[k], shuffle_xor(select(odd, even_row, odd_row), distance));
+      merge(stats[k], shuffle_xor(select(odd, even_row, odd_row), distance));
     }
   }
   for (uint32_t distance = kRows; distance < lanes; distance *= 2)
-    Family::merge(stats[0], shuffle_xor(stats[0], distance));
+    merge(stats[0], shuffle_xor(stats[0], distance));
   return stats[0];
 }
 
 // Gives every thread the statistics of its team of 2^warps_shift warps, whose lanes agree already.
-template <class Stats, class Family>
-TERSE_DEVICE void share_in_block(uint32_t warps_shift, Stats& stats, Shared<Stats>& shared,
-                                 Family) {
+template <class Stats>
+TERSE_DEVICE void share_in_block(uint32_t warps_shift, Stats& stats, Shared<Stats>& shared) {
   const uint32_t warp = simt::thread_index() / simt::kWarp;
   if (simt::thread_index() % simt::kWarp == 0) {
     const Words<Stats> words = to_words(stats);
@@ -163,28 +160,27 @@ TERSE_DEVICE void share_in_block(uint32_t warps_shift, Stats& stats, Shared<Stat
     TERSE_UNROLL
     for (size_t i = 0; i < Shared<Stats>::kWords; ++i)
       words.w[i] = simt::shared_load(shared.words[other][i]);
-    Family::merge(stats, from_words(words));
+    const Stats others = from_words(words);
+    merge(stats, others);
   }
   simt::sync_block();  // before the next tile's statistics take the place
 }
 
 // Gives every thread the statistics of its own row's block.
-template <class Family>
-TERSE_DEVICE typename Family::Stats share_stats(const Geometry& g,
-                                                typename Family::Stats (&stats)[kRows],
-                                                Shared<typename Family::Stats>& shared) {
+template <class Stats>
+TERSE_DEVICE Stats share_stats(const Geometry& g, Stats (&stats)[kRows], Shared<Stats>& shared) {
   TERSE_UNROLL
   for (uint32_t shift = 0; (1u << shift) < kRows; ++shift) {
     if (shift >= g.rows_shift) break;
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       if (j >> shift & 1) continue;
-      Family::merge(stats[j], stats[j | 1u << shift]);
+      merge(stats[j], stats[j | 1u << shift]);
       stats[j | 1u << shift] = stats[j];
     }
   }
-  auto own = share_in_warp<Family>(g.whole ? simt::kWarp : 1u << g.team_shift, stats);
-  if (g.whole) share_in_block(g.team_shift - kWarpShift, own, shared, Family{});
+  Stats own = share_in_warp(g.whole ? simt::kWarp : 1u << g.team_shift, stats);
+  if (g.whole) share_in_block(g.team_shift - kWarpShift, own, shared);
   return own;
 }
 

@@ -4,30 +4,45 @@
 #pragma once
 
 #include "batch.h"
+#include "codec/codecs.h"
 
 namespace terse::kernels {
 
+// The widths of codes, each of which has a table of its own.
+constexpr int kWidths[] = {2, 3, 4, 5, 6, 7, 8, 16};
+
+constexpr size_t width_index(int bits) {
+  size_t i = 0;
+  while (kWidths[i] != bits) ++i;
+  return i;
+}
+
+// Of one width: kernels without the transform, and with it. Codecs are in the order of their list.
 template <class Entry>
 struct Table {
-  Entry to_packed[codec::kFamilies][codec::kRoundings][codec::kDtypes];
-  Entry to_raw[codec::kFamilies][codec::kDtypes];
+  Entry to_packed[2][codec::Codecs::kSize][codec::kRoundings][codec::kDtypes];
+  Entry to_raw[2][codec::Codecs::kSize][codec::kDtypes];
 
   const Entry& find(const KernelId& id) const {
-    const int family = static_cast<int>(id.spec.family) - 1, raw = static_cast<int>(id.raw);
-    return id.packed_target ? to_packed[family][static_cast<int>(id.spec.rounding)][raw]
-                            : to_raw[family][raw];
+    const size_t codec = codec::index_of(id.spec.codec);
+    const int raw = static_cast<int>(id.raw);
+    return id.packed_target
+               ? to_packed[id.transforms][codec][static_cast<int>(id.spec.rounding)][raw]
+               : to_raw[id.transforms][codec][raw];
   }
 
-  // Every kernel that there is: families lack some roundings.
+  // Every kernel that there is: codecs lack some widths and roundings.
   template <class Visit>
   void for_each(Visit visit) const {
     const auto each = [&](const Entry(&row)[codec::kDtypes]) {
       for (const Entry entry : row)
         if (entry != nullptr) visit(entry);
     };
-    for (const auto& family : to_packed)
-      for (const auto& row : family) each(row);
-    for (const auto& row : to_raw) each(row);
+    for (const auto& codecs : to_packed)
+      for (const auto& codec : codecs)
+        for (const auto& row : codec) each(row);
+    for (const auto& codecs : to_raw)
+      for (const auto& row : codecs) each(row);
   }
 };
 

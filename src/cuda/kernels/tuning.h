@@ -14,6 +14,9 @@ constexpr int kMinBlocksPerSm = 4;
 constexpr int kMaxRegisters = 64 * 1024 / (kThreads * kMinBlocksPerSm);
 static_assert(kMaxRegisters == 128);
 
+// The transform takes registers: one thread block less.
+constexpr int min_blocks_per_sm(bool transforms) { return kMinBlocksPerSm - (transforms ? 1 : 0); }
+
 struct Tuning {
   int compute_capability;    // 10 * major + minor: this one and newer ones
   int bits;                  // 0: any number

@@ -2,6 +2,7 @@
 // is the address of the function that runs it on the executor.
 #include "cuda/kernels.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -33,11 +34,15 @@ template <int bits>
 Table<Kernel> handles() {
   const Table<CpuKernel>& all = cpu_kernels<bits>();
   Table<Kernel> table{};
-  for (int family = 0; family < codec::kFamilies; ++family)
-    for (int raw = 0; raw < codec::kDtypes; ++raw) {
-      table.to_raw[family][raw] = handle_of(all.to_raw[family][raw]);
+  const auto convert = [](const CpuKernel(&from)[codec::kDtypes], Kernel(&to)[codec::kDtypes]) {
+    std::ranges::transform(from, to, handle_of);
+  };
+  for (const int transforms : {0, 1})
+    for (size_t codec = 0; codec < codec::Codecs::kSize; ++codec) {
+      convert(all.to_raw[transforms][codec], table.to_raw[transforms][codec]);
       for (int rounding = 0; rounding < codec::kRoundings; ++rounding)
-        table.to_packed[family][rounding][raw] = handle_of(all.to_packed[family][rounding][raw]);
+        convert(all.to_packed[transforms][codec][rounding],
+                table.to_packed[transforms][codec][rounding]);
     }
   return table;
 }
@@ -63,6 +68,7 @@ template const Table<Kernel>& kernels<5>();
 template const Table<Kernel>& kernels<6>();
 template const Table<Kernel>& kernels<7>();
 template const Table<Kernel>& kernels<8>();
+template const Table<Kernel>& kernels<16>();
 
 const void* increment() {
   const auto handle = reinterpret_cast<const void*>(&run_increment);

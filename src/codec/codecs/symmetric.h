@@ -1,0 +1,69 @@
+// Integers about zero: codes -q..q, q = 2^(bits-1) - 1, of the range -absmax..absmax.
+#pragma once
+
+#include "codec/block.h"
+
+namespace terse::codec {
+
+struct Symmetric {
+  static constexpr Descriptor kDescriptor = {.id = CodecId{1},
+                                             .name = "int",
+                                             .min_bits = kMinBits,
+                                             .max_bits = kMaxBits,
+                                             .scales = choices(Number::kFp32, Number::kBf16),
+                                             .max_hadamard_bits = 4,
+                                             .source = "absmax integers, as ZeRO++ and CGX"};
+
+  using Stats = AbsMax;
+  static constexpr bool kNanCodes = false;
+
+  // The absmax, as it is stored and as it is.
+  static TERSE_INLINE Params params(const Stats& s, const Form& form, float) {
+    if (!is_finite(s.absmax)) return {unsound_number(form.scale), 0.0f};
+    if (float_bits(s.absmax) < kTinyBits) return {0.0f, 0.0f};
+    return {rounded_up(form.scale, s.absmax), s.absmax};
+  }
+
+  static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.first) == 0; }
+
+  // code = round(scaled(x)), within the range of codes.
+  struct Quantizer {
+    float scale;
+
+    TERSE_INLINE float scaled(float x) const { return mul(x, scale); }
+  };
+
+  static TERSE_INLINE Quantizer quantizer(const Params& p, const Form& form) {
+    // Of the larger one: what is stored is the smaller where it would have been rounded to
+    // infinity.
+    const float absmax = form.scale == Number::kFp32 ? p.first : larger(p.first, p.second);
+    // Rounded up, so that the absmax reaches code q whatever is drawn.
+    const float top = static_cast<float>(symmetric_range(form.bits).high), inv = div(top, absmax);
+    return {next_if(mul(inv, absmax) < top, inv)};
+  }
+
+  template <Rounding rounding>
+  static TERSE_INLINE IntegerCoder<Quantizer, rounding> coder(const Quantizer& q,
+                                                              const Form& form) {
+    return {q, symmetric_range(form.bits)};
+  }
+
+  // The step is rounded up so that q steps reach the absmax, and values are cut there: the codes -q
+  // and q decode to it exactly.
+  struct Dequantizer {
+    float step, absmax;
+  };
+
+  static TERSE_INLINE Dequantizer dequantizer(const Params& p, const Form& form) {
+    const float top = static_cast<float>(symmetric_range(form.bits).high);
+    const float step = div(p.first, top);
+    return {next_if(mul(step, top) < p.first, step), p.first};
+  }
+
+  static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form& form) {
+    const uint32_t sign = 1u << (form.bits - 1);
+    return cut(mul(integer_less(code ^ sign, sign), d.step), d.absmax);
+  }
+};
+
+}  // namespace terse::codec

@@ -1,0 +1,45 @@
+// What a codec says of itself: from this follow which schemes there are and how they are called,
+// what is refused, and how large bodies are.
+#pragma once
+
+#include <string_view>
+
+#include "codec/spec.h"
+
+namespace terse::codec {
+
+// A set of values of an enum: bit by number.
+using Choices = uint8_t;
+template <class... Values>
+constexpr Choices choices(Values... values) {
+  return static_cast<Choices>((0u | ... | (1u << static_cast<unsigned>(values))));
+}
+template <class Value>
+constexpr bool has(Choices set, Value value) {
+  return set >> static_cast<unsigned>(value) & 1;
+}
+
+// How integer codes are fitted to a block: to its largest magnitude, or for the least squared
+// error.
+enum class Fit : uint8_t { kAbsmax = 0, kMse = 1 };
+
+struct Descriptor {
+  CodecId id;
+  std::string_view name;   // in schemes; where there are several widths, the bits follow it
+  Fit fit = Fit::kAbsmax;  // tells codecs of one name apart
+  int min_bits, max_bits;
+  size_t min_block = kMinBlock, max_block = kMaxBlock, usual_block = 128;
+  Choices roundings = choices(Rounding::kNearest, Rounding::kStochastic);
+  size_t params = 1;                        // numbers per block
+  Choices scales = choices(Number::kFp32);  // how they may be stored
+  Number usual_scale = Number::kFp32;
+  // The widest codes that may follow the transform. It has kernels of its own, and is of use where
+  // steps are coarse.
+  int max_hadamard_bits = 0;
+  std::string_view source;  // who defined it
+};
+
+constexpr bool has_one_block(const Descriptor& d) { return d.min_block == d.max_block; }
+constexpr bool has_one_width(const Descriptor& d) { return d.min_bits == d.max_bits; }
+
+}  // namespace terse::codec

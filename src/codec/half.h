@@ -1,0 +1,44 @@
+// fp16 by the machine's own conversions, where the instruction set has them: the same bits as
+// float16.h gives.
+#pragma once
+
+#include "codec/float16.h"
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+namespace terse::codec {
+
+// How many at once.
+constexpr size_t kHalvesAtOnce = 8;
+
+#ifdef __F16C__
+template <class T>
+constexpr bool kConvertsHalves = false;
+template <>
+inline constexpr bool kConvertsHalves<half_t> = true;
+
+TERSE_INLINE void load_halves(const void* in, float* out) {
+  const __m128i halves = _mm_loadu_si128(static_cast<const __m128i*>(in));
+  _mm256_storeu_ps(out, _mm256_cvtph_ps(halves));
+}
+
+TERSE_INLINE void store_halves(const float* in, void* out) {
+  const __m256 x = _mm256_loadu_ps(in);
+  const __m128i halves = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  const __m128i nans =
+      _mm_packs_epi32(_mm256_castsi256_si128(nan), _mm256_extracti128_si256(nan, 1));
+  const __m128i canonical = _mm_set1_epi16(0x7e00);
+  _mm_storeu_si128(static_cast<__m128i*>(out), _mm_blendv_epi8(halves, canonical, nans));
+}
+#else
+template <class T>
+constexpr bool kConvertsHalves = false;
+
+TERSE_INLINE void load_halves(const void*, float*) {}
+TERSE_INLINE void store_halves(const float*, void*) {}
+#endif
+
+}  // namespace terse::codec

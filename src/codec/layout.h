@@ -1,0 +1,53 @@
+// Which specs there are, and where the bytes of a body lie (FORMAT.md, sections 2 and 3). Sizes and
+// offsets come from here alone.
+#pragma once
+
+#include "codec/codecs.h"
+
+namespace terse::codec {
+
+// What is wrong with a spec; null where nothing is.
+constexpr const char* fault(const Spec& s) {
+  if (!known(s.codec)) return "unknown codec";
+  const Descriptor& d = descriptor(s.codec);
+  if (s.bits < d.min_bits || s.bits > d.max_bits) return "it does not have so many bits";
+  if (s.block < d.min_block || s.block > d.max_block || s.block % kBlockQuantum != 0)
+    return "it does not have such blocks";
+  if (!has(d.roundings, s.rounding)) return "it does not round like that";
+  if (!has(d.scales, s.scale)) return "its parameters are not stored like that";
+  if (s.hadamard != 0 && (s.hadamard != kHadamard || s.bits > d.max_hadamard_bits))
+    return "it does not follow such a transform";
+  return nullptr;
+}
+
+constexpr bool valid(const Spec& s) { return fault(s) == nullptr; }
+
+// Bytes of the parameters of a block.
+constexpr size_t params_bytes(const Spec& s) {
+  return descriptor(s.codec).params * number_bytes(s.scale);
+}
+
+// A body of `count` elements: the codes as one little-endian bit string, zero bits up to a multiple
+// of four bytes, then the parameters of each block, and zero bytes up to a multiple of four.
+struct BodyLayout {
+  size_t blocks;
+  size_t code_bytes;
+  size_t params_offset;
+  size_t params_end;
+  size_t size;
+};
+
+constexpr size_t to_words(size_t bytes) { return (bytes + 3) / 4 * 4; }
+
+constexpr BodyLayout body_layout(const Spec& s, size_t count) {
+  const size_t blocks = count / s.block + (count % s.block != 0);
+  // count * bits / 8, rounded up, without overflow for any count that fits in memory
+  const size_t code_bytes = count / 8 * s.bits + (count % 8 * s.bits + 7) / 8;
+  const size_t params_offset = to_words(code_bytes);
+  const size_t params_end = params_offset + blocks * params_bytes(s);
+  return {blocks, code_bytes, params_offset, params_end, to_words(params_end)};
+}
+
+constexpr size_t body_size(const Spec& s, size_t count) { return body_layout(s, count).size; }
+
+}  // namespace terse::codec

@@ -1,0 +1,125 @@
+#include "plan/algorithms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "plan/cost.h"
+
+namespace terse::plan {
+namespace {
+
+// Up to here a message costs its latency, and one step is better than two.
+constexpr size_t kSmallBytes = 64 * 1024;
+
+// Of two algorithms, of which the first sends more in fewer steps. `of_two`: why two ranks take it.
+Answer in_one_step(const Shape& s, Algo wish, const char* of_two) {
+  if (wish != Algo{}) return {true};
+  if (s.ranks == 2) return {true, of_two};
+  if (s.count * s.element_bytes * s.ranks <= kSmallBytes)
+    return {true, "a small message: latency counts"};
+  return {};
+}
+
+Answer in_two_steps(const Shape&, Algo) { return {true, "a large message: bytes count"}; }
+
+Answer only(const Shape&, Algo) { return {true, "the only algorithm for it"}; }
+
+constexpr Algorithm kTable[] = {
+    {Collective::kAllReduce,
+     {"oneshot"},
+     one_shot_all_reduce,
+     [](const Shape& s, Algo wish) {
+       return in_one_step(s, wish, "two ranks: the same bytes as two-shot in one step");
+     },
+     cost::to_each_other},
+    {Collective::kAllReduce, {"twoshot"}, two_shot_all_reduce, in_two_steps, cost::two_shots},
+    {Collective::kAllGather, {"direct"}, all_gather, only, cost::to_each_other},
+    {Collective::kReduceScatter, {"direct"}, reduce_scatter, only, cost::to_each_other},
+    {Collective::kAllToAll, {"direct"}, all_to_all, only, cost::to_each_other},
+    {Collective::kBroadcast,
+     {"direct", "oneshot"},
+     direct_broadcast,
+     [](const Shape& s, Algo wish) {
+       return in_one_step(s, wish, "two ranks: nobody to share with");
+     },
+     cost::from_root},
+    {Collective::kBroadcast,
+     {"shared", "twoshot"},
+     shared_broadcast,
+     in_two_steps,
+     cost::shared_from_root},
+    {Collective::kReduce,
+     {"direct", "oneshot"},
+     direct_reduce,
+     [](const Shape& s, Algo wish) {
+       return in_one_step(s, wish, "two ranks: no more bytes than two-shot, in one step");
+     },
+     cost::to_root},
+    {Collective::kReduce, {"twoshot"}, two_shot_reduce, in_two_steps, cost::two_shots_to_root},
+    {Collective::kGather, {"direct"}, gather, only, cost::to_root},
+    {Collective::kScatter, {"direct"}, scatter, only, cost::from_root},
+    {Collective::kSend, {"direct"}, send, only, cost::message},
+    {Collective::kRecv, {"direct"}, receive, only, cost::nothing},
+};
+
+// The names, each once, in the order of the table.
+struct Names {
+  std::array<std::string_view, 1 + 2 * std::size(kTable)> all{"auto"};
+  size_t count = 1;
+
+  constexpr void add(std::string_view name) {
+    if (!name.empty() && std::ranges::find(all, name) == all.end()) all[count++] = name;
+  }
+};
+
+constexpr Names collect() {
+  Names names;
+  for (const Algorithm& a : kTable) {
+    names.add(a.names.own);
+    names.add(a.names.also);
+  }
+  return names;
+}
+constexpr Names kNames = collect();
+
+}  // namespace
+
+std::span<const std::string_view> algo_names() { return {kNames.all.data(), kNames.count}; }
+
+std::optional<Algo> find_algo(std::string_view name) {
+  const auto names = algo_names();
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return {};
+  return Algo{static_cast<uint8_t>(found - names.begin())};
+}
+
+bool Algorithm::answers_to(Algo wish) const {
+  return wish != Algo{} && (names.own == name(wish) || names.also == name(wish));
+}
+
+std::span<const Algorithm> algorithms() { return kTable; }
+
+Selection select(Collective collective, const Shape& shape, Algo wish,
+                 std::span<const Algorithm> table) {
+  const auto is_of = [=](const Algorithm& a) { return a.collective == collective; };
+  std::string refused;
+  for (const Algorithm& a : table) {
+    if (!is_of(a) || !a.answers_to(wish)) continue;
+    const Answer answer = a.applies(shape, wish);
+    if (answer.applies) return {&a, fmt::format("the scheme says {}", name(wish))};
+    refused = fmt::format("not {}, {}; ", name(wish), answer.reason);
+  }
+  Selection taken{};
+  for (const Algorithm& a : table) {
+    if (!is_of(a)) continue;
+    Answer answer = a.applies(shape, Algo{});
+    taken = {&a, refused + answer.reason};
+    if (answer.applies) break;
+  }
+  return taken;
+}
+
+}  // namespace terse::plan

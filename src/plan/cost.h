@@ -1,0 +1,18 @@
+// What the algorithms cost a rank, as formulas: nothing is cut into chunks for them. Exact where a
+// packed message is as long as its parts.
+#pragma once
+
+#include "plan/algorithms.h"
+
+namespace terse::plan::cost {
+
+Cost to_each_other(const Shape& shape);  // a piece to every rank, or the same to all
+Cost to_root(const Shape& shape);        // from all the others
+Cost from_root(const Shape& shape);      // a piece to every rank, or the same to all
+Cost two_shots(const Shape& shape);      // shards to their owners, and from them to all
+Cost two_shots_to_root(const Shape& shape);
+Cost shared_from_root(const Shape& shape);  // a shard to each of the others, who share theirs
+Cost message(const Shape& shape);
+Cost nothing(const Shape& shape);
+
+}  // namespace terse::plan::cost

@@ -1,0 +1,313 @@
+// The formats, each written from its paragraph of FORMAT.md's section 4.
+#include "oracle_formats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace oracle {
+namespace {
+
+const float kTiny = std::ldexp(1.0f, -118);
+const float kNan = std::numeric_limits<float>::quiet_NaN();
+
+double round_half_even(double v) {
+  const double below = std::floor(v), rest = v - below;
+  if (rest != 0.5) return rest < 0.5 ? below : below + 1;
+  return std::fmod(below, 2) == 0 ? below : below + 1;
+}
+
+bool bf16_params(const Spec& spec) { return spec.scale == Number::kBf16; }
+
+float next_larger(float x) { return std::nextafter(x, std::numeric_limits<float>::infinity()); }
+
+int limited(double code, int low, int high) {
+  return static_cast<int>(std::clamp<double>(code, low, high));
+}
+
+Block non_finite_block(const Spec& spec, size_t n) {
+  Block block{std::vector<int>(n, 0), std::vector<float>(format(spec).params, 0.0f)};
+  block.params[0] = bf16_params(spec) ? std::numeric_limits<float>::infinity() : kNan;
+  return block;
+}
+
+float largest_magnitude(const std::vector<float>& x) {
+  float absmax = 0;
+  for (float value : x) absmax = std::max(absmax, std::fabs(value));
+  return absmax;
+}
+
+bool all_finite(const std::vector<float>& x) {
+  return std::all_of(x.begin(), x.end(), [](float value) { return std::isfinite(value); });
+}
+
+// "Parameters": the least bf16 that is not below x, or else the largest one.
+float bf16_above(float x) {
+  const uint32_t below = narrow(Dtype::kFloat32, x) >> 16;
+  if (widen(Dtype::kBfloat16, below) >= x) return widen(Dtype::kBfloat16, below);
+  return widen(Dtype::kBfloat16, std::min<uint32_t>(below + 1, 0x7f7f));
+}
+
+// Section 4, "Symmetric".
+Block encode_symmetric(const Spec& spec, const Stream& stream, uint64_t first,
+                       const std::vector<float>& x) {
+  const int q = (1 << (spec.bits - 1)) - 1;
+  float peak = 0;
+  for (float value : x) {
+    if (!std::isfinite(value)) return non_finite_block(spec, x.size());
+    peak = std::max(peak, std::fabs(value));
+  }
+  if (peak < kTiny) return {std::vector<int>(x.size(), 0), {0.0f}};
+  const float stored = bf16_params(spec) ? bf16_above(peak) : peak;
+  peak = std::max(peak, stored);
+
+  float inv = div(static_cast<float>(q), peak);
+  if (mul(inv, peak) < static_cast<float>(q)) inv = next_larger(inv);
+  Block block{{}, {stored}};
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float v = mul(x[i], inv);
+    const double code = spec.rounding == Rounding::kNearest
+                            ? round_half_even(v)
+                            : std::floor(add(v, uniform(stream, first + i)));
+    block.codes.push_back(limited(code, -q, q));
+  }
+  return block;
+}
+
+// Section 4, "Wide blocks".
+Block encode_wide(const Spec& spec, const Stream& stream, uint64_t first,
+                  const std::vector<float>& x, float peak) {
+  const int q = (1 << (spec.bits - 1)) - 1;
+  float step = div(peak, static_cast<float>(q));
+  if (mul(step, static_cast<float>(q)) > peak) step = std::nextafter(step, 0.0f);
+  const float inv = div(1.0f, step);
+  Block block{{}, {-0.0f, step}};
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float v = mul(x[i], inv);
+    const double code = spec.rounding == Rounding::kStochastic
+                            ? std::floor(add(v, uniform(stream, first + i)))
+                            : round_half_even(v);
+    block.codes.push_back(limited(code, -q, q));
+  }
+  return block;
+}
+
+// Section 4, "Min-max".
+Block encode_min_max(const Spec& spec, const Stream& stream, uint64_t first,
+                     const std::vector<float>& x) {
+  const int levels = (1 << spec.bits) - 1;
+  float min = x[0], max = x[0], peak = 0;
+  for (float value : x) {
+    if (!std::isfinite(value)) return non_finite_block(spec, x.size());
+    min = std::min(min, value);
+    max = std::max(max, value);
+    peak = std::max(peak, std::fabs(value));
+  }
+  const float range = sub(max, min);
+  if (range < kTiny) {
+    return {std::vector<int>(x.size(), 0), {peak < kTiny ? 0.0f : min, 0.0f}};
+  }
+  if (peak >= std::ldexp(1.0f, 126)) return encode_wide(spec, stream, first, x, peak);
+
+  const float step = div(range, static_cast<float>(levels));
+  const float inv = div(1.0f, step);
+  float base = min == 0 ? 0.0f : min;
+  if (spec.rounding == Rounding::kShift) {
+    base = add(min, mul(sub(uniform(stream, first), 0.5f), step));
+  }
+  Block block{{}, {base, step}};
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float v = mul(sub(x[i], base), inv);
+    const double code = spec.rounding == Rounding::kStochastic
+                            ? std::floor(add(v, uniform(stream, first + i)))
+                            : round_half_even(v);
+    block.codes.push_back(limited(code, 0, levels));
+  }
+  return block;
+}
+
+float decode_symmetric(const Spec& spec, int code, const std::vector<float>& params, float factor) {
+  const float q = static_cast<float>((1 << (spec.bits - 1)) - 1), peak = mul(params[0], factor);
+  if (!std::isfinite(peak)) return kNan;
+  if (code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
+  float step = div(peak, q);
+  if (mul(step, q) < peak) step = next_larger(step);
+  const float value = mul(static_cast<float>(code), step);
+  if (value > peak) return peak;
+  return value < -peak ? -peak : value;
+}
+
+float decode_min_max(const Spec& spec, int code, const std::vector<float>& params, float factor) {
+  const float base = mul(params[0], factor), step = mul(params[1], factor);
+  if (!std::isfinite(base) || !std::isfinite(step)) return kNan;
+  const bool wide = base == 0 && std::signbit(base);
+  if (wide && code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
+  return add(base, mul(static_cast<float>(code), step));
+}
+
+// "Small floats": the numbers that are not negative, by code, and what lies above them.
+struct SmallFloat {
+  int bits;
+  std::vector<float> numbers;
+  std::vector<float> above;
+};
+
+SmallFloat small_float(int exponent_bits, int mantissa_bits, int largest, int infinities,
+                       int nans) {
+  SmallFloat f{1 + exponent_bits + mantissa_bits, {}, {}};
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  for (int code = 0; code <= largest; ++code) {
+    const int exponent = code >> mantissa_bits, mantissa = code % (1 << mantissa_bits);
+    const int whole = exponent == 0 ? mantissa : mantissa + (1 << mantissa_bits);
+    f.numbers.push_back(
+        std::ldexp(static_cast<float>(whole), std::max(exponent, 1) - bias - mantissa_bits));
+  }
+  f.above.assign(infinities, std::numeric_limits<float>::infinity());
+  f.above.resize(infinities + nans, kNan);
+  return f;
+}
+
+const SmallFloat kE5M2 = small_float(5, 2, 0x7b, 1, 3), kE4M3 = small_float(4, 3, 0x7e, 0, 1);
+const SmallFloat kE2M3 = small_float(2, 3, 0x1f, 0, 0), kE2M1 = small_float(2, 1, 0x07, 0, 0);
+const SmallFloat kHalf = small_float(5, 10, 0x7bff, 1, 1023);
+
+// How far from numbers[code] to the next one.
+double gap(const SmallFloat& f, size_t code) {
+  const size_t below = code + 1 < f.numbers.size() ? code : code - 1;
+  return double{f.numbers[below + 1]} - f.numbers[below];
+}
+
+// The code of a magnitude that is not above the largest number. `up`: whether so many units of the
+// last place above the lower neighbour are rounded up.
+template <class Up>
+int small_code(const SmallFloat& f, float magnitude, Up up) {
+  const auto next = std::upper_bound(f.numbers.begin(), f.numbers.end(), magnitude);
+  const int code = static_cast<int>(next - f.numbers.begin()) - 1;
+  // All of it, in units of the last place, as an integer and what is left.
+  const double units = magnitude / gap(f, code), whole = std::floor(units);
+  return up(static_cast<float>(units), static_cast<int>(whole)) ? code + 1 : code;
+}
+
+int encode_small(const SmallFloat& f, float v, bool stochastic, float u) {
+  const float magnitude = std::min(std::fabs(v), f.numbers.back());
+  const int code = small_code(f, magnitude, [&](float units, int whole) {
+    return stochastic ? std::floor(add(units, u)) > static_cast<float>(whole)
+                      : round_half_even(units) > whole;
+  });
+  return code + (std::signbit(v) ? 1 << (f.bits - 1) : 0);
+}
+
+float decode_small(const SmallFloat& f, int code) {
+  const int magnitude = code % (1 << (f.bits - 1));
+  const int numbers = static_cast<int>(f.numbers.size());
+  const float value = magnitude < numbers ? f.numbers[magnitude] : f.above[magnitude - numbers];
+  return code >> (f.bits - 1) ? -value : value;
+}
+
+const float kTinyScaled = std::ldexp(1.0f, -110);
+
+// Codes of x times inv, for a scale that is known.
+Block scaled_block(const SmallFloat& f, const Spec& spec, const Stream& stream, uint64_t first,
+                   const std::vector<float>& x, float scale, float inv) {
+  Block block{{}, {scale}};
+  for (size_t i = 0; i < x.size(); ++i)
+    block.codes.push_back(encode_small(f, mul(x[i], inv), spec.rounding == Rounding::kStochastic,
+                                       uniform(stream, first + i)));
+  return block;
+}
+
+template <const SmallFloat& f>
+Block encode_fp8(const Spec& spec, const Stream& stream, uint64_t first,
+                 const std::vector<float>& x) {
+  if (!all_finite(x)) return non_finite_block(spec, x.size());
+  const float absmax = largest_magnitude(x), largest = f.numbers.back();
+  if (absmax < kTinyScaled) return {std::vector<int>(x.size(), 0), {0.0f}};
+  float scale = div(absmax, largest);
+  if (mul(scale, largest) > absmax) scale = std::nextafter(scale, 0.0f);
+  return scaled_block(f, spec, stream, first, x, scale, div(1.0f, scale));
+}
+
+template <const SmallFloat& f>
+Block encode_mx(const Spec& spec, const Stream& stream, uint64_t first,
+                const std::vector<float>& x) {
+  if (!all_finite(x)) return non_finite_block(spec, x.size());
+  const float absmax = largest_magnitude(x), largest = f.numbers.back();
+  if (absmax < kTinyScaled) return {std::vector<int>(x.size(), 0), {0.0f}};
+  int exponent = std::ilogb(absmax) - std::ilogb(largest);
+  const bool last_binade = absmax >= std::ldexp(1.0f, 127);
+  if (spec.rounding == Rounding::kStochastic && std::ldexp(largest, exponent) < absmax &&
+      !last_binade)
+    ++exponent;
+  return scaled_block(f, spec, stream, first, x, std::ldexp(1.0f, exponent),
+                      std::ldexp(1.0f, -exponent));
+}
+
+template <const SmallFloat& f>
+float decode_scaled(const Spec&, int code, const std::vector<float>& params, float factor) {
+  const float scale = mul(params[0], factor);
+  return std::isfinite(scale) ? mul(decode_small(f, code), scale) : kNan;
+}
+
+// "Casts".
+Block encode_bf16(const Spec& spec, const Stream& stream, uint64_t first,
+                  const std::vector<float>& x) {
+  Block block;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const uint32_t nearest = narrow(Dtype::kBfloat16, x[i]);
+    const uint32_t either = (narrow(Dtype::kFloat32, x[i]) + random16(stream, first + i)) / 65536;
+    const bool draws = spec.rounding == Rounding::kStochastic && std::isfinite(x[i]);
+    block.codes.push_back(static_cast<int>(draws ? either : nearest));
+  }
+  return block;
+}
+
+Block encode_fp16(const Spec& spec, const Stream& stream, uint64_t first,
+                  const std::vector<float>& x) {
+  Block block;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float magnitude = std::fabs(x[i]);
+    int code = static_cast<int>(narrow(Dtype::kFloat16, x[i]));
+    if (spec.rounding == Rounding::kStochastic && magnitude < 65536) {
+      const float u = static_cast<float>(random16(stream, first + i) / 8) / 8192;
+      code = small_code(kHalf, magnitude, [&](float units, int whole) {
+        return std::floor(add(units, u)) > static_cast<float>(whole);
+      });
+      if (std::signbit(x[i])) code += 0x8000;
+    } else if (spec.rounding == Rounding::kStochastic && std::isfinite(x[i])) {
+      code = std::signbit(x[i]) ? 0xfc00 : 0x7c00;
+    }
+    block.codes.push_back(code);
+  }
+  return block;
+}
+
+template <Dtype dtype>
+float decode_cast(const Spec&, int code, const std::vector<float>&, float factor) {
+  return mul(widen(dtype, static_cast<uint32_t>(code)), factor);
+}
+
+const Format kFormats[] = {
+    {1, 2, 8, 32, 4096, 1, true, false, 4, encode_symmetric, decode_symmetric},
+    {2, 2, 8, 32, 4096, 2, false, false, 0, encode_min_max, decode_min_max},
+    {4, 16, 16, 32, 32, 0, false, false, 0, encode_bf16, decode_cast<Dtype::kBfloat16>},
+    {5, 16, 16, 32, 32, 0, false, false, 0, encode_fp16, decode_cast<Dtype::kFloat16>},
+    {6, 8, 8, 32, 4096, 1, false, false, 0, encode_fp8<kE4M3>, decode_scaled<kE4M3>},
+    {7, 8, 8, 32, 4096, 1, false, false, 0, encode_fp8<kE5M2>, decode_scaled<kE5M2>},
+    {8, 8, 8, 32, 32, 1, false, true, 0, encode_mx<kE4M3>, decode_scaled<kE4M3>},
+    {9, 6, 6, 32, 32, 1, false, true, 0, encode_mx<kE2M3>, decode_scaled<kE2M3>},
+    {10, 4, 4, 32, 32, 1, false, true, 4, encode_mx<kE2M1>, decode_scaled<kE2M1>},
+};
+
+}  // namespace
+
+float uniform(const Stream& stream, uint64_t element) {
+  return static_cast<float>((random16(stream, element) + 0.5) / 65536);
+}
+
+const Format* format(int number) {
+  for (const Format& f : kFormats)
+    if (f.number == number) return &f;
+  return nullptr;
+}
+
+}  // namespace oracle

@@ -1,0 +1,36 @@
+// The formats of FORMAT.md one by one: which there are, and what each does with one block.
+#pragma once
+
+#include <vector>
+
+#include "oracle.h"
+
+namespace oracle {
+
+// Codes and parameters of a block, before they are laid out.
+struct Block {
+  std::vector<int> codes;
+  std::vector<float> params;
+};
+
+// A codec's number on the wire, its bits and blocks, and how a block is encoded and a code decoded.
+struct Format {
+  int number;
+  int least_bits, most_bits;
+  size_t least_block, most_block;
+  size_t params;
+  bool bf16_params, e8m0_params;  // other than fp32
+  int transformed_bits;           // at most, of codes that may follow the transform
+  Block (*encode)(const Spec& spec, const Stream& stream, uint64_t first,
+                  const std::vector<float>& x);
+  float (*decode)(const Spec& spec, int code, const std::vector<float>& params, float factor);
+};
+
+// Null where there is none of that number.
+const Format* format(int number);
+inline const Format& format(const Spec& spec) { return *format(static_cast<int>(spec.codec)); }
+
+// u of section 5.
+float uniform(const Stream& stream, uint64_t element);
+
+}  // namespace oracle

@@ -1,0 +1,179 @@
+// The table of algorithms: which one does a call, and whether its cost is that of its plan.
+#include "plan/algorithms.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "simulator.h"
+
+namespace terse::plan {
+namespace {
+
+Algo algo(std::string_view name) { return find_algo(name).value(); }
+
+struct Chosen {
+  std::string algorithm, reason;
+  bool operator==(const Chosen&) const = default;
+};
+
+void PrintTo(const Chosen& c, std::ostream* out) { *out << c.algorithm << ": " << c.reason; }
+
+Chosen choose(Collective collective, const Shape& shape, std::string_view wish = "auto") {
+  const Selection s = select(collective, shape, algo(wish));
+  return {s.algorithm->build(shape).algorithm, s.reason};
+}
+
+Shape shape_of(size_t count, int ranks) {
+  return {.count = count, .ranks = ranks, .root = 1, .packing = test_packing(32)};
+}
+
+constexpr const char* kSmall = "a small message: latency counts";
+constexpr const char* kLarge = "a large message: bytes count";
+constexpr const char* kOnly = "the only algorithm for it";
+
+TEST(Algorithms, TwoRanksAndSmallMessagesGoInOneStep) {
+  const struct {
+    Collective collective;
+    const char *direct, *two_step, *of_two;
+  } kPairs[] = {
+      {Collective::kAllReduce, "one-shot AllReduce", "two-shot AllReduce",
+       "two ranks: the same bytes as two-shot in one step"},
+      {Collective::kBroadcast, "direct Broadcast", "shared Broadcast",
+       "two ranks: nobody to share with"},
+      {Collective::kReduce, "direct Reduce", "two-shot Reduce",
+       "two ranks: no more bytes than two-shot, in one step"},
+  };
+  for (const auto& p : kPairs) {
+    EXPECT_EQ(choose(p.collective, shape_of(1 << 20, 2)), (Chosen{p.direct, p.of_two}));
+    EXPECT_EQ(choose(p.collective, shape_of(1, 2)), (Chosen{p.direct, p.of_two}));
+    // Up to 64 KiB of all ranks together.
+    EXPECT_EQ(choose(p.collective, shape_of(4096, 4)), (Chosen{p.direct, kSmall}));
+    EXPECT_EQ(choose(p.collective, shape_of(4097, 4)), (Chosen{p.two_step, kLarge}));
+  }
+}
+
+TEST(Algorithms, TheSchemeMayNameOne) {
+  const struct {
+    Collective collective;
+    const char *wish, *algorithm;
+  } kCases[] = {
+      {Collective::kAllReduce, "oneshot", "one-shot AllReduce"},
+      {Collective::kAllReduce, "twoshot", "two-shot AllReduce"},
+      {Collective::kBroadcast, "oneshot", "direct Broadcast"},
+      {Collective::kBroadcast, "direct", "direct Broadcast"},
+      {Collective::kBroadcast, "twoshot", "shared Broadcast"},
+      {Collective::kBroadcast, "shared", "shared Broadcast"},
+      {Collective::kReduce, "oneshot", "direct Reduce"},
+      {Collective::kReduce, "direct", "direct Reduce"},
+      {Collective::kReduce, "twoshot", "two-shot Reduce"},
+  };
+  for (const auto& c : kCases)
+    for (const size_t count : {100, 1 << 20})
+      for (const int ranks : {2, 4})
+        EXPECT_EQ(choose(c.collective, shape_of(count, ranks), c.wish),
+                  (Chosen{c.algorithm, fmt::format("the scheme says {}", c.wish)}));
+}
+
+// One scheme may be for calls of all kinds.
+TEST(Algorithms, ANameThatTheCollectiveDoesNotHaveStandsForAuto) {
+  const Shape large = shape_of(1 << 20, 4);
+  EXPECT_EQ(choose(Collective::kAllReduce, large, "direct"),
+            (Chosen{"two-shot AllReduce", kLarge}));
+  EXPECT_EQ(choose(Collective::kReduce, large, "shared"), (Chosen{"two-shot Reduce", kLarge}));
+  for (const Collective c : {Collective::kAllGather, Collective::kReduceScatter,
+                             Collective::kAllToAll, Collective::kGather, Collective::kScatter})
+    for (const char* wish : {"auto", "oneshot", "twoshot", "shared"})
+      EXPECT_EQ(choose(c, large, wish), (Chosen{name(c), kOnly}));
+  for (const Collective c : {Collective::kSend, Collective::kRecv})
+    EXPECT_EQ(choose(c, large, "twoshot"), (Chosen{"Send/Recv", kOnly}));
+}
+
+TEST(Algorithms, NamesAreThoseOfTheTableEachOnce) {
+  const auto names = algo_names();
+  EXPECT_EQ(std::vector<std::string_view>(names.begin(), names.end()),
+            (std::vector<std::string_view>{"auto", "oneshot", "twoshot", "direct", "shared"}));
+  for (const std::string_view n : names) EXPECT_EQ(name(algo(n)), n);
+  EXPECT_EQ(algo("auto"), Algo{});
+  for (const char* text : {"", "ring", "Oneshot", "oneshot "})
+    EXPECT_FALSE(find_algo(text)) << text;
+}
+
+// What a rank sends is what its plan sends, and the steps are those of a message that is not cut.
+TEST(Algorithms, CostIsThatOfThePlan) {
+  std::mt19937 random(3);
+  for (const Algorithm& a : algorithms())
+    for (int trial = 0; trial < 100; ++trial) {
+      const int ranks = 2 + static_cast<int>(random() % 8);
+      Shape shape{.count = 1 + random() % (trial % 2 ? 300'000 : 600),
+                  .ranks = ranks,
+                  .rank = static_cast<int>(random() % ranks),
+                  .root = static_cast<int>(random() % ranks),
+                  .packing = {32, [](size_t n) { return n + (n + 31) / 32 * 4; }}};
+      if (is_point_to_point(a.collective) && shape.rank == shape.root) continue;
+      EXPECT_EQ(a.cost(shape).bytes, a.build(shape).wire_bytes)
+          << name(a.collective) << ' ' << a.names.own << ' ' << shape.count << " on " << shape.rank
+          << " of " << ranks << " root " << shape.root;
+      shape.grain = exact_grain(1 << 30);
+      const Plan plan = a.build(shape);
+      EXPECT_EQ(a.cost(shape).steps, static_cast<size_t>(std::ranges::count(
+                                         plan.steps, Lane::kCommunicate, &Step::lane)))
+          << plan.algorithm;
+    }
+}
+
+TEST(Algorithms, OfTwoRanksTheDirectOneSendsNoMore) {
+  for (Shape shape = shape_of(10'000, 2); shape.rank < 2; ++shape.rank)
+    for (const Collective c : {Collective::kAllReduce, Collective::kReduce}) {
+      const auto cost = [&](const char* wish) {
+        return select(c, shape, algo(wish)).algorithm->cost(shape);
+      };
+      EXPECT_LE(cost("oneshot").bytes, cost("twoshot").bytes + 4) << name(c);
+      EXPECT_LT(cost("oneshot").steps, cost("twoshot").steps);
+    }
+}
+
+// A row may go by the nodes that the ranks are on, and says so.
+Answer between_nodes(const Shape& s, Algo wish) {
+  const Topology& t = s.topology;
+  if (t.nodes() == 0) return {false, "for the nodes are not known"};
+  if (t.nodes() == 1) return {false, "for all ranks are on one node"};
+  if (wish == Algo{} && s.count < 1000) return {false, "never shown"};
+  return {true, fmt::format("{} nodes: a link between them counts", t.nodes())};
+}
+
+TEST(Algorithms, MayGoByTheTopology) {
+  const std::vector<Algorithm> table = [] {
+    const auto rows = algorithms();
+    std::vector<Algorithm> all(rows.begin(), rows.end());
+    Algorithm row = all.front();  // oneshot
+    row.names = {"shared"};
+    row.applies = between_nodes;
+    all.insert(all.begin(), row);
+    return all;
+  }();
+  const auto chosen = [&](const Topology& topology, size_t count, const char* wish) {
+    Shape shape = shape_of(count, 4);
+    shape.topology = topology;
+    const Selection s = select(Collective::kAllReduce, shape, algo(wish), table);
+    return Chosen{std::string(s.algorithm->names.own), s.reason};
+  };
+  const Topology one = topology_of(std::vector<uint64_t>{5, 5, 5, 5});
+  const Topology two = topology_of(std::vector<uint64_t>{5, 5, 6, 6});
+  EXPECT_EQ(chosen(two, 100'000, "auto"),
+            (Chosen{"shared", "2 nodes: a link between them counts"}));
+  EXPECT_EQ(chosen(two, 100, "auto"), (Chosen{"oneshot", kSmall}));
+  EXPECT_EQ(chosen(two, 100, "shared"), (Chosen{"shared", "the scheme says shared"}));
+  EXPECT_EQ(chosen(two, 100'000, "twoshot"), (Chosen{"twoshot", "the scheme says twoshot"}));
+  EXPECT_EQ(chosen(one, 100'000, "auto"), (Chosen{"twoshot", kLarge}));
+  EXPECT_EQ(
+      chosen(one, 100'000, "shared"),
+      (Chosen{"twoshot", std::string("not shared, for all ranks are on one node; ") + kLarge}));
+  EXPECT_EQ(chosen({}, 100, "shared"),
+            (Chosen{"oneshot", std::string("not shared, for the nodes are not known; ") + kSmall}));
+}
+
+}  // namespace
+}  // namespace terse::plan
