@@ -54,12 +54,13 @@ TERSE_INLINE void to_floats(const void* in, size_t n, float* __restrict out) {
 }
 
 template <class T>
-TERSE_INLINE void from_floats(const float* __restrict in, size_t n, void* __restrict out) {
+TERSE_INLINE void from_floats(const void* __restrict in, size_t n, void* __restrict out) {
   size_t i = 0;
   if constexpr (kConvertsHalves<T>)
     for (; i + kHalvesAtOnce <= n; i += kHalvesAtOnce)
-      store_halves(in + i, static_cast<char*>(out) + i * sizeof(T));
-  for (; i < n; ++i) write(out, i, from_float<T>(in[i]));
+      store_halves(static_cast<const char*>(in) + i * sizeof(float),
+                   static_cast<char*>(out) + i * sizeof(T));
+  for (; i < n; ++i) write(out, i, from_float<T>(read<float>(in, i)));
 }
 
 template <class T>
@@ -287,7 +288,7 @@ template <class T, class Codec, Rounding rounding>
 void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
               uint8_t* codes, uint8_t* params) {
   if constexpr (kIsConversion<T, Codec> && rounding == Rounding::kNearest) {
-    from_floats<typename Codec::Element>(static_cast<const float*>(in), n, codes);
+    from_floats<typename Codec::Element>(in, n, codes);
   } else if constexpr (kConvertsHalves<T>) {
     const size_t at_once = kFloats / spec.block * spec.block;
     float x[kFloats];
