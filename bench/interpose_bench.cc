@@ -34,12 +34,14 @@ struct Nccl {
     function = reinterpret_cast<Function>(dlsym(library, name));
   }
 
+  // NOLINTBEGIN(readability-identifier-naming): NCCL's names, without its prefix.
   decltype(&ncclCommInitAll) CommInitAll;
   decltype(&ncclCommDestroy) CommDestroy;
   decltype(&ncclAllReduce) AllReduce;
   decltype(&ncclSend) Send;
   decltype(&ncclGroupStart) GroupStart;
   decltype(&ncclGroupEnd) GroupEnd;
+  // NOLINTEND(readability-identifier-naming)
 };
 
 void send(benchmark::State& state, const Nccl& nccl) {

@@ -1,3 +1,5 @@
 #include "perf.h"
 
-int main(int argc, char** argv) { return terse::perf::Main(terse::perf::kAllReduce, argc, argv); }
+int main(int argc, char** argv) {
+  return terse::perf::run_perf(terse::perf::kAllReduce, argc, argv);
+}

@@ -11,22 +11,22 @@
 namespace terse::perf {
 namespace {
 
-std::vector<const DataType*> SelectedTypes(const Options& options) {
-  if (options.datatype != "all") return {&FindDataType(options.datatype)};
+std::vector<const DataType*> selected_types(const Options& options) {
+  if (options.datatype != "all") return {&find_data_type(options.datatype)};
   std::vector<const DataType*> types;
-  for (const DataType& type : DataTypes()) types.push_back(&type);
+  for (const DataType& type : data_types()) types.push_back(&type);
   return types;
 }
 
-std::vector<const Operation*> SelectedOperations(const Run& run) {
+std::vector<const Operation*> selected_operations(const Run& run) {
   if (!run.collective.reduces) return {&kNoOperation};
-  if (run.options.op != "all") return {&FindOperation(run.options.op)};
-  std::vector<const Operation*> operations;
-  for (const Operation& operation : Operations()) operations.push_back(&operation);
-  return operations;
+  if (run.options.op != "all") return {&find_operation(run.options.op)};
+  std::vector<const Operation*> all;
+  for (const Operation& operation : operations()) all.push_back(&operation);
+  return all;
 }
 
-std::string TimeOfDay() {
+std::string time_of_day() {
   const std::time_t now = std::time(nullptr);
   std::tm parts = {};
   localtime_r(&now, &parts);
@@ -36,18 +36,18 @@ std::string TimeOfDay() {
 }
 
 // Ranks that should hold the same bytes and do not.
-bool Disagree(const std::vector<std::uint64_t>& checksums) {
+bool disagree(const std::vector<std::uint64_t>& checksums) {
   return std::adjacent_find(checksums.begin(), checksums.end(), std::not_equal_to<>()) !=
          checksums.end();
 }
 
-// Of one thread, for Team::Gather.
-std::string ChecksumBlob(const Verdict& verdict) {
+// Of one thread, for Team::gather.
+std::string checksum_blob(const Verdict& verdict) {
   return {reinterpret_cast<const char*>(verdict.checksums.data()),
           verdict.checksums.size() * sizeof(std::uint64_t)};
 }
 
-std::vector<std::uint64_t> AllChecksums(const std::vector<std::string>& blobs) {
+std::vector<std::uint64_t> all_checksums(const std::vector<std::string>& blobs) {
   std::vector<std::uint64_t> all;
   for (const std::string& blob : blobs) {
     const std::size_t old = all.size();
@@ -58,24 +58,24 @@ std::vector<std::uint64_t> AllChecksums(const std::vector<std::string>& blobs) {
 }
 
 // Adds what the verifying passes find to the measurement; returns the number of failures.
-int VerifyPlace(const Run& run, int thread, Case* test, Place place, const DataType& type,
-                Measurement* m) {
+int verify_place(const Run& run, int thread, Case* test, Place place, const DataType& type,
+                 Measurement* m) {
   const Options& o = run.options;
   const bool wrong = test->reports_wrong();
-  const bool error = o.ShowsError() && type.is_float;
+  const bool error = o.shows_error() && type.is_float;
   if (!wrong && !error && !o.checksum) return 0;
   bool failed = false;
   for (int round = 0; round < (wrong ? o.check : 1) && !failed; ++round) {
-    const Verdict verdict = test->Verify(place, round);
-    const double all_wrong = run.team.Combine(thread, verdict.wrong, Average::kSum);
-    const SquaredError sums = {run.team.Combine(thread, verdict.error.error, Average::kSum),
-                               run.team.Combine(thread, verdict.error.norm, Average::kSum)};
-    m->checksums = AllChecksums(run.team.Gather(thread, ChecksumBlob(verdict)));
+    const Verdict verdict = test->verify(place, round);
+    const double all_wrong = run.team.combine(thread, verdict.wrong, Average::kSum);
+    const SquaredError sums = {run.team.combine(thread, verdict.error.error, Average::kSum),
+                               run.team.combine(thread, verdict.error.norm, Average::kSum)};
+    m->checksums = all_checksums(run.team.gather(thread, checksum_blob(verdict)));
     if (wrong) m->wrong = all_wrong;
-    if (error && round == 0) m->error = RelativeError(sums);
+    if (error && round == 0) m->error = relative_error(sums);
     const bool lossless = run.scheme == nullptr || run.scheme->lossless();
     failed = (lossless && wrong && all_wrong > 0) || (error && !std::isfinite(*m->error)) ||
-             (run.collective.same_everywhere && Disagree(m->checksums) &&
+             (run.collective.same_everywhere && disagree(m->checksums) &&
               (o.checksum || run.scheme != nullptr));
   }
   if (!o.checksum) m->checksums.clear();
@@ -88,47 +88,47 @@ struct Sweep {
   Outcome outcome;
 
   bool prints() const { return thread == 0; }
-  void Print(const std::string& text) const {
+  void print(const std::string& text) const {
     if (prints()) run.print(text);
   }
 };
 
-void WarmUp(Sweep* sweep, Case* test, const std::vector<std::size_t>& sizes) {
+void warm_up(Sweep* sweep, Case* test, const std::vector<std::size_t>& sizes) {
   for (std::size_t size = sizes.front(); size <= sizes.back();
        size = std::max<std::size_t>(size * 2, 1)) {
-    test->SetSize(size);
+    test->set_size(size);
     for (int i = 0; i < sweep->run.options.warmup; ++i) {
-      test->Issue(Place::kOutOfPlace, static_cast<std::size_t>(i));
+      test->issue(Place::kOutOfPlace, static_cast<std::size_t>(i));
     }
-    test->Synchronize();
+    test->synchronize();
   }
 }
 
-void RunSize(Sweep* sweep, Case* test, const DataType& type, const Operation& operation) {
+void run_size(Sweep* sweep, Case* test, const DataType& type, const Operation& operation) {
   const Run& run = sweep->run;
   Row row = {test->total_bytes(), test->shape().parameter, type.name, operation.name, -1, {}, {}};
   const std::string name = row.type + " " + row.op + " of " + std::to_string(row.size) + " bytes";
   const auto begin = [&](const char* what) {
     if (sweep->prints()) run.progress(what + name);
   };
-  sweep->Print(TableRowStart(row));
+  sweep->print(table_row_start(row));
   for (const Place place : {Place::kOutOfPlace, Place::kInPlace}) {
     Measurement& m = place == Place::kInPlace ? row.in_place : row.out_of_place;
     begin("timing ");
-    test->PreparePlace(place);
-    m = Time(run, sweep->thread, test, place);
+    test->prepare_place(place);
+    m = time_calls(run, sweep->thread, test, place);
     begin("verifying ");
-    sweep->outcome.summary.failures += VerifyPlace(run, sweep->thread, test, place, type, &m);
+    sweep->outcome.summary.failures += verify_place(run, sweep->thread, test, place, type, &m);
     sweep->outcome.summary.mean_busbw += m.busbw;
-    sweep->Print(TableMeasurement(run.options, m));
+    sweep->print(table_measurement(run.options, m));
   }
-  sweep->Print(TableRowEnd(run.options, row, TimeOfDay()) + TableChecksums(row));
+  sweep->print(table_row_end(run.options, row, time_of_day()) + table_checksums(row));
   sweep->outcome.rows.push_back(std::move(row));
 }
 
 }  // namespace
 
-std::vector<std::size_t> Sizes(const Run& run, const DataType& type) {
+std::vector<std::size_t> sizes(const Run& run, const DataType& type) {
   const Options& o = run.options;
   if (!run.files.empty()) {
     const int nranks = static_cast<int>(run.files.size());
@@ -145,19 +145,19 @@ std::vector<std::size_t> Sizes(const Run& run, const DataType& type) {
   return sizes;
 }
 
-Outcome RunThread(const Run& run, int thread) {
+Outcome run_thread(const Run& run, int thread) {
   Sweep sweep = {run, thread, {}};
-  for (const DataType* type : SelectedTypes(run.options)) {
-    for (const Operation* operation : SelectedOperations(run)) {
-      run.team.Barrier(thread);
+  for (const DataType* type : selected_types(run.options)) {
+    for (const Operation* operation : selected_operations(run)) {
+      run.team.barrier(thread);
       Case test(run, thread, *type, *operation);
-      test.FillBuffers();
-      const std::vector<std::size_t> sizes = Sizes(run, *type);
-      WarmUp(&sweep, &test, sizes);
+      test.fill_buffers();
+      const std::vector<std::size_t> all_sizes = sizes(run, *type);
+      warm_up(&sweep, &test, all_sizes);
       for (long cycle = 0; run.options.cycles == 0 || cycle < run.options.cycles; ++cycle) {
-        for (const std::size_t size : sizes) {
-          test.SetSize(size);
-          RunSize(&sweep, &test, *type, *operation);
+        for (const std::size_t size : all_sizes) {
+          test.set_size(size);
+          run_size(&sweep, &test, *type, *operation);
         }
       }
     }

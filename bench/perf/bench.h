@@ -1,6 +1,5 @@
 // Runs the sweep: warm-up, timing and verification of each data type, operation and size.
-#ifndef TERSE_BENCH_PERF_BENCH_H_
-#define TERSE_BENCH_PERF_BENCH_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -48,11 +47,9 @@ struct Outcome {
 };
 
 // The totals of -b to -e, or the one size that --input gives, in bytes.
-std::vector<std::size_t> Sizes(const Run& run, const DataType& type);
+std::vector<std::size_t> sizes(const Run& run, const DataType& type);
 
 // The share of one thread; every thread of every process calls it. The same outcome everywhere.
-Outcome RunThread(const Run& run, int thread);
+Outcome run_thread(const Run& run, int thread);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_BENCH_H_

@@ -1,6 +1,5 @@
 // One thread's view of one data type, operation and size: issuing calls and verifying what came.
-#ifndef TERSE_BENCH_PERF_CASE_H_
-#define TERSE_BENCH_PERF_CASE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -32,32 +31,32 @@ class Case {
   Case(const Case&) = delete;
   Case& operator=(const Case&) = delete;
 
-  void SetSize(std::size_t total_bytes);
+  void set_size(std::size_t total_bytes);
   const Shape& shape() const { return shape_; }
   std::size_t total_bytes() const;
 
   // Fills the send buffers, all of them, so that iterations which move on find data there too.
-  void FillBuffers();
+  void fill_buffers();
   // In place, the receive buffers hold the input.
-  void PreparePlace(Place place);
+  void prepare_place(Place place);
 
-  void Issue(Place place, std::size_t iteration);
-  void Synchronize();
-  void GroupStart();
-  void GroupEnd();
-  Clocks CreateClocks(std::size_t points) const;
-  void Stamp(std::size_t point, const Clocks& clocks) const;
+  void issue(Place place, std::size_t iteration);
+  void synchronize();
+  void group_start();
+  void group_end();
+  Clocks create_clocks(std::size_t points) const;
+  void stamp(std::size_t point, const Clocks& clocks) const;
 
   // One fresh call on the data of `round`, looked at as the options ask. Collective.
-  Verdict Verify(Place place, int round);
+  Verdict verify(Place place, int round);
 
   std::span<const RankResources> ranks() const { return ranks_; }
   bool reports_wrong() const;
 
  private:
-  Input RoundInput(int round) const;
-  void Fill(const Input& input, int rank, std::size_t count, char* buffer);
-  char* Buffer(char* base) const;
+  Input round_input(int round) const;
+  void fill(const Input& input, int rank, std::size_t count, char* buffer);
+  char* buffer(char* base) const;
 
   const Run& run_;
   std::span<const RankResources> ranks_;
@@ -68,5 +67,3 @@ class Case {
 };
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_CASE_H_

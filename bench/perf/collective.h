@@ -1,7 +1,6 @@
 // A collective as data: how buffers follow from the count, what each output element should be, how
 // bandwidth is counted, and which calls run it.
-#ifndef TERSE_BENCH_PERF_COLLECTIVE_H_
-#define TERSE_BENCH_PERF_COLLECTIVE_H_
+#pragma once
 
 #include <nccl.h>
 
@@ -59,5 +58,3 @@ extern const Collective kAllGather;
 extern const Collective kReduceScatter;
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_COLLECTIVE_H_

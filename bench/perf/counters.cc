@@ -8,20 +8,20 @@
 
 namespace terse::perf {
 
-WireBytes ReadWireBytes(const Scheme* scheme, std::span<const RankResources> ranks) {
+WireBytes read_wire_bytes(const Scheme* scheme, std::span<const RankResources> ranks) {
   WireBytes sum;
   if (scheme == nullptr) return sum;
   for (const RankResources& rank : ranks) {
     terseStats_t stats = {};
     stats.size = sizeof(stats);
-    CheckTerse(scheme->api(), scheme->api().comm_get_stats(rank.comm, &stats));
+    check_terse(scheme->api(), scheme->api().comm_get_stats(rank.comm, &stats));
     sum.raw += static_cast<double>(stats.raw_bytes + stats.native_bytes);
     sum.wire += static_cast<double>(stats.wire_bytes + stats.native_bytes);
   }
   return sum;
 }
 
-std::uint64_t ReadNetdevBytes(const std::string& name) {
+std::uint64_t read_netdev_bytes(const std::string& name) {
   // Not /sys: that shows the namespace in which it was mounted.
   std::ifstream table("/proc/self/net/dev");
   for (std::string line; std::getline(table, line);) {

@@ -1,6 +1,5 @@
 // What was sent: by libterse's own count, and by the network interface's.
-#ifndef TERSE_BENCH_PERF_COUNTERS_H_
-#define TERSE_BENCH_PERF_COUNTERS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -16,12 +15,10 @@ struct WireBytes {
 };
 
 // Summed over some ranks, since their first call. Zero without a scheme.
-WireBytes ReadWireBytes(const Scheme* scheme, std::span<const RankResources> ranks);
+WireBytes read_wire_bytes(const Scheme* scheme, std::span<const RankResources> ranks);
 
 // Bytes sent through an interface of this process's network namespace. Throws std::runtime_error
 // when there is none of that name.
-std::uint64_t ReadNetdevBytes(const std::string& name);
+std::uint64_t read_netdev_bytes(const std::string& name);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_COUNTERS_H_

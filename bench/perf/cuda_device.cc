@@ -8,81 +8,81 @@
 namespace terse::perf {
 namespace {
 
-void Check(cudaError_t result, const char* call) {
+void check(cudaError_t result, const char* call) {
   if (result == cudaSuccess) return;
   cudaGetLastError();
   throw std::runtime_error(std::string(call) + " failed: " + cudaGetErrorString(result));
 }
 
-int Count() {
+int count() {
   int count = 0;
-  Check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   return count;
 }
 
-void Select(int index) { Check(cudaSetDevice(index), "cudaSetDevice"); }
+void select(int index) { check(cudaSetDevice(index), "cudaSetDevice"); }
 
-DeviceInfo Describe(int index) {
+DeviceInfo describe(int index) {
   cudaDeviceProp properties;
-  Check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   char bus_id[32];
   std::snprintf(bus_id, sizeof(bus_id), "%04x:%02x:%02x", properties.pciDomainID,
                 properties.pciBusID, properties.pciDeviceID);
   return {bus_id, properties.name};
 }
 
-void* Allocate(std::size_t bytes) {
+void* allocate(std::size_t bytes) {
   void* memory = nullptr;
-  Check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  check(cudaMalloc(&memory, bytes), "cudaMalloc");
   return memory;
 }
 
-void Release(void* memory) { Check(cudaFree(memory), "cudaFree"); }
+void release(void* memory) { check(cudaFree(memory), "cudaFree"); }
 
 // The streams below do not wait for the null stream, on which these run, so that each must be done
 // on return.
-void Finish() { Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"); }
+void finish() { check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"); }
 
-void Copy(void* to, const void* from, std::size_t bytes) {
+void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  Check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
-  Finish();
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
+  finish();
 }
 
-void Zero(void* memory, std::size_t bytes) {
+void zero(void* memory, std::size_t bytes) {
   if (bytes == 0) return;
-  Check(cudaMemset(memory, 0, bytes), "cudaMemset");
-  Finish();
+  check(cudaMemset(memory, 0, bytes), "cudaMemset");
+  finish();
 }
 
-cudaStream_t CreateStream() {
+cudaStream_t create_stream() {
   cudaStream_t stream = nullptr;
-  Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   return stream;
 }
 
-void DestroyStream(cudaStream_t stream) { Check(cudaStreamDestroy(stream), "cudaStreamDestroy"); }
+void destroy_stream(cudaStream_t stream) { check(cudaStreamDestroy(stream), "cudaStreamDestroy"); }
 
-void Synchronize(cudaStream_t stream) { Check(cudaStreamSynchronize(stream), "the collective"); }
+void synchronize(cudaStream_t stream) { check(cudaStreamSynchronize(stream), "the collective"); }
 
 // Events, made before the clock runs.
 class EventClock : public StreamClock {
  public:
   EventClock(cudaStream_t stream, std::size_t points)
       : stream_(stream), events_(points), marked_(points) {
-    for (cudaEvent_t& event : events_) Check(cudaEventCreate(&event), "cudaEventCreate");
+    for (cudaEvent_t& event : events_) check(cudaEventCreate(&event), "cudaEventCreate");
   }
   ~EventClock() override {
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
   }
 
-  void Stamp(std::size_t point) override {
-    Check(cudaEventRecord(events_.at(point), stream_), "cudaEventRecord");
+  void stamp(std::size_t point) override {
+    check(cudaEventRecord(events_.at(point), stream_), "cudaEventRecord");
     marked_[point] = true;
   }
 
   // From each to the next one: a difference is a float, whose precision long spans would take.
-  std::vector<double> Seconds() const override {
+  std::vector<double> seconds() const override {
     std::vector<double> seconds(events_.size());
     double sum = 0;
     cudaEvent_t last = nullptr;
@@ -90,8 +90,8 @@ class EventClock : public StreamClock {
       if (!marked_[point]) continue;
       float milliseconds = 0;
       if (last != nullptr) {
-        Check(cudaEventSynchronize(events_[point]), "cudaEventSynchronize");
-        Check(cudaEventElapsedTime(&milliseconds, last, events_[point]), "cudaEventElapsedTime");
+        check(cudaEventSynchronize(events_[point]), "cudaEventSynchronize");
+        check(cudaEventElapsedTime(&milliseconds, last, events_[point]), "cudaEventElapsedTime");
       }
       sum += static_cast<double>(milliseconds) * 1e-3;
       seconds[point] = sum;
@@ -106,16 +106,16 @@ class EventClock : public StreamClock {
   std::vector<bool> marked_;
 };
 
-std::unique_ptr<StreamClock> CreateClock(cudaStream_t stream, std::size_t points) {
+std::unique_ptr<StreamClock> create_clock(cudaStream_t stream, std::size_t points) {
   return std::make_unique<EventClock>(stream, points);
 }
 
 }  // namespace
 
-const Device& CudaDevice() {
-  static const Device device = {Count,         Select,      Describe,   Allocate, Release,
-                                Copy,          Copy,        Copy,       Zero,     CreateStream,
-                                DestroyStream, Synchronize, CreateClock};
+const Device& cuda_device() {
+  static const Device device = {count,          select,      describe,    allocate, release,
+                                copy,           copy,        copy,        zero,     create_stream,
+                                destroy_stream, synchronize, create_clock};
   return device;
 }
 

@@ -7,14 +7,14 @@
 namespace terse::perf {
 
 #ifndef TERSE_HAVE_CUDA
-const Device& CudaDevice() {
+const Device& cuda_device() {
   throw std::runtime_error(
       "the NCCL in use works on GPU memory, and these programs were built without CUDA");
 }
 #endif
 
-const Device& DeviceInUse() {
-  static const Device& device = NcclWorksOnHost() ? HostDevice() : CudaDevice();
+const Device& device_in_use() {
+  static const Device& device = nccl_works_on_host() ? host_device() : cuda_device();
   return device;
 }
 

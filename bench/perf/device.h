@@ -1,7 +1,6 @@
 // Where buffers live and what orders the work: a table, so that another kind of device is another
 // table.
-#ifndef TERSE_BENCH_PERF_DEVICE_H_
-#define TERSE_BENCH_PERF_DEVICE_H_
+#pragma once
 
 #include <nccl.h>
 
@@ -22,10 +21,10 @@ class StreamClock {
  public:
   virtual ~StreamClock() = default;
   // Marks where the stream stands. In rising order of the points, each at most once.
-  virtual void Stamp(std::size_t point) = 0;
+  virtual void stamp(std::size_t point) = 0;
   // By point, seconds since the first that was marked; 0 for those that were not. The stream must
   // be synchronized.
-  virtual std::vector<double> Seconds() const = 0;
+  virtual std::vector<double> seconds() const = 0;
 };
 
 // Every function throws std::runtime_error on failure. "Device memory" is what NCCL takes.
@@ -48,14 +47,12 @@ struct Device {
 };
 
 // Host memory and hostnccl's streams.
-const Device& HostDevice();
+const Device& host_device();
 
 // GPUs. Throws std::runtime_error where the programs were built without CUDA.
-const Device& CudaDevice();
+const Device& cuda_device();
 
 // The one that the NCCL in use works on.
-const Device& DeviceInUse();
+const Device& device_in_use();
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_DEVICE_H_

@@ -30,10 +30,10 @@ constexpr std::array<Launcher, 5> kLaunchers = {{
     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr},
 }};
 
-// Set for the program that RestartWithNccl starts.
+// Set for the program that restart_with_nccl starts.
 constexpr const char* kChosen = "PERF_NCCL_IS_CHOSEN";
 
-int ReadNumber(GetEnv get, const char* name, long low, long high) {
+int read_number(GetEnv get, const char* name, long low, long high) {
   const char* text = get(name);
   char* end = nullptr;
   errno = 0;
@@ -45,28 +45,28 @@ int ReadNumber(GetEnv get, const char* name, long low, long high) {
   return static_cast<int>(number);
 }
 
-std::optional<int> ReadIfSet(GetEnv get, const char* name, long low, long high) {
+std::optional<int> read_if_set(GetEnv get, const char* name, long low, long high) {
   if (name == nullptr || get(name) == nullptr) return std::nullopt;
-  return ReadNumber(get, name, low, high);
+  return read_number(get, name, low, high);
 }
 
 // torchrun's agent keeps the store on MASTER_PORT itself.
-bool AgentHasPort(GetEnv get) {
+bool agent_has_port(GetEnv get) {
   const char* text = get("TORCHELASTIC_USE_AGENT_STORE");
   return text != nullptr && std::strcmp(text, "True") == 0;
 }
 
-bool StartsWith(const char* text, const char* prefix) {
+bool starts_with(const char* text, const char* prefix) {
   return std::strncmp(text, prefix, std::strlen(prefix)) == 0;
 }
 
-void Prepend(const char* name, const std::string& value) {
+void prepend(const char* name, const std::string& value) {
   const char* old = std::getenv(name);
   const std::string all = old != nullptr && *old != '\0' ? value + ":" + old : value;
   setenv(name, all.c_str(), 1);
 }
 
-void Append(const char* name, const std::string& value) {
+void append(const char* name, const std::string& value) {
   const char* old = std::getenv(name);
   const std::string all = old != nullptr && *old != '\0' ? std::string(old) + ":" + value : value;
   setenv(name, all.c_str(), 1);
@@ -74,7 +74,7 @@ void Append(const char* name, const std::string& value) {
 
 }  // namespace
 
-Launch ReadLaunch(GetEnv get) {
+Launch read_launch(GetEnv get) {
   Launch launch;
   for (const Launcher& launcher : kLaunchers) {
     if (get(launcher.rank) == nullptr) continue;
@@ -82,44 +82,44 @@ Launch ReadLaunch(GetEnv get) {
       throw std::invalid_argument(std::string(launcher.rank) + " is set but " + launcher.size +
                                   " is not");
     }
-    launch.processes = ReadNumber(get, launcher.size, 1, 1 << 20);
-    launch.process = ReadNumber(get, launcher.rank, 0, launch.processes - 1);
-    launch.local_processes = ReadIfSet(get, launcher.local_size, 1, launch.processes);
-    launch.local_process = ReadIfSet(get, launcher.local_rank, 0,
-                                     launch.local_processes.value_or(launch.processes) - 1);
+    launch.processes = read_number(get, launcher.size, 1, 1 << 20);
+    launch.process = read_number(get, launcher.rank, 0, launch.processes - 1);
+    launch.local_processes = read_if_set(get, launcher.local_size, 1, launch.processes);
+    launch.local_process = read_if_set(get, launcher.local_rank, 0,
+                                       launch.local_processes.value_or(launch.processes) - 1);
     launch.launcher = std::string(launcher.rank) + "/" + launcher.size;
     break;
   }
   if (const char* address = get("MASTER_ADDR")) launch.address = address;
   if (get("MASTER_PORT") != nullptr) {
-    launch.port = ReadNumber(get, "MASTER_PORT", 1, 65534) + (AgentHasPort(get) ? 1 : 0);
+    launch.port = read_number(get, "MASTER_PORT", 1, 65534) + (agent_has_port(get) ? 1 : 0);
   }
   return launch;
 }
 
-Launch ReadLaunch() {
-  return ReadLaunch([](const char* name) -> const char* { return std::getenv(name); });
+Launch read_launch() {
+  return read_launch([](const char* name) -> const char* { return std::getenv(name); });
 }
 
-std::vector<std::string> RunEnvironment() {
+std::vector<std::string> run_environment() {
   constexpr std::array<const char*, 6> kPrefixes = {"NCCL_",  "HOSTNCCL_",   "UCX_",
                                                     "TERSE_", "LD_PRELOAD=", "LD_LIBRARY_PATH="};
   std::vector<std::string> found;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     for (const char* prefix : kPrefixes) {
-      if (StartsWith(*variable, prefix)) found.emplace_back(*variable);
+      if (starts_with(*variable, prefix)) found.emplace_back(*variable);
     }
   }
   return found;
 }
 
-void SetNcclHostId(int process) {
+void set_nccl_host_id(int process) {
   setenv("NCCL_HOSTID", ("terse-perf-" + std::to_string(process)).c_str(), 0);
 }
 
-bool NcclIsChosen() { return std::getenv(kChosen) != nullptr; }
+bool nccl_is_chosen() { return std::getenv(kChosen) != nullptr; }
 
-void RestartWithNccl(const std::string& library, const std::vector<std::string>& arguments) {
+void restart_with_nccl(const std::string& library, const std::vector<std::string>& arguments) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path path = fs::absolute(library, error);
@@ -127,15 +127,15 @@ void RestartWithNccl(const std::string& library, const std::vector<std::string>&
     if (!fs::exists(path / "libnccl.so.2", error)) {
       throw std::invalid_argument("--nccl " + library + ": no libnccl.so.2 in this directory");
     }
-    Prepend("LD_LIBRARY_PATH", path.string());
+    prepend("LD_LIBRARY_PATH", path.string());
   } else if (!fs::exists(path, error)) {
     throw std::invalid_argument("--nccl " + library + ": no such file or directory");
   } else if (path.filename() == "libnccl.so.2") {
-    Prepend("LD_LIBRARY_PATH", path.parent_path().string());
+    prepend("LD_LIBRARY_PATH", path.parent_path().string());
   } else {
     // Under another name the loader would not take it for libnccl.so.2. Preloaded last, it comes
     // before the linked one and after whatever else is preloaded.
-    Append("LD_PRELOAD", path.string());
+    append("LD_PRELOAD", path.string());
   }
   setenv(kChosen, "1", 1);
   std::vector<char*> argv;

@@ -1,6 +1,5 @@
 // Everything these programs read from, or write to, the environment.
-#ifndef TERSE_BENCH_PERF_ENVIRONMENT_H_
-#define TERSE_BENCH_PERF_ENVIRONMENT_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -14,7 +13,7 @@ struct Launch {
   int processes = 1;
   std::optional<int> local_process;    // among those of its host, where the launcher says so
   std::optional<int> local_processes;  // of its host
-  std::string launcher;  // the variables that said so; empty when there were none
+  std::string launcher;                // the variables that said so; empty when there were none
   std::string address = "127.0.0.1";
   int port = 29441;
 };
@@ -24,24 +23,22 @@ using GetEnv = const char* (*)(const char* name);
 // Understands torchrun (RANK, WORLD_SIZE), Open MPI, PMI, PMIx and Slurm, in this order; address
 // and port come from MASTER_ADDR and MASTER_PORT. Throws std::invalid_argument on half a setting
 // or one that makes no sense. `get` is std::getenv except in tests.
-Launch ReadLaunch(GetEnv get);
-Launch ReadLaunch();
+Launch read_launch(GetEnv get);
+Launch read_launch();
 
 // "NAME=value" of the variables that shape a run: NCCL_*, HOSTNCCL_*, UCX_*, TERSE_*, LD_PRELOAD
 // and LD_LIBRARY_PATH.
-std::vector<std::string> RunEnvironment();
+std::vector<std::string> run_environment();
 
 // Sets NCCL_HOSTID to a name that no other process of the run has, unless it is set.
-void SetNcclHostId(int process);
+void set_nccl_host_id(int process);
 
-// Whether RestartWithNccl started this program.
-bool NcclIsChosen();
+// Whether restart_with_nccl started this program.
+bool nccl_is_chosen();
 
 // Runs this program again, with `library` (a directory that holds libnccl.so.2, or a file) as its
 // NCCL. `arguments` is the command line without --nccl. Returns only by throwing.
-[[noreturn]] void RestartWithNccl(const std::string& library,
-                                  const std::vector<std::string>& arguments);
+[[noreturn]] void restart_with_nccl(const std::string& library,
+                                    const std::vector<std::string>& arguments);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_ENVIRONMENT_H_

@@ -16,7 +16,7 @@ namespace terse::perf {
 namespace {
 
 // A counter-based generator (SplitMix64's finaliser): the number depends on its place only.
-std::uint64_t Hash(std::uint64_t seed, std::uint64_t rank, std::uint64_t index) {
+std::uint64_t hash(std::uint64_t seed, std::uint64_t rank, std::uint64_t index) {
   std::uint64_t z = seed * 0x9e3779b97f4a7c15 + rank * 0xd1342543de82ef95 + index;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
   z = (z ^ z >> 27) * 0x94d049bb133111eb;
@@ -24,14 +24,14 @@ std::uint64_t Hash(std::uint64_t seed, std::uint64_t rank, std::uint64_t index) 
 }
 
 // 16 random bits for an element; four neighbours share one hash.
-std::uint32_t Random16(const Input& input, int rank, std::size_t index) {
-  const std::uint64_t word = Hash(input.seed, static_cast<std::uint64_t>(rank), index / 4);
+std::uint32_t random16(const Input& input, int rank, std::size_t index) {
+  const std::uint64_t word = hash(input.seed, static_cast<std::uint64_t>(rank), index / 4);
   return static_cast<std::uint32_t>(word >> (16 * (index % 4)) & 0xffff);
 }
 
 // Quantiles of the normal distribution at (k + 1/2) / 65536: a look-up is much cheaper than a
 // logarithm, and 65536 values reach 4.3 deviations.
-const std::vector<float>& NormalQuantiles() {
+const std::vector<float>& normal_quantiles() {
   static const std::vector<float> quantiles = [] {
     constexpr int kHalf = 32768;
     std::vector<float> table(2 * kHalf);
@@ -50,47 +50,47 @@ const std::vector<float>& NormalQuantiles() {
   return quantiles;
 }
 
-bool IsPowerOfTwo(int n) { return (n & (n - 1)) == 0; }
+bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
 
 // Only `contributors` neighbouring ranks send something other than `neutral`, and which ones moves
 // on with the element: so however many ranks there are, partial results stay within the type.
-bool Contributes(const Input& input, int rank, std::size_t index, int contributors) {
+bool contributes(const Input& input, int rank, std::size_t index, int contributors) {
   const auto n = static_cast<std::size_t>(input.nranks);
   return (static_cast<std::size_t>(rank) + n - index % n) % n <
          static_cast<std::size_t>(contributors);
 }
 
 // A whole number in [-limit, limit], or [0, limit] for unsigned types.
-double SmallInteger(const Input& input, std::uint32_t random, int limit) {
+double small_integer(const Input& input, std::uint32_t random, int limit) {
   if (!input.type->is_signed) return static_cast<double>(random % static_cast<unsigned>(limit + 1));
   return static_cast<double>(random % static_cast<unsigned>(2 * limit + 1)) - limit;
 }
 
-double ExactProduct(const Input& input, int rank, std::size_t index, std::uint32_t random) {
+double exact_product(const Input& input, int rank, std::size_t index, std::uint32_t random) {
   const double sign = input.type->is_signed && (random & 1) != 0 ? -1 : 1;
-  return sign * (Contributes(input, rank, index, std::min(input.nranks, 3)) ? 2 : 1);
+  return sign * (contributes(input, rank, index, std::min(input.nranks, 3)) ? 2 : 1);
 }
 
 // An average divides by n, and where n is no power of two that rounds. One power of two over n
 // rounds the same way whether it is scaled before or after adding zeros.
-double ExactAverage(const Input& input, int rank, std::size_t index, std::uint32_t random) {
-  if (!Contributes(input, rank, index, 1)) return 0;
+double exact_average(const Input& input, int rank, std::size_t index, std::uint32_t random) {
+  if (!contributes(input, rank, index, 1)) return 0;
   const double sign = (random & 1) != 0 ? -1 : 1;
   return sign * static_cast<double>(1 << (random >> 1) % 4);
 }
 
-double ExactValue(const Input& input, int rank, std::size_t index, std::uint32_t random) {
+double exact_value(const Input& input, int rank, std::size_t index, std::uint32_t random) {
   const int limit = input.type->exact;
   switch (input.op) {
     case Op::kNone:
     case Op::kMax:
     case Op::kMin:
-      return SmallInteger(input, random, limit);
+      return small_integer(input, random, limit);
     case Op::kProd:
-      return ExactProduct(input, rank, index, random);
+      return exact_product(input, rank, index, random);
     case Op::kAvg:
-      if (input.type->is_float && !IsPowerOfTwo(input.nranks)) {
-        return ExactAverage(input, rank, index, random);
+      if (input.type->is_float && !is_power_of_two(input.nranks)) {
+        return exact_average(input, rank, index, random);
       }
       break;
     case Op::kSum:
@@ -99,41 +99,43 @@ double ExactValue(const Input& input, int rank, std::size_t index, std::uint32_t
   }
   const int budget = input.op == Op::kMulSum ? limit / 2 : limit;
   const int contributors = std::min(input.nranks, budget);
-  if (!Contributes(input, rank, index, contributors)) return 0;
-  return SmallInteger(input, random, budget / contributors);
+  if (!contributes(input, rank, index, contributors)) return 0;
+  return small_integer(input, random, budget / contributors);
 }
 
-void FillExact(const Input& input, int rank, std::size_t first, std::size_t count, double* values) {
+void fill_exact(const Input& input, int rank, std::size_t first, std::size_t count,
+                double* values) {
   for (std::size_t k = 0; k < count; ++k) {
-    values[k] = ExactValue(input, rank, first + k, Random16(input, rank, first + k));
+    values[k] = exact_value(input, rank, first + k, random16(input, rank, first + k));
   }
 }
 
-void FillGauss(const Input& input, int rank, std::size_t first, std::size_t count, double* values) {
-  const float* quantiles = NormalQuantiles().data();
-  for (std::size_t k = 0; k < count; ++k) values[k] = quantiles[Random16(input, rank, first + k)];
+void fill_gauss(const Input& input, int rank, std::size_t first, std::size_t count,
+                double* values) {
+  const float* quantiles = normal_quantiles().data();
+  for (std::size_t k = 0; k < count; ++k) values[k] = quantiles[random16(input, rank, first + k)];
 }
 
-void FillUniform(const Input& input, int rank, std::size_t first, std::size_t count,
-                 double* values) {
+void fill_uniform(const Input& input, int rank, std::size_t first, std::size_t count,
+                  double* values) {
   for (std::size_t k = 0; k < count; ++k) {
-    values[k] = static_cast<double>(Random16(input, rank, first + k)) / 32768 - 1;
+    values[k] = static_cast<double>(random16(input, rank, first + k)) / 32768 - 1;
   }
 }
 
-void FillFile(const Input& input, int rank, std::size_t first, std::size_t count, double* values) {
+void fill_file(const Input& input, int rank, std::size_t first, std::size_t count, double* values) {
   const InputFile& file = *input.files[static_cast<std::size_t>(rank)];
   for (std::size_t k = 0; k < count; ++k) values[k] = file.data()[(first + k) % file.count()];
 }
 
 using Fill = void (*)(const Input&, int, std::size_t, std::size_t, double*);
-constexpr std::array<Fill, 4> kFills = {FillExact, FillGauss, FillUniform, FillFile};
+constexpr std::array<Fill, 4> kFills = {fill_exact, fill_gauss, fill_uniform, fill_file};
 
-std::string ReplaceRank(const std::string& pattern, int rank) {
-  static const std::string kPlace = "{rank}";
+std::string replace_rank(const std::string& pattern, int rank) {
+  static const std::string place = "{rank}";
   std::string path = pattern;
-  for (std::size_t at = path.find(kPlace); at != std::string::npos; at = path.find(kPlace)) {
-    path.replace(at, kPlace.size(), std::to_string(rank));
+  for (std::size_t at = path.find(place); at != std::string::npos; at = path.find(place)) {
+    path.replace(at, place.size(), std::to_string(rank));
   }
   return path;
 }
@@ -160,10 +162,10 @@ InputFile::InputFile(const std::string& path) {
 
 InputFile::~InputFile() { munmap(const_cast<float*>(data_), count_ * sizeof(float)); }
 
-InputFiles OpenInputFiles(const std::string& pattern, int nranks) {
+InputFiles open_input_files(const std::string& pattern, int nranks) {
   InputFiles files;
   for (int rank = 0; rank < nranks; ++rank) {
-    const std::string path = ReplaceRank(pattern, rank);
+    const std::string path = replace_rank(pattern, rank);
     files.push_back(std::make_shared<const InputFile>(path));
     if (files.back()->count() != files.front()->count()) {
       throw std::runtime_error("--input file " + path + " holds " +
@@ -174,13 +176,14 @@ InputFiles OpenInputFiles(const std::string& pattern, int nranks) {
   return files;
 }
 
-void FillInput(const Input& input, int rank, std::size_t first, std::size_t count, double* values) {
+void fill_input(const Input& input, int rank, std::size_t first, std::size_t count,
+                double* values) {
   kFills[static_cast<std::size_t>(input.kind)](input, rank, first, count, values);
 }
 
-void FillInputRounded(const Input& input, int rank, std::size_t first, std::size_t count,
-                      double* values) {
-  FillInput(input, rank, first, count, values);
+void fill_input_rounded(const Input& input, int rank, std::size_t first, std::size_t count,
+                        double* values) {
+  fill_input(input, rank, first, count, values);
   std::array<unsigned char, 4096> rounded;
   const std::size_t step = rounded.size() / input.type->bytes;
   for (std::size_t done = 0; done < count; done += step) {

@@ -1,7 +1,6 @@
 // What the ranks send: a value that says, for every rank and element, which number is sent. Any
 // process can so compute what any other contributed, without talking to it.
-#ifndef TERSE_BENCH_PERF_INPUT_H_
-#define TERSE_BENCH_PERF_INPUT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +39,7 @@ using InputFiles = std::vector<std::shared_ptr<const InputFile>>;
 
 // Opens pattern with {rank} replaced by 0..nranks-1. Throws std::runtime_error when one is missing
 // or empty, or their sizes differ.
-InputFiles OpenInputFiles(const std::string& pattern, int nranks);
+InputFiles open_input_files(const std::string& pattern, int nranks);
 
 struct Input {
   InputKind kind;
@@ -52,12 +51,10 @@ struct Input {
 };
 
 // values[k] = what `rank` contributes at element first + k, before rounding to the data type.
-void FillInput(const Input& input, int rank, std::size_t first, std::size_t count, double* values);
+void fill_input(const Input& input, int rank, std::size_t first, std::size_t count, double* values);
 
 // The same, rounded to the data type: exactly the numbers that are sent.
-void FillInputRounded(const Input& input, int rank, std::size_t first, std::size_t count,
-                      double* values);
+void fill_input_rounded(const Input& input, int rank, std::size_t first, std::size_t count,
+                        double* values);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_INPUT_H_

@@ -15,17 +15,17 @@ namespace {
 // Collects members of an object or items of a list; the values are JSON already.
 class Builder {
  public:
-  Builder& Add(const char* key, const std::string& json) {
-    return Append(text_.empty() ? "" : ",").Append(QuoteJson(key)).Append(":").Append(json);
+  Builder& add(const char* key, const std::string& json) {
+    return append(text_.empty() ? "" : ",").append(quote_json(key)).append(":").append(json);
   }
-  Builder& Add(const std::string& json) {
-    return Append(text_.empty() ? "" : ",\n  ").Append(json);
+  Builder& add(const std::string& json) {
+    return append(text_.empty() ? "" : ",\n  ").append(json);
   }
-  std::string Object() const { return "{" + text_ + "}"; }
-  std::string List() const { return "[" + text_ + "]"; }
+  std::string object() const { return "{" + text_ + "}"; }
+  std::string list() const { return "[" + text_ + "]"; }
 
  private:
-  Builder& Append(const std::string& text) {
+  Builder& append(const std::string& text) {
     text_ += text;
     return *this;
   }
@@ -34,100 +34,100 @@ class Builder {
 };
 
 // JSON has no infinities and no NaN.
-std::string Number(double value) {
+std::string number(double value) {
   if (std::isfinite(value)) return fmt::format("{:.9g}", value);
   return std::isnan(value) ? "\"nan\"" : "\"inf\"";
 }
 
-std::string Number(const std::optional<double>& value) {
-  return value.has_value() ? Number(*value) : "null";
+std::string number(const std::optional<double>& value) {
+  return value.has_value() ? number(*value) : "null";
 }
 
 template <typename T>
-std::string List(const std::vector<T>& values, const std::function<std::string(const T&)>& each) {
+std::string list(const std::vector<T>& values, const std::function<std::string(const T&)>& each) {
   Builder list;
-  for (const T& value : values) list.Add(each(value));
-  return list.List();
+  for (const T& value : values) list.add(each(value));
+  return list.list();
 }
 
-std::string Strings(const std::vector<std::string>& values) {
-  return List<std::string>(values, [](const std::string& text) { return QuoteJson(text); });
+std::string strings(const std::vector<std::string>& values) {
+  return list<std::string>(values, [](const std::string& text) { return quote_json(text); });
 }
 
-std::string MeasurementJson(const Options& o, const Measurement& m) {
+std::string measurement_json(const Options& o, const Measurement& m) {
   Builder object;
-  object.Add(o.report_cpu_time != 0 ? "cpu_time" : "time", Number(m.time));
-  object.Add("alg_bw", Number(m.algbw)).Add("bus_bw", Number(m.busbw));
-  object.Add("nwrong", Number(m.wrong));
-  object.Add("wire_ratio", Number(m.wire_ratio));
-  object.Add("wire_bytes_per_call", Number(m.wire_bytes));
-  object.Add("relative_l2_error", Number(m.error));
-  object.Add("netdev_bytes_per_call", Number(m.netdev_bytes));
-  object.Add("checksums", List<std::uint64_t>(m.checksums, [](const std::uint64_t& sum) {
+  object.add(o.report_cpu_time != 0 ? "cpu_time" : "time", number(m.time));
+  object.add("alg_bw", number(m.algbw)).add("bus_bw", number(m.busbw));
+  object.add("nwrong", number(m.wrong));
+  object.add("wire_ratio", number(m.wire_ratio));
+  object.add("wire_bytes_per_call", number(m.wire_bytes));
+  object.add("relative_l2_error", number(m.error));
+  object.add("netdev_bytes_per_call", number(m.netdev_bytes));
+  object.add("checksums", list<std::uint64_t>(m.checksums, [](const std::uint64_t& sum) {
                return fmt::format("\"{:016x}\"", sum);
              }));
-  return object.Object();
+  return object.object();
 }
 
-std::string IterationsJson(const Options& o, const Measurement& m) {
+std::string iterations_json(const Options& o, const Measurement& m) {
   const IterationStats& s = *m.stats;
   Builder object;
-  object.Add("skipped_iterations", std::to_string(o.per_iteration_skip));
-  object.Add("min_us", Number(s.min)).Add("max_us", Number(s.max)).Add("avg_us", Number(s.mean));
-  object.Add("p50_us", Number(s.p50)).Add("p95_us", Number(s.p95)).Add("p99_us", Number(s.p99));
-  object.Add("stdev_us", Number(s.deviation)).Add("cv_pct", Number(s.VariationPercent()));
-  object.Add("times_us",
-             List<double>(m.iterations, [](const double& time) { return Number(time); }));
-  return object.Object();
+  object.add("skipped_iterations", std::to_string(o.per_iteration_skip));
+  object.add("min_us", number(s.min)).add("max_us", number(s.max)).add("avg_us", number(s.mean));
+  object.add("p50_us", number(s.p50)).add("p95_us", number(s.p95)).add("p99_us", number(s.p99));
+  object.add("stdev_us", number(s.deviation)).add("cv_pct", number(s.variation_percent()));
+  object.add("times_us",
+             list<double>(m.iterations, [](const double& time) { return number(time); }));
+  return object.object();
 }
 
-std::string RowJson(const Options& o, const Row& row) {
+std::string row_json(const Options& o, const Row& row) {
   Builder object;
-  object.Add("size", std::to_string(row.size)).Add("count", std::to_string(row.count));
-  object.Add("type", QuoteJson(row.type)).Add("redop", QuoteJson(row.op));
-  object.Add("root", QuoteJson(std::to_string(row.root)));
-  object.Add("out_of_place", MeasurementJson(o, row.out_of_place));
+  object.add("size", std::to_string(row.size)).add("count", std::to_string(row.count));
+  object.add("type", quote_json(row.type)).add("redop", quote_json(row.op));
+  object.add("root", quote_json(std::to_string(row.root)));
+  object.add("out_of_place", measurement_json(o, row.out_of_place));
   if (row.out_of_place.stats) {
-    object.Add("out_of_place_per_iter", IterationsJson(o, row.out_of_place));
+    object.add("out_of_place_per_iter", iterations_json(o, row.out_of_place));
   }
-  object.Add("in_place", MeasurementJson(o, row.in_place));
-  if (row.in_place.stats) object.Add("in_place_per_iter", IterationsJson(o, row.in_place));
-  object.Add("actual_iterations", std::to_string(o.iterations));
-  return object.Object();
+  object.add("in_place", measurement_json(o, row.in_place));
+  if (row.in_place.stats) object.add("in_place_per_iter", iterations_json(o, row.in_place));
+  object.add("actual_iterations", std::to_string(o.iterations));
+  return object.object();
 }
 
-std::string RankJson(const RankInfo& rank) {
+std::string rank_json(const RankInfo& rank) {
   Builder object;
-  object.Add("rank", std::to_string(rank.rank)).Add("group", "0");
-  object.Add("pid", std::to_string(rank.process_id)).Add("hostname", QuoteJson(rank.host));
-  object.Add("device", std::to_string(rank.device));
-  return object.Add("device_info", QuoteJson(rank.info.name)).Object();
+  object.add("rank", std::to_string(rank.rank)).add("group", "0");
+  object.add("pid", std::to_string(rank.process_id)).add("hostname", quote_json(rank.host));
+  object.add("device", std::to_string(rank.device));
+  return object.add("device_info", quote_json(rank.info.name)).object();
 }
 
-std::string ConfigJson(const Options& o, const JsonReport& report) {
+std::string config_json(const Options& o, const JsonReport& report) {
   const auto number = [](auto value) { return std::to_string(value); };
   Builder object;
-  object.Add("nthreads", number(o.threads)).Add("ngpus", number(o.ranks_per_thread));
-  object.Add("minimum_bytes", number(o.min_bytes)).Add("maximum_bytes", number(o.max_bytes));
+  object.add("nthreads", number(o.threads)).add("ngpus", number(o.ranks_per_thread));
+  object.add("minimum_bytes", number(o.min_bytes)).add("maximum_bytes", number(o.max_bytes));
   if (o.step_factor > 1) {
-    object.Add("step_factor", number(o.step_factor));
+    object.add("step_factor", number(o.step_factor));
   } else {
-    object.Add("step_bytes", number(o.step_bytes));
+    object.add("step_bytes", number(o.step_bytes));
   }
-  object.Add("warmup_iters", number(o.warmup)).Add("iterations", number(o.iterations));
-  object.Add("aggregated_iterations", number(o.aggregate)).Add("validation", number(o.check));
-  object.Add("graph", number(o.graph)).Add("blocking_collectives", number(o.blocking));
-  object.Add("per_iter_timing", number(o.per_iteration));
-  object.Add("parallel_init", number(o.parallel_init));
-  object.Add("scheme", o.scheme.empty() ? "null" : QuoteJson(o.scheme));
-  object.Add("input", o.input.empty() ? "null" : QuoteJson(o.input));
-  object.Add("seed", number(o.seed));
-  return object.Add("devices", List<RankInfo>(report.ranks, RankJson)).Object();
+  object.add("warmup_iters", number(o.warmup)).add("iterations", number(o.iterations));
+  object.add("aggregated_iterations", number(o.aggregate)).add("validation", number(o.check));
+  object.add("graph", number(o.graph)).add("blocking_collectives", number(o.blocking));
+  object.add("per_iter_timing", number(o.per_iteration));
+  object.add("parallel_init", number(o.parallel_init));
+  object.add("scheme", o.scheme.empty() ? "null" : quote_json(o.scheme));
+  object.add("input", o.input.empty() ? "null" : quote_json(o.input));
+  object.add("seed", number(o.seed));
+  return object.add("devices", list<RankInfo>(report.ranks, rank_json)).object();
 }
 
 }  // namespace
 
-std::string QuoteJson(std::string_view text) {
+std::string quote_json(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -142,25 +142,25 @@ std::string QuoteJson(std::string_view text) {
   return quoted + "\"";
 }
 
-std::string MakeJson(const Options& o, const JsonReport& report) {
+std::string make_json(const Options& o, const JsonReport& report) {
   Builder object;
-  object.Add("version", "3").Add("start_time", QuoteJson(report.start_time));
-  object.Add("args", Strings(o.command_line)).Add("env", Strings(report.environment));
-  object.Add("nccl_version", std::to_string(report.nccl_version));
-  object.Add("config", ConfigJson(o, report));
-  object.Add("results", List<Row>(report.rows, [&](const Row& row) { return RowJson(o, row); }));
+  object.add("version", "3").add("start_time", quote_json(report.start_time));
+  object.add("args", strings(o.command_line)).add("env", strings(report.environment));
+  object.add("nccl_version", std::to_string(report.nccl_version));
+  object.add("config", config_json(o, report));
+  object.add("results", list<Row>(report.rows, [&](const Row& row) { return row_json(o, row); }));
   Builder bounds;
-  bounds.Add("count", std::to_string(report.summary.failures));
+  bounds.add("count", std::to_string(report.summary.failures));
   // Strings, as nccl-tests writes them.
-  bounds.Add("okay", report.summary.failures == 0 ? "\"true\"" : "\"false\"");
-  object.Add("out_of_bounds", bounds.Object());
+  bounds.add("okay", report.summary.failures == 0 ? "\"true\"" : "\"false\"");
+  object.add("out_of_bounds", bounds.object());
   Builder bandwidth;
-  bandwidth.Add("bandwidth", Number(report.summary.mean_busbw)).Add("okay", "\"unchecked\"");
-  object.Add("average_bus_bandwidth", bandwidth.Object());
-  return object.Add("end_time", QuoteJson(report.end_time)).Object() + "\n";
+  bandwidth.add("bandwidth", number(report.summary.mean_busbw)).add("okay", "\"unchecked\"");
+  object.add("average_bus_bandwidth", bandwidth.object());
+  return object.add("end_time", quote_json(report.end_time)).object() + "\n";
 }
 
-std::string WriteNewFile(const std::string& path, const std::string& text) {
+std::string write_new_file(const std::string& path, const std::string& text) {
   std::string name = path;
   std::FILE* file = std::fopen(name.c_str(), "wx");
   for (int number = 0; file == nullptr && errno == EEXIST; ++number) {

@@ -1,6 +1,5 @@
 // The JSON file of -J: nccl-tests' keys, and ours.
-#ifndef TERSE_BENCH_PERF_JSON_H_
-#define TERSE_BENCH_PERF_JSON_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -21,13 +20,11 @@ struct JsonReport {
   Summary summary;
 };
 
-std::string QuoteJson(std::string_view text);
-std::string MakeJson(const Options& options, const JsonReport& report);
+std::string quote_json(std::string_view text);
+std::string make_json(const Options& options, const JsonReport& report);
 
 // Writes to `path`, or to path.0, path.1, ... when that exists: results are never overwritten.
 // Returns the path. Throws std::runtime_error.
-std::string WriteNewFile(const std::string& path, const std::string& text);
+std::string write_new_file(const std::string& path, const std::string& text);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_JSON_H_

@@ -18,14 +18,14 @@ constexpr double kGoodbyeSeconds = 5;
 Lifeline::Lifeline(int process, std::vector<Socket> peers,
                    std::function<void(const std::string&)> on_loss)
     : process_(process), peers_(std::move(peers)), on_loss_(std::move(on_loss)) {
-  if (!peers_.empty()) watcher_ = std::thread([this] { Watch(); });
+  if (!peers_.empty()) watcher_ = std::thread([this] { watch(); });
 }
 
 Lifeline::~Lifeline() {
   if (!watcher_.joinable()) return;
   for (const Socket& peer : peers_) {
     try {
-      peer.Send(&kGoodbye, 1, After(kGoodbyeSeconds));
+      peer.send(&kGoodbye, 1, after(kGoodbyeSeconds));
     } catch (const std::runtime_error&) {
       // It is gone already; the watcher has judged how.
     }
@@ -35,7 +35,7 @@ Lifeline::~Lifeline() {
   watcher_.join();
 }
 
-void Lifeline::Watch() {
+void Lifeline::watch() {
   std::vector<pollfd> open;
   for (const Socket& peer : peers_) open.push_back({peer.descriptor(), POLLIN, 0});
   while (!open.empty()) {

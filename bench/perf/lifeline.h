@@ -1,7 +1,6 @@
 // If one process dies, all end: a thread that watches the connections between the processes while
 // the others are busy, or stuck, in a collective.
-#ifndef TERSE_BENCH_PERF_LIFELINE_H_
-#define TERSE_BENCH_PERF_LIFELINE_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -14,7 +13,7 @@ namespace terse::perf {
 
 class Lifeline {
  public:
-  // `peers` as Rendezvous::TakeLifelines gives them to this process. When a connection closes
+  // `peers` as Rendezvous::take_lifelines gives them to this process. When a connection closes
   // without a goodbye, on_loss(message) is called on the watching thread; it is expected to end the
   // process.
   Lifeline(int process, std::vector<Socket> peers, std::function<void(const std::string&)> on_loss);
@@ -23,7 +22,7 @@ class Lifeline {
   ~Lifeline();
 
  private:
-  void Watch();
+  void watch();
 
   int process_;
   std::vector<Socket> peers_;
@@ -32,5 +31,3 @@ class Lifeline {
 };
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_LIFELINE_H_

@@ -1,6 +1,5 @@
 // The result codes of NCCL and libterse as exceptions.
-#ifndef TERSE_BENCH_PERF_NCCL_CHECK_H_
-#define TERSE_BENCH_PERF_NCCL_CHECK_H_
+#pragma once
 
 #include <nccl.h>
 
@@ -12,7 +11,7 @@
 namespace terse::perf {
 
 // Throws std::runtime_error with NCCL's own explanation unless the result is success.
-inline void CheckNccl(ncclResult_t result, const char* call) {
+inline void check_nccl(ncclResult_t result, const char* call) {
   if (result == ncclSuccess) return;
   const char* detail = ncclGetLastError(nullptr);
   throw std::runtime_error(std::string(call) + " failed: " + ncclGetErrorString(result) +
@@ -21,10 +20,8 @@ inline void CheckNccl(ncclResult_t result, const char* call) {
 }
 
 // The same for libterse.
-inline void CheckTerse(const TerseApi& api, ncclResult_t result) {
+inline void check_terse(const TerseApi& api, ncclResult_t result) {
   if (result != ncclSuccess) throw std::runtime_error(api.get_last_error());
 }
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_NCCL_CHECK_H_

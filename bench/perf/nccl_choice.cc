@@ -17,7 +17,7 @@ namespace {
 
 // The file of the NCCL that this program is linked with; its functions may be a preloaded
 // library's.
-std::string LibraryInUse() {
+std::string library_in_use() {
   void* const library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
   if (library == nullptr) return "";
   const link_map* object = nullptr;
@@ -27,7 +27,7 @@ std::string LibraryInUse() {
   return path;
 }
 
-bool HasFunction(const std::string& path, const char* name) {
+bool has_function(const std::string& path, const char* name) {
   void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return false;
   const bool found = dlsym(library, name) != nullptr;
@@ -36,14 +36,14 @@ bool HasFunction(const std::string& path, const char* name) {
 }
 
 // hostnccl, or the stub that stands in for it: what lies beside this program.
-bool UsesItsOwn() {
+bool uses_its_own() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   const auto own = program.parent_path().parent_path() / "lib/terse/hostnccl/libnccl.so.2";
-  return std::filesystem::equivalent(own, LibraryInUse(), error);
+  return std::filesystem::equivalent(own, library_in_use(), error);
 }
 
-bool HasGpu() {
+bool has_gpu() {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) return false;
   const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
@@ -52,7 +52,7 @@ bool HasGpu() {
   return init != nullptr && count != nullptr && init(0) == 0 && count(&devices) == 0 && devices > 0;
 }
 
-std::vector<std::string> LinesOf(const char* command) {
+std::vector<std::string> lines_of(const char* command) {
   std::vector<std::string> lines;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command, "r"), pclose);
   char line[4096];
@@ -62,17 +62,17 @@ std::vector<std::string> LinesOf(const char* command) {
   return lines;
 }
 
-std::optional<std::string> FindRealNccl() {
-  std::vector<std::string> paths = LinesOf(
+std::optional<std::string> find_real_nccl() {
+  std::vector<std::string> paths = lines_of(
       "{ ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | "
       "sed -n 's/^\\s*libnccl\\.so\\.2 .*=> //p'");
   for (const std::string& folder :
-       LinesOf("python3 -c 'import importlib.util as u; s = u.find_spec(\"nvidia.nccl\"); "
-               "print(*(s.submodule_search_locations if s else []), sep=\"\\n\")' 2>/dev/null")) {
+       lines_of("python3 -c 'import importlib.util as u; s = u.find_spec(\"nvidia.nccl\"); "
+                "print(*(s.submodule_search_locations if s else []), sep=\"\\n\")' 2>/dev/null")) {
     paths.push_back(folder + "/lib/libnccl.so.2");
   }
   for (const std::string& path : paths) {
-    if (HasFunction(path, "ncclCommInitRank") && !HasFunction(path, "hostncclStreamCreate")) {
+    if (has_function(path, "ncclCommInitRank") && !has_function(path, "hostncclStreamCreate")) {
       return path;
     }
   }
@@ -81,15 +81,15 @@ std::optional<std::string> FindRealNccl() {
 
 }  // namespace
 
-bool NcclWorksOnHost() {
-  static const bool on_host = HasFunction(LibraryInUse(), "hostncclStreamCreate");
+bool nccl_works_on_host() {
+  static const bool on_host = has_function(library_in_use(), "hostncclStreamCreate");
   return on_host;
 }
 
-void UseNcclOfGpu(const std::vector<std::string>& command_line) {
-  if (NcclIsChosen() || !UsesItsOwn() || !HasGpu()) return;
-  const std::optional<std::string> library = FindRealNccl();
-  if (library.has_value()) RestartWithNccl(*library, command_line);
+void use_nccl_of_gpu(const std::vector<std::string>& command_line) {
+  if (nccl_is_chosen() || !uses_its_own() || !has_gpu()) return;
+  const std::optional<std::string> library = find_real_nccl();
+  if (library.has_value()) restart_with_nccl(*library, command_line);
 }
 
 }  // namespace terse::perf

@@ -1,7 +1,6 @@
 // Which NCCL a program of this folder runs on. They are linked with hostnccl, or with a stub, and
 // find the real one where there is a GPU.
-#ifndef TERSE_BENCH_PERF_NCCL_CHOICE_H_
-#define TERSE_BENCH_PERF_NCCL_CHOICE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -9,14 +8,12 @@
 namespace terse::perf {
 
 // Whether the NCCL in use is hostnccl.
-bool NcclWorksOnHost();
+bool nccl_works_on_host();
 
 // Where the program runs on what it was linked with and there is a GPU with its driver, looks for a
 // real libnccl.so.2, in the loader's cache and in python3's package nvidia.nccl, and runs the
 // program again with it. Returns where there is nothing to do, as after --nccl. LD_LIBRARY_PATH
 // needs no looking into: a library found there is in use already.
-void UseNcclOfGpu(const std::vector<std::string>& command_line);
+void use_nccl_of_gpu(const std::vector<std::string>& command_line);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_NCCL_CHOICE_H_

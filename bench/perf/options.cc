@@ -16,12 +16,12 @@ namespace {
 const std::map<std::string, InputKind> kDataNames = {
     {"exact", InputKind::kExact}, {"gauss", InputKind::kGauss}, {"uniform", InputKind::kUniform}};
 
-void AddSize(CLI::App& app, const std::string& name, std::size_t* size, const std::string& help) {
+void add_size(CLI::App& app, const std::string& name, std::size_t* size, const std::string& help) {
   app.add_option_function<std::string>(
          name,
          [size, name](const std::string& text) {
            try {
-             *size = ParseSize(text);
+             *size = parse_size(text);
            } catch (const std::invalid_argument& error) {
              throw CLI::ValidationError(name, error.what());
            }
@@ -30,15 +30,15 @@ void AddSize(CLI::App& app, const std::string& name, std::size_t* size, const st
       ->type_name("SIZE");
 }
 
-void AddSweep(CLI::App& app, Options* o) {
-  AddSize(app, "-b,--minbytes", &o->min_bytes, "smallest size (32M)");
-  AddSize(app, "-e,--maxbytes", &o->max_bytes, "largest size (32M)");
-  AddSize(app, "-i,--stepbytes", &o->step_bytes, "difference of two sizes (1M)");
+void add_sweep(CLI::App& app, Options* o) {
+  add_size(app, "-b,--minbytes", &o->min_bytes, "smallest size (32M)");
+  add_size(app, "-e,--maxbytes", &o->max_bytes, "largest size (32M)");
+  add_size(app, "-i,--stepbytes", &o->step_bytes, "difference of two sizes (1M)");
   app.add_option("-f,--stepfactor", o->step_factor, "ratio of two sizes, instead of -i")
       ->check(CLI::Range(1, 1 << 20));
 }
 
-void AddRanks(CLI::App& app, Options* o) {
+void add_ranks(CLI::App& app, Options* o) {
   app.add_option("-t,--nthreads", o->threads, "threads a process (1)")->check(CLI::Range(1, 1024));
   app.add_option("-g,--ngpus", o->ranks_per_thread, "ranks a thread (1)")
       ->check(CLI::Range(1, 1024));
@@ -46,7 +46,7 @@ void AddRanks(CLI::App& app, Options* o) {
       ->check(CLI::Range(0, 1));
 }
 
-void AddTiming(CLI::App& app, Options* o) {
+void add_timing(CLI::App& app, Options* o) {
   const auto count = CLI::Range(0, 1 << 30);
   app.add_option("-n,--iters", o->iterations, "timed iterations (20)")
       ->check(CLI::Range(1, 1 << 30));
@@ -66,7 +66,7 @@ void AddTiming(CLI::App& app, Options* o) {
       ->check(count);
 }
 
-void AddOperation(CLI::App& app, Options* o) {
+void add_operation(CLI::App& app, Options* o) {
   app.add_option("-o,--op", o->op, "sum prod max min avg mulsum all (sum)");
   app.add_option("-d,--datatype", o->datatype,
                  "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 "
@@ -77,7 +77,7 @@ void AddOperation(CLI::App& app, Options* o) {
       ->each([o](const std::string&) { o->check_given = true; });
 }
 
-void AddEnvironment(CLI::App& app, Options* o) {
+void add_environment(CLI::App& app, Options* o) {
   app.add_option("-y,--stream_null", o->null_stream, "use the null stream")
       ->check(CLI::Range(0, 1));
   app.add_option("-T,--timeout", o->timeout,
@@ -91,7 +91,7 @@ void AddEnvironment(CLI::App& app, Options* o) {
       ->check(CLI::Range(0, 4096));
 }
 
-void AddReport(CLI::App& app, Options* o) {
+void add_report(CLI::App& app, Options* o) {
   app.add_option("-C,--report_cputime", o->report_cpu_time, "time: until the calls have returned")
       ->check(CLI::Range(0, 1));
   app.add_option("-S,--report_timestamps", o->report_timestamps, "a column with the time of day")
@@ -99,7 +99,7 @@ void AddReport(CLI::App& app, Options* o) {
   app.add_option("-J,--output_file", o->json, "write the results here too, as JSON");
 }
 
-void AddOwn(CLI::App& app, Options* o) {
+void add_own(CLI::App& app, Options* o) {
   const std::string group = "Beyond nccl-tests";
   app.add_option("--scheme", o->scheme,
                  "call libterse with this scheme (e.g. int4); adds columns: how many times fewer "
@@ -129,7 +129,7 @@ void AddOwn(CLI::App& app, Options* o) {
 }
 
 // What no single option can see. Throws CLI::ValidationError.
-void Validate(const Options& o) {
+void validate(const Options& o) {
   if (o.min_bytes > o.max_bytes) {
     throw CLI::ValidationError("--minbytes", "is more than --maxbytes");
   }
@@ -140,8 +140,7 @@ void Validate(const Options& o) {
     throw CLI::ValidationError("--stepfactor", "cannot start from 0 bytes");
   }
   if (o.graph > 0) {
-    throw CLI::ValidationError("--cudagraph",
-                               "this program does not capture graphs");
+    throw CLI::ValidationError("--cudagraph", "this program does not capture graphs");
   }
   if (o.per_iteration_skip >= o.iterations) {
     throw CLI::ValidationError("--per_iter_skip", "leaves no iteration");
@@ -150,8 +149,8 @@ void Validate(const Options& o) {
     throw CLI::ValidationError("--input", "excludes --data");
   }
   try {
-    if (o.datatype != "all") FindDataType(o.datatype);
-    if (o.op != "all") FindOperation(o.op);
+    if (o.datatype != "all") find_data_type(o.datatype);
+    if (o.op != "all") find_operation(o.op);
   } catch (const std::invalid_argument& error) {
     throw CLI::ValidationError(error.what(), "");
   }
@@ -159,7 +158,7 @@ void Validate(const Options& o) {
 
 }  // namespace
 
-InputKind Options::DataKind() const {
+InputKind Options::data_kind() const {
   if (!input.empty()) return InputKind::kFile;
   if (data.has_value()) return *data;
   // A lossy scheme is measured by its error on numbers like those of a training, not by #wrong.
@@ -167,23 +166,23 @@ InputKind Options::DataKind() const {
   return check > 0 ? InputKind::kExact : InputKind::kGauss;
 }
 
-bool Options::ShowsError() const {
+bool Options::shows_error() const {
   return !scheme.empty() || !input.empty() || data.value_or(InputKind::kExact) != InputKind::kExact;
 }
 
-Parsed ParseOptions(const std::string& program, int argc, const char* const* argv) {
+Parsed parse_options(const std::string& program, int argc, const char* const* argv) {
   Options options;
   CLI::App app(
       "Times " + program.substr(0, program.rfind("_perf")) + " as nccl-tests does, over any NCCL.",
       program);
   app.set_help_flag("-h,--help", "print this text and exit");
-  AddSweep(app, &options);
-  AddRanks(app, &options);
-  AddTiming(app, &options);
-  AddOperation(app, &options);
-  AddEnvironment(app, &options);
-  AddReport(app, &options);
-  AddOwn(app, &options);
+  add_sweep(app, &options);
+  add_ranks(app, &options);
+  add_timing(app, &options);
+  add_operation(app, &options);
+  add_environment(app, &options);
+  add_report(app, &options);
+  add_own(app, &options);
   app.footer(
       "Under a preloaded library that compresses, use -c 0: #wrong is about exact results.\n"
       "Several processes find each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or by\n"
@@ -191,7 +190,7 @@ Parsed ParseOptions(const std::string& program, int argc, const char* const* arg
       "line.");
   try {
     app.parse(argc, argv);
-    Validate(options);
+    validate(options);
   } catch (const CLI::CallForHelp&) {
     return {std::nullopt, 0, app.help()};
   } catch (const CLI::ParseError& error) {
@@ -202,7 +201,7 @@ Parsed ParseOptions(const std::string& program, int argc, const char* const* arg
   return {std::move(options), 0, ""};
 }
 
-std::vector<std::string> WithoutNccl(const std::vector<std::string>& command_line) {
+std::vector<std::string> without_nccl(const std::vector<std::string>& command_line) {
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < command_line.size(); ++i) {
     if (command_line[i] == "--nccl") {

@@ -1,6 +1,5 @@
 // The command line, nccl-tests' options and our own, as a value.
-#ifndef TERSE_BENCH_PERF_OPTIONS_H_
-#define TERSE_BENCH_PERF_OPTIONS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +44,7 @@ struct Options {
   // ours
   std::string scheme;
   std::string input;
-  std::optional<InputKind> data;  // unset: chosen by DataKind
+  std::optional<InputKind> data;  // unset: chosen by data_kind
   std::uint64_t seed = 0;
   bool checksum = false;
   std::string nccl;
@@ -54,11 +53,11 @@ struct Options {
   bool check_given = false;  // -c was on the command line
   std::vector<std::string> command_line;
 
-  int RanksPerProcess() const { return threads * ranks_per_thread; }
-  InputKind DataKind() const;
+  int ranks_per_process() const { return threads * ranks_per_thread; }
+  InputKind data_kind() const;
   // Whether error columns are printed: where data or scheme call for them.
-  bool ShowsError() const;
-  bool ShowsRatio() const { return !scheme.empty(); }
+  bool shows_error() const;
+  bool shows_ratio() const { return !scheme.empty(); }
 };
 
 // The outcome of parsing: options, or an exit code with the text to print.
@@ -72,11 +71,9 @@ constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 
 // Never exits, never prints.
-Parsed ParseOptions(const std::string& program, int argc, const char* const* argv);
+Parsed parse_options(const std::string& program, int argc, const char* const* argv);
 
 // The command line without --nccl and its value.
-std::vector<std::string> WithoutNccl(const std::vector<std::string>& command_line);
+std::vector<std::string> without_nccl(const std::vector<std::string>& command_line);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_OPTIONS_H_

@@ -30,13 +30,13 @@ namespace {
 
 constexpr double kMeetSeconds = 60;
 
-std::string HostName() {
+std::string host_name() {
   char name[256] = "unknown";
   gethostname(name, sizeof(name) - 1);
   return name;
 }
 
-std::string DateAndTime() {
+std::string date_and_time() {
   const std::time_t now = std::time(nullptr);
   std::tm parts = {};
   localtime_r(&now, &parts);
@@ -47,18 +47,18 @@ std::string DateAndTime() {
 
 // A thread may be stuck inside NCCL, so a failing process ends at once; its peers notice by their
 // lifelines.
-[[noreturn]] void Die(const std::string& program, int process, const std::string& message) {
+[[noreturn]] void exit_with(const std::string& program, int process, const std::string& message) {
   static std::mutex once;  // never released: the first message is the one
   once.lock();
   std::fputs(
-      fmt::format("\n{}: process {} on {}: {}\n", program, process, HostName(), message).c_str(),
+      fmt::format("\n{}: process {} on {}: {}\n", program, process, host_name(), message).c_str(),
       stderr);
   std::_Exit(kExitFailure);
 }
 
 // Runs body(thread) on every thread, the first on this one. What one throws ends the process.
-void OnThreads(int threads, const std::function<void(int)>& body,
-               const std::function<void(const std::string&)>& die) {
+void on_threads(int threads, const std::function<void(int)>& body,
+                const std::function<void(const std::string&)>& die) {
   const auto guarded = [&](int thread) {
     try {
       body(thread);
@@ -72,15 +72,16 @@ void OnThreads(int threads, const std::function<void(int)>& body,
   for (std::thread& other : others) other.join();
 }
 
-std::vector<RankInfo> GatherRanks(Rendezvous* rendezvous, const Device& device,
-                                  const std::vector<int>& devices) {
+std::vector<RankInfo> gather_ranks(Rendezvous* rendezvous, const Device& device,
+                                   const std::vector<int>& devices) {
   std::string mine;  // four lines for each rank
   for (const int index : devices) {
     const DeviceInfo info = device.describe(index);
-    mine += fmt::format("{} {}\n{}\n{}\n{}\n", getpid(), index, HostName(), info.bus_id, info.name);
+    mine +=
+        fmt::format("{} {}\n{}\n{}\n{}\n", getpid(), index, host_name(), info.bus_id, info.name);
   }
   std::vector<RankInfo> ranks;
-  for (const std::string& blob : rendezvous->AllGather(mine, kMeetSeconds)) {
+  for (const std::string& blob : rendezvous->all_gather(mine, kMeetSeconds)) {
     std::istringstream lines(blob);
     RankInfo rank;
     while (lines >> rank.process_id >> rank.device >> std::ws && std::getline(lines, rank.host) &&
@@ -92,25 +93,25 @@ std::vector<RankInfo> GatherRanks(Rendezvous* rendezvous, const Device& device,
   return ranks;
 }
 
-ncclUniqueId ShareUniqueId(Rendezvous* rendezvous) {
+ncclUniqueId share_unique_id(Rendezvous* rendezvous) {
   std::string blob(sizeof(ncclUniqueId), '\0');
   ncclUniqueId id = {};
   if (rendezvous->process() == 0) {
-    CheckNccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
     blob.assign(id.internal, sizeof(id.internal));
   }
-  blob = rendezvous->AllGather(blob, kMeetSeconds).front();
+  blob = rendezvous->all_gather(blob, kMeetSeconds).front();
   blob.copy(id.internal, sizeof(id.internal));
   return id;
 }
 
-int NcclVersion() {
+int nccl_version() {
   int version = 0;
-  CheckNccl(ncclGetVersion(&version), "ncclGetVersion");
+  check_nccl(ncclGetVersion(&version), "ncclGetVersion");
   return version;
 }
 
-void Print(const std::string& text) {
+void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }
@@ -123,72 +124,67 @@ struct Context {
 };
 
 // Everything between the meeting of the processes and their goodbye.
-int RunAll(const Context& context, Rendezvous* rendezvous, Watchdog* watchdog) {
+int run_all(const Context& context, Rendezvous* rendezvous, Watchdog* watchdog) {
   const Options& o = context.options;
-  const Device& device = DeviceInUse();
+  const Device& device = device_in_use();
   // Before NCCL's first call.
   const std::vector<int> devices =
-      PlaceRanks(device, context.launch, o.RanksPerProcess(), rendezvous);
+      place_ranks(device, context.launch, o.ranks_per_process(), rendezvous);
   const bool first = rendezvous->process() == 0;
   const auto say = [first](const std::string& text) {
-    if (first) Print(text);
+    if (first) print(text);
   };
   const std::unique_ptr<Scheme> scheme =
-      o.scheme.empty() ? nullptr : std::make_unique<Scheme>(LoadTerse(), o.scheme);
-  const int nranks = rendezvous->processes() * o.RanksPerProcess();
-  const InputFiles files = o.input.empty() ? InputFiles() : OpenInputFiles(o.input, nranks);
+      o.scheme.empty() ? nullptr : std::make_unique<Scheme>(load_terse(), o.scheme);
+  const int nranks = rendezvous->processes() * o.ranks_per_process();
+  const InputFiles files = o.input.empty() ? InputFiles() : open_input_files(o.input, nranks);
 
   JsonReport report;
-  report.start_time = DateAndTime();
-  report.environment = RunEnvironment();
-  report.nccl_version = NcclVersion();
-  say(TableRunHeader(context.collective.program, o, report.nccl_version));
-  report.ranks = GatherRanks(rendezvous, device, devices);
-  say(TableRanks(report.ranks));
+  report.start_time = date_and_time();
+  report.environment = run_environment();
+  report.nccl_version = nccl_version();
+  say(table_run_header(context.collective.program, o, report.nccl_version));
+  report.ranks = gather_ranks(rendezvous, device, devices);
+  say(table_ranks(report.ranks));
 
   Team team(*rendezvous, o.threads, o.timeout > 0 ? o.timeout : 1e9);
-  Run run = {o,
-             context.collective,
-             device,
-             scheme.get(),
-             files,
-             team,
-             0,
-             devices,
-             {},
-             [&](const std::string& what) { watchdog->Kick(what); },
+  Run run = {o,      context.collective,
+             device, scheme.get(),
+             files,  team,
+             0,      devices,
+             {},     [&](const std::string& what) { watchdog->kick(what); },
              say};
-  run.buffer_bytes = BufferBytes(run);
-  const ncclUniqueId id = ShareUniqueId(rendezvous);
-  CreateResources(&run, id);
-  say(TableHeader(o));
+  run.buffer_bytes = buffer_bytes(run);
+  const ncclUniqueId id = share_unique_id(rendezvous);
+  create_resources(&run, id);
+  say(table_header(o));
   std::vector<Outcome> outcomes(static_cast<std::size_t>(o.threads));
-  OnThreads(
+  on_threads(
       o.threads,
       [&](int thread) {
         device.select(run.ranks[static_cast<std::size_t>(thread * o.ranks_per_thread)].device);
-        CreateThreadResources(&run, id, thread);
-        outcomes[static_cast<std::size_t>(thread)] = RunThread(run, thread);
+        create_thread_resources(&run, id, thread);
+        outcomes[static_cast<std::size_t>(thread)] = run_thread(run, thread);
       },
       context.die);
-  watchdog->Kick("destroying the communicators");
-  DestroyResources(&run);
-  say(TableFooter(context.collective.program, outcomes[0].summary));
+  watchdog->kick("destroying the communicators");
+  destroy_resources(&run);
+  say(table_footer(context.collective.program, outcomes[0].summary));
 
   report.rows = std::move(outcomes[0].rows);
   report.summary = outcomes[0].summary;
-  report.end_time = DateAndTime();
+  report.end_time = date_and_time();
   if (first && !o.json.empty()) {
-    const std::string path = WriteNewFile(o.json, MakeJson(o, report));
-    Print("# Wrote JSON output to " + path + "\n");
+    const std::string path = write_new_file(o.json, make_json(o, report));
+    print("# Wrote JSON output to " + path + "\n");
   }
   return report.summary.failures == 0 ? 0 : kExitFailure;
 }
 
-int RunProcess(const Collective& collective, const Options& options) {
-  const Launch launch = ReadLaunch();
+int run_process(const Collective& collective, const Options& options) {
+  const Launch launch = read_launch();
   const auto die = [&](const std::string& message) {
-    Die(collective.program, launch.process, message);
+    exit_with(collective.program, launch.process, message);
   };
   const double patience =
       options.timeout > 0 ? std::min<double>(options.timeout, kMeetSeconds) : kMeetSeconds;
@@ -202,9 +198,9 @@ int RunProcess(const Collective& collective, const Options& options) {
   Watchdog watchdog(options.timeout, [&](const std::string& what) {
     die(fmt::format("Test timeout ({}s) in {}", options.timeout, what));
   });
-  Lifeline lifeline(launch.process, rendezvous->TakeLifelines(), die);
+  Lifeline lifeline(launch.process, rendezvous->take_lifelines(), die);
   try {
-    return RunAll({collective, options, launch, die}, rendezvous.get(), &watchdog);
+    return run_all({collective, options, launch, die}, rendezvous.get(), &watchdog);
   } catch (const std::exception& error) {
     // Here and not further out: the lifeline's end would tell the others that all is well.
     die(error.what());
@@ -214,18 +210,18 @@ int RunProcess(const Collective& collective, const Options& options) {
 
 }  // namespace
 
-int Main(const Collective& collective, int argc, char** argv) {
+int run_perf(const Collective& collective, int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  const Parsed parsed = ParseOptions(collective.program, argc, argv);
+  const Parsed parsed = parse_options(collective.program, argc, argv);
   if (!parsed.options.has_value()) {
     std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
     return parsed.exit_code;
   }
   try {
     const Options& options = *parsed.options;
-    if (!options.nccl.empty()) RestartWithNccl(options.nccl, WithoutNccl(options.command_line));
-    UseNcclOfGpu(options.command_line);
-    return RunProcess(collective, options);
+    if (!options.nccl.empty()) restart_with_nccl(options.nccl, without_nccl(options.command_line));
+    use_nccl_of_gpu(options.command_line);
+    return run_process(collective, options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", collective.program, error.what());
     return kExitUsage;

@@ -14,10 +14,10 @@ struct Place {
   int processes;  // of the host
 };
 
-Place PlaceOnHost(const Launch& launch, Rendezvous* rendezvous) {
+Place place_on_host(const Launch& launch, Rendezvous* rendezvous) {
   char name[256] = "unknown";
   gethostname(name, sizeof(name) - 1);
-  const std::vector<std::string> hosts = rendezvous->AllGather(name, 60);
+  const std::vector<std::string> hosts = rendezvous->all_gather(name, 60);
   const auto same_host = [&](auto end) {
     return static_cast<int>(std::count(hosts.begin(), end, std::string(name)));
   };
@@ -28,9 +28,9 @@ Place PlaceOnHost(const Launch& launch, Rendezvous* rendezvous) {
 
 }  // namespace
 
-std::vector<int> PlaceRanks(const Device& device, const Launch& launch, int ranks_per_process,
-                            Rendezvous* rendezvous) {
-  const Place place = PlaceOnHost(launch, rendezvous);
+std::vector<int> place_ranks(const Device& device, const Launch& launch, int ranks_per_process,
+                             Rendezvous* rendezvous) {
+  const Place place = place_on_host(launch, rendezvous);
   std::vector<int> devices(static_cast<std::size_t>(ranks_per_process));
   const int count = device.count();
   if (count == 0) {
@@ -45,7 +45,7 @@ std::vector<int> PlaceRanks(const Device& device, const Launch& launch, int rank
   for (int i = 0; i < ranks_per_process; ++i) {
     devices[static_cast<std::size_t>(i)] = (place.process * ranks_per_process + i) % count;
   }
-  if (place.processes * ranks_per_process > count) SetNcclHostId(launch.process);
+  if (place.processes * ranks_per_process > count) set_nccl_host_id(launch.process);
   return devices;
 }
 

@@ -1,6 +1,5 @@
 // Which devices the ranks of this process take, among all ranks of its host.
-#ifndef TERSE_BENCH_PERF_PLACEMENT_H_
-#define TERSE_BENCH_PERF_PLACEMENT_H_
+#pragma once
 
 #include <vector>
 
@@ -15,9 +14,7 @@ namespace terse::perf {
 // process an NCCL_HOSTID of its own, without which NCCL refuses two ranks on one device; one that
 // is set already stays. Before NCCL is initialised; collective. Throws std::runtime_error when the
 // ranks of one process are more than the devices.
-std::vector<int> PlaceRanks(const Device& device, const Launch& launch, int ranks_per_process,
-                            Rendezvous* rendezvous);
+std::vector<int> place_ranks(const Device& device, const Launch& launch, int ranks_per_process,
+                             Rendezvous* rendezvous);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_PLACEMENT_H_

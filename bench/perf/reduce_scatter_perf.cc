@@ -1,5 +1,5 @@
 #include "perf.h"
 
 int main(int argc, char** argv) {
-  return terse::perf::Main(terse::perf::kReduceScatter, argc, argv);
+  return terse::perf::run_perf(terse::perf::kReduceScatter, argc, argv);
 }

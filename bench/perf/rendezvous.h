@@ -1,6 +1,5 @@
 // The processes of one run find each other and exchange small blobs. Process 0 listens; no MPI.
-#ifndef TERSE_BENCH_PERF_RENDEZVOUS_H_
-#define TERSE_BENCH_PERF_RENDEZVOUS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -28,15 +27,15 @@ class Rendezvous {
 
   // Hands every process everybody's blob, in order of process. Collective. Throws TimeoutError
   // after `timeout` seconds, std::runtime_error when a process is lost.
-  std::vector<std::string> AllGather(const std::string& blob, double timeout);
+  std::vector<std::string> all_gather(const std::string& blob, double timeout);
 
   // The connections over which processes watch each other's life (lifeline.h): at process 0 one to
   // each other process, elsewhere one to process 0.
-  std::vector<Socket> TakeLifelines() { return std::move(lifelines_); }
+  std::vector<Socket> take_lifelines() { return std::move(lifelines_); }
 
  private:
-  void MeetAsFirst();
-  void MeetAsOther();
+  void meet_as_first();
+  void meet_as_other();
 
   Meeting meeting_;
   // Process 0: links_[p] to process p, links_[0] unused. Others: links_[0] to process 0.
@@ -45,5 +44,3 @@ class Rendezvous {
 };
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_RENDEZVOUS_H_

@@ -1,23 +1,20 @@
 // Communicators, streams and buffers of a run.
-#ifndef TERSE_BENCH_PERF_RESOURCES_H_
-#define TERSE_BENCH_PERF_RESOURCES_H_
+#pragma once
 
 #include "bench.h"
 
 namespace terse::perf {
 
 // Enough for the largest size of every data type that is run.
-std::size_t BufferBytes(const Run& run);
+std::size_t buffer_bytes(const Run& run);
 
 // Streams and buffers of all ranks of this process, and, unless threads do it (-p 1),
 // communicators.
-void CreateResources(Run* run, const ncclUniqueId& id);
+void create_resources(Run* run, const ncclUniqueId& id);
 
 // With -p 1: this thread's communicators. Every thread calls it.
-void CreateThreadResources(Run* run, const ncclUniqueId& id, int thread);
+void create_thread_resources(Run* run, const ncclUniqueId& id, int thread);
 
-void DestroyResources(Run* run);
+void destroy_resources(Run* run);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_RESOURCES_H_

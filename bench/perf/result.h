@@ -1,6 +1,5 @@
 // What a run measures, as values: the table on the screen and the JSON file are made from these.
-#ifndef TERSE_BENCH_PERF_RESULT_H_
-#define TERSE_BENCH_PERF_RESULT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +14,11 @@ namespace terse::perf {
 // Over the iterations of -I, in microseconds; the time of an iteration is its slowest rank's.
 struct IterationStats {
   double min, max, mean, p50, p95, p99, deviation;
-  double VariationPercent() const { return mean > 0 ? 100 * deviation / mean : 0; }
+  double variation_percent() const { return mean > 0 ? 100 * deviation / mean : 0; }
 };
 
 // Sorts a copy. `times` must not be empty. Percentiles are nearest-rank.
-IterationStats Summarize(std::vector<double> times);
+IterationStats summarize(std::vector<double> times);
 
 // One size, in place or out of place.
 struct Measurement {
@@ -60,5 +59,3 @@ struct Summary {
 };
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_RESULT_H_

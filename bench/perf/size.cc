@@ -8,7 +8,7 @@ namespace terse::perf {
 namespace {
 
 // The shift of a suffix, or -1.
-int SuffixShift(const std::string& suffix) {
+int suffix_shift(const std::string& suffix) {
   if (suffix.empty()) return 0;
   if (suffix.size() != 1) return -1;
   switch (suffix[0]) {
@@ -31,11 +31,11 @@ int SuffixShift(const std::string& suffix) {
 
 }  // namespace
 
-std::size_t ParseSize(const std::string& text) {
+std::size_t parse_size(const std::string& text) {
   const std::string complaint = "'" + text + "' is not a size (examples: 8, 1K, 64M, 1G)";
   const std::size_t end = text.find_first_not_of("0123456789.");
   const std::string digits = text.substr(0, end);
-  const int shift = SuffixShift(end == std::string::npos ? "" : text.substr(end));
+  const int shift = suffix_shift(end == std::string::npos ? "" : text.substr(end));
   char* rest = nullptr;
   const double number = std::strtod(digits.c_str(), &rest);
   if (digits.empty() || *rest != '\0' || shift < 0) throw std::invalid_argument(complaint);

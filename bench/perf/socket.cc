@@ -16,12 +16,12 @@
 namespace terse::perf {
 namespace {
 
-std::runtime_error SystemError(const std::string& what) {
+std::runtime_error system_error(const std::string& what) {
   return std::runtime_error(what + ": " + std::strerror(errno));
 }
 
 // Waits until the descriptor is ready for `events`.
-void Await(int descriptor, short events, Deadline deadline, const char* what) {
+void await(int descriptor, short events, Deadline deadline, const char* what) {
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
@@ -30,11 +30,11 @@ void Await(int descriptor, short events, Deadline deadline, const char* what) {
     const int wait = static_cast<int>(std::min<long long>(left.count(), 1 << 30));
     const int ready = poll(&entry, 1, wait);
     if (ready > 0) return;
-    if (ready < 0 && errno != EINTR) throw SystemError(what);
+    if (ready < 0 && errno != EINTR) throw system_error(what);
   }
 }
 
-void SetNoDelay(int descriptor) {
+void set_no_delay(int descriptor) {
   const int one = 1;
   setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
@@ -46,42 +46,42 @@ Socket& Socket::operator=(Socket&& other) noexcept {
   return *this;
 }
 
-void Socket::Close() {
-  if (descriptor_ >= 0) close(descriptor_);
+void Socket::close() {
+  if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = -1;
 }
 
-void Socket::Send(const void* data, std::size_t bytes, Deadline deadline) const {
+void Socket::send(const void* data, std::size_t bytes, Deadline deadline) const {
   const auto* at = static_cast<const char*>(data);
   while (bytes > 0) {
-    const ssize_t sent = send(descriptor_, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = ::send(descriptor_, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
       at += sent;
       bytes -= static_cast<std::size_t>(sent);
     } else if (errno == EAGAIN) {
-      Await(descriptor_, POLLOUT, deadline, "sending to another process");
+      await(descriptor_, POLLOUT, deadline, "sending to another process");
     } else if (errno != EINTR) {
-      throw SystemError("sending to another process");
+      throw system_error("sending to another process");
     }
   }
 }
 
-void Socket::Receive(void* data, std::size_t bytes, Deadline deadline) const {
+void Socket::receive(void* data, std::size_t bytes, Deadline deadline) const {
   auto* at = static_cast<char*>(data);
   while (bytes > 0) {
-    Await(descriptor_, POLLIN, deadline, "waiting for another process");
+    await(descriptor_, POLLIN, deadline, "waiting for another process");
     const ssize_t got = recv(descriptor_, at, bytes, MSG_DONTWAIT);
     if (got == 0) throw std::runtime_error("another process has closed its connection");
     if (got > 0) {
       at += got;
       bytes -= static_cast<std::size_t>(got);
     } else if (errno != EINTR && errno != EAGAIN) {
-      throw SystemError("waiting for another process");
+      throw system_error("waiting for another process");
     }
   }
 }
 
-Socket Listen(int port, int* bound) {
+Socket listen(int port, int* bound) {
   const int descriptor = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   // Both families where there is IPv6 at all, plain IPv4 elsewhere.
   Socket listener(descriptor >= 0 ? descriptor : socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -105,9 +105,9 @@ Socket Listen(int port, int* bound) {
     size = sizeof(*v4);
   }
   if (bind(listener.descriptor(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      listen(listener.descriptor(), SOMAXCONN) != 0) {
-    throw SystemError("rank 0 cannot listen on port " + std::to_string(port) +
-                      " (choose another with MASTER_PORT)");
+      ::listen(listener.descriptor(), SOMAXCONN) != 0) {
+    throw system_error("rank 0 cannot listen on port " + std::to_string(port) +
+                       " (choose another with MASTER_PORT)");
   }
   size = sizeof(address);
   getsockname(listener.descriptor(), reinterpret_cast<sockaddr*>(&address), &size);
@@ -117,15 +117,15 @@ Socket Listen(int port, int* bound) {
   return listener;
 }
 
-Socket Accept(const Socket& listener, Deadline deadline) {
-  Await(listener.descriptor(), POLLIN, deadline, "waiting for connections");
+Socket accept(const Socket& listener, Deadline deadline) {
+  await(listener.descriptor(), POLLIN, deadline, "waiting for connections");
   Socket connection(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (connection.descriptor() < 0) throw SystemError("accepting a connection");
-  SetNoDelay(connection.descriptor());
+  if (connection.descriptor() < 0) throw system_error("accepting a connection");
+  set_no_delay(connection.descriptor());
   return connection;
 }
 
-std::optional<Socket> TryConnect(const std::string& address, int port, Deadline deadline) {
+std::optional<Socket> try_connect(const std::string& address, int port, Deadline deadline) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -140,7 +140,7 @@ std::optional<Socket> TryConnect(const std::string& address, int port, Deadline 
         socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, entry->ai_protocol));
     const int started = connect(candidate.descriptor(), entry->ai_addr, entry->ai_addrlen);
     if (started != 0 && errno == EINPROGRESS) {
-      Await(candidate.descriptor(), POLLOUT, deadline, "connecting to rank 0");
+      await(candidate.descriptor(), POLLOUT, deadline, "connecting to rank 0");
     } else if (started != 0) {
       continue;
     }
@@ -148,7 +148,7 @@ std::optional<Socket> TryConnect(const std::string& address, int port, Deadline 
     socklen_t size = sizeof(outcome);
     getsockopt(candidate.descriptor(), SOL_SOCKET, SO_ERROR, &outcome, &size);
     if (outcome != 0) continue;
-    SetNoDelay(candidate.descriptor());
+    set_no_delay(candidate.descriptor());
     return candidate;
   }
   return std::nullopt;

@@ -1,6 +1,5 @@
 // TCP sockets that never wait longer than a deadline, with messages fit for a user.
-#ifndef TERSE_BENCH_PERF_SOCKET_H_
-#define TERSE_BENCH_PERF_SOCKET_H_
+#pragma once
 
 #include <chrono>
 #include <cstddef>
@@ -12,7 +11,7 @@ namespace terse::perf {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-inline Deadline After(double seconds) {
+inline Deadline after(double seconds) {
   return std::chrono::steady_clock::now() +
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(
              std::chrono::duration<double>(seconds));
@@ -29,27 +28,25 @@ class Socket {
   explicit Socket(int descriptor) : descriptor_(descriptor) {}
   Socket(Socket&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
   Socket& operator=(Socket&& other) noexcept;
-  ~Socket() { Close(); }
+  ~Socket() { close(); }
 
   int descriptor() const { return descriptor_; }
-  void Close();
+  void close();
 
-  void Send(const void* data, std::size_t bytes, Deadline deadline) const;
-  void Receive(void* data, std::size_t bytes, Deadline deadline) const;
+  void send(const void* data, std::size_t bytes, Deadline deadline) const;
+  void receive(void* data, std::size_t bytes, Deadline deadline) const;
 
  private:
   int descriptor_ = -1;
 };
 
 // Listens on all addresses of this host; port 0 takes a free one. *bound = the port.
-Socket Listen(int port, int* bound);
+Socket listen(int port, int* bound);
 
 // The next connection.
-Socket Accept(const Socket& listener, Deadline deadline);
+Socket accept(const Socket& listener, Deadline deadline);
 
 // One attempt; nothing when nobody listens there yet.
-std::optional<Socket> TryConnect(const std::string& address, int port, Deadline deadline);
+std::optional<Socket> try_connect(const std::string& address, int port, Deadline deadline);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_SOCKET_H_

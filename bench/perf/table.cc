@@ -19,22 +19,22 @@ struct ExtraColumns {
   std::string (*print)(const Measurement&);
 };
 
-std::string OrNotAvailable(const std::optional<double>& value, const char* format) {
+std::string or_not_available(const std::optional<double>& value, const char* format) {
   return value.has_value() ? fmt::format(fmt::runtime(format), *value) : "N/A";
 }
 
 const ExtraColumns kExtraColumns[] = {
-    {"wire ratio", "(x)", 7, [](const Options& o) { return o.ShowsRatio(); },
-     [](const Measurement& m) { return OrNotAvailable(m.wire_ratio, "{:.2f}"); }},
-    {"relative L2 error", "", 9, [](const Options& o) { return o.ShowsError(); },
-     [](const Measurement& m) { return OrNotAvailable(m.error, "{:.2e}"); }},
+    {"wire ratio", "(x)", 7, [](const Options& o) { return o.shows_ratio(); },
+     [](const Measurement& m) { return or_not_available(m.wire_ratio, "{:.2f}"); }},
+    {"relative L2 error", "", 9, [](const Options& o) { return o.shows_error(); },
+     [](const Measurement& m) { return or_not_available(m.error, "{:.2e}"); }},
     {"interface bytes a call", "(B)", 12, [](const Options& o) { return !o.netdev.empty(); },
-     [](const Measurement& m) { return OrNotAvailable(m.netdev_bytes, "{:.0f}"); }},
+     [](const Measurement& m) { return or_not_available(m.netdev_bytes, "{:.0f}"); }},
 };
 
 // One line's cells of our columns: each(group, in_place) gives a cell's text.
-std::string ExtraCells(const Options& options,
-                       const std::function<std::string(const ExtraColumns&, bool)>& each) {
+std::string extra_cells(const Options& options,
+                        const std::function<std::string(const ExtraColumns&, bool)>& each) {
   std::string line;
   for (const ExtraColumns& group : kExtraColumns) {
     if (!group.shown(options)) continue;
@@ -45,7 +45,7 @@ std::string ExtraCells(const Options& options,
   return line;
 }
 
-std::string ExtraTitles(const Options& options) {
+std::string extra_titles(const Options& options) {
   std::string line;
   for (const ExtraColumns& group : kExtraColumns) {
     if (group.shown(options)) line += fmt::format("  {:^{}}", group.title, 2 * group.width + 2);
@@ -53,7 +53,7 @@ std::string ExtraTitles(const Options& options) {
   return line;
 }
 
-const char* BlockingNote(int blocking) {
+const char* blocking_note(int blocking) {
   switch (blocking) {
     case 1:
       return "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n";
@@ -75,7 +75,7 @@ struct HeaderCells {
   const char* iteration[4];
 };
 
-std::string HeaderLine(const Options& options, const HeaderCells& cells) {
+std::string header_line(const Options& options, const HeaderCells& cells) {
   std::string line = fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", cells.first[0],
                                  cells.first[1], cells.first[2], cells.first[3], cells.first[4]);
   for (int place = 0; place < 2; ++place) {
@@ -89,7 +89,7 @@ std::string HeaderLine(const Options& options, const HeaderCells& cells) {
 
 }  // namespace
 
-std::string FitNumber(double value, int width) {
+std::string fit_number(double value, int width) {
   for (int decimals = 2; decimals >= 0; --decimals) {
     std::string text = fmt::format("{:{}.{}f}", value, width, decimals);
     if (text.size() <= static_cast<std::size_t>(width)) return text;
@@ -97,7 +97,7 @@ std::string FitNumber(double value, int width) {
   return fmt::format("{:{}.{}e}", value, width, width >= 7 ? 1 : 0);
 }
 
-std::string TableRunHeader(const std::string& program, const Options& o, int nccl_version) {
+std::string table_run_header(const std::string& program, const Options& o, int nccl_version) {
   std::string text = fmt::format("# terse perf version {} nccl-headers={} nccl-library={}\n",
                                  kVersion, NCCL_VERSION_CODE, nccl_version);
   text += fmt::format("# Collective test starting: {}\n", program);
@@ -108,7 +108,7 @@ std::string TableRunHeader(const std::string& program, const Options& o, int ncc
       o.step_factor > 1 ? static_cast<std::size_t>(o.step_factor) : o.step_bytes,
       o.step_factor > 1 ? "factor" : "bytes", o.warmup, o.iterations, o.aggregate, o.check, o.graph,
       o.unalign);
-  text += BlockingNote(o.blocking);
+  text += blocking_note(o.blocking);
   if (o.parallel_init != 0) {
     text += "# Parallel Init Enabled: threads call into NcclInitRank concurrently \n";
   }
@@ -117,16 +117,16 @@ std::string TableRunHeader(const std::string& program, const Options& o, int ncc
   return text + "#\n";
 }
 
-std::string TableRanks(const std::vector<RankInfo>& ranks) {
+std::string table_ranks(const std::vector<RankInfo>& ranks) {
   std::string text = "# Using devices\n";
   for (const RankInfo& r : ranks) {
-    text += fmt::format("#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n",
-                        r.rank, 0, r.process_id, r.host, r.device, r.info.bus_id, r.info.name);
+    text += fmt::format("#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n", r.rank,
+                        0, r.process_id, r.host, r.device, r.info.bus_id, r.info.name);
   }
   return text;
 }
 
-std::string TableHeader(const Options& o) {
+std::string table_header(const Options& o) {
   const char* time = o.report_cpu_time != 0 ? "cputime" : "time";
   const bool stamped = o.report_timestamps != 0;
   const int pad = stamped ? 19 : 0;
@@ -138,54 +138,54 @@ std::string TableHeader(const Options& o) {
                    ? "              out-of-place (+ per-iteration)                                "
                      "in-place (+ per-iteration)"
                    : "           out-of-place                       in-place          ");
-  text += (stamped ? fmt::format("{:21}", "") : "") + ExtraTitles(o) + "\n";
+  text += (stamped ? fmt::format("{:21}", "") : "") + extra_titles(o) + "\n";
   const auto own = [](const ExtraColumns&, bool in_place) {
     return std::string(in_place ? "in" : "out");
   };
-  text += HeaderLine(o, {{"size", "count", "type", "redop", "root"},
-                         time,
-                         {"algbw", "busbw"},
-                         "#wrong",
-                         {"i_min", "i_max", "i_p99", "i_cv%"}});
-  text += fmt::format(" {:>{}}", stamped ? "timestamp" : "", pad) + ExtraCells(o, own) + "\n";
-  text += HeaderLine(o, {{"(B)", "(elements)", "", "", ""},
-                         "(us)",
-                         {"(GB/s)", "(GB/s)"},
-                         "",
-                         {"(us)", "(us)", "(us)", "(%)"}});
+  text += header_line(o, {{"size", "count", "type", "redop", "root"},
+                          time,
+                          {"algbw", "busbw"},
+                          "#wrong",
+                          {"i_min", "i_max", "i_p99", "i_cv%"}});
+  text += fmt::format(" {:>{}}", stamped ? "timestamp" : "", pad) + extra_cells(o, own) + "\n";
+  text += header_line(o, {{"(B)", "(elements)", "", "", ""},
+                          "(us)",
+                          {"(GB/s)", "(GB/s)"},
+                          "",
+                          {"(us)", "(us)", "(us)", "(%)"}});
   const auto unit = [](const ExtraColumns& group, bool) { return std::string(group.unit); };
   return text + fmt::format(" {:>{}}", stamped ? "%Y-%m-%d %H:%M:%S" : "", pad) +
-         ExtraCells(o, unit) + "\n";
+         extra_cells(o, unit) + "\n";
 }
 
-std::string TableRowStart(const Row& row) {
+std::string table_row_start(const Row& row) {
   return fmt::format("{:12}  {:12}  {:>8}  {:>6}  {:>6}", row.size, row.count, row.type, row.op,
                      row.root);
 }
 
-std::string TableMeasurement(const Options& o, const Measurement& m) {
-  std::string text = fmt::format("  {}  {}  {}", FitNumber(m.time, 7), FitNumber(m.algbw, 6),
-                                 FitNumber(m.busbw, 6));
+std::string table_measurement(const Options& o, const Measurement& m) {
+  std::string text = fmt::format("  {}  {}  {}", fit_number(m.time, 7), fit_number(m.algbw, 6),
+                                 fit_number(m.busbw, 6));
   text += m.wrong.has_value() ? fmt::format("  {:6g}", *m.wrong) : "     N/A";
   if (o.per_iteration != 0 && m.stats.has_value()) {
     const IterationStats& s = *m.stats;
-    for (const double value : {s.min, s.max, s.p99, s.VariationPercent()}) {
-      text += "  " + FitNumber(value, 7);
+    for (const double value : {s.min, s.max, s.p99, s.variation_percent()}) {
+      text += "  " + fit_number(value, 7);
     }
   }
   return text;
 }
 
-std::string TableRowEnd(const Options& o, const Row& row, const std::string& time_of_day) {
+std::string table_row_end(const Options& o, const Row& row, const std::string& time_of_day) {
   const std::string stamp = o.report_timestamps != 0 ? fmt::format("{:>21}", time_of_day) : "";
   // The header's lines have one more character before the timestamp.
-  const std::string cells = ExtraCells(o, [&](const ExtraColumns& group, bool in_place) {
+  const std::string cells = extra_cells(o, [&](const ExtraColumns& group, bool in_place) {
     return group.print(in_place ? row.in_place : row.out_of_place);
   });
   return stamp + (cells.empty() || !stamp.empty() ? "" : " ") + cells + "\n";
 }
 
-std::string TableChecksums(const Row& row) {
+std::string table_checksums(const Row& row) {
   std::string text;
   for (const bool in_place : {false, true}) {
     const Measurement& m = in_place ? row.in_place : row.out_of_place;
@@ -198,7 +198,7 @@ std::string TableChecksums(const Row& row) {
   return text;
 }
 
-std::string TableFooter(const std::string& program, const Summary& summary) {
+std::string table_footer(const std::string& program, const Summary& summary) {
   std::string text = fmt::format("# {:<20} : {} {}\n", "Out of bounds values", summary.failures,
                                  summary.failures != 0 ? "FAILED" : "OK");
   text += fmt::format("# {:<20} : {:g} \n", "Avg bus bandwidth", summary.mean_busbw);

@@ -1,6 +1,5 @@
 // The table on the screen, to the column that of nccl-tests; ours are appended after it.
-#ifndef TERSE_BENCH_PERF_TABLE_H_
-#define TERSE_BENCH_PERF_TABLE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -11,18 +10,16 @@
 namespace terse::perf {
 
 // All end in a newline except the pieces of a row, which are printed as they are known.
-std::string TableRunHeader(const std::string& program, const Options& options, int nccl_version);
-std::string TableRanks(const std::vector<RankInfo>& ranks);
-std::string TableHeader(const Options& options);
-std::string TableRowStart(const Row& row);
-std::string TableMeasurement(const Options& options, const Measurement& measurement);
-std::string TableRowEnd(const Options& options, const Row& row, const std::string& time_of_day);
-std::string TableChecksums(const Row& row);
-std::string TableFooter(const std::string& program, const Summary& summary);
+std::string table_run_header(const std::string& program, const Options& options, int nccl_version);
+std::string table_ranks(const std::vector<RankInfo>& ranks);
+std::string table_header(const Options& options);
+std::string table_row_start(const Row& row);
+std::string table_measurement(const Options& options, const Measurement& measurement);
+std::string table_row_end(const Options& options, const Row& row, const std::string& time_of_day);
+std::string table_checksums(const Row& row);
+std::string table_footer(const std::string& program, const Summary& summary);
 
 // A number in exactly `width` characters, with as many decimals (at most two) as fit.
-std::string FitNumber(double value, int width);
+std::string fit_number(double value, int width);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_TABLE_H_

@@ -9,7 +9,7 @@ namespace terse::perf {
 namespace {
 
 // Several blobs as one: each with its length before it.
-std::string Pack(const std::vector<std::string>& blobs) {
+std::string pack(const std::vector<std::string>& blobs) {
   std::string packed;
   for (const std::string& blob : blobs) {
     const std::uint64_t bytes = blob.size();
@@ -19,7 +19,7 @@ std::string Pack(const std::vector<std::string>& blobs) {
   return packed;
 }
 
-void Unpack(const std::string& packed, std::vector<std::string>* blobs) {
+void unpack(const std::string& packed, std::vector<std::string>* blobs) {
   for (std::size_t at = 0; at < packed.size();) {
     std::uint64_t bytes = 0;
     std::memcpy(&bytes, packed.data() + at, sizeof(bytes));
@@ -37,21 +37,21 @@ Team::Team(Rendezvous& rendezvous, int threads, double timeout)
       barrier_(threads),
       given_(static_cast<std::size_t>(threads)) {}
 
-void Team::Exchange() {
+void Team::exchange() {
   all_.clear();
   try {
-    for (const std::string& packed : rendezvous_.AllGather(Pack(given_), timeout_)) {
-      Unpack(packed, &all_);
+    for (const std::string& packed : rendezvous_.all_gather(pack(given_), timeout_)) {
+      unpack(packed, &all_);
     }
   } catch (const std::exception& error) {
     failure_ = error.what();
   }
 }
 
-std::vector<std::string> Team::Gather(int thread, const std::string& blob) {
+std::vector<std::string> Team::gather(int thread, const std::string& blob) {
   given_[static_cast<std::size_t>(thread)] = blob;
   barrier_.arrive_and_wait();
-  if (thread == 0) Exchange();
+  if (thread == 0) exchange();
   barrier_.arrive_and_wait();
   if (!failure_.empty()) throw std::runtime_error(failure_);
   std::vector<std::string> result = all_;
@@ -59,8 +59,8 @@ std::vector<std::string> Team::Gather(int thread, const std::string& blob) {
   return result;
 }
 
-double Team::Combine(int thread, double value, Average average) {
-  const std::vector<double> values = GatherValues(thread, value);
+double Team::combine(int thread, double value, Average average) {
+  const std::vector<double> values = gather_values(thread, value);
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
   switch (average) {
     case Average::kRank0:

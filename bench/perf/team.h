@@ -1,6 +1,5 @@
 // All threads of all processes of a run: barrier, gathering, averaging.
-#ifndef TERSE_BENCH_PERF_TEAM_H_
-#define TERSE_BENCH_PERF_TEAM_H_
+#pragma once
 
 #include <barrier>
 #include <cstring>
@@ -25,23 +24,23 @@ class Team {
 
   // Every thread of every process calls these, each with its own number within its process.
   // Throw on every thread of a process what goes wrong between the processes.
-  std::vector<std::string> Gather(int thread, const std::string& blob);
-  double Combine(int thread, double value, Average average);
-  void Barrier(int thread) { Gather(thread, ""); }
+  std::vector<std::string> gather(int thread, const std::string& blob);
+  double combine(int thread, double value, Average average);
+  void barrier(int thread) { gather(thread, ""); }
 
   // One T from each thread, in order of processes, then threads.
   template <typename T>
-  std::vector<T> GatherValues(int thread, const T& value) {
+  std::vector<T> gather_values(int thread, const T& value) {
     std::vector<T> values;
     for (const std::string& blob :
-         Gather(thread, std::string(reinterpret_cast<const char*>(&value), sizeof(T)))) {
+         gather(thread, std::string(reinterpret_cast<const char*>(&value), sizeof(T)))) {
       std::memcpy(&values.emplace_back(), blob.data(), sizeof(T));
     }
     return values;
   }
 
  private:
-  void Exchange();
+  void exchange();
 
   Rendezvous& rendezvous_;
   int threads_;
@@ -53,5 +52,3 @@ class Team {
 };
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_TEAM_H_

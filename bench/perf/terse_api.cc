@@ -10,7 +10,7 @@
 namespace terse::perf {
 namespace {
 
-std::vector<std::string> Candidates() {
+std::vector<std::string> candidates() {
   std::vector<std::string> paths;
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -20,9 +20,9 @@ std::vector<std::string> Candidates() {
   return paths;
 }
 
-void* OpenTerse() {
+void* open_terse() {
   std::string tried;
-  for (const std::string& path : Candidates()) {
+  for (const std::string& path : candidates()) {
     if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     tried += std::string("\n  ") + dlerror();
   }
@@ -30,28 +30,28 @@ void* OpenTerse() {
 }
 
 template <typename Function>
-void Find(void* library, const char* name, Function* function) {
+void find(void* library, const char* name, Function* function) {
   *function = reinterpret_cast<Function>(dlsym(library, name));
   if (*function == nullptr) throw std::runtime_error(std::string("libterse.so lacks ") + name);
 }
 
 }  // namespace
 
-const TerseApi& LoadTerse() {
+const TerseApi& load_terse() {
   static const TerseApi api = [] {
-    void* library = OpenTerse();
+    void* library = open_terse();
     TerseApi table = {};
-    Find(library, "terseSchemeParse", &table.scheme_parse);
-    Find(library, "terseSchemeDestroy", &table.scheme_destroy);
-    Find(library, "terseSchemePrint", &table.scheme_print);
-    Find(library, "terseAllReduce", &table.all_reduce);
-    Find(library, "terseAllGather", &table.all_gather);
-    Find(library, "terseReduceScatter", &table.reduce_scatter);
-    Find(library, "terseGroupStart", &table.group_start);
-    Find(library, "terseGroupEnd", &table.group_end);
-    Find(library, "terseCommRelease", &table.comm_release);
-    Find(library, "terseCommGetStats", &table.comm_get_stats);
-    Find(library, "terseGetLastError", &table.get_last_error);
+    find(library, "terseSchemeParse", &table.scheme_parse);
+    find(library, "terseSchemeDestroy", &table.scheme_destroy);
+    find(library, "terseSchemePrint", &table.scheme_print);
+    find(library, "terseAllReduce", &table.all_reduce);
+    find(library, "terseAllGather", &table.all_gather);
+    find(library, "terseReduceScatter", &table.reduce_scatter);
+    find(library, "terseGroupStart", &table.group_start);
+    find(library, "terseGroupEnd", &table.group_end);
+    find(library, "terseCommRelease", &table.comm_release);
+    find(library, "terseCommGetStats", &table.comm_get_stats);
+    find(library, "terseGetLastError", &table.get_last_error);
     return table;
   }();
   return api;

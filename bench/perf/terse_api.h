@@ -1,7 +1,6 @@
 // libterse as a table, loaded only when --scheme asks for it: without, these programs are plain
 // NCCL programs, and what a preloaded library does to them is what it does to any other.
-#ifndef TERSE_BENCH_PERF_TERSE_API_H_
-#define TERSE_BENCH_PERF_TERSE_API_H_
+#pragma once
 
 #include <nccl.h>
 #include <terse/terse.h>
@@ -27,7 +26,7 @@ struct TerseApi {
 
 // Loads libterse.so.0 from ../lib beside the program, or from wherever the loader finds it. Throws
 // std::runtime_error saying what was tried. It stays loaded.
-const TerseApi& LoadTerse();
+const TerseApi& load_terse();
 
 // A parsed scheme and its canonical text.
 class Scheme {
@@ -46,5 +45,3 @@ class Scheme {
 };
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_TERSE_API_H_

@@ -10,7 +10,7 @@ namespace {
 
 class Stopwatch {
  public:
-  double Seconds() const {
+  double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
 
@@ -30,24 +30,24 @@ class Stamps {
         iterations_(static_cast<std::size_t>(o.iterations)),
         aggregate_(o.aggregate),
         test_(test) {
-    if (on_) clocks_ = test.CreateClocks(2 * iterations_ + 1);
+    if (on_) clocks_ = test.create_clocks(2 * iterations_ + 1);
   }
 
-  void Begin(std::size_t i) {
-    if (on_) test_.Stamp(paired_ ? 2 * i : i, clocks_);
+  void begin(std::size_t i) {
+    if (on_) test_.stamp(paired_ ? 2 * i : i, clocks_);
   }
-  void End(std::size_t i) {
-    if (on_ && paired_) test_.Stamp(2 * i + 1, clocks_);
+  void end(std::size_t i) {
+    if (on_ && paired_) test_.stamp(2 * i + 1, clocks_);
   }
-  void Finish() {
-    if (on_ && !paired_) test_.Stamp(iterations_, clocks_);
+  void finish() {
+    if (on_ && !paired_) test_.stamp(iterations_, clocks_);
   }
 
   // Microseconds of each iteration, the slowest of this thread's ranks.
-  std::vector<double> Times() const {
+  std::vector<double> times() const {
     std::vector<double> times(on_ ? iterations_ : 0);
     for (const std::unique_ptr<StreamClock>& clock : clocks_) {
-      const std::vector<double> rank = clock->Seconds();
+      const std::vector<double> rank = clock->seconds();
       for (std::size_t i = 0; i < times.size(); ++i) {
         const std::size_t at = paired_ ? 2 * i : i;
         times[i] = std::max(times[i], (rank[at + 1] - rank[at]) * 1e6 / aggregate_);
@@ -70,40 +70,40 @@ struct LoopTimes {
   double done;   // until the streams are through
 };
 
-LoopTimes Loop(const Run& run, int thread, Case* test, Place place, Stamps* stamps) {
+LoopTimes loop(const Run& run, int thread, Case* test, Place place, Stamps* stamps) {
   const Options& o = run.options;
   double waited = 0;  // -z 3: the sum without the barriers
   const Stopwatch watch;
   for (int i = 0; i < o.iterations; ++i) {
-    const double start = watch.Seconds();
-    if (o.aggregate > 1) test->GroupStart();
-    stamps->Begin(static_cast<std::size_t>(i));
+    const double start = watch.seconds();
+    if (o.aggregate > 1) test->group_start();
+    stamps->begin(static_cast<std::size_t>(i));
     for (int a = 0; a < o.aggregate; ++a) {
-      test->Issue(place, static_cast<std::size_t>(i) * static_cast<std::size_t>(o.aggregate) +
+      test->issue(place, static_cast<std::size_t>(i) * static_cast<std::size_t>(o.aggregate) +
                              static_cast<std::size_t>(a));
-      if (o.blocking != 0 && o.aggregate == 1) test->Synchronize();
-      if (o.blocking == 1) run.team.Barrier(thread);
+      if (o.blocking != 0 && o.aggregate == 1) test->synchronize();
+      if (o.blocking == 1) run.team.barrier(thread);
     }
-    if (o.aggregate > 1) test->GroupEnd();
+    if (o.aggregate > 1) test->group_end();
     if (o.blocking == kWaitAfterIteration) {
-      test->Synchronize();
-      stamps->End(static_cast<std::size_t>(i));
-      waited += watch.Seconds() - start;
-      run.team.Barrier(thread);
+      test->synchronize();
+      stamps->end(static_cast<std::size_t>(i));
+      waited += watch.seconds() - start;
+      run.team.barrier(thread);
     }
   }
-  stamps->Finish();
+  stamps->finish();
   const double operations = static_cast<double>(o.iterations) * o.aggregate;
   const bool barred = o.blocking == kWaitAfterIteration;
-  const double calls = (barred ? waited : watch.Seconds()) / operations;
-  test->Synchronize();
-  return {calls, (barred ? waited : watch.Seconds()) / operations};
+  const double calls = (barred ? waited : watch.seconds()) / operations;
+  test->synchronize();
+  return {calls, (barred ? waited : watch.seconds()) / operations};
 }
 
 // Over all threads of all processes: the slowest time of each iteration.
-std::vector<double> SlowestOf(const Run& run, int thread, const std::vector<double>& times) {
+std::vector<double> slowest_of(const Run& run, int thread, const std::vector<double>& times) {
   std::vector<double> slowest = times;
-  for (const std::string& blob : run.team.Gather(
+  for (const std::string& blob : run.team.gather(
            thread, {reinterpret_cast<const char*>(times.data()), times.size() * sizeof(double)})) {
     for (std::size_t i = 0; i < slowest.size(); ++i) {
       double other = 0;
@@ -114,25 +114,25 @@ std::vector<double> SlowestOf(const Run& run, int thread, const std::vector<doub
   return slowest;
 }
 
-// The bytes that the interface sends between construction and PerCall. Both are collective.
+// The bytes that the interface sends between construction and per_call. Both are collective.
 class NetdevCount {
  public:
   NetdevCount(const Run& run, int thread) : run_(run), thread_(thread) {
     if (run.options.netdev.empty()) return;
-    if (thread == 0) start_ = ReadNetdevBytes(run.options.netdev);
-    run.team.Barrier(thread);  // nobody sends before everybody has read
+    if (thread == 0) start_ = read_netdev_bytes(run.options.netdev);
+    run.team.barrier(thread);  // nobody sends before everybody has read
   }
 
-  std::optional<double> PerCall() const {
+  std::optional<double> per_call() const {
     const Options& o = run_.options;
     if (o.netdev.empty()) return std::nullopt;
-    run_.team.Barrier(thread_);
+    run_.team.barrier(thread_);
     const double sent =
-        thread_ == 0 ? static_cast<double>(ReadNetdevBytes(o.netdev) - start_) : 0.0;
-    double total = run_.team.Combine(thread_, sent, Average::kSum);
+        thread_ == 0 ? static_cast<double>(read_netdev_bytes(o.netdev) - start_) : 0.0;
+    double total = run_.team.combine(thread_, sent, Average::kSum);
     // Every process of a host sees the same loopback interface, with the bytes of all of them.
     if (o.netdev == "lo") total /= run_.team.processes();
-    const int ranks = run_.team.processes() * o.RanksPerProcess();
+    const int ranks = run_.team.processes() * o.ranks_per_process();
     return total / o.iterations / o.aggregate / ranks;
   }
 
@@ -144,24 +144,24 @@ class NetdevCount {
 
 }  // namespace
 
-Measurement Time(const Run& run, int thread, Case* test, Place place) {
+Measurement time_calls(const Run& run, int thread, Case* test, Place place) {
   const Options& o = run.options;
-  test->Issue(place, 0);
-  test->Synchronize();
-  run.team.Barrier(thread);
+  test->issue(place, 0);
+  test->synchronize();
+  run.team.barrier(thread);
 
-  const WireBytes before = ReadWireBytes(run.scheme, test->ranks());
+  const WireBytes before = read_wire_bytes(run.scheme, test->ranks());
   Stamps stamps(o, *test);
   const NetdevCount netdev(run, thread);
-  const LoopTimes times = Loop(run, thread, test, place, &stamps);
-  const double seconds = run.team.Combine(thread, times.done, static_cast<Average>(o.average));
+  const LoopTimes times = loop(run, thread, test, place, &stamps);
+  const double seconds = run.team.combine(thread, times.done, static_cast<Average>(o.average));
 
   Measurement m;
-  m.netdev_bytes = netdev.PerCall();
-  const WireBytes after = ReadWireBytes(run.scheme, test->ranks());
-  const double raw = run.team.Combine(thread, after.raw - before.raw, Average::kSum);
-  const double wire = run.team.Combine(thread, after.wire - before.wire, Average::kSum);
-  const int nranks = run.team.processes() * o.RanksPerProcess();
+  m.netdev_bytes = netdev.per_call();
+  const WireBytes after = read_wire_bytes(run.scheme, test->ranks());
+  const double raw = run.team.combine(thread, after.raw - before.raw, Average::kSum);
+  const double wire = run.team.combine(thread, after.wire - before.wire, Average::kSum);
+  const int nranks = run.team.processes() * o.ranks_per_process();
   if (wire > 0) {
     m.wire_ratio = raw / wire;
     m.wire_bytes = wire / o.iterations / o.aggregate / nranks;
@@ -170,8 +170,8 @@ Measurement Time(const Run& run, int thread, Case* test, Place place) {
   m.algbw = static_cast<double>(test->total_bytes()) / seconds / 1e9;
   m.busbw = m.algbw * run.collective.bus_factor(nranks);
   if (o.per_iteration != 0) {
-    m.iterations = SlowestOf(run, thread, stamps.Times());
-    m.stats = Summarize({m.iterations.begin() + o.per_iteration_skip, m.iterations.end()});
+    m.iterations = slowest_of(run, thread, stamps.times());
+    m.stats = summarize({m.iterations.begin() + o.per_iteration_skip, m.iterations.end()});
   }
   return m;
 }

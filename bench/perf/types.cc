@@ -11,7 +11,7 @@ namespace terse::perf {
 namespace {
 
 template <typename T>
-void Store(const double* values, std::size_t count, void* elements) {
+void store(const double* values, std::size_t count, void* elements) {
   auto* out = static_cast<unsigned char*>(elements);
   for (std::size_t i = 0; i < count; ++i) {
     const T element = static_cast<T>(values[i]);
@@ -20,7 +20,7 @@ void Store(const double* values, std::size_t count, void* elements) {
 }
 
 template <typename T>
-void Load(const void* elements, std::size_t count, double* values) {
+void load(const void* elements, std::size_t count, double* values) {
   const auto* in = static_cast<const unsigned char*>(elements);
   for (std::size_t i = 0; i < count; ++i) {
     T element;
@@ -30,37 +30,37 @@ void Load(const void* elements, std::size_t count, double* values) {
 }
 
 template <typename Format, typename Bits>
-void StoreSmall(const double* values, std::size_t count, void* elements) {
+void store_small(const double* values, std::size_t count, void* elements) {
   auto* out = static_cast<unsigned char*>(elements);
   for (std::size_t i = 0; i < count; ++i) {
-    const Bits bits = static_cast<Bits>(Format::Encode(values[i]));
+    const Bits bits = static_cast<Bits>(Format::encode(values[i]));
     std::memcpy(out + i * sizeof(Bits), &bits, sizeof(Bits));
   }
 }
 
 template <typename Format, typename Bits>
-void LoadSmall(const void* elements, std::size_t count, double* values) {
+void load_small(const void* elements, std::size_t count, double* values) {
   const auto* in = static_cast<const unsigned char*>(elements);
   for (std::size_t i = 0; i < count; ++i) {
     Bits bits;
     std::memcpy(&bits, in + i * sizeof(Bits), sizeof(Bits));
-    values[i] = Format::Decode(bits);
+    values[i] = Format::decode(bits);
   }
 }
 
 template <typename T>
-constexpr DataType Integer(const char* name, const char* alias, ncclDataType_t nccl,
+constexpr DataType integer(const char* name, const char* alias, ncclDataType_t nccl,
                            bool is_signed) {
-  return {name, alias, nccl, sizeof(T), false, is_signed, 127, Store<T>, Load<T>};
+  return {name, alias, nccl, sizeof(T), false, is_signed, 127, store<T>, load<T>};
 }
 
 template <typename T>
-constexpr DataType Float(const char* name, const char* alias, ncclDataType_t nccl) {
-  return {name, alias, nccl, sizeof(T), true, true, 1 << 14, Store<T>, Load<T>};
+constexpr DataType floating(const char* name, const char* alias, ncclDataType_t nccl) {
+  return {name, alias, nccl, sizeof(T), true, true, 1 << 14, store<T>, load<T>};
 }
 
 template <typename Format, typename Bits>
-constexpr DataType Small(const char* name, const char* alias, ncclDataType_t nccl, int exact) {
+constexpr DataType small(const char* name, const char* alias, ncclDataType_t nccl, int exact) {
   return {name,
           alias,
           nccl,
@@ -68,23 +68,23 @@ constexpr DataType Small(const char* name, const char* alias, ncclDataType_t ncc
           true,
           true,
           exact,
-          StoreSmall<Format, Bits>,
-          LoadSmall<Format, Bits>};
+          store_small<Format, Bits>,
+          load_small<Format, Bits>};
 }
 
 const std::array<DataType, 12> kDataTypes = {
-    Integer<std::int8_t>("int8", "char", ncclInt8, true),
-    Integer<std::uint8_t>("uint8", "u8", ncclUint8, false),
-    Integer<std::int32_t>("int32", "int", ncclInt32, true),
-    Integer<std::uint32_t>("uint32", "u32", ncclUint32, false),
-    Integer<std::int64_t>("int64", "i64", ncclInt64, true),
-    Integer<std::uint64_t>("uint64", "u64", ncclUint64, false),
-    Small<Float16, std::uint16_t>("half", "fp16", ncclFloat16, 2048),
-    Float<float>("float", "fp32", ncclFloat32),
-    Float<double>("double", "fp64", ncclFloat64),
-    Small<Bfloat16, std::uint16_t>("bfloat16", "bf16", ncclBfloat16, 256),
-    Small<Float8E4M3, std::uint8_t>("f8e4m3", "fp8_e4m3", ncclFloat8e4m3, 16),
-    Small<Float8E5M2, std::uint8_t>("f8e5m2", "fp8_e5m2", ncclFloat8e5m2, 8),
+    integer<std::int8_t>("int8", "char", ncclInt8, true),
+    integer<std::uint8_t>("uint8", "u8", ncclUint8, false),
+    integer<std::int32_t>("int32", "int", ncclInt32, true),
+    integer<std::uint32_t>("uint32", "u32", ncclUint32, false),
+    integer<std::int64_t>("int64", "i64", ncclInt64, true),
+    integer<std::uint64_t>("uint64", "u64", ncclUint64, false),
+    small<Float16, std::uint16_t>("half", "fp16", ncclFloat16, 2048),
+    floating<float>("float", "fp32", ncclFloat32),
+    floating<double>("double", "fp64", ncclFloat64),
+    small<Bfloat16, std::uint16_t>("bfloat16", "bf16", ncclBfloat16, 256),
+    small<Float8E4M3, std::uint8_t>("f8e4m3", "fp8_e4m3", ncclFloat8e4m3, 16),
+    small<Float8E5M2, std::uint8_t>("f8e5m2", "fp8_e5m2", ncclFloat8e5m2, 8),
 };
 
 const std::array<Operation, 6> kOperations = {{
@@ -100,10 +100,10 @@ const std::array<Operation, 6> kOperations = {{
 
 const Operation kNoOperation = {"none", Op::kNone, ncclSum};
 
-std::span<const DataType> DataTypes() { return kDataTypes; }
-std::span<const Operation> Operations() { return kOperations; }
+std::span<const DataType> data_types() { return kDataTypes; }
+std::span<const Operation> operations() { return kOperations; }
 
-const DataType& FindDataType(const std::string& name) {
+const DataType& find_data_type(const std::string& name) {
   std::string names;
   for (const DataType& type : kDataTypes) {
     if (name == type.name || name == type.alias) return type;
@@ -112,7 +112,7 @@ const DataType& FindDataType(const std::string& name) {
   throw std::invalid_argument("'" + name + "' is not a data type; there are:" + names + " all");
 }
 
-const Operation& FindOperation(const std::string& name) {
+const Operation& find_operation(const std::string& name) {
   std::string names;
   for (const Operation& operation : kOperations) {
     if (name == operation.name) return operation;

@@ -1,7 +1,6 @@
 // NCCL's data types and reduction operations as tables: their names on the command line, and how
 // elements turn into doubles and back.
-#ifndef TERSE_BENCH_PERF_TYPES_H_
-#define TERSE_BENCH_PERF_TYPES_H_
+#pragma once
 
 #include <nccl.h>
 
@@ -32,17 +31,15 @@ struct Operation {
   ncclRedOp_t nccl;  // unused for kMulSum, whose handle belongs to a communicator
 };
 
-std::span<const DataType> DataTypes();
-std::span<const Operation> Operations();
+std::span<const DataType> data_types();
+std::span<const Operation> operations();
 extern const Operation kNoOperation;  // for collectives that only move data
 
 // Throw std::invalid_argument with the list of names when there is no such name.
-const DataType& FindDataType(const std::string& name);
-const Operation& FindOperation(const std::string& name);
+const DataType& find_data_type(const std::string& name);
+const Operation& find_operation(const std::string& name);
 
 // The scalar by which -o mulsum multiplies the contribution of a rank; exact in every type.
-constexpr int PreMulScalar(int rank) { return rank % 2 == 0 ? 1 : 2; }
+constexpr int pre_mul_scalar(int rank) { return rank % 2 == 0 ? 1 : 2; }
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_TYPES_H_

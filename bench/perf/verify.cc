@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kChunk = 2048;
 
-double Combine(Op op, int rank, double sum, double value) {
+double combine(Op op, int rank, double sum, double value) {
   switch (op) {
     case Op::kProd:
       return sum * value;
@@ -21,7 +21,7 @@ double Combine(Op op, int rank, double sum, double value) {
     case Op::kMin:
       return std::min(sum, value);
     case Op::kMulSum:
-      return sum + value * PreMulScalar(rank);
+      return sum + value * pre_mul_scalar(rank);
     case Op::kSum:
     case Op::kAvg:
     case Op::kNone:
@@ -30,7 +30,7 @@ double Combine(Op op, int rank, double sum, double value) {
   return sum;
 }
 
-double Neutral(Op op) {
+double neutral(Op op) {
   switch (op) {
     case Op::kProd:
       return 1;
@@ -43,13 +43,13 @@ double Neutral(Op op) {
   }
 }
 
-void Reduce(const Input& input, std::size_t first, std::size_t count, double* values) {
+void reduce(const Input& input, std::size_t first, std::size_t count, double* values) {
   std::array<double, kChunk> terms;
-  std::fill_n(values, count, Neutral(input.op));
+  std::fill_n(values, count, neutral(input.op));
   for (int rank = 0; rank < input.nranks; ++rank) {
-    FillInputRounded(input, rank, first, count, terms.data());
+    fill_input_rounded(input, rank, first, count, terms.data());
     for (std::size_t k = 0; k < count; ++k) {
-      values[k] = Combine(input.op, rank, values[k], terms[k]);
+      values[k] = combine(input.op, rank, values[k], terms[k]);
     }
   }
   if (input.op != Op::kAvg) return;
@@ -61,14 +61,14 @@ void Reduce(const Input& input, std::size_t first, std::size_t count, double* va
 
 // Hands the exact result and the output, chunk by chunk, to visit(exact, actual, count).
 template <typename Visit>
-void ForEachChunk(const Collective& collective, const Shape& shape, const Input& input, int rank,
-                  const void* output, std::size_t first, std::size_t last, Visit visit) {
+void for_each_chunk(const Collective& collective, const Shape& shape, const Input& input, int rank,
+                    const void* output, std::size_t first, std::size_t last, Visit visit) {
   std::array<double, kChunk> exact;
   std::array<double, kChunk> actual;
   const auto* bytes = static_cast<const unsigned char*>(output);
   for (std::size_t at = first; at < last; at += kChunk) {
     const std::size_t count = std::min(kChunk, last - at);
-    ExpectedOutput(collective, shape, input, rank, at, count, exact.data());
+    expected_output(collective, shape, input, rank, at, count, exact.data());
     input.type->load(bytes + at * input.type->bytes, count, actual.data());
     visit(exact.data(), actual.data(), count);
   }
@@ -76,36 +76,36 @@ void ForEachChunk(const Collective& collective, const Shape& shape, const Input&
 
 }  // namespace
 
-void ExpectedOutput(const Collective& collective, const Shape& shape, const Input& input, int rank,
-                    std::size_t first, std::size_t count, double* values) {
+void expected_output(const Collective& collective, const Shape& shape, const Input& input, int rank,
+                     std::size_t first, std::size_t count, double* values) {
   for (std::size_t done = 0; done < count;) {
     const Origin origin = collective.origin(rank, first + done, shape);
     const std::size_t part = std::min({count - done, origin.length, kChunk});
     if (origin.rank == Origin::kReduced) {
-      Reduce(input, origin.first, part, values + done);
+      reduce(input, origin.first, part, values + done);
     } else {
-      FillInputRounded(input, origin.rank, origin.first, part, values + done);
+      fill_input_rounded(input, origin.rank, origin.first, part, values + done);
     }
     done += part;
   }
 }
 
-std::size_t CountWrong(const Collective& collective, const Shape& shape, const Input& input,
-                       int rank, const void* output) {
+std::size_t count_wrong(const Collective& collective, const Shape& shape, const Input& input,
+                        int rank, const void* output) {
   std::size_t wrong = 0;
   std::array<double, kChunk> rounded;
   std::array<unsigned char, kChunk * sizeof(double)> stored;
-  ForEachChunk(collective, shape, input, rank, output, 0, shape.receive,
-               [&](const double* exact, const double* actual, std::size_t count) {
-                 input.type->store(exact, count, stored.data());
-                 input.type->load(stored.data(), count, rounded.data());
-                 for (std::size_t k = 0; k < count; ++k) wrong += rounded[k] != actual[k] ? 1 : 0;
-               });
+  for_each_chunk(collective, shape, input, rank, output, 0, shape.receive,
+                 [&](const double* exact, const double* actual, std::size_t count) {
+                   input.type->store(exact, count, stored.data());
+                   input.type->load(stored.data(), count, rounded.data());
+                   for (std::size_t k = 0; k < count; ++k) wrong += rounded[k] != actual[k] ? 1 : 0;
+                 });
   return wrong;
 }
 
-SquaredError MeasureError(const Collective& collective, const Shape& shape, const Input& input,
-                          int rank, const void* output) {
+SquaredError measure_error(const Collective& collective, const Shape& shape, const Input& input,
+                           int rank, const void* output) {
   std::size_t first = 0;
   std::size_t last = shape.receive;
   if (collective.same_everywhere && input.nranks > 1) {
@@ -115,23 +115,23 @@ SquaredError MeasureError(const Collective& collective, const Shape& shape, cons
     last = shape.receive * (slice + 1) / n;
   }
   SquaredError sums;
-  ForEachChunk(collective, shape, input, rank, output, first, last,
-               [&](const double* exact, const double* actual, std::size_t count) {
-                 for (std::size_t k = 0; k < count; ++k) {
-                   const double difference = actual[k] - exact[k];
-                   sums.error += difference * difference;
-                   sums.norm += exact[k] * exact[k];
-                 }
-               });
+  for_each_chunk(collective, shape, input, rank, output, first, last,
+                 [&](const double* exact, const double* actual, std::size_t count) {
+                   for (std::size_t k = 0; k < count; ++k) {
+                     const double difference = actual[k] - exact[k];
+                     sums.error += difference * difference;
+                     sums.norm += exact[k] * exact[k];
+                   }
+                 });
   return sums;
 }
 
-double RelativeError(const SquaredError& sums) {
+double relative_error(const SquaredError& sums) {
   if (sums.norm > 0) return std::sqrt(sums.error / sums.norm);
   return sums.error > 0 ? std::numeric_limits<double>::infinity() : sums.error;
 }
 
-std::uint64_t Checksum(const void* data, std::size_t bytes) {
+std::uint64_t checksum(const void* data, std::size_t bytes) {
   const auto* in = static_cast<const unsigned char*>(data);
   std::uint64_t hash = 0x9e3779b97f4a7c15 ^ bytes;
   for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {

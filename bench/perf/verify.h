@@ -1,6 +1,5 @@
 // What came out against what should have: wrong elements, error, a checksum.
-#ifndef TERSE_BENCH_PERF_VERIFY_H_
-#define TERSE_BENCH_PERF_VERIFY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -11,13 +10,13 @@
 namespace terse::perf {
 
 // The exact result at output elements first.. of `rank`, in double precision.
-void ExpectedOutput(const Collective& collective, const Shape& shape, const Input& input, int rank,
-                    std::size_t first, std::size_t count, double* values);
+void expected_output(const Collective& collective, const Shape& shape, const Input& input, int rank,
+                     std::size_t first, std::size_t count, double* values);
 
 // How many of the output's elements differ from the exact result, rounded to the data type. Only
 // meaningful for exact input.
-std::size_t CountWrong(const Collective& collective, const Shape& shape, const Input& input,
-                       int rank, const void* output);
+std::size_t count_wrong(const Collective& collective, const Shape& shape, const Input& input,
+                        int rank, const void* output);
 
 struct SquaredError {
   double error = 0;  // sum of (output - exact)^2
@@ -27,15 +26,13 @@ struct SquaredError {
 // Where all ranks end with the same bytes, each measures one n-th of them, and never the part that
 // it owns, which might be better than what the others received; otherwise its whole output. Summed
 // over the ranks, every element counts once.
-SquaredError MeasureError(const Collective& collective, const Shape& shape, const Input& input,
-                          int rank, const void* output);
+SquaredError measure_error(const Collective& collective, const Shape& shape, const Input& input,
+                           int rank, const void* output);
 
 // sqrt(error / norm); of a zero result, 0 when it is right and infinity otherwise.
-double RelativeError(const SquaredError& sums);
+double relative_error(const SquaredError& sums);
 
 // 64 bits that any changed byte changes (not cryptographic).
-std::uint64_t Checksum(const void* data, std::size_t bytes);
+std::uint64_t checksum(const void* data, std::size_t bytes);
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_VERIFY_H_

@@ -6,7 +6,7 @@ namespace terse::perf {
 
 Watchdog::Watchdog(int seconds, std::function<void(const std::string&)> on_timeout)
     : limit_(seconds), on_timeout_(std::move(on_timeout)) {
-  if (seconds > 0) watcher_ = std::thread([this] { Watch(); });
+  if (seconds > 0) watcher_ = std::thread([this] { watch(); });
 }
 
 Watchdog::~Watchdog() {
@@ -18,13 +18,13 @@ Watchdog::~Watchdog() {
   if (watcher_.joinable()) watcher_.join();
 }
 
-void Watchdog::Kick(const std::string& what) {
+void Watchdog::kick(const std::string& what) {
   const std::lock_guard<std::mutex> lock(mutex_);
   last_ = std::chrono::steady_clock::now();
   what_ = what;
 }
 
-void Watchdog::Watch() {
+void Watchdog::watch() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!done_) {
     const auto deadline = last_ + limit_;

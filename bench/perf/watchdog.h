@@ -1,6 +1,5 @@
 // Ends a process that makes no progress: the last resort against a hang.
-#ifndef TERSE_BENCH_PERF_WATCHDOG_H_
-#define TERSE_BENCH_PERF_WATCHDOG_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -13,15 +12,15 @@ namespace terse::perf {
 
 class Watchdog {
  public:
-  // When `seconds` pass between two calls of Kick, on_timeout(what the last one named) is called,
+  // When `seconds` pass between two calls of kick, on_timeout(what the last one named) is called,
   // once, on the watching thread. 0 seconds: never.
   Watchdog(int seconds, std::function<void(const std::string&)> on_timeout);
   ~Watchdog();
 
-  void Kick(const std::string& what);
+  void kick(const std::string& what);
 
  private:
-  void Watch();
+  void watch();
 
   const std::chrono::seconds limit_;
   std::function<void(const std::string&)> on_timeout_;
@@ -34,5 +33,3 @@ class Watchdog {
 };
 
 }  // namespace terse::perf
-
-#endif  // TERSE_BENCH_PERF_WATCHDOG_H_

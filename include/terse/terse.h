@@ -189,9 +189,9 @@ TERSE_API terseResult_t terseGroupEnd(void);
 TERSE_API terseResult_t terseCommRelease(struct ncclComm* comm);
 
 /* Call it before ncclCommAbort, from any thread: calls of libterse that wait for other ranks of the
- * communicator give up with ncclInvalidUsage, and nothing is waited for. What was enqueued may still
- * run: what libterse keeps for it is freed when that has ended, at the next call of libterse that
- * makes, releases or aborts a communicator. */
+ * communicator give up with ncclInvalidUsage, and nothing is waited for. What was enqueued may
+ * still run: what libterse keeps for it is freed when that has ended, at the next call of libterse
+ * that makes, releases or aborts a communicator. */
 TERSE_API terseResult_t terseCommAbort(struct ncclComm* comm);
 
 /* ---- Elements that stay exact -------------------------------------------------------------
@@ -202,20 +202,20 @@ typedef struct {
   size_t first, count; /* elements */
 } terseRange_t;
 
-/* From now on, in compressed AllReduces, AllGathers and ReduceScatters on `comm` whose whole message
- * has `elements` elements (nranks times the count, where each rank has a piece), the elements of the
- * ranges get what native NCCL gives. `count` ranges, in ascending order and apart; none: nothing is
- * excluded any more. They are copied. Other elements of their blocks are still quantized beside
- * them, and their bytes travel twice, compressed and not.
+/* From now on, in compressed AllReduces, AllGathers and ReduceScatters on `comm` whose whole
+ * message has `elements` elements (nranks times the count, where each rank has a piece), the
+ * elements of the ranges get what native NCCL gives. `count` ranges, in ascending order and apart;
+ * none: nothing is excluded any more. They are copied. Other elements of their blocks are still
+ * quantized beside them, and their bytes travel twice, compressed and not.
  *
- * Every rank calls it alike, outside of groups; it compares and blocks, and is the same on all ranks:
- * ncclInvalidUsage where the ranks differ, ncclInvalidArgument where the ranges cannot be. Calls made
- * before are not affected. */
+ * Every rank calls it alike, outside of groups; it compares and blocks, and is the same on all
+ * ranks: ncclInvalidUsage where the ranks differ, ncclInvalidArgument where the ranges cannot be.
+ * Calls made before are not affected. */
 TERSE_API terseResult_t terseCommExclude(struct ncclComm* comm, size_t elements,
                                          const terseRange_t* ranges, size_t count);
 
 /* The same for the calls of NCCL that the preload library compresses. Only libterse_nccl.so has it,
- * not libterse.so: look it up, dlsym(RTLD_DEFAULT, "tersePreloadExclude"), which is NULL without. */
+ * not libterse.so: look it up, dlsym(RTLD_DEFAULT, "tersePreloadExclude"), NULL without. */
 terseResult_t tersePreloadExclude(struct ncclComm* comm, size_t elements,
                                   const terseRange_t* ranges, size_t count);
 
@@ -297,7 +297,7 @@ typedef struct terseStats {
    * number of its ranks: of AllReduce 2 (n-1)/n S a node, of which each of its ranks counts its
    * share. So it is with AllGather, ReduceScatter, Broadcast and Reduce; what others send leaves
    * where its rank is elsewhere. */
-  size_t nodes; /* that the ranks are on; 0: they have not told each other, and the next are 0 too */
+  size_t nodes; /* that the ranks are on; 0, as the next: they have not told each other */
   size_t raw_off_node_bytes, wire_off_node_bytes, native_off_node_bytes;
 } terseStats_t;
 

@@ -1,6 +1,5 @@
 // What all functions of the C interface share: their symbols, and how a failure leaves the library.
-#ifndef HOSTNCCL_API_H_
-#define HOSTNCCL_API_H_
+#pragma once
 
 #pragma GCC visibility push(default)
 #include <hostnccl.h>
@@ -30,17 +29,17 @@ using CommHandles = Handles<Comm, ncclComm_t>;
 using StreamHandles = Handles<Stream, cudaStream_t>;
 using EventHandles = Handles<Event, hostncclEvent_t>;
 
-inline ncclResult_t Complain(const char* function, const Failure& failure) {
+inline ncclResult_t complain(const char* function, const Failure& failure) {
   const std::string text = fmt::format("{}: {}", function, failure.text());
-  SetLastError(text);
-  Log(LogLevel::kWarn, kNoRank, "{}", text);
-  Group::Current().Note({failure.code(), text});
+  set_last_error(text);
+  log(LogLevel::kWarn, kNoRank, "{}", text);
+  Group::current().note({failure.code(), text});
   return failure.code();
 }
 
 // Runs the body of an API function: `work` returns a result, or nothing for success.
 template <class Work>
-ncclResult_t Guard(const char* function, Work&& work) noexcept {
+ncclResult_t guard(const char* function, Work&& work) noexcept {
   try {
     if constexpr (std::is_void_v<decltype(work())>) {
       work();
@@ -49,27 +48,25 @@ ncclResult_t Guard(const char* function, Work&& work) noexcept {
       return work();
     }
   } catch (const Failure& failure) {
-    return Complain(function, failure);
+    return complain(function, failure);
   } catch (const std::bad_alloc&) {
-    return Complain(function, {ncclSystemError, "out of memory"});
+    return complain(function, {ncclSystemError, "out of memory"});
   } catch (const std::exception& error) {
-    return Complain(function, {ncclInternalError, error.what()});
+    return complain(function, {ncclInternalError, error.what()});
   }
 }
 
-inline CommPtr FindComm(ncclComm_t comm) { return CommHandles::Find(comm, "comm"); }
+inline CommPtr find_comm(ncclComm_t comm) { return CommHandles::find(comm, "comm"); }
 
 // Null for the null stream, and for CUDA's two other names of a default stream.
-inline std::shared_ptr<Stream> FindStream(cudaStream_t stream) {
+inline std::shared_ptr<Stream> find_stream(cudaStream_t stream) {
   const auto value = reinterpret_cast<uintptr_t>(stream);
-  return value <= 2 ? nullptr : StreamHandles::Find(stream, "stream");
+  return value <= 2 ? nullptr : StreamHandles::find(stream, "stream");
 }
 
 template <class T>
-void RequirePointer(const T* pointer, const char* name) {
-  if (pointer == nullptr) Fail(ncclInvalidArgument, "{} is NULL", name);
+void require_pointer(const T* pointer, const char* name) {
+  if (pointer == nullptr) fail(ncclInvalidArgument, "{} is NULL", name);
 }
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_API_H_

@@ -47,38 +47,38 @@ constexpr Rules kRules[] = {
 };
 static_assert(std::size(kRules) == kKinds);
 
-void CheckBuffer(Needs needs, const void* buffer, const char* name, const Op& op, int rank) {
+void check_buffer(Needs needs, const void* buffer, const char* name, const Op& op, int rank) {
   const bool needed = needs == Needs::kAll || (needs == Needs::kRoot && rank == op.peer);
-  if (needed && op.count > 0) RequirePointer(buffer, name);
+  if (needed && op.count > 0) require_pointer(buffer, name);
 }
 
-void Check(const Op& op, const Comm& comm) {
+void check(const Op& op, const Comm& comm) {
   const Rules& rules = kRules[static_cast<int>(op.kind)];
-  if (SizeOf(op.dtype) == 0) {
-    Fail(ncclInvalidArgument, "data type {} does not exist", static_cast<int>(op.dtype));
+  if (size_of(op.dtype) == 0) {
+    fail(ncclInvalidArgument, "data type {} does not exist", static_cast<int>(op.dtype));
   }
   if (op.peer < 0 || op.peer >= comm.size()) {
-    Fail(ncclInvalidArgument, "{} {} is not a rank of {}", op.is_point_to_point() ? "peer" : "root",
+    fail(ncclInvalidArgument, "{} {} is not a rank of {}", op.is_point_to_point() ? "peer" : "root",
          op.peer, comm.size());
   }
   const size_t share = op.element() * (rules.per_rank ? static_cast<size_t>(comm.size()) : 1);
   if (op.count > std::numeric_limits<std::ptrdiff_t>::max() / share) {
-    Fail(ncclInvalidArgument, "count {} is beyond any memory", op.count);
+    fail(ncclInvalidArgument, "count {} is beyond any memory", op.count);
   }
-  CheckBuffer(rules.send, op.send, "sendbuff", op, comm.rank());
-  CheckBuffer(rules.recv, op.recv, "recvbuff", op, comm.rank());
+  check_buffer(rules.send, op.send, "sendbuff", op, comm.rank());
+  check_buffer(rules.recv, op.recv, "recvbuff", op, comm.rank());
 }
 
-ncclResult_t Submit(Kind kind, const void* send, void* recv, size_t count, ncclDataType_t dtype,
+ncclResult_t submit(Kind kind, const void* send, void* recv, size_t count, ncclDataType_t dtype,
                     ncclRedOp_t redop, int peer, ncclComm_t handle, cudaStream_t stream) {
-  return Guard(NameOf(kind), [&] {
-    const CommPtr comm = FindComm(handle);
-    comm->CheckUsable();
+  return guard(name_of(kind), [&] {
+    const CommPtr comm = find_comm(handle);
+    comm->check_usable();
     try {
       Op op{kind, static_cast<const char*>(send), static_cast<char*>(recv), count, dtype, {}, peer};
-      Check(op, *comm);
-      if (kRules[static_cast<int>(kind)].reduces) op.op = comm->ResolveOperator(redop, dtype);
-      return Group::Current().Add(comm, std::move(op), FindStream(stream));
+      check(op, *comm);
+      if (kRules[static_cast<int>(kind)].reduces) op.op = comm->resolve_operator(redop, dtype);
+      return Group::current().add(comm, std::move(op), find_stream(stream));
     } catch (const Failure& failure) {
       if (failure.code() != ncclInvalidArgument) throw;
       throw Failure(failure.code(), fmt::format("rank {}: {}", comm->rank(), failure.text()));
@@ -91,83 +91,83 @@ ncclResult_t Submit(Kind kind, const void* send, void* recv, size_t count, ncclD
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                            cudaStream_t stream) {
-  return Submit(Kind::kAllReduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream);
+  return submit(Kind::kAllReduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream);
 }
 
 ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
-  return Submit(Kind::kReduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream);
+  return submit(Kind::kReduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream);
 }
 
 ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                            ncclDataType_t datatype, int root, ncclComm_t comm,
                            cudaStream_t stream) {
-  return Submit(Kind::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
+  return submit(Kind::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
 }
 
 ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                        cudaStream_t stream) {
-  return Submit(Kind::kBroadcast, buff, buff, count, datatype, ncclSum, root, comm, stream);
+  return submit(Kind::kBroadcast, buff, buff, count, datatype, ncclSum, root, comm, stream);
 }
 
 ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream) {
-  return Submit(Kind::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm, stream);
+  return submit(Kind::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm, stream);
 }
 
 ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  return Submit(Kind::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0, comm,
+  return submit(Kind::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0, comm,
                 stream);
 }
 
 ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  return Submit(Kind::kAlltoAll, sendbuff, recvbuff, count, datatype, ncclSum, 0, comm, stream);
+  return submit(Kind::kAlltoAll, sendbuff, recvbuff, count, datatype, ncclSum, 0, comm, stream);
 }
 
 ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                         int root, ncclComm_t comm, cudaStream_t stream) {
-  return Submit(Kind::kGather, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
+  return submit(Kind::kGather, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
 }
 
 ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
-  return Submit(Kind::kScatter, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
+  return submit(Kind::kScatter, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
 }
 
 ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
-  return Submit(Kind::kSend, sendbuff, nullptr, count, datatype, ncclSum, peer, comm, stream);
+  return submit(Kind::kSend, sendbuff, nullptr, count, datatype, ncclSum, peer, comm, stream);
 }
 
 ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
-  return Submit(Kind::kReceive, nullptr, recvbuff, count, datatype, ncclSum, peer, comm, stream);
+  return submit(Kind::kReceive, nullptr, recvbuff, count, datatype, ncclSum, peer, comm, stream);
 }
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,
                                       ncclScalarResidence_t residence, ncclComm_t comm) {
-  return Guard("ncclRedOpCreatePreMulSum", [&] {
-    RequirePointer(op, "op");
-    RequirePointer(scalar, "scalar");
-    const size_t size = SizeOf(datatype);
-    Require(size != 0, ncclInvalidArgument, "the data type does not exist");
+  return guard("ncclRedOpCreatePreMulSum", [&] {
+    require_pointer(op, "op");
+    require_pointer(scalar, "scalar");
+    const size_t size = size_of(datatype);
+    require(size != 0, ncclInvalidArgument, "the data type does not exist");
     Operator created{.kind = ncclSum, .scaled = true};
     if (residence == ncclScalarHostImmediate) {
       std::memcpy(created.scalar.data(), scalar, size);
     } else {
-      Require(residence == ncclScalarDevice, ncclInvalidArgument, "no such residence");
+      require(residence == ncclScalarDevice, ncclInvalidArgument, "no such residence");
       created.device_scalar = scalar;
     }
-    *op = FindComm(comm)->AddOperator(created, datatype);
+    *op = find_comm(comm)->add_operator(created, datatype);
   });
 }
 
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-  return Guard("ncclRedOpDestroy", [&] {
-    Require(op >= ncclNumOps, ncclInvalidArgument, "a built-in operator cannot be destroyed");
-    FindComm(comm)->RemoveOperator(op);
+  return guard("ncclRedOpDestroy", [&] {
+    require(op >= ncclNumOps, ncclInvalidArgument, "a built-in operator cannot be destroyed");
+    find_comm(comm)->remove_operator(op);
   });
 }

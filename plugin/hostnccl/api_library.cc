@@ -20,25 +20,25 @@ HOSTNCCL_EXPORT(ResetDebugInit);
 using namespace hostnccl;
 
 ncclResult_t ncclGetVersion(int* version) {
-  return Guard("ncclGetVersion", [&] {
-    RequirePointer(version, "version");
+  return guard("ncclGetVersion", [&] {
+    require_pointer(version, "version");
     *version = NCCL_VERSION_CODE;
   });
 }
 
-const char* ncclGetErrorString(ncclResult_t result) { return ResultText(result); }
+const char* ncclGetErrorString(ncclResult_t result) { return result_text(result); }
 
-const char* ncclGetLastError(ncclComm_t) { return LastError(); }
+const char* ncclGetLastError(ncclComm_t) { return last_error(); }
 
-void ncclResetDebugInit() { ResetLog(); }
+void ncclResetDebugInit() { reset_log(); }
 
 ncclResult_t ncclMemAlloc(void** ptr, size_t size) {
-  return Guard("ncclMemAlloc", [&] {
-    RequirePointer(ptr, "ptr");
+  return guard("ncclMemAlloc", [&] {
+    require_pointer(ptr, "ptr");
     constexpr size_t kAlignment = NCCL_WIN_REQUIRED_ALIGNMENT;
     const size_t rounded = (size + kAlignment - 1) / kAlignment * kAlignment;
     *ptr = rounded >= size ? std::aligned_alloc(kAlignment, rounded) : nullptr;
-    if (*ptr == nullptr) Fail(ncclSystemError, "cannot allocate {} bytes", size);
+    if (*ptr == nullptr) fail(ncclSystemError, "cannot allocate {} bytes", size);
   });
 }
 
@@ -48,22 +48,22 @@ ncclResult_t ncclMemFree(void* ptr) {
 }
 
 ncclResult_t ncclGroupStart() {
-  Group::Current().Start();
+  Group::current().start();
   return ncclSuccess;
 }
 
 ncclResult_t ncclGroupEnd() {
-  return Guard("ncclGroupEnd", [] { return Group::Current().End(); });
+  return guard("ncclGroupEnd", [] { return Group::current().end(); });
 }
 
 // There is no model of the network to ask: the estimate is 0. The group ends without a launch.
-ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
-  return Guard("ncclGroupSimulateEnd", [&] {
-    Group::Current().Discard();
-    if (simInfo == nullptr) return;
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
+  return guard("ncclGroupSimulateEnd", [&] {
+    Group::current().discard();
+    if (info == nullptr) return;
     constexpr ncclSimInfo_t kModel = NCCL_SIM_INFO_INITIALIZER;
-    Require(simInfo->magic == kModel.magic, ncclInvalidArgument,
+    require(info->magic == kModel.magic, ncclInvalidArgument,
             "simInfo was not set to NCCL_SIM_INFO_INITIALIZER");
-    if (simInfo->size >= sizeof(kModel)) simInfo->estimatedTime = 0;
+    if (info->size >= sizeof(kModel)) info->estimatedTime = 0;
   });
 }

@@ -6,43 +6,43 @@
 using namespace hostnccl;
 
 ncclResult_t hostncclStreamCreate(cudaStream_t* stream) {
-  return Guard("hostncclStreamCreate", [&] {
-    RequirePointer(stream, "stream");
-    *stream = StreamHandles::Add(std::make_shared<Stream>());
+  return guard("hostncclStreamCreate", [&] {
+    require_pointer(stream, "stream");
+    *stream = StreamHandles::add(std::make_shared<Stream>());
   });
 }
 
 ncclResult_t hostncclStreamDestroy(cudaStream_t stream) {
-  return Guard("hostncclStreamDestroy", [&] {
-    if (StreamHandles::Find(stream, "stream")->OnOwnThread()) {
-      Fail(ncclInvalidUsage, "called by a function that the stream itself runs");
+  return guard("hostncclStreamDestroy", [&] {
+    if (StreamHandles::find(stream, "stream")->on_own_thread()) {
+      fail(ncclInvalidUsage, "called by a function that the stream itself runs");
     }
-    StreamHandles::Take(stream, "stream")->Synchronize();
+    StreamHandles::take(stream, "stream")->synchronize();
   });
 }
 
 ncclResult_t hostncclStreamSynchronize(cudaStream_t stream) {
-  return Guard("hostncclStreamSynchronize", [&] {
-    const auto found = FindStream(stream);
+  return guard("hostncclStreamSynchronize", [&] {
+    const auto found = find_stream(stream);
     if (found == nullptr) return;
-    Require(!found->OnOwnThread(), ncclInvalidUsage,
+    require(!found->on_own_thread(), ncclInvalidUsage,
             "called by a function that the stream itself runs");
-    found->Synchronize();
+    found->synchronize();
   });
 }
 
 ncclResult_t hostncclStreamQuery(cudaStream_t stream) {
-  return Guard("hostncclStreamQuery", [&] {
-    const auto found = FindStream(stream);
-    return found == nullptr || found->IsIdle() ? ncclSuccess : ncclInProgress;
+  return guard("hostncclStreamQuery", [&] {
+    const auto found = find_stream(stream);
+    return found == nullptr || found->is_idle() ? ncclSuccess : ncclInProgress;
   });
 }
 
 ncclResult_t hostncclLaunchHostFunc(cudaStream_t stream, void (*fn)(void*), void* arg) {
-  return Guard("hostncclLaunchHostFunc", [&] {
-    Require(fn != nullptr, ncclInvalidArgument, "fn is NULL");
-    if (const auto found = FindStream(stream)) {
-      found->Run([=] { fn(arg); });
+  return guard("hostncclLaunchHostFunc", [&] {
+    require(fn != nullptr, ncclInvalidArgument, "fn is NULL");
+    if (const auto found = find_stream(stream)) {
+      found->run([=] { fn(arg); });
     } else {
       fn(arg);
     }
@@ -50,46 +50,46 @@ ncclResult_t hostncclLaunchHostFunc(cudaStream_t stream, void (*fn)(void*), void
 }
 
 ncclResult_t hostncclEventCreate(hostncclEvent_t* event) {
-  return Guard("hostncclEventCreate", [&] {
-    RequirePointer(event, "event");
-    *event = EventHandles::Add(std::make_shared<Event>());
+  return guard("hostncclEventCreate", [&] {
+    require_pointer(event, "event");
+    *event = EventHandles::add(std::make_shared<Event>());
   });
 }
 
 ncclResult_t hostncclEventDestroy(hostncclEvent_t event) {
-  return Guard("hostncclEventDestroy", [&] { EventHandles::Take(event, "event"); });
+  return guard("hostncclEventDestroy", [&] { EventHandles::take(event, "event"); });
 }
 
 ncclResult_t hostncclEventRecord(hostncclEvent_t event, cudaStream_t stream) {
-  return Guard("hostncclEventRecord",
-               [&] { EventHandles::Find(event, "event")->Record(FindStream(stream).get()); });
+  return guard("hostncclEventRecord",
+               [&] { EventHandles::find(event, "event")->record(find_stream(stream).get()); });
 }
 
 ncclResult_t hostncclStreamWaitEvent(cudaStream_t stream, hostncclEvent_t event) {
-  return Guard("hostncclStreamWaitEvent", [&] {
-    const auto point = EventHandles::Find(event, "event")->latest();
+  return guard("hostncclStreamWaitEvent", [&] {
+    const auto point = EventHandles::find(event, "event")->latest();
     if (point == nullptr) return;
-    if (const auto found = FindStream(stream)) {
-      found->WaitFor(point);
-    } else if (const Outcome& failure = point->Wait()) {
+    if (const auto found = find_stream(stream)) {
+      found->wait_for(point);
+    } else if (const Outcome& failure = point->wait()) {
       throw *failure;
     }
   });
 }
 
 ncclResult_t hostncclEventSynchronize(hostncclEvent_t event) {
-  return Guard("hostncclEventSynchronize", [&] {
-    const auto point = EventHandles::Find(event, "event")->latest();
-    if (point != nullptr) point->Wait();
+  return guard("hostncclEventSynchronize", [&] {
+    const auto point = EventHandles::find(event, "event")->latest();
+    if (point != nullptr) point->wait();
   });
 }
 
 ncclResult_t hostncclEventElapsedTime(double* seconds, hostncclEvent_t from, hostncclEvent_t to) {
-  return Guard("hostncclEventElapsedTime", [&] {
-    RequirePointer(seconds, "seconds");
-    const auto begin = EventHandles::Find(from, "from")->latest();
-    const auto end = EventHandles::Find(to, "to")->latest();
-    Require(begin != nullptr && end != nullptr, ncclInvalidUsage, "an event was never recorded");
+  return guard("hostncclEventElapsedTime", [&] {
+    require_pointer(seconds, "seconds");
+    const auto begin = EventHandles::find(from, "from")->latest();
+    const auto end = EventHandles::find(to, "to")->latest();
+    require(begin != nullptr && end != nullptr, ncclInvalidUsage, "an event was never recorded");
     const auto began = begin->time(), ended = end->time();
     if (!began || !ended) return ncclInProgress;
     *seconds = std::chrono::duration<double>(*ended - *began).count();

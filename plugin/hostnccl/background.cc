@@ -26,21 +26,21 @@ struct Workers {
   std::atomic<bool> exiting{false};
 };
 
-Workers& All() { return OfProcess<Workers>(); }
+Workers& workers() { return of_process<Workers>(); }
 
-void StopAll() {
-  Workers& all = All();
+void stop_all() {
+  Workers& all = workers();
   std::list<Worker> list;
   {
     std::lock_guard lock(all.mutex);
     all.exiting = true;
     list.swap(all.list);
   }
-  for (Worker& worker : list) worker.stop->Raise();
+  for (Worker& worker : list) worker.stop->raise();
   for (Worker& worker : list) worker.thread.join();
 }
 
-void Reap(std::list<Worker>& list) {
+void reap(std::list<Worker>& list) {
   std::erase_if(list, [](Worker& worker) {
     const bool done = worker.done;  // asked once: a thread that is not joined may not go
     if (done) worker.thread.join();
@@ -50,13 +50,13 @@ void Reap(std::list<Worker>& list) {
 
 }  // namespace
 
-void RunInBackground(std::shared_ptr<Flag> stop, std::function<void()> work) {
-  static const int registered = std::atexit(&StopAll);
+void run_in_background(std::shared_ptr<Flag> stop, std::function<void()> work) {
+  static const int registered = std::atexit(&stop_all);
   (void)registered;
-  Workers& all = All();
+  Workers& all = workers();
   std::lock_guard lock(all.mutex);
-  if (all.exiting) Fail(ncclInvalidUsage, "the process is exiting");
-  Reap(all.list);
+  if (all.exiting) fail(ncclInvalidUsage, "the process is exiting");
+  reap(all.list);
   Worker& worker = all.list.emplace_back();
   worker.stop = std::move(stop);
   try {
@@ -67,10 +67,10 @@ void RunInBackground(std::shared_ptr<Flag> stop, std::function<void()> work) {
     });
   } catch (const std::system_error& error) {
     all.list.pop_back();
-    Fail(ncclSystemError, "cannot start a thread: {}", error.what());
+    fail(ncclSystemError, "cannot start a thread: {}", error.what());
   }
 }
 
-bool IsExiting() { return All().exiting; }
+bool is_exiting() { return workers().exiting; }
 
 }  // namespace hostnccl

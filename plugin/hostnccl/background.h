@@ -1,7 +1,6 @@
 // Threads that belong to the library, not to a call: they are told to stop and joined when the
 // process exits, before the libraries they use take themselves down.
-#ifndef HOSTNCCL_BACKGROUND_H_
-#define HOSTNCCL_BACKGROUND_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -12,11 +11,9 @@ class Flag;
 
 // Runs `work` on a thread of its own. `stop` is kept until the work returns and raised at process
 // exit: the work must then return soon.
-void RunInBackground(std::shared_ptr<Flag> stop, std::function<void()> work);
+void run_in_background(std::shared_ptr<Flag> stop, std::function<void()> work);
 
 // True once process exit has begun.
-bool IsExiting();
+bool is_exiting();
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_BACKGROUND_H_

@@ -6,8 +6,7 @@
 //
 // Every hello carries the id's random magic; a caller with another one is dropped. A rank that
 // does not come ends in a failure that names it.
-#ifndef HOSTNCCL_BOOTSTRAP_H_
-#define HOSTNCCL_BOOTSTRAP_H_
+#pragma once
 
 #include <nccl.h>
 
@@ -27,18 +26,18 @@ struct MeetingPoint {
   Address address;
 };
 
-MeetingPoint FromUniqueId(const ncclUniqueId& id);
+MeetingPoint from_unique_id(const ncclUniqueId& id);
 
 // ncclGetUniqueId. Without NCCL_COMM_ID the calling process hosts the meeting point in the
 // background; with it, rank 0 will.
-ncclUniqueId MakeUniqueId(const Settings& settings);
+ncclUniqueId make_unique_id(const Settings& settings);
 
 // Where this rank can be called, open for the communicator's life: rank 0's is the hub, and the
 // communicators shrunk from this one start from it.
 struct Doorway {
   Socket listener;
   Address address;
-  static Doorway Open(const Settings& settings);
+  static Doorway open(const Settings& settings);
 };
 
 struct Membership {
@@ -52,24 +51,22 @@ struct Membership {
 class Star {
  public:
   // Meets at `point` first to learn the hub's address.
-  static Star Join(const MeetingPoint& point, const Membership& self, Doorway& door,
+  static Star join(const MeetingPoint& point, const Membership& self, Doorway& door,
                    const Settings& settings, const Flag& stop);
   // The hub's address is known already, as it is for a split. `door`: where the hub receives.
-  static Star JoinHub(const Address& hub, const Membership& self, Doorway& door,
-                      const Settings& settings, const Flag& stop);
+  static Star join_hub(const Address& hub, const Membership& self, Doorway& door,
+                       const Settings& settings, const Flag& stop);
 
-  std::vector<std::string> AllGather(const std::string& own, const Limit& limit);
-  std::vector<Socket> TakeLinks() { return std::move(links_); }
+  std::vector<std::string> all_gather(const std::string& own, const Limit& limit);
+  std::vector<Socket> take_links() { return std::move(links_); }
 
  private:
   explicit Star(const Membership& self) : self_(self) {}
-  std::vector<std::string> Gather(const std::string& own, const Limit& limit);  // on the hub
-  std::vector<std::string> TakePart(const std::string& own, const Limit& limit);
-  void Tell(size_t peer, const Failure& failure, const Limit& limit);
+  std::vector<std::string> gather(const std::string& own, const Limit& limit);  // on the hub
+  std::vector<std::string> take_part(const std::string& own, const Limit& limit);
+  void tell(size_t peer, const Failure& failure, const Limit& limit);
   Membership self_;
   std::vector<Socket> links_;
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_BOOTSTRAP_H_

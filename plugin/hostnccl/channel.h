@@ -3,8 +3,7 @@
 // Every wait also keeps the communicator alive: it makes transport progress, serves the liveness
 // watch, and ends in an exception when a peer is lost or the communicator is aborted. A waiting
 // thread spins for a few microseconds and then sleeps in epoll until something happens.
-#ifndef HOSTNCCL_CHANNEL_H_
-#define HOSTNCCL_CHANNEL_H_
+#pragma once
 
 #include <atomic>
 #include <functional>
@@ -49,58 +48,58 @@ class Channel {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  void Open(int rank, int size, std::chrono::milliseconds timeout,
+  void open(int rank, int size, std::chrono::milliseconds timeout,
             std::unique_ptr<Transport> transport, std::unique_ptr<Liveness> liveness);
-  bool IsOpen() const { return liveness_ != nullptr; }
+  bool is_open() const { return liveness_ != nullptr; }
   // After a failure: tells the others, unless it is null, and lets go of all buffers. The liveness
   // watch goes on.
-  void Break(const Failure* failure);
+  void break_off(const Failure* failure);
   // Ends the present call, and the next one, with a failure. From any thread.
-  void Interrupt() {
+  void interrupt() {
     interrupted_ = true;
-    wake_.Raise();
+    wake_.raise();
   }
   // In good order: tells the others, and returns when they have all that was sent to them, or are
   // no more. The failure: they cannot be heard of.
-  Outcome TakeLeave(uint64_t collectives_done);
+  Outcome take_leave(uint64_t collectives_done);
   // After that: stays to serve the others until all have left, or the process exits.
-  void Linger();
+  void linger();
 
   // At once, whatever the others do.
-  void Close();
+  void close();
 
   // One collective may be under way, or several point-to-point calls; each stays where it is until
-  // its end, or Break.
-  void Begin(Call& call);
-  void End(const Call& call);
+  // its end, or break_off.
+  void begin(Call& call);
+  void end(const Call& call);
   // The call for which messages are sent and received now, and whose fault it is when something
   // throws; null: none.
   Call* present() const { return present_; }
-  void TurnTo(Call& call) { present_ = &call; }
+  void turn_to(Call& call) { present_ = &call; }
 
   Traffic& traffic() { return *traffic_; }
   // `total`: of the message that this is a piece of; both sides must say the same. `until_taken`:
   // the send ends only when the peer has asked for the message.
-  Request Send(int peer, const void* data, size_t bytes, size_t total, bool until_taken = false);
-  Request Receive(int peer, void* data, size_t bytes, size_t total);
-  Request SendNote(int peer, Note note, const void* data, size_t bytes);  // until it is taken
-  Request ReceiveNote(int peer, Note note, void* data, size_t bytes);
+  Request send(int peer, const void* data, size_t bytes, size_t total, bool until_taken = false);
+  Request receive(int peer, void* data, size_t bytes, size_t total);
+  Request send_note(int peer, Note note, const void* data, size_t bytes);  // until it is taken
+  Request receive_note(int peer, Note note, void* data, size_t bytes);
 
   // Calls `look` after every bit of progress until it says kDone. Sleeps only when both the
   // transport and `look` have nothing to do.
   template <class Look>
-  void WaitUntil(Look&& look) {
+  void wait_until(Look&& look) {
     Pause pause;
     for (;;) {
-      const bool moved = transport_ != nullptr && transport_->Progress();
+      const bool moved = transport_ != nullptr && transport_->progress();
       const Step step = look();
       if (step == Step::kDone) return;
-      Relax(moved || step == Step::kMoved, pause);
+      relax(moved || step == Step::kMoved, pause);
     }
   }
 
   // Memory that lives until the next call of this function.
-  char* Scratch(size_t bytes);
+  char* scratch(size_t bytes);
 
  private:
   static constexpr uint64_t kPointToPoint = uint64_t{1} << 63;
@@ -113,17 +112,17 @@ class Channel {
   };
   enum Source : uint32_t { kWake, kStop, kTransport, kLiveness };
 
-  void Relax(bool moved, Pause& pause);
-  uint64_t Tag(int source, uint64_t digest) const;
-  uint64_t Digest(size_t bytes, size_t total) const;
-  uint64_t NoteTag(int source, Note note) const;
-  void CheckAll(Clock::time_point now);
-  void CheckLostPeers(Clock::time_point now);
-  void CheckCall(Call& call, Clock::time_point now);
-  bool ServeUntil(const std::function<bool()>& enough, Clock::time_point limit);
-  void Sleep(Clock::time_point now, Clock::time_point until);
-  void DropRequests();
-  void Watch(int fd, Source source);
+  void relax(bool moved, Pause& pause);
+  uint64_t tag(int source, uint64_t digest) const;
+  uint64_t digest(size_t bytes, size_t total) const;
+  uint64_t note_tag(int source, Note note) const;
+  void check_all(Clock::time_point now);
+  void check_lost_peers(Clock::time_point now);
+  void check_call(Call& call, Clock::time_point now);
+  bool serve_until(const std::function<bool()>& enough, Clock::time_point limit);
+  void sleep(Clock::time_point now, Clock::time_point until);
+  void drop_requests();
+  void watch(int fd, Source source);
 
   int rank_ = 0;
   int size_ = 1;
@@ -143,5 +142,3 @@ class Channel {
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_CHANNEL_H_

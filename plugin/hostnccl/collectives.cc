@@ -11,87 +11,87 @@ constexpr size_t kOneShotBytes = size_t{32} << 10;
 // Up to here parts go straight to where they are reduced or needed: nothing to pipeline yet.
 constexpr size_t kDirectBytes = size_t{512} << 10;
 
-size_t Others(const Channel& channel) { return static_cast<size_t>(channel.size()) - 1; }
+size_t others(const Channel& channel) { return static_cast<size_t>(channel.size()) - 1; }
 
-void AllReduce(const Op& op, Channel& channel) {
-  if (op.bytes() <= kOneShotBytes / Others(channel)) return OneShotAllReduce(op, channel);
-  if (op.bytes() <= kDirectBytes) return TwoShotAllReduce(op, channel);
-  RingAllReduce(op, channel);
+void all_reduce(const Op& op, Channel& channel) {
+  if (op.bytes() <= kOneShotBytes / others(channel)) return one_shot_all_reduce(op, channel);
+  if (op.bytes() <= kDirectBytes) return two_shot_all_reduce(op, channel);
+  ring_all_reduce(op, channel);
 }
 
-void ReduceScatter(const Op& op, Channel& channel) {
-  if (op.bytes() <= kDirectBytes / Others(channel)) return DirectReduceScatter(op, channel);
-  RingReduceScatter(op, channel);
+void reduce_scatter(const Op& op, Channel& channel) {
+  if (op.bytes() <= kDirectBytes / others(channel)) return direct_reduce_scatter(op, channel);
+  ring_reduce_scatter(op, channel);
 }
 
-void AllGather(const Op& op, Channel& channel) {
-  if (op.bytes() <= kDirectBytes / Others(channel)) return DirectAllGather(op, channel);
-  RingAllGather(op, channel);
+void all_gather(const Op& op, Channel& channel) {
+  if (op.bytes() <= kDirectBytes / others(channel)) return direct_all_gather(op, channel);
+  ring_all_gather(op, channel);
 }
 
-void Broadcast(const Op& op, Channel& channel) {
-  if (op.bytes() <= kDirectBytes / Others(channel)) return DirectBroadcast(op, channel);
-  ChainBroadcast(op, channel);
+void broadcast(const Op& op, Channel& channel) {
+  if (op.bytes() <= kDirectBytes / others(channel)) return direct_broadcast(op, channel);
+  chain_broadcast(op, channel);
 }
 
-void Reduce(const Op& op, Channel& channel) {
-  if (op.bytes() <= kDirectBytes / Others(channel)) return DirectReduce(op, channel);
-  ChainReduce(op, channel);
+void reduce(const Op& op, Channel& channel) {
+  if (op.bytes() <= kDirectBytes / others(channel)) return direct_reduce(op, channel);
+  chain_reduce(op, channel);
 }
 
-void AlltoAll(const Op& op, Channel& channel) {
-  ExchangeWithAll(channel, [&](int peer) {
+void all_to_all(const Op& op, Channel& channel) {
+  exchange_with_all(channel, [&](int peer) {
     const size_t at = static_cast<size_t>(peer) * op.bytes();
-    return Transfer::Both(peer, op.send + at, op.recv + at, op.bytes());
+    return Transfer::both(peer, op.send + at, op.recv + at, op.bytes());
   });
 }
 
-void Gather(const Op& op, Channel& channel) {
+void gather(const Op& op, Channel& channel) {
   if (channel.rank() != op.peer) {
-    return Exchange({Transfer::To(op.peer, op.send, op.bytes())}, channel);
+    return transfer_all({Transfer::to(op.peer, op.send, op.bytes())}, channel);
   }
-  ExchangeWithAll(channel, [&](int peer) {
+  exchange_with_all(channel, [&](int peer) {
     char* part = op.recv + static_cast<size_t>(peer) * op.bytes();
-    return peer == channel.rank() ? Transfer::Both(peer, op.send, part, op.bytes())
-                                  : Transfer::From(peer, part, op.bytes());
+    return peer == channel.rank() ? Transfer::both(peer, op.send, part, op.bytes())
+                                  : Transfer::from(peer, part, op.bytes());
   });
 }
 
-void Scatter(const Op& op, Channel& channel) {
+void scatter(const Op& op, Channel& channel) {
   if (channel.rank() != op.peer) {
-    return Exchange({Transfer::From(op.peer, op.recv, op.bytes())}, channel);
+    return transfer_all({Transfer::from(op.peer, op.recv, op.bytes())}, channel);
   }
-  ExchangeWithAll(channel, [&](int peer) {
+  exchange_with_all(channel, [&](int peer) {
     const char* part = op.send + static_cast<size_t>(peer) * op.bytes();
-    return peer == channel.rank() ? Transfer::Both(peer, part, op.recv, op.bytes())
-                                  : Transfer::To(peer, part, op.bytes());
+    return peer == channel.rank() ? Transfer::both(peer, part, op.recv, op.bytes())
+                                  : Transfer::to(peer, part, op.bytes());
   });
 }
 
 using Run = void (*)(const Op&, Channel&);
-constexpr Run kRun[] = {&AllReduce, &Reduce,   &Broadcast, &ReduceScatter,
-                        &AllGather, &AlltoAll, &Gather,    &Scatter};  // in the order of Kind
+constexpr Run kRun[] = {&all_reduce, &reduce,     &broadcast, &reduce_scatter,
+                        &all_gather, &all_to_all, &gather,    &scatter};  // in the order of Kind
 static_assert(std::size(kRun) == static_cast<size_t>(Kind::kSend));
 
 // With one rank every collective is a copy, or a product with PreMulSum's scalar.
-void RunAlone(const Op& op) {
+void run_alone(const Op& op) {
   const Reduction reduction(op.op, op.dtype, 1);
   if (op.op.scaled) {
-    reduction.Prepare(op.recv, op.send, op.count);
+    reduction.prepare(op.recv, op.send, op.count);
   } else {
-    Copy(op.recv, op.send, op.bytes());
+    copy(op.recv, op.send, op.bytes());
   }
 }
 
 }  // namespace
 
-void Copy(void* dst, const void* src, size_t bytes) {
+void copy(void* dst, const void* src, size_t bytes) {
   if (dst != src && bytes > 0) std::memmove(dst, src, bytes);
 }
 
-void RunCollective(const Op& op, Channel& channel) {
+void run_collective(const Op& op, Channel& channel) {
   if (op.count == 0) return;
-  if (channel.size() == 1) return RunAlone(op);
+  if (channel.size() == 1) return run_alone(op);
   kRun[static_cast<int>(op.kind)](op, channel);
 }
 
@@ -101,7 +101,7 @@ struct SelfMessages {
   std::vector<const Op*> sends, receives;
 };
 
-SelfMessages FindSelfMessages(const std::vector<Op>& ops, int rank) {
+SelfMessages find_self_messages(const std::vector<Op>& ops, int rank) {
   SelfMessages found;
   for (const Op& op : ops) {
     if (!op.is_point_to_point() || op.peer != rank) continue;
@@ -112,32 +112,32 @@ SelfMessages FindSelfMessages(const std::vector<Op>& ops, int rank) {
 
 }  // namespace
 
-void CheckSelfMessages(const std::vector<Op>& ops, int rank) {
-  const auto [sends, receives] = FindSelfMessages(ops, rank);
+void check_self_messages(const std::vector<Op>& ops, int rank) {
+  const auto [sends, receives] = find_self_messages(ops, rank);
   if (sends.size() != receives.size()) {
-    Fail(ncclInvalidUsage, "rank {} sends to itself {} times in this group and receives {} times",
+    fail(ncclInvalidUsage, "rank {} sends to itself {} times in this group and receives {} times",
          rank, sends.size(), receives.size());
   }
   for (size_t i = 0; i < sends.size(); ++i) {
     if (sends[i]->bytes() == receives[i]->bytes()) continue;
-    Fail(ncclInvalidUsage, "rank {} sends {} bytes to itself and receives {}", rank,
+    fail(ncclInvalidUsage, "rank {} sends {} bytes to itself and receives {}", rank,
          sends[i]->bytes(), receives[i]->bytes());
   }
 }
 
-void StartPointToPoint(const std::vector<Op>& ops, Channel& channel) {
+void start_point_to_point(const std::vector<Op>& ops, Channel& channel) {
   std::vector<Transfer> transfers;
   for (const Op& op : ops) {
     if (op.peer == channel.rank()) continue;
-    transfers.push_back(op.kind == Kind::kSend ? Transfer::To(op.peer, op.send, op.bytes())
-                                               : Transfer::From(op.peer, op.recv, op.bytes()));
+    transfers.push_back(op.kind == Kind::kSend ? Transfer::to(op.peer, op.send, op.bytes())
+                                               : Transfer::from(op.peer, op.recv, op.bytes()));
   }
-  const auto [sends, receives] = FindSelfMessages(ops, channel.rank());
+  const auto [sends, receives] = find_self_messages(ops, channel.rank());
   for (size_t i = 0; i < sends.size(); ++i) {
     transfers.push_back(
-        Transfer::Both(channel.rank(), sends[i]->send, receives[i]->recv, sends[i]->bytes()));
+        Transfer::both(channel.rank(), sends[i]->send, receives[i]->recv, sends[i]->bytes()));
   }
-  channel.traffic().Start(transfers);
+  channel.traffic().start(transfers);
 }
 
 }  // namespace hostnccl

@@ -11,74 +11,74 @@
 namespace hostnccl {
 
 Comm::Comm(Config config, Meet meet)
-    : config_(std::move(config)), meet_(std::move(meet)), settings_(ReadSettings()) {}
+    : config_(std::move(config)), meet_(std::move(meet)), settings_(read_settings()) {}
 
-std::shared_ptr<Comm> Comm::Start(Config config, Meet meet) {
+std::shared_ptr<Comm> Comm::start(Config config, Meet meet) {
   auto comm = std::make_shared<Comm>(std::move(config), std::move(meet));
-  RunInBackground(comm->stop_, [comm] { comm->Main(); });
+  run_in_background(comm->stop_, [comm] { comm->main(); });
   return comm;
 }
 
 // ---- On the communicator's thread ----
 
-void Comm::Main() {
+void Comm::main() {
   try {
-    Initialize();
-    ready_.Finish({});
+    initialize();
+    ready_.finish({});
   } catch (const Failure& failure) {
-    Break({failure.code(), "initialisation: " + failure.text()});
-    ready_.Finish(failure_);
+    fail_with({failure.code(), "initialisation: " + failure.text()});
+    ready_.finish(failure_);
   } catch (const std::exception& error) {
-    Break({ncclInternalError, std::string("initialisation: ") + error.what()});
-    ready_.Finish(failure_);
+    fail_with({ncclInternalError, std::string("initialisation: ") + error.what()});
+    ready_.finish(failure_);
   }
-  Serve();
-  Leave();
+  serve();
+  leave();
 }
 
-void Comm::Initialize() {
+void Comm::initialize() {
   Meeting meeting = std::exchange(meet_, nullptr)(settings_);
   member_ = meeting.member;
   if (!member_) return;
   self_ = meeting.self;
   door_ = std::move(meeting.door);
-  Log(LogLevel::kInfo, rank(), "init {:x}: rank {} of {}", magic(), rank(), size());
+  log(LogLevel::kInfo, rank(), "init {:x}: rank {} of {}", magic(), rank(), size());
   auto transport = std::make_unique<Transport>(rank());
   Star star = meeting.join(settings_, *stop_);
 
   const std::string door(reinterpret_cast<const char*>(&door_->address), sizeof(Address));
   const Limit limit{Clock::now() + settings_.timeout, stop_.get()};
-  std::vector<std::string> addresses = star.AllGather(door + transport->Address(), limit);
+  std::vector<std::string> addresses = star.all_gather(door + transport->address(), limit);
   for (std::string& text : addresses) {
-    Require(text.size() > sizeof(Address), ncclInternalError, "malformed address of a rank");
+    require(text.size() > sizeof(Address), ncclInternalError, "malformed address of a rank");
     std::memcpy(&doors_.emplace_back(), text.data(), sizeof(Address));
     text.erase(0, sizeof(Address));
   }
-  transport->Connect(addresses);
+  transport->connect(addresses);
   // Who is heard of a second time has connected, and knew that all had: nobody went meanwhile. Only
   // then may the transport be moved along.
-  for (int times = 0; times < 2; ++times) star.AllGather({}, limit);
-  channel_.Open(rank(), size(), settings_.timeout, std::move(transport),
-                std::make_unique<Liveness>(rank(), size(), star.TakeLinks(), settings_.timeout));
-  Log(LogLevel::kInfo, rank(), "init {:x}: complete", magic());
+  for (int times = 0; times < 2; ++times) star.all_gather({}, limit);
+  channel_.open(rank(), size(), settings_.timeout, std::move(transport),
+                std::make_unique<Liveness>(rank(), size(), star.take_links(), settings_.timeout));
+  log(LogLevel::kInfo, rank(), "init {:x}: complete", magic());
 }
 
-void Comm::Serve() {
+void Comm::serve() {
   while (member_) {
     try {
-      channel_.WaitUntil([this] { return Advance(); });
-      const std::shared_ptr<Launch> launch = NextLaunch();
+      channel_.wait_until([this] { return advance(); });
+      const std::shared_ptr<Launch> launch = next_launch();
       if (launch == nullptr) return;  // leaving
-      RunCollectives(*launch);
-      Start(launch);
+      run_collectives(*launch);
+      start(launch);
       continue;
     } catch (const Failure& failure) {
       // A process that ends with nothing left to do leaves in good order: what it has sent may
       // still be on its way.
-      if (IsExiting() && IsIdle()) return;
-      Break(Explained(failure));
+      if (is_exiting() && is_idle()) return;
+      fail_with(explained(failure));
     } catch (const std::exception& error) {
-      Break({ncclInternalError, error.what()});
+      fail_with({ncclInternalError, error.what()});
     }
     if (stop_->raised()) return;
   }
@@ -86,31 +86,31 @@ void Comm::Serve() {
 
 // Moves what is under way along and starts what may start. Done when there are collectives to run,
 // or nothing is ever to come.
-Step Comm::Advance() {
-  bool moved = !under_way_.empty() && channel_.traffic().Advance();
-  moved |= EndLaunches();
-  while (const std::shared_ptr<Launch> launch = NextLaunch()) {
+Step Comm::advance() {
+  bool moved = !under_way_.empty() && channel_.traffic().advance();
+  moved |= end_launches();
+  while (const std::shared_ptr<Launch> launch = next_launch()) {
     if (!launch->collectives.empty()) return Step::kDone;
-    Start(launch);
+    start(launch);
     moved = true;
   }
-  if (IsThrough()) return Step::kDone;
+  if (is_through()) return Step::kDone;
   return moved ? Step::kMoved : Step::kIdle;
 }
 
-bool Comm::IsIdle() const {
+bool Comm::is_idle() const {
   std::lock_guard lock(mutex_);
   return launches_.empty() && !failure_;
 }
 
-bool Comm::IsThrough() const {
+bool Comm::is_through() const {
   std::lock_guard lock(mutex_);
   return leaving_ && launches_.empty();
 }
 
 // The launch that may start now. Null if there is none, or it must wait for its streams or for what
 // is under way.
-std::shared_ptr<Launch> Comm::NextLaunch() const {
+std::shared_ptr<Launch> Comm::next_launch() const {
   std::lock_guard lock(mutex_);
   const auto next = std::find_if(launches_.begin(), launches_.end(),
                                  [](const auto& launch) { return !launch->started; });
@@ -120,31 +120,31 @@ std::shared_ptr<Launch> Comm::NextLaunch() const {
 }
 
 // Starts what a launch has beside collectives: it ends by itself.
-void Comm::Start(const std::shared_ptr<Launch>& launch) {
+void Comm::start(const std::shared_ptr<Launch>& launch) {
   const std::vector<Op>& ops = launch->point_to_point;
   launch->started = true;
-  if (ops.empty()) return Finish(launch);
+  if (ops.empty()) return finish(launch);
   std::set<int> peers;
   for (const Op& op : ops) peers.insert(op.peer);
   launch->call.peers = {peers.begin(), peers.end()};
-  launch->call.describe = [&ops] { return Describe(ops.front()); };
-  channel_.Begin(launch->call);
+  launch->call.describe = [&ops] { return describe(ops.front()); };
+  channel_.begin(launch->call);
   under_way_.push_back(launch);
-  StartPointToPoint(ops, channel_);
+  start_point_to_point(ops, channel_);
 }
 
-void Comm::RunCollectives(Launch& launch) {
+void Comm::run_collectives(Launch& launch) {
   for (const Op& op : launch.collectives) {
-    collective_ = {collectives_ + 1, DigestOf(op), {}, [&op] { return Describe(op); }};
-    channel_.Begin(collective_);
-    RunCollective(op, channel_);
-    channel_.End(collective_);
+    collective_ = {collectives_ + 1, digest_of(op), {}, [&op] { return describe(op); }};
+    channel_.begin(collective_);
+    run_collective(op, channel_);
+    channel_.end(collective_);
     ++collectives_;
   }
 }
 
 // Those of which every message is through; true if there were any.
-bool Comm::EndLaunches() {
+bool Comm::end_launches() {
   bool any = false;
   for (size_t i = 0; i < under_way_.size();) {
     const std::shared_ptr<Launch> launch = under_way_[i];
@@ -152,23 +152,23 @@ bool Comm::EndLaunches() {
       ++i;
       continue;
     }
-    channel_.End(launch->call);
+    channel_.end(launch->call);
     under_way_.erase(under_way_.begin() + static_cast<ptrdiff_t>(i));
-    Finish(launch);
+    finish(launch);
     any = true;
   }
   return any;
 }
 
-void Comm::Finish(const std::shared_ptr<Launch>& launch) {
+void Comm::finish(const std::shared_ptr<Launch>& launch) {
   {
     std::lock_guard lock(mutex_);
     std::erase(launches_, launch);
   }
-  launch->done->Finish({});
+  launch->done->finish({});
 }
 
-Failure Comm::Explained(const Failure& failure) const {
+Failure Comm::explained(const Failure& failure) const {
   const Call* call = channel_.present();
   if (call == nullptr) return failure;
   return {failure.code(),
@@ -177,7 +177,7 @@ Failure Comm::Explained(const Failure& failure) const {
 
 // The end of everything under way and queued. What the buffers hold is undefined, but nobody
 // touches them any more when the streams go on.
-void Comm::Break(const Failure& failure) {
+void Comm::fail_with(const Failure& failure) {
   std::deque<std::shared_ptr<Launch>> launches;
   bool revoked;
   {
@@ -185,69 +185,69 @@ void Comm::Break(const Failure& failure) {
     revoked = revoked_;
     if (!revoked && !failure_) failure_ = failure;
   }
-  channel_.Break(revoked ? nullptr : &failure);
+  channel_.break_off(revoked ? nullptr : &failure);
   {
     std::lock_guard lock(mutex_);
     launches.swap(launches_);
   }
   under_way_.clear();
   if (!revoked) {
-    SetLastError(failure.text());
-    Log(LogLevel::kWarn, self_.rank, "{}", failure.text());
+    set_last_error(failure.text());
+    log(LogLevel::kWarn, self_.rank, "{}", failure.text());
   }
-  for (const auto& launch : launches) launch->done->Finish(failure);
-  if (revoked) quiet_.Finish({});
+  for (const auto& launch : launches) launch->done->finish(failure);
+  if (revoked) quiet_.finish({});
 }
 
-void Comm::Leave() {
-  quiet_.Finish({});
-  const bool aborted = stop_->raised() && !IsExiting();
-  const bool failed = failure_ && !IsExiting();
-  if (aborted || failed || !channel_.IsOpen()) {
-    channel_.Close();
-    left_.Finish({});
+void Comm::leave() {
+  quiet_.finish({});
+  const bool aborted = stop_->raised() && !is_exiting();
+  const bool failed = failure_ && !is_exiting();
+  if (aborted || failed || !channel_.is_open()) {
+    channel_.close();
+    left_.finish({});
     return;
   }
-  const Outcome failure = channel_.TakeLeave(collectives_);
+  const Outcome failure = channel_.take_leave(collectives_);
   if (failure) {
     std::lock_guard lock(mutex_);
     failure_ = failure;
   }
-  left_.Finish(failure);
-  channel_.Linger();
+  left_.finish(failure);
+  channel_.linger();
 }
 
 // ---- From the program ----
 
-bool Comm::WaitUntilReady() {
-  if (const Outcome& failure = ready_.Wait()) throw *failure;
+bool Comm::wait_until_ready() {
+  if (const Outcome& failure = ready_.wait()) throw *failure;
   return member_;
 }
 
-void Comm::RequireInitialized() const {
-  Require(ready_.finished(), ncclInvalidArgument,
+void Comm::require_initialized() const {
+  require(ready_.finished(), ncclInvalidArgument,
           "the communicator is still being initialised: wait until ncclCommGetAsyncError no longer "
           "says ncclInProgress");
 }
 
-void Comm::CheckUsable() const {
-  RequireInitialized();
-  Require(!reports_later_, ncclInvalidArgument,
+void Comm::check_usable() const {
+  require_initialized();
+  require(!reports_later_, ncclInvalidArgument,
           "the communicator is still enqueuing: wait until ncclCommGetAsyncError no longer says "
           "ncclInProgress");
   std::lock_guard lock(mutex_);
-  RequireUsable();
+  require_usable();
 }
 
-void Comm::RequireUsable() const {
-  Require(!revoked_, ncclInvalidUsage, "the communicator was revoked");
+void Comm::require_usable() const {
+  require(!revoked_, ncclInvalidUsage, "the communicator was revoked");
   if (failure_) throw *failure_;
-  Require(!leaving_, ncclInvalidUsage, "the communicator was finalized");
+  require(!leaving_, ncclInvalidUsage, "the communicator was finalized");
 }
 
-std::shared_ptr<Launch> Comm::Enqueue(std::vector<Op> ops,
+std::shared_ptr<Launch> Comm::enqueue(std::vector<Op> ops,
                                       const std::set<std::shared_ptr<Stream>>& streams) {
-  CheckSelfMessages(ops, rank());
+  check_self_messages(ops, rank());
   auto launch = std::make_shared<Launch>();
   for (Op& op : ops) {
     (op.is_point_to_point() ? launch->point_to_point : launch->collectives)
@@ -255,65 +255,65 @@ std::shared_ptr<Launch> Comm::Enqueue(std::vector<Op> ops,
   }
   launch->streams_awaited = static_cast<int>(streams.size());
   std::unique_lock lock(mutex_);
-  RequireUsable();
+  require_usable();
   launches_.push_back(launch);
   // Under the lock, so that all streams see the launches in one order. Nothing that a stream calls
   // takes it.
   for (const auto& stream : streams) {
-    stream->Attach(
+    stream->attach(
         [comm = shared_from_this(), launch] {
-          if (--launch->streams_awaited == 0) comm->wake_.Raise();
+          if (--launch->streams_awaited == 0) comm->wake_.raise();
         },
         launch->done);
   }
   lock.unlock();
-  if (streams.empty()) wake_.Raise();
+  if (streams.empty()) wake_.raise();
   return launch;
 }
 
-void Comm::Finalize() {
-  CheckUsable();
-  BeginToLeave();
+void Comm::finalize() {
+  check_usable();
+  begin_to_leave();
 }
 
-void Comm::BeginToLeave() {
+void Comm::begin_to_leave() {
   {
     std::lock_guard lock(mutex_);
     leaving_ = true;
   }
-  wake_.Raise();
+  wake_.raise();
 }
 
-void Comm::WaitUntilLeft() {
-  if (const Outcome& failure = left_.Wait()) throw *failure;
+void Comm::wait_until_left() {
+  if (const Outcome& failure = left_.wait()) throw *failure;
 }
 
-void Comm::Destroy() {
-  BeginToLeave();
-  WaitUntilLeft();
+void Comm::destroy() {
+  begin_to_leave();
+  wait_until_left();
 }
 
-void Comm::Abort() {
-  RequestAbort();
-  left_.Wait();
+void Comm::abort() {
+  request_abort();
+  left_.wait();
 }
 
-void Comm::Quiesce() {
+void Comm::quiesce() {
   {
     std::lock_guard lock(mutex_);
     revoked_ = true;
     if (failure_) return;  // nothing is under way any more
   }
-  channel_.Interrupt();
-  quiet_.Wait();
+  channel_.interrupt();
+  quiet_.wait();
 }
 
-bool Comm::ReportsLater() {
+bool Comm::reports_later() {
   if (!config_.blocking) reports_later_ = true;
   return !config_.blocking;
 }
 
-ncclResult_t Comm::AsyncError() {
+ncclResult_t Comm::async_error() {
   if (!ready_.finished()) return ncclInProgress;
   std::lock_guard lock(mutex_);
   if (failure_ && !revoked_) return failure_->code();
@@ -324,31 +324,31 @@ ncclResult_t Comm::AsyncError() {
 
 // ---- Operators ----
 
-ncclRedOp_t Comm::AddOperator(const Operator& op, ncclDataType_t dtype) {
+ncclRedOp_t Comm::add_operator(const Operator& op, ncclDataType_t dtype) {
   std::lock_guard lock(mutex_);
   const int handle = next_operator_++;
   operators_[handle] = {op, dtype};
   return static_cast<ncclRedOp_t>(handle);
 }
 
-void Comm::RemoveOperator(ncclRedOp_t handle) {
+void Comm::remove_operator(ncclRedOp_t handle) {
   std::lock_guard lock(mutex_);
   if (operators_.erase(handle) == 0) {
-    Fail(ncclInvalidArgument, "operator {} was not made for this communicator",
+    fail(ncclInvalidArgument, "operator {} was not made for this communicator",
          static_cast<int>(handle));
   }
 }
 
-Operator Comm::ResolveOperator(ncclRedOp_t handle, ncclDataType_t dtype) const {
+Operator Comm::resolve_operator(ncclRedOp_t handle, ncclDataType_t dtype) const {
   if (handle >= 0 && handle < ncclNumOps) return {.kind = handle};
   std::lock_guard lock(mutex_);
   const auto found = operators_.find(handle);
   if (found == operators_.end()) {
-    Fail(ncclInvalidArgument, "operator {} is not valid on this communicator",
+    fail(ncclInvalidArgument, "operator {} is not valid on this communicator",
          static_cast<int>(handle));
   }
   if (found->second.second != dtype) {
-    Fail(ncclInvalidArgument, "operator {} was made for another data type",
+    fail(ncclInvalidArgument, "operator {} was made for another data type",
          static_cast<int>(handle));
   }
   return found->second.first;

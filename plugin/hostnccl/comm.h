@@ -7,8 +7,7 @@
 // A launch with collectives runs alone. Of those that only send and receive a few may be under way,
 // so that one which waits for a peer that is late does not leave the link idle; between two ranks
 // their messages keep the order of the launches.
-#ifndef HOSTNCCL_COMM_H_
-#define HOSTNCCL_COMM_H_
+#pragma once
 
 #include <atomic>
 #include <deque>
@@ -58,66 +57,66 @@ class Comm : public std::enable_shared_from_this<Comm> {
   // May take its time: it runs on the communicator's thread.
   using Meet = std::function<Meeting(const Settings&)>;
 
-  static std::shared_ptr<Comm> Start(Config config, Meet meet);
+  static std::shared_ptr<Comm> start(Config config, Meet meet);
   Comm(Config config, Meet meet);
 
   // Waits for the end of the initialisation; throws its failure. False: not a member.
-  bool WaitUntilReady();
-  void OnReady(Completion::Listener listener) { ready_.Then(std::move(listener)); }
+  bool wait_until_ready();
+  void on_ready(Completion::Listener listener) { ready_.then(std::move(listener)); }
 
   int rank() const { return self_.rank; }
   int size() const { return self_.size; }
   const Config& config() const { return config_; }
 
   // Throws when the communicator cannot take calls: still initialising, failed, finalised, revoked.
-  void CheckUsable() const;
-  void RequireInitialized() const;
-  std::shared_ptr<Launch> Enqueue(std::vector<Op> ops,
+  void check_usable() const;
+  void require_initialized() const;
+  std::shared_ptr<Launch> enqueue(std::vector<Op> ops,
                                   const std::set<std::shared_ptr<Stream>>& streams);
 
-  void Finalize();       // no more launches from now on; leaves in good order after the last one
-  void WaitUntilLeft();  // what was sent has arrived; throws if that cannot be known
-  void Destroy();        // both; also of a communicator that has failed
-  void Abort();          // whatever is under way ends now, with a failure
-  void RequestAbort() { stop_->Raise(); }
-  void Quiesce();  // as Abort, but only its calls end: the communicator may still be shrunk
-  ncclResult_t AsyncError();
+  void finalize();         // no more launches from now on; leaves in good order after the last one
+  void wait_until_left();  // what was sent has arrived; throws if that cannot be known
+  void destroy();          // both; also of a communicator that has failed
+  void abort();            // whatever is under way ends now, with a failure
+  void request_abort() { stop_->raise(); }
+  void quiesce();  // as abort, but only its calls end: the communicator may still be shrunk
+  ncclResult_t async_error();
   // After a launch: whether this communicator does not block, and so says ncclInProgress, and then
   // once more when it is asked, as NCCL does while it enqueues.
-  bool ReportsLater();
-  void BeginBackgroundWork() { ++background_work_; }
-  void EndBackgroundWork() { --background_work_; }
+  bool reports_later();
+  void begin_background_work() { ++background_work_; }
+  void end_background_work() { --background_work_; }
 
   // For split and shrink. Where all ranks can be called, learnt at the start.
   uint64_t magic() const { return self_.magic; }
-  Address DoorOf(int rank) const { return doors_.at(static_cast<size_t>(rank)); }
+  Address door_of(int rank) const { return doors_.at(static_cast<size_t>(rank)); }
   std::shared_ptr<Doorway> door() const { return door_; }
-  uint64_t NextChild() { return ++children_; }  // the same on all ranks: such calls are collective
+  uint64_t next_child() { return ++children_; }  // the same on all ranks: such calls are collective
 
   // Operators made by ncclRedOpCreatePreMulSum.
-  ncclRedOp_t AddOperator(const Operator& op, ncclDataType_t dtype);
-  void RemoveOperator(ncclRedOp_t handle);
-  Operator ResolveOperator(ncclRedOp_t handle, ncclDataType_t dtype) const;
+  ncclRedOp_t add_operator(const Operator& op, ncclDataType_t dtype);
+  void remove_operator(ncclRedOp_t handle);
+  Operator resolve_operator(ncclRedOp_t handle, ncclDataType_t dtype) const;
 
  private:
   static constexpr size_t kLaunchesUnderWay = 2;
 
-  void Main();
-  void Initialize();
-  void Serve();
-  Step Advance();
-  bool IsIdle() const;
-  bool IsThrough() const;
-  std::shared_ptr<Launch> NextLaunch() const;
-  void Start(const std::shared_ptr<Launch>& launch);
-  void RunCollectives(Launch& launch);
-  bool EndLaunches();
-  void Finish(const std::shared_ptr<Launch>& launch);
-  Failure Explained(const Failure& failure) const;
-  void Break(const Failure& failure);
-  void Leave();
-  void BeginToLeave();
-  void RequireUsable() const;  // mutex_ is held
+  void main();
+  void initialize();
+  void serve();
+  Step advance();
+  bool is_idle() const;
+  bool is_through() const;
+  std::shared_ptr<Launch> next_launch() const;
+  void start(const std::shared_ptr<Launch>& launch);
+  void run_collectives(Launch& launch);
+  bool end_launches();
+  void finish(const std::shared_ptr<Launch>& launch);
+  Failure explained(const Failure& failure) const;
+  void fail_with(const Failure& failure);
+  void leave();
+  void begin_to_leave();
+  void require_usable() const;  // mutex_ is held
 
   const Config config_;
   Meet meet_;
@@ -130,7 +129,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Flag wake_;
   const std::shared_ptr<Flag> stop_ = std::make_shared<Flag>();
   Completion ready_;
-  Completion quiet_;  // after Quiesce: nothing is under way
+  Completion quiet_;  // after quiesce: nothing is under way
   Completion left_;   // the thread has done all that the program can see
   Channel channel_{wake_, *stop_};
   uint64_t collectives_ = 0;                        // completed so far
@@ -152,5 +151,3 @@ class Comm : public std::enable_shared_from_this<Comm> {
 using CommPtr = std::shared_ptr<Comm>;
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_COMM_H_

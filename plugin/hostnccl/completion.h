@@ -1,6 +1,5 @@
 // Something that finishes once, on one thread, and that others wait for or are told about.
-#ifndef HOSTNCCL_COMPLETION_H_
-#define HOSTNCCL_COMPLETION_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -19,14 +18,14 @@ class Completion {
   using Listener = std::function<void(const Outcome&)>;
 
   // Later calls are ignored. Runs the listeners on the caller's thread.
-  void Finish(Outcome outcome) {
-    Mark(std::move(outcome));
-    Tell();
+  void finish(Outcome outcome) {
+    mark(std::move(outcome));
+    tell();
   }
 
-  // Finish in two steps, for callers that hold a lock: it has finished after the first; the second,
+  // finish in two steps, for callers that hold a lock: it has finished after the first; the second,
   // without the lock, runs the listeners.
-  void Mark(Outcome outcome) {
+  void mark(Outcome outcome) {
     {
       std::lock_guard lock(mutex_);
       if (finished_) return;
@@ -36,7 +35,7 @@ class Completion {
     }
     changed_.notify_all();
   }
-  void Tell() {
+  void tell() {
     std::vector<Listener> listeners;
     {
       std::lock_guard lock(mutex_);
@@ -46,7 +45,7 @@ class Completion {
   }
 
   // Runs the listener now if already finished.
-  void Then(Listener listener) {
+  void then(Listener listener) {
     {
       std::lock_guard lock(mutex_);
       if (!finished_) {
@@ -57,7 +56,7 @@ class Completion {
     listener(outcome_);
   }
 
-  const Outcome& Wait() {
+  const Outcome& wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return finished_; });
     return outcome_;
@@ -84,5 +83,3 @@ class Completion {
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_COMPLETION_H_

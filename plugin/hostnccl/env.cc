@@ -11,12 +11,12 @@
 namespace hostnccl {
 namespace {
 
-std::string Get(const char* name) {
+std::string get(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
 }
 
-LogLevel ParseLevel(const std::string& text) {
+LogLevel parse_level(const std::string& text) {
   constexpr std::array<std::pair<const char*, LogLevel>, 5> kLevels = {{
       {"VERSION", LogLevel::kVersion},
       {"WARN", LogLevel::kWarn},
@@ -30,36 +30,36 @@ LogLevel ParseLevel(const std::string& text) {
   return LogLevel::kNone;
 }
 
-void Replace(std::string& text, const std::string& from, const std::string& to) {
+void replace(std::string& text, const std::string& from, const std::string& to) {
   for (size_t at; (at = text.find(from)) != std::string::npos;) text.replace(at, from.size(), to);
 }
 
 }  // namespace
 
-LogSettings ReadLogSettings() {
-  LogSettings settings{ParseLevel(Get("NCCL_DEBUG")), Get("NCCL_DEBUG_FILE")};
+LogSettings read_log_settings() {
+  LogSettings settings{parse_level(get("NCCL_DEBUG")), get("NCCL_DEBUG_FILE")};
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
-  Replace(settings.file, "%h", host);
-  Replace(settings.file, "%p", std::to_string(getpid()));
+  replace(settings.file, "%h", host);
+  replace(settings.file, "%p", std::to_string(getpid()));
   return settings;
 }
 
-Settings ReadSettings() {
+Settings read_settings() {
   Settings settings;
-  const double seconds = std::atof(Get("HOSTNCCL_TIMEOUT").c_str());
+  const double seconds = std::atof(get("HOSTNCCL_TIMEOUT").c_str());
   if (seconds > 0) {  // at most a day: beyond it only the arithmetic would overflow
     settings.timeout = std::chrono::milliseconds(
         std::max(1L, static_cast<long>(std::min(seconds, 86400.0) * 1000)));
   }
-  settings.interface = Get("NCCL_SOCKET_IFNAME");
-  settings.comm_id = Get("NCCL_COMM_ID");
-  const std::string blocking = Get("NCCL_COMM_BLOCKING");
+  settings.interface = get("NCCL_SOCKET_IFNAME");
+  settings.comm_id = get("NCCL_COMM_ID");
+  const std::string blocking = get("NCCL_COMM_BLOCKING");
   if (!blocking.empty()) settings.blocking = blocking != "0";
   return settings;
 }
 
-bool UserHasSetUcx(const char* name) {
+bool user_has_set_ucx(const char* name) {
   return std::getenv((std::string("UCX_") + name).c_str()) != nullptr;
 }
 

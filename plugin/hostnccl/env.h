@@ -1,6 +1,5 @@
 // Every environment variable that hostnccl looks at. No other file reads the environment.
-#ifndef HOSTNCCL_ENV_H_
-#define HOSTNCCL_ENV_H_
+#pragma once
 
 #include <chrono>
 #include <optional>
@@ -22,14 +21,12 @@ struct Settings {
   std::optional<bool> blocking;              // NCCL_COMM_BLOCKING
 };
 
-LogSettings ReadLogSettings();
+LogSettings read_log_settings();
 
 // Read anew for every communicator, so that a program may change its environment in between.
-Settings ReadSettings();
+Settings read_settings();
 
 // True when the user has set UCX_<name>: then our own choice for it steps back.
-bool UserHasSetUcx(const char* name);
+bool user_has_set_ucx(const char* name);
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_ENV_H_

@@ -26,29 +26,29 @@ struct LastErrorText {
   std::mutex mutex;
   std::string text;
 };
-LastErrorText& Shared() { return OfProcess<LastErrorText>(); }
+LastErrorText& last_error_text() { return of_process<LastErrorText>(); }
 
 }  // namespace
 
-void FailSystem(const std::string& text) {
+void fail_system(const std::string& text) {
   const int error = errno;
-  Fail(ncclSystemError, "{}: {}", text, std::generic_category().message(error));
+  fail(ncclSystemError, "{}: {}", text, std::generic_category().message(error));
 }
 
-const char* ResultText(ncclResult_t code) {
+const char* result_text(ncclResult_t code) {
   const auto index = static_cast<unsigned>(code);
   return index < std::size(kResultTexts) ? kResultTexts[index] : "unknown result code";
 }
 
-void SetLastError(const std::string& text) {
-  LastErrorText& shared = Shared();
+void set_last_error(const std::string& text) {
+  LastErrorText& shared = last_error_text();
   std::lock_guard lock(shared.mutex);
   shared.text = text;
 }
 
-const char* LastError() {
+const char* last_error() {
   thread_local std::string copy;
-  LastErrorText& shared = Shared();
+  LastErrorText& shared = last_error_text();
   std::lock_guard lock(shared.mutex);
   copy = shared.text;
   return copy.c_str();

@@ -2,8 +2,7 @@
 //
 // Inside the library a failure travels as an exception; api.cc turns it into a result code. Between
 // threads it travels as a value (std::optional<Failure>: empty means success).
-#ifndef HOSTNCCL_FAILURE_H_
-#define HOSTNCCL_FAILURE_H_
+#pragma once
 
 #include <fmt/format.h>
 #include <nccl.h>
@@ -30,23 +29,21 @@ class Failure : public std::exception {
 using Outcome = std::optional<Failure>;
 
 template <class... Args>
-[[noreturn]] void Fail(ncclResult_t code, fmt::format_string<Args...> format, Args&&... args) {
+[[noreturn]] void fail(ncclResult_t code, fmt::format_string<Args...> format, Args&&... args) {
   throw Failure(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
 // "text: strerror(errno)"
-[[noreturn]] void FailSystem(const std::string& text);
+[[noreturn]] void fail_system(const std::string& text);
 
-inline void Require(bool condition, ncclResult_t code, const char* text) {
+inline void require(bool condition, ncclResult_t code, const char* text) {
   if (!condition) throw Failure(code, text);
 }
 
-const char* ResultText(ncclResult_t code);
+const char* result_text(ncclResult_t code);
 
 // The process-wide text behind ncclGetLastError.
-void SetLastError(const std::string& text);
-const char* LastError();  // a copy owned by the calling thread
+void set_last_error(const std::string& text);
+const char* last_error();  // a copy owned by the calling thread
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_FAILURE_H_

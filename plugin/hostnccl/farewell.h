@@ -1,8 +1,7 @@
 // The last words between two ranks, behind all their messages: once they have arrived, so has all
 // that was sent before them, and the other side knows that the connection ends in good order, also
 // where the hub of the liveness watch has gone.
-#ifndef HOSTNCCL_FAREWELL_H_
-#define HOSTNCCL_FAREWELL_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -16,13 +15,13 @@ class Farewell {
   explicit Farewell(Channel& channel);
 
   // To that rank. `collectives_done`: as in a goodbye.
-  void Say(int peer, uint64_t collectives_done);
+  void say(int peer, uint64_t collectives_done);
   // A rank that may not have heard ours, or -1. One that cannot hear it any more does not count.
-  int Unheard(const Liveness& liveness);
+  int unheard(const Liveness& liveness);
   // Passes on those that have come.
-  void Listen(Liveness& liveness);
+  void listen(Liveness& liveness);
   // Before the transport closes. What is still to be sent stays where it is.
-  void Drop();
+  void drop();
 
  private:
   struct Words {
@@ -35,5 +34,3 @@ class Farewell {
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_FAREWELL_H_

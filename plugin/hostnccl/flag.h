@@ -1,6 +1,5 @@
 // A flag that other threads raise and that poll and epoll can wait for.
-#ifndef HOSTNCCL_FLAG_H_
-#define HOSTNCCL_FLAG_H_
+#pragma once
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -15,14 +14,14 @@ namespace hostnccl {
 class Flag {
  public:
   Flag() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (fd_ < 0) FailSystem("eventfd");
+    if (fd_ < 0) fail_system("eventfd");
   }
   ~Flag() { close(fd_); }
   Flag(const Flag&) = delete;
   Flag& operator=(const Flag&) = delete;
 
-  // Only the first raise since the last Lower costs a system call.
-  void Raise() {
+  // Only the first raise since the last lower costs a system call.
+  void raise() {
     if (raised_.exchange(true)) return;
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof(one));
@@ -30,7 +29,7 @@ class Flag {
 
   // For the one thread that waits. It must look for its news after this call, not before: a raise
   // between the two steps writes nothing.
-  void Lower() {
+  void lower() {
     uint64_t count;
     [[maybe_unused]] const ssize_t got = read(fd_, &count, sizeof(count));
     raised_ = false;
@@ -45,5 +44,3 @@ class Flag {
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_FLAG_H_

@@ -5,8 +5,7 @@
 // it. So the sender counts by how much it is ahead: after every half window both sides put a mark,
 // an empty message that the receiver takes when it has asked for all before it. Beyond a window,
 // sends count as under way until they are taken. A sender whose peer keeps up is never held back.
-#ifndef HOSTNCCL_FLOW_H_
-#define HOSTNCCL_FLOW_H_
+#pragma once
 
 #include <deque>
 
@@ -31,13 +30,13 @@ class Flow {
   Flow(int peer, Direction direction) : peer_(peer), direction_(direction) {}
   Flow(Flow&&) = default;
 
-  void Add(const Message& message) {
+  void add(const Message& message) {
     messages_.push_back(message);
     ++message.call->awaited;
   }
 
   // Ends what has ended and starts what may start; true if there was any of it.
-  bool Advance(Channel& channel);
+  bool advance(Channel& channel);
 
  private:
   struct Piece {
@@ -50,8 +49,8 @@ class Flow {
     Request request;
     size_t cost;  // of the pieces since the last one
   };
-  void Start(Channel& channel);
-  void Count(Channel& channel, size_t cost);
+  void start(Channel& channel);
+  void count(Channel& channel, size_t cost);
 
   int peer_;
   Direction direction_;
@@ -65,5 +64,3 @@ class Flow {
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_FLOW_H_

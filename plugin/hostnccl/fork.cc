@@ -18,7 +18,7 @@ bool is_child = false;
 std::array<std::atomic<Action>, 16> actions;
 std::atomic<size_t> count{0};
 
-void RunActions() {
+void run_actions() {
   is_child = true;
   for (const std::atomic<Action>& action : actions) {
     if (const Action run = action) run();
@@ -27,11 +27,11 @@ void RunActions() {
 
 }  // namespace
 
-bool IsForkedChild() { return is_child; }
+bool is_forked_child() { return is_child; }
 
-void InForkedChild(Action action) {
-  static const int registered = pthread_atfork(nullptr, nullptr, &RunActions);
-  Require(registered == 0, ncclSystemError, "no memory to be told of fork()");
+void in_forked_child(Action action) {
+  static const int registered = pthread_atfork(nullptr, nullptr, &run_actions);
+  require(registered == 0, ncclSystemError, "no memory to be told of fork()");
   actions.at(count++) = action;
 }
 

@@ -14,66 +14,66 @@ using CommHandles = Handles<Comm, ncclComm_t>;
 
 // The handle of a communicator that is ready; null for a rank that is no member. The program may be
 // watching for it.
-void HandOut(const CommPtr& comm, ncclComm_t* out) {
-  const ncclComm_t handle = comm->WaitUntilReady() ? CommHandles::Add(comm) : nullptr;
+void hand_out(const CommPtr& comm, ncclComm_t* out) {
+  const ncclComm_t handle = comm->wait_until_ready() ? CommHandles::add(comm) : nullptr;
   std::atomic_ref(*out).store(handle, std::memory_order_release);
 }
 
 // Gives *out its value when the time has come, without keeping the caller.
-void HandOutLater(const CommPtr& comm, const PendingInit& init) {
+void hand_out_later(const CommPtr& comm, const PendingInit& init) {
   if (init.parent == nullptr) {
-    *init.out = CommHandles::Add(comm);
+    *init.out = CommHandles::add(comm);
     return;
   }
   *init.out = nullptr;
-  init.parent->BeginBackgroundWork();
-  comm->OnReady([comm, out = init.out, parent = init.parent](const Outcome& failure) {
+  init.parent->begin_background_work();
+  comm->on_ready([comm, out = init.out, parent = init.parent](const Outcome& failure) {
     if (failure) {
-      comm->RequestAbort();
+      comm->request_abort();
     } else {
-      HandOut(comm, out);
+      hand_out(comm, out);
     }
-    parent->EndBackgroundWork();
+    parent->end_background_work();
   });
 }
 
 }  // namespace
 
-Group& Group::Current() {
+Group& Group::current() {
   thread_local Group group;
-  static const bool known = (InForkedChild([] { Current().LeaveToParent(); }), true);
+  static const bool known = (in_forked_child([] { current().leave_to_parent(); }), true);
   (void)known;
   return group;
 }
 
 // In a forked child: its calls hold what belongs to the parent, and are never let go of.
-void Group::LeaveToParent() {
+void Group::leave_to_parent() {
   if (content_.parts.empty() && content_.inits.empty()) return;
   new Content(std::exchange(content_, {}));
   content_.failure =
       Failure(ncclInvalidUsage, "the group has calls made before this process was forked");
 }
 
-void Group::Note(const Failure& failure) {
+void Group::note(const Failure& failure) {
   if (depth_ > 0 && !content_.failure) content_.failure = failure;
 }
 
-void Group::Discard() {
-  Require(depth_ > 0, ncclInvalidUsage, "no group was started");
+void Group::discard() {
+  require(depth_ > 0, ncclInvalidUsage, "no group was started");
   if (--depth_ == 0) content_ = {};
 }
 
-ncclResult_t Group::End() {
-  Require(depth_ > 0, ncclInvalidUsage, "no group was started");
+ncclResult_t Group::end() {
+  require(depth_ > 0, ncclInvalidUsage, "no group was started");
   if (--depth_ > 0) return ncclSuccess;
   Content content = std::exchange(content_, {});
   if (content.failure) throw *content.failure;
-  const ncclResult_t made = Initialize(content.inits);
-  const ncclResult_t launched = Launch(content.parts);
+  const ncclResult_t made = initialize(content.inits);
+  const ncclResult_t launched = launch(content.parts);
   return made == ncclSuccess ? launched : made;
 }
 
-ncclResult_t Group::Add(CommPtr comm, Op op, std::shared_ptr<Stream> stream) {
+ncclResult_t Group::add(CommPtr comm, Op op, std::shared_ptr<Stream> stream) {
   auto& parts = content_.parts;
   auto part = std::find_if(parts.begin(), parts.end(),
                            [&](const Part& other) { return other.comm == comm; });
@@ -82,19 +82,19 @@ ncclResult_t Group::Add(CommPtr comm, Op op, std::shared_ptr<Stream> stream) {
   if (depth_ > 0) return ncclSuccess;
   std::vector<Part> alone;
   alone.swap(parts);
-  return Launch(alone);
+  return launch(alone);
 }
 
-ncclResult_t Group::Add(PendingInit init) {
+ncclResult_t Group::add(PendingInit init) {
   content_.inits.push_back(std::move(init));
   if (depth_ > 0) return ncclSuccess;
   std::vector<PendingInit> alone;
   alone.swap(content_.inits);
-  return Initialize(alone);
+  return initialize(alone);
 }
 
 // Starts all before waiting for any: they may be waiting for each other.
-ncclResult_t Group::Initialize(std::vector<PendingInit>& inits) {
+ncclResult_t Group::initialize(std::vector<PendingInit>& inits) {
   ncclResult_t result = ncclSuccess;
   std::vector<std::pair<CommPtr, ncclComm_t*>> awaited;
   Outcome first;
@@ -103,16 +103,16 @@ ncclResult_t Group::Initialize(std::vector<PendingInit>& inits) {
     if (init.blocking) {
       awaited.emplace_back(std::move(comm), init.out);
     } else {
-      HandOutLater(comm, init);
+      hand_out_later(comm, init);
       result = ncclInProgress;
     }
   }
   for (const auto& [comm, out] : awaited) {
     try {
-      HandOut(comm, out);
+      hand_out(comm, out);
     } catch (const Failure& failure) {
       *out = nullptr;
-      comm->Abort();
+      comm->abort();
       if (!first) first = failure;
     }
   }
@@ -122,7 +122,7 @@ ncclResult_t Group::Initialize(std::vector<PendingInit>& inits) {
 
 // In an order that all ranks have, as NCCL's by the communicators' hashes: on one stream the parts
 // go one after another, and a rank may have come to the communicators in another order than others.
-ncclResult_t Group::Launch(std::vector<Part>& parts) {
+ncclResult_t Group::launch(std::vector<Part>& parts) {
   std::ranges::stable_sort(parts, {}, [](const Part& part) { return part.comm->magic(); });
   ncclResult_t result = ncclSuccess;
   std::vector<std::shared_ptr<hostnccl::Launch>> awaited;
@@ -139,15 +139,15 @@ ncclResult_t Group::Launch(std::vector<Part>& parts) {
         waits = true;
     }
     try {
-      auto launch = part.comm->Enqueue(std::move(ops), streams);
+      auto launch = part.comm->enqueue(std::move(ops), streams);
       if (waits) awaited.push_back(std::move(launch));
-      if (part.comm->ReportsLater()) result = ncclInProgress;
+      if (part.comm->reports_later()) result = ncclInProgress;
     } catch (const Failure& failure) {
       if (!first) first = failure;
     }
   }
   for (const auto& launch : awaited) {
-    const Outcome& failure = launch->done->Wait();
+    const Outcome& failure = launch->done->wait();
     if (failure && !first) first = failure;
   }
   if (first) throw *first;

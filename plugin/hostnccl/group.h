@@ -1,7 +1,6 @@
 // Groups: what a thread calls between ncclGroupStart and ncclGroupEnd is kept and launched at the
 // outermost end. A call outside a group is a group of its own.
-#ifndef HOSTNCCL_GROUP_H_
-#define HOSTNCCL_GROUP_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -23,16 +22,16 @@ struct PendingInit {
 
 class Group {
  public:
-  static Group& Current();  // of the calling thread
+  static Group& current();  // of the calling thread
 
-  void Start() { ++depth_; }
-  ncclResult_t End();                 // launches at depth 0; throws the first failure of the group
-  void Discard();                     // ends the group without a launch
-  void Note(const Failure& failure);  // a call of this thread failed
+  void start() { ++depth_; }
+  ncclResult_t end();                 // launches at depth 0; throws the first failure of the group
+  void discard();                     // ends the group without a launch
+  void note(const Failure& failure);  // a call of this thread failed
 
   // `stream` null: done on return of the outermost end.
-  ncclResult_t Add(CommPtr comm, Op op, std::shared_ptr<Stream> stream);
-  ncclResult_t Add(PendingInit init);
+  ncclResult_t add(CommPtr comm, Op op, std::shared_ptr<Stream> stream);
+  ncclResult_t add(PendingInit init);
 
  private:
   struct PendingOp {
@@ -49,14 +48,12 @@ class Group {
     std::vector<PendingInit> inits;
   };
 
-  void LeaveToParent();
-  static ncclResult_t Initialize(std::vector<PendingInit>& inits);
-  static ncclResult_t Launch(std::vector<Part>& parts);
+  void leave_to_parent();
+  static ncclResult_t initialize(std::vector<PendingInit>& inits);
+  static ncclResult_t launch(std::vector<Part>& parts);
 
   int depth_ = 0;
   Content content_;
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_GROUP_H_

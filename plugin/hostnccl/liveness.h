@@ -8,8 +8,7 @@
 // The ranks also compare what they are doing when a call takes long: see Position.
 //
 // Not thread safe: belongs to the communicator's thread.
-#ifndef HOSTNCCL_LIVENESS_H_
-#define HOSTNCCL_LIVENESS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -35,23 +34,23 @@ class Liveness {
   Liveness(int rank, int size, std::vector<Socket> links, std::chrono::milliseconds timeout);
 
   // Sends a beat when due, reads what has come, looks for the silent. Cheap when nothing is due.
-  void Service();
+  void service();
   Clock::time_point next_due() const { return next_beat_; }
-  std::vector<int> fds() const;  // readable: call Service
+  std::vector<int> fds() const;  // readable: call service
 
   // The first failure that anyone reported or that we saw.
   const Outcome& failure() const { return failure_; }
 
-  void ReportFailure(const Failure& failure);     // ours: tells the others
-  void Record(uint64_t number, uint64_t digest);  // we begin that collective
-  void ReportPosition(const Position& position);  // we have been in it for long
-  void SayGoodbye(uint64_t collectives_done);     // orderly: we end after that many collectives
+  void report_failure(const Failure& failure);     // ours: tells the others
+  void record(uint64_t number, uint64_t digest);   // we begin that collective
+  void report_position(const Position& position);  // we have been in it for long
+  void say_goodbye(uint64_t collectives_done);     // orderly: we end after that many collectives
 
   // That rank has left, as we know otherwise; or it is lost, and took part in none.
-  void Depart(int rank, uint64_t collectives_done);
+  void depart(int rank, uint64_t collectives_done);
   // A peer that left in good order and took part in fewer than `number` collectives, or -1.
-  int DepartedBefore(uint64_t number) const;
-  bool HasDeparted(int rank) const { return departed_.count(rank) != 0; }
+  int departed_before(uint64_t number) const;
+  bool has_departed(int rank) const { return departed_.count(rank) != 0; }
   // Everybody has said goodbye or is gone: nobody needs us any more.
   bool everyone_left() const { return everyone_left_; }
 
@@ -71,13 +70,13 @@ class Liveness {
   };
 
   bool is_hub() const { return rank_ == 0; }
-  Notice Make(Kind kind, const std::string& text = {}) const;
-  void Tell(const Notice& notice, int except = -1);
-  void Read(Link& link);
-  void Handle(const Notice& notice);
-  void Lose(Link& link, const std::string& cause);
-  void Compare(int rank, const Position& position);
-  void CheckEveryoneLeft();
+  Notice make(Kind kind, const std::string& text = {}) const;
+  void tell(const Notice& notice, int except = -1);
+  void read(Link& link);
+  void handle(const Notice& notice);
+  void lose(Link& link, const std::string& cause);
+  void compare(int rank, const Position& position);
+  void check_everyone_left();
 
   const int rank_;
   const int size_;
@@ -96,5 +95,3 @@ class Liveness {
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_LIVENESS_H_

@@ -15,9 +15,9 @@ namespace {
 
 class Sink {
  public:
-  void Reset() {
+  void reset() {
     std::lock_guard lock(mutex_);
-    const LogSettings settings = ReadLogSettings();
+    const LogSettings settings = read_log_settings();
     if (out_ != stderr) std::fclose(out_);
     out_ = settings.file.empty() ? stderr : std::fopen(settings.file.c_str(), "ae");
     if (out_ == nullptr) out_ = stderr;
@@ -31,11 +31,11 @@ class Sink {
   }
 
   LogLevel level() {
-    std::call_once(set_up_, [this] { Reset(); });
+    std::call_once(set_up_, [this] { reset(); });
     return level_;
   }
 
-  void Write(const char* label, int rank, const std::string& text) {
+  void write(const char* label, int rank, const std::string& text) {
     std::lock_guard lock(mutex_);
     const std::string who = rank == kNoRank ? "" : fmt::format("[{}] ", rank);
     fmt::print(out_, "{}:{}:{} {}NCCL {} {}\n", host_, getpid(), syscall(SYS_gettid), who, label,
@@ -51,19 +51,19 @@ class Sink {
   std::atomic<LogLevel> level_{LogLevel::kNone};
 };
 
-Sink& TheSink() { return OfProcess<Sink>(); }
+Sink& the_sink() { return of_process<Sink>(); }
 
 }  // namespace
 
-bool LogIsOn(LogLevel level) { return TheSink().level() >= level; }
+bool log_is_on(LogLevel level) { return the_sink().level() >= level; }
 
-void WriteLog(LogLevel level, int rank, const std::string& text) {
+void write_log(LogLevel level, int rank, const std::string& text) {
   const char* label = level <= LogLevel::kWarn   ? "WARN"
                       : level == LogLevel::kInfo ? "INFO"
                                                  : "TRACE";
-  TheSink().Write(label, rank, text);
+  the_sink().write(label, rank, text);
 }
 
-void ResetLog() { TheSink().Reset(); }
+void reset_log() { the_sink().reset(); }
 
 }  // namespace hostnccl

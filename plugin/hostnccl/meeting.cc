@@ -8,13 +8,13 @@
 namespace hostnccl {
 namespace {
 
-uint64_t Mix(uint64_t hash, uint64_t value) {
+uint64_t mix(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0xff51afd7ed558ccd;
   return hash ^ hash >> 29;
 }
 
-std::shared_ptr<Doorway> OpenDoor(const Settings& settings) {
-  return std::make_shared<Doorway>(Doorway::Open(settings));
+std::shared_ptr<Doorway> open_door(const Settings& settings) {
+  return std::make_shared<Doorway>(Doorway::open(settings));
 }
 
 // What a rank says about itself when a communicator is split.
@@ -27,20 +27,20 @@ struct Wish {
 
 }  // namespace
 
-Comm::Meet MeetById(const ncclUniqueId& id, int rank, int size) {
-  const MeetingPoint point = FromUniqueId(id);
+Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
+  const MeetingPoint point = from_unique_id(id);
   return [=](const Settings& settings) {
     const Membership self{point.magic, rank, size};
-    std::shared_ptr<Doorway> door = OpenDoor(settings);
+    std::shared_ptr<Doorway> door = open_door(settings);
     return Comm::Meeting{true, self, door, [=](const Settings& now, const Flag& stop) {
-                           return Star::Join(point, self, *door, now, stop);
+                           return Star::join(point, self, *door, now, stop);
                          }};
   };
 }
 
-Comm::Meet MeetBySplit(const CommPtr& parent, int color, int key) {
+Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
   // One all-gather on the parent, queued now, so that it keeps its place among the parent's calls.
-  const std::shared_ptr<Doorway> door = OpenDoor(ReadSettings());
+  const std::shared_ptr<Doorway> door = open_door(read_settings());
   auto wishes = std::make_shared<std::vector<Wish>>(static_cast<size_t>(parent->size()));
   const auto mine = static_cast<size_t>(parent->rank());
   (*wishes)[mine] = {color, key, parent->rank(), door->address};
@@ -52,12 +52,12 @@ Comm::Meet MeetBySplit(const CommPtr& parent, int color, int key) {
                   .dtype = ncclUint8,
                   .op = {},
                   .peer = 0};
-  const auto exchange = parent->Enqueue({gather}, {});
+  const auto exchange = parent->enqueue({gather}, {});
   const uint64_t magic =
-      Mix(Mix(parent->magic(), parent->NextChild()), static_cast<uint64_t>(color));
+      mix(mix(parent->magic(), parent->next_child()), static_cast<uint64_t>(color));
 
   return [=](const Settings&) {
-    if (const Outcome& failure = exchange->done->Wait()) throw *failure;
+    if (const Outcome& failure = exchange->done->wait()) throw *failure;
     if (color == NCCL_SPLIT_NOCOLOR) return Comm::Meeting{false, {}, nullptr, nullptr};
     std::vector<Wish> members;
     for (const Wish& wish : *wishes) {
@@ -73,28 +73,28 @@ Comm::Meet MeetBySplit(const CommPtr& parent, int color, int key) {
                           static_cast<int>(members.size())};
     return Comm::Meeting{true, self, door,
                          [=, hub = members[0].door](const Settings& now, const Flag& stop) {
-                           return Star::JoinHub(hub, self, *door, now, stop);
+                           return Star::join_hub(hub, self, *door, now, stop);
                          }};
   };
 }
 
-Comm::Meet MeetByShrink(const CommPtr& parent, const std::vector<int>& excluded) {
-  uint64_t magic = Mix(parent->magic(), parent->NextChild());
+Comm::Meet meet_by_shrink(const CommPtr& parent, const std::vector<int>& excluded) {
+  uint64_t magic = mix(parent->magic(), parent->next_child());
   std::vector<int> survivors;
   for (int rank = 0; rank < parent->size(); ++rank) {
     if (std::find(excluded.begin(), excluded.end(), rank) != excluded.end()) continue;
     survivors.push_back(rank);
-    magic = Mix(magic, static_cast<uint64_t>(rank));
+    magic = mix(magic, static_cast<uint64_t>(rank));
   }
   const auto me = std::find(survivors.begin(), survivors.end(), parent->rank());
-  Require(me != survivors.end(), ncclInvalidArgument, "this rank is among the excluded ones");
+  require(me != survivors.end(), ncclInvalidArgument, "this rank is among the excluded ones");
   const Membership self{magic, static_cast<int>(me - survivors.begin()),
                         static_cast<int>(survivors.size())};
-  const Address hub = parent->DoorOf(survivors[0]);
+  const Address hub = parent->door_of(survivors[0]);
   return [=, reception = parent->door()](const Settings& settings) {
-    return Comm::Meeting{true, self, OpenDoor(settings),
+    return Comm::Meeting{true, self, open_door(settings),
                          [=](const Settings& now, const Flag& stop) {
-                           return Star::JoinHub(hub, self, *reception, now, stop);
+                           return Star::join_hub(hub, self, *reception, now, stop);
                          }};
   };
 }

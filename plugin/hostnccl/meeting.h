@@ -1,7 +1,6 @@
 // How the members of a new communicator are chosen and find each other: by unique id, by splitting
 // a communicator, by shrinking one.
-#ifndef HOSTNCCL_MEETING_H_
-#define HOSTNCCL_MEETING_H_
+#pragma once
 
 #include <vector>
 
@@ -9,14 +8,12 @@
 
 namespace hostnccl {
 
-Comm::Meet MeetById(const ncclUniqueId& id, int rank, int size);
+Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size);
 
 // Asks all ranks of the parent, in order with its other calls.
-Comm::Meet MeetBySplit(const CommPtr& parent, int color, int key);
+Comm::Meet meet_by_split(const CommPtr& parent, int color, int key);
 
 // Asks nobody: the parent may have lost ranks. Meets where the lowest survivor's parent listens.
-Comm::Meet MeetByShrink(const CommPtr& parent, const std::vector<int>& excluded);
+Comm::Meet meet_by_shrink(const CommPtr& parent, const std::vector<int>& excluded);
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_MEETING_H_

@@ -22,9 +22,9 @@ static_assert(std::size(kOperatorNames) == ncclNumOps);
 
 }  // namespace
 
-const char* NameOf(Kind kind) { return kNames[static_cast<int>(kind)]; }
+const char* name_of(Kind kind) { return kNames[static_cast<int>(kind)]; }
 
-uint64_t DigestOf(const Op& op) {
+uint64_t digest_of(const Op& op) {
   uint64_t digest = 0x9e3779b97f4a7c15;
   const uint64_t fields[] = {static_cast<uint64_t>(op.kind),      op.count,
                              static_cast<uint64_t>(op.dtype),     static_cast<uint64_t>(op.op.kind),
@@ -36,8 +36,8 @@ uint64_t DigestOf(const Op& op) {
   return digest;
 }
 
-std::string Describe(const Op& op) {
-  return fmt::format("{}({} {}, {}, {} {})", NameOf(op.kind), op.count, kTypeNames[op.dtype],
+std::string describe(const Op& op) {
+  return fmt::format("{}({} {}, {}, {} {})", name_of(op.kind), op.count, kTypeNames[op.dtype],
                      op.op.scaled ? "premulsum" : kOperatorNames[op.op.kind],
                      op.is_point_to_point() ? "peer" : "root", op.peer);
 }

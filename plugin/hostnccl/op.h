@@ -1,6 +1,5 @@
 // One operation as the caller asked for it, checked and resolved.
-#ifndef HOSTNCCL_OP_H_
-#define HOSTNCCL_OP_H_
+#pragma once
 
 #include <nccl.h>
 
@@ -34,15 +33,13 @@ struct Op {
   Operator op;
   int peer = 0;  // or the root
 
-  size_t element() const { return SizeOf(dtype); }
+  size_t element() const { return size_of(dtype); }
   size_t bytes() const { return count * element(); }
   bool is_point_to_point() const { return kind == Kind::kSend || kind == Kind::kReceive; }
 };
 
-const char* NameOf(Kind kind);    // "ncclAllReduce"
-uint64_t DigestOf(const Op& op);  // equal on all ranks unless their calls do not match
-std::string Describe(const Op& op);
+const char* name_of(Kind kind);    // "ncclAllReduce"
+uint64_t digest_of(const Op& op);  // equal on all ranks unless their calls do not match
+std::string describe(const Op& op);
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_OP_H_

@@ -5,8 +5,7 @@
 // prepare multiplies by PreMulSum's scalar, or for ncclAvg of floats by 1/nranks rounded to the
 // type, as NCCL does; finish divides ncclAvg of integers. Types narrower than float are combined in
 // float and rounded to nearest even at every step.
-#ifndef HOSTNCCL_REDUCE_H_
-#define HOSTNCCL_REDUCE_H_
+#pragma once
 
 #include <nccl.h>
 
@@ -17,7 +16,7 @@
 
 namespace hostnccl {
 
-size_t SizeOf(ncclDataType_t dtype);  // 0: no such type
+size_t size_of(ncclDataType_t dtype);  // 0: no such type
 
 using Scalar = std::array<char, 8>;
 
@@ -34,13 +33,13 @@ class Reduction {
   Reduction(const Operator& op, ncclDataType_t dtype, int nranks);
 
   bool prepares() const { return scale_ != nullptr; }
-  void Prepare(void* dst, const void* src, size_t count) const {
+  void prepare(void* dst, const void* src, size_t count) const {
     scale_(dst, src, scalar_.data(), count);
   }
-  void Combine(void* dst, const void* a, const void* b, size_t count) const {
+  void combine(void* dst, const void* a, const void* b, size_t count) const {
     combine_(dst, a, b, count);
   }
-  void Finish(void* data, size_t count) const {
+  void finish(void* data, size_t count) const {
     if (divide_ != nullptr) divide_(data, nranks_, count);
   }
 
@@ -53,5 +52,3 @@ class Reduction {
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_REDUCE_H_

@@ -3,8 +3,7 @@
 // reduce_kernels.cc is compiled once per instruction set, each time under another
 // HOSTNCCL_KERNELS name; reduce.cc picks a table at run time. Only plain types here, and no inline
 // function from outside: the linker merges those, and might keep the one that this CPU cannot run.
-#ifndef HOSTNCCL_REDUCE_KERNELS_H_
-#define HOSTNCCL_REDUCE_KERNELS_H_
+#pragma once
 
 #include <stddef.h>
 
@@ -33,5 +32,3 @@ extern const Kernels kKernelsV4;  // x86-64-v4: AVX-512
 #endif
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_REDUCE_KERNELS_H_

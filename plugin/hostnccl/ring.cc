@@ -48,19 +48,19 @@ class Pipeline {
         reduction_(reduction) {
     if (reduction == nullptr) return;
     const size_t bytes = max_count * element;
-    spare_ = channel.Scratch((kSlots + 1) * bytes);
+    spare_ = channel.scratch((kSlots + 1) * bytes);
     for (size_t i = 1; i <= kSlots; ++i) slots_.push_back(spare_ + i * bytes);
   }
 
   template <class ItemAt>
-  void Run(size_t items, ItemAt item_at) {
-    channel_.WaitUntil([&] {
-      bool moved = Retire();
-      while (posted_ < items && arrivals_.size() < kWindow && Post(item_at(posted_))) {
+  void run(size_t items, ItemAt item_at) {
+    channel_.wait_until([&] {
+      bool moved = retire();
+      while (posted_ < items && arrivals_.size() < kWindow && post(item_at(posted_))) {
         ++posted_;
         moved = true;
       }
-      if (!arrivals_.empty() && MaySend() && Handle()) {  // one at a time: reducing takes long
+      if (!arrivals_.empty() && may_send() && handle()) {  // one at a time: reducing takes long
         ++handled_;
         moved = true;
       }
@@ -80,20 +80,20 @@ class Pipeline {
     char* slot = nullptr;
   };
 
-  char* TakeSlot() {
+  char* take_slot() {
     if (slots_.empty()) return nullptr;
     char* slot = slots_.back();
     slots_.pop_back();
     return slot;
   }
-  void GiveSlot(char* slot) {
+  void give_slot(char* slot) {
     if (slot != nullptr) slots_.push_back(slot);
   }
 
-  bool Retire() {
+  bool retire() {
     bool moved = false;
-    for (; !departures_.empty() && departures_.front().request.Test(); moved = true) {
-      GiveSlot(departures_.front().slot);
+    for (; !departures_.empty() && departures_.front().request.test(); moved = true) {
+      give_slot(departures_.front().slot);
       departures_.pop_front();
     }
     return moved;
@@ -101,57 +101,57 @@ class Pipeline {
 
   // A ring holds itself back: nobody gets far ahead of who it waits for. The head of a chain waits
   // for nobody, so there a send counts until the next rank has taken it.
-  bool MaySend() const { return !is_chain_ || departures_.size() < 2 * kWindow; }
+  bool may_send() const { return !is_chain_ || departures_.size() < 2 * kWindow; }
 
   // Makes room for an item and asks for its message. False: no room yet.
-  bool Post(const Item& item) {
+  bool post(const Item& item) {
     Arrival arrival{item, {}, item.keep};
     const bool prepares = reduction_ != nullptr && reduction_->prepares();
     if (item.combines || (!item.receives && prepares)) {
-      arrival.data = TakeSlot();
+      arrival.data = take_slot();
       if (arrival.data == nullptr) return false;
     }
     if (item.receives) {
       const size_t bytes = item.count * element_;
-      arrival.request = channel_.Receive(from_, arrival.data, bytes, bytes);
+      arrival.request = channel_.receive(from_, arrival.data, bytes, bytes);
     }
     arrivals_.push_back(std::move(arrival));
     return true;
   }
 
   // Does the work of the earliest item, if its message is here.
-  bool Handle() {
+  bool handle() {
     Arrival& arrival = arrivals_.front();
-    if (!arrival.request.Test()) return false;
+    if (!arrival.request.test()) return false;
     const Item& item = arrival.item;
     char* slot = arrival.data != item.keep ? arrival.data : nullptr;
     const char* result = arrival.data;
     if (item.combines) {
-      result = Combine(item, arrival.data);
+      result = combine(item, arrival.data);
     } else if (!item.receives) {
-      result = slot != nullptr ? Prepare(item, slot) : item.own;
+      result = slot != nullptr ? prepare(item, slot) : item.own;
     }
-    if (result == item.keep) GiveSlot(std::exchange(slot, nullptr));
+    if (result == item.keep) give_slot(std::exchange(slot, nullptr));
     if (item.sends) {
       const size_t bytes = item.count * element_;
-      departures_.push_back({channel_.Send(to_, result, bytes, bytes, is_chain_), slot});
+      departures_.push_back({channel_.send(to_, result, bytes, bytes, is_chain_), slot});
     } else {
-      GiveSlot(slot);
+      give_slot(slot);
     }
     arrivals_.pop_front();
     return true;
   }
 
-  const char* Prepare(const Item& item, char* slot) {
-    reduction_->Prepare(slot, item.own, item.count);
+  const char* prepare(const Item& item, char* slot) {
+    reduction_->prepare(slot, item.own, item.count);
     return slot;
   }
 
-  const char* Combine(const Item& item, char* arrived) {
-    const char* own = reduction_->prepares() ? Prepare(item, spare_) : item.own;
+  const char* combine(const Item& item, char* arrived) {
+    const char* own = reduction_->prepares() ? prepare(item, spare_) : item.own;
     char* result = item.keep != nullptr ? item.keep : arrived;
-    reduction_->Combine(result, arrived, own, item.count);
-    if (item.keep != nullptr) reduction_->Finish(result, item.count);
+    reduction_->combine(result, arrived, own, item.count);
+    if (item.keep != nullptr) reduction_->finish(result, item.count);
     return result;
   }
 
@@ -173,12 +173,12 @@ class Pipeline {
 struct Cut {
   size_t count;
   size_t parts;
-  size_t Begin(size_t i) const { return count / parts * i + std::min(i, count % parts); }
-  size_t Size(size_t i) const { return Begin(i + 1) - Begin(i); }
+  size_t begin(size_t i) const { return count / parts * i + std::min(i, count % parts); }
+  size_t size(size_t i) const { return begin(i + 1) - begin(i); }
 };
 
 // How many slices make a chunk of that many elements.
-size_t SlicesOf(size_t count, size_t element) {
+size_t slices_of(size_t count, size_t element) {
   const size_t bytes = count * element;
   const size_t slice = std::clamp(bytes / kWindow, kMinSliceBytes, kMaxSliceBytes);
   return std::max<size_t>(1, (bytes + slice - 1) / slice);
@@ -193,7 +193,7 @@ struct Schedule {
     int step;
   };
   size_t size() const { return slices * steps; }
-  Place At(size_t i) const {
+  Place at(size_t i) const {
     const size_t group = i / (kWindow * steps), first = group * kWindow;
     const size_t width = std::min(kWindow, slices - first), rest = i % (kWindow * steps);
     return {first + rest % width, static_cast<int>(rest / width)};
@@ -205,7 +205,7 @@ struct Ring {
   explicit Ring(const Channel& channel) : rank(channel.rank()), size(channel.size()) {}
   int previous() const { return (rank + size - 1) % size; }
   int next() const { return (rank + 1) % size; }
-  size_t ChunkBefore(int distance) const {  // the chunk of the rank that far behind us
+  size_t chunk_before(int distance) const {  // the chunk of the rank that far behind us
     return static_cast<size_t>(((rank - distance) % size + size) % size);
   }
   int rank;
@@ -216,67 +216,67 @@ struct Ring {
 
 // Step 0 sends our part of the previous rank's chunk; each of the next size - 1 steps adds our part
 // to what comes, the last of them to our own chunk, which then goes round in size - 1 steps more.
-void RingAllReduce(const Op& op, Channel& channel) {
+void ring_all_reduce(const Op& op, Channel& channel) {
   const Ring ring(channel);
   const Reduction reduction(op.op, op.dtype, ring.size);
   const size_t element = op.element();
   const Cut chunks{op.count, static_cast<size_t>(ring.size)};
-  const size_t slices = SlicesOf(chunks.Size(0), element);
+  const size_t slices = slices_of(chunks.size(0), element);
   const Schedule schedule{slices, static_cast<size_t>(2 * ring.size - 1)};
   const int owned = ring.size - 1, last = 2 * ring.size - 2;
 
   Pipeline pipeline(Pipeline::kRing, channel, element, &reduction,
-                    Cut{chunks.Size(0), slices}.Size(0));
-  pipeline.Run(schedule.size(), [&](size_t i) {
-    const auto [slice, step] = schedule.At(i);
-    const size_t chunk = ring.ChunkBefore(step + 1);
-    const Cut cut{chunks.Size(chunk), slices};
-    const size_t at = (chunks.Begin(chunk) + cut.Begin(slice)) * element;
+                    Cut{chunks.size(0), slices}.size(0));
+  pipeline.run(schedule.size(), [&](size_t i) {
+    const auto [slice, step] = schedule.at(i);
+    const size_t chunk = ring.chunk_before(step + 1);
+    const Cut cut{chunks.size(chunk), slices};
+    const size_t at = (chunks.begin(chunk) + cut.begin(slice)) * element;
     return Item{.own = op.send + at,
                 .keep = step >= owned ? op.recv + at : nullptr,
-                .count = cut.Size(slice),
+                .count = cut.size(slice),
                 .receives = step > 0,
                 .combines = step > 0 && step <= owned,
                 .sends = step < last};
   });
 }
 
-void RingReduceScatter(const Op& op, Channel& channel) {
+void ring_reduce_scatter(const Op& op, Channel& channel) {
   const Ring ring(channel);
   const Reduction reduction(op.op, op.dtype, ring.size);
   const size_t element = op.element();
-  const Cut cut{op.count, SlicesOf(op.count, element)};
+  const Cut cut{op.count, slices_of(op.count, element)};
   const Schedule schedule{cut.parts, static_cast<size_t>(ring.size)};
   const int last = ring.size - 1;
 
-  Pipeline pipeline(Pipeline::kRing, channel, element, &reduction, cut.Size(0));
-  pipeline.Run(schedule.size(), [&](size_t i) {
-    const auto [slice, step] = schedule.At(i);
-    const size_t at = cut.Begin(slice) * element;
-    return Item{.own = op.send + ring.ChunkBefore(step + 1) * op.bytes() + at,
+  Pipeline pipeline(Pipeline::kRing, channel, element, &reduction, cut.size(0));
+  pipeline.run(schedule.size(), [&](size_t i) {
+    const auto [slice, step] = schedule.at(i);
+    const size_t at = cut.begin(slice) * element;
+    return Item{.own = op.send + ring.chunk_before(step + 1) * op.bytes() + at,
                 .keep = step == last ? op.recv + at : nullptr,
-                .count = cut.Size(slice),
+                .count = cut.size(slice),
                 .receives = step > 0,
                 .combines = step > 0,
                 .sends = step < last};
   });
 }
 
-void RingAllGather(const Op& op, Channel& channel) {
+void ring_all_gather(const Op& op, Channel& channel) {
   const Ring ring(channel);
   const size_t element = op.element();
-  const Cut cut{op.count, SlicesOf(op.count, element)};
+  const Cut cut{op.count, slices_of(op.count, element)};
   const Schedule schedule{cut.parts, static_cast<size_t>(ring.size)};
   const int last = ring.size - 1;
 
-  Copy(op.recv + static_cast<size_t>(ring.rank) * op.bytes(), op.send, op.bytes());
-  Pipeline pipeline(Pipeline::kRing, channel, element, nullptr, cut.Size(0));
-  pipeline.Run(schedule.size(), [&](size_t i) {
-    const auto [slice, step] = schedule.At(i);
-    const size_t at = cut.Begin(slice) * element;
+  copy(op.recv + static_cast<size_t>(ring.rank) * op.bytes(), op.send, op.bytes());
+  Pipeline pipeline(Pipeline::kRing, channel, element, nullptr, cut.size(0));
+  pipeline.run(schedule.size(), [&](size_t i) {
+    const auto [slice, step] = schedule.at(i);
+    const size_t at = cut.begin(slice) * element;
     return Item{.own = op.send + at,
-                .keep = step > 0 ? op.recv + ring.ChunkBefore(step) * op.bytes() + at : nullptr,
-                .count = cut.Size(slice),
+                .keep = step > 0 ? op.recv + ring.chunk_before(step) * op.bytes() + at : nullptr,
+                .count = cut.size(slice),
                 .receives = step > 0,
                 .combines = false,
                 .sends = step < last};
@@ -284,19 +284,19 @@ void RingAllGather(const Op& op, Channel& channel) {
 }
 
 // root -> root + 1 -> ... -> root - 1
-void ChainBroadcast(const Op& op, Channel& channel) {
+void chain_broadcast(const Op& op, Channel& channel) {
   const Ring ring(channel);
   const size_t element = op.element();
-  const Cut cut{op.count, SlicesOf(op.count, element)};
+  const Cut cut{op.count, slices_of(op.count, element)};
   const bool is_root = ring.rank == op.peer;
 
-  if (is_root) Copy(op.recv, op.send, op.bytes());
-  Pipeline pipeline(Pipeline::kChain, channel, element, nullptr, cut.Size(0));
-  pipeline.Run(cut.parts, [&](size_t i) {
-    const size_t at = cut.Begin(i) * element;
+  if (is_root) copy(op.recv, op.send, op.bytes());
+  Pipeline pipeline(Pipeline::kChain, channel, element, nullptr, cut.size(0));
+  pipeline.run(cut.parts, [&](size_t i) {
+    const size_t at = cut.begin(i) * element;
     return Item{.own = is_root ? op.send + at : nullptr,
                 .keep = is_root ? nullptr : op.recv + at,
-                .count = cut.Size(i),
+                .count = cut.size(i),
                 .receives = !is_root,
                 .combines = false,
                 .sends = ring.next() != op.peer};
@@ -304,19 +304,19 @@ void ChainBroadcast(const Op& op, Channel& channel) {
 }
 
 // root + 1 -> root + 2 -> ... -> root
-void ChainReduce(const Op& op, Channel& channel) {
+void chain_reduce(const Op& op, Channel& channel) {
   const Ring ring(channel);
   const Reduction reduction(op.op, op.dtype, ring.size);
   const size_t element = op.element();
-  const Cut cut{op.count, SlicesOf(op.count, element)};
+  const Cut cut{op.count, slices_of(op.count, element)};
   const bool is_root = ring.rank == op.peer, is_first = ring.previous() == op.peer;
 
-  Pipeline pipeline(Pipeline::kChain, channel, element, &reduction, cut.Size(0));
-  pipeline.Run(cut.parts, [&](size_t i) {
-    const size_t at = cut.Begin(i) * element;
+  Pipeline pipeline(Pipeline::kChain, channel, element, &reduction, cut.size(0));
+  pipeline.run(cut.parts, [&](size_t i) {
+    const size_t at = cut.begin(i) * element;
     return Item{.own = op.send + at,
                 .keep = is_root ? op.recv + at : nullptr,
-                .count = cut.Size(i),
+                .count = cut.size(i),
                 .receives = !is_first,
                 .combines = !is_first,
                 .sends = !is_root};

@@ -20,18 +20,18 @@ namespace {
 
 constexpr size_t kMaxText = size_t{1} << 28;  // a longer frame is not ours
 
-Socket NewSocket(const Address& address) {
+Socket new_socket(const Address& address) {
   Socket socket(::socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.open()) FailSystem("socket");
+  if (!socket.open()) fail_system("socket");
   return socket;
 }
 
-void DisableDelay(int fd) {
+void disable_delay(int fd) {
   const int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 struct FrameHeader {
   uint32_t code;
@@ -40,7 +40,7 @@ struct FrameHeader {
 
 }  // namespace
 
-std::string Address::Text() const {
+std::string Address::text() const {
   char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
   getnameinfo(&any, size(), host, sizeof(host), port, sizeof(port),
               NI_NUMERICHOST | NI_NUMERICSERV);
@@ -53,62 +53,62 @@ Socket& Socket::operator=(Socket&& other) noexcept {
   return *this;
 }
 
-int Socket::Release() { return std::exchange(fd_, -1); }
+int Socket::release() { return std::exchange(fd_, -1); }
 
-void Socket::Close() {
-  if (fd_ >= 0) ::close(Release());
+void Socket::close() {
+  if (fd_ >= 0) ::close(release());
 }
 
-Socket Socket::Listen(const Address& address) {
-  Socket socket = NewSocket(address);
+Socket Socket::listen(const Address& address) {
+  Socket socket = new_socket(address);
   const int one = 1;
   setsockopt(socket.fd_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-  if (bind(socket.fd_, &address.any, address.size()) != 0 || listen(socket.fd_, SOMAXCONN) != 0) {
-    FailSystem("listen on " + address.Text());
+  if (bind(socket.fd_, &address.any, address.size()) != 0 || ::listen(socket.fd_, SOMAXCONN) != 0) {
+    fail_system("listen on " + address.text());
   }
   return socket;
 }
 
-Address Socket::Bound() const {
+Address Socket::bound() const {
   Address address;
   socklen_t size = sizeof(address.v6);
-  if (getsockname(fd_, &address.any, &size) != 0) FailSystem("getsockname");
+  if (getsockname(fd_, &address.any, &size) != 0) fail_system("getsockname");
   return address;
 }
 
-Socket Socket::Connect(const Address& address, const Limit& limit) {
+Socket Socket::connect(const Address& address, const Limit& limit) {
   for (;;) {
-    Socket socket = NewSocket(address);
-    int error = connect(socket.fd_, &address.any, address.size()) == 0 ? 0 : errno;
+    Socket socket = new_socket(address);
+    int error = ::connect(socket.fd_, &address.any, address.size()) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
-      Await(socket.fd_, POLLOUT, limit);
+      await(socket.fd_, POLLOUT, limit);
       socklen_t size = sizeof(error);
       getsockopt(socket.fd_, SOL_SOCKET, SO_ERROR, &error, &size);
     }
     if (error == 0) {
-      DisableDelay(socket.fd_);
+      disable_delay(socket.fd_);
       return socket;
     }
     if (Clock::now() >= limit.deadline || (limit.stop != nullptr && limit.stop->raised())) {
       errno = error;
-      FailSystem("connect to " + address.Text());
+      fail_system("connect to " + address.text());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 
-Socket Socket::TryAccept() {
+Socket Socket::try_accept() {
   Socket socket(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (socket.open()) DisableDelay(socket.fd_);
+  if (socket.open()) disable_delay(socket.fd_);
   return socket;
 }
 
-void Socket::Send(const void* data, size_t bytes, const Limit& limit) {
+void Socket::send(const void* data, size_t bytes, const Limit& limit) {
   for (auto* at = static_cast<const char*>(data); bytes > 0;) {
-    const ssize_t sent = send(fd_, at, bytes, MSG_NOSIGNAL);
-    if (sent < 0 && !WouldBlock()) FailSystem("send");
+    const ssize_t sent = ::send(fd_, at, bytes, MSG_NOSIGNAL);
+    if (sent < 0 && !would_block()) fail_system("send");
     if (sent <= 0) {
-      Await(fd_, POLLOUT, limit);
+      await(fd_, POLLOUT, limit);
     } else {
       at += sent;
       bytes -= static_cast<size_t>(sent);
@@ -116,13 +116,13 @@ void Socket::Send(const void* data, size_t bytes, const Limit& limit) {
   }
 }
 
-void Socket::Receive(void* data, size_t bytes, const Limit& limit) {
+void Socket::receive(void* data, size_t bytes, const Limit& limit) {
   for (auto* at = static_cast<char*>(data); bytes > 0;) {
     const ssize_t got = recv(fd_, at, bytes, 0);
-    if (got == 0) Fail(ncclRemoteError, "connection closed by the other side");
-    if (got < 0 && !WouldBlock()) FailSystem("receive");
+    if (got == 0) fail(ncclRemoteError, "connection closed by the other side");
+    if (got < 0 && !would_block()) fail_system("receive");
     if (got < 0) {
-      Await(fd_, POLLIN, limit);
+      await(fd_, POLLIN, limit);
     } else {
       at += got;
       bytes -= static_cast<size_t>(got);
@@ -130,51 +130,51 @@ void Socket::Receive(void* data, size_t bytes, const Limit& limit) {
   }
 }
 
-Socket::Received Socket::TryReceive(void* data, size_t bytes) {
+Socket::Received Socket::try_receive(void* data, size_t bytes) {
   const ssize_t seen = recv(fd_, data, bytes, MSG_PEEK);
-  if (seen == 0 || (seen < 0 && !WouldBlock())) return Received::kEnd;
+  if (seen == 0 || (seen < 0 && !would_block())) return Received::kEnd;
   if (seen < static_cast<ssize_t>(bytes)) return Received::kNothingYet;
   return recv(fd_, data, bytes, 0) == seen ? Received::kRecord : Received::kEnd;
 }
 
-bool Socket::TrySend(const void* data, size_t bytes) {
-  return send(fd_, data, bytes, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes);
+bool Socket::try_send(const void* data, size_t bytes) {
+  return ::send(fd_, data, bytes, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes);
 }
 
-void Socket::SendFrame(ncclResult_t code, const std::string& text, const Limit& limit) {
+void Socket::send_frame(ncclResult_t code, const std::string& text, const Limit& limit) {
   const FrameHeader header{static_cast<uint32_t>(code), static_cast<uint32_t>(text.size())};
-  Send(&header, sizeof(header), limit);
-  Send(text.data(), text.size(), limit);
+  send(&header, sizeof(header), limit);
+  send(text.data(), text.size(), limit);
 }
 
-void Socket::SendText(const std::string& text, const Limit& limit) {
-  SendFrame(ncclSuccess, text, limit);
+void Socket::send_text(const std::string& text, const Limit& limit) {
+  send_frame(ncclSuccess, text, limit);
 }
 
-void Socket::SendFailure(const Failure& failure, const Limit& limit) {
-  SendFrame(failure.code(), failure.text(), limit);
+void Socket::send_failure(const Failure& failure, const Limit& limit) {
+  send_frame(failure.code(), failure.text(), limit);
 }
 
-std::string Socket::ReceiveText(const Limit& limit) {
+std::string Socket::receive_text(const Limit& limit) {
   FrameHeader header;
-  Receive(&header, sizeof(header), limit);
+  receive(&header, sizeof(header), limit);
   if (header.code >= ncclNumResults || header.bytes > kMaxText) {
-    Fail(ncclRemoteError, "malformed bootstrap message");
+    fail(ncclRemoteError, "malformed bootstrap message");
   }
   std::string text(header.bytes, '\0');
-  Receive(text.data(), text.size(), limit);
+  receive(text.data(), text.size(), limit);
   if (header.code != ncclSuccess) throw Failure(static_cast<ncclResult_t>(header.code), text);
   return text;
 }
 
-void Await(int fd, short events, const Limit& limit) {
+void await(int fd, short events, const Limit& limit) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit.deadline - Clock::now());
-    if (left.count() <= 0) Fail(ncclSystemError, "timed out");
+    if (left.count() <= 0) fail(ncclSystemError, "timed out");
     pollfd fds[2] = {{fd, events, 0}, {limit.stop != nullptr ? limit.stop->fd() : -1, POLLIN, 0}};
     const auto wait = static_cast<int>(std::min<int64_t>(left.count(), 60000));
-    if (poll(fds, 2, wait) < 0 && errno != EINTR) FailSystem("poll");
-    if (fds[1].revents != 0) Fail(ncclInternalError, "aborted");
+    if (poll(fds, 2, wait) < 0 && errno != EINTR) fail_system("poll");
+    if (fds[1].revents != 0) fail(ncclInternalError, "aborted");
     if (fds[0].revents != 0) return;
   }
 }
@@ -185,40 +185,40 @@ namespace {
 
 using Interfaces = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
 
-Interfaces AllInterfaces() {
+Interfaces all_interfaces() {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) FailSystem("getifaddrs");
+  if (getifaddrs(&list) != 0) fail_system("getifaddrs");
   return {list, &freeifaddrs};
 }
 
-bool StartsWith(const std::string& text, const std::string& prefix) {
+bool starts_with(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
 
 // "eth,ib": these prefixes; "=eth0": this name; "^docker": all but these.
-bool Matches(std::string pattern, const std::string& name) {
-  const bool exclude = StartsWith(pattern, "^");
+bool matches(std::string pattern, const std::string& name) {
+  const bool exclude = starts_with(pattern, "^");
   if (exclude) pattern.erase(0, 1);
-  const bool exact = StartsWith(pattern, "=");
+  const bool exact = starts_with(pattern, "=");
   if (exact) pattern.erase(0, 1);
   bool found = false;
   for (size_t at = 0; at <= pattern.size();) {
     const size_t end = std::min(pattern.find(',', at), pattern.size());
     const std::string item = pattern.substr(at, end - at);
-    found |= !item.empty() && (exact ? name == item : StartsWith(name, item));
+    found |= !item.empty() && (exact ? name == item : starts_with(name, item));
     at = end + 1;
   }
   return found != exclude;
 }
 
 // Smaller is better; IPv4 before IPv6 on equal footing.
-int Unfitness(const ifaddrs& interface) {
+int unfitness(const ifaddrs& interface) {
   const bool loopback = (interface.ifa_flags & IFF_LOOPBACK) != 0;
-  const bool docker = StartsWith(interface.ifa_name, "docker");
+  const bool docker = starts_with(interface.ifa_name, "docker");
   return (loopback ? 4 : 0) + (docker ? 2 : 0) + (interface.ifa_addr->sa_family == AF_INET6);
 }
 
-bool IsUsable(const ifaddrs& interface) {
+bool is_usable(const ifaddrs& interface) {
   if (interface.ifa_addr == nullptr || (interface.ifa_flags & IFF_UP) == 0) return false;
   if (interface.ifa_addr->sa_family == AF_INET) return true;
   if (interface.ifa_addr->sa_family != AF_INET6) return false;
@@ -228,15 +228,15 @@ bool IsUsable(const ifaddrs& interface) {
 
 }  // namespace
 
-Address LocalAddress(const std::string& pattern) {
-  const Interfaces interfaces = AllInterfaces();
+Address local_address(const std::string& pattern) {
+  const Interfaces interfaces = all_interfaces();
   const ifaddrs* best = nullptr;
   for (const ifaddrs* it = interfaces.get(); it != nullptr; it = it->ifa_next) {
-    if (!IsUsable(*it) || (!pattern.empty() && !Matches(pattern, it->ifa_name))) continue;
-    if (best == nullptr || Unfitness(*it) < Unfitness(*best)) best = it;
+    if (!is_usable(*it) || (!pattern.empty() && !matches(pattern, it->ifa_name))) continue;
+    if (best == nullptr || unfitness(*it) < unfitness(*best)) best = it;
   }
   if (best == nullptr) {
-    Fail(ncclSystemError, "no network interface that is up matches '{}'", pattern);
+    fail(ncclSystemError, "no network interface that is up matches '{}'", pattern);
   }
   Address address;
   const bool v6 = best->ifa_addr->sa_family == AF_INET6;
@@ -244,10 +244,10 @@ Address LocalAddress(const std::string& pattern) {
   return address;
 }
 
-Address ParseAddress(const std::string& host_and_port) {
+Address parse_address(const std::string& host_and_port) {
   const size_t colon = host_and_port.rfind(':');
   if (colon == std::string::npos) {
-    Fail(ncclInvalidArgument, "'{}' is not host:port", host_and_port);
+    fail(ncclInvalidArgument, "'{}' is not host:port", host_and_port);
   }
   std::string host = host_and_port.substr(0, colon);
   if (host.size() > 1 && host.front() == '[' && host.back() == ']') {
@@ -257,7 +257,7 @@ Address ParseAddress(const std::string& host_and_port) {
   hints.ai_socktype = SOCK_STREAM;
   const std::string port = host_and_port.substr(colon + 1);
   if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0) {
-    Fail(ncclInvalidArgument, "cannot resolve '{}': {}", host_and_port, gai_strerror(error));
+    fail(ncclInvalidArgument, "cannot resolve '{}': {}", host_and_port, gai_strerror(error));
   }
   Address address;
   std::memcpy(&address.any, found->ai_addr,

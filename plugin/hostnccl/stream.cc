@@ -7,9 +7,9 @@ namespace hostnccl {
 
 Stream::Stream() {
   try {
-    thread_ = std::thread(&Stream::ThreadMain, this);
+    thread_ = std::thread(&Stream::thread_main, this);
   } catch (const std::system_error& error) {
-    Fail(ncclSystemError, "cannot start a stream's thread: {}", error.what());
+    fail(ncclSystemError, "cannot start a stream's thread: {}", error.what());
   }
 }
 
@@ -23,54 +23,54 @@ Stream::~Stream() {
   thread_.join();
 }
 
-void Stream::Run(std::function<void()> function) {
+void Stream::run(std::function<void()> function) {
   Item item;
   item.start = std::move(function);
   item.on_thread = true;
-  Push(std::move(item));
+  push(std::move(item));
 }
 
-void Stream::Record(std::shared_ptr<Completion> point) {
+void Stream::record(std::shared_ptr<Completion> point) {
   Item item;
   item.signals = std::move(point);
-  Push(std::move(item));
+  push(std::move(item));
 }
 
-void Stream::WaitFor(std::shared_ptr<Completion> point) {
+void Stream::wait_for(std::shared_ptr<Completion> point) {
   Item item;
   item.until = std::move(point);
-  Push(std::move(item));
+  push(std::move(item));
 }
 
-void Stream::Attach(std::function<void()> reached, std::shared_ptr<Completion> done) {
+void Stream::attach(std::function<void()> reached, std::shared_ptr<Completion> done) {
   Item item;
   item.start = std::move(reached);
   item.until = std::move(done);
-  Push(std::move(item));
+  push(std::move(item));
 }
 
-void Stream::Synchronize() {
+void Stream::synchronize() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this, target = pushed_] { return finished_ >= target; });
   if (Outcome failure = std::exchange(failure_, {})) throw *failure;
 }
 
-bool Stream::IsIdle() const {
+bool Stream::is_idle() const {
   std::lock_guard lock(mutex_);
   return finished_ == pushed_;
 }
 
-void Stream::Push(Item item) {
+void Stream::push(Item item) {
   std::unique_lock lock(mutex_);
   items_.push_back(std::move(item));
   ++pushed_;
-  Pump(lock);
+  pump(lock);
 }
 
 // Starts items until one is under way. One thread pumps at a time; what others change meanwhile
 // (a new item, a finished one) it sees when it takes the lock again. From the moment that the last
 // item counts as finished with nobody pumping, the stream may be destroyed.
-void Stream::Pump(std::unique_lock<std::mutex>& lock) {
+void Stream::pump(std::unique_lock<std::mutex>& lock) {
   if (pumping_) return;
   pumping_ = true;
   while (!busy_ && !items_.empty()) {
@@ -82,13 +82,13 @@ void Stream::Pump(std::unique_lock<std::mutex>& lock) {
       changed_.notify_all();
       break;
     }
-    if (item.signals != nullptr) item.signals->Mark(failure_);
-    if (item.until == nullptr) CountFinished({});
+    if (item.signals != nullptr) item.signals->mark(failure_);
+    if (item.until == nullptr) count_finished({});
     lock.unlock();
     if (item.start) item.start();
-    if (item.signals != nullptr) item.signals->Tell();
+    if (item.signals != nullptr) item.signals->tell();
     if (item.until != nullptr) {
-      item.until->Then([this](const Outcome& outcome) { Finished(outcome); });
+      item.until->then([this](const Outcome& outcome) { finished(outcome); });
     }
     item = {};
     lock.lock();
@@ -97,20 +97,20 @@ void Stream::Pump(std::unique_lock<std::mutex>& lock) {
   changed_.notify_all();
 }
 
-void Stream::CountFinished(const Outcome& outcome) {
+void Stream::count_finished(const Outcome& outcome) {
   busy_ = false;
   ++finished_;
   if (outcome && !failure_) failure_ = outcome;
   changed_.notify_all();
 }
 
-void Stream::Finished(const Outcome& outcome) {
+void Stream::finished(const Outcome& outcome) {
   std::unique_lock lock(mutex_);
-  CountFinished(outcome);
-  Pump(lock);
+  count_finished(outcome);
+  pump(lock);
 }
 
-void Stream::ThreadMain() {
+void Stream::thread_main() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return ending_ || for_thread_; });
@@ -118,21 +118,21 @@ void Stream::ThreadMain() {
     const std::function<void()> function = std::exchange(for_thread_, nullptr);
     lock.unlock();
     function();
-    Finished({});
+    finished({});
     lock.lock();
   }
 }
 
-void Event::Record(Stream* stream) {
+void Event::record(Stream* stream) {
   auto point = std::make_shared<Completion>();
   {
     std::lock_guard lock(mutex_);
     latest_ = point;
   }
   if (stream != nullptr) {
-    stream->Record(std::move(point));
+    stream->record(std::move(point));
   } else {
-    point->Finish({});
+    point->finish({});
   }
 }
 

@@ -3,8 +3,7 @@
 // Host functions run on the stream's own thread. Everything else needs none: whoever finishes an
 // item (a communicator's thread, say) starts the next one on the spot, so that handing over between
 // a stream and a communicator costs one wake-up each way.
-#ifndef HOSTNCCL_STREAM_H_
-#define HOSTNCCL_STREAM_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -26,18 +25,18 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  void Run(std::function<void()> function);  // on the stream's thread
+  void run(std::function<void()> function);  // on the stream's thread
   // Finishes `point` when reached, with the stream's failure if it has one, which becomes that of
   // the streams that wait for the point: what they do next rests on work that failed.
-  void Record(std::shared_ptr<Completion> point);
-  void WaitFor(std::shared_ptr<Completion> point);
+  void record(std::shared_ptr<Completion> point);
+  void wait_for(std::shared_ptr<Completion> point);
   // Calls `reached` when the stream gets there, then waits for `done`, whose failure becomes the
   // stream's.
-  void Attach(std::function<void()> reached, std::shared_ptr<Completion> done);
+  void attach(std::function<void()> reached, std::shared_ptr<Completion> done);
 
-  void Synchronize();  // throws the first failure since the last call
-  bool IsIdle() const;
-  bool OnOwnThread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  void synchronize();  // throws the first failure since the last call
+  bool is_idle() const;
+  bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
   struct Item {
@@ -46,11 +45,11 @@ class Stream {
     std::shared_ptr<Completion> signals;  // finished with the item; may be null
     bool on_thread = false;
   };
-  void Push(Item item);
-  void Pump(std::unique_lock<std::mutex>& lock);
-  void Finished(const Outcome& outcome);
-  void CountFinished(const Outcome& outcome);
-  void ThreadMain();
+  void push(Item item);
+  void pump(std::unique_lock<std::mutex>& lock);
+  void finished(const Outcome& outcome);
+  void count_finished(const Outcome& outcome);
+  void thread_main();
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -58,7 +57,7 @@ class Stream {
   uint64_t pushed_ = 0;
   uint64_t finished_ = 0;
   bool busy_ = false;     // an item has started and not finished
-  bool pumping_ = false;  // a thread is in Pump
+  bool pumping_ = false;  // a thread is in pump
   bool ending_ = false;
   std::function<void()> for_thread_;
   Outcome failure_;
@@ -67,7 +66,7 @@ class Stream {
 
 class Event {
  public:
-  void Record(Stream* stream);
+  void record(Stream* stream);
   std::shared_ptr<Completion> latest() const;
 
  private:
@@ -76,5 +75,3 @@ class Event {
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_STREAM_H_

@@ -12,20 +12,20 @@ Traffic::Traffic(Channel& channel) : channel_(channel) {
   }
 }
 
-Flow& Traffic::With(int peer, Flow::Direction direction) {
+Flow& Traffic::with(int peer, Flow::Direction direction) {
   const int distance = (peer + channel_.size() - channel_.rank()) % channel_.size();
   return flows_[static_cast<size_t>(direction * channel_.size() + distance)];
 }
 
-void Traffic::Start(const std::vector<Transfer>& transfers) {
+void Traffic::start(const std::vector<Transfer>& transfers) {
   Call& call = *channel_.present();
   const int me = channel_.rank();
   for (const Transfer& t : transfers) {
     if (t.peer == me) continue;
-    if (t.receives) With(t.peer, Flow::kIn).Add({&call, t.recv, t.bytes});
-    if (t.sends) With(t.peer, Flow::kOut).Add({&call, const_cast<char*>(t.send), t.bytes});
+    if (t.receives) with(t.peer, Flow::kIn).add({&call, t.recv, t.bytes});
+    if (t.sends) with(t.peer, Flow::kOut).add({&call, const_cast<char*>(t.send), t.bytes});
   }
-  Advance();
+  advance();
   for (const Transfer& t : transfers) {  // while the messages travel
     if (t.sends && t.peer == me && t.bytes > 0 && t.recv != t.send) {
       std::memmove(t.recv, t.send, t.bytes);
@@ -33,9 +33,9 @@ void Traffic::Start(const std::vector<Transfer>& transfers) {
   }
 }
 
-bool Traffic::Advance() {
+bool Traffic::advance() {
   bool moved = false;
-  for (Flow& flow : flows_) moved |= flow.Advance(channel_);
+  for (Flow& flow : flows_) moved |= flow.advance(channel_);
   return moved;
 }
 

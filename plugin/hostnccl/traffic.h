@@ -1,7 +1,6 @@
 // The direct messages of all calls under way: for each pair of ranks and direction one queue, so
 // that calls which overlap never overtake each other between the same two ranks.
-#ifndef HOSTNCCL_TRAFFIC_H_
-#define HOSTNCCL_TRAFFIC_H_
+#pragma once
 
 #include <vector>
 
@@ -20,13 +19,13 @@ struct Transfer {
   bool sends = false;
   bool receives = false;
 
-  static Transfer To(int peer, const char* data, size_t bytes) {
+  static Transfer to(int peer, const char* data, size_t bytes) {
     return {peer, data, nullptr, bytes, true, false};
   }
-  static Transfer From(int peer, char* data, size_t bytes) {
+  static Transfer from(int peer, char* data, size_t bytes) {
     return {peer, nullptr, data, bytes, false, true};
   }
-  static Transfer Both(int peer, const char* send, char* recv, size_t bytes) {
+  static Transfer both(int peer, const char* send, char* recv, size_t bytes) {
     return {peer, send, recv, bytes, true, true};
   }
 };
@@ -37,13 +36,13 @@ class Traffic {
 
   // Starts all at once, for the channel's present call, whose `awaited` counts what is left of it.
   // What a rank sends to itself is there on return.
-  void Start(const std::vector<Transfer>& transfers);
+  void start(const std::vector<Transfer>& transfers);
 
   // After progress of the transport; true if anything came of it.
-  bool Advance();
+  bool advance();
 
  private:
-  Flow& With(int peer, Flow::Direction direction);
+  Flow& with(int peer, Flow::Direction direction);
 
   Channel& channel_;
   // By direction and distance of the peer. Receives come first, so that what the others send finds
@@ -52,5 +51,3 @@ class Traffic {
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_TRAFFIC_H_

@@ -25,64 +25,64 @@ Request::~Request() {
 }
 
 // Of an unfinished one: UCS_INPROGRESS, or how it has just finished.
-ucs_status_t Request::Poll(ucp_tag_recv_info_t* info) {
+ucs_status_t Request::poll(ucp_tag_recv_info_t* info) {
   const ucs_status_t status =
       receives_ ? ucp_tag_recv_request_test(handle_, info) : ucp_request_check_status(handle_);
   if (status != UCS_INPROGRESS) ucp_request_free(std::exchange(handle_, nullptr));
   return status;
 }
 
-bool Request::Test() {
+bool Request::test() {
   if (handle_ == nullptr) return true;
   ucp_tag_recv_info_t info{};
-  const ucs_status_t status = Poll(&info);
+  const ucs_status_t status = poll(&info);
   if (status == UCS_INPROGRESS) return false;
-  Check(status, &info);
+  check(status, &info);
   return true;
 }
 
-bool Request::Over() {
+bool Request::over() {
   ucp_tag_recv_info_t info{};
-  return handle_ == nullptr || Poll(&info) != UCS_INPROGRESS;
+  return handle_ == nullptr || poll(&info) != UCS_INPROGRESS;
 }
 
-void Request::Check(ucs_status_t status, const ucp_tag_recv_info_t* info) const {
+void Request::check(ucs_status_t status, const ucp_tag_recv_info_t* info) const {
   if (status == UCS_OK && (!receives_ || (info->length == bytes_ && info->sender_tag == tag_))) {
     return;
   }
   if (status == UCS_OK || status == UCS_ERR_MESSAGE_TRUNCATED) {
-    Fail(ncclInvalidUsage,
+    fail(ncclInvalidUsage,
          "mismatched calls: a message does not fit the {} bytes that this rank's call expects",
          bytes_);
   }
-  Fail(ncclRemoteError, "{} failed: {}", receives_ ? "receive" : "send", ucs_status_string(status));
+  fail(ncclRemoteError, "{} failed: {}", receives_ ? "receive" : "send", ucs_status_string(status));
 }
 
 // ---- Transport ----
 
-Transport::Transport(int rank) : rank_(rank), context_(UcxContext()) {
+Transport::Transport(int rank) : rank_(rank), context_(ucx_context()) {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  CheckUcx(ucp_worker_create(context_.get(), &params, &worker_), "create a UCX worker");
+  check_ucx(ucp_worker_create(context_.get(), &params, &worker_), "create a UCX worker");
   if (const ucs_status_t status = ucp_worker_get_efd(worker_, &event_fd_); status != UCS_OK) {
     ucp_worker_destroy(worker_);
-    CheckUcx(status, "get UCX's event descriptor");
+    check_ucx(status, "get UCX's event descriptor");
   }
 }
 
-Transport::~Transport() { Close(); }
+Transport::~Transport() { close(); }
 
-std::string Transport::Address() const {
+std::string Transport::address() const {
   ucp_address_t* address = nullptr;
   size_t size = 0;
-  CheckUcx(ucp_worker_get_address(worker_, &address, &size), "get the UCX address");
+  check_ucx(ucp_worker_get_address(worker_, &address, &size), "get the UCX address");
   std::string text(reinterpret_cast<const char*>(address), size);
   ucp_worker_release_address(worker_, address);
   return text;
 }
 
-void Transport::Connect(const std::vector<std::string>& addresses) {
+void Transport::connect(const std::vector<std::string>& addresses) {
   for (const std::string& address : addresses) {
     peers_.push_back(std::make_unique<Peer>());
     Peer& peer = *peers_.back();
@@ -93,25 +93,25 @@ void Transport::Connect(const std::vector<std::string>& addresses) {
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = reinterpret_cast<const ucp_address_t*>(address.data());
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler = {&OnError, &peer};
-    CheckUcx(ucp_ep_create(worker_, &params, &peer.endpoint),
-             fmt::format("connect to rank {}", peer.rank));
+    params.err_handler = {&on_error, &peer};
+    check_ucx(ucp_ep_create(worker_, &params, &peer.endpoint),
+              fmt::format("connect to rank {}", peer.rank));
   }
 }
 
-void Transport::OnError(void* arg, ucp_ep_h, ucs_status_t status) {
+void Transport::on_error(void* arg, ucp_ep_h, ucs_status_t status) {
   Peer& peer = *static_cast<Peer*>(arg);
-  Log(LogLevel::kInfo, peer.transport->rank_, "ucx: rank {}: {}", peer.rank,
+  log(LogLevel::kInfo, peer.transport->rank_, "ucx: rank {}: {}", peer.rank,
       ucs_status_string(status));
   peer.lost = true;
   peer.transport->lost_peers_.push_back({peer.rank, std::chrono::steady_clock::now()});
 }
 
-Request Transport::Send(int peer, uint64_t tag, const void* data, size_t bytes, bool until_taken) {
+Request Transport::send(int peer, uint64_t tag, const void* data, size_t bytes, bool until_taken) {
   const Peer& to = *peers_[static_cast<size_t>(peer)];
   // UCX 1.13 has given up its list of sends to be acknowledged by now; it would find a later one
   // as the endpoint is destroyed, and abort the process (an assertion in ucp_ep.c).
-  if (to.lost) Fail(ncclRemoteError, "the connection to rank {} was lost", peer);
+  if (to.lost) fail(ncclRemoteError, "the connection to rank {} was lost", peer);
   const auto send = until_taken ? &ucp_tag_send_sync_nbx : &ucp_tag_send_nbx;
   ucp_request_param_t param{};
   ucs_status_ptr_t handle = send(to.endpoint, data, bytes, tag, &param);
@@ -121,17 +121,17 @@ Request Transport::Send(int peer, uint64_t tag, const void* data, size_t bytes, 
   if (UCS_PTR_IS_PTR(handle)) {
     request.handle_ = handle;
   } else {
-    request.Check(UCS_PTR_STATUS(handle), nullptr);
+    request.check(UCS_PTR_STATUS(handle), nullptr);
   }
   return request;
 }
 
-Request Transport::Receive(uint64_t tag, uint64_t matched, void* data, size_t bytes) {
+Request Transport::receive(uint64_t tag, uint64_t matched, void* data, size_t bytes) {
   // Asked to complete at once, UCX 1.13 leaves out what it knows about the message.
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   ucs_status_ptr_t handle = ucp_tag_recv_nbx(worker_, data, bytes, tag, matched, &param);
-  if (UCS_PTR_IS_ERR(handle)) CheckUcx(UCS_PTR_STATUS(handle), "receive");
+  if (UCS_PTR_IS_ERR(handle)) check_ucx(UCS_PTR_STATUS(handle), "receive");
   Request request;
   request.handle_ = handle;
   request.worker_ = worker_;
@@ -141,7 +141,7 @@ Request Transport::Receive(uint64_t tag, uint64_t matched, void* data, size_t by
   return request;
 }
 
-void Transport::Close() {
+void Transport::close() {
   if (worker_ == nullptr) return;
   std::vector<void*> closing;
   for (const auto& peer : peers_) {
@@ -157,7 +157,7 @@ void Transport::Close() {
   for (void* handle : closing) {
     while (ucp_request_check_status(handle) == UCS_INPROGRESS &&
            std::chrono::steady_clock::now() < deadline) {
-      Progress();
+      progress();
     }
     ucp_request_free(handle);
   }

@@ -2,8 +2,7 @@
 //
 // One UCX worker per communicator, used by its thread alone. Nothing here blocks: progress and
 // waiting are the channel's business.
-#ifndef HOSTNCCL_TRANSPORT_H_
-#define HOSTNCCL_TRANSPORT_H_
+#pragma once
 
 #include <ucp/api/ucp.h>
 
@@ -18,7 +17,7 @@
 namespace hostnccl {
 
 // A message on its way. Dropping an unfinished one cancels it as far as UCX can; the buffer is free
-// only after Transport::Close.
+// only after Transport::close.
 class Request {
  public:
   Request() = default;
@@ -28,14 +27,14 @@ class Request {
 
   // True once finished, and from then on. Throws what went wrong: a lost peer, or a message of
   // another size or digest than the one expected.
-  bool Test();
+  bool test();
   // The same for who does not care how it ended.
-  bool Over();
+  bool over();
 
  private:
   friend class Transport;
-  ucs_status_t Poll(ucp_tag_recv_info_t* info);
-  void Check(ucs_status_t status, const ucp_tag_recv_info_t* info) const;
+  ucs_status_t poll(ucp_tag_recv_info_t* info);
+  void check(ucs_status_t status, const ucp_tag_recv_info_t* info) const;
 
   void* handle_ = nullptr;  // UCX's; null: finished
   ucp_worker_h worker_ = nullptr;
@@ -51,25 +50,25 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  std::string Address() const;
+  std::string address() const;
   // A peer that goes meanwhile can leave UCX 1.13's endpoint in a state that aborts the process (an
-  // assertion in tcp_ep.c) at the first Progress(): that must wait until all peers are known to
+  // assertion in tcp_ep.c) at the first progress(): that must wait until all peers are known to
   // have been there throughout.
-  void Connect(const std::vector<std::string>& addresses);
+  void connect(const std::vector<std::string>& addresses);
 
   // The receiver matches the bits of kMatched; the rest is compared when the message has arrived.
   static constexpr uint64_t kDigestBits = 24;
   static constexpr uint64_t kMatched = ~((uint64_t{1} << kDigestBits) - 1);
   // `until_taken`: finishes only when the peer has asked for the message.
-  Request Send(int peer, uint64_t tag, const void* data, size_t bytes, bool until_taken);
+  Request send(int peer, uint64_t tag, const void* data, size_t bytes, bool until_taken);
   // `matched`: the bits that count; requests for whole tags do not slow the search for others.
-  Request Receive(uint64_t tag, uint64_t matched, void* data, size_t bytes);
+  Request receive(uint64_t tag, uint64_t matched, void* data, size_t bytes);
 
-  bool Progress() {
+  bool progress() {
     moved_ = true;
     return ucp_worker_progress(worker_) != 0;
   }
-  bool Arm() { return ucp_worker_arm(worker_) == UCS_OK; }  // false: there is progress to make
+  bool arm() { return ucp_worker_arm(worker_) == UCS_OK; }  // false: there is progress to make
   int event_fd() const { return event_fd_; }
 
   // Peers whose connection UCX lost, and when it said so.
@@ -79,8 +78,8 @@ class Transport {
   };
   const std::vector<Lost>& lost_peers() const { return lost_peers_; }
 
-  // No buffer given to Send or Receive is touched after this. What has not arrived may be lost.
-  void Close();
+  // No buffer given to send or receive is touched after this. What has not arrived may be lost.
+  void close();
 
  private:
   struct Peer {
@@ -89,7 +88,7 @@ class Transport {
     ucp_ep_h endpoint = nullptr;
     bool lost = false;
   };
-  static void OnError(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
 
   const int rank_;
   std::shared_ptr<ucp_context> context_;
@@ -101,5 +100,3 @@ class Transport {
 };
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_TRANSPORT_H_

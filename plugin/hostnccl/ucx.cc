@@ -40,7 +40,7 @@ constexpr Setting kSocketSettings[] = {
 };
 
 // Where there is RDMA hardware, UCX knows best.
-bool HasRdma() {
+bool has_rdma() {
   std::error_code error;
   const std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
   return !error && devices != std::filesystem::directory_iterator();
@@ -48,45 +48,46 @@ bool HasRdma() {
 
 // UCX prints to stdout, which is the program's. Its complaints (a lost peer is one, which we report
 // ourselves) go to our log instead.
-ucs_log_func_rc_t RedirectLog(const char*, unsigned, const char*, ucs_log_level_t level,
-                              const ucs_log_component_config_t*, const char* format, va_list args) {
+ucs_log_func_rc_t redirect_log(const char*, unsigned, const char*, ucs_log_level_t level,
+                               const ucs_log_component_config_t*, const char* format,
+                               va_list args) {
   if (level > UCS_LOG_LEVEL_WARN) return UCS_LOG_FUNC_RC_CONTINUE;  // the user asked for it
   char text[512];
   std::vsnprintf(text, sizeof(text), format, args);
-  Log(LogLevel::kInfo, kNoRank, "ucx: {}", text);
+  log(LogLevel::kInfo, kNoRank, "ucx: {}", text);
   return UCS_LOG_FUNC_RC_STOP;
 }
 
 // UCX installs handlers for SIGSEGV and the like as it is loaded, and would patch the program's
 // mmap and malloc when it caches registrations. Neither is ours to take.
-void LeaveTheProgramAlone() {
-  if (!UserHasSetUcx("ERROR_SIGNALS") && !UserHasSetUcx("HANDLE_ERRORS")) {
+void leave_the_program_alone() {
+  if (!user_has_set_ucx("ERROR_SIGNALS") && !user_has_set_ucx("HANDLE_ERRORS")) {
     for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
     ucs_global_opts_set_value("HANDLE_ERRORS", "none");
   }
-  if (!UserHasSetUcx("MEM_EVENTS")) {
+  if (!user_has_set_ucx("MEM_EVENTS")) {
     ucm_global_config_t options = ucm_global_opts;
     options.enable_events = 0;
     options.enable_malloc_hooks = 0;
     ucm_set_global_opts(&options);
   }
-  if (!UserHasSetUcx("WARN_UNUSED_ENV_VARS")) {
+  if (!user_has_set_ucx("WARN_UNUSED_ENV_VARS")) {
     ucs_global_opts_set_value("WARN_UNUSED_ENV_VARS", "n");
   }
-  ucs_log_push_handler(&RedirectLog);
+  ucs_log_push_handler(&redirect_log);
 }
 
 // As the library is loaded, before the program can have handlers that we would take down.
-[[gnu::constructor]] void OnLoad() { LeaveTheProgramAlone(); }
+[[gnu::constructor]] void on_load() { leave_the_program_alone(); }
 
-ucp_context_h MakeContext() {
+ucp_context_h make_context() {
   ucp_config_t* config = nullptr;
-  CheckUcx(ucp_config_read(nullptr, nullptr, &config), "read the UCX configuration");
+  check_ucx(ucp_config_read(nullptr, nullptr, &config), "read the UCX configuration");
   for (const Setting& setting : kSocketSettings) {
-    if (UserHasSetUcx(setting.name) || HasRdma()) continue;
+    if (user_has_set_ucx(setting.name) || has_rdma()) continue;
     const ucs_status_t status = ucp_config_modify(config, setting.name, setting.value);
     if (status != UCS_OK) {
-      Log(LogLevel::kInfo, kNoRank, "ucx: {}={}: {}", setting.name, setting.value,
+      log(LogLevel::kInfo, kNoRank, "ucx: {}={}: {}", setting.name, setting.value,
           ucs_status_string(status));
     }
   }
@@ -97,7 +98,7 @@ ucp_context_h MakeContext() {
   ucp_context_h context = nullptr;
   const ucs_status_t status = ucp_init(&params, config, &context);
   ucp_config_release(config);
-  CheckUcx(status, "start UCX");
+  check_ucx(status, "start UCX");
   return context;
 }
 
@@ -108,7 +109,7 @@ struct Current {
 };
 
 // What a child has of its parent's. The lock is held for good if it was being made.
-Current* Inherited(Current& parents) {
+Current* inherited(Current& parents) {
   auto* current = new Current;
   current->is_lost = parents.is_lost || !parents.mutex.try_lock() || !parents.context.expired();
   return current;
@@ -116,22 +117,22 @@ Current* Inherited(Current& parents) {
 
 }  // namespace
 
-std::shared_ptr<ucp_context> UcxContext() {
-  static Current* current = (InForkedChild([] { current = Inherited(*current); }), new Current);
+std::shared_ptr<ucp_context> ucx_context() {
+  static Current* current = (in_forked_child([] { current = inherited(*current); }), new Current);
   std::lock_guard lock(current->mutex);
-  Require(!current->is_lost, ncclInvalidUsage,
+  require(!current->is_lost, ncclInvalidUsage,
           "this process was forked from one that had communicators, and cannot have any: UCX's "
           "threads were left behind");
   std::shared_ptr<ucp_context> context = current->context.lock();
   if (context == nullptr) {
-    context = {MakeContext(), &ucp_cleanup};
+    context = {make_context(), &ucp_cleanup};
     current->context = context;
   }
   return context;
 }
 
-void CheckUcx(ucs_status_t status, const std::string& what) {
-  if (status != UCS_OK) Fail(ncclSystemError, "cannot {}: {}", what, ucs_status_string(status));
+void check_ucx(ucs_status_t status, const std::string& what) {
+  if (status != UCS_OK) fail(ncclSystemError, "cannot {}: {}", what, ucs_status_string(status));
 }
 
 }  // namespace hostnccl

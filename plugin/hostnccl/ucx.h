@@ -1,6 +1,5 @@
 // UCX itself: how it is configured, and the one context of the process.
-#ifndef HOSTNCCL_UCX_H_
-#define HOSTNCCL_UCX_H_
+#pragma once
 
 #include <ucp/api/ucp.h>
 
@@ -10,11 +9,9 @@
 namespace hostnccl {
 
 // Made with the first communicator, gone with the last.
-std::shared_ptr<ucp_context> UcxContext();
+std::shared_ptr<ucp_context> ucx_context();
 
 // Throws unless status is UCS_OK.
-void CheckUcx(ucs_status_t status, const std::string& what);
+void check_ucx(ucs_status_t status, const std::string& what);
 
 }  // namespace hostnccl
-
-#endif  // HOSTNCCL_UCX_H_

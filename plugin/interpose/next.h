@@ -10,6 +10,7 @@ namespace terse::interpose {
 // The functions that are ours, as the next library has them; null where it lacks one.
 struct Next {
   const NcclLibrary* library = nullptr;
+  // NOLINTBEGIN(readability-identifier-naming): NCCL's names, without its prefix.
   decltype(&ncclCommInitRank) CommInitRank;
   decltype(&ncclCommInitRankConfig) CommInitRankConfig;
   decltype(&ncclCommInitRankScalable) CommInitRankScalable;
@@ -24,6 +25,7 @@ struct Next {
   decltype(&ncclGroupSimulateEnd) GroupSimulateEnd;
   decltype(&ncclRedOpCreatePreMulSum) RedOpCreatePreMulSum;
   decltype(&ncclRedOpDestroy) RedOpDestroy;
+  // NOLINTEND(readability-identifier-naming)
 };
 
 // Resolved once; throws Error(ncclSystemError) when there is no NCCL.

@@ -17,7 +17,7 @@ namespace terse::interpose {
 namespace {
 
 // What functions.inc says of each slot, in the same order.
-enum class Returns { result, text, number, nothing };
+enum class Returns { result, text, number, nothing };  // NOLINT: words of functions.inc
 constexpr struct Function {
   const char* name;
   Returns returns;

@@ -11,7 +11,7 @@
 namespace terse {
 
 // A text: its beginning, which people read, and a fingerprint of all of it.
-template <size_t kBytes>
+template <size_t bytes>
 struct Told {
   Told() = default;
   explicit Told(std::string_view all)
@@ -31,7 +31,7 @@ struct Told {
 
   uint64_t hash = fingerprint("");
   uint32_t size = 0;
-  std::array<char, kBytes - sizeof hash - sizeof size> text{};
+  std::array<char, bytes - sizeof hash - sizeof size> text{};
 };
 
 // A rank's settings.

@@ -11,6 +11,7 @@
 
 namespace terse {
 
+// NOLINTBEGIN(readability-identifier-naming): NCCL's names, without its prefix.
 struct NcclTable {
   decltype(&ncclGetLastError) GetLastError;
   decltype(&ncclCommCount) CommCount;
@@ -45,6 +46,7 @@ struct HostStreamTable {
   decltype(&hostncclStreamWaitEvent) StreamWaitEvent;
   decltype(&hostncclEventElapsedTime) EventElapsedTime;
 };
+// NOLINTEND(readability-identifier-naming)
 
 struct NcclLibrary {
   NcclTable nccl;

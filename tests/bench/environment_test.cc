@@ -10,24 +10,24 @@ namespace {
 
 std::map<std::string, std::string> variables;
 
-const char* Get(const char* name) {
+const char* get(const char* name) {
   const auto found = variables.find(name);
   return found == variables.end() ? nullptr : found->second.c_str();
 }
 
-Launch Read(std::map<std::string, std::string> environment) {
+Launch read(std::map<std::string, std::string> environment) {
   variables = std::move(environment);
-  return ReadLaunch(Get);
+  return read_launch(get);
 }
 
 TEST(ReadLaunch, OneProcessByDefault) {
-  const Launch launch = Read({});
+  const Launch launch = read({});
   EXPECT_EQ(launch.process, 0);
   EXPECT_EQ(launch.processes, 1);
 }
 
 TEST(ReadLaunch, Torchrun) {
-  const Launch launch = Read(
+  const Launch launch = read(
       {{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}});
   EXPECT_EQ(launch.process, 3);
   EXPECT_EQ(launch.processes, 8);
@@ -36,13 +36,13 @@ TEST(ReadLaunch, Torchrun) {
 }
 
 TEST(ReadLaunch, LeavesTheAgentItsPort) {
-  EXPECT_EQ(Read({{"RANK", "0"},
+  EXPECT_EQ(read({{"RANK", "0"},
                   {"WORLD_SIZE", "2"},
                   {"MASTER_PORT", "29500"},
                   {"TORCHELASTIC_USE_AGENT_STORE", "True"}})
                 .port,
             29501);
-  EXPECT_EQ(Read({{"RANK", "0"},
+  EXPECT_EQ(read({{"RANK", "0"},
                   {"WORLD_SIZE", "2"},
                   {"MASTER_PORT", "29500"},
                   {"TORCHELASTIC_USE_AGENT_STORE", "False"}})
@@ -51,44 +51,43 @@ TEST(ReadLaunch, LeavesTheAgentItsPort) {
 }
 
 TEST(ReadLaunch, MpirunAndSrun) {
-  EXPECT_EQ(Read({{"OMPI_COMM_WORLD_RANK", "1"},
+  EXPECT_EQ(read({{"OMPI_COMM_WORLD_RANK", "1"},
                   {"OMPI_COMM_WORLD_SIZE", "4"},
                   {"PMIX_RANK", "1"},
                   {"SLURM_PROCID", "0"},
                   {"SLURM_NTASKS", "1"}})
                 .processes,
             4);
-  EXPECT_EQ(Read({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}).process, 2);
-  EXPECT_EQ(Read({{"PMIX_RANK", "2"}, {"SLURM_NTASKS", "3"}}).process, 2);
-  EXPECT_EQ(Read({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}}).process, 5);
+  EXPECT_EQ(read({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}).process, 2);
+  EXPECT_EQ(read({{"PMIX_RANK", "2"}, {"SLURM_NTASKS", "3"}}).process, 2);
+  EXPECT_EQ(read({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}}).process, 5);
 }
 
 TEST(ReadLaunch, PlaceOnTheHost) {
-  const Launch torchrun = Read({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"},
-                                {"LOCAL_WORLD_SIZE", "4"}});
+  const Launch torchrun =
+      read({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}});
   EXPECT_EQ(torchrun.local_process, 1);
   EXPECT_EQ(torchrun.local_processes, 4);
-  const Launch slurm =
-      Read({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "2"}});
+  const Launch slurm = read({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "2"}});
   EXPECT_EQ(slurm.local_process, 2);
   EXPECT_FALSE(slurm.local_processes.has_value());
-  EXPECT_FALSE(Read({{"RANK", "5"}, {"WORLD_SIZE", "8"}}).local_process.has_value());
-  EXPECT_THROW(Read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}}),
+  EXPECT_FALSE(read({{"RANK", "5"}, {"WORLD_SIZE", "8"}}).local_process.has_value());
+  EXPECT_THROW(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}}),
                std::invalid_argument);
 }
 
 TEST(ReadLaunch, RefusesHalfAndSenselessSettings) {
-  EXPECT_THROW(Read({{"RANK", "1"}}), std::invalid_argument);
-  EXPECT_THROW(Read({{"RANK", "4"}, {"WORLD_SIZE", "4"}}), std::invalid_argument);
-  EXPECT_THROW(Read({{"RANK", "-1"}, {"WORLD_SIZE", "4"}}), std::invalid_argument);
-  EXPECT_THROW(Read({{"RANK", "x"}, {"WORLD_SIZE", "4"}}), std::invalid_argument);
-  EXPECT_THROW(Read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "0"}}),
+  EXPECT_THROW(read({{"RANK", "1"}}), std::invalid_argument);
+  EXPECT_THROW(read({{"RANK", "4"}, {"WORLD_SIZE", "4"}}), std::invalid_argument);
+  EXPECT_THROW(read({{"RANK", "-1"}, {"WORLD_SIZE", "4"}}), std::invalid_argument);
+  EXPECT_THROW(read({{"RANK", "x"}, {"WORLD_SIZE", "4"}}), std::invalid_argument);
+  EXPECT_THROW(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "0"}}),
                std::invalid_argument);
 }
 
 TEST(RestartWithNccl, NeedsALibrary) {
-  EXPECT_THROW(RestartWithNccl("/no/such", {}), std::invalid_argument);
-  EXPECT_THROW(RestartWithNccl("/tmp", {}), std::invalid_argument);
+  EXPECT_THROW(restart_with_nccl("/no/such", {}), std::invalid_argument);
+  EXPECT_THROW(restart_with_nccl("/tmp", {}), std::invalid_argument);
 }
 
 }  // namespace

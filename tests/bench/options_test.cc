@@ -7,14 +7,14 @@
 namespace terse::perf {
 namespace {
 
-Parsed Parse(std::initializer_list<const char*> arguments) {
+Parsed parse(std::initializer_list<const char*> arguments) {
   std::vector<const char*> argv = {"all_reduce_perf"};
   argv.insert(argv.end(), arguments);
-  return ParseOptions("all_reduce_perf", static_cast<int>(argv.size()), argv.data());
+  return parse_options("all_reduce_perf", static_cast<int>(argv.size()), argv.data());
 }
 
 TEST(Options, DefaultsAreThoseOfNcclTests) {
-  const Options o = *Parse({}).options;
+  const Options o = *parse({}).options;
   EXPECT_EQ(o.min_bytes, 32u << 20);
   EXPECT_EQ(o.max_bytes, 32u << 20);
   EXPECT_EQ(o.step_bytes, 1u << 20);
@@ -22,18 +22,18 @@ TEST(Options, DefaultsAreThoseOfNcclTests) {
   EXPECT_EQ(o.warmup, 1);
   EXPECT_EQ(o.check, 1);
   EXPECT_EQ(o.average, 1);
-  EXPECT_EQ(o.DataKind(), InputKind::kExact);
-  EXPECT_FALSE(o.ShowsError());
+  EXPECT_EQ(o.data_kind(), InputKind::kExact);
+  EXPECT_FALSE(o.shows_error());
 }
 
 TEST(Options, ShortAndLongNamesMeanTheSame) {
   const Options a =
-      *Parse({"-b", "8", "-e", "64M", "-f", "2",   "-n", "5",    "-w", "3", "-t", "2",
+      *parse({"-b", "8", "-e", "64M", "-f", "2",   "-n", "5",    "-w", "3", "-t", "2",
               "-g", "4", "-c", "0",   "-o", "avg", "-d", "half", "-m", "2", "-N", "3",
               "-a", "3", "-z", "1",   "-y", "1",   "-T", "9",    "-C", "1", "-S", "1",
               "-R", "2", "-I", "1",   "-u", "1",   "-p", "1",    "-r", "0", "-J", "x"})
            .options;
-  const Options b = *Parse({"--minbytes",
+  const Options b = *parse({"--minbytes",
                             "8",
                             "--maxbytes",
                             "64M",
@@ -88,7 +88,7 @@ TEST(Options, ShortAndLongNamesMeanTheSame) {
     EXPECT_EQ(o->step_factor, 2);
     EXPECT_EQ(o->iterations, 5);
     EXPECT_EQ(o->warmup, 3);
-    EXPECT_EQ(o->RanksPerProcess(), 8);
+    EXPECT_EQ(o->ranks_per_process(), 8);
     EXPECT_EQ(o->check, 0);
     EXPECT_EQ(o->op, "avg");
     EXPECT_EQ(o->datatype, "half");
@@ -124,7 +124,7 @@ TEST(Options, BadOnesAreUsageErrorsThatNameThem) {
                                                     {"-a", "4"},
                                                     {"--input", "x", "--data", "gauss"}};
   for (const auto& arguments : bad) {
-    const Parsed parsed = Parse(arguments);
+    const Parsed parsed = parse(arguments);
     EXPECT_FALSE(parsed.options.has_value()) << *arguments.begin();
     EXPECT_EQ(parsed.exit_code, kExitUsage);
     EXPECT_NE(parsed.text.find("all_reduce_perf: "), std::string::npos);
@@ -132,14 +132,14 @@ TEST(Options, BadOnesAreUsageErrorsThatNameThem) {
 }
 
 TEST(Options, GraphsAreRefused) {
-  const Parsed parsed = Parse({"-G", "1"});
+  const Parsed parsed = parse({"-G", "1"});
   EXPECT_EQ(parsed.exit_code, kExitUsage);
   EXPECT_NE(parsed.text.find("graphs"), std::string::npos);
-  EXPECT_TRUE(Parse({"-G", "0"}).options.has_value());
+  EXPECT_TRUE(parse({"-G", "0"}).options.has_value());
 }
 
 TEST(Options, HelpNamesEveryOption) {
-  const Parsed parsed = Parse({"--help"});
+  const Parsed parsed = parse({"--help"});
   EXPECT_EQ(parsed.exit_code, 0);
   for (const char* name : {"--minbytes", "--stepfactor", "--datatype", "--scheme", "--input",
                            "--checksum", "--nccl", "--netdev", "--seed", "--data"}) {
@@ -148,21 +148,21 @@ TEST(Options, HelpNamesEveryOption) {
 }
 
 TEST(Options, DataFollowsWhatIsMeasured) {
-  EXPECT_EQ(Parse({"-c", "0"}).options->DataKind(), InputKind::kGauss);
-  EXPECT_EQ(Parse({"--scheme", "int4"}).options->DataKind(), InputKind::kGauss);
-  EXPECT_EQ(Parse({"--scheme", "int4", "-c", "1"}).options->DataKind(), InputKind::kExact);
-  EXPECT_EQ(Parse({"--input", "x"}).options->DataKind(), InputKind::kFile);
-  EXPECT_EQ(Parse({"--data", "uniform"}).options->DataKind(), InputKind::kUniform);
-  EXPECT_TRUE(Parse({"--scheme", "int4"}).options->ShowsError());
-  EXPECT_TRUE(Parse({"--input", "x"}).options->ShowsError());
-  EXPECT_TRUE(Parse({"--data", "gauss", "-c", "0"}).options->ShowsError());
-  EXPECT_FALSE(Parse({"-c", "0"}).options->ShowsError());
+  EXPECT_EQ(parse({"-c", "0"}).options->data_kind(), InputKind::kGauss);
+  EXPECT_EQ(parse({"--scheme", "int4"}).options->data_kind(), InputKind::kGauss);
+  EXPECT_EQ(parse({"--scheme", "int4", "-c", "1"}).options->data_kind(), InputKind::kExact);
+  EXPECT_EQ(parse({"--input", "x"}).options->data_kind(), InputKind::kFile);
+  EXPECT_EQ(parse({"--data", "uniform"}).options->data_kind(), InputKind::kUniform);
+  EXPECT_TRUE(parse({"--scheme", "int4"}).options->shows_error());
+  EXPECT_TRUE(parse({"--input", "x"}).options->shows_error());
+  EXPECT_TRUE(parse({"--data", "gauss", "-c", "0"}).options->shows_error());
+  EXPECT_FALSE(parse({"-c", "0"}).options->shows_error());
 }
 
 TEST(WithoutNccl, RemovesTheOptionInBothSpellings) {
   const std::vector<std::string> kept = {"p", "-n", "1"};
-  EXPECT_EQ(WithoutNccl({"p", "--nccl", "/x", "-n", "1"}), kept);
-  EXPECT_EQ(WithoutNccl({"p", "-n", "1", "--nccl=/x"}), kept);
+  EXPECT_EQ(without_nccl({"p", "--nccl", "/x", "-n", "1"}), kept);
+  EXPECT_EQ(without_nccl({"p", "-n", "1", "--nccl=/x"}), kept);
 }
 
 }  // namespace

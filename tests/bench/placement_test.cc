@@ -9,17 +9,17 @@ namespace terse::perf {
 namespace {
 
 // A device of which there are so many.
-template <int devices>
-const Device& Devices() {
+template <int number>
+const Device& devices() {
   static Device device = [] {
-    Device table = HostDevice();
-    table.count = [] { return devices; };
+    Device table = host_device();
+    table.count = [] { return number; };
     return table;
   }();
   return device;
 }
 
-Launch Local(int process, int processes) {
+Launch local(int process, int processes) {
   Launch launch;
   launch.local_process = process;
   launch.local_processes = processes;
@@ -35,27 +35,27 @@ class PlaceRanksTest : public testing::Test {
 };
 
 TEST_F(PlaceRanksTest, EachHasADeviceWhereThereAreEnough) {
-  EXPECT_EQ(PlaceRanks(Devices<4>(), Local(1, 2), 2, &alone_), (std::vector<int>{2, 3}));
+  EXPECT_EQ(place_ranks(devices<4>(), local(1, 2), 2, &alone_), (std::vector<int>{2, 3}));
   EXPECT_EQ(std::getenv("NCCL_HOSTID"), nullptr);
 }
 
 TEST_F(PlaceRanksTest, SharedDevicesAreHostsOfTheirOwn) {
-  EXPECT_EQ(PlaceRanks(Devices<1>(), Local(1, 2), 1, &alone_), std::vector<int>{0});
+  EXPECT_EQ(place_ranks(devices<1>(), local(1, 2), 1, &alone_), std::vector<int>{0});
   EXPECT_NE(std::getenv("NCCL_HOSTID"), nullptr);
 }
 
 TEST_F(PlaceRanksTest, TheUsersHostIdStays) {
   setenv("NCCL_HOSTID", "mine", 1);
-  PlaceRanks(Devices<1>(), Local(1, 2), 1, &alone_);
+  place_ranks(devices<1>(), local(1, 2), 1, &alone_);
   EXPECT_STREQ(std::getenv("NCCL_HOSTID"), "mine");
 }
 
 TEST_F(PlaceRanksTest, OneProcessNeedsADeviceForEachRank) {
-  EXPECT_THROW(PlaceRanks(Devices<1>(), Local(0, 1), 2, &alone_), std::runtime_error);
+  EXPECT_THROW(place_ranks(devices<1>(), local(0, 1), 2, &alone_), std::runtime_error);
 }
 
 TEST_F(PlaceRanksTest, HostsHaveRoomForAll) {
-  EXPECT_EQ(PlaceRanks(HostDevice(), Local(3, 4), 2, &alone_), (std::vector<int>{0, 1}));
+  EXPECT_EQ(place_ranks(host_device(), local(3, 4), 2, &alone_), (std::vector<int>{0, 1}));
   EXPECT_EQ(std::getenv("NCCL_HOSTID"), nullptr);
 }
 

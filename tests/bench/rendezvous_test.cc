@@ -17,14 +17,14 @@ namespace {
 using std::chrono::steady_clock;
 
 // A port that was free a moment ago.
-int FreePort() {
+int free_port() {
   int port = 0;
-  Listen(0, &port);
+  listen(0, &port);
   return port;
 }
 
 // Runs n "processes" as threads; returns what each threw, "" for nothing.
-std::vector<std::string> Processes(int n, const std::function<void(int)>& body) {
+std::vector<std::string> processes(int n, const std::function<void(int)>& body) {
   std::vector<std::string> errors(static_cast<std::size_t>(n));
   std::vector<std::thread> threads;
   for (int p = 0; p < n; ++p) {
@@ -40,18 +40,18 @@ std::vector<std::string> Processes(int n, const std::function<void(int)>& body) 
   return errors;
 }
 
-double Seconds(steady_clock::time_point start) {
+double seconds(steady_clock::time_point start) {
   return std::chrono::duration<double>(steady_clock::now() - start).count();
 }
 
 TEST(Rendezvous, EverybodyGetsEverybodysBlob) {
-  const int port = FreePort();
-  const auto errors = Processes(4, [&](int p) {
+  const int port = free_port();
+  const auto errors = processes(4, [&](int p) {
     Rendezvous rendezvous({p, 4, "127.0.0.1", port, 10});
     for (int round = 0; round < 3; ++round) {
       const std::string mine(static_cast<std::size_t>(p * 100000 + round),
                              static_cast<char>('a' + p));
-      const std::vector<std::string> all = rendezvous.AllGather(mine, 10);
+      const std::vector<std::string> all = rendezvous.all_gather(mine, 10);
       ASSERT_EQ(all.size(), 4u);
       for (int q = 0; q < 4; ++q) {
         EXPECT_EQ(
@@ -65,23 +65,23 @@ TEST(Rendezvous, EverybodyGetsEverybodysBlob) {
 
 TEST(Rendezvous, OneProcessNeedsNobody) {
   Rendezvous rendezvous({0, 1, "no such host", 1, 1});
-  EXPECT_EQ(rendezvous.AllGather("x", 1), std::vector<std::string>{"x"});
+  EXPECT_EQ(rendezvous.all_gather("x", 1), std::vector<std::string>{"x"});
 }
 
 TEST(Rendezvous, FirstTimesOutNamingTheMissing) {
-  const int port = FreePort();
+  const int port = free_port();
   const auto start = steady_clock::now();
-  const auto errors = Processes(2, [&](int p) {
+  const auto errors = processes(2, [&](int p) {
     Rendezvous rendezvous({p, 4, "127.0.0.1", port, 0.5});  // 2 and 3 never come
   });
-  EXPECT_LT(Seconds(start), 5);
+  EXPECT_LT(seconds(start), 5);
   EXPECT_NE(errors[0].find("missing of the 4 processes: 2, 3"), std::string::npos) << errors[0];
   EXPECT_NE(errors[1], "");
 }
 
 TEST(Rendezvous, OthersTimeOutNamingTheAddress) {
-  const int port = FreePort();
-  const auto errors = Processes(1, [&](int) {
+  const int port = free_port();
+  const auto errors = processes(1, [&](int) {
     Rendezvous rendezvous({1, 2, "127.0.0.1", port, 0.3});
   });
   EXPECT_NE(errors[0].find("127.0.0.1:" + std::to_string(port)), std::string::npos) << errors[0];
@@ -89,13 +89,13 @@ TEST(Rendezvous, OthersTimeOutNamingTheAddress) {
 }
 
 TEST(Rendezvous, AllGatherTimesOut) {
-  const int port = FreePort();
+  const int port = free_port();
   std::atomic<bool> done = false;
-  const auto errors = Processes(2, [&](int p) {
+  const auto errors = processes(2, [&](int p) {
     Rendezvous rendezvous({p, 2, "127.0.0.1", port, 10});
     if (p == 0) {
       try {
-        rendezvous.AllGather("x", 0.2);
+        rendezvous.all_gather("x", 0.2);
       } catch (...) {
         done = true;
         throw;
@@ -107,13 +107,13 @@ TEST(Rendezvous, AllGatherTimesOut) {
 }
 
 TEST(Rendezvous, StrangersOnThePortAreTurnedAway) {
-  const int port = FreePort();
-  const auto errors = Processes(3, [&](int p) {
+  const int port = free_port();
+  const auto errors = processes(3, [&](int p) {
     if (p == 2) {
       for (int i = 0; i < 50; ++i) {
-        if (const auto stranger = TryConnect("127.0.0.1", port, After(1))) {
+        if (const auto stranger = try_connect("127.0.0.1", port, after(1))) {
           const char request[] = "GET / HTTP/1.1\r\nHost: somebody\r\n\r\n";
-          stranger->Send(request, sizeof(request), After(1));
+          stranger->send(request, sizeof(request), after(1));
           return;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -122,32 +122,32 @@ TEST(Rendezvous, StrangersOnThePortAreTurnedAway) {
     }
     if (p == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     Rendezvous rendezvous({p, 2, "127.0.0.1", port, 10});
-    EXPECT_EQ(rendezvous.AllGather(std::to_string(p), 10), (std::vector<std::string>{"0", "1"}));
+    EXPECT_EQ(rendezvous.all_gather(std::to_string(p), 10), (std::vector<std::string>{"0", "1"}));
   });
   EXPECT_EQ(errors, std::vector<std::string>(3));
 }
 
 TEST(Rendezvous, TwoOfTheSameNumberAreAnError) {
-  const int port = FreePort();
-  const auto errors = Processes(3, [&](int p) {
+  const int port = free_port();
+  const auto errors = processes(3, [&](int p) {
     Rendezvous rendezvous({p == 2 ? 1 : p, 3, "127.0.0.1", port, 5});
   });
   EXPECT_NE(errors[0].find("two processes came as number 1"), std::string::npos) << errors[0];
 }
 
 TEST(Team, CombinesOverThreadsAndProcesses) {
-  const int port = FreePort();
-  const auto errors = Processes(2, [&](int p) {
+  const int port = free_port();
+  const auto errors = processes(2, [&](int p) {
     Rendezvous rendezvous({p, 2, "127.0.0.1", port, 10});
     Team team(rendezvous, 3, 10);
-    const auto inner = Processes(3, [&](int thread) {
+    const auto inner = processes(3, [&](int thread) {
       const double mine = 10 * p + thread;  // 0 1 2 10 11 12
-      EXPECT_EQ(team.Combine(thread, mine, Average::kRank0), 0);
-      EXPECT_EQ(team.Combine(thread, mine, Average::kMean), 6);
-      EXPECT_EQ(team.Combine(thread, mine, Average::kMin), 0);
-      EXPECT_EQ(team.Combine(thread, mine, Average::kMax), 12);
-      EXPECT_EQ(team.Combine(thread, mine, Average::kSum), 36);
-      EXPECT_EQ(team.GatherValues(thread, p * 3 + thread), (std::vector<int>{0, 1, 2, 3, 4, 5}));
+      EXPECT_EQ(team.combine(thread, mine, Average::kRank0), 0);
+      EXPECT_EQ(team.combine(thread, mine, Average::kMean), 6);
+      EXPECT_EQ(team.combine(thread, mine, Average::kMin), 0);
+      EXPECT_EQ(team.combine(thread, mine, Average::kMax), 12);
+      EXPECT_EQ(team.combine(thread, mine, Average::kSum), 36);
+      EXPECT_EQ(team.gather_values(thread, p * 3 + thread), (std::vector<int>{0, 1, 2, 3, 4, 5}));
     });
     EXPECT_EQ(inner, std::vector<std::string>(3));
   });
@@ -155,10 +155,10 @@ TEST(Team, CombinesOverThreadsAndProcesses) {
 }
 
 TEST(Lifeline, IsSilentAfterGoodbyes) {
-  const int port = FreePort();
-  const auto errors = Processes(3, [&](int p) {
+  const int port = free_port();
+  const auto errors = processes(3, [&](int p) {
     Rendezvous rendezvous({p, 3, "127.0.0.1", port, 10});
-    Lifeline lifeline(p, rendezvous.TakeLifelines(),
+    Lifeline lifeline(p, rendezvous.take_lifelines(),
                       [](const std::string& message) { ADD_FAILURE() << message; });
     if (p == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   });
@@ -166,13 +166,13 @@ TEST(Lifeline, IsSilentAfterGoodbyes) {
 }
 
 TEST(Lifeline, ReportsALostProcess) {
-  const int port = FreePort();
+  const int port = free_port();
   std::mutex mutex;
   std::vector<std::string> messages;
-  Processes(3, [&](int p) {
+  processes(3, [&](int p) {
     Rendezvous rendezvous({p, 3, "127.0.0.1", port, 10});
-    std::vector<Socket> peers = rendezvous.TakeLifelines();
-    rendezvous.AllGather("", 10);
+    std::vector<Socket> peers = rendezvous.take_lifelines();
+    rendezvous.all_gather("", 10);
     if (p == 2) return;  // its connections close without a word
     std::atomic<bool> heard = p != 0;
     Lifeline lifeline(p, std::move(peers), [&](const std::string& message) {
@@ -191,7 +191,7 @@ TEST(Watchdog, BarksOnlyWithoutProgress) {
   {
     Watchdog kicked(1, [&](const std::string&) { ++barks; });
     for (int i = 0; i < 13; ++i) {
-      kicked.Kick("step");
+      kicked.kick("step");
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   }
@@ -202,7 +202,7 @@ TEST(Watchdog, BarksOnlyWithoutProgress) {
       last = what;
       ++barks;
     });
-    left.Kick("the long step");
+    left.kick("the long step");
     std::this_thread::sleep_for(std::chrono::milliseconds(1300));
   }
   EXPECT_EQ(barks, 1);

@@ -7,7 +7,7 @@
 namespace terse::perf {
 namespace {
 
-Row SampleRow() {
+Row sample_row() {
   Row row = {1048576, 262144, "float", "sum", -1, {}, {}};
   row.out_of_place.time = 412.345;
   row.out_of_place.algbw = 2.5412;
@@ -20,7 +20,7 @@ Row SampleRow() {
 }
 
 TEST(Table, HeaderIsThatOfNcclTests) {
-  EXPECT_EQ(TableHeader(Options()),
+  EXPECT_EQ(table_header(Options()),
             "#\n"
             "#                                                              out-of-place"
             "                       in-place          \n"
@@ -32,32 +32,32 @@ TEST(Table, HeaderIsThatOfNcclTests) {
 
 TEST(Table, RowIsThatOfNcclTests) {
   const Options o;
-  const Row row = SampleRow();
-  EXPECT_EQ(TableRowStart(row) + TableMeasurement(o, row.out_of_place) +
-                TableMeasurement(o, row.in_place) + TableRowEnd(o, row, "now"),
+  const Row row = sample_row();
+  EXPECT_EQ(table_row_start(row) + table_measurement(o, row.out_of_place) +
+                table_measurement(o, row.in_place) + table_row_end(o, row, "now"),
             "     1048576        262144     float     sum      -1   412.35    2.54    3.81       0"
             "  1234568  1000.5    0.00     N/A\n");
 }
 
 TEST(Table, FooterIsThatOfNcclTests) {
-  EXPECT_EQ(TableFooter("all_reduce_perf", {0, 1.25}),
+  EXPECT_EQ(table_footer("all_reduce_perf", {0, 1.25}),
             "# Out of bounds values : 0 OK\n"
             "# Avg bus bandwidth    : 1.25 \n"
             "#\n"
             "# Collective test concluded: all_reduce_perf\n"
             "#\n");
-  EXPECT_NE(TableFooter("x", {3, 1}).find("# Out of bounds values : 3 FAILED\n"),
+  EXPECT_NE(table_footer("x", {3, 1}).find("# Out of bounds values : 3 FAILED\n"),
             std::string::npos);
 }
 
 TEST(Table, OurColumnsFollowTheStandardOnes) {
   Options o;
   o.scheme = "int4";
-  Row row = SampleRow();
+  Row row = sample_row();
   row.out_of_place.wire_ratio = 7.11;
   row.out_of_place.error = 0.1234;
-  EXPECT_EQ(TableRowEnd(o, row, ""), "      7.11      N/A   1.23e-01        N/A\n");
-  const std::string header = TableHeader(o);
+  EXPECT_EQ(table_row_end(o, row, ""), "      7.11      N/A   1.23e-01        N/A\n");
+  const std::string header = table_header(o);
   EXPECT_NE(header.find("#wrong       out       in        out         in\n"), std::string::npos)
       << header;
 }
@@ -67,27 +67,27 @@ TEST(Table, EveryLineOfARowIsAsLongAsItsHeader) {
   o.scheme = "int4";
   o.netdev = "eth0";
   o.per_iteration = 1;
-  Row row = SampleRow();
-  row.out_of_place.stats = row.in_place.stats = Summarize({1, 2, 3});
-  const std::string line = TableRowStart(row) + TableMeasurement(o, row.out_of_place) +
-                           TableMeasurement(o, row.in_place) + TableRowEnd(o, row, "");
-  const std::string header = TableHeader(o);
+  Row row = sample_row();
+  row.out_of_place.stats = row.in_place.stats = summarize({1, 2, 3});
+  const std::string line = table_row_start(row) + table_measurement(o, row.out_of_place) +
+                           table_measurement(o, row.in_place) + table_row_end(o, row, "");
+  const std::string header = table_header(o);
   const std::size_t last = header.rfind('\n', header.size() - 2);
   EXPECT_EQ(line.size(), header.size() - last - 1);
 }
 
 TEST(FitNumber, KeepsTheWidth) {
-  EXPECT_EQ(FitNumber(1.234, 7), "   1.23");
-  EXPECT_EQ(FitNumber(12345.67, 7), "12345.7");
-  EXPECT_EQ(FitNumber(1234567.8, 7), "1234568");
-  EXPECT_EQ(FitNumber(123456789, 7), "1.2e+08");
-  EXPECT_EQ(FitNumber(123456789, 6), " 1e+08");
+  EXPECT_EQ(fit_number(1.234, 7), "   1.23");
+  EXPECT_EQ(fit_number(12345.67, 7), "12345.7");
+  EXPECT_EQ(fit_number(1234567.8, 7), "1234568");
+  EXPECT_EQ(fit_number(123456789, 7), "1.2e+08");
+  EXPECT_EQ(fit_number(123456789, 6), " 1e+08");
 }
 
 TEST(Summarize, PercentilesAreNearestRank) {
   std::vector<double> times;
   for (int i = 100; i >= 1; --i) times.push_back(i);
-  const IterationStats stats = Summarize(times);
+  const IterationStats stats = summarize(times);
   EXPECT_EQ(stats.min, 1);
   EXPECT_EQ(stats.max, 100);
   EXPECT_EQ(stats.p95, 95);
@@ -95,7 +95,7 @@ TEST(Summarize, PercentilesAreNearestRank) {
   EXPECT_DOUBLE_EQ(stats.mean, 50.5);
 }
 
-TEST(Json, QuotesWhatNeedsIt) { EXPECT_EQ(QuoteJson("a\"b\\c\nd"), "\"a\\\"b\\\\c\\u000ad\""); }
+TEST(Json, QuotesWhatNeedsIt) { EXPECT_EQ(quote_json("a\"b\\c\nd"), "\"a\\\"b\\\\c\\u000ad\""); }
 
 }  // namespace
 }  // namespace terse::perf

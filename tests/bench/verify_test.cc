@@ -16,92 +16,92 @@ struct Setting {
   Shape shape;
 };
 
-Setting Make(const Collective& collective, const char* type, Op op, int nranks,
+Setting make(const Collective& collective, const char* type, Op op, int nranks,
              std::size_t total = 10000) {
   const InputKind kind = InputKind::kExact;
   return {collective,
-          {kind, &FindDataType(type), op, nranks, 7, {}},
+          {kind, &find_data_type(type), op, nranks, 7, {}},
           collective.shape(total, 4, nranks)};
 }
 
 // What a right implementation would leave in a rank's buffer.
-std::vector<unsigned char> RightOutput(const Setting& s, int rank) {
+std::vector<unsigned char> right_output(const Setting& s, int rank) {
   std::vector<double> values(s.shape.receive);
-  ExpectedOutput(s.collective, s.shape, s.input, rank, 0, values.size(), values.data());
+  expected_output(s.collective, s.shape, s.input, rank, 0, values.size(), values.data());
   std::vector<unsigned char> output(values.size() * s.input.type->bytes);
   s.input.type->store(values.data(), values.size(), output.data());
   return output;
 }
 
-std::size_t Wrong(const Setting& s, int rank, const std::vector<unsigned char>& output) {
-  return CountWrong(s.collective, s.shape, s.input, rank, output.data());
+std::size_t wrong(const Setting& s, int rank, const std::vector<unsigned char>& output) {
+  return count_wrong(s.collective, s.shape, s.input, rank, output.data());
 }
 
 TEST(ExpectedOutput, IsTheSumOfWhatRanksSend) {
-  const Setting s = Make(kAllReduce, "float", Op::kSum, 3);
+  const Setting s = make(kAllReduce, "float", Op::kSum, 3);
   std::vector<double> sum(100);
   std::vector<double> term(100);
   for (int rank = 0; rank < 3; ++rank) {
-    FillInput(s.input, rank, 5000, 100, term.data());
+    fill_input(s.input, rank, 5000, 100, term.data());
     for (std::size_t k = 0; k < 100; ++k) sum[k] += term[k];
   }
   std::vector<double> expected(100);
-  ExpectedOutput(s.collective, s.shape, s.input, 1, 5000, 100, expected.data());
+  expected_output(s.collective, s.shape, s.input, 1, 5000, 100, expected.data());
   EXPECT_EQ(expected, sum);
 }
 
 TEST(CountWrong, FindsNothingWrongWithARightResult) {
-  for (const DataType& type : DataTypes()) {
+  for (const DataType& type : data_types()) {
     for (const Collective* collective : {&kAllReduce, &kAllGather, &kReduceScatter}) {
       const Op op = collective->reduces ? Op::kSum : Op::kNone;
-      const Setting s = Make(*collective, type.name, op, 3, 5000);
-      for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(Wrong(s, rank, RightOutput(s, rank)), 0u);
+      const Setting s = make(*collective, type.name, op, 3, 5000);
+      for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(wrong(s, rank, right_output(s, rank)), 0u);
     }
   }
 }
 
 TEST(CountWrong, CountsEveryCorruptElementExactly) {
-  for (const DataType& type : DataTypes()) {
-    const Setting s = Make(kAllReduce, type.name, Op::kSum, 4);
-    std::vector<unsigned char> output = RightOutput(s, 0);
+  for (const DataType& type : data_types()) {
+    const Setting s = make(kAllReduce, type.name, Op::kSum, 4);
+    std::vector<unsigned char> output = right_output(s, 0);
     const std::size_t places[] = {0, 1, 2047, 2048, 5000, s.shape.receive - 1};
     std::size_t corrupted = 0;
     for (const std::size_t place : places) {
       output[place * type.bytes] ^= 1;  // the last bit of one element
-      EXPECT_EQ(Wrong(s, 0, output), ++corrupted) << type.name << " at " << place;
+      EXPECT_EQ(wrong(s, 0, output), ++corrupted) << type.name << " at " << place;
     }
   }
 }
 
 TEST(CountWrong, SeesSwappedRanks) {
-  const Setting s = Make(kAllGather, "float", Op::kNone, 2);
-  std::vector<unsigned char> output = RightOutput(s, 0);
+  const Setting s = make(kAllGather, "float", Op::kNone, 2);
+  std::vector<unsigned char> output = right_output(s, 0);
   const auto half = static_cast<std::ptrdiff_t>(output.size() / 2);
   std::rotate(output.begin(), output.begin() + half, output.end());
-  EXPECT_GT(Wrong(s, 0, output), s.shape.receive / 2);
-  const Setting scatter = Make(kReduceScatter, "float", Op::kSum, 2);
-  EXPECT_GT(Wrong(scatter, 0, RightOutput(scatter, 1)), scatter.shape.receive / 2);
+  EXPECT_GT(wrong(s, 0, output), s.shape.receive / 2);
+  const Setting scatter = make(kReduceScatter, "float", Op::kSum, 2);
+  EXPECT_GT(wrong(scatter, 0, right_output(scatter, 1)), scatter.shape.receive / 2);
 }
 
 TEST(CountWrong, TakesNanForWrong) {
-  const Setting s = Make(kAllReduce, "float", Op::kSum, 2);
-  std::vector<unsigned char> output = RightOutput(s, 0);
+  const Setting s = make(kAllReduce, "float", Op::kSum, 2);
+  std::vector<unsigned char> output = right_output(s, 0);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   s.input.type->store(&nan, 1, output.data());
-  EXPECT_EQ(Wrong(s, 0, output), 1u);
+  EXPECT_EQ(wrong(s, 0, output), 1u);
 }
 
 TEST(CountWrong, KnowsEveryOperation) {
   const Op ops[] = {Op::kSum, Op::kProd, Op::kMax, Op::kMin, Op::kAvg, Op::kMulSum};
   for (const Op op : ops) {
-    const Setting s = Make(kAllReduce, "int32", op, 3);
+    const Setting s = make(kAllReduce, "int32", op, 3);
     std::vector<double> terms[3];
     for (int rank = 0; rank < 3; ++rank) {
       terms[rank].resize(50);
-      FillInput(s.input, rank, 0, 50, terms[rank].data());
+      fill_input(s.input, rank, 0, 50, terms[rank].data());
     }
     std::vector<double> expected(50);
-    ExpectedOutput(s.collective, s.shape, s.input, 0, 0, 50, expected.data());
+    expected_output(s.collective, s.shape, s.input, 0, 0, 50, expected.data());
     for (std::size_t k = 0; k < 50; ++k) {
       const double a = terms[0][k];
       const double b = terms[1][k];
@@ -120,42 +120,42 @@ TEST(CountWrong, KnowsEveryOperation) {
 TEST(MeasureError, CountsEveryElementOnceOverTheRanks) {
   for (const Collective* collective : {&kAllReduce, &kAllGather, &kReduceScatter}) {
     const Op op = collective->reduces ? Op::kSum : Op::kNone;
-    Setting s = Make(*collective, "float", op, 3);
+    Setting s = make(*collective, "float", op, 3);
     s.input.kind = InputKind::kGauss;
     SquaredError sums;
     double norm = 0;
     for (int rank = 0; rank < 3; ++rank) {
       std::vector<double> exact(s.shape.receive);
-      ExpectedOutput(*collective, s.shape, s.input, rank, 0, exact.size(), exact.data());
+      expected_output(*collective, s.shape, s.input, rank, 0, exact.size(), exact.data());
       if (rank == 0 || !collective->same_everywhere) {
         for (const double value : exact) norm += value * value;
       }
       for (double& value : exact) value *= 1.01;
       std::vector<unsigned char> output(exact.size() * s.input.type->bytes);
       s.input.type->store(exact.data(), exact.size(), output.data());
-      const SquaredError part = MeasureError(*collective, s.shape, s.input, rank, output.data());
+      const SquaredError part = measure_error(*collective, s.shape, s.input, rank, output.data());
       sums.error += part.error;
       sums.norm += part.norm;
     }
     EXPECT_NEAR(sums.norm, norm, 1e-9 * norm);
-    EXPECT_NEAR(RelativeError(sums), 0.01, 1e-6);
+    EXPECT_NEAR(relative_error(sums), 0.01, 1e-6);
   }
 }
 
 TEST(RelativeError, OfAZeroResult) {
-  EXPECT_EQ(RelativeError({0, 0}), 0);
-  EXPECT_TRUE(std::isinf(RelativeError({1, 0})));
-  EXPECT_TRUE(std::isnan(RelativeError({std::nan(""), 1})));
+  EXPECT_EQ(relative_error({0, 0}), 0);
+  EXPECT_TRUE(std::isinf(relative_error({1, 0})));
+  EXPECT_TRUE(std::isnan(relative_error({std::nan(""), 1})));
 }
 
 TEST(Checksum, ChangesWithEveryByte) {
   std::vector<unsigned char> data(37, 5);
-  const std::uint64_t whole = Checksum(data.data(), data.size());
-  EXPECT_EQ(Checksum(data.data(), data.size()), whole);
-  EXPECT_NE(Checksum(data.data(), data.size() - 1), whole);
+  const std::uint64_t whole = checksum(data.data(), data.size());
+  EXPECT_EQ(checksum(data.data(), data.size()), whole);
+  EXPECT_NE(checksum(data.data(), data.size() - 1), whole);
   for (unsigned char& byte : data) {
     byte ^= 1;
-    EXPECT_NE(Checksum(data.data(), data.size()), whole);
+    EXPECT_NE(checksum(data.data(), data.size()), whole);
     byte ^= 1;
   }
 }

@@ -92,7 +92,7 @@ class Exchange {
     return test::values(bytes_, ncclFloat32);
   }
   std::string checksum() const {
-    return std::to_string(perf::Checksum(bytes_.data(), bytes_.size()));
+    return std::to_string(perf::checksum(bytes_.data(), bytes_.size()));
   }
 
   double error(const std::vector<double>& result) const {
@@ -207,7 +207,7 @@ class Suite {
       fmt::print(
           "{{\"ranks\": {}, \"checks\": {}, \"failures\": {}, \"mean_error_ratio\": {:.4f}, "
           "\"scratch_bytes\": {}, \"global_mode\": {}}}\n",
-          rank_.ranks(), checks_, failures, ratio_, scratch_, perf::QuoteJson(global_mode_));
+          rank_.ranks(), checks_, failures, ratio_, scratch_, perf::quote_json(global_mode_));
     return failures == 0;
   }
 

@@ -210,7 +210,7 @@ class Suite {
   }
 
   static std::string checksum(const Bytes& bytes) {
-    return std::to_string(perf::Checksum(bytes.data(), bytes.size()));
+    return std::to_string(perf::checksum(bytes.data(), bytes.size()));
   }
 
   // In place, the smaller buffer lies in the larger one, where NCCL wants it. Ranks bring no buffer
@@ -252,7 +252,7 @@ class Suite {
   void report_progress(const Case& c) const {
     if (rank_.rank() == 0)
       fmt::print("{{\"calls\": {}, \"own_failures\": {}, \"now\": {}}}\n", calls_, failures_,
-                 perf::QuoteJson(describe(c)));
+                 perf::quote_json(describe(c)));
   }
 
   void complain(const Case& c, const std::string& what) {
@@ -268,14 +268,14 @@ class Suite {
 };
 
 void run_all(Suite& suite, int ranks, bool quick) {
-  static const char* const kSchemes[] = {"int8",
-                                         "int4",
-                                         "int4:block=64,round=stochastic",
-                                         "minmax8:block=1024,round=shift",
-                                         "int8:round=stochastic,seed=5,algo=twoshot",
-                                         "int5:block=96,algo=oneshot",
-                                         "minmax4:algo=twoshot",
-                                         "minmax6:block=4096,round=stochastic"};
+  static const char* const schemes[] = {"int8",
+                                        "int4",
+                                        "int4:block=64,round=stochastic",
+                                        "minmax8:block=1024,round=shift",
+                                        "int8:round=stochastic,seed=5,algo=twoshot",
+                                        "int5:block=96,algo=oneshot",
+                                        "minmax4:algo=twoshot",
+                                        "minmax6:block=4096,round=stochastic"};
   static constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::kAllGather,
                                                 Collective::kReduceScatter, Collective::kAllToAll,
                                                 Collective::kBroadcast,     Collective::kReduce,
@@ -283,7 +283,7 @@ void run_all(Suite& suite, int ranks, bool quick) {
   static constexpr size_t kCounts[] = {1, 129, 4099, 100003};
   static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   unsigned turn = 0;
-  for (const char* scheme : kSchemes)
+  for (const char* scheme : schemes)
     for (const Collective collective : kCollectives)
       for (const ncclDataType_t type : kTypes)
         for (const size_t count : kCounts) {

@@ -31,17 +31,17 @@ const char* g_program = "";
 }
 
 const perf::Device& choose_device(int argc, char** argv) {
-  perf::UseNcclOfGpu({argv, argv + argc});
-  return perf::DeviceInUse();
+  perf::use_nccl_of_gpu({argv, argv + argc});
+  return perf::device_in_use();
 }
 
 }  // namespace
 
 Rank::Rank(int argc, char** argv) : device_(choose_device(argc, argv)) {
-  const perf::Launch launch = perf::ReadLaunch();
+  const perf::Launch launch = perf::read_launch();
   rendezvous_ = std::make_unique<perf::Rendezvous>(
       perf::Meeting{launch.process, launch.processes, launch.address, launch.port, kPatience});
-  device_.select(perf::PlaceRanks(device_, launch, 1, rendezvous_.get()).front());
+  device_.select(perf::place_ranks(device_, launch, 1, rendezvous_.get()).front());
   ncclUniqueId id = {};
   if (rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
   const std::string shared = gather({id.internal, sizeof id.internal}).front();
@@ -57,7 +57,7 @@ Rank::~Rank() {
 }
 
 std::vector<std::string> Rank::gather(const std::string& blob) const {
-  return rendezvous_->AllGather(blob, kPatience);
+  return rendezvous_->all_gather(blob, kPatience);
 }
 
 bool Rank::agree(const std::string& blob) const {

@@ -1,15 +1,14 @@
 // Every size, offset and value that a binary depends on, as one header declares it. Included after
 // an nccl.h by translation units that see different ones.
-#ifndef HOSTNCCL_TESTS_ABI_H_
-#define HOSTNCCL_TESTS_ABI_H_
+#pragma once
 
 #include <cstddef>
 #include <map>
 #include <string>
 
 using AbiFacts = std::map<std::string, long long>;
-AbiFacts OurAbi();
-AbiFacts RealAbi();
+AbiFacts our_abi();
+AbiFacts real_abi();
 
 #define ABI_SIZE(facts, type) facts["sizeof " #type] = static_cast<long long>(sizeof(type))
 #define ABI_VALUE(facts, name) facts[#name] = static_cast<long long>(name)
@@ -17,5 +16,3 @@ AbiFacts RealAbi();
   facts["offset " #type "." #field] = static_cast<long long>(offsetof(type, field)), \
                             facts["size " #type "." #field] =                        \
                                 static_cast<long long>(sizeof(std::declval<type>().field))
-
-#endif  // HOSTNCCL_TESTS_ABI_H_

@@ -3,6 +3,6 @@
 #include "abi.h"
 #include "nccl.h"
 
-AbiFacts OurAbi() {
+AbiFacts our_abi() {
 #include "abi_facts.inc"
 }

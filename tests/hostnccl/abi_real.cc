@@ -4,6 +4,6 @@
 
 #include "abi.h"
 
-AbiFacts RealAbi() {
+AbiFacts real_abi() {
 #include "abi_facts.inc"
 }

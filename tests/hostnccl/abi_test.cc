@@ -16,7 +16,7 @@
 namespace hostnccl_test {
 namespace {
 
-std::set<std::string> FunctionsOf(const std::string& header) {
+std::set<std::string> functions_of(const std::string& header) {
   std::ifstream file(header);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   const std::regex declaration(R"((?:ncclResult_t|char\*|void)\s+(nccl[A-Z]\w*)\s*\()");
@@ -28,7 +28,7 @@ std::set<std::string> FunctionsOf(const std::string& header) {
 }
 
 // The library's dynamic symbols as "T name", "W name", ...
-std::set<std::string> Exports() {
+std::set<std::string> exported_symbols() {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> nm(
       popen("nm -D --defined-only " HOSTNCCL_LIBRARY, "r"), &pclose);
   std::string text;
@@ -43,12 +43,12 @@ std::set<std::string> Exports() {
 
 TEST(Abi, HeaderAgreesWithNccl) {
 #ifdef HOSTNCCL_REAL_HEADER
-  const AbiFacts real = RealAbi();
-  if (real.at("NCCL_VERSION_CODE") != OurAbi().at("NCCL_VERSION_CODE")) {
+  const AbiFacts real = real_abi();
+  if (real.at("NCCL_VERSION_CODE") != our_abi().at("NCCL_VERSION_CODE")) {
     GTEST_SKIP() << "the nccl.h found is of version " << real.at("NCCL_VERSION_CODE");
   }
-  EXPECT_EQ(OurAbi(), real);
-  EXPECT_EQ(FunctionsOf(HOSTNCCL_OUR_HEADER), FunctionsOf(HOSTNCCL_REAL_HEADER));
+  EXPECT_EQ(our_abi(), real);
+  EXPECT_EQ(functions_of(HOSTNCCL_OUR_HEADER), functions_of(HOSTNCCL_REAL_HEADER));
 #else
   GTEST_SKIP() << "no nccl.h of NCCL's own was found at configure time";
 #endif
@@ -59,9 +59,9 @@ TEST(Abi, LibraryExportsWhatTheHeaderDeclares) {
   ASSERT_NE(library, nullptr) << dlerror();
   // Whoever asks for NCCL by its SONAME from now on gets this one.
   EXPECT_EQ(library, dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD));
-  const std::set<std::string> functions = FunctionsOf(HOSTNCCL_OUR_HEADER);
+  const std::set<std::string> functions = functions_of(HOSTNCCL_OUR_HEADER);
   EXPECT_EQ(functions.size(), 41u);
-  const std::set<std::string> exports = Exports();
+  const std::set<std::string> exports = exported_symbols();
   std::set<std::string> expected;
   for (const std::string& name : functions) {
     EXPECT_EQ(dlsym(library, name.c_str()), dlsym(library, ("p" + name).c_str())) << name;

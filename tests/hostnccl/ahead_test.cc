@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Of, Ahead,
                          });
 
 // Waits until the counter rests.
-int Settled(const std::atomic<int>& counter, int end) {
+int settled(const std::atomic<int>& counter, int end) {
   int seen = counter;
   for (Clock::time_point since = Clock::now(); seen < end && Clock::now() - since < 200ms;) {
     std::this_thread::sleep_for(5ms);
@@ -80,7 +80,7 @@ TEST_P(Ahead, IsBounded) {
       ASSERT_NCCL(way.call(data.data(), ignored.data(), bytes, 0, clique[0]));
     }
   });
-  EXPECT_LE(Settled(done, calls), limit);
+  EXPECT_LE(settled(done, calls), limit);
   std::vector<char> own(bytes, -1), data(bytes);
   for (int i = 0; i < calls; ++i) {
     ASSERT_NCCL(way.call(own.data(), data.data(), bytes, 1, clique[1]));
@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(Of, Turns,
 TEST_P(Turns, NeverWait) {
   const auto [bytes, turns] = GetParam();
   const Clique clique(2);
-  OnThreads(2, [&, bytes = bytes, turns = turns](int r) {
+  on_threads(2, [&, bytes = bytes, turns = turns](int r) {
     std::vector<char> sent(bytes), received(bytes);
     for (int i = 0; i < turns; ++i) {
       sent[bytes / 2] = static_cast<char>(i % 50 + 50 * r);
@@ -117,7 +117,7 @@ TEST_P(Turns, NeverWait) {
 TEST(Ahead, AGroupOfManyMessagesGoesRound) {
   constexpr int kRanks = 3, kMessages = 10'000;
   const Clique clique(kRanks);
-  OnThreads(kRanks, [&](int r) {
+  on_threads(kRanks, [&](int r) {
     const int next = (r + 1) % kRanks, previous = (r + kRanks - 1) % kRanks;
     std::vector<int> sent(kMessages), received(kMessages);
     for (int i = 0; i < kMessages; ++i) sent[static_cast<size_t>(i)] = kMessages * r + i;

@@ -8,10 +8,11 @@ namespace hostnccl_test {
 namespace {
 
 // Equal values; any NaN equals any other.
-void ExpectCode(ncclDataType_t type, double expected, const char* actual, const std::string& what) {
+void expect_code(ncclDataType_t type, double expected, const char* actual,
+                 const std::string& what) {
   char code[8];
-  Encode(type, expected, code);
-  const double want = Decode(type, code), got = Decode(type, actual);
+  encode(type, expected, code);
+  const double want = decode(type, code), got = decode(type, actual);
   if (std::isnan(want)) {
     ASSERT_TRUE(std::isnan(got)) << what << " is " << got;
   } else {
@@ -31,12 +32,12 @@ TEST_P(Fp8, AllPairs) {
     b[i] = static_cast<uint8_t>(i >> 8);
   }
   for (const ncclRedOp_t op : {ncclSum, ncclProd, ncclMax, ncclMin}) {
-    ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
       return ncclAllReduce(r == 0 ? a.data() : b.data(), sum[r].data(), a.size(), type, op, comm,
                            nullptr);
     }));
     for (size_t i = 0; i < a.size(); ++i) {
-      const double x = Decode(type, &a[i]), y = Decode(type, &b[i]);
+      const double x = decode(type, &a[i]), y = decode(type, &b[i]);
       const bool nan = std::isnan(x) || std::isnan(y);
       if (!nan && x == y && (op == ncclMax || op == ncclMin)) continue;  // +0 and -0
       const double expected = op == ncclSum    ? x + y
@@ -44,8 +45,8 @@ TEST_P(Fp8, AllPairs) {
                               : nan            ? NAN
                               : op == ncclMax  ? std::fmax(x, y)
                                                : std::fmin(x, y);
-      ExpectCode(type, expected, reinterpret_cast<char*>(&sum[0][i]),
-                 std::to_string(x) + " op " + std::to_string(op) + " " + std::to_string(y));
+      expect_code(type, expected, reinterpret_cast<char*>(&sum[0][i]),
+                  std::to_string(x) + " op " + std::to_string(op) + " " + std::to_string(y));
       if (HasFatalFailure()) return;
     }
     EXPECT_EQ(sum[0], sum[1]);
@@ -65,18 +66,18 @@ TEST_P(Half, AllCodesScaled) {
   for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<uint16_t>(i);
   for (const double factor : {1.0, 1.0 / 3, 1.0009765625, 300.0, 0.0001}) {
     char scalar[8];
-    Encode(type, factor, scalar);
-    const double rounded = Decode(type, scalar);
+    encode(type, factor, scalar);
+    const double rounded = decode(type, scalar);
     ncclRedOp_t op;
     ASSERT_NCCL(ncclRedOpCreatePreMulSum(&op, scalar, type, ncclScalarHostImmediate, clique[0]));
     ASSERT_NCCL(ncclAllReduce(in.data(), out.data(), in.size(), type, op, clique[0], nullptr));
     ASSERT_NCCL(ncclRedOpDestroy(op, clique[0]));
     for (size_t i = 0; i < in.size(); ++i) {
       // As in hardware: first to float, then to the type.
-      const double product = static_cast<float>(static_cast<float>(Decode(type, &in[i])) *
+      const double product = static_cast<float>(static_cast<float>(decode(type, &in[i])) *
                                                 static_cast<float>(rounded));
-      ExpectCode(type, product, reinterpret_cast<char*>(&out[i]),
-                 std::to_string(i) + " * " + std::to_string(rounded));
+      expect_code(type, product, reinterpret_cast<char*>(&out[i]),
+                  std::to_string(i) + " * " + std::to_string(rounded));
       if (HasFatalFailure()) return;
     }
   }
@@ -87,11 +88,11 @@ INSTANTIATE_TEST_SUITE_P(Types, Half, ::testing::Values(ncclFloat16, ncclBfloat1
 TEST(Arithmetic, NanStaysNan) {
   const Clique clique(3);
   for (const ncclDataType_t type : kAllTypes) {
-    if (!IsFloat(type)) continue;
+    if (!is_float(type)) continue;
     for (const ncclRedOp_t op : {ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg}) {
       std::vector<Buffer> data(3, Buffer(type, 3));
-      for (size_t r = 0; r < 3; ++r) data[r].Fill([&](size_t i) { return i == r ? NAN : 1; });
-      ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+      for (size_t r = 0; r < 3; ++r) data[r].fill([&](size_t i) { return i == r ? NAN : 1; });
+      ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
         return ncclAllReduce(data[r].data(), data[r].data(), 3, type, op, comm, nullptr);
       }));
       for (const Buffer& buffer : data) {
@@ -105,11 +106,11 @@ TEST(Arithmetic, IntegersWrapAndAveragesTruncate) {
   const Clique clique(2);
   std::vector<int8_t> values[2] = {{127, -128, -3, 3}, {1, -1, -2, 2}};
   std::vector<int8_t> sum[2] = {values[0], values[0]};
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAllReduce(values[r].data(), sum[r].data(), 4, ncclInt8, ncclSum, comm, nullptr);
   }));
   EXPECT_EQ(sum[0], (std::vector<int8_t>{-128, 127, -5, 5}));
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAllReduce(values[r].data(), sum[r].data(), 4, ncclInt8, ncclAvg, comm, nullptr);
   }));
   EXPECT_EQ(sum[1], (std::vector<int8_t>{-64, 63, -2, 2}));

@@ -17,7 +17,7 @@ TEST(Background, MayEndWhileItIsLookedAt) {
   const auto stop = std::make_shared<Flag>();
   constexpr int kWorks = 30'000;
   std::atomic<int> ended{0};
-  for (int i = 0; i < kWorks; ++i) RunInBackground(stop, [&] { ++ended; });
+  for (int i = 0; i < kWorks; ++i) run_in_background(stop, [&] { ++ended; });
   while (ended < kWorks) std::this_thread::yield();
 }
 

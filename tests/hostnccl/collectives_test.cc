@@ -19,7 +19,7 @@ struct Case {
   size_t shift;
 };
 
-std::string Name(const Case& c) {
+std::string name(const Case& c) {
   return ::testing::PrintToString(static_cast<int>(c.type)) + " op " +
          ::testing::PrintToString(static_cast<int>(c.op)) + " count " +
          ::testing::PrintToString(c.count) + (c.in_place ? " in place" : "") + " shift " +
@@ -27,11 +27,11 @@ std::string Name(const Case& c) {
 }
 
 // Exact, but for the average of floats, whose 1/n is rounded before it is used.
-bool Matches(const Case& c, int ranks, double expected, double actual) {
+bool matches(const Case& c, int ranks, double expected, double actual) {
   char code[8];
-  Encode(c.type, expected, code);
-  const double rounded = Decode(c.type, code);
-  if (c.op != ncclAvg || !IsFloat(c.type)) return rounded == actual;
+  encode(c.type, expected, code);
+  const double rounded = decode(c.type, code);
+  if (c.op != ncclAvg || !is_float(c.type)) return rounded == actual;
   const double unit = c.type == ncclFloat8e4m3   ? 0x1p-3
                       : c.type == ncclFloat8e5m2 ? 0x1p-2
                       : c.type == ncclBfloat16   ? 0x1p-7
@@ -46,7 +46,7 @@ class Operators {
   Operators(const Clique& clique, const Case& c) : clique_(clique), op_(c.op) {
     if (op_ != ncclNumOps) return;
     char scalar[8];
-    Encode(c.type, 2, scalar);
+    encode(c.type, 2, scalar);
     for (int rank = 0; rank < clique.size(); ++rank) {
       EXPECT_NCCL(ncclRedOpCreatePreMulSum(&made_.emplace_back(), scalar, c.type,
                                            ncclScalarHostImmediate, clique[rank]));
@@ -77,154 +77,154 @@ struct Buffers {
       recv.push_back(std::make_unique<Buffer>(c.type, recv_count, c.shift));
     }
   }
-  void ExpectGuards() const {
-    for (const auto& buffer : send) EXPECT_TRUE(buffer->GuardsIntact());
-    for (const auto& buffer : recv) EXPECT_TRUE(buffer->GuardsIntact());
+  void expect_guards() const {
+    for (const auto& buffer : send) EXPECT_TRUE(buffer->guards_intact());
+    for (const auto& buffer : recv) EXPECT_TRUE(buffer->guards_intact());
   }
 };
 
-void ExpectValues(const Case& c, int ranks, const char* data, size_t count,
-                  const std::function<double(size_t)>& expected) {
+void expect_values(const Case& c, int ranks, const char* data, size_t count,
+                   const std::function<double(size_t)>& expected) {
   for (size_t i = 0; i < count; ++i) {
-    const double want = expected(i), actual = Decode(c.type, data + i * SizeOf(c.type));
+    const double want = expected(i), actual = decode(c.type, data + i * size_of(c.type));
     if (want == actual) continue;
-    ASSERT_PRED4(Matches, c, ranks, want, actual) << "element " << i;
+    ASSERT_PRED4(matches, c, ranks, want, actual) << "element " << i;
   }
 }
 
-void TestAllReduce(const Clique& clique, const Case& c) {
+void test_all_reduce(const Clique& clique, const Case& c) {
   const int n = clique.size();
   Buffers b(c, n, c.count, c.count);
   for (int r = 0; r < n; ++r) {
-    (c.in_place ? b.recv : b.send)[r]->Fill([&](size_t i) { return Input(c.type, c.op, r, i); });
+    (c.in_place ? b.recv : b.send)[r]->fill([&](size_t i) { return input(c.type, c.op, r, i); });
   }
   const Operators ops(clique, c);
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAllReduce((c.in_place ? b.recv : b.send)[r]->data(), b.recv[r]->data(), c.count,
                          c.type, ops[r], comm, nullptr);
   }));
   for (int r = 0; r < n; ++r) {
-    ExpectValues(c, n, b.recv[r]->data(), c.count,
-                 [&](size_t i) { return Reduced(c.type, c.op, n, i); });
+    expect_values(c, n, b.recv[r]->data(), c.count,
+                  [&](size_t i) { return reduced(c.type, c.op, n, i); });
     EXPECT_TRUE(*b.recv[r] == *b.recv[0]);
     if (c.in_place) continue;
-    for (size_t i = 0; i < c.count; ++i) ASSERT_EQ((*b.send[r])[i], Input(c.type, c.op, r, i));
+    for (size_t i = 0; i < c.count; ++i) ASSERT_EQ((*b.send[r])[i], input(c.type, c.op, r, i));
   }
-  b.ExpectGuards();
+  b.expect_guards();
 }
 
-void TestReduce(const Clique& clique, const Case& c, int root) {
+void test_reduce(const Clique& clique, const Case& c, int root) {
   const int n = clique.size();
   Buffers b(c, n, c.count, c.count);
   for (int r = 0; r < n; ++r) {
-    (c.in_place ? b.recv : b.send)[r]->Fill([&](size_t i) { return Input(c.type, c.op, r, i); });
+    (c.in_place ? b.recv : b.send)[r]->fill([&](size_t i) { return input(c.type, c.op, r, i); });
   }
   const Operators ops(clique, c);
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     char* recv = r == root || c.in_place ? b.recv[r]->data() : nullptr;
     return ncclReduce((c.in_place ? b.recv : b.send)[r]->data(), recv, c.count, c.type, ops[r],
                       root, comm, nullptr);
   }));
-  ExpectValues(c, n, b.recv[root]->data(), c.count,
-               [&](size_t i) { return Reduced(c.type, c.op, n, i); });
-  b.ExpectGuards();
+  expect_values(c, n, b.recv[root]->data(), c.count,
+                [&](size_t i) { return reduced(c.type, c.op, n, i); });
+  b.expect_guards();
 }
 
-void TestReduceScatter(const Clique& clique, const Case& c) {
+void test_reduce_scatter(const Clique& clique, const Case& c) {
   const int n = clique.size();
   Buffers b(c, n, c.count * n, c.in_place ? 0 : c.count);
   for (int r = 0; r < n; ++r) {
-    b.send[r]->Fill([&](size_t i) { return Input(c.type, c.op, r, i); });
+    b.send[r]->fill([&](size_t i) { return input(c.type, c.op, r, i); });
   }
   const auto result = [&](int r) {
     return c.in_place ? b.send[r]->at(r * c.count) : b.recv[r]->data();
   };
   const Operators ops(clique, c);
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclReduceScatter(b.send[r]->data(), result(r), c.count, c.type, ops[r], comm, nullptr);
   }));
   for (int r = 0; r < n; ++r) {
-    ExpectValues(c, n, result(r), c.count,
-                 [&](size_t i) { return Reduced(c.type, c.op, n, r * c.count + i); });
+    expect_values(c, n, result(r), c.count,
+                  [&](size_t i) { return reduced(c.type, c.op, n, r * c.count + i); });
   }
-  b.ExpectGuards();
+  b.expect_guards();
 }
 
-void TestAllGather(const Clique& clique, const Case& c) {
+void test_all_gather(const Clique& clique, const Case& c) {
   const int n = clique.size();
   Buffers b(c, n, c.in_place ? 0 : c.count, c.count * n);
-  const auto input = [&](int r) {
+  const auto own = [&](int r) {
     return c.in_place ? b.recv[r]->at(r * c.count) : b.send[r]->data();
   };
   for (int r = 0; r < n; ++r) {
     for (size_t i = 0; i < c.count; ++i) {
-      Encode(c.type, Input(c.type, ncclSum, r, i), input(r) + i * SizeOf(c.type));
+      encode(c.type, input(c.type, ncclSum, r, i), own(r) + i * size_of(c.type));
     }
   }
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
-    return ncclAllGather(input(r), b.recv[r]->data(), c.count, c.type, comm, nullptr);
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
+    return ncclAllGather(own(r), b.recv[r]->data(), c.count, c.type, comm, nullptr);
   }));
   for (int r = 0; r < n; ++r) {
-    ExpectValues(c, n, b.recv[r]->data(), c.count * n, [&](size_t i) {
-      return Input(c.type, ncclSum, static_cast<int>(i / c.count), i % c.count);
+    expect_values(c, n, b.recv[r]->data(), c.count * n, [&](size_t i) {
+      return input(c.type, ncclSum, static_cast<int>(i / c.count), i % c.count);
     });
   }
-  b.ExpectGuards();
+  b.expect_guards();
 }
 
-void TestBroadcast(const Clique& clique, const Case& c, int root) {
+void test_broadcast(const Clique& clique, const Case& c, int root) {
   const int n = clique.size();
   Buffers b(c, n, c.count, c.count);
-  (c.in_place ? b.recv : b.send)[root]->Fill(
-      [&](size_t i) { return Input(c.type, ncclSum, root, i); });
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  (c.in_place ? b.recv : b.send)[root]->fill(
+      [&](size_t i) { return input(c.type, ncclSum, root, i); });
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     if (c.in_place) return ncclBcast(b.recv[r]->data(), c.count, c.type, root, comm, nullptr);
     return ncclBroadcast(r == root ? b.send[r]->data() : nullptr, b.recv[r]->data(), c.count,
                          c.type, root, comm, nullptr);
   }));
   for (int r = 0; r < n; ++r) {
-    ExpectValues(c, n, b.recv[r]->data(), c.count,
-                 [&](size_t i) { return Input(c.type, ncclSum, root, i); });
+    expect_values(c, n, b.recv[r]->data(), c.count,
+                  [&](size_t i) { return input(c.type, ncclSum, root, i); });
   }
-  b.ExpectGuards();
+  b.expect_guards();
 }
 
-void TestAlltoAll(const Clique& clique, const Case& c) {
+void test_all_to_all(const Clique& clique, const Case& c) {
   const int n = clique.size();
   Buffers b(c, n, c.count * n, c.count * n);
   for (int r = 0; r < n; ++r) {
-    b.send[r]->Fill([&](size_t i) { return Input(c.type, ncclSum, r, i); });
+    b.send[r]->fill([&](size_t i) { return input(c.type, ncclSum, r, i); });
   }
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAlltoAll(b.send[r]->data(), b.recv[r]->data(), c.count, c.type, comm, nullptr);
   }));
   for (int r = 0; r < n; ++r) {
-    ExpectValues(c, n, b.recv[r]->data(), c.count * n, [&](size_t i) {
-      return Input(c.type, ncclSum, static_cast<int>(i / c.count), r * c.count + i % c.count);
+    expect_values(c, n, b.recv[r]->data(), c.count * n, [&](size_t i) {
+      return input(c.type, ncclSum, static_cast<int>(i / c.count), r * c.count + i % c.count);
     });
   }
-  b.ExpectGuards();
+  b.expect_guards();
 }
 
-void TestGatherAndScatter(const Clique& clique, const Case& c, int root) {
+void test_gather_and_scatter(const Clique& clique, const Case& c, int root) {
   const int n = clique.size();
   Buffers b(c, n, c.count, c.count * n);
   for (int r = 0; r < n; ++r) {
-    b.send[r]->Fill([&](size_t i) { return Input(c.type, ncclSum, r, i); });
+    b.send[r]->fill([&](size_t i) { return input(c.type, ncclSum, r, i); });
   }
   char* own = b.recv[root]->at(root * c.count);
   if (c.in_place) std::copy(b.send[root]->data(), b.send[root]->at(c.count), own);
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     const bool is_root = r == root;
     return ncclGather(is_root && c.in_place ? own : b.send[r]->data(),
                       is_root ? b.recv[r]->data() : nullptr, c.count, c.type, root, comm, nullptr);
   }));
-  ExpectValues(c, n, b.recv[root]->data(), c.count * n, [&](size_t i) {
-    return Input(c.type, ncclSum, static_cast<int>(i / c.count), i % c.count);
+  expect_values(c, n, b.recv[root]->data(), c.count * n, [&](size_t i) {
+    return input(c.type, ncclSum, static_cast<int>(i / c.count), i % c.count);
   });
 
-  for (int r = 0; r < n; ++r) b.send[r]->Fill([](size_t) { return 0; });
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  for (int r = 0; r < n; ++r) b.send[r]->fill([](size_t) { return 0; });
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     const bool is_root = r == root;
     return ncclScatter(is_root ? b.recv[r]->data() : nullptr,
                        is_root && c.in_place ? own : b.send[r]->data(), c.count, c.type, root, comm,
@@ -232,10 +232,10 @@ void TestGatherAndScatter(const Clique& clique, const Case& c, int root) {
   }));
   for (int r = 0; r < n; ++r) {
     if (r == root && c.in_place) continue;
-    ExpectValues(c, n, b.send[r]->data(), c.count,
-                 [&](size_t i) { return Input(c.type, ncclSum, r, i); });
+    expect_values(c, n, b.send[r]->data(), c.count,
+                  [&](size_t i) { return input(c.type, ncclSum, r, i); });
   }
-  b.ExpectGuards();
+  b.expect_guards();
 }
 
 class Collectives : public ::testing::TestWithParam<int> {};
@@ -245,10 +245,10 @@ TEST_P(Collectives, AllTypesAndOperators) {
   for (const ncclDataType_t type : kAllTypes) {
     for (int op = ncclSum; op <= ncclNumOps; ++op) {
       const Case c{type, static_cast<ncclRedOp_t>(op), 97, op % 2 == 0, type % 2u};
-      SCOPED_TRACE(Name(c));
-      TestAllReduce(clique, c);
-      TestReduceScatter(clique, c);
-      TestReduce(clique, c, op % clique.size());
+      SCOPED_TRACE(name(c));
+      test_all_reduce(clique, c);
+      test_reduce_scatter(clique, c);
+      test_reduce(clique, c, op % clique.size());
     }
   }
 }
@@ -261,14 +261,14 @@ TEST_P(Collectives, RandomCounts) {
     const Case c{kAllTypes[random() % std::size(kAllTypes)], static_cast<ncclRedOp_t>(random() % 6),
                  count, random() % 2 == 0, random() % 4};
     const int root = static_cast<int>(random() % static_cast<unsigned>(clique.size()));
-    SCOPED_TRACE(Name(c));
-    TestAllReduce(clique, c);
-    TestReduce(clique, c, root);
-    TestReduceScatter(clique, c);
-    TestAllGather(clique, c);
-    TestBroadcast(clique, c, root);
-    TestAlltoAll(clique, c);
-    TestGatherAndScatter(clique, c, root);
+    SCOPED_TRACE(name(c));
+    test_all_reduce(clique, c);
+    test_reduce(clique, c, root);
+    test_reduce_scatter(clique, c);
+    test_all_gather(clique, c);
+    test_broadcast(clique, c, root);
+    test_all_to_all(clique, c);
+    test_gather_and_scatter(clique, c, root);
   }
 }
 
@@ -281,13 +281,13 @@ TEST_P(Collectives, LargeCounts) {
       {ncclFloat8e4m3, ncclNumOps, 530003, true, 3}, {ncclUint64, ncclMax, 70001, false, 2}};
   int root = 0;
   for (const Case& c : cases) {
-    SCOPED_TRACE(Name(c));
+    SCOPED_TRACE(name(c));
     root = (root + 1) % clique.size();
-    TestAllReduce(clique, c);
-    TestReduce(clique, c, root);
-    TestReduceScatter(clique, c);
-    TestAllGather(clique, c);
-    TestBroadcast(clique, c, root);
+    test_all_reduce(clique, c);
+    test_reduce(clique, c, root);
+    test_reduce_scatter(clique, c);
+    test_all_gather(clique, c);
+    test_broadcast(clique, c, root);
   }
 }
 
@@ -304,12 +304,12 @@ TEST_P(Collectives, SameBytesOnAllRanks) {
         for (size_t i = 0; i < count; ++i) {
           const auto value = static_cast<float>(normal(random));
           if (type == ncclFloat32)
-            buffer->Set(i, value);
+            buffer->set(i, value);
           else
             reinterpret_cast<uint16_t*>(buffer->data())[i] = random() & 0xffff;
         }
       }
-      ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+      ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
         return ncclAllReduce(b.send[r]->data(), b.recv[r]->data(), count, type, ncclSum, comm,
                              nullptr);
       }));
@@ -325,7 +325,7 @@ TEST(Waiting, NoWaitOverlooksWork) {
   Buffers b(c, 4, 4 * c.count, c.count);
   const auto start = std::chrono::steady_clock::now();
   for (int round = 0; round < 50; ++round) {
-    ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
       return ncclReduceScatter(b.send[r]->data(), b.recv[r]->data(), c.count, c.type, c.op, comm,
                                nullptr);
     }));

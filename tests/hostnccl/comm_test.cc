@@ -8,7 +8,7 @@
 namespace hostnccl_test {
 namespace {
 
-void ExpectSum(ncclComm_t comm, int own, int expected) {
+void expect_sum(ncclComm_t comm, int own, int expected) {
   int value = own;
   EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, nullptr));
   EXPECT_EQ(value, expected);
@@ -18,7 +18,7 @@ TEST(Comm, RanksAsThreads) {
   for (const int n : {1, 2, 5}) {
     ncclUniqueId id;
     ASSERT_NCCL(ncclGetUniqueId(&id));
-    OnThreads(n, [&](int rank) {
+    on_threads(n, [&](int rank) {
       ncclComm_t comm;
       ASSERT_NCCL(ncclCommInitRank(&comm, n, id, rank));
       int count = 0, user_rank = -1, device = -1;
@@ -28,7 +28,7 @@ TEST(Comm, RanksAsThreads) {
       EXPECT_EQ(count, n);
       EXPECT_EQ(user_rank, rank);
       EXPECT_GE(device, 0);
-      ExpectSum(comm, 1, n);
+      expect_sum(comm, 1, n);
       EXPECT_NCCL(ncclCommFinalize(comm));
       EXPECT_NCCL(ncclCommDestroy(comm));
     });
@@ -42,17 +42,17 @@ TEST(Comm, RanksInAGroupOfOneThread) {
   ASSERT_NCCL(ncclGroupStart());
   for (int r = 0; r < 3; ++r) ASSERT_NCCL(ncclCommInitRank(&comms[r], 3, id, r));
   ASSERT_NCCL(ncclGroupEnd());
-  OnThreads(3, [&](int r) { ExpectSum(comms[r], 1, 3); });
+  on_threads(3, [&](int r) { expect_sum(comms[r], 1, 3); });
   for (ncclComm_t comm : comms) EXPECT_NCCL(ncclCommDestroy(comm));
 }
 
 TEST(Comm, ScalableInitTakesSeveralIds) {
   ncclUniqueId ids[2];
   for (ncclUniqueId& id : ids) ASSERT_NCCL(ncclGetUniqueId(&id));
-  OnThreads(4, [&](int rank) {
+  on_threads(4, [&](int rank) {
     ncclComm_t comm;
     ASSERT_NCCL(ncclCommInitRankScalable(&comm, 4, rank, 2, ids, nullptr));
-    ExpectSum(comm, 1, 4);
+    expect_sum(comm, 1, 4);
     EXPECT_NCCL(ncclCommDestroy(comm));
   });
 }
@@ -61,10 +61,10 @@ TEST(Comm, CommIdFromTheEnvironment) {
   setenv("NCCL_COMM_ID", "127.0.0.1:38917", 1);
   ncclUniqueId ids[3];
   for (ncclUniqueId& id : ids) ASSERT_NCCL(ncclGetUniqueId(&id));  // each for itself
-  OnThreads(3, [&](int rank) {
+  on_threads(3, [&](int rank) {
     ncclComm_t comm;
     ASSERT_NCCL(ncclCommInitRank(&comm, 3, ids[rank], rank));
-    ExpectSum(comm, 1, 3);
+    expect_sum(comm, 1, 3);
     EXPECT_NCCL(ncclCommDestroy(comm));
   });
   unsetenv("NCCL_COMM_ID");
@@ -72,7 +72,7 @@ TEST(Comm, CommIdFromTheEnvironment) {
 
 TEST(Comm, SplitByColourAndKey) {
   const Clique clique(5);
-  OnThreads(5, [&](int rank) {
+  on_threads(5, [&](int rank) {
     // Odd and even ranks, in reverse order; rank 4 stays out.
     ncclComm_t child = clique[rank];
     ASSERT_NCCL(ncclCommSplit(clique[rank], rank == 4 ? NCCL_SPLIT_NOCOLOR : rank % 2, -rank,
@@ -84,26 +84,26 @@ TEST(Comm, SplitByColourAndKey) {
     int child_rank = -1;
     EXPECT_NCCL(ncclCommUserRank(child, &child_rank));
     EXPECT_EQ(child_rank, rank < 2 ? 1 : 0);
-    ExpectSum(child, rank, rank % 2 == 0 ? 2 : 4);
+    expect_sum(child, rank, rank % 2 == 0 ? 2 : 4);
     EXPECT_NCCL(ncclCommDestroy(child));
   });
-  OnThreads(5, [&](int rank) { ExpectSum(clique[rank], 1, 5); });  // the parent lives on
+  on_threads(5, [&](int rank) { expect_sum(clique[rank], 1, 5); });  // the parent lives on
 }
 
 TEST(Comm, SplitInAGroupOfOneThread) {
   const Clique clique(4);
   ncclComm_t child[4];
-  ASSERT_NCCL(clique.Each([&](int rank, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int rank, ncclComm_t comm) {
     return ncclCommSplit(comm, rank / 2, rank, &child[rank], nullptr);
   }));
-  OnThreads(4, [&](int rank) { ExpectSum(child[rank], rank, rank < 2 ? 1 : 5); });
+  on_threads(4, [&](int rank) { expect_sum(child[rank], rank, rank < 2 ? 1 : 5); });
   for (ncclComm_t comm : child) EXPECT_NCCL(ncclCommDestroy(comm));
 }
 
 TEST(Comm, ShrinkLeavesRanksOut) {
   const Clique clique(4);
   for (const int flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT}) {
-    OnThreads(4, [&](int rank) {
+    on_threads(4, [&](int rank) {
       int excluded[] = {0, 2};  // the hub among them
       if (rank % 2 == 0) return;
       ncclComm_t child;
@@ -111,7 +111,7 @@ TEST(Comm, ShrinkLeavesRanksOut) {
       int count = 0;
       EXPECT_NCCL(ncclCommCount(child, &count));
       EXPECT_EQ(count, 2);
-      ExpectSum(child, rank, 4);
+      expect_sum(child, rank, 4);
       EXPECT_NCCL(ncclCommDestroy(child));
     });
   }
@@ -188,7 +188,7 @@ TEST(Comm, NonBlocking) {
   }
   for (ncclComm_t comm : comms) settle(comm);
   for (ncclComm_t comm : child) settle(comm);
-  OnThreads(2, [&](int r) {
+  on_threads(2, [&](int r) {
     int value = 1 + r;
     const auto sum = [&] {
       return ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, child[r], nullptr);

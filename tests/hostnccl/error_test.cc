@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-::testing::AssertionResult LastErrorSays(const std::string& part) {
+::testing::AssertionResult last_error_says(const std::string& part) {
   const std::string text = ncclGetLastError(nullptr);
   if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "'" << part << "' is not in: " << text;
@@ -28,25 +28,25 @@ TEST(Errors, ArgumentsAreChecked) {
                          static_cast<ncclRedOp_t>(op), comm, nullptr);
   };
   EXPECT_EQ(ncclInvalidArgument, all_reduce(&a, &b, 1, ncclInt32, ncclSum, nullptr));
-  EXPECT_TRUE(LastErrorSays("comm is NULL"));
+  EXPECT_TRUE(last_error_says("comm is NULL"));
   EXPECT_EQ(ncclInvalidArgument,
             all_reduce(&a, &b, 1, ncclInt32, ncclSum, reinterpret_cast<ncclComm_t>(&a)));
   EXPECT_EQ(ncclInvalidArgument, all_reduce(nullptr, &b, 1, ncclInt32, ncclSum, clique[1]));
-  EXPECT_TRUE(LastErrorSays("ncclAllReduce: rank 1: sendbuff is NULL"));
+  EXPECT_TRUE(last_error_says("ncclAllReduce: rank 1: sendbuff is NULL"));
   EXPECT_EQ(ncclInvalidArgument, all_reduce(&a, nullptr, 1, ncclInt32, ncclSum, clique[0]));
   EXPECT_EQ(ncclInvalidArgument, all_reduce(&a, &b, 1, ncclNumTypes, ncclSum, clique[0]));
   EXPECT_EQ(ncclInvalidArgument, all_reduce(&a, &b, 1, ncclInt32, ncclNumOps, clique[0]));
   EXPECT_EQ(ncclInvalidArgument, all_reduce(&a, &b, std::numeric_limits<size_t>::max() / 2,
                                             ncclInt32, ncclSum, clique[0]));
   EXPECT_EQ(ncclInvalidArgument, ncclBroadcast(&a, &b, 1, ncclInt32, 2, clique[0], nullptr));
-  EXPECT_TRUE(LastErrorSays("root 2"));
+  EXPECT_TRUE(last_error_says("root 2"));
   EXPECT_EQ(ncclInvalidArgument, ncclBroadcast(&a, &b, 1, ncclInt32, -1, clique[0], nullptr));
   EXPECT_EQ(ncclInvalidArgument, ncclSend(&a, 1, ncclInt32, 2, clique[0], nullptr));
-  EXPECT_TRUE(LastErrorSays("peer 2"));
+  EXPECT_TRUE(last_error_says("peer 2"));
   EXPECT_EQ(b, 2);
   // Nothing of it has hurt.
   int value[2] = {1, 2};
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAllReduce(&value[r], &value[r], 1, ncclInt32, ncclSum, comm, nullptr);
   }));
   EXPECT_EQ(value[0], 3);
@@ -99,19 +99,19 @@ TEST(Errors, AMissingRankIsNamed) {
   setenv("HOSTNCCL_TIMEOUT", "0.5", 1);
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
-  OnThreads(2, [&](int rank) {
+  on_threads(2, [&](int rank) {
     ncclComm_t comm;
     EXPECT_EQ(ncclSystemError, ncclCommInitRank(&comm, 3, id, rank));
     EXPECT_EQ(comm, nullptr);
   });
-  EXPECT_TRUE(LastErrorSays("rank 2 did not arrive"));
+  EXPECT_TRUE(last_error_says("rank 2 did not arrive"));
   unsetenv("HOSTNCCL_TIMEOUT");
 }
 
 TEST(Errors, RanksDisagreeOnTheirNumber) {
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
-  OnThreads(2, [&](int rank) {
+  on_threads(2, [&](int rank) {
     ncclComm_t comm;
     EXPECT_NE(ncclSuccess, ncclCommInitRank(&comm, 2 + rank, id, rank));
   });
@@ -121,7 +121,7 @@ TEST(Errors, RankGivenTwice) {
   setenv("HOSTNCCL_TIMEOUT", "2", 1);
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
-  OnThreads(2, [&](int) {
+  on_threads(2, [&](int) {
     ncclComm_t comm;
     EXPECT_NE(ncclSuccess, ncclCommInitRank(&comm, 3, id, 1));
   });
@@ -133,7 +133,7 @@ class Mismatch : public ::testing::TestWithParam<int> {};
 
 TEST_P(Mismatch, IsAnErrorOnBothRanks) {
   const Clique clique(2);
-  OnThreads(2, [&](int r) {
+  on_threads(2, [&](int r) {
     std::vector<float> send(200000, 1), recv(400000, 7);
     const ncclComm_t comm = clique[r];
     ncclResult_t result = ncclSuccess;
@@ -277,7 +277,7 @@ TEST(Errors, WaitingForARankThatLeft) {
   float value = 1;
   EXPECT_EQ(ncclRemoteError,
             ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comms[0], nullptr));
-  EXPECT_TRUE(LastErrorSays("rank 1 has left"));
+  EXPECT_TRUE(last_error_says("rank 1 has left"));
   EXPECT_NCCL(ncclCommDestroy(comms[0]));
 }
 

@@ -29,7 +29,7 @@ class Fork : public ::testing::Test {
 };
 
 // The status of a child that runs `body` and exits; a signal's number where it does not end.
-int Child(const std::function<void()>& body) {
+int child(const std::function<void()>& body) {
   std::fflush(nullptr);
   const pid_t pid = fork();
   if (pid == 0) {
@@ -44,7 +44,7 @@ int Child(const std::function<void()>& body) {
   return status;
 }
 
-::testing::AssertionResult Refused(ncclResult_t result, const std::string& why) {
+::testing::AssertionResult refused(ncclResult_t result, const std::string& why) {
   const std::string text = ncclGetLastError(nullptr);
   if (result == ncclInvalidUsage && text.find(why) != std::string::npos) {
     return ::testing::AssertionSuccess();
@@ -52,9 +52,9 @@ int Child(const std::function<void()>& body) {
   return ::testing::AssertionFailure() << result << ": " << text;
 }
 
-void Sum(const Clique& clique) {
+void sum(const Clique& clique) {
   float values[2] = {1, 2};
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAllReduce(&values[r], &values[r], 1, ncclFloat32, ncclSum, comm, nullptr);
   }));
   EXPECT_EQ(values[0], 3);
@@ -62,49 +62,49 @@ void Sum(const Clique& clique) {
 }
 
 // What a child finds of a parent with all of this.
-void ExpectRefusals(ncclComm_t comm, cudaStream_t stream, hostncclEvent_t event) {
+void expect_refusals(ncclComm_t comm, cudaStream_t stream, hostncclEvent_t event) {
   const std::string why = "was not made in this process, a forked child";
   float value = 1;
-  EXPECT_TRUE(Refused(ncclGroupEnd(), "before this process was forked"));
-  EXPECT_TRUE(Refused(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr), why));
-  EXPECT_TRUE(Refused(ncclSend(&value, 1, ncclFloat32, 1, comm, stream), why));
+  EXPECT_TRUE(refused(ncclGroupEnd(), "before this process was forked"));
+  EXPECT_TRUE(refused(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr), why));
+  EXPECT_TRUE(refused(ncclSend(&value, 1, ncclFloat32, 1, comm, stream), why));
   ncclResult_t state;
-  EXPECT_TRUE(Refused(ncclCommGetAsyncError(comm, &state), why));
+  EXPECT_TRUE(refused(ncclCommGetAsyncError(comm, &state), why));
   ncclComm_t part;
-  EXPECT_TRUE(Refused(ncclCommSplit(comm, 0, 0, &part, nullptr), why));
-  EXPECT_TRUE(Refused(ncclCommFinalize(comm), why));
-  EXPECT_TRUE(Refused(ncclCommAbort(comm), why));
-  EXPECT_TRUE(Refused(ncclCommDestroy(comm), why));
-  EXPECT_TRUE(Refused(hostncclStreamSynchronize(stream), why));
-  EXPECT_TRUE(Refused(hostncclStreamQuery(stream), why));
-  EXPECT_TRUE(Refused(hostncclStreamDestroy(stream), why));
-  EXPECT_TRUE(Refused(hostncclEventRecord(event, nullptr), why));
-  EXPECT_TRUE(Refused(hostncclEventSynchronize(event), why));
-  EXPECT_TRUE(Refused(ncclCommInitAll(&part, 1, nullptr), "this process was forked"));
+  EXPECT_TRUE(refused(ncclCommSplit(comm, 0, 0, &part, nullptr), why));
+  EXPECT_TRUE(refused(ncclCommFinalize(comm), why));
+  EXPECT_TRUE(refused(ncclCommAbort(comm), why));
+  EXPECT_TRUE(refused(ncclCommDestroy(comm), why));
+  EXPECT_TRUE(refused(hostncclStreamSynchronize(stream), why));
+  EXPECT_TRUE(refused(hostncclStreamQuery(stream), why));
+  EXPECT_TRUE(refused(hostncclStreamDestroy(stream), why));
+  EXPECT_TRUE(refused(hostncclEventRecord(event, nullptr), why));
+  EXPECT_TRUE(refused(hostncclEventSynchronize(event), why));
+  EXPECT_TRUE(refused(ncclCommInitAll(&part, 1, nullptr), "this process was forked"));
 }
 
 // In a process of its own, so that this one has no communicators.
 TEST_F(Fork, TheParentsCommunicatorsAndStreamsAreRefused) {
-  EXPECT_EQ(0, Child([] {
+  EXPECT_EQ(0, child([] {
               const Clique clique(2);
               cudaStream_t stream;
               hostncclEvent_t event;
               ASSERT_NCCL(hostncclStreamCreate(&stream));
               ASSERT_NCCL(hostncclEventCreate(&event));
-              Sum(clique);
+              sum(clique);
               float values[2] = {1, 2};
               ASSERT_NCCL(ncclGroupStart());
               for (int r = 0; r < 2; ++r) {
                 if (r == 1) {
-                  EXPECT_EQ(0, Child([&] { ExpectRefusals(clique[0], stream, event); }));
-                  EXPECT_EQ(0, Child([] {}));
+                  EXPECT_EQ(0, child([&] { expect_refusals(clique[0], stream, event); }));
+                  EXPECT_EQ(0, child([] {}));
                 }
                 ASSERT_NCCL(ncclAllReduce(&values[r], &values[r], 1, ncclFloat32, ncclSum,
                                           clique[r], nullptr));
               }
               ASSERT_NCCL(ncclGroupEnd());
               EXPECT_EQ(values[0], 3);
-              Sum(clique);
+              sum(clique);
               EXPECT_NCCL(hostncclEventDestroy(event));
               EXPECT_NCCL(hostncclStreamDestroy(stream));
             }));
@@ -116,14 +116,14 @@ TEST_F(Fork, AChildMayBeginAnew) {
   ASSERT_NCCL(ncclGetUniqueId(&id));
   cudaStream_t stream;
   ASSERT_NCCL(hostncclStreamCreate(&stream));
-  EXPECT_EQ(0, Child([&] {
-              EXPECT_TRUE(Refused(hostncclStreamDestroy(stream), "forked child"));
+  EXPECT_EQ(0, child([&] {
+              EXPECT_TRUE(refused(hostncclStreamDestroy(stream), "forked child"));
               ncclComm_t comm;
               ASSERT_NCCL(ncclCommInitRank(&comm, 1, id, 0));
               EXPECT_NCCL(ncclCommDestroy(comm));
               EXPECT_NCCL(hostncclStreamCreate(&stream));
               const Clique clique(2);
-              Sum(clique);
+              sum(clique);
               EXPECT_NCCL(hostncclStreamDestroy(stream));
             }));
   EXPECT_NCCL(hostncclStreamDestroy(stream));

@@ -41,7 +41,7 @@ TEST(Group, AnErrorIsReturnedAtTheEndAndNothingLaunches) {
   EXPECT_EQ(ncclInvalidArgument, ncclGroupEnd());
   EXPECT_EQ(value[0], 1);
   // The next group is a clean one.
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAllReduce(&value[r], &value[r], 1, ncclInt32, ncclSum, comm, nullptr);
   }));
   EXPECT_EQ(value[1], 3);
@@ -50,7 +50,7 @@ TEST(Group, AnErrorIsReturnedAtTheEndAndNothingLaunches) {
 TEST(Group, CollectivesRunInTheOrderOfTheCalls) {
   const Clique clique(3);
   std::vector<int> value = {1, 2, 3};
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     int* x = &value[static_cast<size_t>(r)];
     for (int i = 0; i < 4; ++i) {
       const ncclResult_t result = ncclAllReduce(x, x, 1, ncclInt32, ncclSum, comm, nullptr);
@@ -95,7 +95,7 @@ TEST(Group, SeveralCommunicatorsOnOneStreamHaveOneOrder) {
 // Two communicators, entered in opposite orders by two ranks.
 TEST(Group, SeveralCommunicatorsDoNotWaitForEachOther) {
   const Clique first(2), second(2);
-  OnThreads(2, [&](int r) {
+  on_threads(2, [&](int r) {
     const ncclComm_t order[2] = {r == 0 ? first[r] : second[r], r == 0 ? second[r] : first[r]};
     for (int round = 0; round < 50; ++round) {
       int a = r + 1, b = 10 * (r + 1);
@@ -122,10 +122,10 @@ TEST_P(PointToPoint, AllToAll) {
   for (int r = 0; r < n; ++r) {
     in.push_back(std::make_unique<Buffer>(ncclInt32, n * count, 1));
     out.push_back(std::make_unique<Buffer>(ncclInt32, n * count, 1));
-    in[r]->Fill(
+    in[r]->fill(
         [&](size_t i) { return static_cast<double>(r * 1000 + static_cast<int>(i % 997)); });
   }
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     for (int half = 0; half < 2; ++half) {
       for (int peer = 0; peer < n; ++peer) {
         const bool send = (half == 0) == (r % 2 == 0);
@@ -141,7 +141,7 @@ TEST_P(PointToPoint, AllToAll) {
     for (int peer = 0; peer < n; ++peer) {
       ASSERT_EQ(0, std::memcmp(out[r]->at(peer * count), in[peer]->at(r * count), 4 * count));
     }
-    EXPECT_TRUE(out[r]->GuardsIntact());
+    EXPECT_TRUE(out[r]->guards_intact());
   }
 }
 
@@ -151,7 +151,7 @@ TEST(Group, ManyMessagesToOnePeerArriveInOrder) {
   const Clique clique(2);
   std::vector<int> sent(500), received(500, -1);
   for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<int>(i);
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     for (size_t i = 0; i < sent.size(); ++i) {
       const ncclResult_t result = r == 0 ? ncclSend(&sent[i], 1, ncclInt32, 1, comm, nullptr)
                                          : ncclRecv(&received[i], 1, ncclInt32, 0, comm, nullptr);
@@ -165,7 +165,7 @@ TEST(Group, ManyMessagesToOnePeerArriveInOrder) {
 TEST(Group, CollectivesAndMessagesMix) {
   const Clique clique(2);
   int sum[2] = {1, 2}, token[2] = {7, 0};
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     if (r == 0) EXPECT_NCCL(ncclSend(&token[0], 1, ncclInt32, 1, comm, nullptr));
     EXPECT_NCCL(ncclAllReduce(&sum[r], &sum[r], 1, ncclInt32, ncclSum, comm, nullptr));
     if (r == 1) EXPECT_NCCL(ncclRecv(&token[1], 1, ncclInt32, 0, comm, nullptr));
@@ -186,7 +186,7 @@ TEST(Group, UnpairedMessageToItselfIsInvalidUsage) {
 TEST(Group, OperatorMayGoBeforeTheGroupEnds) {
   const Clique clique(2);
   float value[2] = {1, 2}, factor = 10;
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     ncclRedOp_t op;
     EXPECT_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
     EXPECT_NCCL(ncclAllReduce(&value[r], &value[r], 1, ncclFloat32, op, comm, nullptr));

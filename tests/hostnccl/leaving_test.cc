@@ -23,23 +23,23 @@ class ByHand {
  public:
   explicit ByHand(int rank) : rank_(rank), transport_(rank) {}
 
-  void Join(const ncclUniqueId& id, const Settings& settings) {
+  void join(const ncclUniqueId& id, const Settings& settings) {
     const Limit limit{Clock::now() + settings.timeout, &stop_};
-    const MeetingPoint point = FromUniqueId(id);
-    Doorway door = Doorway::Open(settings);
-    Star star = Star::Join(point, {point.magic, rank_, 2}, door, settings, stop_);
+    const MeetingPoint point = from_unique_id(id);
+    Doorway door = Doorway::open(settings);
+    Star star = Star::join(point, {point.magic, rank_, 2}, door, settings, stop_);
     const std::string at(reinterpret_cast<const char*>(&door.address), sizeof(Address));
-    std::vector<std::string> addresses = star.AllGather(at + transport_.Address(), limit);
+    std::vector<std::string> addresses = star.all_gather(at + transport_.address(), limit);
     for (std::string& address : addresses) address.erase(0, sizeof(Address));
-    transport_.Connect(addresses);
-    for (int times = 0; times < 2; ++times) star.AllGather({}, limit);
-    liveness_.emplace(rank_, 2, star.TakeLinks(), settings.timeout);
+    transport_.connect(addresses);
+    for (int times = 0; times < 2; ++times) star.all_gather({}, limit);
+    liveness_.emplace(rank_, 2, star.take_links(), settings.timeout);
   }
 
-  void ServeUntil(const std::function<bool()>& enough) {
+  void serve_until(const std::function<bool()>& enough) {
     while (!enough()) {
-      transport_.Progress();
-      liveness_->Service();
+      transport_.progress();
+      liveness_->service();
     }
   }
 
@@ -59,26 +59,26 @@ class Leaving : public ::testing::Test {
     std::string pattern = std::filesystem::temp_directory_path() / "hostnccl_test.XXXXXX";
     directory_ = mkdtemp(pattern.data());
     setenv("NCCL_DEBUG", "INFO", 1);
-    setenv("NCCL_DEBUG_FILE", Log().c_str(), 1);
-    ResetLog();
+    setenv("NCCL_DEBUG_FILE", log().c_str(), 1);
+    reset_log();
   }
   ~Leaving() override {
     unsetenv("NCCL_DEBUG");
     unsetenv("NCCL_DEBUG_FILE");
-    ResetLog();
+    reset_log();
     std::filesystem::remove_all(directory_);
   }
 
   // Starts the two and has the communicator's rank send something, so that they are connected.
-  CommPtr Connect(ByHand& other, int rank, const char* timeout) {
+  CommPtr connect(ByHand& other, int rank, const char* timeout) {
     setenv("HOSTNCCL_TIMEOUT", timeout, 1);
-    const Settings settings = ReadSettings();
-    const ncclUniqueId id = MakeUniqueId(settings);
-    std::thread joining([&] { other.Join(id, settings); });
-    const CommPtr comm = Comm::Start({}, MeetById(id, rank, 2));
-    EXPECT_TRUE(comm->WaitUntilReady());
+    const Settings settings = read_settings();
+    const ncclUniqueId id = make_unique_id(settings);
+    std::thread joining([&] { other.join(id, settings); });
+    const CommPtr comm = Comm::start({}, meet_by_id(id, rank, 2));
+    EXPECT_TRUE(comm->wait_until_ready());
     joining.join();
-    const auto launch = comm->Enqueue({{.kind = Kind::kSend,
+    const auto launch = comm->enqueue({{.kind = Kind::kSend,
                                         .send = &word_,
                                         .recv = nullptr,
                                         .count = 1,
@@ -86,19 +86,19 @@ class Leaving : public ::testing::Test {
                                         .op = {},
                                         .peer = 1 - rank}},
                                       {});
-    other.ServeUntil([&] { return launch->done->finished(); });
-    EXPECT_FALSE(launch->done->Wait().has_value());
+    other.serve_until([&] { return launch->done->finished(); });
+    EXPECT_FALSE(launch->done->wait().has_value());
     return comm;
   }
 
-  bool LogSays(const std::string& part) const {
-    std::ifstream file(Log());
+  bool log_says(const std::string& part) const {
+    std::ifstream file(log());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     return text.find(part) != std::string::npos;
   }
 
  private:
-  std::string Log() const { return directory_ + "/log"; }
+  std::string log() const { return directory_ + "/log"; }
   std::string directory_;
   const char word_ = 1;
 };
@@ -106,53 +106,53 @@ class Leaving : public ::testing::Test {
 // It beats, and so is not given up; but what was sent to it may never arrive.
 TEST_F(Leaving, APeerThatConfirmsNothingIsAnErrorInTheEnd) {
   ByHand other(1);
-  const CommPtr comm = Connect(other, 0, "2");
+  const CommPtr comm = connect(other, 0, "2");
   std::atomic<bool> left{false};
   Outcome outcome;
   std::thread leaving([&] {
     try {
-      comm->Destroy();
+      comm->destroy();
     } catch (const Failure& failure) {
       outcome = failure;
     }
     left = true;
   });
-  other.ServeUntil([&] { return left.load(); });
+  other.serve_until([&] { return left.load(); });
   leaving.join();
   ASSERT_TRUE(outcome.has_value());
   EXPECT_EQ(outcome->code(), ncclRemoteError);
   EXPECT_EQ(outcome->text(),
             "rank 0: rank 1 has not confirmed within 4.0 s that it has all that was sent to it");
-  other.liveness().SayGoodbye(0);
+  other.liveness().say_goodbye(0);
 }
 
 // The connection for data ends before the goodbye comes, which takes another way.
 TEST_F(Leaving, AConnectionMayEndBeforeTheGoodbyeComes) {
   for (const int rank : {0, 1}) {
     ByHand other(1 - rank);
-    const CommPtr comm = Connect(other, rank, "30");
-    other.transport().Close();
+    const CommPtr comm = connect(other, rank, "30");
+    other.transport().close();
     const std::string lost = fmt::format("[{}] NCCL INFO ucx: rank {}: ", rank, 1 - rank);
-    while (!LogSays(lost)) std::this_thread::sleep_for(milliseconds(1));
+    while (!log_says(lost)) std::this_thread::sleep_for(milliseconds(1));
     std::this_thread::sleep_for(milliseconds(50));
-    other.liveness().SayGoodbye(0);
-    EXPECT_NO_THROW(comm->Destroy());
-    EXPECT_FALSE(LogSays("was lost"));
+    other.liveness().say_goodbye(0);
+    EXPECT_NO_THROW(comm->destroy());
+    EXPECT_FALSE(log_says("was lost"));
   }
 }
 
 // ... or the goodbye does not come.
 TEST_F(Leaving, AConnectionThatEndsWithoutAGoodbyeIsAnError) {
   ByHand other(1);
-  const CommPtr comm = Connect(other, 0, "30");
-  other.transport().Close();
-  while (comm->AsyncError() == ncclSuccess) {
-    other.liveness().Service();
+  const CommPtr comm = connect(other, 0, "30");
+  other.transport().close();
+  while (comm->async_error() == ncclSuccess) {
+    other.liveness().service();
     std::this_thread::sleep_for(milliseconds(1));
   }
-  EXPECT_EQ(comm->AsyncError(), ncclRemoteError);
-  comm->Abort();
-  EXPECT_TRUE(LogSays("the connection to rank 1 was lost"));
+  EXPECT_EQ(comm->async_error(), ncclRemoteError);
+  comm->abort();
+  EXPECT_TRUE(log_says("the connection to rank 1 was lost"));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-bool EndsSoon(cudaStream_t stream, Clock::duration patience = 10s) {
+bool ends_soon(cudaStream_t stream, Clock::duration patience = 10s) {
   const Clock::time_point limit = Clock::now() + patience;
   while (hostncclStreamQuery(stream) == ncclInProgress) {
     if (Clock::now() > limit) return false;
@@ -24,10 +24,10 @@ bool EndsSoon(cudaStream_t stream, Clock::duration patience = 10s) {
   return true;
 }
 
-ncclResult_t Send(const int& value, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t send_one(const int& value, int peer, ncclComm_t comm, cudaStream_t stream) {
   return ncclSend(&value, 1, ncclInt32, peer, comm, stream);
 }
-ncclResult_t Receive(int& value, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t receive_one(int& value, int peer, ncclComm_t comm, cudaStream_t stream) {
   return ncclRecv(&value, 1, ncclInt32, peer, comm, stream);
 }
 
@@ -42,27 +42,27 @@ TEST_P(LateRank, DoesNotHoldUpTheOther) {
   const Stream receive[3], send[3];
   int sent[3] = {0, 10, 20}, received[3] = {};
   Gate gate(send[late]);
-  for (int r = 1; r < 3; ++r) ASSERT_NCCL(Receive(received[r], r, clique[0], receive[r]));
-  for (int r = 1; r < 3; ++r) ASSERT_NCCL(Send(sent[r], 0, clique[r], send[r]));
-  EXPECT_TRUE(EndsSoon(receive[prompt]));
+  for (int r = 1; r < 3; ++r) ASSERT_NCCL(receive_one(received[r], r, clique[0], receive[r]));
+  for (int r = 1; r < 3; ++r) ASSERT_NCCL(send_one(sent[r], 0, clique[r], send[r]));
+  EXPECT_TRUE(ends_soon(receive[prompt]));
   EXPECT_EQ(received[prompt], 10 * prompt);
   EXPECT_EQ(ncclInProgress, hostncclStreamQuery(receive[late]));
 
   // There is room for one more beside the late one. A collective runs alone, after all before it.
   int again = 0, sum[3] = {1, 2, 3};
-  ASSERT_NCCL(Receive(again, prompt, clique[0], receive[prompt]));
-  ASSERT_NCCL(Send(sent[prompt], 0, clique[prompt], send[prompt]));
-  EXPECT_TRUE(EndsSoon(receive[prompt]));
+  ASSERT_NCCL(receive_one(again, prompt, clique[0], receive[prompt]));
+  ASSERT_NCCL(send_one(sent[prompt], 0, clique[prompt], send[prompt]));
+  EXPECT_TRUE(ends_soon(receive[prompt]));
   EXPECT_EQ(again, 10 * prompt);
   const Stream collective[3];
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAllReduce(&sum[r], &sum[r], 1, ncclInt32, ncclSum, comm, collective[r]);
   }));
-  ASSERT_NCCL(Receive(again, late, clique[0], receive[prompt]));
-  ASSERT_NCCL(Send(sent[late], 0, clique[late], send[late]));
+  ASSERT_NCCL(receive_one(again, late, clique[0], receive[prompt]));
+  ASSERT_NCCL(send_one(sent[late], 0, clique[late], send[late]));
   EXPECT_EQ(ncclInProgress, hostncclStreamQuery(receive[late]));
 
-  gate.Open();
+  gate.open();
   for (const Stream& s : receive) ASSERT_NCCL(hostncclStreamSynchronize(s));
   for (const Stream& s : collective) ASSERT_NCCL(hostncclStreamSynchronize(s));
   for (const Stream& s : send) ASSERT_NCCL(hostncclStreamSynchronize(s));
@@ -77,10 +77,10 @@ TEST(Overlap, FinalizeWaitsForAllLaunches) {
   const Stream first, second, send[3];
   int value = 7, received[3] = {};
   Gate gate(send[1]);
-  ASSERT_NCCL(Receive(received[1], 1, clique[0], first));
-  ASSERT_NCCL(Receive(received[2], 2, clique[0], second));
-  for (int r = 1; r < 3; ++r) ASSERT_NCCL(Send(value, 0, clique[r], send[r]));
-  EXPECT_TRUE(EndsSoon(second));
+  ASSERT_NCCL(receive_one(received[1], 1, clique[0], first));
+  ASSERT_NCCL(receive_one(received[2], 2, clique[0], second));
+  for (int r = 1; r < 3; ++r) ASSERT_NCCL(send_one(value, 0, clique[r], send[r]));
+  EXPECT_TRUE(ends_soon(second));
   std::atomic<bool> finalized{false};
   std::thread thread([&] {
     EXPECT_NCCL(ncclCommFinalize(clique[0]));
@@ -88,14 +88,14 @@ TEST(Overlap, FinalizeWaitsForAllLaunches) {
   });
   std::this_thread::sleep_for(20ms);
   EXPECT_FALSE(finalized);
-  gate.Open();
+  gate.open();
   thread.join();
   EXPECT_EQ(received[1], 7);
 }
 
 constexpr size_t kLarge = size_t{9} << 20;  // more than two windows of pieces
 
-size_t RandomSize(std::mt19937& random) {
+size_t random_size(std::mt19937& random) {
   static constexpr size_t kSizes[] = {0,     1,     64,       4096,     70000,
                                       65536, 65536, 3u << 20, 1u << 20, kLarge};
   return kSizes[random() % std::size(kSizes)];
@@ -117,13 +117,13 @@ TEST(Overlap, MessagesOfAPairKeepTheirOrder) {
   std::vector<Mail> mails;
   for (int i = 0; i < launches; ++i) {
     for (const auto& [from, to] : {std::pair(0, 1), {1, 0}, {0, 2}, {2, 1}}) {
-      Mail mail{from, to, std::vector<char>(RandomSize(random)), {}};
+      Mail mail{from, to, std::vector<char>(random_size(random)), {}};
       for (size_t k = 0; k < mail.sent.size(); k += 61) mail.sent[k] = static_cast<char>(random());
       mail.received.assign(mail.sent.size(), '\x55');
       mails.push_back(std::move(mail));
     }
   }
-  OnThreads(3, [&](int rank) {
+  on_threads(3, [&](int rank) {
     const Stream streams[2];
     const size_t together = rank == 2 ? 12 : 4;  // the mails of how many launches
     for (size_t i = 0; i < mails.size(); i += together) {
@@ -209,16 +209,16 @@ TEST(Overlap, ARankThatLeftIsNoticedBesideOtherTraffic) {
   EXPECT_NCCL(ncclCommDestroy(comms[2]));
   const Stream waiting;
   int never = 0;
-  ASSERT_NCCL(Receive(never, 2, comms[0], waiting));
+  ASSERT_NCCL(receive_one(never, 2, comms[0], waiting));
   const Clock::time_point limit = Clock::now() + 10s;
   ncclResult_t results[2] = {};
-  OnThreads(2, [&](int r) {
+  on_threads(2, [&](int r) {
     const Stream stream;
     int value[2] = {};
     while (results[r] == ncclSuccess && Clock::now() < limit) {
       EXPECT_NCCL(ncclGroupStart());
-      (void)Send(value[0], 1 - r, comms[r], stream);
-      (void)Receive(value[1], 1 - r, comms[r], stream);
+      (void)send_one(value[0], 1 - r, comms[r], stream);
+      (void)receive_one(value[1], 1 - r, comms[r], stream);
       results[r] = ncclGroupEnd();
       if (results[r] == ncclSuccess) results[r] = hostncclStreamSynchronize(stream);
     }

@@ -10,10 +10,10 @@
 namespace hostnccl {
 namespace {
 
-// The text of what Synchronize throws; empty: nothing.
-std::string TextOf(Stream& stream) {
+// The text of what synchronize throws; empty: nothing.
+std::string text_of(Stream& stream) {
   try {
-    stream.Synchronize();
+    stream.synchronize();
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), ncclRemoteError);
     return failure.text();
@@ -21,9 +21,9 @@ std::string TextOf(Stream& stream) {
   return {};
 }
 
-void Attach(Stream& stream, Outcome outcome) {
+void attach(Stream& stream, Outcome outcome) {
   auto done = std::make_shared<Completion>();
-  stream.Attach([done, outcome] { done->Finish(outcome); }, done);
+  stream.attach([done, outcome] { done->finish(outcome); }, done);
 }
 
 const Failure kLost(ncclRemoteError, "a peer was lost");
@@ -31,32 +31,32 @@ const Failure kLost(ncclRemoteError, "a peer was lost");
 TEST(Passing, AFailureFollowsTheEvent) {
   Stream first, second, third;
   Event early, late;
-  early.Record(&first);
-  Attach(first, kLost);
-  late.Record(&first);
-  second.WaitFor(early.latest());
-  EXPECT_EQ(TextOf(second), "");
-  third.WaitFor(late.latest());
-  EXPECT_EQ(TextOf(third), "a peer was lost");
-  EXPECT_EQ(TextOf(third), "");  // once
-  EXPECT_EQ(TextOf(first), "a peer was lost");
+  early.record(&first);
+  attach(first, kLost);
+  late.record(&first);
+  second.wait_for(early.latest());
+  EXPECT_EQ(text_of(second), "");
+  third.wait_for(late.latest());
+  EXPECT_EQ(text_of(third), "a peer was lost");
+  EXPECT_EQ(text_of(third), "");  // once
+  EXPECT_EQ(text_of(first), "a peer was lost");
 
-  late.Record(&first);  // it has been told
-  second.WaitFor(late.latest());
-  EXPECT_EQ(TextOf(second), "");
+  late.record(&first);  // it has been told
+  second.wait_for(late.latest());
+  EXPECT_EQ(text_of(second), "");
 }
 
 TEST(Passing, AFailureThatIsStillToComeFollowsToo) {
   Stream first, second, third;
   Event event, onward;
   auto done = std::make_shared<Completion>();
-  first.Attach([] {}, done);
-  event.Record(&first);
-  second.WaitFor(event.latest());
-  onward.Record(&second);
-  third.WaitFor(onward.latest());
-  done->Finish(kLost);
-  EXPECT_EQ(TextOf(third), "a peer was lost");
+  first.attach([] {}, done);
+  event.record(&first);
+  second.wait_for(event.latest());
+  onward.record(&second);
+  third.wait_for(onward.latest());
+  done->finish(kLost);
+  EXPECT_EQ(text_of(third), "a peer was lost");
 }
 
 // Whoever has seen the one must not find the other undone.
@@ -64,14 +64,14 @@ TEST(Passing, TheStreamAndItsLastEventAreDoneAtOnce) {
   for (int i = 0; i < 5000; ++i) {
     Stream* const stream = new Stream;
     Event event;
-    stream->Run([] {});
-    event.Record(stream);
+    stream->run([] {});
+    event.record(stream);
     if (i % 2 == 0) {
-      stream->Synchronize();
+      stream->synchronize();
       ASSERT_TRUE(event.latest()->finished()) << i;
     } else {
-      event.latest()->Wait();
-      ASSERT_TRUE(stream->IsIdle()) << i;
+      event.latest()->wait();
+      ASSERT_TRUE(stream->is_idle()) << i;
     }
     delete stream;
   }

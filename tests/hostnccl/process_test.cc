@@ -31,7 +31,7 @@ class Workers {
       if (pid == 0) {
         setenv("HOSTNCCL_TIMEOUT", timeout, 1);
         execl(HOSTNCCL_WORKER, HOSTNCCL_WORKER, mode.c_str(), std::to_string(rank).c_str(),
-              std::to_string(ranks).c_str(), Id().c_str(), nullptr);
+              std::to_string(ranks).c_str(), id().c_str(), nullptr);
         _exit(127);
       }
       pids_.push_back(pid);
@@ -44,10 +44,10 @@ class Workers {
     std::filesystem::remove_all(directory_);
   }
 
-  bool WaitUntilReady() const {
+  bool wait_until_ready() const {
     const Clock::time_point limit = Clock::now() + 20s;
     for (size_t rank = 0; rank < pids_.size(); ++rank) {
-      while (!std::filesystem::exists(Id() + ".ready" + std::to_string(rank))) {
+      while (!std::filesystem::exists(id() + ".ready" + std::to_string(rank))) {
         if (Clock::now() > limit) return false;
         std::this_thread::sleep_for(2ms);
       }
@@ -55,10 +55,10 @@ class Workers {
     return true;
   }
 
-  void Signal(int rank, int signal) const { kill(pids_[static_cast<size_t>(rank)], signal); }
+  void signal(int rank, int signal) const { kill(pids_[static_cast<size_t>(rank)], signal); }
 
   // The exit status; -1 by a signal, -2 when it does not come in time.
-  int Await(int rank, Clock::duration patience) {
+  int await(int rank, Clock::duration patience) {
     pid_t& pid = pids_[static_cast<size_t>(rank)];
     const Clock::time_point limit = Clock::now() + patience;
     int status = 0;
@@ -71,7 +71,7 @@ class Workers {
   }
 
  private:
-  std::string Id() const { return directory_ + "/id"; }
+  std::string id() const { return directory_ + "/id"; }
   std::string directory_;
   std::vector<pid_t> pids_;
 };
@@ -79,13 +79,13 @@ class Workers {
 TEST(Processes, Collectives) {
   for (const int ranks : {1, 2, 3, 5}) {
     Workers workers("collectives", ranks);
-    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(0, workers.Await(rank, 30s)) << rank;
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(0, workers.await(rank, 30s)) << rank;
   }
 }
 
 TEST(Processes, EndWithoutDestroy) {
   Workers workers("no_destroy", 3);
-  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(0, workers.Await(rank, 20s)) << rank;
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(0, workers.await(rank, 20s)) << rank;
 }
 
 // Success is final: what was sent before it arrives, whatever the process does next.
@@ -96,7 +96,7 @@ TEST_P(LastWords, ArriveThoughTheProcessGoesAtOnce) {
   for (int round = 0; round < 12; ++round) {
     Workers workers(GetParam(), 4);
     for (int rank = 0; rank < 4; ++rank) {
-      ASSERT_EQ(0, workers.Await(rank, 20s)) << "rank " << rank << ", round " << round;
+      ASSERT_EQ(0, workers.await(rank, 20s)) << "rank " << rank << ", round " << round;
     }
   }
 }
@@ -107,20 +107,20 @@ INSTANTIATE_TEST_SUITE_P(When, Inherited, ::testing::Values("inherit", "inherit_
 
 TEST_P(Inherited, MessagesAreReceivedLater) {
   Workers workers(GetParam(), 2);
-  EXPECT_EQ(0, workers.Await(0, 20s));
-  EXPECT_EQ(0, workers.Await(1, 20s));
+  EXPECT_EQ(0, workers.await(0, 20s));
+  EXPECT_EQ(0, workers.await(1, 20s));
 }
 
 // Nothing arrives there, and that is not waited for without end.
 TEST(Processes, OneThatHasStoppedDoesNotHoldUpDestroy) {
   Workers workers("stopped", 2, "1");
-  EXPECT_EQ(0, workers.Await(0, 20s));
+  EXPECT_EQ(0, workers.await(0, 20s));
 }
 
 // Alive but late by more than the timeout: nobody gives it up.
 TEST(Processes, ALateRankIsWaitedFor) {
   Workers workers("late", 3, "0.4");
-  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(0, workers.Await(rank, 30s)) << rank;
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(0, workers.await(rank, 30s)) << rank;
 }
 
 class Killed : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
@@ -132,12 +132,12 @@ TEST_P(Killed, IsReportedByAllOthers) {
   std::mt19937 random(static_cast<unsigned>(victim) + 17);
   for (int round = 0; round < 3; ++round) {
     Workers workers(mode, ranks);
-    ASSERT_TRUE(workers.WaitUntilReady());
+    ASSERT_TRUE(workers.wait_until_ready());
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 150000));
-    workers.Signal(victim, SIGKILL);
-    EXPECT_EQ(-1, workers.Await(victim, 5s));
+    workers.signal(victim, SIGKILL);
+    EXPECT_EQ(-1, workers.await(victim, 5s));
     for (int rank = 0; rank < ranks; ++rank) {
-      if (rank != victim) EXPECT_EQ(kRemoteError, workers.Await(rank, 5s)) << rank;
+      if (rank != victim) EXPECT_EQ(kRemoteError, workers.await(rank, 5s)) << rank;
     }
   }
 }
@@ -153,11 +153,11 @@ INSTANTIATE_TEST_SUITE_P(Rank, Killed,
 TEST(Processes, ASilentRankIsGivenUpAfterTheTimeout) {
   for (const int victim : {0, 2}) {
     Workers workers("loop", 3, "1");
-    ASSERT_TRUE(workers.WaitUntilReady());
+    ASSERT_TRUE(workers.wait_until_ready());
     std::this_thread::sleep_for(50ms);
-    workers.Signal(victim, SIGSTOP);
+    workers.signal(victim, SIGSTOP);
     for (int rank = 0; rank < 3; ++rank) {
-      if (rank != victim) EXPECT_EQ(kRemoteError, workers.Await(rank, 6s)) << rank;
+      if (rank != victim) EXPECT_EQ(kRemoteError, workers.await(rank, 6s)) << rank;
     }
   }
 }

@@ -1,6 +1,5 @@
 // What the collectives must give, computed the simple way, and buffers that notice a stray write.
-#ifndef HOSTNCCL_TESTS_REFERENCE_H_
-#define HOSTNCCL_TESTS_REFERENCE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -20,13 +19,13 @@ inline constexpr ncclDataType_t kAllTypes[] = {
     ncclInt8,    ncclUint8,   ncclInt32,   ncclUint32,   ncclInt64,      ncclUint64,
     ncclFloat16, ncclFloat32, ncclFloat64, ncclBfloat16, ncclFloat8e4m3, ncclFloat8e5m2};
 
-size_t SizeOf(ncclDataType_t type);
-bool IsFloat(ncclDataType_t type);
-bool IsSigned(ncclDataType_t type);
+size_t size_of(ncclDataType_t type);
+bool is_float(ncclDataType_t type);
+bool is_signed(ncclDataType_t type);
 
 // One element. Floats by search among all codes or by the compiler; integers modulo 2^bits.
-void Encode(ncclDataType_t type, double value, void* to);
-double Decode(ncclDataType_t type, const void* from);
+void encode(ncclDataType_t type, double value, void* to);
+double decode(ncclDataType_t type, const void* from);
 
 // Memory of `count` elements at an odd address if `shift` is odd, with guard bytes on both sides.
 class Buffer {
@@ -34,13 +33,13 @@ class Buffer {
   Buffer(ncclDataType_t type, size_t count, size_t shift = 0);
   char* data() { return memory_.data() + kGuard + shift_; }
   const char* data() const { return memory_.data() + kGuard + shift_; }
-  char* at(size_t i) { return data() + i * SizeOf(type_); }
-  const char* at(size_t i) const { return data() + i * SizeOf(type_); }
+  char* at(size_t i) { return data() + i * size_of(type_); }
+  const char* at(size_t i) const { return data() + i * size_of(type_); }
   size_t count() const { return count_; }
-  double operator[](size_t i) const { return Decode(type_, at(i)); }
-  void Set(size_t i, double value) { Encode(type_, value, at(i)); }
-  void Fill(const std::function<double(size_t)>& value);
-  bool GuardsIntact() const;
+  double operator[](size_t i) const { return decode(type_, at(i)); }
+  void set(size_t i, double value) { encode(type_, value, at(i)); }
+  void fill(const std::function<double(size_t)>& value);
+  bool guards_intact() const;
   bool operator==(const Buffer& other) const;
 
  private:
@@ -52,10 +51,10 @@ class Buffer {
 };
 
 // An input such that every result is exact in every type: small integers, few factors.
-double Input(ncclDataType_t type, ncclRedOp_t op, int rank, size_t i);
+double input(ncclDataType_t type, ncclRedOp_t op, int rank, size_t i);
 
 // The reduction of the ranks' inputs at element i. ncclNumOps stands for PreMulSum by 2.
-double Reduced(ncclDataType_t type, ncclRedOp_t op, int ranks, size_t i);
+double reduced(ncclDataType_t type, ncclRedOp_t op, int ranks, size_t i);
 
 // The communicators of one process, made by ncclCommInitAll; driven in groups by one thread.
 class Clique {
@@ -65,15 +64,13 @@ class Clique {
   int size() const { return static_cast<int>(comms_.size()); }
   ncclComm_t operator[](int rank) const { return comms_[static_cast<size_t>(rank)]; }
   // Calls `call(rank, comm)` for every rank inside one group.
-  ncclResult_t Each(const std::function<ncclResult_t(int, ncclComm_t)>& call) const;
+  ncclResult_t each(const std::function<ncclResult_t(int, ncclComm_t)>& call) const;
 
  private:
   std::vector<ncclComm_t> comms_;
 };
 
 // Runs `body(rank)` on a thread per rank.
-void OnThreads(int ranks, const std::function<void(int)>& body);
+void on_threads(int ranks, const std::function<void(int)>& body);
 
 }  // namespace hostnccl_test
-
-#endif  // HOSTNCCL_TESTS_REFERENCE_H_

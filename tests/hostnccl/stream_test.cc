@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-void Increment(void* counter) { ++*static_cast<std::atomic<int>*>(counter); }
+void increment(void* counter) { ++*static_cast<std::atomic<int>*>(counter); }
 
 TEST(Streams, FunctionsRunInOrderOnOneThread) {
   struct Log {
@@ -51,7 +51,7 @@ TEST(Streams, QueryTellsWhetherWorkIsLeft) {
   EXPECT_EQ(ncclSuccess, hostncclStreamQuery(stream));
   Gate gate(stream);
   EXPECT_EQ(ncclInProgress, hostncclStreamQuery(stream));
-  gate.Open();
+  gate.open();
   ASSERT_NCCL(hostncclStreamSynchronize(stream));
   EXPECT_EQ(ncclSuccess, hostncclStreamQuery(stream));
 }
@@ -65,7 +65,7 @@ TEST(Streams, DestroyWaitsForTheQueue) {
           stream,
           [](void* arg) {
             std::this_thread::sleep_for(1ms);
-            Increment(arg);
+            increment(arg);
           },
           &count));
     }
@@ -75,7 +75,7 @@ TEST(Streams, DestroyWaitsForTheQueue) {
 
 TEST(Streams, NullStreamRunsAtOnce) {
   std::atomic<int> count{0};
-  ASSERT_NCCL(hostncclLaunchHostFunc(nullptr, &Increment, &count));
+  ASSERT_NCCL(hostncclLaunchHostFunc(nullptr, &increment, &count));
   EXPECT_EQ(count, 1);
   EXPECT_NCCL(hostncclStreamSynchronize(nullptr));
   EXPECT_EQ(ncclSuccess, hostncclStreamQuery(nullptr));
@@ -88,10 +88,10 @@ TEST(Streams, EventHoldsAnotherStreamBack) {
   Gate gate(first);
   ASSERT_NCCL(hostncclEventRecord(event, first));
   ASSERT_NCCL(hostncclStreamWaitEvent(second, event));
-  ASSERT_NCCL(hostncclLaunchHostFunc(second, &Increment, &count));
+  ASSERT_NCCL(hostncclLaunchHostFunc(second, &increment, &count));
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(count, 0);
-  gate.Open();
+  gate.open();
   ASSERT_NCCL(hostncclStreamSynchronize(second));
   EXPECT_EQ(count, 1);
 }
@@ -105,7 +105,7 @@ TEST(Streams, LaterRecordsDoNotMatter) {
   Gate gate(first);
   ASSERT_NCCL(hostncclEventRecord(event, first));
   ASSERT_NCCL(hostncclStreamSynchronize(second));  // would hang on the second record
-  gate.Open();
+  gate.open();
   ASSERT_NCCL(hostncclEventSynchronize(event));
 }
 
@@ -120,7 +120,7 @@ TEST(Streams, EventsKeepTheTimeAtWhichTheyWereComplete) {
   EXPECT_EQ(ncclInProgress, hostncclEventElapsedTime(&seconds, begin, end));
   EXPECT_EQ(seconds, -1);
   std::this_thread::sleep_for(30ms);
-  gate.Open();
+  gate.open();
   ASSERT_NCCL(hostncclEventSynchronize(end));
   std::this_thread::sleep_for(30ms);
   ASSERT_NCCL(hostncclEventElapsedTime(&seconds, begin, end));
@@ -153,7 +153,7 @@ TEST(Streams, EventMayGoWhileWaitedFor) {
     ASSERT_NCCL(hostncclEventRecord(event, first));
     ASSERT_NCCL(hostncclStreamWaitEvent(second, event));
   }
-  gate.Open();
+  gate.open();
   ASSERT_NCCL(hostncclStreamSynchronize(second));
 }
 
@@ -171,13 +171,13 @@ TEST(Streams, CollectiveReturnsBeforeItRuns) {
   const Stream stream[2];
   int value[2] = {1, 2};
   Gate gate(stream[0]);
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAllReduce(&value[r], &value[r], 1, ncclInt32, ncclSum, comm, stream[r]);
   }));
   std::this_thread::sleep_for(10ms);
   EXPECT_EQ(ncclInProgress, hostncclStreamQuery(stream[1]));
   EXPECT_EQ(value[1], 2);
-  gate.Open();
+  gate.open();
   for (const Stream& s : stream) ASSERT_NCCL(hostncclStreamSynchronize(s));
   EXPECT_EQ(value[0], 3);
   EXPECT_EQ(value[1], 3);
@@ -191,7 +191,7 @@ TEST(Streams, CollectivesAndFunctionsAlternate) {
   const auto twice = [](void* arg) { *static_cast<int*>(arg) *= 3; };
   for (int round = 0; round < 8; ++round) {
     for (int r = 0; r < 2; ++r) ASSERT_NCCL(hostncclLaunchHostFunc(stream[r], twice, &value[r]));
-    ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+    ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
       return ncclAllReduce(&value[r], &value[r], 1, ncclInt32, ncclSum, comm, stream[r]);
     }));
   }
@@ -206,15 +206,15 @@ TEST(Streams, OneCommunicatorKeepsLaunchOrderAcrossStreams) {
   const Stream slow[2], fast[2];
   int a[2] = {1, 2}, b[2] = {10, 20};
   Gate gate(slow[0]);
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAllReduce(&a[r], &a[r], 1, ncclInt32, ncclSum, comm, slow[r]);
   }));
-  ASSERT_NCCL(clique.Each([&](int r, ncclComm_t comm) {
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAllReduce(&b[r], &b[r], 1, ncclInt32, ncclSum, comm, fast[r]);
   }));
   std::this_thread::sleep_for(10ms);
   EXPECT_EQ(b[0], 10);
-  gate.Open();
+  gate.open();
   for (int r = 0; r < 2; ++r) ASSERT_NCCL(hostncclStreamSynchronize(fast[r]));
   EXPECT_EQ(a[0], 3);
   EXPECT_EQ(b[1], 30);
@@ -232,7 +232,7 @@ TEST(Streams, GroupJoinsItsStreams) {
   ASSERT_NCCL(ncclGroupEnd());
   std::this_thread::sleep_for(10ms);
   EXPECT_EQ(ncclInProgress, hostncclStreamQuery(second));
-  gate.Open();
+  gate.open();
   ASSERT_NCCL(hostncclStreamSynchronize(second));
   EXPECT_EQ(out[0], 4);
   EXPECT_EQ(out[1], 5);
@@ -249,7 +249,7 @@ TEST(Streams, DeviceScalarIsReadLate) {
   ASSERT_NCCL(ncclAllReduce(&value, &value, 1, ncclFloat32, op, clique[0], stream));
   ASSERT_NCCL(ncclRedOpDestroy(op, clique[0]));
   factor = 5;
-  gate.Open();
+  gate.open();
   ASSERT_NCCL(hostncclStreamSynchronize(stream));
   EXPECT_EQ(value, 15);
 }

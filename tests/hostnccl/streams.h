@@ -1,6 +1,5 @@
 // Streams and events that clean up after themselves, and a way to hold a stream back.
-#ifndef HOSTNCCL_TESTS_STREAMS_H_
-#define HOSTNCCL_TESTS_STREAMS_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -34,13 +33,13 @@ class Event {
 class Gate {
  public:
   explicit Gate(cudaStream_t stream) {
-    EXPECT_NCCL(hostncclLaunchHostFunc(stream, &Gate::Wait, &open_));
+    EXPECT_NCCL(hostncclLaunchHostFunc(stream, &Gate::wait, &open_));
   }
-  ~Gate() { Open(); }
-  void Open() { open_ = true; }
+  ~Gate() { open(); }
+  void open() { open_ = true; }
 
  private:
-  static void Wait(void* open) {
+  static void wait(void* open) {
     while (!*static_cast<std::atomic<bool>*>(open))
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -48,5 +47,3 @@ class Gate {
 };
 
 }  // namespace hostnccl_test
-
-#endif  // HOSTNCCL_TESTS_STREAMS_H_

@@ -26,7 +26,7 @@ extern "C" [[gnu::visibility("default")]] ssize_t send(int fd, const void* data,
 namespace hostnccl {
 namespace {
 
-std::set<int> ListeningSockets() {
+std::set<int> listening_sockets() {
   std::set<int> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::stoi(entry.path().filename());
@@ -42,21 +42,21 @@ std::set<int> ListeningSockets() {
 class Resetter {
  public:
   Resetter() {
-    const std::set<int> before = ListeningSockets();
+    const std::set<int> before = listening_sockets();
     auto transport = std::make_unique<Transport>(1);
-    address_ = transport->Address();
+    address_ = transport->address();
     std::vector<Address> bound;
-    for (const int fd : ListeningSockets()) {
+    for (const int fd : listening_sockets()) {
       if (before.contains(fd)) continue;
       Address& address = bound.emplace_back();
       socklen_t size = sizeof(address);
       EXPECT_EQ(getsockname(fd, &address.any, &size), 0);
     }
     transport.reset();
-    for (const Address& address : bound) sockets_.push_back(Socket::Listen(address));
+    for (const Address& address : bound) sockets_.push_back(Socket::listen(address));
     thread_ = std::thread([this] {
       while (!stop_ && !reset_)
-        for (size_t i = 0; i < sockets_.size(); ++i) Reset(sockets_[i].TryAccept());
+        for (size_t i = 0; i < sockets_.size(); ++i) reset(sockets_[i].try_accept());
     });
   }
 
@@ -67,18 +67,18 @@ class Resetter {
 
   const std::string& address() const { return address_; }
 
-  void WaitForReset() const {
+  void wait_for_reset() const {
     const auto deadline = Clock::now() + std::chrono::seconds(5);
     while (!reset_ && Clock::now() < deadline) std::this_thread::yield();
   }
 
  private:
-  void Reset(Socket socket) {
+  void reset(Socket socket) {
     if (!socket.open()) return;
     const linger at_once{1, 0};
     setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     sockets_.clear();
-    socket.Close();
+    socket.close();
     reset_ = true;
   }
 
@@ -93,29 +93,29 @@ class Resetter {
 // abort the process.
 TEST(Transport, APeerThatGoesWhileItIsConnectedToIsAFailure) {
   setenv("HOSTNCCL_TIMEOUT", "10", 1);
-  const Settings settings = ReadSettings();
+  const Settings settings = read_settings();
   for (int round = 0; round < 3; ++round) {
     const Resetter resetter;
-    const ncclUniqueId id = MakeUniqueId(settings);
+    const ncclUniqueId id = make_unique_id(settings);
     std::thread peer([&] {
       const Flag stop;
       const Limit limit{Clock::now() + settings.timeout, &stop};
-      const MeetingPoint point = FromUniqueId(id);
-      Doorway door = Doorway::Open(settings);
-      Star star = Star::Join(point, {point.magic, 1, 2}, door, settings, stop);
+      const MeetingPoint point = from_unique_id(id);
+      Doorway door = Doorway::open(settings);
+      Star star = Star::join(point, {point.magic, 1, 2}, door, settings, stop);
       const std::string at(reinterpret_cast<const char*>(&door.address), sizeof(Address));
-      star.AllGather(at + resetter.address(), limit);
-      resetter.WaitForReset();
+      star.all_gather(at + resetter.address(), limit);
+      resetter.wait_for_reset();
     });
-    const CommPtr comm = Comm::Start({}, MeetById(id, 0, 2));
+    const CommPtr comm = Comm::start({}, meet_by_id(id, 0, 2));
     try {
-      comm->WaitUntilReady();
+      comm->wait_until_ready();
       ADD_FAILURE() << "round " << round << ": no failure";
     } catch (const Failure& failure) {
       EXPECT_NE(failure.text().find("rank 1"), std::string::npos) << failure.text();
     }
     peer.join();
-    comm->Abort();
+    comm->abort();
   }
 }
 

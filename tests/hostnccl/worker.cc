@@ -40,7 +40,7 @@ namespace {
   if (!(condition)) Stop(#condition)
 
 // Rank 0 writes the id; a rename makes it appear as a whole.
-ncclUniqueId ShareId(int rank, const std::string& path) {
+ncclUniqueId share_id(int rank, const std::string& path) {
   ncclUniqueId id;
   if (rank == 0) {
     REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
@@ -55,21 +55,21 @@ ncclUniqueId ShareId(int rank, const std::string& path) {
   }
 }
 
-void Collectives(ncclComm_t comm, int rank, int ranks, bool late) {
+void collectives(ncclComm_t comm, int rank, int ranks, bool late) {
   for (const size_t count : {size_t{1}, size_t{1009}, size_t{300007}}) {
     if (late && rank == ranks - 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
     Buffer data(ncclFloat32, count, 1);
-    data.Fill([&](size_t i) { return Input(ncclFloat32, ncclSum, rank, i); });
+    data.fill([&](size_t i) { return input(ncclFloat32, ncclSum, rank, i); });
     REQUIRE(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, nullptr) ==
             ncclSuccess);
     for (size_t i = 0; i < count; ++i) {
-      REQUIRE(data[i] == Reduced(ncclFloat32, ncclSum, ranks, i));
+      REQUIRE(data[i] == reduced(ncclFloat32, ncclSum, ranks, i));
     }
-    REQUIRE(data.GuardsIntact());
+    REQUIRE(data.guards_intact());
   }
 }
 
-int Loop(ncclComm_t comm, int rank) {
+int loop(ncclComm_t comm, int rank) {
   std::mt19937 random(1);  // the same sizes on all ranks
   std::vector<float> data(2 << 20, 1);
   cudaStream_t stream = nullptr;
@@ -92,7 +92,7 @@ int Loop(ncclComm_t comm, int rank) {
 }
 
 // Everybody with everybody, the next launch under way before the last one has ended.
-int Overlap(ncclComm_t comm, int rank, int ranks) {
+int overlap(ncclComm_t comm, int rank, int ranks) {
   std::mt19937 random(2);
   const size_t room = size_t{6} << 20;
   const auto peers = static_cast<size_t>(ranks);
@@ -122,7 +122,7 @@ int Overlap(ncclComm_t comm, int rank, int ranks) {
 
 // Every rank's last word goes to others, and it knows nothing of what becomes of it. Rank 0 sends
 // most, for nobody's sake waits for anything, and is the hub of the liveness watch.
-void LastWords(ncclComm_t comm, int rank, int ranks) {
+void last_words(ncclComm_t comm, int rank, int ranks) {
   std::vector<float> data(1000, rank == 0 ? 3 : 0);
   REQUIRE(ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat32, 0, comm, nullptr) ==
           ncclSuccess);
@@ -145,14 +145,14 @@ void LastWords(ncclComm_t comm, int rank, int ranks) {
   REQUIRE(std::count(data.begin(), data.end(), 3) == 1000);
 }
 
-std::string StateOf(int pid) {  // one letter, behind the number and the name; empty: gone
+std::string state_of(int pid) {  // one letter, behind the number and the name; empty: gone
   std::string number, name, state;
   std::ifstream("/proc/" + std::to_string(pid) + "/stat") >> number >> name >> state;
   return state;
 }
 
 // The other of two ranks knows what becomes of this one.
-std::array<int, 2> Pids(ncclComm_t comm, int rank) {
+std::array<int, 2> pids(ncclComm_t comm, int rank) {
   std::array<int, 2> pids{};
   pids[static_cast<size_t>(rank)] = getpid();
   REQUIRE(ncclAllGather(&pids[static_cast<size_t>(rank)], pids.data(), 1, ncclInt32, comm,
@@ -160,18 +160,18 @@ std::array<int, 2> Pids(ncclComm_t comm, int rank) {
   return pids;
 }
 
-void Stopped(ncclComm_t comm, int rank) {
-  const int peer = Pids(comm, rank)[1];
+void stopped(ncclComm_t comm, int rank) {
+  const int peer = pids(comm, rank)[1];
   if (rank == 1) raise(SIGSTOP);
-  while (StateOf(peer) != "T") std::this_thread::yield();
+  while (state_of(peer) != "T") std::this_thread::yield();
   REQUIRE(ncclSend(&peer, 1, ncclInt32, 1, comm, nullptr) == ncclSuccess);
 }
 
-void Inherit(ncclComm_t comm, int rank) {
-  const int peer = Pids(comm, rank)[0];
+void inherit(ncclComm_t comm, int rank) {
+  const int peer = pids(comm, rank)[0];
   std::vector<char> data(100'000);
   if (rank == 1) {
-    for (std::string state = "R"; !state.empty() && state != "Z"; state = StateOf(peer)) {
+    for (std::string state = "R"; !state.empty() && state != "Z"; state = state_of(peer)) {
       std::this_thread::yield();
     }
   }
@@ -186,25 +186,25 @@ void Inherit(ncclComm_t comm, int rank) {
   }
 }
 
-int Main(const std::string& mode, int rank, int ranks, const std::string& path) {
-  const ncclUniqueId id = ShareId(rank, path);
+int run_worker(const std::string& mode, int rank, int ranks, const std::string& path) {
+  const ncclUniqueId id = share_id(rank, path);
   ncclComm_t comm;
   REQUIRE(ncclCommInitRank(&comm, ranks, id, rank) == ncclSuccess);
   std::ofstream(path + ".ready" + std::to_string(rank)) << "ready";
-  if (mode == "loop") return Loop(comm, rank);
-  if (mode == "overlap") return Overlap(comm, rank, ranks);
+  if (mode == "loop") return loop(comm, rank);
+  if (mode == "overlap") return overlap(comm, rank, ranks);
   if (mode == "stopped" || mode == "inherit" || mode == "inherit_exit") {
-    (mode == "stopped" ? Stopped : Inherit)(comm, rank);
+    (mode == "stopped" ? stopped : inherit)(comm, rank);
     REQUIRE(ncclCommDestroy(comm) == ncclSuccess);
     if (mode == "inherit_exit") _exit(0);
     return 0;
   }
   if (mode == "destroy" || mode == "finalize") {
-    LastWords(comm, rank, ranks);
+    last_words(comm, rank, ranks);
     REQUIRE((mode == "destroy" ? ncclCommDestroy : ncclCommFinalize)(comm) == ncclSuccess);
     _exit(0);
   }
-  Collectives(comm, rank, ranks, mode == "late");
+  collectives(comm, rank, ranks, mode == "late");
   if (mode != "no_destroy") REQUIRE(ncclCommDestroy(comm) == ncclSuccess);
   return 0;
 }
@@ -214,5 +214,5 @@ int Main(const std::string& mode, int rank, int ranks, const std::string& path) 
 
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
-  return hostnccl_test::Main(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argv[4]);
+  return hostnccl_test::run_worker(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argv[4]);
 }

@@ -23,8 +23,8 @@ struct MakeCpuKernel {
 
 template <>
 const Table<CpuKernel>& cpu_kernels<TERSE_BITS>() {
-  static constexpr Table<CpuKernel> table = TableOf<MakeCpuKernel, TERSE_BITS>::make();
-  return table;
+  static constexpr Table<CpuKernel> kTable = TableOf<MakeCpuKernel, TERSE_BITS>::make();
+  return kTable;
 }
 
 }  // namespace terse::kernels
