@@ -19,7 +19,8 @@ int run(int argc, char** argv) {
       "Exit status: 0 done, 1 a failure, 2 a bad command line. `terse run` ends with the program's "
       "own,\nor 127 where there is no such program and 126 where it cannot be run.");
   int status = kDone;
-  for (const auto add : {add_explain, add_scheme, add_schemes, add_presets, add_plan, add_settings}) add(app);
+  for (const auto add : {add_explain, add_scheme, add_schemes, add_presets, add_plan, add_settings})
+    add(app);
   for (const auto add : {add_run, add_report}) add(app, status);
   try {
     app.parse(argc, argv);

@@ -150,14 +150,14 @@ void draw_elements(const Draw& draw, uint64_t first, size_t n, uint16_t* random)
 // What a code is stored in.
 template <class Codec>
 struct CodeOf {
-  using type = uint8_t;
+  using Type = uint8_t;
 };
 template <class Codec>
 requires(Codec::kDescriptor.max_bits > 8) struct CodeOf<Codec> {
-  using type = uint16_t;
+  using Type = uint16_t;
 };
 template <class Codec>
-using Code = typename CodeOf<Codec>::type;
+using Code = typename CodeOf<Codec>::Type;
 
 // Elements that share parameters; as many as can be at once where there are none.
 template <class Codec>
@@ -168,8 +168,9 @@ TERSE_INLINE size_t block_of(const Spec& spec) {
 // Where there is no choice the compiler shall know.
 template <class Codec>
 TERSE_INLINE Form known_form(int bits, Number scale, Rounding rounding) {
-  constexpr Descriptor d = Codec::kDescriptor;
-  return {bits, d.scales == choices(d.usual_scale) ? d.usual_scale : scale, rounding};
+  constexpr Descriptor kCodec = Codec::kDescriptor;
+  constexpr bool kChooses = kCodec.scales != choices(kCodec.usual_scale);
+  return {bits, kChooses ? scale : kCodec.usual_scale, rounding};
 }
 
 template <class Codec>

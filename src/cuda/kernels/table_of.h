@@ -17,9 +17,10 @@ class TableOf {
     Table<Entry> t{};
     size_t i = 0;
     codec::Codecs::for_each([&]<class Codec>() {
-      constexpr codec::Descriptor d = Codec::kDescriptor;
-      if constexpr (bits >= d.min_bits && bits <= d.max_bits) add<Codec, false>(t, i);
-      if constexpr (bits >= d.min_bits && bits <= d.max_hadamard_bits) add<Codec, true>(t, i);
+      constexpr codec::Descriptor kCodec = Codec::kDescriptor;
+      if constexpr (bits >= kCodec.min_bits && bits <= kCodec.max_bits) add<Codec, false>(t, i);
+      if constexpr (bits >= kCodec.min_bits && bits <= kCodec.max_hadamard_bits)
+        add<Codec, true>(t, i);
       ++i;
     });
     return t;
