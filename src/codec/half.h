@@ -24,8 +24,8 @@ TERSE_INLINE void load_halves(const void* in, float* out) {
   _mm256_storeu_ps(out, _mm256_cvtph_ps(halves));
 }
 
-TERSE_INLINE void store_halves(const float* in, void* out) {
-  const __m256 x = _mm256_loadu_ps(in);
+TERSE_INLINE void store_halves(const void* in, void* out) {
+  const __m256 x = _mm256_loadu_ps(static_cast<const float*>(in));
   const __m128i halves = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
   const __m128i nans =
@@ -38,7 +38,7 @@ template <class T>
 constexpr bool kConvertsHalves = false;
 
 TERSE_INLINE void load_halves(const void*, float*) {}
-TERSE_INLINE void store_halves(const float*, void*) {}
+TERSE_INLINE void store_halves(const void*, void*) {}
 #endif
 
 }  // namespace terse::codec

@@ -54,12 +54,13 @@ TERSE_INLINE void to_floats(const void* in, size_t n, float* __restrict out) {
 }
 
 template <class T>
-TERSE_INLINE void from_floats(const float* __restrict in, size_t n, void* __restrict out) {
+TERSE_INLINE void from_floats(const void* __restrict in, size_t n, void* __restrict out) {
   size_t i = 0;
   if constexpr (kConvertsHalves<T>)
     for (; i + kHalvesAtOnce <= n; i += kHalvesAtOnce)
-      store_halves(in + i, static_cast<char*>(out) + i * sizeof(T));
-  for (; i < n; ++i) write(out, i, from_float<T>(in[i]));
+      store_halves(static_cast<const char*>(in) + i * sizeof(float),
+                   static_cast<char*>(out) + i * sizeof(T));
+  for (; i < n; ++i) write(out, i, from_float<T>(read<float>(in, i)));
 }
 
 template <class T>
@@ -149,14 +150,14 @@ void draw_elements(const Draw& draw, uint64_t first, size_t n, uint16_t* random)
 // What a code is stored in.
 template <class Codec>
 struct CodeOf {
-  using type = uint8_t;
+  using Type = uint8_t;
 };
 template <class Codec>
 requires(Codec::kDescriptor.max_bits > 8) struct CodeOf<Codec> {
-  using type = uint16_t;
+  using Type = uint16_t;
 };
 template <class Codec>
-using Code = typename CodeOf<Codec>::type;
+using Code = typename CodeOf<Codec>::Type;
 
 // Elements that share parameters; as many as can be at once where there are none.
 template <class Codec>
@@ -167,8 +168,9 @@ TERSE_INLINE size_t block_of(const Spec& spec) {
 // Where there is no choice the compiler shall know.
 template <class Codec>
 TERSE_INLINE Form known_form(int bits, Number scale, Rounding rounding) {
-  constexpr Number kUsual = Codec::kDescriptor.usual_scale;
-  return {bits, Codec::kDescriptor.scales == choices(kUsual) ? kUsual : scale, rounding};
+  constexpr Descriptor kCodec = Codec::kDescriptor;
+  constexpr bool kChooses = kCodec.scales != choices(kCodec.usual_scale);
+  return {bits, kChooses ? scale : kCodec.usual_scale, rounding};
 }
 
 template <class Codec>
@@ -287,7 +289,7 @@ template <class T, class Codec, Rounding rounding>
 void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
               uint8_t* codes, uint8_t* params) {
   if constexpr (kIsConversion<T, Codec> && rounding == Rounding::kNearest) {
-    from_floats<typename Codec::Element>(static_cast<const float*>(in), n, codes);
+    from_floats<typename Codec::Element>(in, n, codes);
   } else if constexpr (kConvertsHalves<T>) {
     const size_t at_once = kFloats / spec.block * spec.block;
     float x[kFloats];

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "codec/codec.h"
-#include "codec/codecs.h"
 #include "oracle.h"
+#include "specs.h"
 
 namespace terse::codec {
 
@@ -21,35 +21,6 @@ using Floats = std::vector<float>;
 
 constexpr Dtype kAllDtypes[] = {Dtype::kFloat32, Dtype::kFloat16, Dtype::kBfloat16};
 
-class Random;
-
-constexpr CodecId kSymmetric = Symmetric::kDescriptor.id, kMinMax = MinMax::kDescriptor.id;
-
-// Each of the two codecs of integers with each of its roundings.
-struct Kind {
-  CodecId codec;
-  Rounding rounding;
-};
-constexpr Kind kIntegerKinds[] = {{kSymmetric, Rounding::kNearest},
-                                  {kSymmetric, Rounding::kStochastic},
-                                  {kMinMax, Rounding::kNearest},
-                                  {kMinMax, Rounding::kStochastic},
-                                  {kMinMax, Rounding::kShift}};
-
-inline Spec make_spec(Kind kind, int bits, size_t block) {
-  return {kind.codec, kind.rounding, static_cast<uint8_t>(bits), static_cast<uint16_t>(block)};
-}
-
-// All that the list of codecs offers: every width, rounding, way to store parameters and transform,
-// with blocks of `block` where there is a choice.
-std::vector<Spec> every_spec(size_t block);
-// One of them: each codec is as likely as the others.
-Spec some_spec(Random& random, size_t block);
-
-// As policy/scheme.h prints it.
-std::string describe(const Spec& spec);
-// The same as part of a file's name, without the block.
-std::string file_name(const Spec& spec);
 const char* name_of(Dtype dtype);
 
 // The same numbers on every run and with every library.
@@ -64,6 +35,9 @@ class Random {
  private:
   uint64_t state_;
 };
+
+// One of every_spec(): each codec is as likely as the others.
+Spec some_spec(Random& random, size_t block);
 
 enum class Kin {
   kGaussian,

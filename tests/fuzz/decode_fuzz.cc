@@ -8,7 +8,7 @@
 
 #include "expect.h"
 #include "oracle.h"
-#include "support.h"
+#include "specs.h"
 #include "terse/terse.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
@@ -16,6 +16,7 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 namespace {
 
 using namespace terse::codec;
+using oracle::Bytes;
 
 constexpr size_t kHeader = 32, kCountAt = 16, kCheckAt = 24;
 
