@@ -170,7 +170,7 @@ Scheme finish(std::string_view text, const Draft& draft) {
   };
   const auto found = std::ranges::find_if(codec::kDescriptors, is_meant);
   if (found == codec::kDescriptors.end())
-    refuse(text, "fit={} is for int codecs", kFitNames[static_cast<int>(draft.fit)]);
+    refuse(text, "{} has no fit={}", draft.name, kFitNames[static_cast<int>(draft.fit)]);
   const codec::Descriptor& d = *found;
   Scheme scheme = draft.scheme;
   codec::Spec& spec = scheme.spec;

@@ -125,7 +125,7 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"minmax4:scale=bf16", "minmax has no scale=bf16, only fp32"},
       {"int4:scale=fp8", "scale is \"fp8\", but must be fp32, bf16 or e8m0"},
       {"int4:hadamard=64", "hadamard is \"64\", but must be 0 or 32"},
-      {"minmax4:fit=mse", "fit=mse is for int codecs"},
+      {"minmax4:fit=mse", "minmax has no fit=mse"},
       {"int4:fit=best", "fit is \"best\", but must be absmax or mse"},
       {"fp8", "unknown codec \"fp8\""},
       {"bf160", "unknown codec \"bf160\""},
