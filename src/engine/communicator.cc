@@ -11,6 +11,7 @@
 #include "engine/reporter.h"
 #include "engine/shape.h"
 #include "plan/algorithms.h"
+#include "plan/beside.h"
 
 namespace terse {
 
@@ -33,6 +34,21 @@ Communicator::~Communicator() {
 void Communicator::learn(plan::Topology known) {
   topology = std::move(known);
   plans_.clear();  // that were made without
+}
+
+void Communicator::exclude(size_t elements, std::vector<plan::Range> ranges) {
+  if (ranges.empty())
+    exclusions_.erase(elements);
+  else
+    exclusions_[elements] = std::move(ranges);
+  plans_.clear();  // which have others
+}
+
+std::span<const plan::Range> Communicator::excluded_from(const PlanKey& key) const {
+  if (!plan::may_keep_exact(key.collective)) return {};
+  const auto known = exclusions_.find(key.count * plan::pieces(key.collective, ranks));
+  if (known == exclusions_.end()) return {};
+  return known->second;
 }
 
 void Communicator::settle(ncclResult_t result, const char* call) const {
@@ -146,7 +162,9 @@ PlanPointer Communicator::plan_for(const PlanKey& key) {
                     {backend.grain(), topology});
   };
   return cached(*this, plans_, key, shape, [&](const plan::Shape& s) {
-    return plan::select(key.collective, s, key.algorithm).algorithm->build(s);
+    const plan::Selection selection = plan::select(key.collective, s, key.algorithm);
+    return plan::with(selection.algorithm->build(s), key.collective, s,
+                      {.exact = excluded_from(key), .verified = key.verified});
   });
 }
 

@@ -7,6 +7,7 @@
 #include <memory_resource>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "engine/request.h"
 #include "engine/track.h"
 #include "nccl/table.h"
+#include "plan/chunks.h"
 #include "plan/plan.h"
 #include "terse/terse.h"
 
@@ -28,7 +30,6 @@ struct Binding {
   std::vector<std::vector<codec::Combine>> batches;  // by step
   std::vector<codec::Source> sources;                // that the batches refer to
   std::vector<std::vector<Copy>> copies;             // by step
-  std::vector<Copy> restored;                        // what is excluded, after all steps
   std::atomic<bool> busy{false};
 };
 
@@ -41,6 +42,7 @@ struct PlanKey {
   codec::Dtype dtype;
   codec::Spec spec;
   plan::Algo algorithm;
+  bool verified;  // it is compared with the native result
 
   auto operator<=>(const PlanKey&) const = default;
 };
@@ -86,9 +88,6 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool introduced = false;                          // ordinal is agreed, or about to be
   std::optional<uint64_t> number;                   // that rank 0 has taken, to be the ordinal
 
-  // By the elements of the whole message: what stays exact of it, in order (exclusion.h).
-  std::map<size_t, std::vector<terseRange_t>> exclusions;
-
   Operators operators;       // made on this communicator
   uint64_t sequence = 0;     // of the next compressed call, or batch of messages
   uint64_t collectives = 0;  // the calls of all ranks among them, alike on every rank
@@ -101,6 +100,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // Which ranks share a node. Plans depend on it.
   void learn(plan::Topology known);
+
+  // From now on these elements stay exact, of messages that have `elements` in all (exclusion.h).
+  void exclude(size_t elements, std::vector<plan::Range> ranges);
 
   // After a call, or a group with calls on this communicator, that gave `result`: on a non-blocking
   // communicator waits until NCCL has enqueued it, so that what comes next is in order behind it.
@@ -156,8 +158,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     void* memory;
   };
 
+  std::span<const plan::Range> excluded_from(const PlanKey& key) const;
+
   std::map<PlanKey, PlanPointer> plans_;
   std::map<BatchKey, PlanPointer> batches_;
+  std::map<size_t, std::vector<plan::Range>> exclusions_;  // by the elements of the whole message
   std::vector<std::unique_ptr<Binding>> bindings_;
   std::unique_ptr<Track> track_;
   std::vector<std::unique_ptr<Track>> recorded_;

@@ -31,7 +31,7 @@ size_t least_scratch(const Job& job) {
 bool rooted(const Job& job) { return plan::traits(job.request.collective).rooted; }
 
 size_t scratch_of(const Job& job) {
-  const size_t bytes = scratch_bytes(job, *plan_of_collective(job));
+  const size_t bytes = plan_of_collective(job)->scratch_bytes;
   return rooted(job) ? bytes : std::max(bytes, least_scratch(job));
 }
 
