@@ -90,6 +90,8 @@ char* address(const plan::Place& place, const Request& request, const Regions& r
       return static_cast<char*>(request.recv) + place.offset;
     case plan::Region::kExact:
       return regions.exact + place.offset;
+    case plan::Region::kState:
+      return regions.state + place.offset;
     case plan::Region::kScratch:
       break;
   }

@@ -9,6 +9,7 @@ namespace terse {
 struct Regions {
   char* scratch = nullptr;
   char* exact = nullptr;
+  char* state = nullptr;
 };
 
 char* address(const plan::Place& place, const Request& request, const Regions& regions);

@@ -17,8 +17,10 @@
 #include "engine/meter.h"
 #include "engine/operators.h"
 #include "engine/request.h"
+#include "engine/state.h"
 #include "engine/track.h"
 #include "nccl/table.h"
+#include "plan/algorithms.h"
 #include "plan/chunks.h"
 #include "plan/plan.h"
 #include "terse/terse.h"
@@ -92,7 +94,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   uint64_t sequence = 0;     // of the next compressed call, or batch of messages
   uint64_t collectives = 0;  // the calls of all ranks among them, alike on every rank
   terseStats_t stats{};
-  Meter meter;  // beyond the tracks, whose work refers to its memory
+  // Both beyond the tracks, whose work refers to their memory.
+  Meter meter;
+  States states;
+
+  // What its calls are done by.
+  std::span<const plan::Algorithm> algorithms = plan::algorithms();
 
   // What a call on the caller's stream runs on: the communicator's own track, made at the first
   // call, or that of the graph that is being recorded on the stream.
@@ -103,6 +110,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // From now on these elements stay exact, of messages that have `elements` in all (exclusion.h).
   void exclude(size_t elements, std::vector<plan::Range> ranges);
+
+  // The counters, and what is known at present beside them.
+  terseStats_t current_stats();
 
   // After a call, or a group with calls on this communicator, that gave `result`: on a non-blocking
   // communicator waits until NCCL has enqueued it, so that what comes next is in order behind it.

@@ -46,6 +46,7 @@ Run::Run(const Work& work, const Share& share)
   }
   track_.reserve(share_.scratch + plan_->scratch_bytes);
   regions_.scratch = track_.scratch() + share_.scratch;
+  regions_.state = state();
   terse::bind(*plan_, messages_, c_.sequence + share_.calls, regions_, binding_);
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
@@ -57,12 +58,13 @@ Run::Run(const Work& work, const Share& share)
 std::optional<Share> Run::beside(const Work& next) const {
   const Job& job = *next.front();
   if (!shares(messages_) || !shares(next)) return {};
+  const PlanPointer plan = plan_of_collective(job);
+  if (!plan_->state.key.empty() || !plan->state.key.empty()) return {};  // one after another
   const size_t used = share_.scratch + plan_->scratch_bytes;
   const Share share{.scratch = plan::Chunks::round_up(used, plan::Chunks::kAlignment),
                     .events = share_.events + plan_->steps.size(),
                     .calls = share_.calls + 1};
-  const size_t needed = plan_of_collective(job)->scratch_bytes;
-  if (share.scratch + needed > prepared_scratch(c_)) return {};
+  if (share.scratch + plan->scratch_bytes > prepared_scratch(c_)) return {};
   return share;
 }
 
@@ -206,6 +208,18 @@ CallNumber Run::number() const {
   const uint64_t collective = c_.collectives + share_.calls;
   return {c_.ordinal, c_.sequence + share_.calls,
           of_messages() || made ? std::nullopt : std::optional(collective)};
+}
+
+// prepare() has made it, unless the call is recorded.
+char* Run::state() const {
+  if (plan_->state.key.empty()) return nullptr;
+  const StateKind kind = state_kind(*messages_.front());
+  if (!c_.states.agreed(kind, plan_->state))
+    fail(ncclInvalidUsage,
+         "{}: {} keeps memory between calls, and is used for the first time while a graph is "
+         "recorded; use it once before",
+         c_.describe(), print_scheme(messages_.front()->scheme));
+  return c_.states.memory(kind, plan_->state);
 }
 
 // A graph runs alike each time.

@@ -65,6 +65,7 @@ class Run {
   Event step_event(size_t index) const { return track_.step_event(share_.events + index); }
   CallNumber number() const;
   bool is_to_be_verified() const;
+  char* state() const;
   void compare();
   void count();
   size_t bytes(const plan::Step& step) const;

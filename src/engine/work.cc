@@ -97,4 +97,6 @@ codec::Dtype dtype_of(const Job& job) {
   return dtype;
 }
 
+StateKind state_kind(const Job& job) { return {dtype_of(job), job.scheme.spec}; }
+
 }  // namespace terse

@@ -31,4 +31,7 @@ size_t step_bytes(const Work& work, const plan::Step& step);
 // The type of what a job compresses.
 codec::Dtype dtype_of(const Job& job);
 
+// What kind of state its plan has, if any.
+StateKind state_kind(const Job& job);
+
 }  // namespace terse

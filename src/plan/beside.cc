@@ -33,21 +33,18 @@ std::vector<Segment> cut(std::span<const Range> ranges, size_t piece) {
 class Around : Assembly {
  public:
   Around(Plan plan, Collective collective, const Shape& shape)
-      : Assembly(plan.algorithm), inner_(std::move(plan)), collective_(collective), shape_(shape) {}
+      : Assembly(std::move(plan)), collective_(collective), shape_(shape) {}
 
   Plan build(const Beside& beside) {
-    plan_.scratch_bytes = inner_.scratch_bytes;
     if (beside.verified) verify();
     if (!beside.exact.empty()) keep(beside.exact);
-    if (first_.natives.empty()) return std::move(inner_);
-    plan_.buffers = std::move(inner_.buffers);
-    plan_.raw_bytes = inner_.raw_bytes;
-    plan_.native = inner_.native;
+    if (first_.natives.empty()) return std::move(plan_);
+    std::vector<Step> steps = clear();
     plan_.native += native_traffic({first_}, shape_);
     // Everything else waits for it: the plan may change what it sends, and is timed from its own
     // first step on.
     insert(std::move(first_));
-    for (Step& step : inner_.steps) {
+    for (Step& step : steps) {
       for (size_t& before : step.after) ++before;
       step.after.push_back(0);
       insert(std::move(step));
@@ -63,7 +60,7 @@ class Around : Assembly {
   Place at(Region region, size_t element) const { return {region, element * shape_.element_bytes}; }
 
   void verify() {
-    plan_.exact_bytes = inner_.buffers.front().recv_bytes;
+    plan_.exact_bytes = plan_.buffers.front().recv_bytes;
     first_.natives.push_back({.collective = collective_,
                               .send = {Region::kSend, 0},
                               .recv = {Region::kExact, 0},
@@ -97,7 +94,6 @@ class Around : Assembly {
         {at(Region::kRecv, t.recv.per_rank ? s.in_message : s.in_piece), result, bytes});
   }
 
-  Plan inner_;
   const Collective collective_;
   const Shape& shape_;
   Step first_{.name = "native", .lane = Lane::kCommunicate, .beside = true};

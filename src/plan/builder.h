@@ -25,6 +25,7 @@ inline Neighbours neighbours(const Shape& s, size_t distance) {
 class Assembly {
  public:
   explicit Assembly(const char* algorithm) { plan_.algorithm = algorithm; }
+  explicit Assembly(Plan plan) : plan_(std::move(plan)) {}  // whose steps clear() takes out
 
   // Adds a step; returns its index, or kNone for a compute step with nothing to do. Communicate
   // steps stay, however empty, so that all ranks have as many. Left out of `after` are kNone and
@@ -46,6 +47,13 @@ class Assembly {
     order_.add(step);
     plan_.steps.push_back(std::move(step));
     return plan_.steps.size() - 1;
+  }
+
+  // Takes the steps out, to be inserted among others.
+  std::vector<Step> clear() {
+    plan_.wire_bytes = 0;
+    plan_.wire_to.clear();
+    return std::exchange(plan_.steps, {});
   }
 
   // The decode lane ends after all others, also where there is nothing to decode.

@@ -19,8 +19,8 @@
 namespace terse::plan {
 
 // Memory that a plan refers to, always by offset. kExact is for the call's result as NCCL itself
-// gives it, to be compared with.
-enum class Region : uint8_t { kSend, kRecv, kScratch, kExact };
+// gives it, to be compared with; kState keeps what it has from call to call.
+enum class Region : uint8_t { kSend, kRecv, kScratch, kExact, kState };
 
 struct Place {
   Region region = Region::kScratch;
@@ -48,8 +48,8 @@ struct Compute {
   uint32_t message = 0;    // whose buffers, type and codec
 };
 
-// Raw bytes, from the send buffer or scratch to the receive buffer; nothing where these are the
-// same place.
+// Raw bytes, from the send buffer, scratch or the state to the receive buffer or the state; nothing
+// where these are the same place.
 struct Copy {
   Place target, source;
   size_t bytes = 0;
@@ -100,6 +100,14 @@ struct Step {
   size_t queue() const { return static_cast<size_t>(lane) + turn; }
 };
 
+// What a communicator keeps for a plan, all zeros at first. Calls of one type and codec whose plans
+// name the same key have the same, one after another; so the key says what else it depends on. All
+// ranks name it, or none; they may have different amounts of it.
+struct State {
+  std::string key;  // empty: there is none
+  size_t bytes = 0;
+};
+
 // Extents of the caller's buffers.
 struct Buffers {
   size_t send_bytes = 0, recv_bytes = 0;
@@ -109,7 +117,8 @@ struct Plan {
   const char* algorithm = "";
   std::vector<Step> steps;
   size_t scratch_bytes = 0;
-  size_t exact_bytes = 0;        // of Region::kExact
+  size_t exact_bytes = 0;  // of Region::kExact
+  State state;
   std::vector<Buffers> buffers;  // by message; a collective is one
   size_t wire_bytes = 0;         // packed bytes sent to peers
   std::vector<size_t> wire_to;   // those by peer, up to the last one that gets any

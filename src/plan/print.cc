@@ -6,7 +6,7 @@
 namespace terse::plan {
 namespace {
 
-constexpr const char* kRegionNames[] = {"send", "recv", "scratch", "exact"};
+constexpr const char* kRegionNames[] = {"send", "recv", "scratch", "exact", "state"};
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
 constexpr const char* kElementNames[] = {"", " of uint8", " of uint32", " of float32"};
 constexpr const char* kOperationNames[] = {"", " sum", " max"};
@@ -46,6 +46,8 @@ std::string print(const Plan& plan) {
                   plan.steps.size(), plan.scratch_bytes, plan.wire_bytes, plan.raw_bytes);
   if (plan.native.bytes != 0)
     out += fmt::format("  native collectives send {} B\n", plan.native.bytes);
+  if (!plan.state.key.empty())
+    out += fmt::format("  keeps {} B, \"{}\"\n", plan.state.bytes, plan.state.key);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];
     out += fmt::format("{:3} {} on {}", i, step.name, kLaneNames[static_cast<int>(step.lane)]);

@@ -1,7 +1,9 @@
 // Whether a plan can be right: a walk over its steps.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "plan/native.h"
@@ -30,6 +32,7 @@ class Checker {
 
   std::string check() {
     if (plan_.buffers.size() != formats_.size()) return "buffers of other messages";
+    if (plan_.state.key.empty() && plan_.state.bytes != 0) return "a state without a key";
     for (size_t i = 0; i < plan_.steps.size() && error_.empty(); ++i) {
       at_ = i;
       step(plan_.steps[i]);
@@ -66,10 +69,14 @@ class Checker {
     if (c.message >= formats_.size()) return refuse("no such message");
     for (const Input& in : c.inputs) {
       extent(in.place, in.packed, c);
-      if (in.packed) read(in.place);
+      if (is_own(in.place)) read(in.place);
     }
     extent(c.target, c.packed_target, c);
-    change(c.target);
+    // Element by element an input may be replaced, where both are raw.
+    const bool in_place = std::ranges::any_of(c.inputs, [&](const Input& in) {
+      return in.place == c.target && !in.packed && !c.packed_target;
+    });
+    change(c.target, in_place);
     if (c.target.region == Region::kSend) refuse("writes to the send buffer");
     if (c.origin % 32 != 0) refuse("an origin that is not a multiple of 32");
     if (c.inputs.empty() || c.count == 0) refuse("an empty compute");
@@ -78,10 +85,10 @@ class Checker {
   void copy(const Copy& c) {
     within(c.source, c.bytes, 0);
     within(c.target, c.bytes, 0);
-    const bool from = c.source.region == Region::kSend || c.source.region == Region::kScratch;
-    if (!from || c.target.region != Region::kRecv || c.bytes == 0)
-      refuse("a copy that is not from the send buffer or scratch to the receive buffer");
-    if (c.source.region == Region::kScratch) read(c.source);
+    const bool from = c.source.region == Region::kSend || is_own(c.source);
+    const bool to = c.target.region == Region::kRecv || c.target.region == Region::kState;
+    if (!from || !to || c.bytes == 0) refuse("a copy from or to where none may be");
+    if (is_own(c.source)) read(c.source);
     change(c.target);
   }
 
@@ -106,8 +113,7 @@ class Checker {
     if (pieces == 0) return;
     within(n.send, pieces * piece_bytes(n), 0);
     if (n.send.region == Region::kSend) return send_own(n);
-    if (n.send.region != Region::kScratch)
-      return refuse("sends neither from scratch nor the send buffer");
+    if (!is_own(n.send)) return refuse("sends neither from the send buffer nor scratch or state");
     for (size_t p = 0; p < pieces; ++p) read(piece(n.send, n, p));
   }
 
@@ -124,7 +130,7 @@ class Checker {
     if (pieces == 0) return;
     within(n.recv, pieces * piece_bytes(n), 0);
     if (n.recv.region == Region::kSend) refuse("receives into the send buffer");
-    if (n.recv.region != Region::kScratch) return change(n.recv);
+    if (!is_own(n.recv)) return change(n.recv);
     const auto own = [&](const Place& place, const Side& side) {
       return piece(place, n, side.per_rank ? static_cast<size_t>(rank_) : 0);
     };
@@ -155,7 +161,7 @@ class Checker {
 
   void extent(const Place& place, bool packed, const Compute& c) {
     const Format& format = formats_[c.message];
-    if (packed != (place.region == Region::kScratch))
+    if (packed != (place.region == Region::kScratch) && place.region != Region::kState)
       refuse("packed data outside scratch, or raw data in it");
     if (place.region == Region::kExact) refuse("computes with the exact result");
     within(place, packed ? format.packing.bytes(c.count) : c.count * format.element_bytes,
@@ -165,23 +171,31 @@ class Checker {
   void within(const Place& place, size_t bytes, size_t message) {
     const Buffers& buffers = plan_.buffers[message];
     const size_t extents[] = {buffers.send_bytes, buffers.recv_bytes, plan_.scratch_bytes,
-                              plan_.exact_bytes};
+                              plan_.exact_bytes, plan_.state.bytes};
     if (place.offset + bytes > extents[static_cast<int>(place.region)])
       refuse("a place past its region");
   }
 
-  // Pieces of scratch are known by where they begin. What a step uses is its own while it runs: it
-  // must not change what another, or itself, may be reading or writing.
+  // Memory that only the plan uses.
+  static bool is_own(const Place& place) {
+    return place.region == Region::kScratch || place.region == Region::kState;
+  }
+
+  // Pieces of it are known by where they begin. What a step uses is its own while it runs: it must
+  // not change what another, or itself, may be reading or writing. In the state is what an earlier
+  // call wrote.
   void read(const Place& place) {
-    const auto found = scratch_.find(place.offset);
-    if (found == scratch_.end()) return refuse("reads scratch that nothing wrote");
-    if (!is_done(found->second.writer)) refuse("reads scratch that may not be written yet");
-    found->second.readers.push_back(at_);
+    const auto [found, is_new] = own_[place.region].try_emplace(place.offset);
+    if (is_new && place.region == Region::kScratch)
+      return refuse("reads scratch that nothing wrote");
+    Use& use = found->second;
+    if (use.writer && !is_done(*use.writer)) refuse("reads what may not be written yet");
+    use.readers.push_back(at_);
   }
 
   // A place gets what it did not have. The receive buffer may be the send buffer.
-  void change(const Place& place) {
-    if (place.region == Region::kScratch) return write(place);
+  void change(const Place& place, bool in_place = false) {
+    if (is_own(place)) return write(place, in_place);
     if (place.region != Region::kRecv) return;
     changed_ = true;
     for (const size_t sends : sends_)
@@ -189,13 +203,12 @@ class Checker {
   }
 
   // `in_place`: by what reads it.
-  void write(const Place& place, bool in_place = false) {
-    const auto [found, is_new] = scratch_.try_emplace(place.offset);
-    Use& use = found->second;
+  void write(const Place& place, bool in_place) {
+    Use& use = own_[place.region][place.offset];
     if (in_place && !use.readers.empty() && use.readers.back() == at_) use.readers.pop_back();
-    bool free = is_new || is_done(use.writer);
+    bool free = !use.writer || is_done(*use.writer);
     for (const size_t reader : use.readers) free = free && is_done(reader);
-    if (!free) refuse("writes scratch that may still be in use");
+    if (!free) refuse("writes what may still be in use");
     use = {at_, {}};
   }
 
@@ -211,12 +224,12 @@ class Checker {
   size_t at_ = 0;
   size_t sent_ = 0;
   struct Use {
-    size_t writer = 0;
+    std::optional<size_t> writer;
     std::vector<size_t> readers;  // since then
   };
-  std::map<size_t, Use> scratch_;  // by offset
-  std::vector<size_t> sends_;      // steps with native collectives from the send buffer
-  bool changed_ = false;           // the receive buffer has been
+  std::map<Region, std::map<size_t, Use>> own_;  // by offset
+  std::vector<size_t> sends_;  // steps with native collectives from the send buffer
+  bool changed_ = false;       // the receive buffer has been
   Order order_;
   std::string error_;
 };

@@ -178,7 +178,7 @@ TEST(Native, ValidateFindsWhatIsWrong) {
     p.steps[1].natives.push_back(n);  // twice in one place
   });
   expect("into the send buffer", [](Plan&, Native& n) { n.recv = {Region::kSend, 0}; });
-  expect("neither from scratch", [](Plan&, Native& n) { n.send = {Region::kRecv, 0}; });
+  expect("sends neither from", [](Plan&, Native& n) { n.send = {Region::kRecv, 0}; });
   expect("receives where it may still send", [](Plan&, Native& n) {
     n.send = {Region::kSend, 0};
     n.recv = {Region::kRecv, 0};
@@ -223,7 +223,7 @@ TEST(Native, WhatItSendsMayBeChangedBehindItAlone) {
     const char* too_early;
   } kCopies[] = {
       {from_send, "step 1 (copy): changes what a native collective may still send"},
-      {from_scratch, "step 1 (copy): reads scratch that may not be written yet"},
+      {from_scratch, "step 1 (copy): reads what may not be written yet"},
   };
   for (const auto& [copy, too_early] : kCopies) {
     Plan p = plan({0});
@@ -263,7 +263,7 @@ TEST(Native, IsInPlaceAsNcclHasIt) {
   EXPECT_EQ(wrong(Collective::kAllGather, 32, 0), "");
   EXPECT_EQ(wrong(Collective::kReduceScatter, 0, 32), "");
   EXPECT_EQ(wrong(Collective::kAllToAll, 0, 96), "") << "apart";
-  const std::string in_use = "step 1 (native): writes scratch that may still be in use";
+  const std::string in_use = "step 1 (native): writes what may still be in use";
   EXPECT_EQ(wrong(Collective::kAllGather, 64, 0), in_use);
   EXPECT_EQ(wrong(Collective::kReduceScatter, 0, 64), in_use);
   EXPECT_EQ(wrong(Collective::kAllToAll, 0, 0), in_use);

@@ -36,9 +36,9 @@ struct Rank {
   char* address(const Place& p, size_t message) {
     const Memory& m = memory[message];
     if (p.region == Region::kScratch) return scratch.data() + p.offset;
-    const int32_t* begin = p.region == Region::kSend   ? m.send
-                           : p.region == Region::kRecv ? m.recv
-                                                       : m.exact;
+    // In the order of Region.
+    const int32_t* const regions[] = {m.send, m.recv, nullptr, m.exact, m.state};
+    const int32_t* begin = regions[static_cast<size_t>(p.region)];
     return const_cast<char*>(reinterpret_cast<const char*>(begin)) + p.offset;
   }
 

@@ -26,6 +26,7 @@ struct Memory {
   const int32_t* send;
   int32_t* recv;
   int32_t* exact = nullptr;
+  int32_t* state = nullptr;
 };
 std::string simulate(const std::vector<Plan>& plans, const std::vector<std::vector<Memory>>& memory,
                      std::mt19937& random, int32_t loss = 0);
