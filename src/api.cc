@@ -257,13 +257,7 @@ terseResult_t terseCommGetStats(ncclComm_t comm, terseStats_t* stats) {
     const size_t size = require(stats, "stats")->size;
     if (size < sizeof(size_t)) fail(ncclInvalidArgument, "stats->size is {}", size);
     const CommunicatorPointer c = find_communicator(comm);
-    terseStats_t current{};
-    if (c != nullptr) {
-      current = c->stats;
-      current.nodes = static_cast<size_t>(c->topology.nodes());
-      c->meter.collect();
-      c->meter.add_to(current);
-    }
+    const terseStats_t current = c != nullptr ? c->current_stats() : terseStats_t{};
     std::memset(stats, 0, size);
     std::memcpy(stats, &current, std::min(size, sizeof current));
     stats->size = size;

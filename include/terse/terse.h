@@ -182,7 +182,7 @@ TERSE_API terseResult_t terseRecv(void* recvbuff, size_t count, terseDataType_t 
 TERSE_API terseResult_t terseGroupStart(void);
 TERSE_API terseResult_t terseGroupEnd(void);
 
-/* Frees what libterse keeps for a communicator (scratch, counters, agreed schemes) after waiting
+/* Frees what libterse keeps for a communicator (scratch, state, counters, agreed schemes) after waiting
  * for its work. Call it on each rank before ncclCommDestroy. Where NCCL has failed it waits no
  * longer, and returns NCCL's error. What calls in a CUDA graph use is kept as long as the graph is
  * there, and freed at the next such call after that. */
@@ -299,6 +299,7 @@ typedef struct terseStats {
    * where its rank is elsewhere. */
   size_t nodes; /* that the ranks are on; 0, as the next: they have not told each other */
   size_t raw_off_node_bytes, wire_off_node_bytes, native_off_node_bytes;
+  size_t state_bytes; /* memory held at present that keeps what it has from call to call */
 } terseStats_t;
 
 TERSE_API terseResult_t terseCommGetStats(struct ncclComm* comm, terseStats_t* stats);

@@ -7,11 +7,11 @@ namespace {
 
 class Binder {
  public:
-  Binder(const Work& work, uint64_t sequence, char* scratch, Binding& binding)
+  Binder(const Work& work, uint64_t sequence, const Regions& regions, Binding& binding)
       : messages_(work),
         c_(*work.front()->communicator),
         sequence_(sequence),
-        scratch_(scratch),
+        regions_(regions),
         binding_(binding) {}
 
   void bind(const plan::Plan& plan) {
@@ -32,7 +32,7 @@ class Binder {
 
  private:
   char* address(const plan::Place& place, size_t message) const {
-    return terse::address(place, messages_[message]->request, scratch_);
+    return terse::address(place, messages_[message]->request, regions_);
   }
 
   // In place there is nothing to copy.
@@ -76,28 +76,46 @@ class Binder {
   const Work& messages_;
   const Communicator& c_;
   const uint64_t sequence_;
-  char* const scratch_;
+  const Regions& regions_;
   Binding& binding_;
 };
 
 }  // namespace
 
-char* address(const plan::Place& place, const Request& request, char* scratch) {
+char* address(const plan::Place& place, const Request& request, const Regions& regions) {
   switch (place.region) {
     case plan::Region::kSend:
       return const_cast<char*>(static_cast<const char*>(request.send)) + place.offset;
     case plan::Region::kRecv:
       return static_cast<char*>(request.recv) + place.offset;
+    case plan::Region::kExact:
+      return regions.exact + place.offset;
+    case plan::Region::kState:
+      return regions.state + place.offset;
     case plan::Region::kScratch:
       break;
   }
-  return scratch + place.offset;
+  return regions.scratch + place.offset;
 }
 
-void bind(const plan::Plan& plan, const Work& work, uint64_t sequence, char* scratch,
+Request request_of(const plan::Native& n, const Request& call, const Regions& regions) {
+  // In the order of Element and Operation.
+  const ncclDataType_t types[] = {call.datatype, ncclUint8, ncclUint32, ncclFloat32};
+  const ncclRedOp_t ops[] = {call.op, ncclSum, ncclMax};
+  return {.collective = n.collective,
+          .send = address(n.send, call, regions),
+          .recv = address(n.recv, call, regions),
+          .count = n.count,
+          .datatype = types[static_cast<size_t>(n.element)],
+          .op = ops[static_cast<size_t>(n.operation)],
+          .comm = call.comm,
+          .root = n.root};
+}
+
+void bind(const plan::Plan& plan, const Work& work, uint64_t sequence, const Regions& regions,
           Binding& binding) {
   binding.busy.store(true);
-  Binder(work, sequence, scratch, binding).bind(plan);
+  Binder(work, sequence, regions, binding).bind(plan);
 }
 
 }  // namespace terse

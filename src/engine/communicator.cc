@@ -10,12 +10,12 @@
 #include "engine/exchange.h"
 #include "engine/reporter.h"
 #include "engine/shape.h"
-#include "plan/algorithms.h"
+#include "plan/beside.h"
 
 namespace terse {
 
 Communicator::Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm)
-    : library(library), backend(backend), comm(comm), meter(backend) {
+    : library(library), backend(backend), comm(comm), meter(backend), states(backend) {
   check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
   check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
   if (ranks == 1) topology = plan::topology_of(std::array{uint64_t{0}});
@@ -33,6 +33,30 @@ Communicator::~Communicator() {
 void Communicator::learn(plan::Topology known) {
   topology = std::move(known);
   plans_.clear();  // that were made without
+}
+
+void Communicator::exclude(size_t elements, std::vector<plan::Range> ranges) {
+  if (ranges.empty())
+    exclusions_.erase(elements);
+  else
+    exclusions_[elements] = std::move(ranges);
+  plans_.clear();  // which have others
+}
+
+std::span<const plan::Range> Communicator::excluded_from(const PlanKey& key) const {
+  if (!plan::may_keep_exact(key.collective)) return {};
+  const auto known = exclusions_.find(key.count * plan::pieces(key.collective, ranks));
+  if (known == exclusions_.end()) return {};
+  return known->second;
+}
+
+terseStats_t Communicator::current_stats() {
+  terseStats_t current = stats;
+  current.nodes = static_cast<size_t>(topology.nodes());
+  current.state_bytes = states.bytes();
+  meter.collect();
+  meter.add_to(current);
+  return current;
 }
 
 void Communicator::settle(ncclResult_t result, const char* call) const {
@@ -146,7 +170,9 @@ PlanPointer Communicator::plan_for(const PlanKey& key) {
                     {backend.grain(), topology});
   };
   return cached(*this, plans_, key, shape, [&](const plan::Shape& s) {
-    return plan::select(key.collective, s, key.algorithm).algorithm->build(s);
+    const plan::Selection selection = plan::select(key.collective, s, key.algorithm, algorithms);
+    return plan::with(selection.algorithm->build(s), key.collective, s,
+                      {.exact = excluded_from(key), .verified = key.verified});
   });
 }
 

@@ -7,6 +7,7 @@
 #include <memory_resource>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +17,11 @@
 #include "engine/meter.h"
 #include "engine/operators.h"
 #include "engine/request.h"
+#include "engine/state.h"
 #include "engine/track.h"
 #include "nccl/table.h"
+#include "plan/algorithms.h"
+#include "plan/chunks.h"
 #include "plan/plan.h"
 #include "terse/terse.h"
 
@@ -28,7 +32,6 @@ struct Binding {
   std::vector<std::vector<codec::Combine>> batches;  // by step
   std::vector<codec::Source> sources;                // that the batches refer to
   std::vector<std::vector<Copy>> copies;             // by step
-  std::vector<Copy> restored;                        // what is excluded, after all steps
   std::atomic<bool> busy{false};
 };
 
@@ -41,6 +44,7 @@ struct PlanKey {
   codec::Dtype dtype;
   codec::Spec spec;
   plan::Algo algorithm;
+  bool verified;  // it is compared with the native result
 
   auto operator<=>(const PlanKey&) const = default;
 };
@@ -86,14 +90,16 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool introduced = false;                          // ordinal is agreed, or about to be
   std::optional<uint64_t> number;                   // that rank 0 has taken, to be the ordinal
 
-  // By the elements of the whole message: what stays exact of it, in order (exclusion.h).
-  std::map<size_t, std::vector<terseRange_t>> exclusions;
-
   Operators operators;       // made on this communicator
   uint64_t sequence = 0;     // of the next compressed call, or batch of messages
   uint64_t collectives = 0;  // the calls of all ranks among them, alike on every rank
   terseStats_t stats{};
-  Meter meter;  // beyond the tracks, whose work refers to its memory
+  // Both beyond the tracks, whose work refers to their memory.
+  Meter meter;
+  States states;
+
+  // What its calls are done by.
+  std::span<const plan::Algorithm> algorithms = plan::algorithms();
 
   // What a call on the caller's stream runs on: the communicator's own track, made at the first
   // call, or that of the graph that is being recorded on the stream.
@@ -101,6 +107,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // Which ranks share a node. Plans depend on it.
   void learn(plan::Topology known);
+
+  // From now on these elements stay exact, of messages that have `elements` in all (exclusion.h).
+  void exclude(size_t elements, std::vector<plan::Range> ranges);
+
+  // The counters, and what is known at present beside them.
+  terseStats_t current_stats();
 
   // After a call, or a group with calls on this communicator, that gave `result`: on a non-blocking
   // communicator waits until NCCL has enqueued it, so that what comes next is in order behind it.
@@ -156,8 +168,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     void* memory;
   };
 
+  std::span<const plan::Range> excluded_from(const PlanKey& key) const;
+
   std::map<PlanKey, PlanPointer> plans_;
   std::map<BatchKey, PlanPointer> batches_;
+  std::map<size_t, std::vector<plan::Range>> exclusions_;  // by the elements of the whole message
   std::vector<std::unique_ptr<Binding>> bindings_;
   std::unique_ptr<Track> track_;
   std::vector<std::unique_ptr<Track>> recorded_;

@@ -43,18 +43,17 @@ void execute_together(std::pmr::vector<Run>& runs) {
   const auto each = [](auto& run, auto part) {
     return on(run.communicator(), [&] { return (run.*part)(); });
   };
-  std::pmr::vector<Run*> native(runs.get_allocator()), talking(runs.get_allocator());
-  for (Run& run : runs) {
-    each(run, &Run::begin);
-    if (run.runs_natively()) native.push_back(&run);
-  }
-  if (!native.empty()) in_group(native, &Run::run_natively);
-  for (Run* run : native) each(*run, &Run::ran_natively);
+  std::pmr::vector<Run*> talking(runs.get_allocator());
+  for (Run& run : runs) each(run, &Run::begin);
   for (;;) {
     talking.clear();
     for (Run& run : runs)
       if (each(run, &Run::advance)) talking.push_back(&run);
     if (talking.empty()) break;
+    // Native collectives go alone, and first: so works of one communicator that have some keep
+    // step with those that have none.
+    if (std::ranges::any_of(talking, &Run::next_is_native))
+      std::erase_if(talking, [](const Run* run) { return !run->next_is_native(); });
     const ranges::Scope scope("communicate", talking.front()->next_bytes());
     in_group(talking, &Run::communicate);
     for (Run* run : talking) each(*run, &Run::communicated);

@@ -18,6 +18,7 @@ struct Need {
   Communicator* communicator;
   Stream stream;
   size_t scratch_bytes = 0, exact_bytes = 0;
+  std::vector<std::pair<StateKind, plan::State>> states = {};
   std::string trouble = {};  // of this rank
 };
 
@@ -30,9 +31,8 @@ size_t least_scratch(const Job& job) {
 
 bool rooted(const Job& job) { return plan::traits(job.request.collective).rooted; }
 
-size_t scratch_of(const Job& job) {
-  const size_t bytes = scratch_bytes(job, *plan_of_collective(job));
-  return rooted(job) ? bytes : std::max(bytes, least_scratch(job));
+size_t scratch_of(const Job& job, const plan::Plan& plan) {
+  return rooted(job) ? plan.scratch_bytes : std::max(plan.scratch_bytes, least_scratch(job));
 }
 
 bool may_be_verified(const Job& job) {
@@ -40,8 +40,8 @@ bool may_be_verified(const Job& job) {
 }
 
 // For a native result beside the compressed one, on the ranks that have one.
-size_t exact_of(const Job& job) {
-  return may_be_verified(job) ? plan_of_collective(job)->buffers.front().recv_bytes : 0;
+size_t exact_of(const Job& job, const plan::Plan& plan) {
+  return may_be_verified(job) ? plan.buffers.front().recv_bytes : 0;
 }
 
 NeedKind kind_of(const Job& job) {
@@ -56,8 +56,8 @@ struct Amounts {
   size_t scratch, exact;
 };
 
-Amounts amounts_of(const Job& job) {
-  if (!rooted(job)) return {scratch_of(job), exact_of(job)};
+Amounts amounts_of(const Job& job, const plan::Plan& plan) {
+  if (!rooted(job)) return {scratch_of(job, plan), exact_of(job, plan)};
   const size_t bytes = message_bytes(job.request, job.communicator->ranks);
   const size_t elements = bytes / datatype_size(job.request.datatype);
   return {codec::body_size(job.scheme.spec, elements), may_be_verified(job) ? bytes : 0};
@@ -68,22 +68,29 @@ size_t known(const std::map<NeedKind, size_t>& prepared, const NeedKind& kind) {
   return found == prepared.end() ? 0 : found->second;
 }
 
+bool lacks_state(const Job& job, const plan::State& state) {
+  return !state.key.empty() && !job.communicator->states.agreed(state_kind(job), state);
+}
+
 // Messages are the matter of two ranks, of which the others know nothing.
 bool lacks(const Job* job) {
   const Communicator& c = *job->communicator;
   if (is_message(*job) || c.backend.recording(job->request.stream) != 0) return false;
+  const PlanPointer plan = plan_of_collective(*job);
   const NeedKind kind = kind_of(*job);
-  const Amounts amounts = amounts_of(*job);
+  const Amounts amounts = amounts_of(*job, *plan);
   return amounts.scratch > known(c.prepared, kind) ||
-         amounts.exact > known(c.prepared_to_verify, kind);
+         amounts.exact > known(c.prepared_to_verify, kind) || lacks_state(*job, plan->state);
 }
 
 void remember(const Job& job) {
   Communicator& c = *job.communicator;
+  const PlanPointer plan = plan_of_collective(job);
   const NeedKind kind = kind_of(job);
-  const Amounts amounts = amounts_of(job);
+  const Amounts amounts = amounts_of(job, *plan);
   c.prepared[kind] = std::max(known(c.prepared, kind), amounts.scratch);
   c.prepared_to_verify[kind] = std::max(known(c.prepared_to_verify, kind), amounts.exact);
+  if (!plan->state.key.empty()) c.states.agree(state_kind(job), plan->state);
 }
 
 std::vector<Need> new_needs(const Jobs& jobs) {
@@ -99,8 +106,10 @@ std::vector<Need> new_needs(const Jobs& jobs) {
       }
       need = needs.insert(need, {.communicator = &c, .stream = job->request.stream});
     }
-    need->scratch_bytes = std::max(need->scratch_bytes, scratch_of(*job));
-    need->exact_bytes = std::max(need->exact_bytes, exact_of(*job));
+    const PlanPointer plan = plan_of_collective(*job);
+    need->scratch_bytes = std::max(need->scratch_bytes, scratch_of(*job, *plan));
+    need->exact_bytes = std::max(need->exact_bytes, exact_of(*job, *plan));
+    if (lacks_state(*job, plan->state)) need->states.push_back({state_kind(*job), plan->state});
   }
   return needs;
 }
@@ -110,6 +119,8 @@ void try_to_meet(Need& need) {
     Track& track = need.communicator->track_for(need.stream);
     track.reserve(need.scratch_bytes);
     if (need.exact_bytes != 0) need.communicator->meter.exact(need.exact_bytes, track);
+    for (const auto& [kind, state] : need.states)
+      need.communicator->states.make(kind, state, track);
   } catch (const std::exception& e) {
     need.trouble = e.what();
   }
@@ -120,6 +131,12 @@ int first_in_trouble(const Communicator& c) {
   for (int rank = 0; rank < c.ranks; ++rank)
     if (c.verdict->words(rank)[0] != 0) return rank;
   return -1;
+}
+
+size_t bytes_of(const Need& need) {
+  size_t sum = need.scratch_bytes + need.exact_bytes;
+  for (const auto& [kind, state] : need.states) sum += state.bytes;
+  return sum;
 }
 
 // Whether all ranks have what they need.
@@ -134,7 +151,7 @@ bool conclude(const Need& need) {
   c.skips = std::min(kMostSkips, (1u << std::min(c.refusals, 10u)) - 1);
   if (c.refusals++ > 0) return false;  // said before
   log(LogLevel::kWarn, "{}: {} B of scratch memory are not to be had, NCCL does without: {}",
-      c.describe(), need.scratch_bytes + need.exact_bytes,
+      c.describe(), bytes_of(need),
       need.trouble.empty() ? fmt::format("rank {} does not have its part", rank) : need.trouble);
   return false;
 }

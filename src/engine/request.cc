@@ -34,9 +34,7 @@ bool compressible(const Request& r) {
 }
 
 size_t message_bytes(const Request& r, int ranks) {
-  const plan::Traits& t = plan::traits(r.collective);
-  const size_t pieces = t.send.per_rank || t.recv.per_rank ? ranks : 1;
-  return r.count * datatype_size(r.datatype) * pieces;
+  return r.count * datatype_size(r.datatype) * plan::pieces(r.collective, ranks);
 }
 
 void validate(const Request& r) {

@@ -31,12 +31,12 @@ Run::Run(const Work& work, const Share& share)
     : messages_(work),
       c_(*work.front()->communicator),
       track_(c_.track_for(work.front()->request.stream)),
-      plan_(plan_of(work)),
       share_(share),
+      verified_(is_to_be_verified()),
+      plan_(plan_of(work, verified_)),
       binding_(c_.idle_binding()),
       streams_(work.get_allocator()),
-      waited_for_(plan_->steps.size(), false, work.get_allocator()),
-      segments_(work.get_allocator()) {
+      waited_for_(plan_->steps.size(), false, work.get_allocator()) {
   for (const Job* job : work) {
     const Stream stream = job->request.stream;
     if (stream == nullptr && c_.backend.null_stream_is_synchronous())
@@ -44,29 +44,27 @@ Run::Run(const Work& work, const Share& share)
     else if (std::ranges::find(streams_, stream) == streams_.end())
       streams_.push_back(stream);
   }
-  if (!of_messages()) find_segments(*work.front(), segments_);
-  track_.reserve(share_.scratch + scratch_bytes(*work.front(), *plan_));
-  scratch_ = track_.scratch() + share_.scratch;
-  bind(*plan_, messages_, c_.sequence + share_.calls, scratch_, binding_);
+  track_.reserve(share_.scratch + plan_->scratch_bytes);
+  regions_.scratch = track_.scratch() + share_.scratch;
+  regions_.state = state();
+  terse::bind(*plan_, messages_, c_.sequence + share_.calls, regions_, binding_);
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
-  if (track_.recording() == 0) {
-    const CallKind kind = kind_of(*messages_.front());
-    verified_ = c_.meter.verifies(kind, number());
-    sample_ = c_.meter.start(*plan_, kind, number(), verified_);
-  }
+  if (track_.recording() == 0)
+    sample_ = c_.meter.start(*plan_, kind_of(*messages_.front()), number(), verified_);
   if (ranges::attached()) range_ = ranges::start(title(messages_, *plan_), plan_->raw_bytes);
 }
 
 std::optional<Share> Run::beside(const Work& next) const {
   const Job& job = *next.front();
   if (!shares(messages_) || !shares(next)) return {};
-  const size_t used = share_.scratch + scratch_bytes(*messages_.front(), *plan_);
+  const PlanPointer plan = plan_of_collective(job);
+  if (!plan_->state.key.empty() || !plan->state.key.empty()) return {};  // one after another
+  const size_t used = share_.scratch + plan_->scratch_bytes;
   const Share share{.scratch = plan::Chunks::round_up(used, plan::Chunks::kAlignment),
                     .events = share_.events + plan_->steps.size(),
                     .calls = share_.calls + 1};
-  const size_t needed = scratch_bytes(job, *plan_of_collective(job));
-  if (share.scratch + needed > prepared_scratch(c_)) return {};
+  if (share.scratch + plan->scratch_bytes > prepared_scratch(c_)) return {};
   return share;
 }
 
@@ -74,7 +72,7 @@ std::optional<Share> Run::beside(const Work& next) const {
 // with nothing to do stay out of it: a recording would have to wait for them in the end.
 void Run::begin() {
   Backend& b = c_.backend;
-  if (verified_) exact_ = c_.meter.exact(plan_->buffers.front().recv_bytes, track_);
+  if (verified_) regions_.exact = static_cast<char*>(c_.meter.exact(plan_->exact_bytes, track_));
   for (const Stream stream : streams_) {
     b.record(track_.caller_event(), stream);
     enter([&](Stream lane) { b.wait(lane, track_.caller_event()); });
@@ -82,25 +80,6 @@ void Run::begin() {
   enter([&](Stream lane) {
     if (track_.continues) b.wait(lane, track_.finished_event());
   });
-}
-
-void Run::run_natively() {
-  const Request& request = messages_.front()->request;
-  if (verified_) {
-    Request whole = request;
-    whole.recv = exact_;
-    call_natively(whole, last_lane());
-  }
-  for (const Segment& segment : segments_)
-    call_natively(native_call(request, segment, aside(segment)), last_lane());
-}
-
-// The plan may overwrite what the native calls read.
-void Run::ran_natively() {
-  c_.backend.record(track_.caller_event(), last_lane());
-  for (size_t i = 0; i < entered_.size(); ++i)
-    if (entered_[i] && track_.lanes()[i] != last_lane())
-      c_.backend.wait(track_.lanes()[i], track_.caller_event());
 }
 
 bool Run::advance() {
@@ -124,6 +103,8 @@ void Run::communicate() {
   wait_for(step);
   if (sample_ != nullptr) sample_->before(next_, lane(step));
   for (const plan::Transfer& t : step.transfers) transfer(t, lane(step));
+  for (const plan::Native& n : step.natives)
+    call_natively(request_of(n, messages_.front()->request, regions_), lane(step));
 }
 
 // A message that stays native goes with the caller's own arguments.
@@ -131,7 +112,7 @@ void Run::transfer(const plan::Transfer& t, Stream lane) const {
   const Job& job = *messages_[t.message];
   if (job.native) return call_natively(job.request, lane);
   const NcclTable& nccl = c_.library.nccl;
-  char* const data = address(t.place, job.request, scratch_);
+  char* const data = address(t.place, job.request, regions_);
   if (t.send)
     check_begun(c_.library, nccl.Send(data, t.bytes, ncclUint8, t.peer, c_.comm, lane), "ncclSend");
   else
@@ -147,15 +128,10 @@ void Run::call_natively(Request request, Stream lane) const {
 void Run::end() {
   Backend& b = c_.backend;
   if (track_.replays() != nullptr) b.increment(last_lane(), track_.replays());
-  binding_.restored.clear();
-  for (const Segment& segment : segments_)
-    if (void* place = result_place(*messages_.front(), segment))
-      binding_.restored.push_back({place, aside(segment), segment.bytes});
-  if (!binding_.restored.empty()) b.copy(last_lane(), binding_.restored);
   if (verified_ && sample_ != nullptr) compare();
   if (sample_ != nullptr) sample_->finish(last_lane());
   leave();
-  count(native_traffic(*messages_.front(), segments_));
+  count();
   ranges::end(range_);
   c_.stats.calls += std::ranges::count(messages_, false, &Job::native);
   c_.stats.scratch_bytes = std::max(c_.stats.scratch_bytes, track_.scratch_bytes());
@@ -196,7 +172,6 @@ template <class Wait>
 void Run::enter(const Wait& wait) {
   std::array<bool, plan::kLanes> used{};
   for (const Step& step : plan_->steps) used[step.queue()] = true;
-  if (runs_natively()) used[static_cast<size_t>(Lane::kDecode)] = true;
   for (size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) continue;
     entered_[i] = true;
@@ -226,11 +201,6 @@ void Run::mark(const Step& step) {
   if (waited_for_[index]) c_.backend.record(step_event(index), lane(step));
 }
 
-// Behind the plan's own scratch.
-char* Run::aside(const Segment& segment) const {
-  return scratch_ + aside_offset(*plan_) + segment.aside;
-}
-
 // Not all ranks come to a message, and so none can ask them to run it natively; and an operator
 // that the program has made may be gone by now.
 CallNumber Run::number() const {
@@ -240,23 +210,39 @@ CallNumber Run::number() const {
           of_messages() || made ? std::nullopt : std::optional(collective)};
 }
 
+// prepare() has made it, unless the call is recorded.
+char* Run::state() const {
+  if (plan_->state.key.empty()) return nullptr;
+  const StateKind kind = state_kind(*messages_.front());
+  if (!c_.states.agreed(kind, plan_->state))
+    fail(ncclInvalidUsage,
+         "{}: {} keeps memory between calls, and is used for the first time while a graph is "
+         "recorded; use it once before",
+         c_.describe(), print_scheme(messages_.front()->scheme));
+  return c_.states.memory(kind, plan_->state);
+}
+
+// A graph runs alike each time.
+bool Run::is_to_be_verified() const {
+  return track_.recording() == 0 && c_.meter.verifies(kind_of(*messages_.front()), number());
+}
+
 // A rank that gets no result has none to compare.
 void Run::compare() {
   const Job& job = *messages_.front();
   const codec::Dtype dtype = dtype_of(job);
   const size_t count = plan_->buffers.front().recv_bytes / codec::dtype_size(dtype);
-  if (count != 0) sample_->compare(last_lane(), job.request.recv, exact_, count, dtype);
+  if (count != 0) sample_->compare(last_lane(), job.request.recv, regions_.exact, count, dtype);
 }
 
 // By kind. The messages of a batch are timed as one call, which is the first one's.
-void Run::count(const plan::Traffic& native) {
+void Run::count() {
   Sample* sample = sample_;
   Sent sum;
   for (size_t i = 0; i < messages_.size(); ++i) {
     const Job& job = *messages_[i];
     if (job.native) continue;
-    Sent bytes = sent(messages_, *plan_, i);
-    bytes.wire += native;  // of a collective, which is one call
+    const Sent bytes = sent(messages_, *plan_, i);
     c_.meter.count(kind_of(job), bytes, std::exchange(sample, nullptr));
     sum += bytes;
   }

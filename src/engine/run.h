@@ -2,16 +2,14 @@
 // track, between what the callers' streams did before and what they do next. Several works of a
 // communicator may be on their way at once, each with its share of the track.
 //
-// begin(); where runs_natively(), run_natively() within an NCCL group, and ran_natively(); then, as
-// long as advance() says so, communicate() within an NCCL group, and communicated(); end(). After a
-// failure of any of them abandon().
+// begin(); as long as advance() says so, communicate() within an NCCL group, and communicated();
+// end(). After a failure of any of them abandon().
 #pragma once
 
 #include <array>
 #include <optional>
 
 #include "engine/bind.h"
-#include "engine/exclusion.h"
 #include "engine/work.h"
 
 namespace terse {
@@ -36,12 +34,6 @@ class Run {
 
   void begin();
 
-  // Whether there are native calls before the plan: the whole call, to know the plan's error, or
-  // what is excluded from it.
-  bool runs_natively() const { return verified_ || !segments_.empty(); }
-  void run_natively();
-  void ran_natively();
-
   // Enqueues the computes up to the next communicate step; false when there is none left.
   bool advance();
   void communicate();
@@ -51,7 +43,8 @@ class Run {
   void abandon() noexcept;
   void wait_if_synchronous();
 
-  // Of the step that comes next, for tools.
+  // Of the communicate step that comes next: whether it is of native collectives; and for tools.
+  bool next_is_native() const { return !plan_->steps[next_].natives.empty(); }
   size_t next_bytes() const { return bytes(plan_->steps[next_]); }
 
   const Communicator& communicator() const { return c_; }
@@ -69,30 +62,29 @@ class Run {
   void transfer(const plan::Transfer& t, Stream lane) const;
 
   bool of_messages() const { return is_message(*messages_.front()); }
-  char* aside(const Segment& segment) const;
   Event step_event(size_t index) const { return track_.step_event(share_.events + index); }
   CallNumber number() const;
+  bool is_to_be_verified() const;
+  char* state() const;
   void compare();
-  void count(const plan::Traffic& native);
+  void count();
   size_t bytes(const plan::Step& step) const;
 
   const Work& messages_;  // of a collective one
   Communicator& c_;
   Track& track_;
-  const PlanPointer plan_;
   const Share share_;
+  const bool verified_;  // it is compared with the native result
+  const PlanPointer plan_;
   Binding& binding_;
-  char* scratch_ = nullptr;
+  Regions regions_;
   std::pmr::vector<Stream> streams_;  // the callers'
   bool synchronous_ = false;          // one of them wants it done on return
   std::pmr::vector<bool> waited_for_;
-  std::pmr::vector<Segment> segments_;  // that are excluded
   size_t next_ = 0;
   std::array<bool, plan::kLanes> entered_{};
   bool ended_ = false;
-  bool verified_ = false;     // all ranks run it natively, too
   Sample* sample_ = nullptr;  // null: nothing is measured
-  void* exact_ = nullptr;     // for the native result
   uint64_t range_ = 0;
 };
 

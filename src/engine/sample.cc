@@ -12,7 +12,8 @@ Sample::~Sample() {
 
 void Sample::start(const plan::Plan& plan, bool timed, bool verified) {
   lanes_.clear();
-  for (const plan::Step& step : plan.steps) lanes_.push_back(step.lane);
+  for (const plan::Step& step : plan.steps)
+    lanes_.push_back(step.beside ? std::nullopt : std::optional(step.lane));
   timed_ = timed;
   compared_ = false;
   if (end_ == nullptr) end_ = backend_.create_timer();
@@ -23,7 +24,7 @@ void Sample::start(const plan::Plan& plan, bool timed, bool verified) {
 }
 
 void Sample::mark(size_t which, Stream lane) {
-  if (timed_) backend_.record(marks_[which], lane);
+  if (timed_ && lanes_[which / 2]) backend_.record(marks_[which], lane);
 }
 
 void Sample::compare(Stream stream, const void* value, const void* exact, size_t count,
@@ -53,14 +54,18 @@ double Sample::busy(plan::Lane lane) {
 
 std::optional<PhaseTimes> Sample::times() {
   if (!timed_) return {};
-  steps_.clear();
+  steps_.assign(lanes_.size(), {});
+  const auto first =
+      std::ranges::find_if(lanes_, [](const auto& lane) { return lane.has_value(); });
+  const size_t begin = 2 * static_cast<size_t>(first - lanes_.begin());
   double end = 0;
-  for (size_t i = 0; i < lanes_.size(); ++i) {
-    const auto from = backend_.seconds(marks_[0], marks_[2 * i]);
-    const auto to = backend_.seconds(marks_[0], marks_[2 * i + 1]);
+  for (size_t i = begin / 2; i < lanes_.size(); ++i) {
+    if (!lanes_[i]) continue;
+    const auto from = backend_.seconds(marks_[begin], marks_[2 * i]);
+    const auto to = backend_.seconds(marks_[begin], marks_[2 * i + 1]);
     if (!from || !to) return {};
-    steps_.push_back({std::max(0.0, *from), std::max(0.0, *to)});
-    end = std::max(end, steps_.back().end);
+    steps_[i] = {std::max(0.0, *from), std::max(0.0, *to)};
+    end = std::max(end, steps_[i].end);
   }
   return PhaseTimes{end, busy(plan::Lane::kEncode), busy(plan::Lane::kCommunicate),
                     busy(plan::Lane::kDecode)};

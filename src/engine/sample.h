@@ -50,10 +50,11 @@ class Sample {
   double busy(plan::Lane lane);
 
   Backend& backend_;
-  std::vector<plan::Lane> lanes_;  // by step; the plan may be gone when the call is done
+  // By step, for the plan may be gone when the call is done; empty: not timed.
+  std::vector<std::optional<plan::Lane>> lanes_;
   bool timed_ = false, compared_ = false;
-  std::vector<Event> marks_;  // two for each step
-  std::vector<Interval> steps_, sorted_;
+  std::vector<Event> marks_;              // two for each step
+  std::vector<Interval> steps_, sorted_;  // by step; those of one lane
   Event end_ = nullptr;
   codec::Comparison comparison_{};
 };

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "engine/exclusion.h"
-#include "plan/chunks.h"
+#include "plan/native.h"
 
 namespace terse {
 namespace {
@@ -40,28 +39,19 @@ std::pmr::vector<Work> works_of(const Jobs& jobs) {
   return works;
 }
 
-PlanPointer plan_of_collective(const Job& job) {
+PlanPointer plan_of_collective(const Job& job, bool verified) {
   const Request& r = job.request;
-  return job.communicator->plan_for(
-      {r.collective, r.root, r.count, dtype_of(job), job.scheme.spec, job.scheme.algorithm});
+  return job.communicator->plan_for({r.collective, r.root, r.count, dtype_of(job), job.scheme.spec,
+                                     job.scheme.algorithm, verified});
 }
 
-PlanPointer plan_of(const Work& work) {
+PlanPointer plan_of(const Work& work, bool verified) {
   const Job& first = *work.front();
-  if (!is_message(first)) return plan_of_collective(first);
+  if (!is_message(first)) return plan_of_collective(first, verified);
   BatchKey key(work.get_allocator());
   key.reserve(work.size());
   for (const Job* job : work) key.push_back(key_of(*job));
   return first.communicator->plan_for(key);
-}
-
-size_t aside_offset(const plan::Plan& plan) {
-  return plan::Chunks::round_up(plan.scratch_bytes, plan::Chunks::kAlignment);
-}
-
-size_t scratch_bytes(const Job& first, const plan::Plan& plan) {
-  const size_t aside = aside_bytes(first);
-  return aside == 0 ? plan.scratch_bytes : aside_offset(plan) + aside;
 }
 
 Sent sent(const Work& work, const plan::Plan& plan, size_t message) {
@@ -72,7 +62,11 @@ Sent sent(const Work& work, const plan::Plan& plan, size_t message) {
     return plan::raw_traffic(r.collective, bytes, {c.ranks, c.rank, r.root}, c.topology);
   };
   const plan::Traffic raw = traffic(r.count * datatype_size(r.datatype));
-  if (!is_message(job)) return {raw, plan::traffic_to(plan.wire_to, c.rank, c.topology)};
+  if (!is_message(job)) {
+    plan::Traffic wire = plan::traffic_to(plan.wire_to, c.rank, c.topology);
+    wire += plan.native;
+    return {raw, wire};
+  }
   size_t packed = 0;
   for (const plan::Step& step : plan.steps)
     for (const plan::Transfer& t : step.transfers)
@@ -92,6 +86,8 @@ size_t step_bytes(const Work& work, const plan::Step& step) {
   for (const plan::Transfer& t : step.transfers) sum += t.send ? t.bytes : 0;
   for (const plan::Compute& c : step.compute)
     sum += c.count * datatype_size(work[c.message]->request.datatype);
+  for (const plan::Native& n : step.natives)
+    sum += n.count * plan::element_bytes(n.element, datatype_size(work.front()->request.datatype));
   return sum;
 }
 
@@ -100,5 +96,7 @@ codec::Dtype dtype_of(const Job& job) {
   compressible(job.request.datatype, &dtype);
   return dtype;
 }
+
+StateKind state_kind(const Job& job) { return {dtype_of(job), job.scheme.spec}; }
 
 }  // namespace terse

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan/chunks.h"
+#include "plan/native.h"
 #include "plan/order.h"
 #include "plan/plan.h"
 
@@ -24,6 +25,7 @@ inline Neighbours neighbours(const Shape& s, size_t distance) {
 class Assembly {
  public:
   explicit Assembly(const char* algorithm) { plan_.algorithm = algorithm; }
+  explicit Assembly(Plan plan) : plan_(std::move(plan)) {}  // whose steps clear() takes out
 
   // Adds a step; returns its index, or kNone for a compute step with nothing to do. Communicate
   // steps stay, however empty, so that all ranks have as many. Left out of `after` are kNone and
@@ -36,6 +38,24 @@ class Assembly {
   }
 
  protected:
+  // As it is, but for what `after` need not say.
+  size_t insert(Step step) {
+    std::erase(step.after, kNone);
+    drop_implied(step);
+    for (const Transfer& t : step.transfers)
+      if (t.send && t.place.region == Region::kScratch) count(t);
+    order_.add(step);
+    plan_.steps.push_back(std::move(step));
+    return plan_.steps.size() - 1;
+  }
+
+  // Takes the steps out, to be inserted among others.
+  std::vector<Step> clear() {
+    plan_.wire_bytes = 0;
+    plan_.wire_to.clear();
+    return std::exchange(plan_.steps, {});
+  }
+
   // The decode lane ends after all others, also where there is nothing to decode.
   Plan finish() {
     Step end{"end", Lane::kDecode, {}, {}, {}};
@@ -48,16 +68,6 @@ class Assembly {
   Plan plan_;
 
  private:
-  size_t insert(Step step) {
-    std::erase(step.after, kNone);
-    drop_implied(step);
-    for (const Transfer& t : step.transfers)
-      if (t.send && t.place.region == Region::kScratch) count(t);
-    order_.add(step);
-    plan_.steps.push_back(std::move(step));
-    return plan_.steps.size() - 1;
-  }
-
   void count(const Transfer& sent) {
     const auto peer = static_cast<size_t>(sent.peer);
     plan_.wire_bytes += sent.bytes;
@@ -117,6 +127,7 @@ class Builder : public Assembly {
     plan_.scratch_bytes = chunks.scratch_bytes();
     plan_.buffers = {{bytes * extent(t.send, at), bytes * extent(t.recv, at)}};
     plan_.raw_bytes = raw_bytes(collective_, bytes, at);
+    plan_.native = native_traffic(plan_.steps, shape_);
     return finish();
   }
 

@@ -50,6 +50,11 @@ static_assert(std::size(kRaw) == kCollectives);
 
 const Traits& traits(Collective collective) { return kTraits[static_cast<size_t>(collective)]; }
 
+size_t pieces(Collective collective, int ranks) {
+  const Traits& t = traits(collective);
+  return t.send.per_rank || t.recv.per_rank ? static_cast<size_t>(ranks) : 1;
+}
+
 size_t extent(const Side& side, const Position& at) {
   if (side.who == Who::kNobody || (side.who == Who::kRoot && at.rank != at.root)) return 0;
   return side.per_rank ? static_cast<size_t>(at.ranks) : 1;

@@ -48,6 +48,9 @@ struct Position {
   int ranks = 1, rank = 0, root = 0;
 };
 
+// Pieces of the whole message: one for each rank, or itself.
+size_t pieces(Collective collective, int ranks);
+
 // The extent of a buffer on one rank, in units of what the call counts.
 size_t extent(const Side& side, const Position& at);
 

@@ -18,12 +18,15 @@
 
 namespace terse::plan {
 
-// Memory that a plan refers to, always by offset.
-enum class Region : uint8_t { kSend, kRecv, kScratch };
+// Memory that a plan refers to, always by offset. kExact is for the call's result as NCCL itself
+// gives it, to be compared with; kState keeps what it has from call to call.
+enum class Region : uint8_t { kSend, kRecv, kScratch, kExact, kState };
 
 struct Place {
   Region region = Region::kScratch;
   size_t offset = 0;  // bytes
+
+  bool operator==(const Place&) const = default;
 };
 
 // Elements to read: packed, or raw in the call's dtype.
@@ -45,7 +48,8 @@ struct Compute {
   uint32_t message = 0;    // whose buffers, type and codec
 };
 
-// Raw bytes, from the send buffer to the receive buffer; nothing where these are the same place.
+// Raw bytes, from the send buffer, scratch or the state to the receive buffer or the state; nothing
+// where these are the same place.
 struct Copy {
   Place target, source;
   size_t bytes = 0;
@@ -57,6 +61,20 @@ struct Transfer {
   Place place;
   size_t bytes = 0;
   uint32_t message = 0;  // whose buffers
+};
+
+// What a native collective is of, and how it reduces: as the call, or as it says itself.
+enum class Element : uint8_t { kOfCall, kUint8, kUint32, kFloat32 };
+enum class Operation : uint8_t { kOfCall, kSum, kMax };
+
+// A collective that NCCL does itself; no message between two ranks. In place as NCCL has it.
+struct Native {
+  Collective collective;
+  Place send, recv;  // where this rank has such a buffer
+  size_t count = 0;  // NCCL's own argument
+  int root = 0;
+  Element element = Element::kOfCall;
+  Operation operation = Operation::kOfCall;
 };
 
 // Communicate steps take turns on several lanes of their kind, so that one may start while the one
@@ -73,9 +91,21 @@ struct Step {
   std::vector<Transfer> transfers;  // all at once; only on Lane::kCommunicate
   size_t turn = 0;                  // which of the communicate lanes
   std::vector<Copy> copies;         // not on Lane::kCommunicate
+  // All at once, in this order on all ranks; only on Lane::kCommunicate, and not beside transfers,
+  // for the order of the two is not the same on all of them.
+  std::vector<Native> natives;
+  bool beside = false;  // not the call's own (beside.h), and so not timed
 
   // The lane's number among all kLanes.
   size_t queue() const { return static_cast<size_t>(lane) + turn; }
+};
+
+// What a communicator keeps for a plan, all zeros at first. Calls of one type and codec whose plans
+// name the same key have the same, one after another; so the key says what else it depends on. All
+// ranks name it, or none; they may have different amounts of it.
+struct State {
+  std::string key;  // empty: there is none
+  size_t bytes = 0;
 };
 
 // Extents of the caller's buffers.
@@ -87,9 +117,12 @@ struct Plan {
   const char* algorithm = "";
   std::vector<Step> steps;
   size_t scratch_bytes = 0;
+  size_t exact_bytes = 0;  // of Region::kExact
+  State state;
   std::vector<Buffers> buffers;  // by message; a collective is one
   size_t wire_bytes = 0;         // packed bytes sent to peers
   std::vector<size_t> wire_to;   // those by peer, up to the last one that gets any
+  Traffic native;                // what NCCL's own collectives send, but for what comes to kExact
   size_t raw_bytes = 0;          // what an uncompressed call would send
 };
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <new>
 
+#include "../plan/running_sum.h"
 #include "engine/group.h"
 #include "engine/route.h"
 #include "idle.h"
@@ -88,6 +89,29 @@ TEST(Allocations, NoneForACall) {
         EXPECT_EQ(caller.allocations([&] { caller.call(collective, count); }), 0u)
             << plan::name(collective) << ' ' << count << " timing " << timing;
   }
+}
+
+TEST(Allocations, NoneForACallThatIsPartlyNative) {
+  Caller caller("int8");
+  caller.c.state.exclude(5'000, {{10, 20}, {100, 7}});
+  EXPECT_EQ(caller.allocations([&] { caller.call(Collective::kAllReduce, 5'000); }), 0u);
+}
+
+TEST(Allocations, NoneForACallWithAState) {
+  static constexpr plan::Algorithm kTable[] = {
+      {Collective::kAllReduce,
+       {"direct"},
+       plan::running_sum,
+       [](const plan::Shape&, plan::Algo) { return plan::Answer{true}; },
+       [](const plan::Shape&) { return plan::Cost{1}; }}};
+  Caller caller("int8");
+  Communicator& c = caller.c.state;
+  c.algorithms = kTable;
+  const StateKind kind{codec::Dtype::kFloat32, caller.scheme.spec};
+  const plan::State state{"running sum of 5000", 40'000};
+  c.states.make(kind, state, c.track_for(nullptr));
+  c.states.agree(kind, state);
+  EXPECT_EQ(caller.allocations([&] { caller.call(Collective::kAllReduce, 5'000); }), 0u);
 }
 
 TEST(Allocations, NoneForAGroup) {

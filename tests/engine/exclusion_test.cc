@@ -275,6 +275,41 @@ TEST(Exclusions, InAGroup) {
   }
 }
 
+// Calls of one communicator that go together, of which some have exclusions.
+TEST(Exclusions, BesideCallsWithoutThem) {
+  constexpr size_t kCounts[] = {3'000, 4'000, 5'000, 3'000};
+  const terseRange_t range{1'000, 500};
+  next_ordinal();
+  run_ranks(3, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme(parse_scheme("int2"));
+    ASSERT_EQ(terseCommExclude(comm, 3'000, &range, 1), ncclSuccess) << terseGetLastError();
+    for (int round = 0; round < 3; ++round) {
+      std::vector<std::vector<float>> data;
+      for (const size_t count : kCounts) {
+        data.emplace_back(count);
+        for (size_t i = 0; i < count; ++i) data.back()[i] = static_cast<float>(i % 13 + rank);
+      }
+      terseGroupStart();
+      for (auto& d : data)
+        terseAllReduce(d.data(), d.data(), d.size(), ncclFloat32, ncclSum, scheme.get(), comm,
+                       nullptr);
+      ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+      for (const auto& d : data) {
+        size_t inexact = 0;
+        for (size_t i = 0; i < d.size(); ++i) {
+          const float sum = static_cast<float>(3 * (i % 13) + 3);
+          if (d.size() == 3'000 && i >= 1'000 && i < 1'500)
+            ASSERT_EQ(d[i], sum) << i;
+          else
+            inexact += d[i] != sum;
+        }
+        EXPECT_GT(inexact, d.size() / 10) << d.size();
+      }
+    }
+    terseCommRelease(comm);
+  });
+}
+
 // An error on every rank, also where only one is wrong, and nothing has changed.
 TEST(Exclusions, ThatCannotBeAreErrors) {
   const struct {

@@ -5,7 +5,7 @@
 
 namespace terse::test {
 
-class IdleBackend final : public Backend {
+class IdleBackend : public Backend {
  public:
   plan::Grain grain() const override { return plan::kHostGrain; }
 
@@ -49,8 +49,10 @@ class IdleBackend final : public Backend {
   uintptr_t handles_ = 0;
 };
 
-inline size_t groups_started = 0;              // of NCCL's groups
-inline ncclResult_t nccl_state = ncclSuccess;  // of the communicator
+// Of NCCL's groups, and of those with messages and collectives in one.
+inline size_t groups_started = 0, groups_mixed = 0;
+inline struct { bool messages, collectives; } group_has;  // the one that is open
+inline ncclResult_t nccl_state = ncclSuccess;             // of the communicator
 
 // NCCL's functions, with 8 ranks, of which this is number 3.
 inline const NcclLibrary& idle_nccl() {
@@ -62,17 +64,25 @@ inline const NcclLibrary& idle_nccl() {
     l.nccl.CommGetAsyncError = [](ncclComm_t, ncclResult_t* r) {
       return *r = nccl_state, ncclSuccess;
     };
+    l.nccl.AllReduce = [](const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                          cudaStream_t) { return group_has.collectives = true, ncclSuccess; };
     l.nccl.AllGather = [](const void*, void*, size_t, ncclDataType_t, ncclComm_t, cudaStream_t) {
       return ncclSuccess;
     };
     l.nccl.Send = [](const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
-      return ncclSuccess;
+      return group_has.messages = true, ncclSuccess;
     };
     l.nccl.Recv = [](void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
       return ncclSuccess;
     };
-    l.nccl.GroupStart = [] { return ++groups_started, ncclSuccess; };
-    l.nccl.GroupEnd = [] { return ncclSuccess; };
+    l.nccl.GroupStart = [] {
+      group_has = {};
+      return ++groups_started, ncclSuccess;
+    };
+    l.nccl.GroupEnd = [] {
+      groups_mixed += group_has.messages && group_has.collectives;
+      return ncclSuccess;
+    };
     return l;
   }();
   return library;

@@ -24,10 +24,15 @@ struct Caller {
 
   // How many of NCCL's groups a group with `calls` such calls takes.
   size_t groups(Collective collective, size_t count, int calls) {
-    const Request r = request(collective, count);
+    return groups(collective, std::vector<size_t>(static_cast<size_t>(calls), count));
+  }
+  size_t groups(Collective collective, const std::vector<size_t>& counts) {
     const size_t before = groups_started;
     group_start();
-    for (int i = 0; i < calls; ++i) submit(c.state, r, route(c.state, r, scheme));
+    for (const size_t count : counts) {
+      const Request r = request(collective, count);
+      submit(c.state, r, route(c.state, r, scheme));
+    }
     group_end();
     return groups_started - before;
   }
@@ -49,6 +54,20 @@ TEST(Sharing, TheCallsOfAGroupShareNcclsGroups) {
   EXPECT_EQ(caller.c.state.collectives, 4u * 41u);
 }
 
+// What is native comes first, in a group of its own, and then all keep step.
+TEST(Sharing, CallsWithExclusionsGoTogetherToo) {
+  Caller caller;
+  const size_t one = caller.groups(Collective::kAllReduce, 5'000, 1);
+  caller.c.state.exclude(5'000, {{10, 20}});
+  EXPECT_EQ(caller.groups(Collective::kAllReduce, 5'000, 1), 1 + one);
+  EXPECT_EQ(caller.groups(Collective::kAllReduce, 5'000, 40), 1 + one);
+  const std::vector<size_t> mixed = {5'000, 6'000, 5'000, 6'000};
+  EXPECT_EQ(caller.groups(Collective::kAllReduce, mixed), 1 + one);
+  EXPECT_EQ(groups_mixed, 0u);
+  caller.c.state.exclude(5'000, {});
+  EXPECT_EQ(caller.groups(Collective::kAllReduce, mixed), one);
+}
+
 TEST(Sharing, AsFarAsMemoryGoes) {
   Caller caller;
   constexpr size_t kCount = 3'000'000;  // more than the least that ranks agree on
@@ -56,7 +75,7 @@ TEST(Sharing, AsFarAsMemoryGoes) {
   const Request r = caller.request(Collective::kAllReduce, kCount);
   const Job job{&caller.c.state, r, caller.scheme, kNoRule, {}, false};
   ASSERT_GT(plan_of_collective(job)->scratch_bytes, size_t{1} << 20);
-  const size_t each = (scratch_bytes(job, *plan_of_collective(job)) + 255) / 256 * 256;
+  const size_t each = (plan_of_collective(job)->scratch_bytes + 255) / 256 * 256;
   for (const size_t places : {1u, 2u, 3u, 7u}) {
     caller.c.state.prepared[{Collective::kAllReduce, -1}] = places * each;
     ASSERT_EQ(prepared_scratch(caller.c.state), places * each);

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
+#include "meaning.h"
 #include "plan/algorithms.h"
 #include "simulator.h"
 
@@ -43,27 +45,8 @@ Shape random_shape(std::mt19937& random) {
 // What element `i` of rank r's result must be.
 int32_t meaning(Collective collective, const std::vector<std::vector<int32_t>>& input,
                 const Shape& s, size_t r, size_t i) {
-  const size_t piece = i / s.count, within = i % s.count;
-  const auto sum = [&](size_t from) {
-    int32_t result = 0;
-    for (const auto& v : input) result += v[from];
-    return result;
-  };
-  switch (collective) {
-    case Collective::kAllGather:
-    case Collective::kGather:
-      return input[piece][within];
-    case Collective::kReduceScatter:
-      return sum(r * s.count + i);
-    case Collective::kAllToAll:
-      return input[piece][r * s.count + within];
-    case Collective::kBroadcast:
-      return input[s.root][i];
-    case Collective::kScatter:
-      return input[s.root][r * s.count + i];
-    default:
-      return sum(i);
-  }
+  return Meaning{collective, input.size(), static_cast<size_t>(s.root), s.count}(
+      r, i, [&](size_t rank, size_t element) { return input[rank][element]; }, std::plus<>());
 }
 
 std::vector<Plan> build_all(Plan (*build)(const Shape&), Shape shape) {

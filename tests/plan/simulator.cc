@@ -10,6 +10,8 @@
 #include <set>
 #include <utility>
 
+#include "native_model.h"
+
 namespace terse::plan {
 namespace {
 
@@ -19,6 +21,8 @@ struct Posted {
   size_t unsent = 0;                    // messages that no peer has taken yet
   std::vector<bool> received;           // by transfer
   std::vector<std::vector<char>> sent;  // by transfer: what its place held at the start
+  std::vector<Bytes> given;             // by native collective, the same
+  bool collected = false;               // these are done
 };
 
 struct Rank {
@@ -26,12 +30,15 @@ struct Rank {
   std::vector<Memory> memory;  // by message
   std::vector<char> scratch;
   std::vector<bool> done;
+  int32_t loss;               // of what is packed
   std::deque<Posted> posted;  // in the order of issue
 
   char* address(const Place& p, size_t message) {
     const Memory& m = memory[message];
     if (p.region == Region::kScratch) return scratch.data() + p.offset;
-    const int32_t* begin = p.region == Region::kSend ? m.send : m.recv;
+    // In the order of Region.
+    const int32_t* const regions[] = {m.send, m.recv, nullptr, m.exact, m.state};
+    const int32_t* begin = regions[static_cast<size_t>(p.region)];
     return const_cast<char*>(reinterpret_cast<const char*>(begin)) + p.offset;
   }
 
@@ -67,6 +74,8 @@ struct Rank {
         sum[i] += value;
       }
     }
+    if (c.packed_target)
+      for (int32_t& x : sum) x -= loss;
     std::memcpy(address(c.target, c.message), sum.data(), 4 * c.count);
   }
 
@@ -83,13 +92,14 @@ struct Message {
 class Simulator {
  public:
   Simulator(const std::vector<Plan>& plans, const std::vector<std::vector<Memory>>& memory,
-            std::mt19937& random)
+            std::mt19937& random, int32_t loss)
       : random_(random), one_at_a_time_(random() % 2) {
     for (size_t r = 0; r < plans.size(); ++r)
       ranks_.push_back({&plans[r],
                         memory[r],
                         std::vector<char>(plans[r].scratch_bytes, '\x55'),
                         std::vector<bool>(plans[r].steps.size(), false),
+                        loss,
                         {}});
   }
 
@@ -107,7 +117,7 @@ class Simulator {
       choices[random_() % choices.size()]();
     }
     for (size_t r = 0; r < ranks_.size() && error_.empty(); ++r)
-      for (size_t i = 0; i < ranks_[r].done.size(); ++i)
+      for (size_t i = 0; i < ranks_[r].done.size() && error_.empty(); ++i)
         if (!ranks_[r].done[i]) error_ = fmt::format("deadlock: rank {} waits at step {}", r, i);
     return error_;
   }
@@ -124,6 +134,8 @@ class Simulator {
     }
     Posted posted{index, 0, std::vector<bool>(step.transfers.size()),
                   std::vector<std::vector<char>>(step.transfers.size())};
+    for (const Native& n : step.natives) posted.given.push_back(given(r, n));
+    posted.collected = step.natives.empty();
     for (size_t i = 0; i < step.transfers.size(); ++i) {
       const Transfer& t = step.transfers[i];
       if (!t.send) continue;
@@ -145,7 +157,60 @@ class Simulator {
     for (bool progress = true; progress && error_.empty();) {
       progress = false;
       for (size_t r = 0; r < ranks_.size(); ++r) progress |= receive(r);
+      progress |= collect();
     }
+  }
+
+  // What a rank gives to a native collective.
+  Bytes given(size_t r, const Native& n) {
+    const size_t bytes = sent_bytes(n, static_cast<int>(r), static_cast<int>(ranks_.size()));
+    const char* data = ranks_[r].address(n.send, 0);
+    return bytes == 0 ? Bytes() : Bytes(data, data + bytes);
+  }
+
+  // Carries out the native collectives of the first step that has some, when all ranks are there.
+  bool collect() {
+    std::vector<Posted*> steps;
+    for (Rank& rank : ranks_) {
+      const auto found = std::ranges::find(rank.posted, false, &Posted::collected);
+      if (found == rank.posted.end()) return false;
+      steps.push_back(&*found);
+      if (natives(steps.size() - 1, *found).size() != natives(0, *steps[0]).size()) {
+        error_ = "different numbers of native collectives";
+        return false;
+      }
+    }
+    for (size_t i = 0; i < steps[0]->given.size() && error_.empty(); ++i) collect(steps, i);
+    for (Posted* step : steps) step->collected = true;
+    return true;
+  }
+
+  void collect(const std::vector<Posted*>& steps, size_t i) {
+    std::vector<Bytes> sent;
+    for (size_t r = 0; r < steps.size(); ++r) {
+      const Native& n = natives(r, *steps[r])[i];
+      if (!is_same(n, natives(0, *steps[0])[i]))
+        error_ = fmt::format("rank {} has another native collective than rank 0", r);
+      const Bytes now = given(r, n);
+      if (now != steps[r]->given[i])
+        error_ = fmt::format("rank {} changes what step {} sends", r, steps[r]->step);
+      sent.push_back(now);
+    }
+    for (size_t r = 0; r < steps.size() && error_.empty(); ++r) {
+      const Native& n = natives(r, *steps[r])[i];
+      const Bytes result = received(n, static_cast<int>(r), sent);
+      if (!result.empty()) std::ranges::copy(result, ranks_[r].address(n.recv, 0));
+    }
+  }
+
+  const std::vector<Native>& natives(size_t r, const Posted& posted) const {
+    return ranks_[r].plan->steps[posted.step].natives;
+  }
+
+  // Whether two ranks mean the same one.
+  static bool is_same(const Native& a, const Native& b) {
+    return a.collective == b.collective && a.count == b.count && a.root == b.root &&
+           a.element == b.element && a.operation == b.operation;
   }
 
   // A pair's messages are matched in the order of issue, over all posted steps.
@@ -184,7 +249,7 @@ class Simulator {
 
   // All it receives is there and all it sends is taken.
   bool may_end(size_t r, const Posted& posted) const {
-    bool finished = posted.unsent == 0;
+    bool finished = posted.unsent == 0 && posted.collected;
     const std::vector<Transfer>& transfers = ranks_[r].plan->steps[posted.step].transfers;
     for (size_t i = 0; i < transfers.size(); ++i)
       finished = finished && (transfers[i].send || posted.received[i]);
@@ -222,12 +287,12 @@ std::string simulate(const std::vector<Plan>& plans, const std::vector<const int
                      const std::vector<int32_t*>& recv, std::mt19937& random) {
   std::vector<std::vector<Memory>> memory;
   for (size_t r = 0; r < plans.size(); ++r) memory.push_back({{send[r], recv[r]}});
-  return Simulator(plans, memory, random).run();
+  return simulate(plans, memory, random);
 }
 
 std::string simulate(const std::vector<Plan>& plans, const std::vector<std::vector<Memory>>& memory,
-                     std::mt19937& random) {
-  return Simulator(plans, memory, random).run();
+                     std::mt19937& random, int32_t loss) {
+  return Simulator(plans, memory, random, loss).run();
 }
 
 }  // namespace terse::plan

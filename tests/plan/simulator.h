@@ -1,8 +1,8 @@
 // Runs the plans of all ranks of a communicator without codecs, threads or NCCL: packed elements
-// are the elements themselves. Among the steps that may run next one is chosen at random, so that a
-// missing dependency shows as a wrong result, sooner or later; so is whether a transfer reads what
-// it sends early or late, and when a communicate step ends, of which several may be under way, or
-// one at a time.
+// are the elements themselves, or with a loss less than they were. Among the steps that may run
+// next one is chosen at random, so that a missing dependency shows as a wrong result, sooner or
+// later; so is whether a transfer reads what it sends early or late, and when a communicate step
+// ends, of which several may be under way, or one at a time.
 #pragma once
 
 #include <random>
@@ -25,8 +25,10 @@ std::string simulate(const std::vector<Plan>& plans, const std::vector<const int
 struct Memory {
   const int32_t* send;
   int32_t* recv;
+  int32_t* exact = nullptr;
+  int32_t* state = nullptr;
 };
 std::string simulate(const std::vector<Plan>& plans, const std::vector<std::vector<Memory>>& memory,
-                     std::mt19937& random);
+                     std::mt19937& random, int32_t loss = 0);
 
 }  // namespace terse::plan

@@ -1,0 +1,114 @@
+#include "plan/beside.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "plan/builder.h"
+
+namespace terse::plan {
+namespace {
+
+// A range that is one native call: of one rank's piece, where the message has pieces.
+struct Segment {
+  size_t owner;       // of the piece
+  size_t in_message;  // its first element
+  size_t in_piece;
+  size_t count;
+};
+
+std::vector<Segment> cut(std::span<const Range> ranges, size_t piece) {
+  std::vector<Segment> segments;
+  for (const Range& range : ranges)
+    for (size_t first = range.first, end = first + range.count; first < end;) {
+      const size_t owner = first / piece;
+      const size_t count = std::min(end, (owner + 1) * piece) - first;
+      segments.push_back({owner, first, first - owner * piece, count});
+      first += count;
+    }
+  return segments;
+}
+
+// Puts a step before those of a plan, and one behind them.
+class Around : Assembly {
+ public:
+  Around(Plan plan, Collective collective, const Shape& shape)
+      : Assembly(std::move(plan)), collective_(collective), shape_(shape) {}
+
+  Plan build(const Beside& beside) {
+    if (beside.verified) verify();
+    if (!beside.exact.empty()) keep(beside.exact);
+    if (first_.natives.empty()) return std::move(plan_);
+    std::vector<Step> steps = clear();
+    plan_.native += native_traffic({first_}, shape_);
+    // Everything else waits for it: the plan may change what it sends, and is timed from its own
+    // first step on.
+    insert(std::move(first_));
+    for (Step& step : steps) {
+      for (size_t& before : step.after) ++before;
+      step.after.push_back(0);
+      insert(std::move(step));
+    }
+    if (!last_.copies.empty()) {
+      last_.after.push_back(0);
+      insert(std::move(last_));
+    }
+    return finish();
+  }
+
+ private:
+  Place at(Region region, size_t element) const { return {region, element * shape_.element_bytes}; }
+
+  void verify() {
+    plan_.exact_bytes = plan_.buffers.front().recv_bytes;
+    first_.natives.push_back({.collective = collective_,
+                              .send = {Region::kSend, 0},
+                              .recv = {Region::kExact, 0},
+                              .count = shape_.count,
+                              .root = shape_.root});
+  }
+
+  // Behind the plan's own scratch.
+  void keep(std::span<const Range> ranges) {
+    plan_.scratch_bytes = Chunks::round_up(plan_.scratch_bytes, Chunks::kAlignment);
+    for (const Segment& segment : cut(ranges, shape_.count)) keep(segment);
+  }
+
+  // All ranks have the segment or get it; or its owner alone has it, or gets it.
+  void keep(const Segment& s) {
+    const Traits& t = traits(collective_);
+    const size_t bytes = s.count * shape_.element_bytes;
+    const Place result{Region::kScratch, plan_.scratch_bytes};
+    plan_.scratch_bytes += bytes;
+    first_.natives.push_back(
+        {.collective = t.recv.per_rank   ? Collective::kBroadcast
+                       : t.send.per_rank ? Collective::kReduce
+                                         : collective_,
+         .send = at(Region::kSend, t.send.per_rank ? s.in_message : s.in_piece),
+         .recv = result,
+         .count = s.count,
+         .root = static_cast<int>(s.owner)});
+    const bool is_mine = s.owner == static_cast<size_t>(shape_.rank);
+    if (t.send.per_rank && !is_mine) return;
+    last_.copies.push_back(
+        {at(Region::kRecv, t.recv.per_rank ? s.in_message : s.in_piece), result, bytes});
+  }
+
+  const Collective collective_;
+  const Shape& shape_;
+  Step first_{.name = "native", .lane = Lane::kCommunicate, .beside = true};
+  Step last_{.name = "restore", .lane = Lane::kDecode, .beside = true};
+};
+
+}  // namespace
+
+bool may_keep_exact(Collective c) {
+  return c == Collective::kAllReduce || c == Collective::kAllGather ||
+         c == Collective::kReduceScatter;
+}
+
+Plan with(Plan plan, Collective collective, const Shape& shape, const Beside& beside) {
+  return Around(std::move(plan), collective, shape).build(beside);
+}
+
+}  // namespace terse::plan

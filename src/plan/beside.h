@@ -1,0 +1,29 @@
+// What NCCL itself does beside an algorithm, as steps of its plan: elements of a message that stay
+// exact, and the whole call once more, to know the plan's error.
+//
+// Elements that stay exact are carried natively, too, to a place in scratch, before the plan, which
+// may change what they are sent from; in the end they overwrite what the plan made of them. So the
+// algorithms and the wire format know nothing of them. QSDP keeps norms and biases out of its
+// quantization like this (qsdp, section 5; their share of the bytes is small).
+#pragma once
+
+#include <span>
+
+#include "plan/chunks.h"
+
+namespace terse::plan {
+
+struct Beside {
+  // Elements of the whole message that stay exact, in order and apart; where every rank has a
+  // piece, a range may reach over several.
+  std::span<const Range> exact = {};
+  bool verified = false;  // the native result comes to Region::kExact
+};
+
+// Whether calls of this kind may have elements that stay exact.
+bool may_keep_exact(Collective collective);
+
+// The plan of a call, and what is to be done beside it.
+Plan with(Plan plan, Collective collective, const Shape& shape, const Beside& beside);
+
+}  // namespace terse::plan

@@ -1,0 +1,68 @@
+// A plan as text, one line for each step, for people.
+#include <fmt/format.h>
+
+#include "plan/plan.h"
+
+namespace terse::plan {
+namespace {
+
+constexpr const char* kRegionNames[] = {"send", "recv", "scratch", "exact", "state"};
+constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
+constexpr const char* kElementNames[] = {"", " of uint8", " of uint32", " of float32"};
+constexpr const char* kOperationNames[] = {"", " sum", " max"};
+
+std::string text(const Place& p) {
+  return fmt::format("{}+{}", kRegionNames[static_cast<int>(p.region)], p.offset);
+}
+
+// Of which message a place is, where there are several.
+std::string text(const Place& p, uint32_t message, size_t messages) {
+  if (messages == 1 || p.region == Region::kScratch) return text(p);
+  return fmt::format("{} of message {}", text(p), message);
+}
+
+void print_compute(const Compute& c, size_t messages, std::string& out) {
+  out += fmt::format("    {} x{} <-", text(c.target, c.message, messages), c.count);
+  for (const Input& in : c.inputs)
+    out += fmt::format(" {}{}", text(in.place, c.message, messages), in.packed ? "" : " raw");
+  if (c.packed_target)
+    out += fmt::format(" [piece {} stage {} origin {}]", c.piece, c.stage, c.origin);
+  out += c.final_sum ? " final\n" : "\n";
+}
+
+void print_native(const Native& n, std::string& out) {
+  const Traits& t = traits(n.collective);
+  out += fmt::format("    native {} {} <- {} x{}{}{}", t.name, text(n.recv), text(n.send), n.count,
+                     kElementNames[static_cast<int>(n.element)],
+                     kOperationNames[static_cast<int>(n.operation)]);
+  out += t.rooted ? fmt::format(" root {}\n", n.root) : "\n";
+}
+
+}  // namespace
+
+std::string print(const Plan& plan) {
+  std::string out =
+      fmt::format("{}: {} steps, scratch {} B, wire {} B, raw {} B\n", plan.algorithm,
+                  plan.steps.size(), plan.scratch_bytes, plan.wire_bytes, plan.raw_bytes);
+  if (plan.native.bytes != 0)
+    out += fmt::format("  native collectives send {} B\n", plan.native.bytes);
+  if (!plan.state.key.empty())
+    out += fmt::format("  keeps {} B, \"{}\"\n", plan.state.bytes, plan.state.key);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& step = plan.steps[i];
+    out += fmt::format("{:3} {} on {}", i, step.name, kLaneNames[static_cast<int>(step.lane)]);
+    if (step.lane == Lane::kCommunicate) out += fmt::format(" {}", step.turn);
+    for (const size_t before : step.after) out += fmt::format(" after {}", before);
+    out += '\n';
+    for (const Compute& c : step.compute) print_compute(c, plan.buffers.size(), out);
+    for (const Copy& c : step.copies)
+      out += fmt::format("    {} x{} B <- {} as it is\n", text(c.target), c.bytes, text(c.source));
+    for (const Transfer& t : step.transfers)
+      out += fmt::format("    {} {} {} x{} B\n", t.send ? "to" : "from", t.peer,
+                         text(t.place, t.message, plan.buffers.size()), t.bytes);
+    for (const Native& n : step.natives) print_native(n, out);
+  }
+  return out;
+}
+
+}  // namespace terse::plan

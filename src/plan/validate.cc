@@ -1,0 +1,252 @@
+// Whether a plan can be right: a walk over its steps.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "plan/native.h"
+#include "plan/order.h"
+#include "plan/plan.h"
+
+namespace terse::plan {
+namespace {
+
+// What is known of a message's elements; of a collective's.
+struct Format {
+  size_t element_bytes;
+  Packing packing;
+};
+
+// The ranks, and which of them has the plan.
+struct Ranks {
+  int count, self;
+};
+
+// Walks a plan and stops at the first thing that is wrong.
+class Checker {
+ public:
+  Checker(const Plan& plan, const Ranks& ranks, std::vector<Format> formats)
+      : plan_(plan), ranks_(ranks.count), rank_(ranks.self), formats_(std::move(formats)) {}
+
+  std::string check() {
+    if (plan_.buffers.size() != formats_.size()) return "buffers of other messages";
+    if (plan_.state.key.empty() && plan_.state.bytes != 0) return "a state without a key";
+    for (size_t i = 0; i < plan_.steps.size() && error_.empty(); ++i) {
+      at_ = i;
+      step(plan_.steps[i]);
+      if (error_.empty()) order_.add(plan_.steps[i]);
+    }
+    if (error_.empty()) end();
+    if (error_.empty() && sent_ != plan_.wire_bytes) error_ = "wire bytes are not those sent";
+    return error_;
+  }
+
+ private:
+  void step(const Step& s) {
+    for (const size_t before : s.after)
+      if (before >= at_) refuse("waits for a step that comes later");
+    if (!s.transfers.empty() && s.lane != Lane::kCommunicate) refuse("transfers on a compute lane");
+    if (!s.copies.empty() && s.lane == Lane::kCommunicate) refuse("copies on a communicate lane");
+    if (!s.natives.empty() && s.lane != Lane::kCommunicate)
+      refuse("native collectives on a compute lane");
+    if (!s.natives.empty() && !s.transfers.empty()) refuse("native collectives beside transfers");
+    if (s.turn >= (s.lane == Lane::kCommunicate ? kCommunicateLanes : 1))
+      return refuse("a lane that is not there");
+    for (const Compute& c : s.compute) compute(c);
+    for (const Copy& c : s.copies) copy(c);
+    // All of a step's transfers, or native collectives, run at once: what is sent must be there
+    // before.
+    for (const Transfer& t : s.transfers) send(t);
+    for (const Transfer& t : s.transfers)
+      if (!t.send) change(t.place);
+    for (const Native& n : s.natives) send(n);
+    for (const Native& n : s.natives) receive(n);
+  }
+
+  void compute(const Compute& c) {
+    if (c.message >= formats_.size()) return refuse("no such message");
+    for (const Input& in : c.inputs) {
+      extent(in.place, in.packed, c);
+      if (is_own(in.place)) read(in.place);
+    }
+    extent(c.target, c.packed_target, c);
+    // Element by element an input may be replaced, where both are raw.
+    const bool in_place = std::ranges::any_of(c.inputs, [&](const Input& in) {
+      return in.place == c.target && !in.packed && !c.packed_target;
+    });
+    change(c.target, in_place);
+    if (c.target.region == Region::kSend) refuse("writes to the send buffer");
+    if (c.origin % 32 != 0) refuse("an origin that is not a multiple of 32");
+    if (c.inputs.empty() || c.count == 0) refuse("an empty compute");
+  }
+
+  void copy(const Copy& c) {
+    within(c.source, c.bytes, 0);
+    within(c.target, c.bytes, 0);
+    const bool from = c.source.region == Region::kSend || is_own(c.source);
+    const bool to = c.target.region == Region::kRecv || c.target.region == Region::kState;
+    if (!from || !to || c.bytes == 0) refuse("a copy from or to where none may be");
+    if (is_own(c.source)) read(c.source);
+    change(c.target);
+  }
+
+  void send(const Transfer& t) {
+    if (t.message >= formats_.size()) return refuse("no such message");
+    within(t.place, t.bytes, t.message);
+    const bool packed = t.place.region == Region::kScratch;
+    if (t.peer < 0 || t.peer >= ranks_ || (t.peer == rank_ && packed))
+      refuse("a peer out of range");
+    if (!packed && t.place.region != (t.send ? Region::kSend : Region::kRecv))
+      refuse("sends from the receive buffer, or receives into the send buffer");
+    if (t.send && packed) read(t.place);
+    if (t.send && packed) sent_ += t.bytes;
+  }
+
+  void send(const Native& n) {
+    if (is_point_to_point(n.collective)) return refuse("a message among native collectives");
+    if (n.count == 0) return refuse("a native collective of nothing");
+    const Traits& t = traits(n.collective);
+    if (t.rooted && (n.root < 0 || n.root >= ranks_)) return refuse("a root out of range");
+    const size_t pieces = pieces_of(n, t.send);
+    if (pieces == 0) return;
+    within(n.send, pieces * piece_bytes(n), 0);
+    if (n.send.region == Region::kSend) return send_own(n);
+    if (!is_own(n.send)) return refuse("sends neither from the send buffer nor scratch or state");
+    for (size_t p = 0; p < pieces; ++p) read(piece(n.send, n, p));
+  }
+
+  // From the send buffer, which may be the receive buffer.
+  void send_own(const Native& n) {
+    if (n.recv.region == Region::kRecv) refuse("receives where it may still send");
+    if (changed_) refuse("sends what may have been changed");
+    if (sends_.empty() || sends_.back() != at_) sends_.push_back(at_);
+  }
+
+  void receive(const Native& n) {
+    const Traits& t = traits(n.collective);
+    const size_t pieces = pieces_of(n, t.recv);
+    if (pieces == 0) return;
+    within(n.recv, pieces * piece_bytes(n), 0);
+    if (n.recv.region == Region::kSend) refuse("receives into the send buffer");
+    if (!is_own(n.recv)) return change(n.recv);
+    const auto own = [&](const Place& place, const Side& side) {
+      return piece(place, n, side.per_rank ? static_cast<size_t>(rank_) : 0);
+    };
+    const Place from = own(n.send, t.send), to = own(n.recv, t.recv);
+    const bool in_place = from == to && !(t.send.per_rank && t.recv.per_rank);
+    for (size_t p = 0; p < pieces; ++p) {
+      const Place place = piece(n.recv, n, p);
+      write(place, in_place && place == to);
+    }
+  }
+
+  size_t pieces_of(const Native& n, const Side& side) const {
+    return plan::extent(side, {ranks_, rank_, n.root});
+  }
+  size_t piece_bytes(const Native& n) const {
+    return n.count * element_bytes(n.element, formats_.front().element_bytes);
+  }
+  Place piece(const Place& place, const Native& n, size_t p) const {
+    return {place.region, place.offset + p * piece_bytes(n)};
+  }
+
+  // The end of the decode lane is that of the whole call.
+  void end() {
+    const Step next{.name = "", .lane = Lane::kDecode, .after = {}, .compute = {}, .transfers = {}};
+    for (at_ = 0; at_ < plan_.steps.size(); ++at_)
+      if (!order_.is_done(at_, next)) refuse("the decode lane may end before it");
+  }
+
+  void extent(const Place& place, bool packed, const Compute& c) {
+    const Format& format = formats_[c.message];
+    if (packed != (place.region == Region::kScratch) && place.region != Region::kState)
+      refuse("packed data outside scratch, or raw data in it");
+    if (place.region == Region::kExact) refuse("computes with the exact result");
+    within(place, packed ? format.packing.bytes(c.count) : c.count * format.element_bytes,
+           c.message);
+  }
+
+  void within(const Place& place, size_t bytes, size_t message) {
+    const Buffers& buffers = plan_.buffers[message];
+    const size_t extents[] = {buffers.send_bytes, buffers.recv_bytes, plan_.scratch_bytes,
+                              plan_.exact_bytes, plan_.state.bytes};
+    if (place.offset + bytes > extents[static_cast<int>(place.region)])
+      refuse("a place past its region");
+  }
+
+  // Memory that only the plan uses.
+  static bool is_own(const Place& place) {
+    return place.region == Region::kScratch || place.region == Region::kState;
+  }
+
+  // Pieces of it are known by where they begin. What a step uses is its own while it runs: it must
+  // not change what another, or itself, may be reading or writing. In the state is what an earlier
+  // call wrote.
+  void read(const Place& place) {
+    const auto [found, is_new] = own_[place.region].try_emplace(place.offset);
+    if (is_new && place.region == Region::kScratch)
+      return refuse("reads scratch that nothing wrote");
+    Use& use = found->second;
+    if (use.writer && !is_done(*use.writer)) refuse("reads what may not be written yet");
+    use.readers.push_back(at_);
+  }
+
+  // A place gets what it did not have. The receive buffer may be the send buffer.
+  void change(const Place& place, bool in_place = false) {
+    if (is_own(place)) return write(place, in_place);
+    if (place.region != Region::kRecv) return;
+    changed_ = true;
+    for (const size_t sends : sends_)
+      if (!is_done(sends)) refuse("changes what a native collective may still send");
+  }
+
+  // `in_place`: by what reads it.
+  void write(const Place& place, bool in_place) {
+    Use& use = own_[place.region][place.offset];
+    if (in_place && !use.readers.empty() && use.readers.back() == at_) use.readers.pop_back();
+    bool free = !use.writer || is_done(*use.writer);
+    for (const size_t reader : use.readers) free = free && is_done(reader);
+    if (!free) refuse("writes what may still be in use");
+    use = {at_, {}};
+  }
+
+  bool is_done(size_t earlier) const { return order_.is_done(earlier, plan_.steps[at_]); }
+
+  void refuse(const char* what) {
+    if (error_.empty()) error_ = fmt::format("step {} ({}): {}", at_, plan_.steps[at_].name, what);
+  }
+
+  const Plan& plan_;
+  const int ranks_, rank_;
+  const std::vector<Format> formats_;  // by message
+  size_t at_ = 0;
+  size_t sent_ = 0;
+  struct Use {
+    std::optional<size_t> writer;
+    std::vector<size_t> readers;  // since then
+  };
+  std::map<Region, std::map<size_t, Use>> own_;  // by offset
+  std::vector<size_t> sends_;  // steps with native collectives from the send buffer
+  bool changed_ = false;       // the receive buffer has been
+  Order order_;
+  std::string error_;
+};
+
+}  // namespace
+
+std::string validate(const Plan& plan, const Shape& s) {
+  std::string wrong = Checker(plan, {s.ranks, s.rank}, {{s.element_bytes, s.packing}}).check();
+  if (wrong.empty() && plan.native != native_traffic(plan.steps, s))
+    wrong = "native traffic is not that of its collectives";
+  return wrong;
+}
+
+std::string validate(const Plan& plan, const Batch& batch) {
+  std::vector<Format> formats;
+  for (const Message& m : batch.messages) formats.push_back({m.element_bytes, m.packing});
+  return Checker(plan, {batch.ranks, batch.rank}, std::move(formats)).check();
+}
+
+}  // namespace terse::plan
