@@ -3,10 +3,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include "reference.h"
 
@@ -28,9 +33,29 @@ class Fork : public ::testing::Test {
   }
 };
 
+// The address sanitizer does not let go of its allocator's locks for a child, as the C library
+// does: where another thread has just begun, and allocates, its child would wait for ever.
+void wait_until_the_other_threads_sleep() {
+#ifdef __SANITIZE_ADDRESS__
+  const auto sleeps = [](const std::filesystem::path& task) {
+    std::string stat;
+    std::getline(std::ifstream(task / "stat"), stat);  // "pid (name) state ..."
+    return task.filename() == std::to_string(getpid()) || stat.find(") S ") != std::string::npos;
+  };
+  for (int in_a_row = 0; in_a_row < 3;) {
+    using std::filesystem::directory_iterator;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const bool all =
+        std::all_of(directory_iterator("/proc/self/task"), directory_iterator(), sleeps);
+    in_a_row = all ? in_a_row + 1 : 0;
+  }
+#endif
+}
+
 // The status of a child that runs `body` and exits; a signal's number where it does not end.
 int child(const std::function<void()>& body) {
   std::fflush(nullptr);
+  wait_until_the_other_threads_sleep();
   const pid_t pid = fork();
   if (pid == 0) {
     is_child = true;
