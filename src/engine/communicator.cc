@@ -166,8 +166,8 @@ plan::Message message_of(const MessageKey& key) {
 
 PlanPointer Communicator::plan_for(const PlanKey& key) {
   const auto shape = [&] {
-    return shape_of(key.spec, key.count, codec::dtype_size(key.dtype), {ranks, rank, key.root},
-                    {backend.grain(), topology});
+    return shape_of({key.spec, key.intra}, key.count, codec::dtype_size(key.dtype),
+                    {ranks, rank, key.root}, {backend.grain(), topology});
   };
   return cached(*this, plans_, key, shape, [&](const plan::Shape& s) {
     const plan::Selection selection = plan::select(key.collective, s, key.algorithm, algorithms);

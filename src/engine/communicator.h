@@ -43,6 +43,7 @@ struct PlanKey {
   size_t count;
   codec::Dtype dtype;
   codec::Spec spec;
+  Intra intra;
   plan::Algo algorithm;
   bool verified;  // it is compared with the native result
 

@@ -42,7 +42,7 @@ std::pmr::vector<Work> works_of(const Jobs& jobs) {
 PlanPointer plan_of_collective(const Job& job, bool verified) {
   const Request& r = job.request;
   return job.communicator->plan_for({r.collective, r.root, r.count, dtype_of(job), job.scheme.spec,
-                                     job.scheme.algorithm, verified});
+                                     job.scheme.intra, job.scheme.algorithm, verified});
 }
 
 PlanPointer plan_of(const Work& work, bool verified) {

@@ -96,7 +96,7 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, si
   codec::Dtype dtype;
   compressible(c.call.datatype, &dtype);
   const plan::Shape shape =
-      shape_of(c.call.scheme.spec, c.call.count, codec::dtype_size(dtype),
+      shape_of({c.call.scheme.spec, c.call.scheme.intra}, c.call.count, codec::dtype_size(dtype),
                {.ranks = c.ranks, .rank = rank, .root = c.call.root}, {plan::kHostGrain, {}});
   const plan::Plan plan =
       plan::select(c.call.collective, shape, c.call.scheme.algorithm).algorithm->build(shape);
