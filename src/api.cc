@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "codec/codec.h"
 #include "codec/container.h"
-#include "engine/directory.h"
-#include "engine/exclusion.h"
-#include "engine/group.h"
+#include "engine/call/exclusion.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
 #include "policy/settings.h"
 #include "terse/terse.h"
 

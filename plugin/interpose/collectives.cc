@@ -1,8 +1,8 @@
 // The collectives and messages: compressed as the policy says, or handed on with the caller's own
 // arguments.
-#include "engine/directory.h"
-#include "engine/group.h"
-#include "engine/trace.h"
+#include "engine/call/group.h"
+#include "engine/call/trace.h"
+#include "engine/comm/directory.h"
 #include "interpose/group.h"
 #include "interpose/next.h"
 #include "policy/settings.h"

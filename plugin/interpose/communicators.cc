@@ -7,9 +7,9 @@
 
 #include "backend/select.h"
 #include "base/log.h"
-#include "engine/agree.h"
-#include "engine/directory.h"
-#include "engine/group.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
+#include "engine/peers/agree.h"
 #include "interpose/next.h"
 #include "interpose/parts.h"
 #include "policy/settings.h"

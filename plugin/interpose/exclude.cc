@@ -1,5 +1,5 @@
 // What programs say to the preload library itself (terse.h).
-#include "engine/exclusion.h"
+#include "engine/call/exclusion.h"
 #include "interpose/last_error.h"
 #include "interpose/next.h"
 #include "policy/settings.h"

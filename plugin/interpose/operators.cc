@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/directory.h"
-#include "engine/group.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
 

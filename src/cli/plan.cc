@@ -4,7 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "engine/shape.h"
+#include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "policy/scheme.h"
 

@@ -6,8 +6,8 @@
 #include <new>
 
 #include "../plan/running_sum.h"
-#include "engine/group.h"
-#include "engine/route.h"
+#include "engine/call/group.h"
+#include "engine/call/route.h"
 #include "idle.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // A communicator over an NCCL and a backend that do nothing: what is left is the engine's own work.
 #pragma once
 
-#include "engine/communicator.h"
+#include "engine/comm/communicator.h"
 
 namespace terse::test {
 

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "engine/communicator.h"
+#include "engine/comm/communicator.h"
 #include "idle.h"
 
 namespace terse::test {

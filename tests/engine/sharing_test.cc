@@ -1,10 +1,10 @@
 // The compressed calls of a group share NCCL's groups, as far as memory goes.
 #include <gtest/gtest.h>
 
-#include "engine/group.h"
-#include "engine/prepare.h"
-#include "engine/route.h"
-#include "engine/work.h"
+#include "engine/call/group.h"
+#include "engine/call/route.h"
+#include "engine/peers/prepare.h"
+#include "engine/run/work.h"
 #include "idle.h"
 
 namespace terse::test {

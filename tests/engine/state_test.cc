@@ -1,13 +1,13 @@
 // What plans keep between calls: of its communicator, of its type and codec, counted, released.
-#include "engine/state.h"
+#include "engine/comm/state.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "../plan/running_sum.h"
-#include "engine/directory.h"
-#include "engine/group.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
 #include "idle.h"
 #include "ranks.h"
 #include "reference.h"

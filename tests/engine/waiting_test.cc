@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "engine/exchange.h"
+#include "engine/peers/exchange.h"
 #include "idle.h"
 
 namespace terse::test {

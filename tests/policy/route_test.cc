@@ -1,14 +1,14 @@
 // Policies that go by what the ranks tell each other: nodes and names. The ranks are threads, and
 // so on one node; nodes_test.py has several.
-#include "engine/route.h"
+#include "engine/call/route.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "engine/agree.h"
-#include "engine/directory.h"
-#include "engine/group.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
+#include "engine/peers/agree.h"
 #include "idle.h"
 #include "ranks.h"
 

@@ -1,5 +1,5 @@
 // What is counted, timed and compared of known calls. TERSE_METER=1, TERSE_VERIFY=2.
-#include "engine/meter.h"
+#include "engine/observe/meter.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,11 @@
 #include <limits>
 #include <span>
 
-#include "engine/choice.h"
-#include "engine/directory.h"
-#include "engine/group.h"
-#include "engine/native.h"
-#include "engine/shape.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
+#include "engine/comm/shape.h"
+#include "engine/observe/choice.h"
+#include "engine/run/native.h"
 #include "ranks.h"
 #include "terse_client.h"
 

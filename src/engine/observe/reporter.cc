@@ -1,0 +1,191 @@
+#include "engine/observe/reporter.h"
+
+#include <dlfcn.h>
+#include <fmt/chrono.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+
+#include "base/log.h"
+#include "base/patient_lock.h"
+#include "engine/comm/directory.h"
+#include "policy/settings.h"
+#include "report/report.h"
+
+namespace terse {
+namespace {
+
+constexpr size_t kMaxReleased = 1000;  // communicators; more are only counted
+
+struct Reporter {
+  std::mutex mutex;
+  pid_t owner = 0;  // the process that the rest is of
+  std::vector<report::Communicator> released;
+  uint64_t left_out = 0;
+  std::optional<int> rank;  // on the first communicator, for the file's name
+};
+
+// Never destroyed: communicators may be released while the program exits.
+Reporter& reporter() {
+  static Reporter& r = *new Reporter;
+  return r;
+}
+
+// A process that was forked begins anew.
+void claim(Reporter& r) {
+  if (r.owner == getpid()) return;
+  r.owner = getpid();
+  r.released.clear();
+  r.left_out = 0;
+  r.rank.reset();
+}
+
+report::Row row_of(const Tally& t) {
+  report::Row row;
+  if (t.kind.rule != kNoRule) row.rule = settings().policy.rules.at(t.kind.rule).number;
+  row.collective = plan::name(t.kind.collective);
+  row.scheme = print_scheme(t.kind.scheme);
+  row.calls = t.calls;
+  row.raw = t.sent.raw;
+  row.wire = t.sent.wire;
+  row.times = {t.timed, t.times.total, t.times.encode, t.times.communicate, t.times.decode};
+  row.error = {.relative = t.relative,
+               .squares = t.difference.squares,
+               .exact_squares = t.difference.exact_squares,
+               .largest = t.difference.largest,
+               .lost = t.difference.lost,
+               .spread = t.difference.spread};
+  return row;
+}
+
+report::Communicator report_of(Communicator& c, bool released) {
+  report::Communicator r{
+      .id = c.identity, .name = c.name, .rank = c.rank, .ranks = c.ranks, .released = released};
+  r.nodes = c.topology.nodes();
+  if (r.nodes != 0) r.node = c.topology.node[c.rank];
+  r.native = {c.stats.native_bytes, c.stats.native_off_node_bytes};
+  for (int reason = 0; reason < TERSE_BYPASS_REASONS; ++reason)
+    if (c.stats.bypasses[reason] != 0)
+      r.bypasses[terseBypassReasonString(reason)] = c.stats.bypasses[reason];
+  r.scratch_bytes = c.stats.scratch_bytes;
+  r.verify_bytes = c.meter.exact_bytes();
+  for (const Tally& tally : c.meter.tallies()) r.rows.push_back(row_of(tally));
+  return r;
+}
+
+std::string own_library() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&own_library), &info) == 0 || info.dli_fname == nullptr)
+    return "terse";
+  return std::filesystem::path(info.dli_fname).stem().string();
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+report::Report collect(Reporter& r) {
+  report::Report all;
+  all.terse =
+      fmt::format("{}.{}.{}", TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH);
+  all.host = host_name();
+  all.pid = getpid();
+  all.library = own_library();
+  all.written = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  all.policy = settings().policy.print();
+  all.meter = settings().meter;
+  all.verify = settings().verify;
+  all.left_out = r.left_out;
+  all.communicators = r.released;
+  for_each_communicator([&](Communicator& c) { all.communicators.push_back(report_of(c, false)); });
+  return all;
+}
+
+// TERSE_REPORT as the name of this process's file, without its ending.
+std::filesystem::path file_name(const report::Report& all, int rank) {
+  const std::string& wanted = settings().report;
+  if (wanted.find('%') == wanted.npos)
+    return std::filesystem::path(wanted) /
+           fmt::format("rank{}-{}-{}-{}", rank, all.host, all.pid, all.library);
+  std::string name;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const char next = wanted[i] == '%' && i + 1 < wanted.size() ? wanted[++i] : '\0';
+    switch (next) {
+      case 'r':
+        name += std::to_string(rank);
+        break;
+      case 'p':
+        name += std::to_string(all.pid);
+        break;
+      case 'h':
+        name += all.host;
+        break;
+      default:
+        name += wanted[i];
+    }
+  }
+  return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
+}
+
+void write(Reporter& r) {
+  const report::Report all = collect(r);
+  if (all.communicators.empty()) return;
+  const std::string name = file_name(all, r.rank.value_or(0)).string();
+  const std::filesystem::path folder = std::filesystem::path(name).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  report::write_file(name + ".json", report::to_json(all));
+  report::write_file(name + ".txt", report::to_text(all));
+}
+
+template <class Body>
+void carefully(const Body& body) noexcept {
+  try {
+    body();
+  } catch (const std::exception& e) {
+    log(LogLevel::kWarn, "no report for TERSE_REPORT={}: {}", settings().report, e.what());
+  }
+}
+
+void at_exit() {
+  Reporter& r = reporter();
+  if (r.owner != getpid()) return;  // a child that had nothing to do with terse
+  carefully([&] {
+    const auto lock = patient_lock(r.mutex, std::chrono::seconds(1));
+    if (lock.owns_lock()) write(r);
+  });
+}
+
+}  // namespace
+
+void report_begins(const Communicator& c) noexcept {
+  if (settings().report.empty()) return;
+  carefully([&] {
+    Reporter& r = reporter();
+    const std::lock_guard lock(r.mutex);
+    claim(r);
+    if (!r.rank) r.rank = c.rank;
+    // After the settings are made, so that it runs before they go.
+    static const int registered = std::atexit(at_exit);
+    (void)registered;
+  });
+}
+
+void report_released(Communicator& c, bool whole) noexcept {
+  if (settings().report.empty()) return;
+  carefully([&] {
+    Reporter& r = reporter();
+    const std::lock_guard lock(r.mutex);
+    claim(r);
+    if (r.released.size() < kMaxReleased)
+      r.released.push_back(report_of(c, whole));
+    else
+      ++r.left_out;
+    bool others = false;
+    for_each_communicator([&](Communicator&) { others = true; });
+    if (!others) write(r);
+  });
+}
+
+}  // namespace terse

@@ -1,0 +1,21 @@
+// The report of this process (TERSE_REPORT): written when its last communicator is released, and
+// at its exit. At the exit neither NCCL nor a GPU is touched, for they may be gone; what is
+// reported of a communicator that was not released is what earlier calls have read.
+//
+// A process that forks: the child reports communicators of its own, and nothing of its parent's.
+#pragma once
+
+#include "engine/comm/communicator.h"
+
+namespace terse {
+
+// From a communicator's creation on its process has something to report. The first one's rank gives
+// the report its name.
+void report_begins(const Communicator& communicator) noexcept;
+
+// Keeps what there is to say of a communicator that goes, and writes the report when there is no
+// other one. `whole`: all of its calls are done. Never throws: a report that cannot be written is a
+// warning in the log.
+void report_released(Communicator& communicator, bool whole) noexcept;
+
+}  // namespace terse
