@@ -104,7 +104,8 @@ struct Call {
   int root() const { return root_of(options, request); }
   plan::Shape shape_on(int rank, const Scheme& scheme) const {
     return shape_of(scheme.spec, request.count, datatype_size(request.datatype),
-                    {options.ranks, rank, root()}, {plan::usual_grain(options.gpu), topology});
+                    {options.ranks, rank, root()},
+                    {grain_of(plan::usual_grain(options.gpu)), topology});
   }
 };
 

@@ -76,17 +76,14 @@ void exclude(ncclComm_t comm, size_t elements, const terseRange_t* first, size_t
   const std::span<const terseRange_t> ranges(first, first == nullptr ? 0 : count);
   const CommunicatorPointer held = communicator(comm);
   Communicator& c = *held;
-  try {
+  c.signing([&] {
     std::optional<Error> trouble = trouble_with(elements, ranges);
     if (ranges.size() != count) trouble = Error(ncclInvalidArgument, "the ranges are null");
     agree_on(c, fingerprint(elements, ranges), trouble);
-  } catch (Error& e) {
-    c.sign(e);
-    throw;
-  }
+  });
   std::vector<plan::Range> exact;
   for (const terseRange_t& range : ranges) exact.push_back({range.first, range.count});
-  c.exclude(elements, std::move(exact));
+  c.plans.exclude(elements, std::move(exact));
 }
 
 }  // namespace terse

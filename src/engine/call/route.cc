@@ -69,7 +69,7 @@ Route route(const Communicator& c, const Request& request, const Scheme& scheme)
 
 bool waits_for_nodes(const Communicator& c, const Request& request) {
   const Policy& policy = settings().policy;
-  if (c.topology.nodes() != 0 || !policy.asks_nodes()) return false;
+  if (c.topology().nodes() != 0 || !policy.asks_nodes()) return false;
   return !plan::is_point_to_point(request.collective) ||
          policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name));
 }
@@ -91,7 +91,7 @@ void introduce(std::span<const Waiting> calls) {
 
 Route route(const Communicator& c, const Request& request) {
   const Decision decision =
-      settings().policy.decide(facts_of(request, c.ranks, c.topology, c.name));
+      settings().policy.decide(facts_of(request, c.ranks, c.topology(), c.name));
   const Route way = decision.scheme == nullptr
                         ? bypass(decision.bypass, decision.rule)
                         : compress_if_possible(c, request, *decision.scheme, decision.rule);
@@ -99,11 +99,8 @@ Route route(const Communicator& c, const Request& request) {
 }
 
 void count_bypass(Communicator& c, const Request& r, int reason) {
-  ++c.stats.bypasses[reason];
-  const plan::Traffic sent = plan::raw_traffic(r.collective, r.count * datatype_size(r.datatype),
-                                               {c.ranks, c.rank, r.root}, c.topology);
-  c.stats.native_bytes += sent.bytes;
-  c.stats.native_off_node_bytes += sent.off_node;
+  c.counters.add_native(reason, plan::raw_traffic(r.collective, r.count * datatype_size(r.datatype),
+                                                  {c.ranks, c.rank, r.root}, c.topology()));
 }
 
 }  // namespace terse

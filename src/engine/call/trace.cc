@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "policy/settings.h"
 
@@ -17,8 +16,7 @@ std::string_view dtype_name(ncclDataType_t dtype) {
 
 // The plan is made once more, for its name alone: whoever traces has the time.
 const char* algorithm(const Communicator& c, const Request& r, const Scheme& scheme) {
-  const plan::Shape shape = shape_of(scheme.spec, r.count, datatype_size(r.datatype),
-                                     {c.ranks, c.rank, r.root}, {c.backend.grain(), c.topology});
+  const plan::Shape shape = c.plans.shape(scheme.spec, r.count, datatype_size(r.datatype), r.root);
   return plan::select(r.collective, shape, scheme.algorithm).algorithm->build(shape).algorithm;
 }
 

@@ -11,6 +11,7 @@
 
 #include "backend/select.h"
 #include "base/error.h"
+#include "engine/comm/account.h"
 #include "engine/observe/reporter.h"
 #include "policy/settings.h"
 
@@ -83,13 +84,10 @@ Backend& backend_of(const NcclLibrary& library, ncclComm_t comm) {
 // Whether the handle is that of the same communicator. NCCL does not say where that has failed.
 bool still_describes(const Communicator& c) {
   int rank = -1, ranks = -1;
-  try {
+  c.signing([&] {
     check(c.library, c.library.nccl.CommCount(c.comm, &ranks), "ncclCommCount");
     check(c.library, c.library.nccl.CommUserRank(c.comm, &rank), "ncclCommUserRank");
-  } catch (Error& e) {
-    c.sign(e);
-    throw;
-  }
+  });
   return ranks == c.ranks && rank == c.rank;
 }
 
@@ -105,6 +103,31 @@ void wait_until_made(const NcclLibrary& library, ncclComm_t comm) {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   check(library, state, "the communicator's creation");
+}
+
+void for_each_communicator(const std::function<void(Communicator&)>& visit) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  for (const auto& [comm, state] : d.communicators) visit(*state);
+}
+
+constexpr Present kPresent{
+    .any =
+        [] {
+          bool any = false;
+          for_each_communicator([&](Communicator&) { any = true; });
+          return any;
+        },
+    .accounts =
+        [] {
+          std::vector<report::Communicator> all;
+          for_each_communicator([&](Communicator& c) { all.push_back(account_of(c, false)); });
+          return all;
+        }};
+
+// `whole`: all of its calls are done; else with what is known by now.
+void report_end(Communicator& c, bool whole) {
+  report_released([&] { return account_of(c, whole); });
 }
 
 }  // namespace
@@ -126,7 +149,7 @@ CommunicatorPointer communicator(ncclComm_t comm) {
   const NcclLibrary& library = nccl_library();
   wait_until_made(library, comm);
   auto made = std::make_shared<Communicator>(library, backend_of(library, comm), comm);
-  report_begins(*made);
+  report_begins(made->rank, kPresent);
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   if (const auto named = d.names.extract(comm)) made->name = named.mapped();
@@ -151,12 +174,6 @@ std::string name_of_communicator(ncclComm_t comm) {
     return known->second->name;
   const auto named = d.names.find(comm);
   return named != d.names.end() ? named->second : "";
-}
-
-void for_each_communicator(const std::function<void(Communicator&)>& visit) {
-  Directory& d = directory();
-  const std::lock_guard lock(d.mutex);
-  for (const auto& [comm, state] : d.communicators) visit(*state);
 }
 
 namespace {
@@ -189,17 +206,20 @@ void release_communicator(ncclComm_t comm, bool abandon) {
     if (!drained)
       state->require_sound();
     else if (!abandon)
-      state->synchronize();
+      state->tracks.synchronize();
   } catch (...) {
     if (!abandon) failed = std::current_exception();
   }
-  if (drained) state->conclude();
+  if (drained) {
+    state->conclude();
+    report_end(*state, true);
+  }
   if (drained && state->ended()) {
     Backend& backend = state->backend;
     state.reset();
     released(backend);
   } else {
-    if (!drained) report_released(*state, false);  // with what is known by now
+    if (!drained) report_end(*state, false);
     keep(std::move(state));
   }
   if (failed) std::rethrow_exception(failed);
@@ -210,7 +230,7 @@ void abort_communicator(ncclComm_t comm) {
   CommunicatorPointer state = take(comm);
   if (state == nullptr) return;
   state->abort();
-  report_released(*state, false);  // with what is known by now
+  report_end(*state, false);
   keep(std::move(state));
 }
 

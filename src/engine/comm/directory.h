@@ -1,8 +1,6 @@
 // The communicators of this process: made, found, released and aborted.
 #pragma once
 
-#include <functional>
-
 #include "engine/comm/communicator.h"
 
 namespace terse {
@@ -21,9 +19,6 @@ void name_communicator(ncclComm_t comm, const char* name);
 
 // What was said of it; "": nothing.
 std::string name_of_communicator(ncclComm_t comm);
-
-// Of those that there are, also while the program exits.
-void for_each_communicator(const std::function<void(Communicator&)>& visit);
 
 // Frees the state, after waiting for the lanes; nothing where there is none. With `abandon`, errors
 // of what is still queued are of no interest. Where NCCL has failed, so that the lanes may wait for

@@ -29,7 +29,7 @@ inline plan::Shape shape_of(const codec::Spec& spec, size_t count, size_t elemen
           .ranks = at.ranks,
           .rank = at.rank,
           .root = at.root,
-          .grain = grain_of(machines.grain),
+          .grain = machines.grain,
           .packing = packing_of(spec),
           .topology = machines.topology};
 }

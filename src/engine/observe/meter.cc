@@ -5,11 +5,9 @@
 #include <cmath>
 #include <exception>
 #include <limits>
-#include <utility>
 
 #include "base/log.h"
 #include "base/patient_lock.h"
-#include "engine/comm/growth.h"
 #include "engine/observe/choice.h"
 #include "policy/settings.h"
 
@@ -33,8 +31,6 @@ double relative_error(const codec::Difference& d) {
   if (d.exact_squares == 0) return std::numeric_limits<double>::infinity();
   return std::sqrt(d.squares / d.exact_squares);
 }
-
-Meter::~Meter() { backend_.release(exact_); }
 
 bool Meter::verifies(const CallKind& kind, const CallNumber& number) {
   return number.collective &&
@@ -62,20 +58,6 @@ Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNum
   Sample* sample = idle_.back();
   idle_.pop_back();
   return sample;
-}
-
-void* Meter::exact(size_t bytes, Track& track) {
-  if (bytes <= exact_bytes_) return exact_;
-  const Growth larger = grow(backend_, exact_bytes_, bytes);
-  try {
-    track.synchronize();  // earlier calls may use the old memory
-  } catch (...) {
-    backend_.release(larger.memory);
-    throw;
-  }
-  backend_.release(std::exchange(exact_, larger.memory));
-  exact_bytes_ = larger.bytes;
-  return exact_;
 }
 
 size_t Meter::tally_of(const CallKind& kind) {

@@ -2,21 +2,21 @@
 // policy's rule, the collective, the scheme. Nothing here blocks a call: what a queue still has to
 // measure is read at a later call, or at the communicator's end.
 //
-// Memory: TERSE_VERIFY holds a copy of the largest result that was verified, in the backend's
-// memory; a call's timing holds two events for each step of its plan, for each call under way.
+// Memory: a call's timing holds two events for each step of its plan, for each call under way.
 #pragma once
 
-#include <atomic>
+#include <nccl.h>  // before terse.h, whose types then are NCCL's
+
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "base/distribution.h"
-#include "engine/comm/request.h"
-#include "engine/comm/track.h"
 #include "engine/observe/sample.h"
+#include "plan/collective.h"
 #include "plan/topology.h"
+#include "policy/scheme.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -64,7 +64,6 @@ struct CallNumber {
 class Meter {
  public:
   explicit Meter(Backend& backend) : backend_(backend) {}
-  ~Meter();
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
@@ -75,8 +74,6 @@ class Meter {
   // null: nothing, or nothing can be.
   Sample* start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
                 bool verified) noexcept;
-  // Memory for an exact result. Waits for `track` when there must be more of it than before.
-  void* exact(size_t bytes, Track& track);
   // Counts a call that is enqueued, with what is measured of it (null: nothing).
   void count(const CallKind& kind, const Sent& sent, Sample* sample);
   // A sample whose call has failed. finish() has been called for it.
@@ -87,7 +84,6 @@ class Meter {
 
   // Copies; empty when another thread has the meter, for long.
   std::vector<Tally> tallies();
-  size_t exact_bytes() const { return exact_bytes_; }
   void add_to(terseStats_t& stats);
 
  private:
@@ -107,9 +103,7 @@ class Meter {
   std::vector<Sample*> idle_;
   std::vector<Pending> pending_;            // the oldest first; few
   std::vector<CallKind> verified_, timed_;  // kinds of which a call has been
-  void* exact_ = nullptr;
-  std::atomic<size_t> exact_bytes_{0};
-  std::mutex mutex_;  // of tallies_, which a report reads at exit
+  std::mutex mutex_;                        // of tallies_, which a report reads at exit
   std::vector<Tally> tallies_;
 };
 

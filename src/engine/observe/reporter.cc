@@ -4,14 +4,18 @@
 #include <fmt/chrono.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <iterator>
+#include <mutex>
+#include <optional>
 
 #include "base/log.h"
 #include "base/patient_lock.h"
-#include "engine/comm/directory.h"
 #include "policy/settings.h"
-#include "report/report.h"
+#include "terse/terse.h"
 
 namespace terse {
 namespace {
@@ -24,6 +28,7 @@ struct Reporter {
   std::vector<report::Communicator> released;
   uint64_t left_out = 0;
   std::optional<int> rank;  // on the first communicator, for the file's name
+  Present present{};
 };
 
 // Never destroyed: communicators may be released while the program exits.
@@ -39,39 +44,6 @@ void claim(Reporter& r) {
   r.released.clear();
   r.left_out = 0;
   r.rank.reset();
-}
-
-report::Row row_of(const Tally& t) {
-  report::Row row;
-  if (t.kind.rule != kNoRule) row.rule = settings().policy.rules.at(t.kind.rule).number;
-  row.collective = plan::name(t.kind.collective);
-  row.scheme = print_scheme(t.kind.scheme);
-  row.calls = t.calls;
-  row.raw = t.sent.raw;
-  row.wire = t.sent.wire;
-  row.times = {t.timed, t.times.total, t.times.encode, t.times.communicate, t.times.decode};
-  row.error = {.relative = t.relative,
-               .squares = t.difference.squares,
-               .exact_squares = t.difference.exact_squares,
-               .largest = t.difference.largest,
-               .lost = t.difference.lost,
-               .spread = t.difference.spread};
-  return row;
-}
-
-report::Communicator report_of(Communicator& c, bool released) {
-  report::Communicator r{
-      .id = c.identity, .name = c.name, .rank = c.rank, .ranks = c.ranks, .released = released};
-  r.nodes = c.topology.nodes();
-  if (r.nodes != 0) r.node = c.topology.node[c.rank];
-  r.native = {c.stats.native_bytes, c.stats.native_off_node_bytes};
-  for (int reason = 0; reason < TERSE_BYPASS_REASONS; ++reason)
-    if (c.stats.bypasses[reason] != 0)
-      r.bypasses[terseBypassReasonString(reason)] = c.stats.bypasses[reason];
-  r.scratch_bytes = c.stats.scratch_bytes;
-  r.verify_bytes = c.meter.exact_bytes();
-  for (const Tally& tally : c.meter.tallies()) r.rows.push_back(row_of(tally));
-  return r;
 }
 
 std::string own_library() {
@@ -99,7 +71,7 @@ report::Report collect(Reporter& r) {
   all.verify = settings().verify;
   all.left_out = r.left_out;
   all.communicators = r.released;
-  for_each_communicator([&](Communicator& c) { all.communicators.push_back(report_of(c, false)); });
+  std::ranges::move(r.present.accounts(), std::back_inserter(all.communicators));
   return all;
 }
 
@@ -159,32 +131,31 @@ void at_exit() {
 
 }  // namespace
 
-void report_begins(const Communicator& c) noexcept {
+void report_begins(int rank, const Present& present) noexcept {
   if (settings().report.empty()) return;
   carefully([&] {
     Reporter& r = reporter();
     const std::lock_guard lock(r.mutex);
     claim(r);
-    if (!r.rank) r.rank = c.rank;
+    if (!r.rank) r.rank = rank;
+    r.present = present;
     // After the settings are made, so that it runs before they go.
     static const int registered = std::atexit(at_exit);
     (void)registered;
   });
 }
 
-void report_released(Communicator& c, bool whole) noexcept {
+void report_released(const std::function<report::Communicator()>& account) noexcept {
   if (settings().report.empty()) return;
   carefully([&] {
     Reporter& r = reporter();
     const std::lock_guard lock(r.mutex);
     claim(r);
     if (r.released.size() < kMaxReleased)
-      r.released.push_back(report_of(c, whole));
+      r.released.push_back(account());
     else
       ++r.left_out;
-    bool others = false;
-    for_each_communicator([&](Communicator&) { others = true; });
-    if (!others) write(r);
+    if (!r.present.any()) write(r);
   });
 }
 

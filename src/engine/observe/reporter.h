@@ -5,17 +5,26 @@
 // A process that forks: the child reports communicators of its own, and nothing of its parent's.
 #pragma once
 
-#include "engine/comm/communicator.h"
+#include <functional>
+#include <vector>
+
+#include "report/report.h"
 
 namespace terse {
 
+// The communicators that there are, of which a report asks, also while the program exits.
+struct Present {
+  bool (*any)();
+  std::vector<report::Communicator> (*accounts)();
+};
+
 // From a communicator's creation on its process has something to report. The first one's rank gives
 // the report its name.
-void report_begins(const Communicator& communicator) noexcept;
+void report_begins(int rank, const Present& present) noexcept;
 
 // Keeps what there is to say of a communicator that goes, and writes the report when there is no
-// other one. `whole`: all of its calls are done. Never throws: a report that cannot be written is a
-// warning in the log.
-void report_released(Communicator& communicator, bool whole) noexcept;
+// other one. Asks for the account only where there is a report. Never throws: a report that cannot
+// be written is a warning in the log.
+void report_released(const std::function<report::Communicator()>& account) noexcept;
 
 }  // namespace terse

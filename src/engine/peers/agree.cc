@@ -56,12 +56,13 @@ class Comparison {
         exchange_(c_, kHelloBytes, peer_) {
     load();
     exchange_.say({reinterpret_cast<const char*>(&mine_), sizeof mine_});
-    if (introduces_) verdict_ = std::make_unique<Exchange>(c_, 1);
-    if (introduces_) c_.introduced = true;
+    if (!introduces_) return;
+    verdict_ = make_mailbox(c_, 1);
+    c_.agreed.begin();
   }
 
   ~Comparison() {
-    if (introduces_ && !agreed_) c_.introduced = false;  // the next one numbers it
+    if (introduces_ && !agreed_) c_.agreed.withdraw();  // the next one numbers it
   }
   Comparison(const Comparison&) = delete;
   Comparison& operator=(const Comparison&) = delete;
@@ -71,7 +72,7 @@ class Comparison {
   }
   Exchange& exchange() { return exchange_; }
   // Whether the ranks have not agreed on anything before, so that one may do without terse.
-  bool is_first() const { return c_.identity == 0; }
+  bool is_first() const { return c_.agreed.identity() == 0; }
 
   void conclude() {
     for (int r = 0; r < c_.ranks; ++r)
@@ -87,29 +88,19 @@ class Comparison {
     }
     agreed_ = true;
     if (introduces_) {
-      c_.ordinal = all_[0].ordinal;
-      c_.identity = all_[0].identity;
-      c_.verdict = std::move(verdict_);
-      c_.learn(topology());
-      for (const Rule& rule : settings().policy.rules) c_.agreed.push_back(rule.scheme);
+      c_.agreed.conclude(all_[0].ordinal, all_[0].identity);
+      c_.reservations.take(std::move(verdict_));
+      c_.plans.learn(topology());
+      for (const Rule& rule : settings().policy.rules) c_.agreed.add(rule.scheme, {});
     }
-    if (scheme_ == nullptr) return;
-    if (peer_)
-      c_.agreed_with.emplace_back(*peer_, *scheme_);
-    else
-      c_.agreed.push_back(*scheme_);
+    if (scheme_ != nullptr) c_.agreed.add(*scheme_, peer_);
   }
 
  private:
   // Ranks that compress nothing have no use for what the machine would load.
   void load() const {
     if (scheme_ != nullptr ? scheme_->off : !settings().policy.compresses()) return;
-    try {
-      c_.backend.load();
-    } catch (Error& e) {
-      c_.sign(e);
-      throw;
-    }
+    c_.signing([&] { c_.backend.load(); });
   }
 
   Hello hello() const {
@@ -117,8 +108,7 @@ class Comparison {
     if (scheme_ != nullptr) mine.scheme = Told<128>(print_scheme(*scheme_));
     if (settings().policy.asks_name()) mine.name = Told<80>(c_.name);
     if (introduces_ && c_.rank == 0) {
-      if (!c_.number) c_.number = next_ordinal();
-      mine.ordinal = *c_.number;
+      mine.ordinal = c_.agreed.propose(next_ordinal);
       mine.identity = random_identity();
     }
     return mine;
@@ -164,22 +154,17 @@ class Comparison {
   const Scheme* const scheme_;
   const std::optional<int> peer_;
   // The communicator's first agreement of all ranks numbers it.
-  const bool introduces_ = !c_.introduced && !peer_;
+  const bool introduces_ = !c_.agreed.introduced() && !peer_;
   const Hello mine_;
   Exchange exchange_;
-  std::unique_ptr<Exchange> verdict_;  // made now, when there is memory, for prepare()
+  std::unique_ptr<Mailbox> verdict_;  // made now, when there is memory, for prepare()
   std::vector<Hello> all_ = std::vector<Hello>(static_cast<size_t>(c_.ranks));  // by rank
   bool agreed_ = false;
 };
 
 bool agreed(const Agreement& a) {
   const Communicator& c = *a.communicator;
-  if (a.scheme == nullptr) return c.introduced;
-  const auto with_peer = [&](const auto& known) {
-    return known.first == a.peer && known.second == *a.scheme;
-  };
-  return std::ranges::find(c.agreed, *a.scheme) != c.agreed.end() ||
-         std::ranges::any_of(c.agreed_with, with_peer);
+  return a.scheme == nullptr ? c.agreed.introduced() : c.agreed.has(*a.scheme, a.peer);
 }
 
 }  // namespace

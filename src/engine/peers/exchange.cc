@@ -1,8 +1,8 @@
 #include "engine/peers/exchange.h"
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -10,79 +10,44 @@
 
 namespace terse {
 
-Exchange::Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer)
-    : c_(communicator), bytes_(1 + bytes), peer_(peer), all_(place(c_.ranks)) {
-  try {
-    stream_ = c_.backend.create_stream(nullptr);
-    memory_ = static_cast<char*>(c_.backend.allocate(all_.size() + bytes_));
-  } catch (Error& e) {
-    if (stream_ != nullptr) c_.backend.destroy_stream(stream_);
-    c_.backend.release(memory_);
-    c_.sign(e);
-    throw;
-  }
+std::unique_ptr<Mailbox> make_mailbox(const Communicator& c, size_t bytes) {
+  return c.signing([&] { return std::make_unique<Mailbox>(c.backend, c.ranks, bytes); });
 }
+
+Exchange::Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer)
+    : c_(communicator), peer_(peer), own_(make_mailbox(c_, bytes)), mailbox_(*own_) {}
+
+Exchange::Exchange(Communicator& communicator, Mailbox& mailbox)
+    : c_(communicator), mailbox_(mailbox) {}
 
 // What still waits, as not every rank came, may wait for ever, and would use the memory when it
 // does not: the communicator has both then.
 Exchange::~Exchange() {
-  if (!has_ended()) {
-    c_.leave(stream_, memory_);
-    return;
-  }
-  c_.backend.destroy_stream(stream_);
-  c_.backend.release(memory_);
+  if (own_ != nullptr && !own_->has_ended()) c_.leave(std::move(own_));
 }
-
-bool Exchange::has_ended() const noexcept {
-  try {
-    return idle();
-  } catch (const Error&) {
-    return true;  // the device's, which leaves nothing to wait for
-  }
-}
-
-namespace {
-
-// Before a rank's words. Without it they are not what the rank has said, but what was there before:
-// NCCL ends its work on a GPU in silence when it is aborted.
-constexpr char kSaid = 1;
-
-}  // namespace
 
 void Exchange::say(std::span<const char> words) {
-  std::vector<char> memory(all_.size() + bytes_);
-  memory[all_.size()] = kSaid;
-  std::ranges::copy(words, memory.begin() + static_cast<ptrdiff_t>(all_.size()) + 1);
-  try {
-    c_.backend.upload(stream_, memory_, memory.data(), memory.size());
-  } catch (Error& e) {
-    c_.sign(e);
-    throw;
-  }
-}
-
-std::span<const char> Exchange::words(int rank) const {
-  return std::span(all_).subspan(place(rank), bytes_).subspan(1);
+  c_.signing([&] { mailbox_.say(words); });
 }
 
 void Exchange::start() const {
   const NcclTable& nccl = c_.library.nccl;
-  const char* own = memory_ + all_.size();
+  const Mailbox& m = mailbox_;
+  const auto begun = [&](ncclResult_t result, const char* call) {
+    check_begun(c_.library, result, call);
+  };
   if (!peer_)
-    return check_begun(c_.library,
-                       nccl.AllGather(own, memory_, bytes_, ncclUint8, c_.comm, stream_),
-                       "ncclAllGather");
-  check_begun(c_.library, nccl.Send(own, bytes_, ncclUint8, *peer_, c_.comm, stream_), "ncclSend");
-  char* theirs = memory_ + place(*peer_);
-  check_begun(c_.library, nccl.Recv(theirs, bytes_, ncclUint8, *peer_, c_.comm, stream_),
-              "ncclRecv");
+    return begun(nccl.AllGather(m.own(), m.slot(0), m.slot_bytes(), ncclUint8, c_.comm, m.stream()),
+                 "ncclAllGather");
+  begun(nccl.Send(m.own(), m.slot_bytes(), ncclUint8, *peer_, c_.comm, m.stream()), "ncclSend");
+  begun(nccl.Recv(m.slot(*peer_), m.slot_bytes(), ncclUint8, *peer_, c_.comm, m.stream()),
+        "ncclRecv");
 }
 
 // Until what was started has ended; false: not by the limit.
 bool Exchange::wait(Clock::time_point limit) const {
   auto pause = std::chrono::microseconds(20);
-  while (!idle()) {
+  while (!mailbox_.idle()) {
     c_.require_sound();
     if (Clock::now() > limit) return false;
     std::this_thread::sleep_for(pause);
@@ -106,17 +71,15 @@ void Exchange::finish(Clock::time_point start, Patience patience) {
            "TERSE_TIMEOUT)",
            c_.describe(), longer.count());
   }
-  c_.backend.download(stream_, all_.data(), memory_, all_.size());
-  for (int rank = 0; rank < c_.ranks; ++rank)
-    if ((!peer_ || rank == *peer_) && all_[place(rank)] != kSaid)
-      fail(ncclRemoteError, "{}: nothing came from rank {}", c_.describe(), rank);
+  if (const std::optional<int> silent = mailbox_.read(peer_))
+    fail(ncclRemoteError, "{}: nothing came from rank {}", c_.describe(), *silent);
 }
 
 // What has failed elsewhere may have an end here, too.
 void Exchange::leave() noexcept {
   const auto limit = Clock::now() + std::chrono::seconds(1);
   try {
-    while (!idle() && Clock::now() < limit)
+    while (!mailbox_.idle() && Clock::now() < limit)
       std::this_thread::sleep_for(std::chrono::microseconds(100));
   } catch (const Error& e) {
     log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
@@ -127,14 +90,7 @@ void meet(std::span<Exchange* const> exchanges, Patience patience) {
   if (exchanges.empty()) return;
   const NcclLibrary& library = exchanges.front()->c_.library;
   const auto each = [&](const auto& part) {
-    for (Exchange* e : exchanges) {
-      try {
-        part(*e);
-      } catch (Error& error) {
-        e->c_.sign(error);
-        throw;
-      }
-    }
+    for (Exchange* e : exchanges) e->c_.signing([&] { part(*e); });
   };
   const auto start = Exchange::Clock::now();
   check(library, library.nccl.GroupStart(), "ncclGroupStart");

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "engine/comm/communicator.h"
 
@@ -19,6 +19,8 @@ class Exchange {
  public:
   // For `bytes` bytes from each rank, or, with a peer, of two ranks that name each other.
   Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer = {});
+  // Of all ranks, by a mailbox of the communicator's.
+  Exchange(Communicator& communicator, Mailbox& mailbox);
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -26,11 +28,8 @@ class Exchange {
   // What this rank says at the next meet(): `bytes` bytes.
   void say(std::span<const char> words);
 
-  // Whether nothing of the last one still waits.
-  bool idle() const { return c_.backend.idle(stream_); }
-
   // What rank `rank` said at the last one; with a peer, only the peer.
-  std::span<const char> words(int rank) const;
+  std::span<const char> words(int rank) const { return mailbox_.words(rank); }
 
  private:
   friend void meet(std::span<Exchange* const> exchanges, Patience patience);
@@ -40,16 +39,15 @@ class Exchange {
   bool wait(Clock::time_point limit) const;
   void finish(Clock::time_point start, Patience patience);
   void leave() noexcept;  // after a failure
-  bool has_ended() const noexcept;
-  size_t place(int rank) const { return bytes_ * static_cast<size_t>(rank); }
 
   Communicator& c_;
-  const size_t bytes_;  // of each rank: a mark, and its words
   const std::optional<int> peer_;
-  std::vector<char> all_;  // by rank
-  Stream stream_ = nullptr;
-  char* memory_ = nullptr;  // the backend's: by rank, and then this rank's own
+  std::unique_ptr<Mailbox> own_;  // null: it is the communicator's
+  Mailbox& mailbox_;
 };
+
+// A mailbox for `bytes` bytes from each rank of the communicator. Throws Error, which names it.
+std::unique_ptr<Mailbox> make_mailbox(const Communicator& communicator, size_t bytes);
 
 // Does the exchanges of different communicators together. Throws Error when NCCL fails, when the
 // communicator is aborted, or, by its patience, with ncclSystemError when a rank does not come; the

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/comm/shape.h"
 #include "engine/peers/exchange.h"
 #include "engine/run/work.h"
 #include "policy/settings.h"
@@ -22,11 +21,9 @@ struct Need {
   std::string trouble = {};  // of this rank
 };
 
-constexpr NeedKind kUnrooted{plan::Collective::kAllReduce, -1};
-
 // The least that is asked for, so that small calls of a group find room beside each other.
 size_t least_scratch(const Job& job) {
-  return std::min(grain_of(job.communicator->backend.grain()).chunk_bytes, size_t{1} << 20);
+  return std::min(job.communicator->plans.grain().chunk_bytes, size_t{1} << 20);
 }
 
 bool rooted(const Job& job) { return plan::traits(job.request.collective).rooted; }
@@ -52,20 +49,11 @@ NeedKind kind_of(const Job& job) {
 // How much that is, by a measure that is the same on every rank, so that all come to ask at once: a
 // root needs more memory than the others, which may need none, and there the size of the message
 // stands for it.
-struct Amounts {
-  size_t scratch, exact;
-};
-
 Amounts amounts_of(const Job& job, const plan::Plan& plan) {
   if (!rooted(job)) return {scratch_of(job, plan), exact_of(job, plan)};
   const size_t bytes = message_bytes(job.request, job.communicator->ranks);
   const size_t elements = bytes / datatype_size(job.request.datatype);
   return {codec::body_size(job.scheme.spec, elements), may_be_verified(job) ? bytes : 0};
-}
-
-size_t known(const std::map<NeedKind, size_t>& prepared, const NeedKind& kind) {
-  const auto found = prepared.find(kind);
-  return found == prepared.end() ? 0 : found->second;
 }
 
 bool lacks_state(const Job& job, const plan::State& state) {
@@ -77,19 +65,14 @@ bool lacks(const Job* job) {
   const Communicator& c = *job->communicator;
   if (is_message(*job) || c.backend.recording(job->request.stream) != 0) return false;
   const PlanPointer plan = plan_of_collective(*job);
-  const NeedKind kind = kind_of(*job);
-  const Amounts amounts = amounts_of(*job, *plan);
-  return amounts.scratch > known(c.prepared, kind) ||
-         amounts.exact > known(c.prepared_to_verify, kind) || lacks_state(*job, plan->state);
+  return !c.reservations.cover(kind_of(*job), amounts_of(*job, *plan)) ||
+         lacks_state(*job, plan->state);
 }
 
 void remember(const Job& job) {
   Communicator& c = *job.communicator;
   const PlanPointer plan = plan_of_collective(job);
-  const NeedKind kind = kind_of(job);
-  const Amounts amounts = amounts_of(job, *plan);
-  c.prepared[kind] = std::max(known(c.prepared, kind), amounts.scratch);
-  c.prepared_to_verify[kind] = std::max(known(c.prepared_to_verify, kind), amounts.exact);
+  c.reservations.add(kind_of(job), amounts_of(job, *plan));
   if (!plan->state.key.empty()) c.states.agree(state_kind(job), plan->state);
 }
 
@@ -100,10 +83,7 @@ std::vector<Need> new_needs(const Jobs& jobs) {
     if (!lacks(job)) continue;
     auto need = std::ranges::find(needs, &c, &Need::communicator);
     if (need == needs.end()) {
-      if (c.skips > 0) {
-        --c.skips;
-        continue;
-      }
+      if (c.reservations.skips()) continue;
       need = needs.insert(need, {.communicator = &c, .stream = job->request.stream});
     }
     const PlanPointer plan = plan_of_collective(*job);
@@ -116,9 +96,9 @@ std::vector<Need> new_needs(const Jobs& jobs) {
 
 void try_to_meet(Need& need) {
   try {
-    Track& track = need.communicator->track_for(need.stream);
+    Track& track = need.communicator->tracks.of(need.stream);
     track.reserve(need.scratch_bytes);
-    if (need.exact_bytes != 0) need.communicator->meter.exact(need.exact_bytes, track);
+    if (need.exact_bytes != 0) need.communicator->exact.reserve(need.exact_bytes, track);
     for (const auto& [kind, state] : need.states)
       need.communicator->states.make(kind, state, track);
   } catch (const std::exception& e) {
@@ -127,9 +107,9 @@ void try_to_meet(Need& need) {
 }
 
 // The first rank that could not, or -1.
-int first_in_trouble(const Communicator& c) {
+int first_in_trouble(Communicator& c) {
   for (int rank = 0; rank < c.ranks; ++rank)
-    if (c.verdict->words(rank)[0] != 0) return rank;
+    if (c.reservations.verdict().words(rank)[0] != 0) return rank;
   return -1;
 }
 
@@ -141,15 +121,13 @@ size_t bytes_of(const Need& need) {
 
 // Whether all ranks have what they need.
 bool conclude(const Need& need) {
-  constexpr unsigned kMostSkips = 1023;
   Communicator& c = *need.communicator;
   const int rank = first_in_trouble(c);
   if (rank < 0) {
-    c.refusals = 0;
+    c.reservations.granted();
     return true;
   }
-  c.skips = std::min(kMostSkips, (1u << std::min(c.refusals, 10u)) - 1);
-  if (c.refusals++ > 0) return false;  // said before
+  if (!c.reservations.refused()) return false;  // said before
   log(LogLevel::kWarn, "{}: {} B of scratch memory are not to be had, NCCL does without: {}",
       c.describe(), bytes_of(need),
       need.trouble.empty() ? fmt::format("rank {} does not have its part", rank) : need.trouble);
@@ -158,18 +136,19 @@ bool conclude(const Need& need) {
 
 }  // namespace
 
-size_t prepared_scratch(const Communicator& c) { return known(c.prepared, kUnrooted); }
-
 Jobs prepare(Jobs& jobs) {
   Jobs native(jobs.get_allocator());
   if (std::ranges::none_of(jobs, lacks)) return native;
   std::vector<Need> needs = new_needs(jobs);
+  std::vector<std::unique_ptr<Exchange>> exchanges;
   std::vector<Exchange*> verdicts;
   for (Need& need : needs) {
     try_to_meet(need);
+    Communicator& c = *need.communicator;
+    verdicts.push_back(
+        exchanges.emplace_back(std::make_unique<Exchange>(c, c.reservations.verdict())).get());
     const char word = !need.trouble.empty();
-    need.communicator->verdict->say({&word, 1});
-    verdicts.push_back(need.communicator->verdict.get());
+    verdicts.back()->say({&word, 1});
   }
   // They have agreed before: one that does not come is late, as it may be for NCCL.
   meet(verdicts, Patience::kLong);

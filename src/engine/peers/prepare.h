@@ -2,7 +2,7 @@
 // rank cannot, all of them call NCCL instead.
 #pragma once
 
-#include "engine/run/executor.h"
+#include "engine/run/job.h"
 
 namespace terse {
 
@@ -12,8 +12,5 @@ namespace terse {
 // later calls, ever more seldom. Messages, and calls that are recorded in a graph, are left as they
 // are. Throws Error.
 Jobs prepare(Jobs& jobs);
-
-// Bytes of scratch that all ranks of a communicator have, for calls without a root.
-size_t prepared_scratch(const Communicator& c);
 
 }  // namespace terse

@@ -56,7 +56,7 @@ class Binder {
       binding_.sources.push_back({address(in.place, compute.message), raw(in.packed)});
     const Reduction& reduction = job.reduction;
     const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(settings().seed),
-                                               .communicator = c_.ordinal,
+                                               .communicator = c_.agreed.ordinal(),
                                                .sequence = sequence_,
                                                .rank = static_cast<uint32_t>(c_.rank),
                                                .piece = compute.piece,

@@ -10,38 +10,27 @@
 namespace terse {
 namespace {
 
-// Runs a part of one communicator's work; its errors name the communicator.
-template <class Part>
-auto on(const Communicator& c, const Part& part) {
-  try {
-    return part();
-  } catch (Error& e) {
-    c.sign(e);
-    throw;
-  }
-}
-
 // One NCCL group of a part of each run.
 template <class Part>
 void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
   const NcclLibrary& library = runs.front()->library();
   const Communicator& first = runs.front()->communicator();
-  on(first, [&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
+  first.signing([&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
   try {
-    for (Run* run : runs) on(run->communicator(), [&] { (run->*part)(); });
+    for (Run* run : runs) run->communicator().signing([&] { (run->*part)(); });
   } catch (...) {
     library.nccl.GroupEnd();
     throw;
   }
   const ncclResult_t end = library.nccl.GroupEnd();
   for (const Run* run : runs)
-    on(run->communicator(), [&] { run->communicator().settle(end, "ncclGroupEnd"); });
+    run->communicator().signing([&] { run->communicator().settle(end, "ncclGroupEnd"); });
 }
 
 // Runs works of different communicators together, step by step.
 void execute_together(std::pmr::vector<Run>& runs) {
   const auto each = [](auto& run, auto part) {
-    return on(run.communicator(), [&] { return (run.*part)(); });
+    return run.communicator().signing([&] { return (run.*part)(); });
   };
   std::pmr::vector<Run*> talking(runs.get_allocator());
   for (Run& run : runs) each(run, &Run::begin);
@@ -91,7 +80,7 @@ void execute(const Jobs& jobs) {
     try {
       for (const Work* work : waiting) {
         const Communicator& c = *work->front()->communicator;
-        on(c, [&] {
+        c.signing([&] {
           if (const std::optional<Share> share = share_of(*work, runs, later))
             runs.emplace_back(*work, *share);
           else
@@ -103,7 +92,7 @@ void execute(const Jobs& jobs) {
       for (Run& run : runs) run.abandon();
       throw;
     }
-    for (Run& run : runs) on(run.communicator(), [&] { run.wait_if_synchronous(); });
+    for (Run& run : runs) run.communicator().signing([&] { run.wait_if_synchronous(); });
     waiting.swap(later);
   }
 }

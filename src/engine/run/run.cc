@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/observe/ranges.h"
-#include "engine/peers/prepare.h"
 #include "engine/run/native.h"
 #include "plan/chunks.h"
 #include "policy/settings.h"
@@ -30,11 +29,11 @@ CallKind kind_of(const Job& job) { return {job.rule, job.request.collective, job
 Run::Run(const Work& work, const Share& share)
     : messages_(work),
       c_(*work.front()->communicator),
-      track_(c_.track_for(work.front()->request.stream)),
+      track_(c_.tracks.of(work.front()->request.stream)),
       share_(share),
       verified_(is_to_be_verified()),
       plan_(plan_of(work, verified_)),
-      binding_(c_.idle_binding()),
+      binding_(c_.bindings.idle()),
       streams_(work.get_allocator()),
       waited_for_(plan_->steps.size(), false, work.get_allocator()) {
   for (const Job* job : work) {
@@ -47,7 +46,7 @@ Run::Run(const Work& work, const Share& share)
   track_.reserve(share_.scratch + plan_->scratch_bytes);
   regions_.scratch = track_.scratch() + share_.scratch;
   regions_.state = state();
-  terse::bind(*plan_, messages_, c_.sequence + share_.calls, regions_, binding_);
+  terse::bind(*plan_, messages_, c_.counters.sequence() + share_.calls, regions_, binding_);
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
   if (track_.recording() == 0)
@@ -64,7 +63,7 @@ std::optional<Share> Run::beside(const Work& next) const {
   const Share share{.scratch = plan::Chunks::round_up(used, plan::Chunks::kAlignment),
                     .events = share_.events + plan_->steps.size(),
                     .calls = share_.calls + 1};
-  if (share.scratch + plan->scratch_bytes > prepared_scratch(c_)) return {};
+  if (share.scratch + plan->scratch_bytes > c_.reservations.scratch()) return {};
   return share;
 }
 
@@ -72,7 +71,7 @@ std::optional<Share> Run::beside(const Work& next) const {
 // with nothing to do stay out of it: a recording would have to wait for them in the end.
 void Run::begin() {
   Backend& b = c_.backend;
-  if (verified_) regions_.exact = static_cast<char*>(c_.meter.exact(plan_->exact_bytes, track_));
+  if (verified_) regions_.exact = static_cast<char*>(c_.exact.reserve(plan_->exact_bytes, track_));
   for (const Stream stream : streams_) {
     b.record(track_.caller_event(), stream);
     enter([&](Stream lane) { b.wait(lane, track_.caller_event()); });
@@ -133,10 +132,6 @@ void Run::end() {
   leave();
   count();
   ranges::end(range_);
-  c_.stats.calls += std::ranges::count(messages_, false, &Job::native);
-  c_.stats.scratch_bytes = std::max(c_.stats.scratch_bytes, track_.scratch_bytes());
-  ++c_.sequence;
-  if (!of_messages()) ++c_.collectives;
   ended_ = true;
 }
 
@@ -164,7 +159,7 @@ void Run::abandon() noexcept {
 }
 
 void Run::wait_if_synchronous() {
-  if (synchronous_) c_.synchronize();
+  if (synchronous_) c_.tracks.synchronize();
 }
 
 // Makes each lane wait that has something to do.
@@ -205,8 +200,8 @@ void Run::mark(const Step& step) {
 // that the program has made may be gone by now.
 CallNumber Run::number() const {
   const bool made = messages_.front()->request.op >= ncclNumOps;
-  const uint64_t collective = c_.collectives + share_.calls;
-  return {c_.ordinal, c_.sequence + share_.calls,
+  const uint64_t collective = c_.counters.collectives() + share_.calls;
+  return {c_.agreed.ordinal(), c_.counters.sequence() + share_.calls,
           of_messages() || made ? std::nullopt : std::optional(collective)};
 }
 
@@ -246,10 +241,11 @@ void Run::count() {
     c_.meter.count(kind_of(job), bytes, std::exchange(sample, nullptr));
     sum += bytes;
   }
-  c_.stats.raw_bytes += sum.raw.bytes;
-  c_.stats.raw_off_node_bytes += sum.raw.off_node;
-  c_.stats.wire_bytes += sum.wire.bytes;
-  c_.stats.wire_off_node_bytes += sum.wire.off_node;
+  const auto calls = std::ranges::count(messages_, false, &Job::native);
+  c_.counters.add({.calls = static_cast<size_t>(calls),
+                   .sent = sum,
+                   .scratch_bytes = track_.scratch_bytes(),
+                   .of_all_ranks = !of_messages()});
 }
 
 // What the step makes or sends, for tools.

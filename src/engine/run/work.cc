@@ -41,8 +41,11 @@ std::pmr::vector<Work> works_of(const Jobs& jobs) {
 
 PlanPointer plan_of_collective(const Job& job, bool verified) {
   const Request& r = job.request;
-  return job.communicator->plan_for({r.collective, r.root, r.count, dtype_of(job), job.scheme.spec,
-                                     job.scheme.algorithm, verified});
+  Communicator& c = *job.communicator;
+  return c.signing([&] {
+    return c.plans.of({r.collective, r.root, r.count, dtype_of(job), job.scheme.spec,
+                       job.scheme.algorithm, verified});
+  });
 }
 
 PlanPointer plan_of(const Work& work, bool verified) {
@@ -51,7 +54,8 @@ PlanPointer plan_of(const Work& work, bool verified) {
   BatchKey key(work.get_allocator());
   key.reserve(work.size());
   for (const Job* job : work) key.push_back(key_of(*job));
-  return first.communicator->plan_for(key);
+  Communicator& c = *first.communicator;
+  return c.signing([&] { return c.plans.of(key); });
 }
 
 Sent sent(const Work& work, const plan::Plan& plan, size_t message) {
@@ -59,11 +63,11 @@ Sent sent(const Work& work, const plan::Plan& plan, size_t message) {
   const Communicator& c = *job.communicator;
   const Request& r = job.request;
   const auto traffic = [&](size_t bytes) {
-    return plan::raw_traffic(r.collective, bytes, {c.ranks, c.rank, r.root}, c.topology);
+    return plan::raw_traffic(r.collective, bytes, {c.ranks, c.rank, r.root}, c.topology());
   };
   const plan::Traffic raw = traffic(r.count * datatype_size(r.datatype));
   if (!is_message(job)) {
-    plan::Traffic wire = plan::traffic_to(plan.wire_to, c.rank, c.topology);
+    plan::Traffic wire = plan::traffic_to(plan.wire_to, c.rank, c.topology());
     wire += plan.native;
     return {raw, wire};
   }

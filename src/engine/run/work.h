@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/run/executor.h"
+#include "engine/run/job.h"
 
 namespace terse {
 
