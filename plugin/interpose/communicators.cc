@@ -71,7 +71,7 @@ void admit(const std::vector<Created>& created) {
     for (const Created& c : created) {
       if (*c.comm == nullptr || lacks_backend(*c.comm)) continue;
       name(c);
-      held.push_back(communicator(*c.comm));
+      held.push_back(communicator(*c.comm, settings()));
       agreements.push_back({held.back().get(), nullptr, nullptr});
     }
     agree(agreements);

@@ -13,7 +13,7 @@ extern "C" terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements,
   return ours("tersePreloadExclude", [&] {
     require_valid(settings());
     // Where nothing is compressed all is exact.
-    if (settings().policy.compresses()) exclude(comm, elements, ranges, count);
+    if (settings().policy.compresses()) exclude(comm, elements, ranges, count, settings());
     return ncclSuccess;
   });
 }

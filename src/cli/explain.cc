@@ -105,7 +105,7 @@ struct Call {
   plan::Shape shape_on(int rank, const Scheme& scheme) const {
     return shape_of(scheme.spec, request.count, datatype_size(request.datatype),
                     {options.ranks, rank, root()},
-                    {grain_of(plan::usual_grain(options.gpu)), topology});
+                    {grain_of(settings(), plan::usual_grain(options.gpu)), topology});
   }
 };
 

@@ -43,7 +43,7 @@ void explain_plan(const PlanRequest& r) {
     refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
   const plan::Shape shape =
       shape_of(scheme.spec, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
-               {grain_of(plan::usual_grain(r.gpu)), {}});
+               {grain_of(settings(), plan::usual_grain(r.gpu)), {}});
   require_feasible(collective, shape);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
   const plan::Plan plan = selection.algorithm->build(shape);

@@ -90,7 +90,8 @@ inline const NcclLibrary& idle_nccl() {
 
 // As after its first calls: the ranks have agreed on the scheme and have the memory.
 struct IdleCommunicator {
-  explicit IdleCommunicator(const Scheme& scheme) {
+  explicit IdleCommunicator(const Scheme& scheme, const Settings& settings = terse::settings())
+      : state(settings, idle_nccl(), backend, nullptr) {
     state.plans.learn(plan::topology_of(std::vector<uint64_t>(static_cast<size_t>(state.ranks))));
     state.agreed.begin();
     state.agreed.add(scheme, {});
@@ -102,7 +103,7 @@ struct IdleCommunicator {
   }
 
   IdleBackend backend;
-  Communicator state{idle_nccl(), backend, nullptr};
+  Communicator state;
 };
 
 }  // namespace terse::test

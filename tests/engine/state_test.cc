@@ -9,6 +9,7 @@
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
 #include "idle.h"
+#include "own_settings.h"
 #include "ranks.h"
 #include "reference.h"
 

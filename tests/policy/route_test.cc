@@ -10,6 +10,7 @@
 #include "engine/comm/directory.h"
 #include "engine/peers/agree.h"
 #include "idle.h"
+#include "own_settings.h"
 #include "ranks.h"
 
 namespace terse::test {

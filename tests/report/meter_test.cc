@@ -17,6 +17,7 @@
 #include "engine/comm/shape.h"
 #include "engine/observe/choice.h"
 #include "engine/run/native.h"
+#include "own_settings.h"
 #include "ranks.h"
 #include "terse_client.h"
 
@@ -99,7 +100,7 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, si
   compressible(c.call.datatype, &dtype);
   const plan::Shape shape = shape_of(c.call.scheme.spec, c.call.count, codec::dtype_size(dtype),
                                      {.ranks = c.ranks, .rank = rank, .root = c.call.root},
-                                     {grain_of(plan::kHostGrain), {}});
+                                     {grain_of(settings(), plan::kHostGrain), {}});
   const plan::Plan plan =
       plan::select(c.call.collective, shape, c.call.scheme.algorithm).algorithm->build(shape);
   EXPECT_EQ(t.kind.rule, kRule);

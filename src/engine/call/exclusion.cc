@@ -10,7 +10,6 @@
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/exchange.h"
-#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -70,11 +69,12 @@ std::optional<Error> trouble_with(size_t elements, std::span<const terseRange_t>
 
 }  // namespace
 
-void exclude(ncclComm_t comm, size_t elements, const terseRange_t* first, size_t count) {
+void exclude(ncclComm_t comm, size_t elements, const terseRange_t* first, size_t count,
+             const Settings& settings) {
   if (comm == nullptr) fail(ncclInvalidArgument, "the communicator is null");
   if (group_depth() > 0) fail(ncclInvalidUsage, "exclusions cannot be changed within a group");
   const std::span<const terseRange_t> ranges(first, first == nullptr ? 0 : count);
-  const CommunicatorPointer held = communicator(comm);
+  const CommunicatorPointer held = communicator(comm, settings);
   Communicator& c = *held;
   c.signing([&] {
     std::optional<Error> trouble = trouble_with(elements, ranges);

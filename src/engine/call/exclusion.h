@@ -5,12 +5,14 @@
 #include <cstddef>
 
 #include "nccl/table.h"
+#include "policy/settings.h"
 #include "terse/terse.h"
 
 namespace terse {
 
 // terseCommExclude: throws Error, and then nothing has changed on any rank. Where one rank's ranges
 // cannot be, the call is an error on all of them.
-void exclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges, size_t count);
+void exclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges, size_t count,
+             const Settings& settings);
 
 }  // namespace terse

@@ -126,9 +126,9 @@ void submitting(const Request& request, const Body& body) {
 
 }  // namespace
 
-void submit(const Request& request, const Scheme& scheme) {
+void submit(const Request& request, const Scheme& scheme, const Settings& settings) {
   submitting(request, [&] {
-    const CommunicatorPointer held = communicator(request.comm);
+    const CommunicatorPointer held = communicator(request.comm, settings);
     Communicator& c = *held;
     validate(request, c.rank, c.ranks);
     const Route way = route(c, request, scheme);

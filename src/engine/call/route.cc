@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "engine/call/trace.h"
 #include "engine/peers/agree.h"
-#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -68,7 +67,7 @@ Route route(const Communicator& c, const Request& request, const Scheme& scheme)
 }
 
 bool waits_for_nodes(const Communicator& c, const Request& request) {
-  const Policy& policy = settings().policy;
+  const Policy& policy = c.settings.policy;
   if (c.topology().nodes() != 0 || !policy.asks_nodes()) return false;
   return !plan::is_point_to_point(request.collective) ||
          policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name));
@@ -91,7 +90,7 @@ void introduce(std::span<const Waiting> calls) {
 
 Route route(const Communicator& c, const Request& request) {
   const Decision decision =
-      settings().policy.decide(facts_of(request, c.ranks, c.topology(), c.name));
+      c.settings.policy.decide(facts_of(request, c.ranks, c.topology(), c.name));
   const Route way = decision.scheme == nullptr
                         ? bypass(decision.bypass, decision.rule)
                         : compress_if_possible(c, request, *decision.scheme, decision.rule);

@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "plan/algorithms.h"
-#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -22,7 +21,7 @@ const char* algorithm(const Communicator& c, const Request& r, const Scheme& sch
 
 std::string outcome(const Communicator& c, const Request& r, const Route& way) {
   const std::string rule =
-      way.rule == kNoRule ? "" : describe_rule(settings().policy.rules.at(way.rule)) + ": ";
+      way.rule == kNoRule ? "" : describe_rule(c.settings.policy.rules.at(way.rule)) + ": ";
   if (way.bypass) return fmt::format("{}native, {}", rule, terseBypassReasonString(*way.bypass));
   if (r.count == 0) return rule + "no elements, nothing to do";
   return fmt::format("{}{}, {}", rule, print_scheme(way.scheme), algorithm(c, r, way.scheme));

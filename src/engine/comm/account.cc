@@ -1,13 +1,11 @@
 #include "engine/comm/account.h"
 
-#include "policy/settings.h"
-
 namespace terse {
 namespace {
 
-report::Row row_of(const Tally& t) {
+report::Row row_of(const Tally& t, const Policy& policy) {
   report::Row row;
-  if (t.kind.rule != kNoRule) row.rule = settings().policy.rules.at(t.kind.rule).number;
+  if (t.kind.rule != kNoRule) row.rule = policy.rules.at(t.kind.rule).number;
   row.collective = plan::name(t.kind.collective);
   row.scheme = print_scheme(t.kind.scheme);
   row.calls = t.calls;
@@ -40,7 +38,7 @@ report::Communicator account_of(Communicator& c, bool whole) {
       r.bypasses[terseBypassReasonString(reason)] = stats.bypasses[reason];
   r.scratch_bytes = stats.scratch_bytes;
   r.verify_bytes = c.exact.bytes();
-  for (const Tally& tally : c.meter.tallies()) r.rows.push_back(row_of(tally));
+  for (const Tally& tally : c.meter.tallies()) r.rows.push_back(row_of(tally, c.settings.policy));
   return r;
 }
 

@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "engine/comm/shape.h"
-#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -27,14 +26,16 @@ int rank_in(const NcclLibrary& library, ncclComm_t comm) {
 
 }  // namespace
 
-Communicator::Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm)
-    : library(library),
+Communicator::Communicator(const Settings& settings, const NcclLibrary& library, Backend& backend,
+                           ncclComm_t comm)
+    : settings(settings),
+      library(library),
       backend(backend),
       comm(comm),
       ranks(ranks_of(library, comm)),
       rank(rank_in(library, comm)),
-      plans(rank, ranks, grain_of(backend.grain())),
-      meter(backend),
+      plans(rank, ranks, grain_of(settings, backend.grain())),
+      meter(backend, settings),
       exact(backend),
       states(backend),
       tracks(backend) {}
@@ -49,7 +50,7 @@ terseStats_t Communicator::current_stats() {
 }
 
 void Communicator::settle(ncclResult_t result, const char* call) const {
-  const auto limit = Clock::now() + std::chrono::seconds(settings().timeout_seconds);
+  const auto limit = Clock::now() + std::chrono::seconds(settings.timeout_seconds);
   while (result == ncclInProgress) {
     const std::optional<ncclResult_t> now = state();
     if (!now) require_sound();
@@ -57,7 +58,7 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
     if (result != ncclInProgress) break;
     if (Clock::now() > limit)
       fail(ncclSystemError, "{}: {} was not enqueued within {} s (TERSE_TIMEOUT)", describe(), call,
-           settings().timeout_seconds);
+           settings.timeout_seconds);
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   check(library, result, call);

@@ -21,16 +21,20 @@
 #include "engine/comm/tracks.h"
 #include "engine/observe/meter.h"
 #include "nccl/table.h"
+#include "policy/settings.h"
 #include "terse/terse.h"
 
 namespace terse {
 
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
-  Communicator(const NcclLibrary& library, Backend& backend, ncclComm_t comm);
+  // The settings outlive it.
+  Communicator(const Settings& settings, const NcclLibrary& library, Backend& backend,
+               ncclComm_t comm);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
+  const Settings& settings;
   const NcclLibrary& library;
   Backend& backend;
   const ncclComm_t comm;

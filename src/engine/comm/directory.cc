@@ -92,8 +92,7 @@ bool still_describes(const Communicator& c) {
 }
 
 // Of one that is still being made NCCL says nothing.
-void wait_until_made(const NcclLibrary& library, ncclComm_t comm) {
-  const int seconds = settings().timeout_seconds;
+void wait_until_made(const NcclLibrary& library, ncclComm_t comm, unsigned seconds) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   ncclResult_t state = ncclSuccess;
   while (check(library, library.nccl.CommGetAsyncError(comm, &state), "ncclCommGetAsyncError"),
@@ -139,7 +138,7 @@ CommunicatorPointer find_communicator(ncclComm_t comm) {
   return known == d.communicators.end() ? nullptr : known->second;
 }
 
-CommunicatorPointer communicator(ncclComm_t comm) {
+CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
   if (CommunicatorPointer known = find_communicator(comm)) {
     if (still_describes(*known)) return known;
     known.reset();
@@ -147,9 +146,9 @@ CommunicatorPointer communicator(ncclComm_t comm) {
   }
   release_ended();
   const NcclLibrary& library = nccl_library();
-  wait_until_made(library, comm);
-  auto made = std::make_shared<Communicator>(library, backend_of(library, comm), comm);
-  report_begins(made->rank, kPresent);
+  wait_until_made(library, comm, settings.timeout_seconds);
+  auto made = std::make_shared<Communicator>(settings, library, backend_of(library, comm), comm);
+  report_begins(settings, made->rank, kPresent);
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   if (const auto named = d.names.extract(comm)) made->name = named.mapped();

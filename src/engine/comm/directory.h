@@ -5,9 +5,10 @@
 
 namespace terse {
 
-// The engine's state of `comm`, made at its first use. A communicator that was destroyed without
-// terseCommRelease and whose address another one has taken is recognised where rank or size differ.
-CommunicatorPointer communicator(ncclComm_t comm);
+// The engine's state of `comm`, made at its first use with these settings, which last as long as
+// the process. A communicator that was destroyed without terseCommRelease and whose address another
+// one has taken is recognised where rank or size differ.
+CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings);
 
 // Null where there is none.
 CommunicatorPointer find_communicator(ncclComm_t comm);

@@ -18,8 +18,8 @@ struct Machines {
 };
 
 // As the settings say, or else as suits the machine.
-inline plan::Grain grain_of(const plan::Grain& machine) {
-  return settings().chunk_bytes != 0 ? plan::exact_grain(settings().chunk_bytes) : machine;
+inline plan::Grain grain_of(const Settings& settings, const plan::Grain& machine) {
+  return settings.chunk_bytes != 0 ? plan::exact_grain(settings.chunk_bytes) : machine;
 }
 
 inline plan::Shape shape_of(const codec::Spec& spec, size_t count, size_t element_bytes,

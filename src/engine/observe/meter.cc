@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/patient_lock.h"
 #include "engine/observe/choice.h"
-#include "policy/settings.h"
 
 namespace terse {
 
@@ -34,14 +33,14 @@ double relative_error(const codec::Difference& d) {
 
 bool Meter::verifies(const CallKind& kind, const CallNumber& number) {
   return number.collective &&
-         takes(settings().verify, verified_, kind, number.communicator, *number.collective);
+         takes(settings_.verify, verified_, kind, number.communicator, *number.collective);
 }
 
 Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
                      bool verified) noexcept {
   collect();
   try {
-    const uint64_t n = settings().meter.value_or(backend_.timing_period());
+    const uint64_t n = settings_.meter.value_or(backend_.timing_period());
     const bool timed = pending_.size() < kMaxPending &&
                        takes(n, timed_, kind, number.communicator, number.sequence);
     if (!timed && !verified) return nullptr;

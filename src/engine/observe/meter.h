@@ -16,7 +16,7 @@
 #include "engine/observe/sample.h"
 #include "plan/collective.h"
 #include "plan/topology.h"
-#include "policy/scheme.h"
+#include "policy/settings.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -63,7 +63,8 @@ struct CallNumber {
 
 class Meter {
  public:
-  explicit Meter(Backend& backend) : backend_(backend) {}
+  // The settings outlive it.
+  Meter(Backend& backend, const Settings& settings) : backend_(backend), settings_(settings) {}
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
@@ -99,6 +100,7 @@ class Meter {
   void read(const Pending& pending);
 
   Backend& backend_;
+  const Settings& settings_;
   std::vector<std::unique_ptr<Sample>> samples_;
   std::vector<Sample*> idle_;
   std::vector<Pending> pending_;            // the oldest first; few

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -14,7 +15,6 @@
 
 #include "base/log.h"
 #include "base/patient_lock.h"
-#include "policy/settings.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -27,7 +27,8 @@ struct Reporter {
   pid_t owner = 0;  // the process that the rest is of
   std::vector<report::Communicator> released;
   uint64_t left_out = 0;
-  std::optional<int> rank;  // on the first communicator, for the file's name
+  std::optional<int> rank;                         // on the first communicator, for the file's name
+  std::atomic<const Settings*> settings{nullptr};  // null: there was no communicator yet
   Present present{};
 };
 
@@ -66,9 +67,9 @@ report::Report collect(Reporter& r) {
   all.pid = getpid();
   all.library = own_library();
   all.written = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  all.policy = settings().policy.print();
-  all.meter = settings().meter;
-  all.verify = settings().verify;
+  all.policy = r.settings.load()->policy.print();
+  all.meter = r.settings.load()->meter;
+  all.verify = r.settings.load()->verify;
   all.left_out = r.left_out;
   all.communicators = r.released;
   std::ranges::move(r.present.accounts(), std::back_inserter(all.communicators));
@@ -76,8 +77,7 @@ report::Report collect(Reporter& r) {
 }
 
 // TERSE_REPORT as the name of this process's file, without its ending.
-std::filesystem::path file_name(const report::Report& all, int rank) {
-  const std::string& wanted = settings().report;
+std::filesystem::path file_name(const std::string& wanted, const report::Report& all, int rank) {
   if (wanted.find('%') == wanted.npos)
     return std::filesystem::path(wanted) /
            fmt::format("rank{}-{}-{}-{}", rank, all.host, all.pid, all.library);
@@ -104,7 +104,7 @@ std::filesystem::path file_name(const report::Report& all, int rank) {
 void write(Reporter& r) {
   const report::Report all = collect(r);
   if (all.communicators.empty()) return;
-  const std::string name = file_name(all, r.rank.value_or(0)).string();
+  const std::string name = file_name(r.settings.load()->report, all, r.rank.value_or(0)).string();
   const std::filesystem::path folder = std::filesystem::path(name).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder);
   report::write_file(name + ".json", report::to_json(all));
@@ -112,18 +112,18 @@ void write(Reporter& r) {
 }
 
 template <class Body>
-void carefully(const Body& body) noexcept {
+void carefully(const std::string& wanted, const Body& body) noexcept {
   try {
     body();
   } catch (const std::exception& e) {
-    log(LogLevel::kWarn, "no report for TERSE_REPORT={}: {}", settings().report, e.what());
+    log(LogLevel::kWarn, "no report for TERSE_REPORT={}: {}", wanted, e.what());
   }
 }
 
 void at_exit() {
   Reporter& r = reporter();
   if (r.owner != getpid()) return;  // a child that had nothing to do with terse
-  carefully([&] {
+  carefully(r.settings.load()->report, [&] {
     const auto lock = patient_lock(r.mutex, std::chrono::seconds(1));
     if (lock.owns_lock()) write(r);
   });
@@ -131,13 +131,14 @@ void at_exit() {
 
 }  // namespace
 
-void report_begins(int rank, const Present& present) noexcept {
-  if (settings().report.empty()) return;
-  carefully([&] {
+void report_begins(const Settings& settings, int rank, const Present& present) noexcept {
+  if (settings.report.empty()) return;
+  carefully(settings.report, [&] {
     Reporter& r = reporter();
     const std::lock_guard lock(r.mutex);
     claim(r);
     if (!r.rank) r.rank = rank;
+    r.settings = &settings;
     r.present = present;
     // After the settings are made, so that it runs before they go.
     static const int registered = std::atexit(at_exit);
@@ -146,9 +147,9 @@ void report_begins(int rank, const Present& present) noexcept {
 }
 
 void report_released(const std::function<report::Communicator()>& account) noexcept {
-  if (settings().report.empty()) return;
-  carefully([&] {
-    Reporter& r = reporter();
+  Reporter& r = reporter();
+  if (r.settings.load() == nullptr) return;
+  carefully(r.settings.load()->report, [&] {
     const std::lock_guard lock(r.mutex);
     claim(r);
     if (r.released.size() < kMaxReleased)

@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "policy/settings.h"
 #include "report/report.h"
 
 namespace terse {
@@ -19,8 +20,8 @@ struct Present {
 };
 
 // From a communicator's creation on its process has something to report. The first one's rank gives
-// the report its name.
-void report_begins(int rank, const Present& present) noexcept;
+// the report its name. The settings last as long as the process.
+void report_begins(const Settings& settings, int rank, const Present& present) noexcept;
 
 // Keeps what there is to say of a communicator that goes, and writes the report when there is no
 // other one. Asks for the account only where there is a report. Never throws: a report that cannot

@@ -9,7 +9,6 @@
 #include "engine/peers/exchange.h"
 #include "engine/peers/host.h"
 #include "engine/peers/told.h"
-#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -91,7 +90,7 @@ class Comparison {
       c_.agreed.conclude(all_[0].ordinal, all_[0].identity);
       c_.reservations.take(std::move(verdict_));
       c_.plans.learn(topology());
-      for (const Rule& rule : settings().policy.rules) c_.agreed.add(rule.scheme, {});
+      for (const Rule& rule : c_.settings.policy.rules) c_.agreed.add(rule.scheme, {});
     }
     if (scheme_ != nullptr) c_.agreed.add(*scheme_, peer_);
   }
@@ -99,14 +98,14 @@ class Comparison {
  private:
   // Ranks that compress nothing have no use for what the machine would load.
   void load() const {
-    if (scheme_ != nullptr ? scheme_->off : !settings().policy.compresses()) return;
+    if (scheme_ != nullptr ? scheme_->off : !c_.settings.policy.compresses()) return;
     c_.signing([&] { c_.backend.load(); });
   }
 
   Hello hello() const {
-    Hello mine{.host = host_hash(), .settings = ToldSettings(settings())};
+    Hello mine{.host = host_hash(c_.settings), .settings = ToldSettings(c_.settings)};
     if (scheme_ != nullptr) mine.scheme = Told<128>(print_scheme(*scheme_));
-    if (settings().policy.asks_name()) mine.name = Told<80>(c_.name);
+    if (c_.settings.policy.asks_name()) mine.name = Told<80>(c_.name);
     if (introduces_ && c_.rank == 0) {
       mine.ordinal = c_.agreed.propose(next_ordinal);
       mine.identity = random_identity();
@@ -122,7 +121,7 @@ class Comparison {
 
   // A rank's own error comes before those of others.
   void require_readable(int r) const {
-    if (const std::string& own = settings().error; !own.empty())
+    if (const std::string& own = c_.settings.error; !own.empty())
       fail(ncclInvalidArgument, "{}: {}", c_.describe(), own);
     if (const auto& theirs = all_[r].settings.error; !theirs.empty())
       fail(ncclInvalidUsage, "{}: rank {} has a setting that it cannot read: {}", c_.describe(), r,

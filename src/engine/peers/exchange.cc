@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "policy/settings.h"
 
 namespace terse {
 
@@ -58,7 +57,7 @@ bool Exchange::wait(Clock::time_point limit) const {
 }
 
 void Exchange::finish(Clock::time_point start, Patience patience) {
-  const std::chrono::seconds usual(settings().timeout_seconds), longer = 10 * usual;
+  const std::chrono::seconds usual(c_.settings.timeout_seconds), longer = 10 * usual;
   if (!wait(start + usual)) {
     if (patience == Patience::kUsual)
       fail(ncclSystemError, "{}: not every rank answered within {} s (TERSE_TIMEOUT)",

@@ -5,8 +5,6 @@
 #include <fstream>
 #include <string>
 
-#include "policy/settings.h"
-
 namespace terse {
 namespace {
 
@@ -21,9 +19,9 @@ std::string own_identity() {
 
 }  // namespace
 
-uint64_t host_hash() {
+uint64_t host_hash(const Settings& settings) {
   static const std::string own = own_identity();
-  const std::string& given = settings().host_id;
+  const std::string& given = settings.host_id;
   return fingerprint(given.empty() ? own : given);
 }
 

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "engine/peers/exchange.h"
 #include "engine/run/work.h"
-#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -33,7 +32,7 @@ size_t scratch_of(const Job& job, const plan::Plan& plan) {
 }
 
 bool may_be_verified(const Job& job) {
-  return settings().verify != 0 && job.request.op < ncclNumOps;
+  return job.communicator->settings.verify != 0 && job.request.op < ncclNumOps;
 }
 
 // For a native result beside the compressed one, on the ranks that have one.

@@ -1,7 +1,5 @@
 #include "engine/run/bind.h"
 
-#include "policy/settings.h"
-
 namespace terse {
 namespace {
 
@@ -55,7 +53,7 @@ class Binder {
     for (const plan::Input& in : compute.inputs)
       binding_.sources.push_back({address(in.place, compute.message), raw(in.packed)});
     const Reduction& reduction = job.reduction;
-    const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(settings().seed),
+    const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(c_.settings.seed),
                                                .communicator = c_.agreed.ordinal(),
                                                .sequence = sequence_,
                                                .rank = static_cast<uint32_t>(c_.rank),

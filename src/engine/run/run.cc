@@ -8,7 +8,6 @@
 #include "engine/observe/ranges.h"
 #include "engine/run/native.h"
 #include "plan/chunks.h"
-#include "policy/settings.h"
 
 namespace terse {
 
@@ -19,7 +18,8 @@ namespace {
 
 // Others come to different decisions on different ranks, or use what there is once.
 bool shares(const Work& work) {
-  return !plan::traits(work.front()->request.collective).rooted && settings().verify == 0;
+  const Job& first = *work.front();
+  return !plan::traits(first.request.collective).rooted && first.communicator->settings.verify == 0;
 }
 
 CallKind kind_of(const Job& job) { return {job.rule, job.request.collective, job.scheme}; }
