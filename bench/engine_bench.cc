@@ -3,9 +3,9 @@
 // here.
 #include <benchmark/benchmark.h>
 
-#include "engine/group.h"
-#include "engine/route.h"
-#include "engine/work.h"
+#include "engine/call/group.h"
+#include "engine/call/route.h"
+#include "engine/run/work.h"
 #include "idle.h"
 
 namespace terse::test {

@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "codec/codec.h"
 #include "codec/container.h"
-#include "engine/directory.h"
-#include "engine/exclusion.h"
-#include "engine/group.h"
+#include "engine/call/exclusion.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
 #include "policy/settings.h"
 #include "terse/terse.h"
 
@@ -46,6 +46,10 @@ const codec::Spec& require_codec(const terseScheme_t* scheme) {
   return s.spec;
 }
 
+void compress(const Request& request, const terseScheme_t* scheme) {
+  submit(request, require(scheme), settings());
+}
+
 void require_count(size_t count) {
   if (count > size_t{1} << 47)
     fail(ncclInvalidArgument, "a count of {} elements cannot be right", count);
@@ -78,8 +82,8 @@ terseResult_t terseAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                              terseDataType_t datatype, terseRedOp_t op, const terseScheme_t* scheme,
                              ncclComm_t comm, cudaStream_t stream) {
   return guard("terseAllReduce", [&] {
-    submit({plan::Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream},
-           require(scheme));
+    compress({plan::Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream},
+             scheme);
   });
 }
 
@@ -87,9 +91,9 @@ terseResult_t terseAllGather(const void* sendbuff, void* recvbuff, size_t sendco
                              terseDataType_t datatype, const terseScheme_t* scheme, ncclComm_t comm,
                              cudaStream_t stream) {
   return guard("terseAllGather", [&] {
-    submit({plan::Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, comm,
-            stream},
-           require(scheme));
+    compress({plan::Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, comm,
+              stream},
+             scheme);
   });
 }
 
@@ -98,9 +102,9 @@ terseResult_t terseReduceScatter(const void* sendbuff, void* recvbuff, size_t re
                                  const terseScheme_t* scheme, ncclComm_t comm,
                                  cudaStream_t stream) {
   return guard("terseReduceScatter", [&] {
-    submit({plan::Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, comm,
-            stream},
-           require(scheme));
+    compress({plan::Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, comm,
+              stream},
+             scheme);
   });
 }
 
@@ -108,9 +112,9 @@ terseResult_t terseAllToAll(const void* sendbuff, void* recvbuff, size_t count,
                             terseDataType_t datatype, const terseScheme_t* scheme, ncclComm_t comm,
                             cudaStream_t stream) {
   return guard("terseAllToAll", [&] {
-    submit(
+    compress(
         {plan::Collective::kAllToAll, sendbuff, recvbuff, count, datatype, ncclSum, comm, stream},
-        require(scheme));
+        scheme);
   });
 }
 
@@ -118,9 +122,9 @@ terseResult_t terseBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                              terseDataType_t datatype, int root, const terseScheme_t* scheme,
                              ncclComm_t comm, cudaStream_t stream) {
   return guard("terseBroadcast", [&] {
-    submit({plan::Collective::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, comm,
-            stream, root},
-           require(scheme));
+    compress({plan::Collective::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, comm,
+              stream, root},
+             scheme);
   });
 }
 
@@ -128,8 +132,9 @@ terseResult_t terseReduce(const void* sendbuff, void* recvbuff, size_t count,
                           terseDataType_t datatype, terseRedOp_t op, int root,
                           const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
   return guard("terseReduce", [&] {
-    submit({plan::Collective::kReduce, sendbuff, recvbuff, count, datatype, op, comm, stream, root},
-           require(scheme));
+    compress(
+        {plan::Collective::kReduce, sendbuff, recvbuff, count, datatype, op, comm, stream, root},
+        scheme);
   });
 }
 
@@ -137,9 +142,9 @@ terseResult_t terseGather(const void* sendbuff, void* recvbuff, size_t sendcount
                           terseDataType_t datatype, int root, const terseScheme_t* scheme,
                           ncclComm_t comm, cudaStream_t stream) {
   return guard("terseGather", [&] {
-    submit({plan::Collective::kGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, comm,
-            stream, root},
-           require(scheme));
+    compress({plan::Collective::kGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, comm,
+              stream, root},
+             scheme);
   });
 }
 
@@ -147,27 +152,27 @@ terseResult_t terseScatter(const void* sendbuff, void* recvbuff, size_t recvcoun
                            terseDataType_t datatype, int root, const terseScheme_t* scheme,
                            ncclComm_t comm, cudaStream_t stream) {
   return guard("terseScatter", [&] {
-    submit({plan::Collective::kScatter, sendbuff, recvbuff, recvcount, datatype, ncclSum, comm,
-            stream, root},
-           require(scheme));
+    compress({plan::Collective::kScatter, sendbuff, recvbuff, recvcount, datatype, ncclSum, comm,
+              stream, root},
+             scheme);
   });
 }
 
 terseResult_t terseSend(const void* sendbuff, size_t count, terseDataType_t datatype, int peer,
                         const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
   return guard("terseSend", [&] {
-    submit(
+    compress(
         {plan::Collective::kSend, sendbuff, nullptr, count, datatype, ncclSum, comm, stream, peer},
-        require(scheme));
+        scheme);
   });
 }
 
 terseResult_t terseRecv(void* recvbuff, size_t count, terseDataType_t datatype, int peer,
                         const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
   return guard("terseRecv", [&] {
-    submit(
+    compress(
         {plan::Collective::kRecv, nullptr, recvbuff, count, datatype, ncclSum, comm, stream, peer},
-        require(scheme));
+        scheme);
   });
 }
 
@@ -195,7 +200,7 @@ terseResult_t terseCommAbort(ncclComm_t comm) {
 
 terseResult_t terseCommExclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges,
                                size_t count) {
-  return guard("terseCommExclude", [&] { exclude(comm, elements, ranges, count); });
+  return guard("terseCommExclude", [&] { exclude(comm, elements, ranges, count, settings()); });
 }
 
 terseResult_t terseEncodedSize(const terseScheme_t* scheme, size_t count, terseDataType_t datatype,

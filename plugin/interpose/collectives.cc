@@ -1,8 +1,6 @@
 // The collectives and messages: compressed as the policy says, or handed on with the caller's own
 // arguments.
-#include "engine/directory.h"
-#include "engine/group.h"
-#include "engine/trace.h"
+#include "engine/call/offer.h"
 #include "interpose/group.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
@@ -10,54 +8,13 @@
 namespace terse::interpose {
 namespace {
 
-// In a group the messages between two ranks keep their order, whichever of them are compressed, and
-// all are under way at once: so the engine takes them all.
-bool joins(const Request& r) {
-  return plan::is_point_to_point(r.collective) && group_depth() > 0 &&
-         settings().policy.compresses(r.collective);
-}
-
-// Unlike libterse, this library sees communicators come and go, and need not ask NCCL whether this
-// is still the same one.
-CommunicatorPointer state_of(ncclComm_t comm) {
-  CommunicatorPointer known = find_communicator(comm);
-  return known != nullptr ? known : communicator(comm);
-}
-
-// Compresses the call, or counts why not; then NCCL gets it as it is. What cannot be right goes to
-// NCCL too, for its own answer.
-bool taken(const Request& r) {
-  if (r.comm == nullptr || datatype_size(r.datatype) == 0) return false;
-  const Settings& s = settings();
-  require_valid(s);  // which only creation that does not block has left to us
-  if (!s.policy.compresses()) {
-    if (const auto known = find_communicator(r.comm)) {
-      trace(*known, r, TERSE_BYPASS_OFF);
-      count_bypass(*known, r, TERSE_BYPASS_OFF);
-    }
-    return false;
-  }
-  const CommunicatorPointer held = state_of(r.comm);
-  Communicator& c = *held;
-  if (waits_for_nodes(c, r)) {
-    if (group_depth() > 0) return defer(c, r), true;
-    const Waiting alone{&c, &r};
-    introduce({&alone, 1});
-  }
-  const Route way = route(c, r);
-  if (way.bypass) count_bypass(c, r, *way.bypass);
-  if (way.bypass && !joins(r)) return false;
-  submit(c, r, way);
-  return true;
-}
-
 // `function`: NCCL's.
 template <class Find, class... Args>
 ncclResult_t taken_or_called(const char* name, const Request& request, const Find& function,
                              Args... args) {
   return ours(name, [&] {
     try {
-      if (taken(request)) return ncclSuccess;
+      if (const Answer answer = offer(request, settings()); answer.taken) return *answer.taken;
       return call(function(), name, args...);
     } catch (...) {
       fail_group();

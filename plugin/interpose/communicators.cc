@@ -7,9 +7,9 @@
 
 #include "backend/select.h"
 #include "base/log.h"
-#include "engine/agree.h"
-#include "engine/directory.h"
-#include "engine/group.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
+#include "engine/peers/agree.h"
 #include "interpose/next.h"
 #include "interpose/parts.h"
 #include "policy/settings.h"
@@ -71,7 +71,7 @@ void admit(const std::vector<Created>& created) {
     for (const Created& c : created) {
       if (*c.comm == nullptr || lacks_backend(*c.comm)) continue;
       name(c);
-      held.push_back(communicator(*c.comm));
+      held.push_back(communicator(*c.comm, settings()));
       agreements.push_back({held.back().get(), nullptr, nullptr});
     }
     agree(agreements);

@@ -1,5 +1,5 @@
 // What programs say to the preload library itself (terse.h).
-#include "engine/exclusion.h"
+#include "engine/call/exclusion.h"
 #include "interpose/last_error.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
@@ -13,7 +13,7 @@ extern "C" terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements,
   return ours("tersePreloadExclude", [&] {
     require_valid(settings());
     // Where nothing is compressed all is exact.
-    if (settings().policy.compresses()) exclude(comm, elements, ranges, count);
+    if (settings().policy.compresses()) exclude(comm, elements, ranges, count, settings());
     return ncclSuccess;
   });
 }

@@ -5,7 +5,7 @@
 #include <exception>
 #include <utility>
 
-#include "engine/group.h"
+#include "engine/call/group.h"
 #include "interpose/communicators.h"
 #include "interpose/next.h"
 #include "interpose/operators.h"

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/directory.h"
-#include "engine/group.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
 
@@ -45,7 +45,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
     const ncclResult_t result = call(next().RedOpCreatePreMulSum, "ncclRedOpCreatePreMulSum", op,
                                      scalar, datatype, residence, comm);
     if (result == ncclSuccess && settings().policy.compresses())
-      communicator(comm)->operators.add(*op, scalar, datatype, residence);
+      communicator(comm, settings())->operators.add(*op, scalar, datatype, residence);
     return result;
   });
 }

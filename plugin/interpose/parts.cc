@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/directory.h"
+#include "engine/comm/directory.h"
 #include "interpose/next.h"
 
 namespace terse::interpose {

@@ -7,8 +7,8 @@
 #include "cli/link.h"
 #include "cli/options.h"
 #include "cli/text.h"
-#include "engine/route.h"
-#include "engine/shape.h"
+#include "engine/call/route.h"
+#include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "policy/draft.h"
 #include "policy/settings.h"
@@ -104,7 +104,8 @@ struct Call {
   int root() const { return root_of(options, request); }
   plan::Shape shape_on(int rank, const Scheme& scheme) const {
     return shape_of({scheme.spec, scheme.intra}, request.count, datatype_size(request.datatype),
-                    {options.ranks, rank, root()}, {plan::usual_grain(options.gpu), topology});
+                    {options.ranks, rank, root()},
+                    {grain_of(settings(), plan::usual_grain(options.gpu)), topology});
   }
 };
 

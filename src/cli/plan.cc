@@ -4,7 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "engine/shape.h"
+#include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "policy/scheme.h"
 
@@ -41,8 +41,9 @@ void explain_plan(const PlanRequest& r) {
     if (rank >= r.ranks) refuse("{} is not one of {} ranks", rank, r.ranks);
   if (plan::is_point_to_point(collective) && r.root == r.rank)
     refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
-  const plan::Shape shape = shape_of({scheme.spec, scheme.intra}, r.count, r.element_bytes,
-                                     {r.ranks, r.rank, r.root}, {plan::usual_grain(r.gpu), {}});
+  const plan::Shape shape =
+      shape_of({scheme.spec, scheme.intra}, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
+               {grain_of(settings(), plan::usual_grain(r.gpu)), {}});
   require_feasible(collective, shape);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
   const plan::Plan plan = selection.algorithm->build(shape);

@@ -6,8 +6,8 @@
 #include <new>
 
 #include "../plan/running_sum.h"
-#include "engine/group.h"
-#include "engine/route.h"
+#include "engine/call/group.h"
+#include "engine/call/route.h"
 #include "idle.h"
 
 namespace {
@@ -93,7 +93,7 @@ TEST(Allocations, NoneForACall) {
 
 TEST(Allocations, NoneForACallThatIsPartlyNative) {
   Caller caller("int8");
-  caller.c.state.exclude(5'000, {{10, 20}, {100, 7}});
+  caller.c.state.plans.exclude(5'000, {{10, 20}, {100, 7}});
   EXPECT_EQ(caller.allocations([&] { caller.call(Collective::kAllReduce, 5'000); }), 0u);
 }
 
@@ -106,10 +106,10 @@ TEST(Allocations, NoneForACallWithAState) {
        [](const plan::Shape&) { return plan::Cost{1}; }}};
   Caller caller("int8");
   Communicator& c = caller.c.state;
-  c.algorithms = kTable;
+  c.plans.use(kTable);
   const StateKind kind{codec::Dtype::kFloat32, caller.scheme.spec};
   const plan::State state{"running sum of 5000", 40'000};
-  c.states.make(kind, state, c.track_for(nullptr));
+  c.states.make(kind, state, c.tracks.of(nullptr));
   c.states.agree(kind, state);
   EXPECT_EQ(caller.allocations([&] { caller.call(Collective::kAllReduce, 5'000); }), 0u);
 }

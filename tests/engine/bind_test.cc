@@ -1,5 +1,5 @@
 // What NCCL is called with for a plan's native collectives.
-#include "engine/bind.h"
+#include "engine/run/bind.h"
 
 #include <gtest/gtest.h>
 

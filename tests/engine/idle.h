@@ -1,7 +1,7 @@
 // A communicator over an NCCL and a backend that do nothing: what is left is the engine's own work.
 #pragma once
 
-#include "engine/communicator.h"
+#include "engine/comm/communicator.h"
 
 namespace terse::test {
 
@@ -90,20 +90,20 @@ inline const NcclLibrary& idle_nccl() {
 
 // As after its first calls: the ranks have agreed on the scheme and have the memory.
 struct IdleCommunicator {
-  explicit IdleCommunicator(const Scheme& scheme) {
-    state.learn(plan::topology_of(std::vector<uint64_t>(static_cast<size_t>(state.ranks))));
-    state.introduced = true;
-    state.agreed.push_back(scheme);
-    for (int peer = 0; peer < state.ranks; ++peer) state.agreed_with.emplace_back(peer, scheme);
+  explicit IdleCommunicator(const Scheme& scheme, const Settings& settings = terse::settings())
+      : state(settings, idle_nccl(), backend, nullptr) {
+    state.plans.learn(plan::topology_of(std::vector<uint64_t>(static_cast<size_t>(state.ranks))));
+    state.agreed.begin();
+    state.agreed.add(scheme, {});
     constexpr size_t kAll = static_cast<size_t>(-1);
-    state.prepared[{plan::Collective::kAllReduce, -1}] = kAll;
+    state.reservations.add(kUnrooted, {.scratch = kAll});
     for (const auto collective : {plan::Collective::kBroadcast, plan::Collective::kReduce,
                                   plan::Collective::kGather, plan::Collective::kScatter})
-      state.prepared[{collective, 0}] = kAll;
+      state.reservations.add({collective, 0}, {.scratch = kAll});
   }
 
   IdleBackend backend;
-  Communicator state{idle_nccl(), backend, nullptr};
+  Communicator state;
 };
 
 }  // namespace terse::test

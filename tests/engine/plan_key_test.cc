@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "engine/communicator.h"
+#include "engine/comm/communicator.h"
 #include "idle.h"
 
 namespace terse::test {
@@ -68,11 +68,11 @@ TEST(PlanKeys, OfMessagesDifferByEveryField) {
 TEST(PlanKeys, PlansAreMadeAnewWhenTheTopologyIsLearnt) {
   IdleCommunicator c(Scheme{});
   const PlanKey key{plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}, {}, false};
-  const PlanPointer before = c.state.plan_for(key);
-  EXPECT_EQ(c.state.plan_for(key), before);
-  c.state.learn(plan::topology_of(std::vector<uint64_t>{1, 1, 1, 1, 2, 2, 2, 2}));
-  EXPECT_EQ(c.state.topology.nodes(), 2);
-  EXPECT_NE(c.state.plan_for(key), before);
+  const PlanPointer before = c.state.plans.of(key);
+  EXPECT_EQ(c.state.plans.of(key), before);
+  c.state.plans.learn(plan::topology_of(std::vector<uint64_t>{1, 1, 1, 1, 2, 2, 2, 2}));
+  EXPECT_EQ(c.state.topology().nodes(), 2);
+  EXPECT_NE(c.state.plans.of(key), before);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/comm/request.h"
 #include "policy/scheme.h"
 
 namespace terse::test {

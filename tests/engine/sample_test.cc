@@ -1,5 +1,5 @@
 // The times of a call are those of its own steps, not of what NCCL does beside.
-#include "engine/sample.h"
+#include "engine/observe/sample.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,9 @@
 // The compressed calls of a group share NCCL's groups, as far as memory goes.
 #include <gtest/gtest.h>
 
-#include "engine/group.h"
-#include "engine/prepare.h"
-#include "engine/route.h"
-#include "engine/work.h"
+#include "engine/call/group.h"
+#include "engine/call/route.h"
+#include "engine/run/work.h"
 #include "idle.h"
 
 namespace terse::test {
@@ -50,21 +49,21 @@ TEST(Sharing, TheCallsOfAGroupShareNcclsGroups) {
     EXPECT_EQ(one, collective == Collective::kAllReduce ? 2u : 1u);
     EXPECT_EQ(caller.groups(collective, 5'000, 40), one) << plan::name(collective);
   }
-  EXPECT_EQ(caller.c.state.sequence, 4u * 41u);
-  EXPECT_EQ(caller.c.state.collectives, 4u * 41u);
+  EXPECT_EQ(caller.c.state.counters.sequence(), 4u * 41u);
+  EXPECT_EQ(caller.c.state.counters.collectives(), 4u * 41u);
 }
 
 // What is native comes first, in a group of its own, and then all keep step.
 TEST(Sharing, CallsWithExclusionsGoTogetherToo) {
   Caller caller;
   const size_t one = caller.groups(Collective::kAllReduce, 5'000, 1);
-  caller.c.state.exclude(5'000, {{10, 20}});
+  caller.c.state.plans.exclude(5'000, {{10, 20}});
   EXPECT_EQ(caller.groups(Collective::kAllReduce, 5'000, 1), 1 + one);
   EXPECT_EQ(caller.groups(Collective::kAllReduce, 5'000, 40), 1 + one);
   const std::vector<size_t> mixed = {5'000, 6'000, 5'000, 6'000};
   EXPECT_EQ(caller.groups(Collective::kAllReduce, mixed), 1 + one);
   EXPECT_EQ(groups_mixed, 0u);
-  caller.c.state.exclude(5'000, {});
+  caller.c.state.plans.exclude(5'000, {});
   EXPECT_EQ(caller.groups(Collective::kAllReduce, mixed), one);
 }
 
@@ -77,8 +76,9 @@ TEST(Sharing, AsFarAsMemoryGoes) {
   ASSERT_GT(plan_of_collective(job)->scratch_bytes, size_t{1} << 20);
   const size_t each = (plan_of_collective(job)->scratch_bytes + 255) / 256 * 256;
   for (const size_t places : {1u, 2u, 3u, 7u}) {
-    caller.c.state.prepared[{Collective::kAllReduce, -1}] = places * each;
-    ASSERT_EQ(prepared_scratch(caller.c.state), places * each);
+    caller.c.state.reservations = Reservations();
+    caller.c.state.reservations.add(kUnrooted, {.scratch = places * each});
+    ASSERT_EQ(caller.c.state.reservations.scratch(), places * each);
     EXPECT_EQ(caller.groups(Collective::kAllReduce, kCount, 10), one * ((10 + places - 1) / places))
         << places;
   }

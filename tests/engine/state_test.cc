@@ -1,14 +1,15 @@
 // What plans keep between calls: of its communicator, of its type and codec, counted, released.
-#include "engine/state.h"
+#include "engine/comm/state.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "../plan/running_sum.h"
-#include "engine/directory.h"
-#include "engine/group.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
 #include "idle.h"
+#include "own_settings.h"
 #include "ranks.h"
 #include "reference.h"
 
@@ -39,7 +40,7 @@ class Player {
  public:
   Player(int rank, ncclComm_t comm, std::span<const plan::Algorithm> table = kRunningSum)
       : rank_(rank), comm_(comm) {
-    state().algorithms = table;
+    state().plans.use(table);
   }
   ~Player() { release_communicator(comm_, false); }
   Player(const Player&) = delete;
@@ -107,7 +108,8 @@ TEST(State, IsThatOfCallsOfItsKind) {
     EXPECT_EQ(player.call(1000, "int8", ncclFloat16), 6.0);
     EXPECT_EQ(player.state().current_stats().state_bytes, bytes);
     EXPECT_EQ(player.state().current_stats().calls, 9u);
-    EXPECT_EQ(player.state().current_stats().scratch_bytes, player.state().stats.scratch_bytes);
+    EXPECT_EQ(player.state().current_stats().scratch_bytes,
+              player.state().counters.stats().scratch_bytes);
   });
 }
 
@@ -189,7 +191,7 @@ TEST(State, IsMadeOfZeros) {
 }
 
 struct Idle {
-  Idle() { c.state.algorithms = kRunningSum; }
+  Idle() { c.state.plans.use(kRunningSum); }
 
   void call() {
     const Request r{.collective = Collective::kAllReduce,
@@ -221,7 +223,7 @@ TEST(State, CannotBeMadeWhileAGraphIsRecorded) {
         << e.message;
     EXPECT_NE(e.message.find("rank 3 of 8"), std::string::npos) << e.message;
   }
-  Track& track = idle.c.state.track_for(nullptr);
+  Track& track = idle.c.state.tracks.of(nullptr);
   const StateKind kind{codec::Dtype::kFloat32, idle.scheme.spec};
   idle.c.state.states.make(kind, {"running sum of 1", 8}, track);
   idle.c.state.states.agree(kind, {"running sum of 1", 8});

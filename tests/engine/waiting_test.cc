@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "engine/exchange.h"
+#include "engine/peers/exchange.h"
 #include "idle.h"
 
 namespace terse::test {
@@ -76,7 +76,7 @@ TEST_F(Waiting, EndsWithAnAbort) {
 }
 
 TEST_F(Waiting, OfACommunicatorThatGoesEndsWhereNcclHasFailed) {
-  c.state.track_for(nullptr);
+  c.state.tracks.of(nullptr);
   EXPECT_TRUE(c.state.drains());
   c.backend.ends = false;
   std::thread ends([&] {

@@ -1,15 +1,16 @@
 // Policies that go by what the ranks tell each other: nodes and names. The ranks are threads, and
 // so on one node; nodes_test.py has several.
-#include "engine/route.h"
+#include "engine/call/route.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "engine/agree.h"
-#include "engine/directory.h"
-#include "engine/group.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
+#include "engine/peers/agree.h"
 #include "idle.h"
+#include "own_settings.h"
 #include "ranks.h"
 
 namespace terse::test {
@@ -42,10 +43,10 @@ void meet(Communicator& c, const Request& request) {
 TEST(Route, TheRanksMeetWhereThePolicyGoesByNodes) {
   run_ranks(2, [](int, ncclComm_t comm) {
     Communicator& c = *communicator(comm);
-    EXPECT_EQ(c.topology.nodes(), 0);
+    EXPECT_EQ(c.topology().nodes(), 0);
     EXPECT_TRUE(waits_for_nodes(c, request(comm)));
     meet(c, request(comm));
-    EXPECT_EQ(c.topology.nodes(), 1);
+    EXPECT_EQ(c.topology().nodes(), 1);
     EXPECT_FALSE(waits_for_nodes(c, request(comm)));
     const Route way = route(c, request(comm));
     EXPECT_EQ(way.rule, 2u);
@@ -60,7 +61,8 @@ TEST(Route, ACommunicatorIsKnownByItsNameOrItsOrdinal) {
     Communicator& c = *communicator(comm);
     EXPECT_EQ(c.describe(), fmt::format("a new communicator, rank {} of 2", rank));
     meet(c, request(comm));
-    EXPECT_EQ(c.describe(), fmt::format("communicator #{}, rank {} of 2", c.ordinal, rank));
+    EXPECT_EQ(c.describe(),
+              fmt::format("communicator #{}, rank {} of 2", c.agreed.ordinal(), rank));
     name_communicator(comm, "dp");
     EXPECT_EQ(c.describe(), fmt::format("communicator \"dp\", rank {} of 2", rank));
     release_communicator(comm, false);
@@ -69,7 +71,7 @@ TEST(Route, ACommunicatorIsKnownByItsNameOrItsOrdinal) {
 
 TEST(Route, OneRankIsOnOneNodeWithoutMeeting) {
   run_ranks(1, [](int, ncclComm_t comm) {
-    EXPECT_EQ(communicator(comm)->topology.nodes(), 1);
+    EXPECT_EQ(communicator(comm)->topology().nodes(), 1);
     EXPECT_FALSE(waits_for_nodes(*communicator(comm), request(comm)));
     EXPECT_EQ(route(*communicator(comm), request(comm)).bypass, TERSE_BYPASS_OFF);
     release_communicator(comm, false);
@@ -84,11 +86,11 @@ TEST(Route, InAGroupTheRanksMeetAtItsEnd) {
     r.send = r.recv = data.data();
     group_start();
     defer(c, r);
-    EXPECT_EQ(c.topology.nodes(), 0);
+    EXPECT_EQ(c.topology().nodes(), 0);
     EXPECT_EQ(data[0], 1.5f);
     group_end();
-    EXPECT_EQ(c.topology.nodes(), 1);
-    EXPECT_EQ(c.stats.calls, 1u);
+    EXPECT_EQ(c.topology().nodes(), 1);
+    EXPECT_EQ(c.counters.stats().calls, 1u);
     EXPECT_EQ(data[0], 3.0f);
     release_communicator(comm, false);
   });
@@ -111,15 +113,15 @@ void expect_refused(Communicator& c, Request r, const char* collective, const ch
   }
   EXPECT_EQ(group_depth(), 0);
   EXPECT_EQ(groups_started, groups);
-  EXPECT_FALSE(c.introduced);
+  EXPECT_FALSE(c.agreed.introduced());
   EXPECT_TRUE(waits_for_nodes(c, r));
 }
 
 TEST(Route, WhereTheRanksCannotMeetIsAnError) {
   int handle = 0;
   IdleCommunicator c{parse_scheme("int8")};
-  c.state.learn({});
-  c.state.introduced = false;
+  c.state.plans.learn({});
+  c.state.agreed.withdraw();
   Request r = request(reinterpret_cast<ncclComm_t>(&handle));
   c.backend.recorded = 1;
   expect_refused(c.state, r, "AllReduce", "while a graph is recorded");
@@ -149,7 +151,7 @@ TEST(Route, NamesThatDifferAreAnErrorOnEachRank) {
                                    : "is \"tp\" on rank 1, but \"dp\" on this rank"),
               std::string::npos)
         << error;
-    EXPECT_EQ(communicator(comm)->topology.nodes(), 0);
+    EXPECT_EQ(communicator(comm)->topology().nodes(), 0);
     release_communicator(comm, false);
   });
 }

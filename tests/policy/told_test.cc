@@ -1,5 +1,5 @@
 // What ranks tell each other of their settings, and what they say of a difference.
-#include "engine/told.h"
+#include "engine/peers/told.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "engine/choice.h"
+#include "engine/observe/choice.h"
 
 #include <gtest/gtest.h>
 

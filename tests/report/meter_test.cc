@@ -1,5 +1,5 @@
 // What is counted, timed and compared of known calls. TERSE_METER=1, TERSE_VERIFY=2.
-#include "engine/meter.h"
+#include "engine/observe/meter.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,12 @@
 #include <limits>
 #include <span>
 
-#include "engine/choice.h"
-#include "engine/directory.h"
-#include "engine/group.h"
-#include "engine/native.h"
-#include "engine/shape.h"
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
+#include "engine/comm/shape.h"
+#include "engine/observe/choice.h"
+#include "engine/run/native.h"
+#include "own_settings.h"
 #include "ranks.h"
 #include "terse_client.h"
 
@@ -32,7 +33,9 @@ using plan::Collective;
 }();
 
 // Whether call `k` of all ranks is compared, but for the first of its kind, which always is.
-bool is_compared(ncclComm_t comm, size_t k) { return is_chosen(2, communicator(comm)->ordinal, k); }
+bool is_compared(ncclComm_t comm, size_t k) {
+  return is_chosen(2, communicator(comm)->agreed.ordinal(), k);
+}
 
 // One rank's buffers for a call, of which some calls are compared.
 struct Buffers {
@@ -97,7 +100,8 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, si
   compressible(c.call.datatype, &dtype);
   const plan::Shape shape =
       shape_of({c.call.scheme.spec, c.call.scheme.intra}, c.call.count, codec::dtype_size(dtype),
-               {.ranks = c.ranks, .rank = rank, .root = c.call.root}, {plan::kHostGrain, {}});
+               {.ranks = c.ranks, .rank = rank, .root = c.call.root},
+               {grain_of(settings(), plan::kHostGrain), {}});
   const plan::Plan plan =
       plan::select(c.call.collective, shape, c.call.scheme.algorithm).algorithm->build(shape);
   EXPECT_EQ(t.kind.rule, kRule);
@@ -175,7 +179,7 @@ void check_case(const Case& c) {
     const double wall =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     Communicator& mine = *communicator(comm);
-    mine.synchronize();
+    mine.tracks.synchronize();
     mine.meter.collect();
     std::vector<Tally> tallies = mine.meter.tallies();
     // The first call named its scheme: a kind of its own.
@@ -305,8 +309,8 @@ TEST(Meter, MessagesAreCountedByTheirRuleAndNeverCompared) {
     mine.meter.collect();
     const std::vector<Tally> tallies = mine.meter.tallies();
     ASSERT_EQ(tallies.size(), rank == 2 ? 1u : 3u);
-    EXPECT_EQ(mine.collectives, 4u);
-    EXPECT_EQ(mine.sequence, rank == 2 ? 4u : 8u);
+    EXPECT_EQ(mine.counters.collectives(), 4u);
+    EXPECT_EQ(mine.counters.sequence(), rank == 2 ? 4u : 8u);
     EXPECT_EQ(tallies[0].relative.count(), compared_of(comm, 4));
     for (size_t i = 1; i < tallies.size(); ++i) {
       const Tally& t = tallies[i];
@@ -375,7 +379,7 @@ TEST(Meter, TheErrorIsThatOfACallWhereNumbersGrow) {
     const double pooled = std::sqrt(squares / exact_squares);
     EXPECT_LT(pooled, 1e-4);
     EXPECT_NEAR(terse::relative_error(t.difference) / pooled, 1, 1e-3);
-    terseStats_t stats = mine.stats;
+    terseStats_t stats = mine.counters.stats();
     mine.meter.add_to(stats);
     EXPECT_EQ(stats.verified_calls, errors.size());
     EXPECT_NEAR(stats.median_relative_error / median, 1, 0.011);
@@ -400,25 +404,25 @@ TEST(Meter, CountsWhatLeavesTheNode) {
     };
     call(Collective::kAllReduce, "int8:algo=twoshot", 0);
     Communicator& c = *communicator(comm);
-    EXPECT_EQ(c.topology.nodes(), 1);
-    EXPECT_EQ(c.stats.raw_off_node_bytes, 0u);
-    EXPECT_EQ(c.stats.wire_off_node_bytes, 0u);
-    c.learn(plan::topology_of(std::array<uint64_t, 3>{7, 7, 8}));
+    EXPECT_EQ(c.topology().nodes(), 1);
+    EXPECT_EQ(c.counters.stats().raw_off_node_bytes, 0u);
+    EXPECT_EQ(c.counters.stats().wire_off_node_bytes, 0u);
+    c.plans.learn(plan::topology_of(std::array<uint64_t, 3>{7, 7, 8}));
     call(Collective::kAllReduce, "int8:algo=twoshot", 0);
     // A third of the message, and then the rank's own third, to each rank elsewhere.
     const bool alone = rank == 2;
     size_t raw = alone ? 2 * (kRaw / 3 * 2) : kRaw / 3 * 2;
     size_t wire = (alone ? 2 : 1) * 2 * packed / 3;
-    EXPECT_EQ(c.stats.raw_off_node_bytes, raw);
-    EXPECT_EQ(c.stats.wire_off_node_bytes, wire);
+    EXPECT_EQ(c.counters.stats().raw_off_node_bytes, raw);
+    EXPECT_EQ(c.counters.stats().wire_off_node_bytes, wire);
     // A message to the neighbour, and one to the rank that is elsewhere.
     for (const int to : {1, 2})
       if (rank == 0 || rank == to)
         call(rank == 0 ? Collective::kSend : Collective::kRecv, "int8", rank == 0 ? to : 0);
-    EXPECT_EQ(c.stats.raw_off_node_bytes, raw + (rank == 0 ? kRaw : 0));
-    EXPECT_EQ(c.stats.wire_off_node_bytes, wire + (rank == 0 ? packed : 0));
+    EXPECT_EQ(c.counters.stats().raw_off_node_bytes, raw + (rank == 0 ? kRaw : 0));
+    EXPECT_EQ(c.counters.stats().wire_off_node_bytes, wire + (rank == 0 ? packed : 0));
     call(Collective::kAllReduce, "off", 0);
-    EXPECT_EQ(c.stats.native_off_node_bytes, raw);
+    EXPECT_EQ(c.counters.stats().native_off_node_bytes, raw);
     release_communicator(comm, false);
   });
 }
@@ -439,7 +443,7 @@ TEST(Meter, PhasesOfManyChunksAreNoLongerThanTheCall) {
     for (const double phase : {t.times.encode, t.times.communicate, t.times.decode})
       EXPECT_LE(phase, t.times.total);
     EXPECT_LE(t.times.total, 1.02 * (t.times.encode + t.times.communicate + t.times.decode) + 0.1);
-    EXPECT_EQ(mine.meter.exact_bytes(), data.size() * sizeof(float));
+    EXPECT_EQ(mine.exact.bytes(), data.size() * sizeof(float));
     release_communicator(comm, false);
   });
 }
@@ -500,7 +504,7 @@ TEST(Meter, AddsUpForTheCInterface) {
              parse_scheme(text));
     Communicator& mine = *communicator(comm);
     mine.meter.collect();
-    terseStats_t stats = mine.stats;
+    terseStats_t stats = mine.counters.stats();
     mine.meter.add_to(stats);
     EXPECT_EQ(stats.calls, 3u);
     EXPECT_EQ(stats.timed_calls, 3u);

@@ -1,0 +1,194 @@
+#include "engine/call/group.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/call/call_memory.h"
+#include "engine/call/trace.h"
+#include "engine/comm/directory.h"
+#include "engine/peers/agree.h"
+#include "engine/peers/prepare.h"
+#include "engine/run/native.h"
+#include "engine/run/work.h"
+
+namespace terse {
+namespace {
+
+// Per thread, as NCCL's groups.
+struct Group {
+  int depth = 0;
+  std::vector<Job> pending;
+  std::vector<CommunicatorPointer> held;  // theirs
+  std::exception_ptr error;               // the first; sticky until the end
+};
+thread_local Group t_group;
+
+void run_native(const Jobs& jobs) {
+  if (jobs.empty()) return;
+  const NcclLibrary& library = jobs.front()->communicator->library;
+  ncclResult_t first = library.nccl.GroupStart();
+  try {
+    for (const Job* job : jobs) {
+      const ncclResult_t result = call_native(*job->communicator, job->request);
+      if (first == ncclSuccess) first = result;
+    }
+  } catch (...) {
+    library.nccl.GroupEnd();
+    throw;
+  }
+  const ncclResult_t end = library.nccl.GroupEnd();
+  for (const Job* job : jobs)
+    job->communicator->settle(first == ncclSuccess ? end : first, "native NCCL");
+}
+
+// Whether a call that stays native goes before all that is compressed. A message that stays native
+// does not: its peer may have it beside a compressed one, whatever this rank's group has, and so it
+// has one place on every rank, after the collectives, among the messages, where all are under way
+// at once and those between two ranks keep their order.
+bool goes_first(const Job& job, bool any_compressed) {
+  return job.native && !(any_compressed && is_message(job));
+}
+
+// The ranks tell each other what the jobs wait for, which then are decided on.
+void decide(std::vector<Job>& jobs) {
+  std::vector<Waiting> waiting;
+  for (const Job& job : jobs)
+    if (job.waits) waiting.push_back({job.communicator, &job.request});
+  if (waiting.empty()) return;
+  introduce(waiting);
+  for (Job& job : jobs) {
+    if (!job.waits) continue;
+    Communicator& c = *job.communicator;
+    const Route way = route(c, job.request);
+    if (way.bypass) count_bypass(c, job.request, *way.bypass);
+    job = {&c, job.request, way.scheme, way.rule, way.reduction, way.bypass.has_value()};
+  }
+  std::erase_if(jobs, [](const Job& job) { return !job.native && job.request.count == 0; });
+}
+
+void run(std::span<const Job> jobs) {
+  CallMemory memory;
+  const bool any_compressed = !std::ranges::all_of(jobs, &Job::native);
+  Jobs native(memory.get()), together(memory.get());
+  together.reserve(jobs.size());
+  for (const Job& job : jobs) (goes_first(job, any_compressed) ? native : together).push_back(&job);
+  run_native(native);
+  std::pmr::vector<Agreement> agreements(memory.get());
+  agreements.reserve(together.size());
+  for (const Job* job : together) {
+    if (job->native) continue;
+    const std::optional<int> peer =
+        is_message(*job) ? std::optional<int>(job->request.root) : std::nullopt;
+    agreements.push_back({job->communicator, &job->scheme, job->request.stream, peer});
+  }
+  agree(agreements);
+  const Jobs fallen_back = prepare(together);
+  for (const Job* job : fallen_back) {
+    trace(*job->communicator, job->request, TERSE_BYPASS_FALLBACK);
+    count_bypass(*job->communicator, job->request, TERSE_BYPASS_FALLBACK);
+  }
+  run_native(fallen_back);
+  execute(together);
+}
+
+void add_to_group(const Job& job) {
+  t_group.held.push_back(job.communicator->weak_from_this().lock());
+  t_group.pending.push_back(job);
+}
+
+// Now, or at the end of the thread's group.
+void add(const Job& job) {
+  if (t_group.depth > 0)
+    add_to_group(job);
+  else
+    run({&job, 1});
+}
+
+void compress(Communicator& c, const Request& request, const Route& way) {
+  if (request.count != 0) add({&c, request, way.scheme, way.rule, way.reduction, false});
+}
+
+// Checks the call; an error inside a group is its last word too.
+template <class Body>
+void submitting(const Request& request, const Body& body) {
+  try {
+    validate(request);
+    body();
+  } catch (Error& e) {
+    if (const auto c = find_communicator(request.comm)) c->sign(e);
+    if (t_group.depth > 0 && t_group.error == nullptr) t_group.error = std::current_exception();
+    throw;
+  }
+}
+
+}  // namespace
+
+void submit(const Request& request, const Scheme& scheme, const Settings& settings) {
+  submitting(request, [&] {
+    const CommunicatorPointer held = communicator(request.comm, settings);
+    Communicator& c = *held;
+    validate(request, c.rank, c.ranks);
+    const Route way = route(c, request, scheme);
+    if (!way.bypass) return compress(c, request, way);
+    count_bypass(c, request, *way.bypass);
+    add({&c, request, way.scheme, way.rule, way.reduction, true});
+  });
+}
+
+void submit(Communicator& c, const Request& request, const Route& way) {
+  submitting(request, [&] {
+    validate(request, c.rank, c.ranks);
+    if (way.bypass)
+      add({&c, request, way.scheme, way.rule, way.reduction, true});
+    else
+      compress(c, request, way);
+  });
+}
+
+void defer(Communicator& c, const Request& request) {
+  submitting(request, [&] {
+    validate(request, c.rank, c.ranks);
+    add_to_group({.communicator = &c, .request = request, .waits = true});
+  });
+}
+
+void group_start() { ++t_group.depth; }
+
+int group_depth() { return t_group.depth; }
+
+void group_abandon() { t_group = {}; }
+
+bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
+  return std::ranges::any_of(t_group.pending, [&](const Job& job) {
+    return job.request.comm == comm && job.request.op == op;
+  });
+}
+
+void group_settle(ncclResult_t result) {
+  for (const Job& job : t_group.pending) job.communicator->settle(result, "ncclGroupEnd");
+}
+
+void group_hand_over() {
+  for (const Job& job : t_group.pending)
+    check(job.communicator->library, call_native(*job.communicator, job.request), "native NCCL");
+  t_group.pending.clear();
+  t_group.held.clear();
+}
+
+void group_end() {
+  if (t_group.depth == 0) fail(ncclInvalidUsage, "there is no group to end");
+  if (--t_group.depth > 0) return;
+  Group group = std::exchange(t_group, {});
+  if (group.error != nullptr) std::rethrow_exception(group.error);
+  decide(group.pending);
+  run(group.pending);
+  group.pending.clear();
+  group.held.clear();
+  t_group.pending = std::move(group.pending);  // their memory serves the next group
+  t_group.held = std::move(group.held);
+}
+
+}  // namespace terse

@@ -1,0 +1,38 @@
+// The engine's front door: what a call needs done, now or at the end of the thread's group.
+#pragma once
+
+#include "engine/call/route.h"
+#include "engine/run/executor.h"
+
+namespace terse {
+
+// Compresses the call with the scheme if it can be, or hands it to NCCL and counts why not. Inside
+// a group both happen at the outermost group_end(). Throws Error.
+void submit(const Request& request, const Scheme& scheme, const Settings& settings);
+
+// The same for a call of which it is decided that it is compressed; or that is a message of a group
+// which goes to NCCL as it is, but in the order of the group's other messages, and is counted.
+void submit(Communicator& communicator, const Request& request, const Route& way);
+
+// The same in a group for a call that waits_for_nodes(): the ranks tell each other at the group's
+// end, and then it is decided on.
+void defer(Communicator& communicator, const Request& request);
+
+void group_start();
+int group_depth();
+void group_abandon();  // forgets the thread's group
+
+// Whether a call that waits for the end of the thread's group reduces by the operator.
+bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op);
+
+// After NCCL's own group with the group's native calls gave `result`: waits until that is enqueued
+// on the non-blocking communicators that the group's compressed calls use.
+void group_settle(ncclResult_t result);
+
+// Calls NCCL for what the thread's group has so far, natively; NCCL's own group is to be open.
+void group_hand_over();
+
+// Throws the group's first error; then nothing of the group was enqueued.
+void group_end();
+
+}  // namespace terse

@@ -1,0 +1,57 @@
+#include "engine/call/offer.h"
+
+#include "engine/call/group.h"
+#include "engine/call/route.h"
+#include "engine/call/trace.h"
+#include "engine/comm/directory.h"
+
+namespace terse {
+namespace {
+
+// In a group the messages between two ranks keep their order, whichever of them are compressed, and
+// all are under way at once: so the engine takes them all.
+bool joins(const Request& r, const Policy& policy) {
+  return plan::is_point_to_point(r.collective) && group_depth() > 0 &&
+         policy.compresses(r.collective);
+}
+
+// Unlike libterse, the preload library sees communicators come and go, and need not ask NCCL
+// whether this is still the same one.
+CommunicatorPointer state_of(ncclComm_t comm, const Settings& settings) {
+  CommunicatorPointer known = find_communicator(comm);
+  return known != nullptr ? known : communicator(comm, settings);
+}
+
+// Where no rule compresses anything a call makes no communicator.
+Answer decline(const Request& r) {
+  if (const auto known = find_communicator(r.comm)) {
+    trace(*known, r, TERSE_BYPASS_OFF);
+    count_bypass(*known, r, TERSE_BYPASS_OFF);
+  }
+  return {.bypass = TERSE_BYPASS_OFF};
+}
+
+}  // namespace
+
+Answer offer(const Request& r, const Settings& settings) {
+  if (r.comm == nullptr || datatype_size(r.datatype) == 0) return {};
+  require_valid(settings);  // which only creation that does not block has left to us
+  if (!settings.policy.compresses()) return decline(r);
+  const CommunicatorPointer held = state_of(r.comm, settings);
+  Communicator& c = *held;
+  if (waits_for_nodes(c, r)) {
+    if (group_depth() > 0) {
+      defer(c, r);
+      return {.taken = ncclSuccess};
+    }
+    const Waiting alone{&c, &r};
+    introduce({&alone, 1});
+  }
+  const Route way = route(c, r);
+  if (way.bypass) count_bypass(c, r, *way.bypass);
+  if (way.bypass && !joins(r, settings.policy)) return {.bypass = way.bypass};
+  submit(c, r, way);
+  return {.taken = ncclSuccess, .bypass = way.bypass};
+}
+
+}  // namespace terse

@@ -1,0 +1,105 @@
+#include "engine/call/route.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/call/trace.h"
+#include "engine/peers/agree.h"
+
+namespace terse {
+namespace {
+
+Route bypass(int reason, uint32_t rule) {
+  return {.scheme = {}, .rule = rule, .reduction = {}, .bypass = reason};
+}
+
+Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& scheme,
+                           uint32_t rule) {
+  if (const auto reason = bypass_reason(request, c.ranks, scheme)) return bypass(*reason, rule);
+  const bool to_itself = plan::is_point_to_point(request.collective) && request.root == c.rank;
+  if (to_itself) return bypass(TERSE_BYPASS_ONE_RANK, rule);
+  const std::optional<Reduction> reduction = c.operators.find(request);
+  if (!reduction) return bypass(TERSE_BYPASS_OP, rule);  // an operator that is not known
+  return {.scheme = scheme, .rule = rule, .reduction = *reduction, .bypass = {}};
+}
+
+Route traced(const Communicator& c, const Request& request, Route way) {
+  trace(c, request, way);
+  return way;
+}
+
+// Where the ranks cannot meet for a call. `with_all`: there is one of all ranks beside it.
+void require_meeting(const Waiting& call, bool with_all) {
+  const Communicator& c = *call.communicator;
+  const char* const name = plan::name(call.request->collective);
+  if (!with_all)
+    fail(ncclInvalidUsage,
+         "{}: {} goes by the number of nodes, which the ranks have not told each other yet: a call "
+         "of all of them must come before, or in the same group",
+         c.describe(), name);
+  if (c.backend.recording(call.request->stream) != 0)
+    fail(ncclInvalidUsage,
+         "{}: {}: the policy goes by the number of nodes, which the ranks have not told each other "
+         "yet, and cannot while a graph is recorded: call it once before",
+         c.describe(), name);
+}
+
+}  // namespace
+
+std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme& scheme) {
+  codec::Dtype dtype;
+  if (scheme.off) return TERSE_BYPASS_OFF;
+  if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
+  // A cast to 16 bits makes no fewer of 16.
+  if (scheme.spec.bits >= 8 * codec::dtype_size(dtype)) return TERSE_BYPASS_DTYPE;
+  if (!compressible(request)) return TERSE_BYPASS_OP;
+  if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
+  return {};
+}
+
+Facts facts_of(const Request& r, int ranks, const plan::Topology& topology, std::string_view name) {
+  const ncclRedOp_t op = r.op < ncclNumOps ? r.op : kPreMulSum;
+  return {r.collective, message_bytes(r, ranks), r.datatype, op, ranks, topology.nodes(), name};
+}
+
+Route route(const Communicator& c, const Request& request, const Scheme& scheme) {
+  return traced(c, request, compress_if_possible(c, request, scheme, kNoRule));
+}
+
+bool waits_for_nodes(const Communicator& c, const Request& request) {
+  const Policy& policy = c.settings.policy;
+  if (c.topology().nodes() != 0 || !policy.asks_nodes()) return false;
+  return !plan::is_point_to_point(request.collective) ||
+         policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name));
+}
+
+void introduce(std::span<const Waiting> calls) {
+  const auto is_message = [](const Waiting& call) {
+    return plan::is_point_to_point(call.request->collective);
+  };
+  std::vector<Agreement> settings_alone;
+  for (const Waiting& call : calls) {
+    const bool with_all = std::ranges::any_of(calls, [&](const Waiting& other) {
+      return other.communicator == call.communicator && !is_message(other);
+    });
+    require_meeting(call, with_all);
+    settings_alone.push_back({call.communicator, nullptr, call.request->stream});
+  }
+  agree(settings_alone);
+}
+
+Route route(const Communicator& c, const Request& request) {
+  const Decision decision =
+      c.settings.policy.decide(facts_of(request, c.ranks, c.topology(), c.name));
+  const Route way = decision.scheme == nullptr
+                        ? bypass(decision.bypass, decision.rule)
+                        : compress_if_possible(c, request, *decision.scheme, decision.rule);
+  return traced(c, request, way);
+}
+
+void count_bypass(Communicator& c, const Request& r, int reason) {
+  c.counters.add_native(reason, plan::raw_traffic(r.collective, r.count * datatype_size(r.datatype),
+                                                  {c.ranks, c.rank, r.root}, c.topology()));
+}
+
+}  // namespace terse

@@ -1,0 +1,53 @@
+// What becomes of a call: it is compressed with a scheme, or goes to NCCL for a reason that is
+// counted. Decided once per call, from what all ranks know.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "engine/comm/communicator.h"
+#include "policy/policy.h"
+
+namespace terse {
+
+struct Route {
+  Scheme scheme;
+  uint32_t rule = kNoRule;  // of the policy; kNoRule: the caller named the scheme
+  Reduction reduction;
+  std::optional<int> bypass;  // a TERSE_BYPASS reason
+};
+
+// Whether the ranks have to tell each other how many nodes they are on before the settings' policy
+// decides on the call, as those of a non-blocking communicator at its first one. Any call of all
+// ranks does where a rule goes by that, so that settings that differ do not part them; but a
+// message, which most of them do not see, only where it matters.
+bool waits_for_nodes(const Communicator& communicator, const Request& request);
+
+// A call that does.
+struct Waiting {
+  Communicator* communicator;
+  const Request* request;
+};
+
+// The ranks tell each other: collective over each of the communicators, together, and it blocks the
+// caller. NCCL's own group must not be open. Throws Error; ncclInvalidUsage where the calls on a
+// communicator are all messages, of which its other ranks do not know, or a graph is recorded.
+void introduce(std::span<const Waiting> calls);
+
+// By the settings' policy, as the preload library does; none that waits_for_nodes().
+Route route(const Communicator& communicator, const Request& request);
+
+// With a scheme that the caller names.
+Route route(const Communicator& communicator, const Request& request, const Scheme& scheme);
+
+// The call as the policy sees it. `topology` may be unknown.
+Facts facts_of(const Request& request, int ranks, const plan::Topology& topology,
+               std::string_view name);
+
+// Why the call cannot be compressed with the scheme; empty: it can.
+std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme& scheme);
+
+void count_bypass(Communicator& communicator, const Request& request, int reason);
+
+}  // namespace terse

@@ -1,0 +1,43 @@
+#include "engine/call/trace.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "plan/algorithms.h"
+
+namespace terse {
+namespace {
+
+std::string_view dtype_name(ncclDataType_t dtype) {
+  const auto known = std::ranges::find(dtype_names(), dtype, &DtypeName::dtype);
+  return known != dtype_names().end() ? known->name : "an unknown type";
+}
+
+// The plan is made once more, for its name alone: whoever traces has the time.
+const char* algorithm(const Communicator& c, const Request& r, const Scheme& scheme) {
+  const plan::Shape shape =
+      c.plans.shape({scheme.spec, scheme.intra}, r.count, datatype_size(r.datatype), r.root);
+  return plan::select(r.collective, shape, scheme.algorithm).algorithm->build(shape).algorithm;
+}
+
+std::string outcome(const Communicator& c, const Request& r, const Route& way) {
+  const std::string rule =
+      way.rule == kNoRule ? "" : describe_rule(c.settings.policy.rules.at(way.rule)) + ": ";
+  if (way.bypass) return fmt::format("{}native, {}", rule, terseBypassReasonString(*way.bypass));
+  if (r.count == 0) return rule + "no elements, nothing to do";
+  return fmt::format("{}{}, {}", rule, print_scheme(way.scheme), algorithm(c, r, way.scheme));
+}
+
+}  // namespace
+
+void trace(const Communicator& c, const Request& r, const Route& way) {
+  if (log_level() < LogLevel::kTrace) return;
+  log(LogLevel::kTrace, "{}: {}, {} B of {}: {}", c.describe(), plan::name(r.collective),
+      message_bytes(r, c.ranks), dtype_name(r.datatype), outcome(c, r, way));
+}
+
+void trace(const Communicator& c, const Request& r, int bypass_reason) {
+  trace(c, r, {.scheme = {}, .reduction = {}, .bypass = bypass_reason});
+}
+
+}  // namespace terse

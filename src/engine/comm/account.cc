@@ -1,0 +1,45 @@
+#include "engine/comm/account.h"
+
+namespace terse {
+namespace {
+
+report::Row row_of(const Tally& t, const Policy& policy) {
+  report::Row row;
+  if (t.kind.rule != kNoRule) row.rule = policy.rules.at(t.kind.rule).number;
+  row.collective = plan::name(t.kind.collective);
+  row.scheme = print_scheme(t.kind.scheme);
+  row.calls = t.calls;
+  row.raw = t.sent.raw;
+  row.wire = t.sent.wire;
+  row.times = {t.timed, t.times.total, t.times.encode, t.times.communicate, t.times.decode};
+  row.error = {.relative = t.relative,
+               .squares = t.difference.squares,
+               .exact_squares = t.difference.exact_squares,
+               .largest = t.difference.largest,
+               .lost = t.difference.lost,
+               .spread = t.difference.spread};
+  return row;
+}
+
+}  // namespace
+
+report::Communicator account_of(Communicator& c, bool whole) {
+  report::Communicator r{.id = c.agreed.identity(),
+                         .name = c.name,
+                         .rank = c.rank,
+                         .ranks = c.ranks,
+                         .released = whole};
+  r.nodes = c.topology().nodes();
+  if (r.nodes != 0) r.node = c.topology().node[c.rank];
+  const terseStats_t& stats = c.counters.stats();
+  r.native = {stats.native_bytes, stats.native_off_node_bytes};
+  for (int reason = 0; reason < TERSE_BYPASS_REASONS; ++reason)
+    if (stats.bypasses[reason] != 0)
+      r.bypasses[terseBypassReasonString(reason)] = stats.bypasses[reason];
+  r.scratch_bytes = stats.scratch_bytes;
+  r.verify_bytes = c.exact.bytes();
+  for (const Tally& tally : c.meter.tallies()) r.rows.push_back(row_of(tally, c.settings.policy));
+  return r;
+}
+
+}  // namespace terse

@@ -1,0 +1,12 @@
+// What a report says of one communicator (observe/reporter.h).
+#pragma once
+
+#include "engine/comm/communicator.h"
+#include "report/report.h"
+
+namespace terse {
+
+// `whole`: all of its calls are done.
+report::Communicator account_of(Communicator& communicator, bool whole);
+
+}  // namespace terse

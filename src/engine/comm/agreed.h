@@ -1,0 +1,51 @@
+// What the ranks of a communicator have agreed on (peers/agree.h): its number among all, and the
+// schemes that may be used on it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "policy/scheme.h"
+
+namespace terse {
+
+class Agreed {
+ public:
+  // Which of its processes' communicators it is, for the random numbers, and alike on all ranks;
+  // empty: they have not agreed.
+  std::optional<uint64_t> number() const;
+  // The same; 0 before.
+  uint64_t ordinal() const { return ordinal_; }
+  // For reports: no other communicator's, anywhere. 0: the ranks have not agreed on anything.
+  uint64_t identity() const { return identity_; }
+
+  // Whether the ranks have agreed on the settings, or are about to.
+  bool introduced() const { return introduced_; }
+  // They are about to; and then they have, or have not.
+  void begin() { introduced_ = true; }
+  void conclude(uint64_t ordinal, uint64_t identity);
+  void withdraw() { introduced_ = false; }
+
+  // The ordinal that rank 0 proposes: one from `next` at the first time, and that one again.
+  template <class Next>
+  uint64_t propose(const Next& next) {
+    if (!proposed_) proposed_ = next();
+    return *proposed_;
+  }
+
+  // A scheme: among all ranks, or with one peer for messages, for which the former serves too.
+  void add(const Scheme& scheme, std::optional<int> peer);
+  bool has(const Scheme& scheme, std::optional<int> peer) const;
+
+ private:
+  uint64_t ordinal_ = 0;
+  uint64_t identity_ = 0;
+  bool introduced_ = false;
+  std::optional<uint64_t> proposed_;
+  std::vector<Scheme> of_all_;
+  std::vector<std::pair<int, Scheme>> with_peer_;
+};
+
+}  // namespace terse

@@ -1,0 +1,142 @@
+#include "engine/comm/communicator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/log.h"
+#include "engine/comm/shape.h"
+
+namespace terse {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int ranks_of(const NcclLibrary& library, ncclComm_t comm) {
+  int ranks = 0;
+  check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
+  return ranks;
+}
+
+int rank_in(const NcclLibrary& library, ncclComm_t comm) {
+  int rank = 0;
+  check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
+  return rank;
+}
+
+}  // namespace
+
+Communicator::Communicator(const Settings& settings, const NcclLibrary& library, Backend& backend,
+                           ncclComm_t comm)
+    : settings(settings),
+      library(library),
+      backend(backend),
+      comm(comm),
+      ranks(ranks_of(library, comm)),
+      rank(rank_in(library, comm)),
+      plans(rank, ranks, grain_of(settings, backend.grain())),
+      meter(backend, settings),
+      exact(backend),
+      states(backend),
+      tracks(backend) {}
+
+terseStats_t Communicator::current_stats() {
+  terseStats_t current = counters.stats();
+  current.nodes = static_cast<size_t>(topology().nodes());
+  current.state_bytes = states.bytes();
+  meter.collect();
+  meter.add_to(current);
+  return current;
+}
+
+void Communicator::settle(ncclResult_t result, const char* call) const {
+  const auto limit = Clock::now() + std::chrono::seconds(settings.timeout_seconds);
+  while (result == ncclInProgress) {
+    const std::optional<ncclResult_t> now = state();
+    if (!now) require_sound();
+    result = *now;
+    if (result != ncclInProgress) break;
+    if (Clock::now() > limit)
+      fail(ncclSystemError, "{}: {} was not enqueued within {} s (TERSE_TIMEOUT)", describe(), call,
+           settings.timeout_seconds);
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  check(library, result, call);
+}
+
+std::optional<ncclResult_t> Communicator::state() const {
+  const std::lock_guard lock(asking_);
+  if (aborted_) return {};
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = library.nccl.CommGetAsyncError(comm, &state);
+  return asked == ncclSuccess ? state : asked;
+}
+
+void Communicator::require_sound() const {
+  const std::optional<ncclResult_t> now = state();
+  if (!now) fail(ncclInvalidUsage, "{}: aborted", describe());
+  if (*now == ncclInProgress) return;
+  signing([&] { check(library, *now, "NCCL's communicator"); });
+}
+
+void Communicator::abort() {
+  const std::lock_guard lock(asking_);
+  aborted_ = true;
+}
+
+// `ordinal`: that the ranks have agreed on.
+std::string describe(const std::string& name, std::optional<uint64_t> ordinal, int rank,
+                     int ranks) {
+  const std::string which = !name.empty() ? fmt::format("communicator \"{}\"", name)
+                            : ordinal     ? fmt::format("communicator #{}", *ordinal)
+                                          : "a new communicator";
+  return fmt::format("{}, rank {} of {}", which, rank, ranks);
+}
+
+std::string Communicator::describe() const {
+  return terse::describe(name, agreed.number(), rank, ranks);
+}
+
+void Communicator::sign(Error& error) const {
+  const std::string name = describe() + ": ";
+  if (!error.message.starts_with(name)) error.message.insert(0, name);
+}
+
+bool Communicator::ended() noexcept {
+  try {
+    return tracks.ended() && reservations.idle() &&
+           std::ranges::all_of(left_, [](const auto& mailbox) { return mailbox->idle(); });
+  } catch (const Error&) {
+    return true;  // the device's, which leaves nothing to wait for
+  }
+}
+
+bool Communicator::drains() noexcept {
+  constexpr auto kGrace = std::chrono::seconds(1);  // what has failed ends soon, or never
+  std::optional<Clock::time_point> limit;
+  auto pause = std::chrono::microseconds(20);
+  try {
+    while (!tracks.idle()) {
+      const std::optional<ncclResult_t> now = state();
+      const bool failed = !now || (*now != ncclSuccess && *now != ncclInProgress);
+      if (failed && !limit) limit = Clock::now() + kGrace;
+      if (limit && Clock::now() > *limit) return false;
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, std::chrono::microseconds(1000));
+    }
+  } catch (const Error&) {
+    // The device's, which leaves nothing to wait for.
+  }
+  return true;
+}
+
+void Communicator::conclude() noexcept {
+  try {
+    tracks.synchronize();
+  } catch (const Error& e) {
+    log(LogLevel::kInfo, "{}: {}", describe(), e.message);
+  }
+  meter.collect();
+}
+
+}  // namespace terse

@@ -1,0 +1,117 @@
+// What the engine keeps for one rank of a communicator, beside the user's own ncclComm_t: parts,
+// each with its own rules.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/error.h"
+#include "engine/comm/agreed.h"
+#include "engine/comm/binding.h"
+#include "engine/comm/counters.h"
+#include "engine/comm/exact_memory.h"
+#include "engine/comm/operators.h"
+#include "engine/comm/plans.h"
+#include "engine/comm/reservations.h"
+#include "engine/comm/state.h"
+#include "engine/comm/tracks.h"
+#include "engine/observe/meter.h"
+#include "nccl/table.h"
+#include "policy/settings.h"
+#include "terse/terse.h"
+
+namespace terse {
+
+class Communicator : public std::enable_shared_from_this<Communicator> {
+ public:
+  // The settings outlive it.
+  Communicator(const Settings& settings, const NcclLibrary& library, Backend& backend,
+               ncclComm_t comm);
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  const Settings& settings;
+  const NcclLibrary& library;
+  Backend& backend;
+  const ncclComm_t comm;
+  const int ranks, rank;
+  std::string name;  // NCCL's commName; empty: none
+
+  Agreed agreed;
+  Operators operators;  // made on this communicator
+  Plans plans;
+  Counters counters;
+  // Beyond the tracks, whose work refers to their memory.
+  Meter meter;
+  ExactMemory exact;
+  States states;
+  Bindings bindings;
+  Tracks tracks;
+  Reservations reservations;
+
+  const plan::Topology& topology() const { return plans.topology(); }
+
+  // The counters, and what is known at present beside them.
+  terseStats_t current_stats();
+
+  // After a call, or a group with calls on this communicator, that gave `result`: on a non-blocking
+  // communicator waits until NCCL has enqueued it, so that what comes next is in order behind it.
+  // Throws Error for what went wrong, or when that takes longer than TERSE_TIMEOUT.
+  void settle(ncclResult_t result, const char* call) const;
+
+  // What NCCL says that it is at with the communicator: ncclSuccess, ncclInProgress or an error.
+  // Empty once it is aborted; NCCL is not asked then, nor while abort() runs.
+  std::optional<ncclResult_t> state() const;
+  // Fails where state() is an error, or empty.
+  void require_sound() const;
+  // What waits gives up.
+  void abort();
+
+  // How messages name it: `communicator "dp", rank 2 of 8`; by its ordinal where it has no name.
+  std::string describe() const;
+
+  // Puts the name before an error's message, unless it is there.
+  void sign(Error& error) const;
+
+  // Runs a part of the communicator's work, whose errors name it.
+  template <class Part>
+  auto signing(const Part& part) const {
+    try {
+      return part();
+    } catch (Error& e) {
+      sign(e);
+      throw;
+    }
+  }
+
+  // What a failed exchange leaves, for it may still wait there. It goes with the communicator.
+  void leave(std::unique_ptr<Mailbox> mailbox) { left_.push_back(std::move(mailbox)); }
+
+  // Whether nothing that was enqueued for it is left, recorded or not. Does not block.
+  bool ended() noexcept;
+
+  // Blocks until that could be said at once; false: NCCL has failed, and what waits for it may wait
+  // for ever.
+  bool drains() noexcept;
+
+  // Waits until all calls are done, and reads what was measured. Errors are of no interest.
+  void conclude() noexcept;
+
+ private:
+  std::vector<std::unique_ptr<Mailbox>> left_;
+  mutable std::mutex asking_;  // whether it is aborted, and NCCL of its state
+  bool aborted_ = false;
+};
+
+// How messages name a communicator: by its name or else by the ordinal that the ranks have agreed
+// on.
+std::string describe(const std::string& name, std::optional<uint64_t> ordinal, int rank, int ranks);
+
+// Whoever works with a communicator holds it, for another thread may abort it meanwhile.
+using CommunicatorPointer = std::shared_ptr<Communicator>;
+
+}  // namespace terse

@@ -1,0 +1,243 @@
+#include "engine/comm/directory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <unordered_map>
+
+#include "backend/select.h"
+#include "base/error.h"
+#include "engine/comm/account.h"
+#include "engine/observe/reporter.h"
+#include "policy/settings.h"
+
+namespace terse {
+namespace {
+
+struct Directory {
+  std::mutex mutex;
+  std::unordered_map<ncclComm_t, CommunicatorPointer> communicators;
+  std::unordered_map<ncclComm_t, std::string> names;  // of those that are still to be made
+  std::vector<CommunicatorPointer> aborted;
+  std::set<Backend*> to_trim;  // of communicators that went while there were others
+};
+
+// Never destroyed: calls may come from other threads while the program exits.
+Directory& directory() {
+  static Directory& d = *new Directory;
+  return d;
+}
+
+// What communicators have released goes back to the machines with the last one: before, other ranks
+// of this process may wait for one that would not come back from trim().
+void released(Backend& backend) {
+  std::set<Backend*> all;
+  {
+    Directory& d = directory();
+    const std::lock_guard lock(d.mutex);
+    d.to_trim.insert(&backend);
+    if (d.communicators.empty()) all.swap(d.to_trim);
+  }
+  for (Backend* each : all) each->trim();
+}
+
+// Frees what was given up and has ended by now; whether nothing is left of it.
+bool release_ended() noexcept {
+  std::vector<CommunicatorPointer> over;
+  Directory& d = directory();
+  bool none_left = false;
+  {
+    const std::lock_guard lock(d.mutex);
+    // Nobody else can come to hold it any more.
+    const auto is_over = [](const CommunicatorPointer& c) {
+      return c.use_count() == 1 && c->ended();
+    };
+    const auto first = std::partition(d.aborted.begin(), d.aborted.end(), std::not_fn(is_over));
+    std::move(first, d.aborted.end(), std::back_inserter(over));
+    d.aborted.erase(first, d.aborted.end());
+    none_left = d.aborted.empty();
+  }
+  for (CommunicatorPointer& state : over) {
+    Backend& backend = state->backend;
+    state.reset();
+    released(backend);
+  }
+  return none_left;
+}
+
+Backend& backend_of(const NcclLibrary& library, ncclComm_t comm) {
+  try {
+    return backend_for(library, comm);
+  } catch (Error& e) {
+    int rank = 0, ranks = 0;
+    check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
+    check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
+    e.message.insert(0, describe(name_of_communicator(comm), {}, rank, ranks) + ": ");
+    throw;
+  }
+}
+
+// Whether the handle is that of the same communicator. NCCL does not say where that has failed.
+bool still_describes(const Communicator& c) {
+  int rank = -1, ranks = -1;
+  c.signing([&] {
+    check(c.library, c.library.nccl.CommCount(c.comm, &ranks), "ncclCommCount");
+    check(c.library, c.library.nccl.CommUserRank(c.comm, &rank), "ncclCommUserRank");
+  });
+  return ranks == c.ranks && rank == c.rank;
+}
+
+// Of one that is still being made NCCL says nothing.
+void wait_until_made(const NcclLibrary& library, ncclComm_t comm, unsigned seconds) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  ncclResult_t state = ncclSuccess;
+  while (check(library, library.nccl.CommGetAsyncError(comm, &state), "ncclCommGetAsyncError"),
+         state == ncclInProgress) {
+    if (std::chrono::steady_clock::now() > limit)
+      fail(ncclSystemError, "a communicator was not made within {} s (TERSE_TIMEOUT)", seconds);
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  check(library, state, "the communicator's creation");
+}
+
+void for_each_communicator(const std::function<void(Communicator&)>& visit) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  for (const auto& [comm, state] : d.communicators) visit(*state);
+}
+
+constexpr Present kPresent{
+    .any =
+        [] {
+          bool any = false;
+          for_each_communicator([&](Communicator&) { any = true; });
+          return any;
+        },
+    .accounts =
+        [] {
+          std::vector<report::Communicator> all;
+          for_each_communicator([&](Communicator& c) { all.push_back(account_of(c, false)); });
+          return all;
+        }};
+
+// `whole`: all of its calls are done; else with what is known by now.
+void report_end(Communicator& c, bool whole) {
+  report_released([&] { return account_of(c, whole); });
+}
+
+}  // namespace
+
+CommunicatorPointer find_communicator(ncclComm_t comm) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  const auto known = d.communicators.find(comm);
+  return known == d.communicators.end() ? nullptr : known->second;
+}
+
+CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
+  if (CommunicatorPointer known = find_communicator(comm)) {
+    if (still_describes(*known)) return known;
+    known.reset();
+    release_communicator(comm, true);
+  }
+  release_ended();
+  const NcclLibrary& library = nccl_library();
+  wait_until_made(library, comm, settings.timeout_seconds);
+  auto made = std::make_shared<Communicator>(settings, library, backend_of(library, comm), comm);
+  report_begins(settings, made->rank, kPresent);
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  if (const auto named = d.names.extract(comm)) made->name = named.mapped();
+  return d.communicators.emplace(comm, std::move(made)).first->second;
+}
+
+void name_communicator(ncclComm_t comm, const char* name) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  const std::string text = name != nullptr ? name : "";
+  const auto known = d.communicators.find(comm);
+  if (known == d.communicators.end())
+    d.names[comm] = text;
+  else
+    known->second->name = text;
+}
+
+std::string name_of_communicator(ncclComm_t comm) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  if (const auto known = d.communicators.find(comm); known != d.communicators.end())
+    return known->second->name;
+  const auto named = d.names.find(comm);
+  return named != d.names.end() ? named->second : "";
+}
+
+namespace {
+
+// Out of the directory, and null where there is none.
+CommunicatorPointer take(ncclComm_t comm) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  d.names.erase(comm);
+  auto known = d.communicators.extract(comm);
+  return known.empty() ? nullptr : std::move(known.mapped());
+}
+
+// What it has enqueued may still run, or wait, and another thread may be in it.
+void keep(CommunicatorPointer state) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  d.aborted.push_back(std::move(state));
+}
+
+}  // namespace
+
+void release_communicator(ncclComm_t comm, bool abandon) {
+  release_ended();
+  CommunicatorPointer state = take(comm);
+  if (state == nullptr) return;
+  std::exception_ptr failed;
+  const bool drained = state->drains();
+  try {
+    if (!drained)
+      state->require_sound();
+    else if (!abandon)
+      state->tracks.synchronize();
+  } catch (...) {
+    if (!abandon) failed = std::current_exception();
+  }
+  if (drained) {
+    state->conclude();
+    report_end(*state, true);
+  }
+  if (drained && state->ended()) {
+    Backend& backend = state->backend;
+    state.reset();
+    released(backend);
+  } else {
+    if (!drained) report_end(*state, false);
+    keep(std::move(state));
+  }
+  if (failed) std::rethrow_exception(failed);
+}
+
+void abort_communicator(ncclComm_t comm) {
+  release_ended();
+  CommunicatorPointer state = take(comm);
+  if (state == nullptr) return;
+  state->abort();
+  report_end(*state, false);
+  keep(std::move(state));
+}
+
+void reap_communicators() noexcept {
+  using Clock = std::chrono::steady_clock;
+  const auto limit = Clock::now() + std::chrono::milliseconds(100);
+  while (!release_ended() && Clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+
+}  // namespace terse

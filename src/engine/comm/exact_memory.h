@@ -1,0 +1,30 @@
+// Memory for the exact result of a call that also runs natively (TERSE_VERIFY): as much as the
+// largest one has taken.
+#pragma once
+
+#include <atomic>
+
+#include "engine/comm/track.h"
+
+namespace terse {
+
+class ExactMemory {
+ public:
+  explicit ExactMemory(Backend& backend) : backend_(backend) {}
+  ~ExactMemory() { backend_.release(memory_); }
+  ExactMemory(const ExactMemory&) = delete;
+  ExactMemory& operator=(const ExactMemory&) = delete;
+
+  // Memory of at least `bytes`. Waits for `track` when there must be more of it than before.
+  void* reserve(size_t bytes, Track& track);
+
+  // What there is. Of any thread, for the report.
+  size_t bytes() const { return bytes_; }
+
+ private:
+  Backend& backend_;
+  void* memory_ = nullptr;
+  std::atomic<size_t> bytes_{0};
+};
+
+}  // namespace terse

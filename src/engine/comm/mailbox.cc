@@ -1,0 +1,58 @@
+#include "engine/comm/mailbox.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace terse {
+namespace {
+
+// Before a rank's words. Without it they are not what the rank has said, but what was there before:
+// NCCL ends its work on a GPU in silence when it is aborted.
+constexpr char kSaid = 1;
+
+}  // namespace
+
+Mailbox::Mailbox(Backend& backend, int ranks, size_t bytes)
+    : backend_(backend), ranks_(ranks), bytes_(1 + bytes), all_(place(ranks)) {
+  stream_ = backend_.create_stream(nullptr);
+  try {
+    memory_ = static_cast<char*>(backend_.allocate(all_.size() + bytes_));
+  } catch (...) {
+    backend_.destroy_stream(stream_);
+    throw;
+  }
+}
+
+Mailbox::~Mailbox() {
+  backend_.destroy_stream(stream_);
+  backend_.release(memory_);
+}
+
+void Mailbox::say(std::span<const char> words) {
+  std::vector<char> memory(all_.size() + bytes_);
+  memory[all_.size()] = kSaid;
+  std::ranges::copy(words, memory.begin() + static_cast<ptrdiff_t>(all_.size()) + 1);
+  backend_.upload(stream_, memory_, memory.data(), memory.size());
+}
+
+bool Mailbox::has_ended() const noexcept {
+  try {
+    return idle();
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+std::optional<int> Mailbox::read(std::optional<int> peer) {
+  backend_.download(stream_, all_.data(), memory_, all_.size());
+  for (int rank = 0; rank < ranks_; ++rank)
+    if ((!peer || rank == *peer) && all_[place(rank)] != kSaid) return rank;
+  return {};
+}
+
+std::span<const char> Mailbox::words(int rank) const {
+  return std::span(all_).subspan(place(rank), bytes_).subspan(1);
+}
+
+}  // namespace terse

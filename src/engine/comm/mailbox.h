@@ -1,0 +1,53 @@
+// A queue and memory for a few words of each rank, by which the ranks of a communicator tell each
+// other something (peers/exchange.h).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace terse {
+
+class Mailbox {
+ public:
+  // For `bytes` bytes from each rank. Throws Error.
+  Mailbox(Backend& backend, int ranks, size_t bytes);
+  ~Mailbox();
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  // What this rank says next: `bytes` bytes.
+  void say(std::span<const char> words);
+
+  // What lies in the backend's memory, for NCCL to move on stream(): `slot_bytes()` of each rank.
+  Stream stream() const { return stream_; }
+  size_t slot_bytes() const { return bytes_; }
+  const char* own() const { return memory_ + all_.size(); }
+  char* slot(int rank) const { return memory_ + place(rank); }
+
+  // Whether nothing of the last meeting still waits. Throws what the device has failed with.
+  bool idle() const { return backend_.idle(stream_); }
+  // The same, for who only wants to be rid of it: with the device's failure nothing waits either.
+  bool has_ended() const noexcept;
+
+  // After a meeting: reads what was said. The first rank of which nothing came, among all or of the
+  // `peer` alone; empty: there is none.
+  std::optional<int> read(std::optional<int> peer);
+
+  // What rank `rank` had said by then.
+  std::span<const char> words(int rank) const;
+
+ private:
+  size_t place(int rank) const { return bytes_ * static_cast<size_t>(rank); }
+
+  Backend& backend_;
+  const int ranks_;
+  const size_t bytes_;     // of each rank: a mark, and its words
+  std::vector<char> all_;  // by rank
+  Stream stream_ = nullptr;
+  char* memory_ = nullptr;  // the backend's: by rank, and then this rank's own
+};
+
+}  // namespace terse

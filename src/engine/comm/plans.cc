@@ -1,0 +1,86 @@
+#include "engine/comm/plans.h"
+
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/comm/shape.h"
+#include "plan/beside.h"
+
+namespace terse {
+namespace {
+
+// A program whose calls are all of different sizes does not fill the memory with plans.
+constexpr size_t kMostPlans = 1024;
+
+// The plan in a cache, or one that make(what) builds for what describe() gives.
+template <class Key, class Describe, class Make>
+PlanPointer cached(std::map<Key, PlanPointer>& plans, const Key& key, const Describe& describe,
+                   const Make& make) {
+  const auto known = plans.find(key);
+  if (known != plans.end()) return known->second;
+  const auto what = describe();
+  plan::Plan plan = make(what);
+  const std::string wrong = plan::validate(plan, what);
+  if (!wrong.empty()) fail(ncclInternalError, "an invalid plan: {}", wrong);
+  if (plans.size() >= kMostPlans) plans.clear();
+  return plans.emplace(key, std::make_shared<plan::Plan>(std::move(plan))).first->second;
+}
+
+plan::Message message_of(const MessageKey& key) {
+  return {.send = key.send,
+          .peer = key.peer,
+          .count = key.count,
+          .element_bytes = key.element_bytes,
+          .packed = key.spec.has_value(),
+          .packing = key.spec ? packing_of(*key.spec) : plan::Packing{}};
+}
+
+}  // namespace
+
+Plans::Plans(int rank, int ranks, const plan::Grain& grain)
+    : rank_(rank), ranks_(ranks), grain_(grain) {
+  if (ranks == 1) topology_ = plan::topology_of(std::array{uint64_t{0}});
+}
+
+PlanPointer Plans::of(const PlanKey& key) {
+  const auto shape = [&] {
+    return this->shape({key.spec, key.intra}, key.count, codec::dtype_size(key.dtype), key.root);
+  };
+  return cached(plans_, key, shape, [&](const plan::Shape& s) {
+    const plan::Selection selection = plan::select(key.collective, s, key.algorithm, algorithms_);
+    return plan::with(
+        selection.algorithm->build(s), key.collective, s,
+        {.exact = exclusions_.of(key.collective, key.count, ranks_), .verified = key.verified});
+  });
+}
+
+PlanPointer Plans::of(const BatchKey& key) {
+  const auto batch = [&] {
+    plan::Batch b{.ranks = ranks_, .rank = rank_, .grain = grain_, .messages = {}};
+    for (const MessageKey& message : key) b.messages.push_back(message_of(message));
+    return b;
+  };
+  return cached(batches_, key, batch, plan::point_to_point);
+}
+
+plan::Shape Plans::shape(const Forms& forms, size_t count, size_t element_bytes, int root) const {
+  return shape_of(forms, count, element_bytes, {ranks_, rank_, root}, {grain_, topology_});
+}
+
+void Plans::learn(plan::Topology topology) {
+  topology_ = std::move(topology);
+  plans_.clear();
+}
+
+void Plans::exclude(size_t elements, std::vector<plan::Range> ranges) {
+  exclusions_.set(elements, std::move(ranges));
+  plans_.clear();
+}
+
+void Plans::use(std::span<const plan::Algorithm> table) {
+  algorithms_ = table;
+  plans_.clear();
+}
+
+}  // namespace terse

@@ -1,0 +1,79 @@
+// The plans of a communicator's calls, made once for each kind of call, and what they are made by:
+// the ranks' nodes, the elements that stay exact, the table of algorithms.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "codec/codec.h"
+#include "engine/comm/exclusions.h"
+#include "engine/comm/shape.h"
+#include "plan/algorithms.h"
+#include "plan/plan.h"
+
+namespace terse {
+
+// What identifies a collective's plan on one communicator. Compared as a whole, as all such keys:
+// whatever a format or a call has more, a cached plan is never that of another.
+struct PlanKey {
+  plan::Collective collective;
+  int root;
+  size_t count;
+  codec::Dtype dtype;
+  codec::Spec spec;
+  Intra intra;
+  plan::Algo algorithm;
+  bool verified;  // it is compared with the native result
+
+  auto operator<=>(const PlanKey&) const = default;
+};
+
+// One message of what identifies the plan of a batch of them.
+struct MessageKey {
+  bool send;
+  int peer;
+  size_t count, element_bytes;
+  std::optional<codec::Spec> spec;  // empty: it travels as it is
+
+  auto operator<=>(const MessageKey&) const = default;
+};
+using BatchKey = std::pmr::vector<MessageKey>;
+
+using PlanPointer = std::shared_ptr<const plan::Plan>;
+
+class Plans {
+ public:
+  Plans(int rank, int ranks, const plan::Grain& grain);
+
+  // From the cache; built and validated the first time. Throws Error.
+  PlanPointer of(const PlanKey& key);
+  PlanPointer of(const BatchKey& key);
+
+  // A call as builders see it.
+  plan::Shape shape(const Forms& forms, size_t count, size_t element_bytes, int root) const;
+
+  const plan::Grain& grain() const { return grain_; }
+  // Which ranks share a node: not known before the ranks have told each other, but of one alone.
+  const plan::Topology& topology() const { return topology_; }
+
+  // Plans that were made with other nodes, exclusions or algorithms are forgotten.
+  void learn(plan::Topology topology);
+  void exclude(size_t elements, std::vector<plan::Range> ranges);
+  void use(std::span<const plan::Algorithm> table);
+
+ private:
+  const int rank_, ranks_;
+  const plan::Grain grain_;
+  plan::Topology topology_;
+  Exclusions exclusions_;
+  std::span<const plan::Algorithm> algorithms_ = plan::algorithms();
+  std::map<PlanKey, PlanPointer> plans_;
+  std::map<BatchKey, PlanPointer> batches_;
+};
+
+}  // namespace terse

@@ -1,0 +1,64 @@
+#include "engine/comm/request.h"
+
+#include <iterator>
+
+#include "base/error.h"
+
+namespace terse {
+
+size_t datatype_size(ncclDataType_t datatype) {
+  static constexpr size_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  const auto index = static_cast<size_t>(datatype);
+  return index < std::size(kSizes) ? kSizes[index] : 0;
+}
+
+bool compressible(ncclDataType_t datatype, codec::Dtype* dtype) {
+  switch (datatype) {
+    case ncclFloat32:
+      *dtype = codec::Dtype::kFloat32;
+      return true;
+    case ncclFloat16:
+      *dtype = codec::Dtype::kFloat16;
+      return true;
+    case ncclBfloat16:
+      *dtype = codec::Dtype::kBfloat16;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool compressible(const Request& r) {
+  return !plan::traits(r.collective).reduces || r.op == ncclSum || r.op == ncclAvg ||
+         r.op >= ncclNumOps;
+}
+
+size_t message_bytes(const Request& r, int ranks) {
+  return r.count * datatype_size(r.datatype) * plan::pieces(r.collective, ranks);
+}
+
+void validate(const Request& r) {
+  if (r.comm == nullptr) fail(ncclInvalidArgument, "the communicator is null");
+  const size_t size = datatype_size(r.datatype);
+  if (size == 0) fail(ncclInvalidArgument, "unknown datatype {}", static_cast<int>(r.datatype));
+  if (plan::traits(r.collective).reduces && (r.op < 0 || r.op > ncclMaxRedOp))
+    fail(ncclInvalidArgument, "unknown operation {}", static_cast<int>(r.op));
+  // No address space holds more; a negative count shows here too.
+  if (r.count > (size_t{1} << 47) / size)
+    fail(ncclInvalidArgument, "a count of {} elements cannot be right", r.count);
+}
+
+void validate(const Request& r, int rank, int ranks) {
+  const plan::Traits& t = plan::traits(r.collective);
+  const char* whose = plan::is_point_to_point(r.collective) ? "peer" : "root";
+  if (t.rooted && (r.root < 0 || r.root >= ranks))
+    fail(ncclInvalidArgument, "{} {} is not one of {} ranks", whose, r.root, ranks);
+  if (r.count == 0) return;
+  const plan::Position at{ranks, rank, r.root};
+  if (r.send == nullptr && plan::extent(t.send, at) != 0)
+    fail(ncclInvalidArgument, "sendbuff is null");
+  if (r.recv == nullptr && plan::extent(t.recv, at) != 0)
+    fail(ncclInvalidArgument, "recvbuff is null");
+}
+
+}  // namespace terse

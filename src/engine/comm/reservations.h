@@ -1,0 +1,56 @@
+// The memory that all ranks of a communicator have told each other that they have, and how often
+// they ask again where one of them has not (peers/prepare.h).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "engine/comm/mailbox.h"
+#include "plan/collective.h"
+
+namespace terse {
+
+// Calls that need memory alike: those of a collective with one root; or all that have none, for
+// which the pair is (kAllReduce, -1).
+using NeedKind = std::pair<plan::Collective, int>;
+constexpr NeedKind kUnrooted{plan::Collective::kAllReduce, -1};
+
+// How much memory calls of a kind need, by a measure that is the same on every rank.
+struct Amounts {
+  size_t scratch = 0;
+  size_t exact = 0;  // for a native result beside the compressed one
+};
+
+class Reservations {
+ public:
+  // Whether all ranks have that much; and from now on they have.
+  bool cover(const NeedKind& kind, const Amounts& amounts) const;
+  void add(const NeedKind& kind, const Amounts& amounts);
+
+  // Bytes of scratch that all ranks have, for calls without a root.
+  size_t scratch() const { return of(kUnrooted).scratch; }
+
+  // Whether a call that needs more does without, and the ranks do not ask each other again yet. To
+  // be asked once for each such call.
+  bool skips();
+  // The ranks have asked each other: all of them have it; or one has not, and then the next calls
+  // do without, ever more of them. Whether that is news.
+  void granted() { refusals_ = 0; }
+  bool refused();
+
+  // By which they ask: made when there is memory, at the first agreement.
+  void take(std::unique_ptr<Mailbox> verdict) { verdict_ = std::move(verdict); }
+  Mailbox& verdict() { return *verdict_; }
+  // Whether none of that waits.
+  bool idle() const { return verdict_ == nullptr || verdict_->idle(); }
+
+ private:
+  Amounts of(const NeedKind& kind) const;
+
+  std::map<NeedKind, Amounts> prepared_;
+  unsigned refusals_ = 0, skips_ = 0;
+  std::unique_ptr<Mailbox> verdict_;
+};
+
+}  // namespace terse

@@ -1,0 +1,51 @@
+// What a plan's builder is told of a call: the codec as sizes alone, chunks as the settings say.
+#pragma once
+
+#include "codec/layout.h"
+#include "plan/plan.h"
+#include "policy/scheme.h"
+#include "policy/settings.h"
+
+namespace terse {
+
+inline plan::Packing packing_of(const codec::Spec& spec) {
+  return {spec.block, [spec](size_t n) { return codec::body_size(spec, n); }};
+}
+
+// The machines that the ranks are on.
+struct Machines {
+  plan::Grain grain;
+  const plan::Topology& topology;
+};
+
+// As the settings say, or else as suits the machine.
+inline plan::Grain grain_of(const Settings& settings, const plan::Grain& machine) {
+  return settings.chunk_bytes != 0 ? plan::exact_grain(settings.chunk_bytes) : machine;
+}
+
+// What a scheme says of sizes.
+struct Forms {
+  codec::Spec spec;
+  Intra intra = {};
+};
+
+inline plan::Within within_of(const Intra& intra) {
+  if (intra.off) return {plan::Format::kRaw};
+  if (intra.spec) return {plan::Format::kWithin, packing_of(*intra.spec)};
+  return {};
+}
+
+inline plan::Shape shape_of(const Forms& forms, size_t count, size_t element_bytes,
+                            const plan::Position& at, const Machines& machines) {
+  return {.count = count,
+          .element_bytes = element_bytes,
+          .ranks = at.ranks,
+          .rank = at.rank,
+          .root = at.root,
+          .grain = machines.grain,
+          .packing = packing_of(forms.spec),
+          .topology = machines.topology,
+          .within = within_of(forms.intra)};
+}
+
+}  // namespace terse

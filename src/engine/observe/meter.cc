@@ -1,0 +1,148 @@
+#include "engine/observe/meter.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <limits>
+
+#include "base/log.h"
+#include "base/patient_lock.h"
+#include "engine/observe/choice.h"
+
+namespace terse {
+
+namespace {
+
+// Whether to take a call: the first of its kind, and one in n.
+bool takes(uint64_t n, std::vector<CallKind>& known, const CallKind& kind, uint64_t communicator,
+           uint64_t number) {
+  if (n == 0) return false;
+  const bool first = std::ranges::find(known, kind) == known.end();
+  if (first) known.push_back(kind);
+  return first || is_chosen(n, communicator, number);
+}
+
+}  // namespace
+
+double relative_error(const codec::Difference& d) {
+  if (d.squares == 0) return 0;
+  if (d.exact_squares == 0) return std::numeric_limits<double>::infinity();
+  return std::sqrt(d.squares / d.exact_squares);
+}
+
+bool Meter::verifies(const CallKind& kind, const CallNumber& number) {
+  return number.collective &&
+         takes(settings_.verify, verified_, kind, number.communicator, *number.collective);
+}
+
+Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
+                     bool verified) noexcept {
+  collect();
+  try {
+    const uint64_t n = settings_.meter.value_or(backend_.timing_period());
+    const bool timed = pending_.size() < kMaxPending &&
+                       takes(n, timed_, kind, number.communicator, number.sequence);
+    if (!timed && !verified) return nullptr;
+    if (idle_.empty()) {
+      samples_.push_back(std::make_unique<Sample>(backend_));
+      idle_.push_back(samples_.back().get());
+    }
+    idle_.back()->start(plan, timed, verified);
+  } catch (const std::exception& e) {
+    // The other ranks' calls, which know nothing of it, wait for this one.
+    log(LogLevel::kInfo, "a call is not measured: {}", e.what());
+    return nullptr;
+  }
+  Sample* sample = idle_.back();
+  idle_.pop_back();
+  return sample;
+}
+
+size_t Meter::tally_of(const CallKind& kind) {
+  const auto known = std::ranges::find(tallies_, kind, &Tally::kind);
+  if (known == tallies_.end()) {
+    tallies_.push_back({.kind = kind});
+    return tallies_.size() - 1;
+  }
+  return known - tallies_.begin();
+}
+
+void Meter::count(const CallKind& kind, const Sent& sent, Sample* sample) {
+  const std::lock_guard lock(mutex_);
+  const size_t index = tally_of(kind);
+  Tally& tally = tallies_[index];
+  ++tally.calls;
+  tally.sent += sent;
+  if (sample != nullptr) pending_.push_back({sample, index});
+}
+
+void Meter::drop(Sample* sample) { pending_.push_back({sample, kNoTally}); }
+
+void Meter::read(const Pending& pending) {
+  if (pending.tally == kNoTally) return;
+  const std::optional<PhaseTimes> times = pending.sample->times();
+  const std::optional<codec::Difference> difference = pending.sample->difference();
+  const std::lock_guard lock(mutex_);
+  Tally& tally = tallies_[pending.tally];
+  if (times) {
+    ++tally.timed;
+    tally.times.total += times->total;
+    tally.times.encode += times->encode;
+    tally.times.communicate += times->communicate;
+    tally.times.decode += times->decode;
+  }
+  if (difference) {
+    tally.relative.add(relative_error(*difference));
+    codec::include(tally.difference, *difference);
+  }
+}
+
+void Meter::collect() noexcept {
+  try {
+    while (!pending_.empty() && pending_.front().sample->done()) {
+      const Pending first = pending_.front();
+      pending_.erase(pending_.begin());
+      idle_.push_back(first.sample);
+      read(first);
+    }
+  } catch (const std::exception& e) {
+    // A measurement is no reason for a call to fail.
+    log(LogLevel::kInfo, "a measurement was lost: {}", e.what());
+  }
+}
+
+std::vector<Tally> Meter::tallies() {
+  const auto lock = patient_lock(mutex_, std::chrono::milliseconds(200));
+  return lock.owns_lock() ? tallies_ : std::vector<Tally>{};
+}
+
+void Meter::add_to(terseStats_t& stats) {
+  const auto nanoseconds = [](double seconds) { return static_cast<size_t>(1e9 * seconds + 0.5); };
+  codec::Difference difference;
+  Distribution relative;
+  PhaseTimes times;
+  for (const Tally& t : tallies()) {
+    stats.timed_calls += t.timed;
+    times.total += t.times.total;
+    times.encode += t.times.encode;
+    times.communicate += t.times.communicate;
+    times.decode += t.times.decode;
+    relative.add(t.relative);
+    codec::include(difference, t.difference);
+  }
+  stats.total_ns = nanoseconds(times.total);
+  stats.encode_ns = nanoseconds(times.encode);
+  stats.communicate_ns = nanoseconds(times.communicate);
+  stats.decode_ns = nanoseconds(times.decode);
+  stats.verified_calls = relative.count();
+  stats.relative_error = relative_error(difference);
+  stats.median_relative_error = relative.median();
+  stats.p99_relative_error = relative.percentile(99);
+  stats.worst_relative_error = relative.greatest();
+  stats.largest_error = difference.largest;
+  stats.lost_nonfinite = difference.lost;
+  stats.spread_nonfinite = difference.spread;
+}
+
+}  // namespace terse

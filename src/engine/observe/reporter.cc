@@ -1,0 +1,163 @@
+#include "engine/observe/reporter.h"
+
+#include <dlfcn.h>
+#include <fmt/chrono.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <iterator>
+#include <mutex>
+#include <optional>
+
+#include "base/log.h"
+#include "base/patient_lock.h"
+#include "terse/terse.h"
+
+namespace terse {
+namespace {
+
+constexpr size_t kMaxReleased = 1000;  // communicators; more are only counted
+
+struct Reporter {
+  std::mutex mutex;
+  pid_t owner = 0;  // the process that the rest is of
+  std::vector<report::Communicator> released;
+  uint64_t left_out = 0;
+  std::optional<int> rank;                         // on the first communicator, for the file's name
+  std::atomic<const Settings*> settings{nullptr};  // null: there was no communicator yet
+  Present present{};
+};
+
+// Never destroyed: communicators may be released while the program exits.
+Reporter& reporter() {
+  static Reporter& r = *new Reporter;
+  return r;
+}
+
+// A process that was forked begins anew.
+void claim(Reporter& r) {
+  if (r.owner == getpid()) return;
+  r.owner = getpid();
+  r.released.clear();
+  r.left_out = 0;
+  r.rank.reset();
+}
+
+std::string own_library() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&own_library), &info) == 0 || info.dli_fname == nullptr)
+    return "terse";
+  return std::filesystem::path(info.dli_fname).stem().string();
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+report::Report collect(Reporter& r) {
+  report::Report all;
+  all.terse =
+      fmt::format("{}.{}.{}", TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH);
+  all.host = host_name();
+  all.pid = getpid();
+  all.library = own_library();
+  all.written = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  all.policy = r.settings.load()->policy.print();
+  all.meter = r.settings.load()->meter;
+  all.verify = r.settings.load()->verify;
+  all.left_out = r.left_out;
+  all.communicators = r.released;
+  std::ranges::move(r.present.accounts(), std::back_inserter(all.communicators));
+  return all;
+}
+
+// TERSE_REPORT as the name of this process's file, without its ending.
+std::filesystem::path file_name(const std::string& wanted, const report::Report& all, int rank) {
+  if (wanted.find('%') == wanted.npos)
+    return std::filesystem::path(wanted) /
+           fmt::format("rank{}-{}-{}-{}", rank, all.host, all.pid, all.library);
+  std::string name;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const char next = wanted[i] == '%' && i + 1 < wanted.size() ? wanted[++i] : '\0';
+    switch (next) {
+      case 'r':
+        name += std::to_string(rank);
+        break;
+      case 'p':
+        name += std::to_string(all.pid);
+        break;
+      case 'h':
+        name += all.host;
+        break;
+      default:
+        name += wanted[i];
+    }
+  }
+  return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
+}
+
+void write(Reporter& r) {
+  const report::Report all = collect(r);
+  if (all.communicators.empty()) return;
+  const std::string name = file_name(r.settings.load()->report, all, r.rank.value_or(0)).string();
+  const std::filesystem::path folder = std::filesystem::path(name).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  report::write_file(name + ".json", report::to_json(all));
+  report::write_file(name + ".txt", report::to_text(all));
+}
+
+template <class Body>
+void carefully(const std::string& wanted, const Body& body) noexcept {
+  try {
+    body();
+  } catch (const std::exception& e) {
+    log(LogLevel::kWarn, "no report for TERSE_REPORT={}: {}", wanted, e.what());
+  }
+}
+
+void at_exit() {
+  Reporter& r = reporter();
+  if (r.owner != getpid()) return;  // a child that had nothing to do with terse
+  carefully(r.settings.load()->report, [&] {
+    const auto lock = patient_lock(r.mutex, std::chrono::seconds(1));
+    if (lock.owns_lock()) write(r);
+  });
+}
+
+}  // namespace
+
+void report_begins(const Settings& settings, int rank, const Present& present) noexcept {
+  if (settings.report.empty()) return;
+  carefully(settings.report, [&] {
+    Reporter& r = reporter();
+    const std::lock_guard lock(r.mutex);
+    claim(r);
+    if (!r.rank) r.rank = rank;
+    r.settings = &settings;
+    r.present = present;
+    // After the settings are made, so that it runs before they go.
+    static const int registered = std::atexit(at_exit);
+    (void)registered;
+  });
+}
+
+void report_released(const std::function<report::Communicator()>& account) noexcept {
+  Reporter& r = reporter();
+  if (r.settings.load() == nullptr) return;
+  carefully(r.settings.load()->report, [&] {
+    const std::lock_guard lock(r.mutex);
+    claim(r);
+    if (r.released.size() < kMaxReleased)
+      r.released.push_back(account());
+    else
+      ++r.left_out;
+    if (!r.present.any()) write(r);
+  });
+}
+
+}  // namespace terse

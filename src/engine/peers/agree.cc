@@ -1,0 +1,203 @@
+#include "engine/peers/agree.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/peers/exchange.h"
+#include "engine/peers/host.h"
+#include "engine/peers/told.h"
+
+namespace terse {
+namespace {
+
+// What each rank says of itself.
+struct Hello {
+  uint64_t version = TERSE_VERSION_CODE;
+  uint64_t ordinal = 0;   // rank 0's counts
+  uint64_t identity = 0;  // and so does this: no other communicator's, anywhere
+  uint64_t host = 0;
+  ToldSettings settings;
+  Told<128> scheme;  // that the caller names
+  Told<80> name;     // of the communicator, where the policy goes by it
+};
+
+// The same in all versions, so that ranks of different ones can meet and say so.
+constexpr size_t kHelloBytes = 768;
+static_assert(sizeof(Hello) <= kHelloBytes);
+
+// Counts the communicators of this process, so that random numbers differ between them and yet are
+// the same in every run of the program.
+uint64_t next_ordinal() {
+  static std::atomic<uint64_t> next{0};
+  return next++;
+}
+
+uint64_t random_identity() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+bool same(const Scheme* a, const Scheme* b) {
+  return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
+
+// One rank's side of an agreement: its own words, and those of all, or of its peer.
+class Comparison {
+ public:
+  explicit Comparison(const Agreement& agreement)
+      : c_(*agreement.communicator),
+        scheme_(agreement.scheme),
+        peer_(agreement.peer),
+        mine_(hello()),
+        exchange_(c_, kHelloBytes, peer_) {
+    load();
+    exchange_.say({reinterpret_cast<const char*>(&mine_), sizeof mine_});
+    if (!introduces_) return;
+    verdict_ = make_mailbox(c_, 1);
+    c_.agreed.begin();
+  }
+
+  ~Comparison() {
+    if (introduces_ && !agreed_) c_.agreed.withdraw();  // the next one numbers it
+  }
+  Comparison(const Comparison&) = delete;
+  Comparison& operator=(const Comparison&) = delete;
+
+  bool covers(const Agreement& a) const {
+    return &c_ == a.communicator && same(scheme_, a.scheme) && (!peer_ || peer_ == a.peer);
+  }
+  Exchange& exchange() { return exchange_; }
+  // Whether the ranks have not agreed on anything before, so that one may do without terse.
+  bool is_first() const { return c_.agreed.identity() == 0; }
+
+  void conclude() {
+    for (int r = 0; r < c_.ranks; ++r)
+      std::memcpy(&all_[r], exchange_.words(r).data(), sizeof all_[r]);
+    try {
+      for (const auto check : {&Comparison::compare_version, &Comparison::require_readable,
+                               &Comparison::compare_settings})
+        for (int r = 0; r < c_.ranks; ++r)
+          if (!peer_ || r == *peer_) (this->*check)(r);
+    } catch (const Error&) {
+      part(exchange_);
+      throw;
+    }
+    agreed_ = true;
+    if (introduces_) {
+      c_.agreed.conclude(all_[0].ordinal, all_[0].identity);
+      c_.reservations.take(std::move(verdict_));
+      c_.plans.learn(topology());
+      for (const Rule& rule : c_.settings.policy.rules) c_.agreed.add(rule.scheme, {});
+    }
+    if (scheme_ != nullptr) c_.agreed.add(*scheme_, peer_);
+  }
+
+ private:
+  // Ranks that compress nothing have no use for what the machine would load.
+  void load() const {
+    if (scheme_ != nullptr ? scheme_->off : !c_.settings.policy.compresses()) return;
+    c_.signing([&] { c_.backend.load(); });
+  }
+
+  Hello hello() const {
+    Hello mine{.host = host_hash(c_.settings), .settings = ToldSettings(c_.settings)};
+    if (scheme_ != nullptr) mine.scheme = Told<128>(print_scheme(*scheme_));
+    if (c_.settings.policy.asks_name()) mine.name = Told<80>(c_.name);
+    if (introduces_ && c_.rank == 0) {
+      mine.ordinal = c_.agreed.propose(next_ordinal);
+      mine.identity = random_identity();
+    }
+    return mine;
+  }
+
+  void compare_version(int r) const {
+    if (all_[r].version != mine_.version)
+      fail(ncclInvalidUsage, "{}: rank {} has version {} of terse, this rank {}", c_.describe(), r,
+           all_[r].version, mine_.version);
+  }
+
+  // A rank's own error comes before those of others.
+  void require_readable(int r) const {
+    if (const std::string& own = c_.settings.error; !own.empty())
+      fail(ncclInvalidArgument, "{}: {}", c_.describe(), own);
+    if (const auto& theirs = all_[r].settings.error; !theirs.empty())
+      fail(ncclInvalidUsage, "{}: rank {} has a setting that it cannot read: {}", c_.describe(), r,
+           theirs.beginning());
+  }
+
+  void compare_settings(int r) const {
+    const Hello &mine = mine_, &other = all_[r];
+    if (const std::string text = differences(other.settings, mine.settings, r); !text.empty())
+      fail(ncclInvalidUsage, "{}: settings that must be alike on all ranks differ: {}",
+           c_.describe(), text);
+    if (other.name != mine.name)
+      fail(ncclInvalidUsage,
+           "{}: the policy goes by names, and this communicator's is {} on rank {}, but {} on this "
+           "rank",
+           c_.describe(), other.name.quoted(), r, mine.name.quoted());
+    if (other.scheme != mine.scheme)
+      fail(ncclInvalidUsage, "{}: the scheme of rank {} is {}, but this rank's {}", c_.describe(),
+           r, other.scheme.quoted(), mine.scheme.quoted());
+  }
+
+  plan::Topology topology() const {
+    std::vector<uint64_t> hosts;
+    for (const Hello& hello : all_) hosts.push_back(hello.host);
+    return plan::topology_of(hosts);
+  }
+
+  Communicator& c_;
+  const Scheme* const scheme_;
+  const std::optional<int> peer_;
+  // The communicator's first agreement of all ranks numbers it.
+  const bool introduces_ = !c_.agreed.introduced() && !peer_;
+  const Hello mine_;
+  Exchange exchange_;
+  std::unique_ptr<Mailbox> verdict_;  // made now, when there is memory, for prepare()
+  std::vector<Hello> all_ = std::vector<Hello>(static_cast<size_t>(c_.ranks));  // by rank
+  bool agreed_ = false;
+};
+
+bool agreed(const Agreement& a) {
+  const Communicator& c = *a.communicator;
+  return a.scheme == nullptr ? c.agreed.introduced() : c.agreed.has(*a.scheme, a.peer);
+}
+
+}  // namespace
+
+void agree(std::span<const Agreement> agreements) {
+  if (std::ranges::all_of(agreements, agreed)) return;
+  std::vector<std::unique_ptr<Comparison>> open;
+  // What all ranks agree on, two of them need not.
+  std::vector<Agreement> ordered(agreements.begin(), agreements.end());
+  std::stable_partition(ordered.begin(), ordered.end(), [](const Agreement& a) { return !a.peer; });
+  for (const Agreement& a : ordered) {
+    const bool under_way = std::ranges::any_of(open, [&](const auto& e) { return e->covers(a); });
+    if (under_way || agreed(a)) continue;
+    if (a.communicator->backend.recording(a.stream) != 0)
+      fail(ncclInvalidUsage,
+           "{}: {} used for the first time while a graph is recorded; use it once before",
+           a.communicator->describe(),
+           a.scheme != nullptr ? fmt::format("the scheme \"{}\" is", print_scheme(*a.scheme))
+                               : "the communicator is");
+    open.push_back(std::make_unique<Comparison>(a));
+  }
+  std::vector<Exchange*> exchanges;
+  for (const auto& comparison : open) exchanges.push_back(&comparison->exchange());
+  try {
+    meet(exchanges, Patience::kUsual);
+  } catch (Error& e) {
+    // Where one rank does without terse, its next call meets this one.
+    if (std::ranges::any_of(open, [](const auto& comparison) { return comparison->is_first(); }))
+      e.message +=
+          "; the ranks were to compare their settings: is terse in use on all of them, and set up "
+          "alike?";
+    throw;
+  }
+  for (const auto& comparison : open) comparison->conclude();
+}
+
+}  // namespace terse

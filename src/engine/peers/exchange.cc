@@ -1,0 +1,121 @@
+#include "engine/peers/exchange.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace terse {
+
+std::unique_ptr<Mailbox> make_mailbox(const Communicator& c, size_t bytes) {
+  return c.signing([&] { return std::make_unique<Mailbox>(c.backend, c.ranks, bytes); });
+}
+
+Exchange::Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer)
+    : c_(communicator), peer_(peer), own_(make_mailbox(c_, bytes)), mailbox_(*own_) {}
+
+Exchange::Exchange(Communicator& communicator, Mailbox& mailbox)
+    : c_(communicator), mailbox_(mailbox) {}
+
+// What still waits, as not every rank came, may wait for ever, and would use the memory when it
+// does not: the communicator has both then.
+Exchange::~Exchange() {
+  if (own_ != nullptr && !own_->has_ended()) c_.leave(std::move(own_));
+}
+
+void Exchange::say(std::span<const char> words) {
+  c_.signing([&] { mailbox_.say(words); });
+}
+
+void Exchange::start() const {
+  const NcclTable& nccl = c_.library.nccl;
+  const Mailbox& m = mailbox_;
+  const auto begun = [&](ncclResult_t result, const char* call) {
+    check_begun(c_.library, result, call);
+  };
+  if (!peer_)
+    return begun(nccl.AllGather(m.own(), m.slot(0), m.slot_bytes(), ncclUint8, c_.comm, m.stream()),
+                 "ncclAllGather");
+  begun(nccl.Send(m.own(), m.slot_bytes(), ncclUint8, *peer_, c_.comm, m.stream()), "ncclSend");
+  begun(nccl.Recv(m.slot(*peer_), m.slot_bytes(), ncclUint8, *peer_, c_.comm, m.stream()),
+        "ncclRecv");
+}
+
+// Until what was started has ended; false: not by the limit.
+bool Exchange::wait(Clock::time_point limit) const {
+  auto pause = std::chrono::microseconds(20);
+  while (!mailbox_.idle()) {
+    c_.require_sound();
+    if (Clock::now() > limit) return false;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::microseconds(1000));
+  }
+  c_.require_sound();
+  return true;
+}
+
+void Exchange::finish(Clock::time_point start, Patience patience) {
+  const std::chrono::seconds usual(c_.settings.timeout_seconds), longer = 10 * usual;
+  if (!wait(start + usual)) {
+    if (patience == Patience::kUsual)
+      fail(ncclSystemError, "{}: not every rank answered within {} s (TERSE_TIMEOUT)",
+           c_.describe(), usual.count());
+    log(LogLevel::kWarn, "{}: still waits for all ranks to come to a call that needs more memory",
+        c_.describe());
+    if (!wait(start + longer))
+      fail(ncclSystemError,
+           "{}: not every rank came to a call that needs more memory within {} s (10 times "
+           "TERSE_TIMEOUT)",
+           c_.describe(), longer.count());
+  }
+  if (const std::optional<int> silent = mailbox_.read(peer_))
+    fail(ncclRemoteError, "{}: nothing came from rank {}", c_.describe(), *silent);
+}
+
+// What has failed elsewhere may have an end here, too.
+void Exchange::leave() noexcept {
+  const auto limit = Clock::now() + std::chrono::seconds(1);
+  try {
+    while (!mailbox_.idle() && Clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+  } catch (const Error& e) {
+    log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
+  }
+}
+
+void meet(std::span<Exchange* const> exchanges, Patience patience) {
+  if (exchanges.empty()) return;
+  const NcclLibrary& library = exchanges.front()->c_.library;
+  const auto each = [&](const auto& part) {
+    for (Exchange* e : exchanges) e->c_.signing([&] { part(*e); });
+  };
+  const auto start = Exchange::Clock::now();
+  check(library, library.nccl.GroupStart(), "ncclGroupStart");
+  try {
+    each([](const Exchange& e) { e.start(); });
+  } catch (...) {
+    library.nccl.GroupEnd();
+    throw;
+  }
+  const ncclResult_t end = library.nccl.GroupEnd();
+  try {
+    each([&](const Exchange& e) { e.c_.settle(end, "ncclGroupEnd"); });
+    each([&](Exchange& e) { e.finish(start, patience); });
+  } catch (...) {
+    for (Exchange* e : exchanges) e->leave();
+    throw;
+  }
+}
+
+void part(Exchange& exchange) noexcept {
+  try {
+    Exchange* const alone = &exchange;
+    meet({&alone, 1}, Patience::kUsual);
+  } catch (const Error& e) {
+    log(LogLevel::kInfo, "{}: {}", exchange.c_.describe(), e.message);
+  }
+}
+
+}  // namespace terse

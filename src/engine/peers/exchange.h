@@ -1,0 +1,62 @@
+// A few words of each rank to all the others, outside of any plan: how the ranks of a communicator
+// come to agree. It blocks the caller, and so happens where something is new, never call by call.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "engine/comm/communicator.h"
+
+namespace terse {
+
+// How long ranks wait for each other: for TERSE_TIMEOUT, where one may not use terse or go by other
+// settings; or ten times as long, where all do, and one is only late: it may write a checkpoint.
+enum class Patience { kUsual, kLong };
+
+class Exchange {
+ public:
+  // For `bytes` bytes from each rank, or, with a peer, of two ranks that name each other.
+  Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer = {});
+  // Of all ranks, by a mailbox of the communicator's.
+  Exchange(Communicator& communicator, Mailbox& mailbox);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // What this rank says at the next meet(): `bytes` bytes.
+  void say(std::span<const char> words);
+
+  // What rank `rank` said at the last one; with a peer, only the peer.
+  std::span<const char> words(int rank) const { return mailbox_.words(rank); }
+
+ private:
+  friend void meet(std::span<Exchange* const> exchanges, Patience patience);
+  friend void part(Exchange& exchange) noexcept;
+  using Clock = std::chrono::steady_clock;
+  void start() const;
+  bool wait(Clock::time_point limit) const;
+  void finish(Clock::time_point start, Patience patience);
+  void leave() noexcept;  // after a failure
+
+  Communicator& c_;
+  const std::optional<int> peer_;
+  std::unique_ptr<Mailbox> own_;  // null: it is the communicator's
+  Mailbox& mailbox_;
+};
+
+// A mailbox for `bytes` bytes from each rank of the communicator. Throws Error, which names it.
+std::unique_ptr<Mailbox> make_mailbox(const Communicator& communicator, size_t bytes);
+
+// Does the exchanges of different communicators together. Throws Error when NCCL fails, when the
+// communicator is aborted, or, by its patience, with ncclSystemError when a rank does not come; the
+// communicator then is good for nothing but to be aborted.
+void meet(std::span<Exchange* const> exchanges, Patience patience);
+
+// After words on which the ranks do not agree, which all of them have seen: they meet once more, so
+// that nobody tears the communicator down while another one still waits for the words. What becomes
+// of this meeting does not matter.
+void part(Exchange& exchange) noexcept;
+
+}  // namespace terse

@@ -1,0 +1,164 @@
+#include "engine/peers/prepare.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/peers/exchange.h"
+#include "engine/run/work.h"
+
+namespace terse {
+namespace {
+
+// What one communicator's jobs need of this rank beyond what its ranks have agreed that they have.
+struct Need {
+  Communicator* communicator;
+  Stream stream;
+  size_t scratch_bytes = 0, exact_bytes = 0;
+  std::vector<std::pair<StateKind, plan::State>> states = {};
+  std::string trouble = {};  // of this rank
+};
+
+// The least that is asked for, so that small calls of a group find room beside each other.
+size_t least_scratch(const Job& job) {
+  return std::min(job.communicator->plans.grain().chunk_bytes, size_t{1} << 20);
+}
+
+bool rooted(const Job& job) { return plan::traits(job.request.collective).rooted; }
+
+size_t scratch_of(const Job& job, const plan::Plan& plan) {
+  return rooted(job) ? plan.scratch_bytes : std::max(plan.scratch_bytes, least_scratch(job));
+}
+
+bool may_be_verified(const Job& job) {
+  return job.communicator->settings.verify != 0 && job.request.op < ncclNumOps;
+}
+
+// For a native result beside the compressed one, on the ranks that have one.
+size_t exact_of(const Job& job, const plan::Plan& plan) {
+  return may_be_verified(job) ? plan.buffers.front().recv_bytes : 0;
+}
+
+NeedKind kind_of(const Job& job) {
+  const Request& r = job.request;
+  return rooted(job) ? NeedKind(r.collective, r.root) : kUnrooted;
+}
+
+// How much that is, by a measure that is the same on every rank, so that all come to ask at once: a
+// root needs more memory than the others, which may need none, and there the size of the message
+// stands for it.
+Amounts amounts_of(const Job& job, const plan::Plan& plan) {
+  if (!rooted(job)) return {scratch_of(job, plan), exact_of(job, plan)};
+  const size_t bytes = message_bytes(job.request, job.communicator->ranks);
+  const size_t elements = bytes / datatype_size(job.request.datatype);
+  return {codec::body_size(job.scheme.spec, elements), may_be_verified(job) ? bytes : 0};
+}
+
+bool lacks_state(const Job& job, const plan::State& state) {
+  return !state.key.empty() && !job.communicator->states.agreed(state_kind(job), state);
+}
+
+// Messages are the matter of two ranks, of which the others know nothing.
+bool lacks(const Job* job) {
+  const Communicator& c = *job->communicator;
+  if (is_message(*job) || c.backend.recording(job->request.stream) != 0) return false;
+  const PlanPointer plan = plan_of_collective(*job);
+  return !c.reservations.cover(kind_of(*job), amounts_of(*job, *plan)) ||
+         lacks_state(*job, plan->state);
+}
+
+void remember(const Job& job) {
+  Communicator& c = *job.communicator;
+  const PlanPointer plan = plan_of_collective(job);
+  c.reservations.add(kind_of(job), amounts_of(job, *plan));
+  if (!plan->state.key.empty()) c.states.agree(state_kind(job), plan->state);
+}
+
+std::vector<Need> new_needs(const Jobs& jobs) {
+  std::vector<Need> needs;
+  for (const Job* job : jobs) {
+    Communicator& c = *job->communicator;
+    if (!lacks(job)) continue;
+    auto need = std::ranges::find(needs, &c, &Need::communicator);
+    if (need == needs.end()) {
+      if (c.reservations.skips()) continue;
+      need = needs.insert(need, {.communicator = &c, .stream = job->request.stream});
+    }
+    const PlanPointer plan = plan_of_collective(*job);
+    need->scratch_bytes = std::max(need->scratch_bytes, scratch_of(*job, *plan));
+    need->exact_bytes = std::max(need->exact_bytes, exact_of(*job, *plan));
+    if (lacks_state(*job, plan->state)) need->states.push_back({state_kind(*job), plan->state});
+  }
+  return needs;
+}
+
+void try_to_meet(Need& need) {
+  try {
+    Track& track = need.communicator->tracks.of(need.stream);
+    track.reserve(need.scratch_bytes);
+    if (need.exact_bytes != 0) need.communicator->exact.reserve(need.exact_bytes, track);
+    for (const auto& [kind, state] : need.states)
+      need.communicator->states.make(kind, state, track);
+  } catch (const std::exception& e) {
+    need.trouble = e.what();
+  }
+}
+
+// The first rank that could not, or -1.
+int first_in_trouble(Communicator& c) {
+  for (int rank = 0; rank < c.ranks; ++rank)
+    if (c.reservations.verdict().words(rank)[0] != 0) return rank;
+  return -1;
+}
+
+size_t bytes_of(const Need& need) {
+  size_t sum = need.scratch_bytes + need.exact_bytes;
+  for (const auto& [kind, state] : need.states) sum += state.bytes;
+  return sum;
+}
+
+// Whether all ranks have what they need.
+bool conclude(const Need& need) {
+  Communicator& c = *need.communicator;
+  const int rank = first_in_trouble(c);
+  if (rank < 0) {
+    c.reservations.granted();
+    return true;
+  }
+  if (!c.reservations.refused()) return false;  // said before
+  log(LogLevel::kWarn, "{}: {} B of scratch memory are not to be had, NCCL does without: {}",
+      c.describe(), bytes_of(need),
+      need.trouble.empty() ? fmt::format("rank {} does not have its part", rank) : need.trouble);
+  return false;
+}
+
+}  // namespace
+
+Jobs prepare(Jobs& jobs) {
+  Jobs native(jobs.get_allocator());
+  if (std::ranges::none_of(jobs, lacks)) return native;
+  std::vector<Need> needs = new_needs(jobs);
+  std::vector<std::unique_ptr<Exchange>> exchanges;
+  std::vector<Exchange*> verdicts;
+  for (Need& need : needs) {
+    try_to_meet(need);
+    Communicator& c = *need.communicator;
+    verdicts.push_back(
+        exchanges.emplace_back(std::make_unique<Exchange>(c, c.reservations.verdict())).get());
+    const char word = !need.trouble.empty();
+    verdicts.back()->say({&word, 1});
+  }
+  // They have agreed before: one that does not come is late, as it may be for NCCL.
+  meet(verdicts, Patience::kLong);
+  for (const Need& need : needs) {
+    if (!conclude(need)) continue;
+    for (const Job* job : jobs)
+      if (job->communicator == need.communicator && lacks(job)) remember(*job);
+  }
+  std::ranges::copy_if(jobs, std::back_inserter(native), lacks);
+  std::erase_if(jobs, lacks);
+  return native;
+}
+
+}  // namespace terse

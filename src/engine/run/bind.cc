@@ -1,0 +1,122 @@
+#include "engine/run/bind.h"
+
+namespace terse {
+namespace {
+
+class Binder {
+ public:
+  Binder(const Work& work, uint64_t sequence, const Regions& regions, Binding& binding)
+      : messages_(work),
+        c_(*work.front()->communicator),
+        sequence_(sequence),
+        regions_(regions),
+        binding_(binding) {}
+
+  void bind(const plan::Plan& plan) {
+    size_t inputs = 0;
+    for (const plan::Step& step : plan.steps)
+      for (const plan::Compute& compute : step.compute) inputs += compute.inputs.size();
+    binding_.sources.clear();
+    binding_.sources.reserve(inputs);  // so that the spans into it stay valid
+    if (binding_.batches.size() < plan.steps.size()) binding_.batches.resize(plan.steps.size());
+    binding_.copies.resize(binding_.batches.size());
+    for (size_t i = 0; i < plan.steps.size(); ++i) {
+      binding_.batches[i].clear();
+      for (const plan::Compute& compute : plan.steps[i].compute)
+        binding_.batches[i].push_back(bind(compute));
+      bind(plan.steps[i].copies, binding_.copies[i]);
+    }
+  }
+
+ private:
+  char* address(const plan::Place& place, size_t message) const {
+    return terse::address(place, messages_[message]->request, regions_);
+  }
+
+  // In place there is nothing to copy.
+  void bind(const std::vector<plan::Copy>& copies, std::vector<Copy>& bound) const {
+    bound.clear();
+    for (const plan::Copy& copy : copies) {
+      char* const target = address(copy.target, 0);
+      const char* const source = address(copy.source, 0);
+      if (target != source) bound.push_back({target, source, copy.bytes});
+    }
+  }
+
+  codec::Combine bind(const plan::Compute& compute) {
+    const Job& job = *messages_[compute.message];
+    const codec::Dtype dtype = dtype_of(job);
+    const auto format = [&](plan::Format format) -> codec::Format {
+      if (format == plan::Format::kRaw) return dtype;
+      return format == plan::Format::kPacked ? job.scheme.spec : *job.scheme.intra.spec;
+    };
+    const size_t first = binding_.sources.size();
+    for (const plan::Input& in : compute.inputs)
+      binding_.sources.push_back({address(in.place, compute.message), format(in.format)});
+    const Reduction& reduction = job.reduction;
+    const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(c_.settings.seed),
+                                               .communicator = c_.agreed.ordinal(),
+                                               .sequence = sequence_,
+                                               .rank = static_cast<uint32_t>(c_.rank),
+                                               .piece = compute.piece,
+                                               .stage = compute.stage});
+    return {.sources = {binding_.sources.data() + first, compute.inputs.size()},
+            .target = {address(compute.target, compute.message), format(compute.target_format),
+                       draw, compute.origin},
+            .factor =
+                compute.averages && reduction.average ? 1.0f / static_cast<float>(c_.ranks) : 1.0f,
+            .premultiply = reduction.premultiply,
+            .total = compute.count,
+            .first = 0,
+            .count = compute.count,
+            .sums = changes_format(compute)
+                        ? reinterpret_cast<float*>(address(compute.sums, compute.message))
+                        : nullptr};
+  }
+
+  const Work& messages_;
+  const Communicator& c_;
+  const uint64_t sequence_;
+  const Regions& regions_;
+  Binding& binding_;
+};
+
+}  // namespace
+
+char* address(const plan::Place& place, const Request& request, const Regions& regions) {
+  switch (place.region) {
+    case plan::Region::kSend:
+      return const_cast<char*>(static_cast<const char*>(request.send)) + place.offset;
+    case plan::Region::kRecv:
+      return static_cast<char*>(request.recv) + place.offset;
+    case plan::Region::kExact:
+      return regions.exact + place.offset;
+    case plan::Region::kState:
+      return regions.state + place.offset;
+    case plan::Region::kScratch:
+      break;
+  }
+  return regions.scratch + place.offset;
+}
+
+Request request_of(const plan::Native& n, const Request& call, const Regions& regions) {
+  // In the order of Element and Operation.
+  const ncclDataType_t types[] = {call.datatype, ncclUint8, ncclUint32, ncclFloat32};
+  const ncclRedOp_t ops[] = {call.op, ncclSum, ncclMax};
+  return {.collective = n.collective,
+          .send = address(n.send, call, regions),
+          .recv = address(n.recv, call, regions),
+          .count = n.count,
+          .datatype = types[static_cast<size_t>(n.element)],
+          .op = ops[static_cast<size_t>(n.operation)],
+          .comm = call.comm,
+          .root = n.root};
+}
+
+void bind(const plan::Plan& plan, const Work& work, uint64_t sequence, const Regions& regions,
+          Binding& binding) {
+  binding.busy.store(true);
+  Binder(work, sequence, regions, binding).bind(plan);
+}
+
+}  // namespace terse

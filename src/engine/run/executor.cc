@@ -1,0 +1,100 @@
+#include "engine/run/executor.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "engine/observe/ranges.h"
+#include "engine/run/run.h"
+
+namespace terse {
+namespace {
+
+// One NCCL group of a part of each run.
+template <class Part>
+void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
+  const NcclLibrary& library = runs.front()->library();
+  const Communicator& first = runs.front()->communicator();
+  first.signing([&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
+  try {
+    for (Run* run : runs) run->communicator().signing([&] { (run->*part)(); });
+  } catch (...) {
+    library.nccl.GroupEnd();
+    throw;
+  }
+  const ncclResult_t end = library.nccl.GroupEnd();
+  for (const Run* run : runs)
+    run->communicator().signing([&] { run->communicator().settle(end, "ncclGroupEnd"); });
+}
+
+// Runs works of different communicators together, step by step.
+void execute_together(std::pmr::vector<Run>& runs) {
+  const auto each = [](auto& run, auto part) {
+    return run.communicator().signing([&] { return (run.*part)(); });
+  };
+  std::pmr::vector<Run*> talking(runs.get_allocator());
+  for (Run& run : runs) each(run, &Run::begin);
+  for (;;) {
+    talking.clear();
+    for (Run& run : runs)
+      if (each(run, &Run::advance)) talking.push_back(&run);
+    if (talking.empty()) break;
+    // Native collectives go alone, and first: so works of one communicator that have some keep
+    // step with those that have none.
+    if (std::ranges::any_of(talking, &Run::next_is_native))
+      std::erase_if(talking, [](const Run* run) { return !run->next_is_native(); });
+    const ranges::Scope scope("communicate", talking.front()->next_bytes());
+    in_group(talking, &Run::communicate);
+    for (Run* run : talking) each(*run, &Run::communicated);
+  }
+  for (Run& run : runs) each(run, &Run::end);
+}
+
+// A work's share of its communicator's track, beside those that are under way; empty: it goes
+// later.
+std::optional<Share> share_of(const Work& work, const std::pmr::vector<Run>& runs,
+                              const std::pmr::vector<const Work*>& later) {
+  const Communicator* const c = work.front()->communicator;
+  const auto waits = [&](const Work* other) { return other->front()->communicator == c; };
+  if (std::ranges::any_of(later, waits)) return {};
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run)
+    if (&run->communicator() == c) return run->beside(work);
+  return Share{};
+}
+
+}  // namespace
+
+void execute(const Jobs& jobs) {
+  // A communicator's works are in order; those that find room beside each other go together, with
+  // those of all other communicators, and then the next ones.
+  const std::pmr::vector<Work> works = works_of(jobs);
+  std::pmr::vector<const Work*> waiting(works.get_allocator()), later(works.get_allocator());
+  std::pmr::vector<Run> runs(works.get_allocator());
+  runs.reserve(works.size());
+  waiting.reserve(works.size());
+  later.reserve(works.size());
+  for (const Work& work : works) waiting.push_back(&work);
+  while (!waiting.empty()) {
+    runs.clear();
+    later.clear();
+    try {
+      for (const Work* work : waiting) {
+        const Communicator& c = *work->front()->communicator;
+        c.signing([&] {
+          if (const std::optional<Share> share = share_of(*work, runs, later))
+            runs.emplace_back(*work, *share);
+          else
+            later.push_back(work);
+        });
+      }
+      execute_together(runs);
+    } catch (...) {
+      for (Run& run : runs) run.abandon();
+      throw;
+    }
+    for (Run& run : runs) run.communicator().signing([&] { run.wait_if_synchronous(); });
+    waiting.swap(later);
+  }
+}
+
+}  // namespace terse

@@ -1,0 +1,256 @@
+#include "engine/run/run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/observe/ranges.h"
+#include "engine/run/native.h"
+#include "plan/chunks.h"
+
+namespace terse {
+
+using plan::Lane;
+using plan::Step;
+
+namespace {
+
+// Others come to different decisions on different ranks, or use what there is once.
+bool shares(const Work& work) {
+  const Job& first = *work.front();
+  return !plan::traits(first.request.collective).rooted && first.communicator->settings.verify == 0;
+}
+
+CallKind kind_of(const Job& job) { return {job.rule, job.request.collective, job.scheme}; }
+
+}  // namespace
+
+Run::Run(const Work& work, const Share& share)
+    : messages_(work),
+      c_(*work.front()->communicator),
+      track_(c_.tracks.of(work.front()->request.stream)),
+      share_(share),
+      verified_(is_to_be_verified()),
+      plan_(plan_of(work, verified_)),
+      binding_(c_.bindings.idle()),
+      streams_(work.get_allocator()),
+      waited_for_(plan_->steps.size(), false, work.get_allocator()) {
+  for (const Job* job : work) {
+    const Stream stream = job->request.stream;
+    if (stream == nullptr && c_.backend.null_stream_is_synchronous())
+      synchronous_ = true;
+    else if (std::ranges::find(streams_, stream) == streams_.end())
+      streams_.push_back(stream);
+  }
+  track_.reserve(share_.scratch + plan_->scratch_bytes);
+  regions_.scratch = track_.scratch() + share_.scratch;
+  regions_.state = state();
+  terse::bind(*plan_, messages_, c_.counters.sequence() + share_.calls, regions_, binding_);
+  for (const Step& step : plan_->steps)
+    for (const size_t before : step.after) waited_for_[before] = true;
+  if (track_.recording() == 0)
+    sample_ = c_.meter.start(*plan_, kind_of(*messages_.front()), number(), verified_);
+  if (ranges::attached()) range_ = ranges::start(title(messages_, *plan_), plan_->raw_bytes);
+}
+
+std::optional<Share> Run::beside(const Work& next) const {
+  const Job& job = *next.front();
+  if (!shares(messages_) || !shares(next)) return {};
+  const PlanPointer plan = plan_of_collective(job);
+  if (!plan_->state.key.empty() || !plan->state.key.empty()) return {};  // one after another
+  const size_t used = share_.scratch + plan_->scratch_bytes;
+  const Share share{.scratch = plan::Chunks::round_up(used, plan::Chunks::kAlignment),
+                    .events = share_.events + plan_->steps.size(),
+                    .calls = share_.calls + 1};
+  if (share.scratch + plan->scratch_bytes > c_.reservations.scratch()) return {};
+  return share;
+}
+
+// The lanes start after the caller's streams and after the communicator's last call; but those
+// with nothing to do stay out of it: a recording would have to wait for them in the end.
+void Run::begin() {
+  Backend& b = c_.backend;
+  if (verified_) regions_.exact = static_cast<char*>(c_.exact.reserve(plan_->exact_bytes, track_));
+  for (const Stream stream : streams_) {
+    b.record(track_.caller_event(), stream);
+    enter([&](Stream lane) { b.wait(lane, track_.caller_event()); });
+  }
+  enter([&](Stream lane) {
+    if (track_.continues) b.wait(lane, track_.finished_event());
+  });
+}
+
+bool Run::advance() {
+  for (; next_ < plan_->steps.size(); ++next_) {
+    const Step& step = plan_->steps[next_];
+    if (step.lane == Lane::kCommunicate) return true;
+    const ranges::Scope scope(step.lane == Lane::kEncode ? "encode" : "decode", bytes(step));
+    wait_for(step);
+    if (sample_ != nullptr) sample_->before(next_, lane(step));
+    const auto& batch = binding_.batches[next_];
+    const auto& copies = binding_.copies[next_];
+    if (!copies.empty()) c_.backend.copy(lane(step), copies);
+    if (!batch.empty()) c_.backend.combine(lane(step), batch, track_.replays());
+    mark(step);
+  }
+  return false;
+}
+
+void Run::communicate() {
+  const Step& step = plan_->steps[next_];
+  wait_for(step);
+  if (sample_ != nullptr) sample_->before(next_, lane(step));
+  for (const plan::Transfer& t : step.transfers) transfer(t, lane(step));
+  for (const plan::Native& n : step.natives)
+    call_natively(request_of(n, messages_.front()->request, regions_), lane(step));
+}
+
+// A message that stays native goes with the caller's own arguments.
+void Run::transfer(const plan::Transfer& t, Stream lane) const {
+  const Job& job = *messages_[t.message];
+  if (job.native) return call_natively(job.request, lane);
+  const NcclTable& nccl = c_.library.nccl;
+  char* const data = address(t.place, job.request, regions_);
+  if (t.send)
+    check_begun(c_.library, nccl.Send(data, t.bytes, ncclUint8, t.peer, c_.comm, lane), "ncclSend");
+  else
+    check_begun(c_.library, nccl.Recv(data, t.bytes, ncclUint8, t.peer, c_.comm, lane), "ncclRecv");
+}
+
+void Run::call_natively(Request request, Stream lane) const {
+  request.stream = lane;
+  check_begun(c_.library, call_native(c_, request), "native NCCL");
+}
+
+// The caller's streams go on after the decode lane, whose last step follows all others.
+void Run::end() {
+  Backend& b = c_.backend;
+  if (track_.replays() != nullptr) b.increment(last_lane(), track_.replays());
+  if (verified_ && sample_ != nullptr) compare();
+  if (sample_ != nullptr) sample_->finish(last_lane());
+  leave();
+  count();
+  ranges::end(range_);
+  ended_ = true;
+}
+
+// What is enqueued by now still uses the caller's buffers and the scratch, and so comes before what
+// the caller or another call does next.
+void Run::abandon() noexcept {
+  if (ended_) return;
+  ranges::end(range_);
+  try {
+    for (size_t i = 0; i < entered_.size(); ++i) {
+      const Stream lane = track_.lanes()[i];
+      if (!entered_[i] || lane == last_lane()) continue;
+      c_.backend.record(step_event(i), lane);
+      c_.backend.wait(last_lane(), step_event(i));
+    }
+    if (sample_ != nullptr) {
+      sample_->finish(last_lane());
+      c_.meter.drop(sample_);
+    }
+    leave();
+    wait_if_synchronous();
+  } catch (const Error& e) {
+    log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
+  }
+}
+
+void Run::wait_if_synchronous() {
+  if (synchronous_) c_.tracks.synchronize();
+}
+
+// Makes each lane wait that has something to do.
+template <class Wait>
+void Run::enter(const Wait& wait) {
+  std::array<bool, plan::kLanes> used{};
+  for (const Step& step : plan_->steps) used[step.queue()] = true;
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) continue;
+    entered_[i] = true;
+    wait(track_.lanes()[i]);
+  }
+}
+
+// All that is enqueued comes before the end of the last lane.
+void Run::leave() {
+  Backend& b = c_.backend;
+  b.notify(
+      last_lane(), [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); },
+      &binding_);
+  if (!entered_[static_cast<size_t>(Lane::kDecode)]) return;  // and nothing is enqueued
+  b.record(track_.finished_event(), last_lane());
+  track_.continues = true;
+  for (const Stream stream : streams_) b.wait(stream, track_.finished_event());
+}
+
+void Run::wait_for(const Step& step) {
+  for (const size_t before : step.after) c_.backend.wait(lane(step), step_event(before));
+}
+
+void Run::mark(const Step& step) {
+  const size_t index = &step - plan_->steps.data();
+  if (sample_ != nullptr) sample_->after(index, lane(step));
+  if (waited_for_[index]) c_.backend.record(step_event(index), lane(step));
+}
+
+// Not all ranks come to a message, and so none can ask them to run it natively; and an operator
+// that the program has made may be gone by now.
+CallNumber Run::number() const {
+  const bool made = messages_.front()->request.op >= ncclNumOps;
+  const uint64_t collective = c_.counters.collectives() + share_.calls;
+  return {c_.agreed.ordinal(), c_.counters.sequence() + share_.calls,
+          of_messages() || made ? std::nullopt : std::optional(collective)};
+}
+
+// prepare() has made it, unless the call is recorded.
+char* Run::state() const {
+  if (plan_->state.key.empty()) return nullptr;
+  const StateKind kind = state_kind(*messages_.front());
+  if (!c_.states.agreed(kind, plan_->state))
+    fail(ncclInvalidUsage,
+         "{}: {} keeps memory between calls, and is used for the first time while a graph is "
+         "recorded; use it once before",
+         c_.describe(), print_scheme(messages_.front()->scheme));
+  return c_.states.memory(kind, plan_->state);
+}
+
+// A graph runs alike each time.
+bool Run::is_to_be_verified() const {
+  return track_.recording() == 0 && c_.meter.verifies(kind_of(*messages_.front()), number());
+}
+
+// A rank that gets no result has none to compare.
+void Run::compare() {
+  const Job& job = *messages_.front();
+  const codec::Dtype dtype = dtype_of(job);
+  const size_t count = plan_->buffers.front().recv_bytes / codec::dtype_size(dtype);
+  if (count != 0) sample_->compare(last_lane(), job.request.recv, regions_.exact, count, dtype);
+}
+
+// By kind. The messages of a batch are timed as one call, which is the first one's.
+void Run::count() {
+  Sample* sample = sample_;
+  Sent sum;
+  for (size_t i = 0; i < messages_.size(); ++i) {
+    const Job& job = *messages_[i];
+    if (job.native) continue;
+    const Sent bytes = sent(messages_, *plan_, i);
+    c_.meter.count(kind_of(job), bytes, std::exchange(sample, nullptr));
+    sum += bytes;
+  }
+  const auto calls = std::ranges::count(messages_, false, &Job::native);
+  c_.counters.add({.calls = static_cast<size_t>(calls),
+                   .sent = sum,
+                   .scratch_bytes = track_.scratch_bytes(),
+                   .of_all_ranks = !of_messages()});
+}
+
+// What the step makes or sends, for tools.
+size_t Run::bytes(const Step& step) const {
+  return ranges::attached() ? step_bytes(messages_, step) : 0;
+}
+
+}  // namespace terse

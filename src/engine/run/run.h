@@ -1,0 +1,91 @@
+// One work on its way through its plan: lays the plan's steps on the lanes of its communicator's
+// track, between what the callers' streams did before and what they do next. Several works of a
+// communicator may be on their way at once, each with its share of the track.
+//
+// begin(); as long as advance() says so, communicate() within an NCCL group, and communicated();
+// end(). After a failure of any of them abandon().
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "engine/run/bind.h"
+#include "engine/run/work.h"
+
+namespace terse {
+
+// Where a work's part of the track begins: behind those of the works beside it.
+struct Share {
+  size_t scratch = 0;  // bytes
+  size_t events = 0;   // of steps
+  uint64_t calls = 0;  // before it, that are not counted yet
+};
+
+class Run {
+ public:
+  Run(const Work& work, const Share& share);
+
+  // The share of the communicator's next work, where it may go beside this one. Empty: it must
+  // wait. All ranks decide alike, for what goes together changes the order of messages between
+  // them: both are calls without a root, of which each rank has the same steps and needs the same
+  // scratch, and all ranks have agreed on the memory. That the ranks group the same calls NCCL asks
+  // for itself.
+  std::optional<Share> beside(const Work& next) const;
+
+  void begin();
+
+  // Enqueues the computes up to the next communicate step; false when there is none left.
+  bool advance();
+  void communicate();
+  void communicated() { mark(plan_->steps[next_++]); }
+
+  void end();
+  void abandon() noexcept;
+  void wait_if_synchronous();
+
+  // Of the communicate step that comes next: whether it is of native collectives; and for tools.
+  bool next_is_native() const { return !plan_->steps[next_].natives.empty(); }
+  size_t next_bytes() const { return bytes(plan_->steps[next_]); }
+
+  const Communicator& communicator() const { return c_; }
+  const NcclLibrary& library() const { return c_.library; }
+
+ private:
+  template <class Wait>
+  void enter(const Wait& wait);
+  void leave();
+  Stream last_lane() const { return track_.lanes()[static_cast<size_t>(plan::Lane::kDecode)]; }
+  Stream lane(const plan::Step& step) const { return track_.lanes()[step.queue()]; }
+  void wait_for(const plan::Step& step);
+  void mark(const plan::Step& step);
+  void call_natively(Request request, Stream lane) const;
+  void transfer(const plan::Transfer& t, Stream lane) const;
+
+  bool of_messages() const { return is_message(*messages_.front()); }
+  Event step_event(size_t index) const { return track_.step_event(share_.events + index); }
+  CallNumber number() const;
+  bool is_to_be_verified() const;
+  char* state() const;
+  void compare();
+  void count();
+  size_t bytes(const plan::Step& step) const;
+
+  const Work& messages_;  // of a collective one
+  Communicator& c_;
+  Track& track_;
+  const Share share_;
+  const bool verified_;  // it is compared with the native result
+  const PlanPointer plan_;
+  Binding& binding_;
+  Regions regions_;
+  std::pmr::vector<Stream> streams_;  // the callers'
+  bool synchronous_ = false;          // one of them wants it done on return
+  std::pmr::vector<bool> waited_for_;
+  size_t next_ = 0;
+  std::array<bool, plan::kLanes> entered_{};
+  bool ended_ = false;
+  Sample* sample_ = nullptr;  // null: nothing is measured
+  uint64_t range_ = 0;
+};
+
+}  // namespace terse

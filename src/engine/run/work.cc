@@ -1,0 +1,106 @@
+#include "engine/run/work.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "plan/native.h"
+
+namespace terse {
+namespace {
+
+MessageKey key_of(const Job& job) {
+  const Request& r = job.request;
+  return {.send = r.collective == plan::Collective::kSend,
+          .peer = r.root,
+          .count = r.count,
+          .element_bytes = datatype_size(r.datatype),
+          .spec = job.native ? std::nullopt : std::optional(job.scheme.spec)};
+}
+
+}  // namespace
+
+bool is_message(const Job& job) { return plan::is_point_to_point(job.request.collective); }
+
+std::pmr::vector<Work> works_of(const Jobs& jobs) {
+  std::pmr::vector<Work> works(jobs.get_allocator()), batches(jobs.get_allocator());
+  works.reserve(jobs.size());
+  for (const Job* job : jobs) {
+    const auto known = std::ranges::find_if(batches, [&](const Work& batch) {
+      return batch.front()->communicator == job->communicator;
+    });
+    if (!is_message(*job))
+      works.emplace_back().push_back(job);
+    else if (known == batches.end())
+      batches.emplace_back().push_back(job);
+    else
+      known->push_back(job);
+  }
+  std::ranges::move(batches, std::back_inserter(works));
+  return works;
+}
+
+PlanPointer plan_of_collective(const Job& job, bool verified) {
+  const Request& r = job.request;
+  Communicator& c = *job.communicator;
+  return c.signing([&] {
+    return c.plans.of({r.collective, r.root, r.count, dtype_of(job), job.scheme.spec,
+                       job.scheme.intra, job.scheme.algorithm, verified});
+  });
+}
+
+PlanPointer plan_of(const Work& work, bool verified) {
+  const Job& first = *work.front();
+  if (!is_message(first)) return plan_of_collective(first, verified);
+  BatchKey key(work.get_allocator());
+  key.reserve(work.size());
+  for (const Job* job : work) key.push_back(key_of(*job));
+  Communicator& c = *first.communicator;
+  return c.signing([&] { return c.plans.of(key); });
+}
+
+Sent sent(const Work& work, const plan::Plan& plan, size_t message) {
+  const Job& job = *work[message];
+  const Communicator& c = *job.communicator;
+  const Request& r = job.request;
+  const auto traffic = [&](size_t bytes) {
+    return plan::raw_traffic(r.collective, bytes, {c.ranks, c.rank, r.root}, c.topology());
+  };
+  const plan::Traffic raw = traffic(r.count * datatype_size(r.datatype));
+  if (!is_message(job)) {
+    plan::Traffic wire = plan::traffic_to(plan.wire_to, c.rank, c.topology());
+    wire += plan.native;
+    return {raw, wire};
+  }
+  size_t packed = 0;
+  for (const plan::Step& step : plan.steps)
+    for (const plan::Transfer& t : step.transfers)
+      if (t.send && t.message == message) packed += t.bytes;
+  return {raw, traffic(packed)};  // a message goes the same way
+}
+
+std::string title(const Work& work, const plan::Plan& plan) {
+  const Job& job = *work.front();
+  if (work.size() > 1) return fmt::format("{} messages {} B", work.size(), plan.raw_bytes);
+  return fmt::format("{} {} {} B", plan::name(job.request.collective), print_scheme(job.scheme),
+                     plan.raw_bytes);
+}
+
+size_t step_bytes(const Work& work, const plan::Step& step) {
+  size_t sum = 0;
+  for (const plan::Transfer& t : step.transfers) sum += t.send ? t.bytes : 0;
+  for (const plan::Compute& c : step.compute)
+    sum += c.count * datatype_size(work[c.message]->request.datatype);
+  for (const plan::Native& n : step.natives)
+    sum += n.count * plan::element_bytes(n.element, datatype_size(work.front()->request.datatype));
+  return sum;
+}
+
+codec::Dtype dtype_of(const Job& job) {
+  codec::Dtype dtype{};
+  compressible(job.request.datatype, &dtype);
+  return dtype;
+}
+
+StateKind state_kind(const Job& job) { return {dtype_of(job), job.scheme.spec}; }
+
+}  // namespace terse

@@ -1,0 +1,37 @@
+// What is carried out by one plan: a collective, or all messages (Send and Recv) that a
+// communicator has in a group.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/run/job.h"
+
+namespace terse {
+
+using Work = Jobs;
+
+// The jobs as works, in order on each communicator; its messages are one work, which comes last.
+std::pmr::vector<Work> works_of(const Jobs& jobs);
+
+// From the communicator's cache. `verified`: with the native result, to compare with; of a
+// collective alone.
+PlanPointer plan_of(const Work& work, bool verified);
+PlanPointer plan_of_collective(const Job& job, bool verified = false);
+
+bool is_message(const Job& job);
+
+// What a call of the work sends to its peers.
+Sent sent(const Work& work, const plan::Plan& plan, size_t message);
+
+// For tools: the work's name, and what a step of it makes, uncompressed, or sends.
+std::string title(const Work& work, const plan::Plan& plan);
+size_t step_bytes(const Work& work, const plan::Step& step);
+
+// The type of what a job compresses.
+codec::Dtype dtype_of(const Job& job);
+
+// What kind of state its plan has, if any.
+StateKind state_kind(const Job& job);
+
+}  // namespace terse

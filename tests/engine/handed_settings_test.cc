@@ -1,0 +1,53 @@
+// A communicator goes by the settings that it is made with, whatever this process's are.
+#include <gtest/gtest.h>
+
+#include "engine/call/route.h"
+#include "idle.h"
+
+namespace terse::test {
+namespace {
+
+Settings settings_of(const char* scheme, size_t chunk_bytes) {
+  Settings s;
+  s.policy = parse_policy_line(scheme, s.min_bytes);
+  s.chunk_bytes = chunk_bytes;
+  return s;
+}
+
+TEST(HandedSettings, SayWhatIsCompressed) {
+  const Settings first = settings_of("int8", 0), second = settings_of("allgather -> int4", 0);
+  const IdleCommunicator a(Scheme{}, first), b(Scheme{}, second);
+  const Request r{.collective = plan::Collective::kAllGather, .count = 1 << 20};
+  EXPECT_EQ(route(a.state, r).scheme, parse_scheme("int8"));
+  EXPECT_EQ(route(b.state, r).scheme, parse_scheme("int4"));
+  const Request sum{.collective = plan::Collective::kAllReduce, .count = 1 << 20};
+  EXPECT_EQ(route(a.state, sum).bypass, std::nullopt);
+  EXPECT_EQ(route(b.state, sum).bypass, TERSE_BYPASS_OFF);
+}
+
+TEST(HandedSettings, SayHowMessagesAreCut) {
+  const Settings coarse = settings_of("int8", 0), fine = settings_of("int8", 1 << 16);
+  IdleCommunicator a(Scheme{}, coarse), b(Scheme{}, fine);
+  EXPECT_EQ(a.state.plans.grain().chunk_bytes, plan::kHostGrain.chunk_bytes);
+  EXPECT_EQ(b.state.plans.grain().chunk_bytes, size_t{1} << 16);
+  const PlanKey key{.collective = plan::Collective::kAllReduce,
+                    .count = 1 << 22,
+                    .spec = parse_scheme("int8").spec};
+  EXPECT_GT(b.state.plans.of(key)->steps.size(), a.state.plans.of(key)->steps.size());
+}
+
+TEST(HandedSettings, SayWhatIsTimedAndVerified) {
+  Settings none, all;
+  none.meter = none.verify = 0;
+  all.meter = all.verify = 1;
+  IdleCommunicator a(Scheme{}, none), b(Scheme{}, all);
+  const CallKind kind{kNoRule, plan::Collective::kAllReduce, Scheme{}};
+  const CallNumber number{0, 5, 5};
+  EXPECT_FALSE(a.state.meter.verifies(kind, number));
+  EXPECT_TRUE(b.state.meter.verifies(kind, number));
+  EXPECT_EQ(a.state.meter.start({}, kind, number, false), nullptr);
+  EXPECT_NE(b.state.meter.start({}, kind, number, false), nullptr);
+}
+
+}  // namespace
+}  // namespace terse::test

@@ -1,0 +1,159 @@
+// What becomes of the calls that the preload library offers.
+#include "engine/call/offer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
+#include "ranks.h"
+
+namespace terse::test {
+namespace {
+
+using plan::Collective;
+
+Settings with_scheme(const char* scheme) {
+  return read_settings(
+      [=](const char* name) { return std::strcmp(name, "TERSE_SCHEME") == 0 ? scheme : nullptr; });
+}
+
+const Settings& compressing() {
+  static const Settings s = with_scheme("allreduce -> int8; sendrecv -> int8");
+  return s;
+}
+
+constexpr size_t kCount = 1 << 16;
+
+struct Caller {
+  explicit Caller(ncclComm_t comm) : comm(comm) {}
+  ~Caller() { release_communicator(comm, true); }
+
+  Request all_reduce() {
+    return {.collective = Collective::kAllReduce,
+            .send = data.data(),
+            .recv = data.data(),
+            .count = kCount,
+            .comm = comm};
+  }
+  Request message(Collective collective, int peer) {
+    return {.collective = collective,
+            .send = data.data(),
+            .recv = data.data(),
+            .count = kCount,
+            .datatype = ncclInt32,
+            .comm = comm,
+            .root = peer};
+  }
+  const terseStats_t& stats() const { return find_communicator(comm)->counters.stats(); }
+
+  const ncclComm_t comm;
+  std::vector<float> data = std::vector<float>(kCount, 1.5f);
+};
+
+TEST(Offer, IsTakenWhereARuleNamesTheCall) {
+  run_ranks(2, [](int, ncclComm_t comm) {
+    Caller caller(comm);
+    const Answer answer = offer(caller.all_reduce(), compressing());
+    EXPECT_EQ(answer.taken, ncclSuccess);
+    EXPECT_EQ(answer.bypass, std::nullopt);
+    EXPECT_EQ(caller.data, std::vector<float>(kCount, 3.0f));
+    EXPECT_EQ(caller.stats().calls, 1u);
+    EXPECT_EQ(caller.stats().bypasses[TERSE_BYPASS_OFF], 0u);
+  });
+}
+
+// Nothing is done, and the reason is counted.
+void expect_native(Caller& caller, const Request& request, int reason) {
+  const std::vector<float> before = caller.data;
+  const Answer answer = offer(request, compressing());
+  EXPECT_EQ(answer.taken, std::nullopt);
+  EXPECT_EQ(answer.bypass, reason);
+  EXPECT_EQ(caller.data, before);
+  EXPECT_EQ(caller.stats().bypasses[reason], 1u);
+  EXPECT_EQ(caller.stats().calls, 0u);
+}
+
+TEST(Offer, IsNativeForAReasonThatIsCounted) {
+  run_ranks(2, [](int rank, ncclComm_t comm) {
+    Caller caller(comm);
+    Request r = caller.all_reduce();
+    r.count = 100;
+    expect_native(caller, r, TERSE_BYPASS_SMALL);
+    EXPECT_EQ(caller.stats().native_bytes, 400u);
+    r = caller.all_reduce();
+    r.op = ncclMax;
+    expect_native(caller, r, TERSE_BYPASS_OP);
+    r = caller.all_reduce();
+    r.collective = Collective::kBroadcast;
+    expect_native(caller, r, TERSE_BYPASS_OFF);
+    expect_native(caller, caller.message(Collective::kSend, 1 - rank), TERSE_BYPASS_DTYPE);
+  });
+}
+
+// Which has its own words for it.
+TEST(Offer, OfWhatCannotBeRightIsLeftToNccl) {
+  run_ranks(1, [](int, ncclComm_t comm) {
+    Caller caller(comm);
+    Request r = caller.all_reduce();
+    r.datatype = static_cast<ncclDataType_t>(99);
+    for (const Request& wrong : {r, Request{.collective = Collective::kAllReduce}}) {
+      const Answer answer = offer(wrong, compressing());
+      EXPECT_EQ(answer.taken, std::nullopt);
+      EXPECT_EQ(answer.bypass, std::nullopt);
+    }
+    EXPECT_EQ(find_communicator(comm), nullptr);
+  });
+}
+
+TEST(Offer, MakesNoCommunicatorWhereNothingIsCompressed) {
+  run_ranks(2, [](int, ncclComm_t comm) {
+    static const Settings off = with_scheme("off");
+    Caller caller(comm);
+    const Answer answer = offer(caller.all_reduce(), off);
+    EXPECT_EQ(answer.taken, std::nullopt);
+    EXPECT_EQ(answer.bypass, TERSE_BYPASS_OFF);
+    EXPECT_EQ(find_communicator(comm), nullptr);
+  });
+}
+
+TEST(Offer, ThrowsWhereASettingCannotBeRead) {
+  run_ranks(1, [](int, ncclComm_t comm) {
+    static const Settings wrong = with_scheme("int99");
+    Caller caller(comm);
+    try {
+      offer(caller.all_reduce(), wrong);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.result, ncclInvalidArgument);
+      EXPECT_NE(e.message.find("TERSE_SCHEME=\"int99\""), std::string::npos) << e.message;
+    }
+  });
+}
+
+// Messages of a group keep their order, so those that stay native are taken too.
+TEST(Offer, TakesAGroupsMessagesTogether) {
+  run_ranks(2, [](int rank, ncclComm_t comm) {
+    Caller caller(comm);
+    std::vector<float> received(kCount);
+    caller.data.assign(kCount, 1.0f + static_cast<float>(rank));
+    group_start();
+    const Answer sent = offer(caller.message(Collective::kSend, 1 - rank), compressing());
+    Request r = caller.message(Collective::kRecv, 1 - rank);
+    r.recv = received.data();
+    const Answer got = offer(r, compressing());
+    for (const Answer& answer : {sent, got}) {
+      EXPECT_EQ(answer.taken, ncclSuccess);
+      EXPECT_EQ(answer.bypass, TERSE_BYPASS_DTYPE);
+    }
+    EXPECT_EQ(received, std::vector<float>(kCount));
+    group_end();
+    EXPECT_EQ(received, std::vector<float>(kCount, 2.0f - static_cast<float>(rank)));
+    EXPECT_EQ(caller.stats().bypasses[TERSE_BYPASS_DTYPE], 2u);
+  });
+}
+
+}  // namespace
+}  // namespace terse::test
