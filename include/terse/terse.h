@@ -250,7 +250,8 @@ enum {
   TERSE_BYPASS_SMALL = 3,    /* under the size floor TERSE_MIN_BYTES */
   TERSE_BYPASS_ONE_RANK = 4, /* no other rank to send to, or a message of a rank to itself */
   TERSE_BYPASS_FALLBACK = 5, /* a rank lacked the memory for it */
-  TERSE_BYPASS_REASONS = 6
+  TERSE_BYPASS_LINK = 6,     /* NCCL sends less over the link that a node's ranks share */
+  TERSE_BYPASS_REASONS = 7
 };
 
 /* A short English phrase for a reason; "unknown" outside the range. */

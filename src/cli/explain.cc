@@ -30,7 +30,8 @@ constexpr const char* kReasons[] = {"the rule says off",
                                     "only sum, avg and PreMulSum are compressed",
                                     "the message is smaller than the rules ask for",
                                     "there is one rank, and nothing to send",
-                                    "a rank lacked the memory for it"};
+                                    "a rank lacked the memory for it",
+                                    "NCCL sends less between nodes"};
 static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
 
 template <class Entry>
@@ -113,7 +114,6 @@ bool shows_a_node(const ExplainOptions& o, const Request& r) {
   return o.nodes > 1 && !plan::is_point_to_point(r.collective);
 }
 
-// Rings leave a node once for all of its ranks; here each of these sends to each rank elsewhere.
 void print_node(const Load& load) {
   const double ratio = static_cast<double>(load.native) / static_cast<double>(load.compressed);
   fmt::print("a node     sends {} to others in place of {}: {}\n", bytes_text(load.compressed),
@@ -122,13 +122,39 @@ void print_node(const Load& load) {
                        : fmt::format("1/{:.4g}", ratio));
 }
 
+// Every algorithm that does the call, beside NCCL's own.
+void print_comparison(const Call& call, const Scheme& scheme, const plan::Algorithm* taken) {
+  const plan::Shape shape = call.shape_on(0, scheme);
+  const double rate = call.options.bandwidth.empty() ? 0 : parse_rate(call.options.bandwidth);
+  const auto row = [&](std::string_view name, std::string_view rounds, std::string_view peers,
+                       uint64_t out, bool is_taken) {
+    fmt::print("{:<13}  {:>6}  {:>5}  {:>26}{}{}\n", name, rounds, peers, bytes_text(out),
+               rate == 0 ? "" : "  " + duration(static_cast<double>(out) / rate),
+               is_taken ? "  taken" : "");
+  };
+  fmt::print("\n{:<13}  {:>6}  {:>5}  {:>26}\n", "algorithm", "rounds", "peers",
+             "out of the busiest node");
+  uint64_t native = 0;
+  for (const plan::Algorithm& a : plan::algorithms()) {
+    if (a.collective != call.request.collective ||
+        !a.applies(shape, *plan::find_algo(a.names.own)).applies)
+      continue;
+    const std::vector<size_t> to = a.build(shape).wire_to;
+    const plan::Link link = plan::link_of(a, shape);
+    native = link.native;
+    row(a.names.own, std::to_string(a.cost(shape).steps),
+        std::to_string(std::ranges::count_if(to, [](size_t bytes) { return bytes != 0; })),
+        link.compressed, &a == taken);
+  }
+  row("native", "", "", native, taken == nullptr);
+}
+
 void print_plan(const Call& call, const Scheme& scheme) {
   const ExplainOptions& o = call.options;
   const plan::Collective collective = call.request.collective;
   const plan::Shape shape = call.shape_on(0, scheme);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
-  const auto build = selection.algorithm->build;
-  const plan::Plan plan = build(shape);
+  const plan::Plan plan = selection.algorithm->build(shape);
   const auto exchanges =
       std::ranges::count(plan.steps, plan::Lane::kCommunicate, &plan::Step::lane);
   fmt::print("scheme     {}, {}\n", print_scheme(scheme), density(scheme));
@@ -141,11 +167,16 @@ void print_plan(const Call& call, const Scheme& scheme) {
   if (plan::is_point_to_point(collective)) return;
   Load load{"each rank's link", plan.raw_bytes, plan.wire_bytes};
   if (shows_a_node(o, call.request)) {
-    load = load_of_node(collective, call.bytes(), call.root(), call.topology,
-                        [&](int rank) { return build(call.shape_on(rank, scheme)); });
+    load = load_of_node(*selection.algorithm, shape);
     print_node(load);
   }
   if (!o.bandwidth.empty()) print_times(load, o.bandwidth);
+  if (!shows_a_node(o, call.request)) return;
+  const bool stays = scheme.algorithm == plan::Algo{} && load.compressed > load.native;
+  if (stays)
+    fmt::print("native     {}: only a scheme that names its algorithm (algo=) has it compressed\n",
+               kReasons[TERSE_BYPASS_LINK]);
+  print_comparison(call, scheme, stays ? nullptr : selection.algorithm);
 }
 
 void explain(const ExplainOptions& o) {

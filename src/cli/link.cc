@@ -16,13 +16,13 @@ struct Unit {
 };
 constexpr Unit kUnits[] = {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}, {"tbit", 1e12}};
 
+}  // namespace
+
 std::string duration(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
   return fmt::format("{:.3g} s", seconds);
 }
-
-}  // namespace
 
 plan::Topology even_topology(int ranks, int nodes) {
   std::vector<uint64_t> hosts;
@@ -32,16 +32,12 @@ plan::Topology even_topology(int ranks, int nodes) {
   return plan::topology_of(hosts);
 }
 
-Load load_of_node(plan::Collective collective, size_t raw, int root, const plan::Topology& topology,
-                  const std::function<plan::Plan(int rank)>& plan_of) {
-  const int ranks = static_cast<int>(topology.node.size()), here = topology.size.front();
-  Load load{here == 1 ? "each node's link"
-                      : fmt::format("each node's link, shared by {} ranks", here)};
-  for (int rank = 0; rank < here; ++rank) {
-    load.native += plan::raw_traffic(collective, raw, {ranks, rank, root}, topology).off_node;
-    load.compressed += plan::traffic_to(plan_of(rank).wire_to, rank, topology).off_node;
-  }
-  return load;
+Load load_of_node(const plan::Algorithm& algorithm, const plan::Shape& shape) {
+  const int ranks = shape.topology.size.front();
+  const plan::Link link = plan::link_of(algorithm, shape);
+  return {
+      ranks == 1 ? "each node's link" : fmt::format("each node's link, shared by {} ranks", ranks),
+      link.native, link.compressed};
 }
 
 double parse_rate(const std::string& text) {

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
-#include "plan/plan.h"
-#include "plan/topology.h"
+#include "plan/link.h"
 
 namespace terse::cli {
 
@@ -19,14 +17,15 @@ struct Load {
 // Ranks are spread over nodes evenly, neighbours together.
 plan::Topology even_topology(int ranks, int nodes);
 
-// Of the link that the ranks of the first node share, to the other nodes; no other node has more
-// ranks. `raw` are the bytes that the call counts.
-Load load_of_node(plan::Collective collective, size_t raw, int root, const plan::Topology& topology,
-                  const std::function<plan::Plan(int rank)>& plan_of);
+// Of the link that the ranks of a node share, to the other nodes: the busiest one.
+Load load_of_node(const plan::Algorithm& algorithm, const plan::Shape& shape);
 
 // Bytes a second from a rate as tc writes it, such as 10gbit or 2.5gbit. Throws
 // Error(ncclInvalidArgument).
 double parse_rate(const std::string& text);
+
+// "14.3 ms"
+std::string duration(double seconds);
 
 void print_times(const Load& load, const std::string& rate);
 

@@ -123,6 +123,12 @@ struct Buffers {
   size_t send_bytes = 0, recv_bytes = 0;
 };
 
+// Bytes out of the node that sends the most, as NCCL does the call and as is planned; 0 where nodes
+// are not known, or there is one.
+struct Link {
+  size_t native = 0, compressed = 0;
+};
+
 struct Plan {
   const char* algorithm = "";
   std::vector<Step> steps;
@@ -134,6 +140,7 @@ struct Plan {
   std::vector<size_t> wire_to;   // those by peer, up to the last one that gets any
   Traffic native;                // what NCCL's own collectives send, but for what comes to kExact
   size_t raw_bytes = 0;          // what an uncompressed call would send
+  Link link;                     // link_of()
 };
 
 // What a builder knows of a codec: sizes alone.

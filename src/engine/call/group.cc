@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -69,6 +70,29 @@ void decide(std::vector<Job>& jobs) {
   std::erase_if(jobs, [](const Job& job) { return !job.native && job.request.count == 0; });
 }
 
+// Whether it would send more over the link of a node than NCCL does. Where the scheme names an
+// algorithm, its user has decided.
+bool sends_more_than_nccl(const Job* job) {
+  if (job->native || is_message(*job) || job->scheme.algorithm != plan::Algo{}) return false;
+  const plan::Link& link = plan_of_collective(*job)->link;
+  return link.compressed > link.native;
+}
+
+Jobs take_if(Jobs& jobs, bool (*condition)(const Job*)) {
+  Jobs taken(jobs.get_allocator());
+  std::ranges::copy_if(jobs, std::back_inserter(taken), condition);
+  std::erase_if(jobs, condition);
+  return taken;
+}
+
+void stay_native(const Jobs& jobs, int reason) {
+  for (const Job* job : jobs) {
+    trace(*job->communicator, job->request, reason);
+    count_bypass(*job->communicator, job->request, reason);
+  }
+  run_native(jobs);
+}
+
 void run(std::span<const Job> jobs) {
   CallMemory memory;
   const bool any_compressed = !std::ranges::all_of(jobs, &Job::native);
@@ -85,12 +109,8 @@ void run(std::span<const Job> jobs) {
     agreements.push_back({job->communicator, &job->scheme, job->request.stream, peer});
   }
   agree(agreements);
-  const Jobs fallen_back = prepare(together);
-  for (const Job* job : fallen_back) {
-    trace(*job->communicator, job->request, TERSE_BYPASS_FALLBACK);
-    count_bypass(*job->communicator, job->request, TERSE_BYPASS_FALLBACK);
-  }
-  run_native(fallen_back);
+  stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
+  stay_native(prepare(together), TERSE_BYPASS_FALLBACK);
   execute(together);
 }
 

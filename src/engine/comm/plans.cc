@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/comm/shape.h"
 #include "plan/beside.h"
+#include "plan/link.h"
 
 namespace terse {
 namespace {
@@ -49,8 +50,10 @@ PlanPointer Plans::of(const PlanKey& key) {
   };
   return cached(plans_, key, shape, [&](const plan::Shape& s) {
     const plan::Selection selection = plan::select(key.collective, s, key.algorithm, algorithms_);
+    plan::Plan plan = selection.algorithm->build(s);
+    plan.link = plan::link_of(*selection.algorithm, s);
     return plan::with(
-        selection.algorithm->build(s), key.collective, s,
+        std::move(plan), key.collective, s,
         {.exact = exclusions_.of(key.collective, key.count, ranks_), .verified = key.verified});
   });
 }
