@@ -82,6 +82,8 @@ typedef struct terseScheme terseScheme_t;
  *   round=R          nearest (default), stochastic, or shift (minmax only: one random offset of
  *                    the grid per block, QSDP's random shift, arXiv 2302.02390)
  *   scale=S          fp32 (default) or bf16: how int's scale is stored
+ *   fit=F            absmax (default): int's scale is that of the largest magnitude; or mse: the
+ *                    one of the least squared error, of all 2^bits codes (nearest only)
  *   hadamard=N       32: each 32 elements go through a Walsh-Hadamard transform first, which
  *                    spreads outliers (SDP4Bit, arXiv 2410.15526); 0 (default): they do not
  *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)

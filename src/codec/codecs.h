@@ -4,6 +4,7 @@
 #include <array>
 
 #include "codec/codecs/cast.h"
+#include "codec/codecs/fitted.h"
 #include "codec/codecs/fp8.h"
 #include "codec/codecs/minmax.h"
 #include "codec/codecs/mx.h"
@@ -24,7 +25,7 @@ struct List {
   static constexpr std::array kDescriptors = {Codecs_::kDescriptor...};
 };
 
-using Codecs = List<Symmetric, MinMax, Bf16, Fp16, Fp8E4M3, Fp8E5M2, MxFp8, MxFp6, MxFp4>;
+using Codecs = List<Symmetric, MinMax, Fitted, Bf16, Fp16, Fp8E4M3, Fp8E5M2, MxFp8, MxFp6, MxFp4>;
 
 inline constexpr auto& kDescriptors = Codecs::kDescriptors;
 

@@ -216,6 +216,22 @@ TERSE_INLINE Params load_params(const uint8_t* from, Number scale) {
   return p;
 }
 
+// What is taken in place of the parameters p, after a second look at the elements.
+template <class T, class Codec>
+TERSE_INLINE Params choose(const void* in, size_t n, const Form& form, const Params& p) {
+  Small probed[kMaxBlock];
+  const auto probe = Codec::probe(p, form);
+  for (size_t i = 0; i < n; ++i) probed[i] = probe(to_float(read<T>(in, i)));
+  Choice best;
+  for (int candidate = 0; candidate < Codec::kCandidates; ++candidate) {
+    const auto trial = Codec::trial(candidate, form);
+    uint32_t sum = 0;
+    for (size_t i = 0; i < n; ++i) sum += trial(probed[i]);
+    consider(best, candidate, Codec::cost(sum, candidate, form));
+  }
+  return Codec::chosen(p, best.candidate, form);
+}
+
 // `random`: of the block's elements; where the grid is shifted, of the first one.
 template <class T, class Codec, Rounding rounding>
 TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
@@ -224,9 +240,12 @@ TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
   const float shift = rounding == Rounding::kShift ? uniform(random[0]) - 0.5f : 0.0f;
   typename Codec::Stats observed;
   stats<T>(in, n, observed);
-  const Params p = Codec::params(observed, form, shift);
+  Params p = Codec::params(observed, form, shift);
+  const bool has_codes = !Codec::flat(p) && is_finite(p.first);
+  if constexpr (Chooses<Codec>)
+    if (has_codes) p = choose<T, Codec>(in, n, form, p);
   store_params<Codec>(p, form.scale, params);
-  if (Codec::flat(p) || !is_finite(p.first)) {
+  if (!has_codes) {
     std::memset(codes, 0, n * sizeof(Code<Codec>));
     return;
   }

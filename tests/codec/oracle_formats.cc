@@ -145,6 +145,51 @@ float decode_min_max(const Spec& spec, int code, const std::vector<float>& param
   return add(base, mul(static_cast<float>(code), step));
 }
 
+// Section 4, "Fitted".
+Block encode_fitted(const Spec& spec, const Stream&, uint64_t, const std::vector<float>& x) {
+  if (!all_finite(x)) return non_finite_block(spec, x.size());
+  const int h = 1 << (spec.bits - 1);
+  const float min = *std::min_element(x.begin(), x.end());
+  const float max = *std::max_element(x.begin(), x.end());
+  const float extreme = std::fabs(min) < std::fabs(max) ? max : min;
+  if (std::fabs(extreme) < kTiny) return {std::vector<int>(x.size(), 0), {0.0f}};
+
+  const float whole = static_cast<float>(h);
+  std::vector<int64_t> y;
+  for (float value : x)
+    y.push_back(static_cast<int64_t>(round_half_even(mul(value, div(whole, -extreme)) * 32.0)));
+  float least = 0, reach = 0;
+  for (int c = 0; c < 5; ++c) {
+    const float t = static_cast<float>(c) * 0.375f;
+    const double T = 32768.0 * c * 0.375 / h;
+    const float r = div(whole, add(whole, t));
+    int64_t sum = 0;
+    for (int64_t value : y) {
+      const double a =
+          static_cast<double>(value) + std::floor((static_cast<double>(value) * T + 16384) / 32768);
+      const double n = std::clamp<double>(std::floor((a + 16) / 32), -h, h - 1);
+      sum += static_cast<int64_t>((a - 32 * n) * (a - 32 * n));
+    }
+    const float cost = mul(mul(static_cast<float>(sum), r), r);
+    if (c != 0 && cost >= least) continue;
+    least = cost;
+    reach = mul(std::fabs(extreme), r);
+  }
+  const float magnitude = div(bf16_params(spec) ? bf16_above(reach) : reach, whole);
+  const float scale = extreme > 0 ? -magnitude : magnitude;
+  Block block{{}, {scale}};
+  for (float value : x)
+    block.codes.push_back(limited(round_half_even(mul(value, div(1, scale))), -h, h - 1));
+  return block;
+}
+
+float decode_fitted(const Spec& spec, int code, const std::vector<float>& params, float factor) {
+  const float scale = mul(params[0], factor);
+  if (!std::isfinite(scale)) return kNan;
+  if (code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
+  return code == 0 ? 0.0f : mul(static_cast<float>(code), scale);
+}
+
 // "Small floats": the numbers that are not negative, by code, and what lies above them.
 struct SmallFloat {
   int bits;
@@ -289,6 +334,7 @@ float decode_cast(const Spec&, int code, const std::vector<float>&, float factor
 const Format kFormats[] = {
     {1, 2, 8, 32, 4096, 1, true, false, 4, encode_symmetric, decode_symmetric},
     {2, 2, 8, 32, 4096, 2, false, false, 0, encode_min_max, decode_min_max},
+    {3, 2, 8, 32, 4096, 1, true, false, 4, encode_fitted, decode_fitted},
     {4, 16, 16, 32, 32, 0, false, false, 0, encode_bf16, decode_cast<Dtype::kBfloat16>},
     {5, 16, 16, 32, 32, 0, false, false, 0, encode_fp16, decode_cast<Dtype::kFloat16>},
     {6, 8, 8, 32, 4096, 1, false, false, 0, encode_fp8<kE4M3>, decode_scaled<kE4M3>},

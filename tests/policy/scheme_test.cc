@@ -47,6 +47,16 @@ TEST(Scheme, EveryCodecHasANameAndWhatIsUsual) {
             "int4:block=64,round=nearest,scale=bf16,hadamard=32");
 }
 
+// Two codecs of one name.
+TEST(Scheme, TheFitTellsIntegersApart) {
+  const Scheme fitted = parse_scheme("int4:fit=mse,block=64,scale=bf16");
+  EXPECT_EQ(fitted.spec.codec, codec::Fitted::kDescriptor.id);
+  EXPECT_EQ(print_scheme(fitted), "int4:block=64,round=nearest,scale=bf16,fit=mse");
+  EXPECT_EQ(parse_scheme(print_scheme(fitted)), fitted);
+  EXPECT_EQ(parse_scheme("int4:fit=absmax"), parse_scheme("int4"));
+  EXPECT_EQ(parse_scheme("int3:hadamard=32,fit=mse").spec.hadamard, 32);
+}
+
 TEST(Scheme, ReadsEveryKey) {
   const Scheme s =
       parse_scheme("minmax3:block=1024,round=shift,seed=18446744073709551615,algo=oneshot");
@@ -126,6 +136,10 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"int4:scale=fp8", "scale is \"fp8\", but must be fp32, bf16 or e8m0"},
       {"int4:hadamard=64", "hadamard is \"64\", but must be 0 or 32"},
       {"minmax4:fit=mse", "minmax has no fit=mse"},
+      {"int4:fit=mse,round=stochastic", "only round=nearest, or fit=absmax"},
+      {"int4:fit=mse,round=shift", "round=shift is for minmax codecs"},
+      {"int4:fit=mse,scale=e8m0", "int with fit=mse has no scale=e8m0, only fp32 or bf16"},
+      {"int8:fit=mse,hadamard=32", "hadamard is for int2 to int4 and mxfp4"},
       {"int4:fit=best", "fit is \"best\", but must be absmax or mse"},
       {"fp8", "unknown codec \"fp8\""},
       {"bf160", "unknown codec \"bf160\""},

@@ -119,10 +119,39 @@ class Tile {
           if (i < elements(j)) observe(stats[j], sum_[j][i]);
       }
       const auto own_stats = share_stats(batch_.geometry, stats, shared);
-      const codec::Params own = Codec::params(own_stats, form(), shift(draw));
+      codec::Params own = Codec::params(own_stats, form(), shift(draw));
+      if constexpr (codec::Chooses<Codec>) own = choose(own, shared);
       if (rows_.leads(left_)) store_params(body, own);
       return has_codes(own) ? Codec::quantizer(own, form()) : Quantizer{};
     }
+  }
+
+  // What is taken in place of the own row's parameters, after a second look at the elements.
+  TERSE_DEVICE codec::Params choose(const codec::Params& own,
+                                    Shared<typename F::Stats>& shared) const {
+    const bool has_codes = this->has_codes(own);
+    const auto own_probe = has_codes ? Codec::probe(own, form()) : typename Codec::Probe{};
+    codec::Small probed[kRows][kOctet];
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      const auto probe = of_row(j, own_probe);
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i)
+        probed[j][i] = probe.scale != 0 && i < elements(j) ? probe(sum_[j][i]) : 0;
+    }
+    codec::Choice best;
+    for (int candidate = 0; candidate < Codec::kCandidates; ++candidate) {
+      const auto trial = Codec::trial(candidate, form());
+      Total totals[kRows];
+      TERSE_UNROLL
+      for (uint32_t j = 0; j < kRows; ++j) {
+        TERSE_UNROLL
+        for (uint32_t i = 0; i < kOctet; ++i) totals[j].sum += trial(probed[j][i]);
+      }
+      const Total own_total = share_stats(batch_.geometry, totals, shared);
+      consider(best, candidate, Codec::cost(own_total.sum, candidate, form()));
+    }
+    return has_codes ? Codec::chosen(own, best.candidate, form()) : own;
   }
 
   // Whether row j's octet is one of four that are transformed together, all of whose elements are
