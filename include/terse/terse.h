@@ -76,6 +76,7 @@ typedef struct terseScheme terseScheme_t;
  *   minmax2 .. 8     block integers with a base and a step per block, codes 0..2^bits-1
  *   fp8e4m3, fp8e5m2 OCP FP8 with a scale per block
  *   mxfp8, mxfp6, mxfp4   OCP MX v1.0: e4m3, e2m3, e2m1, a power of two per block of 32
+ *   nvfp4            e2m1, an e4m3 scale per 16 in units of an fp32 one per 4096
  *   bf16, fp16       fp32 elements rounded to 16 bits; sums in fp32
  *
  *   block=N          elements that share parameters: a multiple of 32, 32..4096 (default 128)

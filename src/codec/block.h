@@ -21,6 +21,13 @@
 //   cost(sum, candidate, form)  the least one is taken; among equals the first
 //   chosen(params, candidate, form)         -> Params
 // Its params() are then what it begins with. Where they are flat or not finite they stay.
+//
+// One whose blocks have finer scales (Descriptor::fine) has instead of its quantizer and
+// dequantizer
+//   Finer, finer(params, form)  derived once per block by the encoder; `scale` is not 0
+//   fine(finer, absmax, form)   the byte of some elements, 0 where all their codes are
+//   quantizer(finer, fine)      of one that is not 0
+//   dequantizer(params, fine, form)
 #pragma once
 
 #include "codec/descriptor.h"
@@ -90,6 +97,9 @@ template <class Codec>
 concept Chooses = requires {
   Codec::kCandidates;
 };
+
+template <class Codec>
+concept HasFinerScales = Codec::kDescriptor.fine != 0;
 
 // The candidate of the least cost so far.
 struct Choice {

@@ -293,6 +293,42 @@ float decode_scaled(const Spec&, int code, const std::vector<float>& params, flo
   return std::isfinite(scale) ? mul(decode_small(f, code), scale) : kNan;
 }
 
+// Section 4, "nvfp4".
+Block encode_nvfp4(const Spec& spec, const Stream& stream, uint64_t first,
+                   const std::vector<float>& x) {
+  const size_t fine = (x.size() + 15) / 16;
+  const bool finite = all_finite(x), stochastic = spec.rounding == Rounding::kStochastic;
+  const float absmax = finite ? largest_magnitude(x) : 0;
+  Block block{std::vector<int>(x.size(), 0), {finite ? 0.0f : kNan}, std::vector<int>(fine, 0)};
+  if (!finite || absmax < std::ldexp(1.0f, -100)) return block;
+  float scale = div(absmax, 2688);
+  if (mul(scale, 2688) > absmax) scale = std::nextafter(scale, 0.0f);
+  block.params[0] = scale;
+  for (size_t k = 0; k < fine; ++k) {
+    float m = 0;
+    for (size_t i = 16 * k; i < std::min(16 * k + 16, x.size()); ++i)
+      m = std::max(m, std::fabs(x[i]));
+    const float v = std::min(mul(m, div(1, mul(scale, 6))), 448.0f);
+    block.fine[k] =
+        stochastic
+            ? small_code(kE4M3, v,
+                         [](float units, int whole) { return units > static_cast<float>(whole); })
+            : encode_small(kE4M3, v, false, 0);
+    if (block.fine[k] == 0) continue;
+    const float inv = div(1, mul(kE4M3.numbers[block.fine[k]], scale));
+    for (size_t i = 16 * k; i < std::min(16 * k + 16, x.size()); ++i)
+      block.codes[i] = encode_small(kE2M1, mul(x[i], inv), stochastic, uniform(stream, first + i));
+  }
+  return block;
+}
+
+float decode_nvfp4(const Spec&, int code, const std::vector<float>& params, float factor) {
+  const float scale = mul(params[0], factor);
+  if (!std::isfinite(scale)) return kNan;
+  return mul(decode_small(kE2M1, code),
+             mul(decode_small(kE4M3, static_cast<int>(params[1])), scale));
+}
+
 // "Casts".
 Block encode_bf16(const Spec& spec, const Stream& stream, uint64_t first,
                   const std::vector<float>& x) {
@@ -342,6 +378,7 @@ const Format kFormats[] = {
     {8, 8, 8, 32, 32, 1, false, true, 0, encode_mx<kE4M3>, decode_scaled<kE4M3>},
     {9, 6, 6, 32, 32, 1, false, true, 0, encode_mx<kE2M3>, decode_scaled<kE2M3>},
     {10, 4, 4, 32, 32, 1, false, true, 4, encode_mx<kE2M1>, decode_scaled<kE2M1>},
+    {11, 4, 4, 4096, 4096, 1, false, false, 0, encode_nvfp4, decode_nvfp4, 16},
 };
 
 }  // namespace

@@ -26,6 +26,34 @@ struct Format {
   static constexpr bool kTransforms = transforms_;
 };
 
+// What is derived once per block. With finer scales the codec's quantizer and dequantizer are of
+// the elements that share one.
+template <class Codec>
+struct PerBlock {
+  using Quantizer = typename Codec::Quantizer;
+  using Dequantizer = typename Codec::Dequantizer;
+
+  static TERSE_DEVICE Quantizer quantizer(const codec::Params& p, const codec::Form& form) {
+    return Codec::quantizer(p, form);
+  }
+  static TERSE_DEVICE Dequantizer dequantizer(const codec::Params& p, const codec::Form& form) {
+    return Codec::dequantizer(p, form);
+  }
+};
+
+template <codec::HasFinerScales Codec>
+struct PerBlock<Codec> {
+  using Quantizer = typename Codec::Finer;
+  using Dequantizer = codec::Params;
+
+  static TERSE_DEVICE Quantizer quantizer(const codec::Params& p, const codec::Form& form) {
+    return Codec::finer(p, form);
+  }
+  static TERSE_DEVICE Dequantizer dequantizer(const codec::Params& p, const codec::Form&) {
+    return p;
+  }
+};
+
 // One tile of one piece, on one unit of threads.
 template <class F, Access access>
 class Tile {
@@ -74,14 +102,14 @@ class Tile {
   TERSE_DEVICE void store_packed(Shared<typename F::Stats>& shared) const {
     const codec::Draw draw = this->draw();
     uint8_t* const body = static_cast<uint8_t*>(piece_.target);
-    const Quantizer own_quantizer = quantizer(body, draw, shared);
+    const auto own_quantizer = quantizer(body, draw, shared);
     codec::PhiloxWords random[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) random[j] = random_of(j, draw);
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       store_codes<F::kBits, access>(codes(body, j), elements(j),
-                                    encode(j, of_row(j, own_quantizer), random[j]));
+                                    encode(j, row_quantizer(body, j, own_quantizer), random[j]));
       if constexpr (access != Access::kWhole) store_padding(body, j);
     }
   }
@@ -91,8 +119,11 @@ class Tile {
   using Raw = typename F::Raw;
   using Quantizer = typename Codec::Quantizer;
   using Dequantizer = typename Codec::Dequantizer;
+  using BlockQuantizer = typename PerBlock<Codec>::Quantizer;
+  using BlockDequantizer = typename PerBlock<Codec>::Dequantizer;
   static constexpr codec::Descriptor kCodec = Codec::kDescriptor;
   static constexpr bool kHasParams = kCodec.params != 0;
+  static constexpr bool kHasFinerScales = codec::HasFinerScales<Codec>;
   // Of how parameters are stored: where there is no choice the compiler shall know.
   static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.usual_scale);
 
@@ -100,13 +131,47 @@ class Tile {
     return {F::kBits, kChooses ? batch_.scale : kCodec.usual_scale, F::kRounding};
   }
 
+  // Of a block: less the finer scales, and of a whole one with them.
   TERSE_DEVICE size_t params_bytes() const {
     return kCodec.params * codec::number_bytes(form().scale);
   }
 
+  TERSE_DEVICE size_t params_stride() const {
+    if constexpr (kHasFinerScales) return params_bytes() + batch_.geometry.block / kCodec.fine;
+    return params_bytes();
+  }
+
+  // Stores row j's finer scale, if there are any.
+  TERSE_DEVICE Quantizer row_quantizer(uint8_t* body, uint32_t j, const BlockQuantizer& own) const {
+    const BlockQuantizer block = of_row(j, own);
+    if constexpr (!kHasFinerScales) {
+      return block;
+    } else {
+      static_assert(kCodec.fine == 2 * kOctet);
+      codec::AbsMax stats;
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i)
+        if (i < elements(j)) observe(stats, sum_[j][i]);
+      merge(stats, shuffle_xor(stats, 1));
+      const uint32_t fine = block.scale != 0 ? Codec::fine(block, stats.absmax, form()) : 0;
+      if (simt::thread_index() % 2 == 0 && elements(j) != 0)
+        simt::store(fine_scale(body, j), static_cast<uint8_t>(fine));
+      return fine != 0 ? Codec::quantizer(block, fine) : Quantizer{};
+    }
+  }
+
+  // The finer scale of row j's octet.
+  template <class Byte>
+  TERSE_DEVICE Byte* fine_scale(Byte* body, uint32_t j) const {
+    const uint32_t block = rows_.block(j);
+    const uint32_t place = (rows_.at(j) - block * batch_.geometry.block) / kCodec.fine;
+    return body + piece_.params_offset + (first_block_ + block) * params_stride() + params_bytes() +
+           place;
+  }
+
   // The quantizer of the own row's block, whose parameters are stored.
-  TERSE_DEVICE Quantizer quantizer(uint8_t* body, const codec::Draw& draw,
-                                   Shared<typename F::Stats>& shared) const {
+  TERSE_DEVICE BlockQuantizer quantizer(uint8_t* body, const codec::Draw& draw,
+                                        Shared<typename F::Stats>& shared) const {
     if constexpr (!kHasParams) {
       return {};
     } else {
@@ -122,7 +187,7 @@ class Tile {
       codec::Params own = Codec::params(own_stats, form(), shift(draw));
       if constexpr (codec::Chooses<Codec>) own = choose(own, shared);
       if (rows_.leads(left_)) store_params(body, own);
-      return has_codes(own) ? Codec::quantizer(own, form()) : Quantizer{};
+      return has_codes(own) ? PerBlock<Codec>::quantizer(own, form()) : BlockQuantizer{};
     }
   }
 
@@ -174,7 +239,7 @@ class Tile {
 
   template <class Byte>
   TERSE_DEVICE Byte* own_params(Byte* body) const {
-    return body + piece_.params_offset + own_block() * params_bytes();
+    return body + piece_.params_offset + own_block() * params_stride();
   }
 
   TERSE_DEVICE uint64_t own_block() const { return first_block_ + rows_.block(rows_.own_row()); }
@@ -267,24 +332,35 @@ class Tile {
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j)
       code[j] = load_codes<F::kBits, access>(codes(body, j), elements(j));
-    const Dequantizer own = dequantizer(body);
+    const auto own = dequantizer(body);
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
-      const Dequantizer d = of_row(j, own);
+      const Dequantizer d = row_dequantizer(body, j, own);
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, Codec::value(code[j][i], d, form()));
     }
   }
 
+  TERSE_DEVICE Dequantizer row_dequantizer(const uint8_t* body, uint32_t j,
+                                           const BlockDequantizer& own) const {
+    const BlockDequantizer block = of_row(j, own);
+    if constexpr (!kHasFinerScales) {
+      return block;
+    } else {
+      const uint32_t fine = elements(j) != 0 ? simt::load(fine_scale(body, j)) : 0;
+      return Codec::dequantizer(block, fine, form());
+    }
+  }
+
   // Of the own row's block.
-  TERSE_DEVICE Dequantizer dequantizer(const uint8_t* body) const {
+  TERSE_DEVICE BlockDequantizer dequantizer(const uint8_t* body) const {
     codec::Params own{0, 0};
     if (!kHasParams || rows_.has_own_block(left_))
       own = codec::scaled(load_params(own_params(body)), piece_.factor);
     // Any parameter that is not finite makes NaNs; the arithmetic carries them on.
     if (!codec::is_finite(own.first) || !codec::is_finite(own.second))
       own = {codec::bits_float(codec::kNanBits), codec::bits_float(codec::kNanBits)};
-    return Codec::dequantizer(own, form());
+    return PerBlock<Codec>::dequantizer(own, form());
   }
 
   template <class Word>
@@ -326,8 +402,11 @@ class Tile {
     uint8_t* const to = own_params(body);
     store_number(to, p.first);
     if constexpr (kCodec.params == 2) store_number(to + 4, p.second);
-    const uint64_t block = own_block(), end = (block + 1) * params_bytes();
-    if (end % 4 == 0 || (block + 1) * batch_.geometry.block < piece_.count) return;
+    const uint64_t block = own_block(), next = (block + 1) * batch_.geometry.block;
+    uint64_t end = (block + 1) * params_stride();
+    if constexpr (kHasFinerScales)
+      if (next > piece_.count) end -= (next - piece_.count) / kCodec.fine;
+    if (end % 4 == 0 || next < piece_.count) return;
     for (uint64_t at = end; at % 4 != 0; ++at)
       simt::store(body + piece_.params_offset + at, uint8_t{0});
   }
