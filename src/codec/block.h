@@ -13,6 +13,8 @@
 //   Dequantizer, dequantizer(params, form)  derived once per block by the decoder
 //   value(code, dequantizer, form)
 //   kNanCodes                   whether there are codes whose values are not finite
+//   Numbers                     where codes are those of a MiniFloat: of x * quantizer.scale, and
+//                               value = number * dequantizer.scale. Some machines convert them
 //
 // One that chooses its parameters by a second look at the elements has besides
 //   kCandidates                 how many there are to choose from

@@ -18,6 +18,7 @@ struct NvFp4 {
                                              .source = "NVIDIA NVFP4"};
 
   using Stats = AbsMax;
+  using Numbers = E2M1;
   static constexpr bool kNanCodes = true;  // where the scale is
 
   // Below 2^-100 the elements' scales would be subnormal.
@@ -62,7 +63,7 @@ struct NvFp4 {
   }
 
   template <Rounding rounding>
-  static TERSE_INLINE FloatCoder<E2M1, rounding> coder(const Quantizer& q, const Form&) {
+  static TERSE_INLINE FloatCoder<Numbers, rounding> coder(const Quantizer& q, const Form&) {
     return {q};
   }
 
@@ -74,7 +75,7 @@ struct NvFp4 {
   }
 
   static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form&) {
-    return mul(E2M1::decode(code), d.scale);
+    return mul(Numbers::decode(code), d.scale);
   }
 };
 

@@ -54,6 +54,13 @@ struct PerBlock<Codec> {
   }
 };
 
+// Whether a codec's codes are numbers that the machine converts.
+template <class Codec>
+constexpr bool kByMachine = false;
+template <class Codec>
+requires requires { typename Codec::Numbers; }
+constexpr bool kByMachine<Codec> = simt::kConverts<typename Codec::Numbers>;
+
 // One tile of one piece, on one unit of threads.
 template <class F, Access access>
 class Tile {
@@ -335,9 +342,26 @@ class Tile {
     const auto own = dequantizer(body);
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
-      const Dequantizer d = row_dequantizer(body, j, own);
+      add_values<first>(j, code[j], row_dequantizer(body, j, own));
+    }
+  }
+
+  template <bool first>
+  TERSE_DEVICE void add_values(uint32_t j, const CodesOf<F::kBits>& code, const Dequantizer& d) {
+    if constexpr (kByMachine<Codec>) {
       TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, Codec::value(code[j][i], d, form()));
+      for (uint32_t i = 0; i < kOctet; i += 2) {
+        const uint32_t halves =
+            simt::to_halves<typename Codec::Numbers>(code.w[i / 4] >> (8 * (i % 4)));
+        const auto half = [&](uint32_t k) {
+          return simt::to_float(codec::half_t{static_cast<uint16_t>(halves >> (16 * k))});
+        };
+        add<first>(j, i, codec::mul(half(0), d.scale));
+        add<first>(j, i + 1, codec::mul(half(1), d.scale));
+      }
+    } else {
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, Codec::value(code[i], d, form()));
     }
   }
 
@@ -450,6 +474,8 @@ class Tile {
   TERSE_DEVICE CodesOf<F::kBits> encode(uint32_t j, const Quantizer& q,
                                         const codec::PhiloxWords& random) const {
     if (q.scale == 0) return {};
+    if constexpr (kByMachine<Codec> && F::kRounding == codec::Rounding::kNearest)
+      return convert(j, q);
     const auto coder = Codec::template coder<F::kRounding>(q, form());
     uint32_t code[kOctet];
     TERSE_UNROLL
@@ -459,6 +485,20 @@ class Tile {
       if (access != Access::kWhole && i >= elements(j)) code[i] = 0;
     }
     return make_codes(code, CodesOf<F::kBits>{});
+  }
+
+  // As encode(), by the machine.
+  TERSE_DEVICE CodesOf<F::kBits> convert(uint32_t j, const Quantizer& q) const {
+    uint32_t pair[kOctet / 2];
+    TERSE_UNROLL
+    for (uint32_t k = 0; k < kOctet / 2; ++k) {
+      const auto scaled = [&](uint32_t i) {
+        const bool there = access == Access::kWhole || i < elements(j);
+        return there ? codec::mul(sum_[j][i], q.scale) : 0.0f;
+      };
+      pair[k] = simt::to_codes<typename Codec::Numbers>(scaled(2 * k), scaled(2 * k + 1));
+    }
+    return {simt::permute(pair[0], pair[1], 0x5410), simt::permute(pair[2], pair[3], 0x5410)};
   }
 
   const Batch& batch_;
