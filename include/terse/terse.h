@@ -76,12 +76,15 @@ typedef struct terseScheme terseScheme_t;
  *   minmax2 .. 8     block integers with a base and a step per block, codes 0..2^bits-1
  *   fp8e4m3, fp8e5m2 OCP FP8 with a scale per block
  *   mxfp8, mxfp6, mxfp4   OCP MX v1.0: e4m3, e2m3, e2m1, a power of two per block of 32
+ *   nvfp4            e2m1, an e4m3 scale per 16 in units of an fp32 one per 4096
  *   bf16, fp16       fp32 elements rounded to 16 bits; sums in fp32
  *
  *   block=N          elements that share parameters: a multiple of 32, 32..4096 (default 128)
  *   round=R          nearest (default), stochastic, or shift (minmax only: one random offset of
  *                    the grid per block, QSDP's random shift, arXiv 2302.02390)
  *   scale=S          fp32 (default) or bf16: how int's scale is stored
+ *   fit=F            absmax (default): int's scale is that of the largest magnitude; or mse: the
+ *                    one of the least squared error, of all 2^bits codes (nearest only)
  *   hadamard=N       32: each 32 elements go through a Walsh-Hadamard transform first, which
  *                    spreads outliers (SDP4Bit, arXiv 2410.15526); 0 (default): they do not
  *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)

@@ -51,7 +51,7 @@ std::string blocks_of(const Descriptor& d) {
 
 void print_schemes() {
   const std::vector<float> x = gaussian(size_t{1} << 18);
-  fmt::print("{:<12}{:>10}  {:<10}{:>10}{:>12}   {}\n", "name", "bits", "block", "error",
+  fmt::print("{:<14}{:>8}  {:<10}{:>10}{:>12}   {}\n", "name", "bits", "block", "error",
              "stochastic", "source");
   for (const Descriptor& d : codec::kDescriptors) {
     for (int bits = d.min_bits; bits <= d.max_bits; ++bits) {
@@ -63,9 +63,10 @@ void print_schemes() {
       spec.rounding = codec::Rounding::kStochastic;
       const std::string stochastic =
           codec::valid(spec) ? fmt::format("{:.3g} %", 100 * error_of(spec, x)) : "";
-      const std::string name =
-          codec::has_one_width(d) ? std::string(d.name) : fmt::format("{}{}", d.name, bits);
-      fmt::print("{:<12}{:>10.4g}  {:<10}{:>8.3g} %{:>12}   {}\n", name, stored, blocks_of(d),
+      std::string name(d.name);
+      if (!codec::has_one_width(d)) name += fmt::format("{}", bits);
+      if (d.fit == codec::Fit::kMse) name += ":fit=mse";
+      fmt::print("{:<14}{:>8.4g}  {:<10}{:>8.3g} %{:>12}   {}\n", name, stored, blocks_of(d),
                  100 * nearest, stochastic, d.source);
     }
   }

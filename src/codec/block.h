@@ -13,6 +13,23 @@
 //   Dequantizer, dequantizer(params, form)  derived once per block by the decoder
 //   value(code, dequantizer, form)
 //   kNanCodes                   whether there are codes whose values are not finite
+//   Numbers                     where codes are those of a MiniFloat: of x * quantizer.scale, and
+//                               value = number * dequantizer.scale. Some machines convert them
+//
+// One that chooses its parameters by a second look at the elements has besides
+//   kCandidates                 how many there are to choose from
+//   Probe, probe(params, form)  derived once per block: (x) -> a Small, which candidates are tried
+//   on Trial, trial(candidate, form)           (probed) -> uint32_t, 0 of 0; the sum is below 2^32
+//   cost(sum, candidate, form)  the least one is taken; among equals the first
+//   chosen(params, candidate, form)         -> Params
+// Its params() are then what it begins with. Where they are flat or not finite they stay.
+//
+// One whose blocks have finer scales (Descriptor::fine) has instead of its quantizer and
+// dequantizer
+//   Finer, finer(params, form)  derived once per block by the encoder; `scale` is not 0
+//   fine(finer, absmax, form)   the byte of some elements, 0 where all their codes are
+//   quantizer(finer, fine)      of one that is not 0
+//   dequantizer(params, fine, form)
 #pragma once
 
 #include "codec/descriptor.h"
@@ -77,6 +94,24 @@ TERSE_INLINE void merge(Extent& s, const Extent& other) {
 struct NoStats {};
 
 TERSE_INLINE void observe(NoStats&, float) {}
+
+template <class Codec>
+concept Chooses = requires {
+  Codec::kCandidates;
+};
+
+template <class Codec>
+concept HasFinerScales = Codec::kDescriptor.fine != 0;
+
+// The candidate of the least cost so far.
+struct Choice {
+  float cost = 0;
+  int candidate = -1;
+};
+
+TERSE_INLINE void consider(Choice& best, int candidate, float cost) {
+  if (best.candidate < 0 || cost < best.cost) best = {cost, candidate};
+}
 
 // Symmetric integer codes: -q..q.
 TERSE_INLINE Range symmetric_range(int bits) {

@@ -33,6 +33,7 @@ struct Descriptor {
   size_t params = 1;                        // numbers per block
   Choices scales = choices(Number::kFp32);  // how they may be stored
   Number usual_scale = Number::kFp32;
+  size_t fine = 0;  // elements that share a finer scale, of a byte; 0: there are none
   // The widest codes that may follow the transform. It has kernels of its own, and is of use where
   // steps are coarse.
   int max_hadamard_bits = 0;

@@ -173,9 +173,19 @@ TERSE_INLINE Form known_form(int bits, Number scale, Rounding rounding) {
   return {bits, kChooses ? scale : kCodec.usual_scale, rounding};
 }
 
+// Bytes of parameters: of a block, and of a whole one with its finer scales.
 template <class Codec>
-TERSE_INLINE size_t params_bytes(const Form& form) {
-  return Codec::kDescriptor.params * number_bytes(form.scale);
+TERSE_INLINE size_t params_bytes(Number scale) {
+  return Codec::kDescriptor.params * number_bytes(scale);
+}
+
+template <class Codec>
+TERSE_INLINE size_t params_stride(const Spec& spec) {
+  constexpr Descriptor kCodec = Codec::kDescriptor;
+  const Number scale = known_form<Codec>(spec.bits, spec.scale, spec.rounding).scale;
+  size_t fine = 0;
+  if constexpr (HasFinerScales<Codec>) fine = spec.block / kCodec.fine;
+  return params_bytes<Codec>(scale) + fine;
 }
 
 // Copies of fixed sizes: others are calls.
@@ -216,6 +226,65 @@ TERSE_INLINE Params load_params(const uint8_t* from, Number scale) {
   return p;
 }
 
+// What is taken in place of the parameters p, after a second look at the elements.
+template <class T, class Codec>
+TERSE_INLINE Params choose(const void* in, size_t n, const Form& form, const Params& p) {
+  Small probed[kMaxBlock];
+  const auto probe = Codec::probe(p, form);
+  for (size_t i = 0; i < n; ++i) probed[i] = probe(to_float(read<T>(in, i)));
+  Choice best;
+  for (int candidate = 0; candidate < Codec::kCandidates; ++candidate) {
+    const auto trial = Codec::trial(candidate, form);
+    uint32_t sum = 0;
+    for (size_t i = 0; i < n; ++i) sum += trial(probed[i]);
+    consider(best, candidate, Codec::cost(sum, candidate, form));
+  }
+  return Codec::chosen(p, best.candidate, form);
+}
+
+template <class T, class Codec, Rounding rounding, class Coder>
+TERSE_INLINE void encode(const void* in, size_t n, const Coder& coder,
+                         const uint16_t* __restrict random, uint8_t* __restrict codes) {
+  for (size_t i = 0; i < n; ++i) {
+    const uint16_t r = rounding == Rounding::kStochastic ? random[i] : uint16_t{0};
+    write(codes, i, static_cast<Code<Codec>>(coder(to_float(read<T>(in, i)), r)));
+  }
+}
+
+// The finer scales of a block, and the codes. Each step is done for all of them, for the processor
+// to have several under way.
+template <class T, class Codec, Rounding rounding>
+TERSE_INLINE void encode_finely(const void* in, size_t n, const Form& form, const Params& p,
+                                const uint16_t* __restrict random, uint8_t* __restrict codes,
+                                uint8_t* __restrict fine) {
+  constexpr size_t kFine = Codec::kDescriptor.fine, kMost = kMaxBlock / kFine;
+  const size_t count = (n + kFine - 1) / kFine;
+  float absmax[kMost];
+  typename Codec::Quantizer quantizers[kMost];
+  for (size_t i = 0; i < count; ++i) {
+    AbsMax observed;
+    stats<T>(static_cast<const char*>(in) + i * kFine * sizeof(T), block_at(i * kFine, n, kFine),
+             observed);
+    absmax[i] = observed.absmax;
+  }
+  const auto finer = Codec::finer(p, form);
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t byte = Codec::fine(finer, absmax[i], form);
+    fine[i] = static_cast<uint8_t>(byte);
+    quantizers[i] = Codec::quantizer(finer, byte);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const size_t first = i * kFine, length = block_at(first, n, kFine);
+    if (fine[i] == 0)
+      std::memset(codes + first, 0, length);
+    else
+      encode<T, Codec, rounding>(static_cast<const char*>(in) + first * sizeof(T), length,
+                                 Codec::template coder<rounding>(quantizers[i], form),
+                                 random + (rounding == Rounding::kStochastic ? first : 0),
+                                 codes + first);
+  }
+}
+
 // `random`: of the block's elements; where the grid is shifted, of the first one.
 template <class T, class Codec, Rounding rounding>
 TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
@@ -224,16 +293,21 @@ TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
   const float shift = rounding == Rounding::kShift ? uniform(random[0]) - 0.5f : 0.0f;
   typename Codec::Stats observed;
   stats<T>(in, n, observed);
-  const Params p = Codec::params(observed, form, shift);
+  Params p = Codec::params(observed, form, shift);
+  const bool has_codes = !Codec::flat(p) && is_finite(p.first);
+  if constexpr (Chooses<Codec>)
+    if (has_codes) p = choose<T, Codec>(in, n, form, p);
   store_params<Codec>(p, form.scale, params);
-  if (Codec::flat(p) || !is_finite(p.first)) {
+  uint8_t* const fine = params + params_bytes<Codec>(form.scale);
+  if (!has_codes) {
     std::memset(codes, 0, n * sizeof(Code<Codec>));
-    return;
-  }
-  const auto coder = Codec::template coder<rounding>(Codec::quantizer(p, form), form);
-  for (size_t i = 0; i < n; ++i) {
-    const uint16_t r = rounding == Rounding::kStochastic ? random[i] : uint16_t{0};
-    write(codes, i, static_cast<Code<Codec>>(coder(to_float(read<T>(in, i)), r)));
+    if constexpr (HasFinerScales<Codec>)
+      std::memset(fine, 0, (n + Codec::kDescriptor.fine - 1) / Codec::kDescriptor.fine);
+  } else if constexpr (HasFinerScales<Codec>) {
+    encode_finely<T, Codec, rounding>(in, n, form, p, random, codes, fine);
+  } else {
+    const auto coder = Codec::template coder<rounding>(Codec::quantizer(p, form), form);
+    encode<T, Codec, rounding>(in, n, coder, random, codes);
   }
 }
 
@@ -241,7 +315,7 @@ template <class T, class Codec, Rounding rounding>
 void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
                      uint8_t* codes, uint8_t* params) {
   const Form form = known_form<Codec>(spec.bits, spec.scale, rounding);
-  const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(form);
+  const size_t block = block_of<Codec>(spec), stride = params_stride<Codec>(spec);
   const size_t at_once = kMaxBlock / spec.block * spec.block;
   uint16_t random[kMaxBlock];
   for (size_t i = 0; i < n; i += block, params += stride) {
@@ -259,14 +333,8 @@ void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& dra
 }
 
 template <class T, class Codec, bool accumulate>
-TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, const Form& form,
-                                   const uint8_t* params, float factor, void* __restrict out) {
-  const Params p = scaled(load_params<Codec>(params, form.scale), factor);
-  if (!is_finite(p.first) || !is_finite(p.second)) {
-    for (size_t i = 0; i < n; ++i) write(out, i, from_float<T>(bits_float(kNanBits)));
-    return;
-  }
-  const typename Codec::Dequantizer d = Codec::dequantizer(p, form);
+TERSE_INLINE void decode(const uint8_t* __restrict codes, size_t n, const Form& form,
+                         const typename Codec::Dequantizer& d, void* __restrict out) {
   for (size_t i = 0; i < n; ++i) {
     const float v = Codec::value(read<Code<Codec>>(codes, i), d, form);
     if constexpr (accumulate)
@@ -275,6 +343,26 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, co
       write(out, i, from_float<T>(v));
     else
       write(out, i, from_number<T>(v));
+  }
+}
+
+template <class T, class Codec, bool accumulate>
+TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, const Form& form,
+                                   const uint8_t* params, float factor, void* __restrict out) {
+  const Params p = scaled(load_params<Codec>(params, form.scale), factor);
+  if (!is_finite(p.first) || !is_finite(p.second)) {
+    for (size_t i = 0; i < n; ++i) write(out, i, from_float<T>(bits_float(kNanBits)));
+    return;
+  }
+  if constexpr (HasFinerScales<Codec>) {
+    constexpr size_t kFine = Codec::kDescriptor.fine;
+    const uint8_t* fine = params + params_bytes<Codec>(form.scale);
+    for (size_t i = 0; i < n; i += kFine)
+      decode<T, Codec, accumulate>(codes + i, block_at(i, n, kFine), form,
+                                   Codec::dequantizer(p, fine[i / kFine], form),
+                                   static_cast<char*>(out) + i * sizeof(T));
+  } else {
+    decode<T, Codec, accumulate>(codes, n, form, Codec::dequantizer(p, form), out);
   }
 }
 
@@ -296,9 +384,9 @@ void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint
     for (size_t i = 0; i < n; i += at_once) {
       const size_t some = block_at(i, n, at_once);
       to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
-      quantize<float, Codec, rounding>(
-          x, some, spec, draw, first + i, codes + i * sizeof(Code<Codec>),
-          params + i / spec.block * params_bytes<Codec>(form_of(spec)));
+      quantize<float, Codec, rounding>(x, some, spec, draw, first + i,
+                                       codes + i * sizeof(Code<Codec>),
+                                       params + i / spec.block * params_stride<Codec>(spec));
     }
   } else {
     quantize_blocks<T, Codec, rounding>(in, n, spec, draw, first, codes, params);
@@ -309,7 +397,7 @@ template <class T, class Codec, bool accumulate>
 void dequantize_blocks(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
                        float factor, void* out) {
   const Form form = known_form<Codec>(spec.bits, spec.scale, Rounding::kNearest);
-  const size_t block = block_of<Codec>(spec), stride = params_bytes<Codec>(form);
+  const size_t block = block_of<Codec>(spec), stride = params_stride<Codec>(spec);
   for (size_t i = 0; i < n; i += block, params += stride)
     dequantize_block<T, Codec, accumulate>(codes + i * sizeof(Code<Codec>), block_at(i, n, block),
                                            form, params, factor,
@@ -335,8 +423,8 @@ void dequantize(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t*
     for (size_t i = 0; i < n; i += at_once) {
       const size_t some = block_at(i, n, at_once);
       dequantize<float, Codec, false>(codes + i * sizeof(Code<Codec>), some, spec,
-                                      params + i / spec.block * params_bytes<Codec>(form_of(spec)),
-                                      factor, x);
+                                      params + i / spec.block * params_stride<Codec>(spec), factor,
+                                      x);
       from_floats<T>(x, some, static_cast<char*>(out) + i * sizeof(T));
     }
   } else {

@@ -22,13 +22,20 @@ constexpr const char* fault(const Spec& s) {
 
 constexpr bool valid(const Spec& s) { return fault(s) == nullptr; }
 
-// Bytes of the parameters of a block.
+// Bytes of finer scales of n elements, from a block's first one on.
+constexpr size_t fine_bytes(const Descriptor& d, size_t n) {
+  return d.fine == 0 ? 0 : (n + d.fine - 1) / d.fine;
+}
+
+// Bytes of the parameters of a whole block.
 constexpr size_t params_bytes(const Spec& s) {
-  return descriptor(s.codec).params * number_bytes(s.scale);
+  const Descriptor& d = descriptor(s.codec);
+  return d.params * number_bytes(s.scale) + fine_bytes(d, s.block);
 }
 
 // A body of `count` elements: the codes as one little-endian bit string, zero bits up to a multiple
-// of four bytes, then the parameters of each block, and zero bytes up to a multiple of four.
+// of four bytes, then the parameters of each block, and zero bytes up to a multiple of four. Blocks
+// are of a multiple of what shares a finer scale, of which a short block has fewer.
 struct BodyLayout {
   size_t blocks;
   size_t code_bytes;
@@ -44,7 +51,10 @@ constexpr BodyLayout body_layout(const Spec& s, size_t count) {
   // count * bits / 8, rounded up, without overflow for any count that fits in memory
   const size_t code_bytes = count / 8 * s.bits + (count % 8 * s.bits + 7) / 8;
   const size_t params_offset = to_words(code_bytes);
-  const size_t params_end = params_offset + blocks * params_bytes(s);
+  const size_t missing = blocks * s.block - count;
+  const Descriptor& d = descriptor(s.codec);
+  const size_t params_end =
+      params_offset + blocks * params_bytes(s) - (d.fine == 0 ? 0 : missing / d.fine);
   return {blocks, code_bytes, params_offset, params_end, to_words(params_end)};
 }
 

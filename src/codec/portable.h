@@ -113,14 +113,18 @@ TERSE_INLINE Small clamp(Small x, const Range& range) {
   return bounded > range.low ? bounded : range.low;
 }
 
+// As the low bits of an fp32 number an integer below 2^23 makes it 2^23 and that.
+constexpr uint32_t kIntegers = 0x4b000000u;
+
 // n - m for n below 2^23 and any such m: exact, for all numbers are integers below 2^24. (A sign
 // that n is xored with, and this, are one operation.)
 TERSE_INLINE float integer_less(uint32_t n, uint32_t m) {
-  return add(bits_float(0x4b000000u ^ n), -bits_float(0x4b000000u ^ m));
+  return add(bits_float(kIntegers ^ n), -bits_float(kIntegers ^ m));
 }
 
 constexpr uint32_t kNanBits = 0x7fc00000u;       // the only NaN that terse writes, as fp32
 constexpr uint32_t kInfinityBits = 0x7f800000u;  // as fp32; larger magnitudes are NaNs
+constexpr uint32_t kSignBit = 0x80000000u;
 
 TERSE_INLINE float magnitude(float x) {
 #ifdef __CUDA_ARCH__

@@ -217,6 +217,10 @@ Scheme finish(std::string_view text, const Draft& draft) {
   }
   if (!codec::has(d.roundings, spec.rounding)) {
     if (spec.rounding == codec::Rounding::kShift) refuse(text, "round=shift is for minmax codecs");
+    if (d.fit == codec::Fit::kMse)
+      refuse(text,
+             "fit=mse is biased whatever is drawn, for it leaves elements beyond the codes: "
+             "only round=nearest, or fit=absmax");
     refuse(text, "{} has no round={}, only {}", name_of(d),
            kRoundingNames[static_cast<int>(spec.rounding)], listed(kRoundingNames, d.roundings));
   }

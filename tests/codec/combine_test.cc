@@ -208,11 +208,12 @@ TEST(Combine, WindowTouchesOnlyItsPart) {
 TEST(Combine, ChunksEqualTheWhole) {
   Random random(15);
   for (const Spec& spec : every_spec(96)) {
-    const Floats x = numbers(Kin::kGaussian, 2000, random);
+    const size_t chunk = std::max<size_t>(480, spec.block);
+    const Floats x = numbers(Kin::kGaussian, 4 * chunk + 80, random);
     const Stream whole{.seed = 5, .origin = 320};
     Floats joined;
-    for (size_t first = 0; first < x.size(); first += 480) {
-      const Floats part(x.begin() + first, x.begin() + std::min(first + 480, x.size()));
+    for (size_t first = 0; first < x.size(); first += chunk) {
+      const Floats part(x.begin() + first, x.begin() + std::min(first + chunk, x.size()));
       Stream stream = whole;
       stream.origin += first;
       const Floats values = round_trip(spec, stream, part);

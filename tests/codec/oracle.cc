@@ -49,10 +49,22 @@ int nccl_number(Dtype dtype) {
 
 }  // namespace
 
+// "Finer scales".
+size_t fine_bytes(const Spec& spec, size_t n) {
+  const size_t fine = format(spec).fine;
+  return fine == 0 ? 0 : (n + fine - 1) / fine;
+}
+
+// Of the blocks of the first `count` elements.
+size_t params_of(const Spec& spec, size_t count) {
+  const size_t whole = count / spec.block, rest = count % spec.block;
+  const size_t own = format(spec).params * param_bytes(spec);
+  return whole * (own + fine_bytes(spec, spec.block)) +
+         (rest == 0 ? 0 : own + fine_bytes(spec, rest));
+}
+
 size_t size_of_body(const Spec& spec, size_t count) {
-  const size_t blocks = (count + spec.block - 1) / spec.block;
-  return params_offset(spec, count) +
-         (blocks * format(spec).params * param_bytes(spec) + 3) / 4 * 4;
+  return params_offset(spec, count) + (params_of(spec, count) + 3) / 4 * 4;
 }
 
 std::vector<float> transformed(const Spec& spec, std::vector<float> x) {
@@ -94,6 +106,7 @@ Bytes encode_transformed(const Spec& spec, const Stream& stream, const std::vect
       put(body, parameter, param_bytes(spec), stored(spec, value));
       parameter += param_bytes(spec);
     }
+    for (int byte : block.fine) body[parameter++] = static_cast<uint8_t>(byte);
   }
   return body;
 }
@@ -109,11 +122,11 @@ std::vector<float> decode_transformed(const Spec& spec, const Bytes& body, size_
       code |= (body[k / 8] >> k % 8 & 1) << j;
     }
     std::vector<float> params;
-    for (size_t k = 0; k < f.params; ++k) {
-      const size_t number = i / spec.block * f.params + k;
-      params.push_back(
-          parameter(spec, body, params_offset(spec, count) + number * param_bytes(spec)));
-    }
+    const size_t block = i / spec.block * spec.block;
+    size_t at = params_offset(spec, count) + params_of(spec, block);
+    for (size_t k = 0; k < f.params; ++k, at += param_bytes(spec))
+      params.push_back(parameter(spec, body, at));
+    if (f.fine != 0) params.push_back(body[at + (i - block) / f.fine]);
     x.push_back(f.decode(spec, code, params, factor));
   }
   return x;

@@ -145,6 +145,51 @@ float decode_min_max(const Spec& spec, int code, const std::vector<float>& param
   return add(base, mul(static_cast<float>(code), step));
 }
 
+// Section 4, "Fitted".
+Block encode_fitted(const Spec& spec, const Stream&, uint64_t, const std::vector<float>& x) {
+  if (!all_finite(x)) return non_finite_block(spec, x.size());
+  const int h = 1 << (spec.bits - 1);
+  const float min = *std::min_element(x.begin(), x.end());
+  const float max = *std::max_element(x.begin(), x.end());
+  const float extreme = std::fabs(min) < std::fabs(max) ? max : min;
+  if (std::fabs(extreme) < kTiny) return {std::vector<int>(x.size(), 0), {0.0f}};
+
+  const float whole = static_cast<float>(h);
+  std::vector<int64_t> y;
+  for (float value : x)
+    y.push_back(static_cast<int64_t>(round_half_even(mul(value, div(whole, -extreme)) * 32.0)));
+  float least = 0, reach = 0;
+  for (int c = 0; c < 5; ++c) {
+    const float t = static_cast<float>(c) * 0.375f;
+    const double T = 32768.0 * c * 0.375 / h;
+    const float r = div(whole, add(whole, t));
+    int64_t sum = 0;
+    for (int64_t value : y) {
+      const double a =
+          static_cast<double>(value) + std::floor((static_cast<double>(value) * T + 16384) / 32768);
+      const double n = std::clamp<double>(std::floor((a + 16) / 32), -h, h - 1);
+      sum += static_cast<int64_t>((a - 32 * n) * (a - 32 * n));
+    }
+    const float cost = mul(mul(static_cast<float>(sum), r), r);
+    if (c != 0 && cost >= least) continue;
+    least = cost;
+    reach = mul(std::fabs(extreme), r);
+  }
+  const float magnitude = div(bf16_params(spec) ? bf16_above(reach) : reach, whole);
+  const float scale = extreme > 0 ? -magnitude : magnitude;
+  Block block{{}, {scale}};
+  for (float value : x)
+    block.codes.push_back(limited(round_half_even(mul(value, div(1, scale))), -h, h - 1));
+  return block;
+}
+
+float decode_fitted(const Spec& spec, int code, const std::vector<float>& params, float factor) {
+  const float scale = mul(params[0], factor);
+  if (!std::isfinite(scale)) return kNan;
+  if (code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
+  return code == 0 ? 0.0f : mul(static_cast<float>(code), scale);
+}
+
 // "Small floats": the numbers that are not negative, by code, and what lies above them.
 struct SmallFloat {
   int bits;
@@ -248,6 +293,42 @@ float decode_scaled(const Spec&, int code, const std::vector<float>& params, flo
   return std::isfinite(scale) ? mul(decode_small(f, code), scale) : kNan;
 }
 
+// Section 4, "nvfp4".
+Block encode_nvfp4(const Spec& spec, const Stream& stream, uint64_t first,
+                   const std::vector<float>& x) {
+  const size_t fine = (x.size() + 15) / 16;
+  const bool finite = all_finite(x), stochastic = spec.rounding == Rounding::kStochastic;
+  const float absmax = finite ? largest_magnitude(x) : 0;
+  Block block{std::vector<int>(x.size(), 0), {finite ? 0.0f : kNan}, std::vector<int>(fine, 0)};
+  if (!finite || absmax < std::ldexp(1.0f, -100)) return block;
+  float scale = div(absmax, 2688);
+  if (mul(scale, 2688) > absmax) scale = std::nextafter(scale, 0.0f);
+  block.params[0] = scale;
+  for (size_t k = 0; k < fine; ++k) {
+    float m = 0;
+    for (size_t i = 16 * k; i < std::min(16 * k + 16, x.size()); ++i)
+      m = std::max(m, std::fabs(x[i]));
+    const float v = std::min(mul(m, div(1, mul(scale, 6))), 448.0f);
+    block.fine[k] =
+        stochastic
+            ? small_code(kE4M3, v,
+                         [](float units, int whole) { return units > static_cast<float>(whole); })
+            : encode_small(kE4M3, v, false, 0);
+    if (block.fine[k] == 0) continue;
+    const float inv = div(1, mul(kE4M3.numbers[block.fine[k]], scale));
+    for (size_t i = 16 * k; i < std::min(16 * k + 16, x.size()); ++i)
+      block.codes[i] = encode_small(kE2M1, mul(x[i], inv), stochastic, uniform(stream, first + i));
+  }
+  return block;
+}
+
+float decode_nvfp4(const Spec&, int code, const std::vector<float>& params, float factor) {
+  const float scale = mul(params[0], factor);
+  if (!std::isfinite(scale)) return kNan;
+  return mul(decode_small(kE2M1, code),
+             mul(decode_small(kE4M3, static_cast<int>(params[1])), scale));
+}
+
 // "Casts".
 Block encode_bf16(const Spec& spec, const Stream& stream, uint64_t first,
                   const std::vector<float>& x) {
@@ -289,6 +370,7 @@ float decode_cast(const Spec&, int code, const std::vector<float>&, float factor
 const Format kFormats[] = {
     {1, 2, 8, 32, 4096, 1, true, false, 4, encode_symmetric, decode_symmetric},
     {2, 2, 8, 32, 4096, 2, false, false, 0, encode_min_max, decode_min_max},
+    {3, 2, 8, 32, 4096, 1, true, false, 4, encode_fitted, decode_fitted},
     {4, 16, 16, 32, 32, 0, false, false, 0, encode_bf16, decode_cast<Dtype::kBfloat16>},
     {5, 16, 16, 32, 32, 0, false, false, 0, encode_fp16, decode_cast<Dtype::kFloat16>},
     {6, 8, 8, 32, 4096, 1, false, false, 0, encode_fp8<kE4M3>, decode_scaled<kE4M3>},
@@ -296,6 +378,7 @@ const Format kFormats[] = {
     {8, 8, 8, 32, 32, 1, false, true, 0, encode_mx<kE4M3>, decode_scaled<kE4M3>},
     {9, 6, 6, 32, 32, 1, false, true, 0, encode_mx<kE2M3>, decode_scaled<kE2M3>},
     {10, 4, 4, 32, 32, 1, false, true, 4, encode_mx<kE2M1>, decode_scaled<kE2M1>},
+    {11, 4, 4, 4096, 4096, 1, false, false, 0, encode_nvfp4, decode_nvfp4, 16},
 };
 
 }  // namespace

@@ -7,13 +7,15 @@
 
 namespace oracle {
 
-// Codes and parameters of a block, before they are laid out.
+// Codes, parameters and finer scales of a block, before they are laid out.
 struct Block {
   std::vector<int> codes;
   std::vector<float> params;
+  std::vector<int> fine = {};
 };
 
-// A codec's number on the wire, its bits and blocks, and how a block is encoded and a code decoded.
+// A codec's number on the wire, its bits and blocks, and how a block is encoded and a code decoded:
+// with the block's parameters, and behind them the byte of the element's finer scale.
 struct Format {
   int number;
   int least_bits, most_bits;
@@ -24,6 +26,7 @@ struct Format {
   Block (*encode)(const Spec& spec, const Stream& stream, uint64_t first,
                   const std::vector<float>& x);
   float (*decode)(const Spec& spec, int code, const std::vector<float>& params, float factor);
+  size_t fine = 0;  // elements that share a finer scale; 0: there are none
 };
 
 // Null where there is none of that number.

@@ -9,6 +9,7 @@
 namespace terse::codec {
 
 constexpr CodecId kSymmetric = Symmetric::kDescriptor.id, kMinMax = MinMax::kDescriptor.id;
+constexpr CodecId kFitted = Fitted::kDescriptor.id;
 
 // Each of the two codecs of integers with each of its roundings.
 struct Kind {

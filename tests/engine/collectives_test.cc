@@ -50,7 +50,9 @@ Case random_case(std::mt19937& random) {
                                          "fp8e5m2:block=64",
                                          "mxfp8:algo=oneshot",
                                          "mxfp6:round=stochastic",
-                                         "mxfp4:hadamard=32,algo=twoshot"};
+                                         "mxfp4:hadamard=32,algo=twoshot",
+                                         "nvfp4:round=stochastic",
+                                         "int4:block=64,scale=bf16,fit=mse"};
   static constexpr size_t kCounts[] = {1, 2, 7, 127, 128, 129, 1000, 4099, 65537};
   static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   Case c;
@@ -203,6 +205,8 @@ TEST(Collectives, ErrorsAreThoseOfTheCodec) {
       {"int4", Collective::kAllToAll, 0.117 * 0.866 * 0.97, 0.117 * 0.866 * 1.03},
       {"int8", Collective::kGather, 0.0065 * 0.866 * 0.97, 0.0065 * 0.866 * 1.03},
       {"mxfp4", Collective::kAllGather, 0.115 * 0.98, 0.115 * 1.02},
+      {"nvfp4", Collective::kAllGather, 0.0953 * 0.98, 0.0953 * 1.02},
+      {"int4:block=64,scale=bf16,fit=mse", Collective::kAllGather, 0.0905 * 0.98, 0.0905 * 1.02},
       {"int4:hadamard=32", Collective::kAllGather, 0.117 * 0.98, 0.117 * 1.02},
       {"bf16", Collective::kReduceScatter, 0.00166 * 0.866 * 0.97, 0.00166 * 0.866 * 1.03},
   };

@@ -47,6 +47,16 @@ TEST(Scheme, EveryCodecHasANameAndWhatIsUsual) {
             "int4:block=64,round=nearest,scale=bf16,hadamard=32");
 }
 
+// Two codecs of one name.
+TEST(Scheme, TheFitTellsIntegersApart) {
+  const Scheme fitted = parse_scheme("int4:fit=mse,block=64,scale=bf16");
+  EXPECT_EQ(fitted.spec.codec, codec::Fitted::kDescriptor.id);
+  EXPECT_EQ(print_scheme(fitted), "int4:block=64,round=nearest,scale=bf16,fit=mse");
+  EXPECT_EQ(parse_scheme(print_scheme(fitted)), fitted);
+  EXPECT_EQ(parse_scheme("int4:fit=absmax"), parse_scheme("int4"));
+  EXPECT_EQ(parse_scheme("int3:hadamard=32,fit=mse").spec.hadamard, 32);
+}
+
 TEST(Scheme, ReadsEveryKey) {
   const Scheme s =
       parse_scheme("minmax3:block=1024,round=shift,seed=18446744073709551615,algo=oneshot");
@@ -142,6 +152,11 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"minmax4:seed=-1", "seed is \"-1\""},
       {"minmax4:seed=18446744073709551616", "seed is"},
       {"mxfp4:block=128", "mxfp4 has blocks of 32"},
+      {"nvfp4:block=128", "nvfp4 has blocks of 4096"},
+      {"nvfp4:scale=bf16", "nvfp4 has no scale=bf16, only fp32"},
+      {"nvfp4:round=shift", "round=shift is for minmax codecs"},
+      {"nvfp4:hadamard=32", "hadamard is for int2 to int4 and mxfp4"},
+      {"nvfp8", "unknown codec \"nvfp8\""},
       {"bf16:block=64", "bf16 has no blocks"},
       {"bf16:hadamard=32", "hadamard does nothing for bf16"},
       {"int8:hadamard=32", "hadamard is for int2 to int4 and mxfp4"},
@@ -153,6 +168,10 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"int4:scale=fp8", "scale is \"fp8\", but must be fp32, bf16 or e8m0"},
       {"int4:hadamard=64", "hadamard is \"64\", but must be 0 or 32"},
       {"minmax4:fit=mse", "minmax has no fit=mse"},
+      {"int4:fit=mse,round=stochastic", "only round=nearest, or fit=absmax"},
+      {"int4:fit=mse,round=shift", "round=shift is for minmax codecs"},
+      {"int4:fit=mse,scale=e8m0", "int with fit=mse has no scale=e8m0, only fp32 or bf16"},
+      {"int8:fit=mse,hadamard=32", "hadamard is for int2 to int4 and mxfp4"},
       {"int4:fit=best", "fit is \"best\", but must be absmax or mse"},
       {"fp8", "unknown codec \"fp8\""},
       {"bf160", "unknown codec \"bf160\""},

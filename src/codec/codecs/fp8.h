@@ -29,6 +29,7 @@ struct FloatCoder {
 template <class Format>
 struct ScaledFloat {
   using Stats = AbsMax;
+  using Numbers = Format;
   using Quantizer = FloatQuantizer;
   static constexpr bool kNanCodes = Format::kHasNan;
 

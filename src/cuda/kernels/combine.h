@@ -26,6 +26,41 @@ struct Format {
   static constexpr bool kTransforms = transforms_;
 };
 
+// What is derived once per block. With finer scales the codec's quantizer and dequantizer are of
+// the elements that share one.
+template <class Codec>
+struct PerBlock {
+  using Quantizer = typename Codec::Quantizer;
+  using Dequantizer = typename Codec::Dequantizer;
+
+  static TERSE_DEVICE Quantizer quantizer(const codec::Params& p, const codec::Form& form) {
+    return Codec::quantizer(p, form);
+  }
+  static TERSE_DEVICE Dequantizer dequantizer(const codec::Params& p, const codec::Form& form) {
+    return Codec::dequantizer(p, form);
+  }
+};
+
+template <codec::HasFinerScales Codec>
+struct PerBlock<Codec> {
+  using Quantizer = typename Codec::Finer;
+  using Dequantizer = codec::Params;
+
+  static TERSE_DEVICE Quantizer quantizer(const codec::Params& p, const codec::Form& form) {
+    return Codec::finer(p, form);
+  }
+  static TERSE_DEVICE Dequantizer dequantizer(const codec::Params& p, const codec::Form&) {
+    return p;
+  }
+};
+
+// Whether a codec's codes are numbers that the machine converts.
+template <class Codec>
+constexpr bool kByMachine = false;
+template <class Codec>
+requires requires { typename Codec::Numbers; }
+constexpr bool kByMachine<Codec> = simt::kConverts<typename Codec::Numbers>;
+
 // One tile of one piece, on one unit of threads.
 template <class F, Access access>
 class Tile {
@@ -74,14 +109,14 @@ class Tile {
   TERSE_DEVICE void store_packed(Shared<typename F::Stats>& shared) const {
     const codec::Draw draw = this->draw();
     uint8_t* const body = static_cast<uint8_t*>(piece_.target);
-    const Quantizer own_quantizer = quantizer(body, draw, shared);
+    const auto own_quantizer = quantizer(body, draw, shared);
     codec::PhiloxWords random[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) random[j] = random_of(j, draw);
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       store_codes<F::kBits, access>(codes(body, j), elements(j),
-                                    encode(j, of_row(j, own_quantizer), random[j]));
+                                    encode(j, row_quantizer(body, j, own_quantizer), random[j]));
       if constexpr (access != Access::kWhole) store_padding(body, j);
     }
   }
@@ -91,8 +126,11 @@ class Tile {
   using Raw = typename F::Raw;
   using Quantizer = typename Codec::Quantizer;
   using Dequantizer = typename Codec::Dequantizer;
+  using BlockQuantizer = typename PerBlock<Codec>::Quantizer;
+  using BlockDequantizer = typename PerBlock<Codec>::Dequantizer;
   static constexpr codec::Descriptor kCodec = Codec::kDescriptor;
   static constexpr bool kHasParams = kCodec.params != 0;
+  static constexpr bool kHasFinerScales = codec::HasFinerScales<Codec>;
   // Of how parameters are stored: where there is no choice the compiler shall know.
   static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.usual_scale);
 
@@ -100,13 +138,47 @@ class Tile {
     return {F::kBits, kChooses ? batch_.scale : kCodec.usual_scale, F::kRounding};
   }
 
+  // Of a block: less the finer scales, and of a whole one with them.
   TERSE_DEVICE size_t params_bytes() const {
     return kCodec.params * codec::number_bytes(form().scale);
   }
 
+  TERSE_DEVICE size_t params_stride() const {
+    if constexpr (kHasFinerScales) return params_bytes() + batch_.geometry.block / kCodec.fine;
+    return params_bytes();
+  }
+
+  // Stores row j's finer scale, if there are any.
+  TERSE_DEVICE Quantizer row_quantizer(uint8_t* body, uint32_t j, const BlockQuantizer& own) const {
+    const BlockQuantizer block = of_row(j, own);
+    if constexpr (!kHasFinerScales) {
+      return block;
+    } else {
+      static_assert(kCodec.fine == 2 * kOctet);
+      codec::AbsMax stats;
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i)
+        if (i < elements(j)) observe(stats, sum_[j][i]);
+      merge(stats, shuffle_xor(stats, 1));
+      const uint32_t fine = block.scale != 0 ? Codec::fine(block, stats.absmax, form()) : 0;
+      if (simt::thread_index() % 2 == 0 && elements(j) != 0)
+        simt::store(fine_scale(body, j), static_cast<uint8_t>(fine));
+      return fine != 0 ? Codec::quantizer(block, fine) : Quantizer{};
+    }
+  }
+
+  // The finer scale of row j's octet.
+  template <class Byte>
+  TERSE_DEVICE Byte* fine_scale(Byte* body, uint32_t j) const {
+    const uint32_t block = rows_.block(j);
+    const uint32_t place = (rows_.at(j) - block * batch_.geometry.block) / kCodec.fine;
+    return body + piece_.params_offset + (first_block_ + block) * params_stride() + params_bytes() +
+           place;
+  }
+
   // The quantizer of the own row's block, whose parameters are stored.
-  TERSE_DEVICE Quantizer quantizer(uint8_t* body, const codec::Draw& draw,
-                                   Shared<typename F::Stats>& shared) const {
+  TERSE_DEVICE BlockQuantizer quantizer(uint8_t* body, const codec::Draw& draw,
+                                        Shared<typename F::Stats>& shared) const {
     if constexpr (!kHasParams) {
       return {};
     } else {
@@ -119,10 +191,39 @@ class Tile {
           if (i < elements(j)) observe(stats[j], sum_[j][i]);
       }
       const auto own_stats = share_stats(batch_.geometry, stats, shared);
-      const codec::Params own = Codec::params(own_stats, form(), shift(draw));
+      codec::Params own = Codec::params(own_stats, form(), shift(draw));
+      if constexpr (codec::Chooses<Codec>) own = choose(own, shared);
       if (rows_.leads(left_)) store_params(body, own);
-      return has_codes(own) ? Codec::quantizer(own, form()) : Quantizer{};
+      return has_codes(own) ? PerBlock<Codec>::quantizer(own, form()) : BlockQuantizer{};
     }
+  }
+
+  // What is taken in place of the own row's parameters, after a second look at the elements.
+  TERSE_DEVICE codec::Params choose(const codec::Params& own,
+                                    Shared<typename F::Stats>& shared) const {
+    const bool has_codes = this->has_codes(own);
+    const auto own_probe = has_codes ? Codec::probe(own, form()) : typename Codec::Probe{};
+    codec::Small probed[kRows][kOctet];
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      const auto probe = of_row(j, own_probe);
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i)
+        probed[j][i] = probe.scale != 0 && i < elements(j) ? probe(sum_[j][i]) : 0;
+    }
+    codec::Choice best;
+    for (int candidate = 0; candidate < Codec::kCandidates; ++candidate) {
+      const auto trial = Codec::trial(candidate, form());
+      Total totals[kRows];
+      TERSE_UNROLL
+      for (uint32_t j = 0; j < kRows; ++j) {
+        TERSE_UNROLL
+        for (uint32_t i = 0; i < kOctet; ++i) totals[j].sum += trial(probed[j][i]);
+      }
+      const Total own_total = share_stats(batch_.geometry, totals, shared);
+      consider(best, candidate, Codec::cost(own_total.sum, candidate, form()));
+    }
+    return has_codes ? Codec::chosen(own, best.candidate, form()) : own;
   }
 
   // Whether row j's octet is one of four that are transformed together, all of whose elements are
@@ -145,7 +246,7 @@ class Tile {
 
   template <class Byte>
   TERSE_DEVICE Byte* own_params(Byte* body) const {
-    return body + piece_.params_offset + own_block() * params_bytes();
+    return body + piece_.params_offset + own_block() * params_stride();
   }
 
   TERSE_DEVICE uint64_t own_block() const { return first_block_ + rows_.block(rows_.own_row()); }
@@ -238,24 +339,52 @@ class Tile {
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j)
       code[j] = load_codes<F::kBits, access>(codes(body, j), elements(j));
-    const Dequantizer own = dequantizer(body);
+    const auto own = dequantizer(body);
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
-      const Dequantizer d = of_row(j, own);
+      add_values<first>(j, code[j], row_dequantizer(body, j, own));
+    }
+  }
+
+  template <bool first>
+  TERSE_DEVICE void add_values(uint32_t j, const CodesOf<F::kBits>& code, const Dequantizer& d) {
+    if constexpr (kByMachine<Codec>) {
       TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, Codec::value(code[j][i], d, form()));
+      for (uint32_t i = 0; i < kOctet; i += 2) {
+        const uint32_t halves =
+            simt::to_halves<typename Codec::Numbers>(code.w[i / 4] >> (8 * (i % 4)));
+        const auto half = [&](uint32_t k) {
+          return simt::to_float(codec::half_t{static_cast<uint16_t>(halves >> (16 * k))});
+        };
+        add<first>(j, i, codec::mul(half(0), d.scale));
+        add<first>(j, i + 1, codec::mul(half(1), d.scale));
+      }
+    } else {
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, Codec::value(code[i], d, form()));
+    }
+  }
+
+  TERSE_DEVICE Dequantizer row_dequantizer(const uint8_t* body, uint32_t j,
+                                           const BlockDequantizer& own) const {
+    const BlockDequantizer block = of_row(j, own);
+    if constexpr (!kHasFinerScales) {
+      return block;
+    } else {
+      const uint32_t fine = elements(j) != 0 ? simt::load(fine_scale(body, j)) : 0;
+      return Codec::dequantizer(block, fine, form());
     }
   }
 
   // Of the own row's block.
-  TERSE_DEVICE Dequantizer dequantizer(const uint8_t* body) const {
+  TERSE_DEVICE BlockDequantizer dequantizer(const uint8_t* body) const {
     codec::Params own{0, 0};
     if (!kHasParams || rows_.has_own_block(left_))
       own = codec::scaled(load_params(own_params(body)), piece_.factor);
     // Any parameter that is not finite makes NaNs; the arithmetic carries them on.
     if (!codec::is_finite(own.first) || !codec::is_finite(own.second))
       own = {codec::bits_float(codec::kNanBits), codec::bits_float(codec::kNanBits)};
-    return Codec::dequantizer(own, form());
+    return PerBlock<Codec>::dequantizer(own, form());
   }
 
   template <class Word>
@@ -297,8 +426,11 @@ class Tile {
     uint8_t* const to = own_params(body);
     store_number(to, p.first);
     if constexpr (kCodec.params == 2) store_number(to + 4, p.second);
-    const uint64_t block = own_block(), end = (block + 1) * params_bytes();
-    if (end % 4 == 0 || (block + 1) * batch_.geometry.block < piece_.count) return;
+    const uint64_t block = own_block(), next = (block + 1) * batch_.geometry.block;
+    uint64_t end = (block + 1) * params_stride();
+    if constexpr (kHasFinerScales)
+      if (next > piece_.count) end -= (next - piece_.count) / kCodec.fine;
+    if (end % 4 == 0 || next < piece_.count) return;
     for (uint64_t at = end; at % 4 != 0; ++at)
       simt::store(body + piece_.params_offset + at, uint8_t{0});
   }
@@ -342,6 +474,8 @@ class Tile {
   TERSE_DEVICE CodesOf<F::kBits> encode(uint32_t j, const Quantizer& q,
                                         const codec::PhiloxWords& random) const {
     if (q.scale == 0) return {};
+    if constexpr (kByMachine<Codec> && F::kRounding == codec::Rounding::kNearest)
+      return convert(j, q);
     const auto coder = Codec::template coder<F::kRounding>(q, form());
     uint32_t code[kOctet];
     TERSE_UNROLL
@@ -351,6 +485,20 @@ class Tile {
       if (access != Access::kWhole && i >= elements(j)) code[i] = 0;
     }
     return make_codes(code, CodesOf<F::kBits>{});
+  }
+
+  // As encode(), by the machine.
+  TERSE_DEVICE CodesOf<F::kBits> convert(uint32_t j, const Quantizer& q) const {
+    uint32_t pair[kOctet / 2];
+    TERSE_UNROLL
+    for (uint32_t k = 0; k < kOctet / 2; ++k) {
+      const auto scaled = [&](uint32_t i) {
+        const bool there = access == Access::kWhole || i < elements(j);
+        return there ? codec::mul(sum_[j][i], q.scale) : 0.0f;
+      };
+      pair[k] = simt::to_codes<typename Codec::Numbers>(scaled(2 * k), scaled(2 * k + 1));
+    }
+    return {simt::permute(pair[0], pair[1], 0x5410), simt::permute(pair[2], pair[3], 0x5410)};
   }
 
   const Batch& batch_;

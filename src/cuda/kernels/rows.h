@@ -67,6 +67,13 @@ class Rows {
 // Teams have a thread for each row.
 static_assert(codec::kMinBlock / kOctet >= kRows);
 
+// A sum over a block's elements: statistics like others.
+struct Total {
+  uint32_t sum = 0;
+};
+
+TERSE_DEVICE void merge(Total& total, const Total& other) { total.sum += other.sum; }
+
 // What the warps tell each other when all threads are one team.
 template <class Stats>
 struct Shared {
@@ -143,8 +150,9 @@ TERSE_DEVICE Stats share_in_warp(uint32_t lanes, Stats (&stats)[kRows]) {
 }
 
 // Gives every thread the statistics of its team of 2^warps_shift warps, whose lanes agree already.
-template <class Stats>
-TERSE_DEVICE void share_in_block(uint32_t warps_shift, Stats& stats, Shared<Stats>& shared) {
+template <class Stats, class Larger>
+TERSE_DEVICE void share_in_block(uint32_t warps_shift, Stats& stats, Shared<Larger>& shared) {
+  static_assert(Shared<Stats>::kWords <= Shared<Larger>::kWords);
   const uint32_t warp = simt::thread_index() / simt::kWarp;
   if (simt::thread_index() % simt::kWarp == 0) {
     const Words<Stats> words = to_words(stats);
@@ -167,8 +175,8 @@ TERSE_DEVICE void share_in_block(uint32_t warps_shift, Stats& stats, Shared<Stat
 }
 
 // Gives every thread the statistics of its own row's block.
-template <class Stats>
-TERSE_DEVICE Stats share_stats(const Geometry& g, Stats (&stats)[kRows], Shared<Stats>& shared) {
+template <class Stats, class Larger>
+TERSE_DEVICE Stats share_stats(const Geometry& g, Stats (&stats)[kRows], Shared<Larger>& shared) {
   TERSE_UNROLL
   for (uint32_t shift = 0; (1u << shift) < kRows; ++shift) {
     if (shift >= g.rows_shift) break;

@@ -14,8 +14,11 @@ constexpr int kMinBlocksPerSm = 4;
 constexpr int kMaxRegisters = 64 * 1024 / (kThreads * kMinBlocksPerSm);
 static_assert(kMaxRegisters == 128);
 
-// The transform takes registers: one thread block less.
-constexpr int min_blocks_per_sm(bool transforms) { return kMinBlocksPerSm - (transforms ? 1 : 0); }
+// The transform takes registers, and so do quantizers that are each thread's own: one thread block
+// less.
+template <class Format>
+constexpr int kMinBlocksOf = kMinBlocksPerSm -
+                             (Format::kTransforms || Format::Codec::kDescriptor.fine != 0 ? 1 : 0);
 
 struct Tuning {
   int compute_capability;    // 10 * major + minor: this one and newer ones

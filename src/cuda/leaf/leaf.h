@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "codec/float16.h"
+#include "codec/minifloat.h"
 
 #define TERSE_DEVICE __device__ __forceinline__
 #define TERSE_UNROLL _Pragma("unroll")
@@ -66,6 +67,77 @@ TERSE_DEVICE float to_float(codec::half_t x) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x.bits));
   return value;
+}
+
+// Whether the machine converts numbers of a format; E2M1 where the code is for a family of
+// architectures, as 100f.
+template <class Format>
+constexpr bool kConverts = false;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+template <>
+inline constexpr bool kConverts<codec::E4M3> = true;
+template <>
+inline constexpr bool kConverts<codec::E5M2> = true;
+#endif
+#if defined(__CUDA_ARCH_FAMILY_SPECIFIC__) && __CUDA_ARCH_FAMILY_SPECIFIC__ >= 1000
+template <>
+inline constexpr bool kConverts<codec::E2M1> = true;
+#endif
+
+// The codes of two finite numbers in the bytes of 16 bits, the first one's lower: to nearest, ties
+// to even, saturating.
+template <class Format>
+TERSE_DEVICE uint32_t to_codes(float low, float high);
+
+template <>
+TERSE_DEVICE uint32_t to_codes<codec::E4M3>(float low, float high) {
+  uint16_t codes;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+  return codes;
+}
+
+template <>
+TERSE_DEVICE uint32_t to_codes<codec::E5M2>(float low, float high) {
+  uint16_t codes;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+  return codes;
+}
+
+template <>
+TERSE_DEVICE uint32_t to_codes<codec::E2M1>(float low, float high) {
+  uint16_t byte;
+  asm("{ .reg .b8 b; cvt.rn.satfinite.e2m1x2.f32 b, %1, %2; mov.b16 %0, {b, 0}; }"
+      : "=h"(byte)
+      : "f"(high), "f"(low));
+  return (byte & 0x0fu) | (byte & 0xf0u) << 4;
+}
+
+// And back: as two fp16 numbers. Of a code that is no number comes some NaN, or infinity.
+template <class Format>
+TERSE_DEVICE uint32_t to_halves(uint32_t codes);
+
+template <>
+TERSE_DEVICE uint32_t to_halves<codec::E4M3>(uint32_t codes) {
+  uint32_t halves;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(codes)));
+  return halves;
+}
+
+template <>
+TERSE_DEVICE uint32_t to_halves<codec::E5M2>(uint32_t codes) {
+  uint32_t halves;
+  asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(codes)));
+  return halves;
+}
+
+template <>
+TERSE_DEVICE uint32_t to_halves<codec::E2M1>(uint32_t codes) {
+  const uint16_t byte = static_cast<uint16_t>((codes & 0x0fu) | (codes >> 4 & 0xf0u));
+  uint32_t halves;
+  asm("{ .reg .b8 b, z; mov.b16 {b, z}, %1; cvt.rn.f16x2.e2m1x2 %0, b; }"
+      : "=r"(halves)
+      : "h"(byte));
+  return halves;
 }
 
 // The machine's words for memory accesses of 1, 2, 4, 8 and 16 bytes.

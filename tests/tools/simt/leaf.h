@@ -9,7 +9,9 @@
 #include <type_traits>
 
 #include "codec/float16.h"
+#include "codec/minifloat.h"
 #include "processor.h"
+#include "small_float.h"
 
 #define TERSE_DEVICE inline
 #define TERSE_UNROLL
@@ -109,6 +111,58 @@ uint32_t round_pair(float low, float high) {
 template <class T>
 float to_float(T x) {
   return codec::to_float(x);
+}
+
+// This machine converts the formats that any GPU does.
+template <class Format>
+constexpr bool kConverts = false;
+template <>
+inline constexpr bool kConverts<codec::E4M3> = true;
+template <>
+inline constexpr bool kConverts<codec::E5M2> = true;
+template <>
+inline constexpr bool kConverts<codec::E2M1> = true;
+
+namespace internal {
+
+template <class Format>
+uint32_t code_of(float x);
+template <>
+inline uint32_t code_of<codec::E4M3>(float x) {
+  return convert(x, 3, -6, 448, 0x7f, 0x80);
+}
+template <>
+inline uint32_t code_of<codec::E5M2>(float x) {
+  return convert(x, 2, -14, 57344, 0x7f, 0x80);
+}
+template <>
+inline uint32_t code_of<codec::E2M1>(float x) {
+  return convert(x, 1, 0, 6, 0x7, 0x8);
+}
+
+template <class Format>
+uint32_t half_of(uint32_t code) {
+  constexpr bool e4m3 = std::is_same_v<Format, codec::E4M3>,
+                 e5m2 = std::is_same_v<Format, codec::E5M2>;
+  constexpr uint32_t kSign = e4m3 || e5m2 ? 0x80 : 0x8;
+  const uint32_t magnitude = code & (kSign - 1), sign = code & kSign ? 0x8000u : 0;
+  if (e5m2) return code << 8;  // its bits are the upper ones of fp16
+  if (e4m3 && magnitude == 0x7f) return 0x7fff;
+  const float value = e4m3 ? number(magnitude, 3, -6) : number(magnitude, 1, 0);
+  return codec::from_float<codec::half_t>(value).bits | sign;
+}
+
+}  // namespace internal
+
+template <class Format>
+uint32_t to_codes(float low, float high) {
+  return internal::code_of<Format>(low) | internal::code_of<Format>(high) << 8;
+}
+
+template <class Format>
+uint32_t to_halves(uint32_t codes) {
+  return internal::half_of<Format>(codes & 0xff) | internal::half_of<Format>(codes >> 8 & 0xff)
+                                                       << 16;
 }
 
 // Global memory. The address is a multiple of sizeof(T).
