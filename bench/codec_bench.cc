@@ -49,8 +49,8 @@ std::vector<float> gradient(size_t n, uint64_t seed) {
   return x;
 }
 
-void convert(const Spec& spec, Source from, Target to, size_t count) {
-  combine({.spec = spec, .sources = {&from, 1}, .target = to, .total = count, .count = count});
+void convert(Source from, Target to, size_t count) {
+  combine({.sources = {&from, 1}, .target = to, .total = count, .count = count});
 }
 
 double seconds(void (*work)(void*), void* argument) {
@@ -76,23 +76,22 @@ void run(benchmark::State& state, const Case& c) {
   std::vector<Bytes> packed(c.operation == Operation::kReduce ? kSources : 1, out);
   for (size_t i = 0; i < packed.size(); ++i) {
     const std::vector<float> x = gradient(count, i << 40);
-    convert(c.spec, {x.data(), Dtype::kFloat32}, {raw.data(), c.dtype}, count);
-    convert(c.spec, {raw.data(), c.dtype}, {packed[i].data(), {}, make_draw({.rank = 1})}, count);
+    convert({x.data(), Dtype::kFloat32}, {raw.data(), c.dtype}, count);
+    convert({raw.data(), c.dtype}, {packed[i].data(), c.spec, make_draw({.rank = 1})}, count);
   }
   std::vector<Source> sources;
-  for (const Bytes& body : packed) sources.push_back({body.data(), {}});
+  for (const Bytes& body : packed) sources.push_back({body.data(), c.spec});
   if (c.operation == Operation::kReduce) sources.back() = {raw.data(), c.dtype};
   const Draw draw = make_draw({.seed = 1});
   const auto operation = [&] {
     switch (c.operation) {
       case Operation::kEncode:
-        return convert(c.spec, {raw.data(), c.dtype}, {out.data(), {}, draw}, count);
+        return convert({raw.data(), c.dtype}, {out.data(), c.spec, draw}, count);
       case Operation::kDecode:
-        return convert(c.spec, {packed[0].data(), {}}, {copy.data(), c.dtype}, count);
+        return convert({packed[0].data(), c.spec}, {copy.data(), c.dtype}, count);
       case Operation::kReduce:
-        return combine({.spec = c.spec,
-                        .sources = sources,
-                        .target = {out.data(), {}, draw},
+        return combine({.sources = sources,
+                        .target = {out.data(), c.spec, draw},
                         .total = count,
                         .count = count});
     }

@@ -226,10 +226,8 @@ terseResult_t terseEncode(const void* data, size_t count, terseDataType_t dataty
       fail(ncclInvalidArgument, "{} bytes are needed, {} are there", bytes, capacity);
     const codec::Source source{data, dtype};
     const uint64_t seed = scheme->value.seed.value_or(settings().seed);
-    codec::combine({.spec = spec,
-                    .sources = {&source, 1},
-                    .target = {out + codec::kHeaderBytes,
-                               {},
+    codec::combine({.sources = {&source, 1},
+                    .target = {out + codec::kHeaderBytes, spec,
                                codec::make_draw({.seed = seed, .sequence = draw})},
                     .total = count,
                     .count = count});
@@ -247,12 +245,9 @@ terseResult_t terseDecode(const void* packed, size_t bytes, void* data, size_t c
     if (header.count != count)
       fail(ncclInvalidArgument, "the buffer holds {} elements, not {}", header.count, count);
     if (count != 0) require(data, "data");
-    const codec::Source source{static_cast<const char*>(packed) + codec::kHeaderBytes, {}};
-    codec::combine({.spec = header.spec,
-                    .sources = {&source, 1},
-                    .target = {data, dtype},
-                    .total = count,
-                    .count = count});
+    const codec::Source source{static_cast<const char*>(packed) + codec::kHeaderBytes, header.spec};
+    codec::combine(
+        {.sources = {&source, 1}, .target = {data, dtype}, .total = count, .count = count});
   });
 }
 

@@ -103,7 +103,7 @@ struct Call {
   size_t bytes() const { return request.count * datatype_size(request.datatype); }
   int root() const { return root_of(options, request); }
   plan::Shape shape_on(int rank, const Scheme& scheme) const {
-    return shape_of(scheme.spec, request.count, datatype_size(request.datatype),
+    return shape_of({scheme.spec, scheme.intra}, request.count, datatype_size(request.datatype),
                     {options.ranks, rank, root()},
                     {grain_of(settings(), plan::usual_grain(options.gpu)), topology});
   }

@@ -42,7 +42,7 @@ void explain_plan(const PlanRequest& r) {
   if (plan::is_point_to_point(collective) && r.root == r.rank)
     refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
   const plan::Shape shape =
-      shape_of(scheme.spec, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
+      shape_of({scheme.spec, scheme.intra}, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
                {grain_of(settings(), plan::usual_grain(r.gpu)), {}});
   require_feasible(collective, shape);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);

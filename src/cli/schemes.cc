@@ -31,11 +31,10 @@ double error_of(const codec::Spec& spec, const std::vector<float>& x) {
   std::vector<uint8_t> body(codec::body_size(spec, x.size()));
   std::vector<float> got(x.size());
   const auto convert = [&](codec::Source from, codec::Target to) {
-    codec::combine(
-        {.spec = spec, .sources = {&from, 1}, .target = to, .total = x.size(), .count = x.size()});
+    codec::combine({.sources = {&from, 1}, .target = to, .total = x.size(), .count = x.size()});
   };
-  convert({x.data(), codec::Dtype::kFloat32}, {body.data(), {}});
-  convert({body.data(), {}}, {got.data(), codec::Dtype::kFloat32});
+  convert({x.data(), codec::Dtype::kFloat32}, {body.data(), spec});
+  convert({body.data(), spec}, {got.data(), codec::Dtype::kFloat32});
   double error = 0, norm = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     error += (double{got[i]} - x[i]) * (double{got[i]} - x[i]);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "codec/host_ops.h"
 
@@ -23,16 +24,37 @@ void prefetch_after(const void* p, size_t bytes) {
     __builtin_prefetch(reinterpret_cast<const void*>(begin + i));
 }
 
+// All bodies of one spec: how to read and write them.
+struct Bodies {
+  Bodies(const HostOps& ops, const Spec& of, size_t total)
+      : spec(of), layout(body_layout(of, total)), codec(ops.codecs[index_of(of.codec)]) {}
+
+  size_t codes_offset(size_t begin) const { return begin / 8 * spec.bits; }
+  // Of the block that begins with element `begin`.
+  size_t params_offset(size_t begin) const {
+    return layout.params_offset + begin / spec.block * params_bytes(spec);
+  }
+
+  const Spec spec;
+  const BodyLayout layout;
+  const CodecOps& codec;
+};
+
 // A tile's way through the stages; the buffers are in the first-level cache.
 class Pipe {
  public:
   explicit Pipe(const Combine& work)
       : work_(work),
         ops_(host_ops()),
-        layout_(body_layout(work.spec, work.total)),
-        codec_(ops_.codecs[index_of(work.spec.codec)]),
+        from_(bodies(packed_source(work))),
+        to_(bodies(work.target.format.spec())),
         multiplier_(multiplier(work)),
-        transforms_(transforms(work)) {}
+        transforms_(transforms(work)),
+        changes_(changes_spec(work)) {}
+
+  size_t tile() const {
+    return tile_of(std::max<size_t>(from_ ? from_->spec.block : 1, to_ ? to_->spec.block : 1));
+  }
 
   void run(size_t begin, size_t n) {
     const std::span<const Source> sources = work_.sources;
@@ -40,17 +62,18 @@ class Pipe {
     if (sources.size() == 1) {
       const Source& s = sources[0];
       const bool plain = multiplier_ == 1.0f && !transforms_;
-      if (s.raw && !t.raw && plain) return encode(*s.raw, raw(s, begin, n), begin, n);
-      if (!s.raw && t.raw && !transforms_)
-        return decode(codec_.dequantize[index(*t.raw)], s, begin, n,
-                      element(t.data, *t.raw, begin));
+      if (!from_ && to_ && plain) return encode(s.format.dtype(), raw(s, begin, n), begin, n);
+      if (from_ && !to_ && !transforms_)
+        return decode(from_->codec.dequantize[index(t.format.dtype())], s, begin, n,
+                      element(t, begin));
     }
     // A sum is gathered aside, because the target may be one of the sources.
     set(sources[0], begin, n);
     for (const Source& s : sources.subspan(1)) add(s, begin, n);
-    if (!t.raw) return encode(Dtype::kFloat32, sum_, begin, n);
-    if (transforms_) ops_.hadamard(1.0f, n, sum_);
-    ops_.store[index(*t.raw)](sum_, n, element(t.data, *t.raw, begin));
+    if (transforms_ && (!to_ || changes_)) ops_.hadamard(1.0f, n, sum_);
+    if (!to_) return ops_.store[index(t.format.dtype())](sum_, n, element(t, begin));
+    if (changes_ && to_->spec.hadamard != 0) ops_.hadamard(1.0f / kHadamard, n, sum_);
+    encode(Dtype::kFloat32, sum_, begin, n);
   }
 
  private:
@@ -58,39 +81,45 @@ class Pipe {
 
   static int index(Dtype dtype) { return static_cast<int>(dtype); }
 
+  std::optional<Bodies> bodies(const Spec* spec) const {
+    return spec == nullptr ? std::nullopt : std::optional<Bodies>({ops_, *spec, work_.total});
+  }
+
   static const void* raw(const Source& s, size_t begin, size_t n) {
-    const char* in = static_cast<const char*>(s.data) + begin * dtype_size(*s.raw);
-    prefetch_after(in, n * dtype_size(*s.raw));
+    const size_t size = dtype_size(s.format.dtype());
+    const char* in = static_cast<const char*>(s.data) + begin * size;
+    prefetch_after(in, n * size);
     return in;
   }
 
-  static void* element(void* data, Dtype dtype, size_t i) {
-    return static_cast<char*>(data) + i * dtype_size(dtype);
+  static void* element(const Target& t, size_t i) {
+    return static_cast<char*>(t.data) + i * dtype_size(t.format.dtype());
   }
 
   static float multiplier(const Combine& work) {
     const Multiplier& m = work.premultiply;
     for (const Source& s : work.sources)
-      if (s.raw && m.at != nullptr) return load_element(*s.raw, m.at) * work.factor;
+      if (s.format.raw() && m.at != nullptr)
+        return load_element(s.format.dtype(), m.at) * work.factor;
     return m.value * work.factor;
   }
 
   // A raw source as it enters the sum.
   void load(const Source& s, size_t begin, size_t n, float* out) {
-    ops_.load[index(*s.raw)](raw(s, begin, n), n, out);
+    ops_.load[index(s.format.dtype())](raw(s, begin, n), n, out);
     if (multiplier_ != 1.0f) ops_.scale(multiplier_, n, out);
     if (transforms_) ops_.hadamard(1.0f / kHadamard, n, out);
   }
 
   void set(const Source& s, size_t begin, size_t n) {
-    if (s.raw) return load(s, begin, n, sum_);
-    decode(codec_.dequantize[index(Dtype::kFloat32)], s, begin, n, sum_);
+    if (s.format.raw()) return load(s, begin, n, sum_);
+    decode(from_->codec.dequantize[index(Dtype::kFloat32)], s, begin, n, sum_);
   }
 
   void add(const Source& s, size_t begin, size_t n) {
-    if (!s.raw) return decode(codec_.dequantize_add, s, begin, n, sum_);
+    if (!s.format.raw()) return decode(from_->codec.dequantize_add, s, begin, n, sum_);
     if (multiplier_ == 1.0f && !transforms_)
-      return ops_.load_add[index(*s.raw)](raw(s, begin, n), n, sum_);
+      return ops_.load_add[index(s.format.dtype())](raw(s, begin, n), n, sum_);
     float addend[kMaxBlock];
     load(s, begin, n, addend);
     ops_.load_add[index(Dtype::kFloat32)](addend, n, sum_);
@@ -98,56 +127,63 @@ class Pipe {
 
   void decode(Dequantize dequantize, const Source& s, size_t begin, size_t n, void* out) {
     const uint8_t* body = static_cast<const uint8_t*>(s.data);
-    const int bits = work_.spec.bits;
-    const uint8_t* codes = body + begin / 8 * bits;
+    const int bits = from_->spec.bits;
+    const uint8_t* codes = body + from_->codes_offset(begin);
     prefetch_after(codes, n / 8 * bits);
     if (bits < 8) {
       ops_.unpack[bits](codes, n, codes_);
       codes = codes_;
     }
-    dequantize(codes, n, work_.spec, body + params_offset(begin), work_.factor, out);
+    dequantize(codes, n, from_->spec, body + from_->params_offset(begin), work_.factor, out);
   }
 
   void encode(Dtype dtype, const void* in, size_t begin, size_t n) {
     const Target& t = work_.target;
+    const BodyLayout& layout = to_->layout;
     uint8_t* body = static_cast<uint8_t*>(t.data);
-    const int bits = work_.spec.bits;
-    uint8_t* packed = body + begin / 8 * bits;
+    const int bits = to_->spec.bits;
+    uint8_t* packed = body + to_->codes_offset(begin);
     uint8_t* codes = bits < 8 ? codes_ : packed;
-    codec_.quantize[index(dtype)][static_cast<int>(work_.spec.rounding)](
-        in, n, work_.spec, t.draw, t.origin + begin, codes, body + params_offset(begin));
+    to_->codec.quantize[index(dtype)][static_cast<int>(to_->spec.rounding)](
+        in, n, to_->spec, t.draw, t.origin + begin, codes, body + to_->params_offset(begin));
     if (bits < 8) ops_.pack[bits](codes, n, packed);
     if (begin + n == work_.total) {
-      std::memset(body + layout_.code_bytes, 0, layout_.params_offset - layout_.code_bytes);
-      std::memset(body + layout_.params_end, 0, layout_.size - layout_.params_end);
+      std::memset(body + layout.code_bytes, 0, layout.params_offset - layout.code_bytes);
+      std::memset(body + layout.params_end, 0, layout.size - layout.params_end);
     }
-  }
-
-  // Of the block that begins with element `begin`.
-  size_t params_offset(size_t begin) const {
-    return layout_.params_offset + begin / work_.spec.block * params_bytes(work_.spec);
   }
 
   const Combine& work_;
   const HostOps& ops_;
-  const BodyLayout layout_;
-  const CodecOps& codec_;
-  const float multiplier_;  // of raw sources
-  const bool transforms_;
+  const std::optional<Bodies> from_, to_;  // packed sources, and target
+  const float multiplier_;                 // of raw sources
+  const bool transforms_, changes_;
   alignas(64) float sum_[kMaxBlock];
   alignas(64) uint8_t codes_[kMaxBlock];
 };
 
 }  // namespace
 
+const Spec* packed_source(const Combine& work) {
+  for (const Source& s : work.sources)
+    if (const Spec* spec = s.format.spec()) return spec;
+  return nullptr;
+}
+
 bool transforms(const Combine& work) {
-  const bool packed = std::ranges::any_of(work.sources, [](const Source& s) { return !s.raw; });
-  return work.spec.hadamard != 0 && (packed || !work.target.raw);
+  const Spec* spec = packed_source(work);
+  if (spec == nullptr) spec = work.target.format.spec();
+  return spec != nullptr && spec->hadamard != 0;
+}
+
+bool changes_spec(const Combine& work) {
+  const Spec *from = packed_source(work), *to = work.target.format.spec();
+  return from != nullptr && to != nullptr && *from != *to;
 }
 
 void combine(const Combine& work) {
   Pipe pipe(work);
-  const size_t end = work.first + work.count, tile = tile_of(work.spec.block);
+  const size_t end = work.first + work.count, tile = pipe.tile();
   for (size_t begin = work.first; begin < end; begin += tile)
     pipe.run(begin, std::min(tile, end - begin));
 }

@@ -9,25 +9,40 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
+#include <variant>
 
 #include "codec/draw.h"
 #include "codec/layout.h"
 
 namespace terse::codec {
 
-// Elements to read: user memory of a dtype, or a packed body.
-struct Source {
-  const void* data;
-  std::optional<Dtype> raw;  // empty: packed
+// How elements lie in memory: as they are, in a dtype; or packed, as a body.
+class Format {
+ public:
+  Format(Dtype dtype) : is_(dtype) {}
+  Format(const Spec& spec) : is_(spec) {}
+
+  bool raw() const { return std::holds_alternative<Dtype>(is_); }
+  Dtype dtype() const { return std::get<Dtype>(is_); }  // if raw()
+  const Spec* spec() const { return std::get_if<Spec>(&is_); }
+
+  bool operator==(const Format&) const = default;
+
+ private:
+  std::variant<Dtype, Spec> is_;
 };
 
-// Where the result goes: user memory of a dtype, or a packed body drawn from `draw`, whose first
-// element is number `origin` there (a multiple of 32).
+struct Source {
+  const void* data;
+  Format format;
+};
+
+// Where the result goes; a body is drawn from `draw`, and its first element is number `origin`
+// there (a multiple of 32).
 struct Target {
   void* data;
-  std::optional<Dtype> raw;
+  Format format;
   Draw draw = {};
   uint64_t origin = 0;
 };
@@ -41,12 +56,14 @@ struct Multiplier {
 
 // target = factor * sources[0] + factor * sources[1] + ..., in fp32, in the order given. A raw
 // source is multiplied by factor * premultiply, of a packed one the parameters by the factor: so a
-// mean cannot overflow where no element does. The factor is in (0, 1]. All bodies are of `spec` and
-// hold `total` elements; elements [first, first + count) are done. `first` is a multiple of the
-// block, and so is `count` unless it ends the body. Raw pointers are those of element 0. A raw
-// target may be a raw source's own memory; packed memory must not overlap with anything.
+// mean cannot overflow where no element does. The factor is in (0, 1].
+//
+// Packed sources are all of one spec; a packed target may be of another one where no source is raw
+// and the blocks of one divide those of the other. Bodies hold `total` elements, of which
+// [first, first + count) are done. `first` is a multiple of all blocks, and so is `count` unless it
+// ends the bodies. Raw pointers are those of element 0. A raw target may be a raw source's own
+// memory; packed memory must not overlap with anything.
 struct Combine {
-  Spec spec;
   std::span<const Source> sources;
   Target target;
   float factor = 1.0f;
@@ -54,11 +71,19 @@ struct Combine {
   size_t total = 0;
   size_t first = 0;
   size_t count = 0;
+  float* sums = nullptr;  // room for `total` of them where changes_spec(): kernels need it
 };
 
 void combine(const Combine& work);
 
-// Whether the sum is of transformed elements: where anything packed takes part, which is.
+// Of the packed sources; null where there is none.
+const Spec* packed_source(const Combine& work);
+
+// Whether the target is packed in another way than the sources.
+bool changes_spec(const Combine& work);
+
+// Whether the sum is of transformed elements: as packed sources are, or, where there is none, a
+// packed target. It is transformed back at its end unless the target is packed of the same spec.
 bool transforms(const Combine& work);
 
 // One element of user memory, at any alignment.

@@ -25,9 +25,35 @@ Answer in_one_step(const Shape& s, Algo wish, const char* of_two) {
 
 Answer in_two_steps(const Shape&, Algo) { return {true, "a large message: bytes count"}; }
 
+// Of ranks that share links.
+Answer in_two_levels(const Shape& s, Algo) {
+  const Topology& t = s.topology;
+  if (t.nodes() == 0) return {false, "for the nodes are not known"};
+  if (t.nodes() == 1) return {false, "for all ranks are on one node"};
+  if (t.nodes() == s.ranks) return {false, "for each node has one rank"};
+  if (!t.is_grid()) return {false, "for the nodes have different numbers of ranks"};
+  return {true, fmt::format("{} nodes of {} ranks: the fewest bytes between them", t.nodes(),
+                            t.size.front())};
+}
+
 Answer only(const Shape&, Algo) { return {true, "the only algorithm for it"}; }
 
 constexpr Algorithm kTable[] = {
+    {Collective::kAllReduce,
+     {"hierarchical"},
+     hierarchical_all_reduce,
+     in_two_levels,
+     cost::hierarchical_all_reduce},
+    {Collective::kAllGather,
+     {"hierarchical"},
+     hierarchical_all_gather,
+     in_two_levels,
+     cost::hierarchical_all_gather},
+    {Collective::kReduceScatter,
+     {"hierarchical"},
+     hierarchical_reduce_scatter,
+     in_two_levels,
+     cost::hierarchical_reduce_scatter},
     {Collective::kAllReduce,
      {"oneshot"},
      one_shot_all_reduce,

@@ -19,16 +19,17 @@ Plan all_to_all(const Shape& s) {
     for (size_t k = 1; k < ranks; ++k) {
       const auto [to, from] = neighbours(s, k);
       const Place out = chunks.place(c, 0, to), in = chunks.place(c, 1, from);
-      b.push(encode.compute, {.inputs = {{b.raw(Region::kSend, to * s.count + r.first), false}},
-                              .target = out,
-                              .count = r.count,
-                              .origin = r.first,
-                              .piece = static_cast<uint32_t>(to)});
+      b.push(encode.compute,
+             {.inputs = {{b.raw(Region::kSend, to * s.count + r.first), Format::kRaw}},
+              .target = out,
+              .count = r.count,
+              .origin = r.first,
+              .piece = static_cast<uint32_t>(to)});
       b.push(exchange.transfers, to, true, out, r.count);
       b.push(exchange.transfers, from, false, in, r.count);
-      b.push(decode.compute, {.inputs = {{in, true}},
+      b.push(decode.compute, {.inputs = {{in}},
                               .target = b.raw(Region::kRecv, from * s.count + r.first),
-                              .packed_target = false,
+                              .target_format = Format::kRaw,
                               .count = r.count});
     }
     exchange.after = {b.add(std::move(encode))};

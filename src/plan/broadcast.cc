@@ -13,7 +13,7 @@ namespace {
 
 // `element` is the first of a piece of the message.
 Compute pack(const Builder& b, const Shape& s, size_t element, const Range& r, Place to) {
-  return {.inputs = {{b.raw(Region::kSend, element + r.first), false}},
+  return {.inputs = {{b.raw(Region::kSend, element + r.first), Format::kRaw}},
           .target = to,
           .count = r.count,
           .origin = element + r.first,
@@ -21,9 +21,9 @@ Compute pack(const Builder& b, const Shape& s, size_t element, const Range& r, P
 }
 
 Compute unpack(const Builder& b, size_t element, const Range& r, Place from) {
-  return {.inputs = {{from, true}},
+  return {.inputs = {{from}},
           .target = b.raw(Region::kRecv, element + r.first),
-          .packed_target = false,
+          .target_format = Format::kRaw,
           .count = r.count};
 }
 

@@ -43,7 +43,7 @@ class Assembly {
     std::erase(step.after, kNone);
     drop_implied(step);
     for (const Transfer& t : step.transfers)
-      if (t.send && t.place.region == Region::kScratch) count(t);
+      if (t.send && !t.native) count(t);
     order_.add(step);
     plan_.steps.push_back(std::move(step));
     return plan_.steps.size() - 1;
@@ -100,10 +100,10 @@ class Builder : public Assembly {
     if (compute.count != 0) computes.push_back(std::move(compute));
   }
 
-  // Sends or receives the packed form of `count` elements; no elements, no message.
-  void push(std::vector<Transfer>& transfers, int peer, bool send, Place place,
-            size_t count) const {
-    if (count != 0) transfers.push_back({peer, send, place, shape_.packing.bytes(count)});
+  // Sends or receives `count` elements; no elements, no message.
+  void push(std::vector<Transfer>& transfers, int peer, bool send, Place place, size_t count,
+            Format format = Format::kPacked) const {
+    if (count != 0) transfers.push_back({peer, send, place, shape_.bytes(format, count)});
   }
 
   // Raw elements of the caller's buffer.
@@ -120,11 +120,12 @@ class Builder : public Assembly {
   }
 
   // The finished plan.
-  Plan take(const Chunks& chunks) {
+  Plan take(const Chunks& chunks) { return take(chunks.scratch_bytes()); }
+  Plan take(size_t scratch_bytes) {
     const Traits& t = traits(collective_);
     const size_t bytes = shape_.count * shape_.element_bytes;
     const Position at = shape_.position();
-    plan_.scratch_bytes = chunks.scratch_bytes();
+    plan_.scratch_bytes = scratch_bytes;
     plan_.buffers = {{bytes * extent(t.send, at), bytes * extent(t.recv, at)}};
     plan_.raw_bytes = raw_bytes(collective_, bytes, at);
     plan_.native = native_traffic(plan_.steps, shape_);

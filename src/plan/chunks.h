@@ -29,14 +29,14 @@ class Chunks {
   Chunks(const Shape& shape, size_t piece, size_t pieces, size_t total, size_t rows,
          size_t places = 0)
       : piece_(piece), places_(places != 0 ? places : pieces), total_(total), rows_(rows) {
-    const size_t quantum = shape.packing.quantum;
+    const size_t quantum = std::max(shape.packing.quantum, shape.within.packing.quantum);
     const size_t wanted = std::max(shape.grain.chunk_bytes, pieces * shape.grain.piece_bytes);
     const size_t per_piece = std::max<size_t>(1, wanted / shape.element_bytes / pieces);
     const size_t chunks = std::max<size_t>(1, (piece + per_piece - 1) / per_piece);
     // Chunks of equal size, in whole blocks.
     step_ = round_up(std::max<size_t>(1, (piece + chunks - 1) / chunks), quantum);
     count_ = std::max<size_t>(1, (piece + step_ - 1) / step_);
-    stride_ = round_up(shape.packing.bytes(std::min(step_, piece)), kAlignment);
+    stride_ = round_up(shape.packing.bytes(longest()), kAlignment);
     // In flight: no more than the packed message and two chunks take.
     const size_t cost = rows * std::max<size_t>(1, piece * places_ / total);
     slots_ = std::clamp<size_t>((count_ + 2) / cost, 1, std::min(count_, kMaxSlots));
@@ -44,6 +44,7 @@ class Chunks {
 
   size_t count() const { return count_; }
   size_t slots() const { return slots_; }
+  size_t longest() const { return std::min(step_, piece_); }  // elements of a piece in a chunk
 
   size_t scratch_bytes() const { return slots_ * rows_ * places_ * stride_; }
 

@@ -10,17 +10,25 @@ namespace {
 size_t others(const Shape& s) { return static_cast<size_t>(s.ranks) - 1; }
 bool is_root(const Shape& s) { return s.rank == s.root; }
 
-size_t packed(const Shape& s, size_t count) { return count == 0 ? 0 : s.packing.bytes(count); }
+size_t bytes(const Shape& s, Format format, size_t count) {
+  return count == 0 ? 0 : s.bytes(format, count);
+}
+size_t packed(const Shape& s, size_t count) { return bytes(s, Format::kPacked, count); }
+
+size_t nodes(const Shape& s) { return s.topology.size.size(); }
+size_t neighbours(const Shape& s) { return static_cast<size_t>(s.topology.size.front()) - 1; }
 
 // A message in shards of equal length, in whole blocks; the last ones may be short or empty.
 class Shards {
  public:
   Shards(const Shape& s, size_t owners)
-      : s_(s), length_(Chunks::round_up((s.count + owners - 1) / owners, s.packing.quantum)) {}
+      : s_(s),
+        length_(Chunks::round_up((s.count + owners - 1) / owners,
+                                 std::max(s.packing.quantum, s.within.packing.quantum))) {}
 
-  size_t bytes(size_t owner) const {
+  size_t bytes(size_t owner, Format format = Format::kPacked) const {
     const size_t first = std::min(owner * length_, s_.count);
-    return packed(s_, std::min(length_, s_.count - first));
+    return plan::cost::bytes(s_, format, std::min(length_, s_.count - first));
   }
   size_t all_bytes() const {
     return s_.count / length_ * packed(s_, length_) + packed(s_, s_.count % length_);
@@ -56,6 +64,30 @@ Cost shared_from_root(const Shape& s) {
   if (is_root(s)) return {2, shards.all_bytes()};
   const auto own = static_cast<size_t>(s.rank - s.root - 1 + s.ranks) % s.ranks;
   return {2, (others(s) - 1) * shards.bytes(own)};
+}
+
+Cost hierarchical_all_reduce(const Shape& s) {
+  const Shards shards(s, static_cast<size_t>(s.ranks));
+  const Topology& t = s.topology;
+  size_t sent = (nodes(s) - 1) * shards.bytes(static_cast<size_t>(s.rank));
+  for (size_t r = 0; r < static_cast<size_t>(s.ranks); ++r) {
+    if (t.place[r] != t.place[s.rank]) {
+      sent += shards.bytes(r, s.within.format);
+    } else {
+      sent += neighbours(s) * shards.bytes(r);
+      if (t.node[r] != t.node[s.rank]) sent += shards.bytes(r);
+    }
+  }
+  return {4, sent};
+}
+
+Cost hierarchical_all_gather(const Shape& s) {
+  return {2, (nodes(s) - 1 + neighbours(s) * nodes(s)) * packed(s, s.count)};
+}
+
+Cost hierarchical_reduce_scatter(const Shape& s) {
+  return {2, neighbours(s) * nodes(s) * bytes(s, s.within.format, s.count) +
+                 (nodes(s) - 1) * packed(s, s.count)};
 }
 
 Cost message(const Shape& s) { return {1, packed(s, s.count)}; }

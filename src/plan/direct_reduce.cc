@@ -13,7 +13,7 @@ Plan direct_reduce(const Shape& s) {
   std::vector<size_t> done(chunks.count(), kNone);
   for (size_t c = 0; c < chunks.count(); ++c) {
     const Range r = chunks.range(0, c);
-    const Input own{b.raw(Region::kSend, r.first), false};
+    const Input own{b.raw(Region::kSend, r.first), Format::kRaw};
     const size_t free = chunks.before(c) == kNone ? kNone : done[chunks.before(c)];
     Step exchange{"gather", Lane::kCommunicate, {free}, {}, {}};
     if (!is_root) {
@@ -34,11 +34,11 @@ Plan direct_reduce(const Shape& s) {
     }
     Compute sum{.inputs = {},
                 .target = b.raw(Region::kRecv, r.first),
-                .packed_target = false,
-                .final_sum = true,
+                .target_format = Format::kRaw,
+                .averages = true,
                 .count = r.count};
     for (size_t p = 0; p < ranks; ++p)
-      sum.inputs.push_back(p == self ? own : Input{chunks.place(c, 0, p), true});
+      sum.inputs.push_back(p == self ? own : Input{chunks.place(c, 0, p)});
     Step reduce{"reduce", Lane::kDecode, {b.add(std::move(exchange))}, {}, {}};
     b.push(reduce.compute, std::move(sum));
     done[c] = b.add(std::move(reduce));

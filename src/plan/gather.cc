@@ -12,7 +12,7 @@ Chunks cut(const Shape& s) {
 }
 
 Compute pack(const Builder& b, size_t element, Place to, const Range& r, size_t piece) {
-  return {.inputs = {{b.raw(Region::kSend, element + r.first), false}},
+  return {.inputs = {{b.raw(Region::kSend, element + r.first), Format::kRaw}},
           .target = to,
           .count = r.count,
           .origin = r.first,
@@ -20,9 +20,9 @@ Compute pack(const Builder& b, size_t element, Place to, const Range& r, size_t 
 }
 
 Compute unpack(const Builder& b, Place from, size_t element, const Range& r) {
-  return {.inputs = {{from, true}},
+  return {.inputs = {{from}},
           .target = b.raw(Region::kRecv, element + r.first),
-          .packed_target = false,
+          .target_format = Format::kRaw,
           .count = r.count};
 }
 

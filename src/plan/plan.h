@@ -29,24 +29,33 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// Elements to read: packed, or raw in the call's dtype.
+// How elements lie in memory, by what a call has: raw, in its dtype; packed, as its scheme says; or
+// packed in the scheme's other way, for what stays within a node.
+enum class Format : uint8_t { kRaw, kPacked, kWithin };
+
+// Elements to read.
 struct Input {
   Place place;
-  bool packed = true;
+  Format format = Format::kPacked;
 };
 
-// target = sum of the inputs, in their order, each times the call's factor if `final_sum`.
+// target = sum of the inputs, in their order, each times the call's factor if `averages`. All
+// packed inputs are of one format; the target may be packed in another where no input is raw.
 struct Compute {
   std::vector<Input> inputs;
   Place target;
-  bool packed_target = true;
-  bool final_sum = false;  // the sum over all ranks: what is averaged is divided here
-  size_t count = 0;        // elements
-  size_t origin = 0;       // the first element's index in its piece, for the random numbers
-  uint32_t piece = 0;      // whose shard, for the random numbers
-  uint32_t stage = 0;      // first or second quantization
-  uint32_t message = 0;    // whose buffers, type and codec
+  Format target_format = Format::kPacked;
+  bool averages = false;  // each contribution once: before it could overflow in a sum
+  size_t count = 0;       // elements
+  size_t origin = 0;      // the first element's index in its piece, for the random numbers
+  uint32_t piece = 0;     // whose shard, for the random numbers
+  uint32_t stage = 0;     // first or second quantization
+  uint32_t message = 0;   // whose buffers, type and codec
+  Place sums = {};        // scratch for fp32 sums, where the packed formats differ
 };
+
+// Whether what is packed in one way comes to be packed in another.
+bool changes_format(const Compute& compute);
 
 // Raw bytes, from the send buffer, scratch or the state to the receive buffer or the state; nothing
 // where these are the same place.
@@ -61,6 +70,7 @@ struct Transfer {
   Place place;
   size_t bytes = 0;
   uint32_t message = 0;  // whose buffers
+  bool native = false;   // a message that is the caller's own, with its own arguments
 };
 
 // What a native collective is of, and how it reduces: as the call, or as it says itself.
@@ -120,7 +130,7 @@ struct Plan {
   size_t exact_bytes = 0;  // of Region::kExact
   State state;
   std::vector<Buffers> buffers;  // by message; a collective is one
-  size_t wire_bytes = 0;         // packed bytes sent to peers
+  size_t wire_bytes = 0;         // sent to peers, but for messages that stay native
   std::vector<size_t> wire_to;   // those by peer, up to the last one that gets any
   Traffic native;                // what NCCL's own collectives send, but for what comes to kExact
   size_t raw_bytes = 0;          // what an uncompressed call would send
@@ -132,6 +142,12 @@ struct Packing {
   std::function<size_t(size_t count)> bytes;
 };
 
+// What goes from rank to rank within a node, where an algorithm has such steps.
+struct Within {
+  Format format = Format::kPacked;
+  Packing packing = {};  // of Format::kWithin
+};
+
 // What a builder knows of a call.
 struct Shape {
   size_t count = 0;  // NCCL's own argument: of a piece, where there is one for every rank
@@ -140,13 +156,18 @@ struct Shape {
   Grain grain = kHostGrain;
   Packing packing;
   Topology topology;  // of all ranks; empty: not known
+  Within within;
 
+  size_t bytes(Format format, size_t elements) const;
   Position position() const { return {ranks, rank, root}; }
 };
 
 // Builders, one per algorithm. ranks >= 2.
 Plan one_shot_all_reduce(const Shape& shape);
 Plan two_shot_all_reduce(const Shape& shape);
+Plan hierarchical_all_reduce(const Shape& shape);  // of a topology that is_grid()
+Plan hierarchical_reduce_scatter(const Shape& shape);
+Plan hierarchical_all_gather(const Shape& shape);
 Plan reduce_scatter(const Shape& shape);
 Plan all_gather(const Shape& shape);
 Plan all_to_all(const Shape& shape);

@@ -104,19 +104,19 @@ class Messages : Assembly {
     const Message& m = batch_.messages[item.message];
     const Place raw{m.send ? Region::kSend : Region::kRecv, item.range.first * m.element_bytes};
     exchange.transfers.push_back(
-        {m.peer, m.send, m.packed ? place : raw, item.bytes, item.message});
+        {m.peer, m.send, m.packed ? place : raw, item.bytes, item.message, !m.packed});
     if (!m.packed) return;
     if (m.send)
-      encode.compute.push_back({.inputs = {{raw, false}},
+      encode.compute.push_back({.inputs = {{raw, Format::kRaw}},
                                 .target = place,
                                 .count = item.range.count,
                                 .origin = item.range.first,
                                 .piece = item.message,
                                 .message = item.message});
     else
-      decode.compute.push_back({.inputs = {{place, true}},
+      decode.compute.push_back({.inputs = {{place}},
                                 .target = raw,
-                                .packed_target = false,
+                                .target_format = Format::kRaw,
                                 .count = item.range.count,
                                 .message = item.message});
   }

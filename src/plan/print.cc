@@ -7,6 +7,7 @@ namespace terse::plan {
 namespace {
 
 constexpr const char* kRegionNames[] = {"send", "recv", "scratch", "exact", "state"};
+constexpr const char* kFormatNames[] = {" raw", "", " of a node"};
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
 constexpr const char* kElementNames[] = {"", " of uint8", " of uint32", " of float32"};
 constexpr const char* kOperationNames[] = {"", " sum", " max"};
@@ -24,10 +25,13 @@ std::string text(const Place& p, uint32_t message, size_t messages) {
 void print_compute(const Compute& c, size_t messages, std::string& out) {
   out += fmt::format("    {} x{} <-", text(c.target, c.message, messages), c.count);
   for (const Input& in : c.inputs)
-    out += fmt::format(" {}{}", text(in.place, c.message, messages), in.packed ? "" : " raw");
-  if (c.packed_target)
+    out += fmt::format(" {}{}", text(in.place, c.message, messages),
+                       kFormatNames[static_cast<int>(in.format)]);
+  if (c.target_format == Format::kWithin) out += " packed for a node";
+  if (changes_format(c)) out += fmt::format(" by {}", text(c.sums));
+  if (c.target_format != Format::kRaw)
     out += fmt::format(" [piece {} stage {} origin {}]", c.piece, c.stage, c.origin);
-  out += c.final_sum ? " final\n" : "\n";
+  out += c.averages ? " final\n" : "\n";
 }
 
 void print_native(const Native& n, std::string& out) {

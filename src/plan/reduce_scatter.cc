@@ -12,7 +12,7 @@ Plan reduce_scatter(const Shape& s) {
 
   Builder b(Collective::kReduceScatter, "ReduceScatter", s);
   const auto piece = [&](size_t p, const Range& r) {
-    return Input{b.raw(Region::kSend, p * s.count + r.first), false};
+    return Input{b.raw(Region::kSend, p * s.count + r.first), Format::kRaw};
   };
   std::vector<size_t> done(chunks.count(), kNone);
   for (size_t c = 0; c < chunks.count(); ++c) {
@@ -33,11 +33,11 @@ Plan reduce_scatter(const Shape& s) {
     exchange.after = {b.add(std::move(encode))};
     Compute sum{.inputs = {},
                 .target = b.raw(Region::kRecv, r.first),
-                .packed_target = false,
-                .final_sum = true,
+                .target_format = Format::kRaw,
+                .averages = true,
                 .count = r.count};
     for (size_t p = 0; p < ranks; ++p)
-      sum.inputs.push_back(p == self ? piece(p, r) : Input{in(c, p), true});
+      sum.inputs.push_back(p == self ? piece(p, r) : Input{in(c, p)});
     Step reduce{"reduce", Lane::kDecode, {b.add(std::move(exchange))}, {}, {}};
     b.push(reduce.compute, std::move(sum));
     done[c] = b.add(std::move(reduce));

@@ -20,7 +20,7 @@ void share(Builder& b, const Shape& s, const Chunks& chunks, const char* name, U
     const Range r = chunks.range(0, c);
     const size_t before = chunks.before(c);
     Step encode{"encode", Lane::kEncode, {before == kNone ? kNone : done[before]}, {}, {}};
-    b.push(encode.compute, {.inputs = {{b.raw(Region::kSend, r.first), false}},
+    b.push(encode.compute, {.inputs = {{b.raw(Region::kSend, r.first), Format::kRaw}},
                             .target = chunks.place(c, 0, self),
                             .count = r.count,
                             .origin = r.first,
@@ -46,9 +46,9 @@ Plan all_gather(const Shape& s) {
   share(b, s, chunks, "decode", [&](size_t c, const Range& r) {
     std::vector<Compute> decode;
     for (size_t p = 0; p < ranks; ++p)
-      decode.push_back({.inputs = {{chunks.place(c, 0, p), true}},
+      decode.push_back({.inputs = {{chunks.place(c, 0, p)}},
                         .target = b.raw(Region::kRecv, p * s.count + r.first),
-                        .packed_target = false,
+                        .target_format = Format::kRaw,
                         .count = r.count});
     return decode;
   });
@@ -63,10 +63,10 @@ Plan one_shot_all_reduce(const Shape& s) {
   share(b, s, chunks, "reduce", [&](size_t c, const Range& r) {
     Compute sum{.inputs = {},
                 .target = b.raw(Region::kRecv, r.first),
-                .packed_target = false,
-                .final_sum = true,
+                .target_format = Format::kRaw,
+                .averages = true,
                 .count = r.count};
-    for (size_t p = 0; p < ranks; ++p) sum.inputs.push_back({chunks.place(c, 0, p), true});
+    for (size_t p = 0; p < ranks; ++p) sum.inputs.push_back({chunks.place(c, 0, p)});
     return std::vector<Compute>{std::move(sum)};
   });
   return b.take(chunks);

@@ -1,5 +1,6 @@
 #include "plan/topology.h"
 
+#include <algorithm>
 #include <iterator>
 #include <unordered_map>
 
@@ -36,6 +37,11 @@ constexpr OffNode kOffNode[] = {along_ring, along_ring, along_ring, to_all,  alo
 static_assert(std::size(kOffNode) == kCollectives);
 
 }  // namespace
+
+bool Topology::is_grid() const {
+  return nodes() > 1 && size.front() > 1 &&
+         std::ranges::all_of(size, [&](int ranks) { return ranks == size.front(); });
+}
 
 Topology topology_of(std::span<const uint64_t> hosts) {
   Topology t;

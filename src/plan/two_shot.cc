@@ -86,7 +86,7 @@ class TwoShot {
     for (size_t k = 1; k < ranks_; ++k) {
       const size_t p = neighbours(s_, k).to;
       const Range r = chunks_.range(p, c);
-      b_.push(step.compute, {.inputs = {{raw(Region::kSend, p, r.first), false}},
+      b_.push(step.compute, {.inputs = {{raw(Region::kSend, p, r.first), Format::kRaw}},
                              .target = out(c, p),
                              .count = r.count,
                              .origin = r.first,
@@ -109,14 +109,14 @@ class TwoShot {
     const Range r = chunks_.range(self_, c);
     Compute sum{.inputs = {},
                 .target = out(c, self_),
-                .final_sum = true,
+                .averages = true,
                 .count = r.count,
                 .origin = r.first,
                 .piece = static_cast<uint32_t>(self_),
                 .stage = 1};
     for (size_t p = 0; p < ranks_; ++p)
-      sum.inputs.push_back(p == self_ ? Input{raw(Region::kSend, p, r.first), false}
-                                      : Input{in(c, p), true});
+      sum.inputs.push_back(p == self_ ? Input{raw(Region::kSend, p, r.first), Format::kRaw}
+                                      : Input{in(c, p)});
     b_.push(step.compute, std::move(sum));
     return b_.add(std::move(step));
   }
@@ -136,9 +136,9 @@ class TwoShot {
     Step step{"decode", Lane::kDecode, {after}, {}, {}};
     for (size_t p = 0; p < ranks_; ++p) {
       const Range r = chunks_.range(p, c);
-      b_.push(step.compute, {.inputs = {{out(c, p), true}},
+      b_.push(step.compute, {.inputs = {{out(c, p)}},
                              .target = raw(Region::kRecv, p, r.first),
-                             .packed_target = false,
+                             .target_format = Format::kRaw,
                              .count = r.count});
     }
     return b_.add(std::move(step));

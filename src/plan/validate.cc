@@ -14,9 +14,14 @@ namespace terse::plan {
 namespace {
 
 // What is known of a message's elements; of a collective's.
-struct Format {
-  size_t element_bytes;
-  Packing packing;
+struct Elements {
+  size_t bytes;  // of one
+  Packing packing, within = {};
+
+  size_t bytes_of(Format format, size_t count) const {
+    if (format == Format::kRaw) return count * bytes;
+    return (format == Format::kPacked ? packing : within).bytes(count);
+  }
 };
 
 // The ranks, and which of them has the plan.
@@ -27,7 +32,7 @@ struct Ranks {
 // Walks a plan and stops at the first thing that is wrong.
 class Checker {
  public:
-  Checker(const Plan& plan, const Ranks& ranks, std::vector<Format> formats)
+  Checker(const Plan& plan, const Ranks& ranks, std::vector<Elements> formats)
       : plan_(plan), ranks_(ranks.count), rank_(ranks.self), formats_(std::move(formats)) {}
 
   std::string check() {
@@ -68,13 +73,14 @@ class Checker {
   void compute(const Compute& c) {
     if (c.message >= formats_.size()) return refuse("no such message");
     for (const Input& in : c.inputs) {
-      extent(in.place, in.packed, c);
+      extent(in.place, in.format, c);
       if (is_own(in.place)) read(in.place);
     }
-    extent(c.target, c.packed_target, c);
+    extent(c.target, c.target_format, c);
+    formats(c);
     // Element by element an input may be replaced, where both are raw.
     const bool in_place = std::ranges::any_of(c.inputs, [&](const Input& in) {
-      return in.place == c.target && !in.packed && !c.packed_target;
+      return in.place == c.target && in.format == Format::kRaw && c.target_format == Format::kRaw;
     });
     change(c.target, in_place);
     if (c.target.region == Region::kSend) refuse("writes to the send buffer");
@@ -95,13 +101,13 @@ class Checker {
   void send(const Transfer& t) {
     if (t.message >= formats_.size()) return refuse("no such message");
     within(t.place, t.bytes, t.message);
-    const bool packed = t.place.region == Region::kScratch;
-    if (t.peer < 0 || t.peer >= ranks_ || (t.peer == rank_ && packed))
+    if (t.peer < 0 || t.peer >= ranks_ || (t.peer == rank_ && !t.native))
       refuse("a peer out of range");
-    if (!packed && t.place.region != (t.send ? Region::kSend : Region::kRecv))
+    const bool scratch = t.place.region == Region::kScratch;
+    if (!scratch && t.place.region != (t.send ? Region::kSend : Region::kRecv))
       refuse("sends from the receive buffer, or receives into the send buffer");
-    if (t.send && packed) read(t.place);
-    if (t.send && packed) sent_ += t.bytes;
+    if (t.send && scratch) read(t.place);
+    if (t.send && !t.native) sent_ += t.bytes;
   }
 
   void send(const Native& n) {
@@ -146,7 +152,7 @@ class Checker {
     return plan::extent(side, {ranks_, rank_, n.root});
   }
   size_t piece_bytes(const Native& n) const {
-    return n.count * element_bytes(n.element, formats_.front().element_bytes);
+    return n.count * element_bytes(n.element, formats_.front().bytes);
   }
   Place piece(const Place& place, const Native& n, size_t p) const {
     return {place.region, place.offset + p * piece_bytes(n)};
@@ -159,13 +165,30 @@ class Checker {
       if (!order_.is_done(at_, next)) refuse("the decode lane may end before it");
   }
 
-  void extent(const Place& place, bool packed, const Compute& c) {
-    const Format& format = formats_[c.message];
-    if (packed != (place.region == Region::kScratch) && place.region != Region::kState)
-      refuse("packed data outside scratch, or raw data in it");
+  void extent(const Place& place, Format format, const Compute& c) {
+    const bool packed = format != Format::kRaw;
+    if (packed && place.region != Region::kScratch && place.region != Region::kState)
+      refuse("packed data outside scratch");
     if (place.region == Region::kExact) refuse("computes with the exact result");
-    within(place, packed ? format.packing.bytes(c.count) : c.count * format.element_bytes,
-           c.message);
+    if (format == Format::kWithin && !formats_[c.message].within.bytes)
+      return refuse("a format that the call does not have");
+    within(place, formats_[c.message].bytes_of(format, c.count), c.message);
+  }
+
+  // A kernel knows one packed format.
+  void formats(const Compute& c) {
+    std::optional<Format> packed;
+    for (const Input& in : c.inputs) {
+      if (in.format == Format::kRaw) continue;
+      if (packed && in.format != *packed) refuse("packed inputs of two formats");
+      packed = in.format;
+    }
+    if (!changes_format(c)) return;
+    if (std::ranges::find(c.inputs, Format::kRaw, &Input::format) != c.inputs.end())
+      refuse("a raw input beside a change of formats");
+    if (c.sums.region != Region::kScratch) refuse("sums outside scratch");
+    within(c.sums, c.count * sizeof(float), c.message);
+    change(c.sums);
   }
 
   void within(const Place& place, size_t bytes, size_t message) {
@@ -220,7 +243,7 @@ class Checker {
 
   const Plan& plan_;
   const int ranks_, rank_;
-  const std::vector<Format> formats_;  // by message
+  const std::vector<Elements> formats_;  // by message
   size_t at_ = 0;
   size_t sent_ = 0;
   struct Use {
@@ -237,14 +260,15 @@ class Checker {
 }  // namespace
 
 std::string validate(const Plan& plan, const Shape& s) {
-  std::string wrong = Checker(plan, {s.ranks, s.rank}, {{s.element_bytes, s.packing}}).check();
+  std::string wrong =
+      Checker(plan, {s.ranks, s.rank}, {{s.element_bytes, s.packing, s.within.packing}}).check();
   if (wrong.empty() && plan.native != native_traffic(plan.steps, s))
     wrong = "native traffic is not that of its collectives";
   return wrong;
 }
 
 std::string validate(const Plan& plan, const Batch& batch) {
-  std::vector<Format> formats;
+  std::vector<Elements> formats;
   for (const Message& m : batch.messages) formats.push_back({m.element_bytes, m.packing});
   return Checker(plan, {batch.ranks, batch.rank}, std::move(formats)).check();
 }

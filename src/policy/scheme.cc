@@ -21,6 +21,7 @@ struct Draft {
   codec::Fit fit = codec::Fit::kAbsmax;
   std::optional<uint64_t> block;
   std::optional<codec::Number> scale;
+  std::optional<std::string_view> intra;  // what is said of it
 };
 
 template <class... Args>
@@ -125,6 +126,7 @@ constexpr Key kKeys[] = {
          refuse(text, "hadamard is \"{}\", but must be 0 or {}", value, codec::kHadamard);
        draft.scheme.spec.hadamard = static_cast<uint8_t>(*elements);
      }},
+    {"intra", [](std::string_view, std::string_view value, Draft& draft) { draft.intra = value; }},
     {"seed",
      [](std::string_view text, std::string_view value, Draft& draft) {
        draft.scheme.seed = parse_number(value);
@@ -163,12 +165,44 @@ std::string name_of(const codec::Descriptor& d) {
   return std::string(d.name) + (d.fit == codec::Fit::kMse ? " with fit=mse" : "");
 }
 
+std::string print_codec(const codec::Spec& spec) {
+  const codec::Descriptor& d = codec::descriptor(spec.codec);
+  std::string text(d.name);
+  if (!codec::has_one_width(d)) text += fmt::format("{}", spec.bits);
+  return text;
+}
+
+auto find_codec(const Draft& draft) {
+  return std::ranges::find_if(codec::kDescriptors, [&](const codec::Descriptor& d) {
+    return d.name == draft.name && d.fit == draft.fit;
+  });
+}
+
+Scheme finish(std::string_view text, const Draft& draft);
+
+// Another codec with the same keys, less those that it does not have.
+Intra finish_intra(std::string_view text, const Draft& draft, const codec::Spec& spec) {
+  if (draft.intra == "off") return {.off = true};
+  Draft other = draft;
+  other.intra.reset();
+  parse_codec(text, *draft.intra, other);
+  if (find_codec(other) == codec::kDescriptors.end()) other.fit = codec::Fit::kAbsmax;
+  const codec::Descriptor& d = *find_codec(other);
+  if (other.block && (*other.block < d.min_block || *other.block > d.max_block)) other.block = {};
+  if (other.scale && !codec::has(d.scales, *other.scale)) other.scale = {};
+  codec::Spec& within = other.scheme.spec;
+  if (within.bits > d.max_hadamard_bits) within.hadamard = 0;
+  within = finish(text, other).spec;
+  if (within == spec) return {};
+  if (within.block % spec.block != 0 && spec.block % within.block != 0)
+    refuse(text, "blocks of {} within a node do not fit those of {} between nodes", within.block,
+           spec.block);
+  return {.spec = within};
+}
+
 // The codec that is meant, and what it leaves open; or why there is none.
 Scheme finish(std::string_view text, const Draft& draft) {
-  const auto is_meant = [&](const codec::Descriptor& d) {
-    return d.name == draft.name && d.fit == draft.fit;
-  };
-  const auto found = std::ranges::find_if(codec::kDescriptors, is_meant);
+  const auto found = find_codec(draft);
   if (found == codec::kDescriptors.end())
     refuse(text, "{} has no fit={}", draft.name, kFitNames[static_cast<int>(draft.fit)]);
   const codec::Descriptor& d = *found;
@@ -195,6 +229,7 @@ Scheme finish(std::string_view text, const Draft& draft) {
   if (spec.hadamard != 0 && spec.bits > d.max_hadamard_bits)
     refuse(text, "hadamard is for int2 to int4 and mxfp4, whose steps are coarse");
   if (const char* fault = codec::fault(spec)) refuse(text, "{}: {}", name_of(d), fault);
+  if (draft.intra) scheme.intra = finish_intra(text, draft, spec);
   return scheme;
 }
 
@@ -247,8 +282,7 @@ Scheme parse_scheme(std::string_view text) {
 std::string print_scheme(const Scheme& s) {
   if (s.off) return "off";
   const codec::Descriptor& d = codec::descriptor(s.spec.codec);
-  std::string text(d.name);
-  if (!codec::has_one_width(d)) text += fmt::format("{}", s.spec.bits);
+  std::string text = print_codec(s.spec);
   text += ':';
   if (!codec::has_one_block(d)) text += fmt::format("block={},", s.spec.block);
   text += fmt::format("round={}", kRoundingNames[static_cast<int>(s.spec.rounding)]);
@@ -257,6 +291,8 @@ std::string print_scheme(const Scheme& s) {
   if (d.fit != codec::Fit::kAbsmax)
     text += fmt::format(",fit={}", kFitNames[static_cast<int>(d.fit)]);
   if (s.spec.hadamard != 0) text += fmt::format(",hadamard={}", s.spec.hadamard);
+  if (s.intra.off) text += ",intra=off";
+  if (s.intra.spec) text += fmt::format(",intra={}", print_codec(*s.intra.spec));
   if (s.seed) text += fmt::format(",seed={}", *s.seed);
   if (s.algorithm != plan::Algo{}) text += fmt::format(",algo={}", plan::name(s.algorithm));
   return text;

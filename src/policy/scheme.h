@@ -1,6 +1,7 @@
 // A scheme as a value, and its grammar (terse.h, terseSchemeParse).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,9 +13,18 @@
 
 namespace terse {
 
+// How elements go from rank to rank within a node, where they also go between nodes.
+struct Intra {
+  bool off = false;                 // as they are
+  std::optional<codec::Spec> spec;  // empty, and not off: as between nodes
+
+  auto operator<=>(const Intra&) const = default;
+};
+
 struct Scheme {
   bool off = false;
   codec::Spec spec;
+  Intra intra;
   plan::Algo algorithm;
   std::optional<uint64_t> seed;  // empty: the setting TERSE_SEED
 

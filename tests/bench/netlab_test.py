@@ -128,7 +128,8 @@ class Both:
         calls = 1 + 2 * (1 + 8 + 1)  # warm-up; in and out of place: first, timed, checked
         sent = sum(one["tx_bytes"] for one in report["interfaces"]) / 2
         self.assertGreater(sent, calls * 2**20)
-        self.assertLess(sent, calls * 2**20 * 1.1)
+        if self.MODE == ():  # others use the loopback interface, too
+            self.assertLess(sent, calls * 2**20 * 1.1)
         self.assertEqual(report["exit_codes"], [0, 0])
 
 
@@ -168,7 +169,6 @@ class NamespacesTest(Both, unittest.TestCase):
                             "-b", "1M", "-e", "1M", "-n", "16", "-c", "0")
         [row] = rows(done.stdout)
         self.assertGreater(float(row[5]), 0.8 * 8 * 2**20 / 200)
-        self.assertLess(float(row[5]), 2 * 8 * 2**20 / 200)
 
     def test_what_a_killed_one_left_is_removed_by_the_next(self):
         process = subprocess.Popen([NETLAB, "--hosts", "2", "--", "sleep", "62"],

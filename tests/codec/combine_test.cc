@@ -69,11 +69,10 @@ void run(const Sum& sum, Target target, size_t window, size_t offset) {
   std::vector<Source> sources;
   for (const Input& input : sum.inputs) memory.emplace_back(input.bytes, offset);
   for (size_t i = 0; i < memory.size(); ++i)
-    sources.push_back({memory[i].data(), sum.inputs[i].raw});
+    sources.push_back({memory[i].data(), sum.inputs[i].format(sum.spec)});
   const Premultiply premultiply(sum);
   for (size_t first = 0; first < sum.count; first += window) {
-    combine({.spec = sum.spec,
-             .sources = sources,
+    combine({.sources = sources,
              .target = target,
              .factor = sum.factor,
              .premultiply = premultiply.value,
@@ -104,9 +103,31 @@ TEST(Combine, DecodeReduceEncode) {
     const size_t window = s.spec.block * (1 + random.below(8)), offset = random.below(4);
     SCOPED_TRACE(trace(s) + " window " + std::to_string(window));
     Guarded out(body_size(s.spec, s.count), offset);
-    run(s, {out.data(), std::nullopt, draw_of(stream), stream.origin}, window, offset);
+    run(s, {out.data(), s.spec, draw_of(stream), stream.origin}, window, offset);
     EXPECT_TRUE(out.intact());
     ASSERT_EQ(out.content(), s.by_oracle(stream));
+  }
+}
+
+// From one spec to another, whose blocks and transform may differ.
+TEST(Combine, ChangesTheSpec) {
+  Random random(16);
+  const Spec others[] = {Spec{.rounding = Rounding::kStochastic, .bits = 4, .hadamard = 32},
+                         make_spec({kSymmetric, Rounding::kNearest}, 8, 32),
+                         make_spec({kMinMax, Rounding::kStochastic}, 3, 512)};
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    Sum s = some_sum(random);
+    const Spec to = others[random.below(std::size(others))];
+    s.spec = some_spec(random, size_t{32} << random.below(7));
+    if (s.spec == to) continue;
+    for (Input& input : s.inputs) input = packed_input(s.spec, s.count, random);
+    const Stream stream{.seed = random.next(), .rank = 2, .stage = 1, .origin = 64};
+    const size_t window = std::max<size_t>(s.spec.block, to.block) * (1 + random.below(4));
+    SCOPED_TRACE(trace(s) + " to " + describe(to) + " window " + std::to_string(window));
+    Guarded out(body_size(to, s.count), random.below(4));
+    run(s, {out.data(), to, draw_of(stream), stream.origin}, window, random.below(4));
+    EXPECT_TRUE(out.intact());
+    ASSERT_EQ(out.content(), encoded_sum(s.spec, to, stream, s.count, s.inputs, s.factor));
   }
 }
 
@@ -140,10 +161,9 @@ TEST(Combine, InPlace) {
     std::vector<Source> sources;
     for (const Input& input : s.inputs) memory.emplace_back(input.bytes, offset);
     for (size_t i = 0; i < memory.size(); ++i)
-      sources.push_back({memory[i].data(), s.inputs[i].raw});
+      sources.push_back({memory[i].data(), s.inputs[i].format(s.spec)});
     const Premultiply premultiply(s);
-    combine({.spec = s.spec,
-             .sources = sources,
+    combine({.sources = sources,
              .target = {memory[own].data(), dtype},
              .factor = s.factor,
              .premultiply = premultiply.value,
@@ -162,8 +182,11 @@ TEST(Combine, WindowTouchesOnlyItsPart) {
   Guarded in(memory), out(body_size(spec, 640)), raw(640 * 2);
   const Bytes body = out.content(), elements = raw.content();
   const Source source{in.data(), Dtype::kFloat32};
-  Combine work{.spec = spec, .sources = {&source, 1}, .total = 640, .first = 128, .count = 192};
-  work.target = {out.data(), std::nullopt};
+  Combine work{.sources = {&source, 1},
+               .target = {out.data(), spec},
+               .total = 640,
+               .first = 128,
+               .count = 192};
   combine(work);
   const size_t params = body_layout(spec, 640).params_offset;
   for (size_t i = 0; i < body.size(); ++i) {
@@ -202,7 +225,7 @@ TEST(Combine, ChunksEqualTheWhole) {
 TEST(Combine, NothingOfNothing) {
   const Source source{nullptr, Dtype::kFloat32};
   Guarded out(0);
-  combine({.sources = {&source, 1}, .target = {out.data(), std::nullopt}});
+  combine({.sources = {&source, 1}, .target = {out.data(), Spec{}}});
   combine({.sources = {&source, 1}, .target = {out.data(), Dtype::kFloat16}});
   EXPECT_TRUE(out.intact());
 }

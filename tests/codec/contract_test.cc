@@ -93,10 +93,9 @@ TEST(Contract, NanSurvivesEverySum) {
     const Bytes good = encode(spec, {}, Dtype::kFloat32, oracle::to_memory(Dtype::kFloat32, x));
     x[5] = NAN;
     const Bytes bad = encode(spec, {}, Dtype::kFloat32, oracle::to_memory(Dtype::kFloat32, x));
-    const Source sources[] = {{good.data(), {}}, {bad.data(), {}}, {good.data(), {}}};
+    const Source sources[] = {{good.data(), spec}, {bad.data(), spec}, {good.data(), spec}};
     Bytes total(good.size());
-    combine(
-        {.spec = spec, .sources = sources, .target = {total.data(), {}}, .total = 64, .count = 64});
+    combine({.sources = sources, .target = {total.data(), spec}, .total = 64, .count = 64});
     const Floats got = oracle::decode(spec, total, 64);
     for (size_t i = 0; i < 64; ++i)
       ASSERT_EQ(std::isnan(got[i]), is_cast(spec) ? i == 5 : i < spec.block) << i;
@@ -137,13 +136,12 @@ TEST(Contract, MeansOfFiniteBlocksAreFinite) {
       const Bytes body =
           encode(spec, {}, Dtype::kFloat32, oracle::to_memory(Dtype::kFloat32, block));
       const Bytes memory = oracle::to_memory(Dtype::kFloat32, block);
-      const Source sources[] = {{body.data(), {}},
+      const Source sources[] = {{body.data(), spec},
                                 {memory.data(), Dtype::kFloat32},
-                                {body.data(), {}},
-                                {body.data(), {}}};
+                                {body.data(), spec},
+                                {body.data(), spec}};
       Floats mean(64);
-      combine({.spec = spec,
-               .sources = sources,
+      combine({.sources = sources,
                .target = {mean.data(), Dtype::kFloat32},
                .factor = 0.25f,
                .total = 64,

@@ -112,9 +112,8 @@ Bytes encode(const Spec& spec, const Stream& stream, Dtype dtype, const Bytes& m
   const size_t count = memory.size() / dtype_size(dtype);
   Guarded in(memory, offset), out(body_size(spec, count), offset);
   const Source source{in.data(), dtype};
-  combine({.spec = spec,
-           .sources = {&source, 1},
-           .target = {out.data(), std::nullopt, draw_of(stream), stream.origin},
+  combine({.sources = {&source, 1},
+           .target = {out.data(), spec, draw_of(stream), stream.origin},
            .total = count,
            .count = count});
   EXPECT_TRUE(out.intact()) << describe(spec) << ": wrote outside the body";
@@ -124,12 +123,8 @@ Bytes encode(const Spec& spec, const Stream& stream, Dtype dtype, const Bytes& m
 
 Bytes decode(const Spec& spec, const Bytes& body, size_t count, Dtype dtype, size_t offset) {
   Guarded in(body, offset), out(count * dtype_size(dtype), offset);
-  const Source source{in.data(), std::nullopt};
-  combine({.spec = spec,
-           .sources = {&source, 1},
-           .target = {out.data(), dtype},
-           .total = count,
-           .count = count});
+  const Source source{in.data(), spec};
+  combine({.sources = {&source, 1}, .target = {out.data(), dtype}, .total = count, .count = count});
   EXPECT_TRUE(out.intact()) << describe(spec) << ": wrote outside the elements";
   EXPECT_EQ(in.content(), body) << describe(spec) << ": wrote to its source";
   return out.content();
@@ -180,6 +175,11 @@ Bytes encoded_sum(const Spec& spec, const Stream& stream, size_t count,
                   const std::vector<Input>& inputs, float factor, float premultiply) {
   return oracle::encode_transformed(spec, stream,
                                     plain_sum(spec, count, inputs, factor, premultiply, true));
+}
+
+Bytes encoded_sum(const Spec& from, const Spec& to, const Stream& stream, size_t count,
+                  const std::vector<Input>& inputs, float factor) {
+  return oracle::encode(to, stream, sum(from, count, inputs, factor));
 }
 
 }  // namespace terse::codec

@@ -85,6 +85,8 @@ Floats round_trip(const Spec& spec, const Stream& stream, const Floats& x);
 struct Input {
   Bytes bytes;
   std::optional<Dtype> raw;
+
+  Format format(const Spec& spec) const { return raw ? Format(*raw) : Format(spec); }
 };
 // factor * inputs[0] + factor * inputs[1] + ..., where raw inputs are premultiplied, the oracle's
 // way: as elements, and as a body.
@@ -92,5 +94,8 @@ Floats sum(const Spec& spec, size_t count, const std::vector<Input>& inputs, flo
            float premultiply = 1.0f);
 Bytes encoded_sum(const Spec& spec, const Stream& stream, size_t count,
                   const std::vector<Input>& inputs, float factor, float premultiply = 1.0f);
+// What is packed in one way comes to be packed in another.
+Bytes encoded_sum(const Spec& from, const Spec& to, const Stream& stream, size_t count,
+                  const std::vector<Input>& inputs, float factor);
 
 }  // namespace terse::codec

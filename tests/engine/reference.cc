@@ -46,7 +46,8 @@ class Reference {
                                                .rank = static_cast<uint32_t>(rank),
                                                .piece = piece,
                                                .stage = stage});
-    run(sources, {body.data(), {}, codec::redraw(draw, call_.replays)}, factor, count);
+    run(sources, {body.data(), call_.scheme.spec, codec::redraw(draw, call_.replays)}, factor,
+        count);
     return body;
   }
 
@@ -65,7 +66,7 @@ class Reference {
     for (size_t p = 0; p < ranks_; ++p) {
       storage.push_back(p == owner ? Bytes() : encode(p, first, count, owner));
       sources.push_back(p == owner ? codec::Source{sent_[p].data() + first * size_, dtype_}
-                                   : codec::Source{storage.back().data(), {}});
+                                   : codec::Source{storage.back().data(), call_.scheme.spec});
     }
     return sources;
   }
@@ -74,7 +75,7 @@ class Reference {
     std::vector<Bytes> bodies;
     std::vector<codec::Source> sources;
     for (size_t p = 0; p < ranks_; ++p) bodies.push_back(encode(p, 0, call_.count, p));
-    for (const Bytes& b : bodies) sources.push_back({b.data(), {}});
+    for (const Bytes& b : bodies) sources.push_back({b.data(), call_.scheme.spec});
     return unpack(sources, call_.count, factor());
   }
 
@@ -87,7 +88,7 @@ class Reference {
       const size_t count = std::min(shard, call_.count - first);
       std::vector<Bytes> storage;
       const Bytes body = pack(contributions(p, first, count, storage), count, factor(), p, p, 1);
-      const Bytes out = unpack({{body.data(), {}}}, count, 1.0f);
+      const Bytes out = unpack({{body.data(), call_.scheme.spec}}, count, 1.0f);
       result.insert(result.end(), out.begin(), out.end());
     }
     return result;
@@ -96,7 +97,7 @@ class Reference {
   // What one quantization makes of a rank's elements.
   Bytes pass(size_t rank, size_t first, size_t count, uint32_t piece) const {
     const Bytes body = encode(rank, first, count, piece);
-    return unpack({{body.data(), {}}}, count, 1.0f);
+    return unpack({{body.data(), call_.scheme.spec}}, count, 1.0f);
   }
 
   Bytes exact(size_t rank, size_t first) const {
@@ -111,7 +112,7 @@ class Reference {
     for (size_t p = 0; p < ranks_; ++p) {
       storage.push_back(is_root(p) ? Bytes() : encode(p, 0, call_.count, p));
       sources.push_back(is_root(p) ? codec::Source{sent_[p].data(), dtype_}
-                                   : codec::Source{storage.back().data(), {}});
+                                   : codec::Source{storage.back().data(), call_.scheme.spec});
     }
     return unpack(sources, call_.count, factor());
   }
@@ -151,7 +152,7 @@ class Reference {
     Bytes result;
     for (size_t p = 0; p < ranks_; ++p) {
       const Bytes body = encode(p, 0, call_.count, p);
-      const Bytes out = unpack({{body.data(), {}}}, call_.count, 1.0f);
+      const Bytes out = unpack({{body.data(), call_.scheme.spec}}, call_.count, 1.0f);
       result.insert(result.end(), out.begin(), out.end());
     }
     return result;
@@ -166,12 +167,8 @@ class Reference {
  private:
   void run(const std::vector<codec::Source>& sources, codec::Target target, float factor,
            size_t count) const {
-    codec::combine({.spec = call_.scheme.spec,
-                    .sources = sources,
-                    .target = target,
-                    .factor = factor,
-                    .total = count,
-                    .count = count});
+    codec::combine(
+        {.sources = sources, .target = target, .factor = factor, .total = count, .count = count});
   }
 
   const Call& call_;

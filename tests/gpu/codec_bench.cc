@@ -198,20 +198,20 @@ class Bench {
     const Ring packed(body, 64), target(body, 64);
     for (size_t i = 0; i < packed.buffers(); ++i) {
       const Source source{raw_[i], type_.dtype};
-      combine(scheme, {&source, 1}, {packed[i], {}, draw(i)});
+      combine({&source, 1}, {packed[i], scheme.spec, draw(i)});
     }
     report(scheme, kEncode, bytes_ + body, raw_.size() + target.size(), [&](size_t i) {
       const Source source{raw_[i], type_.dtype};
-      combine(scheme, {&source, 1}, {target[i], {}, draw(i)});
+      combine({&source, 1}, {target[i], scheme.spec, draw(i)});
     });
     report(scheme, kDecode, body + bytes_, packed.size() + out_.size(), [&](size_t i) {
-      const Source source{packed[i], {}};
-      combine(scheme, {&source, 1}, {out_[i], type_.dtype});
+      const Source source{packed[i], scheme.spec};
+      combine({&source, 1}, {out_[i], type_.dtype});
     });
     report(scheme, kAdd, body + 2 * bytes_, packed.size() + raw_.size() + out_.size(),
            [&](size_t i) {
-             const Source sources[] = {{packed[i], {}}, {raw_[i], type_.dtype}};
-             combine(scheme, sources, {out_[i], type_.dtype});
+             const Source sources[] = {{packed[i], scheme.spec}, {raw_[i], type_.dtype}};
+             combine(sources, {out_[i], type_.dtype});
            });
     // As in a sum over four ranks: three contributions that came, and the own one.
     const Ring second(body, 64), third(body, 64);
@@ -219,21 +219,19 @@ class Bench {
       for (uint8_t* other : {second[i], third[i]})
         check(cudaMemcpy(other, packed[i], body, cudaMemcpyDeviceToDevice), "cudaMemcpy");
     report(scheme, kReduce, bytes_ + 4 * body, raw_.size() + 4 * packed.size(), [&](size_t i) {
-      const Source sources[] = {
-          {packed[i], {}}, {second[i], {}}, {third[i], {}}, {raw_[i], type_.dtype}};
-      combine(scheme, sources, {target[i], {}, draw(i)});
+      const Source sources[] = {{packed[i], scheme.spec},
+                                {second[i], scheme.spec},
+                                {third[i], scheme.spec},
+                                {raw_[i], type_.dtype}};
+      combine(sources, {target[i], scheme.spec, draw(i)});
     });
   }
 
   static codec::Draw draw(size_t i) { return codec::make_draw({.sequence = i}); }
 
-  void combine(const Scheme& scheme, std::span<const Source> sources, codec::Target target) const {
-    work_.assign(1, {.spec = scheme.spec,
-                     .sources = sources,
-                     .target = target,
-                     .total = count_,
-                     .first = 0,
-                     .count = count_});
+  void combine(std::span<const Source> sources, codec::Target target) const {
+    work_.assign(
+        1, {.sources = sources, .target = target, .total = count_, .first = 0, .count = count_});
     launcher_.combine(nullptr, work_, nullptr);
   }
 

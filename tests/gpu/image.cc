@@ -24,6 +24,11 @@ Image::Image(const kernels::Case& c) : case_(c) {
   multiplier_ = place(multiplier.size(), 0);
   std::copy(multiplier.begin(), multiplier.end(), bytes_.begin() + multiplier_);
   bytes_.resize(bytes_.size() + kGuard, kGuardByte);
+  size_t end = (bytes_.size() + 63) / 64 * 64;
+  for (const kernels::Work& w : c.works) {
+    sums_.push_back(end);
+    if (c.to) end += (4 * w.count + 63) / 64 * 64;
+  }
 }
 
 size_t Image::place(size_t bytes, size_t offset) {
@@ -37,12 +42,13 @@ std::vector<codec::Combine> Image::works(uint8_t* base, std::vector<codec::Sourc
   sources.clear();
   for (const kernels::Work& w : case_.works)
     for (const codec::Input& input : w.inputs)
-      sources.push_back({base + inputs_[sources.size()], input.raw});
+      sources.push_back({base + inputs_[sources.size()], input.format(case_.spec)});
   std::vector<codec::Combine> works;
   size_t first = 0;
   for (const kernels::Work& w : case_.works) {
     works.push_back(kernels::combine_of(case_, w, {sources.data() + first, w.inputs.size()},
                                         base + targets_[works.size()], base + multiplier_));
+    if (case_.to) works.back().sums = reinterpret_cast<float*>(base + sums_[works.size() - 1]);
     first += w.inputs.size();
   }
   return works;

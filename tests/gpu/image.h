@@ -17,7 +17,7 @@ class Image {
   const codec::Bytes& bytes() const { return bytes_; }
 
   // The case's works on a copy of bytes() that lies at `base`, a multiple of 64. They refer to
-  // `sources`, which is filled.
+  // `sources`, which is filled. Behind the bytes there is room for sums, on a GPU.
   std::vector<codec::Combine> works(uint8_t* base, std::vector<codec::Source>& sources) const;
 
   // What lies at a byte, for messages.
@@ -29,6 +29,7 @@ class Image {
   const kernels::Case& case_;
   codec::Bytes bytes_;
   std::vector<size_t> inputs_, targets_;  // where each begins
+  std::vector<size_t> sums_;              // by work, behind the bytes: only kernels use them
   size_t multiplier_ = 0;
 };
 

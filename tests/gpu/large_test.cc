@@ -54,7 +54,7 @@ void fill(HostMemory& memory, Dtype raw, uint64_t seed) {
 }
 
 void on_host(const Combine& work) {
-  in_parallel(work.total, work.spec.block, [&](size_t first, size_t count) {
+  in_parallel(work.total, codec::kMaxBlock, [&](size_t first, size_t count) {
     Combine part = work;
     part.first = first;
     part.count = count;
@@ -78,12 +78,8 @@ void round_trip(const Spec& spec, Dtype raw, size_t count) {
   const cuda::Launcher launcher(0);
   const codec::Draw draw = codec::make_draw({.seed = 11, .rank = 3});
   const auto work = [&](std::span<const codec::Source> sources, codec::Target target) {
-    return Combine{.spec = spec,
-                   .sources = sources,
-                   .target = target,
-                   .total = count,
-                   .first = 0,
-                   .count = count};
+    return Combine{
+        .sources = sources, .target = target, .total = count, .first = 0, .count = count};
   };
 
   HostMemory in(raw_bytes), packed(codec::body_size(spec, count)), out(raw_bytes);
@@ -94,13 +90,13 @@ void round_trip(const Spec& spec, Dtype raw, size_t count) {
   gpu_out.fill(0x5A);
 
   const codec::Source host_raw{in.data.get(), raw}, gpu_raw{gpu_in.data(), raw};
-  on_host(work({&host_raw, 1}, {packed.data.get(), {}, draw, 32}));
-  launcher.combine(nullptr, {work({&gpu_raw, 1}, {gpu_packed.data(), {}, draw, 32})}, nullptr);
+  on_host(work({&host_raw, 1}, {packed.data.get(), spec, draw, 32}));
+  launcher.combine(nullptr, {work({&gpu_raw, 1}, {gpu_packed.data(), spec, draw, 32})}, nullptr);
   check(cudaDeviceSynchronize(), "encode");
   ASSERT_NO_FATAL_FAILURE(expect_same(packed, gpu_packed, "encode"));
 
-  const codec::Source host_sum[] = {{packed.data.get(), {}}, host_raw};
-  const codec::Source gpu_sum[] = {{gpu_packed.data(), {}}, gpu_raw};
+  const codec::Source host_sum[] = {{packed.data.get(), spec}, host_raw};
+  const codec::Source gpu_sum[] = {{gpu_packed.data(), spec}, gpu_raw};
   on_host(work(host_sum, {out.data.get(), raw}));
   launcher.combine(nullptr, {work(gpu_sum, {gpu_out.data(), raw})}, nullptr);
   check(cudaDeviceSynchronize(), "decode and reduce");

@@ -27,9 +27,8 @@ TEST(Batches, NameEqualDistancesOnce) {
   std::vector<codec::Source> sources;
   for (size_t r = 0; r < kRanks; ++r)
     sources.push_back(r == 77 ? codec::Source{own.data(), Dtype::kFloat32}
-                              : codec::Source{packed.data() + r * stride, std::nullopt});
-  const Combine work{.spec = spec,
-                     .sources = sources,
+                              : codec::Source{packed.data() + r * stride, spec});
+  const Combine work{.sources = sources,
                      .target = {out.data(), Dtype::kFloat32},
                      .total = kCount,
                      .count = kCount};
@@ -50,16 +49,15 @@ TEST(Batches, NameEqualDistancesOnce) {
 TEST(Batches, TakeAStageInOneLaunch) {
   std::vector<float> in(32 * 100);
   Bytes out(32 * 100);
-  std::vector<codec::Source> sources(32);
+  const Spec spec{.bits = 4};
+  std::vector<codec::Source> sources;
   std::vector<Combine> works;
-  for (size_t p = 0; p < 32; ++p) {
-    sources[p] = {in.data() + 100 * p, Dtype::kFloat32};
-    works.push_back({.spec = {.bits = 4},
-                     .sources = {&sources[p], 1},
-                     .target = {out.data() + 100 * p, {}},
+  for (size_t p = 0; p < 32; ++p) sources.push_back({in.data() + 100 * p, Dtype::kFloat32});
+  for (size_t p = 0; p < 32; ++p)
+    works.push_back({.sources = {&sources[p], 1},
+                     .target = {out.data() + 100 * p, spec},
                      .total = 100,
                      .count = 100});
-  }
   size_t launches = 0;
   make_batches(works, nullptr, [&](const KernelId&, const Batch& batch) {
     ++launches;
@@ -79,9 +77,8 @@ TEST(Batches, SplitWhereTheMultiplierChanges) {
                                            {2.0f, &late[0]}, {3.0f, &late[0]}, {3.0f, &late[1]}};
   std::vector<Combine> works;
   for (const codec::Multiplier& m : multipliers)
-    works.push_back({.spec = {.bits = 4},
-                     .sources = {&source, 1},
-                     .target = {out.data(), {}},
+    works.push_back({.sources = {&source, 1},
+                     .target = {out.data(), Spec{.bits = 4}},
                      .premultiply = m,
                      .total = 64,
                      .count = 64});
@@ -95,16 +92,15 @@ TEST(Batches, RefuseWhatKernelsCannotDo) {
   std::vector<float> in(64);
   Bytes out(256);
   const codec::Source source{in.data(), Dtype::kFloat32};
-  Combine work{
-      .spec = {}, .sources = {&source, 1}, .target = {out.data(), {}}, .total = 64, .count = 64};
+  Combine work{.sources = {&source, 1}, .target = {out.data(), Spec{}}, .total = 64, .count = 64};
   const auto ignore = [](const KernelId&, const Batch&) {};
   EXPECT_NO_THROW(make_batches({&work, 1}, nullptr, ignore));
   work.count = 32;  // a part of a body
   EXPECT_THROW(make_batches({&work, 1}, nullptr, ignore), std::invalid_argument);
   work.count = 64;
-  work.target.raw = Dtype::kFloat16;  // another type than the source's
+  work.target.format = Dtype::kFloat16;  // another type than the source's
   EXPECT_THROW(make_batches({&work, 1}, nullptr, ignore), std::invalid_argument);
-  work.target.raw = {};
+  work.target.format = Spec{};
   work.sources = {};
   EXPECT_THROW(make_batches({&work, 1}, nullptr, ignore), std::invalid_argument);
 }

@@ -22,6 +22,18 @@ size_t some_count(size_t block, Random& random) {
   }
 }
 
+// With blocks that divide those of the given one, or the other way round; none if it is the same.
+std::optional<codec::Spec> other_spec(const codec::Spec& spec, Random& random) {
+  size_t block = 0;
+  do {
+    block = kBlocks[random.below(std::size(kBlocks))];
+  } while (block % spec.block != 0 && spec.block % block != 0);
+  const codec::Spec other = codec::some_spec(random, block);
+  const bool divides = other.block % spec.block == 0 || spec.block % other.block == 0;
+  if (other == spec || !divides) return {};
+  return other;
+}
+
 }  // namespace
 
 Input some_input(const Case& c, size_t count, bool packed, Random& random) {
@@ -36,6 +48,7 @@ Case some_case(Random& random) {
          codec::kAllDtypes[random.below(3)],
          random.below(3) != 0,
          {}};
+  if (c.packed_target && random.below(4) == 0) c.to = other_spec(c.spec, random);
   if (random.below(4) == 0) c.replays = random.below(3);
   if (random.below(3) == 0) c.premultiply = 0.25f * static_cast<float>(random.below(9));
   c.read_late = random.below(3) == 0;
@@ -44,10 +57,11 @@ Case some_case(Random& random) {
     Work w{{}, some_count(c.spec.block, random), 1.0f, {}, 0};
     if (pieces > 4) w.count = 1 + w.count % 700;
     const size_t sources = random.below(2) ? 1 : 1 + random.below(9);
-    const size_t own = random.below(2) ? random.below(sources) : sources;  // the raw one, if any
+    // The raw one, if any.
+    const size_t own = !c.to && random.below(2) ? random.below(sources) : sources;
     for (size_t s = 0; s < sources; ++s)
       w.inputs.push_back(
-          some_input(c, w.count, sources == 1 ? !c.packed_target : s != own, random));
+          some_input(c, w.count, sources == 1 ? c.to || !c.packed_target : s != own, random));
     if (random.below(3) == 0) w.factor = 1.0f / static_cast<float>(1 + random.below(8));
     w.stream = {.seed = random.next(),
                 .rank = 2,
@@ -73,8 +87,9 @@ Case conversion(const codec::Spec& spec, codec::Dtype raw, bool packed_target,
 }
 
 std::string describe(const Case& c) {
-  std::string text = codec::describe(c.spec) + " " + codec::name_of(c.raw) +
-                     (c.packed_target ? " to packed," : " to raw,");
+  std::string text = codec::describe(c.spec) + " " + codec::name_of(c.raw) + " to ";
+  text += c.to ? codec::describe(*c.to) : c.packed_target ? "packed" : "raw";
+  text += ",";
   for (const Work& w : c.works)
     text += " " + std::to_string(w.count) + " of " + std::to_string(w.inputs.size()) + " at " +
             std::to_string(w.offset) + (w.in_place ? " in place" : "");
@@ -87,23 +102,26 @@ size_t raw_source(const Work& w) {
   return own;
 }
 
+codec::Format target_format(const Case& c) {
+  if (c.packed_target) return c.to.value_or(c.spec);
+  return c.raw;
+}
+
 size_t target_bytes(const Case& c, const Work& w) {
-  return c.packed_target ? codec::body_size(c.spec, w.count) : w.count * codec::dtype_size(c.raw);
+  const codec::Format to = target_format(c);
+  return to.raw() ? w.count * codec::dtype_size(to.dtype()) : codec::body_size(*to.spec(), w.count);
 }
 
 codec::Combine combine_of(const Case& c, const Work& w, std::span<const codec::Source> sources,
                           void* target, const void* multiplier) {
   const codec::Multiplier now{c.premultiply, nullptr}, late{99.0f, multiplier};
-  codec::Combine work{.spec = c.spec,
-                      .sources = sources,
-                      .target = {target, std::nullopt, codec::draw_of(w.stream), w.stream.origin},
-                      .factor = w.factor,
-                      .premultiply = c.read_late ? late : now,
-                      .total = w.count,
-                      .first = 0,
-                      .count = w.count};
-  if (!c.packed_target) work.target.raw = c.raw;
-  return work;
+  return {.sources = sources,
+          .target = {target, target_format(c), codec::draw_of(w.stream), w.stream.origin},
+          .factor = w.factor,
+          .premultiply = c.read_late ? late : now,
+          .total = w.count,
+          .first = 0,
+          .count = w.count};
 }
 
 }  // namespace terse::kernels

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct Case {
   codec::Dtype raw;
   bool packed_target;
   std::vector<Work> works;
+  std::optional<codec::Spec> to = {};  // what is packed in `spec` comes to be packed in this one
   uint64_t replays = 0;
   float premultiply = 1.0f;
   bool read_late = false;  // the multiplier is read when the kernel runs
@@ -48,9 +50,11 @@ Case conversion(const codec::Spec& spec, codec::Dtype raw, bool packed_target,
 std::string describe(const Case& c);
 // Which of the inputs is raw.
 size_t raw_source(const Work& w);
+codec::Format target_format(const Case& c);
 size_t target_bytes(const Case& c, const Work& w);
 
-// The work on given memory; `multiplier` is where the case's multiplier lies.
+// The work on given memory; `multiplier` is where the case's multiplier lies. Without room for
+// sums.
 codec::Combine combine_of(const Case& c, const Work& w, std::span<const codec::Source> sources,
                           void* target, const void* multiplier);
 

@@ -27,7 +27,7 @@ class Memory {
       const size_t first = sources_.size();
       for (const Input& input : w.inputs) {
         inputs_.emplace_back(input.bytes, w.offset);
-        sources_.push_back({inputs_.back().data(), input.raw});
+        sources_.push_back({inputs_.back().data(), input.format(c.spec)});
       }
       if (w.in_place) {
         const size_t own = raw_source(w);
@@ -37,6 +37,7 @@ class Memory {
         targets_.emplace_back(target_bytes(c, w), w.offset);
       }
       works_.push_back(combine_of(c, w, {}, targets_.back().data(), multiplier_.data()));
+      if (c.to) works_.back().sums = sums_.emplace_back(w.count).data();
       spans_.push_back(first);
     }
     for (size_t i = 0; i < works_.size(); ++i)
@@ -52,6 +53,8 @@ class Memory {
       ranges.emplace_back(in.data(), in.size(), simt::Access::kReadOnly, "source");
     ranges.emplace_back(multiplier_.data(), multiplier_.size(), simt::Access::kReadOnly,
                         "multiplier");
+    for (std::vector<float>& sums : sums_)
+      ranges.emplace_back(sums.data(), 4 * sums.size(), simt::Access::kReadWrite, "sums");
     for (Guarded& out : targets_)
       ranges.emplace_back(out.data(), out.size(), simt::Access::kReadWrite, "target");
     return ranges;
@@ -69,6 +72,7 @@ class Memory {
  private:
   Bytes multiplier_;
   std::deque<Guarded> inputs_, targets_;
+  std::deque<std::vector<float>> sums_;
   std::vector<codec::Source> sources_;
   std::vector<size_t> spans_;
   std::vector<Combine> works_;

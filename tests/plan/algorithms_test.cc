@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 
+#include "grids.h"
 #include "simulator.h"
 
 namespace terse::plan {
@@ -94,7 +95,8 @@ TEST(Algorithms, ANameThatTheCollectiveDoesNotHaveStandsForAuto) {
 TEST(Algorithms, NamesAreThoseOfTheTableEachOnce) {
   const auto names = algo_names();
   EXPECT_EQ(std::vector<std::string_view>(names.begin(), names.end()),
-            (std::vector<std::string_view>{"auto", "oneshot", "twoshot", "direct", "shared"}));
+            (std::vector<std::string_view>{"auto", "hierarchical", "oneshot", "twoshot", "direct",
+                                           "shared"}));
   for (const std::string_view n : names) EXPECT_EQ(name(algo(n)), n);
   EXPECT_EQ(algo("auto"), Algo{});
   for (const char* text : {"", "ring", "Oneshot", "oneshot "})
@@ -106,12 +108,17 @@ TEST(Algorithms, CostIsThatOfThePlan) {
   std::mt19937 random(3);
   for (const Algorithm& a : algorithms())
     for (int trial = 0; trial < 100; ++trial) {
-      const int ranks = 2 + static_cast<int>(random() % 8);
+      const bool grid = a.names.own == "hierarchical";
+      const int nodes = 2 + static_cast<int>(random() % 3);
+      const int ranks = grid ? 2 * nodes : 2 + static_cast<int>(random() % 8);
       Shape shape{.count = 1 + random() % (trial % 2 ? 300'000 : 600),
                   .ranks = ranks,
                   .rank = static_cast<int>(random() % ranks),
                   .root = static_cast<int>(random() % ranks),
                   .packing = {32, [](size_t n) { return n + (n + 31) / 32 * 4; }}};
+      if (grid) shape.topology = round_robin(ranks, nodes);
+      if (grid && random() % 2)
+        shape.within = {Format::kWithin, {64, [](size_t n) { return 2 * n + (n + 63) / 64 * 4; }}};
       if (is_point_to_point(a.collective) && shape.rank == shape.root) continue;
       EXPECT_EQ(a.cost(shape).bytes, a.build(shape).wire_bytes)
           << name(a.collective) << ' ' << a.names.own << ' ' << shape.count << " on " << shape.rank
@@ -135,6 +142,26 @@ TEST(Algorithms, OfTwoRanksTheDirectOneSendsNoMore) {
     }
 }
 
+TEST(Algorithms, RanksThatShareLinksGoInTwoLevels) {
+  const auto chosen = [](std::vector<uint64_t> hosts, size_t count, const char* wish = "auto") {
+    Shape shape = shape_of(count, static_cast<int>(hosts.size()));
+    shape.topology = topology_of(hosts);
+    const Selection s = select(Collective::kAllReduce, shape, algo(wish));
+    return Chosen{std::string(s.algorithm->names.own), s.reason};
+  };
+  const char* const kTwoLevels = "2 nodes of 2 ranks: the fewest bytes between them";
+  EXPECT_EQ(chosen({1, 1, 2, 2}, 1 << 20), (Chosen{"hierarchical", kTwoLevels}));
+  EXPECT_EQ(chosen({1, 1, 2, 2}, 1), (Chosen{"hierarchical", kTwoLevels}));
+  EXPECT_EQ(chosen({1, 1, 2, 2}, 1, "twoshot"), (Chosen{"twoshot", "the scheme says twoshot"}));
+  const auto flat = [](const char* why) {
+    return Chosen{"twoshot", std::string("not hierarchical, ") + why + "; " + kLarge};
+  };
+  EXPECT_EQ(chosen({1, 1, 1, 1}, 1 << 20, "hierarchical"), flat("for all ranks are on one node"));
+  EXPECT_EQ(chosen({1, 2, 3, 4}, 1 << 20, "hierarchical"), flat("for each node has one rank"));
+  EXPECT_EQ(chosen({1, 2, 2, 2}, 1 << 20, "hierarchical"),
+            flat("for the nodes have different numbers of ranks"));
+}
+
 // A row may go by the nodes that the ranks are on, and says so.
 Answer between_nodes(const Shape& s, Algo wish) {
   const Topology& t = s.topology;
@@ -148,6 +175,7 @@ TEST(Algorithms, MayGoByTheTopology) {
   const std::vector<Algorithm> table = [] {
     const auto rows = algorithms();
     std::vector<Algorithm> all(rows.begin(), rows.end());
+    std::erase_if(all, [](const Algorithm& a) { return a.names.own == "hierarchical"; });
     Algorithm row = all.front();  // oneshot
     row.names = {"shared"};
     row.applies = between_nodes;

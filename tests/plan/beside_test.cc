@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "grids.h"
 #include "meaning.h"
 #include "plan/algorithms.h"
 #include "plan/order.h"
@@ -94,12 +95,13 @@ bool holds(const std::vector<Range>& ranges, size_t element) {
 
 Shape random_shape(std::mt19937& random) {
   static constexpr size_t kCounts[] = {1, 2, 31, 97, 1000, 4096};
-  const int ranks = 2 + static_cast<int>(random() % 5);
+  const int ranks = 4 + 2 * static_cast<int>(random() % 2);
   return {.count = kCounts[random() % std::size(kCounts)],
           .ranks = ranks,
           .root = static_cast<int>(random() % ranks),
           .grain = exact_grain(size_t{256} << random() % 8),
-          .packing = test_packing(32)};
+          .packing = test_packing(32),
+          .topology = round_robin(ranks, 2)};
 }
 
 // Sums of a few packed elements lose a few times as much; what is exact loses nothing.
@@ -154,7 +156,8 @@ TEST(Beside, TheNativeResultOfEveryCollective) {
 // Else the test above would say nothing.
 TEST(Beside, TheSimulatorsCodecIsLossy) {
   std::mt19937 random(1);
-  const Shape s{.count = 100, .ranks = 3, .packing = test_packing(32)};
+  const Shape s{
+      .count = 100, .ranks = 4, .packing = test_packing(32), .topology = round_robin(4, 2)};
   for (const Algorithm& a : algorithms()) {
     if (!may_keep_exact(a.collective)) continue;
     const Played p = play({a, s, {}, false, false}, random);
@@ -164,7 +167,8 @@ TEST(Beside, TheSimulatorsCodecIsLossy) {
 }
 
 TEST(Beside, NothingLeavesThePlanAsItIs) {
-  const Shape s{.count = 100'000, .ranks = 3, .packing = test_packing(32)};
+  const Shape s{
+      .count = 100'000, .ranks = 4, .packing = test_packing(32), .topology = round_robin(4, 2)};
   for (const Algorithm& a : algorithms())
     EXPECT_EQ(print(with(a.build(s), a.collective, s, {})), print(a.build(s)));
 }
@@ -200,8 +204,11 @@ TEST(Beside, ThePlanBeginsBehindWhatIsNative) {
   const Range range{10, 50};
   for (const Algorithm& a : algorithms()) {
     if (!may_keep_exact(a.collective)) continue;
-    const Shape s{
-        .count = 5000, .ranks = 3, .grain = exact_grain(3000), .packing = test_packing(32)};
+    const Shape s{.count = 5000,
+                  .ranks = 4,
+                  .grain = exact_grain(3000),
+                  .packing = test_packing(32),
+                  .topology = round_robin(4, 2)};
     const Plan plan = with(a.build(s), a.collective, s, {.exact = {&range, 1}});
     Order order;
     for (size_t i = 0; i < plan.steps.size(); ++i) {

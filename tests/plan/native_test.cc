@@ -21,7 +21,7 @@ Plan integer_sum(const Shape& s) {
     const Place packed = chunks.place(c, 0, 0);
     Step encode{"encode", Lane::kEncode, {}, {}, {}};
     if (chunks.before(c) != kNone) encode.after = {done[chunks.before(c)]};
-    b.push(encode.compute, {.inputs = {{b.raw(Region::kSend, r.first), false}},
+    b.push(encode.compute, {.inputs = {{b.raw(Region::kSend, r.first), Format::kRaw}},
                             .target = packed,
                             .count = r.count,
                             .origin = r.first});
@@ -35,8 +35,8 @@ Plan integer_sum(const Shape& s) {
     Step decode{"decode", Lane::kDecode, {b.add(std::move(sum))}, {}, {}};
     b.push(decode.compute, {.inputs = {{packed}},
                             .target = b.raw(Region::kRecv, r.first),
-                            .packed_target = false,
-                            .final_sum = true,
+                            .target_format = Format::kRaw,
+                            .averages = true,
                             .count = r.count});
     done[c] = b.add(std::move(decode));
   }
@@ -189,7 +189,7 @@ TEST(Native, ValidateFindsWhatIsWrong) {
     p.exact_bytes = 4000;
     n.recv = {Region::kExact, 0};  // is not counted
     for (Step& step : p.steps)
-      std::erase_if(step.compute, [](const Compute& c) { return !c.packed_target; });
+      std::erase_if(step.compute, [](const Compute& c) { return c.target_format == Format::kRaw; });
   });
   // The later steps' dependencies, on either side of a native collective.
   for (size_t i = 0; i < good.steps.size(); ++i)

@@ -21,9 +21,9 @@ inline Plan running_sum(const Shape& s) {
                      .recv = fresh,
                      .count = s.count}};
   Step add{"add", Lane::kDecode, {0}, {}, {}};
-  add.compute = {{.inputs = {{sum, false}, {fresh, false}},
+  add.compute = {{.inputs = {{sum, Format::kRaw}, {fresh, Format::kRaw}},
                   .target = sum,
-                  .packed_target = false,
+                  .target_format = Format::kRaw,
                   .count = s.count}};
   Step give{"give", Lane::kDecode, {}, {}, {}};
   give.copies = {{{Region::kRecv, 0}, sum, bytes}};

@@ -74,7 +74,7 @@ struct Rank {
         sum[i] += value;
       }
     }
-    if (c.packed_target)
+    if (c.target_format != Format::kRaw)
       for (int32_t& x : sum) x -= loss;
     std::memcpy(address(c.target, c.message), sum.data(), 4 * c.count);
   }
@@ -279,8 +279,8 @@ class Simulator {
 
 }  // namespace
 
-Packing test_packing(size_t quantum) {
-  return {quantum, [](size_t count) { return 4 * count + 4; }};
+Packing test_packing(size_t quantum, size_t more) {
+  return {quantum, [more](size_t count) { return 4 * count + more; }};
 }
 
 std::string simulate(const std::vector<Plan>& plans, const std::vector<const int32_t*>& send,

@@ -13,8 +13,8 @@
 
 namespace terse::plan {
 
-// Elements are 32-bit integers here; a packed body has four bytes more than its elements.
-Packing test_packing(size_t quantum);
+// Elements are 32-bit integers here; a packed body has some bytes more.
+Packing test_packing(size_t quantum, size_t more = 4);
 
 // Runs to the end. Returns what went wrong (a deadlock, messages that do not match, one that
 // changes while it is sent), or "".

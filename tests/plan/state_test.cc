@@ -57,7 +57,7 @@ TEST(State, ValidateFindsWhatIsWrong) {
             "step 1 (add): reads what may not be written yet");
   EXPECT_EQ(broken([](Plan& p) { p.steps[1].compute.push_back(p.steps[1].compute[0]); }),
             "step 1 (add): reads what may not be written yet");
-  EXPECT_EQ(broken([](Plan& p) { p.steps[1].compute[0].inputs[0].packed = true; }),
+  EXPECT_EQ(broken([](Plan& p) { p.steps[1].compute[0].inputs[0].format = Format::kPacked; }),
             "step 1 (add): writes what may still be in use");
   EXPECT_EQ(broken([](Plan& p) { p.steps[2].copies[0].target.region = Region::kSend; }),
             "step 2 (give): a copy from or to where none may be");

@@ -55,6 +55,33 @@ TEST(Scheme, ReadsEveryKey) {
   EXPECT_EQ(plan::name(s.algorithm), "oneshot");
 }
 
+// What goes within a node is of another codec, with the same keys less those that it lacks.
+TEST(Scheme, IntraSharesTheOtherKeys) {
+  const auto intra = [](const char* text) { return parse_scheme(text).intra; };
+  EXPECT_EQ(intra("int4"), Intra{});
+  EXPECT_EQ(intra("int4:intra=int4"), Intra{});
+  EXPECT_EQ(intra("int4:intra=off"), Intra{.off = true});
+  const struct {
+    const char *text, *within;
+  } cases[] = {
+      {"int4:intra=int8", "int8"},
+      {"int4:block=64,round=stochastic,intra=int8", "int8:block=64,round=stochastic"},
+      {"int4:scale=bf16,block=64,intra=int6", "int6:scale=bf16,block=64"},
+      {"int4:scale=bf16,block=64,intra=minmax8", "minmax8:block=64"},
+      {"int4:hadamard=32,intra=int8", "int8"},
+      {"int4:hadamard=32,intra=int3", "int3:hadamard=32"},
+      {"int4:block=512,intra=mxfp8", "mxfp8"},
+      {"int4:block=512,intra=bf16", "bf16"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(intra(c.text), Intra{.spec = parse_scheme(c.within).spec}) << c.text;
+    const Scheme s = parse_scheme(c.text);
+    EXPECT_EQ(parse_scheme(print_scheme(s)), s) << print_scheme(s);
+  }
+  EXPECT_EQ(print_scheme(parse_scheme("int4:intra=int8,round=stochastic")),
+            "int4:block=128,round=stochastic,intra=int8");
+}
+
 // Whatever the table of algorithms names.
 TEST(Scheme, AlgoIsANameOfTheTable) {
   EXPECT_EQ(parse_scheme("int4:algo=auto"), parse_scheme("int4"));
@@ -129,7 +156,12 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"int4:fit=best", "fit is \"best\", but must be absmax or mse"},
       {"fp8", "unknown codec \"fp8\""},
       {"bf160", "unknown codec \"bf160\""},
-      {"int4:algo=ring", "algo is \"ring\", but must be auto, oneshot, twoshot, direct or shared"},
+      {"int4:algo=ring",
+       "algo is \"ring\", but must be auto, hierarchical, oneshot, twoshot, direct or shared"},
+      {"int4:intra=int99", "99 bits are not offered"},
+      {"int4:intra=", "unknown codec \"\""},
+      {"int4:intra=off:block=32", "unknown codec \"off:block=32\""},
+      {"minmax4:round=shift,intra=int8", "round=shift is for minmax"},
       {"int4:algo=", "algo is \"\""},
   };
   for (const auto& c : cases) {

@@ -10,41 +10,62 @@ namespace {
 using codec::Combine;
 using codec::Source;
 
+void require(bool condition, const char* what) {
+  if (!condition) throw std::invalid_argument(what);
+}
+
 bool aligned(const void* p, uint64_t to) { return reinterpret_cast<uintptr_t>(p) % to == 0; }
 
 bool aligned(const Combine& work) {
-  return aligned(work.target.data, work.target.raw ? 16 : 8) &&
-         std::ranges::all_of(work.sources,
-                             [](const Source& s) { return aligned(s.data, s.raw ? 16 : 8); });
+  const auto end = [](const auto& e) { return aligned(e.data, e.format.raw() ? 16 : 8); };
+  return end(work.target) && std::ranges::all_of(work.sources, end);
 }
+
+bool is_raw(const Source& source) { return source.format.raw(); }
 
 // What all works of a batch have in common.
 KernelId kernel_of(const Combine& work) {
-  KernelId id{work.spec, codec::Dtype::kFloat32, !work.target.raw, codec::transforms(work)};
-  if (work.target.raw) id.raw = *work.target.raw;
+  const codec::Spec *from = codec::packed_source(work), *to = work.target.format.spec();
+  require(from != nullptr || to != nullptr, "nothing is packed");
+  KernelId id{from != nullptr ? *from : *to, codec::Dtype::kFloat32, to != nullptr,
+              codec::transforms(work)};
+  if (work.target.format.raw()) id.raw = work.target.format.dtype();
   for (const Source& source : work.sources)
-    if (source.raw) id.raw = *source.raw;
+    if (is_raw(source)) id.raw = source.format.dtype();
   return id;
 }
 
 // Of raw sources: works that have none are multiplied by nothing, and kernels need not read it.
 codec::Multiplier multiplier_of(const Combine& work) {
-  const bool raw = std::ranges::any_of(work.sources, [](const Source& s) { return !!s.raw; });
-  return raw ? work.premultiply : codec::Multiplier{};
+  return std::ranges::any_of(work.sources, is_raw) ? work.premultiply : codec::Multiplier{};
 }
 
 uint64_t total(const Tiles& tiles) { return uint64_t{tiles.whole} + tiles.partial; }
 
-void require(bool condition, const char* what) {
-  if (!condition) throw std::invalid_argument(what);
-}
-
 void check(const Combine& work, const KernelId& id) {
   require(work.first == 0 && work.count == work.total, "kernels take whole bodies");
   require(!work.sources.empty(), "nothing to combine");
-  require(!work.target.raw || *work.target.raw == id.raw, "raw memory of two types");
-  for (const Source& source : work.sources)
-    require(!source.raw || *source.raw == id.raw, "raw memory of two types");
+  const auto fits = [&](const codec::Format& format) {
+    return format == id.raw || format == id.spec;
+  };
+  require(fits(work.target.format) && std::ranges::all_of(work.sources, fits, &Source::format),
+          "raw memory of two types, or bodies of two specs");
+}
+
+// A work that changes the spec, in two.
+Combine to_sums(const Combine& work) {
+  require(work.sums != nullptr, "no room for sums");
+  Combine first = work;
+  first.target = {work.sums, codec::Dtype::kFloat32};
+  return first;
+}
+
+Combine from_sums(const Combine& work, const Source& sums) {
+  Combine second = work;
+  second.sources = {&sums, 1};
+  second.factor = 1.0f;
+  second.premultiply = {};
+  return second;
 }
 
 class Builder {
@@ -103,7 +124,7 @@ class Builder {
     batch_.piece[batch_.pieces++] = {
         .target = work.target.data,
         .count = work.count,
-        .params_offset = codec::body_layout(work.spec, work.total).params_offset,
+        .params_offset = codec::body_layout(id_.spec, work.total).params_offset,
         .first = batch_.tiles,
         .whole_tiles = tiles.whole,
         .origin = work.target.origin,
@@ -122,14 +143,14 @@ class Builder {
       Sources& run = batch_.sources[sources_ - 1];
       const uintptr_t last = reinterpret_cast<uintptr_t>(run.data) + (run.count - 1) * run.stride;
       const uint64_t distance = reinterpret_cast<uintptr_t>(source.data) - last;
-      if (run.packed == !source.raw && (run.count == 1 || distance == run.stride)) {
+      if (run.packed == !is_raw(source) && (run.count == 1 || distance == run.stride)) {
         run.stride = distance;
         ++run.count;
         return true;
       }
     }
     if (sources_ == kMaxSources) return false;
-    batch_.sources[sources_++] = {source.data, 0, 1, !source.raw};
+    batch_.sources[sources_++] = {source.data, 0, 1, !is_raw(source)};
     return true;
   }
 
@@ -167,9 +188,20 @@ uint64_t thread_blocks(const Batch& batch) {
 
 void make_batches(std::span<const Combine> works, const uint64_t* replays,
                   const std::function<void(const KernelId&, const Batch&)>& launch) {
-  Builder builder(replays, launch);
-  for (const Combine& work : works) builder.add(work);
-  builder.flush();
+  // A kernel knows one spec. Where the target is of another, the sums lie in memory in between.
+  Builder sums(replays, launch), rest(replays, launch);
+  for (const Combine& work : works)
+    if (codec::changes_spec(work)) sums.add(to_sums(work));
+  sums.flush();
+  for (const Combine& work : works) {
+    if (!codec::changes_spec(work)) {
+      rest.add(work);
+      continue;
+    }
+    const Source source{work.sums, codec::Dtype::kFloat32};  // read at once
+    rest.add(from_sums(work, source));
+  }
+  rest.flush();
 }
 
 }  // namespace terse::kernels

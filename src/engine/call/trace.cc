@@ -15,7 +15,8 @@ std::string_view dtype_name(ncclDataType_t dtype) {
 
 // The plan is made once more, for its name alone: whoever traces has the time.
 const char* algorithm(const Communicator& c, const Request& r, const Scheme& scheme) {
-  const plan::Shape shape = c.plans.shape(scheme.spec, r.count, datatype_size(r.datatype), r.root);
+  const plan::Shape shape =
+      c.plans.shape({scheme.spec, scheme.intra}, r.count, datatype_size(r.datatype), r.root);
   return plan::select(r.collective, shape, scheme.algorithm).algorithm->build(shape).algorithm;
 }
 

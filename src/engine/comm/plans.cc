@@ -45,7 +45,7 @@ Plans::Plans(int rank, int ranks, const plan::Grain& grain)
 
 PlanPointer Plans::of(const PlanKey& key) {
   const auto shape = [&] {
-    return this->shape(key.spec, key.count, codec::dtype_size(key.dtype), key.root);
+    return this->shape({key.spec, key.intra}, key.count, codec::dtype_size(key.dtype), key.root);
   };
   return cached(plans_, key, shape, [&](const plan::Shape& s) {
     const plan::Selection selection = plan::select(key.collective, s, key.algorithm, algorithms_);
@@ -64,9 +64,8 @@ PlanPointer Plans::of(const BatchKey& key) {
   return cached(batches_, key, batch, plan::point_to_point);
 }
 
-plan::Shape Plans::shape(const codec::Spec& spec, size_t count, size_t element_bytes,
-                         int root) const {
-  return shape_of(spec, count, element_bytes, {ranks_, rank_, root}, {grain_, topology_});
+plan::Shape Plans::shape(const Forms& forms, size_t count, size_t element_bytes, int root) const {
+  return shape_of(forms, count, element_bytes, {ranks_, rank_, root}, {grain_, topology_});
 }
 
 void Plans::learn(plan::Topology topology) {

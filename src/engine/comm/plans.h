@@ -12,6 +12,7 @@
 
 #include "codec/codec.h"
 #include "engine/comm/exclusions.h"
+#include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "plan/plan.h"
 
@@ -25,6 +26,7 @@ struct PlanKey {
   size_t count;
   codec::Dtype dtype;
   codec::Spec spec;
+  Intra intra;
   plan::Algo algorithm;
   bool verified;  // it is compared with the native result
 
@@ -53,7 +55,7 @@ class Plans {
   PlanPointer of(const BatchKey& key);
 
   // A call as builders see it.
-  plan::Shape shape(const codec::Spec& spec, size_t count, size_t element_bytes, int root) const;
+  plan::Shape shape(const Forms& forms, size_t count, size_t element_bytes, int root) const;
 
   const plan::Grain& grain() const { return grain_; }
   // Which ranks share a node: not known before the ranks have told each other, but of one alone.

@@ -3,6 +3,7 @@
 
 #include "codec/layout.h"
 #include "plan/plan.h"
+#include "policy/scheme.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -22,7 +23,19 @@ inline plan::Grain grain_of(const Settings& settings, const plan::Grain& machine
   return settings.chunk_bytes != 0 ? plan::exact_grain(settings.chunk_bytes) : machine;
 }
 
-inline plan::Shape shape_of(const codec::Spec& spec, size_t count, size_t element_bytes,
+// What a scheme says of sizes.
+struct Forms {
+  codec::Spec spec;
+  Intra intra = {};
+};
+
+inline plan::Within within_of(const Intra& intra) {
+  if (intra.off) return {plan::Format::kRaw};
+  if (intra.spec) return {plan::Format::kWithin, packing_of(*intra.spec)};
+  return {};
+}
+
+inline plan::Shape shape_of(const Forms& forms, size_t count, size_t element_bytes,
                             const plan::Position& at, const Machines& machines) {
   return {.count = count,
           .element_bytes = element_bytes,
@@ -30,8 +43,9 @@ inline plan::Shape shape_of(const codec::Spec& spec, size_t count, size_t elemen
           .rank = at.rank,
           .root = at.root,
           .grain = machines.grain,
-          .packing = packing_of(spec),
-          .topology = machines.topology};
+          .packing = packing_of(forms.spec),
+          .topology = machines.topology,
+          .within = within_of(forms.intra)};
 }
 
 }  // namespace terse

@@ -46,12 +46,13 @@ class Binder {
   codec::Combine bind(const plan::Compute& compute) {
     const Job& job = *messages_[compute.message];
     const codec::Dtype dtype = dtype_of(job);
-    const auto raw = [&](bool packed) {
-      return packed ? std::nullopt : std::optional<codec::Dtype>(dtype);
+    const auto format = [&](plan::Format format) -> codec::Format {
+      if (format == plan::Format::kRaw) return dtype;
+      return format == plan::Format::kPacked ? job.scheme.spec : *job.scheme.intra.spec;
     };
     const size_t first = binding_.sources.size();
     for (const plan::Input& in : compute.inputs)
-      binding_.sources.push_back({address(in.place, compute.message), raw(in.packed)});
+      binding_.sources.push_back({address(in.place, compute.message), format(in.format)});
     const Reduction& reduction = job.reduction;
     const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(c_.settings.seed),
                                                .communicator = c_.agreed.ordinal(),
@@ -59,16 +60,18 @@ class Binder {
                                                .rank = static_cast<uint32_t>(c_.rank),
                                                .piece = compute.piece,
                                                .stage = compute.stage});
-    return {.spec = job.scheme.spec,
-            .sources = {binding_.sources.data() + first, compute.inputs.size()},
-            .target = {address(compute.target, compute.message), raw(compute.packed_target), draw,
-                       compute.origin},
+    return {.sources = {binding_.sources.data() + first, compute.inputs.size()},
+            .target = {address(compute.target, compute.message), format(compute.target_format),
+                       draw, compute.origin},
             .factor =
-                compute.final_sum && reduction.average ? 1.0f / static_cast<float>(c_.ranks) : 1.0f,
+                compute.averages && reduction.average ? 1.0f / static_cast<float>(c_.ranks) : 1.0f,
             .premultiply = reduction.premultiply,
             .total = compute.count,
             .first = 0,
-            .count = compute.count};
+            .count = compute.count,
+            .sums = changes_format(compute)
+                        ? reinterpret_cast<float*>(address(compute.sums, compute.message))
+                        : nullptr};
   }
 
   const Work& messages_;

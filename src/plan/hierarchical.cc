@@ -1,0 +1,370 @@
+// Collectives in two levels, where nodes have several ranks each: first within a node, where bytes
+// are cheap, then between nodes, whose ranks share a link. A rank is at a place of a node; between
+// nodes it talks to the ranks at its own place only, so each sends what is its own 1/L of the
+// message, with L ranks on a node: ZeRO++ (section 3.3) and SDP4Bit (section 4, TLq).
+//
+// ReduceScatter: within a node, each rank gets from its neighbours what belongs to the ranks at its
+// place, on all nodes, and sums it; packed anew, the sums go to their nodes, and are summed there.
+//
+// AllGather: each shard crosses to every other node once, to the rank at its place there, which
+// passes it on to its neighbours, packed as it is: so all ranks hold the same bytes.
+//
+// AllReduce: the one on shards, and then the other.
+//
+// In scratch a chunk has a slot, of places for packed pieces by place and node; and one by rank.
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "plan/builder.h"
+
+namespace terse::plan {
+namespace {
+
+enum class Phase : uint8_t { kScatterWithin, kScatterBetween, kGatherBetween, kGatherWithin };
+
+std::vector<Phase> phases_of(Collective collective) {
+  using enum Phase;
+  if (collective == Collective::kReduceScatter) return {kScatterWithin, kScatterBetween};
+  if (collective == Collective::kAllGather) return {kGatherBetween, kGatherWithin};
+  return {kScatterWithin, kScatterBetween, kGatherBetween, kGatherWithin};
+}
+
+// The ranks, by node and place.
+class Grid {
+ public:
+  explicit Grid(const Topology& t) : nodes(t.size.size()), places(t.size.front()) {
+    ranks_.resize(t.node.size());
+    for (size_t r = 0; r < ranks_.size(); ++r) ranks_[t.node[r] * places + t.place[r]] = r;
+  }
+
+  size_t rank(size_t node, size_t place) const { return ranks_[node * places + place]; }
+
+  const size_t nodes, places;
+
+ private:
+  std::vector<size_t> ranks_;
+};
+
+// The others of `n` in the order of distance: at distance k one sends to `to`, and gets from
+// `from`.
+Neighbours at(size_t distance, size_t self, size_t n) {
+  return {(self + distance) % n, (self + n - distance) % n};
+}
+
+class Hierarchical {
+ public:
+  Hierarchical(Collective collective, const char* algorithm, const Shape& s)
+      : s_(s),
+        phases_(phases_of(collective)),
+        gathers_(phases_.back() == Phase::kGatherWithin),
+        grid_(s.topology),
+        self_(s.rank),
+        node_(s.topology.node[s.rank]),
+        place_(s.topology.place[s.rank]),
+        piece_(collective == Collective::kAllReduce
+                   ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, quantum(s))
+                   : s.count),
+        chunks_(s, piece_, s.ranks,
+                collective == Collective::kAllReduce ? s.count : s.ranks * s.count, kRows),
+        b_(collective, algorithm, s) {
+    lay_out();
+  }
+
+  Plan build() {
+    const size_t count = chunks_.count(), phases = phases_.size();
+    computed_.assign(count, kNone);
+    exchanged_ = scattered_ = summed_ = computed_;
+    // A phase of a chunk goes along with the phase before of the chunk `lag` later: there is that
+    // long to compute what comes between, while the links stay busy. A chunk's slot is free again
+    // after its last phase.
+    const size_t lag = std::min<size_t>(2, (chunks_.slots() - 1) / (phases - 1));
+    for (size_t t = 0; t < count + lag * (phases - 1); ++t) {
+      if (t < count) computed_[t] = begin(t);
+      if (lag == 0) {
+        for (size_t k = 0; k < phases; ++k) exchange(k, k + 1, t, 0);
+      } else {
+        exchange(0, phases, t, lag);
+      }
+    }
+    return b_.take(chunks_.slots() * slot_bytes_);
+  }
+
+ private:
+  // How many packed messages a slot holds, about.
+  static constexpr size_t kRows = 4;
+
+  static size_t quantum(const Shape& s) {
+    return std::max(s.packing.quantum, s.within.packing.quantum);
+  }
+
+  bool changes() const { return s_.within.format == Format::kWithin; }
+
+  void lay_out() {
+    const auto stride = [&](Format format) {
+      return Chunks::round_up(s_.bytes(format, chunks_.longest()), Chunks::kAlignment);
+    };
+    const auto area = [&](size_t places, size_t bytes) {
+      const Area a{slot_bytes_, bytes};
+      slot_bytes_ += places * bytes;
+      return a;
+    };
+    const size_t ranks = s_.ranks, between = stride(Format::kPacked);
+    if (phases_.front() == Phase::kScatterWithin) {
+      const size_t within = stride(s_.within.format);
+      if (s_.within.format != Format::kRaw) out_within_ = area(ranks, within);
+      in_within_ = area(ranks, within);
+      if (changes())
+        sums_ = area(grid_.nodes, Chunks::round_up(4 * chunks_.longest(), Chunks::kAlignment));
+      out_between_ = area(grid_.nodes, between);
+      in_between_ = area(grid_.nodes, between);
+    }
+    if (gathers_) shares_ = area(ranks, between);
+  }
+
+  // Of packed pieces, one behind the other, in a slot.
+  struct Area {
+    size_t begin = 0, stride = 0;
+  };
+  Place in_slot(size_t c, const Area& area, size_t index) const {
+    return {Region::kScratch, c % chunks_.slots() * slot_bytes_ + area.begin + index * area.stride};
+  }
+  Place out_within(size_t c, size_t place, size_t node) const {
+    return in_slot(c, out_within_, place * grid_.nodes + node);
+  }
+  Place in_within(size_t c, size_t place, size_t node) const {
+    return in_slot(c, in_within_, place * grid_.nodes + node);
+  }
+  Place out_between(size_t c, size_t node) const { return in_slot(c, out_between_, node); }
+  Place in_between(size_t c, size_t node) const { return in_slot(c, in_between_, node); }
+  Place share(size_t c, size_t rank) const { return in_slot(c, shares_, rank); }
+
+  Place sent(size_t rank, const Range& r) const {
+    return b_.raw(Region::kSend, rank * piece_ + r.first);
+  }
+
+  // One step of some phases, of the chunks that are so far.
+  void exchange(size_t first, size_t last, size_t t, size_t lag) {
+    const auto chunk = [&](size_t k) { return t - k * lag; };
+    const auto takes_part = [&](size_t k) { return t >= k * lag && chunk(k) < chunks_.count(); };
+    Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
+    for (size_t k = first; k < last; ++k) {
+      if (!takes_part(k)) continue;
+      const size_t c = chunk(k);
+      step.after.insert(step.after.end(), {computed_[c], exchanged_[c]});
+      free(phases_[k], c, step);
+      send_and_receive(phases_[k], c, step);
+    }
+    const size_t exchanged = b_.add(std::move(step));
+    for (size_t k = first; k < last; ++k) {
+      if (!takes_part(k)) continue;
+      const size_t c = chunk(k);
+      exchanged_[c] = exchanged;
+      computed_[c] = compute(phases_[k], c);
+      if (phases_[k] != Phase::kScatterWithin) continue;
+      scattered_[c] = exchanged;
+      summed_[c] = computed_[c];
+    }
+  }
+
+  // What the chunk before had in its slot goes free in two parts: what comes and goes within a node
+  // when it is summed, and the rest in the end. Between them, sums follow each other on their lane.
+  void free(Phase phase, size_t c, Step& step) const {
+    const size_t before = chunks_.before(c);
+    if (before == kNone) return;
+    if (phase == Phase::kScatterWithin)
+      step.after.insert(step.after.end(), {scattered_[before], summed_[before]});
+    if (phase == Phase::kGatherBetween) step.after.push_back(computed_[before]);
+  }
+
+  void send_and_receive(Phase phase, size_t c, Step& step) const {
+    static constexpr std::array kParts = {
+        &Hierarchical::scatter_within, &Hierarchical::scatter_between,
+        &Hierarchical::gather_between, &Hierarchical::gather_within};
+    (this->*kParts[static_cast<size_t>(phase)])(c, step);
+  }
+
+  // What follows a phase.
+  size_t compute(Phase phase, size_t c) {
+    switch (phase) {
+      case Phase::kScatterWithin:
+        return reduce_within(c);
+      case Phase::kScatterBetween:
+        return reduce_between(c);
+      case Phase::kGatherBetween:
+        return kNone;
+      case Phase::kGatherWithin:
+        break;
+    }
+    return decode(c);
+  }
+
+  // Before all of them.
+  size_t begin(size_t c) {
+    Step step{"encode", Lane::kEncode, {}, {}, {}};
+    free(phases_.front(), c, step);
+    if (phases_.front() == Phase::kGatherBetween)
+      encode(step, self_, 0, share(c, self_), Format::kPacked, c);
+    else if (s_.within.format != Format::kRaw)
+      encode_for_neighbours(step, c);
+    return b_.add(std::move(step));
+  }
+
+  void encode(Step& step, size_t owner, size_t from, const Place& target, Format format,
+              size_t c) const {
+    const Range r = chunks_.range(owner, c);
+    b_.push(step.compute, {.inputs = {{b_.raw(Region::kSend, from + r.first), Format::kRaw}},
+                           .target = target,
+                           .target_format = format,
+                           .count = r.count,
+                           .origin = r.first,
+                           .piece = static_cast<uint32_t>(owner)});
+  }
+
+  // A sum of what is packed otherwise than its result takes nothing raw: then the own pieces are
+  // packed, too.
+  void encode_for_neighbours(Step& step, size_t c) const {
+    for (size_t k = changes() ? 0 : 1; k < grid_.places; ++k) {
+      const size_t to = at(k, place_, grid_.places).to;
+      for (size_t m = 0; m < grid_.nodes; ++m) {
+        const size_t owner = grid_.rank(m, to);
+        encode(step, owner, owner * piece_, k == 0 ? in_within(c, to, m) : out_within(c, to, m),
+               s_.within.format, c);
+      }
+    }
+  }
+
+  void scatter_within(size_t c, Step& step) const {
+    const Format format = s_.within.format;
+    for (size_t k = 1; k < grid_.places; ++k) {
+      const auto [to, from] = at(k, place_, grid_.places);
+      for (size_t m = 0; m < grid_.nodes; ++m) {
+        const size_t owner = grid_.rank(m, to);
+        const Range r = chunks_.range(owner, c);
+        b_.push(step.transfers, neighbour(to), true,
+                format == Format::kRaw ? sent(owner, r) : out_within(c, to, m), r.count, format);
+      }
+      for (size_t m = 0; m < grid_.nodes; ++m)
+        b_.push(step.transfers, neighbour(from), false, in_within(c, from, m),
+                chunks_.range(grid_.rank(m, place_), c).count, format);
+    }
+  }
+
+  size_t reduce_within(size_t c) {
+    Step step{"reduce within", Lane::kDecode, {exchanged_[c]}, {}, {}};
+    for (size_t m = 0; m < grid_.nodes; ++m) {
+      const size_t owner = grid_.rank(m, place_);
+      const Range r = chunks_.range(owner, c);
+      Compute sum{.inputs = {},
+                  .target = out_between(c, m),
+                  .averages = true,
+                  .count = r.count,
+                  .origin = r.first,
+                  .piece = static_cast<uint32_t>(owner),
+                  .stage = 1};
+      for (size_t p = 0; p < grid_.places; ++p)
+        sum.inputs.push_back(p == place_ && !changes()
+                                 ? Input{sent(owner, r), Format::kRaw}
+                                 : Input{in_within(c, p, m), s_.within.format});
+      if (changes()) sum.sums = in_slot(c, sums_, m);
+      b_.push(step.compute, std::move(sum));
+    }
+    return b_.add(std::move(step));
+  }
+
+  void scatter_between(size_t c, Step& step) const {
+    for (size_t k = 1; k < grid_.nodes; ++k) {
+      const auto [to, from] = at(k, node_, grid_.nodes);
+      b_.push(step.transfers, across(to), true, out_between(c, to),
+              chunks_.range(grid_.rank(to, place_), c).count);
+      b_.push(step.transfers, across(from), false, in_between(c, from), own(c).count);
+    }
+  }
+
+  size_t reduce_between(size_t c) {
+    Step step{"reduce between", Lane::kDecode, {exchanged_[c]}, {}, {}};
+    const Range r = own(c);
+    Compute sum{.inputs = {},
+                .target = gathers_ ? share(c, self_) : b_.raw(Region::kRecv, r.first),
+                .target_format = gathers_ ? Format::kPacked : Format::kRaw,
+                .count = r.count,
+                .origin = r.first,
+                .piece = static_cast<uint32_t>(self_),
+                .stage = 2};
+    for (size_t m = 0; m < grid_.nodes; ++m)
+      sum.inputs.push_back({m == node_ ? out_between(c, m) : in_between(c, m)});
+    b_.push(step.compute, std::move(sum));
+    return b_.add(std::move(step));
+  }
+
+  void gather_between(size_t c, Step& step) const {
+    for (size_t k = 1; k < grid_.nodes; ++k) {
+      const auto [to, from] = at(k, node_, grid_.nodes);
+      const size_t source = grid_.rank(from, place_);
+      b_.push(step.transfers, across(to), true, share(c, self_), own(c).count);
+      b_.push(step.transfers, across(from), false, share(c, source),
+              chunks_.range(source, c).count);
+    }
+  }
+
+  // Packed as they came.
+  void gather_within(size_t c, Step& step) const {
+    for (size_t k = 1; k < grid_.places; ++k) {
+      const auto [to, from] = at(k, place_, grid_.places);
+      const auto pass = [&](size_t peer, bool send, size_t of_place) {
+        for (size_t m = 0; m < grid_.nodes; ++m) {
+          const size_t owner = grid_.rank(m, of_place);
+          b_.push(step.transfers, neighbour(peer), send, share(c, owner),
+                  chunks_.range(owner, c).count);
+        }
+      };
+      pass(to, true, place_);
+      pass(from, false, from);
+    }
+  }
+
+  size_t decode(size_t c) {
+    Step step{"decode", Lane::kDecode, {exchanged_[c]}, {}, {}};
+    for (size_t p = 0; p < static_cast<size_t>(s_.ranks); ++p) {
+      const Range r = chunks_.range(p, c);
+      b_.push(step.compute, {.inputs = {{share(c, p)}},
+                             .target = b_.raw(Region::kRecv, p * piece_ + r.first),
+                             .target_format = Format::kRaw,
+                             .count = r.count});
+    }
+    return b_.add(std::move(step));
+  }
+
+  Range own(size_t c) const { return chunks_.range(self_, c); }
+  int neighbour(size_t place) const { return static_cast<int>(grid_.rank(node_, place)); }
+  int across(size_t node) const { return static_cast<int>(grid_.rank(node, place_)); }
+
+  const Shape& s_;
+  const std::vector<Phase> phases_;
+  const bool gathers_;
+  const Grid grid_;
+  const size_t self_, node_, place_;
+  const size_t piece_;  // elements that a rank owns, at most
+  const Chunks chunks_;
+  Builder b_;
+  Area out_within_, in_within_, sums_, out_between_, in_between_, shares_;
+  size_t slot_bytes_ = 0;
+  // By chunk: its last step of the kind; and those that follow the first phase within a node.
+  std::vector<size_t> computed_, exchanged_, scattered_, summed_;
+};
+
+}  // namespace
+
+Plan hierarchical_all_reduce(const Shape& s) {
+  return Hierarchical(Collective::kAllReduce, "hierarchical AllReduce", s).build();
+}
+
+Plan hierarchical_reduce_scatter(const Shape& s) {
+  return Hierarchical(Collective::kReduceScatter, "hierarchical ReduceScatter", s).build();
+}
+
+Plan hierarchical_all_gather(const Shape& s) {
+  return Hierarchical(Collective::kAllGather, "hierarchical AllGather", s).build();
+}
+
+}  // namespace terse::plan

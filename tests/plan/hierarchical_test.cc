@@ -1,0 +1,193 @@
+// Collectives in two levels: their meaning in any order of steps, on any map of ranks to nodes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "meaning.h"
+#include "plan/algorithms.h"
+#include "simulator.h"
+
+namespace terse::plan {
+namespace {
+
+struct Kind {
+  Collective collective;
+  Plan (*build)(const Shape&);
+};
+constexpr Kind kKinds[] = {{Collective::kAllReduce, hierarchical_all_reduce},
+                           {Collective::kReduceScatter, hierarchical_reduce_scatter},
+                           {Collective::kAllGather, hierarchical_all_gather}};
+
+class Hierarchical : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(All, Hierarchical, testing::ValuesIn(kKinds),
+                         [](const auto& p) { return std::string(name(p.param.collective)); });
+
+// By rank: contiguous, round-robin or scattered.
+std::vector<uint64_t> hosts_of(int nodes, int places, std::mt19937& random) {
+  std::vector<uint64_t> hosts;
+  for (int r = 0; r < nodes * places; ++r) hosts.push_back(r / places);
+  switch (random() % 3) {
+    case 0:
+      break;
+    case 1:
+      for (int r = 0; r < nodes * places; ++r) hosts[r] = r % nodes;
+      break;
+    default:
+      std::ranges::shuffle(hosts, random);
+  }
+  return hosts;
+}
+
+Within some_within(std::mt19937& random) {
+  switch (random() % 3) {
+    case 0:
+      return {};
+    case 1:
+      return {Format::kRaw};
+    default:
+      return {Format::kWithin, test_packing(32 << random() % 3, 12)};
+  }
+}
+
+Shape random_shape(std::mt19937& random) {
+  static constexpr size_t kCounts[] = {1, 2, 31, 33, 97, 128, 1000, 4096, 10007};
+  static constexpr Grain kGrains[] = {
+      kHostGrain, exact_grain(64), exact_grain(256), exact_grain(4096), {300, 100, 5}};
+  const int nodes = 2 + static_cast<int>(random() % 3), places = 2 + static_cast<int>(random() % 3);
+  return {.count = random() % 3 ? kCounts[random() % std::size(kCounts)] : 1 + random() % 5000,
+          .ranks = nodes * places,
+          .grain = kGrains[random() % std::size(kGrains)],
+          .packing = test_packing(32 << random() % 3),
+          .topology = topology_of(hosts_of(nodes, places, random)),
+          .within = some_within(random)};
+}
+
+std::vector<Plan> build_all(const Kind& kind, Shape shape) {
+  std::vector<Plan> plans;
+  for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
+    plans.push_back(kind.build(shape));
+    EXPECT_EQ(validate(plans.back(), shape), "") << print(plans.back());
+  }
+  return plans;
+}
+
+TEST_P(Hierarchical, ComputesTheCollectiveInAnyOrderOfSteps) {
+  const Collective collective = GetParam().collective;
+  const Traits& t = traits(collective);
+  std::mt19937 random(8);
+  for (int trial = 0; trial < 200; ++trial) {
+    const Shape shape = random_shape(random);
+    const size_t n = shape.ranks, count = shape.count;
+    const bool in_place = random() % 2;
+    std::vector<std::vector<int32_t>> input(n), memory(n), output(n);
+    std::vector<const int32_t*> send(n);
+    std::vector<int32_t*> recv(n);
+    for (size_t r = 0; r < n; ++r) {
+      const Position at{shape.ranks, static_cast<int>(r), 0};
+      input[r].resize(extent(t.send, at) * count);
+      for (int32_t& x : input[r]) x = static_cast<int32_t>(random() % 1000);
+      memory[r] = input[r];
+      output[r].assign(extent(t.recv, at) * count, -1);
+      send[r] = memory[r].data();
+      recv[r] = output[r].data();
+      if (!in_place) continue;
+      if (t.recv.per_rank) {
+        std::ranges::copy(input[r], recv[r] + r * count);
+        send[r] = recv[r] + r * count;
+      } else {
+        recv[r] = memory[r].data() + (t.send.per_rank ? r * count : 0);
+      }
+    }
+    const std::vector<Plan> plans = build_all(GetParam(), shape);
+    ASSERT_EQ(simulate(plans, send, recv, random), "")
+        << "count " << count << " ranks " << n << "\n"
+        << print(plans[0]);
+    const Meaning meaning{collective, n, 0, count};
+    const auto value = [&](size_t rank, size_t k) { return input[rank][k]; };
+    for (size_t r = 0; r < n; ++r)
+      for (size_t i = 0; i < output[r].size(); ++i)
+        ASSERT_EQ(recv[r][i], meaning(r, i, value, std::plus<>()))
+            << "rank " << r << " element " << i << " of " << count
+            << (in_place ? " in place\n" : "\n") << print(plans[r]);
+  }
+}
+
+// Calls that go together stay in step, and all ask for more memory at the same call.
+TEST_P(Hierarchical, EveryRankHasTheSameStepsAndScratch) {
+  std::mt19937 random(9);
+  for (int trial = 0; trial < 100; ++trial) {
+    const Shape shape = random_shape(random);
+    const std::vector<Plan> plans = build_all(GetParam(), shape);
+    const auto exchanges = [](const Plan& plan) {
+      std::vector<size_t> turns;
+      for (const Step& step : plan.steps)
+        if (step.lane == Lane::kCommunicate) turns.push_back(step.turn);
+      return turns;
+    };
+    for (const Plan& plan : plans) {
+      ASSERT_EQ(exchanges(plan), exchanges(plans[0]));
+      ASSERT_EQ(plan.scratch_bytes, plans[0].scratch_bytes);
+    }
+  }
+}
+
+TEST_P(Hierarchical, ValidateSeesEveryMissingDependency) {
+  std::mt19937 random(10);
+  for (const Within& within :
+       {Within{}, Within{Format::kRaw}, Within{Format::kWithin, test_packing(32, 12)}}) {
+    Shape shape{.count = 3072,  // nobody owns nothing, and so waits in vain
+                .ranks = 6,
+                .grain = exact_grain(2048),
+                .packing = test_packing(32),
+                .topology = topology_of(hosts_of(3, 2, random)),
+                .within = within};
+    for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
+      const Plan good = GetParam().build(shape);
+      ASSERT_EQ(validate(good, shape), "");
+      for (size_t i = 0; i < good.steps.size(); ++i)
+        for (size_t k = 0; k < good.steps[i].after.size(); ++k) {
+          Plan plan = good;
+          plan.steps[i].after.erase(plan.steps[i].after.begin() + static_cast<ptrdiff_t>(k));
+          EXPECT_NE(validate(plan, shape), "")
+              << "step " << i << " without " << good.steps[i].after[k] << "\n"
+              << print(good);
+        }
+    }
+  }
+}
+
+// What leaves a node, and how many ranks a rank talks to: int4 of 64 MiB on 2 nodes of 4 ranks.
+TEST_P(Hierarchical, SendsTheLeastBetweenNodes) {
+  const Packing int4{128, [](size_t n) { return (n + 1) / 2 + (n + 127) / 128 * 4; }};
+  constexpr size_t kCount = size_t{16} << 20;
+  const Collective collective = GetParam().collective;
+  const bool whole = collective == Collective::kAllReduce;
+  Shape shape{.count = whole ? kCount : kCount / 8,
+              .ranks = 8,
+              .packing = int4,
+              .topology = topology_of(std::vector<uint64_t>{0, 0, 0, 0, 1, 1, 1, 1})};
+  size_t off_node = 0, raw = 0;
+  for (shape.rank = 0; shape.rank < 4; ++shape.rank) {
+    const Plan plan = GetParam().build(shape);
+    off_node += traffic_to(plan.wire_to, shape.rank, shape.topology).off_node;
+    raw += raw_traffic(collective, 4 * shape.count, shape.position(), shape.topology).off_node;
+    EXPECT_EQ(std::ranges::count_if(plan.wire_to, [](size_t bytes) { return bytes != 0; }), 3 + 1);
+  }
+  EXPECT_EQ(off_node, (whole ? 2 : 1) * int4.bytes(kCount / 2));
+  EXPECT_GT(raw, 12 * off_node);
+}
+
+TEST(Grids, AreNodesOfEquallyManyRanks) {
+  const auto is_grid = [](std::vector<uint64_t> hosts) { return topology_of(hosts).is_grid(); };
+  EXPECT_TRUE(is_grid({1, 1, 2, 2}));
+  EXPECT_TRUE(is_grid({1, 2, 3, 3, 2, 1}));
+  EXPECT_FALSE(is_grid({}));
+  EXPECT_FALSE(is_grid({1, 1, 1}));
+  EXPECT_FALSE(is_grid({1, 2, 3}));
+  EXPECT_FALSE(is_grid({1, 1, 2}));
+}
+
+}  // namespace
+}  // namespace terse::plan
