@@ -32,13 +32,15 @@ thread_local std::vector<Created> t_pending;
 // ranks then cannot tell the others.
 bool does_without_backend() { return settings().error.empty() && !settings().policy.compresses(); }
 
-bool lacks_backend() { return does_without_backend() && !has_backend(*next().library); }
+bool lacks_backend() {
+  return does_without_backend() && !has_backend(*next().library, settings().cuda_module);
+}
 
 // The same of the communicator's GPU.
 bool lacks_backend(ncclComm_t comm) {
   if (!does_without_backend()) return false;
   try {
-    backend_for(*next().library, comm);
+    backend_for(*next().library, comm, settings().cuda_module);
     return false;
   } catch (const Error& e) {
     log(LogLevel::kInfo, "{}", e.message);

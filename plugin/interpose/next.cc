@@ -3,6 +3,7 @@
 #include "interpose/last_error.h"
 #include "interpose/slots.h"
 #include "nccl/objects.h"
+#include "policy/settings.h"
 
 namespace terse::interpose {
 namespace {
@@ -16,7 +17,7 @@ Next resolve() {
     ~Resolving() { t_resolving = false; }
   } const resolving;
   Next n{};
-  n.library = &nccl_library();
+  n.library = &nccl_library(settings().nccl);
   const auto find = [&](const char* name, auto& function) {
     find_symbol(n.library->found.handle, name, function);
   };

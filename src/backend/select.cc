@@ -8,7 +8,6 @@
 #include "backend/host.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -24,8 +23,7 @@ std::string own_folder() {
   return path.substr(0, path.rfind('/') + 1);
 }
 
-MakeCudaBackend load_module() {
-  const std::string& wanted = settings().cuda_module;
+MakeCudaBackend load_module(const std::string& wanted) {
   const std::string path = wanted.empty() ? own_folder() + kModule : wanted;
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr)
@@ -37,14 +35,14 @@ MakeCudaBackend load_module() {
   return make;
 }
 
-MakeCudaBackend module() {
-  static const MakeCudaBackend make = load_module();
+MakeCudaBackend module(const std::string& path) {
+  static const MakeCudaBackend make = load_module(path);
   return make;
 }
 
-bool module_loads() {
+bool module_loads(const std::string& path) {
   try {
-    module();
+    module(path);
     return true;
   } catch (const Error& e) {
     log(LogLevel::kInfo, "{}", e.message);
@@ -54,18 +52,18 @@ bool module_loads() {
 
 }  // namespace
 
-bool has_backend(const NcclLibrary& library) {
+bool has_backend(const NcclLibrary& library, const std::string& module_path) {
   if (library.on_host) return true;
-  static const bool loads = module_loads();
+  static const bool loads = module_loads(module_path);
   return loads;
 }
 
-Backend& backend_for(const NcclLibrary& library, ncclComm_t comm) {
+Backend& backend_for(const NcclLibrary& library, ncclComm_t comm, const std::string& module_path) {
   if (library.on_host) {
     static const std::unique_ptr<Backend> host = make_host_backend(library);
     return *host;
   }
-  const MakeCudaBackend make = module();
+  const MakeCudaBackend make = module(module_path);
   int device = 0;
   check(library, library.nccl.CommCuDevice(comm, &device), "ncclCommCuDevice");
   return *make(kCudaModuleVersion, device);

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "nccl/objects.h"
-#include "policy/settings.h"
 
 namespace terse {
 namespace {
@@ -71,8 +70,8 @@ NcclLibrary read_library(FoundNccl found) {
   return library;
 }
 
-const NcclLibrary& nccl_library() {
-  static const NcclLibrary library = read_library(find_nccl(settings().nccl));
+const NcclLibrary& nccl_library(const std::string& path) {
+  static const NcclLibrary library = read_library(find_nccl(path));
   return library;
 }
 

@@ -58,9 +58,9 @@ struct NcclLibrary {
 // Finds the functions in a library. Throws Error(ncclSystemError) naming what is missing.
 NcclLibrary read_library(FoundNccl found);
 
-// The program's NCCL (find.h), TERSE_NCCL's if that is set. Resolved once. Throws
-// Error(ncclSystemError) when there is none.
-const NcclLibrary& nccl_library();
+// The NCCL at this path, or the program's (find.h) where it is empty. Resolved once, by the first
+// call's path. Throws Error(ncclSystemError) when there is none.
+const NcclLibrary& nccl_library(const std::string& path);
 
 // "2.28.9"
 std::string version(const NcclLibrary& library);

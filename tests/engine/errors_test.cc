@@ -299,7 +299,7 @@ TEST(Errors, NullPointersOfTheRest) {
 
 // So that all ranks can call NCCL instead.
 TEST(Errors, MemoryThatTheHostLacksIsOne) {
-  const std::unique_ptr<Backend> host = make_host_backend(nccl_library());
+  const std::unique_ptr<Backend> host = make_host_backend(nccl_library(""));
   constexpr size_t kMore = size_t{1} << 55;
   try {
     host->allocate(kMore);

@@ -69,9 +69,9 @@ bool release_ended() noexcept {
   return none_left;
 }
 
-Backend& backend_of(const NcclLibrary& library, ncclComm_t comm) {
+Backend& backend_of(const Settings& settings, const NcclLibrary& library, ncclComm_t comm) {
   try {
-    return backend_for(library, comm);
+    return backend_for(library, comm, settings.cuda_module);
   } catch (Error& e) {
     int rank = 0, ranks = 0;
     check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
@@ -145,9 +145,10 @@ CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
     release_communicator(comm, true);
   }
   release_ended();
-  const NcclLibrary& library = nccl_library();
+  const NcclLibrary& library = nccl_library(settings.nccl);
   wait_until_made(library, comm, settings.timeout_seconds);
-  auto made = std::make_shared<Communicator>(settings, library, backend_of(library, comm), comm);
+  auto made =
+      std::make_shared<Communicator>(settings, library, backend_of(settings, library, comm), comm);
   report_begins(settings, made->rank, kPresent);
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);

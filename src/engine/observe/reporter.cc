@@ -59,7 +59,7 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
-report::Report collect(Reporter& r) {
+report::Report collect(Reporter& r, const Settings& settings) {
   report::Report all;
   all.terse =
       fmt::format("{}.{}.{}", TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH);
@@ -67,9 +67,9 @@ report::Report collect(Reporter& r) {
   all.pid = getpid();
   all.library = own_library();
   all.written = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  all.policy = r.settings.load()->policy.print();
-  all.meter = r.settings.load()->meter;
-  all.verify = r.settings.load()->verify;
+  all.policy = settings.policy.print();
+  all.meter = settings.meter;
+  all.verify = settings.verify;
   all.left_out = r.left_out;
   all.communicators = r.released;
   std::ranges::move(r.present.accounts(), std::back_inserter(all.communicators));
@@ -101,10 +101,10 @@ std::filesystem::path file_name(const std::string& wanted, const report::Report&
   return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
 }
 
-void write(Reporter& r) {
-  const report::Report all = collect(r);
+void write(Reporter& r, const Settings& settings) {
+  const report::Report all = collect(r, settings);
   if (all.communicators.empty()) return;
-  const std::string name = file_name(r.settings.load()->report, all, r.rank.value_or(0)).string();
+  const std::string name = file_name(settings.report, all, r.rank.value_or(0)).string();
   const std::filesystem::path folder = std::filesystem::path(name).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder);
   report::write_file(name + ".json", report::to_json(all));
@@ -123,9 +123,10 @@ void carefully(const std::string& wanted, const Body& body) noexcept {
 void at_exit() {
   Reporter& r = reporter();
   if (r.owner != getpid()) return;  // a child that had nothing to do with terse
-  carefully(r.settings.load()->report, [&] {
+  const Settings& settings = *r.settings.load();
+  carefully(settings.report, [&] {
     const auto lock = patient_lock(r.mutex, std::chrono::seconds(1));
-    if (lock.owns_lock()) write(r);
+    if (lock.owns_lock()) write(r, settings);
   });
 }
 
@@ -148,15 +149,16 @@ void report_begins(const Settings& settings, int rank, const Present& present) n
 
 void report_released(const std::function<report::Communicator()>& account) noexcept {
   Reporter& r = reporter();
-  if (r.settings.load() == nullptr) return;
-  carefully(r.settings.load()->report, [&] {
+  const Settings* const settings = r.settings;
+  if (settings == nullptr) return;
+  carefully(settings->report, [&] {
     const std::lock_guard lock(r.mutex);
     claim(r);
     if (r.released.size() < kMaxReleased)
       r.released.push_back(account());
     else
       ++r.left_out;
-    if (!r.present.any()) write(r);
+    if (!r.present.any()) write(r, *settings);
   });
 }
 
