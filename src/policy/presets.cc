@@ -38,6 +38,26 @@ constexpr PresetPart kCgx[] = {{kAllReduce, "minmax4:block=1024,round=stochastic
 constexpr PresetPart kNcclx[] = {
     {set_of(Collective::kReduceScatter) | kAllReduce, "bf16:round=stochastic"}, {0, "off"}};
 
+// SDP4Bit's gradients (arXiv 2410.15526, section 4, TLq-HS): 8 bits within a node, 4 between nodes,
+// where they are smoothed by a Hadamard transform. Its weights travel as 4-bit differences, which
+// are not here: they keep 8 bits.
+constexpr PresetPart kSdp4bit[] = {{kMoves, "minmax8:block=128,round=shift"},
+                                   {0, "int4:block=128,round=stochastic,hadamard=32,intra=int8"}};
+
+// The same gradients in one level, as it does where each node has one rank, and as in its ablation.
+constexpr PresetPart kSdp4bitFlat4[] = {
+    {kMoves, "minmax8:block=128,round=shift"},
+    {kAllReduce, "int4:block=128,round=stochastic,hadamard=32,algo=twoshot"},
+    {0, "int4:block=128,round=stochastic,hadamard=32,algo=direct"}};
+constexpr PresetPart kSdp4bitFlat8[] = {
+    {kMoves, "minmax8:block=128,round=shift"},
+    {kAllReduce, "int8:block=128,round=stochastic,algo=twoshot"},
+    {0, "int8:block=128,round=stochastic,algo=direct"}};
+
+// ZeRO++ (arXiv 2306.10209): 8-bit weights (qwZ), 4-bit gradients in two levels (qgZ), both to
+// nearest. Its sum is divided by the number of nodes alone; here Avg is the mean.
+constexpr PresetPart kZeropp[] = {{kMoves, "int8:block=2048"}, {0, "int4:block=2048"}};
+
 constexpr Preset kPresets[] = {
     {"safe", kSafe,
      "8 bits, unbiased everywhere, small blocks: an outlier spoils no more than 127 neighbours"},
@@ -53,6 +73,14 @@ constexpr Preset kPresets[] = {
     {"ncclx", kNcclx,
      "what NCCLX does to ReduceScatter, and to AllReduce: fp32 sums of what travels as bf16, "
      "stochastic; all else is native"},
+    {"sdp4bit", kSdp4bit,
+     "SDP4Bit's gradients (arXiv 2410.15526): 8 bits within a node, 4 and a Hadamard transform "
+     "between nodes; weights keep 8 bits, without its differences"},
+    {"sdp4bit-flat4", kSdp4bitFlat4, "the same with 4 bits in one level, whatever the nodes"},
+    {"sdp4bit-flat8", kSdp4bitFlat8, "the same with 8 bits in one level, whatever the nodes"},
+    {"zeropp", kZeropp,
+     "ZeRO++ (arXiv 2306.10209), DeepSpeed's zero_quantized_weights and zero_quantized_gradients: "
+     "8-bit weights, 4-bit gradients, in two levels where nodes have several ranks"},
 };
 
 }  // namespace

@@ -33,21 +33,31 @@ class Reference {
 
   // A rank's elements first .. first + count, packed.
   Bytes encode(size_t rank, size_t first, size_t count, uint32_t piece) const {
-    const codec::Source source{sent_[rank].data() + first * size_, dtype_};
-    return pack({source}, count, 1.0f, rank, piece, 0);
+    return encode(rank, first, count, piece, call_.scheme.spec);
+  }
+  Bytes encode(size_t rank, size_t first, size_t count, uint32_t piece,
+               const codec::Spec& spec) const {
+    return pack({raw(rank, first)}, count, 1.0f, rank, piece, 0, spec);
+  }
+
+  codec::Source raw(size_t rank, size_t first) const {
+    return {sent_[rank].data() + first * size_, dtype_};
   }
 
   Bytes pack(const std::vector<codec::Source>& sources, size_t count, float factor, size_t rank,
              uint32_t piece, uint32_t stage) const {
-    Bytes body(codec::body_size(call_.scheme.spec, count));
+    return pack(sources, count, factor, rank, piece, stage, call_.scheme.spec);
+  }
+  Bytes pack(const std::vector<codec::Source>& sources, size_t count, float factor, size_t rank,
+             uint32_t piece, uint32_t stage, const codec::Spec& spec) const {
+    Bytes body(codec::body_size(spec, count));
     const codec::Draw draw = codec::make_draw({.seed = call_.scheme.seed.value_or(0),
                                                .communicator = call_.ordinal,
                                                .sequence = call_.sequence,
                                                .rank = static_cast<uint32_t>(rank),
                                                .piece = piece,
                                                .stage = stage});
-    run(sources, {body.data(), call_.scheme.spec, codec::redraw(draw, call_.replays)}, factor,
-        count);
+    run(sources, {body.data(), spec, codec::redraw(draw, call_.replays)}, factor, count);
     return body;
   }
 
@@ -158,6 +168,65 @@ class Reference {
     return result;
   }
 
+  // In two levels. What the ranks of one node give to an owner's piece, as the one at the owner's
+  // place sums it.
+  Bytes sum_of_node(int node, size_t owner, size_t first, size_t count) const {
+    std::vector<size_t> ranks;
+    for (size_t r = 0; r < ranks_; ++r)
+      if (call_.node[r] == node) ranks.push_back(r);
+    const size_t sums = ranks[place(owner)];
+    const Intra& intra = call_.scheme.intra;
+    const codec::Spec within = intra.spec.value_or(call_.scheme.spec);
+    std::vector<Bytes> storage;
+    std::vector<codec::Source> sources;
+    for (const size_t r : ranks) {
+      storage.push_back(encode(r, first, count, owner, within));
+      const bool as_it_is = intra.off || (r == sums && !intra.spec);
+      sources.push_back(as_it_is ? raw(r, first) : codec::Source{storage.back().data(), within});
+    }
+    return pack(sources, count, factor(), sums, owner, 1);
+  }
+
+  // Among the ranks of its node.
+  size_t place(size_t rank) const {
+    return std::count(call_.node.begin(), call_.node.begin() + rank, call_.node[rank]);
+  }
+
+  // The sums of all nodes for an owner.
+  std::vector<Bytes> sums_of_nodes(size_t owner, size_t first, size_t count) const {
+    std::vector<Bytes> sums;
+    const int nodes = 1 + *std::max_element(call_.node.begin(), call_.node.end());
+    for (int m = 0; m < nodes; ++m) sums.push_back(sum_of_node(m, owner, first, count));
+    return sums;
+  }
+
+  std::vector<codec::Source> bodies(const std::vector<Bytes>& packed) const {
+    std::vector<codec::Source> sources;
+    for (const Bytes& b : packed) sources.push_back({b.data(), call_.scheme.spec});
+    return sources;
+  }
+
+  Bytes hierarchical_scatter(size_t rank) const {
+    return unpack(bodies(sums_of_nodes(rank, rank * call_.count, call_.count)), call_.count, 1.0f);
+  }
+
+  Bytes hierarchical_reduce() const {
+    const Intra& intra = call_.scheme.intra;
+    const size_t block =
+        std::max(call_.scheme.spec.block, intra.spec.value_or(call_.scheme.spec).block);
+    const size_t shard = ((call_.count + ranks_ - 1) / ranks_ + block - 1) / block * block;
+    Bytes result;
+    for (size_t p = 0; p < ranks_; ++p) {
+      const size_t first = std::min(p * shard, call_.count);
+      const size_t count = std::min(shard, call_.count - first);
+      const std::vector<Bytes> sums = sums_of_nodes(p, first, count);
+      const Bytes body = pack(bodies(sums), count, 1.0f, p, p, 2);
+      const Bytes out = unpack({{body.data(), call_.scheme.spec}}, count, 1.0f);
+      result.insert(result.end(), out.begin(), out.end());
+    }
+    return result;
+  }
+
   Bytes scatter(size_t rank) const {
     std::vector<Bytes> storage;
     return unpack(contributions(rank, rank * call_.count, call_.count, storage), call_.count,
@@ -199,11 +268,12 @@ size_t recv_count(const Call& call, int ranks) {
 std::vector<Bytes> expected(const Call& call, const std::vector<Bytes>& sent) {
   const size_t ranks = sent.size();
   const Reference reference(call, sent);
+  const bool levels = !call.node.empty();
   std::vector<Bytes> result;
   const auto of_rank = [&](size_t r) {
     switch (call.collective) {
       case Collective::kReduceScatter:
-        return reference.scatter(r);
+        return levels ? reference.hierarchical_scatter(r) : reference.scatter(r);
       case Collective::kAllToAll:
         return reference.all_to_all(r);
       case Collective::kScatter:
@@ -218,6 +288,7 @@ std::vector<Bytes> expected(const Call& call, const std::vector<Bytes>& sent) {
         if (!reference.is_root(r)) return Bytes();
         return one_shot(call, ranks) ? reference.direct_reduce() : reference.two_shot();
       default:
+        if (levels) return reference.hierarchical_reduce();
         return one_shot(call, ranks) ? reference.one_shot() : reference.two_shot();
     }
   };

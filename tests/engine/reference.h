@@ -22,6 +22,7 @@ struct Call {
   uint64_t ordinal = 0;   // of the communicator in this process
   uint64_t sequence = 0;  // of the call on it
   uint64_t replays = 0;   // of a recorded call: the runs of its graph's calls before
+  std::vector<int> node = {};  // by rank, where nodes of equally many ranks are known
 };
 
 // Elements that a rank sends and receives; of rooted collectives, the root.

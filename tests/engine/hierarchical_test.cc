@@ -1,0 +1,168 @@
+// Collectives in two levels over hostnccl: the reference's bytes on every rank, and when NCCL does
+// the call. Ranks are threads that say that they are on several nodes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <span>
+
+#include "own_settings.h"
+#include "ranks.h"
+#include "reference.h"
+
+namespace terse::test {
+namespace {
+
+using plan::Collective;
+
+// The settings of this process, but for the node.
+std::vector<Settings> settings_on(const std::vector<int>& node, size_t chunk_bytes) {
+  std::vector<Settings> all;
+  for (const int n : node) {
+    all.push_back(settings());
+    all.back().host_id = fmt::format("node {}", n);
+    all.back().chunk_bytes = chunk_bytes;
+  }
+  return all;
+}
+
+struct Case {
+  Call call;
+  size_t chunk_bytes;
+  bool in_place;
+};
+
+std::vector<int> some_nodes(std::mt19937& random) {
+  const int nodes = 2 + static_cast<int>(random() % 2), places = 2 + static_cast<int>(random() % 2);
+  std::vector<int> node;
+  for (int r = 0; r < nodes * places; ++r) node.push_back(random() % 2 ? r / places : r % nodes);
+  const auto unequal = [&] {
+    return std::ranges::count(node, 0) != places || std::ranges::count(node, 1) != places ||
+           (nodes == 3 && std::ranges::count(node, 2) != places);
+  };
+  if (unequal())
+    for (int r = 0; r < nodes * places; ++r) node[r] = r % nodes;
+  // Numbered in the order of their first ranks.
+  std::vector<int> names;
+  for (int& n : node) {
+    const auto known = std::ranges::find(names, n);
+    const auto index = known - names.begin();
+    if (known == names.end()) names.push_back(n);
+    n = static_cast<int>(index);
+  }
+  return node;
+}
+
+Case random_case(std::mt19937& random) {
+  static const char* const kSchemes[] = {"int8",
+                                         "int4:hadamard=32,round=stochastic",
+                                         "int4:intra=int8,round=stochastic",
+                                         "int4:hadamard=32,intra=int8,round=stochastic,seed=3",
+                                         "int4:intra=off",
+                                         "int8:algo=hierarchical,intra=off",
+                                         "minmax4:intra=minmax8,block=256",
+                                         "mxfp4:intra=mxfp8,round=stochastic",
+                                         "int4:block=512,intra=mxfp8",
+                                         "fp8e4m3:intra=bf16",
+                                         "int4:block=64,scale=bf16,intra=int6"};
+  static constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter,
+                                                Collective::kAllGather};
+  static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
+  static constexpr size_t kCounts[] = {1, 2, 127, 128, 129, 1000, 4099, 30'011};
+  Case c;
+  c.call.collective = kCollectives[random() % 3];
+  c.call.scheme = parse_scheme(kSchemes[random() % std::size(kSchemes)]);
+  if (c.call.scheme.algorithm == plan::Algo{})  // NCCL may send less of a small message
+    c.call.scheme.algorithm = *plan::find_algo("hierarchical");
+  c.call.datatype = kTypes[random() % 3];
+  c.call.op = random() % 2 ? ncclSum : ncclAvg;
+  c.call.count = random() % 2 ? kCounts[random() % std::size(kCounts)] : 1 + random() % 9000;
+  c.call.node = some_nodes(random);
+  c.chunk_bytes = random() % 3 == 0 ? 0 : size_t{4096} << random() % 4;
+  c.in_place = random() % 2;
+  return c;
+}
+
+Request request_of(const Call& call, const char* in, char* out, ncclComm_t comm) {
+  return {.collective = call.collective,
+          .send = in,
+          .recv = out,
+          .count = call.count,
+          .datatype = call.datatype,
+          .op = call.op,
+          .comm = comm};
+}
+
+// Twice on one communicator.
+void check_case(const Case& c, uint64_t ordinal) {
+  const int ranks = static_cast<int>(c.call.node.size());
+  std::string nodes;
+  for (const int n : c.call.node) nodes += static_cast<char>('0' + n);
+  SCOPED_TRACE(fmt::format("{} {} count {} type {} op {} nodes {} chunks {}{}",
+                           name(c.call.collective), print_scheme(c.call.scheme), c.call.count,
+                           static_cast<int>(c.call.datatype), static_cast<int>(c.call.op), nodes,
+                           c.chunk_bytes, c.in_place ? " in place" : ""));
+  const size_t size = datatype_size(c.call.datatype);
+  const plan::Traits& traits = plan::traits(c.call.collective);
+  std::vector<Bytes> sent;
+  for (int r = 0; r < ranks; ++r)
+    sent.push_back(gaussian(send_count(c.call, ranks), c.call.datatype, 200 + r));
+  std::vector<std::vector<Bytes>> wanted;
+  for (uint64_t k = 0; k < 2; ++k) {
+    Call call = c.call;
+    call.ordinal = ordinal;
+    call.sequence = k;
+    wanted.push_back(expected(call, sent));
+  }
+  const std::vector<Settings> own = settings_on(c.call.node, c.chunk_bytes);
+  run_ranks(ranks, [&](int rank, ncclComm_t comm) {
+    terse::communicator(comm, own[rank]);
+    for (int k = 0; k < 2; ++k) {
+      Guarded send(std::max(sent[rank].size(), wanted[k][rank].size()), 0);
+      Guarded recv(wanted[k][rank].size(), 0);
+      char *in = send.data(), *out = recv.data();
+      if (c.in_place) {
+        in += traits.recv.per_rank ? rank * c.call.count * size : 0;
+        out = send.data() + (traits.send.per_rank ? rank * c.call.count * size : 0);
+      }
+      std::ranges::copy(sent[rank], in);
+      submit(request_of(c.call, in, out, comm), c.call.scheme);
+      ASSERT_TRUE(std::ranges::equal(wanted[k][rank], std::span(out, wanted[k][rank].size())))
+          << "rank " << rank << " call " << k;
+      ASSERT_TRUE(send.intact() && recv.intact()) << "rank " << rank << " wrote past its buffers";
+    }
+    release_communicator(comm, false);
+  });
+}
+
+TEST(Hierarchical, GivesTheReferenceBytesOnEveryRank) {
+  std::mt19937 random(31);
+  for (int trial = 0; trial < 80 && !testing::Test::HasFatalFailure(); ++trial)
+    check_case(random_case(random), next_ordinal());
+}
+
+// 3 and 4 ranks on 2 nodes: no grid. In one shot each rank sends all to each on the other node.
+TEST(Hierarchical, ACallStaysNativeWhereNcclSendsLessBetweenNodes) {
+  const std::vector<int> node = {0, 0, 0, 1, 1, 1, 1};
+  const std::vector<Settings> own = settings_on(node, 0);
+  run_ranks(7, [&](int rank, ncclComm_t comm) {
+    terse::communicator(comm, own[rank]);
+    const auto bypassed = [&](const char* scheme, size_t count) {
+      const Call call{.scheme = parse_scheme(scheme), .count = count};
+      const float own_number = 1.0f + static_cast<float>(rank);
+      Bytes data = bytes_of(std::vector<float>(count, own_number), ncclFloat32);
+      submit(request_of(call, data.data(), data.data(), comm), call.scheme);
+      for (const double x : values(data, ncclFloat32)) EXPECT_NEAR(x, 28.0, 0.2);
+      return communicator(comm)->current_stats().bypasses[TERSE_BYPASS_LINK];
+    };
+    EXPECT_EQ(bypassed("int8", 100), 1u);
+    EXPECT_EQ(bypassed("int8:algo=oneshot", 100), 1u) << "as it says";
+    EXPECT_EQ(bypassed("int8", 100'000), 1u) << "two shots send less";
+    EXPECT_EQ(bypassed("minmax8", 100), 2u);
+    release_communicator(comm, false);
+  });
+}
+
+}  // namespace
+}  // namespace terse::test
