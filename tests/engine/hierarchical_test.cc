@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <span>
 
@@ -140,6 +141,82 @@ TEST(Hierarchical, GivesTheReferenceBytesOnEveryRank) {
   std::mt19937 random(31);
   for (int trial = 0; trial < 80 && !testing::Test::HasFatalFailure(); ++trial)
     check_case(random_case(random), next_ordinal());
+}
+
+// Of a ReduceScatter over 2 nodes of 4 ranks, by the reference.
+double error_of(const char* scheme, double outliers) {
+  Call call{.collective = Collective::kReduceScatter,
+            .scheme = parse_scheme(scheme),
+            .count = size_t{1} << 14,
+            .node = {0, 0, 0, 0, 1, 1, 1, 1}};
+  std::vector<Bytes> sent;
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  std::bernoulli_distribution is_outlier(outliers);
+  for (int r = 0; r < 8; ++r) {
+    std::vector<float> x(8 * call.count);
+    for (float& value : x) value = normal(random) * (is_outlier(random) ? 30.0f : 1.0f);
+    sent.push_back(bytes_of(x, call.datatype));
+  }
+  const std::vector<Bytes> got = expected(call, sent);
+  const std::vector<std::vector<double>> want = exact(call, sent);
+  std::vector<double> all, all_exact;
+  for (int r = 0; r < 8; ++r) {
+    const std::vector<double> x = values(got[r], call.datatype);
+    all.insert(all.end(), x.begin(), x.end());
+    all_exact.insert(all_exact.end(), want[r].begin(), want[r].end());
+  }
+  return relative_error(all, all_exact);
+}
+
+TEST(Hierarchical, ErrorsAreThoseOfTwoQuantizations) {
+  EXPECT_NEAR(error_of("int4:intra=int8", 0), 0.118, 0.0035);
+  // Less than of two like ones, 0.166: within a node the own part stays exact.
+  EXPECT_NEAR(error_of("int4", 0), 0.156, 0.005);
+  EXPECT_NEAR(error_of("int4:intra=off", 0), 0.118, 0.0035);
+  EXPECT_NEAR(error_of("int4:intra=int8", 0.002), 0.304, 0.009);
+  EXPECT_NEAR(error_of("int4:intra=int8,hadamard=32", 0.002), 0.113, 0.0034);
+}
+
+// Theorem 4.1 of SDP4Bit (arXiv 2410.15526) asks of the gradients' compressor that it be unbiased,
+// and its variance bounded: over many draws the mean is as far from the exact sum as chance has it.
+TEST(Hierarchical, StochasticSumsAreUnbiasedAndBounded) {
+  constexpr int kDraws = 300;
+  for (const std::vector<int>& node : {std::vector{0, 0, 0, 0, 1, 1, 1, 1},
+                                       {0, 1, 2, 3, 0, 1, 2, 3},
+                                       {0, 0, 0, 1, 1, 1, 2, 2, 2}}) {
+    Call call{.collective = Collective::kReduceScatter,
+              .scheme = parse_scheme("int4:hadamard=32,intra=int8,round=stochastic"),
+              .count = 128,
+              .node = node};
+    std::vector<Bytes> sent;
+    for (size_t r = 0; r < node.size(); ++r)
+      sent.push_back(gaussian(node.size() * call.count, call.datatype, 40 + r));
+    const std::vector<std::vector<double>> want = exact(call, sent);
+    std::vector<double> sums(node.size() * call.count), squares(sums);
+    double norm = 0;
+    for (int draw = 0; draw < kDraws; ++draw) {
+      call.sequence = draw;
+      const std::vector<Bytes> got = expected(call, sent);
+      for (size_t r = 0, i = 0; r < node.size(); ++r) {
+        const std::vector<double> found = values(got[r], call.datatype);
+        for (size_t k = 0; k < call.count; ++k, ++i) {
+          const double error = found[k] - want[r][k];
+          sums[i] += error;
+          squares[i] += error * error;
+          norm += want[r][k] * want[r][k];
+        }
+      }
+    }
+    double chance = 0, all = 0;  // squared means, in units of what is likely
+    for (size_t i = 0; i < sums.size(); ++i) {
+      chance += sums[i] * sums[i] / squares[i] / static_cast<double>(sums.size());
+      all += squares[i];
+    }
+    EXPECT_NEAR(chance, 1, 0.2) << node.size() << " ranks";
+    EXPECT_LT(std::sqrt(all / norm), 0.2);
+    EXPECT_GT(std::sqrt(all / norm), 0.1);
+  }
 }
 
 // 3 and 4 ranks on 2 nodes: no grid. In one shot each rank sends all to each on the other node.
