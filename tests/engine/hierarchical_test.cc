@@ -11,6 +11,7 @@
 #include "own_settings.h"
 #include "ranks.h"
 #include "reference.h"
+#include "terse_client.h"
 
 namespace terse::test {
 namespace {
@@ -85,14 +86,19 @@ Case random_case(std::mt19937& random) {
   return c;
 }
 
-Request request_of(const Call& call, const char* in, char* out, ncclComm_t comm) {
-  return {.collective = call.collective,
+// Done on return.
+void run(const Call& call, const char* in, char* out, ncclComm_t comm) {
+  const HostStream stream(false);
+  submit({.collective = call.collective,
           .send = in,
           .recv = out,
           .count = call.count,
           .datatype = call.datatype,
           .op = call.op,
-          .comm = comm};
+          .comm = comm,
+          .stream = stream.get()},
+         call.scheme);
+  stream.synchronize();
 }
 
 // Twice on one communicator.
@@ -128,7 +134,7 @@ void check_case(const Case& c, uint64_t ordinal) {
         out = send.data() + (traits.send.per_rank ? rank * c.call.count * size : 0);
       }
       std::ranges::copy(sent[rank], in);
-      submit(request_of(c.call, in, out, comm), c.call.scheme);
+      run(c.call, in, out, comm);
       ASSERT_TRUE(std::ranges::equal(wanted[k][rank], std::span(out, wanted[k][rank].size())))
           << "rank " << rank << " call " << k;
       ASSERT_TRUE(send.intact() && recv.intact()) << "rank " << rank << " wrote past its buffers";
@@ -229,7 +235,7 @@ TEST(Hierarchical, ACallStaysNativeWhereNcclSendsLessBetweenNodes) {
       const Call call{.scheme = parse_scheme(scheme), .count = count};
       const float own_number = 1.0f + static_cast<float>(rank);
       Bytes data = bytes_of(std::vector<float>(count, own_number), ncclFloat32);
-      submit(request_of(call, data.data(), data.data(), comm), call.scheme);
+      run(call, data.data(), data.data(), comm);
       for (const double x : values(data, ncclFloat32)) EXPECT_NEAR(x, 28.0, 0.2);
       return communicator(comm)->current_stats().bypasses[TERSE_BYPASS_LINK];
     };
