@@ -185,10 +185,10 @@ TERSE_API terseResult_t terseRecv(void* recvbuff, size_t count, terseDataType_t 
 TERSE_API terseResult_t terseGroupStart(void);
 TERSE_API terseResult_t terseGroupEnd(void);
 
-/* Frees what libterse keeps for a communicator (scratch, state, counters, agreed schemes) after waiting
- * for its work. Call it on each rank before ncclCommDestroy. Where NCCL has failed it waits no
- * longer, and returns NCCL's error. What calls in a CUDA graph use is kept as long as the graph is
- * there, and freed at the next such call after that. */
+/* Frees what libterse keeps for a communicator (scratch, state, counters, agreed schemes) after
+ * waiting for its work. Call it on each rank before ncclCommDestroy. Where NCCL has failed it waits
+ * no longer, and returns NCCL's error. What calls in a CUDA graph use is kept as long as the graph
+ * is there, and freed at the next such call after that. */
 TERSE_API terseResult_t terseCommRelease(struct ncclComm* comm);
 
 /* Call it before ncclCommAbort, from any thread: calls of libterse that wait for other ranks of the

@@ -4,10 +4,13 @@
 #include "terse/terse.h"
 
 extern "C" const char* terseBypassReasonString(int reason) {
-  static constexpr const char* kReasons[] = {
-      "the scheme is off",    "the datatype is not compressed", "the operation is not compressed",
-      "the message is small", "there is no other rank",         "a rank lacked the memory for it",
-      "NCCL sends less between nodes"};
+  static constexpr const char* kReasons[] = {"the scheme is off",
+                                             "the datatype is not compressed",
+                                             "the operation is not compressed",
+                                             "the message is small",
+                                             "there is no other rank",
+                                             "a rank lacked the memory for it",
+                                             "NCCL sends less between nodes"};
   static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
   return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
 }
