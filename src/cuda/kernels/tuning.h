@@ -4,6 +4,7 @@
 #include <span>
 
 #include "batch.h"
+#include "codec/block.h"
 
 namespace terse::kernels {
 
@@ -14,11 +15,15 @@ constexpr int kMinBlocksPerSm = 4;
 constexpr int kMaxRegisters = 64 * 1024 / (kThreads * kMinBlocksPerSm);
 static_assert(kMaxRegisters == 128);
 
-// The transform takes registers, and so do quantizers that are each thread's own: one thread block
-// less.
-template <class Format>
-constexpr int kMinBlocksOf = kMinBlocksPerSm -
-                             (Format::kTransforms || Format::Codec::kDescriptor.fine != 0 ? 1 : 0);
+// The transform takes registers, quantizers that are each thread's own, and a second look at the
+// elements: one thread block less.
+template <class Format, bool packed_target>
+constexpr bool kTakesRegisters = Format::kTransforms ||
+                                 codec::HasFinerScales<typename Format::Codec> ||
+                                 (packed_target && codec::Chooses<typename Format::Codec>);
+
+template <class Format, bool packed_target>
+constexpr int kMinBlocksOf = kMinBlocksPerSm - (kTakesRegisters<Format, packed_target> ? 1 : 0);
 
 struct Tuning {
   int compute_capability;    // 10 * major + minor: this one and newer ones
