@@ -145,7 +145,7 @@ void check_case(const Case& c, uint64_t ordinal) {
 
 TEST(Hierarchical, GivesTheReferenceBytesOnEveryRank) {
   std::mt19937 random(31);
-  for (int trial = 0; trial < 80 && !testing::Test::HasFatalFailure(); ++trial)
+  for (int trial = 0; trial < 50 && !testing::Test::HasFatalFailure(); ++trial)
     check_case(random_case(random), next_ordinal());
 }
 

@@ -77,7 +77,7 @@ TEST_P(Hierarchical, ComputesTheCollectiveInAnyOrderOfSteps) {
   const Collective collective = GetParam().collective;
   const Traits& t = traits(collective);
   std::mt19937 random(8);
-  for (int trial = 0; trial < 200; ++trial) {
+  for (int trial = 0; trial < 80; ++trial) {
     const Shape shape = random_shape(random);
     const size_t n = shape.ranks, count = shape.count;
     const bool in_place = random() % 2;
@@ -117,7 +117,7 @@ TEST_P(Hierarchical, ComputesTheCollectiveInAnyOrderOfSteps) {
 // Calls that go together stay in step, and all ask for more memory at the same call.
 TEST_P(Hierarchical, EveryRankHasTheSameStepsAndScratch) {
   std::mt19937 random(9);
-  for (int trial = 0; trial < 100; ++trial) {
+  for (int trial = 0; trial < 50; ++trial) {
     const Shape shape = random_shape(random);
     const std::vector<Plan> plans = build_all(GetParam(), shape);
     const auto exchanges = [](const Plan& plan) {
