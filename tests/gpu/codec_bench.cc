@@ -134,11 +134,8 @@ std::vector<uint8_t> gradient(Dtype dtype, size_t count) {
   if (dtype == Dtype::kFloat32) {
     std::copy_n(reinterpret_cast<const uint8_t*>(x.data()), bytes.size(), bytes.data());
   } else {
-    codec::combine({.spec = {},
-                    .sources = {&source, 1},
-                    .target = {bytes.data(), dtype},
-                    .total = count,
-                    .count = count});
+    codec::combine(
+        {.sources = {&source, 1}, .target = {bytes.data(), dtype}, .total = count, .count = count});
   }
   return bytes;
 }
