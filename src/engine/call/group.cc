@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -74,14 +73,18 @@ void decide(std::vector<Job>& jobs) {
 // algorithm, its user has decided.
 bool sends_more_than_nccl(const Job* job) {
   if (job->native || is_message(*job) || job->scheme.algorithm != plan::Algo{}) return false;
+  if (job->communicator->topology().nodes() < 2) return false;  // and no plan is looked up
   const plan::Link& link = plan_of_collective(*job)->link;
   return link.compressed > link.native;
 }
 
 Jobs take_if(Jobs& jobs, bool (*condition)(const Job*)) {
   Jobs taken(jobs.get_allocator());
-  std::ranges::copy_if(jobs, std::back_inserter(taken), condition);
-  std::erase_if(jobs, condition);
+  std::erase_if(jobs, [&](const Job* job) {
+    if (!condition(job)) return false;
+    taken.push_back(job);
+    return true;
+  });
   return taken;
 }
 
