@@ -14,7 +14,7 @@ thread_local std::string t_last_error;
 void say(Error& e, const char* call) {
   if (e.said) return;
   e.message.insert(0, fmt::format("{}: ", e.call != nullptr ? e.call : call));
-  log(LogLevel::kError, "{}", e.message);
+  log_of(e.rank, LogLevel::kError, "{}", e.message);
   e.said = true;
 }
 

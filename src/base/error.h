@@ -6,6 +6,7 @@
 #include <nccl.h>
 
 #include <exception>
+#include <optional>
 #include <string>
 
 namespace terse {
@@ -16,6 +17,7 @@ struct Error : std::exception {
 
   ncclResult_t result;
   std::string message;
+  std::optional<int> rank;     // in the communicator that it is about
   const char* call = nullptr;  // the C function that has failed, where another one reports it
   bool said = false;           // logged, and named after its function: it is thrown once more
 };

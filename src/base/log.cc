@@ -28,10 +28,13 @@ LogLevel log_level() noexcept { return g_level.load(std::memory_order_relaxed); 
 
 void set_log_level(LogLevel level) noexcept { g_level.store(level, std::memory_order_relaxed); }
 
-void write_log(LogLevel level, std::string_view line) noexcept {
+void write_log(LogLevel level, std::optional<int> rank, std::string_view line) noexcept {
   static constexpr const char* kNames[] = {"", "ERROR", "WARN", "INFO", "TRACE"};
-  std::fprintf(stderr, "%s:%d:%d terse %s %.*s\n", host_name().c_str(), getpid(), gettid(),
-               kNames[static_cast<int>(level)], static_cast<int>(line.size()), line.data());
+  char of_rank[16] = "";
+  if (rank) std::snprintf(of_rank, sizeof of_rank, "[%d] ", *rank);
+  std::fprintf(stderr, "%s:%d:%d %sterse %s %.*s\n", host_name().c_str(), getpid(), gettid(),
+               of_rank, kNames[static_cast<int>(level)], static_cast<int>(line.size()),
+               line.data());
 }
 
 }  // namespace terse

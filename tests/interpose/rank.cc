@@ -1,8 +1,8 @@
 // One rank of an NCCL program:
-//   rank.cc RANK RANKS ID_FILE COUNT ROUNDS [nonblocking | grouped | made_in_group]
+//   rank.cc RANK RANKS ID_FILE COUNT ROUNDS [nonblocking | grouped | made_in_group | nowhere]
 // With either of the first two words its communicator does not block, and has the name that is in
 // COMM_NAME; with `grouped` each call is a group of its own. `made_in_group`: its communicator's
-// creation is one.
+// creation is one. `nowhere`: each call is a group of its own, and has no buffers.
 // Prints what each call gave:
 //   init RESULT MESSAGE
 //   round K RESULT SUM MESSAGE     SUM: of the elements' bits
@@ -48,15 +48,13 @@ ncclResult_t settled(ncclResult_t state, ncclComm_t comm) {
   return state;
 }
 
-ncclResult_t all_reduce(std::vector<float>& data, ncclComm_t comm) {
-  return settled(
-      ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr),
-      comm);
+ncclResult_t all_reduce(float* data, size_t count, ncclComm_t comm) {
+  return settled(ncclAllReduce(data, data, count, ncclFloat32, ncclSum, comm, nullptr), comm);
 }
 
-ncclResult_t grouped_all_reduce(std::vector<float>& data, ncclComm_t comm) {
+ncclResult_t grouped_all_reduce(float* data, size_t count, ncclComm_t comm) {
   ncclGroupStart();
-  all_reduce(data, comm);
+  all_reduce(data, count, comm);
   return settled(ncclGroupEnd(), comm);
 }
 
@@ -79,7 +77,8 @@ ncclResult_t make_in_background(ncclComm_t* comm, int ranks, const ncclUniqueId&
 int main(int argc, char** argv) {
   if (argc != 6 && argc != 7) return 2;
   const std::string way = argc == 7 ? argv[6] : "";
-  const bool grouped = way == "grouped", blocking = way != "nonblocking" && !grouped;
+  const bool nowhere = way == "nowhere", grouped = way == "grouped" || nowhere;
+  const bool blocking = way != "nonblocking" && way != "grouped";
   const int rank = std::atoi(argv[1]), ranks = std::atoi(argv[2]);
   const size_t count = std::strtoull(argv[4], nullptr, 10);
   const int rounds = std::atoi(argv[5]);
@@ -95,7 +94,8 @@ int main(int argc, char** argv) {
   for (int k = 0; k < rounds; ++k) {
     for (size_t i = 0; i < count; ++i)
       data[i] = static_cast<float>((i * 2654435761u + rank * 97 + k) % 1000) / 37.0f;
-    result = grouped ? grouped_all_reduce(data, comm) : all_reduce(data, comm);
+    result =
+        (grouped ? grouped_all_reduce : all_reduce)(nowhere ? nullptr : data.data(), count, comm);
     unsigned long long sum = 0;
     for (size_t i = 0; i < count; ++i) {
       unsigned bits;

@@ -44,10 +44,10 @@ TEST(Route, TheRanksMeetWhereThePolicyGoesByNodes) {
   run_ranks(2, [](int, ncclComm_t comm) {
     Communicator& c = *communicator(comm);
     EXPECT_EQ(c.topology().nodes(), 0);
-    EXPECT_TRUE(waits_for_nodes(c, request(comm)));
+    EXPECT_TRUE(waits_for_ranks(c, request(comm)));
     meet(c, request(comm));
     EXPECT_EQ(c.topology().nodes(), 1);
-    EXPECT_FALSE(waits_for_nodes(c, request(comm)));
+    EXPECT_FALSE(waits_for_ranks(c, request(comm)));
     const Route way = route(c, request(comm));
     EXPECT_EQ(way.rule, 2u);
     EXPECT_EQ(way.scheme, parse_scheme("int8"));
@@ -72,7 +72,7 @@ TEST(Route, ACommunicatorIsKnownByItsNameOrItsOrdinal) {
 TEST(Route, OneRankIsOnOneNodeWithoutMeeting) {
   run_ranks(1, [](int, ncclComm_t comm) {
     EXPECT_EQ(communicator(comm)->topology().nodes(), 1);
-    EXPECT_FALSE(waits_for_nodes(*communicator(comm), request(comm)));
+    EXPECT_FALSE(waits_for_ranks(*communicator(comm), request(comm)));
     EXPECT_EQ(route(*communicator(comm), request(comm)).bypass, TERSE_BYPASS_OFF);
     release_communicator(comm, false);
   });
@@ -114,7 +114,7 @@ void expect_refused(Communicator& c, Request r, const char* collective, const ch
   EXPECT_EQ(group_depth(), 0);
   EXPECT_EQ(groups_started, groups);
   EXPECT_FALSE(c.agreed.introduced());
-  EXPECT_TRUE(waits_for_nodes(c, r));
+  EXPECT_TRUE(waits_for_ranks(c, r));
 }
 
 TEST(Route, WhereTheRanksCannotMeetIsAnError) {

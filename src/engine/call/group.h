@@ -14,7 +14,7 @@ void submit(const Request& request, const Scheme& scheme, const Settings& settin
 // which goes to NCCL as it is, but in the order of the group's other messages, and is counted.
 void submit(Communicator& communicator, const Request& request, const Route& way);
 
-// The same in a group for a call that waits_for_nodes(): the ranks tell each other at the group's
+// The same in a group for a call that waits_for_ranks(): the ranks tell each other at the group's
 // end, and then it is decided on.
 void defer(Communicator& communicator, const Request& request);
 

@@ -35,11 +35,12 @@ Answer decline(const Request& r) {
 
 Answer offer(const Request& r, const Settings& settings) {
   if (r.comm == nullptr || datatype_size(r.datatype) == 0) return {};
-  require_valid(settings);  // which only creation that does not block has left to us
-  if (!settings.policy.compresses()) return decline(r);
+  const bool readable =
+      settings.error.empty();  // else creation that does not block has left it to us
+  if (readable && !settings.policy.compresses()) return decline(r);
   const CommunicatorPointer held = state_of(r.comm, settings);
   Communicator& c = *held;
-  if (waits_for_nodes(c, r)) {
+  if (waits_for_ranks(c, r)) {
     if (group_depth() > 0) {
       defer(c, r);
       return {.taken = ncclSuccess};

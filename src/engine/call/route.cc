@@ -31,17 +31,18 @@ Route traced(const Communicator& c, const Request& request, Route way) {
 // Where the ranks cannot meet for a call. `with_all`: there is one of all ranks beside it.
 void require_meeting(const Waiting& call, bool with_all) {
   const Communicator& c = *call.communicator;
+  if (!with_all || c.backend.recording(call.request->stream) != 0) require_valid(c.settings);
   const char* const name = plan::name(call.request->collective);
   if (!with_all)
-    fail(ncclInvalidUsage,
-         "{}: {} goes by the number of nodes, which the ranks have not told each other yet: a call "
-         "of all of them must come before, or in the same group",
-         c.describe(), name);
+    c.fail(ncclInvalidUsage,
+           "{} goes by the number of nodes, which the ranks have not told each other yet: a call "
+           "of all of them must come before, or in the same group",
+           name);
   if (c.backend.recording(call.request->stream) != 0)
-    fail(ncclInvalidUsage,
-         "{}: {}: the policy goes by the number of nodes, which the ranks have not told each other "
-         "yet, and cannot while a graph is recorded: call it once before",
-         c.describe(), name);
+    c.fail(ncclInvalidUsage,
+           "{}: the policy goes by the number of nodes, which the ranks have not told each other "
+           "yet, and cannot while a graph is recorded: call it once before",
+           name);
 }
 
 }  // namespace
@@ -66,8 +67,9 @@ Route route(const Communicator& c, const Request& request, const Scheme& scheme)
   return traced(c, request, compress_if_possible(c, request, scheme, kNoRule));
 }
 
-bool waits_for_nodes(const Communicator& c, const Request& request) {
+bool waits_for_ranks(const Communicator& c, const Request& request) {
   const Policy& policy = c.settings.policy;
+  if (!c.settings.error.empty()) return true;
   if (c.topology().nodes() != 0 || !policy.asks_nodes()) return false;
   return !plan::is_point_to_point(request.collective) ||
          policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name));

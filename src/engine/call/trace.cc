@@ -32,8 +32,8 @@ std::string outcome(const Communicator& c, const Request& r, const Route& way) {
 
 void trace(const Communicator& c, const Request& r, const Route& way) {
   if (log_level() < LogLevel::kTrace) return;
-  log(LogLevel::kTrace, "{}: {}, {} B of {}: {}", c.describe(), plan::name(r.collective),
-      message_bytes(r, c.ranks), dtype_name(r.datatype), outcome(c, r, way));
+  c.log(LogLevel::kTrace, "{}, {} B of {}: {}", plan::name(r.collective), message_bytes(r, c.ranks),
+        dtype_name(r.datatype), outcome(c, r, way));
 }
 
 void trace(const Communicator& c, const Request& r, int bypass_reason) {

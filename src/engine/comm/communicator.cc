@@ -57,7 +57,7 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
     result = *now;
     if (result != ncclInProgress) break;
     if (Clock::now() > limit)
-      fail(ncclSystemError, "{}: {} was not enqueued within {} s (TERSE_TIMEOUT)", describe(), call,
+      fail(ncclSystemError, "{} was not enqueued within {} s (TERSE_TIMEOUT)", call,
            settings.timeout_seconds);
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
@@ -74,7 +74,7 @@ std::optional<ncclResult_t> Communicator::state() const {
 
 void Communicator::require_sound() const {
   const std::optional<ncclResult_t> now = state();
-  if (!now) fail(ncclInvalidUsage, "{}: aborted", describe());
+  if (!now) fail(ncclInvalidUsage, "aborted");
   if (*now == ncclInProgress) return;
   signing([&] { check(library, *now, "NCCL's communicator"); });
 }
@@ -97,9 +97,14 @@ std::string Communicator::describe() const {
   return terse::describe(name, agreed.number(), rank, ranks);
 }
 
-void Communicator::sign(Error& error) const {
+std::string Communicator::about(std::string text) const {
   const std::string name = describe() + ": ";
-  if (!error.message.starts_with(name)) error.message.insert(0, name);
+  return text.starts_with(name) ? text : name + text;
+}
+
+void Communicator::sign(Error& error) const {
+  error.message = about(std::move(error.message));
+  error.rank = rank;
 }
 
 bool Communicator::ended() noexcept {
@@ -134,7 +139,7 @@ void Communicator::conclude() noexcept {
   try {
     tracks.synchronize();
   } catch (const Error& e) {
-    log(LogLevel::kInfo, "{}: {}", describe(), e.message);
+    log(LogLevel::kInfo, "{}", e.message);
   }
   meter.collect();
 }

@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "engine/comm/agreed.h"
 #include "engine/comm/binding.h"
 #include "engine/comm/counters.h"
@@ -73,9 +74,27 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // How messages name it: `communicator "dp", rank 2 of 8`; by its ordinal where it has no name.
   std::string describe() const;
+  // A message with the name before it, unless it is there.
+  std::string about(std::string text) const;
 
-  // Puts the name before an error's message, unless it is there.
+  // Makes it an error about this communicator.
   void sign(Error& error) const;
+
+  // Throws an Error that names it.
+  template <class... Args>
+  [[noreturn]] void fail(ncclResult_t result, fmt::format_string<Args...> format,
+                         Args&&... args) const {
+    Error error(result, fmt::format(format, std::forward<Args>(args)...));
+    sign(error);
+    throw error;
+  }
+
+  // A line about it.
+  template <class... Args>
+  void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) const {
+    if (level <= log_level())
+      write_log(level, rank, about(fmt::format(format, std::forward<Args>(args)...)));
+  }
 
   // Runs a part of the communicator's work, whose errors name it.
   template <class Part>

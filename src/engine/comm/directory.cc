@@ -76,6 +76,7 @@ Backend& backend_of(const Settings& settings, const NcclLibrary& library, ncclCo
     int rank = 0, ranks = 0;
     check(library, library.nccl.CommCount(comm, &ranks), "ncclCommCount");
     check(library, library.nccl.CommUserRank(comm, &rank), "ncclCommUserRank");
+    e.rank = rank;
     e.message.insert(0, describe(name_of_communicator(comm), {}, rank, ranks) + ": ");
     throw;
   }

@@ -73,6 +73,12 @@ class Comparison {
   // Whether the ranks have not agreed on anything before, so that one may do without terse.
   bool is_first() const { return c_.agreed.identity() == 0; }
 
+  // That this rank could read its own settings.
+  void require_own() const {
+    if (const std::string& error = c_.settings.error; !error.empty())
+      c_.fail(ncclInvalidArgument, "{}", error);
+  }
+
   void conclude() {
     for (int r = 0; r < c_.ranks; ++r)
       std::memcpy(&all_[r], exchange_.words(r).data(), sizeof all_[r]);
@@ -115,32 +121,30 @@ class Comparison {
 
   void compare_version(int r) const {
     if (all_[r].version != mine_.version)
-      fail(ncclInvalidUsage, "{}: rank {} has version {} of terse, this rank {}", c_.describe(), r,
-           all_[r].version, mine_.version);
+      c_.fail(ncclInvalidUsage, "rank {} has version {} of terse, this rank {}", r, all_[r].version,
+              mine_.version);
   }
 
   // A rank's own error comes before those of others.
   void require_readable(int r) const {
-    if (const std::string& own = c_.settings.error; !own.empty())
-      fail(ncclInvalidArgument, "{}: {}", c_.describe(), own);
+    require_own();
     if (const auto& theirs = all_[r].settings.error; !theirs.empty())
-      fail(ncclInvalidUsage, "{}: rank {} has a setting that it cannot read: {}", c_.describe(), r,
-           theirs.beginning());
+      c_.fail(ncclInvalidUsage, "rank {} has a setting that it cannot read: {}", r,
+              theirs.beginning());
   }
 
   void compare_settings(int r) const {
     const Hello &mine = mine_, &other = all_[r];
     if (const std::string text = differences(other.settings, mine.settings, r); !text.empty())
-      fail(ncclInvalidUsage, "{}: settings that must be alike on all ranks differ: {}",
-           c_.describe(), text);
+      c_.fail(ncclInvalidUsage, "settings that must be alike on all ranks differ: {}", text);
     if (other.name != mine.name)
-      fail(ncclInvalidUsage,
-           "{}: the policy goes by names, and this communicator's is {} on rank {}, but {} on this "
-           "rank",
-           c_.describe(), other.name.quoted(), r, mine.name.quoted());
+      c_.fail(ncclInvalidUsage,
+              "the policy goes by names, and this communicator's is {} on rank {}, but {} on this "
+              "rank",
+              other.name.quoted(), r, mine.name.quoted());
     if (other.scheme != mine.scheme)
-      fail(ncclInvalidUsage, "{}: the scheme of rank {} is {}, but this rank's {}", c_.describe(),
-           r, other.scheme.quoted(), mine.scheme.quoted());
+      c_.fail(ncclInvalidUsage, "the scheme of rank {} is {}, but this rank's {}", r,
+              other.scheme.quoted(), mine.scheme.quoted());
   }
 
   plan::Topology topology() const {
@@ -178,11 +182,11 @@ void agree(std::span<const Agreement> agreements) {
     const bool under_way = std::ranges::any_of(open, [&](const auto& e) { return e->covers(a); });
     if (under_way || agreed(a)) continue;
     if (a.communicator->backend.recording(a.stream) != 0)
-      fail(ncclInvalidUsage,
-           "{}: {} used for the first time while a graph is recorded; use it once before",
-           a.communicator->describe(),
-           a.scheme != nullptr ? fmt::format("the scheme \"{}\" is", print_scheme(*a.scheme))
-                               : "the communicator is");
+      a.communicator->fail(
+          ncclInvalidUsage,
+          "{} used for the first time while a graph is recorded; use it once before",
+          a.scheme != nullptr ? fmt::format("the scheme \"{}\" is", print_scheme(*a.scheme))
+                              : "the communicator is");
     open.push_back(std::make_unique<Comparison>(a));
   }
   std::vector<Exchange*> exchanges;
@@ -190,6 +194,7 @@ void agree(std::span<const Agreement> agreements) {
   try {
     meet(exchanges, Patience::kUsual);
   } catch (Error& e) {
+    for (const auto& comparison : open) comparison->require_own();
     // Where one rank does without terse, its next call meets this one.
     if (std::ranges::any_of(open, [](const auto& comparison) { return comparison->is_first(); }))
       e.message +=

@@ -60,18 +60,17 @@ void Exchange::finish(Clock::time_point start, Patience patience) {
   const std::chrono::seconds usual(c_.settings.timeout_seconds), longer = 10 * usual;
   if (!wait(start + usual)) {
     if (patience == Patience::kUsual)
-      fail(ncclSystemError, "{}: not every rank answered within {} s (TERSE_TIMEOUT)",
-           c_.describe(), usual.count());
-    log(LogLevel::kWarn, "{}: still waits for all ranks to come to a call that needs more memory",
-        c_.describe());
+      c_.fail(ncclSystemError, "not every rank answered within {} s (TERSE_TIMEOUT)",
+              usual.count());
+    c_.log(LogLevel::kWarn, "still waits for all ranks to come to a call that needs more memory");
     if (!wait(start + longer))
-      fail(ncclSystemError,
-           "{}: not every rank came to a call that needs more memory within {} s (10 times "
-           "TERSE_TIMEOUT)",
-           c_.describe(), longer.count());
+      c_.fail(ncclSystemError,
+              "not every rank came to a call that needs more memory within {} s (10 times "
+              "TERSE_TIMEOUT)",
+              longer.count());
   }
   if (const std::optional<int> silent = mailbox_.read(peer_))
-    fail(ncclRemoteError, "{}: nothing came from rank {}", c_.describe(), *silent);
+    c_.fail(ncclRemoteError, "nothing came from rank {}", *silent);
 }
 
 // What has failed elsewhere may have an end here, too.
@@ -81,7 +80,7 @@ void Exchange::leave() noexcept {
     while (!mailbox_.idle() && Clock::now() < limit)
       std::this_thread::sleep_for(std::chrono::microseconds(100));
   } catch (const Error& e) {
-    log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
+    c_.log(LogLevel::kInfo, "{}", e.message);
   }
 }
 
@@ -114,7 +113,7 @@ void part(Exchange& exchange) noexcept {
     Exchange* const alone = &exchange;
     meet({&alone, 1}, Patience::kUsual);
   } catch (const Error& e) {
-    log(LogLevel::kInfo, "{}: {}", exchange.c_.describe(), e.message);
+    exchange.c_.log(LogLevel::kInfo, "{}", e.message);
   }
 }
 

@@ -127,9 +127,9 @@ bool conclude(const Need& need) {
     return true;
   }
   if (!c.reservations.refused()) return false;  // said before
-  log(LogLevel::kWarn, "{}: {} B of scratch memory are not to be had, NCCL does without: {}",
-      c.describe(), bytes_of(need),
-      need.trouble.empty() ? fmt::format("rank {} does not have its part", rank) : need.trouble);
+  c.log(LogLevel::kWarn, "{} B of scratch memory are not to be had, NCCL does without: {}",
+        bytes_of(need),
+        need.trouble.empty() ? fmt::format("rank {} does not have its part", rank) : need.trouble);
   return false;
 }
 

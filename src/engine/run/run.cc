@@ -154,7 +154,7 @@ void Run::abandon() noexcept {
     leave();
     wait_if_synchronous();
   } catch (const Error& e) {
-    log(LogLevel::kInfo, "{}: {}", c_.describe(), e.message);
+    c_.log(LogLevel::kInfo, "{}", e.message);
   }
 }
 
@@ -210,10 +210,10 @@ char* Run::state() const {
   if (plan_->state.key.empty()) return nullptr;
   const StateKind kind = state_kind(*messages_.front());
   if (!c_.states.agreed(kind, plan_->state))
-    fail(ncclInvalidUsage,
-         "{}: {} keeps memory between calls, and is used for the first time while a graph is "
-         "recorded; use it once before",
-         c_.describe(), print_scheme(messages_.front()->scheme));
+    c_.fail(ncclInvalidUsage,
+            "{} keeps memory between calls, and is used for the first time while a graph is "
+            "recorded; use it once before",
+            print_scheme(messages_.front()->scheme));
   return c_.states.memory(kind, plan_->state);
 }
 
