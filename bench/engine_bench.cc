@@ -1,6 +1,6 @@
-// What a compressed call costs its thread after the first one, before NCCL and the codec: deciding
-// and planning; and with laying out, which goes by the chunks. NCCL and the backend do nothing
-// here.
+// What a compressed call costs its thread, before NCCL and the codec: its plan, built once; and,
+// each time, deciding, finding the plan and laying it out, which goes by the chunks. NCCL and the
+// backend do nothing here.
 #include <benchmark/benchmark.h>
 
 #include "engine/call/group.h"
@@ -51,6 +51,49 @@ void calls(benchmark::State& state) {
 BENCHMARK(calls)
     ->ArgNames({"bytes", "calls"})
     ->ArgsProduct({{4 << 10, 1 << 20, 64 << 20}, {1, 10}});
+
+// Ranks on nodes of eight.
+plan::Topology nodes_of_eight(int ranks) {
+  std::vector<uint64_t> hosts(static_cast<size_t>(ranks));
+  for (size_t r = 0; r < hosts.size(); ++r) hosts[r] = r / 8;
+  return plan::topology_of(hosts);
+}
+
+// By the ranks, and the size in bytes: two levels, built and validated.
+void build(benchmark::State& state) {
+  const auto ranks = static_cast<int>(state.range(0));
+  Plans plans(3, ranks, plan::kHostGrain);
+  const Scheme scheme = parse_scheme("int4");
+  PlanKey key{.collective = plan::Collective::kAllReduce,
+              .root = 0,
+              .count = static_cast<size_t>(state.range(1)) / sizeof(float),
+              .dtype = codec::Dtype::kFloat32,
+              .spec = scheme.spec,
+              .intra = scheme.intra,
+              .algorithm = {},
+              .verified = false};
+  const plan::Topology topology = nodes_of_eight(ranks);
+  for (auto _ : state) {
+    state.PauseTiming();
+    plans.learn(topology);  // and forget
+    state.ResumeTiming();
+    benchmark::DoNotOptimize(plans.of(key).get());
+  }
+}
+BENCHMARK(build)->ArgNames({"ranks", "bytes"})->ArgsProduct({{16, 64, 1024}, {64 << 20}});
+
+// The same calls, laid out.
+void calls_in_two_levels(benchmark::State& state) {
+  idle_ranks = static_cast<int>(state.range(0));
+  Caller caller(static_cast<size_t>(state.range(1)));
+  auto& [scheme, c, data, request] = caller;
+  c.state.plans.learn(nodes_of_eight(idle_ranks));
+  for (auto _ : state) submit(c.state, request, route(c.state, request, scheme));
+  idle_ranks = 8;
+}
+BENCHMARK(calls_in_two_levels)
+    ->ArgNames({"ranks", "bytes"})
+    ->ArgsProduct({{16, 64, 1024}, {64 << 20}});
 
 }  // namespace
 }  // namespace terse::test

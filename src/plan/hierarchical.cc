@@ -178,6 +178,7 @@ class Hierarchical {
   }
 
   void send_and_receive(Phase phase, size_t c, Step& step) const {
+    step.transfers.reserve(step.transfers.size() + 2 * s_.ranks);
     static constexpr std::array kParts = {
         &Hierarchical::scatter_within, &Hierarchical::scatter_between,
         &Hierarchical::gather_between, &Hierarchical::gather_within};
@@ -224,6 +225,7 @@ class Hierarchical {
   // A sum of what is packed otherwise than its result takes nothing raw: then the own pieces are
   // packed, too.
   void encode_for_neighbours(Step& step, size_t c) const {
+    step.compute.reserve(s_.ranks);
     for (size_t k = changes() ? 0 : 1; k < grid_.places; ++k) {
       const size_t to = at(k, place_, grid_.places).to;
       for (size_t m = 0; m < grid_.nodes; ++m) {
@@ -325,6 +327,7 @@ class Hierarchical {
 
   size_t decode(size_t c) {
     Step step{"decode", Lane::kDecode, {exchanged_[c]}, {}, {}};
+    step.compute.reserve(s_.ranks);
     for (size_t p = 0; p < static_cast<size_t>(s_.ranks); ++p) {
       const Range r = chunks_.range(p, c);
       b_.push(step.compute, {.inputs = {{share(c, p)}},

@@ -20,15 +20,10 @@ class Order {
     last_[step.queue()] = ends_.size();
   }
 
-  // Whether the step numbered `earlier` is done whenever `step`, the next one, starts.
-  bool is_done(size_t earlier, const Step& step) const {
-    return earlier < ends_.size() && start(step)[queues_[earlier]] > earlier;
-  }
-
- private:
   // For each queue the last step known to be done, counted from 1; 0: none.
   using Front = std::array<size_t, kLanes>;
 
+  // When `step`, the next one, starts.
   Front start(const Step& step) const {
     Front front{};
     join(front, last_[step.queue()]);
@@ -36,6 +31,13 @@ class Order {
     return front;
   }
 
+  // Whether the step numbered `earlier` is done then.
+  bool is_done(size_t earlier, const Front& start) const {
+    return earlier < ends_.size() && start[queues_[earlier]] > earlier;
+  }
+  bool is_done(size_t earlier, const Step& step) const { return is_done(earlier, start(step)); }
+
+ private:
   void join(Front& front, size_t number) const {
     if (number == 0 || number > ends_.size()) return;
     const Front& other = ends_[number - 1];

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "plan/native.h"
@@ -40,6 +41,7 @@ class Checker {
     if (plan_.state.key.empty() && plan_.state.bytes != 0) return "a state without a key";
     for (size_t i = 0; i < plan_.steps.size() && error_.empty(); ++i) {
       at_ = i;
+      start_ = order_.start(plan_.steps[i]);
       step(plan_.steps[i]);
       if (error_.empty()) order_.add(plan_.steps[i]);
     }
@@ -235,7 +237,7 @@ class Checker {
     use = {at_, {}};
   }
 
-  bool is_done(size_t earlier) const { return order_.is_done(earlier, plan_.steps[at_]); }
+  bool is_done(size_t earlier) const { return order_.is_done(earlier, start_); }
 
   void refuse(const char* what) {
     if (error_.empty()) error_ = fmt::format("step {} ({}): {}", at_, plan_.steps[at_].name, what);
@@ -250,10 +252,11 @@ class Checker {
     std::optional<size_t> writer;
     std::vector<size_t> readers;  // since then
   };
-  std::map<Region, std::map<size_t, Use>> own_;  // by offset
+  std::map<Region, std::unordered_map<size_t, Use>> own_;  // by offset
   std::vector<size_t> sends_;  // steps with native collectives from the send buffer
   bool changed_ = false;       // the receive buffer has been
   Order order_;
+  Order::Front start_{};  // of the step
   std::string error_;
 };
 

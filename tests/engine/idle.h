@@ -54,12 +54,14 @@ inline size_t groups_started = 0, groups_mixed = 0;
 inline struct { bool messages, collectives; } group_has;  // the one that is open
 inline ncclResult_t nccl_state = ncclSuccess;             // of the communicator
 
-// NCCL's functions, with 8 ranks, of which this is number 3.
+inline int idle_ranks = 8;
+
+// NCCL's functions, with idle_ranks ranks, of which this is number 3.
 inline const NcclLibrary& idle_nccl() {
   static const NcclLibrary library = [] {
     NcclLibrary l{};
     l.nccl.GetLastError = [](ncclComm_t) { return ""; };
-    l.nccl.CommCount = [](ncclComm_t, int* count) { return *count = 8, ncclSuccess; };
+    l.nccl.CommCount = [](ncclComm_t, int* count) { return *count = idle_ranks, ncclSuccess; };
     l.nccl.CommUserRank = [](ncclComm_t, int* rank) { return *rank = 3, ncclSuccess; };
     l.nccl.CommGetAsyncError = [](ncclComm_t, ncclResult_t* r) {
       return *r = nccl_state, ncclSuccess;
