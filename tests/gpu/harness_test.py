@@ -99,18 +99,24 @@ class Programs(InAFolder):
         self.assertIn("begun", self.log())
 
     def test_in_a_run_that_is_ended_goes_with_it(self):
-        script = f"""if True:
-            import signal, sys
-            sys.path.insert(0, {RUNNER!r})
-            import processes
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-            processes.run([(["sleep", {seconds(37)!r}], None)], 60)"""
-        run = subprocess.Popen([sys.executable, "-c", script])
-        while not running(seconds(37)):
-            time.sleep(0.02)
-        run.terminate()
-        self.assertEqual(run.wait(timeout=10), 1)
-        self.assertEqual(left(seconds(37)), [])
+        for pause in 0, 0.5:  # between its start and when the run knows of it
+            script = f"""if True:
+                import signal, subprocess, sys, time
+                sys.path.insert(0, {RUNNER!r})
+                import processes
+                class Slow(subprocess.Popen):
+                    def __init__(self, *arguments, **more):
+                        super().__init__(*arguments, **more)
+                        time.sleep({pause})
+                subprocess.Popen = Slow
+                signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+                processes.run([(["sleep", {seconds(37)!r}], None)], 60)"""
+            run = subprocess.Popen([sys.executable, "-c", script])
+            while not running(seconds(37)):
+                time.sleep(0.02)
+            run.terminate()
+            self.assertEqual(run.wait(timeout=10), 1)
+            self.assertEqual(left(seconds(37)), [])
 
     def test_children_that_are_left_do_not_hold_it_up(self):
         self.assertEqual(self.context.run("bash", "-c", "sleep 2 & echo done"), "done\n")

@@ -21,6 +21,22 @@ class Result:
     err: str
 
 
+@contextlib.contextmanager
+def _undisturbed():
+    """No signal comes between the start of a program and when it is known here. Gives the function
+    that its process runs first."""
+    own = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+
+    def prepare():
+        os.setpgrp()
+        signal.pthread_sigmask(signal.SIG_SETMASK, own)
+
+    try:
+        yield prepare
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, own)
+
+
 def _end(process):
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
@@ -50,10 +66,11 @@ def run(commands, seconds, cwd=None):
         try:
             for command, environment in commands:
                 pair = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
-                processes.append(subprocess.Popen(
-                    list(map(str, command)), stdin=subprocess.DEVNULL, stdout=pair[0],
-                    stderr=pair[1], env=environment, cwd=cwd, preexec_fn=os.setpgrp))
                 files.append(pair)
+                with _undisturbed() as prepare:
+                    processes.append(subprocess.Popen(
+                        list(map(str, command)), stdin=subprocess.DEVNULL, stdout=pair[0],
+                        stderr=pair[1], env=environment, cwd=cwd, preexec_fn=prepare))
             late = _wait(processes, seconds)
         finally:
             for process in processes:
