@@ -3,6 +3,7 @@
 #include <map>
 
 #include "cli/commands.h"
+#include "cli/link.h"
 #include "cli/options.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
@@ -15,7 +16,7 @@ struct PlanRequest {
   std::string collective = "allreduce", scheme = "int8";
   size_t count = 1 << 20;
   size_t element_bytes = 4;
-  int ranks = 4, rank = 0, root = 0;
+  int ranks = 4, rank = 0, root = 0, nodes = 1;
   bool gpu = false;
 };
 
@@ -39,11 +40,12 @@ void explain_plan(const PlanRequest& r) {
   if (scheme.off) refuse("the scheme is off: the call goes to NCCL as it is");
   for (const int rank : {r.rank, r.root})
     if (rank >= r.ranks) refuse("{} is not one of {} ranks", rank, r.ranks);
+  if (r.nodes > r.ranks) refuse("{} ranks cannot be on {} nodes", r.ranks, r.nodes);
   if (plan::is_point_to_point(collective) && r.root == r.rank)
     refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
   const plan::Shape shape =
       shape_of({scheme.spec, scheme.intra}, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
-               {grain_of(settings(), plan::usual_grain(r.gpu)), {}});
+               {grain_of(settings(), plan::usual_grain(r.gpu)), even_topology(r.ranks, r.nodes)});
   require_feasible(collective, shape);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
   const plan::Plan plan = selection.algorithm->build(shape);
@@ -73,6 +75,9 @@ void add_plan(CLI::App& app) {
       ->capture_default_str();
   plan->add_option("--root", request->root, "The root, or the peer of send and recv")
       ->check(CLI::Range(0, kMostRanks - 1))
+      ->capture_default_str();
+  plan->add_option("--nodes", request->nodes, "Hosts that the ranks are on")
+      ->check(CLI::Range(1, kMostRanks))
       ->capture_default_str();
   plan->add_flag("--gpu", request->gpu, "Cut into chunks as for GPUs, not for hosts");
   plan->callback([request] { explain_plan(*request); });

@@ -39,6 +39,22 @@ class Shards {
   const size_t length_;
 };
 
+// In two levels: the shards of the ranks at this one's place; and what it sends until each shard is
+// summed.
+size_t of_place(const Shape& s, const Shards& shards) {
+  size_t bytes = 0;
+  for (size_t r = 0; r < static_cast<size_t>(s.ranks); ++r)
+    if (s.topology.place[r] == s.topology.place[s.rank]) bytes += shards.bytes(r);
+  return bytes;
+}
+
+size_t scattered(const Shape& s, const Shards& shards) {
+  size_t bytes = of_place(s, shards) - shards.bytes(static_cast<size_t>(s.rank));
+  for (size_t r = 0; r < static_cast<size_t>(s.ranks); ++r)
+    if (s.topology.place[r] != s.topology.place[s.rank]) bytes += shards.bytes(r, s.within.format);
+  return bytes;
+}
+
 }  // namespace
 
 Cost to_each_other(const Shape& s) { return {1, others(s) * packed(s, s.count)}; }
@@ -68,17 +84,17 @@ Cost shared_from_root(const Shape& s) {
 
 Cost hierarchical_all_reduce(const Shape& s) {
   const Shards shards(s, static_cast<size_t>(s.ranks));
-  const Topology& t = s.topology;
-  size_t sent = (nodes(s) - 1) * shards.bytes(static_cast<size_t>(s.rank));
-  for (size_t r = 0; r < static_cast<size_t>(s.ranks); ++r) {
-    if (t.place[r] != t.place[s.rank]) {
-      sent += shards.bytes(r, s.within.format);
-    } else {
-      sent += neighbours(s) * shards.bytes(r);
-      if (t.node[r] != t.node[s.rank]) sent += shards.bytes(r);
-    }
-  }
-  return {4, sent};
+  return {4, scattered(s, shards) + neighbours(s) * of_place(s, shards) +
+                 (nodes(s) - 1) * shards.bytes(static_cast<size_t>(s.rank))};
+}
+
+Cost hierarchical_reduce(const Shape& s) {
+  const Shards shards(s, static_cast<size_t>(s.ranks));
+  const bool near = s.topology.node[s.rank] == s.topology.node[s.root];
+  const size_t gathered = is_root(s) ? 0
+                          : near     ? of_place(s, shards)
+                                     : shards.bytes(static_cast<size_t>(s.rank));
+  return {4, scattered(s, shards) + gathered};
 }
 
 Cost hierarchical_all_gather(const Shape& s) {

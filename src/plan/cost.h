@@ -14,6 +14,7 @@ Cost two_shots_to_root(const Shape& shape);
 Cost shared_from_root(const Shape& shape);  // a shard to each of the others, who share theirs
 // In two levels, of a topology that is_grid().
 Cost hierarchical_all_reduce(const Shape& shape);
+Cost hierarchical_reduce(const Shape& shape);
 Cost hierarchical_all_gather(const Shape& shape);
 Cost hierarchical_reduce_scatter(const Shape& shape);
 Cost message(const Shape& shape);

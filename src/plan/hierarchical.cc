@@ -9,7 +9,8 @@
 // AllGather: each shard crosses to every other node once, to the rank at its place there, which
 // passes it on to its neighbours, packed as it is: so all ranks hold the same bytes.
 //
-// AllReduce: the one on shards, and then the other.
+// AllReduce: the one on shards, and then the other. Reduce: the same, but of the other only what is
+// on its way to the root.
 //
 // In scratch a chunk has a slot, of places for packed pieces by place and node; and one by rank.
 #include <algorithm>
@@ -58,15 +59,15 @@ class Hierarchical {
       : s_(s),
         phases_(phases_of(collective)),
         gathers_(phases_.back() == Phase::kGatherWithin),
+        to_root_(collective == Collective::kReduce),
+        by_message_(to_root_ || collective == Collective::kAllReduce),
         grid_(s.topology),
         self_(s.rank),
         node_(s.topology.node[s.rank]),
         place_(s.topology.place[s.rank]),
-        piece_(collective == Collective::kAllReduce
-                   ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, quantum(s))
-                   : s.count),
-        chunks_(s, piece_, s.ranks,
-                collective == Collective::kAllReduce ? s.count : s.ranks * s.count, kRows),
+        piece_(by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, quantum(s))
+                           : s.count),
+        chunks_(s, piece_, s.ranks, by_message_ ? s.count : s.ranks * s.count, kRows),
         b_(collective, algorithm, s) {
     lay_out();
   }
@@ -74,7 +75,7 @@ class Hierarchical {
   Plan build() {
     const size_t count = chunks_.count(), phases = phases_.size();
     computed_.assign(count, kNone);
-    exchanged_ = scattered_ = summed_ = computed_;
+    exchanged_ = scattered_ = summed_ = crossed_ = computed_;
     // A phase of a chunk goes along with the phase before of the chunk `lag` later: there is that
     // long to compute what comes between, while the links stay busy. A chunk's slot is free again
     // after its last phase.
@@ -146,12 +147,16 @@ class Hierarchical {
   // One step of some phases, of the chunks that are so far.
   void exchange(size_t first, size_t last, size_t t, size_t lag) {
     const auto chunk = [&](size_t k) { return t - k * lag; };
-    const auto takes_part = [&](size_t k) { return t >= k * lag && chunk(k) < chunks_.count(); };
+    const auto takes_part = [&](size_t k) {
+      return t >= k * lag && chunk(k) < chunks_.count() && this->takes_part(phases_[k]);
+    };
     Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
     for (size_t k = first; k < last; ++k) {
       if (!takes_part(k)) continue;
       const size_t c = chunk(k);
-      step.after.insert(step.after.end(), {computed_[c], exchanged_[c]});
+      if (phases_[k] != Phase::kGatherBetween || sends(phases_[k]))
+        step.after.push_back(exchanged_[c]);
+      if (sends(phases_[k])) step.after.push_back(computed_[c]);
       free(phases_[k], c, step);
       send_and_receive(phases_[k], c, step);
     }
@@ -161,6 +166,7 @@ class Hierarchical {
       const size_t c = chunk(k);
       exchanged_[c] = exchanged;
       computed_[c] = compute(phases_[k], c);
+      if (phases_[k] == Phase::kScatterBetween) crossed_[c] = exchanged;
       if (phases_[k] != Phase::kScatterWithin) continue;
       scattered_[c] = exchanged;
       summed_[c] = computed_[c];
@@ -177,6 +183,12 @@ class Hierarchical {
     if (phase == Phase::kGatherBetween) step.after.push_back(computed_[before]);
   }
 
+  // Where nothing is decoded in the end, sums of the chunk before may still be on their way.
+  void free_sums(const std::vector<size_t>& sent, size_t c, Step& step) const {
+    const size_t before = chunks_.before(c);
+    if (to_root_ && before != kNone) step.after.push_back(sent[before]);
+  }
+
   void send_and_receive(Phase phase, size_t c, Step& step) const {
     step.transfers.reserve(step.transfers.size() + 2 * s_.ranks);
     static constexpr std::array kParts = {
@@ -185,7 +197,7 @@ class Hierarchical {
     (this->*kParts[static_cast<size_t>(phase)])(c, step);
   }
 
-  // What follows a phase.
+  // What follows a phase, or the last that comes of it.
   size_t compute(Phase phase, size_t c) {
     switch (phase) {
       case Phase::kScatterWithin:
@@ -193,7 +205,7 @@ class Hierarchical {
       case Phase::kScatterBetween:
         return reduce_between(c);
       case Phase::kGatherBetween:
-        return kNone;
+        return sends(phase) ? kNone : computed_[c];
       case Phase::kGatherWithin:
         break;
     }
@@ -254,6 +266,7 @@ class Hierarchical {
 
   size_t reduce_within(size_t c) {
     Step step{"reduce within", Lane::kDecode, {exchanged_[c]}, {}, {}};
+    free_sums(crossed_, c, step);
     for (size_t m = 0; m < grid_.nodes; ++m) {
       const size_t owner = grid_.rank(m, place_);
       const Range r = chunks_.range(owner, c);
@@ -285,6 +298,7 @@ class Hierarchical {
 
   size_t reduce_between(size_t c) {
     Step step{"reduce between", Lane::kDecode, {exchanged_[c]}, {}, {}};
+    free_sums(exchanged_, c, step);
     const Range r = own(c);
     Compute sum{.inputs = {},
                 .target = gathers_ ? share(c, self_) : b_.raw(Region::kRecv, r.first),
@@ -303,9 +317,10 @@ class Hierarchical {
     for (size_t k = 1; k < grid_.nodes; ++k) {
       const auto [to, from] = at(k, node_, grid_.nodes);
       const size_t source = grid_.rank(from, place_);
-      b_.push(step.transfers, across(to), true, share(c, self_), own(c).count);
-      b_.push(step.transfers, across(from), false, share(c, source),
-              chunks_.range(source, c).count);
+      if (gathers_on(to)) b_.push(step.transfers, across(to), true, share(c, self_), own(c).count);
+      if (gathers_on(node_))
+        b_.push(step.transfers, across(from), false, share(c, source),
+                chunks_.range(source, c).count);
     }
   }
 
@@ -320,12 +335,13 @@ class Hierarchical {
                   chunks_.range(owner, c).count);
         }
       };
-      pass(to, true, place_);
-      pass(from, false, from);
+      if (gathers_at(to)) pass(to, true, place_);
+      if (gathers_at(place_)) pass(from, false, from);
     }
   }
 
   size_t decode(size_t c) {
+    if (!gathers_at(place_)) return exchanged_[c];
     Step step{"decode", Lane::kDecode, {exchanged_[c]}, {}, {}};
     step.compute.reserve(s_.ranks);
     for (size_t p = 0; p < static_cast<size_t>(s_.ranks); ++p) {
@@ -338,13 +354,30 @@ class Hierarchical {
     return b_.add(std::move(step));
   }
 
+  // What is on its way to the root is on its node in the end.
+  bool takes_part(Phase phase) const { return phase != Phase::kGatherWithin || gathers_on(node_); }
+  bool sends(Phase phase) const {
+    if (!to_root_) return true;
+    if (phase == Phase::kGatherBetween) return !gathers_on(node_);
+    return phase != Phase::kGatherWithin || !gathers_at(place_);
+  }
+
+  // Whether the shards are gathered on that node; and at that place of this node.
+  bool gathers_on(size_t node) const {
+    return !to_root_ || node == static_cast<size_t>(s_.topology.node[s_.root]);
+  }
+  bool gathers_at(size_t place) const {
+    return !to_root_ || grid_.rank(node_, place) == static_cast<size_t>(s_.root);
+  }
+
   Range own(size_t c) const { return chunks_.range(self_, c); }
   int neighbour(size_t place) const { return static_cast<int>(grid_.rank(node_, place)); }
   int across(size_t node) const { return static_cast<int>(grid_.rank(node, place_)); }
 
   const Shape& s_;
   const std::vector<Phase> phases_;
-  const bool gathers_;
+  const bool gathers_, to_root_;
+  const bool by_message_;  // which is cut into a piece for each rank; otherwise it has one each
   const Grid grid_;
   const size_t self_, node_, place_;
   const size_t piece_;  // elements that a rank owns, at most
@@ -352,14 +385,19 @@ class Hierarchical {
   Builder b_;
   Area out_within_, in_within_, sums_, out_between_, in_between_, shares_;
   size_t slot_bytes_ = 0;
-  // By chunk: its last step of the kind; and those that follow the first phase within a node.
-  std::vector<size_t> computed_, exchanged_, scattered_, summed_;
+  // By chunk: its last step of the kind; those of the first phase within a node; and that between
+  // nodes.
+  std::vector<size_t> computed_, exchanged_, scattered_, summed_, crossed_;
 };
 
 }  // namespace
 
 Plan hierarchical_all_reduce(const Shape& s) {
   return Hierarchical(Collective::kAllReduce, "hierarchical AllReduce", s).build();
+}
+
+Plan hierarchical_reduce(const Shape& s) {
+  return Hierarchical(Collective::kReduce, "hierarchical Reduce", s).build();
 }
 
 Plan hierarchical_reduce_scatter(const Shape& s) {

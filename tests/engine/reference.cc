@@ -286,6 +286,7 @@ std::vector<Bytes> expected(const Call& call, const std::vector<Bytes>& sent) {
         return reference.is_root(r) ? reference.gather_to_root() : Bytes();
       case Collective::kReduce:
         if (!reference.is_root(r)) return Bytes();
+        if (levels) return reference.hierarchical_reduce();
         return one_shot(call, ranks) ? reference.direct_reduce() : reference.two_shot();
       default:
         if (levels) return reference.hierarchical_reduce();

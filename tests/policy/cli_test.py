@@ -46,6 +46,7 @@ class Usage(unittest.TestCase):
                 ("--rank: Value -1 not in range 0 to 65535", "plan", "--rank", "-1"),
                 ("4 is not one of 4 ranks", "plan", "--rank", "4"),
                 ("9 is not one of 4 ranks", "plan", "gather", "--root", "9"),
+                ("4 ranks cannot be on 5 nodes", "plan", "--nodes", "5"),
                 ("a message from rank 0 to itself goes to NCCL as it is", "plan", "send"),
                 ("the scheme is off: the call goes to NCCL as it is", "plan", "--scheme", "off"),
                 ("--count: Value 0 not in range 1 to " + many, "plan", "--count", "0"),
@@ -63,6 +64,13 @@ class Usage(unittest.TestCase):
                       ["explain", "--scheme", "int8", "--bytes", "64G", "--ranks", "4096", "--nodes",
                        "512", "--bandwidth", "400gbit"]):
             self.assertEqual(terse(*words)[0], 0, words)
+
+    def test_a_plan_is_that_of_the_nodes(self):
+        for nodes, first in ((1, "two-shot AllReduce (a large message: bytes count)"),
+                             (2, "hierarchical AllReduce (2 nodes of 4 ranks: the fewest bytes between "
+                                 "them)")):
+            code, out, _ = terse("plan", "--ranks", "8", "--nodes", str(nodes))
+            self.assertEqual((code, out.splitlines()[0]), (0, first))
 
     def test_help_is_no_error_and_lists_the_exit_statuses(self):
         for words in (["--help"], ["run", "--help"], ["--version"]):
