@@ -1,10 +1,12 @@
-"""Measures native against compressed collectives on several hosts made of network namespaces.
+"""Measures native against compressed collectives on hosts made of network namespaces: on four with a
+rank each, and on two with four each, as the GPUs of a node share its network.
 
 An unmodified NCCL program runs on each host, plain and with libterse_nccl.so preloaded; the network
 interfaces count the bytes. Without root the hosts are processes on the loopback interface.
 """
 
 import argparse
+import dataclasses
 import datetime
 import json
 import os
@@ -15,7 +17,7 @@ import time
 import machine
 import plan
 import table
-from measure import MeasureError, measure, probe
+from measure import MeasureError, Result, measure, probe
 from plan import NATIVE, TYPES
 from plot import plot
 
@@ -28,7 +30,10 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 
 def _list_of(parse, names=None):
     def read(text):
-        values = [parse(item) for item in text.split(",") if item]
+        try:
+            values = [parse(item) for item in text.split(",") if item]
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(error) from error
         unknown = [value for value in values if names and value not in names]
         if unknown or not values:
             raise argparse.ArgumentTypeError(f"'{text}': choose from {', '.join(names or ['?'])}")
@@ -40,14 +45,18 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="bench/run", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true",
-                        help="only AllReduce in fp32, of the gradient and 1M and 16M")
-    parser.add_argument("--hosts", type=int, default=4, metavar="N", help="how many (4)")
+                        help="only AllReduce in fp32, of the gradient and 1M and 16M; 16M alone "
+                             "where hosts have several ranks")
+    parser.add_argument("--labs", type=_list_of(plan.parse_lab), default=list(plan.LABS),
+                        metavar="LIST", help="hosts and the ranks on each (4x1,2x4)")
     parser.add_argument("--rate", type=parse_rate, default=parse_rate("1gbit"), metavar="RATE",
                         help="of each link (1gbit)")
     parser.add_argument("--sizes", type=_list_of(plan.parse_size), metavar="LIST",
-                        help="of the synthetic buffers (1M,16M,64M)")
-    parser.add_argument("--schemes", type=_list_of(str), default=["int8", "int4"], metavar="LIST",
-                        help="to compare with native (int8,int4)")
+                        help="of the synthetic buffers (1M,16M,64M; 64M where hosts have several "
+                             "ranks)")
+    parser.add_argument("--schemes", type=plan.split_schemes, metavar="LIST",
+                        help="to compare with native (int8,int4, and where hosts have several "
+                             "ranks int4:intra=int8,hadamard=32)")
     parser.add_argument("--dtypes", type=_list_of(str, list(TYPES)), metavar="LIST",
                         help=f"of {', '.join(TYPES)} (fp32,bf16)")
     parser.add_argument("--collectives", type=_list_of(str, plan.COLLECTIVES), metavar="LIST",
@@ -60,49 +69,51 @@ def parse_arguments(arguments):
     parser.add_argument("--build-dir", default=os.path.join(_ROOT, "build", "host"), metavar="DIR",
                         help="use this finished build instead of building")
     options = parser.parse_args(arguments)
-    if options.hosts < 2:
-        parser.error("--hosts must be at least 2")
-    options.sizes = options.sizes or [n * plan.MIB for n in ((1, 16) if options.quick
-                                                             else (1, 16, 64))]
-    options.dtypes = options.dtypes or (["fp32"] if options.quick else ["fp32", "bf16"])
-    options.collectives = options.collectives or (
-        ["all_reduce"] if options.quick else list(plan.COLLECTIVES))
     options.build_dir = os.path.abspath(options.build_dir)
     return options
 
 
 def measure_all(options):
     """{case: {scheme: result}}, with a line of progress for each measurement."""
-    schemes = [NATIVE, *options.schemes]
     results = {}
-    cases = plan.cases(options)
-    step, steps = 0, len(cases) * len(schemes)
-    for case in cases:
-        results[case] = {}
-        for scheme in schemes:
-            step += 1
-            print(f"[{step:{len(str(steps))}}/{steps}] {case.name:36} {scheme:8}", end=" ",
-                  flush=True)
-            result = results[case][scheme] = measure(case, scheme, options)
-            native = results[case][NATIVE]
-            print(f"{table.format_time(result.seconds):>8} a call, "
-                  f"{native.seconds / result.seconds:5.2f}x, "
-                  f"{result.interface_bytes / 1e6:8.3f} MB sent", flush=True)
+    todo = [(case, scheme) for lab in options.labs for case in plan.cases(lab, options)
+            for scheme in (NATIVE, *plan.schemes(lab, options))]
+    digits, width = len(str(len(todo))), max(len(scheme) for _, scheme in todo)
+    for step, (case, scheme) in enumerate(todo, 1):
+        if case not in results:
+            print(f"{case.lab}, {case.name}:")
+        print(f"[{step:{digits}}/{len(todo)}] {scheme:{width}}", end=" ", flush=True)
+        results.setdefault(case, {})
+        result = results[case][scheme] = measure(case, scheme, options)
+        native = results[case][NATIVE]
+        print(f"{table.format_time(result.seconds):>8} a call, "
+              f"{native.seconds / result.seconds:5.2f}x, "
+              f"{result.interface_bytes / 1e6:8.3f} MB out of a host", flush=True)
     return results
 
 
+@dataclasses.dataclass
+class Check:
+    case: plan.Case
+    scheme: str
+    direct: Result
+    preloaded: Result
+
+    def same_bytes(self):
+        return self.direct.checksums == self.preloaded.checksums
+
+
 def _check(results, options):
-    """Direct calls of the largest AllReduce, or what comes nearest, under the last scheme."""
+    """Of a lab: direct calls of the largest AllReduce, or what comes nearest, under the last
+    scheme."""
     case = max(results, key=lambda c: (c.collective == "all_reduce", c.dtype == "fp32", c.size))
-    scheme = options.schemes[-1]
-    direct = measure(case, scheme, options, direct=True)
-    return case, scheme, direct, table.statistics_check(case, scheme, direct,
-                                                        results[case][scheme], options)
+    *_, scheme = results[case]
+    return Check(case, scheme, measure(case, scheme, options, direct=True), results[case][scheme])
 
 
-def _report(results, check, options, seconds):
-    case, scheme, direct, _ = check
-    rows = [{"collective": c.collective, "data": c.data, "type": c.dtype, "bytes": c.size,
+def _report(results, checks, options, seconds):
+    rows = [{"hosts": c.lab.hosts, "ranks_per_host": c.lab.ranks_per_host,
+             "collective": c.collective, "data": c.data, "type": c.dtype, "bytes": c.size,
              "scheme": s, "seconds": r.seconds, "speed_up": by[NATIVE].seconds / r.seconds,
              "interface_bytes_per_call": r.interface_bytes,
              "interface_bytes_factor": table.bytes_factor(by[NATIVE], r),
@@ -111,14 +122,14 @@ def _report(results, check, options, seconds):
             for c, by in results.items() for s, r in by.items()]
     return {"date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
             "command": shlex.join(["bench/run", *sys.argv[1:]]), "hardware": machine.describe(),
-            "hosts": options.hosts, "mode": "loopback" if options.loopback else "namespaces",
+            "mode": "loopback" if options.loopback else "namespaces",
             "rate_bits_per_second": options.rate, "wall_seconds": round(seconds, 1), "rows": rows,
-            "statistics_check": {
-                "case": case.name, "scheme": scheme,
-                "library_bytes_per_call": direct.library_bytes,
-                "interface_bytes_per_call": direct.interface_bytes,
-                "same_bytes_as_preloaded":
-                    direct.checksums == results[case][scheme].checksums}}
+            "statistics_checks": [{
+                "hosts": c.case.lab.hosts, "ranks_per_host": c.case.lab.ranks_per_host,
+                "case": c.case.name, "scheme": c.scheme,
+                "library_bytes_per_call": c.direct.library_bytes,
+                "interface_bytes_per_call": c.direct.interface_bytes,
+                "same_bytes_as_preloaded": c.same_bytes()} for c in checks]}
 
 
 def run(options):
@@ -128,15 +139,17 @@ def run(options):
         options.rate = 0
     place = "the loopback interface (not shaped)" if options.loopback else (
         f"{format_rate(options.rate)} links")
-    heading = f"{options.hosts} hosts over {place}"
-    print(f"== {heading}, {', '.join(options.schemes)} preloaded into an unmodified program",
+    heading = f"{' and '.join(map(str, options.labs))} over {place}"
+    print(f"== {heading}, native and with the library preloaded into an unmodified program",
           flush=True)
     results = measure_all(options)
-    check = _check(results, options)
-    report = _report(results, check, options, time.monotonic() - start)
+    checks = [_check(of_lab, options) for of_lab in table.by_lab(results).values()]
+    report = _report(results, checks, options, time.monotonic() - start)
     hardware = machine.caption(report["hardware"])
-    print("\n" + table.summary(results, options.schemes, options, hardware))
-    print("\n" + check[3])
+    print("\n" + table.summary(results, options, hardware))
+    for check in checks:
+        print("\n" + table.statistics_check(check.case, check.scheme, check.direct,
+                                            check.preloaded, options))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(report, file, indent=1)
@@ -145,10 +158,10 @@ def run(options):
     if options.plot:
         footing = f"{hardware}; {report['date'][:10]}; {report['command']}"
         with open(options.plot, "w", encoding="utf-8") as file:
-            file.write(plot(results, options.schemes, heading, footing))
+            file.write(plot(results, heading, footing))
         print(f"picture: {options.plot}")
     print(f"done in {time.monotonic() - start:.0f} s")
-    return 0 if report["statistics_check"]["same_bytes_as_preloaded"] else 1
+    return 0 if all(check.same_bytes() for check in checks) else 1
 
 
 def main():

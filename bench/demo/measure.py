@@ -22,10 +22,10 @@ class MeasureError(Exception):
 class Result:
     seconds: float  # a call
     busbw: float  # bytes a second
-    interface_bytes: float  # a call and rank, from the interface's counter
-    interface_total: float  # a rank, whole program, from outside
+    interface_bytes: float  # a call and host, from its interface's counter
+    interface_total: float  # a host, whole program, from outside
     error: float  # relative, L2
-    library_bytes: float = None  # a call and rank, by libterse's own statistics
+    library_bytes: float = None  # a call and host, to others, by libterse's own statistics
     checksums: tuple = ()
 
 
@@ -58,8 +58,9 @@ def _preload(scheme, options):
 def measure(case, scheme, options, direct=False):
     """direct: through terse.h instead of the preloaded library, which adds its statistics."""
     with tempfile.TemporaryDirectory(prefix="terse-bench-") as directory:
-        lab = [_NETLAB, "--hosts", str(options.hosts), "--rate", str(options.rate), "--quiet",
-               "--json", os.path.join(directory, "lab.json")]
+        lab = [_NETLAB, "--hosts", str(case.lab.hosts), "--ranks-per-host",
+               str(case.lab.ranks_per_host), "--rate", str(options.rate), "--quiet", "--json",
+               os.path.join(directory, "lab.json")]
         lab += ["--loopback"] if options.loopback else []
         program = _program(case, scheme, options, directory)
         if direct:
@@ -77,7 +78,7 @@ def measure(case, scheme, options, direct=False):
     place = perf["results"][0]["out_of_place"]
     return Result(seconds=place["time"] / 1e6, busbw=place["bus_bw"] * 1e9,
                   interface_bytes=place["netdev_bytes_per_call"],
-                  interface_total=sum(c["tx_bytes"] for c in counts) / options.hosts,
+                  interface_total=sum(c["tx_bytes"] for c in counts) / case.lab.hosts,
                   error=float(place["relative_l2_error"]),
-                  library_bytes=place["wire_bytes_per_call"],
+                  library_bytes=place["off_node_bytes_per_call"],
                   checksums=tuple(place["checksums"]))

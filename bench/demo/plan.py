@@ -1,7 +1,13 @@
-"""What is measured: one Case for each collective, input and data type, under each scheme."""
+"""What is measured: one Case for each lab, collective, input and data type, under each scheme."""
 
 import dataclasses
 import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                "netlab"))
+from placement import Placement  # pylint: disable=wrong-import-position
 
 MIB = 1 << 20
 GRADIENT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data",
@@ -10,10 +16,29 @@ TYPES = {"fp32": ("float", 4), "fp16": ("half", 2), "bf16": ("bfloat16", 2)}
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
 GRADIENT_RANKS = 4
 NATIVE = "native"
+LABS = (Placement(4), Placement(2, 4))
+
+
+@dataclasses.dataclass(frozen=True)
+class Defaults:
+    """Of a lab, where the options do not say otherwise."""
+    collectives: tuple
+    dtypes: tuple
+    sizes: tuple  # of the synthetic buffers
+    schemes: tuple
+
+
+_ALONE = Defaults(COLLECTIVES, ("fp32", "bf16"), (MIB, 16 * MIB, 64 * MIB), ("int8", "int4"))
+_SHARED = Defaults(COLLECTIVES, ("fp32", "bf16"), (64 * MIB,),
+                   ("int8", "int4", "int4:intra=int8,hadamard=32"))
+_QUICK = {"collectives": ("all_reduce",), "dtypes": ("fp32",)}
+_QUICK_ALONE = dataclasses.replace(_ALONE, **_QUICK, sizes=(MIB, 16 * MIB))
+_QUICK_SHARED = dataclasses.replace(_SHARED, **_QUICK, sizes=(16 * MIB,))
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
+    lab: Placement
     collective: str
     data: str  # "gradient" or "gauss"
     dtype: str
@@ -33,6 +58,19 @@ def parse_size(text):
     return int(number) * (unit or 1)
 
 
+def parse_lab(text):
+    """'2x4' -> 2 hosts of 4 ranks; '4' is 4x1."""
+    match = re.fullmatch(r"([1-9]\d*)(?:x([1-9]\d*))?", text)
+    if not match or int(match[1]) < 2:
+        raise ValueError(f"'{text}' is no lab of at least 2 hosts (examples: 4x1, 2x4)")
+    return Placement(int(match[1]), int(match[2] or 1))
+
+
+def split_schemes(text):
+    """At the commas between schemes, not at those before a scheme's next key."""
+    return [scheme for scheme in re.split(r",(?![a-z]+=)", text) if scheme]
+
+
 def format_size(size):
     for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
@@ -40,33 +78,47 @@ def format_size(size):
     return f"{size} B"
 
 
-def bus_factor(collective, hosts):
-    """How often each byte of the buffer crosses each link, as nccl-tests counts."""
-    return (2 if collective == "all_reduce" else 1) * (hosts - 1) / hosts
+def bus_factor(collective, ranks):
+    """How often each byte of the buffer crosses each link, as nccl-tests counts: by a ring, which
+    leaves a host once, however many ranks it has."""
+    return (2 if collective == "all_reduce" else 1) * (ranks - 1) / ranks
 
 
-def gradient_size(collective, dtype, hosts):
+def gradient_size(collective, dtype, ranks):
     elements = os.path.getsize(GRADIENT.format(rank=0)) // 4
-    shares = hosts if collective == "all_gather" else 1
+    shares = ranks if collective == "all_gather" else 1
     return elements * shares * TYPES[dtype][1]
 
 
-def cases(options):
-    """The gradient is left out for more hosts than it was sampled on."""
+def defaults(lab, options):
+    shared = lab.ranks_per_host > 1
+    if options.quick:
+        return _QUICK_SHARED if shared else _QUICK_ALONE
+    return _SHARED if shared else _ALONE
+
+
+def schemes(lab, options):
+    return options.schemes or defaults(lab, options).schemes
+
+
+def cases(lab, options):
+    """The gradient is left out for more ranks than it was sampled on."""
+    usual = defaults(lab, options)
     found = []
-    for collective in options.collectives:
-        for dtype in options.dtypes:
-            if options.hosts <= GRADIENT_RANKS:
-                found.append(Case(collective, "gradient", dtype,
-                                  gradient_size(collective, dtype, options.hosts)))
-            found += [Case(collective, "gauss", dtype, size) for size in options.sizes]
+    for collective in options.collectives or usual.collectives:
+        for dtype in options.dtypes or usual.dtypes:
+            if lab.ranks <= GRADIENT_RANKS:
+                found.append(Case(lab, collective, "gradient", dtype,
+                                  gradient_size(collective, dtype, lab.ranks)))
+            found += [Case(lab, collective, "gauss", dtype, size)
+                      for size in options.sizes or usual.sizes]
     return found
 
 
 def iterations(case, scheme, options):
     """As many as fit into the time for one measurement, in and out of place."""
     rate = options.rate or 10**10
-    seconds = case.size * 8 * bus_factor(case.collective, options.hosts) / rate
+    seconds = case.size * 8 * bus_factor(case.collective, case.lab.ranks) / rate
     if scheme != NATIVE:
         seconds /= 2
     return max(2, min(200, int(options.seconds / 2 / (seconds + 0.002))))

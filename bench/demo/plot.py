@@ -4,7 +4,7 @@ import textwrap
 from html import escape
 
 from plan import NATIVE, format_size
-from table import bytes_factor, format_time
+from table import by_lab, bytes_factor, format_time
 
 _COLORS = ("#9aa5b1", "#2f7ed8", "#0b3d66", "#e08a1e", "#5c9e4a", "#a04a8c")
 _PANEL = {"width": 430, "height": 230, "left": 64, "gap": 78, "top": 104, "row": 322}
@@ -70,10 +70,11 @@ def _panel(x, y, title, unit, groups):
     return _axes(x, y, top, title, unit) + _bars(x, y, top, groups)
 
 
-def _row(y, dtype, cases, schemes, color):
+def _row(y, title, cases, color):
     faster, sent = [], []
     for case, by_scheme in cases:
         native = by_scheme[NATIVE]
+        schemes = [scheme for scheme in by_scheme if scheme != NATIVE]
         what = "gradient" if case.data == "gradient" else "Gaussian"
         label = (f"{format_size(case.size)} {what}",
                  f"native {format_time(native.seconds)}")
@@ -85,9 +86,9 @@ def _row(y, dtype, cases, schemes, color):
                              for s in schemes]))
     left = _PANEL["left"]
     right = left + _PANEL["width"] + _PANEL["gap"]
-    return (_panel(left, y, f"{dtype}: speed-up over native", "times faster (higher is better)",
+    return (_panel(left, y, f"{title}: speed-up over native", "times faster (higher is better)",
                    faster) +
-            _panel(right, y, f"{dtype}: bytes at the network interface",
+            _panel(right, y, f"{title}: bytes out of a host",
                    "% of native (lower is better)", sent))
 
 
@@ -110,26 +111,33 @@ def _footing(text):
     return textwrap.wrap(text, (_WIDTH - _PANEL["left"] - 12) // 7, break_on_hyphens=False)
 
 
-def plot(results, schemes, heading, footing):
-    """The first collective's results, a row of two panels for each data type."""
+def _rows(results):
+    """{title: [(case, {scheme: result})]}, by lab and data type."""
+    found = {}
+    for lab, of_lab in by_lab(results).items():
+        for case, by_scheme in of_lab.items():
+            found.setdefault(f"{lab}, {case.dtype}", []).append((case, by_scheme))
+    return found
+
+
+def plot(results, heading, footing):
+    """The first collective's results, a row of two panels for each lab and data type."""
     collective = next(iter(results)).collective
-    chosen = [(c, r) for c, r in results.items() if c.collective == collective]
-    dtypes = list(dict.fromkeys(case.dtype for case, _ in chosen))
-    bars = [NATIVE, *schemes]
+    rows = _rows({c: r for c, r in results.items() if c.collective == collective})
+    bars = dict.fromkeys(scheme for by_scheme in results.values() for scheme in by_scheme)
     color = {scheme: _COLORS[i % len(_COLORS)] for i, scheme in enumerate(bars)}
     legend, legend_lines = _legend(color)
     notes = _footing(footing)
     top = _PANEL["top"] + (legend_lines - 1) * _LINE
-    bottom = top + _PANEL["row"] * len(dtypes)
+    bottom = top + _PANEL["row"] * len(rows)
     height = bottom + len(notes) * _LINE
     parts = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {height}' "
              f"width='{_WIDTH}' height='{height}' {_FONT}>",
              f"<rect width='{_WIDTH}' height='{height}' fill='white'/>",
              _text(_PANEL["left"], 32, f"{collective}, {heading}", 18, "start",
                    "font-weight='bold'"), *legend]
-    for i, dtype in enumerate(dtypes):
-        parts += _row(top + i * _PANEL["row"], dtype,
-                      [(c, r) for c, r in chosen if c.dtype == dtype], bars, color)
+    for i, (title, cases) in enumerate(rows.items()):
+        parts += _row(top + i * _PANEL["row"], title, cases, color)
     for i, line in enumerate(notes):
         parts.append(_text(_PANEL["left"], bottom + i * _LINE + 6, line, 11, "start",
                            "fill='#666'"))

@@ -4,6 +4,7 @@ from plan import NATIVE, bus_factor, format_size
 
 _FIRST = "{:14} {:8} {:4} {:>8} |{:>9} {:>5} "
 _GROUP = "|{:>9} {:>6} {:>7} {:>8} "
+_GROUP_WIDTH = len(_GROUP.format("", "", "", ""))
 
 
 def format_time(seconds):
@@ -19,11 +20,17 @@ def bytes_factor(native, result):
     return native.interface_bytes / result.interface_bytes if result.interface_bytes else 0.0
 
 
-def _lines(results, schemes, options):
+def _group(scheme, *cells):
+    return _GROUP.format(*cells).ljust(max(_GROUP_WIDTH, len(scheme) + 3))
+
+
+def _lines(results, options):
+    """Of one lab."""
+    schemes = [scheme for scheme in next(iter(results.values())) if scheme != NATIVE]
     yield _FIRST.format("", "", "", "", "native", "") + "".join(
-        _GROUP.format("", scheme, "", "") for scheme in schemes)
+        "|" + f"{scheme:^{len(_group(scheme, '', '', '', '')) - 1}}" for scheme in schemes)
     yield _FIRST.format("collective", "data", "type", "size", "time", "link") + "".join(
-        _GROUP.format("time", "faster", "bytes", "error") for _ in schemes)
+        _group(scheme, "time", "faster", "bytes", "error") for scheme in schemes)
     for case, by_scheme in results.items():
         native = by_scheme[NATIVE]
         share = link_share(case, native, options)
@@ -31,31 +38,44 @@ def _lines(results, schemes, options):
                              format_time(native.seconds), f"{share:.0%}" if share else "-")
         for scheme in schemes:
             result = by_scheme[scheme]
-            line += _GROUP.format(format_time(result.seconds),
-                                  f"{native.seconds / result.seconds:.2f}x",
-                                  f"{bytes_factor(native, result):.2f}x", f"{result.error:.2e}")
+            line += _group(scheme, format_time(result.seconds),
+                           f"{native.seconds / result.seconds:.2f}x",
+                           f"{bytes_factor(native, result):.2f}x", f"{result.error:.2e}")
         yield line
 
 
-def summary(results, schemes, options, hardware):
-    lines = list(_lines(results, schemes, options))
-    lines.insert(2, "-" * max(len(line) for line in lines))
+def by_lab(results):
+    """{lab: {case: {scheme: result}}}"""
+    found = {}
+    for case, by_scheme in results.items():
+        found.setdefault(case.lab, {})[case] = by_scheme
+    return found
+
+
+def summary(results, options, hardware):
+    sections = []
+    for lab, of_lab in by_lab(results).items():
+        lines = list(_lines(of_lab, options))
+        lines.insert(2, "-" * max(len(line) for line in lines))
+        sections += [f"{lab}:", *lines, ""]
     notes = ["time: one call, out of place. faster: native time over this one's, same run.",
-             "bytes: how many times fewer crossed the network interface. error: relative, L2,",
-             "against the exact result. link: native's share of the link's rate."]
+             "bytes: how many times fewer left a host by its network interface. error: relative,",
+             "L2, against the exact result. link: native's share of the link's rate."]
     if options.loopback:
-        notes.append("LOOPBACK: the link is not shaped, so the times say little; the bytes do.")
-    return "\n".join(lines + notes + [f"on: {hardware}."])
+        notes.append("LOOPBACK: the link is not shaped, so the times say little; the bytes do,")
+        notes.append("where hosts have one rank: they are those of all ranks, of one host, too.")
+    return "\n".join(sections + notes + [f"on: {hardware}."])
 
 
 def statistics_check(case, scheme, direct, preloaded, options):
     """The library's statistics against the interface, and both ways into the library."""
     same = direct.checksums == preloaded.checksums
-    expected = case.size * bus_factor(case.collective, options.hosts)
+    expected = case.size * bus_factor(case.collective, case.lab.ranks)
     excess = direct.interface_bytes / direct.library_bytes - 1
-    return (f"{case.name}, {scheme}: the library says it sent "
-            f"{direct.library_bytes:,.0f} B a call and rank "
+    also = ", and what stays on a host" if options.loopback and case.lab.ranks_per_host > 1 else ""
+    return (f"{case.lab}, {case.name}, {scheme}: the library says that a host sent\n"
+            f"{direct.library_bytes:,.0f} B a call to others "
             f"({expected / direct.library_bytes:.2f}x fewer than native);\n"
             f"the interface counted {direct.interface_bytes:,.0f} B "
-            f"({excess:+.2%}: packet headers and acknowledgements). "
+            f"({excess:+.2%}: packet headers and acknowledgements{also}). "
             f"Preloaded and direct calls gave {'the same bytes' if same else 'DIFFERENT BYTES'}.")

@@ -26,3 +26,10 @@ def visible():
     # What follows an index that is none does not count, CUDA says.
     end = next((i for i, name in enumerate(names) if name in ("", "-1")), len(names))
     return names[:end]
+
+
+def of_host(host, hosts):
+    """Those of visible() that are one host's: the hosts take them in turn, and one that others have,
+    too, where they are too few."""
+    devices = visible()
+    return devices[host % len(devices)::hosts] if devices else []

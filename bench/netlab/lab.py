@@ -1,8 +1,8 @@
 """Where the ranks run: namespaces joined by a bridge, or this host's loopback interface.
 
-A lab is a context manager with: mode, rate, delay; environment(rank), the variables that tell a
-rank who and where it is; command(rank, program), which puts it there; hostname(rank); and
-counters(), the bytes at the interfaces.
+A lab is a context manager with: mode, placement, rate, delay; environment(rank), the variables that
+tell a rank who and where it is; enter(rank), called in its process, and command(rank, program),
+which put it there; and counters(), the bytes at the interfaces.
 """
 
 import json
@@ -14,6 +14,7 @@ import socket
 import subprocess
 
 import gpus
+from identity import Identity
 
 _PREFIX = "terse-netlab-"
 _PORT = 29500
@@ -37,19 +38,20 @@ def _tc(namespace, *arguments):
         raise LabError(f"tc {' '.join(arguments)}: {done.stderr.strip()}")
 
 
-def _rank_environment(rank, hosts, address, port, interface):
-    variables = {"RANK": str(rank), "WORLD_SIZE": str(hosts), "LOCAL_RANK": "0",
+def _rank_environment(rank, placement, address, port, interface):
+    host = placement.host(rank)
+    variables = {"RANK": str(rank), "WORLD_SIZE": str(placement.ranks),
+                 "LOCAL_RANK": str(placement.local(rank)),
+                 "LOCAL_WORLD_SIZE": str(placement.ranks_per_host),
                  "MASTER_ADDR": address, "MASTER_PORT": str(port),
-                 # The ranks are on one machine in truth: without this they would find shared memory.
-                 "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": interface,
-                 "NCCL_SOCKET_IFNAME": interface, "GLOO_SOCKET_IFNAME": interface,
-                 "NCCL_IB_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_P2P_DISABLE": "1",
-                 # And NCCL would refuse two ranks on one GPU.
-                 "NCCL_HOSTID": os.environ.get("NCCL_HOSTID", f"host{rank}")}
-    # Each host has GPUs of its own, which it counts from 0; or one in turn where they are too few.
-    devices = gpus.visible()
-    if devices:
-        variables["CUDA_VISIBLE_DEVICES"] = ",".join(devices[rank % len(devices)::hosts])
+                 "UCX_NET_DEVICES": interface, "NCCL_SOCKET_IFNAME": interface,
+                 "GLOO_SOCKET_IFNAME": interface, "NCCL_IB_DISABLE": "1", "NCCL_MNNVL_ENABLE": "0",
+                 # Tells NCCL and terse which ranks share a host. NCCL takes shared memory and
+                 # peer-to-peer copies only within it, and refuses two of its ranks on one GPU.
+                 "NCCL_HOSTID": os.environ.get("NCCL_HOSTID", f"host{host}")}
+    devices = gpus.of_host(host, placement.hosts)
+    if devices:  # which the host counts from 0
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
     return variables
 
 
@@ -58,8 +60,8 @@ class Loopback:
     rate = 0
     delay = 0
 
-    def __init__(self, hosts):
-        self.hosts = hosts
+    def __init__(self, placement):
+        self.placement = placement
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = probe.getsockname()[1]
@@ -71,14 +73,16 @@ class Loopback:
         pass
 
     def environment(self, rank):
-        return _rank_environment(rank, self.hosts, "127.0.0.1", self._port, "lo")
+        # The ranks are on one machine in truth: without this they would find shared memory.
+        return {**_rank_environment(rank, self.placement, "127.0.0.1", self._port, "lo"),
+                "UCX_TLS": "tcp,self", "NCCL_SHM_DISABLE": "1", "NCCL_P2P_DISABLE": "1"}
+
+    def enter(self, rank):
+        pass
 
     def command(self, rank, program):
         del rank
         return program
-
-    def hostname(self, rank):
-        del rank
 
     def counters(self):
         with open("/proc/self/net/dev", encoding="ascii") as table:
@@ -92,18 +96,20 @@ class Loopback:
 
 
 class Namespaces:
-    """N namespaces with one interface, eth0, each, and one for the bridge that joins them: nothing
-    is added to the machine's own network."""
+    """N network namespaces with one interface, eth0, each, and one for the bridge that joins them:
+    nothing is added to the machine's own network. What the ranks of a host send to each other goes
+    by shared memory or the host's loopback interface, and is neither shaped nor counted."""
 
     mode = "namespaces"
 
-    def __init__(self, hosts, rate, delay, burst_kib=None):
-        self.hosts, self.rate, self.delay = hosts, rate, delay
+    def __init__(self, placement, rate, delay, burst_kib=None):
+        self.placement, self.rate, self.delay = placement, rate, delay
         # What a bucket holds passes unshaped after every pause, and so flatters. As little as still
         # carries the rate: two super-packets of 64 KiB, or a millisecond.
         self._burst = burst_kib * 1024 if burst_kib else max(128 * 1024, rate // 8 // 1000)
         self._run = f"{_PREFIX}{os.getpid()}"
         self._switch = f"{self._run}-switch"
+        self._identities = []
 
     @staticmethod
     def obstacle():
@@ -119,7 +125,8 @@ class Namespaces:
             _ip("-n", name, "link", "add", "probe0", "type", "veth", "peer", "name", "probe1")
             _tc(name, "qdisc", "add", "dev", "probe0", "root", "tbf", "rate", "1gbit", "burst",
                 "512k", "latency", "50ms")
-        except LabError as error:
+            Identity(name).close()
+        except (LabError, OSError) as error:
             return f"this machine does not allow it ({error})"
         finally:
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
@@ -138,45 +145,51 @@ class Namespaces:
         self._remove()
 
     def environment(self, rank):
-        return _rank_environment(rank, self.hosts, self._address(0), _PORT, "eth0")
+        # Asked to tell of lost peers, as hostnccl does, UCX passes shared memory by unless it is
+        # told that this can. And half a megabyte on the way (64) is too little where a few cores
+        # run all ranks of all hosts: whoever fills it waits for the other to have its turn.
+        return {**_rank_environment(rank, self.placement, self._address(0), _PORT, "eth0"),
+                "UCX_TLS": "tcp,sm,self", "UCX_MM_ERROR_HANDLING": "y", "UCX_MM_FIFO_SIZE": "512"}
+
+    def enter(self, rank):
+        self._identities[self.placement.host(rank)].enter()
 
     def command(self, rank, program):
-        return ["ip", "netns", "exec", self._host(rank), *program]
-
-    def hostname(self, rank):
-        return f"host{rank}"
+        return ["ip", "netns", "exec", self._namespace(self.placement.host(rank)), *program]
 
     def counters(self):
         found = []
-        for rank in range(self.hosts):
-            [link] = json.loads(_ip("-n", self._host(rank), "-j", "-s", "link", "show", "eth0"))
+        for host in range(self.placement.hosts):
+            [link] = json.loads(_ip("-n", self._namespace(host), "-j", "-s", "link", "show",
+                                    "eth0"))
             counts = link["stats64"]
-            found.append({"host": rank, "name": "eth0", "address": self._address(rank),
+            found.append({"host": host, "name": "eth0", "address": self._address(host),
                           "tx_bytes": counts["tx"]["bytes"], "rx_bytes": counts["rx"]["bytes"]})
         return found
 
-    def _host(self, rank):
-        return f"{self._run}-host{rank}"
+    def _namespace(self, host):
+        return f"{self._run}-host{host}"
 
-    def _address(self, rank):
-        return f"10.79.0.{rank + 1}"
+    def _address(self, host):
+        return f"10.79.0.{host + 1}"
 
     def _build(self):
         _ip("netns", "add", self._switch)
         _ip("-n", self._switch, "link", "add", "bridge", "type", "bridge")
         _ip("-n", self._switch, "link", "set", "bridge", "up")
-        for rank in range(self.hosts):
-            host, port = self._host(rank), f"port{rank}"
-            _ip("netns", "add", host)
-            _ip("-n", host, "link", "add", "eth0", "type", "veth", "peer", "name", port, "netns",
+        for host in range(self.placement.hosts):
+            name, port = self._namespace(host), f"port{host}"
+            _ip("netns", "add", name)
+            _ip("-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", port, "netns",
                 self._switch)
             _ip("-n", self._switch, "link", "set", port, "master", "bridge", "up")
-            _ip("-n", host, "address", "add", f"{self._address(rank)}/16", "dev", "eth0")
-            _ip("-n", host, "link", "set", "lo", "up")
-            _ip("-n", host, "link", "set", "eth0", "up")
-            _choose_congestion_control(host)
-            self._shape(host, "eth0", self.delay)
+            _ip("-n", name, "address", "add", f"{self._address(host)}/16", "dev", "eth0")
+            _ip("-n", name, "link", "set", "lo", "up")
+            _ip("-n", name, "link", "set", "eth0", "up")
+            _choose_congestion_control(name)
+            self._shape(name, "eth0", self.delay)
             self._shape(self._switch, port, 0)
+            self._identities.append(Identity(f"host{host}"))
 
     def _shape(self, namespace, device, delay):
         if self.rate:
@@ -197,6 +210,8 @@ class Namespaces:
         for name in _names():
             if name.startswith(self._run + "-"):
                 _delete(name)
+        while self._identities:
+            self._identities.pop().close()
 
 
 def _choose_congestion_control(namespace):

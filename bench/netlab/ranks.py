@@ -10,21 +10,20 @@ import time
 
 _GRACE_SECONDS = 5  # for the others, once one rank has failed
 _PR_SET_PDEATHSIG = 1
-_CLONE_NEWUTS = 0x04000000
 
 
 class RankError(Exception):
     pass
 
 
-def _prepare(hostname):
-    """Run in the child. It ends with netlab, even when that is killed; its host name is its own."""
+def _prepare(enter):
+    """Run in the child. It ends with netlab, even when that is killed; enter() puts it on its
+    host."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def prepare():
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if hostname and libc.unshare(_CLONE_NEWUTS) == 0:
-            libc.sethostname(hostname.encode(), len(hostname))
+        enter()
 
     return prepare
 
@@ -36,7 +35,7 @@ def _start(lab, rank, program, settings, output):
     own = None if rank == 0 else output
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=own,
                             stderr=subprocess.STDOUT if own else None, start_new_session=True,
-                            preexec_fn=_prepare(lab.hostname(rank)))
+                            preexec_fn=_prepare(lambda: lab.enter(rank)))
 
 
 def _end(process):
@@ -76,7 +75,7 @@ def run_ranks(lab, program, settings, timeout):
     sys.stdout.flush()
     processes, outputs = [], []
     try:
-        for rank in range(lab.hosts):
+        for rank in range(lab.placement.ranks):
             outputs.append(tempfile.TemporaryFile())
             processes.append(_start(lab, rank, program, settings, outputs[rank]))
         _wait(processes, timeout)

@@ -122,7 +122,7 @@ void run_size(Sweep* sweep, Case* test, const DataType& type, const Operation& o
     sweep->outcome.summary.mean_busbw += m.busbw;
     sweep->print(table_measurement(run.options, m));
   }
-  sweep->print(table_row_end(run.options, row, time_of_day()) + table_checksums(row));
+  sweep->print(table_row_end(run.options, run.layout, row, time_of_day()) + table_checksums(row));
   sweep->outcome.rows.push_back(std::move(row));
 }
 

@@ -10,6 +10,7 @@
 #include "input.h"
 #include "options.h"
 #include "result.h"
+#include "site.h"
 #include "team.h"
 #include "terse_api.h"
 
@@ -34,6 +35,8 @@ struct Run {
   const Scheme* scheme;  // null: plain NCCL
   const InputFiles& files;
   Team& team;
+  Layout layout;
+  bool counts_network;  // of the processes that see the same interfaces, one does
   std::size_t buffer_bytes;
   std::vector<int> devices;  // of this process's ranks
   std::vector<RankResources> ranks;

@@ -17,6 +17,9 @@ WireBytes read_wire_bytes(const Scheme* scheme, std::span<const RankResources> r
     check_terse(scheme->api(), scheme->api().comm_get_stats(rank.comm, &stats));
     sum.raw += static_cast<double>(stats.raw_bytes + stats.native_bytes);
     sum.wire += static_cast<double>(stats.wire_bytes + stats.native_bytes);
+    sum.raw_off_node += static_cast<double>(stats.raw_off_node_bytes + stats.native_off_node_bytes);
+    sum.wire_off_node +=
+        static_cast<double>(stats.wire_off_node_bytes + stats.native_off_node_bytes);
   }
   return sum;
 }

@@ -10,8 +10,9 @@
 namespace terse::perf {
 
 struct WireBytes {
-  double raw = 0;   // what would have been sent uncompressed
-  double wire = 0;  // what was sent
+  double raw = 0;                              // what would have been sent uncompressed
+  double wire = 0;                             // what was sent
+  double raw_off_node = 0, wire_off_node = 0;  // of that, to other nodes
 };
 
 // Summed over some ranks, since their first call. Zero without a scheme.

@@ -117,6 +117,11 @@ void set_nccl_host_id(int process) {
   setenv("NCCL_HOSTID", ("terse-perf-" + std::to_string(process)).c_str(), 0);
 }
 
+std::string nccl_host_id() {
+  const char* id = std::getenv("NCCL_HOSTID");
+  return id != nullptr ? id : "";
+}
+
 bool nccl_is_chosen() { return std::getenv(kChosen) != nullptr; }
 
 void restart_with_nccl(const std::string& library, const std::vector<std::string>& arguments) {

@@ -33,6 +33,9 @@ std::vector<std::string> run_environment();
 // Sets NCCL_HOSTID to a name that no other process of the run has, unless it is set.
 void set_nccl_host_id(int process);
 
+// NCCL_HOSTID, by which NCCL tells nodes apart; empty where it is not set.
+std::string nccl_host_id();
+
 // Whether restart_with_nccl started this program.
 bool nccl_is_chosen();
 

@@ -62,6 +62,8 @@ std::string measurement_json(const Options& o, const Measurement& m) {
   object.add("wire_ratio", number(m.wire_ratio));
   object.add("wire_bytes_per_call", number(m.wire_bytes));
   object.add("relative_l2_error", number(m.error));
+  object.add("off_node_ratio", number(m.off_node_ratio));
+  object.add("off_node_bytes_per_call", number(m.off_node_bytes));
   object.add("netdev_bytes_per_call", number(m.netdev_bytes));
   object.add("checksums", list<std::uint64_t>(m.checksums, [](const std::uint64_t& sum) {
                return fmt::format("\"{:016x}\"", sum);
@@ -121,7 +123,7 @@ std::string config_json(const Options& o, const JsonReport& report) {
   object.add("parallel_init", number(o.parallel_init));
   object.add("scheme", o.scheme.empty() ? "null" : quote_json(o.scheme));
   object.add("input", o.input.empty() ? "null" : quote_json(o.input));
-  object.add("seed", number(o.seed));
+  object.add("seed", number(o.seed)).add("nodes", number(report.layout.nodes));
   return object.add("devices", list<RankInfo>(report.ranks, rank_json)).object();
 }
 

@@ -7,6 +7,7 @@
 
 #include "options.h"
 #include "result.h"
+#include "site.h"
 
 namespace terse::perf {
 
@@ -15,6 +16,7 @@ struct JsonReport {
   std::string end_time;
   int nccl_version = 0;
   std::vector<std::string> environment;
+  Layout layout;
   std::vector<RankInfo> ranks;
   std::vector<Row> rows;
   Summary summary;

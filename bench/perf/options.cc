@@ -124,7 +124,7 @@ void add_own(CLI::App& app, Options* o) {
       ->group(group);
   app.add_option("--netdev", o->netdev,
                  "count the bytes sent through this network interface; adds a column: bytes a "
-                 "call and rank")
+                 "call and node, which all its ranks send")
       ->group(group);
 }
 

@@ -22,6 +22,7 @@
 #include "nccl_choice.h"
 #include "placement.h"
 #include "resources.h"
+#include "site.h"
 #include "table.h"
 #include "watchdog.h"
 
@@ -130,6 +131,7 @@ int run_all(const Context& context, Rendezvous* rendezvous, Watchdog* watchdog) 
   // Before NCCL's first call.
   const std::vector<int> devices =
       place_ranks(device, context.launch, o.ranks_per_process(), rendezvous);
+  const std::vector<Site> sites = gather_sites(rendezvous);
   const bool first = rendezvous->process() == 0;
   const auto say = [first](const std::string& text) {
     if (first) print(text);
@@ -144,20 +146,28 @@ int run_all(const Context& context, Rendezvous* rendezvous, Watchdog* watchdog) 
   report.environment = run_environment();
   report.nccl_version = nccl_version();
   say(table_run_header(context.collective.program, o, report.nccl_version));
+  report.layout = layout_of(sites, o.ranks_per_process());
   report.ranks = gather_ranks(rendezvous, device, devices);
-  say(table_ranks(report.ranks));
+  say(table_ranks(report.ranks, report.layout));
 
   Team team(*rendezvous, o.threads, o.timeout > 0 ? o.timeout : 1e9);
-  Run run = {o,      context.collective,
-             device, scheme.get(),
-             files,  team,
-             0,      devices,
-             {},     [&](const std::string& what) { watchdog->kick(what); },
-             say};
+  Run run = {.options = o,
+             .collective = context.collective,
+             .device = device,
+             .scheme = scheme.get(),
+             .files = files,
+             .team = team,
+             .layout = report.layout,
+             .counts_network = counts_network(sites, rendezvous->process()),
+             .buffer_bytes = 0,
+             .devices = devices,
+             .ranks = {},
+             .progress = [&](const std::string& what) { watchdog->kick(what); },
+             .print = say};
   run.buffer_bytes = buffer_bytes(run);
   const ncclUniqueId id = share_unique_id(rendezvous);
   create_resources(&run, id);
-  say(table_header(o));
+  say(table_header(o, run.layout));
   std::vector<Outcome> outcomes(static_cast<std::size_t>(o.threads));
   on_threads(
       o.threads,

@@ -28,8 +28,10 @@ struct Measurement {
   std::optional<double> wrong;           // elements, over all ranks; unset: not checked
   std::optional<double> wire_ratio;      // uncompressed bytes over sent bytes, by libterse's count
   std::optional<double> wire_bytes;      // sent, a call and rank, by libterse's count
+  std::optional<double> off_node_ratio;  // of the bytes that leave a node; unset: there is one
+  std::optional<double> off_node_bytes;  // sent to other nodes, a call and node, by libterse
   std::optional<double> error;           // relative, L2
-  std::optional<double> netdev_bytes;    // sent through the interface, a call and rank
+  std::optional<double> netdev_bytes;    // sent through a node's interface, a call
   std::vector<std::uint64_t> checksums;  // by rank
   std::vector<double> iterations;        // microseconds, with -I
   std::optional<IterationStats> stats;

@@ -15,7 +15,7 @@ struct ExtraColumns {
   const char* title;
   const char* unit;
   int width;
-  bool (*shown)(const Options&);
+  bool (*shown)(const Options&, const Layout&);
   std::string (*print)(const Measurement&);
 };
 
@@ -24,20 +24,24 @@ std::string or_not_available(const std::optional<double>& value, const char* for
 }
 
 const ExtraColumns kExtraColumns[] = {
-    {"wire ratio", "(x)", 7, [](const Options& o) { return o.shows_ratio(); },
+    {"wire ratio", "(x)", 7, [](const Options& o, const Layout&) { return o.shows_ratio(); },
      [](const Measurement& m) { return or_not_available(m.wire_ratio, "{:.2f}"); }},
-    {"relative L2 error", "", 9, [](const Options& o) { return o.shows_error(); },
+    {"off-node ratio", "(x)", 7,
+     [](const Options& o, const Layout& l) { return o.shows_ratio() && l.shares_links(); },
+     [](const Measurement& m) { return or_not_available(m.off_node_ratio, "{:.2f}"); }},
+    {"relative L2 error", "", 9, [](const Options& o, const Layout&) { return o.shows_error(); },
      [](const Measurement& m) { return or_not_available(m.error, "{:.2e}"); }},
-    {"interface bytes a call", "(B)", 12, [](const Options& o) { return !o.netdev.empty(); },
+    {"interface bytes a call", "(B)", 12,
+     [](const Options& o, const Layout&) { return !o.netdev.empty(); },
      [](const Measurement& m) { return or_not_available(m.netdev_bytes, "{:.0f}"); }},
 };
 
 // One line's cells of our columns: each(group, in_place) gives a cell's text.
-std::string extra_cells(const Options& options,
+std::string extra_cells(const Options& options, const Layout& layout,
                         const std::function<std::string(const ExtraColumns&, bool)>& each) {
   std::string line;
   for (const ExtraColumns& group : kExtraColumns) {
-    if (!group.shown(options)) continue;
+    if (!group.shown(options, layout)) continue;
     for (const bool in_place : {false, true}) {
       line += fmt::format("  {:>{}}", each(group, in_place), group.width);
     }
@@ -45,10 +49,11 @@ std::string extra_cells(const Options& options,
   return line;
 }
 
-std::string extra_titles(const Options& options) {
+std::string extra_titles(const Options& options, const Layout& layout) {
   std::string line;
   for (const ExtraColumns& group : kExtraColumns) {
-    if (group.shown(options)) line += fmt::format("  {:^{}}", group.title, 2 * group.width + 2);
+    if (!group.shown(options, layout)) continue;
+    line += fmt::format("  {:^{}}", group.title, 2 * group.width + 2);
   }
   return line;
 }
@@ -117,16 +122,17 @@ std::string table_run_header(const std::string& program, const Options& o, int n
   return text + "#\n";
 }
 
-std::string table_ranks(const std::vector<RankInfo>& ranks) {
+std::string table_ranks(const std::vector<RankInfo>& ranks, const Layout& layout) {
   std::string text = "# Using devices\n";
   for (const RankInfo& r : ranks) {
     text += fmt::format("#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n", r.rank,
                         0, r.process_id, r.host, r.device, r.info.bus_id, r.info.name);
   }
+  if (layout.nodes > 1) text += fmt::format("# Nodes: {}\n", layout.nodes);
   return text;
 }
 
-std::string table_header(const Options& o) {
+std::string table_header(const Options& o, const Layout& layout) {
   const char* time = o.report_cpu_time != 0 ? "cputime" : "time";
   const bool stamped = o.report_timestamps != 0;
   const int pad = stamped ? 19 : 0;
@@ -138,7 +144,7 @@ std::string table_header(const Options& o) {
                    ? "              out-of-place (+ per-iteration)                                "
                      "in-place (+ per-iteration)"
                    : "           out-of-place                       in-place          ");
-  text += (stamped ? fmt::format("{:21}", "") : "") + extra_titles(o) + "\n";
+  text += (stamped ? fmt::format("{:21}", "") : "") + extra_titles(o, layout) + "\n";
   const auto own = [](const ExtraColumns&, bool in_place) {
     return std::string(in_place ? "in" : "out");
   };
@@ -147,7 +153,8 @@ std::string table_header(const Options& o) {
                           {"algbw", "busbw"},
                           "#wrong",
                           {"i_min", "i_max", "i_p99", "i_cv%"}});
-  text += fmt::format(" {:>{}}", stamped ? "timestamp" : "", pad) + extra_cells(o, own) + "\n";
+  text +=
+      fmt::format(" {:>{}}", stamped ? "timestamp" : "", pad) + extra_cells(o, layout, own) + "\n";
   text += header_line(o, {{"(B)", "(elements)", "", "", ""},
                           "(us)",
                           {"(GB/s)", "(GB/s)"},
@@ -155,7 +162,7 @@ std::string table_header(const Options& o) {
                           {"(us)", "(us)", "(us)", "(%)"}});
   const auto unit = [](const ExtraColumns& group, bool) { return std::string(group.unit); };
   return text + fmt::format(" {:>{}}", stamped ? "%Y-%m-%d %H:%M:%S" : "", pad) +
-         extra_cells(o, unit) + "\n";
+         extra_cells(o, layout, unit) + "\n";
 }
 
 std::string table_row_start(const Row& row) {
@@ -176,10 +183,11 @@ std::string table_measurement(const Options& o, const Measurement& m) {
   return text;
 }
 
-std::string table_row_end(const Options& o, const Row& row, const std::string& time_of_day) {
+std::string table_row_end(const Options& o, const Layout& layout, const Row& row,
+                          const std::string& time_of_day) {
   const std::string stamp = o.report_timestamps != 0 ? fmt::format("{:>21}", time_of_day) : "";
   // The header's lines have one more character before the timestamp.
-  const std::string cells = extra_cells(o, [&](const ExtraColumns& group, bool in_place) {
+  const std::string cells = extra_cells(o, layout, [&](const ExtraColumns& group, bool in_place) {
     return group.print(in_place ? row.in_place : row.out_of_place);
   });
   return stamp + (cells.empty() || !stamp.empty() ? "" : " ") + cells + "\n";

@@ -114,7 +114,7 @@ std::vector<double> slowest_of(const Run& run, int thread, const std::vector<dou
   return slowest;
 }
 
-// The bytes that the interface sends between construction and per_call. Both are collective.
+// The bytes that a node's interface sends between construction and per_call. Both are collective.
 class NetdevCount {
  public:
   NetdevCount(const Run& run, int thread) : run_(run), thread_(thread) {
@@ -127,13 +127,12 @@ class NetdevCount {
     const Options& o = run_.options;
     if (o.netdev.empty()) return std::nullopt;
     run_.team.barrier(thread_);
-    const double sent =
-        thread_ == 0 ? static_cast<double>(read_netdev_bytes(o.netdev) - start_) : 0.0;
-    double total = run_.team.combine(thread_, sent, Average::kSum);
-    // Every process of a host sees the same loopback interface, with the bytes of all of them.
-    if (o.netdev == "lo") total /= run_.team.processes();
-    const int ranks = run_.team.processes() * o.ranks_per_process();
-    return total / o.iterations / o.aggregate / ranks;
+    // Every process of a host sees its interface, with the bytes of all of them.
+    const double sent = thread_ == 0 && run_.counts_network
+                            ? static_cast<double>(read_netdev_bytes(o.netdev) - start_)
+                            : 0.0;
+    const double total = run_.team.combine(thread_, sent, Average::kSum);
+    return total / o.iterations / o.aggregate / run_.layout.nodes;
   }
 
  private:
@@ -159,12 +158,19 @@ Measurement time_calls(const Run& run, int thread, Case* test, Place place) {
   Measurement m;
   m.netdev_bytes = netdev.per_call();
   const WireBytes after = read_wire_bytes(run.scheme, test->ranks());
-  const double raw = run.team.combine(thread, after.raw - before.raw, Average::kSum);
-  const double wire = run.team.combine(thread, after.wire - before.wire, Average::kSum);
-  const int nranks = run.team.processes() * o.ranks_per_process();
-  if (wire > 0) {
+  const auto all = [&](double WireBytes::*bytes) {  // a call, of all ranks
+    const double own = after.*bytes - before.*bytes;
+    return run.team.combine(thread, own, Average::kSum) / o.iterations / o.aggregate;
+  };
+  const int nranks = run.layout.ranks;
+  if (const double raw = all(&WireBytes::raw), wire = all(&WireBytes::wire); wire > 0) {
     m.wire_ratio = raw / wire;
-    m.wire_bytes = wire / o.iterations / o.aggregate / nranks;
+    m.wire_bytes = wire / nranks;
+  }
+  const double raw_off = all(&WireBytes::raw_off_node), off = all(&WireBytes::wire_off_node);
+  if (off > 0) {
+    m.off_node_ratio = raw_off / off;
+    m.off_node_bytes = off / run.layout.nodes;
   }
   m.time = (o.report_cpu_time != 0 ? times.calls : seconds) * 1e6;
   m.algbw = static_cast<double>(test->total_bytes()) / seconds / 1e9;

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
-from programs import BUILD, ROOT, fake_gpus, no_gpus
+from programs import BUILD, ROOT, fake_gpus, has_namespaces, no_gpus, planned
 
 sys.path.insert(0, os.path.join(ROOT, "bench", "demo"))
 import machine  # pylint: disable=wrong-import-position
@@ -20,14 +20,20 @@ from measure import Result  # pylint: disable=wrong-import-position
 from plot import plot  # pylint: disable=wrong-import-position
 
 
+ALONE, SHARED = plan.LABS
+
+
 def sample_results():
     results = {}
     for dtype in ("fp32", "bf16"):
         for size in (1 << 20, 16 << 20):
-            case = plan.Case("all_reduce", "gauss", dtype, size)
+            case = plan.Case(ALONE, "all_reduce", "gauss", dtype, size)
             native = Result(size / 8e7, 1.2e8, 1.5 * size, 30 * size, 1e-8)
             results[case] = {"native": native,
                              "int4": Result(size / 4e8, 6e8, 0.2 * size, 4 * size, 0.1)}
+    native = Result(1, 1.2e8, 1.75 * (64 << 20), 30, 1e-8)
+    results[plan.Case(SHARED, "all_reduce", "gauss", "fp32", 64 << 20)] = {
+        "native": native, "int8": Result(0.25, 5e8, 0.25 * (64 << 20), 4, 0.01)}
     return results
 
 
@@ -41,22 +47,49 @@ class Plan(unittest.TestCase):
             with self.assertRaises(ValueError):
                 plan.parse_size(bad)
 
+    def test_labs(self):
+        self.assertEqual(parse_arguments([]).labs, [ALONE, SHARED])
+        [one, other] = parse_arguments(["--labs", "8,2x4"]).labs
+        self.assertEqual((one.hosts, one.ranks_per_host, one.ranks), (8, 1, 8))
+        self.assertEqual((other.hosts, other.ranks_per_host, other.ranks), (2, 4, 8))
+        for bad in ("", "1x4", "2x0", "x4", "2x4x2", "two"):
+            with self.assertRaises(ValueError):
+                plan.parse_lab(bad)
+
     def test_default_run_covers_everything(self):
         options = parse_arguments([])
-        cases = plan.cases(options)
-        self.assertEqual({c.collective for c in cases}, set(plan.COLLECTIVES))
-        self.assertEqual({c.dtype for c in cases}, {"fp32", "bf16"})
-        self.assertEqual({c.data for c in cases}, {"gradient", "gauss"})
-        self.assertEqual(options.schemes, ["int8", "int4"])
+        for lab, data in ((ALONE, {"gradient", "gauss"}), (SHARED, {"gauss"})):
+            cases = plan.cases(lab, options)
+            self.assertEqual({c.collective for c in cases}, set(plan.COLLECTIVES))
+            self.assertEqual({c.dtype for c in cases}, {"fp32", "bf16"})
+            self.assertEqual({c.data for c in cases}, data)
+            self.assertIn(64 << 20, {c.size for c in cases})
+        self.assertEqual(plan.schemes(ALONE, options), ("int8", "int4"))
+        self.assertEqual(plan.schemes(SHARED, options),
+                         ("int8", "int4", "int4:intra=int8,hadamard=32"))
+
+    def test_a_quick_run_is_small(self):
+        options = parse_arguments(["--quick"])
+        self.assertEqual(len(plan.cases(ALONE, options)), 3)
+        self.assertEqual([c.name for c in plan.cases(SHARED, options)],
+                         ["all_reduce gauss fp32 16 MiB"])
+
+    def test_options_are_for_all_labs(self):
+        options = parse_arguments(["--quick", "--sizes", "2M", "--dtypes", "bf16", "--collectives",
+                                   "all_gather", "--schemes", "int4:block=64,fit=mse,int8"])
+        for lab in ALONE, SHARED:
+            self.assertEqual(plan.schemes(lab, options), ["int4:block=64,fit=mse", "int8"])
+            self.assertEqual([c.name for c in plan.cases(lab, options) if c.data == "gauss"],
+                             ["all_gather gauss bf16 2 MiB"])
 
     def test_gradients_end_where_their_ranks_do(self):
-        cases = plan.cases(parse_arguments(["--hosts", "8"]))
+        cases = plan.cases(plan.parse_lab("8"), parse_arguments([]))
         self.assertEqual({c.data for c in cases}, {"gauss"})
 
     def test_iterations_are_bounded(self):
         options = parse_arguments([])
         for size in (1, 1 << 20, 1 << 34):
-            case = plan.Case("all_reduce", "gauss", "fp32", size)
+            case = plan.Case(ALONE, "all_reduce", "gauss", "fp32", size)
             self.assertIn(plan.iterations(case, "native", options), range(2, 201))
 
     def test_the_sample_is_small_and_whole(self):
@@ -66,16 +99,31 @@ class Plan(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
-    options = argparse.Namespace(hosts=4, rate=10**9, loopback=False)
+    options = argparse.Namespace(rate=10**9, loopback=False)
 
     def test_table(self):
-        text = table.summary(sample_results(), ["int4"], self.options, "a machine")
+        text = table.summary(sample_results(), self.options, "a machine")
         self.assertIn("5.00x", text)  # faster
         self.assertIn("7.50x", text)  # fewer bytes
         self.assertIn("96%", text)  # of the link
         self.assertIn("on: a machine.", text)
-        widths = {len(line) for line in text.splitlines()[:7]}
-        self.assertEqual(len(widths), 1)
+        alone, shared, _ = text.split("\n\n")
+        for title, section, scheme, rows in (("4 hosts:", alone, "int4", 4),
+                                             ("2 hosts of 4 ranks:", shared, "int8", 1)):
+            lines = section.splitlines()
+            self.assertEqual(lines[0], title)
+            self.assertIn(scheme, lines[1])
+            self.assertEqual(len(lines), 4 + rows)
+            self.assertEqual(len({len(line) for line in lines[1:]}), 1)
+        self.assertIn("7.00x", shared)  # fewer bytes out of a host
+
+    def test_table_of_a_scheme_that_is_wider_than_its_columns(self):
+        long = "int4:block=64,round=stochastic,hadamard=32"
+        results = {case: {"native": by["native"], long: by["int4"], "int4": by["int4"]}
+                   for case, by in sample_results().items() if case.lab == ALONE}
+        lines = table.summary(results, self.options, "a machine").splitlines()
+        self.assertIn(long, lines[1])
+        self.assertEqual(len({len(line) for line in lines[1:8]}), 1)
 
     def test_machine_without_gpus(self):
         with no_gpus():
@@ -94,21 +142,22 @@ class Report(unittest.TestCase):
                                                     "1 x NVIDIA L4, driver 580.65.06, Debian 12")
 
     def test_picture_is_well_formed_and_says_it_all(self):
-        text = plot(sample_results(), ["int4"], "4 hosts <over> 1 Gbit/s", "a & b")
+        text = plot(sample_results(), "4 hosts <over> 1 Gbit/s", "a & b")
         root = xml.etree.ElementTree.fromstring(text)
         words = " ".join(node.text or "" for node in root.iter())
         for word in ("4 hosts <over> 1 Gbit/s", "a & b", "native", "int4", "16 MiB", "bf16",
-                     "times faster", "% of native"):
+                     "times faster", "% of native", "4 hosts, bf16: speed-up over native",
+                     "2 hosts of 4 ranks, fp32: bytes out of a host"):
             self.assertIn(word, words)
         self.assertNotIn("href", text)
 
     def test_no_caption_of_the_picture_is_cut_off(self):
         schemes = ["int4", "minmax8:block=1024,round=shift", "int4:block=64,round=stochastic,seed=1",
                    "minmax4:block=1024,round=stochastic"]
-        results = {case: {**by, **{s: by["int4"] for s in schemes}}
+        results = {case: {**by, **{s: by["native"] for s in schemes}}
                    for case, by in sample_results().items()}
         footing = "A CPU of a long name, 2 cores; bench/run " + "--json some/folder/name.json " * 9
-        root = xml.etree.ElementTree.fromstring(plot(results, schemes, "4 hosts", footing))
+        root = xml.etree.ElementTree.fromstring(plot(results, "4 hosts", footing))
         width, height = float(root.get("width")), float(root.get("height"))
         lines = [node for node in root.iter() if node.get("text-anchor") == "start"]
         for node in lines:
@@ -117,7 +166,7 @@ class Report(unittest.TestCase):
             self.assertLess(end, width, node.text)
             self.assertLess(float(node.get("y")), height, node.text)
         said = " ".join(node.text for node in lines)
-        for word in (*schemes, footing.strip()):
+        for word in (*schemes, "int8", footing.strip()):
             self.assertIn(word, said)
         places = [(node.get("x"), node.get("y")) for node in lines]
         self.assertEqual(len(places), len(set(places)))
@@ -128,7 +177,7 @@ class Whole(unittest.TestCase):
         done = subprocess.run([os.path.join(ROOT, "bench", "run"), "--help"], capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, 0)
-        for option in ("--quick", "--hosts", "--rate", "--sizes", "--schemes", "--dtypes",
+        for option in ("--quick", "--labs", "--rate", "--sizes", "--schemes", "--dtypes",
                        "--collectives", "--json", "--plot"):
             self.assertIn(option, done.stdout)
 
@@ -138,7 +187,7 @@ class Whole(unittest.TestCase):
             picture = os.path.join(directory, "x.svg")
             done = subprocess.run(
                 [os.path.join(ROOT, "bench", "run"), f"--build-dir={BUILD}", "--loopback",
-                 "--hosts", "2", "--quick", "--sizes", "256K", "--schemes", "int4", "--seconds",
+                 "--labs", "2,2x2", "--quick", "--sizes", "256K", "--schemes", "int4", "--seconds",
                  "0.1", "--json", report, "--plot", picture],
                 capture_output=True, text=True, check=False, timeout=100)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -146,19 +195,47 @@ class Whole(unittest.TestCase):
                 results = json.load(file)
             xml.etree.ElementTree.parse(picture)
         self.assertEqual(results["mode"], "loopback")
-        check = results["statistics_check"]
-        self.assertTrue(check["same_bytes_as_preloaded"])
+        checks = results["statistics_checks"]
+        self.assertEqual([check["ranks_per_host"] for check in checks], [1, 2])
         # Half of the message goes to the other host, twice, in an eighth of the bits.
         most = max(row["bytes"] for row in results["rows"])
-        self.assertLess(check["library_bytes_per_call"], most / 7)
+        for check in checks:
+            self.assertTrue(check["same_bytes_as_preloaded"])
+            self.assertAlmostEqual(check["library_bytes_per_call"], most * 4.25 / 32, delta=512)
         int4 = [row for row in results["rows"] if row["scheme"] == "int4"]
-        self.assertEqual({row["data"] for row in int4}, {"gradient", "gauss"})
+        self.assertEqual({(row["data"], row["ranks_per_host"]) for row in int4},
+                         {("gradient", 1), ("gauss", 1), ("gradient", 2), ("gauss", 2)})
         for row in int4:
             # Of the loopback interface, which other programs use, too.
             self.assertGreater(row["interface_bytes_per_call"], row["bytes"] / 8)
             self.assertAlmostEqual(row["relative_l2_error"], 0.13, delta=0.06)
         self.assertIn("LOOPBACK", done.stdout)
+        self.assertEqual(done.stdout.count("and what stays on a host"), 1)
         self.assertIn("cpu", results["hardware"])
+
+    @unittest.skipUnless(has_namespaces(), "no right to make network namespaces here")
+    def test_bytes_out_of_a_host_of_several_ranks(self):
+        size = 4 << 20
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "x.json")
+            done = subprocess.run(
+                [os.path.join(ROOT, "bench", "run"), f"--build-dir={BUILD}", "--labs", "2x4",
+                 "--dtypes", "fp32", "--sizes", "4M", "--schemes", "int4", "--seconds", "0.1",
+                 "--json", path], capture_output=True, text=True, check=False, timeout=250)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            with open(path, encoding="utf-8") as file:
+                results = json.load(file)
+        for row in results["rows"]:
+            name = row["collective"].replace("_", "")
+            out, native = planned(name, size, 8, 2, "int4")
+            expected = native if row["scheme"] == "native" else out
+            self.assertEqual((row["hosts"], row["ranks_per_host"]), (2, 4))
+            # Headers and acknowledgements come on top.
+            self.assertAlmostEqual(row["interface_bytes_per_call"] / expected, 1.02, delta=0.04)
+        self.assertEqual(len(results["rows"]), 6)
+        [check] = results["statistics_checks"]
+        out, _ = planned("allreduce", size, 8, 2, "int4")
+        self.assertEqual(check["library_bytes_per_call"], out)
 
 
 if __name__ == "__main__":

@@ -10,24 +10,10 @@ import time
 import unittest
 from unittest import mock
 
-from programs import NETLAB, fake_gpus, no_gpus, program, rows
+from programs import NETLAB, fake_gpus, has_namespaces, left_over, netlab, no_gpus, program, rows
 
 sys.path.insert(0, os.path.dirname(NETLAB))
 from units import format_rate, parse_rate  # pylint: disable=wrong-import-position
-
-SPACES = subprocess.run([NETLAB, "--probe"], capture_output=True, text=True,
-                        check=True).stdout.strip() == "namespaces"
-
-
-def netlab(*arguments, timeout=60):
-    return subprocess.run([NETLAB, *arguments], capture_output=True, text=True, check=False,
-                          timeout=timeout)
-
-
-def left_over(pid):
-    names = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True,
-                           check=False).stdout
-    return [name for name in names.split() if name.startswith(f"terse-netlab-{pid}-")]
 
 
 class Units(unittest.TestCase):
@@ -98,13 +84,11 @@ class Both:
                              ["mine 0", "mine 0"])
 
     def test_a_failing_rank_is_named_and_ends_the_run(self):
-        begin = time.monotonic()
         done = self.run_lab("--hosts", "2", "--", "sh", "-c",
-                            "if [ $RANK = 1 ]; then echo oh dear >&2; exit 3; fi; sleep 60")
+                            "if [ $RANK = 1 ]; then echo oh dear >&2; exit 3; fi; sleep 600")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("rank 1 ended with 3", done.stderr)
         self.assertIn("rank 1: oh dear", done.stderr)
-        self.assertLess(time.monotonic() - begin, 30)
 
     def test_timeout(self):
         done = self.run_lab("--hosts", "2", "--timeout", "0.5", "--", "sleep", "60")
@@ -132,14 +116,13 @@ class Both:
             self.assertLess(sent, calls * 2**20 * 1.1)
         self.assertEqual(report["exit_codes"], [0, 0])
 
-
     def test_interrupted_it_leaves_nothing(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = subprocess.Popen([NETLAB, *self.MODE, "--hosts", "2", "--", "sleep", "61"],
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(1.2)
             process.send_signal(number)
-            self.assertNotEqual(process.wait(timeout=10), 0)
+            self.assertNotEqual(process.wait(timeout=60), 0)
             self.assertEqual(left_over(process.pid), [])
 
 
@@ -151,7 +134,7 @@ class LoopbackTest(Both, unittest.TestCase):
         self.assertIn("LOOPBACK, not shaped", done.stdout)
 
 
-@unittest.skipUnless(SPACES, "no right to make network namespaces here")
+@unittest.skipUnless(has_namespaces(), "no right to make network namespaces here")
 class NamespacesTest(Both, unittest.TestCase):
     MODE = ()
 
@@ -173,7 +156,9 @@ class NamespacesTest(Both, unittest.TestCase):
     def test_what_a_killed_one_left_is_removed_by_the_next(self):
         process = subprocess.Popen([NETLAB, "--hosts", "2", "--", "sleep", "62"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(1.2)
+        end = time.monotonic() + 60
+        while not left_over(process.pid) and time.monotonic() < end:
+            time.sleep(0.1)
         self.assertNotEqual(left_over(process.pid), [])
         process.kill()
         process.wait()

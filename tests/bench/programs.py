@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import tempfile
@@ -16,8 +17,35 @@ _LAUNCHERS = ("RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RA
               "SLURM_PROCID", "TORCHELASTIC_USE_AGENT_STORE", "MASTER_ADDR", "MASTER_PORT")
 
 
+def netlab(*arguments, timeout=120):
+    return subprocess.run([NETLAB, *arguments], capture_output=True, text=True, check=False,
+                          timeout=timeout)
+
+
+def has_namespaces():
+    return netlab("--probe").stdout.strip() == "namespaces"
+
+
+def left_over(pid):
+    """The namespaces of the netlab that was this process."""
+    names = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True,
+                           check=False).stdout
+    return [name for name in names.split() if name.startswith(f"terse-netlab-{pid}-")]
+
+
 def program(collective):
     return os.path.join(BUILD, "bin", f"{collective}_perf")
+
+
+def planned(collective, size, ranks, nodes, scheme):
+    """(bytes out of a node, the same of NCCL) as terse explains a call of fp32."""
+    explained = subprocess.run(
+        [os.path.join(BUILD, "bin", "terse"), "explain", "--collective", collective, "--bytes",
+         str(size), "--ranks", str(ranks), "--nodes", str(nodes), "--scheme", scheme],
+        capture_output=True, text=True, check=True).stdout
+    said = re.search(r"^a node .*\((\d+) B\) to others in place of .*\((\d+) B\)", explained,
+                     re.MULTILINE)
+    return int(said[1]), int(said[2])
 
 
 def library(name):

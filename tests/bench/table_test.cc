@@ -20,7 +20,7 @@ Row sample_row() {
 }
 
 TEST(Table, HeaderIsThatOfNcclTests) {
-  EXPECT_EQ(table_header(Options()),
+  EXPECT_EQ(table_header(Options(), Layout()),
             "#\n"
             "#                                                              out-of-place"
             "                       in-place          \n"
@@ -34,7 +34,7 @@ TEST(Table, RowIsThatOfNcclTests) {
   const Options o;
   const Row row = sample_row();
   EXPECT_EQ(table_row_start(row) + table_measurement(o, row.out_of_place) +
-                table_measurement(o, row.in_place) + table_row_end(o, row, "now"),
+                table_measurement(o, row.in_place) + table_row_end(o, Layout(), row, "now"),
             "     1048576        262144     float     sum      -1   412.35    2.54    3.81       0"
             "  1234568  1000.5    0.00     N/A\n");
 }
@@ -56,10 +56,28 @@ TEST(Table, OurColumnsFollowTheStandardOnes) {
   Row row = sample_row();
   row.out_of_place.wire_ratio = 7.11;
   row.out_of_place.error = 0.1234;
-  EXPECT_EQ(table_row_end(o, row, ""), "      7.11      N/A   1.23e-01        N/A\n");
-  const std::string header = table_header(o);
+  EXPECT_EQ(table_row_end(o, Layout(), row, ""), "      7.11      N/A   1.23e-01        N/A\n");
+  const std::string header = table_header(o, Layout());
   EXPECT_NE(header.find("#wrong       out       in        out         in\n"), std::string::npos)
       << header;
+}
+
+TEST(Table, NodesThatShareALinkAddWhatLeavesThem) {
+  Options o;
+  o.scheme = "int4";
+  Row row = sample_row();
+  row.out_of_place.wire_ratio = 7.53;
+  row.out_of_place.off_node_ratio = row.in_place.off_node_ratio = 13.18;
+  EXPECT_EQ(table_row_end(o, {2, 8}, row, ""),
+            "      7.53      N/A    13.18    13.18        N/A        N/A\n");
+  EXPECT_NE(table_header(o, {2, 8}).find("off-node ratio"), std::string::npos);
+  for (const Layout layout : {Layout{1, 8}, Layout{8, 8}})
+    EXPECT_EQ(table_header(o, layout).find("off-node ratio"), std::string::npos);
+}
+
+TEST(Table, SeveralNodesAreCounted) {
+  EXPECT_NE(table_ranks({}, {2, 8}).find("# Nodes: 2\n"), std::string::npos);
+  EXPECT_EQ(table_ranks({}, {1, 8}).find("# Nodes"), std::string::npos);
 }
 
 TEST(Table, EveryLineOfARowIsAsLongAsItsHeader) {
@@ -69,9 +87,10 @@ TEST(Table, EveryLineOfARowIsAsLongAsItsHeader) {
   o.per_iteration = 1;
   Row row = sample_row();
   row.out_of_place.stats = row.in_place.stats = summarize({1, 2, 3});
+  const Layout layout = {2, 8};
   const std::string line = table_row_start(row) + table_measurement(o, row.out_of_place) +
-                           table_measurement(o, row.in_place) + table_row_end(o, row, "");
-  const std::string header = table_header(o);
+                           table_measurement(o, row.in_place) + table_row_end(o, layout, row, "");
+  const std::string header = table_header(o, layout);
   const std::size_t last = header.rfind('\n', header.size() - 2);
   EXPECT_EQ(line.size(), header.size() - last - 1);
 }
@@ -93,6 +112,18 @@ TEST(Summarize, PercentilesAreNearestRank) {
   EXPECT_EQ(stats.p95, 95);
   EXPECT_EQ(stats.p99, 99);
   EXPECT_DOUBLE_EQ(stats.mean, 50.5);
+}
+
+TEST(Json, HasNodesAndWhatLeavesThem) {
+  JsonReport report;
+  report.layout = {2, 8};
+  report.rows = {sample_row()};
+  report.rows[0].in_place.off_node_ratio = 13.25;
+  report.rows[0].in_place.off_node_bytes = 1024;
+  const std::string text = make_json(Options(), report);
+  for (const char* part : {R"("nodes":2)", R"("off_node_ratio":13.25)",
+                           R"("off_node_bytes_per_call":1024)", R"("off_node_ratio":null)"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
 TEST(Json, QuotesWhatNeedsIt) { EXPECT_EQ(quote_json("a\"b\\c\nd"), "\"a\\\"b\\\\c\\u000ad\""); }

@@ -1,0 +1,64 @@
+#include "site.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "environment.h"
+
+namespace terse::perf {
+namespace {
+
+constexpr double kGatherSeconds = 60;
+
+std::string boot() {
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  return id;
+}
+
+std::string host_name() {
+  char name[256] = "unknown";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::string network_namespace() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/ns/net", error).string();
+}
+
+}  // namespace
+
+Site own_site() {
+  const std::string id = nccl_host_id();
+  return {id.empty() ? host_name() + ' ' + boot() : id, boot() + ' ' + network_namespace()};
+}
+
+std::vector<Site> gather_sites(Rendezvous* rendezvous) {
+  const Site own = own_site();
+  std::vector<Site> sites;
+  for (const std::string& blob :
+       rendezvous->all_gather(own.node + '\n' + own.network, kGatherSeconds)) {
+    const std::size_t end = blob.rfind('\n');
+    sites.push_back({blob.substr(0, end), blob.substr(end + 1)});
+  }
+  return sites;
+}
+
+Layout layout_of(const std::vector<Site>& sites, int ranks_per_process) {
+  std::set<std::string> nodes;
+  for (const Site& site : sites) nodes.insert(site.node);
+  return {static_cast<int>(nodes.size()), static_cast<int>(sites.size()) * ranks_per_process};
+}
+
+bool counts_network(const std::vector<Site>& sites, int process) {
+  const auto own = sites.begin() + process;
+  return std::none_of(sites.begin(), own,
+                      [&](const Site& site) { return site.network == own->network; });
+}
+
+}  // namespace terse::perf

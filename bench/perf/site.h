@@ -1,0 +1,36 @@
+// Where the processes of a run are: on which nodes, and in which networks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rendezvous.h"
+
+namespace terse::perf {
+
+struct Site {
+  std::string node;     // as NCCL tells nodes apart: its NCCL_HOSTID, or its host's name and boot
+  std::string network;  // whose interfaces it sees: its machine's, or a namespace's of it
+};
+
+Site own_site();
+
+// By process. Collective.
+std::vector<Site> gather_sites(Rendezvous* rendezvous);
+
+// What the run's ranks are spread over.
+struct Layout {
+  int nodes = 1;
+  int ranks = 1;
+
+  // Ranks that send to other nodes over one link.
+  bool shares_links() const { return nodes > 1 && ranks > nodes; }
+};
+
+Layout layout_of(const std::vector<Site>& sites, int ranks_per_process);
+
+// Whether this process is the first in its network, and so the one that counts its interfaces'
+// bytes.
+bool counts_network(const std::vector<Site>& sites, int process);
+
+}  // namespace terse::perf
