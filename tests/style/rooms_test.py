@@ -27,7 +27,7 @@ PLANTED = [
     ("src/engine/run/bind.cc", '  #  include "codec/codecs/symmetric.h"',
      "`engine/run` may not include `codec/codecs`"),
     ("src/plan/plan.h", '#include "engine/comm/request.h"', "`plan` may not include `engine/comm`"),
-    ("src/api.cc", '#include "interpose/group.h"', "interpose/group.h: is no file of src"),
+    ("src/api/scheme.cc", '#include "interpose/group.h"', "interpose/group.h: is no file of src"),
     ("src/cuda/backend.cc", '#include "../../tests/tools/fakecuda/state.h"', "is no file of src"),
     ("src/base/log.h", "#include <plan/plan.h>", "must be in quotes"),
     ("src/policy/match.cc", '#include "request.h"', "is no file of this room"),

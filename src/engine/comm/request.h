@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "plan/collective.h"
+#include "policy/datatype.h"
 #include "policy/scheme.h"
 
 namespace terse {
@@ -22,12 +23,6 @@ struct Request {
   cudaStream_t stream = nullptr;
   int root = 0;  // or the peer of Send and Recv
 };
-
-// Size in bytes, 0 for an unknown type.
-size_t datatype_size(ncclDataType_t datatype);
-
-// The codec's name of a type that can be compressed.
-bool compressible(ncclDataType_t datatype, codec::Dtype* dtype);
 
 // Whether the reduction is one that can be compressed: a sum, an average, or an operator of
 // ncclRedOpCreatePreMulSum. Always, for calls that do not reduce.

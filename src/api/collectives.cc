@@ -1,0 +1,124 @@
+// The collectives, Send and Recv, and groups of them (terse.h).
+#include "api/require.h"
+#include "engine/call/group.h"
+#include "policy/settings.h"
+
+using namespace terse;
+
+namespace {
+
+void compress(const Request& request, const terseScheme_t* scheme) {
+  submit(request, require(scheme), settings());
+}
+
+}  // namespace
+
+extern "C" {
+
+terseResult_t terseAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                             terseDataType_t datatype, terseRedOp_t op, const terseScheme_t* scheme,
+                             ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseAllReduce", [&] {
+    compress({plan::Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream},
+             scheme);
+  });
+}
+
+terseResult_t terseAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                             terseDataType_t datatype, const terseScheme_t* scheme, ncclComm_t comm,
+                             cudaStream_t stream) {
+  return guard("terseAllGather", [&] {
+    compress({plan::Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, comm,
+              stream},
+             scheme);
+  });
+}
+
+terseResult_t terseReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                 terseDataType_t datatype, terseRedOp_t op,
+                                 const terseScheme_t* scheme, ncclComm_t comm,
+                                 cudaStream_t stream) {
+  return guard("terseReduceScatter", [&] {
+    compress({plan::Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, comm,
+              stream},
+             scheme);
+  });
+}
+
+terseResult_t terseAllToAll(const void* sendbuff, void* recvbuff, size_t count,
+                            terseDataType_t datatype, const terseScheme_t* scheme, ncclComm_t comm,
+                            cudaStream_t stream) {
+  return guard("terseAllToAll", [&] {
+    compress(
+        {plan::Collective::kAllToAll, sendbuff, recvbuff, count, datatype, ncclSum, comm, stream},
+        scheme);
+  });
+}
+
+terseResult_t terseBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                             terseDataType_t datatype, int root, const terseScheme_t* scheme,
+                             ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseBroadcast", [&] {
+    compress({plan::Collective::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, comm,
+              stream, root},
+             scheme);
+  });
+}
+
+terseResult_t terseReduce(const void* sendbuff, void* recvbuff, size_t count,
+                          terseDataType_t datatype, terseRedOp_t op, int root,
+                          const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseReduce", [&] {
+    compress(
+        {plan::Collective::kReduce, sendbuff, recvbuff, count, datatype, op, comm, stream, root},
+        scheme);
+  });
+}
+
+terseResult_t terseGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                          terseDataType_t datatype, int root, const terseScheme_t* scheme,
+                          ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseGather", [&] {
+    compress({plan::Collective::kGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, comm,
+              stream, root},
+             scheme);
+  });
+}
+
+terseResult_t terseScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                           terseDataType_t datatype, int root, const terseScheme_t* scheme,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseScatter", [&] {
+    compress({plan::Collective::kScatter, sendbuff, recvbuff, recvcount, datatype, ncclSum, comm,
+              stream, root},
+             scheme);
+  });
+}
+
+terseResult_t terseSend(const void* sendbuff, size_t count, terseDataType_t datatype, int peer,
+                        const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseSend", [&] {
+    compress(
+        {plan::Collective::kSend, sendbuff, nullptr, count, datatype, ncclSum, comm, stream, peer},
+        scheme);
+  });
+}
+
+terseResult_t terseRecv(void* recvbuff, size_t count, terseDataType_t datatype, int peer,
+                        const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
+  return guard("terseRecv", [&] {
+    compress(
+        {plan::Collective::kRecv, nullptr, recvbuff, count, datatype, ncclSum, comm, stream, peer},
+        scheme);
+  });
+}
+
+terseResult_t terseGroupStart(void) {
+  return guard("terseGroupStart", [] { group_start(); });
+}
+
+terseResult_t terseGroupEnd(void) {
+  return guard("terseGroupEnd", [] { group_end(); });
+}
+
+}  // extern "C"

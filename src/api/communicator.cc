@@ -1,0 +1,46 @@
+// What is asked of a communicator apart from its calls (terse.h).
+#include <algorithm>
+#include <cstring>
+
+#include "api/require.h"
+#include "engine/call/exclusion.h"
+#include "engine/comm/directory.h"
+#include "policy/settings.h"
+
+using namespace terse;
+
+extern "C" {
+
+terseResult_t terseCommRelease(ncclComm_t comm) {
+  return guard("terseCommRelease", [&] {
+    require(comm, "the communicator");
+    release_communicator(comm, false);
+  });
+}
+
+terseResult_t terseCommAbort(ncclComm_t comm) {
+  return guard("terseCommAbort", [&] {
+    require(comm, "the communicator");
+    abort_communicator(comm);
+  });
+}
+
+terseResult_t terseCommExclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges,
+                               size_t count) {
+  return guard("terseCommExclude", [&] { exclude(comm, elements, ranges, count, settings()); });
+}
+
+terseResult_t terseCommGetStats(ncclComm_t comm, terseStats_t* stats) {
+  return guard("terseCommGetStats", [&] {
+    require(comm, "the communicator");
+    const size_t size = require(stats, "stats")->size;
+    if (size < sizeof(size_t)) fail(ncclInvalidArgument, "stats->size is {}", size);
+    const CommunicatorPointer c = find_communicator(comm);
+    const terseStats_t current = c != nullptr ? c->current_stats() : terseStats_t{};
+    std::memset(stats, 0, size);
+    std::memcpy(stats, &current, std::min(size, sizeof current));
+    stats->size = size;
+  });
+}
+
+}  // extern "C"

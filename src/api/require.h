@@ -1,0 +1,29 @@
+// What the C interface (terse.h) is made with. Each of its functions checks its arguments, calls
+// what does the work, and turns exceptions into results (guard).
+#pragma once
+
+#include <nccl.h>  // before terse.h, whose types then are NCCL's
+
+#include "base/error.h"
+#include "policy/scheme.h"
+#include "terse/terse.h"
+
+struct terseScheme {
+  terse::Scheme value;
+};
+
+namespace terse {
+
+// Throw Error(ncclInvalidArgument) for what is null.
+inline const Scheme& require(const terseScheme_t* scheme) {
+  if (scheme == nullptr) fail(ncclInvalidArgument, "the scheme is null");
+  return scheme->value;
+}
+
+template <class T>
+T* require(T* pointer, const char* name) {
+  if (pointer == nullptr) fail(ncclInvalidArgument, "{} is null", name);
+  return pointer;
+}
+
+}  // namespace terse
