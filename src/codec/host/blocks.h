@@ -1,0 +1,97 @@
+// A part of host_ops.cc: how a codec's codes and parameters lie in memory.
+#pragma once
+
+#include "codec/block.h"
+#include "codec/half.h"
+
+namespace terse::codec::TERSE_ISA {
+namespace {
+
+// What a code is stored in.
+template <class Codec>
+struct CodeOf {
+  using Type = uint8_t;
+};
+template <class Codec>
+requires(Codec::kDescriptor.max_bits > 8) struct CodeOf<Codec> {
+  using Type = uint16_t;
+};
+template <class Codec>
+using Code = typename CodeOf<Codec>::Type;
+
+// Elements that share parameters; as many as can be at once where there are none.
+template <class Codec>
+TERSE_INLINE size_t block_of(const Spec& spec) {
+  return Codec::kDescriptor.params == 0 ? kMaxBlock : spec.block;
+}
+
+// Where there is no choice the compiler shall know.
+template <class Codec>
+TERSE_INLINE Form known_form(int bits, Number scale, Rounding rounding) {
+  constexpr Descriptor kCodec = Codec::kDescriptor;
+  constexpr bool kChooses = kCodec.scales != choices(kCodec.usual_scale);
+  return {bits, kChooses ? scale : kCodec.usual_scale, rounding};
+}
+
+// Bytes of parameters: of a block, and of a whole one with its finer scales.
+template <class Codec>
+TERSE_INLINE size_t params_bytes(Number scale) {
+  return Codec::kDescriptor.params * number_bytes(scale);
+}
+
+template <class Codec>
+TERSE_INLINE size_t params_stride(const Spec& spec) {
+  constexpr Descriptor kCodec = Codec::kDescriptor;
+  const Number scale = known_form<Codec>(spec.bits, spec.scale, spec.rounding).scale;
+  size_t fine = 0;
+  if constexpr (HasFinerScales<Codec>) fine = spec.block / kCodec.fine;
+  return params_bytes<Codec>(scale) + fine;
+}
+
+// Copies of fixed sizes: others are calls.
+TERSE_INLINE void store_number(Number n, float x, uint8_t* to) {
+  const uint32_t bits = number_bits(n, x);
+  if (n == Number::kFp32)
+    std::memcpy(to, &bits, 4);
+  else if (n == Number::kBf16)
+    std::memcpy(to, &bits, 2);
+  else
+    std::memcpy(to, &bits, 1);
+}
+
+TERSE_INLINE float load_number(Number n, const uint8_t* from) {
+  uint32_t bits = 0;
+  if (n == Number::kFp32)
+    std::memcpy(&bits, from, 4);
+  else if (n == Number::kBf16)
+    std::memcpy(&bits, from, 2);
+  else
+    std::memcpy(&bits, from, 1);
+  return number_of(n, bits);
+}
+
+template <class Codec>
+TERSE_INLINE void store_params(const Params& p, Number scale, uint8_t* to) {
+  constexpr size_t kParams = Codec::kDescriptor.params;
+  if constexpr (kParams > 0) store_number(scale, p.first, to);
+  if constexpr (kParams > 1) store_number(scale, p.second, to + number_bytes(scale));
+}
+
+template <class Codec>
+TERSE_INLINE Params load_params(const uint8_t* from, Number scale) {
+  constexpr size_t kParams = Codec::kDescriptor.params;
+  Params p;
+  if constexpr (kParams > 0) p.first = load_number(scale, from);
+  if constexpr (kParams > 1) p.second = load_number(scale, from + number_bytes(scale));
+  return p;
+}
+
+// A cast to what the machine converts to, of fp32.
+template <class T, class Codec>
+constexpr bool kIsConversion = false;
+template <class Codec>
+requires kConvertsHalves<typename Codec::Element>
+constexpr bool kIsConversion<float, Codec> = true;
+
+}  // namespace
+}  // namespace terse::codec::TERSE_ISA

@@ -1,0 +1,77 @@
+// A part of host_ops.cc: elements in user memory, and to fp32 and back.
+#pragma once
+
+#include "codec/float16.h"
+#include "codec/half.h"
+#include "codec/portable.h"
+#include "codec/spec.h"
+
+namespace terse::codec::TERSE_ISA {
+namespace {
+
+template <class T>
+TERSE_INLINE T read(const void* in, size_t i) {
+  T x;
+  std::memcpy(&x, static_cast<const char*>(in) + i * sizeof(T), sizeof(T));
+  return x;
+}
+
+template <class T>
+TERSE_INLINE void write(void* out, size_t i, T x) {
+  std::memcpy(static_cast<char*>(out) + i * sizeof(T), &x, sizeof(T));
+}
+
+// The elements of the block that begins at i.
+TERSE_INLINE size_t block_at(size_t i, size_t n, size_t block) {
+  return n - i < block ? n - i : block;
+}
+
+// Elements that pass through fp32 in memory at a time.
+constexpr size_t kFloats = kMaxBlock;
+
+// Elements to fp32 and back; fp16 by the machine, where it converts.
+template <class T>
+TERSE_INLINE void to_floats(const void* in, size_t n, float* __restrict out) {
+  size_t i = 0;
+  if constexpr (kConvertsHalves<T>)
+    for (; i + kHalvesAtOnce <= n; i += kHalvesAtOnce)
+      load_halves(static_cast<const char*>(in) + i * sizeof(T), out + i);
+  for (; i < n; ++i) out[i] = to_float(read<T>(in, i));
+}
+
+template <class T>
+TERSE_INLINE void from_floats(const void* __restrict in, size_t n, void* __restrict out) {
+  size_t i = 0;
+  if constexpr (kConvertsHalves<T>)
+    for (; i + kHalvesAtOnce <= n; i += kHalvesAtOnce)
+      store_halves(static_cast<const char*>(in) + i * sizeof(float),
+                   static_cast<char*>(out) + i * sizeof(T));
+  for (; i < n; ++i) write(out, i, from_float<T>(read<float>(in, i)));
+}
+
+template <class T>
+void load(const void* in, size_t n, float* out) {
+  to_floats<T>(in, n, out);
+}
+
+template <class T>
+void load_add(const void* in, size_t n, float* __restrict out) {
+  if constexpr (kConvertsHalves<T>) {
+    float x[kFloats];
+    for (size_t i = 0; i < n; i += kFloats) {
+      const size_t some = block_at(i, n, kFloats);
+      to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
+      for (size_t k = 0; k < some; ++k) out[i + k] = add(out[i + k], x[k]);
+    }
+  } else {
+    for (size_t i = 0; i < n; ++i) out[i] = add(out[i], to_float(read<T>(in, i)));
+  }
+}
+
+template <class T>
+void store(const float* in, size_t n, void* out) {
+  from_floats<T>(in, n, out);
+}
+
+}  // namespace
+}  // namespace terse::codec::TERSE_ISA

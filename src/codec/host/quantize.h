@@ -1,0 +1,156 @@
+// A part of host_ops.cc: elements to codes and parameters.
+#pragma once
+
+#include "codec/host/blocks.h"
+#include "codec/host/elements.h"
+#include "codec/host/statistics.h"
+
+namespace terse::codec::TERSE_ISA {
+namespace {
+
+// The 16-bit numbers of elements first .. first + n, n rounded up to a multiple of 128.
+void draw_elements(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
+  constexpr size_t kGroups = 16;
+  for (size_t i = 0; i < n; i += kGroups * kElementsPerDraw) {
+    const uint64_t group = (first + i) / kElementsPerDraw;
+    uint32_t words[4][kGroups];
+    for (size_t j = 0; j < kGroups; ++j) {
+      const PhiloxWords w = draw_group(draw, group + j);
+      for (int k = 0; k < 4; ++k) words[k][j] = w.w[k];
+    }
+    for (size_t j = 0; j < kGroups; ++j)
+      for (int k = 0; k < 4; ++k) {
+        random[i + j * 8 + 2 * k] = static_cast<uint16_t>(words[k][j]);
+        random[i + j * 8 + 2 * k + 1] = static_cast<uint16_t>(words[k][j] >> 16);
+      }
+  }
+}
+
+// What is taken in place of the parameters p, after a second look at the elements.
+template <class T, class Codec>
+TERSE_INLINE Params choose(const void* in, size_t n, const Form& form, const Params& p) {
+  Small probed[kMaxBlock];
+  const auto probe = Codec::probe(p, form);
+  for (size_t i = 0; i < n; ++i) probed[i] = probe(to_float(read<T>(in, i)));
+  Choice best;
+  for (int candidate = 0; candidate < Codec::kCandidates; ++candidate) {
+    const auto trial = Codec::trial(candidate, form);
+    uint32_t sum = 0;
+    for (size_t i = 0; i < n; ++i) sum += trial(probed[i]);
+    consider(best, candidate, Codec::cost(sum, candidate, form));
+  }
+  return Codec::chosen(p, best.candidate, form);
+}
+
+template <class T, class Codec, Rounding rounding, class Coder>
+TERSE_INLINE void encode(const void* in, size_t n, const Coder& coder,
+                         const uint16_t* __restrict random, uint8_t* __restrict codes) {
+  for (size_t i = 0; i < n; ++i) {
+    const uint16_t r = rounding == Rounding::kStochastic ? random[i] : uint16_t{0};
+    write(codes, i, static_cast<Code<Codec>>(coder(to_float(read<T>(in, i)), r)));
+  }
+}
+
+// The finer scales of a block, and the codes. Each step is done for all of them, for the processor
+// to have several under way.
+template <class T, class Codec, Rounding rounding>
+TERSE_INLINE void encode_finely(const void* in, size_t n, const Form& form, const Params& p,
+                                const uint16_t* __restrict random, uint8_t* __restrict codes,
+                                uint8_t* __restrict fine) {
+  constexpr size_t kFine = Codec::kDescriptor.fine, kMost = kMaxBlock / kFine;
+  const size_t count = (n + kFine - 1) / kFine;
+  float absmax[kMost];
+  typename Codec::Quantizer quantizers[kMost];
+  for (size_t i = 0; i < count; ++i) {
+    AbsMax observed;
+    stats<T>(static_cast<const char*>(in) + i * kFine * sizeof(T), block_at(i * kFine, n, kFine),
+             observed);
+    absmax[i] = observed.absmax;
+  }
+  const auto finer = Codec::finer(p, form);
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t byte = Codec::fine(finer, absmax[i], form);
+    fine[i] = static_cast<uint8_t>(byte);
+    quantizers[i] = Codec::quantizer(finer, byte);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const size_t first = i * kFine, length = block_at(first, n, kFine);
+    if (fine[i] == 0)
+      std::memset(codes + first, 0, length);
+    else
+      encode<T, Codec, rounding>(static_cast<const char*>(in) + first * sizeof(T), length,
+                                 Codec::template coder<rounding>(quantizers[i], form),
+                                 random + (rounding == Rounding::kStochastic ? first : 0),
+                                 codes + first);
+  }
+}
+
+// `random`: of the block's elements; where the grid is shifted, of the first one.
+template <class T, class Codec, Rounding rounding>
+TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
+                                 const uint16_t* __restrict random, uint8_t* __restrict codes,
+                                 uint8_t* params) {
+  const float shift = rounding == Rounding::kShift ? uniform(random[0]) - 0.5f : 0.0f;
+  typename Codec::Stats observed;
+  stats<T>(in, n, observed);
+  Params p = Codec::params(observed, form, shift);
+  const bool has_codes = !Codec::flat(p) && is_finite(p.first);
+  if constexpr (Chooses<Codec>)
+    if (has_codes) p = choose<T, Codec>(in, n, form, p);
+  store_params<Codec>(p, form.scale, params);
+  uint8_t* const fine = params + params_bytes<Codec>(form.scale);
+  if (!has_codes) {
+    std::memset(codes, 0, n * sizeof(Code<Codec>));
+    if constexpr (HasFinerScales<Codec>)
+      std::memset(fine, 0, (n + Codec::kDescriptor.fine - 1) / Codec::kDescriptor.fine);
+  } else if constexpr (HasFinerScales<Codec>) {
+    encode_finely<T, Codec, rounding>(in, n, form, p, random, codes, fine);
+  } else {
+    const auto coder = Codec::template coder<rounding>(Codec::quantizer(p, form), form);
+    encode<T, Codec, rounding>(in, n, coder, random, codes);
+  }
+}
+
+template <class T, class Codec, Rounding rounding>
+void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
+                     uint8_t* codes, uint8_t* params) {
+  const Form form = known_form<Codec>(spec.bits, spec.scale, rounding);
+  const size_t block = block_of<Codec>(spec), stride = params_stride<Codec>(spec);
+  const size_t at_once = kMaxBlock / spec.block * spec.block;
+  uint16_t random[kMaxBlock];
+  for (size_t i = 0; i < n; i += block, params += stride) {
+    const size_t length = block_at(i, n, block);
+    if constexpr (rounding == Rounding::kStochastic) {
+      if (i % at_once == 0) draw_elements(draw, first + i, block_at(i, n, at_once), random);
+    } else if constexpr (rounding == Rounding::kShift) {
+      const uint64_t element = first + i;
+      random[0] = draw_bits(draw_group(draw, element / kElementsPerDraw), element);
+    }
+    const uint16_t* drawn = rounding == Rounding::kStochastic ? random + i % at_once : random;
+    quantize_block<T, Codec, rounding>(static_cast<const char*>(in) + i * sizeof(T), length, form,
+                                       drawn, codes + i * sizeof(Code<Codec>), params);
+  }
+}
+
+template <class T, class Codec, Rounding rounding>
+void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
+              uint8_t* codes, uint8_t* params) {
+  if constexpr (kIsConversion<T, Codec> && rounding == Rounding::kNearest) {
+    from_floats<typename Codec::Element>(in, n, codes);
+  } else if constexpr (kConvertsHalves<T>) {
+    const size_t at_once = kFloats / spec.block * spec.block;
+    float x[kFloats];
+    for (size_t i = 0; i < n; i += at_once) {
+      const size_t some = block_at(i, n, at_once);
+      to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
+      quantize<float, Codec, rounding>(x, some, spec, draw, first + i,
+                                       codes + i * sizeof(Code<Codec>),
+                                       params + i / spec.block * params_stride<Codec>(spec));
+    }
+  } else {
+    quantize_blocks<T, Codec, rounding>(in, n, spec, draw, first, codes, params);
+  }
+}
+
+}  // namespace
+}  // namespace terse::codec::TERSE_ISA

@@ -1,0 +1,147 @@
+// A tile's sums to codes and parameters.
+#pragma once
+
+#include "per_block.h"
+#include "sums.h"
+#include "tile.h"
+
+namespace terse::kernels {
+
+template <class F, Access access>
+class Encoder {
+  using Tile = kernels::Tile<F, access>;
+  using Sums = kernels::Sums<F, access>;
+
+ public:
+  TERSE_DEVICE Encoder(const Tile& tile, const Sums& sums)
+      : tile_(tile), sums_(sums) {}
+
+  TERSE_DEVICE void store_packed(Shared<typename F::Stats>& shared) const {
+    const codec::Draw draw = tile_.draw();
+    uint8_t* const body = static_cast<uint8_t*>(tile_.piece.target);
+    const auto own_quantizer = quantizer(body, draw, shared);
+    codec::PhiloxWords random[kRows];
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) random[j] = tile_.random_of(j, draw);
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      store_codes<F::kBits, access>(tile_.codes(body, j), tile_.elements(j),
+                                    encode(j, row_quantizer(body, j, own_quantizer), random[j]));
+      if constexpr (access != Access::kWhole) tile_.store_padding(body, j);
+    }
+  }
+
+ private:
+  using Codec = typename F::Codec;
+  using Quantizer = typename Codec::Quantizer;
+  using BlockQuantizer = typename PerBlock<Codec>::Quantizer;
+
+  // Stores row j's finer scale, if there are any.
+  TERSE_DEVICE Quantizer row_quantizer(uint8_t* body, uint32_t j, const BlockQuantizer& own) const {
+    const BlockQuantizer block = of_row(j, own);
+    if constexpr (!Tile::kHasFinerScales) {
+      return block;
+    } else {
+      static_assert(Tile::kCodec.fine == 2 * kOctet);
+      codec::AbsMax stats;
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i)
+        if (i < tile_.elements(j)) observe(stats, sums_.at(j, i));
+      merge(stats, shuffle_xor(stats, 1));
+      const uint32_t fine = block.scale != 0 ? Codec::fine(block, stats.absmax, tile_.form()) : 0;
+      if (simt::thread_index() % 2 == 0 && tile_.elements(j) != 0)
+        simt::store(tile_.fine_scale(body, j), static_cast<uint8_t>(fine));
+      return fine != 0 ? Codec::quantizer(block, fine) : Quantizer{};
+    }
+  }
+
+  // The quantizer of the own row's block, whose parameters are stored.
+  TERSE_DEVICE BlockQuantizer quantizer(uint8_t* body, const codec::Draw& draw,
+                                        Shared<typename F::Stats>& shared) const {
+    if constexpr (!Tile::kHasParams) {
+      return {};
+    } else {
+      typename F::Stats stats[kRows];
+      TERSE_UNROLL
+      for (uint32_t j = 0; j < kRows; ++j) {
+        stats[j] = {};
+        TERSE_UNROLL
+        for (uint32_t i = 0; i < kOctet; ++i)
+          if (i < tile_.elements(j)) observe(stats[j], sums_.at(j, i));
+      }
+      const auto own_stats = share_stats(tile_.batch.geometry, stats, shared);
+      codec::Params own = Codec::params(own_stats, tile_.form(), tile_.shift(draw));
+      if constexpr (codec::Chooses<Codec>) own = choose(own, shared);
+      if (tile_.rows.leads(tile_.left)) tile_.store_params(body, own);
+      return has_codes(own) ? PerBlock<Codec>::quantizer(own, tile_.form()) : BlockQuantizer{};
+    }
+  }
+
+  // What is taken in place of the own row's parameters, after a second look at the elements.
+  TERSE_DEVICE codec::Params choose(const codec::Params& own,
+                                    Shared<typename F::Stats>& shared) const {
+    const bool has_codes = this->has_codes(own);
+    const auto own_probe = has_codes ? Codec::probe(own, tile_.form()) : typename Codec::Probe{};
+    codec::Small probed[kRows][kOctet];
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      const auto probe = of_row(j, own_probe);
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i)
+        probed[j][i] = probe.scale != 0 && i < tile_.elements(j) ? probe(sums_.at(j, i)) : 0;
+    }
+    codec::Choice best;
+    for (int candidate = 0; candidate < Codec::kCandidates; ++candidate) {
+      const auto trial = Codec::trial(candidate, tile_.form());
+      Total totals[kRows];
+      TERSE_UNROLL
+      for (uint32_t j = 0; j < kRows; ++j) {
+        TERSE_UNROLL
+        for (uint32_t i = 0; i < kOctet; ++i) totals[j].sum += trial(probed[j][i]);
+      }
+      const Total own_total = share_stats(tile_.batch.geometry, totals, shared);
+      consider(best, candidate, Codec::cost(own_total.sum, candidate, tile_.form()));
+    }
+    return has_codes ? Codec::chosen(own, best.candidate, tile_.form()) : own;
+  }
+
+  // Other blocks' codes are zeros.
+  TERSE_DEVICE static bool has_codes(const codec::Params& p) {
+    return !Codec::flat(p) && codec::is_finite(p.first);
+  }
+
+  TERSE_DEVICE CodesOf<F::kBits> encode(uint32_t j, const Quantizer& q,
+                                        const codec::PhiloxWords& random) const {
+    if (q.scale == 0) return {};
+    if constexpr (kByMachine<Codec> && F::kRounding == codec::Rounding::kNearest)
+      return convert(j, q);
+    const auto coder = Codec::template coder<F::kRounding>(q, tile_.form());
+    uint32_t code[kOctet];
+    TERSE_UNROLL
+    for (uint32_t i = 0; i < kOctet; ++i) {
+      code[i] = coder(sums_.at(j, i), codec::draw_bits(random, i));
+      // The missing ones of a short octet are zero; those of one that is not there go nowhere.
+      if (access != Access::kWhole && i >= tile_.elements(j)) code[i] = 0;
+    }
+    return make_codes(code, CodesOf<F::kBits>{});
+  }
+
+  // As encode(), by the machine.
+  TERSE_DEVICE CodesOf<F::kBits> convert(uint32_t j, const Quantizer& q) const {
+    uint32_t pair[kOctet / 2];
+    TERSE_UNROLL
+    for (uint32_t k = 0; k < kOctet / 2; ++k) {
+      const auto scaled = [&](uint32_t i) {
+        const bool there = access == Access::kWhole || i < tile_.elements(j);
+        return there ? codec::mul(sums_.at(j, i), q.scale) : 0.0f;
+      };
+      pair[k] = simt::to_codes<typename Codec::Numbers>(scaled(2 * k), scaled(2 * k + 1));
+    }
+    return {simt::permute(pair[0], pair[1], 0x5410), simt::permute(pair[2], pair[3], 0x5410)};
+  }
+
+  const Tile& tile_;
+  const Sums& sums_;
+};
+
+}  // namespace terse::kernels

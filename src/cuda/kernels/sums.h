@@ -1,0 +1,199 @@
+// The sums of a tile's sources, in registers.
+#pragma once
+
+#include "hadamard.h"
+#include "per_block.h"
+#include "tile.h"
+
+namespace terse::kernels {
+
+template <class F, Access access>
+class Sums {
+  using Tile = kernels::Tile<F, access>;
+
+ public:
+  // `multiplier`: of the raw sources, beside the piece's factor.
+  TERSE_DEVICE Sums(const Tile& tile, float multiplier)
+      : tile_(tile), multiplier_(codec::mul(multiplier, tile.piece.factor)) {}
+
+  // Element i of row j's octet.
+  TERSE_DEVICE float at(uint32_t j, uint32_t i) const { return sum_[j][i]; }
+
+  TERSE_DEVICE void add_sources() {
+    const Sources* const runs = tile_.batch.sources + tile_.piece.first_sources;
+    uint32_t done = 0;
+    if constexpr (access == Access::kWhole) {
+      fetch<true>(runs[0].packed, static_cast<const uint8_t*>(runs[0].data));
+      done = 1;
+    } else {  // not worth the code
+      fill_sums(-0.0f);
+    }
+    for (uint32_t s = 0; s < tile_.piece.sources; ++s, done = 0) {
+      const Sources& run = runs[s];
+      const uint8_t* const data = static_cast<const uint8_t*>(run.data);
+      for (uint32_t i = done; i < run.count; ++i) fetch<false>(run.packed, data + i * run.stride);
+    }
+  }
+
+  // Takes the transform back.
+  TERSE_DEVICE void restore() {
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) hadamard(sum_[j], tile_.in_whole_group(j), 1.0f);
+  }
+
+  TERSE_DEVICE void store_raw() const {
+    uint8_t* const out = static_cast<uint8_t*>(tile_.piece.target) + tile_.first * sizeof(Raw);
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j)
+      store_octet<Raw, access>(out + tile_.rows.at(j) * sizeof(Raw), tile_.elements(j),
+                               make_octet(sum_[j], Raw{}));
+  }
+
+ private:
+  using Codec = typename F::Codec;
+  using Raw = typename F::Raw;
+  using Dequantizer = typename Codec::Dequantizer;
+  using BlockDequantizer = typename PerBlock<Codec>::Dequantizer;
+
+  TERSE_DEVICE void fill_sums(float value) {
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i) sum_[j][i] = value;
+    }
+  }
+
+  // Adds a source, or takes the first one in place of a sum.
+  template <bool first>
+  TERSE_DEVICE void fetch(bool packed, const uint8_t* data) {
+    if (packed)
+      fetch_packed<first>(data);
+    else
+      fetch_elements<first>(data);
+  }
+
+  template <bool first>
+  TERSE_DEVICE void add(uint32_t j, uint32_t i, float value) {
+    sum_[j][i] = first ? value : codec::add(sum_[j][i], value);
+  }
+
+  // Of a whole tile all rows are loaded before the first is used; for others that would take too
+  // many registers.
+  template <bool first>
+  TERSE_DEVICE void fetch_raw(const uint8_t* data) {
+    const auto multiply = [this](float x) { return codec::mul(x, multiplier_); };
+    data += tile_.first * sizeof(Raw);
+    Octet<Raw> octet[kRows];
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      octet[j] = load_raw(data, j);
+      if constexpr (access != Access::kWhole) add_row<first>(j, octet[j], multiply);
+    }
+    if constexpr (access != Access::kWhole) return;
+    if (multiplier_ == 1.0f)
+      add_rows<first>(octet, [](float x) { return x; });
+    else
+      add_rows<first>(octet, multiply);
+  }
+
+  template <bool first>
+  TERSE_DEVICE void fetch_elements(const uint8_t* data) {
+    if constexpr (F::kTransforms)
+      fetch_transformed<first>(data);
+    else
+      fetch_raw<first>(data);
+  }
+
+  TERSE_DEVICE Octet<Raw> load_raw(const uint8_t* data, uint32_t j) const {
+    return load_octet<Raw, access>(data + tile_.rows.at(j) * sizeof(Raw), tile_.elements(j));
+  }
+
+  // Row by row: the transform takes registers.
+  template <bool first>
+  TERSE_DEVICE void fetch_transformed(const uint8_t* data) {
+    data += tile_.first * sizeof(Raw);
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      const Octet<Raw> octet = load_raw(data, j);
+      float x[kOctet];
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i)
+        x[i] = codec::mul(kernels::element(octet, i), multiplier_);
+      hadamard(x, tile_.in_whole_group(j), 1.0f / codec::kHadamard);
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, x[i]);
+    }
+  }
+
+  template <bool first, class Change>
+  TERSE_DEVICE void add_rows(const Octet<Raw> (&octet)[kRows], Change change) {
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) add_row<first>(j, octet[j], change);
+  }
+
+  template <bool first, class Change>
+  TERSE_DEVICE void add_row(uint32_t j, const Octet<Raw>& octet, Change change) {
+    TERSE_UNROLL
+    for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, change(kernels::element(octet, i)));
+  }
+
+  template <bool first>
+  TERSE_DEVICE void fetch_packed(const uint8_t* body) {
+    CodesOf<F::kBits> code[kRows];
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j)
+      code[j] = load_codes<F::kBits, access>(tile_.codes(body, j), tile_.elements(j));
+    const auto own = dequantizer(body);
+    TERSE_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      add_values<first>(j, code[j], row_dequantizer(body, j, own));
+    }
+  }
+
+  template <bool first>
+  TERSE_DEVICE void add_values(uint32_t j, const CodesOf<F::kBits>& code, const Dequantizer& d) {
+    if constexpr (kByMachine<Codec>) {
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; i += 2) {
+        const uint32_t halves =
+            simt::to_halves<typename Codec::Numbers>(code.w[i / 4] >> (8 * (i % 4)));
+        const auto half = [&](uint32_t k) {
+          return simt::to_float(codec::half_t{static_cast<uint16_t>(halves >> (16 * k))});
+        };
+        add<first>(j, i, codec::mul(half(0), d.scale));
+        add<first>(j, i + 1, codec::mul(half(1), d.scale));
+      }
+    } else {
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, Codec::value(code[i], d, tile_.form()));
+    }
+  }
+
+  TERSE_DEVICE Dequantizer row_dequantizer(const uint8_t* body, uint32_t j,
+                                           const BlockDequantizer& own) const {
+    const BlockDequantizer block = of_row(j, own);
+    if constexpr (!Tile::kHasFinerScales) {
+      return block;
+    } else {
+      const uint32_t fine = tile_.elements(j) != 0 ? simt::load(tile_.fine_scale(body, j)) : 0;
+      return Codec::dequantizer(block, fine, tile_.form());
+    }
+  }
+
+  // Of the own row's block.
+  TERSE_DEVICE BlockDequantizer dequantizer(const uint8_t* body) const {
+    codec::Params own{0, 0};
+    if (!Tile::kHasParams || tile_.rows.has_own_block(tile_.left))
+      own = codec::scaled(tile_.load_params(tile_.own_params(body)), tile_.piece.factor);
+    // Any parameter that is not finite makes NaNs; the arithmetic carries them on.
+    if (!codec::is_finite(own.first) || !codec::is_finite(own.second))
+      own = {codec::bits_float(codec::kNanBits), codec::bits_float(codec::kNanBits)};
+    return PerBlock<Codec>::dequantizer(own, tile_.form());
+  }
+
+  const Tile& tile_;
+  const float multiplier_;
+  float sum_[kRows][kOctet];
+};
+
+}  // namespace terse::kernels

@@ -1,0 +1,174 @@
+// What a tile is, how it lies in memory, and its blocks' parameters.
+#pragma once
+
+#include "codec/codecs.h"
+#include "octet.h"
+#include "rows.h"
+
+namespace terse::kernels {
+
+template <class Codec_, int bits_, codec::Rounding rounding_, class Raw_, bool transforms_>
+struct Format {
+  using Codec = Codec_;
+  using Raw = Raw_;
+  using Stats = typename Codec::Stats;
+  static constexpr int kBits = bits_;
+  static constexpr codec::Rounding kRounding = rounding_;
+  static constexpr bool kTransforms = transforms_;
+};
+
+// One tile of one piece, on one unit of threads.
+template <class F, Access access>
+struct Tile {
+  using Codec = typename F::Codec;
+  static constexpr codec::Descriptor kCodec = Codec::kDescriptor;
+  static constexpr bool kHasParams = kCodec.params != 0;
+  static constexpr bool kHasFinerScales = codec::HasFinerScales<Codec>;
+  // Of how parameters are stored: where there is no choice the compiler shall know.
+  static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.usual_scale);
+
+  TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, uint32_t tile, const Rows<access>& rows)
+      : batch(batch),
+        piece(piece),
+        first(uint64_t{tile} * batch.geometry.tile),
+        first_block(uint64_t{tile} * batch.geometry.blocks_per_tile),
+        left(left_of(piece.count - first, batch.geometry.tile)),
+        rows(rows) {}
+
+  TERSE_DEVICE codec::Form form() const {
+    return {F::kBits, kChooses ? batch.scale : kCodec.usual_scale, F::kRounding};
+  }
+
+  // Of a block: less the finer scales, and of a whole one with them.
+  TERSE_DEVICE size_t params_bytes() const {
+    return kCodec.params * codec::number_bytes(form().scale);
+  }
+
+  TERSE_DEVICE size_t params_stride() const {
+    if constexpr (kHasFinerScales) return params_bytes() + batch.geometry.block / kCodec.fine;
+    return params_bytes();
+  }
+
+  // Whether row j's octet is one of four that are transformed together, all of whose elements are
+  // there.
+  TERSE_DEVICE bool in_whole_group(uint32_t j) const {
+    const uint32_t group = rows.at(j) / codec::kHadamard * codec::kHadamard;
+    return access == Access::kWhole || (elements(j) != 0 && group + codec::kHadamard <= left);
+  }
+
+  TERSE_DEVICE uint32_t elements(uint32_t j) const { return rows.elements(j, left); }
+
+  template <class Byte>
+  TERSE_DEVICE Byte* codes(Byte* body, uint32_t j) const {
+    return body + first / kOctet * F::kBits + rows.at(j) / kOctet * F::kBits;
+  }
+
+  template <class Byte>
+  TERSE_DEVICE Byte* own_params(Byte* body) const {
+    return body + piece.params_offset + own_block() * params_stride();
+  }
+
+  TERSE_DEVICE uint64_t own_block() const { return first_block + rows.block(rows.own_row()); }
+
+  // The finer scale of row j's octet.
+  template <class Byte>
+  TERSE_DEVICE Byte* fine_scale(Byte* body, uint32_t j) const {
+    const uint32_t block = rows.block(j);
+    const uint32_t place = (rows.at(j) - block * batch.geometry.block) / kCodec.fine;
+    return body + piece.params_offset + (first_block + block) * params_stride() + params_bytes() +
+           place;
+  }
+
+  TERSE_DEVICE codec::Params load_params(const uint8_t* from) const {
+    codec::Params p;
+    if constexpr (kHasParams) p.first = load_number(from);
+    if constexpr (kCodec.params == 2) p.second = load_number(from + 4);
+    return p;
+  }
+
+  // Of the own row's block; behind the last ones, zero bytes up to a whole word.
+  TERSE_DEVICE void store_params(uint8_t* body, const codec::Params& p) const {
+    uint8_t* const to = own_params(body);
+    store_number(to, p.first);
+    if constexpr (kCodec.params == 2) store_number(to + 4, p.second);
+    const uint64_t block = own_block(), next = (block + 1) * batch.geometry.block;
+    uint64_t end = (block + 1) * params_stride();
+    if constexpr (kHasFinerScales)
+      if (next > piece.count) end -= (next - piece.count) / kCodec.fine;
+    if (end % 4 == 0 || next < piece.count) return;
+    for (uint64_t at = end; at % 4 != 0; ++at)
+      simt::store(body + piece.params_offset + at, uint8_t{0});
+  }
+
+  // The zero bytes between codes and parameters, behind the piece's last octet.
+  TERSE_DEVICE void store_padding(uint8_t* body, uint32_t j) const {
+    const uint64_t element = first + rows.at(j);
+    if (elements(j) == 0 || element + elements(j) != piece.count) return;
+    const uint64_t end = element / kOctet * F::kBits + (elements(j) * F::kBits + 7) / 8;
+    for (uint64_t at = end; at < piece.params_offset; ++at) simt::store(body + at, uint8_t{0});
+  }
+
+  // A captured graph that runs again must draw anew.
+  TERSE_DEVICE codec::Draw draw() const {
+    if (F::kRounding == codec::Rounding::kNearest || batch.replays == nullptr) return piece.draw;
+    return codec::redraw(piece.draw, simt::load(batch.replays));
+  }
+
+  // Of the own block's grid.
+  TERSE_DEVICE float shift(const codec::Draw& draw) const {
+    if constexpr (F::kRounding == codec::Rounding::kShift) {
+      const uint64_t element = piece.origin + own_block() * batch.geometry.block;
+      const codec::PhiloxWords words = codec::draw_group(draw, element / codec::kElementsPerDraw);
+      return codec::uniform(codec::draw_bits(words, 0)) - 0.5f;
+    }
+    return 0;
+  }
+
+  TERSE_DEVICE codec::PhiloxWords random_of(uint32_t j, const codec::Draw& draw) const {
+    if constexpr (F::kRounding == codec::Rounding::kStochastic)
+      return codec::draw_group(draw,
+                               (piece.origin + first + rows.at(j)) / codec::kElementsPerDraw);
+    return {};
+  }
+
+  const Batch& batch;
+  const Piece& piece;
+  const uint64_t first;        // element of the piece
+  const uint64_t first_block;  // block of the piece
+  const uint32_t left;         // elements of the tile
+  const Rows<access>& rows;
+
+ private:
+  TERSE_DEVICE static uint32_t left_of(uint64_t elements, uint32_t tile) {
+    return access == Access::kWhole || elements > tile ? tile : static_cast<uint32_t>(elements);
+  }
+
+  template <class Word>
+  TERSE_DEVICE static bool aligned(const uint8_t* at) {
+    return access == Access::kWhole || is_aligned<Word>(at);
+  }
+
+  TERSE_DEVICE float load_number(const uint8_t* from) const {
+    using codec::Number;
+    const Number scale = form().scale;
+    const uint32_t bits =
+        scale == Number::kFp32   ? load_word<uint32_t>(from, aligned<uint32_t>(from))
+        : scale == Number::kBf16 ? load_word<uint16_t>(from, aligned<uint16_t>(from))
+                                 : simt::load(from);
+    return codec::number_of(scale, bits);
+  }
+
+  TERSE_DEVICE void store_number(uint8_t* to, float value) const {
+    using codec::Number;
+    const Number scale = form().scale;
+    const uint32_t bits = codec::number_bits(scale, value);
+    if (scale == Number::kFp32)
+      store_word(to, bits, aligned<uint32_t>(to));
+    else if (scale == Number::kBf16)
+      store_word(to, static_cast<uint16_t>(bits), aligned<uint16_t>(to));
+    else
+      simt::store(to, static_cast<uint8_t>(bits));
+  }
+};
+
+}  // namespace terse::kernels
