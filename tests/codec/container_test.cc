@@ -23,6 +23,10 @@ Bytes some_packed(Random& random) {
                       oracle::encode(spec, {}, gaussian(count, random.next())));
 }
 
+TEST(Container, NumbersOfExamplesAreFree) {
+  for (const Descriptor& d : kDescriptors) EXPECT_LT(static_cast<int>(d.id), 240) << d.name;
+}
+
 TEST(Container, SealsAsTheOracle) {
   Random random(71);
   for (const Spec& spec : every_spec(32 * (1 + random.below(128)))) {
