@@ -107,7 +107,7 @@ TEST(Failures, OfFirstCalls) {
 TEST(Failures, OfLaterCalls) {
   sweep([](Player& player, const auto& arm, const auto& check) {
     const DeviceStream stream;
-    Piece small(player, call_of(700)), large(player, call_of(12'000));
+    Piece small(player, call_of(700)), large(player, call_of(5000));
     small.play(0, stream.get());
     large.feed(0, stream.get());
     stream.synchronize();

@@ -13,6 +13,7 @@
 #include "reference.h"
 #include "terse/terse.h"
 #include "terse_client.h"
+#include "trials.h"
 
 namespace terse::test {
 namespace {
@@ -28,36 +29,40 @@ struct Case {
   size_t offset;  // of buffers, in bytes
 };
 
-Case random_case(std::mt19937& random) {
-  static const char* const kSchemes[] = {"int8",
-                                         "int4",
-                                         "int2:block=32",
-                                         "int3:block=96",
-                                         "int5:block=64,round=stochastic,seed=5",
-                                         "int8:round=stochastic",
-                                         "minmax8:block=1024,round=shift",
-                                         "minmax4:round=stochastic",
-                                         "minmax6:block=4096",
-                                         "int4:algo=twoshot",
-                                         "int4:algo=oneshot",
-                                         "minmax8:algo=twoshot,round=shift",
-                                         "int7:block=2048",
-                                         "int4:block=64,scale=bf16",
-                                         "int4:hadamard=32,round=stochastic",
-                                         "bf16:round=stochastic",
-                                         "fp16",
-                                         "fp8e4m3:round=stochastic",
-                                         "fp8e5m2:block=64",
-                                         "mxfp8:algo=oneshot",
-                                         "mxfp6:round=stochastic",
-                                         "mxfp4:hadamard=32,algo=twoshot",
-                                         "nvfp4:round=stochastic",
-                                         "int4:block=64,scale=bf16,fit=mse"};
+constexpr const char* kSchemes[] = {"int8",
+                                    "int4",
+                                    "int2:block=32",
+                                    "int3:block=96",
+                                    "int5:block=64,round=stochastic,seed=5",
+                                    "int8:round=stochastic",
+                                    "minmax8:block=1024,round=shift",
+                                    "minmax4:round=stochastic",
+                                    "minmax6:block=4096",
+                                    "int4:algo=twoshot",
+                                    "int4:algo=oneshot",
+                                    "minmax8:algo=twoshot,round=shift",
+                                    "int7:block=2048",
+                                    "int4:block=64,scale=bf16",
+                                    "int4:hadamard=32,round=stochastic",
+                                    "bf16:round=stochastic",
+                                    "fp16",
+                                    "fp8e4m3:round=stochastic",
+                                    "fp8e5m2:block=64",
+                                    "mxfp8:algo=oneshot",
+                                    "mxfp6:round=stochastic",
+                                    "mxfp4:hadamard=32,algo=twoshot",
+                                    "nvfp4:round=stochastic",
+                                    "int4:block=64,scale=bf16,fit=mse"};
+constexpr int kKinds = static_cast<int>(std::size(kSchemes));
+
+// Of kKinds in a row each has a scheme of its own, and all collectives are among them; of the next
+// ones each scheme has another collective. All else is random.
+Case random_case(int trial, std::mt19937& random) {
   static constexpr size_t kCounts[] = {1, 2, 7, 127, 128, 129, 1000, 4099, 65537};
   static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   Case c;
-  c.call.collective = static_cast<Collective>(random() % kCollectives);
-  c.call.scheme = parse_scheme(kSchemes[random() % std::size(kSchemes)]);
+  c.call.collective = static_cast<Collective>((trial + trial / kKinds) % kCollectives);
+  c.call.scheme = parse_scheme(kSchemes[trial % kKinds]);
   c.call.datatype = kTypes[random() % 3];
   if (c.call.scheme.spec.bits > 8) c.call.datatype = ncclFloat32;  // others stay native
   c.call.op = random() % 2 ? ncclSum : ncclAvg;
@@ -134,8 +139,9 @@ void check_case(const Case& c, uint64_t ordinal, int repeats) {
 
 TEST(Collectives, GiveTheReferenceBytesOnEveryRank) {
   std::mt19937 random(2024);
-  for (int trial = 0; trial < 160 && !testing::Test::HasFatalFailure(); ++trial)
-    check_case(random_case(random), next_ordinal(), 2);
+  const int cases = trials(7 * kKinds, 2 * kKinds);
+  for (int trial = 0; trial < cases && !testing::Test::HasFatalFailure(); ++trial)
+    check_case(random_case(trial, random), next_ordinal(), 2);
 }
 
 TEST(Collectives, OfEveryRoot) {
@@ -146,7 +152,7 @@ TEST(Collectives, OfEveryRoot) {
        {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter})
     for (const int ranks : {2, 3, 5})
       for (int root = 0; root < ranks && !testing::Test::HasFatalFailure(); ++root) {
-        Case c = random_case(random);
+        Case c = random_case(0, random);
         c.call.collective = collective;
         c.call.scheme = parse_scheme(kSchemes[root % 3]);
         c.call.root = root;
@@ -172,7 +178,7 @@ TEST(Collectives, ChunksDoNotChangeTheBytes) {
   for (const char* scheme : {"int8", "int4:round=stochastic", "minmax8:block=1024,round=shift",
                              "mxfp4:round=stochastic,hadamard=32", "bf16:round=stochastic"})
     for (int collective = 0; collective < kCollectives; ++collective) {
-      Case c = random_case(random);
+      Case c = random_case(0, random);
       c.call.collective = static_cast<Collective>(collective);
       c.call.scheme = parse_scheme(scheme);
       c.call.datatype = ncclFloat32;

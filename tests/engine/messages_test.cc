@@ -8,6 +8,7 @@
 
 #include "ranks.h"
 #include "terse_client.h"
+#include "trials.h"
 
 namespace terse::test {
 namespace {
@@ -202,7 +203,7 @@ Message random_message(int ranks, std::mt19937& random) {
 
 TEST(Messages, ArriveHoweverTheyAreGrouped) {
   std::mt19937 random(17);
-  for (int trial = 0; trial < 60 && !testing::Test::HasFailure(); ++trial) {
+  for (int trial = 0; trial < trials(60, 20) && !testing::Test::HasFailure(); ++trial) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     std::vector<Message> messages;
     for (size_t k = 1 + random() % 14; k > 0; --k)

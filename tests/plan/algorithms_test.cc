@@ -94,12 +94,16 @@ TEST(Algorithms, ANameThatTheCollectiveDoesNotHaveStandsForAuto) {
 
 TEST(Algorithms, NamesAreThoseOfTheTableEachOnce) {
   const auto names = algo_names();
-  EXPECT_EQ(std::vector<std::string_view>(names.begin(), names.end()),
-            (std::vector<std::string_view>{"auto", "hierarchical", "oneshot", "twoshot", "direct",
-                                           "shared"}));
+  std::vector<std::string_view> wanted{"auto"};
+  for (const Algorithm& a : algorithms())
+    for (const std::string_view n : {a.names.own, a.names.also})
+      if (!n.empty() && std::ranges::find(wanted, n) == wanted.end()) wanted.push_back(n);
+  EXPECT_EQ(std::vector(names.begin(), names.end()), wanted);
+  for (const char* known : {"hierarchical", "oneshot", "twoshot", "direct", "shared"})
+    EXPECT_EQ(std::ranges::count(names, known), 1) << known;
   for (const std::string_view n : names) EXPECT_EQ(name(algo(n)), n);
   EXPECT_EQ(algo("auto"), Algo{});
-  for (const char* text : {"", "ring", "Oneshot", "oneshot "})
+  for (const char* text : {"", "star", "Oneshot", "oneshot "})
     EXPECT_FALSE(find_algo(text)) << text;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "call_buffers.h"
 #include "grids.h"
 #include "meaning.h"
 #include "plan/algorithms.h"
@@ -28,52 +29,26 @@ struct Case {
   bool verified, in_place;
 };
 
-size_t elements(const Side& side, const Shape& s) { return extent(side, s.position()) * s.count; }
-
 // The ranks' buffers and what has become of them.
 struct Played {
-  std::vector<Plan> plans;
-  std::vector<Values> input, memory, output, exact;
-  std::vector<int32_t*> result;
-  std::string error;
+  CallBuffers buffers;
+  std::vector<Plan> plans = {};
+  std::vector<Values> exact = {};
+  std::string error = {};
 };
 
 Played play(const Case& c, std::mt19937 random) {
-  const auto n = static_cast<size_t>(c.shape.ranks);
-  const Traits& t = traits(c.algorithm.collective);
-  Played p;
-  p.output.resize(n);
-  p.exact.resize(n);
-  std::vector<std::vector<Memory>> memory;
+  Played p{CallBuffers(c.algorithm.collective, c.shape, c.in_place, random)};
   Shape s = c.shape;
   for (s.rank = 0; s.rank < s.ranks; ++s.rank) {
-    Plan plan = with(c.algorithm.build(s), c.algorithm.collective, s,
-                     {.exact = c.exact, .verified = c.verified});
-    EXPECT_EQ(validate(plan, s), "") << print(plan);
-    Values values(elements(t.send, s));
-    for (int32_t& x : values) x = static_cast<int32_t>(random() % 1000);
-    p.input.push_back(values);
-    p.memory.push_back(std::move(values));
-    p.exact[s.rank].assign(plan.exact_bytes / 4, -1);
-    p.plans.push_back(std::move(plan));
+    p.plans.push_back(with(c.algorithm.build(s), c.algorithm.collective, s,
+                           {.exact = c.exact, .verified = c.verified}));
+    EXPECT_EQ(validate(p.plans.back(), s), "") << print(p.plans.back());
+    p.exact.emplace_back(p.plans.back().exact_bytes / 4, -1);
   }
-  for (s.rank = 0; s.rank < s.ranks; ++s.rank) {
-    Values& out = p.output[s.rank];
-    int32_t* send = p.memory[s.rank].data();
-    out.assign(elements(t.recv, s), -1);
-    int32_t* recv = out.data();
-    const size_t own = static_cast<size_t>(s.rank) * s.count;
-    if (c.in_place && !p.input[s.rank].empty() && !out.empty()) {
-      if (t.recv.per_rank && !t.send.per_rank) {
-        std::ranges::copy(p.input[s.rank], recv + own);
-        send = recv + own;
-      } else {
-        recv = send + (t.send.per_rank && !t.recv.per_rank ? own : 0);
-      }
-    }
-    p.result.push_back(recv);
-    memory.push_back({{send, recv, p.exact[s.rank].data()}});
-  }
+  std::vector<std::vector<Memory>> memory;
+  for (size_t r = 0; r < p.plans.size(); ++r)
+    memory.push_back({{p.buffers.send[r], p.buffers.recv[r], p.exact[r].data()}});
   p.error = simulate(p.plans, memory, random, kLoss);
   return p;
 }
@@ -110,22 +85,23 @@ void check(const Case& c, const std::mt19937& random) {
   Played p = play(c, random);
   ASSERT_EQ(p.error, "") << print(p.plans[0]);
   const Played without = play({c.algorithm, c.shape, {}, false, c.in_place}, random);
-  const Meaning meaning{collective, p.input.size(), static_cast<size_t>(c.shape.root),
+  const CallBuffers& b = p.buffers;
+  const Meaning meaning{collective, p.plans.size(), static_cast<size_t>(c.shape.root),
                         c.shape.count};
-  const auto value = [&](size_t r, size_t k) { return p.input[r][k]; };
-  for (size_t r = 0; r < p.output.size(); ++r) {
+  const auto value = [&](size_t r, size_t k) { return b.input[r][k]; };
+  for (size_t r = 0; r < p.plans.size(); ++r) {
     const size_t first = collective == Collective::kReduceScatter ? r * c.shape.count : 0;
-    for (size_t i = 0; i < p.output[r].size(); ++i) {
+    for (size_t i = 0; i < b.results[r]; ++i) {
       const int32_t exact = meaning(r, i, value, std::plus<>());
       if (holds(c.exact, first + i))
-        ASSERT_EQ(p.result[r][i], exact) << "rank " << r << " element " << i;
+        ASSERT_EQ(b.recv[r][i], exact) << "rank " << r << " element " << i;
       else
-        ASSERT_EQ(p.result[r][i], without.result[r][i]) << "rank " << r << " element " << i;
+        ASSERT_EQ(b.recv[r][i], without.buffers.recv[r][i]) << "rank " << r << " element " << i;
       if (c.verified) {
         ASSERT_EQ(p.exact[r][i], exact) << "rank " << r << " element " << i;
       }
     }
-    EXPECT_EQ(p.exact[r].size(), c.verified ? p.output[r].size() : 0);
+    EXPECT_EQ(p.exact[r].size(), c.verified ? b.results[r] : 0);
   }
 }
 
@@ -162,7 +138,8 @@ TEST(Beside, TheSimulatorsCodecIsLossy) {
     if (!may_keep_exact(a.collective)) continue;
     const Played p = play({a, s, {}, false, false}, random);
     ASSERT_EQ(p.error, "");
-    for (const int32_t x : p.output[0]) EXPECT_LT(x, 0) << name(a.collective);
+    for (size_t i = 0; i < p.buffers.results[0]; ++i)
+      EXPECT_LT(p.buffers.recv[0][i], 0) << name(a.collective);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "call_buffers.h"
 #include "meaning.h"
 #include "plan/algorithms.h"
 #include "simulator.h"
@@ -77,41 +78,21 @@ std::vector<Plan> build_all(const Kind& kind, Shape shape) {
 
 TEST_P(Hierarchical, ComputesTheCollectiveInAnyOrderOfSteps) {
   const Collective collective = GetParam().collective;
-  const Traits& t = traits(collective);
   std::mt19937 random(8);
   for (int trial = 0; trial < 80; ++trial) {
     const Shape shape = random_shape(random);
-    const size_t n = shape.ranks, count = shape.count;
     const bool in_place = random() % 2;
-    std::vector<std::vector<int32_t>> input(n), memory(n), output(n);
-    std::vector<const int32_t*> send(n);
-    std::vector<int32_t*> recv(n);
-    for (size_t r = 0; r < n; ++r) {
-      const Position at{shape.ranks, static_cast<int>(r), shape.root};
-      input[r].resize(extent(t.send, at) * count);
-      for (int32_t& x : input[r]) x = static_cast<int32_t>(random() % 1000);
-      memory[r] = input[r];
-      output[r].assign(extent(t.recv, at) * count, -1);
-      send[r] = memory[r].data();
-      recv[r] = output[r].data();
-      if (!in_place) continue;
-      if (t.recv.per_rank) {
-        std::ranges::copy(input[r], recv[r] + r * count);
-        send[r] = recv[r] + r * count;
-      } else {
-        recv[r] = memory[r].data() + (t.send.per_rank ? r * count : 0);
-      }
-    }
+    const CallBuffers b(collective, shape, in_place, random);
     const std::vector<Plan> plans = build_all(GetParam(), shape);
-    ASSERT_EQ(simulate(plans, send, recv, random), "")
-        << "count " << count << " ranks " << n << "\n"
+    ASSERT_EQ(simulate(plans, b.send, b.recv, random), "")
+        << "count " << shape.count << " ranks " << shape.ranks << "\n"
         << print(plans[0]);
-    const Meaning meaning{collective, n, static_cast<size_t>(shape.root), count};
-    const auto value = [&](size_t rank, size_t k) { return input[rank][k]; };
-    for (size_t r = 0; r < n; ++r)
-      for (size_t i = 0; i < output[r].size(); ++i)
-        ASSERT_EQ(recv[r][i], meaning(r, i, value, std::plus<>()))
-            << "rank " << r << " element " << i << " of " << count
+    const Meaning meaning{collective, plans.size(), static_cast<size_t>(shape.root), shape.count};
+    const auto value = [&](size_t rank, size_t k) { return b.input[rank][k]; };
+    for (size_t r = 0; r < plans.size(); ++r)
+      for (size_t i = 0; i < b.results[r]; ++i)
+        ASSERT_EQ(b.recv[r][i], meaning(r, i, value, std::plus<>()))
+            << "rank " << r << " element " << i << " of " << shape.count
             << (in_place ? " in place\n" : "\n") << print(plans[r]);
   }
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "call_buffers.h"
 #include "meaning.h"
 #include "plan/algorithms.h"
 #include "simulator.h"
@@ -63,39 +64,16 @@ TEST_P(PlanTest, ComputesTheCollectiveInAnyOrderOfSteps) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 150; ++trial) {
     const Shape shape = random_shape(random);
-    const size_t n = shape.ranks, count = shape.count;
-    const Traits& t = traits(a.collective);
     const bool in_place = random() % 2;
-
-    std::vector<std::vector<int32_t>> input(n), memory(n), output(n);
-    std::vector<const int32_t*> send(n);
-    std::vector<int32_t*> recv(n);
-    for (size_t r = 0; r < n; ++r) {
-      const Position at{shape.ranks, static_cast<int>(r), shape.root};
-      input[r].resize(extent(t.send, at) * count);
-      for (int32_t& x : input[r]) x = static_cast<int32_t>(random() % 1000);
-      memory[r] = input[r];
-      output[r].assign(extent(t.recv, at) * count, -1);
-      send[r] = memory[r].data();
-      recv[r] = output[r].data();
-      if (!in_place || input[r].empty() || output[r].empty()) continue;
-      // The larger buffer holds the smaller one, at the rank's own part.
-      if (t.recv.per_rank && !t.send.per_rank) {
-        std::copy(input[r].begin(), input[r].end(), recv[r] + r * count);
-        send[r] = recv[r] + r * count;
-      } else {
-        recv[r] = memory[r].data() + (t.send.per_rank && !t.recv.per_rank ? r * count : 0);
-      }
-    }
-
+    const CallBuffers b(a.collective, shape, in_place, random);
     const std::vector<Plan> plans = build_all(a.build, shape);
-    ASSERT_EQ(simulate(plans, send, recv, random), "")
-        << "count " << count << " ranks " << n << "\n"
+    ASSERT_EQ(simulate(plans, b.send, b.recv, random), "")
+        << "count " << shape.count << " ranks " << shape.ranks << "\n"
         << print(plans[0]);
-    for (size_t r = 0; r < n; ++r)
-      for (size_t i = 0; i < output[r].size(); ++i)
-        ASSERT_EQ(recv[r][i], meaning(a.collective, input, shape, r, i))
-            << "rank " << r << " element " << i << " of " << count << " root " << shape.root
+    for (size_t r = 0; r < plans.size(); ++r)
+      for (size_t i = 0; i < b.results[r]; ++i)
+        ASSERT_EQ(b.recv[r][i], meaning(a.collective, b.input, shape, r, i))
+            << "rank " << r << " element " << i << " of " << shape.count << " root " << shape.root
             << (in_place ? " in place\n" : "\n") << print(plans[r]);
   }
 }
