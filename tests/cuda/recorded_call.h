@@ -11,7 +11,7 @@ namespace terse::test {
 [[maybe_unused]] inline const bool small_chunks = setenv("TERSE_CHUNK_BYTES", "16384", 1) == 0;
 
 inline Call call_of(plan::Collective collective, const char* scheme, size_t count,
-             ncclDataType_t datatype = ncclFloat32) {
+                    ncclDataType_t datatype = ncclFloat32) {
   return {.collective = collective,
           .scheme = parse_scheme(scheme),
           .datatype = datatype,

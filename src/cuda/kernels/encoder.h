@@ -13,8 +13,7 @@ class Encoder {
   using Sums = kernels::Sums<F, access>;
 
  public:
-  TERSE_DEVICE Encoder(const Tile& tile, const Sums& sums)
-      : tile_(tile), sums_(sums) {}
+  TERSE_DEVICE Encoder(const Tile& tile, const Sums& sums) : tile_(tile), sums_(sums) {}
 
   TERSE_DEVICE void store_packed(Shared<typename F::Stats>& shared) const {
     const codec::Draw draw = tile_.draw();

@@ -165,7 +165,8 @@ class Sums {
       }
     } else {
       TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, Codec::value(code[i], d, tile_.form()));
+      for (uint32_t i = 0; i < kOctet; ++i)
+        add<first>(j, i, Codec::value(code[i], d, tile_.form()));
     }
   }
 

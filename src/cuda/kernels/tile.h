@@ -126,8 +126,7 @@ struct Tile {
 
   TERSE_DEVICE codec::PhiloxWords random_of(uint32_t j, const codec::Draw& draw) const {
     if constexpr (F::kRounding == codec::Rounding::kStochastic)
-      return codec::draw_group(draw,
-                               (piece.origin + first + rows.at(j)) / codec::kElementsPerDraw);
+      return codec::draw_group(draw, (piece.origin + first + rows.at(j)) / codec::kElementsPerDraw);
     return {};
   }
 
