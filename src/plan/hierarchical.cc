@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "plan/builder.h"
+#include "plan/grid.h"
 
 namespace terse::plan {
 namespace {
@@ -30,22 +31,6 @@ std::vector<Phase> phases_of(Collective collective) {
   if (collective == Collective::kAllGather) return {kGatherBetween, kGatherWithin};
   return {kScatterWithin, kScatterBetween, kGatherBetween, kGatherWithin};
 }
-
-// The ranks, by node and place.
-class Grid {
- public:
-  explicit Grid(const Topology& t) : nodes(t.size.size()), places(t.size.front()) {
-    ranks_.resize(t.node.size());
-    for (size_t r = 0; r < ranks_.size(); ++r) ranks_[t.node[r] * places + t.place[r]] = r;
-  }
-
-  size_t rank(size_t node, size_t place) const { return ranks_[node * places + place]; }
-
-  const size_t nodes, places;
-
- private:
-  std::vector<size_t> ranks_;
-};
 
 // The others of `n` in the order of distance: at distance k one sends to `to`, and gets from
 // `from`.
