@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/chunks.h"
+#include "plan/grid.h"
 
 namespace terse::plan::cost {
 namespace {
@@ -26,10 +27,10 @@ class Shards {
         length_(Chunks::round_up((s.count + owners - 1) / owners,
                                  std::max(s.packing.quantum, s.within.packing.quantum))) {}
 
-  size_t bytes(size_t owner, Format format = Format::kPacked) const {
-    const size_t first = std::min(owner * length_, s_.count);
-    return plan::cost::bytes(s_, format, std::min(length_, s_.count - first));
+  size_t count(size_t owner) const {
+    return std::min(length_, s_.count - std::min(owner * length_, s_.count));
   }
+  size_t bytes(size_t owner) const { return packed(s_, count(owner)); }
   size_t all_bytes() const {
     return s_.count / length_ * packed(s_, length_) + packed(s_, s_.count % length_);
   }
@@ -39,21 +40,53 @@ class Shards {
   const size_t length_;
 };
 
-// In two levels: the shards of the ranks at this one's place; and what it sends until each shard is
-// summed.
-size_t of_place(const Shape& s, const Shards& shards) {
-  size_t bytes = 0;
-  for (size_t r = 0; r < static_cast<size_t>(s.ranks); ++r)
-    if (s.topology.place[r] == s.topology.place[s.rank]) bytes += shards.bytes(r);
-  return bytes;
+// In two levels: what a neighbour gets of the ranks at a place, in one message if packed: their
+// pieces side by side, each where it can be accessed.
+size_t row(const Shape& s, size_t pieces, size_t piece, size_t last, Format format) {
+  if (pieces == 0) return 0;
+  const size_t one = bytes(s, format, piece);
+  return (pieces - 1) * (format == Format::kRaw ? one : Chunks::round_up(one, Chunks::kAlignment)) +
+         bytes(s, format, last);
 }
 
-size_t scattered(const Shape& s, const Shards& shards) {
-  size_t bytes = of_place(s, shards) - shards.bytes(static_cast<size_t>(s.rank));
-  for (size_t r = 0; r < static_cast<size_t>(s.ranks); ++r)
-    if (s.topology.place[r] != s.topology.place[s.rank]) bytes += shards.bytes(r, s.within.format);
-  return bytes;
-}
+// A message in shards, to ranks in two levels.
+class Rows {
+ public:
+  explicit Rows(const Shape& s)
+      : s_(s), shards_(s, static_cast<size_t>(s.ranks)), grid_(s.topology) {}
+
+  // Of the ranks at a place.
+  size_t row(size_t place, Format format) const {
+    size_t pieces = 0, last = 0;
+    for (const size_t owner : grid_.at_place(place)) {
+      if (shards_.count(owner) == 0) break;
+      last = shards_.count(owner);
+      ++pieces;
+    }
+    return plan::cost::row(s_, pieces, shards_.count(0), last, format);
+  }
+  size_t own_row() const { return row(place(), Format::kPacked); }
+
+  // What this rank sends until each shard is summed.
+  size_t scattered() const {
+    size_t bytes = 0;
+    for (size_t p = 0; p < grid_.places; ++p)
+      if (p != place()) bytes += row(p, s_.within.format);
+    for (const size_t owner : grid_.at_place(place()))
+      if (owner != self()) bytes += shards_.bytes(owner);
+    return bytes;
+  }
+
+  size_t own() const { return shards_.bytes(self()); }
+
+ private:
+  size_t self() const { return static_cast<size_t>(s_.rank); }
+  size_t place() const { return static_cast<size_t>(s_.topology.place[s_.rank]); }
+
+  const Shape& s_;
+  const Shards shards_;
+  const Grid grid_;
+};
 
 }  // namespace
 
@@ -83,26 +116,24 @@ Cost shared_from_root(const Shape& s) {
 }
 
 Cost hierarchical_all_reduce(const Shape& s) {
-  const Shards shards(s, static_cast<size_t>(s.ranks));
-  return {4, scattered(s, shards) + neighbours(s) * of_place(s, shards) +
-                 (nodes(s) - 1) * shards.bytes(static_cast<size_t>(s.rank))};
+  const Rows rows(s);
+  return {4, rows.scattered() + neighbours(s) * rows.own_row() + (nodes(s) - 1) * rows.own()};
 }
 
 Cost hierarchical_reduce(const Shape& s) {
-  const Shards shards(s, static_cast<size_t>(s.ranks));
+  const Rows rows(s);
   const bool near = s.topology.node[s.rank] == s.topology.node[s.root];
-  const size_t gathered = is_root(s) ? 0
-                          : near     ? of_place(s, shards)
-                                     : shards.bytes(static_cast<size_t>(s.rank));
-  return {4, scattered(s, shards) + gathered};
+  const size_t gathered = is_root(s) ? 0 : near ? rows.own_row() : rows.own();
+  return {4, rows.scattered() + gathered};
 }
 
 Cost hierarchical_all_gather(const Shape& s) {
-  return {2, (nodes(s) - 1 + neighbours(s) * nodes(s)) * packed(s, s.count)};
+  return {2, (nodes(s) - 1) * packed(s, s.count) +
+                 neighbours(s) * row(s, nodes(s), s.count, s.count, Format::kPacked)};
 }
 
 Cost hierarchical_reduce_scatter(const Shape& s) {
-  return {2, neighbours(s) * nodes(s) * bytes(s, s.within.format, s.count) +
+  return {2, neighbours(s) * row(s, nodes(s), s.count, s.count, s.within.format) +
                  (nodes(s) - 1) * packed(s, s.count)};
 }
 

@@ -12,9 +12,11 @@
 // AllReduce: the one on shards, and then the other. Reduce: the same, but of the other only what is
 // on its way to the root.
 //
-// In scratch a chunk has a slot, of places for packed pieces by place and node; and one by rank.
+// In scratch a chunk has a slot, with rows of packed pieces: a row has those of the ranks at one
+// place, side by side in the order of the ranks, so that within a node it goes as one message.
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "plan/builder.h"
@@ -87,43 +89,75 @@ class Hierarchical {
   bool changes() const { return s_.within.format == Format::kWithin; }
 
   void lay_out() {
-    const auto stride = [&](Format format) {
-      return Chunks::round_up(s_.bytes(format, chunks_.longest()), Chunks::kAlignment);
-    };
-    const auto area = [&](size_t places, size_t bytes) {
-      const Area a{slot_bytes_, bytes};
-      slot_bytes_ += places * bytes;
-      return a;
-    };
-    const size_t ranks = s_.ranks, between = stride(Format::kPacked);
     if (phases_.front() == Phase::kScatterWithin) {
-      const size_t within = stride(s_.within.format);
-      if (s_.within.format != Format::kRaw) out_within_ = area(ranks, within);
-      in_within_ = area(ranks, within);
-      if (changes())
-        sums_ = area(grid_.nodes, Chunks::round_up(4 * chunks_.longest(), Chunks::kAlignment));
-      out_between_ = area(grid_.nodes, between);
-      in_between_ = area(grid_.nodes, between);
+      const Format within = s_.within.format;
+      if (within != Format::kRaw) out_within_ = rows(grid_.places, within);
+      in_within_ = rows(grid_.places, within);
+      if (changes()) sums_ = rows(1, [](size_t count) { return 4 * count; });
+      out_between_ = rows(1, Format::kPacked);
+      in_between_ = rows(1, Format::kPacked);
     }
-    if (gathers_) shares_ = area(ranks, between);
+    if (gathers_) shares_ = rows(grid_.places, Format::kPacked);
   }
 
-  // Of packed pieces, one behind the other, in a slot.
+  // Rows of pieces in a slot.
   struct Area {
-    size_t begin = 0, stride = 0;
+    size_t begin = 0;
+    size_t stride = 0, last_stride = 0;  // from piece to piece; in the last chunk, which is short
+    Format format = Format::kPacked;
   };
-  Place in_slot(size_t c, const Area& area, size_t index) const {
-    return {Region::kScratch, c % chunks_.slots() * slot_bytes_ + area.begin + index * area.stride};
+
+  Area rows(size_t rows, Format format) {
+    Area a = this->rows(rows, [&](size_t count) { return s_.bytes(format, count); });
+    a.format = format;
+    return a;
   }
-  Place out_within(size_t c, size_t place, size_t node) const {
-    return in_slot(c, out_within_, place * grid_.nodes + node);
+  template <class Bytes>
+  Area rows(size_t rows, const Bytes& bytes) {
+    const auto stride = [&](size_t c) {  // no piece is longer than the first
+      return Chunks::round_up(bytes(chunks_.range(0, c).count), Chunks::kAlignment);
+    };
+    const Area a{slot_bytes_, stride(0), stride(chunks_.count() - 1)};
+    slot_bytes_ += rows * grid_.nodes * a.stride;
+    return a;
   }
-  Place in_within(size_t c, size_t place, size_t node) const {
-    return in_slot(c, in_within_, place * grid_.nodes + node);
+
+  size_t stride(size_t c, const Area& area) const {
+    return c == chunks_.count() - 1 ? area.last_stride : area.stride;
   }
-  Place out_between(size_t c, size_t node) const { return in_slot(c, out_between_, node); }
-  Place in_between(size_t c, size_t node) const { return in_slot(c, in_between_, node); }
-  Place share(size_t c, size_t rank) const { return in_slot(c, shares_, rank); }
+
+  // The piece for, or of, the rank `owner`: of a row with the ranks at its place.
+  Place in_slot(size_t c, const Area& area, size_t row, size_t owner) const {
+    return {Region::kScratch, c % chunks_.slots() * slot_bytes_ + area.begin +
+                                  row * grid_.nodes * area.stride +
+                                  grid_.index(owner) * stride(c, area)};
+  }
+  // For a neighbour; and from the one at `place`.
+  Place out_within(size_t c, size_t owner) const {
+    return in_slot(c, out_within_, s_.topology.place[owner], owner);
+  }
+  Place in_within(size_t c, size_t place, size_t owner) const {
+    return in_slot(c, in_within_, place, owner);
+  }
+  // For a node; and from the one of the rank `source`.
+  Place out_between(size_t c, size_t owner) const { return in_slot(c, out_between_, 0, owner); }
+  Place in_between(size_t c, size_t source) const { return in_slot(c, in_between_, 0, source); }
+  Place share(size_t c, size_t owner) const {
+    return in_slot(c, shares_, s_.topology.place[owner], owner);
+  }
+
+  // A row of packed pieces, of the ranks at `place`, to or from a neighbour. Those that are short
+  // or empty are the last ones.
+  void push_row(Step& step, size_t peer, bool send, size_t c, const Area& area, size_t row,
+                size_t place) const {
+    const std::span<const size_t> owners = grid_.at_place(place);
+    const auto count = [&](size_t owner) { return chunks_.range(owner, c).count; };
+    const size_t pieces = std::ranges::find(owners, size_t{0}, count) - owners.begin();
+    if (pieces == 0) return;
+    step.transfers.push_back(
+        {neighbour(peer), send, in_slot(c, area, row, owners.front()),
+         (pieces - 1) * stride(c, area) + s_.bytes(area.format, count(owners[pieces - 1]))});
+  }
 
   Place sent(size_t rank, const Range& r) const {
     return b_.raw(Region::kSend, rank * piece_ + r.first);
@@ -223,40 +257,42 @@ class Hierarchical {
   // packed, too.
   void encode_for_neighbours(Step& step, size_t c) const {
     step.compute.reserve(s_.ranks);
-    for (size_t k = changes() ? 0 : 1; k < grid_.places; ++k) {
-      const size_t to = at(k, place_, grid_.places).to;
-      for (size_t m = 0; m < grid_.nodes; ++m) {
-        const size_t owner = grid_.rank(m, to);
-        encode(step, owner, owner * piece_, k == 0 ? in_within(c, to, m) : out_within(c, to, m),
-               s_.within.format, c);
-      }
-    }
+    for (size_t k = changes() ? 0 : 1; k < grid_.places; ++k)
+      for (const size_t owner : grid_.at_place(at(k, place_, grid_.places).to))
+        encode(step, owner, owner * piece_,
+               k == 0 ? in_within(c, place_, owner) : out_within(c, owner), s_.within.format, c);
   }
 
   void scatter_within(size_t c, Step& step) const {
-    const Format format = s_.within.format;
     for (size_t k = 1; k < grid_.places; ++k) {
       const auto [to, from] = at(k, place_, grid_.places);
-      for (size_t m = 0; m < grid_.nodes; ++m) {
-        const size_t owner = grid_.rank(m, to);
-        const Range r = chunks_.range(owner, c);
-        b_.push(step.transfers, neighbour(to), true,
-                format == Format::kRaw ? sent(owner, r) : out_within(c, to, m), r.count, format);
+      if (s_.within.format == Format::kRaw) {
+        scatter_raw(c, step, to, from);
+        continue;
       }
-      for (size_t m = 0; m < grid_.nodes; ++m)
-        b_.push(step.transfers, neighbour(from), false, in_within(c, from, m),
-                chunks_.range(grid_.rank(m, place_), c).count, format);
+      push_row(step, to, true, c, out_within_, to, to);
+      push_row(step, from, false, c, in_within_, from, place_);
     }
+  }
+
+  // Raw pieces lie apart in the send buffer, and so go one by one.
+  void scatter_raw(size_t c, Step& step, size_t to, size_t from) const {
+    for (const size_t owner : grid_.at_place(to)) {
+      const Range r = chunks_.range(owner, c);
+      b_.push(step.transfers, neighbour(to), true, sent(owner, r), r.count, Format::kRaw);
+    }
+    for (const size_t owner : grid_.at_place(place_))
+      b_.push(step.transfers, neighbour(from), false, in_within(c, from, owner),
+              chunks_.range(owner, c).count, Format::kRaw);
   }
 
   size_t reduce_within(size_t c) {
     Step step{"reduce within", Lane::kDecode, {exchanged_[c]}, {}, {}};
     free_sums(crossed_, c, step);
-    for (size_t m = 0; m < grid_.nodes; ++m) {
-      const size_t owner = grid_.rank(m, place_);
+    for (const size_t owner : grid_.at_place(place_)) {
       const Range r = chunks_.range(owner, c);
       Compute sum{.inputs = {},
-                  .target = out_between(c, m),
+                  .target = out_between(c, owner),
                   .averages = true,
                   .count = r.count,
                   .origin = r.first,
@@ -265,8 +301,8 @@ class Hierarchical {
       for (size_t p = 0; p < grid_.places; ++p)
         sum.inputs.push_back(p == place_ && !changes()
                                  ? Input{sent(owner, r), Format::kRaw}
-                                 : Input{in_within(c, p, m), s_.within.format});
-      if (changes()) sum.sums = in_slot(c, sums_, m);
+                                 : Input{in_within(c, p, owner), s_.within.format});
+      if (changes()) sum.sums = in_slot(c, sums_, 0, owner);
       b_.push(step.compute, std::move(sum));
     }
     return b_.add(std::move(step));
@@ -275,9 +311,10 @@ class Hierarchical {
   void scatter_between(size_t c, Step& step) const {
     for (size_t k = 1; k < grid_.nodes; ++k) {
       const auto [to, from] = at(k, node_, grid_.nodes);
-      b_.push(step.transfers, across(to), true, out_between(c, to),
-              chunks_.range(grid_.rank(to, place_), c).count);
-      b_.push(step.transfers, across(from), false, in_between(c, from), own(c).count);
+      const size_t owner = grid_.rank(to, place_), source = grid_.rank(from, place_);
+      b_.push(step.transfers, across(to), true, out_between(c, owner),
+              chunks_.range(owner, c).count);
+      b_.push(step.transfers, across(from), false, in_between(c, source), own(c).count);
     }
   }
 
@@ -293,7 +330,8 @@ class Hierarchical {
                 .piece = static_cast<uint32_t>(self_),
                 .stage = 2};
     for (size_t m = 0; m < grid_.nodes; ++m)
-      sum.inputs.push_back({m == node_ ? out_between(c, m) : in_between(c, m)});
+      sum.inputs.push_back(
+          {m == node_ ? out_between(c, self_) : in_between(c, grid_.rank(m, place_))});
     b_.push(step.compute, std::move(sum));
     return b_.add(std::move(step));
   }
@@ -313,15 +351,8 @@ class Hierarchical {
   void gather_within(size_t c, Step& step) const {
     for (size_t k = 1; k < grid_.places; ++k) {
       const auto [to, from] = at(k, place_, grid_.places);
-      const auto pass = [&](size_t peer, bool send, size_t of_place) {
-        for (size_t m = 0; m < grid_.nodes; ++m) {
-          const size_t owner = grid_.rank(m, of_place);
-          b_.push(step.transfers, neighbour(peer), send, share(c, owner),
-                  chunks_.range(owner, c).count);
-        }
-      };
-      if (gathers_at(to)) pass(to, true, place_);
-      if (gathers_at(place_)) pass(from, false, from);
+      if (gathers_at(to)) push_row(step, to, true, c, shares_, place_, place_);
+      if (gathers_at(place_)) push_row(step, from, false, c, shares_, from, from);
     }
   }
 

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "plan/chunks.h"
 #include "plan/native.h"
 #include "plan/order.h"
 #include "plan/plan.h"
+#include "plan/uses.h"
 
 namespace terse::plan {
 namespace {
@@ -67,7 +68,7 @@ class Checker {
     // before.
     for (const Transfer& t : s.transfers) send(t);
     for (const Transfer& t : s.transfers)
-      if (!t.send) change(t.place);
+      if (!t.send) change(t.place, t.bytes);
     for (const Native& n : s.natives) send(n);
     for (const Native& n : s.natives) receive(n);
   }
@@ -76,7 +77,7 @@ class Checker {
     if (c.message >= formats_.size()) return refuse("no such message");
     for (const Input& in : c.inputs) {
       extent(in.place, in.format, c);
-      if (is_own(in.place)) read(in.place);
+      if (is_own(in.place)) read(in.place, bytes_of(in.format, c));
     }
     extent(c.target, c.target_format, c);
     formats(c);
@@ -84,7 +85,7 @@ class Checker {
     const bool in_place = std::ranges::any_of(c.inputs, [&](const Input& in) {
       return in.place == c.target && in.format == Format::kRaw && c.target_format == Format::kRaw;
     });
-    change(c.target, in_place);
+    change(c.target, bytes_of(c.target_format, c), in_place);
     if (c.target.region == Region::kSend) refuse("writes to the send buffer");
     if (c.origin % 32 != 0) refuse("an origin that is not a multiple of 32");
     if (c.inputs.empty() || c.count == 0) refuse("an empty compute");
@@ -96,8 +97,8 @@ class Checker {
     const bool from = c.source.region == Region::kSend || is_own(c.source);
     const bool to = c.target.region == Region::kRecv || c.target.region == Region::kState;
     if (!from || !to || c.bytes == 0) refuse("a copy from or to where none may be");
-    if (is_own(c.source)) read(c.source);
-    change(c.target);
+    if (is_own(c.source)) read(c.source, c.bytes);
+    change(c.target, c.bytes);
   }
 
   void send(const Transfer& t) {
@@ -108,7 +109,7 @@ class Checker {
     const bool scratch = t.place.region == Region::kScratch;
     if (!scratch && t.place.region != (t.send ? Region::kSend : Region::kRecv))
       refuse("sends from the receive buffer, or receives into the send buffer");
-    if (t.send && scratch) read(t.place);
+    if (t.send && scratch) read(t.place, t.bytes, Chunks::kAlignment - 1);
     if (t.send && !t.native) sent_ += t.bytes;
   }
 
@@ -122,7 +123,7 @@ class Checker {
     within(n.send, pieces * piece_bytes(n), 0);
     if (n.send.region == Region::kSend) return send_own(n);
     if (!is_own(n.send)) return refuse("sends neither from the send buffer nor scratch or state");
-    for (size_t p = 0; p < pieces; ++p) read(piece(n.send, n, p));
+    for (size_t p = 0; p < pieces; ++p) read(piece(n.send, n, p), piece_bytes(n));
   }
 
   // From the send buffer, which may be the receive buffer.
@@ -138,7 +139,7 @@ class Checker {
     if (pieces == 0) return;
     within(n.recv, pieces * piece_bytes(n), 0);
     if (n.recv.region == Region::kSend) refuse("receives into the send buffer");
-    if (!is_own(n.recv)) return change(n.recv);
+    if (!is_own(n.recv)) return change(n.recv, pieces * piece_bytes(n));
     const auto own = [&](const Place& place, const Side& side) {
       return piece(place, n, side.per_rank ? static_cast<size_t>(rank_) : 0);
     };
@@ -146,7 +147,7 @@ class Checker {
     const bool in_place = from == to && !(t.send.per_rank && t.recv.per_rank);
     for (size_t p = 0; p < pieces; ++p) {
       const Place place = piece(n.recv, n, p);
-      write(place, in_place && place == to);
+      write(place, piece_bytes(n), in_place && place == to);
     }
   }
 
@@ -174,7 +175,12 @@ class Checker {
     if (place.region == Region::kExact) refuse("computes with the exact result");
     if (format == Format::kWithin && !formats_[c.message].within.bytes)
       return refuse("a format that the call does not have");
-    within(place, formats_[c.message].bytes_of(format, c.count), c.message);
+    within(place, bytes_of(format, c), c.message);
+  }
+  size_t bytes_of(Format format, const Compute& c) const {
+    const Elements& elements = formats_[c.message];
+    if (format == Format::kWithin && !elements.within.bytes) return 0;
+    return elements.bytes_of(format, c.count);
   }
 
   // A kernel knows one packed format.
@@ -190,7 +196,7 @@ class Checker {
       refuse("a raw input beside a change of formats");
     if (c.sums.region != Region::kScratch) refuse("sums outside scratch");
     within(c.sums, c.count * sizeof(float), c.message);
-    change(c.sums);
+    change(c.sums, c.count * sizeof(float));
   }
 
   void within(const Place& place, size_t bytes, size_t message) {
@@ -206,21 +212,25 @@ class Checker {
     return place.region == Region::kScratch || place.region == Region::kState;
   }
 
-  // Pieces of it are known by where they begin. What a step uses is its own while it runs: it must
-  // not change what another, or itself, may be reading or writing. In the state is what an earlier
-  // call wrote.
-  void read(const Place& place) {
-    const auto [found, is_new] = own_[place.region].try_emplace(place.offset);
-    if (is_new && place.region == Region::kScratch)
-      return refuse("reads scratch that nothing wrote");
-    Use& use = found->second;
-    if (use.writer && !is_done(*use.writer)) refuse("reads what may not be written yet");
-    use.readers.push_back(at_);
+  // What a step uses is its own while it runs: it must not change what another, or itself, may be
+  // reading or writing. In the state is what an earlier call wrote. A message may be of several
+  // pieces, with up to `padding` bytes between them that nothing wrote.
+  void read(const Place& place, size_t bytes, size_t padding = 0) {
+    const bool was_written = place.region == Region::kState;
+    const size_t queue = plan_.steps[at_].queue();
+    size_t unwritten = padding;  // so far; none is left for the beginning
+    own_[place.region].visit(place.offset, place.offset + bytes, [&](Use& use, size_t length) {
+      unwritten = use.writer != kNone || was_written ? 0 : unwritten + length;
+      if (unwritten > padding) refuse("reads scratch that nothing wrote");
+      if (!is_done(use.writer)) refuse("reads what may not be written yet");
+      use.read(at_, queue);
+    });
+    if (unwritten != 0) refuse("reads scratch that nothing wrote");
   }
 
   // A place gets what it did not have. The receive buffer may be the send buffer.
-  void change(const Place& place, bool in_place = false) {
-    if (is_own(place)) return write(place, in_place);
+  void change(const Place& place, size_t bytes, bool in_place = false) {
+    if (is_own(place)) return write(place, bytes, in_place);
     if (place.region != Region::kRecv) return;
     changed_ = true;
     for (const size_t sends : sends_)
@@ -228,16 +238,18 @@ class Checker {
   }
 
   // `in_place`: by what reads it.
-  void write(const Place& place, bool in_place) {
-    Use& use = own_[place.region][place.offset];
-    if (in_place && !use.readers.empty() && use.readers.back() == at_) use.readers.pop_back();
-    bool free = !use.writer || is_done(*use.writer);
-    for (const size_t reader : use.readers) free = free && is_done(reader);
-    if (!free) refuse("writes what may still be in use");
-    use = {at_, {}};
+  void write(const Place& place, size_t bytes, bool in_place) {
+    Uses& uses = own_[place.region];
+    uses.visit(place.offset, place.offset + bytes, [&](Use& use, size_t) {
+      bool free = is_done(use.writer);
+      for (const size_t reader : use.readers)
+        free = free && ((in_place && reader == at_ && use.reads == 1) || is_done(reader));
+      if (!free) refuse("writes what may still be in use");
+    });
+    uses.replace(place.offset, place.offset + bytes, {.writer = at_});
   }
 
-  bool is_done(size_t earlier) const { return order_.is_done(earlier, start_); }
+  bool is_done(size_t earlier) const { return earlier == kNone || order_.is_done(earlier, start_); }
 
   void refuse(const char* what) {
     if (error_.empty()) error_ = fmt::format("step {} ({}): {}", at_, plan_.steps[at_].name, what);
@@ -248,11 +260,7 @@ class Checker {
   const std::vector<Elements> formats_;  // by message
   size_t at_ = 0;
   size_t sent_ = 0;
-  struct Use {
-    std::optional<size_t> writer;
-    std::vector<size_t> readers;  // since then
-  };
-  std::map<Region, std::unordered_map<size_t, Use>> own_;  // by offset
+  std::map<Region, Uses> own_;
   std::vector<size_t> sends_;  // steps with native collectives from the send buffer
   bool changed_ = false;       // the receive buffer has been
   Order order_;

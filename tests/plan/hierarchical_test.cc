@@ -8,6 +8,7 @@
 #include "call_buffers.h"
 #include "meaning.h"
 #include "plan/algorithms.h"
+#include "plan/chunks.h"
 #include "simulator.h"
 
 namespace terse::plan {
@@ -137,6 +138,52 @@ TEST_P(Hierarchical, ValidateSeesEveryMissingDependency) {
           EXPECT_NE(validate(plan, shape), "")
               << "step " << i << " without " << good.steps[i].after[k] << "\n"
               << print(good);
+        }
+    }
+  }
+}
+
+// A message of several pieces is there when all of them are, and no piece lies on another.
+TEST(Grids, ValidateSeesEveryMissingPiece) {
+  const Shape shape{.count = 5000,
+                    .ranks = 6,
+                    .rank = 3,
+                    .grain = exact_grain(1 << 20),
+                    .packing = test_packing(32),
+                    .topology = topology_of(std::vector<uint64_t>{0, 1, 2, 2, 1, 0})};
+  const Plan good = hierarchical_all_reduce(shape);
+  ASSERT_EQ(validate(good, shape), "");
+  const size_t pieces = good.steps[0].compute.size();
+  ASSERT_EQ(pieces, 3u) << print(good);
+  for (size_t i = 0; i < pieces; ++i) {
+    Plan lacks = good, moved = good;
+    lacks.steps[0].compute.erase(lacks.steps[0].compute.begin() + static_cast<ptrdiff_t>(i));
+    EXPECT_NE(validate(lacks, shape).find("reads scratch that nothing wrote"), std::string::npos);
+    moved.steps[0].compute[i].target.offset += Chunks::kAlignment;
+    EXPECT_NE(validate(moved, shape), "") << i;
+  }
+  for (const size_t bytes : {1, 64}) {
+    Plan more = good;
+    Transfer& row = more.steps[1].transfers[0];
+    ASSERT_TRUE(row.send);
+    row.bytes += bytes;
+    more.wire_bytes += bytes;
+    EXPECT_NE(validate(more, shape), "");
+  }
+}
+
+// Whatever the number of nodes, for what is packed.
+TEST_P(Hierarchical, ANeighbourGetsOneMessageForEachPhase) {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 40; ++trial) {
+    Shape shape = random_shape(random);
+    if (shape.within.format == Format::kRaw) continue;
+    for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
+      const Topology& t = shape.topology;
+      for (const Step& step : GetParam().build(shape).steps)
+        for (int peer = 0; peer < shape.ranks; ++peer) {
+          const auto to = [=](const Transfer& x) { return x.send && x.peer == peer; };
+          EXPECT_LE(std::ranges::count_if(step.transfers, to), 2) << t.nodes() << " nodes";
         }
     }
   }

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <bit>
+
 #include "native_model.h"
 #include "plan/builder.h"
 #include "simulator.h"
@@ -100,8 +103,7 @@ TEST(Native, ModelIsOfEachTypeAndOperation) {
   const auto bytes = [](auto... values) {
     Bytes result;
     const auto add = [&](auto x) {
-      const char* first = reinterpret_cast<const char*>(&x);
-      result.insert(result.end(), first, first + sizeof x);
+      for (const char byte : std::bit_cast<std::array<char, sizeof x>>(x)) result.push_back(byte);
     };
     (add(values), ...);
     return result;

@@ -133,8 +133,10 @@ TEST(Grain, SaysHowOftenRanksExchange) {
   };
   constexpr size_t kMiB = 1 << 20;
   // A chunk's second shot goes together with a later one's first.
-  EXPECT_EQ(all_reduce(64 * kMiB, 2, kHostGrain), 64 + 4);  // chunks of 1 MiB
-  EXPECT_EQ(all_reduce(64 * kMiB, 8, kHostGrain), 32 + 4);  // of 2: 256 KiB a rank
+  EXPECT_EQ(all_reduce(31 * kMiB, 2, kHostGrain), 31 + 4);  // chunks of 1 MiB
+  EXPECT_EQ(all_reduce(62 * kMiB, 8, kHostGrain), 31 + 4);  // of 2: 256 KiB a rank
+  EXPECT_EQ(all_reduce(32 * kMiB, 2, kHostGrain), 16 + 4);  // many: twice as long
+  EXPECT_EQ(all_reduce(64 * kMiB, 8, kHostGrain), 16 + 4);
   EXPECT_EQ(all_reduce(64 * kMiB, 2, kGpuGrain), 4 + 2);
   EXPECT_EQ(all_reduce(64 * kMiB, 8, kGpuGrain), 2 + 1);
   EXPECT_EQ(all_reduce(16 * kMiB, 8, kGpuGrain), 2);
