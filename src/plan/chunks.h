@@ -30,7 +30,8 @@ class Chunks {
          size_t places = 0)
       : piece_(piece), places_(places != 0 ? places : pieces), total_(total), rows_(rows) {
     const size_t quantum = std::max(shape.packing.quantum, shape.within.packing.quantum);
-    const size_t wanted = std::max(shape.grain.chunk_bytes, pieces * shape.grain.piece_bytes);
+    size_t wanted = std::max(shape.grain.chunk_bytes, pieces * shape.grain.piece_bytes);
+    if (total * shape.element_bytes / wanted >= shape.grain.many_chunks) wanted *= 2;
     const size_t per_piece = std::max<size_t>(1, wanted / shape.element_bytes / pieces);
     const size_t chunks = std::max<size_t>(1, (piece + per_piece - 1) / per_piece);
     // Chunks of equal size, in whole blocks.

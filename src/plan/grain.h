@@ -9,15 +9,21 @@
 namespace terse::plan {
 
 struct Grain {
+  static constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
+
   size_t chunk_bytes;  // raw, of all pieces of a chunk
   size_t piece_bytes;  // and at least this much of each of them
   size_t most_chunks;  // of a message between two ranks: longer ones have larger chunks
+  // A collective of so many chunks has half as many of twice the size: there the pipeline is full
+  // nearly all of the time, and what each chunk costs counts for more.
+  size_t many_chunks = kNoLimit;
 
   bool operator==(const Grain&) const = default;
 };
 
-// Measured at 1 Gbit/s; a chunk stays in a processor's caches.
-constexpr Grain kHostGrain{size_t{1} << 20, size_t{256} << 10, 32};
+// Measured at 1 Gbit/s, alone on the machine and beside a busy process; a chunk stays in a
+// processor's caches.
+constexpr Grain kHostGrain{size_t{1} << 20, size_t{256} << 10, 32, 32};
 
 // A step's launches cost some 10 us, in which a fast link carries a megabyte or more, and a GPU's
 // codec takes some 10 us for 16 MiB. An estimate, not a measurement.
@@ -26,6 +32,6 @@ constexpr Grain kGpuGrain{size_t{16} << 20, size_t{4} << 20, 32};
 constexpr Grain usual_grain(bool gpu) { return gpu ? kGpuGrain : kHostGrain; }
 
 // Chunks of so many raw bytes, whatever the message.
-constexpr Grain exact_grain(size_t bytes) { return {bytes, 0, std::numeric_limits<size_t>::max()}; }
+constexpr Grain exact_grain(size_t bytes) { return {bytes, 0, Grain::kNoLimit}; }
 
 }  // namespace terse::plan
