@@ -71,6 +71,21 @@ TEST(Fake, RefusesArgumentsThatCannotBe) {
   EXPECT_EQ(number, 0x7fffffffu);
 }
 
+// As CUDA promises: "returns only once the copy has completed". Who has an error next may free it.
+TEST(Fake, HasCopiedToPageableMemoryWhenTheCallReturns) {
+  const DeviceStream stream;
+  DeviceMemory from(16 << 20);
+  const DeviceMemory to(16 << 20);
+  from.upload(std::vector<char>(16 << 20, 'a'), stream.get());
+  for (int k = 0; k < 20; ++k)
+    must(cudaMemcpyAsync(to.get(), from.get(), 16 << 20, cudaMemcpyDefault, stream.get()));
+  char last = 0;
+  must(cudaMemcpyAsync(&last, static_cast<char*>(to.get()) + (16 << 20) - 1, 1,
+                       cudaMemcpyDeviceToHost, stream.get()));
+  EXPECT_EQ(last, 'a');
+  stream.synchronize();
+}
+
 TEST(Fake, TimesOnlyEventsThatWereMadeForIt) {
   const DeviceStream stream;
   cudaEvent_t begin, end;

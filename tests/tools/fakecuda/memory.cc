@@ -29,6 +29,17 @@ Allocations& allocations() {
   return a;
 }
 
+// Whether `memory` is the runtime's own, of the device or page-locked.
+bool is_allocated(const void* memory) {
+  Allocations& a = allocations();
+  const std::lock_guard lock(a.mutex);
+  const auto* at = static_cast<const char*>(memory);
+  return std::ranges::any_of(a.bytes, [&](const auto& allocation) {
+    const auto* begin = static_cast<const char*>(allocation.first);
+    return begin <= at && at < begin + allocation.second;
+  });
+}
+
 bool intact(const char* guard) {
   return std::all_of(guard, guard + kGuard,
                      [](char c) { return static_cast<unsigned char>(c) == kGuardByte; });
@@ -130,9 +141,12 @@ TERSE_FAKE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
       size_t bytes;
       std::vector<char> staged;
     };
-    // Memory of the host may change when the call has returned; a graph reads it as it runs.
-    const bool stages = kind == cudaMemcpyHostToDevice && capture_of(stream) == 0;
-    return submit(stream, [=](cudaStream_t on) {
+    // Pageable memory of the host may change, and go, when the call has returned; a graph uses it
+    // as it runs.
+    const bool captured = capture_of(stream) != 0;
+    const bool stages = kind == cudaMemcpyHostToDevice && !captured;
+    const bool waits = kind == cudaMemcpyDeviceToHost && !captured && !is_allocated(to);
+    const cudaError_t submitted = submit(stream, [=](cudaStream_t on) {
       auto copy = std::make_unique<Copy>(Copy{to, from, bytes, {}});
       if (stages) {
         copy->staged.assign(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
@@ -144,6 +158,8 @@ TERSE_FAKE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
       };
       return translate(host().LaunchHostFunc(on, run, copy.release()));
     });
+    if (submitted != cudaSuccess || !waits) return submitted;
+    return translate(host().StreamSynchronize(stream));
   });
 }
 
