@@ -5,13 +5,16 @@ examples_test.py BIN_FOLDER HOSTNCCL"""
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import unittest
 
 BIN, HOSTNCCL = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests", "tools"))
+
+from ports import free_port  # noqa: E402
+
 TERSE = [f"{BIN}/terse", "run", "--scheme", "int8", "--nccl", HOSTNCCL, "--"]
 # MPI's own leaks are none of ours to find.
 MPI = ["env", "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0", "mpirun", "--oversubscribe",
@@ -29,12 +32,6 @@ def run(command, **variables):
     return done.stdout
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return str(s.getsockname()[1])
-
-
 class Examples(unittest.TestCase):
     def expect_errors(self, output, lines, low, high):
         """Each line's errors, which lie between `low` and `high`."""
@@ -45,11 +42,11 @@ class Examples(unittest.TestCase):
             self.assertTrue(low <= error <= high, output)
 
     def test_allreduce(self):
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         self.expect_errors(run(MPI + ["3", f"{BIN}/allreduce", "int4"], **address), 3, 0.01, 0.2)
 
     def test_allreduce_started_by_hand(self):
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2"}
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
         program = f"RANK=0 {BIN}/allreduce int4 & RANK=1 {BIN}/allreduce int4; wait"
         self.expect_errors(run(["bash", "-c", program], **address), 2, 0.01, 0.2)
 

@@ -3,12 +3,16 @@
 import contextlib
 import os
 import re
-import socket
 import subprocess
+import sys
 import tempfile
 from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+
+from ports import free_port  # noqa: E402
+
 BUILD = os.environ.get("TERSE_TEST_BUILD_DIR", os.path.join(ROOT, "build", "host"))
 SAMPLE = os.path.join(ROOT, "bench", "data", "gradient_rank{rank}.f32")
 NETLAB = os.path.join(ROOT, "bench", "netlab", "netlab")
@@ -50,12 +54,6 @@ def planned(collective, size, ranks, nodes, scheme):
 
 def library(name):
     return os.path.join(BUILD, "lib", name)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def clean_environment(extra=None):

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "free_port.h"
 #include "lifeline.h"
 #include "team.h"
 #include "watchdog.h"
@@ -15,13 +16,7 @@ namespace terse::perf {
 namespace {
 
 using std::chrono::steady_clock;
-
-// A port that was free a moment ago.
-int free_port() {
-  int port = 0;
-  listen(0, &port);
-  return port;
-}
+using test::free_port;
 
 // Runs n "processes" as threads; returns what each threw, "" for nothing.
 std::vector<std::string> processes(int n, const std::function<void(int)>& body) {

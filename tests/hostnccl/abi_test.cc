@@ -71,7 +71,8 @@ TEST(Abi, LibraryExportsWhatTheHeaderDeclares) {
     expected.insert({"W " + name, "T p" + name});
   }
   for (const std::string& symbol : exports) {
-    if (symbol.compare(2, 8, "hostnccl") != 0) EXPECT_EQ(1u, expected.count(symbol)) << symbol;
+    if (symbol.compare(2, 8, "hostnccl") == 0) continue;
+    EXPECT_EQ(1u, expected.count(symbol)) << symbol;
   }
   dlclose(library);
 }

@@ -1,8 +1,10 @@
 // Communicators: how they are made, split, shrunk, finalised, and what they tell about themselves.
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 
+#include "free_port.h"
 #include "reference.h"
 
 namespace hostnccl_test {
@@ -58,7 +60,8 @@ TEST(Comm, ScalableInitTakesSeveralIds) {
 }
 
 TEST(Comm, CommIdFromTheEnvironment) {
-  setenv("NCCL_COMM_ID", "127.0.0.1:38917", 1);
+  const std::string address = "127.0.0.1:" + std::to_string(terse::test::free_port());
+  setenv("NCCL_COMM_ID", address.c_str(), 1);
   ncclUniqueId ids[3];
   for (ncclUniqueId& id : ids) ASSERT_NCCL(ncclGetUniqueId(&id));  // each for itself
   on_threads(3, [&](int rank) {

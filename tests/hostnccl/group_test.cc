@@ -166,9 +166,13 @@ TEST(Group, CollectivesAndMessagesMix) {
   const Clique clique(2);
   int sum[2] = {1, 2}, token[2] = {7, 0};
   ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
-    if (r == 0) EXPECT_NCCL(ncclSend(&token[0], 1, ncclInt32, 1, comm, nullptr));
+    if (r == 0) {
+      EXPECT_NCCL(ncclSend(&token[0], 1, ncclInt32, 1, comm, nullptr));
+    }
     EXPECT_NCCL(ncclAllReduce(&sum[r], &sum[r], 1, ncclInt32, ncclSum, comm, nullptr));
-    if (r == 1) EXPECT_NCCL(ncclRecv(&token[1], 1, ncclInt32, 0, comm, nullptr));
+    if (r == 1) {
+      EXPECT_NCCL(ncclRecv(&token[1], 1, ncclInt32, 0, comm, nullptr));
+    }
     return ncclSuccess;
   }));
   EXPECT_EQ(sum[0], 3);

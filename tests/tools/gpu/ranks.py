@@ -10,11 +10,14 @@ what rank 0 printed, and of a failed run what all ranks did. Exits with the wors
 
 import argparse
 import os
-import socket
 import sys
 
 import machine
 import processes
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from ports import free_port  # noqa: E402
 
 # One GPU for several ranks: each is a host of its own to NCCL. Few thread blocks each, so that those
 # of all ranks find room beside each other's work.
@@ -29,12 +32,6 @@ def share_gpus(ranks):
 def settings(ranks):
     """NCCL's, for this many ranks, where they are not set already."""
     return {"NCCL_DEBUG": "WARN", **(SHARED_GPU if share_gpus(ranks) else {})}
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def environments(ranks, extra=None):
