@@ -44,9 +44,12 @@ double parse_rate(const std::string& text) {
   double number = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && std::isfinite(number) && number > 0)
-    for (const Unit& unit : kUnits)
-      if (unit.name == std::string_view(rest, end)) return number * unit.bits / 8;
+  for (const Unit& unit : kUnits) {
+    const double bytes = number * unit.bits / 8;
+    if (error == std::errc() && unit.name == std::string_view(rest, end) && bytes > 0 &&
+        std::isfinite(bytes))
+      return bytes;
+  }
   fail(ncclInvalidArgument, "{}: not a rate such as 1gbit, 2.5gbit or 400mbit", text);
 }
 
