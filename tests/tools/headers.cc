@@ -1,0 +1,1 @@
+// Nothing: a target whose precompiled headers the test programs take.
