@@ -154,14 +154,12 @@ class NamespacesTest(Both, unittest.TestCase):
         self.assertGreater(float(row[5]), 0.8 * 8 * 2**20 / 200)
 
     def test_what_a_killed_one_left_is_removed_by_the_next(self):
-        process = subprocess.Popen([NETLAB, "--hosts", "2", "--", "sleep", "62"],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        end = time.monotonic() + 60
-        while not left_over(process.pid) and time.monotonic() < end:
-            time.sleep(0.1)
-        self.assertNotEqual(left_over(process.pid), [])
-        process.kill()
-        process.wait()
+        process = subprocess.Popen([NETLAB, "--hosts", "2", "--", "sh", "-c", "echo up; exec sleep 62"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with process:
+            self.assertEqual(process.stdout.readline(), "up\n")  # the lab stands
+            self.assertNotEqual(left_over(process.pid), [])
+            process.kill()
         self.assertEqual(netlab("--hosts", "1", "--", "true").returncode, 0)
         self.assertEqual(left_over(process.pid), [])
 
