@@ -131,7 +131,7 @@ TERSE_API terseResult_t terseReduceScatter(const void* sendbuff, void* recvbuff,
                                            struct CUstream_st* stream);
 
 /* Sends each rank its `count` elements of nranks * count, receives as many from each. What comes
- * from others was quantized once; the own piece is copied exactly. In place (sendbuff == recvbuff)
+ * from others was quantized once; the own shard is copied exactly. In place (sendbuff == recvbuff)
  * is right where it is compressed; NCCL itself takes it, and overwrites what is yet to be sent. */
 TERSE_API terseResult_t terseAllToAll(const void* sendbuff, void* recvbuff, size_t count,
                                       terseDataType_t datatype, const terseScheme_t* scheme,
@@ -206,7 +206,7 @@ typedef struct {
 } terseRange_t;
 
 /* From now on, in compressed AllReduces, AllGathers and ReduceScatters on `comm` whose whole
- * message has `elements` elements (nranks times the count, where each rank has a piece), the
+ * message has `elements` elements (nranks times the count, where each rank has a shard), the
  * elements of the ranges get what native NCCL gives. `count` ranges, in ascending order and apart;
  * none: nothing is excluded any more. They are copied. Other elements of their blocks are still
  * quantized beside them, and their bytes travel twice, compressed and not.

@@ -125,7 +125,7 @@ void print_node(const Load& load) {
 // Every algorithm that does the call, beside NCCL's own.
 void print_comparison(const Call& call, const Scheme& scheme, const plan::Algorithm* taken) {
   plan::Shape shape = call.shape_on(0, scheme);
-  shape.grain = plan::exact_grain(kMostBytes);  // in one piece: the largest plans take their time
+  shape.grain = plan::exact_grain(kMostBytes);  // in one chunk: the largest plans take their time
   const double rate = call.options.bandwidth.empty() ? 0 : parse_rate(call.options.bandwidth);
   const auto row = [&](std::string_view name, std::string_view rounds, std::string_view peers,
                        uint64_t out, bool is_taken) {

@@ -6,17 +6,17 @@ namespace terse::cli {
 
 // In floating point, for the numbers are whatever somebody has typed.
 void require_feasible(plan::Collective collective, const plan::Shape& s, int plans) {
-  constexpr double kMostPieces = 1 << 20, kMostPiecesOfAll = 1 << 23;
+  constexpr double kMostSteps = 1 << 20, kMostStepsOfAll = 1 << 23;
   const plan::Traits& t = plan::traits(collective);
   const double ranks = s.ranks;
   const double bytes = static_cast<double>(s.count) * static_cast<double>(s.element_bytes) *
                        (t.send.per_rank || t.recv.per_rank ? ranks : 1);
   const double chunk = std::max(static_cast<double>(s.grain.chunk_bytes),
-                                ranks * static_cast<double>(s.grain.piece_bytes));
-  const double pieces = ranks * std::max(1.0, bytes / chunk);
+                                ranks * static_cast<double>(s.grain.shard_bytes));
+  const double shards = ranks * std::max(1.0, bytes / chunk);
   if (bytes > static_cast<double>(kMostBytes))
     refuse("a message of {:.4g} bytes cannot be right", bytes);
-  if (pieces > kMostPieces || pieces * plans > kMostPiecesOfAll)
+  if (shards > kMostSteps || shards * plans > kMostStepsOfAll)
     refuse("{:.4g} bytes on {} ranks are too much to plan here: ask for less of either", bytes,
            s.ranks);
 }

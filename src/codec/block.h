@@ -4,22 +4,21 @@
 // A codec is a type with
 //   kDescriptor                 what it says of itself
 //   Stats                       AbsMax, Extent or NoStats
-//   params(stats, form, shift)  what is stored of the block, as numbers of form.scale. `first` is
-//   not
-//                               finite where an element is not
+//   params(stats, form, shift)  what is stored of the block, as numbers of form.scale. The
+//                               first is not finite where an element is not
 //   flat(params)                whether all codes are 0
-//   Quantizer, quantizer(params, form)      derived once per block by the encoder; `scale` is not 0
-//   coder<rounding>(quantizer, form)        (x, random) -> code, in the low bits
-//   Dequantizer, dequantizer(params, form)  derived once per block by the decoder
-//   value(code, dequantizer, form)
+//   Quantizer, quantizer(params, form)      derived once per block by the encoder; `inverse` is not
+//   0 coder<rounding>(quantizer, form)        (x, random) -> code, in the low bits Dequantizer,
+//   dequantizer(params, form)  derived once per block by the decoder value(code, dequantizer, form)
 //   kNanCodes                   whether there are codes whose values are not finite
-//   Numbers                     where codes are those of a MiniFloat: of x * quantizer.scale, and
+//   Numbers                     where codes are those of a MiniFloat: of x * quantizer.inverse, and
 //                               value = number * dequantizer.scale. Some machines convert them
 //
 // One that chooses its parameters by a second look at the elements has besides
 //   kCandidates                 how many there are to choose from
-//   Probe, probe(params, form)  derived once per block: (x) -> a Small, which candidates are tried
-//   on Trial, trial(candidate, form)           (probed) -> uint32_t, 0 of 0; the sum is below 2^32
+//   Probe, probe(params, form)  derived once per block: (x) -> a Small, on which candidates are
+//                               tried
+//   Trial, trial(candidate, form)           (probed) -> uint32_t, 0 of 0; the sum is below 2^32
 //   cost(sum, candidate, form)  the least one is taken; among equals the first
 //   chosen(params, candidate, form)         -> Params
 // Its params() are then what it begins with. Where they are flat or not finite they stay.

@@ -1,5 +1,5 @@
 // The random numbers of one encoding (FORMAT.md, section 5): 16 bits for each element, keyed so
-// that seed, communicator, call, rank, piece and stage each give an independent sequence.
+// that seed, communicator, call, rank, shard and stage each give an independent sequence.
 #pragma once
 
 #include "codec/philox.h"
@@ -19,7 +19,7 @@ struct DrawKey {
   uint64_t communicator = 0;  // its ordinal, agreed by all ranks
   uint64_t sequence = 0;      // of the call on its communicator
   uint32_t rank = 0;          // who encodes
-  uint32_t piece = 0;         // for whom: the destination's shard; below 2^24
+  uint32_t shard = 0;         // for whom: the destination's shard; below 2^24
   uint32_t stage = 0;         // first or second quantization of a call; below 2^8
 };
 
@@ -33,7 +33,7 @@ TERSE_INLINE uint64_t splitmix64(uint64_t x) {
 TERSE_INLINE Draw make_draw(const DrawKey& k) {
   const uint64_t key = splitmix64(k.seed ^ splitmix64(k.communicator ^ splitmix64(k.sequence)));
   return {{static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)},
-          {k.rank, k.piece | k.stage << 24}};
+          {k.rank, k.shard | k.stage << 24}};
 }
 
 // The draw of a recorded call that runs for the n-th time again (n = 0: the first time).

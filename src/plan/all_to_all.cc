@@ -1,5 +1,5 @@
-// AllToAll, direct: every rank sends each peer its piece, packed, and unpacks what it receives. Its
-// own piece it copies.
+// AllToAll, direct: every rank sends each peer its shard, packed, and unpacks what it receives. Its
+// own shard it copies.
 #include "plan/builder.h"
 
 namespace terse::plan {
@@ -24,7 +24,7 @@ Plan all_to_all(const Shape& s) {
               .target = out,
               .count = r.count,
               .origin = r.first,
-              .piece = static_cast<uint32_t>(to)});
+              .shard = static_cast<uint32_t>(to)});
       b.push(exchange.transfers, to, true, out, r.count);
       b.push(exchange.transfers, from, false, in, r.count);
       b.push(decode.compute, {.inputs = {{in}},

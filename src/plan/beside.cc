@@ -9,21 +9,21 @@
 namespace terse::plan {
 namespace {
 
-// A range that is one native call: of one rank's piece, where the message has pieces.
+// A range that is one native call: of one rank's shard, where the message has shards.
 struct Segment {
-  size_t owner;       // of the piece
+  size_t owner;       // of the shard
   size_t in_message;  // its first element
-  size_t in_piece;
+  size_t in_shard;
   size_t count;
 };
 
-std::vector<Segment> cut(std::span<const Range> ranges, size_t piece) {
+std::vector<Segment> cut(std::span<const Range> ranges, size_t shard) {
   std::vector<Segment> segments;
   for (const Range& range : ranges)
     for (size_t first = range.first, end = first + range.count; first < end;) {
-      const size_t owner = first / piece;
-      const size_t count = std::min(end, (owner + 1) * piece) - first;
-      segments.push_back({owner, first, first - owner * piece, count});
+      const size_t owner = first / shard;
+      const size_t count = std::min(end, (owner + 1) * shard) - first;
+      segments.push_back({owner, first, first - owner * shard, count});
       first += count;
     }
   return segments;
@@ -84,14 +84,14 @@ class Around : Assembly {
         {.collective = t.recv.per_rank   ? Collective::kBroadcast
                        : t.send.per_rank ? Collective::kReduce
                                          : collective_,
-         .send = at(Region::kSend, t.send.per_rank ? s.in_message : s.in_piece),
+         .send = at(Region::kSend, t.send.per_rank ? s.in_message : s.in_shard),
          .recv = result,
          .count = s.count,
          .root = static_cast<int>(s.owner)});
     const bool is_mine = s.owner == static_cast<size_t>(shape_.rank);
     if (t.send.per_rank && !is_mine) return;
     last_.copies.push_back(
-        {at(Region::kRecv, t.recv.per_rank ? s.in_message : s.in_piece), result, bytes});
+        {at(Region::kRecv, t.recv.per_rank ? s.in_message : s.in_shard), result, bytes});
   }
 
   const Collective collective_;

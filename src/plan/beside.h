@@ -15,7 +15,7 @@ namespace terse::plan {
 
 struct Beside {
   // Elements of the whole message that stay exact, in order and apart; where every rank has a
-  // piece, a range may reach over several.
+  // shard, a range may reach over several.
   std::span<const Range> exact = {};
   bool verified = false;  // the native result comes to Region::kExact
 };

@@ -11,13 +11,13 @@
 namespace terse::plan {
 namespace {
 
-// `element` is the first of a piece of the message.
+// `element` is the first of a shard of the message.
 Compute pack(const Builder& b, const Shape& s, size_t element, const Range& r, Place to) {
   return {.inputs = {{b.raw(Region::kSend, element + r.first), Format::kRaw}},
           .target = to,
           .count = r.count,
           .origin = element + r.first,
-          .piece = static_cast<uint32_t>(s.root)};
+          .shard = static_cast<uint32_t>(s.root)};
 }
 
 Compute unpack(const Builder& b, size_t element, const Range& r, Place from) {

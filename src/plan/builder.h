@@ -1,4 +1,4 @@
-// What the builders share: adding steps, and the places of pieces.
+// What the builders share: adding steps, and the places of shards.
 #pragma once
 
 #include <utility>
@@ -111,7 +111,7 @@ class Builder : public Assembly {
     return {region, element * shape_.element_bytes};
   }
 
-  // Gives the rank's own piece, as it is: elements of the buffers.
+  // Gives the rank's own shard, as it is: elements of the buffers.
   void keep(size_t target, size_t source) {
     Step step{"keep", Lane::kDecode, {}, {}, {}};
     step.copies = {{raw(Region::kRecv, target), raw(Region::kSend, source),

@@ -1,4 +1,4 @@
-// How a message is cut: into pieces, one for each rank, and all pieces alike into chunks, so that
+// How a message is cut: into shards, one for each rank, and all shards alike into chunks, so that
 // encode, transfer and decode of different chunks overlap while scratch stays bounded.
 #pragma once
 
@@ -12,13 +12,13 @@ namespace terse::plan {
 // No step, or no chunk.
 constexpr size_t kNone = static_cast<size_t>(-1);
 
-// An interval of elements of one piece.
+// An interval of elements of one shard.
 struct Range {
   size_t first = 0, count = 0;
 };
 
-// `pieces` pieces of `piece` elements each, of which `total` are there: the last may be short or
-// empty. In scratch a chunk in flight has a slot of `rows` rows, each with a packed piece per rank,
+// `shards` shards of `shard` elements each, of which `total` are there: the last may be short or
+// empty. In scratch a chunk in flight has a slot of `rows` rows, each with a packed shard per rank,
 // or as many as this rank has `places` for. All ranks cut alike; where they have different places,
 // they may have different numbers of slots.
 class Chunks {
@@ -26,30 +26,30 @@ class Chunks {
   static constexpr size_t kAlignment = 64;
   static constexpr size_t kMaxSlots = 8;
 
-  Chunks(const Shape& shape, size_t piece, size_t pieces, size_t total, size_t rows,
+  Chunks(const Shape& shape, size_t shard, size_t shards, size_t total, size_t rows,
          size_t places = 0)
-      : piece_(piece), places_(places != 0 ? places : pieces), total_(total), rows_(rows) {
+      : shard_(shard), places_(places != 0 ? places : shards), total_(total), rows_(rows) {
     const size_t quantum = std::max(shape.packing.quantum, shape.within.packing.quantum);
-    size_t wanted = std::max(shape.grain.chunk_bytes, pieces * shape.grain.piece_bytes);
+    size_t wanted = std::max(shape.grain.chunk_bytes, shards * shape.grain.shard_bytes);
     if (total * shape.element_bytes / wanted >= shape.grain.many_chunks) wanted *= 2;
-    const size_t per_piece = std::max<size_t>(1, wanted / shape.element_bytes / pieces);
-    const size_t chunks = std::max<size_t>(1, (piece + per_piece - 1) / per_piece);
+    const size_t per_shard = std::max<size_t>(1, wanted / shape.element_bytes / shards);
+    const size_t chunks = std::max<size_t>(1, (shard + per_shard - 1) / per_shard);
     // Chunks of equal size, in whole blocks.
-    step_ = round_up(std::max<size_t>(1, (piece + chunks - 1) / chunks), quantum);
-    count_ = std::max<size_t>(1, (piece + step_ - 1) / step_);
+    step_ = round_up(std::max<size_t>(1, (shard + chunks - 1) / chunks), quantum);
+    count_ = std::max<size_t>(1, (shard + step_ - 1) / step_);
     stride_ = round_up(shape.packing.bytes(longest()), kAlignment);
     // In flight: no more than the packed message and two chunks take.
-    const size_t cost = rows * std::max<size_t>(1, piece * places_ / total);
+    const size_t cost = rows * std::max<size_t>(1, shard * places_ / total);
     slots_ = std::clamp<size_t>((count_ + 2) / cost, 1, std::min(count_, kMaxSlots));
   }
 
   size_t count() const { return count_; }
   size_t slots() const { return slots_; }
-  size_t longest() const { return std::min(step_, piece_); }  // elements of a piece in a chunk
+  size_t longest() const { return std::min(step_, shard_); }  // elements of a shard in a chunk
 
   size_t scratch_bytes() const { return slots_ * rows_ * places_ * stride_; }
 
-  // Where the packed piece `p` of chunk `c` lies in scratch, aligned for any access.
+  // Where the packed shard `p` of chunk `c` lies in scratch, aligned for any access.
   Place place(size_t c, size_t row, size_t p) const {
     return {Region::kScratch, ((c % slots_ * rows_ + row) * places_ + p) * stride_};
   }
@@ -57,10 +57,10 @@ class Chunks {
   // The chunk that must be done before `c` may take its slot; kNone for the first ones.
   size_t before(size_t c) const { return c < slots_ ? kNone : c - slots_; }
 
-  // Chunk `c` of piece `p`, within the piece.
+  // Chunk `c` of shard `p`, within the shard.
   Range range(size_t p, size_t c) const {
-    const size_t begin = std::min(p * piece_, total_);
-    const size_t length = std::min(piece_, total_ - begin);
+    const size_t begin = std::min(p * shard_, total_);
+    const size_t length = std::min(shard_, total_ - begin);
     const size_t first = std::min(c * step_, length);
     return {first, std::min(step_, length - first)};
   }
@@ -68,7 +68,7 @@ class Chunks {
   static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
  private:
-  size_t piece_, places_, total_, rows_;
+  size_t shard_, places_, total_, rows_;
   size_t step_, count_, stride_, slots_;
 };
 

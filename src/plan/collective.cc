@@ -6,19 +6,19 @@ namespace terse::plan {
 namespace {
 
 constexpr Side kNone{Who::kNobody, false};
-constexpr Side kAll{Who::kAll, false}, kAllPieces{Who::kAll, true};
-constexpr Side kRoot{Who::kRoot, false}, kRootPieces{Who::kRoot, true};
+constexpr Side kAll{Who::kAll, false}, kAllShards{Who::kAll, true};
+constexpr Side kRoot{Who::kRoot, false}, kRootShards{Who::kRoot, true};
 
 // In the order of Collective.
 constexpr Traits kTraits[] = {
     {"AllReduce", kAll, kAll, true, false},
-    {"AllGather", kAll, kAllPieces, false, false},
-    {"ReduceScatter", kAllPieces, kAll, true, false},
-    {"AllToAll", kAllPieces, kAllPieces, false, false},
+    {"AllGather", kAll, kAllShards, false, false},
+    {"ReduceScatter", kAllShards, kAll, true, false},
+    {"AllToAll", kAllShards, kAllShards, false, false},
     {"Broadcast", kRoot, kAll, false, true},
     {"Reduce", kAll, kRoot, true, true},
-    {"Gather", kAll, kRootPieces, false, true},
-    {"Scatter", kRootPieces, kAll, false, true},
+    {"Gather", kAll, kRootShards, false, true},
+    {"Scatter", kRootShards, kAll, false, true},
     {"Send", kAll, kNone, false, true},
     {"Recv", kNone, kAll, false, true},
 };
@@ -50,7 +50,7 @@ static_assert(std::size(kRaw) == kCollectives);
 
 const Traits& traits(Collective collective) { return kTraits[static_cast<size_t>(collective)]; }
 
-size_t pieces(Collective collective, int ranks) {
+size_t shards(Collective collective, int ranks) {
   const Traits& t = traits(collective);
   return t.send.per_rank || t.recv.per_rank ? static_cast<size_t>(ranks) : 1;
 }

@@ -21,7 +21,7 @@ constexpr size_t kCollectives = 10;
 
 enum class Who : unsigned char { kNobody, kRoot, kAll };
 
-// One of the caller's buffers: which ranks bring it, and whether it has a piece for every rank.
+// One of the caller's buffers: which ranks bring it, and whether it has a shard for every rank.
 struct Side {
   Who who;
   bool per_rank;
@@ -48,15 +48,15 @@ struct Position {
   int ranks = 1, rank = 0, root = 0;
 };
 
-// Pieces of the whole message: one for each rank, or itself.
-size_t pieces(Collective collective, int ranks);
+// Shards of the whole message: one for each rank, or itself.
+size_t shards(Collective collective, int ranks);
 
 // The extent of a buffer on one rank, in units of what the call counts.
 size_t extent(const Side& side, const Position& at);
 
 // What a rank sends in NCCL's own algorithm for large messages, for a call that counts `bytes`
 // bytes: rings for AllReduce, AllGather and ReduceScatter; a chain from the root on, or to it, in
-// the order of the ranks, for Broadcast and Reduce; and each piece once for the others. What stays
+// the order of the ranks, for Broadcast and Reduce; and each shard once for the others. What stays
 // on its rank is not sent.
 size_t raw_bytes(Collective collective, size_t bytes, const Position& at);
 

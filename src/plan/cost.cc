@@ -41,11 +41,11 @@ class Shards {
 };
 
 // In two levels: what a neighbour gets of the ranks at a place, in one message if packed: their
-// pieces side by side, each where it can be accessed.
-size_t row(const Shape& s, size_t pieces, size_t piece, size_t last, Format format) {
-  if (pieces == 0) return 0;
-  const size_t one = bytes(s, format, piece);
-  return (pieces - 1) * (format == Format::kRaw ? one : Chunks::round_up(one, Chunks::kAlignment)) +
+// shards side by side, each where it can be accessed.
+size_t row(const Shape& s, size_t shards, size_t shard, size_t last, Format format) {
+  if (shards == 0) return 0;
+  const size_t one = bytes(s, format, shard);
+  return (shards - 1) * (format == Format::kRaw ? one : Chunks::round_up(one, Chunks::kAlignment)) +
          bytes(s, format, last);
 }
 
@@ -57,13 +57,13 @@ class Rows {
 
   // Of the ranks at a place.
   size_t row(size_t place, Format format) const {
-    size_t pieces = 0, last = 0;
+    size_t shards = 0, last = 0;
     for (const size_t owner : grid_.at_place(place)) {
       if (shards_.count(owner) == 0) break;
       last = shards_.count(owner);
-      ++pieces;
+      ++shards;
     }
-    return plan::cost::row(s_, pieces, shards_.count(0), last, format);
+    return plan::cost::row(s_, shards, shards_.count(0), last, format);
   }
   size_t own_row() const { return row(place(), Format::kPacked); }
 

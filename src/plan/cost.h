@@ -6,9 +6,9 @@
 
 namespace terse::plan::cost {
 
-Cost to_each_other(const Shape& shape);  // a piece to every rank, or the same to all
+Cost to_each_other(const Shape& shape);  // a shard to every rank, or the same to all
 Cost to_root(const Shape& shape);        // from all the others
-Cost from_root(const Shape& shape);      // a piece to every rank, or the same to all
+Cost from_root(const Shape& shape);      // a shard to every rank, or the same to all
 Cost two_shots(const Shape& shape);      // shards to their owners, and from them to all
 Cost two_shots_to_root(const Shape& shape);
 Cost shared_from_root(const Shape& shape);  // a shard to each of the others, who share theirs

@@ -22,7 +22,7 @@ Plan direct_reduce(const Shape& s) {
                               .target = chunks.place(c, 0, 0),
                               .count = r.count,
                               .origin = r.first,
-                              .piece = static_cast<uint32_t>(self)});
+                              .shard = static_cast<uint32_t>(self)});
       b.push(exchange.transfers, s.root, true, chunks.place(c, 0, 0), r.count);
       exchange.after = {b.add(std::move(encode))};
       done[c] = b.add(std::move(exchange));

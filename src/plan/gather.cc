@@ -1,22 +1,22 @@
-// Gather and Scatter, direct: each piece is packed where it is and unpacked where it goes. The
-// root's own piece is copied.
+// Gather and Scatter, direct: each shard is packed where it is and unpacked where it goes. The
+// root's own shard is copied.
 #include "plan/builder.h"
 
 namespace terse::plan {
 namespace {
 
-// All ranks cut all pieces alike; the root has scratch for those of all, the others for their own.
+// All ranks cut all shards alike; the root has scratch for those of all, the others for their own.
 Chunks cut(const Shape& s) {
   const size_t ranks = s.ranks;
   return {s, s.count, ranks, ranks * s.count, 1, s.rank == s.root ? ranks : 1};
 }
 
-Compute pack(const Builder& b, size_t element, Place to, const Range& r, size_t piece) {
+Compute pack(const Builder& b, size_t element, Place to, const Range& r, size_t shard) {
   return {.inputs = {{b.raw(Region::kSend, element + r.first), Format::kRaw}},
           .target = to,
           .count = r.count,
           .origin = r.first,
-          .piece = static_cast<uint32_t>(piece)};
+          .shard = static_cast<uint32_t>(shard)};
 }
 
 Compute unpack(const Builder& b, Place from, size_t element, const Range& r) {

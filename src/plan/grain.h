@@ -11,8 +11,8 @@ namespace terse::plan {
 struct Grain {
   static constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 
-  size_t chunk_bytes;  // raw, of all pieces of a chunk
-  size_t piece_bytes;  // and at least this much of each of them
+  size_t chunk_bytes;  // raw, of all shards of a chunk
+  size_t shard_bytes;  // and at least this much of each of them
   size_t most_chunks;  // of a message between two ranks: longer ones have larger chunks
   // A collective of so many chunks has half as many of twice the size: there the pipeline is full
   // nearly all of the time, and what each chunk costs counts for more.

@@ -11,16 +11,13 @@
 //
 // AllReduce: the one on shards, and then the other. Reduce: the same, but of the other only what is
 // on its way to the root.
-//
-// In scratch a chunk has a slot, with rows of packed pieces: a row has those of the ranks at one
-// place, side by side in the order of the ranks, so that within a node it goes as one message.
 #include <algorithm>
 #include <array>
-#include <span>
 #include <vector>
 
 #include "plan/builder.h"
 #include "plan/grid.h"
+#include "plan/slots.h"
 
 namespace terse::plan {
 namespace {
@@ -52,9 +49,10 @@ class Hierarchical {
         self_(s.rank),
         node_(s.topology.node[s.rank]),
         place_(s.topology.place[s.rank]),
-        piece_(by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, quantum(s))
+        shard_(by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, quantum(s))
                            : s.count),
-        chunks_(s, piece_, s.ranks, by_message_ ? s.count : s.ranks * s.count, kRows),
+        chunks_(s, shard_, s.ranks, by_message_ ? s.count : s.ranks * s.count, kRows),
+        slots_(s, chunks_, grid_),
         b_(collective, algorithm, s) {
     lay_out();
   }
@@ -75,7 +73,7 @@ class Hierarchical {
         exchange(0, phases, t, lag);
       }
     }
-    return b_.take(chunks_.slots() * slot_bytes_);
+    return b_.take(slots_.bytes());
   }
 
  private:
@@ -91,76 +89,31 @@ class Hierarchical {
   void lay_out() {
     if (phases_.front() == Phase::kScatterWithin) {
       const Format within = s_.within.format;
-      if (within != Format::kRaw) out_within_ = rows(grid_.places, within);
-      in_within_ = rows(grid_.places, within);
-      if (changes()) sums_ = rows(1, [](size_t count) { return 4 * count; });
-      out_between_ = rows(1, Format::kPacked);
-      in_between_ = rows(1, Format::kPacked);
+      if (within != Format::kRaw) out_within_ = slots_.add(grid_.places, within);
+      in_within_ = slots_.add(grid_.places, within);
+      if (changes()) sums_ = slots_.add_sums(1);
+      out_between_ = slots_.add(1, Format::kPacked);
+      in_between_ = slots_.add(1, Format::kPacked);
     }
-    if (gathers_) shares_ = rows(grid_.places, Format::kPacked);
+    if (gathers_) shares_ = slots_.add(grid_.places, Format::kPacked);
   }
 
-  // Rows of pieces in a slot.
-  struct Area {
-    size_t begin = 0;
-    size_t stride = 0, last_stride = 0;  // from piece to piece; in the last chunk, which is short
-    Format format = Format::kPacked;
-  };
-
-  Area rows(size_t rows, Format format) {
-    Area a = this->rows(rows, [&](size_t count) { return s_.bytes(format, count); });
-    a.format = format;
-    return a;
-  }
-  template <class Bytes>
-  Area rows(size_t rows, const Bytes& bytes) {
-    const auto stride = [&](size_t c) {  // no piece is longer than the first
-      return Chunks::round_up(bytes(chunks_.range(0, c).count), Chunks::kAlignment);
-    };
-    const Area a{slot_bytes_, stride(0), stride(chunks_.count() - 1)};
-    slot_bytes_ += rows * grid_.nodes * a.stride;
-    return a;
-  }
-
-  size_t stride(size_t c, const Area& area) const {
-    return c == chunks_.count() - 1 ? area.last_stride : area.stride;
-  }
-
-  // The piece for, or of, the rank `owner`: of a row with the ranks at its place.
-  Place in_slot(size_t c, const Area& area, size_t row, size_t owner) const {
-    return {Region::kScratch, c % chunks_.slots() * slot_bytes_ + area.begin +
-                                  row * grid_.nodes * area.stride +
-                                  grid_.index(owner) * stride(c, area)};
-  }
   // For a neighbour; and from the one at `place`.
   Place out_within(size_t c, size_t owner) const {
-    return in_slot(c, out_within_, s_.topology.place[owner], owner);
+    return slots_.at(c, out_within_, s_.topology.place[owner], owner);
   }
   Place in_within(size_t c, size_t place, size_t owner) const {
-    return in_slot(c, in_within_, place, owner);
+    return slots_.at(c, in_within_, place, owner);
   }
   // For a node; and from the one of the rank `source`.
-  Place out_between(size_t c, size_t owner) const { return in_slot(c, out_between_, 0, owner); }
-  Place in_between(size_t c, size_t source) const { return in_slot(c, in_between_, 0, source); }
+  Place out_between(size_t c, size_t owner) const { return slots_.at(c, out_between_, 0, owner); }
+  Place in_between(size_t c, size_t source) const { return slots_.at(c, in_between_, 0, source); }
   Place share(size_t c, size_t owner) const {
-    return in_slot(c, shares_, s_.topology.place[owner], owner);
-  }
-
-  // A row of packed pieces, of the ranks at `place`, to or from a neighbour. Those that are short
-  // or empty are the last ones.
-  void push_row(Step& step, size_t peer, bool send, size_t c, const Area& area, size_t row,
-                size_t place) const {
-    const std::span<const size_t> owners = grid_.at_place(place);
-    const auto count = [&](size_t owner) { return chunks_.range(owner, c).count; };
-    const size_t pieces = std::ranges::find(owners, size_t{0}, count) - owners.begin();
-    if (pieces == 0) return;
-    step.transfers.push_back(
-        {neighbour(peer), send, in_slot(c, area, row, owners.front()),
-         (pieces - 1) * stride(c, area) + s_.bytes(area.format, count(owners[pieces - 1]))});
+    return slots_.at(c, shares_, s_.topology.place[owner], owner);
   }
 
   Place sent(size_t rank, const Range& r) const {
-    return b_.raw(Region::kSend, rank * piece_ + r.first);
+    return b_.raw(Region::kSend, rank * shard_ + r.first);
   }
 
   // One step of some phases, of the chunks that are so far.
@@ -250,16 +203,16 @@ class Hierarchical {
                            .target_format = format,
                            .count = r.count,
                            .origin = r.first,
-                           .piece = static_cast<uint32_t>(owner)});
+                           .shard = static_cast<uint32_t>(owner)});
   }
 
-  // A sum of what is packed otherwise than its result takes nothing raw: then the own pieces are
+  // A sum of what is packed otherwise than its result takes nothing raw: then the own shards are
   // packed, too.
   void encode_for_neighbours(Step& step, size_t c) const {
     step.compute.reserve(s_.ranks);
     for (size_t k = changes() ? 0 : 1; k < grid_.places; ++k)
       for (const size_t owner : grid_.at_place(at(k, place_, grid_.places).to))
-        encode(step, owner, owner * piece_,
+        encode(step, owner, owner * shard_,
                k == 0 ? in_within(c, place_, owner) : out_within(c, owner), s_.within.format, c);
   }
 
@@ -270,12 +223,12 @@ class Hierarchical {
         scatter_raw(c, step, to, from);
         continue;
       }
-      push_row(step, to, true, c, out_within_, to, to);
-      push_row(step, from, false, c, in_within_, from, place_);
+      slots_.push_row(step, neighbour(to), true, c, out_within_, to, to);
+      slots_.push_row(step, neighbour(from), false, c, in_within_, from, place_);
     }
   }
 
-  // Raw pieces lie apart in the send buffer, and so go one by one.
+  // Raw shards lie apart in the send buffer, and so go one by one.
   void scatter_raw(size_t c, Step& step, size_t to, size_t from) const {
     for (const size_t owner : grid_.at_place(to)) {
       const Range r = chunks_.range(owner, c);
@@ -296,13 +249,13 @@ class Hierarchical {
                   .averages = true,
                   .count = r.count,
                   .origin = r.first,
-                  .piece = static_cast<uint32_t>(owner),
+                  .shard = static_cast<uint32_t>(owner),
                   .stage = 1};
       for (size_t p = 0; p < grid_.places; ++p)
         sum.inputs.push_back(p == place_ && !changes()
                                  ? Input{sent(owner, r), Format::kRaw}
                                  : Input{in_within(c, p, owner), s_.within.format});
-      if (changes()) sum.sums = in_slot(c, sums_, 0, owner);
+      if (changes()) sum.sums = slots_.at(c, sums_, 0, owner);
       b_.push(step.compute, std::move(sum));
     }
     return b_.add(std::move(step));
@@ -327,7 +280,7 @@ class Hierarchical {
                 .target_format = gathers_ ? Format::kPacked : Format::kRaw,
                 .count = r.count,
                 .origin = r.first,
-                .piece = static_cast<uint32_t>(self_),
+                .shard = static_cast<uint32_t>(self_),
                 .stage = 2};
     for (size_t m = 0; m < grid_.nodes; ++m)
       sum.inputs.push_back(
@@ -351,8 +304,8 @@ class Hierarchical {
   void gather_within(size_t c, Step& step) const {
     for (size_t k = 1; k < grid_.places; ++k) {
       const auto [to, from] = at(k, place_, grid_.places);
-      if (gathers_at(to)) push_row(step, to, true, c, shares_, place_, place_);
-      if (gathers_at(place_)) push_row(step, from, false, c, shares_, from, from);
+      if (gathers_at(to)) slots_.push_row(step, neighbour(to), true, c, shares_, place_, place_);
+      if (gathers_at(place_)) slots_.push_row(step, neighbour(from), false, c, shares_, from, from);
     }
   }
 
@@ -363,7 +316,7 @@ class Hierarchical {
     for (size_t p = 0; p < static_cast<size_t>(s_.ranks); ++p) {
       const Range r = chunks_.range(p, c);
       b_.push(step.compute, {.inputs = {{share(c, p)}},
-                             .target = b_.raw(Region::kRecv, p * piece_ + r.first),
+                             .target = b_.raw(Region::kRecv, p * shard_ + r.first),
                              .target_format = Format::kRaw,
                              .count = r.count});
     }
@@ -393,14 +346,14 @@ class Hierarchical {
   const Shape& s_;
   const std::vector<Phase> phases_;
   const bool gathers_, to_root_;
-  const bool by_message_;  // which is cut into a piece for each rank; otherwise it has one each
+  const bool by_message_;  // which is cut into a shard for each rank; otherwise it has one each
   const Grid grid_;
   const size_t self_, node_, place_;
-  const size_t piece_;  // elements that a rank owns, at most
+  const size_t shard_;  // elements that a rank owns, at most
   const Chunks chunks_;
+  Slots slots_;
   Builder b_;
-  Area out_within_, in_within_, sums_, out_between_, in_between_, shares_;
-  size_t slot_bytes_ = 0;
+  Slots::Area out_within_, in_within_, sums_, out_between_, in_between_, shares_;
   // By chunk: its last step of the kind; those of the first phase within a node; and that between
   // nodes.
   std::vector<size_t> computed_, exchanged_, scattered_, summed_, crossed_;

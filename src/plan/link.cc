@@ -9,7 +9,7 @@ namespace {
 Link out_of(int node, const Algorithm& algorithm, Shape shape) {
   const Topology& t = shape.topology;
   const size_t bytes = shape.count * shape.element_bytes;
-  shape.grain = exact_grain(std::max<size_t>(1, bytes * t.node.size()));  // in one piece
+  shape.grain = exact_grain(std::max<size_t>(1, bytes * t.node.size()));  // in one chunk
   Link link;
   for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
     if (t.node[shape.rank] != node) continue;

@@ -47,8 +47,8 @@ struct Compute {
   Format target_format = Format::kPacked;
   bool averages = false;  // each contribution once: before it could overflow in a sum
   size_t count = 0;       // elements
-  size_t origin = 0;      // the first element's index in its piece, for the random numbers
-  uint32_t piece = 0;     // whose shard, for the random numbers
+  size_t origin = 0;      // the first element's index in its shard, for the random numbers
+  uint32_t shard = 0;     // whose shard, for the random numbers
   uint32_t stage = 0;     // first or second quantization
   uint32_t message = 0;   // whose buffers, type and codec
   Place sums = {};        // scratch for fp32 sums, where the packed formats differ
@@ -145,7 +145,7 @@ struct Plan {
 
 // What a builder knows of a codec: sizes alone.
 struct Packing {
-  size_t quantum = 1;  // elements; pieces are cut at multiples of it
+  size_t quantum = 1;  // elements; shards are cut at multiples of it
   std::function<size_t(size_t count)> bytes;
 };
 
@@ -157,7 +157,7 @@ struct Within {
 
 // What a builder knows of a call.
 struct Shape {
-  size_t count = 0;  // NCCL's own argument: of a piece, where there is one for every rank
+  size_t count = 0;  // NCCL's own argument: of a shard, where there is one for every rank
   size_t element_bytes = 4;
   int ranks = 1, rank = 0, root = 0;
   Grain grain = kHostGrain;
@@ -211,7 +211,7 @@ Plan send(const Shape& shape);
 Plan receive(const Shape& shape);
 
 // What is wrong with a plan; empty when nothing is: places within their regions, steps that wait
-// only for earlier ones, every piece of scratch written before it is read and no longer in use when
+// only for earlier ones, every byte of scratch written before it is read and no longer in use when
 // it is written again, whatever the timing.
 std::string validate(const Plan& plan, const Shape& shape);
 std::string validate(const Plan& plan, const Batch& batch);

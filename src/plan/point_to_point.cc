@@ -111,7 +111,7 @@ class Messages : Assembly {
                                 .target = place,
                                 .count = item.range.count,
                                 .origin = item.range.first,
-                                .piece = item.message,
+                                .shard = item.message,
                                 .message = item.message});
     else
       decode.compute.push_back({.inputs = {{place}},

@@ -30,7 +30,7 @@ void print_compute(const Compute& c, size_t messages, std::string& out) {
   if (c.target_format == Format::kWithin) out += " packed for a node";
   if (changes_format(c)) out += fmt::format(" by {}", text(c.sums));
   if (c.target_format != Format::kRaw)
-    out += fmt::format(" [piece {} stage {} origin {}]", c.piece, c.stage, c.origin);
+    out += fmt::format(" [shard {} stage {} origin {}]", c.shard, c.stage, c.origin);
   out += c.averages ? " final\n" : "\n";
 }
 

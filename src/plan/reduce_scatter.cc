@@ -1,5 +1,5 @@
-// ReduceScatter as one direct all-to-all: every rank sends each peer its piece, packed, and adds up
-// what it receives and its own piece, as it is. Each contribution is quantized once.
+// ReduceScatter as one direct all-to-all: every rank sends each peer its shard, packed, and adds up
+// what it receives and its own shard, as it is. Each contribution is quantized once.
 #include "plan/builder.h"
 
 namespace terse::plan {
@@ -11,7 +11,7 @@ Plan reduce_scatter(const Shape& s) {
   const auto in = [&](size_t c, size_t p) { return chunks.place(c, 1, p); };
 
   Builder b(Collective::kReduceScatter, "ReduceScatter", s);
-  const auto piece = [&](size_t p, const Range& r) {
+  const auto shard = [&](size_t p, const Range& r) {
     return Input{b.raw(Region::kSend, p * s.count + r.first), Format::kRaw};
   };
   std::vector<size_t> done(chunks.count(), kNone);
@@ -22,11 +22,11 @@ Plan reduce_scatter(const Shape& s) {
     Step exchange{"exchange", Lane::kCommunicate, {}, {}, {}};
     for (size_t k = 1; k < ranks; ++k) {
       const auto [to, from] = neighbours(s, k);
-      b.push(encode.compute, {.inputs = {piece(to, r)},
+      b.push(encode.compute, {.inputs = {shard(to, r)},
                               .target = out(c, to),
                               .count = r.count,
                               .origin = r.first,
-                              .piece = static_cast<uint32_t>(to)});
+                              .shard = static_cast<uint32_t>(to)});
       b.push(exchange.transfers, to, true, out(c, to), r.count);
       b.push(exchange.transfers, from, false, in(c, from), r.count);
     }
@@ -37,7 +37,7 @@ Plan reduce_scatter(const Shape& s) {
                 .averages = true,
                 .count = r.count};
     for (size_t p = 0; p < ranks; ++p)
-      sum.inputs.push_back(p == self ? piece(p, r) : Input{in(c, p)});
+      sum.inputs.push_back(p == self ? shard(p, r) : Input{in(c, p)});
     Step reduce{"reduce", Lane::kDecode, {b.add(std::move(exchange))}, {}, {}};
     b.push(reduce.compute, std::move(sum));
     done[c] = b.add(std::move(reduce));

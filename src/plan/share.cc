@@ -1,6 +1,6 @@
 // Algorithms in which every rank packs what it has once and sends it to all.
 //
-// AllGather: each decodes all pieces, its own included, so that everybody holds the same bytes.
+// AllGather: each decodes all shards, its own included, so that everybody holds the same bytes.
 //
 // One-shot AllReduce, for small messages and two ranks: each adds up the same packed contributions,
 // its own included, in the order of the ranks. One step and one quantization, but (n-1) packed
@@ -24,7 +24,7 @@ void share(Builder& b, const Shape& s, const Chunks& chunks, const char* name, U
                             .target = chunks.place(c, 0, self),
                             .count = r.count,
                             .origin = r.first,
-                            .piece = static_cast<uint32_t>(self)});
+                            .shard = static_cast<uint32_t>(self)});
     Step share{"share", Lane::kCommunicate, {b.add(std::move(encode))}, {}, {}};
     for (int k = 1; k < s.ranks; ++k) {
       const auto [to, from] = neighbours(s, k);

@@ -5,7 +5,7 @@
 // ranks pass on to each other, only what the last of them sends leaves the node. For an AllReduce
 // of S bytes over n ranks that is 2 (n-1)/n S a node, however many ranks the node has. NCCL has
 // several rings, which leave a node by different ranks; so each rank of the node is said to send
-// its share of it. In AllToAll, Gather, Scatter and Send a piece goes straight to its rank, and
+// its share of it. In AllToAll, Gather, Scatter and Send a shard goes straight to its rank, and
 // leaves where that is on another node.
 #pragma once
 

@@ -6,9 +6,9 @@
 // Reduce is the same but for the second shot, in which only the root receives. It packs its own
 // shard too, so that all elements are equally accurate, and has the result that AllReduce has.
 //
-// In scratch a chunk has a slot of two rows, each with a packed piece per rank:
-//   out: pieces to send; then, in its own place, the rank's reduced piece, and the peers' ones
-//   in:  pieces received, to be reduced
+// In scratch a chunk has a slot of two rows, each with a packed shard per rank:
+//   out: shards to send; then, in its own place, the rank's reduced shard, and the peers' ones
+//   in:  shards received, to be reduced
 #include "plan/builder.h"
 
 namespace terse::plan {
@@ -90,7 +90,7 @@ class TwoShot {
                              .target = out(c, p),
                              .count = r.count,
                              .origin = r.first,
-                             .piece = static_cast<uint32_t>(p)});
+                             .shard = static_cast<uint32_t>(p)});
     }
     return b_.add(std::move(step));
   }
@@ -112,7 +112,7 @@ class TwoShot {
                 .averages = true,
                 .count = r.count,
                 .origin = r.first,
-                .piece = static_cast<uint32_t>(self_),
+                .shard = static_cast<uint32_t>(self_),
                 .stage = 1};
     for (size_t p = 0; p < ranks_; ++p)
       sum.inputs.push_back(p == self_ ? Input{raw(Region::kSend, p, r.first), Format::kRaw}

@@ -118,12 +118,12 @@ class Checker {
     if (n.count == 0) return refuse("a native collective of nothing");
     const Traits& t = traits(n.collective);
     if (t.rooted && (n.root < 0 || n.root >= ranks_)) return refuse("a root out of range");
-    const size_t pieces = pieces_of(n, t.send);
-    if (pieces == 0) return;
-    within(n.send, pieces * piece_bytes(n), 0);
+    const size_t shards = shards_of(n, t.send);
+    if (shards == 0) return;
+    within(n.send, shards * shard_bytes(n), 0);
     if (n.send.region == Region::kSend) return send_own(n);
     if (!is_own(n.send)) return refuse("sends neither from the send buffer nor scratch or state");
-    for (size_t p = 0; p < pieces; ++p) read(piece(n.send, n, p), piece_bytes(n));
+    for (size_t p = 0; p < shards; ++p) read(shard(n.send, n, p), shard_bytes(n));
   }
 
   // From the send buffer, which may be the receive buffer.
@@ -135,30 +135,30 @@ class Checker {
 
   void receive(const Native& n) {
     const Traits& t = traits(n.collective);
-    const size_t pieces = pieces_of(n, t.recv);
-    if (pieces == 0) return;
-    within(n.recv, pieces * piece_bytes(n), 0);
+    const size_t shards = shards_of(n, t.recv);
+    if (shards == 0) return;
+    within(n.recv, shards * shard_bytes(n), 0);
     if (n.recv.region == Region::kSend) refuse("receives into the send buffer");
-    if (!is_own(n.recv)) return change(n.recv, pieces * piece_bytes(n));
+    if (!is_own(n.recv)) return change(n.recv, shards * shard_bytes(n));
     const auto own = [&](const Place& place, const Side& side) {
-      return piece(place, n, side.per_rank ? static_cast<size_t>(rank_) : 0);
+      return shard(place, n, side.per_rank ? static_cast<size_t>(rank_) : 0);
     };
     const Place from = own(n.send, t.send), to = own(n.recv, t.recv);
     const bool in_place = from == to && !(t.send.per_rank && t.recv.per_rank);
-    for (size_t p = 0; p < pieces; ++p) {
-      const Place place = piece(n.recv, n, p);
-      write(place, piece_bytes(n), in_place && place == to);
+    for (size_t p = 0; p < shards; ++p) {
+      const Place place = shard(n.recv, n, p);
+      write(place, shard_bytes(n), in_place && place == to);
     }
   }
 
-  size_t pieces_of(const Native& n, const Side& side) const {
+  size_t shards_of(const Native& n, const Side& side) const {
     return plan::extent(side, {ranks_, rank_, n.root});
   }
-  size_t piece_bytes(const Native& n) const {
+  size_t shard_bytes(const Native& n) const {
     return n.count * element_bytes(n.element, formats_.front().bytes);
   }
-  Place piece(const Place& place, const Native& n, size_t p) const {
-    return {place.region, place.offset + p * piece_bytes(n)};
+  Place shard(const Place& place, const Native& n, size_t p) const {
+    return {place.region, place.offset + p * shard_bytes(n)};
   }
 
   // The end of the decode lane is that of the whole call.
@@ -214,7 +214,7 @@ class Checker {
 
   // What a step uses is its own while it runs: it must not change what another, or itself, may be
   // reading or writing. In the state is what an earlier call wrote. A message may be of several
-  // pieces, with up to `padding` bytes between them that nothing wrote.
+  // shards, with up to `padding` bytes between them that nothing wrote.
   void read(const Place& place, size_t bytes, size_t padding = 0) {
     const bool was_written = place.region == Region::kState;
     const size_t queue = plan_.steps[at_].queue();

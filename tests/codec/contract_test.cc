@@ -114,16 +114,16 @@ TEST(Contract, BlocksAtTheEndsOfFp32) {
     for (const float end : {FLT_MAX, 0x1.8p127f, 0x1p127f, 0x1p126f, 0x1.fp125f})
       for (const float low : {-1.0f, 0.0f, 0.75f, 0.999f})
         for (const float sign : {1.0f, -1.0f}) {
-          const float peak = spec.hadamard != 0 ? end * 0x1p-8f : end;
+          const float absmax = spec.hadamard != 0 ? end * 0x1p-8f : end;
           Floats x(64);
           for (float& value : x)
-            value = sign * peak * (low + (1 - low) * static_cast<float>(random.uniform()));
-          x[5] = sign * peak;
-          x[6] = sign * peak * low;
+            value = sign * absmax * (low + (1 - low) * static_cast<float>(random.uniform()));
+          x[5] = sign * absmax;
+          x[6] = sign * absmax * low;
           const Floats got = round_trip(spec, {.seed = random.next()}, x);
           for (size_t i = 0; i < x.size(); ++i)
-            ASSERT_LE(std::fabs(double{got[i]} - x[i]), peak * bound * (1 + 1e-5))
-                << i << " of " << peak << " from " << low;
+            ASSERT_LE(std::fabs(double{got[i]} - x[i]), absmax * bound * (1 + 1e-5))
+                << i << " of " << absmax << " from " << low;
         }
   });
 }
@@ -167,8 +167,8 @@ TEST(Contract, ConstantsAreExact) {
   });
 }
 
-// q / peak rounds down for this peak, and element 437 draws the largest number: the sum must not
-// reach the next code.
+// q / absmax rounds down for this absmax, and element 437 draws the largest number: the sum must
+// not reach the next code.
 TEST(Contract, ThePeakIsExactWhateverIsDrawn) {
   const Spec spec = make_spec({kSymmetric, Rounding::kStochastic}, 8, 4096);
   const Stream stream{.sequence = 28};
@@ -224,17 +224,17 @@ TEST(Contract, ErrorsAreBounded) {
       const Floats x = numbers(kin, 64 * 50, random);
       const Floats got = round_trip(spec, {.seed = random.next()}, x);
       for (size_t first = 0; first < x.size(); first += 64) {
-        double min = 0, max = 0, peak = 0;
+        double min = 0, max = 0, absmax = 0;
         for (size_t i = first; i < first + 64; ++i) {
           min = i == first ? x[i] : std::min<double>(min, x[i]);
           max = i == first ? x[i] : std::max<double>(max, x[i]);
-          peak = std::max<double>(peak, std::fabs(x[i]));
+          absmax = std::max<double>(absmax, std::fabs(x[i]));
         }
-        const double range = spec.codec == kSymmetric ? 2 * peak : max - min;
+        const double range = spec.codec == kSymmetric ? 2 * absmax : max - min;
         const double step = range / codes_of(spec);
         const double bound = spec.rounding == Rounding::kStochastic ? step : step / 2;
         for (size_t i = first; i < first + 64; ++i)
-          ASSERT_LE(std::fabs(double{got[i]} - x[i]), bound + 4 * peak * 0x1p-24)
+          ASSERT_LE(std::fabs(double{got[i]} - x[i]), bound + 4 * absmax * 0x1p-24)
               << "element " << i;
       }
     }

@@ -34,7 +34,7 @@ TEST(Draw, NumbersAsTheOracle) {
                    .communicator = random.below(100),
                    .sequence = random.next() >> random.below(64),
                    .rank = static_cast<uint32_t>(random.next()),
-                   .piece = static_cast<uint32_t>(random.below(1 << 24)),
+                   .shard = static_cast<uint32_t>(random.below(1 << 24)),
                    .stage = static_cast<uint32_t>(random.below(256))};
     const uint64_t e = random.next() >> random.below(64);
     const PhiloxWords words = draw_group(draw_of(s), e / kElementsPerDraw);
@@ -64,7 +64,7 @@ TEST(Draw, EveryPartOfTheKeyMatters) {
         [](Stream& s) { s.sequence = 1; },
         [](Stream& s) { s.sequence = uint64_t{1} << 32; },
         [](Stream& s) { s.rank = 1; },
-        [](Stream& s) { s.piece = 1; },
+        [](Stream& s) { s.shard = 1; },
         [](Stream& s) { s.stage = 1; },
         [](Stream& s) { s.origin = 32; },
         [](Stream& s) { s.origin = uint64_t{1} << 35; }};

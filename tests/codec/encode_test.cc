@@ -46,7 +46,7 @@ Stream some_stream(Random& random) {
           .communicator = random.below(4),
           .sequence = random.next() >> random.below(64),
           .rank = static_cast<uint32_t>(random.below(1000)),
-          .piece = static_cast<uint32_t>(random.below(1 << 24)),
+          .shard = static_cast<uint32_t>(random.below(1 << 24)),
           .stage = static_cast<uint32_t>(random.below(2)),
           .origin = random.below(2) ? 0 : (random.next() >> random.below(60)) / 64 * 32};
 }

@@ -39,8 +39,8 @@ uint64_t mix(uint64_t x);
 
 struct Stream {
   uint64_t seed = 0, communicator = 0, sequence = 0;
-  uint32_t rank = 0, piece = 0, stage = 0;
-  uint64_t origin = 0;  // of the body's first element in its piece
+  uint32_t rank = 0, shard = 0, stage = 0;
+  uint64_t origin = 0;  // of the body's first element in its shard
 };
 uint32_t random16(const Stream& stream, uint64_t element);
 

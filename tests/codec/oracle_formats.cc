@@ -52,17 +52,17 @@ float bf16_above(float x) {
 Block encode_symmetric(const Spec& spec, const Stream& stream, uint64_t first,
                        const std::vector<float>& x) {
   const int q = (1 << (spec.bits - 1)) - 1;
-  float peak = 0;
+  float absmax = 0;
   for (float value : x) {
     if (!std::isfinite(value)) return non_finite_block(spec, x.size());
-    peak = std::max(peak, std::fabs(value));
+    absmax = std::max(absmax, std::fabs(value));
   }
-  if (peak < kTiny) return {std::vector<int>(x.size(), 0), {0.0f}};
-  const float stored = bf16_params(spec) ? bf16_above(peak) : peak;
-  peak = std::max(peak, stored);
+  if (absmax < kTiny) return {std::vector<int>(x.size(), 0), {0.0f}};
+  const float stored = bf16_params(spec) ? bf16_above(absmax) : absmax;
+  absmax = std::max(absmax, stored);
 
-  float inv = div(static_cast<float>(q), peak);
-  if (mul(inv, peak) < static_cast<float>(q)) inv = next_larger(inv);
+  float inv = div(static_cast<float>(q), absmax);
+  if (mul(inv, absmax) < static_cast<float>(q)) inv = next_larger(inv);
   Block block{{}, {stored}};
   for (size_t i = 0; i < x.size(); ++i) {
     const float v = mul(x[i], inv);
@@ -76,12 +76,12 @@ Block encode_symmetric(const Spec& spec, const Stream& stream, uint64_t first,
 
 // Section 4, "Wide blocks".
 Block encode_wide(const Spec& spec, const Stream& stream, uint64_t first,
-                  const std::vector<float>& x, float peak) {
+                  const std::vector<float>& x, float absmax) {
   const int q = (1 << (spec.bits - 1)) - 1;
-  float step = div(peak, static_cast<float>(q));
-  if (mul(step, static_cast<float>(q)) > peak) step = std::nextafter(step, 0.0f);
-  const float inv = div(1.0f, step);
-  Block block{{}, {-0.0f, step}};
+  float scale = div(absmax, static_cast<float>(q));
+  if (mul(scale, static_cast<float>(q)) > absmax) scale = std::nextafter(scale, 0.0f);
+  const float inv = div(1.0f, scale);
+  Block block{{}, {-0.0f, scale}};
   for (size_t i = 0; i < x.size(); ++i) {
     const float v = mul(x[i], inv);
     const double code = spec.rounding == Rounding::kStochastic
@@ -96,28 +96,28 @@ Block encode_wide(const Spec& spec, const Stream& stream, uint64_t first,
 Block encode_min_max(const Spec& spec, const Stream& stream, uint64_t first,
                      const std::vector<float>& x) {
   const int levels = (1 << spec.bits) - 1;
-  float min = x[0], max = x[0], peak = 0;
+  float min = x[0], max = x[0], absmax = 0;
   for (float value : x) {
     if (!std::isfinite(value)) return non_finite_block(spec, x.size());
     min = std::min(min, value);
     max = std::max(max, value);
-    peak = std::max(peak, std::fabs(value));
+    absmax = std::max(absmax, std::fabs(value));
   }
   const float range = sub(max, min);
   if (range < kTiny) {
-    return {std::vector<int>(x.size(), 0), {peak < kTiny ? 0.0f : min, 0.0f}};
+    return {std::vector<int>(x.size(), 0), {absmax < kTiny ? 0.0f : min, 0.0f}};
   }
-  if (peak >= std::ldexp(1.0f, 126)) return encode_wide(spec, stream, first, x, peak);
+  if (absmax >= std::ldexp(1.0f, 126)) return encode_wide(spec, stream, first, x, absmax);
 
-  const float step = div(range, static_cast<float>(levels));
-  const float inv = div(1.0f, step);
-  float base = min == 0 ? 0.0f : min;
+  const float scale = div(range, static_cast<float>(levels));
+  const float inv = div(1.0f, scale);
+  float zero = min == 0 ? 0.0f : min;
   if (spec.rounding == Rounding::kShift) {
-    base = add(min, mul(sub(uniform(stream, first), 0.5f), step));
+    zero = add(min, mul(sub(uniform(stream, first), 0.5f), scale));
   }
-  Block block{{}, {base, step}};
+  Block block{{}, {zero, scale}};
   for (size_t i = 0; i < x.size(); ++i) {
-    const float v = mul(sub(x[i], base), inv);
+    const float v = mul(sub(x[i], zero), inv);
     const double code = spec.rounding == Rounding::kStochastic
                             ? std::floor(add(v, uniform(stream, first + i)))
                             : round_half_even(v);
@@ -127,22 +127,22 @@ Block encode_min_max(const Spec& spec, const Stream& stream, uint64_t first,
 }
 
 float decode_symmetric(const Spec& spec, int code, const std::vector<float>& params, float factor) {
-  const float q = static_cast<float>((1 << (spec.bits - 1)) - 1), peak = mul(params[0], factor);
-  if (!std::isfinite(peak)) return kNan;
+  const float q = static_cast<float>((1 << (spec.bits - 1)) - 1), absmax = mul(params[0], factor);
+  if (!std::isfinite(absmax)) return kNan;
   if (code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
-  float step = div(peak, q);
-  if (mul(step, q) < peak) step = next_larger(step);
-  const float value = mul(static_cast<float>(code), step);
-  if (value > peak) return peak;
-  return value < -peak ? -peak : value;
+  float scale = div(absmax, q);
+  if (mul(scale, q) < absmax) scale = next_larger(scale);
+  const float value = mul(static_cast<float>(code), scale);
+  if (value > absmax) return absmax;
+  return value < -absmax ? -absmax : value;
 }
 
 float decode_min_max(const Spec& spec, int code, const std::vector<float>& params, float factor) {
-  const float base = mul(params[0], factor), step = mul(params[1], factor);
-  if (!std::isfinite(base) || !std::isfinite(step)) return kNan;
-  const bool wide = base == 0 && std::signbit(base);
+  const float zero = mul(params[0], factor), scale = mul(params[1], factor);
+  if (!std::isfinite(zero) || !std::isfinite(scale)) return kNan;
+  const bool wide = zero == 0 && std::signbit(zero);
   if (wide && code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
-  return add(base, mul(static_cast<float>(code), step));
+  return add(zero, mul(static_cast<float>(code), scale));
 }
 
 // Section 4, "Fitted".

@@ -33,7 +33,7 @@ uint32_t random16(const Stream& s, uint64_t element) {
   const uint64_t e = s.origin + element;
   const uint64_t g = e / 8;
   const Words4 counter = {{static_cast<uint32_t>(g % (uint64_t{1} << 32)),
-                           static_cast<uint32_t>(g >> 32), s.rank, s.piece + (s.stage << 24)}};
+                           static_cast<uint32_t>(g >> 32), s.rank, s.shard + (s.stage << 24)}};
   const uint32_t word = philox4x32_10(counter, key).w[e % 8 / 2];
   return e % 2 == 0 ? word % 65536 : word / 65536;
 }

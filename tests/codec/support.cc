@@ -104,7 +104,7 @@ bool Guarded::intact() const {
 }
 
 Draw draw_of(const Stream& s) {
-  return make_draw({s.seed, s.communicator, s.sequence, s.rank, s.piece, s.stage});
+  return make_draw({s.seed, s.communicator, s.sequence, s.rank, s.shard, s.stage});
 }
 
 Bytes encode(const Spec& spec, const Stream& stream, Dtype dtype, const Bytes& memory,

@@ -188,8 +188,8 @@ TEST(Collectives, ChunksDoNotChangeTheBytes) {
       c.ranks = 3;
       c.call.root = static_cast<int>(random() % 3);
       const plan::Traits& t = plan::traits(c.call.collective);
-      const bool pieces = t.send.per_rank || t.recv.per_rank;
-      c.call.count = pieces ? 1'000'003 : 3'000'017;  // several chunks
+      const bool shards = t.send.per_rank || t.recv.per_rank;
+      c.call.count = shards ? 1'000'003 : 3'000'017;  // several chunks
       check_case(c, next_ordinal(), 2);
     }
 }
@@ -210,7 +210,7 @@ TEST(Collectives, ErrorsAreThoseOfTheCodec) {
       {"int4", Collective::kAllReduce, 0.1545 * 0.97, 0.1545 * 1.03},
       {"int4", Collective::kReduce, 0.1545 * 0.97, 0.1545 * 1.03},
       {"int4", Collective::kBroadcast, 0.117 * 0.98, 0.117 * 1.02},
-      // Three of four pieces quantized; the own one is exact.
+      // Three of four shards quantized; the own one is exact.
       {"int4", Collective::kAllToAll, 0.117 * 0.866 * 0.97, 0.117 * 0.866 * 1.03},
       {"int8", Collective::kGather, 0.0065 * 0.866 * 0.97, 0.0065 * 0.866 * 1.03},
       {"mxfp4", Collective::kAllGather, 0.115 * 0.98, 0.115 * 1.02},

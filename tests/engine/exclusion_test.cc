@@ -17,11 +17,11 @@ namespace {
 using plan::Collective;
 using Ranges = std::vector<terseRange_t>;
 
-bool has_pieces(const Call& call) { return call.collective != Collective::kAllReduce; }
+bool has_shards(const Call& call) { return call.collective != Collective::kAllReduce; }
 
-size_t whole(const Call& call, int ranks) { return call.count * (has_pieces(call) ? ranks : 1); }
+size_t whole(const Call& call, int ranks) { return call.count * (has_shards(call) ? ranks : 1); }
 
-// Up to `most` ranges; some reach over the pieces of several ranks.
+// Up to `most` ranges; some reach over the shards of several ranks.
 Ranges random_ranges(std::mt19937& random, size_t elements, size_t most) {
   Ranges ranges;
   for (size_t first = random() % elements; ranges.size() < most && first < elements;) {
@@ -95,7 +95,7 @@ struct Buffers {
       in = recv.data() + own;
       std::ranges::copy(sent, in);
     } else {
-      out = send.data() + (has_pieces(c.call) ? own : 0);
+      out = send.data() + (has_shards(c.call) ? own : 0);
     }
   }
   Bytes send, recv;

@@ -32,12 +32,12 @@ class Reference {
         size_(codec::dtype_size(dtype_)) {}
 
   // A rank's elements first .. first + count, packed.
-  Bytes encode(size_t rank, size_t first, size_t count, uint32_t piece) const {
-    return encode(rank, first, count, piece, call_.scheme.spec);
+  Bytes encode(size_t rank, size_t first, size_t count, uint32_t shard) const {
+    return encode(rank, first, count, shard, call_.scheme.spec);
   }
-  Bytes encode(size_t rank, size_t first, size_t count, uint32_t piece,
+  Bytes encode(size_t rank, size_t first, size_t count, uint32_t shard,
                const codec::Spec& spec) const {
-    return pack({raw(rank, first)}, count, 1.0f, rank, piece, 0, spec);
+    return pack({raw(rank, first)}, count, 1.0f, rank, shard, 0, spec);
   }
 
   codec::Source raw(size_t rank, size_t first) const {
@@ -45,17 +45,17 @@ class Reference {
   }
 
   Bytes pack(const std::vector<codec::Source>& sources, size_t count, float factor, size_t rank,
-             uint32_t piece, uint32_t stage) const {
-    return pack(sources, count, factor, rank, piece, stage, call_.scheme.spec);
+             uint32_t shard, uint32_t stage) const {
+    return pack(sources, count, factor, rank, shard, stage, call_.scheme.spec);
   }
   Bytes pack(const std::vector<codec::Source>& sources, size_t count, float factor, size_t rank,
-             uint32_t piece, uint32_t stage, const codec::Spec& spec) const {
+             uint32_t shard, uint32_t stage, const codec::Spec& spec) const {
     Bytes body(codec::body_size(spec, count));
     const codec::Draw draw = codec::make_draw({.seed = call_.scheme.seed.value_or(0),
                                                .communicator = call_.ordinal,
                                                .sequence = call_.sequence,
                                                .rank = static_cast<uint32_t>(rank),
-                                               .piece = piece,
+                                               .shard = shard,
                                                .stage = stage});
     run(sources, {body.data(), spec, codec::redraw(draw, call_.replays)}, factor, count);
     return body;
@@ -69,7 +69,7 @@ class Reference {
 
   float factor() const { return call_.op == ncclAvg ? 1.0f / static_cast<float>(ranks_) : 1.0f; }
 
-  // The contributions to `owner`'s piece, whose elements begin at `first` in what everyone sends.
+  // The contributions to `owner`'s shard, whose elements begin at `first` in what everyone sends.
   std::vector<codec::Source> contributions(size_t owner, size_t first, size_t count,
                                            std::vector<Bytes>& storage) const {
     std::vector<codec::Source> sources;
@@ -105,8 +105,8 @@ class Reference {
   }
 
   // What one quantization makes of a rank's elements.
-  Bytes pass(size_t rank, size_t first, size_t count, uint32_t piece) const {
-    const Bytes body = encode(rank, first, count, piece);
+  Bytes pass(size_t rank, size_t first, size_t count, uint32_t shard) const {
+    const Bytes body = encode(rank, first, count, shard);
     return unpack({{body.data(), call_.scheme.spec}}, count, 1.0f);
   }
 
@@ -127,13 +127,13 @@ class Reference {
     return unpack(sources, call_.count, factor());
   }
 
-  // The pieces that come to `rank` from all: from p what it has at first(p).
+  // The shards that come to `rank` from all: from p what it has at first(p).
   template <class First>
-  Bytes collect(size_t rank, uint32_t (*piece)(size_t from, size_t to), First first) const {
+  Bytes collect(size_t rank, uint32_t (*shard)(size_t from, size_t to), First first) const {
     Bytes result;
     for (size_t p = 0; p < ranks_; ++p) {
       const Bytes part =
-          p == rank ? exact(p, first(p)) : pass(p, first(p), call_.count, piece(p, rank));
+          p == rank ? exact(p, first(p)) : pass(p, first(p), call_.count, shard(p, rank));
       result.insert(result.end(), part.begin(), part.end());
     }
     return result;
@@ -168,7 +168,7 @@ class Reference {
     return result;
   }
 
-  // In two levels. What the ranks of one node give to an owner's piece, as the one at the owner's
+  // In two levels. What the ranks of one node give to an owner's shard, as the one at the owner's
   // place sums it.
   Bytes sum_of_node(int node, size_t owner, size_t first, size_t count) const {
     std::vector<size_t> ranks;

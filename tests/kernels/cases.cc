@@ -65,7 +65,7 @@ Case some_case(Random& random) {
     if (random.below(3) == 0) w.factor = 1.0f / static_cast<float>(1 + random.below(8));
     w.stream = {.seed = random.next(),
                 .rank = 2,
-                .piece = 5,
+                .shard = 5,
                 .stage = 1,
                 .origin = 32 * random.below(1000)};
     if (random.below(3) == 0) w.offset = random.below(16);

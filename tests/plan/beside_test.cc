@@ -111,7 +111,7 @@ TEST(Beside, ExactElementsStayExactInAnyOrderOfSteps) {
     if (!may_keep_exact(a.collective)) continue;
     for (int trial = 0; trial < 60; ++trial) {
       const Shape s = random_shape(random);
-      const size_t whole = s.count * pieces(a.collective, s.ranks);
+      const size_t whole = s.count * shards(a.collective, s.ranks);
       check({a, s, random_ranges(random, whole), random() % 2 == 0, random() % 2 == 0}, random);
       ASSERT_FALSE(testing::Test::HasFailure());
     }
@@ -154,7 +154,7 @@ TEST(Beside, NothingLeavesThePlanAsItIs) {
 TEST(Beside, NativeTrafficIsOfWhatIsExact) {
   Shape s{.count = 1000, .ranks = 4, .rank = 1, .packing = test_packing(32)};
   s.topology = topology_of(std::vector<uint64_t>{1, 1, 2, 2});
-  const Range ranges[] = {{0, 100}, {900, 1100}};  // of the first three of four pieces
+  const Range ranges[] = {{0, 100}, {900, 1100}};  // of the first three of four shards
   const auto native = [&](Plan (*build)(const Shape&), Collective c, std::span<const Range> exact) {
     const Plan plan = with(build(s), c, s, {.exact = exact, .verified = true});
     EXPECT_EQ(plan.wire_bytes, build(s).wire_bytes);
@@ -210,7 +210,7 @@ TEST(Beside, IsPrinted) {
     native Reduce scratch+1792 <- send+360 x10 root 0
     native Reduce scratch+1832 <- send+400 x10 root 1
   1 encode on encode after 0
-    scratch+0 x100 <- send+0 raw [piece 0 stage 0 origin 0]
+    scratch+0 x100 <- send+0 raw [shard 0 stage 0 origin 0]
   2 exchange on communicate 0 after 1
     to 0 scratch+0 x404 B
     from 0 scratch+896 x404 B

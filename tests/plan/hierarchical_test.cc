@@ -143,8 +143,8 @@ TEST_P(Hierarchical, ValidateSeesEveryMissingDependency) {
   }
 }
 
-// A message of several pieces is there when all of them are, and no piece lies on another.
-TEST(Grids, ValidateSeesEveryMissingPiece) {
+// A message of several shards is there when all of them are, and no shard lies on another.
+TEST(Grids, ValidateSeesEveryMissingShard) {
   const Shape shape{.count = 5000,
                     .ranks = 6,
                     .rank = 3,
@@ -153,9 +153,9 @@ TEST(Grids, ValidateSeesEveryMissingPiece) {
                     .topology = topology_of(std::vector<uint64_t>{0, 1, 2, 2, 1, 0})};
   const Plan good = hierarchical_all_reduce(shape);
   ASSERT_EQ(validate(good, shape), "");
-  const size_t pieces = good.steps[0].compute.size();
-  ASSERT_EQ(pieces, 3u) << print(good);
-  for (size_t i = 0; i < pieces; ++i) {
+  const size_t shards = good.steps[0].compute.size();
+  ASSERT_EQ(shards, 3u) << print(good);
+  for (size_t i = 0; i < shards; ++i) {
     Plan lacks = good, moved = good;
     lacks.steps[0].compute.erase(lacks.steps[0].compute.begin() + static_cast<ptrdiff_t>(i));
     EXPECT_NE(validate(lacks, shape).find("reads scratch that nothing wrote"), std::string::npos);

@@ -15,7 +15,7 @@ struct Meaning {
   // combine(a, b) the reduction.
   template <class Value, class Combine>
   auto operator()(size_t rank, size_t i, const Value& value, const Combine& combine) const {
-    const size_t piece = i / count, within = i % count;
+    const size_t shard = i / count, within = i % count;
     const auto reduced = [&](size_t k) {
       auto result = value(size_t{0}, k);
       for (size_t r = 1; r < ranks; ++r) result = combine(result, value(r, k));
@@ -24,11 +24,11 @@ struct Meaning {
     switch (collective) {
       case Collective::kAllGather:
       case Collective::kGather:
-        return value(piece, within);
+        return value(shard, within);
       case Collective::kReduceScatter:
         return reduced(rank * count + i);
       case Collective::kAllToAll:
-        return value(piece, rank * count + within);
+        return value(shard, rank * count + within);
       case Collective::kBroadcast:
         return value(root, i);
       case Collective::kScatter:

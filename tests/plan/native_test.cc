@@ -243,7 +243,7 @@ TEST(Native, WhatItSendsMayBeChangedBehindItAlone) {
   EXPECT_EQ(validate(late, shape), "step 2 (again): sends what may have been changed");
 }
 
-// NCCL's own rules: a piece where it belongs.
+// NCCL's own rules: a shard where it belongs.
 TEST(Native, IsInPlaceAsNcclHasIt) {
   const auto wrong = [](Collective collective, size_t send, size_t recv) {
     Shape shape = shape_of(8, 3, 1 << 20);
@@ -251,8 +251,8 @@ TEST(Native, IsInPlaceAsNcclHasIt) {
     Plan p{.scratch_bytes = 400, .buffers = {{400, 400}}};
     p.steps = {{"write", Lane::kCommunicate, {}, {}, {}},
                {"native", Lane::kCommunicate, {}, {}, {}}};
-    for (size_t piece = 0; piece < 8; ++piece)
-      p.steps[0].transfers.push_back({0, false, {Region::kScratch, 32 * piece}, 32});
+    for (size_t shard = 0; shard < 8; ++shard)
+      p.steps[0].transfers.push_back({0, false, {Region::kScratch, 32 * shard}, 32});
     p.steps[1].natives = {{.collective = collective,
                            .send = {Region::kScratch, send},
                            .recv = {Region::kScratch, recv},
@@ -281,7 +281,7 @@ TEST(Native, IsPrinted) {
   EXPECT_EQ(print(plan), R"(integer sum: 3 steps, scratch 64 B, wire 0 B, raw 40 B
   native collectives send 40 B
   0 encode on encode
-    scratch+0 x10 <- send+0 raw [piece 0 stage 0 origin 0]
+    scratch+0 x10 <- send+0 raw [shard 0 stage 0 origin 0]
   1 sum on communicate 0 after 0
     native AllReduce scratch+0 <- scratch+0 x10 of uint32 sum
     native Broadcast exact+4 <- send+8 x3 root 1

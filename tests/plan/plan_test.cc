@@ -164,11 +164,11 @@ TEST_P(PlanTest, ScratchStaysWithinThePackedMessageAndTwoChunks) {
                         .packing = {128, [](size_t n) { return n + (n + 127) / 128 * 4; }}};
       const Plan plan = a.build(shape);
       const Traits& t = traits(a.collective);
-      const size_t pieces = t.send.per_rank || t.recv.per_rank ? ranks : 1;
-      const size_t message = shape.packing.bytes(count * pieces);
-      const size_t raw_chunk = std::max(grain.chunk_bytes, ranks * grain.piece_bytes) / 4;
-      const size_t chunk = shape.packing.bytes(std::min(count * pieces, raw_chunk));
-      // Pieces are rounded up to whole blocks and to 64 bytes.
+      const size_t shards = t.send.per_rank || t.recv.per_rank ? ranks : 1;
+      const size_t message = shape.packing.bytes(count * shards);
+      const size_t raw_chunk = std::max(grain.chunk_bytes, ranks * grain.shard_bytes) / 4;
+      const size_t chunk = shape.packing.bytes(std::min(count * shards, raw_chunk));
+      // Shards are rounded up to whole blocks and to 64 bytes.
       const size_t rounding = 8 * ranks * (shape.packing.bytes(128) + 64) * 2;
       EXPECT_LE(plan.scratch_bytes, message + 2 * chunk + rounding) << count << " x " << ranks;
     }

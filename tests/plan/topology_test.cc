@@ -65,7 +65,7 @@ TEST(Topology, RingsLeaveANodeOnce) {
       }
 }
 
-TEST(Topology, PiecesThatGoStraightLeaveWhereTheirRankIsElsewhere) {
+TEST(Topology, ShardsThatGoStraightLeaveWhereTheirRankIsElsewhere) {
   const Topology t = topology_of(Hosts{1, 2, 2, 1, 2});
   const auto off = [&](Collective c, int rank, int root) {
     return raw_traffic(c, 100, {5, rank, root}, t).off_node;

@@ -18,7 +18,7 @@ struct Cast {
   static TERSE_INLINE bool flat(const Params&) { return false; }
 
   struct Quantizer {
-    float scale = 1;
+    float inverse = 1;
   };
   static TERSE_INLINE Quantizer quantizer(const Params&, const Form&) { return {}; }
 

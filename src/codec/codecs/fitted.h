@@ -95,30 +95,30 @@ struct Fitted {
 
   // The codes are limited, for the candidates leave elements beyond.
   struct Quantizer {
-    float scale;
+    float inverse;  // of the scale
   };
   static TERSE_INLINE Quantizer quantizer(const Params& p, const Form&) {
     return {div(1.0f, p.first)};
   }
 
   struct Coder {
-    float scale;
+    float inverse;
     Range range;
 
     TERSE_INLINE uint32_t operator()(float x, uint16_t) const {
-      return static_cast<uint32_t>(clamp(round_nearest(mul(x, scale)), range));
+      return static_cast<uint32_t>(clamp(round_nearest(mul(x, inverse)), range));
     }
   };
   template <Rounding rounding>
   static TERSE_INLINE Coder coder(const Quantizer& q, const Form& form) {
     const Small half = static_cast<Small>(1 << (form.bits - 1));
-    return {q.scale, {static_cast<Small>(-half), static_cast<Small>(half - 1)}};
+    return {q.inverse, {static_cast<Small>(-half), static_cast<Small>(half - 1)}};
   }
 
   // The sign goes to the difference that a code is, so that zeros are +0.
   struct Dequantizer {
     uint32_t flip;
-    float less, step;
+    float less, scale;
   };
   static TERSE_INLINE Dequantizer dequantizer(const Params& p, const Form& form) {
     const uint32_t sign = float_bits(p.first) & kSignBit, half = 1u << (form.bits - 1);
@@ -126,7 +126,7 @@ struct Fitted {
   }
 
   static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form&) {
-    return mul(add(bits_float(code ^ d.flip), d.less), d.step);
+    return mul(add(bits_float(code ^ d.flip), d.less), d.scale);
   }
 };
 

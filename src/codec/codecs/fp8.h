@@ -9,9 +9,9 @@ namespace terse::codec {
 // Below 2^-110 scales would be subnormal.
 constexpr uint32_t kTinyScaledBits = 0x08800000u;
 
-// Codes are those of `Format`, of x * scale; they saturate.
+// Codes are those of `Format`, of x * inverse; they saturate.
 struct FloatQuantizer {
-  float scale;
+  float inverse;  // of the scale
 };
 
 template <class Format, Rounding rounding>
@@ -19,7 +19,7 @@ struct FloatCoder {
   FloatQuantizer quantizer;
 
   TERSE_INLINE uint32_t operator()(float x, uint16_t random) const {
-    const float v = mul(x, quantizer.scale);
+    const float v = mul(x, quantizer.inverse);
     if constexpr (rounding == Rounding::kNearest) return Format::encode(v, ToNearest{});
     return Format::encode(v, ToEither{random});
   }

@@ -1,6 +1,6 @@
-// Integers from a block's least element to its largest: codes 0..2^bits-1, value = base + code *
-// step. Of wide blocks as symmetric codes, which need nothing that is larger than the elements:
-// -q..q, value = code * step.
+// Integers from a block's least element to its largest: codes 0..2^bits-1, value = zero point +
+// code * scale. Of wide blocks as symmetric codes, which need nothing that is larger than the
+// elements: -q..q, value = code * scale.
 #pragma once
 
 #include "codec/block.h"
@@ -21,39 +21,41 @@ struct MinMax {
   static constexpr bool kNanCodes = false;
 
   // Blocks that reach 2^126 are wide: their range, or the end of their grid, may be beyond fp32.
-  // This base, which others do not have, marks them.
-  static constexpr uint32_t kWideFrom = 0x7e800000u, kWideBase = 0x80000000u;
-  static TERSE_INLINE bool wide(float base) { return float_bits(base) == kWideBase; }
+  // This zero point, which others do not have, marks them.
+  static constexpr uint32_t kWideFrom = 0x7e800000u, kWideZeroPoint = 0x80000000u;
+  static TERSE_INLINE bool wide(float zero_point) {
+    return float_bits(zero_point) == kWideZeroPoint;
+  }
 
   static TERSE_INLINE Range codes(int bits) { return {0, static_cast<Small>((1 << bits) - 1)}; }
 
-  // Base and step. `shift` in (-1/2, 1/2) moves the whole grid by that part of a step (random
-  // shift); 0 otherwise.
+  // Zero point and scale. `shift` in (-1/2, 1/2) moves the whole grid by that part of the scale
+  // (random shift); 0 otherwise.
   static TERSE_INLINE Params params(const Stats& s, const Form& form, float shift) {
-    const float spread = add(s.high, -s.low);
+    const float range = add(s.high, -s.low);
     // As integers, NaN > infinity > finite; and a comparison that nobody can predict is no branch.
     const uint32_t low = float_bits(magnitude(s.low)), high = float_bits(magnitude(s.high));
     const uint32_t absmax = low > high ? low : high;
     if (absmax >= kInfinityBits) return {unsound_number(form.scale), 0.0f};
-    if (float_bits(spread) < kTinyBits) return {absmax < kTinyBits ? 0.0f : s.low, 0.0f};
+    if (float_bits(range) < kTinyBits) return {absmax < kTinyBits ? 0.0f : s.low, 0.0f};
     if (absmax >= kWideFrom)
-      return {bits_float(kWideBase), wide_step(bits_float(absmax), form.bits)};
-    const float step = div(spread, static_cast<float>(codes(form.bits).high));
-    return {add(s.low, mul(shift, step)), step};
+      return {bits_float(kWideZeroPoint), wide_scale(bits_float(absmax), form.bits)};
+    const float scale = div(range, static_cast<float>(codes(form.bits).high));
+    return {add(s.low, mul(shift, scale)), scale};
   }
 
-  // Rounded down, so that q steps are no more than the absmax.
-  static TERSE_INLINE float wide_step(float absmax, int bits) {
-    const float top = static_cast<float>(symmetric_range(bits).high), step = div(absmax, top);
-    return last_if(mul(step, top) > absmax, step);
+  // Rounded down, so that q times it is no more than the absmax.
+  static TERSE_INLINE float wide_scale(float absmax, int bits) {
+    const float top = static_cast<float>(symmetric_range(bits).high), scale = div(absmax, top);
+    return last_if(mul(scale, top) > absmax, scale);
   }
 
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.second) == 0; }
 
-  struct Quantizer {  // as Symmetric's
-    float base, scale;
+  struct Quantizer {            // as Symmetric's
+    float zero_point, inverse;  // of the scale
 
-    TERSE_INLINE float scaled(float x) const { return mul(add(x, -base), scale); }
+    TERSE_INLINE float scaled(float x) const { return mul(add(x, -zero_point), inverse); }
   };
 
   static TERSE_INLINE Quantizer quantizer(const Params& p, const Form&) {
@@ -63,11 +65,11 @@ struct MinMax {
   template <Rounding rounding>
   static TERSE_INLINE IntegerCoder<Quantizer, rounding> coder(const Quantizer& q,
                                                               const Form& form) {
-    return {q, wide(q.base) ? symmetric_range(form.bits) : codes(form.bits)};
+    return {q, wide(q.zero_point) ? symmetric_range(form.bits) : codes(form.bits)};
   }
 
   struct Dequantizer {
-    float base, step;
+    float zero_point, scale;
     uint32_t sign;  // the codes' bit for it; 0: they have none
   };
 
@@ -76,7 +78,7 @@ struct MinMax {
   }
 
   static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form&) {
-    return add(d.base, mul(integer_less(code ^ d.sign, d.sign), d.step));
+    return add(d.zero_point, mul(integer_less(code ^ d.sign, d.sign), d.scale));
   }
 };
 

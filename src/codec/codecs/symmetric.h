@@ -28,9 +28,9 @@ struct Symmetric {
 
   // code = round(scaled(x)), within the range of codes.
   struct Quantizer {
-    float scale;
+    float inverse;  // of the scale
 
-    TERSE_INLINE float scaled(float x) const { return mul(x, scale); }
+    TERSE_INLINE float scaled(float x) const { return mul(x, inverse); }
   };
 
   static TERSE_INLINE Quantizer quantizer(const Params& p, const Form& form) {
@@ -48,21 +48,21 @@ struct Symmetric {
     return {q, symmetric_range(form.bits)};
   }
 
-  // The step is rounded up so that q steps reach the absmax, and values are cut there: the codes -q
-  // and q decode to it exactly.
+  // The scale is rounded up so that q times it reaches the absmax, and values are cut there: the
+  // codes -q and q decode to it exactly.
   struct Dequantizer {
-    float step, absmax;
+    float scale, absmax;
   };
 
   static TERSE_INLINE Dequantizer dequantizer(const Params& p, const Form& form) {
     const float top = static_cast<float>(symmetric_range(form.bits).high);
-    const float step = div(p.first, top);
-    return {next_if(mul(step, top) < p.first, step), p.first};
+    const float scale = div(p.first, top);
+    return {next_if(mul(scale, top) < p.first, scale), p.first};
   }
 
   static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form& form) {
     const uint32_t sign = 1u << (form.bits - 1);
-    return cut(mul(integer_less(code ^ sign, sign), d.step), d.absmax);
+    return cut(mul(integer_less(code ^ sign, sign), d.scale), d.absmax);
   }
 };
 

@@ -111,7 +111,7 @@ class Encoder {
 
   TERSE_DEVICE CodesOf<F::kBits> encode(uint32_t j, const Quantizer& q,
                                         const codec::PhiloxWords& random) const {
-    if (q.scale == 0) return {};
+    if (q.inverse == 0) return {};
     if constexpr (kByMachine<Codec> && F::kRounding == codec::Rounding::kNearest)
       return convert(j, q);
     const auto coder = Codec::template coder<F::kRounding>(q, tile_.form());
@@ -132,7 +132,7 @@ class Encoder {
     for (uint32_t k = 0; k < kOctet / 2; ++k) {
       const auto scaled = [&](uint32_t i) {
         const bool there = access == Access::kWhole || i < tile_.elements(j);
-        return there ? codec::mul(sums_.at(j, i), q.scale) : 0.0f;
+        return there ? codec::mul(sums_.at(j, i), q.inverse) : 0.0f;
       };
       pair[k] = simt::to_codes<typename Codec::Numbers>(scaled(2 * k), scaled(2 * k + 1));
     }

@@ -21,10 +21,10 @@ class Exclusions {
       ranges_[elements] = std::move(ranges);
   }
 
-  // Of a call with `count` elements a piece.
+  // Of a call with `count` elements a shard.
   std::span<const plan::Range> of(plan::Collective collective, size_t count, int ranks) const {
     if (!plan::may_keep_exact(collective)) return {};
-    const auto known = ranges_.find(count * plan::pieces(collective, ranks));
+    const auto known = ranges_.find(count * plan::shards(collective, ranks));
     if (known == ranges_.end()) return {};
     return known->second;
   }

@@ -10,7 +10,7 @@ bool compressible(const Request& r) {
 }
 
 size_t message_bytes(const Request& r, int ranks) {
-  return r.count * datatype_size(r.datatype) * plan::pieces(r.collective, ranks);
+  return r.count * datatype_size(r.datatype) * plan::shards(r.collective, ranks);
 }
 
 void validate(const Request& r) {

@@ -28,7 +28,7 @@ struct Request {
 // ncclRedOpCreatePreMulSum. Always, for calls that do not reduce.
 bool compressible(const Request& request);
 
-// Bytes of the whole message: nranks * count elements where there is a piece for every rank.
+// Bytes of the whole message: nranks * count elements where there is a shard for every rank.
 size_t message_bytes(const Request& request, int ranks);
 
 // Throws Error(ncclInvalidArgument) naming the argument that cannot be right, as NCCL checks its

@@ -58,7 +58,7 @@ class Binder {
                                                .communicator = c_.agreed.ordinal(),
                                                .sequence = sequence_,
                                                .rank = static_cast<uint32_t>(c_.rank),
-                                               .piece = compute.piece,
+                                               .shard = compute.shard,
                                                .stage = compute.stage});
     return {.sources = {binding_.sources.data() + first, compute.inputs.size()},
             .target = {address(compute.target, compute.message), format(compute.target_format),

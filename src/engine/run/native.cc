@@ -19,8 +19,8 @@ struct Call {
   ncclResult_t receive(void* to, int peer) const {
     return nccl.Recv(to, r.count, r.datatype, peer, r.comm, r.stream);
   }
-  const void* send_piece(int p) const { return static_cast<const char*>(r.send) + offset(p); }
-  void* recv_piece(int p) const { return static_cast<char*>(r.recv) + offset(p); }
+  const void* send_shard(int p) const { return static_cast<const char*>(r.send) + offset(p); }
+  void* recv_shard(int p) const { return static_cast<char*>(r.recv) + offset(p); }
   bool is_root() const { return c.rank == r.root; }
 
  private:
@@ -48,8 +48,8 @@ ncclResult_t all_to_all(const Call& call) {
     return call.nccl.AlltoAll(r.send, r.recv, r.count, r.datatype, r.comm, r.stream);
   ncclResult_t result = ncclSuccess;
   for (int p = 0; p < call.c.ranks && result == ncclSuccess; ++p) {
-    result = call.send(call.send_piece(p), p);
-    if (result == ncclSuccess) result = call.receive(call.recv_piece(p), p);
+    result = call.send(call.send_shard(p), p);
+    if (result == ncclSuccess) result = call.receive(call.recv_shard(p), p);
   }
   return result;
 }
@@ -72,7 +72,7 @@ ncclResult_t gather(const Call& call) {
     return call.nccl.Gather(r.send, r.recv, r.count, r.datatype, r.root, r.comm, r.stream);
   ncclResult_t result = call.send(r.send, r.root);
   for (int p = 0; call.is_root() && p < call.c.ranks && result == ncclSuccess; ++p)
-    result = call.receive(call.recv_piece(p), p);
+    result = call.receive(call.recv_shard(p), p);
   return result;
 }
 
@@ -82,7 +82,7 @@ ncclResult_t scatter(const Call& call) {
     return call.nccl.Scatter(r.send, r.recv, r.count, r.datatype, r.root, r.comm, r.stream);
   ncclResult_t result = call.receive(r.recv, r.root);
   for (int p = 0; call.is_root() && p < call.c.ranks && result == ncclSuccess; ++p)
-    result = call.send(call.send_piece(p), p);
+    result = call.send(call.send_shard(p), p);
   return result;
 }
 
