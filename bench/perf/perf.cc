@@ -31,12 +31,6 @@ namespace {
 
 constexpr double kMeetSeconds = 60;
 
-std::string host_name() {
-  char name[256] = "unknown";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
 std::string date_and_time() {
   const std::time_t now = std::time(nullptr);
   std::tm parts = {};

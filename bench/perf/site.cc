@@ -20,18 +20,18 @@ std::string boot() {
   return id;
 }
 
-std::string host_name() {
-  char name[256] = "unknown";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
 std::string network_namespace() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/ns/net", error).string();
 }
 
 }  // namespace
+
+std::string host_name() {
+  char name[256] = "unknown";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
 
 Site own_site() {
   const std::string id = nccl_host_id();

@@ -13,6 +13,8 @@ struct Site {
   std::string network;  // whose interfaces it sees: its machine's, or a namespace's of it
 };
 
+std::string host_name();
+
 Site own_site();
 
 // By process. Collective.

@@ -5,7 +5,7 @@
 namespace terse::plan {
 namespace {
 
-constexpr Side kNone{Who::kNobody, false};
+constexpr Side kNobody{Who::kNobody, false};
 constexpr Side kAll{Who::kAll, false}, kAllShards{Who::kAll, true};
 constexpr Side kRoot{Who::kRoot, false}, kRootShards{Who::kRoot, true};
 
@@ -19,8 +19,8 @@ constexpr Traits kTraits[] = {
     {"Reduce", kAll, kRoot, true, true},
     {"Gather", kAll, kRootShards, false, true},
     {"Scatter", kRootShards, kAll, false, true},
-    {"Send", kAll, kNone, false, true},
-    {"Recv", kNone, kAll, false, true},
+    {"Send", kAll, kNobody, false, true},
+    {"Recv", kNobody, kAll, false, true},
 };
 static_assert(std::size(kTraits) == kCollectives);
 

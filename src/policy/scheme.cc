@@ -15,7 +15,7 @@ constexpr std::string_view kScaleNames[] = {"fp32", "bf16", "e8m0"};
 constexpr std::string_view kFitNames[] = {"absmax", "mse"};
 
 // What is read, before a codec is found for it all.
-struct Draft {
+struct SchemeDraft {
   Scheme scheme;
   std::string_view name;  // of the codec, less its bits
   codec::Fit fit = codec::Fit::kAbsmax;
@@ -59,7 +59,7 @@ std::string listed(const std::string_view (&names)[n], codec::Choices set) {
 }
 
 // NAME: a codec's name, followed by the bits where it has several widths.
-void parse_codec(std::string_view text, std::string_view name, Draft& draft) {
+void parse_codec(std::string_view text, std::string_view name, SchemeDraft& draft) {
   for (const codec::Descriptor& d : codec::kDescriptors) {
     const bool one_width = codec::has_one_width(d);
     if (one_width ? name != d.name : !name.starts_with(d.name)) continue;
@@ -88,12 +88,12 @@ void parse_codec(std::string_view text, std::string_view name, Draft& draft) {
 // One key=value; a table entry for each key.
 struct Key {
   std::string_view name;
-  void (*set)(std::string_view text, std::string_view value, Draft& draft);
+  void (*set)(std::string_view text, std::string_view value, SchemeDraft& draft);
 };
 
 constexpr Key kKeys[] = {
     {"block",
-     [](std::string_view text, std::string_view value, Draft& draft) {
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        draft.block = parse_number(value);
        if (!draft.block || *draft.block < codec::kMinBlock || *draft.block > codec::kMaxBlock ||
            *draft.block % codec::kBlockQuantum != 0)
@@ -101,40 +101,41 @@ constexpr Key kKeys[] = {
                 codec::kBlockQuantum, codec::kMinBlock, codec::kMaxBlock);
      }},
     {"round",
-     [](std::string_view text, std::string_view value, Draft& draft) {
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<int> rounding = find(kRoundingNames, value);
        if (!rounding)
          refuse(text, "round is \"{}\", but must be nearest, stochastic or shift", value);
        draft.scheme.spec.rounding = static_cast<codec::Rounding>(*rounding);
      }},
     {"scale",
-     [](std::string_view text, std::string_view value, Draft& draft) {
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<int> scale = find(kScaleNames, value);
        if (!scale) refuse(text, "scale is \"{}\", but must be fp32, bf16 or e8m0", value);
        draft.scale = static_cast<codec::Number>(*scale);
      }},
     {"fit",
-     [](std::string_view text, std::string_view value, Draft& draft) {
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<int> fit = find(kFitNames, value);
        if (!fit) refuse(text, "fit is \"{}\", but must be absmax or mse", value);
        draft.fit = static_cast<codec::Fit>(*fit);
      }},
     {"hadamard",
-     [](std::string_view text, std::string_view value, Draft& draft) {
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<uint64_t> elements = parse_number(value);
        if (!elements || (*elements != 0 && *elements != codec::kHadamard))
          refuse(text, "hadamard is \"{}\", but must be 0 or {}", value, codec::kHadamard);
        draft.scheme.spec.hadamard = static_cast<uint8_t>(*elements);
      }},
-    {"intra", [](std::string_view, std::string_view value, Draft& draft) { draft.intra = value; }},
+    {"intra",
+     [](std::string_view, std::string_view value, SchemeDraft& draft) { draft.intra = value; }},
     {"seed",
-     [](std::string_view text, std::string_view value, Draft& draft) {
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        draft.scheme.seed = parse_number(value);
        if (!draft.scheme.seed)
          refuse(text, "seed is \"{}\", but must be a number below 2^64", value);
      }},
     {"algo",
-     [](std::string_view text, std::string_view value, Draft& draft) {
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<plan::Algo> algorithm = plan::find_algo(value);
        if (!algorithm) {
          const auto names = plan::algo_names();
@@ -145,7 +146,8 @@ constexpr Key kKeys[] = {
      }},
 };
 
-void parse_option(std::string_view text, std::string_view option, unsigned& seen, Draft& draft) {
+void parse_option(std::string_view text, std::string_view option, unsigned& seen,
+                  SchemeDraft& draft) {
   const size_t equals = option.find('=');
   if (equals == option.npos) refuse(text, "\"{}\" is not key=value", option);
   const std::string_view name = option.substr(0, equals);
@@ -172,18 +174,18 @@ std::string print_codec(const codec::Spec& spec) {
   return text;
 }
 
-auto find_codec(const Draft& draft) {
+auto find_codec(const SchemeDraft& draft) {
   return std::ranges::find_if(codec::kDescriptors, [&](const codec::Descriptor& d) {
     return d.name == draft.name && d.fit == draft.fit;
   });
 }
 
-Scheme finish(std::string_view text, const Draft& draft);
+Scheme finish(std::string_view text, const SchemeDraft& draft);
 
 // Another codec with the same keys, less those that it does not have.
-Intra finish_intra(std::string_view text, const Draft& draft, const codec::Spec& spec) {
+Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec::Spec& spec) {
   if (draft.intra == "off") return {.off = true};
-  Draft other = draft;
+  SchemeDraft other = draft;
   other.intra.reset();
   parse_codec(text, *draft.intra, other);
   if (find_codec(other) == codec::kDescriptors.end()) other.fit = codec::Fit::kAbsmax;
@@ -201,7 +203,7 @@ Intra finish_intra(std::string_view text, const Draft& draft, const codec::Spec&
 }
 
 // The codec that is meant, and what it leaves open; or why there is none.
-Scheme finish(std::string_view text, const Draft& draft) {
+Scheme finish(std::string_view text, const SchemeDraft& draft) {
   const auto found = find_codec(draft);
   if (found == codec::kDescriptors.end())
     refuse(text, "{} has no fit={}", draft.name, kFitNames[static_cast<int>(draft.fit)]);
@@ -269,7 +271,7 @@ Scheme parse_scheme(std::string_view text) {
     scheme.off = true;
     return scheme;
   }
-  Draft draft;
+  SchemeDraft draft;
   parse_codec(text, name, draft);
   if (colon != text.npos) {
     unsigned seen = 0;

@@ -9,14 +9,14 @@ constexpr const char* kLine =
     "{:13} {:30} {:>7} {:>6} {:>9} {:>9} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} "
     "{:>9} {:>9} {:>8} {:>5}\n";
 
-struct Column {
+struct Cell {
   double (*value)(const Row&);
   std::string (*show)(double);
 };
 
 std::string show_ratio(double x) { return fmt::format("{:.2f}", x); }
 
-constexpr Column kColumns[] = {
+constexpr Cell kCells[] = {
     {value::calls, [](double x) { return fmt::format("{:.0f}", x); }},
     {value::raw, show_bytes},
     {value::wire, show_bytes},
@@ -35,9 +35,9 @@ constexpr Column kColumns[] = {
 std::string line(const MergedRow& row, const char* which, double Spread::*member) {
   const bool first = member == &Spread::min, second = member == &Spread::median;
   std::vector<std::string> cells;
-  for (const Column& column : kColumns) {
-    const Spread spread = row.spread(column.value);
-    cells.push_back(spread.count == 0 ? "-" : column.show(spread.*member));
+  for (const Cell& cell : kCells) {
+    const Spread spread = row.spread(cell.value);
+    cells.push_back(spread.count == 0 ? "-" : cell.show(spread.*member));
   }
   // The slowest rank takes longest; the late one, for which the others wait, communicates shortest.
   const Spread total = row.spread(value::total), communicate = row.spread(value::communicate);

@@ -5,7 +5,7 @@
 namespace terse::report {
 namespace {
 
-constexpr const char* kColumns =
+constexpr const char* kRow =
     "{:14} {:28} {:>8} {:>9} {:>9} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} "
     "{:>9} {:>9} {:>9}\n";
 
@@ -18,7 +18,7 @@ std::string error(const Row& r, unsigned percent) {
 }
 
 std::string row(const Row& r) {
-  return fmt::format(fmt::runtime(kColumns), r.collective, r.scheme, r.calls,
+  return fmt::format(fmt::runtime(kRow), r.collective, r.scheme, r.calls,
                      show_bytes(static_cast<double>(r.raw.bytes)),
                      show_bytes(static_cast<double>(r.wire.bytes)),
                      fmt::format("{:.2f}", r.ratio()),
@@ -39,7 +39,7 @@ std::string to_text(const Report& r) {
                         c.ranks, c.nodes > 1 ? fmt::format(", node {} of {}", c.node, c.nodes) : "",
                         c.released ? "" : " (not released: some measurements may be missing)");
     if (!c.rows.empty())
-      text += fmt::format(fmt::runtime(kColumns), "collective", "scheme", "calls", "raw", "wire",
+      text += fmt::format(fmt::runtime(kRow), "collective", "scheme", "calls", "raw", "wire",
                           "ratio", "off node", "ratio", "a call", "encode", "communic.", "decode",
                           "error", "p99", "worst");
     for (const Row& each : c.rows) text += row(each);
