@@ -18,8 +18,10 @@ std::vector<std::string> scheme_names() {
 
 // int9 and minmax16 are no slips.
 bool asks_for_bits(std::string_view name) {
-  const std::string_view family = name.substr(0, name.find_last_not_of("0123456789") + 1);
-  return family != name && (family == "int" || family == "minmax");
+  const std::string_view codec = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  return codec != name && std::ranges::any_of(codec::kDescriptors, [&](const auto& d) {
+           return d.name == codec && !codec::has_one_width(d);
+         });
 }
 
 Scheme parse(std::string_view text) {

@@ -58,6 +58,19 @@ std::string listed(const std::string_view (&names)[n], codec::Choices set) {
   return listed(words);
 }
 
+// The codecs, each with its widths up to most(descriptor); those of which that is 0 are left out.
+template <class Most>
+std::vector<std::string> widths(const Most& most) {
+  std::vector<std::string> words;
+  for (const codec::Descriptor& d : codec::kDescriptors) {
+    if (d.fit != codec::Fit::kAbsmax || most(d) == 0) continue;
+    words.push_back(codec::has_one_width(d)
+                        ? std::string(d.name)
+                        : fmt::format("{0}{1} to {0}{2}", d.name, d.min_bits, most(d)));
+  }
+  return words;
+}
+
 // NAME: a codec's name, followed by the bits where it has several widths.
 void parse_codec(std::string_view text, std::string_view name, SchemeDraft& draft) {
   for (const codec::Descriptor& d : codec::kDescriptors) {
@@ -75,13 +88,8 @@ void parse_codec(std::string_view text, std::string_view name, SchemeDraft& draf
     draft.scheme.spec.bits = static_cast<uint8_t>(*bits);
     return;
   }
-  std::vector<std::string> known{"off"};
-  for (const codec::Descriptor& d : codec::kDescriptors) {
-    if (d.fit != codec::Fit::kAbsmax) continue;
-    known.push_back(codec::has_one_width(d)
-                        ? std::string(d.name)
-                        : fmt::format("{0}{1} to {0}{2}", d.name, d.min_bits, d.max_bits));
-  }
+  std::vector<std::string> known = widths([](const codec::Descriptor& d) { return d.max_bits; });
+  known.insert(known.begin(), "off");
   refuse(text, "unknown codec \"{}\"; known are {}", name, listed(known, "and"));
 }
 
@@ -233,7 +241,8 @@ Scheme finish(std::string_view text, const SchemeDraft& draft) {
   if (spec.hadamard != 0 && d.params == 0)
     refuse(text, "hadamard does nothing for {}: it spreads outliers over blocks", name_of(d));
   if (spec.hadamard != 0 && spec.bits > d.max_hadamard_bits)
-    refuse(text, "hadamard is for int2 to int4 and mxfp4, whose steps are coarse");
+    refuse(text, "hadamard is for {}, whose steps are coarse",
+           listed(widths([](const codec::Descriptor& c) { return c.max_hadamard_bits; }), "and"));
   if (const char* fault = codec::fault(spec)) refuse(text, "{}: {}", name_of(d), fault);
   if (draft.intra) scheme.intra = finish_intra(text, draft, spec);
   return scheme;
