@@ -6,26 +6,10 @@
 // Shared, for the others: the root sends each of the others a shard, and these share theirs among
 // themselves. The root then sends one packed message instead of n-1, and the others at most one.
 // What is packed is the same in both: elements are numbered alike for the random numbers.
-#include "plan/builder.h"
+#include "plan/broadcast.h"
 
 namespace terse::plan {
 namespace {
-
-// `element` is the first of a shard of the message.
-Compute pack(const Builder& b, const Shape& s, size_t element, const Range& r, Place to) {
-  return {.inputs = {{b.raw(Region::kSend, element + r.first), Format::kRaw}},
-          .target = to,
-          .count = r.count,
-          .origin = element + r.first,
-          .shard = static_cast<uint32_t>(s.root)};
-}
-
-Compute unpack(const Builder& b, size_t element, const Range& r, Place from) {
-  return {.inputs = {{from}},
-          .target = b.raw(Region::kRecv, element + r.first),
-          .target_format = Format::kRaw,
-          .count = r.count};
-}
 
 class Shared {
  public:
@@ -81,7 +65,7 @@ class Shared {
   size_t encode(size_t c, const std::vector<size_t>& after) {
     Step step{"encode", Lane::kEncode, after, {}, {}};
     for (size_t p = 0; p < others_; ++p)
-      b_.push(step.compute, pack(b_, s_, p * shard_, chunks_.range(p, c), place(c, p)));
+      b_.push(step.compute, pack_broadcast(b_, s_, p * shard_, chunks_.range(p, c), place(c, p)));
     return b_.add(std::move(step));
   }
 
@@ -103,7 +87,7 @@ class Shared {
   size_t decode(size_t c, size_t after) {
     Step step{"decode", Lane::kDecode, {after}, {}, {}};
     for (size_t p = 0; p < others_; ++p)
-      b_.push(step.compute, unpack(b_, p * shard_, chunks_.range(p, c), place(c, p)));
+      b_.push(step.compute, unpack_broadcast(b_, p * shard_, chunks_.range(p, c), place(c, p)));
     return b_.add(std::move(step));
   }
 
@@ -134,7 +118,7 @@ Plan direct_broadcast(const Shape& s) {
     Step encode{"encode", Lane::kEncode, free, {}, {}};
     Step exchange{"broadcast", Lane::kCommunicate, free, {}, {}};
     if (is_root) {
-      b.push(encode.compute, pack(b, s, 0, r, place));
+      b.push(encode.compute, pack_broadcast(b, s, 0, r, place));
       for (int k = 1; k < s.ranks; ++k)
         b.push(exchange.transfers, neighbours(s, k).to, true, place, r.count);
     } else {
@@ -144,7 +128,7 @@ Plan direct_broadcast(const Shape& s) {
     exchange.after.push_back(encoded);
     sent[c] = b.add(std::move(exchange));
     Step decode{"decode", Lane::kDecode, {is_root ? encoded : sent[c]}, {}, {}};
-    b.push(decode.compute, unpack(b, 0, r, place));
+    b.push(decode.compute, unpack_broadcast(b, 0, r, place));
     decoded[c] = b.add(std::move(decode));
   }
   return b.take(chunks);

@@ -137,6 +137,32 @@ Cost hierarchical_reduce_scatter(const Shape& s) {
                  (nodes(s) - 1) * packed(s, s.count)};
 }
 
+// The shards are of the ranks of other nodes than the root's; nodes and places count from the
+// root's.
+Cost hierarchical_broadcast(const Shape& s) {
+  const Topology& t = s.topology;
+  const size_t per_row = nodes(s) - 1, places = neighbours(s) + 1;
+  const size_t node = (nodes(s) + t.node[s.rank] - t.node[s.root]) % nodes(s);
+  const size_t place = (places + t.place[s.rank] - t.place[s.root]) % places;
+  const Shards shards(s, per_row * places);
+  const auto row = [&](size_t at) {
+    size_t length = 0, bytes = 0;
+    for (; length < per_row && shards.count(at * per_row + length) != 0; ++length) {
+      bytes = length * Chunks::round_up(shards.bytes(0), Chunks::kAlignment) +
+              shards.bytes(at * per_row + length);
+    }
+    return bytes;
+  };
+  if (node != 0) {
+    const size_t own = shards.bytes(place * per_row + node - 1);
+    return {4, (per_row - 1) * own + neighbours(s) * row(place)};
+  }
+  size_t sent = (neighbours(s) - (is_root(s) ? 0 : 1)) * row(place);
+  for (size_t m = 0; m < per_row; ++m) sent += shards.bytes(place * per_row + m);
+  for (size_t p = 1; p < places && is_root(s); ++p) sent += row(p);
+  return {4, sent};
+}
+
 Cost message(const Shape& s) { return {1, packed(s, s.count)}; }
 
 Cost nothing(const Shape&) { return {1, 0}; }

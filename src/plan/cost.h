@@ -15,6 +15,7 @@ Cost shared_from_root(const Shape& shape);  // a shard to each of the others, wh
 // In two levels, of a topology that is_grid().
 Cost hierarchical_all_reduce(const Shape& shape);
 Cost hierarchical_reduce(const Shape& shape);
+Cost hierarchical_broadcast(const Shape& shape);
 Cost hierarchical_all_gather(const Shape& shape);
 Cost hierarchical_reduce_scatter(const Shape& shape);
 Cost message(const Shape& shape);

@@ -13,6 +13,7 @@
 // on its way to the root.
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "plan/builder.h"
@@ -52,7 +53,7 @@ class Hierarchical {
         shard_(by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, quantum(s))
                            : s.count),
         chunks_(s, shard_, s.ranks, by_message_ ? s.count : s.ranks * s.count, kRows),
-        slots_(s, chunks_, grid_),
+        slots_(s, chunks_, grid_.nodes),
         b_(collective, algorithm, s) {
     lay_out();
   }
@@ -98,18 +99,22 @@ class Hierarchical {
     if (gathers_) shares_ = slots_.add(grid_.places, Format::kPacked);
   }
 
+  // The shard for, or of, the rank `owner`.
+  Place in_slot(size_t c, const Slots::Area& area, size_t row, size_t owner) const {
+    return slots_.at(c, area, row, grid_.index(owner));
+  }
   // For a neighbour; and from the one at `place`.
   Place out_within(size_t c, size_t owner) const {
-    return slots_.at(c, out_within_, s_.topology.place[owner], owner);
+    return in_slot(c, out_within_, s_.topology.place[owner], owner);
   }
   Place in_within(size_t c, size_t place, size_t owner) const {
-    return slots_.at(c, in_within_, place, owner);
+    return in_slot(c, in_within_, place, owner);
   }
   // For a node; and from the one of the rank `source`.
-  Place out_between(size_t c, size_t owner) const { return slots_.at(c, out_between_, 0, owner); }
-  Place in_between(size_t c, size_t source) const { return slots_.at(c, in_between_, 0, source); }
+  Place out_between(size_t c, size_t owner) const { return in_slot(c, out_between_, 0, owner); }
+  Place in_between(size_t c, size_t source) const { return in_slot(c, in_between_, 0, source); }
   Place share(size_t c, size_t owner) const {
-    return slots_.at(c, shares_, s_.topology.place[owner], owner);
+    return in_slot(c, shares_, s_.topology.place[owner], owner);
   }
 
   Place sent(size_t rank, const Range& r) const {
@@ -223,8 +228,8 @@ class Hierarchical {
         scatter_raw(c, step, to, from);
         continue;
       }
-      slots_.push_row(step, neighbour(to), true, c, out_within_, to, to);
-      slots_.push_row(step, neighbour(from), false, c, in_within_, from, place_);
+      slots_.push_row(step, neighbour(to), true, c, out_within_, to, grid_.at_place(to));
+      slots_.push_row(step, neighbour(from), false, c, in_within_, from, own_row());
     }
   }
 
@@ -255,7 +260,7 @@ class Hierarchical {
         sum.inputs.push_back(p == place_ && !changes()
                                  ? Input{sent(owner, r), Format::kRaw}
                                  : Input{in_within(c, p, owner), s_.within.format});
-      if (changes()) sum.sums = slots_.at(c, sums_, 0, owner);
+      if (changes()) sum.sums = in_slot(c, sums_, 0, owner);
       b_.push(step.compute, std::move(sum));
     }
     return b_.add(std::move(step));
@@ -304,8 +309,9 @@ class Hierarchical {
   void gather_within(size_t c, Step& step) const {
     for (size_t k = 1; k < grid_.places; ++k) {
       const auto [to, from] = at(k, place_, grid_.places);
-      if (gathers_at(to)) slots_.push_row(step, neighbour(to), true, c, shares_, place_, place_);
-      if (gathers_at(place_)) slots_.push_row(step, neighbour(from), false, c, shares_, from, from);
+      if (gathers_at(to)) slots_.push_row(step, neighbour(to), true, c, shares_, place_, own_row());
+      if (gathers_at(place_))
+        slots_.push_row(step, neighbour(from), false, c, shares_, from, grid_.at_place(from));
     }
   }
 
@@ -339,6 +345,7 @@ class Hierarchical {
     return !to_root_ || grid_.rank(node_, place) == static_cast<size_t>(s_.root);
   }
 
+  std::span<const size_t> own_row() const { return grid_.at_place(place_); }
   Range own(size_t c) const { return chunks_.range(self_, c); }
   int neighbour(size_t place) const { return static_cast<int>(grid_.rank(node_, place)); }
   int across(size_t node) const { return static_cast<int>(grid_.rank(node, place_)); }

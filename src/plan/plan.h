@@ -174,6 +174,7 @@ Plan one_shot_all_reduce(const Shape& shape);
 Plan two_shot_all_reduce(const Shape& shape);
 Plan hierarchical_all_reduce(const Shape& shape);  // of a topology that is_grid()
 Plan hierarchical_reduce(const Shape& shape);
+Plan hierarchical_broadcast(const Shape& shape);
 Plan hierarchical_reduce_scatter(const Shape& shape);
 Plan hierarchical_all_gather(const Shape& shape);
 Plan reduce_scatter(const Shape& shape);

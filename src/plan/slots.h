@@ -8,7 +8,6 @@
 #include <span>
 
 #include "plan/chunks.h"
-#include "plan/grid.h"
 #include "plan/plan.h"
 
 namespace terse::plan {
@@ -21,8 +20,8 @@ class Slots {
     Format format = Format::kPacked;
   };
 
-  Slots(const Shape& s, const Chunks& chunks, const Grid& grid)
-      : s_(s), chunks_(chunks), grid_(grid) {}
+  Slots(const Shape& s, const Chunks& chunks, size_t per_row)
+      : s_(s), chunks_(chunks), per_row_(per_row) {}
 
   // Of shards in the format; and of fp32 numbers.
   Area add(size_t rows, Format format) {
@@ -35,24 +34,22 @@ class Slots {
   // All of them.
   size_t bytes() const { return chunks_.slots() * slot_bytes_; }
 
-  // The shard for, or of, the rank `owner`: of a row with the ranks at its place.
-  Place at(size_t c, const Area& area, size_t row, size_t owner) const {
+  // The shard at `index` of a row.
+  Place at(size_t c, const Area& area, size_t row, size_t index) const {
     return {Region::kScratch, c % chunks_.slots() * slot_bytes_ + area.begin +
-                                  row * grid_.nodes * area.stride +
-                                  grid_.index(owner) * stride(c, area)};
+                                  row * per_row_ * area.stride + index * stride(c, area)};
   }
 
-  // A row with the ranks at `place`, to or from a peer. Shards that are short or empty are the last
-  // ones. Adds nothing where all are empty.
+  // A row of these shards, to or from a peer. Those that are short or empty are the last ones. Adds
+  // nothing where all are empty.
   void push_row(Step& step, int peer, bool send, size_t c, const Area& area, size_t row,
-                size_t place) const {
-    const std::span<const size_t> owners = grid_.at_place(place);
-    const auto count = [&](size_t owner) { return chunks_.range(owner, c).count; };
-    const size_t shards = std::ranges::find(owners, size_t{0}, count) - owners.begin();
-    if (shards == 0) return;
+                std::span<const size_t> shards) const {
+    const auto count = [&](size_t shard) { return chunks_.range(shard, c).count; };
+    const size_t length = std::ranges::find(shards, size_t{0}, count) - shards.begin();
+    if (length == 0) return;
     step.transfers.push_back(
-        {peer, send, at(c, area, row, owners.front()),
-         (shards - 1) * stride(c, area) + s_.bytes(area.format, count(owners[shards - 1]))});
+        {peer, send, at(c, area, row, 0),
+         (length - 1) * stride(c, area) + s_.bytes(area.format, count(shards[length - 1]))});
   }
 
  private:
@@ -62,7 +59,7 @@ class Slots {
       return Chunks::round_up(bytes(chunks_.range(0, c).count), Chunks::kAlignment);
     };
     const Area a{slot_bytes_, stride(0), stride(chunks_.count() - 1), format};
-    slot_bytes_ += rows * grid_.nodes * a.stride;
+    slot_bytes_ += rows * per_row_ * a.stride;
     return a;
   }
 
@@ -72,7 +69,7 @@ class Slots {
 
   const Shape& s_;
   const Chunks& chunks_;
-  const Grid& grid_;
+  const size_t per_row_;
   size_t slot_bytes_ = 0;
 };
 

@@ -69,7 +69,8 @@ Case random_case(std::mt19937& random) {
                                          "fp8e4m3:intra=bf16",
                                          "int4:block=64,scale=bf16,intra=int6"};
   static constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduce,
-                                                Collective::kReduceScatter, Collective::kAllGather};
+                                                Collective::kBroadcast, Collective::kReduceScatter,
+                                                Collective::kAllGather};
   static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   static constexpr size_t kCounts[] = {1, 2, 127, 128, 129, 1000, 4099, 30'011};
   Case c;
