@@ -247,6 +247,7 @@ class Hierarchical {
   size_t reduce_within(size_t c) {
     Step step{"reduce within", Lane::kDecode, {exchanged_[c]}, {}, {}};
     free_sums(crossed_, c, step);
+    step.compute.reserve(grid_.nodes);
     for (const size_t owner : grid_.at_place(place_)) {
       const Range r = chunks_.range(owner, c);
       Compute sum{.inputs = {},
@@ -256,6 +257,7 @@ class Hierarchical {
                   .origin = r.first,
                   .shard = static_cast<uint32_t>(owner),
                   .stage = 1};
+      sum.inputs.reserve(grid_.places);
       for (size_t p = 0; p < grid_.places; ++p)
         sum.inputs.push_back(p == place_ && !changes()
                                  ? Input{sent(owner, r), Format::kRaw}
@@ -287,6 +289,7 @@ class Hierarchical {
                 .origin = r.first,
                 .shard = static_cast<uint32_t>(self_),
                 .stage = 2};
+    sum.inputs.reserve(grid_.nodes);
     for (size_t m = 0; m < grid_.nodes; ++m)
       sum.inputs.push_back(
           {m == node_ ? out_between(c, self_) : in_between(c, grid_.rank(m, place_))});

@@ -34,12 +34,12 @@ struct Use {
 
 class Uses {
  public:
-  // Calls `see` with each use within [begin, end); where nothing was used yet, with a new one.
+  // Calls `see` with each use within [begin, end), and how many bytes it is of; where nothing was
+  // used yet, with a new one.
   template <class See>
   void visit(size_t begin, size_t end, const See& see) {
-    cut(begin);
     cut(end);
-    auto next = spans_.lower_bound(begin);
+    auto next = cut(begin);
     for (size_t at = begin; at < end; at = next->second.end, ++next) {
       if (next == spans_.end() || next->first > at) {
         const size_t until = next == spans_.end() ? end : std::min(end, next->first);
@@ -49,11 +49,11 @@ class Uses {
     }
   }
 
-  // [begin, end) has one use from now on.
-  void replace(size_t begin, size_t end, const Use& use) {
-    cut(begin);
-    cut(end);
-    const auto after = spans_.erase(spans_.lower_bound(begin), spans_.lower_bound(end));
+  // [begin, end) has one use from now on. Calls `see` with each that it had.
+  template <class See>
+  void replace(size_t begin, size_t end, const Use& use, const See& see) {
+    const auto after = cut(end);
+    for (auto old = cut(begin); old != after; old = spans_.erase(old)) see(old->second.use);
     if (begin < end) spans_.emplace_hint(after, begin, Span{end, use});
   }
 
@@ -62,19 +62,22 @@ class Uses {
     size_t end;
     Use use;
   };
+  using Spans = std::pmr::map<size_t, Span>;  // by where they begin; none overlap
 
-  // No span goes beyond `at` from before it.
-  void cut(size_t at) {
+  // No span goes beyond `at` from before it. The first one from there on.
+  Spans::iterator cut(size_t at) {
     const auto after = spans_.upper_bound(at);
-    if (after == spans_.begin()) return;
+    if (after == spans_.begin()) return after;
     const auto span = std::prev(after);
-    if (span->first == at || span->second.end <= at) return;
-    spans_.emplace_hint(after, at, span->second);
+    if (span->first == at) return span;
+    if (span->second.end <= at) return after;
+    const auto rest = spans_.emplace_hint(after, at, span->second);
     span->second.end = at;
+    return rest;
   }
 
   std::pmr::monotonic_buffer_resource memory_;
-  std::pmr::map<size_t, Span> spans_{&memory_};  // by where they begin; none overlap
+  Spans spans_{&memory_};
 };
 
 }  // namespace terse::plan

@@ -239,14 +239,13 @@ class Checker {
 
   // `in_place`: by what reads it.
   void write(const Place& place, size_t bytes, bool in_place) {
-    Uses& uses = own_[place.region];
-    uses.visit(place.offset, place.offset + bytes, [&](Use& use, size_t) {
+    const auto see = [&](const Use& use) {
       bool free = is_done(use.writer);
       for (const size_t reader : use.readers)
         free = free && ((in_place && reader == at_ && use.reads == 1) || is_done(reader));
       if (!free) refuse("writes what may still be in use");
-    });
-    uses.replace(place.offset, place.offset + bytes, {.writer = at_});
+    };
+    own_[place.region].replace(place.offset, place.offset + bytes, {.writer = at_}, see);
   }
 
   bool is_done(size_t earlier) const { return earlier == kNone || order_.is_done(earlier, start_); }
