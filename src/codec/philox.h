@@ -7,21 +7,25 @@
 
 namespace terse::codec {
 
+constexpr int kPhiloxRounds = 10;
+constexpr uint32_t kPhiloxFactor[2] = {0xD2511F53u, 0xCD9E8D57u};
+constexpr uint32_t kPhiloxWeyl[2] = {0x9E3779B9u, 0xBB67AE85u};  // what keys grow by each round
+
 struct PhiloxWords {
   uint32_t w[4];
 };
 
 TERSE_INLINE PhiloxWords philox(uint32_t key0, uint32_t key1, PhiloxWords counter) {
   uint32_t c0 = counter.w[0], c1 = counter.w[1], c2 = counter.w[2], c3 = counter.w[3];
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0;
-    const uint64_t p1 = static_cast<uint64_t>(0xCD9E8D57u) * c2;
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const uint64_t p0 = static_cast<uint64_t>(kPhiloxFactor[0]) * c0;
+    const uint64_t p1 = static_cast<uint64_t>(kPhiloxFactor[1]) * c2;
     c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ key0;
     c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ key1;
     c1 = static_cast<uint32_t>(p1);
     c3 = static_cast<uint32_t>(p0);
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
+    key0 += kPhiloxWeyl[0];
+    key1 += kPhiloxWeyl[1];
   }
   return {{c0, c1, c2, c3}};
 }

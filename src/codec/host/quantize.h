@@ -3,28 +3,11 @@
 
 #include "codec/host/blocks.h"
 #include "codec/host/elements.h"
+#include "codec/host/random.h"
 #include "codec/host/statistics.h"
 
 namespace terse::codec::TERSE_ISA {
 namespace {
-
-// The 16-bit numbers of elements first .. first + n, n rounded up to a multiple of 128.
-void draw_elements(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
-  constexpr size_t kGroups = 16;
-  for (size_t i = 0; i < n; i += kGroups * kElementsPerDraw) {
-    const uint64_t group = (first + i) / kElementsPerDraw;
-    uint32_t words[4][kGroups];
-    for (size_t j = 0; j < kGroups; ++j) {
-      const PhiloxWords w = draw_group(draw, group + j);
-      for (int k = 0; k < 4; ++k) words[k][j] = w.w[k];
-    }
-    for (size_t j = 0; j < kGroups; ++j)
-      for (int k = 0; k < 4; ++k) {
-        random[i + j * 8 + 2 * k] = static_cast<uint16_t>(words[k][j]);
-        random[i + j * 8 + 2 * k + 1] = static_cast<uint16_t>(words[k][j] >> 16);
-      }
-  }
-}
 
 // What is taken in place of the parameters p, after a second look at the elements.
 template <class T, class Codec>
