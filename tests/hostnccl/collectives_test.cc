@@ -92,6 +92,13 @@ void expect_values(const Case& c, int ranks, const char* data, size_t count,
   }
 }
 
+// On all ranks.
+void expect_everywhere(const Case& c, const std::vector<std::unique_ptr<Buffer>>& buffers,
+                       size_t count, const std::function<double(size_t)>& expected) {
+  expect_values(c, static_cast<int>(buffers.size()), buffers[0]->data(), count, expected);
+  for (const auto& buffer : buffers) EXPECT_TRUE(*buffer == *buffers[0]);
+}
+
 void test_all_reduce(const Clique& clique, const Case& c) {
   const int n = clique.size();
   Buffers b(c, n, c.count, c.count);
@@ -103,11 +110,8 @@ void test_all_reduce(const Clique& clique, const Case& c) {
     return ncclAllReduce((c.in_place ? b.recv : b.send)[r]->data(), b.recv[r]->data(), c.count,
                          c.type, ops[r], comm, nullptr);
   }));
-  for (int r = 0; r < n; ++r) {
-    expect_values(c, n, b.recv[r]->data(), c.count,
-                  [&](size_t i) { return reduced(c.type, c.op, n, i); });
-    EXPECT_TRUE(*b.recv[r] == *b.recv[0]);
-    if (c.in_place) continue;
+  expect_everywhere(c, b.recv, c.count, [&](size_t i) { return reduced(c.type, c.op, n, i); });
+  for (int r = 0; r < n && !c.in_place; ++r) {
     for (size_t i = 0; i < c.count; ++i) ASSERT_EQ((*b.send[r])[i], input(c.type, c.op, r, i));
   }
   b.expect_guards();
@@ -164,11 +168,9 @@ void test_all_gather(const Clique& clique, const Case& c) {
   ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
     return ncclAllGather(own(r), b.recv[r]->data(), c.count, c.type, comm, nullptr);
   }));
-  for (int r = 0; r < n; ++r) {
-    expect_values(c, n, b.recv[r]->data(), c.count * n, [&](size_t i) {
-      return input(c.type, ncclSum, static_cast<int>(i / c.count), i % c.count);
-    });
-  }
+  expect_everywhere(c, b.recv, c.count * n, [&](size_t i) {
+    return input(c.type, ncclSum, static_cast<int>(i / c.count), i % c.count);
+  });
   b.expect_guards();
 }
 
@@ -182,10 +184,7 @@ void test_broadcast(const Clique& clique, const Case& c, int root) {
     return ncclBroadcast(r == root ? b.send[r]->data() : nullptr, b.recv[r]->data(), c.count,
                          c.type, root, comm, nullptr);
   }));
-  for (int r = 0; r < n; ++r) {
-    expect_values(c, n, b.recv[r]->data(), c.count,
-                  [&](size_t i) { return input(c.type, ncclSum, root, i); });
-  }
+  expect_everywhere(c, b.recv, c.count, [&](size_t i) { return input(c.type, ncclSum, root, i); });
   b.expect_guards();
 }
 

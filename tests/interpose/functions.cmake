@@ -35,8 +35,7 @@ function(terse_functions_test name program)
       set(settings "TERSE_SCHEME=;TERSE_CUDA_MODULE=/nonexistent")
     endif()
     add_test(NAME interpose.${part}.${name} COMMAND ${program} --gtest_filter=${part}.*)
-    set_tests_properties(interpose.${part}.${name} PROPERTIES TIMEOUT 60
-      ENVIRONMENT "${environment};${settings};SECOND_NCCL=${fakes}/old/libnccl.so.2;${ARGN}")
+    set_tests_properties(interpose.${part}.${name} PROPERTIES ENVIRONMENT "${environment};${settings};SECOND_NCCL=${fakes}/old/libnccl.so.2;${ARGN}")
   endforeach()
 endfunction()
 set(fake_folder ${fakes}/site-packages/nvidia/nccl/lib)
@@ -53,20 +52,19 @@ target_link_libraries(other_dlsym PRIVATE ${CMAKE_DL_LIBS})
 target_compile_options(other_dlsym PRIVATE -fno-sanitize=all)  # called before sanitizers are ready
 add_dependencies(interpose_linked other_dlsym)
 add_test(NAME interpose.other_dlsym COMMAND interpose_linked --gtest_filter=OtherDlsym.*)
-set_tests_properties(interpose.other_dlsym PROPERTIES TIMEOUT 60 ENVIRONMENT
+set_tests_properties(interpose.other_dlsym PROPERTIES ENVIRONMENT
   "LD_PRELOAD=${preload}:$<TARGET_FILE:other_dlsym>;ASAN_OPTIONS=verify_asan_link_order=0")
 
 terse_test(interpose_old_nccl SOURCES old_nccl_test.cc LIBRARIES ${CMAKE_DL_LIBS})
 add_dependencies(interpose_old_nccl terse_nccl old_nccl fake_nccl)
 add_test(NAME interpose.old_nccl COMMAND interpose_old_nccl)
-set_tests_properties(interpose.old_nccl PROPERTIES TIMEOUT 60
-  ENVIRONMENT "${environment};TERSE_LOG=off;TERSE_NCCL=${fakes}/old/libnccl.so.2;SECOND_NCCL=${fake_folder}/libnccl.so.2")
+set_tests_properties(interpose.old_nccl PROPERTIES ENVIRONMENT "${environment};TERSE_LOG=off;TERSE_NCCL=${fakes}/old/libnccl.so.2;SECOND_NCCL=${fake_folder}/libnccl.so.2")
 
 terse_test(interpose_find SOURCES find_test.cc LIBRARIES terse_engine)
 add_dependencies(interpose_find terse_nccl fake_nccl beside_wheel framework_with_nccl)
 target_compile_definitions(interpose_find PRIVATE
   FAKES="${fakes}" PRELOAD="$<TARGET_FILE:terse_nccl>")
-gtest_discover_tests(interpose_find TEST_PREFIX interpose. PROPERTIES TIMEOUT 60)
+gtest_discover_tests(interpose_find TEST_PREFIX interpose.)
 
 add_test(NAME interpose.exports
          COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/exports_test.py
@@ -75,4 +73,3 @@ add_test(NAME interpose.exports
 add_test(NAME interpose.ways_in
          COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/ways_in_test.py
                  ${PROJECT_BINARY_DIR})
-set_tests_properties(interpose.ways_in PROPERTIES TIMEOUT 240)

@@ -13,7 +13,7 @@ import unittest
 
 PROGRAM, PRELOAD = sys.argv[1:3]
 ALWAYS = dict(setting.split("=", 1) for setting in sys.argv[3:])
-PATIENCE = 60  # seconds after which a rank counts as hung
+PATIENCE = 120  # seconds after which a rank counts as hung
 
 SUCCESS, SYSTEM_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR = "0", "2", "4", "5", "6"
 

@@ -48,6 +48,32 @@ TERSE_INLINE size_t params_stride(const Spec& spec) {
   return params_bytes<Codec>(scale) + fine;
 }
 
+// Finer scales of n elements of a block; and of the largest one.
+template <class Codec>
+TERSE_INLINE size_t fines_of(size_t n) {
+  return (n + Codec::kDescriptor.fine - 1) / Codec::kDescriptor.fine;
+}
+template <class Codec>
+constexpr size_t kMostFine = kMaxBlock / Codec::kDescriptor.fine;
+
+// Calls see(index, first element, elements) with what shares each of them: with a length that the
+// compiler knows, except the last where it is short.
+template <class Codec, class See>
+TERSE_INLINE void for_each_fine(size_t n, const See& see) {
+  constexpr size_t kFine = Codec::kDescriptor.fine;
+  size_t i = 0;
+  for (; (i + 1) * kFine <= n; ++i) see(i, i * kFine, kFine);
+  if (i * kFine < n) see(i, i * kFine, n - i * kFine);
+}
+
+// What there is for each of them, for each element: so that one loop goes over all elements.
+template <class Codec, class X>
+TERSE_INLINE void spread(const X* __restrict fine, size_t n, X* __restrict of_element) {
+  for_each_fine<Codec>(n, [&](size_t i, size_t first, size_t length) {
+    for (size_t k = 0; k < length; ++k) of_element[first + k] = fine[i];
+  });
+}
+
 // Copies of fixed sizes: others are calls.
 TERSE_INLINE void store_number(Number n, float x, uint8_t* to) {
   const uint32_t bits = number_bits(n, x);

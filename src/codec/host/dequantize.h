@@ -7,11 +7,12 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-template <class T, class Codec, bool accumulate>
+// `dequantizer(i)`: that of element i.
+template <class T, class Codec, bool accumulate, class Dequantizer>
 TERSE_INLINE void decode(const uint8_t* __restrict codes, size_t n, const Form& form,
-                         const typename Codec::Dequantizer& d, void* __restrict out) {
+                         const Dequantizer& dequantizer, void* __restrict out) {
   for (size_t i = 0; i < n; ++i) {
-    const float v = Codec::value(read<Code<Codec>>(codes, i), d, form);
+    const float v = Codec::value(read<Code<Codec>>(codes, i), dequantizer(i), form);
     if constexpr (accumulate)
       write(out, i, add(read<T>(out, i), v));
     else if constexpr (Codec::kNanCodes)
@@ -30,14 +31,17 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, co
     return;
   }
   if constexpr (HasFinerScales<Codec>) {
-    constexpr size_t kFine = Codec::kDescriptor.fine;
-    const uint8_t* fine = params + params_bytes<Codec>(form.scale);
-    for (size_t i = 0; i < n; i += kFine)
-      decode<T, Codec, accumulate>(codes + i, block_at(i, n, kFine), form,
-                                   Codec::dequantizer(p, fine[i / kFine], form),
-                                   static_cast<char*>(out) + i * sizeof(T));
+    const uint8_t* const fine = params + params_bytes<Codec>(form.scale);
+    typename Codec::Dequantizer dequantizers[kMostFine<Codec>], of_element[kMaxBlock];
+    for (size_t i = 0; i < fines_of<Codec>(n); ++i)
+      dequantizers[i] = Codec::dequantizer(p, fine[i], form);
+    spread<Codec>(dequantizers, n, of_element);
+    decode<T, Codec, accumulate>(
+        codes, n, form, [&](size_t i) { return of_element[i]; }, out);
   } else {
-    decode<T, Codec, accumulate>(codes, n, form, Codec::dequantizer(p, form), out);
+    const auto d = Codec::dequantizer(p, form);
+    decode<T, Codec, accumulate>(
+        codes, n, form, [&](size_t) { return d; }, out);
   }
 }
 

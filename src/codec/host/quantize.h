@@ -34,38 +34,33 @@ TERSE_INLINE void encode(const void* in, size_t n, const Coder& coder,
   }
 }
 
-// The finer scales of a block, and the codes. Each step is done for all of them, for the processor
-// to have several under way.
+// The finer scales of a block, and the codes.
 template <class T, class Codec, Rounding rounding>
 TERSE_INLINE void encode_finely(const void* in, size_t n, const Form& form, const Params& p,
                                 const uint16_t* __restrict random, uint8_t* __restrict codes,
                                 uint8_t* __restrict fine) {
-  constexpr size_t kFine = Codec::kDescriptor.fine, kMost = kMaxBlock / kFine;
-  const size_t count = (n + kFine - 1) / kFine;
-  float absmax[kMost];
-  typename Codec::Quantizer quantizers[kMost];
-  for (size_t i = 0; i < count; ++i) {
+  float absmax[kMostFine<Codec>];
+  typename Codec::Quantizer quantizers[kMostFine<Codec>], of_element[kMaxBlock];
+  for_each_fine<Codec>(n, [&](size_t i, size_t first, size_t length) {
     AbsMax observed;
-    stats<T>(static_cast<const char*>(in) + i * kFine * sizeof(T), block_at(i * kFine, n, kFine),
-             observed);
+    stats<T>(static_cast<const char*>(in) + first * sizeof(T), length, observed);
     absmax[i] = observed.absmax;
-  }
+  });
   const auto finer = Codec::finer(p, form);
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < fines_of<Codec>(n); ++i) {
     const uint32_t byte = Codec::fine(finer, absmax[i], form);
     fine[i] = static_cast<uint8_t>(byte);
     quantizers[i] = Codec::quantizer(finer, byte);
   }
-  for (size_t i = 0; i < count; ++i) {
-    const size_t first = i * kFine, length = block_at(first, n, kFine);
-    if (fine[i] == 0)
-      std::memset(codes + first, 0, length);
-    else
-      encode<T, Codec, rounding>(static_cast<const char*>(in) + first * sizeof(T), length,
-                                 Codec::template coder<rounding>(quantizers[i], form),
-                                 random + (rounding == Rounding::kStochastic ? first : 0),
-                                 codes + first);
+  spread<Codec>(quantizers, n, of_element);
+  for (size_t i = 0; i < n; ++i) {
+    const uint16_t r = rounding == Rounding::kStochastic ? random[i] : uint16_t{0};
+    const auto coder = Codec::template coder<rounding>(of_element[i], form);
+    codes[i] = static_cast<uint8_t>(coder(to_float(read<T>(in, i)), r));
   }
+  for_each_fine<Codec>(n, [&](size_t i, size_t first, size_t length) {
+    if (fine[i] == 0) std::memset(codes + first, 0, length);
+  });
 }
 
 // `random`: of the block's elements; where the grid is shifted, of the first one.
@@ -84,8 +79,7 @@ TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
   uint8_t* const fine = params + params_bytes<Codec>(form.scale);
   if (!has_codes) {
     std::memset(codes, 0, n * sizeof(Code<Codec>));
-    if constexpr (HasFinerScales<Codec>)
-      std::memset(fine, 0, (n + Codec::kDescriptor.fine - 1) / Codec::kDescriptor.fine);
+    if constexpr (HasFinerScales<Codec>) std::memset(fine, 0, fines_of<Codec>(n));
   } else if constexpr (HasFinerScales<Codec>) {
     encode_finely<T, Codec, rounding>(in, n, form, p, random, codes, fine);
   } else {
