@@ -70,9 +70,11 @@ class Pipe {
     // A sum is gathered aside, because the target may be one of the sources.
     set(sources[0], begin, n);
     for (const Source& s : sources.subspan(1)) add(s, begin, n);
-    if (transforms_ && (!to_ || changes_)) ops_.hadamard(1.0f, n, sum_);
+    if (transforms_ && !to_ && t.format.dtype() == Dtype::kFloat32)
+      return ops_.hadamard(1.0f, n, sum_, element(t, begin));
+    if (transforms_ && (!to_ || changes_)) ops_.hadamard(1.0f, n, sum_, sum_);
     if (!to_) return ops_.store[index(t.format.dtype())](sum_, n, element(t, begin));
-    if (changes_ && to_->spec.hadamard != 0) ops_.hadamard(1.0f / kHadamard, n, sum_);
+    if (changes_ && to_->spec.hadamard != 0) ops_.hadamard(1.0f / kHadamard, n, sum_, sum_);
     encode(Dtype::kFloat32, sum_, begin, n);
   }
 
@@ -106,9 +108,13 @@ class Pipe {
 
   // A raw source as it enters the sum.
   void load(const Source& s, size_t begin, size_t n, float* out) {
-    ops_.load[index(s.format.dtype())](raw(s, begin, n), n, out);
+    const void* in = raw(s, begin, n);
+    if (s.format.dtype() != Dtype::kFloat32 || multiplier_ != 1.0f || !transforms_) {
+      ops_.load[index(s.format.dtype())](in, n, out);
+      in = out;
+    }
     if (multiplier_ != 1.0f) ops_.scale(multiplier_, n, out);
-    if (transforms_) ops_.hadamard(1.0f / kHadamard, n, out);
+    if (transforms_) ops_.hadamard(1.0f / kHadamard, n, in, out);
   }
 
   void set(const Source& s, size_t begin, size_t n) {

@@ -7,7 +7,7 @@
 namespace terse::codec {
 
 // Half of them, in as many registers as the machine takes.
-using HadamardVector [[gnu::vector_size(64), gnu::aligned(4), gnu::may_alias]] = float;
+using HadamardVector [[gnu::vector_size(64), gnu::aligned(1), gnu::may_alias]] = float;
 static_assert(kHadamard * sizeof(float) == 2 * sizeof(HadamardVector));
 
 // Butterflies of neighbours, then of those twice as far apart, and so on: of each pair the sum
@@ -29,14 +29,23 @@ TERSE_INLINE void hadamard_half(HadamardVector& v) {
   // clang-format on
 }
 
-// In place, of x times `factor`: which comes first, so that sums stay within fp32.
-TERSE_INLINE void hadamard_group(float factor, float* x) {
-  HadamardVector* const v = reinterpret_cast<HadamardVector*>(x);
-  HadamardVector low = v[0] * factor, high = v[1] * factor;
+// The only NaN that is ever written (FORMAT.md, section 1).
+TERSE_INLINE void canonicalize(HadamardVector& v) {
+  v = v == v ? v : HadamardVector{} + bits_float(kNanBits);
+}
+
+// Of elements times `factor`: which comes first, so that sums stay within fp32. May be in place.
+TERSE_INLINE void hadamard_group(float factor, const void* in, void* out) {
+  const HadamardVector* const x = static_cast<const HadamardVector*>(in);
+  HadamardVector* const y = static_cast<HadamardVector*>(out);
+  HadamardVector low = x[0] * factor, high = x[1] * factor;
   hadamard_half(low);
   hadamard_half(high);
-  v[0] = low + high;
-  v[1] = low - high;
+  HadamardVector sum = low + high, difference = low - high;
+  canonicalize(sum);
+  canonicalize(difference);
+  y[0] = sum;
+  y[1] = difference;
 }
 
 }  // namespace terse::codec

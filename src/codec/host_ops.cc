@@ -11,8 +11,15 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-void hadamard(float factor, size_t n, float* x) {
-  for (size_t i = 0; i + kHadamard <= n; i += kHadamard) hadamard_group(factor, x + i);
+void hadamard(float factor, size_t n, const void* in, void* out) {
+  const size_t whole = n / kHadamard * kHadamard;
+  const char* from = static_cast<const char*>(in);
+  char* to = static_cast<char*>(out);
+  for (size_t i = 0; i < whole; i += kHadamard)
+    hadamard_group(factor, from + i * sizeof(float), to + i * sizeof(float));
+  if (in != out && whole < n)
+    std::memcpy(to + whole * sizeof(float), from + whole * sizeof(float),
+                (n - whole) * sizeof(float));
 }
 
 void scale(float factor, size_t n, float* out) {

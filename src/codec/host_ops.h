@@ -49,8 +49,9 @@ struct HostOps {
 
   void (*scale)(float factor, size_t n, float* out);  // out *= factor
 
-  // The Walsh-Hadamard transform of each 32 of n elements, which are multiplied by `factor` first.
-  void (*hadamard)(float factor, size_t n, float* x);
+  // The Walsh-Hadamard transform of each whole 32 of n fp32 elements, which are multiplied by
+  // `factor` first; the others as they are. May be in place.
+  void (*hadamard)(float factor, size_t n, const void* in, void* out);
 
   // The check (FORMAT.md, section 6) of words that are numbered from `first`.
   uint64_t (*check)(const uint8_t* in, size_t words, size_t first);
