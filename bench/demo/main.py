@@ -61,8 +61,8 @@ def parse_arguments(arguments):
                         help=f"of {', '.join(TYPES)} (fp32,bf16)")
     parser.add_argument("--collectives", type=_list_of(str, plan.COLLECTIVES), metavar="LIST",
                         help=f"of {', '.join(plan.COLLECTIVES)} (all)")
-    parser.add_argument("--seconds", type=float, default=1.5, metavar="S",
-                        help="roughly, for one measurement (1.5)")
+    parser.add_argument("--seconds", type=float, default=1, metavar="S",
+                        help="roughly, for one measurement (1)")
     parser.add_argument("--loopback", action="store_true", help="do not use namespaces")
     parser.add_argument("--json", metavar="FILE", help="write the results here")
     parser.add_argument("--plot", metavar="FILE", help="draw them here, as SVG")

@@ -38,7 +38,7 @@ def probe():
 def _program(case, scheme, options, directory):
     command = [os.path.join(options.build_dir, "bin", f"{case.collective}_perf"),
                "-d", TYPES[case.dtype][0], "-c", "0", "-w", "1",
-               "-n", str(iterations(case, scheme, options)), "--checksum",
+               "-n", str(iterations(case, scheme, options)), "--checksum", "--place", "out",
                "--netdev", "lo" if options.loopback else "eth0",
                "-J", os.path.join(directory, "perf.json")]
     if case.data == "gradient":

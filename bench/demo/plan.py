@@ -116,9 +116,9 @@ def cases(lab, options):
 
 
 def iterations(case, scheme, options):
-    """As many as fit into the time for one measurement, in and out of place."""
+    """As many as fit into the time for one measurement."""
     rate = options.rate or 10**10
     seconds = case.size * 8 * bus_factor(case.collective, case.lab.ranks) / rate
     if scheme != NATIVE:
         seconds /= 2
-    return max(2, min(200, int(options.seconds / 2 / (seconds + 0.002))))
+    return max(2, min(200, int(options.seconds / (seconds + 0.002))))

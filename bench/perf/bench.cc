@@ -113,7 +113,13 @@ void run_size(Sweep* sweep, Case* test, const DataType& type, const Operation& o
   };
   sweep->print(table_row_start(row));
   for (const Place place : {Place::kOutOfPlace, Place::kInPlace}) {
-    Measurement& m = place == Place::kInPlace ? row.in_place : row.out_of_place;
+    const bool in_place = place == Place::kInPlace;
+    Measurement& m = in_place ? row.in_place : row.out_of_place;
+    m.left_out = !run.options.measures(in_place);
+    if (m.left_out) {
+      sweep->print(table_measurement(run.options, m));
+      continue;
+    }
     begin("timing ");
     test->prepare_place(place);
     m = time_calls(run, sweep->thread, test, place);
@@ -163,7 +169,8 @@ Outcome run_thread(const Run& run, int thread) {
     }
   }
   if (!sweep.outcome.rows.empty()) {
-    sweep.outcome.summary.mean_busbw /= 2.0 * static_cast<double>(sweep.outcome.rows.size());
+    const double places = run.options.place == "both" ? 2 : 1;
+    sweep.outcome.summary.mean_busbw /= places * static_cast<double>(sweep.outcome.rows.size());
   }
   return std::move(sweep.outcome);
 }

@@ -15,7 +15,7 @@ namespace {
 // Collects members of an object or items of a list; the values are JSON already.
 class Builder {
  public:
-  Builder& add(const char* key, const std::string& json) {
+  Builder& add(const std::string& key, const std::string& json) {
     return append(text_.empty() ? "" : ",").append(quote_json(key)).append(":").append(json);
   }
   Builder& add(const std::string& json) {
@@ -88,12 +88,12 @@ std::string row_json(const Options& o, const Row& row) {
   object.add("size", std::to_string(row.size)).add("count", std::to_string(row.count));
   object.add("type", quote_json(row.type)).add("redop", quote_json(row.op));
   object.add("root", quote_json(std::to_string(row.root)));
-  object.add("out_of_place", measurement_json(o, row.out_of_place));
-  if (row.out_of_place.stats) {
-    object.add("out_of_place_per_iter", iterations_json(o, row.out_of_place));
-  }
-  object.add("in_place", measurement_json(o, row.in_place));
-  if (row.in_place.stats) object.add("in_place_per_iter", iterations_json(o, row.in_place));
+  const auto add = [&](const std::string& place, const Measurement& m) {
+    if (!m.left_out) object.add(place, measurement_json(o, m));
+    if (m.stats) object.add(place + "_per_iter", iterations_json(o, m));
+  };
+  add("out_of_place", row.out_of_place);
+  add("in_place", row.in_place);
   object.add("actual_iterations", std::to_string(o.iterations));
   return object.object();
 }

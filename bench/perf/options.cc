@@ -120,6 +120,10 @@ void add_own(CLI::App& app, Options* o) {
                "print a checksum of each rank's output, and fail where ranks should agree and do "
                "not")
       ->group(group);
+  app.add_option("--place", o->place, "measure out of place, in place, or both (both)")
+      ->check(CLI::IsMember({"out", "in", "both"}))
+      ->type_name("WHICH")
+      ->group(group);
   app.add_option("--nccl", o->nccl, "use this NCCL: a library, or a directory with libnccl.so.2")
       ->group(group);
   app.add_option("--netdev", o->netdev,

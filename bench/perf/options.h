@@ -47,6 +47,7 @@ struct Options {
   std::optional<InputKind> data;  // unset: chosen by data_kind
   std::uint64_t seed = 0;
   bool checksum = false;
+  std::string place = "both";
   std::string nccl;
   std::string netdev;
 
@@ -55,6 +56,7 @@ struct Options {
 
   int ranks_per_process() const { return threads * ranks_per_thread; }
   InputKind data_kind() const;
+  bool measures(bool in_place) const { return place == "both" || (place == "in") == in_place; }
   // Whether error columns are printed: where data or scheme call for them.
   bool shows_error() const;
   bool shows_ratio() const { return !scheme.empty(); }

@@ -22,6 +22,7 @@ IterationStats summarize(std::vector<double> times);
 
 // One size, in place or out of place.
 struct Measurement {
+  bool left_out = false;                 // by --place
   double time = 0;                       // microseconds
   double algbw = 0;                      // GB/s
   double busbw = 0;                      // GB/s

@@ -171,6 +171,7 @@ std::string table_row_start(const Row& row) {
 }
 
 std::string table_measurement(const Options& o, const Measurement& m) {
+  if (m.left_out) return fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "N/A", "N/A", "N/A", "N/A");
   std::string text = fmt::format("  {}  {}  {}", fit_number(m.time, 7), fit_number(m.algbw, 6),
                                  fit_number(m.busbw, 6));
   text += m.wrong.has_value() ? fmt::format("  {:6g}", *m.wrong) : "     N/A";

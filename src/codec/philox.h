@@ -8,8 +8,9 @@
 namespace terse::codec {
 
 constexpr int kPhiloxRounds = 10;
-constexpr uint32_t kPhiloxFactor[2] = {0xD2511F53u, 0xCD9E8D57u};
-constexpr uint32_t kPhiloxWeyl[2] = {0x9E3779B9u, 0xBB67AE85u};  // what keys grow by each round
+constexpr uint32_t kPhiloxFactor0 = 0xD2511F53u, kPhiloxFactor1 = 0xCD9E8D57u;
+// What keys grow by each round.
+constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9u, kPhiloxWeyl1 = 0xBB67AE85u;
 
 struct PhiloxWords {
   uint32_t w[4];
@@ -18,14 +19,14 @@ struct PhiloxWords {
 TERSE_INLINE PhiloxWords philox(uint32_t key0, uint32_t key1, PhiloxWords counter) {
   uint32_t c0 = counter.w[0], c1 = counter.w[1], c2 = counter.w[2], c3 = counter.w[3];
   for (int round = 0; round < kPhiloxRounds; ++round) {
-    const uint64_t p0 = static_cast<uint64_t>(kPhiloxFactor[0]) * c0;
-    const uint64_t p1 = static_cast<uint64_t>(kPhiloxFactor[1]) * c2;
+    const uint64_t p0 = static_cast<uint64_t>(kPhiloxFactor0) * c0;
+    const uint64_t p1 = static_cast<uint64_t>(kPhiloxFactor1) * c2;
     c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ key0;
     c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ key1;
     c1 = static_cast<uint32_t>(p1);
     c3 = static_cast<uint32_t>(p0);
-    key0 += kPhiloxWeyl[0];
-    key1 += kPhiloxWeyl[1];
+    key0 += kPhiloxWeyl0;
+    key1 += kPhiloxWeyl1;
   }
   return {{c0, c1, c2, c3}};
 }

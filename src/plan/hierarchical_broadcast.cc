@@ -29,8 +29,8 @@ class InTwoLevels {
         place_((grid_.places + s.topology.place[s.rank] - s.topology.place[s.root]) % grid_.places),
         is_root_(s.rank == s.root),
         shards_(per_row_ * grid_.places),
-        shard_(
-            Chunks::round_up((s.count + shards_.size() - 1) / shards_.size(), s.packing.quantum)),
+        shard_(Chunks::round_up((s.count + shards_.size() - 1) / shards_.size(),
+                                std::max(s.packing.quantum, s.within.packing.quantum))),
         chunks_(s, shard_, shards_.size(), s.count, 1),
         slots_(s, chunks_, per_row_),
         all_(slots_.add(grid_.places, Format::kPacked)),

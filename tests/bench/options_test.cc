@@ -142,7 +142,7 @@ TEST(Options, HelpNamesEveryOption) {
   const Parsed parsed = parse({"--help"});
   EXPECT_EQ(parsed.exit_code, 0);
   for (const char* name : {"--minbytes", "--stepfactor", "--datatype", "--scheme", "--input",
-                           "--checksum", "--nccl", "--netdev", "--seed", "--data"}) {
+                           "--checksum", "--place", "--nccl", "--netdev", "--seed", "--data"}) {
     EXPECT_NE(parsed.text.find(name), std::string::npos) << name;
   }
 }

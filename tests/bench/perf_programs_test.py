@@ -84,6 +84,25 @@ class Output(unittest.TestCase):
         self.assertEqual(len(report["results"][0]["in_place_per_iter"]["times_us"]), 3)
         self.assertEqual(report["out_of_bounds"], {"count": 0, "okay": "true"})
 
+    def test_one_place_alone(self):
+        for place, other in (("out", "in"), ("in", "out")):
+            with tempfile.TemporaryDirectory() as directory:
+                path = os.path.join(directory, "x.json")
+                done = run("all_reduce", "-t", 2, "-b", "1K", "-e", "1K", "--place", place, "-J", path)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                with open(path, encoding="utf-8") as file:
+                    report = json.load(file)
+            names = {"out": "out_of_place", "in": "in_place"}
+            self.assertNotIn(names[other], report["results"][0])
+            measured = report["results"][0][names[place]]
+            self.assertEqual(measured["nwrong"], 0)
+            self.assertGreater(measured["bus_bw"], 0)
+            self.assertAlmostEqual(report["average_bus_bandwidth"]["bandwidth"], measured["bus_bw"])
+            cells = rows(done.stdout)[0][5:]
+            left_out = cells[4:] if place == "out" else cells[:4]
+            self.assertEqual(left_out, ["N/A"] * 4)
+            self.assertNotIn("N/A", cells[:4] if place == "out" else cells[4:])
+
     def test_the_plain_program_is_purely_nccl(self):
         needed = subprocess.run(["ldd", program("all_reduce")], capture_output=True, text=True,
                                 check=True).stdout

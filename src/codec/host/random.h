@@ -49,8 +49,8 @@ struct Blocks {
   Lanes c0, c1, c2, c3;
 
   TERSE_INLINE void round(uint32_t key0, uint32_t key1) {
-    const Lanes p0 = multiply_low(c0, Lanes{} + kPhiloxFactor[0]);
-    const Lanes p1 = multiply_low(c2, Lanes{} + kPhiloxFactor[1]);
+    const Lanes p0 = multiply_low(c0, Lanes{} + kPhiloxFactor0);
+    const Lanes p1 = multiply_low(c2, Lanes{} + kPhiloxFactor1);
     c0 = p1 >> 32 ^ c1 ^ key0;
     c2 = p0 >> 32 ^ c3 ^ key1;
     c1 = p1;
@@ -85,12 +85,14 @@ void draw_elements(const Draw& draw, uint64_t first, size_t n, uint16_t* random)
     uint32_t key0 = draw.key[0], key1 = draw.key[1];
     for (int round = 0; round < kPhiloxRounds; ++round) {
       for (size_t k = 0; k < kAtOnce; ++k) blocks[k].round(key0, key1);
-      key0 += kPhiloxWeyl[0];
-      key1 += kPhiloxWeyl[1];
+      key0 += kPhiloxWeyl0;
+      key1 += kPhiloxWeyl1;
     }
     for (size_t k = 0; k < kAtOnce; ++k) store_words(blocks[k], random + i + k * kElements);
   }
 }
+
+#undef TERSE_LANES
 
 }  // namespace
 }  // namespace terse::codec::TERSE_ISA
