@@ -128,14 +128,15 @@ void print_comparison(const Call& call, const Scheme& scheme, const plan::Algori
   shape.grain = plan::exact_grain(kMostBytes);  // in one chunk: the largest plans take their time
   const double rate = call.options.bandwidth.empty() ? 0 : parse_rate(call.options.bandwidth);
   const auto row = [&](std::string_view name, std::string_view rounds, std::string_view peers,
-                       uint64_t out, bool is_taken) {
-    fmt::print("{:<13}  {:>6}  {:>5}  {:>26}{}{}\n", name, rounds, peers, bytes_text(out),
-               rate == 0 ? "" : "  " + duration(static_cast<double>(out) / rate),
+                       const plan::Traffic& sent, bool is_taken) {
+    fmt::print("{:<13}  {:>6}  {:>5}  {:>26}  {:>26}{}{}\n", name, rounds, peers,
+               bytes_text(sent.bytes - sent.off_node), bytes_text(sent.off_node),
+               rate == 0 ? "" : "  " + duration(static_cast<double>(sent.off_node) / rate),
                is_taken ? "  taken" : "");
   };
-  fmt::print("\n{:<13}  {:>6}  {:>5}  {:>26}\n", "algorithm", "rounds", "peers",
-             "out of the busiest node");
-  uint64_t native = 0;
+  fmt::print("\n{:<13}  {:>6}  {:>5}  {:>26}  {:>26}\n", "algorithm", "rounds", "peers",
+             "within the busiest node", "out of it");
+  plan::Traffic native;
   for (const plan::Algorithm& a : plan::algorithms()) {
     if (a.collective != call.request.collective ||
         !a.applies(shape, *plan::find_algo(a.names.own)).applies)

@@ -37,7 +37,7 @@ Load load_of_node(const plan::Algorithm& algorithm, const plan::Shape& shape) {
   const plan::Link link = plan::link_of(algorithm, shape);
   return {
       ranks == 1 ? "each node's link" : fmt::format("each node's link, shared by {} ranks", ranks),
-      link.native, link.compressed};
+      link.native.off_node, link.compressed.off_node};
 }
 
 double parse_rate(const std::string& text) {

@@ -13,10 +13,14 @@ Link out_of(int node, const Algorithm& algorithm, Shape shape) {
   Link link;
   for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
     if (t.node[shape.rank] != node) continue;
-    link.native += raw_traffic(algorithm.collective, bytes, shape.position(), t).off_node;
-    link.compressed += traffic_to(algorithm.build(shape).wire_to, shape.rank, t).off_node;
+    link.native += raw_traffic(algorithm.collective, bytes, shape.position(), t);
+    link.compressed += traffic_to(algorithm.build(shape).wire_to, shape.rank, t);
   }
   return link;
+}
+
+void keep_busier(Traffic& busiest, const Traffic& other) {
+  if (busiest.bytes == 0 || other.off_node > busiest.off_node) busiest = other;
 }
 
 }  // namespace
@@ -31,8 +35,8 @@ Link link_of(const Algorithm& algorithm, const Shape& shape) {
   for (auto node = nodes.begin(), end = std::unique(nodes.begin(), nodes.end()); node != end;
        ++node) {
     const Link link = out_of(*node, algorithm, shape);
-    busiest.native = std::max(busiest.native, link.native);
-    busiest.compressed = std::max(busiest.compressed, link.compressed);
+    keep_busier(busiest.native, link.native);
+    keep_busier(busiest.compressed, link.compressed);
   }
   return busiest;
 }

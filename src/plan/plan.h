@@ -123,10 +123,10 @@ struct Buffers {
   size_t send_bytes = 0, recv_bytes = 0;
 };
 
-// Bytes out of the node that sends the most, as NCCL does the call and as is planned; 0 where nodes
-// are not known, or there is one.
+// What the ranks of a node send, of the one that sends the most to others, as NCCL does the call
+// and as is planned; nothing where nodes are not known, or there is one.
 struct Link {
-  size_t native = 0, compressed = 0;
+  Traffic native, compressed;
 };
 
 struct Plan {

@@ -104,10 +104,10 @@ each node's link, shared by 4 ranks at 10gbit: 4.25 MiB (4456448 B) in 3.57 ms, 
 (58720256 B) in 47 ms: 13.2x
 These times are bounds: bytes over bandwidth, without the codec's time and without latency.
 
-algorithm      rounds  peers     out of the busiest node
-hierarchical        2      4        4.25 MiB (4456448 B)  3.57 ms  taken
-direct              1      7         17 MiB (17825792 B)  14.3 ms
-native                               56 MiB (58720256 B)  47 ms
+algorithm      rounds  peers     within the busiest node                   out of it
+hierarchical        2      4       25.5 MiB (26738688 B)        4.25 MiB (4456448 B)  3.57 ms  taken
+direct              1      7      12.75 MiB (13369344 B)         17 MiB (17825792 B)  14.3 ms
+native                             168 MiB (176160768 B)         56 MiB (58720256 B)  47 ms
 """, "--collective", "reducescatter", "--dtype", "fp32", "--ranks", "8", "--nodes", "2", "--name",
                   "dp", "--policy", EXAMPLES + "/policy.toml", "--bandwidth", "10gbit")
 

@@ -75,7 +75,7 @@ bool sends_more_than_nccl(const Job* job) {
   if (job->native || is_message(*job) || job->scheme.algorithm != plan::Algo{}) return false;
   if (job->communicator->topology().nodes() < 2) return false;  // and no plan is looked up
   const plan::Link& link = plan_of_collective(*job)->link;
-  return link.compressed > link.native;
+  return link.compressed.off_node > link.native.off_node;
 }
 
 Jobs take_if(Jobs& jobs, bool (*condition)(const Job*)) {
