@@ -1,5 +1,5 @@
 """A rank that is killed at each step of a call in two levels, before NCCL has the step's messages or
-when they have come and gone: none of the others may hang, and all are told.
+when they have come and gone: none of the others may hang, and all are told. And one that is only late.
 
     killed_test.py RANK_PROGRAM PRELOAD_LIBRARY TERSE_NCCL=THE_ONE_THAT_KILLS [NAME=VALUE ...]"""
 
@@ -61,6 +61,15 @@ class Killed(unittest.TestCase):
         cases = [(group, after) for group in range(first + 1, last + 1) for after in (False, True)]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             list(pool.map(self.check, cases))
+
+    def test_a_late_rank_changes_nothing(self):
+        first, last = groups_until(1), groups_until(2)
+        usual = play(2, 0)
+        for group in range(first + 1, last + 1, CHUNKS):
+            for after in ("", "1"):
+                outputs = play(2, group % RANKS, DYING_GROUP=str(group), DYING_AFTER=after,
+                               DYING_PAUSE="700")
+                self.assertEqual(outputs, usual, (group, after))
 
 
 if __name__ == "__main__":

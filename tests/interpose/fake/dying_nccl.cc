@@ -1,12 +1,15 @@
 // hostnccl, under which the process is killed at its DYING_GROUP-th group of calls, counted from 1:
 // before NCCL has the group, or when its messages have come and gone, where DYING_AFTER is set.
-// Writes how many groups there were to the file DYING_COUNT, where one is named.
+// With DYING_PAUSE it is only late there, by so many milliseconds. Writes how many groups there
+// were to the file DYING_COUNT, where one is named.
 #include <hostnccl.h>
 #include <nccl.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 extern "C" {
 // Not by the names that a preload library may have.
@@ -34,18 +37,25 @@ class Groups {
   void sent_on(cudaStream_t stream) { stream_ = stream; }
 
   ncclResult_t end() {
-    ++count_;
-    if (count_ == last_ && !after_) std::raise(SIGKILL);
+    const bool is_last = ++count_ == last_;
+    if (is_last && !after_) die();
     const ncclResult_t result = pncclGroupEnd();
-    if (count_ != last_) return result;
-    hostncclStreamSynchronize(stream_);
-    std::raise(SIGKILL);
+    if (is_last && after_) {
+      hostncclStreamSynchronize(stream_);
+      die();
+    }
     return result;
   }
 
  private:
+  void die() const {
+    if (pause_ == 0) std::raise(SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause_));
+  }
+
   const long last_ = std::atol(setting("DYING_GROUP"));
   const bool after_ = *setting("DYING_AFTER") != '\0';
+  const long pause_ = std::atol(setting("DYING_PAUSE"));
   long count_ = 0;
   cudaStream_t stream_ = nullptr;
 };
