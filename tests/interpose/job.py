@@ -5,6 +5,7 @@
 where the variables are set wherever the library is preloaded."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,9 @@ import unittest
 PROGRAM, PRELOAD = sys.argv[1:3]
 ALWAYS = dict(setting.split("=", 1) for setting in sys.argv[3:])
 PATIENCE = 120  # seconds after which a rank counts as hung
+
+# What a rank says first where it has heard of another's end before it was asked: a matter of time.
+_OTHERS = re.compile(r"rank \d+ gave up: aborted; before: ")
 
 SUCCESS, SYSTEM_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR = "0", "2", "4", "5", "6"
 
@@ -39,12 +43,13 @@ class Job:
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
     def outputs(self):
-        """Each rank's lines, as lists of words. What it has said in the log is in self.logs."""
+        """Each rank's lines, as lists of words, with what it has said itself. What it has said in the
+        log is in self.logs."""
         result, self.logs = [], []
         for process in self.processes:
             try:
                 out, err = process.communicate(timeout=PATIENCE)
-                result.append([line.split(maxsplit=2) for line in out.splitlines()])
+                result.append([_OTHERS.sub("", line).split(maxsplit=2) for line in out.splitlines()])
                 self.logs.append([line for line in err.splitlines() if " terse " in line])
                 if process.returncode not in (0, -signal.SIGKILL):
                     raise AssertionError(f"exit status {process.returncode}: {err}")
