@@ -1,51 +1,61 @@
 // The Walsh-Hadamard transform of 32 neighbours on the host (FORMAT.md, section 4).
 #pragma once
 
+#include <utility>
+
 #include "codec/portable.h"
 #include "codec/spec.h"
 
 namespace terse::codec {
+namespace {  // with registers of one instruction set
 
-// Half of them, in as many registers as the machine takes.
-using HadamardVector [[gnu::vector_size(64), gnu::aligned(1), gnu::may_alias]] = float;
-static_assert(kHadamard * sizeof(float) == 2 * sizeof(HadamardVector));
+#if defined(__AVX512F__)
+constexpr size_t kRegister = 16;
+#elif defined(__AVX__)
+constexpr size_t kRegister = 8;
+#else
+constexpr size_t kRegister = 4;
+#endif
+using Register [[gnu::vector_size(sizeof(float) * kRegister), gnu::aligned(1), gnu::may_alias]] =
+    float;
+constexpr size_t kRegisters = kHadamard / kRegister;
 
-// Butterflies of neighbours, then of those twice as far apart, and so on: of each pair the sum
-// takes the lower place and the difference the higher one.
-TERSE_INLINE void hadamard_half(HadamardVector& v) {
-  constexpr HadamardVector kSigns[] = {{1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
-                                       {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1},
-                                       {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1},
-                                       {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1}};
-  // clang-format off
-  v = __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14) +
-      v * kSigns[0];
-  v = __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13) +
-      v * kSigns[1];
-  v = __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11) +
-      v * kSigns[2];
-  v = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7) +
-      v * kSigns[3];
-  // clang-format on
+// Butterflies of elements `distance` apart: of each pair the sum takes the lower place and the
+// difference the higher one.
+template <size_t distance, size_t... i>
+TERSE_INLINE void butterflies(Register& v, std::index_sequence<i...>) {
+  const Register signs = {(i & distance ? -1.0f : 1.0f)...};
+  v = __builtin_shufflevector(v, v, (i ^ distance)...) + v * signs;
 }
 
-// The only NaN that is ever written (FORMAT.md, section 1).
-TERSE_INLINE void canonicalize(HadamardVector& v) {
-  v = v == v ? v : HadamardVector{} + bits_float(kNanBits);
+// First those of neighbours, then of those twice as far apart, and so on.
+template <size_t distance = 1>
+TERSE_INLINE void butterflies(Register (&v)[kRegisters]) {
+  if constexpr (distance < kRegister) {
+    for (Register& each : v) butterflies<distance>(each, std::make_index_sequence<kRegister>());
+  } else {
+    constexpr size_t kApart = distance / kRegister;
+    for (size_t k = 0; k < kRegisters; ++k) {
+      if (k & kApart) continue;
+      const Register low = v[k], high = v[k + kApart];
+      v[k] = low + high;
+      v[k + kApart] = low - high;
+    }
+  }
+  if constexpr (2 * distance < kHadamard) butterflies<2 * distance>(v);
 }
 
 // Of elements times `factor`: which comes first, so that sums stay within fp32. May be in place.
+// NaNs are the only one that is ever written (FORMAT.md, section 1).
 TERSE_INLINE void hadamard_group(float factor, const void* in, void* out) {
-  const HadamardVector* const x = static_cast<const HadamardVector*>(in);
-  HadamardVector* const y = static_cast<HadamardVector*>(out);
-  HadamardVector low = x[0] * factor, high = x[1] * factor;
-  hadamard_half(low);
-  hadamard_half(high);
-  HadamardVector sum = low + high, difference = low - high;
-  canonicalize(sum);
-  canonicalize(difference);
-  y[0] = sum;
-  y[1] = difference;
+  const Register* const x = static_cast<const Register*>(in);
+  Register* const y = static_cast<Register*>(out);
+  Register v[kRegisters];
+  for (size_t k = 0; k < kRegisters; ++k) v[k] = x[k] * factor;
+  butterflies(v);
+  for (size_t k = 0; k < kRegisters; ++k)
+    y[k] = v[k] == v[k] ? v[k] : Register{} + bits_float(kNanBits);
 }
 
+}  // namespace
 }  // namespace terse::codec

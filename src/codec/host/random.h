@@ -25,18 +25,18 @@ constexpr size_t kLanes = 2;
 using Lanes = uint64_t __attribute__((vector_size(8 * kLanes)));
 
 #if defined(__SSE2__)
-using Register = long long __attribute__((vector_size(8 * kLanes)));
+using LongLanes = long long __attribute__((vector_size(8 * kLanes)));
 
 TERSE_INLINE Lanes multiply_low(Lanes a, Lanes b) {
-  return Lanes(TERSE_LANES(mul_epu32)(Register(a), Register(b)));
+  return Lanes(TERSE_LANES(mul_epu32)(LongLanes(a), LongLanes(b)));
 }
 
 // The even lanes of two registers, in turns, and the odd ones.
 TERSE_INLINE Lanes even_lanes(Lanes a, Lanes b) {
-  return Lanes(TERSE_LANES(unpacklo_epi64)(Register(a), Register(b)));
+  return Lanes(TERSE_LANES(unpacklo_epi64)(LongLanes(a), LongLanes(b)));
 }
 TERSE_INLINE Lanes odd_lanes(Lanes a, Lanes b) {
-  return Lanes(TERSE_LANES(unpackhi_epi64)(Register(a), Register(b)));
+  return Lanes(TERSE_LANES(unpackhi_epi64)(LongLanes(a), LongLanes(b)));
 }
 #else
 TERSE_INLINE Lanes multiply_low(Lanes a, Lanes b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
