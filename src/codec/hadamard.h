@@ -16,8 +16,8 @@ constexpr size_t kRegister = 8;
 #else
 constexpr size_t kRegister = 4;
 #endif
-using Register [[gnu::vector_size(sizeof(float) * kRegister), gnu::aligned(1), gnu::may_alias]] =
-    float;
+using Register [[gnu::vector_size(sizeof(float) * kRegister)]] = float;
+using InMemory [[gnu::vector_size(sizeof(Register)), gnu::aligned(1), gnu::may_alias]] = float;
 constexpr size_t kRegisters = kHadamard / kRegister;
 
 // Butterflies of elements `distance` apart: of each pair the sum takes the lower place and the
@@ -48,8 +48,8 @@ TERSE_INLINE void butterflies(Register (&v)[kRegisters]) {
 // Of elements times `factor`: which comes first, so that sums stay within fp32. May be in place.
 // NaNs are the only one that is ever written (FORMAT.md, section 1).
 TERSE_INLINE void hadamard_group(float factor, const void* in, void* out) {
-  const Register* const x = static_cast<const Register*>(in);
-  Register* const y = static_cast<Register*>(out);
+  const InMemory* const x = static_cast<const InMemory*>(in);
+  InMemory* const y = static_cast<InMemory*>(out);
   Register v[kRegisters];
   for (size_t k = 0; k < kRegisters; ++k) v[k] = x[k] * factor;
   butterflies(v);
