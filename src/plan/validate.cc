@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -212,6 +211,8 @@ class Checker {
     return place.region == Region::kScratch || place.region == Region::kState;
   }
 
+  Uses& uses(const Place& place) { return place.region == Region::kState ? state_ : scratch_; }
+
   // What a step uses is its own while it runs: it must not change what another, or itself, may be
   // reading or writing. In the state is what an earlier call wrote. A message may be of several
   // shards, with up to `padding` bytes between them that nothing wrote.
@@ -219,7 +220,7 @@ class Checker {
     const bool was_written = place.region == Region::kState;
     const size_t queue = plan_.steps[at_].queue();
     size_t unwritten = padding;  // so far; none is left for the beginning
-    own_[place.region].visit(place.offset, place.offset + bytes, [&](Use& use, size_t length) {
+    uses(place).visit(place.offset, place.offset + bytes, [&](Use& use, size_t length) {
       unwritten = use.writer != kNone || was_written ? 0 : unwritten + length;
       if (unwritten > padding) refuse("reads scratch that nothing wrote");
       if (!is_done(use.writer)) refuse("reads what may not be written yet");
@@ -245,7 +246,7 @@ class Checker {
         free = free && ((in_place && reader == at_ && use.reads == 1) || is_done(reader));
       if (!free) refuse("writes what may still be in use");
     };
-    own_[place.region].replace(place.offset, place.offset + bytes, {.writer = at_}, see);
+    uses(place).replace(place.offset, place.offset + bytes, {.writer = at_}, see);
   }
 
   bool is_done(size_t earlier) const { return earlier == kNone || order_.is_done(earlier, start_); }
@@ -259,7 +260,7 @@ class Checker {
   const std::vector<Elements> formats_;  // by message
   size_t at_ = 0;
   size_t sent_ = 0;
-  std::map<Region, Uses> own_;
+  Uses scratch_, state_;
   std::vector<size_t> sends_;  // steps with native collectives from the send buffer
   bool changed_ = false;       // the receive buffer has been
   Order order_;
