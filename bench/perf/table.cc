@@ -80,16 +80,19 @@ struct HeaderCells {
   const char* iteration[4];
 };
 
+// One place's cells, out of place or in place.
+std::string place_cells(const Options& options, const HeaderCells& cells) {
+  std::string line = fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", cells.time, cells.rate[0],
+                                 cells.rate[1], cells.wrong);
+  if (options.per_iteration != 0)
+    for (const char* cell : cells.iteration) line += fmt::format("  {:>7}", cell);
+  return line;
+}
+
 std::string header_line(const Options& options, const HeaderCells& cells) {
   std::string line = fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", cells.first[0],
                                  cells.first[1], cells.first[2], cells.first[3], cells.first[4]);
-  for (int place = 0; place < 2; ++place) {
-    line += fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", cells.time, cells.rate[0], cells.rate[1],
-                        cells.wrong);
-    if (options.per_iteration == 0) continue;
-    for (const char* cell : cells.iteration) line += fmt::format("  {:>7}", cell);
-  }
-  return line;
+  return line + place_cells(options, cells) + place_cells(options, cells);
 }
 
 }  // namespace
@@ -171,7 +174,9 @@ std::string table_row_start(const Row& row) {
 }
 
 std::string table_measurement(const Options& o, const Measurement& m) {
-  if (m.left_out) return fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "N/A", "N/A", "N/A", "N/A");
+  constexpr const char* kNone = "N/A";
+  if (m.left_out)
+    return place_cells(o, {{}, kNone, {kNone, kNone}, kNone, {kNone, kNone, kNone, kNone}});
   std::string text = fmt::format("  {}  {}  {}", fit_number(m.time, 7), fit_number(m.algbw, 6),
                                  fit_number(m.busbw, 6));
   text += m.wrong.has_value() ? fmt::format("  {:6g}", *m.wrong) : "     N/A";

@@ -6,7 +6,7 @@ namespace terse::cli {
 
 // In floating point, for the numbers are whatever somebody has typed.
 void require_feasible(plan::Collective collective, const plan::Shape& s, int plans) {
-  constexpr double kMostSteps = 1 << 20, kMostStepsOfAll = 1 << 23;
+  constexpr double kMostShards = 1 << 20, kMostShardsOfAll = 1 << 23;
   const plan::Traits& t = plan::traits(collective);
   const double ranks = s.ranks;
   const double bytes = static_cast<double>(s.count) * static_cast<double>(s.element_bytes) *
@@ -16,7 +16,7 @@ void require_feasible(plan::Collective collective, const plan::Shape& s, int pla
   const double shards = ranks * std::max(1.0, bytes / chunk);
   if (bytes > static_cast<double>(kMostBytes))
     refuse("a message of {:.4g} bytes cannot be right", bytes);
-  if (shards > kMostSteps || shards * plans > kMostStepsOfAll)
+  if (shards > kMostShards || shards * plans > kMostShardsOfAll)
     refuse("{:.4g} bytes on {} ranks are too much to plan here: ask for less of either", bytes,
            s.ranks);
 }

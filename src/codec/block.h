@@ -7,9 +7,10 @@
 //   params(stats, form, shift)  what is stored of the block, as numbers of form.scale. The
 //                               first is not finite where an element is not
 //   flat(params)                whether all codes are 0
-//   Quantizer, quantizer(params, form)      derived once per block by the encoder; `inverse` is not
-//   0 coder<rounding>(quantizer, form)        (x, random) -> code, in the low bits Dequantizer,
-//   dequantizer(params, form)  derived once per block by the decoder value(code, dequantizer, form)
+//   Quantizer, quantizer(params, form)      once per block, by the encoder; `inverse` is not 0
+//   coder<rounding>(quantizer, form)        (x, random) -> code, in the low bits
+//   Dequantizer, dequantizer(params, form)  once per block, by the decoder
+//   value(code, dequantizer, form)
 //   kNanCodes                   whether there are codes whose values are not finite
 //   Numbers                     where codes are those of a MiniFloat: of x * quantizer.inverse, and
 //                               value = number * dequantizer.scale. Some machines convert them

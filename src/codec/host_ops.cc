@@ -3,8 +3,8 @@
 // inline function of the standard library: the linker could keep this copy for the whole program.
 #include "codec/host_ops.h"
 
-#include "codec/hadamard.h"
 #include "codec/host/dequantize.h"
+#include "codec/host/hadamard.h"
 #include "codec/host/quantize.h"
 #include "codec/pack.h"
 

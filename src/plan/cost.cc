@@ -1,9 +1,11 @@
 #include "plan/cost.h"
 
 #include <algorithm>
+#include <span>
 
 #include "plan/chunks.h"
 #include "plan/grid.h"
+#include "plan/rooted_grid.h"
 
 namespace terse::plan::cost {
 namespace {
@@ -43,10 +45,16 @@ class Shards {
 // In two levels: what a neighbour gets of the ranks at a place, in one message if packed: their
 // shards side by side, each where it can be accessed.
 size_t row(const Shape& s, size_t shards, size_t shard, size_t last, Format format) {
-  if (shards == 0) return 0;
   const size_t one = bytes(s, format, shard);
   return (shards - 1) * (format == Format::kRaw ? one : Chunks::round_up(one, Chunks::kAlignment)) +
          bytes(s, format, last);
+}
+
+// The same of a message in shards, for their owners. The last ones may be short or empty.
+size_t row(const Shape& s, const Shards& shards, std::span<const size_t> owners, Format format) {
+  const auto count = [&](size_t owner) { return shards.count(owner); };
+  const size_t length = std::ranges::find(owners, size_t{0}, count) - owners.begin();
+  return length == 0 ? 0 : row(s, length, count(0), count(owners[length - 1]), format);
 }
 
 // A message in shards, to ranks in two levels.
@@ -57,13 +65,7 @@ class Rows {
 
   // Of the ranks at a place.
   size_t row(size_t place, Format format) const {
-    size_t shards = 0, last = 0;
-    for (const size_t owner : grid_.at_place(place)) {
-      if (shards_.count(owner) == 0) break;
-      last = shards_.count(owner);
-      ++shards;
-    }
-    return plan::cost::row(s_, shards, shards_.count(0), last, format);
+    return plan::cost::row(s_, shards_, grid_.at_place(place), format);
   }
   size_t own_row() const { return row(place(), Format::kPacked); }
 
@@ -137,29 +139,19 @@ Cost hierarchical_reduce_scatter(const Shape& s) {
                  (nodes(s) - 1) * packed(s, s.count)};
 }
 
-// The shards are of the ranks of other nodes than the root's; nodes and places count from the
-// root's.
 Cost hierarchical_broadcast(const Shape& s) {
-  const Topology& t = s.topology;
-  const size_t per_row = nodes(s) - 1, places = neighbours(s) + 1;
-  const size_t node = (nodes(s) + t.node[s.rank] - t.node[s.root]) % nodes(s);
-  const size_t place = (places + t.place[s.rank] - t.place[s.root]) % places;
-  const Shards shards(s, per_row * places);
-  const auto row = [&](size_t at) {
-    size_t length = 0, bytes = 0;
-    for (; length < per_row && shards.count(at * per_row + length) != 0; ++length) {
-      bytes = length * Chunks::round_up(shards.bytes(0), Chunks::kAlignment) +
-              shards.bytes(at * per_row + length);
-    }
-    return bytes;
+  const RootedGrid grid(s.topology, s.root);
+  const Shards shards(s, grid.shards().size());
+  const auto row_of = [&](size_t place) {
+    return row(s, shards, grid.row(place), Format::kPacked);
   };
-  if (node != 0) {
-    const size_t own = shards.bytes(place * per_row + node - 1);
-    return {4, (per_row - 1) * own + neighbours(s) * row(place)};
-  }
-  size_t sent = (neighbours(s) - (is_root(s) ? 0 : 1)) * row(place);
-  for (size_t m = 0; m < per_row; ++m) sent += shards.bytes(place * per_row + m);
-  for (size_t p = 1; p < places && is_root(s); ++p) sent += row(p);
+  const size_t node = grid.node(s.rank), place = grid.place(s.rank);
+  if (node != 0)
+    return {4, (grid.per_row - 1) * shards.bytes(grid.shard(node, place)) +
+                   neighbours(s) * row_of(place)};
+  size_t sent = (neighbours(s) - (is_root(s) ? 0 : 1)) * row_of(place);
+  for (const size_t shard : grid.row(place)) sent += shards.bytes(shard);
+  for (size_t p = 1; p < grid.places && is_root(s); ++p) sent += row_of(p);
   return {4, sent};
 }
 

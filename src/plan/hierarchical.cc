@@ -18,6 +18,7 @@
 
 #include "plan/builder.h"
 #include "plan/grid.h"
+#include "plan/pipeline.h"
 #include "plan/slots.h"
 
 namespace terse::plan {
@@ -59,21 +60,11 @@ class Hierarchical {
   }
 
   Plan build() {
-    const size_t count = chunks_.count(), phases = phases_.size();
-    computed_.assign(count, kNone);
+    computed_.assign(chunks_.count(), kNone);
     exchanged_ = scattered_ = summed_ = crossed_ = computed_;
-    // A phase of a chunk goes along with the phase before of the chunk `lag` later: there is that
-    // long to compute what comes between, while the links stay busy. A chunk's slot is free again
-    // after its last phase.
-    const size_t lag = std::min<size_t>(2, (chunks_.slots() - 1) / (phases - 1));
-    for (size_t t = 0; t < count + lag * (phases - 1); ++t) {
-      if (t < count) computed_[t] = begin(t);
-      if (lag == 0) {
-        for (size_t k = 0; k < phases; ++k) exchange(k, k + 1, t, 0);
-      } else {
-        exchange(0, phases, t, lag);
-      }
-    }
+    pipeline(
+        chunks_, phases_.size(), [&](size_t c) { computed_[c] = begin(c); },
+        [&](std::span<const Turn> turns) { exchange(turns); });
     return b_.take(slots_.bytes());
   }
 
@@ -121,30 +112,24 @@ class Hierarchical {
     return b_.raw(Region::kSend, rank * shard_ + r.first);
   }
 
-  // One step of some phases, of the chunks that are so far.
-  void exchange(size_t first, size_t last, size_t t, size_t lag) {
-    const auto chunk = [&](size_t k) { return t - k * lag; };
-    const auto takes_part = [&](size_t k) {
-      return t >= k * lag && chunk(k) < chunks_.count() && this->takes_part(phases_[k]);
-    };
+  void exchange(std::span<const Turn> turns) {
     Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
-    for (size_t k = first; k < last; ++k) {
-      if (!takes_part(k)) continue;
-      const size_t c = chunk(k);
-      if (phases_[k] != Phase::kGatherBetween || sends(phases_[k]))
-        step.after.push_back(exchanged_[c]);
-      if (sends(phases_[k])) step.after.push_back(computed_[c]);
-      free(phases_[k], c, step);
-      send_and_receive(phases_[k], c, step);
+    for (const auto [k, c] : turns) {
+      const Phase phase = phases_[k];
+      if (!takes_part(phase)) continue;
+      if (phase != Phase::kGatherBetween || sends(phase)) step.after.push_back(exchanged_[c]);
+      if (sends(phase)) step.after.push_back(computed_[c]);
+      free(phase, c, step);
+      send_and_receive(phase, c, step);
     }
     const size_t exchanged = b_.add(std::move(step));
-    for (size_t k = first; k < last; ++k) {
-      if (!takes_part(k)) continue;
-      const size_t c = chunk(k);
+    for (const auto [k, c] : turns) {
+      const Phase phase = phases_[k];
+      if (!takes_part(phase)) continue;
       exchanged_[c] = exchanged;
-      computed_[c] = compute(phases_[k], c);
-      if (phases_[k] == Phase::kScatterBetween) crossed_[c] = exchanged;
-      if (phases_[k] != Phase::kScatterWithin) continue;
+      computed_[c] = compute(phase, c);
+      if (phase == Phase::kScatterBetween) crossed_[c] = exchanged;
+      if (phase != Phase::kScatterWithin) continue;
       scattered_[c] = exchanged;
       summed_[c] = computed_[c];
     }

@@ -88,7 +88,8 @@ class Output(unittest.TestCase):
         for place, other in (("out", "in"), ("in", "out")):
             with tempfile.TemporaryDirectory() as directory:
                 path = os.path.join(directory, "x.json")
-                done = run("all_reduce", "-t", 2, "-b", "1K", "-e", "1K", "--place", place, "-J", path)
+                done = run("all_reduce", "-t", 2, "-b", "1K", "-e", "1K", "-I", 1, "--place", place,
+                           "-J", path)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 with open(path, encoding="utf-8") as file:
                     report = json.load(file)
@@ -99,9 +100,10 @@ class Output(unittest.TestCase):
             self.assertGreater(measured["bus_bw"], 0)
             self.assertAlmostEqual(report["average_bus_bandwidth"]["bandwidth"], measured["bus_bw"])
             cells = rows(done.stdout)[0][5:]
-            left_out = cells[4:] if place == "out" else cells[:4]
-            self.assertEqual(left_out, ["N/A"] * 4)
-            self.assertNotIn("N/A", cells[:4] if place == "out" else cells[4:])
+            first, second = cells[:8], cells[8:]
+            measured, left_out = (first, second) if place == "out" else (second, first)
+            self.assertEqual(left_out, ["N/A"] * 8)
+            self.assertNotIn("N/A", measured)
 
     def test_the_plain_program_is_purely_nccl(self):
         needed = subprocess.run(["ldd", program("all_reduce")], capture_output=True, text=True,

@@ -169,7 +169,7 @@ TEST(Contract, ConstantsAreExact) {
 
 // q / absmax rounds down for this absmax, and element 437 draws the largest number: the sum must
 // not reach the next code.
-TEST(Contract, ThePeakIsExactWhateverIsDrawn) {
+TEST(Contract, TheAbsmaxIsExactWhateverIsDrawn) {
   const Spec spec = make_spec({kSymmetric, Rounding::kStochastic}, 8, 4096);
   const Stream stream{.sequence = 28};
   ASSERT_EQ(oracle::random16(stream, 437), 65535u);

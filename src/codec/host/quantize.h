@@ -25,12 +25,13 @@ TERSE_INLINE Params choose(const void* in, size_t n, const Form& form, const Par
   return Codec::chosen(p, best.candidate, form);
 }
 
+// `coder(i)`: that of element i.
 template <class T, class Codec, Rounding rounding, class Coder>
 TERSE_INLINE void encode(const void* in, size_t n, const Coder& coder,
                          const uint16_t* __restrict random, uint8_t* __restrict codes) {
   for (size_t i = 0; i < n; ++i) {
     const uint16_t r = rounding == Rounding::kStochastic ? random[i] : uint16_t{0};
-    write(codes, i, static_cast<Code<Codec>>(coder(to_float(read<T>(in, i)), r)));
+    write(codes, i, static_cast<Code<Codec>>(coder(i)(to_float(read<T>(in, i)), r)));
   }
 }
 
@@ -53,11 +54,9 @@ TERSE_INLINE void encode_finely(const void* in, size_t n, const Form& form, cons
     quantizers[i] = Codec::quantizer(finer, byte);
   }
   spread<Codec>(quantizers, n, of_element);
-  for (size_t i = 0; i < n; ++i) {
-    const uint16_t r = rounding == Rounding::kStochastic ? random[i] : uint16_t{0};
-    const auto coder = Codec::template coder<rounding>(of_element[i], form);
-    codes[i] = static_cast<uint8_t>(coder(to_float(read<T>(in, i)), r));
-  }
+  encode<T, Codec, rounding>(
+      in, n, [&](size_t i) { return Codec::template coder<rounding>(of_element[i], form); }, random,
+      codes);
   for_each_fine<Codec>(n, [&](size_t i, size_t first, size_t length) {
     if (fine[i] == 0) std::memset(codes + first, 0, length);
   });
@@ -84,7 +83,8 @@ TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
     encode_finely<T, Codec, rounding>(in, n, form, p, random, codes, fine);
   } else {
     const auto coder = Codec::template coder<rounding>(Codec::quantizer(p, form), form);
-    encode<T, Codec, rounding>(in, n, coder, random, codes);
+    encode<T, Codec, rounding>(
+        in, n, [&](size_t) { return coder; }, random, codes);
   }
 }
 

@@ -1,42 +1,30 @@
 // A part of host_ops.cc: the random numbers of many elements at a time.
 #pragma once
 
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
-
 #include "codec/draw.h"
+#include "codec/host/registers.h"
 
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-// As many 64-bit lanes as a register has. A word of a Philox block lies in the low half of a lane;
-// the high half does not matter, for products are of the low halves.
-#if defined(__AVX512F__)
-constexpr size_t kLanes = 8;
-#define TERSE_LANES(operation) _mm512_##operation
-#elif defined(__AVX2__)
-constexpr size_t kLanes = 4;
-#define TERSE_LANES(operation) _mm256_##operation
-#else
-constexpr size_t kLanes = 2;
-#define TERSE_LANES(operation) _mm_##operation
-#endif
-using Lanes = uint64_t __attribute__((vector_size(8 * kLanes)));
+// The 64-bit lanes of a register. A word of a Philox block lies in the low half of a lane; the high
+// half does not matter, for products are of the low halves.
+constexpr size_t kLanes = kRegisterBytes / 8;
+using Lanes = uint64_t __attribute__((vector_size(kRegisterBytes)));
 
 #if defined(__SSE2__)
-using LongLanes = long long __attribute__((vector_size(8 * kLanes)));
+using LongLanes = long long __attribute__((vector_size(kRegisterBytes)));
 
 TERSE_INLINE Lanes multiply_low(Lanes a, Lanes b) {
-  return Lanes(TERSE_LANES(mul_epu32)(LongLanes(a), LongLanes(b)));
+  return Lanes(TERSE_SIMD(mul_epu32)(LongLanes(a), LongLanes(b)));
 }
 
 // The even lanes of two registers, in turns, and the odd ones.
 TERSE_INLINE Lanes even_lanes(Lanes a, Lanes b) {
-  return Lanes(TERSE_LANES(unpacklo_epi64)(LongLanes(a), LongLanes(b)));
+  return Lanes(TERSE_SIMD(unpacklo_epi64)(LongLanes(a), LongLanes(b)));
 }
 TERSE_INLINE Lanes odd_lanes(Lanes a, Lanes b) {
-  return Lanes(TERSE_LANES(unpackhi_epi64)(LongLanes(a), LongLanes(b)));
+  return Lanes(TERSE_SIMD(unpackhi_epi64)(LongLanes(a), LongLanes(b)));
 }
 #else
 TERSE_INLINE Lanes multiply_low(Lanes a, Lanes b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
@@ -91,8 +79,6 @@ void draw_elements(const Draw& draw, uint64_t first, size_t n, uint16_t* random)
     for (size_t k = 0; k < kAtOnce; ++k) store_words(blocks[k], random + i + k * kElements);
   }
 }
-
-#undef TERSE_LANES
 
 }  // namespace
 }  // namespace terse::codec::TERSE_ISA

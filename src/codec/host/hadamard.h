@@ -1,23 +1,17 @@
-// The Walsh-Hadamard transform of 32 neighbours on the host (FORMAT.md, section 4).
+// A part of host_ops.cc: the Walsh-Hadamard transform of 32 neighbours (FORMAT.md, section 4).
 #pragma once
 
 #include <utility>
 
-#include "codec/portable.h"
+#include "codec/host/registers.h"
 #include "codec/spec.h"
 
-namespace terse::codec {
-namespace {  // with registers of one instruction set
+namespace terse::codec::TERSE_ISA {
+namespace {
 
-#if defined(__AVX512F__)
-constexpr size_t kRegister = 16;
-#elif defined(__AVX__)
-constexpr size_t kRegister = 8;
-#else
-constexpr size_t kRegister = 4;
-#endif
-using Register [[gnu::vector_size(sizeof(float) * kRegister)]] = float;
-using InMemory [[gnu::vector_size(sizeof(Register)), gnu::aligned(1), gnu::may_alias]] = float;
+constexpr size_t kRegister = kRegisterBytes / sizeof(float);
+using Register [[gnu::vector_size(kRegisterBytes)]] = float;
+using InMemory [[gnu::vector_size(kRegisterBytes), gnu::aligned(1), gnu::may_alias]] = float;
 constexpr size_t kRegisters = kHadamard / kRegister;
 
 // Butterflies of elements `distance` apart: of each pair the sum takes the lower place and the
@@ -58,4 +52,4 @@ TERSE_INLINE void hadamard_group(float factor, const void* in, void* out) {
 }
 
 }  // namespace
-}  // namespace terse::codec
+}  // namespace terse::codec::TERSE_ISA
