@@ -24,8 +24,8 @@ namespace {
 using namespace terse::codec;
 using Bytes = std::vector<uint8_t>;
 
-enum class Operation { kEncode, kDecode, kReduce };
-constexpr const char* kOperations[] = {"encode", "decode", "reduce4"};
+enum class Operation { kEncode, kDecode, kReduce, kParams, kCodes };
+constexpr const char* kOperations[] = {"encode", "decode", "reduce4", "params", "codes"};
 constexpr const char* kDtypeNames[] = {"fp32", "fp16", "bf16"};
 constexpr size_t kSources = 4;  // of a decode-reduce-encode: all packed but the last
 
@@ -83,10 +83,17 @@ void run(benchmark::State& state, const Case& c) {
   for (const Bytes& body : packed) sources.push_back({body.data(), c.spec});
   if (c.operation == Operation::kReduce) sources.back() = {raw.data(), c.dtype};
   const Draw draw = make_draw({.seed = 1});
+  const auto encode = [&](Part part) {
+    convert({raw.data(), c.dtype}, {out.data(), c.spec, draw, 0, part}, count);
+  };
   const auto operation = [&] {
     switch (c.operation) {
       case Operation::kEncode:
-        return convert({raw.data(), c.dtype}, {out.data(), c.spec, draw}, count);
+        return encode(Part::kAll);
+      case Operation::kParams:
+        return encode(Part::kParams);
+      case Operation::kCodes:
+        return encode(Part::kCodes);
       case Operation::kDecode:
         return convert({packed[0].data(), c.spec}, {copy.data(), c.dtype}, count);
       case Operation::kReduce:
@@ -98,7 +105,8 @@ void run(benchmark::State& state, const Case& c) {
   };
 
   std::vector<double> times, copies, shares;
-  operation();  // touches every page
+  encode(Part::kAll);  // codes are made of parameters that are there
+  operation();         // touches every page
   std::memcpy(copy.data(), raw.data(), c.bytes);
   for (auto iteration : state) {
     (void)iteration;
@@ -148,9 +156,18 @@ std::vector<Named> schemes() {
   return all;
 }
 
+// Codes of a shared grid are made in two parts, and summed by NCCL.
+bool has(const Named& scheme, Operation operation) {
+  if (operation == Operation::kDecode) return true;
+  const bool parts = operation == Operation::kParams || operation == Operation::kCodes;
+  return parts == descriptor(scheme.spec.codec).shared_grid;
+}
+
 void register_cases() {
-  for (Operation operation : {Operation::kEncode, Operation::kDecode, Operation::kReduce}) {
+  using enum Operation;
+  for (Operation operation : {kEncode, kDecode, kReduce, kParams, kCodes}) {
     for (const Named& scheme : schemes()) {
+      if (!has(scheme, operation)) continue;
       for (Dtype dtype : {Dtype::kFloat32, Dtype::kFloat16, Dtype::kBfloat16}) {
         for (size_t mebibytes : {1, 64}) {
           const Case c{operation, scheme.name, scheme.spec, dtype, mebibytes << 20};

@@ -78,18 +78,25 @@ typedef struct terseScheme terseScheme_t;
  *   mxfp8, mxfp6, mxfp4   OCP MX v1.0: e4m3, e2m3, e2m1, a power of two per block of 32
  *   nvfp4            e2m1, an e4m3 scale per 16 in units of an fp32 one per 4096
  *   bf16, fp16       fp32 elements rounded to 16 bits; sums in fp32
+ *   linear8, linear16   integers of one grid for all ranks, which NCCL itself sums (Global-QSGD,
+ *                    arXiv 2305.18627): of AllReduce, ReduceScatter and Reduce alone. For more
+ *                    than 8 ranks linear8 means linear16, and 16-bit elements stay native; for
+ *                    more than 2184 the call is an error, ncclInvalidArgument
  *
- *   block=N          elements that share parameters: a multiple of 32, 32..4096 (default 128)
- *   round=R          nearest (default), stochastic, or shift (minmax only: one random offset of
- *                    the grid per block, QSDP's random shift, arXiv 2302.02390)
- *   scale=S          fp32 (default) or bf16: how int's scale is stored
+ *   block=N          elements that share parameters: a multiple of 32, 32..4096 (default 128,
+ *                    of linear codes 256)
+ *   round=R          nearest (default), stochastic (default of linear codes), or shift (minmax
+ *                    only: one random offset of the grid per block, QSDP's random shift, arXiv
+ *                    2302.02390)
+ *   scale=S          fp32 (default) or bf16: how int's and linear's scales are stored
  *   fit=F            absmax (default): int's scale is that of the largest magnitude; or mse: the
  *                    one of the least squared error, of all 2^bits codes (nearest only)
  *   hadamard=N       32: each 32 elements go through a Walsh-Hadamard transform first, which
  *                    spreads outliers (SDP4Bit, arXiv 2410.15526); 0 (default): they do not
  *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)
- *   algo=A           auto (default), oneshot, twoshot, direct or shared: how AllReduce, Reduce and
- *                    Broadcast are done; auto where the collective has none of that name
+ *   algo=A           auto (default), hierarchical, oneshot, twoshot, direct or shared: how a
+ *                    collective is done; auto where it has none of that name. Of linear codes
+ *                    there is summed alone
  *
  * On success *scheme is a new handle, to be freed with terseSchemeDestroy(). On failure returns
  * ncclInvalidArgument, the message names the offending part, and *scheme is NULL. */
@@ -247,14 +254,15 @@ TERSE_API terseResult_t terseDecode(const void* packed, size_t bytes, void* data
 
 /* Why a call went to NCCL uncompressed. */
 enum {
-  TERSE_BYPASS_OFF = 0,      /* the scheme is off */
-  TERSE_BYPASS_DTYPE = 1,    /* not fp32, fp16 or bf16; of the 16-bit schemes, not fp32 */
-  TERSE_BYPASS_OP = 2,       /* not a sum or an average */
-  TERSE_BYPASS_SMALL = 3,    /* under the size floor TERSE_MIN_BYTES */
-  TERSE_BYPASS_ONE_RANK = 4, /* no other rank to send to, or a message of a rank to itself */
-  TERSE_BYPASS_FALLBACK = 5, /* a rank lacked the memory for it */
-  TERSE_BYPASS_LINK = 6,     /* NCCL sends less over the link that a node's ranks share */
-  TERSE_BYPASS_REASONS = 7
+  TERSE_BYPASS_OFF = 0,        /* the scheme is off */
+  TERSE_BYPASS_DTYPE = 1,      /* not fp32, fp16 or bf16; of the 16-bit schemes, not fp32 */
+  TERSE_BYPASS_OP = 2,         /* not a sum or an average */
+  TERSE_BYPASS_SMALL = 3,      /* under the size floor TERSE_MIN_BYTES */
+  TERSE_BYPASS_ONE_RANK = 4,   /* no other rank to send to, or a message of a rank to itself */
+  TERSE_BYPASS_FALLBACK = 5,   /* a rank lacked the memory for it */
+  TERSE_BYPASS_LINK = 6,       /* NCCL sends less over the link that a node's ranks share */
+  TERSE_BYPASS_COLLECTIVE = 7, /* the scheme is for sums, and the collective forms none */
+  TERSE_BYPASS_REASONS = 8
 };
 
 /* A short English phrase for a reason; "unknown" outside the range. */

@@ -31,7 +31,8 @@ constexpr const char* kReasons[] = {"the rule says off",
                                     "the message is smaller than the rules ask for",
                                     "there is one rank, and nothing to send",
                                     "a rank lacked the memory for it",
-                                    "NCCL sends less between nodes"};
+                                    "NCCL sends less between nodes",
+                                    "the scheme is for collectives that sum"};
 static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
 
 template <class Entry>
@@ -138,14 +139,15 @@ void print_comparison(const Call& call, const Scheme& scheme, const plan::Algori
              "within the busiest node", "out of it");
   plan::Traffic native;
   for (const plan::Algorithm& a : plan::algorithms()) {
-    if (a.collective != call.request.collective ||
+    if (!plan::is_for(a, call.request.collective, shape) ||
         !a.applies(shape, *plan::find_algo(a.names.own)).applies)
       continue;
     const std::vector<size_t> to = a.build(shape).wire_to;
     const plan::Link link = plan::link_of(a, shape);
     native = link.native;
+    const auto peers = std::ranges::count_if(to, [](size_t bytes) { return bytes != 0; });
     row(a.names.own, std::to_string(a.cost(shape).steps),
-        std::to_string(std::ranges::count_if(to, [](size_t bytes) { return bytes != 0; })),
+        a.on_shared_grid ? "" : std::to_string(peers),  // NCCL's own
         link.compressed, &a == taken);
   }
   row("native", "", "", native, taken == nullptr);
@@ -163,11 +165,11 @@ void print_plan(const Call& call, const Scheme& scheme) {
   fmt::print("algorithm  {}: {}\n", plan.algorithm, selection.reason);
   fmt::print("plan       {} steps, {} of them exchanges, scratch {}\n", plan.steps.size(),
              exchanges, bytes_text(plan.scratch_bytes));
-  fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.wire_bytes),
+  fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.sent_bytes()),
              bytes_text(plan.raw_bytes),
-             static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.wire_bytes));
+             static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.sent_bytes()));
   if (plan::is_point_to_point(collective)) return;
-  Load load{"each rank's link", plan.raw_bytes, plan.wire_bytes};
+  Load load{"each rank's link", plan.raw_bytes, plan.sent_bytes()};
   if (shows_a_node(o, call.request)) {
     load = load_of_node(*selection.algorithm, shape);
     print_node(load);
@@ -181,6 +183,14 @@ void print_plan(const Call& call, const Scheme& scheme) {
   print_comparison(call, scheme, stays ? nullptr : selection.algorithm);
 }
 
+const char* reason_of(int bypass, const Decision& decision, const Request& request) {
+  codec::Dtype dtype;
+  if (decision.rule == kNoRule && bypass == TERSE_BYPASS_OFF) return "no rule asks for compression";
+  if (bypass == TERSE_BYPASS_DTYPE && compressible(request.datatype, &dtype))
+    return "the scheme's codes, of 16 bits for so many ranks, are as wide as the elements";
+  return kReasons[bypass];
+}
+
 void explain(const ExplainOptions& o) {
   if (o.nodes > o.ranks) refuse("{} ranks cannot be on {} nodes", o.ranks, o.nodes);
   const Policy policy = policy_of(o);
@@ -189,18 +199,22 @@ void explain(const ExplainOptions& o) {
   const Facts facts = facts_of(request, o.ranks, call.topology, o.name);
   const Decision decision = policy.decide(facts);
   std::optional<int> bypass = decision.bypass;
-  if (decision.scheme != nullptr) bypass = bypass_reason(request, o.ranks, *decision.scheme);
+  Scheme scheme;
+  if (decision.scheme != nullptr) {
+    bypass = bypass_reason(request, o.ranks, *decision.scheme);
+    if (!bypass) {
+      scheme = require_on_ranks(*decision.scheme, o.ranks);
+      bypass = bypass_reason(request, o.ranks, scheme);
+    }
+  }
   if (!bypass)
-    require_feasible(request.collective, call.shape_on(0, *decision.scheme),
+    require_feasible(request.collective, call.shape_on(0, scheme),
                      shows_a_node(o, request) ? (o.ranks + o.nodes - 1) / o.nodes : 1);
   print_call(o, request);
   print_decision(policy, facts, decision);
-  if (bypass)
-    return fmt::print("native     {}\n", decision.rule == kNoRule && *bypass == TERSE_BYPASS_OFF
-                                             ? "no rule asks for compression"
-                                             : kReasons[*bypass]);
+  if (bypass) return fmt::print("native     {}\n", reason_of(*bypass, decision, request));
   if (request.count == 0) return fmt::print("nothing    the call has no elements\n");
-  print_plan(call, *decision.scheme);
+  print_plan(call, scheme);
 }
 
 template <class Entry>

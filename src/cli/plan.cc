@@ -36,8 +36,11 @@ const std::map<std::string, plan::Collective>& collectives() {
 
 void explain_plan(const PlanRequest& r) {
   const plan::Collective collective = collectives().at(r.collective);
-  const Scheme scheme = parse_scheme(r.scheme);
+  const Scheme scheme = require_on_ranks(parse_scheme(r.scheme), r.ranks);
   if (scheme.off) refuse("the scheme is off: the call goes to NCCL as it is");
+  if (!plan::has_algorithm(collective, codec::descriptor(scheme.spec.codec).shared_grid))
+    refuse("{} is for collectives that sum, and {} is none: it goes to NCCL as it is", r.scheme,
+           r.collective);
   for (const int rank : {r.rank, r.root})
     if (rank >= r.ranks) refuse("{} is not one of {} ranks", rank, r.ranks);
   if (r.nodes > r.ranks) refuse("{} ranks cannot be on {} nodes", r.ranks, r.nodes);

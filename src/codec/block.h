@@ -113,6 +113,18 @@ TERSE_INLINE void consider(Choice& best, int candidate, float cost) {
   if (best.candidate < 0 || cost < best.cost) best = {cost, candidate};
 }
 
+// A grid of `top` steps on each side of zero. The inverse of its scale is rounded up so that the
+// absmax reaches the code `top` whatever is drawn; and the scale so that this code reaches the
+// absmax: values are cut there.
+TERSE_INLINE float inverse_scale(float absmax, float top) {
+  const float inverse = div(top, absmax);
+  return next_if(mul(inverse, absmax) < top, inverse);
+}
+TERSE_INLINE float grid_scale(float absmax, float top) {
+  const float scale = div(absmax, top);
+  return next_if(mul(scale, top) < absmax, scale);
+}
+
 // Symmetric integer codes: -q..q.
 TERSE_INLINE Range symmetric_range(int bits) {
   const Small q = static_cast<Small>((1 << (bits - 1)) - 1);

@@ -24,10 +24,15 @@ void prefetch_after(const void* p, size_t bytes) {
     __builtin_prefetch(reinterpret_cast<const void*>(begin + i));
 }
 
+// Zero bytes from `at` up to a multiple of four.
+void clear_to_word(uint8_t* body, size_t at) { std::memset(body + at, 0, to_words(at) - at); }
+
 // All bodies of one spec: how to read and write them.
 struct Bodies {
-  Bodies(const HostOps& ops, const Spec& of, size_t total)
-      : spec(of), layout(body_layout(of, total)), codec(ops.codecs[index_of(of.codec)]) {}
+  Bodies(const HostOps& ops, const Spec& of, const Combine& work)
+      : spec(of),
+        layout(body_layout(of, work.total, work.params_offset)),
+        codec(ops.codecs[index_of(of.codec)]) {}
 
   size_t codes_offset(size_t begin) const { return begin / 8 * spec.bits; }
   // Of the block that begins with element `begin`.
@@ -84,7 +89,7 @@ class Pipe {
   static int index(Dtype dtype) { return static_cast<int>(dtype); }
 
   std::optional<Bodies> bodies(const Spec* spec) const {
-    return spec == nullptr ? std::nullopt : std::optional<Bodies>({ops_, *spec, work_.total});
+    return spec == nullptr ? std::nullopt : std::optional<Bodies>({ops_, *spec, work_});
   }
 
   static const void* raw(const Source& s, size_t begin, size_t n) {
@@ -150,13 +155,13 @@ class Pipe {
     const int bits = to_->spec.bits;
     uint8_t* packed = body + to_->codes_offset(begin);
     uint8_t* codes = bits < 8 ? codes_ : packed;
-    to_->codec.quantize[index(dtype)][static_cast<int>(to_->spec.rounding)](
+    const int part = static_cast<int>(t.part);
+    to_->codec.quantize[part][index(dtype)][static_cast<int>(to_->spec.rounding)](
         in, n, to_->spec, t.draw, t.origin + begin, codes, body + to_->params_offset(begin));
     if (bits < 8) ops_.pack[bits](codes, n, packed);
-    if (begin + n == work_.total) {
-      std::memset(body + layout.code_bytes, 0, layout.params_offset - layout.code_bytes);
-      std::memset(body + layout.params_end, 0, layout.size - layout.params_end);
-    }
+    if (begin + n != work_.total) return;
+    if (t.part != Part::kParams) clear_to_word(body, layout.code_bytes);
+    if (t.part != Part::kCodes) clear_to_word(body, layout.params_end);
   }
 
   const Combine& work_;

@@ -38,6 +38,11 @@ struct Source {
   Format format;
 };
 
+// What of a packed target is written: where all ranks share a grid they agree on the parameters,
+// and then each has the codes for them.
+enum class Part : uint8_t { kAll, kParams, kCodes };
+constexpr int kParts = 3;
+
 // Where the result goes; a body is drawn from `draw`, and its first element is number `origin`
 // there (a multiple of 32).
 struct Target {
@@ -45,6 +50,7 @@ struct Target {
   Format format;
   Draw draw = {};
   uint64_t origin = 0;
+  Part part = Part::kAll;  // of a body; its parameters are there already for kCodes
 };
 
 // What raw sources are multiplied by, in fp32: a number, or one element of the raw sources' dtype
@@ -71,7 +77,8 @@ struct Combine {
   size_t total = 0;
   size_t first = 0;
   size_t count = 0;
-  float* sums = nullptr;  // room for `total` of them where changes_spec(): kernels need it
+  size_t params_offset = 0;  // bytes from a body's beginning to its parameters; 0: behind the codes
+  float* sums = nullptr;     // room for `total` of them where changes_spec(): kernels need it
 };
 
 void combine(const Combine& work);

@@ -6,6 +6,7 @@
 #include "codec/codecs/cast.h"
 #include "codec/codecs/fitted.h"
 #include "codec/codecs/fp8.h"
+#include "codec/codecs/linear.h"
 #include "codec/codecs/minmax.h"
 #include "codec/codecs/mx.h"
 #include "codec/codecs/nvfp4.h"
@@ -26,8 +27,8 @@ struct List {
   static constexpr std::array kDescriptors = {Codecs_::kDescriptor...};
 };
 
-using Codecs =
-    List<Symmetric, MinMax, Fitted, Bf16, Fp16, Fp8E4M3, Fp8E5M2, MxFp8, MxFp6, MxFp4, NvFp4>;
+using Codecs = List<Symmetric, MinMax, Fitted, Bf16, Fp16, Fp8E4M3, Fp8E5M2, MxFp8, MxFp6, MxFp4,
+                    NvFp4, Linear<8>, Linear<16>>;
 
 inline constexpr auto& kDescriptors = Codecs::kDescriptors;
 

@@ -30,6 +30,7 @@ struct Descriptor {
   int min_bits, max_bits;
   size_t min_block = kMinBlock, max_block = kMaxBlock, usual_block = 128;
   Choices roundings = choices(Rounding::kNearest, Rounding::kStochastic);
+  Rounding usual_rounding = Rounding::kNearest;
   size_t params = 1;                        // numbers per block
   Choices scales = choices(Number::kFp32);  // how they may be stored
   Number usual_scale = Number::kFp32;
@@ -37,6 +38,9 @@ struct Descriptor {
   // The widest codes that may follow the transform. It has kernels of its own, and is of use where
   // steps are coarse.
   int max_hadamard_bits = 0;
+  // All ranks have the grid of the largest parameters that any of them has, and sums of their codes
+  // are codes, too.
+  bool shared_grid = false;
   std::string_view source;  // who defined it
 };
 

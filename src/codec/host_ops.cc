@@ -39,11 +39,14 @@ uint64_t check(const uint8_t* in, size_t words, size_t first) {
 #define TERSE_STRING(x) #x
 #define TERSE_NAME(x) TERSE_STRING(x)
 
-template <class T, class Codec, Rounding rounding>
-constexpr auto quantizer() {
-  decltype(&quantize<T, Codec, Rounding::kNearest>) made = nullptr;
-  if constexpr (has(Codec::kDescriptor.roundings, rounding)) made = &quantize<T, Codec, rounding>;
-  return made;
+// The roundings that the codec has.
+template <class T, class Codec, Part part>
+constexpr void fill_quantizers(decltype(CodecOps::quantize[0][0])& by_rounding) {
+  using enum Rounding;
+  constexpr Choices kHas = Codec::kDescriptor.roundings;
+  if constexpr (has(kHas, kNearest)) by_rounding[0] = &quantize<T, Codec, kNearest, part>;
+  if constexpr (has(kHas, kStochastic)) by_rounding[1] = &quantize<T, Codec, kStochastic, part>;
+  if constexpr (has(kHas, kShift)) by_rounding[2] = &quantize<T, Codec, kShift, part>;
 }
 
 template <class Codec>
@@ -51,11 +54,11 @@ constexpr CodecOps ops_of() {
   CodecOps ops{};
   const auto of_type = [&]<class T>(T, Dtype dtype) {
     const int i = static_cast<int>(dtype);
-    ops.quantize[i][static_cast<int>(Rounding::kNearest)] =
-        quantizer<T, Codec, Rounding::kNearest>();
-    ops.quantize[i][static_cast<int>(Rounding::kStochastic)] =
-        quantizer<T, Codec, Rounding::kStochastic>();
-    ops.quantize[i][static_cast<int>(Rounding::kShift)] = quantizer<T, Codec, Rounding::kShift>();
+    fill_quantizers<T, Codec, Part::kAll>(ops.quantize[0][i]);
+    if constexpr (Codec::kDescriptor.shared_grid) {
+      fill_quantizers<T, Codec, Part::kParams>(ops.quantize[1][i]);
+      fill_quantizers<T, Codec, Part::kCodes>(ops.quantize[2][i]);
+    }
     ops.dequantize[i] = &dequantize<T, Codec, false>;
   };
   of_type(float{}, Dtype::kFloat32);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codec/codec.h"
 #include "codec/codecs.h"
 #include "codec/draw.h"
 
@@ -16,12 +17,12 @@ namespace terse::codec {
 // the last block may be shorter. A code takes a byte, or two where a code has more bits than that.
 struct CodecOps {
   // Finds the parameters of the elements, block by block, writes them to `params` as they are in a
-  // body, and the code of each element. `first` is the first element's index for the random
-  // numbers, a multiple of 32. Indexed by dtype and rounding; null where the codec lacks a
-  // rounding.
-  void (*quantize[kDtypes][kRoundings])(const void* in, size_t n, const Spec& spec,
-                                        const Draw& draw, uint64_t first, uint8_t* codes,
-                                        uint8_t* params);
+  // body, and the code of each element; or a part of that: codes of the parameters that are there.
+  // `first` is the first element's index for the random numbers, a multiple of 32. Indexed by part,
+  // dtype and rounding; null where the codec lacks a rounding, or parts.
+  void (*quantize[kParts][kDtypes][kRoundings])(const void* in, size_t n, const Spec& spec,
+                                                const Draw& draw, uint64_t first, uint8_t* codes,
+                                                uint8_t* params);
 
   // Codes to values, their parameters times `factor`: to user memory, or added to fp32 sums.
   void (*dequantize[kDtypes])(const uint8_t* codes, size_t n, const Spec& spec,

@@ -6,6 +6,12 @@
 
 namespace terse::codec {
 
+// Levels on a side of zero, if those of all ranks may be added up in a code.
+constexpr int levels(int bits, int ranks) { return ((1 << (bits - 1)) - 1) / ranks; }
+
+// With fewer of them most elements would be rounded to zero, or away from it.
+constexpr int kLeastLevels = 15;
+
 // What is wrong with a spec; null where nothing is.
 constexpr const char* fault(const Spec& s) {
   if (!known(s.codec)) return "unknown codec";
@@ -15,6 +21,9 @@ constexpr const char* fault(const Spec& s) {
     return "it does not have such blocks";
   if (!has(d.roundings, s.rounding)) return "it does not round like that";
   if (!has(d.scales, s.scale)) return "its parameters are not stored like that";
+  if (s.ranks != 1 && !d.shared_grid) return "its codes cannot be summed";
+  if (s.ranks == 0 || (d.shared_grid && levels(s.bits, s.ranks) == 0))
+    return "it has no levels for so many ranks";
   if (s.hadamard != 0 && (s.hadamard != kHadamard || s.bits > d.max_hadamard_bits))
     return "it does not follow such a transform";
   return nullptr;
@@ -46,11 +55,12 @@ struct BodyLayout {
 
 constexpr size_t to_words(size_t bytes) { return (bytes + 3) / 4 * 4; }
 
-constexpr BodyLayout body_layout(const Spec& s, size_t count) {
+// `params_at`: where the parameters are, a multiple of four; 0: there.
+constexpr BodyLayout body_layout(const Spec& s, size_t count, size_t params_at = 0) {
   const size_t blocks = count / s.block + (count % s.block != 0);
   // count * bits / 8, rounded up, without overflow for any count that fits in memory
   const size_t code_bytes = count / 8 * s.bits + (count % 8 * s.bits + 7) / 8;
-  const size_t params_offset = to_words(code_bytes);
+  const size_t params_offset = params_at != 0 ? params_at : to_words(code_bytes);
   const size_t missing = blocks * s.block - count;
   const Descriptor& d = descriptor(s.codec);
   const size_t params_end =

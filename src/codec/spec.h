@@ -32,6 +32,7 @@ struct Spec {
   uint16_t block = 128;          // elements that share parameters
   Number scale = Number::kFp32;  // how parameters are stored
   uint8_t hadamard = 0;          // elements that are transformed together, or 0: none
+  uint16_t ranks = 1;            // whose codes may be summed, where they share a grid
 
   auto operator<=>(const Spec&) const = default;
 };
@@ -41,8 +42,11 @@ struct Form {
   int bits;
   Number scale;
   Rounding rounding;
+  int ranks = 1;
 };
 
-TERSE_INLINE constexpr Form form_of(const Spec& s) { return {s.bits, s.scale, s.rounding}; }
+TERSE_INLINE constexpr Form form_of(const Spec& s) {
+  return {s.bits, s.scale, s.rounding, s.ranks};
+}
 
 }  // namespace terse::codec

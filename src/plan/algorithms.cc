@@ -38,6 +38,9 @@ Answer in_two_levels(const Shape& s, Algo) {
 
 Answer only(const Shape&, Algo) { return {true, "the only algorithm for it"}; }
 
+// Whatever the topology: NCCL knows it.
+Answer by_nccl(const Shape&, Algo) { return {true, "NCCL sums the codes"}; }
+
 constexpr Algorithm kTable[] = {
     {Collective::kAllReduce,
      {"hierarchical"},
@@ -99,6 +102,14 @@ constexpr Algorithm kTable[] = {
     {Collective::kScatter, {"direct"}, scatter, only, cost::from_root},
     {Collective::kSend, {"direct"}, send, only, cost::message},
     {Collective::kRecv, {"direct"}, receive, only, cost::nothing},
+    {Collective::kAllReduce, {"summed"}, summed_all_reduce, by_nccl, cost::summed_all_reduce, true},
+    {Collective::kReduceScatter,
+     {"summed"},
+     summed_reduce_scatter,
+     by_nccl,
+     cost::summed_reduce_scatter,
+     true},
+    {Collective::kReduce, {"summed"}, summed_reduce, by_nccl, cost::summed_reduce, true},
 };
 
 // The names, each once, in the order of the table.
@@ -138,9 +149,19 @@ bool Algorithm::answers_to(Algo wish) const {
 
 std::span<const Algorithm> algorithms() { return kTable; }
 
+bool has_algorithm(Collective collective, bool on_shared_grid) {
+  return std::ranges::any_of(kTable, [=](const Algorithm& a) {
+    return a.collective == collective && a.on_shared_grid == on_shared_grid;
+  });
+}
+
+bool is_for(const Algorithm& a, Collective collective, const Shape& shape) {
+  return a.collective == collective && a.on_shared_grid == shape.packing.shared_grid.has_value();
+}
+
 Selection select(Collective collective, const Shape& shape, Algo wish,
                  std::span<const Algorithm> table) {
-  const auto is_of = [=](const Algorithm& a) { return a.collective == collective; };
+  const auto is_of = [&](const Algorithm& a) { return is_for(a, collective, shape); };
   std::string refused;
   for (const Algorithm& a : table) {
     if (!is_of(a) || !a.answers_to(wish)) continue;

@@ -52,13 +52,20 @@ struct Algorithm {
   // `wish`: auto, or one of its names. By what all ranks know alike: not by the shape's rank.
   Answer (*applies)(const Shape& shape, Algo wish);
   Cost (*cost)(const Shape& shape);
+  bool on_shared_grid = false;  // of packings that have one, and of no others
 
   bool answers_to(Algo wish) const;
 };
 
-// By collective; an earlier one is taken where it applies, the last one of a collective always
+// By collective; an earlier one is taken where it applies, the last one that is for a call always
 // does.
 std::span<const Algorithm> algorithms();
+
+// Whether there is an algorithm for what is packed with or without a shared grid.
+bool has_algorithm(Collective collective, bool on_shared_grid);
+
+// Whether one is for a call, so that it may be asked whether it applies.
+bool is_for(const Algorithm& algorithm, Collective collective, const Shape& shape);
 
 struct Selection {
   const Algorithm* algorithm;

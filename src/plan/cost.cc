@@ -90,6 +90,14 @@ class Rows {
   const Grid grid_;
 };
 
+// Two native collectives, the second one of codes.
+Cost summed(const Shape& s, Collective collective, size_t shards) {
+  const size_t codes = s.packing.shared_grid->code_bytes(s.count);
+  const size_t params = packed(s, s.count) - codes;
+  return {2, raw_bytes(Collective::kAllReduce, shards * params, s.position()) +
+                 raw_bytes(collective, codes, s.position())};
+}
+
 }  // namespace
 
 Cost to_each_other(const Shape& s) { return {1, others(s) * packed(s, s.count)}; }
@@ -154,6 +162,14 @@ Cost hierarchical_broadcast(const Shape& s) {
   for (size_t p = 1; p < grid.places && is_root(s); ++p) sent += row_of(p);
   return {4, sent};
 }
+
+Cost summed_all_reduce(const Shape& s) { return summed(s, Collective::kAllReduce, 1); }
+
+Cost summed_reduce_scatter(const Shape& s) {
+  return summed(s, Collective::kReduceScatter, static_cast<size_t>(s.ranks));
+}
+
+Cost summed_reduce(const Shape& s) { return summed(s, Collective::kReduce, 1); }
 
 Cost message(const Shape& s) { return {1, packed(s, s.count)}; }
 

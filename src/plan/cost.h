@@ -18,6 +18,10 @@ Cost hierarchical_reduce(const Shape& shape);
 Cost hierarchical_broadcast(const Shape& shape);
 Cost hierarchical_all_gather(const Shape& shape);
 Cost hierarchical_reduce_scatter(const Shape& shape);
+// Of a shared grid: sums by NCCL itself.
+Cost summed_all_reduce(const Shape& shape);
+Cost summed_reduce_scatter(const Shape& shape);
+Cost summed_reduce(const Shape& shape);
 Cost message(const Shape& shape);
 Cost nothing(const Shape& shape);
 

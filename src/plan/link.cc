@@ -14,7 +14,9 @@ Link out_of(int node, const Algorithm& algorithm, Shape shape) {
   for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
     if (t.node[shape.rank] != node) continue;
     link.native += raw_traffic(algorithm.collective, bytes, shape.position(), t);
-    link.compressed += traffic_to(algorithm.build(shape).wire_to, shape.rank, t);
+    const Plan plan = algorithm.build(shape);
+    link.compressed += traffic_to(plan.wire_to, shape.rank, t);
+    link.compressed += plan.native;
   }
   return link;
 }

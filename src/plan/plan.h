@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,19 +40,25 @@ struct Input {
   Format format = Format::kPacked;
 };
 
+// What of a packed target is written. Where all ranks share a grid, first the parameters, to agree
+// on; and then, of what was agreed on, the codes.
+enum class Part : uint8_t { kAll, kParams, kCodes };
+
 // target = sum of the inputs, in their order, each times the call's factor if `averages`. All
 // packed inputs are of one format; the target may be packed in another where no input is raw.
 struct Compute {
   std::vector<Input> inputs;
   Place target;
   Format target_format = Format::kPacked;
-  bool averages = false;  // each contribution once: before it could overflow in a sum
-  size_t count = 0;       // elements
-  size_t origin = 0;      // the first element's index in its shard, for the random numbers
-  uint32_t shard = 0;     // whose shard, for the random numbers
-  uint32_t stage = 0;     // first or second quantization
-  uint32_t message = 0;   // whose buffers, type and codec
-  Place sums = {};        // scratch for fp32 sums, where the packed formats differ
+  Part part = Part::kAll;    // of a packed target
+  size_t params_offset = 0;  // bytes from what is packed to its parameters; 0: behind the codes
+  bool averages = false;     // each contribution once: before it could overflow in a sum
+  size_t count = 0;          // elements
+  size_t origin = 0;         // the first element's index in its shard, for the random numbers
+  uint32_t shard = 0;        // whose shard, for the random numbers
+  uint32_t stage = 0;        // first or second quantization
+  uint32_t message = 0;      // whose buffers, type and codec
+  Place sums = {};           // scratch for fp32 sums, where the packed formats differ
 };
 
 // Whether what is packed in one way comes to be packed in another.
@@ -74,7 +81,7 @@ struct Transfer {
 };
 
 // What a native collective is of, and how it reduces: as the call, or as it says itself.
-enum class Element : uint8_t { kOfCall, kUint8, kUint32, kFloat32 };
+enum class Element : uint8_t { kOfCall, kUint8, kUint32, kFloat32, kBfloat16 };
 enum class Operation : uint8_t { kOfCall, kSum, kMax };
 
 // A collective that NCCL does itself; no message between two ranks. In place as NCCL has it.
@@ -141,12 +148,22 @@ struct Plan {
   Traffic native;                // what NCCL's own collectives send, but for what comes to kExact
   size_t raw_bytes = 0;          // what an uncompressed call would send
   Link link;                     // link_of()
+
+  size_t sent_bytes() const { return wire_bytes + native.bytes; }
+};
+
+// Codes that NCCL can sum, as 32-bit words, for all ranks have one grid: that of the largest
+// parameters, which it can find, too.
+struct SharedGrid {
+  std::function<size_t(size_t count)> code_bytes;  // whole words
+  Element params;                                  // behind them, up to whole words
 };
 
 // What a builder knows of a codec: sizes alone.
 struct Packing {
   size_t quantum = 1;  // elements; shards are cut at multiples of it
   std::function<size_t(size_t count)> bytes;
+  std::optional<SharedGrid> shared_grid = {};
 };
 
 // What goes from rank to rank within a node, where an algorithm has such steps.
@@ -182,6 +199,9 @@ Plan all_gather(const Shape& shape);
 Plan all_to_all(const Shape& shape);
 Plan direct_broadcast(const Shape& shape);
 Plan shared_broadcast(const Shape& shape);
+Plan summed_all_reduce(const Shape& shape);  // of a packing with a shared grid
+Plan summed_reduce_scatter(const Shape& shape);
+Plan summed_reduce(const Shape& shape);
 Plan direct_reduce(const Shape& shape);
 Plan two_shot_reduce(const Shape& shape);
 Plan gather(const Shape& shape);

@@ -7,9 +7,11 @@ namespace terse::plan {
 namespace {
 
 constexpr const char* kRegionNames[] = {"send", "recv", "scratch", "exact", "state"};
+constexpr const char* kPartNames[] = {"", " parameters", " codes"};
 constexpr const char* kFormatNames[] = {" raw", "", " of a node"};
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
-constexpr const char* kElementNames[] = {"", " of uint8", " of uint32", " of float32"};
+constexpr const char* kElementNames[] = {"", " of uint8", " of uint32", " of float32",
+                                         " of bfloat16"};
 constexpr const char* kOperationNames[] = {"", " sum", " max"};
 
 std::string text(const Place& p) {
@@ -23,10 +25,12 @@ std::string text(const Place& p, uint32_t message, size_t messages) {
 }
 
 void print_compute(const Compute& c, size_t messages, std::string& out) {
-  out += fmt::format("    {} x{} <-", text(c.target, c.message, messages), c.count);
+  out += fmt::format("    {}{} x{} <-", text(c.target, c.message, messages),
+                     kPartNames[static_cast<int>(c.part)], c.count);
   for (const Input& in : c.inputs)
     out += fmt::format(" {}{}", text(in.place, c.message, messages),
                        kFormatNames[static_cast<int>(in.format)]);
+  if (c.params_offset != 0) out += fmt::format(" with parameters at +{}", c.params_offset);
   if (c.target_format == Format::kWithin) out += " packed for a node";
   if (changes_format(c)) out += fmt::format(" by {}", text(c.sums));
   if (c.target_format != Format::kRaw)

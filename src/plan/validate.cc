@@ -76,15 +76,19 @@ class Checker {
     if (c.message >= formats_.size()) return refuse("no such message");
     for (const Input& in : c.inputs) {
       extent(in.place, in.format, c);
-      if (is_own(in.place)) read(in.place, bytes_of(in.format, c));
+      for_each_part(in.place, in.format, c, Part::kAll, [&](const Place& place, size_t bytes) {
+        if (is_own(place)) read(place, bytes);
+      });
     }
     extent(c.target, c.target_format, c);
+    parts(c);
     formats(c);
     // Element by element an input may be replaced, where both are raw.
     const bool in_place = std::ranges::any_of(c.inputs, [&](const Input& in) {
       return in.place == c.target && in.format == Format::kRaw && c.target_format == Format::kRaw;
     });
-    change(c.target, bytes_of(c.target_format, c), in_place);
+    for_each_part(c.target, c.target_format, c, c.part,
+                  [&](const Place& place, size_t bytes) { change(place, bytes, in_place); });
     if (c.target.region == Region::kSend) refuse("writes to the send buffer");
     if (c.origin % 32 != 0) refuse("an origin that is not a multiple of 32");
     if (c.inputs.empty() || c.count == 0) refuse("an empty compute");
@@ -174,8 +178,39 @@ class Checker {
     if (place.region == Region::kExact) refuse("computes with the exact result");
     if (format == Format::kWithin && !formats_[c.message].within.bytes)
       return refuse("a format that the call does not have");
-    within(place, bytes_of(format, c), c.message);
+    for_each_part(place, format, c, Part::kAll,
+                  [&](const Place& part, size_t bytes) { within(part, bytes, c.message); });
   }
+
+  // Codes are made of parameters that are there.
+  void parts(const Compute& c) {
+    const bool shared = formats_[c.message].packing.shared_grid.has_value();
+    if ((c.part != Part::kAll || c.params_offset != 0) && !shared)
+      return refuse("codes and parameters apart, of a grid that is not shared");
+    if (c.params_offset != 0 &&
+        (c.params_offset % 4 != 0 ||
+         c.params_offset < formats_[c.message].packing.shared_grid->code_bytes(c.count)))
+      return refuse("parameters within the codes, or that are not aligned");
+    if (c.part == Part::kAll) return;
+    if (c.target_format != Format::kPacked) return refuse("a part of what is not packed");
+    if (c.part == Part::kCodes)
+      for_each_part(c.target, c.target_format, c, Part::kParams,
+                    [&](const Place& place, size_t bytes) { read(place, bytes); });
+  }
+
+  // Where elements lie: codes and parameters may be apart.
+  template <class See>
+  void for_each_part(const Place& place, Format format, const Compute& c, Part part,
+                     const See& see) const {
+    const std::optional<SharedGrid>& grid = formats_[c.message].packing.shared_grid;
+    const size_t bytes = bytes_of(format, c);
+    if (!grid || format != Format::kPacked) return see(place, bytes);
+    const size_t codes = grid->code_bytes(c.count);
+    const size_t apart = c.params_offset != 0 ? c.params_offset : codes;
+    if (part != Part::kParams) see(place, codes);
+    if (part != Part::kCodes) see({place.region, place.offset + apart}, bytes - codes);
+  }
+
   size_t bytes_of(Format format, const Compute& c) const {
     const Elements& elements = formats_[c.message];
     if (format == Format::kWithin && !elements.within.bytes) return 0;

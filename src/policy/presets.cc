@@ -58,6 +58,10 @@ constexpr PresetPart kSdp4bitFlat8[] = {
 // nearest. Its sum is divided by the number of nodes alone; here Avg is the mean.
 constexpr PresetPart kZeropp[] = {{kMoves, "int8:block=2048"}, {0, "int4:block=2048"}};
 
+// Global-QSGD's linear dithering (arXiv 2305.18627), which has one scale for a call; a scale for
+// each block here, for with one alone outliers drown all else.
+constexpr PresetPart kGlobalQsgd[] = {{kMoves, "off"}, {0, "linear8:block=256,round=stochastic"}};
+
 constexpr Preset kPresets[] = {
     {"safe", kSafe,
      "8 bits, unbiased everywhere, small blocks: an outlier spoils no more than 127 neighbours"},
@@ -81,6 +85,10 @@ constexpr Preset kPresets[] = {
     {"zeropp", kZeropp,
      "ZeRO++ (arXiv 2306.10209), DeepSpeed's zero_quantized_weights and zero_quantized_gradients: "
      "8-bit weights, 4-bit gradients, in two levels where nodes have several ranks"},
+    {"global-qsgd", kGlobalQsgd,
+     "Global-QSGD's linear dithering (arXiv 2305.18627): 8-bit integers that NCCL itself sums, a "
+     "scale per block; what is not summed is native, and so are 16-bit elements on 9 ranks or "
+     "more"},
 };
 
 }  // namespace

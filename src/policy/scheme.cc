@@ -20,8 +20,15 @@ struct SchemeDraft {
   std::string_view name;  // of the codec, less its bits
   codec::Fit fit = codec::Fit::kAbsmax;
   std::optional<uint64_t> block;
+  std::optional<codec::Rounding> rounding;
   std::optional<codec::Number> scale;
   std::optional<std::string_view> intra;  // what is said of it
+
+  bool shares_grid() const {
+    return std::ranges::any_of(codec::kDescriptors, [this](const codec::Descriptor& d) {
+      return d.name == name && d.shared_grid;
+    });
+  }
 };
 
 template <class... Args>
@@ -113,7 +120,7 @@ constexpr Key kKeys[] = {
        const std::optional<int> rounding = find(kRoundingNames, value);
        if (!rounding)
          refuse(text, "round is \"{}\", but must be nearest, stochastic or shift", value);
-       draft.scheme.spec.rounding = static_cast<codec::Rounding>(*rounding);
+       draft.rounding = static_cast<codec::Rounding>(*rounding);
      }},
     {"scale",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
@@ -192,10 +199,13 @@ Scheme finish(std::string_view text, const SchemeDraft& draft);
 
 // Another codec with the same keys, less those that it does not have.
 Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec::Spec& spec) {
-  if (draft.intra == "off") return {.off = true};
   SchemeDraft other = draft;
   other.intra.reset();
-  parse_codec(text, *draft.intra, other);
+  const bool off = draft.intra == "off";
+  if (!off) parse_codec(text, *draft.intra, other);
+  if (draft.shares_grid() || other.shares_grid())
+    refuse(text, "intra is not for linear codes, which NCCL sums whatever the nodes");
+  if (off) return {.off = true};
   if (find_codec(other) == codec::kDescriptors.end()) other.fit = codec::Fit::kAbsmax;
   const codec::Descriptor& d = *find_codec(other);
   if (other.block && (*other.block < d.min_block || *other.block > d.max_block)) other.block = {};
@@ -210,6 +220,21 @@ Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec:
   return {.spec = within};
 }
 
+// That may share a grid.
+int most_ranks(const codec::Descriptor& d) {
+  return d.shared_grid ? codec::levels(d.max_bits, codec::kLeastLevels) : 0;
+}
+
+// Codes of a shared grid are summed by NCCL, and no others are.
+void require_algorithm(std::string_view text, const codec::Descriptor& d, std::string_view algo) {
+  const bool fits = std::ranges::any_of(plan::algorithms(), [&](const plan::Algorithm& a) {
+    return a.on_shared_grid == d.shared_grid && (a.names.own == algo || a.names.also == algo);
+  });
+  if (fits) return;
+  if (d.shared_grid) refuse(text, "{} has no algo={}: NCCL itself sums its codes", d.name, algo);
+  refuse(text, "{} has no algo={}: its codes cannot be summed", name_of(d), algo);
+}
+
 // The codec that is meant, and what it leaves open; or why there is none.
 Scheme finish(std::string_view text, const SchemeDraft& draft) {
   const auto found = find_codec(draft);
@@ -220,6 +245,7 @@ Scheme finish(std::string_view text, const SchemeDraft& draft) {
   codec::Spec& spec = scheme.spec;
   spec.codec = d.id;
   spec.block = static_cast<uint16_t>(draft.block.value_or(d.usual_block));
+  spec.rounding = draft.rounding.value_or(d.usual_rounding);
   spec.scale = draft.scale.value_or(d.usual_scale);
   if (spec.block < d.min_block || spec.block > d.max_block) {
     if (d.params == 0) refuse(text, "{} has no blocks", name_of(d));
@@ -244,6 +270,7 @@ Scheme finish(std::string_view text, const SchemeDraft& draft) {
     refuse(text, "hadamard is for {}, whose steps are coarse",
            listed(widths([](const codec::Descriptor& c) { return c.max_hadamard_bits; }), "and"));
   if (const char* fault = codec::fault(spec)) refuse(text, "{}: {}", name_of(d), fault);
+  if (scheme.algorithm != plan::Algo{}) require_algorithm(text, d, plan::name(scheme.algorithm));
   if (draft.intra) scheme.intra = finish_intra(text, draft, spec);
   return scheme;
 }
@@ -292,6 +319,28 @@ Scheme parse_scheme(std::string_view text) {
     }
   }
   return finish(text, draft);
+}
+
+std::optional<Scheme> on_ranks(Scheme scheme, int ranks) {
+  codec::Spec& spec = scheme.spec;
+  if (scheme.off || !codec::descriptor(spec.codec).shared_grid) return scheme;
+  for (const codec::Descriptor& d : codec::kDescriptors) {
+    if (!d.shared_grid || d.max_bits < spec.bits || ranks > most_ranks(d)) continue;
+    spec.codec = d.id;
+    spec.bits = static_cast<uint8_t>(d.max_bits);
+    spec.ranks = static_cast<uint16_t>(ranks);
+    return scheme;
+  }
+  return {};
+}
+
+Scheme require_on_ranks(const Scheme& scheme, int ranks) {
+  if (const std::optional<Scheme> fitted = on_ranks(scheme, ranks)) return *fitted;
+  fail(ncclInvalidArgument,
+       "scheme \"{}\": the sum of {} ranks leaves fewer than {} levels on a side of zero; no more "
+       "than {} ranks may share a grid",
+       print_scheme(scheme), ranks, codec::kLeastLevels,
+       most_ranks(*std::ranges::max_element(codec::kDescriptors, {}, most_ranks)));
 }
 
 std::string print_scheme(const Scheme& s) {

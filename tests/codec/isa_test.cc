@@ -41,7 +41,7 @@ std::vector<Spec> untransformed(size_t block) {
   return specs;
 }
 
-// A few blocks through quantize and pack; their body.
+// A few blocks through quantize and pack; their body. Of a shared grid in parts.
 Bytes encode_blocks(const HostOps& ops, const Spec& spec, const Stream& stream, Dtype dtype,
                     const Bytes& memory, size_t offset) {
   const size_t n = memory.size() / dtype_size(dtype);
@@ -49,9 +49,17 @@ Bytes encode_blocks(const HostOps& ops, const Spec& spec, const Stream& stream, 
   Guarded in(memory, offset), codes(n * code_bytes(spec), offset), body(layout.code_bytes, offset),
       params(layout.params_end - layout.params_offset, offset);
   uint8_t* const out = spec.bits <= 8 ? codes.data() : body.data();
-  ops.codecs[index_of(spec.codec)]
-      .quantize[static_cast<int>(dtype)][static_cast<int>(spec.rounding)](
-          in.data(), n, spec, draw_of(stream), stream.origin, out, params.data());
+  const auto quantize = [&](Part part) {
+    ops.codecs[index_of(spec.codec)]
+        .quantize[static_cast<int>(part)][static_cast<int>(dtype)][static_cast<int>(spec.rounding)](
+            in.data(), n, spec, draw_of(stream), stream.origin, out, params.data());
+  };
+  if (descriptor(spec.codec).shared_grid) {
+    quantize(Part::kParams);
+    quantize(Part::kCodes);
+  } else {
+    quantize(Part::kAll);
+  }
   if (spec.bits <= 8) ops.pack[spec.bits](codes.data(), n, body.data());
   EXPECT_TRUE(codes.intact() && body.intact() && params.intact());
   Bytes result = body.content(), tail = params.content();

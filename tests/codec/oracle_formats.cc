@@ -329,6 +329,30 @@ float decode_nvfp4(const Spec&, int code, const std::vector<float>& params, floa
              mul(decode_small(kE4M3, static_cast<int>(params[1])), scale));
 }
 
+// "Linear".
+int linear_q(const Spec& spec) { return ((1 << (spec.bits - 1)) - 1) / spec.ranks; }
+
+Block encode_linear(const Spec& spec, const Stream& stream, uint64_t first,
+                    const std::vector<float>& x) {
+  if (!all_finite(x)) return non_finite_block(spec, x.size());
+  const float absmax = largest_magnitude(x);
+  const float stored = absmax < std::ldexp(1.0f, -110) ? 0.0f
+                       : bf16_params(spec)             ? bf16_above(absmax)
+                                                       : absmax;
+  return {linear_codes(spec, stream, first, x, stored), {stored}};
+}
+
+float decode_linear(const Spec& spec, int code, const std::vector<float>& params, float factor) {
+  const float absmax = mul(params[0], factor);
+  if (!std::isfinite(absmax)) return kNan;
+  if (absmax == 0) return 0;
+  const int q = linear_q(spec), zero = spec.ranks * q;
+  const float limit = mul(absmax, spec.ranks);
+  float scale = div(absmax, static_cast<float>(q));
+  if (mul(scale, static_cast<float>(zero)) < limit) scale = next_larger(scale);
+  return std::clamp(mul(static_cast<float>(code - zero), scale), -limit, limit);
+}
+
 // "Casts".
 Block encode_bf16(const Spec& spec, const Stream& stream, uint64_t first,
                   const std::vector<float>& x) {
@@ -379,9 +403,29 @@ const Format kFormats[] = {
     {9, 6, 6, 32, 32, 1, false, true, 0, encode_mx<kE2M3>, decode_scaled<kE2M3>},
     {10, 4, 4, 32, 32, 1, false, true, 4, encode_mx<kE2M1>, decode_scaled<kE2M1>},
     {11, 4, 4, 4096, 4096, 1, false, false, 0, encode_nvfp4, decode_nvfp4, 16},
+    {12, 8, 8, 32, 4096, 1, true, false, 0, encode_linear, decode_linear},
+    {13, 16, 16, 32, 4096, 1, true, false, 0, encode_linear, decode_linear},
 };
 
 }  // namespace
+
+std::vector<int> linear_codes(const Spec& spec, const Stream& stream, uint64_t first,
+                              const std::vector<float>& x, float absmax) {
+  if (absmax == 0 || !std::isfinite(absmax)) return std::vector<int>(x.size(), 0);
+  const auto q = static_cast<float>(linear_q(spec));
+  float inv = div(q, absmax);
+  if (mul(inv, absmax) < q) inv = next_larger(inv);
+  std::vector<int> codes;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float v = std::clamp(mul(x[i], inv), -q, q);
+    const double w = round_half_even(v);
+    const float rest = sub(v, static_cast<float>(w));
+    const bool draws = spec.rounding == Rounding::kStochastic;
+    const double up = draws ? std::floor(add(rest, uniform(stream, first + i))) : 0;
+    codes.push_back(static_cast<int>(w + up + q));
+  }
+  return codes;
+}
 
 float uniform(const Stream& stream, uint64_t element) {
   return static_cast<float>((random16(stream, element) + 0.5) / 65536);

@@ -33,6 +33,10 @@ struct Format {
 const Format* format(int number);
 inline const Format& format(const Spec& spec) { return *format(static_cast<int>(spec.codec)); }
 
+// "Linear": the codes of a block of which all ranks have agreed on the parameter.
+std::vector<int> linear_codes(const Spec& spec, const Stream& stream, uint64_t first,
+                              const std::vector<float>& x, float absmax);
+
 // u of section 5.
 float uniform(const Stream& stream, uint64_t element);
 

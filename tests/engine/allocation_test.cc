@@ -91,6 +91,14 @@ TEST(Allocations, NoneForACall) {
   }
 }
 
+TEST(Allocations, NoneForACallThatNcclSums) {
+  Caller caller("linear8");
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce})
+    EXPECT_EQ(caller.allocations([&] { caller.call(collective, 300'000); }), 0u)
+        << plan::name(collective);
+}
+
 TEST(Allocations, NoneForACallThatIsPartlyNative) {
   Caller caller("int8");
   caller.c.state.plans.exclude(5'000, {{10, 20}, {100, 7}});

@@ -12,6 +12,7 @@
 
 #include "ranks.h"
 #include "reference.h"
+#include "summed_reference.h"
 #include "terse/terse.h"
 #include "terse_client.h"
 #include "trials.h"
@@ -53,7 +54,10 @@ constexpr const char* kSchemes[] = {"int8",
                                     "mxfp6:round=stochastic",
                                     "mxfp4:hadamard=32,algo=twoshot",
                                     "nvfp4:round=stochastic",
-                                    "int4:block=64,scale=bf16,fit=mse"};
+                                    "int4:block=64,scale=bf16,fit=mse",
+                                    "linear8",
+                                    "linear8:block=64,scale=bf16,round=nearest",
+                                    "linear16:block=1024"};
 constexpr int kKinds = static_cast<int>(std::size(kSchemes));
 
 // Of kKinds in a row each has a scheme of its own, and all collectives are among them; of the next
@@ -64,6 +68,11 @@ Case random_case(int trial, std::mt19937& random) {
   Case c;
   c.call.collective = static_cast<Collective>((trial + trial / kKinds) % kCollectives);
   c.call.scheme = parse_scheme(kSchemes[trial % kKinds]);
+  if (is_summed(c.call)) {
+    constexpr Collective kSums[] = {Collective::kAllReduce, Collective::kReduceScatter,
+                                    Collective::kReduce};
+    c.call.collective = kSums[random() % 3];
+  }
   c.call.datatype = kTypes[random() % 3];
   if (c.call.scheme.spec.bits > 8) c.call.datatype = ncclFloat32;  // others stay native
   c.call.op = random() % 2 ? ncclSum : ncclAvg;
@@ -176,14 +185,18 @@ TEST(Collectives, OfNothing) {
 
 TEST(Collectives, ChunksDoNotChangeTheBytes) {
   std::mt19937 random(5);
-  static constexpr std::array kSchemes = {"int4:round=stochastic", "minmax8:block=1024,round=shift",
+  static constexpr std::array kSchemes = {"int4:round=stochastic",
+                                          "minmax8:block=1024,round=shift",
                                           "mxfp4:round=stochastic,hadamard=32",
-                                          "bf16:round=stochastic", "int8"};
+                                          "bf16:round=stochastic",
+                                          "int8",
+                                          "linear8"};
   for (const char* scheme : std::span(kSchemes).first(trials(kSchemes.size(), 1)))
     for (int collective = 0; collective < kCollectives; ++collective) {
       Case c = random_case(0, random);
       c.call.collective = static_cast<Collective>(collective);
       c.call.scheme = parse_scheme(scheme);
+      if (!plan::has_algorithm(c.call.collective, is_summed(c.call))) continue;
       c.call.datatype = ncclFloat32;
       c.ranks = 3;
       c.call.root = static_cast<int>(random() % 3);
@@ -218,6 +231,9 @@ TEST(Collectives, ErrorsAreThoseOfTheCodec) {
       {"int4:block=64,scale=bf16,fit=mse", Collective::kAllGather, 0.0905 * 0.98, 0.0905 * 1.02},
       {"int4:hadamard=32", Collective::kAllGather, 0.117 * 0.98, 0.117 * 1.02},
       {"bf16", Collective::kReduceScatter, 0.00166 * 0.866 * 0.97, 0.00166 * 0.866 * 1.03},
+      // Of the largest of 256 elements of 4 ranks, 31 levels; once.
+      {"linear8", Collective::kAllReduce, 0.0456 * 0.98, 0.0456 * 1.02},
+      {"linear16", Collective::kAllReduce, 0.0456 * 31 / 8191 * 0.98, 0.0456 * 31 / 8191 * 1.02},
   };
   for (const auto& k : cases) {
     const Call call{.collective = k.collective, .scheme = parse_scheme(k.scheme), .count = 1 << 18};
@@ -242,7 +258,7 @@ TEST(Collectives, ErrorsAreThoseOfTheCodec) {
 TEST(Collectives, ANanReachesEveryRank) {
   for (const float poison :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
-    for (const char* text : {"int8", "int4:algo=oneshot", "minmax4"}) {
+    for (const char* text : {"int8", "int4:algo=oneshot", "minmax4", "linear8:scale=bf16"}) {
       next_ordinal();
       const Call call{.scheme = parse_scheme(text), .count = 100'000};
       run_ranks(3, [&](int rank, ncclComm_t comm) {

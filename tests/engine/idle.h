@@ -68,6 +68,10 @@ inline const NcclLibrary& idle_nccl() {
     };
     l.nccl.AllReduce = [](const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
                           cudaStream_t) { return group_has.collectives = true, ncclSuccess; };
+    l.nccl.ReduceScatter = [](const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                              cudaStream_t) { return ncclSuccess; };
+    l.nccl.Reduce = [](const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t,
+                       cudaStream_t) { return ncclSuccess; };
     l.nccl.AllGather = [](const void*, void*, size_t, ncclDataType_t, ncclComm_t, cudaStream_t) {
       return ncclSuccess;
     };
@@ -96,7 +100,7 @@ struct IdleCommunicator {
       : state(settings, idle_nccl(), backend, nullptr) {
     state.plans.learn(plan::topology_of(std::vector<uint64_t>(static_cast<size_t>(state.ranks))));
     state.agreed.begin();
-    state.agreed.add(scheme, {});
+    state.agreed.add(require_on_ranks(scheme, state.ranks), {});
     constexpr size_t kAll = static_cast<size_t>(-1);
     state.reservations.add(kUnrooted, {.scratch = kAll});
     for (const auto collective : {plan::Collective::kBroadcast, plan::Collective::kReduce,

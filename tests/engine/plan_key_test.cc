@@ -17,14 +17,15 @@ using codec::Spec;
 const std::vector<Spec>& specs() {
   static const std::vector<Spec> all = [] {
     const Spec one;
-    const auto& [codec, rounding, bits, block, scale, hadamard] = one;
+    const auto& [codec, rounding, bits, block, scale, hadamard, ranks] = one;
     return std::vector<Spec>{one,
-                             {codec::CodecId{2}, rounding, bits, block, scale, hadamard},
-                             {codec, Rounding::kStochastic, bits, block, scale, hadamard},
-                             {codec, rounding, 4, block, scale, hadamard},
-                             {codec, rounding, bits, 64, scale, hadamard},
-                             {codec, rounding, bits, block, codec::Number::kBf16, hadamard},
-                             {codec, rounding, bits, block, scale, 32}};
+                             {codec::CodecId{2}, rounding, bits, block, scale, hadamard, ranks},
+                             {codec, Rounding::kStochastic, bits, block, scale, hadamard, ranks},
+                             {codec, rounding, 4, block, scale, hadamard, ranks},
+                             {codec, rounding, bits, 64, scale, hadamard, ranks},
+                             {codec, rounding, bits, block, codec::Number::kBf16, hadamard, ranks},
+                             {codec, rounding, bits, block, scale, 32, ranks},
+                             {codec, rounding, bits, block, scale, hadamard, 2}};
   }();
   return all;
 }

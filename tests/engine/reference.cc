@@ -9,6 +9,7 @@
 
 #include "codec/codec.h"
 #include "codec/float16.h"
+#include "summed_reference.h"
 
 namespace terse::test {
 namespace {
@@ -266,6 +267,7 @@ size_t recv_count(const Call& call, int ranks) {
 }
 
 std::vector<Bytes> expected(const Call& call, const std::vector<Bytes>& sent) {
+  if (is_summed(call)) return expected_summed(call, sent);
   const size_t ranks = sent.size();
   const Reference reference(call, sent);
   const bool levels = !call.node.empty();

@@ -191,9 +191,9 @@ class Suite {
 
  private:
   // Generous: the exact statistics are the codec tests' business.
-  static double bound(const Scheme& scheme) {
-    const double levels = (1 << scheme.spec.bits) - 2;
-    return 6.0 / levels;
+  double bound(const Scheme& scheme) const {
+    const codec::Spec spec = require_on_ranks(scheme, rank_.ranks()).spec;
+    return 3.0 / codec::levels(spec.bits, spec.ranks);
   }
 
   static bool gives_all_the_same(Collective collective) {
@@ -267,6 +267,12 @@ class Suite {
   double worst_ = 0;
 };
 
+// Codes that are summed serve sums alone, and nothing that is as narrow as they are.
+bool compresses(const Scheme& scheme, Collective collective, ncclDataType_t type) {
+  const bool summed = codec::descriptor(scheme.spec.codec).shared_grid;
+  return plan::has_algorithm(collective, summed) && (!summed || type == ncclFloat32);
+}
+
 void run_all(Suite& suite, int ranks, bool quick) {
   static const char* const schemes[] = {"int8",
                                         "int4",
@@ -275,7 +281,9 @@ void run_all(Suite& suite, int ranks, bool quick) {
                                         "int8:round=stochastic,seed=5,algo=twoshot",
                                         "int5:block=96,algo=oneshot",
                                         "minmax4:algo=twoshot",
-                                        "minmax6:block=4096,round=stochastic"};
+                                        "minmax6:block=4096,round=stochastic",
+                                        "linear8",
+                                        "linear16:scale=bf16"};
   static constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::kAllGather,
                                                 Collective::kReduceScatter, Collective::kAllToAll,
                                                 Collective::kBroadcast,     Collective::kReduce,
@@ -291,6 +299,7 @@ void run_all(Suite& suite, int ranks, bool quick) {
           // The others are built of the same parts as the first three.
           const bool first = collective <= Collective::kReduceScatter;
           if (turn % (quick || !first ? 5 : 1) != 0) continue;
+          if (!compresses(parse_scheme(scheme), collective, type)) continue;
           Case c{{.collective = collective,
                   .scheme = parse_scheme(scheme),
                   .datatype = type,

@@ -15,6 +15,7 @@ class Image {
 
   // Sources, fresh targets, and guards.
   const codec::Bytes& bytes() const { return bytes_; }
+  bool in_parts() const { return case_.in_parts; }
 
   // The case's works on a copy of bytes() that lies at `base`, a multiple of 64. They refer to
   // `sources`, which is filled. Behind the bytes there is room for sums, on a GPU.

@@ -29,9 +29,14 @@ class Gpu {
     arena_.put(image.bytes().data(), image.bytes().size());
     replays_.put(&replays, sizeof replays);
     std::vector<codec::Source> sources;
-    const auto works = image.works(arena_.data(), sources);
-    launcher_.combine(nullptr, works,
-                      replays == 0 ? nullptr : reinterpret_cast<uint64_t*>(replays_.data()));
+    auto works = image.works(arena_.data(), sources);
+    const auto* const times = reinterpret_cast<uint64_t*>(replays == 0 ? nullptr : replays_.data());
+    if (image.in_parts()) {
+      for (codec::Combine& work : works) work.target.part = codec::Part::kParams;
+      launcher_.combine(nullptr, works, times);
+      for (codec::Combine& work : works) work.target.part = codec::Part::kCodes;
+    }
+    launcher_.combine(nullptr, works, times);
     check(cudaDeviceSynchronize(), "the kernels");
     Bytes result(image.bytes().size());
     arena_.get(result.data(), result.size());

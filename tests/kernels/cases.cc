@@ -1,5 +1,7 @@
 #include "cases.h"
 
+#include <algorithm>
+
 namespace terse::kernels {
 
 using codec::Input;
@@ -48,7 +50,11 @@ Case some_case(Random& random) {
          codec::kAllDtypes[random.below(3)],
          random.below(3) != 0,
          {}};
-  if (c.packed_target && random.below(4) == 0) c.to = other_spec(c.spec, random);
+  if (codec::descriptor(c.spec.codec).shared_grid) {
+    c.spec.ranks = static_cast<uint16_t>(1 + random.below(9));
+    c.in_parts = c.packed_target && random.below(2);
+  }
+  if (c.packed_target && !c.in_parts && random.below(4) == 0) c.to = other_spec(c.spec, random);
   if (random.below(4) == 0) c.replays = random.below(3);
   if (random.below(3) == 0) c.premultiply = 0.25f * static_cast<float>(random.below(9));
   c.read_late = random.below(3) == 0;
@@ -89,7 +95,7 @@ Case conversion(const codec::Spec& spec, codec::Dtype raw, bool packed_target,
 std::string describe(const Case& c) {
   std::string text = codec::describe(c.spec) + " " + codec::name_of(c.raw) + " to ";
   text += c.to ? codec::describe(*c.to) : c.packed_target ? "packed" : "raw";
-  text += ",";
+  text += c.in_parts ? " in parts," : ",";
   for (const Work& w : c.works)
     text += " " + std::to_string(w.count) + " of " + std::to_string(w.inputs.size()) + " at " +
             std::to_string(w.offset) + (w.in_place ? " in place" : "");
@@ -107,9 +113,17 @@ codec::Format target_format(const Case& c) {
   return c.raw;
 }
 
+// Bytes between codes and parameters. Of a work with packed sources these hold for them, too.
+size_t gap(const Case& c, const Work& w) {
+  const bool raw =
+      std::ranges::all_of(w.inputs, [](const Input& in) { return in.raw.has_value(); });
+  return c.in_parts && raw ? 4 * (w.count % 7) : 0;
+}
+
 size_t target_bytes(const Case& c, const Work& w) {
   const codec::Format to = target_format(c);
-  return to.raw() ? w.count * codec::dtype_size(to.dtype()) : codec::body_size(*to.spec(), w.count);
+  if (to.raw()) return w.count * codec::dtype_size(to.dtype());
+  return codec::body_size(*to.spec(), w.count) + gap(c, w);
 }
 
 codec::Combine combine_of(const Case& c, const Work& w, std::span<const codec::Source> sources,
@@ -121,7 +135,9 @@ codec::Combine combine_of(const Case& c, const Work& w, std::span<const codec::S
           .premultiply = c.read_late ? late : now,
           .total = w.count,
           .first = 0,
-          .count = w.count};
+          .count = w.count,
+          .params_offset =
+              gap(c, w) == 0 ? 0 : codec::body_layout(c.spec, w.count).params_offset + gap(c, w)};
 }
 
 }  // namespace terse::kernels

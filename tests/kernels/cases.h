@@ -33,6 +33,9 @@ struct Case {
   uint64_t replays = 0;
   float premultiply = 1.0f;
   bool read_late = false;  // the multiplier is read when the kernel runs
+  // Parameters first, further off than they need be, and then, of what all ranks agree on, codes:
+  // by a launch each.
+  bool in_parts = false;
 
   // The multiplier as an element of memory.
   codec::Bytes multiplier() const { return oracle::to_memory(raw, {premultiply}); }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <deque>
 
 #include "cpu_kernels.h"
@@ -78,14 +80,47 @@ class Memory {
   std::vector<Combine> works_;
 };
 
+// What others have may be larger than the own parameters, or not finite.
+void agree(const Combine& work) {
+  const codec::Spec& spec = *work.target.format.spec();
+  const auto layout = codec::body_layout(spec, work.total, work.params_offset);
+  const size_t size = codec::number_bytes(spec.scale), shift = 8 * (4 - size);
+  uint8_t* const body = static_cast<uint8_t*>(work.target.data);
+  for (size_t block = 0; block < layout.blocks; ++block) {
+    uint8_t* const at = body + layout.params_offset + block * size;
+    uint32_t bits = 0;
+    std::memcpy(&bits, at, size);
+    const float own = codec::bits_float(bits << shift);
+    const float others[] = {own, own == 0 ? 1.0f : 4 * own, own, INFINITY};
+    bits = codec::float_bits(others[block % 4]) >> shift;
+    std::memcpy(at, &bits, size);
+  }
+}
+
+// Calls run(works) once, or for one part after the other.
+template <class Run>
+void run_parts(const Case& c, std::vector<Combine> works, const Run& run) {
+  if (c.in_parts) {
+    for (Combine& work : works) work.target.part = codec::Part::kParams;
+    run(works);
+    for (Combine& work : works) {
+      agree(work);
+      work.target.part = codec::Part::kCodes;
+    }
+  }
+  run(works);
+}
+
 }  // namespace
 
 std::vector<Bytes> on_host(const Case& c) {
   Memory memory(c);
-  for (Combine work : memory.works()) {
-    work.target.draw = codec::redraw(work.target.draw, c.replays);
-    codec::combine(work);
-  }
+  run_parts(c, memory.works(), [&](const std::vector<Combine>& works) {
+    for (Combine work : works) {
+      work.target.draw = codec::redraw(work.target.draw, c.replays);
+      codec::combine(work);
+    }
+  });
   return memory.results();
 }
 
@@ -94,14 +129,17 @@ std::vector<Bytes> on_kernels(const Case& c, Random& random, const simt::Planter
   uint64_t replays = c.replays;
   auto allowed = memory.allowed();
   allowed.emplace_back(&replays, sizeof replays, simt::Access::kReadOnly, "replays");
-  make_batches(memory.works(), c.replays != 0 ? &replays : nullptr,
-               [&](const KernelId& id, const Batch& batch) {
-                 const uint64_t most = std::min<uint64_t>(thread_blocks(batch), 3);
-                 cpu_kernel(id)(batch, {.blocks = static_cast<uint32_t>(1 + random.below(most)),
-                                        .threads = kThreads,
-                                        .seed = random.next(),
-                                        .planter = planter});
-               });
+  const auto run = [&](const std::vector<Combine>& works) {
+    make_batches(works, c.replays != 0 ? &replays : nullptr,
+                 [&](const KernelId& id, const Batch& batch) {
+                   const uint64_t most = std::min<uint64_t>(thread_blocks(batch), 3);
+                   cpu_kernel(id)(batch, {.blocks = static_cast<uint32_t>(1 + random.below(most)),
+                                          .threads = kThreads,
+                                          .seed = random.next(),
+                                          .planter = planter});
+                 });
+  };
+  run_parts(c, memory.works(), run);
   return memory.results();
 }
 

@@ -68,14 +68,14 @@ bool holds(const std::vector<Range>& ranges, size_t element) {
       ranges, [=](const Range& r) { return element >= r.first && element - r.first < r.count; });
 }
 
-Shape random_shape(std::mt19937& random) {
+Shape random_shape(const Algorithm& a, std::mt19937& random) {
   static constexpr size_t kCounts[] = {1, 2, 31, 97, 1000, 4096};
   const int ranks = 4 + 2 * static_cast<int>(random() % 2);
   return {.count = kCounts[random() % std::size(kCounts)],
           .ranks = ranks,
           .root = static_cast<int>(random() % ranks),
           .grain = exact_grain(size_t{256} << random() % 8),
-          .packing = test_packing(32),
+          .packing = packing_for(a, test_packing(32)),
           .topology = round_robin(ranks, 2)};
 }
 
@@ -110,7 +110,7 @@ TEST(Beside, ExactElementsStayExactInAnyOrderOfSteps) {
   for (const Algorithm& a : algorithms()) {
     if (!may_keep_exact(a.collective)) continue;
     for (int trial = 0; trial < 60; ++trial) {
-      const Shape s = random_shape(random);
+      const Shape s = random_shape(a, random);
       const size_t whole = s.count * shards(a.collective, s.ranks);
       check({a, s, random_ranges(random, whole), random() % 2 == 0, random() % 2 == 0}, random);
       ASSERT_FALSE(testing::Test::HasFailure());
@@ -123,7 +123,7 @@ TEST(Beside, TheNativeResultOfEveryCollective) {
   for (const Algorithm& a : algorithms()) {
     if (is_point_to_point(a.collective)) continue;
     for (int trial = 0; trial < 20; ++trial) {
-      check({a, random_shape(random), {}, true, random() % 2 == 0}, random);
+      check({a, random_shape(a, random), {}, true, random() % 2 == 0}, random);
       ASSERT_FALSE(testing::Test::HasFailure());
     }
   }
@@ -132,10 +132,12 @@ TEST(Beside, TheNativeResultOfEveryCollective) {
 // Else the test above would say nothing.
 TEST(Beside, TheSimulatorsCodecIsLossy) {
   std::mt19937 random(1);
-  const Shape s{
-      .count = 100, .ranks = 4, .packing = test_packing(32), .topology = round_robin(4, 2)};
   for (const Algorithm& a : algorithms()) {
     if (!may_keep_exact(a.collective)) continue;
+    const Shape s{.count = 100,
+                  .ranks = 4,
+                  .packing = packing_for(a, test_packing(32)),
+                  .topology = round_robin(4, 2)};
     const Played p = play({a, s, {}, false, false}, random);
     ASSERT_EQ(p.error, "");
     for (size_t i = 0; i < p.buffers.results[0]; ++i)
@@ -144,10 +146,13 @@ TEST(Beside, TheSimulatorsCodecIsLossy) {
 }
 
 TEST(Beside, NothingLeavesThePlanAsItIs) {
-  const Shape s{
-      .count = 100'000, .ranks = 4, .packing = test_packing(32), .topology = round_robin(4, 2)};
-  for (const Algorithm& a : algorithms())
+  for (const Algorithm& a : algorithms()) {
+    const Shape s{.count = 100'000,
+                  .ranks = 4,
+                  .packing = packing_for(a, test_packing(32)),
+                  .topology = round_robin(4, 2)};
     EXPECT_EQ(print(with(a.build(s), a.collective, s, {})), print(a.build(s)));
+  }
 }
 
 // What the statistics count as sent: what is exact, by the model of NCCL's rings.
@@ -184,7 +189,7 @@ TEST(Beside, ThePlanBeginsBehindWhatIsNative) {
     const Shape s{.count = 5000,
                   .ranks = 4,
                   .grain = exact_grain(3000),
-                  .packing = test_packing(32),
+                  .packing = packing_for(a, test_packing(32)),
                   .topology = round_robin(4, 2)};
     const Plan plan = with(a.build(s), a.collective, s, {.exact = {&range, 1}});
     Order order;

@@ -24,12 +24,17 @@ std::vector<Algorithm> of_all_ranks() {
   return rows;
 }
 
+// Blocks of 128 and four bytes for each.
+Packing int8() {
+  return {128, [](size_t n) { return n + (n + 127) / 128 * 4; }};
+}
+
 class PlanTest : public testing::TestWithParam<Algorithm> {};
 INSTANTIATE_TEST_SUITE_P(All, PlanTest, testing::ValuesIn(of_all_ranks()), [](const auto& p) {
   return fmt::format("{}_{}", name(p.param.collective), p.param.names.own);
 });
 
-Shape random_shape(std::mt19937& random) {
+Shape random_shape(const Algorithm& a, std::mt19937& random) {
   static constexpr size_t kCounts[] = {1, 2, 3, 31, 32, 33, 97, 128, 1000, 4096, 10007};
   static constexpr Grain kGrains[] = {kHostGrain,        exact_grain(64),   exact_grain(256),
                                       exact_grain(1024), exact_grain(4096), exact_grain(65536),
@@ -40,7 +45,7 @@ Shape random_shape(std::mt19937& random) {
           .ranks = ranks,
           .root = static_cast<int>(random() % ranks),
           .grain = kGrains[random() % std::size(kGrains)],
-          .packing = test_packing(32 * (1 + random() % 4))};
+          .packing = packing_for(a, test_packing(32 * (1 + random() % 4)))};
 }
 
 // What element `i` of rank r's result must be.
@@ -63,7 +68,7 @@ TEST_P(PlanTest, ComputesTheCollectiveInAnyOrderOfSteps) {
   const Algorithm& a = GetParam();
   std::mt19937 random(7);
   for (int trial = 0; trial < 150; ++trial) {
-    const Shape shape = random_shape(random);
+    const Shape shape = random_shape(a, random);
     const bool in_place = random() % 2;
     const CallBuffers b(a.collective, shape, in_place, random);
     const std::vector<Plan> plans = build_all(a.build, shape);
@@ -88,7 +93,7 @@ TEST_P(PlanTest, WithoutARootEveryRankNeedsTheSameScratch) {
                   .element_bytes = 2,
                   .ranks = ranks,
                   .rank = 0,
-                  .packing = {128, [](size_t n) { return n + (n + 127) / 128 * 4; }}};
+                  .packing = packing_for(a, int8())};
       const size_t first = a.build(shape).scratch_bytes;
       for (shape.rank = 1; shape.rank < ranks; ++shape.rank)
         EXPECT_EQ(a.build(shape).scratch_bytes, first) << count << " on " << shape.rank;
@@ -108,7 +113,7 @@ TEST_P(PlanTest, WithoutARootEveryRankHasTheSameSteps) {
                     .ranks = ranks,
                     .rank = 0,
                     .grain = grain,
-                    .packing = {128, [](size_t n) { return n + (n + 127) / 128 * 4; }}};
+                    .packing = packing_for(a, int8())};
         const auto exchanges = [&] {
           std::vector<size_t> turns;
           for (const Step& step : a.build(shape).steps)
@@ -161,7 +166,7 @@ TEST_P(PlanTest, ScratchStaysWithinThePackedMessageAndTwoChunks) {
                         .ranks = ranks,
                         .rank = ranks - 1,
                         .grain = grain,
-                        .packing = {128, [](size_t n) { return n + (n + 127) / 128 * 4; }}};
+                        .packing = packing_for(a, int8())};
       const Plan plan = a.build(shape);
       const Traits& t = traits(a.collective);
       const size_t shards = t.send.per_rank || t.recv.per_rank ? ranks : 1;
@@ -269,10 +274,39 @@ TEST(Plans, ValidateFindsWhatIsWrong) {
   EXPECT_NE(with_copy({{Region::kScratch, 0}, in, 4}), "");
 }
 
+TEST(Plans, ValidateFindsWhatIsWrongWithPartsOfASharedGrid) {
+  const Packing plain = test_packing(32);
+  Shape shape{.count = 1000, .ranks = 3, .rank = 1};
+  shape.packing = packing_for(algorithms().back(), plain);
+  const Plan good = summed_reduce_scatter(shape);
+  ASSERT_EQ(validate(good, shape), "");
+  const auto broken = [&](auto change) {
+    Plan plan = good;
+    change(plan);
+    return validate(plan, shape);
+  };
+  const auto says = [&](const char* what, auto change) {
+    EXPECT_NE(broken(change).find(what), std::string::npos) << broken(change);
+  };
+  ASSERT_STREQ(good.steps[2].name, "pack");
+  says("parameters within the codes", [](Plan& p) { p.steps[0].compute[2].params_offset = 3996; });
+  says("or that are not aligned", [](Plan& p) { p.steps[0].compute[2].params_offset += 2; });
+  says("reads scratch that nothing wrote", [](Plan& p) { p.steps[0].compute.pop_back(); });
+  says("reads scratch that nothing wrote", [](Plan& p) { p.steps[2].compute.pop_back(); });
+  says("reads scratch that nothing wrote", [](Plan& p) { ++p.steps[1].natives[0].count; });
+  says("a part of what is not packed",
+       [](Plan& p) { p.steps[0].compute[0].target_format = Format::kRaw; });
+  shape.packing = plain;
+  says("of a grid that is not shared", [](Plan&) {});
+}
+
 // Without any one of its dependencies a plan is wrong, and validate says so.
 TEST_P(PlanTest, ValidateSeesEveryMissingDependency) {
-  Shape shape{
-      .count = 1000, .ranks = 3, .root = 1, .grain = exact_grain(256), .packing = test_packing(32)};
+  Shape shape{.count = 1000,
+              .ranks = 3,
+              .root = 1,
+              .grain = exact_grain(256),
+              .packing = packing_for(GetParam(), test_packing(32))};
   for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
     const Plan good = GetParam().build(shape);
     ASSERT_EQ(validate(good, shape), "");

@@ -30,7 +30,8 @@ struct Rank {
   std::vector<Memory> memory;  // by message
   std::vector<char> scratch;
   std::vector<bool> done;
-  int32_t loss;               // of what is packed
+  int32_t loss;  // of what is packed
+  int32_t ranks;
   std::deque<Posted> posted;  // in the order of issue
 
   char* address(const Place& p, size_t message) {
@@ -64,18 +65,34 @@ struct Rank {
     return std::ranges::any_of(posted, [=](const Posted& p) { return p.step == step; });
   }
 
+  static int32_t load(const char* from) {
+    int32_t value;
+    std::memcpy(&value, from, 4);
+    return value;
+  }
+
+  // Of a shared grid; others have none, which is 0.
+  char* parameter(const Place& place, const Compute& c) {
+    return address(place, c.message) + c.params_offset;
+  }
+  int32_t agreed(const Place& place, const Compute& c) {
+    return c.params_offset == 0 ? 0 : load(parameter(place, c));
+  }
+
   void compute(const Compute& c) {
     std::vector<int32_t> sum(c.count, 0);
     for (const Input& in : c.inputs) {
       const char* data = address(in.place, c.message);
-      for (size_t i = 0; i < c.count; ++i) {
-        int32_t value;
-        std::memcpy(&value, data + 4 * i, 4);
-        sum[i] += value;
-      }
+      const int32_t all = in.format == Format::kRaw ? 0 : ranks * agreed(in.place, c);
+      for (size_t i = 0; i < c.count; ++i) sum[i] += load(data + 4 * i) - all;
+    }
+    if (c.part == Part::kParams) {
+      const int32_t largest = *std::ranges::max_element(sum);
+      std::memcpy(parameter(c.target, c), &largest, sizeof largest);
+      return;
     }
     if (c.target_format != Format::kRaw)
-      for (int32_t& x : sum) x -= loss;
+      for (int32_t& x : sum) x += agreed(c.target, c) - loss;
     std::memcpy(address(c.target, c.message), sum.data(), 4 * c.count);
   }
 
@@ -100,6 +117,7 @@ class Simulator {
                         std::vector<char>(plans[r].scratch_bytes, '\x55'),
                         std::vector<bool>(plans[r].steps.size(), false),
                         loss,
+                        static_cast<int32_t>(plans.size()),
                         {}});
   }
 
@@ -281,6 +299,13 @@ class Simulator {
 
 Packing test_packing(size_t quantum, size_t more) {
   return {quantum, [more](size_t count) { return 4 * count + more; }};
+}
+
+Packing packing_for(const Algorithm& algorithm, const Packing& packing) {
+  if (!algorithm.on_shared_grid) return packing;
+  const auto whole_words = [=](size_t n) { return (packing.bytes(n) + 3) / 4 * 4; };
+  return {packing.quantum, whole_words,
+          SharedGrid{[=](size_t n) { return whole_words(n) - 4; }, Element::kUint32}};
 }
 
 std::string simulate(const std::vector<Plan>& plans, const std::vector<const int32_t*>& send,

@@ -9,12 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "plan/algorithms.h"
 #include "plan/plan.h"
 
 namespace terse::plan {
 
 // Elements are 32-bit integers here; a packed body has some bytes more.
 Packing test_packing(size_t quantum, size_t more = 4);
+
+// What the algorithm is for. On a shared grid the last four bytes are a parameter, the largest
+// element, which all have to agree on: it is what is added to each element in place of a code.
+Packing packing_for(const Algorithm& algorithm, const Packing& packing);
 
 // Runs to the end. Returns what went wrong (a deadlock, messages that do not match, one that
 // changes while it is sent), or "".

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "plan/algorithms.h"
+#include "simulator.h"
 
 namespace terse::plan {
 namespace {
@@ -99,12 +100,13 @@ TEST(Topology, PlansKnowWhatGoesToWhom) {
       for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
         const Topology t = topology_of(hosts);
         if (algorithm.names.own == "hierarchical" && !t.is_grid()) continue;
-        const Shape shape{.count = 5000,
-                          .ranks = static_cast<int>(hosts.size()),
-                          .rank = rank,
-                          .root = static_cast<int>(hosts.size()) - 1,
-                          .packing = {32, [](size_t n) { return n + n / 32 * 4 + 4; }},
-                          .topology = t};
+        const Shape shape{
+            .count = 5000,
+            .ranks = static_cast<int>(hosts.size()),
+            .rank = rank,
+            .root = static_cast<int>(hosts.size()) - 1,
+            .packing = packing_for(algorithm, {32, [](size_t n) { return n + n / 32 * 4 + 4; }}),
+            .topology = t};
         const Plan plan = algorithm.build(shape);
         Traffic want;
         for (const Step& step : plan.steps)

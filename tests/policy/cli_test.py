@@ -243,7 +243,7 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
         self.assertEqual(code, 0)
         names = [line.split(":")[0] for line in out.splitlines() if not line.startswith(" ")]
         self.assertEqual(names, ["safe", "fast", "qsdp", "cgx", "ncclx", "sdp4bit", "sdp4bit-flat4",
-                                 "sdp4bit-flat8", "zeropp"])
+                                 "sdp4bit-flat8", "zeropp", "global-qsgd"])
         for name in names:
             self.assertEqual(terse("scheme", name)[0], 0)
 

@@ -37,12 +37,16 @@ TEST(Scheme, EveryCodecHasANameAndWhatIsUsual) {
     EXPECT_TRUE(codec::valid(s.spec)) << name;
     EXPECT_EQ(s.spec.block, d.usual_block) << name;
     EXPECT_EQ(s.spec.scale, d.usual_scale) << name;
+    EXPECT_EQ(s.spec.rounding, d.usual_rounding) << name;
     EXPECT_EQ(print_scheme(s).substr(0, name.size() + 1), name + ":");
     EXPECT_EQ(parse_scheme(print_scheme(s)), s) << print_scheme(s);
   }
   EXPECT_EQ(print_scheme(parse_scheme("bf16")), "bf16:round=nearest");
   EXPECT_EQ(print_scheme(parse_scheme("mxfp4:round=stochastic,block=32")),
             "mxfp4:round=stochastic");
+  EXPECT_EQ(print_scheme(parse_scheme("linear8")), "linear8:block=256,round=stochastic");
+  EXPECT_EQ(print_scheme(parse_scheme("linear16:round=nearest,scale=bf16")),
+            "linear16:block=256,round=nearest,scale=bf16");
   EXPECT_EQ(print_scheme(parse_scheme("int4:hadamard=32,scale=bf16,block=64")),
             "int4:block=64,round=nearest,scale=bf16,hadamard=32");
 }
@@ -98,7 +102,8 @@ TEST(Scheme, AlgoIsANameOfTheTable) {
   for (const plan::Algorithm& a : plan::algorithms())
     for (const std::string_view name : {a.names.own, a.names.also}) {
       if (name.empty()) continue;
-      const std::string text = fmt::format("int4:block=128,round=nearest,algo={}", name);
+      const std::string text = fmt::format("{}:block=128,round=nearest,algo={}",
+                                           a.on_shared_grid ? "linear8" : "int4", name);
       const Scheme s = parse_scheme(text);
       EXPECT_TRUE(a.answers_to(s.algorithm)) << text;
       EXPECT_EQ(print_scheme(s), text);
@@ -176,11 +181,20 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"fp8", "unknown codec \"fp8\""},
       {"bf160", "unknown codec \"bf160\""},
       {"int4:algo=star",
-       "algo is \"star\", but must be auto, hierarchical, oneshot, twoshot, direct or shared"},
+       "algo is \"star\", but must be auto, hierarchical, oneshot, twoshot, direct, shared or "
+       "summed"},
       {"int4:intra=int99", "99 bits are not offered"},
       {"int4:intra=", "unknown codec \"\""},
       {"int4:intra=off:block=32", "unknown codec \"off:block=32\""},
       {"minmax4:round=shift,intra=int8", "round=shift is for minmax"},
+      {"linear8:intra=off", "intra is not for linear codes"},
+      {"linear8:intra=int8", "intra is not for linear codes"},
+      {"int4:intra=linear8", "intra is not for linear codes"},
+      {"linear8:algo=twoshot", "linear8 has no algo=twoshot: NCCL itself sums its codes"},
+      {"int8:algo=summed", "int has no algo=summed: its codes cannot be summed"},
+      {"linear8:round=shift", "round=shift is for minmax codecs"},
+      {"linear8:hadamard=32", "hadamard is for int2 to int4 and mxfp4"},
+      {"linear4", "unknown codec \"linear4\""},
       {"int4:algo=", "algo is \"\""},
   };
   for (const auto& c : cases) {

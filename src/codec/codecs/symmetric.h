@@ -37,9 +37,7 @@ struct Symmetric {
     // Of the larger one: what is stored is the smaller where it would have been rounded to
     // infinity.
     const float absmax = form.scale == Number::kFp32 ? p.first : larger(p.first, p.second);
-    // Rounded up, so that the absmax reaches code q whatever is drawn.
-    const float top = static_cast<float>(symmetric_range(form.bits).high), inv = div(top, absmax);
-    return {next_if(mul(inv, absmax) < top, inv)};
+    return {inverse_scale(absmax, static_cast<float>(symmetric_range(form.bits).high))};
   }
 
   template <Rounding rounding>
@@ -48,16 +46,13 @@ struct Symmetric {
     return {q, symmetric_range(form.bits)};
   }
 
-  // The scale is rounded up so that q times it reaches the absmax, and values are cut there: the
-  // codes -q and q decode to it exactly.
+  // The codes -q and q decode to the absmax exactly.
   struct Dequantizer {
     float scale, absmax;
   };
 
   static TERSE_INLINE Dequantizer dequantizer(const Params& p, const Form& form) {
-    const float top = static_cast<float>(symmetric_range(form.bits).high);
-    const float scale = div(p.first, top);
-    return {next_if(mul(scale, top) < p.first, scale), p.first};
+    return {grid_scale(p.first, static_cast<float>(symmetric_range(form.bits).high)), p.first};
   }
 
   static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form& form) {

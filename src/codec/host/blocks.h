@@ -27,10 +27,11 @@ TERSE_INLINE size_t block_of(const Spec& spec) {
 
 // Where there is no choice the compiler shall know.
 template <class Codec>
-TERSE_INLINE Form known_form(int bits, Number scale, Rounding rounding) {
+TERSE_INLINE Form known_form(const Spec& spec, Rounding rounding) {
   constexpr Descriptor kCodec = Codec::kDescriptor;
   constexpr bool kChooses = kCodec.scales != choices(kCodec.usual_scale);
-  return {bits, kChooses ? scale : kCodec.usual_scale, rounding};
+  return {spec.bits, kChooses ? spec.scale : kCodec.usual_scale, rounding,
+          kCodec.shared_grid ? spec.ranks : 1};
 }
 
 // Bytes of parameters: of a block, and of a whole one with its finer scales.
@@ -42,7 +43,7 @@ TERSE_INLINE size_t params_bytes(Number scale) {
 template <class Codec>
 TERSE_INLINE size_t params_stride(const Spec& spec) {
   constexpr Descriptor kCodec = Codec::kDescriptor;
-  const Number scale = known_form<Codec>(spec.bits, spec.scale, spec.rounding).scale;
+  const Number scale = known_form<Codec>(spec, spec.rounding).scale;
   size_t fine = 0;
   if constexpr (HasFinerScales<Codec>) fine = spec.block / kCodec.fine;
   return params_bytes<Codec>(scale) + fine;

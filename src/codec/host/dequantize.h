@@ -48,7 +48,7 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, co
 template <class T, class Codec, bool accumulate>
 void dequantize_blocks(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
                        float factor, void* out) {
-  const Form form = known_form<Codec>(spec.bits, spec.scale, Rounding::kNearest);
+  const Form form = known_form<Codec>(spec, Rounding::kNearest);
   const size_t block = block_of<Codec>(spec), stride = params_stride<Codec>(spec);
   for (size_t i = 0; i < n; i += block, params += stride)
     dequantize_block<T, Codec, accumulate>(codes + i * sizeof(Code<Codec>), block_at(i, n, block),

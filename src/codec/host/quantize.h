@@ -62,21 +62,30 @@ TERSE_INLINE void encode_finely(const void* in, size_t n, const Form& form, cons
   });
 }
 
+// Finds the parameters of a block, and stores them.
+template <class T, class Codec>
+TERSE_INLINE Params find_params(const void* in, size_t n, const Form& form, float shift,
+                                uint8_t* params) {
+  typename Codec::Stats observed;
+  stats<T>(in, n, observed);
+  Params p = Codec::params(observed, form, shift);
+  if constexpr (Chooses<Codec>)
+    if (!Codec::flat(p) && is_finite(p.first)) p = choose<T, Codec>(in, n, form, p);
+  store_params<Codec>(p, form.scale, params);
+  return p;
+}
+
 // `random`: of the block's elements; where the grid is shifted, of the first one.
-template <class T, class Codec, Rounding rounding>
+template <class T, class Codec, Rounding rounding, Part part>
 TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
                                  const uint16_t* __restrict random, uint8_t* __restrict codes,
                                  uint8_t* params) {
   const float shift = rounding == Rounding::kShift ? uniform(random[0]) - 0.5f : 0.0f;
-  typename Codec::Stats observed;
-  stats<T>(in, n, observed);
-  Params p = Codec::params(observed, form, shift);
-  const bool has_codes = !Codec::flat(p) && is_finite(p.first);
-  if constexpr (Chooses<Codec>)
-    if (has_codes) p = choose<T, Codec>(in, n, form, p);
-  store_params<Codec>(p, form.scale, params);
+  const Params p = part == Part::kCodes ? load_params<Codec>(params, form.scale)
+                                        : find_params<T, Codec>(in, n, form, shift, params);
+  if constexpr (part == Part::kParams) return;
   uint8_t* const fine = params + params_bytes<Codec>(form.scale);
-  if (!has_codes) {
+  if (Codec::flat(p) || !is_finite(p.first)) {
     std::memset(codes, 0, n * sizeof(Code<Codec>));
     if constexpr (HasFinerScales<Codec>) std::memset(fine, 0, fines_of<Codec>(n));
   } else if constexpr (HasFinerScales<Codec>) {
@@ -88,10 +97,10 @@ TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
   }
 }
 
-template <class T, class Codec, Rounding rounding>
+template <class T, class Codec, Rounding rounding, Part part>
 void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
                      uint8_t* codes, uint8_t* params) {
-  const Form form = known_form<Codec>(spec.bits, spec.scale, rounding);
+  const Form form = known_form<Codec>(spec, rounding);
   const size_t block = block_of<Codec>(spec), stride = params_stride<Codec>(spec);
   const size_t at_once = kMaxBlock / spec.block * spec.block;
   uint16_t random[kMaxBlock];
@@ -104,12 +113,12 @@ void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& dra
       random[0] = draw_bits(draw_group(draw, element / kElementsPerDraw), element);
     }
     const uint16_t* drawn = rounding == Rounding::kStochastic ? random + i % at_once : random;
-    quantize_block<T, Codec, rounding>(static_cast<const char*>(in) + i * sizeof(T), length, form,
-                                       drawn, codes + i * sizeof(Code<Codec>), params);
+    quantize_block<T, Codec, rounding, part>(static_cast<const char*>(in) + i * sizeof(T), length,
+                                             form, drawn, codes + i * sizeof(Code<Codec>), params);
   }
 }
 
-template <class T, class Codec, Rounding rounding>
+template <class T, class Codec, Rounding rounding, Part part>
 void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
               uint8_t* codes, uint8_t* params) {
   if constexpr (kIsConversion<T, Codec> && rounding == Rounding::kNearest) {
@@ -120,12 +129,12 @@ void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint
     for (size_t i = 0; i < n; i += at_once) {
       const size_t some = block_at(i, n, at_once);
       to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
-      quantize<float, Codec, rounding>(x, some, spec, draw, first + i,
-                                       codes + i * sizeof(Code<Codec>),
-                                       params + i / spec.block * params_stride<Codec>(spec));
+      quantize<float, Codec, rounding, part>(x, some, spec, draw, first + i,
+                                             codes + i * sizeof(Code<Codec>),
+                                             params + i / spec.block * params_stride<Codec>(spec));
     }
   } else {
-    quantize_blocks<T, Codec, rounding>(in, n, spec, draw, first, codes, params);
+    quantize_blocks<T, Codec, rounding, part>(in, n, spec, draw, first, codes, params);
   }
 }
 

@@ -29,7 +29,10 @@ KernelId kernel_of(const Combine& work) {
   require(from != nullptr || to != nullptr, "nothing is packed");
   KernelId id{from != nullptr ? *from : *to, codec::Dtype::kFloat32, to != nullptr,
               codec::transforms(work)};
-  if (work.target.format.raw()) id.raw = work.target.format.dtype();
+  if (work.target.format.raw())
+    id.raw = work.target.format.dtype();
+  else
+    id.part = work.target.part;
   for (const Source& source : work.sources)
     if (is_raw(source)) id.raw = source.format.dtype();
   return id;
@@ -45,6 +48,8 @@ uint64_t total(const Tiles& tiles) { return uint64_t{tiles.whole} + tiles.partia
 void check(const Combine& work, const KernelId& id) {
   require(work.first == 0 && work.count == work.total, "kernels take whole bodies");
   require(!work.sources.empty(), "nothing to combine");
+  require(id.part == codec::Part::kAll || codec::descriptor(id.spec.codec).shared_grid,
+          "parts of a body whose grid is not shared");
   const auto fits = [&](const codec::Format& format) {
     return format == id.raw || format == id.spec;
   };
@@ -84,6 +89,8 @@ class Builder {
       id_ = id;
       batch_.premultiply = multiplier_of(work);
       batch_.scale = id.spec.scale;
+      batch_.part = id.part;
+      batch_.ranks = id.spec.ranks;
       batch_.geometry = make_geometry(id.spec.block);
       require(place(work), "more unequal distances between sources than a launch can name");
     }
@@ -124,7 +131,7 @@ class Builder {
     batch_.piece[batch_.pieces++] = {
         .target = work.target.data,
         .count = work.count,
-        .params_offset = codec::body_layout(id_.spec, work.total).params_offset,
+        .params_offset = codec::body_layout(id_.spec, work.total, work.params_offset).params_offset,
         .first = batch_.tiles,
         .whole_tiles = tiles.whole,
         .origin = work.target.origin,

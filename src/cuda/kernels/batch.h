@@ -77,6 +77,8 @@ struct Batch {
   const uint64_t* replays;  // how often a captured graph has run; null outside of graphs
   codec::Multiplier premultiply;
   codec::Number scale;  // how parameters are stored
+  codec::Part part;     // of packed targets
+  uint16_t ranks;       // that share a grid
   uint32_t pieces;
   Piece piece[kMaxPieces];
   Sources sources[kMaxSources];
@@ -88,7 +90,8 @@ struct KernelId {
   codec::Spec spec;
   codec::Dtype raw;  // of all raw memory
   bool packed_target;
-  bool transforms;  // raw elements, before they meet packed ones, and back
+  bool transforms;                       // raw elements, before they meet packed ones, and back
+  codec::Part part = codec::Part::kAll;  // of packed targets
 
   bool operator==(const KernelId&) const = default;
 };

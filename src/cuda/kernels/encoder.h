@@ -18,7 +18,9 @@ class Encoder {
   TERSE_DEVICE void store_packed(Shared<typename F::Stats>& shared) const {
     const codec::Draw draw = tile_.draw();
     uint8_t* const body = static_cast<uint8_t*>(tile_.piece.target);
-    const auto own_quantizer = quantizer(body, draw, shared);
+    const auto own_quantizer =
+        is_part(codec::Part::kCodes) ? agreed_quantizer(body) : quantizer(body, draw, shared);
+    if (is_part(codec::Part::kParams)) return;
     codec::PhiloxWords random[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) random[j] = tile_.random_of(j, draw);
@@ -76,6 +78,13 @@ class Encoder {
     }
   }
 
+  // The same where all ranks have agreed on the parameters.
+  TERSE_DEVICE BlockQuantizer agreed_quantizer(const uint8_t* body) const {
+    codec::Params own{0, 0};
+    if (tile_.rows.has_own_block(tile_.left)) own = tile_.load_params(tile_.own_params(body));
+    return has_codes(own) ? PerBlock<Codec>::quantizer(own, tile_.form()) : BlockQuantizer{};
+  }
+
   // What is taken in place of the own row's parameters, after a second look at the elements.
   TERSE_DEVICE codec::Params choose(const codec::Params& own,
                                     Shared<typename F::Stats>& shared) const {
@@ -102,6 +111,11 @@ class Encoder {
       consider(best, candidate, Codec::cost(own_total.sum, candidate, tile_.form()));
     }
     return has_codes ? Codec::chosen(own, best.candidate, tile_.form()) : own;
+  }
+
+  // Of bodies whose grid is shared.
+  TERSE_DEVICE bool is_part(codec::Part part) const {
+    return Tile::kCodec.shared_grid && tile_.batch.part == part;
   }
 
   // Other blocks' codes are zeros.

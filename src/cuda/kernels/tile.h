@@ -36,7 +36,8 @@ struct Tile {
         rows(rows) {}
 
   TERSE_DEVICE codec::Form form() const {
-    return {F::kBits, kChooses ? batch.scale : kCodec.usual_scale, F::kRounding};
+    return {F::kBits, kChooses ? batch.scale : kCodec.usual_scale, F::kRounding,
+            kCodec.shared_grid ? batch.ranks : 1};
   }
 
   // Of a block: less the finer scales, and of a whole one with them.
@@ -100,12 +101,12 @@ struct Tile {
       simt::store(body + piece.params_offset + at, uint8_t{0});
   }
 
-  // The zero bytes between codes and parameters, behind the piece's last octet.
+  // The zero bytes up to a whole word, behind the piece's last octet.
   TERSE_DEVICE void store_padding(uint8_t* body, uint32_t j) const {
     const uint64_t element = first + rows.at(j);
     if (elements(j) == 0 || element + elements(j) != piece.count) return;
     const uint64_t end = element / kOctet * F::kBits + (elements(j) * F::kBits + 7) / 8;
-    for (uint64_t at = end; at < piece.params_offset; ++at) simt::store(body + at, uint8_t{0});
+    for (uint64_t at = end; at % 4 != 0; ++at) simt::store(body + at, uint8_t{0});
   }
 
   // A captured graph that runs again must draw anew.

@@ -13,8 +13,11 @@ Route bypass(int reason, uint32_t rule) {
   return {.scheme = {}, .rule = rule, .reduction = {}, .bypass = reason};
 }
 
-Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& scheme,
+Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& wanted,
                            uint32_t rule) {
+  // What is not for the scheme stays native, also where the scheme is not for so many ranks.
+  if (const auto reason = bypass_reason(request, c.ranks, wanted)) return bypass(*reason, rule);
+  const Scheme scheme = c.signing([&] { return require_on_ranks(wanted, c.ranks); });
   if (const auto reason = bypass_reason(request, c.ranks, scheme)) return bypass(*reason, rule);
   const bool to_itself = plan::is_point_to_point(request.collective) && request.root == c.rank;
   if (to_itself) return bypass(TERSE_BYPASS_ONE_RANK, rule);
@@ -54,6 +57,8 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   // A cast to 16 bits makes no fewer of 16.
   if (scheme.spec.bits >= 8 * codec::dtype_size(dtype)) return TERSE_BYPASS_DTYPE;
   if (!compressible(request)) return TERSE_BYPASS_OP;
+  if (!plan::has_algorithm(request.collective, codec::descriptor(scheme.spec.codec).shared_grid))
+    return TERSE_BYPASS_COLLECTIVE;
   if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
   return {};
 }

@@ -9,7 +9,12 @@
 namespace terse {
 
 inline plan::Packing packing_of(const codec::Spec& spec) {
-  return {spec.block, [spec](size_t n) { return codec::body_size(spec, n); }};
+  plan::Packing packing{spec.block, [spec](size_t n) { return codec::body_size(spec, n); }};
+  if (codec::descriptor(spec.codec).shared_grid)
+    packing.shared_grid = {
+        [spec](size_t n) { return codec::body_layout(spec, n).params_offset; },
+        spec.scale == codec::Number::kFp32 ? plan::Element::kUint32 : plan::Element::kBfloat16};
+  return packing;
 }
 
 // The machines that the ranks are on.

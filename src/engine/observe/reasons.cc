@@ -10,7 +10,8 @@ extern "C" const char* terseBypassReasonString(int reason) {
                                              "the message is small",
                                              "there is no other rank",
                                              "a rank lacked the memory for it",
-                                             "NCCL sends less between nodes"};
+                                             "NCCL sends less between nodes",
+                                             "the scheme is for sums alone"};
   static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
   return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
 }

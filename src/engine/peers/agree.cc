@@ -96,7 +96,8 @@ class Comparison {
       c_.agreed.conclude(all_[0].ordinal, all_[0].identity);
       c_.reservations.take(std::move(verdict_));
       c_.plans.learn(topology());
-      for (const Rule& rule : c_.settings.policy.rules) c_.agreed.add(rule.scheme, {});
+      for (const Rule& rule : c_.settings.policy.rules)
+        if (const auto scheme = on_ranks(rule.scheme, c_.ranks)) c_.agreed.add(*scheme, {});
     }
     if (scheme_ != nullptr) c_.agreed.add(*scheme_, peer_);
   }

@@ -3,6 +3,11 @@
 namespace terse {
 namespace {
 
+codec::Part part_of(plan::Part part) {
+  constexpr codec::Part kParts[] = {codec::Part::kAll, codec::Part::kParams, codec::Part::kCodes};
+  return kParts[static_cast<size_t>(part)];
+}
+
 class Binder {
  public:
   Binder(const Work& work, uint64_t sequence, const Regions& regions, Binding& binding)
@@ -62,13 +67,14 @@ class Binder {
                                                .stage = compute.stage});
     return {.sources = {binding_.sources.data() + first, compute.inputs.size()},
             .target = {address(compute.target, compute.message), format(compute.target_format),
-                       draw, compute.origin},
+                       draw, compute.origin, part_of(compute.part)},
             .factor =
                 compute.averages && reduction.average ? 1.0f / static_cast<float>(c_.ranks) : 1.0f,
             .premultiply = reduction.premultiply,
             .total = compute.count,
             .first = 0,
             .count = compute.count,
+            .params_offset = compute.params_offset,
             .sums = changes_format(compute)
                         ? reinterpret_cast<float*>(address(compute.sums, compute.message))
                         : nullptr};
@@ -101,7 +107,7 @@ char* address(const plan::Place& place, const Request& request, const Regions& r
 
 Request request_of(const plan::Native& n, const Request& call, const Regions& regions) {
   // In the order of Element and Operation.
-  const ncclDataType_t types[] = {call.datatype, ncclUint8, ncclUint32, ncclFloat32};
+  const ncclDataType_t types[] = {call.datatype, ncclUint8, ncclUint32, ncclFloat32, ncclBfloat16};
   const ncclRedOp_t ops[] = {call.op, ncclSum, ncclMax};
   return {.collective = n.collective,
           .send = address(n.send, call, regions),

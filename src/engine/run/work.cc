@@ -90,8 +90,10 @@ size_t step_bytes(const Work& work, const plan::Step& step) {
   for (const plan::Transfer& t : step.transfers) sum += t.send ? t.bytes : 0;
   for (const plan::Compute& c : step.compute)
     sum += c.count * datatype_size(work[c.message]->request.datatype);
+  const Communicator& own = *work.front()->communicator;
   for (const plan::Native& n : step.natives)
-    sum += n.count * plan::element_bytes(n.element, datatype_size(work.front()->request.datatype));
+    sum += n.count * plan::element_bytes(n.element, datatype_size(work.front()->request.datatype)) *
+           plan::extent(plan::traits(n.collective).send, {own.ranks, own.rank, n.root});
   return sum;
 }
 
