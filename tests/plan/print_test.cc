@@ -53,6 +53,18 @@ TEST(PlanPrint, OfRootedCollectivesIsAsReviewed) {
   expect_golden("rooted.txt", text);
 }
 
+// Of several chunks; seen from the root, and from another rank.
+TEST(PlanPrint, OfSumsByNcclIsAsReviewed) {
+  const auto code_bytes = [](size_t n) { return (n + 3) / 4 * 4; };
+  const Packing linear8{256, [=](size_t n) { return code_bytes(n) + (n + 255) / 256 * 4; },
+                        SharedGrid{code_bytes, Element::kUint32}};
+  Shape shape{.count = 1500, .ranks = 3, .root = 1, .grain = exact_grain(3000), .packing = linear8};
+  std::string text = print(summed_all_reduce(shape)) + print(summed_reduce_scatter(shape));
+  for (shape.rank = 1; shape.rank < 3; ++shape.rank)
+    text += fmt::format("rank {}: {}", shape.rank, print(summed_reduce(shape)));
+  expect_golden("summed.txt", text);
+}
+
 TEST(PlanPrint, OfMessagesIsAsReviewed) {
   const Message large{.send = true, .peer = 1, .count = 1500, .packing = int4()};
   const Message native{.send = true, .peer = 2, .count = 300, .packed = false};
