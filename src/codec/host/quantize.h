@@ -106,7 +106,7 @@ void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& dra
   uint16_t random[kMaxBlock];
   for (size_t i = 0; i < n; i += block, params += stride) {
     const size_t length = block_at(i, n, block);
-    if constexpr (rounding == Rounding::kStochastic) {
+    if constexpr (rounding == Rounding::kStochastic && part != Part::kParams) {
       if (i % at_once == 0) draw_elements(draw, first + i, block_at(i, n, at_once), random);
     } else if constexpr (rounding == Rounding::kShift) {
       const uint64_t element = first + i;
