@@ -262,7 +262,8 @@ enum {
   TERSE_BYPASS_FALLBACK = 5,   /* a rank lacked the memory for it */
   TERSE_BYPASS_LINK = 6,       /* NCCL sends less over the link that a node's ranks share */
   TERSE_BYPASS_COLLECTIVE = 7, /* the scheme is for sums, and the collective forms none */
-  TERSE_BYPASS_REASONS = 8
+  TERSE_BYPASS_AUTO = 8,       /* auto: nothing is predicted to be 10 % faster than NCCL */
+  TERSE_BYPASS_REASONS = 9
 };
 
 /* A short English phrase for a reason; "unknown" outside the range. */

@@ -19,6 +19,7 @@ codec::Dtype require_compressible(ncclDataType_t datatype) {
 
 const codec::Spec& require_codec(const terseScheme_t* scheme) {
   const Scheme& s = require(scheme);
+  if (s.automatic) fail(ncclInvalidArgument, "the scheme is auto, which chooses for calls alone");
   if (s.off) fail(ncclInvalidArgument, "the scheme is off and has no codec");
   return s.spec;
 }

@@ -16,9 +16,11 @@ void add_schemes(CLI::App& app);
 void add_presets(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_settings(CLI::App& app);
+void add_forecast(CLI::App& app);
 
 // These set the status with which `terse` ends.
 void add_run(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
+void add_tune(CLI::App& app, int& status);
 
 }  // namespace terse::cli

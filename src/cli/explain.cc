@@ -8,9 +8,11 @@
 #include "cli/options.h"
 #include "cli/text.h"
 #include "engine/call/route.h"
+#include "engine/comm/chooser.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "policy/draft.h"
+#include "policy/profile.h"
 #include "policy/settings.h"
 #include "policy/size.h"
 
@@ -20,7 +22,7 @@ namespace {
 struct ExplainOptions {
   std::string collective = "allreduce", dtype = "float32", op = "sum", bytes = "64M", name;
   int ranks = 8, nodes = 1;
-  std::string policy, scheme, bandwidth;
+  std::string policy, scheme, bandwidth, profile;
   bool gpu = false;
 };
 
@@ -32,13 +34,9 @@ constexpr const char* kReasons[] = {"the rule says off",
                                     "there is one rank, and nothing to send",
                                     "a rank lacked the memory for it",
                                     "NCCL sends less between nodes",
-                                    "the scheme is for collectives that sum"};
+                                    "the scheme is for collectives that sum",
+                                    "nothing is predicted to be 10 % faster"};
 static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
-
-template <class Entry>
-const Entry& entry_of(std::span<const Entry> table, const std::string& name) {
-  return *std::ranges::find(table, name, &Entry::name);  // CLI11 has checked the name
-}
 
 uint64_t parse_bytes(const std::string& text) {
   const std::optional<uint64_t> bytes = parse_size(text);
@@ -183,6 +181,32 @@ void print_plan(const Call& call, const Scheme& scheme) {
   print_comparison(call, scheme, stays ? nullptr : selection.algorithm);
 }
 
+model::Profile profile_of(const ExplainOptions& o) {
+  if (!o.profile.empty()) return at("--profile", [&] { return read_profile(o.profile); });
+  require_valid(settings());
+  if (!settings().profile)
+    fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
+  return *settings().profile;
+}
+
+// What auto takes, after a table of what it may.
+Scheme chosen(const Call& call, const Scheme& scheme, const model::Profile& profile) {
+  const ExplainOptions& o = call.options;
+  codec::Dtype dtype{};
+  compressible(call.request.datatype, &dtype);
+  const std::vector<Prediction> all = predictions(
+      profile, scheme, {call.request.collective, call.request.count, dtype, o.ranks, call.root()},
+      {grain_of(settings(), plan::usual_grain(o.gpu || profile.gpu)), call.topology});
+  const Prediction& taken = choose(all);
+  fmt::print("auto       {}, by the profile \"{}\", {}\n", print_scheme(scheme), profile.name,
+             all.front().measured ? "which has measured such calls" : "which models them");
+  for (const Prediction& p : all)
+    fmt::print("           {:>9}  {:>6}  {}{}\n", duration(*p.seconds),
+               fmt::format("{:.2f}x", *all.front().seconds / *p.seconds),
+               p.scheme.off ? "native" : print_scheme(p.scheme), &p == &taken ? "  taken" : "");
+  return taken.scheme;
+}
+
 const char* reason_of(int bypass, const Decision& decision, const Request& request) {
   codec::Dtype dtype;
   if (decision.rule == kNoRule && bypass == TERSE_BYPASS_OFF) return "no rule asks for compression";
@@ -210,8 +234,14 @@ void explain(const ExplainOptions& o) {
   if (!bypass)
     require_feasible(request.collective, call.shape_on(0, scheme),
                      shows_a_node(o, request) ? (o.ranks + o.nodes - 1) / o.nodes : 1);
+  const bool chooses = !bypass && scheme.automatic && request.count != 0;
+  const model::Profile profile = chooses ? profile_of(o) : model::Profile{};
   print_call(o, request);
   print_decision(policy, facts, decision);
+  if (chooses) {
+    scheme = chosen(call, scheme, profile);
+    if (scheme.off) bypass = TERSE_BYPASS_AUTO;
+  }
   if (bypass) return fmt::print("native     {}\n", reason_of(*bypass, decision, request));
   if (request.count == 0) return fmt::print("nothing    the call has no elements\n");
   print_plan(call, scheme);
@@ -248,6 +278,7 @@ void add_explain(CLI::App& app) {
   c->add_option("--name", o->name, "The communicator's name, ncclConfig_t.commName");
   CLI::Option* file = c->add_option("--policy", o->policy, "A policy file, as TERSE_POLICY");
   c->add_option("--scheme", o->scheme, "Rules on a line, as TERSE_SCHEME")->excludes(file);
+  c->add_option("--profile", o->profile, "What auto goes by, as TERSE_PROFILE");
   c->add_option("--bandwidth", o->bandwidth, "Of a link, e.g. 10gbit: adds the time on it")
       ->check(readable_by(parse_rate));
   c->callback([o] { explain(*o); });

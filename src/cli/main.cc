@@ -19,9 +19,10 @@ int run(int argc, char** argv) {
       "Exit status: 0 done, 1 a failure, 2 a bad command line. `terse run` ends with the program's "
       "own,\nor 127 where there is no such program and 126 where it cannot be run.");
   int status = kDone;
-  for (const auto add : {add_explain, add_scheme, add_schemes, add_presets, add_plan, add_settings})
+  for (const auto add :
+       {add_explain, add_scheme, add_schemes, add_presets, add_plan, add_settings, add_forecast})
     add(app);
-  for (const auto add : {add_run, add_report}) add(app, status);
+  for (const auto add : {add_run, add_report, add_tune}) add(app, status);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) refuse("a command is missing");

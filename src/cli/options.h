@@ -3,7 +3,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -25,6 +27,14 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 47;
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
   throw CLI::ValidationError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Of a table of names.
+template <class Entry>
+const Entry& entry_of(std::span<const Entry> table, const std::string& name) {
+  const auto found = std::ranges::find(table, name, &Entry::name);
+  if (found == table.end()) refuse("{} is not known", name);
+  return *found;
 }
 
 // A check by a function that throws Error for what it cannot read.

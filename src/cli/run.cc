@@ -1,10 +1,7 @@
 // `terse run`: a program under the preload library.
 
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -12,8 +9,10 @@
 #include "cli/commands.h"
 #include "cli/facade.h"
 #include "cli/options.h"
+#include "cli/program.h"
 #include "cli/python.h"
 #include "policy/policy.h"
+#include "policy/profile.h"
 #include "policy/settings.h"
 
 namespace terse::cli {
@@ -23,7 +22,7 @@ namespace fs = std::filesystem;
 
 struct Run {
   std::string scheme, policy;  // what there are rules in, a line or a file; at most one of them
-  std::string nccl;
+  std::string nccl, profile;
   bool without_facade = false;
   bool dry = false;
   std::vector<std::string> command;
@@ -34,14 +33,6 @@ struct Variable {
 };
 
 constexpr const char* kDefaultScheme = "int8";
-
-// A file of this installation, whose bin/ this program lies in.
-std::string installed(const char* name) {
-  const fs::path self = fs::read_symlink("/proc/self/exe");
-  const fs::path file = self.parent_path().parent_path() / name;
-  if (!fs::exists(file)) fail(ncclSystemError, "there is no {}", file.string());
-  return file.string();
-}
 
 // The NCCL that the program would use where that is certain: the one named, or that of the packages
 // of the Python that it runs on. "" elsewhere: then its own loader decides, as ever.
@@ -74,6 +65,11 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
+void require_profile(const Policy& policy, const std::string& profile) {
+  if (policy.chooses() && profile.empty() && !settings().profile)
+    fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
+}
+
 // Those of the command line take the place of the environment's. What is wrong with them is said
 // now.
 void add_rules(const Run& run, std::vector<Variable>& variables) {
@@ -82,17 +78,24 @@ void add_rules(const Run& run, std::vector<Variable>& variables) {
     if (is_set(name)) variables.push_back({name, ""});
   };
   if (!run.policy.empty()) {
-    read_policy_file(run.policy, 0);
+    require_profile(read_policy_file(run.policy, 0), run.profile);
     variables.push_back({"TERSE_POLICY", fs::absolute(run.policy)});
     clear("TERSE_SCHEME");
   } else if (run.scheme.empty() && inherits) {
     require_valid(settings());
   } else {
     const std::string scheme = run.scheme.empty() ? kDefaultScheme : run.scheme;
-    parse_policy_line(scheme, 0);
+    require_profile(parse_policy_line(scheme, 0), run.profile);
     variables.push_back({"TERSE_SCHEME", scheme});
     clear("TERSE_POLICY");
   }
+}
+
+// A profile that comes along, or a file, which the program may look for from elsewhere.
+std::string whole_name(const std::string& profile) {
+  const bool known = std::ranges::any_of(
+      known_profiles(), [&](const KnownProfile& each) { return each.name == profile; });
+  return known ? profile : fs::absolute(profile).string();
 }
 
 std::vector<Variable> surroundings(const Run& run) {
@@ -106,6 +109,10 @@ std::vector<Variable> surroundings(const Run& run) {
   }
   std::vector<Variable> variables = {{"LD_PRELOAD", preload(libraries)}};
   add_rules(run, variables);
+  if (!run.profile.empty()) {
+    read_profile(run.profile);
+    variables.push_back({"TERSE_PROFILE", whole_name(run.profile)});
+  }
   if (!run.nccl.empty()) variables.push_back({"TERSE_NCCL", nccl});
   return variables;
 }
@@ -119,13 +126,7 @@ int run_program(Run& run) {
     return kDone;
   }
   for (const Variable& v : variables) setenv(v.name.c_str(), v.value.c_str(), 1);
-  std::vector<char*> arguments;
-  for (std::string& word : run.command) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-  const int error = errno;
-  fmt::print(stderr, "terse: {}: {}\n", run.command[0], std::strerror(error));
-  return error == ENOENT ? kNotFound : kNotExecutable;
+  return become(run.command);
 }
 
 }  // namespace
@@ -139,6 +140,7 @@ void add_run(CLI::App& app, int& status) {
                   "TERSE_POLICY, else {})",
                   kDefaultScheme));
   command->add_option("--policy", run->policy, "A file of rules")->excludes(scheme);
+  command->add_option("--profile", run->profile, "What auto goes by, as TERSE_PROFILE");
   command->add_option("--nccl", run->nccl, "Path of the NCCL to use (default: the program's own)");
   command->add_flag("--no-facade", run->without_facade,
                     "Only preload libterse_nccl.so; no libnccl.so.2 in front of the program's");

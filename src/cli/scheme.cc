@@ -12,7 +12,7 @@ void explain_scheme(const std::string& text) {
   const bool bare = policy.rules.size() == 1 && first.preset.empty();
   if (!bare || text.find("->") != text.npos) return print_rules(policy);
   fmt::print("{}\n", print_scheme(first.scheme));
-  if (!first.scheme.off) fmt::print("{}\n", density(first.scheme));
+  if (!first.scheme.off && !first.scheme.automatic) fmt::print("{}\n", density(first.scheme));
 }
 
 }  // namespace

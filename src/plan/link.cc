@@ -6,6 +6,12 @@
 namespace terse::plan {
 namespace {
 
+// Those that may be the busiest: the first, the largest, the root's.
+std::array<int, 3> candidates(int root, const Topology& t) {
+  const auto largest = std::ranges::max_element(t.size) - t.size.begin();
+  return {0, static_cast<int>(largest), t.node[root]};
+}
+
 Link out_of(int node, const Algorithm& algorithm, Shape shape) {
   const Topology& t = shape.topology;
   const size_t bytes = shape.count * shape.element_bytes;
@@ -30,8 +36,7 @@ void keep_busier(Traffic& busiest, const Traffic& other) {
 Link link_of(const Algorithm& algorithm, const Shape& shape) {
   const Topology& t = shape.topology;
   if (t.nodes() < 2 || is_point_to_point(algorithm.collective)) return {};
-  const auto largest = std::ranges::max_element(t.size) - t.size.begin();
-  std::array nodes = {0, static_cast<int>(largest), t.node[shape.root]};
+  std::array nodes = candidates(shape.root, t);
   std::ranges::sort(nodes);
   Link busiest;
   for (auto node = nodes.begin(), end = std::unique(nodes.begin(), nodes.end()); node != end;
@@ -39,6 +44,18 @@ Link link_of(const Algorithm& algorithm, const Shape& shape) {
     const Link link = out_of(*node, algorithm, shape);
     keep_busier(busiest.native, link.native);
     keep_busier(busiest.compressed, link.compressed);
+  }
+  return busiest;
+}
+
+Traffic native_link(Collective collective, size_t bytes, int root, const Topology& t) {
+  const int ranks = static_cast<int>(t.node.size());
+  Traffic busiest;
+  for (const int node : candidates(root, t)) {
+    Traffic link;
+    for (int rank = 0; rank < ranks; ++rank)
+      if (t.node[rank] == node) link += raw_traffic(collective, bytes, {ranks, rank, root}, t);
+    keep_busier(busiest, link);
   }
   return busiest;
 }

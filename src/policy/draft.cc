@@ -68,6 +68,7 @@ void add_rule(const Draft& draft, size_t floor, Policy& policy) {
     if (!draft.names_bytes && !rule.scheme.off) rule.match.bytes = {floor, UINT64_MAX};
     policy.rules.push_back(std::move(rule));
   };
+  constexpr Set kMessages = set_of(plan::Collective::kSend) | set_of(plan::Collective::kRecv);
   Set named = draft.match.collectives;
   if (draft.match.ops != 0) {
     if (const Set others = named & ~reducing_collectives())
@@ -77,6 +78,8 @@ void add_rule(const Draft& draft, size_t floor, Policy& policy) {
   const Preset* preset = find_preset(draft.scheme);
   if (preset == nullptr) {
     const bool off = draft.scheme == "off";
+    if ((named & kMessages) != 0 && parse(draft.scheme).automatic)
+      fail(ncclInvalidArgument, "auto is for collectives of all ranks, not for sendrecv");
     if (named == 0) named = off ? all_collectives() : default_collectives();
     return add(named, draft.scheme, {});
   }

@@ -35,7 +35,12 @@ bool Policy::compresses(plan::Collective collective) const {
 }
 
 bool Policy::asks_nodes() const {
-  return std::ranges::any_of(rules, [](const Rule& r) { return !r.match.nodes.everything(); });
+  return chooses() ||
+         std::ranges::any_of(rules, [](const Rule& r) { return !r.match.nodes.everything(); });
+}
+
+bool Policy::chooses() const {
+  return std::ranges::any_of(rules, [](const Rule& r) { return r.scheme.automatic.has_value(); });
 }
 
 bool Policy::asks_name() const {

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "policy/automatic.h"
 
 namespace terse {
 namespace {
@@ -96,7 +97,7 @@ void parse_codec(std::string_view text, std::string_view name, SchemeDraft& draf
     return;
   }
   std::vector<std::string> known = widths([](const codec::Descriptor& d) { return d.max_bits; });
-  known.insert(known.begin(), "off");
+  known.insert(known.begin(), {"off", "auto"});
   refuse(text, "unknown codec \"{}\"; known are {}", name, listed(known, "and"));
 }
 
@@ -307,6 +308,7 @@ Scheme parse_scheme(std::string_view text) {
     scheme.off = true;
     return scheme;
   }
+  if (name == "auto") return parse_auto(text, name.size() == text.size() ? "" : text.substr(5));
   SchemeDraft draft;
   parse_codec(text, name, draft);
   if (colon != text.npos) {
@@ -323,7 +325,7 @@ Scheme parse_scheme(std::string_view text) {
 
 std::optional<Scheme> on_ranks(Scheme scheme, int ranks) {
   codec::Spec& spec = scheme.spec;
-  if (scheme.off || !codec::descriptor(spec.codec).shared_grid) return scheme;
+  if (scheme.off || scheme.automatic || !codec::descriptor(spec.codec).shared_grid) return scheme;
   for (const codec::Descriptor& d : codec::kDescriptors) {
     if (!d.shared_grid || d.max_bits < spec.bits || ranks > most_ranks(d)) continue;
     spec.codec = d.id;
@@ -345,6 +347,7 @@ Scheme require_on_ranks(const Scheme& scheme, int ranks) {
 
 std::string print_scheme(const Scheme& s) {
   if (s.off) return "off";
+  if (s.automatic) return print_auto(s);
   const codec::Descriptor& d = codec::descriptor(s.spec.codec);
   std::string text = print_codec(s.spec);
   text += ':';

@@ -21,8 +21,18 @@ struct Intra {
   auto operator<=>(const Intra&) const = default;
 };
 
+// What `auto` may choose among (policy/automatic.h).
+struct Auto {
+  uint8_t bits = 8;  // at least so many a code
+  double error = 0;  // relative, on Gaussian data, at most; 0: that of integers of so many bits
+  codec::Rounding rounding = codec::Rounding::kNearest;
+
+  auto operator<=>(const Auto&) const = default;
+};
+
 struct Scheme {
   bool off = false;
+  std::optional<Auto> automatic;  // the rest, but for the seed, is chosen for each call
   codec::Spec spec;
   Intra intra;
   plan::Algo algorithm;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "policy/nearest.h"
+#include "policy/profile.h"
 #include "policy/size.h"
 
 namespace terse {
@@ -44,6 +45,8 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.scheme = text; }},
     {"TERSE_POLICY", "path of a file of rules, instead of TERSE_SCHEME",
      [](std::string_view text, Settings& s) { s.policy_path = text; }},
+    {"TERSE_PROFILE", "what `auto` goes by: a file, as terse tune writes it, or a profile's name",
+     [](std::string_view text, Settings& s) { s.profile = read_profile(std::string(text)); }},
     {"TERSE_MIN_BYTES", "messages smaller than this stay native, but by a rule (default 64K)",
      [](std::string_view text, Settings& s) { s.min_bytes = parse_bytes(text); }},
     {"TERSE_CHUNK_BYTES",
@@ -92,6 +95,8 @@ void read_policy(Settings& s) {
   } catch (const Error& e) {
     fail(ncclInvalidArgument, "{}=\"{}\": {}", name, file ? s.policy_path : s.scheme, e.message);
   }
+  if (s.policy.chooses() && !s.profile)
+    fail(ncclInvalidArgument, "{} asks for auto, which needs a profile: {}", name, kProfileHint);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "model/profile.h"
 #include "policy/policy.h"
 
 namespace terse {
@@ -16,8 +17,9 @@ namespace terse {
 struct Settings {
   std::string scheme, policy_path;  // at most one of them
   size_t min_bytes = 64 * 1024;
-  Policy policy;           // made of the above
-  size_t chunk_bytes = 0;  // 0: by the machine and the number of ranks
+  Policy policy;                          // made of the above
+  std::optional<model::Profile> profile;  // by which `auto` chooses
+  size_t chunk_bytes = 0;                 // 0: by the machine and the number of ranks
   uint64_t seed = 0;
   unsigned timeout_seconds = 60;
   std::string nccl;               // empty: the program's
@@ -35,6 +37,11 @@ const Settings& settings();
 
 // The same from a look-up of names, null where there is none.
 Settings read_settings(const std::function<const char*(const char* name)>& look_up);
+
+// What a user without a profile can do.
+constexpr char kProfileHint[] =
+    "set TERSE_PROFILE to a file that `terse tune` has written, or to one of those that `terse "
+    "forecast --list` names";
 
 // What is wrong, in a line each, with variables that are named TERSE_... and are none of terse's.
 // `environment` is as POSIX has it.

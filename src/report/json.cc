@@ -49,6 +49,7 @@ Json write(const Row& r) {
                     {"encode", r.times.encode},
                     {"communicate", r.times.communicate},
                     {"decode", r.times.decode}};
+  if (r.times.predicted != 0) row["seconds"]["predicted"] = r.times.predicted;
   row["error"] = {{"calls", r.error.calls()},
                   {"median_relative", number(r.error.relative.median())},
                   {"p99_relative", number(r.error.relative.percentile(99))},
@@ -75,8 +76,8 @@ Row read_row(const Json& j) {
   j.at("wire_off_node_bytes").get_to(r.wire.off_node);
   const Json& seconds = j.at("seconds");
   r.times = {seconds.at("calls").get<uint64_t>(), seconds.at("total").get<double>(),
-             seconds.at("encode").get<double>(), seconds.at("communicate").get<double>(),
-             seconds.at("decode").get<double>()};
+             seconds.at("encode").get<double>(),  seconds.at("communicate").get<double>(),
+             seconds.at("decode").get<double>(),  seconds.value("predicted", 0.0)};
   const Json& error = j.at("error");
   r.error = {.relative = read_distribution(error.at("distribution")),
              .squares = error.at("squares").get<double>(),

@@ -20,6 +20,7 @@ constexpr int kVersion = 2;
 struct Times {
   uint64_t calls = 0;
   double total = 0, encode = 0, communicate = 0, decode = 0;
+  double predicted = 0;  // of auto, which has chosen the scheme; 0: it has not
 
   bool operator==(const Times&) const = default;
 };

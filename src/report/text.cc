@@ -29,6 +29,13 @@ std::string row(const Row& r) {
                      error(r, 50), error(r, 99), error(r, 100));
 }
 
+// How auto's prediction compares with what was measured.
+std::string prediction(const Row& r) {
+  if (r.times.predicted == 0 || r.times.calls == 0) return "";
+  return fmt::format("  auto predicted {} a call, {:.2f} times what was measured\n",
+                     each(r.times.predicted, r.times.calls), r.times.predicted / r.times.total);
+}
+
 }  // namespace
 
 std::string to_text(const Report& r) {
@@ -42,7 +49,7 @@ std::string to_text(const Report& r) {
       text += fmt::format(fmt::runtime(kRow), "collective", "scheme", "calls", "raw", "wire",
                           "ratio", "off node", "ratio", "a call", "encode", "communic.", "decode",
                           "error", "p99", "worst");
-    for (const Row& each : c.rows) text += row(each);
+    for (const Row& each : c.rows) text += row(each) + prediction(each);
     for (const auto& [reason, calls] : c.bypasses)
       text += fmt::format("native: {} calls, {}\n", calls, reason);
   }

@@ -16,7 +16,7 @@ Settings settings_of(const char* scheme, size_t chunk_bytes) {
 
 TEST(HandedSettings, SayWhatIsCompressed) {
   const Settings first = settings_of("int8", 0), second = settings_of("allgather -> int4", 0);
-  const IdleCommunicator a(Scheme{}, first), b(Scheme{}, second);
+  IdleCommunicator a(Scheme{}, first), b(Scheme{}, second);
   const Request r{.collective = plan::Collective::kAllGather, .count = 1 << 20};
   EXPECT_EQ(route(a.state, r).scheme, parse_scheme("int8"));
   EXPECT_EQ(route(b.state, r).scheme, parse_scheme("int4"));

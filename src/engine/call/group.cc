@@ -52,6 +52,17 @@ bool goes_first(const Job& job, bool any_compressed) {
   return job.native && !(any_compressed && is_message(job));
 }
 
+Job job_of(Communicator& c, const Request& request, const Route& way) {
+  return {.communicator = &c,
+          .request = request,
+          .scheme = way.scheme,
+          .rule = way.rule,
+          .reduction = way.reduction,
+          .native = way.bypass.has_value(),
+          .chosen_by = way.chosen_by,
+          .predicted = way.predicted};
+}
+
 // The ranks tell each other what the jobs wait for, which then are decided on.
 void decide(std::vector<Job>& jobs) {
   std::vector<Waiting> waiting;
@@ -62,9 +73,9 @@ void decide(std::vector<Job>& jobs) {
   for (Job& job : jobs) {
     if (!job.waits) continue;
     Communicator& c = *job.communicator;
-    const Route way = route(c, job.request);
+    const Route way = job.chosen_by ? route(c, job.request, *job.chosen_by) : route(c, job.request);
     if (way.bypass) count_bypass(c, job.request, *way.bypass);
-    job = {&c, job.request, way.scheme, way.rule, way.reduction, way.bypass.has_value()};
+    job = job_of(c, job.request, way);
   }
   std::erase_if(jobs, [](const Job& job) { return !job.native && job.request.count == 0; });
 }
@@ -109,7 +120,7 @@ void run(std::span<const Job> jobs) {
     if (job->native) continue;
     const std::optional<int> peer =
         is_message(*job) ? std::optional<int>(job->request.root) : std::nullopt;
-    agreements.push_back({job->communicator, &job->scheme, job->request.stream, peer});
+    agreements.push_back({job->communicator, &job->named(), job->request.stream, peer});
   }
   agree(agreements);
   stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
@@ -130,8 +141,19 @@ void add(const Job& job) {
     run({&job, 1});
 }
 
+// That is decided on by the policy, or by the scheme if that is auto.
+Job waiting(Communicator& c, const Request& request, std::optional<Scheme> automatic) {
+  return {.communicator = &c,
+          .request = request,
+          .scheme = {},
+          .rule = kNoRule,
+          .reduction = {},
+          .waits = true,
+          .chosen_by = std::move(automatic)};
+}
+
 void compress(Communicator& c, const Request& request, const Route& way) {
-  if (request.count != 0) add({&c, request, way.scheme, way.rule, way.reduction, false});
+  if (request.count != 0) add(job_of(c, request, way));
 }
 
 // Checks the call; an error inside a group is its last word too.
@@ -154,10 +176,15 @@ void submit(const Request& request, const Scheme& scheme, const Settings& settin
     const CommunicatorPointer held = communicator(request.comm, settings);
     Communicator& c = *held;
     validate(request, c.rank, c.ranks);
+    if (waits_for_ranks(c, scheme)) {
+      if (group_depth() > 0) return add_to_group(waiting(c, request, scheme));
+      const Waiting alone{&c, &request};
+      introduce({&alone, 1});
+    }
     const Route way = route(c, request, scheme);
     if (!way.bypass) return compress(c, request, way);
     count_bypass(c, request, *way.bypass);
-    add({&c, request, way.scheme, way.rule, way.reduction, true});
+    add(job_of(c, request, way));
   });
 }
 
@@ -165,7 +192,7 @@ void submit(Communicator& c, const Request& request, const Route& way) {
   submitting(request, [&] {
     validate(request, c.rank, c.ranks);
     if (way.bypass)
-      add({&c, request, way.scheme, way.rule, way.reduction, true});
+      add(job_of(c, request, way));
     else
       compress(c, request, way);
   });
@@ -174,7 +201,7 @@ void submit(Communicator& c, const Request& request, const Route& way) {
 void defer(Communicator& c, const Request& request) {
   submitting(request, [&] {
     validate(request, c.rank, c.ranks);
-    add_to_group({.communicator = &c, .request = request, .waits = true});
+    add_to_group(waiting(c, request, {}));
   });
 }
 

@@ -13,6 +13,15 @@ Route bypass(int reason, uint32_t rule) {
   return {.scheme = {}, .rule = rule, .reduction = {}, .bypass = reason};
 }
 
+// What no codec can do.
+std::optional<int> bypass_reason(const Request& request, int ranks) {
+  codec::Dtype dtype;
+  if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
+  if (!compressible(request)) return TERSE_BYPASS_OP;
+  if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
+  return {};
+}
+
 Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& wanted,
                            uint32_t rule) {
   // What is not for the scheme stays native, also where the scheme is not for so many ranks.
@@ -24,6 +33,31 @@ Route compress_if_possible(const Communicator& c, const Request& request, const 
   const std::optional<Reduction> reduction = c.operators.find(request);
   if (!reduction) return bypass(TERSE_BYPASS_OP, rule);  // an operator that is not known
   return {.scheme = scheme, .rule = rule, .reduction = *reduction, .bypass = {}};
+}
+
+Route choose(Communicator& c, const Request& request, const Scheme& wanted, uint32_t rule) {
+  if (const auto reason = bypass_reason(request, c.ranks)) return bypass(*reason, rule);
+  if (request.count == 0) return {.scheme = wanted, .rule = rule, .reduction = {}, .bypass = {}};
+  if (plan::is_point_to_point(request.collective))
+    c.fail(ncclInvalidUsage, "auto is for collectives of all ranks, not for {}",
+           plan::name(request.collective));
+  codec::Dtype dtype{};
+  compressible(request.datatype, &dtype);
+  const Prediction& taken = c.signing([&]() -> const Prediction& {
+    return c.chooser.of(c.settings, wanted,
+                        {request.collective, request.count, dtype, c.ranks, request.root},
+                        {c.plans.grain(), c.topology()});
+  });
+  if (taken.scheme.off) return bypass(TERSE_BYPASS_AUTO, rule);
+  Route way = compress_if_possible(c, request, taken.scheme, rule);
+  way.chosen_by = wanted;
+  way.predicted = *taken.seconds;
+  return way;
+}
+
+Route route_by(Communicator& c, const Request& request, const Scheme& wanted, uint32_t rule) {
+  return wanted.automatic ? choose(c, request, wanted, rule)
+                          : compress_if_possible(c, request, wanted, rule);
 }
 
 Route traced(const Communicator& c, const Request& request, Route way) {
@@ -54,6 +88,7 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   codec::Dtype dtype;
   if (scheme.off) return TERSE_BYPASS_OFF;
   if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
+  if (scheme.automatic) return bypass_reason(request, ranks);
   // A cast to 16 bits makes no fewer of 16.
   if (scheme.spec.bits >= 8 * codec::dtype_size(dtype)) return TERSE_BYPASS_DTYPE;
   if (!compressible(request)) return TERSE_BYPASS_OP;
@@ -68,8 +103,12 @@ Facts facts_of(const Request& r, int ranks, const plan::Topology& topology, std:
   return {r.collective, message_bytes(r, ranks), r.datatype, op, ranks, topology.nodes(), name};
 }
 
-Route route(const Communicator& c, const Request& request, const Scheme& scheme) {
-  return traced(c, request, compress_if_possible(c, request, scheme, kNoRule));
+Route route(Communicator& c, const Request& request, const Scheme& scheme) {
+  return traced(c, request, route_by(c, request, scheme, kNoRule));
+}
+
+bool waits_for_ranks(const Communicator& c, const Scheme& scheme) {
+  return scheme.automatic && c.topology().nodes() == 0;
 }
 
 bool waits_for_ranks(const Communicator& c, const Request& request) {
@@ -95,12 +134,12 @@ void introduce(std::span<const Waiting> calls) {
   agree(settings_alone);
 }
 
-Route route(const Communicator& c, const Request& request) {
+Route route(Communicator& c, const Request& request) {
   const Decision decision =
       c.settings.policy.decide(facts_of(request, c.ranks, c.topology(), c.name));
   const Route way = decision.scheme == nullptr
                         ? bypass(decision.bypass, decision.rule)
-                        : compress_if_possible(c, request, *decision.scheme, decision.rule);
+                        : route_by(c, request, *decision.scheme, decision.rule);
   return traced(c, request, way);
 }
 

@@ -15,7 +15,9 @@ struct Route {
   Scheme scheme;
   uint32_t rule = kNoRule;  // of the policy; kNoRule: the caller named the scheme
   Reduction reduction;
-  std::optional<int> bypass;  // a TERSE_BYPASS reason
+  std::optional<int> bypass;             // a TERSE_BYPASS reason
+  std::optional<Scheme> chosen_by = {};  // auto, on which the ranks agree in place of the scheme
+  double predicted = 0;                  // seconds, by auto
 };
 
 // Whether the ranks have to tell each other how many nodes they are on before the settings' policy
@@ -37,10 +39,13 @@ struct Waiting {
 void introduce(std::span<const Waiting> calls);
 
 // By the settings' policy, as the preload library does; none that waits_for_nodes().
-Route route(const Communicator& communicator, const Request& request);
+Route route(Communicator& communicator, const Request& request);
 
 // With a scheme that the caller names.
-Route route(const Communicator& communicator, const Request& request, const Scheme& scheme);
+Route route(Communicator& communicator, const Request& request, const Scheme& scheme);
+
+// Whether auto is to choose before the ranks have told each other how many nodes they are on.
+bool waits_for_ranks(const Communicator& communicator, const Scheme& scheme);
 
 // The call as the policy sees it. `topology` may be unknown.
 Facts facts_of(const Request& request, int ranks, const plan::Topology& topology,

@@ -11,7 +11,8 @@ report::Row row_of(const Tally& t, const Policy& policy) {
   row.calls = t.calls;
   row.raw = t.sent.raw;
   row.wire = t.sent.wire;
-  row.times = {t.timed, t.times.total, t.times.encode, t.times.communicate, t.times.decode};
+  row.times = {t.timed,        t.times.total, t.times.encode, t.times.communicate,
+               t.times.decode, t.predicted};
   row.error = {.relative = t.relative,
                .squares = t.difference.squares,
                .exact_squares = t.difference.exact_squares,

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "engine/comm/agreed.h"
 #include "engine/comm/binding.h"
+#include "engine/comm/chooser.h"
 #include "engine/comm/counters.h"
 #include "engine/comm/exact_memory.h"
 #include "engine/comm/operators.h"
@@ -45,6 +46,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Agreed agreed;
   Operators operators;  // made on this communicator
   Plans plans;
+  Chooser chooser;
   Counters counters;
   // Beyond the tracks, whose work refers to their memory.
   Meter meter;

@@ -68,16 +68,16 @@ size_t Meter::tally_of(const CallKind& kind) {
   return known - tallies_.begin();
 }
 
-void Meter::count(const CallKind& kind, const Sent& sent, Sample* sample) {
+void Meter::count(const CallKind& kind, const Sent& sent, double predicted, Sample* sample) {
   const std::lock_guard lock(mutex_);
   const size_t index = tally_of(kind);
   Tally& tally = tallies_[index];
   ++tally.calls;
   tally.sent += sent;
-  if (sample != nullptr) pending_.push_back({sample, index});
+  if (sample != nullptr) pending_.push_back({sample, index, predicted});
 }
 
-void Meter::drop(Sample* sample) { pending_.push_back({sample, kNoTally}); }
+void Meter::drop(Sample* sample) { pending_.push_back({sample, kNoTally, 0}); }
 
 void Meter::read(const Pending& pending) {
   if (pending.tally == kNoTally) return;
@@ -87,6 +87,7 @@ void Meter::read(const Pending& pending) {
   Tally& tally = tallies_[pending.tally];
   if (times) {
     ++tally.timed;
+    tally.predicted += pending.predicted;
     tally.times.total += times->total;
     tally.times.encode += times->encode;
     tally.times.communicate += times->communicate;

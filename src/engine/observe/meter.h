@@ -47,6 +47,7 @@ struct Tally {
   Sent sent;
   size_t timed = 0;  // calls of which times are known; sums of theirs
   PhaseTimes times;
+  double predicted = 0;          // the sum of what was predicted for those calls
   Distribution relative;         // the error of each call of which it is known
   codec::Difference difference;  // sums over those
 };
@@ -76,7 +77,8 @@ class Meter {
   Sample* start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
                 bool verified) noexcept;
   // Counts a call that is enqueued, with what is measured of it (null: nothing).
-  void count(const CallKind& kind, const Sent& sent, Sample* sample);
+  // `predicted`: its time, in seconds; 0: it was not.
+  void count(const CallKind& kind, const Sent& sent, double predicted, Sample* sample);
   // A sample whose call has failed. finish() has been called for it.
   void drop(Sample* sample);
 
@@ -94,6 +96,7 @@ class Meter {
   struct Pending {
     Sample* sample;
     size_t tally;
+    double predicted;
   };
 
   size_t tally_of(const CallKind& kind);

@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "policy/profile.h"
+
 namespace terse {
 
 ToldSettings::ToldSettings(const Settings& settings)
-    : error(settings.error), policy(settings.policy.print()) {
+    : error(settings.error),
+      policy(settings.policy.print()),
+      profile(settings.profile ? print_profile(*settings.profile) : "") {
   for (size_t i = 0; i < kSharedNumbers; ++i) numbers[i] = shared_numbers()[i].value(settings);
 }
 
@@ -20,10 +24,15 @@ std::string differences(const ToldSettings& theirs, const ToldSettings& mine, in
     if (theirs.numbers[i] != mine.numbers[i])
       add(shared.variable, shared.print(theirs.numbers[i]), shared.print(mine.numbers[i]));
   }
-  if (theirs.policy == mine.policy) return text;
-  const std::string their = theirs.policy.quoted(), my = mine.policy.quoted();
-  add("the policy of TERSE_SCHEME or TERSE_POLICY", their, my);
-  return their == my ? text + " (what differs comes later)" : text;
+  const auto compare = [&](std::string_view name, const auto& theirs, const auto& mine) {
+    if (theirs == mine) return;
+    const std::string their = theirs.quoted(), my = mine.quoted();
+    add(name, their, my);
+    if (their == my) text += " (what differs comes later)";
+  };
+  compare("the policy of TERSE_SCHEME or TERSE_POLICY", theirs.policy, mine.policy);
+  compare("the profile of TERSE_PROFILE", theirs.profile, mine.profile);
+  return text;
 }
 
 }  // namespace terse

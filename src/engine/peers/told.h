@@ -41,6 +41,7 @@ struct ToldSettings {
 
   Told<192> error;  // of one that cannot be read; empty: all can
   Told<128> policy;
+  Told<80> profile;
   std::array<uint64_t, kSharedNumbers> numbers{};
 };
 

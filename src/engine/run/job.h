@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory_resource>
+#include <optional>
 #include <vector>
 
 #include "engine/comm/communicator.h"
@@ -18,6 +19,10 @@ struct Job {
   Reduction reduction;
   bool native = false;  // a message that travels as it is, beside what is compressed
   bool waits = false;   // for what the ranks tell each other, and only then is decided on
+  std::optional<Scheme> chosen_by = {};  // auto, on which the ranks agree in place of the scheme
+  double predicted = 0;                  // seconds, by auto
+
+  const Scheme& named() const { return chosen_by ? *chosen_by : scheme; }
 };
 
 // Theirs who asked for them, which live longer.

@@ -238,7 +238,7 @@ void Run::count() {
     const Job& job = *messages_[i];
     if (job.native) continue;
     const Sent bytes = sent(messages_, *plan_, i);
-    c_.meter.count(kind_of(job), bytes, std::exchange(sample, nullptr));
+    c_.meter.count(kind_of(job), bytes, job.predicted, std::exchange(sample, nullptr));
     sum += bytes;
   }
   const auto calls = std::ranges::count(messages_, false, &Job::native);

@@ -1,0 +1,95 @@
+#include "fit.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/comm/chooser.h"
+#include "plan/link.h"
+
+namespace terse::perf {
+namespace {
+
+using model::Curve;
+using model::Profile;
+
+// Seconds a byte, between a curve's last two points.
+double slope(const Curve& c) {
+  const Curve::Point &a = *(c.points.end() - 2), &b = c.points.back();
+  return std::max(1e-15, (b.seconds - a.seconds) / static_cast<double>(b.bytes - a.bytes));
+}
+
+plan::Topology even(const Curve& c) {
+  std::vector<uint64_t> hosts;
+  for (int rank = 0; rank < c.ranks; ++rank)
+    hosts.push_back(static_cast<uint64_t>(rank) * c.nodes / c.ranks);
+  return plan::topology_of(hosts);
+}
+
+const Curve* all_reduce(const Profile& p, std::string_view scheme, const Curve* like = nullptr) {
+  const auto found = std::ranges::find_if(p.measured, [&](const Curve& c) {
+    return c.collective == plan::Collective::kAllReduce && c.dtype == codec::Dtype::kFloat32 &&
+           c.scheme == scheme && c.points.size() >= 2 &&
+           (like == nullptr || (c.ranks == like->ranks && c.nodes == like->nodes));
+  });
+  return found == p.measured.end() ? nullptr : &*found;
+}
+
+void fit_link(const Curve& native, const plan::Topology& t, Profile* p) {
+  const size_t bytes = native.points.back().bytes;
+  const plan::Traffic node = plan::native_link(plan::Collective::kAllReduce, bytes, 0, t);
+  const bool apart = t.nodes() > 1;
+  const double sent = static_cast<double>(apart ? node.off_node : node.bytes / t.node.size());
+  const int steps = 2 * std::bit_width(static_cast<unsigned>(apart ? t.nodes() : native.ranks) - 1);
+  const double fixed = native.points.front().seconds -
+                       slope(native) * static_cast<double>(native.points.front().bytes);
+  const model::Link link{std::max(fixed, native.points.front().seconds / 10) / steps,
+                         sent / (slope(native) * static_cast<double>(bytes))};
+  (apart ? p->between : p->within) = link;
+  // Of a node with several ranks no more is known than that its links were not the slower ones.
+  if (apart && t.nodes() < native.ranks) p->within = link;
+}
+
+// What a call takes beyond what its bytes take, all of it as coding.
+std::optional<model::Rates> fit_codec(const Curve& c, const plan::Topology& t, const Profile& p) {
+  const terse::Scheme scheme = parse_scheme(c.scheme);
+  const auto fitted = on_ranks(scheme, c.ranks);
+  if (!fitted) return {};
+  const size_t bytes = c.points.back().bytes;
+  const plan::Shape shape =
+      shape_of({fitted->spec}, bytes / 4, 4, {c.ranks, 0, 0}, {plan::exact_grain(bytes), t});
+  Profile free = p;  // of codecs
+  free.codecs.clear();
+  free.coding = {1e15, 1e15};
+  free.overlap = 0;
+  const plan::Selection taken = plan::select(c.collective, shape, plan::Algo{});
+  const double links = model::seconds(free, *taken.algorithm, shape, "");
+  free.coding = {1, 1};
+  const double elements = model::seconds(free, *taken.algorithm, shape, "") - links;
+  const double spent = std::max(c.points.back().seconds - links, 0.02 * c.points.back().seconds);
+  const double rate = elements / spent;
+  return model::Rates{rate, rate};
+}
+
+}  // namespace
+
+void fit(Profile* profile) {
+  const Curve* const native = all_reduce(*profile, "native");
+  if (native == nullptr) return;
+  const plan::Topology t = even(*native);
+  fit_link(*native, t, profile);
+  profile->node_ranks = std::ranges::max(t.size);
+  profile->overlap = 0;  // as it was, what went along with the links is not in the codecs' times
+  profile->coding = {1e15, 1e15};
+  double slowest = 1e15;
+  for (const Curve& c : profile->measured) {
+    if (c.scheme == "native" || all_reduce(*profile, c.scheme, native) != &c) continue;
+    const auto rates = fit_codec(c, t, *profile);
+    if (!rates) continue;
+    const std::string name = c.scheme.substr(0, c.scheme.find(':'));
+    profile->codecs[name] = *rates;
+    slowest = std::min(slowest, rates->encode);
+  }
+  profile->coding = {slowest, slowest};
+}
+
+}  // namespace terse::perf

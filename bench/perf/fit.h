@@ -1,0 +1,13 @@
+// What curves say of the machine: so a profile that has measured one layout can forecast others.
+#pragma once
+
+#include "model/profile.h"
+
+namespace terse::perf {
+
+// From the measured AllReduces of fp32: the link of the layout's class, by the native ones; and
+// what codecs take, by what the compressed ones take beyond their bytes on that link. Nothing where
+// they are not there.
+void fit(model::Profile* profile);
+
+}  // namespace terse::perf

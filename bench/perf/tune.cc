@@ -1,0 +1,317 @@
+// terse-tune: measures what native and compressed collectives take on the ranks of a job, and
+// writes a profile, by which `auto` chooses.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <memory>
+
+#include "base/error.h"
+#include "case.h"
+#include "fit.h"
+#include "nccl_check.h"
+#include "policy/automatic.h"
+#include "policy/profile.h"
+#include "resources.h"
+#include "session.h"
+#include "size.h"
+#include "types.h"
+
+namespace terse::perf {
+namespace {
+
+constexpr char kProgram[] = "terse-tune";
+constexpr char kNative[] = "native";
+
+struct Kind {
+  const char* name;
+  const Collective& collective;
+  plan::Collective in_plans;
+};
+const Kind kKinds[] = {{"allreduce", kAllReduce, plan::Collective::kAllReduce},
+                       {"allgather", kAllGather, plan::Collective::kAllGather},
+                       {"reducescatter", kReduceScatter, plan::Collective::kReduceScatter}};
+
+struct Type {
+  const char* name;
+  const char* perf;
+  codec::Dtype dtype;
+};
+constexpr Type kTypes[] = {{"float32", "float", codec::Dtype::kFloat32},
+                           {"bfloat16", "bfloat16", codec::Dtype::kBfloat16},
+                           {"float16", "half", codec::Dtype::kFloat16}};
+
+struct TuneOptions {
+  Options perf;
+  std::string output, name, round = "nearest";
+  double seconds = 60;
+  std::vector<std::string> schemes{"bf16", "int8", "int6", "int4", "linear8"};
+  std::vector<std::string> collectives{"allreduce", "allgather", "reducescatter"};
+  std::vector<std::string> types{"float32", "bfloat16"};
+};
+
+template <class Entry, std::size_t n>
+CLI::IsMember one_of(const Entry (&table)[n]) {
+  std::vector<std::string> names;
+  for (const Entry& entry : table) names.emplace_back(entry.name);
+  return CLI::IsMember(names);
+}
+
+std::size_t read_size(const std::string& text, const char* option) {
+  try {
+    return parse_size(text);
+  } catch (const std::invalid_argument& error) {
+    throw CLI::ValidationError(option, error.what());
+  }
+}
+
+// The exit code where there is nothing to do; the text is printed.
+std::optional<int> parse(int argc, char** argv, TuneOptions* o) {
+  CLI::App app(
+      "Measures native and compressed collectives on the ranks of a job, and writes a profile for "
+      "TERSE_PROFILE.",
+      kProgram);
+  o->perf.min_bytes = 64 << 10;
+  o->perf.max_bytes = 64 << 20;
+  app.add_option("-o,--output", o->output, "file of the profile (default: standard output)");
+  app.add_option("--name", o->name, "of the profile");
+  app.add_option("--seconds", o->seconds, "that it may take, roughly (60)")
+      ->check(CLI::Range(1.0, 86400.0));
+  app.add_option("--schemes", o->schemes, "to measure beside native (bf16,int8,int6,int4,linear8)")
+      ->delimiter(',');
+  app.add_option("--round", o->round, "their rounding (nearest)")
+      ->check(CLI::IsMember({"nearest", "stochastic"}));
+  app.add_option("--collectives", o->collectives, "(allreduce,allgather,reducescatter)")
+      ->delimiter(',')
+      ->check(one_of(kKinds));
+  app.add_option("--dtypes", o->types, "(float32,bfloat16); one of 16 bits stands for the other")
+      ->delimiter(',')
+      ->check(one_of(kTypes));
+  app.add_option_function<std::string>(
+      "-b,--minbytes", [&](const std::string& t) { o->perf.min_bytes = read_size(t, "-b"); },
+      "smallest message (64K)");
+  app.add_option_function<std::string>(
+      "-e,--maxbytes", [&](const std::string& t) { o->perf.max_bytes = read_size(t, "-e"); },
+      "largest message (64M)");
+  app.add_option("-t,--nthreads", o->perf.threads, "ranks of each process, as threads (1)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("-T,--timeout", o->perf.timeout, "seconds without progress until it ends (300)");
+  app.add_option("--nccl", o->perf.nccl, "use this NCCL");
+  app.footer(
+      "A process for each GPU, started by torchrun, mpirun or srun:\n"
+      "  mpirun -n 8 terse tune -o profile.toml\n"
+      "Exit code: 0 good, 1 a failure, 2 a bad command line.");
+  try {
+    app.parse(argc, argv);
+    if (o->perf.min_bytes == 0 || o->perf.min_bytes > o->perf.max_bytes)
+      throw CLI::ValidationError("--minbytes", "must be from 1 to --maxbytes");
+    for (std::string& scheme : o->schemes) {
+      const terse::Scheme parsed = parse_scheme(scheme + ":round=" + o->round);
+      scheme = short_name(parsed);
+    }
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return std::fputs(app.help().c_str(), stdout), 0;
+    std::fprintf(stderr, "%s: %s\nTry %s --help.\n", kProgram, error.what(), kProgram);
+    return kExitUsage;
+  } catch (const terse::Error& error) {
+    std::fprintf(stderr, "%s: --schemes: %s\n", kProgram, error.what());
+    return kExitUsage;
+  }
+  o->perf.data = InputKind::kGauss;
+  o->perf.check = 0;
+  o->perf.command_line.assign(argv, argv + argc);
+  return {};
+}
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The part of one thread. All threads of all processes go the same way: what it depends on is the
+// first one's.
+class Tuner {
+ public:
+  Tuner(Session& session, const Run& ranks, const TuneOptions& options, int thread)
+      : session_(session), ranks_(ranks), o_(options), thread_(thread) {
+    for (const std::string& text : o_.schemes) {
+      const auto fitted = on_ranks(parse_scheme(text), session.layout.ranks);
+      if (fitted && short_name(*fitted) == text) schemes_.push_back(text);
+    }
+  }
+
+  std::vector<model::Curve> measure() {
+    const auto groups = o_.collectives.size() * o_.types.size();
+    std::size_t left = groups;
+    for (const std::string& collective : o_.collectives)
+      for (const std::string& type : o_.types) {
+        const double spare = std::max(0.5, o_.seconds - elapsed());
+        group(*std::ranges::find(kKinds, collective, &Kind::name),
+              *std::ranges::find(kTypes, type, &Type::name), spare / static_cast<double>(left--));
+      }
+    return std::move(curves_);
+  }
+
+ private:
+  // A scheme's calls: one of them native.
+  struct Way {
+    std::unique_ptr<Scheme> scheme;
+    std::unique_ptr<Run> run;
+    std::unique_ptr<Case> test;
+    model::Curve curve;
+    double first = 0;  // seconds of the call that warms up
+    std::vector<double> rounds = {};
+  };
+
+  double agreed(double value, Average average) {
+    return session_.team.combine(thread_, value, average);
+  }
+  double elapsed() { return agreed(since(start_), Average::kRank0); }
+
+  double time_calls(Way& way, int calls) {
+    session_.team.barrier(thread_);
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < calls; ++i)
+      way.test->issue(Place::kOutOfPlace, static_cast<std::size_t>(i));
+    way.test->synchronize();
+    return agreed(since(start) / calls, Average::kMean);
+  }
+
+  // All sizes of a collective and a type, as far as the seconds reach: what is larger follows from
+  // the last two.
+  void group(const Kind& kind, const Type& type, double seconds) {
+    const Clock::time_point start = Clock::now();
+    std::vector<Way> ways;
+    add_way(ways, kind, type, kNative);
+    for (const std::string& scheme : schemes_)
+      if (parse_scheme(scheme).spec.bits < 8 * codec::dtype_size(type.dtype) && fits(scheme, kind))
+        add_way(ways, kind, type, scheme);
+    for (std::size_t bytes = o_.perf.min_bytes; bytes <= o_.perf.max_bytes; bytes *= 4) {
+      if (thread_ == 0)
+        session_.watchdog.kick(fmt::format("{} {} of {} bytes", kind.name, type.name, bytes));
+      const double spare = seconds - agreed(since(start), Average::kRank0);
+      double all = 0;
+      for (Way& way : ways) {
+        way.test->set_size(bytes);
+        all += 4 * expected(way, bytes);
+      }
+      if (ways.front().curve.points.size() >= 2 && all > spare) break;
+      measure_size(ways, bytes, spare / 4);
+    }
+    for (Way& way : ways) curves_.push_back(std::move(way.curve));
+    if (thread_ == 0)
+      session_.say(fmt::format("# {} {}: {} sizes, {:.1f} s\n", kind.name, type.name,
+                               curves_.back().points.size(), since(start)));
+  }
+
+  static bool fits(const std::string& scheme, const Kind& kind) {
+    return plan::has_algorithm(kind.in_plans,
+                               codec::descriptor(parse_scheme(scheme).spec.codec).shared_grid);
+  }
+
+  static double expected(const Way& way, std::size_t bytes) {
+    return way.curve.points.empty() ? 0 : way.curve.seconds(bytes);
+  }
+
+  void add_way(std::vector<Way>& ways, const Kind& kind, const Type& type,
+               const std::string& name) {
+    Way way{.curve = {
+                kind.in_plans, type.dtype, session_.layout.ranks, session_.layout.nodes, name, {}}};
+    if (name != kNative) way.scheme = std::make_unique<Scheme>(load_terse(), name);
+    way.run = std::make_unique<Run>(session_.run_of(kind.collective, way.scheme.get(), no_files_));
+    way.run->ranks = ranks_.ranks;
+    way.run->buffer_bytes = ranks_.buffer_bytes;
+    way.test =
+        std::make_unique<Case>(*way.run, thread_, find_data_type(type.perf),
+                               kind.collective.reduces ? find_operation("sum") : kNoOperation);
+    if (ways.empty()) way.test->fill_buffers();
+    ways.push_back(std::move(way));
+  }
+
+  // In turns, so that whatever else the machine does meets all ways alike.
+  void measure_size(std::vector<Way>& ways, std::size_t bytes, double seconds) {
+    constexpr int kRounds = 3;
+    for (Way& way : ways) {
+      time_calls(way, 1);
+      way.first = time_calls(way, 1);
+      way.rounds.clear();
+    }
+    const double each = seconds / static_cast<double>(ways.size() * kRounds);
+    for (int round = 0; round < kRounds; ++round)
+      for (Way& way : ways)
+        way.rounds.push_back(
+            time_calls(way, std::clamp(static_cast<int>(each / way.first), 1, 50)));
+    for (Way& way : ways) {
+      std::ranges::sort(way.rounds);
+      way.curve.points.push_back({bytes, way.rounds[kRounds / 2]});
+    }
+  }
+
+  Session& session_;
+  const Run& ranks_;
+  const TuneOptions& o_;
+  const int thread_;
+  const InputFiles no_files_;
+  std::vector<std::string> schemes_;
+  const Clock::time_point start_ = Clock::now();
+  std::vector<model::Curve> curves_;
+};
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  return fmt::format("{:%Y-%m-%d}", *std::localtime(&now));
+}
+
+int write(const TuneOptions& o, const Layout& layout, std::vector<model::Curve> curves) {
+  model::Profile profile;
+  profile.name =
+      o.name.empty() ? fmt::format("{} ranks on {} nodes", layout.ranks, layout.nodes) : o.name;
+  profile.source = fmt::format("terse tune on {}, {}", host_name(), today());
+  profile.measured = std::move(curves);
+  fit(&profile);
+  const std::string text = print_profile(profile);
+  if (o.output.empty()) return std::fputs(text.c_str(), stdout) < 0 ? kExitFailure : 0;
+  std::ofstream file(o.output, std::ios::trunc);
+  file << text << std::flush;
+  if (file) return 0;
+  std::fprintf(stderr, "%s: %s cannot be written\n", kProgram, o.output.c_str());
+  return kExitFailure;
+}
+
+int tune(Session& session, const TuneOptions& o) {
+  if (session.layout.ranks < 2)
+    throw std::runtime_error(
+        "there is one rank, and nothing to send: start a process for each GPU, by torchrun, mpirun "
+        "or srun, or ask for several ranks with -t");
+  const InputFiles no_files;
+  const std::unique_ptr<Scheme> releases = std::make_unique<Scheme>(load_terse(), "int8");
+  Run ranks = session.run_of(kAllReduce, releases.get(), no_files);
+  ranks.buffer_bytes = o.perf.max_bytes;
+  std::vector<model::Curve> curves;
+  session.on_ranks(
+      &ranks, [] {},
+      [&](int thread) {
+        std::vector<model::Curve> own = Tuner(session, ranks, o, thread).measure();
+        if (thread == 0) curves = std::move(own);
+      });
+  return session.is_first() ? write(o, session.layout, std::move(curves)) : 0;
+}
+
+}  // namespace
+}  // namespace terse::perf
+
+int main(int argc, char** argv) {
+  using namespace terse::perf;
+  TuneOptions options;
+  if (const auto code = parse(argc, argv, &options)) return *code;
+  return run_program(kProgram, options.perf,
+                     [&](Session& session) { return tune(session, options); });
+}

@@ -1,0 +1,119 @@
+#include "cli/step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "policy/datatype.h"
+#include "policy/draft.h"
+#include "policy/names.h"
+#include "policy/nearest.h"
+#include "policy/toml_file.h"
+
+namespace terse::cli {
+namespace {
+
+class StepParser {
+ public:
+  StepParser(std::string_view text, const std::string& path) : file_(text, path) {}
+
+  TrainingStep parse() {
+    static constexpr std::string_view kKeys[] = {"name",       "source",  "profile", "ranks",
+                                                 "node_ranks", "sharing", "compute", "call"};
+    for (const Entry& e : TomlFile::entries(file_.table())) {
+      if (std::ranges::find(kKeys, e.key) == std::end(kKeys))
+        file_.refuse(e.at, "unknown key \"{}\"{}", e.key, hint(e.key, kKeys));
+      if (e.key == "name") step_.name = words(e);
+      if (e.key == "source") step_.source = words(e);
+      if (e.key == "profile") step_.profile = words(e);
+      if (e.key == "ranks") step_.ranks = whole(e);
+      if (e.key == "node_ranks") step_.node_ranks = whole(e);
+      if (e.key == "sharing") step_.sharing = whole(e);
+      if (e.key == "compute") step_.compute = number(e, 0, 1e6);
+      if (e.key == "call") calls(e);
+    }
+    if (step_.ranks < 2)
+      file_.refuse({1, 1}, "the step has no ranks, of which there are 2 or more");
+    if (step_.calls.empty()) file_.refuse({1, 1}, "the step has no [[call]]");
+    return std::move(step_);
+  }
+
+ private:
+  using Entry = TomlFile::Entry;
+
+  std::string words(const Entry& e) const {
+    if (const auto text = e.value->value_exact<std::string>()) return *text;
+    file_.refuse(e.value->source().begin, "{} is a text in quotes", e.key);
+  }
+
+  double number(const Entry& e, double least, double most) const {
+    const auto value = e.value->value<double>();
+    if (!value || !e.value->is_number() || !(*value >= least && *value <= most))
+      file_.refuse(e.value->source().begin, "{} is a number from {} to {:g}", e.key, least, most);
+    return *value;
+  }
+
+  int whole(const Entry& e) const {
+    const double value = number(e, 1, 65536);
+    if (value != std::floor(value))
+      file_.refuse(e.value->source().begin, "{} is a whole number", e.key);
+    return static_cast<int>(value);
+  }
+
+  void calls(const Entry& e) {
+    const toml::array* const list = e.value->as_array();
+    if (list == nullptr) file_.refuse(e.at, "calls begin with [[call]]");
+    for (const toml::node& node : *list) {
+      if (!node.is_table()) file_.refuse(node.source().begin, "a call is a table, [[call]]");
+      call(*node.as_table());
+    }
+  }
+
+  void call(const toml::table& table) {
+    static constexpr std::string_view kKeys[] = {"collective", "bytes", "dtype",
+                                                 "scheme",     "times", "beside"};
+    StepCall call;
+    unsigned seen = 0;
+    for (const Entry& e : TomlFile::entries(table)) {
+      const auto key = std::ranges::find(kKeys, e.key);
+      if (key == std::end(kKeys))
+        file_.refuse(e.at, "unknown key \"{}\"{}", e.key, hint(e.key, kKeys));
+      seen |= 1u << (key - kKeys);
+      at(file_.place(e.value->source().begin), [&] { set(e, call); });
+    }
+    for (size_t i = 0; i < 4; ++i)
+      if (!(seen >> i & 1)) file_.refuse(table.source().begin, "the call has no {}", kKeys[i]);
+    step_.calls.push_back(std::move(call));
+  }
+
+  void set(const Entry& e, StepCall& call) const {
+    if (e.key == "collective") {
+      const Set set = parse_collective(words(e));
+      call.collective = std::ranges::find_if(collective_names(), [&](const CollectiveName& c) {
+                          return set_of(c.collective) & set;
+                        })->collective;
+    } else if (e.key == "dtype") {
+      const Set set = parse_dtype(words(e));
+      compressible(std::ranges::find_if(dtype_names(),
+                                        [&](const DtypeName& d) { return set_of(d.dtype) & set; })
+                       ->dtype,
+                   &call.dtype);
+    } else if (e.key == "scheme") {
+      call.scheme = parse_scheme(words(e));
+    } else if (e.key == "bytes") {
+      call.bytes = number(e, 1, 0x1p47);
+    } else {
+      (e.key == "times" ? call.times : call.beside) = number(e, 0, 1e6);
+    }
+  }
+
+  const TomlFile file_;
+  TrainingStep step_;
+};
+
+}  // namespace
+
+TrainingStep read_step(const std::string& path) {
+  return StepParser(text_of_file(path, "a training step"), path).parse();
+}
+
+}  // namespace terse::cli

@@ -1,0 +1,19 @@
+// `terse tune`: measures the ranks of a job. That takes NCCL, and so a program of its own.
+#include "cli/commands.h"
+#include "cli/program.h"
+
+namespace terse::cli {
+
+void add_tune(CLI::App& app, int& status) {
+  CLI::App* command = app.add_subcommand(
+      "tune", "Measure the ranks of a job, and write a profile for auto: terse tune --help");
+  command->prefix_command();
+  command->set_help_flag("");
+  command->callback([command, &status] {
+    std::vector<std::string> words = command->remaining();
+    words.insert(words.begin(), installed("bin/terse-tune"));
+    status = become(std::move(words));
+  });
+}
+
+}  // namespace terse::cli

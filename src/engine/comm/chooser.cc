@@ -1,0 +1,105 @@
+#include "engine/comm/chooser.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace terse {
+namespace {
+
+// A program whose calls are all of different sizes does not fill the memory with choices.
+constexpr size_t kMostChoices = 1024;
+
+constexpr char kNative[] = "native";
+
+// Where the machine decides: from the first rank that sends, which all ranks see alike.
+plan::Shape shape_of_all(const Forms& forms, const Prospect& call, const Machines& machines) {
+  const plan::Traits& t = plan::traits(call.collective);
+  const int rank = t.rooted && t.send.who == plan::Who::kRoot ? call.root : 0;
+  return shape_of(forms, call.count, codec::dtype_size(call.dtype), {call.ranks, rank, call.root},
+                  machines);
+}
+
+// As profiles call it: "int4".
+std::string codec_of(const Scheme& scheme) {
+  const std::string name = short_name(scheme);
+  return name.substr(0, name.find(':'));
+}
+
+bool is_for(const Scheme& scheme, const Prospect& call) {
+  if (scheme.spec.bits >= 8 * codec::dtype_size(call.dtype)) return false;
+  return plan::has_algorithm(call.collective, codec::descriptor(scheme.spec.codec).shared_grid);
+}
+
+Scheme native_scheme() {
+  Scheme native;
+  native.off = true;
+  return native;
+}
+
+}  // namespace
+
+Prediction predict_native(const model::Profile& profile, const Prospect& call,
+                          const Machines& machines) {
+  const plan::Shape shape = shape_of_all({codec::Spec{}}, call, machines);
+  return {native_scheme(), model::native_seconds(profile, call.collective, shape)};
+}
+
+std::optional<Prediction> predict(const model::Profile& profile, const Scheme& wanted,
+                                  const Prospect& call, const Machines& machines) {
+  std::optional<Scheme> scheme = on_ranks(wanted, call.ranks);
+  if (!scheme || !is_for(*scheme, call)) return {};
+  const plan::Shape shape = shape_of_all({scheme->spec, scheme->intra}, call, machines);
+  const plan::Algorithm* const usual =
+      plan::select(call.collective, shape, scheme->algorithm).algorithm;
+  if (scheme->algorithm != plan::Algo{})
+    return Prediction{*scheme, model::seconds(profile, *usual, shape, codec_of(*scheme))};
+  const model::Fastest best = model::fastest(profile, call.collective, shape, codec_of(*scheme));
+  // Where it is what the table takes, the scheme need not say so.
+  if (best.algorithm != usual) scheme->algorithm = *plan::find_algo(best.algorithm->names.own);
+  return Prediction{*scheme, best.seconds};
+}
+
+std::vector<Prediction> predictions(const model::Profile& profile, const Scheme& scheme,
+                                    const Prospect& call, const Machines& machines) {
+  const plan::Topology& t = machines.topology;
+  const size_t bytes =
+      call.count * codec::dtype_size(call.dtype) * plan::shards(call.collective, call.ranks);
+  const auto measured = [&](std::string_view name) {
+    return profile.curve(call.collective, call.dtype, call.ranks, t.nodes(), name);
+  };
+  std::vector<Prediction> all;
+  if (const model::Curve* curve = measured(kNative)) {
+    all.push_back({native_scheme(), curve->seconds(bytes), true});
+    for (const Scheme& s : candidates(scheme, call.ranks)) {
+      const model::Curve* const own = is_for(s, call) ? measured(short_name(s)) : nullptr;
+      if (own != nullptr) all.push_back({s, own->seconds(bytes), true});
+    }
+    return all;
+  }
+  if (const char* what = model::lacks(profile, t))
+    fail(ncclInvalidUsage, "the profile \"{}\" says nothing of {}, and {} ranks are on {} nodes",
+         profile.name, what, call.ranks, t.nodes());
+  all.push_back(predict_native(profile, call, machines));
+  for (const Scheme& s : candidates(scheme, call.ranks))
+    if (const auto one = predict(profile, s, call, machines)) all.push_back(*one);
+  return all;
+}
+
+const Prediction& choose(const std::vector<Prediction>& all) {
+  const Prediction& native = all.front();
+  const Prediction& best = *std::ranges::min_element(all, {}, &Prediction::seconds);
+  return *best.seconds * kLeastGain <= *native.seconds ? best : native;
+}
+
+const Prediction& Chooser::of(const Settings& settings, const Scheme& scheme, const Prospect& call,
+                              const Machines& machines) {
+  const Key key{*scheme.automatic, scheme.seed, call};
+  if (const auto known = made_.find(key); known != made_.end()) return known->second;
+  if (!settings.profile) fail(ncclInvalidUsage, "auto needs a profile: {}", kProfileHint);
+  if (made_.size() >= kMostChoices) made_.clear();
+  const std::vector<Prediction> all = predictions(*settings.profile, scheme, call, machines);
+  return made_.emplace(key, choose(all)).first->second;
+}
+
+}  // namespace terse

@@ -1,0 +1,70 @@
+// What `auto` takes for a call, by the settings' profile and what all ranks know of the call: so it
+// is the same on all of them.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/comm/shape.h"
+#include "model/predict.h"
+#include "policy/automatic.h"
+
+namespace terse {
+
+// A call that is to be predicted.
+struct Prospect {
+  plan::Collective collective;
+  size_t count = 0;  // NCCL's own argument
+  codec::Dtype dtype = codec::Dtype::kFloat32;
+  int ranks = 1, root = 0;
+
+  auto operator<=>(const Prospect&) const = default;
+};
+
+// Seconds; empty: the profile says nothing of it.
+struct Prediction {
+  Scheme scheme;  // with the algorithm; off: native
+  std::optional<double> seconds;
+  bool measured = false;  // otherwise by the model
+};
+
+// What is taken has to gain so much, or the call stays native.
+constexpr double kLeastGain = 1.1;
+
+// By the model alone. Empty: the scheme does not do such calls.
+Prediction predict_native(const model::Profile& profile, const Prospect& call,
+                          const Machines& machines);
+std::optional<Prediction> predict(const model::Profile& profile, const Scheme& scheme,
+                                  const Prospect& call, const Machines& machines);
+
+// Native and then every candidate that the collective and the type have, each with its best
+// algorithm. Where the profile has measured the native call, those that were measured, too, and no
+// others. Throws Error(ncclInvalidUsage) where it says nothing of such ranks.
+std::vector<Prediction> predictions(const model::Profile& profile, const Scheme& scheme,
+                                    const Prospect& call, const Machines& machines);
+
+// Native, or the fastest of those that gain enough.
+const Prediction& choose(const std::vector<Prediction>& predictions);
+
+// A communicator's choices, made once for each kind of call.
+class Chooser {
+ public:
+  // Throws Error where the settings have no profile, or not for such ranks.
+  const Prediction& of(const Settings& settings, const Scheme& scheme, const Prospect& call,
+                       const Machines& machines);
+
+ private:
+  struct Key {
+    Auto automatic;
+    std::optional<uint64_t> seed;
+    Prospect call;
+
+    auto operator<=>(const Key&) const = default;
+  };
+  std::map<Key, Prediction> made_;
+};
+
+}  // namespace terse

@@ -1,0 +1,138 @@
+#include "model/predict.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "plan/link.h"
+
+namespace terse::model {
+namespace {
+
+using plan::Collective;
+using plan::Shape;
+using plan::Topology;
+
+// What the ranks of a topology have: that of a node is one rank's where it has no other.
+struct Steps {
+  double within = 0, between = 0;
+};
+
+double latency(const Profile& p, const Steps& steps) {
+  return (steps.within == 0 ? 0 : steps.within * p.within->latency) +
+         (steps.between == 0 ? 0 : steps.between * p.between->latency);
+}
+
+bool has_neighbours(const Topology& t) { return t.nodes() != static_cast<int>(t.node.size()); }
+
+// Of a step in which ranks on any nodes talk to each other.
+Steps any(const Topology& t) { return t.nodes() > 1 ? Steps{.between = 1} : Steps{.within = 1}; }
+
+int levels_of_tree(int leaves) { return std::bit_width(static_cast<unsigned>(leaves) - 1); }
+
+Steps of_tree(Collective collective, const Topology& t) {
+  const double ways = collective == Collective::kAllReduce ? 2 : 1;
+  const int largest = std::ranges::max(t.size);
+  return {ways * levels_of_tree(largest), ways * levels_of_tree(t.nodes())};
+}
+
+double seconds_of(const Profile& p, const plan::Traffic& node, double ranks_of_node) {
+  const auto stays = static_cast<double>(node.bytes - node.off_node) / ranks_of_node;
+  const auto leaves = static_cast<double>(node.off_node);
+  return std::max(stays == 0 ? 0 : stays / p.within->bandwidth,
+                  leaves == 0 ? 0 : leaves / p.between->bandwidth);
+}
+
+double sending(const Profile& p, const plan::Traffic& node, const Topology& t) {
+  return seconds_of(p, node, std::ranges::max(t.size));
+}
+
+// What a rank does for a plan in one chunk.
+struct Work {
+  size_t steps = 0, messages = 0;
+  size_t packed = 0, unpacked = 0;  // elements
+  double latencies = 0;
+};
+
+Work work_of(const Profile& p, const plan::Plan& plan, const Topology& t) {
+  Work work{.steps = plan.steps.size()};
+  for (const plan::Step& step : plan.steps) {
+    work.messages += step.transfers.size();
+    if (step.lane == plan::Lane::kCommunicate && step.natives.empty())
+      work.latencies += latency(p, any(t));
+    for (const plan::Native& n : step.natives)
+      work.latencies += latency(p, of_tree(n.collective, t));
+    for (const plan::Compute& c : step.compute) {
+      if (c.part == plan::Part::kParams) continue;  // as the codes' rate has it
+      if (c.target_format != plan::Format::kRaw) work.packed += c.count;
+      for (const plan::Input& input : c.inputs)
+        if (input.format != plan::Format::kRaw) work.unpacked += c.count;
+    }
+  }
+  return work;
+}
+
+double chunks_of(const Shape& shape, size_t bytes) {
+  const plan::Grain& g = shape.grain;
+  size_t wanted = std::max(g.chunk_bytes, static_cast<size_t>(shape.ranks) * g.shard_bytes);
+  if (bytes / wanted >= g.many_chunks) wanted *= 2;
+  return std::max(1.0, static_cast<double>(bytes) / static_cast<double>(wanted));
+}
+
+size_t message_bytes(Collective collective, const Shape& shape) {
+  return shape.count * shape.element_bytes * plan::shards(collective, shape.ranks);
+}
+
+const Rates& rates_of(const Profile& p, std::string_view codec) {
+  const auto named = p.codecs.find(codec);
+  return named == p.codecs.end() ? p.coding : named->second;
+}
+
+}  // namespace
+
+const char* lacks(const Profile& profile, const Topology& topology) {
+  if (topology.nodes() > 1 && !profile.between) return "links between nodes";
+  if (has_neighbours(topology) && !profile.within) return "links within a node";
+  return nullptr;
+}
+
+double native_seconds(const Profile& p, Collective collective, const Shape& shape) {
+  const Topology& t = shape.topology;
+  const plan::Traffic node =
+      plan::native_link(collective, shape.count * shape.element_bytes, shape.root, t);
+  return latency(p, of_tree(collective, t)) + p.launch + sending(p, node, t);
+}
+
+double seconds(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape,
+               std::string_view codec) {
+  const Topology& t = shape.topology;
+  const size_t bytes = message_bytes(algorithm.collective, shape);
+  Shape whole = shape;
+  whole.grain = plan::exact_grain(std::max<size_t>(1, bytes * t.node.size()));  // in one chunk
+  const Work work = work_of(p, algorithm.build(whole), t);
+  const plan::Traffic node = t.nodes() > 1 ? plan::link_of(algorithm, shape).compressed
+                                           : plan::Traffic{algorithm.cost(shape).bytes, 0};
+  const Rates& rates = rates_of(p, codec);
+  const double coding = static_cast<double>(work.packed) / rates.encode +
+                        static_cast<double>(work.unpacked) / rates.decode;
+  const double links = t.nodes() > 1 ? sending(p, node, t) : seconds_of(p, node, 1);
+  const double chunks = chunks_of(shape, bytes);
+  const double hidden = p.overlap * (chunks - 1) / chunks * std::min(links, coding);
+  return work.latencies +
+         chunks * (static_cast<double>(work.steps) * p.launch +
+                   static_cast<double>(work.messages) * p.message) +
+         links + coding - hidden;
+}
+
+Fastest fastest(const Profile& profile, Collective collective, const Shape& shape,
+                std::string_view codec) {
+  Fastest best;
+  for (const plan::Algorithm& a : plan::algorithms()) {
+    if (!plan::is_for(a, collective, shape)) continue;
+    if (!a.applies(shape, *plan::find_algo(a.names.own)).applies) continue;
+    const double time = seconds(profile, a, shape, codec);
+    if (best.algorithm == nullptr || time < best.seconds) best = {&a, time};
+  }
+  return best;
+}
+
+}  // namespace terse::model

@@ -1,0 +1,71 @@
+// What a machine, or a job's ranks, are capable of: by it the time of a call is predicted.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codec/codec.h"
+#include "plan/collective.h"
+
+namespace terse::model {
+
+// Links of one class. Times in seconds, rates in bytes a second.
+struct Link {
+  double latency = 0;    // of a step: from a message's start until its first byte is there
+  double bandwidth = 0;  // each way: within a node a rank's, between nodes that of all its ranks
+
+  bool operator==(const Link&) const = default;
+};
+
+// Elements a second, of one rank at its turn with the others.
+struct Rates {
+  double encode = 0, decode = 0;
+
+  bool operator==(const Rates&) const = default;
+};
+
+// What a kind of call took, by size.
+struct Curve {
+  struct Point {
+    size_t bytes;  // of the whole message
+    double seconds;
+
+    bool operator==(const Point&) const = default;
+  };
+
+  plan::Collective collective{};
+  codec::Dtype dtype{};
+  int ranks = 0, nodes = 0;
+  std::string scheme;         // as it is written; "native"
+  std::vector<Point> points;  // by rising size; at least one
+
+  bool operator==(const Curve&) const = default;
+
+  // Between two points on the line through them; below the first as that; beyond the last on as
+  // from the one before to it.
+  double seconds(size_t bytes) const;
+};
+
+struct Profile {
+  std::string name, source;
+  std::optional<Link> within, between;
+  bool gpu = false;    // chunks as for GPUs
+  int node_ranks = 1;  // of a node, where a forecast is not told
+  double message = 0;  // seconds of a rank for each message to or from a peer
+  double launch = 0;   // seconds of a rank to start each of a call's steps
+  double overlap = 1;  // how much of the shorter of coding and sending goes along with the other
+  Rates coding;        // of codecs that are not named below
+  std::map<std::string, Rates, std::less<>> codecs;  // by scheme name, such as "int4"
+  std::vector<Curve> measured;
+
+  bool operator==(const Profile&) const = default;
+
+  // Null where nothing like it was measured. A type of the same width stands in for another.
+  const Curve* curve(plan::Collective collective, codec::Dtype dtype, int ranks, int nodes,
+                     std::string_view scheme) const;
+};
+
+}  // namespace terse::model

@@ -1,0 +1,201 @@
+#include "policy/automatic.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+
+#include "base/error.h"
+#include "codec/codec.h"
+
+namespace terse {
+namespace {
+
+constexpr std::string_view kAllowed[] = {"linear16", "bf16", "int8", "linear8", "int7",
+                                         "int6",     "int5", "int4", "int3",    "int2"};
+constexpr int kFewestBits = 2, kWidestBits = 16;
+
+template <class... Args>
+[[noreturn]] void refuse_auto(std::string_view text, fmt::format_string<Args...> format,
+                              Args&&... args) {
+  fail(ncclInvalidArgument, "scheme \"{}\": {}", text,
+       fmt::format(format, std::forward<Args>(args)...));
+}
+
+struct Allowance {
+  std::optional<uint64_t> bits, seed;
+  std::optional<double> error;
+  std::optional<codec::Rounding> rounding;
+};
+
+std::optional<double> parse_share(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  if (!(value > 0 && value <= 1)) return {};
+  return value;
+}
+
+void parse_bits(std::string_view text, std::string_view value, Allowance& allowed) {
+  allowed.bits = parse_number(value);
+  if (!allowed.bits || *allowed.bits < kFewestBits || *allowed.bits > kWidestBits)
+    refuse_auto(text, "bits is \"{}\", but must be {} to {}", value, kFewestBits, kWidestBits);
+}
+
+void parse_error(std::string_view text, std::string_view value, Allowance& allowed) {
+  allowed.error = parse_share(value);
+  if (!allowed.error)
+    refuse_auto(text, "error is \"{}\", but must be above 0 and no more than 1, such as 0.02",
+                value);
+}
+
+void parse_rounding(std::string_view text, std::string_view value, Allowance& allowed) {
+  if (value != "nearest" && value != "stochastic")
+    refuse_auto(text, "round is \"{}\", but must be nearest or stochastic", value);
+  allowed.rounding = value == "nearest" ? codec::Rounding::kNearest : codec::Rounding::kStochastic;
+}
+
+void parse_seed(std::string_view text, std::string_view value, Allowance& allowed) {
+  allowed.seed = parse_number(value);
+  if (!allowed.seed) refuse_auto(text, "seed is \"{}\", but must be a number below 2^64", value);
+}
+
+struct AutoKey {
+  std::string_view name;
+  void (*set)(std::string_view text, std::string_view value, Allowance& allowed);
+};
+constexpr AutoKey kAutoKeys[] = {
+    {"bits", parse_bits}, {"error", parse_error}, {"round", parse_rounding}, {"seed", parse_seed}};
+
+void parse_auto_option(std::string_view text, std::string_view option, unsigned& seen,
+                       Allowance& allowed) {
+  const size_t equals = option.find('=');
+  if (equals == option.npos) refuse_auto(text, "\"{}\" is not key=value", option);
+  const auto key = std::ranges::find(kAutoKeys, option.substr(0, equals), &AutoKey::name);
+  if (key == std::end(kAutoKeys))
+    refuse_auto(text, "unknown key \"{}\"; auto has bits, error, round and seed",
+                option.substr(0, equals));
+  const unsigned bit = 1u << (key - kAutoKeys);
+  if (seen & bit) refuse_auto(text, "{} is given twice", key->name);
+  seen |= bit;
+  key->set(text, option.substr(equals + 1), allowed);
+}
+
+// Numbers of a bell curve: Box and Muller's of a counter.
+std::vector<float> gaussian(size_t n) {
+  std::vector<float> x(n);
+  for (size_t i = 0; i < n; ++i) {
+    const auto uniform = [&](uint64_t k) {
+      return (static_cast<double>(codec::splitmix64(2 * i + k) >> 11) + 0.5) * 0x1p-53;
+    };
+    const double radius = std::sqrt(-2 * std::log(uniform(0)));
+    x[i] = static_cast<float>(radius * std::cos(2 * M_PI * uniform(1)));
+  }
+  return x;
+}
+
+double error_of_encoding(const codec::Spec& spec) {
+  static const std::vector<float> x = gaussian(size_t{1} << 14);
+  std::vector<uint8_t> body(codec::body_size(spec, x.size()));
+  std::vector<float> got(x.size());
+  const auto convert = [&](codec::Source from, codec::Target to) {
+    codec::combine({.sources = {&from, 1}, .target = to, .total = x.size(), .count = x.size()});
+  };
+  convert({x.data(), codec::Dtype::kFloat32}, {body.data(), spec});
+  convert({body.data(), spec}, {got.data(), codec::Dtype::kFloat32});
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    error += (double{got[i]} - x[i]) * (double{got[i]} - x[i]);
+    norm += double{x[i]} * x[i];
+  }
+  return std::sqrt(error / norm);
+}
+
+// The mean square of the largest magnitude of n: the integral of 2 m P(it is above m).
+double mean_square_of_absmax(double n) {
+  constexpr double kStep = 1.0 / 256;
+  double sum = 0;
+  for (double m = kStep / 2; m < 12; m += kStep)
+    sum += 2 * m * (1 - std::pow(std::erf(m / std::sqrt(2.0)), n)) * kStep;
+  return sum;
+}
+
+// What is rounded is uniform within a step.
+double error_on_shared_grid(const codec::Spec& spec) {
+  const int ranks = std::max<int>(1, spec.ranks);
+  const double step = 1.0 / codec::levels(spec.bits, ranks);
+  const double per_step = spec.rounding == codec::Rounding::kNearest ? 12 : 6;
+  const double elements = 1.0 * spec.block * ranks;
+  return step * std::sqrt(mean_square_of_absmax(elements) / per_step);
+}
+
+const char* name_of(codec::Rounding rounding) {
+  return rounding == codec::Rounding::kNearest ? "nearest" : "stochastic";
+}
+
+double most_error(const Auto& a) {
+  if (a.error != 0) return a.error;
+  if (a.bits > 8) return gaussian_error(parse_scheme("bf16:round=stochastic").spec);
+  return gaussian_error(
+      parse_scheme(fmt::format("int{}:round={}", a.bits, name_of(a.rounding))).spec);
+}
+
+}  // namespace
+
+Scheme parse_auto(std::string_view text, std::string_view options) {
+  Allowance allowed;
+  unsigned seen = 0;
+  for (std::string_view rest = options; options.data() != nullptr && !options.empty();) {
+    const size_t comma = rest.find(',');
+    parse_auto_option(text, rest.substr(0, comma), seen, allowed);
+    if (comma == rest.npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  Scheme scheme;
+  const uint64_t usual = allowed.error ? kFewestBits : 8;
+  scheme.automatic = {static_cast<uint8_t>(allowed.bits.value_or(usual)), allowed.error.value_or(0),
+                      allowed.rounding.value_or(codec::Rounding::kNearest)};
+  scheme.seed = allowed.seed;
+  return scheme;
+}
+
+std::string print_auto(const Scheme& s) {
+  std::string text = fmt::format("auto:bits={}", s.automatic->bits);
+  if (s.automatic->error != 0) text += fmt::format(",error={}", s.automatic->error);
+  text += fmt::format(",round={}", name_of(s.automatic->rounding));
+  if (s.seed) text += fmt::format(",seed={}", *s.seed);
+  return text;
+}
+
+std::string short_name(const Scheme& scheme) {
+  const std::string text = print_scheme(scheme);
+  const std::string codec = text.substr(0, text.find(':'));
+  if (scheme.spec.rounding == codec::descriptor(scheme.spec.codec).usual_rounding) return codec;
+  return fmt::format("{}:round={}", codec, name_of(scheme.spec.rounding));
+}
+
+std::vector<Scheme> candidates(const Scheme& scheme, int ranks) {
+  const Auto& a = *scheme.automatic;
+  const double most = most_error(a);
+  std::vector<std::pair<double, Scheme>> found;
+  for (const std::string_view name : kAllowed) {
+    const Scheme named = parse_scheme(fmt::format("{}:round={}", name, name_of(a.rounding)));
+    std::optional<Scheme> fitted = on_ranks(named, ranks);
+    if (!fitted || fitted->spec.bits != named.spec.bits || fitted->spec.bits < a.bits) continue;
+    const double error = gaussian_error(fitted->spec);
+    if (error > most) continue;
+    fitted->seed = scheme.seed;
+    found.emplace_back(error, *fitted);
+  }
+  std::ranges::stable_sort(found, {}, [](const auto& one) { return one.first; });
+  std::vector<Scheme> schemes;
+  for (auto& [error, one] : found) schemes.push_back(std::move(one));
+  return schemes;
+}
+
+double gaussian_error(const codec::Spec& spec) {
+  return codec::descriptor(spec.codec).shared_grid ? error_on_shared_grid(spec)
+                                                   : error_of_encoding(spec);
+}
+
+}  // namespace terse

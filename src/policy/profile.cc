@@ -1,0 +1,288 @@
+#include "policy/profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "policy/datatype.h"
+#include "policy/draft.h"
+#include "policy/names.h"
+#include "policy/nearest.h"
+#include "policy/scheme.h"
+#include "policy/toml_file.h"
+
+namespace terse {
+namespace {
+
+using model::Curve;
+using model::Link;
+using model::Profile;
+using model::Rates;
+
+// A number of a table, and what is no such number. The canonical order is that of the lists.
+template <class Owner>
+struct Number {
+  std::string_view key;
+  double Owner::*member;
+  double least, most;
+  std::string_view unit;
+  bool required = true;
+};
+
+constexpr Number<Link> kLink[] = {{"latency", &Link::latency, 0, 10, "seconds"},
+                                  {"bandwidth", &Link::bandwidth, 1, 1e15, "bytes a second"}};
+constexpr Number<Rates> kRates[] = {{"encode", &Rates::encode, 1, 1e15, "elements a second"},
+                                    {"decode", &Rates::decode, 1, 1e15, "elements a second"}};
+constexpr Number<Profile> kProfile[] = {{"message", &Profile::message, 0, 10, "seconds", false},
+                                        {"launch", &Profile::launch, 0, 10, "seconds", false},
+                                        {"overlap", &Profile::overlap, 0, 1, "", false}};
+
+constexpr int kMostRanks = 1 << 20;
+
+template <class Owner, size_t n>
+const Number<Owner>* find(const Number<Owner> (&numbers)[n], std::string_view key) {
+  const auto found = std::ranges::find(numbers, key, &Number<Owner>::key);
+  return found == std::end(numbers) ? nullptr : found;
+}
+
+class ProfileParser {
+ public:
+  ProfileParser(std::string_view text, const std::string& path) : file_(text, path) {}
+
+  Profile parse() {
+    static constexpr std::string_view kKeys[] = {"name",    "source", "gpu",     "node_ranks",
+                                                 "message", "launch", "overlap", "within",
+                                                 "between", "coding", "codec",   "measured"};
+    for (const Entry& e : TomlFile::entries(file_.table())) {
+      if (e.key == "name") {
+        profile_.name = text_of(e);
+      } else if (e.key == "source") {
+        profile_.source = text_of(e);
+      } else if (e.key == "gpu") {
+        profile_.gpu = flag(e);
+      } else if (e.key == "node_ranks") {
+        profile_.node_ranks = whole(e, kMostRanks);
+      } else if (const auto* number = find(kProfile, e.key)) {
+        set(*number, e, profile_);
+      } else if (e.key == "within" || e.key == "between") {
+        (e.key == "within" ? profile_.within : profile_.between) = numbers<Link>(kLink, e);
+      } else if (e.key == "coding") {
+        profile_.coding = numbers<Rates>(kRates, e);
+      } else if (e.key == "codec") {
+        for (const Entry& codec : TomlFile::entries(table_of(e))) rates(codec);
+      } else if (e.key == "measured") {
+        curves(e);
+      } else {
+        file_.refuse(e.at, "unknown key \"{}\"{}", e.key, hint(e.key, kKeys));
+      }
+    }
+    require_whole();
+    return std::move(profile_);
+  }
+
+ private:
+  using Entry = TomlFile::Entry;
+
+  const toml::table& table_of(const Entry& e) const {
+    if (const toml::table* table = e.value->as_table()) return *table;
+    file_.refuse(e.at, "{} is a table, [{}]", e.key, e.key);
+  }
+
+  std::string text_of(const Entry& e) const {
+    if (const auto text = e.value->value_exact<std::string>()) return *text;
+    file_.refuse(e.value->source().begin, "{} is a text in quotes", e.key);
+  }
+
+  bool flag(const Entry& e) const {
+    if (const auto value = e.value->value_exact<bool>()) return *value;
+    file_.refuse(e.value->source().begin, "{} is true or false", e.key);
+  }
+
+  double number_of(const toml::node& node, std::string_view key) const {
+    if (const auto number = node.value<double>(); number && node.is_number()) return *number;
+    file_.refuse(node.source().begin, "{} is a number", key);
+  }
+
+  int whole(const Entry& e, int most) const {
+    const double number = number_of(*e.value, e.key);
+    if (!(number >= 1 && number <= most) || number != std::floor(number))
+      file_.refuse(e.value->source().begin, "{} is {}, but must be a whole number from 1 to {}",
+                   e.key, number, most);
+    return static_cast<int>(number);
+  }
+
+  template <class Owner>
+  void set(const Number<Owner>& number, const Entry& e, Owner& owner) const {
+    const double value = number_of(*e.value, e.key);
+    if (!(value >= number.least && value <= number.most))
+      file_.refuse(e.value->source().begin, "{} is {}, but must be from {} to {:g}{}{}", e.key,
+                   value, number.least, number.most, number.unit.empty() ? "" : " ", number.unit);
+    owner.*number.member = value;
+  }
+
+  template <class Owner, size_t n>
+  Owner numbers(const Number<Owner> (&all)[n], const Entry& of) const {
+    Owner owner;
+    unsigned seen = 0;
+    const toml::table& table = table_of(of);
+    for (const Entry& e : TomlFile::entries(table)) {
+      const Number<Owner>* const number = find(all, e.key);
+      if (number == nullptr)
+        file_.refuse(e.at, "unknown key \"{}\"; known are {} and {}", e.key, all[0].key,
+                     all[1].key);
+      set(*number, e, owner);
+      seen |= 1u << (number - all);
+    }
+    for (size_t i = 0; i < n; ++i)
+      if (all[i].required && !(seen >> i & 1))
+        file_.refuse(of.at, "{} has no {}, in {}", of.key, all[i].key, all[i].unit);
+    return owner;
+  }
+
+  void rates(const Entry& e) {
+    const std::vector<std::string> names = codec_names();
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    if (std::ranges::find(known, e.key) == known.end())
+      file_.refuse(e.at, "unknown codec \"{}\"{}", e.key, hint(e.key, known));
+    profile_.codecs.emplace(e.key, numbers<Rates>(kRates, e));
+  }
+
+  void curves(const Entry& e) {
+    const toml::array* const list = e.value->as_array();
+    if (list == nullptr) file_.refuse(e.at, "what was measured begins with [[measured]]");
+    for (const toml::node& node : *list) {
+      if (!node.is_table()) file_.refuse(node.source().begin, "[[measured]] is a table");
+      curve(*node.as_table());
+    }
+  }
+
+  void curve(const toml::table& table) {
+    Curve curve;
+    static constexpr std::string_view kKeys[] = {"collective", "dtype",  "ranks",
+                                                 "nodes",      "scheme", "points"};
+    unsigned seen = 0;
+    for (const Entry& e : TomlFile::entries(table)) {
+      const auto key = std::ranges::find(kKeys, e.key);
+      if (key == std::end(kKeys))
+        file_.refuse(e.at, "unknown key \"{}\"{}", e.key, hint(e.key, kKeys));
+      seen |= 1u << (key - kKeys);
+      at(file_.place(e.value->source().begin), [&] { name(e, curve); });
+      if (e.key == "ranks") curve.ranks = whole(e, kMostRanks);
+      if (e.key == "nodes") curve.nodes = whole(e, kMostRanks);
+      if (e.key == "points") points(e, curve);
+    }
+    const toml::source_position& begin = table.source().begin;
+    for (size_t i = 0; i < std::size(kKeys); ++i)
+      if (!(seen >> i & 1)) file_.refuse(begin, "[[measured]] has no {}", kKeys[i]);
+    if (curve.nodes > curve.ranks)
+      file_.refuse(begin, "{} ranks cannot be on {} nodes", curve.ranks, curve.nodes);
+    profile_.measured.push_back(std::move(curve));
+  }
+
+  // What is said by names.
+  void name(const Entry& e, Curve& curve) const {
+    if (e.key == "collective") {
+      const Set set = parse_collective(text_of(e));
+      const auto found = std::ranges::find_if(
+          collective_names(), [&](const CollectiveName& c) { return set_of(c.collective) & set; });
+      curve.collective = found->collective;
+    } else if (e.key == "dtype") {
+      const Set set = parse_dtype(text_of(e));
+      const auto found = std::ranges::find_if(
+          dtype_names(), [&](const DtypeName& d) { return set_of(d.dtype) & set; });
+      compressible(found->dtype, &curve.dtype);
+    } else if (e.key == "scheme") {
+      curve.scheme = text_of(e);
+      if (curve.scheme != "native") parse_scheme(curve.scheme);
+    }
+  }
+
+  void points(const Entry& e, Curve& curve) const {
+    const toml::array* const list = e.value->as_array();
+    if (list == nullptr || list->empty())
+      file_.refuse(e.at, "points is a list of [bytes, seconds]");
+    for (const toml::node& node : *list) {
+      const toml::array* const pair = node.as_array();
+      const toml::source_position& begin = node.source().begin;
+      if (pair == nullptr || pair->size() != 2) file_.refuse(begin, "a point is [bytes, seconds]");
+      const double bytes = number_of(*pair->get(0), "bytes");
+      const double seconds = number_of(*pair->get(1), "seconds");
+      if (!(bytes >= 1 && bytes <= 0x1p60)) file_.refuse(begin, "no message has {} bytes", bytes);
+      if (!(seconds > 0 && seconds <= 1e6)) file_.refuse(begin, "no call takes {} s", seconds);
+      const Curve::Point point{static_cast<size_t>(bytes), seconds};
+      if (!curve.points.empty() && curve.points.back().bytes >= point.bytes)
+        file_.refuse(begin, "points come by rising size");
+      curve.points.push_back(point);
+    }
+  }
+
+  void require_whole() const {
+    const auto refuse = [&](const char* what) {
+      file_.refuse({1, 1}, "the profile says nothing of {}", what);
+    };
+    if (!profile_.within && !profile_.between && profile_.measured.empty())
+      refuse("links, [within] a node or [between] nodes, nor of what was [[measured]]");
+    if ((profile_.within || profile_.between) && profile_.coding.encode == 0)
+      refuse("[coding], the rate of codecs");
+  }
+
+  const TomlFile file_;
+  Profile profile_;
+};
+
+template <class Owner, size_t n>
+std::string print(const Number<Owner> (&numbers)[n], const Owner& owner) {
+  std::string text;
+  for (const Number<Owner>& number : numbers)
+    text += fmt::format("{} = {}\n", number.key, owner.*number.member);
+  return text;
+}
+
+std::string quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string print_curve(const Curve& c) {
+  std::string points;
+  for (const Curve::Point& p : c.points)
+    points += fmt::format("{}[{}, {:.5g}]", points.empty() ? "" : ", ", p.bytes, p.seconds);
+  static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
+  return fmt::format(
+      "\n[[measured]]\ncollective = \"{}\"\ndtype = \"{}\"\nranks = {}\nnodes = {}\n"
+      "scheme = {}\npoints = [{}]\n",
+      print_collectives(set_of(c.collective)),
+      print_dtypes(set_of(kTypes[static_cast<size_t>(c.dtype)])), c.ranks, c.nodes,
+      quoted(c.scheme), points);
+}
+
+}  // namespace
+
+Profile parse_profile(std::string_view text, const std::string& path) {
+  return ProfileParser(text, path).parse();
+}
+
+Profile read_profile(const std::string& name) {
+  for (const KnownProfile& known : known_profiles())
+    if (known.name == name) return parse_profile(known.text, name);
+  return parse_profile(text_of_file(name, "a profile"), name);
+}
+
+std::string print_profile(const Profile& p) {
+  std::string text = fmt::format("name = {}\nsource = {}\ngpu = {}\nnode_ranks = {}\n",
+                                 quoted(p.name), quoted(p.source), p.gpu, p.node_ranks);
+  text += print(kProfile, p);
+  if (p.within) text += "\n[within]\n" + print(kLink, *p.within);
+  if (p.between) text += "\n[between]\n" + print(kLink, *p.between);
+  if (p.coding != Rates{}) text += "\n[coding]\n" + print(kRates, p.coding);
+  for (const auto& [codec, rates] : p.codecs)
+    text += fmt::format("\n[codec.{}]\n", codec) + print(kRates, rates);
+  for (const Curve& c : p.measured) text += print_curve(c);
+  return text;
+}
+
+}  // namespace terse
