@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 import sys
+import tempfile
 import time
 
 import machine
@@ -20,6 +21,7 @@ import table
 from measure import MeasureError, Result, measure, probe
 from plan import NATIVE, TYPES
 from plot import plot
+from tuning import TuneError
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                                 "netlab"))
@@ -52,17 +54,19 @@ def parse_arguments(arguments):
     parser.add_argument("--rate", type=parse_rate, default=parse_rate("1gbit"), metavar="RATE",
                         help="of each link (1gbit)")
     parser.add_argument("--sizes", type=_list_of(plan.parse_size), metavar="LIST",
-                        help="of the synthetic buffers (1M,16M,64M; 64M where hosts have several "
+                        help="of the synthetic buffers (1M,64M; 64M where hosts have several "
                              "ranks)")
     parser.add_argument("--schemes", type=plan.split_schemes, metavar="LIST",
-                        help="to compare with native (int8,int4, and where hosts have several "
-                             "ranks int4:intra=int8,hadamard=32)")
+                        help="to compare with native (int8,int4, where hosts have several ranks "
+                             "int4:intra=int8,hadamard=32, and auto:error=0.12)")
     parser.add_argument("--dtypes", type=_list_of(str, list(TYPES)), metavar="LIST",
                         help=f"of {', '.join(TYPES)} (fp32,bf16)")
     parser.add_argument("--collectives", type=_list_of(str, plan.COLLECTIVES), metavar="LIST",
                         help=f"of {', '.join(plan.COLLECTIVES)} (all)")
     parser.add_argument("--seconds", type=float, default=1, metavar="S",
                         help="roughly, for one measurement (1)")
+    parser.add_argument("--tune-seconds", type=float, default=20, metavar="S",
+                        help="roughly, to measure a lab for auto (20)")
     parser.add_argument("--loopback", action="store_true", help="do not use namespaces")
     parser.add_argument("--json", metavar="FILE", help="write the results here")
     parser.add_argument("--plot", metavar="FILE", help="draw them here, as SVG")
@@ -118,6 +122,7 @@ def _report(results, checks, options, seconds):
              "interface_bytes_per_call": r.interface_bytes,
              "interface_bytes_factor": table.bytes_factor(by[NATIVE], r),
              "interface_bytes_total": r.interface_total,
+             "chosen": r.chosen, "predicted_seconds": r.predicted,
              "link_share": table.link_share(c, r, options), "relative_l2_error": r.error}
             for c, by in results.items() for s, r in by.items()]
     return {"date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -134,6 +139,9 @@ def _report(results, checks, options, seconds):
 
 def run(options):
     start = time.monotonic()
+    usual = plan.defaults(options.labs[0], options)
+    options.tuned_dtypes = options.dtypes or usual.dtypes
+    options.tuned_collectives = options.collectives or usual.collectives
     options.loopback = options.loopback or probe() == "loopback"
     if options.loopback:
         options.rate = 0
@@ -167,8 +175,9 @@ def run(options):
 def main():
     options = parse_arguments(sys.argv[1:])
     try:
-        return run(options)
-    except MeasureError as error:
+        with tempfile.TemporaryDirectory(prefix="terse-profiles-") as options.profiles:
+            return run(options)
+    except (MeasureError, TuneError) as error:
         print(f"bench/run: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

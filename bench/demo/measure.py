@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 from plan import GRADIENT, NATIVE, TYPES, iterations
+from tuning import choice, is_auto, tune
 
 _NETLAB = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "netlab",
                        "netlab")
@@ -25,6 +26,8 @@ class Result:
     interface_bytes: float  # a call and host, from its interface's counter
     interface_total: float  # a host, whole program, from outside
     error: float  # relative, L2
+    chosen: str = None  # by auto
+    predicted: float = None  # seconds, by auto
     library_bytes: float = None  # a call and host, to others, by libterse's own statistics
     checksums: tuple = ()
 
@@ -46,6 +49,28 @@ def _program(case, scheme, options, directory):
     return command + ["--data", case.data, "-b", str(case.size), "-e", str(case.size)]
 
 
+def _lab(case, options):
+    command = [_NETLAB, "--hosts", str(case.lab.hosts), "--ranks-per-host",
+               str(case.lab.ranks_per_host), "--rate", str(options.rate), "--quiet"]
+    return command + (["--loopback"] if options.loopback else [])
+
+
+def _profile(case, options):
+    """What auto goes by in the case's lab, which is tuned once."""
+    path = os.path.join(options.profiles, f"{case.lab.hosts}x{case.lab.ranks_per_host}.toml")
+    if not os.path.exists(path):
+        tune(_lab(case, options), options, path)
+    return path
+
+
+def _choosing(case, scheme, options, directory):
+    """The environment of auto, and where its report goes."""
+    if not is_auto(scheme):
+        return []
+    return ["--env", f"TERSE_PROFILE={_profile(case, options)}",
+            "--env", f"TERSE_REPORT={directory}"]
+
+
 def _preload(scheme, options):
     if scheme == NATIVE:
         return []
@@ -58,10 +83,8 @@ def _preload(scheme, options):
 def measure(case, scheme, options, direct=False):
     """direct: through terse.h instead of the preloaded library, which adds its statistics."""
     with tempfile.TemporaryDirectory(prefix="terse-bench-") as directory:
-        lab = [_NETLAB, "--hosts", str(case.lab.hosts), "--ranks-per-host",
-               str(case.lab.ranks_per_host), "--rate", str(options.rate), "--quiet", "--json",
-               os.path.join(directory, "lab.json")]
-        lab += ["--loopback"] if options.loopback else []
+        lab = _lab(case, options) + ["--json", os.path.join(directory, "lab.json")]
+        lab += _choosing(case, scheme, options, directory)
         program = _program(case, scheme, options, directory)
         if direct:
             program += ["--scheme", scheme]
@@ -75,10 +98,12 @@ def measure(case, scheme, options, direct=False):
             perf = json.load(file)
         with open(os.path.join(directory, "lab.json"), encoding="utf-8") as file:
             counts = json.load(file)["interfaces"]
+        chosen, predicted = choice(directory) if is_auto(scheme) else (None, None)
     place = perf["results"][0]["out_of_place"]
     return Result(seconds=place["time"] / 1e6, busbw=place["bus_bw"] * 1e9,
                   interface_bytes=place["netdev_bytes_per_call"],
                   interface_total=sum(c["tx_bytes"] for c in counts) / case.lab.hosts,
                   error=float(place["relative_l2_error"]),
+                  chosen=chosen, predicted=predicted,
                   library_bytes=place["off_node_bytes_per_call"],
                   checksums=tuple(place["checksums"]))

@@ -28,9 +28,9 @@ class Defaults:
     schemes: tuple
 
 
-_ALONE = Defaults(COLLECTIVES, ("fp32", "bf16"), (MIB, 16 * MIB, 64 * MIB), ("int8", "int4"))
+_ALONE = Defaults(COLLECTIVES, ("fp32", "bf16"), (MIB, 64 * MIB), ("int8", "int4", "auto:error=0.12"))
 _SHARED = Defaults(COLLECTIVES, ("fp32", "bf16"), (64 * MIB,),
-                   ("int8", "int4", "int4:intra=int8,hadamard=32"))
+                   ("int8", "int4", "int4:intra=int8,hadamard=32", "auto:error=0.12"))
 _QUICK = {"collectives": ("all_reduce",), "dtypes": ("fp32",)}
 _QUICK_ALONE = dataclasses.replace(_ALONE, **_QUICK, sizes=(MIB, 16 * MIB))
 _QUICK_SHARED = dataclasses.replace(_SHARED, **_QUICK, sizes=(16 * MIB,))

@@ -44,6 +44,48 @@ def _lines(results, options):
         yield line
 
 
+def choices(results):
+    """A line for each case that auto chose for."""
+    for case, by_scheme in results.items():
+        for scheme, result in by_scheme.items():
+            if result.chosen is None:
+                continue
+            line = f"{case.name}: {scheme} took {result.chosen}"
+            if result.predicted:
+                line += (f", predicted {format_time(result.predicted)}, "
+                         f"{result.predicted / result.seconds:.2f} times what it took")
+            yield line
+
+
+def _share(values, holds):
+    return f"{sum(map(holds, values))} of {len(values)}"
+
+
+def verdict(results):
+    """How auto did, over all cases, in three lines; nothing where it was not measured."""
+    gains, kept, hits = [], [], []
+    for by_scheme in results.values():
+        native = by_scheme[NATIVE].seconds
+        best = min(r.seconds for r in by_scheme.values() if r.chosen is None)
+        for result in by_scheme.values():
+            if result.chosen is None:
+                continue
+            gains.append(native / result.seconds)
+            if native / best > 1.3:
+                kept.append(best / result.seconds)
+            if result.predicted:
+                hits.append(result.predicted / result.seconds)
+    if gains:
+        yield (f"auto: at least 0.97 times as fast as native in "
+               f"{_share(gains, lambda gain: gain >= 0.97)} cases, the worst {min(gains):.2f}")
+    if kept:
+        yield (f"auto: where the best gains over 1.3x, within 10 % of it in "
+               f"{_share(kept, lambda share: share >= 0.9)}, the worst {min(kept):.2f}")
+    if hits:
+        yield (f"auto: predicted within 15 % in {_share(hits, lambda hit: abs(hit - 1) <= 0.15)}, "
+               f"from {min(hits):.2f} to {max(hits):.2f} times what it took")
+
+
 def by_lab(results):
     """{lab: {case: {scheme: result}}}"""
     found = {}
@@ -58,9 +100,12 @@ def summary(results, options, hardware):
         lines = list(_lines(of_lab, options))
         lines.insert(2, "-" * max(len(line) for line in lines))
         sections += [f"{lab}:", *lines, ""]
+        if chosen := list(choices(of_lab)):
+            sections += [*chosen, ""]
     notes = ["time: one call, out of place. faster: native time over this one's, same run.",
              "bytes: how many times fewer left a host by its network interface. error: relative,",
              "L2, against the exact result. link: native's share of the link's rate."]
+    sections += [*verdict(results), ""] if any(verdict(results)) else []
     if options.loopback:
         notes.append("LOOPBACK: the link is not shaped, so the times say little; the bytes do,")
         notes.append("where hosts have one rank: they are those of all ranks, of one host, too.")

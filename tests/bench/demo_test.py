@@ -1,6 +1,7 @@
 """bench/run: the plan, the table, the picture, and a short run of the whole."""
 
 import argparse
+import dataclasses
 import json
 import os
 import subprocess
@@ -64,9 +65,9 @@ class Plan(unittest.TestCase):
             self.assertEqual({c.dtype for c in cases}, {"fp32", "bf16"})
             self.assertEqual({c.data for c in cases}, data)
             self.assertIn(64 << 20, {c.size for c in cases})
-        self.assertEqual(plan.schemes(ALONE, options), ("int8", "int4"))
+        self.assertEqual(plan.schemes(ALONE, options), ("int8", "int4", "auto:error=0.12"))
         self.assertEqual(plan.schemes(SHARED, options),
-                         ("int8", "int4", "int4:intra=int8,hadamard=32"))
+                         ("int8", "int4", "int4:intra=int8,hadamard=32", "auto:error=0.12"))
 
     def test_a_quick_run_is_small(self):
         options = parse_arguments(["--quick"])
@@ -124,6 +125,24 @@ class Report(unittest.TestCase):
         lines = table.summary(results, self.options, "a machine").splitlines()
         self.assertIn(long, lines[1])
         self.assertEqual(len({len(line) for line in lines[1:8]}), 1)
+
+    def test_what_auto_took_is_below_the_table(self):
+        results = {case: {"native": by["native"], "int4": by["int4"],
+                          "auto": dataclasses.replace(by["int4"], chosen="int4",
+                                                      predicted=2 * by["int4"].seconds)}
+                   for case, by in sample_results().items() if case.lab == ALONE}
+        [case, *others] = results
+        for other in others:
+            results[other]["auto"] = dataclasses.replace(results[other]["native"], chosen="native")
+        lines = list(table.choices(results))
+        self.assertEqual(lines, [f"{case.name}: auto took int4, predicted 5.24 ms, 2.00 times what "
+                                 "it took"] + [f"{c.name}: auto took native" for c in others])
+        self.assertEqual(list(table.verdict(results)), [
+            "auto: at least 0.97 times as fast as native in 4 of 4 cases, the worst 1.00",
+            "auto: where the best gains over 1.3x, within 10 % of it in 1 of 4, the worst 0.20",
+            "auto: predicted within 15 % in 0 of 1, from 2.00 to 2.00 times what it took"])
+        self.assertIn("\n\n" + "\n".join(lines) + "\n\n",
+                      table.summary(results, self.options, "a machine"))
 
     def test_machine_without_gpus(self):
         with no_gpus():
@@ -212,6 +231,27 @@ class Whole(unittest.TestCase):
         self.assertIn("LOOPBACK", done.stdout)
         self.assertEqual(done.stdout.count("and what stays on a host"), 1)
         self.assertIn("cpu", results["hardware"])
+
+    # On a link on which native takes eight times as long.
+    @unittest.skipUnless(has_namespaces(), "no right to make network namespaces here")
+    def test_auto_tunes_the_lab_and_takes_what_is_faster_there(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "x.json")
+            done = subprocess.run(
+                [os.path.join(ROOT, "bench", "run"), f"--build-dir={BUILD}", "--labs", "2", "--rate",
+                 "100mbit", "--collectives", "all_reduce", "--dtypes", "fp32", "--sizes", "1M",
+                 "--schemes", "auto:error=0.2", "--seconds", "0.1", "--tune-seconds", "2", "--json",
+                 path], capture_output=True, text=True, check=False, timeout=250)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            with open(path, encoding="utf-8") as file:
+                results = json.load(file)
+        [row] = [row for row in results["rows"]
+                 if row["scheme"] != "native" and row["data"] == "gauss"]
+        self.assertIn(row["chosen"], ("bf16", "int8", "int6", "int4", "linear8"))
+        self.assertGreater(row["predicted_seconds"], 0)
+        self.assertGreater(row["interface_bytes_factor"], 1.8)
+        self.assertIn(f"all_reduce gauss fp32 1 MiB: auto:error=0.2 took {row['chosen']}, predicted",
+                      done.stdout)
 
     @unittest.skipUnless(has_namespaces(), "no right to make network namespaces here")
     def test_bytes_out_of_a_host_of_several_ranks(self):

@@ -2,14 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "policy/profile.h"
 
 namespace terse {
 
+namespace {
+
+// In one line, the name first.
+std::string profile_words(const Settings& settings) {
+  if (!settings.profile) return "";
+  std::string text = settings.profile->name + " " + print_profile(*settings.profile);
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
 ToldSettings::ToldSettings(const Settings& settings)
-    : error(settings.error),
-      policy(settings.policy.print()),
-      profile(settings.profile ? print_profile(*settings.profile) : "") {
+    : error(settings.error), policy(settings.policy.print()), profile(profile_words(settings)) {
   for (size_t i = 0; i < kSharedNumbers; ++i) numbers[i] = shared_numbers()[i].value(settings);
 }
 

@@ -1,0 +1,45 @@
+"""A lab's profile, by which the scheme `auto` chooses, and what it chose."""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+
+AUTO = "auto"
+
+
+class TuneError(Exception):
+    pass
+
+
+def is_auto(scheme):
+    return scheme.partition(":")[0] == AUTO
+
+
+def tune(netlab, options, path):
+    """Runs terse-tune in the lab that the command `netlab` makes; the profile goes to `path`."""
+    program = os.path.join(options.build_dir, "bin", "terse-tune")
+    done = subprocess.run(
+        [*netlab, "--", program, "-o", path, "--seconds", str(options.tune_seconds), "--dtypes",
+         ",".join({"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[dtype]
+                  for dtype in options.tuned_dtypes), "--collectives",
+         ",".join(name.replace("_", "") for name in options.tuned_collectives)],
+        capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.stderr.write(done.stdout + done.stderr)
+        raise TuneError(f"terse-tune failed with exit code {done.returncode}")
+
+
+def choice(folder):
+    """The scheme that rank 0's report in `folder` says was chosen, and the predicted seconds of a
+    call; ("native", None) where nothing was compressed."""
+    [path] = glob.glob(os.path.join(folder, "rank0-*.json"))
+    with open(path, encoding="utf-8") as file:
+        report = json.load(file)
+    for communicator in report["communicators"]:
+        for row in communicator["rows"]:
+            seconds = row["seconds"]
+            if seconds.get("predicted") and seconds["calls"]:
+                return row["scheme"].partition(":")[0], seconds["predicted"] / seconds["calls"]
+    return "native", None

@@ -1,0 +1,107 @@
+"""terse tune: the profile that it writes, and what it says of a job that is not whole."""
+
+import os
+import subprocess
+import tempfile
+import tomllib
+import unittest
+
+from programs import BUILD, clean_environment, free_port, netlab
+
+TERSE = os.path.join(BUILD, "bin", "terse")
+TUNE = os.path.join(BUILD, "bin", "terse-tune")
+SIZES = (65536, 262144, 1048576)
+
+
+def terse(*arguments, environment=None, timeout=100):
+    done = subprocess.run([TERSE, *arguments], capture_output=True, text=True, check=False,
+                          timeout=timeout, env=clean_environment(environment))
+    return done.returncode, done.stdout, done.stderr
+
+
+class Tune(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "profile.toml")
+
+    def profile(self):
+        with open(self.path, "rb") as file:
+            return tomllib.load(file)
+
+    def check(self, ranks, nodes, collectives, dtypes, schemes):
+        profile = self.profile()
+        kinds = {(c["collective"], c["dtype"], c["scheme"]) for c in profile["measured"]}
+        self.assertEqual(kinds, {(c, d, s) for c in collectives for d in dtypes for s in schemes
+                                 if (d, s) != ("bfloat16", "bf16")
+                                 and (c, s) != ("allgather", "linear8:round=nearest")})
+        for curve in profile["measured"]:
+            self.assertEqual((curve["ranks"], curve["nodes"]), (ranks, nodes))
+            self.assertEqual(tuple(size for size, _ in curve["points"]),
+                             SIZES[:len(curve["points"])])
+            for _, seconds in curve["points"]:
+                self.assertGreater(seconds, 1e-6)
+        return profile
+
+    def test_the_ranks_of_a_job(self):
+        done = netlab("--hosts", "3", "--loopback", "--quiet", "--", TUNE, "-o", self.path,
+                      "--seconds", "4", "-e", "1M", "--name", "a job", "--schemes",
+                      "bf16,int8,linear8", "--collectives", "allreduce,allgather")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        profile = self.check(3, 3, ("allreduce", "allgather"), ("float32", "bfloat16"),
+                             ("native", "bf16", "int8", "linear8:round=nearest"))
+        self.assertEqual(profile["name"], "a job")
+        self.assertGreater(profile["between"]["bandwidth"], 1e6)
+        self.assertNotIn("within", profile)
+        self.assertGreater(profile["codec"]["int8"]["encode"], 1e6)
+        code, out, _ = terse("explain", "--scheme", "auto", "--profile", self.path, "--ranks", "3",
+                             "--nodes", "3", "--bytes", "1M")
+        self.assertEqual(code, 0)
+        self.assertIn('by the profile "a job", which has measured such calls', out)
+        code, out, _ = terse("explain", "--scheme", "auto", "--profile", self.path, "--ranks", "8",
+                             "--nodes", "8", "--bytes", "64M")
+        self.assertEqual(code, 0)
+        self.assertIn("which models them", out)
+
+    def test_threads_of_a_process(self):
+        code, out, err = terse("tune", "-o", self.path, "-t", "2", "--seconds", "2", "-e", "1M",
+                               "--schemes", "int4", "--round", "stochastic", "--collectives",
+                               "reducescatter", "--dtypes", "float32")
+        self.assertEqual(code, 0, out + err)
+        self.check(2, 1, ("reducescatter",), ("float32",), ("native", "int4:round=stochastic"))
+        self.assertIn("# reducescatter float32: ", out)
+
+    def test_one_rank_has_nothing_to_measure(self):
+        code, _, err = terse("tune", "-o", self.path)
+        self.assertEqual(code, 1)
+        self.assertIn("there is one rank, and nothing to send: start a process for each GPU", err)
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_a_rank_that_is_missing_is_named(self):
+        code, _, err = terse("tune", "-o", self.path, "-T", "3", environment={
+            "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port())})
+        self.assertEqual(code, 1)
+        self.assertRegex(err, r"terse-tune: process 0 on .*missing.*1")
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_bad_command_lines(self):
+        for arguments, error in (
+                (["--schemes", "itn8"], 'unknown codec "itn8"'),
+                (["--collectives", "sendrecv"], "sendrecv not in"),
+                (["-b", "2M", "-e", "1M"], "must be from 1 to --maxbytes"),
+                (["--seconds", "0"], "--seconds")):
+            with self.subTest(arguments=arguments):
+                code, _, err = terse("tune", *arguments)
+                self.assertEqual(code, 2)
+                self.assertIn(error, err)
+
+    def test_a_file_that_cannot_be_written_is_a_failure(self):
+        code, _, err = terse("tune", "-o", "/nowhere/profile.toml", "-t", "2", "--seconds", "1",
+                             "-e", "64K", "--schemes", "int8", "--collectives", "allreduce")
+        self.assertEqual(code, 1)
+        self.assertIn("/nowhere/profile.toml cannot be written", err)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,198 @@
+// The scheme auto, as calls: what is taken is done as if it had been asked for, on all ranks alike.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "engine/call/group.h"
+#include "engine/call/route.h"
+#include "engine/comm/directory.h"
+#include "engine/peers/agree.h"
+#include "ranks.h"
+#include "reference.h"
+#include "terse_client.h"
+
+namespace terse::test {
+namespace {
+
+using model::Curve;
+using plan::Collective;
+
+constexpr int kRanks = 3;
+
+// On one node a large AllReduce is twice as fast in eight bits, and a small one is not.
+model::Profile measured() {
+  const auto curve = [](const char* scheme, double small, double large) {
+    return Curve{Collective::kAllReduce,           codec::Dtype::kFloat32, kRanks, 1, scheme,
+                 {{4096, small}, {1 << 20, large}}};
+  };
+  model::Profile p;
+  p.name = "measured";
+  p.measured = {curve("native", 0.001, 0.010), curve("int8", 0.002, 0.005),
+                curve("int4", 0.002, 0.001)};
+  return p;
+}
+
+// Links so slow that bytes are all that counts.
+model::Profile modelled(const char* name = "modelled") {
+  model::Profile p;
+  p.name = name;
+  p.within = {1e-6, 1e6};
+  p.coding = {1e12, 1e12};
+  return p;
+}
+
+Settings settings_with(model::Profile profile, const char* rules = nullptr) {
+  Settings s = settings();
+  s.profile = std::move(profile);
+  if (rules != nullptr) s.policy = parse_policy_line(rules, 1);
+  return s;
+}
+
+terseStats_t stats_of(ncclComm_t comm) { return find_communicator(comm)->current_stats(); }
+
+Request sum_of(const Bytes& in, Bytes& out, size_t count, ncclComm_t comm,
+               ncclDataType_t type = ncclFloat32) {
+  return {.collective = Collective::kAllReduce,
+          .send = in.data(),
+          .recv = out.data(),
+          .count = count,
+          .datatype = type,
+          .comm = comm};
+}
+
+Bytes natively(const Bytes& in, size_t count, ncclComm_t comm) {
+  Bytes out(in.size());
+  EXPECT_EQ(ncclAllReduce(in.data(), out.data(), count, ncclFloat32, ncclSum, comm, nullptr),
+            ncclSuccess);
+  return out;
+}
+
+// What the scheme by itself gives.
+Bytes with(const char* scheme, const Bytes& in, size_t count, ncclComm_t comm, const Settings& s) {
+  Bytes out(in.size());
+  submit(sum_of(in, out, count, comm), parse_scheme(scheme), s);
+  return out;
+}
+
+TEST(Auto, TakesWhatIsPredictedToBeFastest) {
+  const Settings own = settings_with(measured());
+  struct Case {
+    size_t count;
+    const char* automatic;
+    const char* taken;  // null: native
+  };
+  // Between 4096 and 1048576 bytes times lie on straight lines: at 200,000 int8 gains 5 %.
+  const Case cases[] = {
+      {1, "auto", nullptr},      {1'000, "auto", nullptr},         {50'000, "auto", nullptr},
+      {200'003, "auto", "int8"}, {262'144, "auto:bits=4", "int4"}, {400'009, "auto", "int8"}};
+  next_ordinal();
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    size_t bypassed = 0, compressed = 0;
+    for (const Case& c : cases) {
+      SCOPED_TRACE(c.count);
+      const Bytes in = gaussian(c.count, ncclFloat32, 7 + static_cast<uint64_t>(rank));
+      Bytes out(in.size());
+      submit(sum_of(in, out, c.count, comm), parse_scheme(c.automatic), own);
+      ++(c.taken == nullptr ? bypassed : compressed);
+      EXPECT_EQ(stats_of(comm).bypasses[TERSE_BYPASS_AUTO], bypassed);
+      EXPECT_TRUE(out == (c.taken == nullptr ? natively(in, c.count, comm)
+                                             : with(c.taken, in, c.count, comm, own)));
+      if (c.taken != nullptr) ++compressed;
+      EXPECT_EQ(stats_of(comm).calls, compressed);
+    }
+    release_communicator(comm, false);
+  });
+}
+
+// The ranks have not told each other anything yet, and cannot within the group.
+TEST(Auto, MayBeTheFirstInAGroup) {
+  const Settings own = settings_with(modelled());
+  constexpr size_t kCount = 100'003;
+  next_ordinal();
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Bytes in = gaussian(kCount, ncclFloat32, 3 + static_cast<uint64_t>(rank));
+    Bytes first(in.size()), second(in.size()), integers(8);
+    group_start();
+    submit(sum_of(in, first, kCount, comm), parse_scheme("auto:error=0.2"), own);
+    submit(sum_of(in, second, kCount, comm), parse_scheme("int8"), own);
+    submit(sum_of(in, integers, 2, comm, ncclInt32), parse_scheme("auto"), own);
+    group_end();
+    EXPECT_EQ(stats_of(comm).calls, 2u);
+    EXPECT_EQ(stats_of(comm).bypasses[TERSE_BYPASS_DTYPE], 1u);
+    EXPECT_TRUE(second == with("int8", in, kCount, comm, own));
+    EXPECT_TRUE(first == with("int4", in, kCount, comm, own));
+    release_communicator(comm, false);
+  });
+}
+
+// So that no call waits for all ranks again, and the first one may be recorded in a graph.
+TEST(Auto, OfARuleIsAgreedOnWithTheSettings) {
+  const Settings own = settings_with(modelled(), "auto");
+  next_ordinal();
+  run_ranks(kRanks, [&](int, ncclComm_t comm) {
+    const CommunicatorPointer c = communicator(comm, own);
+    Bytes data(4 * 5000);
+    const Request request = sum_of(data, data, 5000, comm);
+    EXPECT_TRUE(waits_for_ranks(*c, request));
+    const Agreement settings_alone{c.get(), nullptr, nullptr};
+    agree({&settings_alone, 1});
+    EXPECT_FALSE(waits_for_ranks(*c, request));
+    const Route way = route(*c, request);
+    EXPECT_EQ(way.scheme.spec, parse_scheme("int8").spec);
+    ASSERT_TRUE(way.chosen_by);
+    EXPECT_TRUE(c->agreed.has(*way.chosen_by, {}));
+    EXPECT_GT(way.predicted, 0);
+    release_communicator(comm, false);
+  });
+}
+
+template <class Body>
+std::string error_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    return e.message;
+  }
+  return "none";
+}
+
+TEST(Auto, ProfilesThatDifferAreNamedOnAllRanks) {
+  const Settings a = settings_with(modelled("one")), b = settings_with(modelled("another"));
+  next_ordinal();
+  run_ranks(2, [&](int rank, ncclComm_t comm) {
+    const Bytes in(4 * 1000), kept(4 * 1000, 1);
+    Bytes out = kept;
+    const std::string error = error_of(
+        [&] { submit(sum_of(in, out, 1000, comm), parse_scheme("auto"), rank == 0 ? a : b); });
+    for (const char* words : {"the profile of TERSE_PROFILE is ", "\"one ", "\"another "})
+      EXPECT_NE(error.find(words), std::string::npos) << error;
+    EXPECT_TRUE(out == kept);
+    release_communicator(comm, false);
+  });
+}
+
+TEST(Auto, WithoutAProfileForSuchRanksIsAnError) {
+  model::Profile elsewhere = modelled("elsewhere");
+  elsewhere.between = elsewhere.within;
+  elsewhere.within.reset();
+  Settings none = settings();
+  none.profile.reset();
+  next_ordinal();
+  run_ranks(2, [&](int rank, ncclComm_t comm) {
+    const std::string me = ", rank " + std::to_string(rank) + " of 2";
+    for (const auto& [own, cause] :
+         {std::pair(none, std::string("auto needs a profile")),
+          std::pair(settings_with(elsewhere),
+                    std::string("says nothing of links within a node"))}) {
+      const Bytes in(4 * 1000);
+      Bytes out(in.size());
+      const std::string error =
+          error_of([&] { submit(sum_of(in, out, 1000, comm), parse_scheme("auto"), own); });
+      EXPECT_NE(error.find(cause), std::string::npos) << error;
+      EXPECT_NE(error.find(me), std::string::npos) << error;
+      release_communicator(comm, false);  // the next one has its own settings
+    }
+  });
+}
+
+}  // namespace
+}  // namespace terse::test
