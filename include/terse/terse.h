@@ -83,6 +83,11 @@ typedef struct terseScheme terseScheme_t;
  *                    than 8 ranks linear8 means linear16, and 16-bit elements stay native; for
  *                    more than 2184 the call is an error, ncclInvalidArgument
  *
+ *   auto             what the profile TERSE_PROFILE predicts to be fastest for a call, native
+ *                    included where nothing gains 10 %; not for Send and Recv. Its keys are bits=B
+ *                    (codes of at least B bits, and no more error than those of intB; default 8),
+ *                    error=E (relative, on Gaussian data; then of any bits), round and seed
+ *
  *   block=N          elements that share parameters: a multiple of 32, 32..4096 (default 128,
  *                    of linear codes 256)
  *   round=R          nearest (default), stochastic (default of linear codes), or shift (minmax
