@@ -4,13 +4,14 @@
 // up the codes, of which as many as there are ranks fit in one. Each contribution is quantized
 // once, and what a rank sends is what NCCL would send of so many bytes.
 //
-// The parameters of a chunk are agreed on, and those after it found, while the codes of one before
-// it are summed.
+// The parameters of several chunks are agreed on together (spans.h), while the codes of earlier
+// ones are summed.
 //
-// In scratch a chunk has a slot: the codes of each shard, side by side, then the parameters of
-// each.
+// In scratch a chunk has a slot, with the codes of each shard, side by side; behind the slots a
+// span has one, with the parameters of each of its chunks, and there of each shard.
 #include "plan/builder.h"
 #include "plan/pipeline.h"
+#include "plan/spans.h"
 
 namespace terse::plan {
 namespace {
@@ -24,41 +25,64 @@ class Summed {
         shards_(traits(collective).send.per_rank ? s.ranks : 1),
         own_(shards_ == 1 ? 0 : s.rank),
         chunks_(s, s.count, shards_, shards_ * s.count, 1),
+        spans_(spans_of(chunks_.count())),
+        slot_bytes_(aligned(shards_ * code_bytes(0))),
+        span_bytes_(aligned(longest_span() * shards_ * param_bytes(0))),
         b_(collective, algorithm, s),
-        packed_(chunks_.count(), kNone),
-        done_(packed_) {}
+        agreed_(chunks_.count(), kNone),
+        packed_(agreed_),
+        done_(agreed_) {
+    for (size_t k = 0; k < spans_.size(); ++k)
+      for (size_t i = 0; i < spans_[k].count; ++i) span_of_.push_back(k);
+  }
 
   Plan build() {
-    std::vector<size_t> found(chunks_.count(), kNone);
     pipeline(
-        chunks_, 2, [&](size_t c) { found[c] = find(c); },
-        [&](std::span<const Turn> turns) {
-          Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
-          for (const auto& [phase, c] : turns) {
-            step.after.push_back(phase == 0 ? found[c] : packed_[c]);
-            step.natives.push_back(phase == 0 ? agreement(c) : sum(c));
-          }
-          const size_t exchanged = b_.add(std::move(step));
-          for (const auto& [phase, c] : turns)
-            phase == 0 ? pack(c, exchanged) : unpack(c, exchanged);
-        });
-    return b_.take(chunks_);
+        chunks_, 2, [](size_t) {}, [&](std::span<const Turn> turns) { exchange(turns); });
+    return b_.take(chunks_.slots() * slot_bytes_ + kSpans * span_bytes_);
   }
 
  private:
+  // Whose parameters are in scratch: of a span that is used, and of the next one.
+  static constexpr size_t kSpans = 3;
+
+  static size_t aligned(size_t bytes) { return Chunks::round_up(bytes, Chunks::kAlignment); }
+
   // Bytes of a shard's codes, and of its parameters.
   size_t code_bytes(size_t c) const { return s_.packing.shared_grid->code_bytes(range(c).count); }
   size_t param_bytes(size_t c) const { return s_.packing.bytes(range(c).count) - code_bytes(c); }
 
+  size_t longest_span() const { return std::ranges::max(spans_, {}, &Span::count).count; }
+  const Span& span_at(size_t c) const { return spans_[span_of_[c]]; }
+  bool begins_span(size_t c) const { return span_at(c).first == c; }
+
   Range range(size_t c) const { return chunks_.range(0, c); }  // of any shard
   Place codes(size_t c, size_t p) const {
-    return {Region::kScratch, chunks_.place(c, 0, 0).offset + p * code_bytes(c)};
+    return {Region::kScratch, c % chunks_.slots() * slot_bytes_ + p * code_bytes(c)};
   }
+  // All chunks but the last one are of one length.
   Place params(size_t c, size_t p) const {
-    return {Region::kScratch, codes(c, shards_).offset + p * param_bytes(c)};
+    const size_t slot = chunks_.slots() * slot_bytes_ + span_of_[c] % kSpans * span_bytes_;
+    const size_t chunk = (c - span_at(c).first) * shards_ * param_bytes(0);
+    return {Region::kScratch, slot + chunk + p * param_bytes(c)};
   }
   size_t params_offset(size_t c, size_t p) const {
     return params(c, p).offset - codes(c, p).offset;
+  }
+
+  // Of a span that begins, and of a chunk whose codes are there.
+  void exchange(std::span<const Turn> turns) {
+    Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
+    for (const auto& [phase, c] : turns) {
+      if (phase == 0 && !begins_span(c)) continue;
+      step.after.push_back(phase == 0 ? find(c) : packed_[c]);
+      step.natives.push_back(phase == 0 ? agreement(c) : sum(c));
+    }
+    const size_t exchanged = step.natives.empty() ? kNone : b_.add(std::move(step));
+    for (const auto& [phase, c] : turns) {
+      if (phase == 0 && begins_span(c)) agreed_[c] = exchanged;
+      phase == 0 ? pack(c) : unpack(c, exchanged);
+    }
   }
 
   std::vector<Compute> each_shard(size_t c, Part part) const {
@@ -75,27 +99,33 @@ class Summed {
     return computes;
   }
 
-  // The own parameters.
-  size_t find(size_t c) {
-    const size_t before = chunks_.before(c);
-    Step step{"find", Lane::kEncode, {before == kNone ? kNone : done_[before]}, {}, {}};
-    step.compute = each_shard(c, Part::kParams);
+  // The own parameters of the span that begins with a chunk.
+  size_t find(size_t first) {
+    const size_t span = span_of_[first];
+    Step step{"find", Lane::kEncode, {}, {}, {}};
+    if (span >= kSpans) step.after = {done_[spans_[span - kSpans + 1].first - 1]};
+    for (size_t c = first; c < first + spans_[span].count; ++c)
+      std::ranges::move(each_shard(c, Part::kParams), std::back_inserter(step.compute));
     return b_.add(std::move(step));
   }
 
-  Native agreement(size_t c) const {
+  Native agreement(size_t first) const {
     const Element element = s_.packing.shared_grid->params;
+    size_t bytes = 0;
+    for (size_t c = first; c < first + span_at(first).count; ++c) bytes += shards_ * param_bytes(c);
     return {.collective = Collective::kAllReduce,
-            .send = params(c, 0),
-            .recv = params(c, 0),
-            .count = shards_ * param_bytes(c) / element_bytes(element, s_.element_bytes),
+            .send = params(first, 0),
+            .recv = params(first, 0),
+            .count = bytes / element_bytes(element, s_.element_bytes),
             .element = element,
             .operation = Operation::kMax};
   }
 
   // On the decode lane: so the parameters of later chunks need not wait for it.
-  void pack(size_t c, size_t agreed) {
-    Step step{"pack", Lane::kDecode, {agreed}, {}, {}};
+  void pack(size_t c) {
+    const size_t before = chunks_.before(c);
+    Step step{"pack", Lane::kDecode, {agreed_[span_at(c).first]}, {}, {}};
+    if (before != kNone) step.after.push_back(done_[before]);
     step.compute = each_shard(c, Part::kCodes);
     packed_[c] = b_.add(std::move(step));
   }
@@ -128,8 +158,11 @@ class Summed {
   const bool receives_;
   const size_t shards_, own_;
   const Chunks chunks_;
+  const std::vector<Span> spans_;
+  std::vector<size_t> span_of_;  // by chunk
+  const size_t slot_bytes_, span_bytes_;
   Builder b_;
-  std::vector<size_t> packed_, done_;  // steps, by chunk
+  std::vector<size_t> agreed_, packed_, done_;  // steps, by chunk; the first by a span's first
 };
 
 }  // namespace
