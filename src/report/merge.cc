@@ -129,11 +129,21 @@ double total(const Row& r) { return per_call(r.times.total, r.times.calls); }
 double encode(const Row& r) { return per_call(r.times.encode, r.times.calls); }
 double communicate(const Row& r) { return per_call(r.times.communicate, r.times.calls); }
 double decode(const Row& r) { return per_call(r.times.decode, r.times.calls); }
+double predicted(const Row& r) {
+  return r.times.predicted == 0 ? std::nan("") : per_call(r.times.predicted, r.times.calls);
+}
 double median_error(const Row& r) { return if_known(r, r.error.relative.median()); }
 double p99_error(const Row& r) { return if_known(r, r.error.relative.percentile(99)); }
 double worst_error(const Row& r) { return if_known(r, r.error.relative.greatest()); }
 double pooled_error(const Row& r) { return if_known(r, r.error.pooled_relative()); }
 }  // namespace value
+
+std::string show_prediction(const MergedRow& row) {
+  const Spread predicted = row.spread(value::predicted), total = row.spread(value::total);
+  if (predicted.count == 0 || total.count == 0) return "";
+  return fmt::format("auto predicted {} a call, {:.2f} times what was measured",
+                     show_seconds(predicted.median), predicted.median / total.median);
+}
 
 std::string show_rule(const Row& row) {
   return row.rule ? fmt::format("rule {}", *row.rule) : "by name";

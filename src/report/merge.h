@@ -82,11 +82,15 @@ double total(const Row& r);
 double encode(const Row& r);
 double communicate(const Row& r);
 double decode(const Row& r);
+double predicted(const Row& r);     // by auto, which has chosen the scheme
 double median_error(const Row& r);  // of a call
 double p99_error(const Row& r);
 double worst_error(const Row& r);
 double pooled_error(const Row& r);
 }  // namespace value
+
+// "auto predicted 1.2 ms a call, 0.98 times what was measured", of the median rank; "": it did not.
+std::string show_prediction(const MergedRow& row);
 
 // "rule 2", or "by name" where the caller named the scheme.
 std::string show_rule(const Row& row);

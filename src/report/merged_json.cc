@@ -24,6 +24,7 @@ constexpr struct {
                    {"encode_seconds_per_call", value::encode},
                    {"communicate_seconds_per_call", value::communicate},
                    {"decode_seconds_per_call", value::decode},
+                   {"predicted_seconds_per_call", value::predicted},
                    {"median_relative_error", value::median_error},
                    {"p99_relative_error", value::p99_error},
                    {"worst_relative_error", value::worst_error},

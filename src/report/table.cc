@@ -70,9 +70,11 @@ std::string table(const Merged& merged) {
       text += fmt::format(fmt::runtime(kLine), "collective", "scheme", "", "calls", "raw", "wire",
                           "ratio", "off node", "ratio", "a call", "encode", "communic.", "decode",
                           "error", "p99", "worst", "slowest", "late");
-    for (const MergedRow& row : c.rows)
+    for (const MergedRow& row : c.rows) {
       text += line(row, "min", &Spread::min) + line(row, "median", &Spread::median) +
               line(row, "max", &Spread::max);
+      if (const std::string words = show_prediction(row); !words.empty()) text += words + "\n";
+    }
     for (const auto& [reason, calls] : c.bypasses)
       text += fmt::format("native: {} calls of all ranks, {}\n", calls, reason);
   }

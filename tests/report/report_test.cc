@@ -109,6 +109,27 @@ TEST(Report, IsTheSameWhenReadAgain) {
   for (const int rank : {0, 1, 2}) EXPECT_EQ(from_json(to_json(sample(rank, 3))), sample(rank, 3));
 }
 
+// Of the first row auto has chosen the scheme; of the second it has not.
+TEST(Report, SetsPredictionsBesideWhatWasMeasured) {
+  std::vector<NamedReport> all = samples(3);
+  for (NamedReport& each : all)
+    each.report.communicators[0].rows[0].times.predicted = 0.03;  // of 10 calls, that took 50 to 70
+  const Report& first = all[0].report;
+  EXPECT_EQ(from_json(to_json(first)), first);
+  EXPECT_NE(to_text(first).find("\n  auto predicted 3 ms a call, 0.60 times what was measured\n"),
+            std::string::npos)
+      << to_text(first);
+  const Merged merged = merge(all);
+  const std::string words = "auto predicted 3 ms a call, 0.50 times what was measured";
+  for (const std::string& text : {table(merged), html(merged)}) {
+    const size_t at = text.find(words);
+    ASSERT_NE(at, text.npos) << text;
+    EXPECT_EQ(text.find("auto predicted", at + 1), text.npos);
+  }
+  EXPECT_NE(merged_json(merged).find("\"predicted_seconds_per_call\": 0.003"), std::string::npos);
+  EXPECT_EQ(table(merge(samples(3))).find("auto"), std::string::npos);
+}
+
 TEST(Report, SaysWhatIsWrongWithAFile) {
   const std::string good = to_json(sample(0, 1));
   EXPECT_NE(why_not(good.substr(0, good.size() / 2)).find("parse error"), std::string::npos);
