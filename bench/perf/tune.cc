@@ -131,6 +131,9 @@ std::optional<int> parse(int argc, char** argv, TuneOptions* o) {
   return {};
 }
 
+// A measurement is no better than five digits.
+double in_five_digits(double seconds) { return std::stod(fmt::format("{:.5g}", seconds)); }
+
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -251,7 +254,7 @@ class Tuner {
             time_calls(way, std::clamp(static_cast<int>(each / way.first), 1, 50)));
     for (Way& way : ways) {
       std::ranges::sort(way.rounds);
-      way.curve.points.push_back({bytes, way.rounds[kRounds / 2]});
+      way.curve.points.push_back({bytes, in_five_digits(way.rounds[kRounds / 2])});
     }
   }
 

@@ -10,6 +10,8 @@
 #include "cli/options.h"
 #include "cli/step.h"
 #include "engine/comm/chooser.h"
+#include "policy/datatype.h"
+#include "policy/draft.h"
 #include "policy/names.h"
 #include "policy/presets.h"
 #include "policy/profile.h"
@@ -63,14 +65,20 @@ struct Times {
   std::optional<double> compressed;
 };
 
-Prospect prospect_of(plan::Collective collective, double bytes, codec::Dtype dtype, int ranks) {
+// `option`: what the bytes are of.
+Prospect prospect_of(const std::string& option, plan::Collective collective, double bytes,
+                     codec::Dtype dtype, int ranks) {
   const auto whole =
       static_cast<double>(codec::dtype_size(dtype) * plan::shards(collective, ranks));
+  if (bytes < whole)
+    refuse("{}: {} of {:g} bytes on {} ranks has no elements", option, plan::name(collective),
+           bytes, ranks);
   return {collective, static_cast<size_t>(bytes / whole), dtype, ranks, 0};
 }
 
 Times times_of(const Place& place, const Prospect& call, const Scheme& scheme) {
   const Prediction native = predict_native(place.profile, call, place.machines());
+  if (scheme.off) return {*native.seconds, {}};
   const auto compressed = predict(place.profile, scheme, call, place.machines());
   return {*native.seconds, compressed ? compressed->seconds : std::nullopt};
 }
@@ -183,8 +191,10 @@ void forecast_calls(const ForecastOptions& o) {
       const auto bytes = parse_size(size);
       if (!bytes || *bytes > kMostBytes)
         refuse("--bytes {}: not a number of bytes such as 64M", size);
-      add_point(tables.back(), by_ranks ? ranks : static_cast<double>(*bytes), place,
-                prospect_of(collective, static_cast<double>(*bytes), dtype, ranks), schemes);
+      add_point(
+          tables.back(), by_ranks ? ranks : static_cast<double>(*bytes), place,
+          prospect_of("--bytes " + size, collective, static_cast<double>(*bytes), dtype, ranks),
+          schemes);
     }
   }
   fmt::print("profile    {}: {}\n", profile.name, profile.source);
@@ -202,13 +212,17 @@ void forecast_step(const ForecastOptions& o, bool names_profile) {
   const Place place{profile, step.ranks, node_ranks};
   if (const char* what = model::lacks(profile, place.topology))
     refuse("--step {}: the profile \"{}\" says nothing of {}", o.step, profile.name, what);
+  std::vector<Prospect> prospects;
+  for (const StepCall& call : step.calls)
+    prospects.push_back(
+        prospect_of("--step " + o.step, call.collective, call.bytes, call.dtype, step.ranks));
   fmt::print("step       {}\nprofile    {}: {}\n\n{:14} {:>10}  {:34} {:>10} {:>10} {:>7}\n",
              step.name, profile.name, profile.source, "collective", "bytes", "scheme", "native",
              "compressed", "");
   double native = step.compute, compressed = step.compute;
-  for (const StepCall& call : step.calls) {
-    const Times times = times_of(
-        place, prospect_of(call.collective, call.bytes, call.dtype, step.ranks), call.scheme);
+  for (size_t i = 0; i < prospects.size(); ++i) {
+    const StepCall& call = step.calls[i];
+    const Times times = times_of(place, prospects[i], call.scheme);
     const double own = times.compressed.value_or(times.native);
     const auto exposed = [&](double t) { return call.times * std::max(0.0, t - call.beside); };
     native += exposed(times.native);
@@ -217,8 +231,9 @@ void forecast_step(const ForecastOptions& o, bool names_profile) {
                fmt::format("{:.4g}", call.bytes), print_scheme(call.scheme), duration(times.native),
                duration(own), fmt::format("{:.2f}x", times.native / own));
   }
-  fmt::print("\ncompute    {}\nstep       {} native, {} compressed: {:.2f}x\n",
-             duration(step.compute), duration(native), duration(compressed), native / compressed);
+  fmt::print("\ncompute    {}\nstep       {} native, {} compressed{}\n", duration(step.compute),
+             duration(native), duration(compressed),
+             compressed == 0 ? "" : fmt::format(": {:.2f}x", native / compressed));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "policy/datatype.h"
 #include "policy/draft.h"
 #include "policy/names.h"
@@ -78,31 +79,36 @@ class StepParser {
       if (key == std::end(kKeys))
         file_.refuse(e.at, "unknown key \"{}\"{}", e.key, hint(e.key, kKeys));
       seen |= 1u << (key - kKeys);
-      at(file_.place(e.value->source().begin), [&] { set(e, call); });
+      if (e.key == "bytes")
+        call.bytes = number(e, 1, 0x1p47);
+      else if (e.key == "times" || e.key == "beside")
+        (e.key == "times" ? call.times : call.beside) = number(e, 0, 1e6);
+      else
+        at(file_.place(e.value->source().begin), [&, text = words(e)] { set(e.key, text, call); });
     }
     for (size_t i = 0; i < 4; ++i)
       if (!(seen >> i & 1)) file_.refuse(table.source().begin, "the call has no {}", kKeys[i]);
     step_.calls.push_back(std::move(call));
   }
 
-  void set(const Entry& e, StepCall& call) const {
-    if (e.key == "collective") {
-      const Set set = parse_collective(words(e));
+  // What is said by names.
+  static void set(std::string_view key, const std::string& name, StepCall& call) {
+    if (key == "collective") {
+      const Set set = parse_collective(name);
       call.collective = std::ranges::find_if(collective_names(), [&](const CollectiveName& c) {
                           return set_of(c.collective) & set;
                         })->collective;
-    } else if (e.key == "dtype") {
-      const Set set = parse_dtype(words(e));
+      if (plan::is_point_to_point(call.collective))
+        fail(ncclInvalidArgument, "the collective is between two ranks");
+    } else if (key == "dtype") {
+      const Set set = parse_dtype(name);
       compressible(std::ranges::find_if(dtype_names(),
                                         [&](const DtypeName& d) { return set_of(d.dtype) & set; })
                        ->dtype,
                    &call.dtype);
-    } else if (e.key == "scheme") {
-      call.scheme = parse_scheme(words(e));
-    } else if (e.key == "bytes") {
-      call.bytes = number(e, 1, 0x1p47);
     } else {
-      (e.key == "times" ? call.times : call.beside) = number(e, 0, 1e6);
+      call.scheme = parse_scheme(name);
+      if (call.scheme.automatic) fail(ncclInvalidArgument, "the scheme names no format, nor off");
     }
   }
 

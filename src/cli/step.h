@@ -4,8 +4,8 @@
 //   profile = "a100-8x-100gbit"          or a file; --profile takes its place
 //   ranks = 64                           of the communicator that the calls are on
 //   node_ranks = 4                       of them on a node (default: the profile's)
-//   sharing = 1                          such communicators that call at once and share nodes'
-//   links compute = 0.158                      seconds
+//   sharing = 1                          such communicators that call at once, on the same nodes
+//   compute = 0.158                      seconds
 //
 //   [[call]]
 //   collective = "reducescatter"

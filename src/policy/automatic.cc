@@ -145,7 +145,7 @@ double most_error(const Auto& a) {
 Scheme parse_auto(std::string_view text, std::string_view options) {
   Allowance allowed;
   unsigned seen = 0;
-  for (std::string_view rest = options; options.data() != nullptr && !options.empty();) {
+  for (std::string_view rest = options; text.find(':') != text.npos;) {
     const size_t comma = rest.find(',');
     parse_auto_option(text, rest.substr(0, comma), seen, allowed);
     if (comma == rest.npos) break;

@@ -1,9 +1,8 @@
 // The scheme `auto`: for each call the format and the algorithm that are predicted to be fastest
 // among what the user allows, native included.
 //
-//   auto:bits=B    codes of at least B bits, whose error is at most that of integers of B (default
-//   8) auto:error=E   what has at most this error, relative, on Gaussian data; bits=B beside it:
-//   and
+//   auto:bits=B    codes of at least B bits (default 8) and at most the error of integers of B
+//   auto:error=E   what has at most this error, relative, on Gaussian data; with bits=B, too, only
 //                  codes of at least B bits
 //   round=R        nearest (default) or stochastic
 //   seed=N         as for all schemes

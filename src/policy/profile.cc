@@ -45,6 +45,8 @@ const Number<Owner>* find(const Number<Owner> (&numbers)[n], std::string_view ke
   return found == std::end(numbers) ? nullptr : found;
 }
 
+bool is_printable(char c) { return c >= ' ' && c <= '~'; }
+
 class ProfileParser {
  public:
   ProfileParser(std::string_view text, const std::string& path) : file_(text, path) {}
@@ -89,8 +91,12 @@ class ProfileParser {
   }
 
   std::string text_of(const Entry& e) const {
-    if (const auto text = e.value->value_exact<std::string>()) return *text;
-    file_.refuse(e.value->source().begin, "{} is a text in quotes", e.key);
+    const toml::source_position& begin = e.value->source().begin;
+    const auto text = e.value->value_exact<std::string>();
+    if (!text) file_.refuse(begin, "{} is a text in quotes", e.key);
+    if (!std::ranges::all_of(*text, is_printable))
+      file_.refuse(begin, "{} has a character that cannot be printed as ASCII", e.key);
+    return *text;
   }
 
   bool flag(const Entry& e) const {
@@ -166,10 +172,13 @@ class ProfileParser {
       if (key == std::end(kKeys))
         file_.refuse(e.at, "unknown key \"{}\"{}", e.key, hint(e.key, kKeys));
       seen |= 1u << (key - kKeys);
-      at(file_.place(e.value->source().begin), [&] { name(e, curve); });
-      if (e.key == "ranks") curve.ranks = whole(e, kMostRanks);
-      if (e.key == "nodes") curve.nodes = whole(e, kMostRanks);
-      if (e.key == "points") points(e, curve);
+      if (e.key == "ranks" || e.key == "nodes")
+        (e.key == "ranks" ? curve.ranks : curve.nodes) = whole(e, kMostRanks);
+      else if (e.key == "points")
+        points(e, curve);
+      else
+        at(file_.place(e.value->source().begin),
+           [&, text = text_of(e)] { set_name(e.key, text, curve); });
     }
     const toml::source_position& begin = table.source().begin;
     for (size_t i = 0; i < std::size(kKeys); ++i)
@@ -180,19 +189,19 @@ class ProfileParser {
   }
 
   // What is said by names.
-  void name(const Entry& e, Curve& curve) const {
-    if (e.key == "collective") {
-      const Set set = parse_collective(text_of(e));
+  static void set_name(std::string_view key, const std::string& name, Curve& curve) {
+    if (key == "collective") {
+      const Set set = parse_collective(name);
       const auto found = std::ranges::find_if(
           collective_names(), [&](const CollectiveName& c) { return set_of(c.collective) & set; });
       curve.collective = found->collective;
-    } else if (e.key == "dtype") {
-      const Set set = parse_dtype(text_of(e));
+    } else if (key == "dtype") {
+      const Set set = parse_dtype(name);
       const auto found = std::ranges::find_if(
           dtype_names(), [&](const DtypeName& d) { return set_of(d.dtype) & set; });
       compressible(found->dtype, &curve.dtype);
-    } else if (e.key == "scheme") {
-      curve.scheme = text_of(e);
+    } else {
+      curve.scheme = name;
       if (curve.scheme != "native") parse_scheme(curve.scheme);
     }
   }
@@ -242,7 +251,7 @@ std::string quoted(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
+    quoted += is_printable(c) ? c : '?';
   }
   return quoted + '"';
 }
@@ -250,7 +259,7 @@ std::string quoted(std::string_view text) {
 std::string print_curve(const Curve& c) {
   std::string points;
   for (const Curve::Point& p : c.points)
-    points += fmt::format("{}[{}, {:.5g}]", points.empty() ? "" : ", ", p.bytes, p.seconds);
+    points += fmt::format("{}[{}, {}]", points.empty() ? "" : ", ", p.bytes, p.seconds);
   static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   return fmt::format(
       "\n[[measured]]\ncollective = \"{}\"\ndtype = \"{}\"\nranks = {}\nnodes = {}\n"

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "base/error.h"
+#include "policy/profile.h"
 
 namespace terse {
 namespace {
@@ -72,6 +75,27 @@ TEST(Settings, APolicyComesFromAFile) {
 TEST(Settings, RulesComeFromOnePlace) {
   const Settings s = read({{"TERSE_POLICY", "/nowhere"}, {"TERSE_SCHEME", "off"}});
   EXPECT_EQ(s.error, "TERSE_POLICY and TERSE_SCHEME are both set; rules come from one");
+}
+
+TEST(Settings, AProfileIsAFileOrOneThatComesAlong) {
+  EXPECT_FALSE(read({}).profile);
+  const Settings s = read({{"TERSE_PROFILE", "a100-8x-nvlink"}, {"TERSE_SCHEME", "auto"}});
+  EXPECT_EQ(s.error, "");
+  EXPECT_EQ(s.profile, read_profile("a100-8x-nvlink"));
+  EXPECT_EQ(read({{"TERSE_PROFILE", "/nowhere"}}).error,
+            "TERSE_PROFILE=\"/nowhere\": /nowhere cannot be read: No such file or directory");
+  EXPECT_EQ(read({{"TERSE_PROFILE", "/nowhere"}, {"TERSE_SCHEME", "auto"}}).error,
+            "TERSE_PROFILE=\"/nowhere\": /nowhere cannot be read: No such file or directory");
+}
+
+TEST(Settings, AutoNeedsAProfile) {
+  const std::string why = std::string(" asks for auto, which needs a profile: ") + kProfileHint;
+  EXPECT_EQ(read({{"TERSE_SCHEME", "int8; allgather -> auto"}}).error, "TERSE_SCHEME" + why);
+  const std::string path = ::testing::TempDir() + "auto_policy.toml";
+  std::ofstream(path) << "[[rule]]\nscheme = \"auto\"\n";
+  EXPECT_EQ(read({{"TERSE_POLICY", path}}).error, "TERSE_POLICY" + why);
+  EXPECT_EQ(read({{"TERSE_POLICY", path}, {"TERSE_PROFILE", "l40s-8x-pcie"}}).error, "");
+  std::filesystem::remove(path);
 }
 
 TEST(Settings, StrangersAreNamed) {

@@ -6,6 +6,8 @@
 
 #include <map>
 
+#include "policy/profile.h"
+
 namespace terse {
 namespace {
 
@@ -62,6 +64,37 @@ TEST(Told, LongTextsThatBeginAlikeAreToldApart) {
   const std::string text =
       difference({{"TERSE_SCHEME", rules + "int8"}}, {{"TERSE_SCHEME", rules + "int4"}});
   EXPECT_NE(text.find("\"ranks=2 -> off; ranks=3 -> off; "), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("...\" on this rank (what differs comes later)")) << text;
+}
+
+TEST(Told, ProfilesThatDifferAreNamed) {
+  const char* const name = "TERSE_PROFILE";
+  EXPECT_EQ(difference({{name, "a100-8x-nvlink"}}, {{name, "a100-8x-nvlink"}}), "");
+  const std::string begin = "the profile of TERSE_PROFILE is \"";
+  std::string text = difference({{name, "a100-8x-nvlink"}}, {{name, "l40s-8x-pcie"}});
+  EXPECT_EQ(text.find(begin + "a100-8x-nvlink "), 0u) << text;
+  EXPECT_NE(text.find("\" on rank 3 but \"l40s-8x-pcie "), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("\" on this rank")) << text;
+  text = difference({{name, "a100-8x-nvlink"}}, {});
+  EXPECT_EQ(text.find(begin + "a100-8x-nvlink "), 0u) << text;
+  EXPECT_TRUE(text.ends_with("\" on rank 3 but \"\" on this rank")) << text;
+}
+
+// Both are of one name, and say the same of all but a last digit.
+TEST(Told, ProfilesThatDifferAtTheEndAreToldApart) {
+  const auto settings = [](const char* seconds) {
+    Settings s;
+    s.profile =
+        parse_profile(fmt::format("name = \"{}\"\n[[measured]]\ncollective = \"allreduce\"\n"
+                                  "dtype = \"float32\"\nranks = 4\nnodes = 1\nscheme = \"native\"\n"
+                                  "points = [[65536, {}]]\n",
+                                  std::string(80, 'n'), seconds),
+                      "p.toml");
+    return ToldSettings(s);
+  };
+  EXPECT_EQ(differences(settings("0.0012345678"), settings("1.2345678e-3"), 3), "");
+  const std::string text = differences(settings("0.0012345678"), settings("0.0012345679"), 3);
+  EXPECT_EQ(text.find("the profile of TERSE_PROFILE is \"nnnn"), 0u) << text;
   EXPECT_TRUE(text.ends_with("...\" on this rank (what differs comes later)")) << text;
 }
 

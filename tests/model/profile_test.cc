@@ -1,0 +1,82 @@
+// What was measured: between the points, beyond them, and of which calls.
+#include "model/profile.h"
+
+#include <gtest/gtest.h>
+
+namespace terse::model {
+namespace {
+
+using codec::Dtype;
+using plan::Collective;
+
+Curve through(std::vector<Curve::Point> points) {
+  return {.scheme = "native", .points = std::move(points)};
+}
+
+TEST(Curve, IsALineBetweenPointsAndGoesOnAsItEnds) {
+  const Curve curve = through({{100, 1}, {200, 3}, {400, 4}});
+  const struct {
+    size_t bytes;
+    double seconds;
+  } cases[] = {
+      {0, 1},   {1, 1},     {99, 1},                   // no less than the first
+      {100, 1}, {200, 3},   {400, 4},                  // the points themselves
+      {150, 2}, {175, 2.5}, {300, 3.5}, {399, 3.995},  // between
+      {600, 5}, {2400, 14},                            // beyond, as between the last two
+  };
+  for (const auto& c : cases) EXPECT_DOUBLE_EQ(curve.seconds(c.bytes), c.seconds) << c.bytes;
+}
+
+TEST(Curve, OfOnePointTakesAlwaysAsLong) {
+  for (const size_t bytes : {0u, 100u, 1'000'000u})
+    EXPECT_EQ(through({{100, 7}}).seconds(bytes), 7) << bytes;
+}
+
+// A measurement that fell by chance falls between its points, but not on to nothing.
+TEST(Curve, NoiseNeverMakesLargerMessagesFaster) {
+  const Curve curve = through({{100, 1}, {200, 5}, {400, 4}});
+  EXPECT_EQ(curve.seconds(300), 4.5);
+  for (const size_t bytes : {size_t{400}, size_t{401}, size_t{4000}, size_t{1} << 60})
+    EXPECT_EQ(curve.seconds(bytes), 4) << bytes;
+}
+
+class Measured : public ::testing::Test {
+ protected:
+  void add(Dtype dtype, Collective collective = Collective::kAllReduce, int ranks = 4,
+           int nodes = 2, const char* scheme = "int8") {
+    profile_.measured.push_back({collective, dtype, ranks, nodes, scheme, {{1, 1}}});
+  }
+  // Its place in the profile; -1: there is none.
+  std::ptrdiff_t found(Dtype dtype, std::string_view scheme = "int8") const {
+    const Curve* const curve = profile_.curve(Collective::kAllReduce, dtype, 4, 2, scheme);
+    return curve == nullptr ? -1 : curve - profile_.measured.data();
+  }
+
+  Profile profile_;
+};
+
+TEST_F(Measured, ATypeOfTheSameWidthStandsInForAnother) {
+  EXPECT_EQ(found(Dtype::kFloat16), -1);
+  add(Dtype::kFloat32);
+  EXPECT_EQ(found(Dtype::kFloat16), -1);
+  EXPECT_EQ(found(Dtype::kFloat32), 0);
+  add(Dtype::kBfloat16);
+  EXPECT_EQ(found(Dtype::kFloat16), 1);
+  add(Dtype::kFloat16);
+  EXPECT_EQ(found(Dtype::kFloat16), 2);
+  EXPECT_EQ(found(Dtype::kBfloat16), 1);
+  EXPECT_EQ(found(Dtype::kFloat32), 0);
+}
+
+TEST_F(Measured, AllElseHasToBeTheSame) {
+  add(Dtype::kFloat32, Collective::kAllGather);
+  add(Dtype::kFloat32, Collective::kAllReduce, 8);
+  add(Dtype::kFloat32, Collective::kAllReduce, 4, 1);
+  add(Dtype::kFloat32, Collective::kAllReduce, 4, 2, "native");
+  EXPECT_EQ(found(Dtype::kFloat32), -1);
+  EXPECT_EQ(found(Dtype::kFloat32, "nativ"), -1);
+  EXPECT_EQ(found(Dtype::kFloat32, "native"), 3);
+}
+
+}  // namespace
+}  // namespace terse::model

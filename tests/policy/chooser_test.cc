@@ -1,0 +1,262 @@
+// What auto takes: by what was measured, or else by the model.
+#include "engine/comm/chooser.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace terse {
+namespace {
+
+using codec::Dtype;
+using plan::Collective;
+
+constexpr size_t kCount = 1 << 24;
+
+// Slow links and fast codecs, so that the fewest bits are the fastest.
+const model::Profile kSlow{.name = "slow",
+                           .within = model::Link{1e-6, 1e8},
+                           .between = model::Link{1e-5, 1e7},
+                           .coding = {1e12, 1e12}};
+
+plan::Topology nodes(int count, int ranks_of_node) {
+  std::vector<uint64_t> hosts;
+  for (int rank = 0; rank < count * ranks_of_node; ++rank)
+    hosts.push_back(static_cast<uint64_t>(rank / ranks_of_node));
+  return plan::topology_of(hosts);
+}
+
+Prospect all_reduce(Dtype dtype = Dtype::kFloat32) {
+  return {Collective::kAllReduce, kCount, dtype, 4, 0};
+}
+
+std::vector<Prediction> predicted(const model::Profile& profile, const char* scheme,
+                                  const Prospect& call, const plan::Topology& topology) {
+  return predictions(profile, parse_scheme(scheme), call, {plan::kHostGrain, topology});
+}
+
+std::string name_of(const Prediction& p) { return p.scheme.off ? "native" : short_name(p.scheme); }
+
+std::string names(const std::vector<Prediction>& all) {
+  std::string text;
+  for (const Prediction& p : all) text += (text.empty() ? "" : " ") + name_of(p);
+  return text;
+}
+
+std::string error_of(const auto& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.result, ncclInvalidUsage);
+    return e.message;
+  }
+  return "none";
+}
+
+model::Curve curve(const char* scheme, std::vector<model::Curve::Point> points,
+                   Dtype dtype = Dtype::kFloat32) {
+  return {Collective::kAllReduce, dtype, 4, 1, scheme, std::move(points)};
+}
+
+TEST(Chooser, ModelsWhatWasNotMeasured) {
+  const plan::Topology one = nodes(1, 4);
+  const std::vector<Prediction> all = predicted(kSlow, "auto:bits=4", all_reduce(), one);
+  EXPECT_EQ(names(all),
+            "native linear16:round=nearest bf16 int8 int7 int6 linear8:round=nearest "
+            "int5 int4");
+  for (const Prediction& p : all) {
+    EXPECT_FALSE(p.measured);
+    EXPECT_GT(*p.seconds, 0);
+  }
+  EXPECT_EQ(name_of(choose(all)), "int4");
+  const auto native = predict_native(kSlow, all_reduce(), {plan::kHostGrain, one});
+  EXPECT_EQ(all.front().seconds, native.seconds);
+}
+
+// Curves of other types, ranks or nodes say nothing of the call.
+TEST(Chooser, TakesWhatWasMeasuredAloneWhereNativeWas) {
+  model::Profile p = kSlow;
+  const size_t bytes = 4 * kCount;
+  p.measured = {curve("int8", {{1, 1}}), curve("native", {{1, 0.5}, {2 * bytes - 1, 1.5}}),
+                curve("int4", {{1, 0.9}}), curve("int6", {{1, 1}}, Dtype::kFloat16)};
+  const std::vector<Prediction> all = predicted(p, "auto:bits=4", all_reduce(), nodes(1, 4));
+  ASSERT_EQ(names(all), "native int8 int4");
+  EXPECT_EQ(all[0].seconds, 1.0);
+  EXPECT_EQ(all[1].seconds, 1.0);
+  EXPECT_EQ(all[2].seconds, 0.9);
+  for (const Prediction& each : all) EXPECT_TRUE(each.measured);
+
+  for (const auto& [call, topology] :
+       {std::pair(all_reduce(), nodes(2, 2)), std::pair(all_reduce(), nodes(4, 1)),
+        std::pair(all_reduce(Dtype::kBfloat16), nodes(1, 4)),
+        std::pair(Prospect{Collective::kAllReduce, kCount, Dtype::kFloat32, 8, 0}, nodes(1, 8)),
+        std::pair(Prospect{Collective::kAllGather, kCount, Dtype::kFloat32, 4, 0}, nodes(1, 4))})
+    EXPECT_FALSE(predicted(p, "auto", call, topology).front().measured);
+}
+
+// Where links were not, either: they are not needed.
+TEST(Chooser, WhatWasMeasuredNeedsNoModel) {
+  model::Profile p{.name = "measured", .measured = {curve("native", {{1, 1}})}};
+  EXPECT_EQ(names(predicted(p, "auto", all_reduce(), nodes(1, 4))), "native");
+  p.measured.push_back(curve("int8:round=stochastic", {{1, 0.5}}));
+  EXPECT_EQ(names(predicted(p, "auto", all_reduce(), nodes(1, 4))), "native");
+  EXPECT_EQ(names(predicted(p, "auto:round=stochastic", all_reduce(), nodes(1, 4))),
+            "native int8:round=stochastic");
+}
+
+TEST(Chooser, AGainOfLessThanTenPercentIsNone) {
+  const struct {
+    double native, int8, int4;
+    const char* taken;
+  } cases[] = {
+      {1.2, 1.2, 1.2, "native"}, {1.2, 1.1, 1.1, "native"},  {1.2, 1.0, 1.1, "int8"},
+      {1.2, 1.0, 0.9, "int4"},   {1.2, 1.0, 1.0, "int8"},  // of equals the more accurate
+      {1.11, 1.0, 2.0, "int8"},  {1.09, 1.0, 2.0, "native"}, {1.0, 2.0, 3.0, "native"},
+  };
+  for (const auto& c : cases) {
+    const model::Profile p{.measured = {curve("native", {{1, c.native}}),
+                                        curve("int8", {{1, c.int8}}),
+                                        curve("int4", {{1, c.int4}})}};
+    const std::vector<Prediction> all = predicted(p, "auto:bits=4", all_reduce(), nodes(1, 4));
+    EXPECT_EQ(name_of(choose(all)), c.taken) << c.native << " " << c.int8 << " " << c.int4;
+  }
+}
+
+TEST(Chooser, FormatsAreNarrowerThanTheElements) {
+  for (const Dtype dtype : {Dtype::kFloat16, Dtype::kBfloat16})
+    EXPECT_EQ(names(predicted(kSlow, "auto", all_reduce(dtype), nodes(1, 4))), "native int8");
+  model::Profile p{.measured = {curve("native", {{1, 1}}, Dtype::kFloat16),
+                                curve("bf16", {{1, 0.1}}, Dtype::kFloat16)}};
+  EXPECT_EQ(names(predicted(p, "auto", all_reduce(Dtype::kFloat16), nodes(1, 4))), "native");
+}
+
+// NCCL sums codes, and only moves nothing for terse.
+TEST(Chooser, SharedGridsAreForSums) {
+  for (const Collective c : {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast,
+                             Collective::kGather, Collective::kScatter})
+    EXPECT_EQ(names(predicted(kSlow, "auto", {c, 1 << 16, Dtype::kFloat32, 4, 0}, nodes(2, 2))),
+              "native bf16 int8")
+        << plan::name(c);
+  for (const Collective c : {Collective::kReduceScatter, Collective::kReduce})
+    EXPECT_EQ(names(predicted(kSlow, "auto", {c, 1 << 16, Dtype::kFloat32, 4, 0}, nodes(2, 2))),
+              "native linear16:round=nearest bf16 int8")
+        << plan::name(c);
+}
+
+TEST(Chooser, SaysWhichLinksAProfileLacks) {
+  model::Profile p = kSlow;
+  const auto error = [&](int count, int ranks_of_node) {
+    return error_of([&] { predicted(p, "auto", all_reduce(), nodes(count, ranks_of_node)); });
+  };
+  EXPECT_EQ(error(2, 2), "none");
+  p.between = {};
+  EXPECT_EQ(error(1, 4), "none");
+  EXPECT_EQ(error(2, 2),
+            "the profile \"slow\" says nothing of links between nodes, and 4 ranks are on 2 nodes");
+  p = kSlow;
+  p.within = {};
+  EXPECT_EQ(error(4, 1), "none");
+  EXPECT_EQ(error(1, 4),
+            "the profile \"slow\" says nothing of links within a node, and 4 ranks are on 1 nodes");
+}
+
+// A scheme that names its algorithm is predicted with that; else it comes to name the fastest one
+// where the table takes another.
+TEST(Chooser, TheAlgorithmIsChosen) {
+  const plan::Topology t = nodes(4, 1);
+  const auto predict_on = [&](const model::Profile& p, const char* scheme, size_t count) {
+    return predict(p, parse_scheme(scheme), {Collective::kAllReduce, count, Dtype::kFloat32, 4, 0},
+                   {plan::kHostGrain, t})
+        .value();
+  };
+  EXPECT_EQ(print_scheme(predict_on(kSlow, "int8", kCount).scheme), "int8:block=128,round=nearest");
+  model::Profile slow_to_start = kSlow;
+  slow_to_start.between = model::Link{10, 1e12};
+  const Prediction best = predict_on(slow_to_start, "int8", kCount);
+  EXPECT_EQ(print_scheme(best.scheme), "int8:block=128,round=nearest,algo=oneshot");
+  const Prediction asked = predict_on(slow_to_start, "int8:algo=twoshot", kCount);
+  EXPECT_EQ(print_scheme(asked.scheme), "int8:block=128,round=nearest,algo=twoshot");
+  EXPECT_NEAR(*asked.seconds - *best.seconds, 10, 1);
+  EXPECT_EQ(predict_on(slow_to_start, "int8:algo=oneshot", kCount).seconds, best.seconds);
+}
+
+TEST(Chooser, WhatNobodyDoesIsNotPredicted) {
+  const plan::Topology t = nodes(1, 4);
+  const auto predicted_at_all = [&](const char* scheme, const Prospect& call) {
+    return predict(kSlow, parse_scheme(scheme), call, {plan::kHostGrain, t}).has_value();
+  };
+  EXPECT_TRUE(predicted_at_all("linear8", all_reduce()));
+  EXPECT_FALSE(
+      predicted_at_all("linear8", {Collective::kAllGather, kCount, Dtype::kFloat32, 4, 0}));
+  EXPECT_TRUE(predicted_at_all("bf16", all_reduce()));
+  EXPECT_FALSE(predicted_at_all("bf16", all_reduce(Dtype::kFloat16)));
+}
+
+// No rank is a part of the question; and it is answered once.
+TEST(Chooser, AnswersEveryRankAlike) {
+  Settings settings;
+  settings.profile = kSlow;
+  const plan::Topology t = nodes(2, 2);
+  const Machines machines{plan::kHostGrain, t};
+  for (const char* text : {"auto", "auto:bits=4", "auto:error=0.05,round=stochastic,seed=3"})
+    for (const Collective c : {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce,
+                               Collective::kScatter, Collective::kAllToAll})
+      for (const size_t count : {1u, 100u, 1u << 20}) {
+        const Scheme scheme = parse_scheme(text);
+        const Prospect call{c, count, Dtype::kFloat32, 4, 1};
+        Chooser first, second;
+        const Prediction& taken = first.of(settings, scheme, call, machines);
+        EXPECT_EQ(&first.of(settings, scheme, call, machines), &taken);
+        EXPECT_EQ(second.of(settings, scheme, call, machines).scheme, taken.scheme);
+        const std::vector<Prediction> all = predictions(kSlow, scheme, call, machines);
+        EXPECT_EQ(taken.scheme, choose(all).scheme) << text;
+        if (!taken.scheme.off) EXPECT_EQ(taken.scheme.seed, scheme.seed);
+      }
+}
+
+TEST(Chooser, TellsSchemesAndCallsApart) {
+  Settings settings;
+  settings.profile = kSlow;
+  const plan::Topology t = nodes(1, 4);
+  Chooser chooser;
+  const auto taken = [&](const char* scheme, const Prospect& call) {
+    return print_scheme(
+        chooser.of(settings, parse_scheme(scheme), call, {plan::kHostGrain, t}).scheme);
+  };
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(taken("auto", all_reduce()), "int8:block=128,round=nearest");
+    EXPECT_EQ(taken("auto:bits=4", all_reduce()), "int4:block=128,round=nearest");
+    EXPECT_EQ(taken("auto:bits=4,seed=5", all_reduce()), "int4:block=128,round=nearest,seed=5");
+    EXPECT_EQ(taken("auto:bits=4,round=stochastic", all_reduce()),
+              "int4:block=128,round=stochastic");
+    EXPECT_EQ(taken("auto:bits=9", all_reduce(Dtype::kFloat16)), "off");
+    EXPECT_EQ(taken("auto:bits=9", all_reduce()), "bf16:round=nearest");
+  }
+}
+
+// More kinds of calls than are kept. Small ones cost their launches alone.
+TEST(Chooser, ForgetsWithoutChangingItsMind) {
+  Settings settings;
+  settings.profile = kSlow;
+  settings.profile->launch = 1e-3;
+  const plan::Topology t = nodes(1, 4);
+  Chooser chooser;
+  const auto is_native = [&](size_t count) {
+    const Prospect call{Collective::kAllReduce, count, Dtype::kFloat32, 4, 0};
+    return chooser.of(settings, parse_scheme("auto"), call, {plan::kHostGrain, t}).scheme.off;
+  };
+  for (size_t count = 1; count < 1100; ++count) EXPECT_TRUE(is_native(count)) << count;
+  for (const size_t count : {kCount, kCount + 1}) EXPECT_FALSE(is_native(count));
+  EXPECT_TRUE(is_native(1));
+}
+
+TEST(Chooser, NeedsAProfile) {
+  const plan::Topology t = nodes(1, 4);
+  EXPECT_EQ(error_of([&] {
+              Chooser().of(Settings{}, parse_scheme("auto"), all_reduce(), {plan::kHostGrain, t});
+            }),
+            std::string("auto needs a profile: ") + kProfileHint);
+}
+
+}  // namespace
+}  // namespace terse

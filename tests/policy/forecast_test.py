@@ -1,0 +1,406 @@
+"""What is predicted by profiles: forecast_test.py TERSE EXAMPLES
+
+The machine is one whose times can be added up by hand. Of 1 MiB of float32, 262144 elements, in one
+chunk:
+
+    natively on two ranks             2 x 1 ms, and 1 MiB at 10 MiB/s: 102 ms
+    natively on two nodes of two      2 x (1 + 10 ms), and 1.5 MiB at 1 MiB/s: 1.522 s
+    int8 on two ranks, one-shot       1 ms; 264 KiB at 10 MiB/s: 25.78 ms; 1 ms to encode, 1 ms to
+                                      decode those of both: 28.78 ms
+    linear8 on two ranks, summed      2 x 2 ms; 260 KiB at 10 MiB/s: 25.39 ms; 1 ms and 0.5 ms: 30.89 ms
+    int8 on two nodes, hierarchical   4 x 10 ms; four shards of 66 KiB out of a node: 257.8 ms;
+                                      5/4 ms to encode, 1 ms to decode: 300.1 ms"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+from cli_test import TERSE, terse, wrong_usage
+
+PROFILE = """\
+name = "tiny"
+source = "by hand"
+node_ranks = 2
+
+[within]
+latency = 0.001
+bandwidth = 10485760
+
+[between]
+latency = 0.01
+bandwidth = 1048576
+
+[coding]
+encode = 262144000
+decode = 524288000
+"""
+
+HINT = ("set TERSE_PROFILE to a file that `terse tune` has written, or to one of those that `terse "
+        "forecast --list` names")
+
+
+class InAFolder(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.profile = self.write("tiny.toml", PROFILE)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return path
+
+    def read(self, name):
+        with open(os.path.join(self.folder, name), encoding="utf-8") as file:
+            return file.read()
+
+    def output(self, *words, **settings):
+        code, out, err = terse(*words, **settings)
+        self.assertEqual((code, err), (0, ""), words)
+        return out
+
+    def fails(self, error, *words, **settings):
+        code, out, err = terse(*words, **settings)
+        self.assertEqual((code, out, err), (1, "", f"terse: {error}\n"), words)
+
+
+class Calls(InAFolder):
+    def forecast(self, *words):
+        return self.output("forecast", "--profile", self.profile, *words)
+
+    def test_profiles_are_listed_and_can_be_used(self):
+        lines = self.output("forecast", "--list").splitlines()
+        names = [line.split()[0] for line in lines]
+        self.assertIn("a100-8x-100gbit", names)
+        for name, line in zip(names, lines):
+            self.assertRegex(line, r"^\S+ +\S+ \S+.*")
+            out = self.output("forecast", "--profile", name, "--ranks", "8", "--bytes", "1M")
+            self.assertIn(f"profile    {name}: ", out)
+
+    def test_by_sizes(self):
+        self.assertEqual(
+            self.forecast("--ranks", "2,4", "--bytes", "1M,4M", "--schemes", "int8,linear8"), """\
+profile    tiny: by hand
+
+allreduce, float32, 2 ranks on 1 nodes, by tiny
+
+     bytes              native                int8             linear8
+        1M              102 ms     28.8 ms   3.54x     30.9 ms   3.30x
+        4M              402 ms      106 ms   3.79x      107 ms   3.75x
+
+allreduce, float32, 4 ranks on 2 nodes, by tiny
+
+     bytes              native                int8             linear8
+        1M              1.52 s      300 ms   5.07x      426 ms   3.57x
+        4M              6.02 s      1.07 s   5.61x      1.57 s   3.84x
+""")
+
+    def test_by_ranks(self):
+        self.assertEqual(
+            self.forecast("--ranks", "2,4", "--bytes", "1M", "--schemes", "int8"), """\
+profile    tiny: by hand
+
+allreduce of 1M, float32, by tiny
+
+     ranks              native                int8
+         2              102 ms     28.8 ms   3.54x
+         4              1.52 s      300 ms   5.07x
+""")
+
+    def test_nodes_have_as_many_ranks_as_is_said(self):
+        out = self.forecast("--ranks", "2", "--node-ranks", "1", "--bytes", "1M", "--schemes", "int8")
+        self.assertIn("2 ranks on 2 nodes", out)
+        self.assertIn("        1M              1.02 s ", out)  # 2 x 10 ms, and 1 MiB at 1 MiB/s
+
+    # A scheme's codes may not do a call, or not for so many ranks.
+    def test_what_stays_native_says_so(self):
+        words = ["--ranks", "16", "--bytes", "1M", "--dtype", "bf16", "--schemes", "bf16,linear8,int8"]
+        self.assertRegex(self.forecast(*words), r"\n +1M +[\d.]+ s +native +native +[\d.]+ ms ")
+        words[-1] = "linear8"
+        self.assertRegex(self.forecast(*words, "--collective", "allgather"),
+                         r"\n +1M +[\d.]+ m?s +native\n$")
+
+    def test_a_chart(self):
+        path = os.path.join(self.folder, "chart.svg")
+        out = self.forecast("--ranks", "4", "--bytes", "1M,4M,16M", "--schemes", "int8,int4,linear8",
+                            "--plot", path)
+        self.assertTrue(out.endswith(f"\nplot: {path}\n"))
+        svg = xml.dom.minidom.parseString(self.read("chart.svg")).documentElement
+        self.assertEqual(svg.tagName, "svg")
+        lines = [e.getAttribute("points") for e in svg.getElementsByTagName("polyline")]
+        self.assertEqual([len(points.split()) for points in lines], [3, 3, 3, 3])
+        texts = [e.firstChild.data for e in svg.getElementsByTagName("text")]
+        self.assertEqual([t for t in texts if t in ("native", "int8", "int4", "linear8", "bytes")],
+                         ["bytes", "native", "int8", "int4", "linear8"])
+        self.assertEqual(texts[0], "allreduce, float32, 4 ranks on 2 nodes, by tiny")
+
+    def test_a_page_of_charts(self):
+        path = os.path.join(self.folder, "page.html")
+        self.forecast("--ranks", "2,4", "--bytes", "1M,4M", "--schemes", "int8", "--plot", path)
+        page = self.read("page.html")
+        self.assertTrue(page.startswith("<!doctype html>\n") and page.endswith("</html>\n"))
+        charts = re.findall(r"<svg .*?</svg>", page, re.DOTALL)
+        self.assertEqual(len(charts), 2)
+        for chart in charts:
+            svg = xml.dom.minidom.parseString(chart).documentElement
+            self.assertEqual(len(svg.getElementsByTagName("polyline")), 2)
+
+    def test_what_cannot_be_right(self):
+        one_node = self.write("one.toml", PROFILE.replace("between", "codec.int2")
+                              .replace("latency = 0.01\nbandwidth", "encode = 1\ndecode"))
+        profile = ["--profile", self.profile]
+        for error, *words in (
+                ("--ranks 1: must be from 2 to 65536", "--ranks", "1"),
+                ("--ranks x: must be from 2 to 65536", "--ranks", "2,x"),
+                ("--ranks 65537: must be from 2 to 65536", "--ranks", "65537"),
+                ("--node-ranks: Value 0 not in range 1 to 65536", "--node-ranks", "0"),
+                ("--bytes x: not a number of bytes such as 64M", "--bytes", "1M,x"),
+                ("--bytes 17179869183G: not a number of bytes such as 64M", "--bytes",
+                 "17179869183G"),
+                ("--bytes 0: AllReduce of 0 bytes on 4 ranks has no elements", "--ranks", "4",
+                 "--bytes", "0"),
+                ("--bytes 15: AllGather of 15 bytes on 4 ranks has no elements", "--ranks", "4",
+                 "--bytes", "1M,15", "--collective", "allgather"),
+                ("--collective sendrecv: is between two ranks", "--collective", "sendrecv"),
+                ("allreduc is not known", "--collective", "allreduc"),
+                ("fp23 is not known", "--dtype", "fp23"),
+                ("int32 is never compressed", "--dtype", "int32"),
+                ("--schemes off: names no format", "--schemes", "int8,off"),
+                ("--schemes auto:bits=4: names no format", "--schemes", "auto:bits=4"),
+                (f"--plot {self.folder}/a.svg: several charts go into a page, .html", "--ranks",
+                 "2,4", "--plot", self.folder + "/a.svg")):
+            with self.subTest(words):
+                code, _, err = terse("forecast", *profile, *words)
+                self.assertEqual((code, err), (2, f"terse: {error}\nTry terse --help, or --help "
+                                                  "after its commands.\n"))
+        wrong_usage(self, '--ranks 4: the profile "tiny" says nothing of links between nodes',
+                    "forecast", "--profile", one_node, "--ranks", "4")
+
+    def test_what_fails(self):
+        self.fails("--profile: a100 cannot be read: No such file or directory", "forecast",
+                   "--profile", "a100")
+        wrong = self.write("wrong.toml", PROFILE.replace("latency = 0.01", "latency = -1"))
+        self.fails(f"--profile: {wrong}:10:11: latency is -1, but must be from 0 to 10 seconds",
+                   "forecast", "--profile", wrong)
+        code, _, err = terse("forecast", "--schemes", "int9")
+        self.assertEqual((code, err), (1, 'terse: scheme "int9": 9 bits are not offered, only 2 to '
+                                          "8\n"))
+        code, _, err = terse("forecast", "--ranks", "2", "--plot", "/nowhere/a.svg")
+        self.assertEqual((code, err), (1, "terse: /nowhere/a.svg cannot be written\n"))
+
+
+CALL = """
+[[call]]
+collective = "allreduce"
+bytes = 1048576
+dtype = "float32"
+scheme = "int8"
+"""
+
+
+class Steps(InAFolder):
+    def lines(self, text, *words):
+        """What is said below the head."""
+        step = self.write("step.toml", text)
+        return self.output("forecast", "--step", step, *words).splitlines()[4:]
+
+    def step(self, head, calls):
+        return f'name = "a step"\nprofile = "{self.profile}"\nranks = 4\n{head}\n{calls}'
+
+    def test_a_step_is_its_computing_and_what_calls_take_beside_it(self):
+        step = self.write("step.toml", self.step("compute = 1", CALL + "times = 2\nbeside = 0.1\n"))
+        self.assertEqual(self.output("forecast", "--step", step), """\
+step       a step
+profile    tiny: by hand
+
+collective          bytes  scheme                                 native compressed        \n\
+AllReduce       1.049e+06  int8:block=128,round=nearest           1.52 s     300 ms   5.07x
+
+compute    1 s
+step       3.84 s native, 1.4 s compressed: 2.75x
+""")
+
+    def test_communicators_share_the_links_between_nodes(self):
+        self.assertEqual(self.lines(self.step("sharing = 2", CALL)), [
+            # 22 ms and twice 1.5 s; 42.25 ms and twice 257.8 ms
+            "AllReduce       1.049e+06  int8:block=128,round=nearest           3.02 s     558 ms   "
+            "5.42x", "", "compute    0 us", "step       3.02 s native, 558 ms compressed: 5.42x"])
+        # Within a node they do not.
+        self.assertEqual(self.lines(self.step("sharing = 2\nnode_ranks = 4", CALL))[-1],
+                         self.lines(self.step("node_ranks = 4", CALL))[-1])
+
+    def test_all_calls_are_added_up_and_off_is_native(self):
+        lines = self.lines(self.step("compute = 0.5", CALL + CALL.replace("int8", "off")))
+        self.assertEqual(lines[1], "AllReduce       1.049e+06  off                                 "
+                                   "   1.52 s     1.52 s   1.00x")
+        self.assertEqual(lines[-1], "step       3.54 s native, 2.32 s compressed: 1.53x")
+
+    def test_what_goes_along_with_computing_takes_no_time(self):
+        self.assertEqual(self.lines(self.step("compute = 2", CALL + "beside = 1\n"))[-1],
+                         "step       2.52 s native, 2 s compressed: 1.26x")
+        self.assertEqual(self.lines(self.step("", CALL + "beside = 10\n"))[-1],
+                         "step       0 us native, 0 us compressed")
+        self.assertEqual(self.lines(self.step("", CALL + "times = 0\n"))[-1],
+                         "step       0 us native, 0 us compressed")
+
+    def test_the_command_line_names_another_machine(self):
+        step = self.write("step.toml", self.step("", CALL))
+        for words, name in (([], "tiny"), (["--profile", "a100-8x-nvlink"], "a100-8x-nvlink")):
+            self.assertIn(f"profile    {name}: ", self.output("forecast", "--step", step, *words))
+        bare = self.write("bare.toml", "ranks = 4\n" + CALL)
+        self.assertIn("profile    a100-8x-100gbit: ", self.output("forecast", "--step", bare))
+
+    def test_what_cannot_be_right(self):
+        step = self.write("step.toml", self.step("", CALL.replace("1048576", "3")))
+        wrong_usage(self, f"--step {step}: AllReduce of 3 bytes on 4 ranks has no elements",
+                    "forecast", "--step", step)
+        code, _, err = terse("forecast", "--step", self.write("s.toml", "ranks = 16\n" + CALL),
+                             "--profile", "a100-8x-nvlink")
+        self.assertEqual((code, err.splitlines()[0]), (
+            2, f'terse: --step {self.folder}/s.toml: the profile "a100-8x-nvlink" says nothing of '
+               "links between nodes"))
+
+    def test_errors_say_where(self):
+        for text, error in (
+                ("", "1:1: the step has no ranks, of which there are 2 or more"),
+                ("ranks = 1\n" + CALL, "1:1: the step has no ranks, of which there are 2 or more"),
+                ("ranks = 4\n", "1:1: the step has no [[call]]"),
+                ("ranks = 0\n", "1:9: ranks is a number from 1 to 65536"),
+                ("ranks = 2.5\n", "1:9: ranks is a whole number"),
+                ('ranks = "4"\n', "1:9: ranks is a number from 1 to 65536"),
+                ("ranks = true\n", "1:9: ranks is a number from 1 to 65536"),
+                ("ranks = nan\n", "1:9: ranks is a number from 1 to 65536"),
+                ("compute = -1\n", "1:11: compute is a number from 0 to 1e+06"),
+                ("compute = inf\n", "1:11: compute is a number from 0 to 1e+06"),
+                ("sharing = 0\n", "1:11: sharing is a number from 1 to 65536"),
+                ("node_rank = 4\n", '1:1: unknown key "node_rank"; did you mean "node_ranks"?'),
+                ("name = 4\n", "1:8: name is a text in quotes"),
+                ("[call]\n", "1:2: calls begin with [[call]]"),
+                ("call = [1]\n", "1:9: a call is a table, [[call]]"),
+                ("[[call]]\nbytes = 1\n", "1:1: the call has no collective"),
+                (CALL.replace('scheme = "int8"\n', ""), "2:1: the call has no scheme"),
+                ("[[call]]\nbyte = 1\n", '2:1: unknown key "byte"; did you mean "bytes"?'),
+                ("[[call]]\nbytes = 0\n", "2:9: bytes is a number from 1 to 1.40737e+14"),
+                ("[[call]]\ntimes = -1\n", "2:9: times is a number from 0 to 1e+06"),
+                ("[[call]]\ncollective = 1\n", "2:14: collective is a text in quotes"),
+                ('[[call]]\nscheme = "int9"\n',
+                 '2:10: scheme "int9": 9 bits are not offered, only 2 to 8'),
+                ('[[call]]\nscheme = "auto"\n', "2:10: the scheme names no format, nor off"),
+                ('[[call]]\ndtype = "int8"\n',
+                 '2:9: dtype "int8": integers are never compressed lossily'),
+                ('[[call]]\ncollective = "sendrecv"\n',
+                 "2:14: the collective is between two ranks"),
+                ('name = "a\n', "1:10: the text in quotes is not closed")):
+            with self.subTest(text):
+                path = self.write("wrong.toml", text)
+                self.fails(f"--step: {path}:{error}", "forecast", "--step", path)
+        self.fails("--step: /nowhere.toml cannot be read: No such file or directory", "forecast",
+                   "--step", "/nowhere.toml")
+        self.fails(f"--step: {self.folder} cannot be read: Is a directory", "forecast", "--step",
+                   self.folder)
+
+
+class Auto(InAFolder):
+    def explain(self, *words, **settings):
+        return self.output("explain", "--ranks", "4", "--nodes", "2", *words, **settings)
+
+    def test_what_is_taken_is_explained(self):
+        lines = self.explain("--scheme", "auto", "--profile", self.profile, "--bytes",
+                             "1M").splitlines()
+        self.assertEqual(lines[:7], """\
+call       allreduce, 1 MiB (1048576 B), float32, sum, 4 ranks on 2 nodes
+rule       rule 1: bytes=64K.. -> auto:bits=8,round=nearest
+auto       auto:bits=8,round=nearest, by the profile "tiny", which models them
+              1.52 s   1.00x  native
+              801 ms   1.90x  linear16:block=256,round=nearest
+              542 ms   2.81x  bf16:round=nearest
+              300 ms   5.07x  int8:block=128,round=nearest  taken""".splitlines())
+        self.assertTrue(lines[7].startswith("scheme     int8:block=128,round=nearest, 8.25 bits"))
+        self.assertTrue(lines[8].startswith("algorithm  hierarchical AllReduce: "))
+
+    def test_a_setting_names_the_profile_too(self):
+        words = ["--scheme", "auto", "--bytes", "1M"]
+        self.assertEqual(self.explain(*words, TERSE_PROFILE=self.profile),
+                         self.explain(*words, "--profile", self.profile))
+
+    def test_where_nothing_gains_the_call_stays_native(self):
+        slow = self.write("slow.toml", PROFILE.replace("262144000", "262144"))
+        lines = self.explain("--scheme", "auto", "--profile", slow, "--bytes", "1M").splitlines()
+        self.assertEqual(lines[3], "              1.52 s   1.00x  native  taken")
+        self.assertEqual(lines[-1], "native     nothing is predicted to be 10 % faster")
+
+    def test_what_was_measured_goes_before_what_is_modelled(self):
+        curve = """
+[[measured]]
+collective = "allreduce"
+dtype = "float32"
+ranks = 4
+nodes = 2
+scheme = "{}"
+points = [[65536, {}], [1048576, {}]]
+"""
+        measured = self.write("measured.toml", PROFILE + curve.format("native", 0.1, 1.6) +
+                              curve.format("int8", 0.3, 1))
+        for size, rows in (("1M", ["1.6 s   1.00x  native",
+                                   "1 s   1.60x  int8:block=128,round=nearest  taken"]),
+                           ("64K", ["100 ms   1.00x  native  taken",
+                                    "300 ms   0.33x  int8:block=128,round=nearest"])):
+            lines = self.explain("--scheme", "auto", "--profile", measured, "--bytes",
+                                 size).splitlines()
+            self.assertEqual(lines[2], 'auto       auto:bits=8,round=nearest, by the profile "tiny", '
+                                       "which has measured such calls")
+            self.assertEqual([line.strip() for line in lines[3:5]], rows)
+
+    def test_without_a_profile_there_is_nothing_to_go_by(self):
+        self.fails(f"auto needs a profile: --profile, or {HINT}", "explain", "--scheme", "auto")
+        self.fails(f"auto needs a profile: --profile, or {HINT}", "run", "--scheme", "auto",
+                   "--dry-run", "--", "true")
+        self.fails(f"TERSE_SCHEME asks for auto, which needs a profile: {HINT}", "explain",
+                   TERSE_SCHEME="auto")
+
+    def test_links_that_the_profile_lacks(self):
+        code, _, err = terse("explain", "--scheme", "auto", "--profile", "a100-8x-nvlink", "--nodes",
+                             "2")
+        self.assertEqual((code, err), (
+            1, 'terse: the profile "a100-8x-nvlink" says nothing of links between nodes, and 8 ranks '
+               "are on 2 nodes\n"))
+
+    def test_programs_are_run_with_a_profile(self):
+        def dry(profile, folder=None):
+            words = [TERSE, "run", "--dry-run", "--scheme", "auto", "--profile", profile, "--", "true"]
+            done = subprocess.run(words, cwd=folder, text=True, capture_output=True, check=False,
+                                  env={k: v for k, v in os.environ.items()
+                                       if not k.startswith("TERSE_")}, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return done.stdout.splitlines()[1:]
+        self.assertEqual(dry("a100-8x-nvlink"),
+                         ["TERSE_SCHEME=auto", "TERSE_PROFILE=a100-8x-nvlink", "true"])
+        # From elsewhere, too.
+        self.assertEqual(dry("tiny.toml", self.folder),
+                         ["TERSE_SCHEME=auto", f"TERSE_PROFILE={os.path.realpath(self.profile)}",
+                          "true"])
+        self.fails("nowhere.toml cannot be read: No such file or directory", "run", "--dry-run",
+                   "--profile", "nowhere.toml", "--", "true")
+
+
+@unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(TERSE), "terse-tune")),
+                     "the benchmarks are not built")
+class Tune(unittest.TestCase):
+    def test_one_rank_has_nothing_to_measure(self):
+        code, out, err = terse("tune")
+        self.assertEqual((code, out), (1, ""))
+        self.assertRegex(err, r"(?m)^terse-tune: process 0 on .*: there is one rank, and nothing to "
+                              r"send: start a process for each GPU, by torchrun, mpirun or srun, or "
+                              r"ask for several ranks with -t$")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
