@@ -24,8 +24,8 @@ namespace {
 using namespace terse::codec;
 using Bytes = std::vector<uint8_t>;
 
-enum class Operation { kEncode, kDecode, kReduce, kParams, kCodes };
-constexpr const char* kOperations[] = {"encode", "decode", "reduce4", "params", "codes"};
+enum class Operation { kEncode, kDecode, kReduce, kParams, kCodes, kMerge };
+constexpr const char* kOperations[] = {"encode", "decode", "reduce4", "params", "codes", "merge2"};
 constexpr const char* kDtypeNames[] = {"fp32", "fp16", "bf16"};
 constexpr size_t kSources = 4;  // of a decode-reduce-encode: all packed but the last
 
@@ -73,7 +73,10 @@ double median(std::vector<double> x) {
 void run(benchmark::State& state, const Case& c) {
   const size_t count = c.bytes / dtype_size(c.dtype);
   Bytes raw(c.bytes), copy(c.bytes), out(body_size(c.spec, count));
-  std::vector<Bytes> packed(c.operation == Operation::kReduce ? kSources : 1, out);
+  std::vector<Bytes> packed(c.operation == Operation::kReduce  ? kSources
+                            : c.operation == Operation::kMerge ? 2
+                                                               : 1,
+                            out);
   for (size_t i = 0; i < packed.size(); ++i) {
     const std::vector<float> x = gradient(count, i << 40);
     convert({x.data(), Dtype::kFloat32}, {raw.data(), c.dtype}, count);
@@ -96,6 +99,11 @@ void run(benchmark::State& state, const Case& c) {
         return encode(Part::kCodes);
       case Operation::kDecode:
         return convert({packed[0].data(), c.spec}, {copy.data(), c.dtype}, count);
+      case Operation::kMerge:
+        return combine({.sources = sources,
+                        .target = {out.data(), c.spec, draw, 0, Part::kMerged},
+                        .total = count,
+                        .count = count});
       case Operation::kReduce:
         return combine({.sources = sources,
                         .target = {out.data(), c.spec, draw},
@@ -104,7 +112,17 @@ void run(benchmark::State& state, const Case& c) {
     }
   };
 
-  std::vector<double> times, copies, shares;
+  // What a merge takes the place of: one source added to another, in fp32.
+  const Source summands[] = {{raw.data(), Dtype::kFloat32}, {copy.data(), Dtype::kFloat32}};
+  Bytes sums(c.operation == Operation::kMerge ? c.bytes : 0);
+  const auto add = [&] {
+    combine({.sources = summands,
+             .target = {sums.data(), Dtype::kFloat32},
+             .total = count,
+             .count = count});
+  };
+
+  std::vector<double> times, copies, shares, adds;
   encode(Part::kAll);  // codes are made of parameters that are there
   operation();         // touches every page
   std::memcpy(copy.data(), raw.data(), c.bytes);
@@ -112,6 +130,7 @@ void run(benchmark::State& state, const Case& c) {
     (void)iteration;
     copies.push_back(time_of([&] { std::memcpy(copy.data(), raw.data(), c.bytes); }));
     times.push_back(time_of(operation));
+    if (c.operation == Operation::kMerge) adds.push_back(times.back() / time_of(add));
     shares.push_back(copies.back() / times.back());
     state.SetIterationTime(times.back());
   }
@@ -120,6 +139,8 @@ void run(benchmark::State& state, const Case& c) {
   state.counters["best"] = gigabytes / *std::min_element(times.begin(), times.end());
   state.counters["memcpy"] = gigabytes / median(copies);
   state.counters["share"] = median(shares);
+  // Time for a byte of codes by that for a byte of fp32, of which there are four times as many.
+  if (!adds.empty()) state.counters["omega"] = 4 * median(adds);
 }
 
 struct Named {
@@ -156,19 +177,22 @@ std::vector<Named> schemes() {
   return all;
 }
 
-// Codes of a shared grid are made in two parts, and summed by NCCL.
-bool has(const Named& scheme, Operation operation) {
+// Codes of a shared grid are made in two parts, and summed by NCCL or merged.
+bool has(const Named& scheme, Operation operation, Dtype dtype) {
   if (operation == Operation::kDecode) return true;
+  const Descriptor& d = descriptor(scheme.spec.codec);
+  if (operation == Operation::kMerge)
+    return d.sharing == Sharing::kMerged && dtype == Dtype::kFloat32;
   const bool parts = operation == Operation::kParams || operation == Operation::kCodes;
-  return parts == descriptor(scheme.spec.codec).shared_grid;
+  return parts == shares_grid(d);
 }
 
 void register_cases() {
   using enum Operation;
-  for (Operation operation : {kEncode, kDecode, kReduce, kParams, kCodes}) {
+  for (Operation operation : {kEncode, kDecode, kReduce, kParams, kCodes, kMerge}) {
     for (const Named& scheme : schemes()) {
-      if (!has(scheme, operation)) continue;
       for (Dtype dtype : {Dtype::kFloat32, Dtype::kFloat16, Dtype::kBfloat16}) {
+        if (!has(scheme, operation, dtype)) continue;
         for (size_t mebibytes : {1, 64}) {
           const Case c{operation, scheme.name, scheme.spec, dtype, mebibytes << 20};
           const std::string name = std::string(kOperations[static_cast<int>(operation)]) + "/" +

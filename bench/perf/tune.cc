@@ -216,8 +216,7 @@ class Tuner {
   }
 
   static bool fits(const std::string& scheme, const Kind& kind) {
-    return plan::has_algorithm(kind.in_plans,
-                               codec::descriptor(parse_scheme(scheme).spec.codec).shared_grid);
+    return plan::has_algorithm(kind.in_plans, sharing_of(parse_scheme(scheme).spec));
   }
 
   static double expected(const Way& way, std::size_t bytes) {

@@ -82,6 +82,9 @@ typedef struct terseScheme terseScheme_t;
  *                    arXiv 2305.18627): of AllReduce, ReduceScatter and Reduce alone. For more
  *                    than 8 ranks linear8 means linear16, and 16-bit elements stay native; for
  *                    more than 2184 the call is an error, ncclInvalidArgument
+ *   exp8             a sign and a power of two of one grid for all ranks; the owner of a shard
+ *                    merges all ranks' codes, two at a time, by integers alone (Global-QSGD's
+ *                    exponential dithering): of AllReduce, ReduceScatter and Reduce alone
  *
  *   auto             what the profile TERSE_PROFILE predicts to be fastest for a call, native
  *                    included where nothing gains 10 %; not for Send and Recv. Its keys are bits=B
@@ -89,11 +92,11 @@ typedef struct terseScheme terseScheme_t;
  *                    error=E (relative, on Gaussian data; then of any bits), round and seed
  *
  *   block=N          elements that share parameters: a multiple of 32, 32..4096 (default 128,
- *                    of linear codes 256)
- *   round=R          nearest (default), stochastic (default of linear codes), or shift (minmax
+ *                    of linear and exp8 256)
+ *   round=R          nearest (default), stochastic (default of linear and exp8), or shift (minmax
  *                    only: one random offset of the grid per block, QSDP's random shift, arXiv
  *                    2302.02390)
- *   scale=S          fp32 (default) or bf16: how int's and linear's scales are stored
+ *   scale=S          fp32 (default) or bf16: how int's, linear's and exp8's scales are stored
  *   fit=F            absmax (default): int's scale is that of the largest magnitude; or mse: the
  *                    one of the least squared error, of all 2^bits codes (nearest only)
  *   hadamard=N       32: each 32 elements go through a Walsh-Hadamard transform first, which
@@ -101,7 +104,7 @@ typedef struct terseScheme terseScheme_t;
  *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)
  *   algo=A           auto (default), hierarchical, oneshot, twoshot, direct or shared: how a
  *                    collective is done; auto where it has none of that name. Of linear codes
- *                    there is summed alone
+ *                    there is summed alone, and of exp8 merged
  *
  * On success *scheme is a new handle, to be freed with terseSchemeDestroy(). On failure returns
  * ncclInvalidArgument, the message names the offending part, and *scheme is NULL. */

@@ -145,7 +145,7 @@ void print_comparison(const Call& call, const Scheme& scheme, const plan::Algori
     native = link.native;
     const auto peers = std::ranges::count_if(to, [](size_t bytes) { return bytes != 0; });
     row(a.names.own, std::to_string(a.cost(shape).steps),
-        a.on_shared_grid ? "" : std::to_string(peers),  // NCCL's own
+        a.sharing == plan::Sharing::kSummed ? "" : std::to_string(peers),  // NCCL's own
         link.compressed, &a == taken);
   }
   row("native", "", "", native, taken == nullptr);

@@ -39,7 +39,7 @@ void explain_plan(const PlanRequest& r) {
   const Scheme scheme = require_on_ranks(parse_scheme(r.scheme), r.ranks);
   if (scheme.automatic) refuse("auto chooses for a machine: terse explain shows what");
   if (scheme.off) refuse("the scheme is off: the call goes to NCCL as it is");
-  if (!plan::has_algorithm(collective, codec::descriptor(scheme.spec.codec).shared_grid))
+  if (!plan::has_algorithm(collective, sharing_of(scheme.spec)))
     refuse("{} is for collectives that sum, and {} is none: it goes to NCCL as it is", r.scheme,
            r.collective);
   for (const int rank : {r.rank, r.root})

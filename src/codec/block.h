@@ -30,6 +30,10 @@
 //   fine(finer, absmax, form)   the byte of some elements, 0 where all their codes are
 //   quantizer(finer, fine)      of one that is not 0
 //   dequantizer(params, fine, form)
+//
+// One of which ranks merge codes (Sharing::kMerged), of eight bits, has besides
+//   heads<rounding>(random)     what a merge needs to know of its random number
+//   merge(a, b, heads)          two codes to one
 #pragma once
 
 #include "codec/descriptor.h"
@@ -99,6 +103,12 @@ template <class Codec>
 concept Chooses = requires {
   Codec::kCandidates;
 };
+
+template <class Codec>
+concept SharesGrid = Codec::kDescriptor.sharing != Sharing::kNone;
+
+template <class Codec>
+concept Merges = Codec::kDescriptor.sharing == Sharing::kMerged;
 
 template <class Codec>
 concept HasFinerScales = Codec::kDescriptor.fine != 0;

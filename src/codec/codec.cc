@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "codec/host_ops.h"
+#include "codec/tree.h"
 
 namespace terse::codec {
 namespace {
@@ -64,6 +65,7 @@ class Pipe {
   void run(size_t begin, size_t n) {
     const std::span<const Source> sources = work_.sources;
     const Target& t = work_.target;
+    if (t.part == Part::kMerged) return merge(begin, n);
     if (sources.size() == 1) {
       const Source& s = sources[0];
       const bool plain = multiplier_ == 1.0f && !transforms_;
@@ -146,6 +148,34 @@ class Pipe {
       codes = codes_;
     }
     dequantize(codes, n, from_->spec, body + from_->params_offset(begin), work_.factor, out);
+  }
+
+  void merge(size_t begin, size_t n) {
+    for (size_t i = 0; i < n; i += kTile) merge_tile(begin + i, std::min(kTile, n - i));
+    if (begin + n == work_.total)
+      clear_to_word(static_cast<uint8_t*>(work_.target.data), to_->layout.code_bytes);
+  }
+
+  // Codes lie where they are until they are merged, and then here, at their height on the stack.
+  void merge_tile(size_t begin, size_t n) {
+    const Target& t = work_.target;
+    const auto count = static_cast<uint32_t>(work_.sources.size());
+    const auto merge = to_->codec.merge[static_cast<int>(to_->spec.rounding)];
+    const uint8_t* stack[kTreeDepth];
+    uint8_t merged[kTreeDepth][kTile];
+    size_t top = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint8_t* const codes = static_cast<const uint8_t*>(work_.sources[i].data) + begin;
+      prefetch_after(codes, n);
+      stack[top++] = codes;
+      for (uint32_t second = i; is_merged(second, i, count); second = begin_before(second)) {
+        --top;
+        uint8_t* const out = merged[top - 1];
+        merge(stack[top - 1], stack[top], n, draw_of_merge(t.draw, second), t.origin + begin, out);
+        stack[top - 1] = out;
+      }
+    }
+    std::memcpy(static_cast<uint8_t*>(t.data) + begin, stack[0], n);
   }
 
   void encode(Dtype dtype, const void* in, size_t begin, size_t n) {

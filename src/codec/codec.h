@@ -39,9 +39,10 @@ struct Source {
 };
 
 // What of a packed target is written: where all ranks share a grid they agree on the parameters,
-// and then each has the codes for them.
-enum class Part : uint8_t { kAll, kParams, kCodes };
-constexpr int kParts = 3;
+// and then each has the codes for them. Merged: codes of all sources, which are packed like the
+// target, in their order; nobody looks at parameters.
+enum class Part : uint8_t { kAll, kParams, kCodes, kMerged };
+constexpr int kEncodedParts = 3;  // the first ones
 
 // Where the result goes; a body is drawn from `draw`, and its first element is number `origin`
 // there (a multiple of 32).

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "codec/codecs/cast.h"
+#include "codec/codecs/exponential.h"
 #include "codec/codecs/fitted.h"
 #include "codec/codecs/fp8.h"
 #include "codec/codecs/linear.h"
@@ -28,7 +29,7 @@ struct List {
 };
 
 using Codecs = List<Symmetric, MinMax, Fitted, Bf16, Fp16, Fp8E4M3, Fp8E5M2, MxFp8, MxFp6, MxFp4,
-                    NvFp4, Linear<8>, Linear<16>>;
+                    NvFp4, Linear<8>, Linear<16>, Exponential>;
 
 inline constexpr auto& kDescriptors = Codecs::kDescriptors;
 

@@ -23,6 +23,10 @@ constexpr bool has(Choices set, Value value) {
 // error.
 enum class Fit : uint8_t { kAbsmax = 0, kMse = 1 };
 
+// Whether all ranks have the grid of the largest parameters that any of them has; and what makes
+// one code of theirs: a sum of integers, or merges of two at a time.
+enum class Sharing : uint8_t { kNone, kSummed, kMerged };
+
 struct Descriptor {
   CodecId id;
   std::string_view name;   // in schemes; where there are several widths, the bits follow it
@@ -38,13 +42,12 @@ struct Descriptor {
   // The widest codes that may follow the transform. It has kernels of its own, and is of use where
   // steps are coarse.
   int max_hadamard_bits = 0;
-  // All ranks have the grid of the largest parameters that any of them has, and sums of their codes
-  // are codes, too.
-  bool shared_grid = false;
+  Sharing sharing = Sharing::kNone;
   std::string_view source;  // who defined it
 };
 
 constexpr bool has_one_block(const Descriptor& d) { return d.min_block == d.max_block; }
 constexpr bool has_one_width(const Descriptor& d) { return d.min_bits == d.max_bits; }
+constexpr bool shares_grid(const Descriptor& d) { return d.sharing != Sharing::kNone; }
 
 }  // namespace terse::codec

@@ -45,6 +45,11 @@ TERSE_INLINE Draw redraw(const Draw& draw, uint64_t n) {
           {draw.stream[0], draw.stream[1]}};
 }
 
+// That of a merge: each has numbers of its own.
+TERSE_INLINE Draw draw_of_merge(const Draw& draw, uint32_t merge) {
+  return {{draw.key[0], draw.key[1]}, {draw.stream[0] + merge, draw.stream[1]}};
+}
+
 // The Philox block of elements 8 * group .. 8 * group + 7.
 TERSE_INLINE PhiloxWords draw_group(const Draw& draw, uint64_t group) {
   return philox(draw.key[0], draw.key[1],

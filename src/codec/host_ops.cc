@@ -5,6 +5,7 @@
 
 #include "codec/host/dequantize.h"
 #include "codec/host/hadamard.h"
+#include "codec/host/merge.h"
 #include "codec/host/quantize.h"
 #include "codec/pack.h"
 
@@ -55,7 +56,7 @@ constexpr CodecOps ops_of() {
   const auto of_type = [&]<class T>(T, Dtype dtype) {
     const int i = static_cast<int>(dtype);
     fill_quantizers<T, Codec, Part::kAll>(ops.quantize[0][i]);
-    if constexpr (Codec::kDescriptor.shared_grid) {
+    if constexpr (SharesGrid<Codec>) {
       fill_quantizers<T, Codec, Part::kParams>(ops.quantize[1][i]);
       fill_quantizers<T, Codec, Part::kCodes>(ops.quantize[2][i]);
     }
@@ -65,6 +66,10 @@ constexpr CodecOps ops_of() {
   of_type(half_t{}, Dtype::kFloat16);
   of_type(bfloat_t{}, Dtype::kBfloat16);
   ops.dequantize_add = &dequantize<float, Codec, true>;
+  if constexpr (Merges<Codec>) {
+    ops.merge[0] = &merge<Codec, Rounding::kNearest>;
+    ops.merge[1] = &merge<Codec, Rounding::kStochastic>;
+  }
   return ops;
 }
 

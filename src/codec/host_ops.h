@@ -20,15 +20,20 @@ struct CodecOps {
   // body, and the code of each element; or a part of that: codes of the parameters that are there.
   // `first` is the first element's index for the random numbers, a multiple of 32. Indexed by part,
   // dtype and rounding; null where the codec lacks a rounding, or parts.
-  void (*quantize[kParts][kDtypes][kRoundings])(const void* in, size_t n, const Spec& spec,
-                                                const Draw& draw, uint64_t first, uint8_t* codes,
-                                                uint8_t* params);
+  void (*quantize[kEncodedParts][kDtypes][kRoundings])(const void* in, size_t n, const Spec& spec,
+                                                       const Draw& draw, uint64_t first,
+                                                       uint8_t* codes, uint8_t* params);
 
   // Codes to values, their parameters times `factor`: to user memory, or added to fp32 sums.
   void (*dequantize[kDtypes])(const uint8_t* codes, size_t n, const Spec& spec,
                               const uint8_t* params, float factor, void* out);
   void (*dequantize_add)(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
                          float factor, void* sums);
+
+  // Two codes of a byte to one, which may take the place of either. `first` is as above. Indexed by
+  // rounding; null where the codec does not merge.
+  void (*merge[kRoundings])(const uint8_t* a, const uint8_t* b, size_t n, const Draw& draw,
+                            uint64_t first, uint8_t* out);
 };
 
 struct HostOps {

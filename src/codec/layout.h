@@ -21,8 +21,8 @@ constexpr const char* fault(const Spec& s) {
     return "it does not have such blocks";
   if (!has(d.roundings, s.rounding)) return "it does not round like that";
   if (!has(d.scales, s.scale)) return "its parameters are not stored like that";
-  if (s.ranks != 1 && !d.shared_grid) return "its codes cannot be summed";
-  if (s.ranks == 0 || (d.shared_grid && levels(s.bits, s.ranks) == 0))
+  if (s.ranks != 1 && !shares_grid(d)) return "its codes cannot be summed";
+  if (s.ranks == 0 || (d.sharing == Sharing::kSummed && levels(s.bits, s.ranks) == 0))
     return "it has no levels for so many ranks";
   if (s.hadamard != 0 && (s.hadamard != kHadamard || s.bits > d.max_hadamard_bits))
     return "it does not follow such a transform";

@@ -84,6 +84,13 @@ using Small = int32_t;
 using Small = int16_t;
 #endif
 
+// Of codes of a byte. It has the value of a byte whatever it is.
+#ifdef __CUDACC__
+using Tiny = uint32_t;
+#else
+using Tiny = uint8_t;
+#endif
+
 // The integer nearest to x, ties to even, for |x| < 2^15.
 TERSE_INLINE Small round_nearest(float x) {
   return static_cast<Small>(float_bits(add(x, kPush)) - float_bits(kPush));

@@ -32,7 +32,7 @@ struct Spec {
   uint16_t block = 128;          // elements that share parameters
   Number scale = Number::kFp32;  // how parameters are stored
   uint8_t hadamard = 0;          // elements that are transformed together, or 0: none
-  uint16_t ranks = 1;            // whose codes may be summed, where they share a grid
+  uint16_t ranks = 1;            // whose codes become one, where they share a grid
 
   auto operator<=>(const Spec&) const = default;
 };

@@ -41,6 +41,8 @@ Answer only(const Shape&, Algo) { return {true, "the only algorithm for it"}; }
 // Whatever the topology: NCCL knows it.
 Answer by_nccl(const Shape&, Algo) { return {true, "NCCL sums the codes"}; }
 
+Answer by_owners(const Shape&, Algo) { return {true, "the owner of a shard merges its codes"}; }
+
 constexpr Algorithm kTable[] = {
     {Collective::kAllReduce,
      {"hierarchical"},
@@ -102,14 +104,42 @@ constexpr Algorithm kTable[] = {
     {Collective::kScatter, {"direct"}, scatter, only, cost::from_root},
     {Collective::kSend, {"direct"}, send, only, cost::message},
     {Collective::kRecv, {"direct"}, receive, only, cost::nothing},
-    {Collective::kAllReduce, {"summed"}, summed_all_reduce, by_nccl, cost::summed_all_reduce, true},
+    {Collective::kAllReduce,
+     {"summed"},
+     summed_all_reduce,
+     by_nccl,
+     cost::summed_all_reduce,
+     Sharing::kSummed},
     {Collective::kReduceScatter,
      {"summed"},
      summed_reduce_scatter,
      by_nccl,
      cost::summed_reduce_scatter,
-     true},
-    {Collective::kReduce, {"summed"}, summed_reduce, by_nccl, cost::summed_reduce, true},
+     Sharing::kSummed},
+    {Collective::kReduce,
+     {"summed"},
+     summed_reduce,
+     by_nccl,
+     cost::summed_reduce,
+     Sharing::kSummed},
+    {Collective::kAllReduce,
+     {"merged"},
+     merged_all_reduce,
+     by_owners,
+     cost::merged_all_reduce,
+     Sharing::kMerged},
+    {Collective::kReduceScatter,
+     {"merged"},
+     merged_reduce_scatter,
+     by_owners,
+     cost::merged_reduce_scatter,
+     Sharing::kMerged},
+    {Collective::kReduce,
+     {"merged"},
+     merged_reduce,
+     by_owners,
+     cost::merged_reduce,
+     Sharing::kMerged},
 };
 
 // The names, each once, in the order of the table.
@@ -149,14 +179,14 @@ bool Algorithm::answers_to(Algo wish) const {
 
 std::span<const Algorithm> algorithms() { return kTable; }
 
-bool has_algorithm(Collective collective, bool on_shared_grid) {
+bool has_algorithm(Collective collective, Sharing sharing) {
   return std::ranges::any_of(kTable, [=](const Algorithm& a) {
-    return a.collective == collective && a.on_shared_grid == on_shared_grid;
+    return a.collective == collective && a.sharing == sharing;
   });
 }
 
 bool is_for(const Algorithm& a, Collective collective, const Shape& shape) {
-  return a.collective == collective && a.on_shared_grid == shape.packing.shared_grid.has_value();
+  return a.collective == collective && a.sharing == shape.packing.sharing();
 }
 
 Selection select(Collective collective, const Shape& shape, Algo wish,

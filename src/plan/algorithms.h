@@ -52,7 +52,7 @@ struct Algorithm {
   // `wish`: auto, or one of its names. By what all ranks know alike: not by the shape's rank.
   Answer (*applies)(const Shape& shape, Algo wish);
   Cost (*cost)(const Shape& shape);
-  bool on_shared_grid = false;  // of packings that have one, and of no others
+  Sharing sharing = Sharing::kNone;  // of packings of this kind, and of no others
 
   bool answers_to(Algo wish) const;
 };
@@ -61,8 +61,8 @@ struct Algorithm {
 // does.
 std::span<const Algorithm> algorithms();
 
-// Whether there is an algorithm for what is packed with or without a shared grid.
-bool has_algorithm(Collective collective, bool on_shared_grid);
+// Whether there is an algorithm for what is packed so.
+bool has_algorithm(Collective collective, Sharing sharing);
 
 // Whether one is for a call, so that it may be asked whether it applies.
 bool is_for(const Algorithm& algorithm, Collective collective, const Shape& shape);

@@ -90,12 +90,33 @@ class Rows {
   const Grid grid_;
 };
 
+// On a shared grid: codes, and parameters, on which all agree.
+size_t codes(const Shape& s, size_t count) {
+  return count == 0 ? 0 : s.packing.shared_grid->code_bytes(count);
+}
+size_t params(const Shape& s, size_t count) { return packed(s, count) - codes(s, count); }
+size_t agreement(const Shape& s, size_t params) {
+  return raw_bytes(Collective::kAllReduce, params, s.position());
+}
+
 // Two native collectives, the second one of codes.
 Cost summed(const Shape& s, Collective collective, size_t shards) {
-  const size_t codes = s.packing.shared_grid->code_bytes(s.count);
-  const size_t params = packed(s, s.count) - codes;
-  return {2, raw_bytes(Collective::kAllReduce, shards * params, s.position()) +
-                 raw_bytes(collective, codes, s.position())};
+  return {2, agreement(s, shards * params(s, s.count)) +
+                 raw_bytes(collective, codes(s, s.count), s.position())};
+}
+
+// Of a message in shards: what goes to their owners, after the agreement.
+size_t to_owners(const Shape& s) {
+  const Shards shards(s, static_cast<size_t>(s.ranks));
+  size_t sent = 0, all_params = 0;
+  for (size_t p = 0; p < static_cast<size_t>(s.ranks); ++p) {
+    all_params += params(s, shards.count(p));
+    if (p != static_cast<size_t>(s.rank)) sent += codes(s, shards.count(p));
+  }
+  return sent + agreement(s, all_params);
+}
+size_t own_codes(const Shape& s) {
+  return codes(s, Shards(s, static_cast<size_t>(s.ranks)).count(static_cast<size_t>(s.rank)));
 }
 
 }  // namespace
@@ -170,6 +191,15 @@ Cost summed_reduce_scatter(const Shape& s) {
 }
 
 Cost summed_reduce(const Shape& s) { return summed(s, Collective::kReduce, 1); }
+
+Cost merged_all_reduce(const Shape& s) { return {3, to_owners(s) + others(s) * own_codes(s)}; }
+
+Cost merged_reduce_scatter(const Shape& s) {
+  return {2, agreement(s, static_cast<size_t>(s.ranks) * params(s, s.count)) +
+                 others(s) * codes(s, s.count)};
+}
+
+Cost merged_reduce(const Shape& s) { return {3, to_owners(s) + (is_root(s) ? 0 : own_codes(s))}; }
 
 Cost message(const Shape& s) { return {1, packed(s, s.count)}; }
 

@@ -22,6 +22,10 @@ Cost hierarchical_reduce_scatter(const Shape& shape);
 Cost summed_all_reduce(const Shape& shape);
 Cost summed_reduce_scatter(const Shape& shape);
 Cost summed_reduce(const Shape& shape);
+// And sums by the owners of shards.
+Cost merged_all_reduce(const Shape& shape);
+Cost merged_reduce_scatter(const Shape& shape);
+Cost merged_reduce(const Shape& shape);
 Cost message(const Shape& shape);
 Cost nothing(const Shape& shape);
 

@@ -41,8 +41,8 @@ struct Input {
 };
 
 // What of a packed target is written. Where all ranks share a grid, first the parameters, to agree
-// on; and then, of what was agreed on, the codes.
-enum class Part : uint8_t { kAll, kParams, kCodes };
+// on; and then, of what was agreed on, the codes. Or codes that all inputs' codes are merged to.
+enum class Part : uint8_t { kAll, kParams, kCodes, kMerged };
 
 // target = sum of the inputs, in their order, each times the call's factor if `averages`. All
 // packed inputs are of one format; the target may be packed in another where no input is raw.
@@ -152,11 +152,15 @@ struct Plan {
   size_t sent_bytes() const { return wire_bytes + native.bytes; }
 };
 
-// Codes that NCCL can sum, as 32-bit words, for all ranks have one grid: that of the largest
-// parameters, which it can find, too.
+// Whether all ranks have one grid, and what makes one code of theirs: NCCL, by sums of 32-bit
+// words, or the owner of a shard, who merges them.
+enum class Sharing : uint8_t { kNone, kSummed, kMerged };
+
+// That of the largest parameters, which NCCL can find.
 struct SharedGrid {
   std::function<size_t(size_t count)> code_bytes;  // whole words
   Element params;                                  // behind them, up to whole words
+  Sharing sharing = Sharing::kSummed;
 };
 
 // What a builder knows of a codec: sizes alone.
@@ -164,6 +168,8 @@ struct Packing {
   size_t quantum = 1;  // elements; shards are cut at multiples of it
   std::function<size_t(size_t count)> bytes;
   std::optional<SharedGrid> shared_grid = {};
+
+  Sharing sharing() const { return shared_grid ? shared_grid->sharing : Sharing::kNone; }
 };
 
 // What goes from rank to rank within a node, where an algorithm has such steps.
@@ -199,9 +205,12 @@ Plan all_gather(const Shape& shape);
 Plan all_to_all(const Shape& shape);
 Plan direct_broadcast(const Shape& shape);
 Plan shared_broadcast(const Shape& shape);
-Plan summed_all_reduce(const Shape& shape);  // of a packing with a shared grid
+Plan summed_all_reduce(const Shape& shape);  // of Sharing::kSummed
 Plan summed_reduce_scatter(const Shape& shape);
 Plan summed_reduce(const Shape& shape);
+Plan merged_all_reduce(const Shape& shape);  // of Sharing::kMerged
+Plan merged_reduce_scatter(const Shape& shape);
+Plan merged_reduce(const Shape& shape);
 Plan direct_reduce(const Shape& shape);
 Plan two_shot_reduce(const Shape& shape);
 Plan gather(const Shape& shape);

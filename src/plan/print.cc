@@ -7,7 +7,7 @@ namespace terse::plan {
 namespace {
 
 constexpr const char* kRegionNames[] = {"send", "recv", "scratch", "exact", "state"};
-constexpr const char* kPartNames[] = {"", " parameters", " codes"};
+constexpr const char* kPartNames[] = {"", " parameters", " codes", " merged"};
 constexpr const char* kFormatNames[] = {" raw", "", " of a node"};
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
 constexpr const char* kElementNames[] = {"", " of uint8", " of uint32", " of float32",

@@ -76,7 +76,7 @@ class Checker {
     if (c.message >= formats_.size()) return refuse("no such message");
     for (const Input& in : c.inputs) {
       extent(in.place, in.format, c);
-      for_each_part(in.place, in.format, c, Part::kAll, [&](const Place& place, size_t bytes) {
+      for_each_part(in.place, in.format, c, taken(c), [&](const Place& place, size_t bytes) {
         if (is_own(place)) read(place, bytes);
       });
     }
@@ -178,8 +178,13 @@ class Checker {
     if (place.region == Region::kExact) refuse("computes with the exact result");
     if (format == Format::kWithin && !formats_[c.message].within.bytes)
       return refuse("a format that the call does not have");
-    for_each_part(place, format, c, Part::kAll,
+    for_each_part(place, format, c, taken(c),
                   [&](const Place& part, size_t bytes) { within(part, bytes, c.message); });
+  }
+
+  // What a compute looks at: codes are merged as they are.
+  static Part taken(const Compute& c) {
+    return c.part == Part::kMerged ? Part::kMerged : Part::kAll;
   }
 
   // Codes are made of parameters that are there.
@@ -193,9 +198,17 @@ class Checker {
       return refuse("parameters within the codes, or that are not aligned");
     if (c.part == Part::kAll) return;
     if (c.target_format != Format::kPacked) return refuse("a part of what is not packed");
+    if (c.part == Part::kMerged) return merges(c);
     if (c.part == Part::kCodes)
       for_each_part(c.target, c.target_format, c, Part::kParams,
                     [&](const Place& place, size_t bytes) { read(place, bytes); });
+  }
+
+  void merges(const Compute& c) {
+    if (formats_[c.message].packing.sharing() != Sharing::kMerged)
+      refuse("merges codes that are not merged");
+    for (const Input& in : c.inputs)
+      if (in.format != Format::kPacked) refuse("merges what is not packed");
   }
 
   // Where elements lie: codes and parameters may be apart.
@@ -208,7 +221,8 @@ class Checker {
     const size_t codes = grid->code_bytes(c.count);
     const size_t apart = c.params_offset != 0 ? c.params_offset : codes;
     if (part != Part::kParams) see(place, codes);
-    if (part != Part::kCodes) see({place.region, place.offset + apart}, bytes - codes);
+    if (part == Part::kAll || part == Part::kParams)
+      see({place.region, place.offset + apart}, bytes - codes);
   }
 
   size_t bytes_of(Format format, const Compute& c) const {

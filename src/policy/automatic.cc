@@ -194,8 +194,8 @@ std::vector<Scheme> candidates(const Scheme& scheme, int ranks) {
 }
 
 double gaussian_error(const codec::Spec& spec) {
-  return codec::descriptor(spec.codec).shared_grid ? error_on_shared_grid(spec)
-                                                   : error_of_encoding(spec);
+  return sharing_of(spec) == plan::Sharing::kSummed ? error_on_shared_grid(spec)
+                                                    : error_of_encoding(spec);
 }
 
 }  // namespace terse

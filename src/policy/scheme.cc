@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <limits>
 
 #include "base/error.h"
 #include "policy/automatic.h"
@@ -27,7 +28,7 @@ struct SchemeDraft {
 
   bool shares_grid() const {
     return std::ranges::any_of(codec::kDescriptors, [this](const codec::Descriptor& d) {
-      return d.name == name && d.shared_grid;
+      return d.name == name && codec::shares_grid(d);
     });
   }
 };
@@ -205,7 +206,8 @@ Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec:
   const bool off = draft.intra == "off";
   if (!off) parse_codec(text, *draft.intra, other);
   if (draft.shares_grid() || other.shares_grid())
-    refuse(text, "intra is not for linear codes, which NCCL sums whatever the nodes");
+    refuse(text, "intra is not for {}: all ranks have one grid, whatever the nodes",
+           draft.shares_grid() ? draft.name : other.name);
   if (off) return {.off = true};
   if (find_codec(other) == codec::kDescriptors.end()) other.fit = codec::Fit::kAbsmax;
   const codec::Descriptor& d = *find_codec(other);
@@ -221,19 +223,28 @@ Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec:
   return {.spec = within};
 }
 
-// That may share a grid.
+// Whose codes may become one.
 int most_ranks(const codec::Descriptor& d) {
-  return d.shared_grid ? codec::levels(d.max_bits, codec::kLeastLevels) : 0;
+  constexpr int kMost = std::numeric_limits<decltype(codec::Spec::ranks)>::max();
+  const int of[] = {0, codec::levels(d.max_bits, codec::kLeastLevels), kMost};
+  return of[static_cast<size_t>(d.sharing)];
 }
 
-// Codes of a shared grid are summed by NCCL, and no others are.
+plan::Sharing sharing_of(const codec::Descriptor& d) {
+  constexpr plan::Sharing kAll[] = {plan::Sharing::kNone, plan::Sharing::kSummed,
+                                    plan::Sharing::kMerged};
+  return kAll[static_cast<size_t>(d.sharing)];
+}
+
+// Codes of a shared grid have algorithms of their own, and no others have those.
 void require_algorithm(std::string_view text, const codec::Descriptor& d, std::string_view algo) {
   const bool fits = std::ranges::any_of(plan::algorithms(), [&](const plan::Algorithm& a) {
-    return a.on_shared_grid == d.shared_grid && (a.names.own == algo || a.names.also == algo);
+    return a.sharing == sharing_of(d) && (a.names.own == algo || a.names.also == algo);
   });
   if (fits) return;
-  if (d.shared_grid) refuse(text, "{} has no algo={}: NCCL itself sums its codes", d.name, algo);
-  refuse(text, "{} has no algo={}: its codes cannot be summed", name_of(d), algo);
+  constexpr const char* kWhy[] = {"each rank has a grid of its own", "NCCL itself sums its codes",
+                                  "its codes are merged by the owners of shards"};
+  refuse(text, "{} has no algo={}: {}", name_of(d), algo, kWhy[static_cast<size_t>(d.sharing)]);
 }
 
 // The codec that is meant, and what it leaves open; or why there is none.
@@ -323,11 +334,16 @@ Scheme parse_scheme(std::string_view text) {
   return finish(text, draft);
 }
 
+plan::Sharing sharing_of(const codec::Spec& spec) {
+  return sharing_of(codec::descriptor(spec.codec));
+}
+
 std::optional<Scheme> on_ranks(Scheme scheme, int ranks) {
   codec::Spec& spec = scheme.spec;
-  if (scheme.off || scheme.automatic || !codec::descriptor(spec.codec).shared_grid) return scheme;
+  const auto sharing = codec::descriptor(spec.codec).sharing;
+  if (scheme.off || scheme.automatic || sharing == codec::Sharing::kNone) return scheme;
   for (const codec::Descriptor& d : codec::kDescriptors) {
-    if (!d.shared_grid || d.max_bits < spec.bits || ranks > most_ranks(d)) continue;
+    if (d.sharing != sharing || d.max_bits < spec.bits || ranks > most_ranks(d)) continue;
     spec.codec = d.id;
     spec.bits = static_cast<uint8_t>(d.max_bits);
     spec.ranks = static_cast<uint16_t>(ranks);
@@ -338,11 +354,17 @@ std::optional<Scheme> on_ranks(Scheme scheme, int ranks) {
 
 Scheme require_on_ranks(const Scheme& scheme, int ranks) {
   if (const std::optional<Scheme> fitted = on_ranks(scheme, ranks)) return *fitted;
-  fail(ncclInvalidArgument,
-       "scheme \"{}\": the sum of {} ranks leaves fewer than {} levels on a side of zero; no more "
-       "than {} ranks may share a grid",
-       print_scheme(scheme), ranks, codec::kLeastLevels,
-       most_ranks(*std::ranges::max_element(codec::kDescriptors, {}, most_ranks)));
+  const auto sharing = codec::descriptor(scheme.spec.codec).sharing;
+  int most = 0;
+  for (const codec::Descriptor& d : codec::kDescriptors)
+    if (d.sharing == sharing) most = std::max(most, most_ranks(d));
+  const bool summed = sharing == codec::Sharing::kSummed;
+  fail(ncclInvalidArgument, "scheme \"{}\": {}no more than {} ranks may share a grid",
+       print_scheme(scheme),
+       summed ? fmt::format("the sum of {} ranks leaves fewer than {} levels on a side of zero; ",
+                            ranks, codec::kLeastLevels)
+              : "",
+       most);
 }
 
 std::string print_scheme(const Scheme& s) {

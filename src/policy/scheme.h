@@ -47,9 +47,12 @@ Scheme parse_scheme(std::string_view text);
 // The canonical text: parse_scheme(print_scheme(s)) == s.
 std::string print_scheme(const Scheme& scheme);
 
-// The scheme as so many ranks have it: where they share a grid, with levels of which the sum of all
-// fits in a code; in the next wider code where else they would be too few. Empty
-// where there is none.
+// What becomes of the codes of all ranks.
+plan::Sharing sharing_of(const codec::Spec& spec);
+
+// The scheme as so many ranks have it: where their codes are summed, with levels of which the sum
+// of all fits in a code; in the next wider code where else they would be too few. Empty where there
+// is none.
 std::optional<Scheme> on_ranks(Scheme scheme, int ranks);
 // The same; throws Error(ncclInvalidArgument) where there is none.
 Scheme require_on_ranks(const Scheme& scheme, int ranks);

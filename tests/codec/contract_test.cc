@@ -42,6 +42,7 @@ double coarsest(const Spec& s) {
   if (name == "fp8e5m2") return 1.0 / 7;
   if (name == "fp8e4m3" || name == "mxfp8" || name == "mxfp6") return 1.0 / 8;
   if (name == "mxfp4" || name == "nvfp4") return 1.0 / 3;
+  if (name == "exp8") return 1.0 / 2 + 0x1p-8;
   // Of what lies beyond the codes, and of the side that has a code less.
   if (s.codec == kFitted) return 2.5 / ((1 << (s.bits - 1)) + 1.5) + 0x1p-7;
   const double steps = (1 << (s.bits - 1)) - 1;  // of wide blocks' grid, on one side

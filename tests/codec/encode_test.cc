@@ -108,7 +108,7 @@ TEST_P(EveryCodec, DecodesAnything) {
   for (const Spec& spec : specs(32)) {
     Bytes body(body_size(spec, 1000));
     for (uint8_t& byte : body) byte = random.next() & 0xFF;
-    if (spec.codec == kSymmetric || descriptor(spec.codec).shared_grid) {
+    if (spec.codec == kSymmetric || shares_grid(descriptor(spec.codec))) {
       const BodyLayout layout = body_layout(spec, 1000);
       const size_t bytes = params_bytes(spec);
       for (size_t i = layout.params_offset; i < layout.params_end; i += bytes)

@@ -54,7 +54,7 @@ Bytes encode_blocks(const HostOps& ops, const Spec& spec, const Stream& stream, 
         .quantize[static_cast<int>(part)][static_cast<int>(dtype)][static_cast<int>(spec.rounding)](
             in.data(), n, spec, draw_of(stream), stream.origin, out, params.data());
   };
-  if (descriptor(spec.codec).shared_grid) {
+  if (shares_grid(descriptor(spec.codec))) {
     quantize(Part::kParams);
     quantize(Part::kCodes);
   } else {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cfloat>
 #include <cstring>
-#include <numeric>
 
+#include "on_shared_grid.h"
 #include "oracle_formats.h"
 #include "support.h"
 
@@ -23,112 +23,6 @@ Spec linear(int bits, int ranks, size_t block = 64, Rounding rounding = Rounding
           .block = static_cast<uint16_t>(block),
           .scale = scale,
           .ranks = static_cast<uint16_t>(ranks)};
-}
-
-// What all ranks do with a shard each, as its codes and parameters lie apart from each other.
-class Ranks {
- public:
-  Ranks(const Spec& spec, std::vector<Floats> given)
-      : spec_(spec), given_(std::move(given)), count_(given_.front().size()) {
-    for (size_t r = 0; r < given_.size(); ++r) {
-      memory_.emplace_back(apart_ + params_bytes(), 4);
-      encode(r, Part::kParams);
-    }
-    agree();
-    for (size_t r = 0; r < given_.size(); ++r) encode(r, Part::kCodes);
-  }
-
-  // The codes of one rank, and the parameters that it has.
-  Bytes codes(size_t r) const { return part(r, 0, code_bytes()); }
-  Bytes params(size_t r) const { return part(r, apart_, params_bytes()); }
-
-  // The sum of all, as of 32-bit words; decoded.
-  Floats sum(float factor = 1) {
-    for (size_t at = 0; at < code_bytes(); at += 4) {
-      uint32_t total = 0;
-      for (Guarded& memory : memory_) total += word(memory.data() + at);
-      std::memcpy(memory_.front().data() + at, &total, 4);
-    }
-    Floats out(count_);
-    const Source source{memory_.front().data(), spec_};
-    combine({.sources = {&source, 1},
-             .target = {out.data(), Dtype::kFloat32},
-             .factor = factor,
-             .total = count_,
-             .count = count_,
-             .params_offset = apart_});
-    return out;
-  }
-
-  bool intact() const {
-    return std::ranges::all_of(memory_, [](const Guarded& m) { return m.intact(); });
-  }
-
- private:
-  size_t code_bytes() const { return body_layout(spec_, count_).params_offset; }
-  size_t params_bytes() const { return body_size(spec_, count_) - code_bytes(); }
-
-  static uint32_t word(const uint8_t* at) {
-    uint32_t value;
-    std::memcpy(&value, at, 4);
-    return value;
-  }
-
-  Bytes part(size_t r, size_t at, size_t bytes) const {
-    const Bytes all = memory_[r].content();
-    return {all.begin() + at, all.begin() + at + bytes};
-  }
-
-  void encode(size_t r, Part part) {
-    const Source source{given_[r].data(), Dtype::kFloat32};
-    combine(
-        {.sources = {&source, 1},
-         .target = {memory_[r].data(), spec_, draw_of({.rank = static_cast<uint32_t>(r)}), 0, part},
-         .total = count_,
-         .count = count_,
-         .params_offset = apart_});
-  }
-
-  // The largest, of stored numbers as integers.
-  void agree() {
-    const size_t size = number_bytes(spec_.scale);
-    for (size_t at = apart_; at < apart_ + params_bytes(); at += size) {
-      uint32_t most = 0;
-      for (Guarded& memory : memory_) {
-        uint32_t own = 0;
-        std::memcpy(&own, memory.data() + at, size);
-        most = std::max(most, own);
-      }
-      for (Guarded& memory : memory_) std::memcpy(memory.data() + at, &most, size);
-    }
-  }
-
-  const Spec spec_;
-  const std::vector<Floats> given_;
-  const size_t count_, apart_ = code_bytes() + 40;
-  std::vector<Guarded> memory_;
-};
-
-std::vector<Floats> gaussians(size_t ranks, size_t count, uint64_t seed) {
-  std::vector<Floats> given;
-  for (size_t r = 0; r < ranks; ++r) given.push_back(gaussian(count, seed + r));
-  return given;
-}
-
-double relative_square(const Floats& got, const std::vector<double>& wanted) {
-  double error = 0, norm = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    error += (got[i] - wanted[i]) * (got[i] - wanted[i]);
-    norm += wanted[i] * wanted[i];
-  }
-  return error / norm;
-}
-
-std::vector<double> exact_sum(const std::vector<Floats>& given) {
-  std::vector<double> sum(given.front().size(), 0);
-  for (const Floats& x : given)
-    for (size_t i = 0; i < x.size(); ++i) sum[i] += x[i];
-  return sum;
 }
 
 Bytes bytes_of(const Spec& spec, const std::vector<int>& codes) {
@@ -254,26 +148,13 @@ TEST(Linear, WhatIsNotFiniteOnOneRankIsNanInItsBlockForAll) {
       }
 }
 
-// Global-QSGD's setting: one scale for the whole call. Each block gets an element more, the largest
-// of all, which is then left out.
+// Global-QSGD's setting: one scale for the whole call.
 TEST(Linear, HasTheErrorOfGlobalQsgdWithOneScale) {
-  constexpr size_t kCount = 40'000, kBlock = 64;
+  constexpr size_t kCount = 40'000;
   for (const size_t ranks : {4, 8, 16}) {
     const std::vector<Floats> given = gaussians(ranks, kCount, 7);
-    float absmax = 0;
-    for (const Floats& x : given)
-      for (const float value : x) absmax = std::max(absmax, std::fabs(value));
-    std::vector<Floats> blocks(ranks);
-    for (size_t r = 0; r < ranks; ++r)
-      for (size_t i = 0; i < kCount; ++i) {
-        if (i % (kBlock - 1) == 0) blocks[r].push_back(absmax);
-        blocks[r].push_back(given[r][i]);
-      }
     const int n = static_cast<int>(ranks);
-    Floats got = Ranks(linear(8, n, kBlock), blocks).sum();
-    for (size_t i = 0; i < got.size(); ++i)
-      if (i % kBlock != 0) got[i - i / kBlock - 1] = got[i];
-    got.resize(kCount);
+    const auto [got, absmax] = sum_on_one_scale(linear(8, n), given);
     // Each of the ranks' roundings has the variance of p (1 - p) steps, 1/6 on average.
     const double step = double{absmax} / levels(8, n);
     EXPECT_NEAR(relative_square(got, exact_sum(given)) / (step * step / 6), 1, 0.03) << ranks;

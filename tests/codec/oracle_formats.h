@@ -37,6 +37,12 @@ inline const Format& format(const Spec& spec) { return *format(static_cast<int>(
 std::vector<int> linear_codes(const Spec& spec, const Stream& stream, uint64_t first,
                               const std::vector<float>& x, float absmax);
 
+// "Exponential": the same. And "Merging": the code of an element, of those of all ranks; `stream`
+// is that of the merges, on the rank that does them.
+std::vector<int> exponential_codes(const Spec& spec, const Stream& stream, uint64_t first,
+                                   const std::vector<float>& x, float absmax);
+int merged_code(const Spec& spec, const Stream& stream, uint64_t element, std::vector<int> codes);
+
 // u of section 5.
 float uniform(const Stream& stream, uint64_t element);
 

@@ -23,8 +23,8 @@ TEST(Capture, EveryReplayGivesTheReferenceBytes) {
   for (const int ranks : {2, 3})
     for (const Collective collective : kMore)
       for (const char* scheme : {"int8", "int4:round=stochastic,algo=twoshot",
-                                 "minmax8:block=1024,round=shift", "linear8"}) {
-        if (!plan::has_algorithm(collective, is_summed(call_of(collective, scheme, 1)))) continue;
+                                 "minmax8:block=1024,round=shift", "linear8", "exp8"}) {
+        if (!plan::has_algorithm(collective, sharing_of(parse_scheme(scheme).spec))) continue;
         play_ranks(ranks, [&](Player& player) {
           const DeviceStream stream;
           Piece piece(player, call_of(collective, scheme, 6'001, ncclBfloat16));
@@ -40,7 +40,7 @@ TEST(Capture, EveryReplayGivesTheReferenceBytes) {
 }
 
 TEST(Capture, ReplaysDrawAnew) {
-  for (const char* scheme : {"int4:round=stochastic", "linear8"})
+  for (const char* scheme : {"int4:round=stochastic", "linear8", "exp8"})
     play_ranks(2, [&](Player& player) {
       const DeviceStream stream;
       Piece piece(player, call_of(Collective::kAllReduce, scheme, 5'000));

@@ -91,12 +91,14 @@ TEST(Allocations, NoneForACall) {
   }
 }
 
-TEST(Allocations, NoneForACallThatNcclSums) {
-  Caller caller("linear8");
-  for (const Collective collective :
-       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce})
-    EXPECT_EQ(caller.allocations([&] { caller.call(collective, 300'000); }), 0u)
-        << plan::name(collective);
+TEST(Allocations, NoneForACallOnASharedGrid) {
+  for (const char* scheme : {"linear8", "exp8"}) {
+    Caller caller(scheme);
+    for (const Collective collective :
+         {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce})
+      EXPECT_EQ(caller.allocations([&] { caller.call(collective, 300'000); }), 0u)
+          << scheme << " " << plan::name(collective);
+  }
 }
 
 TEST(Allocations, NoneForACallThatIsPartlyNative) {

@@ -57,7 +57,10 @@ constexpr const char* kSchemes[] = {"int8",
                                     "int4:block=64,scale=bf16,fit=mse",
                                     "linear8",
                                     "linear8:block=64,scale=bf16,round=nearest",
-                                    "linear16:block=1024"};
+                                    "linear16:block=1024",
+                                    "exp8",
+                                    "exp8:block=64,scale=bf16,round=nearest",
+                                    "exp8:block=4096"};
 constexpr int kKinds = static_cast<int>(std::size(kSchemes));
 
 // Of kKinds in a row each has a scheme of its own, and all collectives are among them; of the next
@@ -190,13 +193,14 @@ TEST(Collectives, ChunksDoNotChangeTheBytes) {
                                           "mxfp4:round=stochastic,hadamard=32",
                                           "bf16:round=stochastic",
                                           "int8",
-                                          "linear8"};
+                                          "linear8",
+                                          "exp8"};
   for (const char* scheme : std::span(kSchemes).first(trials(kSchemes.size(), 1)))
     for (int collective = 0; collective < kCollectives; ++collective) {
       Case c = random_case(0, random);
       c.call.collective = static_cast<Collective>(collective);
       c.call.scheme = parse_scheme(scheme);
-      if (!plan::has_algorithm(c.call.collective, is_summed(c.call))) continue;
+      if (!plan::has_algorithm(c.call.collective, sharing_of(c.call.scheme.spec))) continue;
       c.call.datatype = ncclFloat32;
       c.ranks = 3;
       c.call.root = static_cast<int>(random() % 3);

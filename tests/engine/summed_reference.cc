@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "codec/codec.h"
 
@@ -10,48 +11,61 @@ namespace {
 
 using codec::Part;
 
-// One shard of the message, of all ranks.
+// What one rank sums up, or NCCL does: elements of the message, of all ranks.
+struct Range {
+  size_t first, count;
+  size_t shard;  // for the random numbers
+};
+
 class Shard {
  public:
-  Shard(const Call& call, const std::vector<Bytes>& sent, size_t index)
+  Shard(const Call& call, const std::vector<Bytes>& sent, const Range& range)
       : call_(call),
         sent_(sent),
-        index_(index),
+        range_(range),
         spec_(require_on_ranks(call.scheme, static_cast<int>(sent.size())).spec),
-        layout_(codec::body_layout(spec_, call.count)),
+        layout_(codec::body_layout(spec_, range.count)),
         bodies_(sent.size(), Bytes(layout_.size)) {
     compressible(call.datatype, &dtype_);
   }
 
   Bytes sum() {
+    if (range_.count == 0) return {};
     for (size_t r = 0; r < bodies_.size(); ++r) encode(r, Part::kParams);
     agree();
     for (size_t r = 0; r < bodies_.size(); ++r) encode(r, Part::kCodes);
-    add_up();
+    sharing_of(spec_) == plan::Sharing::kSummed ? add_up() : merge();
     const float mean = call_.op == ncclAvg ? 1.0f / static_cast<float>(sent_.size()) : 1.0f;
-    Bytes out(call_.count * codec::dtype_size(dtype_));
-    run({bodies_[0].data(), spec_}, {out.data(), dtype_}, mean);
+    Bytes out(range_.count * codec::dtype_size(dtype_));
+    const codec::Source source{bodies_[0].data(), spec_};
+    run({&source, 1}, {out.data(), dtype_}, mean);
     return out;
   }
 
  private:
-  void encode(size_t rank, Part part) {
+  codec::Draw draw_of(size_t rank, uint32_t stage) const {
     const codec::Draw draw = codec::make_draw({.seed = call_.scheme.seed.value_or(0),
                                                .communicator = call_.ordinal,
                                                .sequence = call_.sequence,
                                                .rank = static_cast<uint32_t>(rank),
-                                               .shard = static_cast<uint32_t>(index_)});
-    const size_t first = index_ * call_.count * codec::dtype_size(dtype_);
-    run({sent_[rank].data() + first, dtype_},
-        {bodies_[rank].data(), spec_, codec::redraw(draw, call_.replays), 0, part}, 1.0f);
+                                               .shard = static_cast<uint32_t>(range_.shard),
+                                               .stage = stage});
+    return codec::redraw(draw, call_.replays);
   }
 
-  void run(const codec::Source& source, const codec::Target& target, float factor) const {
-    codec::combine({.sources = {&source, 1},
+  void encode(size_t rank, Part part) {
+    const size_t first = range_.first * codec::dtype_size(dtype_);
+    const codec::Source source{sent_[rank].data() + first, dtype_};
+    run({&source, 1}, {bodies_[rank].data(), spec_, draw_of(rank, 0), 0, part}, 1.0f);
+  }
+
+  void run(std::span<const codec::Source> sources, const codec::Target& target,
+           float factor) const {
+    codec::combine({.sources = sources,
                     .target = target,
                     .factor = factor,
-                    .total = call_.count,
-                    .count = call_.count});
+                    .total = range_.count,
+                    .count = range_.count});
   }
 
   static uint32_t load(const char* from, size_t bytes) {
@@ -77,26 +91,51 @@ class Shard {
     replace(0, layout_.code_bytes, spec_.bits / 8, [](uint32_t a, uint32_t b) { return a + b; });
   }
 
+  // By the shard's owner.
+  void merge() {
+    std::vector<codec::Source> sources;
+    for (const Bytes& body : bodies_) sources.push_back({body.data(), spec_});
+    Bytes merged(layout_.params_offset);
+    run(sources, {merged.data(), spec_, draw_of(range_.shard, 1), 0, Part::kMerged}, 1.0f);
+    std::ranges::copy(merged, bodies_[0].begin());
+  }
+
   const Call& call_;
   const std::vector<Bytes>& sent_;
-  const size_t index_;
+  const Range range_;
   const codec::Spec spec_;
   const codec::BodyLayout layout_;
   codec::Dtype dtype_{};
   std::vector<Bytes> bodies_;
 };
 
+// The whole message, as one range of NCCL's or in shards of whole blocks.
+Bytes sum_of_all(const Call& call, const std::vector<Bytes>& sent) {
+  const size_t ranks = sent.size(), block = call.scheme.spec.block;
+  if (sharing_of(call.scheme.spec) == plan::Sharing::kSummed)
+    return Shard(call, sent, {0, call.count, 0}).sum();
+  const size_t length = ((call.count + ranks - 1) / ranks + block - 1) / block * block;
+  Bytes all;
+  for (size_t p = 0; p < ranks; ++p) {
+    const size_t first = std::min(p * length, call.count);
+    const Bytes part = Shard(call, sent, {first, std::min(length, call.count - first), p}).sum();
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
 }  // namespace
 
-bool is_summed(const Call& call) { return codec::descriptor(call.scheme.spec.codec).shared_grid; }
+bool is_summed(const Call& call) { return sharing_of(call.scheme.spec) != plan::Sharing::kNone; }
 
 std::vector<Bytes> expected_summed(const Call& call, const std::vector<Bytes>& sent) {
-  const bool shards = call.collective == plan::Collective::kReduceScatter;
   std::vector<Bytes> result(sent.size());
   for (size_t r = 0; r < sent.size(); ++r) {
     if (call.collective == plan::Collective::kReduce && r != static_cast<size_t>(call.root))
       continue;
-    result[r] = Shard(call, sent, shards ? r : 0).sum();
+    result[r] = call.collective == plan::Collective::kReduceScatter
+                    ? Shard(call, sent, {r * call.count, call.count, r}).sum()
+                    : sum_of_all(call, sent);
   }
   return result;
 }

@@ -1,4 +1,5 @@
-// What the sums of a shared grid must give, byte for byte: by the codec alone, and integers.
+// What sums of a shared grid must give, which NCCL forms or the owners of shards, byte for byte: by
+// the codec alone, and integers.
 #pragma once
 
 #include "reference.h"

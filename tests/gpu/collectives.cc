@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -193,6 +194,8 @@ class Suite {
   // Generous: the exact statistics are the codec tests' business.
   double bound(const Scheme& scheme) const {
     const codec::Spec spec = require_on_ranks(scheme, rank_.ranks()).spec;
+    // Sums of powers of two may nearly cancel, and merges of them not.
+    if (sharing_of(spec) == plan::Sharing::kMerged) return std::numeric_limits<double>::infinity();
     return 3.0 / codec::levels(spec.bits, spec.ranks);
   }
 
@@ -267,10 +270,12 @@ class Suite {
   double worst_ = 0;
 };
 
-// Codes that are summed serve sums alone, and nothing that is as narrow as they are.
+// Codes of a shared grid serve sums alone; and those that NCCL sums, nothing that is as narrow as
+// they may be.
 bool compresses(const Scheme& scheme, Collective collective, ncclDataType_t type) {
-  const bool summed = codec::descriptor(scheme.spec.codec).shared_grid;
-  return plan::has_algorithm(collective, summed) && (!summed || type == ncclFloat32);
+  const plan::Sharing sharing = sharing_of(scheme.spec);
+  return plan::has_algorithm(collective, sharing) &&
+         (sharing != plan::Sharing::kSummed || type == ncclFloat32);
 }
 
 void run_all(Suite& suite, int ranks, bool quick) {
@@ -283,7 +288,8 @@ void run_all(Suite& suite, int ranks, bool quick) {
                                         "minmax4:algo=twoshot",
                                         "minmax6:block=4096,round=stochastic",
                                         "linear8",
-                                        "linear16:scale=bf16"};
+                                        "linear16:scale=bf16",
+                                        "exp8"};
   static constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::kAllGather,
                                                 Collective::kReduceScatter, Collective::kAllToAll,
                                                 Collective::kBroadcast,     Collective::kReduce,

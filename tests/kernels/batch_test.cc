@@ -105,5 +105,30 @@ TEST(Batches, RefuseWhatKernelsCannotDo) {
   EXPECT_THROW(make_batches({&work, 1}, nullptr, ignore), std::invalid_argument);
 }
 
+TEST(Batches, RefuseMergesOfWhatIsNotMerged) {
+  Bytes in(256), out(256);
+  const auto ignore = [](const KernelId&, const Batch&) {};
+  const auto refuses = [&](codec::CodecId codec, const codec::Format& format) {
+    const Spec spec{.codec = codec};
+    const codec::Source source{in.data(), format};
+    const Combine work{.sources = {&source, 1},
+                       .target = {out.data(), spec, {}, 0, codec::Part::kMerged},
+                       .total = 64,
+                       .count = 64};
+    try {
+      make_batches({&work, 1}, nullptr, ignore);
+    } catch (const std::invalid_argument&) {
+      return true;
+    }
+    return false;
+  };
+  const codec::CodecId merged = codec::Exponential::kDescriptor.id;
+  const codec::CodecId summed = codec::Linear<8>::kDescriptor.id;
+  EXPECT_FALSE(refuses(merged, Spec{.codec = merged}));
+  EXPECT_TRUE(refuses(merged, Dtype::kFloat32));
+  EXPECT_TRUE(refuses(summed, Spec{.codec = summed}));
+  EXPECT_TRUE(refuses(codec::kSymmetric, Spec{}));
+}
+
 }  // namespace
 }  // namespace terse::kernels

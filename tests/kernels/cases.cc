@@ -50,11 +50,14 @@ Case some_case(Random& random) {
          codec::kAllDtypes[random.below(3)],
          random.below(3) != 0,
          {}};
-  if (codec::descriptor(c.spec.codec).shared_grid) {
+  if (codec::shares_grid(codec::descriptor(c.spec.codec))) {
     c.spec.ranks = static_cast<uint16_t>(1 + random.below(9));
     c.in_parts = c.packed_target && random.below(2);
+    const bool may_merge = codec::descriptor(c.spec.codec).sharing == codec::Sharing::kMerged;
+    c.merges = may_merge && c.packed_target && !c.in_parts && random.below(2);
   }
-  if (c.packed_target && !c.in_parts && random.below(4) == 0) c.to = other_spec(c.spec, random);
+  if (c.packed_target && !c.in_parts && !c.merges && random.below(4) == 0)
+    c.to = other_spec(c.spec, random);
   if (random.below(4) == 0) c.replays = random.below(3);
   if (random.below(3) == 0) c.premultiply = 0.25f * static_cast<float>(random.below(9));
   c.read_late = random.below(3) == 0;
@@ -64,10 +67,10 @@ Case some_case(Random& random) {
     if (pieces > 4) w.count = 1 + w.count % 700;
     const size_t sources = random.below(2) ? 1 : 1 + random.below(9);
     // The raw one, if any.
-    const size_t own = !c.to && random.below(2) ? random.below(sources) : sources;
+    const size_t own = !c.to && !c.merges && random.below(2) ? random.below(sources) : sources;
     for (size_t s = 0; s < sources; ++s)
-      w.inputs.push_back(
-          some_input(c, w.count, sources == 1 ? c.to || !c.packed_target : s != own, random));
+      w.inputs.push_back(some_input(
+          c, w.count, sources == 1 ? c.to || c.merges || !c.packed_target : s != own, random));
     if (random.below(3) == 0) w.factor = 1.0f / static_cast<float>(1 + random.below(8));
     w.stream = {.seed = random.next(),
                 .rank = 2,
@@ -95,7 +98,7 @@ Case conversion(const codec::Spec& spec, codec::Dtype raw, bool packed_target,
 std::string describe(const Case& c) {
   std::string text = codec::describe(c.spec) + " " + codec::name_of(c.raw) + " to ";
   text += c.to ? codec::describe(*c.to) : c.packed_target ? "packed" : "raw";
-  text += c.in_parts ? " in parts," : ",";
+  text += c.in_parts ? " in parts," : c.merges ? " merged," : ",";
   for (const Work& w : c.works)
     text += " " + std::to_string(w.count) + " of " + std::to_string(w.inputs.size()) + " at " +
             std::to_string(w.offset) + (w.in_place ? " in place" : "");
@@ -130,7 +133,8 @@ codec::Combine combine_of(const Case& c, const Work& w, std::span<const codec::S
                           void* target, const void* multiplier) {
   const codec::Multiplier now{c.premultiply, nullptr}, late{99.0f, multiplier};
   return {.sources = sources,
-          .target = {target, target_format(c), codec::draw_of(w.stream), w.stream.origin},
+          .target = {target, target_format(c), codec::draw_of(w.stream), w.stream.origin,
+                     c.merges ? codec::Part::kMerged : codec::Part::kAll},
           .factor = w.factor,
           .premultiply = c.read_late ? late : now,
           .total = w.count,

@@ -36,6 +36,7 @@ struct Case {
   // Parameters first, further off than they need be, and then, of what all ranks agree on, codes:
   // by a launch each.
   bool in_parts = false;
+  bool merges = false;  // codes of all inputs, which are packed, by integers alone
 
   // The multiplier as an element of memory.
   codec::Bytes multiplier() const { return oracle::to_memory(raw, {premultiply}); }

@@ -134,7 +134,7 @@ TEST(Algorithms, CostIsThatOfThePlan) {
         sends += static_cast<size_t>(std::ranges::count(step.transfers, true, &Transfer::send));
       const size_t padding = grid ? sends * nodes * (Chunks::kAlignment - 1) : 0;
       // NCCL's own share of a chunk is rounded; and each chunk has a parameter here.
-      const size_t native = a.on_shared_grid ? 8 * 2 * cut.steps.size() : 0;
+      const size_t native = a.sharing != Sharing::kNone ? 8 * 2 * cut.steps.size() : 0;
       EXPECT_GE(cut.sent_bytes() + native, a.cost(shape).bytes);
       EXPECT_LE(cut.sent_bytes(), a.cost(shape).bytes + padding + native * ranks);
       shape.grain = exact_grain(1 << 30);

@@ -277,7 +277,7 @@ TEST(Plans, ValidateFindsWhatIsWrong) {
 TEST(Plans, ValidateFindsWhatIsWrongWithPartsOfASharedGrid) {
   const Packing plain = test_packing(32);
   Shape shape{.count = 1000, .ranks = 3, .rank = 1};
-  shape.packing = packing_for(algorithms().back(), plain);
+  shape.packing = packing_for({.sharing = Sharing::kSummed}, plain);
   const Plan good = summed_reduce_scatter(shape);
   ASSERT_EQ(validate(good, shape), "");
   const auto broken = [&](auto change) {
@@ -296,8 +296,32 @@ TEST(Plans, ValidateFindsWhatIsWrongWithPartsOfASharedGrid) {
   says("reads scratch that nothing wrote", [](Plan& p) { ++p.steps[1].natives[0].count; });
   says("a part of what is not packed",
        [](Plan& p) { p.steps[0].compute[0].target_format = Format::kRaw; });
+  says("merges codes that are not merged",
+       [](Plan& p) { p.steps[2].compute[0].part = Part::kMerged; });
   shape.packing = plain;
   says("of a grid that is not shared", [](Plan&) {});
+}
+
+TEST(Plans, ValidateFindsWhatIsWrongWithMerges) {
+  Shape shape{.count = 1000, .ranks = 3, .rank = 1};
+  shape.packing = packing_for({.sharing = Sharing::kMerged}, test_packing(32));
+  const Plan good = merged_reduce_scatter(shape);
+  ASSERT_EQ(validate(good, shape), "");
+  const auto says = [&](const char* what, auto change) {
+    Plan plan = good;
+    change(plan);
+    const std::string wrong = validate(plan, shape);
+    EXPECT_NE(wrong.find(what), std::string::npos) << wrong;
+  };
+  ASSERT_STREQ(good.steps[4].name, "merge");
+  const auto merge = [](Plan& p) -> Compute& { return p.steps[4].compute[0]; };
+  says("merges what is not packed", [&](Plan& p) {
+    merge(p).inputs[0] = {{Region::kSend, 0}, Format::kRaw};
+  });
+  says("a part of what is not packed", [&](Plan& p) { merge(p).target_format = Format::kRaw; });
+  says("reads scratch that nothing wrote", [](Plan& p) { p.steps[3].transfers.pop_back(); });
+  says("writes what may still be in use",
+       [&](Plan& p) { merge(p).target = merge(p).inputs[2].place; });
 }
 
 // Without any one of its dependencies a plan is wrong, and validate says so.

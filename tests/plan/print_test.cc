@@ -65,6 +65,20 @@ TEST(PlanPrint, OfSumsByNcclIsAsReviewed) {
   expect_golden("summed.txt", text);
 }
 
+TEST(PlanPrint, OfSumsByOwnersIsAsReviewed) {
+  const auto code_bytes = [](size_t n) { return (n + 3) / 4 * 4; };
+  const Packing exp8{256, [=](size_t n) { return code_bytes(n) + (n + 255) / 256 * 4; },
+                     SharedGrid{code_bytes, Element::kUint32, Sharing::kMerged}};
+  Shape shape{.count = 3900, .ranks = 3, .root = 1, .grain = exact_grain(3000), .packing = exp8};
+  std::string text = print(merged_all_reduce(shape));
+  for (shape.rank = 1; shape.rank < 3; ++shape.rank)
+    text += fmt::format("rank {}: {}", shape.rank, print(merged_reduce(shape)));
+  shape.rank = 0;
+  shape.count = 1300;
+  text += print(merged_reduce_scatter(shape));
+  expect_golden("merged.txt", text);
+}
+
 TEST(PlanPrint, OfMessagesIsAsReviewed) {
   const Message large{.send = true, .peer = 1, .count = 1500, .packing = int4()};
   const Message native{.send = true, .peer = 2, .count = 300, .packed = false};

@@ -81,9 +81,10 @@ struct Rank {
 
   void compute(const Compute& c) {
     std::vector<int32_t> sum(c.count, 0);
+    const bool merges = c.part == Part::kMerged;  // what has been added stays in it
     for (const Input& in : c.inputs) {
       const char* data = address(in.place, c.message);
-      const int32_t all = in.format == Format::kRaw ? 0 : ranks * agreed(in.place, c);
+      const int32_t all = in.format == Format::kRaw || merges ? 0 : ranks * agreed(in.place, c);
       for (size_t i = 0; i < c.count; ++i) sum[i] += load(data + 4 * i) - all;
     }
     if (c.part == Part::kParams) {
@@ -91,7 +92,7 @@ struct Rank {
       std::memcpy(parameter(c.target, c), &largest, sizeof largest);
       return;
     }
-    if (c.target_format != Format::kRaw)
+    if (c.target_format != Format::kRaw && !merges)
       for (int32_t& x : sum) x += agreed(c.target, c) - loss;
     std::memcpy(address(c.target, c.message), sum.data(), 4 * c.count);
   }
@@ -302,10 +303,11 @@ Packing test_packing(size_t quantum, size_t more) {
 }
 
 Packing packing_for(const Algorithm& algorithm, const Packing& packing) {
-  if (!algorithm.on_shared_grid) return packing;
+  if (algorithm.sharing == Sharing::kNone) return packing;
   const auto whole_words = [=](size_t n) { return (packing.bytes(n) + 3) / 4 * 4; };
   return {packing.quantum, whole_words,
-          SharedGrid{[=](size_t n) { return whole_words(n) - 4; }, Element::kUint32}};
+          SharedGrid{[=](size_t n) { return whole_words(n) - 4; }, Element::kUint32,
+                     algorithm.sharing}};
 }
 
 std::string simulate(const std::vector<Plan>& plans, const std::vector<const int32_t*>& send,

@@ -47,6 +47,9 @@ TEST(Scheme, EveryCodecHasANameAndWhatIsUsual) {
   EXPECT_EQ(print_scheme(parse_scheme("linear8")), "linear8:block=256,round=stochastic");
   EXPECT_EQ(print_scheme(parse_scheme("linear16:round=nearest,scale=bf16")),
             "linear16:block=256,round=nearest,scale=bf16");
+  EXPECT_EQ(print_scheme(parse_scheme("exp8")), "exp8:block=256,round=stochastic");
+  EXPECT_EQ(print_scheme(parse_scheme("exp8:block=4096,round=nearest,scale=bf16")),
+            "exp8:block=4096,round=nearest,scale=bf16");
   EXPECT_EQ(print_scheme(parse_scheme("int4:hadamard=32,scale=bf16,block=64")),
             "int4:block=64,round=nearest,scale=bf16,hadamard=32");
 }
@@ -99,11 +102,12 @@ TEST(Scheme, IntraSharesTheOtherKeys) {
 // Whatever the table of algorithms names.
 TEST(Scheme, AlgoIsANameOfTheTable) {
   EXPECT_EQ(parse_scheme("int4:algo=auto"), parse_scheme("int4"));
+  constexpr const char* kSchemes[] = {"int4", "linear8", "exp8"};  // by plan::Sharing
   for (const plan::Algorithm& a : plan::algorithms())
     for (const std::string_view name : {a.names.own, a.names.also}) {
       if (name.empty()) continue;
       const std::string text = fmt::format("{}:block=128,round=nearest,algo={}",
-                                           a.on_shared_grid ? "linear8" : "int4", name);
+                                           kSchemes[static_cast<size_t>(a.sharing)], name);
       const Scheme s = parse_scheme(text);
       EXPECT_TRUE(a.answers_to(s.algorithm)) << text;
       EXPECT_EQ(print_scheme(s), text);
@@ -181,17 +185,26 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"fp8", "unknown codec \"fp8\""},
       {"bf160", "unknown codec \"bf160\""},
       {"int4:algo=star",
-       "algo is \"star\", but must be auto, hierarchical, oneshot, twoshot, direct, shared or "
-       "summed"},
+       "algo is \"star\", but must be auto, hierarchical, oneshot, twoshot, direct, shared, summed "
+       "or "
+       "merged"},
       {"int4:intra=int99", "99 bits are not offered"},
       {"int4:intra=", "unknown codec \"\""},
       {"int4:intra=off:block=32", "unknown codec \"off:block=32\""},
       {"minmax4:round=shift,intra=int8", "round=shift is for minmax"},
-      {"linear8:intra=off", "intra is not for linear codes"},
-      {"linear8:intra=int8", "intra is not for linear codes"},
-      {"int4:intra=linear8", "intra is not for linear codes"},
+      {"linear8:intra=off", "intra is not for linear8: all ranks have one grid"},
+      {"linear8:intra=int8", "intra is not for linear8"},
+      {"int4:intra=linear8", "intra is not for linear8"},
+      {"exp8:intra=int8", "intra is not for exp8"},
+      {"int4:intra=exp8", "intra is not for exp8"},
       {"linear8:algo=twoshot", "linear8 has no algo=twoshot: NCCL itself sums its codes"},
-      {"int8:algo=summed", "int has no algo=summed: its codes cannot be summed"},
+      {"linear8:algo=merged", "linear8 has no algo=merged: NCCL itself sums its codes"},
+      {"int8:algo=summed", "int has no algo=summed: each rank has a grid of its own"},
+      {"int8:algo=merged", "int has no algo=merged: each rank has a grid of its own"},
+      {"exp8:algo=summed", "exp8 has no algo=summed: its codes are merged by the owners of shards"},
+      {"exp8:round=shift", "round=shift is for minmax codecs"},
+      {"exp8:hadamard=32", "hadamard is for int2 to int4 and mxfp4"},
+      {"exp4", "unknown codec \"exp4\""},
       {"linear8:round=shift", "round=shift is for minmax codecs"},
       {"linear8:hadamard=32", "hadamard is for int2 to int4 and mxfp4"},
       {"linear4", "unknown codec \"linear4\""},

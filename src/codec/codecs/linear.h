@@ -17,7 +17,7 @@ struct Linear {
                                              .usual_block = 256,
                                              .usual_rounding = Rounding::kStochastic,
                                              .scales = choices(Number::kFp32, Number::kBf16),
-                                             .shared_grid = true,
+                                             .sharing = Sharing::kSummed,
                                              .source = "Global-QSGD (arXiv 2305.18627)"};
 
   using Stats = AbsMax;

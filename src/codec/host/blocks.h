@@ -31,7 +31,7 @@ TERSE_INLINE Form known_form(const Spec& spec, Rounding rounding) {
   constexpr Descriptor kCodec = Codec::kDescriptor;
   constexpr bool kChooses = kCodec.scales != choices(kCodec.usual_scale);
   return {spec.bits, kChooses ? spec.scale : kCodec.usual_scale, rounding,
-          kCodec.shared_grid ? spec.ranks : 1};
+          SharesGrid<Codec> ? spec.ranks : 1};
 }
 
 // Bytes of parameters: of a block, and of a whole one with its finer scales.

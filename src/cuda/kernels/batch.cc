@@ -48,8 +48,12 @@ uint64_t total(const Tiles& tiles) { return uint64_t{tiles.whole} + tiles.partia
 void check(const Combine& work, const KernelId& id) {
   require(work.first == 0 && work.count == work.total, "kernels take whole bodies");
   require(!work.sources.empty(), "nothing to combine");
-  require(id.part == codec::Part::kAll || codec::descriptor(id.spec.codec).shared_grid,
+  const codec::Descriptor& d = codec::descriptor(id.spec.codec);
+  require(id.part == codec::Part::kAll || shares_grid(d),
           "parts of a body whose grid is not shared");
+  require(id.part != codec::Part::kMerged ||
+              (d.sharing == codec::Sharing::kMerged && std::ranges::none_of(work.sources, is_raw)),
+          "merges of what is not packed, or not merged");
   const auto fits = [&](const codec::Format& format) {
     return format == id.raw || format == id.spec;
   };

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "encoder.h"
+#include "merger.h"
 #include "sums.h"
 #include "tile.h"
 
@@ -35,6 +36,12 @@ TERSE_DEVICE void combine_tiles(const Batch& batch, uint32_t Tiles::*sort, uint3
     uint32_t own = tile - piece.first.*sort;
     if (access != Access::kWhole) own += piece.whole_tiles;
     const Tile<F, access> at(batch, piece, own, rows);
+    if constexpr (packed_target && kCanMerge<F>) {
+      if (batch.part == codec::Part::kMerged) {
+        Merger<F, access>(at).store_merged();
+        continue;
+      }
+    }
     Sums<F, access> sums(at, multiplier);
     sums.add_sources();
     if constexpr (packed_target)

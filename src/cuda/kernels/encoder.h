@@ -115,7 +115,7 @@ class Encoder {
 
   // Of bodies whose grid is shared.
   TERSE_DEVICE bool is_part(codec::Part part) const {
-    return Tile::kCodec.shared_grid && tile_.batch.part == part;
+    return codec::SharesGrid<Codec> && tile_.batch.part == part;
   }
 
   // Other blocks' codes are zeros.

@@ -37,7 +37,7 @@ struct Tile {
 
   TERSE_DEVICE codec::Form form() const {
     return {F::kBits, kChooses ? batch.scale : kCodec.usual_scale, F::kRounding,
-            kCodec.shared_grid ? batch.ranks : 1};
+            codec::SharesGrid<Codec> ? batch.ranks : 1};
   }
 
   // Of a block: less the finer scales, and of a whole one with them.

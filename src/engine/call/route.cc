@@ -92,7 +92,7 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   // A cast to 16 bits makes no fewer of 16.
   if (scheme.spec.bits >= 8 * codec::dtype_size(dtype)) return TERSE_BYPASS_DTYPE;
   if (!compressible(request)) return TERSE_BYPASS_OP;
-  if (!plan::has_algorithm(request.collective, codec::descriptor(scheme.spec.codec).shared_grid))
+  if (!plan::has_algorithm(request.collective, sharing_of(scheme.spec)))
     return TERSE_BYPASS_COLLECTIVE;
   if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
   return {};

@@ -28,7 +28,7 @@ std::string codec_of(const Scheme& scheme) {
 
 bool is_for(const Scheme& scheme, const Prospect& call) {
   if (scheme.spec.bits >= 8 * codec::dtype_size(call.dtype)) return false;
-  return plan::has_algorithm(call.collective, codec::descriptor(scheme.spec.codec).shared_grid);
+  return plan::has_algorithm(call.collective, sharing_of(scheme.spec));
 }
 
 Scheme native_scheme() {

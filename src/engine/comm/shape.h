@@ -10,10 +10,11 @@ namespace terse {
 
 inline plan::Packing packing_of(const codec::Spec& spec) {
   plan::Packing packing{spec.block, [spec](size_t n) { return codec::body_size(spec, n); }};
-  if (codec::descriptor(spec.codec).shared_grid)
+  if (const plan::Sharing sharing = sharing_of(spec); sharing != plan::Sharing::kNone)
     packing.shared_grid = {
         [spec](size_t n) { return codec::body_layout(spec, n).params_offset; },
-        spec.scale == codec::Number::kFp32 ? plan::Element::kUint32 : plan::Element::kBfloat16};
+        spec.scale == codec::Number::kFp32 ? plan::Element::kUint32 : plan::Element::kBfloat16,
+        sharing};
   return packing;
 }
 

@@ -4,7 +4,8 @@ namespace terse {
 namespace {
 
 codec::Part part_of(plan::Part part) {
-  constexpr codec::Part kParts[] = {codec::Part::kAll, codec::Part::kParams, codec::Part::kCodes};
+  constexpr codec::Part kParts[] = {codec::Part::kAll, codec::Part::kParams, codec::Part::kCodes,
+                                    codec::Part::kMerged};
   return kParts[static_cast<size_t>(part)];
 }
 
