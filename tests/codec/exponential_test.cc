@@ -41,6 +41,7 @@ TEST(Exponential, PartsAndMergesAreTheOracles) {
     SCOPED_TRACE(describe(spec) + " count " + std::to_string(count) + " ranks " +
                  std::to_string(ranks));
     Floats wanted(count, 0);
+    Bytes merged_codes(body_layout(spec, count).params_offset);  // and zeros up to a word
     for (size_t first = 0; first < count; first += spec.block) {
       const size_t n = std::min<size_t>(spec.block, count - first);
       std::vector<Floats> parts;
@@ -62,10 +63,12 @@ TEST(Exponential, PartsAndMergesAreTheOracles) {
         std::vector<int> of_element;
         for (const std::vector<int>& own : codes) of_element.push_back(own[i]);
         const int merged = oracle::merged_code(spec, {.stage = 1}, first + i, of_element);
+        merged_codes[first + i] = static_cast<uint8_t>(merged);
         wanted[first + i] = oracle::format(spec).decode(spec, merged, {absmax}, 0.5f);
       }
     }
     const Floats got = all.sum(0.5f);
+    ASSERT_EQ(all.codes(0), merged_codes);
     ASSERT_EQ(oracle::to_memory(Dtype::kFloat32, got), oracle::to_memory(Dtype::kFloat32, wanted));
     ASSERT_TRUE(all.intact());
   }
@@ -121,7 +124,11 @@ TEST(Exponential, MergesOfAnyTwoCodesAreUnbiased) {
     const bool opposite = (a ^ b) & 128, zero = ea == 0 || eb == 0;
     const bool far = !zero && apart - (opposite ? 1 : 0) > 16;
     const bool full = !zero && !opposite && std::min(ea, eb) == 1 && !far;
-    if (full) return;
+    if (full) {
+      for (int heads = 0; heads <= 16; ++heads)
+        ASSERT_EQ(merge(a, b, heads), (a & 128) + 1) << a << " and " << b;
+      return;
+    }
     const int larger = ea == 0 || (eb != 0 && eb < ea) ? b : a;
     const int least = far || zero ? exponent_of(larger) : std::max(ea, eb);
     const auto units = [&](int code) -> int64_t {
