@@ -1,5 +1,6 @@
 // Programs that are right stay so where their calls are also verified. Under TERSE_VERIFY=1 and
-// TERSE_SCHEME="reduce,gather,scatter,broadcast,allreduce -> int8".
+// TERSE_SCHEME="reduce,gather,scatter,broadcast,allreduce -> int8", or a scheme of a shared grid in
+// place of int8: equal numbers of two ranks are exact.
 #include <gtest/gtest.h>
 #include <nccl.h>
 
