@@ -161,6 +161,7 @@ class Pipe {
     const Target& t = work_.target;
     const auto count = static_cast<uint32_t>(work_.sources.size());
     const auto merge = to_->codec.merge[static_cast<int>(to_->spec.rounding)];
+    uint8_t* const target = static_cast<uint8_t*>(t.data) + begin;
     const uint8_t* stack[kTreeDepth];
     uint8_t merged[kTreeDepth][kTile];
     size_t top = 0;
@@ -170,12 +171,12 @@ class Pipe {
       stack[top++] = codes;
       for (uint32_t second = i; is_merged(second, i, count); second = begin_before(second)) {
         --top;
-        uint8_t* const out = merged[top - 1];
+        uint8_t* const out = i + 1 == count && begin_before(second) == 0 ? target : merged[top - 1];
         merge(stack[top - 1], stack[top], n, draw_of_merge(t.draw, second), t.origin + begin, out);
         stack[top - 1] = out;
       }
     }
-    std::memcpy(static_cast<uint8_t*>(t.data) + begin, stack[0], n);
+    if (count == 1) std::memcpy(target, stack[0], n);
   }
 
   void encode(Dtype dtype, const void* in, size_t begin, size_t n) {

@@ -11,14 +11,20 @@ namespace {
 template <class Codec, Rounding rounding>
 void merge(const uint8_t* a, const uint8_t* b, size_t n, const Draw& draw, uint64_t first,
            uint8_t* out) {
-  constexpr size_t kAtOnce = 1024;
-  uint16_t random[kAtOnce] = {};
-  uint8_t heads[kAtOnce], merged[kAtOnce];  // apart from what is read
+  constexpr size_t kAtOnce = 512;
+  uint16_t random[kAtOnce];
+  uint8_t merged[kAtOnce];  // apart from what is read
   for (size_t i = 0; i < n; i += kAtOnce) {
     const size_t some = block_at(i, n, kAtOnce);
-    if constexpr (rounding == Rounding::kStochastic) draw_elements(draw, first + i, some, random);
-    for (size_t k = 0; k < some; ++k) heads[k] = Codec::template heads<rounding>(random[k]);
-    for (size_t k = 0; k < some; ++k) merged[k] = Codec::merge(a[i + k], b[i + k], heads[k]);
+    if constexpr (rounding == Rounding::kStochastic) {
+      uint8_t heads[kAtOnce];
+      draw_elements(draw, first + i, some, random);
+      for (size_t k = 0; k < some; ++k) heads[k] = Codec::template heads<rounding>(random[k]);
+      for (size_t k = 0; k < some; ++k) merged[k] = Codec::merge(a[i + k], b[i + k], heads[k]);
+    } else {
+      for (size_t k = 0; k < some; ++k)
+        merged[k] = Codec::merge(a[i + k], b[i + k], Codec::template heads<rounding>(0));
+    }
     std::memcpy(out + i, merged, some);
   }
 }
