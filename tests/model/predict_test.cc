@@ -250,8 +250,9 @@ struct RandomCall {
       return std::uniform_int_distribution(least, most)(random);
     };
     collective = static_cast<Collective>(one_of(0, static_cast<int>(Collective::kScatter)));
-    shape = model::shape(one_of(1, 4), one_of(2, 4),
-                         plan::has_algorithm(collective, true) && one_of(0, 1) == 1);
+    shape =
+        model::shape(one_of(1, 4), one_of(2, 4),
+                     plan::has_algorithm(collective, plan::Sharing::kSummed) && one_of(0, 1) == 1);
     if (one_of(0, 3) == 0) {
       std::vector<uint64_t> hosts;
       for (int rank = 0; rank < shape.ranks; ++rank)
