@@ -164,6 +164,8 @@ class Tuner {
   }
 
  private:
+  static constexpr int kRounds = 3, kPasses = 1 + kRounds;  // one warms up
+
   // A scheme's calls: one of them native.
   struct Way {
     std::unique_ptr<Scheme> scheme;
@@ -204,10 +206,10 @@ class Tuner {
       double all = 0;
       for (Way& way : ways) {
         way.test->set_size(bytes);
-        all += 4 * expected(way, bytes);
+        all += kPasses * expected(way, bytes);
       }
       if (ways.front().curve.points.size() >= 2 && all > spare) break;
-      measure_size(ways, bytes, spare / 4);
+      measure_size(ways, bytes, spare / 8);
     }
     for (Way& way : ways) curves_.push_back(std::move(way.curve));
     if (thread_ == 0)
@@ -240,9 +242,8 @@ class Tuner {
 
   // In turns, so that whatever else the machine does meets all ways alike.
   void measure_size(std::vector<Way>& ways, std::size_t bytes, double seconds) {
-    constexpr int kRounds = 3;
     for (Way& way : ways) {
-      time_calls(way, 1);
+      if (way.curve.points.empty()) time_calls(way, 1);
       way.first = time_calls(way, 1);
       way.rounds.clear();
     }
