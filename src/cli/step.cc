@@ -4,10 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "policy/datatype.h"
 #include "policy/draft.h"
 #include "policy/names.h"
-#include "policy/nearest.h"
 #include "policy/toml_file.h"
 
 namespace terse::cli {
@@ -21,8 +19,7 @@ class StepParser {
     static constexpr std::string_view kKeys[] = {"name",       "source",  "profile", "ranks",
                                                  "node_ranks", "sharing", "compute", "call"};
     for (const Entry& e : TomlFile::entries(file_.table())) {
-      if (std::ranges::find(kKeys, e.key) == std::end(kKeys))
-        file_.refuse(e.at, "unknown key \"{}\"{}", e.key, hint(e.key, kKeys));
+      file_.find_key(e, kKeys);
       if (e.key == "name") step_.name = words(e);
       if (e.key == "source") step_.source = words(e);
       if (e.key == "profile") step_.profile = words(e);
@@ -75,10 +72,7 @@ class StepParser {
     StepCall call;
     unsigned seen = 0;
     for (const Entry& e : TomlFile::entries(table)) {
-      const auto key = std::ranges::find(kKeys, e.key);
-      if (key == std::end(kKeys))
-        file_.refuse(e.at, "unknown key \"{}\"{}", e.key, hint(e.key, kKeys));
-      seen |= 1u << (key - kKeys);
+      seen |= 1u << file_.find_key(e, kKeys);
       if (e.key == "bytes")
         call.bytes = number(e, 1, 0x1p47);
       else if (e.key == "times" || e.key == "beside")
@@ -94,18 +88,11 @@ class StepParser {
   // What is said by names.
   static void set(std::string_view key, const std::string& name, StepCall& call) {
     if (key == "collective") {
-      const Set set = parse_collective(name);
-      call.collective = std::ranges::find_if(collective_names(), [&](const CollectiveName& c) {
-                          return set_of(c.collective) & set;
-                        })->collective;
+      call.collective = find_collective(name);
       if (plan::is_point_to_point(call.collective))
         fail(ncclInvalidArgument, "the collective is between two ranks");
     } else if (key == "dtype") {
-      const Set set = parse_dtype(name);
-      compressible(std::ranges::find_if(dtype_names(),
-                                        [&](const DtypeName& d) { return set_of(d.dtype) & set; })
-                       ->dtype,
-                   &call.dtype);
+      call.dtype = find_compressed_dtype(name);
     } else {
       call.scheme = parse_scheme(name);
       if (call.scheme.automatic) fail(ncclInvalidArgument, "the scheme names no format, nor off");

@@ -1,6 +1,9 @@
 #include "policy/names.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "policy/datatype.h"
 #include "policy/nearest.h"
 
 namespace terse {
@@ -89,6 +92,18 @@ Set parse_collective(std::string_view name) {
     fail(ncclInvalidArgument, "unknown collective \"{}\"{}", name,
          hint(name, names_of(collective_names())));
   return found;
+}
+
+plan::Collective find_collective(std::string_view name) {
+  parse_collective(name);  // says what is wrong
+  return std::ranges::find(kCollectives, name, &CollectiveName::name)->collective;
+}
+
+codec::Dtype find_compressed_dtype(std::string_view name) {
+  parse_dtype(name);
+  codec::Dtype dtype{};
+  compressible(std::ranges::find(kDtypes, name, &DtypeName::name)->dtype, &dtype);
+  return dtype;
 }
 
 Set parse_dtype(std::string_view name) {

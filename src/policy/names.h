@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codec/layout.h"
 #include "plan/collective.h"
 
 namespace terse {
@@ -54,6 +55,10 @@ std::span<const OpName> op_names();
 Set parse_collective(std::string_view name);
 Set parse_dtype(std::string_view name);
 Set parse_op(std::string_view name);
+
+// The same of one: the first collective of the name.
+plan::Collective find_collective(std::string_view name);
+codec::Dtype find_compressed_dtype(std::string_view name);
 
 // "a,b" in the order of the tables.
 std::string print_collectives(Set collectives);

@@ -168,10 +168,7 @@ class ProfileParser {
                                                  "nodes",      "scheme", "points"};
     unsigned seen = 0;
     for (const Entry& e : TomlFile::entries(table)) {
-      const auto key = std::ranges::find(kKeys, e.key);
-      if (key == std::end(kKeys))
-        file_.refuse(e.at, "unknown key \"{}\"{}", e.key, hint(e.key, kKeys));
-      seen |= 1u << (key - kKeys);
+      seen |= 1u << file_.find_key(e, kKeys);
       if (e.key == "ranks" || e.key == "nodes")
         (e.key == "ranks" ? curve.ranks : curve.nodes) = whole(e, kMostRanks);
       else if (e.key == "points")
@@ -191,15 +188,9 @@ class ProfileParser {
   // What is said by names.
   static void set_name(std::string_view key, const std::string& name, Curve& curve) {
     if (key == "collective") {
-      const Set set = parse_collective(name);
-      const auto found = std::ranges::find_if(
-          collective_names(), [&](const CollectiveName& c) { return set_of(c.collective) & set; });
-      curve.collective = found->collective;
+      curve.collective = find_collective(name);
     } else if (key == "dtype") {
-      const Set set = parse_dtype(name);
-      const auto found = std::ranges::find_if(
-          dtype_names(), [&](const DtypeName& d) { return set_of(d.dtype) & set; });
-      compressible(found->dtype, &curve.dtype);
+      curve.dtype = find_compressed_dtype(name);
     } else {
       curve.scheme = name;
       if (curve.scheme != "native") parse_scheme(curve.scheme);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "policy/nearest.h"
 #include "policy/size.h"
 
 namespace terse {
@@ -53,6 +54,13 @@ void TomlFile::require_ascii(std::string_view text) const {
     ++at.column;
     if (c == '\n') at = {at.line + 1, 1};
   }
+}
+
+size_t TomlFile::find_key(const Entry& entry, std::span<const std::string_view> keys) const {
+  const auto found = std::ranges::find(keys, entry.key);
+  if (found == keys.end())
+    refuse(entry.at, "unknown key \"{}\"{}", entry.key, hint(entry.key, keys));
+  return static_cast<size_t>(found - keys.begin());
 }
 
 std::vector<TomlFile::Entry> TomlFile::entries(const toml::table& table) {

@@ -1,6 +1,7 @@
 // A file in TOML, whose errors name their place: "FILE:3:7: ...".
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,9 @@ class TomlFile {
 
   // In the order of the text, so that the first error is the first in the file.
   static std::vector<Entry> entries(const toml::table& table);
+
+  // Which of the keys it is; an error where it is none.
+  size_t find_key(const Entry& entry, std::span<const std::string_view> keys) const;
 
   std::string place(const toml::source_position& at) const {
     return fmt::format("{}:{}:{}", path_, at.line, at.column);
