@@ -18,13 +18,6 @@ double slope(const Curve& c) {
   return std::max(1e-15, (b.seconds - a.seconds) / static_cast<double>(b.bytes - a.bytes));
 }
 
-plan::Topology even(const Curve& c) {
-  std::vector<uint64_t> hosts;
-  for (int rank = 0; rank < c.ranks; ++rank)
-    hosts.push_back(static_cast<uint64_t>(rank) * c.nodes / c.ranks);
-  return plan::topology_of(hosts);
-}
-
 const Curve* all_reduce(const Profile& p, std::string_view scheme, const Curve* like = nullptr) {
   const auto found = std::ranges::find_if(p.measured, [&](const Curve& c) {
     return c.collective == plan::Collective::kAllReduce && c.dtype == codec::Dtype::kFloat32 &&
@@ -73,16 +66,16 @@ std::optional<model::Rates> fit_codec(const Curve& c, const plan::Topology& t, c
 }  // namespace
 
 void fit(Profile* profile) {
-  const Curve* const native = all_reduce(*profile, "native");
+  const Curve* const native = all_reduce(*profile, model::kNative);
   if (native == nullptr) return;
-  const plan::Topology t = even(*native);
+  const plan::Topology t = plan::even_topology(native->ranks, native->nodes);
   fit_link(*native, t, profile);
   profile->node_ranks = std::ranges::max(t.size);
   profile->overlap = 0;  // as it was, what went along with the links is not in the codecs' times
   profile->coding = {1e15, 1e15};
   double slowest = 1e15;
   for (const Curve& c : profile->measured) {
-    if (c.scheme == "native" || all_reduce(*profile, c.scheme, native) != &c) continue;
+    if (c.scheme == model::kNative || all_reduce(*profile, c.scheme, native) != &c) continue;
     const auto rates = fit_codec(c, t, *profile);
     if (!rates) continue;
     const std::string name = c.scheme.substr(0, c.scheme.find(':'));

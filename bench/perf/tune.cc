@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "case.h"
+#include "engine/comm/chooser.h"
 #include "fit.h"
 #include "nccl_check.h"
 #include "policy/automatic.h"
@@ -29,7 +30,6 @@ namespace terse::perf {
 namespace {
 
 constexpr char kProgram[] = "terse-tune";
-constexpr char kNative[] = "native";
 
 struct Kind {
   const char* name;
@@ -195,9 +195,9 @@ class Tuner {
   void group(const Kind& kind, const Type& type, double seconds) {
     const Clock::time_point start = Clock::now();
     std::vector<Way> ways;
-    add_way(ways, kind, type, kNative);
+    add_way(ways, kind, type, std::string(model::kNative));
     for (const std::string& scheme : schemes_)
-      if (parse_scheme(scheme).spec.bits < 8 * codec::dtype_size(type.dtype) && fits(scheme, kind))
+      if (is_for(parse_scheme(scheme), kind.in_plans, type.dtype))
         add_way(ways, kind, type, scheme);
     for (std::size_t bytes = o_.perf.min_bytes; bytes <= o_.perf.max_bytes; bytes *= 4) {
       if (thread_ == 0)
@@ -217,10 +217,6 @@ class Tuner {
                                curves_.back().points.size(), since(start)));
   }
 
-  static bool fits(const std::string& scheme, const Kind& kind) {
-    return plan::has_algorithm(kind.in_plans, sharing_of(parse_scheme(scheme).spec));
-  }
-
   static double expected(const Way& way, std::size_t bytes) {
     return way.curve.points.empty() ? 0 : way.curve.seconds(bytes);
   }
@@ -229,7 +225,7 @@ class Tuner {
                const std::string& name) {
     Way way{.curve = {
                 kind.in_plans, type.dtype, session_.layout.ranks, session_.layout.nodes, name, {}}};
-    if (name != kNative) way.scheme = std::make_unique<Scheme>(load_terse(), name);
+    if (name != model::kNative) way.scheme = std::make_unique<Scheme>(load_terse(), name);
     way.run = std::make_unique<Run>(session_.run_of(kind.collective, way.scheme.get(), no_files_));
     way.run->ranks = ranks_.ranks;
     way.run->buffer_bytes = ranks_.buffer_bytes;

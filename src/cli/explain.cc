@@ -218,7 +218,7 @@ const char* reason_of(int bypass, const Decision& decision, const Request& reque
 void explain(const ExplainOptions& o) {
   if (o.nodes > o.ranks) refuse("{} ranks cannot be on {} nodes", o.ranks, o.nodes);
   const Policy policy = policy_of(o);
-  const Call call{o, request_of(o), even_topology(o.ranks, o.nodes)};
+  const Call call{o, request_of(o), plan::even_topology(o.ranks, o.nodes)};
   const Request& request = call.request;
   const Facts facts = facts_of(request, o.ranks, call.topology, o.name);
   const Decision decision = policy.decide(facts);

@@ -54,7 +54,7 @@ int number_of_ranks(const std::string& text) {
 struct Place {
   const model::Profile& profile;
   int ranks, node_ranks;
-  plan::Topology topology = even_topology(ranks, (ranks + node_ranks - 1) / node_ranks);
+  plan::Topology topology = plan::even_topology(ranks, (ranks + node_ranks - 1) / node_ranks);
 
   Machines machines() const { return {plan::usual_grain(profile.gpu), topology}; }
 };

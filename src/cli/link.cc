@@ -24,14 +24,6 @@ std::string duration(double seconds) {
   return fmt::format("{:.3g} s", seconds);
 }
 
-plan::Topology even_topology(int ranks, int nodes) {
-  std::vector<uint64_t> hosts;
-  for (int rank = 0; rank < ranks; ++rank)
-    hosts.push_back(static_cast<uint64_t>(rank) * static_cast<uint64_t>(nodes) /
-                    static_cast<uint64_t>(ranks));
-  return plan::topology_of(hosts);
-}
-
 Load load_of_node(const plan::Algorithm& algorithm, const plan::Shape& shape) {
   const int ranks = shape.topology.size.front();
   const plan::Link link = plan::link_of(algorithm, shape);

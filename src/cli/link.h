@@ -14,9 +14,6 @@ struct Load {
   uint64_t native = 0, compressed = 0;
 };
 
-// Ranks are spread over nodes evenly, neighbours together.
-plan::Topology even_topology(int ranks, int nodes);
-
 // Of the link that the ranks of a node share, to the other nodes: the busiest one.
 Load load_of_node(const plan::Algorithm& algorithm, const plan::Shape& shape);
 

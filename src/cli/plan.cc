@@ -47,9 +47,9 @@ void explain_plan(const PlanRequest& r) {
   if (r.nodes > r.ranks) refuse("{} ranks cannot be on {} nodes", r.ranks, r.nodes);
   if (plan::is_point_to_point(collective) && r.root == r.rank)
     refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
-  const plan::Shape shape =
-      shape_of({scheme.spec, scheme.intra}, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
-               {grain_of(settings(), plan::usual_grain(r.gpu)), even_topology(r.ranks, r.nodes)});
+  const plan::Shape shape = shape_of(
+      {scheme.spec, scheme.intra}, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
+      {grain_of(settings(), plan::usual_grain(r.gpu)), plan::even_topology(r.ranks, r.nodes)});
   require_feasible(collective, shape);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
   const plan::Plan plan = selection.algorithm->build(shape);

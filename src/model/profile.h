@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codec/codec.h"
@@ -27,6 +28,9 @@ struct Rates {
   bool operator==(const Rates&) const = default;
 };
 
+// In place of a scheme.
+constexpr std::string_view kNative = "native";
+
 // What a kind of call took, by size.
 struct Curve {
   struct Point {
@@ -39,7 +43,7 @@ struct Curve {
   plan::Collective collective{};
   codec::Dtype dtype{};
   int ranks = 0, nodes = 0;
-  std::string scheme;         // as it is written; "native"
+  std::string scheme;         // as it is written, or kNative
   std::vector<Point> points;  // by rising size; at least one
 
   bool operator==(const Curve&) const = default;

@@ -120,6 +120,17 @@ class Builder : public Assembly {
   }
 
   // The finished plan.
+  // All ranks find the largest parameters of a shared grid, of so many bytes in one place.
+  Native agreement(const Place& params, size_t bytes) const {
+    const Element element = shape_.packing.shared_grid->params;
+    return {.collective = Collective::kAllReduce,
+            .send = params,
+            .recv = params,
+            .count = bytes / element_bytes(element, shape_.element_bytes),
+            .element = element,
+            .operation = Operation::kMax};
+  }
+
   Plan take(const Chunks& chunks) { return take(chunks.scratch_bytes()); }
   Plan take(size_t scratch_bytes) {
     const Traits& t = traits(collective_);

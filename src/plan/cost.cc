@@ -90,11 +90,9 @@ class Rows {
   const Grid grid_;
 };
 
-// On a shared grid: codes, and parameters, on which all agree.
-size_t codes(const Shape& s, size_t count) {
-  return count == 0 ? 0 : s.packing.shared_grid->code_bytes(count);
-}
-size_t params(const Shape& s, size_t count) { return packed(s, count) - codes(s, count); }
+// On a shared grid.
+size_t codes(const Shape& s, size_t count) { return s.packing.code_bytes(count); }
+size_t params(const Shape& s, size_t count) { return s.packing.param_bytes(count); }
 size_t agreement(const Shape& s, size_t params) {
   return raw_bytes(Collective::kAllReduce, params, s.position());
 }

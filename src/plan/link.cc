@@ -1,63 +1,62 @@
 #include "plan/link.h"
 
 #include <algorithm>
-#include <array>
+#include <vector>
 
 namespace terse::plan {
 namespace {
 
-// Those that may be the busiest: the first, the largest, the root's.
-std::array<int, 3> candidates(int root, const Topology& t) {
+// Those that may be the busiest: the first, the largest, the root's; each once, as plans take their
+// time.
+std::vector<int> candidates(int root, const Topology& t) {
   const auto largest = std::ranges::max_element(t.size) - t.size.begin();
-  return {0, static_cast<int>(largest), t.node[root]};
+  std::vector<int> nodes = {0, static_cast<int>(largest), t.node[root]};
+  std::ranges::sort(nodes);
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return nodes;
 }
 
-Link out_of(int node, const Algorithm& algorithm, Shape shape) {
+// Of the node that sends the most to others. `sent`: by a rank.
+template <class Sent>
+Traffic busiest(int root, const Topology& t, const Sent& sent) {
+  const int ranks = static_cast<int>(t.node.size());
+  Traffic most;
+  for (const int node : candidates(root, t)) {
+    Traffic link;
+    for (int rank = 0; rank < ranks; ++rank)
+      if (t.node[rank] == node) link += sent(rank);
+    if (most.bytes == 0 || link.off_node > most.off_node) most = link;
+  }
+  return most;
+}
+
+Traffic compressed_link(const Algorithm& algorithm, Shape shape) {
   const Topology& t = shape.topology;
   const size_t bytes = shape.count * shape.element_bytes;
   shape.grain = exact_grain(std::max<size_t>(1, bytes * t.node.size()));  // in one chunk
-  Link link;
-  for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
-    if (t.node[shape.rank] != node) continue;
-    link.native += raw_traffic(algorithm.collective, bytes, shape.position(), t);
+  return busiest(shape.root, t, [&](int rank) {
+    shape.rank = rank;
     const Plan plan = algorithm.build(shape);
-    link.compressed += traffic_to(plan.wire_to, shape.rank, t);
-    link.compressed += plan.native;
-  }
-  return link;
-}
-
-void keep_busier(Traffic& busiest, const Traffic& other) {
-  if (busiest.bytes == 0 || other.off_node > busiest.off_node) busiest = other;
+    Traffic sent = traffic_to(plan.wire_to, rank, t);
+    return sent += plan.native;
+  });
 }
 
 }  // namespace
 
 Link link_of(const Algorithm& algorithm, const Shape& shape) {
   const Topology& t = shape.topology;
-  if (t.nodes() < 2 || is_point_to_point(algorithm.collective)) return {};
-  std::array nodes = candidates(shape.root, t);
-  std::ranges::sort(nodes);
-  Link busiest;
-  for (auto node = nodes.begin(), end = std::unique(nodes.begin(), nodes.end()); node != end;
-       ++node) {
-    const Link link = out_of(*node, algorithm, shape);
-    keep_busier(busiest.native, link.native);
-    keep_busier(busiest.compressed, link.compressed);
-  }
-  return busiest;
+  const Collective collective = algorithm.collective;
+  if (t.nodes() < 2 || is_point_to_point(collective)) return {};
+  return {native_link(collective, shape.count * shape.element_bytes, shape.root, t),
+          compressed_link(algorithm, shape)};
 }
 
 Traffic native_link(Collective collective, size_t bytes, int root, const Topology& t) {
   const int ranks = static_cast<int>(t.node.size());
-  Traffic busiest;
-  for (const int node : candidates(root, t)) {
-    Traffic link;
-    for (int rank = 0; rank < ranks; ++rank)
-      if (t.node[rank] == node) link += raw_traffic(collective, bytes, {ranks, rank, root}, t);
-    keep_busier(busiest, link);
-  }
-  return busiest;
+  return busiest(root, t, [&](int rank) {
+    return raw_traffic(collective, bytes, {ranks, rank, root}, t);
+  });
 }
 
 }  // namespace terse::plan

@@ -8,8 +8,8 @@ namespace terse::plan {
 // By what all ranks know alike. Of Send and Recv nothing: the others know nothing of them.
 Link link_of(const Algorithm& algorithm, const Shape& shape);
 
-// Uncompressed: by what is known of NCCL alone (raw_traffic), the node that sends the most to
-// others; of one node, the rank that sends the most. `bytes`: of what the call counts.
+// Uncompressed, by what is known of NCCL (raw_traffic): of all ranks of the node that sends the
+// most to others, or of the only one. `bytes`: of what the call counts.
 Traffic native_link(Collective collective, size_t bytes, int root, const Topology& topology);
 
 }  // namespace terse::plan

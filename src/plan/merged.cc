@@ -53,12 +53,8 @@ class Merged {
   static size_t aligned(size_t bytes) { return Chunks::round_up(bytes, Chunks::kAlignment); }
 
   // Of a shard.
-  size_t code_bytes(size_t count) const {
-    return count == 0 ? 0 : s_.packing.shared_grid->code_bytes(count);
-  }
-  size_t param_bytes(size_t count) const {
-    return count == 0 ? 0 : s_.packing.bytes(count) - code_bytes(count);
-  }
+  size_t code_bytes(size_t count) const { return s_.packing.code_bytes(count); }
+  size_t param_bytes(size_t count) const { return s_.packing.param_bytes(count); }
 
   Place codes(size_t c, size_t row, size_t p) const {
     return {Region::kScratch,
@@ -119,16 +115,10 @@ class Merged {
   }
 
   void agree(size_t c) {
-    const Element element = s_.packing.shared_grid->params;
     size_t bytes = 0;
     for (size_t p = 0; p < ranks_; ++p) bytes += param_bytes(chunks_.range(p, c).count);
     Step step{"agree", Lane::kCommunicate, {found_[c]}, {}, {}};
-    step.natives = {{.collective = Collective::kAllReduce,
-                     .send = params(c, 0),
-                     .recv = params(c, 0),
-                     .count = bytes / element_bytes(element, s_.element_bytes),
-                     .element = element,
-                     .operation = Operation::kMax}};
+    step.natives = {b_.agreement(params(c, 0), bytes)};
     // On the decode lane: so the parameters of later chunks need not wait for it.
     Step pack{"pack", Lane::kDecode, {b_.add(std::move(step)), before(sent_, c)}, {}, {}};
     pack.compute = each_shard(c, Part::kCodes);

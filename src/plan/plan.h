@@ -169,6 +169,12 @@ struct Packing {
   std::function<size_t(size_t count)> bytes;
   std::optional<SharedGrid> shared_grid = {};
 
+  // On a shared grid: of codes, and of the parameters that all agree on.
+  size_t code_bytes(size_t count) const { return count == 0 ? 0 : shared_grid->code_bytes(count); }
+  size_t param_bytes(size_t count) const {
+    return count == 0 ? 0 : bytes(count) - code_bytes(count);
+  }
+
   Sharing sharing() const { return shared_grid ? shared_grid->sharing : Sharing::kNone; }
 };
 

@@ -29,9 +29,9 @@ class Summed {
         slot_bytes_(aligned(shards_ * code_bytes(0))),
         span_bytes_(aligned(longest_span() * shards_ * param_bytes(0))),
         b_(collective, algorithm, s),
-        agreed_(chunks_.count(), kNone),
-        packed_(agreed_),
-        done_(agreed_) {
+        agreed_(spans_.size(), kNone),
+        packed_(chunks_.count(), kNone),
+        done_(packed_) {
     for (size_t k = 0; k < spans_.size(); ++k)
       for (size_t i = 0; i < spans_[k].count; ++i) span_of_.push_back(k);
   }
@@ -49,8 +49,8 @@ class Summed {
   static size_t aligned(size_t bytes) { return Chunks::round_up(bytes, Chunks::kAlignment); }
 
   // Bytes of a shard's codes, and of its parameters.
-  size_t code_bytes(size_t c) const { return s_.packing.shared_grid->code_bytes(range(c).count); }
-  size_t param_bytes(size_t c) const { return s_.packing.bytes(range(c).count) - code_bytes(c); }
+  size_t code_bytes(size_t c) const { return s_.packing.code_bytes(range(c).count); }
+  size_t param_bytes(size_t c) const { return s_.packing.param_bytes(range(c).count); }
 
   size_t longest_span() const { return std::ranges::max(spans_, {}, &Span::count).count; }
   const Span& span_at(size_t c) const { return spans_[span_of_[c]]; }
@@ -80,7 +80,7 @@ class Summed {
     }
     const size_t exchanged = step.natives.empty() ? kNone : b_.add(std::move(step));
     for (const auto& [phase, c] : turns) {
-      if (phase == 0 && begins_span(c)) agreed_[c] = exchanged;
+      if (phase == 0 && begins_span(c)) agreed_[span_of_[c]] = exchanged;
       phase == 0 ? pack(c) : unpack(c, exchanged);
     }
   }
@@ -110,21 +110,15 @@ class Summed {
   }
 
   Native agreement(size_t first) const {
-    const Element element = s_.packing.shared_grid->params;
     size_t bytes = 0;
     for (size_t c = first; c < first + span_at(first).count; ++c) bytes += shards_ * param_bytes(c);
-    return {.collective = Collective::kAllReduce,
-            .send = params(first, 0),
-            .recv = params(first, 0),
-            .count = bytes / element_bytes(element, s_.element_bytes),
-            .element = element,
-            .operation = Operation::kMax};
+    return b_.agreement(params(first, 0), bytes);
   }
 
   // On the decode lane: so the parameters of later chunks need not wait for it.
   void pack(size_t c) {
     const size_t before = chunks_.before(c);
-    Step step{"pack", Lane::kDecode, {agreed_[span_at(c).first]}, {}, {}};
+    Step step{"pack", Lane::kDecode, {agreed_[span_of_[c]]}, {}, {}};
     if (before != kNone) step.after.push_back(done_[before]);
     step.compute = each_shard(c, Part::kCodes);
     packed_[c] = b_.add(std::move(step));
@@ -162,7 +156,8 @@ class Summed {
   std::vector<size_t> span_of_;  // by chunk
   const size_t slot_bytes_, span_bytes_;
   Builder b_;
-  std::vector<size_t> agreed_, packed_, done_;  // steps, by chunk; the first by a span's first
+  std::vector<size_t> agreed_;         // steps, by span
+  std::vector<size_t> packed_, done_;  // and by chunk
 };
 
 }  // namespace

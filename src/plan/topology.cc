@@ -60,6 +60,14 @@ Topology topology_of(std::span<const uint64_t> hosts) {
   return t;
 }
 
+Topology even_topology(int ranks, int nodes) {
+  std::vector<uint64_t> hosts;
+  for (int rank = 0; rank < ranks; ++rank)
+    hosts.push_back(static_cast<uint64_t>(rank) * static_cast<uint64_t>(nodes) /
+                    static_cast<uint64_t>(ranks));
+  return topology_of(hosts);
+}
+
 // A root that is not there is NCCL's to refuse.
 Traffic raw_traffic(Collective collective, size_t bytes, const Position& at, const Topology& t) {
   Traffic traffic{raw_bytes(collective, bytes, at)};

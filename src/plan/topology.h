@@ -33,6 +33,9 @@ struct Topology {
 // Of ranks on these hosts.
 Topology topology_of(std::span<const uint64_t> hosts);
 
+// Ranks are spread over nodes evenly, neighbours together.
+Topology even_topology(int ranks, int nodes);
+
 // Bytes that a rank sends, and those of them that leave its node; 0 where nodes are not known.
 struct Traffic {
   size_t bytes = 0, off_node = 0;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "codec/codec.h"
+#include "policy/options.h"
 
 namespace terse {
 namespace {
@@ -14,13 +15,6 @@ namespace {
 constexpr std::string_view kAllowed[] = {"linear16", "bf16", "int8", "linear8", "int7",
                                          "int6",     "int5", "int4", "int3",    "int2"};
 constexpr int kFewestBits = 2, kWidestBits = 16;
-
-template <class... Args>
-[[noreturn]] void refuse_auto(std::string_view text, fmt::format_string<Args...> format,
-                              Args&&... args) {
-  fail(ncclInvalidArgument, "scheme \"{}\": {}", text,
-       fmt::format(format, std::forward<Args>(args)...));
-}
 
 struct Allowance {
   std::optional<uint64_t> bits, seed;
@@ -39,47 +33,31 @@ std::optional<double> parse_share(std::string_view text) {
 void parse_bits(std::string_view text, std::string_view value, Allowance& allowed) {
   allowed.bits = parse_number(value);
   if (!allowed.bits || *allowed.bits < kFewestBits || *allowed.bits > kWidestBits)
-    refuse_auto(text, "bits is \"{}\", but must be {} to {}", value, kFewestBits, kWidestBits);
+    refuse_scheme(text, "bits is \"{}\", but must be {} to {}", value, kFewestBits, kWidestBits);
 }
 
 void parse_error(std::string_view text, std::string_view value, Allowance& allowed) {
   allowed.error = parse_share(value);
   if (!allowed.error)
-    refuse_auto(text, "error is \"{}\", but must be above 0 and no more than 1, such as 0.02",
-                value);
+    refuse_scheme(text, "error is \"{}\", but must be above 0 and no more than 1, such as 0.02",
+                  value);
 }
 
 void parse_rounding(std::string_view text, std::string_view value, Allowance& allowed) {
   if (value != "nearest" && value != "stochastic")
-    refuse_auto(text, "round is \"{}\", but must be nearest or stochastic", value);
+    refuse_scheme(text, "round is \"{}\", but must be nearest or stochastic", value);
   allowed.rounding = value == "nearest" ? codec::Rounding::kNearest : codec::Rounding::kStochastic;
 }
 
 void parse_seed(std::string_view text, std::string_view value, Allowance& allowed) {
   allowed.seed = parse_number(value);
-  if (!allowed.seed) refuse_auto(text, "seed is \"{}\", but must be a number below 2^64", value);
+  if (!allowed.seed) refuse_scheme(text, "seed is \"{}\", but must be a number below 2^64", value);
 }
 
-struct AutoKey {
-  std::string_view name;
-  void (*set)(std::string_view text, std::string_view value, Allowance& allowed);
-};
-constexpr AutoKey kAutoKeys[] = {
+constexpr OptionKey<Allowance> kAutoKeys[] = {
     {"bits", parse_bits}, {"error", parse_error}, {"round", parse_rounding}, {"seed", parse_seed}};
 
-void parse_auto_option(std::string_view text, std::string_view option, unsigned& seen,
-                       Allowance& allowed) {
-  const size_t equals = option.find('=');
-  if (equals == option.npos) refuse_auto(text, "\"{}\" is not key=value", option);
-  const auto key = std::ranges::find(kAutoKeys, option.substr(0, equals), &AutoKey::name);
-  if (key == std::end(kAutoKeys))
-    refuse_auto(text, "unknown key \"{}\"; auto has bits, error, round and seed",
-                option.substr(0, equals));
-  const unsigned bit = 1u << (key - kAutoKeys);
-  if (seen & bit) refuse_auto(text, "{} is given twice", key->name);
-  seen |= bit;
-  key->set(text, option.substr(equals + 1), allowed);
-}
+std::string auto_keys() { return "auto has bits, error, round and seed"; }
 
 // Numbers of a bell curve: Box and Muller's of a counter.
 std::vector<float> gaussian(size_t n) {
@@ -142,15 +120,9 @@ double most_error(const Auto& a) {
 
 }  // namespace
 
-Scheme parse_auto(std::string_view text, std::string_view options) {
+Scheme parse_auto(std::string_view text) {
   Allowance allowed;
-  unsigned seen = 0;
-  for (std::string_view rest = options; text.find(':') != text.npos;) {
-    const size_t comma = rest.find(',');
-    parse_auto_option(text, rest.substr(0, comma), seen, allowed);
-    if (comma == rest.npos) break;
-    rest.remove_prefix(comma + 1);
-  }
+  read_options(text, kAutoKeys, auto_keys, allowed);
   Scheme scheme;
   const uint64_t usual = allowed.error ? kFewestBits : 8;
   scheme.automatic = {static_cast<uint8_t>(allowed.bits.value_or(usual)), allowed.error.value_or(0),

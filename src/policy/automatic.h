@@ -17,8 +17,8 @@
 
 namespace terse {
 
-// `options`: what is behind `auto:`. Throws Error(ncclInvalidArgument).
-Scheme parse_auto(std::string_view text, std::string_view options);
+// Throws Error(ncclInvalidArgument).
+Scheme parse_auto(std::string_view text);
 std::string print_auto(const Scheme& scheme);
 
 // What may be chosen for a sum, or for what only moves, on so many ranks; as on_ranks() has it. The

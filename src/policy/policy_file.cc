@@ -25,7 +25,7 @@ class FileParser {
     if (entry.key != "rule") {
       if (const Condition* c = find_condition(entry.key); c != nullptr || entry.key == "scheme")
         file_.refuse(entry.at, "\"{}\" belongs to a rule, under [[rule]]", entry.key);
-      file_.refuse(entry.at, "unknown key \"{}\"{}", entry.key, hint(entry.key, kKeys));
+      file_.find_key(entry, kKeys);  // says that it is unknown
     }
     const toml::array* list = entry.value->as_array();
     if (list == nullptr) file_.refuse(entry.at, "rules begin with [[rule]]");

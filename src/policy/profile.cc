@@ -75,7 +75,7 @@ class ProfileParser {
       } else if (e.key == "measured") {
         curves(e);
       } else {
-        file_.refuse(e.at, "unknown key \"{}\"{}", e.key, hint(e.key, kKeys));
+        file_.find_key(e, kKeys);  // says that it is unknown
       }
     }
     require_whole();
@@ -193,7 +193,7 @@ class ProfileParser {
       curve.dtype = find_compressed_dtype(name);
     } else {
       curve.scheme = name;
-      if (curve.scheme != "native") parse_scheme(curve.scheme);
+      if (curve.scheme != model::kNative) parse_scheme(curve.scheme);
     }
   }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "policy/automatic.h"
+#include "policy/options.h"
 
 namespace terse {
 namespace {
@@ -32,13 +33,6 @@ struct SchemeDraft {
     });
   }
 };
-
-template <class... Args>
-[[noreturn]] void refuse(std::string_view text, fmt::format_string<Args...> format,
-                         Args&&... args) {
-  fail(ncclInvalidArgument, "scheme \"{}\": {}", text,
-       fmt::format(format, std::forward<Args>(args)...));
-}
 
 // The index of `word` in a list of names.
 template <size_t n>
@@ -91,7 +85,8 @@ void parse_codec(std::string_view text, std::string_view name, SchemeDraft& draf
       bits = parse_number(digits);
       if (!bits || digits.front() == '0') continue;
       if (*bits < static_cast<uint64_t>(d.min_bits) || *bits > static_cast<uint64_t>(d.max_bits))
-        refuse(text, "{} bits are not offered, only {} to {}", *bits, d.min_bits, d.max_bits);
+        refuse_scheme(text, "{} bits are not offered, only {} to {}", *bits, d.min_bits,
+                      d.max_bits);
     }
     draft.name = d.name;
     draft.scheme.spec.bits = static_cast<uint8_t>(*bits);
@@ -99,48 +94,42 @@ void parse_codec(std::string_view text, std::string_view name, SchemeDraft& draf
   }
   std::vector<std::string> known = widths([](const codec::Descriptor& d) { return d.max_bits; });
   known.insert(known.begin(), {"off", "auto"});
-  refuse(text, "unknown codec \"{}\"; known are {}", name, listed(known, "and"));
+  refuse_scheme(text, "unknown codec \"{}\"; known are {}", name, listed(known, "and"));
 }
 
-// One key=value; a table entry for each key.
-struct Key {
-  std::string_view name;
-  void (*set)(std::string_view text, std::string_view value, SchemeDraft& draft);
-};
-
-constexpr Key kKeys[] = {
+constexpr OptionKey<SchemeDraft> kKeys[] = {
     {"block",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        draft.block = parse_number(value);
        if (!draft.block || *draft.block < codec::kMinBlock || *draft.block > codec::kMaxBlock ||
            *draft.block % codec::kBlockQuantum != 0)
-         refuse(text, "block is \"{}\", but must be a multiple of {} from {} to {}", value,
-                codec::kBlockQuantum, codec::kMinBlock, codec::kMaxBlock);
+         refuse_scheme(text, "block is \"{}\", but must be a multiple of {} from {} to {}", value,
+                       codec::kBlockQuantum, codec::kMinBlock, codec::kMaxBlock);
      }},
     {"round",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<int> rounding = find(kRoundingNames, value);
        if (!rounding)
-         refuse(text, "round is \"{}\", but must be nearest, stochastic or shift", value);
+         refuse_scheme(text, "round is \"{}\", but must be nearest, stochastic or shift", value);
        draft.rounding = static_cast<codec::Rounding>(*rounding);
      }},
     {"scale",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<int> scale = find(kScaleNames, value);
-       if (!scale) refuse(text, "scale is \"{}\", but must be fp32, bf16 or e8m0", value);
+       if (!scale) refuse_scheme(text, "scale is \"{}\", but must be fp32, bf16 or e8m0", value);
        draft.scale = static_cast<codec::Number>(*scale);
      }},
     {"fit",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<int> fit = find(kFitNames, value);
-       if (!fit) refuse(text, "fit is \"{}\", but must be absmax or mse", value);
+       if (!fit) refuse_scheme(text, "fit is \"{}\", but must be absmax or mse", value);
        draft.fit = static_cast<codec::Fit>(*fit);
      }},
     {"hadamard",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<uint64_t> elements = parse_number(value);
        if (!elements || (*elements != 0 && *elements != codec::kHadamard))
-         refuse(text, "hadamard is \"{}\", but must be 0 or {}", value, codec::kHadamard);
+         refuse_scheme(text, "hadamard is \"{}\", but must be 0 or {}", value, codec::kHadamard);
        draft.scheme.spec.hadamard = static_cast<uint8_t>(*elements);
      }},
     {"intra",
@@ -149,34 +138,24 @@ constexpr Key kKeys[] = {
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        draft.scheme.seed = parse_number(value);
        if (!draft.scheme.seed)
-         refuse(text, "seed is \"{}\", but must be a number below 2^64", value);
+         refuse_scheme(text, "seed is \"{}\", but must be a number below 2^64", value);
      }},
     {"algo",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<plan::Algo> algorithm = plan::find_algo(value);
        if (!algorithm) {
          const auto names = plan::algo_names();
-         refuse(text, "algo is \"{}\", but must be {}", value,
-                listed({names.begin(), names.end()}));
+         refuse_scheme(text, "algo is \"{}\", but must be {}", value,
+                       listed({names.begin(), names.end()}));
        }
        draft.scheme.algorithm = *algorithm;
      }},
 };
 
-void parse_option(std::string_view text, std::string_view option, unsigned& seen,
-                  SchemeDraft& draft) {
-  const size_t equals = option.find('=');
-  if (equals == option.npos) refuse(text, "\"{}\" is not key=value", option);
-  const std::string_view name = option.substr(0, equals);
-  for (size_t i = 0; i < std::size(kKeys); ++i) {
-    if (kKeys[i].name != name) continue;
-    if (seen & 1u << i) refuse(text, "{} is given twice", name);
-    seen |= 1u << i;
-    return kKeys[i].set(text, option.substr(equals + 1), draft);
-  }
+std::string known_keys() {
   std::vector<std::string> known;
-  for (const Key& key : kKeys) known.emplace_back(key.name);
-  refuse(text, "unknown key \"{}\"; known are {}", name, listed(known, "and"));
+  for (const auto& key : kKeys) known.emplace_back(key.name);
+  return "known are " + listed(known, "and");
 }
 
 // A codec's name in messages.
@@ -206,8 +185,8 @@ Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec:
   const bool off = draft.intra == "off";
   if (!off) parse_codec(text, *draft.intra, other);
   if (draft.shares_grid() || other.shares_grid())
-    refuse(text, "intra is not for {}: all ranks have one grid, whatever the nodes",
-           draft.shares_grid() ? draft.name : other.name);
+    refuse_scheme(text, "intra is not for {}: all ranks have one grid, whatever the nodes",
+                  draft.shares_grid() ? draft.name : other.name);
   if (off) return {.off = true};
   if (find_codec(other) == codec::kDescriptors.end()) other.fit = codec::Fit::kAbsmax;
   const codec::Descriptor& d = *find_codec(other);
@@ -218,8 +197,8 @@ Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec:
   within = finish(text, other).spec;
   if (within == spec) return {};
   if (within.block % spec.block != 0 && spec.block % within.block != 0)
-    refuse(text, "blocks of {} within a node do not fit those of {} between nodes", within.block,
-           spec.block);
+    refuse_scheme(text, "blocks of {} within a node do not fit those of {} between nodes",
+                  within.block, spec.block);
   return {.spec = within};
 }
 
@@ -244,14 +223,15 @@ void require_algorithm(std::string_view text, const codec::Descriptor& d, std::s
   if (fits) return;
   constexpr const char* kWhy[] = {"each rank has a grid of its own", "NCCL itself sums its codes",
                                   "its codes are merged by the owners of shards"};
-  refuse(text, "{} has no algo={}: {}", name_of(d), algo, kWhy[static_cast<size_t>(d.sharing)]);
+  refuse_scheme(text, "{} has no algo={}: {}", name_of(d), algo,
+                kWhy[static_cast<size_t>(d.sharing)]);
 }
 
 // The codec that is meant, and what it leaves open; or why there is none.
 Scheme finish(std::string_view text, const SchemeDraft& draft) {
   const auto found = find_codec(draft);
   if (found == codec::kDescriptors.end())
-    refuse(text, "{} has no fit={}", draft.name, kFitNames[static_cast<int>(draft.fit)]);
+    refuse_scheme(text, "{} has no fit={}", draft.name, kFitNames[static_cast<int>(draft.fit)]);
   const codec::Descriptor& d = *found;
   Scheme scheme = draft.scheme;
   codec::Spec& spec = scheme.spec;
@@ -260,28 +240,32 @@ Scheme finish(std::string_view text, const SchemeDraft& draft) {
   spec.rounding = draft.rounding.value_or(d.usual_rounding);
   spec.scale = draft.scale.value_or(d.usual_scale);
   if (spec.block < d.min_block || spec.block > d.max_block) {
-    if (d.params == 0) refuse(text, "{} has no blocks", name_of(d));
-    refuse(text, "{} has blocks of {}", name_of(d), d.min_block);
+    if (d.params == 0) refuse_scheme(text, "{} has no blocks", name_of(d));
+    refuse_scheme(text, "{} has blocks of {}", name_of(d), d.min_block);
   }
   if (!codec::has(d.roundings, spec.rounding)) {
-    if (spec.rounding == codec::Rounding::kShift) refuse(text, "round=shift is for minmax codecs");
+    if (spec.rounding == codec::Rounding::kShift)
+      refuse_scheme(text, "round=shift is for minmax codecs");
     if (d.fit == codec::Fit::kMse)
-      refuse(text,
-             "fit=mse is biased whatever is drawn, for it leaves elements beyond the codes: "
-             "only round=nearest, or fit=absmax");
-    refuse(text, "{} has no round={}, only {}", name_of(d),
-           kRoundingNames[static_cast<int>(spec.rounding)], listed(kRoundingNames, d.roundings));
+      refuse_scheme(text,
+                    "fit=mse is biased whatever is drawn, for it leaves elements beyond the codes: "
+                    "only round=nearest, or fit=absmax");
+    refuse_scheme(text, "{} has no round={}, only {}", name_of(d),
+                  kRoundingNames[static_cast<int>(spec.rounding)],
+                  listed(kRoundingNames, d.roundings));
   }
-  if (d.params == 0 && draft.scale) refuse(text, "{} has no scale", name_of(d));
+  if (d.params == 0 && draft.scale) refuse_scheme(text, "{} has no scale", name_of(d));
   if (!codec::has(d.scales, spec.scale))
-    refuse(text, "{} has no scale={}, only {}", name_of(d),
-           kScaleNames[static_cast<int>(spec.scale)], listed(kScaleNames, d.scales));
+    refuse_scheme(text, "{} has no scale={}, only {}", name_of(d),
+                  kScaleNames[static_cast<int>(spec.scale)], listed(kScaleNames, d.scales));
   if (spec.hadamard != 0 && d.params == 0)
-    refuse(text, "hadamard does nothing for {}: it spreads outliers over blocks", name_of(d));
+    refuse_scheme(text, "hadamard does nothing for {}: it spreads outliers over blocks",
+                  name_of(d));
   if (spec.hadamard != 0 && spec.bits > d.max_hadamard_bits)
-    refuse(text, "hadamard is for {}, whose steps are coarse",
-           listed(widths([](const codec::Descriptor& c) { return c.max_hadamard_bits; }), "and"));
-  if (const char* fault = codec::fault(spec)) refuse(text, "{}: {}", name_of(d), fault);
+    refuse_scheme(
+        text, "hadamard is for {}, whose steps are coarse",
+        listed(widths([](const codec::Descriptor& c) { return c.max_hadamard_bits; }), "and"));
+  if (const char* fault = codec::fault(spec)) refuse_scheme(text, "{}: {}", name_of(d), fault);
   if (scheme.algorithm != plan::Algo{}) require_algorithm(text, d, plan::name(scheme.algorithm));
   if (draft.intra) scheme.intra = finish_intra(text, draft, spec);
   return scheme;
@@ -315,22 +299,14 @@ Scheme parse_scheme(std::string_view text) {
   const size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
   if (name == "off") {
-    if (colon != text.npos) refuse(text, "off takes no options");
+    if (colon != text.npos) refuse_scheme(text, "off takes no options");
     scheme.off = true;
     return scheme;
   }
-  if (name == "auto") return parse_auto(text, name.size() == text.size() ? "" : text.substr(5));
+  if (name == "auto") return parse_auto(text);
   SchemeDraft draft;
   parse_codec(text, name, draft);
-  if (colon != text.npos) {
-    unsigned seen = 0;
-    for (std::string_view rest = text.substr(colon + 1);;) {
-      const size_t comma = rest.find(',');
-      parse_option(text, rest.substr(0, comma), seen, draft);
-      if (comma == rest.npos) break;
-      rest.remove_prefix(comma + 1);
-    }
-  }
+  read_options(text, kKeys, known_keys, draft);
   return finish(text, draft);
 }
 

@@ -13,15 +13,6 @@ Route bypass(int reason, uint32_t rule) {
   return {.scheme = {}, .rule = rule, .reduction = {}, .bypass = reason};
 }
 
-// What no codec can do.
-std::optional<int> bypass_reason(const Request& request, int ranks) {
-  codec::Dtype dtype;
-  if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
-  if (!compressible(request)) return TERSE_BYPASS_OP;
-  if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
-  return {};
-}
-
 Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& wanted,
                            uint32_t rule) {
   // What is not for the scheme stays native, also where the scheme is not for so many ranks.
@@ -36,7 +27,7 @@ Route compress_if_possible(const Communicator& c, const Request& request, const 
 }
 
 Route choose(Communicator& c, const Request& request, const Scheme& wanted, uint32_t rule) {
-  if (const auto reason = bypass_reason(request, c.ranks)) return bypass(*reason, rule);
+  if (const auto reason = bypass_reason(request, c.ranks, wanted)) return bypass(*reason, rule);
   if (request.count == 0) return {.scheme = wanted, .rule = rule, .reduction = {}, .bypass = {}};
   if (plan::is_point_to_point(request.collective))
     c.fail(ncclInvalidUsage, "auto is for collectives of all ranks, not for {}",
@@ -88,11 +79,11 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   codec::Dtype dtype;
   if (scheme.off) return TERSE_BYPASS_OFF;
   if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
-  if (scheme.automatic) return bypass_reason(request, ranks);
-  // A cast to 16 bits makes no fewer of 16.
-  if (scheme.spec.bits >= 8 * codec::dtype_size(dtype)) return TERSE_BYPASS_DTYPE;
+  // A cast to 16 bits makes no fewer of 16. What auto takes is not known yet.
+  if (!scheme.automatic && scheme.spec.bits >= 8 * codec::dtype_size(dtype))
+    return TERSE_BYPASS_DTYPE;
   if (!compressible(request)) return TERSE_BYPASS_OP;
-  if (!plan::has_algorithm(request.collective, sharing_of(scheme.spec)))
+  if (!scheme.automatic && !plan::has_algorithm(request.collective, sharing_of(scheme.spec)))
     return TERSE_BYPASS_COLLECTIVE;
   if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
   return {};

@@ -10,8 +10,6 @@ namespace {
 // A program whose calls are all of different sizes does not fill the memory with choices.
 constexpr size_t kMostChoices = 1024;
 
-constexpr char kNative[] = "native";
-
 // Where the machine decides: from the first rank that sends, which all ranks see alike.
 plan::Shape shape_of_all(const Forms& forms, const Prospect& call, const Machines& machines) {
   const plan::Traits& t = plan::traits(call.collective);
@@ -26,11 +24,6 @@ std::string codec_of(const Scheme& scheme) {
   return name.substr(0, name.find(':'));
 }
 
-bool is_for(const Scheme& scheme, const Prospect& call) {
-  if (scheme.spec.bits >= 8 * codec::dtype_size(call.dtype)) return false;
-  return plan::has_algorithm(call.collective, sharing_of(scheme.spec));
-}
-
 Scheme native_scheme() {
   Scheme native;
   native.off = true;
@@ -38,6 +31,11 @@ Scheme native_scheme() {
 }
 
 }  // namespace
+
+bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype) {
+  return scheme.spec.bits < 8 * codec::dtype_size(dtype) &&
+         plan::has_algorithm(collective, sharing_of(scheme.spec));
+}
 
 Prediction predict_native(const model::Profile& profile, const Prospect& call,
                           const Machines& machines) {
@@ -48,7 +46,7 @@ Prediction predict_native(const model::Profile& profile, const Prospect& call,
 std::optional<Prediction> predict(const model::Profile& profile, const Scheme& wanted,
                                   const Prospect& call, const Machines& machines) {
   std::optional<Scheme> scheme = on_ranks(wanted, call.ranks);
-  if (!scheme || !is_for(*scheme, call)) return {};
+  if (!scheme || !is_for(*scheme, call.collective, call.dtype)) return {};
   const plan::Shape shape = shape_of_all({scheme->spec, scheme->intra}, call, machines);
   const plan::Algorithm* const usual =
       plan::select(call.collective, shape, scheme->algorithm).algorithm;
@@ -69,10 +67,11 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
     return profile.curve(call.collective, call.dtype, call.ranks, t.nodes(), name);
   };
   std::vector<Prediction> all;
-  if (const model::Curve* curve = measured(kNative)) {
+  if (const model::Curve* curve = measured(model::kNative)) {
     all.push_back({native_scheme(), curve->seconds(bytes), true});
     for (const Scheme& s : candidates(scheme, call.ranks)) {
-      const model::Curve* const own = is_for(s, call) ? measured(short_name(s)) : nullptr;
+      const model::Curve* const own =
+          is_for(s, call.collective, call.dtype) ? measured(short_name(s)) : nullptr;
       if (own != nullptr) all.push_back({s, own->seconds(bytes), true});
     }
     return all;

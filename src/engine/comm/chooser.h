@@ -24,6 +24,10 @@ struct Prospect {
   auto operator<=>(const Prospect&) const = default;
 };
 
+// Whether a scheme's codes are fewer bits than the elements, and the collective has an algorithm
+// for them.
+bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype);
+
 // Seconds; empty: the profile says nothing of it.
 struct Prediction {
   Scheme scheme;  // with the algorithm; off: native
