@@ -6,21 +6,11 @@
 #include <cmath>
 #include <random>
 
-#include "base/error.h"
+#include "error_of.h"
 #include "policy/policy.h"
 
 namespace terse {
 namespace {
-
-std::string error_of(const auto& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.result, ncclInvalidArgument);
-    return e.message;
-  }
-  return "accepted";
-}
 
 TEST(Automatic, PrintsWhatItMeans) {
   const struct {

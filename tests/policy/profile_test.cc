@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-#include "base/error.h"
+#include "error_of.h"
 #include "policy/scheme.h"
 #include "trials.h"
 
@@ -17,16 +17,6 @@ namespace {
 using model::Profile;
 
 Profile parse(std::string_view text) { return parse_profile(text, "p.toml"); }
-
-std::string error_of(const auto& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.result, ncclInvalidArgument);
-    return e.message;
-  }
-  return "accepted";
-}
 
 TEST(Profile, SaysWhatItsFileSays) {
   const Profile p = parse(R"(# Of 2026.

@@ -4,19 +4,13 @@
 
 #include <random>
 
-#include "base/error.h"
+#include "error_of.h"
 
 namespace terse {
 namespace {
 
 std::string error_of(std::string_view text) {
-  try {
-    parse_scheme(text);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.result, ncclInvalidArgument);
-    return e.message;
-  }
-  return "accepted";
+  return terse::error_of([&] { parse_scheme(text); });
 }
 
 TEST(Scheme, BareNamesMeanBlock128Nearest) {
