@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "codec/checksum.h"
 #include "codec/codec.h"
 #include "codec/difference.h"
 #include "plan/grain.h"
@@ -83,9 +84,9 @@ class Backend {
   // blocks. Not for what a graph recorded.
   virtual std::optional<double> seconds(Event from, Event to) = 0;
 
-  // Makes ready what combine(), compare() and increment() run, so that these need not wait for the
-  // machine; once before the first of them, and cheap after that. Throws where there is no code for
-  // the machine.
+  // Makes ready what combine(), compare(), checksum() and increment() run, so that these need not
+  // wait for the machine; once before the first of them, and cheap after that. Throws where there
+  // is no code for the machine.
   virtual void load() = 0;
 
   // Enqueues combines that do not depend on each other. The caller keeps `works` as it is until a
@@ -101,6 +102,8 @@ class Backend {
   // Enqueues a comparison, which the caller keeps as it is until it is done. Its parts are in
   // visible memory.
   virtual void compare(Stream stream, const codec::Comparison& work) = 0;
+  // The same of a check of memory.
+  virtual void checksum(Stream stream, const codec::Checksum& work) = 0;
 
   // Calls done(context) once the backend no longer needs what was enqueued on `stream` before.
   // `done` must not call the backend.

@@ -100,6 +100,14 @@ class HostBackend final : public Backend {
            "hostncclLaunchHostFunc");
   }
 
+  void checksum(Stream stream, const codec::Checksum& work) override {
+    const auto run = [](void* context) {
+      codec::checksum(*static_cast<const codec::Checksum*>(context));
+    };
+    verify(host_.LaunchHostFunc(stream, run, const_cast<codec::Checksum*>(&work)),
+           "hostncclLaunchHostFunc");
+  }
+
   void notify(Stream stream, void (*done)(void*), void* context) override {
     verify(host_.LaunchHostFunc(stream, done, context), "hostncclLaunchHostFunc");
   }

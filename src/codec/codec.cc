@@ -68,7 +68,7 @@ class Pipe {
     if (t.part == Part::kMerged) return merge(begin, n);
     if (sources.size() == 1) {
       const Source& s = sources[0];
-      const bool plain = multiplier_ == 1.0f && !transforms_;
+      const bool plain = multiplier_of(s) == 1.0f && !transforms_;
       if (!from_ && to_ && plain) return encode(s.format.dtype(), raw(s, begin, n), begin, n);
       if (from_ && !to_ && !transforms_)
         return decode(from_->codec.dequantize[index(t.format.dtype())], s, begin, n,
@@ -113,14 +113,17 @@ class Pipe {
     return m.value * work.factor;
   }
 
+  float multiplier_of(const Source& s) const { return s.negated ? -multiplier_ : multiplier_; }
+
   // A raw source as it enters the sum.
   void load(const Source& s, size_t begin, size_t n, float* out) {
     const void* in = raw(s, begin, n);
-    if (s.format.dtype() != Dtype::kFloat32 || multiplier_ != 1.0f || !transforms_) {
+    const float multiplier = multiplier_of(s);
+    if (s.format.dtype() != Dtype::kFloat32 || multiplier != 1.0f || !transforms_) {
       ops_.load[index(s.format.dtype())](in, n, out);
       in = out;
     }
-    if (multiplier_ != 1.0f) ops_.scale(multiplier_, n, out);
+    if (multiplier != 1.0f) ops_.scale(multiplier, n, out);
     if (transforms_) ops_.hadamard(1.0f / kHadamard, n, in, out);
   }
 
@@ -131,7 +134,7 @@ class Pipe {
 
   void add(const Source& s, size_t begin, size_t n) {
     if (!s.format.raw()) return decode(from_->codec.dequantize_add, s, begin, n, sum_);
-    if (multiplier_ == 1.0f && !transforms_)
+    if (multiplier_of(s) == 1.0f && !transforms_)
       return ops_.load_add[index(s.format.dtype())](raw(s, begin, n), n, sum_);
     float addend[kMaxBlock];
     load(s, begin, n, addend);

@@ -36,6 +36,7 @@ class Format {
 struct Source {
   const void* data;
   Format format;
+  bool negated = false;  // of a raw one: it is taken from the sum
 };
 
 // What of a packed target is written: where all ranks share a grid they agree on the parameters,

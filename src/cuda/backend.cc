@@ -140,6 +140,11 @@ class CudaBackend final : public Backend {
     launcher_->compare(stream, work);
   }
 
+  void checksum(Stream stream, const codec::Checksum& work) override {
+    const OnDevice on(device_);
+    launcher_->checksum(stream, work);
+  }
+
   // A launch takes a copy of its parameters.
   void notify(Stream, void (*done)(void*), void* context) override { done(context); }
 

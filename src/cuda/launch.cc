@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cuda/checksum_kernel.h"
 #include "cuda/compare.h"
 #include "cuda/device.h"
 #include "cuda/increment.h"
@@ -72,6 +73,7 @@ Launcher::Launcher(int device) {
       check(load(reinterpret_cast<const void*>(kernel)), "cudaFuncGetAttributes");
     });
   check(load(kernels::compare()), "cudaFuncGetAttributes");
+  check(load(kernels::checksum()), "cudaFuncGetAttributes");
 }
 
 void Launcher::combine(cudaStream_t stream, const std::vector<codec::Combine>& works,
@@ -102,6 +104,13 @@ void Launcher::increment(cudaStream_t stream, uint64_t* number) const {
 void Launcher::compare(cudaStream_t stream, const codec::Comparison& work) const {
   void* arguments[] = {const_cast<codec::Comparison*>(&work)};
   check(cudaLaunchKernel(kernels::compare(), dim3(codec::kDifferenceParts), dim3(kernels::kThreads),
+                         arguments, 0, stream),
+        "cudaLaunchKernel");
+}
+
+void Launcher::checksum(cudaStream_t stream, const codec::Checksum& work) const {
+  void* arguments[] = {const_cast<codec::Checksum*>(&work)};
+  check(cudaLaunchKernel(kernels::checksum(), dim3(codec::kCheckParts), dim3(kernels::kThreads),
                          arguments, 0, stream),
         "cudaLaunchKernel");
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "batch.h"
+#include "codec/checksum.h"
 #include "codec/difference.h"
 
 namespace terse::cuda {
@@ -21,6 +22,7 @@ class Launcher {
                const uint64_t* replays) const;
   void increment(cudaStream_t stream, uint64_t* number) const;
   void compare(cudaStream_t stream, const codec::Comparison& work) const;
+  void checksum(cudaStream_t stream, const codec::Checksum& work) const;
 
  private:
   void launch(cudaStream_t stream, const kernels::KernelId& id, const kernels::Batch& batch) const;

@@ -58,6 +58,7 @@ Sum some_sum(Random& random) {
     } else {
       const Kin kin = random.below(6) ? Kin::kGaussian : Kin::kPlanted;
       sum.inputs.push_back(raw_input(sum.dtype, kin, sum.count, random));
+      sum.inputs.back().negated = random.below(3) == 0;
     }
   }
   return sum;
@@ -69,7 +70,7 @@ void run(const Sum& sum, Target target, size_t window, size_t offset) {
   std::vector<Source> sources;
   for (const Input& input : sum.inputs) memory.emplace_back(input.bytes, offset);
   for (size_t i = 0; i < memory.size(); ++i)
-    sources.push_back({memory[i].data(), sum.inputs[i].format(sum.spec)});
+    sources.push_back(sum.inputs[i].source(memory[i].data(), sum.spec));
   const Premultiply premultiply(sum);
   for (size_t first = 0; first < sum.count; first += window) {
     combine({.sources = sources,
@@ -90,7 +91,8 @@ std::string trace(const Sum& s) {
   std::string text = describe(s.spec) + " count " + std::to_string(s.count) + " factor " +
                      std::to_string(s.factor) + " of";
   for (const Input& input : s.inputs)
-    text += input.raw ? name_of(*input.raw) : "packed", text += " ";
+    text += input.negated ? "-" : "", text += input.raw ? name_of(*input.raw) : "packed",
+        text += " ";
   return text;
 }
 
@@ -161,7 +163,7 @@ TEST(Combine, InPlace) {
     std::vector<Source> sources;
     for (const Input& input : s.inputs) memory.emplace_back(input.bytes, offset);
     for (size_t i = 0; i < memory.size(); ++i)
-      sources.push_back({memory[i].data(), s.inputs[i].format(s.spec)});
+      sources.push_back(s.inputs[i].source(memory[i].data(), s.spec));
     const Premultiply premultiply(s);
     combine({.sources = sources,
              .target = {memory[own].data(), dtype},

@@ -151,6 +151,8 @@ Floats plain_sum(const Spec& spec, size_t count, const std::vector<Input>& input
                          : oracle::decode_transformed(spec, input.bytes, count, factor);
     if (input.raw) {
       for (float& value : x) value = oracle::mul(value, oracle::mul(premultiply, factor));
+      if (input.negated)
+        for (float& value : x) value = -value;
       if (transforms) x = oracle::transformed(spec, x);
     }
     if (total.empty()) {

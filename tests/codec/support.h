@@ -85,8 +85,10 @@ Floats round_trip(const Spec& spec, const Stream& stream, const Floats& x);
 struct Input {
   Bytes bytes;
   std::optional<Dtype> raw;
+  bool negated = false;
 
   Format format(const Spec& spec) const { return raw ? Format(*raw) : Format(spec); }
+  Source source(const void* data, const Spec& spec) const { return {data, format(spec), negated}; }
 };
 // factor * inputs[0] + factor * inputs[1] + ..., where raw inputs are premultiplied, the oracle's
 // way: as elements, and as a body.

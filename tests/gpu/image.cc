@@ -42,7 +42,7 @@ std::vector<codec::Combine> Image::works(uint8_t* base, std::vector<codec::Sourc
   sources.clear();
   for (const kernels::Work& w : case_.works)
     for (const codec::Input& input : w.inputs)
-      sources.push_back({base + inputs_[sources.size()], input.format(case_.spec)});
+      sources.push_back(input.source(base + inputs_[sources.size()], case_.spec));
   std::vector<codec::Combine> works;
   size_t first = 0;
   for (const kernels::Work& w : case_.works) {

@@ -78,6 +78,11 @@ Case some_case(Random& random) {
                 .stage = 1,
                 .origin = 32 * random.below(1000)};
     if (random.below(3) == 0) w.offset = random.below(16);
+    if (own < sources && random.below(3) == 0) {  // what is sent, and what it differs from
+      Input base = some_input(c, w.count, false, random);
+      base.negated = true;
+      w.inputs.insert(w.inputs.begin() + static_cast<ptrdiff_t>(own) + 1, std::move(base));
+    }
     w.in_place = !c.packed_target && own < sources && sources > 1 && random.below(2);
     c.works.push_back(std::move(w));
   }

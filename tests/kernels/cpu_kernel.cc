@@ -1,3 +1,4 @@
+#include "checksum.h"
 #include "cpu_kernels.h"
 #include "difference.h"
 
@@ -14,6 +15,11 @@ CpuKernel cpu_kernel(const KernelId& id) {
 void cpu_compare(const codec::Comparison& work, const simt::Launch& launch) {
   simt::run<DifferenceSum::Shared>(
       launch, [&](DifferenceSum::Shared& shared) { difference(work, shared); });
+}
+
+void cpu_checksum(const codec::Checksum& work, const simt::Launch& launch) {
+  simt::run<ChecksumSum::Shared>(launch,
+                                 [&](ChecksumSum::Shared& shared) { checksum(work, shared); });
 }
 
 }  // namespace terse::kernels

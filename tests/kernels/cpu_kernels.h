@@ -1,6 +1,7 @@
 // The kernels' own source, compiled for the CPU: a launch runs on the SIMT executor.
 #pragma once
 
+#include "codec/checksum.h"
 #include "codec/difference.h"
 #include "simt/executor.h"
 #include "table.h"
@@ -16,5 +17,6 @@ const Table<CpuKernel>& cpu_kernels();
 CpuKernel cpu_kernel(const KernelId& id);
 
 void cpu_compare(const codec::Comparison& work, const simt::Launch& launch);
+void cpu_checksum(const codec::Checksum& work, const simt::Launch& launch);
 
 }  // namespace terse::kernels

@@ -29,7 +29,7 @@ class Memory {
       const size_t first = sources_.size();
       for (const Input& input : w.inputs) {
         inputs_.emplace_back(input.bytes, w.offset);
-        sources_.push_back({inputs_.back().data(), input.format(c.spec)});
+        sources_.push_back(input.source(inputs_.back().data(), c.spec));
       }
       if (w.in_place) {
         const size_t own = raw_source(w);

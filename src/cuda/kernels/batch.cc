@@ -154,14 +154,15 @@ class Builder {
       Sources& run = batch_.sources[sources_ - 1];
       const uintptr_t last = reinterpret_cast<uintptr_t>(run.data) + (run.count - 1) * run.stride;
       const uint64_t distance = reinterpret_cast<uintptr_t>(source.data) - last;
-      if (run.packed == !is_raw(source) && (run.count == 1 || distance == run.stride)) {
+      if (run.packed == !is_raw(source) && run.negated == source.negated &&
+          (run.count == 1 || distance == run.stride)) {
         run.stride = distance;
         ++run.count;
         return true;
       }
     }
     if (sources_ == kMaxSources) return false;
-    batch_.sources[sources_++] = {source.data, 0, 1, !is_raw(source)};
+    batch_.sources[sources_++] = {source.data, 0, 1, !is_raw(source), source.negated};
     return true;
   }
 

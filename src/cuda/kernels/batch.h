@@ -55,6 +55,7 @@ struct Sources {
   uint64_t stride;  // bytes
   uint32_t count;
   bool packed;
+  bool negated;  // raw ones: they are taken from the sum
 };
 
 struct Piece {

@@ -23,7 +23,7 @@ class Sums {
     const Sources* const runs = tile_.batch.sources + tile_.piece.first_sources;
     uint32_t done = 0;
     if constexpr (access == Access::kWhole) {
-      fetch<true>(runs[0].packed, static_cast<const uint8_t*>(runs[0].data));
+      fetch<true>(runs[0], static_cast<const uint8_t*>(runs[0].data));
       done = 1;
     } else {  // not worth the code
       fill_sums(-0.0f);
@@ -31,7 +31,7 @@ class Sums {
     for (uint32_t s = 0; s < tile_.piece.sources; ++s, done = 0) {
       const Sources& run = runs[s];
       const uint8_t* const data = static_cast<const uint8_t*>(run.data);
-      for (uint32_t i = done; i < run.count; ++i) fetch<false>(run.packed, data + i * run.stride);
+      for (uint32_t i = done; i < run.count; ++i) fetch<false>(run, data + i * run.stride);
     }
   }
 
@@ -65,11 +65,11 @@ class Sums {
 
   // Adds a source, or takes the first one in place of a sum.
   template <bool first>
-  TERSE_DEVICE void fetch(bool packed, const uint8_t* data) {
-    if (packed)
+  TERSE_DEVICE void fetch(const Sources& run, const uint8_t* data) {
+    if (run.packed)
       fetch_packed<first>(data);
     else
-      fetch_elements<first>(data);
+      fetch_elements<first>(data, run.negated ? -multiplier_ : multiplier_);
   }
 
   template <bool first>
@@ -80,8 +80,8 @@ class Sums {
   // Of a whole tile all rows are loaded before the first is used; for others that would take too
   // many registers.
   template <bool first>
-  TERSE_DEVICE void fetch_raw(const uint8_t* data) {
-    const auto multiply = [this](float x) { return codec::mul(x, multiplier_); };
+  TERSE_DEVICE void fetch_raw(const uint8_t* data, float multiplier) {
+    const auto multiply = [multiplier](float x) { return codec::mul(x, multiplier); };
     data += tile_.first * sizeof(Raw);
     Octet<Raw> octet[kRows];
     TERSE_UNROLL
@@ -90,18 +90,18 @@ class Sums {
       if constexpr (access != Access::kWhole) add_row<first>(j, octet[j], multiply);
     }
     if constexpr (access != Access::kWhole) return;
-    if (multiplier_ == 1.0f)
+    if (multiplier == 1.0f)
       add_rows<first>(octet, [](float x) { return x; });
     else
       add_rows<first>(octet, multiply);
   }
 
   template <bool first>
-  TERSE_DEVICE void fetch_elements(const uint8_t* data) {
+  TERSE_DEVICE void fetch_elements(const uint8_t* data, float multiplier) {
     if constexpr (F::kTransforms)
-      fetch_transformed<first>(data);
+      fetch_transformed<first>(data, multiplier);
     else
-      fetch_raw<first>(data);
+      fetch_raw<first>(data, multiplier);
   }
 
   TERSE_DEVICE Octet<Raw> load_raw(const uint8_t* data, uint32_t j) const {
@@ -110,7 +110,7 @@ class Sums {
 
   // Row by row: the transform takes registers.
   template <bool first>
-  TERSE_DEVICE void fetch_transformed(const uint8_t* data) {
+  TERSE_DEVICE void fetch_transformed(const uint8_t* data, float multiplier) {
     data += tile_.first * sizeof(Raw);
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
@@ -118,7 +118,7 @@ class Sums {
       float x[kOctet];
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i)
-        x[i] = codec::mul(kernels::element(octet, i), multiplier_);
+        x[i] = codec::mul(kernels::element(octet, i), multiplier);
       hadamard(x, tile_.in_whole_group(j), 1.0f / codec::kHadamard);
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, x[i]);

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cpu_kernels.h"
+#include "cuda/checksum_kernel.h"
 #include "cuda/compare.h"
 #include "cuda/increment.h"
 #include "fake.h"
@@ -53,6 +54,23 @@ void run_increment(const void* parameter, uint32_t, uint32_t) {
   ++*number;
 }
 
+// Of a kernel whose only parameter is a Work.
+template <class Work, void (*run)(const Work&, const simt::Launch&)>
+const void* handle_of() {
+  const auto handle = reinterpret_cast<const void*>(run);
+  static const bool added = [&] {
+    fake::add_kernel(handle,
+                     {sizeof(Work), [](const void* parameter, uint32_t blocks, uint32_t threads) {
+                        Work work;
+                        std::memcpy(&work, parameter, sizeof work);
+                        run(work, {.blocks = blocks, .threads = threads, .seed = next_seed()});
+                      }});
+    return true;
+  }();
+  (void)added;
+  return handle;
+}
+
 }  // namespace
 
 template <int bits>
@@ -80,20 +98,7 @@ const void* increment() {
   return handle;
 }
 
-const void* compare() {
-  const auto handle = reinterpret_cast<const void*>(&cpu_compare);
-  static const bool added = [&] {
-    fake::add_kernel(
-        handle,
-        {sizeof(codec::Comparison), [](const void* parameter, uint32_t blocks, uint32_t threads) {
-           codec::Comparison work;
-           std::memcpy(&work, parameter, sizeof work);
-           cpu_compare(work, {.blocks = blocks, .threads = threads, .seed = next_seed()});
-         }});
-    return true;
-  }();
-  (void)added;
-  return handle;
-}
+const void* compare() { return handle_of<codec::Comparison, cpu_compare>(); }
+const void* checksum() { return handle_of<codec::Checksum, cpu_checksum>(); }
 
 }  // namespace terse::kernels
