@@ -114,7 +114,7 @@ TERSE_API terseResult_t terseSchemeParse(const char* text, terseScheme_t** schem
 TERSE_API void terseSchemeDestroy(terseScheme_t* scheme);
 
 /* Writes the canonical text of a scheme, which parses back to the same scheme; always ends in a
- * NUL. ncclInvalidArgument when `capacity` bytes do not hold it (128 always do). */
+ * NUL. ncclInvalidArgument when `capacity` bytes do not hold it (256 always do). */
 TERSE_API terseResult_t terseSchemePrint(const terseScheme_t* scheme, char* text, size_t capacity);
 
 /* ---- Collectives --------------------------------------------------------------------------
@@ -269,9 +269,21 @@ enum {
   TERSE_BYPASS_ONE_RANK = 4,   /* no other rank to send to, or a message of a rank to itself */
   TERSE_BYPASS_FALLBACK = 5,   /* a rank lacked the memory for it */
   TERSE_BYPASS_LINK = 6,       /* NCCL sends less over the link that a node's ranks share */
-  TERSE_BYPASS_COLLECTIVE = 7, /* the scheme is for sums, and the collective forms none */
+  TERSE_BYPASS_COLLECTIVE = 7, /* the scheme is for sums, and the collective forms none; or for
+                                  AllGather, and it is another one */
   TERSE_BYPASS_AUTO = 8,       /* auto: nothing is predicted to be 10 % faster than NCCL */
-  TERSE_BYPASS_REASONS = 9
+  TERSE_BYPASS_DELTA = 9,      /* delta: a graph is recorded, which cannot wait for the ranks'
+                                  answer; or time and again they did not hold the same */
+  TERSE_BYPASS_REASONS = 10
+};
+
+/* Why an AllGather of differences (delta=) went in full. */
+enum {
+  TERSE_FULL_FIRST = 0,  /* no rank holds anything to differ from */
+  TERSE_FULL_OTHERS = 1, /* the ranks do not hold the same: another buffer, or one that was written
+                            to in between, as by a checkpoint that was loaded */
+  TERSE_FULL_EVERY = 2,  /* every= */
+  TERSE_FULL_REASONS = 3
 };
 
 /* A short English phrase for a reason; "unknown" outside the range. */
@@ -321,6 +333,9 @@ typedef struct terseStats {
   size_t nodes; /* that the ranks are on; 0, as the next: they have not told each other */
   size_t raw_off_node_bytes, wire_off_node_bytes, native_off_node_bytes;
   size_t state_bytes; /* memory held at present that keeps what it has from call to call */
+  /* AllGathers with delta=: of differences; of nothing, for no rank's shard had changed; in full,
+   * by reason. */
+  size_t delta_calls, delta_unchanged, delta_full[8];
 } terseStats_t;
 
 TERSE_API terseResult_t terseCommGetStats(struct ncclComm* comm, terseStats_t* stats);

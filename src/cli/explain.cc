@@ -34,8 +34,9 @@ constexpr const char* kReasons[] = {"the rule says off",
                                     "there is one rank, and nothing to send",
                                     "a rank lacked the memory for it",
                                     "NCCL sends less between nodes",
-                                    "the scheme is for collectives that sum",
-                                    "nothing is predicted to be 10 % faster"};
+                                    "the scheme is for other collectives",
+                                    "nothing is predicted to be 10 % faster",
+                                    "the ranks do not hold the same"};
 static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
 
 uint64_t parse_bytes(const std::string& text) {
@@ -166,6 +167,9 @@ void print_plan(const Call& call, const Scheme& scheme) {
   fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.sent_bytes()),
              bytes_text(plan.raw_bytes),
              static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.sent_bytes()));
+  if (scheme.delta)
+    fmt::print("delta      in full while the ranks do not hold the same, nothing while no shard "
+               "changes\n");
   if (plan::is_point_to_point(collective)) return;
   Load load{"each rank's link", plan.raw_bytes, plan.sent_bytes()};
   if (shows_a_node(o, call.request)) {

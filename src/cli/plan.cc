@@ -42,6 +42,8 @@ void explain_plan(const PlanRequest& r) {
   if (!plan::has_algorithm(collective, sharing_of(scheme.spec)))
     refuse("{} is for collectives that sum, and {} is none: it goes to NCCL as it is", r.scheme,
            r.collective);
+  if (scheme.delta && collective != plan::Collective::kAllGather)
+    refuse("delta is for allgather: {} goes to NCCL as it is", r.collective);
   for (const int rank : {r.rank, r.root})
     if (rank >= r.ranks) refuse("{} is not one of {} ranks", rank, r.ranks);
   if (r.nodes > r.ranks) refuse("{} ranks cannot be on {} nodes", r.ranks, r.nodes);
@@ -52,7 +54,11 @@ void explain_plan(const PlanRequest& r) {
       {grain_of(settings(), plan::usual_grain(r.gpu)), plan::even_topology(r.ranks, r.nodes)});
   require_feasible(collective, shape);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
-  const plan::Plan plan = selection.algorithm->build(shape);
+  // Differences: as most calls go.
+  const plan::Delta delta{scheme.delta.base,
+                          scheme.delta ? plan::Gathers::kDifferences : plan::Gathers::kAsUsual,
+                          scheme.delta.own_exact};
+  const plan::Plan plan = plan::build(*selection.algorithm, shape, delta);
   fmt::print("{} ({})\n{}", plan.algorithm, selection.reason, plan::print(plan));
 }
 

@@ -38,6 +38,7 @@ enum class Format : uint8_t { kRaw, kPacked, kWithin };
 struct Input {
   Place place;
   Format format = Format::kPacked;
+  bool negated = false;  // of raw ones: they are taken from the sum
 };
 
 // What of a packed target is written. Where all ranks share a grid, first the parameters, to agree

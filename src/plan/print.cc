@@ -28,7 +28,7 @@ void print_compute(const Compute& c, size_t messages, std::string& out) {
   out += fmt::format("    {}{} x{} <-", text(c.target, c.message, messages),
                      kPartNames[static_cast<int>(c.part)], c.count);
   for (const Input& in : c.inputs)
-    out += fmt::format(" {}{}", text(in.place, c.message, messages),
+    out += fmt::format(" {}{}{}", in.negated ? "-" : "", text(in.place, c.message, messages),
                        kFormatNames[static_cast<int>(in.format)]);
   if (c.params_offset != 0) out += fmt::format(" with parameters at +{}", c.params_offset);
   if (c.target_format == Format::kWithin) out += " packed for a node";

@@ -16,6 +16,8 @@ constexpr std::string_view kRoundingNames[] = {"nearest", "stochastic", "shift"}
 
 constexpr std::string_view kScaleNames[] = {"fp32", "bf16", "e8m0"};
 constexpr std::string_view kFitNames[] = {"absmax", "mse"};
+constexpr std::string_view kBaseNames[] = {"off", "inplace", "shadow"};
+constexpr std::string_view kOwnNames[] = {"quantized", "exact"};
 
 // What is read, before a codec is found for it all.
 struct SchemeDraft {
@@ -26,6 +28,8 @@ struct SchemeDraft {
   std::optional<codec::Rounding> rounding;
   std::optional<codec::Number> scale;
   std::optional<std::string_view> intra;  // what is said of it
+  std::optional<bool> own_exact;
+  std::optional<uint64_t> every;
 
   bool shares_grid() const {
     return std::ranges::any_of(codec::kDescriptors, [this](const codec::Descriptor& d) {
@@ -134,6 +138,24 @@ constexpr OptionKey<SchemeDraft> kKeys[] = {
      }},
     {"intra",
      [](std::string_view, std::string_view value, SchemeDraft& draft) { draft.intra = value; }},
+    {"delta",
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
+       const std::optional<int> base = find(kBaseNames, value);
+       if (!base) refuse_scheme(text, "delta is \"{}\", but must be off, inplace or shadow", value);
+       draft.scheme.delta.base = static_cast<plan::Base>(*base);
+     }},
+    {"every",
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
+       draft.every = parse_number(value);
+       if (!draft.every || *draft.every > std::numeric_limits<uint32_t>::max())
+         refuse_scheme(text, "every is \"{}\", but must be a number of calls, below 2^32", value);
+     }},
+    {"own",
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
+       const std::optional<int> own = find(kOwnNames, value);
+       if (!own) refuse_scheme(text, "own is \"{}\", but must be exact or quantized", value);
+       draft.own_exact = *own != 0;
+     }},
     {"seed",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        draft.scheme.seed = parse_number(value);
@@ -227,6 +249,26 @@ void require_algorithm(std::string_view text, const codec::Descriptor& d, std::s
                 kWhy[static_cast<size_t>(d.sharing)]);
 }
 
+Differences finish_delta(std::string_view text, const SchemeDraft& draft,
+                         const codec::Descriptor& d) {
+  Differences delta = draft.scheme.delta;
+  if (!delta) {
+    if (draft.every) refuse_scheme(text, "every is for delta=inplace or shadow");
+    if (draft.own_exact) refuse_scheme(text, "own is for delta=inplace or shadow");
+    return {};
+  }
+  if (d.params == 0 || codec::shares_grid(d))
+    refuse_scheme(text, "delta is for formats with parameters of a rank's own, not for {}",
+                  name_of(d));
+  if (draft.scheme.spec.hadamard != 0)
+    refuse_scheme(text, "hadamard is not for differences, which have no outliers to spread");
+  if (draft.intra)
+    refuse_scheme(text, "intra is not for differences: they go within a node as between nodes");
+  delta.own_exact = draft.own_exact.value_or(true);
+  delta.every = static_cast<uint32_t>(draft.every.value_or(0));
+  return delta;
+}
+
 // The codec that is meant, and what it leaves open; or why there is none.
 Scheme finish(std::string_view text, const SchemeDraft& draft) {
   const auto found = find_codec(draft);
@@ -267,6 +309,7 @@ Scheme finish(std::string_view text, const SchemeDraft& draft) {
         listed(widths([](const codec::Descriptor& c) { return c.max_hadamard_bits; }), "and"));
   if (const char* fault = codec::fault(spec)) refuse_scheme(text, "{}: {}", name_of(d), fault);
   if (scheme.algorithm != plan::Algo{}) require_algorithm(text, d, plan::name(scheme.algorithm));
+  scheme.delta = finish_delta(text, draft, d);
   if (draft.intra) scheme.intra = finish_intra(text, draft, spec);
   return scheme;
 }
@@ -356,6 +399,9 @@ std::string print_scheme(const Scheme& s) {
   if (d.fit != codec::Fit::kAbsmax)
     text += fmt::format(",fit={}", kFitNames[static_cast<int>(d.fit)]);
   if (s.spec.hadamard != 0) text += fmt::format(",hadamard={}", s.spec.hadamard);
+  if (s.delta) text += fmt::format(",delta={}", kBaseNames[static_cast<int>(s.delta.base)]);
+  if (s.delta.every != 0) text += fmt::format(",every={}", s.delta.every);
+  if (!s.delta.own_exact) text += ",own=quantized";
   if (s.intra.off) text += ",intra=off";
   if (s.intra.spec) text += fmt::format(",intra={}", print_codec(*s.intra.spec));
   if (s.seed) text += fmt::format(",seed={}", *s.seed);

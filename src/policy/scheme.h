@@ -10,6 +10,7 @@
 
 #include "codec/layout.h"
 #include "plan/algorithms.h"
+#include "plan/delta.h"
 
 namespace terse {
 
@@ -30,11 +31,22 @@ struct Auto {
   auto operator<=>(const Auto&) const = default;
 };
 
+// AllGather of differences to what all ranks hold (plan/delta.h).
+struct Differences {
+  plan::Base base = plan::Base::kNone;
+  bool own_exact = true;
+  uint32_t every = 0;  // calls after which one is in full; 0: none
+
+  explicit operator bool() const { return base != plan::Base::kNone; }
+  auto operator<=>(const Differences&) const = default;
+};
+
 struct Scheme {
   bool off = false;
   std::optional<Auto> automatic;  // the rest, but for the seed, is chosen for each call
   codec::Spec spec;
   Intra intra;
+  Differences delta;
   plan::Algo algorithm;
   std::optional<uint64_t> seed;  // empty: the setting TERSE_SEED
 

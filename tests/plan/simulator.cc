@@ -85,7 +85,8 @@ struct Rank {
     for (const Input& in : c.inputs) {
       const char* data = address(in.place, c.message);
       const int32_t all = in.format == Format::kRaw || merges ? 0 : ranks * agreed(in.place, c);
-      for (size_t i = 0; i < c.count; ++i) sum[i] += load(data + 4 * i) - all;
+      for (size_t i = 0; i < c.count; ++i)
+        sum[i] += in.negated ? -load(data + 4 * i) : load(data + 4 * i) - all;
     }
     if (c.part == Part::kParams) {
       const int32_t largest = *std::ranges::max_element(sum);

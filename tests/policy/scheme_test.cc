@@ -119,9 +119,28 @@ TEST(Scheme, EveryAcceptedSchemePrintsToATextThatParsesBack) {
           EXPECT_EQ(s.spec.bits, bits);
           EXPECT_EQ(s.spec.block, block);
           EXPECT_EQ(parse_scheme(print_scheme(s)), s) << text;
-          EXPECT_LT(print_scheme(s).size(), 128u);
+          EXPECT_LT(print_scheme(s).size(), 256u);
         }
   EXPECT_EQ(print_scheme(parse_scheme("off")), "off");
+}
+
+TEST(Scheme, OfDifferences) {
+  EXPECT_FALSE(parse_scheme("int4").delta);
+  EXPECT_EQ(parse_scheme("int4:delta=off"), parse_scheme("int4"));
+  const Scheme usual = parse_scheme("int4:block=2048,delta=inplace");
+  EXPECT_EQ(usual.delta, (Differences{.base = plan::Base::kInplace}));
+  EXPECT_EQ(print_scheme(usual), "int4:block=2048,round=nearest,delta=inplace");
+  EXPECT_EQ(parse_scheme("int4:block=2048,delta=inplace,own=exact,every=0"), usual);
+  const Scheme whole = parse_scheme(
+      "int8:own=quantized,every=4294967295,delta=shadow,seed=18446744073709551615,scale=bf16,"
+      "round=stochastic,block=4096,algo=hierarchical");
+  EXPECT_EQ(whole.delta,
+            (Differences{.base = plan::Base::kShadow, .own_exact = false, .every = 4294967295}));
+  EXPECT_EQ(print_scheme(whole),
+            "int8:block=4096,round=stochastic,scale=bf16,delta=shadow,every=4294967295,"
+            "own=quantized,seed=18446744073709551615,algo=hierarchical");
+  EXPECT_EQ(parse_scheme(print_scheme(whole)), whole);
+  EXPECT_LT(print_scheme(whole).size(), 256u);
 }
 
 TEST(Scheme, RefusalsNameTheOffendingPart) {
@@ -202,6 +221,17 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"linear8:round=shift", "round=shift is for minmax codecs"},
       {"linear8:hadamard=32", "hadamard is for int2 to int4 and mxfp4"},
       {"linear4", "unknown codec \"linear4\""},
+      {"int4:delta=yes", "delta is \"yes\", but must be off, inplace or shadow"},
+      {"int4:every=3", "every is for delta=inplace or shadow"},
+      {"int4:delta=off,own=exact", "own is for delta=inplace or shadow"},
+      {"int4:delta=shadow,own=mine", "own is \"mine\", but must be exact or quantized"},
+      {"int4:delta=shadow,every=4294967296",
+       "every is \"4294967296\", but must be a number of calls, below 2^32"},
+      {"bf16:delta=inplace", "delta is for formats with parameters of a rank's own, not for bf16"},
+      {"linear8:delta=inplace",
+       "delta is for formats with parameters of a rank's own, not for linear8"},
+      {"int4:delta=inplace,hadamard=32", "hadamard is not for differences"},
+      {"int4:delta=inplace,intra=int8", "intra is not for differences"},
       {"int4:algo=", "algo is \"\""},
   };
   for (const auto& c : cases) {

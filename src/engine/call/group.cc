@@ -10,6 +10,7 @@
 #include "engine/call/trace.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/agree.h"
+#include "engine/peers/deltas.h"
 #include "engine/peers/prepare.h"
 #include "engine/run/native.h"
 #include "engine/run/work.h"
@@ -107,7 +108,21 @@ void stay_native(const Jobs& jobs, int reason) {
   run_native(jobs);
 }
 
-void run(std::span<const Job> jobs) {
+// How AllGathers of differences go; some are NCCL's.
+void decide_on_deltas(std::span<Job> jobs, Jobs& together) {
+  std::vector<Job*> asking;
+  for (const Job* job : together)
+    if (!job->native && job->scheme.delta) asking.push_back(&jobs[job - jobs.data()]);
+  if (asking.empty()) return;
+  decide_deltas(asking);
+  stay_native(take_if(together,
+                      [](const Job* job) {
+                        return job->scheme.delta && job->delta.gathers == plan::Gathers::kAsUsual;
+                      }),
+              TERSE_BYPASS_DELTA);
+}
+
+void run(std::span<Job> jobs) {
   CallMemory memory;
   const bool any_compressed = !std::ranges::all_of(jobs, &Job::native);
   Jobs native(memory.get()), together(memory.get());
@@ -124,6 +139,7 @@ void run(std::span<const Job> jobs) {
   }
   agree(agreements);
   stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
+  decide_on_deltas(jobs, together);
   stay_native(prepare(together), TERSE_BYPASS_FALLBACK);
   execute(together);
 }
@@ -134,7 +150,7 @@ void add_to_group(const Job& job) {
 }
 
 // Now, or at the end of the thread's group.
-void add(const Job& job) {
+void add(Job job) {
   if (t_group.depth > 0)
     add_to_group(job);
   else

@@ -85,6 +85,8 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   if (!compressible(request)) return TERSE_BYPASS_OP;
   if (!scheme.automatic && !plan::has_algorithm(request.collective, sharing_of(scheme.spec)))
     return TERSE_BYPASS_COLLECTIVE;
+  if (scheme.delta && request.collective != plan::Collective::kAllGather)
+    return TERSE_BYPASS_COLLECTIVE;
   if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
   return {};
 }

@@ -38,12 +38,18 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
       meter(backend, settings),
       exact(backend),
       states(backend),
+      shadows(backend, ranks),
       tracks(backend) {}
 
 terseStats_t Communicator::current_stats() {
   terseStats_t current = counters.stats();
   current.nodes = static_cast<size_t>(topology().nodes());
-  current.state_bytes = states.bytes();
+  current.state_bytes = states.bytes() + shadows.bytes();
+  current.delta_calls = shadows.differences();
+  current.delta_unchanged = shadows.unchanged();
+  current.delta_full[TERSE_FULL_FIRST] = shadows.in_full(InFull::kFirst);
+  current.delta_full[TERSE_FULL_OTHERS] = shadows.in_full(InFull::kOthers);
+  current.delta_full[TERSE_FULL_EVERY] = shadows.in_full(InFull::kEvery);
   meter.collect();
   meter.add_to(current);
   return current;
@@ -109,7 +115,7 @@ void Communicator::sign(Error& error) const {
 
 bool Communicator::ended() noexcept {
   try {
-    return tracks.ended() && reservations.idle() &&
+    return tracks.ended() && reservations.idle() && shadows.idle() &&
            std::ranges::all_of(left_, [](const auto& mailbox) { return mailbox->idle(); });
   } catch (const Error&) {
     return true;  // the device's, which leaves nothing to wait for

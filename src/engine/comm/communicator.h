@@ -19,6 +19,7 @@
 #include "engine/comm/operators.h"
 #include "engine/comm/plans.h"
 #include "engine/comm/reservations.h"
+#include "engine/comm/shadows.h"
 #include "engine/comm/state.h"
 #include "engine/comm/tracks.h"
 #include "engine/observe/meter.h"
@@ -52,6 +53,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Meter meter;
   ExactMemory exact;
   States states;
+  Shadows shadows;
   Bindings bindings;
   Tracks tracks;
   Reservations reservations;

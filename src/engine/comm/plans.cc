@@ -50,11 +50,16 @@ PlanPointer Plans::of(const PlanKey& key) {
   };
   return cached(plans_, key, shape, [&](const plan::Shape& s) {
     const plan::Selection selection = plan::select(key.collective, s, key.algorithm, algorithms_);
-    plan::Plan plan = selection.algorithm->build(s);
+    plan::Plan plan = plan::build(*selection.algorithm, s, key.delta);
     plan.link = plan::link_of(*selection.algorithm, s);
-    return plan::with(
-        std::move(plan), key.collective, s,
-        {.exact = exclusions_.of(key.collective, key.count, ranks_), .verified = key.verified});
+    plan::Beside beside{.verified = key.verified};
+    const plan::Gathers gathers = key.delta.gathers;
+    const bool quantizes =
+        gathers == plan::Gathers::kAsUsual || gathers == plan::Gathers::kDifferences;
+    if (quantizes) beside.exact = exclusions_.of(key.collective, key.count, ranks_);
+    plan = plan::with(std::move(plan), key.collective, s, beside);
+    if (quantizes) plan::shadow_what_stays_exact(plan, s, key.delta);
+    return plan;
   });
 }
 

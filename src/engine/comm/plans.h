@@ -14,6 +14,7 @@
 #include "engine/comm/exclusions.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
+#include "plan/delta.h"
 #include "plan/plan.h"
 
 namespace terse {
@@ -28,6 +29,7 @@ struct PlanKey {
   codec::Spec spec;
   Intra intra;
   plan::Algo algorithm;
+  plan::Delta delta;
   bool verified;  // it is compared with the native result
 
   auto operator<=>(const PlanKey&) const = default;

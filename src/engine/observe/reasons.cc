@@ -11,8 +11,9 @@ extern "C" const char* terseBypassReasonString(int reason) {
                                              "there is no other rank",
                                              "a rank lacked the memory for it",
                                              "NCCL sends less between nodes",
-                                             "the scheme is for sums alone",
-                                             "native is predicted to be as fast"};
+                                             "the scheme is for other collectives",
+                                             "native is predicted to be as fast",
+                                             "the ranks do not hold the same"};
   static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
   return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
 }

@@ -56,7 +56,8 @@ Amounts amounts_of(const Job& job, const plan::Plan& plan) {
 }
 
 bool lacks_state(const Job& job, const plan::State& state) {
-  return !state.key.empty() && !job.communicator->states.agreed(state_kind(job), state);
+  return !state.key.empty() && job.shadow == nullptr &&
+         !job.communicator->states.agreed(state_kind(job), state);
 }
 
 // Messages are the matter of two ranks, of which the others know nothing.
@@ -72,7 +73,8 @@ void remember(const Job& job) {
   Communicator& c = *job.communicator;
   const PlanPointer plan = plan_of_collective(job);
   c.reservations.add(kind_of(job), amounts_of(job, *plan));
-  if (!plan->state.key.empty()) c.states.agree(state_kind(job), plan->state);
+  if (!plan->state.key.empty() && job.shadow == nullptr)
+    c.states.agree(state_kind(job), plan->state);
 }
 
 std::vector<Need> new_needs(const Jobs& jobs) {

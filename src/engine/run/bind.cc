@@ -58,7 +58,8 @@ class Binder {
     };
     const size_t first = binding_.sources.size();
     for (const plan::Input& in : compute.inputs)
-      binding_.sources.push_back({address(in.place, compute.message), format(in.format)});
+      binding_.sources.push_back(
+          {address(in.place, compute.message), format(in.format), in.negated});
     const Reduction& reduction = job.reduction;
     const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(c_.settings.seed),
                                                .communicator = c_.agreed.ordinal(),

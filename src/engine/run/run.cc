@@ -58,7 +58,9 @@ std::optional<Share> Run::beside(const Work& next) const {
   const Job& job = *next.front();
   if (!shares(messages_) || !shares(next)) return {};
   const PlanPointer plan = plan_of_collective(job);
-  if (!plan_->state.key.empty() || !plan->state.key.empty()) return {};  // one after another
+  // Those of one state go one after another.
+  const bool both_keep = !plan_->state.key.empty() && !plan->state.key.empty();
+  if (both_keep && job.shadow == messages_.front()->shadow) return {};
   const size_t used = share_.scratch + plan_->scratch_bytes;
   const Share share{.scratch = plan::Chunks::round_up(used, plan::Chunks::kAlignment),
                     .events = share_.events + plan_->steps.size(),
@@ -208,6 +210,7 @@ CallNumber Run::number() const {
 // prepare() has made it, unless the call is recorded.
 char* Run::state() const {
   if (plan_->state.key.empty()) return nullptr;
+  if (char* const shadow = messages_.front()->shadow) return shadow;
   const StateKind kind = state_kind(*messages_.front());
   if (!c_.states.agreed(kind, plan_->state))
     c_.fail(ncclInvalidUsage,

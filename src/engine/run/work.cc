@@ -44,7 +44,7 @@ PlanPointer plan_of_collective(const Job& job, bool verified) {
   Communicator& c = *job.communicator;
   return c.signing([&] {
     return c.plans.of({r.collective, r.root, r.count, dtype_of(job), job.scheme.spec,
-                       job.scheme.intra, job.scheme.algorithm, verified});
+                       job.scheme.intra, job.scheme.algorithm, job.delta, verified});
   });
 }
 

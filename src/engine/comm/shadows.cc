@@ -1,0 +1,128 @@
+#include "engine/comm/shadows.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+
+namespace terse {
+namespace {
+
+// Of one kind. Programs with more buffers of one size and type begin anew with the oldest.
+constexpr size_t kMostShadows = 256;
+
+// What a training step changes is much less than a quarter of the weights' norm; the weights of
+// another layer differ by more than all of it.
+constexpr double kNear = 1.0 / 16;
+
+double square(double x) { return x * x; }
+
+// ||a - b||^2 / ||b||^2; 0 for equals. What is not a number is near to nothing.
+double distance(std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += square(static_cast<double>(a[i]) - b[i]);
+    norm += square(b[i]);
+  }
+  return difference == 0 ? 0 : difference / norm;
+}
+
+}  // namespace
+
+bool is_near(std::span<const float> last, std::span<const float> now) {
+  return distance(last, now) < kNear;
+}
+
+Shadows::~Shadows() {
+  for (const auto& [kind, all] : kinds_)
+    for (const Shadow& shadow : all.shadows)
+      if (shadow.memory != nullptr) backend_.release(shadow.memory);
+  for (const codec::Checksum& check : checks_) backend_.release_visible(check.parts);
+  if (room_ != nullptr) backend_.release(room_);
+}
+
+bool Shadows::gave_up(const ShadowKind& kind) const {
+  const auto known = kinds_.find(kind);
+  return known != kinds_.end() && known->second.failures > 16 + 4 * known->second.shadows.size();
+}
+
+Shadow* Shadows::find(const ShadowKind& kind, const void* buffer) {
+  auto& all = kinds_[kind].shadows;
+  const auto known = std::ranges::find(all, buffer, &Shadow::buffer);
+  return known == all.end() ? nullptr : &*known;
+}
+
+Shadow* Shadows::find(const ShadowKind& kind, std::span<const float> sample) {
+  Shadow* best = nullptr;
+  double least = kNear;
+  for (Shadow& shadow : kinds_[kind].shadows) {
+    const double d = distance(shadow.sample, sample);
+    if (d < least || (best != nullptr && d == least && shadow.used < best->used)) {
+      best = &shadow;
+      least = d;
+    }
+  }
+  return best;
+}
+
+Shadow& Shadows::place_for_one_more(Kind& kind) {
+  if (kind.shadows.size() < kMostShadows) return kind.shadows.emplace_back();
+  return *std::ranges::min_element(kind.shadows, {}, &Shadow::used);
+}
+
+void Shadows::touch(Kind& kind, Shadow& shadow) { shadow.used = ++kind.calls; }
+
+Shadow& Shadows::renew(const ShadowKind& which, Shadow* found, size_t bytes, InFull why) {
+  Kind& kind = kinds_[which];
+  Shadow& shadow = found != nullptr ? *found : place_for_one_more(kind);
+  if (shadow.memory == nullptr) {
+    try {
+      shadow.memory = backend_.allocate(bytes);
+      bytes_ += bytes;
+    } catch (const Error&) {  // the call does without, and the next one asks again
+    }
+  }
+  shadow.id = shadow.memory == nullptr ? 0 : kind.ids + 1;
+  ++kind.ids;
+  shadow.calls = 0;
+  touch(kind, shadow);
+  // Of ever new buffers no one comes back.
+  const bool lost = why == InFull::kFirst && kind.shadows.size() == kMostShadows;
+  if (why == InFull::kOthers || lost) ++kind.failures;
+  ++in_full_[static_cast<size_t>(why)];
+  return shadow;
+}
+
+void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {
+  Kind& kind = kinds_[which];
+  kind.failures = 0;
+  ++shadow.calls;
+  ++(unchanged ? unchanged_ : differences_);
+  touch(kind, shadow);
+}
+
+Mailbox& Shadows::mailbox(size_t words) {
+  auto& mailbox = mailboxes_[words];
+  if (mailbox == nullptr) mailbox = std::make_unique<Mailbox>(backend_, ranks_, words);
+  return *mailbox;
+}
+
+bool Shadows::idle() const {
+  return std::ranges::all_of(mailboxes_, [](const auto& m) { return m.second->idle(); });
+}
+
+codec::Checksum& Shadows::check(size_t i) {
+  while (checks_.size() <= i) {
+    void* const parts = backend_.allocate_visible(codec::kCheckParts * sizeof(uint64_t));
+    checks_.push_back({.of = {}, .count = 0, .parts = static_cast<uint64_t*>(parts)});
+  }
+  return checks_[i];
+}
+
+void* Shadows::room() {
+  if (room_ == nullptr) room_ = backend_.allocate(kSampled * sizeof(float));
+  return room_;
+}
+
+}  // namespace terse

@@ -1,0 +1,109 @@
+// What AllGathers of differences go out from, of one communicator: memory of the shadows that plans
+// keep (plan/delta.h), and whose they are.
+//
+// Calls of one kind may be of many buffers, as a model has many layers of one size. Which one a
+// call is of, its rank finds out by itself: by the receive buffer, where others' shards stay in it,
+// or by what it sends; which in any case must be near to what it sent last. The ranks compare what
+// they found before they rely on it (peers/deltas.h).
+#pragma once
+
+#include <atomic>
+#include <compare>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "codec/checksum.h"
+#include "engine/comm/mailbox.h"
+#include "plan/delta.h"
+#include "policy/scheme.h"
+
+namespace terse {
+
+struct ShadowKind {
+  size_t count;  // of a shard
+  codec::Dtype dtype;
+  codec::Spec spec;
+  Differences delta;
+
+  auto operator<=>(const ShadowKind&) const = default;
+};
+
+struct Shadow {
+  uint64_t id = 0;  // of its base, one for all ranks
+  void* memory = nullptr;
+  const void* buffer = nullptr;  // where it was received last
+  uint64_t content = 0;          // the check of what this rank sent last
+  std::vector<float> sample;     // some elements of that
+  uint32_t calls = 0;            // since one was in full
+  uint64_t used = 0;             // when, in calls of the kind
+};
+
+// Whether elements of a shard may be those of the same one at a later time.
+bool is_near(std::span<const float> last, std::span<const float> now);
+
+// Why a call went in full.
+enum class InFull { kFirst, kOthers, kEvery };
+constexpr size_t kInFulls = 3;
+
+class Shadows {
+ public:
+  Shadows(Backend& backend, int ranks) : backend_(backend), ranks_(ranks) {}
+  ~Shadows();
+  Shadows(const Shadows&) = delete;
+  Shadows& operator=(const Shadows&) = delete;
+
+  // Whether calls of the kind found so often that ranks hold something else that they ask no more.
+  bool gave_up(const ShadowKind& kind) const;
+
+  // That of a receive buffer; or of what is sent: the nearest one, if it is near, and among equals
+  // the one that was used longest ago. Null: there is none.
+  Shadow* find(const ShadowKind& kind, const void* buffer);
+  Shadow* find(const ShadowKind& kind, std::span<const float> sample);
+
+  // For a call in full that found `found`, or null: with a new id. Its memory is null where there
+  // is none to be had.
+  Shadow& renew(const ShadowKind& kind, Shadow* found, size_t bytes, InFull why);
+  // For a call that did not go in full.
+  void use(const ShadowKind& kind, Shadow& shadow, bool unchanged);
+
+  // By which the ranks compare `words` bytes.
+  Mailbox& mailbox(size_t words);
+
+  // Whether nothing of their comparisons still waits.
+  bool idle() const;
+
+  // Checks that are under way, each with its parts in visible memory.
+  codec::Checksum& check(size_t i);
+  // For samples, in the backend's memory.
+  static constexpr size_t kSampled = 1024;  // elements
+  void* room();
+
+  size_t bytes() const { return bytes_; }
+  size_t differences() const { return differences_; }
+  size_t unchanged() const { return unchanged_; }
+  size_t in_full(InFull why) const { return in_full_[static_cast<size_t>(why)]; }
+
+ private:
+  struct Kind {
+    std::deque<Shadow> shadows;
+    uint64_t ids = 0, calls = 0;
+    size_t failures = 0;  // since it last went well
+  };
+  Shadow& place_for_one_more(Kind& kind);
+  void touch(Kind& kind, Shadow& shadow);
+
+  Backend& backend_;
+  const int ranks_;
+  std::map<ShadowKind, Kind> kinds_;
+  std::map<size_t, std::unique_ptr<Mailbox>> mailboxes_;
+  std::deque<codec::Checksum> checks_;
+  void* room_ = nullptr;
+  std::atomic<size_t> bytes_{0};
+  size_t differences_ = 0, unchanged_ = 0, in_full_[kInFulls] = {};
+};
+
+}  // namespace terse

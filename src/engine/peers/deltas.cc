@@ -1,0 +1,248 @@
+#include "engine/peers/deltas.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/peers/exchange.h"
+#include "engine/run/work.h"
+
+namespace terse {
+namespace {
+
+using plan::Base;
+
+// What a rank says of a call: alike on all ranks where they hold the same.
+struct Held {
+  uint64_t id = 0, check = 0;  // of the base; 0: there is none
+  uint32_t unchanged = 0;      // whether the rank sends what it sent last
+  uint32_t known = 0;          // whether there was a base before, whatever has become of it
+};
+
+// A call on its way to an answer.
+struct Asked {
+  Job* job;
+  ShadowKind kind;
+  size_t index;  // among those of its communicator
+  Shadow* shadow = nullptr;
+  std::vector<float> sample = {};
+  uint64_t content = 0;
+  Held held = {};
+
+  Communicator& communicator() const { return *job->communicator; }
+  Shadows& shadows() const { return communicator().shadows; }
+  size_t shard_bytes() const { return kind.count * codec::dtype_size(kind.dtype); }
+  // A buffer may come to have the weights of another layer, whose difference would be as large as
+  // they are.
+  bool holds_base() const {
+    return shadow != nullptr && shadow->id != 0 && is_near(shadow->sample, sample);
+  }
+  // The checks of what is held, and of what is sent.
+  codec::Checksum& held_check() const { return shadows().check(2 * index); }
+  codec::Checksum& sent_check() const { return shadows().check(2 * index + 1); }
+};
+
+ShadowKind kind_of(const Job& job) {
+  return {job.request.count, dtype_of(job), job.scheme.spec, job.scheme.delta};
+}
+
+// Behind what the caller and the communicator have enqueued.
+Stream lane_after_all(const Job& job) {
+  Communicator& c = *job.communicator;
+  Track& track = c.tracks.of(job.request.stream);
+  const Stream lane = track.lanes().front(), caller = job.request.stream;
+  if (caller != nullptr || !c.backend.null_stream_is_synchronous()) {
+    c.backend.record(track.caller_event(), caller);
+    c.backend.wait(lane, track.caller_event());
+  }
+  if (track.continues) c.backend.wait(lane, track.finished_event());
+  return lane;
+}
+
+// Until what is enqueued is done.
+void wait_for(const Communicator& c, Stream lane) {
+  auto pause = std::chrono::microseconds(5);
+  while (!c.backend.idle(lane)) {
+    c.require_sound();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::microseconds(500));
+  }
+}
+
+// Elements from all over the shard: a part may be all zeros, or alike in all shards.
+std::vector<float> sample_of(const Asked& a, Stream lane) {
+  constexpr size_t kParts = 16, kPart = Shadows::kSampled / kParts;
+  const size_t size = codec::dtype_size(a.kind.dtype), count = a.kind.count;
+  const size_t part = std::min(kPart, std::max<size_t>(count / kParts, 1));
+  const size_t parts = std::min(kParts, count / part);
+  Communicator& c = a.communicator();
+  char* const room = static_cast<char*>(a.shadows().room());
+  std::vector<Copy> copies;
+  for (size_t i = 0; i < parts; ++i)
+    copies.push_back({room + i * part * size,
+                      static_cast<const char*>(a.job->request.send) + count / parts * i * size,
+                      part * size});
+  c.backend.copy(lane, copies);
+  wait_for(c, lane);
+  std::vector<char> bytes(parts * part * size);
+  c.backend.download(lane, bytes.data(), room, bytes.size());
+  std::vector<float> sample;
+  for (size_t i = 0; i < parts * part; ++i)
+    sample.push_back(codec::load_element(a.kind.dtype, bytes.data() + i * size));
+  return sample;
+}
+
+// All shards as this rank has them: its own as the others have it.
+void check_what_is_held(const Asked& a, Stream lane) {
+  const size_t bytes = a.shard_bytes();
+  const uint64_t words = codec::check_words(bytes);
+  const uint64_t ranks = a.communicator().ranks, own = a.communicator().rank;
+  codec::Checksum& check = a.held_check();
+  if (a.kind.delta.base == Base::kShadow) {
+    check.of[0] = {a.shadow->memory, bytes, ranks, 0};
+    check.count = 1;
+  } else {
+    const char* const recv = static_cast<const char*>(a.job->request.recv);
+    check.of[0] = {recv, bytes, own, 0};
+    check.of[1] = {a.shadow->memory, bytes, 1, own * words};
+    check.of[2] = {recv + (own + 1) * bytes, bytes, ranks - own - 1, (own + 1) * words};
+    check.count = 3;
+  }
+  a.communicator().backend.checksum(lane, check);
+}
+
+void check_what_is_sent(const Asked& a, Stream lane) {
+  codec::Checksum& check = a.sent_check();
+  check.of[0] = {a.job->request.send, a.shard_bytes(), 1, 0};
+  check.count = 1;
+  a.communicator().backend.checksum(lane, check);
+}
+
+// What this rank has to do with the call's buffers.
+void look(Asked& a) {
+  Communicator& c = a.communicator();
+  const Stream lane = lane_after_all(*a.job);
+  a.sample = sample_of(a, lane);
+  a.shadow = a.kind.delta.base == Base::kShadow
+                 ? a.shadows().find(a.kind, std::span<const float>(a.sample))
+                 : a.shadows().find(a.kind, a.job->request.recv);
+  check_what_is_sent(a, lane);
+  if (a.holds_base()) check_what_is_held(a, lane);
+  c.backend.record(c.tracks.of(a.job->request.stream).finished_event(), lane);
+  c.tracks.of(a.job->request.stream).continues = true;
+}
+
+void read(Asked& a) {
+  Communicator& c = a.communicator();
+  wait_for(c, c.tracks.of(a.job->request.stream).lanes().front());
+  a.content = codec::total(a.sent_check().parts);
+  a.held.known = a.shadow != nullptr;
+  if (!a.holds_base()) return;
+  a.held.id = a.shadow->id;
+  a.held.check = codec::total(a.held_check().parts);
+  a.held.unchanged = a.content == a.shadow->content;
+}
+
+// Of all ranks.
+struct Verdict {
+  bool same = true, first = true, unchanged = true;
+};
+
+Verdict verdict_on(const Asked& a, const Exchange& exchange) {
+  Verdict v{.same = a.held.id != 0};
+  for (int rank = 0; rank < a.communicator().ranks; ++rank) {
+    Held other;
+    std::memcpy(&other, exchange.words(rank).data() + a.index * sizeof other, sizeof other);
+    v.same = v.same && other.id == a.held.id && other.check == a.held.check;
+    v.first = v.first && other.known == 0;
+    v.unchanged = v.unchanged && other.unchanged != 0;
+  }
+  return v;
+}
+
+void go_in_full(Asked& a, InFull why) {
+  const Communicator& c = a.communicator();
+  if (why == InFull::kOthers)
+    c.log(LogLevel::kInfo,
+          "AllGather of {} elements goes in full: the ranks do not hold the same of each other",
+          a.kind.count);
+  const Base base = a.kind.delta.base;
+  const size_t shards = base == Base::kShadow ? static_cast<size_t>(c.ranks) : 1;
+  Shadow& shadow = a.shadows().renew(a.kind, a.shadow, shards * a.shard_bytes(), why);
+  a.shadow = &shadow;
+  a.job->delta = {shadow.memory != nullptr ? base : Base::kNone, plan::Gathers::kInFull,
+                  a.kind.delta.own_exact};
+}
+
+void answer(Asked& a, const Verdict& v) {
+  const Differences& delta = a.kind.delta;
+  const bool due = v.same && delta.every != 0 && a.shadow->calls >= delta.every;
+  if (v.same && (v.unchanged || !due)) {
+    a.shadows().use(a.kind, *a.shadow, v.unchanged);
+    a.job->delta = {delta.base, v.unchanged ? plan::Gathers::kNothing : plan::Gathers::kDifferences,
+                    delta.own_exact};
+  } else {
+    go_in_full(a, v.first ? InFull::kFirst : due ? InFull::kEvery : InFull::kOthers);
+  }
+  a.shadow->buffer = a.job->request.recv;
+  a.shadow->content = a.content;
+  a.shadow->sample = std::move(a.sample);
+  a.job->shadow = static_cast<char*>(a.shadow->memory);
+}
+
+// The calls of one communicator, and by what its ranks compare them.
+struct Meeting {
+  Communicator* communicator;
+  std::vector<Asked> asked;
+  std::unique_ptr<Exchange> exchange;
+
+  void say() {
+    std::vector<Held> words;
+    for (const Asked& a : asked) words.push_back(a.held);
+    const size_t bytes = words.size() * sizeof(Held);
+    exchange = std::make_unique<Exchange>(*communicator, communicator->shadows.mailbox(bytes));
+    exchange->say({reinterpret_cast<const char*>(words.data()), bytes});
+  }
+};
+
+std::vector<Meeting> meetings_of(std::span<Job* const> jobs) {
+  std::vector<Meeting> meetings;
+  for (Job* job : jobs) {
+    Communicator& c = *job->communicator;
+    const ShadowKind kind = kind_of(*job);
+    if (c.backend.recording(job->request.stream) != 0 || c.shadows.gave_up(kind)) continue;
+    auto known = std::ranges::find(meetings, &c, &Meeting::communicator);
+    if (known == meetings.end()) known = meetings.insert(known, {&c, {}, nullptr});
+    known->asked.push_back({job, kind, known->asked.size()});
+  }
+  return meetings;
+}
+
+}  // namespace
+
+void decide_deltas(std::span<Job* const> jobs) {
+  std::vector<Meeting> meetings = meetings_of(jobs);
+  const auto each = [&](const auto& part) {
+    for (Meeting& m : meetings)
+      m.communicator->signing([&] {
+        for (Asked& a : m.asked) part(m, a);
+      });
+  };
+  each([](Meeting&, Asked& a) { look(a); });
+  each([](Meeting&, Asked& a) { read(a); });
+  std::vector<Exchange*> exchanges;
+  for (Meeting& m : meetings) {
+    m.communicator->signing([&] { m.say(); });
+    exchanges.push_back(m.exchange.get());
+  }
+  // They have agreed before: one that does not come is late, as it may be for NCCL.
+  meet(exchanges, Patience::kLong);
+  each([](Meeting& m, Asked& a) { answer(a, verdict_on(a, *m.exchange)); });
+}
+
+}  // namespace terse

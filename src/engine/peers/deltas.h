@@ -1,0 +1,19 @@
+// How AllGathers of differences go (plan/delta.h): the ranks compare what they hold of each other's
+// shards, and all come to the same answer.
+#pragma once
+
+#include <span>
+
+#include "engine/run/job.h"
+
+namespace terse {
+
+// Sets the jobs' `delta` and `shadow`: in full where any rank holds something else than the others,
+// or nothing; as differences; or not at all, where no rank has anything new. A job whose
+// `delta.base` stays kNone is NCCL's: it is recorded in a graph, which cannot wait for an answer,
+// or its kind never had one.
+//
+// Waits for the jobs' streams, and for all ranks. Throws Error.
+void decide_deltas(std::span<Job* const> jobs);
+
+}  // namespace terse

@@ -1,0 +1,158 @@
+#include "plan/delta.h"
+
+#include <utility>
+
+#include "plan/builder.h"
+
+namespace terse::plan {
+namespace {
+
+size_t shard_bytes(const Shape& s) { return s.count * s.element_bytes; }
+size_t own_offset(const Shape& s) { return s.rank * shard_bytes(s); }
+
+State state_of(const Shape& s, const Delta& delta) {
+  if (delta.base == Base::kNone) return {};
+  return {delta.base == Base::kInplace ? "shadow of a shard" : "shadow",
+          shadow_bytes(delta.base, s)};
+}
+
+// What the receive buffer gets in the end that is not there yet: the own shard, as it is or as its
+// shadow; and all others, where these are in the state.
+Step give(const Shape& s, const Delta& delta) {
+  const size_t bytes = shard_bytes(s), own = own_offset(s);
+  const auto shadow = [](size_t from, size_t size) {
+    return Copy{{Region::kRecv, from}, {Region::kState, from}, size};
+  };
+  Step give{"give", Lane::kDecode, {}, {}, {}};
+  if (delta.base == Base::kShadow) {
+    if (own != 0) give.copies.push_back(shadow(0, own));
+    if (const size_t end = own + bytes; end < s.ranks * bytes)
+      give.copies.push_back(shadow(end, s.ranks * bytes - end));
+  }
+  const Place source =
+      delta.own_exact ? Place{Region::kSend, 0} : Place{Region::kState, own_shadow(delta.base, s)};
+  give.copies.push_back({{Region::kRecv, own}, source, bytes});
+  return give;
+}
+
+// Gives an AllGather's computes the base.
+class Differences : Assembly {
+ public:
+  Differences(Plan plan, const Shape& shape, const Delta& delta)
+      : Assembly(std::move(plan)), shape_(shape), delta_(delta) {}
+
+  Plan build() {
+    for (Step& step : clear()) {
+      for (Compute& compute : step.compute) {
+        if (compute.target_format == Format::kRaw)
+          add_base(compute);
+        else
+          take_base(compute);
+      }
+      insert(std::move(step));
+    }
+    insert(give(shape_, delta_));
+    plan_.state = state_of(shape_, delta_);
+    return finish();
+  }
+
+ private:
+  // Of a shard that is encoded: of the send buffer, which is this rank's.
+  void take_base(Compute& compute) const {
+    if (compute.inputs.front().format != Format::kRaw) return;  // passed on as it is
+    const size_t offset = compute.inputs.front().place.offset;
+    compute.inputs.push_back(
+        {{Region::kState, own_shadow(delta_.base, shape_) + offset}, Format::kRaw, true});
+  }
+
+  // To one that is decoded, and in place of it.
+  void add_base(Compute& compute) const {
+    const size_t at = compute.target.offset, own = own_offset(shape_);
+    const bool is_own = at >= own && at < own + shard_bytes(shape_);
+    if (is_own)
+      compute.target = {Region::kState, own_shadow(delta_.base, shape_) + at - own};
+    else if (delta_.base == Base::kShadow)
+      compute.target.region = Region::kState;
+    compute.inputs.insert(compute.inputs.begin(), {compute.target, Format::kRaw});
+  }
+
+  const Shape& shape_;
+  const Delta delta_;
+};
+
+}  // namespace
+
+size_t shadow_bytes(Base base, const Shape& s) {
+  const size_t shards[] = {0, 1, static_cast<size_t>(s.ranks)};
+  return shards[static_cast<size_t>(base)] * shard_bytes(s);
+}
+
+size_t own_shadow(Base base, const Shape& s) { return base == Base::kShadow ? own_offset(s) : 0; }
+
+Plan gather_in_full(const Shape& s, const Delta& delta) {
+  Builder b(Collective::kAllGather, "AllGather in full", s);
+  const bool to_state = delta.base == Base::kShadow;
+  Step gather{"gather", Lane::kCommunicate, {}, {}, {}};
+  gather.natives = {{.collective = Collective::kAllGather,
+                     .send = {Region::kSend, 0},
+                     .recv = {to_state ? Region::kState : Region::kRecv, 0},
+                     .count = s.count}};
+  const size_t gathered = b.add(std::move(gather));
+  if (to_state) {
+    Step last = give(s, delta);
+    last.after = {gathered};
+    b.add(std::move(last));
+  } else if (delta.base == Base::kInplace) {
+    Step remember{"remember", Lane::kDecode, {gathered}, {}, {}};
+    remember.copies = {{{Region::kState, 0}, {Region::kSend, 0}, shard_bytes(s)}};
+    b.add(std::move(remember));
+  }
+  Plan plan = b.take(size_t{0});
+  plan.state = state_of(s, delta);
+  return plan;
+}
+
+Plan gather_nothing(const Shape& s, const Delta& delta) {
+  Builder b(Collective::kAllGather, "AllGather of nothing new", s);
+  b.add(give(s, delta));
+  Plan plan = b.take(size_t{0});
+  plan.state = state_of(s, delta);
+  return plan;
+}
+
+Plan with_differences(Plan plan, const Shape& shape, const Delta& delta) {
+  return Differences(std::move(plan), shape, delta).build();
+}
+
+Plan build(const Algorithm& algorithm, const Shape& shape, const Delta& delta) {
+  switch (delta.gathers) {
+    case Gathers::kInFull:
+      return gather_in_full(shape, delta);
+    case Gathers::kNothing:
+      return gather_nothing(shape, delta);
+    case Gathers::kDifferences:
+      return with_differences(algorithm.build(shape), shape, delta);
+    case Gathers::kAsUsual:
+      break;
+  }
+  return algorithm.build(shape);
+}
+
+void shadow_what_stays_exact(Plan& plan, const Shape& s, const Delta& delta) {
+  if (delta.base == Base::kNone) return;
+  const size_t own = own_offset(s), end = own + shard_bytes(s);
+  for (Step& step : plan.steps) {
+    if (!step.beside) continue;
+    std::vector<Copy> more;
+    for (const Copy& copy : step.copies) {
+      const size_t at = copy.target.offset;
+      if (delta.base == Base::kShadow)
+        more.push_back({{Region::kState, at}, copy.source, copy.bytes});
+      else if (at >= own && at < end)
+        more.push_back({{Region::kState, at - own}, copy.source, copy.bytes});
+    }
+    step.copies.insert(step.copies.end(), more.begin(), more.end());
+  }
+}
+
+}  // namespace terse::plan
