@@ -168,8 +168,9 @@ void print_plan(const Call& call, const Scheme& scheme) {
              bytes_text(plan.raw_bytes),
              static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.sent_bytes()));
   if (scheme.delta)
-    fmt::print("delta      in full while the ranks do not hold the same, nothing while no shard "
-               "changes\n");
+    fmt::print(
+        "delta      in full while the ranks do not hold the same, nothing while no shard "
+        "changes\n");
   if (plan::is_point_to_point(collective)) return;
   Load load{"each rank's link", plan.raw_bytes, plan.sent_bytes()};
   if (shows_a_node(o, call.request)) {

@@ -31,6 +31,7 @@ uint64_t check_of(const CheckedPieces& of) {
 void checksum(const Checksum& work) {
   std::fill_n(work.parts, kCheckParts, uint64_t{0});
   for (uint32_t i = 0; i < work.count; ++i) work.parts[0] += check_of(work.of[i]);
+  if (work.total != nullptr) *work.total = work.parts[0];
 }
 
 uint64_t total(const uint64_t* parts) {

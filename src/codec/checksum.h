@@ -27,8 +27,9 @@ struct CheckedPieces {
 constexpr uint32_t kCheckParts = 128, kMostChecked = 3;
 struct Checksum {
   CheckedPieces of[kMostChecked];
-  uint32_t count;   // of those
-  uint64_t* parts;  // kCheckParts, all of which are written
+  uint32_t count;             // of those
+  uint64_t* parts;            // kCheckParts, all of which are written
+  uint64_t* total = nullptr;  // where their sum comes to, too; null: nowhere
 };
 
 // On the host.

@@ -55,6 +55,8 @@ class Pipe {
         from_(bodies(packed_source(work))),
         to_(bodies(work.target.format.spec())),
         multiplier_(multiplier(work)),
+        draw_(work.target.redraw == nullptr ? work.target.draw
+                                            : redraw(work.target.draw, *work.target.redraw)),
         transforms_(transforms(work)),
         changes_(changes_spec(work)) {}
 
@@ -175,7 +177,7 @@ class Pipe {
       for (uint32_t second = i; is_merged(second, i, count); second = begin_before(second)) {
         --top;
         uint8_t* const out = i + 1 == count && begin_before(second) == 0 ? target : merged[top - 1];
-        merge(stack[top - 1], stack[top], n, draw_of_merge(t.draw, second), t.origin + begin, out);
+        merge(stack[top - 1], stack[top], n, draw_of_merge(draw_, second), t.origin + begin, out);
         stack[top - 1] = out;
       }
     }
@@ -191,7 +193,7 @@ class Pipe {
     uint8_t* codes = bits < 8 ? codes_ : packed;
     const int part = static_cast<int>(t.part);
     to_->codec.quantize[part][index(dtype)][static_cast<int>(to_->spec.rounding)](
-        in, n, to_->spec, t.draw, t.origin + begin, codes, body + to_->params_offset(begin));
+        in, n, to_->spec, draw_, t.origin + begin, codes, body + to_->params_offset(begin));
     if (bits < 8) ops_.pack[bits](codes, n, packed);
     if (begin + n != work_.total) return;
     if (t.part != Part::kParams) clear_to_word(body, layout.code_bytes);
@@ -202,6 +204,7 @@ class Pipe {
   const HostOps& ops_;
   const std::optional<Bodies> from_, to_;  // packed sources, and target
   const float multiplier_;                 // of raw sources
+  const Draw draw_;
   const bool transforms_, changes_;
   alignas(64) float sum_[kMaxBlock];
   alignas(64) uint8_t codes_[kMaxBlock];

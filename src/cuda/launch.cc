@@ -74,6 +74,7 @@ Launcher::Launcher(int device) {
     });
   check(load(kernels::compare()), "cudaFuncGetAttributes");
   check(load(kernels::checksum()), "cudaFuncGetAttributes");
+  check(load(kernels::sum_checks()), "cudaFuncGetAttributes");
 }
 
 void Launcher::combine(cudaStream_t stream, const std::vector<codec::Combine>& works,
@@ -112,6 +113,10 @@ void Launcher::checksum(cudaStream_t stream, const codec::Checksum& work) const 
   void* arguments[] = {const_cast<codec::Checksum*>(&work)};
   check(cudaLaunchKernel(kernels::checksum(), dim3(codec::kCheckParts), dim3(kernels::kThreads),
                          arguments, 0, stream),
+        "cudaLaunchKernel");
+  if (work.total == nullptr) return;
+  check(cudaLaunchKernel(kernels::sum_checks(), dim3(1), dim3(kernels::kThreads), arguments, 0,
+                         stream),
         "cudaLaunchKernel");
 }
 

@@ -31,7 +31,7 @@ class Assembly {
   // steps stay, however empty, so that all ranks have as many. Left out of `after` are kNone and
   // what the step's lane and the others in `after` wait for already.
   size_t add(Step step) {
-    const bool empty = step.compute.empty() && step.copies.empty();
+    const bool empty = step.compute.empty() && step.copies.empty() && step.fingerprints.empty();
     if (empty && step.lane != Lane::kCommunicate) return kNone;
     if (step.lane == Lane::kCommunicate) step.turn = communicates_++ % kCommunicateLanes;
     return insert(std::move(step));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "plan/builder.h"
+#include "plan/unchanged.h"
 
 namespace terse::plan {
 namespace {
@@ -135,7 +136,9 @@ Plan build(const Algorithm& algorithm, const Shape& shape, const Delta& delta) {
     case Gathers::kAsUsual:
       break;
   }
-  return algorithm.build(shape);
+  Plan plan = algorithm.build(shape);
+  const bool draws = algorithm.collective == Collective::kAllGather && shape.packing.draws;
+  return draws ? drawn_by_content(std::move(plan), shape) : plan;
 }
 
 void shadow_what_stays_exact(Plan& plan, const Shape& s, const Delta& delta) {

@@ -60,6 +60,7 @@ struct Compute {
   uint32_t stage = 0;        // first or second quantization
   uint32_t message = 0;      // whose buffers, type and codec
   Place sums = {};           // scratch for fp32 sums, where the packed formats differ
+  std::optional<Place> redraw = {};  // of a fingerprint, by which the random numbers go
 };
 
 // Whether what is packed in one way comes to be packed in another.
@@ -68,6 +69,13 @@ bool changes_format(const Compute& compute);
 // Raw bytes, from the send buffer, scratch or the state to the receive buffer or the state; nothing
 // where these are the same place.
 struct Copy {
+  Place target, source;
+  size_t bytes = 0;
+};
+
+// A number that says what there is in some raw bytes, made in scratch of kFingerprintBytes.
+constexpr size_t kFingerprintBytes = 2048;
+struct Fingerprint {
   Place target, source;
   size_t bytes = 0;
 };
@@ -106,9 +114,10 @@ struct Step {
   Lane lane = Lane::kEncode;
   std::vector<size_t> after;  // earlier steps, on other lanes
   std::vector<Compute> compute;
-  std::vector<Transfer> transfers;  // all at once; only on Lane::kCommunicate
-  size_t turn = 0;                  // which of the communicate lanes
-  std::vector<Copy> copies;         // not on Lane::kCommunicate
+  std::vector<Transfer> transfers;        // all at once; only on Lane::kCommunicate
+  size_t turn = 0;                        // which of the communicate lanes
+  std::vector<Copy> copies;               // not on Lane::kCommunicate
+  std::vector<Fingerprint> fingerprints;  // before the computes; not on Lane::kCommunicate
   // All at once, in this order on all ranks; only on Lane::kCommunicate, and not beside transfers,
   // for the order of the two is not the same on all of them.
   std::vector<Native> natives;
@@ -169,6 +178,7 @@ struct Packing {
   size_t quantum = 1;  // elements; shards are cut at multiples of it
   std::function<size_t(size_t count)> bytes;
   std::optional<SharedGrid> shared_grid = {};
+  bool draws = false;  // random numbers, to round by
 
   // On a shared grid: of codes, and of the parameters that all agree on.
   size_t code_bytes(size_t count) const { return count == 0 ? 0 : shared_grid->code_bytes(count); }

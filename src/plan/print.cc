@@ -35,6 +35,7 @@ void print_compute(const Compute& c, size_t messages, std::string& out) {
   if (changes_format(c)) out += fmt::format(" by {}", text(c.sums));
   if (c.target_format != Format::kRaw)
     out += fmt::format(" [shard {} stage {} origin {}]", c.shard, c.stage, c.origin);
+  if (c.redraw) out += fmt::format(" drawn by {}", text(*c.redraw));
   out += c.averages ? " final\n" : "\n";
 }
 
@@ -62,6 +63,9 @@ std::string print(const Plan& plan) {
     if (step.lane == Lane::kCommunicate) out += fmt::format(" {}", step.turn);
     for (const size_t before : step.after) out += fmt::format(" after {}", before);
     out += '\n';
+    for (const Fingerprint& f : step.fingerprints)
+      out += fmt::format("    {} <- fingerprint of {} x{} B\n", text(f.target), text(f.source),
+                         f.bytes);
     for (const Compute& c : step.compute) print_compute(c, plan.buffers.size(), out);
     for (const Copy& c : step.copies)
       out += fmt::format("    {} x{} B <- {} as it is\n", text(c.target), c.bytes, text(c.source));

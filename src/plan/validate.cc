@@ -61,6 +61,9 @@ class Checker {
     if (!s.natives.empty() && !s.transfers.empty()) refuse("native collectives beside transfers");
     if (s.turn >= (s.lane == Lane::kCommunicate ? kCommunicateLanes : 1))
       return refuse("a lane that is not there");
+    if (!s.fingerprints.empty() && s.lane == Lane::kCommunicate)
+      refuse("fingerprints on a communicate lane");
+    for (const Fingerprint& f : s.fingerprints) fingerprint(f);
     for (const Compute& c : s.compute) compute(c);
     for (const Copy& c : s.copies) copy(c);
     // All of a step's transfers, or native collectives, run at once: what is sent must be there
@@ -93,6 +96,16 @@ class Checker {
     if (c.target.region == Region::kSend) refuse("writes to the send buffer");
     if (c.origin % 32 != 0) refuse("an origin that is not a multiple of 32");
     if (c.inputs.empty() || c.count == 0) refuse("an empty compute");
+    if (c.redraw) read(*c.redraw, kFingerprintBytes);
+  }
+
+  void fingerprint(const Fingerprint& f) {
+    within(f.source, f.bytes, 0);
+    within(f.target, kFingerprintBytes, 0);
+    if (f.source.region != Region::kSend || f.target.region != Region::kScratch)
+      refuse("a fingerprint from or to where none may be");
+    if (changed_) refuse("looks at what may have been changed");
+    write(f.target, kFingerprintBytes, false);
   }
 
   void copy(const Copy& c) {

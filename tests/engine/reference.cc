@@ -23,6 +23,17 @@ Dtype dtype_of(ncclDataType_t datatype) {
   return dtype;
 }
 
+// FORMAT.md, section 6.
+uint64_t check_of(const Bytes& bytes) {
+  uint64_t sum = 0;
+  for (size_t at = 0, i = 0; at < bytes.size(); at += 4, ++i) {
+    uint32_t word = 0;
+    std::memcpy(&word, bytes.data() + at, std::min<size_t>(4, bytes.size() - at));
+    sum += (word ^ 0x9E3779B9ull) * (2 * i + 1);
+  }
+  return sum;
+}
+
 class Reference {
  public:
   Reference(const Call& call, const std::vector<Bytes>& sent)
@@ -52,13 +63,17 @@ class Reference {
   Bytes pack(const std::vector<codec::Source>& sources, size_t count, float factor, size_t rank,
              uint32_t shard, uint32_t stage, const codec::Spec& spec) const {
     Bytes body(codec::body_size(spec, count));
+    // What is gathered is drawn by what it is.
+    const bool gathers = call_.collective == Collective::kAllGather;
     const codec::Draw draw = codec::make_draw({.seed = call_.scheme.seed.value_or(0),
                                                .communicator = call_.ordinal,
-                                               .sequence = call_.sequence,
+                                               .sequence = gathers ? 0 : call_.sequence,
                                                .rank = static_cast<uint32_t>(rank),
                                                .shard = shard,
                                                .stage = stage});
-    run(sources, {body.data(), spec, codec::redraw(draw, call_.replays)}, factor, count);
+    run(sources,
+        {body.data(), spec, codec::redraw(draw, gathers ? check_of(sent_[rank]) : call_.replays)},
+        factor, count);
     return body;
   }
 

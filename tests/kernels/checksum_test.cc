@@ -51,8 +51,9 @@ uint64_t plainly(const std::vector<Pieces>& all) {
 // Into parts that hold garbage before.
 template <class Run>
 uint64_t total_of(const std::vector<Pieces>& all, const Run& run) {
-  std::vector<uint64_t> parts(codec::kCheckParts, ~0ull);
-  codec::Checksum work{{}, static_cast<uint32_t>(all.size()), parts.data()};
+  std::vector<uint64_t> parts(codec::kCheckParts + 1, ~0ull);
+  uint64_t& total = parts.back();
+  codec::Checksum work{{}, static_cast<uint32_t>(all.size()), parts.data(), &total};
   std::deque<simt::Memory> allowed;
   for (size_t i = 0; i < all.size(); ++i) {
     work.of[i] = all[i].where();
@@ -62,7 +63,8 @@ uint64_t total_of(const std::vector<Pieces>& all, const Run& run) {
   allowed.emplace_back(parts.data(), parts.size() * sizeof parts[0], simt::Access::kReadWrite,
                        "parts");
   run(work);
-  return codec::total(parts.data());
+  EXPECT_EQ(total, codec::total(parts.data()));
+  return total;
 }
 
 uint64_t on_host(const std::vector<Pieces>& all) {
@@ -75,6 +77,7 @@ uint64_t on_kernel(const std::vector<Pieces>& all, const simt::Planter* planter 
                         .threads = kThreads,
                         .seed = all.size(),
                         .planter = planter});
+    cpu_sum_checks(work, {.blocks = 1, .threads = kThreads, .seed = 1});
   });
 }
 

@@ -18,5 +18,6 @@ CpuKernel cpu_kernel(const KernelId& id);
 
 void cpu_compare(const codec::Comparison& work, const simt::Launch& launch);
 void cpu_checksum(const codec::Checksum& work, const simt::Launch& launch);
+void cpu_sum_checks(const codec::Checksum& work, const simt::Launch& launch);
 
 }  // namespace terse::kernels

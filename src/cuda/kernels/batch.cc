@@ -80,17 +80,17 @@ Combine from_sums(const Combine& work, const Source& sums) {
 class Builder {
  public:
   Builder(const uint64_t* replays, const std::function<void(const KernelId&, const Batch&)>& launch)
-      : launch_(launch) {
-    batch_.replays = replays;
-  }
+      : replays_(replays), launch_(launch) {}
 
   void add(const Combine& work) {
     if (work.count == 0) return;
     const KernelId id = kernel_of(work);
     check(work, id);
-    if (batch_.pieces > 0 && !(id == id_ && alike(multiplier_of(work)) && place(work))) flush();
+    const bool fits = id == id_ && redraw_of(work) == batch_.redraw && alike(multiplier_of(work));
+    if (batch_.pieces > 0 && !(fits && place(work))) flush();
     if (batch_.pieces == 0) {
       id_ = id;
+      batch_.redraw = redraw_of(work);
       batch_.premultiply = multiplier_of(work);
       batch_.scale = id.spec.scale;
       batch_.part = id.part;
@@ -108,6 +108,11 @@ class Builder {
   }
 
  private:
+  // Its own, or that of the graph.
+  const uint64_t* redraw_of(const Combine& work) const {
+    return work.target.redraw != nullptr ? work.target.redraw : replays_;
+  }
+
   bool alike(const codec::Multiplier& m) const {
     return m.at == batch_.premultiply.at &&
            (m.at != nullptr || m.value == batch_.premultiply.value);
@@ -166,6 +171,7 @@ class Builder {
     return true;
   }
 
+  const uint64_t* const replays_;
   const std::function<void(const KernelId&, const Batch&)>& launch_;
   KernelId id_{};
   Batch batch_{};

@@ -75,7 +75,7 @@ constexpr size_t kMaxPieces = 32, kMaxSources = 40;
 struct Batch {
   Geometry geometry;
   Tiles tiles;
-  const uint64_t* replays;  // how often a captured graph has run; null outside of graphs
+  const uint64_t* redraw;  // by what is drawn anew; null: nothing is
   codec::Multiplier premultiply;
   codec::Number scale;  // how parameters are stored
   codec::Part part;     // of packed targets

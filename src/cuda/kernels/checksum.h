@@ -60,4 +60,13 @@ TERSE_DEVICE void checksum(const codec::Checksum& work, ChecksumSum::Shared& sha
   if (simt::thread_index() == 0) simt::store(&work.parts[simt::block_index()], sum);
 }
 
+// The sum of the parts, once they are there: by a block of kThreads threads.
+TERSE_DEVICE void sum_checks(const codec::Checksum& work, ChecksumSum::Shared& shared) {
+  static_assert(kThreads == codec::kCheckParts);
+  const uint64_t mine = simt::load(&work.parts[simt::thread_index()]);
+  const uint64_t sum =
+      ChecksumSum::reduce(shared, mine, [](uint64_t& s, const uint64_t& more) { s += more; });
+  if (simt::thread_index() == 0) simt::store(work.total, sum);
+}
+
 }  // namespace terse::kernels

@@ -109,10 +109,10 @@ struct Tile {
     for (uint64_t at = end; at % 4 != 0; ++at) simt::store(body + at, uint8_t{0});
   }
 
-  // A captured graph that runs again must draw anew.
+  // A captured graph that runs again must draw anew; and what has changed since it was sent last.
   TERSE_DEVICE codec::Draw draw() const {
-    if (F::kRounding == codec::Rounding::kNearest || batch.replays == nullptr) return piece.draw;
-    return codec::redraw(piece.draw, simt::load(batch.replays));
+    if (F::kRounding == codec::Rounding::kNearest || batch.redraw == nullptr) return piece.draw;
+    return codec::redraw(piece.draw, simt::load(batch.redraw));
   }
 
   // Of the own block's grid.

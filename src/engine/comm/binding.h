@@ -14,6 +14,7 @@ struct Binding {
   std::vector<std::vector<codec::Combine>> batches;  // by step
   std::vector<codec::Source> sources;                // that the batches refer to
   std::vector<std::vector<Copy>> copies;             // by step
+  std::vector<std::vector<codec::Checksum>> checks;  // by step
   std::atomic<bool> busy{false};
 };
 

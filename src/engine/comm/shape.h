@@ -15,6 +15,7 @@ inline plan::Packing packing_of(const codec::Spec& spec) {
         [spec](size_t n) { return codec::body_layout(spec, n).params_offset; },
         spec.scale == codec::Number::kFp32 ? plan::Element::kUint32 : plan::Element::kBfloat16,
         sharing};
+  packing.draws = spec.rounding != codec::Rounding::kNearest;
   return packing;
 }
 

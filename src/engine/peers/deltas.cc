@@ -47,7 +47,7 @@ struct Asked {
   codec::Checksum& sent_check() const { return shadows().check(2 * index + 1); }
 };
 
-ShadowKind kind_of(const Job& job) {
+ShadowKind shadow_kind_of(const Job& job) {
   return {job.request.count, dtype_of(job), job.scheme.spec, job.scheme.delta};
 }
 
@@ -214,7 +214,7 @@ std::vector<Meeting> meetings_of(std::span<Job* const> jobs) {
   std::vector<Meeting> meetings;
   for (Job* job : jobs) {
     Communicator& c = *job->communicator;
-    const ShadowKind kind = kind_of(*job);
+    const ShadowKind kind = shadow_kind_of(*job);
     if (c.backend.recording(job->request.stream) != 0 || c.shadows.gave_up(kind)) continue;
     auto known = std::ranges::find(meetings, &c, &Meeting::communicator);
     if (known == meetings.end()) known = meetings.insert(known, {&c, {}, nullptr});

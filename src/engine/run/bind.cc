@@ -26,11 +26,13 @@ class Binder {
     binding_.sources.reserve(inputs);  // so that the spans into it stay valid
     if (binding_.batches.size() < plan.steps.size()) binding_.batches.resize(plan.steps.size());
     binding_.copies.resize(binding_.batches.size());
+    binding_.checks.resize(binding_.batches.size());
     for (size_t i = 0; i < plan.steps.size(); ++i) {
       binding_.batches[i].clear();
       for (const plan::Compute& compute : plan.steps[i].compute)
         binding_.batches[i].push_back(bind(compute));
       bind(plan.steps[i].copies, binding_.copies[i]);
+      bind(plan.steps[i].fingerprints, binding_.checks[i]);
     }
   }
 
@@ -49,6 +51,21 @@ class Binder {
     }
   }
 
+  // The fingerprint itself, and behind it what it is summed of.
+  void bind(const std::vector<plan::Fingerprint>& fingerprints,
+            std::vector<codec::Checksum>& bound) const {
+    constexpr size_t kParts = 64;
+    static_assert(kParts + codec::kCheckParts * sizeof(uint64_t) <= plan::kFingerprintBytes);
+    bound.clear();
+    for (const plan::Fingerprint& f : fingerprints) {
+      char* const target = address(f.target, 0);
+      bound.push_back({.of = {{address(f.source, 0), f.bytes, 1, 0}},
+                       .count = 1,
+                       .parts = reinterpret_cast<uint64_t*>(target + kParts),
+                       .total = reinterpret_cast<uint64_t*>(target)});
+    }
+  }
+
   codec::Combine bind(const plan::Compute& compute) {
     const Job& job = *messages_[compute.message];
     const codec::Dtype dtype = dtype_of(job);
@@ -63,13 +80,17 @@ class Binder {
     const Reduction& reduction = job.reduction;
     const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(c_.settings.seed),
                                                .communicator = c_.agreed.ordinal(),
-                                               .sequence = sequence_,
+                                               .sequence = compute.redraw ? 0 : sequence_,
                                                .rank = static_cast<uint32_t>(c_.rank),
                                                .shard = compute.shard,
                                                .stage = compute.stage});
+    const auto* const redraw =
+        compute.redraw
+            ? reinterpret_cast<const uint64_t*>(address(*compute.redraw, compute.message))
+            : nullptr;
     return {.sources = {binding_.sources.data() + first, compute.inputs.size()},
             .target = {address(compute.target, compute.message), format(compute.target_format),
-                       draw, compute.origin, part_of(compute.part)},
+                       draw, compute.origin, part_of(compute.part), redraw},
             .factor =
                 compute.averages && reduction.average ? 1.0f / static_cast<float>(c_.ranks) : 1.0f,
             .premultiply = reduction.premultiply,

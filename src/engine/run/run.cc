@@ -93,6 +93,8 @@ bool Run::advance() {
     const auto& batch = binding_.batches[next_];
     const auto& copies = binding_.copies[next_];
     if (!copies.empty()) c_.backend.copy(lane(step), copies);
+    for (const codec::Checksum& check : binding_.checks[next_])
+      c_.backend.checksum(lane(step), check);
     if (!batch.empty()) c_.backend.combine(lane(step), batch, track_.replays());
     mark(step);
   }

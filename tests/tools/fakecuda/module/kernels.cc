@@ -99,6 +99,7 @@ const void* increment() {
 }
 
 const void* compare() { return handle_of<codec::Comparison, cpu_compare>(); }
+const void* sum_checks() { return handle_of<codec::Checksum, cpu_sum_checks>(); }
 const void* checksum() { return handle_of<codec::Checksum, cpu_checksum>(); }
 
 }  // namespace terse::kernels
