@@ -31,6 +31,12 @@
 //   quantizer(finer, fine)      of one that is not 0
 //   dequantizer(params, fine, form)
 //
+// One with a table of levels (Descriptor::codebook) has instead of its coder and value
+//   Quantizer::position(x)      of an element among the levels: its code is the nearest one's, or
+//                               that of the last level which is not above it, or the next one
+//   rises(position, level, inverse, random)  whether it is the next one
+//   value(level, dequantizer)
+//
 // One of which ranks merge codes (Sharing::kMerged), of eight bits, has besides
 //   heads<rounding>(random)     what a merge needs to know of its random number
 //   merge(a, b, heads)          two codes to one
@@ -109,6 +115,9 @@ concept SharesGrid = Codec::kDescriptor.sharing != Sharing::kNone;
 
 template <class Codec>
 concept Merges = Codec::kDescriptor.sharing == Sharing::kMerged;
+
+template <class Codec>
+concept HasCodebook = Codec::kDescriptor.codebook;
 
 template <class Codec>
 concept HasFinerScales = Codec::kDescriptor.fine != 0;

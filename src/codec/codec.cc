@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "codec/codebook.h"
 #include "codec/host_ops.h"
 #include "codec/tree.h"
 
@@ -33,7 +34,8 @@ struct Bodies {
   Bodies(const HostOps& ops, const Spec& of, const Combine& work)
       : spec(of),
         layout(body_layout(of, work.total, work.params_offset)),
-        codec(ops.codecs[index_of(of.codec)]) {}
+        codec(ops.codecs[index_of(of.codec)]),
+        codebook(codebook_of(of, work)) {}
 
   size_t codes_offset(size_t begin) const { return begin / 8 * spec.bits; }
   // Of the block that begins with element `begin`.
@@ -41,9 +43,15 @@ struct Bodies {
     return layout.params_offset + begin / spec.block * params_bytes(spec);
   }
 
+  static const float* codebook_of(const Spec& spec, const Combine& work) {
+    if (!descriptor(spec.codec).codebook) return nullptr;
+    return work.codebook != nullptr ? work.codebook : uniform_codebook(spec.bits);
+  }
+
   const Spec spec;
   const BodyLayout layout;
   const CodecOps& codec;
+  const float* const codebook;
 };
 
 // A tile's way through the stages; the buffers are in the first-level cache.
@@ -152,7 +160,8 @@ class Pipe {
       ops_.unpack[bits](codes, n, codes_);
       codes = codes_;
     }
-    dequantize(codes, n, from_->spec, body + from_->params_offset(begin), work_.factor, out);
+    dequantize(codes, n, from_->spec, body + from_->params_offset(begin), work_.factor, out,
+               from_->codebook);
   }
 
   void merge(size_t begin, size_t n) {
@@ -193,7 +202,8 @@ class Pipe {
     uint8_t* codes = bits < 8 ? codes_ : packed;
     const int part = static_cast<int>(t.part);
     to_->codec.quantize[part][index(dtype)][static_cast<int>(to_->spec.rounding)](
-        in, n, to_->spec, draw_, t.origin + begin, codes, body + to_->params_offset(begin));
+        in, n, to_->spec, draw_, t.origin + begin, codes, body + to_->params_offset(begin),
+        to_->codebook);
     if (bits < 8) ops_.pack[bits](codes, n, packed);
     if (begin + n != work_.total) return;
     if (t.part != Part::kParams) clear_to_word(body, layout.code_bytes);

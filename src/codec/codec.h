@@ -82,6 +82,9 @@ struct Combine {
   size_t count = 0;
   size_t params_offset = 0;  // bytes from a body's beginning to its parameters; 0: behind the codes
   float* sums = nullptr;     // room for `total` of them where changes_spec(): kernels need it
+  // The table of what is packed with levels of one (codebook.h); null: they are equally far from
+  // each other. Where sources and target are packed so, they are of one spec.
+  const float* codebook = nullptr;
 };
 
 void combine(const Combine& work);

@@ -7,6 +7,7 @@
 #include "codec/codecs/exponential.h"
 #include "codec/codecs/fitted.h"
 #include "codec/codecs/fp8.h"
+#include "codec/codecs/learned.h"
 #include "codec/codecs/linear.h"
 #include "codec/codecs/minmax.h"
 #include "codec/codecs/mx.h"
@@ -29,7 +30,7 @@ struct List {
 };
 
 using Codecs = List<Symmetric, MinMax, Fitted, Bf16, Fp16, Fp8E4M3, Fp8E5M2, MxFp8, MxFp6, MxFp4,
-                    NvFp4, Linear<8>, Linear<16>, Exponential>;
+                    NvFp4, Linear<8>, Linear<16>, Exponential, Learned>;
 
 inline constexpr auto& kDescriptors = Codecs::kDescriptors;
 

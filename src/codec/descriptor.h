@@ -43,6 +43,7 @@ struct Descriptor {
   // steps are coarse.
   int max_hadamard_bits = 0;
   Sharing sharing = Sharing::kNone;
+  bool codebook = false;    // levels are in a table, in the machine's memory (codebook.h)
   std::string_view source;  // who defined it
 };
 

@@ -19,16 +19,19 @@ struct CodecOps {
   // Finds the parameters of the elements, block by block, writes them to `params` as they are in a
   // body, and the code of each element; or a part of that: codes of the parameters that are there.
   // `first` is the first element's index for the random numbers, a multiple of 32. Indexed by part,
-  // dtype and rounding; null where the codec lacks a rounding, or parts.
+  // dtype and rounding; null where the codec lacks a rounding, or parts. Here and below `codebook`
+  // is that of a codec which has one.
   void (*quantize[kEncodedParts][kDtypes][kRoundings])(const void* in, size_t n, const Spec& spec,
                                                        const Draw& draw, uint64_t first,
-                                                       uint8_t* codes, uint8_t* params);
+                                                       uint8_t* codes, uint8_t* params,
+                                                       const float* codebook);
 
   // Codes to values, their parameters times `factor`: to user memory, or added to fp32 sums.
   void (*dequantize[kDtypes])(const uint8_t* codes, size_t n, const Spec& spec,
-                              const uint8_t* params, float factor, void* out);
+                              const uint8_t* params, float factor, void* out,
+                              const float* codebook);
   void (*dequantize_add)(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
-                         float factor, void* sums);
+                         float factor, void* sums, const float* codebook);
 
   // Two codes of a byte to one, which may take the place of either. `first` is as above. Indexed by
   // rounding; null where the codec does not merge.

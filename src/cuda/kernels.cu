@@ -9,8 +9,8 @@ namespace {
 template <class F, bool packed_target>
 __global__ void __launch_bounds__(kThreads, kMinBlocksOf<F, packed_target>)
     combine_kernel(const __grid_constant__ Batch batch) {
-  __shared__ Shared<typename F::Stats> shared;
-  combine<F, packed_target>(batch, shared);
+  __shared__ Common<F, packed_target> common;
+  combine<F, packed_target>(batch, common);
 }
 
 struct MakeKernel {

@@ -128,6 +128,18 @@ void add_special_values(std::vector<Golden>& cases) {
                           make_spec(kIntNearest, 2, 32), {FLT_MAX, -FLT_MAX, FLT_MAX / 3, 0}));
   cases.push_back(encoded("huge_int", "the largest fp32", int4, {FLT_MAX, -FLT_MAX, 1e38f, 1}));
   cases.push_back(encoded("constant_minmax", "constants are exact", shift8, Floats(33, -0.3f)));
+  const Spec learned4{.codec = Learned::kDescriptor.id, .bits = 4, .block = 32};
+  cases.push_back(encoded("constant_learned", "constants are exact", learned4, Floats(33, -0.3f)));
+  cases.push_back(
+      encoded("widest_learned", "all of fp32: a wide block, and one that is not", learned4, [] {
+        Floats x(34, 0x1.fp125f);
+        x[0] = FLT_MAX, x[1] = -FLT_MAX, x[2] = 0, x[3] = -0x1p100f;
+        x[32] = -0x1.fp125f;
+        return x;
+      }()));
+  cases.push_back(encoded("negative_zero_learned",
+                          "a smallest -0 is +0: not the mark of wide blocks", learned4,
+                          {-0.0f, 1, 0.5f, 0.1f}));
   // Element 11 of seed 1410 draws the largest number.
   cases.push_back(encoded("constant_peak", "127 / peak rounds down here: it must reach 127",
                           make_spec(kIntStochastic, 8, 32), 1410, 0, Dtype::kFloat32,

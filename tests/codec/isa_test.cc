@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "codec/host_ops.h"
+#include "learned_levels.h"
 #include "support.h"
 
 namespace terse::codec {
@@ -32,6 +33,10 @@ class EveryIsa : public testing::TestWithParam<const HostOps*> {
   }
 };
 
+const float* usual_codebook(const Spec& spec) {
+  return descriptor(spec.codec).codebook ? uniform_codebook(spec.bits) : nullptr;
+}
+
 size_t code_bytes(const Spec& spec) { return spec.bits <= 8 ? 1 : 2; }
 
 // The transform is a stage of its own.
@@ -43,7 +48,8 @@ std::vector<Spec> untransformed(size_t block) {
 
 // A few blocks through quantize and pack; their body. Of a shared grid in parts.
 Bytes encode_blocks(const HostOps& ops, const Spec& spec, const Stream& stream, Dtype dtype,
-                    const Bytes& memory, size_t offset) {
+                    const Bytes& memory, size_t offset, const float* codebook = nullptr) {
+  if (codebook == nullptr) codebook = usual_codebook(spec);
   const size_t n = memory.size() / dtype_size(dtype);
   const BodyLayout layout = body_layout(spec, n);
   Guarded in(memory, offset), codes(n * code_bytes(spec), offset), body(layout.code_bytes, offset),
@@ -52,7 +58,7 @@ Bytes encode_blocks(const HostOps& ops, const Spec& spec, const Stream& stream, 
   const auto quantize = [&](Part part) {
     ops.codecs[index_of(spec.codec)]
         .quantize[static_cast<int>(part)][static_cast<int>(dtype)][static_cast<int>(spec.rounding)](
-            in.data(), n, spec, draw_of(stream), stream.origin, out, params.data());
+            in.data(), n, spec, draw_of(stream), stream.origin, out, params.data(), codebook);
   };
   if (shares_grid(descriptor(spec.codec))) {
     quantize(Part::kParams);
@@ -72,7 +78,8 @@ Bytes encode_blocks(const HostOps& ops, const Spec& spec, const Stream& stream, 
 // And back, through unpack and dequantize: to user memory, or twice over to fp32 sums and then
 // stored.
 Bytes decode_blocks(const HostOps& ops, const Spec& spec, const Bytes& body, size_t n, Dtype dtype,
-                    size_t offset, bool twice) {
+                    size_t offset, bool twice, const float* codebook = nullptr) {
+  if (codebook == nullptr) codebook = usual_codebook(spec);
   Guarded in(body, offset), unpacked(n, offset), x(4 * n), out(n * dtype_size(dtype), offset);
   const uint8_t* params = in.data() + body_layout(spec, n).params_offset;
   const uint8_t* codes = in.data();
@@ -82,11 +89,12 @@ Bytes decode_blocks(const HostOps& ops, const Spec& spec, const Bytes& body, siz
   }
   const CodecOps& codec = ops.codecs[index_of(spec.codec)];
   if (twice) {
-    codec.dequantize[static_cast<int>(Dtype::kFloat32)](codes, n, spec, params, 1.0f, x.data());
-    codec.dequantize_add(codes, n, spec, params, 1.0f, x.data());
+    codec.dequantize[static_cast<int>(Dtype::kFloat32)](codes, n, spec, params, 1.0f, x.data(),
+                                                        codebook);
+    codec.dequantize_add(codes, n, spec, params, 1.0f, x.data(), codebook);
     ops.store[static_cast<int>(dtype)](reinterpret_cast<const float*>(x.data()), n, out.data());
   } else {
-    codec.dequantize[static_cast<int>(dtype)](codes, n, spec, params, 1.0f, out.data());
+    codec.dequantize[static_cast<int>(dtype)](codes, n, spec, params, 1.0f, out.data(), codebook);
   }
   EXPECT_TRUE(unpacked.intact() && x.intact() && out.intact());
   return out.content();
@@ -111,6 +119,35 @@ TEST_P(EveryIsa, BlocksAsTheOracle) {
           ASSERT_EQ(decode_blocks(ops, spec, body, n, dtype, offset, false),
                     oracle::to_memory(dtype, sum(spec, n, {input}, 1)));
           ASSERT_EQ(decode_blocks(ops, spec, body, n, dtype, offset, true),
+                    oracle::to_memory(dtype, sum(spec, n, {input, input}, 1)));
+        }
+      }
+    }
+  }
+}
+
+// Also with other levels than the usual ones.
+TEST_P(EveryIsa, LearnedLevels) {
+  Random random(27);
+  for (int repeat = 0; repeat < 4; ++repeat) {
+    for (const Spec& spec : every_spec(32 * (1 + random.below(32)))) {
+      if (!descriptor(spec.codec).codebook) continue;
+      const Floats levels =
+          repeat == 0 ? gaussian_levels(spec.bits) : some_levels(spec.bits, random);
+      const Floats table = table_of(spec.bits, levels);
+      const oracle::WithLevels told(levels);
+      for (int kin = 0; kin < kKins; ++kin) {
+        for (Dtype dtype : kAllDtypes) {
+          const size_t n = 1 + random.below(600);
+          SCOPED_TRACE(describe(spec) + " " + name_of(dtype) + " count " + std::to_string(n));
+          const Stream stream{.seed = random.next()};
+          const Bytes memory = oracle::to_memory(dtype, numbers(static_cast<Kin>(kin), n, random));
+          const Bytes body = oracle::encode(spec, stream, oracle::from_memory(dtype, memory));
+          ASSERT_EQ(encode_blocks(*GetParam(), spec, stream, dtype, memory, 0, table.data()), body);
+          const Input input{body, std::nullopt};
+          ASSERT_EQ(decode_blocks(*GetParam(), spec, body, n, dtype, 0, false, table.data()),
+                    oracle::to_memory(dtype, sum(spec, n, {input}, 1)));
+          ASSERT_EQ(decode_blocks(*GetParam(), spec, body, n, dtype, 0, true, table.data()),
                     oracle::to_memory(dtype, sum(spec, n, {input, input}, 1)));
         }
       }

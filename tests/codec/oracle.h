@@ -49,6 +49,19 @@ size_t size_of_body(const Spec& spec, size_t count);
 Bytes encode(const Spec& spec, const Stream& stream, const std::vector<float>& x);
 std::vector<float> decode(const Spec& spec, const Bytes& body, size_t count, float factor = 1);
 
+// "Learned": as long as there is one of these, ranks hold the levels that it is told of.
+class WithLevels {
+ public:
+  explicit WithLevels(std::vector<float> levels);
+  ~WithLevels();
+  WithLevels(const WithLevels&) = delete;
+  WithLevels& operator=(const WithLevels&) = delete;
+
+ private:
+  const std::vector<float> levels_;
+  const std::vector<float>* const before_;
+};
+
 // "Transform": what a body of transformed elements holds of x, and back. Nothing changes where the
 // spec has no transform.
 std::vector<float> transformed(const Spec& spec, std::vector<float> x);

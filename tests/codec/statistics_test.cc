@@ -125,6 +125,7 @@ TEST(Statistics, RelativeErrorOnGaussianData) {
   } figures[] = {{"int4:block=64,round=nearest,scale=bf16", 0.108},
                  {"int4:block=64,round=nearest,scale=bf16,fit=mse", 0.0905},
                  {"int4:block=128,round=nearest,hadamard=32", 0.117},
+                 {"learned4:block=128,round=nearest", 0.0998},
                  {"mxfp4:round=nearest", 0.115},
                  {"nvfp4:round=nearest", 0.0953},
                  {"mxfp6:round=nearest", 0.02836},

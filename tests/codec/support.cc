@@ -108,23 +108,29 @@ Draw draw_of(const Stream& s) {
 }
 
 Bytes encode(const Spec& spec, const Stream& stream, Dtype dtype, const Bytes& memory,
-             size_t offset) {
+             size_t offset, const float* codebook) {
   const size_t count = memory.size() / dtype_size(dtype);
   Guarded in(memory, offset), out(body_size(spec, count), offset);
   const Source source{in.data(), dtype};
   combine({.sources = {&source, 1},
            .target = {out.data(), spec, draw_of(stream), stream.origin},
            .total = count,
-           .count = count});
+           .count = count,
+           .codebook = codebook});
   EXPECT_TRUE(out.intact()) << describe(spec) << ": wrote outside the body";
   EXPECT_EQ(in.content(), memory) << describe(spec) << ": wrote to its source";
   return out.content();
 }
 
-Bytes decode(const Spec& spec, const Bytes& body, size_t count, Dtype dtype, size_t offset) {
+Bytes decode(const Spec& spec, const Bytes& body, size_t count, Dtype dtype, size_t offset,
+             const float* codebook) {
   Guarded in(body, offset), out(count * dtype_size(dtype), offset);
   const Source source{in.data(), spec};
-  combine({.sources = {&source, 1}, .target = {out.data(), dtype}, .total = count, .count = count});
+  combine({.sources = {&source, 1},
+           .target = {out.data(), dtype},
+           .total = count,
+           .count = count,
+           .codebook = codebook});
   EXPECT_TRUE(out.intact()) << describe(spec) << ": wrote outside the elements";
   EXPECT_EQ(in.content(), body) << describe(spec) << ": wrote to its source";
   return out.content();

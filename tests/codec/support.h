@@ -76,8 +76,9 @@ Draw draw_of(const Stream& stream);
 
 // The implementation; each checks the guards about its output. `offset` misaligns all memory.
 Bytes encode(const Spec& spec, const Stream& stream, Dtype dtype, const Bytes& memory,
-             size_t offset = 0);
-Bytes decode(const Spec& spec, const Bytes& body, size_t count, Dtype dtype, size_t offset = 0);
+             size_t offset = 0, const float* codebook = nullptr);
+Bytes decode(const Spec& spec, const Bytes& body, size_t count, Dtype dtype, size_t offset = 0,
+             const float* codebook = nullptr);
 // There and back, in fp32.
 Floats round_trip(const Spec& spec, const Stream& stream, const Floats& x);
 

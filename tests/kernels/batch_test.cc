@@ -88,6 +88,32 @@ TEST(Batches, SplitWhereTheMultiplierChanges) {
   EXPECT_EQ(pieces, (std::vector<uint32_t>{2, 1, 2, 1}));
 }
 
+// Nor has it two tables of levels; to codecs without levels those of others are nothing.
+TEST(Batches, SplitWhereTheCodebookChanges) {
+  std::vector<float> in(64), tables(2);
+  Bytes out(4 * 64);
+  const codec::Source source{in.data(), Dtype::kFloat32};
+  const auto batches = [&](codec::CodecId codec) {
+    std::vector<Combine> works;
+    const float* const codebooks[] = {&tables[0], &tables[0], &tables[1], nullptr};
+    for (const float* table : codebooks)
+      works.push_back({.sources = {&source, 1},
+                       .target = {out.data(), Spec{.codec = codec, .bits = 4}},
+                       .total = 64,
+                       .count = 64,
+                       .codebook = table});
+    std::vector<std::pair<const float*, uint32_t>> all;
+    make_batches(works, nullptr, [&](const KernelId&, const Batch& batch) {
+      all.push_back({batch.codebook, batch.pieces});
+    });
+    return all;
+  };
+  using Batches = std::vector<std::pair<const float*, uint32_t>>;
+  EXPECT_EQ(batches(codec::Learned::kDescriptor.id),
+            (Batches{{&tables[0], 2}, {&tables[1], 1}, {nullptr, 1}}));
+  EXPECT_EQ(batches(codec::kSymmetric), (Batches{{nullptr, 4}}));
+}
+
 TEST(Batches, RefuseWhatKernelsCannotDo) {
   std::vector<float> in(64);
   Bytes out(256);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "learned_levels.h"
+
 namespace terse::kernels {
 
 using codec::Input;
@@ -32,8 +34,16 @@ std::optional<codec::Spec> other_spec(const codec::Spec& spec, Random& random) {
   } while (block % spec.block != 0 && spec.block % block != 0);
   const codec::Spec other = codec::some_spec(random, block);
   const bool divides = other.block % spec.block == 0 || spec.block % other.block == 0;
-  if (other == spec || !divides) return {};
+  const bool two_tables =
+      codec::descriptor(other.codec).codebook && codec::descriptor(spec.codec).codebook;
+  if (other == spec || !divides || two_tables) return {};
   return other;
+}
+
+// That which has a table of levels, if any.
+const codec::Spec* learned_spec(const Case& c) {
+  if (codec::descriptor(c.spec.codec).codebook) return &c.spec;
+  return c.to && codec::descriptor(c.to->codec).codebook ? &*c.to : nullptr;
 }
 
 }  // namespace
@@ -58,6 +68,9 @@ Case some_case(Random& random) {
   }
   if (c.packed_target && !c.in_parts && !c.merges && random.below(4) == 0)
     c.to = other_spec(c.spec, random);
+  const codec::Spec* const learned = learned_spec(c);
+  if (learned != nullptr && random.below(4) != 0)
+    c.codebook = codec::table_of(learned->bits, codec::some_levels(learned->bits, random));
   if (random.below(4) == 0) c.replays = random.below(3);
   if (random.below(3) == 0) c.premultiply = 0.25f * static_cast<float>(random.below(9));
   c.read_late = random.below(3) == 0;
@@ -103,6 +116,7 @@ Case conversion(const codec::Spec& spec, codec::Dtype raw, bool packed_target,
 std::string describe(const Case& c) {
   std::string text = codec::describe(c.spec) + " " + codec::name_of(c.raw) + " to ";
   text += c.to ? codec::describe(*c.to) : c.packed_target ? "packed" : "raw";
+  if (!c.codebook.empty()) text += " by a table";
   text += c.in_parts ? " in parts," : c.merges ? " merged," : ",";
   for (const Work& w : c.works)
     text += " " + std::to_string(w.count) + " of " + std::to_string(w.inputs.size()) + " at " +

@@ -37,6 +37,8 @@ struct Case {
   // by a launch each.
   bool in_parts = false;
   bool merges = false;  // codes of all inputs, which are packed, by integers alone
+  // The table of a learned codec; empty: there is none, and levels are equally far from each other.
+  codec::Floats codebook = {};
 
   // The multiplier as an element of memory.
   codec::Bytes multiplier() const { return oracle::to_memory(raw, {premultiply}); }

@@ -8,8 +8,8 @@ namespace {
 
 template <class F, bool packed_target>
 void run(const Batch& batch, const simt::Launch& launch) {
-  using Memory = Shared<typename F::Stats>;
-  simt::run<Memory>(launch, [&](Memory& shared) { combine<F, packed_target>(batch, shared); });
+  using Memory = Common<F, packed_target>;
+  simt::run<Memory>(launch, [&](Memory& common) { combine<F, packed_target>(batch, common); });
 }
 
 struct MakeCpuKernel {

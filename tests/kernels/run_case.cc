@@ -24,7 +24,7 @@ namespace {
 // The case's memory, and the works that refer to it.
 class Memory {
  public:
-  explicit Memory(const Case& c) : multiplier_(c.multiplier()) {
+  explicit Memory(const Case& c) : multiplier_(c.multiplier()), codebook_(c.codebook) {
     for (const Work& w : c.works) {
       const size_t first = sources_.size();
       for (const Input& input : w.inputs) {
@@ -39,6 +39,7 @@ class Memory {
         targets_.emplace_back(target_bytes(c, w), w.offset);
       }
       works_.push_back(combine_of(c, w, {}, targets_.back().data(), multiplier_.data()));
+      if (!codebook_.empty()) works_.back().codebook = codebook_.data();
       if (c.to) works_.back().sums = sums_.emplace_back(w.count).data();
       spans_.push_back(first);
     }
@@ -55,6 +56,9 @@ class Memory {
       ranges.emplace_back(in.data(), in.size(), simt::Access::kReadOnly, "source");
     ranges.emplace_back(multiplier_.data(), multiplier_.size(), simt::Access::kReadOnly,
                         "multiplier");
+    if (!codebook_.empty())
+      ranges.emplace_back(codebook_.data(), 4 * codebook_.size(), simt::Access::kReadOnly,
+                          "codebook");
     for (std::vector<float>& sums : sums_)
       ranges.emplace_back(sums.data(), 4 * sums.size(), simt::Access::kReadWrite, "sums");
     for (Guarded& out : targets_)
@@ -73,6 +77,7 @@ class Memory {
 
  private:
   Bytes multiplier_;
+  codec::Floats codebook_;
   std::deque<Guarded> inputs_, targets_;
   std::deque<std::vector<float>> sums_;
   std::vector<codec::Source> sources_;

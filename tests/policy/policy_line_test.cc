@@ -66,18 +66,18 @@ TEST(PolicyLine, ErrorsSayWhere) {
        "column 1: scheme \"name=\"a -> int4\": unknown codec \"name=\"a -> int4\"; known are off, "
        "auto, "
        "int2 to int8, minmax2 to minmax8, bf16, fp16, fp8e4m3, fp8e5m2, mxfp8, mxfp6, mxfp4, "
-       "nvfp4, linear8, linear16 and exp8"},
+       "nvfp4, linear8, linear16, exp8 and learned2 to learned8"},
       {"name=\"a\"b -> int4", "column 6: \"b\" after the closing quote"},
       {"name=a\"b\" -> int4", "column 6: a quote within \"a\"b\"\", which does not begin with one"},
       {"name=a\x01 -> int4", "column 6: the name has a control character"},
       {"allreduce -> itn8",
        "column 14: scheme \"itn8\": unknown codec \"itn8\"; known are off, auto, int2 "
        "to int8, minmax2 to minmax8, bf16, fp16, fp8e4m3, fp8e5m2, mxfp8, mxfp6, mxfp4, nvfp4, "
-       "linear8, linear16 and exp8; did you mean \"int8\"?"},
+       "linear8, linear16, exp8 and learned2 to learned8; did you mean \"int8\"?"},
       {"saef",
        "column 1: scheme \"saef\": unknown codec \"saef\"; known are off, auto, int2 to int8, "
        "minmax2 to minmax8, bf16, fp16, fp8e4m3, fp8e5m2, mxfp8, mxfp6, mxfp4, nvfp4, "
-       "linear8, linear16 and exp8; did you mean \"safe\"?"},
+       "linear8, linear16, exp8 and learned2 to learned8; did you mean \"safe\"?"},
       {"safe:seed=1", "column 1: the preset \"safe\" takes no options"},
       {"int8; int4:blok=64",
        "column 7: scheme \"int4:blok=64\": unknown key \"blok\"; known are block, round, scale, "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codec/host/blocks.h"
+#include "codec/host/by_table.h"
 #include "codec/host/elements.h"
 
 namespace terse::codec::TERSE_ISA {
@@ -58,7 +59,7 @@ void dequantize_blocks(const uint8_t* codes, size_t n, const Spec& spec, const u
 
 template <class T, class Codec, bool accumulate>
 void dequantize(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
-                float factor, void* out) {
+                float factor, void* out, const float* codebook) {
   if constexpr (kIsConversion<T, Codec>) {
     float x[kFloats];
     for (size_t i = 0; i < n; i += kFloats) {
@@ -69,6 +70,9 @@ void dequantize(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t*
         write(out, i + k, accumulate ? add(read<T>(out, i + k), v) : from_float<T>(v));
       }
     }
+  } else if constexpr (HasCodebook<Codec>) {
+    kDequantizeByTable<T, Codec, accumulate>[spec.bits](codes, n, spec, params, factor, out,
+                                                        codebook);
   } else if constexpr (kConvertsHalves<T>) {
     const size_t at_once = kFloats / spec.block * spec.block;
     float x[kFloats];
@@ -76,7 +80,7 @@ void dequantize(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t*
       const size_t some = block_at(i, n, at_once);
       dequantize<float, Codec, false>(codes + i * sizeof(Code<Codec>), some, spec,
                                       params + i / spec.block * params_stride<Codec>(spec), factor,
-                                      x);
+                                      x, codebook);
       from_floats<T>(x, some, static_cast<char*>(out) + i * sizeof(T));
     }
   } else {

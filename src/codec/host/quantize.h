@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codec/host/blocks.h"
+#include "codec/host/by_table.h"
 #include "codec/host/elements.h"
 #include "codec/host/random.h"
 #include "codec/host/statistics.h"
@@ -120,7 +121,7 @@ void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& dra
 
 template <class T, class Codec, Rounding rounding, Part part>
 void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
-              uint8_t* codes, uint8_t* params) {
+              uint8_t* codes, uint8_t* params, const float* codebook) {
   if constexpr (kIsConversion<T, Codec> && rounding == Rounding::kNearest) {
     from_floats<typename Codec::Element>(in, n, codes);
   } else if constexpr (kConvertsHalves<T>) {
@@ -129,10 +130,13 @@ void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint
     for (size_t i = 0; i < n; i += at_once) {
       const size_t some = block_at(i, n, at_once);
       to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
-      quantize<float, Codec, rounding, part>(x, some, spec, draw, first + i,
-                                             codes + i * sizeof(Code<Codec>),
-                                             params + i / spec.block * params_stride<Codec>(spec));
+      quantize<float, Codec, rounding, part>(
+          x, some, spec, draw, first + i, codes + i * sizeof(Code<Codec>),
+          params + i / spec.block * params_stride<Codec>(spec), codebook);
     }
+  } else if constexpr (HasCodebook<Codec>) {
+    kQuantizeByTable<T, Codec, rounding>[spec.bits](in, n, spec, draw, first, codes, params,
+                                                    codebook);
   } else {
     quantize_blocks<T, Codec, rounding, part>(in, n, spec, draw, first, codes, params);
   }

@@ -43,6 +43,11 @@ codec::Multiplier multiplier_of(const Combine& work) {
   return std::ranges::any_of(work.sources, is_raw) ? work.premultiply : codec::Multiplier{};
 }
 
+// Of what is packed in another way it is of no interest.
+const float* codebook_of(const Combine& work, const KernelId& id) {
+  return codec::descriptor(id.spec.codec).codebook ? work.codebook : nullptr;
+}
+
 uint64_t total(const Tiles& tiles) { return uint64_t{tiles.whole} + tiles.partial; }
 
 void check(const Combine& work, const KernelId& id) {
@@ -86,7 +91,8 @@ class Builder {
     if (work.count == 0) return;
     const KernelId id = kernel_of(work);
     check(work, id);
-    const bool fits = id == id_ && redraw_of(work) == batch_.redraw && alike(multiplier_of(work));
+    const bool fits = id == id_ && redraw_of(work) == batch_.redraw &&
+                      codebook_of(work, id) == batch_.codebook && alike(multiplier_of(work));
     if (batch_.pieces > 0 && !(fits && place(work))) flush();
     if (batch_.pieces == 0) {
       id_ = id;
@@ -95,6 +101,7 @@ class Builder {
       batch_.scale = id.spec.scale;
       batch_.part = id.part;
       batch_.ranks = id.spec.ranks;
+      batch_.codebook = codebook_of(work, id);
       batch_.geometry = make_geometry(id.spec.block);
       require(place(work), "more unequal distances between sources than a launch can name");
     }

@@ -81,6 +81,7 @@ struct Batch {
   codec::Part part;     // of packed targets
   uint16_t ranks;       // that share a grid
   uint32_t pieces;
+  const float* codebook;  // of a learned codec; null: its levels are equally far from each other
   Piece piece[kMaxPieces];
   Sources sources[kMaxSources];
 };

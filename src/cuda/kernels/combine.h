@@ -10,11 +10,19 @@
 #pragma once
 
 #include "encoder.h"
+#include "levels.h"
 #include "merger.h"
 #include "sums.h"
 #include "tile.h"
 
 namespace terse::kernels {
+
+// What the threads of a thread block share.
+template <class F, bool packed_target>
+struct Common {
+  Shared<typename F::Stats> stats;
+  Levels<F, packed_target> levels;
+};
 
 // What raw sources are multiplied by.
 template <class Raw>
@@ -26,7 +34,7 @@ TERSE_DEVICE float multiplier(const codec::Multiplier& m) {
 // A unit's walk over the tiles of one sort: `tile` and every `units`-th after it.
 template <class F, bool packed_target, Access access>
 TERSE_DEVICE void combine_tiles(const Batch& batch, uint32_t Tiles::*sort, uint32_t tile,
-                                uint32_t units, float multiplier,
+                                uint32_t units, float multiplier, const float* levels,
                                 Shared<typename F::Stats>& shared) {
   const Rows<access> rows(batch.geometry);
   uint32_t p = 0;
@@ -35,7 +43,7 @@ TERSE_DEVICE void combine_tiles(const Batch& batch, uint32_t Tiles::*sort, uint3
     const Piece& piece = batch.piece[p];
     uint32_t own = tile - piece.first.*sort;
     if (access != Access::kWhole) own += piece.whole_tiles;
-    const Tile<F, access> at(batch, piece, own, rows);
+    const Tile<F, access> at(batch, piece, own, rows, levels);
     if constexpr (packed_target && kCanMerge<F>) {
       if (batch.part == codec::Part::kMerged) {
         Merger<F, access>(at).store_merged();
@@ -55,19 +63,20 @@ TERSE_DEVICE void combine_tiles(const Batch& batch, uint32_t Tiles::*sort, uint3
 
 // The kernel. kThreads threads to a thread block, any number of thread blocks.
 template <class F, bool packed_target>
-TERSE_DEVICE void combine(const Batch& batch, Shared<typename F::Stats>& shared) {
+TERSE_DEVICE void combine(const Batch& batch, Common<F, packed_target>& common) {
   const bool block = batch.geometry.whole;  // are the units
   const uint32_t warps = simt::block_size() / simt::kWarp;
   const uint32_t units = block ? simt::grid_size() : simt::grid_size() * warps;
   uint32_t unit = simt::block_index();
   if (!block) unit = unit * warps + simt::thread_index() / simt::kWarp;
   const float factor = multiplier<typename F::Raw>(batch.premultiply);
-  combine_tiles<F, packed_target, Access::kWhole>(batch, &Tiles::whole, unit, units, factor,
-                                                  shared);
+  const float* const levels = common.levels.load(batch.codebook);
+  combine_tiles<F, packed_target, Access::kWhole>(batch, &Tiles::whole, unit, units, factor, levels,
+                                                  common.stats);
   // The units that had a whole tile less go first.
   unit = (unit + units - batch.tiles.whole % units) % units;
-  combine_tiles<F, packed_target, Access::kAny>(batch, &Tiles::partial, unit, units, factor,
-                                                shared);
+  combine_tiles<F, packed_target, Access::kAny>(batch, &Tiles::partial, unit, units, factor, levels,
+                                                common.stats);
 }
 
 }  // namespace terse::kernels

@@ -1,6 +1,7 @@
 // A tile's sums to codes and parameters.
 #pragma once
 
+#include "levels.h"
 #include "per_block.h"
 #include "sums.h"
 #include "tile.h"
@@ -128,7 +129,7 @@ class Encoder {
     if (q.inverse == 0) return {};
     if constexpr (kByMachine<Codec> && F::kRounding == codec::Rounding::kNearest)
       return convert(j, q);
-    const auto coder = Codec::template coder<F::kRounding>(q, tile_.form());
+    const auto coder = coder_of(q);
     uint32_t code[kOctet];
     TERSE_UNROLL
     for (uint32_t i = 0; i < kOctet; ++i) {
@@ -137,6 +138,13 @@ class Encoder {
       if (access != Access::kWhole && i >= tile_.elements(j)) code[i] = 0;
     }
     return make_codes(code, CodesOf<F::kBits>{});
+  }
+
+  TERSE_DEVICE auto coder_of(const Quantizer& q) const {
+    if constexpr (codec::HasCodebook<Codec>)
+      return LevelCoder<F>{q, {tile_.levels}};
+    else
+      return Codec::template coder<F::kRounding>(q, tile_.form());
   }
 
   // As encode(), by the machine.

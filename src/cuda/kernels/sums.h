@@ -2,6 +2,7 @@
 #pragma once
 
 #include "hadamard.h"
+#include "levels.h"
 #include "per_block.h"
 #include "tile.h"
 
@@ -165,9 +166,15 @@ class Sums {
       }
     } else {
       TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i)
-        add<first>(j, i, Codec::value(code[i], d, tile_.form()));
+      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, value(code[i], d));
     }
+  }
+
+  TERSE_DEVICE float value(uint32_t code, const Dequantizer& d) const {
+    if constexpr (codec::HasCodebook<Codec>)
+      return Codec::value(InShared{tile_.levels}[code], d);
+    else
+      return Codec::value(code, d, tile_.form());
   }
 
   TERSE_DEVICE Dequantizer row_dequantizer(const uint8_t* body, uint32_t j,

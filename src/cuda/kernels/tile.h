@@ -27,13 +27,15 @@ struct Tile {
   // Of how parameters are stored: where there is no choice the compiler shall know.
   static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.usual_scale);
 
-  TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, uint32_t tile, const Rows<access>& rows)
+  TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, uint32_t tile, const Rows<access>& rows,
+                    const float* levels)
       : batch(batch),
         piece(piece),
         first(uint64_t{tile} * batch.geometry.tile),
         first_block(uint64_t{tile} * batch.geometry.blocks_per_tile),
         left(left_of(piece.count - first, batch.geometry.tile)),
-        rows(rows) {}
+        rows(rows),
+        levels(levels) {}
 
   TERSE_DEVICE codec::Form form() const {
     return {F::kBits, kChooses ? batch.scale : kCodec.usual_scale, F::kRounding,
@@ -137,6 +139,7 @@ struct Tile {
   const uint64_t first_block;  // block of the piece
   const uint32_t left;         // elements of the tile
   const Rows<access>& rows;
+  const float* const levels;  // in shared memory; null where the codec has none
 
  private:
   TERSE_DEVICE static uint32_t left_of(uint64_t elements, uint32_t tile) {

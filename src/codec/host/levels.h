@@ -1,0 +1,215 @@
+// A part of host_ops.cc: searches of a table of numbers and look-ups in it, in registers where the
+// machine shuffles them.
+#pragma once
+
+#include "codec/codebook.h"
+#include "codec/host/elements.h"
+#include "codec/host/hadamard.h"
+#include "codec/host/registers.h"
+
+namespace terse::codec::TERSE_ISA {
+namespace {
+
+#if defined(__AVX2__)
+using Indices [[gnu::vector_size(kRegisterBytes)]] = int32_t;
+
+// Of each index the number that is there; its high bits are ignored.
+TERSE_INLINE Register permute(Register numbers, Indices at) {
+#if defined(__AVX512F__)
+  return Register(_mm512_permutexvar_ps(__m512i(at), __m512(numbers)));
+#else
+  return Register(_mm256_permutevar8x32_ps(__m256(numbers), __m256i(at)));
+#endif
+}
+
+TERSE_INLINE Register permute(Register first, Register second, Indices at) {
+#if defined(__AVX512F__)
+  return Register(_mm512_permutex2var_ps(__m512(first), __m512i(at), __m512(second)));
+#else
+  return (at & static_cast<int32_t>(kRegister)) != 0 ? permute(second, at) : permute(first, at);
+#endif
+}
+
+TERSE_INLINE Register gather(const float* numbers, Indices at) {
+#if defined(__AVX512F__)
+  return Register(_mm512_i32gather_ps(__m512i(at), numbers, 4));
+#else
+  return Register(_mm256_i32gather_ps(numbers, __m256i(at), 4));
+#endif
+}
+
+// n numbers: as many as registers hold, or fewer than one does.
+template <size_t n>
+class InRegisters {
+ public:
+  TERSE_INLINE explicit InRegisters(const float* numbers) {
+    if constexpr (n < kRegister) {
+      part_[0] = Register{};
+      std::memcpy(part_, numbers, n * sizeof(float));
+    } else {
+      std::memcpy(part_, numbers, sizeof part_);
+    }
+  }
+
+  TERSE_INLINE Register at(Indices i) const { return among<0, kParts>(i); }
+
+ private:
+  static constexpr size_t kParts = n <= kRegister ? 1 : n / kRegister;
+
+  template <size_t first, size_t parts>
+  TERSE_INLINE Register among(Indices i) const {
+    if constexpr (parts == 1) {
+      return permute(part_[first], i);
+    } else if constexpr (parts == 2) {
+      return permute(part_[first], part_[first + 1], i);
+    } else {
+      constexpr size_t kHalf = parts / 2;
+      const Indices upper = i & static_cast<int32_t>(kHalf * kRegister);
+      return upper != 0 ? among<first + kHalf, kHalf>(i) : among<first, kHalf>(i);
+    }
+  }
+
+  Register part_[kParts];
+};
+
+// More of them than registers can hold.
+class Gathered {
+ public:
+  TERSE_INLINE explicit Gathered(const float* numbers) : numbers_(numbers) {}
+  TERSE_INLINE Register at(Indices i) const { return gather(numbers_, i); }
+
+ private:
+  const float* const numbers_;
+};
+
+// With AVX-512 there are twice as many registers of twice the size.
+constexpr size_t kMostInRegisters = kRegisterBytes == 64 ? 256 : 64;
+
+template <size_t n>
+using Numbers = std::conditional_t<(n <= kMostInRegisters), InRegisters<n>, Gathered>;
+
+// Compilers' own conversions of vectors go element by element.
+TERSE_INLINE Indices load_indices(const uint8_t* codes) {
+#if defined(__AVX512F__)
+  return Indices(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes))));
+#else
+  return Indices(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes))));
+#endif
+}
+
+// Of each number as many of its low bits as the second argument has.
+TERSE_INLINE void store_low(Indices x, int32_t, void* to) { std::memcpy(to, &x, sizeof x); }
+
+TERSE_INLINE void store_low(Indices x, int16_t, void* to) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(static_cast<__m256i*>(to), _mm512_cvtepi32_epi16(__m512i(x)));
+#else
+  const __m256i low = _mm256_and_si256(__m256i(x), _mm256_set1_epi32(0xffff));
+  const __m256i packed = _mm256_packus_epi32(low, low);
+  _mm_storeu_si128(static_cast<__m128i*>(to),
+                   _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
+#endif
+}
+
+TERSE_INLINE void store_low(Indices x, uint8_t, void* to) {
+#if defined(__AVX512F__)
+  _mm_storeu_si128(static_cast<__m128i*>(to), _mm512_cvtepi32_epi8(__m512i(x)));
+#else
+  int16_t halves[kRegister];
+  store_low(x, int16_t{}, halves);
+  const __m128i in = _mm_loadu_si128(reinterpret_cast<const __m128i*>(halves));
+  _mm_storel_epi64(static_cast<__m128i*>(to), _mm_packus_epi16(in, in));
+#endif
+}
+
+// Searches n ascending numbers: first every kApart-th of them, then those between two.
+template <size_t n>
+class Search {
+ public:
+  TERSE_INLINE explicit Search(const float* numbers)
+      : coarse_(thinned(numbers).at), all_(numbers) {}
+
+  // As count_not_above() of each v; how many that is done for.
+  TERSE_INLINE size_t find(const float* v, size_t count, uint8_t* codes) const {
+    size_t i = 0;
+    for (; i + kRegister <= count; i += kRegister) {
+      Register x;
+      std::memcpy(&x, v + i, sizeof x);
+      store_low(count_not_above(x), uint8_t{}, codes + i);
+    }
+    return i;
+  }
+
+ private:
+  static constexpr size_t kCoarse = n < 2 * kRegister ? n : 2 * kRegister, kApart = n / kCoarse;
+
+  struct Coarse {
+    float at[kCoarse];
+  };
+
+  TERSE_INLINE static Coarse thinned(const float* numbers) {
+    Coarse coarse;
+    for (size_t i = 0; i < kCoarse; ++i) coarse.at[i] = numbers[i * kApart];
+    return coarse;
+  }
+
+  TERSE_INLINE Indices count_not_above(Register v) const {
+    Indices count{};
+    for (size_t step = kCoarse / 2; step > 0; step /= 2)
+      count += (v >= coarse_.at(count + static_cast<int32_t>(step))) & static_cast<int32_t>(step);
+    if constexpr (kApart > 1) count *= static_cast<int32_t>(kApart);
+    for (size_t step = kApart / 2; step > 0; step /= 2)
+      count += (v >= all_.at(count + static_cast<int32_t>(step))) & static_cast<int32_t>(step);
+    return count;
+  }
+
+  const InRegisters<kCoarse> coarse_;
+  const Numbers<n> all_;
+};
+
+// Of each code its number: as many of its low bits as T has.
+template <size_t n, class T>
+TERSE_INLINE size_t look_up_registers(const float* numbers, const uint8_t* codes, size_t count,
+                                      void* out) {
+  const Numbers<n> table(numbers);
+  size_t i = 0;
+  for (; i + kRegister <= count; i += kRegister) {
+    const Indices bits = Indices(table.at(load_indices(codes + i)));
+    store_low(bits, T{}, static_cast<char*>(out) + i * sizeof(T));
+  }
+  return i;
+}
+
+template <size_t n>
+TERSE_INLINE size_t look_up_add_registers(const float* numbers, const uint8_t* codes, size_t count,
+                                          void* sums) {
+  const Numbers<n> table(numbers);
+  size_t i = 0;
+  for (; i + kRegister <= count; i += kRegister) {
+    char* const at = static_cast<char*>(sums) + i * sizeof(float);
+    Register sum;
+    std::memcpy(&sum, at, sizeof sum);
+    sum += table.at(load_indices(codes + i));
+    std::memcpy(at, &sum, sizeof sum);
+  }
+  return i;
+}
+#else
+template <size_t n>
+struct Search {
+  TERSE_INLINE explicit Search(const float*) {}
+  TERSE_INLINE size_t find(const float*, size_t, uint8_t*) const { return 0; }
+};
+
+template <size_t n, class T>
+TERSE_INLINE size_t look_up_registers(const float*, const uint8_t*, size_t, void*) {
+  return 0;
+}
+template <size_t n>
+TERSE_INLINE size_t look_up_add_registers(const float*, const uint8_t*, size_t, void*) {
+  return 0;
+}
+#endif
+
+}  // namespace
+}  // namespace terse::codec::TERSE_ISA
