@@ -85,6 +85,9 @@ typedef struct terseScheme terseScheme_t;
  *   exp8             a sign and a power of two of one grid for all ranks; the owner of a shard
  *                    merges all ranks' codes, two at a time, by integers alone (Global-QSGD's
  *                    exponential dithering): of AllReduce, ReduceScatter and Reduce alone
+ *   learned2 .. 8    one of 2^bits levels between the block's smallest and largest element (QSDP,
+ *                    arXiv 2302.02390), which all ranks hold alike for each kind of call; not for
+ *                    Send and Recv. Packed buffers have levels that are equally far apart
  *
  *   auto             what the profile TERSE_PROFILE predicts to be fastest for a call, native
  *                    included where nothing gains 10 %; not for Send and Recv. Its keys are bits=B
@@ -101,6 +104,8 @@ typedef struct terseScheme terseScheme_t;
  *                    one of the least squared error, of all 2^bits codes (nearest only)
  *   hadamard=N       32: each 32 elements go through a Walsh-Hadamard transform first, which
  *                    spreads outliers (SDP4Bit, arXiv 2410.15526); 0 (default): they do not
+ *   learn=L          of learned: at which calls of a kind the levels are fitted to what is sent,
+ *                    up to 8 numbers (default 1+100+1000+10000), or never
  *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)
  *   algo=A           auto (default), hierarchical, oneshot, twoshot, direct or shared: how a
  *                    collective is done; auto where it has none of that name. Of linear codes

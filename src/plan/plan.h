@@ -152,6 +152,7 @@ struct Plan {
   size_t scratch_bytes = 0;
   size_t exact_bytes = 0;  // of Region::kExact
   State state;
+  size_t codebook_bytes = 0;     // as the packing says
   std::vector<Buffers> buffers;  // by message; a collective is one
   size_t wire_bytes = 0;         // sent to peers, but for messages that stay native
   std::vector<size_t> wire_to;   // those by peer, up to the last one that gets any
@@ -179,6 +180,7 @@ struct Packing {
   std::function<size_t(size_t count)> bytes;
   std::optional<SharedGrid> shared_grid = {};
   bool draws = false;  // random numbers, to round by
+  size_t codebook_bytes = 0;  // of a table of levels, which all ranks hold; 0: there is none
 
   // On a shared grid: of codes, and of the parameters that all agree on.
   size_t code_bytes(size_t count) const { return count == 0 ? 0 : shared_grid->code_bytes(count); }

@@ -57,6 +57,7 @@ std::string print(const Plan& plan) {
     out += fmt::format("  native collectives send {} B\n", plan.native.bytes);
   if (!plan.state.key.empty())
     out += fmt::format("  keeps {} B, \"{}\"\n", plan.state.bytes, plan.state.key);
+  if (plan.codebook_bytes != 0) out += fmt::format("  keeps {} B of levels\n", plan.codebook_bytes);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];
     out += fmt::format("{:3} {} on {}", i, step.name, kLaneNames[static_cast<int>(step.lane)]);

@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::string_view kRoundingNames[] = {"nearest", "stochastic", "shift"};
 
+// As terse.h promises of canonical texts.
+constexpr size_t kMostText = 127;
+
 constexpr std::string_view kScaleNames[] = {"fp32", "bf16", "e8m0"};
 constexpr std::string_view kFitNames[] = {"absmax", "mse"};
 constexpr std::string_view kBaseNames[] = {"off", "inplace", "shadow"};
@@ -30,6 +33,7 @@ struct SchemeDraft {
   std::optional<std::string_view> intra;  // what is said of it
   std::optional<bool> own_exact;
   std::optional<uint64_t> every;
+  std::optional<Learn> learn;
 
   bool shares_grid() const {
     return std::ranges::any_of(codec::kDescriptors, [this](const codec::Descriptor& d) {
@@ -101,6 +105,34 @@ void parse_codec(std::string_view text, std::string_view name, SchemeDraft& draf
   refuse_scheme(text, "unknown codec \"{}\"; known are {}", name, listed(known, "and"));
 }
 
+// Numbers of calls with a plus between them, or never.
+Learn parse_learn(std::string_view text, std::string_view value) {
+  constexpr uint64_t kLast = uint64_t{1} << 32;
+  Learn learn{.calls = {}};
+  if (value == "never") return learn;
+  size_t n = 0;
+  uint64_t before = 0;
+  for (std::string_view rest = value;; rest.remove_prefix(1)) {
+    const std::string_view number = rest.substr(0, rest.find('+'));
+    const std::optional<uint64_t> call = parse_number(number);
+    if (!call || *call <= before || *call > kLast || n == Learn::kMost)
+      refuse_scheme(text,
+                    "learn is \"{}\", but must be never or up to {} numbers of calls, each above "
+                    "the one before, such as 1+100+1000",
+                    value, Learn::kMost);
+    before = learn.calls[n++] = *call;
+    rest.remove_prefix(number.size());
+    if (rest.empty()) return learn;
+  }
+}
+
+std::string print_learn(const Learn& learn) {
+  std::string text;
+  for (const uint64_t call : learn.calls)
+    if (call != 0) text += fmt::format("{}{}", text.empty() ? "" : "+", call);
+  return text.empty() ? "never" : text;
+}
+
 constexpr OptionKey<SchemeDraft> kKeys[] = {
     {"block",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
@@ -156,6 +188,8 @@ constexpr OptionKey<SchemeDraft> kKeys[] = {
        if (!own) refuse_scheme(text, "own is \"{}\", but must be exact or quantized", value);
        draft.own_exact = *own != 0;
      }},
+    {"learn", [](std::string_view text, std::string_view value,
+                 SchemeDraft& draft) { draft.learn = parse_learn(text, value); }},
     {"seed",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        draft.scheme.seed = parse_number(value);
@@ -210,6 +244,12 @@ Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec:
     refuse_scheme(text, "intra is not for {}: all ranks have one grid, whatever the nodes",
                   draft.shares_grid() ? draft.name : other.name);
   if (off) return {.off = true};
+  if (std::ranges::any_of(codec::kDescriptors, [&](const codec::Descriptor& d) {
+        return d.name == other.name && d.codebook;
+      }))
+    refuse_scheme(text, "intra is not for {}: the ranks hold levels of what goes between nodes",
+                  other.name);
+  other.learn.reset();
   if (find_codec(other) == codec::kDescriptors.end()) other.fit = codec::Fit::kAbsmax;
   const codec::Descriptor& d = *find_codec(other);
   if (other.block && (*other.block < d.min_block || *other.block > d.max_block)) other.block = {};
@@ -310,6 +350,8 @@ Scheme finish(std::string_view text, const SchemeDraft& draft) {
   if (const char* fault = codec::fault(spec)) refuse_scheme(text, "{}: {}", name_of(d), fault);
   if (scheme.algorithm != plan::Algo{}) require_algorithm(text, d, plan::name(scheme.algorithm));
   scheme.delta = finish_delta(text, draft, d);
+  if (draft.learn && !d.codebook) refuse_scheme(text, "learn is for learned codecs");
+  scheme.learn = draft.learn.value_or(Learn{});
   if (draft.intra) scheme.intra = finish_intra(text, draft, spec);
   return scheme;
 }
@@ -350,7 +392,11 @@ Scheme parse_scheme(std::string_view text) {
   SchemeDraft draft;
   parse_codec(text, name, draft);
   read_options(text, kKeys, known_keys, draft);
-  return finish(text, draft);
+  scheme = finish(text, draft);
+  if (const size_t size = print_scheme(scheme).size(); size > kMostText)
+    refuse_scheme(text, "learn is too long: the canonical text has {} characters, and may have {}",
+                  size, kMostText);
+  return scheme;
 }
 
 plan::Sharing sharing_of(const codec::Spec& spec) {
@@ -404,6 +450,7 @@ std::string print_scheme(const Scheme& s) {
   if (!s.delta.own_exact) text += ",own=quantized";
   if (s.intra.off) text += ",intra=off";
   if (s.intra.spec) text += fmt::format(",intra={}", print_codec(*s.intra.spec));
+  if (s.learn != Learn{}) text += fmt::format(",learn={}", print_learn(s.learn));
   if (s.seed) text += fmt::format(",seed={}", *s.seed);
   if (s.algorithm != plan::Algo{}) text += fmt::format(",algo={}", plan::name(s.algorithm));
   return text;

@@ -1,6 +1,8 @@
 // A scheme as a value, and its grammar (terse.h, terseSchemeParse).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -41,12 +43,23 @@ struct Differences {
   auto operator<=>(const Differences&) const = default;
 };
 
+// When the levels of a learned codec are fitted: at these calls of a kind, counted from 1, in
+// ascending order; the others are 0.
+struct Learn {
+  static constexpr size_t kMost = 8;
+  std::array<uint64_t, kMost> calls = {1, 100, 1000, 10000};
+
+  bool at(uint64_t call) const { return call != 0 && std::ranges::count(calls, call) != 0; }
+  auto operator<=>(const Learn&) const = default;
+};
+
 struct Scheme {
   bool off = false;
   std::optional<Auto> automatic;  // the rest, but for the seed, is chosen for each call
   codec::Spec spec;
   Intra intra;
   Differences delta;
+  Learn learn;
   plan::Algo algorithm;
   std::optional<uint64_t> seed;  // empty: the setting TERSE_SEED
 

@@ -60,7 +60,9 @@ constexpr const char* kSchemes[] = {"int8",
                                     "linear16:block=1024",
                                     "exp8",
                                     "exp8:block=64,scale=bf16,round=nearest",
-                                    "exp8:block=4096"};
+                                    "exp8:block=4096",
+                                    "learned4:learn=never",
+                                    "learned3:learn=never,block=64,round=stochastic"};
 constexpr int kKinds = static_cast<int>(std::size(kSchemes));
 
 // Of kKinds in a row each has a scheme of its own, and all collectives are among them; of the next
@@ -232,6 +234,7 @@ TEST(Collectives, ErrorsAreThoseOfTheCodec) {
       {"int8", Collective::kGather, 0.0065 * 0.866 * 0.97, 0.0065 * 0.866 * 1.03},
       {"mxfp4", Collective::kAllGather, 0.115 * 0.98, 0.115 * 1.02},
       {"nvfp4", Collective::kAllGather, 0.0953 * 0.98, 0.0953 * 1.02},
+      {"learned4:learn=never", Collective::kAllGather, 0.0998 * 0.98, 0.0998 * 1.02},
       {"int4:block=64,scale=bf16,fit=mse", Collective::kAllGather, 0.0905 * 0.98, 0.0905 * 1.02},
       {"int4:hadamard=32", Collective::kAllGather, 0.117 * 0.98, 0.117 * 1.02},
       {"bf16", Collective::kReduceScatter, 0.00166 * 0.866 * 0.97, 0.00166 * 0.866 * 1.03},

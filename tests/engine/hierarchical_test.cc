@@ -67,7 +67,9 @@ Case random_case(std::mt19937& random) {
                                          "mxfp4:intra=mxfp8,round=stochastic",
                                          "int4:block=512,intra=mxfp8",
                                          "fp8e4m3:intra=bf16",
-                                         "int4:block=64,scale=bf16,intra=int6"};
+                                         "int4:block=64,scale=bf16,intra=int6",
+                                         "learned4:learn=never,round=stochastic",
+                                         "learned4:learn=never,intra=int8"};
   static constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduce,
                                                 Collective::kBroadcast, Collective::kReduceScatter,
                                                 Collective::kAllGather};

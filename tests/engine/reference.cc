@@ -252,8 +252,12 @@ class Reference {
  private:
   void run(const std::vector<codec::Source>& sources, codec::Target target, float factor,
            size_t count) const {
-    codec::combine(
-        {.sources = sources, .target = target, .factor = factor, .total = count, .count = count});
+    codec::combine({.sources = sources,
+                    .target = target,
+                    .factor = factor,
+                    .total = count,
+                    .count = count,
+                    .codebook = call_.codebook});
   }
 
   const Call& call_;

@@ -44,6 +44,7 @@ TEST(Scheme, EveryCodecHasANameAndWhatIsUsual) {
   EXPECT_EQ(print_scheme(parse_scheme("exp8")), "exp8:block=256,round=stochastic");
   EXPECT_EQ(print_scheme(parse_scheme("exp8:block=4096,round=nearest,scale=bf16")),
             "exp8:block=4096,round=nearest,scale=bf16");
+  EXPECT_EQ(print_scheme(parse_scheme("learned4")), "learned4:block=128,round=nearest");
   EXPECT_EQ(print_scheme(parse_scheme("int4:hadamard=32,scale=bf16,block=64")),
             "int4:block=64,round=nearest,scale=bf16,hadamard=32");
 }
@@ -91,6 +92,25 @@ TEST(Scheme, IntraSharesTheOtherKeys) {
   }
   EXPECT_EQ(print_scheme(parse_scheme("int4:intra=int8,round=stochastic")),
             "int4:block=128,round=stochastic,intra=int8");
+}
+
+TEST(Scheme, LearnNamesCalls) {
+  const Scheme usual = parse_scheme("learned4");
+  EXPECT_EQ(parse_scheme("learned4:learn=1+100+1000+10000"), usual);
+  for (const uint64_t call : {1, 100, 1000, 10000}) EXPECT_TRUE(usual.learn.at(call)) << call;
+  for (const uint64_t call : {0, 2, 99, 101, 10001}) EXPECT_FALSE(usual.learn.at(call)) << call;
+  for (const char* learn : {"never", "1", "2+3", "7+4294967296", "1+2+3+4+5+6+7+8"}) {
+    const std::string text = fmt::format("learned2:block=64,round=stochastic,learn={}", learn);
+    const Scheme s = parse_scheme(text);
+    EXPECT_NE(s, parse_scheme("learned2:block=64,round=stochastic"));
+    EXPECT_EQ(print_scheme(s), text);
+  }
+  EXPECT_EQ(print_scheme(parse_scheme("learned8:seed=3,learn=5,intra=int8,algo=direct")),
+            "learned8:block=128,round=nearest,intra=int8,learn=5,seed=3,algo=direct");
+  EXPECT_FALSE(parse_scheme("learned2:learn=never").learn.at(0));
+  const Scheme last = parse_scheme("learned2:learn=1+2+3+4+5+6+7+8");
+  EXPECT_TRUE(last.learn.at(8));
+  EXPECT_FALSE(last.learn.at(0));
 }
 
 // Whatever the table of algorithms names.
@@ -232,6 +252,32 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
        "delta is for formats with parameters of a rank's own, not for linear8"},
       {"int4:delta=inplace,hadamard=32", "hadamard is not for differences"},
       {"int4:delta=inplace,intra=int8", "intra is not for differences"},
+      {"learned", "unknown codec \"learned\""},
+      {"learned9", "9 bits are not offered, only 2 to 8"},
+      {"learned4:scale=bf16", "learned has no scale=bf16, only fp32"},
+      {"learned4:round=shift", "round=shift is for minmax codecs"},
+      {"learned4:hadamard=32", "hadamard is for int2 to int4 and mxfp4"},
+      {"learned4:algo=summed", "learned has no algo=summed: each rank has a grid of its own"},
+      {"learned4:intra=learned4", "intra is not for learned: the ranks hold levels of what goes"},
+      {"learned4:intra=learned2", "intra is not for learned: the ranks hold levels of what goes"},
+      {"int4:intra=learned2", "intra is not for learned: the ranks hold levels of what goes"},
+      {"int4:learn=1", "learn is for learned codecs"},
+      {"exp8:learn=never", "learn is for learned codecs"},
+      {"learned4:learn=", "learn is \"\", but must be never or up to 8 numbers of calls, each"},
+      {"learned4:learn=0", "learn is \"0\""},
+      {"learned4:learn=1+0", "learn is \"1+0\""},
+      {"learned4:learn=1+1", "learn is \"1+1\""},
+      {"learned4:learn=2+1", "learn is \"2+1\""},
+      {"learned4:learn=1+", "learn is \"1+\""},
+      {"learned4:learn=+1", "learn is \"+1\""},
+      {"learned4:learn=1++2", "learn is \"1++2\""},
+      {"learned4:learn=1,2", "\"2\" is not key=value"},
+      {"learned4:learn=often", "learn is \"often\""},
+      {"learned4:learn=4294967297", "learn is \"4294967297\""},
+      {"learned4:learn=1+2+3+4+5+6+7+8+9", "learn is \"1+2+3+4+5+6+7+8+9\""},
+      {"learned4:seed=18446744073709551615,algo=hierarchical,intra=minmax8,"
+       "learn=1000000000+1000000001+1000000002",
+       "learn is too long: the canonical text has 129 characters, and may have 127"},
       {"int4:algo=", "algo is \"\""},
   };
   for (const auto& c : cases) {

@@ -83,6 +83,10 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   if (!scheme.automatic && scheme.spec.bits >= 8 * codec::dtype_size(dtype))
     return TERSE_BYPASS_DTYPE;
   if (!compressible(request)) return TERSE_BYPASS_OP;
+  // Ranks that have no part in a message cannot hold its levels.
+  if (!scheme.automatic && plan::is_point_to_point(request.collective) &&
+      codec::descriptor(scheme.spec.codec).codebook)
+    return TERSE_BYPASS_COLLECTIVE;
   if (!scheme.automatic && !plan::has_algorithm(request.collective, sharing_of(scheme.spec)))
     return TERSE_BYPASS_COLLECTIVE;
   if (scheme.delta && request.collective != plan::Collective::kAllGather)

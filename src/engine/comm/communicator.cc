@@ -39,12 +39,13 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
       exact(backend),
       states(backend),
       shadows(backend, ranks),
+      codebooks(backend),
       tracks(backend) {}
 
 terseStats_t Communicator::current_stats() {
   terseStats_t current = counters.stats();
   current.nodes = static_cast<size_t>(topology().nodes());
-  current.state_bytes = states.bytes() + shadows.bytes();
+  current.state_bytes = states.bytes() + shadows.bytes() + codebooks.bytes();
   current.delta_calls = shadows.differences();
   current.delta_unchanged = shadows.unchanged();
   current.delta_full[TERSE_FULL_FIRST] = shadows.in_full(InFull::kFirst);

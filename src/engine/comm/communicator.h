@@ -14,6 +14,7 @@
 #include "engine/comm/agreed.h"
 #include "engine/comm/binding.h"
 #include "engine/comm/chooser.h"
+#include "engine/comm/codebooks.h"
 #include "engine/comm/counters.h"
 #include "engine/comm/exact_memory.h"
 #include "engine/comm/operators.h"
@@ -54,6 +55,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   ExactMemory exact;
   States states;
   Shadows shadows;
+  Codebooks codebooks;
   Bindings bindings;
   Tracks tracks;
   Reservations reservations;

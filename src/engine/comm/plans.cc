@@ -52,6 +52,7 @@ PlanPointer Plans::of(const PlanKey& key) {
     const plan::Selection selection = plan::select(key.collective, s, key.algorithm, algorithms_);
     plan::Plan plan = plan::build(*selection.algorithm, s, key.delta);
     plan.link = plan::link_of(*selection.algorithm, s);
+    plan.codebook_bytes = s.packing.codebook_bytes;
     plan::Beside beside{.verified = key.verified};
     const plan::Gathers gathers = key.delta.gathers;
     const bool quantizes =

@@ -1,6 +1,7 @@
 // What a plan's builder is told of a call: the codec as sizes alone, chunks as the settings say.
 #pragma once
 
+#include "codec/codebook.h"
 #include "codec/layout.h"
 #include "plan/plan.h"
 #include "policy/scheme.h"
@@ -16,6 +17,8 @@ inline plan::Packing packing_of(const codec::Spec& spec) {
         spec.scale == codec::Number::kFp32 ? plan::Element::kUint32 : plan::Element::kBfloat16,
         sharing};
   packing.draws = spec.rounding != codec::Rounding::kNearest;
+  if (codec::descriptor(spec.codec).codebook)
+    packing.codebook_bytes = codec::codebook_bytes(spec.bits);
   return packing;
 }
 

@@ -17,7 +17,8 @@ struct Need {
   Stream stream;
   size_t scratch_bytes = 0, exact_bytes = 0;
   std::vector<std::pair<StateKind, plan::State>> states = {};
-  std::string trouble = {};  // of this rank
+  std::vector<std::pair<CodebookKind, size_t>> codebooks = {};  // and bytes
+  std::string trouble = {};                                     // of this rank
 };
 
 // The least that is asked for, so that small calls of a group find room beside each other.
@@ -60,13 +61,18 @@ bool lacks_state(const Job& job, const plan::State& state) {
          !job.communicator->states.agreed(state_kind(job), state);
 }
 
+bool lacks_codebook(const Job& job, const plan::Plan& plan) {
+  return plan.codebook_bytes != 0 &&
+         job.communicator->codebooks.find(codebook_kind(job)) == nullptr;
+}
+
 // Messages are the matter of two ranks, of which the others know nothing.
 bool lacks(const Job* job) {
   const Communicator& c = *job->communicator;
   if (is_message(*job) || c.backend.recording(job->request.stream) != 0) return false;
   const PlanPointer plan = plan_of_collective(*job);
   return !c.reservations.cover(kind_of(*job), amounts_of(*job, *plan)) ||
-         lacks_state(*job, plan->state);
+         lacks_state(*job, plan->state) || lacks_codebook(*job, *plan);
 }
 
 void remember(const Job& job) {
@@ -75,6 +81,7 @@ void remember(const Job& job) {
   c.reservations.add(kind_of(job), amounts_of(job, *plan));
   if (!plan->state.key.empty() && job.shadow == nullptr)
     c.states.agree(state_kind(job), plan->state);
+  if (plan->codebook_bytes != 0) c.codebooks.agree(codebook_kind(job));
 }
 
 std::vector<Need> new_needs(const Jobs& jobs) {
@@ -91,6 +98,8 @@ std::vector<Need> new_needs(const Jobs& jobs) {
     need->scratch_bytes = std::max(need->scratch_bytes, scratch_of(*job, *plan));
     need->exact_bytes = std::max(need->exact_bytes, exact_of(*job, *plan));
     if (lacks_state(*job, plan->state)) need->states.push_back({state_kind(*job), plan->state});
+    if (lacks_codebook(*job, *plan))
+      need->codebooks.push_back({codebook_kind(*job), plan->codebook_bytes});
   }
   return needs;
 }
@@ -102,6 +111,7 @@ void try_to_meet(Need& need) {
     if (need.exact_bytes != 0) need.communicator->exact.reserve(need.exact_bytes, track);
     for (const auto& [kind, state] : need.states)
       need.communicator->states.make(kind, state, track);
+    for (const auto& [kind, bytes] : need.codebooks) need.communicator->codebooks.make(kind, track);
   } catch (const std::exception& e) {
     need.trouble = e.what();
   }
@@ -117,6 +127,7 @@ int first_in_trouble(Communicator& c) {
 size_t bytes_of(const Need& need) {
   size_t sum = need.scratch_bytes + need.exact_bytes;
   for (const auto& [kind, state] : need.states) sum += state.bytes;
+  for (const auto& [kind, bytes] : need.codebooks) sum += bytes;
   return sum;
 }
 

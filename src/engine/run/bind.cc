@@ -100,7 +100,8 @@ class Binder {
             .params_offset = compute.params_offset,
             .sums = changes_format(compute)
                         ? reinterpret_cast<float*>(address(compute.sums, compute.message))
-                        : nullptr};
+                        : nullptr,
+            .codebook = regions_.codebook};
   }
 
   const Work& messages_;

@@ -33,6 +33,7 @@ Run::Run(const Work& work, const Share& share)
       share_(share),
       verified_(is_to_be_verified()),
       plan_(plan_of(work, verified_)),
+      codebook_(codebook()),
       binding_(c_.bindings.idle()),
       streams_(work.get_allocator()),
       waited_for_(plan_->steps.size(), false, work.get_allocator()) {
@@ -46,6 +47,7 @@ Run::Run(const Work& work, const Share& share)
   track_.reserve(share_.scratch + plan_->scratch_bytes);
   regions_.scratch = track_.scratch() + share_.scratch;
   regions_.state = state();
+  if (codebook_ != nullptr) regions_.codebook = codebook_->table;
   terse::bind(*plan_, messages_, c_.counters.sequence() + share_.calls, regions_, binding_);
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
@@ -134,6 +136,7 @@ void Run::end() {
   if (verified_ && sample_ != nullptr) compare();
   if (sample_ != nullptr) sample_->finish(last_lane());
   leave();
+  if (codebook_ != nullptr) ++codebook_->calls;
   count();
   ranges::end(range_);
   ended_ = true;
@@ -214,12 +217,23 @@ char* Run::state() const {
   if (plan_->state.key.empty()) return nullptr;
   if (char* const shadow = messages_.front()->shadow) return shadow;
   const StateKind kind = state_kind(*messages_.front());
-  if (!c_.states.agreed(kind, plan_->state))
-    c_.fail(ncclInvalidUsage,
-            "{} keeps memory between calls, and is used for the first time while a graph is "
-            "recorded; use it once before",
-            print_scheme(messages_.front()->scheme));
+  if (!c_.states.agreed(kind, plan_->state)) fail_without_memory();
   return c_.states.memory(kind, plan_->state);
+}
+
+// And this, too.
+Codebook* Run::codebook() const {
+  if (plan_->codebook_bytes == 0) return nullptr;
+  Codebook* const known = c_.codebooks.find(codebook_kind(*messages_.front()));
+  if (known == nullptr) fail_without_memory();
+  return known;
+}
+
+void Run::fail_without_memory() const {
+  c_.fail(ncclInvalidUsage,
+          "{} keeps memory between calls, and is used for the first time while a graph is "
+          "recorded; use it once before",
+          print_scheme(messages_.front()->scheme));
 }
 
 // A graph runs alike each time.

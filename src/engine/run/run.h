@@ -66,6 +66,8 @@ class Run {
   CallNumber number() const;
   bool is_to_be_verified() const;
   char* state() const;
+  Codebook* codebook() const;
+  [[noreturn]] void fail_without_memory() const;
   void compare();
   void count();
   size_t bytes(const plan::Step& step) const;
@@ -76,6 +78,7 @@ class Run {
   const Share share_;
   const bool verified_;  // it is compared with the native result
   const PlanPointer plan_;
+  Codebook* const codebook_;  // null where the codec has none
   Binding& binding_;
   Regions regions_;
   std::pmr::vector<Stream> streams_;  // the callers'

@@ -105,4 +105,9 @@ codec::Dtype dtype_of(const Job& job) {
 
 StateKind state_kind(const Job& job) { return {dtype_of(job), job.scheme.spec}; }
 
+CodebookKind codebook_kind(const Job& job) {
+  const Request& r = job.request;
+  return {r.collective, r.count, dtype_of(job), job.scheme.spec, job.scheme.learn};
+}
+
 }  // namespace terse

@@ -31,7 +31,8 @@ size_t step_bytes(const Work& work, const plan::Step& step);
 // The type of what a job compresses.
 codec::Dtype dtype_of(const Job& job);
 
-// What kind of state its plan has, if any.
+// What kind of state its plan has, if any; and which table of levels.
 StateKind state_kind(const Job& job);
+CodebookKind codebook_kind(const Job& job);
 
 }  // namespace terse
