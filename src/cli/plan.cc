@@ -49,6 +49,9 @@ void explain_plan(const PlanRequest& r) {
   if (r.nodes > r.ranks) refuse("{} ranks cannot be on {} nodes", r.ranks, r.nodes);
   if (plan::is_point_to_point(collective) && r.root == r.rank)
     refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
+  if (plan::is_point_to_point(collective) && codec::descriptor(scheme.spec.codec).codebook)
+    refuse("all ranks hold the levels of {}: a message of two of them goes to NCCL as it is",
+           r.scheme);
   const plan::Shape shape = shape_of(
       {scheme.spec, scheme.intra}, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
       {grain_of(settings(), plan::usual_grain(r.gpu)), plan::even_topology(r.ranks, r.nodes)});

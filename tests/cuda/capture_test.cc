@@ -22,8 +22,9 @@ constexpr Collective kMore[] = {Collective::kAllReduce,     Collective::kAllGath
 TEST(Capture, EveryReplayGivesTheReferenceBytes) {
   for (const int ranks : {2, 3})
     for (const Collective collective : kMore)
-      for (const char* scheme : {"int8", "int4:round=stochastic,algo=twoshot",
-                                 "minmax8:block=1024,round=shift", "linear8", "exp8"}) {
+      for (const char* scheme :
+           {"int8", "int4:round=stochastic,algo=twoshot", "learned4:learn=never",
+            "minmax8:block=1024,round=shift", "linear8", "exp8"}) {
         if (!plan::has_algorithm(collective, sharing_of(parse_scheme(scheme).spec))) continue;
         play_ranks(ranks, [&](Player& player) {
           const DeviceStream stream;
@@ -40,7 +41,8 @@ TEST(Capture, EveryReplayGivesTheReferenceBytes) {
 }
 
 TEST(Capture, ReplaysDrawAnew) {
-  for (const char* scheme : {"int4:round=stochastic", "linear8", "exp8"})
+  for (const char* scheme :
+       {"int4:round=stochastic", "linear8", "exp8", "learned3:learn=never,round=stochastic"})
     play_ranks(2, [&](Player& player) {
       const DeviceStream stream;
       Piece piece(player, call_of(Collective::kAllReduce, scheme, 5'000));

@@ -124,6 +124,17 @@ TEST(Allocations, NoneForACallWithAState) {
   EXPECT_EQ(caller.allocations([&] { caller.call(Collective::kAllReduce, 5'000); }), 0u);
 }
 
+TEST(Allocations, NoneForACallOfALearnedCodec) {
+  Caller caller("learned4:learn=never");
+  Communicator& c = caller.c.state;
+  const CodebookKind kind{Collective::kAllReduce, 5'000, codec::Dtype::kFloat32, caller.scheme.spec,
+                          caller.scheme.learn};
+  c.codebooks.make(kind, c.tracks.of(nullptr));
+  c.codebooks.agree(kind);
+  EXPECT_EQ(caller.allocations([&] { caller.call(Collective::kAllReduce, 5'000); }), 0u);
+  EXPECT_NE(c.codebooks.find(kind)->calls, 0u);
+}
+
 TEST(Allocations, NoneForAGroup) {
   Caller caller("int8", 1);
   EXPECT_EQ(caller.allocations([&] {

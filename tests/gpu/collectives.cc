@@ -289,7 +289,8 @@ void run_all(Suite& suite, int ranks, bool quick) {
                                         "minmax6:block=4096,round=stochastic",
                                         "linear8",
                                         "linear16:scale=bf16",
-                                        "exp8"};
+                                        "exp8",
+                                        "learned4:learn=never"};
   static constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::kAllGather,
                                                 Collective::kReduceScatter, Collective::kAllToAll,
                                                 Collective::kBroadcast,     Collective::kReduce,

@@ -48,6 +48,8 @@ class Usage(unittest.TestCase):
                 ("9 is not one of 4 ranks", "plan", "gather", "--root", "9"),
                 ("4 ranks cannot be on 5 nodes", "plan", "--nodes", "5"),
                 ("a message from rank 0 to itself goes to NCCL as it is", "plan", "send"),
+                ("all ranks hold the levels of learned4: a message of two of them goes to NCCL", "plan", "send",
+                 "--scheme", "learned4", "--root", "1"),
                 ("the scheme is off: the call goes to NCCL as it is", "plan", "--scheme", "off"),
                 ("--count: Value 0 not in range 1 to " + many, "plan", "--count", "0"),
                 ("a message of 7.379e+19 bytes cannot be right", "plan", "--count", many),

@@ -26,10 +26,10 @@ TERSE_INLINE T element_in_table(float number) {
   return __builtin_bit_cast(T, bits);
 }
 
-// A block's codes to elements. First the values of all codes there are, as elements.
+// A block's codes to elements: first the values of all codes there are, as elements.
 template <class T, class Codec, bool accumulate, int bits>
-TERSE_INLINE void decode_by_table(const uint8_t* codes, size_t n, const float* levels,
-                                  const typename Codec::Dequantizer& d, void* out) {
+TERSE_INLINE void decode_by_values(const uint8_t* codes, size_t n, const float* levels,
+                                   const typename Codec::Dequantizer& d, void* out) {
   constexpr size_t kCodes = size_t{1} << bits;
   alignas(64) float values[kCodes];
   size_t i = 0;
@@ -45,6 +45,24 @@ TERSE_INLINE void decode_by_table(const uint8_t* codes, size_t n, const float* l
   }
 }
 
+// First the levels of all elements: where there may be more codes than elements.
+template <class T, class Codec, bool accumulate, int bits>
+TERSE_INLINE void decode_by_levels(const uint8_t* codes, size_t n, const float* levels,
+                                   const typename Codec::Dequantizer& d, void* __restrict out) {
+  float level[kMaxBlock];
+  size_t i = look_up_registers<size_t{1} << bits, int32_t>(levels, codes, n, level);
+  for (; i < n; ++i) level[i] = levels[codes[i]];
+  for (i = 0; i < n; ++i) {
+    const float v = Codec::value(level[i], d);
+    if constexpr (accumulate)
+      write(out, i, add(read<T>(out, i), v));
+    else
+      write(out, i, from_number<T>(v));
+  }
+}
+
+constexpr int kMostBitsByValues = 6;
+
 template <class T, class Codec, bool accumulate, int bits>
 void dequantize_by_table(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
                          float factor, void* out, const float* codebook) {
@@ -55,8 +73,11 @@ void dequantize_by_table(const uint8_t* codes, size_t n, const Spec& spec, const
     char* const at = static_cast<char*>(out) + i * sizeof(T);
     const Params p = scaled(load_params<Codec>(params, form.scale), factor);
     if (is_finite(p.first) && is_finite(p.second)) {
-      decode_by_table<T, Codec, accumulate, bits>(codes + i, length, codebook,
-                                                  Codec::dequantizer(p, form), at);
+      const auto d = Codec::dequantizer(p, form);
+      if constexpr (bits <= kMostBitsByValues)
+        decode_by_values<T, Codec, accumulate, bits>(codes + i, length, codebook, d, at);
+      else
+        decode_by_levels<T, Codec, accumulate, bits>(codes + i, length, codebook, d, at);
     } else {
       for (size_t k = 0; k < length; ++k) write(at, k, from_float<T>(bits_float(kNanBits)));
     }
