@@ -155,6 +155,24 @@ TEST_P(EveryIsa, LearnedLevels) {
   }
 }
 
+// What lies on a level or in the middle of two: levels of which all that is exact.
+TEST_P(EveryIsa, LearnedTies) {
+  for (const Spec& spec : every_spec(1024)) {
+    if (!descriptor(spec.codec).codebook) continue;
+    const int levels = 1 << spec.bits;
+    Floats level, x;
+    for (int i = 0; i < levels; ++i)
+      level.push_back(static_cast<float>(i) / static_cast<float>(levels));
+    for (int k = 0; k <= 2 * levels; ++k) x.push_back(static_cast<float>(k));
+    const oracle::WithLevels told(level);
+    const Bytes memory = oracle::to_memory(Dtype::kFloat32, x);
+    EXPECT_EQ(encode_blocks(*GetParam(), spec, {}, Dtype::kFloat32, memory, 0,
+                            table_of(spec.bits, level).data()),
+              oracle::encode(spec, {}, x))
+        << describe(spec);
+  }
+}
+
 // All fp16 and bf16 there are, in blocks of neighbours and in blocks of anything, NaN among them:
 // the statistics are taken of their bits.
 TEST_P(EveryIsa, EveryHalf) {
