@@ -73,6 +73,14 @@ TERSE_INLINE float div(float a, float b) {
 #endif
 }
 
+TERSE_INLINE double div(double a, double b) {
+#ifdef __CUDA_ARCH__
+  return __ddiv_rn(a, b);
+#else
+  return a / b;
+#endif
+}
+
 // Small integers and fp32, without conversions, which GPUs are slow at: 1.5 * 2^23 pushes the
 // fraction out of the significand, and the low bits that remain are the integer.
 constexpr float kPush = 12582912.0f;

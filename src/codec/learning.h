@@ -1,0 +1,60 @@
+// How the levels of a learned codec come from elements. Three stages, between which the ranks make
+// their parts of the state one:
+//
+//   widest     the largest range of a block; the largest of all ranks
+//   histogram  where elements lie between the smallest and the largest of their block, each as
+//              heavy as its block's squared range beside the widest one's; the sum of all ranks
+//   fit        the levels (fit.h)
+//
+// Blocks whose elements are all the same, or not all finite, have no part in it. All is integers,
+// or rounded after each operation: the order of elements does not matter, and hosts and kernels
+// give the same bytes.
+#pragma once
+
+#include "codec/block.h"
+#include "codec/fit.h"
+
+namespace terse::codec {
+
+struct LearningState {
+  uint32_t widest;  // as fp32
+  alignas(16) uint64_t bins[kBins];
+};
+
+struct Learning {
+  enum class Stage : uint8_t { kWidest, kHistogram, kFit };
+
+  Stage stage;
+  Dtype dtype;        // of elements
+  uint8_t bits;       // of codes
+  Rounding rounding;  // of elements to levels
+  uint32_t block;     // elements
+  uint64_t count;     // elements
+  const void* data;   // at any address
+  LearningState* state;
+  float* table;  // codebook.h; the fit writes it, unless no element has a part in it
+};
+
+// Of a block that has a part in it, as fp32; 0 of any other.
+TERSE_INLINE uint32_t range_bits(const Extent& extent) {
+  const uint32_t bits = float_bits(add(extent.high, -extent.low));
+  return bits >= kTinyBits && bits < kInfinityBits ? bits : 0;
+}
+
+// What one element of a block weighs, at most 2^20.
+TERSE_INLINE uint32_t element_weight(uint32_t range, uint32_t widest) {
+  if (range == 0 || widest == 0) return 0;
+  const float part = div(bits_float(range), bits_float(widest));
+  return static_cast<uint32_t>(add(mul(mul(part, part), 0x1p20f), 0.5f));
+}
+
+TERSE_INLINE uint32_t bin_of(float x, const Extent& extent) {
+  const float place = div(add(x, -extent.low), add(extent.high, -extent.low));
+  const uint32_t bin = static_cast<uint32_t>(mul(place, static_cast<float>(kBins)));
+  return bin < kBins ? bin : kBins - 1;
+}
+
+// A stage on the host.
+void learn(const Learning& work);
+
+}  // namespace terse::codec
