@@ -21,6 +21,7 @@
 #include "codec/checksum.h"
 #include "codec/codec.h"
 #include "codec/difference.h"
+#include "codec/learning.h"
 #include "plan/grain.h"
 
 struct CUstream_st;
@@ -84,9 +85,9 @@ class Backend {
   // blocks. Not for what a graph recorded.
   virtual std::optional<double> seconds(Event from, Event to) = 0;
 
-  // Makes ready what combine(), compare(), checksum() and increment() run, so that these need not
-  // wait for the machine; once before the first of them, and cheap after that. Throws where there
-  // is no code for the machine.
+  // Makes ready what combine(), compare(), checksum(), learn() and increment() run, so that these
+  // need not wait for the machine; once before the first of them, and cheap after that. Throws where
+  // there is no code for the machine.
   virtual void load() = 0;
 
   // Enqueues combines that do not depend on each other. The caller keeps `works` as it is until a
@@ -104,6 +105,10 @@ class Backend {
   virtual void compare(Stream stream, const codec::Comparison& work) = 0;
   // The same of a check of memory.
   virtual void checksum(Stream stream, const codec::Checksum& work) = 0;
+
+  // Enqueues a stage of learning, as combine() does its works: the caller keeps `work` as it is.
+  // State and table are in the backend's memory.
+  virtual void learn(Stream stream, const codec::Learning& work) = 0;
 
   // Calls done(context) once the backend no longer needs what was enqueued on `stream` before.
   // `done` must not call the backend.

@@ -108,6 +108,14 @@ class HostBackend final : public Backend {
            "hostncclLaunchHostFunc");
   }
 
+  void learn(Stream stream, const codec::Learning& work) override {
+    const auto run = [](void* context) {
+      codec::learn(*static_cast<const codec::Learning*>(context));
+    };
+    verify(host_.LaunchHostFunc(stream, run, const_cast<codec::Learning*>(&work)),
+           "hostncclLaunchHostFunc");
+  }
+
   void notify(Stream stream, void (*done)(void*), void* context) override {
     verify(host_.LaunchHostFunc(stream, done, context), "hostncclLaunchHostFunc");
   }

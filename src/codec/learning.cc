@@ -51,7 +51,8 @@ void add_to_histogram(const Learning& work) {
   for_each_block<T>(work, [&](const Elements<T>& block, const Extent& extent) {
     const uint32_t weight = element_weight(range_bits(extent), state.widest);
     if (weight == 0) return;
-    for (size_t i = 0; i < block.count; ++i) state.bins[bin_of(block[i], extent)] += weight;
+    const Bins bins(extent);
+    for (size_t i = 0; i < block.count; ++i) state.bins[bins.of(block[i])] += weight;
   });
 }
 

@@ -48,11 +48,18 @@ TERSE_INLINE uint32_t element_weight(uint32_t range, uint32_t widest) {
   return static_cast<uint32_t>(add(mul(mul(part, part), 0x1p20f), 0.5f));
 }
 
-TERSE_INLINE uint32_t bin_of(float x, const Extent& extent) {
-  const float place = div(add(x, -extent.low), add(extent.high, -extent.low));
-  const uint32_t bin = static_cast<uint32_t>(mul(place, static_cast<float>(kBins)));
-  return bin < kBins ? bin : kBins - 1;
-}
+// How an element's bin follows from its block's extent.
+struct Bins {
+  float low, scale;  // of a quarter of the bins, so that it is within fp32
+
+  TERSE_INLINE explicit Bins(const Extent& extent)
+      : low(extent.low), scale(div(kBins / 4.0f, add(extent.high, -extent.low))) {}
+
+  TERSE_INLINE uint32_t of(float x) const {
+    const uint32_t bin = static_cast<uint32_t>(mul(4.0f, mul(add(x, -low), scale)));
+    return bin < kBins ? bin : kBins - 1;
+  }
+};
 
 // A stage on the host.
 void learn(const Learning& work);

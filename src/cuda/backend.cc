@@ -145,6 +145,11 @@ class CudaBackend final : public Backend {
     launcher_->checksum(stream, work);
   }
 
+  void learn(Stream stream, const codec::Learning& work) override {
+    const OnDevice on(device_);
+    launcher_->learn(stream, work);
+  }
+
   // A launch takes a copy of its parameters.
   void notify(Stream, void (*done)(void*), void* context) override { done(context); }
 

@@ -8,6 +8,7 @@
 #include "cuda/device.h"
 #include "cuda/increment.h"
 #include "cuda/kernels.h"
+#include "cuda/learn.h"
 #include "tuning.h"
 
 namespace terse::cuda {
@@ -15,6 +16,7 @@ namespace {
 
 using kernels::Kernel;
 using kernels::Table;
+using Stage = codec::Learning::Stage;
 
 using Tables = std::array<const Table<Kernel>*, std::size(kernels::kWidths)>;
 
@@ -49,6 +51,17 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
+// A kernel whose only parameter is a Work.
+template <class Work>
+void launch_with(cudaStream_t stream, const void* kernel, uint64_t thread_blocks,
+                 const Work& work) {
+  if (thread_blocks == 0) return;
+  void* arguments[] = {const_cast<Work*>(&work)};
+  check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(thread_blocks)),
+                         dim3(kernels::kThreads), arguments, 0, stream),
+        "cudaLaunchKernel");
+}
+
 }  // namespace
 
 Launcher::Launcher(int device) {
@@ -72,9 +85,11 @@ Launcher::Launcher(int device) {
     table->for_each([](Kernel kernel) {
       check(load(reinterpret_cast<const void*>(kernel)), "cudaFuncGetAttributes");
     });
-  check(load(kernels::compare()), "cudaFuncGetAttributes");
-  check(load(kernels::checksum()), "cudaFuncGetAttributes");
-  check(load(kernels::sum_checks()), "cudaFuncGetAttributes");
+  for (const void* kernel :
+       {kernels::compare(), kernels::checksum(), kernels::sum_checks(), kernels::clear_learning(),
+        kernels::learn(Stage::kWidest), kernels::learn(Stage::kHistogram),
+        kernels::learn(Stage::kFit)})
+    check(load(kernel), "cudaFuncGetAttributes");
 }
 
 void Launcher::combine(cudaStream_t stream, const std::vector<codec::Combine>& works,
@@ -103,21 +118,21 @@ void Launcher::increment(cudaStream_t stream, uint64_t* number) const {
 }
 
 void Launcher::compare(cudaStream_t stream, const codec::Comparison& work) const {
-  void* arguments[] = {const_cast<codec::Comparison*>(&work)};
-  check(cudaLaunchKernel(kernels::compare(), dim3(codec::kDifferenceParts), dim3(kernels::kThreads),
-                         arguments, 0, stream),
-        "cudaLaunchKernel");
+  launch_with(stream, kernels::compare(), codec::kDifferenceParts, work);
 }
 
 void Launcher::checksum(cudaStream_t stream, const codec::Checksum& work) const {
-  void* arguments[] = {const_cast<codec::Checksum*>(&work)};
-  check(cudaLaunchKernel(kernels::checksum(), dim3(codec::kCheckParts), dim3(kernels::kThreads),
-                         arguments, 0, stream),
-        "cudaLaunchKernel");
-  if (work.total == nullptr) return;
-  check(cudaLaunchKernel(kernels::sum_checks(), dim3(1), dim3(kernels::kThreads), arguments, 0,
-                         stream),
-        "cudaLaunchKernel");
+  launch_with(stream, kernels::checksum(), codec::kCheckParts, work);
+  if (work.total != nullptr) launch_with(stream, kernels::sum_checks(), 1, work);
+}
+
+void Launcher::learn(cudaStream_t stream, const codec::Learning& work) const {
+  if (work.stage == Stage::kWidest) launch_with(stream, kernels::clear_learning(), 1, work);
+  // Each has a histogram of its own: no more than there is room for at once.
+  const uint64_t each = uint64_t{work.block} * kernels::kWarps;
+  const uint64_t wanted = work.stage == Stage::kFit ? 1 : (work.count + each - 1) / each;
+  const uint64_t most = uint64_t{4} * multiprocessors_;
+  launch_with(stream, kernels::learn(work.stage), std::min(wanted, most), work);
 }
 
 }  // namespace terse::cuda

@@ -9,6 +9,7 @@
 #include "batch.h"
 #include "codec/checksum.h"
 #include "codec/difference.h"
+#include "codec/learning.h"
 
 namespace terse::cuda {
 
@@ -23,6 +24,7 @@ class Launcher {
   void increment(cudaStream_t stream, uint64_t* number) const;
   void compare(cudaStream_t stream, const codec::Comparison& work) const;
   void checksum(cudaStream_t stream, const codec::Checksum& work) const;
+  void learn(cudaStream_t stream, const codec::Learning& work) const;
 
  private:
   void launch(cudaStream_t stream, const kernels::KernelId& id, const kernels::Batch& batch) const;

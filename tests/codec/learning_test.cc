@@ -68,8 +68,9 @@ std::vector<uint64_t> histogram_of(const Floats& x, size_t block, float widest) 
     const float square = part * part;
     const float low = *std::min_element(x.begin() + first, x.begin() + end);
     for (size_t i = first; i < end; ++i) {
-      const float from_low = x[i] - low, place = from_low / range;
-      const size_t bin = std::min<size_t>(1023, static_cast<size_t>(std::floor(place * 1024)));
+      const float from_low = x[i] - low, inverse = 256 / range;
+      const float place = from_low * inverse;
+      const size_t bin = std::min<size_t>(1023, static_cast<size_t>(std::floor(place * 4)));
       bins[bin] += static_cast<uint64_t>(std::floor(square * 1048576 + 0.5f));
     }
   }

@@ -2,10 +2,13 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 #include "backend/cuda_module.h"
+#include "codec/codebook.h"
 #include "fake.h"
 
 namespace terse::test {
@@ -72,6 +75,58 @@ TEST(Backend, StreamsHaveThePriorityOfTheCallers) {
     backend().destroy_stream(made);
     EXPECT_EQ(cudaStreamDestroy(caller), cudaSuccess);
   }
+}
+
+// Into memory that holds garbage before, twice: a stage begins anew.
+TEST(Backend, LearnsWhatTheHostLearns) {
+  using codec::Learning;
+  using enum Learning::Stage;
+  constexpr int kBits = 5;
+  constexpr size_t kBytes = codec::codebook_bytes(kBits);
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  backend().load();
+  void* const state = backend().allocate(sizeof(codec::LearningState));
+  void* const table = backend().allocate(kBytes);
+  void* const memory = backend().allocate(100'000);
+  const std::vector<char> garbage(sizeof(codec::LearningState), '\x5a');
+  backend().upload(stream, state, garbage.data(), garbage.size());
+  for (const size_t count : {20'000, 1, 0}) {
+    std::vector<float> data(count);
+    for (size_t i = 0; i < count; ++i) data[i] = std::sin(static_cast<float>(i * i));
+    backend().upload(stream, memory, data.data(), count * sizeof(float));
+    std::vector<char> found(kBytes, '\x11');
+    backend().upload(stream, table, found.data(), kBytes);
+    codec::LearningState own;
+    std::vector<float> own_table(codec::codebook_floats(kBits));
+    std::memcpy(own_table.data(), found.data(), kBytes);
+    Learning work{kWidest,
+                  codec::Dtype::kFloat32,
+                  kBits,
+                  codec::Rounding::kNearest,
+                  128,
+                  count,
+                  memory,
+                  static_cast<codec::LearningState*>(state),
+                  static_cast<float*>(table)};
+    Learning own_work = work;
+    own_work.data = data.data();
+    own_work.state = &own;
+    own_work.table = own_table.data();
+    for (const Learning::Stage stage : {kWidest, kHistogram, kFit}) {
+      work.stage = own_work.stage = stage;
+      backend().learn(stream, work);
+      codec::learn(own_work);
+    }
+    codec::LearningState seen;
+    backend().download(stream, &seen, state, sizeof seen);
+    backend().download(stream, found.data(), table, kBytes);
+    EXPECT_EQ(seen.widest, own.widest);
+    EXPECT_EQ(std::memcmp(seen.bins, own.bins, sizeof own.bins), 0);
+    EXPECT_EQ(std::memcmp(found.data(), own_table.data(), kBytes), 0);
+  }
+  for (void* const allocated : {state, table, memory}) backend().release(allocated);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ class IdleBackend : public Backend {
   void copy(Stream, const std::vector<Copy>&) override {}
   void compare(Stream, const codec::Comparison&) override {}
   void checksum(Stream, const codec::Checksum&) override {}
+  void learn(Stream, const codec::Learning&) override {}
   void notify(Stream, void (*done)(void*), void* context) override { done(context); }
   uint64_t recording(Stream) override { return recorded; }
   void release_with_graph(Stream, const std::shared_ptr<std::atomic<bool>>&) override {}

@@ -1,8 +1,15 @@
 #include "checksum.h"
 #include "cpu_kernels.h"
 #include "difference.h"
+#include "fit.h"
+#include "learning.h"
 
 namespace terse::kernels {
+namespace {
+
+struct NothingShared {};
+
+}  // namespace
 
 CpuKernel cpu_kernel(const KernelId& id) {
   // In the order of kWidths.
@@ -25,6 +32,22 @@ void cpu_checksum(const codec::Checksum& work, const simt::Launch& launch) {
 void cpu_sum_checks(const codec::Checksum& work, const simt::Launch& launch) {
   simt::run<ChecksumSum::Shared>(launch,
                                  [&](ChecksumSum::Shared& shared) { sum_checks(work, shared); });
+}
+
+void cpu_clear_learning(const codec::Learning& work, const simt::Launch& launch) {
+  simt::run<NothingShared>(launch, [&](NothingShared&) { clear(*work.state); });
+}
+
+void cpu_learn(const codec::Learning& work, const simt::Launch& launch) {
+  switch (work.stage) {
+    case codec::Learning::Stage::kWidest:
+      return simt::run<NothingShared>(launch, [&](NothingShared&) { find_widest(work); });
+    case codec::Learning::Stage::kHistogram:
+      return simt::run<HistogramShared>(
+          launch, [&](HistogramShared& shared) { add_to_histogram(work, shared); });
+    case codec::Learning::Stage::kFit:
+      return simt::run<FitShared>(launch, [&](FitShared& shared) { fit(work, shared); });
+  }
 }
 
 }  // namespace terse::kernels

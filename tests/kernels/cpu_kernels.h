@@ -3,6 +3,7 @@
 
 #include "codec/checksum.h"
 #include "codec/difference.h"
+#include "codec/learning.h"
 #include "simt/executor.h"
 #include "table.h"
 
@@ -19,5 +20,7 @@ CpuKernel cpu_kernel(const KernelId& id);
 void cpu_compare(const codec::Comparison& work, const simt::Launch& launch);
 void cpu_checksum(const codec::Checksum& work, const simt::Launch& launch);
 void cpu_sum_checks(const codec::Checksum& work, const simt::Launch& launch);
+void cpu_clear_learning(const codec::Learning& work, const simt::Launch& launch);
+void cpu_learn(const codec::Learning& work, const simt::Launch& launch);
 
 }  // namespace terse::kernels

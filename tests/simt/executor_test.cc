@@ -130,17 +130,20 @@ TEST(Executor, Atomics) {
     uint64_t wide = 1ull << 40;
     int32_t low = -1;
     float real = 0.25f;
+    uint32_t most = 100;
     std::vector<uint32_t> olds;
     run<Nothing>({.blocks = 3, .threads = 64, .seed = seed}, [&](Nothing&) {
       olds.push_back(atomic_add(&count, 2u));
       atomic_add(&wide, uint64_t{1} << 20);
       atomic_add(&low, -1);
       atomic_add(&real, 0.5f);
+      atomic_max(&most, 64 * block_index() + thread_index());
     });
     EXPECT_EQ(count, 5u + 2 * 192);
     EXPECT_EQ(wide, (1ull << 40) + (192ull << 20));
     EXPECT_EQ(low, -193);
     EXPECT_EQ(real, 96.25f);
+    EXPECT_EQ(most, 191u);
     std::sort(olds.begin(), olds.end());
     for (uint32_t i = 0; i < 192; ++i) EXPECT_EQ(olds[i], 5 + 2 * i);
   }

@@ -75,6 +75,8 @@ TEST_F(GlobalMemory, WriteToReadOnly) {
                });
   expect_fault({}, "atomic_add of 4 bytes at offset 4 of \"in\" (60 bytes, read-only), which is re",
                [&](Nothing&) { atomic_add(as<uint32_t>(in + 4), 1u); });
+  expect_fault({}, "atomic_max of 4 bytes at offset 4 of \"in\" (60 bytes, read-only), which is re",
+               [&](Nothing&) { atomic_max(as<uint32_t>(in + 4), 1u); });
 }
 
 TEST_F(GlobalMemory, Misaligned) {

@@ -91,6 +91,64 @@ TEST(Race, CollectivesAreNoBarriers) {
   });
 }
 
+struct Counts {
+  uint64_t count[4];
+};
+
+TEST(Race, AdditionsNeedNoBarrier) {
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    uint64_t sum = 0;
+    run<Counts>({.threads = 64, .seed = seed}, [&](Counts& shared) {
+      const uint32_t t = thread_index();
+      if (t < 4) shared_store(shared.count[t], uint64_t{5});
+      sync_block();
+      shared_atomic_add(shared.count[t % 2], uint64_t{t} << 32);
+      shared_atomic_add(shared.count[1 - t % 2], uint64_t{1});
+      sync_block();
+      if (t == 7) sum = shared_load(shared.count[0]) + shared_load(shared.count[1]);
+    });
+    EXPECT_EQ(sum, 10 + 64 + (uint64_t{63 * 32} << 32));
+  }
+}
+
+TEST(Race, AdditionsNeedTheBlocksBarriersAround) {
+  const auto add_one = [](Counts& shared) { shared_atomic_add(shared.count[1], uint64_t{1}); };
+  expect_fault<Counts>({}, "adds to shared memory at offset 8, which no thread of the block has",
+                       add_one);
+  expect_fault<Counts>({}, "missing barrier|no thread of the block has", [&](Counts& shared) {
+    if (thread_index() == 3) shared_store(shared.count[1], uint64_t{0});
+    add_one(shared);
+  });
+  const auto started = [&](Counts& shared) {
+    if (thread_index() == 3) shared_store(shared.count[1], uint64_t{0});
+    sync_block();
+    add_one(shared);
+    sync_warp();
+  };
+  // By a thread of the warp that added last, too.
+  expect_fault<Counts>({.threads = 64}, "missing barrier: reads shared memory at offset 8, which",
+                       [&](Counts& shared) {
+                         started(shared);
+                         if (thread_index() == 9) shared_load(shared.count[1]);
+                       });
+  expect_fault<Counts>({.threads = 64}, "missing barrier: adds to|missing barrier: writes",
+                       [&](Counts& shared) {
+                         started(shared);
+                         if (thread_index() == 9) shared_store(shared.count[1], uint64_t{0});
+                       });
+  // A reader of what was there before.
+  expect_fault<Counts>({}, "missing barrier: adds to|missing barrier: reads", [&](Counts& shared) {
+    if (thread_index() == 3) shared_store(shared.count[1], uint64_t{0});
+    sync_block();
+    if (thread_index() == 5) shared_load(shared.count[1]);
+    if (thread_index() == 6) add_one(shared);
+  });
+  expect_fault<Counts>({}, "shared_atomic_add of 8 bytes at offset 32", [](Counts& shared) {
+    uint64_t* const counts = shared.count;
+    shared_atomic_add(counts[4 + thread_index() % 1], uint64_t{1});
+  });
+}
+
 TEST(Race, BytesOfOneWord) {
   struct Bytes {
     union {

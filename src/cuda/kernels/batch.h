@@ -21,6 +21,7 @@ constexpr uint32_t kWarpShift = 5;  // a warp has 2^5 threads
 
 // Threads of a thread block: enough for the largest block of elements in kRows rows.
 constexpr uint32_t kThreads = codec::kMaxBlock / kOctet / kRows;
+constexpr uint32_t kWarps = kThreads >> kWarpShift;
 
 // How blocks of elements lie on threads. A team of neighbouring threads shares a block: thread t of
 // it has octets t, t + team, ... in the rows that belong to the block. Teams are parts of a warp or

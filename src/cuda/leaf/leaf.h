@@ -199,6 +199,14 @@ TERSE_DEVICE void store_streaming(T* to, T value) {
   __stcs(reinterpret_cast<W*>(to), reinterpret_bits<W>(value));
 }
 
+TERSE_DEVICE void atomic_add(uint64_t* to, uint64_t value) {
+  static_assert(sizeof(unsigned long long) == sizeof(uint64_t));
+  atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+}
+
+// *to is the larger one from then on.
+TERSE_DEVICE void atomic_max(uint32_t* to, uint32_t value) { atomicMax(to, value); }
+
 // Shared memory.
 template <class T>
 TERSE_DEVICE T shared_load(const T& from) {
@@ -209,5 +217,7 @@ template <class T>
 TERSE_DEVICE void shared_store(T& to, T value) {
   to = value;
 }
+
+TERSE_DEVICE void shared_atomic_add(uint64_t& to, uint64_t value) { atomic_add(&to, value); }
 
 }  // namespace terse::simt

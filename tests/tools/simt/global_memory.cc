@@ -35,6 +35,8 @@ const char* name(Operation operation) {
       return "store";
     case Operation::kAtomicAdd:
       return "atomic_add";
+    case Operation::kAtomicMax:
+      return "atomic_max";
   }
   return "";
 }

@@ -36,7 +36,7 @@ class Memory {
 
 namespace internal {
 
-enum class Operation { kLoad, kStore, kAtomicAdd };
+enum class Operation { kLoad, kStore, kAtomicAdd, kAtomicMax };
 
 // Addresses known to be allowed: the range that the last access was in.
 struct Window {

@@ -201,6 +201,7 @@ template <class T>
 T atomic_add(T* to, T value, Site site = Site::here()) {
   static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
   internal::processor().step(site);
+  to = internal::place(to, Mistake::kStoresFurther, site);
   internal::check_global(internal::Operation::kAtomicAdd, to, sizeof(T), site);
   T old;
   std::memcpy(&old, to, sizeof(T));
@@ -213,6 +214,14 @@ T atomic_add(T* to, T value, Site site = Site::here()) {
   }
   std::memcpy(to, &sum, sizeof(T));
   return old;
+}
+
+// *to is the larger one from then on.
+inline void atomic_max(uint32_t* to, uint32_t value, Site site = Site::here()) {
+  internal::processor().step(site);
+  to = internal::place(to, Mistake::kStoresFurther, site);
+  internal::check_global(internal::Operation::kAtomicMax, to, sizeof(*to), site);
+  if (*to < value) *to = value;
 }
 
 // Shared memory.
@@ -232,6 +241,12 @@ void shared_store(T& to, T value, Site site = Site::here()) {
   T* const at = internal::place(&to, Mistake::kStoresFurther, site);
   internal::processor().shared_write(at, sizeof(T), site);
   std::memcpy(at, &value, sizeof(T));
+}
+
+inline void shared_atomic_add(uint64_t& to, uint64_t value, Site site = Site::here()) {
+  uint64_t* const at = internal::place(&to, Mistake::kStoresFurther, site);
+  internal::processor().shared_add(at, sizeof(*at), site);
+  *at += value;
 }
 
 }  // namespace terse::simt

@@ -52,6 +52,10 @@ class Processor {
     step(site);
     shared_.write(to, bytes, running_->index, site);
   }
+  void shared_add(const void* to, size_t bytes, Site site) {
+    step(site);
+    shared_.add(to, bytes, running_->index, site);
+  }
 
   // What the lane gets from the warp's collective.
   uint32_t meet_warp(Activity what, uint32_t value, uint32_t source, Site site);

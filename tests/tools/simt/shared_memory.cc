@@ -39,6 +39,14 @@ void SharedMemory::write(const void* to, size_t bytes, uint32_t thread, Site sit
   touch<Kind::kWrite>(to, bytes, {site, thread, now_});
 }
 
+void SharedMemory::add(const void* to, size_t bytes, uint32_t thread, Site site) {
+  touch<Kind::kAdd>(to, bytes, {site, thread, now_, true});
+}
+
+const char* SharedMemory::name(Kind kind) {
+  return kind == Kind::kRead ? "load" : kind == Kind::kWrite ? "store" : "atomic_add";
+}
+
 template <SharedMemory::Kind kind>
 void SharedMemory::touch(const void* at, size_t bytes, const Access& now) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(at);
@@ -47,11 +55,11 @@ void SharedMemory::touch(const void* at, size_t bytes, const Access& now) {
   if (!inside || address % bytes != 0) [[unlikely]]
     processor().fail(
         now.site,
-        fmt::format("{} of {} bytes at offset {} of the block's shared memory ({} bytes), which is "
-                    "{}",
-                    kind == Kind::kRead ? "shared_load" : "shared_store", bytes,
-                    static_cast<intptr_t>(offset), bytes_,
-                    inside ? "misaligned" : "out of bounds"));
+        fmt::format(
+            "shared_{} of {} bytes at offset {} of the block's shared memory ({} bytes), which is "
+            "{}",
+            name(kind), bytes, static_cast<intptr_t>(offset), bytes_,
+            inside ? "misaligned" : "out of bounds"));
   if (bytes < kWordBytes) {
     Cell* const cells = split(offset / kWordBytes);
     for (size_t i = offset; i < offset + bytes; ++i) touch<kind>(cells[i % kWordBytes], i, now);
@@ -75,17 +83,20 @@ template <SharedMemory::Kind kind>
 void SharedMemory::touch(Cell& cell, size_t offset, const Access& now) {
   const bool written = cell.write.time >= start_;
   if (written && !over(cell.write, now)) conflict(kind, offset, now, Kind::kWrite, cell.write);
+  if (kind != Kind::kWrite && !written)
+    processor().fail(now.site, fmt::format("{} shared memory at offset {}, which no thread of the "
+                                           "block has written",
+                                           kind == Kind::kRead ? "reads" : "adds to", offset));
   if constexpr (kind == Kind::kRead) {
-    if (!written)
-      processor().fail(now.site, fmt::format("reads shared memory at offset {}, which no thread of "
-                                             "the block has written",
-                                             offset));
     add_read(cell, now);
   } else {
     for (const Access* read : {&cell.read, &cell.other_read})
       if (read->time >= start_ && !over(*read, now))
         conflict(kind, offset, now, Kind::kRead, *read);
+    // What is added to before the block's barrier is as if written by who adds.
+    const bool added = kind == Kind::kAdd && (cell.write.atomic || cell.write.time < block_time_);
     cell = {now, {}, {}};
+    cell.write.atomic = added;
   }
 }
 
@@ -96,10 +107,15 @@ void SharedMemory::conflict(Kind kind, size_t offset, const Access& now, Kind be
       now.site,
       fmt::format("missing barrier: {} shared memory at offset {}, which thread {} (warp {}, lane "
                   "{}) {} at {}, with no {} in between",
-                  kind == Kind::kRead ? "reads" : "writes", offset, before.thread,
-                  before.thread / kLanes, before.thread % kLanes,
-                  before_kind == Kind::kRead ? "read" : "wrote", to_string(before.site),
-                  same_warp ? "sync_warp or sync_block" : "sync_block"));
+                  kind == Kind::kRead    ? "reads"
+                  : kind == Kind::kWrite ? "writes"
+                                         : "adds to",
+                  offset, before.thread, before.thread / kLanes, before.thread % kLanes,
+                  before_kind == Kind::kRead ? "read"
+                  : before.atomic            ? "added to"
+                                             : "wrote",
+                  to_string(before.site),
+                  same_warp && !before.atomic ? "sync_warp or sync_block" : "sync_block"));
 }
 
 void SharedMemory::add_read(Cell& cell, const Access& now) {

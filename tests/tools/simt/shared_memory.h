@@ -31,6 +31,8 @@ class SharedMemory {
   // Throw a Fault if the access is wrong.
   void read(const void* from, size_t bytes, uint32_t thread, Site site);
   void write(const void* to, size_t bytes, uint32_t thread, Site site);
+  // Atomic additions need no barrier between them, but the block's own before and after.
+  void add(const void* to, size_t bytes, uint32_t thread, Site site);
 
  private:
   static constexpr uint32_t kWordBytes = 4;
@@ -39,6 +41,7 @@ class SharedMemory {
     Site site;
     uint32_t thread = 0;
     uint32_t time = 0;
+    bool atomic = false;
   };
 
   // Of all reads since the last write, two are enough. If warps have read it since the block's last
@@ -55,8 +58,9 @@ class SharedMemory {
     }
   };
 
-  enum class Kind { kRead, kWrite };
+  enum class Kind { kRead, kWrite, kAdd };
 
+  static const char* name(Kind kind);
   template <Kind kind>
   void touch(const void* at, size_t bytes, const Access& now);
   template <Kind kind>
@@ -67,6 +71,8 @@ class SharedMemory {
   Cell* split(size_t word);
 
   bool over(const Access& before, const Access& now) const {
+    // Of additions only the last one is remembered, whoever else made some.
+    if (before.atomic) return now.atomic || before.time < block_time_;
     if (before.thread == now.thread) return true;
     const uint32_t warp = now.thread / kLanes;
     return before.time < (before.thread / kLanes == warp ? warp_time_[warp] : block_time_);

@@ -10,6 +10,7 @@
 #include "cuda/checksum_kernel.h"
 #include "cuda/compare.h"
 #include "cuda/increment.h"
+#include "cuda/learn.h"
 #include "fake.h"
 
 namespace terse::kernels {
@@ -54,20 +55,16 @@ void run_increment(const void* parameter, uint32_t, uint32_t) {
   ++*number;
 }
 
-// Of a kernel whose only parameter is a Work.
-template <class Work, void (*run)(const Work&, const simt::Launch&)>
-const void* handle_of() {
+// Of a kernel that takes a Work by value.
+template <class Work>
+const void* handle_of(void (*run)(const Work&, const simt::Launch&)) {
   const auto handle = reinterpret_cast<const void*>(run);
-  static const bool added = [&] {
-    fake::add_kernel(handle,
-                     {sizeof(Work), [](const void* parameter, uint32_t blocks, uint32_t threads) {
-                        Work work;
-                        std::memcpy(&work, parameter, sizeof work);
-                        run(work, {.blocks = blocks, .threads = threads, .seed = next_seed()});
-                      }});
-    return true;
-  }();
-  (void)added;
+  fake::add_kernel(handle,
+                   {sizeof(Work), [run](const void* parameter, uint32_t blocks, uint32_t threads) {
+                      Work work;
+                      std::memcpy(&work, parameter, sizeof work);
+                      run(work, {.blocks = blocks, .threads = threads, .seed = next_seed()});
+                    }});
   return handle;
 }
 
@@ -98,8 +95,12 @@ const void* increment() {
   return handle;
 }
 
-const void* compare() { return handle_of<codec::Comparison, cpu_compare>(); }
-const void* sum_checks() { return handle_of<codec::Checksum, cpu_sum_checks>(); }
-const void* checksum() { return handle_of<codec::Checksum, cpu_checksum>(); }
+const void* compare() { return handle_of<codec::Comparison>(cpu_compare); }
+const void* checksum() { return handle_of<codec::Checksum>(cpu_checksum); }
+const void* sum_checks() { return handle_of<codec::Checksum>(cpu_sum_checks); }
+const void* clear_learning() { return handle_of<codec::Learning>(cpu_clear_learning); }
+
+// One for all stages: the work tells which.
+const void* learn(codec::Learning::Stage) { return handle_of<codec::Learning>(cpu_learn); }
 
 }  // namespace terse::kernels
