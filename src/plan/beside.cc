@@ -29,28 +29,34 @@ std::vector<Segment> cut(std::span<const Range> ranges, size_t shard) {
   return segments;
 }
 
-// Puts a step before those of a plan, and one behind them.
+// Puts steps before those of a plan, and one behind them.
 class Around : Assembly {
  public:
   Around(Plan plan, Collective collective, const Shape& shape)
       : Assembly(std::move(plan)), collective_(collective), shape_(shape) {}
 
   Plan build(const Beside& beside) {
+    if (beside.learns) learn();
     if (beside.verified) verify();
     if (!beside.exact.empty()) keep(beside.exact);
-    if (first_.natives.empty()) return std::move(plan_);
-    std::vector<Step> steps = clear();
-    plan_.native += native_traffic({first_}, shape_);
-    // Everything else waits for it: the plan may change what it sends, and is timed from its own
-    // first step on.
-    insert(std::move(first_));
-    for (Step& step : steps) {
-      for (size_t& before : step.after) ++before;
-      step.after.push_back(0);
+    if (!native_.natives.empty()) first_.push_back(std::move(native_));
+    if (first_.empty()) return std::move(plan_);
+    const std::vector<Step> steps = clear();
+    plan_.native += native_traffic(first_, shape_);
+    // Each waits for the one before it, and everything else for the last: the plan may change what
+    // it sends, and is timed from its own first step on.
+    const size_t before = first_.size();
+    for (Step& step : first_) {
+      if (!plan_.steps.empty()) step.after = {plan_.steps.size() - 1};
+      insert(std::move(step));
+    }
+    for (Step step : steps) {
+      for (size_t& earlier : step.after) earlier += before;
+      step.after.push_back(before - 1);
       insert(std::move(step));
     }
     if (!last_.copies.empty()) {
-      last_.after.push_back(0);
+      last_.after.push_back(before - 1);
       insert(std::move(last_));
     }
     return finish();
@@ -59,13 +65,49 @@ class Around : Assembly {
  private:
   Place at(Region region, size_t element) const { return {region, element * shape_.element_bytes}; }
 
+  // Behind the plan's own scratch. All ranks end with the levels of one, in case their machines
+  // differ.
+  void learn() {
+    using enum Learn::Stage;
+    plan_.scratch_bytes = Chunks::round_up(plan_.scratch_bytes, Chunks::kAlignment);
+    const Place state{Region::kScratch, plan_.scratch_bytes};
+    plan_.scratch_bytes += Learn::kStateBytes;
+    learn(kWidest, state);
+    agree(Collective::kAllReduce, state, 1, Element::kUint32, Operation::kMax);
+    learn(kHistogram, state);
+    agree(Collective::kAllReduce, {state.region, state.offset + Learn::kBinsAt}, Learn::kBins,
+          Element::kUint64, Operation::kSum);
+    learn(kFit, state);
+    agree(Collective::kBroadcast, {Region::kCodebook, 0}, plan_.codebook_bytes, Element::kUint8,
+          Operation::kOfCall);
+  }
+
+  void learn(Learn::Stage stage, const Place& state) {
+    const size_t count = plan_.buffers.front().send_bytes / shape_.element_bytes;
+    Step step{.name = "learn", .lane = Lane::kEncode, .beside = true};
+    step.learns.push_back({stage, count, state});
+    first_.push_back(std::move(step));
+  }
+
+  void agree(Collective collective, const Place& place, size_t count, Element element,
+             Operation operation) {
+    Step step{.name = "agree", .lane = Lane::kCommunicate, .beside = true};
+    step.natives.push_back({.collective = collective,
+                            .send = place,
+                            .recv = place,
+                            .count = count,
+                            .element = element,
+                            .operation = operation});
+    first_.push_back(std::move(step));
+  }
+
   void verify() {
     plan_.exact_bytes = plan_.buffers.front().recv_bytes;
-    first_.natives.push_back({.collective = collective_,
-                              .send = {Region::kSend, 0},
-                              .recv = {Region::kExact, 0},
-                              .count = shape_.count,
-                              .root = shape_.root});
+    native_.natives.push_back({.collective = collective_,
+                               .send = {Region::kSend, 0},
+                               .recv = {Region::kExact, 0},
+                               .count = shape_.count,
+                               .root = shape_.root});
   }
 
   // Behind the plan's own scratch.
@@ -80,7 +122,7 @@ class Around : Assembly {
     const size_t bytes = s.count * shape_.element_bytes;
     const Place result{Region::kScratch, plan_.scratch_bytes};
     plan_.scratch_bytes += bytes;
-    first_.natives.push_back(
+    native_.natives.push_back(
         {.collective = t.recv.per_rank   ? Collective::kBroadcast
                        : t.send.per_rank ? Collective::kReduce
                                          : collective_,
@@ -96,7 +138,8 @@ class Around : Assembly {
 
   const Collective collective_;
   const Shape& shape_;
-  Step first_{.name = "native", .lane = Lane::kCommunicate, .beside = true};
+  std::vector<Step> first_;
+  Step native_{.name = "native", .lane = Lane::kCommunicate, .beside = true};
   Step last_{.name = "restore", .lane = Lane::kDecode, .beside = true};
 };
 

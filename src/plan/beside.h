@@ -1,5 +1,6 @@
 // What NCCL itself does beside an algorithm, as steps of its plan: elements of a message that stay
-// exact, and the whole call once more, to know the plan's error.
+// exact, and the whole call once more, to know the plan's error; and before all that the levels
+// that codes stand for are learned, where the ranks make one what each knows of its own elements.
 //
 // Elements that stay exact are carried natively, too, to a place in scratch, before the plan, which
 // may change what they are sent from; in the end they overwrite what the plan made of them. So the
@@ -18,6 +19,7 @@ struct Beside {
   // shard, a range may reach over several.
   std::span<const Range> exact = {};
   bool verified = false;  // the native result comes to Region::kExact
+  bool learns = false;    // the levels, of what is sent
 };
 
 // Whether calls of this kind may have elements that stay exact.

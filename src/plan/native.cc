@@ -3,7 +3,7 @@
 namespace terse::plan {
 
 size_t element_bytes(Element element, size_t of_call) {
-  const size_t bytes[] = {of_call, 1, 4, 4, 2};
+  const size_t bytes[] = {of_call, 1, 4, 4, 2, 8};
   return bytes[static_cast<size_t>(element)];
 }
 

@@ -20,8 +20,9 @@
 namespace terse::plan {
 
 // Memory that a plan refers to, always by offset. kExact is for the call's result as NCCL itself
-// gives it, to be compared with; kState keeps what it has from call to call.
-enum class Region : uint8_t { kSend, kRecv, kScratch, kExact, kState };
+// gives it, to be compared with; kState keeps what it has from call to call, and kCodebook the
+// levels that codes stand for.
+enum class Region : uint8_t { kSend, kRecv, kScratch, kExact, kState, kCodebook };
 
 struct Place {
   Region region = Region::kScratch;
@@ -80,6 +81,19 @@ struct Fingerprint {
   size_t bytes = 0;
 };
 
+// A stage in which levels are learned from the send buffer, by a state that all ranks make one
+// between the stages: first it has the largest range of a block, then besides how often elements
+// lie where in their blocks; and of these come the levels.
+struct Learn {
+  enum class Stage : uint8_t { kWidest, kHistogram, kFit };
+  static constexpr size_t kBins = 1024, kBinsAt = 16;  // of 64 bits; and bytes to the first one
+  static constexpr size_t kStateBytes = kBinsAt + kBins * sizeof(uint64_t);
+
+  Stage stage;
+  size_t count = 0;  // elements from the buffer's beginning
+  Place state;
+};
+
 struct Transfer {
   int peer = 0;
   bool send = false;  // otherwise receive
@@ -90,7 +104,7 @@ struct Transfer {
 };
 
 // What a native collective is of, and how it reduces: as the call, or as it says itself.
-enum class Element : uint8_t { kOfCall, kUint8, kUint32, kFloat32, kBfloat16 };
+enum class Element : uint8_t { kOfCall, kUint8, kUint32, kFloat32, kBfloat16, kUint64 };
 enum class Operation : uint8_t { kOfCall, kSum, kMax };
 
 // A collective that NCCL does itself; no message between two ranks. In place as NCCL has it.
@@ -118,6 +132,7 @@ struct Step {
   size_t turn = 0;                        // which of the communicate lanes
   std::vector<Copy> copies;               // not on Lane::kCommunicate
   std::vector<Fingerprint> fingerprints;  // before the computes; not on Lane::kCommunicate
+  std::vector<Learn> learns;              // not on Lane::kCommunicate
   // All at once, in this order on all ranks; only on Lane::kCommunicate, and not beside transfers,
   // for the order of the two is not the same on all of them.
   std::vector<Native> natives;

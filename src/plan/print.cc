@@ -6,12 +6,12 @@
 namespace terse::plan {
 namespace {
 
-constexpr const char* kRegionNames[] = {"send", "recv", "scratch", "exact", "state"};
+constexpr const char* kRegionNames[] = {"send", "recv", "scratch", "exact", "state", "codebook"};
 constexpr const char* kPartNames[] = {"", " parameters", " codes", " merged"};
 constexpr const char* kFormatNames[] = {" raw", "", " of a node"};
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
-constexpr const char* kElementNames[] = {"", " of uint8", " of uint32", " of float32",
-                                         " of bfloat16"};
+constexpr const char* kElementNames[] = {
+    "", " of uint8", " of uint32", " of float32", " of bfloat16", " of uint64"};
 constexpr const char* kOperationNames[] = {"", " sum", " max"};
 
 std::string text(const Place& p) {
@@ -37,6 +37,15 @@ void print_compute(const Compute& c, size_t messages, std::string& out) {
     out += fmt::format(" [shard {} stage {} origin {}]", c.shard, c.stage, c.origin);
   if (c.redraw) out += fmt::format(" drawn by {}", text(*c.redraw));
   out += c.averages ? " final\n" : "\n";
+}
+
+void print_learn(const Learn& l, std::string& out) {
+  const std::string state = text(l.state);
+  if (l.stage == Learn::Stage::kFit)
+    out += fmt::format("    {} <- levels of {}\n", text({Region::kCodebook, 0}), state);
+  else
+    out += fmt::format("    {} <- {} of send x{}\n", state,
+                       l.stage == Learn::Stage::kWidest ? "widest" : "histogram", l.count);
 }
 
 void print_native(const Native& n, std::string& out) {
@@ -70,6 +79,7 @@ std::string print(const Plan& plan) {
     for (const Compute& c : step.compute) print_compute(c, plan.buffers.size(), out);
     for (const Copy& c : step.copies)
       out += fmt::format("    {} x{} B <- {} as it is\n", text(c.target), c.bytes, text(c.source));
+    for (const Learn& l : step.learns) print_learn(l, out);
     for (const Transfer& t : step.transfers)
       out += fmt::format("    {} {} {} x{} B\n", t.send ? "to" : "from", t.peer,
                          text(t.place, t.message, plan.buffers.size()), t.bytes);

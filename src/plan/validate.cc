@@ -56,6 +56,8 @@ class Checker {
       if (before >= at_) refuse("waits for a step that comes later");
     if (!s.transfers.empty() && s.lane != Lane::kCommunicate) refuse("transfers on a compute lane");
     if (!s.copies.empty() && s.lane == Lane::kCommunicate) refuse("copies on a communicate lane");
+    if (!s.learns.empty() && s.lane == Lane::kCommunicate)
+      refuse("levels are learned on a communicate lane");
     if (!s.natives.empty() && s.lane != Lane::kCommunicate)
       refuse("native collectives on a compute lane");
     if (!s.natives.empty() && !s.transfers.empty()) refuse("native collectives beside transfers");
@@ -66,6 +68,7 @@ class Checker {
     for (const Fingerprint& f : s.fingerprints) fingerprint(f);
     for (const Compute& c : s.compute) compute(c);
     for (const Copy& c : s.copies) copy(c);
+    for (const Learn& l : s.learns) learn(l);
     // All of a step's transfers, or native collectives, run at once: what is sent must be there
     // before.
     for (const Transfer& t : s.transfers) send(t);
@@ -84,6 +87,7 @@ class Checker {
         if (is_own(place)) read(place, bytes);
       });
     }
+    read_codebook(c);
     extent(c.target, c.target_format, c);
     parts(c);
     formats(c);
@@ -104,8 +108,38 @@ class Checker {
     within(f.target, kFingerprintBytes, 0);
     if (f.source.region != Region::kSend || f.target.region != Region::kScratch)
       refuse("a fingerprint from or to where none may be");
-    if (changed_) refuse("looks at what may have been changed");
+    use_send_buffer();
     write(f.target, kFingerprintBytes, false);
+  }
+
+  // From the send buffer, which may be the receive buffer.
+  void learn(const Learn& l) {
+    if (plan_.codebook_bytes == 0) return refuse("learns levels that the call does not have");
+    if (l.state.region != Region::kScratch) return refuse("learns outside scratch");
+    within(l.state, Learn::kStateBytes, 0);
+    within({Region::kSend, 0}, l.count * formats_.front().bytes, 0);
+    const Place bins{l.state.region, l.state.offset + Learn::kBinsAt};
+    switch (l.stage) {
+      case Learn::Stage::kWidest:
+        write(l.state, Learn::kStateBytes, false);
+        break;
+      case Learn::Stage::kHistogram:
+        read(l.state, Learn::kStateBytes);
+        write(bins, Learn::kBins * sizeof(uint64_t), true);
+        break;
+      case Learn::Stage::kFit:
+        read(l.state, Learn::kStateBytes);
+        return write({Region::kCodebook, 0}, plan_.codebook_bytes, false);
+    }
+    use_send_buffer();
+  }
+
+  // A table of levels is read by what packs and unpacks.
+  void read_codebook(const Compute& c) {
+    const bool packed =
+        c.target_format != Format::kRaw ||
+        std::ranges::any_of(c.inputs, [](const Input& in) { return in.format != Format::kRaw; });
+    if (packed && plan_.codebook_bytes != 0) read({Region::kCodebook, 0}, plan_.codebook_bytes);
   }
 
   void copy(const Copy& c) {
@@ -153,7 +187,11 @@ class Checker {
   void send_own(const Native& n) {
     if (n.recv.region == Region::kRecv && !is_the_call(n))
       refuse("receives where it may still send");
-    if (changed_) refuse("sends what may have been changed");
+    use_send_buffer();
+  }
+
+  void use_send_buffer() {
+    if (changed_) refuse("reads what may have been changed");
     if (sends_.empty() || sends_.back() != at_) sends_.push_back(at_);
   }
 
@@ -201,6 +239,7 @@ class Checker {
     if (packed && place.region != Region::kScratch && place.region != Region::kState)
       refuse("packed data outside scratch");
     if (place.region == Region::kExact) refuse("computes with the exact result");
+    if (place.region == Region::kCodebook) refuse("computes with the levels");
     if (format == Format::kWithin && !formats_[c.message].within.bytes)
       return refuse("a format that the call does not have");
     for_each_part(place, format, c, taken(c),
@@ -275,23 +314,31 @@ class Checker {
   void within(const Place& place, size_t bytes, size_t message) {
     const Buffers& buffers = plan_.buffers[message];
     const size_t extents[] = {buffers.send_bytes, buffers.recv_bytes, plan_.scratch_bytes,
-                              plan_.exact_bytes, plan_.state.bytes};
+                              plan_.exact_bytes,  plan_.state.bytes,  plan_.codebook_bytes};
     if (place.offset + bytes > extents[static_cast<int>(place.region)])
       refuse("a place past its region");
   }
 
   // Memory that only the plan uses.
   static bool is_own(const Place& place) {
-    return place.region == Region::kScratch || place.region == Region::kState;
+    return place.region == Region::kScratch || is_kept(place);
   }
 
-  Uses& uses(const Place& place) { return place.region == Region::kState ? state_ : scratch_; }
+  // In which is what an earlier call wrote.
+  static bool is_kept(const Place& place) {
+    return place.region == Region::kState || place.region == Region::kCodebook;
+  }
+
+  Uses& uses(const Place& place) {
+    if (place.region == Region::kScratch) return scratch_;
+    return place.region == Region::kState ? state_ : codebook_;
+  }
 
   // What a step uses is its own while it runs: it must not change what another, or itself, may be
-  // reading or writing. In the state is what an earlier call wrote. A message may be of several
-  // shards, with up to `padding` bytes between them that nothing wrote.
+  // reading or writing. A message may be of several shards, with up to `padding` bytes between them
+  // that nothing wrote.
   void read(const Place& place, size_t bytes, size_t padding = 0) {
-    const bool was_written = place.region == Region::kState;
+    const bool was_written = is_kept(place);
     const size_t queue = plan_.steps[at_].queue();
     size_t unwritten = padding;  // so far; none is left for the beginning
     uses(place).visit(place.offset, place.offset + bytes, [&](Use& use, size_t length) {
@@ -309,7 +356,7 @@ class Checker {
     if (place.region != Region::kRecv) return;
     changed_ = true;
     for (const size_t sends : sends_)
-      if (!is_done(sends)) refuse("changes what a native collective may still send");
+      if (!is_done(sends)) refuse("changes what may still be read as it was");
   }
 
   // `in_place`: by what reads it.
@@ -334,8 +381,8 @@ class Checker {
   const std::vector<Elements> formats_;  // by message
   size_t at_ = 0;
   size_t sent_ = 0;
-  Uses scratch_, state_;
-  std::vector<size_t> sends_;  // steps with native collectives from the send buffer
+  Uses scratch_, state_, codebook_;
+  std::vector<size_t> sends_;  // steps with natives from the send buffer, or that learn from it
   bool changed_ = false;       // the receive buffer has been
   Order order_;
   Order::Front start_{};  // of the step

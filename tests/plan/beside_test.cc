@@ -26,14 +26,16 @@ struct Case {
   const Algorithm& algorithm;
   Shape shape;  // of rank 0
   std::vector<Range> exact;
-  bool verified, in_place;
+  bool verified, in_place, learns = false;
 };
+
+constexpr size_t kLevels = 16;
 
 // The ranks' buffers and what has become of them.
 struct Played {
   CallBuffers buffers;
   std::vector<Plan> plans = {};
-  std::vector<Values> exact = {};
+  std::vector<Values> exact = {}, levels = {};
   std::string error = {};
 };
 
@@ -41,14 +43,20 @@ Played play(const Case& c, std::mt19937 random) {
   Played p{CallBuffers(c.algorithm.collective, c.shape, c.in_place, random)};
   Shape s = c.shape;
   for (s.rank = 0; s.rank < s.ranks; ++s.rank) {
-    p.plans.push_back(with(c.algorithm.build(s), c.algorithm.collective, s,
-                           {.exact = c.exact, .verified = c.verified}));
+    Plan plan = c.algorithm.build(s);
+    plan.codebook_bytes = kLevels * 4;
+    p.plans.push_back(with(std::move(plan), c.algorithm.collective, s,
+                           {.exact = c.exact, .verified = c.verified, .learns = c.learns}));
     EXPECT_EQ(validate(p.plans.back(), s), "") << print(p.plans.back());
     p.exact.emplace_back(p.plans.back().exact_bytes / 4, -1);
+    p.levels.emplace_back(kLevels, -1);
   }
   std::vector<std::vector<Memory>> memory;
   for (size_t r = 0; r < p.plans.size(); ++r)
-    memory.push_back({{p.buffers.send[r], p.buffers.recv[r], p.exact[r].data()}});
+    memory.push_back({{.send = p.buffers.send[r],
+                       .recv = p.buffers.recv[r],
+                       .exact = p.exact[r].data(),
+                       .codebook = p.levels[r].data()}});
   p.error = simulate(p.plans, memory, random, kLoss);
   return p;
 }
@@ -85,6 +93,7 @@ void check(const Case& c, const std::mt19937& random) {
   Played p = play(c, random);
   ASSERT_EQ(p.error, "") << print(p.plans[0]);
   const Played without = play({c.algorithm, c.shape, {}, false, c.in_place}, random);
+  for (const Values& levels : without.levels) ASSERT_EQ(levels, Values(kLevels, -1));
   const CallBuffers& b = p.buffers;
   const Meaning meaning{collective, p.plans.size(), static_cast<size_t>(c.shape.root),
                         c.shape.count};
@@ -152,6 +161,38 @@ TEST(Beside, NothingLeavesThePlanAsItIs) {
                   .packing = packing_for(a, test_packing(32)),
                   .topology = round_robin(4, 2)};
     EXPECT_EQ(print(with(a.build(s), a.collective, s, {})), print(a.build(s)));
+  }
+}
+
+// As the simulator learns them.
+Values levels_of(const Played& p) {
+  uint32_t widest = 0;
+  std::vector<uint64_t> bins(Learn::kBins);
+  const auto for_each_sent = [&](const auto& f) {
+    for (size_t r = 0; r < p.plans.size(); ++r)
+      for (size_t i = 0; i < p.plans[r].buffers.front().send_bytes / 4; ++i)
+        f(static_cast<uint32_t>(p.buffers.input[r][i]));
+  };
+  for_each_sent([&](uint32_t x) { widest = std::max(widest, x); });
+  for_each_sent([&](uint32_t x) { bins[x % Learn::kBins] += 1 + widest % 256; });
+  return {bins.begin(), bins.begin() + kLevels};
+}
+
+// Of what all ranks send, whatever else is done beside, and the call goes on as without.
+TEST(Beside, AllRanksLearnTheLevels) {
+  std::mt19937 random(10);
+  for (const Algorithm& a : algorithms()) {
+    if (is_point_to_point(a.collective)) continue;
+    for (int trial = 0; trial < 20; ++trial) {
+      Case c{a, random_shape(a, random), {}, random() % 2 == 0, random() % 2 == 0, true};
+      if (may_keep_exact(a.collective) && random() % 2 == 0)
+        c.exact = random_ranges(random, c.shape.count * shards(a.collective, c.shape.ranks));
+      const Played p = play(c, random);
+      ASSERT_EQ(p.error, "") << print(p.plans[0]);
+      for (const Values& levels : p.levels) ASSERT_EQ(levels, levels_of(p));
+      check(c, random);
+      ASSERT_FALSE(testing::Test::HasFailure()) << print(p.plans[0]);
+    }
   }
 }
 
@@ -224,6 +265,75 @@ TEST(Beside, IsPrinted) {
   4 restore on decode
     recv+0 x40 B <- scratch+1832 as it is
 )");
+}
+
+Plan learning(const Shape& s) {
+  Plan plan = two_shot_all_reduce(s);
+  plan.codebook_bytes = 192;
+  return with(std::move(plan), Collective::kAllReduce, s, {.learns = true});
+}
+
+TEST(Beside, LearningIsPrinted) {
+  const Shape s{.count = 64, .ranks = 2, .packing = test_packing(32)};
+  const std::string text = print(learning(s));
+  EXPECT_EQ(text.substr(0, text.find("  7 ")),
+            R"(two-shot AllReduce: 11 steps, scratch 8976 B, wire 264 B, raw 256 B
+  native collectives send 8388 B
+  keeps 192 B of levels
+  0 learn on encode
+    scratch+768 <- widest of send x64
+  1 agree on communicate 0 after 0
+    native AllReduce scratch+768 <- scratch+768 x1 of uint32 max
+  2 learn on encode after 1
+    scratch+768 <- histogram of send x64
+  3 agree on communicate 0 after 2
+    native AllReduce scratch+784 <- scratch+784 x1024 of uint64 sum
+  4 learn on encode after 3
+    codebook+0 <- levels of scratch+768
+  5 agree on communicate 0 after 4
+    native Broadcast codebook+0 <- codebook+0 x192 of uint8 root 0
+  6 encode on encode after 5
+    scratch+192 x32 <- send+128 raw [shard 1 stage 0 origin 0]
+)");
+}
+
+// Else two steps could use the state or the levels at once.
+TEST(Beside, AMistakeInLearningIsFound) {
+  const Shape s{.count = 64, .ranks = 2, .packing = test_packing(32)};
+  const auto broken = [&](const auto& change) {
+    Plan plan = learning(s);
+    change(plan);
+    return validate(plan, s);
+  };
+  EXPECT_EQ(broken([](Plan&) {}), "");
+  EXPECT_EQ(broken([](Plan& p) { p.steps[2].after.clear(); }),
+            "step 2 (learn): reads what may not be written yet");
+  EXPECT_EQ(broken([](Plan& p) { p.steps[6].after.clear(); }),
+            "step 6 (encode): reads what may not be written yet");
+  EXPECT_EQ(broken([](Plan& p) { p.steps[0].learns[0].count = 65; }),
+            "step 0 (learn): a place past its region");
+  EXPECT_EQ(broken([](Plan& p) { p.steps[0].learns[0].state.offset += 8; }),
+            "step 0 (learn): a place past its region");
+  EXPECT_EQ(broken([](Plan& p) {
+              p.steps[0].learns[0].state = {Region::kRecv, 0};
+            }),
+            "step 0 (learn): learns outside scratch");
+  EXPECT_EQ(broken([](Plan& p) { p.codebook_bytes = 0; }),
+            "step 0 (learn): learns levels that the call does not have");
+  EXPECT_EQ(broken([](Plan& p) { std::swap(p.steps[1].learns, p.steps[0].learns); }),
+            "step 1 (agree): levels are learned on a communicate lane");
+  EXPECT_EQ(broken([](Plan& p) {
+              p.steps[0].copies.push_back({{Region::kRecv, 0}, {Region::kSend, 0}, 4});
+            }),
+            "step 0 (learn): reads what may have been changed");
+  EXPECT_EQ(broken([](Plan& p) { p.steps[6].compute[0].target.region = Region::kCodebook; }),
+            "step 6 (encode): packed data outside scratch");
+  EXPECT_EQ(broken([](Plan& p) {
+              Compute& raw = p.steps[6].compute[0];
+              raw.target = {Region::kCodebook, 0};
+              raw.target_format = Format::kRaw;
+            }),
+            "step 6 (encode): computes with the levels");
 }
 
 }  // namespace

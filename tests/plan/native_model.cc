@@ -33,7 +33,7 @@ Bytes of(const Native& n, int rank, const std::vector<Bytes>& sent) {
 
 // In the order of Element. Numbers of two bytes that are not negative order as integers do.
 constexpr Bytes (*kOf[])(const Native&, int, const std::vector<Bytes>&) = {
-    of<int32_t>, of<uint8_t>, of<uint32_t>, of<float>, of<uint16_t>};
+    of<int32_t>, of<uint8_t>, of<uint32_t>, of<float>, of<uint16_t>, of<uint64_t>};
 
 }  // namespace
 

@@ -224,7 +224,7 @@ TEST(Native, WhatItSendsMayBeChangedBehindItAlone) {
     Copy copy;
     const char* too_early;
   } kCopies[] = {
-      {from_send, "step 1 (copy): changes what a native collective may still send"},
+      {from_send, "step 1 (copy): changes what may still be read as it was"},
       {from_scratch, "step 1 (copy): reads what may not be written yet"},
   };
   for (const auto& [copy, too_early] : kCopies) {
@@ -240,7 +240,7 @@ TEST(Native, WhatItSendsMayBeChangedBehindItAlone) {
   late.steps.back().natives = {first};
   late.steps.push_back({"end", Lane::kDecode, {2}, {}, {}});
   late.native = {800};
-  EXPECT_EQ(validate(late, shape), "step 2 (again): sends what may have been changed");
+  EXPECT_EQ(validate(late, shape), "step 2 (again): reads what may have been changed");
 }
 
 // NCCL's own rules: a shard where it belongs.

@@ -38,7 +38,7 @@ struct Rank {
     const Memory& m = memory[message];
     if (p.region == Region::kScratch) return scratch.data() + p.offset;
     // In the order of Region.
-    const int32_t* const regions[] = {m.send, m.recv, nullptr, m.exact, m.state};
+    const int32_t* const regions[] = {m.send, m.recv, nullptr, m.exact, m.state, m.codebook};
     const int32_t* begin = regions[static_cast<size_t>(p.region)];
     return const_cast<char*>(reinterpret_cast<const char*>(begin)) + p.offset;
   }
@@ -98,6 +98,31 @@ struct Rank {
     std::memcpy(address(c.target, c.message), sum.data(), 4 * c.count);
   }
 
+  void learn(const Learn& l) {
+    const int32_t* const send = memory.front().send;
+    char* const state = address(l.state, 0);
+    uint64_t bins[Learn::kBins];
+    std::memcpy(bins, state + Learn::kBinsAt, sizeof bins);
+    uint32_t widest = static_cast<uint32_t>(load(state));
+    switch (l.stage) {
+      case Learn::Stage::kWidest:
+        widest = 0;
+        std::fill_n(bins, Learn::kBins, 0);
+        for (size_t i = 0; i < l.count; ++i) widest = std::max<uint32_t>(widest, send[i]);
+        break;
+      case Learn::Stage::kHistogram:
+        for (size_t i = 0; i < l.count; ++i)
+          bins[static_cast<uint32_t>(send[i]) % Learn::kBins] += 1 + widest % 256;
+        break;
+      case Learn::Stage::kFit:
+        for (size_t i = 0; i < plan->codebook_bytes / sizeof(int32_t); ++i)
+          memory.front().codebook[i] = static_cast<int32_t>(bins[i]);
+        return;
+    }
+    std::memcpy(state, &widest, sizeof widest);
+    std::memcpy(state + Learn::kBinsAt, bins, sizeof bins);
+  }
+
   void copy(const Copy& c) { std::memmove(address(c.target, 0), address(c.source, 0), c.bytes); }
 };
 
@@ -148,6 +173,7 @@ class Simulator {
     const Step& step = rank.plan->steps[index];
     if (step.lane != Lane::kCommunicate) {
       for (const Copy& c : step.copies) rank.copy(c);
+      for (const Learn& l : step.learns) rank.learn(l);
       for (const Compute& c : step.compute) rank.compute(c);
       rank.done[index] = true;
       return;

@@ -32,7 +32,11 @@ struct Memory {
   int32_t* recv;
   int32_t* exact = nullptr;
   int32_t* state = nullptr;
+  int32_t* codebook = nullptr;  // of which packed elements have no need here
 };
+
+// Levels are learned here as well: the largest of all elements as the widest range; then each
+// counts 1 + widest % 256 in the bin of its last bits; and level i is bin i.
 std::string simulate(const std::vector<Plan>& plans, const std::vector<std::vector<Memory>>& memory,
                      std::mt19937& random, int32_t loss = 0);
 

@@ -15,6 +15,7 @@ struct Binding {
   std::vector<codec::Source> sources;                // that the batches refer to
   std::vector<std::vector<Copy>> copies;             // by step
   std::vector<std::vector<codec::Checksum>> checks;  // by step
+  std::vector<std::vector<codec::Learning>> learns;  // by step
   std::atomic<bool> busy{false};
 };
 

@@ -9,6 +9,12 @@ codec::Part part_of(plan::Part part) {
   return kParts[static_cast<size_t>(part)];
 }
 
+codec::Learning::Stage stage_of(plan::Learn::Stage stage) {
+  using enum codec::Learning::Stage;
+  constexpr codec::Learning::Stage kStages[] = {kWidest, kHistogram, kFit};
+  return kStages[static_cast<size_t>(stage)];
+}
+
 class Binder {
  public:
   Binder(const Work& work, uint64_t sequence, const Regions& regions, Binding& binding)
@@ -27,12 +33,16 @@ class Binder {
     if (binding_.batches.size() < plan.steps.size()) binding_.batches.resize(plan.steps.size());
     binding_.copies.resize(binding_.batches.size());
     binding_.checks.resize(binding_.batches.size());
+    binding_.learns.resize(binding_.batches.size());
     for (size_t i = 0; i < plan.steps.size(); ++i) {
       binding_.batches[i].clear();
       for (const plan::Compute& compute : plan.steps[i].compute)
         binding_.batches[i].push_back(bind(compute));
       bind(plan.steps[i].copies, binding_.copies[i]);
       bind(plan.steps[i].fingerprints, binding_.checks[i]);
+      binding_.learns[i].clear();
+      for (const plan::Learn& learn : plan.steps[i].learns)
+        binding_.learns[i].push_back(bind(learn));
     }
   }
 
@@ -64,6 +74,24 @@ class Binder {
                        .parts = reinterpret_cast<uint64_t*>(target + kParts),
                        .total = reinterpret_cast<uint64_t*>(target)});
     }
+  }
+
+  codec::Learning bind(const plan::Learn& learn) const {
+    using codec::LearningState;
+    static_assert(plan::Learn::kBins == codec::kBins &&
+                  plan::Learn::kBinsAt == offsetof(LearningState, bins) &&
+                  plan::Learn::kStateBytes == sizeof(LearningState));
+    const Job& job = *messages_.front();
+    const codec::Spec& spec = job.scheme.spec;
+    return {.stage = stage_of(learn.stage),
+            .dtype = dtype_of(job),
+            .bits = spec.bits,
+            .rounding = spec.rounding,
+            .block = spec.block,
+            .count = learn.count,
+            .data = job.request.send,
+            .state = reinterpret_cast<LearningState*>(address(learn.state, 0)),
+            .table = regions_.codebook};
   }
 
   codec::Combine bind(const plan::Compute& compute) {
@@ -123,6 +151,8 @@ char* address(const plan::Place& place, const Request& request, const Regions& r
       return regions.exact + place.offset;
     case plan::Region::kState:
       return regions.state + place.offset;
+    case plan::Region::kCodebook:
+      return reinterpret_cast<char*>(regions.codebook) + place.offset;
     case plan::Region::kScratch:
       break;
   }
@@ -131,7 +161,8 @@ char* address(const plan::Place& place, const Request& request, const Regions& r
 
 Request request_of(const plan::Native& n, const Request& call, const Regions& regions) {
   // In the order of Element and Operation.
-  const ncclDataType_t types[] = {call.datatype, ncclUint8, ncclUint32, ncclFloat32, ncclBfloat16};
+  const ncclDataType_t types[] = {call.datatype, ncclUint8,    ncclUint32,
+                                  ncclFloat32,   ncclBfloat16, ncclUint64};
   const ncclRedOp_t ops[] = {call.op, ncclSum, ncclMax};
   return {.collective = n.collective,
           .send = address(n.send, call, regions),

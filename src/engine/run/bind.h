@@ -10,7 +10,7 @@ struct Regions {
   char* scratch = nullptr;
   char* exact = nullptr;
   char* state = nullptr;
-  const float* codebook = nullptr;
+  float* codebook = nullptr;
 };
 
 char* address(const plan::Place& place, const Request& request, const Regions& regions);

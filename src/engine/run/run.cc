@@ -98,6 +98,7 @@ bool Run::advance() {
     for (const codec::Checksum& check : binding_.checks[next_])
       c_.backend.checksum(lane(step), check);
     if (!batch.empty()) c_.backend.combine(lane(step), batch, track_.replays());
+    for (const codec::Learning& work : binding_.learns[next_]) c_.backend.learn(lane(step), work);
     mark(step);
   }
   return false;
