@@ -100,6 +100,7 @@ TEST(LearnedCalls, GoByTheTable) {
 
 // By collective, count, type, scheme and communicator.
 TEST(LearnedCalls, OfEachKindHaveATable) {
+  next_ordinal();
   run_ranks(2, [](int, ncclComm_t comm) {
     size_t bytes = 0;
     const auto call = [&](Call c, size_t more) {
@@ -155,6 +156,94 @@ TEST(LearnedCalls, OfAGroup) {
     }
     EXPECT_EQ(communicator(comm)->codebooks.find(kind_of(first))->calls, 2u);
     EXPECT_EQ(stats_of(comm).state_bytes, codec::codebook_bytes(4) + codec::codebook_bytes(5));
+    release_communicator(comm, false);
+  });
+}
+
+// What all ranks learn of what they send, on one machine.
+std::vector<float> learned(const Call& call, const std::vector<Bytes>& sent) {
+  using codec::Learning;
+  const codec::Spec& spec = call.scheme.spec;
+  std::vector<float> table(codec::codebook_floats(spec.bits));
+  codec::LearningState all{};
+  const auto stage = [&](Learning::Stage stage, const Bytes& of, codec::LearningState& state) {
+    codec::learn({stage, codec::Dtype::kFloat32, spec.bits, spec.rounding, spec.block,
+                  of.size() / sizeof(float), of.data(), &state, table.data()});
+  };
+  for (const Bytes& of : sent) {
+    codec::LearningState own;
+    stage(Learning::Stage::kWidest, of, own);
+    all.widest = std::max(all.widest, own.widest);
+  }
+  for (const Bytes& of : sent) stage(Learning::Stage::kHistogram, of, all);
+  stage(Learning::Stage::kFit, {}, all);
+  return table;
+}
+
+// At the first call and the third; of what all of them send, of which the root's may be all.
+TEST(LearnedCalls, LearnTheirLevels) {
+  constexpr int kRanks = 3;
+  for (const char* text : {"learned4:learn=1+3", "learned3:learn=1+3,round=stochastic",
+                           "learned6:learn=1+3,algo=twoshot,block=64"}) {
+    for (int i = 0; i < 8; ++i) {
+      Call call{.collective = static_cast<Collective>(i),
+                .scheme = parse_scheme(text),
+                .count = 5003,
+                .root = 1,
+                .ordinal = next_ordinal()};
+      SCOPED_TRACE(fmt::format("{} {}", name(call.collective), text));
+      std::vector<std::vector<Bytes>> sent, wanted;
+      std::vector<std::vector<float>> tables;
+      for (uint64_t k = 0; k < 4; ++k) {
+        std::vector<Bytes>& of = sent.emplace_back();
+        for (int r = 0; r < kRanks; ++r) {
+          const plan::Side& send = plan::traits(call.collective).send;
+          of.push_back(gaussian(plan::extent(send, {kRanks, r, call.root}) * call.count,
+                                call.datatype, 10 * k + r));
+        }
+        tables.push_back(k == 0 || k == 2 ? learned(call, of) : tables.back());
+        call.sequence = k;
+        call.codebook = tables.back().data();
+        wanted.push_back(expected(call, of));
+      }
+      EXPECT_NE(tables[0], tables[2]);
+      run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+        for (size_t k = 0; k < 4; ++k) {
+          EXPECT_EQ(result_of(call, sent[k][rank], comm), wanted[k][rank]) << k;
+          const Codebook& codebook = *communicator(comm)->codebooks.find(kind_of(call));
+          EXPECT_TRUE(std::ranges::equal(std::span(codebook.table, tables[k].size()), tables[k]));
+          EXPECT_EQ(codebook.calls, k + 1);
+          EXPECT_EQ(codebook.fits, k < 2 ? 1 : 2);
+        }
+        release_communicator(comm, false);
+      });
+    }
+  }
+}
+
+// Before one that learns, and after it, all others are done; each goes by the levels of its turn.
+TEST(LearnedCalls, OfAGroupLearnInTheirTurn) {
+  const Call call{.scheme = parse_scheme("learned4:learn=2+4"), .count = 3000};
+  std::vector<std::vector<Bytes>> sent(5);
+  for (int k = 0; k < 5; ++k)
+    for (int r = 0; r < 3; ++r) sent[k].push_back(gaussian(call.count, ncclFloat32, 10 * k + r));
+  const uint64_t ordinal = next_ordinal();
+  const std::vector<float> tables[] = {learned(call, sent[1]), learned(call, sent[3])};
+  run_ranks(3, [&](int rank, ncclComm_t comm) {
+    const HostStream stream(false);
+    std::vector<Bytes> out(5, Bytes(4 * call.count));
+    group_start();
+    for (int k = 0; k < 5; ++k)
+      submit(request_of(call, sent[k][rank], out[k], comm, stream), call.scheme);
+    group_end();
+    stream.synchronize();
+    for (int k = 0; k < 5; ++k) {
+      Call one = call;
+      one.ordinal = ordinal;
+      one.sequence = k;
+      one.codebook = k == 0 ? nullptr : tables[k < 3 ? 0 : 1].data();
+      EXPECT_EQ(out[k], expected(one, sent[k])[rank]) << k;
+    }
     release_communicator(comm, false);
   });
 }

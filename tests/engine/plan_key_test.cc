@@ -36,24 +36,28 @@ void expect_distinct(const std::vector<Key>& keys) {
 }
 
 TEST(PlanKeys, OfCollectivesDifferByEveryField) {
-  const PlanKey one{plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}, {}, {}, false};
-  const auto& [collective, root, count, dtype, spec, intra, algorithm, delta, verified] = one;
+  const PlanKey one{
+      plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}, {}, {}, false, false};
+  const auto& [collective, root, count, dtype, spec, intra, algorithm, delta, verified, learns] = one;
   std::vector<PlanKey> keys{
-      {plan::Collective::kReduce, root, count, dtype, spec, intra, algorithm, delta, verified},
-      {collective, 1, count, dtype, spec, intra, algorithm, delta, verified},
-      {collective, root, 101, dtype, spec, intra, algorithm, delta, verified},
-      {collective, root, count, Dtype::kBfloat16, spec, intra, algorithm, delta, verified},
-      {collective, root, count, dtype, spec, intra, plan::Algo{1}, delta, verified},
-      {collective, root, count, dtype, spec, {.off = true}, algorithm, delta, verified},
-      {collective, root, count, dtype, spec, intra, algorithm, delta, true}};
+      {plan::Collective::kReduce, root, count, dtype, spec, intra, algorithm, delta, verified, learns},
+      {collective, 1, count, dtype, spec, intra, algorithm, delta, verified, learns},
+      {collective, root, 101, dtype, spec, intra, algorithm, delta, verified, learns},
+      {collective, root, count, Dtype::kBfloat16, spec, intra, algorithm, delta, verified, learns},
+      {collective, root, count, dtype, spec, intra, plan::Algo{1}, delta, verified, learns},
+      {collective, root, count, dtype, spec, {.off = true}, algorithm, delta, verified, learns},
+      {collective, root, count, dtype, spec, intra, algorithm, delta, true, learns},
+      {collective, root, count, dtype, spec, intra, algorithm, delta, verified, true}};
   for (const plan::Delta& other :
        {plan::Delta{.base = plan::Base::kShadow}, plan::Delta{.gathers = plan::Gathers::kNothing},
         plan::Delta{.own_exact = false}})
-    keys.push_back({collective, root, count, dtype, spec, intra, algorithm, other, verified});
+    keys.push_back(
+        {collective, root, count, dtype, spec, intra, algorithm, other, verified, learns});
   for (const Spec& s : specs())
-    keys.push_back({collective, root, count, dtype, s, intra, algorithm, delta, verified});
+    keys.push_back({collective, root, count, dtype, s, intra, algorithm, delta, verified, learns});
   for (const Spec& s : specs())
-    keys.push_back({collective, root, count, dtype, spec, {.spec = s}, algorithm, delta, verified});
+    keys.push_back(
+        {collective, root, count, dtype, spec, {.spec = s}, algorithm, delta, verified, learns});
   expect_distinct(keys);
 }
 
@@ -72,7 +76,8 @@ TEST(PlanKeys, OfMessagesDifferByEveryField) {
 // An algorithm may go by the nodes, which the ranks learn of after the first plans may be there.
 TEST(PlanKeys, PlansAreMadeAnewWhenTheTopologyIsLearnt) {
   IdleCommunicator c(Scheme{});
-  const PlanKey key{plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}, {}, {}, false};
+  const PlanKey key{
+      plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}, {}, {}, false, false};
   const PlanPointer before = c.state.plans.of(key);
   EXPECT_EQ(c.state.plans.of(key), before);
   c.state.plans.learn(plan::topology_of(std::vector<uint64_t>{1, 1, 1, 1, 2, 2, 2, 2}));

@@ -53,7 +53,7 @@ PlanPointer Plans::of(const PlanKey& key) {
     plan::Plan plan = plan::build(*selection.algorithm, s, key.delta);
     plan.link = plan::link_of(*selection.algorithm, s);
     plan.codebook_bytes = s.packing.codebook_bytes;
-    plan::Beside beside{.verified = key.verified};
+    plan::Beside beside{.verified = key.verified, .learns = key.learns};
     const plan::Gathers gathers = key.delta.gathers;
     const bool quantizes =
         gathers == plan::Gathers::kAsUsual || gathers == plan::Gathers::kDifferences;

@@ -31,6 +31,7 @@ struct PlanKey {
   plan::Algo algorithm;
   plan::Delta delta;
   bool verified;  // it is compared with the native result
+  bool learns;    // the levels of its codes, first
 
   auto operator<=>(const PlanKey&) const = default;
 };

@@ -26,6 +26,11 @@ size_t least_scratch(const Job& job) {
   return std::min(job.communicator->plans.grain().chunk_bytes, size_t{1} << 20);
 }
 
+// The call that takes the most memory of its kind.
+PlanPointer fullest_plan(const Job& job) {
+  return plan_of_collective(job, {.learns = may_learn(job)});
+}
+
 bool rooted(const Job& job) { return plan::traits(job.request.collective).rooted; }
 
 size_t scratch_of(const Job& job, const plan::Plan& plan) {
@@ -70,14 +75,14 @@ bool lacks_codebook(const Job& job, const plan::Plan& plan) {
 bool lacks(const Job* job) {
   const Communicator& c = *job->communicator;
   if (is_message(*job) || c.backend.recording(job->request.stream) != 0) return false;
-  const PlanPointer plan = plan_of_collective(*job);
+  const PlanPointer plan = fullest_plan(*job);
   return !c.reservations.cover(kind_of(*job), amounts_of(*job, *plan)) ||
          lacks_state(*job, plan->state) || lacks_codebook(*job, *plan);
 }
 
 void remember(const Job& job) {
   Communicator& c = *job.communicator;
-  const PlanPointer plan = plan_of_collective(job);
+  const PlanPointer plan = fullest_plan(job);
   c.reservations.add(kind_of(job), amounts_of(job, *plan));
   if (!plan->state.key.empty() && job.shadow == nullptr)
     c.states.agree(state_kind(job), plan->state);
@@ -94,7 +99,7 @@ std::vector<Need> new_needs(const Jobs& jobs) {
       if (c.reservations.skips()) continue;
       need = needs.insert(need, {.communicator = &c, .stream = job->request.stream});
     }
-    const PlanPointer plan = plan_of_collective(*job);
+    const PlanPointer plan = fullest_plan(*job);
     need->scratch_bytes = std::max(need->scratch_bytes, scratch_of(*job, *plan));
     need->exact_bytes = std::max(need->exact_bytes, exact_of(*job, *plan));
     if (lacks_state(*job, plan->state)) need->states.push_back({state_kind(*job), plan->state});

@@ -32,7 +32,8 @@ Run::Run(const Work& work, const Share& share)
       track_(c_.tracks.of(work.front()->request.stream)),
       share_(share),
       verified_(is_to_be_verified()),
-      plan_(plan_of(work, verified_)),
+      learns_(is_to_learn()),
+      plan_(plan_of(work, {.verified = verified_, .learns = learns_})),
       codebook_(codebook()),
       binding_(c_.bindings.idle()),
       streams_(work.get_allocator()),
@@ -47,7 +48,11 @@ Run::Run(const Work& work, const Share& share)
   track_.reserve(share_.scratch + plan_->scratch_bytes);
   regions_.scratch = track_.scratch() + share_.scratch;
   regions_.state = state();
-  if (codebook_ != nullptr) regions_.codebook = codebook_->table;
+  if (codebook_ != nullptr) {
+    regions_.codebook = codebook_->table;
+    ++codebook_->calls;
+    codebook_->fits += learns_;
+  }
   terse::bind(*plan_, messages_, c_.counters.sequence() + share_.calls, regions_, binding_);
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
@@ -63,6 +68,7 @@ std::optional<Share> Run::beside(const Work& next) const {
   // Those of one state go one after another.
   const bool both_keep = !plan_->state.key.empty() && !plan->state.key.empty();
   if (both_keep && job.shadow == messages_.front()->shadow) return {};
+  if (learns_ || will_learn(job)) return {};
   const size_t used = share_.scratch + plan_->scratch_bytes;
   const Share share{.scratch = plan::Chunks::round_up(used, plan::Chunks::kAlignment),
                     .events = share_.events + plan_->steps.size(),
@@ -137,7 +143,6 @@ void Run::end() {
   if (verified_ && sample_ != nullptr) compare();
   if (sample_ != nullptr) sample_->finish(last_lane());
   leave();
-  if (codebook_ != nullptr) ++codebook_->calls;
   count();
   ranges::end(range_);
   ended_ = true;
@@ -235,6 +240,13 @@ void Run::fail_without_memory() const {
           "{} keeps memory between calls, and is used for the first time while a graph is "
           "recorded; use it once before",
           print_scheme(messages_.front()->scheme));
+}
+
+// A graph's calls go by the levels that there are.
+bool Run::will_learn(const Job& job) const {
+  if (is_message(job) || !may_learn(job) || track_.recording() != 0) return false;
+  const Codebook* const known = c_.codebooks.find(codebook_kind(job));
+  return known != nullptr && learns_at(job, known->calls + 1);
 }
 
 // A graph runs alike each time.

@@ -65,6 +65,8 @@ class Run {
   Event step_event(size_t index) const { return track_.step_event(share_.events + index); }
   CallNumber number() const;
   bool is_to_be_verified() const;
+  bool is_to_learn() const { return will_learn(*messages_.front()); }
+  bool will_learn(const Job& job) const;
   char* state() const;
   Codebook* codebook() const;
   [[noreturn]] void fail_without_memory() const;
@@ -77,6 +79,7 @@ class Run {
   Track& track_;
   const Share share_;
   const bool verified_;  // it is compared with the native result
+  const bool learns_;    // the levels of its codes, first
   const PlanPointer plan_;
   Codebook* const codebook_;  // null where the codec has none
   Binding& binding_;

@@ -39,18 +39,19 @@ std::pmr::vector<Work> works_of(const Jobs& jobs) {
   return works;
 }
 
-PlanPointer plan_of_collective(const Job& job, bool verified) {
+PlanPointer plan_of_collective(const Job& job, const Extra& extra) {
   const Request& r = job.request;
   Communicator& c = *job.communicator;
   return c.signing([&] {
     return c.plans.of({r.collective, r.root, r.count, dtype_of(job), job.scheme.spec,
-                       job.scheme.intra, job.scheme.algorithm, job.delta, verified});
+                       job.scheme.intra, job.scheme.algorithm, job.delta, extra.verified,
+                       extra.learns});
   });
 }
 
-PlanPointer plan_of(const Work& work, bool verified) {
+PlanPointer plan_of(const Work& work, const Extra& extra) {
   const Job& first = *work.front();
-  if (!is_message(first)) return plan_of_collective(first, verified);
+  if (!is_message(first)) return plan_of_collective(first, extra);
   BatchKey key(work.get_allocator());
   key.reserve(work.size());
   for (const Job* job : work) key.push_back(key_of(*job));
@@ -108,6 +109,15 @@ StateKind state_kind(const Job& job) { return {dtype_of(job), job.scheme.spec}; 
 CodebookKind codebook_kind(const Job& job) {
   const Request& r = job.request;
   return {r.collective, r.count, dtype_of(job), job.scheme.spec, job.scheme.learn};
+}
+
+bool may_learn(const Job& job) {
+  return codec::descriptor(job.scheme.spec.codec).codebook &&
+         job.scheme.learn != Learn{.calls = {}};
+}
+
+bool learns_at(const Job& job, uint64_t call) {
+  return may_learn(job) && job.scheme.learn.at(call);
 }
 
 }  // namespace terse

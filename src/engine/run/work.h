@@ -14,10 +14,15 @@ using Work = Jobs;
 // The jobs as works, in order on each communicator; its messages are one work, which comes last.
 std::pmr::vector<Work> works_of(const Jobs& jobs);
 
-// From the communicator's cache. `verified`: with the native result, to compare with; of a
-// collective alone.
-PlanPointer plan_of(const Work& work, bool verified);
-PlanPointer plan_of_collective(const Job& job, bool verified = false);
+// What a call does beside what it is for; of a collective alone.
+struct Extra {
+  bool verified = false;  // the native result is there to compare with
+  bool learns = false;    // the levels of its codes are learned first
+};
+
+// From the communicator's cache.
+PlanPointer plan_of(const Work& work, const Extra& extra);
+PlanPointer plan_of_collective(const Job& job, const Extra& extra = {});
 
 bool is_message(const Job& job);
 
@@ -34,5 +39,9 @@ codec::Dtype dtype_of(const Job& job);
 // What kind of state its plan has, if any; and which table of levels.
 StateKind state_kind(const Job& job);
 CodebookKind codebook_kind(const Job& job);
+
+// Whether some call of its kind learns levels; and whether the call of that number does.
+bool may_learn(const Job& job);
+bool learns_at(const Job& job, uint64_t call);
 
 }  // namespace terse
