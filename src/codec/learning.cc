@@ -75,7 +75,7 @@ using LevelPlaces = std::array<double, codebook_levels(kMaxBits)>;
 
 void write_table(const LevelPlaces& places, int bits, float* table) {
   const size_t n = codebook_levels(bits);
-  std::transform(places.begin(), places.begin() + n, table, level_of);
+  for (size_t j = 0; j < n; ++j) table[j] = level_of(places[j]);
   for (size_t j = 0; j < n; ++j) complete_codebook(table, bits, j);
 }
 

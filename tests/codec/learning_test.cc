@@ -29,7 +29,7 @@ struct State : LearningState {
 template <class T>
 std::vector<T> rounded(const Floats& x) {
   std::vector<T> elements(x.size());
-  std::ranges::transform(x, elements.begin(), from_float<T>);
+  std::ranges::transform(x, elements.begin(), [](float y) { return from_float<T>(y); });
   return elements;
 }
 
