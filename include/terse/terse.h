@@ -345,6 +345,14 @@ typedef struct terseStats {
 
 TERSE_API terseResult_t terseCommGetStats(struct ncclComm* comm, terseStats_t* stats);
 
+/* The same of the calls of NCCL that went through the preload library, and what else it tells of
+ * itself: the version as terseGetVersion, and its policy as a line of rules, "off" where it
+ * compresses nothing, "" where its settings cannot be read. To be looked up like
+ * tersePreloadExclude; messages of failures are ncclGetLastError's. */
+terseResult_t tersePreloadStats(struct ncclComm* comm, terseStats_t* stats);
+int tersePreloadVersion(void);
+const char* tersePreloadPolicy(void);
+
 /* *version = TERSE_VERSION_CODE of the library in use. */
 TERSE_API terseResult_t terseGetVersion(int* version);
 

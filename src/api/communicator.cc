@@ -1,9 +1,7 @@
 // What is asked of a communicator apart from its calls (terse.h).
-#include <algorithm>
-#include <cstring>
-
 #include "api/require.h"
 #include "engine/call/exclusion.h"
+#include "engine/call/statistics.h"
 #include "engine/comm/directory.h"
 #include "policy/settings.h"
 
@@ -31,16 +29,7 @@ terseResult_t terseCommExclude(ncclComm_t comm, size_t elements, const terseRang
 }
 
 terseResult_t terseCommGetStats(ncclComm_t comm, terseStats_t* stats) {
-  return guard("terseCommGetStats", [&] {
-    require(comm, "the communicator");
-    const size_t size = require(stats, "stats")->size;
-    if (size < sizeof(size_t)) fail(ncclInvalidArgument, "stats->size is {}", size);
-    const CommunicatorPointer c = find_communicator(comm);
-    const terseStats_t current = c != nullptr ? c->current_stats() : terseStats_t{};
-    std::memset(stats, 0, size);
-    std::memcpy(stats, &current, std::min(size, sizeof current));
-    stats->size = size;
-  });
+  return guard("terseCommGetStats", [&] { get_statistics(comm, stats); });
 }
 
 }  // extern "C"

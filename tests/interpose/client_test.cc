@@ -132,9 +132,13 @@ TEST_F(Interpose, ASimulatedGroupRunsNothingAndIsOver) {
   });
 }
 
+template <class Function>
+Function preloads(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
 decltype(&tersePreloadExclude) preload_exclude() {
-  return reinterpret_cast<decltype(&tersePreloadExclude)>(
-      dlsym(RTLD_DEFAULT, "tersePreloadExclude"));
+  return preloads<decltype(&tersePreloadExclude)>("tersePreloadExclude");
 }
 
 // NCCL's own threads say something where other ranks give up, as they may because of our failure.
@@ -176,6 +180,35 @@ TEST_F(Interpose, WhatIsExcludedIsExact) {
     const terseRange_t beyond{kCount, 1};
     EXPECT_EQ(exclude(comm, kCount, &beyond, 1), ncclInvalidArgument);
     EXPECT_NE(std::string(ncclGetLastError(comm)).find("tersePreloadExclude"), std::string::npos);
+  });
+}
+
+TEST_F(Interpose, ThePreloadLibraryTellsOfItself) {
+  const auto stats_of = preloads<decltype(&tersePreloadStats)>("tersePreloadStats");
+  ASSERT_NE(stats_of, nullptr);
+  EXPECT_EQ(preloads<decltype(&tersePreloadVersion)>("tersePreloadVersion")(), TERSE_VERSION_CODE);
+  const std::string policy = preloads<decltype(&tersePreloadPolicy)>("tersePreloadPolicy")();
+  EXPECT_EQ(policy == "off", scheme().off);
+  EXPECT_NE(policy.find(print_scheme(scheme())), std::string::npos) << policy;
+  next_ordinal();
+  run_ranks(2, [&](int, ncclComm_t comm) {
+    std::vector<float> data(10'000, 1.0f);
+    for (const size_t count : {data.size(), data.size(), size_t{10}})
+      ASSERT_EQ(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, nullptr),
+                ncclSuccess);
+    terseStats_t stats{.size = sizeof stats};
+    ASSERT_EQ(stats_of(comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.size, sizeof stats);
+    EXPECT_EQ(stats.calls, scheme().off ? 0u : 2u);
+    EXPECT_EQ(stats.raw_bytes, scheme().off ? 0u : 2 * 40'000u);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_SMALL], scheme().off ? 0u : 1u);
+    terseStats_t old{.size = 2 * sizeof(size_t)};  // a caller with an older, shorter struct
+    old.raw_bytes = 99;
+    ASSERT_EQ(stats_of(comm, &old), ncclSuccess);
+    EXPECT_EQ(old.calls, stats.calls);
+    EXPECT_EQ(old.raw_bytes, 99u) << "nothing is written past the caller's struct";
+    EXPECT_EQ(stats_of(comm, nullptr), ncclInvalidArgument);
+    EXPECT_NE(std::string(ncclGetLastError(comm)).find("tersePreloadStats"), std::string::npos);
   });
 }
 

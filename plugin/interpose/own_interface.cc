@@ -1,0 +1,46 @@
+// What programs say to the preload library itself, and ask it (terse.h).
+#include <string>
+
+#include "engine/call/exclusion.h"
+#include "engine/call/statistics.h"
+#include "interpose/last_error.h"
+#include "interpose/next.h"
+#include "policy/settings.h"
+
+using namespace terse;
+using namespace terse::interpose;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges,
+                                  size_t count) {
+  return ours("tersePreloadExclude", [&] {
+    require_valid(settings());
+    // Where nothing is compressed all is exact.
+    if (settings().policy.compresses()) exclude(comm, elements, ranges, count, settings());
+    return ncclSuccess;
+  });
+}
+
+terseResult_t tersePreloadStats(ncclComm_t comm, terseStats_t* stats) {
+  return ours("tersePreloadStats", [&] {
+    get_statistics(comm, stats);
+    return ncclSuccess;
+  });
+}
+
+int tersePreloadVersion(void) { return TERSE_VERSION_CODE; }
+
+const char* tersePreloadPolicy(void) {
+  try {
+    // Never destroyed: calls may come while the program exits.
+    static const std::string& text = *new std::string(settings().policy.print());
+    return settings().error.empty() ? text.c_str() : "";
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
+}  // extern "C"
+#pragma GCC visibility pop
