@@ -1,0 +1,67 @@
+"""Where the norms and biases of a model lie in the messages that a framework sends of it.
+
+FSDP and Megatron-LM put a model's parameters one behind the other and send them as one message; what
+sees the messages alone cannot tell a norm from a matrix. This reads the layout from the framework's
+own objects:
+
+    FSDP1        torch.distributed.fsdp.FullyShardedDataParallel, PyTorch 2.11's
+    FSDP2        torch.distributed.fsdp.fully_shard, PyTorch 2.11's
+    Megatron-LM  its DistributedDataParallel, Megatron Core 0.20's
+    DDP          torch.nn.parallel.DistributedDataParallel, with a DdpBuckets from the beginning
+
+Those layouts are not promised to anybody: other versions may have others. Where the attributes that
+are read are not there, that is an error.
+"""
+
+from .._exclude import exclude
+from .._communicator import pointer_of
+from . import _fsdp1, _fsdp2, _megatron
+from ._ddp import DdpBuckets
+from ._message import Message, united
+from ._rule import norms_and_biases
+
+__all__ = ["DdpBuckets", "Message", "exclude_norms", "messages", "norms_and_biases"]
+
+FRAMEWORKS = (_megatron, _fsdp1, _fsdp2)
+
+
+def messages(model, rule=norms_and_biases):
+    """The Messages that are sent of a model, a list: (elements, ranges, label, group) each.
+
+    model   a module with FSDP1 or FSDP2 anywhere in it, or Megatron-LM's DistributedDataParallel; a
+            list of these; or a DdpBuckets
+    rule    rule(name, shape) -> whether that parameter is to stay exact; shape: of all of it,
+            unsharded
+
+    Asks nobody and changes nothing. Raises TypeError where none of the frameworks is recognised.
+    """
+    if isinstance(model, (list, tuple)):
+        return [message for chunk in model for message in messages(chunk, rule)]
+    if isinstance(model, DdpBuckets):
+        return model.messages(rule)
+    found = [framework for framework in FRAMEWORKS if framework.has(model)]
+    if not found:
+        raise TypeError(f"{type(model).__name__}: neither FSDP nor Megatron-LM's buffers are in it; "
+                        "for PyTorch's DDP pass a DdpBuckets")
+    return [message for framework in found for message in framework.messages(model, rule)]
+
+
+def exclude_norms(model, rule=norms_and_biases):
+    """Keeps norms and biases exact in all messages of a model: terse.exclude for each.
+
+    model, rule   as messages() takes them
+
+    All ranks call it alike, once the model is wrapped and before it is trained, and again where that
+    changes. It waits for them, and where PyTorch has not made a group's communicator yet it does so by
+    a barrier. Of two messages of equally many elements on a communicator, that differ, the elements
+    of both stay exact. Returns what was excluded, as messages() does, one for each communicator and
+    number of elements. Raises terse.Error.
+    """
+    excluded = united(messages(model, rule))
+    for message in excluded:
+        if not pointer_of(message.group):
+            import torch.distributed  # pylint: disable=import-outside-toplevel
+
+            torch.distributed.barrier(group=message.group)
+        exclude(message.group, message.elements, message.ranges)
+    return excluded

@@ -1,0 +1,52 @@
+"""FullyShardedDataParallel: one flat parameter for each wrapped module, padded to the ranks.
+
+Gathered and reduced in one layout: the parameters in order, padding between them where they are
+aligned, and at the end. It is the same whether the module shows the original parameters or not."""
+
+from ._message import Message, joined, part
+
+
+def wrapped(model):
+    """name, module of all that are."""
+    for name, module in model.named_modules():
+        if hasattr(module, "_handle") and hasattr(module, "_fsdp_wrapped_module"):
+            yield name.replace("_fsdp_wrapped_module.", "") or "the root", module
+
+
+def has(model):
+    return hasattr(model, "named_modules") and any(True for _ in wrapped(model))
+
+
+def places(flat, rule):
+    """The ranges of the flat parameter that stay exact."""
+    offset, exact, originals = 0, [], iter(zip(flat._fqns, flat._shapes))
+    for count, is_padding in zip(flat._numels_with_padding, flat._is_padding_mask):
+        if not is_padding and rule(*named(next(originals))):
+            exact.append((offset, count))
+        offset += count
+    return joined(exact)
+
+
+def named(original):
+    name, shape = original
+    return name.replace("_fsdp_wrapped_module.", ""), tuple(shape)
+
+
+def messages(model, rule):
+    for name, module in wrapped(model):
+        handle = module._handle
+        if handle is None:  # it has no parameters of its own
+            continue
+        flat, group = handle.flat_param, module.process_group
+        exact = places(flat, rule)
+        if not handle.uses_sharded_strategy:
+            yield Message(flat._unpadded_unsharded_size.numel(), exact,
+                          f"FSDP AllReduce of {name}", group)
+            continue
+        shard = flat._sharded_size.numel()
+        yield Message(shard * handle.world_size, exact,
+                      f"FSDP AllGather and ReduceScatter of {name}", group)
+        between = getattr(module, "_inter_node_pg", None)  # hybrid: replicas of shards
+        if between is not None:
+            yield Message(shard, part(exact, handle.rank * shard, shard),
+                          f"FSDP AllReduce of a shard of {name}", between)

@@ -1,0 +1,194 @@
+"""The Python module without PyTorch: module_test.py BUILD_FOLDER SOURCE_FOLDER"""
+
+import array
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD, SOURCE = sys.argv[1:3]
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODULE = BUILD + "/lib/terse/python"
+HOSTNCCL = BUILD + "/lib/terse/hostnccl/libnccl.so.2"
+PRELOAD = BUILD + "/lib/libterse_nccl.so"
+RANKS, PATIENCE = 2, 60
+COUNT, RANGES = 50_000, [(100, 50), (20_000, 3_000)]  # rank.py's
+EXCLUDED = {i for first, count in RANGES for i in range(first, first + count)}
+
+sys.path.insert(0, MODULE)
+import terse  # noqa: E402
+import terse._communicator  # noqa: E402
+import terse._stats  # noqa: E402
+
+
+def environment(**more):
+    plain = {k: v for k, v in os.environ.items()
+             if not k.startswith("TERSE_") and k != "LD_PRELOAD"}
+    return {**plain, "PYTHONPATH": MODULE, "NCCL_SOCKET_IFNAME": "lo", "HOSTNCCL_TIMEOUT": "20",
+            "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0", **more}
+
+
+def run(way, **variables):
+    """What the ranks tell, and the sums of rank 0."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = [subprocess.Popen([sys.executable, HERE + "/rank.py", way, HOSTNCCL, folder, str(rank),
+                                   str(RANKS)], env=environment(**variables), text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                 for rank in range(RANKS)]
+        told = []
+        for rank in ranks:
+            try:
+                out, err = rank.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                for other in ranks:
+                    other.kill()
+                raise
+            if rank.returncode != 0:
+                raise AssertionError(f"exit status {rank.returncode}\n{out}\n{err}")
+            told.append(json.loads(out))
+        sums = []
+        for rank in range(RANKS):
+            with open(f"{folder}/sum-{rank}", "rb") as file:
+                sums.append(array.array("f", file.read()))
+    if sums[0] != sums[1]:
+        raise AssertionError("the ranks have other sums")
+    return told, sums[0]
+
+
+class OnRanks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.native_told, cls.native = run("nccl")
+
+    def check_sums(self, sums):
+        """Native where it is excluded, and quantized elsewhere: int4 leaves few sums as they were."""
+        changed = {i for i in range(COUNT) if sums[i] != self.native[i]}
+        self.assertEqual(changed & EXCLUDED, set())
+        self.assertGreater(len(changed), 0.9 * (COUNT - len(EXCLUDED)))
+        error = math.dist(sums, self.native) / math.hypot(*self.native)
+        self.assertLess(error, 0.25)
+
+    def check_told(self, told):
+        for rank, one in enumerate(told):
+            self.assertEqual(one["version"], "0.1.0")
+            self.assertEqual(one["calls"], 1)
+            self.assertEqual(one["raw"], 4 * COUNT)  # 2 (n-1)/n S
+            # 4.25 bits an element, and the excluded ones once more
+            bytes_of_codes = one["raw"] * 4.25 / 32
+            bytes_of_exact = 4 * len(EXCLUDED)
+            self.assertAlmostEqual(one["wire"], bytes_of_codes + bytes_of_exact, delta=0.03 * one["wire"])
+            self.assertEqual(set(one["bypasses"]), set(terse.BYPASSES))
+            self.assertEqual(set(one["bypasses"].values()), {0})
+            code, message = one["beyond"]
+            self.assertEqual(code, 4)
+            self.assertRegex(message, r"Exclude.*beyond the message's 50000 elements.*"
+                                      r"\(ncclInvalidArgument, 4\)")
+            code, message = one["differs"]
+            self.assertEqual(code, 5)
+            self.assertRegex(message, f"Exclude.*rank {1 - rank} excludes other ranges")
+
+    def test_under_the_preload_library(self):
+        told, sums = run("nccl", LD_PRELOAD=PRELOAD, TERSE_SCHEME="int4")
+        self.check_sums(sums)
+        self.check_told(told)
+        for one in told:
+            self.assertTrue(one["active"])
+            self.assertIn("int4", one["policy"])
+
+    def test_by_name(self):
+        libraries = subprocess.run(["readelf", "-d", PRELOAD], check=True, text=True,
+                                   capture_output=True).stdout
+        if "asan" in libraries:
+            self.skipTest("a sanitizer cannot be opened later than the program")
+        told, sums = run("name", TERSE_NCCL=HOSTNCCL)
+        self.check_sums(sums)
+        self.check_told(told)
+        for one in told:
+            self.assertFalse(one["active"])
+            self.assertEqual(one["policy"], "off")
+
+    def test_under_the_preload_library_with_the_scheme_off(self):
+        told, sums = run("nccl", LD_PRELOAD=PRELOAD)
+        self.assertEqual(sums, self.native)
+        for one in told:
+            self.assertTrue(one["active"])
+            self.assertEqual(one["policy"], "off")
+            self.assertEqual(one["calls"], 0)
+            self.assertIsNone(one["beyond"])  # where nothing is compressed all is exact
+
+    def test_without_terse(self):
+        for one in self.native_told:
+            self.assertEqual(one, {"active": False, "policy": "off"})
+
+
+class Alone(unittest.TestCase):
+    def python(self, text, **variables):
+        return subprocess.run([sys.executable, "-c", text], env=environment(**variables), text=True,
+                              check=True, capture_output=True).stdout
+
+    def test_importing_needs_nothing(self):
+        out = self.python("import sys, terse, terse.models\n"
+                          "print({'torch', 'numpy'} & set(sys.modules))")
+        self.assertEqual(out, "set()\n")
+
+    def test_settings_that_cannot_be_read(self):
+        out = self.python("import terse\n"
+                          "try: terse.policy()\n"
+                          "except terse.Error as error: print(error.code, error)",
+                          LD_PRELOAD=PRELOAD, TERSE_SCHEME="int9", TERSE_LOG="off")
+        self.assertIn("None terse's settings cannot be read", out)
+
+    def test_a_python_without_any_library(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(SOURCE + "/python/terse", folder + "/terse")
+            out = self.python("import terse\n"
+                              "try: terse.version()\n"
+                              "except terse.Error as error: print(error.code, error)",
+                              PYTHONPATH=folder)
+        self.assertRegex(out, "None neither is terse's preload library .* nor is there a libterse.so")
+
+    def test_the_header_has_the_same_statistics(self):
+        with open(SOURCE + "/include/terse/terse.h", encoding="utf-8") as file:
+            header = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.DOTALL)
+        struct = re.search(r"typedef struct terseStats \{(.*?)\}", header, re.DOTALL).group(1)
+        fields = [(kind, name) for kind, names in re.findall(r"(size_t|double) ([^;]+);", struct)
+                  for name in names.replace("\n", " ").split(",")]
+        types = {terse._stats.SIZE: "size_t", terse._stats.REAL: "double"}
+        ours = [("size_t", "size")] + [
+            (types.get(kind, "size_t"), name + ("[16]" if name == "bypasses" else ""))
+            for name, kind in terse._stats.FIELDS]
+        self.assertEqual([(kind, name.strip()) for kind, name in fields], ours)
+        reasons = re.findall(r"TERSE_BYPASS_(\w+) = (\d+)", header)
+        self.assertEqual([(name.upper(), str(k)) for k, name in enumerate(terse.BYPASSES)] +
+                         [("REASONS", str(len(terse.BYPASSES)))], reasons)
+
+
+class Groups(unittest.TestCase):
+    """What is like a ProcessGroup of PyTorch's."""
+
+    class Backend:
+        def __init__(self, pointer):
+            self.pointer = pointer
+
+        def _comm_ptr(self):
+            return self.pointer
+
+    def test_a_backend_tells_its_communicator(self):
+        self.assertEqual(terse._communicator.communicator(self.Backend(4096)).value, 4096)
+        self.assertEqual(terse._communicator.communicator(4096).value, 4096)
+
+    def test_a_communicator_that_is_not_made_yet(self):
+        with self.assertRaisesRegex(terse.Error, "no NCCL communicator on this device yet.*device_id"):
+            terse.stats(self.Backend(0))
+
+    def test_a_backend_that_does_not_tell(self):
+        with self.assertRaisesRegex(terse.Error, "object does not tell its ncclComm_t: .*PyTorch 2.8"):
+            terse.exclude(object(), 10, [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

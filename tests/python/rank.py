@@ -1,0 +1,92 @@
+"""One rank of an NCCL program in Python: rank.py WAY LIBRARY FOLDER RANK RANKS
+
+It sums the same random numbers by an AllReduce, of which it has excluded two ranges, and asks for the
+statistics. WAY is `nccl`: it calls NCCL's own function, which the preload library may catch; or `name`:
+libterse.so's. FOLDER takes the result, sum-RANK, and is where the ranks find each other."""
+
+import array
+import ctypes
+import json
+import os
+import random
+import sys
+import time
+
+import terse
+import terse._library
+
+WAY, LIBRARY, FOLDER = sys.argv[1:4]
+RANK, RANKS = int(sys.argv[4]), int(sys.argv[5])
+COUNT = 50_000
+RANGES = [(100, 50), (20_000, 3_000)]
+FLOAT32, SUM = 7, 0
+
+
+class UniqueId(ctypes.Structure):
+    _fields_ = [("internal", ctypes.c_byte * 128)]
+
+
+def unique_id(nccl):
+    made, path = UniqueId(), FOLDER + "/id"
+    if RANK == 0:
+        nccl.ncclGetUniqueId(ctypes.byref(made))
+        with open(path + ".part", "wb") as file:
+            file.write(bytes(made))
+        os.rename(path + ".part", path)
+        return made
+    for _ in range(1000):
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                return UniqueId.from_buffer_copy(file.read())
+        time.sleep(0.01)
+    sys.exit("no id")
+
+
+def join(nccl):
+    comm = ctypes.c_void_p()
+    assert nccl.ncclCommInitRank(ctypes.byref(comm), RANKS, unique_id(nccl), RANK) == 0
+    return comm
+
+
+def all_reduce(nccl, address, comm):
+    arguments = [ctypes.c_void_p(address), ctypes.c_void_p(address), ctypes.c_size_t(COUNT),
+                 FLOAT32, SUM]
+    if WAY == "nccl":
+        return nccl.ncclAllReduce(*arguments, comm, None)
+    library, scheme = terse._library.by_name(), ctypes.c_void_p()
+    assert library.terseSchemeParse(b"int4", ctypes.byref(scheme)) == 0
+    return library.terseAllReduce(*arguments, scheme, comm, None)
+
+
+def refusal(comm, elements, ranges):
+    """[the result code, the message] of what cannot be."""
+    try:
+        terse.exclude(comm, elements, ranges)
+    except terse.Error as error:
+        return [error.code, str(error)]
+    return None
+
+
+def main():
+    nccl = ctypes.CDLL(LIBRARY)
+    comm = join(nccl)
+    told = {"active": terse.active(), "policy": terse.policy()}
+    if terse.active() or WAY == "name":
+        terse.exclude(comm.value, COUNT, RANGES)
+        told["version"] = terse.version()
+        told["beyond"] = refusal(comm, COUNT, [(COUNT, 1)])
+        told["differs"] = refusal(comm, COUNT, [(RANK, 1)])
+    numbers = random.Random(RANK)
+    data = array.array("f", (numbers.gauss(0, 1) for _ in range(COUNT)))
+    assert all_reduce(nccl, data.buffer_info()[0], comm) == 0
+    with open(f"{FOLDER}/sum-{RANK}", "wb") as file:
+        data.tofile(file)
+    if "version" in told:
+        stats = terse.stats(comm.value)
+        told.update(calls=stats.calls, raw=stats.raw_bytes, wire=stats.wire_bytes,
+                    bypasses=stats.bypasses)
+    nccl.ncclCommDestroy(comm)
+    print(json.dumps(told))
+
+
+main()
