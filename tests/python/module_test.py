@@ -16,7 +16,7 @@ MODULE = BUILD + "/lib/terse/python"
 HOSTNCCL = BUILD + "/lib/terse/hostnccl/libnccl.so.2"
 PRELOAD = BUILD + "/lib/libterse_nccl.so"
 RANKS, PATIENCE = 2, 60
-COUNT, RANGES = 50_000, [(100, 50), (20_000, 3_000)]  # rank.py's
+COUNT, RANGES = 50_048, [(128, 50), (19_968, 3_000)]  # rank.py's
 EXCLUDED = {i for first, count in RANGES for i in range(first, first + count)}
 
 sys.path.insert(0, MODULE)
@@ -85,7 +85,7 @@ class OnRanks(unittest.TestCase):
             self.assertEqual(set(one["bypasses"].values()), {0})
             code, message = one["beyond"]
             self.assertEqual(code, 4)
-            self.assertRegex(message, r"Exclude.*beyond the message's 50000 elements.*"
+            self.assertRegex(message, r"Exclude.*beyond the message's 50048 elements.*"
                                       r"\(ncclInvalidArgument, 4\)")
             code, message = one["differs"]
             self.assertEqual(code, 5)
@@ -98,6 +98,11 @@ class OnRanks(unittest.TestCase):
         for one in told:
             self.assertTrue(one["active"])
             self.assertIn("int4", one["policy"])
+
+    def test_the_norms_of_a_model(self):
+        told, sums = run("model", LD_PRELOAD=PRELOAD, TERSE_SCHEME="int4")
+        self.check_sums(sums)
+        self.check_told(told)
 
     def test_by_name(self):
         libraries = subprocess.run(["readelf", "-d", PRELOAD], check=True, text=True,

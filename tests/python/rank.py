@@ -1,8 +1,9 @@
 """One rank of an NCCL program in Python: rank.py WAY LIBRARY FOLDER RANK RANKS
 
-It sums the same random numbers by an AllReduce, of which it has excluded two ranges, and asks for the
-statistics. WAY is `nccl`: it calls NCCL's own function, which the preload library may catch; or `name`:
-libterse.so's. FOLDER takes the result, sum-RANK, and is where the ranks find each other."""
+It sums random numbers by an AllReduce, of which it has excluded two ranges, and asks for the statistics.
+WAY is `nccl`: it calls NCCL's own function, which the preload library may catch; `model`: so, and the
+message is a bucket of Megatron-LM's, whose norms are excluded; or `name`: it calls libterse.so's function.
+FOLDER takes the result, sum-RANK, and is where the ranks find each other."""
 
 import array
 import ctypes
@@ -14,11 +15,13 @@ import time
 
 import terse
 import terse._library
+import terse.models
+from megatron_buffers import Buffer, DistributedDataParallel, Group, Parameter
 
 WAY, LIBRARY, FOLDER = sys.argv[1:4]
 RANK, RANKS = int(sys.argv[4]), int(sys.argv[5])
-COUNT = 50_000
-RANGES = [(100, 50), (20_000, 3_000)]
+COUNT = 50_048
+RANGES = [(128, 50), (19_968, 3_000)]
 FLOAT32, SUM = 7, 0
 
 
@@ -48,10 +51,21 @@ def join(nccl):
     return comm
 
 
+def exclude_by_model(comm):
+    """The same ranges."""
+    params = {"c.weight": Parameter(188, 144), "b.norm.weight": Parameter(3_000),
+              "b.weight": Parameter(206, 96), "a.norm.weight": Parameter(50),
+              "a.weight": Parameter(128)}
+    buffer = Buffer(list(params.values()), Group(RANKS, RANK, comm.value))
+    model = DistributedDataParallel(params, [buffer])
+    done = terse.models.exclude_norms(model, lambda name, shape: "norm" in name)
+    assert [tuple(message[:2]) for message in done] == [(COUNT, RANGES)]
+
+
 def all_reduce(nccl, address, comm):
     arguments = [ctypes.c_void_p(address), ctypes.c_void_p(address), ctypes.c_size_t(COUNT),
                  FLOAT32, SUM]
-    if WAY == "nccl":
+    if WAY != "name":
         return nccl.ncclAllReduce(*arguments, comm, None)
     library, scheme = terse._library.by_name(), ctypes.c_void_p()
     assert library.terseSchemeParse(b"int4", ctypes.byref(scheme)) == 0
@@ -72,7 +86,10 @@ def main():
     comm = join(nccl)
     told = {"active": terse.active(), "policy": terse.policy()}
     if terse.active() or WAY == "name":
-        terse.exclude(comm.value, COUNT, RANGES)
+        if WAY == "model":
+            exclude_by_model(comm)
+        else:
+            terse.exclude(comm.value, COUNT, RANGES)
         told["version"] = terse.version()
         told["beyond"] = refusal(comm, COUNT, [(COUNT, 1)])
         told["differs"] = refusal(comm, COUNT, [(RANK, 1)])

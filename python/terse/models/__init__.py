@@ -38,7 +38,7 @@ def messages(model, rule=norms_and_biases):
     if isinstance(model, (list, tuple)):
         return [message for chunk in model for message in messages(chunk, rule)]
     if isinstance(model, DdpBuckets):
-        return model.messages(rule)
+        return list(model.messages(rule))
     found = [framework for framework in FRAMEWORKS if framework.has(model)]
     if not found:
         raise TypeError(f"{type(model).__name__}: neither FSDP nor Megatron-LM's buffers are in it; "

@@ -6,39 +6,47 @@ aligned, and at the end. It is the same whether the module shows the original pa
 from ._message import Message, joined, part
 
 
+# What stands in the names of modules that are wrapped.
+WRAPPERS = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+
+
 def wrapped(model):
     """name, module of all that are."""
     for name, module in model.named_modules():
         if hasattr(module, "_handle") and hasattr(module, "_fsdp_wrapped_module"):
-            yield name.replace("_fsdp_wrapped_module.", "") or "the root", module
+            yield name, module
 
 
 def has(model):
     return hasattr(model, "named_modules") and any(True for _ in wrapped(model))
 
 
-def places(flat, rule):
-    """The ranges of the flat parameter that stay exact."""
+def plain(*names):
+    parts = ".".join(names).split(".")
+    return ".".join(part for part in parts if part and part not in WRAPPERS)
+
+
+def places(flat, module, rule):
+    """The ranges of the flat parameter that stay exact. `module`: name of the wrapped one, to which
+    those of its parameters are relative."""
     offset, exact, originals = 0, [], iter(zip(flat._fqns, flat._shapes))
     for count, is_padding in zip(flat._numels_with_padding, flat._is_padding_mask):
-        if not is_padding and rule(*named(next(originals))):
-            exact.append((offset, count))
+        if not is_padding:
+            name, shape = next(originals)
+            if rule(plain(module, name), tuple(shape)):
+                exact.append((offset, count))
         offset += count
     return joined(exact)
 
 
-def named(original):
-    name, shape = original
-    return name.replace("_fsdp_wrapped_module.", ""), tuple(shape)
-
-
 def messages(model, rule):
-    for name, module in wrapped(model):
+    for module_name, module in wrapped(model):
         handle = module._handle
         if handle is None:  # it has no parameters of its own
             continue
+        name = plain(module_name) or "the root"
         flat, group = handle.flat_param, module.process_group
-        exact = places(flat, rule)
+        exact = places(flat, module_name, rule)
         if not handle.uses_sharded_strategy:
             yield Message(flat._unpadded_unsharded_size.numel(), exact,
                           f"FSDP AllReduce of {name}", group)

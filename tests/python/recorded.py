@@ -1,0 +1,63 @@
+"""The messages that PyTorch sends: its collectives, recorded, and done by gloo's AllReduce and
+AllGather, for gloo has no averages."""
+
+import collections
+import contextlib
+
+import torch
+import torch.distributed as dist
+
+# What lies in a whole message, of all ranks; the collective that it was sent by.
+Sent = collections.namedtuple("Sent", ["collective", "group", "data"])
+
+
+@contextlib.contextmanager
+def recorded():
+    """Yields the list of what is Sent from then on."""
+    sent = []
+    names = ("all_gather", "all_gather_into_tensor", "reduce_scatter_tensor", "all_reduce")
+    real = {name: getattr(dist, name) for name in names}
+
+    def keep(collective, group, data):
+        sent.append(Sent(collective, group or dist.group.WORLD, data.detach().clone()))
+
+    def sum_up(data, op, group):
+        real["all_reduce"](data, group=group)
+        if op == dist.ReduceOp.AVG:
+            data /= dist.get_world_size(group)
+
+    def all_gather(parts, data, group=None, async_op=False):
+        assert not async_op
+        real["all_gather"](parts, data, group)
+        keep("AllGather", group, torch.cat(parts))
+
+    # pylint: disable=too-many-arguments,too-many-positional-arguments
+    def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
+        assert not async_op
+        parts = [torch.empty_like(input_tensor) for _ in range(dist.get_world_size(group))]
+        real["all_gather"](parts, input_tensor.clone(), group)
+        output_tensor.copy_(torch.cat(parts))
+        keep("AllGather", group, output_tensor)
+
+    def reduce_scatter_tensor(output, input, op=dist.ReduceOp.SUM, group=None, async_op=False):
+        assert not async_op  # pylint: disable=redefined-builtin
+        keep("ReduceScatter", group, input)
+        whole = input.clone()
+        sum_up(whole, op, group)
+        output.copy_(whole.chunk(dist.get_world_size(group))[dist.get_rank(group)])
+
+    def all_reduce(tensor, op=dist.ReduceOp.SUM, group=None, async_op=False):
+        keep("AllReduce", group, tensor)
+        if async_op:
+            return real["all_reduce"](tensor, op, group, async_op)
+        return sum_up(tensor, op, group)
+
+    ours = dict(all_gather=all_gather, all_gather_into_tensor=all_gather_into_tensor,
+                reduce_scatter_tensor=reduce_scatter_tensor, all_reduce=all_reduce)
+    try:
+        for name in names:
+            setattr(dist, name, ours[name])
+        yield sent
+    finally:
+        for name in names:
+            setattr(dist, name, real[name])
