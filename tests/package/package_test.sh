@@ -13,7 +13,7 @@ cmake --install "$build" --prefix "$prefix" >/dev/null
 for file in lib/libterse.so lib/libterse_nccl.so lib/terse/hostnccl/libnccl.so.2 \
     lib/terse/nccl_facade.so \
     include/terse/terse.h lib/cmake/terse/terseConfig.cmake bin/terse bin/all_reduce_perf \
-    bin/all_gather_perf bin/reduce_scatter_perf; do
+    bin/all_gather_perf bin/reduce_scatter_perf lib/terse/python/terse/models/__init__.py; do
   [ -e "$prefix/$file" ] || fail "$file is not installed"
 done
 
@@ -57,4 +57,12 @@ cmake --build "$scratch/build" >/dev/null
 "$prefix/bin/terse" --version | grep -q '^terse ' || fail "terse --version"
 "$prefix/bin/terse" run --dry-run -- true | grep -q "^LD_PRELOAD=$prefix/lib/libterse_nccl.so" ||
   fail "terse run --dry-run"
+# A sanitizer cannot be opened later than the program.
+if ! nm -D "$prefix/lib/libterse.so" | grep -q __asan; then
+  version=$(cd "$scratch" && PYTHONPATH=$prefix/lib/terse/python python3 -c \
+    'import terse; assert not terse.active(); print(terse.version())')
+  [ "terse $version" = "$("$prefix/bin/terse" --version)" ] || fail "the Python module's version is $version"
+fi
+[ -z "$(find "$prefix/lib/terse/python" -type f ! -name '*.py' ! -name '*.pyc')" ] ||
+  fail "more than the Python module is in its folder"
 echo "package: all is where it belongs"

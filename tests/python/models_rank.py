@@ -2,6 +2,7 @@
 
 models_rank.py FOLDER RANK RANKS [unittest's arguments]"""
 
+import datetime
 import sys
 import unittest
 
@@ -175,8 +176,10 @@ class Ddp(Case):
         wrapped = DistributedDataParallel(model, bucket_cap_mb=0.02)
         buckets = terse.models.DdpBuckets(wrapped)
         step(wrapped)
-        step(wrapped)
+        buckets.layouts[99] = [("of an earlier step", (1,))]
+        sent = step(wrapped)
         messages = terse.models.messages(buckets)
+        self.assertEqual(len(messages), len(sent))
         self.assertGreater(len(messages), 2)
         for _ in range(2):
             wrapped.zero_grad()
@@ -214,7 +217,7 @@ class Rules(Case):
 def main():
     global ALL, HALF, MESH
     dist.init_process_group("gloo", init_method=f"file://{FOLDER}/store", rank=RANK,
-                            world_size=RANKS)
+                            world_size=RANKS, timeout=datetime.timedelta(seconds=60))
     ALL = init_device_mesh("cpu", (RANKS,))
     MESH = init_device_mesh("cpu", (2, RANKS // 2), mesh_dim_names=("replicas", "shards"))
     HALF = MESH["shards"]
