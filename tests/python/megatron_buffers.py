@@ -65,7 +65,7 @@ class Buffer:
 
         def close():
             nonlocal begin, end, inside
-            end = up_to(end, math.lcm(group.size(), 128))
+            end = up_to(end, group.size() * 128 // math.gcd(group.size(), 128))
             self.buckets.append(Bucket(len(self.buckets), set(inside), begin, end - begin))
             begin, inside = end, []
 

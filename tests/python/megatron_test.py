@@ -1,4 +1,4 @@
-"""terse.models on what stands for Megatron-LM's buffers: megatron_test.py BUILD_FOLDER"""
+"""terse.models on what stands for Megatron-LM's buffers, without PyTorch: megatron_test.py BUILD_FOLDER"""
 
 import sys
 import unittest
@@ -78,10 +78,10 @@ class Excluding(unittest.TestCase):
     """exclude_norms, without a library."""
 
     def test_messages_that_cannot_be_told_apart_are_one(self):
-        group, other = Group(2, comm=1), Group(2, comm=2)
+        group, same, other = Group(2, comm=1), Group(2, comm=1), Group(2, comm=2)
         first = {"a.bias": Parameter(100), "a.weight": Parameter(100, 100)}
         second = {"b.weight": Parameter(100, 100), "b.bias": Parameter(100)}
-        buffers = [Buffer(list(first.values()), group), Buffer(list(second.values()), group),
+        buffers = [Buffer(list(first.values()), group), Buffer(list(second.values()), same),
                    Buffer(list(first.values()), other)]
         self.assertEqual({buffer.buckets[0].grad_data.numel() for buffer in buffers}, {10_112 + 128})
         model = DistributedDataParallel({**first, **second}, buffers)
@@ -91,6 +91,24 @@ class Excluding(unittest.TestCase):
                          [(group, 10_240, [(0, 100), (10_048, 100)]), (other, 10_240, [(10_048, 100)])])
         self.assertEqual([tuple(message[:2]) for message in excluded],
                          [(10_240, [(0, 100), (10_048, 100)]), (10_240, [(10_048, 100)])])
+
+    def test_a_communicator_that_is_not_there_yet_is_made(self):
+        group = Group(2, comm=0)
+        params = {"a.bias": Parameter(100)}
+        model = DistributedDataParallel(params, [Buffer(list(params.values()), group)] * 2)
+        barriers = []
+
+        def barrier(group):
+            barriers.append(group)
+            group.comm = 1
+
+        torch = mock.Mock()
+        torch.distributed.barrier = barrier
+        with mock.patch.object(terse.models, "exclude") as exclude, mock.patch.dict(
+                sys.modules, {"torch": torch, "torch.distributed": torch.distributed}):
+            terse.models.exclude_norms(model)
+        self.assertEqual(barriers, [group])
+        exclude.assert_called_once_with(group, 128, [(0, 100)])
 
     def test_ranges_are_joined(self):
         """terse.exclude wants them ascending and apart."""

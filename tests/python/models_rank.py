@@ -38,7 +38,7 @@ class Case(unittest.TestCase):
         exact elements each collective had."""
         self.assertTrue(sent)
         known = {(id(message.group), message.elements): message
-                 for message in terse.models.united(messages)}
+                 for message in terse.models.united(messages, id)}
         marked = dict.fromkeys((one.collective for one in sent), 0)
         for collective, group, data in sent:
             data = data.flatten().float()

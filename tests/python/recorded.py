@@ -31,7 +31,6 @@ def recorded():
         real["all_gather"](parts, data, group)
         keep("AllGather", group, torch.cat(parts))
 
-    # pylint: disable=too-many-arguments,too-many-positional-arguments
     def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
         assert not async_op
         parts = [torch.empty_like(input_tensor) for _ in range(dist.get_world_size(group))]
@@ -40,7 +39,7 @@ def recorded():
         keep("AllGather", group, output_tensor)
 
     def reduce_scatter_tensor(output, input, op=dist.ReduceOp.SUM, group=None, async_op=False):
-        assert not async_op  # pylint: disable=redefined-builtin
+        assert not async_op
         keep("ReduceScatter", group, input)
         whole = input.clone()
         sum_up(whole, op, group)
@@ -52,11 +51,9 @@ def recorded():
             return real["all_reduce"](tensor, op, group, async_op)
         return sum_up(tensor, op, group)
 
-    ours = dict(all_gather=all_gather, all_gather_into_tensor=all_gather_into_tensor,
-                reduce_scatter_tensor=reduce_scatter_tensor, all_reduce=all_reduce)
     try:
-        for name in names:
-            setattr(dist, name, ours[name])
+        for ours in (all_gather, all_gather_into_tensor, reduce_scatter_tensor, all_reduce):
+            setattr(dist, ours.__name__, ours)
         yield sent
     finally:
         for name in names:

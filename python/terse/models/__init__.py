@@ -13,8 +13,8 @@ Those layouts are not promised to anybody: other versions may have others. Where
 are read are not there, that is an error.
 """
 
-from .._exclude import exclude
 from .._communicator import pointer_of
+from .._exclude import exclude
 from . import _fsdp1, _fsdp2, _megatron
 from ._ddp import DdpBuckets
 from ._message import Message, united
@@ -57,11 +57,13 @@ def exclude_norms(model, rule=norms_and_biases):
     of both stay exact. Returns what was excluded, as messages() does, one for each communicator and
     number of elements. Raises terse.Error.
     """
-    excluded = united(messages(model, rule))
-    for message in excluded:
+    found = messages(model, rule)
+    for message in found:
         if not pointer_of(message.group):
-            import torch.distributed  # pylint: disable=import-outside-toplevel
+            import torch.distributed
 
             torch.distributed.barrier(group=message.group)
+    excluded = united(found, pointer_of)
+    for message in excluded:
         exclude(message.group, message.elements, message.ranges)
     return excluded

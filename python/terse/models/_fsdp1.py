@@ -5,7 +5,6 @@ aligned, and at the end. It is the same whether the module shows the original pa
 
 from ._message import Message, joined, part
 
-
 # What stands in the names of modules that are wrapped.
 WRAPPERS = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 

@@ -46,12 +46,12 @@ def part(ranges, first, count):
     return [(begin - first, end - begin) for begin, end in cut if begin < end]
 
 
-def united(messages):
-    """One message for each group and number of elements, with the ranges of all such: they cannot be
-    told apart."""
+def united(messages, communicator):
+    """One message for each communicator(group) and number of elements, with the ranges of all such:
+    they cannot be told apart."""
     together = {}
     for message in messages:
-        together.setdefault((id(message.group), message.elements), []).append(message)
+        together.setdefault((communicator(message.group), message.elements), []).append(message)
     return [Message(same[0].elements, joined(place for each in same for place in each.ranges),
                     ", ".join(dict.fromkeys(each.label for each in same)), same[0].group)
             for same in together.values()]
