@@ -11,12 +11,17 @@ import torch.distributed as dist
 Sent = collections.namedtuple("Sent", ["collective", "group", "data"])
 
 
+# PyTorch 2.15 has other names for two of them.
+NAMES = {"all_gather": "all_gather", "all_reduce": "all_reduce",
+         "all_gather_into_tensor": "gather_whole", "all_gather_single": "gather_whole",
+         "reduce_scatter_tensor": "scatter_whole", "reduce_scatter_single": "scatter_whole"}
+
+
 @contextlib.contextmanager
 def recorded():
     """Yields the list of what is Sent from then on."""
     sent = []
-    names = ("all_gather", "all_gather_into_tensor", "reduce_scatter_tensor", "all_reduce")
-    real = {name: getattr(dist, name) for name in names}
+    real = {name: getattr(dist, name) for name in NAMES if hasattr(dist, name)}
 
     def keep(collective, group, data):
         sent.append(Sent(collective, group or dist.group.WORLD, data.detach().clone()))
@@ -31,14 +36,14 @@ def recorded():
         real["all_gather"](parts, data, group)
         keep("AllGather", group, torch.cat(parts))
 
-    def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
+    def gather_whole(output_tensor, input_tensor, group=None, async_op=False):
         assert not async_op
         parts = [torch.empty_like(input_tensor) for _ in range(dist.get_world_size(group))]
         real["all_gather"](parts, input_tensor.clone(), group)
         output_tensor.copy_(torch.cat(parts))
         keep("AllGather", group, output_tensor)
 
-    def reduce_scatter_tensor(output, input, op=dist.ReduceOp.SUM, group=None, async_op=False):
+    def scatter_whole(output, input, op=dist.ReduceOp.SUM, group=None, async_op=False):
         assert not async_op
         keep("ReduceScatter", group, input)
         whole = input.clone()
@@ -51,10 +56,11 @@ def recorded():
             return real["all_reduce"](tensor, op, group, async_op)
         return sum_up(tensor, op, group)
 
+    ours = {each.__name__: each for each in (all_gather, all_reduce, gather_whole, scatter_whole)}
     try:
-        for ours in (all_gather, all_gather_into_tensor, reduce_scatter_tensor, all_reduce):
-            setattr(dist, ours.__name__, ours)
+        for name in real:
+            setattr(dist, name, ours[NAMES[name]])
         yield sent
     finally:
-        for name in names:
-            setattr(dist, name, real[name])
+        for name, function in real.items():
+            setattr(dist, name, function)

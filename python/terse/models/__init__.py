@@ -4,13 +4,14 @@ FSDP and Megatron-LM put a model's parameters one behind the other and send them
 sees the messages alone cannot tell a norm from a matrix. This reads the layout from the framework's
 own objects:
 
-    FSDP1        torch.distributed.fsdp.FullyShardedDataParallel, PyTorch 2.11's
-    FSDP2        torch.distributed.fsdp.fully_shard, PyTorch 2.11's
-    Megatron-LM  its DistributedDataParallel, Megatron Core 0.20's
+    FSDP1        torch.distributed.fsdp.FullyShardedDataParallel
+    FSDP2        torch.distributed.fsdp.fully_shard
+    Megatron-LM  its own DistributedDataParallel
     DDP          torch.nn.parallel.DistributedDataParallel, with a DdpBuckets from the beginning
 
-Those layouts are not promised to anybody: other versions may have others. Where the attributes that
-are read are not there, that is an error.
+Those layouts are not promised to anybody. They were compared with what PyTorch 2.8, 2.11 and 2.15 send,
+and with Megatron Core 0.20's buffers; other versions may have others. Where an attribute that is read
+is not there, that is an AttributeError.
 """
 
 from .._communicator import pointer_of

@@ -14,7 +14,7 @@ def param_groups(model):
         if not hasattr(module, "_get_fsdp_state"):
             continue
         state = module._get_fsdp_state()
-        # More than one from PyTorch 2.12 on.
+        # Later versions may have more than one.
         groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
         for group in groups:
             # Modules that were wrapped together have one state.
@@ -30,7 +30,7 @@ def has(model):
 def travels_as_numbers(group):
     """Not so where types differ, which then go as bytes, nor where a parameter's tensor says itself
     what is sent of it (as for FP8): terse leaves such calls to NCCL, or cannot know their layout."""
-    types = {group.mp_policy.param_dtype or param.sharded_param.dtype
+    types = {param.mp_policy.param_dtype or param.sharded_param.dtype
              for param in group.fsdp_params}
     own = any(hasattr(param._sharded_local_tensor, "fsdp_pre_all_gather")
               for param in group.fsdp_params)
