@@ -106,10 +106,15 @@ typedef struct terseScheme terseScheme_t;
  *                    spreads outliers (SDP4Bit, arXiv 2410.15526); 0 (default): they do not
  *   learn=L          of learned: at which calls of a kind the levels are fitted to what is sent,
  *                    up to 8 numbers (default 1+100+1000+10000), or never
- *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)
- *   algo=A           auto (default), hierarchical, oneshot, twoshot, direct or shared: how a
- *                    collective is done; auto where it has none of that name. Of linear codes
- *                    there is summed alone, and of exp8 merged
+ *   delta=D          of AllGather: inplace or shadow, differences to what all ranks hold (SDP4Bit's
+ *                    qWD): of what is in the receive buffer, or of a copy that terse keeps; off
+ *                    (default). In full where ranks do not hold the same, nothing where no shard
+ * has changed. Such a call waits for all ranks; in a graph it is native every=N          of delta:
+ * in full after so many calls that were not; 0 (default): never own=O            of delta: exact
+ * (default): a rank's own shard comes to its receive buffer as it is; or quantized, as the others
+ * have it seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED) algo=A
+ * auto (default), hierarchical, oneshot, twoshot, direct or shared: how a collective is done; auto
+ * where it has none of that name. Of linear codes there is summed alone, and of exp8 merged
  *
  * On success *scheme is a new handle, to be freed with terseSchemeDestroy(). On failure returns
  * ncclInvalidArgument, the message names the offending part, and *scheme is NULL. */

@@ -9,7 +9,10 @@ from ._library import call
 SIZE, REAL = ctypes.c_size_t, ctypes.c_double
 
 # Why a call went to NCCL as it is: TERSE_BYPASS_..., in order.
-BYPASSES = ("off", "dtype", "op", "small", "one_rank", "fallback", "link", "collective", "auto")
+BYPASSES = ("off", "dtype", "op", "small", "one_rank", "fallback", "link", "collective", "auto",
+            "delta")
+# Why an AllGather of differences went in full: TERSE_FULL_..., in order.
+IN_FULL = ("first", "others", "every")
 
 # terseStats_t behind its size. New fields are appended, and a library that is older leaves them 0.
 FIELDS = [
@@ -20,6 +23,7 @@ FIELDS = [
     ("spread_nonfinite", SIZE), ("median_relative_error", REAL), ("p99_relative_error", REAL),
     ("worst_relative_error", REAL), ("nodes", SIZE), ("raw_off_node_bytes", SIZE),
     ("wire_off_node_bytes", SIZE), ("native_off_node_bytes", SIZE), ("state_bytes", SIZE),
+    ("delta_calls", SIZE), ("delta_unchanged", SIZE), ("delta_full", SIZE * 8),
 ]
 
 
@@ -38,6 +42,8 @@ class Stats(collections.namedtuple("Stats", [name for name, _ in FIELDS])):
     ..._ns          nanoseconds, sums over timed_calls (TERSE_METER)
     ..._error       relative errors of verified_calls (TERSE_VERIFY); largest_error is a magnitude
     ..._nonfinite   elements of those calls that only one of the two results has as NaN or infinity
+    delta_...       AllGathers with delta=: calls of differences; unchanged, of nothing, for no shard
+                    had changed; full, by reason (IN_FULL)
     ..._off_node_bytes   of the bytes above, those that leave this rank's node; nodes: of the ranks
 
     terse.h has every word of it.
@@ -52,4 +58,5 @@ def stats(comm):
     call("tersePreloadStats", "terseCommGetStats", communicator(comm), ctypes.byref(struct))
     counted = {name: getattr(struct, name) for name, _ in FIELDS}
     counted["bypasses"] = dict(zip(BYPASSES, struct.bypasses))
+    counted["delta_full"] = dict(zip(IN_FULL, struct.delta_full))
     return Stats(**counted)

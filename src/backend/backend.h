@@ -86,8 +86,8 @@ class Backend {
   virtual std::optional<double> seconds(Event from, Event to) = 0;
 
   // Makes ready what combine(), compare(), checksum(), learn() and increment() run, so that these
-  // need not wait for the machine; once before the first of them, and cheap after that. Throws where
-  // there is no code for the machine.
+  // need not wait for the machine; once before the first of them, and cheap after that. Throws
+  // where there is no code for the machine.
   virtual void load() = 0;
 
   // Enqueues combines that do not depend on each other. The caller keeps `works` as it is until a

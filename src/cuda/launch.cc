@@ -85,10 +85,9 @@ Launcher::Launcher(int device) {
     table->for_each([](Kernel kernel) {
       check(load(reinterpret_cast<const void*>(kernel)), "cudaFuncGetAttributes");
     });
-  for (const void* kernel :
-       {kernels::compare(), kernels::checksum(), kernels::sum_checks(), kernels::clear_learning(),
-        kernels::learn(Stage::kWidest), kernels::learn(Stage::kHistogram),
-        kernels::learn(Stage::kFit)})
+  for (const void* kernel : {kernels::compare(), kernels::checksum(), kernels::sum_checks(),
+                             kernels::clear_learning(), kernels::learn(Stage::kWidest),
+                             kernels::learn(Stage::kHistogram), kernels::learn(Stage::kFit)})
     check(load(kernel), "cudaFuncGetAttributes");
 }
 

@@ -194,7 +194,7 @@ struct Packing {
   size_t quantum = 1;  // elements; shards are cut at multiples of it
   std::function<size_t(size_t count)> bytes;
   std::optional<SharedGrid> shared_grid = {};
-  bool draws = false;  // random numbers, to round by
+  bool draws = false;         // random numbers, to round by
   size_t codebook_bytes = 0;  // of a table of levels, which all ranks hold; 0: there is none
 
   // On a shared grid: of codes, and of the parameters that all agree on.

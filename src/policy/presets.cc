@@ -11,6 +11,7 @@ constexpr Set kMoves = set_of(Collective::kAllGather) | set_of(Collective::kAllT
                        set_of(Collective::kBroadcast) | set_of(Collective::kGather) |
                        set_of(Collective::kScatter) | set_of(Collective::kSend) |
                        set_of(Collective::kRecv);
+constexpr Set kAllGather = set_of(Collective::kAllGather);
 constexpr Set kAllReduce = set_of(Collective::kAllReduce);
 
 // What moves brings values as they are (weights): a random shift of a block's grid is unbiased,
@@ -30,6 +31,18 @@ constexpr PresetPart kFast[] = {{kMoves, "minmax8:block=128,round=shift"},
 constexpr PresetPart kQsdp[] = {{kMoves, "minmax8:block=1024,round=shift"},
                                 {0, "minmax8:block=1024,round=stochastic"}};
 
+// Its learned levels (section 5.2), which pay at 6 bits and fewer. It moves each level a little at
+// a time; here they are fitted to a histogram of what all ranks send. Weights to the nearest level,
+// for a random shift of levels that are not equally far apart is not defined: biased, with half the
+// squared error of random rounding. Gradients between neighbouring levels, unbiased. Of what is
+// moved AllGather alone, for that is what carries weights.
+constexpr PresetPart kQsdpW6G4[] = {{kAllGather, "learned6:block=1024,round=nearest"},
+                                    {kMoves, "minmax8:block=1024,round=shift"},
+                                    {0, "learned4:block=1024,round=stochastic"}};
+constexpr PresetPart kQsdpW4G4[] = {{kAllGather, "learned4:block=1024,round=nearest"},
+                                    {kMoves, "minmax8:block=1024,round=shift"},
+                                    {0, "learned4:block=1024,round=stochastic"}};
+
 // torch_cgx compresses AllReduce alone; 4 bits and buckets of 1024 are those of its published
 // results.
 constexpr PresetPart kCgx[] = {{kAllReduce, "minmax4:block=1024,round=stochastic"}, {0, "off"}};
@@ -38,11 +51,21 @@ constexpr PresetPart kCgx[] = {{kAllReduce, "minmax4:block=1024,round=stochastic
 constexpr PresetPart kNcclx[] = {
     {set_of(Collective::kReduceScatter) | kAllReduce, "bf16:round=stochastic"}, {0, "off"}};
 
-// SDP4Bit's gradients (arXiv 2410.15526, section 4, TLq-HS): 8 bits within a node, 4 between nodes,
-// where they are smoothed by a Hadamard transform. Its weights travel as 4-bit differences, which
-// are not here: they keep 8 bits.
-constexpr PresetPart kSdp4bit[] = {{kMoves, "minmax8:block=128,round=shift"},
-                                   {0, "int4:block=128,round=stochastic,hadamard=32,intra=int8"}};
+// SDP4Bit (arXiv 2410.15526): gradients (section 4, TLq-HS) in 8 bits within a node, 4 between
+// nodes, where they are smoothed by a Hadamard transform; weights as 4-bit differences (section 3,
+// qWD). Its code rounds differences at random; nearest is within its theorem 4.1, with half the
+// squared error. A rank's own shard stays as it is, for in a mixed-precision optimizer it may be
+// part of the master weights: the paper's ranks have it as the others do (own=quantized).
+constexpr std::string_view kSdp4bitGradients =
+    "int4:block=128,round=stochastic,hadamard=32,intra=int8";
+constexpr PresetPart kSdp4bit[] = {{kAllGather, "int4:block=2048,round=nearest,delta=inplace"},
+                                   {kMoves, "minmax8:block=128,round=shift"},
+                                   {0, kSdp4bitGradients}};
+// FSDP and ZeRO-3 gather into memory that does not last: terse keeps what was gathered, the model's
+// size on each rank. Not in the paper.
+constexpr PresetPart kSdp4bitFsdp[] = {{kAllGather, "int4:block=2048,round=nearest,delta=shadow"},
+                                       {kMoves, "minmax8:block=128,round=shift"},
+                                       {0, kSdp4bitGradients}};
 
 // The same gradients in one level, as it does where each node has one rank, and as in its ablation.
 constexpr PresetPart kSdp4bitFlat4[] = {
@@ -71,6 +94,12 @@ constexpr Preset kPresets[] = {
     {"qsdp", kQsdp,
      "QSDP's quantizers (arXiv 2302.02390): random shift for weights, stochastic rounding for "
      "gradients, 8 bits"},
+    {"qsdp-w6g4", kQsdpW6G4,
+     "QSDP with learned levels: 6 bits for weights, 4 for gradients, blocks of 1024"},
+    {"qsdp-w4g4", kQsdpW4G4,
+     "QSDP with learned levels: 4 bits for both; expect some loss, for 4-bit weights cost "
+     "(SDP4Bit, "
+     "table 1)"},
     {"cgx", kCgx,
      "what torch_cgx does to AllReduce: 4 bits, min-max, buckets of 1024, stochastic; all else is "
      "native"},
@@ -78,10 +107,16 @@ constexpr Preset kPresets[] = {
      "what NCCLX does to ReduceScatter, and to AllReduce: fp32 sums of what travels as bf16, "
      "stochastic; all else is native"},
     {"sdp4bit", kSdp4bit,
-     "SDP4Bit's gradients (arXiv 2410.15526): 8 bits within a node, 4 and a Hadamard transform "
-     "between nodes; weights keep 8 bits, without its differences"},
-    {"sdp4bit-flat4", kSdp4bitFlat4, "the same with 4 bits in one level, whatever the nodes"},
-    {"sdp4bit-flat8", kSdp4bitFlat8, "the same with 8 bits in one level, whatever the nodes"},
+     "SDP4Bit (arXiv 2410.15526), where gathered weights stay in their buffers (Megatron, ZeRO-1 "
+     "and "
+     "2): 4-bit differences; gradients in 8 bits within a node, 4 and a Hadamard transform between "
+     "nodes"},
+    {"sdp4bit-fsdp", kSdp4bitFsdp,
+     "the same where they do not (FSDP, ZeRO-3): each rank keeps a copy of the gathered model"},
+    {"sdp4bit-flat4", kSdp4bitFlat4,
+     "SDP4Bit's gradients with 4 bits in one level, whatever the nodes; weights keep 8 bits"},
+    {"sdp4bit-flat8", kSdp4bitFlat8,
+     "SDP4Bit's gradients with 8 bits in one level, whatever the nodes; weights keep 8 bits"},
     {"zeropp", kZeropp,
      "ZeRO++ (arXiv 2306.10209), DeepSpeed's zero_quantized_weights and zero_quantized_gradients: "
      "8-bit weights, 4-bit gradients, in two levels where nodes have several ranks"},

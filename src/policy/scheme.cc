@@ -14,9 +14,6 @@ namespace {
 
 constexpr std::string_view kRoundingNames[] = {"nearest", "stochastic", "shift"};
 
-// As terse.h promises of canonical texts.
-constexpr size_t kMostText = 127;
-
 constexpr std::string_view kScaleNames[] = {"fp32", "bf16", "e8m0"};
 constexpr std::string_view kFitNames[] = {"absmax", "mse"};
 constexpr std::string_view kBaseNames[] = {"off", "inplace", "shadow"};
@@ -300,6 +297,8 @@ Differences finish_delta(std::string_view text, const SchemeDraft& draft,
   if (d.params == 0 || codec::shares_grid(d))
     refuse_scheme(text, "delta is for formats with parameters of a rank's own, not for {}",
                   name_of(d));
+  if (d.codebook)
+    refuse_scheme(text, "delta is not for {}, whose levels are those of what is sent", name_of(d));
   if (draft.scheme.spec.hadamard != 0)
     refuse_scheme(text, "hadamard is not for differences, which have no outliers to spread");
   if (draft.intra)
@@ -392,11 +391,7 @@ Scheme parse_scheme(std::string_view text) {
   SchemeDraft draft;
   parse_codec(text, name, draft);
   read_options(text, kKeys, known_keys, draft);
-  scheme = finish(text, draft);
-  if (const size_t size = print_scheme(scheme).size(); size > kMostText)
-    refuse_scheme(text, "learn is too long: the canonical text has {} characters, and may have {}",
-                  size, kMostText);
-  return scheme;
+  return finish(text, draft);
 }
 
 plan::Sharing sharing_of(const codec::Spec& spec) {

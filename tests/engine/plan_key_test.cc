@@ -38,9 +38,11 @@ void expect_distinct(const std::vector<Key>& keys) {
 TEST(PlanKeys, OfCollectivesDifferByEveryField) {
   const PlanKey one{
       plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}, {}, {}, false, false};
-  const auto& [collective, root, count, dtype, spec, intra, algorithm, delta, verified, learns] = one;
+  const auto& [collective, root, count, dtype, spec, intra, algorithm, delta, verified, learns] =
+      one;
   std::vector<PlanKey> keys{
-      {plan::Collective::kReduce, root, count, dtype, spec, intra, algorithm, delta, verified, learns},
+      {plan::Collective::kReduce, root, count, dtype, spec, intra, algorithm, delta, verified,
+       learns},
       {collective, 1, count, dtype, spec, intra, algorithm, delta, verified, learns},
       {collective, root, 101, dtype, spec, intra, algorithm, delta, verified, learns},
       {collective, root, count, Dtype::kBfloat16, spec, intra, algorithm, delta, verified, learns},

@@ -1,5 +1,5 @@
-// Weights that are gathered twice, as the forward and the backward pass do, are the same both times,
-// however they are rounded.
+// Weights that are gathered twice, as the forward and the backward pass do, are the same both
+// times, however they are rounded.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,16 +59,17 @@ TEST(Unchanged, AnyChangeDrawsAnew) {
       const Bytes before = gather(scheme, shard, 2, ncclFloat32, comm);
       // Not the block's largest or smallest, which the grid goes by.
       std::vector<double> x = values(shard, ncclFloat32);
-      const size_t least = std::ranges::min_element(x, {}, [](double v) { return v * v; }) - x.begin();
+      const size_t least =
+          std::ranges::min_element(x, {}, [](double v) { return v * v; }) - x.begin();
       std::vector<float> changed(x.begin(), x.end());
       changed[least] = -changed[least];
       shard = bytes_of(changed, ncclFloat32);
       const Bytes after = gather(scheme, shard, 2, ncclFloat32, comm);
       for (const int of : {0, 1}) {
-        const auto a = values({before.begin() + of * 8192, before.begin() + (of + 1) * 8192},
-                              ncclFloat32);
-        const auto b = values({after.begin() + of * 8192, after.begin() + (of + 1) * 8192},
-                              ncclFloat32);
+        const auto a =
+            values({before.begin() + of * 8192, before.begin() + (of + 1) * 8192}, ncclFloat32);
+        const auto b =
+            values({after.begin() + of * 8192, after.begin() + (of + 1) * 8192}, ncclFloat32);
         size_t differ = 0;
         for (size_t i = 0; i < a.size(); ++i) differ += a[i] != b[i];
         EXPECT_GT(differ, a.size() / 10) << text;
@@ -88,8 +89,8 @@ TEST(Unchanged, RanksDrawApart) {
 }
 
 // QSDP's example (section 3): f(w) = |w|^2 by gradient descent from what is gathered, on a ternary
-// grid. To nearest it sticks; with unbiased rounding it comes to zero, within a step of the grid that
-// the theorem compares with.
+// grid. To nearest it sticks; with unbiased rounding it comes to zero, within a step of the grid
+// that the theorem compares with.
 double descend(const char* text) {
   constexpr int kRanks = 2;
   double norms[kRanks] = {};

@@ -53,7 +53,7 @@ TEST(Kernels, NoMistakeInThemGoesUnnoticed) {
   using enum simt::Mistake;
   Random random(11);
   std::vector<Trial> trials;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 700; ++i) {
     const Case c = some_case(random);
     trials.emplace_back([=, seed = random.next(), expected = on_host(c)](const auto* planter) {
       Random same(seed);

@@ -244,8 +244,9 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
         code, out, _ = terse("presets")
         self.assertEqual(code, 0)
         names = [line.split(":")[0] for line in out.splitlines() if not line.startswith(" ")]
-        self.assertEqual(names, ["safe", "fast", "qsdp", "cgx", "ncclx", "sdp4bit", "sdp4bit-flat4",
-                                 "sdp4bit-flat8", "zeropp", "global-qsgd"])
+        self.assertEqual(names, ["safe", "fast", "qsdp", "qsdp-w6g4", "qsdp-w4g4", "cgx", "ncclx",
+                                 "sdp4bit", "sdp4bit-fsdp", "sdp4bit-flat4", "sdp4bit-flat8",
+                                 "zeropp", "global-qsgd"])
         for name in names:
             self.assertEqual(terse("scheme", name)[0], 0)
 

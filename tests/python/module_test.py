@@ -164,12 +164,15 @@ class Alone(unittest.TestCase):
                   for name in names.replace("\n", " ").split(",")]
         types = {terse._stats.SIZE: "size_t", terse._stats.REAL: "double"}
         ours = [("size_t", "size")] + [
-            (types.get(kind, "size_t"), name + ("[16]" if name == "bypasses" else ""))
+            (types.get(kind, "size_t"), name + {"bypasses": "[16]", "delta_full": "[8]"}.get(name, ""))
             for name, kind in terse._stats.FIELDS]
         self.assertEqual([(kind, name.strip()) for kind, name in fields], ours)
         reasons = re.findall(r"TERSE_BYPASS_(\w+) = (\d+)", header)
         self.assertEqual([(name.upper(), str(k)) for k, name in enumerate(terse.BYPASSES)] +
                          [("REASONS", str(len(terse.BYPASSES)))], reasons)
+        reasons = re.findall(r"TERSE_FULL_(\w+) = (\d+)", header)
+        self.assertEqual([(name.upper(), str(k)) for k, name in enumerate(terse._stats.IN_FULL)] +
+                         [("REASONS", str(len(terse._stats.IN_FULL)))], reasons)
 
 
 class Groups(unittest.TestCase):

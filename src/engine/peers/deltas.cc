@@ -175,6 +175,13 @@ void go_in_full(Asked& a, InFull why) {
   const size_t shards = base == Base::kShadow ? static_cast<size_t>(c.ranks) : 1;
   Shadow& shadow = a.shadows().renew(a.kind, a.shadow, shards * a.shard_bytes(), why);
   a.shadow = &shadow;
+  if (a.shadows().gave_up(a.kind))
+    c.log(
+        LogLevel::kWarn,
+        "AllGathers of {} elements stay native from now on: the ranks never hold the same of each "
+        "other. Are these buffers used for something else, too? Memory that does not last between "
+        "calls is for delta=shadow",
+        a.kind.count);
   a.job->delta = {shadow.memory != nullptr ? base : Base::kNone, plan::Gathers::kInFull,
                   a.kind.delta.own_exact};
 }

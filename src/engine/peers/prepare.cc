@@ -46,7 +46,7 @@ size_t exact_of(const Job& job, const plan::Plan& plan) {
   return may_be_verified(job) ? plan.buffers.front().recv_bytes : 0;
 }
 
-NeedKind kind_of(const Job& job) {
+NeedKind need_kind_of(const Job& job) {
   const Request& r = job.request;
   return rooted(job) ? NeedKind(r.collective, r.root) : kUnrooted;
 }
@@ -76,14 +76,14 @@ bool lacks(const Job* job) {
   const Communicator& c = *job->communicator;
   if (is_message(*job) || c.backend.recording(job->request.stream) != 0) return false;
   const PlanPointer plan = fullest_plan(*job);
-  return !c.reservations.cover(kind_of(*job), amounts_of(*job, *plan)) ||
+  return !c.reservations.cover(need_kind_of(*job), amounts_of(*job, *plan)) ||
          lacks_state(*job, plan->state) || lacks_codebook(*job, *plan);
 }
 
 void remember(const Job& job) {
   Communicator& c = *job.communicator;
   const PlanPointer plan = fullest_plan(job);
-  c.reservations.add(kind_of(job), amounts_of(job, *plan));
+  c.reservations.add(need_kind_of(job), amounts_of(job, *plan));
   if (!plan->state.key.empty() && job.shadow == nullptr)
     c.states.agree(state_kind(job), plan->state);
   if (plan->codebook_bytes != 0) c.codebooks.agree(codebook_kind(job));
