@@ -208,6 +208,44 @@ TEST(Capture, ASchemesFirstUseIsAnError) {
   });
 }
 
+// A graph cannot wait for the ranks' answer: recorded, the call is NCCL's, and the next one that is
+// not recorded finds out what has become of the buffer.
+TEST(Capture, DifferencesAreNotRecorded) {
+  constexpr size_t kCount = 5'000, kBytes = 2 * kCount * sizeof(float);
+  play_ranks(2, [&](Player& player) {
+    const DeviceStream stream;
+    const SchemeHandle scheme("int4:block=2048,delta=inplace");
+    DeviceMemory shard(kBytes / 2), all(kBytes);
+    const auto gather = [&] {
+      ASSERT_EQ(terseAllGather(shard.get(), all.get(), kCount, ncclFloat32, scheme.get(),
+                               player.comm, stream.get()),
+                ncclSuccess)
+          << terseGetLastError();
+    };
+    const auto feed = [&](unsigned seed) {
+      shard.upload(gaussian(kCount, ncclFloat32, seed + player.rank), stream.get());
+    };
+    feed(1);
+    gather();
+    const RecordedGraph graph(stream.get(), gather);
+    for (const unsigned seed : {10, 20}) {
+      feed(seed);
+      graph.launch(stream.get());
+      Bytes both = gaussian(kCount, ncclFloat32, seed);
+      const Bytes second = gaussian(kCount, ncclFloat32, seed + 1);
+      both.insert(both.end(), second.begin(), second.end());
+      EXPECT_TRUE(all.download(stream.get()) == both) << "exactly";
+    }
+    gather();
+    terseStats_t stats{.size = sizeof stats};
+    ASSERT_EQ(terseCommGetStats(player.comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DELTA], 1u);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], 1u);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], 1u);
+    EXPECT_EQ(stats.delta_calls, 0u);
+  });
+}
+
 TEST(Capture, NativeCallsAreRecordedToo) {
   play_ranks(2, [&](Player& player) {
     const DeviceStream stream;
