@@ -105,7 +105,8 @@ typedef struct terseScheme terseScheme_t;
  *   hadamard=N       32: each 32 elements go through a Walsh-Hadamard transform first, which
  *                    spreads outliers (SDP4Bit, arXiv 2410.15526); 0 (default): they do not
  *   learn=L          of learned: at which calls of a kind the levels are fitted to what is sent,
- *                    up to 8 numbers (default 1+100+1000+10000), or never
+ *                    up to 8 numbers with plus signs or commas between them (default
+ *                    1+100+1000+10000), or never
  *   delta=D          of AllGather: inplace or shadow, differences to what all ranks hold (SDP4Bit's
  *                    qWD): of what is in the receive buffer, or of a copy that terse keeps; off
  *                    (default). In full where ranks do not hold the same, nothing where no shard

@@ -17,12 +17,25 @@ template <class... Args>
        fmt::format(format, std::forward<Args>(args)...));
 }
 
-// A table entry for each key.
+// A table entry for each key. Values of one that is `listed` may be several numbers, with commas
+// between them.
 template <class Draft>
 struct OptionKey {
   std::string_view name;
   void (*set)(std::string_view text, std::string_view value, Draft& draft);
+  bool listed = false;
 };
+
+// The end of a list of numbers that goes on behind a comma; npos: that of the text.
+inline size_t end_of_list(std::string_view text, size_t comma) {
+  while (comma != text.npos) {
+    const size_t next = text.find(',', comma + 1);
+    const std::string_view item = text.substr(comma + 1, next - comma - 1);
+    if (item.empty() || item.find_first_not_of("0123456789") != item.npos) break;
+    comma = next;
+  }
+  return comma;
+}
 
 // Sets what is behind the scheme's colon, if there is one. `known`: gives words for the keys, for a
 // message.
@@ -33,8 +46,8 @@ void read_options(std::string_view text, const OptionKey<Draft> (&keys)[n], std:
   if (colon == text.npos) return;
   unsigned seen = 0;
   for (std::string_view rest = text.substr(colon + 1);;) {
-    const size_t comma = rest.find(',');
-    const std::string_view option = rest.substr(0, comma);
+    size_t comma = rest.find(',');
+    std::string_view option = rest.substr(0, comma);
     const size_t equals = option.find('=');
     if (equals == option.npos) refuse_scheme(text, "\"{}\" is not key=value", option);
     const std::string_view name = option.substr(0, equals);
@@ -43,6 +56,10 @@ void read_options(std::string_view text, const OptionKey<Draft> (&keys)[n], std:
     const unsigned bit = 1u << (key - keys);
     if (seen & bit) refuse_scheme(text, "{} is given twice", name);
     seen |= bit;
+    if (key->listed) {
+      comma = end_of_list(rest, comma);
+      option = rest.substr(0, comma);
+    }
     key->set(text, option.substr(equals + 1), draft);
     if (comma == rest.npos) return;
     rest.remove_prefix(comma + 1);

@@ -110,7 +110,7 @@ Learn parse_learn(std::string_view text, std::string_view value) {
   size_t n = 0;
   uint64_t before = 0;
   for (std::string_view rest = value;; rest.remove_prefix(1)) {
-    const std::string_view number = rest.substr(0, rest.find('+'));
+    const std::string_view number = rest.substr(0, rest.find_first_of("+,"));
     const std::optional<uint64_t> call = parse_number(number);
     if (!call || *call <= before || *call > kLast || n == Learn::kMost)
       refuse_scheme(text,
@@ -185,8 +185,11 @@ constexpr OptionKey<SchemeDraft> kKeys[] = {
        if (!own) refuse_scheme(text, "own is \"{}\", but must be exact or quantized", value);
        draft.own_exact = *own != 0;
      }},
-    {"learn", [](std::string_view text, std::string_view value,
-                 SchemeDraft& draft) { draft.learn = parse_learn(text, value); }},
+    {"learn",
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
+       draft.learn = parse_learn(text, value);
+     },
+     true},
     {"seed",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        draft.scheme.seed = parse_number(value);

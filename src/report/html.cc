@@ -147,6 +147,14 @@ std::string numbers(const MergedRow& row) {
   return text;
 }
 
+// Numbers of calls, a line each.
+std::string counted(const std::map<std::string, uint64_t>& calls) {
+  std::string rows;
+  for (const auto& [what, number] : calls)
+    rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape(what), number);
+  return rows;
+}
+
 std::string section(const MergedCommunicator& c) {
   std::string text = fmt::format("<h2>Communicator {}<code>{:016x}</code></h2>\n",
                                  c.name.empty() ? "" : escape(c.name) + " ", c.id);
@@ -164,10 +172,12 @@ std::string section(const MergedCommunicator& c) {
             "<div class=\"card\">\n<h3>{} <code>{}</code> <span class=\"soft\">{}</span></h3>\n",
             row.kind().collective, escape(row.kind().scheme), show_rule(row.kind())) +
         bytes_plot(row) + times_plot(row) + error_plot(row) + numbers(row) + "</div>\n";
+  if (!c.deltas.empty())
+    text += "<div class=\"card\">\n<h3>AllGathers of differences</h3>\n<table>\n" +
+            counted(c.deltas) + "</table>\n</div>\n";
   if (c.bypasses.empty()) return text;
-  text += "<div class=\"card\">\n<h3>Calls that went to NCCL as they were</h3>\n<table>\n";
-  for (const auto& [reason, calls] : c.bypasses)
-    text += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape(reason), calls);
+  text += "<div class=\"card\">\n<h3>Calls that went to NCCL as they were</h3>\n<table>\n" +
+          counted(c.bypasses);
   return text + fmt::format("<tr><td>bytes that they sent</td><td>{}</td></tr>\n</table>\n</div>\n",
                             show_bytes(static_cast<double>(c.native.bytes)));
 }

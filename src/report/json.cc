@@ -99,8 +99,10 @@ Json write(const Communicator& c) {
             {"native_bytes", c.native.bytes},
             {"native_off_node_bytes", c.native.off_node},
             {"bypasses", c.bypasses},
+            {"deltas", c.deltas},
             {"scratch_bytes", c.scratch_bytes},
             {"verify_bytes", c.verify_bytes},
+            {"state_bytes", c.state_bytes},
             {"rows", Json::array()}};
   for (const Row& row : c.rows) j["rows"].push_back(write(row));
   return j;
@@ -118,8 +120,10 @@ Communicator read_communicator(const Json& j) {
   j.at("native_bytes").get_to(c.native.bytes);
   j.at("native_off_node_bytes").get_to(c.native.off_node);
   j.at("bypasses").get_to(c.bypasses);
+  j.at("deltas").get_to(c.deltas);
   j.at("scratch_bytes").get_to(c.scratch_bytes);
   j.at("verify_bytes").get_to(c.verify_bytes);
+  j.at("state_bytes").get_to(c.state_bytes);
   for (const Json& row : j.at("rows")) c.rows.push_back(read_row(row));
   if (c.rank < 0 || c.rank >= c.ranks) throw std::out_of_range("a rank beyond the ranks");
   return c;

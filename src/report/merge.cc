@@ -64,6 +64,7 @@ class Merger {
     if (all.name.empty()) all.name = c.name;
     all.native += c.native;
     for (const auto& [reason, calls] : c.bypasses) all.bypasses[reason] += calls;
+    for (const auto& [how, calls] : c.deltas) all.deltas[how] += calls;
     for (const Row& row : c.rows) {
       const auto known = std::ranges::find_if(
           all.rows, [&](const MergedRow& m) { return same_kind(m.kind(), row); });

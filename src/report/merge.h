@@ -47,7 +47,7 @@ struct MergedCommunicator {
   std::vector<Member> members;  // by rank
   std::vector<MergedRow> rows;
   plan::Traffic native;  // over all ranks, and so are the calls
-  std::map<std::string, uint64_t> bypasses;
+  std::map<std::string, uint64_t> bypasses, deltas;
 };
 
 struct Merged {

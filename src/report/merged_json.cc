@@ -75,6 +75,7 @@ Json write(const MergedCommunicator& c) {
             {"native_bytes", c.native.bytes},
             {"native_off_node_bytes", c.native.off_node},
             {"bypasses", c.bypasses},
+            {"deltas", c.deltas},
             {"rows", Json::array()}};
   for (const Member& m : c.members)
     j["members"].push_back({{"rank", m.rank},

@@ -61,7 +61,8 @@ struct Communicator {
   int nodes = 0, node = 0;  // how many its ranks are on, and this rank's; 0 nodes: not known
   plan::Traffic native;
   std::map<std::string, uint64_t> bypasses;  // calls, by reason
-  uint64_t scratch_bytes = 0, verify_bytes = 0;
+  std::map<std::string, uint64_t> deltas;    // AllGathers of differences, by how they went
+  uint64_t scratch_bytes = 0, verify_bytes = 0, state_bytes = 0;
   std::vector<Row> rows;
 
   bool operator==(const Communicator&) const = default;

@@ -75,6 +75,8 @@ std::string table(const Merged& merged) {
               line(row, "max", &Spread::max);
       if (const std::string words = show_prediction(row); !words.empty()) text += words + "\n";
     }
+    for (const auto& [how, calls] : c.deltas)
+      text += fmt::format("delta: {} calls of all ranks, {}\n", calls, how);
     for (const auto& [reason, calls] : c.bypasses)
       text += fmt::format("native: {} calls of all ranks, {}\n", calls, reason);
   }

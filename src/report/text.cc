@@ -50,6 +50,8 @@ std::string to_text(const Report& r) {
                           "ratio", "off node", "ratio", "a call", "encode", "communic.", "decode",
                           "error", "p99", "worst");
     for (const Row& each : c.rows) text += row(each) + prediction(each);
+    for (const auto& [how, calls] : c.deltas)
+      text += fmt::format("delta: {} calls, {}\n", calls, how);
     for (const auto& [reason, calls] : c.bypasses)
       text += fmt::format("native: {} calls, {}\n", calls, reason);
   }

@@ -163,6 +163,14 @@ TEST(Scheme, OfDifferences) {
   EXPECT_LT(print_scheme(whole).size(), 256u);
 }
 
+TEST(Scheme, WhenToLearnIsAListWithCommasToo) {
+  EXPECT_EQ(parse_scheme("learned4:learn=1,50,600,block=64"),
+            parse_scheme("learned4:block=64,learn=1+50+600"));
+  EXPECT_EQ(parse_scheme("learned4:learn=100,1000"), parse_scheme("learned4:learn=100+1000"));
+  EXPECT_EQ(print_scheme(parse_scheme("learned4:learn=7,8")),
+            "learned4:block=128,round=nearest,learn=7+8");
+}
+
 // As terse.h promises.
 TEST(Scheme, NoCanonicalTextIsLongerThan255) {
   const std::string text = print_scheme(
@@ -282,7 +290,10 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"learned4:learn=1+", "learn is \"1+\""},
       {"learned4:learn=+1", "learn is \"+1\""},
       {"learned4:learn=1++2", "learn is \"1++2\""},
-      {"learned4:learn=1,2", "\"2\" is not key=value"},
+      {"learned4:learn=1,2,", "\"\" is not key=value"},
+      {"learned4:learn=1,two", "\"two\" is not key=value"},
+      {"learned4:learn=2,1", "learn is \"2,1\""},
+      {"learned4:block=64,128", "\"128\" is not key=value"},
       {"learned4:learn=often", "learn is \"often\""},
       {"learned4:learn=4294967297", "learn is \"4294967297\""},
       {"learned4:learn=1+2+3+4+5+6+7+8+9", "learn is \"1+2+3+4+5+6+7+8+9\""},

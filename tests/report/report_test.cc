@@ -63,6 +63,8 @@ Report sample(int rank, int ranks) {
   c.node = rank / 2;
   c.native = {4096, 1024};
   c.bypasses = {{"the message is small", 3}};
+  c.deltas = {{"of differences", 5}};
+  c.state_bytes = 77;
   c.scratch_bytes = 1 << 20;
   c.verify_bytes = 1 << 22;
   c.rows.push_back(sample_row(rank));
@@ -168,6 +170,7 @@ TEST(Merge, FindsExtremesMediansAndWhoIsLate) {
   EXPECT_NEAR(c.rows[0].spread(value::off_node_ratio).max, 1.9395, 1e-4);
   EXPECT_EQ(c.rows[1].spread(value::off_node_ratio).count, 0u) << "nothing leaves";
   EXPECT_EQ(c.bypasses.at("the message is small"), 12u);
+  EXPECT_EQ(c.deltas.at("of differences"), 20u);
   ASSERT_EQ(c.rows.size(), 2u);
   const Spread total = c.rows[0].spread(value::total);
   EXPECT_EQ(total.count, 4u);

@@ -22,6 +22,19 @@ report::Row row_of(const Tally& t, const Policy& policy) {
   return row;
 }
 
+std::map<std::string, uint64_t> deltas_of(const Shadows& shadows) {
+  const std::pair<const char*, size_t> all[] = {
+      {"of differences", shadows.differences()},
+      {"of nothing, for no shard had changed", shadows.unchanged()},
+      {"in full, the first of a buffer", shadows.in_full(InFull::kFirst)},
+      {"in full, for the ranks did not hold the same", shadows.in_full(InFull::kOthers)},
+      {"in full, for every= asks for it", shadows.in_full(InFull::kEvery)}};
+  std::map<std::string, uint64_t> calls;
+  for (const auto& [how, number] : all)
+    if (number != 0) calls.emplace(how, number);
+  return calls;
+}
+
 }  // namespace
 
 report::Communicator account_of(Communicator& c, bool whole) {
@@ -37,7 +50,9 @@ report::Communicator account_of(Communicator& c, bool whole) {
   for (int reason = 0; reason < TERSE_BYPASS_REASONS; ++reason)
     if (stats.bypasses[reason] != 0)
       r.bypasses[terseBypassReasonString(reason)] = stats.bypasses[reason];
+  r.deltas = deltas_of(c.shadows);
   r.scratch_bytes = stats.scratch_bytes;
+  r.state_bytes = c.states.bytes() + c.shadows.bytes() + c.codebooks.bytes();
   r.verify_bytes = c.exact.bytes();
   for (const Tally& tally : c.meter.tallies()) r.rows.push_back(row_of(tally, c.settings.policy));
   return r;
