@@ -100,6 +100,13 @@ TERSE_INLINE void merge(Extent& s, const Extent& other) {
   s.high = larger(other.high, s.high);
 }
 
+// The largest magnitude, as bits: as integers, NaN > infinity > finite; and a comparison that
+// nobody can predict is no branch.
+TERSE_INLINE uint32_t absmax_bits(const Extent& s) {
+  const uint32_t low = float_bits(magnitude(s.low)), high = float_bits(magnitude(s.high));
+  return low > high ? low : high;
+}
+
 // Codecs without parameters look at no block.
 struct NoStats {};
 

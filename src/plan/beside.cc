@@ -41,22 +41,18 @@ class Around : Assembly {
     if (!beside.exact.empty()) keep(beside.exact);
     if (!native_.natives.empty()) first_.push_back(std::move(native_));
     if (first_.empty()) return std::move(plan_);
-    const std::vector<Step> steps = clear();
+    std::vector<Step> steps = clear();
     plan_.native += native_traffic(first_, shape_);
     // Each waits for the one before it, and everything else for the last: the plan may change what
     // it sends, and is timed from its own first step on.
-    const size_t before = first_.size();
     for (Step& step : first_) {
       if (!plan_.steps.empty()) step.after = {plan_.steps.size() - 1};
       insert(std::move(step));
     }
-    for (Step step : steps) {
-      for (size_t& earlier : step.after) earlier += before;
-      step.after.push_back(before - 1);
-      insert(std::move(step));
-    }
+    const size_t ready = plan_.steps.size() - 1;
+    insert_behind(std::move(steps), ready);
     if (!last_.copies.empty()) {
-      last_.after.push_back(before - 1);
+      last_.after.push_back(ready);
       insert(std::move(last_));
     }
     return finish();

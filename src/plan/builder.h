@@ -56,6 +56,17 @@ class Assembly {
     return std::exchange(plan_.steps, {});
   }
 
+  // Inserts steps that were taken out behind those that have come to be there. Each waits for
+  // `first`, too.
+  void insert_behind(std::vector<Step> steps, size_t first = kNone) {
+    const size_t before = plan_.steps.size();
+    for (Step& step : steps) {
+      for (size_t& earlier : step.after) earlier += before;
+      step.after.push_back(first);
+      insert(std::move(step));
+    }
+  }
+
   // The decode lane ends after all others, also where there is nothing to decode.
   Plan finish() {
     Step end{"end", Lane::kDecode, {}, {}, {}};
@@ -119,7 +130,6 @@ class Builder : public Assembly {
     add(std::move(step));
   }
 
-  // The finished plan.
   // All ranks find the largest parameters of a shared grid, of so many bytes in one place.
   Native agreement(const Place& params, size_t bytes) const {
     const Element element = shape_.packing.shared_grid->params;
@@ -131,6 +141,7 @@ class Builder : public Assembly {
             .operation = Operation::kMax};
   }
 
+  // The finished plan.
   Plan take(const Chunks& chunks) { return take(chunks.scratch_bytes()); }
   Plan take(size_t scratch_bytes) {
     const Traits& t = traits(collective_);

@@ -11,10 +11,13 @@ namespace {
 size_t shard_bytes(const Shape& s) { return s.count * s.element_bytes; }
 size_t own_offset(const Shape& s) { return s.rank * shard_bytes(s); }
 
+// Where the shadow of this rank's shard begins.
+size_t own_shadow(Base base, const Shape& s) { return base == Base::kShadow ? own_offset(s) : 0; }
+
 State state_of(const Shape& s, const Delta& delta) {
   if (delta.base == Base::kNone) return {};
   return {delta.base == Base::kInplace ? "shadow of a shard" : "shadow",
-          shadow_bytes(delta.base, s)};
+          shadow_bytes(delta.base, s.ranks, shard_bytes(s))};
 }
 
 // What the receive buffer gets in the end that is not there yet: the own shard, as it is or as its
@@ -81,15 +84,7 @@ class Differences : Assembly {
   const Delta delta_;
 };
 
-}  // namespace
-
-size_t shadow_bytes(Base base, const Shape& s) {
-  const size_t shards[] = {0, 1, static_cast<size_t>(s.ranks)};
-  return shards[static_cast<size_t>(base)] * shard_bytes(s);
-}
-
-size_t own_shadow(Base base, const Shape& s) { return base == Base::kShadow ? own_offset(s) : 0; }
-
+// Without a base nothing is kept.
 Plan gather_in_full(const Shape& s, const Delta& delta) {
   Builder b(Collective::kAllGather, "AllGather in full", s);
   const bool to_state = delta.base == Base::kShadow;
@@ -121,8 +116,11 @@ Plan gather_nothing(const Shape& s, const Delta& delta) {
   return plan;
 }
 
-Plan with_differences(Plan plan, const Shape& shape, const Delta& delta) {
-  return Differences(std::move(plan), shape, delta).build();
+}  // namespace
+
+size_t shadow_bytes(Base base, int ranks, size_t shard_bytes) {
+  const size_t shards[] = {0, 1, static_cast<size_t>(ranks)};
+  return shards[static_cast<size_t>(base)] * shard_bytes;
 }
 
 Plan build(const Algorithm& algorithm, const Shape& shape, const Delta& delta) {
@@ -132,7 +130,7 @@ Plan build(const Algorithm& algorithm, const Shape& shape, const Delta& delta) {
     case Gathers::kNothing:
       return gather_nothing(shape, delta);
     case Gathers::kDifferences:
-      return with_differences(algorithm.build(shape), shape, delta);
+      return Differences(algorithm.build(shape), shape, delta).build();
     case Gathers::kAsUsual:
       break;
   }

@@ -39,17 +39,7 @@ struct Delta {
 Plan build(const Algorithm& algorithm, const Shape& shape, const Delta& delta);
 
 // Bytes of state that a rank keeps: shadows of its own shard, or of all.
-size_t shadow_bytes(Base base, const Shape& shape);
-
-// Where the shadow of this rank's shard begins.
-size_t own_shadow(Base base, const Shape& shape);
-
-// Of Gathers::kInFull and kNothing. Without a base nothing is kept.
-Plan gather_in_full(const Shape& shape, const Delta& delta);
-Plan gather_nothing(const Shape& shape, const Delta& delta);
-
-// Of an AllGather that quantizes each shard once and that all ranks decode.
-Plan with_differences(Plan plan, const Shape& shape, const Delta& delta);
+size_t shadow_bytes(Base base, int ranks, size_t shard_bytes);
 
 // Elements that come to the receive buffer beside the plan (plan/beside.h) come to the base, too.
 void shadow_what_stays_exact(Plan& plan, const Shape& shape, const Delta& delta);

@@ -19,12 +19,10 @@ class ByContent : Assembly {
     Step look{"look", Lane::kEncode, {}, {}, {}};
     look.fingerprints = {{content, {Region::kSend, 0}, shape_.count * shape_.element_bytes}};
     insert(std::move(look));
-    for (Step& step : steps) {
-      for (size_t& before : step.after) ++before;
+    for (Step& step : steps)
       for (Compute& compute : step.compute)
         if (compute.target_format != Format::kRaw) compute.redraw = content;
-      insert(std::move(step));
-    }
+    insert_behind(std::move(steps));
     return finish();
   }
 

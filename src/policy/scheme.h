@@ -1,8 +1,6 @@
 // A scheme as a value, and its grammar (terse.h, terseSchemeParse).
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "codec/layout.h"
 #include "plan/algorithms.h"
 #include "plan/delta.h"
+#include "policy/learn.h"
 
 namespace terse {
 
@@ -41,16 +40,6 @@ struct Differences {
 
   explicit operator bool() const { return base != plan::Base::kNone; }
   auto operator<=>(const Differences&) const = default;
-};
-
-// When the levels of a learned codec are fitted: at these calls of a kind, counted from 1, in
-// ascending order; the others are 0.
-struct Learn {
-  static constexpr size_t kMost = 8;
-  std::array<uint64_t, kMost> calls = {1, 100, 1000, 10000};
-
-  bool at(uint64_t call) const { return call != 0 && std::ranges::count(calls, call) != 0; }
-  auto operator<=>(const Learn&) const = default;
 };
 
 struct Scheme {

@@ -129,30 +129,23 @@ TEST_P(EveryIsa, BlocksAsTheOracle) {
 // Also with other levels than the usual ones.
 TEST_P(EveryIsa, LearnedLevels) {
   Random random(27);
-  for (int repeat = 0; repeat < 4; ++repeat) {
-    for (const Spec& spec : every_spec(32 * (1 + random.below(32)))) {
-      if (!descriptor(spec.codec).codebook) continue;
-      const Floats levels =
-          repeat == 0 ? gaussian_levels(spec.bits) : some_levels(spec.bits, random);
-      const Floats table = table_of(spec.bits, levels);
-      const oracle::WithLevels told(levels);
-      for (int kin = 0; kin < kKins; ++kin) {
-        for (Dtype dtype : kAllDtypes) {
-          const size_t n = 1 + random.below(600);
-          SCOPED_TRACE(describe(spec) + " " + name_of(dtype) + " count " + std::to_string(n));
-          const Stream stream{.seed = random.next()};
-          const Bytes memory = oracle::to_memory(dtype, numbers(static_cast<Kin>(kin), n, random));
-          const Bytes body = oracle::encode(spec, stream, oracle::from_memory(dtype, memory));
-          ASSERT_EQ(encode_blocks(*GetParam(), spec, stream, dtype, memory, 0, table.data()), body);
-          const Input input{body, std::nullopt};
-          ASSERT_EQ(decode_blocks(*GetParam(), spec, body, n, dtype, 0, false, table.data()),
-                    oracle::to_memory(dtype, sum(spec, n, {input}, 1)));
-          ASSERT_EQ(decode_blocks(*GetParam(), spec, body, n, dtype, 0, true, table.data()),
-                    oracle::to_memory(dtype, sum(spec, n, {input, input}, 1)));
-        }
+  for_each_learned(4, 32, random, [&](const Spec& spec, const Floats& table) {
+    for (int kin = 0; kin < kKins; ++kin) {
+      for (Dtype dtype : kAllDtypes) {
+        const size_t n = 1 + random.below(600);
+        SCOPED_TRACE(describe(spec) + " " + name_of(dtype) + " count " + std::to_string(n));
+        const Stream stream{.seed = random.next()};
+        const Bytes memory = oracle::to_memory(dtype, numbers(static_cast<Kin>(kin), n, random));
+        const Bytes body = oracle::encode(spec, stream, oracle::from_memory(dtype, memory));
+        ASSERT_EQ(encode_blocks(*GetParam(), spec, stream, dtype, memory, 0, table.data()), body);
+        const Input input{body, std::nullopt};
+        ASSERT_EQ(decode_blocks(*GetParam(), spec, body, n, dtype, 0, false, table.data()),
+                  oracle::to_memory(dtype, sum(spec, n, {input}, 1)));
+        ASSERT_EQ(decode_blocks(*GetParam(), spec, body, n, dtype, 0, true, table.data()),
+                  oracle::to_memory(dtype, sum(spec, n, {input, input}, 1)));
       }
     }
-  }
+  });
 }
 
 // What lies on a level or in the middle of two: levels of which all that is exact.

@@ -36,4 +36,19 @@ inline Floats table_of(int bits, const Floats& levels) {
   return table;
 }
 
+// Calls see(spec, table) for each learned codec, on blocks of up to 32 * `most` elements: at first
+// with the levels of Gaussian data, then with any, `repeats` times in all. The oracle knows them.
+template <class See>
+void for_each_learned(int repeats, size_t most, Random& random, const See& see) {
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    for (const Spec& spec : every_spec(32 * (1 + random.below(most)))) {
+      if (!descriptor(spec.codec).codebook) continue;
+      const Floats levels =
+          repeat == 0 ? gaussian_levels(spec.bits) : some_levels(spec.bits, random);
+      const oracle::WithLevels told(levels);
+      see(spec, table_of(spec.bits, levels));
+    }
+  }
+}
+
 }  // namespace terse::codec

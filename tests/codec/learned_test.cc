@@ -17,28 +17,21 @@ Spec learned(int bits, Rounding rounding = Rounding::kNearest, size_t block = 12
 // For every width, rounding, and kind of number.
 TEST(Learned, SameBytesAsOracle) {
   Random random(71);
-  for (int repeat = 0; repeat < 6; ++repeat) {
-    for (const Spec& spec : every_spec(32 * (1 + random.below(64)))) {
-      if (!descriptor(spec.codec).codebook) continue;
-      const Floats levels =
-          repeat == 0 ? gaussian_levels(spec.bits) : some_levels(spec.bits, random);
-      const Floats table = table_of(spec.bits, levels);
-      const oracle::WithLevels told(levels);
-      for (int kin = 0; kin < kKins; ++kin) {
-        const Dtype dtype = kAllDtypes[random.below(3)];
-        const size_t n = random.below(3000), offset = random.below(4);
-        SCOPED_TRACE(describe(spec) + " " + name_of(dtype) + " count " + std::to_string(n) +
-                     " kin " + std::to_string(kin));
-        const Stream stream{.seed = random.next(), .rank = 3, .origin = 32 * random.below(99)};
-        const Bytes memory = oracle::to_memory(dtype, numbers(static_cast<Kin>(kin), n, random));
-        const Bytes body = oracle::encode(spec, stream, oracle::from_memory(dtype, memory));
-        ASSERT_EQ(encode(spec, stream, dtype, memory, offset, table.data()), body);
-        const Dtype to = kAllDtypes[random.below(3)];
-        ASSERT_EQ(decode(spec, body, n, to, offset, table.data()),
-                  oracle::to_memory(to, oracle::decode(spec, body, n)));
-      }
+  for_each_learned(6, 64, random, [&](const Spec& spec, const Floats& table) {
+    for (int kin = 0; kin < kKins; ++kin) {
+      const Dtype dtype = kAllDtypes[random.below(3)];
+      const size_t n = random.below(3000), offset = random.below(4);
+      SCOPED_TRACE(describe(spec) + " " + name_of(dtype) + " count " + std::to_string(n) + " kin " +
+                   std::to_string(kin));
+      const Stream stream{.seed = random.next(), .rank = 3, .origin = 32 * random.below(99)};
+      const Bytes memory = oracle::to_memory(dtype, numbers(static_cast<Kin>(kin), n, random));
+      const Bytes body = oracle::encode(spec, stream, oracle::from_memory(dtype, memory));
+      ASSERT_EQ(encode(spec, stream, dtype, memory, offset, table.data()), body);
+      const Dtype to = kAllDtypes[random.below(3)];
+      ASSERT_EQ(decode(spec, body, n, to, offset, table.data()),
+                oracle::to_memory(to, oracle::decode(spec, body, n)));
     }
-  }
+  });
 }
 
 // Sources and target have one table; what is packed in another way has none.
@@ -131,15 +124,6 @@ TEST(Learned, StochasticIsUnbiased) {
           << bits << " bits, element " << i;
     }
   }
-}
-
-double relative_error(const Floats& x, const Floats& got) {
-  double error = 0, norm = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    error += (double{got[i]} - x[i]) * (double{got[i]} - x[i]);
-    norm += double{x[i]} * x[i];
-  }
-  return std::sqrt(error / norm);
 }
 
 // Without a table it is min-max; with levels that suit what is encoded it is better. These are

@@ -104,13 +104,7 @@ TEST(Statistics, MeanSquareErrorInSteps) {
 
 double relative_error(const Spec& spec) {
   const Floats x = gaussian(size_t{1} << 19, 53);
-  const Floats got = round_trip(spec, {.seed = 2}, x);
-  double error = 0, norm = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    error += (double{got[i]} - x[i]) * (double{got[i]} - x[i]);
-    norm += double{x[i]} * x[i];
-  }
-  return std::sqrt(error / norm);
+  return codec::relative_error(x, round_trip(spec, {.seed = 2}, x));
 }
 
 TEST(Statistics, RelativeErrorOnGaussianData) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cfloat>
+#include <cmath>
 #include <limits>
 
 namespace terse::codec {
@@ -144,6 +145,15 @@ Floats round_trip(const Spec& spec, const Stream& stream, const Floats& x) {
   Floats got(x.size());
   std::copy_n(decoded.data(), decoded.size(), reinterpret_cast<uint8_t*>(got.data()));
   return got;
+}
+
+double relative_error(const Floats& x, const Floats& got) {
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    error += (double{got[i]} - x[i]) * (double{got[i]} - x[i]);
+    norm += double{x[i]} * x[i];
+  }
+  return std::sqrt(error / norm);
 }
 
 namespace {

@@ -81,6 +81,8 @@ Bytes decode(const Spec& spec, const Bytes& body, size_t count, Dtype dtype, siz
              const float* codebook = nullptr);
 // There and back, in fp32.
 Floats round_trip(const Spec& spec, const Stream& stream, const Floats& x);
+// ||got - x|| / ||x||.
+double relative_error(const Floats& x, const Floats& got);
 
 // One source of a combination, as bytes; empty `raw` means a packed body.
 struct Input {

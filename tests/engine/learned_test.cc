@@ -60,42 +60,51 @@ Bytes result_of(const Call& call, const Bytes& in, ncclComm_t comm) {
   return out;
 }
 
+// Of each collective of all ranks with each scheme, on a communicator of its own.
+template <class See>
+void for_each_call(std::initializer_list<const char*> schemes, const See& see) {
+  for (const char* scheme : schemes) {
+    for (int i = 0; i < 8; ++i) {
+      const Call call{.collective = static_cast<Collective>(i),
+                      .scheme = parse_scheme(scheme),
+                      .count = 5003,
+                      .root = 1,
+                      .ordinal = next_ordinal()};
+      SCOPED_TRACE(fmt::format("{} {}", name(call.collective), scheme));
+      see(call);
+    }
+  }
+}
+
 // First by the levels that there are at first; then by others, that all ranks have come to hold.
 TEST(LearnedCalls, GoByTheTable) {
   constexpr int kRanks = 3;
-  for (const char* text : {"learned4:learn=never", "learned3:learn=never,round=stochastic",
-                           "learned6:learn=never,algo=twoshot,block=64"}) {
-    for (int i = 0; i < 8; ++i) {
-      Call call{.collective = static_cast<Collective>(i),
-                .scheme = parse_scheme(text),
-                .count = 5003,
-                .root = 1,
-                .ordinal = next_ordinal()};
-      SCOPED_TRACE(fmt::format("{} {}", name(call.collective), text));
-      std::vector<Bytes> sent;
-      for (int r = 0; r < kRanks; ++r)
-        sent.push_back(gaussian(send_count(call, kRanks), call.datatype, 300 + r));
-      const int bits = call.scheme.spec.bits;
-      const std::vector<float> table = squares(bits);
-      std::vector<std::vector<Bytes>> wanted = {expected(call, sent)};
-      call.sequence = 1;
-      call.codebook = table.data();
-      wanted.push_back(expected(call, sent));
-      EXPECT_NE(wanted[0], wanted[1]);
-      run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
-        EXPECT_EQ(stats_of(comm).state_bytes, 0u);
-        EXPECT_EQ(result_of(call, sent[rank], comm), wanted[0][rank]);
-        EXPECT_EQ(stats_of(comm).state_bytes, codec::codebook_bytes(bits));
-        Codebook* const codebook = communicator(comm)->codebooks.find(kind_of(call));
-        ASSERT_NE(codebook, nullptr);
-        EXPECT_EQ(codebook->calls, 1u);
-        std::ranges::copy(table, codebook->table);
-        EXPECT_EQ(result_of(call, sent[rank], comm), wanted[1][rank]);
-        EXPECT_EQ(codebook->calls, 2u);
-        release_communicator(comm, false);
-      });
-    }
-  }
+  for_each_call({"learned4:learn=never", "learned3:learn=never,round=stochastic",
+                 "learned6:learn=never,algo=twoshot,block=64"},
+                [&](Call call) {
+                  std::vector<Bytes> sent;
+                  for (int r = 0; r < kRanks; ++r)
+                    sent.push_back(gaussian(send_count(call, kRanks), call.datatype, 300 + r));
+                  const int bits = call.scheme.spec.bits;
+                  const std::vector<float> table = squares(bits);
+                  std::vector<std::vector<Bytes>> wanted = {expected(call, sent)};
+                  call.sequence = 1;
+                  call.codebook = table.data();
+                  wanted.push_back(expected(call, sent));
+                  EXPECT_NE(wanted[0], wanted[1]);
+                  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+                    EXPECT_EQ(stats_of(comm).state_bytes, 0u);
+                    EXPECT_EQ(result_of(call, sent[rank], comm), wanted[0][rank]);
+                    EXPECT_EQ(stats_of(comm).state_bytes, codec::codebook_bytes(bits));
+                    Codebook* const codebook = communicator(comm)->codebooks.find(kind_of(call));
+                    ASSERT_NE(codebook, nullptr);
+                    EXPECT_EQ(codebook->calls, 1u);
+                    std::ranges::copy(table, codebook->table);
+                    EXPECT_EQ(result_of(call, sent[rank], comm), wanted[1][rank]);
+                    EXPECT_EQ(codebook->calls, 2u);
+                    release_communicator(comm, false);
+                  });
+                });
 }
 
 // By collective, count, type, scheme and communicator.
@@ -183,42 +192,36 @@ std::vector<float> learned(const Call& call, const std::vector<Bytes>& sent) {
 // At the first call and the third; of what all of them send, of which the root's may be all.
 TEST(LearnedCalls, LearnTheirLevels) {
   constexpr int kRanks = 3;
-  for (const char* text : {"learned4:learn=1+3", "learned3:learn=1+3,round=stochastic",
-                           "learned6:learn=1+3,algo=twoshot,block=64"}) {
-    for (int i = 0; i < 8; ++i) {
-      Call call{.collective = static_cast<Collective>(i),
-                .scheme = parse_scheme(text),
-                .count = 5003,
-                .root = 1,
-                .ordinal = next_ordinal()};
-      SCOPED_TRACE(fmt::format("{} {}", name(call.collective), text));
-      std::vector<std::vector<Bytes>> sent, wanted;
-      std::vector<std::vector<float>> tables;
-      for (uint64_t k = 0; k < 4; ++k) {
-        std::vector<Bytes>& of = sent.emplace_back();
-        for (int r = 0; r < kRanks; ++r) {
-          const plan::Side& send = plan::traits(call.collective).send;
-          of.push_back(gaussian(plan::extent(send, {kRanks, r, call.root}) * call.count,
-                                call.datatype, 10 * k + r));
+  for_each_call(
+      {"learned4:learn=1+3", "learned3:learn=1+3,round=stochastic",
+       "learned6:learn=1+3,algo=twoshot,block=64"},
+      [&](Call call) {
+        std::vector<std::vector<Bytes>> sent, wanted;
+        std::vector<std::vector<float>> tables;
+        for (uint64_t k = 0; k < 4; ++k) {
+          std::vector<Bytes>& of = sent.emplace_back();
+          for (int r = 0; r < kRanks; ++r) {
+            const plan::Side& send = plan::traits(call.collective).send;
+            of.push_back(gaussian(plan::extent(send, {kRanks, r, call.root}) * call.count,
+                                  call.datatype, 10 * k + r));
+          }
+          tables.push_back(k == 0 || k == 2 ? learned(call, of) : tables.back());
+          call.sequence = k;
+          call.codebook = tables.back().data();
+          wanted.push_back(expected(call, of));
         }
-        tables.push_back(k == 0 || k == 2 ? learned(call, of) : tables.back());
-        call.sequence = k;
-        call.codebook = tables.back().data();
-        wanted.push_back(expected(call, of));
-      }
-      EXPECT_NE(tables[0], tables[2]);
-      run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
-        for (size_t k = 0; k < 4; ++k) {
-          EXPECT_EQ(result_of(call, sent[k][rank], comm), wanted[k][rank]) << k;
-          const Codebook& codebook = *communicator(comm)->codebooks.find(kind_of(call));
-          EXPECT_TRUE(std::ranges::equal(std::span(codebook.table, tables[k].size()), tables[k]));
-          EXPECT_EQ(codebook.calls, k + 1);
-          EXPECT_EQ(codebook.fits, k < 2 ? 1 : 2);
-        }
-        release_communicator(comm, false);
+        EXPECT_NE(tables[0], tables[2]);
+        run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+          for (size_t k = 0; k < 4; ++k) {
+            EXPECT_EQ(result_of(call, sent[k][rank], comm), wanted[k][rank]) << k;
+            const Codebook& codebook = *communicator(comm)->codebooks.find(kind_of(call));
+            EXPECT_TRUE(std::ranges::equal(std::span(codebook.table, tables[k].size()), tables[k]));
+            EXPECT_EQ(codebook.calls, k + 1);
+            EXPECT_EQ(codebook.fits, k < 2 ? 1 : 2);
+          }
+          release_communicator(comm, false);
+        });
       });
-    }
-  }
 }
 
 // Before one that learns, and after it, all others are done; each goes by the levels of its turn.

@@ -394,6 +394,11 @@ uint64_t next_ordinal() {
   return next++;
 }
 
+std::vector<float> floats_of(const Bytes& bytes, ncclDataType_t datatype) {
+  const std::vector<double> all = values(bytes, datatype);
+  return {all.begin(), all.end()};
+}
+
 Bytes bytes_of(const std::vector<float>& values, ncclDataType_t datatype) {
   Bytes bytes(values.size() * datatype_size(datatype));
   for (size_t i = 0; i < values.size(); ++i) {

@@ -39,6 +39,7 @@ Bytes expected_message(const Call& call, const Bytes& sent, int sender, uint32_t
 // The exact result in double precision, as values: what an uncompressed call means.
 std::vector<std::vector<double>> exact(const Call& call, const std::vector<Bytes>& sent);
 std::vector<double> values(const Bytes& bytes, ncclDataType_t datatype);
+std::vector<float> floats_of(const Bytes& bytes, ncclDataType_t datatype);  // the same
 
 // The same values in a dtype, rounded to it.
 Bytes bytes_of(const std::vector<float>& values, ncclDataType_t datatype);

@@ -37,7 +37,7 @@ class Player {
     const Shape& s = c_.shape;
     for (int r = 0; r < s.ranks; ++r)
       ranks_.push_back({Values(s.count), Values(s.ranks * s.count, -1),
-                        Values(shadow_bytes(c_.delta.base, s) / 4, -1)});
+                        Values(shadow_bytes(c_.delta.base, s.ranks, 4 * s.count) / 4, -1)});
   }
 
   // What others then have of each rank is its weights less `loss`, but for what is exact.

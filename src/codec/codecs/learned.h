@@ -23,8 +23,7 @@ struct Learned {
   // -absmax to absmax, of which the second parameter is half.
   static TERSE_INLINE Params params(const Stats& s, const Form& form, float) {
     const float range = add(s.high, -s.low);
-    const uint32_t low = float_bits(magnitude(s.low)), high = float_bits(magnitude(s.high));
-    const uint32_t absmax = low > high ? low : high;  // NaN > infinity > finite
+    const uint32_t absmax = absmax_bits(s);
     if (absmax >= kInfinityBits) return {unsound_number(form.scale), 0.0f};
     if (float_bits(range) < kTinyBits) return {absmax < kTinyBits ? 0.0f : s.low, 0.0f};
     if (absmax >= MinMax::kWideFrom)

@@ -33,9 +33,7 @@ struct MinMax {
   // (random shift); 0 otherwise.
   static TERSE_INLINE Params params(const Stats& s, const Form& form, float shift) {
     const float range = add(s.high, -s.low);
-    // As integers, NaN > infinity > finite; and a comparison that nobody can predict is no branch.
-    const uint32_t low = float_bits(magnitude(s.low)), high = float_bits(magnitude(s.high));
-    const uint32_t absmax = low > high ? low : high;
+    const uint32_t absmax = absmax_bits(s);
     if (absmax >= kInfinityBits) return {unsound_number(form.scale), 0.0f};
     if (float_bits(range) < kTinyBits) return {absmax < kTinyBits ? 0.0f : s.low, 0.0f};
     if (absmax >= kWideFrom)

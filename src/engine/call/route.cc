@@ -13,6 +13,15 @@ Route bypass(int reason, uint32_t rule) {
   return {.scheme = {}, .rule = rule, .reduction = {}, .bypass = reason};
 }
 
+// Whether the collective is one of those that the scheme is for. Ranks that have no part in a
+// message cannot hold its levels.
+bool serves(const Scheme& scheme, plan::Collective collective) {
+  if (codec::descriptor(scheme.spec.codec).codebook && plan::is_point_to_point(collective))
+    return false;
+  if (scheme.delta && collective != plan::Collective::kAllGather) return false;
+  return plan::has_algorithm(collective, sharing_of(scheme.spec));
+}
+
 Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& wanted,
                            uint32_t rule) {
   // What is not for the scheme stays native, also where the scheme is not for so many ranks.
@@ -83,14 +92,7 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   if (!scheme.automatic && scheme.spec.bits >= 8 * codec::dtype_size(dtype))
     return TERSE_BYPASS_DTYPE;
   if (!compressible(request)) return TERSE_BYPASS_OP;
-  // Ranks that have no part in a message cannot hold its levels.
-  if (!scheme.automatic && plan::is_point_to_point(request.collective) &&
-      codec::descriptor(scheme.spec.codec).codebook)
-    return TERSE_BYPASS_COLLECTIVE;
-  if (!scheme.automatic && !plan::has_algorithm(request.collective, sharing_of(scheme.spec)))
-    return TERSE_BYPASS_COLLECTIVE;
-  if (scheme.delta && request.collective != plan::Collective::kAllGather)
-    return TERSE_BYPASS_COLLECTIVE;
+  if (!scheme.automatic && !serves(scheme, request.collective)) return TERSE_BYPASS_COLLECTIVE;
   if (ranks == 1) return TERSE_BYPASS_ONE_RANK;
   return {};
 }

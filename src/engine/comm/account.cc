@@ -52,7 +52,7 @@ report::Communicator account_of(Communicator& c, bool whole) {
       r.bypasses[terseBypassReasonString(reason)] = stats.bypasses[reason];
   r.deltas = deltas_of(c.shadows);
   r.scratch_bytes = stats.scratch_bytes;
-  r.state_bytes = c.states.bytes() + c.shadows.bytes() + c.codebooks.bytes();
+  r.state_bytes = c.state_bytes();
   r.verify_bytes = c.exact.bytes();
   for (const Tally& tally : c.meter.tallies()) r.rows.push_back(row_of(tally, c.settings.policy));
   return r;

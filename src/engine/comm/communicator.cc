@@ -45,7 +45,7 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
 terseStats_t Communicator::current_stats() {
   terseStats_t current = counters.stats();
   current.nodes = static_cast<size_t>(topology().nodes());
-  current.state_bytes = states.bytes() + shadows.bytes() + codebooks.bytes();
+  current.state_bytes = state_bytes();
   current.delta_calls = shadows.differences();
   current.delta_unchanged = shadows.unchanged();
   current.delta_full[TERSE_FULL_FIRST] = shadows.in_full(InFull::kFirst);
@@ -89,6 +89,18 @@ void Communicator::require_sound() const {
 void Communicator::abort() {
   const std::lock_guard lock(asking_);
   aborted_ = true;
+}
+
+bool Communicator::wait_until(const std::function<bool()>& so,
+                              std::optional<Clock::time_point> limit) const {
+  auto pause = std::chrono::microseconds(20);
+  while (!so()) {
+    require_sound();
+    if (limit && Clock::now() > *limit) return false;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::microseconds(1000));
+  }
+  return true;
 }
 
 // `ordinal`: that the ranks have agreed on.

@@ -2,6 +2,8 @@
 // each with its own rules.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -77,6 +79,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void require_sound() const;
   // What waits gives up.
   void abort();
+
+  // Blocks until that is so; false: not by the limit. Fails as require_sound() does meanwhile.
+  bool wait_until(const std::function<bool()>& so,
+                  std::optional<std::chrono::steady_clock::time_point> limit = {}) const;
+
+  // Memory held that keeps what it has from call to call.
+  size_t state_bytes() const { return states.bytes() + shadows.bytes() + codebooks.bytes(); }
 
   // How messages name it: `communicator "dp", rank 2 of 8`; by its ordinal where it has no name.
   std::string describe() const;

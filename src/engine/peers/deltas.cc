@@ -1,10 +1,7 @@
 #include "engine/peers/deltas.h"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -66,12 +63,7 @@ Stream lane_after_all(const Job& job) {
 
 // Until what is enqueued is done.
 void wait_for(const Communicator& c, Stream lane) {
-  auto pause = std::chrono::microseconds(5);
-  while (!c.backend.idle(lane)) {
-    c.require_sound();
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, std::chrono::microseconds(500));
-  }
+  c.wait_until([&] { return c.backend.idle(lane); });
 }
 
 // Elements from all over the shard: a part may be all zeros, or alike in all shards.
@@ -172,8 +164,8 @@ void go_in_full(Asked& a, InFull why) {
           "AllGather of {} elements goes in full: the ranks do not hold the same of each other",
           a.kind.count);
   const Base base = a.kind.delta.base;
-  const size_t shards = base == Base::kShadow ? static_cast<size_t>(c.ranks) : 1;
-  Shadow& shadow = a.shadows().renew(a.kind, a.shadow, shards * a.shard_bytes(), why);
+  const size_t bytes = plan::shadow_bytes(base, c.ranks, a.shard_bytes());
+  Shadow& shadow = a.shadows().renew(a.kind, a.shadow, bytes, why);
   a.shadow = &shadow;
   if (a.shadows().gave_up(a.kind))
     c.log(

@@ -45,13 +45,7 @@ void Exchange::start() const {
 
 // Until what was started has ended; false: not by the limit.
 bool Exchange::wait(Clock::time_point limit) const {
-  auto pause = std::chrono::microseconds(20);
-  while (!mailbox_.idle()) {
-    c_.require_sound();
-    if (Clock::now() > limit) return false;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, std::chrono::microseconds(1000));
-  }
+  if (!c_.wait_until([&] { return mailbox_.idle(); }, limit)) return false;
   c_.require_sound();
   return true;
 }
@@ -62,10 +56,11 @@ void Exchange::finish(Clock::time_point start, Patience patience) {
     if (patience == Patience::kUsual)
       c_.fail(ncclSystemError, "not every rank answered within {} s (TERSE_TIMEOUT)",
               usual.count());
-    c_.log(LogLevel::kWarn, "still waits for all ranks to come to a call that needs more memory");
+    c_.log(LogLevel::kWarn,
+           "still waits for all ranks to come to a call on which they decide together");
     if (!wait(start + longer))
       c_.fail(ncclSystemError,
-              "not every rank came to a call that needs more memory within {} s (10 times "
+              "not every rank came to a call on which they decide together within {} s (10 times "
               "TERSE_TIMEOUT)",
               longer.count());
   }

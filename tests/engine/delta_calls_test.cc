@@ -1,0 +1,176 @@
+// AllGathers of differences as programs have them: groups of buckets, layers gathered in any order,
+// buffers that do not last, many steps.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "ranks.h"
+#include "terse_client.h"
+
+namespace terse::test {
+namespace {
+
+using Floats = std::vector<float>;
+
+// One rank's calls with a scheme, of whose values these tests need not know more than that all
+// ranks have the same, and how near it is.
+class Caller {
+ public:
+  Caller(int rank, int ranks, ncclComm_t comm, const char* scheme)
+      : rank_(rank), ranks_(ranks), comm_(comm), scheme_(scheme) {}
+
+  // Of what all ranks' weights are at a step; by bucket.
+  static Bytes weights(size_t rank, size_t bucket, int step) {
+    std::mt19937 random(static_cast<unsigned>(rank * 1000 + bucket));
+    std::normal_distribution<float> normal;
+    Floats all(kCount);
+    for (float& x : all) x = normal(random);
+    for (int s = 0; s < step; ++s)
+      for (float& x : all) x += 0.001f * normal(random);
+    return bytes_of(all, ncclFloat32);
+  }
+
+  void gather(Bytes& recv, size_t bucket, int step) const {
+    char* const own = recv.data() + rank_ * kBytes;
+    std::ranges::copy(weights(rank_, bucket, step), own);
+    ASSERT_EQ(terseAllGather(own, recv.data(), kCount, ncclFloat32, scheme_.get(), comm_, nullptr),
+              ncclSuccess)
+        << terseGetLastError();
+  }
+
+  // The largest error of what is received.
+  double error(const Bytes& recv, size_t bucket, int step) const {
+    double largest = 0;
+    for (int r = 0; r < ranks_; ++r) {
+      const Bytes part(recv.begin() + r * kBytes, recv.begin() + (r + 1) * kBytes);
+      const Floats got = floats_of(part, ncclFloat32),
+                   want = floats_of(weights(r, bucket, step), ncclFloat32);
+      for (size_t i = 0; i < got.size(); ++i)
+        largest = std::max<double>(largest, std::fabs(got[i] - want[i]));
+    }
+    return largest;
+  }
+
+  terseStats_t stats() const {
+    terseStats_t stats{.size = sizeof stats};
+    EXPECT_EQ(terseCommGetStats(comm_, &stats), ncclSuccess);
+    return stats;
+  }
+
+  static constexpr size_t kCount = 3000, kBytes = kCount * sizeof(float);
+
+ private:
+  const int rank_, ranks_;
+  const ncclComm_t comm_;
+  const SchemeHandle scheme_;
+};
+
+// As Megatron gathers the buckets of a group of them.
+TEST(Delta, CallsOfAGroupAreEachOfTheirOwnBuffer) {
+  constexpr int kRanks = 3;
+  constexpr size_t kBuckets = 4;
+  for (const char* scheme : {"int8:delta=inplace", "int8:delta=shadow"})
+    run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+      const Caller caller(rank, kRanks, comm, scheme);
+      std::vector<Bytes> recv(kBuckets, Bytes(kRanks * Caller::kBytes));
+      for (int step = 0; step < 4; ++step) {
+        ASSERT_EQ(terseGroupStart(), ncclSuccess);
+        for (size_t b = 0; b < kBuckets; ++b) caller.gather(recv[b], b, step);
+        ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+        for (size_t b = 0; b < kBuckets; ++b)
+          EXPECT_LT(caller.error(recv[b], b, step), step == 0 ? 1e-30 : 5e-5) << scheme;
+      }
+      EXPECT_EQ(caller.stats().delta_full[TERSE_FULL_FIRST], kBuckets);
+      EXPECT_EQ(caller.stats().delta_calls, 3 * kBuckets);
+      EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+    });
+}
+
+// The forward pass gathers in one order, the backward pass in the other; buffers are anyhow.
+TEST(Delta, ShadowsFollowWhatIsSentWhereverItComesTo) {
+  constexpr int kRanks = 2, kLayers = 5;
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Caller caller(rank, kRanks, comm, "int4:block=2048,delta=shadow");
+    std::mt19937 random(static_cast<unsigned>(rank));  // each rank allocates in its own way
+    std::vector<Bytes> recv(3, Bytes(kRanks * Caller::kBytes));
+    for (int step = 0; step < 3; ++step)
+      for (int i = 0; i < 2 * kLayers; ++i) {
+        const size_t layer = i < kLayers ? i : 2 * kLayers - 1 - i;
+        Bytes& buffer = recv[random() % recv.size()];
+        caller.gather(buffer, layer, step);
+        EXPECT_LT(caller.error(buffer, layer, step), step == 0 ? 1e-30 : 1e-3);
+      }
+    EXPECT_EQ(caller.stats().delta_full[TERSE_FULL_FIRST], size_t{kLayers});
+    EXPECT_EQ(caller.stats().delta_full[TERSE_FULL_OTHERS], 0u);
+    EXPECT_EQ(caller.stats().delta_calls, 2u * kLayers);
+    EXPECT_EQ(caller.stats().delta_unchanged, 3u * kLayers);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
+// A buffer that also takes gradients is never again what it was.
+TEST(Delta, IsGivenUpWhereBuffersDoNotLast) {
+  constexpr int kRanks = 2;
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Caller caller(rank, kRanks, comm, "int4:delta=inplace");
+    Bytes recv(kRanks * Caller::kBytes);
+    for (int step = 0; step < 30; ++step) {
+      std::ranges::fill(recv, static_cast<char>(step));
+      caller.gather(recv, 0, step);
+      EXPECT_EQ(caller.error(recv, 0, step), 0);
+    }
+    const terseStats_t stats = caller.stats();
+    EXPECT_EQ(stats.delta_calls, 0u);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], 21u);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DELTA], 8u);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
+TEST(Delta, IsForAllGatherAlone) {
+  run_ranks(2, [](int, ncclComm_t comm) {
+    const SchemeHandle scheme("int4:delta=inplace");
+    Floats data(100, 1.0f);
+    ASSERT_EQ(terseAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum,
+                             scheme.get(), comm, nullptr),
+              ncclSuccess);
+    EXPECT_EQ(data, Floats(100, 2.0f));
+    terseStats_t stats{.size = sizeof stats};
+    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_COLLECTIVE], 1u);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
+// What is left out of a difference is part of the next one: over many steps the error stays that of
+// one, and of bf16 itself.
+TEST(Delta, ErrorsDoNotAddUp) {
+  constexpr int kRanks = 2;
+  constexpr size_t kElements = 20'000;
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme("int4:block=2048,delta=inplace,own=quantized");
+    std::mt19937 random(static_cast<unsigned>(rank));
+    std::normal_distribution<float> normal;
+    Floats weights(kElements);
+    for (float& x : weights) x = 0.08f * normal(random);
+    Bytes recv(kRanks * kElements * 2);
+    for (int step = 0; step < 300; ++step) {
+      for (float& x : weights) x += 1e-3f * normal(random);
+      const Bytes sent = bytes_of(weights, ncclBfloat16);
+      ASSERT_EQ(terseAllGather(sent.data(), recv.data(), kElements, ncclBfloat16, scheme.get(),
+                               comm, nullptr),
+                ncclSuccess)
+          << terseGetLastError();
+    }
+    const std::vector<double> all = values(recv, ncclBfloat16);
+    const std::vector<double> own(all.begin() + rank * kElements,
+                                  all.begin() + (rank + 1) * kElements);
+    EXPECT_LT(relative_error(own, {weights.begin(), weights.end()}), 2.5e-3);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
+}  // namespace
+}  // namespace terse::test
