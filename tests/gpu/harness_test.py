@@ -350,9 +350,9 @@ END
         self.script("lib/libterse_nccl.so", "")
         with mock.patch.object(sys, "executable", python), \
                 mock.patch.object(pytorch.importlib.util, "find_spec", lambda name: name), \
-                self.assertRaisesRegex(Failed, "pytorch_ddp: python ended with 3") as it:
+                self.assertRaisesRegex(Failed, "ddp: python ended with 3") as it:
             pytorch.run(self.context)
-        self.assertEqual(it.exception.figures["pytorch_ddp"], {"scheme": "int8", "native": losses})
+        self.assertEqual(it.exception.figures["ddp"], {"scheme": "int8", "native": losses})
 
     def test_collectives_that_hang_tell_how_far_they_were(self):
         self.install("gpu_collectives", """echo '{"calls": 26, "now": "a case"}'; echo

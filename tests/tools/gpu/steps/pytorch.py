@@ -14,13 +14,13 @@ TITLE = "DDP and FSDP2 training, native and under the preload library"
 
 RANKS = 2
 STEPS = 30
-SCHEMES = {"pytorch_ddp": "int8", "pytorch_fsdp2": "int8:round=stochastic"}
+SCHEMES = {"ddp": "int8", "fsdp2": "int8:round=stochastic"}
 
 
 def train(context, example, env):
     # Not under torchrun, whose workers outlive it when it is ended.
     out = context.run_ranks(RANKS, sys.executable,
-                            os.path.join(machine.ROOT, "examples", f"{example}.py"),
+                            os.path.join(machine.ROOT, "examples", "pytorch", f"{example}.py"),
                             "--steps", STEPS, seconds=120, env=env)
     return context.last_json(out, {})
 

@@ -82,9 +82,11 @@ def main():
             # What a library of CUDA's has; PyTorch's own and the system's have other names.
             if name not in defined and re.match(r"_*(cu|nv|nccl|Nv)", name):
                 of_version[version].add(name)
+    # Without a version nothing but its name tells whose function it is.
+    of_nccl = {function for function in of_version[""] if re.match("p?nccl", function)}
+    plain_of = {"libnccl": of_nccl, "libcudart": of_version[""] - of_nccl}
     for name, versions in absent.items():
-        # Without a version nothing tells whose function it is.
-        plain = of_version[""] if name.startswith("libcudart") else set()
+        plain = plain_of.get(name.partition(".")[0], set())
         build(f"{folder}/{name}", {version: of_version[version] for version in versions}, plain)
     print(f"{len(absent)} libraries of CUDA stood in for")
 

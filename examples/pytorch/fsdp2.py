@@ -3,7 +3,7 @@
 ReduceScatter instead of DDP's AllReduce. Nothing here knows of terse.
 
     LD_PRELOAD=~/terse/lib/libterse_nccl.so TERSE_SCHEME=int8:round=stochastic \\
-        torchrun --nproc-per-node 2 examples/pytorch_fsdp2.py
+        torchrun --nproc-per-node 2 examples/pytorch/fsdp2.py
 
 The weights that are computed with are gathered anew for each pass, in bf16; the optimizer's own, in
 fp32, never travel. The ranks may share one GPU. The last line of rank 0 is a JSON object.
@@ -36,19 +36,23 @@ def network():
                                torch.nn.Linear(HIDDEN, OUTPUTS))
 
 
-def start():
-    """This process's GPU; before NCCL's first call."""
+def start(backend):
+    """This process's device; before NCCL's first call."""
+    if backend == "hostnccl":
+        import torch_hostnccl  # noqa: F401  by which torch knows it
+        dist.init_process_group(backend)
+        return torch.device("cpu")
     local, devices = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
     if int(os.environ["LOCAL_WORLD_SIZE"]) > devices:
         # NCCL takes two ranks on one GPU only if they seem to be on two hosts.
         os.environ.setdefault("NCCL_HOSTID", f"rank{os.environ['RANK']}")
     torch.cuda.set_device(local % devices)
-    dist.init_process_group("nccl")
+    dist.init_process_group(backend)
     return torch.device("cuda", local % devices)
 
 
-def shard(model):
-    mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+def shard(model, device):
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for module in model:
         fully_shard(module, mesh=mesh, mp_policy=policy)
@@ -68,14 +72,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--backend", choices=("nccl", "hostnccl"), default="nccl",
+                        help="hostnccl: without a GPU")
     options = parser.parse_args()
-    device = start()
+    device = start(options.backend)
     rank = dist.get_rank()
 
     torch.manual_seed(0)  # the same weights and the same task on every rank
     task = torch.nn.Linear(INPUTS, OUTPUTS).to(device)
     model = network().to(device)
-    shard(model)
+    shard(model, device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4)
     data = torch.Generator(device=device).manual_seed(1 + rank)  # other samples on each
 

@@ -3,10 +3,10 @@
 preload library sees the calls that PyTorch makes to NCCL.
 
     LD_PRELOAD=~/terse/lib/libterse_nccl.so TERSE_SCHEME=int8 \\
-        torchrun --nproc-per-node 2 examples/pytorch_ddp.py
+        torchrun --nproc-per-node 2 examples/pytorch/ddp.py
 
 Without the two variables the same run is native; both print the loss as it falls. The ranks may share
-one GPU. The last line of rank 0 is a JSON object.
+one GPU, or have none (--backend hostnccl). The last line of rank 0 is a JSON object.
 """
 
 import argparse
@@ -27,14 +27,18 @@ def network(hidden=HIDDEN):
         torch.nn.Linear(hidden, OUTPUTS))
 
 
-def start():
-    """This process's GPU; before NCCL's first call."""
+def start(backend):
+    """This process's device; before NCCL's first call."""
+    if backend == "hostnccl":
+        import torch_hostnccl  # noqa: F401  by which torch knows it
+        dist.init_process_group(backend)
+        return torch.device("cpu")
     local, devices = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
     if int(os.environ["LOCAL_WORLD_SIZE"]) > devices:
         # NCCL takes two ranks on one GPU only if they seem to be on two hosts.
         os.environ.setdefault("NCCL_HOSTID", f"rank{os.environ['RANK']}")
     torch.cuda.set_device(local % devices)
-    dist.init_process_group("nccl")
+    dist.init_process_group(backend)
     return torch.device("cuda", local % devices)
 
 
@@ -50,13 +54,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--backend", choices=("nccl", "hostnccl"), default="nccl",
+                        help="hostnccl: without a GPU")
     options = parser.parse_args()
-    device = start()
+    device = start(options.backend)
     rank = dist.get_rank()
 
     torch.manual_seed(0)  # the same weights and the same task on every rank
     task = torch.nn.Linear(INPUTS, OUTPUTS).to(device)
-    model = DistributedDataParallel(network().to(device), device_ids=[device.index])
+    model = DistributedDataParallel(network().to(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4)
     data = torch.Generator(device=device).manual_seed(1 + rank)  # other samples on each
 

@@ -1,0 +1,30 @@
+"""Builds the backend for the torch of the Python that runs it, and against hostnccl's libnccl.so.2:
+its folder is in TERSE_HOSTNCCL, or else where the preset `host` builds it."""
+
+import glob
+import os
+
+import setuptools
+from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+LIBRARY = os.path.abspath(os.environ.get("TERSE_HOSTNCCL",
+                                         ROOT + "/build/host/lib/terse/hostnccl"))
+# As it is installed, with its headers beside it; or in this repository.
+HEADERS = [path for path in (LIBRARY + "/include", ROOT + "/include/nccl") if os.path.isdir(path)]
+
+os.chdir(HERE)
+setuptools.setup(
+    name="torch_hostnccl",
+    version="0.1",
+    description="torch.distributed on NCCL's interface over host memory",
+    packages=["torch_hostnccl"],
+    ext_modules=[CppExtension(
+        "torch_hostnccl._C",
+        sorted(glob.glob("torch_hostnccl/csrc/*.cc")),
+        include_dirs=HEADERS[:1],
+        # Under its soname: the library that a program has of that name is the one that is called.
+        extra_link_args=[LIBRARY + "/libnccl.so.2", f"-Wl,-rpath,{LIBRARY}"],
+        extra_compile_args=["-O2", "-Wall"])],
+    cmdclass={"build_ext": BuildExtension})

@@ -1,0 +1,54 @@
+#include "callbacks.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace torch_hostnccl {
+namespace {
+
+// As many threads as callbacks that run at the same time; they stay.
+class Pool {
+ public:
+  void run(std::function<void()> callback) {
+    std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(callback));
+    if (waiting_.size() > idle_) {
+      std::thread([this] { serve(); }).detach();
+    } else {
+      changed_.notify_one();
+    }
+  }
+
+ private:
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      ++idle_;
+      changed_.wait(lock, [this] { return !waiting_.empty(); });
+      --idle_;
+      auto callback = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      callback();
+      callback = nullptr;
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> waiting_;
+  size_t idle_ = 0;
+};
+
+}  // namespace
+
+void run_callback(std::function<void()> callback) {
+  static Pool* const pool = new Pool;  // for ever: its threads outlive main
+  pool->run(std::move(callback));
+}
+
+}  // namespace torch_hostnccl

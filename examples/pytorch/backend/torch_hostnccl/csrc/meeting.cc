@@ -1,0 +1,72 @@
+#include "meeting.h"
+
+#include <c10/util/Exception.h>
+
+#include <cstring>
+#include <vector>
+
+#include "errors.h"
+
+namespace torch_hostnccl {
+namespace {
+
+std::string arrival(const std::string& key, int rank) {
+  return key + "/arrived/" + std::to_string(rank);
+}
+
+std::string missing(c10d::Store& store, const std::string& key, int size) {
+  std::string ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    if (store.check({arrival(key, rank)})) continue;
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  return ranks;
+}
+
+// The library waits for nobody long, so it is called when all have come.
+void wait_for_all(c10d::Store& store, const std::string& key, int rank, int size,
+                  Milliseconds timeout) {
+  std::vector<std::string> keys;
+  for (int other = 0; other < size; ++other) keys.push_back(arrival(key, other));
+  store.set(keys.at(static_cast<size_t>(rank)), std::vector<uint8_t>{1});
+  try {
+    store.wait(keys, timeout);
+  } catch (const std::exception& error) {
+    std::string who;
+    try {
+      who = c10::str("rank(s) ", missing(store, key, size), " did not come");
+    } catch (const std::exception&) {
+      who = "the store cannot be reached";
+    }
+    throw_backend_error(c10::str("[", rank, "] is setting up NCCL communicator '", key, "' of ",
+                                 size, " ranks, within ", timeout.count(), " ms: ", who, "\n",
+                                 error.what()));
+  }
+}
+
+ncclUniqueId shared_id(c10d::Store& store, const std::string& key, int rank) {
+  ncclUniqueId id;
+  if (rank == 0) {
+    check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    const auto* bytes = reinterpret_cast<const uint8_t*>(id.internal);
+    store.set(key, std::vector<uint8_t>(bytes, bytes + sizeof(id.internal)));
+  }
+  return id;
+}
+
+}  // namespace
+
+std::shared_ptr<Communicator> meet(c10d::Store& store, const std::string& key, int rank, int size,
+                                   const std::string& name, Milliseconds timeout) {
+  ncclUniqueId id = shared_id(store, key, rank);
+  wait_for_all(store, key, rank, size, timeout);
+  if (rank != 0) {
+    const std::vector<uint8_t> bytes = store.get(key);
+    TORCH_CHECK_WITH(DistBackendError, bytes.size() == sizeof(id.internal),
+                     "Invalid size for ncclUniqueId");
+    std::memcpy(id.internal, bytes.data(), bytes.size());
+  }
+  return std::make_shared<Communicator>(id, rank, size, name);
+}
+
+}  // namespace torch_hostnccl

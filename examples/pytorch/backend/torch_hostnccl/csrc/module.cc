@@ -1,0 +1,23 @@
+// What Python sees of the backend.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "process_group.h"
+
+namespace torch_hostnccl {
+namespace {
+
+// Given to torch, which knows how to make it once `torch_hostnccl` has registered it.
+c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                         int size, std::chrono::duration<double> timeout) {
+  return c10::make_intrusive<HostGroup>(store, rank, size,
+                                        std::chrono::duration_cast<Milliseconds>(timeout));
+}
+
+}  // namespace
+}  // namespace torch_hostnccl
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("create", &torch_hostnccl::create, pybind11::arg("store"), pybind11::arg("rank"),
+        pybind11::arg("size"), pybind11::arg("timeout"));
+}

@@ -1,0 +1,211 @@
+// The collectives of torch that are messages between pairs of ranks, and such messages.
+#include <cstring>
+#include <torch/csrc/distributed/c10d/Utils.hpp>
+
+#include "call_group.h"
+#include "process_group.h"
+#include "tensors.h"
+#include "types.h"
+
+namespace torch_hostnccl {
+namespace {
+
+using c10d::OpType;
+
+void send_call(const char* from, size_t count, at::ScalarType type, int peer, ncclComm_t comm,
+               cudaStream_t stream) {
+  check(ncclSend(from, count, data_type(type), peer, comm, stream), "ncclSend");
+}
+
+void receive_call(char* to, size_t count, at::ScalarType type, int peer, ncclComm_t comm,
+                  cudaStream_t stream) {
+  check(ncclRecv(to, count, data_type(type), peer, comm, stream), "ncclRecv");
+}
+
+void send_call(const at::Tensor& tensor, int peer, ncclComm_t comm, cudaStream_t stream) {
+  send_call(static_cast<const char*>(tensor.data_ptr()), static_cast<size_t>(tensor.numel()),
+            tensor.scalar_type(), peer, comm, stream);
+}
+
+void receive_call(const at::Tensor& tensor, int peer, ncclComm_t comm, cudaStream_t stream) {
+  receive_call(static_cast<char*>(tensor.data_ptr()), static_cast<size_t>(tensor.numel()),
+               tensor.scalar_type(), peer, comm, stream);
+}
+
+void copy_own(const at::Tensor& from, const at::Tensor& to) {
+  if (from.nbytes() > 0) std::memmove(to.data_ptr(), from.data_ptr(), from.nbytes());
+}
+
+// Where each rank's part of a tensor lies, in elements.
+struct Parts {
+  std::vector<size_t> counts, offsets;
+
+  Parts(const std::vector<int64_t>& splits, const at::Tensor& tensor, int size)
+      : counts(static_cast<size_t>(size)), offsets(counts) {
+    c10d::computeLengthsAndOffsets(splits, tensor, &counts, &offsets);
+  }
+};
+
+void exchange(const at::Tensor& output, const Parts& receives, const at::Tensor& input,
+              const Parts& sends, ncclComm_t comm, cudaStream_t stream) {
+  const auto type = input.scalar_type();
+  const size_t element = input.element_size();
+  grouped([&] {
+    for (size_t i = 0; i < sends.counts.size(); ++i) {
+      const int peer = static_cast<int>(i);
+      if (sends.counts[i] > 0) {
+        send_call(static_cast<const char*>(input.data_ptr()) + sends.offsets[i] * element,
+                  sends.counts[i], type, peer, comm, stream);
+      }
+      if (receives.counts[i] > 0) {
+        receive_call(static_cast<char*>(output.data_ptr()) + receives.offsets[i] * element,
+                     receives.counts[i], type, peer, comm, stream);
+      }
+    }
+  });
+}
+
+// Of gather and scatter: what the root has one of for each rank, like what each has.
+void check_rooted(int rank, int64_t root, int size, std::vector<Tensors>& lists,
+                  const at::Tensor& own, const char* call) {
+  const auto refuse = [call](const std::string& text) {
+    C10_THROW_ERROR(ValueError, c10::str(call, ": ", text));
+  };
+  c10d::assertRootRank(refuse, root, size);
+  if (rank != root) {
+    if (!lists.empty()) refuse("requires an empty list on non-root");
+    return;
+  }
+  if (lists.size() != 1) refuse("requires a single list on the root");
+  check_list(lists[0], own, size, call);
+  c10d::assertTypeAndSizesMatch(refuse, lists[0], own.options(), own.sizes());
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Work> HostGroup::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                                        std::vector<int64_t>& output_splits,
+                                                        std::vector<int64_t>& input_splits,
+                                                        const c10d::AllToAllOptions& options) {
+  check_tensor(output);
+  check_tensor(input);
+  TORCH_CHECK_WITH(TypeError, input.scalar_type() == output.scalar_type(),
+                   "Tensors must have identical type");
+  const auto timeout = timeout_of(options.timeout);
+  if (output_splits.empty() && input_splits.empty()) {
+    TORCH_CHECK_WITH(ValueError, input.numel() == output.numel() && input.numel() % getSize() == 0,
+                     "all_to_all: sizes must be equal and a multiple of the number of ranks");
+    const size_t count = static_cast<size_t>(input.numel() / getSize());
+    return run({OpType::ALLTOALL_BASE,
+                "hostnccl:all_to_all",
+                {input},
+                {output},
+                timeout,
+                [=, from = input, to = output](auto comm, auto stream) {
+                  check(ncclAlltoAll(from.data_ptr(), to.data_ptr(), count,
+                                     data_type(from.scalar_type()), comm, stream),
+                        "ncclAlltoAll");
+                }});
+  }
+  c10d::checkSplitSizes(input_splits, input, getSize());
+  c10d::checkSplitSizes(output_splits, output, getSize());
+  const Parts sends(input_splits, input, getSize()), receives(output_splits, output, getSize());
+  return run({OpType::ALLTOALL_BASE,
+              "hostnccl:all_to_all",
+              {input},
+              {output},
+              timeout,
+              [=, from = input, to = output](auto comm, auto stream) {
+                exchange(to, receives, from, sends, comm, stream);
+              }});
+}
+
+c10::intrusive_ptr<c10d::Work> HostGroup::alltoall(Tensors& outputs, Tensors& inputs,
+                                                   const c10d::AllToAllOptions& options) {
+  check_alike(inputs);
+  check_list(outputs, inputs[0], getSize(), "all_to_all");
+  check_list(inputs, outputs[0], getSize(), "all_to_all");
+  return run({OpType::ALLTOALL, "hostnccl:all_to_all", inputs, outputs, timeout_of(options.timeout),
+              [=](auto comm, auto stream) {
+                grouped([&] {
+                  for (size_t i = 0; i < inputs.size(); ++i) {
+                    const int peer = static_cast<int>(i);
+                    if (inputs[i].numel() > 0) send_call(inputs[i], peer, comm, stream);
+                    if (outputs[i].numel() > 0) receive_call(outputs[i], peer, comm, stream);
+                  }
+                });
+              }});
+}
+
+// The root's own part is copied.
+c10::intrusive_ptr<c10d::Work> HostGroup::gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                                 const c10d::GatherOptions& options) {
+  const at::Tensor own = single(inputs);
+  const int rank = getRank(), root = static_cast<int>(options.rootRank);
+  check_rooted(rank, options.rootRank, getSize(), outputs, own, "gather");
+  const Tensors parts = rank == root ? outputs[0] : Tensors();
+  const auto calls = [=](ncclComm_t comm, cudaStream_t stream) {
+    grouped([&] {
+      if (rank != root) send_call(own, root, comm, stream);
+      for (int peer = 0; peer < static_cast<int>(parts.size()); ++peer) {
+        if (peer != root) receive_call(parts[static_cast<size_t>(peer)], peer, comm, stream);
+      }
+    });
+  };
+  Job job{OpType::GATHER, "hostnccl:gather", inputs, parts, timeout_of(options.timeout), calls};
+  if (rank == root) job.after = [=] { copy_own(own, parts[static_cast<size_t>(root)]); };
+  return run(std::move(job));
+}
+
+c10::intrusive_ptr<c10d::Work> HostGroup::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                                  const c10d::ScatterOptions& options) {
+  const at::Tensor own = single(outputs);
+  const int rank = getRank(), root = static_cast<int>(options.rootRank);
+  check_rooted(rank, options.rootRank, getSize(), inputs, own, "scatter");
+  const Tensors parts = rank == root ? inputs[0] : Tensors();
+  const auto calls = [=](ncclComm_t comm, cudaStream_t stream) {
+    grouped([&] {
+      if (rank != root) receive_call(own, root, comm, stream);
+      for (int peer = 0; peer < static_cast<int>(parts.size()); ++peer) {
+        if (peer != root) send_call(parts[static_cast<size_t>(peer)], peer, comm, stream);
+      }
+    });
+  };
+  Job job{OpType::SCATTER, "hostnccl:scatter", parts, outputs, timeout_of(options.timeout), calls};
+  if (rank == root) job.after = [=] { copy_own(parts[static_cast<size_t>(root)], own); };
+  return run(std::move(job));
+}
+
+// Outside of a batch two ranks have a communicator of their own, as the others need not call.
+c10::intrusive_ptr<c10d::Work> HostGroup::pass(at::Tensor& tensor, int peer, bool sends) {
+  TORCH_CHECK_WITH(ValueError, peer >= 0 && peer < getSize(), "there is no rank ", peer);
+  const bool batched = coalescing_.depth > 0;
+  const int to = batched ? peer : peer == getRank() ? 0 : peer < getRank() ? 0 : 1;
+  Job job{sends ? OpType::SEND : OpType::RECV,
+          sends ? "hostnccl:send" : "hostnccl:recv",
+          {},
+          {tensor},
+          timeout_,
+          [=, tensor = tensor](auto comm, auto stream) {
+            if (sends) {
+              send_call(tensor, to, comm, stream);
+            } else {
+              receive_call(tensor, to, comm, stream);
+            }
+          }};
+  return batched ? add(std::move(job)) : run(std::move(job), communicator(peer));
+}
+
+c10::intrusive_ptr<c10d::Work> HostGroup::send(Tensors& tensors, int peer, int) {
+  return pass(single(tensors), peer, true);
+}
+
+c10::intrusive_ptr<c10d::Work> HostGroup::recv(Tensors& tensors, int peer, int) {
+  return pass(single(tensors), peer, false);
+}
+
+c10::intrusive_ptr<c10d::Work> HostGroup::recvAnysource(Tensors&, int) {
+  C10_THROW_ERROR(NotImplementedError, "hostnccl does not support recvAnysource, as NCCL does not");
+}
+
+}  // namespace torch_hostnccl

@@ -1,0 +1,173 @@
+#include "process_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "errors.h"
+#include "meeting.h"
+
+namespace torch_hostnccl {
+namespace {
+
+constexpr const char* kWhole = "group";
+
+void run_copy(void* copy) {
+  const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(copy));
+  (*owned)();
+}
+
+void queue(const std::function<void()>& copy, cudaStream_t stream) {
+  if (!copy) return;
+  check(hostncclLaunchHostFunc(stream, &run_copy, new std::function<void()>(copy)),
+        "hostncclLaunchHostFunc");
+}
+
+void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+}  // namespace
+
+HostGroup::HostGroup(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                     Milliseconds timeout)
+    : Backend(rank, size), store_(std::move(store)), timeout_(timeout) {
+  init();
+}
+
+HostGroup::~HostGroup() {
+  // Nothing may be thrown here, and Python's lock must not be held: a callback may want it.
+  try {
+    shutdown();
+  } catch (const std::exception& error) {
+    TORCH_WARN("hostnccl: ", error.what());
+  }
+}
+
+c10::intrusive_ptr<c10d::Backend::Options> HostGroup::getBackendOptions() {
+  auto options = c10::make_intrusive<Options>(getBackendName(), timeout_);
+  return options;
+}
+
+Milliseconds HostGroup::timeout_of(Milliseconds given) const {
+  return given == c10d::kUnsetTimeout ? timeout_ : given;
+}
+
+// By which rules for a communicator's name can know the group: a description that was given to it,
+// such as a mesh's dimension, or the name that torch has for it.
+std::string HostGroup::name() const {
+  const std::string& description = getGroupDesc();
+  return description.empty() || description == "undefined" ? getGroupUid() : description;
+}
+
+HostGroup::CommunicatorPtr HostGroup::communicator() {
+  std::lock_guard lock(mutex_);
+  CommunicatorPtr& found = communicators_[kWhole];
+  if (!found) found = meet(*store_, kWhole, getRank(), getSize(), name(), timeout_);
+  return found;
+}
+
+HostGroup::CommunicatorPtr HostGroup::communicator(int other) {
+  const int low = std::min(getRank(), other), high = std::max(getRank(), other);
+  const std::string key = c10::str(low, ":", high);
+  std::lock_guard lock(mutex_);
+  CommunicatorPtr& found = communicators_[key];
+  const int rank = getRank() == low ? 0 : 1, size = low == high ? 1 : 2;
+  if (!found) found = meet(*store_, key, rank, size, c10::str(name(), ":", key), timeout_);
+  return found;
+}
+
+void HostGroup::abort() {
+  std::map<std::string, CommunicatorPtr> all;
+  {
+    std::lock_guard lock(mutex_);
+    all = communicators_;
+  }
+  for (const auto& [key, one] : all) {
+    if (one) one->abort("its group was aborted");
+  }
+}
+
+void HostGroup::shutdown() {
+  std::map<std::string, CommunicatorPtr> all;
+  {
+    std::lock_guard lock(mutex_);
+    all.swap(communicators_);
+  }
+  for (const auto& [key, one] : all) {
+    if (one) one->close();
+  }
+}
+
+c10::intrusive_ptr<c10d::Backend> HostGroup::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                   const std::vector<int>& ranks,
+                                                   const c10::intrusive_ptr<Options>& options) {
+  TORCH_CHECK_WITH(ValueError, !ranks.empty(), "split: no ranks");
+  const auto mine = std::find(ranks.begin(), ranks.end(), getRank());
+  const bool member = mine != ranks.end();
+  // The lists are disjoint: their first ranks tell them apart.
+  const int color = member ? *std::min_element(ranks.begin(), ranks.end()) : NCCL_SPLIT_NOCOLOR;
+  const int rank = static_cast<int>(mine - ranks.begin());
+  const auto part = communicator()->split(color, member ? rank : 0, options->group_name);
+  if (!member) return nullptr;
+  auto group =
+      c10::make_intrusive<HostGroup>(store, rank, static_cast<int>(ranks.size()), options->timeout);
+  group->communicators_[kWhole] = part;
+  return group;
+}
+
+c10::intrusive_ptr<c10d::Backend> HostGroup::split(const std::vector<int>& ranks,
+                                                   const c10::intrusive_ptr<Options>& options) {
+  return split(store_, ranks, options);
+}
+
+void HostGroup::startCoalescing() {
+  // Not within the group of calls: a communicator is there before they begin.
+  if (coalescing_.depth == 0) {
+    coalescing_ = {};
+    coalescing_.communicator = communicator();
+    coalescing_.timeout = timeout_;
+  }
+  check(ncclGroupStart(), "ncclGroupStart");
+  ++coalescing_.depth;
+}
+
+c10::intrusive_ptr<c10d::Work> HostGroup::endCoalescing() {
+  TORCH_CHECK(coalescing_.depth > 0, "endCoalescing without startCoalescing");
+  --coalescing_.depth;
+  check(ncclGroupEnd(), "ncclGroupEnd");
+  if (coalescing_.depth > 0) return nullptr;
+  Coalescing done = std::exchange(coalescing_, {});
+  for (const Copy& copy : done.after) queue(copy, done.communicator->stream());
+  auto work = c10::make_intrusive<HostWork>(
+      getRank(), c10d::OpType::COALESCED, "hostnccl:coalesced", std::move(done.inputs),
+      std::move(done.outputs), ++sequence_, done.timeout, done.communicator);
+  work->begin();
+  return work;
+}
+
+// The calls go out with the others of the group, at its end.
+c10::intrusive_ptr<c10d::Work> HostGroup::add(Job job) {
+  const CommunicatorPtr& communicator = coalescing_.communicator;
+  queue(job.before, communicator->stream());
+  job.calls(communicator->handle(), communicator->stream());
+  if (job.after) coalescing_.after.push_back(job.after);
+  append(coalescing_.inputs, job.inputs);
+  append(coalescing_.outputs, job.outputs);
+  coalescing_.timeout = std::max(coalescing_.timeout, job.timeout);
+  return nullptr;
+}
+
+c10::intrusive_ptr<c10d::Work> HostGroup::run(Job job) {
+  return coalescing_.depth > 0 ? add(std::move(job)) : run(std::move(job), communicator());
+}
+
+c10::intrusive_ptr<c10d::Work> HostGroup::run(Job job, const CommunicatorPtr& communicator) {
+  const cudaStream_t stream = communicator->stream();
+  auto work = c10::make_intrusive<HostWork>(getRank(), job.type, job.title, job.inputs, job.outputs,
+                                            ++sequence_, job.timeout, communicator);
+  queue(job.before, stream);
+  job.calls(communicator->handle(), stream);
+  queue(job.after, stream);
+  work->begin();
+  return work;
+}
+
+}  // namespace torch_hostnccl
