@@ -1,24 +1,32 @@
-// The functions of NCCL's that hostnccl does not have, so that programs that are linked to them
-// load: they say so when they are called. Their arguments are nobody's business.
+// The functions of NCCL's that hostnccl does not have (unsupported.inc), so that programs that are
+// linked to them load: they say so when they are called, and look at none of their arguments.
 #include "api.h"
 
 namespace {
 
-ncclResult_t refuse(const char* function) noexcept {
-  return hostnccl::guard(function, [] {
-    hostnccl::fail(ncclInvalidUsage, "hostnccl does not support it: there is no device");
-  });
+using result = ncclResult_t;
+struct number {  // as long as any structure that is returned in registers
+  long low, high;
+};
+using nothing = void;
+
+template <class Returns>
+Returns refuse(const char* function) noexcept {
+  const ncclResult_t code = hostnccl::guard(
+      function, [] { hostnccl::fail(ncclInvalidUsage, "not supported by hostnccl"); });
+  if constexpr (std::is_same_v<Returns, ncclResult_t>) {
+    return code;
+  } else {
+    return Returns();
+  }
 }
 
 }  // namespace
 
-// All return an ncclResult_t, and none has more arguments than registers hold, or has them read.
-#define HOSTNCCL_UNSUPPORTED(name)                                                          \
-  extern "C" [[gnu::visibility("default"), gnu::weak]] ncclResult_t nccl##name() noexcept { \
-    return refuse("nccl" #name);                                                            \
-  }                                                                                         \
-  extern "C" [[gnu::visibility("default"), gnu::alias("nccl" #name)]] ncclResult_t          \
-      pnccl##name() noexcept;
-
-HOSTNCCL_UNSUPPORTED(DevCommCreate)
-HOSTNCCL_UNSUPPORTED(DevCommDestroy)
+#define HOSTNCCL_UNSUPPORTED(name, returns)                                            \
+  extern "C" [[gnu::visibility("default"), gnu::weak]] returns nccl##name() noexcept { \
+    return refuse<returns>("nccl" #name);                                              \
+  }                                                                                    \
+  extern "C"                                                                           \
+      [[gnu::visibility("default"), gnu::alias("nccl" #name)]] returns pnccl##name() noexcept;
+#include "unsupported.inc"

@@ -27,6 +27,12 @@ std::set<std::string> functions_of(const std::string& header) {
   return names;
 }
 
+// Those that the library has without doing anything.
+const std::set<std::string> kUnsupported = {
+#define HOSTNCCL_UNSUPPORTED(name, returns) "nccl" #name,
+#include "unsupported.inc"
+};
+
 // The library's dynamic symbols as "T name", "W name", ...
 std::set<std::string> exported_symbols() {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> nm(
@@ -59,8 +65,9 @@ TEST(Abi, LibraryExportsWhatTheHeaderDeclares) {
   ASSERT_NE(library, nullptr) << dlerror();
   // Whoever asks for NCCL by its SONAME from now on gets this one.
   EXPECT_EQ(library, dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD));
-  const std::set<std::string> functions = functions_of(HOSTNCCL_OUR_HEADER);
+  std::set<std::string> functions = functions_of(HOSTNCCL_OUR_HEADER);
   EXPECT_EQ(functions.size(), 41u);
+  functions.insert(kUnsupported.begin(), kUnsupported.end());
   const std::set<std::string> exports = exported_symbols();
   std::set<std::string> expected;
   for (const std::string& name : functions) {
@@ -74,6 +81,34 @@ TEST(Abi, LibraryExportsWhatTheHeaderDeclares) {
     if (symbol.compare(2, 8, "hostnccl") == 0) continue;
     EXPECT_EQ(1u, expected.count(symbol)) << symbol;
   }
+  dlclose(library);
+}
+
+// Programs that are linked to NCCL need each function that they are linked to, whatever they call:
+// all that terse's list for its preload library has, and all that the nccl.h found has.
+TEST(Abi, LibraryExportsAllThatNcclHas) {
+  std::set<std::string> wanted = {
+#define NCCL_FUNCTION(name, whose, returns) #name,
+#include "functions.inc"
+  };
+  wanted.erase("ncclResetDebugInitInternal");  // NCCL's own
+#ifdef HOSTNCCL_REAL_HEADER
+  const std::set<std::string> real = functions_of(HOSTNCCL_REAL_HEADER);
+  wanted.insert(real.begin(), real.end());
+#endif
+  const std::set<std::string> exports = exported_symbols();
+  for (const std::string& name : wanted) EXPECT_EQ(1u, exports.count("W " + name)) << name;
+}
+
+TEST(Abi, WhatIsNotSupportedSaysSo) {
+  void* library = dlopen(HOSTNCCL_LIBRARY, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto function = reinterpret_cast<ncclResult_t (*)()>(dlsym(library, "ncclCommSuspend"));
+  const auto text =
+      reinterpret_cast<decltype(&ncclGetLastError)>(dlsym(library, "ncclGetLastError"));
+  ASSERT_NE(function, nullptr);
+  EXPECT_EQ(function(), ncclInvalidUsage);
+  EXPECT_STREQ(text(nullptr), "ncclCommSuspend: not supported by hostnccl");
   dlclose(library);
 }
 
