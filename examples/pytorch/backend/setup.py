@@ -26,5 +26,5 @@ setuptools.setup(
         include_dirs=HEADERS[:1],
         # Under its soname: the library that a program has of that name is the one that is called.
         extra_link_args=[LIBRARY + "/libnccl.so.2", f"-Wl,-rpath,{LIBRARY}"],
-        extra_compile_args=["-O2", "-Wall"])],
+        extra_compile_args=["-O2", "-g0", "-Wall"])],
     cmdclass={"build_ext": BuildExtension})

@@ -239,7 +239,11 @@ c10::intrusive_ptr<c10d::Work> HostGroup::reduce_scatter(
   if (same_sizes(parts)) {
     const at::Tensor flat = flat_like(parts);
     return run(
-        {OpType::REDUCE_SCATTER, "hostnccl:reduce_scatter", parts, outputs, timeout,
+        {OpType::REDUCE_SCATTER,
+         "hostnccl:reduce_scatter",
+         {flat},
+         outputs,
+         timeout,
          [=](auto comm, auto stream) { reduce_scatter_call(output, flat, op, comm, stream); },
          [=] { flatten(parts, flat); }});
   }

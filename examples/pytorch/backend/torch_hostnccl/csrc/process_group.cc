@@ -1,5 +1,7 @@
 #include "process_group.h"
 
+#include <Python.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -22,6 +24,22 @@ void queue(const std::function<void()>& copy, cudaStream_t stream) {
         "hostncclLaunchHostFunc");
 }
 
+// Lets go of Python's lock, if the thread has it: a callback may want it.
+class WithoutPython {
+ public:
+  WithoutPython() {
+    if (Py_IsInitialized() && PyGILState_Check()) state_ = PyEval_SaveThread();
+  }
+  ~WithoutPython() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+  WithoutPython(const WithoutPython&) = delete;
+  WithoutPython& operator=(const WithoutPython&) = delete;
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
 void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin(), from.end()); }
 
 }  // namespace
@@ -33,7 +51,7 @@ HostGroup::HostGroup(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
 }
 
 HostGroup::~HostGroup() {
-  // Nothing may be thrown here, and Python's lock must not be held: a callback may want it.
+  const WithoutPython unlocked;
   try {
     shutdown();
   } catch (const std::exception& error) {

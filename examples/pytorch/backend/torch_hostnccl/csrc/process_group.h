@@ -83,7 +83,7 @@ class HostGroup final : public c10d::Backend {
   struct Job {
     c10d::OpType type;
     const char* title;  // for torch's profiler
-    Tensors inputs;
+    Tensors inputs;     // with the outputs, all memory that the calls use: held until they are done
     Tensors outputs;
     Milliseconds timeout;
     Calls calls;
