@@ -172,14 +172,13 @@ def coalesced():
         same(whole, gathered(size))
         same(part, total(RANKS * size)[RANK * size:RANK * size + size])
     # Of different kinds, among them one that goes through a copy.
-    tensor, whole, lists = data(RANK), torch.empty(RANKS * 7), [torch.empty(7) for _ in ALL]
-    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as work:
-        dist.all_reduce(tensor)
-        dist.all_gather_into_tensor(whole, data(RANK))
-        dist.all_gather(lists, data(RANK))
-    work.wait()
+    tensor, lists = data(RANK), [torch.empty(7) for _ in ALL]
+    group, device = dist.group.WORLD, torch.device("cpu")
+    group._start_coalescing(device)
+    group.allreduce([tensor])
+    group.allgather([lists], [data(RANK)])
+    group._end_coalescing(device).wait()
     same(tensor, total())
-    same(whole, gathered())
     same(torch.cat(lists), gathered())
 
 
@@ -250,7 +249,6 @@ def refusals():
     refused(TypeError, "not supported", dist.all_reduce, torch.zeros(3, dtype=torch.int16))
     refused(TypeError, "AVG", dist.all_reduce, data(RANK, dtype=torch.bool), dist.ReduceOp.AVG)
     refused(ValueError, "BOR", dist.all_reduce, data(RANK, dtype=torch.int32), dist.ReduceOp.BOR)
-    refused(RuntimeError, "monitoredBarrier", dist.monitored_barrier)
 
 
 for part in (all_reduce, all_gather, reduce_scatter, rooted, all_to_all, coalesced, messages,

@@ -1,0 +1,62 @@
+"""One rank that trains with PyTorch's own DDP and FSDP2 on the backend hostnccl:
+training_rank.py exact|compressed. Exactly, it is compared with the same on gloo."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+import torch_hostnccl  # noqa: F401
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+EXACT = sys.argv[1] == "exact"
+WIDTH = 192  # weights of more than 64K bytes, which are compressed
+
+dist.init_process_group("hostnccl")
+RANK = dist.get_rank()
+
+
+def network():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.GELU(),
+                               torch.nn.Linear(WIDTH, WIDTH))
+
+
+def train(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.Generator().manual_seed(1 + RANK)
+    for _ in range(4):
+        x = torch.randn(8, WIDTH, generator=data)
+        loss = (model(x) - x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def ddp(group):
+    model = DistributedDataParallel(network(), process_group=group, bucket_cap_mb=0.2)
+    train(model)
+    return [parameter.detach() for parameter in model.parameters()]
+
+
+def fsdp(group):
+    model, mesh = network(), DeviceMesh.from_group(group, "cpu")
+    for part in (model[0], model[2], model):
+        fully_shard(part, mesh=mesh)
+    train(model)
+    return [parameter.detach().to_local() for parameter in model.parameters()]
+
+
+gloo = dist.new_group(backend="gloo")
+for way in (ddp, fsdp):
+    got, expected = way(dist.group.WORLD), way(gloo)
+    for ours, theirs in zip(got, expected):
+        torch.testing.assert_close(ours, theirs, atol=1e-6 if EXACT else 1e-2, rtol=1e-5)
+    if way is ddp:
+        for tensor in got:
+            first = tensor.clone()
+            dist.broadcast(first, 0, group=gloo)
+            assert torch.equal(first, tensor), "the replicas differ"
+dist.destroy_process_group()
+print("good")
