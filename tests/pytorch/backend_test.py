@@ -1,42 +1,43 @@
 """torch.distributed on the backend hostnccl: backend_test.py PYTHON TERSE HOSTNCCL"""
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from ranks import HERE, RanksTest
-
 PYTHON, TERSE, HOSTNCCL = sys.argv[1:4]
+JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs.py")
 
 
-def program(name, *arguments):
-    return [PYTHON, os.path.join(HERE, name), *arguments]
+class Backend(unittest.TestCase):
+    def play(self, *jobs, prefix=(), variables=()):
+        """All ranks must end well; one that kills itself has nothing to say."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
+        environment.update(NCCL_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1",
+                           HOSTNCCL_TIMEOUT="60", PYTHONWARNINGS="ignore", **dict(variables))
+        done = subprocess.run([*prefix, PYTHON, JOBS, *jobs], check=True, text=True,
+                              stdout=subprocess.PIPE, env=environment)
+        results = json.loads(done.stdout.splitlines()[-1])
+        self.assertEqual(len(results), len(jobs))
+        for job, ranks in zip(jobs, results):
+            self.assertEqual(len(ranks), int(job.split(":")[1]))
+            for rank, result in enumerate(ranks):
+                with self.subTest(job=job, rank=rank):
+                    lost = job.startswith("failures") and rank == 3
+                    self.assertEqual(result["status"], -9 if lost else 0, result["output"])
+                    if not lost:
+                        self.assertEqual(result["output"].splitlines()[-1:], ["good"])
 
+    def test_exact(self):
+        self.play("collectives:1", "collectives:3", "collectives:4", "failures:4",
+                  "training:2:exact")
 
-class Backend(RanksTest):
-    def expect_good(self, outputs):
-        for output in outputs:
-            self.assertEqual(output.splitlines()[-1:], ["good"], output)
-
-    def test_values(self):
-        for number in (1, 3, 4):
-            with self.subTest(ranks=number):
-                self.expect_good(self.play(number, program("collectives_rank.py")))
-
-    def test_failures(self):
-        self.expect_good(self.play(4, program("failures_rank.py"), killed=[3])[:3])
-
-    def test_training(self):
-        self.expect_good(self.play(2, program("training_rank.py", "exact")))
-
-    def test_training_compressed(self):
+    def test_compressed(self):
         with tempfile.TemporaryDirectory() as folder:
-            self.expect_good(self.play(
-                2, [TERSE, "run", "--scheme", "int8", "--nccl", HOSTNCCL, "--",
-                    *program("training_rank.py", "compressed")], {"TERSE_REPORT": folder}))
-            self.assertEqual(len(os.listdir(folder)), 2)
+            self.play("training:2:compressed", variables={"TERSE_REPORT": folder},
+                      prefix=[TERSE, "run", "--scheme", "int8", "--nccl", HOSTNCCL, "--"])
             report = subprocess.run([TERSE, "report", folder], check=True, text=True,
                                     stdout=subprocess.PIPE).stdout
         for collective in ("AllReduce", "AllGather", "ReduceScatter"):

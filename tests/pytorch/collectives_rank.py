@@ -68,6 +68,15 @@ def all_reduce():
         scaled = data(RANK, dtype=dtype)
         dist.all_reduce(scaled, dist._make_nccl_premul_sum(0.5))
         torch.testing.assert_close(scaled, total(dtype=dtype) / 2)
+    scaled, factor = data(RANK), torch.tensor([0.5])
+    work = dist.all_reduce(scaled, dist._make_nccl_premul_sum(factor), async_op=True)
+    factor.fill_(7)  # it was read
+    work.wait()
+    torch.testing.assert_close(scaled, total() / 2)
+    infinite = torch.tensor([0, float("inf"), -float("inf"), float("nan")])
+    odd = infinite.clone() if RANK == ROOT else torch.ones(4)
+    dist.all_reduce(odd)
+    torch.testing.assert_close(odd, infinite + (RANKS - 1), equal_nan=True)
 
 
 def all_gather():
@@ -124,10 +133,21 @@ def rooted():
     mine = torch.empty(7)
     dist.scatter(mine, [data(rank) for rank in ALL] if RANK == ROOT else None, ROOT)
     same(mine, data(RANK))
+    for size in (0, 3):
+        tensor = data(RANK, size)
+        dist.broadcast(tensor, 0)
+        same(tensor, data(0, size))
+    tensor = data(RANK)
+    dist.reduce(tensor, 0, dist.ReduceOp.MAX)
+    if RANK == 0:
+        same(tensor, torch.stack([data(rank) for rank in ALL]).amax(0))
     objects = [RANK, "text"]
     dist.broadcast_object_list(objects, ROOT)
     assert objects == [ROOT, "text"]
+    store = dist.distributed_c10d._get_default_store()
+    store.add("come", 1)
     dist.barrier()
+    assert store.add("come", 0) == RANKS
 
 
 def all_to_all():
@@ -242,12 +262,21 @@ def groups():
 def refusals():
     grid = torch.zeros(4, 4)
     refused(ValueError, "contiguous", dist.all_reduce, grid[:, 1])
+    refused(ValueError, "contiguous", dist.broadcast, grid[:, 1], 0)
+    parts = [torch.zeros(4) for _ in ALL]
+    refused(ValueError, "contiguous", dist.all_gather, [grid[:, 1] for _ in ALL], torch.zeros(4))
+    refused(ValueError, "contiguous", dist.reduce_scatter, grid[:, 1], parts)
+    refused(ValueError, "size", dist.all_gather, parts, torch.zeros(5))
+    refused(ValueError, "size", dist.reduce_scatter, torch.zeros(5), parts)
+    refused(ValueError, "ranks", dist.all_gather, [*parts, torch.zeros(4)], torch.zeros(4))
     refused(ValueError, "size", dist.all_gather_into_tensor, torch.empty(RANKS * 7 + 1), data(RANK))
     refused(ValueError, "size", dist.reduce_scatter_tensor, data(RANK), torch.empty(RANKS * 7 + 1))
     refused(TypeError, "type", dist.all_gather_into_tensor, torch.empty(RANKS * 7),
             data(RANK, dtype=torch.float64))
     refused(TypeError, "not supported", dist.all_reduce, torch.zeros(3, dtype=torch.int16))
     refused(TypeError, "AVG", dist.all_reduce, data(RANK, dtype=torch.bool), dist.ReduceOp.AVG)
+    refused(TypeError, "PreMulSum", dist.all_reduce, data(RANK, dtype=torch.int32),
+            dist._make_nccl_premul_sum(2.0))
     refused(ValueError, "BOR", dist.all_reduce, data(RANK, dtype=torch.int32), dist.ReduceOp.BOR)
 
 

@@ -3,6 +3,7 @@ at the end."""
 
 import datetime
 import os
+import re
 import signal
 
 import torch
@@ -13,38 +14,50 @@ SHORT = datetime.timedelta(seconds=2)
 
 dist.init_process_group("hostnccl")
 RANK = dist.get_rank()
+STORE = dist.distributed_c10d._get_default_store()
 
 
 def fails(text, call, *arguments, **keywords):
     try:
         call(*arguments, **keywords)
     except dist.DistBackendError as error:
-        assert text in str(error), f"{text!r} is not in {str(error)!r}"
+        assert re.search(text, str(error)), f"{text!r} is not in {str(error)!r}"
+        return str(error)
     else:
         raise AssertionError(f"{call} did not fail with {text}")
 
 
 def everyone(group=None):
+    """Which all have done when it returns, so that nobody fails in it by what comes after it."""
     tensor = torch.ones(3)
     dist.all_reduce(tensor, group=group)
     assert tensor.tolist() == [4, 4, 4], tensor
+    dist.barrier()
 
 
 def nobody_comes_at_all():
-    group = dist.new_group(timeout=SHORT)
+    group = dist.new_group(timeout=4 * SHORT)  # within which all make the group
     if RANK != 2:
-        fails("2 did not come", dist.all_reduce, torch.ones(3), group=group)
+        fails("rank.*2.* did not come", dist.all_reduce, torch.ones(3), group=group)
 
 
 def somebody_is_late():
-    """Its peers' calls end at the group's timeout; those that come later fail at once."""
-    group = dist.new_group(timeout=SHORT)
+    """Its peers' calls end at their timeout; those that come later fail at once."""
+    group = dist.new_group()
     everyone(group)
     if RANK != 2:
-        work = dist.all_reduce(torch.ones(3), group=group, async_op=True)
-        fails("before timing out", work.wait)
+        options = dist.AllreduceOptions()
+        options.timeout = SHORT
+        work = group.allreduce([torch.ones(3)], options)
+        future = work.get_future()
+        # The first one's end may end the others' before their own.
+        late = fails(r"Timeout\(ms\)=2000", work.wait)
+        fails(r"Timeout\(ms\)=2000", future.wait)
+        STORE.add("late", "before timing out" in late)
         assert work.is_completed() and not work.is_success()
-        fails("was aborted", dist.all_reduce, torch.ones(3), group=group)
+        fails("was aborted|NCCL error", dist.all_reduce, torch.ones(3), group=group)
+    dist.barrier()
+    assert STORE.add("late", 0) > 0
 
 
 def somebody_waits_no_longer():
