@@ -1,7 +1,6 @@
 """Builds the backend for the torch of the Python that runs it, and against hostnccl's libnccl.so.2:
 its folder is in TERSE_HOSTNCCL, or else where the preset `host` builds it."""
 
-import glob
 import os
 
 import setuptools
@@ -22,9 +21,9 @@ setuptools.setup(
     packages=["torch_hostnccl"],
     ext_modules=[CppExtension(
         "torch_hostnccl._C",
-        sorted(glob.glob("torch_hostnccl/csrc/*.cc")),
+        ["torch_hostnccl/csrc/all.cc"],
         include_dirs=HEADERS[:1],
         # Under its soname: the library that a program has of that name is the one that is called.
         extra_link_args=[LIBRARY + "/libnccl.so.2", f"-Wl,-rpath,{LIBRARY}"],
-        extra_compile_args=["-O2", "-g0", "-Wall"])],
+        extra_compile_args=["-O1", "-g0", "-Wall"])],
     cmdclass={"build_ext": BuildExtension})

@@ -53,10 +53,13 @@ void broadcast_call(const at::Tensor& output, const at::Tensor& input, int root,
 }
 
 // Complex numbers are pairs, where the operator allows it.
+bool takes_pairs(const c10d::ReduceOp& op) {
+  return op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;
+}
+
 at::Tensor as_real(const at::Tensor& tensor, const c10d::ReduceOp& op) {
   if (!tensor.is_complex()) return tensor;
-  TORCH_CHECK(c10d::isComplexViewAsRealAllowed(op), "all_reduce does not support this operator on ",
-              "complex tensors");
+  TORCH_CHECK(takes_pairs(op), "all_reduce does not support this operator on complex tensors");
   return at::view_as_real(tensor);
 }
 

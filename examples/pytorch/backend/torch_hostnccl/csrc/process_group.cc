@@ -40,6 +40,24 @@ class WithoutPython {
   PyThreadState* state_ = nullptr;
 };
 
+// Names that torch's older releases do not have: the second of each pair is for them.
+template <class Group>
+auto uid_of(const Group& group, int) -> decltype(std::string(group.getGroupUid())) {
+  return group.getGroupUid();
+}
+template <class Group>
+std::string uid_of(const Group&, long) {
+  return {};
+}
+template <class Options>
+auto name_of(const Options& options, int) -> decltype(std::string(options.group_name)) {
+  return options.group_name;
+}
+template <class Options>
+std::string name_of(const Options&, long) {
+  return {};
+}
+
 void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin(), from.end()); }
 
 }  // namespace
@@ -72,7 +90,7 @@ Milliseconds HostGroup::timeout_of(Milliseconds given) const {
 // such as a mesh's dimension, or the name that torch has for it.
 std::string HostGroup::name() const {
   const std::string& description = getGroupDesc();
-  return description.empty() || description == "undefined" ? getGroupUid() : description;
+  return description.empty() || description == "undefined" ? uid_of(*this, 0) : description;
 }
 
 HostGroup::CommunicatorPtr HostGroup::communicator() {
@@ -123,7 +141,7 @@ c10::intrusive_ptr<c10d::Backend> HostGroup::split(const c10::intrusive_ptr<c10d
   // The lists are disjoint: their first ranks tell them apart.
   const int color = member ? *std::min_element(ranks.begin(), ranks.end()) : NCCL_SPLIT_NOCOLOR;
   const int rank = static_cast<int>(mine - ranks.begin());
-  const auto part = communicator()->split(color, member ? rank : 0, options->group_name);
+  const auto part = communicator()->split(color, member ? rank : 0, name_of(*options, 0));
   if (!member) return nullptr;
   auto group =
       c10::make_intrusive<HostGroup>(store, rank, static_cast<int>(ranks.size()), options->timeout);

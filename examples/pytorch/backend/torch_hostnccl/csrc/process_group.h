@@ -19,13 +19,13 @@ class HostGroup final : public c10d::Backend {
   ~HostGroup() override;
 
   const std::string getBackendName() const override { return "hostnccl"; }
-  bool supportsCoalescing() const override { return true; }
   void startCoalescing() override;
   c10::intrusive_ptr<c10d::Work> endCoalescing() override;
   void setSequenceNumberForGroup() override {}  // each rank counts alike
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
 
   // In torch's older releases these are no virtual functions, hence no `override`.
+  bool supportsCoalescing() const { return true; }
   bool supportsSplitting() const { return true; }
   c10::intrusive_ptr<Options> getBackendOptions();
   void setTimeout(Milliseconds timeout) { timeout_ = timeout; }
