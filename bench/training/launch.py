@@ -1,0 +1,79 @@
+"""Runs a job: its ranks, native or under the preload library, each on a host of its own."""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import reports
+from plan import NATIVE
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_NETLAB = os.path.join(os.path.dirname(_HERE), "netlab", "netlab")
+
+
+class RunError(Exception):
+    pass
+
+
+def _lab(job):
+    """For the time of a step, shaped links; where only losses count, this machine's memory. What
+    terse and NCCL do is the same: four nodes of one rank."""
+    lab = [_NETLAB, "--hosts", str(job["ranks"]), "--quiet", "--timeout", "86400"]
+    if job.get("rate"):
+        return lab + ["--rate", str(job["rate"])]
+    return lab + ["--loopback", "--env", "UCX_TLS=all"]
+
+
+def _variables(job, options, folder):
+    found = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    if job["scheme"] != NATIVE:
+        library = os.path.join(options.build_dir, "lib", "libterse_nccl.so")
+        if not os.path.exists(library):
+            raise RunError(f"{library} is not there: is the build complete?")
+        found.update(LD_PRELOAD=library, TERSE_SCHEME=job["scheme"], TERSE_SEED=str(job["seed"]),
+                     TERSE_REPORT=folder)
+    return [part for name, value in found.items() for part in ("--env", f"{name}={value}")]
+
+
+def environment():
+    """Without settings of terse's that would change what is compared."""
+    return {name: value for name, value in os.environ.items()
+            if not name.startswith("TERSE_") and name != "LD_PRELOAD"}
+
+
+def run(job, options):
+    """The result, after it was checked. Raises RunError."""
+    with tempfile.TemporaryDirectory(prefix="terse-train-") as folder:
+        path = os.path.join(folder, "job")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        command = [*_lab(job), *_variables(job, options, folder), "--", options.python,
+                   os.path.join(_HERE, "rank.py"), path, folder]
+        start = time.monotonic()
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True,
+                              check=False)
+        if done.returncode != 0:
+            sys.stderr.write(done.stdout[-2000:] + done.stderr[-6000:])
+            raise RunError(f"{job['way']} {job['scheme']} failed with exit code {done.returncode}")
+        with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
+            result = json.load(file)
+        if job["scheme"] != NATIVE:
+            result["terse"] = reports.read(glob.glob(os.path.join(folder, "rank*.json")))
+    result["wall_seconds"] = round(time.monotonic() - start, 1)
+    result["load"] = os.getloadavg()[0]
+    check(job, result)
+    return result
+
+
+def check(job, result):
+    """What must be so, whatever the loss."""
+    name = f"{job['way']} {job['scheme']} seed {job['seed']}"
+    if job["scheme"] != NATIVE and not result["terse"]["calls"]:
+        raise RunError(f"{name}: nothing was compressed; native because of "
+                       f"{result['terse']['bypasses']}")
+    if not job.get("measure") and not result["replicas"]["same_but_for_owners"]:
+        raise RunError(f"{name}: the ranks' weights differ")

@@ -1,0 +1,212 @@
+"""Trains a small GPT with unmodified PyTorch, native and compressed, and compares the losses: by step,
+and by time on shaped links.
+
+Four ranks, each a node of its own, on the CPU. A run that is finished is not run again; stop it when
+you like, the same command goes on.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+
+import page
+import picture
+import plan
+import table
+import text
+from launch import RunError, run
+from store import Store, sources_digest
+from summary import summarize
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_ROOT = os.path.dirname(os.path.dirname(_HERE))
+sys.path += [os.path.join(_ROOT, "bench", "demo"), os.path.join(_ROOT, "bench", "netlab")]
+import machine  # pylint: disable=wrong-import-position
+from units import format_rate, parse_rate  # pylint: disable=wrong-import-position
+
+
+def _list_of(parse, names=None):
+    def read(text_of_them):
+        try:
+            values = tuple(parse(item) for item in text_of_them.split(",") if item)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(error) from error
+        unknown = [value for value in values if names and value not in names]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"'{text_of_them}': choose from {', '.join(names)}")
+        return values
+    return read
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(prog="bench/train", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true",
+                        help=f"a few schemes, one seed, {plan.QUICK_STEPS} steps, links of 1 Gbit/s")
+    parser.add_argument("--ways", type=_list_of(str, plan.WAYS), default=plan.WAYS, metavar="LIST",
+                        help=f"of {', '.join(plan.WAYS)} (all)")
+    parser.add_argument("--schemes", type=plan.split_schemes, metavar="LIST",
+                        help="to compare with native (all presets that fit the way, and plain ones)")
+    parser.add_argument("--seeds", type=_list_of(int), metavar="LIST", help="(1,2,3)")
+    parser.add_argument("--steps", type=int, metavar="N", help=f"({plan.RECIPE['steps']})")
+    parser.add_argument("--rates", type=_list_of(parse_rate), metavar="LIST",
+                        help="of the links on which steps are timed (1gbit,100mbit); 'none': none")
+    parser.add_argument("--no-times", action="store_true", help="do not time steps")
+    parser.add_argument("--layers", type=int, default=plan.MODEL["layers"], metavar="N")
+    parser.add_argument("--width", type=int, default=plan.MODEL["width"], metavar="N")
+    parser.add_argument("--batch", type=int, default=plan.RECIPE["batch"], metavar="N",
+                        help="windows of 128 bytes a rank and step (%(default)s)")
+    parser.add_argument("--weights", choices=("float32", "bfloat16"), default="float32",
+                        help="what FSDP2 and ZeRO-1 gather (float32)")
+    parser.add_argument("--out", default=os.path.join(_ROOT, "build", "train"), metavar="DIR",
+                        help="where runs and results are kept (build/train)")
+    parser.add_argument("--json", metavar="FILE", help="write the summary here, too")
+    parser.add_argument("--build-dir", default=os.path.join(_ROOT, "build", "host"), metavar="DIR",
+                        help="use this finished build instead of building")
+    parser.add_argument("--torch", default=os.path.join(_ROOT, "build", "torch"), metavar="DIR",
+                        help="the environment with PyTorch (build/torch, which is made)")
+    return complete(parser.parse_args(arguments))
+
+
+def complete(options):
+    options.build_dir = os.path.abspath(options.build_dir)
+    options.python = os.path.join(os.path.abspath(options.torch), "bin", "python")
+    options.seeds = options.seeds or (plan.QUICK_SEEDS if options.quick else plan.SEEDS)
+    options.rates = options.rates or (plan.QUICK_RATES if options.quick else plan.RATES)
+    if options.no_times:
+        options.rates = ()
+    steps = options.steps or (plan.QUICK_STEPS if options.quick else plan.RECIPE["steps"])
+    options.model = {**plan.MODEL, "layers": options.layers, "width": options.width}
+    options.recipe = {**plan.RECIPE, "steps": steps, "batch": options.batch,
+                      "weights": options.weights,
+                      "validate_every": max(1, min(plan.RECIPE["validate_every"], steps // 10))}
+    return options
+
+
+def versions(options):
+    """Of what the losses depend on."""
+    ask = "import platform, torch; print(platform.python_version(), torch.__version__)"
+    python, torch = subprocess.run([options.python, "-W", "ignore", "-c", ask], check=True,
+                                   capture_output=True, text=True).stdout.split()
+    terse = subprocess.run([os.path.join(options.build_dir, "bin", "terse"), "--version"],
+                           check=True, capture_output=True, text=True).stdout.strip()
+    return {"python": python, "torch": torch, "terse": terse, "programs": sources_digest(_HERE)}
+
+
+def _line(job, result):
+    if job.get("measure"):
+        seconds = sorted(result["step_seconds"])
+        return (f"{1e3 * seconds[len(seconds) // 2]:7.1f} ms a step, "
+                f"{result['sent_bytes'] / 1e6:.3f} MB out of a host")
+    return (f"validation loss {result['final_validation']:.4f}, {result['wall_seconds']:.0f} s")
+
+
+def run_all(jobs, store, options):
+    """[(job, result)] of all, and how many of them were run now."""
+    found, fresh = [], 0
+    for number, job in enumerate(jobs, 1):
+        result = store.find(job)
+        known = result is not None
+        link = f" at {format_rate(job['rate'])}" if job.get("rate") else ""
+        print(f"[{number}/{len(jobs)}] {job['way']} {job['scheme']}, seed {job['seed']}{link}: ",
+              end="", flush=True)
+        if not known:
+            result = run(job, options)
+            store.keep(job, result)
+            fresh += 1
+        found.append((job, result))
+        print(_line(job, result) + (" (kept)" if known else ""), flush=True)
+    return found, fresh
+
+
+def check_steps(runs, timings):
+    """The steps that were timed were those of the training: their losses are the same bits."""
+    trained = {(job["way"], job["scheme"], job["seed"]): result["losses"] for job, result in runs}
+    for job, result in timings:
+        losses = trained.get((job["way"], job["scheme"], job["seed"]))
+        if losses is not None and losses[:len(result["losses"])] != result["losses"]:
+            raise RunError(f"{job['way']} {job['scheme']}: the timed steps have other losses than "
+                           "those of the training")
+
+
+def write(path, content):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content)
+
+
+def report(options, found, data, kept, seconds):
+    hardware = machine.describe()
+    whole = {"date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+             "command": shlex.join(["bench/train", *sys.argv[1:]]), "hardware": hardware,
+             "versions": kept, "wall_seconds": round(seconds, 1), "ranks": plan.RANKS,
+             "seeds": options.seeds, "model": options.model, "recipe": options.recipe,
+             "text": {key: value for key, value in data.items() if key != "folder"},
+             "notes": table.NOTES, "ways": found}
+    heading = (f"{plan.RANKS} ranks, {options.recipe['steps']} steps, "
+               f"{len(options.seeds)} seed{'s' * (len(options.seeds) > 1)}")
+    footing = (f"{machine.caption(hardware)}; torch {kept['torch']}; {data['source']}; "
+               f"{whole['date'][:10]}; {whole['command']}")
+    pictures = {way: picture.picture(way, rows, heading, footing) for way, rows in found.items()}
+    write(os.path.join(options.out, "summary.json"), _compact(whole))
+    if options.json:
+        write(options.json, _compact(whole))
+    for way, drawing in pictures.items():
+        write(os.path.join(options.out, f"{way}.svg"), drawing)
+    title = f"Training, native and compressed: {heading}"
+    write(os.path.join(options.out, "page.html"), page.page(title, found, pictures, footing))
+    print("\n" + table.text(found))
+    print(f"on: {machine.caption(hardware)}, load {os.getloadavg()[0]:.1f}.")
+    print(f"results: {options.out}/page.html, summary.json, {', '.join(pictures)} .svg")
+
+
+def _compact(whole):
+    """Five digits of what was measured; a curve's points in a line."""
+    return json.dumps(_rounded(whole), indent=None, separators=(",", ":")).replace(
+        '},"', '},\n"') + "\n"
+
+
+def _rounded(value):
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(one) for one in value]
+    return value
+
+
+def train(options):
+    start = time.monotonic()
+    os.makedirs(options.out, exist_ok=True)
+    data = {**text.prepare(options.out), "folder": os.path.abspath(options.out)}
+    kept = versions(options)
+    store = Store(os.path.join(options.out, "runs"), kept)
+    jobs, timed = plan.trainings(options, data), plan.timings(options, data)
+    print(f"== {len(jobs)} trainings of {options.recipe['steps']} steps, {len(timed)} timings",
+          flush=True)
+    timings, _ = run_all(timed, store, options)
+    runs, _ = run_all(jobs, store, options)
+    check_steps(runs, timings)
+    report(options, summarize(runs, timings), data, kept, time.monotonic() - start)
+    print(f"done in {time.monotonic() - start:.0f} s")
+    return 0
+
+
+def main():
+    options = parse_arguments(sys.argv[1:])
+    try:
+        return train(options)
+    except RunError as error:
+        print(f"bench/train: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""What is trained: ways, schemes, seeds, and how long; each run is a job, a plain dictionary."""
+
+import re
+
+NATIVE = "native"
+WAYS = ("ddp", "fsdp2", "zero1", "diloco")
+TITLES = {"ddp": "DDP", "fsdp2": "FSDP2", "zero1": "ZeRO-1, in place", "diloco": "DiLoCo"}
+
+_PLAIN = ("bf16", "fp8e4m3", "mxfp4", "int8", "int8:round=stochastic", "int4",
+          "int4:round=stochastic", "int3", "int3:round=stochastic", "int2", "int2:round=stochastic")
+# Those that differ: qsdp-w6g4 and qsdp-w4g4 do so in weights alone, sdp4bit is made for buffers that
+# stay and sdp4bit-fsdp for those that do not, and cgx compresses AllReduce alone.
+_PRESETS = {
+    "ddp": ("safe", "fast", "qsdp", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd", "exp8", "cgx",
+            "ncclx"),
+    "fsdp2": ("safe", "fast", "qsdp", "qsdp-w6g4", "qsdp-w4g4", "sdp4bit-fsdp", "zeropp",
+              "global-qsgd", "exp8", "ncclx"),
+    "zero1": ("safe", "fast", "qsdp", "qsdp-w6g4", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd",
+              "exp8", "ncclx"),
+    "diloco": ("safe", "fast", "qsdp", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd", "exp8",
+               "cgx", "ncclx"),
+}
+_QUICK = {"ddp": ("safe", "fast", "sdp4bit", "int2"), "fsdp2": ("fast",), "zero1": ("sdp4bit",),
+          "diloco": ("int4",)}
+
+MODEL = {"layers": 4, "width": 128, "heads": 4, "context": 128}
+RECIPE = {"steps": 1200, "batch": 1, "rate": 3e-3, "weight_decay": 0.1, "clip": 1.0,
+          "weights": "float32", "apart": 32, "validate_every": 50, "windows": 8,
+          "last_windows": 64}
+RANKS = 4
+SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
+RATES, QUICK_RATES = (10**9, 10**8), (10**9,)
+QUICK_STEPS = 60
+
+
+def split_schemes(text):
+    """At the commas between schemes, not at those before a scheme's next key."""
+    return tuple(scheme for scheme in re.split(r",(?![a-z]+=)", text) if scheme)
+
+
+def usual_schemes(way, quick):
+    return _QUICK[way] if quick else _PRESETS[way] + _PLAIN
+
+
+def schemes(way, options):
+    """Native, and what is compared with it."""
+    chosen = options.schemes or usual_schemes(way, options.quick)
+    return (NATIVE, *(scheme for scheme in chosen if scheme != NATIVE))
+
+
+def job(way, scheme, seed, options, text):
+    return {"way": way, "scheme": scheme, "seed": seed, "ranks": RANKS, "model": options.model,
+            "recipe": options.recipe, "text": text}
+
+
+def trainings(options, text):
+    """Seed by seed, and each of them in all schemes: so pairs are complete when time runs out."""
+    return [job(way, scheme, seed, options, text) for way in options.ways
+            for seed in options.seeds for scheme in schemes(way, options)]
+
+
+def timings(options, text):
+    """A few steps of the first seed. Of DiLoCo whole rounds, for only their last step sends."""
+    found = []
+    for way in options.ways:
+        first, count = (2, 10) if way != "diloco" else (2, options.recipe["apart"])
+        found += [{**job(way, scheme, options.seeds[0], options, text), "measure": [first, count],
+                   "rate": rate} for rate in options.rates for scheme in schemes(way, options)]
+    return found

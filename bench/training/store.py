@@ -1,0 +1,54 @@
+"""Finished runs, each in a file. A run is known by all that its result depends on; what is finished is
+not run again."""
+
+import hashlib
+import json
+import os
+
+
+def identity(job, versions):
+    """16 hexadecimal digits. Where the text lies does not count, what it says does."""
+    text = {key: value for key, value in job["text"].items() if key != "folder"}
+    whole = json.dumps([{**job, "text": text}, versions], sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def sources_digest(folder):
+    """Of the programs that the ranks run."""
+    found = hashlib.sha256()
+    for where in ("", "ways"):
+        for name in sorted(os.listdir(os.path.join(folder, where))):
+            if (where or name in _OF_RANKS) and name.endswith(".py"):
+                with open(os.path.join(folder, where, name), "rb") as file:
+                    found.update(name.encode() + b"\0" + file.read() + b"\0")
+    return found.hexdigest()[:16]
+
+
+_OF_RANKS = ("batches.py", "checkpoint.py", "gpt.py", "rank.py", "replicas.py", "schedule.py")
+
+
+class Store:
+    def __init__(self, folder, versions):
+        self.folder, self.versions = folder, versions
+        os.makedirs(folder, exist_ok=True)
+
+    def path(self, job):
+        kind = "steps" if job.get("measure") else "run"
+        name = "".join(c if c.isalnum() else "-" for c in f"{job['way']}-{job['scheme']}")
+        return os.path.join(self.folder,
+                            f"{kind}-{name}-{job['seed']}-{identity(job, self.versions)}.json")
+
+    def find(self, job):
+        """Its result; None: it is not finished."""
+        try:
+            with open(self.path(job), encoding="utf-8") as file:
+                return json.load(file)["result"]
+        except FileNotFoundError:
+            return None
+
+    def keep(self, job, result):
+        path = self.path(job)
+        with open(path + ".part", "w", encoding="utf-8") as file:
+            json.dump({"job": job, "versions": self.versions, "result": result}, file)
+            file.write("\n")
+        os.replace(path + ".part", path)

@@ -1,0 +1,40 @@
+"""PyTorch's DistributedDataParallel: gradients are averaged by AllReduce, in buckets."""
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from gpt import loss_of
+
+from .optimizer import adamw, set_rate
+
+
+class Ddp:
+    def __init__(self, model, recipe):
+        self.clip = recipe["clip"]
+        self.model = DistributedDataParallel(model)
+        self.optimizer = adamw(self.model.parameters(), recipe)
+
+    def step(self, inputs, targets, rate):
+        set_rate(self.optimizer, rate)
+        loss = loss_of(self.model(inputs), targets)
+        self.optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        self.optimizer.step()
+        return loss.detach()
+
+    def finish(self):
+        pass
+
+    def forward(self, inputs):
+        return self.model.module(inputs)
+
+    def shards(self):
+        return [(None, param.detach()) for param in self.model.parameters()]
+
+    def state(self):
+        return {"model": self.model.module.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load(self, state):
+        self.model.module.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])

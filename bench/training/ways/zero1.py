@@ -1,0 +1,86 @@
+"""ZeRO-1, as Megatron-LM's distributed optimizer does it: one flat buffer of gradients, of which each
+rank gets the sum of its shard by ReduceScatter; it updates that shard's weights in fp32, and an
+AllGather in place brings all shards into one flat buffer that the model computes with."""
+
+import torch
+import torch.distributed as dist
+
+from gpt import loss_of
+
+from .optimizer import adamw, set_rate
+
+_ALIGNED = 128  # elements of a shard
+
+
+class Zero1:
+    def __init__(self, model, recipe):
+        self.clip, self.model = recipe["clip"], model
+        exact = _flat(model)
+        size, rank = exact.numel() // dist.get_world_size(), dist.get_rank()
+        mine = slice(rank * size, (rank + 1) * size)
+        self.master = torch.nn.Parameter(exact[mine].clone())
+        self.master.grad = torch.empty_like(self.master)
+        self.weights = exact.to(getattr(torch, recipe["weights"]))
+        self.own = self.weights[mine]
+        self.gradients = torch.zeros_like(exact)
+        _lay(model, self.weights, self.gradients)
+        self.optimizer = adamw([self.master], recipe)
+
+    def step(self, inputs, targets, rate):
+        set_rate(self.optimizer, rate)
+        loss = loss_of(self.model(inputs), targets)
+        loss.backward()
+        dist.reduce_scatter_tensor(self.master.grad, self.gradients, op=dist.ReduceOp.AVG)
+        self._clip()
+        self.optimizer.step()
+        self.own.copy_(self.master.detach())
+        dist.all_gather_into_tensor(self.weights, self.own)
+        return loss.detach()
+
+    def _clip(self):
+        squares = self.master.grad.double().square().sum()
+        dist.all_reduce(squares)  # one number
+        self.master.grad.mul_(min(1.0, self.clip / (squares.sqrt().item() + 1e-6)))
+
+    def finish(self):
+        pass
+
+    def forward(self, inputs):
+        return self.model(inputs)
+
+    def shards(self):
+        return list(enumerate(self.weights.chunk(dist.get_world_size())))
+
+    def state(self):
+        return {"weights": self.weights, "master": self.master.detach(),
+                "optimizer": self.optimizer.state_dict()}
+
+    def load(self, state):
+        with torch.no_grad():
+            self.weights.copy_(state["weights"])
+            self.master.copy_(state["master"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def _flat(model):
+    """All parameters, in fp32, as many as make shards of one size."""
+    flat = torch.cat([param.detach().flatten() for param in model.parameters()])
+    step = _ALIGNED * dist.get_world_size()
+    return torch.nn.functional.pad(flat, (0, -flat.numel() % step))
+
+
+def _lay(model, weights, gradients):
+    """The model's parameters become parts of one buffer, their gradients go to the other."""
+    at = 0
+    for param in model.parameters():
+        end = at + param.numel()
+        param.data = weights[at:end].view(param.shape)
+        param.register_post_accumulate_grad_hook(_to(gradients[at:end].view(param.shape)))
+        at = end
+
+
+def _to(place):
+    def hook(param):
+        place.copy_(param.grad)
+        param.grad = None
+    return hook
