@@ -45,6 +45,19 @@ def environment():
             if not name.startswith("TERSE_") and name != "LD_PRELOAD"}
 
 
+def _finish(command):
+    """Its exit code and output. When this process is interrupted, netlab takes its hosts down."""
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            said, _ = process.communicate()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+    return process.returncode, said
+
+
 def run(job, options):
     """The result, after it was checked. Raises RunError."""
     with tempfile.TemporaryDirectory(prefix="terse-train-") as folder:
@@ -54,11 +67,10 @@ def run(job, options):
         command = [*_lab(job), *_variables(job, options, folder), "--", options.python,
                    os.path.join(_HERE, "rank.py"), path, folder]
         start = time.monotonic()
-        done = subprocess.run(command, env=environment(), capture_output=True, text=True,
-                              check=False)
-        if done.returncode != 0:
-            sys.stderr.write(done.stdout[-2000:] + done.stderr[-6000:])
-            raise RunError(f"{job['way']} {job['scheme']} failed with exit code {done.returncode}")
+        code, said = _finish(command)
+        if code != 0:
+            sys.stderr.write(said[-6000:])
+            raise RunError(f"{job['way']} {job['scheme']} failed with exit code {code}")
         with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
             result = json.load(file)
         if job["scheme"] != NATIVE:

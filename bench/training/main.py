@@ -10,6 +10,7 @@ import datetime
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -55,12 +56,16 @@ def parse_arguments(arguments):
     parser.add_argument("--seeds", type=_list_of(int), metavar="LIST", help="(1,2,3)")
     parser.add_argument("--steps", type=int, metavar="N", help=f"({plan.RECIPE['steps']})")
     parser.add_argument("--rates", type=_list_of(parse_rate), metavar="LIST",
-                        help="of the links on which steps are timed (1gbit,100mbit); 'none': none")
+                        help="of the links on which steps are timed (1gbit,100mbit))")
     parser.add_argument("--no-times", action="store_true", help="do not time steps")
+    parser.add_argument("--finished", action="store_true",
+                        help="run nothing; show the runs of these options that are finished")
     parser.add_argument("--layers", type=int, default=plan.MODEL["layers"], metavar="N")
     parser.add_argument("--width", type=int, default=plan.MODEL["width"], metavar="N")
     parser.add_argument("--batch", type=int, default=plan.RECIPE["batch"], metavar="N",
                         help="windows of 128 bytes a rank and step (%(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=plan.RECIPE["rate"], metavar="R",
+                        help="the highest (%(default)g)")
     parser.add_argument("--weights", choices=("float32", "bfloat16"), default="float32",
                         help="what FSDP2 and ZeRO-1 gather (float32)")
     parser.add_argument("--out", default=os.path.join(_ROOT, "build", "train"), metavar="DIR",
@@ -83,6 +88,7 @@ def complete(options):
     steps = options.steps or (plan.QUICK_STEPS if options.quick else plan.RECIPE["steps"])
     options.model = {**plan.MODEL, "layers": options.layers, "width": options.width}
     options.recipe = {**plan.RECIPE, "steps": steps, "batch": options.batch,
+                      "rate": options.learning_rate,
                       "weights": options.weights,
                       "validate_every": max(1, min(plan.RECIPE["validate_every"], steps // 10))}
     return options
@@ -107,21 +113,22 @@ def _line(job, result):
 
 
 def run_all(jobs, store, options):
-    """[(job, result)] of all, and how many of them were run now."""
-    found, fresh = [], 0
+    """[(job, result)]"""
+    found = []
     for number, job in enumerate(jobs, 1):
         result = store.find(job)
         known = result is not None
+        if not known and options.finished:
+            continue
         link = f" at {format_rate(job['rate'])}" if job.get("rate") else ""
         print(f"[{number}/{len(jobs)}] {job['way']} {job['scheme']}, seed {job['seed']}{link}: ",
               end="", flush=True)
         if not known:
             result = run(job, options)
             store.keep(job, result)
-            fresh += 1
         found.append((job, result))
         print(_line(job, result) + (" (kept)" if known else ""), flush=True)
-    return found, fresh
+    return found
 
 
 def check_steps(runs, timings):
@@ -147,8 +154,8 @@ def report(options, found, data, kept, seconds):
              "seeds": options.seeds, "model": options.model, "recipe": options.recipe,
              "text": {key: value for key, value in data.items() if key != "folder"},
              "notes": table.NOTES, "ways": found}
-    heading = (f"{plan.RANKS} ranks, {options.recipe['steps']} steps, "
-               f"{len(options.seeds)} seed{'s' * (len(options.seeds) > 1)}")
+    seeds = f"{len(options.seeds)} seed{'s' * (len(options.seeds) > 1)}"
+    heading = f"{plan.RANKS} ranks, {options.recipe['steps']} steps, {seeds}"
     footing = (f"{machine.caption(hardware)}; torch {kept['torch']}; {data['source']}; "
                f"{whole['date'][:10]}; {whole['command']}")
     pictures = {way: picture.picture(way, rows, heading, footing) for way, rows in found.items()}
@@ -189,9 +196,11 @@ def train(options):
     jobs, timed = plan.trainings(options, data), plan.timings(options, data)
     print(f"== {len(jobs)} trainings of {options.recipe['steps']} steps, {len(timed)} timings",
           flush=True)
-    timings, _ = run_all(timed, store, options)
-    runs, _ = run_all(jobs, store, options)
+    timings = run_all(timed, store, options)
+    runs = run_all(jobs, store, options)
     check_steps(runs, timings)
+    if not runs and not timings:
+        raise RunError("nothing of it is finished")
     report(options, summarize(runs, timings), data, kept, time.monotonic() - start)
     print(f"done in {time.monotonic() - start:.0f} s")
     return 0
@@ -199,6 +208,7 @@ def train(options):
 
 def main():
     options = parse_arguments(sys.argv[1:])
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         return train(options)
     except RunError as error:

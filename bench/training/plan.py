@@ -24,7 +24,7 @@ _QUICK = {"ddp": ("safe", "fast", "sdp4bit", "int2"), "fsdp2": ("fast",), "zero1
           "diloco": ("int4",)}
 
 MODEL = {"layers": 4, "width": 128, "heads": 4, "context": 128}
-RECIPE = {"steps": 1200, "batch": 1, "rate": 3e-3, "weight_decay": 0.1, "clip": 1.0,
+RECIPE = {"steps": 1200, "batch": 1, "rate": 1e-3, "weight_decay": 0.1, "clip": 1.0,
           "weights": "float32", "apart": 32, "validate_every": 50, "windows": 8,
           "last_windows": 64}
 RANKS = 4

@@ -1,0 +1,258 @@
+"""bench/train: the plan, the statistics, the curves, the table, the picture and the page."""
+
+import math
+import os
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "bench", "training"))
+import curves  # pylint: disable=wrong-import-position
+import launch  # pylint: disable=wrong-import-position
+import page  # pylint: disable=wrong-import-position
+import picture  # pylint: disable=wrong-import-position
+import plan  # pylint: disable=wrong-import-position
+import reports  # pylint: disable=wrong-import-position
+import schedule  # pylint: disable=wrong-import-position
+import spread  # pylint: disable=wrong-import-position
+import store  # pylint: disable=wrong-import-position
+import summary  # pylint: disable=wrong-import-position
+import table  # pylint: disable=wrong-import-position
+import text  # pylint: disable=wrong-import-position
+from main import parse_arguments  # pylint: disable=wrong-import-position
+
+DATA = {"folder": "/somewhere", "sha256": "0"}
+
+
+class Plan(unittest.TestCase):
+    def test_all_ways_all_seeds_beside_native(self):
+        options = parse_arguments([])
+        jobs = plan.trainings(options, DATA)
+        self.assertEqual({job["way"] for job in jobs}, set(plan.WAYS))
+        for way in plan.WAYS:
+            mine = [job for job in jobs if job["way"] == way]
+            self.assertEqual({job["seed"] for job in mine}, {1, 2, 3})
+            # Seed by seed, native first.
+            per_seed = len(mine) // 3
+            self.assertEqual([job["scheme"] for job in mine[::per_seed]], ["native"] * 3)
+            self.assertEqual(len({(job["scheme"], job["seed"]) for job in mine}), len(mine))
+
+    def test_schemes_go_with_ways(self):
+        options = parse_arguments([])
+        self.assertIn("sdp4bit", plan.schemes("zero1", options))
+        self.assertIn("sdp4bit-fsdp", plan.schemes("fsdp2", options))
+        self.assertNotIn("cgx", plan.schemes("fsdp2", options))  # it compresses AllReduce alone
+        self.assertIn("cgx", plan.schemes("ddp", options))
+
+    def test_options(self):
+        options = parse_arguments(["--ways", "zero1", "--seeds", "7", "--steps", "20", "--rates",
+                                   "10mbit", "--schemes", "int4:block=64,round=stochastic,native"])
+        jobs = plan.trainings(options, DATA)
+        self.assertEqual([(job["scheme"], job["seed"], job["recipe"]["steps"]) for job in jobs],
+                         [("native", 7, 20), ("int4:block=64,round=stochastic", 7, 20)])
+        timed = plan.timings(options, DATA)
+        self.assertEqual({(job["rate"], tuple(job["measure"])) for job in timed},
+                         {(10**7, (2, 10))})
+        self.assertEqual(plan.timings(parse_arguments(["--no-times"]), DATA), [])
+
+    def test_a_quick_run_is_small(self):
+        jobs = plan.trainings(parse_arguments(["--quick"]), DATA)
+        self.assertLess(len(jobs), 15)
+        self.assertEqual({job["way"] for job in jobs}, set(plan.WAYS))
+
+    def test_a_round_of_diloco_is_timed_whole(self):
+        timed = plan.timings(parse_arguments(["--ways", "diloco"]), DATA)
+        self.assertEqual({tuple(job["measure"]) for job in timed}, {(2, plan.RECIPE["apart"])})
+
+
+class Schedule(unittest.TestCase):
+    def test_up_and_down(self):
+        rates = [schedule.rate(step, 100, 1.0) for step in range(100)]
+        self.assertAlmostEqual(rates[0], 0.1)
+        self.assertEqual(max(rates), 1.0)
+        self.assertEqual(rates.index(1.0), 9)
+        self.assertTrue(all(a >= b for a, b in zip(rates[10:], rates[11:])))
+        self.assertAlmostEqual(rates[-1], 0.01)
+        self.assertGreater(schedule.rate(0, 1, 1.0), 0)
+
+
+class Text(unittest.TestCase):
+    def test_every_tenth_file_is_for_validation(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for number in range(20):
+                with open(os.path.join(folder, f"m{number:02}.py"), "w", encoding="utf-8") as file:
+                    file.write(f"<{number}>")
+            os.makedirs(os.path.join(folder, "test"))
+            with open(os.path.join(folder, "test", "a.py"), "w", encoding="utf-8") as file:
+                file.write("no")
+            train, validation = text.split(folder)
+            self.assertEqual(validation, b"<9><19>")
+            self.assertEqual(train.count(b"<"), 18)
+            with tempfile.TemporaryDirectory() as out:
+                first, again = text.prepare(out, folder), text.prepare(out, folder)
+                self.assertEqual(first, again)
+                with open(os.path.join(out, "validation.bytes"), "rb") as file:
+                    self.assertEqual(file.read(), validation)
+
+
+class Spread(unittest.TestCase):
+    def test_mean_and_interval(self):
+        self.assertEqual(spread.mean([1, 2, 6]), 3)
+        self.assertAlmostEqual(spread.deviation([1, 2, 3]), 1)
+        self.assertAlmostEqual(spread.interval([1, 2, 3]), 4.303 / math.sqrt(3))
+        self.assertIsNone(spread.interval([1]))
+        self.assertEqual(spread.student(100), 1.96)
+
+    def test_pairs(self):
+        self.assertEqual(spread.paired({1: 2.2, 2: 3.3}, {2: 3.0, 3: 1.0}), [3.3 / 3.0 - 1])
+
+
+class Curves(unittest.TestCase):
+    def test_thin(self):
+        self.assertEqual(curves.thin([1, 3, 5, 7, 9], 3), [(2, 2), (4, 6), (5, 9)])
+        self.assertEqual(curves.thin([1, 2], 10), [(1, 1), (2, 2)])
+
+    def test_against_time(self):
+        self.assertEqual(curves.against_time([(10, 3.0)], 0.5), [(5.0, 3.0)])
+
+    def test_at_a_loss_and_at_a_step(self):
+        curve = [(10, 4.0), (20, 2.0), (30, 2.5), (40, 1.0)]
+        self.assertEqual(curves.step_of(curve, 3.0), 15)
+        self.assertEqual(curves.step_of(curve, 5.0), 10)
+        self.assertAlmostEqual(curves.step_of(curve, 1.75), 35)
+        self.assertIsNone(curves.step_of(curve, 0.5))
+        self.assertEqual(curves.at(curve, 15), 3.0)
+        self.assertEqual(curves.at(curve, 40), 1.0)
+        self.assertEqual(curves.at(curve, 1), 4.0)
+
+    def test_average_and_median(self):
+        self.assertEqual(curves.average([[1, 2, 3], [3, 4]]), [2, 3])
+        self.assertEqual(curves.median([5, 1, 3]), 3)
+        self.assertEqual(curves.median([4, 1, 2, 3]), 2.5)
+
+
+class Identity(unittest.TestCase):
+    def test_all_settings_count_and_the_folder_does_not(self):
+        options = parse_arguments(["--ways", "ddp"])
+        jobs = plan.trainings(options, DATA) + plan.timings(options, DATA)
+        ids = {store.identity(job, {"torch": "1"}) for job in jobs}
+        self.assertEqual(len(ids), len(jobs))
+        [one] = [job for job in jobs[:1]]
+        self.assertNotEqual(store.identity(one, {"torch": "1"}), store.identity(one, {"torch": "2"}))
+        moved = {**one, "text": {**DATA, "folder": "/elsewhere"}}
+        self.assertEqual(store.identity(one, {}), store.identity(moved, {}))
+        other = {**one, "text": {**DATA, "sha256": "1"}}
+        self.assertNotEqual(store.identity(one, {}), store.identity(other, {}))
+
+    def test_kept_and_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = store.Store(folder, {})
+            [job, other, *_] = plan.trainings(parse_arguments([]), DATA)
+            self.assertIsNone(kept.find(job))
+            kept.keep(job, {"losses": [1.5, math.nan]})
+            self.assertEqual(kept.find(job)["losses"][0], 1.5)
+            self.assertTrue(math.isnan(kept.find(job)["losses"][1]))
+            self.assertIsNone(kept.find(other))
+
+
+def result(losses, final, terse=False):
+    found = {"losses": losses, "validation": [[1, 4.0], [2, final]], "final_validation": final,
+             "replicas": {"same": True, "same_but_for_owners": True}}
+    if terse:
+        found["terse"] = {"calls": 8, "schemes": {"AllReduce int4": 8}, "bypasses": {}}
+    return found
+
+
+def sample():
+    runs, timings = [], []
+    for scheme, more, seconds, sent in (("native", 0.0, 0.4, 8e6), ("int4", 0.02, 0.1, 1e6)):
+        for seed in (1, 2, 3):
+            final = 2.0 * (1 + more) + 0.1 * seed
+            runs.append(({"way": "ddp", "scheme": scheme, "seed": seed},
+                         result([4.0, 3.0, final], final, scheme != "native")))
+        timings.append(({"way": "ddp", "scheme": scheme, "seed": 1, "rate": 10**9},
+                        {"step_seconds": [seconds, 9.0, seconds], "sent_bytes": sent, "load": 0.1}))
+    return summary.summarize(runs, timings)
+
+
+class Summary(unittest.TestCase):
+    def test_beside_native(self):
+        row = sample()["ddp"]["int4"]
+        expected = spread.mean([0.04 / (2 + 0.1 * seed) for seed in (1, 2, 3)])
+        self.assertAlmostEqual(row["over_native"], expected)
+        self.assertGreater(row["over_native_interval"], 0)
+        self.assertAlmostEqual(row["validation"], 2.24)
+        self.assertEqual(row["compressed_calls"], 24)
+        link = row["links"]["1000000000"]
+        self.assertEqual(link["step_seconds"], 0.1)
+        self.assertAlmostEqual(link["faster"], 4.0)
+        self.assertAlmostEqual(link["bytes_factor"], 8.0)
+        self.assertGreater(link["faster_to_target"], 3.5)
+
+    def test_a_nan_is_shown(self):
+        runs = [({"way": "ddp", "scheme": "native", "seed": 1}, result([4.0, 2.0], 2.0)),
+                ({"way": "ddp", "scheme": "int2", "seed": 1},
+                 result([4.0, math.nan], math.nan, True))]
+        found = summary.summarize(runs, [])
+        self.assertIn("nan", table.text(found))
+        xml.etree.ElementTree.fromstring(picture.picture("ddp", found["ddp"], "x", "y"))
+
+    def test_shown(self):
+        found = sample()
+        shown = table.text(found)
+        self.assertIn("4.00x", shown)
+        self.assertIn("8.00x", shown)
+        self.assertIn("+1.82 %", shown)
+        drawing = picture.picture("ddp", found["ddp"], "heading", "footing <&>")
+        tree = xml.etree.ElementTree.fromstring(drawing)
+        lines = [one for one in tree.iter() if one.tag.endswith("polyline")]
+        self.assertEqual(len(lines), 2 * 3)  # two by step, one by time
+        whole = page.page("title", found, {"ddp": drawing}, "footing")
+        self.assertIn("<td>int4</td>", whole)
+        self.assertIn("<polyline", whole)
+
+    def test_without_times_and_without_losses(self):
+        runs = [({"way": "ddp", "scheme": "native", "seed": 1}, result([4.0, 2.0], 2.0))]
+        self.assertIn("2.0000", table.text(summary.summarize(runs, [])))
+        timings = [({"way": "zero1", "scheme": "native", "seed": 1, "rate": 10**8},
+                    {"step_seconds": [0.5], "sent_bytes": 1e6, "load": 0.1})]
+        self.assertIn("500 ms", table.text(summary.summarize([], timings)))
+
+    def test_grid(self):
+        for span in (0.001, 0.7, 3, 88, 4096):
+            self.assertLessEqual(span / picture.nice_step(span), 6)
+            self.assertGreater(span / picture.nice_step(span), 1.9)
+
+
+class Checks(unittest.TestCase):
+    JOB = {"way": "ddp", "scheme": "int4", "seed": 1}
+
+    def test_something_must_have_been_compressed(self):
+        launch.check(self.JOB, result([1.0], 1.0, True))
+        idle = result([1.0], 1.0, True)
+        idle["terse"]["calls"] = 0
+        with self.assertRaisesRegex(launch.RunError, "nothing was compressed"):
+            launch.check(self.JOB, idle)
+
+    def test_replicas_must_be_alike(self):
+        apart = result([1.0], 1.0, True)
+        apart["replicas"] = {"same": False, "same_but_for_owners": False}
+        with self.assertRaisesRegex(launch.RunError, "weights differ"):
+            launch.check(self.JOB, apart)
+
+    def test_reports_are_added_up(self):
+        found = reports.read([])
+        row = {"collective": "AllReduce", "scheme": "int4", "calls": 2, "raw_bytes": 80,
+               "wire_bytes": 10}
+        for _ in range(2):
+            reports.add(found, {"communicators": [
+                {"native_bytes": 5, "bypasses": {"small": 3}, "rows": [row, row]}]})
+        self.assertEqual((found["calls"], found["wire_bytes"], found["native_bytes"]), (8, 40, 10))
+        self.assertEqual(found["bypasses"], {"small": 6})
+        self.assertEqual(found["schemes"], {"AllReduce int4": 8})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,178 @@
+"""bench/train's trainings with PyTorch: runs_test.py BUILD TORCH [unittest's arguments]"""
+
+import glob
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+TRAINING = os.path.join(ROOT, "bench", "training")
+NETLAB = os.path.join(ROOT, "bench", "netlab", "netlab")
+sys.path.insert(0, TRAINING)
+import launch  # pylint: disable=wrong-import-position
+import plan  # pylint: disable=wrong-import-position
+import reports  # pylint: disable=wrong-import-position
+import text  # pylint: disable=wrong-import-position
+
+BUILD = os.path.abspath(sys.argv[1])
+PYTHON = os.path.join(os.path.abspath(sys.argv[2]), "bin", "python")
+LIBRARY = os.path.join(BUILD, "lib", "libterse_nccl.so")
+RANKS, STEPS = 2, 6
+MODEL = {"layers": 1, "width": 48, "heads": 2, "context": 16}
+RECIPE = {**plan.RECIPE, "steps": STEPS, "apart": 2, "validate_every": 3, "windows": 2,
+          "last_windows": 2}
+# Where each preset has something to do: weights that are gathered, or gradients that are reduced.
+WAYS = {"native": plan.WAYS, "safe": plan.WAYS, "fast": ("ddp", "fsdp2"), "qsdp": ("fsdp2",),
+        "qsdp-w6g4": ("fsdp2",), "qsdp-w4g4": ("fsdp2", "zero1"), "sdp4bit": ("zero1", "diloco"),
+        "sdp4bit-fsdp": ("fsdp2",), "zeropp": ("zero1",), "global-qsgd": ("ddp",),
+        "exp8": ("diloco",), "cgx": ("ddp",)}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory(prefix="terse-training-test-")
+        folder = cls.scratch.name
+        cls.text = {**text.prepare(folder, TRAINING), "folder": folder}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def job(self, way, **more):
+        return {"way": way, "seed": 5, "model": MODEL, "recipe": RECIPE, "text": self.text, **more}
+
+    def prepare(self, folder, groups):
+        """The program that trains (scheme, jobs), of each rank."""
+        path = os.path.join(folder, "groups")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump([{"scheme": scheme, "jobs": jobs} for scheme, jobs in groups], file)
+        return [PYTHON, os.path.join(HERE, "several.py"), TRAINING, path, folder]
+
+    def train(self, *groups):
+        """Of (scheme, jobs), each of which has processes of its own, the results."""
+        with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
+            done = subprocess.run(
+                [NETLAB, "--hosts", str(RANKS), "--loopback", "--quiet", "--env", "UCX_TLS=all",
+                 "--env", "OMP_NUM_THREADS=1", "--env", f"LD_PRELOAD={LIBRARY}", "--",
+                 *self.prepare(folder, groups)], env=launch.environment(), capture_output=True,
+                text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return [self.results(os.path.join(folder, str(number)), *group)
+                    for number, group in enumerate(groups)]
+
+    def results(self, folder, scheme, jobs):
+        with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
+            results = json.load(file)
+        told = reports.read(glob.glob(os.path.join(folder, "rank*.json")))
+        self.assertEqual(told["calls"] > 0, scheme != "native", (scheme, told))
+        for job, result in zip(jobs, results):
+            # DiLoCo's ranks are apart in the middle of a round.
+            self.assertEqual(result["replicas"]["same_but_for_owners"],
+                             (job["way"], job.get("until")) != ("diloco", 3), (scheme, job))
+            self.assertTrue(all(map(math.isfinite, result["losses"])), (scheme, result["losses"]))
+        return results
+
+
+class Twice(Case):
+    def test_the_same_seed_gives_the_same_losses(self):
+        groups = [(scheme, [self.job(way) for way in ways]) for scheme, ways in WAYS.items()
+                  for _ in range(2)]
+        done = self.train(*groups)
+        natives = dict(zip(plan.WAYS, done[0]))
+        for (scheme, ways), first, again in zip(WAYS.items(), done[::2], done[1::2]):
+            for way, one, other in zip(ways, first, again):
+                with self.subTest(scheme=scheme, way=way):
+                    self.assertEqual(one, other)
+                    self.assertEqual(len(one["losses"]), STEPS)
+                    if scheme != "native":
+                        self.assertNotEqual(one["losses"], natives[way]["losses"])
+                        self.assertAlmostEqual(one["final_validation"],
+                                               natives[way]["final_validation"], delta=0.2)
+        # One and the same training, done in three ways.
+        for way in ("fsdp2", "zero1"):
+            for one, other in zip(natives[way]["losses"], natives["ddp"]["losses"]):
+                self.assertAlmostEqual(one, other, delta=1e-4)
+
+    def test_another_seed_gives_other_losses(self):
+        [[one, other]] = self.train(("native", [self.job("ddp"), self.job("ddp", seed=6)]))
+        self.assertNotEqual(one["losses"], other["losses"])
+
+
+class Checkpoints(Case):
+    def interrupted(self, scheme, ways):
+        """The uninterrupted trainings, and those that other processes went on with."""
+        with tempfile.TemporaryDirectory(dir=self.scratch.name) as saved:
+            places = {way: os.path.join(saved, way) for way in ways}
+            whole, part, resumed = self.train(
+                (scheme, [self.job(way) for way in ways]),
+                (scheme, [self.job(way, until=3, save=places[way]) for way in ways]),
+                (scheme, [self.job(way, resume=places[way]) for way in ways]))
+        for one, first, other in zip(whole, part, resumed):
+            self.assertEqual(other["losses"][:3], first["losses"])
+            self.assertEqual(len(other["losses"]), STEPS)
+            yield one, other
+
+    def test_native_goes_on_as_if_nothing_had_been(self):
+        ways = plan.WAYS
+        for way, (whole, resumed) in zip(ways, self.interrupted("native", ways)):
+            with self.subTest(way=way):
+                self.assertEqual(resumed["losses"], whole["losses"])
+                self.assertEqual(resumed["replicas"], whole["replicas"])
+                self.assertEqual(resumed["final_validation"], whole["final_validation"])
+
+    def test_differences_and_learned_levels_go_on(self):
+        for scheme, way in (("sdp4bit", "zero1"), ("qsdp-w4g4", "fsdp2")):
+            with self.subTest(scheme=scheme):
+                [(whole, resumed)] = self.interrupted(scheme, [way])
+                self.assertAlmostEqual(resumed["final_validation"], whole["final_validation"],
+                                       delta=0.05)
+
+
+class Deaths(Case):
+    def test_a_rank_that_dies_ends_the_others(self):
+        job = self.job("ddp", recipe={**RECIPE, "steps": 100000, "validate_every": 100000})
+        with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
+            path, port = os.path.join(folder, "job"), free_port()
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(job, file)
+            ranks = [subprocess.Popen(
+                [PYTHON, os.path.join(TRAINING, "rank.py"), path, folder],
+                env={**launch.environment(), "RANK": str(rank), "WORLD_SIZE": str(RANKS),
+                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCAL_RANK": "0",
+                     "NCCL_HOSTID": f"host{rank}", "LD_PRELOAD": LIBRARY, "TERSE_SCHEME": "fast",
+                     "OMP_NUM_THREADS": "1"},
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                for rank in range(RANKS)]
+            try:
+                said = []
+                for line in ranks[0].stdout:
+                    said.append(line)
+                    if line.startswith("step"):  # it trains
+                        break
+                ranks[1].send_signal(signal.SIGKILL)
+                rest, _ = ranks[0].communicate(timeout=120)
+            finally:
+                for one in ranks:
+                    one.kill()
+                    one.wait()
+                    one.stdout.close()
+        self.assertNotEqual(ranks[0].returncode, 0)
+        self.assertIn("DistBackendError", "".join(said) + rest)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
