@@ -19,6 +19,12 @@ class RunError(Exception):
     pass
 
 
+def shapes_links():
+    """Whether netlab can make hosts with links of their own here, which takes root."""
+    return subprocess.run([_NETLAB, "--probe"], check=True, capture_output=True,
+                          text=True).stdout.strip() == "namespaces"
+
+
 def _lab(job):
     """For the time of a step, shaped links; where only losses count, this machine's memory. What
     terse and NCCL do is the same: four nodes of one rank."""

@@ -20,7 +20,7 @@ import picture
 import plan
 import table
 import text
-from launch import RunError, run
+from launch import RunError, run, shapes_links
 from store import Store, sources_digest
 from summary import summarize
 
@@ -56,7 +56,7 @@ def parse_arguments(arguments):
     parser.add_argument("--seeds", type=_list_of(int), metavar="LIST", help="(1,2,3)")
     parser.add_argument("--steps", type=int, metavar="N", help=f"({plan.RECIPE['steps']})")
     parser.add_argument("--rates", type=_list_of(parse_rate), metavar="LIST",
-                        help="of the links on which steps are timed (1gbit,100mbit))")
+                        help="of the links on which steps are timed (1gbit,100mbit)")
     parser.add_argument("--no-times", action="store_true", help="do not time steps")
     parser.add_argument("--finished", action="store_true",
                         help="run nothing; show the runs of these options that are finished")
@@ -190,6 +190,9 @@ def _rounded(value):
 def train(options):
     start = time.monotonic()
     os.makedirs(options.out, exist_ok=True)
+    if options.rates and not shapes_links():
+        print("bench/train: no shaped links here (root?): steps are not timed", file=sys.stderr)
+        options.rates = ()
     data = {**text.prepare(options.out), "folder": os.path.abspath(options.out)}
     kept = versions(options)
     store = Store(os.path.join(options.out, "runs"), kept)
