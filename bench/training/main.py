@@ -71,6 +71,8 @@ def parse_arguments(arguments):
     parser.add_argument("--out", default=os.path.join(_ROOT, "build", "train"), metavar="DIR",
                         help="where runs and results are kept (build/train)")
     parser.add_argument("--json", metavar="FILE", help="write the summary here, too")
+    parser.add_argument("--plot", metavar="NAME",
+                        help="write the pictures to NAME-WAY.svg, too")
     parser.add_argument("--build-dir", default=os.path.join(_ROOT, "build", "host"), metavar="DIR",
                         help="use this finished build instead of building")
     parser.add_argument("--torch", default=os.path.join(_ROOT, "build", "torch"), metavar="DIR",
@@ -149,7 +151,9 @@ def write(path, content):
 def report(options, found, data, kept, seconds):
     hardware = machine.describe()
     whole = {"date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-             "command": shlex.join(["bench/train", *sys.argv[1:]]), "hardware": hardware,
+             "command": shlex.join(["bench/train", *(argument for argument in sys.argv[1:]
+                                                     if argument != "--finished")]),
+             "hardware": hardware,
              "versions": kept, "wall_seconds": round(seconds, 1), "ranks": plan.RANKS,
              "seeds": options.seeds, "model": options.model, "recipe": options.recipe,
              "text": {key: value for key, value in data.items() if key != "folder"},
@@ -164,6 +168,8 @@ def report(options, found, data, kept, seconds):
         write(options.json, _compact(whole))
     for way, drawing in pictures.items():
         write(os.path.join(options.out, f"{way}.svg"), drawing)
+        if options.plot:
+            write(f"{options.plot}-{way}.svg", drawing)
     title = f"Training, native and compressed: {heading}"
     write(os.path.join(options.out, "page.html"), page.page(title, found, pictures, footing))
     print("\n" + table.text(found))

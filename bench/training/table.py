@@ -43,7 +43,7 @@ def rates(rows):
 
 
 def header(rows):
-    names = ["scheme", "train", "validation", "over native"]
+    names = ["scheme", "seeds", "train", "validation", "over native"]
     for rate in rates(rows):
         name = format_rate(int(rate))
         names += [f"step at {name}", "faster", "to a loss", "sent", "fewer"]
@@ -51,7 +51,7 @@ def header(rows):
 
 
 def cells(scheme, row, links):
-    found = [scheme, _loss(row.get("train")),
+    found = [scheme, str(len(row.get("final_validation", ()))), _loss(row.get("train")),
              _loss(row.get("validation"), row.get("validation_interval")),
              "" if scheme == NATIVE else percent(row.get("over_native"),
                                                  row.get("over_native_interval"))]

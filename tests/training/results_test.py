@@ -207,7 +207,7 @@ class Summary(unittest.TestCase):
         self.assertIn("4.00x", shown)
         self.assertIn("8.00x", shown)
         self.assertIn("+1.82 %", shown)
-        self.assertRegex(shown, r"int4 +2\.2400  2\.2400 ±0\.2484  \+1\.82 % ±0\.21")
+        self.assertRegex(shown, r"int4 +3  2\.2400  2\.2400 ±0\.2484  \+1\.82 % ±0\.21")
         drawing = picture.picture("ddp", found["ddp"], "heading", "footing <&>")
         tree = xml.etree.ElementTree.fromstring(drawing)
         lines = [one for one in tree.iter() if one.tag.endswith("polyline")]
