@@ -1,8 +1,8 @@
-"""Trains a small GPT with unmodified PyTorch, native and compressed, and compares the losses: by step,
-and by time on shaped links.
+"""Trains a small GPT with unmodified PyTorch, native and compressed, and compares the losses: by
+step, and by time on shaped links.
 
-Four ranks, each a node of its own, on the CPU. A run that is finished is not run again; stop it when
-you like, the same command goes on.
+Four ranks, each a node of its own, on the CPU. A run that is finished is not run again; stop it
+when you like, the same command goes on.
 """
 
 import argparse
@@ -48,11 +48,13 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="bench/train", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true",
-                        help=f"a few schemes, one seed, {plan.QUICK_STEPS} steps, links of 1 Gbit/s")
+                        help=f"a few schemes, one seed, {plan.QUICK_STEPS} steps, links of "
+                             "1 Gbit/s")
     parser.add_argument("--ways", type=_list_of(str, plan.WAYS), default=plan.WAYS, metavar="LIST",
                         help=f"of {', '.join(plan.WAYS)} (all)")
     parser.add_argument("--schemes", type=plan.split_schemes, metavar="LIST",
-                        help="to compare with native (all presets that fit the way, and plain ones)")
+                        help="to compare with native (all presets that fit the way, and plain "
+                             "ones)")
     parser.add_argument("--seeds", type=_list_of(int), metavar="LIST", help="(1,2,3)")
     parser.add_argument("--steps", type=int, metavar="N", help=f"({plan.RECIPE['steps']})")
     parser.add_argument("--rates", type=_list_of(parse_rate), metavar="LIST",

@@ -5,7 +5,8 @@ from html import escape
 import table
 from plan import TITLES
 
-_STYLE = """body { font: 15px/1.5 Helvetica, Arial, sans-serif; margin: 2em auto; max-width: 1320px; }
+_STYLE = """body { font: 15px/1.5 Helvetica, Arial, sans-serif; margin: 2em auto; }
+body { max-width: 1320px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 td, th { padding: 3px 10px; text-align: right; border-bottom: 1px solid #dde2e7; }
 td:first-child, th:first-child { text-align: left; }

@@ -8,8 +8,8 @@ TITLES = {"ddp": "DDP", "fsdp2": "FSDP2", "zero1": "ZeRO-1, in place", "diloco":
 
 _PLAIN = ("bf16", "fp8e4m3", "mxfp4", "int8", "int8:round=stochastic", "int4",
           "int4:round=stochastic", "int3", "int3:round=stochastic", "int2", "int2:round=stochastic")
-# Those that differ: qsdp-w6g4 and qsdp-w4g4 do so in weights alone, sdp4bit is made for buffers that
-# stay and sdp4bit-fsdp for those that do not, and cgx compresses AllReduce alone.
+# Those that differ: qsdp-w6g4 and qsdp-w4g4 do so in weights alone, sdp4bit is made for buffers
+# that stay and sdp4bit-fsdp for those that do not, and cgx compresses AllReduce alone.
 _PRESETS = {
     "ddp": ("safe", "fast", "qsdp", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd", "exp8", "cgx",
             "ncclx"),

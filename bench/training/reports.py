@@ -4,7 +4,7 @@ import json
 
 
 def read(paths):
-    """Sums over the ranks' reports: compressed calls and their bytes, and why others stayed native."""
+    """Sums over the ranks' reports: compressed calls and their bytes; why others stayed native."""
     found = {"ranks": len(paths), "calls": 0, "raw_bytes": 0, "wire_bytes": 0, "native_bytes": 0,
              "bypasses": {}, "schemes": {}}
     for path in sorted(paths):

@@ -1,5 +1,5 @@
-"""Finished runs, each in a file. A run is known by all that its result depends on; what is finished is
-not run again."""
+"""Finished runs, each in a file. A run is known by all that its result depends on; what is finished
+is not run again."""
 
 import hashlib
 import json

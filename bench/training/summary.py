@@ -1,5 +1,5 @@
-"""All runs in short: for each way and scheme losses over seeds, what they are beside native's of the
-same seeds, and the time that they take on each link."""
+"""All runs in short: for each way and scheme losses over seeds, what they are beside native's of
+the same seeds, and the time that they take on each link."""
 
 import curves
 import spread

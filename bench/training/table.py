@@ -9,14 +9,14 @@ sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__f
 from units import format_rate  # pylint: disable=wrong-import-position
 
 NOTES = (
-    "validation: loss at the end, nats a byte, over the same text for all; mean of the seeds, and the "
-    "95 % confidence interval of that mean (Student's t). over native: relative difference to native "
-    "of the same seed and steps, its mean and interval.",
+    "validation: loss at the end, nats a byte, over the same text for all; mean of the seeds, and "
+    "the 95 % confidence interval of that mean (Student's t). over native: relative difference to "
+    "native of the same seed and steps, its mean and interval.",
     "Losses were computed on one machine without a limit to its links. The time of a step was "
     "measured apart, over a few steps, on links of the rate that is named, by the same program: "
     "losses against time are losses by step times that time. All ranks share this machine's cores.",
-    "sent: bytes a step and host, by its network interface. to a loss: how much sooner than native the "
-    "validation loss is reached that native has after 80 % of its steps.",
+    "sent: bytes a step and host, by its network interface. to a loss: how much sooner than native "
+    "the validation loss is reached that native has after 80 % of its steps.",
 )
 
 

@@ -140,7 +140,8 @@ class Identity(unittest.TestCase):
         ids = {store.identity(job, {"torch": "1"}) for job in jobs}
         self.assertEqual(len(ids), len(jobs))
         [one] = [job for job in jobs[:1]]
-        self.assertNotEqual(store.identity(one, {"torch": "1"}), store.identity(one, {"torch": "2"}))
+        self.assertNotEqual(store.identity(one, {"torch": "1"}),
+                            store.identity(one, {"torch": "2"}))
         moved = {**one, "text": {**DATA, "folder": "/elsewhere"}}
         self.assertEqual(store.identity(one, {}), store.identity(moved, {}))
         other = {**one, "text": {**DATA, "sha256": "1"}}
