@@ -151,6 +151,7 @@ def write(path, content):
 
 
 def report(options, found, data, kept, seconds):
+    """seconds: that all runs together took."""
     hardware = machine.describe()
     whole = {"date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
              "command": shlex.join(["bench/train", *(argument for argument in sys.argv[1:]
@@ -212,7 +213,8 @@ def train(options):
     check_steps(runs, timings)
     if not runs and not timings:
         raise RunError("nothing of it is finished")
-    report(options, summarize(runs, timings), data, kept, time.monotonic() - start)
+    report(options, summarize(runs, timings), data, kept,
+           sum(result["wall_seconds"] for _, result in runs + timings))
     print(f"done in {time.monotonic() - start:.0f} s")
     return 0
 
