@@ -109,13 +109,15 @@ typedef struct terseScheme terseScheme_t;
  *                    1+100+1000+10000), or never
  *   delta=D          of AllGather: inplace or shadow, differences to what all ranks hold (SDP4Bit's
  *                    qWD): of what is in the receive buffer, or of a copy that terse keeps; off
- *                    (default). In full where ranks do not hold the same, nothing where no shard
- * has changed. Such a call waits for all ranks; in a graph it is native every=N          of delta:
- * in full after so many calls that were not; 0 (default): never own=O            of delta: exact
- * (default): a rank's own shard comes to its receive buffer as it is; or quantized, as the others
- * have it seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED) algo=A
- * auto (default), hierarchical, oneshot, twoshot, direct or shared: how a collective is done; auto
- * where it has none of that name. Of linear codes there is summed alone, and of exp8 merged
+ *                    (default). In full where ranks do not hold the same, and nothing where no
+ *                    shard has changed. Such a call waits for all ranks; in a graph it is native
+ *   every=N          of delta: in full after so many calls that were not; 0 (default): never
+ *   own=O            of delta: exact (default): a rank's own shard comes to its receive buffer as
+ *                    it is; or quantized, as the others have it
+ *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)
+ *   algo=A           auto (default), hierarchical, oneshot, twoshot, direct or shared: how a
+ *                    collective is done; auto where it has none of that name. Of linear codes
+ *                    there is summed alone, and of exp8 merged
  *
  * On success *scheme is a new handle, to be freed with terseSchemeDestroy(). On failure returns
  * ncclInvalidArgument, the message names the offending part, and *scheme is NULL. */
@@ -247,6 +249,39 @@ TERSE_API terseResult_t terseCommExclude(struct ncclComm* comm, size_t elements,
  * not libterse.so: look it up, dlsym(RTLD_DEFAULT, "tersePreloadExclude"), NULL without. */
 terseResult_t tersePreloadExclude(struct ncclComm* comm, size_t elements,
                                   const terseRange_t* ranges, size_t count);
+
+/* ---- Levels of learned schemes -------------------------------------------------------------
+ * As text, in TOML: a [[levels]] for each kind of call. TERSE_LEVELS=FILE begins with those of the
+ * file, where there is one, and saves there what is learned.
+ *
+ *   [[levels]]
+ *   collective = "allgather"   # of these calls; what is left out asks nothing
+ *   count = 1048576            # elements, as NCCL's call has it
+ *   dtype = "bfloat16"
+ *   scheme = "learned4:block=1024"
+ *   calls = 250                # that had gone by them (default 1); learn= counts on from there
+ *   fits = 2                   # of them to what was sent (default 0)
+ *   at = [0, 0.31, 0.69, 1]    # 4, 8, .. or 256 numbers from 0 to 1, ascending
+ *
+ * Of several that a call may go by the first one counts. Those that do not begin with 0 and end
+ * with 1 are not for stochastic rounding. */
+
+/* From now on, calls on `comm` of learned schemes go by these levels, unless none is of them; in
+ * CUDA graphs, too. Every rank calls it alike, outside of groups, with nothing under way; it
+ * compares and blocks, and is the same on all ranks: ncclInvalidUsage where the ranks differ,
+ * ncclInvalidArgument where they cannot be levels. */
+TERSE_API terseResult_t terseCommSetLevels(struct ncclComm* comm, const char* levels);
+
+/* Writes the levels by which calls on `comm` go, those of the last fit that has come to the host,
+ * with a NUL. *bytes = what that takes; with a null text only that. ncclInvalidArgument when
+ * `capacity` bytes do not hold it. */
+TERSE_API terseResult_t terseCommGetLevels(struct ncclComm* comm, char* text, size_t capacity,
+                                           size_t* bytes);
+
+/* The same for the calls of NCCL that the preload library compresses, as tersePreloadExclude. */
+terseResult_t tersePreloadSetLevels(struct ncclComm* comm, const char* levels);
+terseResult_t tersePreloadGetLevels(struct ncclComm* comm, char* text, size_t capacity,
+                                    size_t* bytes);
 
 /* ---- Encode and decode on their own -------------------------------------------------------
  * A packed buffer is self-describing and checked: src/codec/FORMAT.md. Host memory, done on

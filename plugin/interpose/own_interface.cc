@@ -2,6 +2,7 @@
 #include <string>
 
 #include "engine/call/exclusion.h"
+#include "engine/call/levels.h"
 #include "engine/call/statistics.h"
 #include "interpose/last_error.h"
 #include "interpose/next.h"
@@ -19,6 +20,22 @@ terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements, const terseR
     require_valid(settings());
     // Where nothing is compressed all is exact.
     if (settings().policy.compresses()) exclude(comm, elements, ranges, count, settings());
+    return ncclSuccess;
+  });
+}
+
+terseResult_t tersePreloadSetLevels(ncclComm_t comm, const char* levels) {
+  return ours("tersePreloadSetLevels", [&] {
+    require_valid(settings());
+    if (settings().policy.compresses()) give_levels(comm, levels, settings());
+    return ncclSuccess;
+  });
+}
+
+terseResult_t tersePreloadGetLevels(ncclComm_t comm, char* text, size_t capacity, size_t* bytes) {
+  return ours("tersePreloadGetLevels", [&] {
+    if (bytes == nullptr) fail(ncclInvalidArgument, "bytes is null");
+    *bytes = get_levels(comm, text, capacity);
     return ncclSuccess;
   });
 }

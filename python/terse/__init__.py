@@ -15,7 +15,9 @@ another package; torch is only used where its own objects are handed in.
 """
 
 from ._exclude import exclude
+from ._levels import levels, set_levels
 from ._library import Error, active, policy, version
 from ._stats import BYPASSES, Stats, stats
 
-__all__ = ["BYPASSES", "Error", "Stats", "active", "exclude", "policy", "stats", "version"]
+__all__ = ["BYPASSES", "Error", "Stats", "active", "exclude", "levels", "policy", "set_levels",
+           "stats", "version"]

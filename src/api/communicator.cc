@@ -1,6 +1,7 @@
 // What is asked of a communicator apart from its calls (terse.h).
 #include "api/require.h"
 #include "engine/call/exclusion.h"
+#include "engine/call/levels.h"
 #include "engine/call/statistics.h"
 #include "engine/comm/directory.h"
 #include "policy/settings.h"
@@ -26,6 +27,15 @@ terseResult_t terseCommAbort(ncclComm_t comm) {
 terseResult_t terseCommExclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges,
                                size_t count) {
   return guard("terseCommExclude", [&] { exclude(comm, elements, ranges, count, settings()); });
+}
+
+terseResult_t terseCommSetLevels(ncclComm_t comm, const char* levels) {
+  return guard("terseCommSetLevels", [&] { give_levels(comm, levels, settings()); });
+}
+
+terseResult_t terseCommGetLevels(ncclComm_t comm, char* text, size_t capacity, size_t* bytes) {
+  return guard("terseCommGetLevels",
+               [&] { *require(bytes, "bytes") = get_levels(comm, text, capacity); });
 }
 
 terseResult_t terseCommGetStats(ncclComm_t comm, terseStats_t* stats) {

@@ -1,7 +1,6 @@
 #include "cli/step.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "policy/draft.h"
@@ -20,14 +19,15 @@ class StepParser {
                                                  "node_ranks", "sharing", "compute", "call"};
     for (const Entry& e : TomlFile::entries(file_.table())) {
       file_.find_key(e, kKeys);
-      if (e.key == "name") step_.name = words(e);
-      if (e.key == "source") step_.source = words(e);
-      if (e.key == "profile") step_.profile = words(e);
-      if (e.key == "ranks") step_.ranks = whole(e);
-      if (e.key == "node_ranks") step_.node_ranks = whole(e);
-      if (e.key == "sharing") step_.sharing = whole(e);
-      if (e.key == "compute") step_.compute = number(e, 0, 1e6);
-      if (e.key == "call") calls(e);
+      if (e.key == "name") step_.name = file_.text_of(e);
+      if (e.key == "source") step_.source = file_.text_of(e);
+      if (e.key == "profile") step_.profile = file_.text_of(e);
+      if (e.key == "ranks") step_.ranks = ranks_of(e);
+      if (e.key == "node_ranks") step_.node_ranks = ranks_of(e);
+      if (e.key == "sharing") step_.sharing = ranks_of(e);
+      if (e.key == "compute") step_.compute = file_.number_of(e, 0, 1e6);
+      if (e.key == "call")
+        for (const toml::table* table : file_.tables_of(e)) call(*table);
     }
     if (step_.ranks < 2)
       file_.refuse({1, 1}, "the step has no ranks, of which there are 2 or more");
@@ -38,33 +38,7 @@ class StepParser {
  private:
   using Entry = TomlFile::Entry;
 
-  std::string words(const Entry& e) const {
-    if (const auto text = e.value->value_exact<std::string>()) return *text;
-    file_.refuse(e.value->source().begin, "{} is a text in quotes", e.key);
-  }
-
-  double number(const Entry& e, double least, double most) const {
-    const auto value = e.value->value<double>();
-    if (!value || !e.value->is_number() || !(*value >= least && *value <= most))
-      file_.refuse(e.value->source().begin, "{} is a number from {} to {:g}", e.key, least, most);
-    return *value;
-  }
-
-  int whole(const Entry& e) const {
-    const double value = number(e, 1, 65536);
-    if (value != std::floor(value))
-      file_.refuse(e.value->source().begin, "{} is a whole number", e.key);
-    return static_cast<int>(value);
-  }
-
-  void calls(const Entry& e) {
-    const toml::array* const list = e.value->as_array();
-    if (list == nullptr) file_.refuse(e.at, "calls begin with [[call]]");
-    for (const toml::node& node : *list) {
-      if (!node.is_table()) file_.refuse(node.source().begin, "a call is a table, [[call]]");
-      call(*node.as_table());
-    }
-  }
+  int ranks_of(const Entry& e) const { return static_cast<int>(file_.whole_of(e, 1, 65536)); }
 
   void call(const toml::table& table) {
     static constexpr std::string_view kKeys[] = {"collective", "bytes", "dtype",
@@ -74,11 +48,12 @@ class StepParser {
     for (const Entry& e : TomlFile::entries(table)) {
       seen |= 1u << file_.find_key(e, kKeys);
       if (e.key == "bytes")
-        call.bytes = number(e, 1, 0x1p47);
+        call.bytes = file_.number_of(e, 1, 0x1p47);
       else if (e.key == "times" || e.key == "beside")
-        (e.key == "times" ? call.times : call.beside) = number(e, 0, 1e6);
+        (e.key == "times" ? call.times : call.beside) = file_.number_of(e, 0, 1e6);
       else
-        at(file_.place(e.value->source().begin), [&, text = words(e)] { set(e.key, text, call); });
+        at(file_.place(e.value->source().begin),
+           [&, text = file_.text_of(e)] { set(e.key, text, call); });
     }
     for (size_t i = 0; i < 4; ++i)
       if (!(seen >> i & 1)) file_.refuse(table.source().begin, "the call has no {}", kKeys[i]);

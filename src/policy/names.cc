@@ -135,6 +135,10 @@ std::string print_collectives(Set set) {
 std::string print_dtypes(Set set) {
   return print(kDtypes, set, [](const DtypeName& d) { return d.dtype; });
 }
+std::string print_dtype(codec::Dtype dtype) {
+  static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
+  return print_dtypes(set_of(kTypes[static_cast<size_t>(dtype)]));
+}
 std::string print_ops(Set set) {
   return print(kOps, set, [](const OpName& o) { return o.op; });
 }

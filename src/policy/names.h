@@ -64,6 +64,7 @@ codec::Dtype find_compressed_dtype(std::string_view name);
 std::string print_collectives(Set collectives);
 std::string print_dtypes(Set dtypes);
 std::string print_ops(Set ops);
+std::string print_dtype(codec::Dtype dtype);
 
 Set default_collectives();
 Set all_collectives();

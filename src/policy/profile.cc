@@ -1,7 +1,6 @@
 #include "policy/profile.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 #include "policy/datatype.h"
@@ -45,8 +44,6 @@ const Number<Owner>* find(const Number<Owner> (&numbers)[n], std::string_view ke
   return found == std::end(numbers) ? nullptr : found;
 }
 
-bool is_printable(char c) { return c >= ' ' && c <= '~'; }
-
 class ProfileParser {
  public:
   ProfileParser(std::string_view text, const std::string& path) : file_(text, path) {}
@@ -57,13 +54,13 @@ class ProfileParser {
                                                  "between", "coding", "codec",   "measured"};
     for (const Entry& e : TomlFile::entries(file_.table())) {
       if (e.key == "name") {
-        profile_.name = text_of(e);
+        profile_.name = file_.text_of(e);
       } else if (e.key == "source") {
-        profile_.source = text_of(e);
+        profile_.source = file_.text_of(e);
       } else if (e.key == "gpu") {
-        profile_.gpu = flag(e);
+        profile_.gpu = file_.flag_of(e);
       } else if (e.key == "node_ranks") {
-        profile_.node_ranks = whole(e, kMostRanks);
+        profile_.node_ranks = ranks_of(e);
       } else if (const auto* number = find(kProfile, e.key)) {
         set(*number, e, profile_);
       } else if (e.key == "within" || e.key == "between") {
@@ -71,9 +68,9 @@ class ProfileParser {
       } else if (e.key == "coding") {
         profile_.coding = numbers<Rates>(kRates, e);
       } else if (e.key == "codec") {
-        for (const Entry& codec : TomlFile::entries(table_of(e))) rates(codec);
+        for (const Entry& codec : TomlFile::entries(file_.table_of(e))) rates(codec);
       } else if (e.key == "measured") {
-        curves(e);
+        for (const toml::table* table : file_.tables_of(e)) curve(*table);
       } else {
         file_.find_key(e, kKeys);  // says that it is unknown
       }
@@ -85,52 +82,18 @@ class ProfileParser {
  private:
   using Entry = TomlFile::Entry;
 
-  const toml::table& table_of(const Entry& e) const {
-    if (const toml::table* table = e.value->as_table()) return *table;
-    file_.refuse(e.at, "{} is a table, [{}]", e.key, e.key);
-  }
-
-  std::string text_of(const Entry& e) const {
-    const toml::source_position& begin = e.value->source().begin;
-    const auto text = e.value->value_exact<std::string>();
-    if (!text) file_.refuse(begin, "{} is a text in quotes", e.key);
-    if (!std::ranges::all_of(*text, is_printable))
-      file_.refuse(begin, "{} has a character that cannot be printed as ASCII", e.key);
-    return *text;
-  }
-
-  bool flag(const Entry& e) const {
-    if (const auto value = e.value->value_exact<bool>()) return *value;
-    file_.refuse(e.value->source().begin, "{} is true or false", e.key);
-  }
-
-  double number_of(const toml::node& node, std::string_view key) const {
-    if (const auto number = node.value<double>(); number && node.is_number()) return *number;
-    file_.refuse(node.source().begin, "{} is a number", key);
-  }
-
-  int whole(const Entry& e, int most) const {
-    const double number = number_of(*e.value, e.key);
-    if (!(number >= 1 && number <= most) || number != std::floor(number))
-      file_.refuse(e.value->source().begin, "{} is {}, but must be a whole number from 1 to {}",
-                   e.key, number, most);
-    return static_cast<int>(number);
-  }
-
   template <class Owner>
   void set(const Number<Owner>& number, const Entry& e, Owner& owner) const {
-    const double value = number_of(*e.value, e.key);
-    if (!(value >= number.least && value <= number.most))
-      file_.refuse(e.value->source().begin, "{} is {}, but must be from {} to {:g}{}{}", e.key,
-                   value, number.least, number.most, number.unit.empty() ? "" : " ", number.unit);
-    owner.*number.member = value;
+    owner.*number.member = file_.number_of(e, number.least, number.most, number.unit);
   }
+
+  int ranks_of(const Entry& e) const { return static_cast<int>(file_.whole_of(e, 1, kMostRanks)); }
 
   template <class Owner, size_t n>
   Owner numbers(const Number<Owner> (&all)[n], const Entry& of) const {
     Owner owner;
     unsigned seen = 0;
-    const toml::table& table = table_of(of);
+    const toml::table& table = file_.table_of(of);
     for (const Entry& e : TomlFile::entries(table)) {
       const Number<Owner>* const number = find(all, e.key);
       if (number == nullptr)
@@ -153,15 +116,6 @@ class ProfileParser {
     profile_.codecs.emplace(e.key, numbers<Rates>(kRates, e));
   }
 
-  void curves(const Entry& e) {
-    const toml::array* const list = e.value->as_array();
-    if (list == nullptr) file_.refuse(e.at, "what was measured begins with [[measured]]");
-    for (const toml::node& node : *list) {
-      if (!node.is_table()) file_.refuse(node.source().begin, "[[measured]] is a table");
-      curve(*node.as_table());
-    }
-  }
-
   void curve(const toml::table& table) {
     Curve curve;
     static constexpr std::string_view kKeys[] = {"collective", "dtype",  "ranks",
@@ -170,12 +124,12 @@ class ProfileParser {
     for (const Entry& e : TomlFile::entries(table)) {
       seen |= 1u << file_.find_key(e, kKeys);
       if (e.key == "ranks" || e.key == "nodes")
-        (e.key == "ranks" ? curve.ranks : curve.nodes) = whole(e, kMostRanks);
+        (e.key == "ranks" ? curve.ranks : curve.nodes) = ranks_of(e);
       else if (e.key == "points")
         points(e, curve);
       else
         at(file_.place(e.value->source().begin),
-           [&, text = text_of(e)] { set_name(e.key, text, curve); });
+           [&, text = file_.text_of(e)] { set_name(e.key, text, curve); });
     }
     const toml::source_position& begin = table.source().begin;
     for (size_t i = 0; i < std::size(kKeys); ++i)
@@ -205,8 +159,8 @@ class ProfileParser {
       const toml::array* const pair = node.as_array();
       const toml::source_position& begin = node.source().begin;
       if (pair == nullptr || pair->size() != 2) file_.refuse(begin, "a point is [bytes, seconds]");
-      const double bytes = number_of(*pair->get(0), "bytes");
-      const double seconds = number_of(*pair->get(1), "seconds");
+      const double bytes = file_.number_of(*pair->get(0), "bytes");
+      const double seconds = file_.number_of(*pair->get(1), "seconds");
       if (!(bytes >= 1 && bytes <= 0x1p60)) file_.refuse(begin, "no message has {} bytes", bytes);
       if (!(seconds > 0 && seconds <= 1e6)) file_.refuse(begin, "no call takes {} s", seconds);
       const Curve::Point point{static_cast<size_t>(bytes), seconds};
@@ -238,26 +192,15 @@ std::string print(const Number<Owner> (&numbers)[n], const Owner& owner) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += is_printable(c) ? c : '?';
-  }
-  return quoted + '"';
-}
-
 std::string print_curve(const Curve& c) {
   std::string points;
   for (const Curve::Point& p : c.points)
     points += fmt::format("{}[{}, {}]", points.empty() ? "" : ", ", p.bytes, p.seconds);
-  static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   return fmt::format(
       "\n[[measured]]\ncollective = \"{}\"\ndtype = \"{}\"\nranks = {}\nnodes = {}\n"
       "scheme = {}\npoints = [{}]\n",
-      print_collectives(set_of(c.collective)),
-      print_dtypes(set_of(kTypes[static_cast<size_t>(c.dtype)])), c.ranks, c.nodes,
-      quoted(c.scheme), points);
+      print_collectives(set_of(c.collective)), print_dtype(c.dtype), c.ranks, c.nodes,
+      toml_quoted(c.scheme), points);
 }
 
 }  // namespace
@@ -274,7 +217,7 @@ Profile read_profile(const std::string& name) {
 
 std::string print_profile(const Profile& p) {
   std::string text = fmt::format("name = {}\nsource = {}\ngpu = {}\nnode_ranks = {}\n",
-                                 quoted(p.name), quoted(p.source), p.gpu, p.node_ranks);
+                                 toml_quoted(p.name), toml_quoted(p.source), p.gpu, p.node_ranks);
   text += print(kProfile, p);
   if (p.within) text += "\n[within]\n" + print(kLink, *p.within);
   if (p.between) text += "\n[between]\n" + print(kLink, *p.between);

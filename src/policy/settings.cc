@@ -47,6 +47,11 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.policy_path = text; }},
     {"TERSE_PROFILE", "what `auto` goes by: a file, as terse tune writes it, or a profile's name",
      [](std::string_view text, Settings& s) { s.profile = read_profile(std::string(text)); }},
+    {"TERSE_LEVELS", "file of the levels that learned schemes begin with, and save",
+     [](std::string_view text, Settings& s) {
+       s.levels_path = text;
+       s.levels = read_levels(s.levels_path);
+     }},
     {"TERSE_MIN_BYTES", "messages smaller than this stay native, but by a rule (default 64K)",
      [](std::string_view text, Settings& s) { s.min_bytes = parse_bytes(text); }},
     {"TERSE_CHUNK_BYTES",

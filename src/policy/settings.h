@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/profile.h"
+#include "policy/levels.h"
 #include "policy/policy.h"
 
 namespace terse {
@@ -19,6 +20,8 @@ struct Settings {
   size_t min_bytes = 64 * 1024;
   Policy policy;                          // made of the above
   std::optional<model::Profile> profile;  // by which `auto` chooses
+  std::string levels_path;                // where levels are saved; empty: nowhere
+  std::vector<Levels> levels;             // that were there, for learned codecs to begin with
   size_t chunk_bytes = 0;                 // 0: by the machine and the number of ranks
   uint64_t seed = 0;
   unsigned timeout_seconds = 60;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -22,6 +23,8 @@ bool ends_open(std::string_view text, const toml::source_position& at, std::stri
   place += at.column - 1;
   return place >= text.size() || text[place] == '\n' || text[place] == '\r';
 }
+
+bool is_printable(char c) { return c >= ' ' && c <= '~'; }
 
 constexpr size_t kMostBytes = size_t{1} << 20;
 
@@ -56,6 +59,58 @@ void TomlFile::require_ascii(std::string_view text) const {
   }
 }
 
+const toml::table& TomlFile::table_of(const Entry& e) const {
+  if (const toml::table* table = e.value->as_table()) return *table;
+  refuse(e.at, "{} is a table, [{}]", e.key, e.key);
+}
+
+std::string TomlFile::text_of(const Entry& e) const {
+  const toml::source_position& begin = e.value->source().begin;
+  const auto text = e.value->value_exact<std::string>();
+  if (!text) refuse(begin, "{} is a text in quotes", e.key);
+  if (!std::ranges::all_of(*text, is_printable))
+    refuse(begin, "{} has a character that cannot be printed as ASCII", e.key);
+  return *text;
+}
+
+bool TomlFile::flag_of(const Entry& e) const {
+  if (const auto value = e.value->value_exact<bool>()) return *value;
+  refuse(e.value->source().begin, "{} is true or false", e.key);
+}
+
+double TomlFile::number_of(const toml::node& node, std::string_view key) const {
+  if (const auto number = node.value<double>(); number && node.is_number()) return *number;
+  refuse(node.source().begin, "{} is a number", key);
+}
+
+double TomlFile::number_of(const Entry& e, double least, double most, std::string_view unit) const {
+  const double value = number_of(*e.value, e.key);
+  if (!(value >= least && value <= most))
+    refuse(e.value->source().begin, "{} is {}, but must be from {} to {:g}{}{}", e.key, value,
+           least, most, unit.empty() ? "" : " ", unit);
+  return value;
+}
+
+uint64_t TomlFile::whole_of(const Entry& e, uint64_t least, uint64_t most) const {
+  const double number = number_of(*e.value, e.key);
+  if (!(number >= static_cast<double>(least) && number <= static_cast<double>(most)) ||
+      number != std::floor(number))
+    refuse(e.value->source().begin, "{} is {}, but must be a whole number from {} to {}", e.key,
+           number, least, most);
+  return static_cast<uint64_t>(number);
+}
+
+std::vector<const toml::table*> TomlFile::tables_of(const Entry& e) const {
+  const toml::array* const list = e.value->as_array();
+  if (list == nullptr) refuse(e.at, "{} is a list of tables, [[{}]]", e.key, e.key);
+  std::vector<const toml::table*> tables;
+  for (const toml::node& node : *list) {
+    if (!node.is_table()) refuse(node.source().begin, "{} is a table, [[{}]]", e.key, e.key);
+    tables.push_back(node.as_table());
+  }
+  return tables;
+}
+
 size_t TomlFile::find_key(const Entry& entry, std::span<const std::string_view> keys) const {
   const auto found = std::ranges::find(keys, entry.key);
   if (found == keys.end())
@@ -70,6 +125,15 @@ std::vector<TomlFile::Entry> TomlFile::entries(const toml::table& table) {
     return std::pair(a.at.line, a.at.column) < std::pair(b.at.line, b.at.column);
   });
   return all;
+}
+
+std::string toml_quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += is_printable(c) ? c : '?';
+  }
+  return quoted + '"';
 }
 
 std::string text_of_file(const std::string& path, std::string_view what) {

@@ -29,6 +29,17 @@ class TomlFile {
   // In the order of the text, so that the first error is the first in the file.
   static std::vector<Entry> entries(const toml::table& table);
 
+  // What an entry has, or a refusal that says what it should. A text is printable ASCII; numbers
+  // are within [least, most], and of a unit ("": of none).
+  const toml::table& table_of(const Entry& entry) const;
+  std::string text_of(const Entry& entry) const;
+  bool flag_of(const Entry& entry) const;
+  double number_of(const toml::node& node, std::string_view key) const;
+  double number_of(const Entry& entry, double least, double most, std::string_view unit = "") const;
+  uint64_t whole_of(const Entry& entry, uint64_t least, uint64_t most) const;
+  // The tables of a list, each of which begins with [[key]].
+  std::vector<const toml::table*> tables_of(const Entry& entry) const;
+
   // Which of the keys it is; an error where it is none.
   size_t find_key(const Entry& entry, std::span<const std::string_view> keys) const;
 
@@ -49,6 +60,9 @@ class TomlFile {
   const std::string& path_;
   toml::table table_;
 };
+
+// Of text that is to be read again: in quotes, and what cannot be printed as ASCII as ?.
+std::string toml_quoted(std::string_view text);
 
 // The text of a file or a pipe, which is to be a `what`: "a policy". Throws
 // Error(ncclInvalidArgument).

@@ -88,6 +88,22 @@ Row read_row(const Json& j) {
   return r;
 }
 
+Json write(const Levels& l) {
+  return {
+      {"collective", l.collective}, {"count", l.count}, {"dtype", l.dtype}, {"scheme", l.scheme},
+      {"calls", l.calls},           {"fits", l.fits},   {"at", l.at}};
+}
+
+Levels read_levels(const Json& j) {
+  return {.collective = j.at("collective").get<std::string>(),
+          .dtype = j.at("dtype").get<std::string>(),
+          .scheme = j.at("scheme").get<std::string>(),
+          .count = j.at("count").get<uint64_t>(),
+          .calls = j.at("calls").get<uint64_t>(),
+          .fits = j.at("fits").get<uint64_t>(),
+          .at = j.at("at").get<std::vector<float>>()};
+}
+
 Json write(const Communicator& c) {
   Json j = {{"id", fmt::format("{:016x}", c.id)},
             {"name", c.name},
@@ -105,6 +121,8 @@ Json write(const Communicator& c) {
             {"state_bytes", c.state_bytes},
             {"rows", Json::array()}};
   for (const Row& row : c.rows) j["rows"].push_back(write(row));
+  if (!c.levels.empty()) j["levels"] = Json::array();
+  for (const Levels& levels : c.levels) j["levels"].push_back(write(levels));
   return j;
 }
 
@@ -125,6 +143,8 @@ Communicator read_communicator(const Json& j) {
   j.at("verify_bytes").get_to(c.verify_bytes);
   j.at("state_bytes").get_to(c.state_bytes);
   for (const Json& row : j.at("rows")) c.rows.push_back(read_row(row));
+  for (const Json& levels : j.value("levels", Json::array()))
+    c.levels.push_back(read_levels(levels));
   if (c.rank < 0 || c.rank >= c.ranks) throw std::out_of_range("a rank beyond the ranks");
   return c;
 }

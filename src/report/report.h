@@ -53,6 +53,16 @@ struct Row {
   bool operator==(const Row&) const = default;
 };
 
+// Levels that calls of a learned codec go by.
+struct Levels {
+  std::string collective, dtype, scheme;
+  uint64_t count = 0;  // elements, as the call has it
+  uint64_t calls = 0, fits = 0;
+  std::vector<float> at;  // on [0, 1], ascending
+
+  bool operator==(const Levels&) const = default;
+};
+
 struct Communicator {
   uint64_t id = 0;   // the same on all its ranks and on no other communicator; 0: not agreed
   std::string name;  // that the program gives it; empty: none
@@ -64,6 +74,7 @@ struct Communicator {
   std::map<std::string, uint64_t> deltas;    // AllGathers of differences, by how they went
   uint64_t scratch_bytes = 0, verify_bytes = 0, state_bytes = 0;
   std::vector<Row> rows;
+  std::vector<Levels> levels;
 
   bool operator==(const Communicator&) const = default;
 };

@@ -36,6 +36,15 @@ std::string prediction(const Row& r) {
                      each(r.times.predicted, r.times.calls), r.times.predicted / r.times.total);
 }
 
+std::string levels(const Levels& l) {
+  constexpr size_t kMost = 16;  // more are for programs to read
+  std::string at;
+  if (l.at.size() <= kMost)
+    for (const float level : l.at) at += fmt::format(" {:.3g}", level);
+  return fmt::format("levels: {} of {} {}, {}, fitted {} times:{}\n", l.collective, l.count,
+                     l.dtype, l.scheme, l.fits, at.empty() ? fmt::format(" {}", l.at.size()) : at);
+}
+
 }  // namespace
 
 std::string to_text(const Report& r) {
@@ -50,6 +59,7 @@ std::string to_text(const Report& r) {
                           "ratio", "off node", "ratio", "a call", "encode", "communic.", "decode",
                           "error", "p99", "worst");
     for (const Row& each : c.rows) text += row(each) + prediction(each);
+    for (const Levels& each : c.levels) text += levels(each);
     for (const auto& [how, calls] : c.deltas)
       text += fmt::format("delta: {} calls, {}\n", calls, how);
     for (const auto& [reason, calls] : c.bypasses)

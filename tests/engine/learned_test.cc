@@ -327,7 +327,8 @@ TEST(Codebooks, BeginAsUniformLevels) {
   const CodebookKind kind{
       Collective::kAllReduce, 7, codec::Dtype::kFloat32, {.bits = 5}, {.calls = {}}};
   {
-    Codebooks codebooks(backend);
+    const Settings settings;
+    Codebooks codebooks(backend, settings);
     EXPECT_EQ(codebooks.find(kind), nullptr);
     backend.refuses = true;
     EXPECT_THROW(codebooks.make(kind, track), Error);

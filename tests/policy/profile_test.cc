@@ -222,8 +222,8 @@ TEST(Profile, ErrorsSayWhere) {
       {"[[within]]\nlatency = 1\n", "1:3: within is a table, [within]"},
       {"codec = 1\n", "1:1: codec is a table, [codec]"},
       {"codec.int4 = 1\n", "1:7: int4 is a table, [int4]"},
-      {"[measured]\n", "1:2: what was measured begins with [[measured]]"},
-      {"measured = [1]\n", "1:13: [[measured]] is a table"},
+      {"[measured]\n", "1:2: measured is a list of tables, [[measured]]"},
+      {"measured = [1]\n", "1:13: measured is a table, [[measured]]"},
       // what was measured
       {"[[measured]]\nranks = 4\n", "1:1: [[measured]] has no collective"},
       {curve, "1:1: [[measured]] has no points"},

@@ -99,6 +99,27 @@ class OnRanks(unittest.TestCase):
             self.assertTrue(one["active"])
             self.assertIn("int4", one["policy"])
 
+    def test_levels_are_told_and_given_and_saved(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/levels.toml"
+            learned = [run("nccl", LD_PRELOAD=PRELOAD, TERSE_SCHEME="learned2", TERSE_LEVELS=path)[0]
+                       for _ in range(2)]
+            with open(path, encoding="utf-8") as file:
+                saved = file.read()
+        for told in learned:
+            for rank, one in enumerate(told):
+                self.assertEqual(one["levels"], told[0]["levels"])
+                self.assertRegex(one["given"], r"at = \[0, 0\.25, 0\.5, 1\]\n$")
+                code, message = one["other_levels"]
+                self.assertEqual(code, 5)
+                self.assertRegex(message, f"SetLevels.*rank {1 - rank} gives other levels")
+        first, second = (told[0]["levels"] for told in learned)
+        self.assertRegex(first, r'collective = "allreduce"\ncount = 50048\ndtype = "float32"\n'
+                                r'scheme = "learned2.*"\ncalls = 1\nfits = 1\nat = \[0\.')
+        # The second run goes on with what the first one has learned, of the first call's elements.
+        self.assertEqual(second, first.replace("calls = 1", "calls = 2"))
+        self.assertEqual(saved, second)
+
     def test_the_norms_of_a_model(self):
         told, sums = run("model", LD_PRELOAD=PRELOAD, TERSE_SCHEME="int4")
         self.check_sums(sums)
@@ -124,6 +145,13 @@ class OnRanks(unittest.TestCase):
             self.assertEqual(one["policy"], "off")
             self.assertEqual(one["calls"], 0)
             self.assertIsNone(one["beyond"])  # where nothing is compressed all is exact
+
+    def test_levels_that_cannot_be(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("[[levels]]\nat = [0, 1, 0.5, 1]\n")
+            file.flush()
+            with self.assertRaisesRegex(AssertionError, "TERSE_LEVELS=.*:2:13: a level is 0.5, less"):
+                run("nccl", LD_PRELOAD=PRELOAD, TERSE_SCHEME="learned2", TERSE_LEVELS=file.name)
 
     def test_without_terse(self):
         for one in self.native_told:

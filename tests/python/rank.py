@@ -23,6 +23,7 @@ RANK, RANKS = int(sys.argv[4]), int(sys.argv[5])
 COUNT = 50_048
 RANGES = [(128, 50), (19_968, 3_000)]
 FLOAT32, SUM = 7, 0
+AT = "at = [0, 0.25, 0.5, 1]\n"
 
 
 class UniqueId(ctypes.Structure):
@@ -72,10 +73,10 @@ def all_reduce(nccl, address, comm):
     return library.terseAllReduce(*arguments, scheme, comm, None)
 
 
-def refusal(comm, elements, ranges):
+def refusal(function, comm, *arguments):
     """[the result code, the message] of what cannot be."""
     try:
-        terse.exclude(comm, elements, ranges)
+        function(comm.value, *arguments)
     except terse.Error as error:
         return [error.code, str(error)]
     return None
@@ -91,8 +92,8 @@ def main():
         else:
             terse.exclude(comm.value, COUNT, RANGES)
         told["version"] = terse.version()
-        told["beyond"] = refusal(comm, COUNT, [(COUNT, 1)])
-        told["differs"] = refusal(comm, COUNT, [(RANK, 1)])
+        told["beyond"] = refusal(terse.exclude, comm, COUNT, [(COUNT, 1)])
+        told["differs"] = refusal(terse.exclude, comm, COUNT, [(RANK, 1)])
     numbers = random.Random(RANK)
     data = array.array("f", (numbers.gauss(0, 1) for _ in range(COUNT)))
     assert all_reduce(nccl, data.buffer_info()[0], comm) == 0
@@ -101,7 +102,10 @@ def main():
     if "version" in told:
         stats = terse.stats(comm.value)
         told.update(calls=stats.calls, raw=stats.raw_bytes, wire=stats.wire_bytes,
-                    bypasses=stats.bypasses)
+                    bypasses=stats.bypasses, levels=terse.levels(comm.value),
+                    other_levels=refusal(terse.set_levels, comm, f"[[levels]]\nfits = {RANK}\n{AT}"))
+        terse.set_levels(comm.value, "[[levels]]\n" + AT)
+        told["given"] = terse.levels(comm.value)
     nccl.ncclCommDestroy(comm)
     print(json.dumps(told))
 

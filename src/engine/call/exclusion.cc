@@ -1,7 +1,5 @@
 #include "engine/call/exclusion.h"
 
-#include <algorithm>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -9,7 +7,7 @@
 #include "base/error.h"
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
-#include "engine/peers/exchange.h"
+#include "engine/peers/unanimous.h"
 
 namespace terse {
 namespace {
@@ -36,37 +34,6 @@ uint64_t fingerprint(size_t elements, std::span<const terseRange_t> ranges) {
   return terse::fingerprint(text);
 }
 
-// The first rank that says something else than this one; -1: there is none.
-int first_that_differs(const Communicator& c, const Exchange& exchange) {
-  const auto mine = exchange.words(c.rank);
-  for (int rank = 0; rank < c.ranks; ++rank)
-    if (!std::ranges::equal(exchange.words(rank), mine)) return rank;
-  return -1;
-}
-
-// The ranks compare what they want, and all hear of it where one of them has `trouble`.
-void agree_on(Communicator& c, uint64_t wish, const std::optional<Error>& trouble) {
-  Exchange exchange(c, sizeof wish);
-  Exchange* const alone = &exchange;
-  if (trouble) wish = 0;
-  exchange.say({reinterpret_cast<const char*>(&wish), sizeof wish});
-  meet({&alone, 1}, Patience::kUsual);
-  const int other = first_that_differs(c, exchange);
-  if (other < 0 && !trouble) return;
-  part(exchange);
-  if (trouble) throw *trouble;
-  fail(ncclInvalidUsage, "rank {} excludes other ranges than this rank", other);
-}
-
-std::optional<Error> trouble_with(size_t elements, std::span<const terseRange_t> ranges) {
-  try {
-    require_sound(elements, ranges);
-    return {};
-  } catch (const Error& e) {
-    return e;
-  }
-}
-
 }  // namespace
 
 void exclude(ncclComm_t comm, size_t elements, const terseRange_t* first, size_t count,
@@ -77,9 +44,12 @@ void exclude(ncclComm_t comm, size_t elements, const terseRange_t* first, size_t
   const CommunicatorPointer held = communicator(comm, settings);
   Communicator& c = *held;
   c.signing([&] {
-    std::optional<Error> trouble = trouble_with(elements, ranges);
-    if (ranges.size() != count) trouble = Error(ncclInvalidArgument, "the ranges are null");
-    agree_on(c, fingerprint(elements, ranges), trouble);
+    const auto trouble = trouble_with([&] {
+      if (ranges.size() != count) fail(ncclInvalidArgument, "the ranges are null");
+      require_sound(elements, ranges);
+    });
+    require_unanimous(c, fingerprint(elements, ranges), trouble,
+                      "excludes other ranges than this rank");
   });
   std::vector<plan::Range> exact;
   for (const terseRange_t& range : ranges) exact.push_back({range.first, range.count});

@@ -1,5 +1,7 @@
 #include "engine/comm/account.h"
 
+#include "policy/names.h"
+
 namespace terse {
 namespace {
 
@@ -20,6 +22,16 @@ report::Row row_of(const Tally& t, const Policy& policy) {
                .lost = t.difference.lost,
                .spread = t.difference.spread};
   return row;
+}
+
+report::Levels row_of(const Levels& l) {
+  return {.collective = print_collectives(set_of(*l.collective)),
+          .dtype = print_dtype(*l.dtype),
+          .scheme = print_scheme({.spec = *l.spec}),
+          .count = *l.count,
+          .calls = l.calls,
+          .fits = l.fits,
+          .at = l.at};
 }
 
 std::map<std::string, uint64_t> deltas_of(const Shadows& shadows) {
@@ -54,6 +66,7 @@ report::Communicator account_of(Communicator& c, bool whole) {
   r.scratch_bytes = stats.scratch_bytes;
   r.state_bytes = c.state_bytes();
   r.verify_bytes = c.exact.bytes();
+  for (const Levels& levels : c.codebooks.levels()) r.levels.push_back(row_of(levels));
   for (const Tally& tally : c.meter.tallies()) r.rows.push_back(row_of(tally, c.settings.policy));
   return r;
 }

@@ -1,24 +1,73 @@
 #include "engine/comm/codebooks.h"
 
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "base/log.h"
+#include "base/patient_lock.h"
 #include "codec/codebook.h"
 
 namespace terse {
+namespace {
+
+size_t levels_bytes(const CodebookKind& kind) {
+  return codec::codebook_levels(kind.spec.bits) * sizeof(float);
+}
+
+Levels uniform_levels(int bits) {
+  const float* const table = codec::uniform_codebook(bits);
+  return {.calls = 0, .at = {table, table + codec::codebook_levels(bits)}};
+}
+
+}  // namespace
 
 Codebooks::~Codebooks() {
-  for (const auto& [kind, codebook] : all_) backend_.release(codebook.table);
+  for (auto& [kind, codebook] : all_) release(codebook);
+}
+
+void Codebooks::release(Codebook& codebook) noexcept {
+  if (codebook.table != nullptr) backend_.release(codebook.table);
+  backend_.release_visible(codebook.visible_);
+  if (codebook.copied_ != nullptr) backend_.destroy_event(codebook.copied_);
+}
+
+const Levels* Codebooks::given_for(const CodebookKind& kind) const {
+  const auto given = std::ranges::find_if(given_, [&](const Levels& levels) {
+    return levels.fit(kind.collective, kind.count, kind.dtype, kind.spec);
+  });
+  return given != given_.end() ? &*given : nullptr;
+}
+
+void Codebooks::upload(Codebook& codebook, const Levels& levels, Stream stream) {
+  std::vector<float> table = levels.at;
+  table.resize(codec::codebook_floats(levels.bits()));
+  for (size_t i = 0; i < levels.at.size(); ++i)
+    codec::complete_codebook(table.data(), levels.bits(), i);
+  backend_.upload(stream, codebook.table, table.data(), table.size() * sizeof(float));
+  backend_.synchronize(stream);
+  codebook.calls = levels.calls;
+  codebook.fits = codebook.known_fits_ = levels.fits;
+  codebook.known_ = levels.at;
 }
 
 void Codebooks::make(const CodebookKind& kind, Track& track) {
   if (all_.contains(kind)) return;
   const size_t bytes = codec::codebook_bytes(kind.spec.bits);
-  void* const table = backend_.allocate(bytes);
+  const std::lock_guard lock(mutex_);
+  Codebook& made = all_[kind];
   try {
-    const Stream stream = track.lanes().front();
-    backend_.upload(stream, table, codec::uniform_codebook(kind.spec.bits), bytes);
-    backend_.synchronize(stream);
-    all_.emplace(kind, Codebook{.table = static_cast<float*>(table)});
+    made.table = static_cast<float*>(backend_.allocate(bytes));
+    made.visible_ = backend_.allocate_visible(levels_bytes(kind));
+    made.copied_ = backend_.create_timer();
+    made.copy_ = {{made.visible_, made.table, levels_bytes(kind)}};
+    const Levels* const given = given_for(kind);
+    upload(made, given != nullptr ? *given : uniform_levels(kind.spec.bits), track.lanes().front());
   } catch (...) {
-    backend_.release(table);
+    release(made);
+    all_.erase(kind);
     throw;
   }
   bytes_ += bytes;
@@ -27,6 +76,60 @@ void Codebooks::make(const CodebookKind& kind, Track& track) {
 Codebook* Codebooks::find(const CodebookKind& kind) {
   const auto known = all_.find(kind);
   return known != all_.end() && known->second.agreed ? &known->second : nullptr;
+}
+
+void Codebooks::give(std::vector<Levels> levels) {
+  collect();
+  const std::lock_guard lock(mutex_);
+  given_ = std::move(levels);
+  if (all_.empty()) return;
+  const std::unique_ptr<CUstream_st, std::function<void(Stream)>> stream(
+      backend_.create_stream(nullptr), [&](Stream s) { backend_.destroy_stream(s); });
+  for (auto& [kind, codebook] : all_)
+    if (const Levels* const given = given_for(kind)) upload(codebook, *given, stream.get());
+}
+
+void Codebooks::fitted(Codebook& codebook, Stream stream) {
+  backend_.copy(stream, codebook.copy_);
+  backend_.record(codebook.copied_, stream);
+  codebook.copied_fits_ = codebook.fits;
+  if (std::ranges::count(coming_, &codebook) == 0) coming_.push_back(&codebook);
+}
+
+// Levels that cannot be read are no reason for a call to fail.
+bool Codebooks::collect() noexcept try {
+  const auto has_come = [&](const Codebook* codebook) {
+    return backend_.seconds(codebook->copied_, codebook->copied_).has_value();
+  };
+  const auto first = std::partition(coming_.begin(), coming_.end(), std::not_fn(has_come));
+  if (first == coming_.end()) return false;
+  const std::lock_guard lock(mutex_);
+  for (auto i = first; i != coming_.end(); ++i) {
+    Codebook& codebook = **i;
+    const float* const levels = static_cast<const float*>(codebook.visible_);
+    codebook.known_.assign(levels, levels + codebook.known_.size());
+    codebook.known_fits_ = codebook.copied_fits_;
+  }
+  coming_.erase(first, coming_.end());
+  return true;
+} catch (const std::exception& e) {
+  log(LogLevel::kInfo, "levels were not read: {}", e.what());
+  return false;
+}
+
+std::vector<Levels> Codebooks::levels() const {
+  std::vector<Levels> all;
+  const auto lock = patient_lock(mutex_, std::chrono::milliseconds(200));
+  if (!lock.owns_lock()) return all;
+  for (const auto& [kind, codebook] : all_)
+    all.push_back({.collective = kind.collective,
+                   .count = kind.count,
+                   .dtype = kind.dtype,
+                   .spec = kind.spec,
+                   .calls = codebook.calls,
+                   .fits = codebook.known_fits_,
+                   .at = codebook.known_});
+  return all;
 }
 
 }  // namespace terse

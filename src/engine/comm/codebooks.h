@@ -6,12 +6,15 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <mutex>
+#include <vector>
 
 #include "backend/backend.h"
 #include "codec/spec.h"
 #include "engine/comm/track.h"
 #include "plan/collective.h"
 #include "policy/scheme.h"
+#include "policy/settings.h"
 
 namespace terse {
 
@@ -28,21 +31,33 @@ struct CodebookKind {
 
 struct Codebook {
   float* table = nullptr;  // in the backend's memory
-  uint64_t calls = 0;      // that have gone by it
-  uint64_t fits = 0;       // of its levels, which were equally far from each other before
   bool agreed = false;     // all ranks have it
+  // Calls that have gone by it, and fits of its levels. Written by the communicator's own thread.
+  std::atomic<uint64_t> calls{0}, fits{0};
+
+ private:
+  friend class Codebooks;
+  std::vector<float> known_;  // its levels, and how often they had been fitted
+  uint64_t known_fits_ = 0;
+  // The levels of a fit that is enqueued, as they come to the host.
+  void* visible_ = nullptr;
+  std::vector<Copy> copy_;
+  Event copied_ = nullptr;
+  uint64_t copied_fits_ = 0;
 };
 
 // Released at its end, when no call uses it any more.
 class Codebooks {
  public:
-  explicit Codebooks(Backend& backend) : backend_(backend) {}
+  // The settings outlive it.
+  Codebooks(Backend& backend, const Settings& settings)
+      : backend_(backend), given_(settings.levels) {}
   ~Codebooks();
   Codebooks(const Codebooks&) = delete;
   Codebooks& operator=(const Codebooks&) = delete;
 
-  // Makes the table, of levels that are equally far from each other, unless it is there. Blocks for
-  // what is enqueued on the track. Throws Error.
+  // Makes the table, unless it is there: of the levels that are given for such calls, or of those
+  // that are equally far from each other. Blocks for what is enqueued on the track. Throws Error.
   void make(const CodebookKind& kind, Track& track);
 
   // All ranks have it.
@@ -51,12 +66,32 @@ class Codebooks {
   // Null where not all ranks have it.
   Codebook* find(const CodebookKind& kind);
 
-  // Of all of them.
+  // In place of those that were given before, for tables that are there and for those to come. No
+  // call may be under way. Blocks. Throws Error.
+  void give(std::vector<Levels> levels);
+
+  // A fit is enqueued, and the stream comes past it: its levels come to the host.
+  void fitted(Codebook& codebook, Stream stream);
+  // Takes what has come; whether something has. Does not block.
+  bool collect() noexcept;
+
+  // By kind, as they are known on the host. Any thread; none where another one has them for long.
+  std::vector<Levels> levels() const;
+
+  // Of all tables.
   size_t bytes() const { return bytes_; }
 
  private:
+  // Null: such a table begins with levels that are equally far from each other.
+  const Levels* given_for(const CodebookKind& kind) const;
+  void release(Codebook& codebook) noexcept;
+  void upload(Codebook& codebook, const Levels& levels, Stream stream);
+
   Backend& backend_;
+  std::vector<Levels> given_;
+  mutable std::mutex mutex_;  // of what levels() reads, which others write as well
   std::map<CodebookKind, Codebook> all_;
+  std::vector<Codebook*> coming_;  // whose levels are on their way to the host
   std::atomic<size_t> bytes_{0};
 };
 

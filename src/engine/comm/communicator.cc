@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "engine/comm/shape.h"
+#include "engine/observe/levels_file.h"
 
 namespace terse {
 namespace {
@@ -39,7 +40,7 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
       exact(backend),
       states(backend),
       shadows(backend, ranks),
-      codebooks(backend),
+      codebooks(backend, settings),
       tracks(backend) {}
 
 terseStats_t Communicator::current_stats() {
@@ -161,6 +162,12 @@ void Communicator::conclude() noexcept {
     log(LogLevel::kInfo, "{}", e.message);
   }
   meter.collect();
+  codebooks.collect();
+  save_levels(settings, codebooks.levels());
+}
+
+void Communicator::read_levels() noexcept {
+  if (codebooks.collect()) save_levels(settings, codebooks.levels());
 }
 
 }  // namespace terse

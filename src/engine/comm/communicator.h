@@ -87,6 +87,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Memory held that keeps what it has from call to call.
   size_t state_bytes() const { return states.bytes() + shadows.bytes() + codebooks.bytes(); }
 
+  // Takes the levels that have come from fits, and saves them.
+  void read_levels() noexcept;
+
   // How messages name it: `communicator "dp", rank 2 of 8`; by its ordinal where it has no name.
   std::string describe() const;
   // A message with the name before it, unless it is there.

@@ -12,6 +12,7 @@
 #include "backend/select.h"
 #include "base/error.h"
 #include "engine/comm/account.h"
+#include "engine/observe/levels_file.h"
 #include "engine/observe/reporter.h"
 #include "policy/settings.h"
 
@@ -151,6 +152,7 @@ CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
   auto made =
       std::make_shared<Communicator>(settings, library, backend_of(settings, library, comm), comm);
   report_begins(settings, made->rank, kPresent);
+  levels_begin(made->rank);
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   if (const auto named = d.names.extract(comm)) made->name = named.mapped();

@@ -10,18 +10,24 @@ namespace terse {
 
 namespace {
 
-// In one line, the name first.
-std::string profile_words(const Settings& settings) {
-  if (!settings.profile) return "";
-  std::string text = settings.profile->name + " " + print_profile(*settings.profile);
+std::string in_a_line(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   return text;
+}
+
+// The name first.
+std::string profile_words(const Settings& settings) {
+  if (!settings.profile) return "";
+  return in_a_line(settings.profile->name + " " + print_profile(*settings.profile));
 }
 
 }  // namespace
 
 ToldSettings::ToldSettings(const Settings& settings)
-    : error(settings.error), policy(settings.policy.print()), profile(profile_words(settings)) {
+    : error(settings.error),
+      policy(settings.policy.print()),
+      profile(profile_words(settings)),
+      levels(in_a_line(print_levels(settings.levels))) {
   for (size_t i = 0; i < kSharedNumbers; ++i) numbers[i] = shared_numbers()[i].value(settings);
 }
 
@@ -44,6 +50,7 @@ std::string differences(const ToldSettings& theirs, const ToldSettings& mine, in
   };
   compare("the policy of TERSE_SCHEME or TERSE_POLICY", theirs.policy, mine.policy);
   compare("the profile of TERSE_PROFILE", theirs.profile, mine.profile);
+  compare("what is in the file of TERSE_LEVELS", theirs.levels, mine.levels);
   return text;
 }
 

@@ -42,6 +42,7 @@ struct ToldSettings {
   Told<192> error;  // of one that cannot be read; empty: all can
   Told<128> policy;
   Told<80> profile;
+  Told<64> levels;
   std::array<uint64_t, kSharedNumbers> numbers{};
 };
 

@@ -49,6 +49,7 @@ Run::Run(const Work& work, const Share& share)
   regions_.scratch = track_.scratch() + share_.scratch;
   regions_.state = state();
   if (codebook_ != nullptr) {
+    c_.read_levels();
     regions_.codebook = codebook_->table;
     ++codebook_->calls;
     codebook_->fits += learns_;
@@ -142,6 +143,7 @@ void Run::end() {
   if (track_.replays() != nullptr) b.increment(last_lane(), track_.replays());
   if (verified_ && sample_ != nullptr) compare();
   if (sample_ != nullptr) sample_->finish(last_lane());
+  if (learns_) c_.codebooks.fitted(*codebook_, last_lane());
   leave();
   count();
   ranges::end(range_);

@@ -1,0 +1,34 @@
+#include "engine/peers/unanimous.h"
+
+#include <algorithm>
+
+#include "engine/peers/exchange.h"
+
+namespace terse {
+namespace {
+
+// The first rank that says something else than this one; -1: there is none.
+int first_that_differs(const Communicator& c, const Exchange& exchange) {
+  const auto mine = exchange.words(c.rank);
+  for (int rank = 0; rank < c.ranks; ++rank)
+    if (!std::ranges::equal(exchange.words(rank), mine)) return rank;
+  return -1;
+}
+
+}  // namespace
+
+void require_unanimous(Communicator& c, uint64_t wish, const std::optional<Error>& trouble,
+                       const char* differs) {
+  Exchange exchange(c, sizeof wish);
+  Exchange* const alone = &exchange;
+  if (trouble) wish = 0;
+  exchange.say({reinterpret_cast<const char*>(&wish), sizeof wish});
+  meet({&alone, 1}, Patience::kUsual);
+  const int other = first_that_differs(c, exchange);
+  if (other < 0 && !trouble) return;
+  part(exchange);
+  if (trouble) throw *trouble;
+  fail(ncclInvalidUsage, "rank {} {}", other, differs);
+}
+
+}  // namespace terse
