@@ -120,5 +120,42 @@ TEST(Unchanged, DescentSticksToNearestOnlyOnATernaryGrid) {
   EXPECT_LT(descend("minmax2:block=32,round=shift"), 1.5);
 }
 
+// The theorem behind it (section 3): of x <- Q_d(x - eta/beta grad f(x)), d = eta d* / ceil(16
+// (beta/alpha)^2), the mean of f comes within what the best point of a random grid of step d* has.
+// Here alpha = beta = 2, and the best point of such a grid has d*^2 / 12 in each coordinate.
+TEST(Unchanged, DescentOnTheGridItselfStaysWithinTheTheoremsBound) {
+  constexpr int kRanks = 2;
+  constexpr float kEta = 0.5f;
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme("minmax6:block=32,round=shift");
+    const double d = 2.0 / 63, coarse = 16 * d / kEta;
+    std::vector<float> x(1024);
+    std::mt19937 random(static_cast<unsigned>(rank));
+    double sum = 0;
+    size_t n = 0;
+    for (int step = 0; step < 200; ++step) {
+      for (size_t i = 0; i < x.size(); ++i) {
+        if (step == 0) x[i] = static_cast<float>(random() % 1000) / 500 - 1;
+        x[i] -= kEta / 2 * 2 * x[i];
+        if (i % 32 < 2) x[i] = i % 32 == 0 ? 1.0f : -1.0f;  // by which a block has the step d
+      }
+      const std::vector<double> all =
+          values(gather(scheme, bytes_of(x, ncclFloat32), kRanks, ncclFloat32, comm), ncclFloat32);
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = static_cast<float>(all[rank * x.size() + i]);
+        if (step < 100 || i % 32 < 2) continue;
+        sum += x[i] * x[i];
+        ++n;
+      }
+    }
+    const double mean = sum / static_cast<double>(n);
+    EXPECT_LT(mean, coarse * coarse / 12);
+    // What the quantizer adds in a step, d^2 / 12, and what is left of it in the next ones.
+    const double settled = d * d / 12 / (1 - (1 - kEta) * (1 - kEta));
+    EXPECT_NEAR(mean, settled, 0.05 * settled);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
 }  // namespace
 }  // namespace terse::test
