@@ -4,11 +4,31 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "policy/nearest.h"
 #include "terse/terse.h"
 
 namespace {
 
 using namespace terse::cli;
+
+// Of an option or a command that there is not: which one may be meant.
+std::string hint_of(const CLI::App& app) {
+  for (const std::string& word : app.remaining(true)) {
+    std::vector<std::string> names;
+    if (!word.starts_with("-"))
+      for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+        names.push_back(command->get_name());
+    else
+      for (const CLI::App* command : app.get_subcommands())
+        for (const CLI::Option* option : command->get_options())
+          for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    if (const std::string_view meant = terse::nearest(word.substr(0, word.find('=')), known);
+        !meant.empty())
+      return fmt::format("; did you mean {}?", meant);
+  }
+  return "";
+}
 
 int run(int argc, char** argv) {
   CLI::App app("NCCL's collectives in fewer bits.", "terse");
@@ -29,7 +49,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& asked) {  // for help, or the version
     return app.exit(asked);
   } catch (const CLI::ParseError& e) {
-    fmt::print(stderr, "terse: {}\nTry terse --help, or --help after its commands.\n", e.what());
+    fmt::print(stderr, "terse: {}{}\nTry terse --help, or --help after its commands.\n", e.what(),
+               hint_of(app));
     return kBadUsage;
   }
   return status;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -22,7 +23,8 @@ namespace fs = std::filesystem;
 
 struct Run {
   std::string scheme, policy;  // what there are rules in, a line or a file; at most one of them
-  std::string nccl, profile;
+  std::string nccl, profile, report, log;
+  std::optional<uint64_t> verify;
   bool without_facade = false;
   bool dry = false;
   std::vector<std::string> command;
@@ -114,6 +116,9 @@ std::vector<Variable> surroundings(const Run& run) {
     variables.push_back({"TERSE_PROFILE", whole_name(run.profile)});
   }
   if (!run.nccl.empty()) variables.push_back({"TERSE_NCCL", nccl});
+  if (!run.report.empty()) variables.push_back({"TERSE_REPORT", fs::absolute(run.report)});
+  if (run.verify) variables.push_back({"TERSE_VERIFY", std::to_string(*run.verify)});
+  if (!run.log.empty()) variables.push_back({"TERSE_LOG", run.log});
   return variables;
 }
 
@@ -145,7 +150,16 @@ void add_run(CLI::App& app, int& status) {
   command->add_flag("--no-facade", run->without_facade,
                     "Only preload libterse_nccl.so; no libnccl.so.2 in front of the program's");
   command->add_flag("--dry-run", run->dry, "Print what would be set and run, ready to be used");
-  command->add_option("command", run->command, "The program and its arguments, after --")
+  command->add_option("--report", run->report,
+                      "A folder for a report of each rank, as TERSE_REPORT");
+  command->add_option(
+      "--verify", run->verify,
+      "One in so many calls also runs natively, to know its error, as TERSE_VERIFY");
+  command->add_option("--log", run->log, "What is said meanwhile, as TERSE_LOG")
+      ->check(CLI::IsMember({"off", "error", "warn", "info", "trace"}));
+  // Behind the program's name all is the program's.
+  command->positionals_at_end();
+  command->add_option("command", run->command, "The program and its arguments; -- may stand before")
       ->required();
   command->callback([run, &status] { status = run_program(*run); });
 }

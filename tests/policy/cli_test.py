@@ -34,7 +34,7 @@ class Usage(unittest.TestCase):
         ranks = "--ranks: Value {} not in range {} to 65536"
         for error, *words in (
                 ("a command is missing",),
-                ("The following argument was not expected: explan", "explan"),
+                ("The following argument was not expected: explan; did you mean explain?", "explan"),
                 ("--policy excludes --scheme", "explain", "--scheme", "int8", "--policy", "p"),
                 (ranks.format("x", 1), "explain", "--ranks", "x"),
                 (ranks.format(2**31 - 1, 1), "explain", "--ranks", str(2**31 - 1)),
@@ -57,7 +57,11 @@ class Usage(unittest.TestCase):
                  "--bytes", "17179869183G"),
                 ("1.1e+12 bytes on 64 ranks are too much to plan here: ask for less of either",
                  "explain", "--scheme", "int8", "--bytes", "1024G", "--ranks", "64"),
-                ("command is required", "run")):
+                ("command is required", "run"),
+                ("The following argument was not expected: --shceme; did you mean --scheme?",
+                 "run", "--shceme", "int8", "true"),
+                ("The following argument was not expected: exlpain; did you mean explain?", "exlpain"),
+                ("--log: loud not in {off,error,warn,info,trace}", "run", "--log", "loud", "true")):
             with self.subTest(words):
                 wrong_usage(self, error, *words)
 
