@@ -7,6 +7,7 @@
 
 #include "backend/select.h"
 #include "base/log.h"
+#include "engine/call/banner.h"
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/agree.h"
@@ -78,6 +79,7 @@ void admit(const std::vector<Created>& created) {
     }
     agree(agreements);
     require_valid(settings());
+    for (const CommunicatorPointer& c : held) announce(*c);
   } catch (...) {
     for (const Created& c : created) {
       if (*c.comm == nullptr) continue;

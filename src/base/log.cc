@@ -22,6 +22,13 @@ const std::string& host_name() {
   return name;
 }
 
+void print(const char* label, std::optional<int> rank, std::string_view line) noexcept {
+  char of_rank[16] = "";
+  if (rank) std::snprintf(of_rank, sizeof of_rank, "[%d] ", *rank);
+  std::fprintf(stderr, "%s:%d:%d %sterse %s %.*s\n", host_name().c_str(), getpid(), gettid(),
+               of_rank, label, static_cast<int>(line.size()), line.data());
+}
+
 }  // namespace
 
 LogLevel log_level() noexcept { return g_level.load(std::memory_order_relaxed); }
@@ -30,11 +37,11 @@ void set_log_level(LogLevel level) noexcept { g_level.store(level, std::memory_o
 
 void write_log(LogLevel level, std::optional<int> rank, std::string_view line) noexcept {
   static constexpr const char* kNames[] = {"", "ERROR", "WARN", "INFO", "TRACE"};
-  char of_rank[16] = "";
-  if (rank) std::snprintf(of_rank, sizeof of_rank, "[%d] ", *rank);
-  std::fprintf(stderr, "%s:%d:%d %sterse %s %.*s\n", host_name().c_str(), getpid(), gettid(),
-               of_rank, kNames[static_cast<int>(level)], static_cast<int>(line.size()),
-               line.data());
+  print(kNames[static_cast<int>(level)], rank, line);
+}
+
+void note(std::optional<int> rank, std::string_view line) noexcept {
+  if (log_level() >= LogLevel::kWarn) print("NOTE", rank, line);
 }
 
 }  // namespace terse

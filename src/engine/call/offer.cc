@@ -1,5 +1,6 @@
 #include "engine/call/offer.h"
 
+#include "engine/call/banner.h"
 #include "engine/call/group.h"
 #include "engine/call/route.h"
 #include "engine/call/trace.h"
@@ -48,6 +49,7 @@ Answer offer(const Request& r, const Settings& settings) {
     const Waiting alone{&c, &r};
     introduce({&alone, 1});
   }
+  announce(c);
   const Route way = route(c, r);
   if (way.bypass) count_bypass(c, r, *way.bypass);
   if (way.bypass && !joins(r, settings.policy)) return {.bypass = way.bypass};

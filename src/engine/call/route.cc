@@ -133,13 +133,15 @@ void introduce(std::span<const Waiting> calls) {
   agree(settings_alone);
 }
 
-Route route(Communicator& c, const Request& request) {
+Route route_silently(Communicator& c, const Request& request) {
   const Decision decision =
       c.settings.policy.decide(facts_of(request, c.ranks, c.topology(), c.name));
-  const Route way = decision.scheme == nullptr
-                        ? bypass(decision.bypass, decision.rule)
-                        : route_by(c, request, *decision.scheme, decision.rule);
-  return traced(c, request, way);
+  return decision.scheme == nullptr ? bypass(decision.bypass, decision.rule)
+                                    : route_by(c, request, *decision.scheme, decision.rule);
+}
+
+Route route(Communicator& c, const Request& request) {
+  return traced(c, request, route_silently(c, request));
 }
 
 void count_bypass(Communicator& c, const Request& r, int reason) {

@@ -41,6 +41,9 @@ void introduce(std::span<const Waiting> calls);
 // By the settings' policy, as the preload library does; none that waits_for_nodes().
 Route route(Communicator& communicator, const Request& request);
 
+// The same, of a call that nobody makes: no line for it, whatever TERSE_LOG says.
+Route route_silently(Communicator& communicator, const Request& request);
+
 // With a scheme that the caller names.
 Route route(Communicator& communicator, const Request& request, const Scheme& scheme);
 

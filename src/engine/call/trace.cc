@@ -6,18 +6,17 @@
 #include "plan/algorithms.h"
 
 namespace terse {
+const char* algorithm(const Communicator& c, const Request& r, const Scheme& scheme) {
+  const plan::Shape shape =
+      c.plans.shape({scheme.spec, scheme.intra}, r.count, datatype_size(r.datatype), r.root);
+  return plan::select(r.collective, shape, scheme.algorithm).algorithm->build(shape).algorithm;
+}
+
 namespace {
 
 std::string_view dtype_name(ncclDataType_t dtype) {
   const auto known = std::ranges::find(dtype_names(), dtype, &DtypeName::dtype);
   return known != dtype_names().end() ? known->name : "an unknown type";
-}
-
-// The plan is made once more, for its name alone: whoever traces has the time.
-const char* algorithm(const Communicator& c, const Request& r, const Scheme& scheme) {
-  const plan::Shape shape =
-      c.plans.shape({scheme.spec, scheme.intra}, r.count, datatype_size(r.datatype), r.root);
-  return plan::select(r.collective, shape, scheme.algorithm).algorithm->build(shape).algorithm;
 }
 
 std::string outcome(const Communicator& c, const Request& r, const Route& way) {

@@ -102,6 +102,7 @@ std::filesystem::path file_name(const std::string& wanted, const report::Report&
 }
 
 void write(Reporter& r, const Settings& settings) {
+  if (settings.report.empty()) return;
   const report::Report all = collect(r, settings);
   if (all.communicators.empty()) return;
   const std::string name = file_name(settings.report, all, r.rank.value_or(0)).string();
@@ -120,20 +121,42 @@ void carefully(const std::string& wanted, const Body& body) noexcept {
   }
 }
 
+// Of all communicators.
+std::string summary(const report::Report& all) {
+  uint64_t calls = 0, native = 0;
+  plan::Traffic raw, wire;
+  for (const report::Communicator& c : all.communicators) {
+    for (const report::Row& row : c.rows) calls += row.calls, raw += row.raw, wire += row.wire;
+    for (const auto& [reason, times] : c.bypasses) native += times;
+  }
+  const std::string text = fmt::format("{} calls compressed, {} native", calls, native);
+  if (wire.bytes == 0) return text;
+  const auto bytes = [](size_t n) { return report::show_bytes(static_cast<double>(n)); };
+  return fmt::format("{}; sent {} in place of {}, {:.2f} times less", text, bytes(wire.bytes),
+                     bytes(raw.bytes),
+                     static_cast<double>(raw.bytes) / static_cast<double>(wire.bytes));
+}
+
+bool is_wanted(const Settings& settings) {
+  return !settings.report.empty() || log_level() >= LogLevel::kInfo;
+}
+
 void at_exit() {
   Reporter& r = reporter();
   if (r.owner != getpid()) return;  // a child that had nothing to do with terse
   const Settings& settings = *r.settings.load();
   carefully(settings.report, [&] {
     const auto lock = patient_lock(r.mutex, std::chrono::seconds(1));
-    if (lock.owns_lock()) write(r, settings);
+    if (!lock.owns_lock()) return;
+    if (r.rank == 0) note(r.rank, summary(collect(r, settings)));
+    write(r, settings);
   });
 }
 
 }  // namespace
 
 void report_begins(const Settings& settings, int rank, const Present& present) noexcept {
-  if (settings.report.empty()) return;
+  if (!is_wanted(settings)) return;
   carefully(settings.report, [&] {
     Reporter& r = reporter();
     const std::lock_guard lock(r.mutex);

@@ -1,0 +1,58 @@
+"""What a run says of itself under the preload library, without being asked and at its end:
+
+    says_test.py RANK_PROGRAM PRELOAD_LIBRARY"""
+
+import re
+import tempfile
+import unittest
+
+from job import SUCCESS, Job, main
+
+INT8 = re.escape("int8:block=128,round=nearest")
+
+
+def said(settings, *words, **options):
+    """The lines of each rank, but for those of TERSE_LOG=info and trace."""
+    job = Job(settings, *words, **options)
+    for lines in job.outputs():
+        assert all(line[1] == SUCCESS or line[2].split()[0] == SUCCESS for line in lines), lines
+    return [[line for line in log if " terse NOTE " in line or " terse WARN " in line]
+            for log in job.logs]
+
+
+class Says(unittest.TestCase):
+    def test_that_it_is_at_work(self):
+        for way in ((), ("nonblocking",)):
+            first, *others = said([{"TERSE_SCHEME": "int8", "TERSE_LOG": "warn"}] * 3, *way)
+            self.assertEqual(others, [[], []])
+            self.assertEqual(len(first), 1, first)
+            self.assertRegex(first[0], r"\[0\] terse NOTE terse \d+\.\d+\.\d+ compresses NCCL "
+                                       r"\d+\.\d+\.\d+ \(/.*libnccl\.so\.2\S*\) on 3 ranks, 1 node\. "
+                                       rf"Of 64 MiB in fp32: two-shot AllReduce {INT8}, "
+                                       rf"AllGather {INT8}, ReduceScatter {INT8}$")
+
+    def test_what_stays_native(self):
+        first, _ = said([{"TERSE_SCHEME": "allreduce nodes=2.. -> int4; allgather -> int8",
+                          "TERSE_LOG": "warn", "NCCL_HOSTID": f"host{rank}"} for rank in range(2)])
+        self.assertRegex(first[0], r"on 2 ranks, 2 nodes\. .*: one-shot AllReduce int4:\S+, "
+                                   r"AllGather int8:\S+, ReduceScatter native$")
+
+    def test_nothing_where_nothing_is_compressed_or_nothing_is_to_be_said(self):
+        for settings in ({"TERSE_SCHEME": "off", "TERSE_LOG": "warn"}, {"TERSE_LOG": "warn"},
+                         {"TERSE_SCHEME": "int8", "TERSE_LOG": "error"},
+                         {"TERSE_SCHEME": "int8", "TERSE_LOG": "off"}):
+            self.assertEqual(said([settings] * 2), [[], []], settings)
+
+    def test_what_it_did_where_that_is_asked_for(self):
+        # 2 (n-1)/n S of two calls of 100,000 elements, in 8.25 bits each.
+        end = r"\[0\] terse NOTE 2 calls compressed, 0 native; sent 206 KB in place of 800 KB, 3.8\d times less$"
+        with tempfile.TemporaryDirectory() as folder:
+            for settings in {"TERSE_LOG": "info"}, {"TERSE_REPORT": folder, "TERSE_LOG": "warn"}:
+                first, second = said([{"TERSE_SCHEME": "int8", **settings}] * 2)
+                self.assertEqual(second, [])
+                self.assertEqual(len(first), 2)
+                self.assertRegex(first[1], end)
+
+
+if __name__ == "__main__":
+    main()
