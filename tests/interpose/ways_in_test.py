@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LINKED = [BUILD + "/bin/interpose_rank"]
 HOSTNCCL = BUILD + "/lib/terse/hostnccl/libnccl.so.2"
 PRELOAD = BUILD + "/lib/libterse_nccl.so"
+OLD_NCCL = BUILD + "/tests/interpose/fake/old/libnccl.so.2"
 TERSE = BUILD + "/bin/terse"
 COUNT, ROUNDS, PATIENCE = 50_000, 2, 60
 
@@ -153,10 +154,13 @@ class WaysIn(unittest.TestCase):
         ask = ("import ctypes; nccl = ctypes.CDLL('libnccl.so.2'); "
                "print([name for name in ('ncclCommGrow', 'pncclCommGrow', 'ncclAllReduce', "
                "'pncclAllReduce', 'pncclNoSuchFunction', 'pnccl', 'p') if hasattr(nccl, name)])")
-        done = subprocess.run([*under_terse("--nccl", HOSTNCCL), sys.executable, "-c", ask],
-                              check=True, text=True, capture_output=True,
-                              env=environment(**self.cache))
-        self.assertEqual(done.stdout, "['ncclAllReduce', 'pncclAllReduce']\n")
+        for nccl, functions in ((HOSTNCCL, ["ncclCommGrow", "pncclCommGrow", "ncclAllReduce",
+                                            "pncclAllReduce"]),
+                                (OLD_NCCL, ["ncclAllReduce"])):
+            done = subprocess.run([*under_terse("--nccl", nccl), sys.executable, "-c", ask],
+                                  check=True, text=True, capture_output=True,
+                                  env=environment(**self.cache))
+            self.assertEqual(done.stdout, f"{functions}\n")
 
     def virtual_environment(self):
         """A Python whose packages have NCCL."""
@@ -262,6 +266,18 @@ class WaysIn(unittest.TestCase):
                                    'echo "$TERSE_SCHEME $TERSE_POLICY"'], check=True, text=True,
                                   capture_output=True, env=environment(**self.cache, **own))
             self.assertEqual(done.stdout, wanted + "\n", (rules, own))
+
+    def test_behind_the_program_all_is_the_programs(self):
+        with_dashes = self.dry("--", "sh", "-c", "--scheme int4", "--report", "x", "--", "--dry-run")
+        self.assertEqual(self.dry("sh", "-c", "--scheme int4", "--report", "x", "--", "--dry-run"),
+                         with_dashes)
+        self.assertEqual(with_dashes.splitlines()[-1], "sh -c --scheme int4 --report x -- --dry-run")
+
+    def test_options_that_stand_for_settings(self):
+        said = self.dry_by(["--report", "reports", "--verify", "3", "--log", "info"], "true")
+        self.assertEqual(said.splitlines()[1:], [
+            "TERSE_SCHEME=int8", f"TERSE_REPORT={os.getcwd()}/reports", "TERSE_VERIFY=3",
+            "TERSE_LOG=info", "true"])
 
     def test_a_dry_run_says_what_would_be_set_and_runs_nothing(self):
         scheme = "TERSE_SCHEME=int8"

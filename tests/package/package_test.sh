@@ -36,7 +36,7 @@ if ! nm -D "$prefix/lib/libterse.so" | grep -q __asan; then
   strangers=$(exports "$prefix/lib/libterse.so" | grep -v '^terse' || true)
   [ -z "$strangers" ] || fail "libterse.so exports $strangers"
   strangers=$(exports "$prefix/lib/libterse_nccl.so" |
-    grep -vE '^p?nccl|^dl(open|sym)$|^terse(InterposerMark|Preload(Exclude|Policy|Stats|Version))$' || true)
+    grep -vE '^p?nccl|^dl(open|sym)$|^terse(InterposerMark|Preload(Exclude|GetLevels|Policy|SetLevels|Stats|Version))$' || true)
   [ -z "$strangers" ] || fail "libterse_nccl.so exports $strangers"
 fi
 for library in libterse.so libterse_nccl.so; do

@@ -104,8 +104,9 @@ def main():
         told.update(calls=stats.calls, raw=stats.raw_bytes, wire=stats.wire_bytes,
                     bypasses=stats.bypasses, levels=terse.levels(comm.value),
                     other_levels=refusal(terse.set_levels, comm, f"[[levels]]\nfits = {RANK}\n{AT}"))
-        terse.set_levels(comm.value, "[[levels]]\n" + AT)
-        told["given"] = terse.levels(comm.value)
+        if "TERSE_LEVELS" not in os.environ:
+            terse.set_levels(comm.value, "[[levels]]\n" + AT)
+            told["given"] = terse.levels(comm.value)
     nccl.ncclCommDestroy(comm)
     print(json.dumps(told))
 
