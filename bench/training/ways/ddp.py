@@ -1,11 +1,8 @@
 """PyTorch's DistributedDataParallel: gradients are averaged by AllReduce, in buckets."""
 
-import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from gpt import loss_of
-
-from .optimizer import adamw, set_rate
+from .optimizer import adamw, step
 
 
 class Ddp:
@@ -15,13 +12,7 @@ class Ddp:
         self.optimizer = adamw(self.model.parameters(), recipe)
 
     def step(self, inputs, targets, rate):
-        set_rate(self.optimizer, rate)
-        loss = loss_of(self.model(inputs), targets)
-        self.optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-        self.optimizer.step()
-        return loss.detach()
+        return step(self.model, self.optimizer, rate, self.clip, (inputs, targets))
 
     def finish(self):
         pass

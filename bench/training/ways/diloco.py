@@ -5,9 +5,7 @@ that for a gradient."""
 import torch
 import torch.distributed as dist
 
-from gpt import loss_of
-
-from .optimizer import adamw, set_rate
+from .optimizer import adamw, step
 
 
 class DiLoCo:
@@ -22,16 +20,11 @@ class DiLoCo:
         return torch.cat([param.detach().flatten() for param in self.model.parameters()])
 
     def step(self, inputs, targets, rate):
-        set_rate(self.inner, rate)
-        loss = loss_of(self.model(inputs), targets)
-        self.inner.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-        self.inner.step()
+        loss = step(self.model, self.inner, rate, self.clip, (inputs, targets))
         self.steps += 1
         if self.steps % self.every == 0:
             self._meet()
-        return loss.detach()
+        return loss
 
     def _meet(self):
         way = self.outer_weights.detach() - self._flat()

@@ -6,9 +6,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-from gpt import loss_of
-
-from .optimizer import adamw, set_rate
+from .optimizer import adamw, step
 
 
 class Fsdp2:
@@ -23,13 +21,7 @@ class Fsdp2:
         self.optimizer = adamw(self.model.parameters(), recipe)
 
     def step(self, inputs, targets, rate):
-        set_rate(self.optimizer, rate)
-        loss = loss_of(self.model(inputs), targets)
-        self.optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-        self.optimizer.step()
-        return loss.detach()
+        return step(self.model, self.optimizer, rate, self.clip, (inputs, targets))
 
     def finish(self):
         pass

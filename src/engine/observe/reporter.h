@@ -1,6 +1,7 @@
 // The report of this process (TERSE_REPORT): written when its last communicator is released, and
-// at its exit; then, or with TERSE_LOG=info, rank 0 also says in a line what was compressed. At the exit neither NCCL nor a GPU is touched, for they may be gone; what is
-// reported of a communicator that was not released is what earlier calls have read.
+// at its exit; then, or with TERSE_LOG=info, rank 0 also says in a line what was compressed. At the
+// exit neither NCCL nor a GPU is touched, for they may be gone; what is reported of a communicator
+// that was not released is what earlier calls have read.
 //
 // A process that forks: the child reports communicators of its own, and nothing of its parent's.
 #pragma once
