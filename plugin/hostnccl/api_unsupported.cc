@@ -4,11 +4,11 @@
 
 namespace {
 
-using result = ncclResult_t;
-struct number {  // as long as any structure that is returned in registers
+using Result = ncclResult_t;
+struct Number {  // as long as any structure that is returned in registers
   long low, high;
 };
-using nothing = void;
+using Nothing = void;
 
 template <class Returns>
 Returns refuse(const char* function) noexcept {
