@@ -9,7 +9,7 @@ import tempfile
 import time
 
 import reports
-from plan import NATIVE
+from plan import NATIVE, PROFILE
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _NETLAB = os.path.join(os.path.dirname(_HERE), "netlab", "netlab")
@@ -27,8 +27,9 @@ def shapes_links():
 
 def _lab(job):
     """For the time of a step, shaped links; where only losses count, this machine's memory. What
-    terse and NCCL do is the same: four nodes of one rank."""
-    lab = [_NETLAB, "--hosts", str(job["ranks"]), "--quiet", "--timeout", "86400"]
+    terse and NCCL do is the same."""
+    lab = [_NETLAB, "--hosts", str(job["nodes"]), "--ranks-per-host",
+           str(job["ranks"] // job["nodes"]), "--quiet", "--timeout", "86400"]
     if job.get("rate"):
         return lab + ["--rate", str(job["rate"])]
     return lab + ["--loopback", "--env", "UCX_TLS=all"]
@@ -40,8 +41,10 @@ def _variables(job, options, folder):
         library = os.path.join(options.build_dir, "lib", "libterse_nccl.so")
         if not os.path.exists(library):
             raise RunError(f"{library} is not there: is the build complete?")
-        found.update(LD_PRELOAD=library, TERSE_SCHEME=job["scheme"], TERSE_SEED=str(job["seed"]),
+        found.update(LD_PRELOAD=library, TERSE_SCHEME=job["rules"], TERSE_SEED=str(job["seed"]),
                      TERSE_REPORT=folder)
+        if job["rules"].startswith("auto"):
+            found["TERSE_PROFILE"] = PROFILE
     return [part for name, value in found.items() for part in ("--env", f"{name}={value}")]
 
 

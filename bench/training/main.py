@@ -54,7 +54,7 @@ def parse_arguments(arguments):
                         help=f"of {', '.join(plan.WAYS)} (all)")
     parser.add_argument("--schemes", type=plan.split_schemes, metavar="LIST",
                         help="to compare with native (all presets that fit the way, and plain "
-                             "ones)")
+                             f"ones); or variants of the papers: {', '.join(plan.PAPERS)}")
     parser.add_argument("--seeds", type=_list_of(int), metavar="LIST", help="(1,2,3)")
     parser.add_argument("--steps", type=int, metavar="N", help=f"({plan.RECIPE['steps']})")
     parser.add_argument("--rates", type=_list_of(parse_rate), metavar="LIST",
@@ -62,8 +62,12 @@ def parse_arguments(arguments):
     parser.add_argument("--no-times", action="store_true", help="do not time steps")
     parser.add_argument("--finished", action="store_true",
                         help="run nothing; show the runs of these options that are finished")
-    parser.add_argument("--layers", type=int, default=plan.MODEL["layers"], metavar="N")
-    parser.add_argument("--width", type=int, default=plan.MODEL["width"], metavar="N")
+    parser.add_argument("--model", choices=plan.MODELS, default="gpt",
+                        help="what is trained (%(default)s; conv: causal convolutions)")
+    parser.add_argument("--layers", type=int, metavar="N")
+    parser.add_argument("--width", type=int, metavar="N")
+    parser.add_argument("--nodes", type=int, choices=(1, 2, 4), default=plan.RANKS, metavar="N",
+                        help="on which the four ranks are: 1, 2 or 4 (%(default)s)")
     parser.add_argument("--batch", type=int, default=plan.RECIPE["batch"], metavar="N",
                         help="windows of 128 bytes a rank and step (%(default)s)")
     parser.add_argument("--learning-rate", type=float, default=plan.RECIPE["rate"], metavar="R",
@@ -90,7 +94,9 @@ def complete(options):
     if options.no_times:
         options.rates = ()
     steps = options.steps or (plan.QUICK_STEPS if options.quick else plan.RECIPE["steps"])
-    options.model = {**plan.MODEL, "layers": options.layers, "width": options.width}
+    sizes = {"layers": options.layers, "width": options.width}
+    options.model = {**plan.MODELS[options.model],
+                     **{key: value for key, value in sizes.items() if value}}
     options.recipe = {**plan.RECIPE, "steps": steps, "batch": options.batch,
                       "rate": options.learning_rate,
                       "weights": options.weights,

@@ -7,7 +7,22 @@ WAYS = ("ddp", "fsdp2", "zero1", "diloco")
 TITLES = {"ddp": "DDP", "fsdp2": "FSDP2", "zero1": "ZeRO-1, in place", "diloco": "DiLoCo"}
 
 _PLAIN = ("bf16", "fp8e4m3", "mxfp4", "int8", "int8:round=stochastic", "int4",
-          "int4:round=stochastic", "int3", "int3:round=stochastic", "int2", "int2:round=stochastic")
+          "int4:round=stochastic", "int3", "int3:round=stochastic", "int2", "int2:round=stochastic",
+          "auto:error=0.12")
+# What auto goes by; the profile whose links are the slowest.
+PROFILE = "v100-8x-10gbit"
+# What the papers compare their systems with, and what these are made of. Chosen by name.
+PAPERS = {
+    "weights4": "allgather -> int4:block=2048",
+    "weights4-delta": "allgather -> int4:block=2048,delta=inplace",
+    "weights4-shadow": "allgather -> int4:block=2048,delta=shadow",
+    "gradients4": "reducescatter,allreduce -> int4:block=128,round=stochastic",
+    "gradients4-twolevel": "reducescatter,allreduce -> int4:block=128,round=stochastic,intra=int8",
+    "gradients4-twolevel-hadamard":
+        "reducescatter,allreduce -> int4:block=128,round=stochastic,intra=int8,hadamard=32",
+    "w4g4-uniform": "allgather -> minmax4:block=1024; "
+                    "reducescatter,allreduce -> minmax4:block=1024,round=stochastic",
+}
 # Those that differ: qsdp-w6g4 and qsdp-w4g4 do so in weights alone, sdp4bit is made for buffers
 # that stay and sdp4bit-fsdp for those that do not, and cgx compresses AllReduce alone.
 _PRESETS = {
@@ -23,7 +38,8 @@ _PRESETS = {
 _QUICK = {"ddp": ("safe", "fast", "sdp4bit", "int2"), "fsdp2": ("fast",), "zero1": ("sdp4bit",),
           "diloco": ("int4",)}
 
-MODEL = {"layers": 4, "width": 128, "heads": 4, "context": 128}
+MODELS = {"gpt": {"kind": "gpt", "layers": 4, "width": 128, "heads": 4, "context": 128},
+          "conv": {"kind": "conv", "layers": 8, "width": 128, "context": 128}}
 RECIPE = {"steps": 1200, "batch": 1, "rate": 1e-3, "weight_decay": 0.1, "clip": 1.0,
           "weights": "float32", "apart": 32, "validate_every": 50, "windows": 8,
           "last_windows": 64}
@@ -49,7 +65,8 @@ def schemes(way, options):
 
 
 def job(way, scheme, seed, options, text):
-    return {"way": way, "scheme": scheme, "seed": seed, "ranks": RANKS, "model": options.model,
+    return {"way": way, "scheme": scheme, "seed": seed, "ranks": RANKS, "nodes": options.nodes,
+            "rules": PAPERS.get(scheme, scheme), "model": options.model,
             "recipe": options.recipe, "text": text}
 
 

@@ -15,7 +15,8 @@ import checkpoint
 import replicas
 import schedule
 from batches import Text
-from gpt import Gpt, loss_of
+from health import Health
+from models import build, loss_of
 from ways import WAYS
 
 
@@ -25,13 +26,14 @@ class Training:
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.text = Text(job["text"]["folder"], job["model"]["context"])
         torch.manual_seed(job["seed"])
-        model = Gpt(**job["model"])
+        model = build(job["model"])
         drawn = replicas.digest(model.parameters())
         self.parameters = sum(param.numel() for param in model.parameters())
         self.way = WAYS[job["way"]](model, self.recipe)
         if job["way"] == "ddp" and drawn != replicas.digest(model.parameters()):
             raise RuntimeError("the weights that DDP begins with are not those that were drawn")
         self.losses, self.validation, self.begin = [], [], 0
+        self.health = Health(self.recipe["steps"])
 
     def step(self, step):
         recipe = self.recipe
@@ -58,6 +60,7 @@ class Training:
         end = self.job.get("until") or recipe["steps"]
         for step in range(self.begin, end):
             self.step(step)
+            self.health.look(step + 1)
             if (step + 1) % recipe["validate_every"] == 0 and step + 1 < end:
                 self.validation.append([step + 1, self.validate(recipe["windows"])])
             if self.rank == 0 and (step + 1) % 50 == 0:
@@ -116,7 +119,8 @@ def main():
     if training.rank == 0:
         path = os.path.join(sys.argv[2], "result.json")
         with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump({**result, "torch": torch.__version__}, file)
+            json.dump({**result, "torch": torch.__version__,
+                       "health": training.health.points}, file)
         os.replace(path + ".part", path)
     dist.destroy_process_group()
 

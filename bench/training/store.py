@@ -16,7 +16,7 @@ def identity(job, versions):
 def sources_digest(folder):
     """Of the programs that the ranks run."""
     found = hashlib.sha256()
-    for where in ("", "ways"):
+    for where in ("", "models", "ways"):
         for name in sorted(os.listdir(os.path.join(folder, where))):
             if (where or name in _OF_RANKS) and name.endswith(".py"):
                 with open(os.path.join(folder, where, name), "rb") as file:
@@ -24,7 +24,7 @@ def sources_digest(folder):
     return found.hexdigest()[:16]
 
 
-_OF_RANKS = ("batches.py", "checkpoint.py", "gpt.py", "rank.py", "replicas.py", "schedule.py")
+_OF_RANKS = ("batches.py", "checkpoint.py", "rank.py", "replicas.py", "schedule.py")
 
 
 class Store:

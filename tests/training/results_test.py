@@ -57,6 +57,22 @@ class Plan(unittest.TestCase):
                          {(10**7, (2, 10))})
         self.assertEqual(plan.timings(parse_arguments(["--no-times"]), DATA), [])
 
+    def test_variants_of_the_papers_have_names(self):
+        options = parse_arguments(["--ways", "zero1", "--seeds", "1", "--nodes", "2",
+                                   "--schemes", "weights4-delta,int8"])
+        self.assertEqual([(job["scheme"], job["rules"], job["nodes"]) for job in
+                          plan.trainings(options, DATA)],
+                         [("native", "native", 2),
+                          ("weights4-delta", "allgather -> int4:block=2048,delta=inplace", 2),
+                          ("int8", "int8", 2)])
+
+    def test_models(self):
+        [gpt, conv] = [parse_arguments(["--model", kind, "--layers", "3"]).model
+                       for kind in plan.MODELS]
+        self.assertEqual((gpt["kind"], gpt["layers"], gpt["heads"]), ("gpt", 3, 4))
+        self.assertEqual((conv["kind"], conv["layers"]), ("conv", 3))
+        self.assertNotIn("heads", conv)
+
     def test_a_quick_run_is_small(self):
         jobs = plan.trainings(parse_arguments(["--quick"]), DATA)
         self.assertLess(len(jobs), 15)

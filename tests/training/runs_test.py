@@ -25,14 +25,15 @@ BUILD = os.path.abspath(sys.argv[1])
 PYTHON = os.path.join(os.path.abspath(sys.argv[2]), "bin", "python")
 LIBRARY = os.path.join(BUILD, "lib", "libterse_nccl.so")
 RANKS, STEPS = 2, 6
-MODEL = {"layers": 1, "width": 48, "heads": 2, "context": 16}
+MODEL = {"kind": "gpt", "layers": 1, "width": 48, "heads": 2, "context": 16}
 RECIPE = {**plan.RECIPE, "steps": STEPS, "apart": 2, "validate_every": 3, "windows": 2,
           "last_windows": 2}
 # Where each preset has something to do: weights that are gathered, or gradients that are reduced.
 WAYS = {"native": plan.WAYS, "safe": plan.WAYS, "fast": ("ddp", "fsdp2"), "qsdp": ("fsdp2",),
         "qsdp-w6g4": ("fsdp2",), "qsdp-w4g4": ("fsdp2", "zero1"), "sdp4bit": ("zero1", "diloco"),
         "sdp4bit-fsdp": ("fsdp2",), "zeropp": ("zero1",), "global-qsgd": ("ddp",),
-        "exp8": ("diloco",), "cgx": ("ddp",)}
+        "exp8": ("diloco",), "cgx": ("ddp",), "weights4-delta": ("zero1",),
+        "gradients4-twolevel-hadamard": ("fsdp2",), "w4g4-uniform": ("fsdp2",)}
 
 
 def free_port():
@@ -55,24 +56,26 @@ class Case(unittest.TestCase):
     def job(self, way, **more):
         return {"way": way, "seed": 5, "model": MODEL, "recipe": RECIPE, "text": self.text, **more}
 
-    def prepare(self, folder, groups):
-        """The program that trains (scheme, jobs), of each rank."""
+    def run_ranks(self, program, folder, groups):
+        """Of groups with a scheme, each of which has processes of its own, the folders."""
         path = os.path.join(folder, "groups")
         with open(path, "w", encoding="utf-8") as file:
-            json.dump([{"scheme": scheme, "jobs": jobs} for scheme, jobs in groups], file)
-        return [PYTHON, os.path.join(HERE, "several.py"), TRAINING, path, folder]
+            json.dump([{"rules": plan.PAPERS.get(group["scheme"], group["scheme"]), **group}
+                       for group in groups], file)
+        done = subprocess.run(
+            [NETLAB, "--hosts", str(RANKS), "--loopback", "--quiet", "--env", "UCX_TLS=all",
+             "--env", "OMP_NUM_THREADS=1", "--env", f"LD_PRELOAD={LIBRARY}", "--", PYTHON,
+             os.path.join(HERE, program), TRAINING, path, folder], env=launch.environment(),
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return [os.path.join(folder, str(number)) for number in range(len(groups))]
 
     def train(self, *groups):
-        """Of (scheme, jobs), each of which has processes of its own, the results."""
+        """Of (scheme, jobs) the results."""
         with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
-            done = subprocess.run(
-                [NETLAB, "--hosts", str(RANKS), "--loopback", "--quiet", "--env", "UCX_TLS=all",
-                 "--env", "OMP_NUM_THREADS=1", "--env", f"LD_PRELOAD={LIBRARY}", "--",
-                 *self.prepare(folder, groups)], env=launch.environment(), capture_output=True,
-                text=True, check=False)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            return [self.results(os.path.join(folder, str(number)), *group)
-                    for number, group in enumerate(groups)]
+            folders = self.run_ranks("several.py", folder, [
+                {"scheme": scheme, "jobs": jobs} for scheme, jobs in groups])
+            return [self.results(place, *group) for place, group in zip(folders, groups)]
 
     def results(self, folder, scheme, jobs):
         with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
@@ -110,6 +113,48 @@ class Twice(Case):
     def test_another_seed_gives_other_losses(self):
         [[one, other]] = self.train(("native", [self.job("ddp"), self.job("ddp", seed=6)]))
         self.assertNotEqual(one["losses"], other["losses"])
+
+
+class Models(Case):
+    def test_a_convolutional_net_is_trained(self):
+        sizes = {"kind": "conv", "layers": 2, "width": 64, "context": 16}
+        ways = ("ddp", "fsdp2")
+        native, fast = self.train(*((scheme, [self.job(way, model=sizes) for way in ways])
+                                    for scheme in ("native", "fast")))
+        for one, other in zip(native, fast):
+            self.assertNotEqual(one["losses"], other["losses"])
+            self.assertAlmostEqual(one["final_validation"], other["final_validation"], delta=0.2)
+
+
+class Spikes(Case):
+    """A gradient that is not finite is one on all ranks: PyTorch's gradient scaler skips the step."""
+    SCHEMES = {"ddp": ("native", "safe", "fast", "qsdp-w4g4", "sdp4bit", "global-qsgd", "exp8",
+                       "bf16", "fp8e4m3", "mxfp4", "nvfp4"),
+               "fsdp2": ("native", "fast", "qsdp-w4g4", "sdp4bit-fsdp", "zeropp")}
+
+    def test_the_step_is_skipped_on_all_ranks(self):
+        groups = [{"way": way, "scheme": scheme, "model": MODEL}
+                  for way, schemes in self.SCHEMES.items() for scheme in schemes]
+        with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
+            for group, place in zip(groups, self.run_ranks("spikes.py", folder, groups)):
+                with self.subTest(way=group["way"], scheme=group["scheme"]):
+                    self.check(group["way"], place)
+                    self.assertEqual(reports.read(glob.glob(f"{place}/rank*.json"))["calls"] > 0,
+                                     group["scheme"] != "native")
+
+    def check(self, way, folder):
+        ranks = []
+        for rank in range(RANKS):
+            with open(os.path.join(folder, f"spikes{rank}.json"), encoding="utf-8") as file:
+                ranks.append(json.load(file))
+        for steps in ranks:
+            self.assertEqual([step["skipped"] for step in steps],
+                             [True, True, False, False, True, False, False, False])
+            self.assertEqual([step["scale"] for step in steps], [512] + [256] * 3 + [128] * 4)
+            self.assertTrue(all(math.isfinite(step["loss"]) for step in steps), steps)
+            self.assertLess(steps[-1]["loss"], steps[0]["loss"])
+        if way == "ddp":  # of FSDP2 each rank has its own shard
+            self.assertEqual(*([step["weights"] for step in steps] for steps in ranks))
 
 
 class Checkpoints(Case):

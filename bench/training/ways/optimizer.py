@@ -2,7 +2,7 @@
 
 import torch
 
-from gpt import loss_of
+from models import loss_of
 
 
 def adamw(parameters, recipe):

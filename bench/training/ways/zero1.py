@@ -5,7 +5,7 @@ AllGather in place brings all shards into one flat buffer that the model compute
 import torch
 import torch.distributed as dist
 
-from gpt import loss_of
+from models import loss_of
 
 from .optimizer import adamw, set_rate
 

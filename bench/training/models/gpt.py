@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-BYTES = 256
+from .loss import BYTES
 
 
 class Block(nn.Module):
@@ -52,7 +52,3 @@ class Gpt(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
-
-
-def loss_of(logits, targets):
-    return functional.cross_entropy(logits.float().view(-1, BYTES), targets.reshape(-1))
