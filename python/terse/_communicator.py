@@ -8,7 +8,7 @@ from ._library import Error
 
 def communicator(comm):
     """The ncclComm_t as a ctypes.c_void_p. `comm`: that, an int, or a torch.distributed.ProcessGroup
-    whose backend for CUDA is NCCL; of such a group it is the communicator of the current device,
+    whose backend for CUDA, or for the CPU, is NCCL; of such a group it is the communicator of the current device,
     which PyTorch makes at the group's first collective call, or at once where init_process_group was
     given a device_id. Raises Error where there is none."""
     if isinstance(comm, ctypes.c_void_p):
@@ -24,14 +24,20 @@ def communicator(comm):
 
 def pointer_of(group):
     """The same as an int; 0: there is none yet."""
-    backend = group
-    if hasattr(group, "_get_backend"):
+    backends = list(_backends(group)) if hasattr(group, "_get_backend") else [group]
+    for backend in backends:
+        if hasattr(backend, "_comm_ptr"):
+            return backend._comm_ptr()
+    names = " and ".join(type(backend).__name__ for backend in backends) or repr(group)
+    raise Error(f"{names} does not tell its ncclComm_t: that takes PyTorch 2.8 and the backend nccl; "
+                "pass the ncclComm_t as an int")
+
+
+def _backends(group):
+    """Of a group: for CUDA, then for the CPU, where it may be one on NCCL's interface over host
+    memory."""
+    for device in ("cuda", "cpu"):
         try:
-            backend = group._get_backend(sys.modules["torch"].device("cuda"))
-        except RuntimeError as why:
-            raise Error(f"{group!r} has no backend for CUDA: {why}") from why
-    ask = getattr(backend, "_comm_ptr", None)
-    if ask is None:
-        raise Error(f"{type(backend).__name__} does not tell its ncclComm_t: that takes PyTorch 2.8 "
-                    "and the backend nccl; pass the ncclComm_t as an int")
-    return ask()
+            yield group._get_backend(sys.modules["torch"].device(device))
+        except RuntimeError:
+            pass  # it has none

@@ -9,6 +9,7 @@ import unittest
 
 PYTHON, TERSE, HOSTNCCL = sys.argv[1:4]
 JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs.py")
+MODULE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(JOBS))), "python")
 
 
 class Backend(unittest.TestCase):
@@ -36,7 +37,8 @@ class Backend(unittest.TestCase):
 
     def test_compressed(self):
         with tempfile.TemporaryDirectory() as folder:
-            self.play("training:2:compressed", variables={"TERSE_REPORT": folder},
+            self.play("training:2:compressed",
+                      variables={"TERSE_REPORT": folder, "PYTHONPATH": MODULE},
                       prefix=[TERSE, "run", "--scheme", "int8", "--nccl", HOSTNCCL, "--"])
             report = subprocess.run([TERSE, "report", folder], check=True, text=True,
                                     stdout=subprocess.PIPE).stdout

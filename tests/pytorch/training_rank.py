@@ -58,5 +58,17 @@ for way in (ddp, fsdp):
             first = tensor.clone()
             dist.broadcast(first, 0, group=gloo)
             assert torch.equal(first, tensor), "the replicas differ"
+if not EXACT:  # the module terse knows the group's communicator
+    import terse.models
+
+    told = terse.stats(dist.group.WORLD)
+    assert told.calls > 0 and told.native_bytes > 0, told
+    model = DistributedDataParallel(network(), bucket_cap_mb=0.2)
+    buckets = terse.models.DdpBuckets(model)
+    train(model)
+    excluded = terse.models.exclude_norms(buckets)
+    assert [message.group for message in excluded] == [dist.group.WORLD] * len(excluded) != []
+    train(model)
+    assert terse.stats(dist.group.WORLD).calls > told.calls
 dist.destroy_process_group()
 print("good")

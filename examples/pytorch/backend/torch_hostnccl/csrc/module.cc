@@ -18,6 +18,10 @@ c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store>& 
 }  // namespace torch_hostnccl
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  // So that Python is given the group itself where torch holds a Backend.
+  pybind11::class_<torch_hostnccl::HostGroup, c10d::Backend,
+                   c10::intrusive_ptr<torch_hostnccl::HostGroup>>(m, "HostGroup")
+      .def("_comm_ptr", &torch_hostnccl::HostGroup::comm_pointer);
   m.def("create", &torch_hostnccl::create, pybind11::arg("store"), pybind11::arg("rank"),
         pybind11::arg("size"), pybind11::arg("timeout"));
 }

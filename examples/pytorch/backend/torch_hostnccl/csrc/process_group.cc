@@ -110,6 +110,13 @@ HostGroup::CommunicatorPtr HostGroup::communicator(int other) {
   return found;
 }
 
+int64_t HostGroup::comm_pointer() {
+  std::lock_guard lock(mutex_);
+  const auto found = communicators_.find(kWhole);
+  if (found == communicators_.end() || !found->second) return 0;
+  return reinterpret_cast<int64_t>(found->second->handle());
+}
+
 void HostGroup::abort() {
   std::map<std::string, CommunicatorPtr> all;
   {
