@@ -66,10 +66,11 @@ def parse_arguments(arguments):
                         help="what is trained (%(default)s; conv: causal convolutions)")
     parser.add_argument("--layers", type=int, metavar="N")
     parser.add_argument("--width", type=int, metavar="N")
+    parser.add_argument("--context", type=int, metavar="N", help="bytes of a window (128)")
     parser.add_argument("--nodes", type=int, choices=(1, 2, 4), default=plan.RANKS, metavar="N",
                         help="on which the four ranks are: 1, 2 or 4 (%(default)s)")
     parser.add_argument("--batch", type=int, default=plan.RECIPE["batch"], metavar="N",
-                        help="windows of 128 bytes a rank and step (%(default)s)")
+                        help="windows a rank and step (%(default)s)")
     parser.add_argument("--learning-rate", type=float, default=plan.RECIPE["rate"], metavar="R",
                         help="the highest (%(default)g)")
     parser.add_argument("--weights", choices=("float32", "bfloat16"), default="float32",
@@ -94,7 +95,7 @@ def complete(options):
     if options.no_times:
         options.rates = ()
     steps = options.steps or (plan.QUICK_STEPS if options.quick else plan.RECIPE["steps"])
-    sizes = {"layers": options.layers, "width": options.width}
+    sizes = {"layers": options.layers, "width": options.width, "context": options.context}
     options.model = {**plan.MODELS[options.model],
                      **{key: value for key, value in sizes.items() if value}}
     options.recipe = {**plan.RECIPE, "steps": steps, "batch": options.batch,

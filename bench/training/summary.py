@@ -47,6 +47,8 @@ def _losses(by_seed):
            "train_curve": curves.thin(curves.average([r["losses"] for r in results]), _POINTS),
            "validation_curve": _mean_curve([result["validation"] for result in results]),
            "replicas_same": all(result["replicas"]["same"] for result in results)}
+    if results[0].get("health"):
+        row["health"] = results[0]["health"]  # rank 0's, of the first seed
     if "terse" in results[0]:
         row["compressed_calls"] = sum(result["terse"]["calls"] for result in results)
         row["compressed"] = results[0]["terse"]["schemes"]

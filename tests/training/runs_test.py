@@ -82,6 +82,7 @@ class Case(unittest.TestCase):
             results = json.load(file)
         told = reports.read(glob.glob(os.path.join(folder, "rank*.json")))
         self.assertEqual(told["calls"] > 0, scheme != "native", (scheme, told))
+        self.assertEqual(told["ranks"], RANKS, os.listdir(folder))
         for job, result in zip(jobs, results):
             # DiLoCo's ranks are apart in the middle of a round.
             self.assertEqual(result["replicas"]["same_but_for_owners"],

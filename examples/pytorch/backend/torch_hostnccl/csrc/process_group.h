@@ -31,7 +31,8 @@ class HostGroup final : public c10d::Backend {
   void setTimeout(Milliseconds timeout) { timeout_ = timeout; }
   void abort();
   void shutdown();
-  // The group's ncclComm_t, as ProcessGroupNCCL tells it; 0 before the group's first collective call.
+  // The group's ncclComm_t, as ProcessGroupNCCL tells it; 0 before the group's first collective
+  // call.
   int64_t comm_pointer();
   // A new group of these ranks, which are numbers in this one, by a split; null on all others. All
   // ranks of this one call it together, and with disjoint lists.
