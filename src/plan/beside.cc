@@ -87,23 +87,38 @@ class Around : Assembly {
 
   void agree(Collective collective, const Place& place, size_t count, Element element,
              Operation operation) {
-    Step step{.name = "agree", .lane = Lane::kCommunicate, .beside = true};
-    step.natives.push_back({.collective = collective,
-                            .send = place,
-                            .recv = place,
-                            .count = count,
-                            .element = element,
-                            .operation = operation});
+    natively("agree", {.collective = collective,
+                       .send = place,
+                       .recv = place,
+                       .count = count,
+                       .element = element,
+                       .operation = operation});
+  }
+
+  void natively(const char* name, Native native) {
+    Step step{.name = name, .lane = Lane::kCommunicate, .beside = true};
+    step.natives.push_back(native);
     first_.push_back(std::move(step));
   }
 
+  // A step of its own, to be timed: from when all ranks have come, for what follows it does not
+  // wait for a late one either.
   void verify() {
     plan_.exact_bytes = plan_.buffers.front().recv_bytes;
-    native_.natives.push_back({.collective = collective_,
-                               .send = {Region::kSend, 0},
-                               .recv = {Region::kExact, 0},
-                               .count = shape_.count,
-                               .root = shape_.root});
+    plan_.scratch_bytes = std::max(plan_.scratch_bytes, Chunks::kAlignment);
+    const Place anywhere{Region::kScratch, 0};
+    natively("meet", {.collective = Collective::kAllReduce,
+                      .send = anywhere,
+                      .recv = anywhere,
+                      .count = 1,
+                      .element = Element::kUint32,
+                      .operation = Operation::kMax,
+                      .meets = true});
+    natively("verify", {.collective = collective_,
+                        .send = {Region::kSend, 0},
+                        .recv = {Region::kExact, 0},
+                        .count = shape_.count,
+                        .root = shape_.root});
   }
 
   // Behind the plan's own scratch.

@@ -115,6 +115,7 @@ struct Native {
   int root = 0;
   Element element = Element::kOfCall;
   Operation operation = Operation::kOfCall;
+  bool meets = false;  // of whatever is there: only so that all ranks have come to it
 };
 
 // Communicate steps take turns on several lanes of their kind, so that one may start while the one
@@ -171,7 +172,7 @@ struct Plan {
   std::vector<Buffers> buffers;  // by message; a collective is one
   size_t wire_bytes = 0;         // sent to peers, but for messages that stay native
   std::vector<size_t> wire_to;   // those by peer, up to the last one that gets any
-  Traffic native;                // what NCCL's own collectives send, but for what comes to kExact
+  Traffic native;                // what NCCL's own collectives send, but to meet or to kExact
   size_t raw_bytes = 0;          // what an uncompressed call would send
   Link link;                     // link_of()
 

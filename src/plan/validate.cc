@@ -174,6 +174,7 @@ class Checker {
     within(n.send, shards * shard_bytes(n), 0);
     if (n.send.region == Region::kSend) return send_own(n);
     if (!is_own(n.send)) return refuse("sends neither from the send buffer nor scratch or state");
+    if (n.meets) return;
     for (size_t p = 0; p < shards; ++p) read(shard(n.send, n, p), shard_bytes(n));
   }
 

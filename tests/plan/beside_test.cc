@@ -244,25 +244,60 @@ TEST(Beside, ThePlanBeginsBehindWhatIsNative) {
   }
 }
 
+// When it is timed no rank waits for another, and nothing else goes on; on every rank alike.
+TEST(Beside, TheNativeCallIsAloneAndComesWhenAllHaveMet) {
+  const Range range{0, 10};
+  for (const Algorithm& a : algorithms()) {
+    if (is_point_to_point(a.collective)) continue;
+    Shape s{.count = 5000,
+            .ranks = 4,
+            .grain = exact_grain(3000),
+            .packing = packing_for(a, test_packing(32)),
+            .topology = round_robin(4, 2)};
+    for (s.rank = 0; s.rank < s.ranks; ++s.rank) {
+      Beside beside{.exact = {}, .verified = true};
+      if (may_keep_exact(a.collective)) beside.exact = {&range, 1};
+      const Plan plan = with(a.build(s), a.collective, s, beside);
+      ASSERT_EQ(validate(plan, s), "") << print(plan);
+      Order order;
+      for (size_t i = 0; i < plan.steps.size(); ++i) {
+        const Step& step = plan.steps[i];
+        if (i < 2) {
+          ASSERT_EQ(step.natives.size(), 1u) << print(plan);
+          EXPECT_TRUE(step.transfers.empty());
+          EXPECT_EQ(step.natives[0].meets, i == 0);
+          EXPECT_EQ(step.natives[0].recv.region, i == 0 ? Region::kScratch : Region::kExact);
+        }
+        EXPECT_EQ(order.is_done(0, step), i > 0) << print(plan);
+        EXPECT_EQ(order.is_done(1, step), i > 1) << print(plan);
+        order.add(step);
+      }
+    }
+  }
+}
+
 TEST(Beside, IsPrinted) {
   const Shape s{.count = 100, .ranks = 2, .rank = 1, .packing = test_packing(32)};
   const Range ranges[] = {{90, 20}};
   EXPECT_EQ(print(with(reduce_scatter(s), Collective::kReduceScatter, s,
                        {.exact = ranges, .verified = true})),
-            R"(ReduceScatter: 5 steps, scratch 1872 B, wire 404 B, raw 400 B
+            R"(ReduceScatter: 7 steps, scratch 1872 B, wire 404 B, raw 400 B
   native collectives send 40 B
-  0 native on communicate 0
+  0 meet on communicate 0
+    native AllReduce scratch+0 <- scratch+0 x1 of uint32 max
+  1 verify on communicate 0
     native ReduceScatter exact+0 <- send+0 x100
+  2 native on communicate 0
     native Reduce scratch+1792 <- send+360 x10 root 0
     native Reduce scratch+1832 <- send+400 x10 root 1
-  1 encode on encode after 0
+  3 encode on encode after 2
     scratch+0 x100 <- send+0 raw [shard 0 stage 0 origin 0]
-  2 exchange on communicate 0 after 1
+  4 exchange on communicate 0 after 3
     to 0 scratch+0 x404 B
     from 0 scratch+896 x404 B
-  3 reduce on decode after 2
+  5 reduce on decode after 4
     recv+0 x100 <- scratch+896 send+400 raw final
-  4 restore on decode
+  6 restore on decode
     recv+0 x40 B <- scratch+1832 as it is
 )");
 }
