@@ -1,5 +1,8 @@
 #include "interpose/communicators.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -22,7 +25,7 @@ namespace {
 struct Created {
   const char* by;  // the function that the program has called
   ncclComm_t* comm;
-  std::string name;
+  std::string name, made_from;
   ncclComm_t whole;  // that it is a part of, or has grown from; null: none
   bool blocks;       // by its own configuration; a part without one does as the whole
 };
@@ -53,7 +56,7 @@ bool lacks_backend(ncclComm_t comm) {
 void name(const Created& created) {
   forget_background(*created.comm);
   release_communicator(*created.comm, true);
-  name_communicator(*created.comm, created.name.c_str());
+  name_communicator(*created.comm, created.name.c_str(), created.made_from);
 }
 
 // What is being caught, of that function: the end of a group may report it.
@@ -103,12 +106,23 @@ std::string name_in(const ncclConfig_t* config) {
 void expect(const std::vector<Created>& created) {
   for (const Created& c : created) {
     if (c.whole != nullptr) {
-      name_part({c.whole, c.comm, c.name, c.blocks});
+      name_part({c.whole, c.comm, c.name, c.made_from, c.blocks});
     } else if (*c.comm != nullptr) {
       name(c);
       note_in_background(*c.comm);
     }
   }
+}
+
+// For `terse run --check`: some process of the run has come to NCCL by way of this library.
+void leave_mark() {
+  static const bool left = [] {
+    const std::string& path = settings().mark;
+    const int file =
+        path.empty() ? -1 : open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return file >= 0 && close(file) == 0;
+  }();
+  (void)left;
 }
 
 bool blocks(const ncclConfig_t* config) { return config != nullptr && config->blocking == 1; }
@@ -117,12 +131,15 @@ bool blocks(const ncclConfig_t* config) { return config != nullptr && config->bl
 // they have the whole's, with its name.
 ncclResult_t created(const char* by, ncclResult_t result, ncclComm_t* comms, int count,
                      const ncclConfig_t* config = nullptr, ncclComm_t whole = nullptr) {
+  leave_mark();
   const bool good = result == ncclSuccess || result == ncclInProgress;
   if (!good || comms == nullptr || lacks_backend()) return result;
   const std::string name =
       config == nullptr && whole != nullptr ? name_of_communicator(whole) : name_in(config);
+  const std::string made_from = whole != nullptr ? family_of_communicator(whole) : "";
   std::vector<Created> all;
-  for (int i = 0; i < count; ++i) all.push_back({by, comms + i, name, whole, blocks(config)});
+  for (int i = 0; i < count; ++i)
+    all.push_back({by, comms + i, name, made_from, whole, blocks(config)});
   if (group_depth() > 0)
     t_pending.insert(t_pending.end(), all.begin(), all.end());
   else if (result == ncclSuccess)

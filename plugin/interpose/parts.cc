@@ -38,7 +38,8 @@ bool try_to_name(State& s, const Part& part) {
   else
     s.in_background.insert(comm);
   // A program that has seen the handle before it was told may use it by now.
-  if (find_communicator(comm) == nullptr) name_communicator(comm, part.name.c_str());
+  if (find_communicator(comm) == nullptr)
+    name_communicator(comm, part.name.c_str(), part.made_from);
   return true;
 }
 

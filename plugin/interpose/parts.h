@@ -20,7 +20,7 @@ void forget_background(ncclComm_t comm);
 struct Part {
   ncclComm_t whole;
   ncclComm_t* comm;  // the program's, until it is told that the whole is no longer in progress
-  std::string name;
+  std::string name, made_from;  // as name_communicator() has them
   bool blocks;
 };
 

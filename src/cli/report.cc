@@ -10,15 +10,19 @@ namespace {
 
 struct ReportOptions {
   std::string folder;
-  std::string json, html;  // files to write; empty: none
+  std::string json, html, trace;  // files to write; empty: none
 };
 
 // 0, or 1 when something is missing or does not fit, which it prints to standard error.
 int show_report(const ReportOptions& o) {
-  const report::Merged merged = report::read_folder(o.folder);
+  const report::Folder folder = report::read_folder(o.folder);
+  // Before anything is written, for there may be nothing to trace.
+  const std::string events = o.trace.empty() ? "" : report::trace_events(folder.reports);
+  const report::Merged merged = report::merge(folder);
   fmt::print("{}", report::table(merged));
   if (!o.json.empty()) report::write_file(o.json, report::merged_json(merged));
   if (!o.html.empty()) report::write_file(o.html, report::html(merged));
+  if (!o.trace.empty()) report::write_file(o.trace, events);
   std::fflush(stdout);
   for (const std::string& complaint : merged.complaints)
     fmt::print(stderr, "terse report: {}\n", complaint);
@@ -33,6 +37,8 @@ void add_report(CLI::App& app, int& status) {
   command->add_option("folder", options->folder, "Where TERSE_REPORT had them written")->required();
   command->add_option("--json", options->json, "Write the numbers to this file");
   command->add_option("--html", options->html, "Write a page with plots to this file");
+  command->add_option("--trace", options->trace,
+                      "Write the calls that TERSE_TRACE kept, as Chrome and Perfetto read them");
   command->callback([options, &status] { status = show_report(*options); });
 }
 

@@ -1,12 +1,15 @@
 // `terse run`: a program under the preload library.
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "base/error.h"
+#include "cli/attend.h"
 #include "cli/commands.h"
 #include "cli/facade.h"
 #include "cli/options.h"
@@ -24,8 +27,9 @@ namespace fs = std::filesystem;
 struct Run {
   std::string scheme, policy;  // what there are rules in, a line or a file; at most one of them
   std::string nccl, profile, report, log;
-  std::optional<uint64_t> verify;
+  std::optional<uint64_t> verify, trace;
   bool without_facade = false;
+  bool check = false;
   bool dry = false;
   std::vector<std::string> command;
 };
@@ -118,11 +122,52 @@ std::vector<Variable> surroundings(const Run& run) {
   if (!run.nccl.empty()) variables.push_back({"TERSE_NCCL", nccl});
   if (!run.report.empty()) variables.push_back({"TERSE_REPORT", fs::absolute(run.report)});
   if (run.verify) variables.push_back({"TERSE_VERIFY", std::to_string(*run.verify)});
+  if (run.trace) variables.push_back({"TERSE_TRACE", std::to_string(*run.trace)});
   if (!run.log.empty()) variables.push_back({"TERSE_LOG", run.log});
   return variables;
 }
 
-// The exit status; does not return where the program runs.
+// A file that no process has made yet, in a folder of its own; both go at the end.
+class Mark {
+ public:
+  Mark() {
+    std::string folder = fs::temp_directory_path() / "terse-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr)
+      fail(ncclSystemError, "no folder {}: {}", folder, std::strerror(errno));
+    folder_ = folder;
+  }
+  ~Mark() {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+
+  fs::path path() const { return folder_ / "seen"; }
+
+ private:
+  fs::path folder_;
+};
+
+// Says so where no process of a run has made a communicator that the preload library saw.
+int check_program(const std::vector<std::string>& command) {
+  int waited = 0;
+  {
+    const Mark mark;
+    setenv("TERSE_MARK", mark.path().c_str(), 1);
+    waited = attend(command);
+    if (waited == 0 && !fs::exists(mark.path()))
+      fmt::print(
+          stderr,
+          "terse: {} has made no NCCL communicator that terse saw, in any process on this "
+          "machine: nothing was compressed. If it uses NCCL, name that with --nccl; one that "
+          "is linked into the program itself cannot be caught\n",
+          command[0]);
+  }
+  return end_like(waited);
+}
+
+// The exit status; does not return where the program runs, unless that is to be checked.
 int run_program(Run& run) {
   const std::vector<Variable> variables = surroundings(run);
   if (run.dry) {
@@ -131,7 +176,7 @@ int run_program(Run& run) {
     return kDone;
   }
   for (const Variable& v : variables) setenv(v.name.c_str(), v.value.c_str(), 1);
-  return become(run.command);
+  return run.check ? check_program(run.command) : become(run.command);
 }
 
 }  // namespace
@@ -155,6 +200,10 @@ void add_run(CLI::App& app, int& status) {
   command->add_option(
       "--verify", run->verify,
       "One in so many calls also runs natively, to know its error, as TERSE_VERIFY");
+  command->add_option("--trace", run->trace,
+                      "So many last calls are kept for the report, as TERSE_TRACE");
+  command->add_flag("--check", run->check,
+                    "Stay beside the program, and say so in the end where it has not used NCCL");
   command->add_option("--log", run->log, "What is said meanwhile, as TERSE_LOG")
       ->check(CLI::IsMember({"off", "error", "warn", "info", "trace"}));
   // Behind the program's name all is the program's.

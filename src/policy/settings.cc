@@ -27,6 +27,13 @@ uint64_t parse_plain(std::string_view text) {
   return *number;
 }
 
+uint64_t parse_trace(std::string_view text) {
+  constexpr uint64_t kMost = 100'000;  // of some KB each
+  const std::optional<uint64_t> calls = parse_number(text);
+  if (!calls || *calls > kMost) fail(ncclInvalidArgument, "it must be 0 to {} calls", kMost);
+  return *calls;
+}
+
 void parse_log_level(std::string_view text) {
   constexpr std::string_view kLevels[] = {"off", "error", "warn", "info", "trace"};
   for (size_t i = 0; i < std::size(kLevels); ++i)
@@ -76,6 +83,11 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.verify = parse_plain(text); }},
     {"TERSE_REPORT", "folder for a report at the end, or a name with %r rank %p pid %h host",
      [](std::string_view text, Settings& s) { s.report = text; }},
+    {"TERSE_TRACE",
+     "so many last calls of a communicator are kept for the report, with their steps",
+     [](std::string_view text, Settings& s) { s.trace = parse_trace(text); }},
+    {"TERSE_MARK", "file that a process makes with its first communicator, of terse run --check",
+     [](std::string_view text, Settings& s) { s.mark = text; }},
     {"TERSE_LOG",
      "off, error, warn (default), info, or trace: a line for each call; on standard error",
      [](std::string_view text, Settings&) { parse_log_level(text); }},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "report/merge.h"
 #include "report/page.h"
@@ -19,17 +20,27 @@ struct Column {
   std::string (*show)(double);
 };
 
+// A table that is wider than the page scrolls by itself.
+const std::string kTable = "<div class=\"scroll\"><table>\n", kTableEnd = "</table></div>\n";
+
+constexpr size_t kMostLines = 32;  // of ranks; more are cells of a map
+constexpr size_t kNotable = 8;     // of them the table has so many of the slowest, and of the late
+
 constexpr Column kColumns[] = {
     {"calls", value::calls, count},
     {"raw", value::raw, show_bytes},
     {"wire", value::wire, show_bytes},
     {"ratio", value::ratio, ratio},
-    {"off node", value::wire_off_node, show_bytes},
+    {"off node", value::raw_off_node, show_bytes},
+    {"wire", value::wire_off_node, show_bytes},
     {"ratio", value::off_node_ratio, ratio},
     {"a call", value::total, show_seconds},
     {"encode", value::encode, show_seconds},
     {"communicate", value::communicate, show_seconds},
     {"decode", value::decode, show_seconds},
+    {"native*", value::native_time, show_seconds},
+    {"compressed*", value::raced_time, show_seconds},
+    {"speed-up*", value::speedup, ratio},
     {"error", value::median_error, show_error},
     {"p99", value::p99_error, show_error},
     {"worst", value::worst_error, show_error},
@@ -48,7 +59,42 @@ std::string bytes_plot(const MergedRow& row) {
   return "<h4>Bytes that a rank sends (median)</h4>\n" + plot(lines, 18);
 }
 
-std::string times_plot(const MergedRow& row) {
+// Where a rank is: "rank 17, node 2, host".
+std::string place(const MergedCommunicator& c, int rank) {
+  const auto at = std::ranges::lower_bound(c.members, rank, {}, &Member::rank);
+  return fmt::format("rank {}{}, {}", rank, c.nodes > 1 ? fmt::format(", node {}", at->node) : "",
+                     at->host);
+}
+
+// Of all ranks that have such calls, in order, 32 in a line.
+std::string map_of(const MergedCommunicator& c, const MergedRow& row, double (*shade)(const Row&)) {
+  std::vector<Cell> cells;
+  for (const RankRow& r : row.ranks) {
+    const double total = value::total(r.row), error = value::median_error(r.row);
+    std::string text = place(c, r.rank);
+    if (!std::isnan(total))
+      text += fmt::format(": {} a call, {} communicating", show_seconds(total),
+                          show_seconds(value::communicate(r.row)));
+    text += fmt::format("; {} sent", show_bytes(value::wire(r.row)));
+    if (!std::isnan(error)) text += fmt::format("; error {}", show_error(error));
+    cells.push_back({shade(r.row), std::move(text)});
+  }
+  return heat_map(cells);
+}
+
+std::string times_map(const MergedCommunicator& c, const MergedRow& row) {
+  const Spread total = row.spread(value::total), wire = row.spread(value::wire);
+  const bool timed = total.count != 0;
+  return fmt::format(
+             "<h4>Ranks {} to {}, 32 in a line: {}, {} to {}, the darker the {}</h4>\n",
+             row.ranks.front().rank, row.ranks.back().rank, timed ? "time of a call" : "bytes sent",
+             timed ? show_seconds(total.min) : show_bytes(wire.min),
+             timed ? show_seconds(total.max) : show_bytes(wire.max), timed ? "longer" : "more") +
+         map_of(c, row, timed ? value::total : value::wire);
+}
+
+std::string times_plot(const MergedCommunicator& c, const MergedRow& row) {
+  if (row.ranks.size() > kMostLines) return times_map(c, row);
   if (row.spread(value::total).count == 0) return "";
   std::vector<Line> lines;
   for (const RankRow& r : row.ranks) {
@@ -71,17 +117,38 @@ std::string times_plot(const MergedRow& row) {
          plot(lines, 13);
 }
 
-std::string error_plot(const MergedRow& row) {
+std::string course_plot(const MergedRow& row) {
+  const Course course = row.course();
+  Strip errors{.mean = {},
+               .worst = {},
+               .show_x = [](double x) { return fmt::format("call {:.0f}", x); },
+               .show_y = show_error};
+  for (const Course::Point& p : course.points) {
+    const auto at = static_cast<double>(p.at);
+    errors.mean.emplace_back(at, p.mean());
+    errors.worst.emplace_back(at, p.greatest);
+  }
+  const std::string picture = strip(errors);
+  if (picture.empty()) return "";
+  return "<p class=\"key\"><i style=\"background: var(--bar)\"></i>mean error, call by call"
+         "<i style=\"background: var(--faint)\"></i>worst</p>\n" +
+         picture;
+}
+
+std::string error_plot(const MergedCommunicator& c, const MergedRow& row) {
   const Distribution errors = row.errors();
   if (errors.count() == 0) return "";
-  const std::string text = fmt::format(
-      "<h4>Relative error of a call against its native result: {} (median), {} or less in 99 % of "
-      "the calls, {} at worst</h4>\n",
-      show_error(errors.median()), show_error(errors.percentile(99)),
-      show_error(errors.greatest()));
+  const std::string text =
+      course_plot(row) + fmt::format(
+                             "<h4>Relative error of a call against its native result: {} (median), "
+                             "{} or less in 99 % of "
+                             "the calls, {} at worst</h4>\n",
+                             show_error(errors.median()), show_error(errors.percentile(99)),
+                             show_error(errors.greatest()));
   const Spread medians = row.spread(value::median_error), worst = row.spread(value::worst_error);
   // As it is where all ranks end with the same bytes.
   if (medians.min == medians.max && worst.min == worst.max) return text;
+  if (row.ranks.size() > kMostLines) return text + map_of(c, row, value::median_error);
   std::vector<Line> lines;
   for (const RankRow& r : row.ranks) {
     if (r.row.error.calls() == 0) continue;
@@ -125,12 +192,40 @@ std::string rank_line(const MergedRow& row, const RankRow& r) {
   return text + "</tr>\n";
 }
 
+// Those of a long row that a reader looks for: the slowest, and those that wait least.
+std::vector<RankRow> notable(const MergedRow& row) {
+  if (row.ranks.size() <= kMostLines) return row.ranks;
+  std::vector<const RankRow*> all, chosen;
+  for (const RankRow& r : row.ranks) all.push_back(&r);
+  const auto take = [&](double sign, double (*value)(const Row&)) {
+    std::ranges::stable_sort(all, {}, [=](const RankRow* r) {
+      const double x = value(r->row);
+      return std::isnan(x) ? std::numeric_limits<double>::infinity() : sign * x;
+    });
+    chosen.insert(chosen.end(), all.begin(), all.begin() + kNotable);
+  };
+  take(-1, value::total);
+  take(1, value::communicate);
+  std::ranges::sort(chosen, {}, &RankRow::rank);
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  std::vector<RankRow> some;
+  for (const RankRow* r : chosen) some.push_back(*r);
+  return some;
+}
+
 std::string numbers(const MergedRow& row) {
-  std::string text = "<h4>Ranks</h4>\n<table>\n" + head("");
+  const std::vector<RankRow> shown = notable(row);
+  std::string text =
+      fmt::format("<h4>{}</h4>\n", shown.size() == row.ranks.size()
+                                       ? "Ranks"
+                                       : "The slowest ranks, and those that wait least") +
+      kTable + head("");
   text += spread_line(row, "min", &Spread::min) + spread_line(row, "median", &Spread::median) +
           spread_line(row, "max", &Spread::max);
-  for (const RankRow& r : row.ranks) text += rank_line(row, r);
-  text += "</table>\n";
+  for (const RankRow& r : shown) text += rank_line(row, r);
+  text += kTableEnd;
+  if (const std::string words = show_race(row.race(), row.raced()); !words.empty())
+    text += "<p class=\"soft\">* " + words + ".</p>\n";
   const Spread total = row.spread(value::total), talk = row.spread(value::communicate);
   if (total.count > 1)
     text += fmt::format(
@@ -156,8 +251,9 @@ std::string counted(const std::map<std::string, uint64_t>& calls) {
 }
 
 std::string section(const MergedCommunicator& c) {
+  const std::string called = label(c.names);
   std::string text = fmt::format("<h2>Communicator {}<code>{:016x}</code></h2>\n",
-                                 c.name.empty() ? "" : escape(c.name) + " ", c.id);
+                                 called.empty() ? "" : escape(called) + " ", c.id);
   std::string hosts;
   for (size_t i = 0; i < c.members.size(); ++i)
     if (std::find_if(c.members.begin(), c.members.begin() + i, [&](const Member& m) {
@@ -171,15 +267,56 @@ std::string section(const MergedCommunicator& c) {
         fmt::format(
             "<div class=\"card\">\n<h3>{} <code>{}</code> <span class=\"soft\">{}</span></h3>\n",
             row.kind().collective, escape(row.kind().scheme), show_rule(row.kind())) +
-        bytes_plot(row) + times_plot(row) + error_plot(row) + numbers(row) + "</div>\n";
+        bytes_plot(row) + times_plot(c, row) + error_plot(c, row) + numbers(row) + "</div>\n";
   if (!c.deltas.empty())
-    text += "<div class=\"card\">\n<h3>AllGathers of differences</h3>\n<table>\n" +
-            counted(c.deltas) + "</table>\n</div>\n";
+    text += "<div class=\"card\">\n<h3>AllGathers of differences</h3>\n" + kTable +
+            counted(c.deltas) + kTableEnd + "</div>\n";
   if (c.bypasses.empty()) return text;
-  text += "<div class=\"card\">\n<h3>Calls that went to NCCL as they were</h3>\n<table>\n" +
+  text += "<div class=\"card\">\n<h3>Calls that went to NCCL as they were</h3>\n" + kTable +
           counted(c.bypasses);
-  return text + fmt::format("<tr><td>bytes that they sent</td><td>{}</td></tr>\n</table>\n</div>\n",
-                            show_bytes(static_cast<double>(c.native.bytes)));
+  text += fmt::format("<tr><td>bytes that they sent</td><td>{}</td></tr>\n",
+                      show_bytes(static_cast<double>(c.native.bytes)));
+  if (c.nodes > 1)
+    text += fmt::format("<tr><td>of them between nodes</td><td>{}</td></tr>\n",
+                        show_bytes(static_cast<double>(c.native.off_node)));
+  return text + kTableEnd + "</div>\n";
+}
+
+std::string sizes_plot(const Merged& merged) {
+  std::vector<Line> lines;
+  for (const SizeLine& line : size_lines(merged)) {
+    static constexpr std::pair<const char*, const char*> kFates[] = {
+        {"bar", "compressed"}, {"communicate", "skipped"}, {"faint", "native"}};
+    Line bars{line.from, {}};
+    for (size_t i = 0; i < line.fates.size(); ++i) {
+      const auto bytes = static_cast<double>(line.fates[i].bytes);
+      if (line.fates[i].count != 0)
+        bars.bars.push_back(
+            {bytes, kFates[i].first, fmt::format("{} {}", show_bytes(bytes), kFates[i].second)});
+    }
+    lines.push_back(std::move(bars));
+  }
+  return plot(lines, 13);
+}
+
+std::string sizes_table(const Merged& merged) {
+  std::string rows;
+  for (const SizeLine& line : size_lines(merged)) {
+    rows += fmt::format("<tr><td>{}</td>", line.from);
+    for (const Sizes::Class& c : line.fates)
+      rows += c.count == 0 ? "<td>-</td><td>-</td>"
+                           : fmt::format("<td>{}</td><td>{}</td>", c.count,
+                                         show_bytes(static_cast<double>(c.bytes)));
+    rows += "</tr>\n";
+  }
+  if (rows.empty()) return "";
+  return "<h2>Messages by size, all ranks</h2>\n<div class=\"card\">\n" + sizes_plot(merged) +
+         kTable +
+         "<tr><th></th><th>compressed</th><th>bytes</th><th>skipped</th><th>bytes</th>"
+         "<th>native</th><th>bytes</th></tr>\n" +
+         rows + kTableEnd +
+         "<p class=\"soft\">Skipped: a rule is for the call, and something else speaks "
+         "against it. Native: no rule is for it.</p>\n</div>\n";
 }
 
 std::string tiles(const Merged& merged) {
@@ -192,6 +329,7 @@ std::string tiles(const Merged& merged) {
         sum.calls += r.row.calls;
         sum.raw += r.row.raw;
         sum.wire += r.row.wire;
+        sum.race += r.row.race;
       }
   }
   std::string text = "<div class=\"tiles\">\n";
@@ -200,6 +338,7 @@ std::string tiles(const Merged& merged) {
   };
   tile(sum.wire.bytes != 0 ? ratio(sum.ratio()) : "-", "fewer bytes in compressed calls");
   if (sum.leaves_node()) tile(ratio(sum.off_node_ratio()), "fewer between nodes");
+  if (sum.race.calls != 0) tile(ratio(sum.race.speedup()), "as fast, where calls ran both ways");
   tile(show_bytes(value::raw(sum)), "native, all ranks");
   tile(show_bytes(value::wire(sum)), "on the wire");
   tile(count(value::calls(sum)), "compressed calls, all ranks");
@@ -211,8 +350,12 @@ std::string tiles(const Merged& merged) {
 std::string complaints(const Merged& merged) {
   if (merged.complaints.empty()) return "";
   std::string text = "<div class=\"warn\"><b>This report is not whole</b>\n<ul>\n";
-  for (const std::string& line : merged.complaints)
-    text += fmt::format("<li>{}</li>\n", escape(line));
+  constexpr size_t kMostComplaints = 100;
+  const size_t shown = std::min(merged.complaints.size(), kMostComplaints);
+  for (size_t i = 0; i < shown; ++i)
+    text += fmt::format("<li>{}</li>\n", escape(merged.complaints[i]));
+  if (merged.complaints.size() > kMostComplaints)
+    text += fmt::format("<li>and {} more</li>\n", merged.complaints.size() - kMostComplaints);
   return text + "</ul>\n</div>\n";
 }
 
@@ -229,7 +372,7 @@ std::string html(const Merged& merged) {
       escape(merged.policy));
   text += complaints(merged) + tiles(merged);
   for (const MergedCommunicator& c : merged.communicators) text += section(c);
-  return text + "</main>\n</body>\n</html>\n";
+  return text + sizes_table(merged) + "</main>\n</body>\n</html>\n";
 }
 
 }  // namespace terse::report

@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,75 @@ Distribution read_distribution(const Json& j) {
   return d;
 }
 
+Json write(const Course& s) {
+  Json points = Json::array();
+  for (const Course::Point& p : s.points) points.push_back({p.at, p.count, p.sum, p.greatest});
+  return {{"each", s.each}, {"points", std::move(points)}};
+}
+
+Course read_course(const Json& j) {
+  Course s{.each = j.at("each").get<uint64_t>(), .points = {}};
+  if (!std::has_single_bit(s.each) || j.at("points").size() > Course::kMaxPoints)
+    throw std::out_of_range("a course that is none");
+  for (const Json& p : j.at("points"))
+    s.points.push_back({p.at(0).get<uint64_t>(), p.at(1).get<uint64_t>(), p.at(2).get<double>(),
+                        p.at(3).get<double>()});
+  return s;
+}
+
+Json write(const Sizes& sizes) {
+  Json classes = Json::array();
+  for (size_t k = 0; k < sizes.classes.size(); ++k)
+    if (const Sizes::Class& c = sizes.classes[k]; c.count != 0)
+      classes.push_back({k, c.count, c.bytes});
+  return classes;
+}
+
+Sizes read_sizes(const Json& j) {
+  Sizes sizes;
+  for (const Json& each : j)
+    sizes.classes.at(each.at(0).get<size_t>()) = {each.at(1).get<uint64_t>(),
+                                                  each.at(2).get<uint64_t>()};
+  return sizes;
+}
+
+Json write(const MessageSizes& s) {
+  return {{"compressed", write(s.compressed)},
+          {"skipped", write(s.skipped)},
+          {"native", write(s.native)}};
+}
+
+MessageSizes read_message_sizes(const Json& j) {
+  return {read_sizes(j.at("compressed")), read_sizes(j.at("skipped")), read_sizes(j.at("native"))};
+}
+
+Json write(const TracedCall& t) {
+  Json steps = Json::array();
+  for (const TracedStep& s : t.steps) steps.push_back({s.name, s.lane, s.begin, s.end});
+  return {{"collective", t.collective}, {"dtype", t.dtype},
+          {"scheme", t.scheme},         {"count", t.count},
+          {"raw_bytes", t.raw_bytes},   {"wire_bytes", t.wire_bytes},
+          {"begin", t.begin},           {"end", t.end},
+          {"steps", std::move(steps)},  {"left_out", t.left_out}};
+}
+
+TracedCall read_traced_call(const Json& j) {
+  TracedCall t{.collective = j.at("collective").get<std::string>(),
+               .dtype = j.at("dtype").get<std::string>(),
+               .scheme = j.at("scheme").get<std::string>(),
+               .count = j.at("count").get<uint64_t>(),
+               .raw_bytes = j.at("raw_bytes").get<uint64_t>(),
+               .wire_bytes = j.at("wire_bytes").get<uint64_t>(),
+               .begin = j.at("begin").get<int64_t>(),
+               .end = j.at("end").get<int64_t>(),
+               .steps = {},
+               .left_out = j.at("left_out").get<uint64_t>()};
+  for (const Json& s : j.at("steps"))
+    t.steps.push_back({s.at(0).get<std::string>(), s.at(1).get<std::string>(),
+                       s.at(2).get<int64_t>(), s.at(3).get<int64_t>()});
+  return t;
+}
+
 Json write(const Row& r) {
   Json row = {{"rule", r.rule ? Json(*r.rule) : Json(nullptr)},
               {"collective", r.collective},
@@ -50,6 +120,11 @@ Json write(const Row& r) {
                     {"communicate", r.times.communicate},
                     {"decode", r.times.decode}};
   if (r.times.predicted != 0) row["seconds"]["predicted"] = r.times.predicted;
+  if (r.race.calls != 0)
+    row["native"] = {{"calls", r.race.calls},
+                     {"seconds", r.race.native},
+                     {"compressed_seconds", r.race.compressed},
+                     {"speedup", r.race.speedup()}};
   row["error"] = {{"calls", r.error.calls()},
                   {"median_relative", number(r.error.relative.median())},
                   {"p99_relative", number(r.error.relative.percentile(99))},
@@ -61,6 +136,7 @@ Json write(const Row& r) {
                   {"exact_squares", r.error.exact_squares},
                   {"lost_nonfinite", r.error.lost},
                   {"spread_nonfinite", r.error.spread}};
+  if (!r.error.course.points.empty()) row["error"]["course"] = write(r.error.course);
   return row;
 }
 
@@ -78,13 +154,19 @@ Row read_row(const Json& j) {
   r.times = {seconds.at("calls").get<uint64_t>(), seconds.at("total").get<double>(),
              seconds.at("encode").get<double>(),  seconds.at("communicate").get<double>(),
              seconds.at("decode").get<double>(),  seconds.value("predicted", 0.0)};
+  if (const auto native = j.find("native"); native != j.end())
+    r.race = {native->at("calls").get<uint64_t>(), native->at("seconds").get<double>(),
+              native->at("compressed_seconds").get<double>()};
   const Json& error = j.at("error");
   r.error = {.relative = read_distribution(error.at("distribution")),
              .squares = error.at("squares").get<double>(),
              .exact_squares = error.at("exact_squares").get<double>(),
              .largest = error.at("largest").get<double>(),
              .lost = error.at("lost_nonfinite").get<uint64_t>(),
-             .spread = error.at("spread_nonfinite").get<uint64_t>()};
+             .spread = error.at("spread_nonfinite").get<uint64_t>(),
+             .course = {}};
+  if (const auto course = error.find("course"); course != error.end())
+    r.error.course = read_course(*course);
   return r;
 }
 
@@ -106,7 +188,9 @@ Levels read_levels(const Json& j) {
 
 Json write(const Communicator& c) {
   Json j = {{"id", fmt::format("{:016x}", c.id)},
-            {"name", c.name},
+            {"name", c.names.own},
+            {"made_from", c.names.made_from},
+            {"number", c.names.number ? Json(*c.names.number) : Json(nullptr)},
             {"rank", c.rank},
             {"ranks", c.ranks},
             {"nodes", c.nodes},
@@ -119,17 +203,19 @@ Json write(const Communicator& c) {
             {"scratch_bytes", c.scratch_bytes},
             {"verify_bytes", c.verify_bytes},
             {"state_bytes", c.state_bytes},
+            {"sizes", write(c.sizes)},
             {"rows", Json::array()}};
   for (const Row& row : c.rows) j["rows"].push_back(write(row));
   if (!c.levels.empty()) j["levels"] = Json::array();
   for (const Levels& levels : c.levels) j["levels"].push_back(write(levels));
+  for (const TracedCall& call : c.trace) j["trace"].push_back(write(call));
   return j;
 }
 
 Communicator read_communicator(const Json& j) {
   Communicator c;
   c.id = std::stoull(j.at("id").get<std::string>(), nullptr, 16);
-  j.at("name").get_to(c.name);
+  j.at("name").get_to(c.names.own);
   j.at("rank").get_to(c.rank);
   j.at("ranks").get_to(c.ranks);
   j.at("nodes").get_to(c.nodes);
@@ -145,6 +231,13 @@ Communicator read_communicator(const Json& j) {
   for (const Json& row : j.at("rows")) c.rows.push_back(read_row(row));
   for (const Json& levels : j.value("levels", Json::array()))
     c.levels.push_back(read_levels(levels));
+  // What older files do not have.
+  c.names.made_from = j.value("made_from", "");
+  if (const auto number = j.find("number"); number != j.end() && !number->is_null())
+    c.names.number = number->get<uint64_t>();
+  if (const auto sizes = j.find("sizes"); sizes != j.end()) c.sizes = read_message_sizes(*sizes);
+  for (const Json& call : j.value("trace", Json::array()))
+    c.trace.push_back(read_traced_call(call));
   if (c.rank < 0 || c.rank >= c.ranks) throw std::out_of_range("a rank beyond the ranks");
   return c;
 }

@@ -45,7 +45,7 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-std::string name(const MergedCommunicator& c) { return show_communicator(c.id, c.name); }
+std::string name(const MergedCommunicator& c) { return show_communicator(c.id, label(c.names)); }
 
 // Brings the ranks of one communicator together.
 class Merger {
@@ -61,7 +61,10 @@ class Merger {
     if (twice != all.members.end())
       return complain("{}: rank {} of {} is in {} already", file, c.rank, name(all), twice->file);
     all.members.push_back({c.rank, report.host, report.pid, file, c.released, c.node});
-    if (all.name.empty()) all.name = c.name;
+    if (all.names.own.empty()) all.names.own = c.names.own;
+    if (all.names.made_from.empty()) all.names.made_from = c.names.made_from;
+    if (!all.names.number) all.names.number = c.names.number;
+    all.sizes += c.sizes;
     all.native += c.native;
     for (const auto& [reason, calls] : c.bypasses) all.bypasses[reason] += calls;
     for (const auto& [how, calls] : c.deltas) all.deltas[how] += calls;
@@ -87,7 +90,7 @@ class Merger {
     const auto known = std::ranges::find(merged_.communicators, c.id, &MergedCommunicator::id);
     if (c.id != 0 && known != merged_.communicators.end()) return *known;
     return merged_.communicators.emplace_back(
-        MergedCommunicator{.id = c.id, .name = c.name, .ranks = c.ranks, .nodes = c.nodes});
+        MergedCommunicator{.id = c.id, .names = c.names, .ranks = c.ranks, .nodes = c.nodes});
   }
 
   void finish(MergedCommunicator& c) {
@@ -130,6 +133,9 @@ double total(const Row& r) { return per_call(r.times.total, r.times.calls); }
 double encode(const Row& r) { return per_call(r.times.encode, r.times.calls); }
 double communicate(const Row& r) { return per_call(r.times.communicate, r.times.calls); }
 double decode(const Row& r) { return per_call(r.times.decode, r.times.calls); }
+double native_time(const Row& r) { return per_call(r.race.native, r.race.calls); }
+double raced_time(const Row& r) { return per_call(r.race.compressed, r.race.calls); }
+double speedup(const Row& r) { return r.race.calls == 0 ? std::nan("") : r.race.speedup(); }
 double predicted(const Row& r) {
   return r.times.predicted == 0 ? std::nan("") : per_call(r.times.predicted, r.times.calls);
 }
@@ -144,6 +150,21 @@ std::string show_prediction(const MergedRow& row) {
   if (predicted.count == 0 || total.count == 0) return "";
   return fmt::format("auto predicted {} a call, {:.2f} times what was measured",
                      show_seconds(predicted.median), predicted.median / total.median);
+}
+
+std::vector<SizeLine> size_lines(const Merged& merged) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  MessageSizes all;
+  for (const MergedCommunicator& c : merged.communicators) all += c.sizes;
+  std::vector<SizeLine> lines;
+  for (size_t k = 0; k < all.native.classes.size(); ++k) {
+    const SizeLine line{
+        .from = fmt::format("from {} {} on", 1 << k % 10, kUnits[k / 10]),
+        .fates = {all.compressed.classes[k], all.skipped.classes[k], all.native.classes[k]}};
+    if (std::ranges::any_of(line.fates, [](const auto& c) { return c.count != 0; }))
+      lines.push_back(line);
+  }
+  return lines;
 }
 
 std::string show_rule(const Row& row) {
@@ -166,6 +187,24 @@ Distribution MergedRow::errors() const {
   Distribution all;
   for (const RankRow& r : ranks) all.add(r.row.error.relative);
   return all;
+}
+
+Course MergedRow::course() const {
+  Course all;
+  for (const RankRow& r : ranks) all.merge(r.row.error.course);
+  return all;
+}
+
+Race MergedRow::race() const {
+  Race all;
+  for (const RankRow& r : ranks) all += r.row.race;
+  return all;
+}
+
+uint64_t MergedRow::raced() const {
+  uint64_t most = 0;
+  for (const RankRow& r : ranks) most = std::max(most, r.row.race.calls);
+  return most;
 }
 
 Merged merge(const std::vector<NamedReport>& reports) {
@@ -191,28 +230,32 @@ Merged merge(const std::vector<NamedReport>& reports) {
   return merged;
 }
 
-Merged read_folder(const std::filesystem::path& folder) {
+Folder read_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error))
     if (entry.path().extension() == ".json") paths.push_back(entry.path());
   if (error) fail(ncclInvalidArgument, "{}: {}", folder.string(), error.message());
   std::ranges::sort(paths);
-  std::vector<NamedReport> reports;
-  std::vector<std::string> unreadable;
+  Folder all;
   for (const auto& path : paths) {
     const std::string file = path.filename().string();
     try {
-      reports.push_back({file, from_json(read_text(path))});
+      all.reports.push_back({file, from_json(read_text(path))});
     } catch (const terse::Error& e) {
-      unreadable.push_back(fmt::format("{}: {}", file, e.message));
+      all.unreadable.push_back(fmt::format("{}: {}", file, e.message));
     }
   }
-  if (reports.empty())
+  if (all.reports.empty())
     fail(ncclInvalidArgument, "{} has no report of terse{}{}", folder.string(),
-         unreadable.empty() ? "" : ": ", unreadable.empty() ? "" : unreadable.front());
-  Merged merged = merge(reports);
-  merged.complaints.insert(merged.complaints.begin(), unreadable.begin(), unreadable.end());
+         all.unreadable.empty() ? "" : ": ", all.unreadable.empty() ? "" : all.unreadable.front());
+  return all;
+}
+
+Merged merge(const Folder& folder) {
+  Merged merged = merge(folder.reports);
+  merged.complaints.insert(merged.complaints.begin(), folder.unreadable.begin(),
+                           folder.unreadable.end());
   return merged;
 }
 

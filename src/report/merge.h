@@ -1,6 +1,7 @@
 // The reports of all ranks, brought together: what `terse report` shows.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -38,16 +39,20 @@ struct MergedRow {
   const Row& kind() const { return ranks.front().row; }  // rule, collective and scheme: all alike
   Spread spread(double (*value)(const Row&)) const;      // NaN stands for none
   Distribution errors() const;                           // of the calls of all ranks
+  Course course() const;                                 // the same, one after another
+  Race race() const;       // of all ranks: the seconds of each add up, and so do the calls
+  uint64_t raced() const;  // calls, that each rank has counted
 };
 
 struct MergedCommunicator {
   uint64_t id = 0;
-  std::string name;  // of the first rank that has one
+  Names names;  // of the first rank that has them
   int ranks = 0, nodes = 0;
   std::vector<Member> members;  // by rank
   std::vector<MergedRow> rows;
   plan::Traffic native;  // over all ranks, and so are the calls
   std::map<std::string, uint64_t> bypasses, deltas;
+  MessageSizes sizes;
 };
 
 struct Merged {
@@ -66,8 +71,14 @@ struct NamedReport {
 
 Merged merge(const std::vector<NamedReport>& reports);
 
+struct Folder {
+  std::vector<NamedReport> reports;
+  std::vector<std::string> unreadable;  // files, and why
+};
+
 // Every file *.json of a folder. Throws terse::Error when it has none that is a report.
-Merged read_folder(const std::filesystem::path& folder);
+Folder read_folder(const std::filesystem::path& folder);
+Merged merge(const Folder& folder);
 
 // What is known of a row's calls, per call; NaN: nothing, or nothing leaves the node.
 namespace value {
@@ -82,6 +93,9 @@ double total(const Row& r);
 double encode(const Row& r);
 double communicate(const Row& r);
 double decode(const Row& r);
+double native_time(const Row& r);  // of the calls that ran both ways; and compressed; and how
+double raced_time(const Row& r);   // many times as fast that is
+double speedup(const Row& r);
 double predicted(const Row& r);     // by auto, which has chosen the scheme
 double median_error(const Row& r);  // of a call
 double p99_error(const Row& r);
@@ -92,6 +106,13 @@ double pooled_error(const Row& r);
 // "auto predicted 1.2 ms a call, 0.98 times what was measured", of the median rank; "": it did not.
 std::string show_prediction(const MergedRow& row);
 
+// Messages of all communicators from some size on, to twice that, by what became of them.
+struct SizeLine {
+  std::string from;                   // "from 64 KiB on"
+  std::array<Sizes::Class, 3> fates;  // compressed, skipped, native
+};
+std::vector<SizeLine> size_lines(const Merged& merged);
+
 // "rule 2", or "by name" where the caller named the scheme.
 std::string show_rule(const Row& row);
 
@@ -99,5 +120,9 @@ std::string table(const Merged& merged);
 std::string merged_json(const Merged& merged);
 // A page that needs nothing else.
 std::string html(const Merged& merged);
+
+// The calls that were kept (TERSE_TRACE), and their steps, as Chrome's trace events, which Perfetto
+// reads: a process for each rank. Throws terse::Error when there are none.
+std::string trace_events(const std::vector<NamedReport>& reports);
 
 }  // namespace terse::report

@@ -24,6 +24,9 @@ constexpr struct {
                    {"encode_seconds_per_call", value::encode},
                    {"communicate_seconds_per_call", value::communicate},
                    {"decode_seconds_per_call", value::decode},
+                   {"verified_native_seconds_per_call", value::native_time},
+                   {"verified_seconds_per_call", value::raced_time},
+                   {"speedup", value::speedup},
                    {"predicted_seconds_per_call", value::predicted},
                    {"median_relative_error", value::median_error},
                    {"p99_relative_error", value::p99_error},
@@ -56,6 +59,16 @@ Json write(const MergedRow& row) {
                           {"median", number(errors.median())},
                           {"p99", number(errors.percentile(99))},
                           {"worst", number(errors.greatest())}};
+  const Course course = row.course();
+  for (const Course::Point& p : course.points)
+    j["error_of_a_call"]["course"].push_back(
+        {{"call", p.at}, {"mean", number(p.mean())}, {"worst", number(p.greatest)}});
+  const Race race = row.race();
+  j["native"] = race.calls == 0 ? Json(nullptr)
+                                : Json{{"calls", row.raced()},
+                                       {"seconds", race.native},
+                                       {"compressed_seconds", race.compressed},
+                                       {"speedup", race.speedup()}};
   for (const RankRow& r : row.ranks) {
     Json rank = {{"rank", r.rank}};
     for (const auto& q : kQuantities) rank[q.name] = number(q.value(r.row));
@@ -66,9 +79,20 @@ Json write(const MergedRow& row) {
   return j;
 }
 
+// By the least size of a class.
+Json write(const Sizes& sizes) {
+  Json classes = Json::array();
+  for (size_t k = 0; k < sizes.classes.size(); ++k)
+    if (const Sizes::Class& c = sizes.classes[k]; c.count != 0)
+      classes.push_back({{"from_bytes", uint64_t{1} << k}, {"calls", c.count}, {"bytes", c.bytes}});
+  return classes;
+}
+
 Json write(const MergedCommunicator& c) {
   Json j = {{"id", fmt::format("{:016x}", c.id)},
-            {"name", c.name},
+            {"name", c.names.own},
+            {"made_from", c.names.made_from},
+            {"number", c.names.number ? Json(*c.names.number) : Json(nullptr)},
             {"ranks", c.ranks},
             {"nodes", c.nodes},
             {"members", Json::array()},
@@ -76,6 +100,10 @@ Json write(const MergedCommunicator& c) {
             {"native_off_node_bytes", c.native.off_node},
             {"bypasses", c.bypasses},
             {"deltas", c.deltas},
+            {"sizes",
+             {{"compressed", write(c.sizes.compressed)},
+              {"skipped", write(c.sizes.skipped)},
+              {"native", write(c.sizes.native)}}},
             {"rows", Json::array()}};
   for (const Member& m : c.members)
     j["members"].push_back({{"rank", m.rank},

@@ -25,6 +25,12 @@ h3 { font-size: 16px; margin: 0 0 12px; }
 h4 { font-size: 13px; font-weight: 600; margin: 18px 0 6px; color: var(--soft); }
 code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 0.92em; }
 .soft { color: var(--soft); margin: 0 0 12px; }
+p code { overflow-wrap: anywhere; }
+.scroll { overflow-x: auto; }
+.heat { display: grid; grid-template-columns: repeat(32, minmax(7px, 1fr)); gap: 1px;
+  max-width: 760px; }
+.heat i { background: var(--bar); aspect-ratio: 1; border-radius: 1px; }
+.heat i.none { background: none; border: 1px solid var(--line); }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   padding: 16px 18px; margin: 12px 0; overflow-x: auto; }
 .tiles { margin: 18px 0; }
@@ -40,7 +46,7 @@ td { text-align: right; }
 th, td { padding: 4px 8px; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 td.mark { font-weight: 700; }
-svg { display: block; max-width: 100%; }
+svg { display: block; width: 100%; min-width: 540px; max-width: 980px; height: auto; }
 svg text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink); }
 svg text.soft { fill: var(--soft); }
 .key { font-size: 13px; color: var(--soft); margin: 0 0 4px; }
@@ -101,9 +107,7 @@ std::string plot(const std::vector<Line>& lines, int thickness) {
     }
     y += 8;
   }
-  return fmt::format(
-      "<svg viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n{2}</svg>\n",
-      kWidth, y, body);
+  return fmt::format("<svg viewBox=\"0 0 {0} {1}\" role=\"img\">\n{2}</svg>\n", kWidth, y, body);
 }
 
 }  // namespace terse::report

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace terse::report {
@@ -23,6 +24,23 @@ struct Line {
   std::string name;
   std::vector<Bar> bars;
 };
+
+// A cell of a map, with what a pointer over it shows.
+struct Cell {
+  double value;  // NaN: none
+  std::string text;
+};
+
+// Cells in lines, darker where the value is larger.
+std::string heat_map(const std::vector<Cell>& cells);
+
+// What a number was as it went on: its mean, and its worst, in a narrow strip, as SVG.
+struct Strip {
+  std::vector<std::pair<double, double>> mean, worst;  // by rising x
+  std::string (*show_x)(double);
+  std::string (*show_y)(double);
+};
+std::string strip(const Strip& strip);
 
 // Bars from the left on a common scale, as SVG.
 std::string plot(const std::vector<Line>& lines, int thickness);

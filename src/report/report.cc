@@ -26,6 +26,20 @@ double Error::pooled_relative() const {
   return std::sqrt(squares / exact_squares);
 }
 
+Race& Race::operator+=(const Race& other) {
+  calls += other.calls;
+  native += other.native;
+  compressed += other.compressed;
+  return *this;
+}
+
+MessageSizes& MessageSizes::operator+=(const MessageSizes& other) {
+  compressed.add(other.compressed);
+  skipped.add(other.skipped);
+  native.add(other.native);
+  return *this;
+}
+
 double Row::ratio() const { return quotient(raw.bytes, wire.bytes); }
 
 double Row::off_node_ratio() const { return quotient(raw.off_node, wire.off_node); }
@@ -48,9 +62,15 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   fail(ncclSystemError, "cannot write {}: {}", path.string(), error.message());
 }
 
-std::string show_communicator(uint64_t id, const std::string& name) {
-  return fmt::format("communicator {:016x}{}", id,
-                     name.empty() ? "" : fmt::format(" \"{}\"", name));
+std::string label(const Names& names) {
+  if (!names.own.empty()) return fmt::format("\"{}\"", names.own);
+  const std::string number = names.number ? fmt::format("#{}", *names.number) : "";
+  if (names.made_from.empty()) return number;
+  return fmt::format("{}{}from \"{}\"", number, number.empty() ? "" : " ", names.made_from);
+}
+
+std::string show_communicator(uint64_t id, const std::string& label) {
+  return fmt::format("communicator {:016x}{}{}", id, label.empty() ? "" : " ", label);
 }
 
 std::string show_bytes(double bytes) {
@@ -70,6 +90,16 @@ std::string show_seconds(double seconds) {
 std::string show_error(double relative) {
   if (std::isinf(relative)) return "infinite";
   return fmt::format("{:.3g} %", 100 * relative);
+}
+
+std::string show_race(const Race& race, uint64_t calls) {
+  if (race.calls == 0) return "";
+  const auto each = [&](double seconds) {
+    return show_seconds(seconds / static_cast<double>(race.calls));
+  };
+  return fmt::format(
+      "natively {} a call, compressed {}: {:.2f} times as fast, by {} call{} that ran both ways",
+      each(race.native), each(race.compressed), race.speedup(), calls, calls == 1 ? "" : "s");
 }
 
 }  // namespace terse::report

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/course.h"
 #include "base/distribution.h"
+#include "base/sizes.h"
 #include "plan/topology.h"
 
 namespace terse::report {
@@ -25,6 +27,17 @@ struct Times {
   bool operator==(const Times&) const = default;
 };
 
+// Calls that also ran natively, one after the other: seconds, summed over `calls`, which is without
+// the first of a kind.
+struct Race {
+  uint64_t calls = 0;
+  double native = 0, compressed = 0;
+
+  double speedup() const { return calls == 0 || compressed == 0 ? 0 : native / compressed; }
+  Race& operator+=(const Race& other);
+  bool operator==(const Race&) const = default;
+};
+
 // Compressed results against native ones.
 struct Error {
   Distribution relative;                  // of each call; infinite where the native result is zero
@@ -32,6 +45,7 @@ struct Error {
   double largest = 0;                     // difference of a single element
   uint64_t lost = 0;    // elements that only the native result has as NaN or infinity
   uint64_t spread = 0;  // that only the compressed one has so
+  Course course;        // of the finite ones, by the calls' numbers among those of all ranks
 
   uint64_t calls() const { return relative.count(); }
   double pooled_relative() const;  // of all calls together: those of large numbers drown the others
@@ -45,6 +59,7 @@ struct Row {
   uint64_t calls = 0;
   plan::Traffic raw, wire;
   Times times;
+  Race race;
   Error error;
 
   double ratio() const;  // raw to wire; 0: nothing was sent
@@ -63,9 +78,43 @@ struct Levels {
   bool operator==(const Levels&) const = default;
 };
 
+// How large whole messages were, by what became of the calls: compressed; skipped, though a rule is
+// for them; native, for there is none.
+struct MessageSizes {
+  Sizes compressed, skipped, native;
+
+  MessageSizes& operator+=(const MessageSizes& other);
+  bool operator==(const MessageSizes&) const = default;
+};
+
+// A compressed call and its steps; times in nanoseconds since 1970, by the clock of the host.
+struct TracedStep {
+  std::string name, lane;
+  int64_t begin = 0, end = 0;
+
+  bool operator==(const TracedStep&) const = default;
+};
+struct TracedCall {
+  std::string collective, dtype, scheme;
+  uint64_t count = 0, raw_bytes = 0, wire_bytes = 0;
+  int64_t begin = 0, end = 0;
+  std::vector<TracedStep> steps;
+  uint64_t left_out = 0;  // steps
+
+  bool operator==(const TracedCall&) const = default;
+};
+
+struct Names {
+  std::string own;                 // that the program gives it; empty: none
+  std::string made_from;           // of what it was split or has grown from
+  std::optional<uint64_t> number;  // among those of its processes; empty: not agreed
+
+  bool operator==(const Names&) const = default;
+};
+
 struct Communicator {
-  uint64_t id = 0;   // the same on all its ranks and on no other communicator; 0: not agreed
-  std::string name;  // that the program gives it; empty: none
+  uint64_t id = 0;  // the same on all its ranks and on no other communicator; 0: not agreed
+  Names names;
   int rank = 0, ranks = 0;
   bool released = false;    // otherwise what its queues still had to measure is missing
   int nodes = 0, node = 0;  // how many its ranks are on, and this rank's; 0 nodes: not known
@@ -75,6 +124,8 @@ struct Communicator {
   uint64_t scratch_bytes = 0, verify_bytes = 0, state_bytes = 0;
   std::vector<Row> rows;
   std::vector<Levels> levels;
+  MessageSizes sizes;
+  std::vector<TracedCall> trace;  // the last ones, in order
 
   bool operator==(const Communicator&) const = default;
 };
@@ -103,12 +154,19 @@ std::string to_text(const Report& report);
 // Puts the text in place of the file in one step. Throws terse::Error.
 void write_file(const std::filesystem::path& path, const std::string& text);
 
-// "communicator 0123456789abcdef", and its name where it has one.
-std::string show_communicator(uint64_t id, const std::string& name);
+// What people call it: its name in quotes, or `#2 from "world"`; "": nothing is known.
+std::string label(const Names& names);
+
+// "communicator 0123456789abcdef", and its label where it has one.
+std::string show_communicator(uint64_t id, const std::string& label);
 
 // As a report's tables show them: "1.50 GB", "12.3 ms", "0.65 %".
 std::string show_bytes(double bytes);
 std::string show_seconds(double seconds);
 std::string show_error(double relative);
+
+// "natively 12 ms a call, compressed 3 ms: 4.00 times as fast, by 9 calls that ran both ways"; "":
+// none did.
+std::string show_race(const Race& race, uint64_t calls);
 
 }  // namespace terse::report

@@ -6,7 +6,7 @@ namespace terse::report {
 namespace {
 
 constexpr const char* kLine =
-    "{:13} {:30} {:>7} {:>6} {:>9} {:>9} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} "
+    "{:13} {:30} {:>7} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} "
     "{:>9} {:>9} {:>8} {:>5}\n";
 
 struct Cell {
@@ -21,6 +21,7 @@ constexpr Cell kCells[] = {
     {value::raw, show_bytes},
     {value::wire, show_bytes},
     {value::ratio, show_ratio},
+    {value::raw_off_node, show_bytes},
     {value::wire_off_node, show_bytes},
     {value::off_node_ratio, show_ratio},
     {value::total, show_seconds},
@@ -49,8 +50,28 @@ std::string line(const MergedRow& row, const char* which, double Spread::*member
                               : "",
                      first ? kind.scheme : "", which, cells[0], cells[1], cells[2], cells[3],
                      cells[4], cells[5], cells[6], cells[7], cells[8], cells[9], cells[10],
-                     cells[11], cells[12], last ? std::to_string(total.max_rank) : "",
+                     cells[11], cells[12], cells[13], last ? std::to_string(total.max_rank) : "",
                      last ? std::to_string(communicate.min_rank) : "");
+}
+
+// Calls of all ranks and communicators by the size of the whole message.
+std::string sizes(const Merged& merged) {
+  constexpr const char* kSizes = "{:21} {:>12} {:>9} {:>12} {:>9} {:>12} {:>9}\n";
+  std::string text;
+  for (const SizeLine& line : size_lines(merged)) {
+    std::vector<std::string> cells;
+    for (const Sizes::Class& c : line.fates) {
+      cells.push_back(c.count == 0 ? "-" : std::to_string(c.count));
+      cells.push_back(c.count == 0 ? "-" : show_bytes(static_cast<double>(c.bytes)));
+    }
+    text += fmt::format(fmt::runtime(kSizes), line.from, cells[0], cells[1], cells[2], cells[3],
+                        cells[4], cells[5]);
+  }
+  if (text.empty()) return "";
+  return "\n" +
+         fmt::format(fmt::runtime(kSizes), "messages, all ranks", "compressed", "bytes", "skipped",
+                     "bytes", "native", "bytes") +
+         text;
 }
 
 }  // namespace
@@ -62,25 +83,32 @@ std::string table(const Merged& merged) {
   for (const MergedCommunicator& c : merged.communicators) {
     size_t unreleased = 0;
     for (const Member& m : c.members) unreleased += !m.released;
-    text +=
-        fmt::format("\n{}, {} of {} ranks{}{}\n", show_communicator(c.id, c.name), c.members.size(),
-                    c.ranks, c.nodes > 1 ? fmt::format(", {} nodes", c.nodes) : "",
-                    unreleased == 0 ? "" : fmt::format(", {} of them not released", unreleased));
+    text += fmt::format(
+        "\n{}, {} of {} ranks{}{}\n", show_communicator(c.id, label(c.names)), c.members.size(),
+        c.ranks, c.nodes > 1 ? fmt::format(", {} nodes", c.nodes) : "",
+        unreleased == 0 ? "" : fmt::format(", {} of them not released", unreleased));
     if (!c.rows.empty())
       text += fmt::format(fmt::runtime(kLine), "collective", "scheme", "", "calls", "raw", "wire",
-                          "ratio", "off node", "ratio", "a call", "encode", "communic.", "decode",
-                          "error", "p99", "worst", "slowest", "late");
+                          "ratio", "off node", "wire", "ratio", "a call", "encode", "communic.",
+                          "decode", "error", "p99", "worst", "slowest", "late");
     for (const MergedRow& row : c.rows) {
       text += line(row, "min", &Spread::min) + line(row, "median", &Spread::median) +
               line(row, "max", &Spread::max);
-      if (const std::string words = show_prediction(row); !words.empty()) text += words + "\n";
+      for (const std::string& words : {show_race(row.race(), row.raced()), show_prediction(row)})
+        if (!words.empty()) text += words + "\n";
     }
     for (const auto& [how, calls] : c.deltas)
       text += fmt::format("delta: {} calls of all ranks, {}\n", calls, how);
     for (const auto& [reason, calls] : c.bypasses)
       text += fmt::format("native: {} calls of all ranks, {}\n", calls, reason);
+    if (c.native.bytes != 0)
+      text += fmt::format("native: {} sent{}\n", show_bytes(static_cast<double>(c.native.bytes)),
+                          c.nodes < 2
+                              ? ""
+                              : fmt::format(", {} of them off node",
+                                            show_bytes(static_cast<double>(c.native.off_node))));
   }
-  return text;
+  return text + sizes(merged);
 }
 
 }  // namespace terse::report

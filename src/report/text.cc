@@ -6,7 +6,7 @@ namespace terse::report {
 namespace {
 
 constexpr const char* kRow =
-    "{:14} {:28} {:>8} {:>9} {:>9} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} "
+    "{:14} {:28} {:>8} {:>9} {:>9} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} "
     "{:>9} {:>9} {:>9}\n";
 
 std::string each(double sum, uint64_t calls) {
@@ -22,6 +22,7 @@ std::string row(const Row& r) {
                      show_bytes(static_cast<double>(r.raw.bytes)),
                      show_bytes(static_cast<double>(r.wire.bytes)),
                      fmt::format("{:.2f}", r.ratio()),
+                     r.leaves_node() ? show_bytes(static_cast<double>(r.raw.off_node)) : "-",
                      r.leaves_node() ? show_bytes(static_cast<double>(r.wire.off_node)) : "-",
                      r.leaves_node() ? fmt::format("{:.2f}", r.off_node_ratio()) : "-",
                      each(r.times.total, r.times.calls), each(r.times.encode, r.times.calls),
@@ -34,6 +35,11 @@ std::string prediction(const Row& r) {
   if (r.times.predicted == 0 || r.times.calls == 0) return "";
   return fmt::format("  auto predicted {} a call, {:.2f} times what was measured\n",
                      each(r.times.predicted, r.times.calls), r.times.predicted / r.times.total);
+}
+
+std::string race(const Row& r) {
+  const std::string words = show_race(r.race, r.race.calls);
+  return words.empty() ? "" : "  " + words + "\n";
 }
 
 std::string levels(const Levels& l) {
@@ -51,14 +57,15 @@ std::string to_text(const Report& r) {
   std::string text = fmt::format("terse {} on {}, process {}, {}\npolicy: {}\n", r.terse, r.host,
                                  r.pid, r.written, r.policy);
   for (const Communicator& c : r.communicators) {
-    text += fmt::format("\n{}, rank {} of {}{}{}\n", show_communicator(c.id, c.name), c.rank,
-                        c.ranks, c.nodes > 1 ? fmt::format(", node {} of {}", c.node, c.nodes) : "",
-                        c.released ? "" : " (not released: some measurements may be missing)");
+    text +=
+        fmt::format("\n{}, rank {} of {}{}{}\n", show_communicator(c.id, label(c.names)), c.rank,
+                    c.ranks, c.nodes > 1 ? fmt::format(", node {} of {}", c.node, c.nodes) : "",
+                    c.released ? "" : " (not released: some measurements may be missing)");
     if (!c.rows.empty())
       text += fmt::format(fmt::runtime(kRow), "collective", "scheme", "calls", "raw", "wire",
-                          "ratio", "off node", "ratio", "a call", "encode", "communic.", "decode",
-                          "error", "p99", "worst");
-    for (const Row& each : c.rows) text += row(each) + prediction(each);
+                          "ratio", "off node", "wire", "ratio", "a call", "encode", "communic.",
+                          "decode", "error", "p99", "worst");
+    for (const Row& each : c.rows) text += row(each) + race(each) + prediction(each);
     for (const Levels& each : c.levels) text += levels(each);
     for (const auto& [how, calls] : c.deltas)
       text += fmt::format("delta: {} calls, {}\n", calls, how);

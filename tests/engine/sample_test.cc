@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <string>
 
 #include "idle.h"
 #include "plan/beside.h"
@@ -28,34 +29,107 @@ class Clock final : public IdleBackend {
   std::map<Event, double> at_;
 };
 
-TEST(Sample, TimesThePlansOwnStepsAlone) {
+// Two-shot, with elements that stay exact; step i takes 5 seconds, from 10 i on.
+plan::Plan plan_beside(bool verified) {
   const plan::Shape shape{.count = 5000,
                           .ranks = 3,
                           .grain = plan::exact_grain(3000),
                           .packing = {32, [](size_t n) { return n; }}};
   const plan::Range range{10, 20};
-  const plan::Plan plan = plan::with(plan::two_shot_all_reduce(shape), plan::Collective::kAllReduce,
-                                     shape, {.exact = {&range, 1}});
-  ASSERT_TRUE(plan.steps.front().beside && plan.steps.back().beside);
-  Clock clock;
-  Sample sample(clock);
-  sample.start(plan, true, false);
-  // Each step takes 5 seconds of 10.
-  std::map<Lane, double> own;
+  return plan::with(plan::two_shot_all_reduce(shape), plan::Collective::kAllReduce, shape,
+                    {.exact = {&range, 1}, .verified = verified});
+}
+
+void play(const plan::Plan& plan, Clock& clock, Sample& sample) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     clock.now = 10.0 * static_cast<double>(i);
     sample.before(i, nullptr);
     clock.now += 5;
     sample.after(i, nullptr);
-    if (!plan.steps[i].beside) own[plan.steps[i].lane] += 5;
   }
   sample.finish(nullptr);
+}
+
+TEST(Sample, TimesThePlansOwnStepsAlone) {
+  const plan::Plan plan = plan_beside(false);
+  ASSERT_TRUE(plan.steps.front().beside && plan.steps.back().beside);
+  Clock clock;
+  Sample sample(clock);
+  sample.start(plan, {.metered = true});
+  play(plan, clock, sample);
+  std::map<Lane, double> own;
+  for (const plan::Step& step : plan.steps)
+    if (!step.beside) own[step.lane] += 5;
+  EXPECT_FALSE(sample.native());
   const std::optional<PhaseTimes> times = sample.times();
   ASSERT_TRUE(times);
   EXPECT_EQ(times->total, 10.0 * static_cast<double>(plan.steps.size() - 3) + 5);
   EXPECT_EQ(times->encode, own[Lane::kEncode]);
   EXPECT_EQ(times->communicate, own[Lane::kCommunicate]);
   EXPECT_EQ(times->decode, own[Lane::kDecode]);
+}
+
+// Of the steps before the plan's own, in which the ranks meet, call NCCL, and carry what is exact.
+TEST(Sample, TimesTheNativeCallByItself) {
+  const plan::Plan plan = plan_beside(true), without = plan_beside(false);
+  ASSERT_EQ(plan.steps.size(), without.steps.size() + 2);
+  for (const Wanted& wanted : {Wanted{.raced = true}, Wanted{.traced = true}}) {
+    Clock clock;
+    Sample sample(clock);
+    sample.start(plan, wanted);
+    play(plan, clock, sample);
+    EXPECT_EQ(sample.native(), 5.0);
+    EXPECT_EQ(sample.times()->total, 10.0 * static_cast<double>(without.steps.size() - 3) + 5);
+  }
+  Clock clock;
+  Sample sample(clock);
+  sample.start(plan, {.number = 1});
+  play(plan, clock, sample);
+  EXPECT_FALSE(sample.native()) << "nobody has asked for it";
+}
+
+TEST(Sample, SaysWhenEachStepWas) {
+  const plan::Plan plan = plan_beside(true);
+  Clock clock;
+  const Event origin = clock.create_timer();
+  clock.now = -100;
+  clock.record(origin, nullptr);
+  Sample sample(clock);
+  sample.start(plan, {.traced = true});
+  play(plan, clock, sample);
+  const std::optional<CallTime> call = sample.since(origin);
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->begin, 130.0);  // behind the three steps beside it
+  EXPECT_EQ(call->end, 100 + 10.0 * static_cast<double>(plan.steps.size() - 2) + 5);
+  EXPECT_EQ(call->left_out, 0u);
+  ASSERT_EQ(call->steps.size(), plan.steps.size() - 3) << "but to meet, and what stays exact";
+  EXPECT_EQ(call->steps[0].name, std::string("verify"));
+  EXPECT_EQ(call->steps[0].begin, 110.0);
+  EXPECT_EQ(call->steps[0].end, 115.0);
+  EXPECT_EQ(call->steps[1].name, std::string(plan.steps[3].name));
+  EXPECT_EQ(call->steps[1].queue, plan.steps[3].queue());
+  EXPECT_EQ(call->steps[1].begin, 130.0);
+}
+
+// Of a call of very many chunks.
+TEST(Sample, KeepsABoundedNumberOfSteps) {
+  const plan::Shape shape{.count = 100'000,
+                          .ranks = 3,
+                          .grain = plan::exact_grain(3000),
+                          .packing = {32, [](size_t n) { return n; }}};
+  const plan::Plan plan = plan::two_shot_all_reduce(shape);
+  ASSERT_GT(plan.steps.size(), CallTime::kMaxSteps);
+  Clock clock;
+  const Event origin = clock.create_timer();
+  clock.record(origin, nullptr);
+  Sample sample(clock);
+  sample.start(plan, {.traced = true});
+  play(plan, clock, sample);
+  const std::optional<CallTime> call = sample.since(origin);
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->steps.size(), CallTime::kMaxSteps);
+  EXPECT_EQ(call->left_out, plan.steps.size() - CallTime::kMaxSteps);
+  EXPECT_EQ(call->end, 10.0 * static_cast<double>(plan.steps.size() - 1) + 5);
 }
 
 }  // namespace

@@ -70,6 +70,10 @@ add_test(NAME interpose.exports
          COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/exports_test.py
                  $<TARGET_FILE:terse_nccl> ${PROJECT_SOURCE_DIR})
 
+add_test(NAME interpose.check
+         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/check_test.py
+                 $<TARGET_FILE:terse_cli> $<TARGET_FILE:interpose_rank>)
+
 add_test(NAME interpose.ways_in
          COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/ways_in_test.py
                  ${PROJECT_BINARY_DIR})

@@ -274,10 +274,11 @@ class WaysIn(unittest.TestCase):
         self.assertEqual(with_dashes.splitlines()[-1], "sh -c --scheme int4 --report x -- --dry-run")
 
     def test_options_that_stand_for_settings(self):
-        said = self.dry_by(["--report", "reports", "--verify", "3", "--log", "info"], "true")
+        said = self.dry_by(["--report", "reports", "--verify", "3", "--trace", "9", "--log", "info"],
+                           "true")
         self.assertEqual(said.splitlines()[1:], [
             "TERSE_SCHEME=int8", f"TERSE_REPORT={os.getcwd()}/reports", "TERSE_VERIFY=3",
-            "TERSE_LOG=info", "true"])
+            "TERSE_TRACE=9", "TERSE_LOG=info", "true"])
 
     def test_a_dry_run_says_what_would_be_set_and_runs_nothing(self):
         scheme = "TERSE_SCHEME=int8"

@@ -35,6 +35,9 @@ TEST(Settings, ReadsSizesWithUnits) {
   EXPECT_EQ(read({{"TERSE_METER", "0"}}).meter, 0u);
   EXPECT_EQ(read({{"TERSE_VERIFY", "100"}}).verify, 100u);
   EXPECT_EQ(read({{"TERSE_REPORT", "/tmp/%r"}}).report, "/tmp/%r");
+  EXPECT_EQ(read({{"TERSE_TRACE", "50"}}).trace, 50u);
+  EXPECT_EQ(read({{"TERSE_TRACE", "100001"}}).error,
+            "TERSE_TRACE=\"100001\": it must be 0 to 100000 calls");
   EXPECT_EQ(read({{"TERSE_NCCL", "/opt/libnccl.so"}}).nccl, "/opt/libnccl.so");
   EXPECT_EQ(read({{"TERSE_CUDA_MODULE", "/opt/module.so"}}).cuda_module, "/opt/module.so");
 }

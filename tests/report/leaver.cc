@@ -4,6 +4,7 @@
 //   finish    ncclCommAbort                   fork      has a child that exits; then as leave
 //   release   destroys, and then abort()      exec      a child, before the first communicator,
 //                                                       does the work and leaves
+//   split     as leave, on a part of a part, neither of which has a name, of "world"
 #include <hostnccl.h>
 #include <nccl.h>
 #include <sys/wait.h>
@@ -23,6 +24,16 @@ void must(ncclResult_t result) {
   std::_Exit(3);
 }
 
+ncclComm_t part_of_part(const ncclUniqueId& id, int rank) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER, nameless = NCCL_CONFIG_INITIALIZER;
+  config.commName = "world";
+  ncclComm_t all = nullptr, part = nullptr, its_part = nullptr;
+  must(ncclCommInitRankConfig(&all, 2, id, rank, &config));
+  must(ncclCommSplit(all, 0, rank, &part, &nameless));
+  must(ncclCommSplit(part, 0, rank, &its_part, &nameless));
+  return its_part;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -37,10 +48,15 @@ int main(int argc, char** argv) {
     }
   }
   ncclComm_t comms[2];
-  must(ncclCommInitAll(comms, 2, nullptr));
+  ncclUniqueId id;
+  if (way == "split")
+    must(ncclGetUniqueId(&id));
+  else
+    must(ncclCommInitAll(comms, 2, nullptr));
   std::vector<std::thread> threads;
   for (int r = 0; r < 2; ++r)
     threads.emplace_back([&, r] {
+      if (way == "split") comms[r] = part_of_part(id, r);
       std::vector<float> data(100'000, 1.0f + r), few(10, 1.0f);
       for (int k = 0; k < calls; ++k)
         must(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclAvg, comms[r],

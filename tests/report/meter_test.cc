@@ -107,6 +107,15 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, si
   }
   EXPECT_LE(t.times.total, wall);
 
+  // But for the first of either kind.
+  EXPECT_EQ(t.both.calls, compared - 2);
+  EXPECT_LE(t.both.native + t.both.compressed, wall);
+  if (t.both.calls != 0) {
+    EXPECT_GT(t.both.native, 0.0);
+    EXPECT_GT(t.both.compressed, 0.0);
+    EXPECT_LE(t.both.compressed, t.times.total) << "all calls are timed";
+  }
+
   // Only where there is a result.
   EXPECT_EQ(t.relative.count(), plan.buffers.front().recv_bytes == 0 ? 0u : compared);
   EXPECT_EQ(t.difference.lost, 0u);
@@ -120,6 +129,24 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, si
   EXPECT_NEAR(terse::relative_error(t.difference) / relative, 1.0, 1e-6);
   EXPECT_NEAR(t.difference.largest / static_cast<double>(norms.largest), 1.0, 1e-6);
   EXPECT_GE(t.relative.greatest(), terse::relative_error(t.difference) * (1 - 1e-9));
+}
+
+// The errors one by one, in order.
+void check_course(const Tally& t) {
+  const Course& errors = t.errors;
+  ASSERT_EQ(errors.points.size(), t.relative.count());
+  double worst = 0;
+  for (size_t i = 0; i < errors.points.size(); ++i) {
+    const Course::Point& point = errors.points[i];
+    EXPECT_EQ(point.count, 1u);
+    EXPECT_EQ(point.sum, point.greatest);
+    if (i > 0) {
+      EXPECT_LT(errors.points[i - 1].at, point.at);
+    }
+    EXPECT_LT(point.at, uint64_t{kCalls});
+    worst = std::max(worst, point.greatest);
+  }
+  EXPECT_EQ(worst, t.relative.greatest());
 }
 
 void check_case(const Case& c) {
@@ -171,6 +198,8 @@ void check_case(const Case& c) {
     std::vector<Tally> tallies = mine.meter.tallies();
     // The first call named its scheme: a kind of its own.
     ASSERT_EQ(tallies.size(), 2u);
+    for (const Tally& tally : tallies) check_course(tally);
+    EXPECT_EQ(tallies[0].both.calls, 0u);
     EXPECT_EQ(tallies[0].kind.rule, kNoRule);
     EXPECT_EQ(tallies[0].calls, 1u);
     Tally all = tallies[1];

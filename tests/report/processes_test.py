@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 LEAVER, RANK, PRELOAD, TERSE = sys.argv[1:5]
@@ -161,6 +162,100 @@ class Endings(Folder):
         self.assertIn("no report for TERSE_REPORT=/proc/nowhere", err)
         self.leave("leave", TERSE_REPORT="/proc/nowhere")
 
+    def test_native_times_where_calls_ran_both_ways(self):
+        # All but the first of a kind; on standard error those of both ranks.
+        for verify, raced in ("1", 3), ("0", 0):
+            with self.subTest(verify=verify):
+                self.setUp()
+                _, _, err = self.leave("destroy", TERSE_VERIFY=verify)
+                report = self.only_report()
+                for c in report["communicators"]:
+                    row, = c["rows"]
+                    self.assertEqual(row.get("native", {"calls": 0})["calls"], raced)
+                    self.assertEqual(len(row["error"].get("course", {"points": []})["points"]),
+                                     4 if raced else 0)
+                    if raced:
+                        native = row["native"]
+                        self.assertGreater(native["seconds"], 0)
+                        self.assertLessEqual(native["compressed_seconds"], row["seconds"]["total"])
+                        self.assertAlmostEqual(native["speedup"], native["seconds"] /
+                                               native["compressed_seconds"])
+                line = err.splitlines()[-1]
+                self.assertIn("8 calls compressed, 2 native; sent ", line)
+                if raced:
+                    self.assertRegex(line, r"; 6 of the calls ran both ways, in \S+ \S+ in place of "
+                                           r"\S+ \S+, \S+ times as fast$")
+                else:
+                    self.assertTrue(line.endswith(" times less"), line)
+                text, = self.folder.glob("*.txt")
+                self.assertEqual("natively" in text.read_text(), raced != 0)
+        self.setUp()
+        self.leave("destroy", TERSE_VERIFY="1", TERSE_METER="0")
+        for c in self.only_report()["communicators"]:
+            self.assertNotIn("native", c["rows"][0])
+
+    def test_sizes_of_messages(self):
+        self.leave("destroy")
+        for c in self.only_report()["communicators"]:
+            self.assertEqual(c["sizes"], {"compressed": [[18, 4, 1_600_000]],
+                                          "skipped": [[5, 1, 40]], "native": []})
+            self.assertEqual((c["made_from"], c["number"]), ("", 0))
+        self.setUp()
+        self.leave("destroy", TERSE_SCHEME="allgather -> int8")
+        for c in self.only_report()["communicators"]:
+            self.assertEqual(c["sizes"], {"compressed": [], "skipped": [],
+                                          "native": [[5, 1, 40], [18, 4, 1_600_000]]})
+
+    def test_parts_without_a_name_are_called_by_their_wholes(self):
+        self.leave("split")
+        names = sorted((c["rank"], c["number"], c["name"], c["made_from"])
+                       for c in self.only_report()["communicators"])
+        self.assertEqual(names, [(r, *each) for r in (0, 1) for each in
+                                 ((0, "world", ""), (1, "", "world"), (2, "", "world"))])
+        done = self.report()
+        for label in '"world"', '#1 from "world"', '#2 from "world"':
+            self.assertIn(f" {label}, 2 of 2 ranks, ", done.stdout)
+
+    def test_the_last_calls_with_their_steps(self):
+        before = time.time_ns()
+        self.leave("destroy", calls=6, TERSE_TRACE="4", TERSE_METER="0", TERSE_VERIFY="1")
+        after = time.time_ns()
+        ranks = self.only_report()["communicators"]
+        for c in ranks:
+            self.assertEqual(c["rows"][0]["seconds"]["calls"], 0)  # of TERSE_METER
+            self.assertEqual(len(c["trace"]), 4)
+            last = before
+            for call in c["trace"]:
+                self.assertEqual((call["collective"], call["count"], call["dtype"]),
+                                 ("AllReduce", 100_000, "float32"))
+                self.assertEqual((call["raw_bytes"], call["left_out"]), (400_000, 0))
+                names = [step[0] for step in call["steps"]]
+                self.assertEqual(names[0], "verify")
+                self.assertIn("encode", names)
+                verify = call["steps"][0]
+                self.assertLessEqual(last, verify[2])
+                self.assertLessEqual(verify[3], call["begin"])
+                for _, lane, begin, end in call["steps"][1:]:
+                    self.assertIn(lane, ("encode", "decode", "communicate 0", "communicate 1"))
+                    self.assertTrue(call["begin"] <= begin <= end <= call["end"], call)
+                last = call["end"]
+            self.assertLessEqual(last, after + 100_000_000)  # the clocks are compared, not one
+        trace = pathlib.Path(self.scratch.name) / "trace.json"
+        done = self.report("--trace", trace)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        events = json.loads(trace.read_text())["traceEvents"]
+        self.assertEqual(len([e for e in events if e["ph"] == "b"]), 8)
+        self.assertEqual({e["pid"] for e in events}, {0, 1})
+
+    def test_a_trace_of_nothing_is_an_error_and_writes_nothing(self):
+        self.leave("destroy")
+        trace = pathlib.Path(self.scratch.name) / "trace.json"
+        page = pathlib.Path(self.scratch.name) / "page.html"
+        done = self.report("--trace", trace, "--html", page)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("TERSE_TRACE=N", done.stderr)
+        self.assertFalse(trace.exists() or page.exists())
+
     def test_nothing_is_measured_unless_wanted(self):
         self.leave("destroy", TERSE_METER="0")
         for c in self.only_report()["communicators"]:
@@ -220,7 +315,7 @@ class Merging(Folder):
         for rank in by_rank:
             at = page.cells.index(f"rank {rank['rank']}")
             self.assertEqual(page.cells[at + 1], str(rank["calls"]))
-            shown = page.cells[at + 7]  # a call
+            shown = page.cells[at + 8]  # a call
             value, unit = shown.split()
             seconds = float(value) * {"us": 1e-6, "ms": 1e-3, "s": 1}[unit]
             self.assertAlmostEqual(seconds / rank["seconds_per_call"], 1, delta=0.006)

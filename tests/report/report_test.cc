@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.h"
@@ -42,8 +43,30 @@ Row sample_row(int rank) {
                .exact_squares = 10000.0,
                .largest = 0.125,
                .lost = 3,
-               .spread = 127};
+               .spread = 127,
+               .course = {}};
+  row.race = {3, 0.06 + 0.01 * rank, 0.015};
+  for (uint64_t k = 0; k < 5; ++k)
+    row.error.course.add(2 * k, 0.001 * static_cast<double>(k + rank));
   return row;
+}
+
+constexpr int64_t kNoon = 1'795'000'000'000'000'000;  // in nanoseconds since 1970
+
+// Of 2 ms, that begins with its rank's number in milliseconds; the native call comes before it.
+TracedCall sample_call(int rank) {
+  const int64_t begin = kNoon + rank * 1'000'000;
+  return {.collective = "AllReduce",
+          .dtype = "fp32",
+          .scheme = "int8",
+          .count = 250'000,
+          .raw_bytes = 1'500'000,
+          .wire_bytes = 386'700,
+          .begin = begin,
+          .end = begin + 2'000'000,
+          .steps = {{"verify", "communicate 0", begin - 4'000'000, begin - 500},
+                    {"encode", "encode", begin, begin + 300'000}},
+          .left_out = 3};
 }
 
 Report sample(int rank, int ranks) {
@@ -58,7 +81,12 @@ Report sample(int rank, int ranks) {
   r.verify = 2;
   if (rank == 1) r.meter.reset();
   Communicator c{.id = 0xfedcba9876543210u, .rank = rank, .ranks = ranks, .released = true};
-  if (rank != 0) c.name = "dp<0>";
+  if (rank != 0) c.names.own = "dp<0>";
+  if (rank == 1) c.names = {"dp<0>", "world", 7};
+  c.sizes.compressed.add(1'000'000);
+  c.sizes.skipped.add(100);
+  c.sizes.native.add(0);
+  c.trace = {sample_call(rank)};
   c.nodes = 2;
   c.node = rank / 2;
   c.native = {4096, 1024};
@@ -75,6 +103,7 @@ Report sample(int rank, int ranks) {
   named.scheme = "minmax4";
   named.raw.off_node = named.wire.off_node = 0;
   named.times = {};
+  named.race = {};
   named.error = {.relative = infinite(), .squares = 1};
   c.rows.push_back(named);
   r.communicators.push_back(c);
@@ -149,6 +178,53 @@ TEST(Report, SaysWhatIsWrongWithAFile) {
             std::string::npos);
 }
 
+// What it does not say is not made up.
+TEST(Report, ReadsWhatOlderProcessesWrote) {
+  const Report old = from_json(contents(TERSE_TEST_DATA "/report/before-native-times.json"));
+  ASSERT_EQ(old.communicators.size(), 2u);
+  for (const Communicator& c : old.communicators) {
+    EXPECT_EQ(c.names, Names{});
+    EXPECT_EQ(c.sizes, MessageSizes{});
+    EXPECT_TRUE(c.trace.empty());
+    ASSERT_EQ(c.rows.size(), 1u);
+    EXPECT_EQ(c.rows[0].calls, 4u);
+    EXPECT_EQ(c.rows[0].error.calls(), 3u);
+    EXPECT_EQ(c.rows[0].race, Race{});
+    EXPECT_EQ(c.rows[0].error.course, Course{});
+  }
+  const Merged merged = merge({{"old.json", old}});
+  for (const std::string& text : {table(merged), html(merged), to_text(old)}) {
+    EXPECT_EQ(text.find("times as fast"), std::string::npos) << text;
+    EXPECT_EQ(text.find("skipped"), std::string::npos) << text;
+  }
+  EXPECT_NE(merged_json(merged).find("\"native\": null"), std::string::npos);
+}
+
+TEST(Report, SaysWhatIsWrongWithTheNewerParts) {
+  const std::string good = to_json(sample(0, 1));
+  EXPECT_EQ(why_not(replaced(good, "\"each\": 1", "\"each\": 3")),
+            "a number that cannot be right: a course that is none");
+  EXPECT_EQ(why_not(replaced(good, "\"each\": 1", "\"each\": 0")),
+            "a number that cannot be right: a course that is none");
+  std::string size = good;
+  const size_t at = size.find('[', size.find("\"skipped\": [") + 12);
+  EXPECT_EQ(size.substr(at + 1).find("6"), size.substr(at + 1).find_first_not_of(" \n"));
+  size.replace(size.find('6', at), 1, "64");  // 100 B, of class 6
+  EXPECT_NE(why_not(size).find("a number that cannot be right"), std::string::npos);
+  EXPECT_NE(why_not(replaced(good, "\"wire_bytes\": 386700", "\"wire\": 1")).find("wire_bytes"),
+            std::string::npos);
+}
+
+TEST(Report, CallsCommunicatorsByWhatIsKnownOfThem) {
+  EXPECT_EQ(label({"dp", "world", 3}), "\"dp\"");
+  EXPECT_EQ(label({"", "world", 3}), "#3 from \"world\"");
+  EXPECT_EQ(label({"", "world", {}}), "from \"world\"");
+  EXPECT_EQ(label({"", "", 3}), "#3");
+  EXPECT_EQ(label({}), "");
+  EXPECT_EQ(show_communicator(10, label({"", "world", 3})),
+            "communicator 000000000000000a #3 from \"world\"");
+}
+
 TEST(Report, ShowsNumbersWithThreeDigits) {
   EXPECT_EQ(show_bytes(0), "0 B");
   EXPECT_EQ(show_bytes(999), "999 B");
@@ -199,7 +275,7 @@ TEST(Merge, TheErrorsOfAllRanksCountAlike) {
   const std::string json = merged_json(merged);
   EXPECT_NE(json.find(R"("name": "dp<0>",)"), std::string::npos);
   EXPECT_NE(json.find(R"("worst_relative_error": 0.23,)"), std::string::npos);
-  EXPECT_NE(json.find(R"("worst": 0.23
+  EXPECT_NE(json.find(R"("worst": 0.23,
 )"),
             std::string::npos);
   EXPECT_EQ(json.find(R"("relative_error")"), std::string::npos) << "of what it would be";
@@ -209,8 +285,10 @@ TEST(Report, TheTextHasTheErrorOfACall) {
   const std::string text = to_text(sample(0, 1));
   EXPECT_NE(to_text(sample(1, 2)).find("communicator fedcba9876543210 \"dp<0>\", rank 1 of 2"),
             std::string::npos);
-  for (const char* part : {"rank 0 of 1, node 0 of 2\n", "2.58 MB   1.94",
-                           "error       p99     worst\n", "0.62", " 20 %\n", "infinite\n"})
+  for (const char* part :
+       {"rank 0 of 1, node 0 of 2\n", "5 MB   2.58 MB   1.94",
+        "  natively 20 ms a call, compressed 5 ms: 4.00 times as fast, by 3 calls",
+        "error       p99     worst\n", "0.62", " 20 %\n", "infinite\n"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
@@ -272,7 +350,7 @@ TEST(Merge, ReadsAFolderAndNamesTheFilesThatItCannot) {
   write_file(folder / "a.json", to_json(sample(0, 1)));
   write_file(folder / "b.json", "{");
   write_file(folder / "c.txt", "no report");
-  const Merged merged = read_folder(folder);
+  const Merged merged = merge(read_folder(folder));
   EXPECT_EQ(merged.files, std::vector<std::string>{"a.json"});
   ASSERT_EQ(merged.complaints.size(), 1u);
   EXPECT_EQ(merged.complaints[0].find("b.json: "), 0u);
@@ -282,15 +360,74 @@ TEST(Merge, ReadsAFolderAndNamesTheFilesThatItCannot) {
 TEST(Merge, ThePageShowsWhatLeavesTheNodes) {
   const std::string page = html(merge(samples(4)));
   for (const char* part : {"on 2 nodes: alpha", "<b>1.94x</b><span>fewer between nodes</span>",
-                           "<th>off node</th>", "<td>2.58 MB</td><td>1.94x</td>"})
+                           "<th>off node</th>", "<td>5 MB</td><td>2.58 MB</td><td>1.94x</td>",
+                           "<td>of them between nodes</td><td>4.1 KB</td>"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
+}
+
+// Of the sums over the ranks: 270 ms for 60 ms, by three calls of each.
+TEST(Merge, SaysHowManyTimesAsFastItIs) {
+  const Merged merged = merge(samples(4));
+  const MergedRow& row = merged.communicators[0].rows[0];
+  EXPECT_EQ(row.raced(), 3u);
+  EXPECT_DOUBLE_EQ(row.race().native, 0.3);
+  EXPECT_DOUBLE_EQ(row.spread(value::native_time).min, 0.02);
+  EXPECT_DOUBLE_EQ(row.spread(value::raced_time).max, 0.005);
+  EXPECT_DOUBLE_EQ(row.spread(value::speedup).max, 6.0);
+  EXPECT_EQ(merged.communicators[0].rows[1].spread(value::speedup).count, 0u) << "not measured";
+  const std::string words =
+      "natively 25 ms a call, compressed 5 ms: 5.00 times as fast, by 3 calls that ran both ways";
+  for (const std::string& text : {table(merged), html(merged)}) {
+    const size_t at = text.find(words);
+    ASSERT_NE(at, text.npos) << text;
+    EXPECT_EQ(text.find("that ran both ways", at + words.size()), text.npos) << "not measured";
+  }
+  const std::string page = html(merged);
+  for (const char* part : {"<b>5.00x</b><span>as fast, where calls ran both ways</span>",
+                           "<th>speed-up*</th>", "<td>23.3 ms</td><td>5 ms</td><td>4.67x</td>"})
+    EXPECT_NE(page.find(part), page.npos) << part;
+  const auto json = nlohmann::json::parse(merged_json(merged))["communicators"][0]["rows"];
+  EXPECT_EQ(json[0]["native"]["calls"], 3);
+  EXPECT_DOUBLE_EQ(json[0]["native"]["speedup"], 5.0);
+  EXPECT_DOUBLE_EQ(json[0]["by_rank"][1]["verified_native_seconds_per_call"], 0.07 / 3);
+  EXPECT_TRUE(json[1]["native"].is_null());
+}
+
+TEST(Merge, ThePageShowsErrorsOverTime) {
+  const Merged merged = merge(samples(4));
+  const Course course = merged.communicators[0].rows[0].course();
+  ASSERT_EQ(course.points.size(), 5u);
+  EXPECT_EQ(course.points[4].at, 8u);
+  EXPECT_EQ(course.points[4].count, 4u);
+  EXPECT_DOUBLE_EQ(course.points[4].mean(), 0.0055);
+  EXPECT_DOUBLE_EQ(course.points[4].greatest, 0.007);
+  const std::string page = html(merged);
+  EXPECT_NE(page.find("mean error, call by call"), page.npos);
+  // From the mean of the first calls, 0.0015, to that of the last; of the greatest, 0.007.
+  EXPECT_NE(page.find("<polyline points=\"2.0,85.3 181.0,70.1 360.0,55.0 539.0,39.9 718.0,24.7\""),
+            page.npos)
+      << page.substr(page.find("<polyline"), 200);
+}
+
+TEST(Merge, CountsMessagesBySize) {
+  const Merged merged = merge(samples(4));
+  const std::vector<SizeLine> lines = size_lines(merged);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].from, "from 1 B on");
+  EXPECT_EQ(lines[0].fates[2], (Sizes::Class{4, 0}));
+  EXPECT_EQ(lines[1].from, "from 64 B on");
+  EXPECT_EQ(lines[1].fates[1], (Sizes::Class{4, 400}));
+  EXPECT_EQ(lines[2].from, "from 512 KiB on");
+  EXPECT_EQ(lines[2].fates[0], (Sizes::Class{4, 4'000'000}));
+  const std::string page = html(merged);
+  EXPECT_NE(page.find("<tr><td>from 512 KiB on</td><td>4</td><td>4 MB</td><td>-</td>"), page.npos);
 }
 
 TEST(Merge, ThePageEscapesWhatItIsGiven) {
   const std::string page = html(merge(samples(3)));
   EXPECT_NE(page.find("beta&lt;&amp;&gt;&quot;"), std::string::npos);
   EXPECT_EQ(page.find("beta<"), std::string::npos);
-  EXPECT_NE(page.find("<h2>Communicator dp&lt;0&gt; <code>fedc"), std::string::npos);
+  EXPECT_NE(page.find("<h2>Communicator &quot;dp&lt;0&gt;&quot; <code>fedc"), std::string::npos);
   EXPECT_EQ(page.find("<script"), std::string::npos);
   EXPECT_EQ(page.find("http"), std::string::npos);  // nothing from outside
 }

@@ -145,6 +145,8 @@ Route route(Communicator& c, const Request& request) {
 }
 
 void count_bypass(Communicator& c, const Request& r, int reason) {
+  c.counters.add_size(reason == TERSE_BYPASS_OFF ? Fate::kNative : Fate::kSkipped,
+                      message_bytes(r, c.ranks));
   c.counters.add_native(reason, plan::raw_traffic(r.collective, r.count * datatype_size(r.datatype),
                                                   {c.ranks, c.rank, r.root}, c.topology()));
 }

@@ -1,5 +1,7 @@
 #include "engine/comm/account.h"
 
+#include <iterator>
+
 #include "policy/names.h"
 
 namespace terse {
@@ -15,12 +17,14 @@ report::Row row_of(const Tally& t, const Policy& policy) {
   row.wire = t.sent.wire;
   row.times = {t.timed,        t.times.total, t.times.encode, t.times.communicate,
                t.times.decode, t.predicted};
+  row.race = {t.both.calls, t.both.native, t.both.compressed};
   row.error = {.relative = t.relative,
                .squares = t.difference.squares,
                .exact_squares = t.difference.exact_squares,
                .largest = t.difference.largest,
                .lost = t.difference.lost,
-               .spread = t.difference.spread};
+               .spread = t.difference.spread,
+               .course = t.errors};
   return row;
 }
 
@@ -32,6 +36,25 @@ report::Levels row_of(const Levels& l) {
           .calls = l.calls,
           .fits = l.fits,
           .at = l.at};
+}
+
+// In the order of the lanes' numbers.
+constexpr const char* kLaneNames[] = {"encode", "decode", "communicate 0", "communicate 1"};
+static_assert(std::size(kLaneNames) == plan::kLanes);
+
+report::TracedCall row_of(const TracedCall& t) {
+  report::TracedCall row{.collective = plan::name(t.call.kind.collective),
+                         .dtype = print_dtype(t.call.dtype),
+                         .scheme = print_scheme(t.call.kind.scheme),
+                         .count = t.call.elements,
+                         .raw_bytes = t.call.sent.raw.bytes,
+                         .wire_bytes = t.call.sent.wire.bytes,
+                         .begin = t.begin,
+                         .end = t.end,
+                         .left_out = t.left_out};
+  for (const TracedCall::Step& step : t.steps)
+    row.steps.push_back({step.name, kLaneNames[step.queue], step.begin, step.end});
+  return row;
 }
 
 std::map<std::string, uint64_t> deltas_of(const Shadows& shadows) {
@@ -51,7 +74,7 @@ std::map<std::string, uint64_t> deltas_of(const Shadows& shadows) {
 
 report::Communicator account_of(Communicator& c, bool whole) {
   report::Communicator r{.id = c.agreed.identity(),
-                         .name = c.name,
+                         .names = {c.name, c.made_from, c.agreed.number()},
                          .rank = c.rank,
                          .ranks = c.ranks,
                          .released = whole};
@@ -66,6 +89,9 @@ report::Communicator account_of(Communicator& c, bool whole) {
   r.scratch_bytes = stats.scratch_bytes;
   r.state_bytes = c.state_bytes();
   r.verify_bytes = c.exact.bytes();
+  const auto& [compressed, skipped, native] = c.counters.sizes();
+  r.sizes = {compressed, skipped, native};
+  for (const TracedCall& call : c.meter.traced()) r.trace.push_back(row_of(call));
   for (const Levels& levels : c.codebooks.levels()) r.levels.push_back(row_of(levels));
   for (const Tally& tally : c.meter.tallies()) r.rows.push_back(row_of(tally, c.settings.policy));
   return r;

@@ -45,7 +45,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Backend& backend;
   const ncclComm_t comm;
   const int ranks, rank;
-  std::string name;  // NCCL's commName; empty: none
+  std::string name;       // NCCL's commName; empty: none
+  std::string made_from;  // what was said of the one that it was split or has grown from
 
   Agreed agreed;
   Operators operators;  // made on this communicator

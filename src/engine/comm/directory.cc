@@ -19,10 +19,14 @@
 namespace terse {
 namespace {
 
+struct Naming {
+  std::string name, made_from;
+};
+
 struct Directory {
   std::mutex mutex;
   std::unordered_map<ncclComm_t, CommunicatorPointer> communicators;
-  std::unordered_map<ncclComm_t, std::string> names;  // of those that are still to be made
+  std::unordered_map<ncclComm_t, Naming> names;  // of those that are still to be made
   std::vector<CommunicatorPointer> aborted;
   std::set<Backend*> to_trim;  // of communicators that went while there were others
 };
@@ -155,28 +159,44 @@ CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
   levels_begin(made->rank);
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
-  if (const auto named = d.names.extract(comm)) made->name = named.mapped();
+  if (const auto named = d.names.extract(comm)) {
+    made->name = std::move(named.mapped().name);
+    made->made_from = std::move(named.mapped().made_from);
+  }
   return d.communicators.emplace(comm, std::move(made)).first->second;
 }
 
-void name_communicator(ncclComm_t comm, const char* name) {
+void name_communicator(ncclComm_t comm, const char* name, std::string made_from) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   const std::string text = name != nullptr ? name : "";
   const auto known = d.communicators.find(comm);
-  if (known == d.communicators.end())
-    d.names[comm] = text;
-  else
+  if (known == d.communicators.end()) {
+    d.names[comm] = {text, std::move(made_from)};
+  } else {
     known->second->name = text;
+    known->second->made_from = std::move(made_from);
+  }
 }
 
-std::string name_of_communicator(ncclComm_t comm) {
+namespace {
+
+Naming naming_of(ncclComm_t comm) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   if (const auto known = d.communicators.find(comm); known != d.communicators.end())
-    return known->second->name;
+    return {known->second->name, known->second->made_from};
   const auto named = d.names.find(comm);
-  return named != d.names.end() ? named->second : "";
+  return named != d.names.end() ? named->second : Naming{};
+}
+
+}  // namespace
+
+std::string name_of_communicator(ncclComm_t comm) { return naming_of(comm).name; }
+
+std::string family_of_communicator(ncclComm_t comm) {
+  const Naming naming = naming_of(comm);
+  return naming.name.empty() ? naming.made_from : naming.name;
 }
 
 namespace {

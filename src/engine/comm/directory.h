@@ -15,11 +15,14 @@ CommunicatorPointer find_communicator(ncclComm_t comm);
 
 // Says how the program has named a communicator (ncclConfig_t.commName; null: not at all): between
 // its creation, or the beginning of it, and its first agreement, at which a policy that goes by
-// names compares them.
-void name_communicator(ncclComm_t comm, const char* name);
+// names compares them. `made_from`: the name of the one that it was split or has grown from, by
+// which reports call it where it has none.
+void name_communicator(ncclComm_t comm, const char* name, std::string made_from = "");
 
 // What was said of it; "": nothing.
 std::string name_of_communicator(ncclComm_t comm);
+// By which those made from it are called: its name, or that of the one it was made from.
+std::string family_of_communicator(ncclComm_t comm);
 
 // Frees the state, after waiting for the lanes; nothing where there is none. With `abandon`, errors
 // of what is still queued are of no interest. Where NCCL has failed, so that the lanes may wait for

@@ -36,19 +36,34 @@ bool Meter::verifies(const CallKind& kind, const CallNumber& number) {
          takes(settings_.verify, verified_, kind, number.communicator, *number.collective);
 }
 
+// A first call makes what later ones have, natively and compressed.
+bool Meter::has_run(const CallKind& kind) const {
+  return std::ranges::find(tallies_, kind, &Tally::kind) != tallies_.end();
+}
+
+// The clock is set by the first call that is kept.
+Wanted Meter::wanted(const CallKind& kind, const CallNumber& number, bool verified) {
+  const bool room = pending_.size() < kMaxPending;
+  const uint64_t n = settings_.meter.value_or(backend_.timing_period());
+  if (settings_.trace != 0 && !clock_) clock_.emplace(backend_);
+  return {.metered = room && takes(n, timed_, kind, number.communicator, number.sequence),
+          .verified = verified,
+          .raced = room && verified && n != 0 && has_run(kind),
+          .traced = room && settings_.trace != 0,
+          .number = number.collective.value_or(0)};
+}
+
 Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
                      bool verified) noexcept {
   collect();
   try {
-    const uint64_t n = settings_.meter.value_or(backend_.timing_period());
-    const bool timed = pending_.size() < kMaxPending &&
-                       takes(n, timed_, kind, number.communicator, number.sequence);
-    if (!timed && !verified) return nullptr;
+    const Wanted all = wanted(kind, number, verified);
+    if (!all.timed() && !all.verified) return nullptr;
     if (idle_.empty()) {
       samples_.push_back(std::make_unique<Sample>(backend_));
       idle_.push_back(samples_.back().get());
     }
-    idle_.back()->start(plan, timed, verified);
+    idle_.back()->start(plan, all);
   } catch (const std::exception& e) {
     // The other ranks' calls, which know nothing of it, wait for this one.
     log(LogLevel::kInfo, "a call is not measured: {}", e.what());
@@ -68,24 +83,36 @@ size_t Meter::tally_of(const CallKind& kind) {
   return known - tallies_.begin();
 }
 
-void Meter::count(const CallKind& kind, const Sent& sent, double predicted, Sample* sample) {
+void Meter::count(const CountedCall& call, Sample* sample) {
   const std::lock_guard lock(mutex_);
-  const size_t index = tally_of(kind);
+  const size_t index = tally_of(call.kind);
   Tally& tally = tallies_[index];
   ++tally.calls;
-  tally.sent += sent;
-  if (sample != nullptr) pending_.push_back({sample, index, predicted});
+  tally.sent += call.sent;
+  if (sample == nullptr) return;
+  pending_.push_back({sample, index, call.predicted, {}});
+  if (sample->wanted().traced) pending_.back().traced = call;
 }
 
-void Meter::drop(Sample* sample) { pending_.push_back({sample, kNoTally, 0}); }
+void Meter::drop(Sample* sample) { pending_.push_back({sample, kNoTally, 0, {}}); }
 
 void Meter::read(const Pending& pending) {
   if (pending.tally == kNoTally) return;
+  const Wanted& wanted = pending.sample->wanted();
   const std::optional<PhaseTimes> times = pending.sample->times();
+  const std::optional<double> native = pending.sample->native();
   const std::optional<codec::Difference> difference = pending.sample->difference();
+  const std::optional<CallTime> time =
+      pending.traced ? pending.sample->since(clock_->origin()) : std::nullopt;
   const std::lock_guard lock(mutex_);
+  if (time) trace(*pending.traced, *time);
   Tally& tally = tallies_[pending.tally];
-  if (times) {
+  if (times && native && wanted.raced) {
+    ++tally.both.calls;
+    tally.both.native += *native;
+    tally.both.compressed += times->total;
+  }
+  if (times && wanted.metered) {
     ++tally.timed;
     tally.predicted += pending.predicted;
     tally.times.total += times->total;
@@ -94,9 +121,20 @@ void Meter::read(const Pending& pending) {
     tally.times.decode += times->decode;
   }
   if (difference) {
-    tally.relative.add(relative_error(*difference));
+    const double error = relative_error(*difference);
+    tally.relative.add(error);
+    if (std::isfinite(error)) tally.errors.add(wanted.number, error);
     codec::include(tally.difference, *difference);
   }
+}
+
+void Meter::trace(const CountedCall& call, const CallTime& time) {
+  const WallClock& clock = *clock_;
+  TracedCall traced{call, clock.at(time.begin), clock.at(time.end), {}, time.left_out};
+  for (const StepTime& step : time.steps)
+    traced.steps.push_back({step.name, step.queue, clock.at(step.begin), clock.at(step.end)});
+  if (traced_.size() == settings_.trace) traced_.pop_front();
+  traced_.push_back(std::move(traced));
 }
 
 void Meter::collect() noexcept {
@@ -116,6 +154,12 @@ void Meter::collect() noexcept {
 std::vector<Tally> Meter::tallies() {
   const auto lock = patient_lock(mutex_, std::chrono::milliseconds(200));
   return lock.owns_lock() ? tallies_ : std::vector<Tally>{};
+}
+
+std::vector<TracedCall> Meter::traced() {
+  const auto lock = patient_lock(mutex_, std::chrono::milliseconds(200));
+  if (!lock.owns_lock()) return {};
+  return {traced_.begin(), traced_.end()};
 }
 
 void Meter::add_to(terseStats_t& stats) {

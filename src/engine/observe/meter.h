@@ -2,18 +2,22 @@
 // policy's rule, the collective, the scheme. Nothing here blocks a call: what a queue still has to
 // measure is read at a later call, or at the communicator's end.
 //
-// Memory: a call's timing holds two events for each step of its plan, for each call under way.
+// Memory: a call's timing holds two events for each step of its plan, for each call under way; and
+// the last calls are kept that TERSE_TRACE asks for.
 #pragma once
 
 #include <nccl.h>  // before terse.h, whose types then are NCCL's
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/course.h"
 #include "base/distribution.h"
 #include "engine/observe/sample.h"
+#include "engine/observe/wall_clock.h"
 #include "plan/collective.h"
 #include "plan/topology.h"
 #include "policy/settings.h"
@@ -40,6 +44,13 @@ struct Sent {
   }
 };
 
+// Calls that also ran natively, of which both times are known, but for the first of a kind, which
+// makes what later ones have: seconds, summed over them.
+struct BothTimes {
+  size_t calls = 0;
+  double native = 0, compressed = 0;
+};
+
 // Of the calls of one kind.
 struct Tally {
   CallKind kind;
@@ -47,8 +58,10 @@ struct Tally {
   Sent sent;
   size_t timed = 0;  // calls of which times are known; sums of theirs
   PhaseTimes times;
-  double predicted = 0;          // the sum of what was predicted for those calls
+  double predicted = 0;  // the sum of what was predicted for those calls
+  BothTimes both;
   Distribution relative;         // the error of each call of which it is known
+  Course errors;                 // the finite ones of them, by the calls' numbers
   codec::Difference difference;  // sums over those
 };
 
@@ -60,6 +73,28 @@ struct CallNumber {
   uint64_t communicator;               // which is that, alike on all ranks
   uint64_t sequence;                   // among this rank's
   std::optional<uint64_t> collective;  // among those of all ranks; empty: it is none of them
+};
+
+// A call that is enqueued, as it is counted.
+struct CountedCall {
+  CallKind kind;
+  Sent sent;
+  double predicted = 0;  // its time, in seconds; 0: it was not
+  size_t elements = 0;   // NCCL's count
+  codec::Dtype dtype = codec::Dtype::kFloat32;
+};
+
+// One of the last calls; times in nanoseconds since 1970 (wall_clock.h).
+struct TracedCall {
+  CountedCall call;
+  struct Step {
+    const char* name;
+    size_t queue;
+    int64_t begin, end;
+  };
+  int64_t begin, end;
+  std::vector<Step> steps;
+  size_t left_out;  // steps
 };
 
 class Meter {
@@ -76,9 +111,8 @@ class Meter {
   // null: nothing, or nothing can be.
   Sample* start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
                 bool verified) noexcept;
-  // Counts a call that is enqueued, with what is measured of it (null: nothing).
-  // `predicted`: its time, in seconds; 0: it was not.
-  void count(const CallKind& kind, const Sent& sent, double predicted, Sample* sample);
+  // Counts a call, with what is measured of it (null: nothing).
+  void count(const CountedCall& call, Sample* sample);
   // A sample whose call has failed. finish() has been called for it.
   void drop(Sample* sample);
 
@@ -87,6 +121,7 @@ class Meter {
 
   // Copies; empty when another thread has the meter, for long.
   std::vector<Tally> tallies();
+  std::vector<TracedCall> traced();
   void add_to(terseStats_t& stats);
 
  private:
@@ -97,10 +132,14 @@ class Meter {
     Sample* sample;
     size_t tally;
     double predicted;
+    std::optional<CountedCall> traced;
   };
 
+  Wanted wanted(const CallKind& kind, const CallNumber& number, bool verified);
+  bool has_run(const CallKind& kind) const;
   size_t tally_of(const CallKind& kind);
   void read(const Pending& pending);
+  void trace(const CountedCall& call, const CallTime& time);
 
   Backend& backend_;
   const Settings& settings_;
@@ -110,6 +149,8 @@ class Meter {
   std::vector<CallKind> verified_, timed_;  // kinds of which a call has been
   std::mutex mutex_;                        // of tallies_, which a report reads at exit
   std::vector<Tally> tallies_;
+  std::deque<TracedCall> traced_;  // under the same
+  std::optional<WallClock> clock_;
 };
 
 }  // namespace terse

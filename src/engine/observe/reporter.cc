@@ -125,16 +125,27 @@ void carefully(const std::string& wanted, const Body& body) noexcept {
 std::string summary(const report::Report& all) {
   uint64_t calls = 0, native = 0;
   plan::Traffic raw, wire;
+  report::Race race;
   for (const report::Communicator& c : all.communicators) {
-    for (const report::Row& row : c.rows) calls += row.calls, raw += row.raw, wire += row.wire;
+    for (const report::Row& row : c.rows) {
+      calls += row.calls;
+      raw += row.raw;
+      wire += row.wire;
+      race += row.race;
+    }
     for (const auto& [reason, times] : c.bypasses) native += times;
   }
   const std::string text = fmt::format("{} calls compressed, {} native", calls, native);
   if (wire.bytes == 0) return text;
   const auto bytes = [](size_t n) { return report::show_bytes(static_cast<double>(n)); };
-  return fmt::format("{}; sent {} in place of {}, {:.2f} times less", text, bytes(wire.bytes),
-                     bytes(raw.bytes),
-                     static_cast<double>(raw.bytes) / static_cast<double>(wire.bytes));
+  const std::string sent = fmt::format(
+      "{}; sent {} in place of {}, {:.2f} times less", text, bytes(wire.bytes), bytes(raw.bytes),
+      static_cast<double>(raw.bytes) / static_cast<double>(wire.bytes));
+  if (race.calls == 0) return sent;
+  return fmt::format(
+      "{}; {} of the calls ran both ways, in {} in place of {}, {:.2f} times as fast", sent,
+      race.calls, report::show_seconds(race.compressed), report::show_seconds(race.native),
+      race.speedup());
 }
 
 bool is_wanted(const Settings& settings) {

@@ -10,21 +10,26 @@ Sample::~Sample() {
   backend_.release_visible(comparison_.parts);
 }
 
-void Sample::start(const plan::Plan& plan, bool timed, bool verified) {
-  lanes_.clear();
-  for (const plan::Step& step : plan.steps)
-    lanes_.push_back(step.beside ? std::nullopt : std::optional(step.lane));
-  timed_ = timed;
+void Sample::start(const plan::Plan& plan, const Wanted& wanted) {
+  kinds_.clear();
+  for (const plan::Step& step : plan.steps) {
+    const bool verifies = std::ranges::any_of(
+        step.natives, [](const auto& n) { return n.recv.region == plan::Region::kExact; });
+    kinds_.push_back({step.name, step.lane, step.queue(), step.beside, verifies});
+  }
+  wanted_ = wanted;
   compared_ = false;
   if (end_ == nullptr) end_ = backend_.create_timer();
-  while (timed && marks_.size() < 2 * plan.steps.size()) marks_.push_back(backend_.create_timer());
-  if (verified && comparison_.parts == nullptr)
+  while (wanted.timed() && marks_.size() < 2 * plan.steps.size())
+    marks_.push_back(backend_.create_timer());
+  if (wanted.verified && comparison_.parts == nullptr)
     comparison_.parts = static_cast<codec::Difference*>(
         backend_.allocate_visible(codec::kDifferenceParts * sizeof(codec::Difference)));
 }
 
 void Sample::mark(size_t which, Stream lane) {
-  if (timed_ && lanes_[which / 2]) backend_.record(marks_[which], lane);
+  const Kind& kind = kinds_[which / 2];
+  if (wanted_.timed() && (!kind.beside || kind.verifies)) backend_.record(marks_[which], lane);
 }
 
 void Sample::compare(Stream stream, const void* value, const void* exact, size_t count,
@@ -42,7 +47,7 @@ bool Sample::done() const { return backend_.seconds(end_, end_).has_value(); }
 double Sample::busy(plan::Lane lane) {
   sorted_.clear();
   for (size_t i = 0; i < steps_.size(); ++i)
-    if (lanes_[i] == lane) sorted_.push_back(steps_[i]);
+    if (!kinds_[i].beside && kinds_[i].lane == lane) sorted_.push_back(steps_[i]);
   std::ranges::sort(sorted_, {}, &Interval::begin);
   double sum = 0, until = 0;
   for (const Interval& step : sorted_) {
@@ -52,23 +57,56 @@ double Sample::busy(plan::Lane lane) {
   return sum;
 }
 
+std::optional<Sample::Interval> Sample::interval(Event origin, size_t step) const {
+  const auto from = backend_.seconds(origin, marks_[2 * step]);
+  const auto to = backend_.seconds(origin, marks_[2 * step + 1]);
+  if (!from || !to) return {};
+  return Interval{std::max(0.0, *from), std::max(0.0, *to)};
+}
+
+// The first step of the call itself.
+size_t Sample::first() const {
+  return std::ranges::find(kinds_, false, &Kind::beside) - kinds_.begin();
+}
+
 std::optional<PhaseTimes> Sample::times() {
-  if (!timed_) return {};
-  steps_.assign(lanes_.size(), {});
-  const auto first =
-      std::ranges::find_if(lanes_, [](const auto& lane) { return lane.has_value(); });
-  const size_t begin = 2 * static_cast<size_t>(first - lanes_.begin());
+  if (!wanted_.timed()) return {};
+  steps_.assign(kinds_.size(), {});
   double end = 0;
-  for (size_t i = begin / 2; i < lanes_.size(); ++i) {
-    if (!lanes_[i]) continue;
-    const auto from = backend_.seconds(marks_[begin], marks_[2 * i]);
-    const auto to = backend_.seconds(marks_[begin], marks_[2 * i + 1]);
-    if (!from || !to) return {};
-    steps_[i] = {std::max(0.0, *from), std::max(0.0, *to)};
-    end = std::max(end, steps_[i].end);
+  for (size_t i = first(); i < kinds_.size(); ++i) {
+    if (kinds_[i].beside) continue;
+    const std::optional<Interval> step = interval(marks_[2 * first()], i);
+    if (!step) return {};
+    steps_[i] = *step;
+    end = std::max(end, step->end);
   }
   return PhaseTimes{end, busy(plan::Lane::kEncode), busy(plan::Lane::kCommunicate),
                     busy(plan::Lane::kDecode)};
+}
+
+std::optional<double> Sample::native() const {
+  const auto step = std::ranges::find(kinds_, true, &Kind::verifies);
+  if (!wanted_.timed() || step == kinds_.end()) return {};
+  const size_t mark = 2 * static_cast<size_t>(step - kinds_.begin());
+  return backend_.seconds(marks_[mark], marks_[mark + 1]);
+}
+
+std::optional<CallTime> Sample::since(Event origin) const {
+  if (!wanted_.timed() || first() == kinds_.size()) return {};
+  CallTime call{.begin = 0, .end = 0, .steps = {}, .left_out = 0};
+  for (size_t i = 0; i < kinds_.size(); ++i) {
+    const Kind& kind = kinds_[i];
+    if (kind.beside && !kind.verifies) continue;
+    const std::optional<Interval> step = interval(origin, i);
+    if (!step) return {};
+    if (i == first()) call.begin = step->begin;
+    if (!kind.beside) call.end = std::max(call.end, step->end);
+    if (call.steps.size() < CallTime::kMaxSteps)
+      call.steps.push_back({kind.name, kind.queue, step->begin, step->end});
+    else
+      ++call.left_out;
+  }
+  return call;
 }
 
 std::optional<codec::Difference> Sample::difference() const {

@@ -16,6 +16,32 @@ struct PhaseTimes {
   double encode = 0, communicate = 0, decode = 0;
 };
 
+// A step of a call, when it was under way on its lane; and a call as a whole, what NCCL did beside
+// it not counted. Seconds since some event.
+struct StepTime {
+  const char* name;  // the plan's
+  size_t queue;      // and its lane's number
+  double begin, end;
+};
+struct CallTime {
+  double begin, end;
+  std::vector<StepTime> steps;  // the first kMaxSteps
+  size_t left_out;              // of them
+
+  static constexpr size_t kMaxSteps = 64;
+};
+
+// What a call is measured for.
+struct Wanted {
+  bool metered = false;   // its times count among those of its kind
+  bool verified = false;  // it is compared with the native one
+  bool raced = false;     // and so are their times
+  bool traced = false;    // it is kept
+  uint64_t number = 0;    // among the communicator's calls of all ranks; of one that is verified
+
+  bool timed() const { return metered || raced || traced; }
+};
+
 class Sample {
  public:
   explicit Sample(Backend& backend) : backend_(backend) {}
@@ -23,7 +49,8 @@ class Sample {
   Sample(const Sample&) = delete;
   Sample& operator=(const Sample&) = delete;
 
-  void start(const plan::Plan& plan, bool timed, bool verified);
+  void start(const plan::Plan& plan, const Wanted& wanted);
+  const Wanted& wanted() const { return wanted_; }
 
   // Around the enqueueing of a step.
   void before(size_t step, Stream lane) { mark(2 * step, lane); }
@@ -39,20 +66,30 @@ class Sample {
   // Whether the end has come; does not block, and nor do the others, which are for then.
   bool done() const;
   std::optional<PhaseTimes> times();
+  std::optional<double> native() const;  // seconds of the native call beside it, if there was one
+  std::optional<CallTime> since(Event origin) const;
   std::optional<codec::Difference> difference() const;
 
  private:
   struct Interval {
     double begin, end;
   };
+  struct Kind {  // of a step
+    const char* name;
+    plan::Lane lane;
+    size_t queue;
+    bool beside, verifies;
+  };
 
   void mark(size_t which, Stream lane);
+  std::optional<Interval> interval(Event origin, size_t step) const;
+  size_t first() const;
   double busy(plan::Lane lane);
 
   Backend& backend_;
-  // By step, for the plan may be gone when the call is done; empty: not timed.
-  std::vector<std::optional<plan::Lane>> lanes_;
-  bool timed_ = false, compared_ = false;
+  std::vector<Kind> kinds_;  // by step, for the plan may be gone when the call is done
+  Wanted wanted_;
+  bool compared_ = false;
   std::vector<Event> marks_;              // two for each step
   std::vector<Interval> steps_, sorted_;  // by step; those of one lane
   Event end_ = nullptr;

@@ -272,7 +272,13 @@ void Run::count() {
     const Job& job = *messages_[i];
     if (job.native) continue;
     const Sent bytes = sent(messages_, *plan_, i);
-    c_.meter.count(kind_of(job), bytes, job.predicted, std::exchange(sample, nullptr));
+    c_.meter.count({.kind = kind_of(job),
+                    .sent = bytes,
+                    .predicted = job.predicted,
+                    .elements = job.request.count,
+                    .dtype = dtype_of(job)},
+                   std::exchange(sample, nullptr));
+    c_.counters.add_size(Fate::kCompressed, message_bytes(job.request, c_.ranks));
     sum += bytes;
   }
   const auto calls = std::ranges::count(messages_, false, &Job::native);

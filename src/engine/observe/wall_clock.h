@@ -1,0 +1,35 @@
+// What time it was at an event of a backend's queue, by the machine's own clock (CLOCK_REALTIME),
+// so that the calls of all ranks can be drawn on one axis: as near as the machines' clocks agree.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace terse {
+
+class WallClock {
+ public:
+  // Compares the backend's time with the machine's. Waits for a queue of its own.
+  explicit WallClock(Backend& backend);
+  ~WallClock();
+  WallClock(const WallClock&) = delete;
+  WallClock& operator=(const WallClock&) = delete;
+
+  // The event that times are given since.
+  Event origin() const { return origin_; }
+  // The time so many seconds after it, in nanoseconds since 1970.
+  int64_t at(double seconds) const { return at_ + static_cast<int64_t>(1e9 * seconds); }
+
+ private:
+  void compare(Stream stream);
+  void destroy() noexcept;
+
+  Backend& backend_;
+  std::vector<Event> timers_;
+  Event origin_ = nullptr;
+  int64_t at_ = 0;
+};
+
+}  // namespace terse
