@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <map>
+#include <numeric>
 
 #include "case.h"
 #include "table.h"
@@ -18,12 +20,26 @@ std::vector<const DataType*> selected_types(const Options& options) {
   return types;
 }
 
-std::vector<const Operation*> selected_operations(const Run& run) {
-  if (!run.collective.reduces) return {&kNoOperation};
-  if (run.options.op != "all") return {&find_operation(run.options.op)};
-  std::vector<const Operation*> all;
-  for (const Operation& operation : operations()) all.push_back(&operation);
-  return all;
+std::vector<Operation> selected_operations(const Run& run) {
+  const Operations kind = run.collective.operations;
+  if (kind == Operations::kNone) return {kNoOperation};
+  if (kind == Operations::kBlank) return {{"", Op::kNone, ncclSum}};
+  std::vector<Operation> selected;
+  for (const Operation& operation : operations()) {
+    if (run.options.op == "all" || run.options.op == operation.name) selected.push_back(operation);
+  }
+  if (kind == Operations::kNamed) {
+    for (Operation& operation : selected) operation.op = Op::kNone;
+  }
+  return selected;
+}
+
+std::vector<int> selected_roots(const Run& run) {
+  if (!run.collective.rooted) return {-1};
+  if (run.options.root != Options::kEachRoot) return {run.options.root};
+  std::vector<int> roots(static_cast<std::size_t>(run.nranks()));
+  std::iota(roots.begin(), roots.end(), 0);
+  return roots;
 }
 
 std::string time_of_day() {
@@ -35,10 +51,15 @@ std::string time_of_day() {
   return text;
 }
 
-// Ranks that should hold the same bytes and do not.
-bool disagree(const std::vector<std::uint64_t>& checksums) {
-  return std::adjacent_find(checksums.begin(), checksums.end(), std::not_equal_to<>()) !=
-         checksums.end();
+// Ranks of a group that should hold the same bytes and do not.
+bool disagree(const Run& run, const std::vector<std::uint64_t>& checksums) {
+  const auto each = static_cast<std::size_t>(run.options.ranks_per_process());
+  std::map<int, std::uint64_t> first;  // by color
+  for (std::size_t rank = 0; rank < checksums.size(); ++rank) {
+    const auto of_group = first.emplace(run.group.colors[rank / each], checksums[rank]).first;
+    if (of_group->second != checksums[rank]) return true;
+  }
+  return false;
 }
 
 // Of one thread, for Team::gather.
@@ -63,7 +84,7 @@ int verify_place(const Run& run, int thread, Case* test, Place place, const Data
   const Options& o = run.options;
   const bool wrong = test->reports_wrong();
   const bool error = o.shows_error() && type.is_float;
-  if (!wrong && !error && !o.checksum) return 0;
+  if (!test->is_checked(place) || (!wrong && !error && !o.checksum)) return 0;
   bool failed = false;
   for (int round = 0; round < (wrong ? o.check : 1) && !failed; ++round) {
     const Verdict verdict = test->verify(place, round);
@@ -75,7 +96,7 @@ int verify_place(const Run& run, int thread, Case* test, Place place, const Data
     if (error && round == 0) m->error = relative_error(sums);
     const bool lossless = run.scheme == nullptr || run.scheme->lossless();
     failed = (lossless && wrong && all_wrong > 0) || (error && !std::isfinite(*m->error)) ||
-             (run.collective.same_everywhere && disagree(m->checksums) &&
+             (run.collective.same_everywhere && disagree(run, m->checksums) &&
               (o.checksum || run.scheme != nullptr));
   }
   if (!o.checksum) m->checksums.clear();
@@ -104,9 +125,10 @@ void warm_up(Sweep* sweep, Case* test, const std::vector<std::size_t>& sizes) {
   }
 }
 
-void run_size(Sweep* sweep, Case* test, const DataType& type, const Operation& operation) {
+void run_size(Sweep* sweep, Case* test, const DataType& type, const Operation& operation,
+              int root) {
   const Run& run = sweep->run;
-  Row row = {test->total_bytes(), test->shape().parameter, type.name, operation.name, -1, {}, {}};
+  Row row = {test->total_bytes(), test->shape().parameter, type.name, operation.name, root, {}, {}};
   const std::string name = row.type + " " + row.op + " of " + std::to_string(row.size) + " bytes";
   const auto begin = [&](const char* what) {
     if (sweep->prints()) run.progress(what + name);
@@ -129,7 +151,26 @@ void run_size(Sweep* sweep, Case* test, const DataType& type, const Operation& o
     sweep->print(table_measurement(run.options, m));
   }
   sweep->print(table_row_end(run.options, run.layout, row, time_of_day()) + table_checksums(row));
+  if (run.collective.notes != nullptr && !row.out_of_place.left_out) {
+    sweep->print(run.collective.notes(test->shape(), type.bytes, run.nranks(),
+                                      row.out_of_place.time * 1e-6));
+  }
   sweep->outcome.rows.push_back(std::move(row));
+}
+
+void run_sizes(Sweep* sweep, const DataType& type, const Operation& operation, int root) {
+  const Run& run = sweep->run;
+  run.team.barrier(sweep->thread);
+  Case test(run, sweep->thread, type, operation, root);
+  test.fill_buffers();
+  const std::vector<std::size_t> all_sizes = sizes(run, type);
+  warm_up(sweep, &test, all_sizes);
+  for (long cycle = 0; run.options.cycles == 0 || cycle < run.options.cycles; ++cycle) {
+    for (const std::size_t size : all_sizes) {
+      test.set_size(size);
+      run_size(sweep, &test, type, operation, root);
+    }
+  }
 }
 
 }  // namespace
@@ -137,8 +178,8 @@ void run_size(Sweep* sweep, Case* test, const DataType& type, const Operation& o
 std::vector<std::size_t> sizes(const Run& run, const DataType& type) {
   const Options& o = run.options;
   if (!run.files.empty()) {
-    const int nranks = static_cast<int>(run.files.size());
-    return {run.collective.total_of_input(run.files.front()->count(), nranks) * type.bytes};
+    const std::size_t count = run.files.front()->count();
+    return {run.collective.total_of_input(count, run.nranks()) * type.bytes};
   }
   std::vector<std::size_t> sizes;
   for (std::size_t size = o.min_bytes; size <= o.max_bytes;) {
@@ -154,18 +195,8 @@ std::vector<std::size_t> sizes(const Run& run, const DataType& type) {
 Outcome run_thread(const Run& run, int thread) {
   Sweep sweep = {run, thread, {}};
   for (const DataType* type : selected_types(run.options)) {
-    for (const Operation* operation : selected_operations(run)) {
-      run.team.barrier(thread);
-      Case test(run, thread, *type, *operation);
-      test.fill_buffers();
-      const std::vector<std::size_t> all_sizes = sizes(run, *type);
-      warm_up(&sweep, &test, all_sizes);
-      for (long cycle = 0; run.options.cycles == 0 || cycle < run.options.cycles; ++cycle) {
-        for (const std::size_t size : all_sizes) {
-          test.set_size(size);
-          run_size(&sweep, &test, *type, *operation);
-        }
-      }
+    for (const Operation& operation : selected_operations(run)) {
+      for (const int root : selected_roots(run)) run_sizes(&sweep, *type, operation, root);
     }
   }
   if (!sweep.outcome.rows.empty()) {

@@ -7,6 +7,7 @@
 
 #include "collective.h"
 #include "device.h"
+#include "group.h"
 #include "input.h"
 #include "options.h"
 #include "result.h"
@@ -36,12 +37,16 @@ struct Run {
   const InputFiles& files;
   Team& team;
   Layout layout;
+  const Group& group;
   bool counts_network;  // of the processes that see the same interfaces, one does
   std::size_t buffer_bytes;
   std::vector<int> devices;  // of this process's ranks
   std::vector<RankResources> ranks;
   std::function<void(const std::string&)> progress;  // called as each step begins
   std::function<void(const std::string&)> print;     // pieces of the table; thread 0 calls it
+  MemoryUse memory = {};                             // -M; thread 0's devices
+
+  int nranks() const { return group.size() * options.ranks_per_process(); }
 };
 
 struct Outcome {

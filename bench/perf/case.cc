@@ -28,8 +28,8 @@ ncclRedOp_t create_operator(const Operation& operation, const DataType& type,
 
 }  // namespace
 
-Case::Case(const Run& run, int thread, const DataType& type, const Operation& operation)
-    : run_(run), type_(type), operation_(operation) {
+Case::Case(const Run& run, int thread, const DataType& type, const Operation& operation, int root)
+    : run_(run), type_(type), operation_(operation), root_(root) {
   const auto each = static_cast<std::size_t>(run.options.ranks_per_thread);
   ranks_ = std::span(run.ranks).subspan(static_cast<std::size_t>(thread) * each, each);
   for (const RankResources& rank : ranks_) ops_.push_back(create_operator(operation, type, rank));
@@ -41,8 +41,8 @@ Case::~Case() {
 }
 
 void Case::set_size(std::size_t total_bytes) {
-  const int nranks = run_.team.processes() * run_.options.ranks_per_process();
-  shape_ = run_.collective.shape(total_bytes / type_.bytes, alignment(run_.options, type_), nranks);
+  shape_ = run_.collective.shape(total_bytes / type_.bytes, alignment(run_.options, type_),
+                                 run_.nranks());
 }
 
 std::size_t Case::total_bytes() const {
@@ -56,10 +56,12 @@ char* Case::buffer(char* base) const {
 Input Case::round_input(int round) const {
   // Integers have no use for fractions: they are always sent exact data.
   const InputKind kind = type_.is_float ? run_.options.data_kind() : InputKind::kExact;
-  const int nranks = run_.team.processes() * run_.options.ranks_per_process();
-  return {
-      kind,      &type_, operation_.op, nranks, run_.options.seed + static_cast<unsigned>(round),
-      run_.files};
+  return {kind,
+          &type_,
+          operation_.op,
+          run_.nranks(),
+          run_.options.seed + static_cast<unsigned>(round),
+          run_.files};
 }
 
 void Case::fill(const Input& input, int rank, std::size_t count, char* buffer) {
@@ -86,9 +88,18 @@ void Case::prepare_place(Place place) {
   for (const RankResources& rank : ranks_) {
     char* receive = buffer(rank.receive);
     run_.device.copy(receive, buffer(rank.send), run_.buffer_bytes);
-    const std::size_t offset = static_cast<std::size_t>(rank.rank) * shape_.in_place_send;
-    run_.device.copy(receive + offset * type_.bytes, buffer(rank.send), shape_.send * type_.bytes);
+    place_input(rank);
   }
+}
+
+void Case::place_input(const RankResources& rank) {
+  const std::size_t offset = static_cast<std::size_t>(rank.rank) * shape_.in_place_send;
+  run_.device.copy(buffer(rank.receive) + offset * type_.bytes, buffer(rank.send),
+                   shape_.send * type_.bytes);
+}
+
+Seat Case::seat(const RankResources& rank, Place place) const {
+  return {rank.rank, run_.nranks(), root_, place == Place::kInPlace};
 }
 
 void Case::issue(Place place, std::size_t iteration) {
@@ -96,29 +107,22 @@ void Case::issue(Place place, std::size_t iteration) {
   const std::size_t total = total_bytes();
   const std::size_t steps = total > 0 ? std::max<std::size_t>(run_.buffer_bytes / total, 1) : 1;
   const std::size_t shift = total * (iteration % steps);
-  const bool in_place = place == Place::kInPlace;
-  if (ranks_.size() > 1) group_start();
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const RankResources& rank = ranks_[i];
-    const auto number = static_cast<std::size_t>(rank.rank);
-    const std::size_t send_offset = in_place ? number * shape_.in_place_send * type_.bytes : 0;
-    const std::size_t receive_offset =
-        in_place ? number * shape_.in_place_receive * type_.bytes : 0;
-    const Call call = {buffer(in_place ? rank.receive : rank.send) + shift + send_offset,
-                       buffer(rank.receive) + shift + receive_offset,
-                       shape_.parameter,
-                       type_.nccl,
-                       ops_[i],
-                       rank.comm,
-                       rank.stream};
-    if (run_.scheme == nullptr) {
-      check_nccl(run_.collective.native(call), "the collective");
-    } else {
-      check_terse(run_.scheme->api(),
-                  run_.collective.quantized(run_.scheme->api(), run_.scheme->get(), call));
-    }
+  for (int step = 0; step < run_.collective.steps(run_.nranks()); ++step) {
+    if (ranks_.size() > 1) group_start();
+    for (std::size_t i = 0; i < ranks_.size(); ++i) issue_step(i, place, shift, step);
+    if (ranks_.size() > 1) group_end();
   }
-  if (ranks_.size() > 1) group_end();
+}
+
+void Case::issue_step(std::size_t index, Place place, std::size_t shift, int step) {
+  const RankResources& rank = ranks_[index];
+  const Seat seat = this->seat(rank, place);
+  const std::size_t own = seat.in_place ? static_cast<std::size_t>(rank.rank) * type_.bytes : 0;
+  run_step(run_.collective,
+           {buffer(seat.in_place ? rank.receive : rank.send) + shift + own * shape_.in_place_send,
+            buffer(rank.receive) + shift + own * shape_.in_place_receive, shape_, seat, type_.bytes,
+            type_.nccl, ops_[index], rank.comm, rank.stream, step},
+           run_.scheme);
 }
 
 void Case::group_start() {
@@ -154,6 +158,10 @@ void Case::stamp(std::size_t point, const Clocks& clocks) const {
   }
 }
 
+bool Case::is_checked(Place place) const {
+  return place == Place::kOutOfPlace || run_.collective.checked_in_place;
+}
+
 bool Case::reports_wrong() const {
   if (run_.options.check == 0 || round_input(0).kind != InputKind::kExact) return false;
   const bool lossy = run_.scheme != nullptr && !run_.scheme->lossless();
@@ -165,25 +173,26 @@ Verdict Case::verify(Place place, int round) {
   for (const RankResources& rank : ranks_) {
     fill(input, rank.rank, shape_.send, buffer(rank.send));
     run_.device.zero(buffer(rank.receive), run_.buffer_bytes);
+    if (place == Place::kInPlace) place_input(rank);
   }
-  prepare_place(place);
   issue(place, 0);
   synchronize();
   Verdict verdict;
   std::vector<unsigned char> output(shape_.receive * type_.bytes);
   for (const RankResources& rank : ranks_) {
-    const std::size_t offset = place == Place::kInPlace ? shape_.in_place_receive : 0;
+    const Seat seat = this->seat(rank, place);
+    const std::size_t offset = seat.in_place ? shape_.in_place_receive : 0;
     run_.device.copy_out(
         output.data(),
         buffer(rank.receive) + static_cast<std::size_t>(rank.rank) * offset * type_.bytes,
         output.size());
     if (reports_wrong()) {
-      verdict.wrong += static_cast<double>(
-          count_wrong(run_.collective, shape_, input, rank.rank, output.data()));
+      verdict.wrong +=
+          static_cast<double>(count_wrong(run_.collective, shape_, input, seat, output.data()));
     }
-    if (run_.options.shows_error() && type_.is_float) {
-      const SquaredError error =
-          measure_error(run_.collective, shape_, input, rank.rank, output.data());
+    const bool receives = seat.is_root() || !run_.collective.only_root_receives;
+    if (run_.options.shows_error() && type_.is_float && receives) {
+      const SquaredError error = measure_error(run_.collective, shape_, input, seat, output.data());
       verdict.error.error += error.error;
       verdict.error.norm += error.norm;
     }

@@ -26,7 +26,7 @@ struct Verdict {
 
 class Case {
  public:
-  Case(const Run& run, int thread, const DataType& type, const Operation& operation);
+  Case(const Run& run, int thread, const DataType& type, const Operation& operation, int root = -1);
   ~Case();  // destroys the operators of -o mulsum
   Case(const Case&) = delete;
   Case& operator=(const Case&) = delete;
@@ -52,9 +52,13 @@ class Case {
 
   std::span<const RankResources> ranks() const { return ranks_; }
   bool reports_wrong() const;
+  bool is_checked(Place place) const;  // false: there is no result to compare with
 
  private:
   Input round_input(int round) const;
+  void place_input(const RankResources& rank);
+  Seat seat(const RankResources& rank, Place place) const;
+  void issue_step(std::size_t index, Place place, std::size_t shift, int step);
   void fill(const Input& input, int rank, std::size_t count, char* buffer);
   char* buffer(char* base) const;
 
@@ -62,6 +66,7 @@ class Case {
   std::span<const RankResources> ranks_;
   const DataType& type_;
   const Operation& operation_;
+  const int root_;
   std::vector<ncclRedOp_t> ops_;
   Shape shape_ = {};
 };

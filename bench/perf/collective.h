@@ -2,59 +2,59 @@
 // bandwidth is counted, and which calls run it.
 #pragma once
 
-#include <nccl.h>
-
 #include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
 
-#include "terse_api.h"
+#include "call.h"
+#include "messages.h"
+#include "origin.h"
+#include "shape.h"
 
 namespace terse::perf {
 
-// Sizes in elements. The in-place offsets are per rank: rank r starts at r times the offset.
-struct Shape {
-  std::size_t send;
-  std::size_t receive;
-  std::size_t parameter;  // the count that the call itself takes
-  std::size_t in_place_send;
-  std::size_t in_place_receive;
-};
+struct Options;
 
-// One call of a collective; `count` is Shape::parameter.
-struct Call {
-  const void* send;
-  void* receive;
-  std::size_t count;
-  ncclDataType_t type;
-  ncclRedOp_t op;
-  ncclComm_t comm;
-  cudaStream_t stream;
-};
-
-// Where a run of output elements comes from: from elements `first`.. of one rank's input, or of the
-// reduction over all of them (rank == kReduced). It holds for `length` elements.
-struct Origin {
-  static constexpr int kReduced = -1;
-  int rank;
-  std::size_t first;
-  std::size_t length;
+// What -o says of a collective, and what its table shows.
+enum class Operations {
+  kReducing,  // it reduces
+  kNamed,     // moves data; the names are printed, as nccl-tests does
+  kNone,      // moves data: "none"
+  kBlank,     // moves data, and nothing is printed
 };
 
 struct Collective {
   const char* program;
-  bool reduces;
-  bool same_everywhere;  // all ranks end with the same bytes
-  // `total` is the larger of both buffers; counts are rounded down to multiples of `align`.
-  Shape (*shape)(std::size_t total, std::size_t align, int nranks);
-  // The total when every rank's input is a file of `count` elements.
-  std::size_t (*total_of_input)(std::size_t count, int nranks);
-  double (*bus_factor)(int nranks);
-  Origin (*origin)(int rank, std::size_t output_element, const Shape& shape);
-  ncclResult_t (*native)(const Call& call);
-  ncclResult_t (*quantized)(const TerseApi& api, const terseScheme_t* scheme, const Call& call);
+  Operations operations = Operations::kNone;
+  bool rooted = false;              // -r
+  bool same_everywhere = false;     // all ranks end with the same bytes
+  bool only_root_receives = false;  // the others' buffers stay as they are
+  bool checked_in_place = true;     // in place there is no defined result where this is false
+  ShapeOf shape;
+  TotalOf total_of_input;
+  Factor algbw = one;  // of the larger buffer over the time
+  Factor busbw = one;
+  OriginOf origin;
+  NativeCall native = nullptr;        // null: `messages`
+  bool (*lacks_native)() = nullptr;   // in an older NCCL, which is then given `messages`
+  QuantizedCall quantized = nullptr;  // null: `messages`
+  MessagesOf messages = nullptr;
+  int (*steps)(int nranks) = [](int) { return 1; };  // each waits for the one before
+  // Throws std::invalid_argument where it cannot be run so.
+  void (*require)(const Options& options, int nranks) = [](const Options&, int) {};
+  // Lines printed below a row. `seconds` is what the call took out of place.
+  std::string (*notes)(const Shape& shape, std::size_t bytes, int nranks, double seconds) = nullptr;
+
+  bool reduces() const { return operations == Operations::kReducing; }
 };
 
-extern const Collective kAllReduce;
-extern const Collective kAllGather;
-extern const Collective kReduceScatter;
+std::span<const Collective> collectives();
+
+// By name, such as "all_reduce". Throws std::invalid_argument.
+const Collective& find_collective(std::string_view name);
+
+// Enqueues one step of one rank; by libterse where there is a scheme.
+void run_step(const Collective& collective, const Call& call, const Scheme* scheme);
 
 }  // namespace terse::perf

@@ -22,6 +22,13 @@ int count() {
 
 void select(int index) { check(cudaSetDevice(index), "cudaSetDevice"); }
 
+std::size_t used() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return total - free;
+}
+
 DeviceInfo describe(int index) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
@@ -113,9 +120,9 @@ std::unique_ptr<StreamClock> create_clock(cudaStream_t stream, std::size_t point
 }  // namespace
 
 const Device& cuda_device() {
-  static const Device device = {count,          select,      describe,    allocate, release,
-                                copy,           copy,        copy,        zero,     create_stream,
-                                destroy_stream, synchronize, create_clock};
+  static const Device device = {count,    select,        "GPU",          used,        describe,
+                                allocate, release,       copy,           copy,        copy,
+                                zero,     create_stream, destroy_stream, synchronize, create_clock};
   return device;
 }
 

@@ -32,6 +32,8 @@ struct Device {
   int (*count)();  // of devices; 0 where ranks need none of their own
   // What the calling thread makes from now on (memory, streams, communicators) is this device's.
   void (*select)(int index);
+  const char* memory;                 // what holds the buffers, for -M
+  std::size_t (*used)();              // bytes of it that are in use, on the selected device
   DeviceInfo (*describe)(int index);  // for the header's device list
   void* (*allocate)(std::size_t bytes);
   void (*release)(void* memory);

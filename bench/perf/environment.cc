@@ -1,8 +1,10 @@
 #include "environment.h"
 
+#include <strings.h>
 #include <unistd.h>
 
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -48,6 +50,38 @@ int read_number(GetEnv get, const char* name, long low, long high) {
 std::optional<int> read_if_set(GetEnv get, const char* name, long low, long high) {
   if (name == nullptr || get(name) == nullptr) return std::nullopt;
   return read_number(get, name, low, high);
+}
+
+struct Split {
+  const char* name;
+  bool divides;
+  int (*color)(int process, int value);
+};
+
+constexpr auto kAnd = [](int process, int value) { return process & value; };
+constexpr auto kOr = [](int process, int value) { return process | value; };
+constexpr auto kMod = [](int process, int value) { return process % value; };
+constexpr auto kDiv = [](int process, int value) { return process / value; };
+constexpr std::array<Split, 8> kSplits = {{{"AND", false, kAnd},
+                                           {"&", false, kAnd},
+                                           {"OR", false, kOr},
+                                           {"|", false, kOr},
+                                           {"MOD", true, kMod},
+                                           {"%", true, kMod},
+                                           {"DIV", true, kDiv},
+                                           {"/", true, kDiv}}};
+
+// Decimal, 0x or 0b where `base` is 0. `whole` is what the message shows.
+int read_value(const char* name, const char* whole, const char* text, int base) {
+  while (std::isspace(static_cast<unsigned char>(*text)) != 0) ++text;
+  const bool binary = base == 0 && strncasecmp(text, "0b", 2) == 0;
+  const char* const digits = binary ? text + 2 : text;
+  char* end = nullptr;
+  const unsigned long value = std::strtoul(digits, &end, binary ? 2 : base);
+  if (end == digits || *end != '\0' || value > 0x7fffffff) {
+    throw std::invalid_argument(std::string(name) + "=" + whole + ": its number is not one");
+  }
+  return static_cast<int>(value);
 }
 
 // torchrun's agent keeps the store on MASTER_PORT itself.
@@ -99,6 +133,43 @@ Launch read_launch(GetEnv get) {
 
 Launch read_launch() {
   return read_launch([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+int group_color(int process, GetEnv get) {
+  if (const char* const mask = get("NCCL_TESTS_SPLIT_MASK")) {
+    return process & read_value("NCCL_TESTS_SPLIT_MASK", mask, mask, 16);
+  }
+  const char* const text = get("NCCL_TESTS_SPLIT");
+  if (text == nullptr) return 0;
+  for (const Split& split : kSplits) {
+    const std::size_t length = std::strlen(split.name);
+    if (strncasecmp(text, split.name, length) != 0) continue;
+    const int value = read_value("NCCL_TESTS_SPLIT", text, text + length, 0);
+    if (split.divides && value == 0) break;
+    return split.color(process, value);
+  }
+  throw std::invalid_argument(std::string("NCCL_TESTS_SPLIT=") + text +
+                              " is not AND, OR, MOD or DIV (& | % /) and a number");
+}
+
+int group_color(int process) {
+  return group_color(process, [](const char* name) -> const char* { return std::getenv(name); });
+}
+
+std::optional<int> first_device() {
+  constexpr const char* kName = "NCCL_TESTS_DEVICE";
+  const auto get = [](const char* name) -> const char* { return std::getenv(name); };
+  return read_if_set(get, kName, 0, 1 << 20);
+}
+
+std::optional<double> least_busbw() {
+  constexpr const char* kName = "NCCL_TESTS_MIN_BW";
+  const char* const text = std::getenv(kName);
+  if (text == nullptr) return std::nullopt;
+  char* end = nullptr;
+  const double least = std::strtod(text, &end);
+  if (end != text && *end == '\0' && least >= 0) return least;
+  throw std::invalid_argument(std::string(kName) + "=" + text + " is not a bandwidth in GB/s");
 }
 
 std::vector<std::string> run_environment() {

@@ -1,8 +1,10 @@
 #include <dlfcn.h>
 #include <hostnccl.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 
 #include "device.h"
@@ -28,6 +30,13 @@ Function* find(const char* name, Function*) {
 int count() { return 0; }
 
 void select(int) {}
+
+// Of this process; its ranks share it.
+std::size_t used() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
 
 DeviceInfo describe(int) { return {"0000:00:00", "host memory"}; }
 
@@ -103,9 +112,9 @@ std::unique_ptr<StreamClock> create_clock(cudaStream_t stream, std::size_t point
 }  // namespace
 
 const Device& host_device() {
-  static const Device device = {count,          select,      describe,    allocate, release,
-                                copy,           copy,        copy,        zero,     create_stream,
-                                destroy_stream, synchronize, create_clock};
+  static const Device device = {count,    select,        "Host",         used,        describe,
+                                allocate, release,       copy,           copy,        copy,
+                                zero,     create_stream, destroy_stream, synchronize, create_clock};
   return device;
 }
 

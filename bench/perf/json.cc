@@ -43,6 +43,9 @@ std::string number(const std::optional<double>& value) {
   return value.has_value() ? number(*value) : "null";
 }
 
+// A string, as nccl-tests writes it.
+std::string truth(bool value) { return value ? "\"true\"" : "\"false\""; }
+
 template <typename T>
 std::string list(const std::vector<T>& values, const std::function<std::string(const T&)>& each) {
   Builder list;
@@ -87,22 +90,23 @@ std::string row_json(const Options& o, const Row& row) {
   Builder object;
   object.add("size", std::to_string(row.size)).add("count", std::to_string(row.count));
   object.add("type", quote_json(row.type)).add("redop", quote_json(row.op));
-  object.add("root", quote_json(std::to_string(row.root)));
+  object.add("root", quote_json(fmt::format("{:6}", row.root)));
   const auto add = [&](const std::string& place, const Measurement& m) {
     if (!m.left_out) object.add(place, measurement_json(o, m));
     if (m.stats) object.add(place + "_per_iter", iterations_json(o, m));
   };
   add("out_of_place", row.out_of_place);
   add("in_place", row.in_place);
-  object.add("actual_iterations", std::to_string(o.iterations));
+  object.add("actual_iterations", std::to_string(o.iterations)).add("experiment_name", "\"\"");
   return object.object();
 }
 
 std::string rank_json(const RankInfo& rank) {
   Builder object;
-  object.add("rank", std::to_string(rank.rank)).add("group", "0");
+  object.add("rank", std::to_string(rank.rank)).add("group", std::to_string(rank.group));
   object.add("pid", std::to_string(rank.process_id)).add("hostname", quote_json(rank.host));
   object.add("device", std::to_string(rank.device));
+  object.add("device_hex", quote_json(rank.info.bus_id));
   return object.add("device_info", quote_json(rank.info.name)).object();
 }
 
@@ -118,9 +122,10 @@ std::string config_json(const Options& o, const JsonReport& report) {
   }
   object.add("warmup_iters", number(o.warmup)).add("iterations", number(o.iterations));
   object.add("aggregated_iterations", number(o.aggregate)).add("validation", number(o.check));
-  object.add("graph", number(o.graph)).add("blocking_collectives", number(o.blocking));
-  object.add("per_iter_timing", number(o.per_iteration));
-  object.add("parallel_init", number(o.parallel_init));
+  object.add("graph", number(o.graph)).add("blocking_collectives", truth(o.blocking != 0));
+  object.add("per_iter_timing", truth(o.per_iteration != 0));
+  object.add("per_iter_skip", number(o.per_iteration_skip));
+  object.add("parallel_init", truth(o.parallel_init != 0));
   object.add("scheme", o.scheme.empty() ? "null" : quote_json(o.scheme));
   object.add("input", o.input.empty() ? "null" : quote_json(o.input));
   object.add("seed", number(o.seed)).add("nodes", number(report.layout.nodes));
@@ -153,12 +158,14 @@ std::string make_json(const Options& o, const JsonReport& report) {
   object.add("results", list<Row>(report.rows, [&](const Row& row) { return row_json(o, row); }));
   Builder bounds;
   bounds.add("count", std::to_string(report.summary.failures));
-  // Strings, as nccl-tests writes them.
-  bounds.add("okay", report.summary.failures == 0 ? "\"true\"" : "\"false\"");
+  bounds.add("okay", truth(report.summary.failures == 0));
   object.add("out_of_bounds", bounds.object());
   Builder bandwidth;
-  bandwidth.add("bandwidth", number(report.summary.mean_busbw)).add("okay", "\"unchecked\"");
+  bandwidth.add("bandwidth", number(report.summary.mean_busbw))
+      .add("okay",
+           report.summary.least_busbw ? truth(!report.summary.is_too_slow()) : "\"unchecked\"");
   object.add("average_bus_bandwidth", bandwidth.object());
+  object.add("errors", "[]");
   return object.add("end_time", quote_json(report.end_time)).object() + "\n";
 }
 

@@ -3,6 +3,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <charconv>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -30,12 +31,21 @@ void add_size(CLI::App& app, const std::string& name, std::size_t* size, const s
       ->type_name("SIZE");
 }
 
+int read_root(const std::string& text) {
+  if (text == "all" || text == "-1") return Options::kEachRoot;
+  int root = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, root);
+  if (error == std::errc() && rest == end && root >= 0) return root;
+  throw CLI::ValidationError("--root", "'" + text + "' is not a rank, nor all");
+}
+
 void add_sweep(CLI::App& app, Options* o) {
   add_size(app, "-b,--minbytes", &o->min_bytes, "smallest size (32M)");
   add_size(app, "-e,--maxbytes", &o->max_bytes, "largest size (32M)");
   add_size(app, "-i,--stepbytes", &o->step_bytes, "difference of two sizes (1M)");
   app.add_option("-f,--stepfactor", o->step_factor, "ratio of two sizes, instead of -i")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(CLI::Range(0, 1 << 20));
 }
 
 void add_ranks(CLI::App& app, Options* o) {
@@ -71,7 +81,10 @@ void add_operation(CLI::App& app, Options* o) {
   app.add_option("-d,--datatype", o->datatype,
                  "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 "
                  "all (float)");
-  app.add_option("-r,--root", o->root, "accepted; these collectives have no root");
+  app.add_option_function<std::string>(
+         "-r,--root", [o](const std::string& text) { o->root = read_root(text); },
+         "of collectives that have one; all: one after the other (0)")
+      ->type_name("RANK");
   app.add_option("-c,--check", o->check, "check this many iterations; 0: none (1)")
       ->check(CLI::Range(0, 1 << 20))
       ->each([o](const std::string&) { o->check_given = true; });
@@ -84,7 +97,14 @@ void add_environment(CLI::App& app, Options* o) {
                  "seconds without progress until the run is ended; "
                  "0: never (300)")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("-G,--cudagraph", o->graph, "launches of a captured graph; not offered");
+  app.add_option("-G,--cudagraph", o->graph, "launches of a captured graph: 0, no others");
+  app.add_option("-x,--cta_policy", o->cta_policy,
+                 "of the communicators: 0 default, 1 efficiency, 2 zero (not set)")
+      ->check(CLI::Range(0, 2));
+  app.add_option("-D,--device_implementation", o->device_implementation,
+                 "kernels of nccl-tests' own: 0, no others");
+  app.add_option("-V,--device_cta_count", o->device_ctas, "of these kernels (16)")
+      ->check(CLI::Range(1, 128));
   app.add_option("-R,--local_register", o->registration, "register buffers: 1 local, 2 symmetric")
       ->check(CLI::Range(0, 2));
   app.add_option("-u,--unalign", o->unalign, "start buffers at this element")
@@ -97,6 +117,8 @@ void add_report(CLI::App& app, Options* o) {
   app.add_option("-S,--report_timestamps", o->report_timestamps, "a column with the time of day")
       ->check(CLI::Range(0, 1));
   app.add_option("-J,--output_file", o->json, "write the results here too, as JSON");
+  app.add_option("-M,--memory", o->memory_report, "say how much memory it took")
+      ->check(CLI::Range(0, 1));
 }
 
 void add_own(CLI::App& app, Options* o) {
@@ -144,7 +166,12 @@ void validate(const Options& o) {
     throw CLI::ValidationError("--stepfactor", "cannot start from 0 bytes");
   }
   if (o.graph > 0) {
-    throw CLI::ValidationError("--cudagraph", "this program does not capture graphs");
+    throw CLI::ValidationError("--cudagraph", "these programs do not capture graphs");
+  }
+  if (o.device_implementation != 0) {
+    throw CLI::ValidationError("--device_implementation",
+                               "these programs have no kernels of their own: they time NCCL's "
+                               "calls, which is 0");
   }
   if (o.per_iteration_skip >= o.iterations) {
     throw CLI::ValidationError("--per_iter_skip", "leaves no iteration");
@@ -180,6 +207,7 @@ Parsed parse_options(const std::string& program, int argc, const char* const* ar
       "Times " + program.substr(0, program.rfind("_perf")) + " as nccl-tests does, over any NCCL.",
       program);
   app.set_help_flag("-h,--help", "print this text and exit");
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as getopt
   add_sweep(app, &options);
   add_ranks(app, &options);
   add_timing(app, &options);
@@ -190,8 +218,9 @@ Parsed parse_options(const std::string& program, int argc, const char* const* ar
   app.footer(
       "Under a preloaded library that compresses, use -c 0: #wrong is about exact results.\n"
       "Several processes find each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or by\n"
-      "what mpirun and srun set. Exit code: 0 good, 1 a failure or wrong results, 2 a bad command "
-      "line.");
+      "what mpirun and srun set. nccl-tests' NCCL_TESTS_SPLIT, _SPLIT_MASK, _DEVICE, _MIN_BW and\n"
+      "_ALLTOALLV_* count here too. Exit code: 0 good, 1 a failure or wrong results, 2 a bad\n"
+      "command line.");
   try {
     app.parse(argc, argv);
     validate(options);

@@ -27,6 +27,7 @@ struct Options {
   int check = 1;
   std::string op = "sum";
   std::string datatype = "float";
+  static constexpr int kEachRoot = -1;
   int root = 0;
   int blocking = 0;
   int null_stream = 0;
@@ -40,6 +41,10 @@ struct Options {
   int per_iteration = 0;
   int per_iteration_skip = 0;
   int unalign = 0;
+  int cta_policy = -1;  // NCCL's own choice
+  int device_implementation = 0;
+  int device_ctas = 16;
+  int memory_report = 0;
 
   // ours
   std::string scheme;

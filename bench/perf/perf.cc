@@ -10,6 +10,7 @@
 
 #include "environment.h"
 #include "json.h"
+#include "memory.h"
 #include "nccl_check.h"
 #include "resources.h"
 #include "session.h"
@@ -27,20 +28,20 @@ std::string date_and_time() {
   return text;
 }
 
-std::vector<RankInfo> gather_ranks(Rendezvous* rendezvous, const Device& device,
-                                   const std::vector<int>& devices) {
+std::vector<RankInfo> gather_ranks(Session& session) {
   std::string mine;  // four lines for each rank
-  for (const int index : devices) {
-    const DeviceInfo info = device.describe(index);
-    mine +=
-        fmt::format("{} {}\n{}\n{}\n{}\n", getpid(), index, host_name(), info.bus_id, info.name);
+  for (const int index : session.devices) {
+    const DeviceInfo info = session.device.describe(index);
+    mine += fmt::format("{} {} {}\n{}\n{}\n{}\n", session.color(), getpid(), index, host_name(),
+                        info.bus_id, info.name);
   }
   std::vector<RankInfo> ranks;
-  for (const std::string& blob : rendezvous->all_gather(mine, kMeetSeconds)) {
+  for (const std::string& blob : session.rendezvous.all_gather(mine, kMeetSeconds)) {
     std::istringstream lines(blob);
     RankInfo rank;
-    while (lines >> rank.process_id >> rank.device >> std::ws && std::getline(lines, rank.host) &&
-           std::getline(lines, rank.info.bus_id) && std::getline(lines, rank.info.name)) {
+    while (lines >> rank.group >> rank.process_id >> rank.device >> std::ws &&
+           std::getline(lines, rank.host) && std::getline(lines, rank.info.bus_id) &&
+           std::getline(lines, rank.info.name)) {
       rank.rank = static_cast<int>(ranks.size());
       ranks.push_back(rank);
     }
@@ -54,13 +55,31 @@ int nccl_version() {
   return version;
 }
 
+// What only shows when the processes have met. Throws std::invalid_argument.
+void require_runnable(const Collective& collective, const Session& session) {
+  const Options& o = session.options;
+  if (collective.rooted && o.root >= session.nranks()) {
+    throw std::invalid_argument(
+        fmt::format("--root {}: there are {} ranks", o.root, session.nranks()));
+  }
+  if (const int needed = o.cta_policy > 1 ? 22800 : 22700;
+      o.cta_policy >= 0 && nccl_version() < needed) {
+    throw std::invalid_argument(fmt::format("--cta_policy {} needs NCCL {}, and this is {}",
+                                            o.cta_policy, needed, nccl_version()));
+  }
+  least_busbw();
+  collective.require(o, session.nranks());
+}
+
 // Everything between the meeting of the processes and their goodbye.
 int run_all(const Collective& collective, Session& session) {
   const Options& o = session.options;
   const std::unique_ptr<Scheme> scheme =
       o.scheme.empty() ? nullptr : std::make_unique<Scheme>(load_terse(), o.scheme);
   const InputFiles files =
-      o.input.empty() ? InputFiles() : open_input_files(o.input, session.layout.ranks);
+      o.input.empty() ? InputFiles() : open_input_files(o.input, session.nranks());
+
+  require_runnable(collective, session);
 
   JsonReport report;
   report.start_time = date_and_time();
@@ -68,7 +87,7 @@ int run_all(const Collective& collective, Session& session) {
   report.nccl_version = nccl_version();
   session.say(table_run_header(collective.program, o, report.nccl_version));
   report.layout = session.layout;
-  report.ranks = gather_ranks(&session.rendezvous, session.device, session.devices);
+  report.ranks = gather_ranks(session);
   session.say(table_ranks(report.ranks, report.layout));
 
   Run run = session.run_of(collective, scheme.get(), files);
@@ -76,17 +95,21 @@ int run_all(const Collective& collective, Session& session) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(o.threads));
   session.on_ranks(
       &run, [&] { session.say(table_header(o, run.layout)); },
-      [&](int thread) { outcomes[static_cast<std::size_t>(thread)] = run_thread(run, thread); });
-  session.say(table_footer(collective.program, outcomes[0].summary));
-
+      [&](int thread) {
+        Outcome& outcome = outcomes[static_cast<std::size_t>(thread)];
+        note_memory(&run, &MemoryUse::calls, thread, [&] { outcome = run_thread(run, thread); });
+        if (o.memory_report != 0) outcome.summary.memory = most_memory(run, thread);
+      });
   report.rows = std::move(outcomes[0].rows);
   report.summary = outcomes[0].summary;
+  report.summary.least_busbw = least_busbw();
+  session.say(table_footer(collective.program, session.device.memory, report.summary));
   report.end_time = date_and_time();
   if (session.is_first() && !o.json.empty()) {
     const std::string path = write_new_file(o.json, make_json(o, report));
     session.say("# Wrote JSON output to " + path + "\n");
   }
-  return report.summary.failures == 0 ? 0 : kExitFailure;
+  return report.summary.failures == 0 && !report.summary.is_too_slow() ? 0 : kExitFailure;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The three programs are this, with one collective each.
+// The programs are this, with one collective each.
 #pragma once
 
 #include "collective.h"

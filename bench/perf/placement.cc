@@ -9,19 +9,19 @@
 namespace terse::perf {
 namespace {
 
-struct Place {
+struct Position {
   int process;    // among those of its host
   int processes;  // of the host
 };
 
-Place place_on_host(const Launch& launch, Rendezvous* rendezvous) {
+Position place_on_host(const Launch& launch, Rendezvous* rendezvous) {
   char name[256] = "unknown";
   gethostname(name, sizeof(name) - 1);
   const std::vector<std::string> hosts = rendezvous->all_gather(name, 60);
   const auto same_host = [&](auto end) {
     return static_cast<int>(std::count(hosts.begin(), end, std::string(name)));
   };
-  const Place by_name = {same_host(hosts.begin() + launch.process), same_host(hosts.end())};
+  const Position by_name = {same_host(hosts.begin() + launch.process), same_host(hosts.end())};
   const int process = launch.local_process.value_or(by_name.process);
   return {process, std::max(launch.local_processes.value_or(by_name.processes), process + 1)};
 }
@@ -30,11 +30,21 @@ Place place_on_host(const Launch& launch, Rendezvous* rendezvous) {
 
 std::vector<int> place_ranks(const Device& device, const Launch& launch, int ranks_per_process,
                              Rendezvous* rendezvous) {
-  const Place place = place_on_host(launch, rendezvous);
+  const Position place = place_on_host(launch, rendezvous);
   std::vector<int> devices(static_cast<std::size_t>(ranks_per_process));
   const int count = device.count();
   if (count == 0) {
     std::iota(devices.begin(), devices.end(), 0);
+    return devices;
+  }
+  if (const std::optional<int> first = first_device()) {
+    if (*first + ranks_per_process > count) {
+      throw std::runtime_error("NCCL_TESTS_DEVICE=" + std::to_string(*first) + " with " +
+                               std::to_string(ranks_per_process) + " ranks in one process, and " +
+                               std::to_string(count) + " devices");
+    }
+    std::iota(devices.begin(), devices.end(), *first);
+    if (place.processes > 1) set_nccl_host_id(launch.process);
     return devices;
   }
   if (ranks_per_process > count) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "memory.h"
 #include "nccl_check.h"
 
 namespace terse::perf {
@@ -11,11 +12,16 @@ namespace {
 enum Registration { kNone = 0, kLocal = 1, kSymmetric = 2 };
 
 void create_comms(const Run& run, std::span<RankResources> ranks, const ncclUniqueId& id) {
-  const int nranks = run.team.processes() * run.options.ranks_per_process();
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.CTAPolicy = run.options.cta_policy;
   check_nccl(ncclGroupStart(), "ncclGroupStart");
   for (RankResources& rank : ranks) {
     run.device.select(rank.device);
-    check_nccl(ncclCommInitRank(&rank.comm, nranks, id, rank.rank), "ncclCommInitRank");
+    // An older NCCL has no configurations.
+    check_nccl(run.options.cta_policy < 0
+                   ? ncclCommInitRank(&rank.comm, run.nranks(), id, rank.rank)
+                   : ncclCommInitRankConfig(&rank.comm, run.nranks(), id, rank.rank, &config),
+               "ncclCommInitRank");
   }
   check_nccl(ncclGroupEnd(), "ncclCommInitRank");
 }
@@ -68,21 +74,29 @@ void create_resources(Run* run, const ncclUniqueId& id) {
   const Options& o = run->options;
   // Room for -u elements of the widest type, and never an allocation of nothing.
   const std::size_t bytes = run->buffer_bytes + 8 * (static_cast<std::size_t>(o.unalign) + 1);
+  const auto make_buffers = [&] {
+    for (RankResources& rank : run->ranks) {
+      run->device.select(rank.device);
+      rank.send = static_cast<char*>(run->device.allocate(bytes));
+      rank.receive = static_cast<char*>(run->device.allocate(bytes));
+      run->device.zero(rank.receive, bytes);
+    }
+  };
   run->ranks.resize(static_cast<std::size_t>(o.ranks_per_process()));
   for (std::size_t i = 0; i < run->ranks.size(); ++i) {
     RankResources& rank = run->ranks[i];
-    rank.rank = run->team.process() * o.ranks_per_process() + static_cast<int>(i);
+    rank.rank = run->group.process * o.ranks_per_process() + static_cast<int>(i);
     rank.device = run->devices[i];
     run->device.select(rank.device);
     rank.stream = o.null_stream != 0 ? nullptr : run->device.create_stream();
-    rank.send = static_cast<char*>(run->device.allocate(bytes));
-    rank.receive = static_cast<char*>(run->device.allocate(bytes));
-    run->device.zero(rank.receive, bytes);
   }
+  note_memory(run, &MemoryUse::buffers, 0, make_buffers);
   if (o.parallel_init != 0) return;
   run->progress("creating the communicators");
-  create_comms(*run, run->ranks, id);
-  register_buffers(*run, run->ranks);
+  note_memory(run, &MemoryUse::communicators, 0, [&] {
+    create_comms(*run, run->ranks, id);
+    register_buffers(*run, run->ranks);
+  });
 }
 
 void create_thread_resources(Run* run, const ncclUniqueId& id, int thread) {
@@ -90,8 +104,10 @@ void create_thread_resources(Run* run, const ncclUniqueId& id, int thread) {
   if (o.parallel_init == 0) return;
   const auto each = static_cast<std::size_t>(o.ranks_per_thread);
   const auto mine = std::span(run->ranks).subspan(static_cast<std::size_t>(thread) * each, each);
-  create_comms(*run, mine, id);
-  register_buffers(*run, mine);
+  note_memory(run, &MemoryUse::communicators, thread, [&] {
+    create_comms(*run, mine, id);
+    register_buffers(*run, mine);
+  });
 }
 
 void destroy_resources(Run* run) {

@@ -50,15 +50,27 @@ struct Row {
 
 struct RankInfo {
   int rank = 0;
+  int group = 0;
   int process_id = 0;
   std::string host;
   int device = 0;
   DeviceInfo info;
 };
 
+// Bytes of the fullest device, -M.
+struct MemoryUse {
+  double communicators = 0;
+  double buffers = 0;
+  double calls = 0;
+};
+
 struct Summary {
   int failures = 0;  // measurements with wrong results
   double mean_busbw = 0;
+  std::optional<double> least_busbw = {};  // NCCL_TESTS_MIN_BW
+  std::optional<MemoryUse> memory = {};
+
+  bool is_too_slow() const { return least_busbw.has_value() && mean_busbw < 0.9 * *least_busbw; }
 };
 
 }  // namespace terse::perf

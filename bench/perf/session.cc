@@ -46,14 +46,15 @@ void on_threads(int threads, const std::function<void(int)>& body,
   for (std::thread& other : others) other.join();
 }
 
-ncclUniqueId share_unique_id(Rendezvous* rendezvous) {
+// Each group's first process makes its own.
+ncclUniqueId share_unique_id(Rendezvous* rendezvous, const Group& group) {
   std::string blob(sizeof(ncclUniqueId), '\0');
   ncclUniqueId id = {};
-  if (rendezvous->process() == 0) {
+  if (group.process == 0) {
     check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
     blob.assign(id.internal, sizeof(id.internal));
   }
-  blob = rendezvous->all_gather(blob, kMeetSeconds).front();
+  blob = rendezvous->all_gather(blob, kMeetSeconds)[static_cast<std::size_t>(group.processes[0])];
   blob.copy(id.internal, sizeof(id.internal));
   return id;
 }
@@ -68,6 +69,7 @@ Run Session::run_of(const Collective& collective, const Scheme* scheme, const In
           .files = files,
           .team = team,
           .layout = layout,
+          .group = group,
           .counts_network = counts_network(sites, rendezvous.process()),
           .buffer_bytes = 0,
           .devices = devices,
@@ -78,7 +80,7 @@ Run Session::run_of(const Collective& collective, const Scheme* scheme, const In
 
 void Session::on_ranks(Run* run, const std::function<void()>& prepared,
                        const std::function<void(int thread)>& body) {
-  const ncclUniqueId id = share_unique_id(&rendezvous);
+  const ncclUniqueId id = share_unique_id(&rendezvous, group);
   create_resources(run, id);
   prepared();
   on_threads(
@@ -118,6 +120,7 @@ int run_session(const std::string& program, const Options& options,
         place_ranks(device, launch, options.ranks_per_process(), rendezvous.get());
     std::vector<Site> sites = gather_sites(rendezvous.get());
     const Layout layout = layout_of(sites, options.ranks_per_process());
+    const Group group = gather_groups(rendezvous.get(), group_color(launch.process));
     const bool first = rendezvous->process() == 0;
     const auto say = [first](const std::string& text) {
       if (!first) return;
@@ -135,6 +138,7 @@ int run_session(const std::string& program, const Options& options,
         std::move(devices),
         std::move(sites),
         layout,
+        group,
         Team(*rendezvous, options.threads, options.timeout > 0 ? options.timeout : 1e9)};
     return body(session);
   } catch (const std::exception& error) {

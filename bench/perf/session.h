@@ -25,8 +25,12 @@ struct Session {
   std::vector<int> devices;  // of this process's ranks
   std::vector<Site> sites;   // by process
   Layout layout;
+  Group group;
   Team team;
 
+  // Of this process's group.
+  int nranks() const { return group.size() * options.ranks_per_process(); }
+  int color() const { return group.colors[static_cast<std::size_t>(rendezvous.process())]; }
   bool is_first() const { return rendezvous.process() == 0; }
 
   // A run of these ranks, which lives no longer. `scheme` may be null.

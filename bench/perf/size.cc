@@ -7,10 +7,11 @@
 namespace terse::perf {
 namespace {
 
-// The shift of a suffix, or -1.
+// The shift of a suffix, or -1. nccl-tests reads one letter: what else says bytes may follow.
 int suffix_shift(const std::string& suffix) {
   if (suffix.empty()) return 0;
-  if (suffix.size() != 1) return -1;
+  const std::string unit = suffix.substr(1);
+  if (!unit.empty() && unit != "B" && unit != "iB") return -1;
   switch (suffix[0]) {
     case 'k':
     case 'K':

@@ -5,6 +5,8 @@
 
 #include <functional>
 
+#include "memory.h"
+
 namespace terse::perf {
 namespace {
 
@@ -117,6 +119,13 @@ std::string table_run_header(const std::string& program, const Options& o, int n
       o.step_factor > 1 ? "factor" : "bytes", o.warmup, o.iterations, o.aggregate, o.check, o.graph,
       o.unalign);
   text += blocking_note(o.blocking);
+  if (o.per_iteration != 0) {
+    text += "# Per-Iteration Report: CUDA event timing; i_* uses max over process rows";
+    if (o.per_iteration_skip != 0) {
+      text += fmt::format("; summary skips first {} iterations", o.per_iteration_skip);
+    }
+    text += " \n";
+  }
   if (o.parallel_init != 0) {
     text += "# Parallel Init Enabled: threads call into NcclInitRank concurrently \n";
   }
@@ -129,7 +138,7 @@ std::string table_ranks(const std::vector<RankInfo>& ranks, const Layout& layout
   std::string text = "# Using devices\n";
   for (const RankInfo& r : ranks) {
     text += fmt::format("#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n", r.rank,
-                        0, r.process_id, r.host, r.device, r.info.bus_id, r.info.name);
+                        r.group, r.process_id, r.host, r.device, r.info.bus_id, r.info.name);
   }
   if (layout.nodes > 1) text += fmt::format("# Nodes: {}\n", layout.nodes);
   return text;
@@ -212,11 +221,21 @@ std::string table_checksums(const Row& row) {
   return text;
 }
 
-std::string table_footer(const std::string& program, const Summary& summary) {
+std::string table_footer(const std::string& program, const std::string& memory,
+                         const Summary& summary) {
   std::string text = fmt::format("# {:<20} : {} {}\n", "Out of bounds values", summary.failures,
                                  summary.failures != 0 ? "FAILED" : "OK");
-  text += fmt::format("# {:<20} : {:g} \n", "Avg bus bandwidth", summary.mean_busbw);
-  return text + fmt::format("#\n# Collective test concluded: {}\n#\n", program);
+  const char* const verdict = !summary.least_busbw ? "" : summary.is_too_slow() ? "FAILED" : "OK";
+  text += fmt::format("# {:<20} : {:g} {}\n", "Avg bus bandwidth", summary.mean_busbw, verdict);
+  text += fmt::format("#\n# Collective test concluded: {}\n", program);
+  if (summary.memory) {
+    const auto& [communicators, buffers, calls] = *summary.memory;
+    text += fmt::format(
+        "# {:<20} : Initialization {} | User-Allocated {} | Collective {} | Total  {}\n",
+        memory + " memory usage", print_bytes(communicators), print_bytes(buffers),
+        print_bytes(calls), print_bytes(communicators + buffers + calls));
+  }
+  return text + "#\n\n";
 }
 
 }  // namespace terse::perf

@@ -19,7 +19,9 @@ std::string table_measurement(const Options& options, const Measurement& measure
 std::string table_row_end(const Options& options, const Layout& layout, const Row& row,
                           const std::string& time_of_day);
 std::string table_checksums(const Row& row);
-std::string table_footer(const std::string& program, const Summary& summary);
+// `memory` is what -M counts, as Device::memory says.
+std::string table_footer(const std::string& program, const std::string& memory,
+                         const Summary& summary);
 
 // A number in exactly `width` characters, with as many decimals (at most two) as fit.
 std::string fit_number(double value, int width);

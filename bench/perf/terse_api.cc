@@ -47,6 +47,13 @@ const TerseApi& load_terse() {
     find(library, "terseAllReduce", &table.all_reduce);
     find(library, "terseAllGather", &table.all_gather);
     find(library, "terseReduceScatter", &table.reduce_scatter);
+    find(library, "terseBroadcast", &table.broadcast);
+    find(library, "terseReduce", &table.reduce);
+    find(library, "terseAllToAll", &table.all_to_all);
+    find(library, "terseGather", &table.gather);
+    find(library, "terseScatter", &table.scatter);
+    find(library, "terseSend", &table.send);
+    find(library, "terseRecv", &table.recv);
     find(library, "terseGroupStart", &table.group_start);
     find(library, "terseGroupEnd", &table.group_end);
     find(library, "terseCommRelease", &table.comm_release);

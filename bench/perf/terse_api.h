@@ -17,6 +17,13 @@ struct TerseApi {
   decltype(&terseAllReduce) all_reduce;
   decltype(&terseAllGather) all_gather;
   decltype(&terseReduceScatter) reduce_scatter;
+  decltype(&terseBroadcast) broadcast;
+  decltype(&terseReduce) reduce;
+  decltype(&terseAllToAll) all_to_all;
+  decltype(&terseGather) gather;
+  decltype(&terseScatter) scatter;
+  decltype(&terseSend) send;
+  decltype(&terseRecv) recv;
   decltype(&terseGroupStart) group_start;
   decltype(&terseGroupEnd) group_end;
   decltype(&terseCommRelease) comm_release;

@@ -162,10 +162,9 @@ Measurement time_calls(const Run& run, int thread, Case* test, Place place) {
     const double own = after.*bytes - before.*bytes;
     return run.team.combine(thread, own, Average::kSum) / o.iterations / o.aggregate;
   };
-  const int nranks = run.layout.ranks;
   if (const double raw = all(&WireBytes::raw), wire = all(&WireBytes::wire); wire > 0) {
     m.wire_ratio = raw / wire;
-    m.wire_bytes = wire / nranks;
+    m.wire_bytes = wire / run.layout.ranks;
   }
   const double raw_off = all(&WireBytes::raw_off_node), off = all(&WireBytes::wire_off_node);
   if (off > 0) {
@@ -173,8 +172,9 @@ Measurement time_calls(const Run& run, int thread, Case* test, Place place) {
     m.off_node_bytes = off / run.layout.nodes;
   }
   m.time = (o.report_cpu_time != 0 ? times.calls : seconds) * 1e6;
-  m.algbw = static_cast<double>(test->total_bytes()) / seconds / 1e9;
-  m.busbw = m.algbw * run.collective.bus_factor(nranks);
+  const double moved = static_cast<double>(test->total_bytes()) / seconds / 1e9;
+  m.algbw = moved * run.collective.algbw(run.nranks());
+  m.busbw = moved * run.collective.busbw(run.nranks());
   if (o.per_iteration != 0) {
     m.iterations = slowest_of(run, thread, stamps.times());
     m.stats = summarize({m.iterations.begin() + o.per_iteration_skip, m.iterations.end()});

@@ -36,9 +36,10 @@ struct Kind {
   const Collective& collective;
   plan::Collective in_plans;
 };
-const Kind kKinds[] = {{"allreduce", kAllReduce, plan::Collective::kAllReduce},
-                       {"allgather", kAllGather, plan::Collective::kAllGather},
-                       {"reducescatter", kReduceScatter, plan::Collective::kReduceScatter}};
+const Kind kKinds[] = {
+    {"allreduce", find_collective("all_reduce"), plan::Collective::kAllReduce},
+    {"allgather", find_collective("all_gather"), plan::Collective::kAllGather},
+    {"reducescatter", find_collective("reduce_scatter"), plan::Collective::kReduceScatter}};
 
 struct Type {
   const char* name;
@@ -231,7 +232,7 @@ class Tuner {
     way.run->buffer_bytes = ranks_.buffer_bytes;
     way.test =
         std::make_unique<Case>(*way.run, thread_, find_data_type(type.perf),
-                               kind.collective.reduces ? find_operation("sum") : kNoOperation);
+                               kind.collective.reduces() ? find_operation("sum") : kNoOperation);
     if (ways.empty()) way.test->fill_buffers();
     ways.push_back(std::move(way));
   }
@@ -292,7 +293,7 @@ int tune(Session& session, const TuneOptions& o) {
         "or srun, or ask for several ranks with -t");
   const InputFiles no_files;
   const std::unique_ptr<Scheme> releases = std::make_unique<Scheme>(load_terse(), "int8");
-  Run ranks = session.run_of(kAllReduce, releases.get(), no_files);
+  Run ranks = session.run_of(find_collective("all_reduce"), releases.get(), no_files);
   ranks.buffer_bytes = o.perf.max_bytes;
   std::vector<model::Curve> curves;
   session.on_ranks(

@@ -61,14 +61,15 @@ void reduce(const Input& input, std::size_t first, std::size_t count, double* va
 
 // Hands the exact result and the output, chunk by chunk, to visit(exact, actual, count).
 template <typename Visit>
-void for_each_chunk(const Collective& collective, const Shape& shape, const Input& input, int rank,
-                    const void* output, std::size_t first, std::size_t last, Visit visit) {
+void for_each_chunk(const Collective& collective, const Shape& shape, const Input& input,
+                    const Seat& seat, const void* output, std::size_t first, std::size_t last,
+                    Visit visit) {
   std::array<double, kChunk> exact;
   std::array<double, kChunk> actual;
   const auto* bytes = static_cast<const unsigned char*>(output);
   for (std::size_t at = first; at < last; at += kChunk) {
     const std::size_t count = std::min(kChunk, last - at);
-    expected_output(collective, shape, input, rank, at, count, exact.data());
+    expected_output(collective, shape, input, seat, at, count, exact.data());
     input.type->load(bytes + at * input.type->bytes, count, actual.data());
     visit(exact.data(), actual.data(), count);
   }
@@ -76,13 +77,15 @@ void for_each_chunk(const Collective& collective, const Shape& shape, const Inpu
 
 }  // namespace
 
-void expected_output(const Collective& collective, const Shape& shape, const Input& input, int rank,
-                     std::size_t first, std::size_t count, double* values) {
+void expected_output(const Collective& collective, const Shape& shape, const Input& input,
+                     const Seat& seat, std::size_t first, std::size_t count, double* values) {
   for (std::size_t done = 0; done < count;) {
-    const Origin origin = collective.origin(rank, first + done, shape);
+    const Origin origin = collective.origin(seat, first + done, shape);
     const std::size_t part = std::min({count - done, origin.length, kChunk});
     if (origin.rank == Origin::kReduced) {
       reduce(input, origin.first, part, values + done);
+    } else if (origin.rank == Origin::kZero) {
+      std::fill_n(values + done, part, 0.0);
     } else {
       fill_input_rounded(input, origin.rank, origin.first, part, values + done);
     }
@@ -91,11 +94,11 @@ void expected_output(const Collective& collective, const Shape& shape, const Inp
 }
 
 std::size_t count_wrong(const Collective& collective, const Shape& shape, const Input& input,
-                        int rank, const void* output) {
+                        const Seat& seat, const void* output) {
   std::size_t wrong = 0;
   std::array<double, kChunk> rounded;
   std::array<unsigned char, kChunk * sizeof(double)> stored;
-  for_each_chunk(collective, shape, input, rank, output, 0, shape.receive,
+  for_each_chunk(collective, shape, input, seat, output, 0, shape.receive,
                  [&](const double* exact, const double* actual, std::size_t count) {
                    input.type->store(exact, count, stored.data());
                    input.type->load(stored.data(), count, rounded.data());
@@ -105,17 +108,17 @@ std::size_t count_wrong(const Collective& collective, const Shape& shape, const 
 }
 
 SquaredError measure_error(const Collective& collective, const Shape& shape, const Input& input,
-                           int rank, const void* output) {
+                           const Seat& seat, const void* output) {
   std::size_t first = 0;
   std::size_t last = shape.receive;
   if (collective.same_everywhere && input.nranks > 1) {
     const auto n = static_cast<std::size_t>(input.nranks);
-    const std::size_t slice = static_cast<std::size_t>(rank + 1) % n;
+    const std::size_t slice = static_cast<std::size_t>(seat.rank + 1) % n;
     first = shape.receive * slice / n;
     last = shape.receive * (slice + 1) / n;
   }
   SquaredError sums;
-  for_each_chunk(collective, shape, input, rank, output, first, last,
+  for_each_chunk(collective, shape, input, seat, output, first, last,
                  [&](const double* exact, const double* actual, std::size_t count) {
                    for (std::size_t k = 0; k < count; ++k) {
                      const double difference = actual[k] - exact[k];

@@ -90,5 +90,33 @@ TEST(RestartWithNccl, NeedsALibrary) {
   EXPECT_THROW(restart_with_nccl("/tmp", {}), std::invalid_argument);
 }
 
+int color(int process, const char* split) {
+  variables = {{"NCCL_TESTS_SPLIT", split}};
+  return group_color(process, get);
+}
+
+TEST(GroupColor, IsThatOfNcclTests) {
+  variables = {};
+  EXPECT_EQ(group_color(5, get), 0);
+  EXPECT_EQ(color(5, "AND 0x3"), 1);
+  EXPECT_EQ(color(5, "&0b100"), 4);
+  EXPECT_EQ(color(5, "or 2"), 7);
+  EXPECT_EQ(color(5, "| 0x7"), 7);
+  EXPECT_EQ(color(5, "MOD 2"), 1);
+  EXPECT_EQ(color(5, "%3"), 2);
+  EXPECT_EQ(color(5, "DIV 4"), 1);
+  EXPECT_EQ(color(5, "/2"), 2);
+  variables = {{"NCCL_TESTS_SPLIT_MASK", "6"}, {"NCCL_TESTS_SPLIT", "MOD 2"}};
+  EXPECT_EQ(group_color(5, get), 4);
+  variables = {{"NCCL_TESTS_SPLIT_MASK", "0x10"}};  // hexadecimal in any case
+  EXPECT_EQ(group_color(0x15, get), 0x10);
+}
+
+TEST(GroupColor, RefusesWhatMakesNoSense) {
+  for (const char* split : {"", "XOR 2", "MOD", "MOD 0", "DIV 0", "AND x", "AND 2x"}) {
+    EXPECT_THROW(color(1, split), std::invalid_argument) << split;
+  }
+}
+
 }  // namespace
 }  // namespace terse::perf

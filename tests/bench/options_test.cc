@@ -138,6 +138,22 @@ TEST(Options, GraphsAreRefused) {
   EXPECT_TRUE(parse({"-G", "0"}).options.has_value());
 }
 
+TEST(Options, RootsAreARankOrAll) {
+  EXPECT_EQ(parse({}).options->root, 0);
+  EXPECT_EQ(parse({"-r", "3"}).options->root, 3);
+  for (const char* each : {"all", "-1"}) {
+    EXPECT_EQ(parse({"-r", each}).options->root, Options::kEachRoot);
+  }
+  for (const char* bad : {"-2", "one", "1x", ""}) {
+    EXPECT_EQ(parse({"-r", bad}).exit_code, kExitUsage) << bad;
+  }
+}
+
+TEST(Options, TheLastOfSeveralCounts) {
+  EXPECT_EQ(parse({"-n", "3", "-n", "7", "-b1K", "-b", "2K"}).options->iterations, 7);
+  EXPECT_EQ(parse({"-b1K", "-b", "2K"}).options->min_bytes, 2048u);
+}
+
 TEST(Options, HelpNamesEveryOption) {
   const Parsed parsed = parse({"--help"});
   EXPECT_EQ(parsed.exit_code, 0);

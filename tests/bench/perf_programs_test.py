@@ -43,6 +43,7 @@ class Output(unittest.TestCase):
             r"#",
             r"# Collective test concluded: all_reduce_perf",
             r"#",
+            r"",
         ]
         lines = done.stdout.splitlines()
         self.assertEqual(len(lines), len(golden), done.stdout)

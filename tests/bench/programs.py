@@ -17,6 +17,10 @@ BUILD = os.environ.get("TERSE_TEST_BUILD_DIR", os.path.join(ROOT, "build", "host
 SAMPLE = os.path.join(ROOT, "bench", "data", "gradient_rank{rank}.f32")
 NETLAB = os.path.join(ROOT, "bench", "netlab", "netlab")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
+ROOTED = ("broadcast", "reduce", "gather", "scatter")
+MESSAGES = ("sendrecv", "alltoallv", "hypercube")
+ALL_COLLECTIVES = (*COLLECTIVES, *ROOTED, "alltoall", *MESSAGES)
+UNCHECKED_IN_PLACE = ("alltoall", "alltoallv", "sendrecv")
 _LAUNCHERS = ("RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
               "SLURM_PROCID", "TORCHELASTIC_USE_AGENT_STORE", "MASTER_ADDR", "MASTER_PORT")
 

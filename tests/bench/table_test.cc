@@ -40,13 +40,30 @@ TEST(Table, RowIsThatOfNcclTests) {
 }
 
 TEST(Table, FooterIsThatOfNcclTests) {
-  EXPECT_EQ(table_footer("all_reduce_perf", {0, 1.25}),
+  EXPECT_EQ(table_footer("all_reduce_perf", "GPU", {0, 1.25}),
             "# Out of bounds values : 0 OK\n"
             "# Avg bus bandwidth    : 1.25 \n"
             "#\n"
             "# Collective test concluded: all_reduce_perf\n"
-            "#\n");
-  EXPECT_NE(table_footer("x", {3, 1}).find("# Out of bounds values : 3 FAILED\n"),
+            "#\n\n");
+  EXPECT_NE(table_footer("x", "GPU", {3, 1}).find("# Out of bounds values : 3 FAILED\n"),
+            std::string::npos);
+}
+
+TEST(Table, FooterComparesWithTheLeastBandwidth) {
+  const auto line = [](double least) {
+    const std::string text = table_footer("x", "GPU", {0, 9, least});
+    return text.substr(text.find("# Avg"), text.find("#\n") - text.find("# Avg"));
+  };
+  EXPECT_EQ(line(10), "# Avg bus bandwidth    : 9 OK\n");  // 90 % are enough
+  EXPECT_EQ(line(10.1), "# Avg bus bandwidth    : 9 FAILED\n");
+}
+
+TEST(Table, FooterHasTheMemory) {
+  const MemoryUse memory = {1536, 64 << 20, 3ll << 30};
+  EXPECT_NE(table_footer("x", "GPU", {0, 1, {}, memory})
+                .find("# GPU memory usage     : Initialization 1.50 KB | User-Allocated 64.0 MB | "
+                      "Collective 3.00 GB | Total  3.06 GB\n#\n"),
             std::string::npos);
 }
 
@@ -73,6 +90,16 @@ TEST(Table, NodesThatShareALinkAddWhatLeavesThem) {
   EXPECT_NE(table_header(o, {2, 8}).find("off-node ratio"), std::string::npos);
   for (const Layout layout : {Layout{1, 8}, Layout{8, 8}})
     EXPECT_EQ(table_header(o, layout).find("off-node ratio"), std::string::npos);
+}
+
+TEST(Table, RanksHaveTheirGroup) {
+  RankInfo rank = {
+      .rank = 3, .group = 1, .process_id = 42, .host = "node", .device = 0, .info = {}};
+  rank.info = {"0000:00:00", "host memory"};
+  EXPECT_NE(table_ranks({rank}, Layout())
+                .find("#  Rank  3 Group  1 Pid     42 on       node device  0 [0000:00:00] host "
+                      "memory\n"),
+            std::string::npos);
 }
 
 TEST(Table, SeveralNodesAreCounted) {

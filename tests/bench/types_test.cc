@@ -21,12 +21,14 @@ TEST(ParseSize, ReadsSuffixes) {
   EXPECT_EQ(parse_size("1G"), 1u << 30);
   EXPECT_EQ(parse_size("2T"), std::size_t{2} << 40);
   EXPECT_EQ(parse_size("1.5M"), 3u << 19);
+  EXPECT_EQ(parse_size("128MB"), 128u << 20);
+  EXPECT_EQ(parse_size("4KiB"), 4096u);
   EXPECT_EQ(parse_size("0"), 0u);
 }
 
 TEST(ParseSize, RefusesAnythingElse) {
-  for (const char* text :
-       {"", "K", "-1", "1KB", "1 K", "1e3", "0x10", "1.2.3", ".", "99999999T", "nan", "M1"}) {
+  for (const char* text : {"", "K", "-1", "8B", "1KX", "1MBB", "1 K", "1e3", "0x10", "1.2.3", ".",
+                           "99999999T", "nan", "M1"}) {
     EXPECT_THROW(parse_size(text), std::invalid_argument) << text;
   }
 }

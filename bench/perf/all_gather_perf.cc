@@ -1,5 +1,0 @@
-#include "perf.h"
-
-int main(int argc, char** argv) {
-  return terse::perf::run_perf(terse::perf::kAllGather, argc, argv);
-}
