@@ -17,6 +17,7 @@ void add_presets(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_settings(CLI::App& app);
 void add_forecast(CLI::App& app);
+void add_completion(CLI::App& app);
 
 // These set the status with which `terse` ends.
 void add_run(CLI::App& app, int& status);

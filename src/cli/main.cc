@@ -2,7 +2,10 @@
 // and settings. Its subcommands have a file each.
 #include <cstdio>
 
+#include "cli/colors.h"
 #include "cli/commands.h"
+#include "cli/examples.h"
+#include "cli/manual.h"
 #include "cli/options.h"
 #include "policy/nearest.h"
 #include "terse/terse.h"
@@ -30,27 +33,49 @@ std::string hint_of(const CLI::App& app) {
   return "";
 }
 
+// The program's own help has a few of them, a command's all that it has.
+void add_examples(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    if (const std::string text = examples_of(command->get_name()); !text.empty()) {
+      const std::string footer = command->get_footer();
+      command->footer(footer.empty() ? text : footer + "\n\n" + text);
+    }
+  app.footer(examples_of("") + "\n" + app.get_footer());
+}
+
 int run(int argc, char** argv) {
   CLI::App app("NCCL's collectives in fewer bits.", "terse");
-  app.set_version_flag("--version", fmt::format("terse {}.{}.{}", TERSE_VERSION_MAJOR,
-                                                TERSE_VERSION_MINOR, TERSE_VERSION_PATCH));
+  const std::string version =
+      fmt::format("{}.{}.{}", TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH);
+  app.set_version_flag("--version", "terse " + version);
+  app.add_flag_callback(
+      "--man",
+      [&] {
+        fmt::print("{}", manual(app, version));
+        throw CLI::Success();
+      },
+      "Print the manual page: terse --man | man -l -");
   app.require_subcommand(0, 1);  // so that one that is not known is named
   app.footer(
       "Exit status: 0 done, 1 a failure, 2 a bad command line. `terse run` ends with the program's "
       "own,\nor 127 where there is no such program and 126 where it cannot be run.");
   int status = kDone;
-  for (const auto add :
-       {add_explain, add_scheme, add_schemes, add_presets, add_plan, add_settings, add_forecast})
+  for (const auto add : {add_explain, add_scheme, add_schemes, add_presets, add_plan, add_settings,
+                         add_forecast, add_completion})
     add(app);
   for (const auto add : {add_run, add_report, add_tune}) add(app, status);
+  add_examples(app);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) refuse("a command is missing");
-  } catch (const CLI::Success& asked) {  // for help, or the version
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", has_colors(stdout) ? colored_help(app.help()) : app.help());
+    return kDone;
+  } catch (const CLI::Success& asked) {  // for the version, or the manual
     return app.exit(asked);
   } catch (const CLI::ParseError& e) {
-    fmt::print(stderr, "terse: {}{}\nTry terse --help, or --help after its commands.\n", e.what(),
-               hint_of(app));
+    fmt::print(stderr, "{} {}{}\nTry terse --help, or --help after its commands.\n",
+               complaint_prefix(), e.what(), hint_of(app));
     return kBadUsage;
   }
   return status;
@@ -62,7 +87,7 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::exception& e) {
-    fmt::print(stderr, "terse: {}\n", e.what());
+    fmt::print(stderr, "{} {}\n", complaint_prefix(), e.what());
     return kFailed;
   }
 }

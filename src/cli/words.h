@@ -1,0 +1,29 @@
+// The command line as data, read from CLI11's: completions and the manual are made of it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace terse::cli {
+
+struct Word {
+  std::string name;  // with its dashes, where it has some
+  std::string meaning;
+  std::string value;                 // what stands for its value; empty: it takes none
+  std::vector<std::string> choices;  // of the value, where they are few
+};
+
+struct Command {
+  std::string name, meaning;
+  std::vector<Word> options;
+  std::vector<Word> operands;
+};
+
+// The program itself first, by an empty name.
+std::vector<Command> commands_of(const CLI::App& app);
+
+// Names of schemes and presets, which options whose value is a SCHEME take.
+std::vector<std::string> scheme_words();
+
+}  // namespace terse::cli
