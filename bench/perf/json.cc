@@ -81,8 +81,13 @@ std::string iterations_json(const Options& o, const Measurement& m) {
   object.add("min_us", number(s.min)).add("max_us", number(s.max)).add("avg_us", number(s.mean));
   object.add("p50_us", number(s.p50)).add("p95_us", number(s.p95)).add("p99_us", number(s.p99));
   object.add("stdev_us", number(s.deviation)).add("cv_pct", number(s.variation_percent()));
-  object.add("times_us",
-             list<double>(m.iterations, [](const double& time) { return number(time); }));
+  const auto times = [](const std::vector<double>& row) {
+    return list<double>(row, [](const double& time) { return number(time); });
+  };
+  object.add("times_us", times(m.iterations));
+  if (m.process_iterations.size() > 1) {
+    object.add("per_process_max_times_us", list<std::vector<double>>(m.process_iterations, times));
+  }
   return object.object();
 }
 

@@ -35,6 +35,7 @@ struct Measurement {
   std::optional<double> netdev_bytes;    // sent through a node's interface, a call
   std::vector<std::uint64_t> checksums;  // by rank
   std::vector<double> iterations;        // microseconds, with -I
+  std::vector<std::vector<double>> process_iterations;  // the same, by process
   std::optional<IterationStats> stats;
 };
 

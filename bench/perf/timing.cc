@@ -100,18 +100,26 @@ LoopTimes loop(const Run& run, int thread, Case* test, Place place, Stamps* stam
   return {calls, (barred ? waited : watch.seconds()) / operations};
 }
 
-// Over all threads of all processes: the slowest time of each iteration.
-std::vector<double> slowest_of(const Run& run, int thread, const std::vector<double>& times) {
-  std::vector<double> slowest = times;
-  for (const std::string& blob : run.team.gather(
-           thread, {reinterpret_cast<const char*>(times.data()), times.size() * sizeof(double)})) {
-    for (std::size_t i = 0; i < slowest.size(); ++i) {
-      double other = 0;
-      std::memcpy(&other, blob.data() + i * sizeof(double), sizeof(other));
-      slowest[i] = std::max(slowest[i], other);
-    }
+// Keeps the slower time of each iteration.
+void take_slower(const std::vector<double>& times, std::vector<double>* slowest) {
+  for (std::size_t i = 0; i < slowest->size(); ++i) {
+    (*slowest)[i] = std::max((*slowest)[i], times[i]);
   }
-  return slowest;
+}
+
+// By process, the slowest of its threads' times of each iteration.
+std::vector<std::vector<double>> gather_times(const Run& run, int thread,
+                                              const std::vector<double>& times) {
+  std::vector<std::vector<double>> rows(static_cast<std::size_t>(run.team.processes()),
+                                        std::vector<double>(times.size()));
+  const std::vector<std::string> blobs = run.team.gather(
+      thread, {reinterpret_cast<const char*>(times.data()), times.size() * sizeof(double)});
+  std::vector<double> other(times.size());
+  for (std::size_t i = 0; i < blobs.size(); ++i) {
+    std::memcpy(other.data(), blobs[i].data(), blobs[i].size());
+    take_slower(other, &rows[i / static_cast<std::size_t>(run.team.threads())]);
+  }
+  return rows;
 }
 
 // The bytes that a node's interface sends between construction and per_call. Both are collective.
@@ -176,7 +184,9 @@ Measurement time_calls(const Run& run, int thread, Case* test, Place place) {
   m.algbw = moved * run.collective.algbw(run.nranks());
   m.busbw = moved * run.collective.busbw(run.nranks());
   if (o.per_iteration != 0) {
-    m.iterations = slowest_of(run, thread, stamps.times());
+    m.process_iterations = gather_times(run, thread, stamps.times());
+    m.iterations = m.process_iterations.front();
+    for (const std::vector<double>& row : m.process_iterations) take_slower(row, &m.iterations);
     m.stats = summarize({m.iterations.begin() + o.per_iteration_skip, m.iterations.end()});
   }
   return m;

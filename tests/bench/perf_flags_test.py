@@ -7,7 +7,7 @@ import re
 import tempfile
 import unittest
 
-from programs import rows, run
+from programs import rows, run, run_processes
 
 SMALL = ("-b", "1K", "-e", "4K", "-f", "2", "-n", "3")
 
@@ -147,6 +147,20 @@ class Flags(unittest.TestCase):
         self.assertLessEqual({"size", "count", "type", "redop", "root", "out_of_place", "in_place",
                               "actual_iterations", "experiment_name"}, set(row))
         self.assertEqual((row["root"], row["redop"]), ("     1", "none"))
+
+
+    def test_json_has_the_times_of_each_process(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.json")
+            for code, _, err in run_processes("all_reduce", 2, "-t", 2, *SMALL, "-I", 1, "-J", path):
+                self.assertEqual(code, 0, err)
+            with open(path, encoding="utf-8") as file:
+                rows_of_json = json.load(file)["results"]
+        for row in rows_of_json:
+            for place in "out_of_place_per_iter", "in_place_per_iter":
+                times = row[place]["per_process_max_times_us"]
+                self.assertEqual([len(each) for each in times], [3, 3])
+                self.assertEqual([max(pair) for pair in zip(*times)], row[place]["times_us"])
 
 
 class Environment(unittest.TestCase):

@@ -14,7 +14,9 @@ for file in lib/libterse.so lib/libterse_nccl.so lib/terse/hostnccl/libnccl.so.2
     lib/terse/nccl_facade.so \
     include/terse/terse.h lib/cmake/terse/terseConfig.cmake bin/terse \
     bin/{all_reduce,all_gather,reduce_scatter,broadcast,reduce,alltoall,alltoallv}_perf \
-    bin/{gather,scatter,sendrecv,hypercube}_perf lib/terse/python/terse/models/__init__.py; do
+    bin/{gather,scatter,sendrecv,hypercube}_perf lib/terse/python/terse/models/__init__.py \
+    share/man/man1/terse.1 share/bash-completion/completions/terse share/zsh/site-functions/_terse \
+    share/fish/vendor_completions.d/terse.fish; do
   [ -e "$prefix/$file" ] || fail "$file is not installed"
 done
 
