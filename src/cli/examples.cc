@@ -6,15 +6,16 @@ namespace terse::cli {
 namespace {
 
 constexpr Example kExamples[] = {
-    {"run", "torchrun --nproc-per-node 8 terse run -- python3 train.py",
-     "a training with int8 on the wire; so also under mpirun and srun"},
+    {"run", "terse run -- torchrun --nproc-per-node 8 train.py",
+     "a training, with int8 on the wire"},
+    {"run", "mpirun -n 8 terse run -- ./program", "the same under mpirun, or srun"},
     {"run", "terse run --scheme int4 --report out -- ./program", "four bits, and reports"},
     {"run", "terse run --policy rules.txt --dry-run -- ./program", "what would be set, to look at"},
     {"report", "terse report out --html out.html", "what it saved, and its errors, of all ranks"},
     {"explain", "terse explain --bytes 64M --ranks 16 --nodes 2 --scheme int4:intra=int8",
      "what becomes of an AllReduce"},
     {"scheme", "terse scheme int4:round=stochastic,block=64", "is it right, and how many bits"},
-    {"tune", "mpirun -n 8 terse tune -o profile.toml", "measures, for auto"},
+    {"tune", "mpirun -n 8 terse tune -o profile.toml", "measure the ranks of a job, for auto"},
     {"forecast", "terse forecast --help", "predictions for machines that are not here"},
     {"completion", "eval \"$(terse completion bash)\"", "in ~/.bashrc"},
 };

@@ -1,6 +1,7 @@
 #include "cli/manual.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/examples.h"
 #include "cli/words.h"
@@ -27,7 +28,10 @@ std::string entry(const Word& word) {
   std::string text = fmt::format(".TP\n\\fB{}\\fR", plain(word.name));
   if (!word.value.empty() && word.name.starts_with("-"))
     text += fmt::format(" \\fI{}\\fR", plain(word.value));
-  return text + "\n" + plain(word.meaning.empty() ? "of the call" : word.meaning) + "\n";
+  text += "\n" + plain(word.meaning.empty() ? "of the call" : word.meaning);
+  if (!word.choices.empty() && !word.takes_scheme())
+    text += plain(fmt::format(": {}", fmt::join(word.choices, ", ")));
+  return text + "\n";
 }
 
 std::string section(const Command& command) {

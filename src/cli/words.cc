@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "codec/codec.h"
@@ -24,7 +25,7 @@ Word word_of(const CLI::Option& option) {
   Word word{option.get_lnames().empty() ? option.get_name(true) : "--" + option.get_lnames()[0],
             option.get_description(), "", choices_in(option.get_type_name())};
   if (option.get_items_expected_max() == 0) return word;
-  if (word.name == "--scheme" || word.name == "--schemes") word.choices = scheme_words();
+  if (word.takes_scheme()) word.choices = scheme_words();
   word.value = "VALUE";
   return word;
 }
@@ -52,7 +53,11 @@ std::vector<std::string> scheme_words() {
       words.push_back(codec::has_one_width(d) ? std::string(d.name)
                                               : fmt::format("{}{}", d.name, bits));
   for (const Preset& preset : presets()) words.emplace_back(preset.name);
-  return words;
+  // One name may be several codecs, by its options.
+  std::vector<std::string> once;
+  for (std::string& word : words)
+    if (std::ranges::find(once, word) == once.end()) once.push_back(std::move(word));
+  return once;
 }
 
 }  // namespace terse::cli

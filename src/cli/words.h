@@ -12,6 +12,8 @@ struct Word {
   std::string meaning;
   std::string value;                 // what stands for its value; empty: it takes none
   std::vector<std::string> choices;  // of the value, where they are few
+
+  bool takes_scheme() const { return name == "--scheme" || name == "--schemes"; }
 };
 
 struct Command {

@@ -93,6 +93,26 @@ class Completion(unittest.TestCase):
                                   timeout=60, check=False)
             self.assertEqual((done.returncode, done.stderr), (0, ""), shell)
 
+    @unittest.skipUnless(shutil.which("fish"), "no fish here")
+    def test_fish_offers_what_bash_does(self):
+        def offered(line):
+            done = subprocess.run(
+                ["fish", "--no-config", "-c", f'"{TERSE}" completion fish | source; complete -C "{line}"'],
+                text=True, capture_output=True, timeout=60, check=True)
+            return {each.split("\t")[0] for each in done.stdout.splitlines()}
+
+        self.assertEqual(offered("terse sch"), {"scheme", "schemes"})
+        self.assertEqual(offered("terse run --no"), {"--no-facade"})
+        self.assertEqual(offered("terse run --log "), {"off", "error", "warn", "info", "trace"})
+        self.assertEqual(offered("terse completion "), {"bash", "zsh", "fish"})
+
+    @unittest.skipUnless(shutil.which("zsh"), "no zsh here")
+    def test_zsh_takes_the_function(self):
+        script = f'autoload -Uz compinit; compinit -u -D; eval "$(\'{TERSE}\' completion zsh)"; print $_comps[terse]'
+        done = subprocess.run(["zsh", "-f", "-c", script], text=True, capture_output=True,
+                              timeout=60, check=True)
+        self.assertEqual((done.stdout, done.stderr), ("_terse\n", ""))
+
     def test_another_shell_is_refused(self):
         code, out, err = terse("completion", "tcsh")
         self.assertEqual((code, out), (2, ""))
@@ -115,13 +135,17 @@ class Manual(unittest.TestCase):
                               text=True, capture_output=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_names_choices(self):
+        self.assertIn("What is said meanwhile, as TERSE_LOG: off, error, warn, info, trace\n",
+                      terse("--man")[1])
+
     @unittest.skipUnless(shutil.which("groff"), "no groff here")
     def test_reads_as_it_is_meant(self):
         text = subprocess.run(["groff", "-man", "-Tascii", "-P-c"], input=terse("--man")[1],
                               text=True, capture_output=True, timeout=60, check=True).stdout
         text = re.sub(".\b", "", text)  # bold by overstriking
         self.assertIn("terse - NCCL's collectives in fewer bits", text)
-        self.assertIn("torchrun --nproc-per-node 8 terse run -- python3 train.py", text)
+        self.assertIn("terse run -- torchrun --nproc-per-node 8 train.py", text)
         self.assertRegex(text, r"terse completion (\[OPTIONS\] )?shell")
 
 
