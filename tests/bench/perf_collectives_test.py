@@ -1,5 +1,6 @@
 """All eleven perf programs: that the values are right, what the tables say, groups, messages."""
 
+import ctypes
 import json
 import os
 import re
@@ -173,6 +174,29 @@ class Traffic(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(reason, done.stderr)
             self.assertEqual(done.stdout, "")
+
+
+class OlderNccl(unittest.TestCase):
+    def test_without_the_calls_of_2_28_messages_do(self):
+        with open(library("terse/hostnccl/libnccl.so.2"), "rb") as file:
+            text = file.read()
+        for name in b"AlltoAll", b"Gather", b"Scatter":
+            # Found by its hash, the symbol then has another name; pnccl... shares it.
+            text = text.replace(b"nccl" + name + b"\0", b"none" + name + b"\0")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "libnccl.so.2")
+            with open(path, "wb") as file:
+                file.write(text)
+            older = ctypes.CDLL(path)
+            self.assertTrue(hasattr(older, "ncclAllGather"))
+            for name in "AlltoAll", "Gather", "Scatter":
+                self.assertFalse(hasattr(older, f"nccl{name}"))
+            for name in "alltoall", "gather", "scatter":
+                for extra in ((), ("-g", 2), ("-r", 1)):
+                    done = run(name, "-t", 2, *SMALL, "--nccl", folder, *extra)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    for row in rows(done.stdout):
+                        self.assertEqual(wrong(row)[0], "0")
 
 
 class Compressed(unittest.TestCase):
