@@ -1,5 +1,5 @@
-"""Every flag of nccl-tests' --help (2.19.6), short and long: it is done, or it is refused with a reason
-and nothing runs."""
+"""Every flag of nccl-tests' --help (2.19.6), short and long: it is done, or it is refused with a
+reason and nothing runs."""
 
 import json
 import os
@@ -91,7 +91,8 @@ REFUSED = (
     ("-r", "--root", "first", "not a rank"),
 )
 # -J and -h have tests of their own.
-FLAGS = "-t -g -b -e -i -f -n -m -w -N -p -c -o -d -r -z -y -T -G -C -S -J -a -R -x -D -V -M -u -I -K -h"
+FLAGS = ("-t -g -b -e -i -f -n -m -w -N -p -c -o -d -r -z -y -T -G -C -S -J -a -R -x -D -V -M -u "
+         "-I -K -h")
 
 
 class Flags(unittest.TestCase):
@@ -152,7 +153,8 @@ class Flags(unittest.TestCase):
     def test_json_has_the_times_of_each_process(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "x.json")
-            for code, _, err in run_processes("all_reduce", 2, "-t", 2, *SMALL, "-I", 1, "-J", path):
+            done = run_processes("all_reduce", 2, "-t", 2, *SMALL, "-I", 1, "-J", path)
+            for code, _, err in done:
                 self.assertEqual(code, 0, err)
             with open(path, encoding="utf-8") as file:
                 rows_of_json = json.load(file)["results"]

@@ -9,8 +9,8 @@ import sys
 import unittest
 
 TERSE = sys.argv[1]
-COMMANDS = {"run", "report", "explain", "scheme", "schemes", "presets", "plan", "settings", "forecast",
-            "tune", "completion"}
+COMMANDS = {"run", "report", "explain", "scheme", "schemes", "presets", "plan", "settings",
+            "forecast", "tune", "completion"}
 ESCAPE = "\033["
 
 
@@ -97,7 +97,8 @@ class Completion(unittest.TestCase):
     def test_fish_offers_what_bash_does(self):
         def offered(line):
             done = subprocess.run(
-                ["fish", "--no-config", "-c", f'"{TERSE}" completion fish | source; complete -C "{line}"'],
+                ["fish", "--no-config", "-c",
+                 f'"{TERSE}" completion fish | source; complete -C "{line}"'],
                 text=True, capture_output=True, timeout=60, check=True)
             return {each.split("\t")[0] for each in done.stdout.splitlines()}
 
@@ -108,7 +109,8 @@ class Completion(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("zsh"), "no zsh here")
     def test_zsh_takes_the_function(self):
-        script = f'autoload -Uz compinit; compinit -u -D; eval "$(\'{TERSE}\' completion zsh)"; print $_comps[terse]'
+        script = ("autoload -Uz compinit; compinit -u -D; "
+                  f"""eval "$('{TERSE}' completion zsh)"; print $_comps[terse]""")
         done = subprocess.run(["zsh", "-f", "-c", script], text=True, capture_output=True,
                               timeout=60, check=True)
         self.assertEqual((done.stdout, done.stderr), ("_terse\n", ""))
