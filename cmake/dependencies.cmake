@@ -29,7 +29,7 @@ if(NOT TERSE_CARRIED)
   if(TERSE_BUILD_TESTS)
     find_package(GTest REQUIRED)
   endif()
-  if(TERSE_BUILD_BENCH)
+  if(TERSE_BUILD_BENCH AND NOT TERSE_GLIBC)  # it is linked with the machine's
     find_package(benchmark REQUIRED)
   endif()
   return()
