@@ -18,6 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The bytes that every library begins with, and the blank does not.
+const std::string kMagic = "\177ELF";
+
 std::string cache_folder() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
     return std::string(cache) + "/terse";
@@ -46,7 +49,7 @@ void replace_name(std::string& file, const std::string& mark, const std::string&
 }
 
 std::string contents(const Facade& facade) {
-  std::string file = read_file(facade.blank);
+  std::string file = kMagic + read_file(facade.blank);
   replace_name(file, "terse_facade_interposer_", facade.interposer);
   replace_name(file, "terse_facade_nccl_", facade.nccl);
   return file;

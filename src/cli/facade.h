@@ -8,7 +8,7 @@ namespace terse::cli {
 
 // What a facade consists of; absolute paths.
 struct Facade {
-  std::string blank;       // lib/terse/nccl_facade.so, of the build
+  std::string blank;       // lib/terse/nccl_facade.blank, of the build
   std::string interposer;  // libterse_nccl.so
   std::string nccl;        // the real one
 };

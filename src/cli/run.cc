@@ -109,7 +109,7 @@ std::vector<Variable> surroundings(const Run& run) {
   std::vector<std::string> libraries = {interposer};
   const std::string nccl = nccl_of(run);
   if (!nccl.empty() && !run.without_facade) {
-    const Facade facade{installed("lib/terse/nccl_facade.so"), interposer, nccl};
+    const Facade facade{installed("lib/terse/nccl_facade.blank"), interposer, nccl};
     write_facade(facade);  // in a dry run, too, for what is printed is to be used
     libraries.push_back(facade_path(facade));
   }

@@ -11,7 +11,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 cmake --install "$build" --prefix "$prefix" >/dev/null
 for file in lib/libterse.so lib/libterse_nccl.so lib/terse/hostnccl/libnccl.so.2 \
-    lib/terse/nccl_facade.so \
+    lib/terse/nccl_facade.blank \
     include/terse/terse.h lib/cmake/terse/terseConfig.cmake bin/terse \
     bin/{all_reduce,all_gather,reduce_scatter,broadcast,reduce,alltoall,alltoallv}_perf \
     bin/{gather,scatter,sendrecv,hypercube}_perf lib/terse/python/terse/models/__init__.py \
