@@ -14,9 +14,9 @@ std::vector<std::string> candidates() {
   std::vector<std::string> paths;
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) paths.push_back((program.parent_path().parent_path() / "lib/libterse.so").string());
-  paths.push_back("libterse.so");
-  paths.push_back("libterse.so.0");
+  if (!error)
+    paths.push_back((program.parent_path().parent_path() / "lib" / TERSE_LIBRARY).string());
+  paths.push_back(TERSE_LIBRARY);
   return paths;
 }
 

@@ -31,7 +31,7 @@ struct TerseApi {
   decltype(&terseGetLastError) get_last_error;
 };
 
-// Loads libterse.so.0 from ../lib beside the program, or from wherever the loader finds it. Throws
+// Loads libterse.so from ../lib beside the program, or from wherever the loader finds it. Throws
 // std::runtime_error saying what was tried. It stays loaded.
 const TerseApi& load_terse();
 

@@ -111,7 +111,7 @@ def versions(options):
     python, torch = subprocess.run([options.python, "-W", "ignore", "-c", ask], check=True,
                                    capture_output=True, text=True).stdout.split()
     terse = subprocess.run([os.path.join(options.build_dir, "bin", "terse"), "--version"],
-                           check=True, capture_output=True, text=True).stdout.strip()
+                           check=True, capture_output=True, text=True).stdout.splitlines()[0]
     return {"python": python, "torch": torch, "terse": terse, "programs": sources_digest(_HERE)}
 
 

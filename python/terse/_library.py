@@ -7,8 +7,12 @@ import os
 RESULTS = ("ncclSuccess", "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
            "ncclInvalidArgument", "ncclInvalidUsage", "ncclRemoteError", "ncclInProgress")
 
-# Beside the folder that this package is installed to, lib/terse/python.
-BESIDE = os.path.normpath(os.path.join(os.path.abspath(__file__), "../../../../libterse.so"))
+# What libterse.so is called where its interface is this one.
+NAME = "libterse.so.0.1"
+
+# In this package, as a wheel has it; or beside the folder that it is installed to, lib/terse/python.
+PLACES = [os.path.normpath(os.path.join(os.path.abspath(__file__), place, NAME))
+          for place in ("../lib", "../../../..")]
 
 
 class Error(RuntimeError):
@@ -36,7 +40,7 @@ def already_open():
     if hasattr(process(), "terseCommExclude"):
         return process()
     try:
-        return ctypes.CDLL("libterse.so", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        return ctypes.CDLL(NAME, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:
         return None
 
@@ -45,7 +49,7 @@ def by_name():
     """libterse.so: the program's own, for another copy would know nothing of its communicators; the
     one that was installed with this package; or the loader's."""
     library = already_open()
-    for path in (BESIDE, "libterse.so"):
+    for path in (*PLACES, NAME):
         if library is None:
             try:
                 library = ctypes.CDLL(path)
@@ -53,7 +57,7 @@ def by_name():
                 pass
     if library is None:
         raise Error("neither is terse's preload library in this process (`terse run`, or LD_PRELOAD), "
-                    f"nor is there a libterse.so, as {BESIDE} or by the loader")
+                    f"nor is there a libterse.so, as {' or '.join(PLACES)} or by the loader")
     return library
 
 

@@ -7,8 +7,8 @@
 #include "cli/examples.h"
 #include "cli/manual.h"
 #include "cli/options.h"
+#include "cli/version.h"
 #include "policy/nearest.h"
-#include "terse/terse.h"
 
 namespace {
 
@@ -45,13 +45,11 @@ void add_examples(CLI::App& app) {
 
 int run(int argc, char** argv) {
   CLI::App app("NCCL's collectives in fewer bits.", "terse");
-  const std::string version =
-      fmt::format("{}.{}.{}", TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH);
-  app.set_version_flag("--version", "terse " + version);
+  app.set_version_flag("--version", version_and_build());
   app.add_flag_callback(
       "--man",
       [&] {
-        fmt::print("{}", manual(app, version));
+        fmt::print("{}", manual(app, version()));
         throw CLI::Success();
       },
       "Print the manual page: terse --man | man -l -");

@@ -11,13 +11,23 @@
 
 namespace terse::cli {
 
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path place_of(const char* name) {
+  return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / name;
+}
+
+}  // namespace
+
 std::string installed(const char* name) {
-  namespace fs = std::filesystem;
-  const fs::path self = fs::read_symlink("/proc/self/exe");
-  const fs::path file = self.parent_path().parent_path() / name;
+  const fs::path file = place_of(name);
   if (!fs::exists(file)) fail(ncclSystemError, "there is no {}", file.string());
   return file.string();
 }
+
+bool is_installed(const char* name) { return fs::exists(place_of(name)); }
 
 int become(std::vector<std::string> command) {
   std::vector<char*> arguments;

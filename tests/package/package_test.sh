@@ -11,7 +11,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 cmake --install "$build" --prefix "$prefix" >/dev/null
 for file in lib/libterse.so lib/libterse_nccl.so lib/terse/hostnccl/libnccl.so.2 \
-    lib/terse/nccl_facade.blank \
+    lib/terse/nccl_facade.blank lib/pkgconfig/terse.pc \
     include/terse/terse.h lib/cmake/terse/terseConfig.cmake bin/terse \
     bin/{all_reduce,all_gather,reduce_scatter,broadcast,reduce,alltoall,alltoallv}_perf \
     bin/{gather,scatter,sendrecv,hypercube}_perf lib/terse/python/terse/models/__init__.py \
@@ -33,39 +33,53 @@ for order in 'nccl.h terse/terse.h' 'terse/terse.h nccl.h'; do
   done
 done
 
-# Exports, and what the libraries ask for. A sanitizer build exports more, and asks for more.
-exports() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//'; }
-if ! nm -D "$prefix/lib/libterse.so" | grep -q __asan; then
-  strangers=$(exports "$prefix/lib/libterse.so" | grep -v '^terse' || true)
-  [ -z "$strangers" ] || fail "libterse.so exports $strangers"
-  strangers=$(exports "$prefix/lib/libterse_nccl.so" |
-    grep -vE '^p?nccl|^dl(open|sym)$|^terse(InterposerMark|Preload(Exclude|GetLevels|Policy|SetLevels|Stats|Version))$' || true)
-  [ -z "$strangers" ] || fail "libterse_nccl.so exports $strangers"
-fi
-for library in libterse.so libterse_nccl.so; do
-  if readelf -d "$prefix/lib/$library" | grep NEEDED | grep -qiE 'cuda|nccl'; then
-    fail "$library needs CUDA or NCCL"
-  fi
-done
-readelf -d "$prefix/lib/libterse_nccl.so" | grep -q SONAME && fail "the preload library has a SONAME"
+"$here/libraries_test.sh" "$prefix"
 
 # A consumer.
 flags=$(grep '^CMAKE_BUILD_TYPE' "$build/CMakeCache.txt" | cut -d= -f2)
-sanitize=$(sed -n 's/^TERSE_SANITIZE:BOOL=//p' "$build/CMakeCache.txt")
-[ "$sanitize" = ON ] && extra=-fsanitize=address,undefined || extra=
+sanitize=$(sed -n 's/^TERSE_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")
+[ "$sanitize" = OFF ] && extra= || extra=-fsanitize=$sanitize
 cmake -G Ninja -S "$here/consumer" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix" \
   -DCMAKE_BUILD_TYPE="$flags" -DCMAKE_C_FLAGS="$extra" >/dev/null
 cmake --build "$scratch/build" >/dev/null
 "$scratch/build/consumer" || fail "the consumer's exit status is $?"
-"$prefix/bin/terse" --version | grep -q '^terse ' || fail "terse --version"
+flags=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --cflags --libs terse)
+cc -o "$scratch/consumer" "$here/consumer/consumer.c" $flags $extra -Wl,-rpath,"$prefix/lib"
+"$scratch/consumer" >/dev/null || fail "the consumer of terse.pc: its exit status is $?"
+readelf -d "$scratch/consumer" | grep -q 'NEEDED.*\[libterse.so.0.1\]' ||
+  fail "a program does not name the version of libterse.so"
+version=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --modversion terse)
+
+# The first line, which others read, and facts of the build.
+"$prefix/bin/terse" --version >"$scratch/version"
+[ "$(head -1 "$scratch/version")" = "terse $version" ] || fail "terse --version is not of $version"
+grep -q "^hostnccl     $prefix/lib/terse/hostnccl/libnccl.so.2$" "$scratch/version" ||
+  fail "terse --version does not name hostnccl"
+for fact in 'commit       ([0-9a-f]{12}(-dirty)?|not known)' 'compiler     [A-Za-z]+ [0-9.]+' \
+    'CUDA module  (nvcc [0-9.]+ for .*|none)'; do
+  grep -qE "^$fact$" "$scratch/version" || fail "terse --version has no $fact"
+done
+rm "$prefix/lib/terse/hostnccl/libnccl.so.2"
+"$prefix/bin/terse" --version | grep -q '^hostnccl     none$' || fail "there is no hostnccl, and terse --version has it"
 "$prefix/bin/terse" run --dry-run -- true | grep -q "^LD_PRELOAD=$prefix/lib/libterse_nccl.so" ||
   fail "terse run --dry-run"
 # A sanitizer cannot be opened later than the program.
 if ! nm -D "$prefix/lib/libterse.so" | grep -q __asan; then
-  version=$(cd "$scratch" && PYTHONPATH=$prefix/lib/terse/python python3 -c \
+  module=$(cd "$scratch" && PYTHONPATH=$prefix/lib/terse/python python3 -c \
     'import terse; assert not terse.active(); print(terse.version())')
-  [ "terse $version" = "$("$prefix/bin/terse" --version)" ] || fail "the Python module's version is $version"
+  [ "$module" = "$version" ] || fail "the Python module's version is $module"
 fi
 [ -z "$(find "$prefix/lib/terse/python" -type f ! -name '*.py' ! -name '*.pyc')" ] ||
   fail "more than the Python module is in its folder"
+
+# Each package has its own part, and no file is in two.
+for component in terse programs python dev hostnccl; do
+  cmake --install "$build" --prefix "$scratch/$component" --component $component >/dev/null
+  (cd "$scratch/$component" && find . ! -type d | sed "s|^|$component |")
+done | sort -k2 >"$scratch/parts"
+twice=$(awk '{print $2}' "$scratch/parts" | uniq -d)
+[ -z "$twice" ] || fail "in two packages: $twice"
+grep -q '^dev ./lib/libterse.so$' "$scratch/parts" || fail "the link libterse.so is not in dev"
+grep -q '^terse ./lib/libterse.so.0.1$' "$scratch/parts" || fail "libterse.so.0.1 is not in terse"
+grep -E 'hostnccl|pytorch' "$scratch/parts" | grep -v '^hostnccl ' && fail "parts of hostnccl are elsewhere"
 echo "package: all is where it belongs"

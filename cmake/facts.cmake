@@ -1,0 +1,38 @@
+# What is built, in words: for the summary at the end of the configuration and for `terse --version`.
+
+# "75-real;120" -> "sm_75 sm_120 compute_120"
+function(terse_gpu_names out)
+  set(names)
+  foreach(architecture IN LISTS ARGN)
+    if(architecture MATCHES "^([0-9]+[af]?)(-real|-virtual)?$")
+      if(NOT CMAKE_MATCH_2 STREQUAL "-virtual")
+        list(APPEND names sm_${CMAKE_MATCH_1})
+      endif()
+      if(NOT CMAKE_MATCH_2 STREQUAL "-real")
+        list(APPEND names compute_${CMAKE_MATCH_1})
+      endif()
+    else()
+      list(APPEND names ${architecture})
+    endif()
+  endforeach()
+  list(JOIN names " " names)
+  set(${out} ${names} PARENT_SCOPE)
+endfunction()
+
+set(TERSE_COMPILER_FACT "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+if(TERSE_GLIBC)
+  string(APPEND TERSE_COMPILER_FACT ", glibc ${TERSE_GLIBC} or newer")
+endif()
+
+if(TERSE_HAVE_CUDA)
+  terse_gpu_names(gpus ${CMAKE_CUDA_ARCHITECTURES})
+  set(TERSE_CUDA_FACT "nvcc ${CMAKE_CUDA_COMPILER_VERSION} for ${gpus}")
+else()
+  set(TERSE_CUDA_FACT "none")
+endif()
+
+if(TERSE_BUILD_HOSTNCCL)
+  set(TERSE_HOSTNCCL_FACT "with UCX ${UCX_VERSION}")
+else()
+  set(TERSE_HOSTNCCL_FACT "none")
+endif()
