@@ -39,7 +39,7 @@ class Checked(unittest.TestCase):
                  if not k.startswith("TERSE_") and k != "LD_PRELOAD"}
         return {**plain, "TMPDIR": self.marks, "NCCL_SOCKET_IFNAME": "lo", "TERSE_LOG": "warn",
                 "HOSTNCCL_TIMEOUT": "20", "XDG_CACHE_HOME": self.scratch.name,
-                "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0:handle_abort=0"}
+                "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0:handle_abort=0:handle_segv=0"}
 
     def start(self, *command, check=("--check",), **options):
         process = subprocess.Popen([TERSE, "run", *check, *command], text=True,

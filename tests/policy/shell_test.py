@@ -60,7 +60,7 @@ class Completion(unittest.TestCase):
 
     def test_bash_offers_options_of_the_command(self):
         self.assertEqual(completed("run", "--no"), {"--no-facade"})
-        self.assertEqual(completed("report", "--"), {"--help", "--json", "--html"})
+        self.assertEqual(completed("report", "--"), {"--help", "--json", "--html", "--trace"})
         self.assertEqual(completed("explain", "--dry"), set())
 
     def test_bash_offers_values(self):
