@@ -54,7 +54,8 @@ def parse_arguments(arguments):
                         help=f"of {', '.join(plan.WAYS)} (all)")
     parser.add_argument("--schemes", type=plan.split_schemes, metavar="LIST",
                         help="to compare with native (all presets that fit the way, and plain "
-                             f"ones); or variants of the papers: {', '.join(plan.PAPERS)}")
+                             f"ones); or variants of the papers: {', '.join(plan.PAPERS)}; with "
+                             f"FSDP2 also followed by {plan.EXACT_NORMS}")
     parser.add_argument("--seeds", type=_list_of(int), metavar="LIST", help="(1,2,3)")
     parser.add_argument("--steps", type=int, metavar="N", help=f"({plan.RECIPE['steps']})")
     parser.add_argument("--rates", type=_list_of(parse_rate), metavar="LIST",

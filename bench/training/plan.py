@@ -23,6 +23,8 @@ PAPERS = {
     "w4g4-uniform": "allgather -> minmax4:block=1024; "
                     "reducescatter,allreduce -> minmax4:block=1024,round=stochastic",
 }
+# After a scheme: norms and biases travel as they are, as QSDP has it. With FSDP2.
+EXACT_NORMS = "+exact-norms"
 # Those that differ: qsdp-w6g4 and qsdp-w4g4 do so in weights alone, sdp4bit is made for buffers
 # that stay and sdp4bit-fsdp for those that do not, and cgx compresses AllReduce alone.
 _PRESETS = {
@@ -40,7 +42,7 @@ _QUICK = {"ddp": ("safe", "fast", "sdp4bit", "int2"), "fsdp2": ("fast",), "zero1
 
 MODELS = {"gpt": {"kind": "gpt", "layers": 4, "width": 128, "heads": 4, "context": 128},
           "conv": {"kind": "conv", "layers": 8, "width": 128, "context": 128}}
-RECIPE = {"steps": 1200, "batch": 1, "rate": 1e-3, "weight_decay": 0.1, "clip": 1.0,
+RECIPE = {"steps": 300, "batch": 4, "rate": 1e-3, "weight_decay": 0.1, "clip": 1.0,
           "weights": "float32", "apart": 32, "validate_every": 50, "windows": 8,
           "last_windows": 64}
 RANKS = 4
@@ -64,10 +66,15 @@ def schemes(way, options):
     return (NATIVE, *(scheme for scheme in chosen if scheme != NATIVE))
 
 
+def rules(scheme):
+    plain = scheme.removesuffix(EXACT_NORMS)
+    return PAPERS.get(plain, plain)
+
+
 def job(way, scheme, seed, options, text):
     return {"way": way, "scheme": scheme, "seed": seed, "ranks": RANKS, "nodes": options.nodes,
-            "rules": PAPERS.get(scheme, scheme), "model": options.model,
-            "recipe": options.recipe, "text": text}
+            "rules": rules(scheme), "exact_norms": scheme.endswith(EXACT_NORMS),
+            "model": options.model, "recipe": options.recipe, "text": text}
 
 
 def trainings(options, text):

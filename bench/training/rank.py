@@ -19,6 +19,10 @@ from health import Health
 from models import build, loss_of
 from ways import WAYS
 
+_HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(_HERE)), "python"))
+import terse.models  # pylint: disable=wrong-import-position
+
 
 class Training:
     def __init__(self, job, folder):
@@ -32,6 +36,8 @@ class Training:
         self.way = WAYS[job["way"]](model, self.recipe)
         if job["way"] == "ddp" and drawn != replicas.digest(model.parameters()):
             raise RuntimeError("the weights that DDP begins with are not those that were drawn")
+        if job.get("exact_norms"):
+            terse.models.exclude_norms(self.way.model)
         self.losses, self.validation, self.begin = [], [], 0
         self.health = Health(self.recipe["steps"])
 

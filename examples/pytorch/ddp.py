@@ -6,7 +6,7 @@ preload library sees the calls that PyTorch makes to NCCL.
         torchrun --nproc-per-node 2 examples/pytorch/ddp.py
 
 Without the two variables the same run is native; both print the loss as it falls. The ranks may share
-one GPU, or have none (--backend hostnccl). The last line of rank 0 is a JSON object.
+one GPU, or have none (--backend hostnccl).
 """
 
 import argparse
@@ -54,6 +54,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--json", action="store_true", help="end with a JSON object of all losses")
     parser.add_argument("--backend", choices=("nccl", "hostnccl"), default="nccl",
                         help="hostnccl: without a GPU")
     options = parser.parse_args()
@@ -82,7 +83,8 @@ def main():
             print(f"step {step:4}  loss {losses[-1]:.5f}", flush=True)
     same = same_everywhere(model.parameters())
     if rank == 0:
-        print(json.dumps({"losses": losses, "same_everywhere": same}), flush=True)
+        print(json.dumps({"losses": losses, "same_everywhere": same}) if options.json else
+              f"all ranks have the same weights: {'yes' if same else 'NO'}", flush=True)
     dist.destroy_process_group()
 
 

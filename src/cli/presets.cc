@@ -13,7 +13,7 @@ void add_presets(CLI::App& app) {
       fmt::print("{}: {}\n", preset.name, preset.meaning);
       for (const PresetPart& part : preset.parts) {
         const Scheme scheme = parse_scheme(part.scheme);
-        fmt::print("  {:38}{}\n    {}\n", part.scheme, scheme.off ? "" : density(scheme),
+        fmt::print("  {:52}  {}\n    {}\n", part.scheme, scheme.off ? "" : density(scheme),
                    part.collectives != 0 ? print_collectives(part.collectives) : "all else");
       }
     }

@@ -26,14 +26,15 @@ PYTHON = os.path.join(os.path.abspath(sys.argv[2]), "bin", "python")
 LIBRARY = os.path.join(BUILD, "lib", "libterse_nccl.so")
 RANKS, STEPS = 2, 6
 MODEL = {"kind": "gpt", "layers": 1, "width": 48, "heads": 2, "context": 16}
-RECIPE = {**plan.RECIPE, "steps": STEPS, "apart": 2, "validate_every": 3, "windows": 2,
+RECIPE = {**plan.RECIPE, "steps": STEPS, "batch": 1, "apart": 2, "validate_every": 3, "windows": 2,
           "last_windows": 2}
 # Where each preset has something to do: weights that are gathered, or gradients that are reduced.
 WAYS = {"native": plan.WAYS, "safe": plan.WAYS, "fast": ("ddp", "fsdp2"), "qsdp": ("fsdp2",),
         "qsdp-w6g4": ("fsdp2",), "qsdp-w4g4": ("fsdp2", "zero1"), "sdp4bit": ("zero1", "diloco"),
         "sdp4bit-fsdp": ("fsdp2",), "zeropp": ("zero1",), "global-qsgd": ("ddp",),
         "exp8": ("diloco",), "cgx": ("ddp",), "weights4-delta": ("zero1",),
-        "gradients4-twolevel-hadamard": ("fsdp2",), "w4g4-uniform": ("fsdp2",)}
+        "gradients4-twolevel-hadamard": ("fsdp2",), "w4g4-uniform": ("fsdp2",),
+        "w4g4-uniform+exact-norms": ("fsdp2",)}
 
 
 def free_port():
@@ -60,7 +61,7 @@ class Case(unittest.TestCase):
         """Of groups with a scheme, each of which has processes of its own, the folders."""
         path = os.path.join(folder, "groups")
         with open(path, "w", encoding="utf-8") as file:
-            json.dump([{"rules": plan.PAPERS.get(group["scheme"], group["scheme"]), **group}
+            json.dump([{"rules": plan.rules(group["scheme"]), **group}
                        for group in groups], file)
         done = subprocess.run(
             [NETLAB, "--hosts", str(RANKS), "--loopback", "--quiet", "--env", "UCX_TLS=all",
@@ -93,8 +94,8 @@ class Case(unittest.TestCase):
 
 class Twice(Case):
     def test_the_same_seed_gives_the_same_losses(self):
-        groups = [(scheme, [self.job(way) for way in ways]) for scheme, ways in WAYS.items()
-                  for _ in range(2)]
+        groups = [(scheme, [self.job(way, exact_norms=scheme.endswith(plan.EXACT_NORMS))
+                            for way in ways]) for scheme, ways in WAYS.items() for _ in range(2)]
         done = self.train(*groups)
         natives = dict(zip(plan.WAYS, done[0]))
         for (scheme, ways), first, again in zip(WAYS.items(), done[::2], done[1::2]):
@@ -106,6 +107,9 @@ class Twice(Case):
                         self.assertNotEqual(one["losses"], natives[way]["losses"])
                         self.assertAlmostEqual(one["final_validation"],
                                                natives[way]["final_validation"], delta=0.2)
+        with_norms, without = (done[2 * list(WAYS).index(scheme)][0]["losses"] for scheme in (
+            "w4g4-uniform", "w4g4-uniform+exact-norms"))
+        self.assertNotEqual(with_norms, without)
         # One and the same training, done in three ways.
         for way in ("fsdp2", "zero1"):
             for one, other in zip(natives[way]["losses"], natives["ddp"]["losses"]):

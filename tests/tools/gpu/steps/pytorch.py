@@ -21,7 +21,7 @@ def train(context, example, env):
     # Not under torchrun, whose workers outlive it when it is ended.
     out = context.run_ranks(RANKS, sys.executable,
                             os.path.join(machine.ROOT, "examples", "pytorch", f"{example}.py"),
-                            "--steps", STEPS, seconds=120, env=env)
+                            "--steps", STEPS, "--json", seconds=120, env=env)
     return context.last_json(out, {})
 
 
