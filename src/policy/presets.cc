@@ -79,8 +79,8 @@ constexpr PresetPart kSdp4bitFlat8[] = {
 
 // ZeRO++ (arXiv 2306.10209): 8-bit weights (qwZ), 4-bit gradients in two levels (qgZ), both to
 // nearest. Its sum is divided by the number of nodes alone; here Avg is the mean.
-// DeepSpeed quantizes gradients by a matrix's rows; in blocks of 2048 that cost a small GPT 1.2 % of its
-// loss, in blocks of 256 0.3 % (docs/ACCURACY.md).
+// DeepSpeed quantizes gradients by a matrix's rows; in blocks of 2048 that cost a small GPT 1.2 %
+// of its loss, in blocks of 256 0.3 % (docs/ACCURACY.md).
 constexpr PresetPart kZeropp[] = {{kMoves, "int8:block=2048"}, {0, "int4:block=256"}};
 
 // Global-QSGD's linear dithering (arXiv 2305.18627), which has one scale for a call; a scale for
