@@ -329,7 +329,8 @@ enum {
   TERSE_FULL_OTHERS = 1, /* the ranks do not hold the same: another buffer, or one that was written
                             to in between, as by a checkpoint that was loaded */
   TERSE_FULL_EVERY = 2,  /* every= */
-  TERSE_FULL_REASONS = 3
+  TERSE_FULL_MEMORY = 3, /* a rank has no memory to keep what was gathered */
+  TERSE_FULL_REASONS = 4
 };
 
 /* A short English phrase for a reason; "unknown" outside the range. */

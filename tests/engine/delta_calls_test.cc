@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <random>
 
 #include "ranks.h"
@@ -125,6 +126,70 @@ TEST(Delta, IsGivenUpWhereBuffersDoNotLast) {
     EXPECT_EQ(stats.delta_calls, 0u);
     EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], 21u);
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DELTA], 8u);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
+// One rank's framework gathers into ever new memory: all ranks come to stop asking at one call.
+TEST(Delta, IsGivenUpByAllRanksAtOnce) {
+  constexpr int kRanks = 3, kCalls = 40;
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Caller caller(rank, kRanks, comm, "int4:delta=inplace");
+    std::deque<Bytes> buffers(1, Bytes(kRanks * Caller::kBytes));
+    for (int step = 0; step < kCalls; ++step) {
+      if (rank == 1) buffers.emplace_back(kRanks * Caller::kBytes);
+      caller.gather(buffers.back(), 0, step);
+      EXPECT_EQ(caller.error(buffers.back(), 0, step), 0);
+    }
+    const terseStats_t stats = caller.stats();
+    EXPECT_EQ(stats.delta_calls, 0u);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], 1u);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], 21u);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DELTA], kCalls - 22u);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
+// Norms begin as all ones, in every layer: what tells them apart comes later. The last one is
+// frozen.
+TEST(Delta, CallsOfAGroupThatSendAlikeHaveEachTheirOwnShadow) {
+  constexpr int kRanks = 2;
+  constexpr size_t kLayers = 3, kCount = Caller::kCount, kBytes = Caller::kBytes;
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Caller caller(rank, kRanks, comm, "int8:delta=shadow");
+    const SchemeHandle scheme("int8:delta=shadow");
+    const auto norm = [](int of_rank, size_t layer, int step) {
+      std::mt19937 random(static_cast<unsigned>(of_rank * kLayers + layer));
+      std::normal_distribution<float> normal(0.0f, 0.02f);
+      Floats all(kCount, 1.0f);
+      if (step > 0 && layer + 1 < kLayers)
+        for (float& x : all) x += normal(random) + 0.001f * static_cast<float>(step);
+      return all;
+    };
+    std::vector<Bytes> recv(kLayers, Bytes(kRanks * kBytes));
+    for (int step = 0; step < 4; ++step) {
+      std::vector<Bytes> send;
+      for (size_t layer = 0; layer < kLayers; ++layer)
+        send.push_back(bytes_of(norm(rank, layer, step), ncclFloat32));
+      ASSERT_EQ(terseGroupStart(), ncclSuccess);
+      for (size_t layer = 0; layer < kLayers; ++layer)
+        ASSERT_EQ(terseAllGather(send[layer].data(), recv[layer].data(), kCount, ncclFloat32,
+                                 scheme.get(), comm, nullptr),
+                  ncclSuccess);
+      ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+      for (size_t layer = 0; layer < kLayers; ++layer) {
+        const Floats got = floats_of(recv[layer], ncclFloat32);
+        for (int r = 0; r < kRanks; ++r) {
+          const Floats want = norm(r, layer, step);
+          for (size_t i = 0; i < kCount; i += 99)
+            EXPECT_NEAR(got[r * kCount + i], want[i], 5e-4)
+                << "layer " << layer << " step " << step;
+        }
+      }
+    }
+    EXPECT_EQ(caller.stats().delta_full[TERSE_FULL_FIRST], kLayers);
+    EXPECT_EQ(caller.stats().delta_calls, 3 * (kLayers - 1));
+    EXPECT_EQ(caller.stats().delta_unchanged, 3u);
     EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
   });
 }

@@ -140,7 +140,9 @@ void run(std::span<Job> jobs) {
   agree(agreements);
   stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
   decide_on_deltas(jobs, together);
-  stay_native(prepare(together), TERSE_BYPASS_FALLBACK);
+  const Jobs unprepared = prepare(together);
+  forget_deltas(unprepared);
+  stay_native(unprepared, TERSE_BYPASS_FALLBACK);
   execute(together);
 }
 

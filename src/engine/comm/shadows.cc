@@ -42,38 +42,54 @@ Shadows::~Shadows() {
   if (room_ != nullptr) backend_.release(room_);
 }
 
+size_t Shadows::count(const ShadowKind& kind) const {
+  const auto known = kinds_.find(kind);
+  return known == kinds_.end() ? 0 : known->second.shadows.size();
+}
+
 bool Shadows::gave_up(const ShadowKind& kind) const {
   const auto known = kinds_.find(kind);
-  return known != kinds_.end() && known->second.failures > 16 + 4 * known->second.shadows.size();
+  return known != kinds_.end() && known->second.failures > 16 + 4 * known->second.fewest;
 }
 
 Shadow* Shadows::find(const ShadowKind& kind, const void* buffer) {
-  auto& all = kinds_[kind].shadows;
-  const auto known = std::ranges::find(all, buffer, &Shadow::buffer);
-  return known == all.end() ? nullptr : &*known;
+  for (Shadow& shadow : kinds_[kind].shadows) {
+    if (shadow.buffer != buffer || is_taken(shadow)) continue;
+    shadow.round = round_;
+    return &shadow;
+  }
+  return nullptr;
 }
 
 Shadow* Shadows::find(const ShadowKind& kind, std::span<const float> sample) {
   Shadow* best = nullptr;
   double least = kNear;
   for (Shadow& shadow : kinds_[kind].shadows) {
+    if (is_taken(shadow)) continue;
     const double d = distance(shadow.sample, sample);
     if (d < least || (best != nullptr && d == least && shadow.used < best->used)) {
       best = &shadow;
       least = d;
     }
   }
+  if (best != nullptr) best->round = round_;
   return best;
 }
 
 Shadow& Shadows::place_for_one_more(Kind& kind) {
-  if (kind.shadows.size() < kMostShadows) return kind.shadows.emplace_back();
-  return *std::ranges::min_element(kind.shadows, {}, &Shadow::used);
+  Shadow* oldest = nullptr;
+  if (kind.shadows.size() >= kMostShadows)
+    for (Shadow& shadow : kind.shadows)
+      if (!is_taken(shadow) && (oldest == nullptr || shadow.used < oldest->used)) oldest = &shadow;
+  Shadow& place = oldest != nullptr ? *oldest : kind.shadows.emplace_back();
+  place.round = round_;
+  return place;
 }
 
 void Shadows::touch(Kind& kind, Shadow& shadow) { shadow.used = ++kind.calls; }
 
-Shadow& Shadows::renew(const ShadowKind& which, Shadow* found, size_t bytes, InFull why) {
+Shadow& Shadows::renew(const ShadowKind& which, Shadow* found, size_t bytes, InFull why,
+                       size_t fewest) {
   Kind& kind = kinds_[which];
   Shadow& shadow = found != nullptr ? *found : place_for_one_more(kind);
   if (shadow.memory == nullptr) {
@@ -87,9 +103,10 @@ Shadow& Shadows::renew(const ShadowKind& which, Shadow* found, size_t bytes, InF
   ++kind.ids;
   shadow.calls = 0;
   touch(kind, shadow);
+  kind.fewest = fewest;
   // Of ever new buffers no one comes back.
-  const bool lost = why == InFull::kFirst && kind.shadows.size() == kMostShadows;
-  if (why == InFull::kOthers || lost) ++kind.failures;
+  const bool lost = why == InFull::kFirst && fewest >= kMostShadows;
+  if (why == InFull::kOthers || why == InFull::kMemory || lost) ++kind.failures;
   ++in_full_[static_cast<size_t>(why)];
   return shadow;
 }

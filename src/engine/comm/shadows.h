@@ -40,14 +40,15 @@ struct Shadow {
   std::vector<float> sample;     // some elements of that
   uint32_t calls = 0;            // since one was in full
   uint64_t used = 0;             // when, in calls of the kind
+  uint64_t round = 0;            // of calls that were decided on together: the last that had it
 };
 
 // Whether elements of a shard may be those of the same one at a later time.
 bool is_near(std::span<const float> last, std::span<const float> now);
 
 // Why a call went in full.
-enum class InFull { kFirst, kOthers, kEvery };
-constexpr size_t kInFulls = 3;
+enum class InFull { kFirst, kOthers, kEvery, kMemory };
+constexpr size_t kInFulls = 4;
 
 class Shadows {
  public:
@@ -56,17 +57,25 @@ class Shadows {
   Shadows(const Shadows&) = delete;
   Shadows& operator=(const Shadows&) = delete;
 
-  // Whether calls of the kind found so often that ranks hold something else that they ask no more.
-  bool gave_up(const ShadowKind& kind) const;
+  // Calls that are decided on together are of as many shadows: what one has found or been given, no
+  // other finds or is given until the next round.
+  void begin_round() { ++round_; }
 
   // That of a receive buffer; or of what is sent: the nearest one, if it is near, and among equals
   // the one that was used longest ago. Null: there is none.
   Shadow* find(const ShadowKind& kind, const void* buffer);
   Shadow* find(const ShadowKind& kind, std::span<const float> sample);
 
+  // How many of a kind this rank has. Ranks may have found different ones.
+  size_t count(const ShadowKind& kind) const;
+
+  // Whether calls of the kind found so often that ranks hold something else that they ask no more.
+  // Alike on all ranks, as they are told `fewest`, the least count() of any of them.
+  bool gave_up(const ShadowKind& kind) const;
+
   // For a call in full that found `found`, or null: with a new id. Its memory is null where there
   // is none to be had.
-  Shadow& renew(const ShadowKind& kind, Shadow* found, size_t bytes, InFull why);
+  Shadow& renew(const ShadowKind& kind, Shadow* found, size_t bytes, InFull why, size_t fewest);
   // For a call that did not go in full.
   void use(const ShadowKind& kind, Shadow& shadow, bool unchanged);
 
@@ -92,13 +101,16 @@ class Shadows {
     std::deque<Shadow> shadows;
     uint64_t ids = 0, calls = 0;
     size_t failures = 0;  // since it last went well
+    size_t fewest = 0;
   };
   Shadow& place_for_one_more(Kind& kind);
+  bool is_taken(const Shadow& shadow) const { return shadow.round == round_; }
   void touch(Kind& kind, Shadow& shadow);
 
   Backend& backend_;
   const int ranks_;
   std::map<ShadowKind, Kind> kinds_;
+  uint64_t round_ = 1;
   std::map<size_t, std::unique_ptr<Mailbox>> mailboxes_;
   std::deque<codec::Checksum> checks_;
   void* room_ = nullptr;

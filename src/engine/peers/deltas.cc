@@ -19,6 +19,8 @@ struct Held {
   uint64_t id = 0, check = 0;  // of the base; 0: there is none
   uint32_t unchanged = 0;      // whether the rank sends what it sent last
   uint32_t known = 0;          // whether there was a base before, whatever has become of it
+  uint32_t lacks_memory = 0;   // for a base
+  uint32_t shadows = 0;        // that the rank has of the kind
 };
 
 // A call on its way to an answer.
@@ -134,6 +136,8 @@ void read(Asked& a) {
   wait_for(c, c.tracks.of(a.job->request.stream).lanes().front());
   a.content = codec::total(a.sent_check().parts);
   a.held.known = a.shadow != nullptr;
+  a.held.lacks_memory = a.shadow != nullptr && a.shadow->memory == nullptr;
+  a.held.shadows = static_cast<uint32_t>(a.shadows().count(a.kind));
   if (!a.holds_base()) return;
   a.held.id = a.shadow->id;
   a.held.check = codec::total(a.held_check().parts);
@@ -142,7 +146,12 @@ void read(Asked& a) {
 
 // Of all ranks.
 struct Verdict {
-  bool same = true, first = true, unchanged = true;
+  bool same = true, first = true, unchanged = true, lacks_memory = false;
+  size_t fewest = SIZE_MAX;  // shadows
+
+  InFull why_in_full() const {
+    return first ? InFull::kFirst : lacks_memory ? InFull::kMemory : InFull::kOthers;
+  }
 };
 
 Verdict verdict_on(const Asked& a, const Exchange& exchange) {
@@ -153,11 +162,21 @@ Verdict verdict_on(const Asked& a, const Exchange& exchange) {
     v.same = v.same && other.id == a.held.id && other.check == a.held.check;
     v.first = v.first && other.known == 0;
     v.unchanged = v.unchanged && other.unchanged != 0;
+    v.lacks_memory = v.lacks_memory || other.lacks_memory != 0;
+    v.fewest = std::min<size_t>(v.fewest, other.shadows);
   }
   return v;
 }
 
-void go_in_full(Asked& a, InFull why) {
+// Why calls do not ask any more.
+const char* reason_to_give_up(InFull why) {
+  return why == InFull::kMemory
+             ? "a rank has no memory to keep what was gathered"
+             : "the ranks never hold the same of each other. Are these buffers used for something "
+               "else, too? Memory that does not last between calls is for delta=shadow";
+}
+
+void go_in_full(Asked& a, InFull why, size_t fewest) {
   const Communicator& c = a.communicator();
   if (why == InFull::kOthers)
     c.log(LogLevel::kInfo,
@@ -165,15 +184,11 @@ void go_in_full(Asked& a, InFull why) {
           a.kind.count);
   const Base base = a.kind.delta.base;
   const size_t bytes = plan::shadow_bytes(base, c.ranks, a.shard_bytes());
-  Shadow& shadow = a.shadows().renew(a.kind, a.shadow, bytes, why);
+  Shadow& shadow = a.shadows().renew(a.kind, a.shadow, bytes, why, fewest);
   a.shadow = &shadow;
   if (a.shadows().gave_up(a.kind))
-    c.log(
-        LogLevel::kWarn,
-        "AllGathers of {} elements stay native from now on: the ranks never hold the same of each "
-        "other. Are these buffers used for something else, too? Memory that does not last between "
-        "calls is for delta=shadow",
-        a.kind.count);
+    c.log(LogLevel::kWarn, "AllGathers of {} elements stay native from now on: {}", a.kind.count,
+          reason_to_give_up(why));
   a.job->delta = {shadow.memory != nullptr ? base : Base::kNone, plan::Gathers::kInFull,
                   a.kind.delta.own_exact};
 }
@@ -186,12 +201,12 @@ void answer(Asked& a, const Verdict& v) {
     a.job->delta = {delta.base, v.unchanged ? plan::Gathers::kNothing : plan::Gathers::kDifferences,
                     delta.own_exact};
   } else {
-    go_in_full(a, v.first ? InFull::kFirst : due ? InFull::kEvery : InFull::kOthers);
+    go_in_full(a, due ? InFull::kEvery : v.why_in_full(), v.fewest);
   }
   a.shadow->buffer = a.job->request.recv;
   a.shadow->content = a.content;
   a.shadow->sample = std::move(a.sample);
-  a.job->shadow = static_cast<char*>(a.shadow->memory);
+  a.job->shadow = a.shadow;
 }
 
 // The calls of one communicator, and by what its ranks compare them.
@@ -226,6 +241,7 @@ std::vector<Meeting> meetings_of(std::span<Job* const> jobs) {
 
 void decide_deltas(std::span<Job* const> jobs) {
   std::vector<Meeting> meetings = meetings_of(jobs);
+  for (const Meeting& m : meetings) m.communicator->shadows.begin_round();
   const auto each = [&](const auto& part) {
     for (Meeting& m : meetings)
       m.communicator->signing([&] {
@@ -242,6 +258,11 @@ void decide_deltas(std::span<Job* const> jobs) {
   // They have agreed before: one that does not come is late, as it may be for NCCL.
   meet(exchanges, Patience::kLong);
   each([](Meeting& m, Asked& a) { answer(a, verdict_on(a, *m.exchange)); });
+}
+
+void forget_deltas(const Jobs& jobs) {
+  for (const Job* job : jobs)
+    if (job->shadow != nullptr) job->shadow->id = 0;
 }
 
 }  // namespace terse

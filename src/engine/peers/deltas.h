@@ -16,4 +16,7 @@ namespace terse {
 // Waits for the jobs' streams, and for all ranks. Throws Error.
 void decide_deltas(std::span<Job* const> jobs);
 
+// Of calls that went another way than was decided: what the ranks hold is not what they believe.
+void forget_deltas(const Jobs& jobs);
+
 }  // namespace terse

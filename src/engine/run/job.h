@@ -22,7 +22,7 @@ struct Job {
   std::optional<Scheme> chosen_by = {};  // auto, on which the ranks agree in place of the scheme
   double predicted = 0;                  // seconds, by auto
   plan::Delta delta = {};                // how it goes, where the scheme has differences
-  char* shadow = nullptr;                // the state of such a call
+  Shadow* shadow = nullptr;              // whose memory is the state of such a call
 
   const Scheme& named() const { return chosen_by ? *chosen_by : scheme; }
 };

@@ -223,7 +223,8 @@ CallNumber Run::number() const {
 // prepare() has made it, unless the call is recorded.
 char* Run::state() const {
   if (plan_->state.key.empty()) return nullptr;
-  if (char* const shadow = messages_.front()->shadow) return shadow;
+  if (const Shadow* const shadow = messages_.front()->shadow)
+    return static_cast<char*>(shadow->memory);
   const StateKind kind = state_kind(*messages_.front());
   if (!c_.states.agreed(kind, plan_->state)) fail_without_memory();
   return c_.states.memory(kind, plan_->state);

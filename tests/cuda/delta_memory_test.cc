@@ -1,0 +1,114 @@
+// AllGathers of differences for which a rank has no memory: NCCL does them on all ranks, and what
+// the ranks believe of each other stays true.
+#include "player.h"
+
+namespace terse::test {
+namespace {
+
+constexpr int kRanks = 3, kPoor = 1;
+constexpr size_t kCount = 300'000;  // the scratch of their differences is more than what is there
+
+class Gatherer {
+ public:
+  // After a small call, by which what all such calls need is there.
+  explicit Gatherer(Player& player)
+      : player_(player), shard_(kCount * sizeof(float)), all_(kRanks * kCount * sizeof(float)) {
+    gather(1000);
+    stream_.synchronize();
+  }
+
+  // The largest error of all that is received, of weights that change by a hundredth each step.
+  double error_at(int step) {
+    shard_.upload(weights(player_.rank, step), stream_.get());
+    all_.upload(Bytes(kRanks * kCount * sizeof(float), '\x77'), stream_.get());
+    gather(kCount);
+    const std::vector<double> got = values(all_.download(stream_.get()), ncclFloat32);
+    double largest = 0;
+    for (int r = 0; r < kRanks; ++r) {
+      const std::vector<double> want = values(weights(r, step), ncclFloat32);
+      for (size_t i = 0; i < kCount; i += 97)
+        largest = std::max(largest, std::abs(got[r * kCount + i] - want[i]));
+    }
+    return largest;
+  }
+
+  terseStats_t stats() const {
+    terseStats_t stats{.size = sizeof stats};
+    EXPECT_EQ(terseCommGetStats(player_.comm, &stats), ncclSuccess);
+    return stats;
+  }
+
+ private:
+  void gather(size_t count) {
+    EXPECT_EQ(terseAllGather(shard_.get(), all_.get(), count, ncclFloat32, scheme_.get(),
+                             player_.comm, stream_.get()),
+              ncclSuccess)
+        << terseGetLastError();
+  }
+
+  static Bytes weights(int rank, int step) {
+    std::vector<float> x(kCount);
+    for (size_t i = 0; i < kCount; ++i)
+      x[i] = static_cast<float>(i % 1000 + 1000 * rank + 500) * (1 + 0.01f * step);
+    return bytes_of(x, ncclFloat32);
+  }
+
+  Player& player_;
+  const SchemeHandle scheme_{"int8:delta=shadow"};
+  const DeviceStream stream_;
+  DeviceMemory shard_, all_;
+};
+
+// The scratch memory of the second call: the third one sends what the second did.
+TEST(DeltaMemory, OfACallLeavesNothingBehindThatWasNotSent) {
+  play_ranks(kRanks, [](Player& player) {
+    Gatherer gatherer(player);
+    EXPECT_EQ(gatherer.error_at(0), 0);
+    if (player.rank == kPoor) fake::fail("cudaMalloc", cudaErrorMemoryAllocation, 1, 2);
+    EXPECT_EQ(gatherer.error_at(1), 0) << "NCCL's";
+    EXPECT_EQ(fake::failed(), player.rank == kPoor);
+    EXPECT_EQ(gatherer.stats().bypasses[TERSE_BYPASS_FALLBACK], 1u);
+    EXPECT_EQ(gatherer.error_at(1), 0) << "in full";
+    EXPECT_LT(gatherer.error_at(2), 0.5);
+    EXPECT_EQ(gatherer.stats().delta_full[TERSE_FULL_OTHERS], 1u);
+    EXPECT_EQ(gatherer.stats().delta_unchanged, 0u);
+  });
+}
+
+// The shadow itself: calls go in full until it can be had.
+TEST(DeltaMemory, OfAShadowIsCountedAndAskedForAgain) {
+  play_ranks(kRanks, [](Player& player) {
+    Gatherer gatherer(player);
+    const auto poor_call = [&](int step) {
+      if (player.rank == kPoor) fake::fail("cudaMalloc", cudaErrorMemoryAllocation, 1, 2);
+      EXPECT_EQ(gatherer.error_at(step), 0);
+      EXPECT_EQ(fake::failed(), player.rank == kPoor) << step;
+    };
+    for (int step = 0; step < 3; ++step) poor_call(step);
+    EXPECT_EQ(gatherer.error_at(3), 0) << "there is memory now";
+    EXPECT_LT(gatherer.error_at(4), 0.5);
+    const terseStats_t stats = gatherer.stats();
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], 2u);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_MEMORY], 3u);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], 0u);
+    EXPECT_EQ(stats.delta_calls, 1u);
+  });
+}
+
+// Where there is never any, the ranks ask no more.
+TEST(DeltaMemory, ThatIsNeverThereIsGivenUp) {
+  play_ranks(kRanks, [](Player& player) {
+    Gatherer gatherer(player);
+    for (int call = 0; call < 30; ++call) {
+      if (player.rank == kPoor) fake::fail("cudaMalloc", cudaErrorMemoryAllocation, 1, 2);
+      EXPECT_EQ(gatherer.error_at(call), 0);
+      fake::failed();
+    }
+    const terseStats_t stats = gatherer.stats();
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_MEMORY], 21u);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DELTA], 8u);
+  });
+}
+
+}  // namespace
+}  // namespace terse::test
