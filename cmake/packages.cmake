@@ -78,7 +78,7 @@ foreach(group terse hostnccl dev)
 endforeach()
 
 # All that is in a package: packaging/build needs no other target.
-set(installed terse terse_nccl terse_cli terse_facade)
+set(installed terse terse_nccl terse_cli terse_facade terse_said)
 if(TERSE_BUILD_BENCH)
   get_property(programs DIRECTORY ${PROJECT_SOURCE_DIR}/bench/perf PROPERTY BUILDSYSTEM_TARGETS)
   list(APPEND installed ${programs})

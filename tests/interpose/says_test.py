@@ -1,12 +1,14 @@
 """What a run says of itself under the preload library, without being asked and at its end:
 
-    says_test.py RANK_PROGRAM PRELOAD_LIBRARY"""
+    says_test.py RANK_PROGRAM PRELOAD_LIBRARY THREADS=PROGRAM"""
 
+import os
 import re
+import subprocess
 import tempfile
 import unittest
 
-from job import SUCCESS, Job, main
+from job import ALWAYS, PRELOAD, SUCCESS, Job, main
 
 INT8 = re.escape("int8:block=128,round=nearest")
 
@@ -52,6 +54,19 @@ class Says(unittest.TestCase):
                 self.assertEqual(second, [])
                 self.assertEqual(len(first), 2)
                 self.assertRegex(first[1], end)
+
+    def test_it_of_ranks_that_are_threads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = subprocess.run(
+                [ALWAYS["THREADS"], "3", "100000", "2"], check=True, text=True, stderr=subprocess.PIPE,
+                env={**os.environ, "LD_PRELOAD": PRELOAD, "TERSE_SCHEME": "int8", "TERSE_LOG": "warn",
+                     "TERSE_REPORT": folder, "NCCL_SOCKET_IFNAME": "lo",
+                     "ASAN_OPTIONS": "verify_asan_link_order=0"})
+            begin, end = [line for line in run.stderr.splitlines() if " terse " in line]
+            self.assertIn("[0] terse NOTE terse ", begin)
+            # Of all three: each sends 4/3 of 400,000 B twice.
+            self.assertRegex(end, r"\[0\] terse NOTE 6 calls compressed, 0 native; sent \d+ KB in place of 3.2 MB")
+            self.assertEqual({name.partition("-")[0] for name in os.listdir(folder)}, {"rank0"})
 
 
 if __name__ == "__main__":

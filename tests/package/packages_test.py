@@ -36,7 +36,7 @@ MOST_BYTES = 150 * 10**6
 def only(pattern):
     found = glob.glob(f"{PACKAGES}/{pattern}")
     if len(found) != 1:
-        raise unittest.SkipTest(f"{len(found)} files are {PACKAGES}/{pattern}; packaging/build makes one")
+        raise AssertionError(f"{len(found)} files are {PACKAGES}/{pattern}; packaging/build makes one")
     return found[0]
 
 

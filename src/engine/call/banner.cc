@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "engine/call/route.h"
 #include "engine/call/trace.h"
+#include "engine/observe/reporter.h"
 
 namespace terse {
 namespace {
@@ -41,8 +42,11 @@ std::string banner(Communicator& c) {
 
 void announce(Communicator& c) noexcept {
   static std::atomic<bool> done{false};
-  if (done.load(std::memory_order_relaxed) || !c.agreed.introduced()) return;
-  if (done.exchange(true) || c.rank != 0 || !c.settings.policy.compresses()) return;
+  const uint64_t identity = c.agreed.identity();
+  if (done.load(std::memory_order_relaxed) || identity == 0) return;
+  // Several of its ranks may be in this process, and rank 0 not be the one that comes first.
+  if (!leads_report(identity, c.rank) || c.rank != 0) return;
+  if (done.exchange(true) || !c.settings.policy.compresses()) return;
   try {
     note(c.rank, banner(c));
   } catch (const std::exception& e) {

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <mutex>
 #include <optional>
 
@@ -27,7 +28,7 @@ struct Reporter {
   pid_t owner = 0;  // the process that the rest is of
   std::vector<report::Communicator> released;
   uint64_t left_out = 0;
-  std::optional<int> rank;                         // on the first communicator, for the file's name
+  std::optional<int> rank;                         // on the first communicator that was made
   std::atomic<const Settings*> settings{nullptr};  // null: there was no communicator yet
   Present present{};
 };
@@ -36,6 +37,17 @@ struct Reporter {
 Reporter& reporter() {
   static Reporter& r = *new Reporter;
   return r;
+}
+
+// The communicator on which the ranks agreed first, and the least of its ranks here.
+struct Lead {
+  std::atomic<uint64_t> identity{0};  // 0: there is none yet
+  std::atomic<int> rank{std::numeric_limits<int>::max()};
+};
+constinit Lead lead;
+
+int rank_of(const Reporter& r) {
+  return lead.identity != 0 ? lead.rank.load() : r.rank.value_or(0);
 }
 
 // A process that was forked begins anew.
@@ -105,7 +117,7 @@ void write(Reporter& r, const Settings& settings) {
   if (settings.report.empty()) return;
   const report::Report all = collect(r, settings);
   if (all.communicators.empty()) return;
-  const std::string name = file_name(settings.report, all, r.rank.value_or(0)).string();
+  const std::string name = file_name(settings.report, all, rank_of(r)).string();
   const std::filesystem::path folder = std::filesystem::path(name).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder);
   report::write_file(name + ".json", report::to_json(all));
@@ -159,7 +171,7 @@ void at_exit() {
   carefully(settings.report, [&] {
     const auto lock = patient_lock(r.mutex, std::chrono::seconds(1));
     if (!lock.owns_lock()) return;
-    if (r.rank == 0) note(r.rank, summary(collect(r, settings)));
+    if (r.rank && rank_of(r) == 0) note(0, summary(collect(r, settings)));
     write(r, settings);
   });
 }
@@ -179,6 +191,16 @@ void report_begins(const Settings& settings, int rank, const Present& present) n
     static const int registered = std::atexit(at_exit);
     (void)registered;
   });
+}
+
+bool leads_report(uint64_t identity, int rank) noexcept {
+  uint64_t first = lead.identity;
+  if (first == 0 && lead.identity.compare_exchange_strong(first, identity)) first = identity;
+  if (first != identity) return false;
+  int least = lead.rank;
+  while (rank < least && !lead.rank.compare_exchange_weak(least, rank)) {
+  }
+  return true;
 }
 
 void report_released(const std::function<report::Communicator()>& account) noexcept {

@@ -20,9 +20,13 @@ struct Present {
   std::vector<report::Communicator> (*accounts)();
 };
 
-// From a communicator's creation on its process has something to report. The first one's rank gives
-// the report its name. The settings last as long as the process.
+// From a communicator's creation on its process has something to report. The settings last as long
+// as the process.
 void report_begins(const Settings& settings, int rank, const Present& present) noexcept;
+
+// Whether a communicator is the first of this process on which the ranks agreed, or that of another
+// of its ranks in the process. The least of these ranks gives the report its name from then on.
+bool leads_report(uint64_t identity, int rank) noexcept;
 
 // Keeps what there is to say of a communicator that goes, and writes the report when there is no
 // other one. Asks for the account only where there is a report. Never throws: a report that cannot
