@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "cli/attend.h"
 #include "cli/commands.h"
 #include "cli/facade.h"
@@ -29,7 +30,7 @@ struct Run {
   std::string nccl, profile, report, log;
   std::optional<uint64_t> verify, trace;
   bool without_facade = false;
-  bool check = false;
+  bool check = false, no_check = false;
   bool dry = false;
   std::vector<std::string> command;
 };
@@ -167,6 +168,14 @@ int check_program(const std::vector<std::string>& command) {
   return end_like(waited);
 }
 
+// Where a run is to say at its end what it did, it also says that it did nothing.
+bool is_checked(const Run& run) {
+  if (run.check || run.no_check) return run.check;
+  const bool talks = run.log.empty() ? log_level() >= LogLevel::kInfo
+                                     : run.log == "info" || run.log == "trace";
+  return talks || !run.report.empty() || !settings().report.empty();
+}
+
 // The exit status; does not return where the program runs, unless that is to be checked.
 int run_program(Run& run) {
   const std::vector<Variable> variables = surroundings(run);
@@ -176,7 +185,7 @@ int run_program(Run& run) {
     return kDone;
   }
   for (const Variable& v : variables) setenv(v.name.c_str(), v.value.c_str(), 1);
-  return run.check ? check_program(run.command) : become(run.command);
+  return is_checked(run) ? check_program(run.command) : become(run.command);
 }
 
 }  // namespace
@@ -202,8 +211,11 @@ void add_run(CLI::App& app, int& status) {
       "One in so many calls also runs natively, to know its error, as TERSE_VERIFY");
   command->add_option("--trace", run->trace,
                       "So many last calls are kept for the report, as TERSE_TRACE");
-  command->add_flag("--check", run->check,
-                    "Stay beside the program, and say so in the end where it has not used NCCL");
+  CLI::Option* check = command->add_flag(
+      "--check", run->check,
+      "Stay beside the program, and say so in the end where it has not used NCCL (the default "
+      "with a report, or where TERSE_LOG is info or trace)");
+  command->add_flag("--no-check", run->no_check, "Become the program")->excludes(check);
   command->add_option("--log", run->log, "What is said meanwhile, as TERSE_LOG")
       ->check(CLI::IsMember({"off", "error", "warn", "info", "trace"}));
   // Behind the program's name all is the program's.

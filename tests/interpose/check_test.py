@@ -87,6 +87,10 @@ class Checked(unittest.TestCase):
             self.assertIn(f"terse: {command[0]} {WARNING}", said)
             self.assertEqual(said.count(WARNING), 1)
         self.assertNotIn(WARNING, self.end("true", check=())[1], "unasked")
+        report = ("--report", self.scratch.name + "/report")
+        for asked in (report, ("--log", "info"), ("--log", "trace")):
+            self.assertIn(WARNING, self.end("true", check=asked)[1])
+            self.assertNotIn(WARNING, self.end("true", check=("--no-check", *asked))[1])
         self.assertNotIn(WARNING, self.end("false")[1], "what fails says why itself")
 
     def test_a_process_that_has_used_it_speaks_for_all(self):

@@ -59,7 +59,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(completed("sch"), {"scheme", "schemes"})
 
     def test_bash_offers_options_of_the_command(self):
-        self.assertEqual(completed("run", "--no"), {"--no-facade"})
+        self.assertEqual(completed("run", "--no"), {"--no-facade", "--no-check"})
         self.assertEqual(completed("report", "--"), {"--help", "--json", "--html", "--trace"})
         self.assertEqual(completed("explain", "--dry"), set())
 
