@@ -103,7 +103,7 @@ class Completion(unittest.TestCase):
             return {each.split("\t")[0] for each in done.stdout.splitlines()}
 
         self.assertEqual(offered("terse sch"), {"scheme", "schemes"})
-        self.assertEqual(offered("terse run --no"), {"--no-facade"})
+        self.assertEqual(offered("terse run --no"), {"--no-facade", "--no-check"})
         self.assertEqual(offered("terse run --log "), {"off", "error", "warn", "info", "trace"})
         self.assertEqual(offered("terse completion "), {"bash", "zsh", "fish"})
 
