@@ -353,7 +353,7 @@ typedef struct terseStats {
   size_t calls;         /* compressed calls */
   size_t raw_bytes;     /* what they would have sent uncompressed */
   size_t wire_bytes;    /* what they sent */
-  size_t native_bytes;  /* what the bypassed calls sent */
+  size_t native_bytes;  /* what the calls that stayed native sent */
   size_t bypasses[16];  /* calls, by reason */
   size_t scratch_bytes; /* memory held at present */
   /* Sums over the calls of which times are known (TERSE_METER): from a call's first step to its

@@ -1,4 +1,5 @@
 // `terse tune`: measures the ranks of a job. That takes NCCL, and so a program of its own.
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/program.h"
 
@@ -11,6 +12,10 @@ void add_tune(CLI::App& app, int& status) {
   command->set_help_flag("");
   command->callback([command, &status] {
     std::vector<std::string> words = command->remaining();
+    if (!is_installed("bin/terse-tune"))
+      fail(ncclSystemError,
+           "terse-tune is not installed here: the tarball and the Debian package have it, a Python "
+           "wheel does not");
     words.insert(words.begin(), installed("bin/terse-tune"));
     status = become(std::move(words));
   });

@@ -164,7 +164,7 @@ std::vector<std::string> find_strangers(const char* const* environment) {
     const std::string_view rest = name.substr(kPrefix.size());
     if (std::ranges::count(kHarness, name) != 0 || std::ranges::count(known, rest) != 0) continue;
     const std::string_view meant = nearest(rest, known);
-    lines.push_back(fmt::format("{} is no setting of terse{}", name,
+    lines.push_back(fmt::format("unknown variable {}{}", name,
                                 meant.empty()
                                     ? "; `terse settings` lists them"
                                     : fmt::format("; did you mean {}{}?", kPrefix, meant)));

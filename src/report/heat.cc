@@ -48,8 +48,8 @@ std::string heat_map(const std::vector<Cell>& cells) {
   for (const Cell& cell : cells) {
     const std::string title = escape(cell.text);
     text += std::isnan(cell.value)
-                ? fmt::format("<i class=\"none\" title=\"{}\"></i>\n", title)
-                : fmt::format("<i style=\"opacity:{:.2f}\" title=\"{}\"></i>\n",
+                ? fmt::format("<i class=\"none\" tabindex=\"0\" title=\"{}\"></i>\n", title)
+                : fmt::format("<i style=\"--of:{:.2f}\" tabindex=\"0\" title=\"{}\"></i>\n",
                               kFaintest + (1 - kFaintest) * range.at(cell.value), title);
   }
   return text + "</div></div>\n";

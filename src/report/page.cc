@@ -29,8 +29,13 @@ p code { overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; }
 .heat { display: grid; grid-template-columns: repeat(32, minmax(7px, 1fr)); gap: 1px;
   max-width: 760px; }
-.heat i { background: var(--bar); aspect-ratio: 1; border-radius: 1px; }
-.heat i.none { background: none; border: 1px solid var(--line); }
+.heat i { font-style: normal; }
+.heat i::before { content: ""; display: block; background: var(--bar); opacity: var(--of);
+  aspect-ratio: 1; border-radius: 1px; }
+.heat i.none::before { background: none; border: 1px solid var(--line); }
+.heat i:focus { outline: 2px solid var(--ink); }
+.heat i:focus::after { content: attr(title); position: fixed; left: 0; right: 0; bottom: 0;
+  padding: 10px 20px; background: var(--card); border-top: 1px solid var(--line); }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   padding: 16px 18px; margin: 12px 0; overflow-x: auto; }
 .tiles { margin: 18px 0; }

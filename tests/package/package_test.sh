@@ -72,6 +72,16 @@ fi
 [ -z "$(find "$prefix/lib/terse/python" -type f ! -name '*.py' ! -name '*.pyc')" ] ||
   fail "more than the Python module is in its folder"
 
+# It can be removed again; what is not its own stays.
+cmake --install "$build" --prefix "$scratch/gone" >/dev/null
+mkdir "$scratch/gone/lib/terse/python/terse/__pycache__"
+touch "$scratch/gone/lib/terse/of_somebody_else" "$scratch/gone/lib/terse/python/terse/__pycache__/module.pyc"
+cmake -D MANIFEST="$build/install_manifest.txt" -P "$here/../../cmake/uninstall.cmake"
+left=$(cd "$scratch/gone" && find . -path '*terse*')
+[ "$(sort <<<"$left" | tr '\n' ' ')" = "./lib/terse ./lib/terse/of_somebody_else " ] ||
+  fail "uninstalled, there is left: $left"
+[ -z "$(find "$scratch/gone" -type f ! -name of_somebody_else)" ] || fail "uninstalled, files are left"
+
 # Each package has its own part, and no file is in two.
 for component in terse programs python dev hostnccl; do
   cmake --install "$build" --prefix "$scratch/$component" --component $component >/dev/null

@@ -273,7 +273,7 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
         self.assertEqual(code, 0)
         self.assertIn("rule 1: bytes=64K.. -> int8:block=128,round=nearest\n", out)
         self.assertIn("warning: rule 2 is never reached", out)
-        self.assertIn("TERSE_SCHEMES is no setting of terse; did you mean TERSE_SCHEME?\n", err)
+        self.assertIn("unknown variable TERSE_SCHEMES; did you mean TERSE_SCHEME?\n", err)
         with tempfile.TemporaryDirectory() as folder:
             code, _, err = terse("settings", TERSE_POLICY=folder)
             self.assertEqual((code, err), (1, f'terse: TERSE_POLICY="{folder}": {folder} cannot be '

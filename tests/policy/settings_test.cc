@@ -114,10 +114,10 @@ TEST(Settings, StrangersAreNamed) {
                                nullptr};
   EXPECT_EQ(find_strangers(environment),
             (std::vector<std::string>{
-                "TERSE_SCHEM is no setting of terse; did you mean TERSE_SCHEME?",
-                "TERSE_COLOUR is no setting of terse; `terse settings` lists them",
-                "TERSE_POLICIES is no setting of terse; `terse settings` lists them",
-                "TERSE_ is no setting of terse; `terse settings` lists them"}));
+                "unknown variable TERSE_SCHEM; did you mean TERSE_SCHEME?",
+                "unknown variable TERSE_COLOUR; `terse settings` lists them",
+                "unknown variable TERSE_POLICIES; `terse settings` lists them",
+                "unknown variable TERSE_; `terse settings` lists them"}));
 }
 
 }  // namespace

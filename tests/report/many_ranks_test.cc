@@ -96,15 +96,19 @@ TEST_F(ManyRanks, AreOnAPageOfBoundedSize) {
 TEST_F(ManyRanks, AreEachACellOfAMap) {
   // Of the time, and of the error; of a communicator of 8 ranks there are bars.
   const size_t of_one = 2 * (3 * 512 + 512);
-  EXPECT_EQ(count("<i style=\"opacity:"), of_one);
+  EXPECT_EQ(count("<i style=\"--of:"), of_one);
   EXPECT_NE(page_.find("<h4>Ranks 0 to 511, 32 in a line: time of a call, 1 ms to 9 ms, the darker "
                        "the longer</h4>"),
             page_.npos);
-  EXPECT_NE(page_.find("<i style=\"opacity:1.00\" title=\"rank 317, node 39, host-39: 9 ms a call, "
-                       "4.5 ms communicating; 250 MB sent; error "),
-            page_.npos);
-  EXPECT_NE(page_.find("<i style=\"opacity:0.08\" title=\"rank 0, node 0, host-0: 1 ms a call"),
-            page_.npos);
+  EXPECT_NE(
+      page_.find(
+          "<i style=\"--of:1.00\" tabindex=\"0\" title=\"rank 317, node 39, host-39: 9 ms a call, "
+          "4.5 ms communicating; 250 MB sent; error "),
+      page_.npos);
+  EXPECT_NE(
+      page_.find(
+          "<i style=\"--of:0.08\" tabindex=\"0\" title=\"rank 0, node 0, host-0: 1 ms a call"),
+      page_.npos);
 }
 
 // Of the large communicator: the eight slowest, 317 and from 505 on, and the eight that wait least.
@@ -122,6 +126,10 @@ TEST_F(ManyRanks, ThePageFitsAPhone) {
   EXPECT_EQ(count("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"), 1u);
   EXPECT_EQ(count(" width=\"980\""), 0u) << "pictures are as wide as there is room";
   EXPECT_EQ(count("<table>"), count("<div class=\"scroll\"><table>"));
+  // A finger cannot hover: what a cell is of is shown where one is tapped.
+  EXPECT_EQ(count("<i style=\"--of:") + count("<i class=\"none\""),
+            count(" tabindex=\"0\" title=\""));
+  EXPECT_EQ(count(".heat i:focus::after { content: attr(title);"), 1u);
 }
 
 TEST_F(ManyRanks, CommunicatorsAreToldApart) {
