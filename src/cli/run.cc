@@ -171,8 +171,8 @@ int check_program(const std::vector<std::string>& command) {
 // Where a run is to say at its end what it did, it also says that it did nothing.
 bool is_checked(const Run& run) {
   if (run.check || run.no_check) return run.check;
-  const bool talks = run.log.empty() ? log_level() >= LogLevel::kInfo
-                                     : run.log == "info" || run.log == "trace";
+  const bool talks =
+      run.log.empty() ? log_level() >= LogLevel::kInfo : run.log == "info" || run.log == "trace";
   return talks || !run.report.empty() || !settings().report.empty();
 }
 

@@ -30,17 +30,16 @@ class Published(unittest.TestCase):
         self.near(native / compressed, 379 / 45.9)
 
     def test_steps(self):
-        for name, published in (("sdp4bit-6.7b-64-a100", 3.44), ("sdp4bit-18b-128-h800", 4.08)):
+        for name, published in (("sdp4bit-1.3b-64-a100", 2.39), ("sdp4bit-6.7b-64-a100", 3.44),
+                                ("sdp4bit-18b-128-h800", 4.08)):
             with self.subTest(name):
                 native, compressed = forecast(name)
                 self.near(native / compressed, published)
 
-    # What the folder's README says of the others.
-    def test_those_that_are_off(self):
-        for name, ratio in (("sdp4bit-1.3b-64-a100", 2.96), ("qsdp-1.3b-10gbit", 2.67)):
-            with self.subTest(name):
-                native, compressed = forecast(name)
-                self.assertAlmostEqual(native / compressed, ratio, delta=0.02)
+    # What the folder's README says of the other one.
+    def test_the_one_that_is_off(self):
+        native, compressed = forecast("qsdp-1.3b-10gbit")
+        self.assertAlmostEqual(native / compressed, 2.81, delta=0.02)
 
     def test_every_step_is_tried(self):
         self.assertEqual(len([f for f in os.listdir(STEPS) if f.endswith(".toml")]), 5)

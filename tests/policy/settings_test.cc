@@ -112,12 +112,12 @@ TEST(Settings, StrangersAreNamed) {
                                "TERSE_POLICIES=TERSE_POLICY",
                                "TERSE_",
                                nullptr};
-  EXPECT_EQ(find_strangers(environment),
-            (std::vector<std::string>{
-                "unknown variable TERSE_SCHEM; did you mean TERSE_SCHEME?",
-                "unknown variable TERSE_COLOUR; `terse settings` lists them",
-                "unknown variable TERSE_POLICIES; `terse settings` lists them",
-                "unknown variable TERSE_; `terse settings` lists them"}));
+  EXPECT_EQ(
+      find_strangers(environment),
+      (std::vector<std::string>{"unknown variable TERSE_SCHEM; did you mean TERSE_SCHEME?",
+                                "unknown variable TERSE_COLOUR; `terse settings` lists them",
+                                "unknown variable TERSE_POLICIES; `terse settings` lists them",
+                                "unknown variable TERSE_; `terse settings` lists them"}));
 }
 
 }  // namespace
