@@ -21,7 +21,7 @@ import plan
 import table
 import text
 from launch import RunError, run, shapes_links
-from store import Store, sources_digest
+from store import Store, file_digest, sources_digest
 from summary import summarize
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -113,7 +113,10 @@ def versions(options):
                                    capture_output=True, text=True).stdout.split()
     terse = subprocess.run([os.path.join(options.build_dir, "bin", "terse"), "--version"],
                            check=True, capture_output=True, text=True).stdout.splitlines()[0]
-    return {"python": python, "torch": torch, "terse": terse, "programs": sources_digest(_HERE)}
+    # What a preset is, and what codes mean, is in the library.
+    library = file_digest(os.path.join(options.build_dir, "lib", "libterse_nccl.so"))
+    return {"python": python, "torch": torch, "terse": terse, "library": library,
+            "programs": sources_digest(_HERE)}
 
 
 def _line(job, result):
@@ -148,7 +151,8 @@ def check_steps(runs, timings):
     trained = {(job["way"], job["scheme"], job["seed"]): result["losses"] for job, result in runs}
     for job, result in timings:
         losses = trained.get((job["way"], job["scheme"], job["seed"]))
-        if losses is not None and losses[:len(result["losses"])] != result["losses"]:
+        # As text, for a NaN is not itself.
+        if losses is not None and repr(losses[:len(result["losses"])]) != repr(result["losses"]):
             raise RunError(f"{job['way']} {job['scheme']}: the timed steps have other losses than "
                            "those of the training")
 

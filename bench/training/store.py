@@ -24,6 +24,11 @@ def sources_digest(folder):
     return found.hexdigest()[:16]
 
 
+def file_digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()[:16]
+
+
 _OF_RANKS = ("batches.py", "checkpoint.py", "rank.py", "replicas.py", "schedule.py")
 
 
