@@ -1,5 +1,5 @@
 // fp16 by the machine's own conversions, where the instruction set has them: the same bits as
-// float16.h gives.
+// float16.h gives. So many at once.
 #pragma once
 
 #include "codec/float16.h"
@@ -10,8 +10,11 @@
 
 namespace terse::codec {
 
-// How many at once.
+#ifdef __AVX512F__
+constexpr size_t kHalvesAtOnce = 16;
+#else
 constexpr size_t kHalvesAtOnce = 8;
+#endif
 
 #ifdef __F16C__
 template <class T>
@@ -19,6 +22,20 @@ constexpr bool kConvertsHalves = false;
 template <>
 inline constexpr bool kConvertsHalves<half_t> = true;
 
+#ifdef __AVX512F__
+TERSE_INLINE void load_halves(const void* in, float* out) {
+  const __m256i halves = _mm256_loadu_si256(static_cast<const __m256i*>(in));
+  _mm512_storeu_ps(out, _mm512_cvtph_ps(halves));
+}
+
+TERSE_INLINE void store_halves(const void* in, void* out) {
+  const __m512 x = _mm512_loadu_ps(in);
+  const __m256i halves = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __mmask16 nans = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  const __m256i canonical = _mm256_set1_epi16(0x7e00);
+  _mm256_storeu_si256(static_cast<__m256i*>(out), _mm256_mask_blend_epi16(nans, halves, canonical));
+}
+#else
 TERSE_INLINE void load_halves(const void* in, float* out) {
   const __m128i halves = _mm_loadu_si128(static_cast<const __m128i*>(in));
   _mm256_storeu_ps(out, _mm256_cvtph_ps(halves));
@@ -33,6 +50,7 @@ TERSE_INLINE void store_halves(const void* in, void* out) {
   const __m128i canonical = _mm_set1_epi16(0x7e00);
   _mm_storeu_si128(static_cast<__m128i*>(out), _mm_blendv_epi8(halves, canonical, nans));
 }
+#endif
 #else
 template <class T>
 constexpr bool kConvertsHalves = false;

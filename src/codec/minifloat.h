@@ -65,14 +65,14 @@ static_assert(E5M2::kLargest == 0x47600000u && E4M3::kLargest == 0x43e00000u);  
 static_assert(E2M3::kLargest == 0x40f00000u && E2M1::kLargest == 0x40c00000u);  // 7.5, 6
 
 struct ToNearest {
-  TERSE_INLINE Small operator()(float units) const { return round_nearest(units); }
+  TERSE_INLINE int32_t operator()(float units) const { return nearest_integer(units); }
 };
 
 // Up with the probability that makes the mean right; for mantissas of up to 6 bits.
 struct ToEither {
   uint16_t random;
-  TERSE_INLINE Small operator()(float units) const {
-    return round_down(add(units, uniform(random)));
+  TERSE_INLINE int32_t operator()(float units) const {
+    return integer_below(add(units, uniform(random)));
   }
 };
 

@@ -100,23 +100,25 @@ using Tiny = uint8_t;
 #endif
 
 // The integer nearest to x, ties to even, for |x| < 2^15.
-TERSE_INLINE Small round_nearest(float x) {
-  return static_cast<Small>(float_bits(add(x, kPush)) - float_bits(kPush));
+TERSE_INLINE int32_t nearest_integer(float x) {
+  return static_cast<int32_t>(float_bits(add(x, kPush)) - float_bits(kPush));
 }
+TERSE_INLINE Small round_nearest(float x) { return static_cast<Small>(nearest_integer(x)); }
 
 // The same as a byte, the lowest one: kPush has none there.
 TERSE_INLINE uint32_t byte_nearest(float x) { return float_bits(add(x, kPush)); }
 
 // The largest integer not above x, for |x| < 2^15.
-TERSE_INLINE Small round_down(float x) {
+TERSE_INLINE int32_t integer_below(float x) {
 #ifdef __CUDA_ARCH__
-  return static_cast<Small>(float_bits(__fadd_rd(x, kPush)) - float_bits(kPush));
+  return static_cast<int32_t>(float_bits(__fadd_rd(x, kPush)) - float_bits(kPush));
 #else
   const float pushed = add(x, kPush);
   const uint32_t above = add(pushed, -kPush) > x ? 1 : 0;
-  return static_cast<Small>(float_bits(pushed) - float_bits(kPush) - above);
+  return static_cast<int32_t>(float_bits(pushed) - float_bits(kPush) - above);
 #endif
 }
+TERSE_INLINE Small round_down(float x) { return static_cast<Small>(integer_below(x)); }
 
 // Both ends included.
 struct Range {

@@ -77,8 +77,8 @@ struct Fp16 : Cast<half_t> {
   // As above; with 13 random bits, which are as many as are rounded off, so that sums are exact.
   struct Up {
     uint16_t random;
-    TERSE_INLINE Small operator()(float units) const {
-      return round_down(add(units, mul(static_cast<float>(random >> 3), 0x1p-13f)));
+    TERSE_INLINE int32_t operator()(float units) const {
+      return integer_below(add(units, mul(static_cast<float>(random >> 3), 0x1p-13f)));
     }
   };
 

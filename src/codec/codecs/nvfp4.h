@@ -44,9 +44,7 @@ struct NvFp4 {
   }
 
   struct Above {
-    TERSE_INLINE Small operator()(float units) const {
-      return static_cast<Small>(-round_down(-units));
-    }
+    TERSE_INLINE int32_t operator()(float units) const { return -integer_below(-units); }
   };
 
   // To nearest, so that elements may saturate. That would be biased: stochastic rounding takes the

@@ -25,6 +25,13 @@ TERSE_INLINE size_t block_of(const Spec& spec) {
   return Codec::kDescriptor.params == 0 ? kMaxBlock : spec.block;
 }
 
+// The size of all blocks but a short last one, where there is one size and it is so small that the
+// compiler should know it; or 0.
+template <class Codec>
+constexpr size_t kSmallBlock = Codec::kDescriptor.params > 0 && Codec::kDescriptor.max_block <= 64
+                                   ? Codec::kDescriptor.max_block
+                                   : 0;
+
 // Where there is no choice the compiler shall know.
 template <class Codec>
 TERSE_INLINE Form known_form(const Spec& spec, Rounding rounding) {

@@ -51,10 +51,15 @@ void dequantize_blocks(const uint8_t* codes, size_t n, const Spec& spec, const u
                        float factor, void* out) {
   const Form form = known_form<Codec>(spec, Rounding::kNearest);
   const size_t block = block_of<Codec>(spec), stride = params_stride<Codec>(spec);
-  for (size_t i = 0; i < n; i += block, params += stride)
-    dequantize_block<T, Codec, accumulate>(codes + i * sizeof(Code<Codec>), block_at(i, n, block),
-                                           form, params, factor,
-                                           static_cast<char*>(out) + i * sizeof(T));
+  for (size_t i = 0; i < n; i += block, params += stride) {
+    const size_t length = block_at(i, n, block);
+    const uint8_t* const from = codes + i * sizeof(Code<Codec>);
+    char* const to = static_cast<char*>(out) + i * sizeof(T);
+    if (length == kSmallBlock<Codec>)
+      dequantize_block<T, Codec, accumulate>(from, kSmallBlock<Codec>, form, params, factor, to);
+    else
+      dequantize_block<T, Codec, accumulate>(from, length, form, params, factor, to);
+  }
 }
 
 template <class T, class Codec, bool accumulate>

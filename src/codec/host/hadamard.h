@@ -13,13 +13,23 @@ constexpr size_t kRegister = kRegisterBytes / sizeof(float);
 using Register [[gnu::vector_size(kRegisterBytes)]] = float;
 using InMemory [[gnu::vector_size(kRegisterBytes), gnu::aligned(1), gnu::may_alias]] = float;
 constexpr size_t kRegisters = kHadamard / kRegister;
+#if defined(__AVX512F__)
+using Native = __m512;
+#elif defined(__AVX2__)
+using Native = __m256;
+#endif
 
 // Butterflies of elements `distance` apart: of each pair the sum takes the lower place and the
 // difference the higher one.
 template <size_t distance, size_t... i>
 TERSE_INLINE void butterflies(Register& v, std::index_sequence<i...>) {
   const Register signs = {(i & distance ? -1.0f : 1.0f)...};
-  v = __builtin_shufflevector(v, v, (i ^ distance)...) + v * signs;
+  const Register others = __builtin_shufflevector(v, v, (i ^ distance)...);
+#ifdef __FMA__  // the product is exact
+  v = Register(TERSE_SIMD(fmadd_ps)(Native(v), Native(signs), Native(others)));
+#else
+  v = others + v * signs;
+#endif
 }
 
 // First those of neighbours, then of those twice as far apart, and so on.

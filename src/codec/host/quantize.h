@@ -63,44 +63,50 @@ TERSE_INLINE void encode_finely(const void* in, size_t n, const Form& form, cons
   });
 }
 
+// A block's elements, as they are and as they are read: where the machine converts halves these are
+// numbers in memory already. Statistics are of the former, of which more fit into a register.
+struct Elements {
+  const void *as_they_are, *read;
+};
+
 // Finds the parameters of a block, and stores them.
-template <class T, class Codec>
-TERSE_INLINE Params find_params(const void* in, size_t n, const Form& form, float shift,
+template <class Raw, class T, class Codec>
+TERSE_INLINE Params find_params(const Elements& in, size_t n, const Form& form, float shift,
                                 uint8_t* params) {
   typename Codec::Stats observed;
-  stats<T>(in, n, observed);
+  stats<Raw>(in.as_they_are, n, observed);
   Params p = Codec::params(observed, form, shift);
   if constexpr (Chooses<Codec>)
-    if (!Codec::flat(p) && is_finite(p.first)) p = choose<T, Codec>(in, n, form, p);
+    if (!Codec::flat(p) && is_finite(p.first)) p = choose<T, Codec>(in.read, n, form, p);
   store_params<Codec>(p, form.scale, params);
   return p;
 }
 
 // `random`: of the block's elements; where the grid is shifted, of the first one.
-template <class T, class Codec, Rounding rounding, Part part>
-TERSE_INLINE void quantize_block(const void* in, size_t n, const Form& form,
+template <class Raw, class T, class Codec, Rounding rounding, Part part>
+TERSE_INLINE void quantize_block(const Elements& in, size_t n, const Form& form,
                                  const uint16_t* __restrict random, uint8_t* __restrict codes,
                                  uint8_t* params) {
   const float shift = rounding == Rounding::kShift ? uniform(random[0]) - 0.5f : 0.0f;
   const Params p = part == Part::kCodes ? load_params<Codec>(params, form.scale)
-                                        : find_params<T, Codec>(in, n, form, shift, params);
+                                        : find_params<Raw, T, Codec>(in, n, form, shift, params);
   if constexpr (part == Part::kParams) return;
   uint8_t* const fine = params + params_bytes<Codec>(form.scale);
   if (Codec::flat(p) || !is_finite(p.first)) {
     std::memset(codes, 0, n * sizeof(Code<Codec>));
     if constexpr (HasFinerScales<Codec>) std::memset(fine, 0, fines_of<Codec>(n));
   } else if constexpr (HasFinerScales<Codec>) {
-    encode_finely<T, Codec, rounding>(in, n, form, p, random, codes, fine);
+    encode_finely<T, Codec, rounding>(in.read, n, form, p, random, codes, fine);
   } else {
     const auto coder = Codec::template coder<rounding>(Codec::quantizer(p, form), form);
     encode<T, Codec, rounding>(
-        in, n, [&](size_t) { return coder; }, random, codes);
+        in.read, n, [&](size_t) { return coder; }, random, codes);
   }
 }
 
-template <class T, class Codec, Rounding rounding, Part part>
-void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
-                     uint8_t* codes, uint8_t* params) {
+template <class Raw, class T, class Codec, Rounding rounding, Part part>
+void quantize_blocks(const Elements& in, size_t n, const Spec& spec, const Draw& draw,
+                     uint64_t first, uint8_t* codes, uint8_t* params) {
   const Form form = known_form<Codec>(spec, rounding);
   const size_t block = block_of<Codec>(spec), stride = params_stride<Codec>(spec);
   const size_t at_once = kMaxBlock / spec.block * spec.block;
@@ -114,8 +120,14 @@ void quantize_blocks(const void* in, size_t n, const Spec& spec, const Draw& dra
       random[0] = draw_bits(draw_group(draw, element / kElementsPerDraw), element);
     }
     const uint16_t* drawn = rounding == Rounding::kStochastic ? random + i % at_once : random;
-    quantize_block<T, Codec, rounding, part>(static_cast<const char*>(in) + i * sizeof(T), length,
-                                             form, drawn, codes + i * sizeof(Code<Codec>), params);
+    const Elements from = {static_cast<const char*>(in.as_they_are) + i * sizeof(Raw),
+                           static_cast<const char*>(in.read) + i * sizeof(T)};
+    uint8_t* const to = codes + i * sizeof(Code<Codec>);
+    if (length == kSmallBlock<Codec>)
+      quantize_block<Raw, T, Codec, rounding, part>(from, kSmallBlock<Codec>, form, drawn, to,
+                                                    params);
+    else
+      quantize_block<Raw, T, Codec, rounding, part>(from, length, form, drawn, to, params);
   }
 }
 
@@ -129,16 +141,22 @@ void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint
     float x[kFloats];
     for (size_t i = 0; i < n; i += at_once) {
       const size_t some = block_at(i, n, at_once);
-      to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
-      quantize<float, Codec, rounding, part>(
-          x, some, spec, draw, first + i, codes + i * sizeof(Code<Codec>),
-          params + i / spec.block * params_stride<Codec>(spec), codebook);
+      const char* const raw = static_cast<const char*>(in) + i * sizeof(T);
+      uint8_t* const to = codes + i * sizeof(Code<Codec>);
+      uint8_t* const of_them = params + i / spec.block * params_stride<Codec>(spec);
+      to_floats<T>(raw, some, x);
+      if constexpr (HasCodebook<Codec>)
+        quantize<float, Codec, rounding, part>(x, some, spec, draw, first + i, to, of_them,
+                                               codebook);
+      else
+        quantize_blocks<T, float, Codec, rounding, part>({raw, x}, some, spec, draw, first + i, to,
+                                                         of_them);
     }
   } else if constexpr (HasCodebook<Codec>) {
     kQuantizeByTable<T, Codec, rounding>[spec.bits](in, n, spec, draw, first, codes, params,
                                                     codebook);
   } else {
-    quantize_blocks<T, Codec, rounding, part>(in, n, spec, draw, first, codes, params);
+    quantize_blocks<T, T, Codec, rounding, part>({in, in}, n, spec, draw, first, codes, params);
   }
 }
 
