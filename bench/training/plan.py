@@ -28,14 +28,14 @@ EXACT_NORMS = "+exact-norms"
 # Those that differ: qsdp-w6g4 and qsdp-w4g4 do so in weights alone, sdp4bit is made for buffers
 # that stay and sdp4bit-fsdp for those that do not, and cgx compresses AllReduce alone.
 _PRESETS = {
-    "ddp": ("safe", "fast", "qsdp", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd", "exp8", "cgx",
-            "ncclx"),
+    "ddp": ("safe", "fast", "qsdp", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd",
+            "global-qsgd-exp", "cgx", "ncclx"),
     "fsdp2": ("safe", "fast", "qsdp", "qsdp-w6g4", "qsdp-w4g4", "sdp4bit-fsdp", "zeropp",
-              "global-qsgd", "exp8", "ncclx"),
+              "global-qsgd", "global-qsgd-exp", "ncclx"),
     "zero1": ("safe", "fast", "qsdp", "qsdp-w6g4", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd",
-              "exp8", "ncclx"),
-    "diloco": ("safe", "fast", "qsdp", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd", "exp8",
-               "cgx", "ncclx"),
+              "global-qsgd-exp", "ncclx"),
+    "diloco": ("safe", "fast", "qsdp", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd",
+               "global-qsgd-exp", "cgx", "ncclx"),
 }
 _QUICK = {"ddp": ("safe", "fast", "sdp4bit", "int2"), "fsdp2": ("fast",), "zero1": ("sdp4bit",),
           "diloco": ("int4",)}

@@ -87,6 +87,10 @@ constexpr PresetPart kZeropp[] = {{kMoves, "int8:block=2048"}, {0, "int4:block=2
 // each block here, for with one alone outliers drown all else.
 constexpr PresetPart kGlobalQsgd[] = {{kMoves, "off"}, {0, "linear8:block=256,round=stochastic"}};
 
+// Its exponential dithering: less is lost where the elements of a block differ by orders of
+// magnitude; with a scale for each block linear dithering is the more accurate one.
+constexpr PresetPart kGlobalQsgdExp[] = {{kMoves, "off"}, {0, "exp8:block=256,round=stochastic"}};
+
 constexpr Preset kPresets[] = {
     {"safe", kSafe,
      "8 bits, unbiased everywhere, small blocks: an outlier spoils no more than 127 neighbours"},
@@ -126,6 +130,9 @@ constexpr Preset kPresets[] = {
      "Global-QSGD's linear dithering (arXiv 2305.18627): 8-bit integers that NCCL itself sums, a "
      "scale per block; what is not summed is native, and so are 16-bit elements on 9 ranks or "
      "more"},
+    {"global-qsgd-exp", kGlobalQsgdExp,
+     "Global-QSGD's exponential dithering: signs and powers of two in 8 bits, merged by the owners "
+     "of shards, a scale per block; what is not summed is native"},
 };
 
 }  // namespace

@@ -247,12 +247,14 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
     def test_presets_are_usable(self):
         code, out, _ = terse("presets")
         self.assertEqual(code, 0)
-        names = [line.split(":")[0] for line in out.splitlines() if not line.startswith(" ")]
+        table, note = out.split("\n\n")
+        names = [line.split(":")[0] for line in table.splitlines() if not line.startswith(" ")]
         self.assertEqual(names, ["safe", "fast", "qsdp", "qsdp-w6g4", "qsdp-w4g4", "cgx", "ncclx",
                                  "sdp4bit", "sdp4bit-fsdp", "sdp4bit-flat4", "sdp4bit-flat8",
-                                 "zeropp", "global-qsgd"])
+                                 "zeropp", "global-qsgd", "global-qsgd-exp"])
         for name in names:
             self.assertEqual(terse("scheme", name)[0], 0)
+        self.assertIn("Leave Broadcast native where it hands out weights", note)
 
     def test_a_policy_without_rules_is_worth_a_word(self):
         with tempfile.TemporaryDirectory() as folder:

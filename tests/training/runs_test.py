@@ -32,7 +32,8 @@ RECIPE = {**plan.RECIPE, "steps": STEPS, "batch": 1, "apart": 2, "validate_every
 WAYS = {"native": plan.WAYS, "safe": plan.WAYS, "fast": ("ddp", "fsdp2"), "qsdp": ("fsdp2",),
         "qsdp-w6g4": ("fsdp2",), "qsdp-w4g4": ("fsdp2", "zero1"), "sdp4bit": ("zero1", "diloco"),
         "sdp4bit-fsdp": ("fsdp2",), "zeropp": ("zero1",), "global-qsgd": ("ddp",),
-        "exp8": ("diloco",), "cgx": ("ddp",), "weights4-delta": ("zero1",),
+        "global-qsgd-exp": ("ddp", "diloco"), "cgx": ("ddp",), "ncclx": ("fsdp2",),
+        "bf16": ("ddp",), "fp8e4m3": ("ddp",), "mxfp4": ("ddp",), "weights4-delta": ("zero1",),
         "gradients4-twolevel-hadamard": ("fsdp2",), "w4g4-uniform": ("fsdp2",),
         "w4g4-uniform+exact-norms": ("fsdp2",)}
 
