@@ -107,6 +107,25 @@ INSTANTIATE_TEST_SUITE_P(All, GivenLevels,
                          testing::Values(Collective::kAllReduce, Collective::kAllGather,
                                          Collective::kReduceScatter));
 
+TEST(LevelsOfAnotherWidth, AreNotTakenAndThatIsSaid) {
+  Call call = call_of(Collective::kAllReduce, "learned3:learn=never");
+  const std::vector<Bytes> sent = inputs(call, 50), wanted = expected(call, sent);
+  testing::internal::CaptureStderr();
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const std::vector<Levels> given = {{.at = kFour},
+                                       {.collective = Collective::kAllGather, .at = kEight}};
+    ASSERT_EQ(terseCommSetLevels(comm, text_of(given).c_str()), ncclSuccess) << terseGetLastError();
+    for (unsigned k = 0; k < 2; ++k) EXPECT_EQ(result_of(call, sent[rank], comm), wanted[rank]);
+    ASSERT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string warning =
+      "levels of 2 bits were given for AllReduces of 5003 elements, whose codes have 3";
+  size_t times = 0;
+  for (size_t at = 0; (at = said.find(warning, at)) != said.npos; ++at) ++times;
+  EXPECT_EQ(times, size_t{kRanks}) << said;
+}
+
 // What one communicator has learned another one goes on with: the next fit is at the same call.
 TEST(LearnedLevels, AreThoseOfTheFitAndGoOnElsewhere) {
   Call call = call_of(Collective::kAllGather, "learned2:learn=1+3");

@@ -41,6 +41,20 @@ const Levels* Codebooks::given_for(const CodebookKind& kind) const {
   return given != given_.end() ? &*given : nullptr;
 }
 
+void Codebooks::say_that_none_fit(const CodebookKind& kind) const {
+  for (const Levels& levels : given_) {
+    codec::Spec of_their_width = kind.spec;
+    of_their_width.bits = static_cast<uint8_t>(levels.bits());
+    if (!levels.fit(kind.collective, kind.count, kind.dtype, of_their_width)) continue;
+    log(LogLevel::kWarn,
+        "levels of {} bits were given for {}s of {} elements, whose codes have {}: these begin "
+        "with "
+        "levels that are equally far from each other",
+        levels.bits(), plan::name(kind.collective), kind.count, kind.spec.bits);
+    return;
+  }
+}
+
 void Codebooks::upload(Codebook& codebook, const Levels& levels, Stream stream) {
   std::vector<float> table = levels.at;
   table.resize(codec::codebook_floats(levels.bits()));
@@ -64,6 +78,7 @@ void Codebooks::make(const CodebookKind& kind, Track& track) {
     made.copied_ = backend_.create_timer();
     made.copy_ = {{made.visible_, made.table, levels_bytes(kind)}};
     const Levels* const given = given_for(kind);
+    if (given == nullptr) say_that_none_fit(kind);
     upload(made, given != nullptr ? *given : uniform_levels(kind.spec.bits), track.lanes().front());
   } catch (...) {
     release(made);

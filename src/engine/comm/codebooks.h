@@ -84,6 +84,7 @@ class Codebooks {
  private:
   // Null: such a table begins with levels that are equally far from each other.
   const Levels* given_for(const CodebookKind& kind) const;
+  void say_that_none_fit(const CodebookKind& kind) const;
   void release(Codebook& codebook) noexcept;
   void upload(Codebook& codebook, const Levels& levels, Stream stream);
 
