@@ -165,7 +165,7 @@ class Tuner {
   }
 
  private:
-  static constexpr int kRounds = 3, kPasses = 1 + kRounds;  // one warms up
+  static constexpr int kRounds = 3;  // of which the median counts
 
   // A scheme's calls: one of them native.
   struct Way {
@@ -173,16 +173,23 @@ class Tuner {
     std::unique_ptr<Run> run;
     std::unique_ptr<Case> test;
     model::Curve curve;
-    double first = 0;  // seconds of the call that warms up
-    std::vector<double> rounds = {};
+
+    bool is_native() const { return scheme == nullptr; }
+    double expected(std::size_t bytes) const {
+      return curve.points.empty() ? 0 : curve.seconds(bytes);
+    }
   };
+  using Ways = std::vector<Way*>;
 
   double agreed(double value, Average average) {
     return session_.team.combine(thread_, value, average);
   }
   double elapsed() { return agreed(since(start_), Average::kRank0); }
 
+  // Of a call, after one that warms up, for the way before was another one's.
   double time_calls(Way& way, int calls) {
+    way.test->issue(Place::kOutOfPlace, 0);
+    way.test->synchronize();
     session_.team.barrier(thread_);
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < calls; ++i)
@@ -192,7 +199,7 @@ class Tuner {
   }
 
   // All sizes of a collective and a type, as far as the seconds reach: what is larger follows from
-  // the last two.
+  // the last two, and first that of the native calls, which take the longest and grow most evenly.
   void group(const Kind& kind, const Type& type, double seconds) {
     const Clock::time_point start = Clock::now();
     std::vector<Way> ways;
@@ -204,22 +211,30 @@ class Tuner {
       if (thread_ == 0)
         session_.watchdog.kick(fmt::format("{} {} of {} bytes", kind.name, type.name, bytes));
       const double spare = seconds - agreed(since(start), Average::kRank0);
+      Ways measured;
       double all = 0;
       for (Way& way : ways) {
-        way.test->set_size(bytes);
-        all += kPasses * expected(way, bytes);
+        measured.push_back(&way);
+        all += way.expected(bytes);
       }
-      if (ways.front().curve.points.size() >= 2 && all > spare) break;
-      measure_size(ways, bytes, spare / 8);
+      const bool may_end = ways.front().curve.points.size() >= 2;
+      if (may_end && 2 * all > spare) {
+        std::erase_if(measured, [](const Way* way) { return way->is_native(); });
+        all -= ways.front().expected(bytes);
+        if (measured.empty() || 2 * all > spare) break;
+      }
+      for (Way* way : measured) way->test->set_size(bytes);
+      if (may_end && 2 * (1 + kRounds) * all > spare)
+        measure_once(measured, bytes);
+      else
+        measure_size(measured, bytes, spare / 8);
     }
     for (Way& way : ways) curves_.push_back(std::move(way.curve));
     if (thread_ == 0)
-      session_.say(fmt::format("# {} {}: {} sizes, {:.1f} s\n", kind.name, type.name,
-                               curves_.back().points.size(), since(start)));
-  }
-
-  static double expected(const Way& way, std::size_t bytes) {
-    return way.curve.points.empty() ? 0 : way.curve.seconds(bytes);
+      session_.say(fmt::format(
+          "# {} {}: {} sizes, {} of native calls, {:.1f} s\n", kind.name, type.name,
+          curves_.back().points.size(),
+          (curves_.end() - static_cast<std::ptrdiff_t>(ways.size()))->points.size(), since(start)));
   }
 
   void add_way(std::vector<Way>& ways, const Kind& kind, const Type& type,
@@ -238,21 +253,24 @@ class Tuner {
   }
 
   // In turns, so that whatever else the machine does meets all ways alike.
-  void measure_size(std::vector<Way>& ways, std::size_t bytes, double seconds) {
-    for (Way& way : ways) {
-      if (way.curve.points.empty()) time_calls(way, 1);
-      way.first = time_calls(way, 1);
-      way.rounds.clear();
-    }
+  void measure_size(const Ways& ways, std::size_t bytes, double seconds) {
     const double each = seconds / static_cast<double>(ways.size() * kRounds);
+    std::vector<std::vector<double>> rounds(ways.size());
+    std::vector<int> calls;
+    for (Way* way : ways)
+      calls.push_back(std::clamp(static_cast<int>(each / time_calls(*way, 1)), 1, 50));
     for (int round = 0; round < kRounds; ++round)
-      for (Way& way : ways)
-        way.rounds.push_back(
-            time_calls(way, std::clamp(static_cast<int>(each / way.first), 1, 50)));
-    for (Way& way : ways) {
-      std::ranges::sort(way.rounds);
-      way.curve.points.push_back({bytes, in_five_digits(way.rounds[kRounds / 2])});
+      for (std::size_t i = 0; i < ways.size(); ++i)
+        rounds[i].push_back(time_calls(*ways[i], calls[i]));
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      std::ranges::sort(rounds[i]);
+      ways[i]->curve.points.push_back({bytes, in_five_digits(rounds[i][kRounds / 2])});
     }
+  }
+
+  // Where there is no more time.
+  void measure_once(const Ways& ways, std::size_t bytes) {
+    for (Way* way : ways) way->curve.points.push_back({bytes, in_five_digits(time_calls(*way, 1))});
   }
 
   Session& session_;
