@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 AUTO = "auto"
+# What a lab is tuned for, to leave time for large messages.
+SCHEMES = "int8,int4"
 
 
 class TuneError(Exception):
@@ -24,7 +26,8 @@ def tune(netlab, options, path):
         [*netlab, "--", program, "-o", path, "--seconds", str(options.tune_seconds), "--dtypes",
          ",".join({"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[dtype]
                   for dtype in options.tuned_dtypes), "--collectives",
-         ",".join(name.replace("_", "") for name in options.tuned_collectives)],
+         ",".join(name.replace("_", "") for name in options.tuned_collectives),
+         "--schemes", SCHEMES],
         capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.stderr.write(done.stdout + done.stderr)

@@ -165,7 +165,8 @@ class Tuner {
   }
 
  private:
-  static constexpr int kRounds = 3;  // of which the median counts
+  static constexpr double kNativePart = 0.2, kOverrun = 0.3;  // of the time, at most
+  static constexpr int kRounds = 3;  // or fewer, of which the median counts
 
   // A scheme's calls: one of them native.
   struct Way {
@@ -186,14 +187,14 @@ class Tuner {
   }
   double elapsed() { return agreed(since(start_), Average::kRank0); }
 
-  // Of a call, after one that warms up, for the way before was another one's.
+  // Of a call, after one that warms up, for the way before was another one's. All are of the same
+  // memory, in the caches where it fits: what a program sends it has mostly just computed.
   double time_calls(Way& way, int calls) {
     way.test->issue(Place::kOutOfPlace, 0);
     way.test->synchronize();
     session_.team.barrier(thread_);
     const Clock::time_point start = Clock::now();
-    for (int i = 0; i < calls; ++i)
-      way.test->issue(Place::kOutOfPlace, static_cast<std::size_t>(i));
+    for (int i = 0; i < calls; ++i) way.test->issue(Place::kOutOfPlace, 0);
     way.test->synchronize();
     return agreed(since(start) / calls, Average::kMean);
   }
@@ -210,7 +211,9 @@ class Tuner {
     for (std::size_t bytes = o_.perf.min_bytes; bytes <= o_.perf.max_bytes; bytes *= 4) {
       if (thread_ == 0)
         session_.watchdog.kick(fmt::format("{} {} of {} bytes", kind.name, type.name, bytes));
-      const double spare = seconds - agreed(since(start), Average::kRank0);
+      // The largest may take a little more: there the bytes count, and nothing follows from less.
+      const double spare =
+          std::max(seconds - agreed(since(start), Average::kRank0), seconds * kOverrun);
       Ways measured;
       double all = 0;
       for (Way& way : ways) {
@@ -218,16 +221,16 @@ class Tuner {
         all += way.expected(bytes);
       }
       const bool may_end = ways.front().curve.points.size() >= 2;
-      if (may_end && 2 * all > spare) {
+      const double native = ways.front().expected(bytes);
+      if (may_end && 2 * native > spare * kNativePart) {
         std::erase_if(measured, [](const Way* way) { return way->is_native(); });
-        all -= ways.front().expected(bytes);
-        if (measured.empty() || 2 * all > spare) break;
+        all -= native;
       }
+      if (may_end && (measured.empty() || 2 * all > spare)) break;
       for (Way* way : measured) way->test->set_size(bytes);
-      if (may_end && 2 * (1 + kRounds) * all > spare)
-        measure_once(measured, bytes);
-      else
-        measure_size(measured, bytes, spare / 8);
+      const int rounds =
+          may_end ? std::clamp(static_cast<int>(spare / all) - 1, 1, kRounds) : kRounds;
+      measure_size(measured, bytes, rounds, spare / 8);
     }
     for (Way& way : ways) curves_.push_back(std::move(way.curve));
     if (thread_ == 0)
@@ -252,25 +255,28 @@ class Tuner {
     ways.push_back(std::move(way));
   }
 
-  // In turns, so that whatever else the machine does meets all ways alike.
-  void measure_size(const Ways& ways, std::size_t bytes, double seconds) {
-    const double each = seconds / static_cast<double>(ways.size() * kRounds);
-    std::vector<std::vector<double>> rounds(ways.size());
+  // In turns, so that whatever else the machine does meets all ways alike; but long calls one after
+  // the other, as programs make them, for ranks that are through with one begin the next.
+  void measure_size(const Ways& ways, std::size_t bytes, int rounds, double seconds) {
+    const double each = seconds / static_cast<double>(ways.size()) / rounds;
+    std::vector<std::vector<double>> times(ways.size());
     std::vector<int> calls;
-    for (Way* way : ways)
-      calls.push_back(std::clamp(static_cast<int>(each / time_calls(*way, 1)), 1, 50));
-    for (int round = 0; round < kRounds; ++round)
-      for (std::size_t i = 0; i < ways.size(); ++i)
-        rounds[i].push_back(time_calls(*ways[i], calls[i]));
-    for (std::size_t i = 0; i < ways.size(); ++i) {
-      std::ranges::sort(rounds[i]);
-      ways[i]->curve.points.push_back({bytes, in_five_digits(rounds[i][kRounds / 2])});
+    for (Way* way : ways) {
+      const double expected = way->expected(bytes);
+      const double one = expected > 0 ? expected : time_calls(*way, 1);
+      calls.push_back(std::min(static_cast<int>(each / one), 50));
     }
-  }
-
-  // Where there is no more time.
-  void measure_once(const Ways& ways, std::size_t bytes) {
-    for (Way* way : ways) way->curve.points.push_back({bytes, in_five_digits(time_calls(*way, 1))});
+    for (int round = 0; round < rounds; ++round)
+      for (std::size_t i = 0; i < ways.size(); ++i) {
+        if (calls[i] > 1)
+          times[i].push_back(time_calls(*ways[i], calls[i]));
+        else if (round == 0)
+          times[i].push_back(time_calls(*ways[i], rounds));
+      }
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      std::ranges::sort(times[i]);
+      ways[i]->curve.points.push_back({bytes, in_five_digits(times[i][times[i].size() / 2])});
+    }
   }
 
   Session& session_;
