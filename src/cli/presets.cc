@@ -21,8 +21,7 @@ void add_presets(CLI::App& app) {
         "\nBy itself a preset is for AllReduce, AllGather and ReduceScatter; all else takes a rule "
         "that names\nit, as `broadcast -> safe`. Leave Broadcast native where it hands out weights "
         "that are kept, as ZeRO\ndoes with its master weights and DDP at its start: what is "
-        "rounded "
-        "there stays so.\n");
+        "rounded there stays so.\n");
   });
 }
 

@@ -1,5 +1,5 @@
 // fp16 by the machine's own conversions, where the instruction set has them: the same bits as
-// float16.h gives. So many at once.
+// float16.h gives, kHalvesAtOnce of them at a time.
 #pragma once
 
 #include "codec/float16.h"

@@ -48,8 +48,7 @@ void Codebooks::say_that_none_fit(const CodebookKind& kind) const {
     if (!levels.fit(kind.collective, kind.count, kind.dtype, of_their_width)) continue;
     log(LogLevel::kWarn,
         "levels of {} bits were given for {}s of {} elements, whose codes have {}: these begin "
-        "with "
-        "levels that are equally far from each other",
+        "with levels that are equally far from each other",
         levels.bits(), plan::name(kind.collective), kind.count, kind.spec.bits);
     return;
   }
