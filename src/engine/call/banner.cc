@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "engine/call/route.h"
 #include "engine/call/trace.h"
-#include "engine/observe/reporter.h"
 
 namespace terse {
 namespace {
@@ -42,10 +41,9 @@ std::string banner(Communicator& c) {
 
 void announce(Communicator& c) noexcept {
   static std::atomic<bool> done{false};
-  const uint64_t identity = c.agreed.identity();
-  if (done.load(std::memory_order_relaxed) || identity == 0) return;
+  if (done.load(std::memory_order_relaxed) || !c.agreed.number()) return;
   // Several of its ranks may be in this process, and rank 0 not be the one that comes first.
-  if (!leads_report(identity, c.rank) || c.rank != 0) return;
+  if (!c.leads_report() || c.rank != 0) return;
   if (done.exchange(true) || !c.settings.policy.compresses()) return;
   try {
     note(c.rank, banner(c));

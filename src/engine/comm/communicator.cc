@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "engine/comm/shape.h"
 #include "engine/observe/levels_file.h"
+#include "engine/observe/reporter.h"
 
 namespace terse {
 namespace {
@@ -166,6 +167,8 @@ void Communicator::conclude() noexcept {
   codebooks.collect();
   save_levels(settings, codebooks.levels());
 }
+
+bool Communicator::leads_report() const { return terse::leads_report(agreed.identity(), rank); }
 
 void Communicator::read_levels() noexcept {
   if (codebooks.collect()) save_levels(settings, codebooks.levels());

@@ -88,6 +88,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Memory held that keeps what it has from call to call.
   size_t state_bytes() const { return states.bytes() + shadows.bytes() + codebooks.bytes(); }
 
+  // Whether it is the first communicator of this process on which the ranks have agreed, or another
+  // rank of that one (observe/reporter.h).
+  bool leads_report() const;
+
   // Takes the levels that have come from fits, and saves them.
   void read_levels() noexcept;
 
