@@ -57,6 +57,8 @@ void claim(Reporter& r) {
   r.released.clear();
   r.left_out = 0;
   r.rank.reset();
+  lead.identity = 0;
+  lead.rank = std::numeric_limits<int>::max();
 }
 
 std::string own_library() {
