@@ -232,12 +232,11 @@ class Tuner {
           may_end ? std::clamp(static_cast<int>(spare / all) - 1, 1, kRounds) : kRounds;
       measure_size(measured, bytes, rounds, spare / 8);
     }
-    for (Way& way : ways) curves_.push_back(std::move(way.curve));
     if (thread_ == 0)
-      session_.say(fmt::format(
-          "# {} {}: {} sizes, {} of native calls, {:.1f} s\n", kind.name, type.name,
-          curves_.back().points.size(),
-          (curves_.end() - static_cast<std::ptrdiff_t>(ways.size()))->points.size(), since(start)));
+      session_.say(fmt::format("# {} {}: {} sizes, {} of native calls, {:.1f} s\n", kind.name,
+                               type.name, ways.back().curve.points.size(),
+                               ways.front().curve.points.size(), since(start)));
+    for (Way& way : ways) curves_.push_back(std::move(way.curve));
   }
 
   void add_way(std::vector<Way>& ways, const Kind& kind, const Type& type,
