@@ -1,5 +1,5 @@
 """Makes a virtual environment with PyTorch for machines without CUDA, once, and in it the backend
-"hostnccl": make.py FOLDER [--hostnccl FOLDER] [--torch VERSION]
+"hostnccl": make.py FOLDER [--hostnccl FOLDER] [--torch VERSION] [--megatron]
 
 From PyPI, 550 MB to load and 1.3 GB on the disk; without a network it fails. PyTorch comes without the
 libraries of CUDA that it asks for, which would be several GB more (without_cuda.py). Its NCCL is
@@ -44,6 +44,10 @@ class Environment:
     def run(self, *command, **keywords):
         subprocess.run([self.python, *command], check=True, **keywords)
 
+    def install(self, listed):
+        self.run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
+                 "--no-cache-dir", "-r", listed)
+
     def packages(self):
         where = "import sysconfig; print(sysconfig.get_path('platlib'))"
         return subprocess.run([self.python, "-c", where], check=True, text=True,
@@ -58,8 +62,7 @@ class Environment:
         venv.create(self.folder, clear=True, with_pip=True)
         listed = self.folder + "/requirements.txt"
         note(listed, self.requirements)
-        self.run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
-                 "--no-cache-dir", "-r", listed)
+        self.install(listed)
         subprocess.run([sys.executable, HERE + "/without_cuda.py", self.packages() + "/torch"],
                        check=True)
         self.run("-W", "ignore", "-c", "import torch")
@@ -73,6 +76,12 @@ class Environment:
             if os.path.lexists(link):
                 os.remove(link)
             os.symlink(target, link)
+
+    def add_megatron(self):
+        stamp, wanted = self.folder + "/megatron.made", read(HERE + "/megatron.txt")
+        if not made(stamp, wanted):
+            self.install(HERE + "/megatron.txt")
+            note(stamp, wanted)
 
     def add_backend(self, hostnccl):
         sources = sorted(path for path in glob.glob(PACKAGE + "/**", recursive=True)
@@ -102,12 +111,15 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--hostnccl", help="the folder of hostnccl's libnccl.so.2")
     parser.add_argument("--torch", help="another version than that of requirements.txt")
+    parser.add_argument("--megatron", action="store_true", help="with Megatron Core, too")
     options = parser.parse_args()
     environment = Environment(options.folder, requirements(options.torch))
     environment.make()
     if options.hostnccl:
         environment.link(options.hostnccl)
         environment.add_backend(options.hostnccl)
+    if options.megatron:
+        environment.add_megatron()
 
 
 main()

@@ -1,0 +1,70 @@
+"""Megatron Core, unmodified, on the backend hostnccl: megatron_test.py PYTHON TERSE HOSTNCCL"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+PYTHON, TERSE, HOSTNCCL = sys.argv[1:4]
+JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs.py")
+STEPS = 12
+
+
+def play(*jobs, scheme=None):
+    """What each rank of each job printed last."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
+    environment.update(NCCL_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1",
+                       HOSTNCCL_TIMEOUT="60", PYTHONWARNINGS="ignore")
+    run = [TERSE, "run", "--scheme", scheme, "--nccl", HOSTNCCL, "--"] if scheme else []
+    done = subprocess.run([*run, PYTHON, JOBS, *jobs], check=True, text=True,
+                          stdout=subprocess.PIPE, env=environment)
+    results = []
+    for ranks in json.loads(done.stdout.splitlines()[-1]):
+        for rank in ranks:
+            if rank["status"] != 0:
+                raise AssertionError(f"exit status {rank['status']}:\n{rank['output']}")
+        results.append([json.loads(rank["output"].splitlines()[-1]) for rank in ranks])
+    return results
+
+
+class Megatron(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.native = {len(ranks): ranks[0]["losses"] for ranks in play("megatron:2", "megatron:3")}
+        for losses in cls.native.values():
+            assert losses[-1] < losses[0] - 1, losses  # it does learn
+
+    def check_losses(self, rank, ranks):
+        for step, (ours, native) in enumerate(zip(rank["losses"], self.native[ranks])):
+            self.assertAlmostEqual(ours, native, delta=0.05, msg=f"step {step}")
+
+    def test_differences_of_weights(self):
+        """SDP4Bit's: the first gather of a bucket in full, and every later one of differences."""
+        jobs = {"megatron:2": False, "megatron:3": False, "megatron:3:overlap": True}
+        for ranks, overlap in zip(play(*jobs, scheme="sdp4bit"), jobs.values()):
+            for rank in ranks:
+                self.check_losses(rank, len(ranks))
+                self.assertEqual(rank["buckets"] > 2, overlap)  # Megatron's choice
+                self.assertEqual(rank["others"], 0)
+                self.assertGreater(rank["own"], 0)  # that is exact, the others' is not
+                stats = rank["stats"]
+                self.assertEqual(stats["delta_full"], {"first": rank["buckets"], "others": 0,
+                                                       "every": 0, "memory": 0})
+                gathers = stats["delta_calls"] + stats["delta_unchanged"] + rank["buckets"]
+                self.assertEqual(gathers % rank["buckets"], 0)
+                self.assertGreaterEqual(gathers, STEPS * rank["buckets"])
+                self.assertGreaterEqual(stats["delta_calls"], (STEPS - 1) * rank["buckets"])
+                self.assertGreater(stats["raw_bytes"], 4 * stats["wire_bytes"])
+
+    def test_norms_and_biases_stay_exact(self):
+        for way, all_exact in (("", False), (":norms", True)):
+            ranks, = play("megatron:2" + way, scheme="sdp4bit")
+            for rank in ranks:
+                self.assertGreater(rank["exact"], 1000)
+                self.assertGreater(rank["own"], rank["exact"])
+                self.assertEqual(rank["own_exact"] == 0, all_exact, rank)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
