@@ -330,7 +330,8 @@ enum {
                             to in between, as by a checkpoint that was loaded */
   TERSE_FULL_EVERY = 2,  /* every= */
   TERSE_FULL_MEMORY = 3, /* a rank has no memory to keep what was gathered */
-  TERSE_FULL_REASONS = 4
+  TERSE_FULL_NONFINITE = 4, /* a rank sends a NaN or an infinity, or did so in the call before */
+  TERSE_FULL_REASONS = 5
 };
 
 /* A short English phrase for a reason; "unknown" outside the range. */

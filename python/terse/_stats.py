@@ -12,7 +12,7 @@ SIZE, REAL = ctypes.c_size_t, ctypes.c_double
 BYPASSES = ("off", "dtype", "op", "small", "one_rank", "fallback", "link", "collective", "auto",
             "delta")
 # Why an AllGather of differences went in full: TERSE_FULL_..., in order.
-IN_FULL = ("first", "others", "every", "memory")
+IN_FULL = ("first", "others", "every", "memory", "nonfinite")
 
 # terseStats_t behind its size. New fields are appended, and a library that is older leaves them 0.
 FIELDS = [

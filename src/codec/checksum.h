@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "codec/portable.h"
+#include "codec/spec.h"
 
 namespace terse::codec {
 
@@ -16,6 +17,17 @@ TERSE_INLINE uint64_t check_of_word(uint32_t word, uint64_t i) {
   return static_cast<uint64_t>(word ^ 0x9E3779B9u) * (2 * i + 1);
 }
 
+// How to see elements that are not finite in a word of them, one or two: all bits of an exponent
+// are ones, which with one more at its lowest bit carry into the sign's place.
+struct NonfiniteBits {
+  uint32_t exponents, carries;
+
+  // Of elements that are not finite, their signs' places.
+  TERSE_INLINE uint32_t operator()(uint32_t word) const {
+    return ~(((word & exponents) ^ exponents) + exponents) & carries;
+  }
+};
+
 // Pieces of `bytes` bytes each, an even number, one behind another. Each begins with a word of its
 // own, and its last word is filled up with zeros; the first word has number `first`.
 struct CheckedPieces {
@@ -23,17 +35,23 @@ struct CheckedPieces {
   uint64_t bytes, pieces, first;
 };
 
-// The check of several of them is the sum of their checks, and that of the parts.
+// The check of several of them is the sum of their checks, and that of the parts. Where the pieces
+// are of elements of some type, it is also said whether all of these are finite.
 constexpr uint32_t kCheckParts = 128, kMostChecked = 3;
 struct Checksum {
   CheckedPieces of[kMostChecked];
-  uint32_t count;             // of those
-  uint64_t* parts;            // kCheckParts, all of which are written
-  uint64_t* total = nullptr;  // where their sum comes to, too; null: nowhere
+  uint32_t count;               // of those
+  uint64_t* parts;              // kCheckParts, all of which are written
+  uint64_t* total = nullptr;    // where their sum comes to, too; null: nowhere
+  NonfiniteBits bits = {0, 0};  // of an element's type
+  // kCheckParts, of which one is not 0 where an element is not finite; null: it is not asked for.
+  uint32_t* nonfinite = nullptr;
 };
 
 // On the host.
 void checksum(const Checksum& work);
 uint64_t total(const uint64_t* parts);
+bool any_nonfinite(const Checksum& work);
+NonfiniteBits nonfinite_bits(Dtype dtype);
 
 }  // namespace terse::codec

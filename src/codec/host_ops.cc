@@ -37,6 +37,16 @@ uint64_t check(const uint8_t* in, size_t words, size_t first) {
   return sum;
 }
 
+uint32_t nonfinite(const uint8_t* in, size_t words, NonfiniteBits bits) {
+  uint32_t found = 0;
+  for (size_t i = 0; i < words; ++i) {
+    uint32_t word;
+    std::memcpy(&word, in + 4 * i, 4);
+    found |= bits(word);
+  }
+  return found;
+}
+
 #define TERSE_STRING(x) #x
 #define TERSE_NAME(x) TERSE_STRING(x)
 
@@ -86,6 +96,7 @@ constexpr HostOps make_ops() {
       &scale,
       &hadamard,
       &check,
+      &nonfinite,
   };
   size_t i = 0;
   Codecs::for_each([&]<class Codec>() { ops.codecs[i++] = ops_of<Codec>(); });

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codec/checksum.h"
 #include "codec/codec.h"
 #include "codec/codecs.h"
 #include "codec/draw.h"
@@ -64,6 +65,8 @@ struct HostOps {
 
   // The check (FORMAT.md, section 6) of words that are numbered from `first`.
   uint64_t (*check)(const uint8_t* in, size_t words, size_t first);
+  // Not 0 where an element in these words is not finite.
+  uint32_t (*nonfinite)(const uint8_t* in, size_t words, NonfiniteBits bits);
 };
 
 // The best table that this processor runs.

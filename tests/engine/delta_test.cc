@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "codec/codec.h"
 #include "ranks.h"
@@ -22,6 +24,7 @@ enum class Event {
   kOneStays,  // those of one rank do not
   kCorrupt,   // a rank's memory of another's shard is written to
   kSwitch,    // the buffer gets the weights of another layer
+  kSpoil,     // a rank's weights are not all finite, in this call alone
 };
 
 struct Case {
@@ -67,7 +70,7 @@ Case some_case(std::mt19937& random, size_t most) {
          .buckets = 1 + random() % 3,
          .script = {}};
   for (int call = 0; call < 24; ++call)
-    c.script.emplace_back(random() % c.buckets, static_cast<Event>(random() % 5));
+    c.script.emplace_back(random() % c.buckets, static_cast<Event>(random() % 6));
   if (random() % 3 == 0) {
     const size_t whole = c.ranks * c.count, first = random() % whole;
     c.exact = terseRange_t{first, 1 + random() % (whole - first)};
@@ -94,8 +97,9 @@ Floats quantized(const codec::Spec& spec, const Floats& x) {
 // One bucket as all ranks have it: weights by rank, and what is held of them.
 struct Bucket {
   std::vector<Bytes> weights, base, sent;
+  std::optional<std::vector<Bytes>> sound = {};  // the weights, while a rank's are not
   uint32_t calls = 0;
-  bool held = false;
+  bool held = false, overwritten = false;  // by what was not finite
 };
 
 struct Expected {
@@ -104,7 +108,7 @@ struct Expected {
 };
 
 struct Counts {
-  size_t differences = 0, unchanged = 0, first = 0, others = 0, every = 0;
+  size_t differences = 0, unchanged = 0, first = 0, others = 0, every = 0, nonfinite = 0;
 };
 
 // The whole script, plainly.
@@ -132,8 +136,25 @@ class Model {
     weights = bytes_of(x, c_.datatype);
   }
 
+  // One of them, anywhere.
+  void spoil(Bucket& b, size_t rank) {
+    static constexpr float kValues[] = {NAN, -NAN, INFINITY, -INFINITY};
+    b.sound = b.weights;
+    Floats x = floats_of(b.weights[rank], c_.datatype);
+    x[random_() % x.size()] = kValues[random_() % 4];
+    b.weights[rank] = bytes_of(x, c_.datatype);
+  }
+
+  Expected pass_by(Bucket& b) {
+    ++counts.nonfinite;
+    b.overwritten = b.held && c_.inplace;
+    return {.weights = b.weights, .others = b.weights};
+  }
+
   Expected play(Bucket& b, Event event) {
     Expected e;
+    if (b.sound) b.weights = *b.sound;
+    b.sound.reset();
     const auto rank = static_cast<size_t>(random_() % c_.ranks);
     if (event == Event::kStep || event == Event::kOneStays)
       for (size_t r = 0; r < b.weights.size(); ++r)
@@ -141,6 +162,10 @@ class Model {
     if (event == Event::kCorrupt && b.held && c_.inplace) e.corrupts = rank;
     // In the receive buffer of the one there are now the others of it.
     if (event == Event::kSwitch && b.held && c_.inplace) start(b, random_());
+    if (event == Event::kSpoil) {
+      spoil(b, rank);
+      return pass_by(b);
+    }
     advance(b, e.corrupts != SIZE_MAX || (event == Event::kSwitch && c_.inplace));
     e.weights = b.weights;
     e.others = b.base;
@@ -149,13 +174,17 @@ class Model {
 
   void advance(Bucket& b, bool differs) {
     const bool due = c_.every != 0 && b.calls >= c_.every;
-    if (b.held && !differs && b.weights == b.sent) {
+    const bool overwritten = std::exchange(b.overwritten, false);
+    if (b.held && !differs && !overwritten && b.weights == b.sent) {
       ++counts.unchanged;
       ++b.calls;
       return;
     }
-    if (!b.held || differs || due) {
-      ++(!b.held ? counts.first : differs ? counts.others : counts.every);
+    if (!b.held || differs || overwritten || due) {
+      ++(!b.held       ? counts.first
+         : overwritten ? counts.nonfinite
+         : differs     ? counts.others
+                       : counts.every);
       b.base = b.weights;
       b.calls = 0;
     } else {
@@ -252,6 +281,7 @@ void run(const Case& c) {
     EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], model.counts.first);
     EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], model.counts.others);
     EXPECT_EQ(stats.delta_full[TERSE_FULL_EVERY], model.counts.every);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_NONFINITE], model.counts.nonfinite);
     const size_t shards = c.inplace ? 1 : c.ranks;
     size_t buckets = model.counts.first;
     EXPECT_EQ(stats.state_bytes, buckets * shards * c.count * datatype_size(c.datatype));

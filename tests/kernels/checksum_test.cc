@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <random>
 #include <vector>
@@ -81,6 +82,36 @@ uint64_t on_kernel(const std::vector<Pieces>& all, const simt::Planter* planter 
   });
 }
 
+template <class Run>
+bool nonfinite_in(const Pieces& pieces, codec::Dtype dtype, const Run& run) {
+  std::vector<uint64_t> parts(codec::kCheckParts);
+  std::vector<uint32_t> nonfinite(codec::kCheckParts, ~0u);
+  const codec::Checksum work{.of = {pieces.where()},
+                             .count = 1,
+                             .parts = parts.data(),
+                             .bits = codec::nonfinite_bits(dtype),
+                             .nonfinite = nonfinite.data()};
+  const simt::Memory of(pieces.memory.data(), pieces.memory.size(), simt::Access::kReadOnly,
+                        "pieces");
+  const simt::Memory to(parts.data(), parts.size() * sizeof parts[0], simt::Access::kReadWrite,
+                        "parts");
+  const simt::Memory said(nonfinite.data(), nonfinite.size() * sizeof nonfinite[0],
+                          simt::Access::kReadWrite, "nonfinite");
+  run(work);
+  EXPECT_EQ(codec::total(parts.data()), plainly({pieces}));
+  return codec::any_nonfinite(work);
+}
+
+bool nonfinite_on_host(const Pieces& pieces, codec::Dtype dtype) {
+  return nonfinite_in(pieces, dtype, codec::checksum);
+}
+
+bool nonfinite_on_kernel(const Pieces& pieces, codec::Dtype dtype) {
+  return nonfinite_in(pieces, dtype, [](const codec::Checksum& work) {
+    cpu_checksum(work, {.blocks = codec::kCheckParts, .threads = kThreads, .seed = 1});
+  });
+}
+
 TEST(Checksum, KernelAndHostSeeTheSame) {
   for (const uint64_t bytes : {0, 2, 4, 6, 16, 18, 30, 1000, 1002, 262'144, 600'006})
     for (const size_t offset : {0, 1, 2, 4, 16}) {
@@ -114,6 +145,35 @@ TEST(Checksum, SeesWordsThatChangePlaces) {
   const uint64_t before = on_host({p});
   std::swap_ranges(p.memory.begin() + 8, p.memory.begin() + 12, p.memory.begin() + 40);
   EXPECT_NE(on_host({p}), before);
+}
+
+// Of every type, one element in many, wherever it is.
+TEST(Checksum, SeesWhatIsNotFinite) {
+  struct Type {
+    codec::Dtype dtype;
+    uint32_t infinity, finite;  // the largest finite one
+  };
+  static constexpr Type kTypes[] = {{codec::Dtype::kFloat32, 0x7f800000u, 0x7f7fffffu},
+                                    {codec::Dtype::kFloat16, 0x7c00u, 0x7bffu},
+                                    {codec::Dtype::kBfloat16, 0x7f80u, 0x7f7fu}};
+  std::mt19937 random(3);
+  for (const Type& type : kTypes)
+    for (int i = 0; i < 60; ++i) {
+      const size_t size = codec::dtype_size(type.dtype), offset = size * (random() % 3);
+      const size_t count = 1 + random() % (i % 4 == 0 ? 70'000 : 40), at = random() % count;
+      const uint32_t sign = random() % 2 << (8 * size - 1);
+      Pieces p = some_pieces(count * size, 1, offset, 0);
+      const auto set = [&](size_t k, uint32_t bits) {
+        std::memcpy(p.memory.data() + offset + k * size, &bits, size);
+      };
+      for (size_t k = 0; k < count; ++k) set(k, random() % (type.finite + 1));
+      set(count - 1, type.finite | sign);
+      EXPECT_FALSE(nonfinite_on_host(p, type.dtype));
+      EXPECT_FALSE(nonfinite_on_kernel(p, type.dtype));
+      set(at, (random() % 2 == 0 ? type.infinity : type.infinity + 1) | sign);
+      EXPECT_TRUE(nonfinite_on_host(p, type.dtype)) << count << " at " << at;
+      EXPECT_TRUE(nonfinite_on_kernel(p, type.dtype)) << count << " at " << at;
+    }
 }
 
 TEST(Checksum, NoMistakeInTheKernelGoesUnnoticed) {

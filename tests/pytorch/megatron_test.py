@@ -50,7 +50,8 @@ class Megatron(unittest.TestCase):
                 self.assertGreater(rank["own"], 0)  # that is exact, the others' is not
                 stats = rank["stats"]
                 self.assertEqual(stats["delta_full"], {"first": rank["buckets"], "others": 0,
-                                                       "every": 0, "memory": 0})
+                                                       "every": 0, "memory": 0,
+                                                       "nonfinite": 0})
                 gathers = stats["delta_calls"] + stats["delta_unchanged"] + rank["buckets"]
                 self.assertEqual(gathers % rank["buckets"], 0)
                 self.assertGreaterEqual(gathers, STEPS * rank["buckets"])

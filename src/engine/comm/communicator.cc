@@ -54,6 +54,7 @@ terseStats_t Communicator::current_stats() {
   current.delta_full[TERSE_FULL_OTHERS] = shadows.in_full(InFull::kOthers);
   current.delta_full[TERSE_FULL_EVERY] = shadows.in_full(InFull::kEvery);
   current.delta_full[TERSE_FULL_MEMORY] = shadows.in_full(InFull::kMemory);
+  current.delta_full[TERSE_FULL_NONFINITE] = shadows.in_full(InFull::kNonfinite);
   meter.collect();
   meter.add_to(current);
   return current;

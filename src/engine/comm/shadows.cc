@@ -102,6 +102,7 @@ Shadow& Shadows::renew(const ShadowKind& which, Shadow* found, size_t bytes, InF
   shadow.id = shadow.memory == nullptr ? 0 : kind.ids + 1;
   ++kind.ids;
   shadow.calls = 0;
+  shadow.overwritten = false;
   touch(kind, shadow);
   kind.fewest = fewest;
   // Of ever new buffers no one comes back.
@@ -109,6 +110,13 @@ Shadow& Shadows::renew(const ShadowKind& which, Shadow* found, size_t bytes, InF
   if (why == InFull::kOthers || why == InFull::kMemory || lost) ++kind.failures;
   ++in_full_[static_cast<size_t>(why)];
   return shadow;
+}
+
+void Shadows::pass_by(const ShadowKind& kind, Shadow* found) {
+  ++in_full_[static_cast<size_t>(InFull::kNonfinite)];
+  if (found == nullptr || kind.delta.base != plan::Base::kInplace) return;
+  found->id = 0;
+  found->overwritten = true;
 }
 
 void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {
@@ -131,8 +139,13 @@ bool Shadows::idle() const {
 
 codec::Checksum& Shadows::check(size_t i) {
   while (checks_.size() <= i) {
-    void* const parts = backend_.allocate_visible(codec::kCheckParts * sizeof(uint64_t));
-    checks_.push_back({.of = {}, .count = 0, .parts = static_cast<uint64_t*>(parts)});
+    constexpr size_t kParts = codec::kCheckParts;
+    void* const memory = backend_.allocate_visible(kParts * (sizeof(uint64_t) + sizeof(uint32_t)));
+    auto* const parts = static_cast<uint64_t*>(memory);
+    checks_.push_back({.of = {},
+                       .count = 0,
+                       .parts = parts,
+                       .nonfinite = reinterpret_cast<uint32_t*>(parts + kParts)});
   }
   return checks_[i];
 }

@@ -40,6 +40,7 @@ struct Shadow {
   std::vector<float> sample;     // some elements of that
   uint32_t calls = 0;            // since one was in full
   uint64_t used = 0;             // when, in calls of the kind
+  bool overwritten = false;      // by elements that were not all finite
   uint64_t round = 0;            // of calls that were decided on together: the last that had it
 };
 
@@ -47,8 +48,8 @@ struct Shadow {
 bool is_near(std::span<const float> last, std::span<const float> now);
 
 // Why a call went in full.
-enum class InFull { kFirst, kOthers, kEvery, kMemory };
-constexpr size_t kInFulls = 4;
+enum class InFull { kFirst, kOthers, kEvery, kMemory, kNonfinite };
+constexpr size_t kInFulls = 5;
 
 class Shadows {
  public:
@@ -76,6 +77,10 @@ class Shadows {
   // For a call in full that found `found`, or null: with a new id. Its memory is null where there
   // is none to be had.
   Shadow& renew(const ShadowKind& kind, Shadow* found, size_t bytes, InFull why, size_t fewest);
+  // For a call in full of which nothing is kept: not all elements of all ranks are finite, and
+  // differences to one that is not would never be again. Its receive buffer is what shadows in
+  // place are of.
+  void pass_by(const ShadowKind& kind, Shadow* found);
   // For a call that did not go in full.
   void use(const ShadowKind& kind, Shadow& shadow, bool unchanged);
 

@@ -17,9 +17,11 @@ using plan::Base;
 // What a rank says of a call: alike on all ranks where they hold the same.
 struct Held {
   uint64_t id = 0, check = 0;  // of the base; 0: there is none
-  uint32_t unchanged = 0;      // whether the rank sends what it sent last
-  uint32_t known = 0;          // whether there was a base before, whatever has become of it
-  uint32_t lacks_memory = 0;   // for a base
+  bool unchanged = false;      // whether the rank sends what it sent last
+  bool known = false;          // whether there was a base before, whatever has become of it
+  bool lacks_memory = false;   // for a base
+  bool nonfinite = false;      // what it sends, not all of it finite
+  bool overwritten = false;    // what it held, by such
   uint32_t shadows = 0;        // that the rank has of the kind
 };
 
@@ -114,6 +116,7 @@ void check_what_is_sent(const Asked& a, Stream lane) {
   codec::Checksum& check = a.sent_check();
   check.of[0] = {a.job->request.send, a.shard_bytes(), 1, 0};
   check.count = 1;
+  check.bits = codec::nonfinite_bits(a.kind.dtype);
   a.communicator().backend.checksum(lane, check);
 }
 
@@ -135,7 +138,9 @@ void read(Asked& a) {
   Communicator& c = a.communicator();
   wait_for(c, c.tracks.of(a.job->request.stream).lanes().front());
   a.content = codec::total(a.sent_check().parts);
+  a.held.nonfinite = codec::any_nonfinite(a.sent_check());
   a.held.known = a.shadow != nullptr;
+  a.held.overwritten = a.shadow != nullptr && a.shadow->overwritten;
   a.held.lacks_memory = a.shadow != nullptr && a.shadow->memory == nullptr;
   a.held.shadows = static_cast<uint32_t>(a.shadows().count(a.kind));
   if (!a.holds_base()) return;
@@ -147,10 +152,13 @@ void read(Asked& a) {
 // Of all ranks.
 struct Verdict {
   bool same = true, first = true, unchanged = true, lacks_memory = false;
+  bool nonfinite = false, overwritten = false;
   size_t fewest = SIZE_MAX;  // shadows
 
   InFull why_in_full() const {
-    return first ? InFull::kFirst : lacks_memory ? InFull::kMemory : InFull::kOthers;
+    if (first) return InFull::kFirst;
+    if (overwritten) return InFull::kNonfinite;
+    return lacks_memory ? InFull::kMemory : InFull::kOthers;
   }
 };
 
@@ -160,9 +168,11 @@ Verdict verdict_on(const Asked& a, const Exchange& exchange) {
     Held other;
     std::memcpy(&other, exchange.words(rank).data() + a.index * sizeof other, sizeof other);
     v.same = v.same && other.id == a.held.id && other.check == a.held.check;
-    v.first = v.first && other.known == 0;
-    v.unchanged = v.unchanged && other.unchanged != 0;
-    v.lacks_memory = v.lacks_memory || other.lacks_memory != 0;
+    v.first = v.first && !other.known;
+    v.unchanged = v.unchanged && other.unchanged;
+    v.lacks_memory = v.lacks_memory || other.lacks_memory;
+    v.nonfinite = v.nonfinite || other.nonfinite;
+    v.overwritten = v.overwritten || other.overwritten;
     v.fewest = std::min<size_t>(v.fewest, other.shadows);
   }
   return v;
@@ -193,7 +203,17 @@ void go_in_full(Asked& a, InFull why, size_t fewest) {
                   a.kind.delta.own_exact};
 }
 
+// As it is, and nothing is kept.
+void pass_by(const Asked& a) {
+  a.communicator().log(LogLevel::kInfo,
+                       "AllGather of {} elements goes in full: not all of them are finite",
+                       a.kind.count);
+  a.shadows().pass_by(a.kind, a.shadow);
+  a.job->delta = {Base::kNone, plan::Gathers::kInFull, a.kind.delta.own_exact};
+}
+
 void answer(Asked& a, const Verdict& v) {
+  if (v.nonfinite) return pass_by(a);
   const Differences& delta = a.kind.delta;
   const bool due = v.same && delta.every != 0 && a.shadow->calls >= delta.every;
   if (v.same && (v.unchanged || !due)) {
