@@ -111,6 +111,33 @@ TEST(Delta, ShadowsFollowWhatIsSentWhereverItComesTo) {
   });
 }
 
+// SDP4Bit's 4.016 bits an element, and nothing where nothing has changed.
+TEST(Delta, SendsTheFormatsBitsAnElement) {
+  constexpr int kRanks = 3;
+  constexpr size_t kCount = size_t{1} << 18;
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme("int4:block=2048,delta=inplace");
+    Bytes recv = gaussian(kRanks * kCount, ncclFloat32, 1);
+    char* const own = recv.data() + rank * kCount * sizeof(float);
+    const auto sent_by_a_call = [&] {
+      terseStats_t before{.size = sizeof before}, after{.size = sizeof after};
+      EXPECT_EQ(terseCommGetStats(comm, &before), ncclSuccess);
+      EXPECT_EQ(terseAllGather(own, recv.data(), kCount, ncclFloat32, scheme.get(), comm, nullptr),
+                ncclSuccess);
+      EXPECT_EQ(terseCommGetStats(comm, &after), ncclSuccess);
+      return 8.0 * static_cast<double>(after.wire_bytes - before.wire_bytes) / (kRanks - 1) /
+             kCount;
+    };
+    EXPECT_EQ(sent_by_a_call(), 32);  // in full
+    Floats weights = floats_of(Bytes(own, own + kCount * sizeof(float)), ncclFloat32);
+    for (float& w : weights) w *= 1.01f;
+    std::ranges::copy(bytes_of(weights, ncclFloat32), own);
+    EXPECT_EQ(sent_by_a_call(), 4 + 32.0 / 2048);
+    EXPECT_EQ(sent_by_a_call(), 0);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
 // A buffer that also takes gradients is never again what it was.
 TEST(Delta, IsGivenUpWhereBuffersDoNotLast) {
   constexpr int kRanks = 2;

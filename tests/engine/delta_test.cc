@@ -12,6 +12,7 @@
 #include "codec/codec.h"
 #include "ranks.h"
 #include "terse_client.h"
+#include "trials.h"
 
 namespace terse::test {
 namespace {
@@ -294,8 +295,8 @@ void run_some(int cases, size_t most, unsigned seed) {
   for (int i = 0; i < cases && !testing::Test::HasFailure(); ++i) run(some_case(random, most));
 }
 
-TEST(Delta, GivesWhatItsModelGives) { run_some(12, 2'500, 1); }
-TEST(Delta, LargeOnesGiveWhatTheirModelGives) { run_some(6, 30'000, 2); }
+TEST(Delta, GivesWhatItsModelGives) { run_some(trials(12, 6), 2'500, 1); }
+TEST(Delta, LargeOnesGiveWhatTheirModelGives) { run_some(trials(6, 2), 30'000, 2); }
 
 }  // namespace
 }  // namespace terse::test

@@ -10,6 +10,7 @@
 
 #include "ranks.h"
 #include "terse_client.h"
+#include "trials.h"
 
 namespace terse::test {
 namespace {
@@ -162,7 +163,7 @@ class Checker {
 
 TEST(Exclusions, AreExactAndLeaveTheRestAsItIs) {
   std::mt19937 random(41);
-  for (int trial = 0; trial < 40 && !testing::Test::HasFailure(); ++trial)
+  for (int trial = 0; trial < trials(40, 10) && !testing::Test::HasFailure(); ++trial)
     Checker(random_case(random)).check();
 }
 

@@ -12,6 +12,7 @@
 #include "ranks.h"
 #include "reference.h"
 #include "terse_client.h"
+#include "trials.h"
 
 namespace terse::test {
 namespace {
@@ -150,7 +151,7 @@ void check_case(const Case& c, uint64_t ordinal) {
 
 TEST(Hierarchical, GivesTheReferenceBytesOnEveryRank) {
   std::mt19937 random(31);
-  for (int trial = 0; trial < 60 && !testing::Test::HasFatalFailure(); ++trial)
+  for (int trial = 0; trial < trials(60, 15) && !testing::Test::HasFatalFailure(); ++trial)
     check_case(random_case(random), next_ordinal());
 }
 

@@ -10,6 +10,7 @@
 #include "grids.h"
 #include "plan/chunks.h"
 #include "simulator.h"
+#include "trials.h"
 
 namespace terse::plan {
 namespace {
@@ -113,7 +114,7 @@ TEST(Algorithms, NamesAreThoseOfTheTableEachOnce) {
 TEST(Algorithms, CostIsThatOfThePlan) {
   std::mt19937 random(3);
   for (const Algorithm& a : algorithms())
-    for (int trial = 0; trial < 100; ++trial) {
+    for (int trial = 0; trial < test::trials(100, 25); ++trial) {
       const bool grid = a.names.own == "hierarchical";
       const int nodes = 2 + static_cast<int>(random() % 3);
       const int ranks = grid ? 2 * nodes : 2 + static_cast<int>(random() % 8);

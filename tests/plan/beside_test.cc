@@ -14,6 +14,7 @@
 #include "plan/algorithms.h"
 #include "plan/order.h"
 #include "simulator.h"
+#include "trials.h"
 
 namespace terse::plan {
 namespace {
@@ -118,7 +119,7 @@ TEST(Beside, ExactElementsStayExactInAnyOrderOfSteps) {
   std::mt19937 random(8);
   for (const Algorithm& a : algorithms()) {
     if (!may_keep_exact(a.collective)) continue;
-    for (int trial = 0; trial < 60; ++trial) {
+    for (int trial = 0; trial < test::trials(60, 15); ++trial) {
       const Shape s = random_shape(a, random);
       const size_t whole = s.count * shards(a.collective, s.ranks);
       check({a, s, random_ranges(random, whole), random() % 2 == 0, random() % 2 == 0}, random);
@@ -131,7 +132,7 @@ TEST(Beside, TheNativeResultOfEveryCollective) {
   std::mt19937 random(9);
   for (const Algorithm& a : algorithms()) {
     if (is_point_to_point(a.collective)) continue;
-    for (int trial = 0; trial < 20; ++trial) {
+    for (int trial = 0; trial < test::trials(20, 10); ++trial) {
       check({a, random_shape(a, random), {}, true, random() % 2 == 0}, random);
       ASSERT_FALSE(testing::Test::HasFailure());
     }
@@ -183,7 +184,7 @@ TEST(Beside, AllRanksLearnTheLevels) {
   std::mt19937 random(10);
   for (const Algorithm& a : algorithms()) {
     if (is_point_to_point(a.collective)) continue;
-    for (int trial = 0; trial < 20; ++trial) {
+    for (int trial = 0; trial < test::trials(20, 10); ++trial) {
       Case c{a, random_shape(a, random), {}, random() % 2 == 0, random() % 2 == 0, true};
       if (may_keep_exact(a.collective) && random() % 2 == 0)
         c.exact = random_ranges(random, c.shape.count * shards(a.collective, c.shape.ranks));

@@ -10,6 +10,7 @@
 #include "grids.h"
 #include "plan/beside.h"
 #include "simulator.h"
+#include "trials.h"
 
 namespace terse::plan {
 namespace {
@@ -119,7 +120,7 @@ TEST(Delta, WhatIsHeldIsWhatWasSentLast) {
   std::mt19937 random(3);
   for (const Algorithm& a : algorithms()) {
     if (a.collective != Collective::kAllGather) continue;
-    for (int trial = 0; trial < 80; ++trial) {
+    for (int trial = 0; trial < test::trials(80, 20); ++trial) {
       const Case c = some_case(a, random);
       if (!a.applies(c.shape, Algo{}).applies) continue;
       SCOPED_TRACE(fmt::format("{} {} ranks {} count {}{}{}{}", a.names.own, trial, c.shape.ranks,

@@ -10,6 +10,7 @@
 #include "plan/algorithms.h"
 #include "plan/chunks.h"
 #include "simulator.h"
+#include "trials.h"
 
 namespace terse::plan {
 namespace {
@@ -81,7 +82,7 @@ std::vector<Plan> build_all(const Kind& kind, Shape shape) {
 TEST_P(Hierarchical, ComputesTheCollectiveInAnyOrderOfSteps) {
   const Collective collective = GetParam().collective;
   std::mt19937 random(8);
-  for (int trial = 0; trial < 80; ++trial) {
+  for (int trial = 0; trial < test::trials(80, 20); ++trial) {
     const Shape shape = random_shape(random);
     const bool in_place = random() % 2;
     const CallBuffers b(collective, shape, in_place, random);
@@ -102,7 +103,7 @@ TEST_P(Hierarchical, ComputesTheCollectiveInAnyOrderOfSteps) {
 // Calls that go together stay in step, and all ask for more memory at the same call.
 TEST_P(Hierarchical, EveryRankHasTheSameStepsAndScratch) {
   std::mt19937 random(9);
-  for (int trial = 0; trial < 50; ++trial) {
+  for (int trial = 0; trial < test::trials(50, 12); ++trial) {
     const Shape shape = random_shape(random);
     const std::vector<Plan> plans = build_all(GetParam(), shape);
     const auto exchanges = [](const Plan& plan) {
@@ -176,7 +177,7 @@ TEST(Grids, ValidateSeesEveryMissingShard) {
 // Whatever the number of nodes, for what is packed.
 TEST_P(Hierarchical, ANeighbourGetsOneMessageForEachPhase) {
   std::mt19937 random(11);
-  for (int trial = 0; trial < 40; ++trial) {
+  for (int trial = 0; trial < test::trials(40, 10); ++trial) {
     Shape shape = random_shape(random);
     if (shape.within.format == Format::kRaw) continue;
     for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {

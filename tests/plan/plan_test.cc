@@ -12,6 +12,7 @@
 #include "meaning.h"
 #include "plan/algorithms.h"
 #include "simulator.h"
+#include "trials.h"
 
 namespace terse::plan {
 namespace {
@@ -67,7 +68,7 @@ std::vector<Plan> build_all(Plan (*build)(const Shape&), Shape shape) {
 TEST_P(PlanTest, ComputesTheCollectiveInAnyOrderOfSteps) {
   const Algorithm& a = GetParam();
   std::mt19937 random(7);
-  for (int trial = 0; trial < 150; ++trial) {
+  for (int trial = 0; trial < test::trials(150, 37); ++trial) {
     const Shape shape = random_shape(a, random);
     const bool in_place = random() % 2;
     const CallBuffers b(a.collective, shape, in_place, random);
