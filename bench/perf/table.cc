@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <nccl.h>
+#include <terse/terse.h>
 
 #include <functional>
 
@@ -9,8 +10,6 @@
 
 namespace terse::perf {
 namespace {
-
-constexpr const char* kVersion = "0.1.0";
 
 // A group of two columns of ours, out of place and in place.
 struct ExtraColumns {
@@ -108,8 +107,9 @@ std::string fit_number(double value, int width) {
 }
 
 std::string table_run_header(const std::string& program, const Options& o, int nccl_version) {
-  std::string text = fmt::format("# terse perf version {} nccl-headers={} nccl-library={}\n",
-                                 kVersion, NCCL_VERSION_CODE, nccl_version);
+  std::string text = fmt::format("# terse perf version {}.{}.{} nccl-headers={} nccl-library={}\n",
+                                 TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH,
+                                 NCCL_VERSION_CODE, nccl_version);
   text += fmt::format("# Collective test starting: {}\n", program);
   text += fmt::format(
       "# nThread {} nGpus {} minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg "
