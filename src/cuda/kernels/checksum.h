@@ -17,9 +17,11 @@ struct Seen {
 
 using ChecksumSum = simt::BlockReduction<Seen, kThreads>;
 
-constexpr auto include_more = [](Seen& seen, const Seen& more) {
-  seen.sum += more.sum;
-  seen.nonfinite |= more.nonfinite;
+struct IncludeSeen {
+  TERSE_DEVICE void operator()(Seen& seen, const Seen& more) const {
+    seen.sum += more.sum;
+    seen.nonfinite |= more.nonfinite;
+  }
 };
 
 // Sixteen bytes at a time, of any memory whose parts have even numbers of them.
@@ -38,7 +40,7 @@ TERSE_DEVICE void see_octet(const uint8_t* at, uint64_t left, uint64_t first,
   for (uint32_t k = 0; k < kCheckedWords; ++k) {
     if (2 * k >= n) continue;
     const uint32_t word = octet.quad[0].w[k];
-    include_more(seen, {codec::check_of_word(word, first + k), bits(word)});
+    IncludeSeen{}(seen, {codec::check_of_word(word, first + k), bits(word)});
   }
 }
 
@@ -65,7 +67,7 @@ TERSE_DEVICE void checksum(const codec::Checksum& work, ChecksumSum::Shared& sha
       see_piece(static_cast<const uint8_t*>(of.data) + p * of.bytes, of.bytes,
                 of.first + p * codec::check_words(of.bytes), octet, step, work.bits, mine);
   }
-  const Seen seen = ChecksumSum::reduce(shared, mine, include_more);
+  const Seen seen = ChecksumSum::reduce(shared, mine, IncludeSeen{});
   if (simt::thread_index() != 0) return;
   simt::store(&work.parts[simt::block_index()], seen.sum);
   if (work.nonfinite != nullptr) simt::store(&work.nonfinite[simt::block_index()], seen.nonfinite);
@@ -75,7 +77,7 @@ TERSE_DEVICE void checksum(const codec::Checksum& work, ChecksumSum::Shared& sha
 TERSE_DEVICE void sum_checks(const codec::Checksum& work, ChecksumSum::Shared& shared) {
   static_assert(kThreads == codec::kCheckParts);
   const Seen mine{simt::load(&work.parts[simt::thread_index()]), 0};
-  const Seen sum = ChecksumSum::reduce(shared, mine, include_more);
+  const Seen sum = ChecksumSum::reduce(shared, mine, IncludeSeen{});
   if (simt::thread_index() == 0) simt::store(work.total, sum.sum);
 }
 
