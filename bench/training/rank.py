@@ -45,7 +45,8 @@ class Training:
         recipe = self.recipe
         inputs, targets = self.text.train(self.job["seed"], step, self.rank, recipe["batch"])
         rate = schedule.rate(step, recipe["steps"], recipe["rate"])
-        self.losses.append(self.way.step(inputs, targets, rate))
+        # As numbers: small tensors that stay would keep PyTorch's memory from being used again.
+        self.losses.append(self.way.step(inputs, targets, rate).item())
 
     def validate(self, windows):
         """The mean loss over the same windows of the text at any time, shared out to the ranks."""
@@ -70,12 +71,12 @@ class Training:
             if (step + 1) % recipe["validate_every"] == 0 and step + 1 < end:
                 self.validation.append([step + 1, self.validate(recipe["windows"])])
             if self.rank == 0 and (step + 1) % 50 == 0:
-                print(f"step {step + 1} of {end}, loss {self.losses[-1].item():.4f}", flush=True)
+                print(f"step {step + 1} of {end}, loss {self.losses[-1]:.4f}", flush=True)
         if end == recipe["steps"]:
             self.way.finish()
         final = self.validate(recipe["last_windows"])
         self.validation.append([end, self.validate(recipe["windows"])])
-        return {"losses": self._mean(torch.stack(self.losses)), "validation": self.validation,
+        return {"losses": self._mean(torch.tensor(self.losses)), "validation": self.validation,
                 "final_validation": final, "parameters": self.parameters,
                 "replicas": replicas.compare(self.way.shards())}
 
@@ -92,7 +93,7 @@ class Training:
         dist.barrier()
         sent = self._mean(torch.tensor((_sent() - before) / count))
         return {"step_seconds": times, "sent_bytes": sent,
-                "losses": self._mean(torch.stack(self.losses))}
+                "losses": self._mean(torch.tensor(self.losses))}
 
 
 def _sent():
