@@ -330,7 +330,7 @@ enum {
                             to in between, as by a checkpoint that was loaded */
   TERSE_FULL_EVERY = 2,  /* every= */
   TERSE_FULL_MEMORY = 3, /* a rank has no memory to keep what was gathered */
-  TERSE_FULL_NONFINITE = 4, /* a rank sends a NaN or an infinity, or did so in the call before */
+  TERSE_FULL_NONFINITE = 4, /* a rank sends a NaN or an infinity, or what is held has one */
   TERSE_FULL_REASONS = 5
 };
 

@@ -10,45 +10,32 @@
 namespace terse::codec {
 namespace {
 
-uint64_t check_of_piece(const uint8_t* piece, uint64_t bytes, uint64_t first) {
+Seen see_piece(const uint8_t* piece, uint64_t bytes, uint64_t first, const NonfiniteBits& bits) {
   const uint64_t whole = bytes / 4;
-  const uint64_t sum = host_ops().check(piece, whole, first);
-  if (bytes % 4 == 0) return sum;
+  Seen seen = host_ops().check(piece, whole, first, bits);
+  if (bytes % 4 == 0) return seen;
   uint32_t last = 0;
   std::memcpy(&last, piece + 4 * whole, bytes % 4);
-  return sum + check_of_word(last, first + whole);
-}
-
-uint64_t check_of(const CheckedPieces& of) {
-  uint64_t sum = 0;
-  for (uint64_t p = 0; p < of.pieces; ++p)
-    sum += check_of_piece(static_cast<const uint8_t*>(of.data) + p * of.bytes, of.bytes,
-                          of.first + p * check_words(of.bytes));
-  return sum;
-}
-
-bool has_nonfinite(const CheckedPieces& of, const NonfiniteBits& bits) {
-  uint32_t found = 0;
-  for (uint64_t p = 0; p < of.pieces; ++p) {
-    const uint8_t* const piece = static_cast<const uint8_t*>(of.data) + p * of.bytes;
-    found |= host_ops().nonfinite(piece, of.bytes / 4, bits);
-    uint32_t last = 0;
-    std::memcpy(&last, piece + of.bytes / 4 * 4, of.bytes % 4);
-    found |= bits(last);
-  }
-  return found != 0;
+  include(seen, {check_of_word(last, first + whole), bits(last)});
+  return seen;
 }
 
 }  // namespace
 
 void checksum(const Checksum& work) {
+  Seen seen{0, 0};
+  for (uint32_t i = 0; i < work.count; ++i) {
+    const CheckedPieces& of = work.of[i];
+    for (uint64_t p = 0; p < of.pieces; ++p)
+      include(seen, see_piece(static_cast<const uint8_t*>(of.data) + p * of.bytes, of.bytes,
+                              of.first + p * check_words(of.bytes), work.bits));
+  }
   std::fill_n(work.parts, kCheckParts, uint64_t{0});
-  for (uint32_t i = 0; i < work.count; ++i) work.parts[0] += check_of(work.of[i]);
-  if (work.total != nullptr) *work.total = work.parts[0];
+  work.parts[0] = seen.sum;
+  if (work.total != nullptr) *work.total = seen.sum;
   if (work.nonfinite == nullptr) return;
   std::fill_n(work.nonfinite, kCheckParts, 0u);
-  for (uint32_t i = 0; i < work.count; ++i)
-    work.nonfinite[0] |= has_nonfinite(work.of[i], work.bits) ? 1 : 0;
+  work.nonfinite[0] = seen.nonfinite;
 }
 
 bool any_nonfinite(const Checksum& work) {

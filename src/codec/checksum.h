@@ -20,13 +20,24 @@ TERSE_INLINE uint64_t check_of_word(uint32_t word, uint64_t i) {
 // How to see elements that are not finite in a word of them, one or two: all bits of an exponent
 // are ones, which with one more at its lowest bit carry into the sign's place.
 struct NonfiniteBits {
-  uint32_t exponents, carries;
+  uint32_t exponents = 0, carries = 0;  // zeros: none are seen
 
   // Of elements that are not finite, their signs' places.
   TERSE_INLINE uint32_t operator()(uint32_t word) const {
     return ~(((word & exponents) ^ exponents) + exponents) & carries;
   }
 };
+
+// Of some words: their part of the sum, and not 0 where an element in them is not finite.
+struct Seen {
+  uint64_t sum;
+  uint32_t nonfinite;
+};
+
+TERSE_INLINE void include(Seen& seen, const Seen& more) {
+  seen.sum += more.sum;
+  seen.nonfinite |= more.nonfinite;
+}
 
 // Pieces of `bytes` bytes each, an even number, one behind another. Each begins with a word of its
 // own, and its last word is filled up with zeros; the first word has number `first`.
@@ -40,10 +51,10 @@ struct CheckedPieces {
 constexpr uint32_t kCheckParts = 128, kMostChecked = 3;
 struct Checksum {
   CheckedPieces of[kMostChecked];
-  uint32_t count;               // of those
-  uint64_t* parts;              // kCheckParts, all of which are written
-  uint64_t* total = nullptr;    // where their sum comes to, too; null: nowhere
-  NonfiniteBits bits = {0, 0};  // of an element's type
+  uint32_t count;             // of those
+  uint64_t* parts;            // kCheckParts, all of which are written
+  uint64_t* total = nullptr;  // where their sum comes to, too; null: nowhere
+  NonfiniteBits bits = {};    // of an element's type
   // kCheckParts, of which one is not 0 where an element is not finite; null: it is not asked for.
   uint32_t* nonfinite = nullptr;
 };

@@ -29,9 +29,9 @@ uint64_t check_of(Wire wire, const void* packed, size_t bytes) {
   uint8_t head[kHeaderBytes];
   std::memcpy(head, &wire, sizeof head);
   const HostOps& ops = host_ops();
-  return ops.check(head, kHeaderBytes / 4, 0) +
-         ops.check(static_cast<const uint8_t*>(packed) + kHeaderBytes, (bytes - kHeaderBytes) / 4,
-                   kHeaderBytes / 4);
+  const auto* const rest = static_cast<const uint8_t*>(packed) + kHeaderBytes;
+  constexpr size_t kWords = kHeaderBytes / 4;
+  return ops.check(head, kWords, 0, {}).sum + ops.check(rest, bytes / 4 - kWords, kWords, {}).sum;
 }
 
 }  // namespace

@@ -27,24 +27,15 @@ void scale(float factor, size_t n, float* out) {
   for (size_t i = 0; i < n; ++i) out[i] = mul(out[i], factor);
 }
 
-uint64_t check(const uint8_t* in, size_t words, size_t first) {
-  uint64_t sum = 0;
+Seen check(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits) {
+  Seen seen{0, 0};
   for (size_t i = 0; i < words; ++i) {
     uint32_t word;
     std::memcpy(&word, in + 4 * i, 4);
-    sum += static_cast<uint64_t>(word ^ 0x9E3779B9u) * (2 * (first + i) + 1);
+    seen.sum += static_cast<uint64_t>(word ^ 0x9E3779B9u) * (2 * (first + i) + 1);
+    seen.nonfinite |= bits(word);
   }
-  return sum;
-}
-
-uint32_t nonfinite(const uint8_t* in, size_t words, NonfiniteBits bits) {
-  uint32_t found = 0;
-  for (size_t i = 0; i < words; ++i) {
-    uint32_t word;
-    std::memcpy(&word, in + 4 * i, 4);
-    found |= bits(word);
-  }
-  return found;
+  return seen;
 }
 
 #define TERSE_STRING(x) #x
@@ -96,7 +87,6 @@ constexpr HostOps make_ops() {
       &scale,
       &hadamard,
       &check,
-      &nonfinite,
   };
   size_t i = 0;
   Codecs::for_each([&]<class Codec>() { ops.codecs[i++] = ops_of<Codec>(); });

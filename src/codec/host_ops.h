@@ -64,9 +64,8 @@ struct HostOps {
   void (*hadamard)(float factor, size_t n, const void* in, void* out);
 
   // The check (FORMAT.md, section 6) of words that are numbered from `first`.
-  uint64_t (*check)(const uint8_t* in, size_t words, size_t first);
-  // Not 0 where an element in these words is not finite.
-  uint32_t (*nonfinite)(const uint8_t* in, size_t words, NonfiniteBits bits);
+  // And whether an element in them is not finite.
+  Seen (*check)(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits);
 };
 
 // The best table that this processor runs.

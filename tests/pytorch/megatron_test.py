@@ -36,6 +36,7 @@ class Megatron(unittest.TestCase):
             assert losses[-1] < losses[0] - 1, losses  # it does learn
 
     def check_losses(self, rank, ranks):
+        self.assertEqual(len(rank["losses"]), STEPS)
         for step, (ours, native) in enumerate(zip(rank["losses"], self.native[ranks])):
             self.assertAlmostEqual(ours, native, delta=0.05, msg=f"step {step}")
 

@@ -9,19 +9,11 @@
 
 namespace terse::kernels {
 
-// Of some words: the sum of the check, and bits of the elements that are not finite.
-struct Seen {
-  uint64_t sum;
-  uint32_t nonfinite;
-};
-
+using codec::Seen;
 using ChecksumSum = simt::BlockReduction<Seen, kThreads>;
 
 struct IncludeSeen {
-  TERSE_DEVICE void operator()(Seen& seen, const Seen& more) const {
-    seen.sum += more.sum;
-    seen.nonfinite |= more.nonfinite;
-  }
+  TERSE_DEVICE void operator()(Seen& seen, const Seen& more) const { codec::include(seen, more); }
 };
 
 // Sixteen bytes at a time, of any memory whose parts have even numbers of them.
@@ -40,7 +32,7 @@ TERSE_DEVICE void see_octet(const uint8_t* at, uint64_t left, uint64_t first,
   for (uint32_t k = 0; k < kCheckedWords; ++k) {
     if (2 * k >= n) continue;
     const uint32_t word = octet.quad[0].w[k];
-    IncludeSeen{}(seen, {codec::check_of_word(word, first + k), bits(word)});
+    codec::include(seen, {codec::check_of_word(word, first + k), bits(word)});
   }
 }
 

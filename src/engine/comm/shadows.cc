@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -112,11 +113,17 @@ Shadow& Shadows::renew(const ShadowKind& which, Shadow* found, size_t bytes, InF
   return shadow;
 }
 
-void Shadows::pass_by(const ShadowKind& kind, Shadow* found) {
+bool Shadows::pass_by(const ShadowKind& which, Shadow* found) {
   ++in_full_[static_cast<size_t>(InFull::kNonfinite)];
-  if (found == nullptr || kind.delta.base != plan::Base::kInplace) return;
-  found->id = 0;
-  found->overwritten = true;
+  Kind& kind = kinds_[which];
+  if (found != nullptr) {
+    touch(kind, *found);
+    if (which.delta.base == plan::Base::kInplace) {
+      found->id = 0;
+      found->overwritten = true;
+    }
+  }
+  return !std::exchange(kind.passed_by, true);
 }
 
 void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {

@@ -79,8 +79,8 @@ class Shadows {
   Shadow& renew(const ShadowKind& kind, Shadow* found, size_t bytes, InFull why, size_t fewest);
   // For a call in full of which nothing is kept: not all elements of all ranks are finite, and
   // differences to one that is not would never be again. Its receive buffer is what shadows in
-  // place are of.
-  void pass_by(const ShadowKind& kind, Shadow* found);
+  // place are of. Whether it is the first such call of the kind.
+  bool pass_by(const ShadowKind& kind, Shadow* found);
   // For a call that did not go in full.
   void use(const ShadowKind& kind, Shadow& shadow, bool unchanged);
 
@@ -107,6 +107,7 @@ class Shadows {
     uint64_t ids = 0, calls = 0;
     size_t failures = 0;  // since it last went well
     size_t fewest = 0;
+    bool passed_by = false;
   };
   Shadow& place_for_one_more(Kind& kind);
   bool is_taken(const Shadow& shadow) const { return shadow.round == round_; }

@@ -17,12 +17,13 @@ using plan::Base;
 // What a rank says of a call: alike on all ranks where they hold the same.
 struct Held {
   uint64_t id = 0, check = 0;  // of the base; 0: there is none
-  bool unchanged = false;      // whether the rank sends what it sent last
-  bool known = false;          // whether there was a base before, whatever has become of it
-  bool lacks_memory = false;   // for a base
-  bool nonfinite = false;      // what it sends, not all of it finite
-  bool overwritten = false;    // what it held, by such
-  uint32_t shadows = 0;        // that the rank has of the kind
+  uint64_t shadows = 0;        // that the rank has of the kind
+  uint8_t unchanged = 0;       // whether the rank sends what it sent last
+  uint8_t known = 0;           // whether there was a base before, whatever has become of it
+  uint8_t lacks_memory = 0;    // for a base
+  uint8_t nonfinite = 0;       // whether not all is finite of what it sends
+  uint8_t spoiled = 0;         // ... or was of what it held
+  uint8_t none[3] = {};
 };
 
 // A call on its way to an answer.
@@ -99,6 +100,7 @@ void check_what_is_held(const Asked& a, Stream lane) {
   const uint64_t words = codec::check_words(bytes);
   const uint64_t ranks = a.communicator().ranks, own = a.communicator().rank;
   codec::Checksum& check = a.held_check();
+  check.bits = codec::nonfinite_bits(a.kind.dtype);
   if (a.kind.delta.base == Base::kShadow) {
     check.of[0] = {a.shadow->memory, bytes, ranks, 0};
     check.count = 1;
@@ -140,10 +142,13 @@ void read(Asked& a) {
   a.content = codec::total(a.sent_check().parts);
   a.held.nonfinite = codec::any_nonfinite(a.sent_check());
   a.held.known = a.shadow != nullptr;
-  a.held.overwritten = a.shadow != nullptr && a.shadow->overwritten;
+  a.held.spoiled = a.shadow != nullptr && a.shadow->overwritten;
   a.held.lacks_memory = a.shadow != nullptr && a.shadow->memory == nullptr;
-  a.held.shadows = static_cast<uint32_t>(a.shadows().count(a.kind));
+  a.held.shadows = a.shadows().count(a.kind);
   if (!a.holds_base()) return;
+  // Sums of what is near a type's largest number may have left it.
+  a.held.spoiled = codec::any_nonfinite(a.held_check());
+  if (a.held.spoiled != 0) return;
   a.held.id = a.shadow->id;
   a.held.check = codec::total(a.held_check().parts);
   a.held.unchanged = a.content == a.shadow->content;
@@ -152,12 +157,12 @@ void read(Asked& a) {
 // Of all ranks.
 struct Verdict {
   bool same = true, first = true, unchanged = true, lacks_memory = false;
-  bool nonfinite = false, overwritten = false;
+  bool nonfinite = false, spoiled = false;
   size_t fewest = SIZE_MAX;  // shadows
 
   InFull why_in_full() const {
     if (first) return InFull::kFirst;
-    if (overwritten) return InFull::kNonfinite;
+    if (spoiled) return InFull::kNonfinite;
     return lacks_memory ? InFull::kMemory : InFull::kOthers;
   }
 };
@@ -168,11 +173,11 @@ Verdict verdict_on(const Asked& a, const Exchange& exchange) {
     Held other;
     std::memcpy(&other, exchange.words(rank).data() + a.index * sizeof other, sizeof other);
     v.same = v.same && other.id == a.held.id && other.check == a.held.check;
-    v.first = v.first && !other.known;
-    v.unchanged = v.unchanged && other.unchanged;
-    v.lacks_memory = v.lacks_memory || other.lacks_memory;
-    v.nonfinite = v.nonfinite || other.nonfinite;
-    v.overwritten = v.overwritten || other.overwritten;
+    v.first = v.first && other.known == 0;
+    v.unchanged = v.unchanged && other.unchanged != 0;
+    v.lacks_memory = v.lacks_memory || other.lacks_memory != 0;
+    v.nonfinite = v.nonfinite || other.nonfinite != 0;
+    v.spoiled = v.spoiled || other.spoiled != 0;
     v.fewest = std::min<size_t>(v.fewest, other.shadows);
   }
   return v;
@@ -205,10 +210,10 @@ void go_in_full(Asked& a, InFull why, size_t fewest) {
 
 // As it is, and nothing is kept.
 void pass_by(const Asked& a) {
-  a.communicator().log(LogLevel::kInfo,
-                       "AllGather of {} elements goes in full: not all of them are finite",
+  const bool first = a.shadows().pass_by(a.kind, a.shadow);
+  a.communicator().log(first ? LogLevel::kWarn : LogLevel::kInfo,
+                       "AllGather of {} elements goes in full: there are NaNs or infinities in it",
                        a.kind.count);
-  a.shadows().pass_by(a.kind, a.shadow);
   a.job->delta = {Base::kNone, plan::Gathers::kInFull, a.kind.delta.own_exact};
 }
 
