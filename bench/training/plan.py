@@ -22,6 +22,9 @@ PAPERS = {
         "reducescatter,allreduce -> int4:block=128,round=stochastic,intra=int8,hadamard=32",
     "w4g4-uniform": "allgather -> minmax4:block=1024; "
                     "reducescatter,allreduce -> minmax4:block=1024,round=stochastic",
+    "w4g4-stochastic": "allgather,reducescatter,allreduce -> learned4:block=1024,round=stochastic",
+    "w4g4-uniform-stochastic":
+        "allgather,reducescatter,allreduce -> minmax4:block=1024,round=stochastic",
 }
 # After a scheme: norms and biases travel as they are, as QSDP has it. With FSDP2.
 EXACT_NORMS = "+exact-norms"
