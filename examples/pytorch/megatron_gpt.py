@@ -9,7 +9,6 @@ Nothing here knows of terse, but for --exact-norms. Wants the package megatron-c
 """
 
 import argparse
-import json
 import os
 
 import torch

@@ -32,8 +32,7 @@ Seen check(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits) {
   for (size_t i = 0; i < words; ++i) {
     uint32_t word;
     std::memcpy(&word, in + 4 * i, 4);
-    seen.sum += static_cast<uint64_t>(word ^ 0x9E3779B9u) * (2 * (first + i) + 1);
-    seen.nonfinite |= bits(word);
+    include(seen, {check_of_word(word, first + i), bits(word)});
   }
   return seen;
 }

@@ -63,8 +63,8 @@ struct HostOps {
   // `factor` first; the others as they are. May be in place.
   void (*hadamard)(float factor, size_t n, const void* in, void* out);
 
-  // The check (FORMAT.md, section 6) of words that are numbered from `first`.
-  // And whether an element in them is not finite.
+  // The check (FORMAT.md, section 6) of words that are numbered from `first`, and whether an
+  // element in them is not finite.
   Seen (*check)(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits);
 };
 

@@ -1,26 +1,22 @@
 """torch.distributed on the backend hostnccl: backend_test.py PYTHON TERSE HOSTNCCL"""
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
 
+import playing
+
 PYTHON, TERSE, HOSTNCCL = sys.argv[1:4]
-JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs.py")
-MODULE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(JOBS))), "python")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODULE = os.path.join(ROOT, "python")
 
 
 class Backend(unittest.TestCase):
     def play(self, *jobs, prefix=(), variables=()):
         """All ranks must end well; one that kills itself has nothing to say."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
-        environment.update(NCCL_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1",
-                           HOSTNCCL_TIMEOUT="60", PYTHONWARNINGS="ignore", **dict(variables))
-        done = subprocess.run([*prefix, PYTHON, JOBS, *jobs], check=True, text=True,
-                              stdout=subprocess.PIPE, env=environment)
-        results = json.loads(done.stdout.splitlines()[-1])
+        results = playing.play(PYTHON, jobs, prefix, variables)
         self.assertEqual(len(results), len(jobs))
         for job, ranks in zip(jobs, results):
             self.assertEqual(len(ranks), int(job.split(":")[1]))

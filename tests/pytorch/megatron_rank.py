@@ -52,7 +52,7 @@ def main():
         stats = terse.stats(group)
         result["stats"] = {name: getattr(stats, name) for name in
                            ("delta_calls", "delta_unchanged", "delta_full", "raw_bytes",
-                            "wire_bytes", "calls")}
+                            "wire_bytes")}
     for bucket, exact in zip(buckets, exact_elements(model)):
         own, others = megatron_gpt.differing(bucket.param_data)
         result["own"] += int(own.sum())

@@ -1,26 +1,20 @@
 """Megatron Core, unmodified, on the backend hostnccl: megatron_test.py PYTHON TERSE HOSTNCCL"""
 
 import json
-import os
-import subprocess
 import sys
 import unittest
 
+import playing
+
 PYTHON, TERSE, HOSTNCCL = sys.argv[1:4]
-JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs.py")
 STEPS = 12
 
 
 def play(*jobs, scheme=None):
     """What each rank of each job printed last."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
-    environment.update(NCCL_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1",
-                       HOSTNCCL_TIMEOUT="60", PYTHONWARNINGS="ignore")
     run = [TERSE, "run", "--scheme", scheme, "--nccl", HOSTNCCL, "--"] if scheme else []
-    done = subprocess.run([*run, PYTHON, JOBS, *jobs], check=True, text=True,
-                          stdout=subprocess.PIPE, env=environment)
     results = []
-    for ranks in json.loads(done.stdout.splitlines()[-1]):
+    for ranks in playing.play(PYTHON, jobs, run):
         for rank in ranks:
             if rank["status"] != 0:
                 raise AssertionError(f"exit status {rank['status']}:\n{rank['output']}")

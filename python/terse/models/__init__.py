@@ -9,9 +9,9 @@ own objects:
     Megatron-LM  its own DistributedDataParallel
     DDP          torch.nn.parallel.DistributedDataParallel, with a DdpBuckets from the beginning
 
-Those layouts are not promised to anybody. They were compared with what PyTorch 2.8, 2.11 and 2.15
-and Megatron Core 0.16.1 send, and with the buffers of Megatron Core 0.20; other versions may have others. Where an attribute that is read
-is not there, that is an AttributeError.
+Those layouts are not promised to anybody. They were compared with what PyTorch 2.8, 2.11 and 2.15 and
+Megatron Core 0.16.1 send, and with the buffers of Megatron Core 0.20; other versions may have others.
+Where an attribute that is read is not there, that is an AttributeError.
 """
 
 from .._communicator import pointer_of
