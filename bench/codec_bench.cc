@@ -146,7 +146,7 @@ struct Named {
 };
 
 // Every codec with 4 and 8 bits, or as many as it has, as it usually is; with stochastic rounding;
-// and with the transform.
+// and with the transform. And the blocks of SDP4Bit's weights and of QSDP.
 std::vector<Named> schemes() {
   std::vector<Named> all;
   for (const Descriptor& d : kDescriptors) {
@@ -170,6 +170,8 @@ std::vector<Named> schemes() {
     }
   }
   all.push_back({"int3", {Symmetric::kDescriptor.id, Rounding::kNearest, 3, 128}});
+  all.push_back({"int4-2048", {Symmetric::kDescriptor.id, Rounding::kNearest, 4, 2048}});
+  all.push_back({"minmax8-1024", {MinMax::kDescriptor.id, Rounding::kNearest, 8, 1024}});
   all.push_back({"minmax8-shift-1024", {MinMax::kDescriptor.id, Rounding::kShift, 8, 1024}});
   return all;
 }

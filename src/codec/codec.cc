@@ -66,7 +66,8 @@ class Pipe {
         draw_(work.target.redraw == nullptr ? work.target.draw
                                             : redraw(work.target.draw, *work.target.redraw)),
         transforms_(transforms(work)),
-        changes_(changes_spec(work)) {}
+        changes_(changes_spec(work)),
+        prefetches_(tile() <= kTile) {}
 
   size_t tile() const {
     return tile_of(std::max<size_t>(from_ ? from_->spec.block : 1, to_ ? to_->spec.block : 1));
@@ -104,10 +105,10 @@ class Pipe {
     return spec == nullptr ? std::nullopt : std::optional<Bodies>({ops_, *spec, work_});
   }
 
-  static const void* raw(const Source& s, size_t begin, size_t n) {
+  const void* raw(const Source& s, size_t begin, size_t n) const {
     const size_t size = dtype_size(s.format.dtype());
     const char* in = static_cast<const char*>(s.data) + begin * size;
-    prefetch_after(in, n * size);
+    if (prefetches_) prefetch_after(in, n * size);
     return in;
   }
 
@@ -216,6 +217,7 @@ class Pipe {
   const float multiplier_;                 // of raw sources
   const Draw draw_;
   const bool transforms_, changes_;
+  const bool prefetches_;  // of larger blocks the next one is fetched where one is encoded
   alignas(64) float sum_[kMaxBlock];
   alignas(64) uint8_t codes_[kMaxBlock];
 };

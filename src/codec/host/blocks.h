@@ -56,30 +56,45 @@ TERSE_INLINE size_t params_stride(const Spec& spec) {
   return params_bytes<Codec>(scale) + fine;
 }
 
-// Finer scales of n elements of a block; and of the largest one.
+// Elements that share a finer scale, or a block of the only size there is: so few that loops go
+// over many such groups at a time. Or 0.
 template <class Codec>
-TERSE_INLINE size_t fines_of(size_t n) {
-  return (n + Codec::kDescriptor.fine - 1) / Codec::kDescriptor.fine;
+constexpr size_t kGroup = HasFinerScales<Codec> ? Codec::kDescriptor.fine : kSmallBlock<Codec>;
+
+template <class Codec>
+TERSE_INLINE size_t groups_of(size_t n) {
+  return (n + kGroup<Codec> - 1) / kGroup<Codec>;
 }
 template <class Codec>
-constexpr size_t kMostFine = kMaxBlock / Codec::kDescriptor.fine;
+constexpr size_t kMostGroups = kMaxBlock / kGroup<Codec>;
 
-// Calls see(index, first element, elements) with what shares each of them: with a length that the
-// compiler knows, except the last where it is short.
+// Calls see(index, first element, elements) with each group: with a length that the compiler knows,
+// except the last where it is short.
 template <class Codec, class See>
-TERSE_INLINE void for_each_fine(size_t n, const See& see) {
-  constexpr size_t kFine = Codec::kDescriptor.fine;
+TERSE_INLINE void for_each_group(size_t n, const See& see) {
   size_t i = 0;
-  for (; (i + 1) * kFine <= n; ++i) see(i, i * kFine, kFine);
-  if (i * kFine < n) see(i, i * kFine, n - i * kFine);
+  for (; (i + 1) * kGroup<Codec> <= n; ++i) see(i, i * kGroup<Codec>, kGroup<Codec>);
+  if (i * kGroup<Codec> < n) see(i, i * kGroup<Codec>, n - i * kGroup<Codec>);
 }
 
-// What there is for each of them, for each element: so that one loop goes over all elements.
-template <class Codec, class X>
-TERSE_INLINE void spread(const X* __restrict fine, size_t n, X* __restrict of_element) {
-  for_each_fine<Codec>(n, [&](size_t i, size_t first, size_t length) {
-    for (size_t k = 0; k < length; ++k) of_element[first + k] = fine[i];
-  });
+// Elements of a large block that are worked on at a time, so that what is made of each of them
+// stays in the first-level cache.
+constexpr size_t kPiece = 512;
+
+// What there is for each group, for each element: so that one loop goes over all elements. Calls
+// see(first element, elements, of each of them).
+template <class Codec, class X, class See>
+TERSE_INLINE void spread(const X* __restrict of_group, size_t n, const See& see) {
+  X of_element[kPiece];
+  for (size_t i = 0; i < n; i += kPiece) {
+    const X* const of_these = of_group + i / kGroup<Codec>;
+    const size_t some = n - i < kPiece ? n - i : kPiece;
+    for_each_group<Codec>(some, [&](size_t group, size_t first, size_t length) {
+      const X x = of_these[group];
+      for (size_t k = 0; k < length; ++k) of_element[first + k] = x;
+    });
+    see(i, some, static_cast<const X*>(of_element));
+  }
 }
 
 // Copies of fixed sizes: others are calls.

@@ -33,12 +33,14 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, co
   }
   if constexpr (HasFinerScales<Codec>) {
     const uint8_t* const fine = params + params_bytes<Codec>(form.scale);
-    typename Codec::Dequantizer dequantizers[kMostFine<Codec>], of_element[kMaxBlock];
-    for (size_t i = 0; i < fines_of<Codec>(n); ++i)
+    typename Codec::Dequantizer dequantizers[kMostGroups<Codec>];
+    for (size_t i = 0; i < groups_of<Codec>(n); ++i)
       dequantizers[i] = Codec::dequantizer(p, fine[i], form);
-    spread<Codec>(dequantizers, n, of_element);
-    decode<T, Codec, accumulate>(
-        codes, n, form, [&](size_t i) { return of_element[i]; }, out);
+    spread<Codec>(dequantizers, n, [&](size_t first, size_t some, const auto* of_element) {
+      decode<T, Codec, accumulate>(
+          codes + first, some, form, [&](size_t i) { return of_element[i]; },
+          static_cast<char*>(out) + first * sizeof(T));
+    });
   } else {
     const auto d = Codec::dequantizer(p, form);
     decode<T, Codec, accumulate>(

@@ -26,6 +26,12 @@ TERSE_INLINE Params choose(const void* in, size_t n, const Form& form, const Par
   return Codec::chosen(p, best.candidate, form);
 }
 
+// A block's elements, as they are and as they are read: where the machine converts halves these are
+// numbers in memory already. Statistics are of the former, of which more fit into a register.
+struct Elements {
+  const void *as_they_are, *read;
+};
+
 // `coder(i)`: that of element i.
 template <class T, class Codec, Rounding rounding, class Coder>
 TERSE_INLINE void encode(const void* in, size_t n, const Coder& coder,
@@ -36,38 +42,83 @@ TERSE_INLINE void encode(const void* in, size_t n, const Coder& coder,
   }
 }
 
+// A block's parameters need all of it, so that its elements come from memory before the first code
+// is made. While codes are made, the next block's come.
+template <class Raw>
+TERSE_INLINE void prefetch_next(const Elements& in, size_t n, size_t first, size_t some) {
+  constexpr size_t kLine = 64;
+  if (n <= kPiece) return;  // codec.cc did
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(in.as_they_are) + (n + first) * sizeof(Raw);
+  for (size_t i = 0; i < some * sizeof(Raw); i += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(begin + i));
+}
+
+template <class Raw, class T, class Codec, Rounding rounding, class Coder>
+TERSE_INLINE void encode_large_block(const Elements& in, size_t n, const Coder& coder,
+                                     const uint16_t* __restrict random, uint8_t* __restrict codes) {
+  for (size_t i = 0; i < n; i += kPiece) {
+    const size_t some = block_at(i, n, kPiece);
+    prefetch_next<Raw>(in, n, i, some);
+    encode<T, Codec, rounding>(
+        static_cast<const char*>(in.read) + i * sizeof(T), some, [&](size_t) { return coder; },
+        random + i, codes + i * sizeof(Code<Codec>));
+  }
+}
+
+// Codes of groups of elements, each by its quantizer; 0 where zero(group).
+template <class Raw, class T, class Codec, Rounding rounding, class Zero>
+TERSE_INLINE void encode_groups(const Elements& in, size_t n, const Form& form,
+                                const typename Codec::Quantizer* quantizers,
+                                const uint16_t* __restrict random, uint8_t* __restrict codes,
+                                const Zero& zero) {
+  spread<Codec>(quantizers, n, [&](size_t first, size_t some, const auto* of_element) {
+    prefetch_next<Raw>(in, n, first, some);
+    encode<T, Codec, rounding>(
+        static_cast<const char*>(in.read) + first * sizeof(T), some,
+        [&](size_t i) { return Codec::template coder<rounding>(of_element[i], form); },
+        random + first, codes + first);
+  });
+  for_each_group<Codec>(n, [&](size_t i, size_t first, size_t length) {
+    if (zero(i)) std::memset(codes + first, 0, length);
+  });
+}
+
 // The finer scales of a block, and the codes.
-template <class T, class Codec, Rounding rounding>
-TERSE_INLINE void encode_finely(const void* in, size_t n, const Form& form, const Params& p,
+template <class Raw, class T, class Codec, Rounding rounding>
+TERSE_INLINE void encode_finely(const Elements& in, size_t n, const Form& form, const Params& p,
                                 const uint16_t* __restrict random, uint8_t* __restrict codes,
                                 uint8_t* __restrict fine) {
-  float absmax[kMostFine<Codec>];
-  typename Codec::Quantizer quantizers[kMostFine<Codec>], of_element[kMaxBlock];
-  for_each_fine<Codec>(n, [&](size_t i, size_t first, size_t length) {
-    AbsMax observed;
-    stats<T>(static_cast<const char*>(in) + first * sizeof(T), length, observed);
-    absmax[i] = observed.absmax;
-  });
+  float absmax[kMostGroups<Codec>];
+  typename Codec::Quantizer quantizers[kMostGroups<Codec>];
+  absmaxes<Raw, kGroup<Codec>>(in.as_they_are, n, absmax);
   const auto finer = Codec::finer(p, form);
-  for (size_t i = 0; i < fines_of<Codec>(n); ++i) {
+  for (size_t i = 0; i < groups_of<Codec>(n); ++i) {
     const uint32_t byte = Codec::fine(finer, absmax[i], form);
     fine[i] = static_cast<uint8_t>(byte);
     quantizers[i] = Codec::quantizer(finer, byte);
   }
-  spread<Codec>(quantizers, n, of_element);
-  encode<T, Codec, rounding>(
-      in, n, [&](size_t i) { return Codec::template coder<rounding>(of_element[i], form); }, random,
-      codes);
-  for_each_fine<Codec>(n, [&](size_t i, size_t first, size_t length) {
-    if (fine[i] == 0) std::memset(codes + first, 0, length);
-  });
+  encode_groups<Raw, T, Codec, rounding>(in, n, form, quantizers, random, codes,
+                                         [&](size_t i) { return fine[i] == 0; });
 }
 
-// A block's elements, as they are and as they are read: where the machine converts halves these are
-// numbers in memory already. Statistics are of the former, of which more fit into a register.
-struct Elements {
-  const void *as_they_are, *read;
-};
+// All of blocks that are small: first the parameters of all of them.
+template <class Raw, class T, class Codec, Rounding rounding>
+TERSE_INLINE void quantize_small_blocks(const Elements& in, size_t n, const Form& form,
+                                        const uint16_t* __restrict random,
+                                        uint8_t* __restrict codes, uint8_t* __restrict params) {
+  float absmax[kMostGroups<Codec>];
+  Params of_block[kMostGroups<Codec>];
+  typename Codec::Quantizer quantizers[kMostGroups<Codec>];
+  absmaxes<Raw, kGroup<Codec>>(in.as_they_are, n, absmax);
+  for (size_t i = 0; i < groups_of<Codec>(n); ++i) {
+    of_block[i] = Codec::params({absmax[i]}, form, 0);
+    quantizers[i] = Codec::quantizer(of_block[i], form);
+    store_params<Codec>(of_block[i], form.scale, params + i * params_bytes<Codec>(form.scale));
+  }
+  encode_groups<Raw, T, Codec, rounding>(in, n, form, quantizers, random, codes, [&](size_t i) {
+    return Codec::flat(of_block[i]) || !is_finite(of_block[i].first);
+  });
+}
 
 // Finds the parameters of a block, and stores them.
 template <class Raw, class T, class Codec>
@@ -83,7 +134,7 @@ TERSE_INLINE Params find_params(const Elements& in, size_t n, const Form& form, 
 }
 
 // `random`: of the block's elements; where the grid is shifted, of the first one.
-template <class Raw, class T, class Codec, Rounding rounding, Part part>
+template <class Raw, class T, class Codec, Rounding rounding, Part part, bool large>
 TERSE_INLINE void quantize_block(const Elements& in, size_t n, const Form& form,
                                  const uint16_t* __restrict random, uint8_t* __restrict codes,
                                  uint8_t* params) {
@@ -94,22 +145,28 @@ TERSE_INLINE void quantize_block(const Elements& in, size_t n, const Form& form,
   uint8_t* const fine = params + params_bytes<Codec>(form.scale);
   if (Codec::flat(p) || !is_finite(p.first)) {
     std::memset(codes, 0, n * sizeof(Code<Codec>));
-    if constexpr (HasFinerScales<Codec>) std::memset(fine, 0, fines_of<Codec>(n));
+    if constexpr (HasFinerScales<Codec>) std::memset(fine, 0, groups_of<Codec>(n));
   } else if constexpr (HasFinerScales<Codec>) {
-    encode_finely<T, Codec, rounding>(in.read, n, form, p, random, codes, fine);
+    encode_finely<Raw, T, Codec, rounding>(in, n, form, p, random, codes, fine);
   } else {
     const auto coder = Codec::template coder<rounding>(Codec::quantizer(p, form), form);
-    encode<T, Codec, rounding>(
-        in.read, n, [&](size_t) { return coder; }, random, codes);
+    if constexpr (large)
+      encode_large_block<Raw, T, Codec, rounding>(in, n, coder, random, codes);
+    else
+      encode<T, Codec, rounding>(
+          in.read, n, [&](size_t) { return coder; }, random, codes);
   }
 }
 
-template <class Raw, class T, class Codec, Rounding rounding, Part part>
-void quantize_blocks(const Elements& in, size_t n, const Spec& spec, const Draw& draw,
-                     uint64_t first, uint8_t* codes, uint8_t* params) {
+template <class Raw, class T, class Codec, Rounding rounding, Part part, bool large>
+[[gnu::noinline]] void quantize_blocks(Elements in, size_t n, const Spec& spec, const Draw& draw,
+                                       uint64_t first, uint8_t* codes, uint8_t* params) {
   const Form form = known_form<Codec>(spec, rounding);
-  const size_t block = block_of<Codec>(spec), stride = params_stride<Codec>(spec);
-  const size_t at_once = kMaxBlock / spec.block * spec.block;
+  constexpr size_t kSmall = kSmallBlock<Codec>, kAtOnce = kSmall != 0 ? kMaxBlock / kSmall : 1;
+  const size_t block = kSmall != 0 ? kAtOnce * kSmall : block_of<Codec>(spec);
+  const size_t stride = kAtOnce * params_stride<Codec>(spec);
+  const size_t at_once =
+      rounding == Rounding::kStochastic ? kMaxBlock / spec.block * spec.block : 0;
   uint16_t random[kMaxBlock];
   for (size_t i = 0; i < n; i += block, params += stride) {
     const size_t length = block_at(i, n, block);
@@ -123,12 +180,24 @@ void quantize_blocks(const Elements& in, size_t n, const Spec& spec, const Draw&
     const Elements from = {static_cast<const char*>(in.as_they_are) + i * sizeof(Raw),
                            static_cast<const char*>(in.read) + i * sizeof(T)};
     uint8_t* const to = codes + i * sizeof(Code<Codec>);
-    if (length == kSmallBlock<Codec>)
-      quantize_block<Raw, T, Codec, rounding, part>(from, kSmallBlock<Codec>, form, drawn, to,
-                                                    params);
+    if constexpr (kSmallBlock<Codec> != 0)
+      quantize_small_blocks<Raw, T, Codec, rounding>(from, length, form, drawn, to, params);
     else
-      quantize_block<Raw, T, Codec, rounding, part>(from, length, form, drawn, to, params);
+      quantize_block<Raw, T, Codec, rounding, part, large>(from, length, form, drawn, to, params);
   }
+}
+
+// Whether blocks are large the compiler knows, but not how large: what it does for large ones, and
+// unrolling loops for all sizes of small ones, would slow down the others.
+template <class Raw, class T, class Codec, Rounding rounding, Part part>
+void quantize_blocks(Elements in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
+                     uint8_t* codes, uint8_t* params) {
+  if constexpr (Codec::kDescriptor.params > 0 && Codec::kDescriptor.max_block > kPiece &&
+                !HasFinerScales<Codec>)
+    if (spec.block > kPiece)
+      return quantize_blocks<Raw, T, Codec, rounding, part, true>(in, n, spec, draw, first, codes,
+                                                                  params);
+  quantize_blocks<Raw, T, Codec, rounding, part, false>(in, n, spec, draw, first, codes, params);
 }
 
 template <class T, class Codec, Rounding rounding, Part part>

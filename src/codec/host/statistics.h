@@ -6,6 +6,7 @@
 
 #include "codec/block.h"
 #include "codec/host/elements.h"
+#include "codec/host/registers.h"
 
 namespace terse::codec::TERSE_ISA {
 namespace {
@@ -61,6 +62,48 @@ TERSE_INLINE void stats(const void* in, size_t n, Extent& result) {
 
 template <class T>
 TERSE_INLINE void stats(const void*, size_t, NoStats&) {}
+
+// The larger ones of n pairs of neighbours.
+template <class X>
+TERSE_INLINE void larger_of_pairs(const X* __restrict in, size_t n, X* __restrict out) {
+  for (size_t i = 0; i < n; ++i) out[i] = in[2 * i] > in[2 * i + 1] ? in[2 * i] : in[2 * i + 1];
+}
+
+// The absmax of each kEach elements, and of the last ones, which may be fewer. Loops over few
+// elements would be reduced within registers, one by one: here they are reduced side by side.
+template <class T, size_t kEach>
+TERSE_INLINE void absmaxes(const void* in, size_t n, float* __restrict out) {
+  constexpr size_t kRegister = kRegisterBytes / sizeof(T);
+  constexpr size_t kWidth = kEach < kRegister ? kEach : kRegister, kAtOnce = 512 / kEach;
+  const char* const bytes = static_cast<const char*>(in);
+  Integer<T> magnitudes[kAtOnce * kWidth], halved[kAtOnce * kWidth / 2];
+  size_t i = 0;
+  for (; (i + kAtOnce) * kEach <= n; i += kAtOnce) {
+    const char* const from = bytes + i * kEach * sizeof(T);
+    for (size_t k = 0; k < kAtOnce; ++k)
+      for (size_t lane = 0; lane < kWidth; ++lane) {
+        Integer<T> absmax = 0;
+        for (size_t j = lane; j < kEach; j += kWidth) {
+          const Integer<T> magnitude = read<Integer<T>>(from, k * kEach + j) & kMagnitude<T>;
+          absmax = magnitude > absmax ? magnitude : absmax;
+        }
+        magnitudes[k * kWidth + lane] = absmax;
+      }
+    size_t width = kWidth;
+    for (; width > 2; width /= 4) {
+      larger_of_pairs(magnitudes, kAtOnce * width / 2, halved);
+      larger_of_pairs(halved, kAtOnce * width / 4, magnitudes);
+    }
+    if (width == 2) larger_of_pairs(magnitudes, kAtOnce, halved);
+    const Integer<T>* const each = width == 2 ? halved : magnitudes;
+    for (size_t k = 0; k < kAtOnce; ++k) out[i + k] = as_float<T>(each[k]);
+  }
+  for (; i * kEach < n; ++i) {
+    AbsMax observed;
+    stats<T>(bytes + i * kEach * sizeof(T), block_at(i * kEach, n, kEach), observed);
+    out[i] = observed.absmax;
+  }
+}
 
 }  // namespace
 }  // namespace terse::codec::TERSE_ISA
