@@ -12,7 +12,7 @@ namespace {
 
 Seen see_piece(const uint8_t* piece, uint64_t bytes, uint64_t first, const NonfiniteBits& bits) {
   const uint64_t whole = bytes / 4;
-  Seen seen = host_ops().check(piece, whole, first, bits);
+  Seen seen = host_ops().see(piece, whole, first, bits);
   if (bytes % 4 == 0) return seen;
   uint32_t last = 0;
   std::memcpy(&last, piece + 4 * whole, bytes % 4);

@@ -1,6 +1,5 @@
-// The check of memory, by which ranks compare what they hold without sending it: the sum modulo
-// 2^64 over its 32-bit words w_i of (w_i xor 0x9E3779B9) * (2i + 1), as that of a packed buffer
-// (FORMAT.md, section 6).
+// The check of memory, by which ranks compare what they hold without sending it (FORMAT.md,
+// section 5).
 #pragma once
 
 #include <cstddef>
@@ -13,8 +12,16 @@ namespace terse::codec {
 
 TERSE_INLINE constexpr uint64_t check_words(uint64_t bytes) { return bytes / 4 + (bytes % 4 != 0); }
 
+// Factors are odd, so that no change of one word is missed; and irregular, so that none is missed
+// which is the same for all words, as where constants are filled in: were they 2i + 1, their sum
+// over n words would be n^2, and a change by a power of two would vanish where n is one.
+TERSE_INLINE uint32_t factor_of_word(uint64_t i) {
+  const uint32_t scattered = static_cast<uint32_t>(i) * 0x9E3779B9u;
+  return (scattered ^ scattered >> 16) | 1;
+}
+
 TERSE_INLINE uint64_t check_of_word(uint32_t word, uint64_t i) {
-  return static_cast<uint64_t>(word ^ 0x9E3779B9u) * (2 * i + 1);
+  return static_cast<uint64_t>(word ^ 0x9E3779B9u) * factor_of_word(i);
 }
 
 // How to see elements that are not finite in a word of them, one or two: all bits of an exponent

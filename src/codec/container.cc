@@ -31,7 +31,7 @@ uint64_t check_of(Wire wire, const void* packed, size_t bytes) {
   const HostOps& ops = host_ops();
   const auto* const rest = static_cast<const uint8_t*>(packed) + kHeaderBytes;
   constexpr size_t kWords = kHeaderBytes / 4;
-  return ops.check(head, kWords, 0, {}).sum + ops.check(rest, bytes / 4 - kWords, kWords, {}).sum;
+  return ops.check_packed(head, kWords, 0) + ops.check_packed(rest, bytes / 4 - kWords, kWords);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "codec/layout.h"
+#include "codec/portable.h"
 
 namespace terse::codec {
 
@@ -18,6 +19,11 @@ struct Header {
 
 constexpr size_t container_size(const Spec& spec, size_t count) {
   return kHeaderBytes + body_size(spec, count);
+}
+
+// Of word i of a packed buffer: its check is the sum of these.
+TERSE_INLINE uint64_t check_of_packed_word(uint32_t word, uint64_t i) {
+  return static_cast<uint64_t>(word ^ 0x9E3779B9u) * (2 * i + 1);
 }
 
 // Writes the header before a finished body.

@@ -63,9 +63,10 @@ struct HostOps {
   // `factor` first; the others as they are. May be in place.
   void (*hadamard)(float factor, size_t n, const void* in, void* out);
 
-  // The check (FORMAT.md, section 6) of words that are numbered from `first`, and whether an
-  // element in them is not finite.
-  Seen (*check)(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits);
+  // Of words that are numbered from `first`: the check of memory (checksum.h), and whether an
+  // element in them is not finite; and that of a packed buffer (container.h).
+  Seen (*see)(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits);
+  uint64_t (*check_packed)(const uint8_t* in, size_t words, size_t first);
 };
 
 // The best table that this processor runs.

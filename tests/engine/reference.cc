@@ -9,6 +9,7 @@
 
 #include "codec/codec.h"
 #include "codec/float16.h"
+#include "memory_check.h"
 #include "summed_reference.h"
 
 namespace terse::test {
@@ -21,17 +22,6 @@ Dtype dtype_of(ncclDataType_t datatype) {
   Dtype dtype{};
   if (!compressible(datatype, &dtype)) throw std::invalid_argument("not a type to compress");
   return dtype;
-}
-
-// FORMAT.md, section 6.
-uint64_t check_of(const Bytes& bytes) {
-  uint64_t sum = 0;
-  for (size_t at = 0, i = 0; at < bytes.size(); at += 4, ++i) {
-    uint32_t word = 0;
-    std::memcpy(&word, bytes.data() + at, std::min<size_t>(4, bytes.size() - at));
-    sum += (word ^ 0x9E3779B9ull) * (2 * i + 1);
-  }
-  return sum;
 }
 
 class Reference {
@@ -72,7 +62,9 @@ class Reference {
                                                .shard = shard,
                                                .stage = stage});
     run(sources,
-        {body.data(), spec, codec::redraw(draw, gathers ? check_of(sent_[rank]) : call_.replays)},
+        {body.data(), spec,
+         codec::redraw(
+             draw, gathers ? memory_check(sent_[rank].data(), sent_[rank].size()) : call_.replays)},
         factor, count);
     return body;
   }

@@ -13,6 +13,7 @@
 #include "batch.h"
 #include "cpu_kernels.h"
 #include "expect_noticed.h"
+#include "memory_check.h"
 #include "simt/global_memory.h"
 
 namespace terse::kernels {
@@ -37,14 +38,10 @@ Pieces some_pieces(uint64_t bytes, uint64_t pieces, size_t offset, uint64_t firs
 uint64_t plainly(const std::vector<Pieces>& all) {
   uint64_t sum = 0;
   for (const Pieces& of : all) {
-    uint64_t i = of.first;
+    const uint64_t words = codec::check_words(of.bytes);
     for (uint64_t p = 0; p < of.pieces; ++p)
-      for (uint64_t at = 0; at < of.bytes; at += 4, ++i) {
-        uint32_t word = 0;
-        for (uint64_t k = 0; k < 4 && at + k < of.bytes; ++k)
-          word |= uint32_t{of.memory[of.offset + p * of.bytes + at + k]} << (8 * k);
-        sum += (word ^ 0x9E3779B9ull) * (2 * i + 1);
-      }
+      sum +=
+          memory_check(of.memory.data() + of.offset + p * of.bytes, of.bytes, of.first + p * words);
   }
   return sum;
 }
