@@ -40,6 +40,15 @@ void throw_failure() {
   if (t_failure != nullptr) std::rethrow_exception(std::exchange(t_failure, nullptr));
 }
 
+// The group's streams. Where they cannot NCCL's group fails, too.
+void meet() noexcept {
+  try {
+    if (group_depth() == 1 && t_failure == nullptr) group_meet();
+  } catch (...) {
+    fail_group();
+  }
+}
+
 // Gives NCCL the compressed calls too, or ends its group.
 void hand_over(ncclSimInfo_t* info) {
   try {
@@ -78,6 +87,7 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   return ours("ncclGroupEnd", [] {
     const Ending ending;
+    meet();
     const ncclResult_t result = next().library->nccl.GroupEnd();
     if (group_depth() == 0) return result;  // NCCL has said that there is no group
     if (group_depth() == 1) {

@@ -1,7 +1,9 @@
 // Groups: one thread for several communicators, several calls on one, native among compressed ones.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "ranks.h"
 #include "terse_client.h"
@@ -111,6 +113,60 @@ TEST(Group, CallsOnSeveralStreamsKeepTheirOrder) {
       at.sequence = k;
       ASSERT_EQ(out[k], expected(at, sent)[rank]) << "call " << k;
     }
+    terseCommRelease(comm);
+  });
+}
+
+// What a stream does: after a while, it copies.
+struct SlowCopy {
+  std::vector<float> from, *to;
+  std::chrono::milliseconds after;
+  ncclResult_t on(const HostStream& stream) {
+    const auto run = [](void* self) {
+      const auto* const copy = static_cast<SlowCopy*>(self);
+      std::this_thread::sleep_for(copy->after);
+      *copy->to = copy->from;
+    };
+    return hostncclLaunchHostFunc(stream.get(), run, this);
+  }
+};
+
+// As NCCL's do. A call with a root and one that has none go one after the other: each begins when
+// both streams have come to the group, and both streams go on when both calls are done.
+TEST(Group, IsAsIfPostedOnEachOfItsStreams) {
+  next_ordinal();
+  constexpr size_t kCount = 100'000;
+  run_ranks(2, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme("int8");
+    const HostStream first(false), second(false);
+    const std::vector<float> ones(kCount, 1.0f);
+    std::vector<float> a(kCount), b(kCount), reduced(kCount), after_first, after_second;
+    SlowCopy fill_a{ones, &a, std::chrono::milliseconds(50)};
+    SlowCopy fill_b{ones, &b, std::chrono::milliseconds(5)};
+    ASSERT_EQ(fill_a.on(second), ncclSuccess);
+    ASSERT_EQ(fill_b.on(first), ncclSuccess);
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    ASSERT_EQ(terseReduce(a.data(), reduced.data(), kCount, ncclFloat32, ncclSum, 0, scheme.get(),
+                          comm, first.get()),
+              ncclSuccess);
+    ASSERT_EQ(terseAllReduce(b.data(), b.data(), kCount, ncclFloat32, ncclSum, scheme.get(), comm,
+                             second.get()),
+              ncclSuccess);
+    ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+    struct Seen {
+      const std::vector<float>& now;
+      std::vector<float>& then;
+    } of_first{b, after_first}, of_second{reduced, after_second};
+    const auto see = [](void* seen) {
+      static_cast<Seen*>(seen)->then = static_cast<Seen*>(seen)->now;
+    };
+    ASSERT_EQ(hostncclLaunchHostFunc(first.get(), see, &of_first), ncclSuccess);
+    ASSERT_EQ(hostncclLaunchHostFunc(second.get(), see, &of_second), ncclSuccess);
+    ASSERT_EQ(first.synchronize(), ncclSuccess);
+    ASSERT_EQ(second.synchronize(), ncclSuccess);
+    const std::vector<float> twos(kCount, 2.0f);
+    EXPECT_EQ(after_first, twos);
+    EXPECT_EQ(after_second, rank == 0 ? twos : std::vector<float>(kCount));
     terseCommRelease(comm);
   });
 }

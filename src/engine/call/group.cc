@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "engine/call/call_memory.h"
+#include "engine/call/joint.h"
 #include "engine/call/trace.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/agree.h"
@@ -22,8 +23,10 @@ namespace {
 struct Group {
   int depth = 0;
   std::vector<Job> pending;
-  std::vector<CommunicatorPointer> held;  // theirs
-  std::exception_ptr error;               // the first; sticky until the end
+  std::vector<CommunicatorPointer> held;                 // theirs
+  std::vector<std::pair<Communicator*, Stream>> beside;  // calls that NCCL has; held, too
+  Joint joint;                                           // once its streams have met
+  std::exception_ptr error;                              // the first; sticky until the end
 };
 thread_local Group t_group;
 
@@ -120,6 +123,14 @@ void decide_on_deltas(std::span<Job> jobs, Jobs& together) {
                         return job->scheme.delta && job->delta.gathers == plan::Gathers::kAsUsual;
                       }),
               TERSE_BYPASS_DELTA);
+}
+
+bool has_several_streams() {
+  const Stream first = t_group.pending.empty() ? nullptr : t_group.pending.front().request.stream;
+  return std::ranges::any_of(t_group.pending,
+                             [&](const Job& job) { return job.request.stream != first; }) ||
+         std::ranges::any_of(t_group.beside,
+                             [&](const auto& call) { return call.second != first; });
 }
 
 void run(std::span<Job> jobs) {
@@ -229,6 +240,24 @@ int group_depth() { return t_group.depth; }
 
 void group_abandon() { t_group = {}; }
 
+void group_has(const CommunicatorPointer& communicator, Stream stream) {
+  t_group.held.push_back(communicator);
+  t_group.beside.emplace_back(communicator.get(), stream);
+}
+
+void group_meet() {
+  if (!has_several_streams()) return;
+  const auto compresses = [](const Communicator* c) {
+    return std::ranges::any_of(
+        t_group.pending, [&](const Job& job) { return job.communicator == c && !job.native; });
+  };
+  for (const Job& job : t_group.pending)
+    if (compresses(job.communicator)) t_group.joint.add(*job.communicator, job.request.stream);
+  for (const auto& [communicator, stream] : t_group.beside)
+    if (compresses(communicator)) t_group.joint.add(*communicator, stream);
+  t_group.joint.meet();
+}
+
 bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
   return std::ranges::any_of(t_group.pending, [&](const Job& job) {
     return job.request.comm == comm && job.request.op == op;
@@ -249,14 +278,18 @@ void group_hand_over() {
 void group_end() {
   if (t_group.depth == 0) fail(ncclInvalidUsage, "there is no group to end");
   if (--t_group.depth > 0) return;
+  if (t_group.error == nullptr && t_group.joint.empty()) group_meet();
   Group group = std::exchange(t_group, {});
   if (group.error != nullptr) std::rethrow_exception(group.error);
   decide(group.pending);
   run(group.pending);
+  group.joint.meet();
   group.pending.clear();
   group.held.clear();
+  group.beside.clear();
   t_group.pending = std::move(group.pending);  // their memory serves the next group
   t_group.held = std::move(group.held);
+  t_group.beside = std::move(group.beside);
 }
 
 }  // namespace terse

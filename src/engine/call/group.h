@@ -22,6 +22,12 @@ void group_start();
 int group_depth();
 void group_abandon();  // forgets the thread's group
 
+// The thread's group has a call besides, which NCCL has got.
+void group_has(const CommunicatorPointer& communicator, Stream stream);
+
+// Before NCCL's own group ends, where calls of the group are its: the streams meet.
+void group_meet();
+
 // Whether a call that waits for the end of the thread's group reduces by the operator.
 bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op);
 

@@ -52,7 +52,10 @@ Answer offer(const Request& r, const Settings& settings) {
   announce(c);
   const Route way = route(c, r);
   if (way.bypass) count_bypass(c, r, *way.bypass);
-  if (way.bypass && !joins(r, settings.policy)) return {.bypass = way.bypass};
+  if (way.bypass && !joins(r, settings.policy)) {
+    if (group_depth() > 0) group_has(held, r.stream);
+    return {.bypass = way.bypass};
+  }
   submit(c, r, way);
   return {.taken = ncclSuccess, .bypass = way.bypass};
 }

@@ -1,0 +1,45 @@
+#include "engine/call/joint.h"
+
+#include <algorithm>
+
+namespace terse {
+namespace {
+
+// A call on a stream that is none is done when it returns, and waits for others in the same way.
+void synchronize(Backend& b, const std::vector<Stream>& streams) {
+  for (const Stream stream : streams)
+    if (stream != nullptr) b.synchronize(stream);
+}
+
+void let_meet(Communicator& c, const std::vector<Stream>& streams) {
+  Backend& b = c.backend;
+  if (b.null_stream_is_synchronous() && std::ranges::find(streams, Stream{}) != streams.end())
+    return synchronize(b, streams);
+  const Stream first = streams.front();
+  const Event event = c.tracks.of(first).caller_event();
+  for (const Stream stream : streams) {
+    if (stream == first) continue;
+    b.record(event, stream);
+    b.wait(first, event);
+  }
+  b.record(event, first);
+  for (const Stream stream : streams)
+    if (stream != first) b.wait(stream, event);
+}
+
+}  // namespace
+
+void Joint::add(Communicator& communicator, Stream stream) {
+  auto part = std::ranges::find(parts_, &communicator, &Part::communicator);
+  if (part == parts_.end()) part = parts_.insert(part, {&communicator, {}});
+  if (std::ranges::find(part->streams, stream) == part->streams.end())
+    part->streams.push_back(stream);
+}
+
+void Joint::meet() const {
+  for (const Part& part : parts_)
+    if (part.streams.size() > 1)
+      part.communicator->signing([&] { let_meet(*part.communicator, part.streams); });
+}
+
+}  // namespace terse
