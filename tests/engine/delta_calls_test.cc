@@ -111,6 +111,46 @@ TEST(Delta, ShadowsFollowWhatIsSentWhereverItComesTo) {
   });
 }
 
+// A change that is the same for all words is one, too: of as many as a power of two its sum is one
+// of high powers of two.
+TEST(Delta, OfConstantsThatHaveChangedIsSent) {
+  constexpr size_t kCount = size_t{1} << 22;
+  run_ranks(2, [&](int, ncclComm_t comm) {
+    const SchemeHandle scheme("int8:delta=shadow");
+    Floats send(kCount), recv(2 * kCount);
+    for (const float constant : {4.0f, 5.0f, 6.0f, 7.0f}) {
+      std::ranges::fill(send, constant);
+      ASSERT_EQ(terseAllGather(send.data(), recv.data(), kCount, ncclFloat32, scheme.get(), comm,
+                               nullptr),
+                ncclSuccess)
+          << terseGetLastError();
+      for (const float x : recv) ASSERT_NEAR(x, constant, 1e-5);
+    }
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
+// What others hold of a range that becomes exact is not.
+TEST(Delta, ExclusionsHoldFromTheNextGatherOnThoughNothingHasChanged) {
+  constexpr int kRanks = 2;
+  constexpr terseRange_t kRange{100, 50};  // of rank 0's shard
+  for (const char* scheme : {"int4:delta=inplace", "int4:delta=shadow"})
+    run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+      const Caller caller(rank, kRanks, comm, scheme);
+      Bytes recv(kRanks * Caller::kBytes);
+      for (const int step : {0, 1}) caller.gather(recv, 0, step);
+      EXPECT_EQ(caller.stats().delta_calls, 1u);
+      ASSERT_EQ(terseCommExclude(comm, kRanks * Caller::kCount, &kRange, 1), ncclSuccess);
+      caller.gather(recv, 0, 1);
+      const auto of_range = [&](const Bytes& shard) {
+        const char* const at = shard.data() + kRange.first * sizeof(float);
+        return Bytes(at, at + kRange.count * sizeof(float));
+      };
+      EXPECT_EQ(of_range(recv), of_range(Caller::weights(0, 0, 1))) << scheme;
+      EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+    });
+}
+
 // SDP4Bit's 4.016 bits an element, and nothing where nothing has changed.
 TEST(Delta, SendsTheFormatsBitsAnElement) {
   constexpr int kRanks = 3;

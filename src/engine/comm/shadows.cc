@@ -126,6 +126,12 @@ bool Shadows::pass_by(const ShadowKind& which, Shadow* found) {
   return !std::exchange(kind.passed_by, true);
 }
 
+void Shadows::forget(size_t elements) {
+  for (auto& [which, kind] : kinds_)
+    if (which.count * ranks_ == elements)
+      for (Shadow& shadow : kind.shadows) shadow.id = 0;
+}
+
 void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {
   Kind& kind = kinds_[which];
   kind.failures = 0;

@@ -81,6 +81,8 @@ class Shadows {
   // differences to one that is not would never be again. Its receive buffer is what shadows in
   // place are of. Whether it is the first such call of the kind.
   bool pass_by(const ShadowKind& kind, Shadow* found);
+  // The next calls of messages that have `elements` in all go in full.
+  void forget(size_t elements);
   // For a call that did not go in full.
   void use(const ShadowKind& kind, Shadow& shadow, bool unchanged);
 
@@ -92,9 +94,10 @@ class Shadows {
 
   // Checks that are under way, each with its parts in visible memory.
   codec::Checksum& check(size_t i);
-  // For samples, in the backend's memory.
+  // For samples, in the backend's memory; and how they come there, which an enqueued copy reads.
   static constexpr size_t kSampled = 1024;  // elements
   void* room();
+  std::vector<Copy> copies;
 
   size_t bytes() const { return bytes_; }
   size_t differences() const { return differences_; }

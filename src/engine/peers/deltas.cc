@@ -79,7 +79,8 @@ std::vector<float> sample_of(const Asked& a, Stream lane) {
   const size_t parts = std::min(kParts, count / part);
   Communicator& c = a.communicator();
   char* const room = static_cast<char*>(a.shadows().room());
-  std::vector<Copy> copies;
+  std::vector<Copy>& copies = a.shadows().copies;  // a failure leaves them waiting
+  copies.clear();
   for (size_t i = 0; i < parts; ++i)
     copies.push_back({room + i * part * size,
                       static_cast<const char*>(a.job->request.send) + count / parts * i * size,
