@@ -183,6 +183,31 @@ TEST(Failures, OfMemoryOnOneRankAreNoErrorOnAny) {
     for (const int poor_rank : {0, 1}) check_memory_lacks(collective, poor_rank, 1);
 }
 
+// Calls of a group do without together, and not each in its turn.
+TEST(Failures, OfMemoryOnOneRankLeaveOutAWholeGroup) {
+  play_ranks(2, [](Player& player) {
+    const DeviceStream stream;
+    Piece small(player, call_of(700)), one(player, call_of(20'000)), other(player, call_of(20'000));
+    small.play(0, stream.get());
+    const auto fallbacks = [&] {
+      terseStats_t stats{.size = sizeof stats};
+      EXPECT_EQ(terseCommGetStats(player.comm, &stats), ncclSuccess);
+      return stats.bypasses[TERSE_BYPASS_FALLBACK];
+    };
+    for (size_t group = 1; group <= 3; ++group) {  // the third one is left out
+      if (player.rank == 1 && group < 3) fake::fail("cudaMalloc", cudaErrorMemoryAllocation, 1, 2);
+      ASSERT_EQ(terseGroupStart(), ncclSuccess);
+      for (Piece* const piece : {&one, &other}) {
+        piece->feed(0, stream.get());
+        piece->enqueue(stream.get());
+      }
+      ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+      EXPECT_EQ(fallbacks(), 2 * group);
+      for (const Piece* const piece : {&one, &other}) piece->expect_exact(stream.get());
+    }
+  });
+}
+
 // More is asked for than is needed.
 TEST(Failures, OfMoreMemoryThanIsNeededIsNone) {
   play_ranks(2, [](Player& player) {

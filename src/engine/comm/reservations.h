@@ -31,8 +31,8 @@ class Reservations {
   // Bytes of scratch that all ranks have, for calls without a root.
   size_t scratch() const { return of(kUnrooted).scratch; }
 
-  // Whether a call that needs more does without, and the ranks do not ask each other again yet. To
-  // be asked once for each such call.
+  // Whether calls that need more do without, and the ranks do not ask each other again yet. To be
+  // asked once for all such calls of a group.
   bool skips();
   // The ranks have asked each other: all of them have it; or one has not, and then the next calls
   // do without, ever more of them. Whether that is news.

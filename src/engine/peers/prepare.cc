@@ -89,14 +89,20 @@ void remember(const Job& job) {
   if (plan->codebook_bytes != 0) c.codebooks.agree(codebook_kind(job));
 }
 
+// Of the communicators that ask this time; of one that does without for now all jobs do.
 std::vector<Need> new_needs(const Jobs& jobs) {
   std::vector<Need> needs;
+  std::vector<const Communicator*> skipping;
   for (const Job* job : jobs) {
     Communicator& c = *job->communicator;
     if (!lacks(job)) continue;
     auto need = std::ranges::find(needs, &c, &Need::communicator);
     if (need == needs.end()) {
-      if (c.reservations.skips()) continue;
+      if (std::ranges::find(skipping, &c) != skipping.end()) continue;
+      if (c.reservations.skips()) {
+        skipping.push_back(&c);
+        continue;
+      }
       need = needs.insert(need, {.communicator = &c, .stream = job->request.stream});
     }
     const PlanPointer plan = fullest_plan(*job);
