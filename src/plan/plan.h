@@ -166,6 +166,7 @@ struct Plan {
   const char* algorithm = "";
   std::vector<Step> steps;
   size_t scratch_bytes = 0;
+  size_t most_scratch_bytes = 0;  // of any rank's plan of the call, as all ranks see it alike
   size_t exact_bytes = 0;  // of Region::kExact
   State state;
   size_t codebook_bytes = 0;     // as the packing says

@@ -103,11 +103,7 @@ struct IdleCommunicator {
     state.plans.learn(plan::topology_of(std::vector<uint64_t>(static_cast<size_t>(state.ranks))));
     state.agreed.begin();
     state.agreed.add(require_on_ranks(scheme, state.ranks), {});
-    constexpr size_t kAll = static_cast<size_t>(-1);
-    state.reservations.add(kUnrooted, {.scratch = kAll});
-    for (const auto collective : {plan::Collective::kBroadcast, plan::Collective::kReduce,
-                                  plan::Collective::kGather, plan::Collective::kScatter})
-      state.reservations.add({collective, 0}, {.scratch = kAll});
+    state.reservations.add({.scratch = static_cast<size_t>(-1)});
   }
 
   IdleBackend backend;

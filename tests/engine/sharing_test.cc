@@ -77,7 +77,7 @@ TEST(Sharing, AsFarAsMemoryGoes) {
   const size_t each = (plan_of_collective(job)->scratch_bytes + 255) / 256 * 256;
   for (const size_t places : {1u, 2u, 3u, 7u}) {
     caller.c.state.reservations = Reservations();
-    caller.c.state.reservations.add(kUnrooted, {.scratch = places * each});
+    caller.c.state.reservations.add({.scratch = places * each});
     ASSERT_EQ(caller.c.state.reservations.scratch(), places * each);
     EXPECT_EQ(caller.groups(Collective::kAllReduce, kCount, 10), one * ((10 + places - 1) / places))
         << places;

@@ -1,6 +1,8 @@
 #include "engine/comm/plans.h"
 
+#include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -28,6 +30,23 @@ PlanPointer cached(std::map<Key, PlanPointer>& plans, const Key& key, const Desc
   return plans.emplace(key, std::make_shared<plan::Plan>(std::move(plan))).first->second;
 }
 
+// Ranks of all the parts that there are in a call with a root: the root, and the first two ranks of
+// each of three nodes, the root's, another one and the largest.
+std::vector<int> parts_in(const plan::Shape& s) {
+  const plan::Topology& t = s.topology;
+  std::vector<int> parts = {s.root, (s.root + 1) % s.ranks};
+  if (t.nodes() < 2) return parts;
+  const int of_root = t.node[s.root];
+  const auto largest = static_cast<int>(std::ranges::max_element(t.size) - t.size.begin());
+  for (const int node : std::set{of_root, (of_root + 1) % t.nodes(), largest})
+    for (int rank = 0, found = 0; rank < s.ranks && found < 2; ++rank) {
+      if (t.node[rank] != node) continue;
+      parts.push_back(rank);
+      ++found;
+    }
+  return parts;
+}
+
 plan::Message message_of(const MessageKey& key) {
   return {.send = key.send,
           .peer = key.peer,
@@ -49,19 +68,31 @@ PlanPointer Plans::of(const PlanKey& key) {
     return this->shape({key.spec, key.intra}, key.count, codec::dtype_size(key.dtype), key.root);
   };
   return cached(plans_, key, shape, [&](const plan::Shape& s) {
-    const plan::Selection selection = plan::select(key.collective, s, key.algorithm, algorithms_);
-    plan::Plan plan = plan::build(*selection.algorithm, s, key.delta);
-    plan.link = plan::link_of(*selection.algorithm, s);
-    plan.codebook_bytes = s.packing.codebook_bytes;
-    plan::Beside beside{.verified = key.verified, .learns = key.learns};
-    const plan::Gathers gathers = key.delta.gathers;
-    const bool quantizes =
-        gathers == plan::Gathers::kAsUsual || gathers == plan::Gathers::kDifferences;
-    if (quantizes) beside.exact = exclusions_.of(key.collective, key.count, ranks_);
-    plan = plan::with(std::move(plan), key.collective, s, beside);
-    if (quantizes) plan::shadow_what_stays_exact(plan, s, key.delta);
+    plan::Plan plan = make(key, s);
+    plan.most_scratch_bytes = plan.scratch_bytes;
+    if (!plan::traits(key.collective).rooted) return plan;
+    plan::Shape other = s;
+    for (const int rank : parts_in(s)) {
+      other.rank = rank;
+      plan.most_scratch_bytes = std::max(plan.most_scratch_bytes, make(key, other).scratch_bytes);
+    }
     return plan;
   });
+}
+
+plan::Plan Plans::make(const PlanKey& key, const plan::Shape& s) const {
+  const plan::Selection selection = plan::select(key.collective, s, key.algorithm, algorithms_);
+  plan::Plan plan = plan::build(*selection.algorithm, s, key.delta);
+  plan.link = plan::link_of(*selection.algorithm, s);
+  plan.codebook_bytes = s.packing.codebook_bytes;
+  plan::Beside beside{.verified = key.verified, .learns = key.learns};
+  const plan::Gathers gathers = key.delta.gathers;
+  const bool quantizes =
+      gathers == plan::Gathers::kAsUsual || gathers == plan::Gathers::kDifferences;
+  if (quantizes) beside.exact = exclusions_.of(key.collective, key.count, ranks_);
+  plan = plan::with(std::move(plan), key.collective, s, beside);
+  if (quantizes) plan::shadow_what_stays_exact(plan, s, key.delta);
+  return plan;
 }
 
 PlanPointer Plans::of(const BatchKey& key) {

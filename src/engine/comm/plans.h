@@ -70,6 +70,8 @@ class Plans {
   void use(std::span<const plan::Algorithm> table);
 
  private:
+  plan::Plan make(const PlanKey& key, const plan::Shape& shape) const;
+
   const int rank_, ranks_;
   const plan::Grain grain_;
   plan::Topology topology_;

@@ -4,20 +4,13 @@
 
 namespace terse {
 
-Amounts Reservations::of(const NeedKind& kind) const {
-  const auto found = prepared_.find(kind);
-  return found == prepared_.end() ? Amounts{} : found->second;
+bool Reservations::cover(const Amounts& amounts) const {
+  return amounts.scratch <= prepared_.scratch && amounts.exact <= prepared_.exact;
 }
 
-bool Reservations::cover(const NeedKind& kind, const Amounts& amounts) const {
-  const Amounts known = of(kind);
-  return amounts.scratch <= known.scratch && amounts.exact <= known.exact;
-}
-
-void Reservations::add(const NeedKind& kind, const Amounts& amounts) {
-  Amounts& known = prepared_[kind];
-  known.scratch = std::max(known.scratch, amounts.scratch);
-  known.exact = std::max(known.exact, amounts.exact);
+void Reservations::add(const Amounts& amounts) {
+  prepared_.scratch = std::max(prepared_.scratch, amounts.scratch);
+  prepared_.exact = std::max(prepared_.exact, amounts.exact);
 }
 
 bool Reservations::skips() {

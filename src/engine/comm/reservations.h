@@ -2,21 +2,14 @@
 // they ask again where one of them has not (peers/prepare.h).
 #pragma once
 
-#include <map>
 #include <memory>
 #include <utility>
 
 #include "engine/comm/mailbox.h"
-#include "plan/collective.h"
 
 namespace terse {
 
-// Calls that need memory alike: those of a collective with one root; or all that have none, for
-// which the pair is (kAllReduce, -1).
-using NeedKind = std::pair<plan::Collective, int>;
-constexpr NeedKind kUnrooted{plan::Collective::kAllReduce, -1};
-
-// How much memory calls of a kind need, by a measure that is the same on every rank.
+// How much memory calls need of every rank.
 struct Amounts {
   size_t scratch = 0;
   size_t exact = 0;  // for a native result beside the compressed one
@@ -25,11 +18,11 @@ struct Amounts {
 class Reservations {
  public:
   // Whether all ranks have that much; and from now on they have.
-  bool cover(const NeedKind& kind, const Amounts& amounts) const;
-  void add(const NeedKind& kind, const Amounts& amounts);
+  bool cover(const Amounts& amounts) const;
+  void add(const Amounts& amounts);
 
-  // Bytes of scratch that all ranks have, for calls without a root.
-  size_t scratch() const { return of(kUnrooted).scratch; }
+  // Bytes of scratch that all ranks have.
+  size_t scratch() const { return prepared_.scratch; }
 
   // Whether calls that need more do without, and the ranks do not ask each other again yet. To be
   // asked once for all such calls of a group.
@@ -46,9 +39,7 @@ class Reservations {
   bool idle() const { return verdict_ == nullptr || verdict_->idle(); }
 
  private:
-  Amounts of(const NeedKind& kind) const;
-
-  std::map<NeedKind, Amounts> prepared_;
+  Amounts prepared_;
   unsigned refusals_ = 0, skips_ = 0;
   std::unique_ptr<Mailbox> verdict_;
 };

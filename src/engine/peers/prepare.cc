@@ -31,34 +31,22 @@ PlanPointer fullest_plan(const Job& job) {
   return plan_of_collective(job, {.learns = may_learn(job)});
 }
 
-bool rooted(const Job& job) { return plan::traits(job.request.collective).rooted; }
-
+// The same on every rank, so that all come to ask at once: also where a root needs more than others.
 size_t scratch_of(const Job& job, const plan::Plan& plan) {
-  return rooted(job) ? plan.scratch_bytes : std::max(plan.scratch_bytes, least_scratch(job));
+  return std::max(plan.most_scratch_bytes, least_scratch(job));
 }
 
-bool may_be_verified(const Job& job) {
-  return job.communicator->settings.verify != 0 && job.request.op < ncclNumOps;
-}
-
-// For a native result beside the compressed one, on the ranks that have one.
+// For a native result beside the compressed one; the same on every rank, also where one alone has
+// it.
 size_t exact_of(const Job& job, const plan::Plan& plan) {
-  return may_be_verified(job) ? plan.buffers.front().recv_bytes : 0;
-}
-
-NeedKind need_kind_of(const Job& job) {
   const Request& r = job.request;
-  return rooted(job) ? NeedKind(r.collective, r.root) : kUnrooted;
+  if (job.communicator->settings.verify == 0 || r.op >= ncclNumOps) return 0;
+  return plan::traits(r.collective).rooted ? message_bytes(r, job.communicator->ranks)
+                                           : plan.buffers.front().recv_bytes;
 }
 
-// How much that is, by a measure that is the same on every rank, so that all come to ask at once: a
-// root needs more memory than the others, which may need none, and there the size of the message
-// stands for it.
 Amounts amounts_of(const Job& job, const plan::Plan& plan) {
-  if (!rooted(job)) return {scratch_of(job, plan), exact_of(job, plan)};
-  const size_t bytes = message_bytes(job.request, job.communicator->ranks);
-  const size_t elements = bytes / datatype_size(job.request.datatype);
-  return {codec::body_size(job.scheme.spec, elements), may_be_verified(job) ? bytes : 0};
+  return {scratch_of(job, plan), exact_of(job, plan)};
 }
 
 bool lacks_state(const Job& job, const plan::State& state) {
@@ -76,14 +64,14 @@ bool lacks(const Job* job) {
   const Communicator& c = *job->communicator;
   if (is_message(*job) || c.backend.recording(job->request.stream) != 0) return false;
   const PlanPointer plan = fullest_plan(*job);
-  return !c.reservations.cover(need_kind_of(*job), amounts_of(*job, *plan)) ||
+  return !c.reservations.cover(amounts_of(*job, *plan)) ||
          lacks_state(*job, plan->state) || lacks_codebook(*job, *plan);
 }
 
 void remember(const Job& job) {
   Communicator& c = *job.communicator;
   const PlanPointer plan = fullest_plan(job);
-  c.reservations.add(need_kind_of(job), amounts_of(job, *plan));
+  c.reservations.add(amounts_of(job, *plan));
   if (!plan->state.key.empty() && job.shadow == nullptr)
     c.states.agree(state_kind(job), plan->state);
   if (plan->codebook_bytes != 0) c.codebooks.agree(codebook_kind(job));

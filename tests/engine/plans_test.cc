@@ -1,0 +1,55 @@
+// What the plans of a communicator's ranks have in common.
+#include "engine/comm/plans.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "trials.h"
+
+namespace terse::test {
+namespace {
+
+using plan::Collective;
+
+// Nodes of 1 to 4 ranks.
+plan::Topology some_nodes(int ranks, std::mt19937& random) {
+  std::vector<uint64_t> hosts;
+  for (uint64_t host = 0; hosts.size() < static_cast<size_t>(ranks); ++host)
+    hosts.insert(hosts.end(), 1 + random() % 4, host);
+  hosts.resize(ranks);
+  return plan::topology_of(hosts);
+}
+
+// By which all ranks ask each other for memory at the same call, and have enough.
+TEST(Plans, OfACallWithARootNeedNoMoreOnAnyRankThanAllSay) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < trials(200, 40); ++trial) {
+    const int ranks = 2 + static_cast<int>(random() % 9);
+    const plan::Topology nodes = some_nodes(ranks, random);
+    constexpr Collective kRooted[] = {Collective::kBroadcast, Collective::kReduce,
+                                      Collective::kGather, Collective::kScatter};
+    PlanKey key{};
+    key.collective = kRooted[random() % std::size(kRooted)];
+    key.root = static_cast<int>(random() % ranks);
+    key.count = 1 + random() % (random() % 2 == 0 ? 5000 : 1'000'000);
+    key.dtype = random() % 2 == 0 ? codec::Dtype::kFloat32 : codec::Dtype::kBfloat16;
+    key.verified = random() % 2 == 0;
+    size_t most = 0, said = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      Plans plans(rank, ranks, plan::kHostGrain);
+      plans.learn(nodes);
+      const PlanPointer plan = plans.of(key);
+      most = std::max(most, plan->scratch_bytes);
+      if (rank == 0) said = plan->most_scratch_bytes;
+      ASSERT_EQ(plan->most_scratch_bytes, said) << plan::name(key.collective) << " of " << key.count
+                                                << ", root " << key.root << ", rank " << rank;
+    }
+    ASSERT_EQ(most, said) << plan::name(key.collective) << " of " << key.count << ", root "
+                          << key.root << " of " << ranks << " on " << nodes.nodes();
+  }
+}
+
+}  // namespace
+}  // namespace terse::test
