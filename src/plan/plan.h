@@ -166,8 +166,8 @@ struct Plan {
   const char* algorithm = "";
   std::vector<Step> steps;
   size_t scratch_bytes = 0;
-  size_t most_scratch_bytes = 0;  // of any rank's plan of the call, as all ranks see it alike
-  size_t exact_bytes = 0;  // of Region::kExact
+  size_t most_scratch_bytes = 0;  // of any rank's plan of the call: a root's, where there is one
+  size_t exact_bytes = 0;         // of Region::kExact
   State state;
   size_t codebook_bytes = 0;     // as the packing says
   std::vector<Buffers> buffers;  // by message; a collective is one

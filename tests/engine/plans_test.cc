@@ -25,7 +25,7 @@ plan::Topology some_nodes(int ranks, std::mt19937& random) {
 // By which all ranks ask each other for memory at the same call, and have enough.
 TEST(Plans, OfACallWithARootNeedNoMoreOnAnyRankThanAllSay) {
   std::mt19937 random(7);
-  for (int trial = 0; trial < trials(200, 40); ++trial) {
+  for (int trial = 0; trial < trials(400, 60); ++trial) {
     const int ranks = 2 + static_cast<int>(random() % 9);
     const plan::Topology nodes = some_nodes(ranks, random);
     constexpr Collective kRooted[] = {Collective::kBroadcast, Collective::kReduce,

@@ -1,8 +1,6 @@
 #include "engine/comm/plans.h"
 
-#include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -30,23 +28,6 @@ PlanPointer cached(std::map<Key, PlanPointer>& plans, const Key& key, const Desc
   return plans.emplace(key, std::make_shared<plan::Plan>(std::move(plan))).first->second;
 }
 
-// Ranks of all the parts that there are in a call with a root: the root, and the first two ranks of
-// each of three nodes, the root's, another one and the largest.
-std::vector<int> parts_in(const plan::Shape& s) {
-  const plan::Topology& t = s.topology;
-  std::vector<int> parts = {s.root, (s.root + 1) % s.ranks};
-  if (t.nodes() < 2) return parts;
-  const int of_root = t.node[s.root];
-  const auto largest = static_cast<int>(std::ranges::max_element(t.size) - t.size.begin());
-  for (const int node : std::set{of_root, (of_root + 1) % t.nodes(), largest})
-    for (int rank = 0, found = 0; rank < s.ranks && found < 2; ++rank) {
-      if (t.node[rank] != node) continue;
-      parts.push_back(rank);
-      ++found;
-    }
-  return parts;
-}
-
 plan::Message message_of(const MessageKey& key) {
   return {.send = key.send,
           .peer = key.peer,
@@ -69,13 +50,10 @@ PlanPointer Plans::of(const PlanKey& key) {
   };
   return cached(plans_, key, shape, [&](const plan::Shape& s) {
     plan::Plan plan = make(key, s);
-    plan.most_scratch_bytes = plan.scratch_bytes;
-    if (!plan::traits(key.collective).rooted) return plan;
-    plan::Shape other = s;
-    for (const int rank : parts_in(s)) {
-      other.rank = rank;
-      plan.most_scratch_bytes = std::max(plan.most_scratch_bytes, make(key, other).scratch_bytes);
-    }
+    plan::Shape of_root = s;
+    of_root.rank = s.root;
+    plan.most_scratch_bytes =
+        plan::traits(key.collective).rooted ? make(key, of_root).scratch_bytes : plan.scratch_bytes;
     return plan;
   });
 }
