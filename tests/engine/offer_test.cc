@@ -8,6 +8,7 @@
 
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
+#include "policy/profile.h"
 #include "ranks.h"
 
 namespace terse::test {
@@ -74,6 +75,27 @@ void expect_native(Caller& caller, const Request& request, int reason) {
   EXPECT_EQ(caller.data, before);
   EXPECT_EQ(caller.stats().bypasses[reason], 1u);
   EXPECT_EQ(caller.stats().calls, 0u);
+}
+
+// Before anything goes by it: `auto` looks the root's node up, and what is traced its plan.
+TEST(Offer, IsNcclsWhereTheRootIsNone) {
+  static const Settings reducing = [] {
+    Settings s = with_scheme("reduce -> auto");
+    s.profile = read_profile("v100-8x-10gbit");
+    return s;
+  }();
+  run_ranks(2, [](int, ncclComm_t comm) {
+    Caller caller(comm);
+    Request reduce = caller.all_reduce();
+    reduce.collective = Collective::kReduce;
+    for (const int root : {-1, 2, 1'000'000}) {
+      reduce.root = root;
+      const Answer answer = offer(reduce, reducing);
+      EXPECT_EQ(answer.taken, std::nullopt);
+      EXPECT_EQ(answer.bypass, std::nullopt);
+    }
+    EXPECT_EQ(caller.data, std::vector<float>(kCount, 1.5f));
+  });
 }
 
 TEST(Offer, IsNativeForAReasonThatIsCounted) {

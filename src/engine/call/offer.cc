@@ -23,6 +23,11 @@ CommunicatorPointer state_of(ncclComm_t comm, const Settings& settings) {
   return known != nullptr ? known : communicator(comm, settings);
 }
 
+// Where it does not NCCL is to say so, before anything goes by it.
+bool root_exists(const Request& r, const Communicator& c) {
+  return !plan::traits(r.collective).rooted || (r.root >= 0 && r.root < c.ranks);
+}
+
 // Where no rule compresses anything a call makes no communicator.
 Answer decline(const Request& r) {
   if (const auto known = find_communicator(r.comm)) {
@@ -41,6 +46,7 @@ Answer offer(const Request& r, const Settings& settings) {
   if (readable && !settings.policy.compresses()) return decline(r);
   const CommunicatorPointer held = state_of(r.comm, settings);
   Communicator& c = *held;
+  if (!root_exists(r, c)) return {};
   if (waits_for_ranks(c, r)) {
     if (group_depth() > 0) {
       defer(c, r);
