@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -125,7 +127,18 @@ void leave_mark() {
   (void)left;
 }
 
-bool blocks(const ncclConfig_t* config) { return config != nullptr && config->blocking == 1; }
+// Whether NCCL makes it in the background, as its own variable says, or else the configuration.
+// Then what it returns is how far it is, which differs between ranks: ncclSuccess, too.
+bool in_background(const ncclConfig_t* config) {
+  const char* const variable = std::getenv("NCCL_COMM_BLOCKING");
+  const std::string_view said = variable == nullptr ? "" : variable;
+  if (said == "0" || said == "1") return said == "0";
+  return config != nullptr && config->blocking == 0;
+}
+
+bool blocks(const ncclConfig_t* config) {
+  return config != nullptr && config->blocking == 1 && !in_background(config);
+}
 
 // What follows NCCL's own creation of communicators. Where they have no configuration of their own
 // they have the whole's, with its name.
@@ -142,7 +155,7 @@ ncclResult_t created(const char* by, ncclResult_t result, ncclComm_t* comms, int
     all.push_back({by, comms + i, name, made_from, whole, blocks(config)});
   if (group_depth() > 0)
     t_pending.insert(t_pending.end(), all.begin(), all.end());
-  else if (result == ncclSuccess)
+  else if (result == ncclSuccess && !in_background(config))
     admit(all);
   else
     expect(all);
@@ -153,9 +166,7 @@ ncclResult_t created(const char* by, ncclResult_t result, ncclComm_t* comms, int
 // which goes by the new one's own configuration, or the whole's.
 ncclResult_t derived(const char* by, ncclResult_t result, ncclComm_t* made,
                      const ncclConfig_t* config, ncclComm_t whole) {
-  const auto in_progress = [&] {
-    return (config != nullptr && config->blocking == 0) || is_in_background(whole);
-  };
+  const auto in_progress = [&] { return in_background(config) || is_in_background(whole); };
   const bool unsaid = result == ncclSuccess && !lacks_backend() && in_progress();
   created(by, unsaid ? ncclInProgress : result, made, 1, config, whole);
   return result;
