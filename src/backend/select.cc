@@ -60,8 +60,8 @@ bool has_backend(const NcclLibrary& library, const std::string& module_path) {
 
 Backend& backend_for(const NcclLibrary& library, ncclComm_t comm, const std::string& module_path) {
   if (library.on_host) {
-    static const std::unique_ptr<Backend> host = make_host_backend(library);
-    return *host;
+    static Backend& host = *make_host_backend(library).release();  // for good, as the settings
+    return host;
   }
   const MakeCudaBackend make = module(module_path);
   int device = 0;

@@ -71,7 +71,7 @@ NcclLibrary read_library(FoundNccl found) {
 }
 
 const NcclLibrary& nccl_library(const std::string& path) {
-  static const NcclLibrary library = read_library(find_nccl(path));
+  static const NcclLibrary& library = *new NcclLibrary(read_library(find_nccl(path)));  // for good
   return library;
 }
 

@@ -138,14 +138,15 @@ Settings read_settings(const std::function<const char*(const char* name)>& look_
 }
 
 const Settings& settings() {
-  static const Settings s = [] {
+  // For good: calls may come while the program exits.
+  static const Settings& s = *new Settings([] {
     Settings read = read_settings([](const char* name) { return std::getenv(name); });
     for (const std::string& line : find_strangers(environ)) log(LogLevel::kWarn, "{}", line);
     for (const std::string& line : read.policy.warnings()) log(LogLevel::kWarn, "{}", line);
     if (!read.policy_path.empty() && read.error.empty() && read.policy.rules.empty())
       log(LogLevel::kWarn, "{} has no rules: nothing is compressed", read.policy_path);
     return read;
-  }();
+  }());
   return s;
 }
 

@@ -4,12 +4,14 @@
 //   finish    ncclCommAbort                   fork      has a child that exits; then as leave
 //   release   destroys, and then abort()      exec      a child, before the first communicator,
 //                                                       does the work and leaves
+//   global    destroys them while the program's own globals go
 //   split     as leave, on a part of a part, neither of which has a name, of "world"
 #include <hostnccl.h>
 #include <nccl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -33,6 +35,15 @@ ncclComm_t part_of_part(const ncclUniqueId& id, int rank) {
   must(ncclCommSplit(part, 0, rank, &its_part, &nameless));
   return its_part;
 }
+
+// Made before anything of the libraries that main opens, and so gone after it.
+struct Global {
+  ~Global() {
+    for (const ncclComm_t comm : comms)
+      if (comm != nullptr) must(ncclCommDestroy(comm));
+  }
+  ncclComm_t comms[2] = {};
+} g_global;
 
 }  // namespace
 
@@ -67,6 +78,7 @@ int main(int argc, char** argv) {
   for (std::thread& t : threads) t.join();
   if (way == "destroy" || way == "release")
     for (const ncclComm_t comm : comms) must(ncclCommDestroy(comm));
+  if (way == "global") std::copy_n(comms, 2, g_global.comms);
   if (way == "finish")
     for (const ncclComm_t comm : comms) must(ncclCommAbort(comm));
   if (way == "abort" || way == "release") std::abort();

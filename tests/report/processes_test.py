@@ -118,6 +118,11 @@ class Endings(Folder):
             self.assertIn(c["rows"][0]["error"]["calls"], (2, 3))
             self.assertEqual(c["verify_bytes"], 400_000)
 
+    def test_destroyed_while_globals_go(self):
+        pid, _, err = self.leave("global")
+        self.check_numbers(self.only_report(pid), released=True)
+        self.assertNotIn("rror", err)
+
     def test_left_without_destroying(self):
         for way in "leave", "exit":
             with self.subTest(way):
