@@ -61,15 +61,16 @@ terseStats_t Communicator::current_stats() {
 }
 
 void Communicator::settle(ncclResult_t result, const char* call) const {
-  const auto limit = Clock::now() + std::chrono::seconds(settings.timeout_seconds);
+  const auto longest = std::chrono::seconds(10 * settings.timeout_seconds);
+  const auto limit = Clock::now() + longest;
   while (result == ncclInProgress) {
     const std::optional<ncclResult_t> now = state();
     if (!now) require_sound();
     result = *now;
     if (result != ncclInProgress) break;
     if (Clock::now() > limit)
-      fail(ncclSystemError, "{} was not enqueued within {} s (TERSE_TIMEOUT)", call,
-           settings.timeout_seconds);
+      fail(ncclSystemError, "{} was not enqueued within {} s (10 times TERSE_TIMEOUT)", call,
+           longest.count());
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   check(library, result, call);

@@ -31,7 +31,8 @@ PlanPointer fullest_plan(const Job& job) {
   return plan_of_collective(job, {.learns = may_learn(job)});
 }
 
-// The same on every rank, so that all come to ask at once: also where a root needs more than others.
+// The same on every rank, so that all come to ask at once: also where a root needs more than
+// others.
 size_t scratch_of(const Job& job, const plan::Plan& plan) {
   return std::max(plan.most_scratch_bytes, least_scratch(job));
 }
@@ -64,8 +65,8 @@ bool lacks(const Job* job) {
   const Communicator& c = *job->communicator;
   if (is_message(*job) || c.backend.recording(job->request.stream) != 0) return false;
   const PlanPointer plan = fullest_plan(*job);
-  return !c.reservations.cover(amounts_of(*job, *plan)) ||
-         lacks_state(*job, plan->state) || lacks_codebook(*job, *plan);
+  return !c.reservations.cover(amounts_of(*job, *plan)) || lacks_state(*job, plan->state) ||
+         lacks_codebook(*job, *plan);
 }
 
 void remember(const Job& job) {
