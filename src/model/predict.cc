@@ -46,6 +46,39 @@ double sending(const Profile& p, const plan::Traffic& node, const Topology& t) {
   return seconds_of(p, node, std::ranges::max(t.size));
 }
 
+// Where a root alone receives, what comes to it takes longer than what any rank sends.
+bool goes_to_root(Collective c) { return plan::traits(c).recv.who == plan::Who::kRoot; }
+
+// What comes to the root, and over the link of its node, as NCCL does it: to reduce, along a chain.
+plan::Traffic native_to_root(Collective collective, size_t bytes, int root, const Topology& t) {
+  const auto neighbours = static_cast<size_t>(t.size[t.node[root]]) - 1;
+  const size_t others = t.node.size() - 1 - neighbours;
+  const auto parts = [&](size_t ranks) {
+    return bytes * (plan::traits(collective).reduces ? std::min<size_t>(ranks, 1) : ranks);
+  };
+  return {parts(neighbours) + parts(others), parts(others)};
+}
+
+// The same for an algorithm's plans. Nodes beyond the root's are as the next one is.
+plan::Traffic sent_to_root(const plan::Algorithm& algorithm, Shape shape) {
+  const Topology& t = shape.topology;
+  const int home = t.node[shape.root], next = (home + 1) % t.nodes();
+  plan::Traffic in;
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    const bool from_home = t.node[rank] == home;
+    if (rank == shape.root || (!from_home && t.node[rank] != next)) continue;
+    shape.rank = rank;
+    const plan::Plan plan = algorithm.build(shape);
+    for (size_t peer = 0; peer < plan.wire_to.size(); ++peer) {
+      const size_t bytes = plan.wire_to[peer];
+      if (from_home && peer == static_cast<size_t>(shape.root)) in.bytes += bytes;
+      if (!from_home && t.node[peer] == home)
+        in += {bytes * (t.nodes() - 1), bytes * (t.nodes() - 1)};
+    }
+  }
+  return in;
+}
+
 // What a rank does for a plan in one chunk.
 struct Work {
   size_t steps = 0, messages = 0;
@@ -99,7 +132,12 @@ double native_seconds(const Profile& p, Collective collective, const Shape& shap
   const Topology& t = shape.topology;
   const plan::Traffic node =
       plan::native_link(collective, shape.count * shape.element_bytes, shape.root, t);
-  return latency(p, of_tree(collective, t)) + p.launch + sending(p, node, t);
+  double links = sending(p, node, t);
+  if (goes_to_root(collective)) {
+    const size_t bytes = shape.count * shape.element_bytes;
+    links = std::max(links, seconds_of(p, native_to_root(collective, bytes, shape.root, t), 1));
+  }
+  return latency(p, of_tree(collective, t)) + p.launch + links;
 }
 
 double seconds(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape,
@@ -112,9 +150,17 @@ double seconds(const Profile& p, const plan::Algorithm& algorithm, const Shape& 
   const plan::Traffic node = t.nodes() > 1 ? plan::link_of(algorithm, shape).compressed
                                            : plan::Traffic{algorithm.cost(shape).bytes, 0};
   const Rates& rates = rates_of(p, codec);
-  const double coding = static_cast<double>(work.packed) / rates.encode +
-                        static_cast<double>(work.unpacked) / rates.decode;
-  const double links = t.nodes() > 1 ? sending(p, node, t) : seconds_of(p, node, 1);
+  const auto coding_of = [&](const Work& w) {
+    return static_cast<double>(w.packed) / rates.encode +
+           static_cast<double>(w.unpacked) / rates.decode;
+  };
+  double coding = coding_of(work);
+  double links = t.nodes() > 1 ? sending(p, node, t) : seconds_of(p, node, 1);
+  if (goes_to_root(algorithm.collective)) {
+    links = std::max(links, seconds_of(p, sent_to_root(algorithm, whole), 1));
+    whole.rank = whole.root;
+    coding = std::max(coding, coding_of(work_of(p, algorithm.build(whole), t)));
+  }
   const double chunks = chunks_of(shape, bytes);
   const double hidden = p.overlap * (chunks - 1) / chunks * std::min(links, coding);
   return work.latencies +

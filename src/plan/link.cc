@@ -6,11 +6,12 @@
 namespace terse::plan {
 namespace {
 
-// Those that may be the busiest: the first, the largest, the root's; each once, as plans take their
-// time.
+// Those that may be the busiest: the largest, the root's, and one that is not the root's; each
+// once, as plans take their time.
 std::vector<int> candidates(int root, const Topology& t) {
   const auto largest = std::ranges::max_element(t.size) - t.size.begin();
-  std::vector<int> nodes = {0, static_cast<int>(largest), t.node[root]};
+  const int of_root = t.node[root];
+  std::vector<int> nodes = {static_cast<int>(largest), of_root, (of_root + 1) % t.nodes()};
   std::ranges::sort(nodes);
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   return nodes;

@@ -73,6 +73,32 @@ TEST(Chooser, ModelsWhatWasNotMeasured) {
   EXPECT_EQ(all.front().seconds, native.seconds);
 }
 
+// To a root all others send, whichever rank it is: what comes to its node takes the time.
+TEST(Chooser, CountsWhatComesToARoot) {
+  const plan::Topology alone = nodes(4, 1), shared = nodes(2, 8);
+  const Machines on_four{plan::kHostGrain, alone}, on_two{plan::kHostGrain, shared};
+  for (const Collective collective : {Collective::kReduce, Collective::kGather}) {
+    const Prospect first{collective, kCount, Dtype::kFloat32, 4, 0};
+    const Prospect third{collective, kCount, Dtype::kFloat32, 4, 2};
+    EXPECT_EQ(predict_native(kSlow, first, on_four).seconds,
+              predict_native(kSlow, third, on_four).seconds);
+    const double sends = collective == Collective::kReduce ? 1 : 3;
+    EXPECT_NEAR(*predict_native(kSlow, first, on_four).seconds, sends * 4 * kCount / 1e7, 0.01);
+    EXPECT_NEAR(*predict(kSlow, parse_scheme("int8:algo=direct"), first, on_four)->seconds,
+                3 * kCount / 1e7, 0.5)
+        << plan::name(collective);
+  }
+  // Eight ranks of another node send to the root, or their leader does once.
+  for (const int root : {0, 5, 15}) {
+    const Prospect reduce{Collective::kReduce, kCount, Dtype::kFloat32, 16, root};
+    const auto direct = predict(kSlow, parse_scheme("int8:algo=direct"), reduce, on_two);
+    EXPECT_GT(*direct->seconds, 8 * kCount / 1e7) << root;
+    EXPECT_NE(choose(predicted(kSlow, "auto:bits=8", reduce, shared)).scheme.algorithm,
+              direct->scheme.algorithm)
+        << root;
+  }
+}
+
 // Curves of other types, ranks or nodes say nothing of the call.
 TEST(Chooser, TakesWhatWasMeasuredAloneWhereNativeWas) {
   model::Profile p = kSlow;

@@ -10,10 +10,12 @@ namespace {
 // A program whose calls are all of different sizes does not fill the memory with choices.
 constexpr size_t kMostChoices = 1024;
 
-// Where the machine decides: from the first rank that sends, which all ranks see alike.
+// Where the machine decides: from a rank that sends, which all ranks see alike.
 plan::Shape shape_of_all(const Forms& forms, const Prospect& call, const Machines& machines) {
   const plan::Traits& t = plan::traits(call.collective);
-  const int rank = t.rooted && t.send.who == plan::Who::kRoot ? call.root : 0;
+  const int rank = t.recv.who == plan::Who::kRoot   ? (call.root + 1) % call.ranks
+                   : t.send.who == plan::Who::kRoot ? call.root
+                                                    : 0;
   return shape_of(forms, call.count, codec::dtype_size(call.dtype), {call.ranks, rank, call.root},
                   machines);
 }
