@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <map>
+#include <mutex>
 
 #include "base/error.h"
 #include "codec/codec.h"
@@ -165,9 +167,16 @@ std::vector<Scheme> candidates(const Scheme& scheme, int ranks) {
   return schemes;
 }
 
+// It takes a while, and auto asks for each new size of a call.
 double gaussian_error(const codec::Spec& spec) {
-  return sharing_of(spec) == plan::Sharing::kSummed ? error_on_shared_grid(spec)
-                                                    : error_of_encoding(spec);
+  static std::mutex mutex;
+  static auto& known = *new std::map<codec::Spec, double>;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(spec);
+  if (found != known.end()) return found->second;
+  const double error = sharing_of(spec) == plan::Sharing::kSummed ? error_on_shared_grid(spec)
+                                                                  : error_of_encoding(spec);
+  return known.emplace(spec, error).first->second;
 }
 
 }  // namespace terse

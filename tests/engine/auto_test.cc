@@ -170,6 +170,22 @@ TEST(Auto, ProfilesThatDifferAreNamedOnAllRanks) {
   });
 }
 
+// Of 200,000 bytes int4 is taken, and int8 gains too little: one rank would call NCCL alone.
+TEST(Auto, TextsThatDifferAreNamedOnAllRanksAlsoWhereOneChoosesNative) {
+  const Settings own = settings_with(measured());
+  next_ordinal();
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Bytes in(4 * 50'000), kept(4 * 50'000, 1);
+    Bytes out = kept;
+    const Scheme scheme = parse_scheme(rank == 0 ? "auto:bits=8" : "auto:bits=4");
+    const std::string error = error_of([&] { submit(sum_of(in, out, 50'000, comm), scheme, own); });
+    for (const char* words : {"auto:bits=8", "auto:bits=4"})
+      EXPECT_NE(error.find(words), std::string::npos) << error;
+    EXPECT_TRUE(out == kept);
+    release_communicator(comm, false);
+  });
+}
+
 TEST(Auto, WithoutAProfileForSuchRanksIsAnError) {
   model::Profile elsewhere = modelled("elsewhere");
   elsewhere.between = elsewhere.within;

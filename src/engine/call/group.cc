@@ -139,16 +139,16 @@ void run(std::span<Job> jobs) {
   Jobs native(memory.get()), together(memory.get());
   together.reserve(jobs.size());
   for (const Job& job : jobs) (goes_first(job, any_compressed) ? native : together).push_back(&job);
-  run_native(native);
   std::pmr::vector<Agreement> agreements(memory.get());
-  agreements.reserve(together.size());
-  for (const Job* job : together) {
-    if (job->native) continue;
+  agreements.reserve(jobs.size());
+  for (const Job& job : jobs) {
+    if (job.native && !job.chosen_by) continue;  // on the auto that chose native all agree, too
     const std::optional<int> peer =
-        is_message(*job) ? std::optional<int>(job->request.root) : std::nullopt;
-    agreements.push_back({job->communicator, &job->named(), job->request.stream, peer});
+        is_message(job) ? std::optional<int>(job.request.root) : std::nullopt;
+    agreements.push_back({job.communicator, &job.named(), job.request.stream, peer});
   }
   agree(agreements);
+  run_native(native);
   stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
   decide_on_deltas(jobs, together);
   const Jobs unprepared = prepare(together);

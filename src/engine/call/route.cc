@@ -48,8 +48,8 @@ Route choose(Communicator& c, const Request& request, const Scheme& wanted, uint
                         {request.collective, request.count, dtype, c.ranks, request.root},
                         {c.plans.grain(), c.topology()});
   });
-  if (taken.scheme.off) return bypass(TERSE_BYPASS_AUTO, rule);
-  Route way = compress_if_possible(c, request, taken.scheme, rule);
+  Route way = taken.scheme.off ? bypass(TERSE_BYPASS_AUTO, rule)
+                               : compress_if_possible(c, request, taken.scheme, rule);
   way.chosen_by = wanted;
   way.predicted = *taken.seconds;
   return way;
