@@ -151,6 +151,63 @@ TEST(Delta, ExclusionsHoldFromTheNextGatherOnThoughNothingHasChanged) {
     });
 }
 
+// One rank's random numbers, new ones at each call.
+Floats strange(size_t count, int rank, int call) {
+  return floats_of(gaussian(count, ncclFloat32, static_cast<uint64_t>(1000 * call + rank)),
+                   ncclFloat32);
+}
+
+// What is gathered once may be of any size, and what is kept of it makes room for what comes later;
+// weights, which come again, stay.
+TEST(Delta, WhatNeverComesBackDoesNotPileUp) {
+  constexpr int kRanks = 2;
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Caller caller(rank, kRanks, comm, "int8:delta=shadow");
+    const SchemeHandle scheme("int8:delta=shadow");
+    Bytes weights(kRanks * Caller::kBytes);
+    for (const int step : {0, 1}) caller.gather(weights, 0, step);
+    size_t most = 0;
+    for (int call = 0; call < 100; ++call) {
+      const Floats send = strange(1000 + call, rank, call);
+      Floats recv(kRanks * send.size());
+      ASSERT_EQ(terseAllGather(send.data(), recv.data(), send.size(), ncclFloat32, scheme.get(),
+                               comm, nullptr),
+                ncclSuccess)
+          << terseGetLastError();
+      for (int r = 0; r < kRanks; ++r)
+        ASSERT_EQ(Floats(recv.begin() + r * send.size(), recv.begin() + (r + 1) * send.size()),
+                  strange(send.size(), r, call));
+      most = std::max(most, caller.stats().state_bytes);
+    }
+    EXPECT_LE(most, kRanks * (Caller::kBytes + 34 * 1100 * sizeof(float)));
+    caller.gather(weights, 0, 2);
+    EXPECT_EQ(caller.stats().delta_calls, 2u);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
+// Once that has been so for long enough, nothing is kept of the kind.
+TEST(Delta, OfWhatIsGivenUpNothingIsKept) {
+  constexpr int kRanks = 2;
+  constexpr size_t kCount = 100;
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Caller caller(rank, kRanks, comm, "int8:delta=shadow");
+    const SchemeHandle scheme("int8:delta=shadow");
+    Floats recv(kRanks * kCount);
+    for (int call = 0; call < 1400; ++call) {
+      const Floats send = strange(kCount, rank, call);
+      ASSERT_EQ(terseAllGather(send.data(), recv.data(), kCount, ncclFloat32, scheme.get(), comm,
+                               nullptr),
+                ncclSuccess)
+          << terseGetLastError();
+      if (call == 1000) EXPECT_GT(caller.stats().state_bytes, 0u);
+    }
+    EXPECT_EQ(caller.stats().state_bytes, 0u);
+    EXPECT_GT(caller.stats().bypasses[TERSE_BYPASS_DELTA], 0u);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
 // SDP4Bit's 4.016 bits an element, and nothing where nothing has changed.
 TEST(Delta, SendsTheFormatsBitsAnElement) {
   constexpr int kRanks = 3;

@@ -12,6 +12,9 @@ namespace {
 // Of one kind. Programs with more buffers of one size and type begin anew with the oldest.
 constexpr size_t kMostShadows = 256;
 
+// Kinds of which no call came back.
+constexpr std::ptrdiff_t kMostUnproven = 32;
+
 // What a training step changes is much less than a quarter of the weights' norm; the weights of
 // another layer differ by more than all of it.
 constexpr double kNear = 1.0 / 16;
@@ -36,11 +39,37 @@ bool is_near(std::span<const float> last, std::span<const float> now) {
 }
 
 Shadows::~Shadows() {
-  for (const auto& [kind, all] : kinds_)
-    for (const Shadow& shadow : all.shadows)
-      if (shadow.memory != nullptr) backend_.release(shadow.memory);
+  for (auto& [which, kind] : kinds_) free(kind);
   for (const codec::Checksum& check : checks_) backend_.release_visible(check.parts);
   if (room_ != nullptr) backend_.release(room_);
+}
+
+void Shadows::free(Kind& kind) {
+  for (const Shadow& shadow : kind.shadows) {
+    if (shadow.memory == nullptr) continue;
+    backend_.release(shadow.memory);
+    bytes_ -= shadow.bytes;
+  }
+  kind.shadows.clear();
+}
+
+void Shadows::free(const ShadowKind& kind) { free(kinds_[kind]); }
+
+bool Shadows::is_unproven(const Kind& kind) const {
+  return !kind.proven && !kind.shadows.empty() && kind.round != round_;
+}
+
+bool Shadows::has_many_unproven(const ShadowKind& but) const {
+  const auto counts = [&](const auto& one) { return one.first != but && is_unproven(one.second); };
+  return std::ranges::count_if(kinds_, counts) >= kMostUnproven;
+}
+
+void Shadows::free_one_unproven(const ShadowKind& but) {
+  Kind* oldest = nullptr;
+  for (auto& [which, kind] : kinds_)
+    if (which != but && is_unproven(kind) && (oldest == nullptr || kind.round < oldest->round))
+      oldest = &kind;
+  if (oldest != nullptr) free(*oldest);
 }
 
 size_t Shadows::count(const ShadowKind& kind) const {
@@ -53,8 +82,10 @@ bool Shadows::gave_up(const ShadowKind& kind) const {
   return known != kinds_.end() && known->second.failures > 16 + 4 * known->second.fewest;
 }
 
-Shadow* Shadows::find(const ShadowKind& kind, const void* buffer) {
-  for (Shadow& shadow : kinds_[kind].shadows) {
+Shadow* Shadows::find(const ShadowKind& which, const void* buffer) {
+  Kind& kind = kinds_[which];
+  kind.round = round_;
+  for (Shadow& shadow : kind.shadows) {
     if (shadow.buffer != buffer || is_taken(shadow)) continue;
     shadow.round = round_;
     return &shadow;
@@ -62,10 +93,12 @@ Shadow* Shadows::find(const ShadowKind& kind, const void* buffer) {
   return nullptr;
 }
 
-Shadow* Shadows::find(const ShadowKind& kind, std::span<const float> sample) {
+Shadow* Shadows::find(const ShadowKind& which, std::span<const float> sample) {
+  Kind& kind = kinds_[which];
+  kind.round = round_;
   Shadow* best = nullptr;
   double least = kNear;
-  for (Shadow& shadow : kinds_[kind].shadows) {
+  for (Shadow& shadow : kind.shadows) {
     if (is_taken(shadow)) continue;
     const double d = distance(shadow.sample, sample);
     if (d < least || (best != nullptr && d == least && shadow.used < best->used)) {
@@ -96,6 +129,7 @@ Shadow& Shadows::renew(const ShadowKind& which, Shadow* found, size_t bytes, InF
   if (shadow.memory == nullptr) {
     try {
       shadow.memory = backend_.allocate(bytes);
+      shadow.bytes = bytes;
       bytes_ += bytes;
     } catch (const Error&) {  // the call does without, and the next one asks again
     }
@@ -135,6 +169,7 @@ void Shadows::forget(size_t elements) {
 void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {
   Kind& kind = kinds_[which];
   kind.failures = 0;
+  kind.proven = true;
   ++shadow.calls;
   ++(unchanged ? unchanged_ : differences_);
   touch(kind, shadow);

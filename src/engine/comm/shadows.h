@@ -35,6 +35,7 @@ struct ShadowKind {
 struct Shadow {
   uint64_t id = 0;  // of its base, one for all ranks
   void* memory = nullptr;
+  size_t bytes = 0;
   const void* buffer = nullptr;  // where it was received last
   uint64_t content = 0;          // the check of what this rank sent last
   std::vector<float> sample;     // some elements of that
@@ -74,6 +75,14 @@ class Shadows {
   // Alike on all ranks, as they are told `fewest`, the least count() of any of them.
   bool gave_up(const ShadowKind& kind) const;
 
+  // Frees what is kept of a kind that is given up; or of that kind of which no call ever was of
+  // differences and which was used longest ago, before a call of another kind is given memory,
+  // where many are so: others than weights are gathered, too, in ever new sizes. Nothing may use
+  // what is freed. Alike on all ranks.
+  void free(const ShadowKind& kind);
+  bool has_many_unproven(const ShadowKind& but) const;
+  void free_one_unproven(const ShadowKind& but);
+
   // For a call in full that found `found`, or null: with a new id. Its memory is null where there
   // is none to be had.
   Shadow& renew(const ShadowKind& kind, Shadow* found, size_t bytes, InFull why, size_t fewest);
@@ -111,7 +120,11 @@ class Shadows {
     size_t failures = 0;  // since it last went well
     size_t fewest = 0;
     bool passed_by = false;
+    bool proven = false;  // there was a call that did not go in full
+    uint64_t round = 0;   // the last one with a call of the kind
   };
+  bool is_unproven(const Kind& kind) const;
+  void free(Kind& kind);
   Shadow& place_for_one_more(Kind& kind);
   bool is_taken(const Shadow& shadow) const { return shadow.round == round_; }
   void touch(Kind& kind, Shadow& shadow);

@@ -71,6 +71,11 @@ void wait_for(const Communicator& c, Stream lane) {
   c.wait_until([&] { return c.backend.idle(lane); });
 }
 
+// The same of all streams of the communicator, whose calls may use what is to be freed.
+void wait_for_all(const Communicator& c) {
+  c.wait_until([&] { return c.tracks.idle(); });
+}
+
 // Elements from all over the shard: a part may be all zeros, or alike in all shards.
 std::vector<float> sample_of(const Asked& a, Stream lane) {
   constexpr size_t kParts = 16, kPart = Shadows::kSampled / kParts;
@@ -193,13 +198,17 @@ const char* reason_to_give_up(InFull why) {
 }
 
 void go_in_full(Asked& a, InFull why, size_t fewest) {
-  const Communicator& c = a.communicator();
+  Communicator& c = a.communicator();
   if (why == InFull::kOthers)
     c.log(LogLevel::kInfo,
           "AllGather of {} elements goes in full: the ranks do not hold the same of each other",
           a.kind.count);
   const Base base = a.kind.delta.base;
   const size_t bytes = plan::shadow_bytes(base, c.ranks, a.shard_bytes());
+  if (a.shadow == nullptr && a.shadows().has_many_unproven(a.kind)) {
+    wait_for_all(c);
+    a.shadows().free_one_unproven(a.kind);
+  }
   Shadow& shadow = a.shadows().renew(a.kind, a.shadow, bytes, why, fewest);
   a.shadow = &shadow;
   if (a.shadows().gave_up(a.kind))
@@ -250,12 +259,22 @@ struct Meeting {
   }
 };
 
+// What is kept of a kind that is, is freed when it comes again.
+bool is_given_up(Communicator& c, const ShadowKind& kind) {
+  if (!c.shadows.gave_up(kind)) return false;
+  if (c.shadows.count(kind) != 0) {
+    wait_for_all(c);
+    c.shadows.free(kind);
+  }
+  return true;
+}
+
 std::vector<Meeting> meetings_of(std::span<Job* const> jobs) {
   std::vector<Meeting> meetings;
   for (Job* job : jobs) {
     Communicator& c = *job->communicator;
     const ShadowKind kind = shadow_kind_of(*job);
-    if (c.backend.recording(job->request.stream) != 0 || c.shadows.gave_up(kind)) continue;
+    if (c.backend.recording(job->request.stream) != 0 || is_given_up(c, kind)) continue;
     auto known = std::ranges::find(meetings, &c, &Meeting::communicator);
     if (known == meetings.end()) known = meetings.insert(known, {&c, {}, nullptr});
     known->asked.push_back({job, kind, known->asked.size()});
