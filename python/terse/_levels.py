@@ -14,8 +14,9 @@ def levels(comm):
     Error."""
     comm, needed = communicator(comm), ctypes.c_size_t()
     call(BY_PRELOAD, BY_NAME, comm, None, ctypes.c_size_t(), ctypes.byref(needed))
-    text = ctypes.create_string_buffer(needed.value)
-    call(BY_PRELOAD, BY_NAME, comm, text, needed, ctypes.byref(needed))
+    room = 2 * needed.value + 4096  # levels may come meanwhile
+    text = ctypes.create_string_buffer(room)
+    call(BY_PRELOAD, BY_NAME, comm, text, ctypes.c_size_t(room), ctypes.byref(needed))
     return text.value.decode()
 
 
