@@ -69,22 +69,22 @@ TERSE_INLINE void larger_of_pairs(const X* __restrict in, size_t n, X* __restric
   for (size_t i = 0; i < n; ++i) out[i] = in[2 * i] > in[2 * i + 1] ? in[2 * i] : in[2 * i + 1];
 }
 
-// The absmax of each kEach elements, and of the last ones, which may be fewer. Loops over few
+// The absmax of each `share` elements, and of the last ones, which may be fewer. Loops over few
 // elements would be reduced within registers, one by one: here they are reduced side by side.
-template <class T, size_t kEach>
+template <class T, size_t share>
 TERSE_INLINE void absmaxes(const void* in, size_t n, float* __restrict out) {
   constexpr size_t kRegister = kRegisterBytes / sizeof(T);
-  constexpr size_t kWidth = kEach < kRegister ? kEach : kRegister, kAtOnce = 512 / kEach;
+  constexpr size_t kWidth = share < kRegister ? share : kRegister, kAtOnce = 512 / share;
   const char* const bytes = static_cast<const char*>(in);
   Integer<T> magnitudes[kAtOnce * kWidth], halved[kAtOnce * kWidth / 2];
   size_t i = 0;
-  for (; (i + kAtOnce) * kEach <= n; i += kAtOnce) {
-    const char* const from = bytes + i * kEach * sizeof(T);
+  for (; (i + kAtOnce) * share <= n; i += kAtOnce) {
+    const char* const from = bytes + i * share * sizeof(T);
     for (size_t k = 0; k < kAtOnce; ++k)
       for (size_t lane = 0; lane < kWidth; ++lane) {
         Integer<T> absmax = 0;
-        for (size_t j = lane; j < kEach; j += kWidth) {
-          const Integer<T> magnitude = read<Integer<T>>(from, k * kEach + j) & kMagnitude<T>;
+        for (size_t j = lane; j < share; j += kWidth) {
+          const Integer<T> magnitude = read<Integer<T>>(from, k * share + j) & kMagnitude<T>;
           absmax = magnitude > absmax ? magnitude : absmax;
         }
         magnitudes[k * kWidth + lane] = absmax;
@@ -98,9 +98,9 @@ TERSE_INLINE void absmaxes(const void* in, size_t n, float* __restrict out) {
     const Integer<T>* const each = width == 2 ? halved : magnitudes;
     for (size_t k = 0; k < kAtOnce; ++k) out[i + k] = as_float<T>(each[k]);
   }
-  for (; i * kEach < n; ++i) {
+  for (; i * share < n; ++i) {
     AbsMax observed;
-    stats<T>(bytes + i * kEach * sizeof(T), block_at(i * kEach, n, kEach), observed);
+    stats<T>(bytes + i * share * sizeof(T), block_at(i * share, n, share), observed);
     out[i] = observed.absmax;
   }
 }
