@@ -1,10 +1,9 @@
 // Groups: one thread for several communicators, several calls on one, native among compressed ones.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <random>
-#include <thread>
 
+#include "host_stream.h"
 #include "ranks.h"
 #include "terse_client.h"
 
@@ -117,20 +116,6 @@ TEST(Group, CallsOnSeveralStreamsKeepTheirOrder) {
   });
 }
 
-// What a stream does: after a while, it copies.
-struct SlowCopy {
-  std::vector<float> from, *to;
-  std::chrono::milliseconds after;
-  ncclResult_t on(const HostStream& stream) {
-    const auto run = [](void* self) {
-      const auto* const copy = static_cast<SlowCopy*>(self);
-      std::this_thread::sleep_for(copy->after);
-      *copy->to = copy->from;
-    };
-    return hostncclLaunchHostFunc(stream.get(), run, this);
-  }
-};
-
 // As NCCL's do. A call with a root and one that has none go one after the other: each begins when
 // both streams have come to the group, and both streams go on when both calls are done.
 TEST(Group, IsAsIfPostedOnEachOfItsStreams) {
@@ -141,10 +126,10 @@ TEST(Group, IsAsIfPostedOnEachOfItsStreams) {
     const HostStream first(false), second(false);
     const std::vector<float> ones(kCount, 1.0f);
     std::vector<float> a(kCount), b(kCount), reduced(kCount), after_first, after_second;
-    SlowCopy fill_a{ones, &a, std::chrono::milliseconds(50)};
-    SlowCopy fill_b{ones, &b, std::chrono::milliseconds(5)};
-    ASSERT_EQ(fill_a.on(second), ncclSuccess);
-    ASSERT_EQ(fill_b.on(first), ncclSuccess);
+    SlowCopy<float> fill_a{ones, a, std::chrono::milliseconds(50)};
+    SlowCopy<float> fill_b{ones, b, std::chrono::milliseconds(5)};
+    ASSERT_EQ(fill_a.on(second.get()), ncclSuccess);
+    ASSERT_EQ(fill_b.on(first.get()), ncclSuccess);
     ASSERT_EQ(terseGroupStart(), ncclSuccess);
     ASSERT_EQ(terseReduce(a.data(), reduced.data(), kCount, ncclFloat32, ncclSum, 0, scheme.get(),
                           comm, first.get()),
@@ -153,15 +138,9 @@ TEST(Group, IsAsIfPostedOnEachOfItsStreams) {
                              second.get()),
               ncclSuccess);
     ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
-    struct Seen {
-      const std::vector<float>& now;
-      std::vector<float>& then;
-    } of_first{b, after_first}, of_second{reduced, after_second};
-    const auto see = [](void* seen) {
-      static_cast<Seen*>(seen)->then = static_cast<Seen*>(seen)->now;
-    };
-    ASSERT_EQ(hostncclLaunchHostFunc(first.get(), see, &of_first), ncclSuccess);
-    ASSERT_EQ(hostncclLaunchHostFunc(second.get(), see, &of_second), ncclSuccess);
+    SlowCopy<float> see_b{b, after_first}, see_reduced{reduced, after_second};
+    ASSERT_EQ(see_b.on(first.get()), ncclSuccess);
+    ASSERT_EQ(see_reduced.on(second.get()), ncclSuccess);
     ASSERT_EQ(first.synchronize(), ncclSuccess);
     ASSERT_EQ(second.synchronize(), ncclSuccess);
     const std::vector<float> twos(kCount, 2.0f);

@@ -1,34 +1,15 @@
-// libterse's C interface and hostnccl's streams, as these tests use them.
+// libterse's C interface, as these tests use it.
 #pragma once
 
 #include <hostnccl.h>
 #include <nccl.h>
 
-#include <stdexcept>
-
+#include "host_stream.h"
 #include "reference.h"
 #include "scheme_handle.h"
 #include "terse/terse.h"
 
 namespace terse::test {
-
-class HostStream {
- public:
-  explicit HostStream(bool null) {
-    if (!null && hostncclStreamCreate(&stream_) != ncclSuccess)
-      throw std::runtime_error(ncclGetLastError(nullptr));
-  }
-  ~HostStream() {
-    if (stream_ != nullptr) hostncclStreamDestroy(stream_);
-  }
-  HostStream(const HostStream&) = delete;
-  HostStream& operator=(const HostStream&) = delete;
-  cudaStream_t get() const { return stream_; }
-  ncclResult_t synchronize() const { return hostncclStreamSynchronize(stream_); }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
 
 inline ncclResult_t call_terse(const Call& c, const void* in, void* out,
                                const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "clients.h"
+#include "host_stream.h"
 
 namespace terse::test {
 namespace {
@@ -51,6 +52,36 @@ TEST(MixedGroup, MessagesKeepTheirPlaceOnEveryRank) {
     EXPECT_EQ(wrong_floats, 0u) << "on rank " << rank;
     EXPECT_EQ(wrong_sums, 0u) << "on rank " << rank;
     EXPECT_LT(exact_floats, kFloats / 2) << "they were to be compressed";
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  });
+}
+
+// NCCL's own call waits for the stream of the compressed one, and that stream goes on after it.
+TEST(MixedGroup, IsAsIfPostedOnEachOfItsStreams) {
+  on_threads(2, [](int rank, const ncclUniqueId& id) {
+    const ncclConfig_t blocking = NCCL_CONFIG_INITIALIZER;
+    const ncclComm_t comm = made_with(blocking, rank, 2, id);
+    {
+      const HostStream first, second;
+      const std::vector<int64_t> fives(10, 5);
+      std::vector<int64_t> native(10), after(10);
+      std::vector<float> compressed(kSum, 1.0f);
+      SlowCopy<int64_t> fill{fives, native, std::chrono::milliseconds(50)}, see{native, after};
+      ASSERT_EQ(fill.on(second.get()), ncclSuccess);
+      ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+      EXPECT_EQ(ncclAllReduce(native.data(), native.data(), native.size(), ncclInt64, ncclSum, comm,
+                              first.get()),
+                ncclSuccess);
+      EXPECT_EQ(ncclAllReduce(compressed.data(), compressed.data(), kSum, ncclFloat32, ncclSum,
+                              comm, second.get()),
+                ncclSuccess);
+      ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(comm);
+      ASSERT_EQ(see.on(second.get()), ncclSuccess);
+      ASSERT_EQ(first.synchronize(), ncclSuccess);
+      ASSERT_EQ(second.synchronize(), ncclSuccess);
+      EXPECT_EQ(after, std::vector<int64_t>(10, 10));
+      EXPECT_EQ(compressed, std::vector<float>(kSum, 2.0f));
+    }
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   });
 }
