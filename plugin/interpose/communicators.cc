@@ -163,11 +163,10 @@ ncclResult_t created(const char* by, ncclResult_t result, ncclComm_t* comms, int
 }
 
 // The same for what is made of a whole. There NCCL says ncclSuccess also while it is still at it,
-// which goes by the new one's own configuration, or the whole's.
+// by the whole's configuration, too.
 ncclResult_t derived(const char* by, ncclResult_t result, ncclComm_t* made,
                      const ncclConfig_t* config, ncclComm_t whole) {
-  const auto in_progress = [&] { return in_background(config) || is_in_background(whole); };
-  const bool unsaid = result == ncclSuccess && !lacks_backend() && in_progress();
+  const bool unsaid = result == ncclSuccess && !lacks_backend() && is_in_background(whole);
   created(by, unsaid ? ncclInProgress : result, made, 1, config, whole);
   return result;
 }

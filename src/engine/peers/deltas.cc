@@ -198,7 +198,7 @@ const char* reason_to_give_up(InFull why) {
 }
 
 void go_in_full(Asked& a, InFull why, size_t fewest) {
-  Communicator& c = a.communicator();
+  const Communicator& c = a.communicator();
   if (why == InFull::kOthers)
     c.log(LogLevel::kInfo,
           "AllGather of {} elements goes in full: the ranks do not hold the same of each other",
