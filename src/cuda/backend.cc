@@ -2,11 +2,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "backend/cuda_module.h"
 #include "cuda/device.h"
 #include "cuda/launch.h"
 #include "cuda/pool.h"
+#include "cuda/rows.h"
 
 namespace terse {
 namespace {
@@ -130,9 +132,11 @@ class CudaBackend final : public Backend {
 
   void copy(Stream stream, const std::vector<Copy>& works) override {
     const OnDevice on(device_);
-    for (const Copy& work : works)
-      check(cudaMemcpyAsync(work.target, work.source, work.bytes, cudaMemcpyDefault, stream),
-            "cudaMemcpyAsync");
+    for (std::span<const Copy> left = works; !left.empty();) {
+      const cuda::Rows rows = cuda::rows_of(left);
+      copy(stream, rows);
+      left = left.subspan(rows.count);
+    }
   }
 
   void compare(Stream stream, const codec::Comparison& work) override {
@@ -194,6 +198,16 @@ class CudaBackend final : public Backend {
   bool null_stream_is_synchronous() const override { return false; }
 
  private:
+  static void copy(Stream stream, const cuda::Rows& rows) {
+    const auto [target, source, bytes] = rows.first;
+    if (rows.count == 1)
+      check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+    else
+      check(cudaMemcpy2DAsync(target, rows.target_pitch, source, rows.source_pitch, bytes,
+                              rows.count, cudaMemcpyDefault, stream),
+            "cudaMemcpy2DAsync");
+  }
+
   template <class Create>
   Event create_event(const char* call, const Create& create) {
     const OnDevice on(device_);

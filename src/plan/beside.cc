@@ -9,24 +9,46 @@
 namespace terse::plan {
 namespace {
 
-// A range that is one native call: of one rank's shard, where the message has shards.
+// What one native call more takes, in the time of bytes: a few microseconds.
+constexpr size_t kBytesACall = 16 << 10;
+
+// A range, or what of it is in one rank's shard, where the message has shards.
 struct Segment {
   size_t owner;       // of the shard
   size_t in_message;  // its first element
   size_t in_shard;
+  size_t in_row;  // where the segments of its shard lie side by side
   size_t count;
 };
 
-std::vector<Segment> cut(std::span<const Range> ranges, size_t shard) {
+// In each shard side by side: a row of elements, all as long as the longest.
+struct Rows {
   std::vector<Segment> segments;
+  std::vector<size_t> lengths;  // by shard
+  size_t longest = 0;
+
+  size_t padding() const {
+    size_t sum = 0;
+    for (const size_t length : lengths) sum += longest - length;
+    return sum;
+  }
+};
+
+Rows cut(std::span<const Range> ranges, size_t shard, size_t shards) {
+  Rows rows{.segments = {}, .lengths = std::vector<size_t>(shards)};
   for (const Range& range : ranges)
     for (size_t first = range.first, end = first + range.count; first < end;) {
       const size_t owner = first / shard;
       const size_t count = std::min(end, (owner + 1) * shard) - first;
-      segments.push_back({owner, first, first - owner * shard, count});
+      size_t& length = rows.lengths[owner];
+      rows.segments.push_back({owner, first, first - owner * shard, length, count});
+      length += count;
       first += count;
     }
-  return segments;
+  rows.longest = std::ranges::max(rows.lengths);
+  // Copies that are as far apart in all shards come one after another.
+  std::ranges::stable_sort(rows.segments, {}, &Segment::in_shard);
+  return rows;
 }
 
 // Puts steps before those of a plan, and one behind them.
@@ -124,28 +146,71 @@ class Around : Assembly {
   // Behind the plan's own scratch.
   void keep(std::span<const Range> ranges) {
     plan_.scratch_bytes = Chunks::round_up(plan_.scratch_bytes, Chunks::kAlignment);
-    for (const Segment& segment : cut(ranges, shape_.count)) keep(segment);
+    const Rows rows = cut(ranges, shape_.count, shards(collective_, shape_.ranks));
+    const size_t calls_saved = rows.segments.size() - 1;
+    if (calls_saved > 0 && rows.padding() * shape_.element_bytes <= calls_saved * kBytesACall)
+      return keep_together(rows);
+    for (const Segment& segment : rows.segments) keep(segment);
   }
 
   // All ranks have the segment or get it; or its owner alone has it, or gets it.
   void keep(const Segment& s) {
     const Traits& t = traits(collective_);
-    const size_t bytes = s.count * shape_.element_bytes;
     const Place result{Region::kScratch, plan_.scratch_bytes};
-    plan_.scratch_bytes += bytes;
+    plan_.scratch_bytes += s.count * shape_.element_bytes;
     native_.natives.push_back(
         {.collective = t.recv.per_rank   ? Collective::kBroadcast
                        : t.send.per_rank ? Collective::kReduce
                                          : collective_,
-         .send = at(Region::kSend, t.send.per_rank ? s.in_message : s.in_shard),
+         .send = sent(s.owner, s.in_shard),
          .recv = result,
          .count = s.count,
          .root = static_cast<int>(s.owner)});
-    const bool is_mine = s.owner == static_cast<size_t>(shape_.rank);
-    if (t.send.per_rank && !is_mine) return;
-    last_.copies.push_back(
-        {at(Region::kRecv, t.recv.per_rank ? s.in_message : s.in_shard), result, bytes});
+    restore(s, result);
   }
+
+  // One call of the same kind for the rows of all shards.
+  void keep_together(const Rows& rows) {
+    const Place begin{Region::kScratch, plan_.scratch_bytes};
+    plan_.scratch_bytes += rows.lengths.size() * rows.longest * shape_.element_bytes;
+    const auto at = [&](size_t owner, size_t element) -> Place {
+      return {begin.region, begin.offset + (owner * rows.longest + element) * shape_.element_bytes};
+    };
+    Step pack{.name = "pack", .lane = Lane::kEncode, .beside = true};
+    const auto copy = [&](const Place& target, const Place& source, size_t count) {
+      if (count != 0) pack.copies.push_back({target, source, count * shape_.element_bytes});
+    };
+    for (const Segment& s : rows.segments)
+      if (sends(s.owner)) copy(at(s.owner, s.in_row), sent(s.owner, s.in_shard), s.count);
+    // Nobody looks at what fills a row.
+    for (size_t owner = 0; owner < rows.lengths.size(); ++owner)
+      if (sends(owner))
+        copy(at(owner, rows.lengths[owner]), sent(owner, 0), rows.longest - rows.lengths[owner]);
+    first_.push_back(std::move(pack));
+    const Traits& t = traits(collective_);
+    const Place own = at(t.send.per_rank || t.recv.per_rank ? shape_.rank : 0, 0);
+    native_.natives.push_back({.collective = collective_,
+                               .send = t.recv.per_rank ? own : begin,
+                               .recv = t.send.per_rank ? own : begin,
+                               .count = rows.longest});
+    for (const Segment& s : rows.segments) restore(s, at(s.owner, s.in_row));
+  }
+
+  void restore(const Segment& s, const Place& result) {
+    const Traits& t = traits(collective_);
+    if (t.send.per_rank && !is_mine(s.owner)) return;
+    last_.copies.push_back({at(Region::kRecv, t.recv.per_rank ? s.in_message : s.in_shard), result,
+                            s.count * shape_.element_bytes});
+  }
+
+  // Whether this rank sends anything of a shard; and where an element of it is.
+  bool sends(size_t owner) const { return !traits(collective_).recv.per_rank || is_mine(owner); }
+  Place sent(size_t owner, size_t element) const {
+    const bool has_all = traits(collective_).send.per_rank;
+    return at(Region::kSend, has_all ? owner * shape_.count + element : element);
+  }
+
+  bool is_mine(size_t owner) const { return owner == static_cast<size_t>(shape_.rank); }
 
   const Collective collective_;
   const Shape& shape_;

@@ -5,7 +5,10 @@
 // Elements that stay exact are carried natively, too, to a place in scratch, before the plan, which
 // may change what they are sent from; in the end they overwrite what the plan made of them. So the
 // algorithms and the wire format know nothing of them. QSDP keeps norms and biases out of its
-// quantization like this (qsdp, section 5; their share of the bytes is small).
+// quantization like this (qsdp, section 5; their share of the bytes is small). They are put side by
+// side for one native call, of the same kind; but where they lie in a few shards only, so that the
+// others' rows would be filled with nothing but padding, each range of a shard has a call with a
+// root.
 #pragma once
 
 #include <span>

@@ -146,6 +146,7 @@ void shadow_what_stays_exact(Plan& plan, const Shape& s, const Delta& delta) {
     if (!step.beside) continue;
     std::vector<Copy> more;
     for (const Copy& copy : step.copies) {
+      if (copy.target.region != Region::kRecv) continue;
       const size_t at = copy.target.offset;
       if (delta.base == Base::kShadow)
         more.push_back({{Region::kState, at}, copy.source, copy.bytes});

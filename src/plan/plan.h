@@ -67,8 +67,8 @@ struct Compute {
 // Whether what is packed in one way comes to be packed in another.
 bool changes_format(const Compute& compute);
 
-// Raw bytes, from the send buffer, scratch or the state to the receive buffer or the state; nothing
-// where these are the same place.
+// Raw bytes, from the send buffer, scratch or the state to the receive buffer, scratch or the
+// state; nothing where these are the same place.
 struct Copy {
   Place target, source;
   size_t bytes = 0;

@@ -146,9 +146,13 @@ class Checker {
     within(c.source, c.bytes, 0);
     within(c.target, c.bytes, 0);
     const bool from = c.source.region == Region::kSend || is_own(c.source);
-    const bool to = c.target.region == Region::kRecv || c.target.region == Region::kState;
+    const bool to = c.target.region == Region::kRecv || c.target.region == Region::kState ||
+                    c.target.region == Region::kScratch;
     if (!from || !to || c.bytes == 0) refuse("a copy from or to where none may be");
-    if (is_own(c.source)) read(c.source, c.bytes);
+    if (is_own(c.source))
+      read(c.source, c.bytes);
+    else if (c.target.region == Region::kScratch)
+      use_send_buffer();
     change(c.target, c.bytes);
   }
 
@@ -383,7 +387,7 @@ class Checker {
   size_t at_ = 0;
   size_t sent_ = 0;
   Uses scratch_, state_, codebook_;
-  std::vector<size_t> sends_;  // steps with natives from the send buffer, or that learn from it
+  std::vector<size_t> sends_;  // steps that read the send buffer, but in computes
   bool changed_ = false;       // the receive buffer has been
   Order order_;
   Order::Front start_{};  // of the step

@@ -2,13 +2,16 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <random>
 #include <stdexcept>
 #include <vector>
 
 #include "backend/cuda_module.h"
 #include "codec/codebook.h"
+#include "device.h"
 #include "fake.h"
 
 namespace terse::test {
@@ -75,6 +78,60 @@ TEST(Backend, StreamsHaveThePriorityOfTheCallers) {
     backend().destroy_stream(made);
     EXPECT_EQ(cudaStreamDestroy(caller), cudaSuccess);
   }
+}
+
+// Copies within kBytes, by offsets.
+struct Part {
+  size_t to, from, bytes;
+};
+
+constexpr size_t kBytes = 1000;
+
+// That the backend copies them all, and nothing else.
+void expect_copied(const std::vector<Part>& parts) {
+  const DeviceStream stream;
+  DeviceMemory from(kBytes), to(kBytes);
+  std::vector<char> source(kBytes), target(kBytes, '\x11');
+  for (size_t i = 0; i < kBytes; ++i) source[i] = static_cast<char>(i * i / 7);
+  from.upload(source, stream.get());
+  to.upload(target, stream.get());
+  std::vector<Copy> works;
+  for (const auto& [at, start, bytes] : parts) {
+    works.push_back({static_cast<char*>(to.get()) + at, static_cast<char*>(from.get()) + start,
+                     bytes});
+    std::memcpy(target.data() + at, source.data() + start, bytes);
+  }
+  backend().copy(stream.get(), works);
+  EXPECT_EQ(to.download(stream.get()), target);
+}
+
+// Some are rows; some lie the other way round, over one another, or one has other bytes.
+TEST(Backend, CopiesWhateverLiesInRows) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 200 && !testing::Test::HasFailure(); ++trial) {
+    std::vector<Part> parts;
+    for (size_t at = 0; at + 64 <= kBytes;) {
+      const size_t bytes = 1 + random() % 8, pitch = bytes + random() % 8;
+      const size_t source_pitch = random() % 12, from = random() % (kBytes / 2);
+      const size_t rows = 1 + random() % 4;
+      for (size_t i = 0; i < rows; ++i, at += pitch)
+        parts.push_back({at, from + i * source_pitch, bytes - (bytes > 1 && random() % 8 == 0)});
+    }
+    if (random() % 4 == 0) std::ranges::reverse(parts);
+    expect_copied(parts);
+  }
+}
+
+TEST(Backend, CopiesRowsByOneCall) {
+  std::vector<Part> parts;
+  for (const size_t from : {0, 500})
+    for (size_t i = 0; i < 10; ++i) parts.push_back({from + 20 * i, from + 30 * i, 12});
+  fake::fail("cudaMemcpy2DAsync", cudaErrorInvalidValue, 3);
+  expect_copied(parts);
+  EXPECT_FALSE(fake::failed());
+  fake::fail("cudaMemcpy2DAsync", cudaErrorInvalidValue, 2);
+  EXPECT_ANY_THROW(expect_copied(parts));
+  EXPECT_TRUE(fake::failed());
 }
 
 // Into memory that holds garbage before, twice: a stage begins anew.

@@ -201,7 +201,7 @@ TEST(Beside, AllRanksLearnTheLevels) {
 TEST(Beside, NativeTrafficIsOfWhatIsExact) {
   Shape s{.count = 1000, .ranks = 4, .rank = 1, .packing = test_packing(32)};
   s.topology = topology_of(std::vector<uint64_t>{1, 1, 2, 2});
-  const Range ranges[] = {{0, 100}, {900, 1100}};  // of the first three of four shards
+  const Range ranges[] = {{0, 100}, {900, 1100}};  // of the first two of four shards
   const auto native = [&](Plan (*build)(const Shape&), Collective c, std::span<const Range> exact) {
     const Plan plan = with(build(s), c, s, {.exact = exact, .verified = true});
     EXPECT_EQ(plan.wire_bytes, build(s).wire_bytes);
@@ -215,12 +215,44 @@ TEST(Beside, NativeTrafficIsOfWhatIsExact) {
   };
   EXPECT_EQ(native(two_shot_all_reduce, Collective::kAllReduce, {ranges, 1}),
             model(Collective::kAllReduce, {{100, 0}}));
+  const Range apart[] = {{0, 100}, {200, 50}};
+  EXPECT_EQ(native(two_shot_all_reduce, Collective::kAllReduce, apart),
+            model(Collective::kAllReduce, {{150, 0}}));
   EXPECT_EQ(native(all_gather, Collective::kAllGather, ranges),
-            model(Collective::kBroadcast, {{100, 0}, {100, 0}, {1000, 1}}));
+            model(Collective::kAllGather, {{1000, 0}}));
   EXPECT_EQ(native(reduce_scatter, Collective::kReduceScatter, ranges),
-            model(Collective::kReduce, {{100, 0}, {100, 0}, {1000, 1}}));
+            model(Collective::kReduceScatter, {{1000, 0}}));
   EXPECT_NE(native(all_gather, Collective::kAllGather, ranges).off_node, 0u);
   EXPECT_EQ(native(all_gather, Collective::kAllGather, {}), Traffic{});
+  s.count = 100'000;  // and nothing in two shards: padding would cost more than the calls
+  const Range few[] = {{0, 100}, {80'000, 21'000}};
+  EXPECT_EQ(native(all_gather, Collective::kAllGather, few),
+            model(Collective::kBroadcast, {{100, 0}, {20'000, 0}, {1000, 1}}));
+  EXPECT_EQ(native(reduce_scatter, Collective::kReduceScatter, few),
+            model(Collective::kReduce, {{100, 0}, {20'000, 0}, {1000, 1}}));
+}
+
+// FSDP2 cuts each parameter into shards, and so a norm is in all of them.
+TEST(Beside, ManyRangesAreOneNativeCall) {
+  for (const Algorithm& a : algorithms()) {
+    if (!may_keep_exact(a.collective)) continue;
+    Shape s{.count = 5000,
+            .ranks = 64,
+            .packing = packing_for(a, test_packing(32)),
+            .topology = round_robin(64, 8)};
+    std::vector<Range> ranges;
+    for (size_t shard = 0; shard < shards(a.collective, s.ranks); ++shard)
+      for (const size_t first : {0, 1000, 2000}) ranges.push_back({shard * s.count + first, 12});
+    for (s.rank = 0; s.rank < s.ranks; s.rank += 21) {
+      const Plan plan = with(a.build(s), a.collective, s, {.exact = ranges});
+      size_t natives = 0;
+      for (const Step& step : plan.steps)
+        if (step.beside) natives += step.natives.size();
+      EXPECT_EQ(natives, 1u) << print(plan);
+      const size_t own = Chunks::round_up(a.build(s).scratch_bytes, Chunks::kAlignment);
+      EXPECT_EQ(plan.scratch_bytes, own + ranges.size() * 12 * s.element_bytes);
+    }
+  }
 }
 
 // All of it is over when the plan's own part begins, which is timed by itself.
@@ -282,23 +314,25 @@ TEST(Beside, IsPrinted) {
   const Range ranges[] = {{90, 20}};
   EXPECT_EQ(print(with(reduce_scatter(s), Collective::kReduceScatter, s,
                        {.exact = ranges, .verified = true})),
-            R"(ReduceScatter: 7 steps, scratch 1872 B, wire 404 B, raw 400 B
+            R"(ReduceScatter: 8 steps, scratch 1872 B, wire 404 B, raw 400 B
   native collectives send 40 B
   0 meet on communicate 0
     native AllReduce scratch+0 <- scratch+0 x1 of uint32 max
   1 verify on communicate 0
     native ReduceScatter exact+0 <- send+0 x100
-  2 native on communicate 0
-    native Reduce scratch+1792 <- send+360 x10 root 0
-    native Reduce scratch+1832 <- send+400 x10 root 1
-  3 encode on encode after 2
+  2 pack on encode after 1
+    scratch+1832 x40 B <- send+400 as it is
+    scratch+1792 x40 B <- send+360 as it is
+  3 native on communicate 0 after 2
+    native ReduceScatter scratch+1832 <- scratch+1792 x10
+  4 encode on encode after 3
     scratch+0 x100 <- send+0 raw [shard 0 stage 0 origin 0]
-  4 exchange on communicate 0 after 3
+  5 exchange on communicate 0 after 4
     to 0 scratch+0 x404 B
     from 0 scratch+896 x404 B
-  5 reduce on decode after 4
+  6 reduce on decode after 5
     recv+0 x100 <- scratch+896 send+400 raw final
-  6 restore on decode
+  7 restore on decode
     recv+0 x40 B <- scratch+1832 as it is
 )");
 }

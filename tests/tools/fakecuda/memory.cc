@@ -163,4 +163,33 @@ TERSE_FAKE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
   });
 }
 
+// Within the device.
+TERSE_FAKE cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from,
+                                         size_t from_pitch, size_t width, size_t height,
+                                         cudaMemcpyKind, cudaStream_t stream) {
+  return call("cudaMemcpy2DAsync", [&] {
+    constexpr size_t kMostPitch = 0x7fffffff;
+    if (width == 0 || height == 0) return cudaSuccess;
+    if (to == nullptr || from == nullptr) return cudaErrorInvalidValue;
+    if (width > std::min(to_pitch, from_pitch)) return cudaErrorInvalidPitchValue;
+    if (std::max(to_pitch, from_pitch) > kMostPitch) return cudaErrorInvalidPitchValue;
+    if (const cudaError_t wrong = check_stream(stream)) return wrong;
+    struct Rows {
+      void* to;
+      const void* from;
+      size_t to_pitch, from_pitch, width, height;
+    };
+    return submit(stream, [=](cudaStream_t on) {
+      auto rows = std::make_unique<Rows>(Rows{to, from, to_pitch, from_pitch, width, height});
+      const auto run = [](void* context) {
+        const std::unique_ptr<Rows> r(static_cast<Rows*>(context));
+        for (size_t i = 0; i < r->height; ++i)
+          std::memcpy(static_cast<char*>(r->to) + i * r->to_pitch,
+                      static_cast<const char*>(r->from) + i * r->from_pitch, r->width);
+      };
+      return translate(host().LaunchHostFunc(on, run, rows.release()));
+    });
+  });
+}
+
 }  // extern "C"
