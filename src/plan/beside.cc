@@ -158,14 +158,13 @@ class Around : Assembly {
     const Traits& t = traits(collective_);
     const Place result{Region::kScratch, plan_.scratch_bytes};
     plan_.scratch_bytes += s.count * shape_.element_bytes;
-    native_.natives.push_back(
-        {.collective = t.recv.per_rank   ? Collective::kBroadcast
-                       : t.send.per_rank ? Collective::kReduce
-                                         : collective_,
-         .send = sent(s.owner, s.in_shard),
-         .recv = result,
-         .count = s.count,
-         .root = static_cast<int>(s.owner)});
+    native_.natives.push_back({.collective = t.recv.per_rank   ? Collective::kBroadcast
+                                             : t.send.per_rank ? Collective::kReduce
+                                                               : collective_,
+                               .send = sent(s.owner, s.in_shard),
+                               .recv = result,
+                               .count = s.count,
+                               .root = static_cast<int>(s.owner)});
     restore(s, result);
   }
 

@@ -97,8 +97,8 @@ void expect_copied(const std::vector<Part>& parts) {
   to.upload(target, stream.get());
   std::vector<Copy> works;
   for (const auto& [at, start, bytes] : parts) {
-    works.push_back({static_cast<char*>(to.get()) + at, static_cast<char*>(from.get()) + start,
-                     bytes});
+    works.push_back(
+        {static_cast<char*>(to.get()) + at, static_cast<char*>(from.get()) + start, bytes});
     std::memcpy(target.data() + at, source.data() + start, bytes);
   }
   backend().copy(stream.get(), works);

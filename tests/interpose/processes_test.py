@@ -40,6 +40,20 @@ class Processes(unittest.TestCase):
         self.assertEqual(runs[0], runs[1])
         self.assertNotEqual(runs[0], runs[2])
 
+    # Whatever the ranks agree on when it comes to be: grids, levels, a choice.
+    def test_a_communicator_that_does_not_block_sums_as_others_do(self):
+        for scheme, of_all in (("linear8", {}), ("exp8", {}), ("learned4", {}),
+                               ("auto:bits=4,round=stochastic",
+                                {"TERSE_PROFILE": "v100-8x-10gbit"})):
+            settings = [{"TERSE_SCHEME": scheme, "NCCL_HOSTID": f"host{rank}", **of_all}
+                        for rank in range(3)]
+            blocking = self.sums(Job(settings).outputs())
+            self.assertEqual(blocking, blocking[:1] * 3, scheme)
+            for way in ("nonblocking", "grouped"):
+                self.assertEqual(self.sums(Job(settings, way).outputs()), blocking, (scheme, way))
+            native = self.sums(Job([{}] * 3, preload=False).outputs())
+            self.assertNotEqual(blocking, native, scheme)
+
     def test_an_unreadable_setting_is_an_error_at_creation(self):
         for name, text in (("TERSE_SCHEME", "int44"), ("TERSE_MIN_BYTES", "many")):
             for lines in Job([{name: text}] * 2).outputs():

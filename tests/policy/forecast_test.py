@@ -115,6 +115,15 @@ allreduce of 1M, float32, by tiny
          4              1.52 s      300 ms   5.07x
 """)
 
+    # 2 x (1 + 13 x 10 ms), and almost 2 MiB at 1 MiB/s; the sums of so many ranks have no 8 bits.
+    def test_of_many_ranks(self):
+        out = self.forecast("--ranks", "16384", "--bytes", "1M,1G", "--schemes", "int8,linear8")
+        self.assertIn("16384 ranks on 8192 nodes", out)
+        self.assertRegex(out, r"\n +1M +2\.26 s +[\d.]+ s +0\.\d\dx +native\n")
+        # A quarter of the bytes, and the latencies of 8192 nodes.
+        gain = float(re.search(r"\n +1G +[\d.e+]+ s +[\d.]+ s +([\d.]+)x +native\n", out)[1])
+        self.assertTrue(2 < gain < 4, out)
+
     def test_nodes_have_as_many_ranks_as_is_said(self):
         out = self.forecast("--ranks", "2", "--node-ranks", "1", "--bytes", "1M", "--schemes", "int8")
         self.assertIn("2 ranks on 2 nodes", out)

@@ -1,0 +1,111 @@
+// What `terse tune` makes of a machine's times is the machine that they are of.
+#include "fit.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/comm/chooser.h"
+#include "model/predict.h"
+
+namespace terse::perf {
+namespace {
+
+using codec::Dtype;
+using model::Curve;
+using model::Profile;
+using plan::Collective;
+
+struct Layout {
+  int ranks, nodes;
+};
+
+constexpr size_t kSizes[] = {4 << 10, 1 << 20, 16 << 20, 64 << 20};
+
+// Coding takes its time before and after the sending.
+Profile machine(double encode, double decode) {
+  return {.name = "by hand",
+          .within = model::Link{2e-6, 4e9},
+          .between = model::Link{20e-6, 125e6},
+          .gpu = false,
+          .node_ranks = 1,
+          .message = 0,
+          .launch = 0,
+          .overlap = 0,
+          .coding = {encode, decode},
+          .codecs = {},
+          .measured = {}};
+}
+
+double seconds(const Profile& p, const Layout& l, std::string_view scheme, size_t bytes) {
+  const plan::Topology t = plan::even_topology(l.ranks, l.nodes);
+  const bool native = scheme == model::kNative;
+  const codec::Spec spec = native ? codec::Spec{} : on_ranks(parse_scheme(scheme), l.ranks)->spec;
+  const plan::Shape shape =
+      shape_of({spec}, bytes / 4, 4, {l.ranks, 0, 0}, {plan::exact_grain(bytes), t});
+  if (native) return model::native_seconds(p, Collective::kAllReduce, shape);
+  const plan::Selection taken = plan::select(Collective::kAllReduce, shape, plan::Algo{});
+  return model::seconds(p, *taken.algorithm, shape, "");
+}
+
+// As if it had been measured on that machine.
+Profile fitted(const Profile& real, const Layout& l, const std::vector<std::string>& schemes) {
+  Profile p{.name = "fitted", .coding = {1, 1}};
+  for (const std::string& scheme : schemes) {
+    Curve curve{Collective::kAllReduce, Dtype::kFloat32, l.ranks, l.nodes, scheme, {}};
+    for (const size_t bytes : kSizes)
+      curve.points.push_back({bytes, seconds(real, l, scheme, bytes)});
+    p.measured.push_back(std::move(curve));
+  }
+  fit(&p);
+  return p;
+}
+
+TEST(Fit, TheLinkIsThatOfTheNativeCalls) {
+  const Profile real = machine(1e9, 1e9);
+  for (const Layout l : {Layout{2, 2}, Layout{4, 4}, Layout{8, 8}}) {
+    const Profile p = fitted(real, l, {"native"});
+    ASSERT_TRUE(p.between) << l.ranks;
+    EXPECT_FALSE(p.within);
+    EXPECT_NEAR(p.between->latency, 20e-6, 0.2e-6) << l.ranks;
+    EXPECT_NEAR(p.between->bandwidth, 125e6, 1e6) << l.ranks;
+    EXPECT_EQ(p.node_ranks, 1);
+  }
+  const Profile one_node = fitted(real, {4, 1}, {"native"});
+  ASSERT_TRUE(one_node.within);
+  EXPECT_FALSE(one_node.between);
+  EXPECT_NEAR(one_node.within->latency, 2e-6, 0.02e-6);
+  EXPECT_NEAR(one_node.within->bandwidth, 4e9, 4e7);
+  EXPECT_EQ(one_node.node_ranks, 4);
+}
+
+// As fast both ways: calls do not tell which of the two took how long.
+TEST(Fit, ACodecTakesWhatItsCallsTakeBeyondTheirBytes) {
+  const Profile p = fitted(machine(3e8, 3e8), {4, 4}, {"native", "int8", "linear8:block=256"});
+  ASSERT_EQ(p.codecs.size(), 2u);
+  for (const char* name : {"int8", "linear8"}) {
+    EXPECT_NEAR(p.codecs.at(name).encode, 3e8, 1e7) << name;
+    EXPECT_EQ(p.codecs.at(name).encode, p.codecs.at(name).decode) << name;
+  }
+  EXPECT_NEAR(p.coding.encode, 3e8, 1e7);  // of codecs that were not measured: the slowest
+}
+
+// So what was measured is forecast again, and other numbers of ranks as on the real machine.
+TEST(Fit, ForecastsWhatTheMachineTakes) {
+  const Profile real = machine(3e8, 3e8);
+  const Profile p = fitted(real, {4, 4}, {"native", "int8"});
+  for (const Layout l : {Layout{4, 4}, Layout{2, 2}, Layout{8, 8}})
+    for (const char* scheme : {"native", "int8"})
+      for (const size_t bytes : kSizes)
+        EXPECT_NEAR(seconds(p, l, scheme, bytes) / seconds(real, l, scheme, bytes), 1, 0.03)
+            << scheme << " of " << bytes << " on " << l.ranks;
+}
+
+// Nothing is changed where there is nothing to go by.
+TEST(Fit, WithoutNativeCallsThereIsNoLink) {
+  const Profile p = fitted(machine(1e9, 1e9), {4, 4}, {"int8"});
+  EXPECT_FALSE(p.between);
+  EXPECT_TRUE(p.codecs.empty());
+  EXPECT_EQ(p.coding, (model::Rates{1, 1}));
+}
+
+}  // namespace
+}  // namespace terse::perf
