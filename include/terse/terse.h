@@ -112,8 +112,8 @@ typedef struct terseScheme terseScheme_t;
  *                    (default). In full where ranks do not hold the same, and nothing where no
  *                    shard has changed. Such a call waits for all ranks; in a graph it is native
  *   every=N          of delta: in full after so many calls that were not; 0 (default): never
- *   own=O            of delta: exact (default): a rank's own shard comes to its receive buffer as
- *                    it is; or quantized, as the others have it
+ *   own=O            of AllGather: a rank's own shard comes to its receive buffer exact, as it is
+ *                    (default with delta); or quantized, as the others have it (without)
  *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)
  *   algo=A           auto (default), hierarchical, oneshot, twoshot, direct or shared: how a
  *                    collective is done; auto where it has none of that name. Of linear codes
@@ -146,7 +146,7 @@ TERSE_API terseResult_t terseAllReduce(const void* sendbuff, void* recvbuff, siz
                                        struct CUstream_st* stream);
 
 /* Sends `sendcount` elements, receives nranks * sendcount; each rank ends with the same bytes, the
- * own part included. */
+ * own part included but with own=exact. */
 TERSE_API terseResult_t terseAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                        terseDataType_t datatype, const terseScheme_t* scheme,
                                        struct ncclComm* comm, struct CUstream_st* stream);

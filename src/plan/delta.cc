@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "plan/builder.h"
+#include "plan/own.h"
 #include "plan/unchanged.h"
 
 namespace terse::plan {
@@ -136,7 +137,8 @@ Plan build(const Algorithm& algorithm, const Shape& shape, const Delta& delta) {
   }
   Plan plan = algorithm.build(shape);
   const bool draws = algorithm.collective == Collective::kAllGather && shape.packing.draws;
-  return draws ? drawn_by_content(std::move(plan), shape) : plan;
+  if (draws) plan = drawn_by_content(std::move(plan), shape);
+  return delta.own_exact ? own_shard_kept(std::move(plan), shape) : plan;
 }
 
 void shadow_what_stays_exact(Plan& plan, const Shape& s, const Delta& delta) {

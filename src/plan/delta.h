@@ -29,7 +29,7 @@ enum class Gathers : uint8_t {
 struct Delta {
   Base base = Base::kNone;
   Gathers gathers = Gathers::kAsUsual;
-  bool own_exact = true;  // a rank's own shard comes to its receive buffer as it is, not as sent
+  bool own_exact = false;  // a rank's own shard comes to its receive buffer as it is, not as sent
 
   auto operator<=>(const Delta&) const = default;
 };

@@ -19,16 +19,19 @@ constexpr Set kAllReduce = set_of(Collective::kAllReduce);
 // What reduces brings gradients, whose errors must be independent between elements and ranks to
 // average out: stochastic. Unbiased is what the convergence theorems of QSDP (arXiv 2302.02390) and
 // SDP4Bit (arXiv 2410.15526, 4.1) ask of the gradients' compressor.
-constexpr PresetPart kSafe[] = {{kMoves, "minmax8:block=128,round=shift"},
+//
+// In all presets a rank's own shard of gathered weights stays as it is (own=exact): an optimizer may
+// have its weights there, and they would be rounded at each step.
+constexpr PresetPart kSafe[] = {{kMoves, "minmax8:block=128,round=shift,own=exact"},
                                 {0, "int8:block=128,round=stochastic"}};
 
 // Weights keep 8 bits: at 4, SDP4Bit measured a loss of 2.396 (blocks of 32) to 2.573 (of 2048)
 // where full precision gives 2.294.
-constexpr PresetPart kFast[] = {{kMoves, "minmax8:block=128,round=shift"},
+constexpr PresetPart kFast[] = {{kMoves, "minmax8:block=128,round=shift,own=exact"},
                                 {0, "int4:block=128,round=stochastic"}};
 
 // QSDP's two quantizers, at the 8 bits for both of its W8G8.
-constexpr PresetPart kQsdp[] = {{kMoves, "minmax8:block=1024,round=shift"},
+constexpr PresetPart kQsdp[] = {{kMoves, "minmax8:block=1024,round=shift,own=exact"},
                                 {0, "minmax8:block=1024,round=stochastic"}};
 
 // Its learned levels (section 5.2), which pay at 6 bits and fewer. It moves each level a little at
@@ -36,11 +39,11 @@ constexpr PresetPart kQsdp[] = {{kMoves, "minmax8:block=1024,round=shift"},
 // for a random shift of levels that are not equally far apart is not defined: biased, with half the
 // squared error of random rounding. Gradients between neighbouring levels, unbiased. Of what is
 // moved AllGather alone, for that is what carries weights.
-constexpr PresetPart kQsdpW6G4[] = {{kAllGather, "learned6:block=1024,round=nearest"},
-                                    {kMoves, "minmax8:block=1024,round=shift"},
+constexpr PresetPart kQsdpW6G4[] = {{kAllGather, "learned6:block=1024,round=nearest,own=exact"},
+                                    {kMoves, "minmax8:block=1024,round=shift,own=exact"},
                                     {0, "learned4:block=1024,round=stochastic"}};
-constexpr PresetPart kQsdpW4G4[] = {{kAllGather, "learned4:block=1024,round=nearest"},
-                                    {kMoves, "minmax8:block=1024,round=shift"},
+constexpr PresetPart kQsdpW4G4[] = {{kAllGather, "learned4:block=1024,round=nearest,own=exact"},
+                                    {kMoves, "minmax8:block=1024,round=shift,own=exact"},
                                     {0, "learned4:block=1024,round=stochastic"}};
 
 // torch_cgx compresses AllReduce alone; 4 bits and buckets of 1024 are those of its published
@@ -54,26 +57,25 @@ constexpr PresetPart kNcclx[] = {
 // SDP4Bit (arXiv 2410.15526): gradients (section 4, TLq-HS) in 8 bits within a node, 4 between
 // nodes, where they are smoothed by a Hadamard transform; weights as 4-bit differences (section 3,
 // qWD). Its code rounds differences at random; nearest is within its theorem 4.1, with half the
-// squared error. A rank's own shard stays as it is, for in a mixed-precision optimizer it may be
-// part of the master weights: the paper's ranks have it as the others do (own=quantized).
+// squared error. The paper's ranks have their own shard as the others do (own=quantized).
 constexpr std::string_view kSdp4bitGradients =
     "int4:block=128,round=stochastic,hadamard=32,intra=int8";
 constexpr PresetPart kSdp4bit[] = {{kAllGather, "int4:block=2048,round=nearest,delta=inplace"},
-                                   {kMoves, "minmax8:block=128,round=shift"},
+                                   {kMoves, "minmax8:block=128,round=shift,own=exact"},
                                    {0, kSdp4bitGradients}};
 // FSDP and ZeRO-3 gather into memory that does not last: terse keeps what was gathered, the model's
 // size on each rank. Not in the paper.
 constexpr PresetPart kSdp4bitFsdp[] = {{kAllGather, "int4:block=2048,round=nearest,delta=shadow"},
-                                       {kMoves, "minmax8:block=128,round=shift"},
+                                       {kMoves, "minmax8:block=128,round=shift,own=exact"},
                                        {0, kSdp4bitGradients}};
 
 // The same gradients in one level, as it does where each node has one rank, and as in its ablation.
 constexpr PresetPart kSdp4bitFlat4[] = {
-    {kMoves, "minmax8:block=128,round=shift"},
+    {kMoves, "minmax8:block=128,round=shift,own=exact"},
     {kAllReduce, "int4:block=128,round=stochastic,hadamard=32,algo=twoshot"},
     {0, "int4:block=128,round=stochastic,hadamard=32,algo=direct"}};
 constexpr PresetPart kSdp4bitFlat8[] = {
-    {kMoves, "minmax8:block=128,round=shift"},
+    {kMoves, "minmax8:block=128,round=shift,own=exact"},
     {kAllReduce, "int8:block=128,round=stochastic,algo=twoshot"},
     {0, "int8:block=128,round=stochastic,algo=direct"}};
 
@@ -81,7 +83,7 @@ constexpr PresetPart kSdp4bitFlat8[] = {
 // nearest. Its sum is divided by the number of nodes alone; here Avg is the mean.
 // DeepSpeed quantizes gradients by a matrix's rows; in blocks of 2048 that cost a small GPT 1.2 %
 // of its loss, in blocks of 256 0.3 % (docs/ACCURACY.md).
-constexpr PresetPart kZeropp[] = {{kMoves, "int8:block=2048"}, {0, "int4:block=256"}};
+constexpr PresetPart kZeropp[] = {{kMoves, "int8:block=2048,own=exact"}, {0, "int4:block=256"}};
 
 // Global-QSGD's linear dithering (arXiv 2305.18627), which has one scale for a call; a scale for
 // each block here, for with one alone outliers drown all else.

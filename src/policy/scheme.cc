@@ -266,8 +266,9 @@ Differences finish_delta(std::string_view text, const SchemeDraft& draft,
   Differences delta = draft.scheme.delta;
   if (!delta) {
     if (draft.every) refuse_scheme(text, "every is for delta=inplace or shadow");
-    if (draft.own_exact) refuse_scheme(text, "own is for delta=inplace or shadow");
-    return {};
+    if (draft.own_exact && codec::shares_grid(d))
+      refuse_scheme(text, "own is for AllGather, and {} is for sums alone", name_of(d));
+    return {.own_exact = draft.own_exact.value_or(false)};
   }
   if (d.params == 0 || codec::shares_grid(d))
     refuse_scheme(text, "delta is for formats with parameters of a rank's own, not for {}",
@@ -417,7 +418,8 @@ std::string print_scheme(const Scheme& s) {
   if (s.spec.hadamard != 0) text += fmt::format(",hadamard={}", s.spec.hadamard);
   if (s.delta) text += fmt::format(",delta={}", kBaseNames[static_cast<int>(s.delta.base)]);
   if (s.delta.every != 0) text += fmt::format(",every={}", s.delta.every);
-  if (!s.delta.own_exact) text += ",own=quantized";
+  if (s.delta.own_exact != bool{s.delta})
+    text += fmt::format(",own={}", kOwnNames[static_cast<int>(s.delta.own_exact)]);
   if (s.intra.off) text += ",intra=off";
   if (s.intra.spec) text += fmt::format(",intra={}", print_codec(*s.intra.spec));
   if (s.learn != Learn{}) text += fmt::format(",learn={}", print_learn(s.learn));

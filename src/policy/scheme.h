@@ -32,10 +32,10 @@ struct Auto {
   auto operator<=>(const Auto&) const = default;
 };
 
-// AllGather of differences to what all ranks hold (plan/delta.h).
+// AllGather of differences to what all ranks hold (plan/delta.h), or of what there is.
 struct Differences {
   plan::Base base = plan::Base::kNone;
-  bool own_exact = true;
+  bool own_exact = false;
   uint32_t every = 0;  // calls after which one is in full; 0: none
 
   explicit operator bool() const { return base != plan::Base::kNone; }

@@ -33,9 +33,10 @@ struct Case {
 
 constexpr const char* kSchemes[] = {"int8",
                                     "int4",
+                                    "int4:own=exact",
                                     "int2:block=32",
                                     "int3:block=96",
-                                    "int5:block=64,round=stochastic,seed=5",
+                                    "int5:block=64,round=stochastic,seed=5,own=exact",
                                     "int8:round=stochastic",
                                     "minmax8:block=1024,round=shift",
                                     "minmax4:round=stochastic",
@@ -61,7 +62,7 @@ constexpr const char* kSchemes[] = {"int8",
                                     "exp8",
                                     "exp8:block=64,scale=bf16,round=nearest",
                                     "exp8:block=4096",
-                                    "learned4:learn=never",
+                                    "learned4:learn=never,own=exact",
                                     "learned3:learn=never,block=64,round=stochastic"};
 constexpr int kKinds = static_cast<int>(std::size(kSchemes));
 

@@ -307,6 +307,9 @@ std::vector<Bytes> expected(const Call& call, const std::vector<Bytes>& sent) {
     }
   };
   for (size_t r = 0; r < ranks; ++r) result.push_back(ranks == 1 ? sent[0] : of_rank(r));
+  if (call.collective == Collective::kAllGather && call.scheme.delta.own_exact)
+    for (size_t r = 0; r < ranks; ++r)
+      std::ranges::copy(sent[r], result[r].begin() + static_cast<ptrdiff_t>(r * sent[r].size()));
   return result;
 }
 

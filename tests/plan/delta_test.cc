@@ -61,7 +61,7 @@ class Player {
  private:
   Plan plan_of(const Shape& s) const {
     Plan plan = build(c_.algorithm, s, c_.delta);
-    if (c_.delta.gathers == Gathers::kDifferences) {
+    if (c_.delta.gathers == Gathers::kDifferences || c_.delta.gathers == Gathers::kAsUsual) {
       plan = with(std::move(plan), Collective::kAllGather, s, {.exact = c_.exact});
       shadow_what_stays_exact(plan, s, c_.delta);
     }
@@ -138,6 +138,25 @@ TEST(Delta, WhatIsHeldIsWhatWasSentLast) {
   }
 }
 
+// Without a base the own shard is what the others have of it, or as it is.
+TEST(Delta, WithoutABaseOwnShardsMayStayAsTheyAre) {
+  std::mt19937 random(4);
+  for (const Algorithm& a : algorithms()) {
+    if (a.collective != Collective::kAllGather) continue;
+    for (int trial = 0; trial < test::trials(80, 20); ++trial) {
+      Case c = some_case(a, random);
+      c.delta.base = Base::kNone;
+      if (!a.applies(c.shape, Algo{}).applies) continue;
+      SCOPED_TRACE(fmt::format("{} {} ranks {} count {}{}{}", a.names.own, trial, c.shape.ranks,
+                               c.shape.count, c.in_place ? " in place" : "",
+                               c.delta.own_exact ? "" : " own"));
+      Player player(c, random);
+      for (int call = 0; call < 2; ++call) player.call(Gathers::kAsUsual, kLoss);
+      ASSERT_FALSE(testing::Test::HasFailure());
+    }
+  }
+}
+
 TEST(Delta, SendsAsManyBytesAsThePlanItIsMadeOf) {
   const Shape s{.count = 5000, .ranks = 4, .packing = test_packing(32)};
   const Plan plain = all_gather(s);
@@ -165,7 +184,7 @@ TEST(Delta, ValidateFindsWhatIsWrong) {
 TEST(Delta, IsPrinted) {
   const Shape s{.count = 64, .ranks = 2, .rank = 1, .packing = test_packing(32)};
   const Algorithm& a = *select(Collective::kAllGather, s, Algo{}).algorithm;
-  EXPECT_EQ(print(build(a, s, {Base::kInplace, Gathers::kDifferences})),
+  EXPECT_EQ(print(build(a, s, {Base::kInplace, Gathers::kDifferences, true})),
             R"(AllGather: 4 steps, scratch 640 B, wire 260 B, raw 256 B
   keeps 256 B, "shadow of a shard"
   0 encode on encode

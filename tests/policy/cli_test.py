@@ -120,7 +120,7 @@ native                             168 MiB (176160768 B)         56 MiB (5872025
     def test_each_rank_has_a_link_on_one_node(self):
         self.says("""\
 call       allreduce, 1 MiB (1048576 B), bfloat16, avg, 4 ranks on 1 node
-passed by  rule 1, for its collective: allgather bytes=64K.. -> minmax8:block=1024,round=shift
+passed by  rule 1, for its collective: allgather bytes=64K.. -> minmax8:block=1024,round=shift,own=exact
 rule       rule 1: allreduce,reducescatter bytes=64K.. -> minmax8:block=1024,round=stochastic \
 (preset qsdp)
 scheme     minmax8:block=1024,round=stochastic, 8.062 bits an element: 1/3.969 of fp32, 1/1.984 of \

@@ -227,7 +227,8 @@ TEST(Policy, WarnsOfRulesThatNoCallReaches) {
 
 TEST(Presets, AreRulesForTheCollectivesThatTheyName) {
   EXPECT_EQ(parse("qsdp").print(),
-            "allgather bytes=64K.. -> minmax8:block=1024,round=shift; allreduce,reducescatter "
+            "allgather bytes=64K.. -> minmax8:block=1024,round=shift,own=exact; "
+            "allreduce,reducescatter "
             "bytes=64K.. -> minmax8:block=1024,round=stochastic");
   EXPECT_EQ(parse("reducescatter bytes=1M.. -> fast").print(),
             "reducescatter bytes=1M.. -> int4:block=128,round=stochastic");

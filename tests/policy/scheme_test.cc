@@ -144,11 +144,20 @@ TEST(Scheme, EveryAcceptedSchemePrintsToATextThatParsesBack) {
   EXPECT_EQ(print_scheme(parse_scheme("off")), "off");
 }
 
+TEST(Scheme, OfTheOwnShard) {
+  const Scheme exact = parse_scheme("int4:own=exact");
+  EXPECT_TRUE(exact.delta.own_exact);
+  EXPECT_NE(exact, parse_scheme("int4"));
+  EXPECT_EQ(print_scheme(exact), "int4:block=128,round=nearest,own=exact");
+  EXPECT_EQ(parse_scheme(print_scheme(exact)), exact);
+  EXPECT_EQ(parse_scheme("int4:own=quantized"), parse_scheme("int4"));
+}
+
 TEST(Scheme, OfDifferences) {
   EXPECT_FALSE(parse_scheme("int4").delta);
   EXPECT_EQ(parse_scheme("int4:delta=off"), parse_scheme("int4"));
   const Scheme usual = parse_scheme("int4:block=2048,delta=inplace");
-  EXPECT_EQ(usual.delta, (Differences{.base = plan::Base::kInplace}));
+  EXPECT_EQ(usual.delta, (Differences{.base = plan::Base::kInplace, .own_exact = true}));
   EXPECT_EQ(print_scheme(usual), "int4:block=2048,round=nearest,delta=inplace");
   EXPECT_EQ(parse_scheme("int4:block=2048,delta=inplace,own=exact,every=0"), usual);
   const Scheme whole = parse_scheme(
@@ -260,7 +269,7 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"linear4", "unknown codec \"linear4\""},
       {"int4:delta=yes", "delta is \"yes\", but must be off, inplace or shadow"},
       {"int4:every=3", "every is for delta=inplace or shadow"},
-      {"int4:delta=off,own=exact", "own is for delta=inplace or shadow"},
+      {"linear8:own=exact", "own is for AllGather, and linear8 is for sums alone"},
       {"int4:delta=shadow,own=mine", "own is \"mine\", but must be exact or quantized"},
       {"int4:delta=shadow,every=4294967296",
        "every is \"4294967296\", but must be a number of calls, below 2^32"},
