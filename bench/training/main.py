@@ -21,7 +21,7 @@ import plan
 import table
 import text
 from launch import RunError, run, shapes_links
-from store import Store, file_digest, sources_digest
+from store import Store, digest, sources_digest
 from summary import summarize
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -108,15 +108,21 @@ def complete(options):
 
 def versions(options):
     """Of what the losses depend on."""
-    ask = "import platform, torch; print(platform.python_version(), torch.__version__)"
-    python, torch = subprocess.run([options.python, "-W", "ignore", "-c", ask], check=True,
+    ask = ("import platform, torch, torch_hostnccl as t; "
+           "print(platform.python_version(), torch.__version__, t.__path__[0])")
+    python, torch, backend = subprocess.run([options.python, "-W", "ignore", "-c", ask], check=True,
                                    capture_output=True, text=True).stdout.split()
     terse = subprocess.run([os.path.join(options.build_dir, "bin", "terse"), "--version"],
                            check=True, capture_output=True, text=True).stdout.splitlines()[0]
-    # What a preset is, and what codes mean, is in the library.
-    library = file_digest(os.path.join(options.build_dir, "lib", "libterse_nccl.so"))
-    return {"python": python, "torch": torch, "terse": terse, "library": library,
-            "programs": sources_digest(_HERE)}
+    # What a preset is, and what codes mean, is in the library; how NCCL sums, and how long it takes,
+    # in the transport; and what is exact with +exact-norms in the module.
+    lib = os.path.join(options.build_dir, "lib")
+    transport = os.path.join(lib, "terse", "hostnccl", "libnccl.so.2")
+    return {"python": python, "torch": torch, "terse": terse,
+            "library": digest([os.path.join(lib, "libterse_nccl.so")]),
+            "transport": digest([transport, backend]),
+            "module": digest([os.path.join(lib, "terse", "python", "terse")]),
+            "programs": sources_digest(_HERE), "profile": plan.PROFILE}
 
 
 def _line(job, result):

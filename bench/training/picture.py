@@ -1,5 +1,6 @@
 """A self-contained SVG of a way of training: loss against steps, and against time on each link."""
 
+import math
 import textwrap
 from html import escape
 
@@ -55,7 +56,7 @@ class _Panel:
                         f"fill='none' stroke='#889'/>"]
 
     def curve(self, points, color, native):
-        finite = [point for point in points if point[1] == point[1]]
+        finite = [point for point in points if math.isfinite(point[1])]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (self.place(*p) for p in finite))
         style = "stroke-width='2.6' stroke-dasharray='7 4'" if native else "stroke-width='1.6'"
         return f"<polyline points='{path}' fill='none' stroke='{color}' {style}/>"
@@ -68,7 +69,7 @@ def _smooth(curve):
 
 
 def _range(lines):
-    losses = sorted(loss for curve in lines.values() for _, loss in curve if loss == loss)
+    losses = sorted(loss for curve in lines.values() for _, loss in curve if math.isfinite(loss))
     if not losses:
         return 0, 1
     low, high = losses[0], losses[min(len(losses) - 1, int(0.97 * len(losses)))]

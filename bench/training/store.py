@@ -24,12 +24,21 @@ def sources_digest(folder):
     return found.hexdigest()[:16]
 
 
-def file_digest(path):
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()[:16]
+def digest(paths):
+    """Of files, and of what lies in folders: libraries and Python sources."""
+    found = hashlib.sha256()
+    for path in paths:
+        names = [path]
+        if os.path.isdir(path):
+            names = sorted(os.path.join(where, name) for where, _, files in os.walk(path)
+                           for name in files if name.endswith((".py", ".so")))
+        for name in names:
+            with open(name, "rb") as file:
+                found.update(os.path.basename(name).encode() + b"\0" + file.read() + b"\0")
+    return found.hexdigest()[:16]
 
 
-_OF_RANKS = ("batches.py", "checkpoint.py", "rank.py", "replicas.py", "schedule.py")
+_OF_RANKS = ("batches.py", "checkpoint.py", "launch.py", "rank.py", "replicas.py", "schedule.py")
 
 
 class Store:

@@ -310,8 +310,8 @@ TERSE_API terseResult_t terseDecode(const void* packed, size_t bytes, void* data
 enum {
   TERSE_BYPASS_OFF = 0,        /* the scheme is off */
   TERSE_BYPASS_DTYPE = 1,      /* not fp32, fp16 or bf16; of the 16-bit schemes, not fp32 */
-  TERSE_BYPASS_OP = 2,         /* not a sum or an average */
-  TERSE_BYPASS_SMALL = 3,      /* under the size floor TERSE_MIN_BYTES */
+  TERSE_BYPASS_OP = 2,         /* not a sum or an average; or PreMulSum with intra=off */
+  TERSE_BYPASS_SMALL = 3,      /* the message, or a shard, is under TERSE_MIN_BYTES */
   TERSE_BYPASS_ONE_RANK = 4,   /* no other rank to send to, or a message of a rank to itself */
   TERSE_BYPASS_FALLBACK = 5,   /* a rank lacked the memory for it */
   TERSE_BYPASS_LINK = 6,       /* NCCL sends less over the link that a node's ranks share */

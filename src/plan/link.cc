@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "plan/native.h"
+
 namespace terse::plan {
 namespace {
 
@@ -51,6 +53,16 @@ Link link_of(const Algorithm& algorithm, const Shape& shape) {
   if (t.nodes() < 2 || is_point_to_point(collective)) return {};
   return {native_link(collective, shape.count * shape.element_bytes, shape.root, t),
           compressed_link(algorithm, shape)};
+}
+
+void add_natives(const std::vector<Step>& steps, const Shape& s, Link* link) {
+  if (s.topology.nodes() < 2) return;
+  for (const Step& step : steps)
+    for (const Native& n : step.natives)
+      if (step.beside && n.recv.region != Region::kExact && !n.meets)
+        link->compressed +=
+            native_link(n.collective, n.count * element_bytes(n.element, s.element_bytes), n.root,
+                        s.topology);
 }
 
 Traffic native_link(Collective collective, size_t bytes, int root, const Topology& t) {

@@ -8,6 +8,9 @@ namespace terse::plan {
 // By what all ranks know alike. Of Send and Recv nothing: the others know nothing of them.
 Link link_of(const Algorithm& algorithm, const Shape& shape);
 
+// With what NCCL carries beside the algorithm, but to know its error.
+void add_natives(const std::vector<Step>& steps, const Shape& shape, Link* link);
+
 // Uncompressed, by what is known of NCCL (raw_traffic): of all ranks of the node that sends the
 // most to others, or of the only one. `bytes`: of what the call counts.
 Traffic native_link(Collective collective, size_t bytes, int root, const Topology& topology);

@@ -63,6 +63,11 @@ constexpr Condition kConditions[] = {
        set_range(m.bytes, value, parse_size, "64K..1M or 1M..");
      },
      [](const Match& m) { return print_range(m.bytes, print_size); }},
+    {"shard", ConditionKind::kRange,
+     [](std::string_view value, Match& m) {
+       set_range(m.shard, value, parse_size, "64K..1M or 1M..");
+     },
+     [](const Match& m) { return print_range(m.shard, print_size); }},
     {"ranks", ConditionKind::kRange,
      [](std::string_view value, Match& m) {
        set_range(m.ranks, value, parse_number, "2..8 or 16..");
@@ -84,6 +89,10 @@ constexpr Condition kConditions[] = {
 }  // namespace
 
 std::span<const Condition> conditions() { return kConditions; }
+
+bool is_size(const Condition& condition) {
+  return condition.key == "bytes" || condition.key == "shard";
+}
 
 const Condition* find_condition(std::string_view key) {
   const auto found = std::ranges::find(kConditions, key, &Condition::key);

@@ -23,6 +23,9 @@ struct Condition {
 
 std::span<const Condition> conditions();
 
+// Whether it is about how large a message is.
+bool is_size(const Condition& condition);
+
 // Null when there is none with this key.
 const Condition* find_condition(std::string_view key);
 

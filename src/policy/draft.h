@@ -12,7 +12,7 @@ namespace terse {
 // A rule as it is written, before what it leaves out is filled in.
 struct Draft {
   Match match;
-  bool names_bytes = false;
+  bool names_size = false;
   std::string_view scheme;  // or a preset
   unsigned number = 0, line = 0;
 };

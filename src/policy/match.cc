@@ -12,7 +12,7 @@ bool covers(Set set, Set other) { return set == 0 || (other != 0 && (other & ~se
 
 }  // namespace
 
-// The bytes come last: where they alone refuse, the message is too small or too large.
+// The sizes come last: where they alone refuse, the message is too small or too large.
 const char* Match::refusal(const Facts& f) const {
   if (!has(collectives, set_of(f.collective))) return "collective";
   if (dtypes != 0 && !has(dtypes, set_of(f.dtype))) return "dtype";
@@ -23,13 +23,15 @@ const char* Match::refusal(const Facts& f) const {
     return "nodes";
   if (!name.empty() && !glob(name, f.name)) return "name";
   if (!bytes.contains(f.bytes)) return "bytes";
+  if (!shard.contains(f.shard_bytes())) return "shard";
   return nullptr;
 }
 
 bool Match::covers(const Match& o) const {
   return terse::covers(collectives, o.collectives) && terse::covers(dtypes, o.dtypes) &&
          terse::covers(ops, o.ops) && ranks.contains(o.ranks) && nodes.contains(o.nodes) &&
-         (name.empty() || name == o.name) && bytes.contains(o.bytes);
+         (name.empty() || name == o.name) && bytes.contains(o.bytes) &&
+         shard.contains(o.shard);
 }
 
 // After a mismatch the last * takes more, up to where what follows it may begin.

@@ -19,6 +19,9 @@ struct Facts {
   int ranks = 1;
   int nodes = 0;          // hosts that the ranks are on; 0: not known yet
   std::string_view name;  // of the communicator, its commName; empty: none
+
+  // Of what NCCL's own count counts: a rank's shard, where the message has some.
+  size_t shard_bytes() const { return bytes / plan::shards(collective, ranks); }
 };
 
 // From first to last, both included.
@@ -34,7 +37,7 @@ struct Range {
 struct Match {
   Set collectives = 0;  // in a rule of a policy never empty
   Set dtypes = 0, ops = 0;
-  Range bytes, ranks, nodes;
+  Range bytes, shard, ranks, nodes;
   std::string name;  // a pattern with * and ?; empty: any, also none
 
   // The key of the first condition that does not hold; null when all hold, and the rule matches.

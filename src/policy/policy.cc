@@ -18,8 +18,10 @@ Decision Policy::decide(const Facts& facts) const {
       const auto index = static_cast<uint32_t>(&rule - rules.data());
       return {rule.scheme.off ? nullptr : &rule.scheme, index, TERSE_BYPASS_OFF};
     }
-    const bool by_size = refusal == std::string_view("bytes");
-    if (by_size && facts.bytes < rule.match.bytes.first && !rule.scheme.off) small = true;
+    const std::string_view key = refusal;
+    const bool by_bytes = key == "bytes" && facts.bytes < rule.match.bytes.first;
+    const bool by_shard = key == "shard" && facts.shard_bytes() < rule.match.shard.first;
+    if ((by_bytes || by_shard) && !rule.scheme.off) small = true;
   }
   return {nullptr, kNoRule, small ? TERSE_BYPASS_SMALL : TERSE_BYPASS_OFF};
 }
@@ -98,10 +100,11 @@ std::string print_rule(const Rule& rule) {
   Match match = rule.match;
   const Set implied = rule.scheme.off ? all_collectives() : default_collectives();
   if (match.collectives == implied) match.collectives = 0;
+  const bool of_any_size = match.bytes.everything() && match.shard.everything();
   std::string text;
   for (const Condition& c : conditions()) {
     std::string value = c.print(match);
-    if (c.key == "bytes" && value.empty() && !rule.scheme.off) value = "0..";
+    if (c.key == "bytes" && of_any_size && !rule.scheme.off) value = "0..";
     if (value.empty()) continue;
     text += c.key == "collective" ? value + ' ' : fmt::format("{}={} ", c.key, value);
   }

@@ -15,7 +15,9 @@
 //               names none is about all.
 //   dtype       float32, float16 or bfloat16
 //   op          sum, avg or premulsum; collectives that have no operation then do not match
-//   bytes       of the whole message, with K, M or G; without it at least TERSE_MIN_BYTES, and with
+//   bytes       of the whole message, with K, M or G
+//   shard       bytes of one rank's shard, where a message has some, as for AllGather and
+//               ReduceScatter; else of the message. Without both at least TERSE_MIN_BYTES, and with
 //               `off` any
 //   ranks       of the communicator
 //   nodes       hosts that its ranks are on

@@ -56,7 +56,7 @@ class FileParser {
   }
 
   void condition(const Condition& c, const toml::node& value, Draft& draft) const {
-    if (c.key == "bytes") draft.names_bytes = true;
+    if (is_size(c)) draft.names_size = true;
     const auto add = [&](const toml::node& one) {
       const std::string text = value_of(one, c.kind == ConditionKind::kRange);
       at(file_.place(one.source().begin), [&] { c.add(text, draft.match); });

@@ -96,7 +96,7 @@ class LineParser {
     const size_t index = c - conditions().data();
     if (seen_ & 1u << index) refuse(word.at, "{} is given twice", key);
     seen_ |= 1u << index;
-    if (c->key == "bytes") draft.names_bytes = true;
+    if (is_size(*c)) draft.names_size = true;
     if (c->kind != ConditionKind::kNames)
       return at(column(value.at), [&] { c->add(unquote(value.text), draft.match); });
     for (size_t begin = 0; begin <= value.text.size();) {

@@ -48,6 +48,7 @@ struct Caller {
                           .send = data,
                           .recv = data + 1,
                           .count = count,
+                          .datatype = dtype,
                           .comm = reinterpret_cast<ncclComm_t>(data),
                           .stream = reinterpret_cast<cudaStream_t>(data),
                           .root = root};
@@ -64,6 +65,7 @@ struct Caller {
   }
 
   const Scheme scheme;
+  ncclDataType_t dtype = ncclFloat32;
   float data[2] = {};
   IdleCommunicator c;
 };
@@ -146,6 +148,20 @@ TEST(Allocations, NoneForAGroup) {
       caller.call(Collective::kSend, 1'000, peer);
       caller.call(Collective::kRecv, 1'000, peer);
     }
+    group_end();
+  }),
+            0u);
+}
+
+// What is not compressed goes along with what is, and is not measured.
+TEST(Allocations, NoneForAGroupWithNativeMessages) {
+  Caller caller("int8", 1);
+  EXPECT_EQ(caller.allocations([&] {
+    group_start();
+    caller.dtype = ncclFloat32;
+    caller.call(Collective::kAllReduce, 1'000);
+    caller.dtype = ncclInt32;
+    for (const Collective end : {Collective::kSend, Collective::kRecv}) caller.call(end, 1'000, 1);
     group_end();
   }),
             0u);

@@ -200,7 +200,9 @@ TEST(Delta, OfWhatIsGivenUpNothingIsKept) {
                                nullptr),
                 ncclSuccess)
           << terseGetLastError();
-      if (call == 1000) EXPECT_GT(caller.stats().state_bytes, 0u);
+      if (call == 1000) {
+        EXPECT_GT(caller.stats().state_bytes, 0u);
+      }
     }
     EXPECT_EQ(caller.stats().state_bytes, 0u);
     EXPECT_GT(caller.stats().bypasses[TERSE_BYPASS_DELTA], 0u);

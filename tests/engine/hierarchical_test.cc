@@ -155,6 +155,31 @@ TEST(Hierarchical, GivesTheReferenceBytesOnEveryRank) {
     check_case(random_case(random), next_ordinal());
 }
 
+// Of ncclRedOpCreatePreMulSum, where each rank has a number of its own.
+TEST(Hierarchical, EachRanksNumberIsForItsOwnContribution) {
+  const std::vector<int> node = {0, 0, 1, 1};
+  const std::vector<Settings> own = settings_on(node, 0);
+  for (const char* scheme : {"int8:algo=hierarchical", "int8:algo=hierarchical,intra=off"}) {
+    next_ordinal();
+    run_ranks(4, [&](int rank, ncclComm_t comm) {
+      const auto state = terse::communicator(comm, own[rank]);
+      const float number = static_cast<float>(1 << 2 * rank);
+      Call call{.scheme = parse_scheme(scheme), .count = 10'000};
+      ASSERT_EQ(ncclRedOpCreatePreMulSum(&call.op, const_cast<float*>(&number), ncclFloat32,
+                                         ncclScalarHostImmediate, comm),
+                ncclSuccess);
+      state->operators.add(call.op, &number, ncclFloat32, ncclScalarHostImmediate);
+      const std::vector<float> in(call.count, static_cast<float>(rank + 1));
+      std::vector<float> out(call.count);
+      run(call, reinterpret_cast<const char*>(in.data()), reinterpret_cast<char*>(out.data()),
+          comm);
+      for (const float x : out) ASSERT_NEAR(x, 1 + 4 * 2 + 16 * 3 + 64 * 4, 3) << scheme;
+      ncclRedOpDestroy(call.op, comm);
+      release_communicator(comm, false);
+    });
+  }
+}
+
 // Of a ReduceScatter over 2 nodes of 4 ranks, by the reference.
 double error_of(const char* scheme, double outliers) {
   Call call{.collective = Collective::kReduceScatter,

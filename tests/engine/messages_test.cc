@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <random>
 #include <span>
+#include <thread>
 
 #include "ranks.h"
 #include "terse_client.h"
@@ -311,6 +314,70 @@ TEST(Messages, OfSeveralStreamsFollowAllOfThem) {
     }
     terseCommRelease(comm);
   });
+}
+
+// A message only is enqueued, also where it is larger than all before it: what it would wait for may
+// need what the caller does next.
+TEST(Messages, LargerOnesWaitForNothing) {
+  constexpr size_t kSmall = 1'000, kLarge = 3'000'000;
+  std::vector<ncclComm_t> first(2), second(2);
+  ASSERT_EQ(ncclCommInitAll(first.data(), 2, nullptr), ncclSuccess);
+  ASSERT_EQ(ncclCommInitAll(second.data(), 2, nullptr), ncclSuccess);
+  next_ordinal();
+  next_ordinal();
+  std::promise<void> done;
+  std::thread watch([&] {
+    if (done.get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready) return;
+    ADD_FAILURE() << "the ranks wait for each other";
+    for (const ncclComm_t comm : {first[0], first[1], second[0], second[1]}) terseCommAbort(comm);
+    for (const ncclComm_t comm : {first[0], first[1], second[0], second[1]}) ncclCommAbort(comm);
+  });
+  const auto play = [&](int rank) {
+    const SchemeHandle scheme(parse_scheme("int8"));
+    const HostStream messages(false), apart(false);
+    std::vector<float> data(kLarge, 1.0f), in(kLarge), sum(kSmall, 1.0f);
+    const auto reduce = [&](ncclComm_t comm, const HostStream& stream) {
+      return terseAllReduce(sum.data(), sum.data(), kSmall, ncclFloat32, ncclSum, scheme.get(),
+                            comm, stream.get());
+    };
+    for (const ncclComm_t comm : {first[rank], second[rank]}) {
+      ASSERT_EQ(reduce(comm, apart), ncclSuccess) << terseGetLastError();
+      ASSERT_EQ(apart.synchronize(), ncclSuccess);
+    }
+    const auto send = [&](size_t count) {
+      return terseSend(data.data(), count, ncclFloat32, 1 - rank, scheme.get(), first[rank],
+                       messages.get());
+    };
+    const auto receive = [&](size_t count) {
+      return terseRecv(in.data(), count, ncclFloat32, 1 - rank, scheme.get(), first[rank],
+                       messages.get());
+    };
+    if (rank == 0) {
+      EXPECT_EQ(receive(kSmall), ncclSuccess) << terseGetLastError();
+      EXPECT_EQ(send(kLarge), ncclSuccess) << terseGetLastError();
+      EXPECT_EQ(reduce(second[rank], apart), ncclSuccess) << terseGetLastError();
+    } else {
+      EXPECT_EQ(reduce(second[rank], messages), ncclSuccess) << terseGetLastError();
+      EXPECT_EQ(send(kSmall), ncclSuccess) << terseGetLastError();
+      EXPECT_EQ(receive(kLarge), ncclSuccess) << terseGetLastError();
+    }
+    EXPECT_EQ(messages.synchronize(), ncclSuccess);
+    EXPECT_EQ(apart.synchronize(), ncclSuccess);
+    EXPECT_EQ(sum, std::vector<float>(kSmall, 8.0f));
+    const size_t count = rank == 0 ? kSmall : kLarge;
+    EXPECT_EQ(std::vector<float>(in.begin(), in.begin() + static_cast<ptrdiff_t>(count)),
+              std::vector<float>(count, 1.0f));
+  };
+  std::thread other([&] { play(1); });
+  play(0);
+  other.join();
+  done.set_value();
+  watch.join();
+  for (const auto& comms : {first, second})
+    for (const ncclComm_t comm : comms) {
+      terseCommRelease(comm);
+      ncclCommDestroy(comm);
+    }
 }
 
 }  // namespace

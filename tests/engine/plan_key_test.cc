@@ -52,7 +52,7 @@ TEST(PlanKeys, OfCollectivesDifferByEveryField) {
       {collective, root, count, dtype, spec, intra, algorithm, delta, verified, true}};
   for (const plan::Delta& other :
        {plan::Delta{.base = plan::Base::kShadow}, plan::Delta{.gathers = plan::Gathers::kNothing},
-        plan::Delta{.own_exact = false}})
+        plan::Delta{.own_exact = true}})
     keys.push_back(
         {collective, root, count, dtype, spec, intra, algorithm, other, verified, learns});
   for (const Spec& s : specs())

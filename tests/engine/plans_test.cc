@@ -30,15 +30,18 @@ TEST(Plans, OfACallWithARootNeedNoMoreOnAnyRankThanAllSay) {
     const plan::Topology nodes = some_nodes(ranks, random);
     constexpr Collective kRooted[] = {Collective::kBroadcast, Collective::kReduce,
                                       Collective::kGather, Collective::kScatter};
+    constexpr std::string_view kAlgorithms[] = {"auto", "direct", "shared", "hierarchical"};
     PlanKey key{};
     key.collective = kRooted[random() % std::size(kRooted)];
     key.root = static_cast<int>(random() % ranks);
-    key.count = 1 + random() % (random() % 2 == 0 ? 5000 : 1'000'000);
+    key.count = 1 + random() % (random() % 2 == 0 ? 5000 : random() % 2 == 0 ? 1'000'000 : 32'000'000);
+    key.algorithm = *plan::find_algo(kAlgorithms[random() % std::size(kAlgorithms)]);
+    const plan::Grain grain = random() % 2 == 0 ? plan::kHostGrain : plan::kGpuGrain;
     key.dtype = random() % 2 == 0 ? codec::Dtype::kFloat32 : codec::Dtype::kBfloat16;
     key.verified = random() % 2 == 0;
     size_t most = 0, said = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      Plans plans(rank, ranks, plan::kHostGrain);
+      Plans plans(rank, ranks, grain);
       plans.learn(nodes);
       const PlanPointer plan = plans.of(key);
       most = std::max(most, plan->scratch_bytes);
@@ -49,6 +52,22 @@ TEST(Plans, OfACallWithARootNeedNoMoreOnAnyRankThanAllSay) {
     ASSERT_EQ(most, said) << plan::name(key.collective) << " of " << key.count << ", root "
                           << key.root << " of " << ranks << " on " << nodes.nodes();
   }
+}
+
+// What stays exact goes over the link, too: a call that would send more than NCCL is known by it.
+TEST(Plans, TheLinkHasWhatNcclCarriesBesideThem) {
+  Plans plans(0, 8, plan::kHostGrain);
+  plans.learn(plan::topology_of(std::vector<uint64_t>{1, 1, 1, 2, 2, 2, 2, 2}));
+  PlanKey key{};
+  key.collective = Collective::kAllReduce;
+  key.count = 100'000;
+  const plan::Link without = plans.of(key)->link;
+  EXPECT_LT(without.compressed.off_node, without.native.off_node);
+  plans.exclude(key.count, {{0, 90'000}});
+  const plan::Link with = plans.of(key)->link;
+  EXPECT_EQ(with.native, without.native);
+  EXPECT_EQ(with.compressed.off_node,
+            without.compressed.off_node + without.native.off_node * 9 / 10);
 }
 
 }  // namespace

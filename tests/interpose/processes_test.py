@@ -85,7 +85,7 @@ class Processes(unittest.TestCase):
             self.assertNotEqual(off[1][2].split()[0] if len(off) > 1 else off[0][1], SUCCESS, off)
 
     def test_settings_that_differ_are_an_error_on_every_rank(self):
-        int8, int4 = (f"bytes=64K.. -> {name}:block=128,round=nearest" for name in ("int8", "int4"))
+        int8, int4 = (f"shard=64K.. -> {name}:block=128,round=nearest" for name in ("int8", "int4"))
         policy = 'the policy of TERSE_SCHEME or TERSE_POLICY is "{}" on rank {} but "{}" on this rank'
         for settings, differences in (
                 ([{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int4"}, {"TERSE_SCHEME": "int8"}],

@@ -227,7 +227,7 @@ TEST(AutomaticRules, PrintAndParseBack) {
     const Policy once = policy(text);
     EXPECT_EQ(policy(once.print()).rules, once.rules) << once.print();
   }
-  EXPECT_EQ(policy("auto").print(), "bytes=64K.. -> auto:bits=8,round=nearest");
+  EXPECT_EQ(policy("auto").print(), "shard=64K.. -> auto:bits=8,round=nearest");
   EXPECT_EQ(parse_policy_file("[[rule]]\nscheme = \"auto:bits=4\"\n", "p.toml", 65536).print(),
             policy("auto:bits=4").print());
 }

@@ -326,7 +326,7 @@ class Auto(InAFolder):
                              "1M").splitlines()
         self.assertEqual(lines[:7], """\
 call       allreduce, 1 MiB (1048576 B), float32, sum, 4 ranks on 2 nodes
-rule       rule 1: bytes=64K.. -> auto:bits=8,round=nearest
+rule       rule 1: shard=64K.. -> auto:bits=8,round=nearest
 auto       auto:bits=8,round=nearest, by the profile "tiny", which models them
               1.52 s   1.00x  native
               801 ms   1.90x  linear16:block=256,round=nearest

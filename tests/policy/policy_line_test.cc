@@ -28,10 +28,10 @@ TEST(PolicyLine, ErrorsSayWhere) {
       {"int8; allreduce btyes=1M.. -> int4",
        "column 17: unknown key \"btyes\"; did you mean \"bytes\"?"},
       {"x=1 -> int4",
-       "column 1: unknown key \"x\"; known are collective, dtype, op, bytes, ranks, nodes and "
+       "column 1: unknown key \"x\"; known are collective, dtype, op, bytes, shard, ranks, nodes and "
        "name"},
       {"=1 -> int4",
-       "column 1: unknown key \"\"; known are collective, dtype, op, bytes, ranks, nodes and name"},
+       "column 1: unknown key \"\"; known are collective, dtype, op, bytes, shard, ranks, nodes and name"},
       {"scheme=int8 -> int4",
        "column 1: unknown key \"scheme\"; known are collective, dtype, op, "
        "bytes, ranks, nodes and name"},

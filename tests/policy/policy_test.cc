@@ -31,8 +31,10 @@ std::string decide(const Policy& policy, const Facts& facts) {
   return fmt::format("{}: {}", rule, scheme.substr(0, scheme.find(':')));
 }
 
+constexpr int kRanks = 4;
+
 Facts call(Collective collective, size_t bytes) {
-  return {.collective = collective, .bytes = bytes, .ranks = 4};
+  return {.collective = collective, .bytes = bytes, .ranks = kRanks};
 }
 
 TEST(Policy, ABareSchemeMeansTheThreeCollectivesFromTheFloorOn) {
@@ -41,8 +43,9 @@ TEST(Policy, ABareSchemeMeansTheThreeCollectivesFromTheFloorOn) {
   EXPECT_EQ(p.rules[0].scheme, parse_scheme("int8"));
   for (const Collective c :
        {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
-    EXPECT_EQ(decide(p, call(c, kFloor)), "1: int8");
-    EXPECT_EQ(decide(p, call(c, kFloor - 1)), "none: small");
+    const size_t least = kFloor * plan::shards(c, kRanks);  // of a shard, where there are some
+    EXPECT_EQ(decide(p, call(c, least)), "1: int8");
+    EXPECT_EQ(decide(p, call(c, least - 4)), "none: small");
   }
   EXPECT_EQ(decide(parse("int8", 1), call(Collective::kAllReduce, 1)), "1: int8");
   EXPECT_EQ(decide(parse("int8", 0), call(Collective::kAllReduce, 0)), "1: int8");
@@ -55,7 +58,7 @@ TEST(Policy, OnlyRulesThatNameThemAreAboutOtherCollectives) {
   for (const CollectiveName& c : collective_names()) {
     EXPECT_EQ((implied & set_of(c.collective)) != 0, c.by_default) << c.name;
     const Policy named = parse(fmt::format("{} -> int8", c.name));
-    EXPECT_EQ(decide(named, call(c.collective, kFloor)), "1: int8") << c.name;
+    EXPECT_EQ(decide(named, call(c.collective, kRanks * kFloor)), "1: int8") << c.name;
     const Policy off = parse("off; " + fmt::format("{} -> int8", c.name));
     EXPECT_EQ(decide(off, call(c.collective, kFloor)), "1: off") << "off is about all";
   }
@@ -69,6 +72,18 @@ TEST(Policy, TheFirstRuleThatMatchesWins) {
   EXPECT_EQ(decide(p, call(Collective::kAllReduce, (1 << 20) - 1)), "3: int8");
   EXPECT_EQ(decide(p, call(Collective::kReduceScatter, (1 << 20) - 1)), "4: minmax8");
   EXPECT_EQ(decide(p, call(Collective::kReduceScatter, kFloor - 1)), "none: small");
+}
+
+TEST(Policy, ARuleMayAskForShards) {
+  const Policy p = parse("shard=1K..2K -> int4");
+  EXPECT_EQ(decide(p, call(Collective::kAllGather, 4 << 10)), "1: int4");
+  EXPECT_EQ(decide(p, call(Collective::kAllGather, (4 << 10) - 4)), "none: small");
+  EXPECT_EQ(decide(p, call(Collective::kAllGather, (8 << 10) + 4)), "none: off");
+  EXPECT_EQ(decide(p, call(Collective::kAllReduce, 1 << 10)), "1: int4") << "it is one shard";
+  EXPECT_EQ(p.print(), "shard=1K..2K -> int4:block=128,round=nearest");
+  EXPECT_EQ(parse(p.print()).rules, p.rules);
+  EXPECT_TRUE(parse("shard=1K.. -> int4; shard=2K.. -> int8").warnings().size() == 1);
+  EXPECT_TRUE(parse("shard=2K.. -> int4; shard=1K.. -> int8").warnings().empty());
 }
 
 TEST(Policy, ARuleThatNamesBytesHasNoOtherFloor) {
@@ -145,12 +160,12 @@ TEST(Policy, PrintsWhatIsImplied) {
   const struct {
     const char *line, *print;
   } cases[] = {
-      {"int8", "bytes=64K.. -> int8:block=128,round=nearest"},
+      {"int8", "shard=64K.. -> int8:block=128,round=nearest"},
       {"off", "off"},
       {"bytes=0.. -> int8", "bytes=0.. -> int8:block=128,round=nearest"},
       {"  allgather , -> off", nullptr},
       {"collective=reducescatter,allreduce op=avg,sum dtype=bf16,fp32 ->int4:block=64;off",
-       "allreduce,reducescatter dtype=float32,bfloat16 op=sum,avg bytes=64K.. -> "
+       "allreduce,reducescatter dtype=float32,bfloat16 op=sum,avg shard=64K.. -> "
        "int4:block=64,round=nearest; off"},
       {"ranks=8..8 nodes=2.. bytes=..1000 name=\"a b\" -> off",
        "bytes=..1000 ranks=8 nodes=2.. name=\"a b\" -> off"},
@@ -227,16 +242,16 @@ TEST(Policy, WarnsOfRulesThatNoCallReaches) {
 
 TEST(Presets, AreRulesForTheCollectivesThatTheyName) {
   EXPECT_EQ(parse("qsdp").print(),
-            "allgather bytes=64K.. -> minmax8:block=1024,round=shift,own=exact; "
+            "allgather shard=64K.. -> minmax8:block=1024,round=shift,own=exact; "
             "allreduce,reducescatter "
-            "bytes=64K.. -> minmax8:block=1024,round=stochastic");
+            "shard=64K.. -> minmax8:block=1024,round=stochastic");
   EXPECT_EQ(parse("reducescatter bytes=1M.. -> fast").print(),
             "reducescatter bytes=1M.. -> int4:block=128,round=stochastic");
   EXPECT_EQ(parse("cgx").print(),
-            "allreduce bytes=64K.. -> minmax4:block=1024,round=stochastic; "
+            "allreduce shard=64K.. -> minmax4:block=1024,round=stochastic; "
             "allgather,reducescatter -> off");
   const Policy p = parse("allgather -> off; qsdp; int4");
-  EXPECT_EQ(decide(p, call(Collective::kReduceScatter, kFloor)), "2: minmax8");
+  EXPECT_EQ(decide(p, call(Collective::kReduceScatter, kRanks * kFloor)), "2: minmax8");
   EXPECT_EQ(p.rules[2].preset, "qsdp");
 }
 

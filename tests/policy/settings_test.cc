@@ -61,7 +61,7 @@ TEST(Settings, ABadOneIsKeptForTheErrorAtCommunicatorCreation) {
 
 TEST(Settings, RulesHaveTheFloorThatIsSet) {
   const Settings s = read({{"TERSE_SCHEME", "allgather -> off; int8"}, {"TERSE_MIN_BYTES", "1M"}});
-  EXPECT_EQ(s.policy.print(), "allgather -> off; bytes=1M.. -> int8:block=128,round=nearest");
+  EXPECT_EQ(s.policy.print(), "allgather -> off; shard=1M.. -> int8:block=128,round=nearest");
   EXPECT_EQ(
       read({{"TERSE_SCHEME", "int17"}}).error,
       "TERSE_SCHEME=\"int17\": column 1: scheme \"int17\": 17 bits are not offered, only 2 to "

@@ -137,6 +137,13 @@ def rooted():
         tensor = data(RANK, size)
         dist.broadcast(tensor, 0)
         same(tensor, data(0, size))
+    pairs = torch.complex(data(RANK), data(RANK, salt=1))
+    dist._broadcast_coalesced(dist.group.WORLD, [pairs], 1 << 20, ROOT)
+    same(pairs, torch.complex(data(ROOT), data(ROOT, salt=1)))
+    pairs = torch.complex(data(RANK), data(RANK, salt=1))
+    dist.reduce(pairs, ROOT)
+    if RANK == ROOT:
+        same(pairs, torch.complex(total(), total(salt=1)))
     tensor = data(RANK)
     dist.reduce(tensor, 0, dist.ReduceOp.MAX)
     if RANK == 0:

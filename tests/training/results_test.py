@@ -150,6 +150,19 @@ class Curves(unittest.TestCase):
 
 
 class Identity(unittest.TestCase):
+    def test_what_a_result_depends_on_is_told_apart(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "module"))
+            names = [os.path.join(folder, name) for name in ("library.so", "module/one.py",
+                                                             "module/two.so")]
+            seen = set()
+            for change in (None, *names):
+                for name in names:
+                    with open(name, "w", encoding="ascii") as file:
+                        file.write("changed" if name == change else "text")
+                seen.add(store.digest([names[0], os.path.join(folder, "module")]))
+            self.assertEqual(len(seen), 4)
+
     def test_all_settings_count_and_the_folder_does_not(self):
         options = parse_arguments(["--ways", "ddp"])
         jobs = plan.trainings(options, DATA) + plan.timings(options, DATA)
@@ -208,15 +221,15 @@ class Summary(unittest.TestCase):
         self.assertAlmostEqual(link["bytes_factor"], 8.0)
         self.assertGreater(link["faster_to_target"], 3.5)
 
-    def test_a_nan_is_shown(self):
-        runs = [({"way": "ddp", "scheme": "native", "seed": 1}, result([4.0, 2.0], 2.0)),
-                ({"way": "ddp", "scheme": "int2", "seed": 1},
-                 result([4.0, math.nan], math.nan, True))]
-        found = summary.summarize(runs, [])
-        self.assertIn("nan", table.text(found))
-        drawing = picture.picture("ddp", found["ddp"], "x", "y")
-        xml.etree.ElementTree.fromstring(drawing)
-        self.assertNotIn("nan", drawing)
+    def test_what_is_not_finite_is_shown(self):
+        for loss in (math.nan, math.inf):
+            runs = [({"way": "ddp", "scheme": "native", "seed": 1}, result([4.0, 2.0], 2.0)),
+                    ({"way": "ddp", "scheme": "int2", "seed": 1}, result([4.0, loss], loss, True))]
+            found = summary.summarize(runs, [])
+            self.assertIn(str(loss), table.text(found))
+            drawing = picture.picture("ddp", found["ddp"], "x", "y")
+            xml.etree.ElementTree.fromstring(drawing)
+            self.assertNotIn(f",{loss}", drawing)
 
     def test_shown(self):
         found = sample()

@@ -66,7 +66,8 @@ class Case(unittest.TestCase):
                        for group in groups], file)
         done = subprocess.run(
             [NETLAB, "--hosts", str(RANKS), "--loopback", "--quiet", "--env", "UCX_TLS=all",
-             "--env", "OMP_NUM_THREADS=1", "--env", f"LD_PRELOAD={LIBRARY}", "--", PYTHON,
+             "--env", "OMP_NUM_THREADS=1", "--env", f"LD_PRELOAD={LIBRARY}",
+             "--env", "TERSE_MIN_BYTES=16K", "--", PYTHON,  # the model is small
              os.path.join(HERE, program), TRAINING, path, folder], env=launch.environment(),
             capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -32,6 +32,8 @@ Route compress_if_possible(const Communicator& c, const Request& request, const 
   if (to_itself) return bypass(TERSE_BYPASS_ONE_RANK, rule);
   const std::optional<Reduction> reduction = c.operators.find(request);
   if (!reduction) return bypass(TERSE_BYPASS_OP, rule);  // an operator that is not known
+  // What goes raw to a neighbour would be multiplied there, by the neighbour's number.
+  if (premultiplies(request) && scheme.intra.off) return bypass(TERSE_BYPASS_OP, rule);
   return {.scheme = scheme, .rule = rule, .reduction = *reduction, .bypass = {}};
 }
 

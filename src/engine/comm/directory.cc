@@ -38,14 +38,15 @@ Directory& directory() {
 }
 
 // What communicators have released goes back to the machines with the last one: before, other ranks
-// of this process may wait for one that would not come back from trim().
+// of this process may wait for one that would not come back from trim(); and what was given up may
+// run for ever, unless NCCL aborts it.
 void released(Backend& backend) {
   std::set<Backend*> all;
   {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
     d.to_trim.insert(&backend);
-    if (d.communicators.empty()) all.swap(d.to_trim);
+    if (d.communicators.empty() && d.aborted.empty()) all.swap(d.to_trim);
   }
   for (Backend* each : all) each->trim();
 }

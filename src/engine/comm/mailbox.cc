@@ -30,10 +30,10 @@ Mailbox::~Mailbox() {
 }
 
 void Mailbox::say(std::span<const char> words) {
-  std::vector<char> memory(all_.size() + bytes_);
-  memory[all_.size()] = kSaid;
-  std::ranges::copy(words, memory.begin() + static_cast<ptrdiff_t>(all_.size()) + 1);
-  backend_.upload(stream_, memory_, memory.data(), memory.size());
+  said_.assign(all_.size() + bytes_, 0);
+  said_[all_.size()] = kSaid;
+  std::ranges::copy(words, said_.begin() + static_cast<ptrdiff_t>(all_.size()) + 1);
+  backend_.upload(stream_, memory_, said_.data(), said_.size());
 }
 
 bool Mailbox::has_ended() const noexcept {

@@ -50,10 +50,13 @@ PlanPointer Plans::of(const PlanKey& key) {
   };
   return cached(plans_, key, shape, [&](const plan::Shape& s) {
     plan::Plan plan = make(key, s);
-    plan::Shape of_root = s;
-    of_root.rank = s.root;
-    plan.most_scratch_bytes =
-        plan::traits(key.collective).rooted ? make(key, of_root).scratch_bytes : plan.scratch_bytes;
+    plan.most_scratch_bytes = plan.scratch_bytes;
+    if (!plan::traits(key.collective).rooted) return plan;
+    for (const int rank : {s.root, (s.root + 1) % s.ranks}) {  // and the others alike
+      plan::Shape other = s;
+      other.rank = rank;
+      plan.most_scratch_bytes = std::max(plan.most_scratch_bytes, make(key, other).scratch_bytes);
+    }
     return plan;
   });
 }
@@ -69,6 +72,7 @@ plan::Plan Plans::make(const PlanKey& key, const plan::Shape& s) const {
       gathers == plan::Gathers::kAsUsual || gathers == plan::Gathers::kDifferences;
   if (quantizes) beside.exact = exclusions_.of(key.collective, key.count, ranks_);
   plan = plan::with(std::move(plan), key.collective, s, beside);
+  plan::add_natives(plan.steps, s, &plan.link);
   if (quantizes) plan::shadow_what_stays_exact(plan, s, key.delta);
   return plan;
 }

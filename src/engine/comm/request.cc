@@ -9,6 +9,10 @@ bool compressible(const Request& r) {
          r.op >= ncclNumOps;
 }
 
+bool premultiplies(const Request& r) {
+  return plan::traits(r.collective).reduces && r.op >= ncclNumOps;
+}
+
 size_t message_bytes(const Request& r, int ranks) {
   return r.count * datatype_size(r.datatype) * plan::shards(r.collective, ranks);
 }

@@ -28,6 +28,9 @@ struct Request {
 // ncclRedOpCreatePreMulSum. Always, for calls that do not reduce.
 bool compressible(const Request& request);
 
+// Whether each rank's contribution is multiplied by a number of its own.
+bool premultiplies(const Request& request);
+
 // Bytes of the whole message: nranks * count elements where there is a shard for every rank.
 size_t message_bytes(const Request& request, int ranks);
 

@@ -52,6 +52,17 @@ void Track::reserve(size_t bytes) {
   scratch_bytes_ = larger.bytes;
 }
 
+void Track::extend(size_t bytes) {
+  if (memories_.size() > 1 && recording_ == 0 && idle()) {
+    for (auto old = memories_.begin(); old != memories_.end() - 1; ++old) backend_.release(*old);
+    memories_.erase(memories_.begin(), memories_.end() - 1);
+  }
+  if (bytes <= scratch_bytes_) return;
+  const Growth larger = grow(backend_, scratch_bytes_, bytes);
+  memories_.push_back(larger.memory);
+  scratch_bytes_ = larger.bytes;
+}
+
 Event Track::step_event(size_t index) {
   while (step_events_.size() <= index) step_events_.push_back(backend_.create_event());
   return step_events_[index];

@@ -25,8 +25,11 @@ class Track {
 
   const std::array<Stream, plan::kLanes>& lanes() const { return lanes_; }
 
-  // Makes scratch of at least `bytes`. Recorded calls keep what they had.
+  // Makes scratch of at least `bytes`. Recorded calls keep what they had; others are waited for.
   void reserve(size_t bytes);
+  // The same without waiting, for who must only enqueue: what was there before is held until the
+  // lanes are seen empty.
+  void extend(size_t bytes);
   char* scratch() const { return static_cast<char*>(memories_.back()); }
   size_t scratch_bytes() const { return scratch_bytes_; }
 

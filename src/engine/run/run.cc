@@ -45,19 +45,20 @@ Run::Run(const Work& work, const Share& share)
     else if (std::ranges::find(streams_, stream) == streams_.end())
       streams_.push_back(stream);
   }
-  track_.reserve(share_.scratch + plan_->scratch_bytes);
+  track_.extend(share_.scratch + plan_->scratch_bytes);
   regions_.scratch = track_.scratch() + share_.scratch;
   regions_.state = state();
   if (codebook_ != nullptr) {
     c_.read_levels();
     regions_.codebook = codebook_->table;
-    ++codebook_->calls;
+    codebook_->calls += track_.recording() == 0;
     codebook_->fits += learns_;
   }
   terse::bind(*plan_, messages_, c_.counters.sequence() + share_.calls, regions_, binding_);
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
-  if (track_.recording() == 0)
+  const bool all_native = std::ranges::all_of(messages_, &Job::native);
+  if (track_.recording() == 0 && !all_native)
     sample_ = c_.meter.start(*plan_, kind_of(*messages_.front()), number(), verified_);
   if (ranges::attached()) range_ = ranges::start(title(messages_, *plan_), plan_->raw_bytes);
 }
@@ -286,7 +287,7 @@ void Run::count() {
   c_.counters.add({.calls = static_cast<size_t>(calls),
                    .sent = sum,
                    .scratch_bytes = track_.scratch_bytes(),
-                   .of_all_ranks = !of_messages()});
+                   .of_all_ranks = !of_messages() && track_.recording() == 0});
 }
 
 // What the step makes or sends, for tools.

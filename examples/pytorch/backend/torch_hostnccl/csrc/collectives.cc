@@ -57,10 +57,14 @@ bool takes_pairs(const c10d::ReduceOp& op) {
   return op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;
 }
 
+at::Tensor as_real(const at::Tensor& tensor) {
+  return tensor.is_complex() ? at::view_as_real(tensor) : tensor;
+}
+
 at::Tensor as_real(const at::Tensor& tensor, const c10d::ReduceOp& op) {
-  if (!tensor.is_complex()) return tensor;
-  TORCH_CHECK(takes_pairs(op), "all_reduce does not support this operator on complex tensors");
-  return at::view_as_real(tensor);
+  TORCH_CHECK(!tensor.is_complex() || takes_pairs(op),
+              "no reduction of complex tensors with this operator");
+  return as_real(tensor);
 }
 
 void check_gathering(const at::Tensor& output, const at::Tensor& input, int size) {
@@ -124,7 +128,7 @@ c10::intrusive_ptr<c10d::Work> HostGroup::barrier(const c10d::BarrierOptions& op
 
 c10::intrusive_ptr<c10d::Work> HostGroup::broadcast(Tensors& tensors,
                                                     const c10d::BroadcastOptions& options) {
-  const at::Tensor tensor = single(tensors);
+  const at::Tensor tensor = as_real(single(tensors));
   const int root = static_cast<int>(options.rootRank + options.rootTensor);
   return run({OpType::BROADCAST, "hostnccl:broadcast", tensors, tensors,
               timeout_of(options.timeout), [=](auto comm, auto stream) {
@@ -136,7 +140,7 @@ c10::intrusive_ptr<c10d::Work> HostGroup::broadcast(Tensors& tensors,
 
 c10::intrusive_ptr<c10d::Work> HostGroup::reduce(Tensors& tensors,
                                                  const c10d::ReduceOptions& options) {
-  const at::Tensor tensor = single(tensors);
+  const at::Tensor tensor = as_real(single(tensors), options.reduceOp);
   const int root = static_cast<int>(options.rootRank + options.rootTensor);
   return run({OpType::REDUCE, "hostnccl:reduce", tensors, tensors, timeout_of(options.timeout),
               [=, op = options.reduceOp](auto comm, auto stream) {
