@@ -250,6 +250,13 @@ TERSE_API terseResult_t terseCommExclude(struct ncclComm* comm, size_t elements,
 terseResult_t tersePreloadExclude(struct ncclComm* comm, size_t elements,
                                   const terseRange_t* ranges, size_t count);
 
+/* From now on, until it is called with 0, all of NCCL's calls on `comm` stay native: for what must
+ * be exact, as a checkpoint that is gathered. Calls in CUDA graphs stay as they were recorded.
+ * Every rank calls it alike, outside of groups; it compares and blocks: ncclInvalidUsage where the
+ * ranks differ, and then nothing has changed. Only the preload library has it; libterse's own
+ * functions do as they are called. */
+terseResult_t tersePreloadPause(struct ncclComm* comm, int paused);
+
 /* ---- Levels of learned schemes -------------------------------------------------------------
  * As text, in TOML: a [[levels]] for each kind of call. TERSE_LEVELS=FILE begins with those of the
  * file, where there is one, and saves there what is learned.

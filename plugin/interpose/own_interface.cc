@@ -3,6 +3,7 @@
 
 #include "engine/call/exclusion.h"
 #include "engine/call/levels.h"
+#include "engine/call/pause.h"
 #include "engine/call/statistics.h"
 #include "interpose/last_error.h"
 #include "interpose/next.h"
@@ -20,6 +21,14 @@ terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements, const terseR
     require_valid(settings());
     // Where nothing is compressed all is exact.
     if (settings().policy.compresses()) exclude(comm, elements, ranges, count, settings());
+    return ncclSuccess;
+  });
+}
+
+terseResult_t tersePreloadPause(ncclComm_t comm, int paused) {
+  return ours("tersePreloadPause", [&] {
+    require_valid(settings());
+    if (settings().policy.compresses()) pause(comm, paused != 0, settings());
     return ncclSuccess;
   });
 }

@@ -6,6 +6,8 @@
     if terse.active():                      # started by `terse run`, or with LD_PRELOAD
         terse.models.exclude_norms(model)   # norms and biases travel as they are
     ...
+    with terse.paused(group):               # a checkpoint that is gathered is exact
+        save(model)
     print(terse.stats(group).wire_bytes)
 
 A communicator is an ncclComm_t, as an int, or a torch.distributed.ProcessGroup of NCCL. Where the
@@ -17,7 +19,9 @@ another package; torch is only used where its own objects are handed in.
 from ._exclude import exclude
 from ._levels import levels, set_levels
 from ._library import Error, active, policy, version
+from ._pause import paused
 from ._stats import BYPASSES, Stats, stats
 
-__all__ = ["BYPASSES", "Error", "Stats", "active", "exclude", "levels", "policy", "set_levels",
+__all__ = ["BYPASSES", "Error", "Stats", "active", "exclude", "levels", "paused", "policy",
+           "set_levels",
            "stats", "version"]

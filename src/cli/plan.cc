@@ -58,9 +58,9 @@ void explain_plan(const PlanRequest& r) {
   require_feasible(collective, shape);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
   // Differences: as most calls go.
-  const plan::Delta delta{
-      scheme.delta.base, scheme.delta ? plan::Gathers::kDifferences : plan::Gathers::kAsUsual,
-      scheme.delta.own_exact && collective == plan::Collective::kAllGather};
+  const plan::Delta delta{scheme.delta.base,
+                          scheme.delta ? plan::Gathers::kDifferences : plan::Gathers::kAsUsual,
+                          scheme.delta.own_exact && collective == plan::Collective::kAllGather};
   const plan::Plan plan = plan::build(*selection.algorithm, shape, delta);
   fmt::print("{} ({})\n{}", plan.algorithm, selection.reason, plan::print(plan));
 }

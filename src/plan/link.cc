@@ -60,9 +60,8 @@ void add_natives(const std::vector<Step>& steps, const Shape& s, Link* link) {
   for (const Step& step : steps)
     for (const Native& n : step.natives)
       if (step.beside && n.recv.region != Region::kExact && !n.meets)
-        link->compressed +=
-            native_link(n.collective, n.count * element_bytes(n.element, s.element_bytes), n.root,
-                        s.topology);
+        link->compressed += native_link(
+            n.collective, n.count * element_bytes(n.element, s.element_bytes), n.root, s.topology);
 }
 
 Traffic native_link(Collective collective, size_t bytes, int root, const Topology& t) {

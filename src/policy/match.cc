@@ -30,8 +30,7 @@ const char* Match::refusal(const Facts& f) const {
 bool Match::covers(const Match& o) const {
   return terse::covers(collectives, o.collectives) && terse::covers(dtypes, o.dtypes) &&
          terse::covers(ops, o.ops) && ranks.contains(o.ranks) && nodes.contains(o.nodes) &&
-         (name.empty() || name == o.name) && bytes.contains(o.bytes) &&
-         shard.contains(o.shard);
+         (name.empty() || name == o.name) && bytes.contains(o.bytes) && shard.contains(o.shard);
 }
 
 // After a mismatch the last * takes more, up to where what follows it may begin.

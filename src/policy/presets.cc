@@ -20,8 +20,8 @@ constexpr Set kAllReduce = set_of(Collective::kAllReduce);
 // average out: stochastic. Unbiased is what the convergence theorems of QSDP (arXiv 2302.02390) and
 // SDP4Bit (arXiv 2410.15526, 4.1) ask of the gradients' compressor.
 //
-// In all presets a rank's own shard of gathered weights stays as it is (own=exact): an optimizer may
-// have its weights there, and they would be rounded at each step.
+// In all presets a rank's own shard of gathered weights stays as it is (own=exact): an optimizer
+// may have its weights there, and they would be rounded at each step.
 constexpr PresetPart kSafe[] = {{kMoves, "minmax8:block=128,round=shift,own=exact"},
                                 {0, "int8:block=128,round=stochastic"}};
 

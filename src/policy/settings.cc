@@ -59,7 +59,8 @@ constexpr Variable kVariables[] = {
        s.levels_path = text;
        s.levels = read_levels(s.levels_path);
      }},
-    {"TERSE_MIN_BYTES", "messages, or shards, smaller than this stay native, but by a rule (default 64K)",
+    {"TERSE_MIN_BYTES",
+     "messages, or shards, smaller than this stay native, but by a rule (default 64K)",
      [](std::string_view text, Settings& s) { s.min_bytes = parse_bytes(text); }},
     {"TERSE_CHUNK_BYTES",
      "raw bytes of a chunk (default: 1M, at least 256K a rank; twice that from 32 chunks on)",

@@ -39,8 +39,7 @@ double seconds(const Profile& p, const Layout& l, std::string_view scheme, size_
   const plan::Topology t = plan::even_topology(l.ranks, l.nodes);
   const bool native = scheme == model::kNative;
   const codec::Spec spec = native ? codec::Spec{} : on_ranks(parse_scheme(scheme), l.ranks)->spec;
-  const plan::Shape shape =
-      shape_of({spec}, bytes / 4, 4, {l.ranks, 0, 0}, {plan::kHostGrain, t});
+  const plan::Shape shape = shape_of({spec}, bytes / 4, 4, {l.ranks, 0, 0}, {plan::kHostGrain, t});
   if (native) return model::native_seconds(p, Collective::kAllReduce, shape);
   const plan::Selection taken = plan::select(Collective::kAllReduce, shape, plan::Algo{});
   return model::seconds(p, *taken.algorithm, shape, "");

@@ -316,8 +316,8 @@ TEST(Messages, OfSeveralStreamsFollowAllOfThem) {
   });
 }
 
-// A message only is enqueued, also where it is larger than all before it: what it would wait for may
-// need what the caller does next.
+// A message only is enqueued, also where it is larger than all before it: what it would wait for
+// may need what the caller does next.
 TEST(Messages, LargerOnesWaitForNothing) {
   constexpr size_t kSmall = 1'000, kLarge = 3'000'000;
   std::vector<ncclComm_t> first(2), second(2);

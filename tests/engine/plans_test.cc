@@ -34,7 +34,9 @@ TEST(Plans, OfACallWithARootNeedNoMoreOnAnyRankThanAllSay) {
     PlanKey key{};
     key.collective = kRooted[random() % std::size(kRooted)];
     key.root = static_cast<int>(random() % ranks);
-    key.count = 1 + random() % (random() % 2 == 0 ? 5000 : random() % 2 == 0 ? 1'000'000 : 32'000'000);
+    key.count = 1 + random() % (random() % 2 == 0   ? 5000
+                                : random() % 2 == 0 ? 1'000'000
+                                                    : 32'000'000);
     key.algorithm = *plan::find_algo(kAlgorithms[random() % std::size(kAlgorithms)]);
     const plan::Grain grain = random() % 2 == 0 ? plan::kHostGrain : plan::kGpuGrain;
     key.dtype = random() % 2 == 0 ? codec::Dtype::kFloat32 : codec::Dtype::kBfloat16;

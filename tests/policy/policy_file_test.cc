@@ -71,7 +71,8 @@ TEST(PolicyFile, ErrorsSayWhere) {
       {"[[rule]]\nschem = \"int8\"\n",
        "p.toml:2:1: unknown key \"schem\"; did you mean \"scheme\"?"},
       {"[[rule]]\n  a.b = 1\n",
-       "p.toml:2:3: unknown key \"a\"; known are collective, dtype, op, bytes, shard, ranks, nodes, name "
+       "p.toml:2:3: unknown key \"a\"; known are collective, dtype, op, bytes, shard, ranks, "
+       "nodes, name "
        "and scheme"},
       {"[[rules]]\nscheme = \"int8\"\n",
        "p.toml:1:3: unknown key \"rules\"; did you mean \"rule\"?"},

@@ -28,13 +28,15 @@ TEST(PolicyLine, ErrorsSayWhere) {
       {"int8; allreduce btyes=1M.. -> int4",
        "column 17: unknown key \"btyes\"; did you mean \"bytes\"?"},
       {"x=1 -> int4",
-       "column 1: unknown key \"x\"; known are collective, dtype, op, bytes, shard, ranks, nodes and "
+       "column 1: unknown key \"x\"; known are collective, dtype, op, bytes, shard, ranks, nodes "
+       "and "
        "name"},
       {"=1 -> int4",
-       "column 1: unknown key \"\"; known are collective, dtype, op, bytes, shard, ranks, nodes and name"},
+       "column 1: unknown key \"\"; known are collective, dtype, op, bytes, shard, ranks, nodes "
+       "and name"},
       {"scheme=int8 -> int4",
        "column 1: unknown key \"scheme\"; known are collective, dtype, op, "
-       "bytes, ranks, nodes and name"},
+       "bytes, shard, ranks, nodes and name"},
       {"bytes=1.. bytes=2.. -> int4", "column 11: bytes is given twice"},
       {"allreduce collective=allgather -> int4", "column 11: collective is given twice"},
       {"allreduce,allreduce -> int4", "column 11: \"allreduce\" is given twice"},

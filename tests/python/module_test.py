@@ -1,6 +1,7 @@
 """The Python module without PyTorch: module_test.py BUILD_FOLDER SOURCE_FOLDER"""
 
 import array
+import hashlib
 import json
 import math
 import os
@@ -99,6 +100,16 @@ class OnRanks(unittest.TestCase):
             self.assertTrue(one["active"])
             self.assertIn("int4", one["policy"])
 
+    def test_what_is_paused_is_exact(self):
+        told, sums = run("nccl", LD_PRELOAD=PRELOAD, TERSE_SCHEME="int4")
+        digest = lambda data: hashlib.sha256(data.tobytes()).hexdigest()
+        for rank, one in enumerate(told):
+            self.assertEqual(one["paused"], [[digest(self.native), 1], [digest(sums), 1]])
+            code, message = one["pauses_apart"]
+            self.assertEqual(code, 5)
+            self.assertRegex(message, f"Pause.*rank {1 - rank} " + (
+                "does not pause where this rank does", "pauses where this rank goes on")[1 - rank])
+
     def test_levels_are_given(self):
         for one in run("nccl", LD_PRELOAD=PRELOAD, TERSE_SCHEME="learned2")[0]:
             self.assertRegex(one["levels"], r"fits = 1\nat = \[0\.")
@@ -121,8 +132,8 @@ class OnRanks(unittest.TestCase):
         self.assertRegex(first, r'collective = "allreduce"\ncount = 50048\ndtype = "float32"\n'
                                 r'scheme = "learned2.*"\ncalls = 1\nfits = 1\nat = \[0\.')
         # The second run goes on with what the first one has learned, of the first call's elements.
-        self.assertEqual(second, first.replace("calls = 1", "calls = 2"))
-        self.assertEqual(saved, second)
+        self.assertEqual(second, first.replace("calls = 1", "calls = 3"))
+        self.assertEqual(saved, second.replace("calls = 3", "calls = 4"))
 
     def test_the_norms_of_a_model(self):
         told, sums = run("model", LD_PRELOAD=PRELOAD, TERSE_SCHEME="int4")

@@ -6,7 +6,9 @@ message is a bucket of Megatron-LM's, whose norms are excluded; or `name`: it ca
 FOLDER takes the result, sum-RANK, and is where the ranks find each other."""
 
 import array
+import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import random
@@ -15,6 +17,7 @@ import time
 
 import terse
 import terse._library
+import terse._pause
 import terse.models
 from megatron_buffers import Buffer, DistributedDataParallel, Group, Parameter
 
@@ -73,6 +76,19 @@ def all_reduce(nccl, address, comm):
     return library.terseAllReduce(*arguments, scheme, comm, None)
 
 
+def sums_while_paused(nccl, comm):
+    """The same sum while it is paused, and after: digests, and the calls that were off by then."""
+    found = []
+    for way in (terse.paused(comm.value), contextlib.nullcontext()):
+        numbers = random.Random(RANK)
+        data = array.array("f", (numbers.gauss(0, 1) for _ in range(COUNT)))
+        with way:
+            assert all_reduce(nccl, data.buffer_info()[0], comm) == 0
+        found.append([hashlib.sha256(data.tobytes()).hexdigest(),
+                      terse.stats(comm.value).bypasses["off"]])
+    return found
+
+
 def refusal(function, comm, *arguments):
     """[the result code, the message] of what cannot be."""
     try:
@@ -104,6 +120,10 @@ def main():
         told.update(calls=stats.calls, raw=stats.raw_bytes, wire=stats.wire_bytes,
                     bypasses=stats.bypasses, levels=terse.levels(comm.value),
                     other_levels=refusal(terse.set_levels, comm, f"[[levels]]\nfits = {RANK}\n{AT}"))
+        if terse.active():
+            told["paused"] = sums_while_paused(nccl, comm)
+            pause = lambda one: terse._pause._pause(ctypes.c_void_p(one), RANK)
+            told["pauses_apart"] = refusal(pause, comm)
         if "TERSE_LEVELS" not in os.environ:
             terse.set_levels(comm.value, "[[levels]]\n" + AT)
             told["given"] = terse.levels(comm.value)

@@ -58,6 +58,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   ExactMemory exact;
   States states;
   Shadows shadows;
+  bool paused = false;  // calls by the policy stay native
   Codebooks codebooks;
   Bindings bindings;
   Tracks tracks;

@@ -44,7 +44,7 @@ class Mailbox {
 
   Backend& backend_;
   const int ranks_;
-  const size_t bytes_;     // of each rank: a mark, and its words
+  const size_t bytes_;      // of each rank: a mark, and its words
   std::vector<char> all_;   // by rank
   std::vector<char> said_;  // what is on its way to the backend's memory, or was
   Stream stream_ = nullptr;

@@ -1,0 +1,12 @@
+// Calls that stay native for a while (tersePreloadPause): for what must be exact, as a checkpoint.
+#pragma once
+
+#include "nccl/table.h"
+#include "policy/settings.h"
+
+namespace terse {
+
+// Throws Error, and then nothing has changed on any rank.
+void pause(ncclComm_t comm, bool paused, const Settings& settings);
+
+}  // namespace terse
