@@ -13,9 +13,9 @@ void pause(ncclComm_t comm, bool paused, const Settings& settings) {
   const CommunicatorPointer held = communicator(comm, settings);
   Communicator& c = *held;
   c.signing([&] {
-    require_unanimous(c, paused ? 2 : 1, {},
-                      paused ? "does not pause where this rank does"
-                             : "pauses where this rank goes on");
+    require_unanimous(
+        c, paused ? 2 : 1, {},
+        paused ? "does not pause where this rank does" : "pauses where this rank goes on");
   });
   c.paused = paused;
 }
