@@ -31,6 +31,10 @@ class Backend(unittest.TestCase):
         self.play("collectives:1", "collectives:3", "collectives:4", "failures:4",
                   "training:2:exact")
 
+    def test_what_is_kept(self):
+        self.play("training:2:kept", variables={"PYTHONPATH": MODULE},
+                  prefix=[TERSE, "run", "--scheme", "safe", "--nccl", HOSTNCCL, "--"])
+
     def test_compressed(self):
         with tempfile.TemporaryDirectory() as folder:
             self.play("training:2:compressed",

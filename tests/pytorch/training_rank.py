@@ -1,5 +1,6 @@
 """One rank that trains with PyTorch's own DDP and FSDP2 on the backend hostnccl:
-training_rank.py exact|compressed. Exactly, it is compared with the same on gloo."""
+training_rank.py exact|compressed|kept. Exactly, it is compared with the same on gloo; kept is what a
+scheme with own=exact leaves of a rank's own shard."""
 
 import sys
 
@@ -7,7 +8,7 @@ import torch
 import torch.distributed as dist
 import torch_hostnccl  # noqa: F401
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 EXACT = sys.argv[1] == "exact"
@@ -48,6 +49,14 @@ def fsdp(group):
     return [parameter.detach().to_local() for parameter in model.parameters()]
 
 
+def summoning_changes_shards(model):
+    """Whether FSDP1's own weights are others after all were gathered, and written back."""
+    shards = [parameter.detach().clone() for parameter in model.parameters()]
+    with FullyShardedDataParallel.summon_full_params(model):
+        pass
+    return not all(map(torch.equal, shards, (p.detach() for p in model.parameters())))
+
+
 gloo = dist.new_group(backend="gloo")
 for way in (ddp, fsdp):
     got, expected = way(dist.group.WORLD), way(gloo)
@@ -69,6 +78,13 @@ if not EXACT:  # the module terse knows the group's communicator
     excluded = terse.models.exclude_norms(buckets)
     assert [message.group for message in excluded] == [dist.group.WORLD] * len(excluded) != []
     train(model)
+    told, before = terse.stats(dist.group.WORLD), told
+    assert told.calls > before.calls
+    sharded = FullyShardedDataParallel(network(), device_id=torch.device("cpu"))
+    with terse.paused(dist.group.WORLD):
+        assert not summoning_changes_shards(sharded)
+    assert terse.stats(dist.group.WORLD).calls == told.calls
+    assert summoning_changes_shards(sharded) == (sys.argv[1] != "kept")
     assert terse.stats(dist.group.WORLD).calls > told.calls
 dist.destroy_process_group()
 print("good")
