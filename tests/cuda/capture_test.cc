@@ -61,7 +61,8 @@ TEST(Capture, ReplaysDrawAnew) {
     });
 }
 
-// A rank whose recording has failed records again: when levels are fitted goes by the calls that run.
+// A rank whose recording has failed records again: when levels are fitted goes by the calls that
+// run.
 TEST(Capture, WhatOneRankRecordsMoreOftenDoesNotCount) {
   std::array<std::vector<Bytes>, 2> results;
   play_ranks(2, [&](Player& player) {
@@ -76,6 +77,38 @@ TEST(Capture, WhatOneRankRecordsMoreOftenDoesNotCount) {
     }
   });
   EXPECT_EQ(results[0], results[1]);
+}
+
+// A fit may go on while a graph runs, and ranks would see it at different times.
+TEST(Capture, LevelsThatAreFittedLaterAreNotThoseOfAGraph) {
+  play_ranks(2, [&](Player& player) {
+    const DeviceStream stream;
+    Piece piece(player, call_of(Collective::kAllReduce, "learned3:learn=1+2", 5'000));
+    const auto replay = [&](const RecordedGraph& graph) {
+      piece.feed(7, stream.get());
+      graph.launch(stream.get());
+      return piece.expect_roughly(stream.get());
+    };
+    const auto levels = [&] {
+      std::string text(10'000, 0);
+      size_t bytes = 0;
+      EXPECT_EQ(terseCommGetLevels(player.comm, text.data(), text.size(), &bytes), ncclSuccess);
+      return text.substr(text.find("at ="));
+    };
+    piece.feed(1, stream.get());
+    piece.enqueue(stream.get());
+    stream.synchronize();
+    const std::string before = levels();
+    const RecordedGraph graph(stream.get(), [&] { piece.enqueue(stream.get()); });
+    const Bytes result = replay(graph);
+    piece.feed(2, stream.get());
+    piece.enqueue(stream.get());
+    stream.synchronize();
+    EXPECT_NE(levels(), before);
+    EXPECT_EQ(replay(graph), result);
+    const RecordedGraph later(stream.get(), [&] { piece.enqueue(stream.get()); });
+    EXPECT_EQ(replay(later), result);
+  });
 }
 
 // They go together, each with scratch of its own.

@@ -1,6 +1,7 @@
 #include "engine/comm/codebooks.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -30,6 +31,7 @@ Codebooks::~Codebooks() {
 
 void Codebooks::release(Codebook& codebook) noexcept {
   if (codebook.table != nullptr) backend_.release(codebook.table);
+  if (codebook.recorded_ != nullptr) backend_.release(codebook.recorded_);
   backend_.release_visible(codebook.visible_);
   if (codebook.copied_ != nullptr) backend_.destroy_event(codebook.copied_);
 }
@@ -59,7 +61,9 @@ void Codebooks::upload(Codebook& codebook, const Levels& levels, Stream stream) 
   table.resize(codec::codebook_floats(levels.bits()));
   for (size_t i = 0; i < levels.at.size(); ++i)
     codec::complete_codebook(table.data(), levels.bits(), i);
-  backend_.upload(stream, codebook.table, table.data(), table.size() * sizeof(float));
+  for (float* const memory : {codebook.table, codebook.recorded_})
+    if (memory != nullptr)
+      backend_.upload(stream, memory, table.data(), table.size() * sizeof(float));
   backend_.synchronize(stream);
   codebook.calls = levels.calls;
   codebook.fits = codebook.known_fits_ = levels.fits;
@@ -92,13 +96,30 @@ Codebook* Codebooks::find(const CodebookKind& kind) {
   return known != all_.end() && known->second.agreed ? &known->second : nullptr;
 }
 
+std::unique_ptr<CUstream_st, std::function<void(Stream)>> Codebooks::make_stream() {
+  return {backend_.create_stream(nullptr), [&](Stream s) { backend_.destroy_stream(s); }};
+}
+
+float* Codebooks::recorded(Codebook& codebook) {
+  if (codebook.recorded_ != nullptr) return codebook.recorded_;
+  const int bits = std::countr_zero(codebook.known_.size());
+  std::vector<float> table(codec::codebook_floats(bits));
+  const size_t bytes = table.size() * sizeof(float);
+  const auto stream = make_stream();
+  backend_.download(stream.get(), table.data(), codebook.table, bytes);
+  codebook.recorded_ = static_cast<float*>(backend_.allocate(bytes));
+  backend_.upload(stream.get(), codebook.recorded_, table.data(), bytes);
+  backend_.synchronize(stream.get());
+  bytes_ += bytes;
+  return codebook.recorded_;
+}
+
 void Codebooks::give(std::vector<Levels> levels) {
   collect();
   const std::lock_guard lock(mutex_);
   given_ = std::move(levels);
   if (all_.empty()) return;
-  const std::unique_ptr<CUstream_st, std::function<void(Stream)>> stream(
-      backend_.create_stream(nullptr), [&](Stream s) { backend_.destroy_stream(s); });
+  const auto stream = make_stream();
   for (auto& [kind, codebook] : all_)
     if (const Levels* const given = given_for(kind)) upload(codebook, *given, stream.get());
 }

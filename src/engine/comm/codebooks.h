@@ -5,7 +5,9 @@
 #include <atomic>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -37,7 +39,8 @@ struct Codebook {
 
  private:
   friend class Codebooks;
-  std::vector<float> known_;  // its levels, and how often they had been fitted
+  float* recorded_ = nullptr;  // the table of calls in graphs
+  std::vector<float> known_;   // its levels, and how often they had been fitted
   uint64_t known_fits_ = 0;
   // The levels of a fit that is enqueued, as they come to the host.
   void* visible_ = nullptr;
@@ -70,6 +73,11 @@ class Codebooks {
   // call may be under way. Blocks. Throws Error.
   void give(std::vector<Levels> levels);
 
+  // The table that calls in graphs go by: as the other was when the first of them was recorded, for
+  // a fit may go on beside a graph, and the ranks would see it at different times. Blocks; what
+  // fits the levels is done. Throws Error.
+  float* recorded(Codebook& codebook);
+
   // A fit is enqueued, and the stream comes past it: its levels come to the host.
   void fitted(Codebook& codebook, Stream stream);
   // Takes what has come; whether something has. Does not block.
@@ -87,6 +95,7 @@ class Codebooks {
   void say_that_none_fit(const CodebookKind& kind) const;
   void release(Codebook& codebook) noexcept;
   void upload(Codebook& codebook, const Levels& levels, Stream stream);
+  std::unique_ptr<CUstream_st, std::function<void(Stream)>> make_stream();
 
   Backend& backend_;
   std::vector<Levels> given_;

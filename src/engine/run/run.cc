@@ -50,7 +50,7 @@ Run::Run(const Work& work, const Share& share)
   regions_.state = state();
   if (codebook_ != nullptr) {
     c_.read_levels();
-    regions_.codebook = codebook_->table;
+    regions_.codebook = table();
     codebook_->calls += track_.recording() == 0;
     codebook_->fits += learns_;
   }
@@ -237,6 +237,13 @@ Codebook* Run::codebook() const {
   Codebook* const known = c_.codebooks.find(codebook_kind(*messages_.front()));
   if (known == nullptr) fail_without_memory();
   return known;
+}
+
+// Not that of calls which are not recorded, for those fit it anew.
+float* Run::table() {
+  if (track_.recording() == 0) return codebook_->table;
+  c_.tracks.synchronize();
+  return c_.codebooks.recorded(*codebook_);
 }
 
 void Run::fail_without_memory() const {

@@ -69,6 +69,7 @@ class Run {
   bool will_learn(const Job& job) const;
   char* state() const;
   Codebook* codebook() const;
+  float* table();
   [[noreturn]] void fail_without_memory() const;
   void compare();
   void count();
