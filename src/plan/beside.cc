@@ -47,7 +47,8 @@ Rows cut(std::span<const Range> ranges, size_t shard, size_t shards) {
     }
   rows.longest = std::ranges::max(rows.lengths);
   // Copies that are as far apart in all shards come one after another.
-  std::ranges::stable_sort(rows.segments, {}, &Segment::in_shard);
+  std::ranges::sort(rows.segments, {},
+                    [](const Segment& s) { return std::pair(s.in_shard, s.owner); });
   return rows;
 }
 
