@@ -92,7 +92,7 @@ typedef struct terseScheme terseScheme_t;
  *   auto             what the profile TERSE_PROFILE predicts to be fastest for a call, native
  *                    included where nothing gains 10 %; not for Send and Recv. Its keys are bits=B
  *                    (codes of at least B bits, and no more error than those of intB; default 8),
- *                    error=E (relative, on Gaussian data; then of any bits), round and seed
+ *                    error=E (relative, on Gaussian data; then of any bits), round, own and seed
  *
  *   block=N          elements that share parameters: a multiple of 32, 32..4096 (default 128,
  *                    of linear and exp8 256)

@@ -22,6 +22,7 @@ struct Allowance {
   std::optional<uint64_t> bits, seed;
   std::optional<double> error;
   std::optional<codec::Rounding> rounding;
+  bool own_exact = false;
 };
 
 std::optional<double> parse_share(std::string_view text) {
@@ -56,10 +57,19 @@ void parse_seed(std::string_view text, std::string_view value, Allowance& allowe
   if (!allowed.seed) refuse_scheme(text, "seed is \"{}\", but must be a number below 2^64", value);
 }
 
-constexpr OptionKey<Allowance> kAutoKeys[] = {
-    {"bits", parse_bits}, {"error", parse_error}, {"round", parse_rounding}, {"seed", parse_seed}};
+void parse_own(std::string_view text, std::string_view value, Allowance& allowed) {
+  if (value != "exact" && value != "quantized")
+    refuse_scheme(text, "own is \"{}\", but must be exact or quantized", value);
+  allowed.own_exact = value == "exact";
+}
 
-std::string auto_keys() { return "auto has bits, error, round and seed"; }
+constexpr OptionKey<Allowance> kAutoKeys[] = {{"bits", parse_bits},
+                                              {"error", parse_error},
+                                              {"round", parse_rounding},
+                                              {"own", parse_own},
+                                              {"seed", parse_seed}};
+
+std::string auto_keys() { return "auto has bits, error, round, own and seed"; }
 
 // Numbers of a bell curve: Box and Muller's of a counter.
 std::vector<float> gaussian(size_t n) {
@@ -128,7 +138,7 @@ Scheme parse_auto(std::string_view text) {
   Scheme scheme;
   const uint64_t usual = allowed.error ? kFewestBits : 8;
   scheme.automatic = {static_cast<uint8_t>(allowed.bits.value_or(usual)), allowed.error.value_or(0),
-                      allowed.rounding.value_or(codec::Rounding::kNearest)};
+                      allowed.rounding.value_or(codec::Rounding::kNearest), allowed.own_exact};
   scheme.seed = allowed.seed;
   return scheme;
 }
@@ -137,6 +147,7 @@ std::string print_auto(const Scheme& s) {
   std::string text = fmt::format("auto:bits={}", s.automatic->bits);
   if (s.automatic->error != 0) text += fmt::format(",error={}", s.automatic->error);
   text += fmt::format(",round={}", name_of(s.automatic->rounding));
+  if (s.automatic->own_exact) text += ",own=exact";
   if (s.seed) text += fmt::format(",seed={}", *s.seed);
   return text;
 }
@@ -159,6 +170,7 @@ std::vector<Scheme> candidates(const Scheme& scheme, int ranks) {
     const double error = gaussian_error(fitted->spec);
     if (error > most) continue;
     fitted->seed = scheme.seed;
+    fitted->delta.own_exact = a.own_exact && sharing_of(fitted->spec) == plan::Sharing::kNone;
     found.emplace_back(error, *fitted);
   }
   std::ranges::stable_sort(found, {}, [](const auto& one) { return one.first; });

@@ -28,6 +28,7 @@ struct Auto {
   uint8_t bits = 8;  // at least so many a code
   double error = 0;  // relative, on Gaussian data, at most; 0: that of integers of so many bits
   codec::Rounding rounding = codec::Rounding::kNearest;
+  bool own_exact = false;
 
   auto operator<=>(const Auto&) const = default;
 };

@@ -24,6 +24,8 @@ TEST(Automatic, PrintsWhatItMeans) {
       {"auto:error=1", "auto:bits=2,error=1,round=nearest"},
       {"auto:error=2e-5", "auto:bits=2,error=2e-05,round=nearest"},
       {"auto:bits=4,error=0.5", "auto:bits=4,error=0.5,round=nearest"},
+      {"auto:own=exact", "auto:bits=8,round=nearest,own=exact"},
+      {"auto:own=quantized", "auto:bits=8,round=nearest"},
       {"auto:seed=18446744073709551615,round=stochastic",
        "auto:bits=8,round=stochastic,seed=18446744073709551615"},
   };
@@ -35,8 +37,8 @@ TEST(Automatic, PrintsWhatItMeans) {
 }
 
 TEST(Automatic, ReadsEveryKey) {
-  const Scheme scheme = parse_scheme("auto:bits=5,error=0.25,round=stochastic,seed=7");
-  EXPECT_EQ(scheme.automatic, (Auto{5, 0.25, codec::Rounding::kStochastic}));
+  const Scheme scheme = parse_scheme("auto:bits=5,error=0.25,round=stochastic,own=exact,seed=7");
+  EXPECT_EQ(scheme.automatic, (Auto{5, 0.25, codec::Rounding::kStochastic, true}));
   EXPECT_EQ(scheme.seed, 7u);
   EXPECT_FALSE(scheme.off);
   EXPECT_FALSE(parse_scheme("int8").automatic);
@@ -52,8 +54,8 @@ TEST(Automatic, ErrorsNameWhatIsWrong) {
       {"bits=8,", "\"\" is not key=value"},
       {",", "\"\" is not key=value"},
       {"8", "\"8\" is not key=value"},
-      {"block=8", "unknown key \"block\"; auto has bits, error, round and seed"},
-      {"=8", "unknown key \"\"; auto has bits, error, round and seed"},
+      {"block=8", "unknown key \"block\"; auto has bits, error, round, own and seed"},
+      {"=8", "unknown key \"\"; auto has bits, error, round, own and seed"},
       {"bits=8,bits=8", "bits is given twice"},
       {"seed=1,error=1,seed=1", "seed is given twice"},
       {"bits=1", "bits is \"1\", but must be 2 to 16"},
@@ -72,6 +74,7 @@ TEST(Automatic, ErrorsNameWhatIsWrong) {
       {"error=", "error is \"" + share},
       {"round=shift", "round is \"shift\", but must be nearest or stochastic"},
       {"round=", "round is \"\", but must be nearest or stochastic"},
+      {"own=yours", "own is \"yours\", but must be exact or quantized"},
       {"seed=x", "seed is \"x\", but must be a number below 2^64"},
       {"seed=18446744073709551616",
        "seed is \"18446744073709551616\", but must be a number below 2^64"},
@@ -137,7 +140,9 @@ TEST(Automatic, TakesWhatIsWithinAnError) {
 TEST(Automatic, WhatItTakesHasItsRoundingItsSeedAndTheRanks) {
   for (const int ranks : {2, 8, 100})
     for (const Scheme& s :
-         candidates(parse_scheme("auto:error=1,round=stochastic,seed=3"), ranks)) {
+         candidates(parse_scheme("auto:error=1,round=stochastic,own=exact,seed=3"), ranks)) {
+      EXPECT_EQ(s.delta.own_exact, sharing_of(s.spec) == plan::Sharing::kNone);
+      EXPECT_EQ(parse_scheme(print_scheme(s)).delta, s.delta);
       EXPECT_EQ(s.seed, 3u);
       EXPECT_FALSE(s.automatic);
       EXPECT_EQ(s.spec.rounding, codec::Rounding::kStochastic);
