@@ -12,7 +12,7 @@ if ! nm -D "$lib/$library" | grep -q __asan; then
   strangers=$(exports "$lib/$library" | grep -v '^terse' || true)
   [ -z "$strangers" ] || fail "libterse.so exports $strangers"
   strangers=$(exports "$lib/libterse_nccl.so" |
-    grep -vE '^p?nccl|^dl(open|sym)$|^terse(InterposerMark|Preload(Exclude|GetLevels|Policy|SetLevels|Stats|Version))$' || true)
+    grep -vE '^p?nccl|^dl(open|sym)$|^terse(InterposerMark|Preload(Exclude|GetLevels|Pause|Policy|SetLevels|Stats|Version))$' || true)
   [ -z "$strangers" ] || fail "libterse_nccl.so exports $strangers"
 fi
 for each in $library libterse_nccl.so; do
