@@ -170,7 +170,7 @@ TEST(PolicyFile, TheExampleIsAPolicy) {
   EXPECT_EQ(p.warnings(), std::vector<std::string>{});
   EXPECT_EQ(p.print(),
             "name=tp* -> off; "
-            "allgather bytes=1M.. nodes=2.. -> minmax8:block=1024,round=shift; "
+            "allgather bytes=1M.. nodes=2.. -> minmax8:block=1024,round=shift,own=exact; "
             "allreduce,reducescatter dtype=float32 bytes=1M.. nodes=2.. -> "
             "int4:block=128,round=stochastic; "
             "allreduce,reducescatter op=sum,avg bytes=256K.. nodes=2.. -> "
