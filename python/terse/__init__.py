@@ -23,5 +23,4 @@ from ._pause import paused
 from ._stats import BYPASSES, Stats, stats
 
 __all__ = ["BYPASSES", "Error", "Stats", "active", "exclude", "levels", "paused", "policy",
-           "set_levels",
-           "stats", "version"]
+           "set_levels", "stats", "version"]

@@ -60,7 +60,7 @@ void explain_plan(const PlanRequest& r) {
   // Differences: as most calls go.
   const plan::Delta delta{scheme.delta.base,
                           scheme.delta ? plan::Gathers::kDifferences : plan::Gathers::kAsUsual,
-                          scheme.delta.own_exact && collective == plan::Collective::kAllGather};
+                          scheme.delta.own_exact};
   const plan::Plan plan = plan::build(*selection.algorithm, shape, delta);
   fmt::print("{} ({})\n{}", plan.algorithm, selection.reason, plan::print(plan));
 }

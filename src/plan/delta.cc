@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "plan/builder.h"
-#include "plan/own.h"
 #include "plan/unchanged.h"
 
 namespace terse::plan {
@@ -11,6 +10,11 @@ namespace {
 
 size_t shard_bytes(const Shape& s) { return s.count * s.element_bytes; }
 size_t own_offset(const Shape& s) { return s.rank * shard_bytes(s); }
+
+// Whether an element of the message, by its offset, is one of this rank's shard.
+bool is_own(const Shape& s, size_t offset) {
+  return offset >= own_offset(s) && offset < own_offset(s) + shard_bytes(s);
+}
 
 // Where the shadow of this rank's shard begins.
 size_t own_shadow(Base base, const Shape& s) { return base == Base::kShadow ? own_offset(s) : 0; }
@@ -72,10 +76,9 @@ class Differences : Assembly {
 
   // To one that is decoded, and in place of it.
   void add_base(Compute& compute) const {
-    const size_t at = compute.target.offset, own = own_offset(shape_);
-    const bool is_own = at >= own && at < own + shard_bytes(shape_);
-    if (is_own)
-      compute.target = {Region::kState, own_shadow(delta_.base, shape_) + at - own};
+    const size_t at = compute.target.offset;
+    if (is_own(shape_, at))
+      compute.target = {Region::kState, own_shadow(delta_.base, shape_) + at - own_offset(shape_)};
     else if (delta_.base == Base::kShadow)
       compute.target.region = Region::kState;
     compute.inputs.insert(compute.inputs.begin(), {compute.target, Format::kRaw});
@@ -83,6 +86,26 @@ class Differences : Assembly {
 
   const Shape& shape_;
   const Delta delta_;
+};
+
+// Gives an AllGather's own shard as it is, in place of what is decoded of it.
+class OwnKept : Assembly {
+ public:
+  OwnKept(Plan plan, const Shape& shape) : Assembly(std::move(plan)), shape_(shape) {}
+
+  Plan build() {
+    for (Step& step : clear()) {
+      std::erase_if(step.compute, [&](const Compute& c) {
+        return c.target.region == Region::kRecv && is_own(shape_, c.target.offset);
+      });
+      insert(std::move(step));
+    }
+    insert(give(shape_, {.own_exact = true}));
+    return finish();
+  }
+
+ private:
+  const Shape& shape_;
 };
 
 // Without a base nothing is kept.
@@ -136,14 +159,13 @@ Plan build(const Algorithm& algorithm, const Shape& shape, const Delta& delta) {
       break;
   }
   Plan plan = algorithm.build(shape);
-  const bool draws = algorithm.collective == Collective::kAllGather && shape.packing.draws;
-  if (draws) plan = drawn_by_content(std::move(plan), shape);
-  return delta.own_exact ? own_shard_kept(std::move(plan), shape) : plan;
+  if (algorithm.collective != Collective::kAllGather) return plan;
+  if (shape.packing.draws) plan = drawn_by_content(std::move(plan), shape);
+  return delta.own_exact ? OwnKept(std::move(plan), shape).build() : plan;
 }
 
 void shadow_what_stays_exact(Plan& plan, const Shape& s, const Delta& delta) {
   if (delta.base == Base::kNone) return;
-  const size_t own = own_offset(s), end = own + shard_bytes(s);
   for (Step& step : plan.steps) {
     if (!step.beside) continue;
     std::vector<Copy> more;
@@ -152,8 +174,8 @@ void shadow_what_stays_exact(Plan& plan, const Shape& s, const Delta& delta) {
       const size_t at = copy.target.offset;
       if (delta.base == Base::kShadow)
         more.push_back({{Region::kState, at}, copy.source, copy.bytes});
-      else if (at >= own && at < end)
-        more.push_back({{Region::kState, at - own}, copy.source, copy.bytes});
+      else if (is_own(s, at))
+        more.push_back({{Region::kState, at - own_offset(s)}, copy.source, copy.bytes});
     }
     step.copies.insert(step.copies.end(), more.begin(), more.end());
   }

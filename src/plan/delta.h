@@ -29,7 +29,10 @@ enum class Gathers : uint8_t {
 struct Delta {
   Base base = Base::kNone;
   Gathers gathers = Gathers::kAsUsual;
-  bool own_exact = false;  // a rank's own shard comes to its receive buffer as it is, not as sent
+  // A rank's own shard comes to its receive buffer as it is, not as sent: an optimizer may keep its
+  // weights there, as Megatron-LM's does in fp32, or write them back from what was gathered, as
+  // FSDP's summon_full_params() does. Of AllGather alone, with a base or without.
+  bool own_exact = false;
 
   auto operator<=>(const Delta&) const = default;
 };

@@ -64,7 +64,8 @@ Job job_of(Communicator& c, const Request& request, const Route& way) {
           .reduction = way.reduction,
           .native = way.bypass.has_value(),
           .chosen_by = way.chosen_by,
-          .predicted = way.predicted};
+          .predicted = way.predicted,
+          .delta = {.own_exact = way.scheme.delta.own_exact}};
 }
 
 // The ranks tell each other what the jobs wait for, which then are decided on.

@@ -21,7 +21,7 @@ struct Job {
   bool waits = false;   // for what the ranks tell each other, and only then is decided on
   std::optional<Scheme> chosen_by = {};  // auto, on which the ranks agree in place of the scheme
   double predicted = 0;                  // seconds, by auto
-  plan::Delta delta = {};                // how it goes, where the scheme has differences
+  plan::Delta delta = {};                // how it goes, where it gathers
   Shadow* shadow = nullptr;              // whose memory is the state of such a call
 
   const Scheme& named() const { return chosen_by ? *chosen_by : scheme; }

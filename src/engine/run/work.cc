@@ -42,12 +42,9 @@ std::pmr::vector<Work> works_of(const Jobs& jobs) {
 PlanPointer plan_of_collective(const Job& job, const Extra& extra) {
   const Request& r = job.request;
   Communicator& c = *job.communicator;
-  plan::Delta delta = job.delta;
-  if (!job.scheme.delta && r.collective == plan::Collective::kAllGather)
-    delta.own_exact = job.scheme.delta.own_exact;
   return c.signing([&] {
     return c.plans.of({r.collective, r.root, r.count, dtype_of(job), job.scheme.spec,
-                       job.scheme.intra, job.scheme.algorithm, delta, extra.verified,
+                       job.scheme.intra, job.scheme.algorithm, job.delta, extra.verified,
                        extra.learns});
   });
 }
