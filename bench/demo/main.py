@@ -18,7 +18,7 @@ import time
 import machine
 import plan
 import table
-from measure import MeasureError, Result, measure, probe
+from measure import MeasureError, Result, measure, median, probe
 from plan import NATIVE, TYPES
 from plot import plot
 from tuning import TuneError
@@ -65,6 +65,9 @@ def parse_arguments(arguments):
                         help=f"of {', '.join(plan.COLLECTIVES)} (all)")
     parser.add_argument("--seconds", type=float, default=1, metavar="S",
                         help="roughly, for one measurement (1)")
+    parser.add_argument("--rounds", type=int, choices=range(1, 100, 2), default=1, metavar="N",
+                        help="measurements of each call and scheme, in turns; an odd number, of "
+                             "which the median counts (1)")
     parser.add_argument("--tune-seconds", type=float, default=20, metavar="S",
                         help="roughly, to measure a lab for auto (20)")
     parser.add_argument("--loopback", action="store_true", help="do not use namespaces")
@@ -78,22 +81,25 @@ def parse_arguments(arguments):
 
 
 def measure_all(options):
-    """{case: {scheme: result}}, with a line of progress for each measurement."""
-    results = {}
+    """{case: {scheme: result}}, with a line of progress for each measurement. Where there are
+    several rounds the schemes of a case take turns, and the median result counts."""
     todo = [(case, scheme) for lab in options.labs for case in plan.cases(lab, options)
-            for scheme in (NATIVE, *plan.schemes(lab, options))]
+            for _ in range(options.rounds) for scheme in (NATIVE, *plan.schemes(lab, options))]
     digits, width = len(str(len(todo))), max(len(scheme) for _, scheme in todo)
+    measured = {}
     for step, (case, scheme) in enumerate(todo, 1):
-        if case not in results:
+        if case not in measured:
             print(f"{case.lab}, {case.name}:")
         print(f"[{step:{digits}}/{len(todo)}] {scheme:{width}}", end=" ", flush=True)
-        results.setdefault(case, {})
-        result = results[case][scheme] = measure(case, scheme, options)
-        native = results[case][NATIVE]
+        of_case = measured.setdefault(case, {})
+        result = measure(case, scheme, options)
+        of_case.setdefault(scheme, []).append(result)
+        native = of_case[NATIVE][-1]
         print(f"{table.format_time(result.seconds):>8} a call, "
               f"{native.seconds / result.seconds:5.2f}x, "
               f"{result.interface_bytes / 1e6:8.3f} MB out of a host", flush=True)
-    return results
+    return {case: {scheme: median(results) for scheme, results in of_case.items()}
+            for case, of_case in measured.items()}
 
 
 @dataclasses.dataclass

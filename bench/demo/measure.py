@@ -32,6 +32,11 @@ class Result:
     checksums: tuple = ()
 
 
+def median(results):
+    """The result of the median time, of an odd number of them."""
+    return sorted(results, key=lambda result: result.seconds)[len(results) // 2]
+
+
 def probe():
     """'namespaces' or 'loopback': which of them netlab can make here."""
     return subprocess.run([_NETLAB, "--probe"], check=True, capture_output=True,

@@ -1,13 +1,16 @@
 """bench/run: the plan, the table, the picture, and a short run of the whole."""
 
 import argparse
+import contextlib
 import dataclasses
+import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 from programs import BUILD, ROOT, fake_gpus, has_namespaces, no_gpus, planned
@@ -16,7 +19,7 @@ sys.path.insert(0, os.path.join(ROOT, "bench", "demo"))
 import machine  # pylint: disable=wrong-import-position
 import plan  # pylint: disable=wrong-import-position
 import table  # pylint: disable=wrong-import-position
-from main import parse_arguments  # pylint: disable=wrong-import-position
+from main import measure_all, parse_arguments  # pylint: disable=wrong-import-position
 from measure import Result  # pylint: disable=wrong-import-position
 from plot import plot  # pylint: disable=wrong-import-position
 
@@ -92,6 +95,23 @@ class Plan(unittest.TestCase):
         for size in (1, 1 << 20, 1 << 34):
             case = plan.Case(ALONE, "all_reduce", "gauss", "fp32", size)
             self.assertIn(plan.iterations(case, "native", options), range(2, 201))
+
+    def test_rounds_take_turns_and_the_median_counts(self):
+        taken = {"native": [5, 9, 4], "int4": [1, 3, 2]}
+        order = []
+
+        def play(_case, scheme, _options):
+            order.append(scheme)
+            return Result(taken[scheme].pop(0), 1, 1, 1, 0)
+        options = parse_arguments(["--labs", "4", "--rounds", "3", "--collectives", "all_reduce",
+                                   "--dtypes", "fp32", "--sizes", "1M", "--schemes", "int4"])
+        with (unittest.mock.patch("plan.cases", return_value=[plan.Case(
+                  ALONE, "all_reduce", "gauss", "fp32", 1 << 20)]),
+              unittest.mock.patch("main.measure", play),
+              contextlib.redirect_stdout(io.StringIO())):
+            [results] = measure_all(options).values()
+        self.assertEqual(order, ["native", "int4"] * 3)
+        self.assertEqual({s: r.seconds for s, r in results.items()}, {"native": 5, "int4": 2})
 
     def test_the_sample_is_small_and_whole(self):
         sizes = [os.path.getsize(plan.GRADIENT.format(rank=r)) for r in range(4)]
