@@ -103,13 +103,12 @@ class Plan(unittest.TestCase):
         def play(_case, scheme, _options):
             order.append(scheme)
             return Result(taken[scheme].pop(0), 1, 1, 1, 0)
-        options = parse_arguments(["--labs", "4", "--rounds", "3", "--collectives", "all_reduce",
-                                   "--dtypes", "fp32", "--sizes", "1M", "--schemes", "int4"])
-        with (unittest.mock.patch("plan.cases", return_value=[plan.Case(
-                  ALONE, "all_reduce", "gauss", "fp32", 1 << 20)]),
+        case = plan.Case(ALONE, "all_reduce", "gauss", "fp32", 1 << 20)
+        options = parse_arguments(["--labs", "4", "--rounds", "3", "--schemes", "int4"])
+        with (unittest.mock.patch("plan.cases", return_value=[case]),
               unittest.mock.patch("main.measure", play),
               contextlib.redirect_stdout(io.StringIO())):
-            [results] = measure_all(options).values()
+            results = measure_all(options)[case]
         self.assertEqual(order, ["native", "int4"] * 3)
         self.assertEqual({s: r.seconds for s, r in results.items()}, {"native": 5, "int4": 2})
 
