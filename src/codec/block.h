@@ -38,8 +38,8 @@
 //   value(level, dequantizer)
 //
 // One of which ranks merge codes (Sharing::kMerged), of eight bits, has besides
-//   heads<rounding>(random)     what a merge needs to know of its random number
-//   merge(a, b, heads)          two codes to one
+//   merge(a, b, heads)          two codes to one; heads_in_a_row() of its random number, or 0 to
+//                               nearest
 #pragma once
 
 #include "codec/descriptor.h"

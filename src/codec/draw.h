@@ -73,4 +73,11 @@ TERSE_INLINE float uniform(uint16_t bits) {
 #endif
 }
 
+// How often a coin shows heads in a row, which is `heads` times or more with a probability of
+// 2^-heads, up to 16: the zeros in front of the first one.
+TERSE_INLINE uint32_t heads_in_a_row(uint16_t bits) {
+  constexpr uint32_t kExponentOfHalf = 126, kMantissaBits = 23;
+  return kExponentOfHalf - (float_bits(uniform(bits)) >> kMantissaBits);
+}
+
 }  // namespace terse::codec

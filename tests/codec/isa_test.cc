@@ -280,6 +280,31 @@ TEST_P(EveryIsa, PackIgnoresHighBitsAndUnpackClearsThem) {
   }
 }
 
+// Of codes at every distance: which it is depends on all of an element's random number.
+TEST_P(EveryIsa, MergesByEachElementsOwnRandomNumber) {
+  constexpr size_t kCount = (1 << 18) + 5;
+  const Draw draw = draw_of({.seed = 3});
+  for (const auto rounding : {Rounding::kNearest, Rounding::kStochastic})
+    for (const int opposite : {0, 0x80}) {
+      Bytes a(kCount), b(kCount), wanted(kCount);
+      for (size_t i = 0; i < kCount; ++i) {
+        a[i] = static_cast<uint8_t>(20 + i % 19);
+        b[i] = static_cast<uint8_t>(20 | opposite);
+        const uint32_t heads =
+            rounding == Rounding::kNearest
+                ? 0
+                : heads_in_a_row(draw_bits(draw_group(draw, i / kElementsPerDraw), i));
+        wanted[i] =
+            static_cast<uint8_t>(Exponential::merge(a[i], b[i], static_cast<Tiny>(heads)));
+      }
+      Guarded merged(kCount);
+      GetParam()->codecs[index_of(Exponential::kDescriptor.id)].merge[static_cast<int>(rounding)](
+          a.data(), b.data(), kCount, draw, 0, merged.data());
+      ASSERT_TRUE(merged.intact());
+      ASSERT_EQ(merged.content(), wanted);
+    }
+}
+
 std::vector<const HostOps*> tables() {
   return {&baseline::kOps,
 #ifdef TERSE_X86_LEVELS

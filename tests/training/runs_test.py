@@ -74,11 +74,12 @@ class Case(unittest.TestCase):
         return [os.path.join(folder, str(number)) for number in range(len(groups))]
 
     def train(self, *groups):
-        """Of (scheme, jobs) the results."""
+        """Of (scheme, jobs) the results; or of (scheme, jobs, environment)."""
         with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
             folders = self.run_ranks("several.py", folder, [
-                {"scheme": scheme, "jobs": jobs} for scheme, jobs in groups])
-            return [self.results(place, *group) for place, group in zip(folders, groups)]
+                {"scheme": scheme, "jobs": jobs, "environment": dict(*environment)}
+                for scheme, jobs, *environment in groups])
+            return [self.results(place, *group[:2]) for place, group in zip(folders, groups)]
 
     def results(self, folder, scheme, jobs):
         with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
@@ -165,33 +166,52 @@ class Spikes(Case):
 
 
 class Checkpoints(Case):
-    def interrupted(self, scheme, ways):
-        """The uninterrupted trainings, and those that other processes went on with."""
+    UNTIL = 3  # of the steps, where a training is interrupted
+
+    def interrupted(self, scheme, ways, **environment):
+        """The uninterrupted trainings, and those that other processes went on with. The environment
+        is of those that are interrupted."""
         with tempfile.TemporaryDirectory(dir=self.scratch.name) as saved:
             places = {way: os.path.join(saved, way) for way in ways}
+            environment = {name: os.path.join(saved, value) for name, value in environment.items()}
             whole, part, resumed = self.train(
                 (scheme, [self.job(way) for way in ways]),
-                (scheme, [self.job(way, until=3, save=places[way]) for way in ways]),
-                (scheme, [self.job(way, resume=places[way]) for way in ways]))
+                (scheme, [self.job(way, until=self.UNTIL, save=places[way]) for way in ways],
+                 environment),
+                (scheme, [self.job(way, resume=places[way]) for way in ways], environment))
         for one, first, other in zip(whole, part, resumed):
-            self.assertEqual(other["losses"][:3], first["losses"])
+            self.assertEqual(other["losses"][:self.UNTIL], first["losses"])
             self.assertEqual(len(other["losses"]), STEPS)
             yield one, other
+
+    def assert_same(self, whole, resumed):
+        self.assertEqual(resumed["losses"], whole["losses"])
+        self.assertEqual(resumed["replicas"], whole["replicas"])
+        self.assertEqual(resumed["final_validation"], whole["final_validation"])
 
     def test_native_goes_on_as_if_nothing_had_been(self):
         ways = plan.WAYS
         for way, (whole, resumed) in zip(ways, self.interrupted("native", ways)):
             with self.subTest(way=way):
-                self.assertEqual(resumed["losses"], whole["losses"])
-                self.assertEqual(resumed["replicas"], whole["replicas"])
-                self.assertEqual(resumed["final_validation"], whole["final_validation"])
+                self.assert_same(whole, resumed)
 
-    def test_differences_and_learned_levels_go_on(self):
-        for scheme, way in (("sdp4bit", "zero1"), ("qsdp-w4g4", "fsdp2")):
-            with self.subTest(scheme=scheme):
-                [(whole, resumed)] = self.interrupted(scheme, [way])
-                self.assertAlmostEqual(resumed["final_validation"], whole["final_validation"],
-                                       delta=0.05)
+    def test_differences_go_on_from_weights_in_full(self):
+        """As if all had sent them in full just then, as `every` has it."""
+        differences = "allgather -> int4:block=2048,delta=inplace"
+        between = self.UNTIL - 1  # the first one goes in full
+        [(whole, resumed)] = self.interrupted(f"{differences},every={between}", ["zero1"])
+        self.assert_same(whole, resumed)
+        [(whole, resumed)] = self.interrupted(differences, ["zero1"])
+        self.assertNotEqual(resumed["losses"], whole["losses"])
+        self.assertAlmostEqual(resumed["losses"][-1], whole["losses"][-1], delta=1e-3)
+
+    def test_learned_levels_that_are_kept_go_on_as_if_nothing_had_been(self):
+        levels = "allgather,reducescatter,allreduce -> learned4:block=1024,round=nearest"
+        [(whole, resumed)] = self.interrupted(levels, ["fsdp2"], TERSE_LEVELS="levels.toml")
+        self.assert_same(whole, resumed)
+        [(whole, resumed)] = self.interrupted(levels, ["fsdp2"])
+        self.assertNotEqual(resumed["losses"], whole["losses"])
+        self.assertAlmostEqual(resumed["losses"][-1], whole["losses"][-1], delta=0.05)
 
 
 class Deaths(Case):

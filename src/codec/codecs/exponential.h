@@ -85,14 +85,6 @@ struct Exponential {
     return cut(mul(d.absmax, bits_float(power | (code & kSign) << 24)), d.limit);
   }
 
-  // How often a coin shows heads in a row, which is `heads` times or more with a probability of
-  // 2^-heads, up to 16.
-  template <Rounding rounding>
-  static TERSE_INLINE Tiny heads(uint16_t random) {
-    if constexpr (rounding == Rounding::kNearest) return 0;
-    return static_cast<Tiny>(kBias - 1 - (float_bits(uniform(random)) >> kMantissaBits));
-  }
-
   // Zeros count as the smallest of all. Of opposite signs what is lost is at most half of the
   // larger one, and so it takes one more of the heads. There is nothing before the exponent 1, but
   // a sum has the headroom. Numbers in place of conditions: compilers vectorise these.

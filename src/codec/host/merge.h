@@ -3,6 +3,7 @@
 
 #include "codec/block.h"
 #include "codec/host/elements.h"
+#include "codec/host/heads.h"
 #include "codec/host/random.h"
 
 namespace terse::codec::TERSE_ISA {
@@ -19,11 +20,10 @@ void merge(const uint8_t* a, const uint8_t* b, size_t n, const Draw& draw, uint6
     if constexpr (rounding == Rounding::kStochastic) {
       uint8_t heads[kAtOnce];
       draw_elements(draw, first + i, some, random);
-      for (size_t k = 0; k < some; ++k) heads[k] = Codec::template heads<rounding>(random[k]);
+      count_heads(random, some, heads);
       for (size_t k = 0; k < some; ++k) merged[k] = Codec::merge(a[i + k], b[i + k], heads[k]);
     } else {
-      for (size_t k = 0; k < some; ++k)
-        merged[k] = Codec::merge(a[i + k], b[i + k], Codec::template heads<rounding>(0));
+      for (size_t k = 0; k < some; ++k) merged[k] = Codec::merge(a[i + k], b[i + k], 0);
     }
     std::memcpy(out + i, merged, some);
   }

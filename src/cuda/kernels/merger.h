@@ -88,12 +88,15 @@ class Merger {
 
   TERSE_DEVICE static Codes merge(const Codes& a, const Codes& b,
                                   const codec::PhiloxWords& random) {
-    using Codec = typename F::Codec;
     uint32_t code[kOctet];
     TERSE_UNROLL
-    for (uint32_t i = 0; i < kOctet; ++i)
-      code[i] = Codec::merge(static_cast<codec::Tiny>(a[i]), static_cast<codec::Tiny>(b[i]),
-                             Codec::template heads<F::kRounding>(codec::draw_bits(random, i)));
+    for (uint32_t i = 0; i < kOctet; ++i) {
+      const uint32_t heads = F::kRounding == codec::Rounding::kNearest
+                                 ? 0
+                                 : codec::heads_in_a_row(codec::draw_bits(random, i));
+      code[i] = F::Codec::merge(static_cast<codec::Tiny>(a[i]), static_cast<codec::Tiny>(b[i]),
+                                static_cast<codec::Tiny>(heads));
+    }
     return make_codes(code, Codes{});
   }
 
