@@ -280,29 +280,26 @@ TEST_P(EveryIsa, PackIgnoresHighBitsAndUnpackClearsThem) {
   }
 }
 
-// Of codes at every distance: which it is depends on all of an element's random number.
+// Of codes so far apart that the next number of heads would merge them otherwise.
 TEST_P(EveryIsa, MergesByEachElementsOwnRandomNumber) {
-  constexpr size_t kCount = (1 << 18) + 5;
+  constexpr size_t kCount = (1 << 20) + 5;
+  constexpr uint32_t kSmaller = 20;
   const Draw draw = draw_of({.seed = 3});
-  for (const auto rounding : {Rounding::kNearest, Rounding::kStochastic})
-    for (const int opposite : {0, 0x80}) {
-      Bytes a(kCount), b(kCount), wanted(kCount);
-      for (size_t i = 0; i < kCount; ++i) {
-        a[i] = static_cast<uint8_t>(20 + i % 19);
-        b[i] = static_cast<uint8_t>(20 | opposite);
-        const uint32_t heads =
-            rounding == Rounding::kNearest
-                ? 0
-                : heads_in_a_row(draw_bits(draw_group(draw, i / kElementsPerDraw), i));
-        wanted[i] =
-            static_cast<uint8_t>(Exponential::merge(a[i], b[i], static_cast<Tiny>(heads)));
-      }
-      Guarded merged(kCount);
-      GetParam()->codecs[index_of(Exponential::kDescriptor.id)].merge[static_cast<int>(rounding)](
-          a.data(), b.data(), kCount, draw, 0, merged.data());
-      ASSERT_TRUE(merged.intact());
-      ASSERT_EQ(merged.content(), wanted);
+  for (const uint32_t opposite : {0, 1}) {
+    Bytes a(kCount), b(kCount), wanted(kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+      const auto heads = static_cast<Tiny>(
+          heads_in_a_row(draw_bits(draw_group(draw, i / kElementsPerDraw), i)));
+      a[i] = static_cast<uint8_t>(kSmaller + heads + opposite + i % 2);
+      b[i] = static_cast<uint8_t>(kSmaller | opposite << 7);
+      wanted[i] = static_cast<uint8_t>(Exponential::merge(a[i], b[i], heads));
     }
+    Guarded merged(kCount);
+    GetParam()->codecs[index_of(Exponential::kDescriptor.id)].merge[1](
+        a.data(), b.data(), kCount, draw, 0, merged.data());
+    ASSERT_TRUE(merged.intact());
+    ASSERT_EQ(merged.content(), wanted);
+  }
 }
 
 std::vector<const HostOps*> tables() {
