@@ -17,9 +17,12 @@
 
 namespace {
 
-void check(ncclResult_t result, const char* message) {
-  if (result != ncclSuccess) throw std::runtime_error(message);
+// The message is asked for where there is an error: calls that come later may change it.
+void check(ncclResult_t result, const char* (*message)()) {
+  if (result != ncclSuccess) throw std::runtime_error(message());
 }
+
+const char* last_nccl_error() { return ncclGetLastError(nullptr); }
 
 // The first of some environment variables that is set.
 const char* variable(std::initializer_list<const char*> names, const char* otherwise) {
@@ -36,7 +39,7 @@ ncclUniqueId common_id() {
   if (std::getenv("TORCHELASTIC_USE_AGENT_STORE") != nullptr) ++port;
   setenv("NCCL_COMM_ID", (host + ":" + std::to_string(port)).c_str(), 0);
   ncclUniqueId id;
-  check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  check(ncclGetUniqueId(&id), last_nccl_error);
   return id;
 }
 
@@ -44,10 +47,10 @@ void run(const char* scheme_text) {
   const int rank = std::atoi(variable({"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}, "0"));
   const int ranks = std::atoi(variable({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, "1"));
   ncclComm_t comm;
-  check(ncclCommInitRank(&comm, ranks, common_id(), rank), ncclGetLastError(nullptr));
+  check(ncclCommInitRank(&comm, ranks, common_id(), rank), last_nccl_error);
 
   terseScheme_t* scheme;
-  check(terseSchemeParse(scheme_text, &scheme), terseGetLastError());
+  check(terseSchemeParse(scheme_text, &scheme), terseGetLastError);
   std::vector<float> gradient(1 << 20);
   for (size_t i = 0; i < gradient.size(); ++i)
     gradient[i] = std::sin(0.001f * static_cast<float>(i) + static_cast<float>(rank));
@@ -55,7 +58,7 @@ void run(const char* scheme_text) {
   // A null stream: done on return (on the host; a GPU program passes its cudaStream_t).
   check(terseAllReduce(gradient.data(), gradient.data(), gradient.size(), ncclFloat32, ncclAvg,
                        scheme, comm, nullptr),
-        terseGetLastError());
+        terseGetLastError);
 
   double difference = 0, norm = 0;
   for (size_t i = 0; i < gradient.size(); ++i) {
@@ -68,13 +71,13 @@ void run(const char* scheme_text) {
   }
   terseStats_t stats;
   stats.size = sizeof stats;
-  check(terseCommGetStats(comm, &stats), terseGetLastError());
+  check(terseCommGetStats(comm, &stats), terseGetLastError);
   std::printf("rank %d of %d: sent %zu bytes instead of %zu, relative error %.2g\n", rank, ranks,
               stats.wire_bytes, stats.raw_bytes, std::sqrt(difference / norm));
 
   terseSchemeDestroy(scheme);
-  check(terseCommRelease(comm), terseGetLastError());
-  check(ncclCommDestroy(comm), "ncclCommDestroy");
+  check(terseCommRelease(comm), terseGetLastError);
+  check(ncclCommDestroy(comm), last_nccl_error);
 }
 
 }  // namespace

@@ -115,6 +115,8 @@ std::optional<int> parse(int argc, char** argv, TuneOptions* o) {
     if (o->perf.min_bytes == 0 || o->perf.min_bytes > o->perf.max_bytes)
       throw CLI::ValidationError("--minbytes", "must be from 1 to --maxbytes");
     for (std::string& scheme : o->schemes) {
+      if (scheme.find(':') != std::string::npos)
+        throw CLI::ValidationError("--schemes", scheme + ": formats without options, such as int8");
       const terse::Scheme parsed = parse_scheme(scheme + ":round=" + o->round);
       scheme = short_name(parsed);
     }
@@ -295,8 +297,9 @@ std::string today() {
 
 int write(const TuneOptions& o, const Layout& layout, std::vector<model::Curve> curves) {
   model::Profile profile;
-  profile.name =
-      o.name.empty() ? fmt::format("{} ranks on {} nodes", layout.ranks, layout.nodes) : o.name;
+  profile.name = o.name.empty() ? fmt::format("{} ranks on {} node{}", layout.ranks, layout.nodes,
+                                              layout.nodes == 1 ? "" : "s")
+                                : o.name;
   profile.source = fmt::format("terse tune on {}, {}", host_name(), today());
   profile.measured = std::move(curves);
   fit(&profile);
@@ -314,6 +317,9 @@ int tune(Session& session, const TuneOptions& o) {
     throw std::runtime_error(
         "there is one rank, and nothing to send: start a process for each GPU, by torchrun, mpirun "
         "or srun, or ask for several ranks with -t");
+  // Known before it takes its time.
+  if (session.is_first() && !o.output.empty() && !std::ofstream(o.output, std::ios::app))
+    throw std::runtime_error(o.output + " cannot be written");
   const InputFiles no_files;
   const std::unique_ptr<Scheme> releases = std::make_unique<Scheme>(load_terse(), "int8");
   Run ranks = session.run_of(find_collective("all_reduce"), releases.get(), no_files);

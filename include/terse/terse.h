@@ -132,12 +132,12 @@ TERSE_API terseResult_t terseSchemePrint(const terseScheme_t* scheme, char* text
 
 /* ---- Collectives --------------------------------------------------------------------------
  * NCCL's own calls and semantics, in place and out of place, with the scheme before the
- * communicator. Every rank must pass the same scheme. fp32, fp16 and bf16 with ncclSum or ncclAvg
- * are compressed; any other dtype or operation is handed to NCCL as it is and counted as a bypass.
- * A scheme's first use on a communicator compares it across the ranks, and so does a collective
- * that needs more memory than those before it: these calls wait for all ranks; others only enqueue.
- * Not within ncclGroupStart and ncclGroupEnd: terseGroupStart and terseGroupEnd are these calls'
- * own. */
+ * communicator. Every rank must pass the same scheme. fp32, fp16 and bf16 with ncclSum, ncclAvg or
+ * a PreMulSum are compressed; any other dtype or operation is handed to NCCL as it is and counted
+ * as a bypass. A scheme's first use on a communicator compares it across the ranks, and so does a
+ * collective that needs more memory than those before it: these calls wait for all ranks; others
+ * only enqueue. Not within ncclGroupStart and ncclGroupEnd: terseGroupStart and terseGroupEnd are
+ * these calls' own. */
 
 /* Each rank ends with the same bytes: the quantized sum (or average) of all `count` elements. */
 TERSE_API terseResult_t terseAllReduce(const void* sendbuff, void* recvbuff, size_t count,

@@ -41,6 +41,7 @@ Image image_at(const void* address) {
 // What is called in place of a function that NCCL lacks: the message is written before.
 ncclResult_t refuse_usage() { return ncclInvalidUsage; }
 ncclResult_t refuse_system() { return ncclSystemError; }
+const char* refuse_text() { return "unknown: there is no NCCL that could say it"; }
 struct Nothing {
   uint64_t words[2];
 };
@@ -59,6 +60,7 @@ void* refusal(const Slot* slot) noexcept {
       function.name,
       [](void* name) -> ncclResult_t { fail_lacking(static_cast<const char*>(name)); },
       const_cast<char*>(function.name));
+  if (function.returns == Returns::text) return reinterpret_cast<void*>(refuse_text);
   if (function.returns != Returns::result) return reinterpret_cast<void*>(refuse_all);
   return reinterpret_cast<void*>(result == ncclInvalidUsage ? refuse_usage : refuse_system);
 }

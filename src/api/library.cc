@@ -1,5 +1,6 @@
-// The library's version and its last error (terse.h).
+// The library's version, its last error and its phrases (terse.h).
 #include "api/require.h"
+#include "policy/reasons.h"
 
 using namespace terse;
 
@@ -8,6 +9,8 @@ extern "C" {
 terseResult_t terseGetVersion(int* version) {
   return guard("terseGetVersion", [&] { *require(version, "version") = TERSE_VERSION_CODE; });
 }
+
+const char* terseBypassReasonString(int reason) { return bypass_reason(reason); }
 
 const char* terseGetLastError(void) { return last_error(); }
 

@@ -216,7 +216,7 @@ const char* reason_of(int bypass, const Decision& decision, const Request& reque
   codec::Dtype dtype;
   if (decision.rule == kNoRule && bypass == TERSE_BYPASS_OFF) return "no rule asks for compression";
   if (bypass == TERSE_BYPASS_DTYPE && compressible(request.datatype, &dtype))
-    return "the scheme's codes, of 16 bits for so many ranks, are as wide as the elements";
+    return "the scheme's codes are as wide as the elements";
   return kReasons[bypass];
 }
 

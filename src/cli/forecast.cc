@@ -252,8 +252,9 @@ void add_forecast(CLI::App& app) {
   c->add_option("--node-ranks", o->node_ranks, "Of a node (default: the profile's)")
       ->check(CLI::Range(1, kMostRanks));
   c->add_option("--bytes", o->bytes, "Of the whole message, a list (64K to 1G)")->delimiter(',');
-  c->add_option("--schemes", o->schemes, "To compare with native (bf16,int8,int4,linear8)")
-      ->delimiter(',');
+  c->add_option_function<std::string>(
+      "--schemes", [o](const std::string& text) { o->schemes = split_schemes(text); },
+      "To compare with native (bf16,int8,int4,linear8)");
   c->add_option("--plot", o->plot, "Draw it here, as SVG, or as a page where it ends in .html");
   c->callback([o, profile] {
     if (o->list) return list_profiles();

@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/python.h"
+#include "cli/text.h"
 #include "policy/policy.h"
 #include "policy/profile.h"
 #include "policy/settings.h"
@@ -180,8 +181,11 @@ bool is_checked(const Run& run) {
 int run_program(Run& run) {
   const std::vector<Variable> variables = surroundings(run);
   if (run.dry) {
-    for (const Variable& v : variables) fmt::print("{}={}\n", v.name, v.value);
-    fmt::print("{}\n", fmt::join(run.command, " "));
+    std::vector<std::string> words;
+    for (const std::string& word : run.command) words.push_back(shell_word(word));
+    for (const Variable& v : variables)
+      fmt::print("{}={}\n", v.name, v.value.empty() ? "" : shell_word(v.value));
+    fmt::print("{}\n", fmt::join(words, " "));
     return kDone;
   }
   for (const Variable& v : variables) setenv(v.name.c_str(), v.value.c_str(), 1);
@@ -203,7 +207,7 @@ void add_run(CLI::App& app, int& status) {
   command->add_option("--nccl", run->nccl, "Path of the NCCL to use (default: the program's own)");
   command->add_flag("--no-facade", run->without_facade,
                     "Only preload libterse_nccl.so; no libnccl.so.2 in front of the program's");
-  command->add_flag("--dry-run", run->dry, "Print what would be set and run, ready to be used");
+  command->add_flag("--dry-run", run->dry, "Print what would be set and run, as a shell reads it");
   command->add_option("--report", run->report,
                       "A folder for a report of each rank, as TERSE_REPORT");
   command->add_option(

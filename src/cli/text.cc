@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <regex>
+
 #include "codec/layout.h"
 
 namespace terse::cli {
@@ -20,6 +22,17 @@ std::string bytes_text(uint64_t bytes) {
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
   return fmt::format("{:.4g} {} ({} B)", value, kUnits[unit], bytes);
+}
+
+std::vector<std::string> split_schemes(const std::string& text) {
+  static const std::regex between(",(?![a-z]+=)");
+  return {std::sregex_token_iterator(text.begin(), text.end(), between, -1), {}};
+}
+
+std::string shell_word(const std::string& word) {
+  static const std::regex plain("[A-Za-z0-9_@%+=:,./-]+");
+  if (std::regex_match(word, plain)) return word;
+  return "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'";
 }
 
 void print_rules(const Policy& policy) {

@@ -60,9 +60,10 @@ struct Params {
 };
 
 // The mean over ranks is a sum of what they have, each times `factor`, in (0, 1]: values are as
-// their parameters.
+// their parameters. Only what was -0 before is -0 after it, for that may be a mark (minmax.h).
 TERSE_INLINE Params scaled(const Params& p, float factor) {
-  return {mul(p.first, factor), mul(p.second, factor)};
+  const bool marked = float_bits(p.first) == 0x80000000u;
+  return {marked ? p.first : add(mul(p.first, factor), 0.0f), mul(p.second, factor)};
 }
 
 // The next fp32 away from zero if `up`, or towards it if `down`. It is as good as random, so that a

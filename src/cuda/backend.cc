@@ -18,6 +18,12 @@ using cuda::DuringCapture;
 using cuda::forget;
 using cuda::OnDevice;
 
+constexpr cuda::Pool::Source kDeviceMemory = {
+    [](void** memory, size_t bytes) { return cudaMalloc(memory, bytes); }, "cudaMalloc", cudaFree};
+constexpr cuda::Pool::Source kVisibleMemory = {
+    [](void** memory, size_t bytes) { return cudaHostAlloc(memory, bytes, cudaHostAllocPortable); },
+    "cudaHostAlloc", cudaFreeHost};
+
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device) : device_(device) { cuda::require_driver(); }
@@ -33,20 +39,15 @@ class CudaBackend final : public Backend {
   void trim() noexcept override {
     const DuringCapture relaxed;
     pool_.trim();
+    visible_.trim();
   }
 
   void* allocate_visible(size_t bytes) override {
     const OnDevice on(device_);
     const DuringCapture relaxed;
-    void* memory = nullptr;
-    check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable), "cudaHostAlloc");
-    return memory;
+    return visible_.take(bytes);
   }
-  void release_visible(void* memory) noexcept override {
-    if (memory == nullptr) return;
-    const DuringCapture relaxed;
-    forget(cudaFreeHost(memory));
-  }
+  void release_visible(void* memory) noexcept override { visible_.put(memory); }
 
   void upload(Stream stream, void* to, const void* from, size_t bytes) override {
     const OnDevice on(device_);
@@ -231,7 +232,7 @@ class CudaBackend final : public Backend {
   const int device_;
   std::mutex loading_;
   std::optional<cuda::Launcher> launcher_;
-  cuda::Pool pool_;
+  cuda::Pool pool_{kDeviceMemory}, visible_{kVisibleMemory};
 };
 
 }  // namespace

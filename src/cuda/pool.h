@@ -1,7 +1,7 @@
-// Memory of one device, kept for the next who needs some. cudaFree waits for everything that runs
-// on the device and on its peers: in a process that drives several of them, for kernels of NCCL
-// that wait for what the very thread would do next. So nothing goes back to CUDA on the way of a
-// call.
+// Memory of one device, or of the host as it sees it, kept for the next who needs some. cudaFree
+// and cudaFreeHost wait for everything that runs on the device and on its peers: in a process that
+// drives several of them, for kernels of NCCL that wait for what the very thread would do next. So
+// nothing goes back to CUDA on the way of a call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,6 +17,14 @@ namespace terse::cuda {
 
 class Pool {
  public:
+  struct Source {
+    cudaError_t (*allocate)(void** memory, size_t bytes);
+    const char* name;  // of what it calls
+    cudaError_t (*free)(void* memory);
+  };
+
+  explicit Pool(const Source& source) : source_(source) {}
+
   // On the thread's device, which is always the same one. A block that was put back serves again
   // where it is not more than twice too large.
   void* take(size_t bytes) {
@@ -29,7 +37,7 @@ class Pool {
     if (best == nullptr) {
       blocks_.reserve(blocks_.size() + 1);
       void* memory = nullptr;
-      check(cudaMalloc(&memory, bytes), "cudaMalloc");
+      check(source_.allocate(&memory, bytes), source_.name);
       best = &blocks_.emplace_back(Block{memory, bytes, false});
     }
     best->used = true;
@@ -46,8 +54,8 @@ class Pool {
   // Gives back to CUDA what nobody uses.
   void trim() noexcept {
     const std::lock_guard lock(mutex_);
-    std::erase_if(blocks_, [](const Block& b) {
-      if (!b.used) forget(cudaFree(b.memory));
+    std::erase_if(blocks_, [this](const Block& b) {
+      if (!b.used) forget(source_.free(b.memory));
       return !b.used;
     });
   }
@@ -58,6 +66,7 @@ class Pool {
     size_t bytes;
     bool used;
   };
+  const Source source_;
   std::mutex mutex_;
   std::vector<Block> blocks_;
 };

@@ -14,7 +14,8 @@ struct Rows {
   size_t target_pitch, source_pitch;  // bytes from a row to the next
 };
 
-// As many of the first copies as are rows. There is at least one copy.
+// As many of the first copies as are rows. There is at least one copy. Two are none: any two lie
+// some way apart, also in different allocations, over which a copy must not reach.
 inline Rows rows_of(std::span<const Copy> copies) {
   constexpr size_t kMostPitch = 0x7fffffff;  // cudaDevAttrMaxPitch, of every GPU
   const auto pitch = [](const void* from, const void* to) {
@@ -31,6 +32,7 @@ inline Rows rows_of(std::span<const Copy> copies) {
     rows.target_pitch = target;
     rows.source_pitch = source;
   }
+  if (rows.count == 2) return {first, 1, first.bytes, first.bytes};
   return rows;
 }
 

@@ -123,7 +123,8 @@ Set parse_op(std::string_view name) {
   for (const OpName& o : kOps) {
     if (o.name != name) continue;
     if (!o.compressed)
-      fail(ncclInvalidArgument, "op \"{}\" is not compressed, only sum and avg are", name);
+      fail(ncclInvalidArgument, "op \"{}\" is not compressed, only sum, avg and premulsum are",
+           name);
     return set_of(o.op);
   }
   fail(ncclInvalidArgument, "unknown op \"{}\"{}", name, hint(name, names_of(op_names())));

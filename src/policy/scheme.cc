@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "policy/automatic.h"
 #include "policy/options.h"
+#include "policy/presets.h"
 
 namespace terse {
 namespace {
@@ -97,6 +98,8 @@ void parse_codec(std::string_view text, std::string_view name, SchemeDraft& draf
     draft.scheme.spec.bits = static_cast<uint8_t>(*bits);
     return;
   }
+  if (find_preset(name) != nullptr)
+    refuse_scheme(text, "it is a preset, which names schemes by collective: for rules alone");
   std::vector<std::string> known = widths([](const codec::Descriptor& d) { return d.max_bits; });
   known.insert(known.begin(), {"off", "auto"});
   refuse_scheme(text, "unknown codec \"{}\"; known are {}", name, listed(known, "and"));

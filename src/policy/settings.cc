@@ -96,6 +96,10 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.host_id = text; }},
 };
 
+// In which launchers tell a process its number.
+constexpr const char* kProcessNumbers[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                           "SLURM_PROCID"};
+
 // Read by this repository's own tests, and no settings of the library.
 constexpr std::string_view kHarness[] = {"TERSE_BLESS", "TERSE_TEST_BUILD_DIR"};
 
@@ -129,6 +133,13 @@ Settings read_settings(const std::function<const char*(const char* name)>& look_
     } catch (const Error& e) {
       if (s.error.empty()) s.error = fmt::format("{}=\"{}\": {}", variable.name, text, e.message);
     }
+  }
+  for (const char* name : kProcessNumbers) {
+    const char* text = look_up(name);
+    const auto number = text != nullptr ? parse_number(text) : std::nullopt;
+    if (!number) continue;
+    s.process = *number;
+    break;
   }
   try {
     read_policy(s);

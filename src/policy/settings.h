@@ -31,6 +31,7 @@ struct Settings {
   std::optional<uint64_t> meter;  // one in n compressed calls is timed, 0: none; empty: by machine
   uint64_t verify = 0;            // one in n of all ranks also runs natively; 0: none
   uint64_t trace = 0;             // so many last calls of a communicator are in the report
+  uint64_t process = 0;           // this one's number among the job's, by its launcher
   std::string mark;               // a file to make at the first communicator; empty: none
   std::string report;             // folder or name of the report at the end; empty: none
   std::string error;              // the first setting that could not be understood; empty: none

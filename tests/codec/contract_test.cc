@@ -155,6 +155,25 @@ TEST(Contract, MeansOfFiniteBlocksAreFinite) {
   });
 }
 
+// The smallest number there is, a block's lowest, has no half: it must not become a mark of -0.
+TEST(Contract, MeansOfBlocksFromNextToNothingAreRight) {
+  for_every_integer_scheme([](const Spec& spec) {
+    Floats block(64);
+    for (size_t i = 0; i < 64; ++i) block[i] = static_cast<float>(i) / 63;
+    block[0] = -0x1p-149f;
+    const Bytes body = encode(spec, {}, Dtype::kFloat32, oracle::to_memory(Dtype::kFloat32, block));
+    const Source sources[] = {{body.data(), spec}, {body.data(), spec}};
+    Floats mean(64);
+    combine({.sources = sources,
+             .target = {mean.data(), Dtype::kFloat32},
+             .factor = 0.5f,
+             .total = 64,
+             .count = 64});
+    const double step = coarsest(spec) * (1 + 1e-6);
+    for (size_t i = 0; i < 64; ++i) ASSERT_LE(std::fabs(double{mean[i]} - block[i]), step) << i;
+  });
+}
+
 TEST(Contract, ConstantsAreExact) {
   for_every_integer_scheme([](const Spec& spec) {
     Random random(43);

@@ -88,8 +88,7 @@ TEST(Exponential, OfOneRankIsAFormatLikeOthers) {
 // How many of the 65536 random numbers make `heads` of each kind.
 std::array<int, 17> counts_of_heads() {
   std::array<int, 17> counts{};
-  for (int r = 0; r < 65536; ++r)
-    ++counts.at(heads_in_a_row(static_cast<uint16_t>(r)));
+  for (int r = 0; r < 65536; ++r) ++counts.at(heads_in_a_row(static_cast<uint16_t>(r)));
   return counts;
 }
 

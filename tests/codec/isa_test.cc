@@ -288,15 +288,15 @@ TEST_P(EveryIsa, MergesByEachElementsOwnRandomNumber) {
   for (const uint32_t opposite : {0, 1}) {
     Bytes a(kCount), b(kCount), wanted(kCount);
     for (size_t i = 0; i < kCount; ++i) {
-      const auto heads = static_cast<Tiny>(
-          heads_in_a_row(draw_bits(draw_group(draw, i / kElementsPerDraw), i)));
+      const auto heads =
+          static_cast<Tiny>(heads_in_a_row(draw_bits(draw_group(draw, i / kElementsPerDraw), i)));
       a[i] = static_cast<uint8_t>(kSmaller + heads + opposite + i % 2);
       b[i] = static_cast<uint8_t>(kSmaller | opposite << 7);
       wanted[i] = static_cast<uint8_t>(Exponential::merge(a[i], b[i], heads));
     }
     Guarded merged(kCount);
-    GetParam()->codecs[index_of(Exponential::kDescriptor.id)].merge[1](
-        a.data(), b.data(), kCount, draw, 0, merged.data());
+    GetParam()->codecs[index_of(Exponential::kDescriptor.id)].merge[1](a.data(), b.data(), kCount,
+                                                                       draw, 0, merged.data());
     ASSERT_TRUE(merged.intact());
     ASSERT_EQ(merged.content(), wanted);
   }

@@ -141,7 +141,7 @@ float decode_symmetric(const Spec& spec, int code, const std::vector<float>& par
 float decode_min_max(const Spec& spec, int code, const std::vector<float>& params, float factor) {
   const float zero = mul(params[0], factor), scale = mul(params[1], factor);
   if (!std::isfinite(zero) || !std::isfinite(scale)) return kNan;
-  const bool wide = zero == 0 && std::signbit(zero);
+  const bool wide = params[0] == 0 && std::signbit(params[0]);
   if (wide && code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
   return add(zero, mul(static_cast<float>(code), scale));
 }
@@ -441,7 +441,8 @@ float decode_learned(const Spec& spec, int code, const std::vector<float>& param
   const float zero = mul(params[0], factor), range = mul(params[1], factor);
   if (!std::isfinite(zero) || !std::isfinite(range)) return kNan;
   const float l = levels(spec)[code];
-  if (zero == 0 && std::signbit(zero)) return mul(sub(mul(l, range), mul(range, 0.5f)), 2);
+  if (params[0] == 0 && std::signbit(params[0]))
+    return mul(sub(mul(l, range), mul(range, 0.5f)), 2);
   return add(zero, mul(l, range));
 }
 

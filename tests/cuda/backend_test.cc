@@ -134,6 +134,30 @@ TEST(Backend, CopiesRowsByOneCall) {
   EXPECT_TRUE(fake::failed());
 }
 
+// Any two copies lie some way apart, and may be of different allocations.
+TEST(Backend, CopiesTwoByTwoCalls) {
+  const std::vector<Part> parts = {{0, 0, 12}, {20, 30, 12}, {40, 60, 12}};
+  fake::fail("cudaMemcpy2DAsync", cudaErrorInvalidValue, 1);
+  expect_copied({parts.begin(), parts.begin() + 2});
+  EXPECT_FALSE(fake::failed());
+  fake::fail("cudaMemcpy2DAsync", cudaErrorInvalidValue, 1);
+  EXPECT_ANY_THROW(expect_copied(parts));
+  EXPECT_TRUE(fake::failed());
+}
+
+// Freed memory of the host, too, makes CUDA wait for all that runs; kept, it serves again.
+TEST(Backend, KeepsVisibleMemoryUntilItIsTrimmed) {
+  fake::fail("cudaFreeHost", cudaErrorInvalidValue, 1);
+  void* const memory = backend().allocate_visible(1000);
+  backend().release_visible(memory);
+  EXPECT_EQ(backend().allocate_visible(600), memory);
+  backend().release_visible(memory);
+  EXPECT_FALSE(fake::failed());
+  fake::fail("cudaFreeHost", cudaErrorInvalidValue, 1);
+  backend().trim();
+  EXPECT_TRUE(fake::failed());
+}
+
 // Into memory that holds garbage before, twice: a stage begins anew.
 TEST(Backend, LearnsWhatTheHostLearns) {
   using codec::Learning;

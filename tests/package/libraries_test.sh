@@ -11,6 +11,10 @@ exports() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//'; }
 if ! nm -D "$lib/$library" | grep -q __asan; then
   strangers=$(exports "$lib/$library" | grep -v '^terse' || true)
   [ -z "$strangers" ] || fail "libterse.so exports $strangers"
+  for each in $(grep -v '^#' "$1/include/terse/terse.h" | grep -oE '^TERSE_API[^(]*' | awk '{print $NF}' |
+                grep -v '^tersePreload'); do
+    exports "$lib/$library" | grep -qx "$each" || fail "libterse.so does not export $each"
+  done
   strangers=$(exports "$lib/libterse_nccl.so" |
     grep -vE '^p?nccl|^dl(open|sym)$|^terse(InterposerMark|Preload(Exclude|GetLevels|Pause|Policy|SetLevels|Stats|Version))$' || true)
   [ -z "$strangers" ] || fail "libterse_nccl.so exports $strangers"

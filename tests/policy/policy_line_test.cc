@@ -50,7 +50,7 @@ TEST(PolicyLine, ErrorsSayWhere) {
       {"dtype=double -> int4",
        "column 7: dtype \"double\" is not compressed, only float32, float16 "
        "and bfloat16 are"},
-      {"op=max -> int4", "column 4: op \"max\" is not compressed, only sum and avg are"},
+      {"op=max -> int4", "column 4: op \"max\" is not compressed, only sum, avg and premulsum are"},
       {"op=summ -> int4", "column 4: unknown op \"summ\"; did you mean \"sum\"?"},
       {"allgather op=sum -> int4",
        "column 21: op is for collectives that reduce, and allgather does not"},

@@ -42,6 +42,14 @@ TEST(Settings, ReadsSizesWithUnits) {
   EXPECT_EQ(read({{"TERSE_CUDA_MODULE", "/opt/module.so"}}).cuda_module, "/opt/module.so");
 }
 
+// The first that says a number.
+TEST(Settings, LaunchersTellAProcessItsNumber) {
+  EXPECT_EQ(read({}).process, 0u);
+  EXPECT_EQ(read({{"SLURM_PROCID", "3"}}).process, 3u);
+  EXPECT_EQ(read({{"RANK", "12"}, {"PMI_RANK", "4"}}).process, 12u);
+  EXPECT_EQ(read({{"RANK", "first"}, {"OMPI_COMM_WORLD_RANK", "7"}}).process, 7u);
+}
+
 TEST(Settings, ABadOneIsKeptForTheErrorAtCommunicatorCreation) {
   const struct {
     const char* name;

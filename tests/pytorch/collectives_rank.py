@@ -170,6 +170,10 @@ def all_to_all():
                                            for rank, size in enumerate(sends)]), receives, sends)
     expected = [data(rank, size, salt=RANK) for rank, size in enumerate(receives)]
     same(got, torch.cat(expected))
+    for dtype in EIGHTS:
+        got = torch.empty(RANKS * 3, dtype=dtype)
+        dist.all_to_all_single(got, data(RANK, RANKS * 3, dtype))
+        same(got, torch.cat([data(rank, RANKS * 3, dtype)[RANK * 3:RANK * 3 + 3] for rank in ALL]))
     parts = [torch.empty(size) for size in receives]
     dist.all_to_all(parts, [data(RANK, size, salt=rank) for rank, size in enumerate(sends)])
     same(torch.cat(parts), torch.cat(expected))
@@ -209,9 +213,24 @@ def coalesced():
     same(torch.cat(lists), gathered())
 
 
+def within_another_groups():
+    """A communicator is made while the calls of another group are collected."""
+    other = dist.new_group()
+    tensors = [data(RANK, salt=salt) for salt in range(3)]
+    group, device = dist.group.WORLD, torch.device("cpu")
+    group._start_coalescing(device)
+    group.allreduce(tensors[:1])
+    other.allreduce(tensors[1:2])
+    group.allreduce(tensors[2:])
+    group._end_coalescing(device).wait()
+    dist.barrier(other)
+    for salt, tensor in enumerate(tensors):
+        same(tensor, total(salt=salt))
+
+
 def messages():
     after, before = (RANK + 1) % RANKS, (RANK - 1) % RANKS
-    for size in (1, 2_000_000):
+    for size in (0, 1, 2_000_000):
         got = torch.empty(size)
         for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, data(RANK, size), after),
                                             dist.P2POp(dist.irecv, got, before)]):
@@ -282,13 +301,14 @@ def refusals():
             data(RANK, dtype=torch.float64))
     refused(TypeError, "not supported", dist.all_reduce, torch.zeros(3, dtype=torch.int16))
     refused(TypeError, "AVG", dist.all_reduce, data(RANK, dtype=torch.bool), dist.ReduceOp.AVG)
+    refused(TypeError, "as bytes", dist.all_reduce, torch.zeros(3, dtype=torch.float8_e5m2fnuz))
     refused(TypeError, "PreMulSum", dist.all_reduce, data(RANK, dtype=torch.int32),
             dist._make_nccl_premul_sum(2.0))
     refused(ValueError, "BOR", dist.all_reduce, data(RANK, dtype=torch.int32), dist.ReduceOp.BOR)
 
 
-for part in (all_reduce, all_gather, reduce_scatter, rooted, all_to_all, coalesced, messages,
-             asynchronous, groups, refusals):
+for part in (all_reduce, all_gather, reduce_scatter, rooted, all_to_all, coalesced,
+             within_another_groups, messages, asynchronous, groups, refusals):
     part()
     tensor = data(RANK)  # all goes on after it
     dist.all_reduce(tensor)

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "plan/algorithms.h"
+#include "policy/reasons.h"
 
 namespace terse {
 const char* algorithm(const Communicator& c, const Request& r, const Scheme& scheme) {
@@ -22,7 +23,7 @@ std::string_view dtype_name(ncclDataType_t dtype) {
 std::string outcome(const Communicator& c, const Request& r, const Route& way) {
   const std::string rule =
       way.rule == kNoRule ? "" : describe_rule(c.settings.policy.rules.at(way.rule)) + ": ";
-  if (way.bypass) return fmt::format("{}native, {}", rule, terseBypassReasonString(*way.bypass));
+  if (way.bypass) return fmt::format("{}native, {}", rule, bypass_reason(*way.bypass));
   if (r.count == 0) return rule + "no elements, nothing to do";
   return fmt::format("{}{}, {}", rule, print_scheme(way.scheme), algorithm(c, r, way.scheme));
 }

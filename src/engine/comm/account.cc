@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "policy/names.h"
+#include "policy/reasons.h"
 
 namespace terse {
 namespace {
@@ -85,8 +86,7 @@ report::Communicator account_of(Communicator& c, bool whole) {
   const terseStats_t& stats = c.counters.stats();
   r.native = {stats.native_bytes, stats.native_off_node_bytes};
   for (int reason = 0; reason < TERSE_BYPASS_REASONS; ++reason)
-    if (stats.bypasses[reason] != 0)
-      r.bypasses[terseBypassReasonString(reason)] = stats.bypasses[reason];
+    if (stats.bypasses[reason] != 0) r.bypasses[bypass_reason(reason)] = stats.bypasses[reason];
   r.deltas = deltas_of(c.shadows);
   r.scratch_bytes = stats.scratch_bytes;
   r.state_bytes = c.state_bytes();

@@ -8,8 +8,9 @@ std::optional<uint64_t> Agreed::number() const {
   return identity_ != 0 ? std::optional(ordinal_) : std::nullopt;
 }
 
-void Agreed::conclude(uint64_t ordinal, uint64_t identity) {
+void Agreed::conclude(uint64_t ordinal, uint64_t leader, uint64_t identity) {
   ordinal_ = ordinal;
+  leader_ = leader;
   identity_ = identity;
 }
 

@@ -13,11 +13,13 @@ namespace terse {
 
 class Agreed {
  public:
-  // Which of its processes' communicators it is, for the random numbers, and alike on all ranks;
-  // empty: they have not agreed.
+  // Which of the communicators that its rank 0's process leads it is, alike on all ranks; empty:
+  // they have not agreed.
   std::optional<uint64_t> number() const;
   // The same; 0 before.
   uint64_t ordinal() const { return ordinal_; }
+  // That of the random numbers, which are to differ between communicators that others lead, too.
+  uint64_t drawn() const { return ordinal_ + (leader_ << 32); }
   // For reports: no other communicator's, anywhere. 0: the ranks have not agreed on anything.
   uint64_t identity() const { return identity_; }
 
@@ -25,7 +27,8 @@ class Agreed {
   bool introduced() const { return introduced_; }
   // They are about to; and then they have, or have not.
   void begin() { introduced_ = true; }
-  void conclude(uint64_t ordinal, uint64_t identity);
+  // `leader`: the number of rank 0's process in its job.
+  void conclude(uint64_t ordinal, uint64_t leader, uint64_t identity);
   void withdraw() { introduced_ = false; }
 
   // The ordinal that rank 0 proposes: one from `next` at the first time, and that one again.
@@ -41,6 +44,7 @@ class Agreed {
 
  private:
   uint64_t ordinal_ = 0;
+  uint64_t leader_ = 0;
   uint64_t identity_ = 0;
   bool introduced_ = false;
   std::optional<uint64_t> proposed_;

@@ -17,6 +17,7 @@ namespace {
 struct Hello {
   uint64_t version = TERSE_VERSION_CODE;
   uint64_t ordinal = 0;   // rank 0's counts
+  uint64_t leader = 0;    // and so does this
   uint64_t identity = 0;  // and so does this: no other communicator's, anywhere
   uint64_t host = 0;
   ToldSettings settings;
@@ -79,21 +80,17 @@ class Comparison {
       c_.fail(ncclInvalidArgument, "{}", error);
   }
 
+  // Throws what the ranks do not agree on. All of them see it, and are to part.
   void conclude() {
     for (int r = 0; r < c_.ranks; ++r)
       std::memcpy(&all_[r], exchange_.words(r).data(), sizeof all_[r]);
-    try {
-      for (const auto check : {&Comparison::compare_version, &Comparison::require_readable,
-                               &Comparison::compare_settings})
-        for (int r = 0; r < c_.ranks; ++r)
-          if (!peer_ || r == *peer_) (this->*check)(r);
-    } catch (const Error&) {
-      part(exchange_);
-      throw;
-    }
+    for (const auto check : {&Comparison::compare_version, &Comparison::require_readable,
+                             &Comparison::compare_settings})
+      for (int r = 0; r < c_.ranks; ++r)
+        if (!peer_ || r == *peer_) (this->*check)(r);
     agreed_ = true;
     if (introduces_) {
-      c_.agreed.conclude(all_[0].ordinal, all_[0].identity);
+      c_.agreed.conclude(all_[0].ordinal, all_[0].leader, all_[0].identity);
       c_.reservations.take(std::move(verdict_));
       c_.plans.learn(topology());
       for (const Rule& rule : c_.settings.policy.rules)
@@ -115,6 +112,7 @@ class Comparison {
     if (c_.settings.policy.asks_name()) mine.name = Told<80>(c_.name);
     if (introduces_ && c_.rank == 0) {
       mine.ordinal = c_.agreed.propose(next_ordinal);
+      mine.leader = c_.settings.process;
       mine.identity = random_identity();
     }
     return mine;
@@ -166,6 +164,21 @@ class Comparison {
   bool agreed_ = false;
 };
 
+// All of them, for ranks of other threads have some of them without the others.
+void conclude(std::span<const std::unique_ptr<Comparison>> comparisons) {
+  std::optional<Error> first;
+  std::vector<Exchange*> failed;
+  for (const auto& comparison : comparisons) try {
+      comparison->conclude();
+    } catch (const Error& e) {
+      if (!first) first = e;
+      failed.push_back(&comparison->exchange());
+    }
+  if (!first) return;
+  part(failed);
+  throw *first;
+}
+
 bool agreed(const Agreement& a) {
   const Communicator& c = *a.communicator;
   return a.scheme == nullptr ? c.agreed.introduced() : c.agreed.has(*a.scheme, a.peer);
@@ -203,7 +216,7 @@ void agree(std::span<const Agreement> agreements) {
           "alike?";
     throw;
   }
-  for (const auto& comparison : open) comparison->conclude();
+  conclude(open);
 }
 
 }  // namespace terse

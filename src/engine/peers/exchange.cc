@@ -103,12 +103,11 @@ void meet(std::span<Exchange* const> exchanges, Patience patience) {
   }
 }
 
-void part(Exchange& exchange) noexcept {
+void part(std::span<Exchange* const> exchanges) noexcept {
   try {
-    Exchange* const alone = &exchange;
-    meet({&alone, 1}, Patience::kUsual);
+    meet(exchanges, Patience::kUsual);
   } catch (const Error& e) {
-    exchange.c_.log(LogLevel::kInfo, "{}", e.message);
+    exchanges.front()->c_.log(LogLevel::kInfo, "{}", e.message);
   }
 }
 

@@ -33,7 +33,7 @@ class Exchange {
 
  private:
   friend void meet(std::span<Exchange* const> exchanges, Patience patience);
-  friend void part(Exchange& exchange) noexcept;
+  friend void part(std::span<Exchange* const> exchanges) noexcept;
   using Clock = std::chrono::steady_clock;
   void start() const;
   bool wait(Clock::time_point limit) const;
@@ -56,7 +56,7 @@ void meet(std::span<Exchange* const> exchanges, Patience patience);
 
 // After words on which the ranks do not agree, which all of them have seen: they meet once more, so
 // that nobody tears the communicator down while another one still waits for the words. What becomes
-// of this meeting does not matter.
-void part(Exchange& exchange) noexcept;
+// of this meeting does not matter. A thread's exchanges part together, as they met.
+void part(std::span<Exchange* const> exchanges) noexcept;
 
 }  // namespace terse

@@ -23,10 +23,11 @@ void require_unanimous(Communicator& c, uint64_t wish, const std::optional<Error
   Exchange* const alone = &exchange;
   if (trouble) wish = 0;
   exchange.say({reinterpret_cast<const char*>(&wish), sizeof wish});
-  meet({&alone, 1}, Patience::kUsual);
+  // Ranks that have agreed before all use terse, and one may be late: it writes a checkpoint.
+  meet({&alone, 1}, c.agreed.number() ? Patience::kLong : Patience::kUsual);
   const int other = first_that_differs(c, exchange);
   if (other < 0 && !trouble) return;
-  part(exchange);
+  part({&alone, 1});
   if (trouble) throw *trouble;
   fail(ncclInvalidUsage, "rank {} {}", other, differs);
 }

@@ -106,8 +106,11 @@ class Binder {
       binding_.sources.push_back(
           {address(in.place, compute.message), format(in.format), in.negated});
     const Reduction& reduction = job.reduction;
+    // What is drawn by its content is drawn alike by replicas, which have communicators of their
+    // own.
+    const uint64_t communicator = compute.redraw ? c_.agreed.ordinal() : c_.agreed.drawn();
     const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(c_.settings.seed),
-                                               .communicator = c_.agreed.ordinal(),
+                                               .communicator = communicator,
                                                .sequence = compute.redraw ? 0 : sequence_,
                                                .rank = static_cast<uint32_t>(c_.rank),
                                                .shard = compute.shard,

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "call_group.h"
 #include "errors.h"
 
 namespace torch_hostnccl {
@@ -23,6 +24,7 @@ ncclConfig_t config_of(const std::string& name) {
 }
 
 ncclComm_t init(const ncclUniqueId& id, int rank, int size, const std::string& name) {
+  const OutsideOfGroups now;
   ncclConfig_t config = config_of(name);
   ncclComm_t comm = nullptr;
   check(ncclCommInitRankConfig(&comm, size, id, rank, &config), "ncclCommInitRankConfig");
@@ -43,6 +45,7 @@ Communicator::~Communicator() {
 }
 
 std::shared_ptr<Communicator> Communicator::split(int color, int key, const std::string& name) {
+  const OutsideOfGroups now;
   ncclConfig_t config = config_of(name);
   ncclComm_t part = nullptr;
   check(ncclCommSplit(handle(), color, key, &part, &config), "ncclCommSplit");
@@ -73,8 +76,12 @@ std::string Communicator::reason() const {
   return reason_;
 }
 
-void Communicator::close() {
+void Communicator::finalize() {
   if (stream_ != nullptr) hostncclStreamSynchronize(stream_);
+  if (ncclComm_t comm = comm_) ncclCommFinalize(comm);
+}
+
+void Communicator::close() {
   if (ncclComm_t comm = take("its group was shut down")) ncclCommDestroy(comm);
   end_stream();
 }

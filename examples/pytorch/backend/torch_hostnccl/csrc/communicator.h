@@ -30,7 +30,8 @@ class Communicator {
   // Ends whatever is under way with a failure, on the first call. Any thread.
   void abort(const std::string& reason);
   std::string reason() const;  // why it was aborted; empty: it was not
-  // Waits for what is queued, and leaves in good order.
+  // Leaves in good order: first waits for what is queued, then gives everything back.
+  void finalize();
   void close();
 
  private:

@@ -21,7 +21,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   // So that Python is given the group itself where torch holds a Backend.
   pybind11::class_<torch_hostnccl::HostGroup, c10d::Backend,
                    c10::intrusive_ptr<torch_hostnccl::HostGroup>>(m, "HostGroup")
-      .def("_comm_ptr", &torch_hostnccl::HostGroup::comm_pointer);
+      .def("_comm_ptr", &torch_hostnccl::HostGroup::comm_pointer,
+           pybind11::call_guard<pybind11::gil_scoped_release>());
   m.def("create", &torch_hostnccl::create, pybind11::arg("store"), pybind11::arg("rank"),
         pybind11::arg("size"), pybind11::arg("timeout"));
 }

@@ -12,25 +12,33 @@ namespace {
 
 using c10d::OpType;
 
-void send_call(const char* from, size_t count, at::ScalarType type, int peer, ncclComm_t comm,
+void send_call(const char* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                cudaStream_t stream) {
-  check(ncclSend(from, count, data_type(type), peer, comm, stream), "ncclSend");
+  check(ncclSend(from, count, type, peer, comm, stream), "ncclSend");
 }
 
-void receive_call(char* to, size_t count, at::ScalarType type, int peer, ncclComm_t comm,
+void receive_call(char* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                   cudaStream_t stream) {
-  check(ncclRecv(to, count, data_type(type), peer, comm, stream), "ncclRecv");
+  check(ncclRecv(to, count, type, peer, comm, stream), "ncclRecv");
 }
 
-void send_call(const at::Tensor& tensor, int peer, ncclComm_t comm, cudaStream_t stream) {
-  send_call(static_cast<const char*>(tensor.data_ptr()), static_cast<size_t>(tensor.numel()),
-            tensor.scalar_type(), peer, comm, stream);
+void send_call(const at::Tensor& tensor, ncclDataType_t type, int peer, ncclComm_t comm,
+               cudaStream_t stream) {
+  send_call(static_cast<const char*>(tensor.data_ptr()), static_cast<size_t>(tensor.numel()), type,
+            peer, comm, stream);
 }
 
-void receive_call(const at::Tensor& tensor, int peer, ncclComm_t comm, cudaStream_t stream) {
-  receive_call(static_cast<char*>(tensor.data_ptr()), static_cast<size_t>(tensor.numel()),
-               tensor.scalar_type(), peer, comm, stream);
+void receive_call(const at::Tensor& tensor, ncclDataType_t type, int peer, ncclComm_t comm,
+                  cudaStream_t stream) {
+  receive_call(static_cast<char*>(tensor.data_ptr()), static_cast<size_t>(tensor.numel()), type,
+               peer, comm, stream);
 }
+
+// Of the collectives that are made of messages.
+ncclDataType_t part_type(at::ScalarType type) {
+  return c10::isFloat8Type(type) ? ncclUint8 : data_type(type);
+}
+ncclDataType_t part_type(const at::Tensor& tensor) { return part_type(tensor.scalar_type()); }
 
 void copy_own(const at::Tensor& from, const at::Tensor& to) {
   if (from.nbytes() > 0) std::memmove(to.data_ptr(), from.data_ptr(), from.nbytes());
@@ -48,19 +56,15 @@ struct Parts {
 
 void exchange(const at::Tensor& output, const Parts& receives, const at::Tensor& input,
               const Parts& sends, ncclComm_t comm, cudaStream_t stream) {
-  const auto type = input.scalar_type();
+  const ncclDataType_t type = part_type(input);
   const size_t element = input.element_size();
   grouped([&] {
     for (size_t i = 0; i < sends.counts.size(); ++i) {
       const int peer = static_cast<int>(i);
-      if (sends.counts[i] > 0) {
-        send_call(static_cast<const char*>(input.data_ptr()) + sends.offsets[i] * element,
-                  sends.counts[i], type, peer, comm, stream);
-      }
-      if (receives.counts[i] > 0) {
-        receive_call(static_cast<char*>(output.data_ptr()) + receives.offsets[i] * element,
-                     receives.counts[i], type, peer, comm, stream);
-      }
+      send_call(static_cast<const char*>(input.data_ptr()) + sends.offsets[i] * element,
+                sends.counts[i], type, peer, comm, stream);
+      receive_call(static_cast<char*>(output.data_ptr()) + receives.offsets[i] * element,
+                   receives.counts[i], type, peer, comm, stream);
     }
   });
 }
@@ -96,16 +100,16 @@ c10::intrusive_ptr<c10d::Work> HostGroup::alltoall_base(at::Tensor& output, at::
     TORCH_CHECK_WITH(ValueError, input.numel() == output.numel() && input.numel() % getSize() == 0,
                      "all_to_all: sizes must be equal and a multiple of the number of ranks");
     const size_t count = static_cast<size_t>(input.numel() / getSize());
-    return run({OpType::ALLTOALL_BASE,
-                "hostnccl:all_to_all",
-                {input},
-                {output},
-                timeout,
-                [=, from = input, to = output](auto comm, auto stream) {
-                  check(ncclAlltoAll(from.data_ptr(), to.data_ptr(), count,
-                                     data_type(from.scalar_type()), comm, stream),
-                        "ncclAlltoAll");
-                }});
+    return run(
+        {OpType::ALLTOALL_BASE,
+         "hostnccl:all_to_all",
+         {input},
+         {output},
+         timeout,
+         [=, from = input, to = output](auto comm, auto stream) {
+           check(ncclAlltoAll(from.data_ptr(), to.data_ptr(), count, part_type(from), comm, stream),
+                 "ncclAlltoAll");
+         }});
   }
   c10d::checkSplitSizes(input_splits, input, getSize());
   c10d::checkSplitSizes(output_splits, output, getSize());
@@ -130,8 +134,8 @@ c10::intrusive_ptr<c10d::Work> HostGroup::alltoall(Tensors& outputs, Tensors& in
                 grouped([&] {
                   for (size_t i = 0; i < inputs.size(); ++i) {
                     const int peer = static_cast<int>(i);
-                    if (inputs[i].numel() > 0) send_call(inputs[i], peer, comm, stream);
-                    if (outputs[i].numel() > 0) receive_call(outputs[i], peer, comm, stream);
+                    send_call(inputs[i], part_type(inputs[i]), peer, comm, stream);
+                    receive_call(outputs[i], part_type(outputs[i]), peer, comm, stream);
                   }
                 });
               }});
@@ -142,13 +146,14 @@ c10::intrusive_ptr<c10d::Work> HostGroup::gather(std::vector<Tensors>& outputs, 
                                                  const c10d::GatherOptions& options) {
   const at::Tensor own = single(inputs);
   const int rank = getRank(), root = static_cast<int>(options.rootRank);
+  const ncclDataType_t type = part_type(own);
   check_rooted(rank, options.rootRank, getSize(), outputs, own, "gather");
   const Tensors parts = rank == root ? outputs[0] : Tensors();
   const auto calls = [=](ncclComm_t comm, cudaStream_t stream) {
     grouped([&] {
-      if (rank != root) send_call(own, root, comm, stream);
+      if (rank != root) send_call(own, type, root, comm, stream);
       for (int peer = 0; peer < static_cast<int>(parts.size()); ++peer) {
-        if (peer != root) receive_call(parts[static_cast<size_t>(peer)], peer, comm, stream);
+        if (peer != root) receive_call(parts[static_cast<size_t>(peer)], type, peer, comm, stream);
       }
     });
   };
@@ -161,13 +166,14 @@ c10::intrusive_ptr<c10d::Work> HostGroup::scatter(Tensors& outputs, std::vector<
                                                   const c10d::ScatterOptions& options) {
   const at::Tensor own = single(outputs);
   const int rank = getRank(), root = static_cast<int>(options.rootRank);
+  const ncclDataType_t type = part_type(own);
   check_rooted(rank, options.rootRank, getSize(), inputs, own, "scatter");
   const Tensors parts = rank == root ? inputs[0] : Tensors();
   const auto calls = [=](ncclComm_t comm, cudaStream_t stream) {
     grouped([&] {
-      if (rank != root) receive_call(own, root, comm, stream);
+      if (rank != root) receive_call(own, type, root, comm, stream);
       for (int peer = 0; peer < static_cast<int>(parts.size()); ++peer) {
-        if (peer != root) send_call(parts[static_cast<size_t>(peer)], peer, comm, stream);
+        if (peer != root) send_call(parts[static_cast<size_t>(peer)], type, peer, comm, stream);
       }
     });
   };
@@ -187,11 +193,14 @@ c10::intrusive_ptr<c10d::Work> HostGroup::pass(at::Tensor& tensor, int peer, boo
           {tensor},
           timeout_,
           [=, tensor = tensor](auto comm, auto stream) {
-            if (sends) {
-              send_call(tensor, to, comm, stream);
-            } else {
-              receive_call(tensor, to, comm, stream);
-            }
+            const ncclDataType_t type = data_type(tensor.scalar_type());
+            grouped([&] {
+              if (sends) {
+                send_call(tensor, type, to, comm, stream);
+              } else {
+                receive_call(tensor, type, to, comm, stream);
+              }
+            });
           }};
   return batched ? add(std::move(job)) : run(std::move(job), communicator(peer));
 }

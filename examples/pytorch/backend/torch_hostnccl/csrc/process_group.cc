@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "call_group.h"
 #include "errors.h"
 #include "meeting.h"
 
@@ -135,6 +136,9 @@ void HostGroup::shutdown() {
     all.swap(communicators_);
   }
   for (const auto& [key, one] : all) {
+    if (one) one->finalize();
+  }
+  for (const auto& [key, one] : all) {
     if (one) one->close();
   }
 }
@@ -162,20 +166,19 @@ c10::intrusive_ptr<c10d::Backend> HostGroup::split(const std::vector<int>& ranks
 }
 
 void HostGroup::startCoalescing() {
-  // Not within the group of calls: a communicator is there before they begin.
   if (coalescing_.depth == 0) {
     coalescing_ = {};
     coalescing_.communicator = communicator();
     coalescing_.timeout = timeout_;
   }
-  check(ncclGroupStart(), "ncclGroupStart");
+  begin_group();
   ++coalescing_.depth;
 }
 
 c10::intrusive_ptr<c10d::Work> HostGroup::endCoalescing() {
   TORCH_CHECK(coalescing_.depth > 0, "endCoalescing without startCoalescing");
   --coalescing_.depth;
-  check(ncclGroupEnd(), "ncclGroupEnd");
+  end_group();
   if (coalescing_.depth > 0) return nullptr;
   Coalescing done = std::exchange(coalescing_, {});
   for (const Copy& copy : done.after) queue(copy, done.communicator->stream());

@@ -31,6 +31,9 @@ constexpr std::pair<at::ScalarType, ncclDataType_t> kTypes[] = {
 };
 
 ncclRedOp_t plain_operator(const ReduceOp& op, at::ScalarType type) {
+  if (type == at::kFloat8_e4m3fnuz || type == at::kFloat8_e5m2fnuz) {
+    C10_THROW_ERROR(TypeError, c10::str("Cannot reduce ", type, ", which travels as bytes"));
+  }
   // A sum of bytes that stand for bools would overflow; the largest is the same "or".
   if (type == at::kBool && op == ReduceOp::SUM) return ncclMax;
   if (type == at::kBool && op == ReduceOp::AVG) {

@@ -1,9 +1,12 @@
-// The phrases for bypass reasons: of the C interface, and of reports.
+#include "policy/reasons.h"
+
 #include <iterator>
 
 #include "terse/terse.h"
 
-extern "C" const char* terseBypassReasonString(int reason) {
+namespace terse {
+
+const char* bypass_reason(int reason) {
   static constexpr const char* kReasons[] = {"the scheme is off",
                                              "the datatype is not compressed",
                                              "the operation is not compressed",
@@ -17,3 +20,5 @@ extern "C" const char* terseBypassReasonString(int reason) {
   static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
   return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
 }
+
+}  // namespace terse

@@ -1,0 +1,76 @@
+// How a file is written: whole or not at all, and never in the place of what is no file.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+#include "report/report.h"
+
+namespace terse::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+class WriteFile : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directory(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static std::string contents(const fs::path& path) {
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  size_t files() const {
+    return std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
+  }
+
+  const fs::path folder_ = testing::TempDir() + "/terse-write-" + std::to_string(getpid());
+};
+
+TEST_F(WriteFile, TakesThePlaceOfAFile) {
+  for (const char* text : {"one", "", "another"}) {
+    write_file(folder_ / "a", text);
+    EXPECT_EQ(contents(folder_ / "a"), text);
+    EXPECT_EQ(files(), 1u);
+  }
+}
+
+TEST_F(WriteFile, LeavesALinkAndWritesWhatItNames) {
+  fs::create_symlink("target", folder_ / "link");
+  for (const char* text : {"one", "another"}) {
+    write_file(folder_ / "link", text);
+    EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+    EXPECT_EQ(contents(folder_ / "target"), text);
+    EXPECT_EQ(files(), 2u);
+  }
+}
+
+TEST_F(WriteFile, WritesToAPipe) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::string read;
+  std::thread reader([&] { read = contents(pipe); });
+  write_file(pipe, "through it");
+  if (!fs::is_fifo(pipe)) std::abort();  // its reader would wait for ever
+  reader.join();
+  EXPECT_EQ(read, "through it");
+}
+
+TEST_F(WriteFile, NamesWhatCannotBeWritten) {
+  try {
+    write_file(folder_ / "nowhere" / "a", "text");
+    FAIL();
+  } catch (const terse::Error& e) {
+    EXPECT_NE(e.message.find("nowhere/a: No such file"), std::string::npos) << e.message;
+  }
+  EXPECT_EQ(files(), 0u);
+}
+
+}  // namespace
+}  // namespace terse::report
