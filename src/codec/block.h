@@ -53,6 +53,9 @@ namespace terse::codec {
 // the largest code, would leave fp32, and their steps would be subnormal.
 constexpr uint32_t kTinyBits = 0x04800000u;
 
+// The bits of -0, which as a parameter is no number but a mark (minmax.h).
+constexpr uint32_t kMarkBits = 0x80000000u;
+
 // A codec with fewer parameters leaves the others as they are. A codec's `second` may also be of
 // use to the encoder alone.
 struct Params {
@@ -60,9 +63,9 @@ struct Params {
 };
 
 // The mean over ranks is a sum of what they have, each times `factor`, in (0, 1]: values are as
-// their parameters. Only what was -0 before is -0 after it, for that may be a mark (minmax.h).
+// their parameters. A mark stays one, and nothing else becomes one.
 TERSE_INLINE Params scaled(const Params& p, float factor) {
-  const bool marked = float_bits(p.first) == 0x80000000u;
+  const bool marked = float_bits(p.first) == kMarkBits;
   return {marked ? p.first : add(mul(p.first, factor), 0.0f), mul(p.second, factor)};
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cfloat>
 #include <limits>
+#include <span>
 
 #include "support.h"
 
@@ -129,6 +130,16 @@ TEST(Contract, BlocksAtTheEndsOfFp32) {
   });
 }
 
+Floats mean_of(std::span<const Source> sources, size_t count) {
+  Floats mean(count);
+  combine({.sources = sources,
+           .target = {mean.data(), Dtype::kFloat32},
+           .factor = 1.0f / static_cast<float>(sources.size()),
+           .total = count,
+           .count = count});
+  return mean;
+}
+
 // As NCCL's: what is averaged is divided before it is summed.
 TEST(Contract, MeansOfFiniteBlocksAreFinite) {
   for_every_scheme([](const Spec& spec) {
@@ -143,12 +154,7 @@ TEST(Contract, MeansOfFiniteBlocksAreFinite) {
                                 {memory.data(), Dtype::kFloat32},
                                 {body.data(), spec},
                                 {body.data(), spec}};
-      Floats mean(64);
-      combine({.sources = sources,
-               .target = {mean.data(), Dtype::kFloat32},
-               .factor = 0.25f,
-               .total = 64,
-               .count = 64});
+      const Floats mean = mean_of(sources, 64);
       const double step = std::fabs(x) * coarsest(spec) * (1 + 1e-6);
       for (size_t i = 0; i < 64; ++i) ASSERT_LE(std::fabs(double{mean[i]} - block[i]), step) << i;
     }
@@ -163,12 +169,7 @@ TEST(Contract, MeansOfBlocksFromNextToNothingAreRight) {
     block[0] = -0x1p-149f;
     const Bytes body = encode(spec, {}, Dtype::kFloat32, oracle::to_memory(Dtype::kFloat32, block));
     const Source sources[] = {{body.data(), spec}, {body.data(), spec}};
-    Floats mean(64);
-    combine({.sources = sources,
-             .target = {mean.data(), Dtype::kFloat32},
-             .factor = 0.5f,
-             .total = 64,
-             .count = 64});
+    const Floats mean = mean_of(sources, 64);
     const double step = coarsest(spec) * (1 + 1e-6);
     for (size_t i = 0; i < 64; ++i) ASSERT_LE(std::fabs(double{mean[i]} - block[i]), step) << i;
   });

@@ -295,8 +295,8 @@ TEST_P(EveryIsa, MergesByEachElementsOwnRandomNumber) {
       wanted[i] = static_cast<uint8_t>(Exponential::merge(a[i], b[i], heads));
     }
     Guarded merged(kCount);
-    GetParam()->codecs[index_of(Exponential::kDescriptor.id)].merge[1](a.data(), b.data(), kCount,
-                                                                       draw, 0, merged.data());
+    GetParam()->codecs[index_of(Exponential::kDescriptor.id)].merge[static_cast<int>(
+        Rounding::kStochastic)](a.data(), b.data(), kCount, draw, 0, merged.data());
     ASSERT_TRUE(merged.intact());
     ASSERT_EQ(merged.content(), wanted);
   }

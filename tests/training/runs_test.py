@@ -195,6 +195,13 @@ class Checkpoints(Case):
             with self.subTest(way=way):
                 self.assert_same(whole, resumed)
 
+    def test_presets_of_differences_and_learned_levels_go_on(self):
+        for scheme, way in (("sdp4bit", "zero1"), ("qsdp-w4g4", "fsdp2")):
+            with self.subTest(scheme=scheme):
+                [(whole, resumed)] = self.interrupted(scheme, [way])
+                self.assertAlmostEqual(resumed["final_validation"], whole["final_validation"],
+                                       delta=0.05)
+
     def test_differences_go_on_from_weights_in_full(self):
         """As if all had sent them in full just then, as `every` has it."""
         differences = "allgather -> int4:block=2048,delta=inplace"

@@ -22,7 +22,7 @@ struct MinMax {
 
   // Blocks that reach 2^126 are wide: their range, or the end of their grid, may be beyond fp32.
   // This zero point, which others do not have, marks them.
-  static constexpr uint32_t kWideFrom = 0x7e800000u, kWideZeroPoint = 0x80000000u;
+  static constexpr uint32_t kWideFrom = 0x7e800000u, kWideZeroPoint = kMarkBits;
   static TERSE_INLINE bool wide(float zero_point) {
     return float_bits(zero_point) == kWideZeroPoint;
   }
