@@ -1,6 +1,7 @@
 // The collectives and messages: compressed as the policy says, or handed on with the caller's own
 // arguments.
 #include "engine/call/offer.h"
+#include "interpose/admission.h"
 #include "interpose/group.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
@@ -14,6 +15,7 @@ ncclResult_t taken_or_called(const char* name, const Request& request, const Fin
                              Args... args) {
   return ours(name, [&] {
     try {
+      await_admission(request.comm);
       if (const Answer answer = offer(request, settings()); answer.taken) return *answer.taken;
       return call(function(), name, args...);
     } catch (...) {

@@ -10,12 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "backend/select.h"
-#include "base/log.h"
-#include "engine/call/banner.h"
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
-#include "engine/peers/agree.h"
+#include "interpose/admission.h"
 #include "interpose/next.h"
 #include "interpose/parts.h"
 #include "policy/settings.h"
@@ -34,31 +31,20 @@ struct Created {
 
 thread_local std::vector<Created> t_pending;
 
-// Where nothing is compressed a program runs as without us, also where the backend is missing: its
-// ranks then cannot tell the others.
-bool does_without_backend() { return settings().error.empty() && !settings().policy.compresses(); }
-
-bool lacks_backend() {
-  return does_without_backend() && !has_backend(*next().library, settings().cuda_module);
-}
-
-// The same of the communicator's GPU.
-bool lacks_backend(ncclComm_t comm) {
-  if (!does_without_backend()) return false;
-  try {
-    backend_for(*next().library, comm, settings().cuda_module);
-    return false;
-  } catch (const Error& e) {
-    log(LogLevel::kInfo, "{}", e.message);
-    return true;
-  }
-}
-
 // Its handle may be that of one that went by a way which we did not see.
 void name(const Created& created) {
   forget_background(*created.comm);
   release_communicator(*created.comm, true);
   name_communicator(*created.comm, created.name.c_str(), created.made_from);
+}
+
+ncclResult_t abort(ncclComm_t comm) {
+  forget_background(comm);
+  end_admission(comm, true);
+  abort_communicator(comm);
+  const ncclResult_t result = next().CommAbort(comm);
+  reap_communicators();
+  return result;
 }
 
 // What is being caught, of that function: the end of a group may report it.
@@ -71,28 +57,18 @@ void name(const Created& created) {
   }
 }
 
-// Compares settings across the ranks of new communicators. All of them or none are good.
+// Of communicators that NCCL has made. All of them or none are good.
 void admit(const std::vector<Created>& created) {
+  std::vector<ncclComm_t> comms;
+  for (const Created& c : created)
+    if (*c.comm != nullptr) comms.push_back(*c.comm);
   try {
-    std::vector<CommunicatorPointer> held;
-    std::vector<Agreement> agreements;
-    for (const Created& c : created) {
-      if (*c.comm == nullptr || lacks_backend(*c.comm)) continue;
-      name(c);
-      held.push_back(communicator(*c.comm, settings()));
-      agreements.push_back({held.back().get(), nullptr, nullptr});
-    }
-    agree(agreements);
-    require_valid(settings());
-    for (const CommunicatorPointer& c : held) announce(*c);
+    for (const Created& c : created)
+      if (*c.comm != nullptr) name(c);
+    interpose::admit(comms);
   } catch (...) {
-    for (const Created& c : created) {
-      if (*c.comm == nullptr) continue;
-      abort_communicator(*c.comm);
-      next().CommAbort(*c.comm);
-      *c.comm = nullptr;
-    }
-    reap_communicators();
+    for (const Created& c : created) *c.comm = nullptr;
+    for (const ncclComm_t comm : comms) abort(comm);
     rethrow_as(created.front().by);
   }
 }
@@ -104,14 +80,15 @@ std::string name_in(const ncclConfig_t* config) {
   return named ? config->commName : "";
 }
 
-// Those that are still in progress are compared at their first compressed call.
+// The same where NCCL may still be at it, and the program will ask how far it is.
 void expect(const std::vector<Created>& created) {
   for (const Created& c : created) {
     if (c.whole != nullptr) {
-      name_part({c.whole, c.comm, c.name, c.made_from, c.blocks});
+      name_part({c.by, c.whole, c.comm, c.name, c.made_from, c.blocks});
     } else if (*c.comm != nullptr) {
       name(c);
       note_in_background(*c.comm);
+      begin_admission(*c.comm, c.by);
     }
   }
 }
@@ -227,6 +204,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
                            ncclConfig_t* config) {
   return ours("ncclCommSplit", [&] {
+    await_admission(comm);
     const ncclResult_t result =
         call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config);
     if (color == NCCL_SPLIT_NOCOLOR) return result;  // and nothing will be made
@@ -237,6 +215,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made,
                             ncclConfig_t* config, int flags) {
   return ours("ncclCommShrink", [&] {
+    await_admission(comm);
     return derived(
         "ncclCommShrink",
         call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config, flags), made,
@@ -249,6 +228,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
 ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
                           ncclComm_t* made, ncclConfig_t* config) {
   return ours("ncclCommGrow", [&] {
+    await_admission(comm);
     const ncclConfig_t nameless = NCCL_CONFIG_INITIALIZER;
     return derived("ncclCommGrow",
                    call(next().CommGrow, "ncclCommGrow", comm, ranks, id, rank, made, config), made,
@@ -259,6 +239,7 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ours("ncclCommDestroy", [&] {
     forget_background(comm);
+    end_admission(comm, false);
     release_communicator(comm, true);
     return next().CommDestroy(comm);
   });
@@ -267,13 +248,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 // May come from another thread than the one that drives the communicator, which then gives up what
 // it waits for.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  return ours("ncclCommAbort", [&] {
-    forget_background(comm);
-    abort_communicator(comm);
-    const ncclResult_t result = next().CommAbort(comm);
-    reap_communicators();
-    return result;
-  });
+  return ours("ncclCommAbort", [&] { return abort(comm); });
 }
 
 }  // extern "C"

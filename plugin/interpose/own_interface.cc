@@ -5,6 +5,7 @@
 #include "engine/call/levels.h"
 #include "engine/call/pause.h"
 #include "engine/call/statistics.h"
+#include "interpose/admission.h"
 #include "interpose/last_error.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
@@ -18,6 +19,7 @@ extern "C" {
 terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges,
                                   size_t count) {
   return ours("tersePreloadExclude", [&] {
+    await_admission(comm);
     require_valid(settings());
     // Where nothing is compressed all is exact.
     if (settings().policy.compresses()) exclude(comm, elements, ranges, count, settings());
@@ -27,6 +29,7 @@ terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements, const terseR
 
 terseResult_t tersePreloadPause(ncclComm_t comm, int paused) {
   return ours("tersePreloadPause", [&] {
+    await_admission(comm);
     require_valid(settings());
     if (settings().policy.compresses()) pause(comm, paused != 0, settings());
     return ncclSuccess;
@@ -35,6 +38,7 @@ terseResult_t tersePreloadPause(ncclComm_t comm, int paused) {
 
 terseResult_t tersePreloadSetLevels(ncclComm_t comm, const char* levels) {
   return ours("tersePreloadSetLevels", [&] {
+    await_admission(comm);
     require_valid(settings());
     if (settings().policy.compresses()) give_levels(comm, levels, settings());
     return ncclSuccess;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/comm/directory.h"
+#include "interpose/admission.h"
 #include "interpose/next.h"
 
 namespace terse::interpose {
@@ -29,6 +30,8 @@ State& state() {
 // all places have been read.
 std::atomic<size_t> g_awaited{0};
 
+bool awaits_parts() { return g_awaited.load(std::memory_order_acquire) != 0; }
+
 // Whether the part's handle is there, and now has its name.
 bool try_to_name(State& s, const Part& part) {
   const ncclComm_t comm = std::atomic_ref(*part.comm).load(std::memory_order_acquire);
@@ -38,8 +41,10 @@ bool try_to_name(State& s, const Part& part) {
   else
     s.in_background.insert(comm);
   // A program that has seen the handle before it was told may use it by now.
-  if (find_communicator(comm) == nullptr)
+  if (find_communicator(comm) == nullptr) {
     name_communicator(comm, part.name.c_str(), part.made_from);
+    begin_admission(comm, part.by, part.whole);
+  }
   return true;
 }
 
@@ -90,14 +95,16 @@ void name_part(Part part) {
 
 using namespace terse::interpose;
 
-// NCCL's answer, once the names of what it is about are known.
+// NCCL's answer, once the names of what it is about are known; or that what NCCL has made still is
+// to be admitted.
 extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncError(
     ncclComm_t comm, ncclResult_t* async) {
   return ours("ncclCommGetAsyncError", [&] {
     const ncclResult_t result = next().library->nccl.CommGetAsyncError(comm, async);
-    if (g_awaited.load(std::memory_order_acquire) != 0 && result == ncclSuccess &&
-        *async != ncclInProgress)
-      settle_parts(comm, *async == ncclSuccess);
+    if (result != ncclSuccess || (!awaits_parts() && !has_admissions())) return result;
+    if (*async == ncclInProgress) return result;
+    settle_parts(comm, *async == ncclSuccess);
+    if (const ncclResult_t ours = admission_state(comm); ours != ncclSuccess) *async = ours;
     return result;
   });
 }

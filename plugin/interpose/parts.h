@@ -18,13 +18,15 @@ void note_in_background(ncclComm_t comm);
 void forget_background(ncclComm_t comm);
 
 struct Part {
+  const char* by;  // the function that the program has called for it
   ncclComm_t whole;
   ncclComm_t* comm;  // the program's, until it is told that the whole is no longer in progress
   std::string name, made_from;  // as name_communicator() has them
   bool blocks;
 };
 
-// Gives the part its name: now if its handle is there, or when the program is told.
+// Gives the part its name, and begins its admission: now if its handle is there, or before the
+// program is told.
 void name_part(Part part);
 
 }  // namespace terse::interpose

@@ -7,6 +7,12 @@
 #include <thread>
 #include <vector>
 
+// By which a program comes to NCCL past a preload library.
+extern "C" {
+extern decltype(ncclCommInitRankConfig) pncclCommInitRankConfig;
+extern decltype(ncclCommGetAsyncError) pncclCommGetAsyncError;
+}
+
 namespace terse::test {
 
 // What a call on a communicator that may not block has come to in the end.
@@ -32,6 +38,16 @@ inline ncclComm_t made_with(const ncclConfig_t& config, int rank, int ranks,
   ncclConfig_t own = config;
   const ncclResult_t result = ncclCommInitRankConfig(&comm, ranks, id, rank, &own);
   EXPECT_EQ(settled(result, comm), ncclSuccess);
+  return comm;
+}
+
+// The same behind terse's back.
+inline ncclComm_t made_unseen(int rank, int ranks, const ncclUniqueId& id) {
+  ncclComm_t comm = nullptr;
+  ncclConfig_t config = non_blocking();
+  ncclResult_t state = pncclCommInitRankConfig(&comm, ranks, id, rank, &config);
+  while (state == ncclInProgress) pncclCommGetAsyncError(comm, &state);
+  EXPECT_EQ(state, ncclSuccess);
   return comm;
 }
 

@@ -60,12 +60,14 @@ TEST(Grown, AreComparedWhenTheyAreMade) {
   });
 }
 
-TEST(Grown, AreComparedAtTheirFirstCallWhereNothingBlocks) {
+TEST(Grown, AreComparedBeforeTheirFirstCallWhereNothingBlocks) {
   on_growing(false, [&](int rank, const auto& grow) {
     ncclComm_t grown = nullptr;
     const char* const name = rank < kBefore ? "grad-more" : "grad-other";
     ASSERT_EQ(grow(&grown, named(name, false)), ncclSuccess);
-    ASSERT_EQ(settled(ncclInProgress, grown), ncclSuccess);
+    EXPECT_EQ(settled(ncclInProgress, grown), ncclInvalidUsage);
+    EXPECT_NE(std::string(ncclGetLastError(grown)).find("\"grad-other\""), std::string::npos)
+        << ncclGetLastError(grown);
     std::vector<float> x(50'000, 1.0f);
     EXPECT_EQ(ncclAllReduce(x.data(), x.data(), x.size(), ncclFloat32, ncclSum, grown, nullptr),
               ncclInvalidUsage);

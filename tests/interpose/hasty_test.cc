@@ -11,7 +11,7 @@ namespace terse::test {
 namespace {
 
 // Its ranks go on to whatever comes first, and none waits for the others where it is made.
-TEST(Hasty, IsComparedAtItsFirstCompressedCall) {
+TEST(Hasty, IsComparedBeforeItsFirstCall) {
   on_threads(2, [](int rank, const ncclUniqueId& id) {
     ncclConfig_t config = named("grad", false);
     ncclComm_t comm = nullptr;

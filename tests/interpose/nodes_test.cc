@@ -1,6 +1,6 @@
-// Rules that go by the number of nodes, on communicators that do not block: their ranks tell each
-// other at the first call that depends on it, in a group at its end. All ranks are on one node
-// here.
+// Rules that go by the number of nodes, on communicators that were made past terse: their ranks
+// tell each other at the first call that depends on it, in a group at its end. All ranks are on one
+// node here.
 //
 // Nodes.* run with TERSE_SCHEME="allreduce,sendrecv nodes=1 bytes=4K.. -> int4"
 // OtherNodes.* with TERSE_SCHEME="allreduce,alltoall,broadcast,sendrecv nodes=2.. bytes=4K.. ->
@@ -69,7 +69,7 @@ TEST(Nodes, AFirstCallInAGroup) {
   const int ranks = 3;
   const Floats truth = sum(ranks), small_truth = sum(ranks, kSmall);
   on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
-    const ncclComm_t comm = made_with(non_blocking(), rank, ranks, id);
+    const ncclComm_t comm = made_unseen(rank, ranks, id);
     const Stream stream;
     for (int round = 0; round < 2; ++round) {
       Floats large = wave(rank), also = wave(rank), small = wave(rank, kSmall);
@@ -94,14 +94,10 @@ TEST(Nodes, AFirstCallInAGroup) {
 // Which cannot call for one rank after the other but in a group.
 TEST(Nodes, OneThreadForAllRanks) {
   constexpr int kRanks = 3;
-  ncclUniqueId id;
-  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   std::vector<ncclComm_t> comms(kRanks);
-  ncclConfig_t config = non_blocking();
-  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
-  for (int r = 0; r < kRanks; ++r) ncclCommInitRankConfig(&comms[r], kRanks, id, r, &config);
-  const ncclResult_t made = ncclGroupEnd();
-  for (const ncclComm_t comm : comms) ASSERT_EQ(settled(made, comm), ncclSuccess);
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    comms[static_cast<size_t>(rank)] = made_unseen(rank, kRanks, id);
+  });
   std::vector<Floats> data;
   for (int r = 0; r < kRanks; ++r) data.push_back(wave(r));
   const Stream stream;
@@ -130,7 +126,7 @@ ncclResult_t exchange(const Floats& out, Floats& in, int rank, int ranks, ncclCo
 TEST(Nodes, MessagesBesideTheFirstCallOfAllRanks) {
   const int ranks = 3;
   on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
-    const ncclComm_t comm = made_with(non_blocking(), rank, ranks, id);
+    const ncclComm_t comm = made_unseen(rank, ranks, id);
     const Stream stream;
     const Floats out = wave(rank), small = wave(rank, kSmall);
     Floats reduced = wave(rank), in(kCount), small_in(kSmall);
@@ -152,7 +148,7 @@ TEST(Nodes, MessagesAloneCannotBeTheFirst) {
   const int ranks = 3;
   std::latch asked(ranks);  // what was said last, which is the process's
   on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
-    const ncclComm_t comm = made_with(non_blocking(), rank, ranks, id);
+    const ncclComm_t comm = made_unseen(rank, ranks, id);
     const Stream stream;
     const Floats out = wave(rank), small = wave(rank, kSmall);
     Floats in(kCount, -1), small_in(kSmall);
@@ -194,7 +190,7 @@ void double_in_a_group(Floats& x, ncclComm_t comm, const Stream& stream) {
 
 TEST(Nodes, AnOperatorMayGoBeforeTheGroupsEnd) {
   on_threads(2, [&](int rank, const ncclUniqueId& id) {
-    const ncclComm_t comm = made_with(non_blocking(), rank, 2, id);
+    const ncclComm_t comm = made_unseen(rank, 2, id);
     Floats x = wave(rank), truth = sum(2);
     double_in_a_group(x, comm, Stream());
     for (float& value : truth) value *= 2;
@@ -205,7 +201,7 @@ TEST(Nodes, AnOperatorMayGoBeforeTheGroupsEnd) {
 
 TEST(OtherNodes, AnOperatorMayGoBeforeTheGroupsEnd) {
   on_threads(2, [&](int rank, const ncclUniqueId& id) {
-    const ncclComm_t comm = made_with(non_blocking(), rank, 2, id);
+    const ncclComm_t comm = made_unseen(rank, 2, id);
     Floats x = wave(rank), truth = sum(2);
     double_in_a_group(x, comm, Stream());
     for (float& value : truth) value *= 2;
@@ -218,7 +214,7 @@ TEST(OtherNodes, AnOperatorMayGoBeforeTheGroupsEnd) {
 TEST(OtherNodes, AFirstCallInAGroup) {
   const int ranks = 3;
   on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
-    const ncclComm_t comm = made_with(non_blocking(), rank, ranks, id);
+    const ncclComm_t comm = made_unseen(rank, ranks, id);
     const Stream stream;
     Floats reduced = wave(rank), told = wave(rank), in(kCount);
     const Floats pieces = wave(rank, 3 * kSmall * 10), out = wave(rank);

@@ -68,11 +68,11 @@ void Exchange::finish(Clock::time_point start, Patience patience) {
     c_.fail(ncclRemoteError, "nothing came from rank {}", *silent);
 }
 
-// What has failed elsewhere may have an end here, too.
+// What has failed elsewhere may have an end here, too, unless that is NCCL's abort.
 void Exchange::leave() noexcept {
   const auto limit = Clock::now() + std::chrono::seconds(1);
   try {
-    while (!mailbox_.idle() && Clock::now() < limit)
+    while (!mailbox_.idle() && Clock::now() < limit && c_.state())
       std::this_thread::sleep_for(std::chrono::microseconds(100));
   } catch (const Error& e) {
     c_.log(LogLevel::kInfo, "{}", e.message);

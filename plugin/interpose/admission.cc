@@ -1,0 +1,199 @@
+#include "interpose/admission.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "backend/select.h"
+#include "base/log.h"
+#include "engine/call/banner.h"
+#include "engine/comm/directory.h"
+#include "engine/peers/agree.h"
+#include "interpose/next.h"
+#include "policy/settings.h"
+
+namespace terse::interpose {
+namespace {
+
+// Where nothing is compressed a program runs as without us, also where the backend is missing: its
+// ranks then cannot tell the others.
+bool does_without_backend() { return settings().error.empty() && !settings().policy.compresses(); }
+
+// The same of the communicator's GPU.
+bool lacks_backend(ncclComm_t comm) {
+  if (!does_without_backend()) return false;
+  try {
+    backend_for(*next().library, comm, settings().cuda_module);
+    return false;
+  } catch (const Error& e) {
+    log(LogLevel::kInfo, "{}", e.message);
+    return true;
+  }
+}
+
+// In the background.
+struct Admission {
+  const ncclComm_t comm, whole;
+  const char* const by;
+  std::atomic<bool> given_up = false;
+  // Under the lock.
+  bool over = false;
+  std::optional<Error> error = {};
+};
+
+using Admissions = std::vector<std::shared_ptr<Admission>>;
+
+struct State {
+  std::mutex mutex;
+  std::condition_variable over;
+  Admissions all;  // under way, and those that have failed, as long as there is the communicator
+};
+
+// Never destroyed: calls may come from other threads while the program exits.
+State& state() {
+  static State& s = *new State;
+  return s;
+}
+
+// Of State::all, so that asking costs nothing where there are none.
+std::atomic<size_t> g_admissions{0};
+
+Admissions::iterator find(State& s, ncclComm_t comm) {
+  return std::ranges::find(s.all, comm, [](const auto& a) { return a->comm; });
+}
+
+void erase(State& s, Admissions::iterator place) {
+  s.all.erase(place);
+  g_admissions.store(s.all.size(), std::memory_order_release);
+}
+
+// Waits until NCCL has made it; whether it has.
+bool is_made(const Admission& a) {
+  auto pause = std::chrono::microseconds(20);
+  for (ncclResult_t at = ncclInProgress; !a.given_up;) {
+    if (next().library->nccl.CommGetAsyncError(a.comm, &at) != ncclSuccess) return false;
+    if (at != ncclInProgress) return at == ncclSuccess;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::microseconds(1000));
+  }
+  return false;
+}
+
+void admit(const Admission& a) {
+  if (!is_made(a) || lacks_backend(a.comm)) return;
+  const CommunicatorPointer held = communicator(a.comm, settings());
+  if (a.given_up) return;  // else held is known by now to who gives it up
+  const Agreement settings_alone{held.get(), nullptr, nullptr};
+  agree({&settings_alone, 1});
+  require_valid(settings());
+  announce(*held);
+}
+
+void conclude(const Admission& a, std::optional<Error> error) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  const auto own = find(s, a.comm);
+  (*own)->over = true;
+  (*own)->error = std::move(error);
+  if (!(*own)->error) erase(s, own);
+  s.over.notify_all();
+}
+
+void run(const std::shared_ptr<Admission>& a) {
+  std::optional<Error> error;
+  ours(a->by, [&] {
+    try {
+      admit(*a);
+    } catch (const Error& e) {
+      if (a->given_up) return ncclSuccess;
+      error = e;
+      throw;
+    }
+    return ncclSuccess;
+  });
+  conclude(*a, std::move(error));
+}
+
+}  // namespace
+
+bool lacks_backend() {
+  return does_without_backend() && !has_backend(*next().library, settings().cuda_module);
+}
+
+void admit(std::span<const ncclComm_t> comms) {
+  std::vector<CommunicatorPointer> held;
+  std::vector<Agreement> agreements;
+  for (const ncclComm_t comm : comms) {
+    if (lacks_backend(comm)) continue;
+    held.push_back(communicator(comm, settings()));
+    agreements.push_back({held.back().get(), nullptr, nullptr});
+  }
+  agree(agreements);
+  require_valid(settings());
+  for (const CommunicatorPointer& c : held) announce(*c);
+}
+
+void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole) {
+  const auto made = std::make_shared<Admission>(comm, whole, by);
+  State& s = state();
+  {
+    const std::lock_guard lock(s.mutex);
+    s.all.push_back(made);
+    g_admissions.store(s.all.size(), std::memory_order_release);
+  }
+  try {
+    std::thread(run, made).detach();
+  } catch (const std::system_error& e) {
+    conclude(*made, Error(ncclSystemError, fmt::format("no thread can be made: {}", e.what())));
+  }
+}
+
+bool has_admissions() noexcept { return g_admissions.load(std::memory_order_acquire) != 0; }
+
+ncclResult_t admission_state(ncclComm_t comm) noexcept {
+  if (!has_admissions()) return ncclSuccess;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  for (const auto& a : s.all) {
+    if ((a->comm == comm || a->whole == comm) && !a->over) return ncclInProgress;
+    if (a->comm == comm) return a->error->result;
+  }
+  return ncclSuccess;
+}
+
+void await_admission(ncclComm_t comm) {
+  if (!has_admissions()) return;
+  State& s = state();
+  std::unique_lock lock(s.mutex);
+  const auto own = find(s, comm);
+  if (own == s.all.end()) return;
+  const std::shared_ptr<Admission> held = *own;
+  s.over.wait(lock, [&] { return held->over; });
+  if (held->error) throw *held->error;
+}
+
+void end_admission(ncclComm_t comm, bool give_up) {
+  if (!has_admissions()) return;
+  State& s = state();
+  std::unique_lock lock(s.mutex);
+  const auto own = find(s, comm);
+  if (own == s.all.end()) return;
+  const std::shared_ptr<Admission> held = *own;
+  if (give_up) {
+    held->given_up = true;
+    lock.unlock();
+    abort_communicator(comm);
+    lock.lock();
+  }
+  s.over.wait(lock, [&] { return held->over; });
+  if (const auto left = find(s, comm); left != s.all.end()) erase(s, left);
+}
+
+}  // namespace terse::interpose

@@ -1,0 +1,40 @@
+// What a new communicator needs before a program may use it: its ranks compare their settings. One
+// that NCCL makes in the background has that done there, too, by a thread of ours that waits for
+// NCCL; the program hears that it is in progress until then. So whatever calls a program makes
+// first, the ranks have met before, and a rank that makes none holds up no other.
+#pragma once
+
+#include <nccl.h>
+
+#include <span>
+
+namespace terse::interpose {
+
+// Whether terse does nothing on any communicator, as nothing is compressed and there is no backend
+// by which to say so.
+bool lacks_backend();
+
+// Of communicators that NCCL has made. Blocks. Throws Error; then none of them is good.
+void admit(std::span<const ncclComm_t> comms);
+
+// Begins that of one that NCCL may still be at; `by`: the function that the program has called for
+// it. `whole`: that it is a part of, whose state the program asks for; null: none.
+void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole = nullptr);
+
+// Whether there is one under way, or that has failed.
+bool has_admissions() noexcept;
+
+// What the program is to hear of a communicator that NCCL has made, before what NCCL says:
+// ncclInProgress where its admission is under way, or that of a part of it, or what that has failed
+// with, which NCCL's errors may follow from. ncclSuccess: what NCCL says.
+ncclResult_t admission_state(ncclComm_t comm) noexcept;
+
+// Before a call on the communicator, which a program may make without asking: blocks until it is
+// admitted. Throws Error where it could not be.
+void await_admission(ncclComm_t comm);
+
+// The communicator is about to go: returns once nothing of its admission is left. `give_up`: what
+// waits for other ranks is not waited for.
+void end_admission(ncclComm_t comm, bool give_up);
+
+}  // namespace terse::interpose

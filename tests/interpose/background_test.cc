@@ -1,0 +1,168 @@
+// Communicators that NCCL makes in the background: their ranks have compared settings by the time
+// that a program hears that they are ready, whatever it does first. Under
+// TERSE_SCHEME="allreduce,sendrecv bytes=4K.. -> int8".
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <latch>
+#include <vector>
+
+#include "clients.h"
+
+namespace terse::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Floats = std::vector<float>;
+
+constexpr size_t kFew = 100, kMany = 50'000;
+
+// What int8 cannot hold, but nearly.
+Floats wave(size_t count, int seed) {
+  Floats x(count);
+  for (size_t i = 0; i < count; ++i) x[i] = static_cast<float>((i * 7 + seed) % 997);
+  return x;
+}
+
+void expect_compressed(const Floats& x, const Floats& truth) {
+  EXPECT_NE(x, truth);
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], truth[i], 997.0f / 127) << i;
+}
+
+void expect_sum_of_two(ncclComm_t comm) {
+  Floats x = wave(kMany, 3), twice = x;
+  for (float& value : twice) value *= 2;
+  const ncclResult_t result =
+      ncclAllReduce(x.data(), x.data(), kMany, ncclFloat32, ncclSum, comm, nullptr);
+  ASSERT_EQ(settled(result, comm), ncclSuccess) << ncclGetLastError(comm);
+  for (size_t i = 0; i < kMany; ++i) ASSERT_NEAR(x[i], twice[i], 4 * 997.0f / 127) << i;
+  EXPECT_NE(x, twice);
+}
+
+ncclResult_t transfer(bool sends, Floats& x, ncclComm_t comm) {
+  const int peer = sends ? 1 : 0;
+  return sends ? ncclSend(x.data(), x.size(), ncclFloat32, peer, comm, nullptr)
+               : ncclRecv(x.data(), x.size(), ncclFloat32, peer, comm, nullptr);
+}
+
+// The order between two ranks is that of their calls, though one of them has these in a group and
+// the other one has not, and though the second message alone is compressed.
+TEST(Background, MessagesMayComeFirstInAGroupOnOneRankOnly) {
+  for (const int grouping : {0, 1})
+    on_threads(2, [&](int rank, const ncclUniqueId& id) {
+      const ncclComm_t comm = made_with(non_blocking(), rank, 2, id);
+      const bool sends = rank == 0;
+      Floats few = sends ? wave(kFew, 1) : Floats(kFew);
+      Floats many = sends ? wave(kMany, 2) : Floats(kMany);
+      if (rank == grouping) {
+        ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+        for (Floats* x : {&few, &many}) EXPECT_EQ(transfer(sends, *x, comm), ncclSuccess);
+        ASSERT_EQ(settled(ncclGroupEnd(), comm), ncclSuccess) << ncclGetLastError(comm);
+      } else {
+        for (Floats* x : {&few, &many})
+          ASSERT_EQ(settled(transfer(sends, *x, comm), comm), ncclSuccess)
+              << ncclGetLastError(comm);
+      }
+      if (!sends) {
+        EXPECT_EQ(few, wave(kFew, 1));
+        expect_compressed(many, wave(kMany, 2));
+      }
+      ncclCommDestroy(comm);
+    });
+}
+
+TEST(Background, ARankThatNeverAsksHoldsUpNoOther) {
+  constexpr int kRanks = 3;
+  std::latch ready(kRanks - 1);
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    ncclConfig_t config = non_blocking();
+    ncclComm_t comm = nullptr;
+    const ncclResult_t made = ncclCommInitRankConfig(&comm, kRanks, id, rank, &config);
+    if (rank < kRanks - 1) {
+      EXPECT_EQ(settled(made, comm), ncclSuccess);
+      Floats x = wave(kMany, rank);
+      EXPECT_EQ(settled(transfer(rank == 0, x, comm), comm), ncclSuccess);
+      if (rank == 1) expect_compressed(x, wave(kMany, 0));
+      ready.count_down();
+    } else {
+      ready.wait();
+    }
+    ncclCommDestroy(comm);
+  });
+}
+
+TEST(Background, OneThreadMayAskForOneRankAfterTheOther) {
+  constexpr int kRanks = 3;
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::vector<ncclComm_t> comms(kRanks);
+  ncclConfig_t config = non_blocking();
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < kRanks; ++r) ncclCommInitRankConfig(&comms[r], kRanks, id, r, &config);
+  const ncclResult_t made = ncclGroupEnd();
+  for (const ncclComm_t comm : comms) ASSERT_EQ(settled(made, comm), ncclSuccess);
+  for (const ncclComm_t comm : comms) ncclCommDestroy(comm);
+}
+
+// A program may ask for the whole alone, and then has the part.
+TEST(Background, APartIsReadyWhenItsWholeIs) {
+  on_threads(2, [](int rank, const ncclUniqueId& id) {
+    const ncclComm_t whole = made_with(non_blocking(), rank, 2, id);
+    ncclComm_t part = nullptr;
+    const ncclResult_t split = ncclCommSplit(whole, 0, rank, &part, nullptr);
+    ASSERT_TRUE(split == ncclSuccess || split == ncclInProgress);
+    ASSERT_EQ(settled(ncclInProgress, whole), ncclSuccess);
+    ASSERT_NE(part, nullptr);
+    ncclResult_t state = ncclInProgress;
+    ASSERT_EQ(ncclCommGetAsyncError(part, &state), ncclSuccess);
+    EXPECT_EQ(state, ncclSuccess);
+    expect_sum_of_two(part);
+    ncclCommDestroy(part);
+    ncclCommDestroy(whole);
+  });
+}
+
+// Who makes its call without asking waits in it.
+TEST(Background, ACallWaitsForTheRanksToMeet) {
+  on_threads(2, [](int rank, const ncclUniqueId& id) {
+    ncclConfig_t config = non_blocking();
+    ncclComm_t comm = nullptr;
+    ncclResult_t state = ncclCommInitRankConfig(&comm, 2, id, rank, &config);
+    while (state == ncclInProgress) pncclCommGetAsyncError(comm, &state);  // NCCL's part alone
+    expect_sum_of_two(comm);
+    ncclCommDestroy(comm);
+  });
+}
+
+// Where one rank is without terse, as here, the other one has an error after TERSE_TIMEOUT (that
+// interpose.processes tests), and may give up before.
+TEST(Background, AnAbortEndsIt) {
+  std::latch made(2), aborted(1);
+  on_threads(2, [&](int rank, const ncclUniqueId& id) {
+    if (rank == 1) {
+      const ncclComm_t unseen = made_unseen(rank, 2, id);
+      made.arrive_and_wait();
+      aborted.wait();
+      ncclCommAbort(unseen);
+      return;
+    }
+    ncclConfig_t config = non_blocking();
+    ncclComm_t comm = nullptr;
+    ncclResult_t state = ncclCommInitRankConfig(&comm, 2, id, rank, &config);
+    while (state == ncclInProgress) pncclCommGetAsyncError(comm, &state);
+    EXPECT_EQ(state, ncclSuccess);
+    made.arrive_and_wait();
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+      ASSERT_EQ(state, ncclInProgress);
+    }
+    const auto start = Clock::now();
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
+    aborted.count_down();
+  });
+}
+
+}  // namespace
+}  // namespace terse::test
