@@ -198,8 +198,9 @@ TERSE_API terseResult_t terseScatter(const void* sendbuff, void* recvbuff, size_
  * receive, packed. A rank's messages to itself go to NCCL.
  * A scheme that was not compared across all ranks yet is compared with the peer at its first use
  * with it, before anything is sent: the call, or the group with all its peers, waits for them to
- * come to it. Where they cannot, because they wait for a message of the same group, use the scheme
- * in a call of all ranks before. */
+ * come to it. Where they cannot, because they wait for a message of the same group, or where one
+ * rank makes calls in a group that the other makes one by one, use the scheme in a call of all
+ * ranks before. */
 TERSE_API terseResult_t terseSend(const void* sendbuff, size_t count, terseDataType_t datatype,
                                   int peer, const terseScheme_t* scheme, struct ncclComm* comm,
                                   struct CUstream_st* stream);

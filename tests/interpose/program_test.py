@@ -87,6 +87,17 @@ class Programs(unittest.TestCase):
             compressed += self.compare(seed, ranks, native, found, names, 1000)[0]
         self.assertGreater(compressed, 4 * len(SEEDS))
 
+    # Whatever comes first on them: a message of a group on one rank, and alone on the other.
+    def test_communicators_that_do_not_block(self):
+        names = "allreduce,allgather,reducescatter,sendrecv"
+        for seed in SEEDS:
+            ranks = 1 + seed % 5
+            native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
+            play(seed, ranks, native)
+            play(seed, ranks, found, {"TERSE_SCHEME": f"{names} bytes=1000.. -> int8",
+                                      "NCCL_COMM_BLOCKING": "0", "TERSE_TIMEOUT": "20"})
+            self.compare(seed, ranks, native, found, names, 1000)
+
     def test_off_is_exact(self):
         for seed in list(SEEDS)[:4]:
             native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"

@@ -41,8 +41,7 @@ Answer decline(const Request& r) {
 
 Answer offer(const Request& r, const Settings& settings) {
   if (r.comm == nullptr || datatype_size(r.datatype) == 0) return {};
-  const bool readable =
-      settings.error.empty();  // else creation that does not block has left it to us
+  const bool readable = settings.error.empty();  // else this one was made past us
   if (readable && !settings.policy.compresses()) return decline(r);
   const CommunicatorPointer held = state_of(r.comm, settings);
   Communicator& c = *held;

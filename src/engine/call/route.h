@@ -21,8 +21,8 @@ struct Route {
 };
 
 // Whether the ranks have to tell each other how many nodes they are on before the settings' policy
-// decides on the call, as those of a non-blocking communicator at its first one. Any call of all
-// ranks does where a rule goes by that, so that settings that differ do not part them; but a
+// decides on the call, as those of a communicator that was made past us at its first one. Any call
+// of all ranks does where a rule goes by that, so that settings that differ do not part them; but a
 // message, which most of them do not see, only where it matters. And whether they have to hear that
 // this rank cannot read its settings, for which they would wait at their first compressed call.
 bool waits_for_ranks(const Communicator& communicator, const Request& request);

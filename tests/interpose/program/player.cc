@@ -7,18 +7,19 @@
 #include <cstring>
 #include <deque>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace terse::program {
 namespace {
 
-void check(ncclResult_t result, const std::string& what) {
+void require(ncclResult_t result, const std::string& what) {
   if (result != ncclSuccess)
     throw std::runtime_error(
         fmt::format("{}: {} ({})", what, ncclGetErrorString(result), ncclGetLastError(nullptr)));
 }
 
-void check_refused(ncclResult_t result, const std::string& what) {
+void require_refused(ncclResult_t result, const std::string& what) {
   if (result != ncclInvalidArgument)
     throw std::runtime_error(fmt::format("{} gave {}", what, ncclGetErrorString(result)));
 }
@@ -78,7 +79,7 @@ class Player {
         check(hostncclStreamSynchronize(streams_[s]), "hostncclStreamSynchronize");
       Results results = collect();
       for (ncclComm_t& comm : comms_)
-        check(ncclCommDestroy(std::exchange(comm, nullptr)), "destroy");
+        require(ncclCommDestroy(std::exchange(comm, nullptr)), "destroy");
       for (int s = 0; s + 1 < kStreams; ++s) hostncclStreamDestroy(streams_[s]);
       return results;
     } catch (...) {
@@ -98,10 +99,32 @@ class Player {
 
   void open(ncclUniqueId id) {
     check(ncclCommInitRank(&comms_[0], ranks_, id, rank_), "ncclCommInitRank");
-    check(ncclCommSplit(comms_[0], rank_ % 2, rank_, &comms_[1], nullptr), "ncclCommSplit");
-    check(ncclCommSplit(comms_[0], 0, ranks_ - rank_, &comms_[2], nullptr), "ncclCommSplit");
+    for (const auto& [color, key, part] :
+         {std::tuple(rank_ % 2, rank_, &comms_[1]), std::tuple(0, ranks_ - rank_, &comms_[2])}) {
+      check(ncclCommSplit(comms_[0], color, key, part, nullptr), "ncclCommSplit");
+      check(ncclInProgress, "ncclCommSplit");  // NCCL may say that it is done before it is
+    }
     for (int s = 0; s + 1 < kStreams; ++s)
       check(hostncclStreamCreate(&streams_[s]), "hostncclStreamCreate");
+  }
+
+  // What a call has come to in the end, where communicators do not block.
+  ncclResult_t settled(ncclResult_t state) const {
+    if (state != ncclInProgress) return state;
+    for (const ncclComm_t comm : comms_) {
+      if (comm == nullptr) continue;
+      do {
+        if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &state); asked != ncclSuccess)
+          return asked;
+      } while (state == ncclInProgress);
+      if (state != ncclSuccess) return state;
+    }
+    return state;
+  }
+
+  void check(ncclResult_t result, const std::string& what) const { require(settled(result), what); }
+  void check_refused(ncclResult_t result, const std::string& what) const {
+    require_refused(settled(result), what);
   }
 
   // The streams end with the communicators; until then they use the buffers.
