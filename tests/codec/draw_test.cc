@@ -11,15 +11,15 @@
 namespace terse::codec {
 namespace {
 
-// Random123 1.14, tests/kat_vectors, philox4x32 10.
+// Random123 1.14, tests/kat_vectors, philox4x32 7.
 TEST(Draw, PhiloxKnownAnswers) {
   const PhiloxWords zeros = philox(0, 0, {{0, 0, 0, 0}});
   const PhiloxWords ones = philox(~0u, ~0u, {{~0u, ~0u, ~0u, ~0u}});
   const PhiloxWords pi =
       philox(0xa4093822, 0x299f31d0, {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}});
-  const uint32_t answers[3][4] = {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
-                                  {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
-                                  {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}};
+  const uint32_t answers[3][4] = {{0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48},
+                                  {0x5207ddc2, 0x45165e59, 0x4d8ee751, 0x8c52f662},
+                                  {0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a}};
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(zeros.w[i], answers[0][i]);
     EXPECT_EQ(ones.w[i], answers[1][i]);

@@ -210,8 +210,8 @@ void add_refused(std::vector<Golden>& cases) {
   add("empty", "no byte", {}, "shorter than a header", false);
   add("short_header", "a header less its last byte", sized(31), "shorter than a header", false);
   add("magic", "bad magic", with(3, 'e'), "begin with TRSE", true);
-  add("version_1", "an unknown version", with(4, 1), "version", true);
-  add("version_3", "an unknown version", with(4, 3), "version", true);
+  add("version_2", "an unknown version", with(4, 2), "version", true);
+  add("version_4", "an unknown version", with(4, 4), "version", true);
   add("codec_0", "an unknown codec", with(5, 0), scheme, true);
   add("codec_255", "an unknown codec", with(5, 255), scheme, true);
   add("bits_1", "too few bits", with(6, 1), scheme, true);

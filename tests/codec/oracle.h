@@ -34,7 +34,7 @@ float div(float a, float b);
 struct Words4 {
   uint32_t w[4];
 };
-Words4 philox4x32_10(Words4 counter, uint64_t key);
+Words4 philox4x32_7(Words4 counter, uint64_t key);
 uint64_t mix(uint64_t x);
 
 struct Stream {

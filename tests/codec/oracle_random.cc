@@ -4,10 +4,10 @@
 namespace oracle {
 
 // Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC'11), section 3.3 and
-// table 2. Ten rounds; before each but the first the key advances by the Weyl constants.
-Words4 philox4x32_10(Words4 counter, uint64_t key) {
+// table 2. Seven rounds; before each but the first the key advances by the Weyl constants.
+Words4 philox4x32_7(Words4 counter, uint64_t key) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 7; ++round) {
     if (round > 0) {
       k0 += 0x9E3779B9;
       k1 += 0xBB67AE85;
@@ -34,7 +34,7 @@ uint32_t random16(const Stream& s, uint64_t element) {
   const uint64_t g = e / 8;
   const Words4 counter = {{static_cast<uint32_t>(g % (uint64_t{1} << 32)),
                            static_cast<uint32_t>(g >> 32), s.rank, s.shard + (s.stage << 24)}};
-  const uint32_t word = philox4x32_10(counter, key).w[e % 8 / 2];
+  const uint32_t word = philox4x32_7(counter, key).w[e % 8 / 2];
   return e % 2 == 0 ? word % 65536 : word / 65536;
 }
 

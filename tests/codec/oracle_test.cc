@@ -28,28 +28,28 @@ TEST(Oracle, SecondWorkedExample) {
 }
 
 TEST(Oracle, ThirdWorkedExample) {
-  const Bytes packed = {0x54, 0x52, 0x53, 0x45, 0x02, 0x01, 0x04, 0x07, 0x20, 0x00,
+  const Bytes packed = {0x54, 0x52, 0x53, 0x45, 0x03, 0x01, 0x04, 0x07, 0x20, 0x00,
                         0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x00,
-                        0x00, 0x00, 0x00, 0x00, 0xa8, 0x36, 0x35, 0xc7, 0x42, 0x00,
+                        0x00, 0x00, 0x00, 0x00, 0xa5, 0x36, 0x35, 0xc7, 0x42, 0x00,
                         0x00, 0x00, 0xc1, 0x00, 0x07, 0x00, 0x00, 0x00, 0xe0, 0x40};
   EXPECT_EQ(oracle::seal(kInt4, Dtype::kFloat32, 5, kFirstBody), packed);
   EXPECT_TRUE(oracle::acceptable(packed));
 }
 
-// Random123 1.14, tests/kat_vectors, philox4x32 10.
+// Random123 1.14, tests/kat_vectors, philox4x32 7.
 TEST(Oracle, PhiloxKnownAnswers) {
   const struct {
     oracle::Words4 counter;
     uint64_t key;
     oracle::Words4 answer;
   } vectors[] = {
-      {{{0, 0, 0, 0}}, 0, {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}}},
-      {{{~0u, ~0u, ~0u, ~0u}}, ~0ull, {{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}}},
+      {{{0, 0, 0, 0}}, 0, {{0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48}}},
+      {{{~0u, ~0u, ~0u, ~0u}}, ~0ull, {{0x5207ddc2, 0x45165e59, 0x4d8ee751, 0x8c52f662}}},
       {{{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}},
        0x299f31d0a4093822,
-       {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}}};
+       {{0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a}}}};
   for (const auto& v : vectors) {
-    const oracle::Words4 got = oracle::philox4x32_10(v.counter, v.key);
+    const oracle::Words4 got = oracle::philox4x32_7(v.counter, v.key);
     for (int i = 0; i < 4; ++i) EXPECT_EQ(got.w[i], v.answer.w[i]) << "word " << i;
   }
 }

@@ -55,15 +55,15 @@ class Nodes(unittest.TestCase):
         self.check(["a", "b", "c"], "nodes=3.. -> int8", self.int8)
         self.check(["a", "a", "a"], "nodes=2.. -> int8", self.native)
 
-    def test_communicators_that_do_not_block_count_them_at_the_end_of_their_first_group(self):
+    def test_communicators_that_do_not_block_count_them_too(self):
         self.check(["a", "b", "a"], "nodes=2 -> int8", self.int8, "grouped")
         self.check(["a", "b", "a"], "nodes=3.. -> int8", self.native, "grouped")
         self.check(["a", "b", "c"], "nodes=3.. -> int8", self.int8, "grouped")
 
-    def test_settings_that_differ_are_an_error_of_the_first_group_on_every_rank(self):
+    def test_settings_that_differ_are_an_error_on_every_rank_also_where_nothing_blocks(self):
         for lines in lines_of(["a", "b"], "grouped", TERSE_SCHEME="nodes=2 -> int8",
                               TERSE_MIN_BYTES=["1K", "1M"]):
-            self.assertEqual([line.split()[:3] for line in lines[1:]], [["round", "0", "5"]], lines)
+            self.assertEqual([line.split()[:2] for line in lines], [["init", "5"]], lines)
 
     def test_without_a_given_name_all_are_on_this_host(self):
         self.check([None] * 3, "nodes=1 -> int8", self.int8)
