@@ -112,6 +112,8 @@ TERSE_INLINE uint32_t byte_nearest(float x) { return float_bits(add(x, kPush)); 
 TERSE_INLINE int32_t integer_below(float x) {
 #ifdef __CUDA_ARCH__
   return static_cast<int32_t>(float_bits(__fadd_rd(x, kPush)) - float_bits(kPush));
+#elif defined(__SSE4_1__) || defined(__aarch64__)
+  return nearest_integer(__builtin_floorf(x));
 #else
   const float pushed = add(x, kPush);
   const uint32_t above = add(pushed, -kPush) > x ? 1 : 0;

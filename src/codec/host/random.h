@@ -62,10 +62,10 @@ TERSE_INLINE void store_words(const Blocks& b, uint16_t* out) {
   std::memcpy(out + sizeof even / sizeof *out, &odd, sizeof odd);
 }
 
-// The 16-bit numbers of elements first .. first + n, n rounded up to a multiple of 128; `first` is
+// The 16-bit numbers of elements first .. first + n, n rounded up to a multiple of 256; `first` is
 // one of 8.
 void draw_elements(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
-  constexpr size_t kAtOnce = 2, kElements = kLanes * kElementsPerDraw;  // chains hide latency
+  constexpr size_t kAtOnce = 4, kElements = kLanes * kElementsPerDraw;  // chains hide latency
   for (size_t i = 0; i < n; i += kAtOnce * kElements) {
     Blocks blocks[kAtOnce];
     for (size_t k = 0; k < kAtOnce; ++k)
