@@ -63,6 +63,11 @@ class Backend {
   virtual void upload(Stream stream, void* to, const void* from, size_t bytes) = 0;
   virtual void download(Stream stream, void* to, const void* from, size_t bytes) = 0;
 
+  // How many queues what a communicator sends gains by. NCCL itself does one thing after the other
+  // on a GPU, and on several streams only because it makes them wait for each other, which a
+  // program may have told it not to for graphs (NCCL_GRAPH_STREAM_ORDERING=0).
+  virtual size_t communicate_queues() const { return 1; }
+
   // Of the priority that `like` has.
   virtual Stream create_stream(Stream like) = 0;
   virtual void destroy_stream(Stream stream) noexcept = 0;

@@ -6,10 +6,18 @@
 #include "engine/comm/growth.h"
 
 namespace terse {
+namespace {
 
-Track::Track(Backend& backend, Stream caller) : backend_(backend) {
+constexpr auto kFirstCommunicate = static_cast<size_t>(plan::Lane::kCommunicate);
+
+}  // namespace
+
+Track::Track(Backend& backend, Stream caller)
+    : backend_(backend),
+      own_lanes_(std::min(plan::kLanes, kFirstCommunicate + backend.communicate_queues())) {
   try {
-    for (Stream& lane : lanes_) lane = backend.create_stream(caller);
+    for (size_t i = 0; i < own_lanes_; ++i) lanes_[i] = backend.create_stream(caller);
+    for (size_t i = own_lanes_; i < lanes_.size(); ++i) lanes_[i] = lanes_[own_lanes_ - 1];
     caller_ = backend.create_event();
     finished_ = backend.create_event();
   } catch (...) {
@@ -21,8 +29,8 @@ Track::Track(Backend& backend, Stream caller) : backend_(backend) {
 Track::~Track() { destroy(); }
 
 void Track::destroy() noexcept {
-  for (Stream lane : lanes_)
-    if (lane != nullptr) backend_.destroy_stream(lane);  // waits for what is queued
+  for (size_t i = 0; i < own_lanes_; ++i)
+    if (lanes_[i] != nullptr) backend_.destroy_stream(lanes_[i]);  // waits for what is queued
   for (Event event : step_events_) backend_.destroy_event(event);
   for (Event event : {caller_, finished_})
     if (event != nullptr) backend_.destroy_event(event);

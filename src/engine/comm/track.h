@@ -60,6 +60,7 @@ class Track {
   void free_memories() noexcept;
 
   Backend& backend_;
+  const size_t own_lanes_;  // the others are the last one of these
   std::array<Stream, plan::kLanes> lanes_{};
   std::vector<Event> step_events_;
   Event caller_ = nullptr, finished_ = nullptr;
