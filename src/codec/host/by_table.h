@@ -45,6 +45,18 @@ TERSE_INLINE void decode_by_values(const uint8_t* codes, size_t n, const float* 
   }
 }
 
+// The same of halves, of which there may be many.
+template <class T, class Codec, int bits>
+TERSE_INLINE void decode_by_halves(const uint8_t* codes, size_t n, const float* levels,
+                                   const typename Codec::Dequantizer& d, void* out) {
+  constexpr size_t kCodes = size_t{1} << bits;
+  alignas(64) uint16_t values[kCodes];
+  for (size_t k = 0; k < kCodes; ++k)
+    values[k] = __builtin_bit_cast(uint16_t, from_number<T>(Codec::value(levels[k], d)));
+  size_t i = look_up_halves<kCodes>(values, codes, n, out);
+  for (; i < n; ++i) write(out, i, values[codes[i]]);
+}
+
 // First the levels of all elements: where there may be more codes than elements.
 template <class T, class Codec, bool accumulate, int bits>
 TERSE_INLINE void decode_by_levels(const uint8_t* codes, size_t n, const float* levels,
@@ -59,6 +71,15 @@ TERSE_INLINE void decode_by_levels(const uint8_t* codes, size_t n, const float* 
     else
       write(out, i, from_number<T>(v));
   }
+}
+
+// By halves where there are enough elements for it to pay that the values of all codes are found.
+template <class T, class Codec, bool accumulate, int bits>
+TERSE_INLINE void decode_many(const uint8_t* codes, size_t n, const float* levels,
+                              const typename Codec::Dequantizer& d, void* out) {
+  if constexpr (!accumulate && sizeof(T) == sizeof(uint16_t))
+    if (n >= size_t{2} << bits) return decode_by_halves<T, Codec, bits>(codes, n, levels, d, out);
+  decode_by_levels<T, Codec, accumulate, bits>(codes, n, levels, d, out);
 }
 
 constexpr int kMostBitsByValues = 6;
@@ -77,7 +98,7 @@ void dequantize_by_table(const uint8_t* codes, size_t n, const Spec& spec, const
       if constexpr (bits <= kMostBitsByValues)
         decode_by_values<T, Codec, accumulate, bits>(codes + i, length, codebook, d, at);
       else
-        decode_by_levels<T, Codec, accumulate, bits>(codes + i, length, codebook, d, at);
+        decode_many<T, Codec, accumulate, bits>(codes + i, length, codebook, d, at);
     } else {
       for (size_t k = 0; k < length; ++k) write(at, k, from_float<T>(bits_float(kNanBits)));
     }
