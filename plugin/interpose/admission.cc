@@ -27,7 +27,7 @@ namespace {
 bool does_without_backend() { return settings().error.empty() && !settings().policy.compresses(); }
 
 // The same of the communicator's GPU.
-bool lacks_backend(ncclComm_t comm) {
+bool lacks_backend_for(ncclComm_t comm) {
   if (!does_without_backend()) return false;
   try {
     backend_for(*next().library, comm, settings().cuda_module);
@@ -48,28 +48,27 @@ struct Admission {
   std::optional<Error> error = {};
 };
 
-using Admissions = std::vector<std::shared_ptr<Admission>>;
-
-struct State {
+struct Admissions {
   std::mutex mutex;
   std::condition_variable over;
-  Admissions all;  // under way, and those that have failed, as long as there is the communicator
+  // Under way, and those that have failed, as long as there is the communicator.
+  std::vector<std::shared_ptr<Admission>> all;
 };
 
 // Never destroyed: calls may come from other threads while the program exits.
-State& state() {
-  static State& s = *new State;
-  return s;
+Admissions& admissions() {
+  static Admissions& all = *new Admissions;
+  return all;
 }
 
-// Of State::all, so that asking costs nothing where there are none.
+// Of Admissions::all, so that asking costs nothing where there are none.
 std::atomic<size_t> g_admissions{0};
 
-Admissions::iterator find(State& s, ncclComm_t comm) {
+auto find(Admissions& s, ncclComm_t comm) {
   return std::ranges::find(s.all, comm, [](const auto& a) { return a->comm; });
 }
 
-void erase(State& s, Admissions::iterator place) {
+void erase(Admissions& s, std::vector<std::shared_ptr<Admission>>::iterator place) {
   s.all.erase(place);
   g_admissions.store(s.all.size(), std::memory_order_release);
 }
@@ -87,7 +86,7 @@ bool is_made(const Admission& a) {
 }
 
 void admit(const Admission& a) {
-  if (!is_made(a) || lacks_backend(a.comm)) return;
+  if (!is_made(a) || lacks_backend_for(a.comm)) return;
   const CommunicatorPointer held = communicator(a.comm, settings());
   if (a.given_up) return;  // else held is known by now to who gives it up
   const Agreement settings_alone{held.get(), nullptr, nullptr};
@@ -97,7 +96,7 @@ void admit(const Admission& a) {
 }
 
 void conclude(const Admission& a, std::optional<Error> error) {
-  State& s = state();
+  Admissions& s = admissions();
   const std::lock_guard lock(s.mutex);
   const auto own = find(s, a.comm);
   (*own)->over = true;
@@ -131,7 +130,7 @@ void admit(std::span<const ncclComm_t> comms) {
   std::vector<CommunicatorPointer> held;
   std::vector<Agreement> agreements;
   for (const ncclComm_t comm : comms) {
-    if (lacks_backend(comm)) continue;
+    if (lacks_backend_for(comm)) continue;
     held.push_back(communicator(comm, settings()));
     agreements.push_back({held.back().get(), nullptr, nullptr});
   }
@@ -142,7 +141,7 @@ void admit(std::span<const ncclComm_t> comms) {
 
 void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole) {
   const auto made = std::make_shared<Admission>(comm, whole, by);
-  State& s = state();
+  Admissions& s = admissions();
   {
     const std::lock_guard lock(s.mutex);
     s.all.push_back(made);
@@ -159,7 +158,7 @@ bool has_admissions() noexcept { return g_admissions.load(std::memory_order_acqu
 
 ncclResult_t admission_state(ncclComm_t comm) noexcept {
   if (!has_admissions()) return ncclSuccess;
-  State& s = state();
+  Admissions& s = admissions();
   const std::lock_guard lock(s.mutex);
   for (const auto& a : s.all) {
     if ((a->comm == comm || a->whole == comm) && !a->over) return ncclInProgress;
@@ -170,7 +169,7 @@ ncclResult_t admission_state(ncclComm_t comm) noexcept {
 
 void await_admission(ncclComm_t comm) {
   if (!has_admissions()) return;
-  State& s = state();
+  Admissions& s = admissions();
   std::unique_lock lock(s.mutex);
   const auto own = find(s, comm);
   if (own == s.all.end()) return;
@@ -181,7 +180,7 @@ void await_admission(ncclComm_t comm) {
 
 void end_admission(ncclComm_t comm, bool give_up) {
   if (!has_admissions()) return;
-  State& s = state();
+  Admissions& s = admissions();
   std::unique_lock lock(s.mutex);
   const auto own = find(s, comm);
   if (own == s.all.end()) return;

@@ -15,15 +15,15 @@ struct Failure {
   std::string nccls;  // NCCL's message at that time
 };
 
-struct State {
+struct LastFailure {
   std::mutex mutex;
   std::optional<Failure> ours;
 };
 
 // Never destroyed: calls may come from other threads while the program exits.
-State& state() {
-  static State& s = *new State;
-  return s;
+LastFailure& last_failure() {
+  static LastFailure& last = *new LastFailure;
+  return last;
 }
 
 std::string text(const char* message) { return message != nullptr ? message : ""; }
@@ -42,16 +42,16 @@ std::string message_of_nccl(ncclComm_t comm) {
 void we_failed_last() noexcept {
   try {
     Failure failure{last_error(), message_of_nccl(nullptr)};
-    const std::lock_guard lock(state().mutex);
-    state().ours = std::move(failure);
+    const std::lock_guard lock(last_failure().mutex);
+    last_failure().ours = std::move(failure);
   } catch (const std::exception&) {
     // no memory even for the message
   }
 }
 
 void nccl_failed_last() noexcept {
-  const std::lock_guard lock(state().mutex);
-  state().ours.reset();
+  const std::lock_guard lock(last_failure().mutex);
+  last_failure().ours.reset();
 }
 
 }  // namespace terse::interpose
@@ -62,8 +62,8 @@ extern "C" __attribute__((visibility("default"))) const char* ncclGetLastError(n
   thread_local std::string message;  // valid until the thread asks again
   try {
     message = message_of_nccl(comm);
-    const std::lock_guard lock(state().mutex);
-    const std::optional<Failure>& ours = state().ours;
+    const std::lock_guard lock(last_failure().mutex);
+    const std::optional<Failure>& ours = last_failure().ours;
     // What NCCL has said since may be a consequence, as where another rank hears of our failure and
     // gives up.
     if (ours)

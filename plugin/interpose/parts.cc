@@ -14,26 +14,26 @@
 namespace terse::interpose {
 namespace {
 
-struct State {
+struct Parts {
   std::mutex mutex;
   std::unordered_set<ncclComm_t> in_background;
-  std::vector<Part> parts;  // whose handles are not there yet
+  std::vector<Part> awaited;  // whose handles are not there yet
 };
 
 // Never destroyed: calls may come from other threads while the program exits.
-State& state() {
-  static State& s = *new State;
-  return s;
+Parts& parts() {
+  static Parts& all = *new Parts;
+  return all;
 }
 
-// Of State::parts, so that asking for a state costs nothing where there are none. Zero only after
+// Of Parts::awaited, so that asking for a state costs nothing where there are none. Zero only after
 // all places have been read.
 std::atomic<size_t> g_awaited{0};
 
 bool awaits_parts() { return g_awaited.load(std::memory_order_acquire) != 0; }
 
 // Whether the part's handle is there, and now has its name.
-bool try_to_name(State& s, const Part& part) {
+bool try_to_name(Parts& s, const Part& part) {
   const ncclComm_t comm = std::atomic_ref(*part.comm).load(std::memory_order_acquire);
   if (comm == nullptr) return false;
   if (part.blocks)
@@ -49,15 +49,15 @@ bool try_to_name(State& s, const Part& part) {
 }
 
 template <class Over>
-void drop(State& s, const Over& over) {
-  std::erase_if(s.parts, over);
-  g_awaited.store(s.parts.size(), std::memory_order_release);
+void drop(Parts& s, const Over& over) {
+  std::erase_if(s.awaited, over);
+  g_awaited.store(s.awaited.size(), std::memory_order_release);
 }
 
 // Before the program is told that the whole is not in progress: then its places may go. That may be
 // old news, of before a part was begun, which then is still awaited.
 void settle_parts(ncclComm_t whole, bool good) {
-  State& s = state();
+  Parts& s = parts();
   const std::lock_guard lock(s.mutex);
   drop(s, [&](const Part& p) { return p.whole == whole && (!good || try_to_name(s, p)); });
 }
@@ -65,30 +65,30 @@ void settle_parts(ncclComm_t whole, bool good) {
 }  // namespace
 
 void note_in_background(ncclComm_t comm) {
-  State& s = state();
+  Parts& s = parts();
   const std::lock_guard lock(s.mutex);
   s.in_background.insert(comm);
 }
 
 void forget_background(ncclComm_t comm) {
-  State& s = state();
+  Parts& s = parts();
   const std::lock_guard lock(s.mutex);
   s.in_background.erase(comm);
   drop(s, [&](const Part& p) { return p.whole == comm; });
 }
 
 bool is_in_background(ncclComm_t comm) {
-  State& s = state();
+  Parts& s = parts();
   const std::lock_guard lock(s.mutex);
   return s.in_background.contains(comm);
 }
 
 void name_part(Part part) {
-  State& s = state();
+  Parts& s = parts();
   const std::lock_guard lock(s.mutex);
   if (try_to_name(s, part)) return;
-  s.parts.push_back(std::move(part));
-  g_awaited.store(s.parts.size(), std::memory_order_release);
+  s.awaited.push_back(std::move(part));
+  g_awaited.store(s.awaited.size(), std::memory_order_release);
 }
 
 }  // namespace terse::interpose

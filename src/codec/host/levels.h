@@ -93,8 +93,7 @@ class HalvesInRegisters {
     } else {
       constexpr size_t kHalf = parts / 2;
       const __mmask32 upper = _mm512_test_epi16_mask(i, _mm512_set1_epi16(kHalf * kHalves));
-      return _mm512_mask_blend_epi16(upper, among<first, kHalf>(i),
-                                     among<first + kHalf, kHalf>(i));
+      return _mm512_mask_blend_epi16(upper, among<first, kHalf>(i), among<first + kHalf, kHalf>(i));
     }
   }
 
