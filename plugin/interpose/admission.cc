@@ -40,6 +40,8 @@ bool lacks_backend_for(ncclComm_t comm) {
 
 // In the background.
 struct Admission {
+  Admission(ncclComm_t comm, ncclComm_t whole, const char* by) : comm(comm), whole(whole), by(by) {}
+
   const ncclComm_t comm, whole;
   const char* const by;
   std::atomic<bool> given_up = false;
