@@ -146,6 +146,8 @@ void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole) {
   Admissions& s = admissions();
   {
     const std::lock_guard lock(s.mutex);
+    // Its handle may be that of one that failed, and went by a way which we did not see.
+    std::erase_if(s.all, [&](const auto& a) { return a->comm == comm && a->over; });
     s.all.push_back(made);
     g_admissions.store(s.all.size(), std::memory_order_release);
   }

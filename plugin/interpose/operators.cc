@@ -7,6 +7,7 @@
 
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
+#include "interpose/admission.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
 
@@ -42,6 +43,7 @@ extern "C" {
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,
                                       ncclScalarResidence_t residence, ncclComm_t comm) {
   return ours("ncclRedOpCreatePreMulSum", [&] {
+    await_admission(comm);
     const ncclResult_t result = call(next().RedOpCreatePreMulSum, "ncclRedOpCreatePreMulSum", op,
                                      scalar, datatype, residence, comm);
     if (result == ncclSuccess && settings().policy.compresses())
