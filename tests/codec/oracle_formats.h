@@ -14,8 +14,13 @@ struct Block {
   std::vector<int> fine = {};
 };
 
-// A codec's number on the wire, its bits and blocks, and how a block is encoded and a code decoded:
-// with the block's parameters, and behind them the byte of the element's finer scale.
+// How a block is encoded, whose first element has that index in its body; and how a code is
+// decoded, with the block's parameters, and behind them the byte of the element's finer scale.
+using Encode = Block(const Spec& spec, const Stream& stream, uint64_t first,
+                     const std::vector<float>& x);
+using Decode = float(const Spec& spec, int code, const std::vector<float>& params, float factor);
+
+// A codec's number on the wire, its bits and blocks, and what it does.
 struct Format {
   int number;
   int least_bits, most_bits;
@@ -23,9 +28,8 @@ struct Format {
   size_t params;
   bool bf16_params, e8m0_params;  // other than fp32
   int transformed_bits;           // at most, of codes that may follow the transform
-  Block (*encode)(const Spec& spec, const Stream& stream, uint64_t first,
-                  const std::vector<float>& x);
-  float (*decode)(const Spec& spec, int code, const std::vector<float>& params, float factor);
+  Encode* encode;
+  Decode* decode;
   size_t fine = 0;  // elements that share a finer scale; 0: there are none
 };
 
