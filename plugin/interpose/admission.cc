@@ -70,6 +70,12 @@ auto find(Admissions& s, ncclComm_t comm) {
   return std::ranges::find(s.all, comm, [](const auto& a) { return a->comm; });
 }
 
+// Null: there is none.
+std::shared_ptr<Admission> admission_of(Admissions& s, ncclComm_t comm) {
+  const auto own = find(s, comm);
+  return own == s.all.end() ? nullptr : *own;
+}
+
 void erase(Admissions& s, std::vector<std::shared_ptr<Admission>>::iterator place) {
   s.all.erase(place);
   g_admissions.store(s.all.size(), std::memory_order_release);
@@ -109,7 +115,7 @@ void conclude(const Admission& a, std::optional<Error> error) {
 
 void run(const std::shared_ptr<Admission>& a) {
   std::optional<Error> error;
-  ours(a->by, [&] {
+  const ncclResult_t result = ours(a->by, [&] {
     try {
       admit(*a);
     } catch (const Error& e) {
@@ -119,6 +125,7 @@ void run(const std::shared_ptr<Admission>& a) {
     }
     return ncclSuccess;
   });
+  if (result != ncclSuccess && !error) error.emplace(result, last_error());  // as without memory
   conclude(*a, std::move(error));
 }
 
@@ -161,7 +168,6 @@ void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole) {
 bool has_admissions() noexcept { return g_admissions.load(std::memory_order_acquire) != 0; }
 
 ncclResult_t admission_state(ncclComm_t comm) noexcept {
-  if (!has_admissions()) return ncclSuccess;
   Admissions& s = admissions();
   const std::lock_guard lock(s.mutex);
   for (const auto& a : s.all) {
@@ -175,9 +181,8 @@ void await_admission(ncclComm_t comm) {
   if (!has_admissions()) return;
   Admissions& s = admissions();
   std::unique_lock lock(s.mutex);
-  const auto own = find(s, comm);
-  if (own == s.all.end()) return;
-  const std::shared_ptr<Admission> held = *own;
+  const auto held = admission_of(s, comm);
+  if (held == nullptr) return;
   s.over.wait(lock, [&] { return held->over; });
   if (held->error) throw *held->error;
 }
@@ -186,9 +191,8 @@ void end_admission(ncclComm_t comm, bool give_up) {
   if (!has_admissions()) return;
   Admissions& s = admissions();
   std::unique_lock lock(s.mutex);
-  const auto own = find(s, comm);
-  if (own == s.all.end()) return;
-  const std::shared_ptr<Admission> held = *own;
+  const auto held = admission_of(s, comm);
+  if (held == nullptr) return;
   if (give_up) {
     held->given_up = true;
     lock.unlock();

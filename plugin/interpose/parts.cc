@@ -104,7 +104,7 @@ extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncE
     if (result != ncclSuccess || (!awaits_parts() && !has_admissions())) return result;
     if (*async == ncclInProgress) return result;
     settle_parts(comm, *async == ncclSuccess);
-    if (const ncclResult_t ours = admission_state(comm); ours != ncclSuccess) *async = ours;
+    if (const ncclResult_t at = admission_state(comm); at != ncclSuccess) *async = at;
     return result;
   });
 }

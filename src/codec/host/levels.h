@@ -72,35 +72,6 @@ class InRegisters {
   Register part_[kParts];
 };
 
-#if defined(__AVX512BW__)
-constexpr size_t kHalves = kRegisterBytes / sizeof(uint16_t);
-
-// n halves, as many as two registers hold or more.
-template <size_t n>
-class HalvesInRegisters {
- public:
-  TERSE_INLINE explicit HalvesInRegisters(const uint16_t* halves) {
-    std::memcpy(part_, halves, sizeof part_);
-  }
-
-  TERSE_INLINE __m512i at(__m512i i) const { return among<0, n / kHalves>(i); }
-
- private:
-  template <size_t first, size_t parts>
-  TERSE_INLINE __m512i among(__m512i i) const {
-    if constexpr (parts == 2) {
-      return _mm512_permutex2var_epi16(part_[first], i, part_[first + 1]);
-    } else {
-      constexpr size_t kHalf = parts / 2;
-      const __mmask32 upper = _mm512_test_epi16_mask(i, _mm512_set1_epi16(kHalf * kHalves));
-      return _mm512_mask_blend_epi16(upper, among<first, kHalf>(i), among<first + kHalf, kHalf>(i));
-    }
-  }
-
-  __m512i part_[n / kHalves];
-};
-#endif
-
 // More of them than registers can hold.
 class Gathered {
  public:
@@ -209,23 +180,6 @@ TERSE_INLINE size_t look_up_registers(const float* numbers, const uint8_t* codes
   return i;
 }
 
-// Of each code its half. Of these the registers hold twice as many.
-template <size_t n>
-TERSE_INLINE size_t look_up_halves([[maybe_unused]] const uint16_t* halves,
-                                   [[maybe_unused]] const uint8_t* codes,
-                                   [[maybe_unused]] size_t count, [[maybe_unused]] void* out) {
-  size_t i = 0;
-#if defined(__AVX512BW__)
-  const HalvesInRegisters<n> table(halves);
-  for (; i + kHalves <= count; i += kHalves) {
-    const auto at = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i));
-    _mm512_storeu_si512(static_cast<char*>(out) + i * sizeof(uint16_t),
-                        table.at(_mm512_cvtepu8_epi16(at)));
-  }
-#endif
-  return i;
-}
-
 template <size_t n>
 TERSE_INLINE size_t look_up_add_registers(const float* numbers, const uint8_t* codes, size_t count,
                                           void* sums) {
@@ -252,11 +206,55 @@ TERSE_INLINE size_t look_up_registers(const float*, const uint8_t*, size_t, void
   return 0;
 }
 template <size_t n>
-TERSE_INLINE size_t look_up_halves(const uint16_t*, const uint8_t*, size_t, void*) {
+TERSE_INLINE size_t look_up_add_registers(const float*, const uint8_t*, size_t, void*) {
   return 0;
 }
+#endif
+
+#if defined(__AVX512BW__)
+constexpr size_t kHalves = kRegisterBytes / sizeof(uint16_t);
+
+// n halves, as many as two registers hold or more.
 template <size_t n>
-TERSE_INLINE size_t look_up_add_registers(const float*, const uint8_t*, size_t, void*) {
+class HalvesInRegisters {
+ public:
+  TERSE_INLINE explicit HalvesInRegisters(const uint16_t* halves) {
+    std::memcpy(part_, halves, sizeof part_);
+  }
+
+  TERSE_INLINE __m512i at(__m512i i) const { return among<0, n / kHalves>(i); }
+
+ private:
+  template <size_t first, size_t parts>
+  TERSE_INLINE __m512i among(__m512i i) const {
+    if constexpr (parts == 2) {
+      return _mm512_permutex2var_epi16(part_[first], i, part_[first + 1]);
+    } else {
+      constexpr size_t kHalf = parts / 2;
+      const __mmask32 upper = _mm512_test_epi16_mask(i, _mm512_set1_epi16(kHalf * kHalves));
+      return _mm512_mask_blend_epi16(upper, among<first, kHalf>(i), among<first + kHalf, kHalf>(i));
+    }
+  }
+
+  __m512i part_[n / kHalves];
+};
+
+// Of each code its half. Of these the registers hold twice as many.
+template <size_t n>
+TERSE_INLINE size_t look_up_halves(const uint16_t* halves, const uint8_t* codes, size_t count,
+                                   void* out) {
+  const HalvesInRegisters<n> table(halves);
+  size_t i = 0;
+  for (; i + kHalves <= count; i += kHalves) {
+    const auto at = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i));
+    _mm512_storeu_si512(static_cast<char*>(out) + i * sizeof(uint16_t),
+                        table.at(_mm512_cvtepu8_epi16(at)));
+  }
+  return i;
+}
+#else
+template <size_t n>
+TERSE_INLINE size_t look_up_halves(const uint16_t*, const uint8_t*, size_t, void*) {
   return 0;
 }
 #endif
