@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <iterator>
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -14,8 +14,6 @@
 namespace terse {
 namespace {
 
-constexpr std::string_view kAllowed[] = {"linear16", "bf16", "int8", "linear8", "int7",
-                                         "int6",     "int5", "int4", "int3",    "int2"};
 constexpr int kFewestBits = 2, kWidestBits = 16;
 
 struct Allowance {
@@ -119,6 +117,20 @@ double error_on_shared_grid(const codec::Spec& spec) {
   return step * std::sqrt(mean_square_of_absmax(elements) / per_step);
 }
 
+// Not what an error of one encoding does not tell all of: merged codes err anew with each merge,
+// learned levels are what a job has fitted, and what is beyond fp16's range becomes infinite. Nor
+// the fit for the least squared error, for profiles have the times of the fit to absmax.
+bool may_be_chosen(const codec::Descriptor& d) {
+  return d.sharing != codec::Sharing::kMerged && !d.codebook && d.name != "fp16" &&
+         d.fit == codec::Fit::kAbsmax;
+}
+
+// As its codec has it, but for the rounding.
+codec::Spec usual_spec(const codec::Descriptor& d, int bits, codec::Rounding rounding) {
+  return {d.id, rounding, static_cast<uint8_t>(bits), static_cast<uint16_t>(d.usual_block),
+          d.usual_scale};
+}
+
 const char* name_of(codec::Rounding rounding) {
   return rounding == codec::Rounding::kNearest ? "nearest" : "stochastic";
 }
@@ -162,21 +174,23 @@ std::string short_name(const Scheme& scheme) {
 std::vector<Scheme> candidates(const Scheme& scheme, int ranks) {
   const Auto& a = *scheme.automatic;
   const double most = most_error(a);
-  std::vector<std::pair<double, Scheme>> found;
-  for (const std::string_view name : kAllowed) {
-    const Scheme named = parse_scheme(fmt::format("{}:round={}", name, name_of(a.rounding)));
-    std::optional<Scheme> fitted = on_ranks(named, ranks);
-    if (!fitted || fitted->spec.bits != named.spec.bits || fitted->spec.bits < a.bits) continue;
-    const double error = gaussian_error(fitted->spec);
-    if (error > most) continue;
+  std::vector<Scheme> found;
+  const auto consider = [&](const codec::Spec& spec) {
+    Scheme usual;
+    usual.spec = spec;
+    std::optional<Scheme> fitted = on_ranks(usual, ranks);
+    if (!fitted || fitted->spec.bits != spec.bits) return;
+    if (gaussian_error(fitted->spec) > most) return;
     fitted->seed = scheme.seed;
     fitted->delta.own_exact = a.own_exact && sharing_of(fitted->spec) == plan::Sharing::kNone;
-    found.emplace_back(error, *fitted);
-  }
-  std::ranges::stable_sort(found, {}, [](const auto& one) { return one.first; });
-  std::vector<Scheme> schemes;
-  for (auto& [error, one] : found) schemes.push_back(std::move(one));
-  return schemes;
+    found.push_back(*fitted);
+  };
+  for (const codec::Descriptor& d : codec::kDescriptors)
+    if (may_be_chosen(d))
+      for (int bits = std::max<int>(d.min_bits, a.bits); bits <= d.max_bits; ++bits)
+        consider(usual_spec(d, bits, a.rounding));
+  std::ranges::stable_sort(found, std::greater(), [](const Scheme& s) { return s.spec.bits; });
+  return found;
 }
 
 // It takes a while, and auto asks for each new size of a call.

@@ -22,7 +22,9 @@ Scheme parse_auto(std::string_view text);
 std::string print_auto(const Scheme& scheme);
 
 // What may be chosen for a sum, or for what only moves, on so many ranks; as on_ranks() has it. The
-// order, and so the choice among equals, is that of rising error.
+// order, and so the choice among equals: those of most bits first, as the list has them. Never
+// chosen are fp16, whose range is too small for some sums, exp8, learned levels, and integers with
+// fit=mse.
 std::vector<Scheme> candidates(const Scheme& scheme, int ranks);
 
 // How profiles name what may be chosen: the codec, and the rounding where it is not its usual one.

@@ -85,7 +85,7 @@ TEST(Automatic, ErrorsNameWhatIsWrong) {
   }
 }
 
-// By rising error, so that of equals the most accurate is taken.
+// Those of most bits first, so that of equals they are taken.
 std::string names(const char* text, int ranks) {
   std::string all;
   for (const Scheme& s : candidates(parse_scheme(text), ranks))
@@ -99,15 +99,16 @@ TEST(Automatic, TakesWhatIsNoWorseThanIntegersOfItsBits) {
     int ranks;
     const char* names;
   } cases[] = {
-      {"auto", 4, "linear16:round=nearest bf16 int8"},
-      {"auto:bits=7", 4, "linear16:round=nearest bf16 int8 int7"},
-      {"auto:bits=9", 4, "linear16:round=nearest bf16"},
-      {"auto:bits=16", 4, "linear16:round=nearest bf16"},
-      {"auto:round=stochastic", 4, "linear16 bf16:round=stochastic int8:round=stochastic"},
+      {"auto", 4, "bf16 linear16:round=nearest int8 minmax8"},
+      {"auto:bits=7", 4, "bf16 linear16:round=nearest int8 minmax8 int7 minmax7"},
+      {"auto:bits=9", 4, "bf16 linear16:round=nearest"},
+      {"auto:bits=16", 4, "bf16 linear16:round=nearest"},
+      {"auto:round=stochastic", 4,
+       "bf16:round=stochastic linear16 int8:round=stochastic minmax8:round=stochastic"},
       // Of so many ranks hardly a step is left, of more none.
-      {"auto", 2000, "bf16 int8"},
-      {"auto", 2184, "bf16 int8"},
-      {"auto", 2185, "bf16 int8"},
+      {"auto", 2000, "bf16 int8 minmax8"},
+      {"auto", 2184, "bf16 int8 minmax8"},
+      {"auto", 2185, "bf16 int8 minmax8"},
       {"auto:error=1,bits=16", 2184, "bf16 linear16:round=nearest"},
       {"auto:error=1,bits=16", 2185, "bf16"},
   };
@@ -120,21 +121,42 @@ TEST(Automatic, TakesWhatIsWithinAnError) {
     int ranks;
     const char* names;
   } cases[] = {
-      {"auto:error=0.02", 4, "linear16:round=nearest bf16 int8 int7"},
+      {"auto:error=0.02", 4, "bf16 linear16:round=nearest int8 minmax8 int7 minmax7"},
       {"auto:error=0.001", 4, "linear16:round=nearest"},
       {"auto:error=1e-9", 4, ""},
       // The grid of eight bits gets coarser by the ranks; of 9 it would be that of sixteen.
-      {"auto:error=0.05", 2, "linear16:round=nearest bf16 int8 int7 linear8:round=nearest int6"},
-      {"auto:error=0.05", 4, "linear16:round=nearest bf16 int8 int7 int6 linear8:round=nearest"},
-      {"auto:error=0.05", 8, "linear16:round=nearest bf16 int8 int7 int6"},
-      {"auto:error=0.08,bits=8", 8, "linear16:round=nearest bf16 int8 linear8:round=nearest"},
-      {"auto:error=0.08,bits=8", 9, "linear16:round=nearest bf16 int8"},
-      {"auto:error=0.05,bits=7", 4, "linear16:round=nearest bf16 int8 int7 linear8:round=nearest"},
+      {"auto:error=0.05", 2,
+       "bf16 linear16:round=nearest int8 minmax8 fp8e4m3 mxfp8 linear8:round=nearest int7 minmax7 "
+       "int6 minmax6 mxfp6 minmax5"},
+      {"auto:error=0.05", 4,
+       "bf16 linear16:round=nearest int8 minmax8 fp8e4m3 mxfp8 linear8:round=nearest int7 minmax7 "
+       "int6 minmax6 mxfp6 minmax5"},
+      {"auto:error=0.05", 8,
+       "bf16 linear16:round=nearest int8 minmax8 fp8e4m3 mxfp8 int7 minmax7 int6 minmax6 mxfp6 "
+       "minmax5"},
+      {"auto:error=0.08,bits=8", 8,
+       "bf16 linear16:round=nearest int8 minmax8 fp8e4m3 fp8e5m2 mxfp8 linear8:round=nearest"},
+      {"auto:error=0.08,bits=8", 9,
+       "bf16 linear16:round=nearest int8 minmax8 fp8e4m3 fp8e5m2 mxfp8"},
+      {"auto:error=0.05,bits=7", 4,
+       "bf16 linear16:round=nearest int8 minmax8 fp8e4m3 mxfp8 linear8:round=nearest int7 minmax7"},
       {"auto:error=0.05,round=stochastic", 2,
-       "linear16 bf16:round=stochastic int8:round=stochastic int7:round=stochastic linear8 "
-       "int6:round=stochastic"},
+       "bf16:round=stochastic linear16 int8:round=stochastic minmax8:round=stochastic "
+       "fp8e4m3:round=stochastic mxfp8:round=stochastic linear8 int7:round=stochastic "
+       "minmax7:round=stochastic int6:round=stochastic minmax6:round=stochastic "
+       "mxfp6:round=stochastic"},
   };
   for (const auto& c : cases) EXPECT_EQ(names(c.text, c.ranks), c.names) << c.text << c.ranks;
+}
+
+TEST(Automatic, NeverTakesWhatItsErrorDoesNotTellAllOf) {
+  for (const int ranks : {1, 4, 64}) {
+    const std::string all = names("auto:error=1,bits=2", ranks);
+    for (const char* never : {"fp16", "exp8", "learned", "fit=mse", "hadamard"})
+      EXPECT_EQ(all.find(never), std::string::npos) << never << " in " << all;
+    for (const char* always : {"int2", "minmax3", "mxfp4", "nvfp4", "mxfp6", "fp8e5m2", "bf16"})
+      EXPECT_NE(all.find(always), std::string::npos) << always << " not in " << all;
+  }
 }
 
 TEST(Automatic, WhatItTakesHasItsRoundingItsSeedAndTheRanks) {

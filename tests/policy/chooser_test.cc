@@ -62,8 +62,9 @@ TEST(Chooser, ModelsWhatWasNotMeasured) {
   const plan::Topology one = nodes(1, 4);
   const std::vector<Prediction> all = predicted(kSlow, "auto:bits=4", all_reduce(), one);
   EXPECT_EQ(names(all),
-            "native linear16:round=nearest bf16 int8 int7 int6 linear8:round=nearest "
-            "int5 int4");
+            "native bf16 linear16:round=nearest int8 minmax8 fp8e4m3 fp8e5m2 mxfp8 "
+            "linear8:round=nearest int7 minmax7 int6 minmax6 mxfp6 int5 minmax5 int4 minmax4 "
+            "mxfp4 nvfp4");
   for (const Prediction& p : all) {
     EXPECT_FALSE(p.measured);
     EXPECT_GT(*p.seconds, 0);
@@ -136,7 +137,7 @@ TEST(Chooser, AGainOfLessThanTenPercentIsNone) {
     const char* taken;
   } cases[] = {
       {1.2, 1.2, 1.2, "native"}, {1.2, 1.1, 1.1, "native"},  {1.2, 1.0, 1.1, "int8"},
-      {1.2, 1.0, 0.9, "int4"},   {1.2, 1.0, 1.0, "int8"},  // of equals the more accurate
+      {1.2, 1.0, 0.9, "int4"},   {1.2, 1.0, 1.0, "int8"},  // of equals that of more bits
       {1.11, 1.0, 2.0, "int8"},  {1.09, 1.0, 2.0, "native"}, {1.0, 2.0, 3.0, "native"},
   };
   for (const auto& c : cases) {
@@ -150,7 +151,8 @@ TEST(Chooser, AGainOfLessThanTenPercentIsNone) {
 
 TEST(Chooser, FormatsAreNarrowerThanTheElements) {
   for (const Dtype dtype : {Dtype::kFloat16, Dtype::kBfloat16})
-    EXPECT_EQ(names(predicted(kSlow, "auto", all_reduce(dtype), nodes(1, 4))), "native int8");
+    EXPECT_EQ(names(predicted(kSlow, "auto", all_reduce(dtype), nodes(1, 4))),
+              "native int8 minmax8");
   model::Profile p{.measured = {curve("native", {{1, 1}}, Dtype::kFloat16),
                                 curve("bf16", {{1, 0.1}}, Dtype::kFloat16)}};
   EXPECT_EQ(names(predicted(p, "auto", all_reduce(Dtype::kFloat16), nodes(1, 4))), "native");
@@ -161,11 +163,11 @@ TEST(Chooser, SharedGridsAreForSums) {
   for (const Collective c : {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast,
                              Collective::kGather, Collective::kScatter})
     EXPECT_EQ(names(predicted(kSlow, "auto", {c, 1 << 16, Dtype::kFloat32, 4, 0}, nodes(2, 2))),
-              "native bf16 int8")
+              "native bf16 int8 minmax8")
         << plan::name(c);
   for (const Collective c : {Collective::kReduceScatter, Collective::kReduce})
     EXPECT_EQ(names(predicted(kSlow, "auto", {c, 1 << 16, Dtype::kFloat32, 4, 0}, nodes(2, 2))),
-              "native linear16:round=nearest bf16 int8")
+              "native bf16 linear16:round=nearest int8 minmax8")
         << plan::name(c);
 }
 

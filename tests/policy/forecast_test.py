@@ -324,16 +324,17 @@ class Auto(InAFolder):
     def test_what_is_taken_is_explained(self):
         lines = self.explain("--scheme", "auto", "--profile", self.profile, "--bytes",
                              "1M").splitlines()
-        self.assertEqual(lines[:7], """\
+        self.assertEqual(lines[:8], """\
 call       allreduce, 1 MiB (1048576 B), float32, sum, 4 ranks on 2 nodes
 rule       rule 1: shard=64K.. -> auto:bits=8,round=nearest
 auto       auto:bits=8,round=nearest, by the profile "tiny", which models them
               1.52 s   1.00x  native
-              801 ms   1.90x  linear16:block=256,round=nearest
               542 ms   2.81x  bf16:round=nearest
-              300 ms   5.07x  int8:block=128,round=nearest  taken""".splitlines())
-        self.assertTrue(lines[7].startswith("scheme     int8:block=128,round=nearest, 8.25 bits"))
-        self.assertTrue(lines[8].startswith("algorithm  hierarchical AllReduce: "))
+              801 ms   1.90x  linear16:block=256,round=nearest
+              300 ms   5.07x  int8:block=128,round=nearest  taken
+              308 ms   4.94x  minmax8:block=128,round=nearest""".splitlines())
+        self.assertTrue(lines[8].startswith("scheme     int8:block=128,round=nearest, 8.25 bits"))
+        self.assertTrue(lines[9].startswith("algorithm  hierarchical AllReduce: "))
 
     def test_a_setting_names_the_profile_too(self):
         words = ["--scheme", "auto", "--bytes", "1M"]
