@@ -12,9 +12,6 @@
 namespace terse::codec {
 namespace {
 
-// The elements that pass through the stages together: whole blocks, about this many.
-constexpr size_t kTile = 512;
-
 size_t tile_of(size_t block) { return block < kTile ? kTile / block * block : block; }
 
 // Memory that is read soon, a little after p: the processor by itself fetches ahead within a page

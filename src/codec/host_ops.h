@@ -14,6 +14,10 @@
 
 namespace terse::codec {
 
+// The elements of a tile, about: of larger ones, which are of one block, the operations themselves
+// fetch what comes next.
+constexpr size_t kTile = 1024;
+
 // Of one codec. `in` and `out` are user memory; n elements from a block's first one on, of which
 // the last block may be shorter. A code takes a byte, or two where a code has more bits than that.
 struct CodecOps {

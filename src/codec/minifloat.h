@@ -20,23 +20,19 @@ struct MiniFloat {
       kNormal + ((largest_ - (1u << mantissa_bits)) << (23 - mantissa_bits));
   static constexpr uint32_t kLargestExponent = (kLargest >> 23) - 127;
 
-  // The code of the magnitude m, which is at most the largest number's, rounded by
-  // `round` from a number of units in the last place to an integer.
+  // The code of the magnitude m, which is at most the largest number's, rounded by `round`.
   template <class Round>
   static TERSE_INLINE uint32_t magnitude_code(float m, Round round) {
-    const uint32_t exponent = float_bits(m) & kInfinityBits;
-    const uint32_t least = exponent > kNormal ? exponent : kNormal;
-    // In units of the last place: exact. Its code continues that of the exponent, and may carry
-    // into it.
-    const float units = mul(m, bits_float(((254u + mantissa_bits) << 23) - least));
-    return ((least - kNormal) >> (23 - mantissa_bits)) + static_cast<uint32_t>(round(units));
+    return left_aligned(m, round) >> (32 - kBits);
   }
 
-  // With x's sign, and saturating.
+  // With x's sign, and saturating. The last shift tells compilers that all before it is of a word's
+  // width, so that vectors become narrower once.
   template <class Round>
   static TERSE_INLINE uint32_t encode(float x, Round round) {
     const float limit = bits_float(kLargest), m = magnitude(x);
-    return magnitude_code(m < limit ? m : limit, round) | sign(x);
+    const uint32_t code = left_aligned(m < limit ? m : limit, round);
+    return (code | (float_bits(x) & kSignBit)) >> (32 - kBits);
   }
 
   static TERSE_INLINE uint32_t sign(float x) {
@@ -55,6 +51,17 @@ struct MiniFloat {
     }
     return bits_float(bits | code >> (kBits - 1) << 31);
   }
+
+ private:
+  // At the upper end of a word: an integer of units of the last place, whose code continues that of
+  // the exponent, and may carry into it.
+  template <class Round>
+  static TERSE_INLINE uint32_t left_aligned(float m, Round round) {
+    const uint32_t exponent = float_bits(m) & kInfinityBits;
+    const uint32_t least = exponent > kNormal ? exponent : kNormal;
+    return ((least - kNormal) << (8 - exponent_bits)) +
+           (round(m, least - (static_cast<uint32_t>(mantissa_bits) << 23)) << (32 - kBits));
+  }
 };
 
 using E5M2 = MiniFloat<5, 2, 0x7b, true>;
@@ -64,15 +71,25 @@ using E2M1 = MiniFloat<2, 1, 0x7>;
 static_assert(E5M2::kLargest == 0x47600000u && E4M3::kLargest == 0x43e00000u);  // 57344, 448
 static_assert(E2M3::kLargest == 0x40f00000u && E2M1::kLargest == 0x40c00000u);  // 7.5, 6
 
+// How the magnitude m becomes an integer of units, which are powers of two: its lowest bits.
+
+// 2^23 units are added, so that what is below one of them is rounded off.
 struct ToNearest {
-  TERSE_INLINE int32_t operator()(float units) const { return nearest_integer(units); }
+  TERSE_INLINE uint32_t operator()(float m, uint32_t unit) const {
+    return float_bits(add(m, bits_float(unit + (23u << 23))));
+  }
 };
+
+// Exact.
+TERSE_INLINE float in_units(float m, uint32_t unit) {
+  return mul(m, bits_float((254u << 23) - unit));
+}
 
 // Up with the probability that makes the mean right; for mantissas of up to 6 bits.
 struct ToEither {
   uint16_t random;
-  TERSE_INLINE int32_t operator()(float units) const {
-    return integer_below(add(units, uniform(random)));
+  TERSE_INLINE uint32_t operator()(float m, uint32_t unit) const {
+    return static_cast<uint32_t>(integer_below(add(in_units(m, unit), uniform(random))));
   }
 };
 

@@ -77,8 +77,9 @@ struct Fp16 : Cast<half_t> {
   // As above; with 13 random bits, which are as many as are rounded off, so that sums are exact.
   struct Up {
     uint16_t random;
-    TERSE_INLINE int32_t operator()(float units) const {
-      return integer_below(add(units, mul(static_cast<float>(random >> 3), 0x1p-13f)));
+    TERSE_INLINE uint32_t operator()(float m, uint32_t unit) const {
+      const float share = mul(static_cast<float>(random >> 3), 0x1p-13f);
+      return static_cast<uint32_t>(integer_below(add(in_units(m, unit), share)));
     }
   };
 

@@ -44,7 +44,9 @@ struct NvFp4 {
   }
 
   struct Above {
-    TERSE_INLINE int32_t operator()(float units) const { return -integer_below(-units); }
+    TERSE_INLINE uint32_t operator()(float m, uint32_t unit) const {
+      return static_cast<uint32_t>(-integer_below(-in_units(m, unit)));
+    }
   };
 
   // To nearest, so that elements may saturate. That would be biased: stochastic rounding takes the

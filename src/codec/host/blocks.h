@@ -105,7 +105,7 @@ TERSE_INLINE void store_number(Number n, float x, uint8_t* to) {
   else if (n == Number::kBf16)
     std::memcpy(to, &bits, 2);
   else
-    std::memcpy(to, &bits, 1);
+    *to = static_cast<uint8_t>(bits);
 }
 
 TERSE_INLINE float load_number(Number n, const uint8_t* from) {

@@ -32,6 +32,12 @@ struct Elements {
   const void *as_they_are, *read;
 };
 
+template <class Raw, class T>
+TERSE_INLINE Elements elements_from(const Elements& in, size_t i) {
+  return {static_cast<const char*>(in.as_they_are) + i * sizeof(Raw),
+          static_cast<const char*>(in.read) + i * sizeof(T)};
+}
+
 // `coder(i)`: that of element i.
 template <class T, class Codec, Rounding rounding, class Coder>
 TERSE_INLINE void encode(const void* in, size_t n, const Coder& coder,
@@ -47,7 +53,7 @@ TERSE_INLINE void encode(const void* in, size_t n, const Coder& coder,
 template <class Raw>
 TERSE_INLINE void prefetch_next(const Elements& in, size_t n, size_t first, size_t some) {
   constexpr size_t kLine = 64;
-  if (n <= kPiece) return;  // codec.cc did
+  if (n <= kTile) return;  // codec.cc did
   const uintptr_t begin = reinterpret_cast<uintptr_t>(in.as_they_are) + (n + first) * sizeof(Raw);
   for (size_t i = 0; i < some * sizeof(Raw); i += kLine)
     __builtin_prefetch(reinterpret_cast<const void*>(begin + i));
@@ -78,6 +84,9 @@ TERSE_INLINE void encode_groups(const Elements& in, size_t n, const Form& form,
         [&](size_t i) { return Codec::template coder<rounding>(of_element[i], form); },
         random + first, codes + first);
   });
+  uint32_t zeros = 0;
+  for (size_t i = 0; i < groups_of<Codec>(n); ++i) zeros += zero(i) ? 1 : 0;
+  if (zeros == 0) return;
   for_each_group<Codec>(n, [&](size_t i, size_t first, size_t length) {
     if (zero(i)) std::memset(codes + first, 0, length);
   });
@@ -101,22 +110,23 @@ TERSE_INLINE void encode_finely(const Elements& in, size_t n, const Form& form, 
                                          [&](size_t i) { return fine[i] == 0; });
 }
 
-// All of blocks that are small: first the parameters of all of them.
+// All of blocks that are small, and have one parameter: a loop for each thing that is found, over
+// all of them.
 template <class Raw, class T, class Codec, Rounding rounding>
 TERSE_INLINE void quantize_small_blocks(const Elements& in, size_t n, const Form& form,
                                         const uint16_t* __restrict random,
                                         uint8_t* __restrict codes, uint8_t* __restrict params) {
-  float absmax[kMostGroups<Codec>];
-  Params of_block[kMostGroups<Codec>];
+  static_assert(Codec::kDescriptor.params == 1);
+  const size_t blocks = groups_of<Codec>(n);
+  float absmax[kMostGroups<Codec>], found[kMostGroups<Codec>];
   typename Codec::Quantizer quantizers[kMostGroups<Codec>];
   absmaxes<Raw, kGroup<Codec>>(in.as_they_are, n, absmax);
-  for (size_t i = 0; i < groups_of<Codec>(n); ++i) {
-    of_block[i] = Codec::params({absmax[i]}, form, 0);
-    quantizers[i] = Codec::quantizer(of_block[i], form);
-    store_params<Codec>(of_block[i], form.scale, params + i * params_bytes<Codec>(form.scale));
-  }
+  for (size_t i = 0; i < blocks; ++i) found[i] = Codec::params({absmax[i]}, form, 0).first;
+  for (size_t i = 0; i < blocks; ++i) quantizers[i] = Codec::quantizer({found[i], 0}, form);
+  for (size_t i = 0; i < blocks; ++i)
+    store_number(form.scale, found[i], params + i * params_bytes<Codec>(form.scale));
   encode_groups<Raw, T, Codec, rounding>(in, n, form, quantizers, random, codes, [&](size_t i) {
-    return Codec::flat(of_block[i]) || !is_finite(of_block[i].first);
+    return Codec::flat({found[i], 0}) || !is_finite(found[i]);
   });
 }
 
@@ -133,15 +143,11 @@ TERSE_INLINE Params find_params(const Elements& in, size_t n, const Form& form, 
   return p;
 }
 
-// `random`: of the block's elements; where the grid is shifted, of the first one.
-template <class Raw, class T, class Codec, Rounding rounding, Part part, bool large>
-TERSE_INLINE void quantize_block(const Elements& in, size_t n, const Form& form,
-                                 const uint16_t* __restrict random, uint8_t* __restrict codes,
-                                 uint8_t* params) {
-  const float shift = rounding == Rounding::kShift ? uniform(random[0]) - 0.5f : 0.0f;
-  const Params p = part == Part::kCodes ? load_params<Codec>(params, form.scale)
-                                        : find_params<Raw, T, Codec>(in, n, form, shift, params);
-  if constexpr (part == Part::kParams) return;
+// The codes of a block whose parameters were found.
+template <class Raw, class T, class Codec, Rounding rounding, bool large>
+TERSE_INLINE void encode_block(const Elements& in, size_t n, const Form& form, const Params& p,
+                               const uint16_t* __restrict random, uint8_t* __restrict codes,
+                               uint8_t* params) {
   uint8_t* const fine = params + params_bytes<Codec>(form.scale);
   if (Codec::flat(p) || !is_finite(p.first)) {
     std::memset(codes, 0, n * sizeof(Code<Codec>));
@@ -158,32 +164,55 @@ TERSE_INLINE void quantize_block(const Elements& in, size_t n, const Form& form,
   }
 }
 
+// By how much the grid of the block that begins with an element is moved.
+TERSE_INLINE float shift_at(const Draw& draw, uint64_t element) {
+  return uniform(draw_bits(draw_group(draw, element / kElementsPerDraw), element)) - 0.5f;
+}
+
+// Of no more than kMaxBlock elements.
+template <class Codec>
+constexpr size_t blocks_at_once(bool large) {
+  if (kSmallBlock<Codec> != 0) return kMaxBlock / kSmallBlock<Codec>;
+  const bool one = large || Codec::kDescriptor.params == 0 || HasFinerScales<Codec>;
+  return one ? 1 : kMaxBlock / kPiece;
+}
+
+// First the parameters of many blocks: finding them is one long chain of operations, and those of
+// several blocks go along with each other, but not with codes, which are many operations.
 template <class Raw, class T, class Codec, Rounding rounding, Part part, bool large>
 [[gnu::noinline]] void quantize_blocks(Elements in, size_t n, const Spec& spec, const Draw& draw,
                                        uint64_t first, uint8_t* codes, uint8_t* params) {
   const Form form = known_form<Codec>(spec, rounding);
-  constexpr size_t kSmall = kSmallBlock<Codec>, kAtOnce = kSmall != 0 ? kMaxBlock / kSmall : 1;
-  const size_t block = kSmall != 0 ? kAtOnce * kSmall : block_of<Codec>(spec);
-  const size_t stride = kAtOnce * params_stride<Codec>(spec);
-  const size_t at_once =
-      rounding == Rounding::kStochastic ? kMaxBlock / spec.block * spec.block : 0;
-  uint16_t random[kMaxBlock];
-  for (size_t i = 0; i < n; i += block, params += stride) {
-    const size_t length = block_at(i, n, block);
-    if constexpr (rounding == Rounding::kStochastic && part != Part::kParams) {
-      if (i % at_once == 0) draw_elements(draw, first + i, block_at(i, n, at_once), random);
-    } else if constexpr (rounding == Rounding::kShift) {
-      const uint64_t element = first + i;
-      random[0] = draw_bits(draw_group(draw, element / kElementsPerDraw), element);
-    }
-    const uint16_t* drawn = rounding == Rounding::kStochastic ? random + i % at_once : random;
-    const Elements from = {static_cast<const char*>(in.as_they_are) + i * sizeof(Raw),
-                           static_cast<const char*>(in.read) + i * sizeof(T)};
+  constexpr size_t kSmall = kSmallBlock<Codec>, kBlocks = blocks_at_once<Codec>(large);
+  const size_t block = kSmall != 0 ? kSmall : block_of<Codec>(spec), at_once = kBlocks * block;
+  const size_t stride = params_stride<Codec>(spec);
+  uint16_t random[rounding == Rounding::kStochastic ? kMaxBlock : 1];
+  Params found[kBlocks];
+  for (size_t i = 0; i < n; i += at_once, params += kBlocks * stride) {
+    const size_t some = block_at(i, n, at_once);
+    const Elements these = elements_from<Raw, T>(in, i);
     uint8_t* const to = codes + i * sizeof(Code<Codec>);
-    if constexpr (kSmallBlock<Codec> != 0)
-      quantize_small_blocks<Raw, T, Codec, rounding>(from, length, form, drawn, to, params);
-    else
-      quantize_block<Raw, T, Codec, rounding, part, large>(from, length, form, drawn, to, params);
+    if constexpr (rounding == Rounding::kStochastic && part != Part::kParams)
+      draw_elements(draw, first + i, some, random);
+    if constexpr (kSmall != 0) {
+      quantize_small_blocks<Raw, T, Codec, rounding>(these, some, form, random, to, params);
+      continue;
+    }
+    for (size_t k = 0, at = 0; at < some; ++k, at += block) {
+      uint8_t* const own = params + k * stride;
+      if constexpr (part == Part::kCodes) {
+        found[k] = load_params<Codec>(own, form.scale);
+      } else {
+        const float shift = rounding == Rounding::kShift ? shift_at(draw, first + i + at) : 0.0f;
+        found[k] = find_params<Raw, T, Codec>(elements_from<Raw, T>(these, at),
+                                              block_at(at, some, block), form, shift, own);
+      }
+    }
+    if constexpr (part == Part::kParams) continue;
+    for (size_t k = 0, at = 0; at < some; ++k, at += block)
+      encode_block<Raw, T, Codec, rounding, large>(
+          elements_from<Raw, T>(these, at), block_at(at, some, block), form, found[k], random + at,
+          to + at * sizeof(Code<Codec>), params + k * stride);
   }
 }
 

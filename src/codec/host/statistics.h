@@ -63,10 +63,17 @@ TERSE_INLINE void stats(const void* in, size_t n, Extent& result) {
 template <class T>
 TERSE_INLINE void stats(const void*, size_t, NoStats&) {}
 
-// The larger ones of n pairs of neighbours.
-template <class X>
-TERSE_INLINE void larger_of_pairs(const X* __restrict in, size_t n, X* __restrict out) {
-  for (size_t i = 0; i < n; ++i) out[i] = in[2 * i] > in[2 * i + 1] ? in[2 * i] : in[2 * i + 1];
+// The largest of each `width` neighbours, of which there are `groups`: by halves. May overwrite
+// both.
+template <size_t groups, size_t width, class X>
+TERSE_INLINE const X* largest_of_groups(X* __restrict in, X* __restrict out) {
+  if constexpr (width == 1) {
+    return in;
+  } else {
+    for (size_t i = 0; i < groups * width / 2; ++i)
+      out[i] = in[2 * i] > in[2 * i + 1] ? in[2 * i] : in[2 * i + 1];
+    return largest_of_groups<groups, width / 2>(out, in);
+  }
 }
 
 // The absmax of each `share` elements, and of the last ones, which may be fewer. Loops over few
@@ -76,7 +83,7 @@ TERSE_INLINE void absmaxes(const void* in, size_t n, float* __restrict out) {
   constexpr size_t kRegister = kRegisterBytes / sizeof(T);
   constexpr size_t kWidth = share < kRegister ? share : kRegister, kAtOnce = 512 / share;
   const char* const bytes = static_cast<const char*>(in);
-  Integer<T> magnitudes[kAtOnce * kWidth], halved[kAtOnce * kWidth / 2];
+  alignas(64) Integer<T> magnitudes[kAtOnce * kWidth], halved[kAtOnce * kWidth];
   size_t i = 0;
   for (; (i + kAtOnce) * share <= n; i += kAtOnce) {
     const char* const from = bytes + i * share * sizeof(T);
@@ -89,13 +96,7 @@ TERSE_INLINE void absmaxes(const void* in, size_t n, float* __restrict out) {
         }
         magnitudes[k * kWidth + lane] = absmax;
       }
-    size_t width = kWidth;
-    for (; width > 2; width /= 4) {
-      larger_of_pairs(magnitudes, kAtOnce * width / 2, halved);
-      larger_of_pairs(halved, kAtOnce * width / 4, magnitudes);
-    }
-    if (width == 2) larger_of_pairs(magnitudes, kAtOnce, halved);
-    const Integer<T>* const each = width == 2 ? halved : magnitudes;
+    const Integer<T>* const each = largest_of_groups<kAtOnce, kWidth>(magnitudes, halved);
     for (size_t k = 0; k < kAtOnce; ++k) out[i + k] = as_float<T>(each[k]);
   }
   for (; i * share < n; ++i) {
