@@ -2,60 +2,13 @@
 #pragma once
 
 #include "codec/host/blocks.h"
+#include "codec/host/by_values.h"
 #include "codec/host/levels.h"
 #include "codec/host/random.h"
 #include "codec/host/statistics.h"
 
 namespace terse::codec::TERSE_ISA {
 namespace {
-
-template <class T>
-using BitsOf = std::conditional_t<sizeof(T) == 4, int32_t, int16_t>;
-
-// An element's bits, as the low ones of a number in a table.
-template <class T>
-TERSE_INLINE float bits_in_table(T x) {
-  BitsOf<T> bits;
-  std::memcpy(&bits, &x, sizeof x);
-  return __builtin_bit_cast(float, static_cast<int32_t>(bits));
-}
-
-template <class T>
-TERSE_INLINE T element_in_table(float number) {
-  const auto bits = static_cast<BitsOf<T>>(__builtin_bit_cast(int32_t, number));
-  return __builtin_bit_cast(T, bits);
-}
-
-// A block's codes to elements: first the values of all codes there are, as elements.
-template <class T, class Codec, bool accumulate, int bits>
-TERSE_INLINE void decode_by_values(const uint8_t* codes, size_t n, const float* levels,
-                                   const typename Codec::Dequantizer& d, void* out) {
-  constexpr size_t kCodes = size_t{1} << bits;
-  alignas(64) float values[kCodes];
-  size_t i = 0;
-  if constexpr (accumulate) {
-    for (size_t k = 0; k < kCodes; ++k) values[k] = Codec::value(levels[k], d);
-    i = look_up_add_registers<kCodes>(values, codes, n, out);
-    for (; i < n; ++i) write(out, i, add(read<T>(out, i), values[codes[i]]));
-  } else {
-    for (size_t k = 0; k < kCodes; ++k)
-      values[k] = bits_in_table<T>(from_number<T>(Codec::value(levels[k], d)));
-    i = look_up_registers<kCodes, BitsOf<T>>(values, codes, n, out);
-    for (; i < n; ++i) write(out, i, element_in_table<T>(values[codes[i]]));
-  }
-}
-
-// The same of halves, of which there may be many.
-template <class T, class Codec, int bits>
-TERSE_INLINE void decode_by_halves(const uint8_t* codes, size_t n, const float* levels,
-                                   const typename Codec::Dequantizer& d, void* out) {
-  constexpr size_t kCodes = size_t{1} << bits;
-  alignas(64) uint16_t values[kCodes];
-  for (size_t k = 0; k < kCodes; ++k)
-    values[k] = __builtin_bit_cast(uint16_t, from_number<T>(Codec::value(levels[k], d)));
-  size_t i = look_up_halves<kCodes>(values, codes, n, out);
-  for (; i < n; ++i) write(out, i, values[codes[i]]);
-}
 
 // First the levels of all elements: where there may be more codes than elements.
 template <class T, class Codec, bool accumulate, int bits>
@@ -73,16 +26,20 @@ TERSE_INLINE void decode_by_levels(const uint8_t* codes, size_t n, const float* 
   }
 }
 
-// By halves where there are enough elements for it to pay that the values of all codes are found.
+// By the values of all codes, where these are few, or where there are enough elements for it to
+// pay.
 template <class T, class Codec, bool accumulate, int bits>
-TERSE_INLINE void decode_many(const uint8_t* codes, size_t n, const float* levels,
-                              const typename Codec::Dequantizer& d, void* out) {
-  if constexpr (!accumulate && sizeof(T) == sizeof(uint16_t))
-    if (n >= size_t{2} << bits) return decode_by_halves<T, Codec, bits>(codes, n, levels, d, out);
-  decode_by_levels<T, Codec, accumulate, bits>(codes, n, levels, d, out);
+TERSE_INLINE void decode_learned(const uint8_t* codes, size_t n, const float* levels,
+                                 const typename Codec::Dequantizer& d, void* out) {
+  constexpr size_t kCodes = size_t{1} << bits;
+  using OfCodes = Values<T, accumulate, kCodes>;
+  if (kCodes > kMostAsNumbers && !(OfCodes::kHalves && n >= 2 * kCodes))
+    return decode_by_levels<T, Codec, accumulate, bits>(codes, n, levels, d, out);
+  alignas(64) float values[kCodes];
+  alignas(64) typename OfCodes::Entry table[kCodes];
+  for_each_code<kCodes>([&](size_t k) { values[k] = Codec::value(levels[k], d); });
+  OfCodes::look_up(OfCodes::entries(values, kCodes, table), codes, n, out);
 }
-
-constexpr int kMostBitsByValues = 6;
 
 template <class T, class Codec, bool accumulate, int bits>
 void dequantize_by_table(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
@@ -94,11 +51,8 @@ void dequantize_by_table(const uint8_t* codes, size_t n, const Spec& spec, const
     char* const at = static_cast<char*>(out) + i * sizeof(T);
     const Params p = scaled(load_params<Codec>(params, form.scale), factor);
     if (is_finite(p.first) && is_finite(p.second)) {
-      const auto d = Codec::dequantizer(p, form);
-      if constexpr (bits <= kMostBitsByValues)
-        decode_by_values<T, Codec, accumulate, bits>(codes + i, length, codebook, d, at);
-      else
-        decode_many<T, Codec, accumulate, bits>(codes + i, length, codebook, d, at);
+      decode_learned<T, Codec, accumulate, bits>(codes + i, length, codebook,
+                                                 Codec::dequantizer(p, form), at);
     } else {
       for (size_t k = 0; k < length; ++k) write(at, k, from_float<T>(bits_float(kNanBits)));
     }

@@ -3,6 +3,7 @@
 
 #include "codec/host/blocks.h"
 #include "codec/host/by_table.h"
+#include "codec/host/by_values.h"
 #include "codec/host/elements.h"
 
 namespace terse::codec::TERSE_ISA {
@@ -48,11 +49,52 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, co
   }
 }
 
+// Codes of up to four bits. Those of fewer do not use all values.
+constexpr size_t kFewCodes = 16;
+
+// Where it pays to find their values first, which are fewer than a block's elements: where a
+// register holds them all, or twice as many halves are looked up at a time.
+template <class T, class Codec, bool accumulate>
+constexpr bool kByValues =
+    Codec::kDescriptor.params > 0 && Codec::kDescriptor.min_bits <= 4 && !HasFinerScales<Codec> &&
+    (kRegister >= kFewCodes || Values<T, accumulate, kFewCodes>::kHalves);
+
+// Of many blocks at a time, so that what is found is found when it is looked up.
+template <class T, class Codec, bool accumulate>
+void dequantize_by_values(const uint8_t* codes, size_t n, const Form& form, size_t block,
+                          const uint8_t* params, float factor, void* out) {
+  using OfCodes = Values<T, accumulate, kFewCodes>;
+  constexpr size_t kBlocks = 32;
+  const size_t stride = params_bytes<Codec>(form.scale);
+  alignas(64) float values[kBlocks * kFewCodes];
+  alignas(64) typename OfCodes::Entry tables[kBlocks * kFewCodes];
+  for (size_t begin = 0; begin < n; begin += kBlocks * block) {
+    const size_t some = block_at(begin, n, kBlocks * block);
+    size_t known = 0;
+    for (size_t at = 0; at < some; at += block, known += kFewCodes, params += stride) {
+      const Params p = scaled(load_params<Codec>(params, form.scale), factor);
+      const bool sound = is_finite(p.first) && is_finite(p.second);
+      const auto d = Codec::dequantizer(p, form);
+      for_each_code<kFewCodes>([&](size_t k) {
+        const float v = Codec::value(static_cast<uint32_t>(k), d, form);
+        values[known + k] = sound ? v : bits_float(kNanBits);
+      });
+    }
+    const auto* table = OfCodes::entries(values, known, tables);
+    for (size_t at = 0; at < some; at += block, table += kFewCodes)
+      OfCodes::look_up(table, codes + begin + at, block_at(at, some, block),
+                       static_cast<char*>(out) + (begin + at) * sizeof(T));
+  }
+}
+
 template <class T, class Codec, bool accumulate>
 void dequantize_blocks(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
                        float factor, void* out) {
   const Form form = known_form<Codec>(spec, Rounding::kNearest);
   const size_t block = block_of<Codec>(spec), stride = params_stride<Codec>(spec);
+  if constexpr (kByValues<T, Codec, accumulate>)
+    if (form.bits <= 4)
+      return dequantize_by_values<T, Codec, accumulate>(codes, n, form, block, params, factor, out);
   for (size_t i = 0; i < n; i += block, params += stride) {
     const size_t length = block_at(i, n, block);
     const uint8_t* const from = codes + i * sizeof(Code<Codec>);
@@ -81,6 +123,8 @@ void dequantize(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t*
     kDequantizeByTable<T, Codec, accumulate>[spec.bits](codes, n, spec, params, factor, out,
                                                         codebook);
   } else if constexpr (kConvertsHalves<T>) {
+    if (kByValues<T, Codec, accumulate> && spec.bits <= 4)
+      return dequantize_blocks<T, Codec, accumulate>(codes, n, spec, params, factor, out);
     const size_t at_once = kFloats / spec.block * spec.block;
     float x[kFloats];
     for (size_t i = 0; i < n; i += at_once) {

@@ -11,6 +11,8 @@ namespace terse::codec::TERSE_ISA {
 namespace {
 
 #if defined(__AVX2__)
+constexpr bool kLooksUp = true;
+
 using Indices [[gnu::vector_size(kRegisterBytes)]] = int32_t;
 
 // Of each index the number that is there; its high bits are ignored.
@@ -195,6 +197,8 @@ TERSE_INLINE size_t look_up_add_registers(const float* numbers, const uint8_t* c
   return i;
 }
 #else
+constexpr bool kLooksUp = false;
+
 template <size_t n>
 struct Search {
   TERSE_INLINE explicit Search(const float*) {}
@@ -211,23 +215,34 @@ TERSE_INLINE size_t look_up_add_registers(const float*, const uint8_t*, size_t, 
 }
 #endif
 
+// Of each code its half: of tables of some sizes, of which registers hold twice as many.
 #if defined(__AVX512BW__)
+template <size_t n>
+constexpr bool kLooksUpHalves = n >= 16;
+
 constexpr size_t kHalves = kRegisterBytes / sizeof(uint16_t);
 
-// n halves, as many as two registers hold or more.
 template <size_t n>
 class HalvesInRegisters {
  public:
   TERSE_INLINE explicit HalvesInRegisters(const uint16_t* halves) {
-    std::memcpy(part_, halves, sizeof part_);
+    if constexpr (n == 16)
+      part_[0] =
+          _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
+    else
+      std::memcpy(part_, halves, sizeof part_);
   }
 
-  TERSE_INLINE __m512i at(__m512i i) const { return among<0, n / kHalves>(i); }
+  TERSE_INLINE __m512i at(__m512i i) const { return among<0, kParts>(i); }
 
  private:
+  static constexpr size_t kParts = n <= kHalves ? 1 : n / kHalves;
+
   template <size_t first, size_t parts>
   TERSE_INLINE __m512i among(__m512i i) const {
-    if constexpr (parts == 2) {
+    if constexpr (parts == 1) {
+      return _mm512_permutexvar_epi16(i, part_[first]);
+    } else if constexpr (parts == 2) {
       return _mm512_permutex2var_epi16(part_[first], i, part_[first + 1]);
     } else {
       constexpr size_t kHalf = parts / 2;
@@ -236,10 +251,9 @@ class HalvesInRegisters {
     }
   }
 
-  __m512i part_[n / kHalves];
+  __m512i part_[kParts];
 };
 
-// Of each code its half. Of these the registers hold twice as many.
 template <size_t n>
 TERSE_INLINE size_t look_up_halves(const uint16_t* halves, const uint8_t* codes, size_t count,
                                    void* out) {
@@ -252,7 +266,37 @@ TERSE_INLINE size_t look_up_halves(const uint16_t* halves, const uint8_t* codes,
   }
   return i;
 }
+#elif defined(__AVX2__)
+template <size_t n>
+constexpr bool kLooksUpHalves = n == 16;
+
+// Their lower and their upper bytes.
+template <size_t n>
+TERSE_INLINE size_t look_up_halves(const uint16_t* halves, const uint8_t* codes, size_t count,
+                                   void* out) {
+  if constexpr (!kLooksUpHalves<n>) return 0;
+  const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves));
+  const auto table = [](__m256i bytes) {  // of 8, and 8 in the other lane
+    const __m256i packed = _mm256_packus_epi16(bytes, bytes);
+    return _mm256_permute4x64_epi64(packed, 0x88);
+  };
+  const __m256i lower = table(_mm256_and_si256(all, _mm256_set1_epi16(0xff)));
+  const __m256i upper = table(_mm256_srli_epi16(all, 8));
+  size_t i = 0;
+  for (; i + kRegisterBytes <= count; i += kRegisterBytes) {
+    const auto codes_of_lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i));
+    const __m256i at = _mm256_permute4x64_epi64(codes_of_lanes, 0xd8);  // of lanes, alternately
+    const __m256i low = _mm256_shuffle_epi8(lower, at), high = _mm256_shuffle_epi8(upper, at);
+    const auto to = reinterpret_cast<__m256i*>(static_cast<char*>(out) + i * sizeof(uint16_t));
+    _mm256_storeu_si256(to, _mm256_unpacklo_epi8(low, high));
+    _mm256_storeu_si256(to + 1, _mm256_unpackhi_epi8(low, high));
+  }
+  return i;
+}
 #else
+template <size_t n>
+constexpr bool kLooksUpHalves = false;
+
 template <size_t n>
 TERSE_INLINE size_t look_up_halves(const uint16_t*, const uint8_t*, size_t, void*) {
   return 0;
