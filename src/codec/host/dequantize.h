@@ -1,6 +1,8 @@
 // A part of host_ops.cc: codes and parameters to elements.
 #pragma once
 
+#include <type_traits>
+
 #include "codec/host/blocks.h"
 #include "codec/host/by_table.h"
 #include "codec/host/by_values.h"
@@ -9,19 +11,47 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-// `dequantizer(i)`: that of element i.
-template <class T, class Codec, bool accumulate, class Dequantizer>
+// `dequantizer(i)`: that of element i. `nans`: whether values may be NaN.
+template <class T, class Codec, bool accumulate, bool nans, class Dequantizer>
 TERSE_INLINE void decode(const uint8_t* __restrict codes, size_t n, const Form& form,
                          const Dequantizer& dequantizer, void* __restrict out) {
   for (size_t i = 0; i < n; ++i) {
     const float v = Codec::value(read<Code<Codec>>(codes, i), dequantizer(i), form);
     if constexpr (accumulate)
       write(out, i, add(read<T>(out, i), v));
-    else if constexpr (Codec::kNanCodes)
+    else if constexpr (nans)
       write(out, i, from_float<T>(v));
     else
       write(out, i, from_number<T>(v));
   }
+}
+
+// Codes of groups of elements, each by its dequantizer.
+template <class T, class Codec, bool accumulate, bool nans>
+TERSE_INLINE void decode_groups(const uint8_t* __restrict codes, size_t n, const Form& form,
+                                const typename Codec::Dequantizer* dequantizers,
+                                void* __restrict out) {
+  spread<Codec>(dequantizers, n, [&](size_t first, size_t some, const auto* of_element) {
+    decode<T, Codec, accumulate, nans>(
+        codes + first, some, form, [&](size_t i) { return of_element[i]; },
+        static_cast<char*>(out) + first * sizeof(T));
+  });
+}
+
+// All of blocks that are small. Where a scale is not finite it is NaN here, and so are all values:
+// the canonical one, as which all but fp16 takes it.
+template <class T, class Codec, bool accumulate>
+TERSE_INLINE void dequantize_small_blocks(const uint8_t* codes, size_t n, const Form& form,
+                                          const uint8_t* params, float factor, void* out) {
+  typename Codec::Dequantizer dequantizers[kMostGroups<Codec>];
+  for (size_t i = 0; i < groups_of<Codec>(n); ++i) {
+    const uint8_t* const own = params + i * params_bytes<Codec>(form.scale);
+    const float scale = scaled(load_params<Codec>(own, form.scale), factor).first;
+    dequantizers[i] =
+        Codec::dequantizer({is_finite(scale) ? scale : bits_float(kNanBits), 0}, form);
+  }
+  constexpr bool kNans = Codec::kNanCodes || std::is_same_v<T, half_t>;
+  decode_groups<T, Codec, accumulate, kNans>(codes, n, form, dequantizers, out);
 }
 
 template <class T, class Codec, bool accumulate>
@@ -37,14 +67,10 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, co
     typename Codec::Dequantizer dequantizers[kMostGroups<Codec>];
     for (size_t i = 0; i < groups_of<Codec>(n); ++i)
       dequantizers[i] = Codec::dequantizer(p, fine[i], form);
-    spread<Codec>(dequantizers, n, [&](size_t first, size_t some, const auto* of_element) {
-      decode<T, Codec, accumulate>(
-          codes + first, some, form, [&](size_t i) { return of_element[i]; },
-          static_cast<char*>(out) + first * sizeof(T));
-    });
+    decode_groups<T, Codec, accumulate, Codec::kNanCodes>(codes, n, form, dequantizers, out);
   } else {
     const auto d = Codec::dequantizer(p, form);
-    decode<T, Codec, accumulate>(
+    decode<T, Codec, accumulate, Codec::kNanCodes>(
         codes, n, form, [&](size_t) { return d; }, out);
   }
 }
@@ -95,15 +121,12 @@ void dequantize_blocks(const uint8_t* codes, size_t n, const Spec& spec, const u
   if constexpr (kByValues<T, Codec, accumulate>)
     if (form.bits <= 4)
       return dequantize_by_values<T, Codec, accumulate>(codes, n, form, block, params, factor, out);
-  for (size_t i = 0; i < n; i += block, params += stride) {
-    const size_t length = block_at(i, n, block);
-    const uint8_t* const from = codes + i * sizeof(Code<Codec>);
-    char* const to = static_cast<char*>(out) + i * sizeof(T);
-    if (length == kSmallBlock<Codec>)
-      dequantize_block<T, Codec, accumulate>(from, kSmallBlock<Codec>, form, params, factor, to);
-    else
-      dequantize_block<T, Codec, accumulate>(from, length, form, params, factor, to);
-  }
+  if constexpr (kSmallBlock<Codec> != 0)
+    return dequantize_small_blocks<T, Codec, accumulate>(codes, n, form, params, factor, out);
+  for (size_t i = 0; i < n; i += block, params += stride)
+    dequantize_block<T, Codec, accumulate>(codes + i * sizeof(Code<Codec>), block_at(i, n, block),
+                                           form, params, factor,
+                                           static_cast<char*>(out) + i * sizeof(T));
 }
 
 template <class T, class Codec, bool accumulate>
