@@ -121,12 +121,18 @@ void dequantize_blocks(const uint8_t* codes, size_t n, const Spec& spec, const u
   if constexpr (kByValues<T, Codec, accumulate>)
     if (form.bits <= 4)
       return dequantize_by_values<T, Codec, accumulate>(codes, n, form, block, params, factor, out);
-  if constexpr (kSmallBlock<Codec> != 0)
-    return dequantize_small_blocks<T, Codec, accumulate>(codes, n, form, params, factor, out);
-  for (size_t i = 0; i < n; i += block, params += stride)
-    dequantize_block<T, Codec, accumulate>(codes + i * sizeof(Code<Codec>), block_at(i, n, block),
-                                           form, params, factor,
-                                           static_cast<char*>(out) + i * sizeof(T));
+  constexpr size_t kSmall = kSmallBlock<Codec>;
+  constexpr size_t kBlocks = kSmall != 0 ? kMaxBlock / kSmall : 1;
+  const size_t at_once = kBlocks * block;
+  for (size_t i = 0; i < n; i += at_once, params += kBlocks * stride) {
+    const size_t length = block_at(i, n, at_once);
+    const uint8_t* const from = codes + i * sizeof(Code<Codec>);
+    char* const to = static_cast<char*>(out) + i * sizeof(T);
+    if constexpr (kSmall != 0)
+      dequantize_small_blocks<T, Codec, accumulate>(from, length, form, params, factor, to);
+    else
+      dequantize_block<T, Codec, accumulate>(from, length, form, params, factor, to);
+  }
 }
 
 template <class T, class Codec, bool accumulate>
