@@ -137,7 +137,8 @@ TEST(Chooser, AGainOfLessThanTenPercentIsNone) {
     const char* taken;
   } cases[] = {
       {1.2, 1.2, 1.2, "native"}, {1.2, 1.1, 1.1, "native"},  {1.2, 1.0, 1.1, "int8"},
-      {1.2, 1.0, 0.9, "int4"},   {1.2, 1.0, 1.0, "int8"},  // of equals that of more bits
+      {1.2, 1.0, 0.9, "int4"},   {1.2, 1.0, 1.0, "int8"},    // of equals that of more bits
+      {1.2, 1.0, 0.995, "int8"}, {1.2, 1.0, 0.985, "int4"},  // hardly faster
       {1.11, 1.0, 2.0, "int8"},  {1.09, 1.0, 2.0, "native"}, {1.0, 2.0, 3.0, "native"},
   };
   for (const auto& c : cases) {

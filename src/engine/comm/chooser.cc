@@ -89,8 +89,11 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
 
 const Prediction& choose(const std::vector<Prediction>& all) {
   const Prediction& native = all.front();
-  const Prediction& best = *std::ranges::min_element(all, {}, &Prediction::seconds);
-  return *best.seconds * kLeastGain <= *native.seconds ? best : native;
+  const double least = *std::ranges::min_element(all, {}, &Prediction::seconds)->seconds;
+  if (least * kLeastGain > *native.seconds) return native;
+  return *std::ranges::find_if(all.begin() + 1, all.end(), [&](const Prediction& one) {
+    return *one.seconds <= least * kAsFast;
+  });
 }
 
 const Prediction& Chooser::of(const Settings& settings, const Scheme& scheme, const Prospect& call,

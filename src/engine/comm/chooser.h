@@ -38,6 +38,9 @@ struct Prediction {
 // What is taken has to gain so much, or the call stays native.
 constexpr double kLeastGain = 1.1;
 
+// What takes no more than so many times the least is as fast: predictions are no better than that.
+constexpr double kAsFast = 1.01;
+
 // By the model alone. Empty: the scheme does not do such calls.
 Prediction predict_native(const model::Profile& profile, const Prospect& call,
                           const Machines& machines);
