@@ -52,6 +52,18 @@ BENCHMARK(calls)
     ->ArgNames({"bytes", "calls"})
     ->ArgsProduct({{4 << 10, 1 << 20, 64 << 20}, {1, 10}});
 
+// By the ranges of 128 elements that stay exact, as norms do, in 64 MiB.
+void calls_with_exclusions(benchmark::State& state) {
+  Caller caller(64 << 20);
+  auto& [scheme, c, data, request] = caller;
+  const auto count = static_cast<size_t>(state.range(0));
+  std::vector<plan::Range> ranges(count);
+  for (size_t i = 0; i < count; ++i) ranges[i] = {i * (request.count / count), 128};
+  c.state.plans.exclude(request.count, std::move(ranges));
+  for (auto _ : state) submit(c.state, request, route(c.state, request, scheme));
+}
+BENCHMARK(calls_with_exclusions)->ArgName("ranges")->Arg(0)->Arg(1)->Arg(100)->Arg(10'000);
+
 // Ranks on nodes of eight.
 plan::Topology nodes_of_eight(int ranks) {
   std::vector<uint64_t> hosts(static_cast<size_t>(ranks));

@@ -186,7 +186,7 @@ template <class Raw, class T, class Codec, Rounding rounding, Part part, bool la
   constexpr size_t kSmall = kSmallBlock<Codec>, kBlocks = blocks_at_once<Codec>(large);
   const size_t block = kSmall != 0 ? kSmall : block_of<Codec>(spec), at_once = kBlocks * block;
   const size_t stride = params_stride<Codec>(spec);
-  uint16_t random[rounding == Rounding::kStochastic ? kMaxBlock : 1];
+  uint16_t random[kMaxBlock];
   Params found[kBlocks];
   for (size_t i = 0; i < n; i += at_once, params += kBlocks * stride) {
     const size_t some = block_at(i, n, at_once);
