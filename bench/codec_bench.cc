@@ -153,8 +153,7 @@ std::vector<Named> schemes() {
     std::set<int> widths{std::clamp(4, d.min_bits, d.max_bits),
                          std::clamp(8, d.min_bits, d.max_bits)};
     for (const int bits : widths) {
-      Spec spec{d.id, Rounding::kNearest, static_cast<uint8_t>(bits),
-                static_cast<uint16_t>(d.usual_block), d.usual_scale};
+      Spec spec = usual_spec(d, bits, Rounding::kNearest);
       std::string name(d.name);
       if (!has_one_width(d)) name += std::to_string(bits);
       if (d.fit == Fit::kMse) name += "-mse";

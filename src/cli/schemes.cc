@@ -23,8 +23,7 @@ void print_schemes() {
              "stochastic", "source");
   for (const Descriptor& d : codec::kDescriptors) {
     for (int bits = d.min_bits; bits <= d.max_bits; ++bits) {
-      codec::Spec spec{d.id, codec::Rounding::kNearest, static_cast<uint8_t>(bits),
-                       static_cast<uint16_t>(d.usual_block), d.usual_scale};
+      codec::Spec spec = codec::usual_spec(d, bits, codec::Rounding::kNearest);
       const double stored =
           8.0 * static_cast<double>(codec::body_size(spec, kElements)) / kElements;
       const double nearest = gaussian_error(spec);

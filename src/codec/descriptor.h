@@ -49,6 +49,12 @@ struct Descriptor {
 
 constexpr bool has_one_block(const Descriptor& d) { return d.min_block == d.max_block; }
 constexpr bool has_one_width(const Descriptor& d) { return d.min_bits == d.max_bits; }
+// Of codes of so many bits, as the codec has them.
+constexpr Spec usual_spec(const Descriptor& d, int bits, Rounding rounding) {
+  return {d.id, rounding, static_cast<uint8_t>(bits), static_cast<uint16_t>(d.usual_block),
+          d.usual_scale};
+}
+
 constexpr bool shares_grid(const Descriptor& d) { return d.sharing != Sharing::kNone; }
 
 }  // namespace terse::codec

@@ -125,12 +125,6 @@ bool may_be_chosen(const codec::Descriptor& d) {
          d.fit == codec::Fit::kAbsmax;
 }
 
-// As its codec has it, but for the rounding.
-codec::Spec usual_spec(const codec::Descriptor& d, int bits, codec::Rounding rounding) {
-  return {d.id, rounding, static_cast<uint8_t>(bits), static_cast<uint16_t>(d.usual_block),
-          d.usual_scale};
-}
-
 const char* name_of(codec::Rounding rounding) {
   return rounding == codec::Rounding::kNearest ? "nearest" : "stochastic";
 }
@@ -188,7 +182,7 @@ std::vector<Scheme> candidates(const Scheme& scheme, int ranks) {
   for (const codec::Descriptor& d : codec::kDescriptors)
     if (may_be_chosen(d))
       for (int bits = std::max<int>(d.min_bits, a.bits); bits <= d.max_bits; ++bits)
-        consider(usual_spec(d, bits, a.rounding));
+        consider(codec::usual_spec(d, bits, a.rounding));
   std::ranges::stable_sort(found, std::greater(), [](const Scheme& s) { return s.spec.bits; });
   return found;
 }

@@ -169,6 +169,7 @@ TEST(Automatic, WhatItTakesHasItsRoundingItsSeedAndTheRanks) {
       EXPECT_FALSE(s.automatic);
       EXPECT_EQ(s.spec.rounding, codec::Rounding::kStochastic);
       EXPECT_EQ(on_ranks(s, ranks), s) << print_scheme(s);
+      EXPECT_EQ(on_ranks(parse_scheme(print_scheme(s)), ranks), s) << print_scheme(s);
       EXPECT_LE(gaussian_error(s.spec), 1);
     }
 }

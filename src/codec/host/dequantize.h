@@ -75,15 +75,16 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, co
   }
 }
 
-// Codes of up to four bits. Those of fewer do not use all values.
-constexpr size_t kFewCodes = 16;
+// Of codes of no more than kFewBits; those of fewer do not use all values.
+constexpr int kFewBits = 4;
+constexpr size_t kFewCodes = size_t{1} << kFewBits;
 
 // Where it pays to find their values first, which are fewer than a block's elements: where a
 // register holds them all, or twice as many halves are looked up at a time.
 template <class T, class Codec, bool accumulate>
 constexpr bool kByValues =
-    Codec::kDescriptor.params > 0 && Codec::kDescriptor.min_bits <= 4 && !HasFinerScales<Codec> &&
-    (kRegister >= kFewCodes || Values<T, accumulate, kFewCodes>::kHalves);
+    Codec::kDescriptor.params > 0 && Codec::kDescriptor.min_bits <= kFewBits &&
+    !HasFinerScales<Codec> && (kRegister >= kFewCodes || Values<T, accumulate, kFewCodes>::kHalves);
 
 // Of many blocks at a time, so that what is found is found when it is looked up.
 template <class T, class Codec, bool accumulate>
@@ -119,7 +120,7 @@ void dequantize_blocks(const uint8_t* codes, size_t n, const Spec& spec, const u
   const Form form = known_form<Codec>(spec, Rounding::kNearest);
   const size_t block = block_of<Codec>(spec), stride = params_stride<Codec>(spec);
   if constexpr (kByValues<T, Codec, accumulate>)
-    if (form.bits <= 4)
+    if (form.bits <= kFewBits)
       return dequantize_by_values<T, Codec, accumulate>(codes, n, form, block, params, factor, out);
   constexpr size_t kSmall = kSmallBlock<Codec>;
   constexpr size_t kBlocks = kSmall != 0 ? kMaxBlock / kSmall : 1;
@@ -152,7 +153,7 @@ void dequantize(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t*
     kDequantizeByTable<T, Codec, accumulate>[spec.bits](codes, n, spec, params, factor, out,
                                                         codebook);
   } else if constexpr (kConvertsHalves<T>) {
-    if (kByValues<T, Codec, accumulate> && spec.bits <= 4)
+    if (kByValues<T, Codec, accumulate> && spec.bits <= kFewBits)
       return dequantize_blocks<T, Codec, accumulate>(codes, n, spec, params, factor, out);
     const size_t at_once = kFloats / spec.block * spec.block;
     float x[kFloats];

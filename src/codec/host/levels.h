@@ -11,8 +11,6 @@ namespace terse::codec::TERSE_ISA {
 namespace {
 
 #if defined(__AVX2__)
-constexpr bool kLooksUp = true;
-
 using Indices [[gnu::vector_size(kRegisterBytes)]] = int32_t;
 
 // Of each index the number that is there; its high bits are ignored.
@@ -197,8 +195,6 @@ TERSE_INLINE size_t look_up_add_registers(const float* numbers, const uint8_t* c
   return i;
 }
 #else
-constexpr bool kLooksUp = false;
-
 template <size_t n>
 struct Search {
   TERSE_INLINE explicit Search(const float*) {}

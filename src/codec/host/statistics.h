@@ -83,7 +83,7 @@ TERSE_INLINE void absmaxes(const void* in, size_t n, float* __restrict out) {
   constexpr size_t kRegister = kRegisterBytes / sizeof(T);
   constexpr size_t kWidth = share < kRegister ? share : kRegister, kAtOnce = 512 / share;
   const char* const bytes = static_cast<const char*>(in);
-  alignas(64) Integer<T> magnitudes[kAtOnce * kWidth], halved[kAtOnce * kWidth];
+  alignas(64) Integer<T> magnitudes[kAtOnce * kWidth], halved[kAtOnce * kWidth / 2];
   size_t i = 0;
   for (; (i + kAtOnce) * share <= n; i += kAtOnce) {
     const char* const from = bytes + i * share * sizeof(T);
