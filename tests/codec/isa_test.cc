@@ -280,26 +280,28 @@ TEST_P(EveryIsa, PackIgnoresHighBitsAndUnpackClearsThem) {
   }
 }
 
-// Of codes so far apart that the next number of heads would merge them otherwise.
+// Of codes so far apart that the next number of heads would merge them otherwise. Past 2^35 elements
+// a second word of the counter goes on.
 TEST_P(EveryIsa, MergesByEachElementsOwnRandomNumber) {
   constexpr size_t kCount = (1 << 20) + 5;
   constexpr uint32_t kSmaller = 20;
-  const Draw draw = draw_of({.seed = 3});
-  for (const uint32_t opposite : {0, 1}) {
-    Bytes a(kCount), b(kCount), wanted(kCount);
-    for (size_t i = 0; i < kCount; ++i) {
-      const auto heads =
-          static_cast<Tiny>(heads_in_a_row(draw_bits(draw_group(draw, i / kElementsPerDraw), i)));
-      a[i] = static_cast<uint8_t>(kSmaller + heads + opposite + i % 2);
-      b[i] = static_cast<uint8_t>(kSmaller | opposite << 7);
-      wanted[i] = static_cast<uint8_t>(Exponential::merge(a[i], b[i], heads));
+  const Draw draw = draw_of({.seed = 3, .rank = 6, .shard = 7});
+  for (const uint64_t first : {uint64_t{0}, (uint64_t{1} << 35) - 32 * 999})
+    for (const uint32_t opposite : {0, 1}) {
+      Bytes a(kCount), b(kCount), wanted(kCount);
+      for (size_t i = 0; i < kCount; ++i) {
+        const PhiloxWords words = draw_group(draw, (first + i) / kElementsPerDraw);
+        const auto heads = static_cast<Tiny>(heads_in_a_row(draw_bits(words, i)));
+        a[i] = static_cast<uint8_t>(kSmaller + heads + opposite + i % 2);
+        b[i] = static_cast<uint8_t>(kSmaller | opposite << 7);
+        wanted[i] = static_cast<uint8_t>(Exponential::merge(a[i], b[i], heads));
+      }
+      Guarded merged(kCount);
+      GetParam()->codecs[index_of(Exponential::kDescriptor.id)].merge[static_cast<int>(
+          Rounding::kStochastic)](a.data(), b.data(), kCount, draw, first, merged.data());
+      ASSERT_TRUE(merged.intact());
+      ASSERT_EQ(merged.content(), wanted);
     }
-    Guarded merged(kCount);
-    GetParam()->codecs[index_of(Exponential::kDescriptor.id)].merge[static_cast<int>(
-        Rounding::kStochastic)](a.data(), b.data(), kCount, draw, 0, merged.data());
-    ASSERT_TRUE(merged.intact());
-    ASSERT_EQ(merged.content(), wanted);
-  }
 }
 
 std::vector<const HostOps*> tables() {

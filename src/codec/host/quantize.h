@@ -3,6 +3,7 @@
 
 #include "codec/host/blocks.h"
 #include "codec/host/by_table.h"
+#include "codec/host/coders.h"
 #include "codec/host/elements.h"
 #include "codec/host/random.h"
 #include "codec/host/statistics.h"
@@ -42,6 +43,8 @@ TERSE_INLINE Elements elements_from(const Elements& in, size_t i) {
 template <class T, class Codec, Rounding rounding, class Coder>
 TERSE_INLINE void encode(const void* in, size_t n, const Coder& coder,
                          const uint16_t* __restrict random, uint8_t* __restrict codes) {
+  if constexpr (kEncodesByRegisters<Codec, rounding>)
+    return encode_by_registers<T>(in, n, coder, random, codes);
   for (size_t i = 0; i < n; ++i) {
     const uint16_t r = rounding == Rounding::kStochastic ? random[i] : uint16_t{0};
     write(codes, i, static_cast<Code<Codec>>(coder(i)(to_float(read<T>(in, i)), r)));
@@ -77,13 +80,22 @@ TERSE_INLINE void encode_groups(const Elements& in, size_t n, const Form& form,
                                 const typename Codec::Quantizer* quantizers,
                                 const uint16_t* __restrict random, uint8_t* __restrict codes,
                                 const Zero& zero) {
-  spread<Codec>(quantizers, n, [&](size_t first, size_t some, const auto* of_element) {
+  const auto encode_some = [&](size_t first, size_t some, const auto& quantizer) {
     prefetch_next<Raw>(in, n, first, some);
     encode<T, Codec, rounding>(
         static_cast<const char*>(in.read) + first * sizeof(T), some,
-        [&](size_t i) { return Codec::template coder<rounding>(of_element[i], form); },
+        [&](size_t i) { return Codec::template coder<rounding>(quantizer(i), form); },
         random + first, codes + first);
-  });
+  };
+  if constexpr (kEncodesByRegisters<Codec, rounding>)
+    for (size_t first = 0; first < n; first += kPiece)
+      encode_some(first, block_at(first, n, kPiece), [&](size_t i) {
+        return quantizers[(first + i) / kGroup<Codec>];
+      });
+  else
+    spread<Codec>(quantizers, n, [&](size_t first, size_t some, const auto* of_element) {
+      encode_some(first, some, [&](size_t i) { return of_element[i]; });
+    });
   uint32_t zeros = 0;
   for (size_t i = 0; i < groups_of<Codec>(n); ++i) zeros += zero(i) ? 1 : 0;
   if (zeros == 0) return;
@@ -234,7 +246,7 @@ void quantize(const void* in, size_t n, const Spec& spec, const Draw& draw, uint
               uint8_t* codes, uint8_t* params, const float* codebook) {
   if constexpr (kIsConversion<T, Codec> && rounding == Rounding::kNearest) {
     from_floats<typename Codec::Element>(in, n, codes);
-  } else if constexpr (kConvertsHalves<T>) {
+  } else if constexpr (kConvertsHalves<T> && !kEncodesByRegisters<Codec, rounding>) {
     const size_t at_once = kFloats / spec.block * spec.block;
     float x[kFloats];
     for (size_t i = 0; i < n; i += at_once) {
