@@ -104,14 +104,12 @@ TERSE_INLINE void encode_groups(const Elements& in, size_t n, const Form& form,
   });
 }
 
-// The finer scales of a block, and the codes.
+// The finer scales of a block, of whose groups the absmax is known, and the codes.
 template <class Raw, class T, class Codec, Rounding rounding>
 TERSE_INLINE void encode_finely(const Elements& in, size_t n, const Form& form, const Params& p,
-                                const uint16_t* __restrict random, uint8_t* __restrict codes,
-                                uint8_t* __restrict fine) {
-  float absmax[kMostGroups<Codec>];
+                                const float* absmax, const uint16_t* __restrict random,
+                                uint8_t* __restrict codes, uint8_t* __restrict fine) {
   typename Codec::Quantizer quantizers[kMostGroups<Codec>];
-  absmaxes<Raw, kGroup<Codec>>(in.as_they_are, n, absmax);
   const auto finer = Codec::finer(p, form);
   for (size_t i = 0; i < groups_of<Codec>(n); ++i) {
     const uint32_t byte = Codec::fine(finer, absmax[i], form);
@@ -142,12 +140,18 @@ TERSE_INLINE void quantize_small_blocks(const Elements& in, size_t n, const Form
   });
 }
 
-// Finds the parameters of a block, and stores them.
+// Finds the parameters of a block, and stores them. Where it has finer scales it leaves the absmax
+// of each group.
 template <class Raw, class T, class Codec>
 TERSE_INLINE Params find_params(const Elements& in, size_t n, const Form& form, float shift,
-                                uint8_t* params) {
+                                uint8_t* params, float* absmax) {
   typename Codec::Stats observed;
-  stats<Raw>(in.as_they_are, n, observed);
+  if constexpr (HasFinerScales<Codec>) {
+    absmaxes<Raw, kGroup<Codec>>(in.as_they_are, n, absmax);
+    stats<float>(absmax, groups_of<Codec>(n), observed);
+  } else {
+    stats<Raw>(in.as_they_are, n, observed);
+  }
   Params p = Codec::params(observed, form, shift);
   if constexpr (Chooses<Codec>)
     if (!Codec::flat(p) && is_finite(p.first)) p = choose<T, Codec>(in.read, n, form, p);
@@ -158,14 +162,14 @@ TERSE_INLINE Params find_params(const Elements& in, size_t n, const Form& form, 
 // The codes of a block whose parameters were found.
 template <class Raw, class T, class Codec, Rounding rounding, bool large>
 TERSE_INLINE void encode_block(const Elements& in, size_t n, const Form& form, const Params& p,
-                               const uint16_t* __restrict random, uint8_t* __restrict codes,
-                               uint8_t* params) {
+                               const float* absmax, const uint16_t* __restrict random,
+                               uint8_t* __restrict codes, uint8_t* params) {
   uint8_t* const fine = params + params_bytes<Codec>(form.scale);
   if (Codec::flat(p) || !is_finite(p.first)) {
     std::memset(codes, 0, n * sizeof(Code<Codec>));
     if constexpr (HasFinerScales<Codec>) std::memset(fine, 0, groups_of<Codec>(n));
   } else if constexpr (HasFinerScales<Codec>) {
-    encode_finely<Raw, T, Codec, rounding>(in, n, form, p, random, codes, fine);
+    encode_finely<Raw, T, Codec, rounding>(in, n, form, p, absmax, random, codes, fine);
   } else {
     const auto coder = Codec::template coder<rounding>(Codec::quantizer(p, form), form);
     if constexpr (large)
@@ -200,6 +204,7 @@ template <class Raw, class T, class Codec, Rounding rounding, Part part, bool la
   const size_t stride = params_stride<Codec>(spec);
   uint16_t random[kMaxBlock];
   Params found[kBlocks];
+  float absmax[HasFinerScales<Codec> ? kMaxBlock / Codec::kDescriptor.fine : 1];
   for (size_t i = 0; i < n; i += at_once, params += kBlocks * stride) {
     const size_t some = block_at(i, n, at_once);
     const Elements these = elements_from<Raw, T>(in, i);
@@ -217,14 +222,14 @@ template <class Raw, class T, class Codec, Rounding rounding, Part part, bool la
       } else {
         const float shift = rounding == Rounding::kShift ? shift_at(draw, first + i + at) : 0.0f;
         found[k] = find_params<Raw, T, Codec>(elements_from<Raw, T>(these, at),
-                                              block_at(at, some, block), form, shift, own);
+                                              block_at(at, some, block), form, shift, own, absmax);
       }
     }
     if constexpr (part == Part::kParams) continue;
     for (size_t k = 0, at = 0; at < some; ++k, at += block)
       encode_block<Raw, T, Codec, rounding, large>(
-          elements_from<Raw, T>(these, at), block_at(at, some, block), form, found[k], random + at,
-          to + at * sizeof(Code<Codec>), params + k * stride);
+          elements_from<Raw, T>(these, at), block_at(at, some, block), form, found[k], absmax,
+          random + at, to + at * sizeof(Code<Codec>), params + k * stride);
   }
 }
 
