@@ -280,8 +280,8 @@ TEST_P(EveryIsa, PackIgnoresHighBitsAndUnpackClearsThem) {
   }
 }
 
-// Of codes so far apart that the next number of heads would merge them otherwise. Past 2^35 elements
-// a second word of the counter goes on.
+// Of codes so far apart that the next number of heads would merge them otherwise. Past 2^35
+// elements a second word of the counter goes on.
 TEST_P(EveryIsa, MergesByEachElementsOwnRandomNumber) {
   constexpr size_t kCount = (1 << 20) + 5;
   constexpr uint32_t kSmaller = 20;

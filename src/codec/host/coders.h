@@ -1,16 +1,10 @@
-// A part of host_ops.cc: codes of registers of elements, for AVX2. It narrows words to bytes within
-// the halves of registers, which compilers put in order at each step, and which here is done once.
-// (AVX-512 has an instruction for it.)
+// A part of host_ops.cc: codes of registers of elements (avx2.h).
 #pragma once
 
 #include "codec/codecs/fp8.h"
 #include "codec/codecs/minmax.h"
 #include "codec/codecs/symmetric.h"
-#include "codec/host/elements.h"
-
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
+#include "codec/host/avx2.h"
 
 namespace terse::codec::TERSE_ISA {
 namespace {
@@ -24,30 +18,8 @@ constexpr bool kEncodesByRegisters = requires(const typename Codec::Quantizer& q
   requires kByRegisters<decltype(Codec::template coder<rounding>(q, Form{}))>;
 };
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
-constexpr size_t kFloatsAtOnce = 8, kCodesAtOnce = 4 * kFloatsAtOnce;
-
-TERSE_INLINE __m256i words(uint32_t x) { return _mm256_set1_epi32(static_cast<int>(x)); }
-TERSE_INLINE __m256i as_words(__m256 x) { return _mm256_castps_si256(x); }
-TERSE_INLINE __m256 as_floats(__m256i x) { return _mm256_castsi256_ps(x); }
-
-// Of 16 bits each.
-TERSE_INLINE __m256i load_words(const void* in) {
-  return _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(in)));
-}
-
-template <class T>
-TERSE_INLINE __m256 load_elements(const void* in) {
-  return _mm256_loadu_ps(static_cast<const float*>(in));
-}
-template <>
-inline __attribute__((always_inline)) __m256 load_elements<bfloat_t>(const void* in) {
-  return as_floats(_mm256_slli_epi32(load_words(in), 16));
-}
-template <>
-inline __attribute__((always_inline)) __m256 load_elements<half_t>(const void* in) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(in)));
-}
+#ifdef TERSE_AVX2
+constexpr size_t kCodesAtOnce = 4 * kFloatsAtOnce;
 
 // uniform() of 16 bits: (2^23 + bits) / 2^16 - (2^7 - 2^-17), exactly.
 TERSE_INLINE __m256 uniforms(const uint16_t* random) {
@@ -66,8 +38,8 @@ TERSE_INLINE __m256 scaled(const MinMax::Quantizer& q, __m256 x) {
 }
 
 template <class Quantizer, Rounding rounding>
-constexpr bool kByRegisters<IntegerCoder<Quantizer, rounding>> =
-    requires(const Quantizer& q, __m256 x) {
+constexpr bool kByRegisters<IntegerCoder<Quantizer, rounding>> = requires(const Quantizer& q,
+                                                                          __m256 x) {
   scaled(q, x);
 };
 

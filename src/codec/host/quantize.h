@@ -89,9 +89,8 @@ TERSE_INLINE void encode_groups(const Elements& in, size_t n, const Form& form,
   };
   if constexpr (kEncodesByRegisters<Codec, rounding>)
     for (size_t first = 0; first < n; first += kPiece)
-      encode_some(first, block_at(first, n, kPiece), [&](size_t i) {
-        return quantizers[(first + i) / kGroup<Codec>];
-      });
+      encode_some(first, block_at(first, n, kPiece),
+                  [&](size_t i) { return quantizers[(first + i) / kGroup<Codec>]; });
   else
     spread<Codec>(quantizers, n, [&](size_t first, size_t some, const auto* of_element) {
       encode_some(first, some, [&](size_t i) { return of_element[i]; });
