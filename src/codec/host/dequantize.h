@@ -6,8 +6,8 @@
 #include "codec/host/blocks.h"
 #include "codec/host/by_table.h"
 #include "codec/host/by_values.h"
+#include "codec/host/decoders.h"
 #include "codec/host/elements.h"
-#include "codec/host/numbers.h"
 
 namespace terse::codec::TERSE_ISA {
 namespace {
@@ -16,8 +16,8 @@ namespace {
 template <class T, class Codec, bool accumulate, bool nans, class Dequantizer>
 TERSE_INLINE void decode(const uint8_t* __restrict codes, size_t n, const Form& form,
                          const Dequantizer& dequantizer, void* __restrict out) {
-  if constexpr (kDecodesNumbers<T, Codec>)
-    return decode_numbers<T, Codec, accumulate, nans>(codes, n, dequantizer, out);
+  if constexpr (kDecodesByRegisters<T, Codec>)
+    return decode_by_registers<T, Codec, accumulate, nans>(codes, n, form, dequantizer, out);
   for (size_t i = 0; i < n; ++i) {
     const float v = Codec::value(read<Code<Codec>>(codes, i), dequantizer(i), form);
     if constexpr (accumulate)
@@ -34,7 +34,7 @@ template <class T, class Codec, bool accumulate, bool nans>
 TERSE_INLINE void decode_groups(const uint8_t* __restrict codes, size_t n, const Form& form,
                                 const typename Codec::Dequantizer* dequantizers,
                                 void* __restrict out) {
-  if constexpr (kDecodesNumbers<T, Codec>)
+  if constexpr (kDecodesByRegisters<T, Codec>)
     return decode<T, Codec, accumulate, nans>(
         codes, n, form, [&](size_t i) { return dequantizers[i / kGroup<Codec>]; }, out);
   spread<Codec>(dequantizers, n, [&](size_t first, size_t some, const auto* of_element) {
