@@ -3,7 +3,7 @@
 // instructions for it.
 #pragma once
 
-#include "codec/host/elements.h"
+#include "codec/float16.h"
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
 #include <immintrin.h>

@@ -3,6 +3,7 @@
 
 #include "codec/float16.h"
 #include "codec/half.h"
+#include "codec/host/avx2.h"
 #include "codec/portable.h"
 #include "codec/spec.h"
 
@@ -46,6 +47,14 @@ TERSE_INLINE void from_floats(const void* __restrict in, size_t n, void* __restr
     for (; i + kHalvesAtOnce <= n; i += kHalvesAtOnce)
       store_halves(static_cast<const char*>(in) + i * sizeof(float),
                    static_cast<char*>(out) + i * sizeof(T));
+#ifdef TERSE_AVX2
+  if constexpr (std::is_same_v<T, bfloat_t>)
+    for (; i + 2 * kFloatsAtOnce <= n; i += 2 * kFloatsAtOnce) {
+      const float* const x = static_cast<const float*>(in) + i;
+      store_elements<T, true>(static_cast<char*>(out) + i * sizeof(T), _mm256_loadu_ps(x),
+                              _mm256_loadu_ps(x + kFloatsAtOnce));
+    }
+#endif
   for (; i < n; ++i) write(out, i, from_float<T>(read<float>(in, i)));
 }
 
@@ -56,6 +65,14 @@ void load(const void* in, size_t n, float* out) {
 
 template <class T>
 void load_add(const void* in, size_t n, float* __restrict out) {
+#ifdef TERSE_AVX2
+  size_t i = 0;
+  for (; i + kFloatsAtOnce <= n; i += kFloatsAtOnce) {
+    const __m256 x = load_elements<T>(static_cast<const char*>(in) + i * sizeof(T));
+    _mm256_storeu_ps(out + i, _mm256_add_ps(_mm256_loadu_ps(out + i), x));
+  }
+  for (; i < n; ++i) out[i] = add(out[i], to_float(read<T>(in, i)));
+#else
   if constexpr (kConvertsHalves<T>) {
     float x[kFloats];
     for (size_t i = 0; i < n; i += kFloats) {
@@ -66,6 +83,7 @@ void load_add(const void* in, size_t n, float* __restrict out) {
   } else {
     for (size_t i = 0; i < n; ++i) out[i] = add(out[i], to_float(read<T>(in, i)));
   }
+#endif
 }
 
 template <class T>
