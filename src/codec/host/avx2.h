@@ -19,6 +19,12 @@ TERSE_INLINE __m256i words(uint32_t x) { return _mm256_set1_epi32(static_cast<in
 TERSE_INLINE __m256i as_words(__m256 x) { return _mm256_castps_si256(x); }
 TERSE_INLINE __m256 as_floats(__m256i x) { return _mm256_castsi256_ps(x); }
 
+// As cut(). Of equal operands these instructions take the second one: so zeros keep their signs.
+TERSE_INLINE __m256 cut(__m256 x, float limit) {
+  const __m256 capped = _mm256_min_ps(_mm256_set1_ps(limit), x);
+  return _mm256_max_ps(_mm256_set1_ps(-limit), capped);
+}
+
 // Of 16 bits each.
 TERSE_INLINE __m256i load_words(const void* in) {
   return _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(in)));

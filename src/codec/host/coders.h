@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codec/codecs/fp8.h"
+#include "codec/codecs/linear.h"
 #include "codec/codecs/minmax.h"
 #include "codec/codecs/symmetric.h"
 #include "codec/host/avx2.h"
@@ -60,6 +61,25 @@ TERSE_INLINE __m256i finished(const IntegerCoder<Quantizer, rounding>& coder, __
     codes = _mm256_max_epi16(codes, _mm256_set1_epi16(coder.range.low));
   }
   return _mm256_and_si256(codes, _mm256_set1_epi16(0xff));
+}
+
+template <Rounding rounding>
+constexpr bool kByRegisters<Linear<8>::Coder<rounding>> = true;
+
+template <Rounding rounding>
+TERSE_INLINE __m256i codes_of(const Linear<8>::Coder<rounding>& coder, __m256 x,
+                              const uint16_t* random) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  const __m256 v = cut(_mm256_mul_ps(x, _mm256_set1_ps(coder.inverse)), coder.top);
+  if constexpr (rounding == Rounding::kNearest) return _mm256_cvtps_epi32(v);
+  const __m256 nearest = _mm256_round_ps(v, kNearest), rest = _mm256_sub_ps(v, nearest);
+  const __m256 up = _mm256_floor_ps(_mm256_add_ps(rest, uniforms(random)));
+  return _mm256_cvttps_epi32(_mm256_add_ps(nearest, up));
+}
+
+template <Rounding rounding>
+TERSE_INLINE __m256i finished(const Linear<8>::Coder<rounding>& coder, __m256i codes) {
+  return _mm256_add_epi16(codes, _mm256_set1_epi16(static_cast<short>(coder.levels)));
 }
 
 template <class Format, Rounding rounding>

@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "codec/codecs/linear.h"
 #include "codec/codecs/minmax.h"
 #include "codec/codecs/symmetric.h"
 #include "codec/host/avx2.h"
@@ -18,22 +19,23 @@ constexpr bool kDecodesByRegisters = false;
 #ifdef TERSE_AVX2
 constexpr size_t kValuesAtOnce = 2 * kFloatsAtOnce;
 
-// As integer_less(code ^ sign, sign).
-TERSE_INLINE __m256 integers(__m256i codes, uint32_t sign) {
-  const uint32_t zero = kIntegers ^ sign;
-  return _mm256_sub_ps(as_floats(_mm256_xor_si256(codes, words(zero))),
-                       _mm256_set1_ps(bits_float(zero)));
+// As integer_less(codes ^ flip, less).
+TERSE_INLINE __m256 integers(__m256i codes, uint32_t flip, uint32_t less) {
+  const __m256i pushed = _mm256_xor_si256(codes, words(kIntegers ^ flip));
+  return _mm256_sub_ps(as_floats(pushed), _mm256_set1_ps(bits_float(kIntegers ^ less)));
 }
 
-// Of equal operands these instructions take the second one: so zeros keep their signs, as by cut().
 TERSE_INLINE __m256 value(__m256i codes, const Symmetric::Dequantizer& d, const Form& form) {
-  const __m256 n = integers(codes, 1u << (form.bits - 1));
-  const __m256 v = _mm256_mul_ps(n, _mm256_set1_ps(d.scale)), limit = _mm256_set1_ps(d.absmax);
-  return _mm256_max_ps(_mm256_set1_ps(-d.absmax), _mm256_min_ps(limit, v));
+  const uint32_t sign = 1u << (form.bits - 1);
+  return cut(_mm256_mul_ps(integers(codes, sign, sign), _mm256_set1_ps(d.scale)), d.absmax);
+}
+
+TERSE_INLINE __m256 value(__m256i codes, const Linear<8>::Dequantizer& d, const Form&) {
+  return cut(_mm256_mul_ps(integers(codes, 0, d.zero), _mm256_set1_ps(d.scale)), d.limit);
 }
 
 TERSE_INLINE __m256 value(__m256i codes, const MinMax::Dequantizer& d, const Form&) {
-  const __m256 above = _mm256_mul_ps(integers(codes, d.sign), _mm256_set1_ps(d.scale));
+  const __m256 above = _mm256_mul_ps(integers(codes, d.sign, d.sign), _mm256_set1_ps(d.scale));
   return _mm256_add_ps(_mm256_set1_ps(d.zero_point), above);
 }
 
