@@ -7,6 +7,9 @@ from ._communicator import communicator
 from ._library import active, call
 
 
+_depth = {}  # of those that are paused, by their addresses: how often
+
+
 def _pause(comm, on):
     call("tersePreloadPause", "tersePreloadPause", comm, ctypes.c_int(on))
 
@@ -15,11 +18,12 @@ def _pause(comm, on):
 def paused(*comms):
     """Within it what is sent is exact: all of NCCL's calls on some communicators stay native.
 
-    comms     each an ncclComm_t as an int, or a ProcessGroup; none twice
+    comms     each an ncclComm_t as an int, or a ProcessGroup
 
     For checkpoints that are gathered, for FSDP1's summon_full_params(), for weights that are averaged.
     All ranks of the communicators come to its beginning and to its end alike, and wait for each other
-    there. Raises Error where they differ. Without the preload library nothing is to be done.
+    there. Raises Error where they differ. Of some within others only the outermost counts. Without the
+    preload library nothing is to be done.
     """
     if not active():
         yield
@@ -27,9 +31,14 @@ def paused(*comms):
     done = []
     try:
         for comm in map(communicator, comms):
-            _pause(comm, 1)
+            if comm.value not in _depth:
+                _pause(comm, 1)
+            _depth[comm.value] = _depth.get(comm.value, 0) + 1
             done.append(comm)
         yield
     finally:
         for comm in done:
-            _pause(comm, 0)
+            _depth[comm.value] -= 1
+            if _depth[comm.value] == 0:
+                del _depth[comm.value]
+                _pause(comm, 0)

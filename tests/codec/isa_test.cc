@@ -113,7 +113,9 @@ TEST_P(EveryIsa, BlocksAsTheOracle) {
           const size_t n = sizes[random.below(8)], offset = random.below(8);
           SCOPED_TRACE(describe(spec) + " " + name_of(dtype) + " count " + std::to_string(n) +
                        " offset " + std::to_string(offset));
-          const Stream stream{.seed = random.next(), .origin = 32 * random.below(1000)};
+          const uint64_t before = 32 * random.below(1000);  // element 2^35, or after the first
+          const uint64_t origin = random.below(2) == 0 ? before : (uint64_t{1} << 35) - before;
+          const Stream stream{.seed = random.next(), .origin = origin};
           const Bytes memory = oracle::to_memory(dtype, numbers(static_cast<Kin>(kin), n, random));
           const Bytes body = oracle::encode(spec, stream, oracle::from_memory(dtype, memory));
           ASSERT_EQ(encode_blocks(ops, spec, stream, dtype, memory, offset), body);

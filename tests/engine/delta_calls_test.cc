@@ -68,6 +68,30 @@ class Caller {
   const SchemeHandle scheme_;
 };
 
+// What was decided on counts for nothing where a group fails before it is enqueued.
+TEST(Delta, ThatDidNotComeToItIsMadeUpFor) {
+  constexpr int kRanks = 3;
+  constexpr size_t kBeyondMemory = size_t{1} << 44;
+  const SchemeHandle int8("int8");
+  for (const char* scheme : {"int8:delta=inplace", "int8:delta=shadow"})
+    run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+      const Caller caller(rank, kRanks, comm, scheme);
+      Bytes recv(kRanks * Caller::kBytes);
+      caller.gather(recv, 0, 0);
+      ASSERT_EQ(terseGroupStart(), ncclSuccess);
+      caller.gather(recv, 0, 1);
+      const int next = (rank + 1) % kRanks, last = (rank + kRanks - 1) % kRanks;
+      ASSERT_EQ(terseSend(recv.data(), kBeyondMemory, ncclFloat32, next, int8.get(), comm, nullptr),
+                ncclSuccess);
+      ASSERT_EQ(terseRecv(recv.data(), kBeyondMemory, ncclFloat32, last, int8.get(), comm, nullptr),
+                ncclSuccess);
+      ASSERT_NE(terseGroupEnd(), ncclSuccess);
+      caller.gather(recv, 0, 1);
+      EXPECT_LT(caller.error(recv, 0, 1), 5e-5) << scheme;
+      EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+    });
+}
+
 // As Megatron gathers the buckets of a group of them.
 TEST(Delta, CallsOfAGroupAreEachOfTheirOwnBuffer) {
   constexpr int kRanks = 3;

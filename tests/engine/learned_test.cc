@@ -355,5 +355,35 @@ TEST(Codebooks, BeginAsUniformLevels) {
   EXPECT_EQ(backend.released, 2);
 }
 
+// A rank that has a table which others lack would keep levels that these do not have.
+TEST(Codebooks, ThatNotAllRanksHaveBeginAnewWhereLevelsAreGiven) {
+  CountingBackend backend;
+  Track track(backend, nullptr);
+  const CodebookKind kind{
+      Collective::kAllReduce, 7, codec::Dtype::kFloat32, {.bits = 2}, {.calls = {}}};
+  const Levels fitting{.collective = kind.collective,
+                       .count = kind.count,
+                       .dtype = kind.dtype,
+                       .spec = kind.spec,
+                       .calls = 5,
+                       .fits = 1,
+                       .at = {0, 0.25f, 0.5f, 1}};
+  Settings settings;
+  settings.levels = {fitting};
+  Codebooks codebooks(backend, settings);
+  codebooks.make(kind, track);
+  EXPECT_EQ(backend.made[1], 0.25f);
+  codebooks.give({});
+  EXPECT_EQ(backend.released, 1);
+  EXPECT_EQ(codebooks.bytes(), 0u);
+  codebooks.make(kind, track);
+  EXPECT_EQ(backend.made[1], codec::uniform_codebook(2)[1]);
+  codebooks.agree(kind);
+  EXPECT_EQ(codebooks.find(kind)->calls, 0u);
+  codebooks.give({fitting});
+  EXPECT_EQ(backend.made[1], 0.25f) << "of what all ranks have the levels are given";
+  EXPECT_EQ(backend.released, 1);
+}
+
 }  // namespace
 }  // namespace terse::test

@@ -56,7 +56,7 @@ class Reference {
     // What is gathered is drawn by what it is.
     const bool gathers = call_.collective == Collective::kAllGather;
     const codec::Draw draw = codec::make_draw({.seed = call_.scheme.seed.value_or(0),
-                                               .communicator = call_.ordinal,
+                                               .communicator = gathers ? 0 : call_.ordinal,
                                                .sequence = gathers ? 0 : call_.sequence,
                                                .rank = static_cast<uint32_t>(rank),
                                                .shard = shard,

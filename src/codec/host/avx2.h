@@ -5,7 +5,7 @@
 
 #include "codec/float16.h"
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__) && !defined(__AVX512F__)
 #include <immintrin.h>
 
 #define TERSE_AVX2

@@ -6,6 +6,7 @@
 #include "codec/codecs/minmax.h"
 #include "codec/codecs/symmetric.h"
 #include "codec/host/avx2.h"
+#include "codec/host/elements.h"
 
 namespace terse::codec::TERSE_ISA {
 namespace {
@@ -144,9 +145,10 @@ TERSE_INLINE void encode_by_registers(const void* in, size_t n, const Coder& cod
     encode_registers<T>(
         from + i * sizeof(T), [&](size_t k) { return coder(i + k); }, random + i, codes + i);
   if (i == n) return;
-  T rest[kCodesAtOnce] = {};
+  // In the places of others the first of the rest: for it, too, the coder is right.
+  T rest[kCodesAtOnce];
   uint8_t of_rest[kCodesAtOnce];
-  std::memcpy(rest, from + i * sizeof(T), (n - i) * sizeof(T));
+  for (size_t k = 0; k < kCodesAtOnce; ++k) rest[k] = read<T>(from, i + k < n ? i + k : i);
   encode_registers<T>(
       rest, [&](size_t k) { return coder(i + k < n ? i + k : i); }, random + i, of_rest);
   std::memcpy(codes + i, of_rest, n - i);

@@ -119,12 +119,13 @@ void draw_across(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
 void draw_elements(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
   constexpr size_t kAtOnce = 4;  // chains hide latency
   constexpr size_t kElements = kAtOnce * kLanes * kElementsPerDraw;
+  const size_t drawn = (n + kElements - 1) / kElements * kElements;
   const uint64_t begin = first / kElementsPerDraw, high = begin >> 32;
-  const uint64_t end = begin + (n + kElements) / kElementsPerDraw;
-  if (end >> 32 != high) return draw_across(draw, first, n, random);
+  if ((begin + drawn / kElementsPerDraw) >> 32 != high)
+    return draw_across(draw, first, drawn, random);
   const Common common(draw, high);
   Lanes lowest = order_of_blocks() + begin;
-  for (size_t i = 0; i < n; i += kElements) {
+  for (size_t i = 0; i < drawn; i += kElements) {
     Blocks blocks[kAtOnce];
     for (size_t k = 0; k < kAtOnce; ++k, lowest += kLanes) blocks[k] = Blocks(common, lowest);
     for (const auto& keys : common.keys)

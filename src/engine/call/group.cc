@@ -151,11 +151,16 @@ void run(std::span<Job> jobs) {
   agree(agreements);
   run_native(native);
   stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
-  decide_on_deltas(jobs, together);
-  const Jobs unprepared = prepare(together);
-  forget_deltas(unprepared);
-  stay_native(unprepared, TERSE_BYPASS_FALLBACK);
-  execute(together);
+  try {
+    decide_on_deltas(jobs, together);
+    const Jobs unprepared = prepare(together);
+    forget_deltas(unprepared);
+    stay_native(unprepared, TERSE_BYPASS_FALLBACK);
+    execute(together);
+  } catch (...) {  // nobody knows how far they came
+    forget_deltas(jobs);
+    throw;
+  }
 }
 
 void add_to_group(const Job& job) {

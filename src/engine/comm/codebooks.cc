@@ -118,6 +118,17 @@ void Codebooks::give(std::vector<Levels> levels) {
   collect();
   const std::lock_guard lock(mutex_);
   given_ = std::move(levels);
+  // Not all ranks have such a table: those that do would keep other levels than the others make.
+  for (auto i = all_.begin(); i != all_.end();) {
+    auto& [kind, codebook] = *i;
+    if (codebook.agreed) {
+      ++i;
+      continue;
+    }
+    release(codebook);
+    bytes_ -= codec::codebook_bytes(kind.spec.bits);
+    i = all_.erase(i);
+  }
   if (all_.empty()) return;
   const auto stream = make_stream();
   for (auto& [kind, codebook] : all_)

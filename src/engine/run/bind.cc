@@ -108,7 +108,7 @@ class Binder {
     const Reduction& reduction = job.reduction;
     // What is drawn by its content is drawn alike by replicas, which have communicators of their
     // own.
-    const uint64_t communicator = compute.redraw ? c_.agreed.ordinal() : c_.agreed.drawn();
+    const uint64_t communicator = compute.redraw ? 0 : c_.agreed.drawn();
     const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(c_.settings.seed),
                                                .communicator = communicator,
                                                .sequence = compute.redraw ? 0 : sequence_,
