@@ -71,24 +71,29 @@ class Caller {
 // What was decided on counts for nothing where a group fails before it is enqueued.
 TEST(Delta, ThatDidNotComeToItIsMadeUpFor) {
   constexpr int kRanks = 3;
-  constexpr size_t kBeyondMemory = size_t{1} << 44;
+  constexpr size_t kBeyondMemory = size_t{1} << 46;  // beyond all addresses, too
   const SchemeHandle int8("int8");
   for (const char* scheme : {"int8:delta=inplace", "int8:delta=shadow"})
     run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
       const Caller caller(rank, kRanks, comm, scheme);
+      ncclComm_t other;
+      ASSERT_EQ(ncclCommSplit(comm, 0, rank, &other, nullptr), ncclSuccess);
       Bytes recv(kRanks * Caller::kBytes);
       caller.gather(recv, 0, 0);
       ASSERT_EQ(terseGroupStart(), ncclSuccess);
       caller.gather(recv, 0, 1);
       const int next = (rank + 1) % kRanks, last = (rank + kRanks - 1) % kRanks;
-      ASSERT_EQ(terseSend(recv.data(), kBeyondMemory, ncclFloat32, next, int8.get(), comm, nullptr),
-                ncclSuccess);
-      ASSERT_EQ(terseRecv(recv.data(), kBeyondMemory, ncclFloat32, last, int8.get(), comm, nullptr),
-                ncclSuccess);
+      ASSERT_EQ(
+          terseSend(recv.data(), kBeyondMemory, ncclFloat16, next, int8.get(), other, nullptr),
+          ncclSuccess);
+      ASSERT_EQ(
+          terseRecv(recv.data(), kBeyondMemory, ncclFloat16, last, int8.get(), other, nullptr),
+          ncclSuccess);
       ASSERT_NE(terseGroupEnd(), ncclSuccess);
       caller.gather(recv, 0, 1);
       EXPECT_LT(caller.error(recv, 0, 1), 5e-5) << scheme;
-      EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+      for (ncclComm_t each : {comm, other}) EXPECT_EQ(terseCommRelease(each), ncclSuccess);
+      EXPECT_EQ(ncclCommDestroy(other), ncclSuccess);
     });
 }
 
