@@ -25,7 +25,7 @@ constexpr size_t kCodesAtOnce = 4 * kFloatsAtOnce;
 
 // uniform() of 16 bits: (2^23 + bits) / 2^16 - (2^7 - 2^-17), exactly.
 TERSE_INLINE __m256 uniforms(const uint16_t* random) {
-  const __m256 pushed = as_floats(_mm256_or_si256(load_words(random), words(0x4b000000u)));
+  const __m256 pushed = as_floats(_mm256_or_si256(load_words(random), words(kIntegers)));
   return _mm256_fmadd_ps(pushed, _mm256_set1_ps(0x1p-16f), _mm256_set1_ps(-0x1.fffffep+6f));
 }
 

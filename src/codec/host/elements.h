@@ -1,6 +1,8 @@
 // A part of host_ops.cc: elements in user memory, and to fp32 and back.
 #pragma once
 
+#include <type_traits>
+
 #include "codec/float16.h"
 #include "codec/half.h"
 #include "codec/host/avx2.h"
@@ -65,25 +67,23 @@ void load(const void* in, size_t n, float* out) {
 
 template <class T>
 void load_add(const void* in, size_t n, float* __restrict out) {
-#ifdef TERSE_AVX2
   size_t i = 0;
+#ifdef TERSE_AVX2
   for (; i + kFloatsAtOnce <= n; i += kFloatsAtOnce) {
     const __m256 x = load_elements<T>(static_cast<const char*>(in) + i * sizeof(T));
     _mm256_storeu_ps(out + i, _mm256_add_ps(_mm256_loadu_ps(out + i), x));
   }
-  for (; i < n; ++i) out[i] = add(out[i], to_float(read<T>(in, i)));
 #else
   if constexpr (kConvertsHalves<T>) {
     float x[kFloats];
-    for (size_t i = 0; i < n; i += kFloats) {
+    for (; i < n; i += kFloats) {
       const size_t some = block_at(i, n, kFloats);
       to_floats<T>(static_cast<const char*>(in) + i * sizeof(T), some, x);
       for (size_t k = 0; k < some; ++k) out[i + k] = add(out[i + k], x[k]);
     }
-  } else {
-    for (size_t i = 0; i < n; ++i) out[i] = add(out[i], to_float(read<T>(in, i)));
   }
 #endif
+  for (; i < n; ++i) out[i] = add(out[i], to_float(read<T>(in, i)));
 }
 
 template <class T>
