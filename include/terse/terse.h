@@ -217,7 +217,10 @@ TERSE_API terseResult_t terseGroupEnd(void);
 /* Frees what libterse keeps for a communicator (scratch, state, counters, agreed schemes) after
  * waiting for its work. Call it on each rank before ncclCommDestroy. Where NCCL has failed it waits
  * no longer, and returns NCCL's error. What calls in a CUDA graph use is kept as long as the graph
- * is there, and freed at the next such call after that. */
+ * is there, and freed at the next such call after that.
+ *
+ * After a call that failed on its way libterse refuses all others on the communicator, with the
+ * same cause, as its ranks may be at different ones. Where all ranks release it, it begins anew. */
 TERSE_API terseResult_t terseCommRelease(struct ncclComm* comm);
 
 /* Call it before ncclCommAbort, from any thread: calls of libterse that wait for other ranks of the

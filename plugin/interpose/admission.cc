@@ -103,13 +103,14 @@ void admit(const Admission& a) {
   announce(*held);
 }
 
-void conclude(const Admission& a, std::optional<Error> error) {
+// One that was given up is not among them any more.
+void conclude(const std::shared_ptr<Admission>& a, std::optional<Error> error) {
   Admissions& s = admissions();
   const std::lock_guard lock(s.mutex);
-  const auto own = find(s, a.comm);
-  (*own)->over = true;
-  (*own)->error = std::move(error);
-  if (!(*own)->error) erase(s, own);
+  a->over = true;
+  a->error = std::move(error);
+  if (const auto place = std::ranges::find(s.all, a); place != s.all.end() && !a->error)
+    erase(s, place);
   s.over.notify_all();
 }
 
@@ -126,7 +127,17 @@ void run(const std::shared_ptr<Admission>& a) {
     return ncclSuccess;
   });
   if (result != ncclSuccess && !error) error.emplace(result, last_error());  // as without memory
-  conclude(*a, std::move(error));
+  conclude(a, std::move(error));
+}
+
+// Blocks until the communicator's admission is over; null: there is none.
+std::shared_ptr<Admission> outlast(ncclComm_t comm) {
+  if (!has_admissions()) return nullptr;
+  Admissions& s = admissions();
+  std::unique_lock lock(s.mutex);
+  const auto held = admission_of(s, comm);
+  if (held != nullptr) s.over.wait(lock, [&] { return held->over; });
+  return held;
 }
 
 }  // namespace
@@ -161,7 +172,7 @@ void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole) {
   try {
     std::thread(run, made).detach();
   } catch (const std::system_error& e) {
-    conclude(*made, Error(ncclSystemError, fmt::format("no thread can be made: {}", e.what())));
+    conclude(made, Error(ncclSystemError, fmt::format("no thread can be made: {}", e.what())));
   }
 }
 
@@ -178,29 +189,32 @@ ncclResult_t admission_state(ncclComm_t comm) noexcept {
 }
 
 void await_admission(ncclComm_t comm) {
-  if (!has_admissions()) return;
-  Admissions& s = admissions();
-  std::unique_lock lock(s.mutex);
-  const auto held = admission_of(s, comm);
-  if (held == nullptr) return;
-  s.over.wait(lock, [&] { return held->over; });
-  if (held->error) throw *held->error;
+  const auto held = outlast(comm);
+  if (held != nullptr && held->error) throw *held->error;
 }
 
-void end_admission(ncclComm_t comm, bool give_up) {
+void outlast_admission(ncclComm_t comm) { outlast(comm); }
+
+void end_admission(ncclComm_t comm) {
+  outlast(comm);
+  Admissions& s = admissions();
+  const std::lock_guard lock(s.mutex);
+  if (const auto left = find(s, comm); left != s.all.end()) erase(s, left);
+}
+
+void give_up_admission(ncclComm_t comm) {
   if (!has_admissions()) return;
+  constexpr std::chrono::seconds kGrace{1};  // it ends soon, or it is inside of NCCL
   Admissions& s = admissions();
   std::unique_lock lock(s.mutex);
   const auto held = admission_of(s, comm);
   if (held == nullptr) return;
-  if (give_up) {
-    held->given_up = true;
-    lock.unlock();
-    abort_communicator(comm);
-    lock.lock();
-  }
-  s.over.wait(lock, [&] { return held->over; });
-  if (const auto left = find(s, comm); left != s.all.end()) erase(s, left);
+  held->given_up = true;
+  erase(s, find(s, comm));
+  lock.unlock();
+  abort_communicator(comm);
+  lock.lock();
+  s.over.wait_for(lock, kGrace, [&] { return held->over; });
 }
 
 }  // namespace terse::interpose

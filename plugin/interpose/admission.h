@@ -33,8 +33,14 @@ ncclResult_t admission_state(ncclComm_t comm) noexcept;
 // admitted. Throws Error where it could not be.
 void await_admission(ncclComm_t comm);
 
-// The communicator is about to go: returns once nothing of its admission is left. `give_up`: what
-// waits for other ranks is not waited for.
-void end_admission(ncclComm_t comm, bool give_up);
+// Blocks until its admission is over, however it ended.
+void outlast_admission(ncclComm_t comm);
+
+// The communicator is about to go: the same, and nothing of its admission is left.
+void end_admission(ncclComm_t comm);
+
+// It is about to be aborted: what waits for other ranks gives up. Blocks until then, unless that
+// waits inside of NCCL, which only NCCL's abort ends.
+void give_up_admission(ncclComm_t comm);
 
 }  // namespace terse::interpose

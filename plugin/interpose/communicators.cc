@@ -40,7 +40,7 @@ void name(const Created& created) {
 
 ncclResult_t abort(ncclComm_t comm) {
   forget_background(comm);
-  end_admission(comm, true);
+  give_up_admission(comm);
   abort_communicator(comm);
   const ncclResult_t result = next().CommAbort(comm);
   reap_communicators();
@@ -212,10 +212,11 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
   });
 }
 
+// By which a program goes on without ranks that are lost, also where its communicator has failed.
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made,
                             ncclConfig_t* config, int flags) {
   return ours("ncclCommShrink", [&] {
-    await_admission(comm);
+    outlast_admission(comm);
     return derived(
         "ncclCommShrink",
         call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config, flags), made,
@@ -239,7 +240,7 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ours("ncclCommDestroy", [&] {
     forget_background(comm);
-    end_admission(comm, false);
+    end_admission(comm);
     release_communicator(comm, true);
     return next().CommDestroy(comm);
   });

@@ -96,13 +96,15 @@ void name_part(Part part) {
 using namespace terse::interpose;
 
 // NCCL's answer, once the names of what it is about are known; or that what NCCL has made still is
-// to be admitted.
+// to be admitted, or that terse has failed on it.
 extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncError(
     ncclComm_t comm, ncclResult_t* async) {
   return ours("ncclCommGetAsyncError", [&] {
     const ncclResult_t result = next().library->nccl.CommGetAsyncError(comm, async);
-    if (result != ncclSuccess || (!awaits_parts() && !has_admissions())) return result;
-    if (*async == ncclInProgress) return result;
+    const bool is_news = awaits_parts() || has_admissions() || has_invalid_communicators();
+    if (result != ncclSuccess || !is_news || *async == ncclInProgress) return result;
+    if (const auto known = find_communicator(comm); known != nullptr && *async == ncclSuccess)
+      *async = known->invalidity().value_or(ncclSuccess);
     settle_parts(comm, *async == ncclSuccess);
     if (const ncclResult_t at = admission_state(comm); at != ncclSuccess) *async = at;
     return result;

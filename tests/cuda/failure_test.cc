@@ -1,5 +1,5 @@
 // Whatever call of the CUDA runtime fails: the caller gets a named error, nobody hangs, nothing is
-// left behind, and the next call works.
+// left behind, and the next call works, or is refused for the same reason.
 #include <atomic>
 #include <barrier>
 #include <string_view>
@@ -37,7 +37,9 @@ constexpr struct {
     {"cudaGraphRetainUserObject", cudaErrorInvalidValue},
 };
 
-void expect_message(const Player& player, const char* function, cudaError_t error) {
+// `refused`: a call that came after it.
+void expect_message(const Player& player, const char* function, cudaError_t error,
+                    bool refused = false) {
   const std::string message = terseGetLastError();
   const std::string rank =
       "rank " + std::to_string(player.rank) + " of " + std::to_string(player.ranks);
@@ -45,6 +47,8 @@ void expect_message(const Player& player, const char* function, cudaError_t erro
        {std::string("terseAllReduce: "), std::string("communicator"), rank, std::string(function),
         std::string(cudaGetErrorName(error))})
     EXPECT_EQ(message.find(part) == std::string::npos, false) << part << " in: " << message;
+  EXPECT_EQ(message.find("good for nothing but to be aborted") != std::string::npos, refused)
+      << message;
   EXPECT_EQ(message.find("communicator"), message.rfind("communicator")) << message;
 }
 
@@ -57,16 +61,35 @@ Call call_of(size_t count, Collective collective = Collective::kAllReduce) {
 // How often it is called depends on the time that something takes, which differs between ranks.
 bool polled(std::string_view function) { return function == "cudaStreamQuery"; }
 
-// Fails the n-th call of each function, on all ranks alike, for every n that there is.
+// The next call. False: it is refused, as the ranks may be at different ones.
+bool works(Player& player, const char* function, cudaError_t error) {
+  const DeviceStream stream;
+  Piece next(player, call_of(700));
+  next.feed(1, stream.get());
+  const ncclResult_t result = next.try_enqueue(stream.get());
+  if (result == ncclSuccess) {
+    next.expect(stream.get());
+    return true;
+  }
+  EXPECT_EQ(result, ncclUnhandledCudaError);
+  expect_message(player, function, error, true);
+  next.expect_untouched(stream.get());
+  return false;
+}
+
+// Fails the n-th call of each function, on all ranks alike, for every n that there is. An attempt
+// arms that, makes its call, checks the result, and goes on to the next call before its memory is
+// freed, for that waits for what all ranks have enqueued. How many of those were refused.
 using Attempt = std::function<void(Player& player, const std::function<void()>& arm,
-                                   const std::function<void(ncclResult_t)>& check)>;
-void sweep(const Attempt& attempt) {
-  size_t errors = 0;
+                                   const std::function<void(ncclResult_t)>& check,
+                                   const std::function<void()>& go_on)>;
+size_t sweep(const Attempt& attempt) {
+  size_t errors = 0, refused = 0;
   for (const auto& [function, error] : kFailures) {
     std::atomic<bool> more = true;
     for (int n = 1; more && !(n > 1 && polled(function)); ++n) {
       more = false;
-      std::atomic<size_t> failed = 0;
+      std::atomic<size_t> failed = 0, working = 0;
       play_ranks(2, [&, function = function, error = error](Player& player) {
         const auto arm = [&] { fake::fail(function, error, n); };
         const auto check = [&](ncclResult_t result) {
@@ -77,75 +100,88 @@ void sweep(const Attempt& attempt) {
           expect_message(player, function, error);
           EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
         };
-        attempt(player, arm, check);
+        const auto go_on = [&] { working += works(player, function, error); };
+        attempt(player, arm, check, go_on);
       });
       EXPECT_TRUE(failed == 0 || failed == 2) << failed;
+      EXPECT_TRUE(working == 2 || (working == 0 && failed == 2)) << working << " of " << failed;
       errors += failed;
-      ASSERT_FALSE(testing::Test::HasFailure()) << function << ", call " << n;
+      refused += 2 - working;
+      if (!testing::Test::HasFailure()) continue;
+      ADD_FAILURE() << function << ", call " << n;
+      return refused;
     }
   }
   EXPECT_GT(errors, 20u);
+  EXPECT_LE(refused, errors);
+  return refused;
 }
 
 TEST(Failures, OfFirstCalls) {
-  sweep([](Player& player, const auto& arm, const auto& check) {
-    const DeviceStream stream;
-    Piece piece(player, call_of(700));
-    piece.feed(0, stream.get());
-    stream.synchronize();
-    must(cudaSetDevice(9));  // the program may be on any device
-    arm();
-    const ncclResult_t result = piece.try_enqueue(stream.get());
-    check(result);
-    if (result == ncclSuccess) piece.expect(stream.get());
-    must(cudaSetDevice(player.rank));
-    piece.play(1, stream.get());
-  });
+  const size_t refused =
+      sweep([](Player& player, const auto& arm, const auto& check, const auto& go_on) {
+        const DeviceStream stream;
+        Piece piece(player, call_of(700));
+        piece.feed(0, stream.get());
+        stream.synchronize();
+        must(cudaSetDevice(9));  // the program may be on any device
+        arm();
+        const ncclResult_t result = piece.try_enqueue(stream.get());
+        check(result);
+        if (result == ncclSuccess) piece.expect(stream.get());
+        must(cudaSetDevice(player.rank));
+        go_on();
+      });
+  EXPECT_GT(refused, 20u);
 }
 
 // More scratch is needed than before.
 TEST(Failures, OfLaterCalls) {
-  sweep([](Player& player, const auto& arm, const auto& check) {
-    const DeviceStream stream;
-    Piece small(player, call_of(700)), large(player, call_of(5000));
-    small.play(0, stream.get());
-    large.feed(0, stream.get());
-    stream.synchronize();
-    arm();
-    const ncclResult_t result = large.try_enqueue(stream.get());
-    check(result);
-    if (result == ncclSuccess) large.expect(stream.get());
-    small.play(1, stream.get());
-    large.play(1, stream.get());
-  });
+  const size_t refused =
+      sweep([](Player& player, const auto& arm, const auto& check, const auto& go_on) {
+        const DeviceStream stream;
+        Piece small(player, call_of(700)), large(player, call_of(5000));
+        small.play(0, stream.get());
+        large.feed(0, stream.get());
+        stream.synchronize();
+        arm();
+        const ncclResult_t result = large.try_enqueue(stream.get());
+        check(result);
+        if (result == ncclSuccess) large.expect(stream.get());
+        go_on();
+      });
+  EXPECT_GT(refused, 20u);
 }
 
 TEST(Failures, OfRecordedCalls) {
-  sweep([](Player& player, const auto& arm, const auto& check) {
-    const DeviceStream stream;
-    Piece piece(player, call_of(700));
-    piece.play(0, stream.get());
-    must(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
-    arm();
-    check(piece.try_enqueue(stream.get()));
-    cudaGraph_t graph = nullptr;
-    if (cudaStreamEndCapture(stream.get(), &graph) == cudaSuccess) must(cudaGraphDestroy(graph));
-    cudaGetLastError();
-    piece.play(1, stream.get());
-    const RecordedGraph again(stream.get(), [&] { piece.enqueue(stream.get()); });
-    // A failed recording's track serves the next: no more than two tracks and two streams on a
-    // rank. What a track sends goes on one stream.
-    constexpr size_t kOfTrack = static_cast<size_t>(plan::Lane::kCommunicate) + 1;
-    static std::barrier together(2);
-    together.arrive_and_wait();
-    EXPECT_EQ(fake::live().streams, 2 * (2 * kOfTrack + 2));
-    together.arrive_and_wait();
-    for (unsigned k = 0; k < 2; ++k) {
-      piece.feed(k, stream.get());
-      again.launch(stream.get());
-      piece.expect(stream.get(), k);
-    }
-  });
+  const size_t refused =
+      sweep([](Player& player, const auto& arm, const auto& check, const auto& go_on) {
+        const DeviceStream stream;
+        Piece piece(player, call_of(700));
+        piece.play(0, stream.get());
+        must(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+        arm();
+        check(piece.try_enqueue(stream.get()));
+        cudaGraph_t graph = nullptr;
+        if (cudaStreamEndCapture(stream.get(), &graph) == cudaSuccess)
+          must(cudaGraphDestroy(graph));
+        cudaGetLastError();
+        go_on();
+        const RecordedGraph again(stream.get(), [&] { piece.enqueue(stream.get()); });
+        // A failed recording's track serves the next: no more than two tracks and two streams on a
+        // rank. What a track sends goes on one stream.
+        constexpr size_t kOfTrack = static_cast<size_t>(plan::Lane::kCommunicate) + 1;
+        static std::barrier together(2);
+        together.arrive_and_wait();
+        EXPECT_EQ(fake::live().streams, 2 * (2 * kOfTrack + 2));
+        together.arrive_and_wait();
+        for (unsigned k = 0; k < 2; ++k) {
+          piece.feed(k, stream.get());
+          again.launch(stream.get());
+          piece.expect(stream.get(), k);
+        }
+      });
+  EXPECT_EQ(refused, 0u);
 }
 
 // One rank has no memory for a larger call: all of them call NCCL instead, and try again later.

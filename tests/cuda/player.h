@@ -72,6 +72,12 @@ class Piece {
     return found;
   }
 
+  // What feed() has put there.
+  void expect_untouched(cudaStream_t stream) const {
+    const Bytes found = out_.download(stream);
+    EXPECT_EQ(found, Bytes(found.size(), '\x77'));
+  }
+
   // What NCCL gives, but for four bits of each block.
   Bytes expect_roughly(cudaStream_t stream) const {
     const Bytes found = out_.download(stream);

@@ -53,6 +53,20 @@ TEST_F(Waiting, EndsWhereNcclHasFailed) {
   }
 }
 
+// Else a rank that has given up would be one call ahead of those that have not.
+TEST_F(Waiting, IsNotDoneAgainAfterItHasFailed) {
+  failure_of(Patience::kUsual, ncclRemoteError);
+  const size_t groups = groups_started;
+  const std::string again = failure_of(Patience::kUsual, ncclRemoteError);
+  EXPECT_EQ(groups_started, groups);
+  EXPECT_EQ(again,
+            "a new communicator, rank 3 of 8: its ranks may be at different calls since one has "
+            "failed, and it is good for nothing but to be aborted: nothing came from rank 0");
+  EXPECT_EQ(c.state.state(), ncclRemoteError);
+  c.state.abort();
+  expect_part(failure_of(Patience::kUsual, ncclInvalidUsage), "rank 3 of 8: aborted");
+}
+
 TEST_F(Waiting, EndsWithAnAbort) {
   for (const bool ends : {true, false}) {
     IdleCommunicator other{parse_scheme("int8")};

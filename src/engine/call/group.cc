@@ -134,6 +134,21 @@ bool has_several_streams() {
                              [&](const auto& call) { return call.second != first; });
 }
 
+// Calls that are recorded run when their graph does, and those of one that failed never do.
+bool is_recorded(const Job& job) noexcept {
+  try {
+    return job.communicator->backend.recording(job.request.stream) != 0;
+  } catch (const Error&) {
+    return true;  // or was, until it broke
+  }
+}
+
+// Nobody knows how far they came, or other ranks with theirs.
+void break_off(std::span<const Job> jobs, const std::exception& cause) noexcept {
+  for (const Job& job : jobs)
+    if (!job.native && !is_recorded(job)) job.communicator->invalidate(cause);
+}
+
 void run(std::span<Job> jobs) {
   CallMemory memory;
   const bool any_compressed = !std::ranges::all_of(jobs, &Job::native);
@@ -148,17 +163,18 @@ void run(std::span<Job> jobs) {
         is_message(job) ? std::optional<int>(job.request.root) : std::nullopt;
     agreements.push_back({job.communicator, &job.named(), job.request.stream, peer});
   }
+  for (const Job& job : jobs) job.communicator->require_usable();
   agree(agreements);
-  run_native(native);
-  stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
   try {
+    run_native(native);
+    stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
     decide_on_deltas(jobs, together);
     const Jobs unprepared = prepare(together);
     forget_deltas(unprepared);
     stay_native(unprepared, TERSE_BYPASS_FALLBACK);
     execute(together);
-  } catch (...) {  // nobody knows how far they came
-    forget_deltas(jobs);
+  } catch (const std::exception& cause) {
+    break_off(jobs, cause);
     throw;
   }
 }

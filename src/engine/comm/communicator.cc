@@ -26,7 +26,11 @@ int rank_in(const NcclLibrary& library, ncclComm_t comm) {
   return rank;
 }
 
+std::atomic<bool> g_any_invalid{false};
+
 }  // namespace
+
+bool has_invalid_communicators() noexcept { return g_any_invalid; }
 
 Communicator::Communicator(const Settings& settings, const NcclLibrary& library, Backend& backend,
                            ncclComm_t comm)
@@ -79,12 +83,14 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
 std::optional<ncclResult_t> Communicator::state() const {
   const std::lock_guard lock(asking_);
   if (aborted_) return {};
+  if (invalid_) return invalid_->result;
   ncclResult_t state = ncclSuccess;
   const ncclResult_t asked = library.nccl.CommGetAsyncError(comm, &state);
   return asked == ncclSuccess ? state : asked;
 }
 
 void Communicator::require_sound() const {
+  require_usable();
   const std::optional<ncclResult_t> now = state();
   if (!now) fail(ncclInvalidUsage, "aborted");
   if (*now == ncclInProgress) return;
@@ -94,6 +100,38 @@ void Communicator::require_sound() const {
 void Communicator::abort() {
   const std::lock_guard lock(asking_);
   aborted_ = true;
+  usable_ = false;
+}
+
+void Communicator::invalidate(const std::exception& cause) noexcept {
+  const auto* const error = dynamic_cast<const Error*>(&cause);
+  const std::lock_guard lock(asking_);
+  if (invalid_) return;
+  invalid_.emplace(error != nullptr ? error->result : ncclSystemError, std::string());
+  usable_ = false;
+  g_any_invalid = true;
+  try {
+    invalid_->message = without_name(cause.what());
+  } catch (const std::bad_alloc&) {
+    // without the cause, then
+  }
+}
+
+std::optional<ncclResult_t> Communicator::invalidity() const {
+  if (usable_) return {};
+  const std::lock_guard lock(asking_);
+  return invalid_ ? std::optional(invalid_->result) : std::nullopt;
+}
+
+void Communicator::require_usable() const {
+  if (usable_) return;
+  const std::lock_guard lock(asking_);
+  if (aborted_) fail(ncclInvalidUsage, "aborted");
+  fail(
+      invalid_->result,
+      "its ranks may be at different calls since one has failed, and it is good for nothing but to "
+      "be aborted: {}",
+      invalid_->message);
 }
 
 bool Communicator::wait_until(const std::function<bool()>& so,
@@ -124,6 +162,12 @@ std::string Communicator::describe() const {
 std::string Communicator::about(std::string text) const {
   const std::string name = describe() + ": ";
   return text.starts_with(name) ? text : name + text;
+}
+
+// What about() was given.
+std::string Communicator::without_name(std::string text) const {
+  const std::string name = describe() + ": ";
+  return text.starts_with(name) ? text.substr(name.size()) : text;
 }
 
 void Communicator::sign(Error& error) const {

@@ -2,7 +2,9 @@
 // each with its own rules.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -75,13 +77,23 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // may wait for a peer, which may write a checkpoint.
   void settle(ncclResult_t result, const char* call) const;
 
-  // What NCCL says that it is at with the communicator: ncclSuccess, ncclInProgress or an error.
-  // Empty once it is aborted; NCCL is not asked then, nor while abort() runs.
+  // What NCCL says that it is at with the communicator: ncclSuccess, ncclInProgress or an error; or
+  // what has invalidated it. Empty once it is aborted; NCCL is not asked then, nor while abort()
+  // runs.
   std::optional<ncclResult_t> state() const;
   // Fails where state() is an error, or empty.
   void require_sound() const;
   // What waits gives up.
   void abort();
+
+  // After a failure on this rank alone, as far as it knows, the ranks may be at different calls,
+  // and the next ones would take each other's data for their own. So there are none: from now on
+  // the communicator fails with `cause`, until it is destroyed or aborted. The first cause stays.
+  void invalidate(const std::exception& cause) noexcept;
+  // What `cause` was; empty: it is not invalid.
+  std::optional<ncclResult_t> invalidity() const;
+  // Fails where it is aborted or invalidated. Costs nothing and does not ask NCCL.
+  void require_usable() const;
 
   // Blocks until that is so; false: not by the limit. Fails as require_sound() does meanwhile.
   bool wait_until(const std::function<bool()>& so,
@@ -146,10 +158,17 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void conclude() noexcept;
 
  private:
+  std::string without_name(std::string text) const;
+
   std::vector<std::unique_ptr<Mailbox>> left_;
-  mutable std::mutex asking_;  // whether it is aborted, and NCCL of its state
+  mutable std::mutex asking_;  // whether it is aborted or invalid, and NCCL of its state
   bool aborted_ = false;
+  std::optional<Error> invalid_;
+  std::atomic<bool> usable_{true};  // neither of them
 };
+
+// Whether there ever was one in this process.
+bool has_invalid_communicators() noexcept;
 
 // How messages name a communicator: by its name or else by the ordinal that the ranks have agreed
 // on.

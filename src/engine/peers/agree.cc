@@ -205,12 +205,14 @@ void agree(std::span<const Agreement> agreements) {
   }
   std::vector<Exchange*> exchanges;
   for (const auto& comparison : open) exchanges.push_back(&comparison->exchange());
+  // Where one rank does without terse, its next call meets this one.
+  const bool any_first =
+      std::ranges::any_of(open, [](const auto& comparison) { return comparison->is_first(); });
   try {
-    meet(exchanges, Patience::kUsual);
+    meet(exchanges, any_first ? Patience::kUsual : Patience::kLong);
   } catch (Error& e) {
     for (const auto& comparison : open) comparison->require_own();
-    // Where one rank does without terse, its next call meets this one.
-    if (std::ranges::any_of(open, [](const auto& comparison) { return comparison->is_first(); }))
+    if (any_first)
       e.message +=
           "; the ranks were to compare their settings: is terse in use on all of them, and set up "
           "alike?";

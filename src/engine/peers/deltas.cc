@@ -306,12 +306,8 @@ void decide_deltas(std::span<Job* const> jobs) {
 }
 
 void forget_deltas(const Jobs& jobs) {
-  for (const Job* job : jobs) forget_deltas(std::span(job, 1));
-}
-
-void forget_deltas(std::span<const Job> jobs) {
-  for (const Job& job : jobs)
-    if (job.shadow != nullptr) job.shadow->id = 0;
+  for (const Job* job : jobs)
+    if (job->shadow != nullptr) job->shadow->id = 0;
 }
 
 }  // namespace terse

@@ -18,6 +18,5 @@ void decide_deltas(std::span<Job* const> jobs);
 
 // Of calls that went another way than was decided: what the ranks hold is not what they believe.
 void forget_deltas(const Jobs& jobs);
-void forget_deltas(std::span<const Job> jobs);
 
 }  // namespace terse

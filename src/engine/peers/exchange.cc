@@ -86,19 +86,23 @@ void meet(std::span<Exchange* const> exchanges, Patience patience) {
     for (Exchange* e : exchanges) e->c_.signing([&] { part(*e); });
   };
   const auto start = Exchange::Clock::now();
-  check(library, library.nccl.GroupStart(), "ncclGroupStart");
+  each([](const Exchange& e) { e.c_.require_usable(); });
   try {
-    each([](const Exchange& e) { e.start(); });
-  } catch (...) {
-    library.nccl.GroupEnd();
-    throw;
-  }
-  const ncclResult_t end = library.nccl.GroupEnd();
-  try {
+    check(library, library.nccl.GroupStart(), "ncclGroupStart");
+    try {
+      each([](const Exchange& e) { e.start(); });
+    } catch (...) {
+      library.nccl.GroupEnd();
+      throw;
+    }
+    const ncclResult_t end = library.nccl.GroupEnd();
     each([&](const Exchange& e) { e.c_.settle(end, "ncclGroupEnd"); });
     each([&](Exchange& e) { e.finish(start, patience); });
-  } catch (...) {
-    for (Exchange* e : exchanges) e->leave();
+  } catch (const std::exception& cause) {
+    for (Exchange* e : exchanges) {
+      e->c_.invalidate(cause);
+      e->leave();
+    }
     throw;
   }
 }

@@ -14,6 +14,7 @@ namespace {
 template <class Part>
 void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
   const NcclLibrary& library = runs.front()->library();
+  for (const Run* run : runs) run->communicator().require_usable();
   const Communicator& first = runs.front()->communicator();
   first.signing([&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
   try {
