@@ -18,7 +18,8 @@ import time
 import machine
 import plan
 import table
-from measure import MeasureError, Result, measure, median, probe
+from hosts import HostsError, Labs, probe
+from measure import MeasureError, Result, measure, median
 from plan import NATIVE, TYPES
 from plot import plot
 from tuning import TuneError
@@ -181,9 +182,10 @@ def run(options):
 def main():
     options = parse_arguments(sys.argv[1:])
     try:
-        with tempfile.TemporaryDirectory(prefix="terse-profiles-") as options.profiles:
+        with (tempfile.TemporaryDirectory(prefix="terse-profiles-") as options.profiles,
+              Labs() as options.hosts):
             return run(options)
-    except (MeasureError, TuneError) as error:
+    except (HostsError, MeasureError, TuneError) as error:
         print(f"bench/run: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -4,15 +4,11 @@ libterse itself."""
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 from plan import GRADIENT, NATIVE, TYPES, iterations
 from tuning import choice, is_auto, tune
-
-_NETLAB = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "netlab",
-                       "netlab")
 
 
 class MeasureError(Exception):
@@ -37,12 +33,6 @@ def median(results):
     return sorted(results, key=lambda result: result.seconds)[len(results) // 2]
 
 
-def probe():
-    """'namespaces' or 'loopback': which of them netlab can make here."""
-    return subprocess.run([_NETLAB, "--probe"], check=True, capture_output=True,
-                          text=True).stdout.strip()
-
-
 def _program(case, scheme, options, directory):
     command = [os.path.join(options.build_dir, "bin", f"{case.collective}_perf"),
                "-d", TYPES[case.dtype][0], "-c", "0", "-w", "1",
@@ -54,17 +44,11 @@ def _program(case, scheme, options, directory):
     return command + ["--data", case.data, "-b", str(case.size), "-e", str(case.size)]
 
 
-def _lab(case, options):
-    command = [_NETLAB, "--hosts", str(case.lab.hosts), "--ranks-per-host",
-               str(case.lab.ranks_per_host), "--rate", str(options.rate), "--quiet"]
-    return command + (["--loopback"] if options.loopback else [])
-
-
 def _profile(case, options):
     """What auto goes by in the case's lab, which is tuned once."""
     path = os.path.join(options.profiles, f"{case.lab.hosts}x{case.lab.ranks_per_host}.toml")
     if not os.path.exists(path):
-        tune(_lab(case, options), options, path)
+        tune(options.hosts.of(case.lab, options), options, path)
     return path
 
 
@@ -72,8 +56,7 @@ def _choosing(case, scheme, options, directory):
     """The environment of auto, and where its report goes."""
     if not is_auto(scheme):
         return []
-    return ["--env", f"TERSE_PROFILE={_profile(case, options)}",
-            "--env", f"TERSE_REPORT={directory}"]
+    return [f"TERSE_PROFILE={_profile(case, options)}", f"TERSE_REPORT={directory}"]
 
 
 def _preload(scheme, options):
@@ -82,32 +65,29 @@ def _preload(scheme, options):
     library = os.path.join(options.build_dir, "lib", "libterse_nccl.so")
     if not os.path.exists(library):
         raise MeasureError(f"{library} is not there: is the build complete?")
-    return ["--env", f"LD_PRELOAD={library}", "--env", f"TERSE_SCHEME={scheme}"]
+    return [f"LD_PRELOAD={library}", f"TERSE_SCHEME={scheme}"]
 
 
 def measure(case, scheme, options, direct=False):
     """direct: through terse.h instead of the preloaded library, which adds its statistics."""
     with tempfile.TemporaryDirectory(prefix="terse-bench-") as directory:
-        lab = _lab(case, options) + ["--json", os.path.join(directory, "lab.json")]
-        lab += _choosing(case, scheme, options, directory)
+        settings = _choosing(case, scheme, options, directory)
         program = _program(case, scheme, options, directory)
         if direct:
             program += ["--scheme", scheme]
         else:
-            lab += _preload(scheme, options)
-        done = subprocess.run(lab + ["--", *program], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            sys.stderr.write(done.stdout + done.stderr)
-            raise MeasureError(f"{case.name} {scheme} failed with exit code {done.returncode}")
+            settings += _preload(scheme, options)
+        done = options.hosts.of(case.lab, options).run(program, settings)
+        if any(done["exit_codes"]):
+            sys.stderr.write(done["output"])
+            raise MeasureError(f"{case.name} {scheme} failed with exit codes {done['exit_codes']}")
         with open(os.path.join(directory, "perf.json"), encoding="utf-8") as file:
             perf = json.load(file)
-        with open(os.path.join(directory, "lab.json"), encoding="utf-8") as file:
-            counts = json.load(file)["interfaces"]
         chosen, predicted = choice(directory) if is_auto(scheme) else (None, None)
     place = perf["results"][0]["out_of_place"]
     return Result(seconds=place["time"] / 1e6, busbw=place["bus_bw"] * 1e9,
                   interface_bytes=place["netdev_bytes_per_call"],
-                  interface_total=sum(c["tx_bytes"] for c in counts) / case.lab.hosts,
+                  interface_total=sum(c["tx_bytes"] for c in done["interfaces"]) / case.lab.hosts,
                   error=float(place["relative_l2_error"]),
                   chosen=chosen, predicted=predicted,
                   library_bytes=place["off_node_bytes_per_call"],

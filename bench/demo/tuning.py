@@ -3,7 +3,6 @@
 import glob
 import json
 import os
-import subprocess
 import sys
 
 AUTO = "auto"
@@ -19,19 +18,18 @@ def is_auto(scheme):
     return scheme.partition(":")[0] == AUTO
 
 
-def tune(netlab, options, path):
-    """Runs terse-tune in the lab that the command `netlab` makes; the profile goes to `path`."""
+def tune(hosts, options, path):
+    """Runs terse-tune on the hosts; the profile goes to `path`."""
     program = os.path.join(options.build_dir, "bin", "terse-tune")
-    done = subprocess.run(
-        [*netlab, "--", program, "-o", path, "--seconds", str(options.tune_seconds), "--dtypes",
+    done = hosts.run(
+        [program, "-o", path, "--seconds", str(options.tune_seconds), "--dtypes",
          ",".join({"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[dtype]
                   for dtype in options.tuned_dtypes), "--collectives",
          ",".join(name.replace("_", "") for name in options.tuned_collectives),
-         "--schemes", SCHEMES],
-        capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.stderr.write(done.stdout + done.stderr)
-        raise TuneError(f"terse-tune failed with exit code {done.returncode}")
+         "--schemes", SCHEMES])
+    if any(done["exit_codes"]):
+        sys.stderr.write(done["output"])
+        raise TuneError(f"terse-tune failed with exit codes {done['exit_codes']}")
 
 
 def choice(folder):

@@ -186,7 +186,7 @@ class Namespaces:
             _ip("-n", name, "address", "add", f"{self._address(host)}/16", "dev", "eth0")
             _ip("-n", name, "link", "set", "lo", "up")
             _ip("-n", name, "link", "set", "eth0", "up")
-            _choose_congestion_control(name)
+            _set_up_tcp(name)
             self._shape(name, "eth0", self.delay)
             self._shape(self._switch, port, 0)
             self._identities.append(Identity(f"host{host}"))
@@ -214,15 +214,16 @@ class Namespaces:
             self._identities.pop().close()
 
 
-def _choose_congestion_control(namespace):
+def _set_up_tcp(namespace):
     """Cubic, Linux's default, or its ancestor where cubic is not allowed in namespaces. Otherwise the
     results would depend on this machine's own choice: BBR, for one, takes the pauses between a
-    collective's steps for a slow link and paces below its rate."""
-    for algorithm in ("cubic", "reno"):
-        command = f"echo {algorithm} > /proc/sys/net/ipv4/tcp_congestion_control"
-        if subprocess.run(["ip", "netns", "exec", namespace, "sh", "-c", command],
-                          capture_output=True, check=False).returncode == 0:
-            return
+    collective's steps for a slow link and paces below its rate. And what one program learned of a
+    path is not for the next one."""
+    command = ("cd /proc/sys/net/ipv4; "
+               "echo cubic > tcp_congestion_control || echo reno > tcp_congestion_control; "
+               "echo 1 > tcp_no_metrics_save")
+    subprocess.run(["ip", "netns", "exec", namespace, "sh", "-c", command], capture_output=True,
+                   check=False)
 
 
 def _names():

@@ -1,4 +1,4 @@
-"""Starts one process a rank, shows rank 0's output, and ends all of them when one fails."""
+"""Starts one process a rank, and ends all of them when one fails."""
 
 import ctypes
 import os
@@ -29,12 +29,12 @@ def _prepare(enter):
 
 
 def _start(lab, rank, program, settings, output):
+    """Its output goes to the file; None: it is shown."""
     variables = [f"{name}={value}" for name, value in lab.environment(rank).items()]
     # Through env, so that an LD_PRELOAD reaches the program and not `ip`.
     command = lab.command(rank, ["env", *variables, *settings, *program])
-    own = None if rank == 0 else output
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=own,
-                            stderr=subprocess.STDOUT if own else None, start_new_session=True,
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
+                            stderr=subprocess.STDOUT if output else None, start_new_session=True,
                             preexec_fn=_prepare(lambda: lab.enter(rank)))
 
 
@@ -70,14 +70,16 @@ def _show_failure(rank, code, output):
         print(f"netlab: rank {rank}: {line}", file=sys.stderr)
 
 
-def run_ranks(lab, program, settings, timeout):
-    """The exit codes by rank; negative for a signal."""
+def run_ranks(lab, program, settings, timeout, show=True):
+    """The exit codes by rank, above 128 for a signal; and rank 0's output, where that is not
+    shown."""
     sys.stdout.flush()
     processes, outputs = [], []
     try:
         for rank in range(lab.placement.ranks):
             outputs.append(tempfile.TemporaryFile())
-            processes.append(_start(lab, rank, program, settings, outputs[rank]))
+            processes.append(_start(lab, rank, program, settings,
+                                    None if show and rank == 0 else outputs[rank]))
         _wait(processes, timeout)
     except FileNotFoundError as error:
         raise RankError(f"cannot start {error.filename}") from error
@@ -88,4 +90,6 @@ def run_ranks(lab, program, settings, timeout):
     for rank, code in enumerate(codes):
         if code != 0:
             _show_failure(rank, code, outputs[rank])
-    return [code if code >= 0 else 128 - code for code in codes]
+    outputs[0].seek(0)
+    return ([code if code >= 0 else 128 - code for code in codes],
+            outputs[0].read().decode(errors="replace"))

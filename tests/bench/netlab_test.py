@@ -50,6 +50,20 @@ class Both:
         self.assertIn("rank 0\n", done.stdout)
         self.assertNotIn("rank 1", done.stdout)
 
+    def test_a_session_runs_one_program_after_the_other(self):
+        asked = [{"program": ["sh", "-c", "echo $RANK of $WORLD_SIZE says $WORD"],
+                  "env": ["WORD=yes"]},
+                 {"program": ["sh", "-c", "echo no; exit $((3 * RANK))"]},
+                 {"program": ["sh", "-c", "echo $WORD"], "env": ["WORD=again"]}]
+        done = self.run_lab("--hosts", "2", "--session",
+                            input="".join(json.dumps(one) + "\n" for one in asked))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        reports = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([one["output"] for one in reports],
+                         ["0 of 2 says yes\n", "no\n", "again\n"])
+        self.assertEqual([one["exit_codes"] for one in reports], [[0, 0], [0, 3], [0, 0]])
+        self.assertEqual([one["program"] for one in reports], [one["program"] for one in asked])
+
     def devices(self, hosts, **settings):
         """By rank: its host's id for NCCL, its GPUs, and its number on its host."""
         with tempfile.TemporaryDirectory() as directory, mock.patch.dict(os.environ, settings):

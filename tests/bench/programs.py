@@ -25,9 +25,9 @@ _LAUNCHERS = ("RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RA
               "SLURM_PROCID", "TORCHELASTIC_USE_AGENT_STORE", "MASTER_ADDR", "MASTER_PORT")
 
 
-def netlab(*arguments, timeout=120):
+def netlab(*arguments, timeout=120, **how):
     return subprocess.run([NETLAB, *arguments], capture_output=True, text=True, check=False,
-                          timeout=timeout)
+                          timeout=timeout, **how)
 
 
 def has_namespaces():
