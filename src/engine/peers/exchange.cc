@@ -1,6 +1,11 @@
 #include "engine/peers/exchange.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -8,6 +13,34 @@
 #include "base/log.h"
 
 namespace terse {
+
+namespace {
+
+void wait_and_warn(const std::stop_token& stop, const Communicator& c) {
+  const std::chrono::seconds usual(c.settings.timeout_seconds);
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any().wait_for(lock, stop, usual, [] { return false; });
+  if (stop.stop_requested()) return;
+  c.log(LogLevel::kWarn,
+        "NCCL has not come back from connecting the ranks for {} s (TERSE_TIMEOUT); they are to "
+        "compare their settings: is terse in use on all of them?",
+        usual.count());
+}
+
+// Where ranks first meet NCCL connects them, and waits for them without a limit. A thread says so
+// when that takes long.
+ncclResult_t end_group(const Communicator& c) {
+  std::jthread watch;
+  try {
+    if (!c.agreed.number()) watch = std::jthread(wait_and_warn, std::cref(c));
+  } catch (const std::system_error&) {
+    // no thread is to be had, and nothing is said
+  }
+  return c.library.nccl.GroupEnd();
+}
+
+}  // namespace
 
 std::unique_ptr<Mailbox> make_mailbox(const Communicator& c, size_t bytes) {
   return c.signing([&] { return std::make_unique<Mailbox>(c.backend, c.ranks, bytes); });
@@ -95,7 +128,7 @@ void meet(std::span<Exchange* const> exchanges, Patience patience) {
       library.nccl.GroupEnd();
       throw;
     }
-    const ncclResult_t end = library.nccl.GroupEnd();
+    const ncclResult_t end = end_group(exchanges.front()->c_);
     each([&](const Exchange& e) { e.c_.settle(end, "ncclGroupEnd"); });
     each([&](Exchange& e) { e.finish(start, patience); });
   } catch (const std::exception& cause) {
