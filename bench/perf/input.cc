@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 
 namespace terse::perf {
@@ -48,6 +50,30 @@ const std::vector<float>& normal_quantiles() {
     return table;
   }();
   return quantiles;
+}
+
+void round_to(const DataType& type, std::size_t count, double* values) {
+  std::array<unsigned char, 4096> rounded;
+  const std::size_t step = rounded.size() / type.bytes;
+  for (std::size_t done = 0; done < count; done += step) {
+    const std::size_t part = std::min(step, count - done);
+    type.store(values + done, part, rounded.data());
+    type.load(rounded.data(), part, values + done);
+  }
+}
+
+// The same as a type of floats has them, each rounded once.
+const std::vector<float>& rounded_quantiles(const DataType& type) {
+  static std::mutex mutex;
+  static std::map<const DataType*, std::vector<float>> tables;
+  const std::lock_guard lock(mutex);
+  std::vector<float>& table = tables[&type];
+  if (table.empty()) {
+    std::vector<double> values(normal_quantiles().begin(), normal_quantiles().end());
+    round_to(type, values.size(), values.data());
+    table.assign(values.begin(), values.end());
+  }
+  return table;
 }
 
 bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
@@ -110,10 +136,21 @@ void fill_exact(const Input& input, int rank, std::size_t first, std::size_t cou
   }
 }
 
+void fill_from(const std::vector<float>& quantiles, const Input& input, int rank, std::size_t first,
+               std::size_t count, double* values) {
+  std::size_t k = 0;
+  for (; k < count && (first + k) % 4 != 0; ++k)
+    values[k] = quantiles[random16(input, rank, first + k)];
+  for (; k + 4 <= count; k += 4) {
+    const std::uint64_t word = hash(input.seed, static_cast<std::uint64_t>(rank), (first + k) / 4);
+    for (std::size_t i = 0; i < 4; ++i) values[k + i] = quantiles[word >> (16 * i) & 0xffff];
+  }
+  for (; k < count; ++k) values[k] = quantiles[random16(input, rank, first + k)];
+}
+
 void fill_gauss(const Input& input, int rank, std::size_t first, std::size_t count,
                 double* values) {
-  const float* quantiles = normal_quantiles().data();
-  for (std::size_t k = 0; k < count; ++k) values[k] = quantiles[random16(input, rank, first + k)];
+  fill_from(normal_quantiles(), input, rank, first, count, values);
 }
 
 void fill_uniform(const Input& input, int rank, std::size_t first, std::size_t count,
@@ -183,14 +220,10 @@ void fill_input(const Input& input, int rank, std::size_t first, std::size_t cou
 
 void fill_input_rounded(const Input& input, int rank, std::size_t first, std::size_t count,
                         double* values) {
+  if (input.kind == InputKind::kGauss && input.type->is_float)
+    return fill_from(rounded_quantiles(*input.type), input, rank, first, count, values);
   fill_input(input, rank, first, count, values);
-  std::array<unsigned char, 4096> rounded;
-  const std::size_t step = rounded.size() / input.type->bytes;
-  for (std::size_t done = 0; done < count; done += step) {
-    const std::size_t part = std::min(step, count - done);
-    input.type->store(values + done, part, rounded.data());
-    input.type->load(rounded.data(), part, values + done);
-  }
+  round_to(*input.type, count, values);
 }
 
 }  // namespace terse::perf

@@ -21,18 +21,15 @@ struct SmallFloat {
 
   static std::uint32_t encode(double value) {
     const auto bits = std::bit_cast<std::uint64_t>(value);
-    const std::uint32_t sign = bits >> 63 != 0 ? kSign : 0;
-    const double magnitude = std::fabs(value);
-    if (std::isnan(value)) return sign | kNan;
-    if (std::isinf(value)) return sign | kOverflow;
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits >> 63) << (kBits - 1);
     const int exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1023;
     if (exponent < 1 - kBias) {
       // Subnormal here: a multiple of the smallest step. A carry into the exponent is right as is.
-      const double steps = std::nearbyint(std::ldexp(magnitude, kBias - 1 + mantissa_bits));
+      const double steps =
+          std::nearbyint(std::fabs(value) * power_of_two(kBias - 1 + mantissa_bits));
       return sign | static_cast<std::uint32_t>(steps);
     }
-    if (exponent > kBias + 1) return sign | kOverflow;
-    constexpr int kDropped = 52 - mantissa_bits;
+    if (exponent > kBias + 1) return sign | (std::isnan(value) ? kNan : kOverflow);
     std::uint64_t kept = bits & 0x7fffffffffffffff;
     kept += (std::uint64_t{1} << (kDropped - 1)) - 1 + (kept >> kDropped & 1);
     kept >>= kDropped;
@@ -42,19 +39,25 @@ struct SmallFloat {
   }
 
   static double decode(std::uint32_t bits) {
-    const double sign = bits & kSign ? -1.0 : 1.0;
+    const std::uint64_t sign = static_cast<std::uint64_t>(bits >> (kBits - 1) & 1) << 63;
     const std::uint32_t magnitude = bits & kAllOnes;
-    const std::uint32_t field = magnitude >> mantissa_bits;
-    const std::uint32_t fraction = magnitude & ((1u << mantissa_bits) - 1);
     if (finite ? magnitude == kAllOnes : magnitude > kInfinity) {
       return std::numeric_limits<double>::quiet_NaN();
     }
-    if (!finite && magnitude == kInfinity) return sign * std::numeric_limits<double>::infinity();
-    if (field == 0)
-      return sign * std::ldexp(static_cast<double>(fraction), 1 - kBias - mantissa_bits);
-    const std::uint64_t wide = (static_cast<std::uint64_t>(field) + 1023 - kBias) << 52 |
-                               static_cast<std::uint64_t>(fraction) << (52 - mantissa_bits);
-    return sign * std::bit_cast<double>(wide);
+    if (!finite && magnitude == kInfinity) {
+      return std::bit_cast<double>(sign | kInfinityBits);
+    }
+    // The same fields of a double, whose bias is another: subnormal ones, too.
+    const auto fields = static_cast<std::uint64_t>(magnitude) << kDropped;
+    return std::bit_cast<double>(fields | sign) * power_of_two(1023 - kBias);
+  }
+
+ private:
+  static constexpr int kDropped = 52 - mantissa_bits;
+  static constexpr std::uint64_t kInfinityBits = std::uint64_t{0x7ff} << 52;
+
+  static constexpr double power_of_two(int exponent) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
   }
 };
 

@@ -31,6 +31,21 @@ double rounded(const DataType& type, double value) {
   return value;
 }
 
+TEST(Input, RoundedIsWhatIsSent) {
+  for (const InputKind kind : {InputKind::kExact, InputKind::kGauss, InputKind::kUniform})
+    for (const DataType& type : data_types())
+      for (const std::size_t first : {0, 1, 4093}) {  // whichever of four neighbours comes first
+        const Input input = {kind, &type, Op::kSum, 3, 5, {}};
+        std::vector<double> found(kCount);
+        fill_input_rounded(input, 2, first, kCount, found.data());
+        for (std::size_t k = 0; k < kCount; ++k) {
+          double alone = 0;
+          fill_input(input, 2, first + k, 1, &alone);
+          ASSERT_EQ(found[k], rounded(type, alone)) << type.name << " at " << first + k;
+        }
+      }
+}
+
 // Sums in one order, rounding every partial sum to the type, as an implementation might.
 double sum_in_order(const DataType& type, const std::vector<std::vector<double>>& terms,
                     std::size_t element, std::size_t start) {

@@ -38,7 +38,9 @@ TEST(Refused, AreNoReasonNotToShrink) {
       EXPECT_EQ(settled(ncclInProgress, comm), ncclInvalidArgument);
     }
     for (const ncclComm_t each : {part, comm})
-      if (each != nullptr) EXPECT_EQ(ncclCommAbort(each), ncclSuccess);
+      if (each != nullptr) {
+        EXPECT_EQ(ncclCommAbort(each), ncclSuccess);
+      }
   });
 }
 
