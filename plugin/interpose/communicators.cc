@@ -148,6 +148,12 @@ ncclResult_t derived(const char* by, ncclResult_t result, ncclComm_t* made,
   return result;
 }
 
+// Before the ranks of a whole make something of it together.
+void require_whole(ncclComm_t whole) {
+  await_admission(whole);
+  if (const auto known = find_communicator(whole)) known->require_usable();
+}
+
 std::vector<Created> take_pending() { return std::exchange(t_pending, {}); }
 
 }  // namespace
@@ -204,7 +210,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
                            ncclConfig_t* config) {
   return ours("ncclCommSplit", [&] {
-    await_admission(comm);
+    require_whole(comm);
     const ncclResult_t result =
         call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config);
     if (color == NCCL_SPLIT_NOCOLOR) return result;  // and nothing will be made
@@ -229,7 +235,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
 ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
                           ncclComm_t* made, ncclConfig_t* config) {
   return ours("ncclCommGrow", [&] {
-    await_admission(comm);
+    require_whole(comm);
     const ncclConfig_t nameless = NCCL_CONFIG_INITIALIZER;
     return derived("ncclCommGrow",
                    call(next().CommGrow, "ncclCommGrow", comm, ranks, id, rank, made, config), made,

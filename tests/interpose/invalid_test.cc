@@ -53,6 +53,9 @@ TEST(Invalid, CallsAreRefusedCompressedOrNot) {
       EXPECT_EQ(error.substr(error.rfind(": ")), cause.substr(cause.rfind(": ")));
     }
     EXPECT_EQ(x, std::vector<float>(x.size(), 2.0f));
+    ncclComm_t part = nullptr;
+    EXPECT_EQ(ncclCommSplit(comm, 0, rank, &part, nullptr), failed);
+    EXPECT_EQ(part, nullptr);
     seen.arrive_and_wait();  // an abort is the other rank's error
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
   });
