@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 
 _NETLAB = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "netlab",
                        "netlab")
@@ -27,8 +28,8 @@ class Hosts:
         self._netlab = subprocess.Popen(command + (["--loopback"] if loopback else []),
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def run(self, program, settings=()):
-        """netlab's report: exit_codes, interfaces, output and more."""
+    def run(self, what, program, settings=()):
+        """netlab's report. Raises HostsError, which says `what` has failed."""
         try:
             json.dump({"program": program, "env": list(settings)}, self._netlab.stdin)
             self._netlab.stdin.write("\n")
@@ -38,7 +39,11 @@ class Hosts:
         answer = self._netlab.stdout.readline()
         if not answer:
             raise HostsError(f"netlab has ended with exit code {self._netlab.wait()}")
-        return json.loads(answer)
+        report = json.loads(answer)
+        if any(report["exit_codes"]):
+            sys.stderr.write(report["output"])
+            raise HostsError(f"{what} failed with exit codes {report['exit_codes']}")
+        return report
 
     def close(self):
         try:

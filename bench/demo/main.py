@@ -22,7 +22,6 @@ from hosts import HostsError, Labs, probe
 from measure import MeasureError, Result, measure, median
 from plan import NATIVE, TYPES
 from plot import plot
-from tuning import TuneError
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                                 "netlab"))
@@ -185,7 +184,7 @@ def main():
         with (tempfile.TemporaryDirectory(prefix="terse-profiles-") as options.profiles,
               Labs() as options.hosts):
             return run(options)
-    except (HostsError, MeasureError, TuneError) as error:
+    except (HostsError, MeasureError) as error:
         print(f"bench/run: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -4,7 +4,6 @@ libterse itself."""
 import dataclasses
 import json
 import os
-import sys
 import tempfile
 
 from plan import GRADIENT, NATIVE, TYPES, iterations
@@ -77,10 +76,7 @@ def measure(case, scheme, options, direct=False):
             program += ["--scheme", scheme]
         else:
             settings += _preload(scheme, options)
-        done = options.hosts.of(case.lab, options).run(program, settings)
-        if any(done["exit_codes"]):
-            sys.stderr.write(done["output"])
-            raise MeasureError(f"{case.name} {scheme} failed with exit codes {done['exit_codes']}")
+        done = options.hosts.of(case.lab, options).run(f"{case.name} {scheme}", program, settings)
         with open(os.path.join(directory, "perf.json"), encoding="utf-8") as file:
             perf = json.load(file)
         chosen, predicted = choice(directory) if is_auto(scheme) else (None, None)

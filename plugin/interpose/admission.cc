@@ -207,10 +207,11 @@ void give_up_admission(ncclComm_t comm) {
   constexpr std::chrono::seconds kGrace{1};  // it ends soon, or it is inside of NCCL
   Admissions& s = admissions();
   std::unique_lock lock(s.mutex);
-  const auto held = admission_of(s, comm);
-  if (held == nullptr) return;
+  const auto own = find(s, comm);
+  if (own == s.all.end()) return;
+  const std::shared_ptr<Admission> held = *own;
   held->given_up = true;
-  erase(s, find(s, comm));
+  erase(s, own);
   lock.unlock();
   abort_communicator(comm);
   lock.lock();

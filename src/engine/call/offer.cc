@@ -56,8 +56,10 @@ Answer offer(const Request& r, const Settings& settings) {
   }
   announce(c);
   const Route way = route(c, r);
-  if (way.bypass) c.require_usable();
-  if (way.bypass) count_bypass(c, r, *way.bypass);
+  if (way.bypass) {
+    c.require_usable();
+    count_bypass(c, r, *way.bypass);
+  }
   if (way.bypass && !joins(r, settings.policy)) {
     if (group_depth() > 0) group_has(held, r.stream);
     return {.bypass = way.bypass};

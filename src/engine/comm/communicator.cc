@@ -69,7 +69,7 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
   const auto limit = Clock::now() + longest;
   while (result == ncclInProgress) {
     const std::optional<ncclResult_t> now = state();
-    if (!now) require_sound();
+    require_usable();
     result = *now;
     if (result != ncclInProgress) break;
     if (Clock::now() > limit)
@@ -90,9 +90,8 @@ std::optional<ncclResult_t> Communicator::state() const {
 }
 
 void Communicator::require_sound() const {
-  require_usable();
   const std::optional<ncclResult_t> now = state();
-  if (!now) fail(ncclInvalidUsage, "aborted");
+  require_usable();  // as it is where there is a state of NCCL's
   if (*now == ncclInProgress) return;
   signing([&] { check(library, *now, "NCCL's communicator"); });
 }

@@ -13,7 +13,6 @@
 #include "base/log.h"
 
 namespace terse {
-
 namespace {
 
 void wait_and_warn(const std::stop_token& stop, const Communicator& c) {
