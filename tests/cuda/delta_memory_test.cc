@@ -10,10 +10,10 @@ constexpr size_t kCount = 300'000;  // the scratch of their differences is more 
 
 class Gatherer {
  public:
-  // After a small call, by which what all such calls need is there.
-  explicit Gatherer(Player& player)
+  // After a small call, by which what all such calls need is there; or, `anew`, by which nothing is.
+  explicit Gatherer(Player& player, bool anew = false)
       : player_(player), shard_(kCount * sizeof(float)), all_(kRanks * kCount * sizeof(float)) {
-    gather(1000);
+    gather(anew ? 0 : 1000);
     stream_.synchronize();
   }
 
@@ -93,6 +93,23 @@ TEST(DeltaMemory, OfAShadowIsCountedAndAskedForAgain) {
     EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], 0u);
     EXPECT_EQ(stats.delta_calls, 1u);
   });
+}
+
+// What comparing takes, a few kilobytes: NCCL does the call on all ranks.
+TEST(DeltaMemory, ToCompareWithIsNoErrorOnAnyRank) {
+  for (const char* function : {"cudaMalloc", "cudaHostAlloc"})
+    play_ranks(kRanks, [&](Player& player) {
+      Piece(player, {.scheme = parse_scheme("int8"), .count = 700}).play(0, DeviceStream().get());
+      Gatherer gatherer(player, true);
+      if (player.rank == kPoor) fake::fail(function, cudaErrorMemoryAllocation);
+      EXPECT_EQ(gatherer.error_at(0), 0) << "NCCL's";
+      EXPECT_EQ(fake::failed(), player.rank == kPoor) << function;
+      EXPECT_EQ(gatherer.stats().bypasses[TERSE_BYPASS_FALLBACK], 1u);
+      EXPECT_EQ(gatherer.error_at(1), 0) << "in full";
+      EXPECT_LT(gatherer.error_at(2), 0.5);
+      EXPECT_EQ(gatherer.stats().delta_full[TERSE_FULL_FIRST], 1u);
+      EXPECT_EQ(gatherer.stats().delta_calls, 1u);
+    });
 }
 
 // Where there is never any, the ranks ask no more.

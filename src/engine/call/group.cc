@@ -94,7 +94,8 @@ bool sends_more_than_nccl(const Job* job) {
   return link.compressed.off_node > link.native.off_node;
 }
 
-Jobs take_if(Jobs& jobs, bool (*condition)(const Job*)) {
+template <class Condition>
+Jobs take_if(Jobs& jobs, const Condition& condition) {
   Jobs taken(jobs.get_allocator());
   std::erase_if(jobs, [&](const Job* job) {
     if (!condition(job)) return false;
@@ -118,7 +119,11 @@ void decide_on_deltas(std::span<Job> jobs, Jobs& together) {
   for (const Job* job : together)
     if (!job->native && job->scheme.delta) asking.push_back(&jobs[job - jobs.data()]);
   if (asking.empty()) return;
-  decide_deltas(asking);
+  const std::vector<const Job*> unknown = decide_deltas(asking);
+  stay_native(
+      take_if(together,
+              [&](const Job* job) { return std::ranges::find(unknown, job) != unknown.end(); }),
+      TERSE_BYPASS_FALLBACK);
   stay_native(take_if(together,
                       [](const Job* job) {
                         return job->scheme.delta && job->delta.gathers == plan::Gathers::kAsUsual;

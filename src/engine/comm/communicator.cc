@@ -176,8 +176,8 @@ void Communicator::sign(Error& error) const {
 
 bool Communicator::ended() noexcept {
   try {
-    return tracks.ended() && reservations.idle() && shadows.idle() &&
-           std::ranges::all_of(left_, [](const auto& mailbox) { return mailbox->idle(); });
+    return tracks.ended() && (mailbox == nullptr || mailbox->idle()) &&
+           std::ranges::all_of(left_, [](const auto& left) { return left->idle(); });
   } catch (const Error&) {
     return true;  // the device's, which leaves nothing to wait for
   }

@@ -21,6 +21,7 @@
 #include "engine/comm/codebooks.h"
 #include "engine/comm/counters.h"
 #include "engine/comm/exact_memory.h"
+#include "engine/comm/mailbox.h"
 #include "engine/comm/operators.h"
 #include "engine/comm/plans.h"
 #include "engine/comm/reservations.h"
@@ -65,6 +66,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Bindings bindings;
   Tracks tracks;
   Reservations reservations;
+  // By which the ranks tell each other what they can do: made when there is memory, at the first
+  // agreement. Null: there was none.
+  std::unique_ptr<Mailbox> mailbox;
 
   const plan::Topology& topology() const { return plans.topology(); }
 

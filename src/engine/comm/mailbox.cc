@@ -13,11 +13,11 @@ constexpr char kSaid = 1;
 
 }  // namespace
 
-Mailbox::Mailbox(Backend& backend, int ranks, size_t bytes)
-    : backend_(backend), ranks_(ranks), bytes_(1 + bytes), all_(place(ranks)) {
+Mailbox::Mailbox(Backend& backend, int ranks, size_t most)
+    : backend_(backend), ranks_(ranks) {
   stream_ = backend_.create_stream(nullptr);
   try {
-    memory_ = static_cast<char*>(backend_.allocate(all_.size() + bytes_));
+    memory_ = static_cast<char*>(backend_.allocate((1 + most) * (static_cast<size_t>(ranks) + 1)));
   } catch (...) {
     backend_.destroy_stream(stream_);
     throw;
@@ -30,9 +30,11 @@ Mailbox::~Mailbox() {
 }
 
 void Mailbox::say(std::span<const char> words) {
-  said_.assign(all_.size() + bytes_, 0);
-  said_[all_.size()] = kSaid;
-  std::ranges::copy(words, said_.begin() + static_cast<ptrdiff_t>(all_.size()) + 1);
+  bytes_ = 1 + words.size();
+  all_.assign(place(ranks_), 0);
+  said_.assign(place(ranks_ + 1), 0);
+  said_[place(ranks_)] = kSaid;
+  std::ranges::copy(words, said_.begin() + static_cast<ptrdiff_t>(place(ranks_)) + 1);
   backend_.upload(stream_, memory_, said_.data(), said_.size());
 }
 

@@ -12,19 +12,19 @@ namespace terse {
 
 class Mailbox {
  public:
-  // For `bytes` bytes from each rank. Throws Error.
-  Mailbox(Backend& backend, int ranks, size_t bytes);
+  // For up to `most` bytes from each rank. Throws Error.
+  Mailbox(Backend& backend, int ranks, size_t most);
   ~Mailbox();
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // What this rank says next: `bytes` bytes.
+  // What this rank says next: as many bytes as each of the others.
   void say(std::span<const char> words);
 
   // What lies in the backend's memory, for NCCL to move on stream(): `slot_bytes()` of each rank.
   Stream stream() const { return stream_; }
   size_t slot_bytes() const { return bytes_; }
-  const char* own() const { return memory_ + all_.size(); }
+  const char* own() const { return memory_ + place(ranks_); }
   char* slot(int rank) const { return memory_ + place(rank); }
 
   // Whether nothing of the last meeting still waits. Throws what the device has failed with.
@@ -44,7 +44,7 @@ class Mailbox {
 
   Backend& backend_;
   const int ranks_;
-  const size_t bytes_;      // of each rank: a mark, and its words
+  size_t bytes_ = 0;        // of each rank this time: a mark, and its words
   std::vector<char> all_;   // by rank
   std::vector<char> said_;  // what is on its way to the backend's memory, or was
   Stream stream_ = nullptr;

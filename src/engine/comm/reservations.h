@@ -2,10 +2,7 @@
 // they ask again where one of them has not (peers/prepare.h).
 #pragma once
 
-#include <memory>
-#include <utility>
-
-#include "engine/comm/mailbox.h"
+#include <cstddef>
 
 namespace terse {
 
@@ -32,16 +29,9 @@ class Reservations {
   void granted() { refusals_ = 0; }
   bool refused();
 
-  // By which they ask: made when there is memory, at the first agreement.
-  void take(std::unique_ptr<Mailbox> verdict) { verdict_ = std::move(verdict); }
-  Mailbox& verdict() { return *verdict_; }
-  // Whether none of that waits.
-  bool idle() const { return verdict_ == nullptr || verdict_->idle(); }
-
  private:
   Amounts prepared_;
   unsigned refusals_ = 0, skips_ = 0;
-  std::unique_ptr<Mailbox> verdict_;
 };
 
 }  // namespace terse

@@ -160,6 +160,13 @@ bool Shadows::pass_by(const ShadowKind& which, Shadow* found) {
   return !std::exchange(kind.passed_by, true);
 }
 
+void Shadows::do_without(const ShadowKind& which, Shadow* found) {
+  Kind& kind = kinds_[which];
+  kind.round = round_;
+  ++kind.failures;
+  if (found != nullptr) found->id = 0;
+}
+
 void Shadows::forget(size_t elements) {
   for (auto& [which, kind] : kinds_)
     if (which.count * ranks_ == elements)
@@ -173,16 +180,6 @@ void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {
   ++shadow.calls;
   ++(unchanged ? unchanged_ : differences_);
   touch(kind, shadow);
-}
-
-Mailbox& Shadows::mailbox(size_t words) {
-  auto& mailbox = mailboxes_[words];
-  if (mailbox == nullptr) mailbox = std::make_unique<Mailbox>(backend_, ranks_, words);
-  return *mailbox;
-}
-
-bool Shadows::idle() const {
-  return std::ranges::all_of(mailboxes_, [](const auto& m) { return m.second->idle(); });
 }
 
 codec::Checksum& Shadows::check(size_t i) {

@@ -17,7 +17,6 @@
 
 #include "backend/backend.h"
 #include "codec/checksum.h"
-#include "engine/comm/mailbox.h"
 #include "plan/delta.h"
 #include "policy/scheme.h"
 
@@ -92,14 +91,10 @@ class Shadows {
   bool pass_by(const ShadowKind& kind, Shadow* found);
   // The next calls of messages that have `elements` in all go in full.
   void forget(size_t elements);
+  // For a call of which a rank could not say what it holds, for want of a little memory.
+  void do_without(const ShadowKind& kind, Shadow* found);
   // For a call that did not go in full.
   void use(const ShadowKind& kind, Shadow& shadow, bool unchanged);
-
-  // By which the ranks compare `words` bytes.
-  Mailbox& mailbox(size_t words);
-
-  // Whether nothing of their comparisons still waits.
-  bool idle() const;
 
   // Checks that are under way, each with its parts in visible memory.
   codec::Checksum& check(size_t i);
@@ -133,7 +128,6 @@ class Shadows {
   const int ranks_;
   std::map<ShadowKind, Kind> kinds_;
   uint64_t round_ = 1;
-  std::map<size_t, std::unique_ptr<Mailbox>> mailboxes_;
   std::deque<codec::Checksum> checks_;
   void* room_ = nullptr;
   std::atomic<size_t> bytes_{0};

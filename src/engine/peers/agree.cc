@@ -1,6 +1,7 @@
 #include "engine/peers/agree.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <random>
 
@@ -27,7 +28,7 @@ struct Hello {
 
 // The same in all versions, so that ranks of different ones can meet and say so.
 constexpr size_t kHelloBytes = 768;
-static_assert(sizeof(Hello) <= kHelloBytes);
+static_assert(sizeof(Hello) <= kHelloBytes && kHelloBytes <= kWordsBytes);
 
 // Counts the communicators of this process, so that random numbers differ between them and yet are
 // the same in every run of the program.
@@ -48,16 +49,20 @@ bool same(const Scheme* a, const Scheme* b) {
 // One rank's side of an agreement: its own words, and those of all, or of its peer.
 class Comparison {
  public:
-  explicit Comparison(const Agreement& agreement)
+  // `alone`: there is no other one of the communicator meanwhile.
+  Comparison(const Agreement& agreement, bool alone)
       : c_(*agreement.communicator),
         scheme_(agreement.scheme),
         peer_(agreement.peer),
         mine_(hello()),
-        exchange_(c_, kHelloBytes, peer_) {
+        exchange_(alone && !peer_ && c_.mailbox != nullptr ? Exchange(c_)
+                                                           : Exchange(c_, kHelloBytes, peer_)) {
     load();
-    exchange_.say({reinterpret_cast<const char*>(&mine_), sizeof mine_});
+    std::array<char, kHelloBytes> words{};
+    std::memcpy(words.data(), &mine_, sizeof mine_);
+    exchange_.say(words);
     if (!introduces_) return;
-    verdict_ = make_mailbox(c_, 1);
+    mailbox_ = make_mailbox(c_, kWordsBytes);
     c_.agreed.begin();
   }
 
@@ -67,8 +72,9 @@ class Comparison {
   Comparison(const Comparison&) = delete;
   Comparison& operator=(const Comparison&) = delete;
 
+  bool is_of(const Communicator* c) const { return &c_ == c; }
   bool covers(const Agreement& a) const {
-    return &c_ == a.communicator && same(scheme_, a.scheme) && (!peer_ || peer_ == a.peer);
+    return is_of(a.communicator) && same(scheme_, a.scheme) && (!peer_ || peer_ == a.peer);
   }
   Exchange& exchange() { return exchange_; }
   // Whether the ranks have not agreed on anything before, so that one may do without terse.
@@ -91,7 +97,7 @@ class Comparison {
     agreed_ = true;
     if (introduces_) {
       c_.agreed.conclude(all_[0].ordinal, all_[0].leader, all_[0].identity);
-      c_.reservations.take(std::move(verdict_));
+      c_.mailbox = std::move(mailbox_);
       c_.plans.learn(topology());
       for (const Rule& rule : c_.settings.policy.rules)
         if (const auto scheme = on_ranks(rule.scheme, c_.ranks)) c_.agreed.add(*scheme, {});
@@ -159,7 +165,7 @@ class Comparison {
   const bool introduces_ = !c_.agreed.introduced() && !peer_;
   const Hello mine_;
   Exchange exchange_;
-  std::unique_ptr<Mailbox> verdict_;  // made now, when there is memory, for prepare()
+  std::unique_ptr<Mailbox> mailbox_;  // the communicator's, made now, when there is memory
   std::vector<Hello> all_ = std::vector<Hello>(static_cast<size_t>(c_.ranks));  // by rank
   bool agreed_ = false;
 };
@@ -201,7 +207,9 @@ void agree(std::span<const Agreement> agreements) {
           "{} used for the first time while a graph is recorded; use it once before",
           a.scheme != nullptr ? fmt::format("the scheme \"{}\" is", print_scheme(*a.scheme))
                               : "the communicator is");
-    open.push_back(std::make_unique<Comparison>(a));
+    const bool alone = std::ranges::none_of(
+        open, [&](const auto& comparison) { return comparison->is_of(a.communicator); });
+    open.push_back(std::make_unique<Comparison>(a, alone));
   }
   std::vector<Exchange*> exchanges;
   for (const auto& comparison : open) exchanges.push_back(&comparison->exchange());

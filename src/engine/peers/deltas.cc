@@ -23,7 +23,24 @@ struct Held {
   uint8_t lacks_memory = 0;    // for a base
   uint8_t nonfinite = 0;       // whether not all is finite of what it sends
   uint8_t spoiled = 0;         // ... or was of what it held
-  uint8_t none[3] = {};
+  uint8_t unknown = 0;         // whether it lacks the memory to find all that out
+  uint8_t none[2] = {};
+};
+
+// How many calls are compared at a time.
+constexpr size_t kAtOnce = kWordsBytes / sizeof(Held);
+
+// Of all ranks.
+struct Verdict {
+  bool same = true, first = true, unchanged = true, lacks_memory = false;
+  bool nonfinite = false, spoiled = false, unknown = false;
+  size_t fewest = SIZE_MAX;  // shadows
+
+  InFull why_in_full() const {
+    if (first) return InFull::kFirst;
+    if (spoiled) return InFull::kNonfinite;
+    return lacks_memory ? InFull::kMemory : InFull::kOthers;
+  }
 };
 
 // A call on its way to an answer.
@@ -34,7 +51,9 @@ struct Asked {
   Shadow* shadow = nullptr;
   std::vector<float> sample = {};
   uint64_t content = 0;
+  std::string trouble = {};  // of this rank: it lacks what it takes to look
   Held held = {};
+  Verdict verdict = {};
 
   Communicator& communicator() const { return *job->communicator; }
   Shadows& shadows() const { return communicator().shadows; }
@@ -128,8 +147,21 @@ void check_what_is_sent(const Asked& a, Stream lane) {
   a.communicator().backend.checksum(lane, check);
 }
 
+// Makes what is needed to look: at most a few kilobytes. Without them this rank takes part, and says
+// so.
+void equip(Asked& a) {
+  try {
+    a.communicator().tracks.of(a.job->request.stream);
+    a.shadows().room();
+    a.sent_check();
+  } catch (const Error& e) {
+    a.trouble = e.message;
+  }
+}
+
 // What this rank has to do with the call's buffers.
 void look(Asked& a) {
+  if (!a.trouble.empty()) return;
   Communicator& c = a.communicator();
   const Stream lane = lane_after_all(*a.job);
   a.sample = sample_of(a, lane);
@@ -143,6 +175,7 @@ void look(Asked& a) {
 }
 
 void read(Asked& a) {
+  if (a.held.unknown = !a.trouble.empty(); a.held.unknown != 0) return;
   Communicator& c = a.communicator();
   wait_for(c, c.tracks.of(a.job->request.stream).lanes().front());
   a.content = codec::total(a.sent_check().parts);
@@ -160,30 +193,19 @@ void read(Asked& a) {
   a.held.unchanged = a.content == a.shadow->content;
 }
 
-// Of all ranks.
-struct Verdict {
-  bool same = true, first = true, unchanged = true, lacks_memory = false;
-  bool nonfinite = false, spoiled = false;
-  size_t fewest = SIZE_MAX;  // shadows
-
-  InFull why_in_full() const {
-    if (first) return InFull::kFirst;
-    if (spoiled) return InFull::kNonfinite;
-    return lacks_memory ? InFull::kMemory : InFull::kOthers;
-  }
-};
-
 Verdict verdict_on(const Asked& a, const Exchange& exchange) {
   Verdict v{.same = a.held.id != 0};
   for (int rank = 0; rank < a.communicator().ranks; ++rank) {
     Held other;
-    std::memcpy(&other, exchange.words(rank).data() + a.index * sizeof other, sizeof other);
+    std::memcpy(&other, exchange.words(rank).data() + a.index % kAtOnce * sizeof other,
+                sizeof other);
     v.same = v.same && other.id == a.held.id && other.check == a.held.check;
     v.first = v.first && other.known == 0;
     v.unchanged = v.unchanged && other.unchanged != 0;
     v.lacks_memory = v.lacks_memory || other.lacks_memory != 0;
     v.nonfinite = v.nonfinite || other.nonfinite != 0;
     v.spoiled = v.spoiled || other.spoiled != 0;
+    v.unknown = v.unknown || other.unknown != 0;
     v.fewest = std::min<size_t>(v.fewest, other.shadows);
   }
   return v;
@@ -195,6 +217,13 @@ const char* reason_to_give_up(InFull why) {
              ? "a rank has no memory to keep what was gathered"
              : "the ranks never hold the same of each other. Are these buffers used for something "
                "else, too? Memory that does not last between calls is for delta=shadow";
+}
+
+void warn_if_given_up(const Asked& a, InFull why) {
+  if (a.shadows().gave_up(a.kind))
+    a.communicator().log(LogLevel::kWarn,
+                         "AllGathers of {} elements stay native from now on: {}", a.kind.count,
+                         reason_to_give_up(why));
 }
 
 void go_in_full(Asked& a, InFull why, size_t fewest) {
@@ -211,9 +240,7 @@ void go_in_full(Asked& a, InFull why, size_t fewest) {
   }
   Shadow& shadow = a.shadows().renew(a.kind, a.shadow, bytes, why, fewest);
   a.shadow = &shadow;
-  if (a.shadows().gave_up(a.kind))
-    c.log(LogLevel::kWarn, "AllGathers of {} elements stay native from now on: {}", a.kind.count,
-          reason_to_give_up(why));
+  warn_if_given_up(a, why);
   a.job->delta = {shadow.memory != nullptr ? base : Base::kNone, plan::Gathers::kInFull,
                   a.kind.delta.own_exact};
 }
@@ -227,7 +254,18 @@ void pass_by(const Asked& a) {
   a.job->delta = {Base::kNone, plan::Gathers::kInFull, a.kind.delta.own_exact};
 }
 
-void answer(Asked& a, const Verdict& v) {
+// NCCL's call, and nothing is kept.
+void do_without(const Asked& a) {
+  const Communicator& c = a.communicator();
+  c.log(LogLevel::kWarn, "AllGather of {} elements goes natively: {}", a.kind.count,
+        a.trouble.empty() ? "a rank has no memory to compare what the ranks hold" : a.trouble);
+  a.shadows().do_without(a.kind, a.shadow);
+  warn_if_given_up(a, InFull::kMemory);
+}
+
+void answer(Asked& a) {
+  const Verdict& v = a.verdict;
+  if (v.unknown) return do_without(a);
   if (v.nonfinite) return pass_by(a);
   const Differences& delta = a.kind.delta;
   const bool due = v.same && delta.every != 0 && a.shadow->calls >= delta.every;
@@ -244,20 +282,39 @@ void answer(Asked& a, const Verdict& v) {
   a.job->shadow = a.shadow;
 }
 
-// The calls of one communicator, and by what its ranks compare them.
+// The calls of one communicator, which its ranks compare.
 struct Meeting {
   Communicator* communicator;
   std::vector<Asked> asked;
-  std::unique_ptr<Exchange> exchange;
 
-  void say() {
-    std::vector<Held> words;
-    for (const Asked& a : asked) words.push_back(a.held);
-    const size_t bytes = words.size() * sizeof(Held);
-    exchange = std::make_unique<Exchange>(*communicator, communicator->shadows.mailbox(bytes));
-    exchange->say({reinterpret_cast<const char*>(words.data()), bytes});
+  // Those that are compared at once, from the first one on.
+  std::span<Asked> part(size_t first) {
+    const size_t begin = std::min(first, asked.size());
+    return std::span(asked).subspan(begin, std::min(kAtOnce, asked.size() - begin));
   }
 };
+
+// The calls from the first one on, as many as go at once; false: there are none.
+bool compare(std::span<Meeting> meetings, size_t first) {
+  std::vector<std::unique_ptr<Exchange>> exchanges;
+  std::vector<std::pair<std::span<Asked>, Exchange*>> parts;
+  std::vector<Exchange*> together;
+  for (Meeting& m : meetings) {
+    const std::span<Asked> part = m.part(first);
+    if (part.empty()) continue;
+    std::vector<Held> words;
+    for (const Asked& a : part) words.push_back(a.held);
+    Exchange& exchange = *exchanges.emplace_back(std::make_unique<Exchange>(*m.communicator));
+    exchange.say({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(Held)});
+    parts.emplace_back(part, &exchange);
+    together.push_back(&exchange);
+  }
+  // They have agreed before: one that does not come is late, as it may be for NCCL.
+  meet(together, Patience::kLong);
+  for (const auto& [part, exchange] : parts)
+    for (Asked& a : part) a.verdict = verdict_on(a, *exchange);
+  return !parts.empty();
+}
 
 // What is kept of a kind that is, is freed when it comes again.
 bool is_given_up(Communicator& c, const ShadowKind& kind) {
@@ -276,7 +333,7 @@ std::vector<Meeting> meetings_of(std::span<Job* const> jobs) {
     const ShadowKind kind = shadow_kind_of(*job);
     if (c.backend.recording(job->request.stream) != 0 || is_given_up(c, kind)) continue;
     auto known = std::ranges::find(meetings, &c, &Meeting::communicator);
-    if (known == meetings.end()) known = meetings.insert(known, {&c, {}, nullptr});
+    if (known == meetings.end()) known = meetings.insert(known, {&c, {}});
     known->asked.push_back({job, kind, known->asked.size()});
   }
   return meetings;
@@ -284,25 +341,24 @@ std::vector<Meeting> meetings_of(std::span<Job* const> jobs) {
 
 }  // namespace
 
-void decide_deltas(std::span<Job* const> jobs) {
+std::vector<const Job*> decide_deltas(std::span<Job* const> jobs) {
   std::vector<Meeting> meetings = meetings_of(jobs);
   for (const Meeting& m : meetings) m.communicator->shadows.begin_round();
   const auto each = [&](const auto& part) {
     for (Meeting& m : meetings)
-      m.communicator->signing([&] {
-        for (Asked& a : m.asked) part(m, a);
-      });
+      m.communicator->signing([&] { std::ranges::for_each(m.asked, part); });
   };
-  each([](Meeting&, Asked& a) { look(a); });
-  each([](Meeting&, Asked& a) { read(a); });
-  std::vector<Exchange*> exchanges;
-  for (Meeting& m : meetings) {
-    m.communicator->signing([&] { m.say(); });
-    exchanges.push_back(m.exchange.get());
+  each(equip);
+  each(look);
+  each(read);
+  for (size_t first = 0; compare(meetings, first); first += kAtOnce) {
   }
-  // They have agreed before: one that does not come is late, as it may be for NCCL.
-  meet(exchanges, Patience::kLong);
-  each([](Meeting& m, Asked& a) { answer(a, verdict_on(a, *m.exchange)); });
+  each(answer);
+  std::vector<const Job*> unknown;
+  for (const Meeting& m : meetings)
+    for (const Asked& a : m.asked)
+      if (a.verdict.unknown) unknown.push_back(a.job);
+  return unknown;
 }
 
 void forget_deltas(const Jobs& jobs) {

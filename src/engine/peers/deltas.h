@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "engine/run/job.h"
 
@@ -13,8 +14,9 @@ namespace terse {
 // `delta.base` stays kNone is NCCL's: it is recorded in a graph, which cannot wait for an answer,
 // or its kind never had one.
 //
-// Waits for the jobs' streams, and for all ranks. Throws Error.
-void decide_deltas(std::span<Job* const> jobs);
+// Waits for the jobs' streams, and for all ranks. Returns the jobs that are NCCL's because a rank
+// lacks the little memory that comparing takes. Throws Error.
+std::vector<const Job*> decide_deltas(std::span<Job* const> jobs);
 
 // Of calls that went another way than was decided: what the ranks hold is not what they believe.
 void forget_deltas(const Jobs& jobs);

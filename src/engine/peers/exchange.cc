@@ -41,15 +41,15 @@ ncclResult_t end_group(const Communicator& c) {
 
 }  // namespace
 
-std::unique_ptr<Mailbox> make_mailbox(const Communicator& c, size_t bytes) {
-  return c.signing([&] { return std::make_unique<Mailbox>(c.backend, c.ranks, bytes); });
+std::unique_ptr<Mailbox> make_mailbox(const Communicator& c, size_t most) {
+  return c.signing([&] { return std::make_unique<Mailbox>(c.backend, c.ranks, most); });
 }
 
 Exchange::Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer)
     : c_(communicator), peer_(peer), own_(make_mailbox(c_, bytes)), mailbox_(*own_) {}
 
-Exchange::Exchange(Communicator& communicator, Mailbox& mailbox)
-    : c_(communicator), mailbox_(mailbox) {}
+Exchange::Exchange(Communicator& communicator)
+    : c_(communicator), mailbox_(*communicator.mailbox) {}
 
 // What still waits, as not every rank came, may wait for ever, and would use the memory when it
 // does not: the communicator has both then.

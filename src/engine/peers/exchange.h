@@ -15,17 +15,21 @@ namespace terse {
 // settings; or ten times as long, where all do, and one is only late: it may write a checkpoint.
 enum class Patience { kUsual, kLong };
 
+// What a communicator's mailbox has room for, from each rank.
+constexpr size_t kWordsBytes = 768;
+
 class Exchange {
  public:
   // For `bytes` bytes from each rank, or, with a peer, of two ranks that name each other.
   Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer = {});
-  // Of all ranks, by a mailbox of the communicator's.
-  Exchange(Communicator& communicator, Mailbox& mailbox);
+  // Of all ranks, by the communicator's mailbox, for up to kWordsBytes: it takes no memory, and so
+  // goes through where there is none.
+  explicit Exchange(Communicator& communicator);
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // What this rank says at the next meet(): `bytes` bytes.
+  // What this rank says at the next meet(): as many bytes as each of the others.
   void say(std::span<const char> words);
 
   // What rank `rank` said at the last one; with a peer, only the peer.
@@ -46,8 +50,8 @@ class Exchange {
   Mailbox& mailbox_;
 };
 
-// A mailbox for `bytes` bytes from each rank of the communicator. Throws Error, which names it.
-std::unique_ptr<Mailbox> make_mailbox(const Communicator& communicator, size_t bytes);
+// A mailbox for up to `most` bytes from each rank of the communicator. Throws Error, which names it.
+std::unique_ptr<Mailbox> make_mailbox(const Communicator& communicator, size_t most);
 
 // Does the exchanges of different communicators together. Throws Error when NCCL fails, when the
 // communicator is aborted, or, by its patience, with ncclSystemError when a rank does not come; the

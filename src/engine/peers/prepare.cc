@@ -118,9 +118,9 @@ void try_to_meet(Need& need) {
 }
 
 // The first rank that could not, or -1.
-int first_in_trouble(Communicator& c) {
+int first_in_trouble(const Communicator& c) {
   for (int rank = 0; rank < c.ranks; ++rank)
-    if (c.reservations.verdict().words(rank)[0] != 0) return rank;
+    if (c.mailbox->words(rank)[0] != 0) return rank;
   return -1;
 }
 
@@ -156,9 +156,8 @@ Jobs prepare(Jobs& jobs) {
   std::vector<Exchange*> verdicts;
   for (Need& need : needs) {
     try_to_meet(need);
-    Communicator& c = *need.communicator;
     verdicts.push_back(
-        exchanges.emplace_back(std::make_unique<Exchange>(c, c.reservations.verdict())).get());
+        exchanges.emplace_back(std::make_unique<Exchange>(*need.communicator)).get());
     const char word = !need.trouble.empty();
     verdicts.back()->say({&word, 1});
   }
