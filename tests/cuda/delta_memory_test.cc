@@ -10,7 +10,8 @@ constexpr size_t kCount = 300'000;  // the scratch of their differences is more 
 
 class Gatherer {
  public:
-  // After a small call, by which what all such calls need is there; or, `anew`, by which nothing is.
+  // After a small call, by which what all such calls need is there; or, `anew`, by which nothing
+  // is.
   explicit Gatherer(Player& player, bool anew = false)
       : player_(player), shard_(kCount * sizeof(float)), all_(kRanks * kCount * sizeof(float)) {
     gather(anew ? 0 : 1000);
@@ -99,7 +100,9 @@ TEST(DeltaMemory, OfAShadowIsCountedAndAskedForAgain) {
 TEST(DeltaMemory, ToCompareWithIsNoErrorOnAnyRank) {
   for (const char* function : {"cudaMalloc", "cudaHostAlloc"})
     play_ranks(kRanks, [&](Player& player) {
-      Piece(player, {.scheme = parse_scheme("int8"), .count = 700}).play(0, DeviceStream().get());
+      const DeviceStream stream;
+      Piece before(player, {.scheme = parse_scheme("int8"), .count = 700});
+      before.play(0, stream.get());
       Gatherer gatherer(player, true);
       if (player.rank == kPoor) fake::fail(function, cudaErrorMemoryAllocation);
       EXPECT_EQ(gatherer.error_at(0), 0) << "NCCL's";
@@ -110,6 +113,41 @@ TEST(DeltaMemory, ToCompareWithIsNoErrorOnAnyRank) {
       EXPECT_EQ(gatherer.stats().delta_full[TERSE_FULL_FIRST], 1u);
       EXPECT_EQ(gatherer.stats().delta_calls, 1u);
     });
+}
+
+// Of a group's calls one goes without, and those that have it do not.
+TEST(DeltaMemory, ToCompareOneCallWithIsNoErrorOnAnyRank) {
+  constexpr size_t kCalls = 40, kElements = 1000;
+  play_ranks(kRanks, [&](Player& player) {
+    const DeviceStream stream;
+    Piece before(player, {.scheme = parse_scheme("int8"), .count = 700});
+    before.play(0, stream.get());
+    const SchemeHandle scheme("int8:delta=inplace");
+    std::vector<std::unique_ptr<DeviceMemory>> all;
+    for (size_t i = 0; i < kCalls; ++i)
+      all.push_back(std::make_unique<DeviceMemory>(kRanks * kElements * sizeof(float)));
+    const auto gather = [&] {
+      ASSERT_EQ(terseGroupStart(), ncclSuccess);
+      for (const auto& recv : all)
+        EXPECT_EQ(
+            terseAllGather(static_cast<float*>(recv->get()) + player.rank * kElements, recv->get(),
+                           kElements, ncclFloat32, scheme.get(), player.comm, stream.get()),
+            ncclSuccess);
+      ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+    };
+    // Two of each call.
+    if (player.rank == kPoor) fake::fail("cudaHostAlloc", cudaErrorMemoryAllocation, 2 * 30);
+    for (int step = 0; step < 3; ++step) {
+      gather();
+      stream.synchronize();
+    }
+    EXPECT_EQ(fake::failed(), player.rank == kPoor);
+    terseStats_t stats{.size = sizeof stats};
+    EXPECT_EQ(terseCommGetStats(player.comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_FALLBACK], 1u);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], kCalls);
+    EXPECT_EQ(stats.delta_unchanged, 2 * kCalls - 1);
+  });
 }
 
 // Where there is never any, the ranks ask no more.

@@ -107,6 +107,28 @@ TEST(Errors, SchemesThatDifferBetweenRanksAreAnErrorOnEach) {
   });
 }
 
+// Of a group's two schemes one differs: with the other the ranks work, and know each other.
+TEST(Errors, OneSchemeOfAGroupThatDiffersLeavesTheOther) {
+  run_ranks(3, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle one(parse_scheme(rank == 1 ? "int4" : "int8"));
+    const SchemeHandle other(parse_scheme("minmax8"));
+    std::vector<float> data(1000, 1.0f), more(1000, 1.0f);
+    const auto reduce = [&](std::vector<float>& x, const SchemeHandle& scheme) {
+      return terseAllReduce(x.data(), x.data(), x.size(), ncclFloat32, ncclSum, scheme.get(), comm,
+                            nullptr);
+    };
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    EXPECT_EQ(reduce(data, one), ncclSuccess);
+    EXPECT_EQ(reduce(more, other), ncclSuccess);
+    expect_error(terseGroupEnd(), ncclInvalidUsage,
+                 rank == 1 ? "rank 0 is \"int8" : "rank 1 is \"int4");
+    EXPECT_EQ(data, std::vector<float>(1000, 1.0f));
+    EXPECT_EQ(reduce(more, other), ncclSuccess) << terseGetLastError();
+    EXPECT_EQ(more, std::vector<float>(1000, 3.0f));
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
 TEST(Errors, BypassesAreExactAndCounted) {
   run_ranks(3, [&](int rank, ncclComm_t comm) {
     const SchemeHandle int8(parse_scheme("int8")), off(parse_scheme("off"));

@@ -67,7 +67,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Tracks tracks;
   Reservations reservations;
   // By which the ranks tell each other what they can do: made when there is memory, at the first
-  // agreement. Null: there was none.
+  // agreement. Null before that.
   std::unique_ptr<Mailbox> mailbox;
 
   const plan::Topology& topology() const { return plans.topology(); }
@@ -149,7 +149,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   }
 
   // What a failed exchange leaves, for it may still wait there. It goes with the communicator.
-  void leave(std::unique_ptr<Mailbox> mailbox) { left_.push_back(std::move(mailbox)); }
+  void leave(std::unique_ptr<Mailbox> own) { left_.push_back(std::move(own)); }
 
   // Whether nothing that was enqueued for it is left, recorded or not. Does not block.
   bool ended() noexcept;

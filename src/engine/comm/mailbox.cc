@@ -13,8 +13,7 @@ constexpr char kSaid = 1;
 
 }  // namespace
 
-Mailbox::Mailbox(Backend& backend, int ranks, size_t most)
-    : backend_(backend), ranks_(ranks) {
+Mailbox::Mailbox(Backend& backend, int ranks, size_t most) : backend_(backend), ranks_(ranks) {
   stream_ = backend_.create_stream(nullptr);
   try {
     memory_ = static_cast<char*>(backend_.allocate((1 + most) * (static_cast<size_t>(ranks) + 1)));

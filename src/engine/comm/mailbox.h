@@ -18,7 +18,7 @@ class Mailbox {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // What this rank says next: as many bytes as each of the others.
+  // What this rank says next: the same number of bytes on all ranks, and no more than `most`.
   void say(std::span<const char> words);
 
   // What lies in the backend's memory, for NCCL to move on stream(): `slot_bytes()` of each rank.

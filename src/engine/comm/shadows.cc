@@ -84,7 +84,6 @@ bool Shadows::gave_up(const ShadowKind& kind) const {
 
 Shadow* Shadows::find(const ShadowKind& which, const void* buffer) {
   Kind& kind = kinds_[which];
-  kind.round = round_;
   for (Shadow& shadow : kind.shadows) {
     if (shadow.buffer != buffer || is_taken(shadow)) continue;
     shadow.round = round_;
@@ -95,7 +94,6 @@ Shadow* Shadows::find(const ShadowKind& which, const void* buffer) {
 
 Shadow* Shadows::find(const ShadowKind& which, std::span<const float> sample) {
   Kind& kind = kinds_[which];
-  kind.round = round_;
   Shadow* best = nullptr;
   double least = kNear;
   for (Shadow& shadow : kind.shadows) {
@@ -160,11 +158,9 @@ bool Shadows::pass_by(const ShadowKind& which, Shadow* found) {
   return !std::exchange(kind.passed_by, true);
 }
 
-void Shadows::do_without(const ShadowKind& which, Shadow* found) {
-  Kind& kind = kinds_[which];
-  kind.round = round_;
-  ++kind.failures;
+bool Shadows::do_without(Shadow* found) {
   if (found != nullptr) found->id = 0;
+  return !std::exchange(did_without_, true);
 }
 
 void Shadows::forget(size_t elements) {

@@ -11,7 +11,6 @@
 #include <compare>
 #include <deque>
 #include <map>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -82,6 +81,9 @@ class Shadows {
   bool has_many_unproven(const ShadowKind& but) const;
   void free_one_unproven(const ShadowKind& but);
 
+  // There is a call of the kind in this round.
+  void note(const ShadowKind& kind) { kinds_[kind].round = round_; }
+
   // For a call in full that found `found`, or null: with a new id. Its memory is null where there
   // is none to be had.
   Shadow& renew(const ShadowKind& kind, Shadow* found, size_t bytes, InFull why, size_t fewest);
@@ -91,8 +93,9 @@ class Shadows {
   bool pass_by(const ShadowKind& kind, Shadow* found);
   // The next calls of messages that have `elements` in all go in full.
   void forget(size_t elements);
-  // For a call of which a rank could not say what it holds, for want of a little memory.
-  void do_without(const ShadowKind& kind, Shadow* found);
+  // For a call of which a rank could not say what it holds, for want of a little memory. Whether it
+  // is the first one.
+  bool do_without(Shadow* found);
   // For a call that did not go in full.
   void use(const ShadowKind& kind, Shadow& shadow, bool unchanged);
 
@@ -131,6 +134,7 @@ class Shadows {
   std::deque<codec::Checksum> checks_;
   void* room_ = nullptr;
   std::atomic<size_t> bytes_{0};
+  bool did_without_ = false;
   size_t differences_ = 0, unchanged_ = 0, in_full_[kInFulls] = {};
 };
 

@@ -185,9 +185,11 @@ void conclude(std::span<const std::unique_ptr<Comparison>> comparisons) {
   throw *first;
 }
 
+// What goes to all ranks is for communicators whose ranks know each other: of two agreements at
+// once the one by which they would have may fail, and the other not.
 bool agreed(const Agreement& a) {
-  const Communicator& c = *a.communicator;
-  return a.scheme == nullptr ? c.agreed.introduced() : c.agreed.has(*a.scheme, a.peer);
+  const Agreed& agreed = a.communicator->agreed;
+  return (a.peer || agreed.introduced()) && (a.scheme == nullptr || agreed.has(*a.scheme, a.peer));
 }
 
 }  // namespace

@@ -147,15 +147,16 @@ void check_what_is_sent(const Asked& a, Stream lane) {
   a.communicator().backend.checksum(lane, check);
 }
 
-// Makes what is needed to look: at most a few kilobytes. Without them this rank takes part, and says
-// so.
+// Makes what it takes to look: a few kilobytes, and at first a track. Without it this rank takes
+// part, and says so.
 void equip(Asked& a) {
+  a.shadows().note(a.kind);
   try {
     a.communicator().tracks.of(a.job->request.stream);
     a.shadows().room();
     a.sent_check();
-  } catch (const Error& e) {
-    a.trouble = e.message;
+  } catch (const std::exception& e) {
+    a.trouble = e.what();
   }
 }
 
@@ -219,13 +220,6 @@ const char* reason_to_give_up(InFull why) {
                "else, too? Memory that does not last between calls is for delta=shadow";
 }
 
-void warn_if_given_up(const Asked& a, InFull why) {
-  if (a.shadows().gave_up(a.kind))
-    a.communicator().log(LogLevel::kWarn,
-                         "AllGathers of {} elements stay native from now on: {}", a.kind.count,
-                         reason_to_give_up(why));
-}
-
 void go_in_full(Asked& a, InFull why, size_t fewest) {
   const Communicator& c = a.communicator();
   if (why == InFull::kOthers)
@@ -240,7 +234,9 @@ void go_in_full(Asked& a, InFull why, size_t fewest) {
   }
   Shadow& shadow = a.shadows().renew(a.kind, a.shadow, bytes, why, fewest);
   a.shadow = &shadow;
-  warn_if_given_up(a, why);
+  if (a.shadows().gave_up(a.kind))
+    c.log(LogLevel::kWarn, "AllGathers of {} elements stay native from now on: {}", a.kind.count,
+          reason_to_give_up(why));
   a.job->delta = {shadow.memory != nullptr ? base : Base::kNone, plan::Gathers::kInFull,
                   a.kind.delta.own_exact};
 }
@@ -256,11 +252,11 @@ void pass_by(const Asked& a) {
 
 // NCCL's call, and nothing is kept.
 void do_without(const Asked& a) {
-  const Communicator& c = a.communicator();
-  c.log(LogLevel::kWarn, "AllGather of {} elements goes natively: {}", a.kind.count,
-        a.trouble.empty() ? "a rank has no memory to compare what the ranks hold" : a.trouble);
-  a.shadows().do_without(a.kind, a.shadow);
-  warn_if_given_up(a, InFull::kMemory);
+  const bool first = a.shadows().do_without(a.shadow);
+  a.communicator().log(
+      first ? LogLevel::kWarn : LogLevel::kInfo, "AllGather of {} elements goes natively: {}",
+      a.kind.count,
+      a.trouble.empty() ? "a rank has no memory to compare what the ranks hold" : a.trouble);
 }
 
 void answer(Asked& a) {
@@ -288,32 +284,31 @@ struct Meeting {
   std::vector<Asked> asked;
 
   // Those that are compared at once, from the first one on.
-  std::span<Asked> part(size_t first) {
+  std::span<Asked> from(size_t first) {
     const size_t begin = std::min(first, asked.size());
     return std::span(asked).subspan(begin, std::min(kAtOnce, asked.size() - begin));
   }
 };
 
-// The calls from the first one on, as many as go at once; false: there are none.
-bool compare(std::span<Meeting> meetings, size_t first) {
+// Of each communicator the calls from the first one on, as many as go at once.
+void compare(std::span<Meeting> meetings, size_t first) {
   std::vector<std::unique_ptr<Exchange>> exchanges;
   std::vector<std::pair<std::span<Asked>, Exchange*>> parts;
   std::vector<Exchange*> together;
   for (Meeting& m : meetings) {
-    const std::span<Asked> part = m.part(first);
-    if (part.empty()) continue;
+    const std::span<Asked> some = m.from(first);
+    if (some.empty()) continue;
     std::vector<Held> words;
-    for (const Asked& a : part) words.push_back(a.held);
+    for (const Asked& a : some) words.push_back(a.held);
     Exchange& exchange = *exchanges.emplace_back(std::make_unique<Exchange>(*m.communicator));
     exchange.say({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(Held)});
-    parts.emplace_back(part, &exchange);
+    parts.emplace_back(some, &exchange);
     together.push_back(&exchange);
   }
   // They have agreed before: one that does not come is late, as it may be for NCCL.
   meet(together, Patience::kLong);
-  for (const auto& [part, exchange] : parts)
-    for (Asked& a : part) a.verdict = verdict_on(a, *exchange);
-  return !parts.empty();
+  for (const auto& [some, exchange] : parts)
+    for (Asked& a : some) a.verdict = verdict_on(a, *exchange);
 }
 
 // What is kept of a kind that is, is freed when it comes again.
@@ -343,16 +338,19 @@ std::vector<Meeting> meetings_of(std::span<Job* const> jobs) {
 
 std::vector<const Job*> decide_deltas(std::span<Job* const> jobs) {
   std::vector<Meeting> meetings = meetings_of(jobs);
-  for (const Meeting& m : meetings) m.communicator->shadows.begin_round();
-  const auto each = [&](const auto& part) {
+  size_t most = 0;  // calls of a communicator
+  for (const Meeting& m : meetings) {
+    m.communicator->shadows.begin_round();
+    most = std::max(most, m.asked.size());
+  }
+  const auto each = [&](const auto& step) {
     for (Meeting& m : meetings)
-      m.communicator->signing([&] { std::ranges::for_each(m.asked, part); });
+      m.communicator->signing([&] { std::ranges::for_each(m.asked, step); });
   };
   each(equip);
   each(look);
   each(read);
-  for (size_t first = 0; compare(meetings, first); first += kAtOnce) {
-  }
+  for (size_t first = 0; first < most; first += kAtOnce) compare(meetings, first);
   each(answer);
   std::vector<const Job*> unknown;
   for (const Meeting& m : meetings)

@@ -11,8 +11,8 @@ namespace terse {
 
 // Sets the jobs' `delta` and `shadow`: in full where any rank holds something else than the others,
 // or nothing; as differences; or not at all, where no rank has anything new. A job whose
-// `delta.base` stays kNone is NCCL's: it is recorded in a graph, which cannot wait for an answer,
-// or its kind never had one.
+// `delta.gathers` stays kAsUsual is NCCL's: it is recorded in a graph, which cannot wait for an
+// answer, or its kind is given up.
 //
 // Waits for the jobs' streams, and for all ranks. Returns the jobs that are NCCL's because a rank
 // lacks the little memory that comparing takes. Throws Error.

@@ -20,7 +20,7 @@ constexpr size_t kWordsBytes = 768;
 
 class Exchange {
  public:
-  // For `bytes` bytes from each rank, or, with a peer, of two ranks that name each other.
+  // For up to `bytes` bytes from each rank, or, with a peer, of two ranks that name each other.
   Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer = {});
   // Of all ranks, by the communicator's mailbox, for up to kWordsBytes: it takes no memory, and so
   // goes through where there is none.
@@ -29,7 +29,7 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // What this rank says at the next meet(): as many bytes as each of the others.
+  // What this rank says at the next meet(): the same number of bytes on all ranks.
   void say(std::span<const char> words);
 
   // What rank `rank` said at the last one; with a peer, only the peer.
@@ -50,7 +50,8 @@ class Exchange {
   Mailbox& mailbox_;
 };
 
-// A mailbox for up to `most` bytes from each rank of the communicator. Throws Error, which names it.
+// A mailbox for up to `most` bytes from each rank of the communicator. Throws Error, which names
+// it.
 std::unique_ptr<Mailbox> make_mailbox(const Communicator& communicator, size_t most);
 
 // Does the exchanges of different communicators together. Throws Error when NCCL fails, when the
