@@ -8,7 +8,7 @@ using namespace terse;
 namespace {
 
 void compress(const Request& request, const terseScheme_t* scheme) {
-  submit(request, require(scheme), settings());
+  submit(request, scheme != nullptr ? &scheme->value : nullptr, settings());
 }
 
 }  // namespace

@@ -275,9 +275,9 @@ class Hierarchical {
                 .shard = static_cast<uint32_t>(self_),
                 .stage = 2};
     sum.inputs.reserve(grid_.nodes);
-    for (size_t m = 0; m < grid_.nodes; ++m)
-      sum.inputs.push_back(
-          {m == node_ ? out_between(c, self_) : in_between(c, grid_.rank(m, place_))});
+    // As they lie in scratch, so that a launch can name however many there are by their distance.
+    for (const size_t source : own_row())
+      sum.inputs.push_back({source == self_ ? out_between(c, self_) : in_between(c, source)});
     b_.push(step.compute, std::move(sum));
     return b_.add(std::move(step));
   }

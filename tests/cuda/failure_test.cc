@@ -311,6 +311,30 @@ TEST(Failures, OfADeviceThatGoes) {
   for (const unsigned calls_before : {0u, 1u}) lose_a_device(calls_before);
 }
 
+// A group whose streams cannot meet is over: the next one has nothing of it.
+TEST(Failures, OfAGroupsStreamsLeaveNothingForTheNext) {
+  play_ranks(2, [](Player& player) {
+    const DeviceStream first, second;
+    Piece one(player, call_of(100)), other(player, call_of(100));
+    for (Piece* const piece : {&one, &other}) piece->play(0, first.get());
+    one.feed(1, first.get());
+    other.feed(1, second.get());
+    first.synchronize();
+    second.synchronize();
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    EXPECT_EQ(one.try_enqueue(first.get()), ncclSuccess);
+    EXPECT_EQ(other.try_enqueue(second.get()), ncclSuccess);
+    fake::fail("cudaEventRecord", cudaErrorInvalidResourceHandle);
+    EXPECT_EQ(terseGroupEnd(), ncclUnhandledCudaError);
+    EXPECT_TRUE(fake::failed());
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    EXPECT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+    for (const Piece* const piece : {&one, &other}) piece->expect_untouched(first.get());
+    EXPECT_EQ(one.try_enqueue(first.get()), ncclUnhandledCudaError);
+    expect_message(player, "cudaEventRecord", cudaErrorInvalidResourceHandle, true);
+  });
+}
+
 // Within a group, the end names the communicator.
 TEST(Failures, OfGroupsNameTheCommunicator) {
   play_ranks(2, [](Player& player) {

@@ -107,6 +107,48 @@ TEST(Errors, SchemesThatDifferBetweenRanksAreAnErrorOnEach) {
   });
 }
 
+// Its ranks may have made the call, in groups of their own.
+TEST(Errors, ACommunicatorBesideOneThatDisagreesIsRefused) {
+  run_ranks(2, [&](int rank, ncclComm_t one) {
+    ncclComm_t other = nullptr;
+    ASSERT_EQ(ncclCommSplit(one, 0, rank, &other, nullptr), ncclSuccess);
+    const SchemeHandle int8(parse_scheme("int8")), own(parse_scheme(rank == 1 ? "int4" : "int8"));
+    std::vector<float> data(1000, 1.0f), more(1000, 1.0f);
+    const auto reduce = [&](std::vector<float>& x, const SchemeHandle& scheme, ncclComm_t comm) {
+      return terseAllReduce(x.data(), x.data(), x.size(), ncclFloat32, ncclSum, scheme.get(), comm,
+                            nullptr);
+    };
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    EXPECT_EQ(reduce(data, int8, one), ncclSuccess);
+    EXPECT_EQ(reduce(more, own, other), ncclSuccess);
+    expect_error(terseGroupEnd(), ncclInvalidUsage,
+                 rank == 1 ? "rank 0 is \"int8" : "rank 1 is \"int4");
+    expect_error(reduce(data, int8, one), ncclInvalidUsage, "may be at different calls");
+    EXPECT_EQ(data, std::vector<float>(1000, 1.0f));
+    EXPECT_EQ(reduce(more, int8, other), ncclSuccess) << terseGetLastError();
+    EXPECT_EQ(more, std::vector<float>(1000, 2.0f));
+    for (const ncclComm_t comm : {one, other}) EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(other), ncclSuccess);
+  });
+}
+
+// The program may look at the end of a group alone.
+TEST(Errors, NoSchemeIsTheErrorOfItsGroup) {
+  run_ranks(2, [&](int, ncclComm_t comm) {
+    const SchemeHandle int8(parse_scheme("int8"));
+    std::vector<float> data(1000, 1.0f);
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    for (const terseScheme_t* scheme : {static_cast<const terseScheme_t*>(int8.get()),
+                                        static_cast<const terseScheme_t*>(nullptr)})
+      EXPECT_EQ(terseAllReduce(data.data(), data.data(), 1000, ncclFloat32, ncclSum, scheme, comm,
+                               nullptr),
+                scheme != nullptr ? ncclSuccess : ncclInvalidArgument);
+    expect_error(terseGroupEnd(), ncclInvalidArgument, "the scheme is null");
+    EXPECT_EQ(data, std::vector<float>(1000, 1.0f));
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
 // Of a group's two schemes one differs: with the other the ranks work, and know each other.
 TEST(Errors, OneSchemeOfAGroupThatDiffersLeavesTheOther) {
   run_ranks(3, [&](int rank, ncclComm_t comm) {

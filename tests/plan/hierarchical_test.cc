@@ -174,6 +174,30 @@ TEST(Grids, ValidateSeesEveryMissingShard) {
   }
 }
 
+// A launch names sources by their distances, of which it has room for a few dozen: whatever the map
+// of ranks to nodes, those of a sum are evenly apart, but for the rank's own.
+TEST_P(Hierarchical, SourcesOfASumAreEvenlyApart) {
+  std::mt19937 random(12);
+  std::vector<uint64_t> hosts;
+  for (uint64_t r = 0; r < 256; ++r) hosts.push_back(r / 2);
+  std::ranges::shuffle(hosts, random);
+  Shape shape{.count = 256 * 64,
+              .ranks = 256,
+              .grain = exact_grain(1 << 20),
+              .packing = test_packing(32),
+              .topology = topology_of(hosts)};
+  for (shape.rank = 0; shape.rank < shape.ranks; shape.rank += 51)
+    for (const Step& step : GetParam().build(shape).steps)
+      for (const Compute& compute : step.compute) {
+        size_t distances = 1;
+        for (size_t i = 2; i < compute.inputs.size(); ++i) {
+          const auto at = [&](size_t k) { return compute.inputs[k].place.offset; };
+          distances += at(i) - at(i - 1) != at(i - 1) - at(i - 2);
+        }
+        EXPECT_LE(distances, 5u) << "rank " << shape.rank << ", " << step.name;
+      }
+}
+
 // Whatever the number of nodes, for what is packed.
 TEST_P(Hierarchical, ANeighbourGetsOneMessageForEachPhase) {
   std::mt19937 random(11);

@@ -51,10 +51,12 @@ void exclude(ncclComm_t comm, size_t elements, const terseRange_t* first, size_t
     require_unanimous(c, fingerprint(elements, ranges), trouble,
                       "excludes other ranges than this rank");
   });
-  std::vector<plan::Range> exact;
-  for (const terseRange_t& range : ranges) exact.push_back({range.first, range.count});
-  c.plans.exclude(elements, std::move(exact));
-  c.shadows.forget(elements);  // what is held is of other ranges
+  after_agreeing(c, [&] {
+    std::vector<plan::Range> exact;
+    for (const terseRange_t& range : ranges) exact.push_back({range.first, range.count});
+    c.plans.exclude(elements, std::move(exact));
+    c.shadows.forget(elements);  // what is held is of other ranges
+  });
 }
 
 }  // namespace terse

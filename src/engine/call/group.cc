@@ -68,13 +68,38 @@ Job job_of(Communicator& c, const Request& request, const Route& way) {
           .delta = {.own_exact = way.scheme.delta.own_exact}};
 }
 
-// The ranks tell each other what the jobs wait for, which then are decided on.
+// Calls that are recorded run when their graph does, and those of one that failed never do.
+bool is_recorded(const Job& job) noexcept {
+  try {
+    return job.communicator->backend.recording(job.request.stream) != 0;
+  } catch (const Error&) {
+    return true;  // or was, until it broke
+  }
+}
+
+// Nobody knows how far they came, or other ranks with theirs.
+void break_off(std::span<const Job> jobs, const std::exception& cause) noexcept {
+  for (const Job& job : jobs)
+    if (!job.native && !is_recorded(job)) job.communicator->invalidate(cause);
+}
+
+// The ranks tell each other what the jobs wait for, which then are decided on. Where they do not
+// agree the others go down with them, but not those that fail alike on all ranks.
 void decide(std::vector<Job>& jobs) {
   std::vector<Waiting> waiting;
   for (const Job& job : jobs)
     if (job.waits) waiting.push_back({job.communicator, &job.request});
   if (waiting.empty()) return;
-  introduce(waiting);
+  try {
+    introduce(waiting);
+  } catch (const std::exception& cause) {
+    std::erase_if(jobs, [&](const Job& job) {
+      return std::ranges::find(waiting, job.communicator, &Waiting::communicator) !=
+             waiting.end();
+    });
+    break_off(jobs, cause);
+    throw;
+  }
   for (Job& job : jobs) {
     if (!job.waits) continue;
     Communicator& c = *job.communicator;
@@ -131,27 +156,22 @@ void decide_on_deltas(std::span<Job> jobs, Jobs& together) {
               TERSE_BYPASS_DELTA);
 }
 
+// Where one is not, the others' calls are not made either.
+void require_usable(std::span<const Job> jobs) {
+  for (const Job& job : jobs) try {
+      job.communicator->require_usable();
+    } catch (const std::exception& cause) {
+      break_off(jobs, cause);
+      throw;
+    }
+}
+
 bool has_several_streams() {
   const Stream first = t_group.pending.empty() ? nullptr : t_group.pending.front().request.stream;
   return std::ranges::any_of(t_group.pending,
                              [&](const Job& job) { return job.request.stream != first; }) ||
          std::ranges::any_of(t_group.beside,
                              [&](const auto& call) { return call.second != first; });
-}
-
-// Calls that are recorded run when their graph does, and those of one that failed never do.
-bool is_recorded(const Job& job) noexcept {
-  try {
-    return job.communicator->backend.recording(job.request.stream) != 0;
-  } catch (const Error&) {
-    return true;  // or was, until it broke
-  }
-}
-
-// Nobody knows how far they came, or other ranks with theirs.
-void break_off(std::span<const Job> jobs, const std::exception& cause) noexcept {
-  for (const Job& job : jobs)
-    if (!job.native && !is_recorded(job)) job.communicator->invalidate(cause);
 }
 
 void run(std::span<Job> jobs) {
@@ -168,7 +188,7 @@ void run(std::span<Job> jobs) {
         is_message(job) ? std::optional<int>(job.request.root) : std::nullopt;
     agreements.push_back({job.communicator, &job.named(), job.request.stream, peer});
   }
-  for (const Job& job : jobs) job.communicator->require_usable();
+  require_usable(jobs);
   agree(agreements);
   try {
     run_native(native);
@@ -215,20 +235,28 @@ void compress(Communicator& c, const Request& request, const Route& way) {
 // Checks the call; an error inside a group is its last word too.
 template <class Body>
 void submitting(const Request& request, const Body& body) {
+  const auto keep = [] {
+    if (t_group.depth > 0 && t_group.error == nullptr) t_group.error = std::current_exception();
+  };
   try {
     validate(request);
     body();
   } catch (Error& e) {
     if (const auto c = find_communicator(request.comm)) c->sign(e);
-    if (t_group.depth > 0 && t_group.error == nullptr) t_group.error = std::current_exception();
+    keep();
+    throw;
+  } catch (...) {
+    keep();
     throw;
   }
 }
 
 }  // namespace
 
-void submit(const Request& request, const Scheme& scheme, const Settings& settings) {
+void submit(const Request& request, const Scheme* named, const Settings& settings) {
   submitting(request, [&] {
+    if (named == nullptr) fail(ncclInvalidArgument, "the scheme is null");
+    const Scheme& scheme = *named;
     const CommunicatorPointer held = communicator(request.comm, settings);
     Communicator& c = *held;
     validate(request, c.rank, c.ranks);
@@ -272,7 +300,7 @@ void group_has(const CommunicatorPointer& communicator, Stream stream) {
   t_group.beside.emplace_back(communicator.get(), stream);
 }
 
-void group_meet() {
+void group_meet() try {
   if (!has_several_streams()) return;
   const auto compresses = [](const Communicator* c) {
     return std::ranges::any_of(
@@ -283,6 +311,9 @@ void group_meet() {
   for (const auto& [communicator, stream] : t_group.beside)
     if (compresses(communicator)) t_group.joint.add(*communicator, stream);
   t_group.joint.meet();
+} catch (const std::exception& cause) {
+  break_off(t_group.pending, cause);
+  throw;
 }
 
 bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
@@ -305,7 +336,12 @@ void group_hand_over() {
 void group_end() {
   if (t_group.depth == 0) fail(ncclInvalidUsage, "there is no group to end");
   if (--t_group.depth > 0) return;
-  if (t_group.error == nullptr && t_group.joint.empty()) group_meet();
+  if (t_group.error == nullptr && t_group.joint.empty()) try {
+      group_meet();
+    } catch (...) {
+      group_abandon();
+      throw;
+    }
   Group group = std::exchange(t_group, {});
   if (group.error != nullptr) std::rethrow_exception(group.error);
   decide(group.pending);

@@ -7,8 +7,11 @@
 namespace terse {
 
 // Compresses the call with the scheme if it can be, or hands it to NCCL and counts why not. Inside
-// a group both happen at the outermost group_end(). Throws Error.
-void submit(const Request& request, const Scheme& scheme, const Settings& settings);
+// a group both happen at the outermost group_end(). Throws Error, also for no scheme.
+void submit(const Request& request, const Scheme* scheme, const Settings& settings);
+inline void submit(const Request& request, const Scheme& scheme, const Settings& settings) {
+  submit(request, &scheme, settings);
+}
 
 // The same for a call of which it is decided that it is compressed; or that is a message of a group
 // which goes to NCCL as it is, but in the order of the group's other messages, and is counted.

@@ -24,8 +24,10 @@ void give_levels(ncclComm_t comm, const char* text, const Settings& settings) {
     });
     require_unanimous(c, fingerprint(print_levels(levels)), trouble,
                       "gives other levels than this rank");
-    c.tracks.synchronize();
-    c.codebooks.give(std::move(levels));
+    after_agreeing(c, [&] {
+      c.tracks.synchronize();
+      c.codebooks.give(std::move(levels));
+    });
   });
 }
 

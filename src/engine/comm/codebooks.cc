@@ -31,7 +31,7 @@ Codebooks::~Codebooks() {
 
 void Codebooks::release(Codebook& codebook) noexcept {
   if (codebook.table != nullptr) backend_.release(codebook.table);
-  if (codebook.recorded_ != nullptr) backend_.release(codebook.recorded_);
+  for (float* const table : codebook.recorded_) backend_.release(table);
   backend_.release_visible(codebook.visible_);
   if (codebook.copied_ != nullptr) backend_.destroy_event(codebook.copied_);
 }
@@ -61,9 +61,11 @@ void Codebooks::upload(Codebook& codebook, const Levels& levels, Stream stream) 
   table.resize(codec::codebook_floats(levels.bits()));
   for (size_t i = 0; i < levels.at.size(); ++i)
     codec::complete_codebook(table.data(), levels.bits(), i);
-  for (float* const memory : {codebook.table, codebook.recorded_})
-    if (memory != nullptr)
-      backend_.upload(stream, memory, table.data(), table.size() * sizeof(float));
+  const size_t bytes = table.size() * sizeof(float);
+  backend_.upload(stream, codebook.table, table.data(), bytes);
+  for (float* const recorded : codebook.recorded_)
+    backend_.upload(stream, recorded, table.data(), bytes);
+  codebook.recorded_fits_.reset();
   backend_.synchronize(stream);
   codebook.calls = levels.calls;
   codebook.fits = codebook.known_fits_ = levels.fits;
@@ -101,17 +103,19 @@ std::unique_ptr<CUstream_st, std::function<void(Stream)>> Codebooks::make_stream
 }
 
 float* Codebooks::recorded(Codebook& codebook) {
-  if (codebook.recorded_ != nullptr) return codebook.recorded_;
+  if (codebook.recorded_fits_ == codebook.fits) return codebook.recorded_.back();
   const int bits = std::countr_zero(codebook.known_.size());
   std::vector<float> table(codec::codebook_floats(bits));
   const size_t bytes = table.size() * sizeof(float);
   const auto stream = make_stream();
   backend_.download(stream.get(), table.data(), codebook.table, bytes);
-  codebook.recorded_ = static_cast<float*>(backend_.allocate(bytes));
-  backend_.upload(stream.get(), codebook.recorded_, table.data(), bytes);
-  backend_.synchronize(stream.get());
+  codebook.recorded_.reserve(codebook.recorded_.size() + 1);
+  float* const copy = codebook.recorded_.emplace_back(static_cast<float*>(backend_.allocate(bytes)));
   bytes_ += bytes;
-  return codebook.recorded_;
+  backend_.upload(stream.get(), copy, table.data(), bytes);
+  backend_.synchronize(stream.get());
+  codebook.recorded_fits_ = codebook.fits;
+  return copy;
 }
 
 void Codebooks::give(std::vector<Levels> levels) {

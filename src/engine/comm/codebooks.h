@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "backend/backend.h"
@@ -39,7 +40,10 @@ struct Codebook {
 
  private:
   friend class Codebooks;
-  float* recorded_ = nullptr;  // the table of calls in graphs
+  // The tables of calls in graphs, and how often the last one's levels had been fitted; empty: none
+  // is as the levels are now.
+  std::vector<float*> recorded_;
+  std::optional<uint64_t> recorded_fits_;
   std::vector<float> known_;   // its levels, and how often they had been fitted
   uint64_t known_fits_ = 0;
   // The levels of a fit that is enqueued, as they come to the host.
@@ -73,9 +77,10 @@ class Codebooks {
   // call may be under way. Blocks. Throws Error.
   void give(std::vector<Levels> levels);
 
-  // The table that calls in graphs go by: as the other was when the first of them was recorded, for
-  // a fit may go on beside a graph, and the ranks would see it at different times. Blocks; what
-  // fits the levels is done. Throws Error.
+  // The table that a call in a graph goes by, as the other is now: a fit may go on beside the graph,
+  // and the ranks would see it at different times. One for all that are recorded between two fits,
+  // whose number is alike on all ranks, whatever else each has recorded. Blocks; what fits the
+  // levels is done. Throws Error.
   float* recorded(Codebook& codebook);
 
   // A fit is enqueued, and the stream comes past it: its levels come to the host.

@@ -73,9 +73,6 @@ class Comparison {
   Comparison& operator=(const Comparison&) = delete;
 
   bool is_of(const Communicator* c) const { return &c_ == c; }
-  bool covers(const Agreement& a) const {
-    return is_of(a.communicator) && same(scheme_, a.scheme) && (!peer_ || peer_ == a.peer);
-  }
   Exchange& exchange() { return exchange_; }
   // Whether the ranks have not agreed on anything before, so that one may do without terse.
   bool is_first() const { return c_.agreed.identity() == 0; }
@@ -170,8 +167,18 @@ class Comparison {
   bool agreed_ = false;
 };
 
-// All of them, for ranks of other threads have some of them without the others.
-void conclude(std::span<const std::unique_ptr<Comparison>> comparisons) {
+using Comparisons = std::vector<std::unique_ptr<Comparison>>;
+
+// Of calls that do not come to be made: other ranks, who have some of them in other groups, may make
+// them.
+void invalidate(std::span<const Agreement> agreements, const std::exception& cause) {
+  for (const Agreement& a : agreements)
+    if (a.communicator->backend.recording(a.stream) == 0) a.communicator->invalidate(cause);
+}
+
+// All of them, for ranks of other threads have some of them without the others. What fails, fails
+// alike on all ranks of its communicator.
+void conclude(const Comparisons& comparisons, std::vector<Agreement> agreements) {
   std::optional<Error> first;
   std::vector<Exchange*> failed;
   for (const auto& comparison : comparisons) try {
@@ -179,9 +186,12 @@ void conclude(std::span<const std::unique_ptr<Comparison>> comparisons) {
     } catch (const Error& e) {
       if (!first) first = e;
       failed.push_back(&comparison->exchange());
+      std::erase_if(agreements,
+                    [&](const Agreement& a) { return comparison->is_of(a.communicator); });
     }
   if (!first) return;
   part(failed);
+  invalidate(agreements, *first);
   throw *first;
 }
 
@@ -192,27 +202,41 @@ bool agreed(const Agreement& a) {
   return (a.peer || agreed.introduced()) && (a.scheme == nullptr || agreed.has(*a.scheme, a.peer));
 }
 
-}  // namespace
+// Whether two agreements take one comparison.
+bool covers(const Agreement& one, const Agreement& other) {
+  return one.communicator == other.communicator && same(one.scheme, other.scheme) &&
+         (!one.peer || one.peer == other.peer);
+}
 
-void agree(std::span<const Agreement> agreements) {
-  if (std::ranges::all_of(agreements, agreed)) return;
-  std::vector<std::unique_ptr<Comparison>> open;
-  // What all ranks agree on, two of them need not.
-  std::vector<Agreement> ordered(agreements.begin(), agreements.end());
-  std::stable_partition(ordered.begin(), ordered.end(), [](const Agreement& a) { return !a.peer; });
-  for (const Agreement& a : ordered) {
-    const bool under_way = std::ranges::any_of(open, [&](const auto& e) { return e->covers(a); });
-    if (under_way || agreed(a)) continue;
+// What is to be compared: first what all ranks agree on, which two of them then need not.
+std::vector<Agreement> new_ones(std::vector<Agreement> agreements) {
+  std::ranges::stable_partition(agreements, [](const Agreement& a) { return !a.peer; });
+  std::vector<Agreement> found;
+  for (const Agreement& a : agreements) {
+    const auto covers_it = [&](const Agreement& other) { return covers(other, a); };
+    if (agreed(a) || std::ranges::any_of(found, covers_it)) continue;
     if (a.communicator->backend.recording(a.stream) != 0)
       a.communicator->fail(
           ncclInvalidUsage,
           "{} used for the first time while a graph is recorded; use it once before",
           a.scheme != nullptr ? fmt::format("the scheme \"{}\" is", print_scheme(*a.scheme))
                               : "the communicator is");
+    found.push_back(a);
+  }
+  return found;
+}
+
+Comparisons comparisons_of(std::span<const Agreement> agreements) {
+  Comparisons open;
+  for (const Agreement& a : agreements) {
     const bool alone = std::ranges::none_of(
         open, [&](const auto& comparison) { return comparison->is_of(a.communicator); });
     open.push_back(std::make_unique<Comparison>(a, alone));
   }
+  return open;
+}
+
+void meet_for(const Comparisons& open) {
   std::vector<Exchange*> exchanges;
   for (const auto& comparison : open) exchanges.push_back(&comparison->exchange());
   // Where one rank does without terse, its next call meets this one.
@@ -228,7 +252,23 @@ void agree(std::span<const Agreement> agreements) {
           "alike?";
     throw;
   }
-  conclude(open);
+}
+
+}  // namespace
+
+void agree(std::span<const Agreement> agreements) {
+  if (std::ranges::all_of(agreements, agreed)) return;
+  const std::vector<Agreement> all(agreements.begin(), agreements.end());
+  const std::vector<Agreement> fresh = new_ones(all);
+  Comparisons open;
+  try {
+    open = comparisons_of(fresh);
+    meet_for(open);
+  } catch (const std::exception& cause) {
+    invalidate(all, cause);
+    throw;
+  }
+  conclude(open, all);
 }
 
 }  // namespace terse

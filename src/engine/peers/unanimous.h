@@ -1,6 +1,7 @@
 // What all ranks of a communicator must ask for alike, before anything of it is done.
 #pragma once
 
+#include <exception>
 #include <optional>
 
 #include "base/error.h"
@@ -12,6 +13,17 @@ namespace terse {
 // `trouble`. Blocks. Throws that trouble, or Error(ncclInvalidUsage): "rank R {differs}".
 void require_unanimous(Communicator& communicator, uint64_t wish,
                        const std::optional<Error>& trouble, const char* differs);
+
+// What all ranks do when they are of one mind. One that fails is not as the others are any more.
+template <class Body>
+void after_agreeing(Communicator& communicator, const Body& body) {
+  try {
+    body();
+  } catch (const std::exception& cause) {
+    communicator.invalidate(cause);
+    throw;
+  }
+}
 
 // The error that `body` throws, if it does.
 template <class Body>
