@@ -60,7 +60,8 @@ TEST(Module, LoadsNoKernelsWhereNothingIsCompressed) {
   });
 }
 
-// Errors of the device are no reason not to try again.
+// Errors of the device are no reason not to try again, when all ranks begin anew: another rank,
+// which had none, would wait in the first call.
 TEST(Module, NamesTheDeviceThatItCannotUse) {
   play_ranks(2, [](Player& player) {
     const DeviceStream stream;
@@ -75,6 +76,10 @@ TEST(Module, NamesTheDeviceThatItCannotUse) {
       for (const std::string& part :
            {std::string("terseAllReduce: a new communicator"), rank, text})
         EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+      EXPECT_EQ(piece.try_enqueue(stream.get()), wanted);
+      EXPECT_NE(std::string(terseGetLastError()).find("may be at different calls"),
+                std::string::npos);
+      EXPECT_EQ(terseCommRelease(player.comm), ncclSuccess);
     };
     expect_failure("cudaDeviceGetAttribute", cudaErrorInvalidDevice, ncclUnhandledCudaError,
                    "cudaDeviceGetAttribute gave cudaErrorInvalidDevice");

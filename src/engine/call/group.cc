@@ -94,8 +94,7 @@ void decide(std::vector<Job>& jobs) {
     introduce(waiting);
   } catch (const std::exception& cause) {
     std::erase_if(jobs, [&](const Job& job) {
-      return std::ranges::find(waiting, job.communicator, &Waiting::communicator) !=
-             waiting.end();
+      return std::ranges::find(waiting, job.communicator, &Waiting::communicator) != waiting.end();
     });
     break_off(jobs, cause);
     throw;

@@ -110,7 +110,8 @@ float* Codebooks::recorded(Codebook& codebook) {
   const auto stream = make_stream();
   backend_.download(stream.get(), table.data(), codebook.table, bytes);
   codebook.recorded_.reserve(codebook.recorded_.size() + 1);
-  float* const copy = codebook.recorded_.emplace_back(static_cast<float*>(backend_.allocate(bytes)));
+  float* const copy =
+      codebook.recorded_.emplace_back(static_cast<float*>(backend_.allocate(bytes)));
   bytes_ += bytes;
   backend_.upload(stream.get(), copy, table.data(), bytes);
   backend_.synchronize(stream.get());

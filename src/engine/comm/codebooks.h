@@ -44,7 +44,7 @@ struct Codebook {
   // is as the levels are now.
   std::vector<float*> recorded_;
   std::optional<uint64_t> recorded_fits_;
-  std::vector<float> known_;   // its levels, and how often they had been fitted
+  std::vector<float> known_;  // its levels, and how often they had been fitted
   uint64_t known_fits_ = 0;
   // The levels of a fit that is enqueued, as they come to the host.
   void* visible_ = nullptr;
@@ -77,10 +77,10 @@ class Codebooks {
   // call may be under way. Blocks. Throws Error.
   void give(std::vector<Levels> levels);
 
-  // The table that a call in a graph goes by, as the other is now: a fit may go on beside the graph,
-  // and the ranks would see it at different times. One for all that are recorded between two fits,
-  // whose number is alike on all ranks, whatever else each has recorded. Blocks; what fits the
-  // levels is done. Throws Error.
+  // The table that a call in a graph goes by, as the other is now: a fit may go on beside the
+  // graph, and the ranks would see it at different times. One for all that are recorded between two
+  // fits, whose number is alike on all ranks, whatever else each has recorded. Blocks; what fits
+  // the levels is done. Throws Error.
   float* recorded(Codebook& codebook);
 
   // A fit is enqueued, and the stream comes past it: its levels come to the host.

@@ -169,8 +169,8 @@ class Comparison {
 
 using Comparisons = std::vector<std::unique_ptr<Comparison>>;
 
-// Of calls that do not come to be made: other ranks, who have some of them in other groups, may make
-// them.
+// Of calls that do not come to be made: other ranks, who have some of them in other groups, may
+// make them.
 void invalidate(std::span<const Agreement> agreements, const std::exception& cause) {
   for (const Agreement& a : agreements)
     if (a.communicator->backend.recording(a.stream) == 0) a.communicator->invalidate(cause);
@@ -210,7 +210,8 @@ bool covers(const Agreement& one, const Agreement& other) {
 
 // What is to be compared: first what all ranks agree on, which two of them then need not.
 std::vector<Agreement> new_ones(std::vector<Agreement> agreements) {
-  std::ranges::stable_partition(agreements, [](const Agreement& a) { return !a.peer; });
+  std::stable_partition(agreements.begin(), agreements.end(),
+                        [](const Agreement& a) { return !a.peer; });
   std::vector<Agreement> found;
   for (const Agreement& a : agreements) {
     const auto covers_it = [&](const Agreement& other) { return covers(other, a); };
