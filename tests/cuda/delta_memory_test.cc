@@ -33,6 +33,14 @@ class Gatherer {
     return largest;
   }
 
+  // The same where calls of the function fail on the poor rank: what is received is exact.
+  void expect_exact(int step, const char* function, int times) {
+    const bool poor = player_.rank == kPoor;
+    if (poor) fake::fail(function, cudaErrorMemoryAllocation, 1, times);
+    EXPECT_EQ(error_at(step), 0);
+    EXPECT_EQ(fake::failed(), poor) << function << " at step " << step;
+  }
+
   terseStats_t stats() const {
     terseStats_t stats{.size = sizeof stats};
     EXPECT_EQ(terseCommGetStats(player_.comm, &stats), ncclSuccess);
@@ -65,9 +73,7 @@ TEST(DeltaMemory, OfACallLeavesNothingBehindThatWasNotSent) {
   play_ranks(kRanks, [](Player& player) {
     Gatherer gatherer(player);
     EXPECT_EQ(gatherer.error_at(0), 0);
-    if (player.rank == kPoor) fake::fail("cudaMalloc", cudaErrorMemoryAllocation, 1, 2);
-    EXPECT_EQ(gatherer.error_at(1), 0) << "NCCL's";
-    EXPECT_EQ(fake::failed(), player.rank == kPoor);
+    gatherer.expect_exact(1, "cudaMalloc", 2);
     EXPECT_EQ(gatherer.stats().bypasses[TERSE_BYPASS_FALLBACK], 1u);
     EXPECT_EQ(gatherer.error_at(1), 0) << "in full";
     EXPECT_LT(gatherer.error_at(2), 0.5);
@@ -80,12 +86,7 @@ TEST(DeltaMemory, OfACallLeavesNothingBehindThatWasNotSent) {
 TEST(DeltaMemory, OfAShadowIsCountedAndAskedForAgain) {
   play_ranks(kRanks, [](Player& player) {
     Gatherer gatherer(player);
-    const auto poor_call = [&](int step) {
-      if (player.rank == kPoor) fake::fail("cudaMalloc", cudaErrorMemoryAllocation, 1, 2);
-      EXPECT_EQ(gatherer.error_at(step), 0);
-      EXPECT_EQ(fake::failed(), player.rank == kPoor) << step;
-    };
-    for (int step = 0; step < 3; ++step) poor_call(step);
+    for (int step = 0; step < 3; ++step) gatherer.expect_exact(step, "cudaMalloc", 2);
     EXPECT_EQ(gatherer.error_at(3), 0) << "there is memory now";
     EXPECT_LT(gatherer.error_at(4), 0.5);
     const terseStats_t stats = gatherer.stats();
@@ -104,9 +105,7 @@ TEST(DeltaMemory, ToCompareWithIsNoErrorOnAnyRank) {
       Piece before(player, {.scheme = parse_scheme("int8"), .count = 700});
       before.play(0, stream.get());
       Gatherer gatherer(player, true);
-      if (player.rank == kPoor) fake::fail(function, cudaErrorMemoryAllocation);
-      EXPECT_EQ(gatherer.error_at(0), 0) << "NCCL's";
-      EXPECT_EQ(fake::failed(), player.rank == kPoor) << function;
+      gatherer.expect_exact(0, function, 1);
       EXPECT_EQ(gatherer.stats().bypasses[TERSE_BYPASS_FALLBACK], 1u);
       EXPECT_EQ(gatherer.error_at(1), 0) << "in full";
       EXPECT_LT(gatherer.error_at(2), 0.5);

@@ -68,19 +68,10 @@ Job job_of(Communicator& c, const Request& request, const Route& way) {
           .delta = {.own_exact = way.scheme.delta.own_exact}};
 }
 
-// Calls that are recorded run when their graph does, and those of one that failed never do.
-bool is_recorded(const Job& job) noexcept {
-  try {
-    return job.communicator->backend.recording(job.request.stream) != 0;
-  } catch (const Error&) {
-    return true;  // or was, until it broke
-  }
-}
-
 // Nobody knows how far they came, or other ranks with theirs.
 void break_off(std::span<const Job> jobs, const std::exception& cause) noexcept {
   for (const Job& job : jobs)
-    if (!job.native && !is_recorded(job)) job.communicator->invalidate(cause);
+    if (!job.native) job.communicator->break_off(job.request.stream, cause);
 }
 
 // The ranks tell each other what the jobs wait for, which then are decided on. Where they do not

@@ -116,6 +116,14 @@ void Communicator::invalidate(const std::exception& cause) noexcept {
   }
 }
 
+void Communicator::break_off(Stream stream, const std::exception& cause) noexcept {
+  try {
+    if (backend.recording(stream) == 0) invalidate(cause);
+  } catch (const Error&) {
+    // It was recorded, until that broke.
+  }
+}
+
 std::optional<ncclResult_t> Communicator::invalidity() const {
   if (usable_) return {};
   const std::lock_guard lock(asking_);

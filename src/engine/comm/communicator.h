@@ -94,6 +94,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // and the next ones would take each other's data for their own. So there are none: from now on
   // the communicator fails with `cause`, until it is destroyed or aborted. The first cause stays.
   void invalidate(const std::exception& cause) noexcept;
+  // The same after a call on `stream`, unless it was recorded: such calls run when their graph
+  // does, and those of one that failed never do.
+  void break_off(Stream stream, const std::exception& cause) noexcept;
   // What `cause` was; empty: it is not invalid.
   std::optional<ncclResult_t> invalidity() const;
   // Fails where it is aborted or invalidated. Costs nothing and does not ask NCCL.

@@ -171,9 +171,8 @@ using Comparisons = std::vector<std::unique_ptr<Comparison>>;
 
 // Of calls that do not come to be made: other ranks, who have some of them in other groups, may
 // make them.
-void invalidate(std::span<const Agreement> agreements, const std::exception& cause) {
-  for (const Agreement& a : agreements)
-    if (a.communicator->backend.recording(a.stream) == 0) a.communicator->invalidate(cause);
+void break_off(std::span<const Agreement> agreements, const std::exception& cause) noexcept {
+  for (const Agreement& a : agreements) a.communicator->break_off(a.stream, cause);
 }
 
 // All of them, for ranks of other threads have some of them without the others. What fails, fails
@@ -191,7 +190,7 @@ void conclude(const Comparisons& comparisons, std::vector<Agreement> agreements)
     }
   if (!first) return;
   part(failed);
-  invalidate(agreements, *first);
+  break_off(agreements, *first);
   throw *first;
 }
 
@@ -259,17 +258,16 @@ void meet_for(const Comparisons& open) {
 
 void agree(std::span<const Agreement> agreements) {
   if (std::ranges::all_of(agreements, agreed)) return;
-  const std::vector<Agreement> all(agreements.begin(), agreements.end());
-  const std::vector<Agreement> fresh = new_ones(all);
+  const std::vector<Agreement> fresh = new_ones({agreements.begin(), agreements.end()});
   Comparisons open;
   try {
     open = comparisons_of(fresh);
     meet_for(open);
   } catch (const std::exception& cause) {
-    invalidate(all, cause);
+    break_off(agreements, cause);
     throw;
   }
-  conclude(open, all);
+  conclude(open, {agreements.begin(), agreements.end()});
 }
 
 }  // namespace terse
