@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "policy/settings.h"
 
 namespace terse::cli {
@@ -81,12 +82,7 @@ void write_facade(const Facade& facade) {
   make_private_folder(fs::path(path).parent_path());
   if (fs::exists(path) && read_file(path) == wanted) return;
   // Other ranks may be writing the same, and running programs may have the old one loaded.
-  const std::string draft = fmt::format("{}.{}", path, getpid());
-  std::ofstream out(draft, std::ios::binary);
-  out << wanted;
-  out.close();
-  if (!out) fail(ncclSystemError, "{}: {}", draft, std::strerror(errno));
-  fs::rename(draft, path);
+  write_file(path, wanted);
 }
 
 }  // namespace terse::cli

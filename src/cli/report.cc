@@ -1,6 +1,7 @@
 // `terse report`: brings the reports of all ranks together.
 #include <cstdio>
 
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "report/merge.h"
@@ -20,9 +21,9 @@ int show_report(const ReportOptions& o) {
   const std::string events = o.trace.empty() ? "" : report::trace_events(folder.reports);
   const report::Merged merged = report::merge(folder);
   fmt::print("{}", report::table(merged));
-  if (!o.json.empty()) report::write_file(o.json, report::merged_json(merged));
-  if (!o.html.empty()) report::write_file(o.html, report::html(merged));
-  if (!o.trace.empty()) report::write_file(o.trace, events);
+  if (!o.json.empty()) write_file(o.json, report::merged_json(merged));
+  if (!o.html.empty()) write_file(o.html, report::html(merged));
+  if (!o.trace.empty()) write_file(o.trace, events);
   std::fflush(stdout);
   for (const std::string& complaint : merged.complaints)
     fmt::print(stderr, "terse report: {}\n", complaint);

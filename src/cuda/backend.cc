@@ -16,6 +16,7 @@ namespace {
 using cuda::check;
 using cuda::DuringCapture;
 using cuda::forget;
+using cuda::InContext;
 using cuda::OnDevice;
 
 constexpr cuda::Pool::Source kDeviceMemory = {
@@ -26,7 +27,7 @@ constexpr cuda::Pool::Source kVisibleMemory = {
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device) : device_(device) { cuda::require_driver(); }
+  explicit CudaBackend(int device) : device_(device) {}
 
   plan::Grain grain() const override { return plan::kGpuGrain; }
 
@@ -37,6 +38,7 @@ class CudaBackend final : public Backend {
   }
   void release(void* memory) noexcept override { pool_.put(memory); }
   void trim() noexcept override {
+    const OnDevice on(device_, std::nothrow);
     const DuringCapture relaxed;
     pool_.trim();
     visible_.trim();
@@ -72,15 +74,18 @@ class CudaBackend final : public Backend {
     return stream;
   }
   void destroy_stream(Stream stream) noexcept override {
+    const OnDevice on(device_, std::nothrow);
     const DuringCapture relaxed;
     forget(cudaStreamSynchronize(stream));
     forget(cudaStreamDestroy(stream));
   }
   void synchronize(Stream stream) override {
+    const OnDevice on(device_);
     const DuringCapture relaxed;
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   }
   bool idle(Stream stream) override {
+    const InContext in(device_);
     const DuringCapture relaxed;
     const cudaError_t result = cudaStreamQuery(stream);
     forget(result);
@@ -97,7 +102,10 @@ class CudaBackend final : public Backend {
     return create_event("cudaEventCreate",
                         [](cudaEvent_t* event) { return cudaEventCreate(event); });
   }
-  void destroy_event(Event event) noexcept override { forget(cudaEventDestroy(handle(event))); }
+  void destroy_event(Event event) noexcept override {
+    const OnDevice on(device_, std::nothrow);
+    forget(cudaEventDestroy(handle(event)));
+  }
   void record(Event event, Stream stream) override {
     const OnDevice on(device_);
     check(cudaEventRecord(handle(event), stream), "cudaEventRecord");
@@ -161,9 +169,9 @@ class CudaBackend final : public Backend {
   uint64_t recording(Stream stream) override {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     unsigned long long id = 0;
-    const OnDevice on(device_);
     // The legacy stream cannot be captured, and must not be asked while another one is.
     if (stream == nullptr || stream == cudaStreamLegacy) return 0;
+    const OnDevice on(device_);
     check(capture_info(stream, &status, &id, nullptr), "cudaStreamGetCaptureInfo");
     if (status == cudaStreamCaptureStatusInvalidated)
       fail(ncclInvalidUsage, "the stream's capture was broken by an earlier call");
@@ -229,7 +237,7 @@ class CudaBackend final : public Backend {
 #endif
   }
 
-  const int device_;
+  const cuda::Device device_;
   std::mutex loading_;
   std::optional<cuda::Launcher> launcher_;
   cuda::Pool pool_{kDeviceMemory}, visible_{kVisibleMemory};
@@ -246,7 +254,10 @@ extern "C" __attribute__((visibility("default"))) Backend* terse_cuda_backend(in
   static auto& backends = *new std::map<int, std::unique_ptr<CudaBackend>>;
   const std::lock_guard lock(mutex);
   auto& backend = backends[device];
-  if (backend == nullptr) backend = std::make_unique<CudaBackend>(device);
+  if (backend == nullptr) {
+    cuda::require_driver();
+    backend = std::make_unique<CudaBackend>(device);
+  }
   return backend.get();
 }
 

@@ -1,8 +1,11 @@
 // The CUDA runtime's errors as terse's, and the state that it keeps for a thread.
 #pragma once
 
+#include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
+#include <new>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -38,37 +41,102 @@ inline void require_driver() {
          version(driver), version(CUDART_VERSION), CUDART_VERSION / 1000);
 }
 
-// Makes a device the thread's own for a while.
-class OnDevice {
+// The driver's functions for contexts. The program's driver is asked for them, so that there is none
+// to link.
+struct Driver {
+  PFN_cuDevicePrimaryCtxRetain_v7000 retain;
+  PFN_cuCtxPushCurrent_v4000 push;
+  PFN_cuCtxPopCurrent_v4000 pop;
+};
+
+template <class Function>
+void find(const char* name, Function& function) {
+  void* found = nullptr;
+#if CUDART_VERSION >= 12050
+  check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, nullptr), name);
+#else
+  check(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, nullptr), name);
+#endif
+  function = reinterpret_cast<Function>(found);
+}
+
+inline const Driver& driver() {
+  static const Driver found = [] {
+    Driver d{};
+    find("cuDevicePrimaryCtxRetain", d.retain);
+    find("cuCtxPushCurrent", d.push);
+    find("cuCtxPopCurrent", d.pop);
+    return d;
+  }();
+  return found;
+}
+
+// Errors of the driver and of the runtime have the same numbers.
+inline cudaError_t result_of(CUresult result) { return static_cast<cudaError_t>(result); }
+
+// A device, and its context, which the runtime works with; kept for good.
+class Device {
  public:
-  explicit OnDevice(int device) {
-    check(cudaGetDevice(&before_), "cudaGetDevice");
-    if (before_ == device) return;
-    check(cudaSetDevice(device), "cudaSetDevice");
-    changed_ = true;
+  explicit Device(int number) : number(number) {
+    check(result_of(driver().retain(&context_, number)), "cuDevicePrimaryCtxRetain");
   }
-  ~OnDevice() {
-    if (changed_) forget(cudaSetDevice(before_));
-  }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
+
+  const int number;
 
  private:
-  int before_ = 0;
-  bool changed_ = false;
+  friend class InContext;
+  CUcontext context_ = nullptr;
+};
+
+// Makes a device's context the thread's own for a while. Not by cudaSetDevice, which could not be
+// taken back: on a thread that has used no device, it would make a context on device 0, some
+// hundred megabytes. What cannot be said there is said where the thread is.
+class InContext {
+ public:
+  explicit InContext(const Device& device) noexcept
+      : entered(result_of(driver().push(device.context_))) {}
+  ~InContext() {
+    CUcontext own = nullptr;
+    if (entered == cudaSuccess) driver().pop(&own);
+  }
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+
+  const cudaError_t entered;
+};
+
+// The same where the thread is on another device.
+class OnDevice {
+ public:
+  explicit OnDevice(const Device& device) : OnDevice(device, std::nothrow) {
+    check(asked_, "cudaGetDevice");
+    if (context_) check(context_->entered, "cuCtxPushCurrent");
+  }
+  OnDevice(const Device& device, std::nothrow_t) noexcept {
+    int own = 0;
+    asked_ = cudaGetDevice(&own);
+    if (asked_ == cudaSuccess && own != device.number) context_.emplace(device);
+  }
+
+ private:
+  cudaError_t asked_;
+  std::optional<InContext> context_;
 };
 
 // While a stream of the process is being captured, other calls that allocate or wait would break
 // the capture, unless their thread says that it knows what it does.
 class DuringCapture {
  public:
-  DuringCapture() { forget(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  ~DuringCapture() { forget(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  DuringCapture() : exchanged_(cudaThreadExchangeStreamCaptureMode(&mode_)) { forget(exchanged_); }
+  ~DuringCapture() {
+    if (exchanged_ == cudaSuccess) forget(cudaThreadExchangeStreamCaptureMode(&mode_));
+  }
   DuringCapture(const DuringCapture&) = delete;
   DuringCapture& operator=(const DuringCapture&) = delete;
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  const cudaError_t exchanged_;
 };
 
 }  // namespace terse::cuda

@@ -64,19 +64,19 @@ void launch_with(cudaStream_t stream, const void* kernel, uint64_t thread_blocks
 
 }  // namespace
 
-Launcher::Launcher(int device) {
-  const DuringCapture relaxed;  // code is loaded
-  compute_capability_ = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
-                        attribute(cudaDevAttrComputeCapabilityMinor, device);
-  multiprocessors_ = attribute(cudaDevAttrMultiProcessorCount, device);
+Launcher::Launcher(const Device& device) {
   const OnDevice on(device);
+  const DuringCapture relaxed;  // code is loaded
+  compute_capability_ = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device.number) +
+                        attribute(cudaDevAttrComputeCapabilityMinor, device.number);
+  multiprocessors_ = attribute(cudaDevAttrMultiProcessorCount, device.number);
   const cudaError_t found = load(kernels::increment());
   if (lacks_code(found)) {
     forget(found);
     fail(ncclSystemError,
          "terse has no code for device {} of compute capability {}.{}, or its driver is too old: "
          "{}",
-         device, compute_capability_ / 10, compute_capability_ % 10, cudaGetErrorString(found));
+         device.number, compute_capability_ / 10, compute_capability_ % 10, cudaGetErrorString(found));
   }
   check(found, "cudaFuncGetAttributes");
   // All of them now. CUDA would load each at its first launch, and might wait for the device, where

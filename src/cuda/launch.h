@@ -13,10 +13,12 @@
 
 namespace terse::cuda {
 
+class Device;
+
 class Launcher {
  public:
   // Throws Error: no such device, or one for which there is no code.
-  explicit Launcher(int device);
+  explicit Launcher(const Device& device);
 
   // Enqueues the works, which do not depend on each other: one launch where they fit in one.
   void combine(cudaStream_t stream, const std::vector<codec::Combine>& works,

@@ -1,14 +1,7 @@
 #include "report/report.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <limits>
-
-#include "base/error.h"
 
 namespace terse::report {
 
@@ -43,33 +36,6 @@ MessageSizes& MessageSizes::operator+=(const MessageSizes& other) {
 double Row::ratio() const { return quotient(raw.bytes, wire.bytes); }
 
 double Row::off_node_ratio() const { return quotient(raw.off_node, wire.off_node); }
-
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::error_code error;
-  // A link stays, and what is no file, such as /dev/stdout, is written to.
-  std::filesystem::path place = path;
-  for (int links = 0; links < 40 && std::filesystem::is_symlink(place, error); ++links)
-    place = place.parent_path() / std::filesystem::read_symlink(place, error);
-  const auto kind = std::filesystem::status(place, error).type();
-  const bool replaces =
-      kind == std::filesystem::file_type::not_found || kind == std::filesystem::file_type::regular;
-  // Of one folder, for the rename to be one step.
-  const std::filesystem::path part =
-      replaces ? place.string() + fmt::format(".{}.part", getpid()) : place.string();
-  std::ofstream file(part, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) {
-    const int cause = errno;
-    if (replaces) unlink(part.c_str());
-    fail(ncclSystemError, "cannot write {}: {}", path.string(), std::strerror(cause));
-  }
-  if (!replaces) return;
-  std::filesystem::rename(part, place, error);
-  if (!error) return;
-  unlink(part.c_str());
-  fail(ncclSystemError, "cannot write {}: {}", path.string(), error.message());
-}
 
 std::string label(const Names& names) {
   if (!names.own.empty()) return fmt::format("\"{}\"", names.own);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -150,9 +149,6 @@ std::string to_json(const Report& report);
 Report from_json(const std::string& text);
 // A table for people.
 std::string to_text(const Report& report);
-
-// Puts the text in place of the file in one step. Throws terse::Error.
-void write_file(const std::filesystem::path& path, const std::string& text);
 
 // What people call it: its name in quotes, or `#2 from "world"`; "": nothing is known.
 std::string label(const Names& names);

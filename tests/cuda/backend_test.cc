@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <set>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "backend/cuda_module.h"
@@ -17,14 +19,13 @@
 namespace terse::test {
 namespace {
 
-Backend& backend() {
-  static Backend* const made = [] {
+Backend& backend(int device = 0) {
+  static const auto make = [] {
     void* const module = dlopen(TERSE_CUDA_FAKE, RTLD_NOW | RTLD_LOCAL);
     if (module == nullptr) throw std::runtime_error(dlerror());
-    return reinterpret_cast<MakeCudaBackend>(dlsym(module, kMakeCudaBackend))(kCudaModuleVersion,
-                                                                              0);
+    return reinterpret_cast<MakeCudaBackend>(dlsym(module, kMakeCudaBackend));
   }();
-  return *made;
+  return *make(kCudaModuleVersion, device);
 }
 
 TEST(Backend, AsksNothingOfTheRuntimeToReleaseNothing) {
@@ -156,6 +157,43 @@ TEST(Backend, KeepsVisibleMemoryUntilItIsTrimmed) {
   fake::fail("cudaFreeHost", cudaErrorInvalidValue, 1);
   backend().trim();
   EXPECT_TRUE(fake::failed());
+}
+
+// Nor does the thread: a context on device 0, where threads begin, would take the memory of the rank
+// that has it.
+TEST(Backend, UsesNoDeviceButItsOwn) {
+  constexpr int kDevice = 5;
+  fake::forget_contexts();
+  std::thread([] {
+    Backend& own = backend(kDevice);
+    own.load();
+    cudaStream_t callers = nullptr;
+    ASSERT_EQ(cudaSetDevice(kDevice), cudaSuccess);
+    ASSERT_EQ(cudaStreamCreate(&callers), cudaSuccess);
+    std::thread([&] {
+      const Stream stream = own.create_stream(callers);
+      void* const memory = own.allocate(100);
+      void* const visible = own.allocate_visible(100);
+      const Event event = own.create_event();
+      const char text[] = "text";
+      own.upload(stream, memory, text, sizeof text);
+      own.record(event, stream);
+      own.wait(callers, event);
+      own.synchronize(stream);
+      EXPECT_TRUE(own.idle(stream));
+      EXPECT_EQ(own.recording(stream), 0u);
+      own.release(memory);
+      own.release_visible(visible);
+      own.destroy_event(event);
+      own.destroy_stream(stream);
+      own.trim();
+      int device = -1;
+      EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+      EXPECT_EQ(device, 0) << "as it was";
+    }).join();
+    ASSERT_EQ(cudaStreamDestroy(callers), cudaSuccess);
+  }).join();
+  EXPECT_EQ(fake::contexts(), std::set<int>{kDevice});
 }
 
 // Into memory that holds garbage before, twice: a stage begins anew.

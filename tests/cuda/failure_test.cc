@@ -18,7 +18,7 @@ constexpr struct {
   cudaError_t error;
 } kFailures[] = {
     {"cudaGetDevice", cudaErrorInsufficientDriver},
-    {"cudaSetDevice", cudaErrorInvalidDevice},
+    {"cuCtxPushCurrent", cudaErrorDeviceUninitialized},
     {"cudaDeviceGetAttribute", cudaErrorInvalidDevice},
     {"cudaMalloc", cudaErrorMemoryAllocation},
     {"cudaMemcpyAsync", cudaErrorInvalidValue},
@@ -59,7 +59,9 @@ Call call_of(size_t count, Collective collective = Collective::kAllReduce) {
 }
 
 // How often it is called depends on the time that something takes, which differs between ranks.
-bool polled(std::string_view function) { return function == "cudaStreamQuery"; }
+bool polled(std::string_view function) {
+  return function == "cudaStreamQuery" || function == "cuCtxPushCurrent";
+}
 
 // The next call. False: it is refused, as the ranks may be at different ones.
 bool works(Player& player, const char* function, cudaError_t error) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "base/file.h"
 #include "report/merge.h"
 
 namespace terse::report {

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "report/merge.h"
 
 namespace terse::report {

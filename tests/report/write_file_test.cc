@@ -7,11 +7,12 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
-#include "report/report.h"
+#include "base/file.h"
 
-namespace terse::report {
+namespace terse {
 namespace {
 
 namespace fs = std::filesystem;
@@ -41,6 +42,22 @@ TEST_F(WriteFile, TakesThePlaceOfAFile) {
   }
 }
 
+// As processes do that are alike even in their number: in containers, each with numbers of its own.
+TEST_F(WriteFile, ManyWritersLeaveTheWholeOfOneText) {
+  std::vector<std::thread> writers;
+  for (int writer = 0; writer < 4; ++writer) {
+    writers.emplace_back([this, writer] {
+      for (int i = 0; i < 25; ++i)
+        EXPECT_NO_THROW(write_file(folder_ / "a", std::string(100'000 + writer, 'a' + writer)));
+    });
+  }
+  for (std::thread& each : writers) each.join();
+  const std::string text = contents(folder_ / "a");
+  ASSERT_FALSE(text.empty());
+  EXPECT_EQ(text, std::string(100'000 + text[0] - 'a', text[0]));
+  EXPECT_EQ(files(), 1u);
+}
+
 TEST_F(WriteFile, LeavesALinkAndWritesWhatItNames) {
   fs::create_symlink("target", folder_ / "link");
   for (const char* text : {"one", "another"}) {
@@ -66,11 +83,11 @@ TEST_F(WriteFile, NamesWhatCannotBeWritten) {
   try {
     write_file(folder_ / "nowhere" / "a", "text");
     FAIL();
-  } catch (const terse::Error& e) {
+  } catch (const Error& e) {
     EXPECT_NE(e.message.find("nowhere/a: No such file"), std::string::npos) << e.message;
   }
   EXPECT_EQ(files(), 0u);
 }
 
 }  // namespace
-}  // namespace terse::report
+}  // namespace terse

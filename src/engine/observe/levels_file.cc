@@ -4,8 +4,8 @@
 #include <mutex>
 #include <optional>
 
+#include "base/file.h"
 #include "base/log.h"
-#include "report/report.h"
 
 namespace terse {
 namespace {
@@ -52,7 +52,7 @@ void save_levels(const Settings& settings, std::span<const Levels> levels) noexc
   bool changed = false;
   for (const Levels& each : levels)
     if (each.fits != 0) changed |= put(each, *file.holds);
-  if (changed) report::write_file(settings.levels_path, print_levels(*file.holds));
+  if (changed) write_file(settings.levels_path, print_levels(*file.holds));
 } catch (const std::exception& e) {
   log(LogLevel::kWarn, "TERSE_LEVELS={}: {}", settings.levels_path, e.what());
 }

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/patient_lock.h"
 #include "terse/terse.h"
@@ -122,8 +123,8 @@ void write(Reporter& r, const Settings& settings) {
   const std::string name = file_name(settings.report, all, rank_of(r)).string();
   const std::filesystem::path folder = std::filesystem::path(name).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder);
-  report::write_file(name + ".json", report::to_json(all));
-  report::write_file(name + ".txt", report::to_text(all));
+  write_file(name + ".json", report::to_json(all));
+  write_file(name + ".txt", report::to_text(all));
 }
 
 template <class Body>

@@ -7,11 +7,13 @@
 // other; all devices have the same memory.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <hostnccl.h>
 
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,11 @@ TERSE_FAKE void lose_device(int n);
 TERSE_FAKE bool find_device();
 // What cudaDriverGetVersion says; as the runtime's, at first.
 TERSE_FAKE void set_driver(int version);
+
+// The devices on which the process has a context: all that any thread has used, on purpose or
+// because it is the one that a thread begins with, which is device 0.
+TERSE_FAKE std::set<int> contexts();
+TERSE_FAKE void forget_contexts();
 
 // What there is at the moment.
 struct Live {

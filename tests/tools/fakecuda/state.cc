@@ -1,8 +1,11 @@
 #include "state.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace terse::fake {
 namespace {
@@ -18,9 +21,52 @@ thread_local std::optional<int> t_calls_left;  // of a device that goes
 std::atomic<int> driver{CUDART_VERSION};
 thread_local cudaError_t t_last_error = cudaSuccess;
 thread_local int t_device = 0;
+thread_local std::vector<int> t_entered;  // devices, whose contexts were pushed
 thread_local cudaStreamCaptureMode t_mode = cudaStreamCaptureModeGlobal;
 thread_local bool t_in_destructor = false;
 std::atomic<bool> broken{false};
+
+// Of the calls that are made for no device.
+bool needs_context(std::string_view function) {
+  constexpr std::string_view kNot[] = {
+      "cudaGetDevice",    "cudaSetDevice",   "cudaDeviceGetAttribute",  "cuDevicePrimaryCtxRetain",
+      "cuCtxPushCurrent", "cuCtxPopCurrent", "cudaGetDriverEntryPoint", "cudaUserObjectRelease"};
+  return std::ranges::find(kNot, function) == std::end(kNot);
+}
+
+void use_context(int device) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.contexts.insert(device);
+}
+
+// What the driver knows a device's context by.
+CUcontext context_of(int device) { return reinterpret_cast<CUcontext>(uintptr_t{1} + device); }
+
+CUresult retain(CUcontext* context, CUdevice device) {
+  return static_cast<CUresult>(call("cuDevicePrimaryCtxRetain", [&] {
+    if (context == nullptr) return cudaErrorInvalidValue;
+    if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
+    use_context(device);
+    *context = context_of(device);
+    return cudaSuccess;
+  }));
+}
+
+CUresult push(CUcontext context) {
+  return static_cast<CUresult>(call("cuCtxPushCurrent", [&] {
+    t_entered.push_back(static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1);
+    return cudaSuccess;
+  }));
+}
+
+CUresult pop(CUcontext* context) {
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (t_entered.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = context_of(t_entered.back());
+  t_entered.pop_back();
+  return CUDA_SUCCESS;
+}
 
 bool legacy_is_implied(const State& s) {
   for (const auto& [handle, stream] : s.streams)
@@ -75,6 +121,7 @@ cudaError_t enter(const char* function) {
     return cudaErrorNotPermitted;
   }
   if (broken) return cudaErrorIllegalAddress;
+  if (needs_context(function)) use_context(current_device());
   if (t_calls_left && (*t_calls_left <= 0 || --*t_calls_left == 0))
     return cudaErrorECCUncorrectable;
   if (t_failure.times == 0 || t_failure.function != function || t_failure.before-- > 0)
@@ -104,6 +151,18 @@ bool find_device() {
 
 void set_driver(int version) { driver = version; }
 
+std::set<int> contexts() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  return s.contexts;
+}
+
+void forget_contexts() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.contexts.clear();
+}
+
 Live live() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
@@ -116,7 +175,7 @@ Live live() {
   return all;
 }
 
-int current_device() { return t_device; }
+int current_device() { return t_entered.empty() ? t_device : t_entered.back(); }
 
 cudaError_t check_stream(cudaStream_t stream) {
   if (is_default(stream)) return cudaSuccess;
@@ -130,7 +189,7 @@ cudaError_t check_stream_device(cudaStream_t stream) {
   const std::lock_guard lock(s.mutex);
   const auto known = s.streams.find(stream);
   const bool other = known != s.streams.end() && known->second.device != kAnyDevice &&
-                     known->second.device != t_device;
+                     known->second.device != current_device();
   return other ? cudaErrorInvalidResourceHandle : cudaSuccess;
 }
 
@@ -206,7 +265,7 @@ TERSE_FAKE cudaError_t cudaDriverGetVersion(int* version) {
 TERSE_FAKE cudaError_t cudaGetDevice(int* device) {
   return call("cudaGetDevice", [&] {
     if (device == nullptr) return cudaErrorInvalidValue;
-    *device = t_device;
+    *device = current_device();
     return cudaSuccess;
   });
 }
@@ -215,6 +274,22 @@ TERSE_FAKE cudaError_t cudaSetDevice(int device) {
   return call("cudaSetDevice", [&] {
     if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
     t_device = device;
+    use_context(device);
+    return cudaSuccess;
+  });
+}
+
+TERSE_FAKE cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
+                                                        unsigned, unsigned long long,
+                                                        cudaDriverEntryPointQueryResult*) {
+  return call("cudaGetDriverEntryPoint", [&] {
+    const std::map<std::string_view, void*> known = {
+        {"cuDevicePrimaryCtxRetain", reinterpret_cast<void*>(&retain)},
+        {"cuCtxPushCurrent", reinterpret_cast<void*>(&push)},
+        {"cuCtxPopCurrent", reinterpret_cast<void*>(&pop)}};
+    const auto found = known.find(symbol);
+    if (found == known.end()) return cudaErrorSymbolNotFound;
+    *function = found->second;
     return cudaSuccess;
   });
 }

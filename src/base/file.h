@@ -1,0 +1,13 @@
+// How a file is written: whole or not at all.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace terse {
+
+// Puts the text in place of the file in one step, whoever else does. A link stays, and what is no
+// file, such as /dev/stdout, is written to. Throws terse::Error.
+void write_file(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace terse
