@@ -57,10 +57,10 @@ Request request_of(const ExplainOptions& o) {
 }
 
 Policy policy_of(const ExplainOptions& o) {
+  require_valid(settings());
   if (!o.policy.empty()) return read_policy_file(o.policy, settings().min_bytes);
   if (!o.scheme.empty())
     return at("--scheme", [&] { return parse_policy_line(o.scheme, settings().min_bytes); });
-  require_valid(settings());
   return settings().policy;
 }
 

@@ -89,9 +89,7 @@ void add_rules(const Run& run, std::vector<Variable>& variables) {
     require_profile(read_policy_file(run.policy, 0), run.profile);
     variables.push_back({"TERSE_POLICY", fs::absolute(run.policy)});
     clear("TERSE_SCHEME");
-  } else if (run.scheme.empty() && inherits) {
-    require_valid(settings());
-  } else {
+  } else if (!run.scheme.empty() || !inherits) {
     const std::string scheme = run.scheme.empty() ? kDefaultScheme : run.scheme;
     require_profile(parse_policy_line(scheme, 0), run.profile);
     variables.push_back({"TERSE_SCHEME", scheme});
@@ -104,6 +102,15 @@ std::string whole_name(const std::string& profile) {
   const bool known = std::ranges::any_of(
       known_profiles(), [&](const KnownProfile& each) { return each.name == profile; });
   return known ? profile : fs::absolute(profile).string();
+}
+
+// What the program's ranks would only say when they make their communicators.
+void require_good(const std::vector<Variable>& variables) {
+  require_valid(read_settings([&](const char* name) -> const char* {
+    if (name == std::string_view("TERSE_LOG")) return nullptr;  // reading sets this process's own
+    const auto set = std::ranges::find(variables, name, &Variable::name);
+    return set != variables.end() ? set->value.c_str() : std::getenv(name);
+  }));
 }
 
 std::vector<Variable> surroundings(const Run& run) {
@@ -126,6 +133,7 @@ std::vector<Variable> surroundings(const Run& run) {
   if (run.verify) variables.push_back({"TERSE_VERIFY", std::to_string(*run.verify)});
   if (run.trace) variables.push_back({"TERSE_TRACE", std::to_string(*run.trace)});
   if (!run.log.empty()) variables.push_back({"TERSE_LOG", run.log});
+  require_good(variables);
   return variables;
 }
 
@@ -210,11 +218,14 @@ void add_run(CLI::App& app, int& status) {
   command->add_flag("--dry-run", run->dry, "Print what would be set and run, as a shell reads it");
   command->add_option("--report", run->report,
                       "A folder for a report of each rank, as TERSE_REPORT");
-  command->add_option(
-      "--verify", run->verify,
-      "One in so many calls also runs natively, to know its error, as TERSE_VERIFY");
-  command->add_option("--trace", run->trace,
-                      "So many last calls are kept for the report, as TERSE_TRACE");
+  command
+      ->add_option("--verify", run->verify,
+                   "One in so many calls also runs natively, to know its error, as TERSE_VERIFY")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--trace", run->trace,
+                   "So many last calls are kept for the report, as TERSE_TRACE")
+      ->check(CLI::NonNegativeNumber);
   CLI::Option* check = command->add_flag(
       "--check", run->check,
       "Stay beside the program, and say so in the end where it has not used NCCL (the default "

@@ -7,6 +7,7 @@ namespace terse::cli {
 namespace {
 
 void explain_scheme(const std::string& text) {
+  require_valid(settings());
   const Policy policy = parse_policy_line(text, settings().min_bytes);
   const Rule& first = policy.rules.front();
   const bool bare = policy.rules.size() == 1 && first.preset.empty();

@@ -36,6 +36,12 @@ void set_range(Range& range, std::string_view text, Number number, const char* s
     fail(ncclInvalidArgument, "the range \"{}\" is empty: it begins after its end", text);
 }
 
+// Of ranks or of nodes, of which there is one at least.
+void set_number_of(Range& range, std::string_view text, const char* such_as) {
+  set_range(range, text, parse_number, such_as);
+  if (range.last == 0) fail(ncclInvalidArgument, "no call is of 0");
+}
+
 // As few characters as say it.
 std::string print_range(const Range& range, std::string (*number)(uint64_t)) {
   if (range.everything()) return "";
@@ -70,11 +76,11 @@ constexpr Condition kConditions[] = {
      [](const Match& m) { return print_range(m.shard, print_size); }},
     {"ranks", ConditionKind::kRange,
      [](std::string_view value, Match& m) {
-       set_range(m.ranks, value, parse_number, "2..8 or 16..");
+       set_number_of(m.ranks, value, "2..8 or 16..");
      },
      [](const Match& m) { return print_range(m.ranks, print_number); }},
     {"nodes", ConditionKind::kRange,
-     [](std::string_view value, Match& m) { set_range(m.nodes, value, parse_number, "1 or 2.."); },
+     [](std::string_view value, Match& m) { set_number_of(m.nodes, value, "1 or 2.."); },
      [](const Match& m) { return print_range(m.nodes, print_number); }},
     {"name", ConditionKind::kPattern,
      [](std::string_view value, Match& m) {
@@ -92,6 +98,10 @@ std::span<const Condition> conditions() { return kConditions; }
 
 bool is_size(const Condition& condition) {
   return condition.key == "bytes" || condition.key == "shard";
+}
+
+bool names_least(const Condition& condition, std::string_view value) {
+  return is_size(condition) && !value.starts_with("..");
 }
 
 const Condition* find_condition(std::string_view key) {

@@ -65,7 +65,7 @@ void add_rule(const Draft& draft, size_t floor, Policy& policy) {
   const auto add = [&](Set collectives, std::string_view text, std::string_view preset) {
     Rule rule{draft.match, parse(text), draft.number, draft.line, std::string(preset)};
     rule.match.collectives = collectives;
-    if (!draft.names_size && !rule.scheme.off) rule.match.shard = {floor, UINT64_MAX};
+    if (!draft.names_least && !rule.scheme.off) rule.match.shard.first = floor;
     policy.rules.push_back(std::move(rule));
   };
   constexpr Set kMessages = set_of(plan::Collective::kSend) | set_of(plan::Collective::kRecv);

@@ -12,7 +12,7 @@ namespace terse {
 // A rule as it is written, before what it leaves out is filled in.
 struct Draft {
   Match match;
-  bool names_size = false;
+  bool names_least = false;  // the smallest size, be it 0: then there is no other floor
   std::string_view scheme;  // or a preset
   unsigned number = 0, line = 0;
 };

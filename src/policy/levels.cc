@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <functional>
 
 #include "codec/spec.h"
 #include "policy/datatype.h"
@@ -112,7 +113,7 @@ std::vector<Levels> parse_levels(std::string_view text, const std::string& path)
 std::vector<Levels> read_levels(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return {};
-  return parse_levels(text_of_file(path, "a file of levels"), path);
+  return parse_levels(text_of_file(path, "a file of levels", kMostLevelsBytes), path);
 }
 
 std::string print_levels(std::span<const Levels> all) {
@@ -127,6 +128,17 @@ std::string print_levels(std::span<const Levels> all) {
     text += fmt::format("calls = {}\nfits = {}\nat = [", l.calls, l.fits);
     for (size_t i = 0; i < l.at.size(); ++i) text += fmt::format("{}{}", i ? ", " : "", l.at[i]);
     text += "]\n";
+  }
+  return text;
+}
+
+std::string print_most_used(std::vector<Levels> all, size_t most) {
+  std::string text = print_levels(all);
+  if (text.size() <= most) return text;
+  std::ranges::stable_sort(all, std::greater{}, &Levels::calls);
+  while (text.size() > most) {
+    all.resize(all.size() * 9 / 10);
+    text = print_levels(all);
   }
   return text;
 }

@@ -10,6 +10,7 @@
 //   at = [0, 0.31, 0.69, 1]    # 4, 8, ... or 256 numbers from 0 to 1, ascending
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -49,5 +50,10 @@ std::vector<Levels> read_levels(const std::string& path);
 
 // What parses to the same levels.
 std::string print_levels(std::span<const Levels> all);
+
+// The same where that has no more than `most` bytes, which read_levels takes; else only those of
+// the calls that are made most often.
+constexpr size_t kMostLevelsBytes = size_t{16} << 20;
+std::string print_most_used(std::vector<Levels> all, size_t most = kMostLevelsBytes);
 
 }  // namespace terse

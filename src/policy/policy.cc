@@ -6,6 +6,7 @@
 #include <map>
 
 #include "policy/conditions.h"
+#include "policy/size.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -84,6 +85,12 @@ std::vector<std::string> Policy::warnings() const {
   }
   std::vector<std::string> lines;
   for (const Rule& rule : rules) {
+    const uint64_t most = std::min(rule.match.bytes.last, rule.match.shard.last);
+    if (rule.match.shard.first > most)
+      lines.push_back(fmt::format(
+          "{} takes no call: none of up to {} has {} or more a shard; 0..{} is from 0 on",
+          describe_rule(rule), print_size(most), print_size(rule.match.shard.first),
+          print_size(most)));
     const auto entry = taken.find(rule.number);
     if (entry == taken.end()) continue;
     if (entry->second != nullptr)
@@ -94,17 +101,20 @@ std::vector<std::string> Policy::warnings() const {
   return lines;
 }
 
-// What a rule means where it names no collective, or no size, is written out but for the one case
-// that reads best without.
+// What a rule means where it names no collective, or no smallest size, is written out but for the
+// one case that reads best without.
 std::string print_rule(const Rule& rule) {
   Match match = rule.match;
   const Set implied = rule.scheme.off ? all_collectives() : default_collectives();
   if (match.collectives == implied) match.collectives = 0;
   const bool of_any_size = match.bytes.everything() && match.shard.everything();
+  const bool from_0 = !rule.scheme.off && match.bytes.first == 0 && match.shard.first == 0;
   std::string text;
   for (const Condition& c : conditions()) {
     std::string value = c.print(match);
-    if (c.key == "bytes" && of_any_size && !rule.scheme.off) value = "0..";
+    if (c.key == "bytes" && of_any_size) value = "..";
+    if (from_0 && is_size(c) && value.starts_with("..")) value.insert(0, "0");
+    if (value == "..") continue;
     if (value.empty()) continue;
     text += c.key == "collective" ? value + ' ' : fmt::format("{}={} ", c.key, value);
   }

@@ -56,9 +56,9 @@ class FileParser {
   }
 
   void condition(const Condition& c, const toml::node& value, Draft& draft) const {
-    if (is_size(c)) draft.names_size = true;
     const auto add = [&](const toml::node& one) {
       const std::string text = value_of(one, c.kind == ConditionKind::kRange);
+      draft.names_least |= names_least(c, text);
       at(file_.place(one.source().begin), [&] { c.add(text, draft.match); });
     };
     const toml::array* list = c.kind == ConditionKind::kNames ? value.as_array() : nullptr;

@@ -96,9 +96,13 @@ class LineParser {
     const size_t index = c - conditions().data();
     if (seen_ & 1u << index) refuse(word.at, "{} is given twice", key);
     seen_ |= 1u << index;
-    if (is_size(*c)) draft.names_size = true;
-    if (c->kind != ConditionKind::kNames)
-      return at(column(value.at), [&] { c->add(unquote(value.text), draft.match); });
+    if (c->kind != ConditionKind::kNames) {
+      return at(column(value.at), [&] {
+        const std::string text = unquote(value.text);
+        c->add(text, draft.match);
+        draft.names_least |= names_least(*c, text);
+      });
+    }
     for (size_t begin = 0; begin <= value.text.size();) {
       const size_t comma = std::min(value.text.find(',', begin), value.text.size());
       at(column(value.at + begin),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "policy/automatic.h"
 #include "policy/datatype.h"
 #include "policy/draft.h"
 #include "policy/names.h"
@@ -139,6 +140,17 @@ class ProfileParser {
     profile_.measured.push_back(std::move(curve));
   }
 
+  // As curves are looked for.
+  static std::string name_of_curve(const std::string& text) {
+    if (text == model::kNative) return text;
+    const Scheme scheme = parse_scheme(text);
+    const std::string name = short_name(scheme);
+    if (scheme.off || scheme.automatic || parse_scheme(name) != scheme)
+      fail(ncclInvalidArgument,
+           "\"{}\" is no format, such as int8, nor one with its rounding alone", text);
+    return name;
+  }
+
   // What is said by names.
   static void set_name(std::string_view key, const std::string& name, Curve& curve) {
     if (key == "collective") {
@@ -146,8 +158,7 @@ class ProfileParser {
     } else if (key == "dtype") {
       curve.dtype = find_compressed_dtype(name);
     } else {
-      curve.scheme = name;
-      if (curve.scheme != model::kNative) parse_scheme(curve.scheme);
+      curve.scheme = name_of_curve(name);
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 
 #include "base/error.h"
@@ -15,10 +16,43 @@
 namespace terse {
 namespace {
 
+// Where the process began, which is what relative paths are meant from: programs may go elsewhere
+// before their first call. Never destroyed.
+const std::filesystem::path& start_folder() {
+  static const std::filesystem::path& folder = *new std::filesystem::path([] {
+    std::error_code error;
+    return std::filesystem::current_path(error);
+  }());
+  return folder;
+}
+[[maybe_unused]] const auto& kAtTheStart = start_folder();
+
+std::string file_at(std::string_view path) { return (start_folder() / path).string(); }
+
+// What the linker looks for by a name alone stays one.
+std::string library_at(std::string_view path) {
+  return path.find('/') == path.npos ? std::string(path) : file_at(path);
+}
+
+std::string profile_at(std::string_view path) {
+  const bool known = std::ranges::any_of(
+      known_profiles(), [&](const KnownProfile& profile) { return profile.name == path; });
+  return known ? std::string(path) : file_at(path);
+}
+
 uint64_t parse_bytes(std::string_view text) {
   const std::optional<uint64_t> bytes = parse_size(text);
   if (!bytes) fail(ncclInvalidArgument, "it must be a number of bytes, such as 65536 or 64K");
   return *bytes;
+}
+
+// Smaller chunks would be nothing but messages, and a plan of a million of them.
+uint64_t parse_chunk(std::string_view text) {
+  constexpr uint64_t kLeast = 4 << 10;
+  const uint64_t bytes = parse_bytes(text);
+  if (bytes != 0 && bytes < kLeast)
+    fail(ncclInvalidArgument, "a chunk has {} bytes or more", print_size(kLeast));
+  return bytes;
 }
 
 uint64_t parse_plain(std::string_view text) {
@@ -51,12 +85,12 @@ constexpr Variable kVariables[] = {
     {"TERSE_SCHEME", "what the preload library compresses with: a scheme, or rules (default off)",
      [](std::string_view text, Settings& s) { s.scheme = text; }},
     {"TERSE_POLICY", "path of a file of rules, instead of TERSE_SCHEME",
-     [](std::string_view text, Settings& s) { s.policy_path = text; }},
+     [](std::string_view text, Settings& s) { s.policy_path = file_at(text); }},
     {"TERSE_PROFILE", "what `auto` goes by: a file, as terse tune writes it, or a profile's name",
-     [](std::string_view text, Settings& s) { s.profile = read_profile(std::string(text)); }},
+     [](std::string_view text, Settings& s) { s.profile = read_profile(profile_at(text)); }},
     {"TERSE_LEVELS", "file of the levels that learned schemes begin with, and save",
      [](std::string_view text, Settings& s) {
-       s.levels_path = text;
+       s.levels_path = file_at(text);
        s.levels = read_levels(s.levels_path);
      }},
     {"TERSE_MIN_BYTES",
@@ -64,7 +98,7 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.min_bytes = parse_bytes(text); }},
     {"TERSE_CHUNK_BYTES",
      "raw bytes of a chunk (default: 1M, at least 256K a rank; twice that from 32 chunks on)",
-     [](std::string_view text, Settings& s) { s.chunk_bytes = parse_bytes(text); }},
+     [](std::string_view text, Settings& s) { s.chunk_bytes = parse_chunk(text); }},
     {"TERSE_SEED", "seed of schemes that name none (default 0)",
      [](std::string_view text, Settings& s) { s.seed = parse_plain(text); }},
     {"TERSE_TIMEOUT", "seconds for all ranks to agree on settings (default 60)",
@@ -75,20 +109,20 @@ constexpr Variable kVariables[] = {
        s.timeout_seconds = static_cast<unsigned>(seconds);
      }},
     {"TERSE_NCCL", "path of the NCCL to use (default: the program's own)",
-     [](std::string_view text, Settings& s) { s.nccl = text; }},
+     [](std::string_view text, Settings& s) { s.nccl = library_at(text); }},
     {"TERSE_CUDA_MODULE", "path of libterse_cuda.so (default: beside terse's own library)",
-     [](std::string_view text, Settings& s) { s.cuda_module = text; }},
+     [](std::string_view text, Settings& s) { s.cuda_module = library_at(text); }},
     {"TERSE_METER", "one in so many compressed calls is timed, 0: none (default 1, on GPUs 16)",
      [](std::string_view text, Settings& s) { s.meter = parse_plain(text); }},
     {"TERSE_VERIFY", "one in so many also runs natively, to know its error (default 0: none)",
      [](std::string_view text, Settings& s) { s.verify = parse_plain(text); }},
     {"TERSE_REPORT", "folder for a report at the end, or a name with %r rank %p pid %h host",
-     [](std::string_view text, Settings& s) { s.report = text; }},
+     [](std::string_view text, Settings& s) { s.report = file_at(text); }},
     {"TERSE_TRACE",
      "so many last calls of a communicator are kept for the report, with their steps",
      [](std::string_view text, Settings& s) { s.trace = parse_trace(text); }},
     {"TERSE_MARK", "file that a process makes with its first communicator, of terse run --check",
-     [](std::string_view text, Settings& s) { s.mark = text; }},
+     [](std::string_view text, Settings& s) { s.mark = file_at(text); }},
     {"TERSE_LOG",
      "off, error, warn (default), info, or trace: a line for each call; on standard error",
      [](std::string_view text, Settings&) { parse_log_level(text); }},

@@ -26,8 +26,6 @@ bool ends_open(std::string_view text, const toml::source_position& at, std::stri
 
 bool is_printable(char c) { return c >= ' ' && c <= '~'; }
 
-constexpr size_t kMostBytes = size_t{1} << 20;
-
 [[noreturn]] void refuse_unreadable(const std::string& path, int error) {
   fail(ncclInvalidArgument, "{} cannot be read: {}", path, std::strerror(error));
 }
@@ -136,7 +134,7 @@ std::string toml_quoted(std::string_view text) {
   return quoted + '"';
 }
 
-std::string text_of_file(const std::string& path, std::string_view what) {
+std::string text_of_file(const std::string& path, std::string_view what, size_t most) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              std::fclose);
   struct stat status {};
@@ -144,12 +142,11 @@ std::string text_of_file(const std::string& path, std::string_view what) {
   if (S_ISDIR(status.st_mode)) refuse_unreadable(path, EISDIR);
   if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
     fail(ncclInvalidArgument, "{} is neither a file nor a pipe", path);
-  std::string text(kMostBytes + 1, '\0');
+  std::string text(most + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   if (std::ferror(file.get()) != 0) refuse_unreadable(path, errno);
-  if (text.size() > kMostBytes)
-    fail(ncclInvalidArgument, "{} has more than {}: it cannot be {}", path, print_size(kMostBytes),
-         what);
+  if (text.size() > most)
+    fail(ncclInvalidArgument, "{} has more than {}: it cannot be {}", path, print_size(most), what);
   return text;
 }
 

@@ -64,8 +64,9 @@ class TomlFile {
 // Of text that is to be read again: in quotes, and what cannot be printed as ASCII as ?.
 std::string toml_quoted(std::string_view text);
 
-// The text of a file or a pipe, which is to be a `what`: "a policy". Throws
-// Error(ncclInvalidArgument).
-std::string text_of_file(const std::string& path, std::string_view what);
+// The text of a file or a pipe, which is to be a `what`, "a policy", and of no more than `most`
+// bytes. Throws Error(ncclInvalidArgument).
+std::string text_of_file(const std::string& path, std::string_view what,
+                         size_t most = size_t{1} << 20);
 
 }  // namespace terse

@@ -100,6 +100,30 @@ TEST(Chooser, CountsWhatComesToARoot) {
   }
 }
 
+// `terse tune` measures one rounding; the other takes nearly as long.
+TEST(Chooser, TakesWhatWasMeasuredOfTheOtherRounding) {
+  model::Profile p = kSlow;
+  p.measured = {curve("native", {{1, 1.0}}), curve("int4", {{1, 0.5}}),
+                curve("int8", {{1, 0.75}}), curve("int8:round=stochastic", {{1, 0.25}})};
+  const auto all = predicted(p, "auto:bits=4,round=stochastic", all_reduce(), nodes(1, 4));
+  EXPECT_EQ(names(all), "native int8:round=stochastic int4:round=stochastic");
+  EXPECT_EQ(all[1].seconds, 0.25);
+  EXPECT_EQ(all[2].seconds, 0.5);
+}
+
+// As a profile that says nothing of links would silently leave all native.
+TEST(Chooser, WhereNativeAloneWasMeasuredGoesByTheModel) {
+  model::Profile p = kSlow;
+  p.measured = {curve("native", {{1, 1e-9}}), curve("int2", {{1, 1e-9}})};
+  const auto all = predicted(p, "auto:bits=8", all_reduce(), nodes(1, 4));
+  EXPECT_EQ(name_of(choose(all)), "int8");
+  for (const Prediction& each : all) EXPECT_FALSE(each.measured);
+  p.within = p.between = {};
+  EXPECT_NE(error_of([&] { predicted(p, "auto:bits=8", all_reduce(), nodes(1, 4)); })
+                .find("says nothing of"),
+            std::string::npos);
+}
+
 // Curves of other types, ranks or nodes say nothing of the call.
 TEST(Chooser, TakesWhatWasMeasuredAloneWhereNativeWas) {
   model::Profile p = kSlow;
@@ -124,9 +148,7 @@ TEST(Chooser, TakesWhatWasMeasuredAloneWhereNativeWas) {
 // Where links were not, either: they are not needed.
 TEST(Chooser, WhatWasMeasuredNeedsNoModel) {
   model::Profile p{.name = "measured", .measured = {curve("native", {{1, 1}})}};
-  EXPECT_EQ(names(predicted(p, "auto", all_reduce(), nodes(1, 4))), "native");
   p.measured.push_back(curve("int8:round=stochastic", {{1, 0.5}}));
-  EXPECT_EQ(names(predicted(p, "auto", all_reduce(), nodes(1, 4))), "native");
   EXPECT_EQ(names(predicted(p, "auto:round=stochastic", all_reduce(), nodes(1, 4))),
             "native int8:round=stochastic");
 }
@@ -155,8 +177,9 @@ TEST(Chooser, FormatsAreNarrowerThanTheElements) {
     EXPECT_EQ(names(predicted(kSlow, "auto", all_reduce(dtype), nodes(1, 4))),
               "native int8 minmax8");
   model::Profile p{.measured = {curve("native", {{1, 1}}, Dtype::kFloat16),
-                                curve("bf16", {{1, 0.1}}, Dtype::kFloat16)}};
-  EXPECT_EQ(names(predicted(p, "auto", all_reduce(Dtype::kFloat16), nodes(1, 4))), "native");
+                                curve("bf16", {{1, 0.1}}, Dtype::kFloat16),
+                                curve("int8", {{1, 0.1}}, Dtype::kFloat16)}};
+  EXPECT_EQ(names(predicted(p, "auto", all_reduce(Dtype::kFloat16), nodes(1, 4))), "native int8");
 }
 
 // NCCL sums codes, and only moves nothing for terse.

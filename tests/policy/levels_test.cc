@@ -138,6 +138,32 @@ TEST(Levels, ThatCannotBeAreRefusedWithTheirPlace) {
   }
 }
 
+// A job whose calls are of ever new sizes could not begin again by a file that it cannot read.
+TEST(Levels, OfVeryManyKindsOfCallsTheMostUsedAreKept) {
+  std::vector<Levels> all;
+  for (uint64_t i = 0; i < 200; ++i)
+    all.push_back({.count = i, .calls = 1 + i * 37 % 200, .at = {0, 0.25, 0.5, 1}});
+  EXPECT_EQ(print_most_used(all), print_levels(all));
+  for (const size_t most : {0, 100, 4000, 8000}) {
+    const std::string text = print_most_used(all, most);
+    EXPECT_LE(text.size(), most);
+    EXPECT_GE(text.size() + most / 8 + 60, most) << "more had room";
+    const std::vector<Levels> kept = parse(text);
+    for (const Levels& levels : kept) EXPECT_GT(levels.calls, 200 - kept.size());
+  }
+}
+
+// More than a policy may have.
+TEST(Levels, OfALongFileAreRead) {
+  const std::string path = testing::TempDir() + "terse-long-levels.toml";
+  std::ofstream(path) << std::string(3 << 20, '\n') << "[[levels]]\nat = [0, 0, 1, 1]\n";
+  EXPECT_EQ(read_levels(path), (std::vector<Levels>{{.at = {0, 0, 1, 1}}}));
+  std::ofstream(path) << std::string(kMostLevelsBytes + 1, '\n');
+  EXPECT_EQ(error_of([&] { read_levels(path); }),
+            path + " has more than 16M: it cannot be a file of levels");
+  std::filesystem::remove(path);
+}
+
 TEST(Levels, OfAFileThatIsNotThereAreNone) {
   const std::string path = testing::TempDir() + "terse-levels-of-nobody.toml";
   std::filesystem::remove(path);

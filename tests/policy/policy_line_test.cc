@@ -63,6 +63,8 @@ TEST(PolicyLine, ErrorsSayWhere) {
        "column 7: \"18446744073709551616\" is not a range such as 64K..1M or 1M.."},
       {"ranks=1K -> int4", "column 7: \"1K\" is not a range such as 2..8 or 16.."},
       {"nodes=-1 -> int4", "column 7: \"-1\" is not a range such as 1 or 2.."},
+      {"ranks=0 -> int4", "column 7: no call is of 0"},
+      {"nodes=..0 -> int4", "column 7: no call is of 0"},
       {"name= -> int4", "column 6: the name is empty; leave it out for any name"},
       {"name=\"a -> int4",
        "column 1: scheme \"name=\"a -> int4\": unknown codec \"name=\"a -> int4\"; known are off, "

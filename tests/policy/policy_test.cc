@@ -86,12 +86,27 @@ TEST(Policy, ARuleMayAskForShards) {
   EXPECT_TRUE(parse("shard=2K.. -> int4; shard=1K.. -> int8").warnings().empty());
 }
 
-TEST(Policy, ARuleThatNamesBytesHasNoOtherFloor) {
+TEST(Policy, ARuleThatNamesTheSmallestSizeHasNoOtherFloor) {
   EXPECT_EQ(decide(parse("bytes=1.. -> int4"), call(Collective::kAllReduce, 1)), "1: int4");
-  EXPECT_EQ(decide(parse("bytes=..1M -> int4"), call(Collective::kAllReduce, 0)), "1: int4");
-  EXPECT_EQ(decide(parse("bytes=..1M -> int4"), call(Collective::kAllReduce, (1 << 20) + 1)),
+  EXPECT_EQ(decide(parse("bytes=0..1M -> int4"), call(Collective::kAllReduce, 0)), "1: int4");
+  EXPECT_EQ(decide(parse("shard=0..1M -> int4"), call(Collective::kAllReduce, 0)), "1: int4");
+  EXPECT_EQ(decide(parse("bytes=0..1M -> int4"), call(Collective::kAllReduce, (1 << 20) + 1)),
             "none: off")
       << "too large is not small";
+}
+
+// Counts of tokens, and sums of losses, are small.
+TEST(Policy, AnUpperLimitAloneLeavesTheFloor) {
+  for (const char* line : {"bytes=..1M -> int4", "shard=..1M -> int4"}) {
+    EXPECT_EQ(decide(parse(line), call(Collective::kAllReduce, kFloor)), "1: int4") << line;
+    EXPECT_EQ(decide(parse(line), call(Collective::kAllReduce, kFloor - 1)), "none: small") << line;
+  }
+  EXPECT_EQ(decide(parse("bytes=..1M -> off; int4"), call(Collective::kAllReduce, 1)), "1: off");
+  EXPECT_EQ(parse("bytes=..1M -> int4").warnings(), std::vector<std::string>{});
+  EXPECT_EQ(parse("bytes=..10 -> int4").warnings(),
+            std::vector<std::string>{"rule 1 takes no call: none of up to 10 has 64K or more a "
+                                     "shard; 0..10 is from 0 on"});
+  EXPECT_EQ(parse("shard=..10 -> int4").warnings().size(), 1u);
 }
 
 // What no rule would compress at any size is not too small for one.
@@ -100,7 +115,7 @@ TEST(Policy, SmallIsWhatARuleWouldCompressWereItLarger) {
   EXPECT_EQ(decide(parse("bytes=1M.. -> int8"), small), "none: small");
   EXPECT_EQ(decide(parse("bytes=1M.. -> off"), small), "none: off");
   EXPECT_EQ(decide(parse("allgather bytes=1M.. -> int8"), small), "none: off");
-  EXPECT_EQ(decide(parse("bytes=..10 -> int8"), small), "none: off");
+  EXPECT_EQ(decide(parse("bytes=0..10 -> int8"), small), "none: off");
 }
 
 TEST(Policy, GoesByEveryFact) {
@@ -173,6 +188,10 @@ TEST(Policy, PrintsWhatIsImplied) {
       {"name=** -> off", "off"},
       {"name=\"\\\"\\\\->;\" -> off", "name=\"\\\"\\\\->;\" -> off"},
       {"bytes=1025 -> int2", "bytes=1025 -> int2:block=128,round=nearest"},
+      {"bytes=0..7 -> int2", "bytes=0..7 -> int2:block=128,round=nearest"},
+      {"bytes=..1M -> int2", "bytes=..1M shard=64K.. -> int2:block=128,round=nearest"},
+      {"shard=..1M -> int2", "shard=64K..1M -> int2:block=128,round=nearest"},
+      {"shard=0..1M -> int2", "shard=0..1M -> int2:block=128,round=nearest"},
       {"bytes=2048..3G -> int2", "bytes=2K..3G -> int2:block=128,round=nearest"},
   };
   for (const auto& c : cases) {
@@ -192,7 +211,7 @@ TEST(Policy, EveryPolicyPrintsToALineThatParsesBack) {
   const std::vector<std::string> conditions[] = {
       {"", "allreduce", "allgather,allreduce", "collective=reducescatter"},
       {"", "dtype=fp16", "dtype=bf16,float32"},
-      {"", "bytes=1..", "bytes=3K..1M", "bytes=..7", "bytes=0..18446744073709551615"},
+      {"", "bytes=1..", "bytes=3K..1M", "bytes=..7", "bytes=0..7", "bytes=0..18446744073709551615"},
       {"", "ranks=2", "ranks=2..8"},
       {"", "nodes=1", "nodes=2.."},
       {"", "name=dp*", "name=\"a \\\"b\\\" ; -> c\"", "name=a\\b", "name=x=y"}};

@@ -134,13 +134,32 @@ Profile random_profile(std::mt19937& random) {
                        static_cast<codec::Dtype>(number(0, 2.99)),
                        static_cast<int>(number(100, 1000)),
                        static_cast<int>(number(1, 100)),
-                       yes() ? "native" : "linear8:block=256,round=nearest",
+                       yes() ? "native" : "linear8:round=nearest",
                        {}};
     for (size_t bytes = 1; curve.points.empty() || yes(); bytes += 1 + random() % (1 << 30))
       curve.points.push_back({bytes, std::pow(10, number(-9, 5))});
     p.measured.push_back(curve);
   }
   return p;
+}
+
+// As what auto chooses from is called.
+TEST(Profile, MeasuredFormatsHaveOneName) {
+  const auto measured = [](std::string_view scheme) {
+    return parse(fmt::format("[[measured]]\ncollective = \"allreduce\"\ndtype = \"float32\"\n"
+                             "ranks = 4\nnodes = 2\nscheme = \"{}\"\npoints = [[1, 1]]\n",
+                             scheme))
+        .measured.front()
+        .scheme;
+  };
+  EXPECT_EQ(measured("int8:block=128,round=nearest"), "int8");
+  EXPECT_EQ(measured("int8:round=stochastic"), "int8:round=stochastic");
+  EXPECT_EQ(measured("native"), "native");
+  for (const char* scheme : {"int8:block=64", "int8:own=exact", "off", "auto"})
+    EXPECT_NE(error_of([&] { measured(scheme); })
+                  .find(fmt::format("6:10: \"{}\" is no format", scheme)),
+              std::string::npos)
+        << scheme;
 }
 
 // To the last digit: by what they print ranks know that they have the same.

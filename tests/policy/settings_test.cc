@@ -42,6 +42,22 @@ TEST(Settings, ReadsSizesWithUnits) {
   EXPECT_EQ(read({{"TERSE_CUDA_MODULE", "/opt/module.so"}}).cuda_module, "/opt/module.so");
 }
 
+// A program may go elsewhere before its first call.
+TEST(Settings, RelativePathsAreMeantFromWhereTheProcessBegan) {
+  const std::filesystem::path start = std::filesystem::current_path();
+  std::filesystem::current_path("/");
+  EXPECT_EQ(read({{"TERSE_REPORT", "reports/%r"}}).report, start / "reports/%r");
+  EXPECT_EQ(read({{"TERSE_REPORT", "/reports"}}).report, "/reports");
+  EXPECT_EQ(read({{"TERSE_LEVELS", "levels.toml"}}).levels_path, start / "levels.toml");
+  EXPECT_EQ(read({{"TERSE_POLICY", "p.toml"}}).policy_path, start / "p.toml");
+  EXPECT_EQ(read({{"TERSE_MARK", "mark"}}).mark, start / "mark");
+  EXPECT_EQ(read({{"TERSE_NCCL", "lib/libnccl.so.2"}}).nccl, start / "lib/libnccl.so.2");
+  EXPECT_EQ(read({{"TERSE_NCCL", "libnccl.so.2"}}).nccl, "libnccl.so.2") << "the linker looks";
+  EXPECT_NE(read({{"TERSE_PROFILE", "nowhere.toml"}}).error.find(start / "nowhere.toml"),
+            std::string::npos);
+  std::filesystem::current_path(start);
+}
+
 // The first that says a number.
 TEST(Settings, LaunchersTellAProcessItsNumber) {
   EXPECT_EQ(read({}).process, 0u);
@@ -56,6 +72,7 @@ TEST(Settings, ABadOneIsKeptForTheErrorAtCommunicatorCreation) {
     const char* text;
   } cases[] = {{"TERSE_SCHEME", "int17"},    {"TERSE_MIN_BYTES", "-1"},
                {"TERSE_MIN_BYTES", "K"},     {"TERSE_MIN_BYTES", "1T"},
+               {"TERSE_CHUNK_BYTES", "1"},   {"TERSE_CHUNK_BYTES", "4095"},
                {"TERSE_SEED", "0x10"},       {"TERSE_TIMEOUT", "0"},
                {"TERSE_TIMEOUT", "1000000"}, {"TERSE_LOG", "loud"},
                {"TERSE_POLICY", "/nowhere"}, {"TERSE_SCHEME", "int8;"},

@@ -26,6 +26,15 @@ std::string codec_of(const Scheme& scheme) {
   return name.substr(0, name.find(':'));
 }
 
+// Of a scheme, or of its format rounded otherwise, which takes nearly as long.
+template <class Measured>
+const model::Curve* curve_of(Scheme scheme, const Measured& measured) {
+  if (const model::Curve* own = measured(short_name(scheme))) return own;
+  using enum codec::Rounding;
+  scheme.spec.rounding = scheme.spec.rounding == kNearest ? kStochastic : kNearest;
+  return measured(short_name(scheme));
+}
+
 Scheme native_scheme() {
   Scheme native;
   native.off = true;
@@ -68,21 +77,23 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
   const auto measured = [&](std::string_view name) {
     return profile.curve(call.collective, call.dtype, call.ranks, t.nodes(), name);
   };
+  std::vector<Scheme> possible = candidates(scheme, call.ranks);
+  std::erase_if(possible,
+                [&](const Scheme& s) { return !is_for(s, call.collective, call.dtype); });
   std::vector<Prediction> all;
   if (const model::Curve* curve = measured(model::kNative)) {
     all.push_back({native_scheme(), curve->seconds(bytes), true});
-    for (const Scheme& s : candidates(scheme, call.ranks)) {
-      const model::Curve* const own =
-          is_for(s, call.collective, call.dtype) ? measured(short_name(s)) : nullptr;
-      if (own != nullptr) all.push_back({s, own->seconds(bytes), true});
-    }
-    return all;
+    for (const Scheme& s : possible)
+      if (const model::Curve* const own = curve_of(s, measured))
+        all.push_back({s, own->seconds(bytes), true});
+    if (all.size() > 1 || possible.empty()) return all;
+    all.clear();  // native alone says nothing of what is to be chosen from
   }
   if (const char* what = model::lacks(profile, t))
     fail(ncclInvalidUsage, "the profile \"{}\" says nothing of {}, and {} ranks are on {} nodes",
          profile.name, what, call.ranks, t.nodes());
   all.push_back(predict_native(profile, call, machines));
-  for (const Scheme& s : candidates(scheme, call.ranks))
+  for (const Scheme& s : possible)
     if (const auto one = predict(profile, s, call, machines)) all.push_back(*one);
   return all;
 }
