@@ -145,26 +145,29 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
                            ncclConfig_t* config) {
   return guard("ncclCommSplit", [&] {
+    const CommPtr parent = find_comm(comm);
+    const uint64_t number = parent->next_split();
     require_pointer(newcomm, "newcomm");
     *newcomm = nullptr;
-    const CommPtr parent = find_comm(comm);
     parent->check_usable();
     require(color >= 0 || color == NCCL_SPLIT_NOCOLOR, ncclInvalidArgument, "color is negative");
     const Config child = read_config(config, parent->config());
-    return add_part({.start = [=] { return Comm::start(child, meet_by_split(parent, color, key)); },
-                     .out = newcomm,
-                     .blocking = child.blocking,
-                     .parent = parent});
+    return add_part(
+        {.start = [=] { return Comm::start(child, meet_by_split(parent, number, color, key)); },
+         .out = newcomm,
+         .blocking = child.blocking,
+         .parent = parent});
   });
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int exclude_count, ncclComm_t* newcomm,
                             ncclConfig_t* config, int flags) {
   return guard("ncclCommShrink", [&] {
+    const CommPtr parent = find_comm(comm);
+    const uint64_t number = parent->next_shrink();
     require_pointer(newcomm, "newcomm");
     *newcomm = nullptr;
     require_pointer(exclude, "excludeRanksList");
-    const CommPtr parent = find_comm(comm);
     parent->wait_until_ready();
     if (exclude_count < 1 || exclude_count >= parent->size()) {
       fail(ncclInvalidArgument, "excludeRanksCount is {}", exclude_count);
@@ -177,7 +180,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int exclude_count, nc
     return add_part({.start =
                          [=] {
                            if (abort) parent->quiesce();
-                           return Comm::start(child, meet_by_shrink(parent, excluded));
+                           return Comm::start(child, meet_by_shrink(parent, number, excluded));
                          },
                      .out = newcomm,
                      .blocking = child.blocking,

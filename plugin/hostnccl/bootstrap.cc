@@ -33,11 +33,16 @@ struct Caller {
   Hello hello;
 };
 
-// Lets callers in until `expected` ranks have said hello; `expected` 0: as many as they say.
+// Lets callers in until `expected` ranks, from `first` on, have said hello; `expected` 0: as many
+// as they say.
 class Reception {
  public:
-  Reception(Socket& listener, uint64_t magic, int expected, milliseconds patience)
-      : listener_(listener), magic_(magic), expected_(expected), patience_(patience) {}
+  Reception(Socket& listener, uint64_t magic, int first, int expected, milliseconds patience)
+      : listener_(listener),
+        magic_(magic),
+        first_(first),
+        expected_(expected),
+        patience_(patience) {}
 
   // Waits without end for the first caller when `limit` is the farthest time; from then on at most
   // `patience`. The map is keyed by rank.
@@ -112,8 +117,7 @@ class Reception {
 
   std::string missing() const {
     std::string missing;
-    // The hub does not call itself: it expects one caller fewer than there are ranks.
-    for (int rank = expected_ < size_ ? 1 : 0; rank < std::max(size_, expected_); ++rank) {
+    for (int rank = first_; rank < first_ + expected_; ++rank) {
       if (callers_.count(rank) == 0)
         missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
     }
@@ -123,6 +127,7 @@ class Reception {
   static constexpr size_t kMaxStrangers = 1024;
   Socket& listener_;
   const uint64_t magic_;
+  const int first_;
   int expected_;
   const milliseconds patience_;
   int size_ = 0;
@@ -133,7 +138,7 @@ class Reception {
 
 // The meeting point: waits for all ranks, then tells each where rank 0 listens.
 void host_meeting(Socket& listener, uint64_t magic, milliseconds patience, const Flag& stop) {
-  Reception reception(listener, magic, 0, patience);
+  Reception reception(listener, magic, 0, 0, patience);
   std::map<int, Caller> callers = reception.run({Clock::time_point::max(), &stop});
   const Address hub = callers.at(0).hello.door;
   const std::string text(reinterpret_cast<const char*>(&hub), sizeof(hub));
@@ -231,7 +236,8 @@ Star Star::join_hub(const Address& hub, const Membership& self, Doorway& door,
   if (self.rank == 0) {
     star.links_.resize(static_cast<size_t>(self.size));
     if (self.size == 1) return star;
-    Reception reception(door.listener, self.magic, self.size - 1, settings.timeout);
+    // The hub does not call itself.
+    Reception reception(door.listener, self.magic, 1, self.size - 1, settings.timeout);
     for (auto& [rank, caller] : reception.run(limit)) {
       if (rank < 1 || rank >= self.size) fail(ncclInvalidUsage, "rank {} is out of range", rank);
       star.links_[static_cast<size_t>(rank)] = std::move(caller.socket);

@@ -43,6 +43,9 @@ void Channel::watch(int fd, Source source) {
   if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) fail_system("epoll_ctl");
 }
 
+// Before it is closed: while a forked child has a copy, epoll would go on to report it.
+void Channel::unwatch(int fd) { epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr); }
+
 void Channel::open(int rank, int size, milliseconds timeout, std::unique_ptr<Transport> transport,
                    std::unique_ptr<Liveness> liveness) {
   rank_ = rank;
@@ -55,6 +58,7 @@ void Channel::open(int rank, int size, milliseconds timeout, std::unique_ptr<Tra
   partners_.resize(static_cast<size_t>(size));
   watch(transport_->event_fd(), kTransport);
   for (const int fd : liveness_->fds()) watch(fd, kLiveness);
+  liveness_->before_close([this](int fd) { unwatch(fd); });
 }
 
 void Channel::break_off(const Failure* failure) {
@@ -65,6 +69,7 @@ void Channel::break_off(const Failure* failure) {
     std::this_thread::sleep_for(kHeadStart);
   }
   drop_requests();
+  if (transport_ != nullptr) unwatch(transport_->event_fd());
   transport_.reset();
   calls_.clear();
   present_ = nullptr;
@@ -123,7 +128,7 @@ bool Channel::serve_until(const std::function<bool()>& enough, Clock::time_point
     if (!stopping && stop_.raised()) {
       stopping = true;
       limit = std::min(limit, is_exiting() ? now + kExitPatience : now);
-      epoll_ctl(epoll_, EPOLL_CTL_DEL, stop_.fd(), nullptr);  // it stays up; do not spin on it
+      unwatch(stop_.fd());  // it stays up; do not spin on it
     }
     if (now >= limit) return false;
     if (transport_ != nullptr && transport_->progress()) continue;

@@ -123,6 +123,7 @@ class Channel {
   void sleep(Clock::time_point now, Clock::time_point until);
   void drop_requests();
   void watch(int fd, Source source);
+  void unwatch(int fd);
 
   int rank_ = 0;
   int size_ = 1;

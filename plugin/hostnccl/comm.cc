@@ -6,9 +6,19 @@
 
 #include "background.h"
 #include "collectives.h"
+#include "fork.h"
 #include "log.h"
 
 namespace hostnccl {
+namespace {
+
+// Held while a launch is put on its streams: all streams have the launches of all communicators in
+// one order, or two of them could each wait for the other, on another stream.
+struct Attaching {
+  std::mutex mutex;
+};
+
+}  // namespace
 
 Comm::Comm(Config config, Meet meet)
     : config_(std::move(config)), meet_(std::move(meet)), settings_(read_settings()) {}
@@ -37,7 +47,7 @@ void Comm::main() {
 }
 
 void Comm::initialize() {
-  Meeting meeting = std::exchange(meet_, nullptr)(settings_);
+  Meeting meeting = std::exchange(meet_, nullptr)(settings_, *stop_);
   member_ = meeting.member;
   if (!member_) return;
   self_ = meeting.self;
@@ -176,27 +186,27 @@ Failure Comm::explained(const Failure& failure) const {
 }
 
 // The end of everything under way and queued. What the buffers hold is undefined, but nobody
-// touches them any more when the streams go on.
+// touches them any more when the streams go on. The first failure is the one that is told.
 void Comm::fail_with(const Failure& failure) {
   std::deque<std::shared_ptr<Launch>> launches;
-  bool revoked;
+  bool is_first;
   {
     std::lock_guard lock(mutex_);
-    revoked = revoked_;
-    if (!revoked && !failure_) failure_ = failure;
+    is_first = !revoked_ && !failure_;
+    if (is_first) failure_ = failure;
   }
-  channel_.break_off(revoked ? nullptr : &failure);
+  channel_.break_off(is_first ? &failure : nullptr);
   {
     std::lock_guard lock(mutex_);
     launches.swap(launches_);
   }
   under_way_.clear();
-  if (!revoked) {
+  if (is_first) {
     set_last_error(failure.text());
     log(LogLevel::kWarn, self_.rank, "{}", failure.text());
   }
   for (const auto& launch : launches) launch->done->finish(failure);
-  if (revoked) quiet_.finish({});
+  quiet_.finish({});
 }
 
 void Comm::leave() {
@@ -257,8 +267,17 @@ std::shared_ptr<Launch> Comm::enqueue(std::vector<Op> ops,
   std::unique_lock lock(mutex_);
   require_usable();
   launches_.push_back(launch);
-  // Under the lock, so that all streams see the launches in one order. Nothing that a stream calls
-  // takes it.
+  // Under the lock, so that all streams see the launches in one order.
+  attach(launch, streams);
+  lock.unlock();
+  if (streams.empty()) wake_.raise();
+  return launch;
+}
+
+// mutex_ is held. Nothing that a stream calls takes either lock.
+void Comm::attach(const std::shared_ptr<Launch>& launch,
+                  const std::set<std::shared_ptr<Stream>>& streams) {
+  std::lock_guard lock(of_process<Attaching>().mutex);
   for (const auto& stream : streams) {
     stream->attach(
         [comm = shared_from_this(), launch] {
@@ -266,9 +285,6 @@ std::shared_ptr<Launch> Comm::enqueue(std::vector<Op> ops,
         },
         launch->done);
   }
-  lock.unlock();
-  if (streams.empty()) wake_.raise();
-  return launch;
 }
 
 void Comm::finalize() {
@@ -302,7 +318,6 @@ void Comm::quiesce() {
   {
     std::lock_guard lock(mutex_);
     revoked_ = true;
-    if (failure_) return;  // nothing is under way any more
   }
   channel_.interrupt();
   quiet_.wait();
@@ -319,14 +334,31 @@ ncclResult_t Comm::async_error() {
   if (failure_ && !revoked_) return failure_->code();
   const bool finalizing = leaving_ && !left_.finished();
   const bool enqueuing = reports_later_.exchange(false);
-  return finalizing || enqueuing || background_work_ > 0 ? ncclInProgress : ncclSuccess;
+  if (finalizing || enqueuing || background_work_ > 0) return ncclInProgress;
+  return part_failure_ ? part_failure_->code() : ncclSuccess;
+}
+
+void Comm::end_background_work(const Outcome& failure) {
+  std::lock_guard lock(mutex_);
+  if (!part_failure_) part_failure_ = failure;
+  --background_work_;
+}
+
+// What became of the parts before it has been told.
+uint64_t Comm::next_part(uint64_t& count) {
+  std::lock_guard lock(mutex_);
+  part_failure_.reset();
+  return ++count;
 }
 
 // ---- Operators ----
 
+// No two communicators of a process have an operator of the same number.
 ncclRedOp_t Comm::add_operator(const Operator& op, ncclDataType_t dtype) {
+  static std::atomic<uint32_t> made{0};
+  constexpr uint32_t kNumbers = ncclMaxRedOp - ncclNumOps;
+  const int handle = ncclNumOps + static_cast<int>(made++ % kNumbers);
   std::lock_guard lock(mutex_);
-  const int handle = next_operator_++;
   operators_[handle] = {op, dtype};
   return static_cast<ncclRedOp_t>(handle);
 }

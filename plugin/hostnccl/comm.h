@@ -54,8 +54,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
     std::shared_ptr<Doorway> door;
     std::function<Star(const Settings&, const Flag&)> join;
   };
-  // May take its time: it runs on the communicator's thread.
-  using Meet = std::function<Meeting(const Settings&)>;
+  // May take its time: it runs on the communicator's thread. The flag ends it early.
+  using Meet = std::function<Meeting(const Settings&, const Flag& stop)>;
 
   static std::shared_ptr<Comm> start(Config config, Meet meet);
   Comm(Config config, Meet meet);
@@ -84,14 +84,18 @@ class Comm : public std::enable_shared_from_this<Comm> {
   // After a launch: whether this communicator does not block, and so says ncclInProgress, and then
   // once more when it is asked, as NCCL does while it enqueues.
   bool reports_later();
+  // A part of this communicator that is made in the background: its failure is ours to report.
   void begin_background_work() { ++background_work_; }
-  void end_background_work() { --background_work_; }
+  void end_background_work(const Outcome& failure);
 
   // For split and shrink. Where all ranks can be called, learnt at the start.
   uint64_t magic() const { return self_.magic; }
   Address door_of(int rank) const { return doors_.at(static_cast<size_t>(rank)); }
   std::shared_ptr<Doorway> door() const { return door_; }
-  uint64_t next_child() { return ++children_; }  // the same on all ranks: such calls are collective
+  // Numbers such calls alike on all ranks: taken before anything of a call can fail on one alone.
+  // Shrinks have numbers of their own, as a rank that knows of a failure may leave out a split.
+  uint64_t next_split() { return next_part(splits_); }
+  uint64_t next_shrink() { return next_part(shrinks_); }
 
   // Operators made by ncclRedOpCreatePreMulSum.
   ncclRedOp_t add_operator(const Operator& op, ncclDataType_t dtype);
@@ -112,10 +116,13 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void run_collectives(Launch& launch);
   bool end_launches();
   void finish(const std::shared_ptr<Launch>& launch);
+  void attach(const std::shared_ptr<Launch>& launch,
+              const std::set<std::shared_ptr<Stream>>& streams);
   Failure explained(const Failure& failure) const;
   void fail_with(const Failure& failure);
   void leave();
   void begin_to_leave();
+  uint64_t next_part(uint64_t& count);
   void require_usable() const;  // mutex_ is held
 
   const Config config_;
@@ -135,17 +142,18 @@ class Comm : public std::enable_shared_from_this<Comm> {
   uint64_t collectives_ = 0;                        // completed so far
   Call collective_;                                 // the one under way, if any
   std::vector<std::shared_ptr<Launch>> under_way_;  // with nothing but point-to-point left
-  std::atomic<uint64_t> children_{0};
 
   mutable std::mutex mutex_;
   bool revoked_ = false;
   bool leaving_ = false;
   Outcome failure_;
   std::deque<std::shared_ptr<Launch>> launches_;  // all that have not ended
+  uint64_t splits_ = 0;
+  uint64_t shrinks_ = 0;
+  Outcome part_failure_;  // the first of the background work since the latest of these calls
   std::atomic<int> background_work_{0};
   std::atomic<bool> reports_later_{false};
   std::map<int, std::pair<Operator, ncclDataType_t>> operators_;
-  int next_operator_ = ncclNumOps;
 };
 
 using CommPtr = std::shared_ptr<Comm>;

@@ -33,8 +33,22 @@ void hand_out_later(const CommPtr& comm, const PendingInit& init) {
     } else {
       hand_out(comm, out);
     }
-    parent->end_background_work();
+    parent->end_background_work(failure);
   });
+}
+
+// All of them; or none, where one cannot begin.
+std::vector<CommPtr> start_all(const std::vector<PendingInit>& inits) {
+  std::vector<CommPtr> comms;
+  comms.reserve(inits.size());
+  try {
+    for (const PendingInit& init : inits) comms.push_back(init.start());
+  } catch (...) {
+    for (const CommPtr& comm : comms) comm->request_abort();
+    for (const CommPtr& comm : comms) comm->abort();
+    throw;
+  }
+  return comms;
 }
 
 }  // namespace
@@ -95,24 +109,21 @@ ncclResult_t Group::add(PendingInit init) {
 
 // Starts all before waiting for any: they may be waiting for each other.
 ncclResult_t Group::initialize(std::vector<PendingInit>& inits) {
+  const std::vector<CommPtr> comms = start_all(inits);
   ncclResult_t result = ncclSuccess;
-  std::vector<std::pair<CommPtr, ncclComm_t*>> awaited;
   Outcome first;
-  for (const PendingInit& init : inits) {
-    CommPtr comm = init.start();
-    if (init.blocking) {
-      awaited.emplace_back(std::move(comm), init.out);
-    } else {
-      hand_out_later(comm, init);
-      result = ncclInProgress;
-    }
+  for (size_t i = 0; i < inits.size(); ++i) {
+    if (inits[i].blocking) continue;
+    hand_out_later(comms[i], inits[i]);
+    result = ncclInProgress;
   }
-  for (const auto& [comm, out] : awaited) {
+  for (size_t i = 0; i < inits.size(); ++i) {
+    if (!inits[i].blocking) continue;
     try {
-      hand_out(comm, out);
+      hand_out(comms[i], inits[i].out);
     } catch (const Failure& failure) {
-      *out = nullptr;
-      comm->abort();
+      *inits[i].out = nullptr;
+      comms[i]->abort();
       if (!first) first = failure;
     }
   }

@@ -31,6 +31,10 @@ void Liveness::service() {
   for (Link& link : links_) read(link);
   const Clock::time_point now = Clock::now();
   if (now < next_beat_) return;
+  // We did not run, and so did not listen: perhaps the whole job was suspended.
+  if (now - next_beat_ > timeout_ / 2) {
+    for (Link& link : links_) link.heard = now;
+  }
   next_beat_ = now + std::clamp(timeout_ / 4, milliseconds(1), milliseconds(1000));
   tell(make(Kind::kBeat));
   for (Link& link : links_) {
@@ -81,10 +85,12 @@ Liveness::Notice Liveness::make(Kind kind, const std::string& text) const {
   return notice;
 }
 
-// A full socket means a peer that does not read: the silence check will find it.
+// A full socket means a peer that does not read: the silence check will find it, unless the socket
+// took a part of the notice, which nothing may follow.
 void Liveness::tell(const Notice& notice, int except) {
   for (Link& link : links_) {
-    if (link.socket.open() && link.rank != except) link.socket.try_send(&notice, sizeof(notice));
+    if (!link.socket.open() || link.rank == except) continue;
+    if (!link.socket.try_send(&notice, sizeof(notice))) lose(link, "does not read");
   }
 }
 
@@ -127,6 +133,7 @@ void Liveness::handle(const Notice& notice) {
 }
 
 void Liveness::lose(Link& link, const std::string& cause) {
+  if (before_close_) before_close_(link.socket.fd());
   link.socket.close();
   if (has_departed(link.rank)) return check_everyone_left();
   const std::string text = fmt::format("rank {} {}", link.rank, cause);

@@ -12,8 +12,10 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "failure.h"
@@ -37,6 +39,8 @@ class Liveness {
   void service();
   Clock::time_point next_due() const { return next_beat_; }
   std::vector<int> fds() const;  // readable: call service
+  // Called with each of them before it is closed, but not at our own end.
+  void before_close(std::function<void(int fd)> action) { before_close_ = std::move(action); }
 
   // The first failure that anyone reported or that we saw.
   const Outcome& failure() const { return failure_; }
@@ -82,6 +86,7 @@ class Liveness {
   const int size_;
   const std::chrono::milliseconds timeout_;
   std::vector<Link> links_;
+  std::function<void(int fd)> before_close_;
   Clock::time_point next_beat_;
   Outcome failure_;
   std::map<int, uint64_t> departed_;   // rank -> collectives it took part in

@@ -1,5 +1,7 @@
 #include "meeting.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cstring>
 #include <tuple>
@@ -29,7 +31,7 @@ struct Wish {
 
 Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
   const MeetingPoint point = from_unique_id(id);
-  return [=](const Settings& settings) {
+  return [=](const Settings& settings, const Flag&) {
     const Membership self{point.magic, rank, size};
     std::shared_ptr<Doorway> door = open_door(settings);
     return Comm::Meeting{true, self, door, [=](const Settings& now, const Flag& stop) {
@@ -38,9 +40,10 @@ Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
   };
 }
 
-Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
+Comm::Meet meet_by_split(const CommPtr& parent, uint64_t number, int color, int key) {
   // One all-gather on the parent, queued now, so that it keeps its place among the parent's calls.
   const std::shared_ptr<Doorway> door = open_door(read_settings());
+  const auto exchanged = std::make_shared<Flag>();
   auto wishes = std::make_shared<std::vector<Wish>>(static_cast<size_t>(parent->size()));
   const auto mine = static_cast<size_t>(parent->rank());
   (*wishes)[mine] = {color, key, parent->rank(), door->address};
@@ -53,10 +56,12 @@ Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
                   .op = {},
                   .peer = 0};
   const auto exchange = parent->enqueue({gather}, {});
-  const uint64_t magic =
-      mix(mix(parent->magic(), parent->next_child()), static_cast<uint64_t>(color));
+  // The wishes stay until then, whatever becomes of the new communicator.
+  exchange->done->then([exchanged, wishes](const Outcome&) { exchanged->raise(); });
+  const uint64_t magic = mix(mix(parent->magic(), number), static_cast<uint64_t>(color));
 
-  return [=](const Settings&) {
+  return [=](const Settings&, const Flag& stop) {
+    await(exchanged->fd(), POLLIN, {Clock::time_point::max(), &stop});
     if (const Outcome& failure = exchange->done->wait()) throw *failure;
     if (color == NCCL_SPLIT_NOCOLOR) return Comm::Meeting{false, {}, nullptr, nullptr};
     std::vector<Wish> members;
@@ -78,8 +83,9 @@ Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
   };
 }
 
-Comm::Meet meet_by_shrink(const CommPtr& parent, const std::vector<int>& excluded) {
-  uint64_t magic = mix(parent->magic(), parent->next_child());
+Comm::Meet meet_by_shrink(const CommPtr& parent, uint64_t number,
+                          const std::vector<int>& excluded) {
+  uint64_t magic = mix(~parent->magic(), number);
   std::vector<int> survivors;
   for (int rank = 0; rank < parent->size(); ++rank) {
     if (std::find(excluded.begin(), excluded.end(), rank) != excluded.end()) continue;
@@ -91,7 +97,7 @@ Comm::Meet meet_by_shrink(const CommPtr& parent, const std::vector<int>& exclude
   const Membership self{magic, static_cast<int>(me - survivors.begin()),
                         static_cast<int>(survivors.size())};
   const Address hub = parent->door_of(survivors[0]);
-  return [=, reception = parent->door()](const Settings& settings) {
+  return [=, reception = parent->door()](const Settings& settings, const Flag&) {
     return Comm::Meeting{true, self, open_door(settings),
                          [=](const Settings& now, const Flag& stop) {
                            return Star::join_hub(hub, self, *reception, now, stop);

@@ -138,7 +138,8 @@ Socket::Received Socket::try_receive(void* data, size_t bytes) {
 }
 
 bool Socket::try_send(const void* data, size_t bytes) {
-  return ::send(fd_, data, bytes, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes);
+  const ssize_t sent = ::send(fd_, data, bytes, MSG_NOSIGNAL);
+  return sent <= 0 || sent == static_cast<ssize_t>(bytes);
 }
 
 void Socket::send_frame(ncclResult_t code, const std::string& text, const Limit& limit) {

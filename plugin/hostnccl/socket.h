@@ -62,6 +62,7 @@ class Socket {
   // Fixed-size records, without waiting. try_receive takes a record only as a whole.
   enum class Received { kRecord, kNothingYet, kEnd };
   Received try_receive(void* data, size_t bytes);
+  // False: only a part was taken, and the stream is spoilt. A record may also be left out.
   bool try_send(const void* data, size_t bytes);
 
   // A framed answer: a text, or a failure that receive throws at the other end.

@@ -16,6 +16,16 @@ void expect_sum(ncclComm_t comm, int own, int expected) {
   EXPECT_EQ(value, expected);
 }
 
+// What it says when it no longer says that it is in progress.
+ncclResult_t settled(ncclComm_t comm) {
+  ncclResult_t state;
+  do {
+    EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  } while (state == ncclInProgress);
+  return state;
+}
+
 TEST(Comm, RanksAsThreads) {
   for (const int n : {1, 2, 5}) {
     ncclUniqueId id;
@@ -129,6 +139,46 @@ TEST(Comm, ShrinkRefusesAnExcludedCaller) {
   EXPECT_EQ(child, nullptr);
 }
 
+// A call that fails on one rank alone is one of its calls all the same.
+TEST(Comm, ShrinkAfterOneThatFailedOnOneRank) {
+  const Clique clique(3);
+  int excluded[] = {2};
+  setenv("HOSTNCCL_TIMEOUT", "0.2", 1);
+  on_threads(2, [&](int rank) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (rank == 0) config.blocking = 7;
+    ncclComm_t child;
+    EXPECT_NE(ncclSuccess, ncclCommShrink(clique[rank], excluded, 1, &child, &config, 0));
+  });
+  unsetenv("HOSTNCCL_TIMEOUT");
+  on_threads(2, [&](int rank) {
+    ncclComm_t child;
+    ASSERT_NCCL(ncclCommShrink(clique[rank], excluded, 1, &child, nullptr, NCCL_SHRINK_ABORT));
+    expect_sum(child, rank, 1);
+    EXPECT_NCCL(ncclCommDestroy(child));
+  });
+}
+
+// One rank hears of a failure in time to leave out a split that another one begins.
+TEST(Comm, ShrinkAfterASplitThatNotAllBegan) {
+  ncclComm_t comms[3];
+  ASSERT_NCCL(ncclCommInitAll(comms, 3, nullptr));
+  std::thread splitting([&] {
+    ncclComm_t child;
+    EXPECT_EQ(ncclRemoteError, ncclCommSplit(comms[1], 0, 0, &child, nullptr));
+  });
+  EXPECT_NCCL(ncclCommAbort(comms[2]));
+  splitting.join();
+  on_threads(2, [&](int rank) {
+    int excluded[] = {2};
+    ncclComm_t child;
+    ASSERT_NCCL(ncclCommShrink(comms[rank], excluded, 1, &child, nullptr, NCCL_SHRINK_ABORT));
+    expect_sum(child, rank, 1);
+    EXPECT_NCCL(ncclCommDestroy(child));
+  });
+  for (int r = 0; r < 2; ++r) EXPECT_NCCL(ncclCommDestroy(comms[r]));
+}
+
 TEST(Comm, FinalizedTakesNoMoreCalls) {
   const Clique clique(1);
   int value = 1;
@@ -163,14 +213,7 @@ TEST(Comm, NonBlocking) {
   ASSERT_NCCL(ncclGetUniqueId(&id));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  const auto settle = [](ncclComm_t comm) {
-    ncclResult_t state;
-    do {
-      ASSERT_NCCL(ncclCommGetAsyncError(comm, &state));
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    } while (state == ncclInProgress);
-    ASSERT_EQ(state, ncclSuccess);
-  };
+  const auto settle = [](ncclComm_t comm) { ASSERT_EQ(settled(comm), ncclSuccess); };
   ncclComm_t comms[2], child[2];
   for (int r = 0; r < 2; ++r) {
     EXPECT_EQ(ncclInProgress, ncclCommInitRankConfig(&comms[r], 2, id, r, &config));
@@ -211,6 +254,42 @@ TEST(Comm, NonBlocking) {
     settle(comms[r]);
     EXPECT_NCCL(ncclCommDestroy(comms[r]));
     EXPECT_NCCL(ncclCommDestroy(child[r]));
+  }
+}
+
+// The parent of a part that cannot be made says so, until another one is asked for.
+TEST(Comm, NonBlockingPartThatCannotBeMade) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  for (const int flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT}) {
+    ncclUniqueId id;
+    ASSERT_NCCL(ncclGetUniqueId(&id));
+    ncclComm_t comms[3], child[2];
+    for (int r = 0; r < 3; ++r)
+      EXPECT_EQ(ncclInProgress, ncclCommInitRankConfig(&comms[r], 3, id, r, &config));
+    for (ncclComm_t comm : comms) ASSERT_EQ(settled(comm), ncclSuccess);
+
+    int excluded[] = {2};
+    setenv("HOSTNCCL_TIMEOUT", "0.2", 1);
+    for (int r = 0; r < 2; ++r) {  // one after the other: they do not meet
+      ASSERT_NCCL(ncclCommShrink(comms[r], excluded, 1, &child[r], nullptr, flags));
+      EXPECT_EQ(settled(comms[r]), ncclSystemError);
+      EXPECT_EQ(settled(comms[r]), ncclSystemError);
+      EXPECT_EQ(child[r], nullptr);
+      if (r == 0) {
+        EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("rank 1 did not arrive"),
+                  std::string::npos)
+            << ncclGetLastError(nullptr);
+      }
+    }
+    unsetenv("HOSTNCCL_TIMEOUT");
+    for (int r = 0; r < 2; ++r)
+      ASSERT_NCCL(ncclCommShrink(comms[r], excluded, 1, &child[r], nullptr, flags));
+    for (int r = 0; r < 2; ++r) {
+      EXPECT_EQ(settled(comms[r]), ncclSuccess);
+      EXPECT_NCCL(ncclCommDestroy(child[r]));
+    }
+    for (ncclComm_t comm : comms) EXPECT_NCCL(ncclCommDestroy(comm));
   }
 }
 

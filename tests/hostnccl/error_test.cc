@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "reference.h"
+#include "streams.h"
 
 namespace hostnccl_test {
 namespace {
@@ -62,6 +63,13 @@ TEST(Errors, OperatorsBelongToTheirCommunicatorAndType) {
             ncclAllReduce(&value, &value, 1, ncclFloat64, op, clique[0], nullptr));
   EXPECT_EQ(ncclInvalidArgument,
             ncclAllReduce(&value, &value, 1, ncclFloat32, op, other[0], nullptr));
+  ncclRedOp_t others;  // an operator of its own does not take the place of ours
+  ASSERT_NCCL(
+      ncclRedOpCreatePreMulSum(&others, &value, ncclFloat32, ncclScalarHostImmediate, other[0]));
+  EXPECT_EQ(ncclInvalidArgument,
+            ncclAllReduce(&value, &value, 1, ncclFloat32, op, other[0], nullptr));
+  EXPECT_EQ(ncclInvalidArgument, ncclRedOpDestroy(op, other[0]));
+  EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclFloat32, others, other[0], nullptr));
   EXPECT_EQ(ncclInvalidArgument, ncclRedOpDestroy(ncclSum, clique[0]));
   EXPECT_NCCL(ncclRedOpDestroy(op, clique[0]));
   EXPECT_EQ(ncclInvalidArgument, ncclRedOpDestroy(op, clique[0]));
@@ -105,6 +113,17 @@ TEST(Errors, AMissingRankIsNamed) {
     EXPECT_EQ(comm, nullptr);
   });
   EXPECT_TRUE(last_error_says("rank 2 did not arrive"));
+  unsetenv("HOSTNCCL_TIMEOUT");
+}
+
+TEST(Errors, MissingSurvivorsAreNamed) {
+  const Clique clique(4);
+  setenv("HOSTNCCL_TIMEOUT", "0.2", 1);
+  int excluded[] = {3};
+  ncclComm_t child;
+  EXPECT_EQ(ncclSystemError,
+            ncclCommShrink(clique[0], excluded, 1, &child, nullptr, NCCL_SHRINK_DEFAULT));
+  EXPECT_TRUE(last_error_says("rank 1, 2 did not arrive"));
   unsetenv("HOSTNCCL_TIMEOUT");
 }
 
@@ -278,6 +297,23 @@ TEST(Errors, WaitingForARankThatLeft) {
   EXPECT_EQ(ncclRemoteError,
             ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comms[0], nullptr));
   EXPECT_TRUE(last_error_says("rank 1 has left"));
+  EXPECT_NCCL(ncclCommDestroy(comms[0]));
+}
+
+// The failure is known before the call that it ends has let go of its buffers.
+TEST(Errors, RevokeWaitsForTheCallThatAFailureEnds) {
+  ncclComm_t comms[2];
+  ASSERT_NCCL(ncclCommInitAll(comms, 2, nullptr));
+  EXPECT_NCCL(ncclCommDestroy(comms[1]));
+  const Stream stream;
+  float value = 1;
+  ASSERT_NCCL(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comms[0], stream));
+  ncclResult_t state = ncclSuccess;
+  while (state == ncclSuccess) ASSERT_NCCL(ncclCommGetAsyncError(comms[0], &state));
+  EXPECT_EQ(state, ncclRemoteError);
+  EXPECT_NCCL(ncclCommRevoke(comms[0], NCCL_REVOKE_DEFAULT));
+  EXPECT_NE(ncclInProgress, hostncclStreamQuery(stream));
+  EXPECT_EQ(ncclRemoteError, hostncclStreamSynchronize(stream));
   EXPECT_NCCL(ncclCommDestroy(comms[0]));
 }
 

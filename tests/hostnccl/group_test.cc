@@ -1,6 +1,10 @@
 // Groups: nesting, order, errors, several communicators, point-to-point in every pattern.
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <thread>
+#include <vector>
 
 #include "reference.h"
 #include "streams.h"
@@ -90,6 +94,48 @@ TEST(Group, SeveralCommunicatorsOnOneStreamHaveOneOrder) {
     EXPECT_EQ(a[0] + a[1], 6);
     EXPECT_EQ(b[0] + b[1], 60);
   }
+}
+
+// Two threads, each with a communicator of its own, on the same two streams.
+class OnTheSameStreams : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(BothInGroups, OnTheSameStreams, ::testing::Bool());
+
+TEST_P(OnTheSameStreams, LaunchesHaveOneOrder) {
+  using Clock = std::chrono::steady_clock;
+  const Clique cliques[2] = {Clique(1), Clique(1)};
+  const Stream streams[2];
+  std::atomic<int> rounds{0}, running{2};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t, in_groups = t == 0 || GetParam()] {
+      int x = 1;
+      for (int round = 0; round < 5000 && !::testing::Test::HasFailure(); ++round, ++rounds) {
+        if (in_groups) {
+          EXPECT_NCCL(ncclGroupStart());
+        }
+        for (const Stream& stream : streams)
+          EXPECT_NCCL(ncclAllReduce(&x, &x, 1, ncclInt32, ncclSum, cliques[t][0], stream));
+        if (in_groups) {
+          EXPECT_NCCL(ncclGroupEnd());
+        }
+        if (round % 16 != 15) continue;
+        for (const Stream& stream : streams) EXPECT_NCCL(hostncclStreamSynchronize(stream));
+      }
+      --running;
+    });
+  }
+  int seen = 0;
+  for (auto since = Clock::now(); running > 0 && !HasFailure();) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (const int now = rounds; now != seen) {
+      seen = now;
+      since = Clock::now();
+    } else if (Clock::now() - since > std::chrono::seconds(10)) {
+      ADD_FAILURE() << "they wait for each other, after " << seen << " rounds";
+      for (const Clique& clique : cliques) EXPECT_NCCL(ncclCommRevoke(clique[0], 0));
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 // Two communicators, entered in opposite orders by two ranks.
