@@ -5,28 +5,24 @@ import os
 import subprocess
 import sys
 
-_NETLAB = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "netlab",
-                       "netlab")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                "netlab"))
+from surroundings import NETLAB, environment  # pylint: disable=wrong-import-position
 
 
 class HostsError(Exception):
     pass
 
 
-def probe():
-    """'namespaces' or 'loopback': which of them netlab can make here."""
-    return subprocess.run([_NETLAB, "--probe"], check=True, capture_output=True,
-                          text=True).stdout.strip()
-
-
 class Hosts:
     """Of one placement."""
 
     def __init__(self, placement, rate, loopback):
-        command = [_NETLAB, "--hosts", str(placement.hosts), "--ranks-per-host",
+        command = [NETLAB, "--hosts", str(placement.hosts), "--ranks-per-host",
                    str(placement.ranks_per_host), "--rate", str(rate), "--session"]
         self._netlab = subprocess.Popen(command + (["--loopback"] if loopback else []),
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                                        env=environment(), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
 
     def run(self, what, program, settings=()):
         """netlab's report. Raises HostsError, which says `what` has failed."""
@@ -46,6 +42,8 @@ class Hosts:
         return report
 
     def close(self):
+        """Also ends what still runs there, after an interruption."""
+        self._netlab.terminate()
         try:
             self._netlab.stdin.close()
         except BrokenPipeError:

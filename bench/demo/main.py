@@ -18,29 +18,20 @@ import time
 import machine
 import plan
 import table
-from hosts import HostsError, Labs, probe
-from measure import MeasureError, Result, measure, median
+from hosts import HostsError, Labs
+from measure import Result, measure, median
 from plan import NATIVE, TYPES
 from plot import plot
+from tuning import MeasureError
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                                 "netlab"))
+from arguments import list_of, split_schemes  # pylint: disable=wrong-import-position
+from signals import unwind_at_signals  # pylint: disable=wrong-import-position
+from surroundings import LibraryError, shapes_links  # pylint: disable=wrong-import-position
 from units import format_rate, parse_rate  # pylint: disable=wrong-import-position
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-def _list_of(parse, names=None):
-    def read(text):
-        try:
-            values = [parse(item) for item in text.split(",") if item]
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(error) from error
-        unknown = [value for value in values if names and value not in names]
-        if unknown or not values:
-            raise argparse.ArgumentTypeError(f"'{text}': choose from {', '.join(names or ['?'])}")
-        return values
-    return read
 
 
 def parse_arguments(arguments):
@@ -49,19 +40,19 @@ def parse_arguments(arguments):
     parser.add_argument("--quick", action="store_true",
                         help="only AllReduce in fp32, of the gradient and 1M and 16M; 16M alone "
                              "where hosts have several ranks")
-    parser.add_argument("--labs", type=_list_of(plan.parse_lab), default=list(plan.LABS),
+    parser.add_argument("--labs", type=list_of(plan.parse_lab), default=plan.LABS,
                         metavar="LIST", help="hosts and the ranks on each (4x1,2x4)")
     parser.add_argument("--rate", type=parse_rate, default=parse_rate("1gbit"), metavar="RATE",
                         help="of each link (1gbit)")
-    parser.add_argument("--sizes", type=_list_of(plan.parse_size), metavar="LIST",
+    parser.add_argument("--sizes", type=list_of(plan.parse_size), metavar="LIST",
                         help="of the synthetic buffers (1M,64M; 64M where hosts have several "
                              "ranks)")
-    parser.add_argument("--schemes", type=plan.split_schemes, metavar="LIST",
+    parser.add_argument("--schemes", type=split_schemes, metavar="LIST",
                         help="to compare with native (int8,int4, where hosts have several ranks "
                              "int4:intra=int8,hadamard=32, and auto:error=0.12)")
-    parser.add_argument("--dtypes", type=_list_of(str, list(TYPES)), metavar="LIST",
+    parser.add_argument("--dtypes", type=list_of(str, list(TYPES)), metavar="LIST",
                         help=f"of {', '.join(TYPES)} (fp32,bf16)")
-    parser.add_argument("--collectives", type=_list_of(str, plan.COLLECTIVES), metavar="LIST",
+    parser.add_argument("--collectives", type=list_of(str, plan.COLLECTIVES), metavar="LIST",
                         help=f"of {', '.join(plan.COLLECTIVES)} (all)")
     parser.add_argument("--seconds", type=float, default=1, metavar="S",
                         help="roughly, for one measurement (1)")
@@ -148,7 +139,7 @@ def run(options):
     usual = plan.defaults(options.labs[0], options)
     options.tuned_dtypes = options.dtypes or usual.dtypes
     options.tuned_collectives = options.collectives or usual.collectives
-    options.loopback = options.loopback or probe() == "loopback"
+    options.loopback = options.loopback or not shapes_links()
     if options.loopback:
         options.rate = 0
     place = "the loopback interface (not shaped)" if options.loopback else (
@@ -180,11 +171,12 @@ def run(options):
 
 def main():
     options = parse_arguments(sys.argv[1:])
+    unwind_at_signals()
     try:
         with (tempfile.TemporaryDirectory(prefix="terse-profiles-") as options.profiles,
               Labs() as options.hosts):
             return run(options)
-    except (HostsError, MeasureError) as error:
+    except (HostsError, LibraryError, MeasureError) as error:
         print(f"bench/run: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -4,14 +4,15 @@ libterse itself."""
 import dataclasses
 import json
 import os
+import sys
 import tempfile
 
 from plan import GRADIENT, NATIVE, TYPES, iterations
 from tuning import choice, is_auto, tune
 
-
-class MeasureError(Exception):
-    pass
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                "netlab"))
+from surroundings import preload  # pylint: disable=wrong-import-position
 
 
 @dataclasses.dataclass
@@ -61,10 +62,7 @@ def _choosing(case, scheme, options, directory):
 def _preload(scheme, options):
     if scheme == NATIVE:
         return []
-    library = os.path.join(options.build_dir, "lib", "libterse_nccl.so")
-    if not os.path.exists(library):
-        raise MeasureError(f"{library} is not there: is the build complete?")
-    return [f"LD_PRELOAD={library}", f"TERSE_SCHEME={scheme}"]
+    return [f"LD_PRELOAD={preload(options.build_dir)}", f"TERSE_SCHEME={scheme}"]
 
 
 def measure(case, scheme, options, direct=False):

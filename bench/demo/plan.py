@@ -66,11 +66,6 @@ def parse_lab(text):
     return Placement(int(match[1]), int(match[2] or 1))
 
 
-def split_schemes(text):
-    """At the commas between schemes, not at those before a scheme's next key."""
-    return [scheme for scheme in re.split(r",(?![a-z]+=)", text) if scheme]
-
-
 def format_size(size):
     for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
         if size >= unit:

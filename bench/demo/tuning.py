@@ -9,6 +9,10 @@ AUTO = "auto"
 SCHEMES = "int8,int4"
 
 
+class MeasureError(Exception):
+    pass
+
+
 def is_auto(scheme):
     return scheme.partition(":")[0] == AUTO
 
@@ -27,9 +31,12 @@ def tune(hosts, options, path):
 
 def choice(folder):
     """The scheme that rank 0's report in `folder` says was chosen, and the predicted seconds of a
-    call; ("native", None) where nothing was compressed."""
-    [path] = glob.glob(os.path.join(folder, "rank0-*.json"))
-    with open(path, encoding="utf-8") as file:
+    call; ("native", None) where nothing was compressed. Raises MeasureError."""
+    paths = glob.glob(os.path.join(folder, "rank0-*.json"))
+    if len(paths) != 1:
+        raise MeasureError(f"{len(paths)} reports of rank 0, where there should be one: "
+                           "was the program run with terse?")
+    with open(paths[0], encoding="utf-8") as file:
         report = json.load(file)
     for communicator in report["communicators"]:
         for row in communicator["rows"]:

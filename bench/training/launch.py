@@ -12,46 +12,32 @@ import reports
 from plan import NATIVE, PROFILE
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_NETLAB = os.path.join(os.path.dirname(_HERE), "netlab", "netlab")
+sys.path.append(os.path.join(os.path.dirname(_HERE), "netlab"))
+from surroundings import NETLAB, environment, preload  # pylint: disable=wrong-import-position
 
 
 class RunError(Exception):
     pass
 
 
-def shapes_links():
-    """Whether netlab can make hosts with links of their own here, which takes root."""
-    return subprocess.run([_NETLAB, "--probe"], check=True, capture_output=True,
-                          text=True).stdout.strip() == "namespaces"
-
-
-def _lab(job):
+def lab(job):
     """For the time of a step, shaped links; where only losses count, this machine's memory. What
     terse and NCCL do is the same."""
-    lab = [_NETLAB, "--hosts", str(job["nodes"]), "--ranks-per-host",
-           str(job["ranks"] // job["nodes"]), "--quiet", "--timeout", "86400"]
-    if job.get("rate"):
-        return lab + ["--rate", str(job["rate"])]
-    return lab + ["--loopback", "--env", "UCX_TLS=all"]
+    command = [NETLAB, "--hosts", str(job["nodes"]), "--ranks-per-host",
+               str(job["ranks"] // job["nodes"]), "--quiet", "--timeout", "86400"]
+    if "rate" in job:  # 0: hosts whose links are not shaped
+        return command + ["--rate", str(job["rate"])]
+    return command + ["--loopback", "--env", "UCX_TLS=all"]
 
 
 def _variables(job, options, folder):
     found = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     if job["scheme"] != NATIVE:
-        library = os.path.join(options.build_dir, "lib", "libterse_nccl.so")
-        if not os.path.exists(library):
-            raise RunError(f"{library} is not there: is the build complete?")
-        found.update(LD_PRELOAD=library, TERSE_SCHEME=job["rules"], TERSE_SEED=str(job["seed"]),
-                     TERSE_REPORT=folder)
+        found.update(LD_PRELOAD=preload(options.build_dir), TERSE_SCHEME=job["rules"],
+                     TERSE_SEED=str(job["seed"]), TERSE_REPORT=folder)
         if job["rules"].startswith("auto"):
             found["TERSE_PROFILE"] = PROFILE
     return [part for name, value in found.items() for part in ("--env", f"{name}={value}")]
-
-
-def environment():
-    """Without settings of terse's that would change what is compared."""
-    return {name: value for name, value in os.environ.items()
-            if not name.startswith("TERSE_") and name != "LD_PRELOAD"}
 
 
 def _finish(command):
@@ -68,12 +54,12 @@ def _finish(command):
 
 
 def run(job, options):
-    """The result, after it was checked. Raises RunError."""
+    """The result, after it was checked. Raises RunError and LibraryError."""
     with tempfile.TemporaryDirectory(prefix="terse-train-") as folder:
         path = os.path.join(folder, "job")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(job, file)
-        command = [*_lab(job), *_variables(job, options, folder), "--", options.python,
+        command = [*lab(job), *_variables(job, options, folder), "--", options.python,
                    os.path.join(_HERE, "rank.py"), path, folder]
         start = time.monotonic()
         code, said = _finish(command)

@@ -10,7 +10,6 @@ import datetime
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ import picture
 import plan
 import table
 import text
-from launch import RunError, run, shapes_links
+from launch import RunError, run
 from store import Store, digest, sources_digest
 from summary import summarize
 
@@ -28,20 +27,10 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _ROOT = os.path.dirname(os.path.dirname(_HERE))
 sys.path += [os.path.join(_ROOT, "bench", "demo"), os.path.join(_ROOT, "bench", "netlab")]
 import machine  # pylint: disable=wrong-import-position
+import surroundings  # pylint: disable=wrong-import-position
+from arguments import list_of, split_schemes  # pylint: disable=wrong-import-position
+from signals import unwind_at_signals  # pylint: disable=wrong-import-position
 from units import format_rate, parse_rate  # pylint: disable=wrong-import-position
-
-
-def _list_of(parse, names=None):
-    def read(text_of_them):
-        try:
-            values = tuple(parse(item) for item in text_of_them.split(",") if item)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(error) from error
-        unknown = [value for value in values if names and value not in names]
-        if unknown:
-            raise argparse.ArgumentTypeError(f"'{text_of_them}': choose from {', '.join(names)}")
-        return values
-    return read
 
 
 def parse_arguments(arguments):
@@ -50,16 +39,17 @@ def parse_arguments(arguments):
     parser.add_argument("--quick", action="store_true",
                         help=f"a few schemes, one seed, {plan.QUICK_STEPS} steps, links of "
                              "1 Gbit/s")
-    parser.add_argument("--ways", type=_list_of(str, plan.WAYS), default=plan.WAYS, metavar="LIST",
+    parser.add_argument("--ways", type=list_of(str, plan.WAYS), default=plan.WAYS, metavar="LIST",
                         help=f"of {', '.join(plan.WAYS)} (all)")
-    parser.add_argument("--schemes", type=plan.split_schemes, metavar="LIST",
+    parser.add_argument("--schemes", type=split_schemes, metavar="LIST",
                         help="to compare with native (all presets that fit the way, and plain "
                              f"ones); or variants of the papers: {', '.join(plan.PAPERS)}; with "
                              f"FSDP2 also followed by {plan.EXACT_NORMS}")
-    parser.add_argument("--seeds", type=_list_of(int), metavar="LIST", help="(1,2,3)")
+    parser.add_argument("--seeds", type=list_of(int), metavar="LIST", help="(1,2,3)")
     parser.add_argument("--steps", type=int, metavar="N", help=f"({plan.RECIPE['steps']})")
-    parser.add_argument("--rates", type=_list_of(parse_rate), metavar="LIST",
-                        help="of the links on which steps are timed (1gbit,100mbit)")
+    parser.add_argument("--rates", type=list_of(parse_rate), metavar="LIST",
+                        help="of the links on which steps are timed (1gbit,100mbit); 0: not "
+                             "shaped")
     parser.add_argument("--no-times", action="store_true", help="do not time steps")
     parser.add_argument("--finished", action="store_true",
                         help="run nothing; show the runs of these options that are finished")
@@ -122,7 +112,8 @@ def versions(options):
             "library": digest([os.path.join(lib, "libterse_nccl.so")]),
             "transport": digest([transport, backend]),
             "module": digest([os.path.join(lib, "terse", "python", "terse")]),
-            "programs": sources_digest(_HERE), "profile": plan.PROFILE}
+            "programs": sources_digest(_HERE), "surroundings": digest([surroundings.__file__]),
+            "profile": plan.PROFILE}
 
 
 def _line(job, result):
@@ -141,7 +132,7 @@ def run_all(jobs, store, options):
         known = result is not None
         if not known and options.finished:
             continue
-        link = f" at {format_rate(job['rate'])}" if job.get("rate") else ""
+        link = f", {format_rate(job['rate'])}" if "rate" in job else ""
         print(f"[{number}/{len(jobs)}] {job['way']} {job['scheme']}, seed {job['seed']}{link}: ",
               end="", flush=True)
         if not known:
@@ -152,15 +143,28 @@ def run_all(jobs, store, options):
     return found
 
 
+def _comparable(job, losses, timed):
+    """How many of the first losses must be the same: where validation communicates, those before
+    the first one."""
+    count = min(len(losses), len(timed))
+    if job["way"] in plan.GATHER_TO_VALIDATE:
+        return min(count, job["recipe"]["validate_every"])
+    return count
+
+
 def check_steps(runs, timings):
-    """The steps that were timed were those of the training: their losses are the same bits."""
+    """The steps that were timed are those of the training: their losses are the same bits. A line
+    for each timing where they are not."""
     trained = {(job["way"], job["scheme"], job["seed"]): result["losses"] for job, result in runs}
+    wrong = []
     for job, result in timings:
-        losses = trained.get((job["way"], job["scheme"], job["seed"]))
+        losses = trained.get((job["way"], job["scheme"], job["seed"]), [])
+        count = _comparable(job, losses, result["losses"])
         # As text, for a NaN is not itself.
-        if losses is not None and repr(losses[:len(result["losses"])]) != repr(result["losses"]):
-            raise RunError(f"{job['way']} {job['scheme']}: the timed steps have other losses than "
-                           "those of the training")
+        if repr(losses[:count]) != repr(result["losses"][:count]):
+            wrong.append(f"{job['way']} {job['scheme']}, {format_rate(job['rate'])}: the timed "
+                         "steps have other losses than those of the training")
+    return wrong
 
 
 def write(path, content):
@@ -217,32 +221,34 @@ def _rounded(value):
 def train(options):
     start = time.monotonic()
     os.makedirs(options.out, exist_ok=True)
-    if options.rates and not shapes_links():
+    if options.rates and not surroundings.shapes_links():
         print("bench/train: no shaped links here (root?): steps are not timed", file=sys.stderr)
         options.rates = ()
     data = {**text.prepare(options.out), "folder": os.path.abspath(options.out)}
     kept = versions(options)
-    store = Store(os.path.join(options.out, "runs"), kept)
+    store = Store(os.path.join(options.out, "runs"), kept, machine.describe())
     jobs, timed = plan.trainings(options, data), plan.timings(options, data)
     print(f"== {len(jobs)} trainings of {options.recipe['steps']} steps, {len(timed)} timings",
           flush=True)
     timings = run_all(timed, store, options)
     runs = run_all(jobs, store, options)
-    check_steps(runs, timings)
     if not runs and not timings:
         raise RunError("nothing of it is finished")
     report(options, summarize(runs, timings), data, kept,
            sum(result["wall_seconds"] for _, result in runs + timings))
     print(f"done in {time.monotonic() - start:.0f} s")
-    return 0
+    wrong = check_steps(runs, timings)
+    for line in wrong:
+        print(f"bench/train: {line}", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 def main():
     options = parse_arguments(sys.argv[1:])
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    unwind_at_signals()
     try:
         return train(options)
-    except RunError as error:
+    except (RunError, surroundings.LibraryError) as error:
         print(f"bench/train: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -1,10 +1,10 @@
 """What is trained: ways, schemes, seeds, and how long; each run is a job, a plain dictionary."""
 
-import re
-
 NATIVE = "native"
 WAYS = ("ddp", "fsdp2", "zero1", "diloco")
 TITLES = {"ddp": "DDP", "fsdp2": "FSDP2", "zero1": "ZeRO-1, in place", "diloco": "DiLoCo"}
+# Whose validation is compressed calls, too: later ones then draw other random numbers.
+GATHER_TO_VALIDATE = ("fsdp2",)
 
 _PLAIN = ("bf16", "fp8e4m3", "mxfp4", "int8", "int8:round=stochastic", "int4",
           "int4:round=stochastic", "int3", "int3:round=stochastic", "int2", "int2:round=stochastic",
@@ -52,11 +52,6 @@ RANKS = 4
 SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
 RATES, QUICK_RATES = (10**9, 10**8), (10**9,)
 QUICK_STEPS = 60
-
-
-def split_schemes(text):
-    """At the commas between schemes, not at those before a scheme's next key."""
-    return tuple(scheme for scheme in re.split(r",(?![a-z]+=)", text) if scheme)
 
 
 def usual_schemes(way, quick):

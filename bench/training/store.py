@@ -6,10 +6,14 @@ import json
 import os
 
 
-def identity(job, versions):
-    """16 hexadecimal digits. Where the text lies does not count, what it says does."""
+def identity(job, versions, hardware):
+    """16 hexadecimal digits. Where the text lies does not count, what it says does; nor does the
+    machine, but for times."""
     text = {key: value for key, value in job["text"].items() if key != "folder"}
-    whole = json.dumps([{**job, "text": text}, versions], sort_keys=True)
+    parts = [{**job, "text": text}, versions]
+    if job.get("measure"):
+        parts.append({key: hardware[key] for key in ("cpu", "cores")})
+    whole = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
@@ -42,15 +46,15 @@ _OF_RANKS = ("batches.py", "checkpoint.py", "launch.py", "rank.py", "replicas.py
 
 
 class Store:
-    def __init__(self, folder, versions):
-        self.folder, self.versions = folder, versions
+    def __init__(self, folder, versions, hardware):
+        self.folder, self.versions, self.hardware = folder, versions, hardware
         os.makedirs(folder, exist_ok=True)
 
     def path(self, job):
         kind = "steps" if job.get("measure") else "run"
         name = "".join(c if c.isalnum() else "-" for c in f"{job['way']}-{job['scheme']}")
-        return os.path.join(self.folder,
-                            f"{kind}-{name}-{job['seed']}-{identity(job, self.versions)}.json")
+        known = identity(job, self.versions, self.hardware)
+        return os.path.join(self.folder, f"{kind}-{name}-{job['seed']}-{known}.json")
 
     def find(self, job):
         """Its result; None: it is not finished."""
@@ -63,6 +67,7 @@ class Store:
     def keep(self, job, result):
         path = self.path(job)
         with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump({"job": job, "versions": self.versions, "result": result}, file)
+            json.dump({"job": job, "versions": self.versions, "hardware": self.hardware,
+                       "result": result}, file)
             file.write("\n")
         os.replace(path + ".part", path)

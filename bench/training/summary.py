@@ -84,7 +84,8 @@ def _compare_times(rows):
             beside = native.get("links", {}).get(rate)
             if beside:
                 link["faster"] = beside["step_seconds"] / link["step_seconds"]
-                link["bytes_factor"] = beside["sent_bytes"] / link["sent_bytes"]
+                if link["sent_bytes"]:  # none leaves a host that has no others beside it
+                    link["bytes_factor"] = beside["sent_bytes"] / link["sent_bytes"]
             if target is None or "validation_curve" not in row:
                 continue
             row["target"] = target

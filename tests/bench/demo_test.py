@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,9 +17,12 @@ import xml.etree.ElementTree
 from programs import BUILD, ROOT, fake_gpus, has_namespaces, no_gpus, planned
 
 sys.path.insert(0, os.path.join(ROOT, "bench", "demo"))
+import hosts  # pylint: disable=wrong-import-position
 import machine  # pylint: disable=wrong-import-position
 import plan  # pylint: disable=wrong-import-position
+import surroundings  # pylint: disable=wrong-import-position
 import table  # pylint: disable=wrong-import-position
+import tuning  # pylint: disable=wrong-import-position
 from main import measure_all, parse_arguments  # pylint: disable=wrong-import-position
 from measure import Result  # pylint: disable=wrong-import-position
 from plot import plot  # pylint: disable=wrong-import-position
@@ -52,7 +56,7 @@ class Plan(unittest.TestCase):
                 plan.parse_size(bad)
 
     def test_labs(self):
-        self.assertEqual(parse_arguments([]).labs, [ALONE, SHARED])
+        self.assertEqual(parse_arguments([]).labs, (ALONE, SHARED))
         [one, other] = parse_arguments(["--labs", "8,2x4"]).labs
         self.assertEqual((one.hosts, one.ranks_per_host, one.ranks), (8, 1, 8))
         self.assertEqual((other.hosts, other.ranks_per_host, other.ranks), (2, 4, 8))
@@ -82,7 +86,7 @@ class Plan(unittest.TestCase):
         options = parse_arguments(["--quick", "--sizes", "2M", "--dtypes", "bf16", "--collectives",
                                    "all_gather", "--schemes", "int4:block=64,fit=mse,int8"])
         for lab in ALONE, SHARED:
-            self.assertEqual(plan.schemes(lab, options), ["int4:block=64,fit=mse", "int8"])
+            self.assertEqual(plan.schemes(lab, options), ("int4:block=64,fit=mse", "int8"))
             self.assertEqual([c.name for c in plan.cases(lab, options) if c.data == "gauss"],
                              ["all_gather gauss bf16 2 MiB"])
 
@@ -210,6 +214,52 @@ class Report(unittest.TestCase):
         self.assertEqual(len(places), len(set(places)))
 
 
+class Interrupted(Exception):
+    pass
+
+
+class Hosts(unittest.TestCase):
+    ONE = plan.Placement(1)
+    options = argparse.Namespace(rate=0, loopback=True)
+
+    def test_what_is_exported_does_not_reach_what_is_measured(self):
+        exported = {"TERSE_SCHEME": "int4", "TERSE_CHUNK_BYTES": "64K", "NCCL_HOSTID": "mine",
+                    "LD_PRELOAD": surroundings.preload(BUILD), "NCCL_ALGO": "Ring"}
+        with unittest.mock.patch.dict(os.environ, exported), hosts.Labs() as labs:
+            said = labs.of(self.ONE, self.options).run("env", ["env"])["output"]
+        found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+        self.assertFalse([name for name in found if name.startswith(("TERSE_", "LD_PRELOAD"))])
+        self.assertEqual((found["NCCL_HOSTID"], found["NCCL_ALGO"]), ("host0", "Ring"))
+
+    def test_what_runs_ends_when_this_is_interrupted(self):
+        def interrupt(*_):
+            raise Interrupted
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, interrupt))
+        with tempfile.TemporaryDirectory() as folder:
+            command = f"kill -USR1 {os.getpid()}; sleep 10; echo > {folder}/done"
+            with self.assertRaises(Interrupted), hosts.Labs() as labs:
+                labs.of(self.ONE, self.options).run("waiting", ["sh", "-c", command])
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_the_library_that_is_preloaded(self):
+        with tempfile.TemporaryDirectory(prefix="a blank") as folder:
+            for build in folder, os.path.join(folder.replace(" ", "-"), "a:colon"):
+                with self.assertRaisesRegex(surroundings.LibraryError, "a blank or a colon"):
+                    surroundings.preload(build)
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(surroundings.LibraryError, "is not there"):
+                surroundings.preload(folder)
+            os.mkdir(os.path.join(folder, "lib"))
+            library = os.path.join(folder, "lib", "libterse_nccl.so")
+            with open(library, "wb"):
+                self.assertEqual(surroundings.preload(folder), library)
+
+    def test_auto_without_a_report_is_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(tuning.MeasureError, "0 reports of rank 0"):
+                tuning.choice(folder)
+
+
 class Whole(unittest.TestCase):
     def test_help_needs_no_build(self):
         done = subprocess.run([os.path.join(ROOT, "bench", "run"), "--help"], capture_output=True,
@@ -250,6 +300,27 @@ class Whole(unittest.TestCase):
         self.assertIn("LOOPBACK", done.stdout)
         self.assertEqual(done.stdout.count("and what stays on a host"), 1)
         self.assertIn("cpu", results["hardware"])
+
+    def test_a_signal_ends_it(self):
+        for number in signal.SIGTERM, signal.SIGHUP:
+            with subprocess.Popen(
+                    [os.path.join(ROOT, "bench", "run"), f"--build-dir={BUILD}", "--loopback",
+                     "--labs", "2", "--quick"], stdout=subprocess.PIPE, text=True,
+                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)) as process:
+                self.assertTrue(process.stdout.readline().startswith("=="))
+                process.send_signal(number)
+                process.stdout.read()
+            self.assertEqual(process.returncode, 128 + number)
+
+    def test_a_path_that_cannot_be_preloaded_is_refused(self):
+        with tempfile.TemporaryDirectory(prefix="a blank") as folder:
+            os.symlink(BUILD, os.path.join(folder, "build"))
+            done = subprocess.run(
+                [os.path.join(ROOT, "bench", "run"), f"--build-dir={folder}/build", "--loopback",
+                 "--labs", "2", "--quick", "--sizes", "64K", "--seconds", "0.1"],
+                capture_output=True, text=True, check=False, timeout=100)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a blank or a colon is in it", done.stderr)
 
     # On a link on which native takes eight times as long.
     @unittest.skipUnless(has_namespaces(), "no right to make network namespaces here")

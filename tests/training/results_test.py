@@ -1,16 +1,22 @@
 """bench/train: the plan, the statistics, the curves, the table, the picture and the page."""
 
+import argparse
+import contextlib
+import io
 import math
 import os
+import signal
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "bench", "training"))
 import curves  # pylint: disable=wrong-import-position
 import launch  # pylint: disable=wrong-import-position
+import main  # pylint: disable=wrong-import-position
 import page  # pylint: disable=wrong-import-position
 import picture  # pylint: disable=wrong-import-position
 import plan  # pylint: disable=wrong-import-position
@@ -19,11 +25,13 @@ import schedule  # pylint: disable=wrong-import-position
 import spread  # pylint: disable=wrong-import-position
 import store  # pylint: disable=wrong-import-position
 import summary  # pylint: disable=wrong-import-position
+import surroundings  # pylint: disable=wrong-import-position
 import table  # pylint: disable=wrong-import-position
 import text  # pylint: disable=wrong-import-position
 from main import parse_arguments  # pylint: disable=wrong-import-position
 
 DATA = {"folder": "/somewhere", "sha256": "0"}
+HARDWARE = {"cpu": "A CPU", "cores": 2, "kernel": "6"}
 
 
 class Plan(unittest.TestCase):
@@ -56,6 +64,9 @@ class Plan(unittest.TestCase):
         self.assertEqual({(job["rate"], tuple(job["measure"])) for job in timed},
                          {(10**7, (2, 10))})
         self.assertEqual(plan.timings(parse_arguments(["--no-times"]), DATA), [])
+        for bad in ("--ways=ddp,tp", "--seeds=one", "--rates=,", "--rates=fast"):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                parse_arguments([bad])
 
     def test_variants_of_the_papers_have_names(self):
         options = parse_arguments(["--ways", "zero1", "--seeds", "1", "--nodes", "2",
@@ -166,19 +177,30 @@ class Identity(unittest.TestCase):
     def test_all_settings_count_and_the_folder_does_not(self):
         options = parse_arguments(["--ways", "ddp"])
         jobs = plan.trainings(options, DATA) + plan.timings(options, DATA)
-        ids = {store.identity(job, {"torch": "1"}) for job in jobs}
+        ids = {store.identity(job, {"torch": "1"}, HARDWARE) for job in jobs}
         self.assertEqual(len(ids), len(jobs))
         [one] = [job for job in jobs[:1]]
-        self.assertNotEqual(store.identity(one, {"torch": "1"}),
-                            store.identity(one, {"torch": "2"}))
+        self.assertNotEqual(store.identity(one, {"torch": "1"}, HARDWARE),
+                            store.identity(one, {"torch": "2"}, HARDWARE))
         moved = {**one, "text": {**DATA, "folder": "/elsewhere"}}
-        self.assertEqual(store.identity(one, {}), store.identity(moved, {}))
+        self.assertEqual(store.identity(one, {}, HARDWARE), store.identity(moved, {}, HARDWARE))
         other = {**one, "text": {**DATA, "sha256": "1"}}
-        self.assertNotEqual(store.identity(one, {}), store.identity(other, {}))
+        self.assertNotEqual(store.identity(one, {}, HARDWARE), store.identity(other, {}, HARDWARE))
+
+    def test_times_are_of_a_machine_and_losses_of_any(self):
+        options = parse_arguments(["--ways", "ddp", "--seeds", "1"])
+        [trained, timed] = [jobs(options, DATA)[0] for jobs in (plan.trainings, plan.timings)]
+        for other in ({**HARDWARE, "cpu": "Another"}, {**HARDWARE, "cores": 4}):
+            self.assertEqual(store.identity(trained, {}, HARDWARE),
+                             store.identity(trained, {}, other))
+            self.assertNotEqual(store.identity(timed, {}, HARDWARE),
+                                store.identity(timed, {}, other))
+        self.assertEqual(store.identity(timed, {}, HARDWARE),
+                         store.identity(timed, {}, {**HARDWARE, "kernel": "7"}))
 
     def test_kept_and_found(self):
         with tempfile.TemporaryDirectory() as folder:
-            kept = store.Store(folder, {})
+            kept = store.Store(folder, {}, HARDWARE)
             [job, other, *_] = plan.trainings(parse_arguments([]), DATA)
             self.assertIsNone(kept.find(job))
             kept.keep(job, {"losses": [1.5, math.nan]})
@@ -253,10 +275,113 @@ class Summary(unittest.TestCase):
                     {"step_seconds": [0.5], "sent_bytes": 1e6, "load": 0.1})]
         self.assertIn("500 ms", table.text(summary.summarize([], timings)))
 
+    def test_hosts_whose_links_are_not_shaped(self):
+        timings = [({"way": "ddp", "scheme": scheme, "seed": 1, "rate": 0},
+                    {"step_seconds": [seconds], "sent_bytes": 0, "load": 0.1})
+                   for scheme, seconds in (("native", 0.4), ("int4", 0.1))]
+        found = summary.summarize([], timings)
+        self.assertEqual(found["ddp"]["int4"]["links"]["0"]["faster"], 4)
+        self.assertIn("step at unlimited", table.text(found))
+
     def test_grid(self):
         for span in (0.001, 0.7, 3, 88, 4096):
             self.assertLessEqual(span / picture.nice_step(span), 6)
             self.assertGreater(span / picture.nice_step(span), 1.9)
+
+
+class Timed(unittest.TestCase):
+    """The losses of timed steps beside those of the training."""
+    TRAINED = [4.0, math.nan, 3.0, 2.0, 1.0]
+
+    def check(self, way, trained, timed):
+        job = {"way": way, "scheme": "int4", "seed": 1, "recipe": {"validate_every": 3}}
+        return main.check_steps([(job, {"losses": trained})],
+                                [({**job, "rate": 10**9}, {"losses": timed})])
+
+    def test_those_of_other_steps_are_told(self):
+        for way in plan.WAYS:
+            self.assertEqual(self.check(way, self.TRAINED, self.TRAINED[:4]), [])
+            [line] = self.check(way, self.TRAINED, [4.0, math.nan, 3.5])
+            self.assertRegex(line, f"{way} int4, 1 Gbit/s: .* other losses")
+
+    def test_validation_that_communicates_moves_what_follows(self):
+        timed = [*self.TRAINED[:3], 2.5, 1.5]
+        self.assertEqual(self.check("fsdp2", self.TRAINED, timed), [])
+        for way in ("ddp", "zero1", "diloco"):
+            self.assertEqual(len(self.check(way, self.TRAINED, timed)), 1)
+
+    def test_a_training_may_be_the_shorter_one(self):
+        for way in plan.WAYS:
+            self.assertEqual(self.check(way, self.TRAINED[:2], self.TRAINED), [])
+            self.assertEqual(len(self.check(way, [4.0, 2.0], self.TRAINED)), 1)
+
+    def test_one_without_a_training_is_not_wrong(self):
+        job = {"way": "ddp", "scheme": "int4", "seed": 1, "rate": 10**9}
+        self.assertEqual(main.check_steps([], [(job, {"losses": [1.0]})]), [])
+
+    def test_the_report_comes_before_the_failure(self):
+        timed = {"losses": [5.0], "step_seconds": [0.1], "sent_bytes": 1, "load": 0.1,
+                 "wall_seconds": 1}
+
+        def play(jobs, *_):
+            return [(job, timed if job.get("measure") else {**result([4.0], 2.0), "wall_seconds": 1})
+                    for job in jobs]
+        with (tempfile.TemporaryDirectory() as folder,
+              unittest.mock.patch.multiple(
+                  main, run_all=play, report=unittest.mock.DEFAULT, text=unittest.mock.DEFAULT,
+                  versions=unittest.mock.DEFAULT, surroundings=unittest.mock.DEFAULT) as played,
+              contextlib.redirect_stdout(io.StringIO()),
+              contextlib.redirect_stderr(io.StringIO()) as said):
+            played["text"].prepare.return_value = DATA
+            options = parse_arguments(["--ways", "ddp", "--seeds", "1", "--schemes", "native",
+                                       "--rates", "1gbit", "--out", folder])
+            self.assertEqual(main.train(options), 1)
+        played["report"].assert_called_once()
+        self.assertIn("ddp native, 1 Gbit/s: the timed steps have other losses", said.getvalue())
+
+
+class Launch(unittest.TestCase):
+    JOB = {"way": "ddp", "scheme": "native", "seed": 1, "nodes": 2, "ranks": 4}
+
+    def test_a_rate_makes_hosts_even_where_it_is_none(self):
+        for rate in 10**9, 0:
+            command = launch.lab({**self.JOB, "rate": rate})
+            self.assertEqual(command[-2:], ["--rate", str(rate)])
+            self.assertNotIn("--loopback", command)
+        self.assertIn("--loopback", launch.lab(self.JOB))
+
+    def test_what_is_exported_does_not_reach_the_ranks(self):
+        exported = {"TERSE_SCHEME": "int4", "TERSE_MIN_BYTES": "1", "NCCL_HOSTID": "mine",
+                    "LD_PRELOAD": "libterse_nccl.so", "NCCL_ALGO": "Ring"}
+        with unittest.mock.patch.dict(os.environ, exported, clear=True):
+            self.assertEqual(launch.environment(), {"NCCL_ALGO": "Ring"})
+
+    def test_a_path_that_cannot_be_preloaded_is_refused(self):
+        options = argparse.Namespace(build_dir="/a blank", python="python3")
+        with self.assertRaisesRegex(surroundings.LibraryError, "a blank or a colon is in it"):
+            launch.run({**self.JOB, "scheme": "int4", "rules": "int4"}, options)
+
+    def code_after(self, number):
+        """bench/train's exit code where this signal comes while it trains."""
+        with (unittest.mock.patch("main.train", lambda _: signal.raise_signal(number)),
+              unittest.mock.patch("sys.argv", ["bench/train"]),
+              self.assertRaises(SystemExit) as ended):
+            main.main()
+        return ended.exception.code
+
+    def test_signals_unwind(self):
+        for number in signal.SIGTERM, signal.SIGHUP:
+            self.addCleanup(signal.signal, number, signal.signal(number, lambda *_: None))
+        for number in signal.SIGTERM, signal.SIGHUP:
+            self.assertEqual(self.code_after(number), 128 + number)
+
+    def test_a_signal_that_is_ignored_stays_so(self):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self.addCleanup(signal.signal, signal.SIGHUP, before)
+        self.addCleanup(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+        with (unittest.mock.patch("main.train", lambda _: signal.raise_signal(signal.SIGHUP) or 7),
+              unittest.mock.patch("sys.argv", ["bench/train"])):
+            self.assertEqual(main.main(), 7)
 
 
 class Checks(unittest.TestCase):

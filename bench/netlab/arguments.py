@@ -1,0 +1,24 @@
+"""What options are made of, as argparse takes it."""
+
+import argparse
+import re
+
+
+def list_of(parse, names=None):
+    """Reads what stands between commas, one or more; only these names, where there are any."""
+    def read(text):
+        try:
+            values = tuple(parse(item) for item in text.split(",") if item)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(error) from error
+        if names and not set(values) <= set(names):
+            raise argparse.ArgumentTypeError(f"'{text}': choose from {', '.join(names)}")
+        if not values:
+            raise argparse.ArgumentTypeError(f"'{text}' names nothing")
+        return values
+    return read
+
+
+def split_schemes(text):
+    """At the commas between schemes, not at those before a scheme's next key."""
+    return tuple(scheme for scheme in re.split(r",(?![a-z]+=)", text) if scheme)

@@ -1,0 +1,34 @@
+"""What bench/run and bench/train give to netlab, and to the ranks in it."""
+
+import os
+import subprocess
+
+NETLAB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "netlab")
+
+
+class LibraryError(Exception):
+    pass
+
+
+def shapes_links():
+    """Whether netlab can make hosts with links of their own here, which takes root."""
+    return subprocess.run([NETLAB, "--probe"], check=True, capture_output=True,
+                          text=True).stdout.strip() == "namespaces"
+
+
+def environment():
+    """Without what would change what is compared, native too: settings of terse's, and libraries
+    that are preloaded. And each host is to have the NCCL_HOSTID that netlab gives it."""
+    return {name: value for name, value in os.environ.items()
+            if not name.startswith("TERSE_") and name not in ("LD_PRELOAD", "NCCL_HOSTID")}
+
+
+def preload(build_dir):
+    """The value of LD_PRELOAD that has a program's NCCL calls compressed. Raises LibraryError."""
+    library = os.path.join(build_dir, "lib", "libterse_nccl.so")
+    # Its separators cannot be quoted, and a program starts without what is not found.
+    if set(library) & set(" :"):
+        raise LibraryError(f"LD_PRELOAD cannot name {library}: a blank or a colon is in it")
+    if not os.path.exists(library):
+        raise LibraryError(f"{library} is not there: is the build complete?")
+    return library
