@@ -6,17 +6,19 @@ ReduceScatter instead of DDP's AllReduce. Nothing here knows of terse.
         torchrun --nproc-per-node 2 examples/pytorch/fsdp2.py
 
 The weights that are computed with are gathered anew for each pass, in bf16; the optimizer's own, in
-fp32, never travel. The ranks may share one GPU.
+fp32, never travel. The ranks may share one GPU. At the end it says whether all ranks have the same
+results: not with own=exact, as in safe, fast and QSDP's presets, where a rank's own shard stays as
+it is for itself alone.
 """
 
-import argparse
 import json
-import os
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+from common import arguments, same_everywhere, start
 
 INPUTS, HIDDEN, OUTPUTS, BATCH = 256, 2048, 64, 256
 
@@ -36,21 +38,6 @@ def network():
                                torch.nn.Linear(HIDDEN, OUTPUTS))
 
 
-def start(backend):
-    """This process's device; before NCCL's first call."""
-    if backend == "hostnccl":
-        import torch_hostnccl  # noqa: F401  by which torch knows it
-        dist.init_process_group(backend)
-        return torch.device("cpu")
-    local, devices = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-    if int(os.environ["LOCAL_WORLD_SIZE"]) > devices:
-        # NCCL takes two ranks on one GPU only if they seem to be on two hosts.
-        os.environ.setdefault("NCCL_HOSTID", f"rank{os.environ['RANK']}")
-    torch.cuda.set_device(local % devices)
-    dist.init_process_group(backend)
-    return torch.device("cuda", local % devices)
-
-
 def shard(model, device):
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -59,23 +46,8 @@ def shard(model, device):
     fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
-def same_outputs(model, x):
-    """Whether all ranks compute the same from the weights that they gathered."""
-    with torch.no_grad():
-        mine = model(x).double().sum().view(1)
-    others = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(others, mine)
-    return all(torch.equal(mine, other) for other in others)
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--json", action="store_true", help="end with a JSON object of all losses")
-    parser.add_argument("--backend", choices=("nccl", "hostnccl"), default="nccl",
-                        help="hostnccl: without a GPU")
-    options = parser.parse_args()
+    options = arguments(__doc__)
     device = start(options.backend)
     rank = dist.get_rank()
 
@@ -101,7 +73,8 @@ def main():
         if rank == 0 and step % 20 == 0:
             print(f"step {step:4}  loss {losses[-1]:.5f}", flush=True)
     # Under random rounding each gathering draws anew; all ranks must draw the same.
-    same = same_outputs(model, torch.ones(1, INPUTS, device=device))
+    with torch.no_grad():
+        same = same_everywhere([model(torch.ones(1, INPUTS, device=device))])
     if rank == 0:
         print(json.dumps({"losses": losses, "same_everywhere": same}) if options.json else
               f"all ranks have the same results: {'yes' if same else 'NO'}", flush=True)

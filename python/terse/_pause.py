@@ -11,7 +11,14 @@ _depth = {}  # of those that are paused, by their addresses: how often
 
 
 def _pause(comm, on):
-    call("tersePreloadPause", "tersePreloadPause", comm, ctypes.c_int(on))
+    call("tersePreloadPause", "", comm, ctypes.c_int(on))  # libterse.so has nothing of the kind
+
+
+def _resume(comm):
+    _depth[comm.value] -= 1
+    if _depth[comm.value] == 0:
+        del _depth[comm.value]
+        _pause(comm, 0)
 
 
 @contextlib.contextmanager
@@ -28,17 +35,10 @@ def paused(*comms):
     if not active():
         yield
         return
-    done = []
-    try:
+    with contextlib.ExitStack() as stack:  # resumes each, though another cannot be
         for comm in map(communicator, comms):
             if comm.value not in _depth:
                 _pause(comm, 1)
             _depth[comm.value] = _depth.get(comm.value, 0) + 1
-            done.append(comm)
+            stack.callback(_resume, comm)
         yield
-    finally:
-        for comm in done:
-            _depth[comm.value] -= 1
-            if _depth[comm.value] == 0:
-                del _depth[comm.value]
-                _pause(comm, 0)

@@ -3,8 +3,10 @@
 models_rank.py FOLDER RANK RANKS [unittest's arguments]"""
 
 import datetime
+import gc
 import sys
 import unittest
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -186,6 +188,36 @@ class Ddp(Case):
             self.assertEqual(self.check(step(wrapped), messages), {"AllReduce": exact})
         for name, param in wrapped.module.named_parameters():  # a mean, as without the hook
             self.assertTrue((param.grad.abs() == 1).all(), name)
+
+    def wrap_small(self):
+        """A model that is but a row of four weights, whose gradients are the inputs."""
+        wrapped = DistributedDataParallel(torch.nn.Linear(4, 1, bias=False))
+        return wrapped, terse.models.DdpBuckets(wrapped)
+
+    def test_nothing_holds_a_model_that_is_over(self):
+        wrapped, buckets = self.wrap_small()
+        wrapped(torch.ones(1, 4)).sum().backward()
+        found = weakref.ref(wrapped.module)
+        del wrapped
+        gc.collect()
+        self.assertIsNone(found())
+        self.assertEqual(len(terse.models.messages(buckets)), 1)
+
+    def test_ranks_that_have_no_more_inputs(self):
+        for options in ({}, {"divide_by_initial_world_size": False, "enable": False}):
+            wrapped, _ = self.wrap_small()
+            with wrapped.join(**options):
+                for left in (RANKS,) if options else (RANKS, 1):
+                    if RANK < left:
+                        wrapped.zero_grad()
+                        wrapped(torch.ones(1, 4)).sum().backward()
+                        self.assertEqual(wrapped.module.weight.grad.tolist(), [[left / RANKS] * 4])
+
+    def test_averages_over_the_ranks_that_are_left(self):
+        wrapped, _ = self.wrap_small()
+        with self.assertRaisesRegex(terse.Error, "join.divide_by_initial_world_size=False"):
+            with wrapped.join(divide_by_initial_world_size=False):
+                wrapped(torch.ones(1, 4)).sum().backward()
 
     def test_alone_it_is_told_what_to_do(self):
         with self.assertRaisesRegex(TypeError, "pass a DdpBuckets"):

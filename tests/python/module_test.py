@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 BUILD, SOURCE = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -23,6 +24,7 @@ EXCLUDED = {i for first, count in RANGES for i in range(first, first + count)}
 sys.path.insert(0, MODULE)
 import terse  # noqa: E402
 import terse._communicator  # noqa: E402
+import terse._pause  # noqa: E402
 import terse._stats  # noqa: E402
 
 
@@ -216,6 +218,27 @@ class Alone(unittest.TestCase):
         reasons = re.findall(r"TERSE_FULL_(\w+) = (\d+)", header)
         self.assertEqual([(name.upper(), str(k)) for k, name in enumerate(terse._stats.IN_FULL)] +
                          [("REASONS", str(len(terse._stats.IN_FULL)))], reasons)
+
+
+class Pauses(unittest.TestCase):
+    """What is paused, without a library."""
+
+    def test_one_that_cannot_be_resumed(self):
+        native = set()
+
+        def pause(comm, on):
+            if comm.value == 2 and not on:
+                raise terse.Error("2 is no more")
+            (native.add if on else native.remove)(comm.value)
+
+        with unittest.mock.patch.multiple(terse._pause, active=lambda: True, _pause=pause):
+            with self.assertRaisesRegex(terse.Error, "2 is no more") as caught:
+                with terse.paused(1, 2, 3):
+                    self.assertEqual(native, {1, 2, 3})
+                    raise OSError("no space")
+        self.assertIsInstance(caught.exception.__context__, OSError)
+        self.assertEqual(native, {2})
+        self.assertEqual(terse._pause._depth, {})
 
 
 class Groups(unittest.TestCase):

@@ -1,6 +1,7 @@
 """torch.distributed on the backend hostnccl: backend_test.py PYTHON TERSE HOSTNCCL"""
 
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,34 @@ import playing
 PYTHON, TERSE, HOSTNCCL = sys.argv[1:4]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODULE = os.path.join(ROOT, "python")
+
+
+class Environment(unittest.TestCase):
+    """make.py erases what it has made itself, and nothing else. Here it gets no packages."""
+
+    def make(self, folder):
+        program = ROOT + "/examples/pytorch/environment/make.py"
+        done = subprocess.run([sys.executable, program, folder], check=False, text=True,
+                              env={**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertNotEqual(done.returncode, 0)
+        return done.stdout
+
+    def test_somebody_elses_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "thesis").touch()
+            self.assertRegex(self.make(folder), "is not empty, and not made by make.py")
+            self.assertEqual(os.listdir(folder), ["thesis"])
+
+    def test_one_of_an_older_recipe(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("made", "old"):
+                pathlib.Path(folder, name).write_text("old", encoding="utf-8")
+            self.assertIn("No matching distribution", self.make(folder))
+            self.assertTrue(os.path.exists(folder + "/bin/pip"))
+            self.assertFalse(os.path.exists(folder + "/old"))
+            # It is not finished, and known as begun.
+            self.assertEqual(pathlib.Path(folder, "made").read_text(encoding="utf-8"), "")
 
 
 class Backend(unittest.TestCase):

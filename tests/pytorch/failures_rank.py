@@ -1,6 +1,7 @@
 """One rank of four that see what goes wrong end in torch's errors: failures_rank.py. Rank 3 kills itself
 at the end."""
 
+import concurrent.futures
 import datetime
 import os
 import re
@@ -78,6 +79,33 @@ def aborted():
         fails("", work.wait)
 
 
+def ended_while_the_ranks_meet(how):
+    """Nobody else waits for those who meet: they are told that there is no communicator yet, or end
+    the group. It ends for all, when the last rank has come."""
+    key = f"met/{how}"
+    group = torch_hostnccl._C.create(dist.PrefixStore(key, STORE.clone()), RANK, 4, 15 * SHORT)
+    call = lambda: group.allreduce([torch.ones(3)]).wait()
+    if RANK == 2:
+        STORE.wait([f"{key}/ended/{rank}" for rank in (0, 1, 3)])
+        fails("NCCL error", call)
+        return
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        meeting = pool.submit(fails, f"its group was {how}", call)
+        STORE.wait([f"{key}/group/arrived/{RANK}"])
+        assert group._comm_ptr() == 0
+        {"aborted": group.abort, "shut down": group.shutdown}[how]()
+        STORE.set(f"{key}/ended/{RANK}", "")
+        meeting.result()
+
+
+def aborted_while_the_ranks_meet():
+    ended_while_the_ranks_meet("aborted")
+
+
+def shut_down_while_the_ranks_meet():
+    ended_while_the_ranks_meet("shut down")
+
+
 def sizes_differ():
     group = dist.new_group()
     everyone(group)
@@ -91,7 +119,8 @@ def somebody_dies():
     fails("NCCL error", dist.all_reduce, torch.ones(3))
 
 
-for part in (nobody_comes_at_all, somebody_is_late, somebody_waits_no_longer, aborted, sizes_differ,
+for part in (nobody_comes_at_all, somebody_is_late, somebody_waits_no_longer, aborted,
+             aborted_while_the_ranks_meet, shut_down_while_the_ranks_meet, sizes_differ,
              somebody_dies):
     everyone()
     part()

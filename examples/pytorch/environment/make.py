@@ -3,7 +3,8 @@
 
 From PyPI, 550 MB to load and 1.3 GB on the disk; without a network it fails. PyTorch comes without the
 libraries of CUDA that it asks for, which would be several GB more (without_cuda.py). Its NCCL is
-hostnccl, whose folder is given; without it there is no NCCL, and no backend."""
+hostnccl, whose folder is given; without it there is no NCCL, and no backend. FOLDER is new or empty,
+or what this has made before: where that was of other versions it is erased, and made anew."""
 
 import argparse
 import glob
@@ -53,13 +54,23 @@ class Environment:
         return subprocess.run([self.python, "-c", where], check=True, text=True,
                               stdout=subprocess.PIPE).stdout.strip()
 
+    def begin(self, stamp):
+        """An environment without anything, and with an empty stamp, by which it is known as made
+        here. What was in the folder is erased, unless it is somebody else's."""
+        if os.path.isdir(self.folder) and os.listdir(self.folder) and not os.path.exists(stamp):
+            sys.exit(f"{self.folder} is not empty, and not made by make.py: "
+                     "name another folder, or remove what is in it")
+        venv.create(self.folder, clear=True)
+        note(stamp, "")
+        venv.create(self.folder, with_pip=True)
+
     def make(self):
         parts = (HERE + "/without_cuda.py", HERE + "/make.py")
         stamp, wanted = self.folder + "/made", "\n".join([sys.version, self.requirements,
                                                           read(*parts)])
         if made(stamp, wanted):
             return
-        venv.create(self.folder, clear=True, with_pip=True)
+        self.begin(stamp)
         listed = self.folder + "/requirements.txt"
         note(listed, self.requirements)
         self.install(listed)

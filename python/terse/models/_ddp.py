@@ -2,8 +2,16 @@
 step, by the order in which the gradients came. Only a communication hook is told what is in them."""
 
 import math
+import weakref
 
+from .._library import Error
 from ._message import Message, joined
+
+
+def divides_by_those_left(model):
+    """Whether a DDP model is in join(divide_by_initial_world_size=False), and so divides by the
+    number of ranks that still have inputs. join() leaves both attributes there when it is over."""
+    return model._join_config.enable and not getattr(model, "_divide_by_initial_world_size", True)
 
 
 class DdpBuckets:
@@ -18,10 +26,14 @@ class DdpBuckets:
     in the same buckets. Until the exclusion, so in the first two steps, norms and biases are
     compressed as all else is; TERSE_SCHEME rules, or a few steps without gradients of matter (a
     warm-up with the learning rate 0), make up for that.
+
+    It divides by the number of all ranks, in model.join(), too; where that is called with
+    divide_by_initial_world_size=False, a step raises terse.Error.
     """
 
     def __init__(self, model):
-        self.model = model
+        self.find_model = weakref.ref(model)  # the model holds its hook
+        self.process_group = model.process_group
         self.names = {id(param): name for name, param in model.module.named_parameters()}
         self.layouts = {}
         model.register_comm_hook(self, type(self).reduce)
@@ -31,11 +43,15 @@ class DdpBuckets:
         """The hook: keeps the layout of the last step, and does what DDP does without a hook."""
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
+        model = buckets.find_model()
+        if model is not None and divides_by_those_left(model):
+            raise Error("DdpBuckets divides by the number of all ranks: it cannot be used in "
+                        "join(divide_by_initial_world_size=False)")
         if bucket.index() == 0:
             buckets.layouts.clear()
         buckets.layouts[bucket.index()] = [(buckets.names[id(param)], tuple(param.shape))
                                            for param in bucket.parameters()]
-        return default_hooks.allreduce_hook(buckets.model.process_group, bucket)
+        return default_hooks.allreduce_hook(buckets.process_group, bucket)
 
     def messages(self, rule):
         """As terse.models.messages; empty before the first step."""
@@ -46,4 +62,4 @@ class DdpBuckets:
                 if rule(name, shape):
                     exact.append((offset, count))
                 offset += count
-            yield Message(offset, joined(exact), f"DDP bucket {index}", self.model.process_group)
+            yield Message(offset, joined(exact), f"DDP bucket {index}", self.process_group)

@@ -95,52 +95,63 @@ std::string HostGroup::name() const {
 }
 
 HostGroup::CommunicatorPtr HostGroup::communicator() {
-  std::lock_guard lock(mutex_);
-  CommunicatorPtr& found = communicators_[kWhole];
-  if (!found) found = meet(*store_, kWhole, getRank(), getSize(), name(), timeout_);
-  return found;
+  return communicator(kWhole, getRank(), getSize());
 }
 
 HostGroup::CommunicatorPtr HostGroup::communicator(int other) {
   const int low = std::min(getRank(), other), high = std::max(getRank(), other);
-  const std::string key = c10::str(low, ":", high);
+  return communicator(c10::str(low, ":", high), getRank() == low ? 0 : 1, low == high ? 1 : 2);
+}
+
+HostGroup::CommunicatorPtr HostGroup::communicator(const std::string& key, int rank, int size) {
+  if (CommunicatorPtr found = find(key)) return found;
+  std::lock_guard lock(meeting_);
+  if (CommunicatorPtr found = find(key)) return found;
+  const std::string called = key == kWhole ? name() : c10::str(name(), ":", key);
+  return keep(key, meet(*store_, key, rank, size, called, timeout_));
+}
+
+HostGroup::CommunicatorPtr HostGroup::find(const std::string& key) {
   std::lock_guard lock(mutex_);
-  CommunicatorPtr& found = communicators_[key];
-  const int rank = getRank() == low ? 0 : 1, size = low == high ? 1 : 2;
-  if (!found) found = meet(*store_, key, rank, size, c10::str(name(), ":", key), timeout_);
-  return found;
+  const auto found = communicators_.find(key);
+  return found == communicators_.end() ? nullptr : found->second;
+}
+
+HostGroup::CommunicatorPtr HostGroup::keep(const std::string& key, CommunicatorPtr made) {
+  std::string over;
+  {
+    std::lock_guard lock(mutex_);
+    communicators_[key] = made;
+    over = over_;
+  }
+  if (!over.empty()) made->abort(over);
+  return made;
 }
 
 int64_t HostGroup::comm_pointer() {
-  std::lock_guard lock(mutex_);
-  const auto found = communicators_.find(kWhole);
-  if (found == communicators_.end() || !found->second) return 0;
-  return reinterpret_cast<int64_t>(found->second->handle());
+  const CommunicatorPtr found = find(kWhole);
+  return found ? reinterpret_cast<int64_t>(found->handle()) : 0;
 }
 
 void HostGroup::abort() {
   std::map<std::string, CommunicatorPtr> all;
   {
     std::lock_guard lock(mutex_);
+    over_ = "its group was aborted";
     all = communicators_;
   }
-  for (const auto& [key, one] : all) {
-    if (one) one->abort("its group was aborted");
-  }
+  for (const auto& [key, one] : all) one->abort("its group was aborted");
 }
 
 void HostGroup::shutdown() {
   std::map<std::string, CommunicatorPtr> all;
   {
     std::lock_guard lock(mutex_);
+    over_ = "its group was shut down";
     all.swap(communicators_);
   }
-  for (const auto& [key, one] : all) {
-    if (one) one->finalize();
-  }
-  for (const auto& [key, one] : all) {
-    if (one) one->close();
-  }
+  for (const auto& [key, one] : all) one->finalize();
+  for (const auto& [key, one] : all) one->close();
 }
 
 c10::intrusive_ptr<c10d::Backend> HostGroup::split(const c10::intrusive_ptr<c10d::Store>& store,

@@ -111,14 +111,21 @@ class HostGroup final : public c10d::Backend {
 
   CommunicatorPtr communicator();           // the group's
   CommunicatorPtr communicator(int other);  // of this rank and another one alone
+  // That of a key; the first time the ranks meet, for which this may wait.
+  CommunicatorPtr communicator(const std::string& key, int rank, int size);
+  CommunicatorPtr find(const std::string& key);  // null: there is none yet
+  // Aborts it, if the group is over by now.
+  CommunicatorPtr keep(const std::string& key, CommunicatorPtr made);
   std::string name() const;
   Milliseconds timeout_of(Milliseconds given) const;
 
   const c10::intrusive_ptr<c10d::Store> store_;
   Milliseconds timeout_;
   uint64_t sequence_ = 0;
-  std::mutex mutex_;
+  std::mutex meeting_;  // held while ranks meet, and never waited for with mutex_
+  std::mutex mutex_;    // of the two below
   std::map<std::string, CommunicatorPtr> communicators_;
+  std::string over_;  // why no communicator lives any more; empty: they do
   Coalescing coalescing_;
 };
 
