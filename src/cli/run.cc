@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -112,6 +113,8 @@ void require_good(const std::vector<Variable>& variables) {
     return set != variables.end() ? set->value.c_str() : std::getenv(name);
   }));
 }
+
+const CLI::Range kMany(0, std::numeric_limits<int>::max());
 
 std::vector<Variable> surroundings(const Run& run) {
   const std::string interposer = installed("lib/libterse_nccl.so");
@@ -221,11 +224,11 @@ void add_run(CLI::App& app, int& status) {
   command
       ->add_option("--verify", run->verify,
                    "One in so many calls also runs natively, to know its error, as TERSE_VERIFY")
-      ->check(CLI::NonNegativeNumber);
+      ->check(kMany);
   command
       ->add_option("--trace", run->trace,
                    "So many last calls are kept for the report, as TERSE_TRACE")
-      ->check(CLI::NonNegativeNumber);
+      ->check(kMany);
   CLI::Option* check = command->add_flag(
       "--check", run->check,
       "Stay beside the program, and say so in the end where it has not used NCCL (the default "

@@ -41,8 +41,8 @@ inline void require_driver() {
          version(driver), version(CUDART_VERSION), CUDART_VERSION / 1000);
 }
 
-// The driver's functions for contexts. The program's driver is asked for them, so that there is none
-// to link.
+// The driver's functions for contexts. The program's driver is asked for them, so that there is
+// none to link.
 struct Driver {
   PFN_cuDevicePrimaryCtxRetain_v7000 retain;
   PFN_cuCtxPushCurrent_v4000 push;
@@ -57,6 +57,7 @@ void find(const char* name, Function& function) {
 #else
   check(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, nullptr), name);
 #endif
+  if (found == nullptr) fail(ncclSystemError, "the driver has no {}", name);
   function = reinterpret_cast<Function>(found);
 }
 

@@ -76,7 +76,8 @@ Launcher::Launcher(const Device& device) {
     fail(ncclSystemError,
          "terse has no code for device {} of compute capability {}.{}, or its driver is too old: "
          "{}",
-         device.number, compute_capability_ / 10, compute_capability_ % 10, cudaGetErrorString(found));
+         device.number, compute_capability_ / 10, compute_capability_ % 10,
+         cudaGetErrorString(found));
   }
   check(found, "cudaFuncGetAttributes");
   // All of them now. CUDA would load each at its first launch, and might wait for the device, where

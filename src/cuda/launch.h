@@ -10,10 +10,9 @@
 #include "codec/checksum.h"
 #include "codec/difference.h"
 #include "codec/learning.h"
+#include "cuda/device.h"
 
 namespace terse::cuda {
-
-class Device;
 
 class Launcher {
  public:

@@ -75,9 +75,7 @@ constexpr Condition kConditions[] = {
      },
      [](const Match& m) { return print_range(m.shard, print_size); }},
     {"ranks", ConditionKind::kRange,
-     [](std::string_view value, Match& m) {
-       set_number_of(m.ranks, value, "2..8 or 16..");
-     },
+     [](std::string_view value, Match& m) { set_number_of(m.ranks, value, "2..8 or 16.."); },
      [](const Match& m) { return print_range(m.ranks, print_number); }},
     {"nodes", ConditionKind::kRange,
      [](std::string_view value, Match& m) { set_number_of(m.nodes, value, "1 or 2.."); },

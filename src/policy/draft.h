@@ -13,7 +13,7 @@ namespace terse {
 struct Draft {
   Match match;
   bool names_least = false;  // the smallest size, be it 0: then there is no other floor
-  std::string_view scheme;  // or a preset
+  std::string_view scheme;   // or a preset
   unsigned number = 0, line = 0;
 };
 

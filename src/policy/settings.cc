@@ -25,7 +25,7 @@ const std::filesystem::path& start_folder() {
   }());
   return folder;
 }
-[[maybe_unused]] const auto& kAtTheStart = start_folder();
+[[maybe_unused]] const auto& at_the_start = start_folder();
 
 std::string file_at(std::string_view path) { return (start_folder() / path).string(); }
 

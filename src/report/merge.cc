@@ -119,6 +119,11 @@ class Merger {
   Merged& merged_;
 };
 
+// Which may have been written into the folder of what it was made from.
+bool is_merged(const std::string& text) {
+  return text.substr(0, 100).find(kMergedFormat) != text.npos;
+}
+
 }  // namespace
 
 namespace value {
@@ -241,7 +246,8 @@ Folder read_folder(const std::filesystem::path& folder) {
   for (const auto& path : paths) {
     const std::string file = path.filename().string();
     try {
-      all.reports.push_back({file, from_json(read_text(path))});
+      const std::string text = read_text(path);
+      if (!is_merged(text)) all.reports.push_back({file, from_json(text)});
     } catch (const terse::Error& e) {
       all.unreadable.push_back(fmt::format("{}: {}", file, e.message));
     }

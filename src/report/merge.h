@@ -11,6 +11,8 @@
 
 namespace terse::report {
 
+constexpr const char* kMergedFormat = "terse-merged-report";
+
 // One rank of a communicator, and where it was.
 struct Member {
   int rank = 0;
@@ -76,7 +78,8 @@ struct Folder {
   std::vector<std::string> unreadable;  // files, and why
 };
 
-// Every file *.json of a folder. Throws terse::Error when it has none that is a report.
+// Every file *.json of a folder, but for those of kMergedFormat. Throws terse::Error when it has
+// none that is a report.
 Folder read_folder(const std::filesystem::path& folder);
 Merged merge(const Folder& folder);
 

@@ -119,7 +119,7 @@ Json write(const MergedCommunicator& c) {
 }  // namespace
 
 std::string merged_json(const Merged& merged) {
-  Json j = {{"format", "terse-merged-report"},
+  Json j = {{"format", kMergedFormat},
             {"version", kVersion},
             {"terse", merged.terse},
             {"policy", merged.policy},

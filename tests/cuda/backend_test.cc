@@ -159,8 +159,8 @@ TEST(Backend, KeepsVisibleMemoryUntilItIsTrimmed) {
   EXPECT_TRUE(fake::failed());
 }
 
-// Nor does the thread: a context on device 0, where threads begin, would take the memory of the rank
-// that has it.
+// Nor does the thread: a context on device 0, where threads begin, would take the memory of the
+// rank that has it.
 TEST(Backend, UsesNoDeviceButItsOwn) {
   constexpr int kDevice = 5;
   fake::forget_contexts();

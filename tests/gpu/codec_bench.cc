@@ -258,7 +258,7 @@ class Bench {
   const Type& type_;
   const size_t bytes_, count_;
   const Timer timer_;
-  const cuda::Launcher launcher_{0};
+  const cuda::Launcher launcher_{cuda::Device(0)};
   const Ring raw_, out_;
   mutable std::vector<Combine> work_;
 };

@@ -75,7 +75,7 @@ void expect_same(const HostMemory& expected, const DeviceBuffer& device, const c
 void round_trip(const Spec& spec, Dtype raw, size_t count) {
   SCOPED_TRACE(codec::describe(spec) + " " + codec::name_of(raw) + " " + std::to_string(count));
   const size_t raw_bytes = count * codec::dtype_size(raw);
-  const cuda::Launcher launcher(0);
+  const cuda::Launcher launcher(cuda::Device(0));
   const codec::Draw draw = codec::make_draw({.seed = 11, .rank = 3});
   const auto work = [&](std::span<const codec::Source> sources, codec::Target target) {
     return Combine{

@@ -44,7 +44,7 @@ class Gpu {
   }
 
  private:
-  cuda::Launcher launcher_{0};
+  cuda::Launcher launcher_{cuda::Device(0)};
   DeviceBuffer arena_{64 << 20}, replays_{256};
 };
 
@@ -116,7 +116,7 @@ TEST(Parity, InPlace) {
 
     const DeviceBuffer device(image.bytes().size());
     device.put(image.bytes().data(), device.size());
-    cuda::Launcher(0).combine(nullptr, in_place(device.data(), sources), nullptr);
+    cuda::Launcher(cuda::Device(0)).combine(nullptr, in_place(device.data(), sources), nullptr);
     check(cudaDeviceSynchronize(), "the kernels");
     Bytes found(device.size());
     device.get(found.data(), found.size());

@@ -103,8 +103,8 @@ TEST(Chooser, CountsWhatComesToARoot) {
 // `terse tune` measures one rounding; the other takes nearly as long.
 TEST(Chooser, TakesWhatWasMeasuredOfTheOtherRounding) {
   model::Profile p = kSlow;
-  p.measured = {curve("native", {{1, 1.0}}), curve("int4", {{1, 0.5}}),
-                curve("int8", {{1, 0.75}}), curve("int8:round=stochastic", {{1, 0.25}})};
+  p.measured = {curve("native", {{1, 1.0}}), curve("int4", {{1, 0.5}}), curve("int8", {{1, 0.75}}),
+                curve("int8:round=stochastic", {{1, 0.25}})};
   const auto all = predicted(p, "auto:bits=4,round=stochastic", all_reduce(), nodes(1, 4));
   EXPECT_EQ(names(all), "native int8:round=stochastic int4:round=stochastic");
   EXPECT_EQ(all[1].seconds, 0.25);
@@ -119,8 +119,9 @@ TEST(Chooser, WhereNativeAloneWasMeasuredGoesByTheModel) {
   EXPECT_EQ(name_of(choose(all)), "int8");
   for (const Prediction& each : all) EXPECT_FALSE(each.measured);
   p.within = p.between = {};
-  EXPECT_NE(error_of([&] { predicted(p, "auto:bits=8", all_reduce(), nodes(1, 4)); })
-                .find("says nothing of"),
+  EXPECT_NE(error_of([&] {
+              predicted(p, "auto:bits=8", all_reduce(), nodes(1, 4));
+            }).find("says nothing of"),
             std::string::npos);
 }
 

@@ -61,9 +61,21 @@ class Usage(unittest.TestCase):
                 ("The following argument was not expected: --shceme; did you mean --scheme?",
                  "run", "--shceme", "int8", "true"),
                 ("The following argument was not expected: exlpain; did you mean explain?", "exlpain"),
-                ("--log: loud not in {off,error,warn,info,trace}", "run", "--log", "loud", "true")):
+                ("--log: loud not in {off,error,warn,info,trace}", "run", "--log", "loud", "true"),
+                ("--verify: Value -1 not in range 0 to 2147483647", "run", "--verify", "-1",
+                 "true")):
             with self.subTest(words):
                 wrong_usage(self, error, *words)
+
+    def test_settings_that_cannot_be_are_said_at_once(self):
+        for words in (["run", "--scheme", "int8", "true"], ["scheme", "int8"],
+                      ["explain", "--scheme", "int8"]):
+            with self.subTest(words):
+                code, _, err = terse(*words, TERSE_MIN_BYTES="64KB")
+                self.assertNotEqual(code, 0)
+                self.assertIn('TERSE_MIN_BYTES="64KB": it must be a number of bytes', err)
+        self.assertEqual(terse("run", "--trace", "200000", "true"),
+                         (1, "", 'terse: TERSE_TRACE="200000": it must be 0 to 100000 calls\n'))
 
     def test_the_largest_plans_take_no_time_worth_mentioning(self):
         for words in (["plan", "allreduce", "--ranks", "65536"],

@@ -156,9 +156,9 @@ TEST(Profile, MeasuredFormatsHaveOneName) {
   EXPECT_EQ(measured("int8:round=stochastic"), "int8:round=stochastic");
   EXPECT_EQ(measured("native"), "native");
   for (const char* scheme : {"int8:block=64", "int8:own=exact", "off", "auto"})
-    EXPECT_NE(error_of([&] { measured(scheme); })
-                  .find(fmt::format("6:10: \"{}\" is no format", scheme)),
-              std::string::npos)
+    EXPECT_NE(
+        error_of([&] { measured(scheme); }).find(fmt::format("6:10: \"{}\" is no format", scheme)),
+        std::string::npos)
         << scheme;
 }
 

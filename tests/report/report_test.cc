@@ -351,6 +351,7 @@ TEST(Merge, ReadsAFolderAndNamesTheFilesThatItCannot) {
   write_file(folder / "a.json", to_json(sample(0, 1)));
   write_file(folder / "b.json", "{");
   write_file(folder / "c.txt", "no report");
+  write_file(folder / "d.json", merged_json(merge(samples(2))));
   const Merged merged = merge(read_folder(folder));
   EXPECT_EQ(merged.files, std::vector<std::string>{"a.json"});
   ASSERT_EQ(merged.complaints.size(), 1u);

@@ -78,8 +78,7 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
     return profile.curve(call.collective, call.dtype, call.ranks, t.nodes(), name);
   };
   std::vector<Scheme> possible = candidates(scheme, call.ranks);
-  std::erase_if(possible,
-                [&](const Scheme& s) { return !is_for(s, call.collective, call.dtype); });
+  std::erase_if(possible, [&](const Scheme& s) { return !is_for(s, call.collective, call.dtype); });
   std::vector<Prediction> all;
   if (const model::Curve* curve = measured(model::kNative)) {
     all.push_back({native_scheme(), curve->seconds(bytes), true});

@@ -52,7 +52,7 @@ void save_levels(const Settings& settings, std::span<const Levels> levels) noexc
   bool changed = false;
   for (const Levels& each : levels)
     if (each.fits != 0) changed |= put(each, *file.holds);
-  if (changed) write_file(settings.levels_path, print_levels(*file.holds));
+  if (changed) write_file(settings.levels_path, print_most_used(*file.holds));
 } catch (const std::exception& e) {
   log(LogLevel::kWarn, "TERSE_LEVELS={}: {}", settings.levels_path, e.what());
 }

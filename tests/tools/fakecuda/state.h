@@ -75,7 +75,7 @@ struct State {
   std::unordered_map<cudaEvent_t, EventState> events;
   std::map<cudaUserObject_t, std::pair<std::shared_ptr<UserObject>, unsigned>> objects;
   std::set<std::shared_ptr<Capture>> captures;  // that go on
-  std::set<int> contexts;  // the devices that have one
+  std::set<int> contexts;                       // the devices that have one
   unsigned long long next_capture = 1;
   std::atomic<size_t> graphs{0}, user_objects{0}, allocations{0};
 };
