@@ -1,7 +1,9 @@
 """Ranks of several jobs, one job after the other: jobs.py PROGRAM:RANKS[:ARGUMENT]... They are forked from
-this process, so that torch is imported once. Prints for each job, as JSON, how its ranks ended and what
-they printed."""
+this process, so that torch is imported once, and in the end taken apart by nobody. Prints for each job, as
+JSON, how its ranks ended and what they printed."""
 
+import ctypes
+import gc
 import json
 import os
 import runpy
@@ -34,8 +36,19 @@ def ended(process, output):
     return {"status": status, "output": output.read()}
 
 
+def end():
+    """Of libraries, too, but not of Python."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ctypes.PyDLL(None).exit(0)
+
+
 def main():
     results = []
+    if any(job.startswith("megatron") for job in sys.argv):
+        sys.path.append(os.path.join(os.path.dirname(os.path.dirname(HERE)), "examples", "pytorch"))
+        import megatron_gpt  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
+    gc.freeze()
     for job in sys.argv[1:]:
         program, size, *arguments = job.split(":")
         port, outputs, processes = free_port(), [], []
@@ -46,7 +59,7 @@ def main():
                 become(rank, int(size), port, outputs[-1])
                 sys.argv[1:] = arguments
                 runpy.run_path(f"{HERE}/{program}_rank.py", run_name="__main__")
-                return
+                end()
         results.append([ended(*each) for each in zip(processes, outputs)])
     print(json.dumps(results))
 

@@ -13,8 +13,14 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-// `all` of them, or only the first `sanitized` in a sanitizer's build, where each takes several
-// times as long. Those must be of every kind that there is.
-constexpr int trials(int all, int sanitized) { return kSanitized ? sanitized : all; }
+#ifdef TERSE_FEW_TRIALS  // where others try all of them
+constexpr bool kFew = true;
+#else
+constexpr bool kFew = kSanitized;
+#endif
+
+// `all` of them, or only the first `few` in a sanitizer's build, where each takes several times as
+// long, and on the SIMT executor. Those must be of every kind that there is.
+constexpr int trials(int all, int few) { return kFew ? few : all; }
 
 }  // namespace terse::test
