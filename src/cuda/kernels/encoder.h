@@ -127,8 +127,7 @@ class Encoder {
   TERSE_DEVICE CodesOf<F::kBits> encode(uint32_t j, const Quantizer& q,
                                         const codec::PhiloxWords& random) const {
     if (q.inverse == 0) return {};
-    if constexpr (kByMachine<Codec> && F::kRounding == codec::Rounding::kNearest)
-      return convert(j, q);
+    if constexpr (kByMachine<F> && F::kRounding == codec::Rounding::kNearest) return convert(j, q);
     const auto coder = coder_of(q);
     uint32_t code[kOctet];
     TERSE_UNROLL

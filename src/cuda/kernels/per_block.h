@@ -34,11 +34,11 @@ struct PerBlock<Codec> {
   }
 };
 
-// Whether a codec's codes are numbers that the machine converts.
-template <class Codec>
+// Whether a format's codes are numbers that the machine converts.
+template <class F>
 constexpr bool kByMachine = false;
-template <class Codec>
-requires requires { typename Codec::Numbers; }
-constexpr bool kByMachine<Codec> = simt::kConverts<typename Codec::Numbers>;
+template <class F>
+requires requires { typename F::Codec::Numbers; }
+constexpr bool kByMachine<F> = simt::kConverts<typename F::Codec::Numbers, typename F::Raw>;
 
 }  // namespace terse::kernels

@@ -153,7 +153,7 @@ class Sums {
 
   template <bool first>
   TERSE_DEVICE void add_values(uint32_t j, const CodesOf<F::kBits>& code, const Dequantizer& d) {
-    if constexpr (kByMachine<Codec>) {
+    if constexpr (kByMachine<F>) {
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; i += 2) {
         const uint32_t halves =

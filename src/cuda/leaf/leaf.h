@@ -69,19 +69,19 @@ TERSE_DEVICE float to_float(codec::half_t x) {
   return value;
 }
 
-// Whether the machine converts numbers of a format; E2M1 where the code is for a family of
-// architectures, as 100f.
-template <class Format>
+// Whether the machine converts numbers of a format from and to elements of a type; E2M1 where the
+// code is for a family of architectures, as 100f.
+template <class Format, class Raw>
 constexpr bool kConverts = false;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-template <>
-inline constexpr bool kConverts<codec::E4M3> = true;
-template <>
-inline constexpr bool kConverts<codec::E5M2> = true;
+template <class Raw>
+inline constexpr bool kConverts<codec::E4M3, Raw> = true;
+template <class Raw>
+inline constexpr bool kConverts<codec::E5M2, Raw> = true;
 #endif
 #if defined(__CUDA_ARCH_FAMILY_SPECIFIC__) && __CUDA_ARCH_FAMILY_SPECIFIC__ >= 1000
-template <>
-inline constexpr bool kConverts<codec::E2M1> = true;
+template <class Raw>
+inline constexpr bool kConverts<codec::E2M1, Raw> = true;
 #endif
 
 // The codes of two finite numbers in the bytes of 16 bits, the first one's lower: to nearest, ties

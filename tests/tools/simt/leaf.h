@@ -113,15 +113,16 @@ float to_float(T x) {
   return codec::to_float(x);
 }
 
-// This machine converts the formats that any GPU does.
-template <class Format>
+// This machine converts the formats that any GPU does, but fp32 alone: of other elements the
+// kernels convert all, as on GPUs that convert none.
+template <class Format, class Raw>
 constexpr bool kConverts = false;
 template <>
-inline constexpr bool kConverts<codec::E4M3> = true;
+inline constexpr bool kConverts<codec::E4M3, float> = true;
 template <>
-inline constexpr bool kConverts<codec::E5M2> = true;
+inline constexpr bool kConverts<codec::E5M2, float> = true;
 template <>
-inline constexpr bool kConverts<codec::E2M1> = true;
+inline constexpr bool kConverts<codec::E2M1, float> = true;
 
 namespace internal {
 
