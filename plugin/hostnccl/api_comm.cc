@@ -146,14 +146,13 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
                            ncclConfig_t* config) {
   return guard("ncclCommSplit", [&] {
     const CommPtr parent = find_comm(comm);
-    const uint64_t number = parent->next_split();
     require_pointer(newcomm, "newcomm");
     *newcomm = nullptr;
     parent->check_usable();
     require(color >= 0 || color == NCCL_SPLIT_NOCOLOR, ncclInvalidArgument, "color is negative");
     const Config child = read_config(config, parent->config());
     return add_part(
-        {.start = [=] { return Comm::start(child, meet_by_split(parent, number, color, key)); },
+        {.start = [=] { return Comm::start(child, meet_by_split(parent, color, key)); },
          .out = newcomm,
          .blocking = child.blocking,
          .parent = parent});

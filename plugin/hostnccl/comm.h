@@ -92,8 +92,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
   uint64_t magic() const { return self_.magic; }
   Address door_of(int rank) const { return doors_.at(static_cast<size_t>(rank)); }
   std::shared_ptr<Doorway> door() const { return door_; }
-  // Numbers such calls alike on all ranks: taken before anything of a call can fail on one alone.
-  // Shrinks have numbers of their own, as a rank that knows of a failure may leave out a split.
+  // Numbers such calls alike on all ranks: a split's when it is queued, as its ranks meet in that
+  // order; a shrink's before anything of it can fail on one rank alone. They are counted apart, for
+  // a rank that knows of a failure may leave out a split.
   uint64_t next_split() { return next_part(splits_); }
   uint64_t next_shrink() { return next_part(shrinks_); }
 

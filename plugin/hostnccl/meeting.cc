@@ -40,7 +40,7 @@ Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
   };
 }
 
-Comm::Meet meet_by_split(const CommPtr& parent, uint64_t number, int color, int key) {
+Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
   // One all-gather on the parent, queued now, so that it keeps its place among the parent's calls.
   const std::shared_ptr<Doorway> door = open_door(read_settings());
   const auto exchanged = std::make_shared<Flag>();
@@ -56,6 +56,7 @@ Comm::Meet meet_by_split(const CommPtr& parent, uint64_t number, int color, int 
                   .op = {},
                   .peer = 0};
   const auto exchange = parent->enqueue({gather}, {});
+  const uint64_t number = parent->next_split();  // as these calls pair: what was refused has none
   // The wishes stay until then, whatever becomes of the new communicator.
   exchange->done->then([exchanged, wishes](const Outcome&) { exchanged->raise(); });
   const uint64_t magic = mix(mix(parent->magic(), number), static_cast<uint64_t>(color));

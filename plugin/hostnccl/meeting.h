@@ -10,10 +10,11 @@ namespace hostnccl {
 
 Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size);
 
-// Asks all ranks of the parent, in order with its other calls. `number`: the parent's for the call.
-Comm::Meet meet_by_split(const CommPtr& parent, uint64_t number, int color, int key);
+// Asks all ranks of the parent, in order with its other calls.
+Comm::Meet meet_by_split(const CommPtr& parent, int color, int key);
 
 // Asks nobody: the parent may have lost ranks. Meets where the lowest survivor's parent listens.
+// `number`: the parent's for the call.
 Comm::Meet meet_by_shrink(const CommPtr& parent, uint64_t number, const std::vector<int>& excluded);
 
 }  // namespace hostnccl

@@ -44,6 +44,7 @@ struct Admission {
 
   const ncclComm_t comm, whole;
   const char* const by;
+  const uint64_t ordinal = next_ordinal();  // in the program's order, whichever is made first
   std::atomic<bool> given_up = false;
   // Under the lock.
   bool over = false;
@@ -97,6 +98,7 @@ void admit(const Admission& a) {
   if (!is_made(a) || lacks_backend_for(a.comm)) return;
   const CommunicatorPointer held = communicator(a.comm, settings());
   if (a.given_up) return;  // else held is known by now to who gives it up
+  held->agreed.propose([&] { return a.ordinal; });
   const Agreement settings_alone{held.get(), nullptr, nullptr};
   agree({&settings_alone, 1});
   require_valid(settings());

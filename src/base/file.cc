@@ -31,9 +31,9 @@ fs::path draft_of(const fs::path& place) {
 
 void write_file(const fs::path& path, const std::string& text) {
   std::error_code error;
-  const fs::path place = behind_links(path);
-  const fs::file_type kind = fs::status(place, error).type();
+  const fs::file_type kind = fs::status(path, error).type();
   const bool replaces = kind == fs::file_type::not_found || kind == fs::file_type::regular;
+  const fs::path place = replaces ? behind_links(path) : path;
   const fs::path draft = replaces ? draft_of(place) : place;
   std::ofstream file(draft, std::ios::binary | std::ios::trunc);
   file << text;

@@ -63,6 +63,8 @@ void find(const char* name, Function& function) {
 
 inline const Driver& driver() {
   static const Driver found = [] {
+    int devices = 0;
+    check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");  // readies the driver
     Driver d{};
     find("cuDevicePrimaryCtxRetain", d.retain);
     find("cuCtxPushCurrent", d.push);

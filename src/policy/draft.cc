@@ -4,6 +4,7 @@
 
 #include "policy/nearest.h"
 #include "policy/presets.h"
+#include "policy/size.h"
 
 namespace terse {
 namespace {
@@ -42,6 +43,15 @@ Scheme parse(std::string_view text) {
   }
 }
 
+// Between the floor and an upper limit.
+void require_some_size(const Match& match) {
+  const uint64_t most = std::min(match.bytes.last, match.shard.last);
+  if (match.shard.first > most)
+    fail(ncclInvalidArgument,
+         "of up to {} no message has a shard of {} or more; 0..{} takes small ones, too",
+         print_size(most), print_size(match.shard.first), print_size(most));
+}
+
 }  // namespace
 
 std::string meant_scheme(std::string_view text) {
@@ -66,6 +76,7 @@ void add_rule(const Draft& draft, size_t floor, Policy& policy) {
     Rule rule{draft.match, parse(text), draft.number, draft.line, std::string(preset)};
     rule.match.collectives = collectives;
     if (!draft.names_least && !rule.scheme.off) rule.match.shard.first = floor;
+    require_some_size(rule.match);
     policy.rules.push_back(std::move(rule));
   };
   constexpr Set kMessages = set_of(plan::Collective::kSend) | set_of(plan::Collective::kRecv);

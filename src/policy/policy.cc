@@ -6,7 +6,6 @@
 #include <map>
 
 #include "policy/conditions.h"
-#include "policy/size.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -85,12 +84,6 @@ std::vector<std::string> Policy::warnings() const {
   }
   std::vector<std::string> lines;
   for (const Rule& rule : rules) {
-    const uint64_t most = std::min(rule.match.bytes.last, rule.match.shard.last);
-    if (rule.match.shard.first > most)
-      lines.push_back(fmt::format(
-          "{} takes no call: none of up to {} has {} or more a shard; 0..{} is from 0 on",
-          describe_rule(rule), print_size(most), print_size(rule.match.shard.first),
-          print_size(most)));
     const auto entry = taken.find(rule.number);
     if (entry == taken.end()) continue;
     if (entry->second != nullptr)

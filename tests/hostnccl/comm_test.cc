@@ -179,6 +179,20 @@ TEST(Comm, ShrinkAfterASplitThatNotAllBegan) {
   for (int r = 0; r < 2; ++r) EXPECT_NCCL(ncclCommDestroy(comms[r]));
 }
 
+// As after "still being initialised: wait".
+TEST(Comm, ASplitThatOneRankWasRefusedMayBeAskedForAgain) {
+  const Clique clique(2);
+  on_threads(2, [&](int rank) {
+    ncclComm_t child;
+    if (rank == 1) {
+      EXPECT_EQ(ncclInvalidArgument, ncclCommSplit(clique[1], -7, 0, &child, nullptr));
+    }
+    ASSERT_NCCL(ncclCommSplit(clique[rank], 0, rank, &child, nullptr));
+    expect_sum(child, rank, 1);
+    EXPECT_NCCL(ncclCommDestroy(child));
+  });
+}
+
 TEST(Comm, FinalizedTakesNoMoreCalls) {
   const Clique clique(1);
   int value = 1;

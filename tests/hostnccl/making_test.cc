@@ -30,17 +30,17 @@ void wait_until_gone(const std::weak_ptr<Comm>& comm) {
 // The other rank's wish comes when ours is no longer of use.
 TEST(Making, ASplitThatIsGivenUpWritesToNobodysMemory) {
   const std::vector<CommPtr> parents = two_ranks();
-  { const Comm::Meet given_up = meet_by_split(parents[0], 1, 0, 0); }
+  { const Comm::Meet given_up = meet_by_split(parents[0], 0, 0); }
   std::vector<std::vector<char>> memory;
   for (size_t bytes = 16; bytes <= 512; bytes += 8) {
     for (int i = 0; i < 4; ++i) memory.emplace_back(bytes, 'x');
   }
-  const auto join = [](const CommPtr& parent, uint64_t number) {
-    return meet_by_split(parent, number, NCCL_SPLIT_NOCOLOR, 0);
+  const auto join = [](const CommPtr& parent) {
+    return meet_by_split(parent, NCCL_SPLIT_NOCOLOR, 0);
   };
-  const Comm::Meet first = join(parents[1], 1);
+  const Comm::Meet first = join(parents[1]);
   // When rank 0 is through with the next one, it is with that one, too.
-  const std::vector<Comm::Meet> next = {join(parents[0], 2), join(parents[1], 2)};
+  const std::vector<Comm::Meet> next = {join(parents[0]), join(parents[1])};
   const Flag stop;
   for (const Comm::Meet& meet : next) EXPECT_FALSE(meet(read_settings(), stop).member);
   for (const std::vector<char>& bytes : memory)
@@ -75,7 +75,7 @@ TEST_P(GroupOfInits, LeavesTheirParentsAsTheyWere) {
   std::weak_ptr<Comm> begun;
   ncclComm_t out[2] = {};
   const auto begin = [&] {
-    CommPtr comm = Comm::start({}, meet_by_split(parents[0], 1, 0, 0));
+    CommPtr comm = Comm::start({}, meet_by_split(parents[0], 0, 0));
     begun = comm;
     return comm;
   };

@@ -1,14 +1,17 @@
 // Communicators that NCCL makes in the background: their ranks have compared settings by the time
 // that a program hears that they are ready, whatever it does first. Under
 // TERSE_SCHEME="allreduce,sendrecv bytes=4K.. -> int8".
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
 
 #include <chrono>
 #include <latch>
+#include <string>
 #include <vector>
 
 #include "clients.h"
+#include "terse/terse.h"
 
 namespace terse::test {
 namespace {
@@ -120,6 +123,44 @@ TEST(Background, APartIsReadyWhenItsWholeIs) {
     expect_sum_of_two(part);
     ncclCommDestroy(part);
     ncclCommDestroy(whole);
+  });
+}
+
+// By which its messages name it, and its random numbers are drawn. All its ranks ask.
+int number_of(ncclComm_t comm) {
+  const auto set_levels = reinterpret_cast<decltype(&tersePreloadSetLevels)>(
+      dlsym(RTLD_DEFAULT, "tersePreloadSetLevels"));
+  EXPECT_NE(set_levels(comm, "no levels"), ncclSuccess);
+  const std::string message = ncclGetLastError(comm);
+  const size_t sign = message.find("communicator #");
+  EXPECT_NE(sign, message.npos) << message;
+  return sign == message.npos ? -1 : std::stoi(message.substr(message.find('#') + 1));
+}
+
+// Here the second is there first.
+TEST(Background, NumbersAreInTheProgramsOrder) {
+  ncclUniqueId second_id;
+  ASSERT_EQ(ncclGetUniqueId(&second_id), ncclSuccess);
+  std::latch second_is_made(1);
+  on_threads(2, [&](int rank, const ncclUniqueId& first_id) {
+    ncclConfig_t config = non_blocking();
+    ncclComm_t first = nullptr, second = nullptr;
+    ncclResult_t first_made = ncclInProgress;
+    const auto make_first = [&] {
+      first_made = ncclCommInitRankConfig(&first, 2, first_id, rank, &config);
+    };
+    if (rank == 0) make_first();
+    const ncclResult_t second_made =
+        ncclCommInitRankConfig(&second, 2, second_id, rank, &config);
+    ASSERT_EQ(settled(second_made, second), ncclSuccess);
+    if (rank == 0)
+      second_is_made.count_down();
+    else
+      second_is_made.wait(), make_first();
+    ASSERT_EQ(settled(first_made, first), ncclSuccess);
+    const int number = number_of(first);
+    EXPECT_LT(number, number_of(second));
+    for (const ncclComm_t comm : {first, second}) ncclCommDestroy(comm);
   });
 }
 

@@ -1,7 +1,9 @@
 // Levels in TOML: what they say, which calls they are for, what is refused, and where.
 #include "policy/levels.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -155,7 +157,7 @@ TEST(Levels, OfVeryManyKindsOfCallsTheMostUsedAreKept) {
 
 // More than a policy may have.
 TEST(Levels, OfALongFileAreRead) {
-  const std::string path = testing::TempDir() + "terse-long-levels.toml";
+  const std::string path = testing::TempDir() + fmt::format("terse-long-levels{}.toml", getpid());
   std::ofstream(path) << std::string(3 << 20, '\n') << "[[levels]]\nat = [0, 0, 1, 1]\n";
   EXPECT_EQ(read_levels(path), (std::vector<Levels>{{.at = {0, 0, 1, 1}}}));
   std::ofstream(path) << std::string(kMostLevelsBytes + 1, '\n');

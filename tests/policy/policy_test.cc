@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "error_of.h"
 #include "policy/presets.h"
 #include "terse/terse.h"
 
@@ -102,11 +103,11 @@ TEST(Policy, AnUpperLimitAloneLeavesTheFloor) {
     EXPECT_EQ(decide(parse(line), call(Collective::kAllReduce, kFloor - 1)), "none: small") << line;
   }
   EXPECT_EQ(decide(parse("bytes=..1M -> off; int4"), call(Collective::kAllReduce, 1)), "1: off");
-  EXPECT_EQ(parse("bytes=..1M -> int4").warnings(), std::vector<std::string>{});
-  EXPECT_EQ(parse("bytes=..10 -> int4").warnings(),
-            std::vector<std::string>{"rule 1 takes no call: none of up to 10 has 64K or more a "
-                                     "shard; 0..10 is from 0 on"});
-  EXPECT_EQ(parse("shard=..10 -> int4").warnings().size(), 1u);
+  EXPECT_EQ(error_of([] { parse("bytes=..10 -> int4"); }),
+            "column 15: of up to 10 no message has a shard of 64K or more; 0..10 takes small ones, "
+            "too");
+  EXPECT_THROW(parse("shard=..10 -> int4"), Error);
+  EXPECT_NO_THROW(parse("shard=..10 -> off"));
 }
 
 // What no rule would compress at any size is not too small for one.
@@ -211,7 +212,7 @@ TEST(Policy, EveryPolicyPrintsToALineThatParsesBack) {
   const std::vector<std::string> conditions[] = {
       {"", "allreduce", "allgather,allreduce", "collective=reducescatter"},
       {"", "dtype=fp16", "dtype=bf16,float32"},
-      {"", "bytes=1..", "bytes=3K..1M", "bytes=..7", "bytes=0..7", "bytes=0..18446744073709551615"},
+      {"", "bytes=1..", "bytes=3K..1M", "bytes=..7K", "shard=..7K", "bytes=0..7", "bytes=0..18446744073709551615"},
       {"", "ranks=2", "ranks=2..8"},
       {"", "nodes=1", "nodes=2.."},
       {"", "name=dp*", "name=\"a \\\"b\\\" ; -> c\"", "name=a\\b", "name=x=y"}};

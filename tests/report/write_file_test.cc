@@ -79,6 +79,18 @@ TEST_F(WriteFile, WritesToAPipe) {
   EXPECT_EQ(read, "through it");
 }
 
+// As /dev/stdout is one, of links that end nowhere.
+TEST_F(WriteFile, WritesToWhatAPipesDescriptorNames) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  write_file("/proc/self/fd/" + std::to_string(ends[1]), "through it");
+  close(ends[1]);
+  char read_back[20] = {};
+  EXPECT_EQ(read(ends[0], read_back, sizeof read_back), 10);
+  EXPECT_EQ(std::string(read_back), "through it");
+  close(ends[0]);
+}
+
 TEST_F(WriteFile, NamesWhatCannotBeWritten) {
   try {
     write_file(folder_ / "nowhere" / "a", "text");

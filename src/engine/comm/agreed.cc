@@ -1,8 +1,14 @@
 #include "engine/comm/agreed.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace terse {
+
+uint64_t next_ordinal() {
+  static std::atomic<uint64_t> next{0};
+  return next++;
+}
 
 std::optional<uint64_t> Agreed::number() const {
   return identity_ != 0 ? std::optional(ordinal_) : std::nullopt;

@@ -11,6 +11,10 @@
 
 namespace terse {
 
+// Counts the communicators of this process, so that random numbers differ between them and yet are
+// the same in every run of the program: where that makes them one after the other.
+uint64_t next_ordinal();
+
 class Agreed {
  public:
   // Which of the communicators that its rank 0's process leads it is, alike on all ranks; empty:

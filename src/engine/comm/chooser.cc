@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace terse {
 namespace {
@@ -86,6 +87,13 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
       if (const model::Curve* const own = curve_of(s, measured))
         all.push_back({s, own->seconds(bytes), true});
     if (all.size() > 1 || possible.empty()) return all;
+    if (const char* what = model::lacks(profile, t)) {
+      log(LogLevel::kWarn,
+          "{} stays native: the profile \"{}\" has measured nothing else of such calls, and says "
+          "nothing of {}",
+          plan::name(call.collective), profile.name, what);
+      return all;
+    }
     all.clear();  // native alone says nothing of what is to be chosen from
   }
   if (const char* what = model::lacks(profile, t))

@@ -30,13 +30,6 @@ struct Hello {
 constexpr size_t kHelloBytes = 768;
 static_assert(sizeof(Hello) <= kHelloBytes && kHelloBytes <= kWordsBytes);
 
-// Counts the communicators of this process, so that random numbers differ between them and yet are
-// the same in every run of the program.
-uint64_t next_ordinal() {
-  static std::atomic<uint64_t> next{0};
-  return next++;
-}
-
 uint64_t random_identity() {
   std::random_device device;
   return uint64_t{device()} << 32 | device();

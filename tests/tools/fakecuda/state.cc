@@ -29,7 +29,7 @@ std::atomic<bool> broken{false};
 // Of the calls that are made for no device.
 bool needs_context(std::string_view function) {
   constexpr std::string_view kNot[] = {
-      "cudaGetDevice",    "cudaSetDevice",   "cudaDeviceGetAttribute",  "cuDevicePrimaryCtxRetain",
+      "cudaGetDeviceCount", "cudaGetDevice",    "cudaSetDevice",   "cudaDeviceGetAttribute",  "cuDevicePrimaryCtxRetain",
       "cuCtxPushCurrent", "cuCtxPopCurrent", "cudaGetDriverEntryPoint", "cudaUserObjectRelease"};
   return std::ranges::find(kNot, function) == std::end(kNot);
 }
@@ -260,6 +260,14 @@ TERSE_FAKE cudaError_t cudaDriverGetVersion(int* version) {
   if (version == nullptr) return cudaErrorInvalidValue;
   *version = driver;
   return cudaSuccess;
+}
+
+TERSE_FAKE cudaError_t cudaGetDeviceCount(int* count) {
+  return call("cudaGetDeviceCount", [&] {
+    if (count == nullptr) return cudaErrorInvalidValue;
+    *count = kDevices;
+    return cudaSuccess;
+  });
 }
 
 TERSE_FAKE cudaError_t cudaGetDevice(int* device) {

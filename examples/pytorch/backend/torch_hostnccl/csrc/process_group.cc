@@ -107,6 +107,7 @@ HostGroup::CommunicatorPtr HostGroup::communicator(const std::string& key, int r
   if (CommunicatorPtr found = find(key)) return found;
   std::lock_guard lock(meeting_);
   if (CommunicatorPtr found = find(key)) return found;
+  require_alive();
   const std::string called = key == kWhole ? name() : c10::str(name(), ":", key);
   return keep(key, meet(*store_, key, rank, size, called, timeout_));
 }
@@ -115,6 +116,12 @@ HostGroup::CommunicatorPtr HostGroup::find(const std::string& key) {
   std::lock_guard lock(mutex_);
   const auto found = communicators_.find(key);
   return found == communicators_.end() ? nullptr : found->second;
+}
+
+// Whose communicators would wait for ranks that do not come.
+void HostGroup::require_alive() {
+  std::lock_guard lock(mutex_);
+  if (!over_.empty()) throw_backend_error(over_);
 }
 
 HostGroup::CommunicatorPtr HostGroup::keep(const std::string& key, CommunicatorPtr made) {

@@ -114,6 +114,7 @@ class HostGroup final : public c10d::Backend {
   // That of a key; the first time the ranks meet, for which this may wait.
   CommunicatorPtr communicator(const std::string& key, int rank, int size);
   CommunicatorPtr find(const std::string& key);  // null: there is none yet
+  void require_alive();
   // Aborts it, if the group is over by now.
   CommunicatorPtr keep(const std::string& key, CommunicatorPtr made);
   std::string name() const;
