@@ -151,11 +151,10 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
     parent->check_usable();
     require(color >= 0 || color == NCCL_SPLIT_NOCOLOR, ncclInvalidArgument, "color is negative");
     const Config child = read_config(config, parent->config());
-    return add_part(
-        {.start = [=] { return Comm::start(child, meet_by_split(parent, color, key)); },
-         .out = newcomm,
-         .blocking = child.blocking,
-         .parent = parent});
+    return add_part({.start = [=] { return Comm::start(child, meet_by_split(parent, color, key)); },
+                     .out = newcomm,
+                     .blocking = child.blocking,
+                     .parent = parent});
   });
 }
 

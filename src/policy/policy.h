@@ -90,7 +90,8 @@ std::string print_rule(const Rule& rule);
 std::string describe_rule(const Rule& rule);
 
 // Both throw Error(ncclInvalidArgument) that says where the text is wrong: "column 12: ...", or
-// "FILE:3:7: ..." by line and column. `floor`: bytes from which on rules that name no smallest size compress.
+// "FILE:3:7: ..." by line and column. `floor`: bytes from which on rules that name no smallest size
+// compress.
 Policy parse_policy_line(std::string_view text, size_t floor);
 Policy parse_policy_file(std::string_view text, const std::string& path, size_t floor);
 

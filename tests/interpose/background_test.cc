@@ -150,8 +150,7 @@ TEST(Background, NumbersAreInTheProgramsOrder) {
       first_made = ncclCommInitRankConfig(&first, 2, first_id, rank, &config);
     };
     if (rank == 0) make_first();
-    const ncclResult_t second_made =
-        ncclCommInitRankConfig(&second, 2, second_id, rank, &config);
+    const ncclResult_t second_made = ncclCommInitRankConfig(&second, 2, second_id, rank, &config);
     ASSERT_EQ(settled(second_made, second), ncclSuccess);
     if (rank == 0)
       second_is_made.count_down();

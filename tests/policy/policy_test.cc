@@ -212,7 +212,8 @@ TEST(Policy, EveryPolicyPrintsToALineThatParsesBack) {
   const std::vector<std::string> conditions[] = {
       {"", "allreduce", "allgather,allreduce", "collective=reducescatter"},
       {"", "dtype=fp16", "dtype=bf16,float32"},
-      {"", "bytes=1..", "bytes=3K..1M", "bytes=..7K", "shard=..7K", "bytes=0..7", "bytes=0..18446744073709551615"},
+      {"", "bytes=1..", "bytes=3K..1M", "bytes=..7K", "shard=..7K", "bytes=0..7",
+       "bytes=0..18446744073709551615"},
       {"", "ranks=2", "ranks=2..8"},
       {"", "nodes=1", "nodes=2.."},
       {"", "name=dp*", "name=\"a \\\"b\\\" ; -> c\"", "name=a\\b", "name=x=y"}};

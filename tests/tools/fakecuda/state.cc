@@ -29,8 +29,9 @@ std::atomic<bool> broken{false};
 // Of the calls that are made for no device.
 bool needs_context(std::string_view function) {
   constexpr std::string_view kNot[] = {
-      "cudaGetDeviceCount", "cudaGetDevice",    "cudaSetDevice",   "cudaDeviceGetAttribute",  "cuDevicePrimaryCtxRetain",
-      "cuCtxPushCurrent", "cuCtxPopCurrent", "cudaGetDriverEntryPoint", "cudaUserObjectRelease"};
+      "cudaGetDeviceCount",       "cudaGetDevice",    "cudaSetDevice",   "cudaDeviceGetAttribute",
+      "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuCtxPopCurrent", "cudaGetDriverEntryPoint",
+      "cudaUserObjectRelease"};
   return std::ranges::find(kNot, function) == std::end(kNot);
 }
 
