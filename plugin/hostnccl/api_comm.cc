@@ -145,9 +145,9 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
                            ncclConfig_t* config) {
   return guard("ncclCommSplit", [&] {
-    const CommPtr parent = find_comm(comm);
     require_pointer(newcomm, "newcomm");
     *newcomm = nullptr;
+    const CommPtr parent = find_comm(comm);
     parent->check_usable();
     require(color >= 0 || color == NCCL_SPLIT_NOCOLOR, ncclInvalidArgument, "color is negative");
     const Config child = read_config(config, parent->config());

@@ -100,9 +100,7 @@ void add_rules(const Run& run, std::vector<Variable>& variables) {
 
 // A profile that comes along, or a file, which the program may look for from elsewhere.
 std::string whole_name(const std::string& profile) {
-  const bool known = std::ranges::any_of(
-      known_profiles(), [&](const KnownProfile& each) { return each.name == profile; });
-  return known ? profile : fs::absolute(profile).string();
+  return is_known_profile(profile) ? profile : fs::absolute(profile).string();
 }
 
 // What the program's ranks would only say when they make their communicators.
@@ -113,8 +111,6 @@ void require_good(const std::vector<Variable>& variables) {
     return set != variables.end() ? set->value.c_str() : std::getenv(name);
   }));
 }
-
-const CLI::Range kMany(0, std::numeric_limits<int>::max());
 
 std::vector<Variable> surroundings(const Run& run) {
   const std::string interposer = installed("lib/libterse_nccl.so");
@@ -206,6 +202,7 @@ int run_program(Run& run) {
 }  // namespace
 
 void add_run(CLI::App& app, int& status) {
+  const CLI::Range many(0, std::numeric_limits<int>::max());
   const auto run = std::make_shared<Run>();
   CLI::App* command = app.add_subcommand("run", "Run a program with its NCCL calls compressed");
   CLI::Option* scheme = command->add_option(
@@ -224,11 +221,11 @@ void add_run(CLI::App& app, int& status) {
   command
       ->add_option("--verify", run->verify,
                    "One in so many calls also runs natively, to know its error, as TERSE_VERIFY")
-      ->check(kMany);
+      ->check(many);
   command
       ->add_option("--trace", run->trace,
                    "So many last calls are kept for the report, as TERSE_TRACE")
-      ->check(kMany);
+      ->check(many);
   CLI::Option* check = command->add_flag(
       "--check", run->check,
       "Stay beside the program, and say so in the end where it has not used NCCL (the default "

@@ -98,10 +98,6 @@ bool is_size(const Condition& condition) {
   return condition.key == "bytes" || condition.key == "shard";
 }
 
-bool names_least(const Condition& condition, std::string_view value) {
-  return is_size(condition) && !value.starts_with("..");
-}
-
 const Condition* find_condition(std::string_view key) {
   const auto found = std::ranges::find(kConditions, key, &Condition::key);
   return found == std::end(kConditions) ? nullptr : found;

@@ -25,8 +25,6 @@ std::span<const Condition> conditions();
 
 // Whether it is about how large a message is.
 bool is_size(const Condition& condition);
-// Whether the value says the smallest size: of "0..1M", but not of "..1M".
-bool names_least(const Condition& condition, std::string_view value);
 
 // Null when there is none with this key.
 const Condition* find_condition(std::string_view key);

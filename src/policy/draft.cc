@@ -71,6 +71,11 @@ std::string meant_scheme(std::string_view text) {
   }
 }
 
+void add_value(const Condition& condition, std::string_view value, Draft& draft) {
+  condition.add(value, draft.match);
+  if (is_size(condition) && !value.starts_with("..")) draft.names_least = true;
+}
+
 void add_rule(const Draft& draft, size_t floor, Policy& policy) {
   const auto add = [&](Set collectives, std::string_view text, std::string_view preset) {
     Rule rule{draft.match, parse(text), draft.number, draft.line, std::string(preset)};

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "policy/conditions.h"
 #include "policy/policy.h"
 
 namespace terse {
@@ -20,6 +21,9 @@ struct Draft {
 // The scheme that is meant by one whose options are separated by the wrong signs, such as
 // "int4;block=64"; empty: none is.
 std::string meant_scheme(std::string_view text);
+
+// Adds one value of a condition. Throws Error(ncclInvalidArgument).
+void add_value(const Condition& condition, std::string_view value, Draft& draft);
 
 // Appends the rule, or the several that its preset makes. Throws Error(ncclInvalidArgument).
 void add_rule(const Draft& draft, size_t floor, Policy& policy);

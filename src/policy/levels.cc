@@ -95,6 +95,18 @@ class LevelsParser {
   const TomlFile file_;
 };
 
+std::string next_table(const Levels& l, bool is_first) {
+  std::string text = is_first ? "[[levels]]\n" : "\n[[levels]]\n";
+  if (l.collective)
+    text += fmt::format("collective = \"{}\"\n", print_collectives(set_of(*l.collective)));
+  if (l.count) text += fmt::format("count = {}\n", *l.count);
+  if (l.dtype) text += fmt::format("dtype = \"{}\"\n", print_dtype(*l.dtype));
+  if (l.spec) text += fmt::format("scheme = \"{}\"\n", print_scheme({.spec = *l.spec}));
+  text += fmt::format("calls = {}\nfits = {}\nat = [", l.calls, l.fits);
+  for (size_t i = 0; i < l.at.size(); ++i) text += fmt::format("{}{}", i ? ", " : "", l.at[i]);
+  return text + "]\n";
+}
+
 }  // namespace
 
 int Levels::bits() const { return std::bit_width(at.size()) - 1; }
@@ -118,27 +130,18 @@ std::vector<Levels> read_levels(const std::string& path) {
 
 std::string print_levels(std::span<const Levels> all) {
   std::string text;
-  for (const Levels& l : all) {
-    text += text.empty() ? "[[levels]]\n" : "\n[[levels]]\n";
-    if (l.collective)
-      text += fmt::format("collective = \"{}\"\n", print_collectives(set_of(*l.collective)));
-    if (l.count) text += fmt::format("count = {}\n", *l.count);
-    if (l.dtype) text += fmt::format("dtype = \"{}\"\n", print_dtype(*l.dtype));
-    if (l.spec) text += fmt::format("scheme = \"{}\"\n", print_scheme({.spec = *l.spec}));
-    text += fmt::format("calls = {}\nfits = {}\nat = [", l.calls, l.fits);
-    for (size_t i = 0; i < l.at.size(); ++i) text += fmt::format("{}{}", i ? ", " : "", l.at[i]);
-    text += "]\n";
-  }
+  for (const Levels& each : all) text += next_table(each, text.empty());
   return text;
 }
 
 std::string print_most_used(std::vector<Levels> all, size_t most) {
-  std::string text = print_levels(all);
-  if (text.size() <= most) return text;
+  if (std::string text = print_levels(all); text.size() <= most) return text;
   std::ranges::stable_sort(all, std::greater{}, &Levels::calls);
-  while (text.size() > most) {
-    all.resize(all.size() * 9 / 10);
-    text = print_levels(all);
+  std::string text;
+  for (const Levels& each : all) {
+    const std::string table = next_table(each, text.empty());
+    if (text.size() + table.size() > most) break;
+    text += table;
   }
   return text;
 }

@@ -105,9 +105,8 @@ std::string print_rule(const Rule& rule) {
   std::string text;
   for (const Condition& c : conditions()) {
     std::string value = c.print(match);
-    if (c.key == "bytes" && of_any_size) value = "..";
+    if (from_0 && of_any_size && c.key == "bytes") value = "..";
     if (from_0 && is_size(c) && value.starts_with("..")) value.insert(0, "0");
-    if (value == "..") continue;
     if (value.empty()) continue;
     text += c.key == "collective" ? value + ' ' : fmt::format("{}={} ", c.key, value);
   }

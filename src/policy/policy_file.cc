@@ -58,8 +58,7 @@ class FileParser {
   void condition(const Condition& c, const toml::node& value, Draft& draft) const {
     const auto add = [&](const toml::node& one) {
       const std::string text = value_of(one, c.kind == ConditionKind::kRange);
-      draft.names_least |= names_least(c, text);
-      at(file_.place(one.source().begin), [&] { c.add(text, draft.match); });
+      at(file_.place(one.source().begin), [&] { add_value(c, text, draft); });
     };
     const toml::array* list = c.kind == ConditionKind::kNames ? value.as_array() : nullptr;
     if (list == nullptr) return add(value);

@@ -96,17 +96,12 @@ class LineParser {
     const size_t index = c - conditions().data();
     if (seen_ & 1u << index) refuse(word.at, "{} is given twice", key);
     seen_ |= 1u << index;
-    if (c->kind != ConditionKind::kNames) {
-      return at(column(value.at), [&] {
-        const std::string text = unquote(value.text);
-        c->add(text, draft.match);
-        draft.names_least |= names_least(*c, text);
-      });
-    }
+    if (c->kind != ConditionKind::kNames)
+      return at(column(value.at), [&] { add_value(*c, unquote(value.text), draft); });
     for (size_t begin = 0; begin <= value.text.size();) {
       const size_t comma = std::min(value.text.find(',', begin), value.text.size());
       at(column(value.at + begin),
-         [&] { c->add(value.text.substr(begin, comma - begin), draft.match); });
+         [&] { add_value(*c, value.text.substr(begin, comma - begin), draft); });
       begin = comma + 1;
     }
   }

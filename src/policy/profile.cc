@@ -220,6 +220,10 @@ Profile parse_profile(std::string_view text, const std::string& path) {
   return ProfileParser(text, path).parse();
 }
 
+bool is_known_profile(std::string_view name) {
+  return std::ranges::find(known_profiles(), name, &KnownProfile::name) != known_profiles().end();
+}
+
 Profile read_profile(const std::string& name) {
   for (const KnownProfile& known : known_profiles())
     if (known.name == name) return parse_profile(known.text, name);

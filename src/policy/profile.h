@@ -41,5 +41,6 @@ struct KnownProfile {
   std::string_view name, text;
 };
 std::span<const KnownProfile> known_profiles();
+bool is_known_profile(std::string_view name);
 
 }  // namespace terse

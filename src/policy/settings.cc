@@ -35,9 +35,7 @@ std::string library_at(std::string_view path) {
 }
 
 std::string profile_at(std::string_view path) {
-  const bool known = std::ranges::any_of(
-      known_profiles(), [&](const KnownProfile& profile) { return profile.name == path; });
-  return known ? std::string(path) : file_at(path);
+  return is_known_profile(path) ? std::string(path) : file_at(path);
 }
 
 uint64_t parse_bytes(std::string_view text) {

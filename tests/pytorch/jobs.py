@@ -1,9 +1,7 @@
 """Ranks of several jobs, one job after the other: jobs.py PROGRAM:RANKS[:ARGUMENT]... They are forked from
-this process, so that torch is imported once, and in the end taken apart by nobody. Prints for each job, as
-JSON, how its ranks ended and what they printed."""
+this process, so that torch is imported once. Prints for each job, as JSON, how its ranks ended and what
+they printed."""
 
-import ctypes
-import gc
 import json
 import os
 import runpy
@@ -15,6 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
 
 import torch.distributed.fsdp  # noqa: E402, F401
+import forked  # noqa: E402
 import torch_hostnccl  # noqa: E402, F401
 from ports import free_port  # noqa: E402
 
@@ -36,19 +35,12 @@ def ended(process, output):
     return {"status": status, "output": output.read()}
 
 
-def end():
-    """Of libraries, too, but not of Python."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    ctypes.PyDLL(None).exit(0)
-
-
 def main():
     results = []
     if any(job.startswith("megatron") for job in sys.argv):
         sys.path.append(os.path.join(os.path.dirname(os.path.dirname(HERE)), "examples", "pytorch"))
         import megatron_gpt  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
-    gc.freeze()
+    forked.keep_all()
     for job in sys.argv[1:]:
         program, size, *arguments = job.split(":")
         port, outputs, processes = free_port(), [], []
@@ -59,7 +51,7 @@ def main():
                 become(rank, int(size), port, outputs[-1])
                 sys.argv[1:] = arguments
                 runpy.run_path(f"{HERE}/{program}_rank.py", run_name="__main__")
-                end()
+                forked.leave()
         results.append([ended(*each) for each in zip(processes, outputs)])
     print(json.dumps(results))
 

@@ -1,8 +1,6 @@
 """Groups of trainings, one after the other, each in a process of its own, which is forked when PyTorch
-has been read, for that takes longer than the trainings. So does to take it apart at the end."""
+has been read, for that takes longer than the trainings."""
 
-import ctypes
-import gc
 import os
 import sys
 
@@ -11,19 +9,20 @@ import torch.distributed as dist
 
 import rank
 
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools"))
+import forked  # pylint: disable=wrong-import-position
+
 
 def train_each(groups, folder, train):
     """groups: [{"scheme", "rules", ...}]; train(group, folder) on each of the ranks that this program is
     one of. Terse's reports are left in the group's folder."""
     torch.use_deterministic_algorithms(True)  # reads much of PyTorch, too
-    gc.freeze()  # no child looks for garbage in it
+    forked.keep_all()
     for number, group in enumerate(groups):
         child = os.fork()
         if child == 0:
             _train(group, os.path.join(folder, str(number)), train)
-            sys.stdout.flush()
-            sys.stderr.flush()
-            ctypes.PyDLL(None).exit(0)  # libraries' ends, as terse's report, and nothing of Python's
+            forked.leave()
         _, status = os.waitpid(child, 0)
         if status:
             sys.exit(f"group {number}, {group['scheme']}: {status}")
