@@ -5,7 +5,7 @@
 
 namespace terse::kernels {
 
-// A __global__ void(codec::Comparison work), on codec::kDifferenceParts blocks of kThreads.
+// A __global__ void(codec::Comparison work), on thread_blocks(work) blocks of kThreads (kernels/parts.h).
 const void* compare();
 
 }  // namespace terse::kernels

@@ -9,6 +9,7 @@
 #include "cuda/increment.h"
 #include "cuda/kernels.h"
 #include "cuda/learn.h"
+#include "parts.h"
 #include "tuning.h"
 
 namespace terse::cuda {
@@ -118,11 +119,11 @@ void Launcher::increment(cudaStream_t stream, uint64_t* number) const {
 }
 
 void Launcher::compare(cudaStream_t stream, const codec::Comparison& work) const {
-  launch_with(stream, kernels::compare(), codec::kDifferenceParts, work);
+  launch_with(stream, kernels::compare(), kernels::thread_blocks(work), work);
 }
 
 void Launcher::checksum(cudaStream_t stream, const codec::Checksum& work) const {
-  launch_with(stream, kernels::checksum(), codec::kCheckParts, work);
+  launch_with(stream, kernels::checksum(), kernels::thread_blocks(work), work);
   if (work.total != nullptr) launch_with(stream, kernels::sum_checks(), 1, work);
 }
 

@@ -13,6 +13,7 @@
 #include "batch.h"
 #include "cpu_kernels.h"
 #include "expect_noticed.h"
+#include "parts.h"
 #include "simt/global_memory.h"
 
 namespace terse::kernels {
@@ -92,7 +93,7 @@ codec::Difference on_host(const Buffers& b, size_t count, Dtype dtype) {
 codec::Difference on_kernel(const Buffers& b, size_t count, Dtype dtype,
                             const simt::Planter* planter = nullptr) {
   return total_of(b, count, dtype, [&](const codec::Comparison& work) {
-    cpu_compare(work, {.blocks = codec::kDifferenceParts,
+    cpu_compare(work, {.blocks = static_cast<uint32_t>(thread_blocks(work)),
                        .threads = kThreads,
                        .seed = count,
                        .planter = planter});

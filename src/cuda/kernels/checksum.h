@@ -6,10 +6,12 @@
 #include "codec/checksum.h"
 #include "leaf.h"
 #include "octet.h"
+#include "parts.h"
 
 namespace terse::kernels {
 
 using codec::Seen;
+static_assert(kThreads == codec::kCheckParts);  // each thread has one
 using ChecksumSum = simt::BlockReduction<Seen, kThreads>;
 
 struct IncludeSeen {
@@ -18,7 +20,8 @@ struct IncludeSeen {
 
 // Sixteen bytes at a time, of any memory whose parts have even numbers of them.
 using CheckedOctet = Octet<codec::bfloat_t>;
-constexpr uint64_t kCheckedBytes = sizeof(CheckedOctet), kCheckedWords = kCheckedBytes / 4;
+static_assert(kCheckedBytes == sizeof(CheckedOctet));
+constexpr uint64_t kCheckedWords = kCheckedBytes / 4;
 
 // The octet of `left` bytes or more, whose first word has number `first`.
 template <Access access>
@@ -48,7 +51,7 @@ TERSE_DEVICE void see_piece(const uint8_t* piece, uint64_t bytes, uint64_t first
                             first + octet * kCheckedWords, bits, seen);
 }
 
-// By a block of kThreads threads.
+// By blocks of kThreads threads, at most kCheckParts of them.
 TERSE_DEVICE void checksum(const codec::Checksum& work, ChecksumSum::Shared& shared) {
   const uint64_t octet = uint64_t{simt::block_index()} * kThreads + simt::thread_index();
   const uint64_t step = uint64_t{simt::grid_size()} * kThreads;
@@ -59,15 +62,16 @@ TERSE_DEVICE void checksum(const codec::Checksum& work, ChecksumSum::Shared& sha
       see_piece(static_cast<const uint8_t*>(of.data) + p * of.bytes, of.bytes,
                 of.first + p * codec::check_words(of.bytes), octet, step, work.bits, mine);
   }
-  const Seen seen = ChecksumSum::reduce(shared, mine, IncludeSeen{});
-  if (simt::thread_index() != 0) return;
-  simt::store(&work.parts[simt::block_index()], seen.sum);
-  if (work.nonfinite != nullptr) simt::store(&work.nonfinite[simt::block_index()], seen.nonfinite);
+  Seen seen = ChecksumSum::reduce(shared, mine, IncludeSeen{});
+  if (simt::thread_index() != 0) seen = {0, 0};  // of the parts that no thread block has
+  const uint32_t part = simt::block_index() + simt::thread_index() * simt::grid_size();
+  if (part >= codec::kCheckParts) return;
+  simt::store(&work.parts[part], seen.sum);
+  if (work.nonfinite != nullptr) simt::store(&work.nonfinite[part], seen.nonfinite);
 }
 
 // The sum of the parts, once they are there: by a block of kThreads threads.
 TERSE_DEVICE void sum_checks(const codec::Checksum& work, ChecksumSum::Shared& shared) {
-  static_assert(kThreads == codec::kCheckParts);
   const Seen mine{simt::load(&work.parts[simt::thread_index()]), 0};
   const Seen sum = ChecksumSum::reduce(shared, mine, IncludeSeen{});
   if (simt::thread_index() == 0) simt::store(work.total, sum.sum);

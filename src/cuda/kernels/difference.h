@@ -10,6 +10,7 @@
 
 namespace terse::kernels {
 
+static_assert(kThreads >= codec::kDifferenceParts);
 using DifferenceSum = simt::BlockReduction<codec::Difference, kThreads>;
 
 // Of octets that lie at any address, one in each row: all are loaded before any is used.
@@ -64,14 +65,16 @@ TERSE_DEVICE codec::Difference own_difference_of(const codec::Comparison& work) 
   return own_difference<codec::bfloat_t>(work);
 }
 
-// By a block of kThreads threads.
+// By blocks of kThreads threads, at most kDifferenceParts of them.
 TERSE_DEVICE void difference(const codec::Comparison& work, DifferenceSum::Shared& shared) {
   const codec::Difference mine = own_difference_of(work);
-  const codec::Difference sum = DifferenceSum::reduce(
+  codec::Difference sum = DifferenceSum::reduce(
       shared, mine,
       [](codec::Difference& d, const codec::Difference& more) { codec::include(d, more); });
-  if (simt::thread_index() != 0) return;
-  codec::Difference& part = work.parts[simt::block_index()];
+  if (simt::thread_index() != 0) sum = {};  // of the parts that no thread block has
+  const uint32_t number = simt::block_index() + simt::thread_index() * simt::grid_size();
+  if (number >= codec::kDifferenceParts) return;
+  codec::Difference& part = work.parts[number];
   simt::store(&part.squares, sum.squares);
   simt::store(&part.exact_squares, sum.exact_squares);
   simt::store(&part.largest, sum.largest);

@@ -1,15 +1,8 @@
-// The address sanitizer's view of fibers; nothing in other builds.
+// The address sanitizer's view of fibers; nothing in other builds. (TERSE_SIMT_ASAN: by CMake, for the
+// executor itself is not instrumented.)
 #pragma once
 
 #include <cstddef>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define TERSE_SIMT_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TERSE_SIMT_ASAN 1
-#endif
-#endif
 
 #ifdef TERSE_SIMT_ASAN
 #include <sanitizer/asan_interface.h>
