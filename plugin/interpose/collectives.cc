@@ -1,5 +1,6 @@
 // The collectives and messages: compressed as the policy says, or handed on with the caller's own
 // arguments.
+#include "engine/call/group.h"
 #include "engine/call/offer.h"
 #include "interpose/admission.h"
 #include "interpose/group.h"
@@ -19,6 +20,7 @@ ncclResult_t taken_or_called(const char* name, const Request& request, const Fin
       if (const Answer answer = offer(request, settings()); answer.taken) return *answer.taken;
       return call(function(), name, args...);
     } catch (...) {
+      group_refuses(request.comm);
       fail_group();
       throw;
     }

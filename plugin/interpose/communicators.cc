@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,12 +39,56 @@ void name(const Created& created) {
   name_communicator(*created.comm, created.name.c_str(), created.made_from);
 }
 
+// A call of ncclCommDestroy. An abort from another thread may end what it waits for, and with that
+// the handle: it must not come to NCCL then.
+class Destruction {
+ public:
+  explicit Destruction(ncclComm_t comm) : comm_(comm) {
+    const std::lock_guard lock(all().mutex);
+    all().under_way.push_back(this);
+  }
+  ~Destruction() {
+    const std::lock_guard lock(all().mutex);
+    std::erase(all().under_way, this);
+  }
+  Destruction(const Destruction&) = delete;
+  Destruction& operator=(const Destruction&) = delete;
+
+  bool is_aborted() const {
+    const std::lock_guard lock(all().mutex);
+    return aborted_;
+  }
+  static void abort(ncclComm_t comm) {
+    const std::lock_guard lock(all().mutex);
+    for (Destruction* each : all().under_way) each->aborted_ |= each->comm_ == comm;
+  }
+
+ private:
+  struct All {
+    std::mutex mutex;
+    std::vector<Destruction*> under_way;
+  };
+  // Never destroyed: calls may come from other threads while the program exits.
+  static All& all() {
+    static All& a = *new All;
+    return a;
+  }
+
+  const ncclComm_t comm_;
+  bool aborted_ = false;
+};
+
+// Since the thread last reaped: NCCL may do what a group asks for at the group's end.
+thread_local bool t_aborted = false;
+
 ncclResult_t abort(ncclComm_t comm) {
+  Destruction::abort(comm);
   forget_background(comm);
   give_up_admission(comm);
   abort_communicator(comm);
   const ncclResult_t result = next().CommAbort(comm);
-  reap_communicators();
+  t_aborted = true;
+  if (group_depth() == 0) reap_aborted();
   return result;
 }
 
@@ -167,6 +212,10 @@ void expect_pending() { expect(take_pending()); }
 
 void forget_pending() { t_pending.clear(); }
 
+void reap_aborted() noexcept {
+  if (std::exchange(t_aborted, false)) reap_communicators();
+}
+
 }  // namespace terse::interpose
 
 using namespace terse;
@@ -245,10 +294,11 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ours("ncclCommDestroy", [&] {
+    const Destruction destruction(comm);
     forget_background(comm);
     end_admission(comm);
     release_communicator(comm, true);
-    return next().CommDestroy(comm);
+    return destruction.is_aborted() ? ncclSuccess : next().CommDestroy(comm);
   });
 }
 

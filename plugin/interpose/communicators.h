@@ -12,4 +12,7 @@ void admit_pending();
 void expect_pending();
 void forget_pending();
 
+// After the thread's group: frees what its aborts have left.
+void reap_aborted() noexcept;
+
 }  // namespace terse::interpose

@@ -28,6 +28,7 @@ class Ending {
     if (group_depth() > 0) group_abandon();
     forget_pending();
     destroy_retired_operators();
+    reap_aborted();
   }
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;
@@ -39,6 +40,30 @@ class Ending {
 void throw_failure() {
   if (t_failure != nullptr) std::rethrow_exception(std::exchange(t_failure, nullptr));
 }
+
+// A part of the group's end, with which what is left of the group fails.
+template <class Part>
+void with_all_left(Lost lost, const Part& part) {
+  try {
+    part();
+  } catch (const std::exception& cause) {
+    group_abandon(cause, lost);
+    throw;
+  }
+}
+
+// The engine's part goes with NCCL's, which gave `result`. Where NCCL refuses a call it drops the
+// group, with terse or without; else others may have made what this rank has not.
+void fail_with_nccl(ncclResult_t result) {
+  if (result == ncclInvalidArgument || result == ncclInvalidUsage) return group_abandon();
+  try {
+    with_all_left(Lost::kPending, [&] { check(*next().library, result, "ncclGroupEnd"); });
+  } catch (const Error&) {
+    // NCCL's, and it says so itself.
+  }
+}
+
+bool is_under_way(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
 // The group's streams. Where they cannot NCCL's group fails, too.
 void meet() noexcept {
@@ -91,13 +116,18 @@ ncclResult_t ncclGroupEnd() {
     const ncclResult_t result = next().library->nccl.GroupEnd();
     if (group_depth() == 0) return result;  // NCCL has said that there is no group
     if (group_depth() == 1) {
-      throw_failure();
-      if (result != ncclSuccess && result != ncclInProgress) return result;
-      if (result == ncclSuccess)
-        admit_pending();
-      else
-        expect_pending();
-      group_settle(result);
+      with_all_left(Lost::kAll, throw_failure);  // NCCL's part has failed with it
+      if (!is_under_way(result)) {
+        fail_with_nccl(result);
+        return result;
+      }
+      with_all_left(Lost::kPending, [&] {
+        if (result == ncclSuccess)
+          admit_pending();
+        else
+          expect_pending();
+        group_settle(result);
+      });
     }
     group_end();
     return result;

@@ -64,10 +64,23 @@ Policy policy_of(const ExplainOptions& o) {
   return settings().policy;
 }
 
+// Whether bytes_text(), which rounds, says as many.
+bool has_four_digits(uint64_t bytes) {
+  uint64_t unit = 1, decimals = 1000;
+  while (bytes / unit >= 1024) unit *= 1024;
+  while (decimals > 1 && bytes / unit * decimals >= 10'000) decimals /= 10;
+  return bytes * decimals % unit == 0;
+}
+
+// Rules go by each byte.
+std::string exact_bytes_text(uint64_t bytes) {
+  return has_four_digits(bytes) ? bytes_text(bytes) : fmt::format("{} B", bytes);
+}
+
 void print_call(const ExplainOptions& o, const Request& r) {
   const bool reduces = entry_of(collective_names(), o.collective).reduces;
   fmt::print("call       {}, {}, {}{}, {} {} on {} {}{}\n", o.collective,
-             bytes_text(message_bytes(r, o.ranks)), print_dtypes(set_of(r.datatype)),
+             exact_bytes_text(message_bytes(r, o.ranks)), print_dtypes(set_of(r.datatype)),
              reduces ? ", " + o.op : "", o.ranks, o.ranks == 1 ? "rank" : "ranks", o.nodes,
              o.nodes == 1 ? "node" : "nodes",
              o.name.empty() ? "" : fmt::format(", communicator \"{}\"", o.name));
@@ -217,7 +230,16 @@ const char* reason_of(int bypass, const Decision& decision, const Request& reque
   if (decision.rule == kNoRule && bypass == TERSE_BYPASS_OFF) return "no rule asks for compression";
   if (bypass == TERSE_BYPASS_DTYPE && compressible(request.datatype, &dtype))
     return "the scheme's codes are as wide as the elements";
+  if (bypass == TERSE_BYPASS_OP && compressible(request))
+    return "with intra=off PreMulSum is NCCL's: a neighbour would multiply by its own number";
   return kReasons[bypass];
+}
+
+// Why the call stays native, by a scheme that is for so many ranks.
+std::optional<int> bypass_of(const Request& request, int ranks, const Scheme& scheme) {
+  if (const auto reason = bypass_reason(request, ranks, scheme)) return reason;
+  if (!scheme.automatic && is_native_within_nodes(request, scheme)) return TERSE_BYPASS_OP;
+  return {};
 }
 
 void explain(const ExplainOptions& o) {
@@ -233,7 +255,7 @@ void explain(const ExplainOptions& o) {
     bypass = bypass_reason(request, o.ranks, *decision.scheme);
     if (!bypass) {
       scheme = require_on_ranks(*decision.scheme, o.ranks);
-      bypass = bypass_reason(request, o.ranks, scheme);
+      bypass = bypass_of(request, o.ranks, scheme);
     }
   }
   if (!bypass)
@@ -245,7 +267,7 @@ void explain(const ExplainOptions& o) {
   print_decision(policy, facts, decision);
   if (chooses) {
     scheme = chosen(call, scheme, profile);
-    if (scheme.off) bypass = TERSE_BYPASS_AUTO;
+    bypass = scheme.off ? TERSE_BYPASS_AUTO : bypass_of(request, o.ranks, scheme);
   }
   if (bypass) return fmt::print("native     {}\n", reason_of(*bypass, decision, request));
   if (request.count == 0) return fmt::print("nothing    the call has no elements\n");

@@ -5,7 +5,8 @@
 
 namespace terse::kernels {
 
-// A __global__ void(codec::Checksum work), on thread_blocks(work) blocks of kThreads (kernels/parts.h).
+// A __global__ void(codec::Checksum work), on thread_blocks(work) blocks of kThreads
+// (kernels/parts.h).
 const void* checksum();
 // The same on one block, behind it, where the work has a total.
 const void* sum_checks();

@@ -5,7 +5,8 @@
 
 namespace terse::kernels {
 
-// A __global__ void(codec::Comparison work), on thread_blocks(work) blocks of kThreads (kernels/parts.h).
+// A __global__ void(codec::Comparison work), on thread_blocks(work) blocks of kThreads
+// (kernels/parts.h).
 const void* compare();
 
 }  // namespace terse::kernels

@@ -24,10 +24,9 @@ size_t neighbours(const Shape& s) { return static_cast<size_t>(s.topology.size.f
 // A message in shards of equal length, in whole blocks; the last ones may be short or empty.
 class Shards {
  public:
-  Shards(const Shape& s, size_t owners)
-      : s_(s),
-        length_(Chunks::round_up((s.count + owners - 1) / owners,
-                                 std::max(s.packing.quantum, s.within.packing.quantum))) {}
+  Shards(const Shape& s, size_t owners) : Shards(s, owners, s.packing.quantum) {}
+  Shards(const Shape& s, size_t owners, size_t quantum)
+      : s_(s), length_(Chunks::round_up((s.count + owners - 1) / owners, quantum)) {}
 
   size_t count(size_t owner) const {
     return std::min(length_, s_.count - std::min(owner * length_, s_.count));
@@ -41,6 +40,11 @@ class Shards {
   const Shape& s_;
   const size_t length_;
 };
+
+// In two levels, of blocks of either format.
+Shards in_two_levels(const Shape& s, size_t owners) {
+  return {s, owners, std::max(s.packing.quantum, s.within.packing.quantum)};
+}
 
 // In two levels: what a neighbour gets of the ranks at a place, in one message if packed: their
 // shards side by side, each where it can be accessed.
@@ -61,7 +65,7 @@ size_t row(const Shape& s, const Shards& shards, std::span<const size_t> owners,
 class Rows {
  public:
   explicit Rows(const Shape& s)
-      : s_(s), shards_(s, static_cast<size_t>(s.ranks)), grid_(s.topology) {}
+      : s_(s), shards_(in_two_levels(s, static_cast<size_t>(s.ranks))), grid_(s.topology) {}
 
   // Of the ranks at a place.
   size_t row(size_t place, Format format) const {
@@ -168,7 +172,7 @@ Cost hierarchical_reduce_scatter(const Shape& s) {
 
 Cost hierarchical_broadcast(const Shape& s) {
   const RootedGrid grid(s.topology, s.root);
-  const Shards shards(s, grid.shards().size());
+  const Shards shards = in_two_levels(s, grid.shards().size());
   const auto row_of = [&](size_t place) {
     return row(s, shards, grid.row(place), Format::kPacked);
   };

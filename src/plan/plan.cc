@@ -3,6 +3,31 @@
 #include <algorithm>
 
 namespace terse::plan {
+namespace {
+
+// With what the allocator adds.
+template <class T>
+size_t memory_of(const std::vector<T>& all) {
+  constexpr size_t kOfAllocator = 16;
+  return all.capacity() == 0 ? 0 : kOfAllocator + all.capacity() * sizeof(T);
+}
+
+size_t memory_of(const Step& step) {
+  size_t sum = memory_of(step.after) + memory_of(step.compute) + memory_of(step.transfers) +
+               memory_of(step.copies) + memory_of(step.fingerprints) + memory_of(step.learns) +
+               memory_of(step.natives);
+  for (const Compute& compute : step.compute) sum += memory_of(compute.inputs);
+  return sum;
+}
+
+}  // namespace
+
+size_t memory_bytes(const Plan& plan) {
+  size_t sum = sizeof plan + plan.state.key.capacity() + memory_of(plan.steps) +
+               memory_of(plan.buffers) + memory_of(plan.wire_to);
+  for (const Step& step : plan.steps) sum += memory_of(step);
+  return sum;
+}
 
 bool changes_format(const Compute& c) {
   const auto is_other = [&](const Input& in) {

@@ -282,6 +282,9 @@ Plan receive(const Shape& shape);
 std::string validate(const Plan& plan, const Shape& shape);
 std::string validate(const Plan& plan, const Batch& batch);
 
+// The memory that it takes, about.
+size_t memory_bytes(const Plan& plan);
+
 // One line for each step.
 std::string print(const Plan& plan);
 

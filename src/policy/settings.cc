@@ -75,7 +75,7 @@ void parse_log_level(std::string_view text) {
 
 struct Variable {
   const char* name;
-  const char* meaning;
+  const char* meaning;  // null: terse sets it, and people do not
   void (*read)(std::string_view text, Settings& s);
 };
 
@@ -120,8 +120,8 @@ constexpr Variable kVariables[] = {
     {"TERSE_TRACE",
      "so many last calls of a communicator are kept for the report, with their steps",
      [](std::string_view text, Settings& s) { s.trace = parse_trace(text); }},
-    {"TERSE_MARK", "file that a process makes with its first communicator, of terse run --check",
-     [](std::string_view text, Settings& s) { s.mark = file_at(text); }},
+    // A file that a process makes with its first communicator, of terse run --check.
+    {"TERSE_MARK", nullptr, [](std::string_view text, Settings& s) { s.mark = file_at(text); }},
     {"TERSE_LOG",
      "off, error, warn (default), info, or trace: a line for each call; on standard error",
      [](std::string_view text, Settings&) { parse_log_level(text); }},
@@ -221,6 +221,7 @@ std::vector<std::string> find_strangers(const char* const* environment) {
 std::string describe_settings() {
   std::string text;
   for (const Variable& variable : kVariables) {
+    if (variable.meaning == nullptr) continue;
     const char* value = std::getenv(variable.name);
     text += fmt::format("{:18} {}{}\n", variable.name, variable.meaning,
                         value != nullptr ? fmt::format("; now \"{}\"", value) : "");

@@ -14,6 +14,7 @@
 #include "backend/cuda_module.h"
 #include "codec/codebook.h"
 #include "device.h"
+#include "engine/observe/wall_clock.h"
 #include "fake.h"
 
 namespace terse::test {
@@ -157,6 +158,24 @@ TEST(Backend, KeepsVisibleMemoryUntilItIsTrimmed) {
   fake::fail("cudaFreeHost", cudaErrorInvalidValue, 1);
   backend().trim();
   EXPECT_TRUE(fake::failed());
+}
+
+// As when one follows another while another stream of the program is recorded.
+TEST(Backend, ComparesClocksWhileAStreamIsRecorded) {
+  const DeviceStream stream;
+  for (const cudaStreamCaptureMode mode :
+       {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {
+    const fake::Live before = fake::live();
+    must(cudaStreamBeginCapture(stream.get(), mode));
+    {
+      const WallClock clock(backend());
+      EXPECT_EQ(backend().seconds(clock.origin(), clock.origin()), 0.0);
+    }
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(stream.get(), &graph), cudaSuccess);
+    must(cudaGraphDestroy(graph));
+    EXPECT_EQ(fake::live().events, before.events);
+  }
 }
 
 // Nor does the thread: a context on device 0, where threads begin, would take the memory of the

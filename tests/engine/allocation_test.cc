@@ -12,20 +12,21 @@
 
 namespace {
 
-thread_local size_t t_allocations = 0;
+thread_local size_t t_allocations = 0, t_bytes = 0;
 
-void* counted(void* memory) {
+void* counted(void* memory, size_t bytes) {
   ++t_allocations;
+  t_bytes += bytes;
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 
 }  // namespace
 
-void* operator new(size_t bytes) { return counted(std::malloc(bytes)); }
+void* operator new(size_t bytes) { return counted(std::malloc(bytes), bytes); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   const size_t unit = static_cast<size_t>(alignment);
-  return counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit));
+  return counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit), bytes);
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
@@ -151,6 +152,21 @@ TEST(Allocations, NoneForAGroup) {
     group_end();
   }),
             0u);
+}
+
+// By which the plans that are kept are bounded: a copy allocates what a plan has.
+TEST(Allocations, AreWhatAPlanSaysThatItHas) {
+  Caller caller("int8");
+  for (const size_t count : {1'000u, 20'000'000u}) {
+    const PlanPointer plan =
+        caller.c.state.plans.of(PlanKey{.collective = Collective::kAllReduce, .count = count});
+    const size_t allocations = t_allocations, bytes = t_bytes;
+    const plan::Plan copy = *plan;
+    const size_t own = sizeof copy + t_bytes - bytes;
+    EXPECT_GE(plan::memory_bytes(copy), own);
+    EXPECT_LE(plan::memory_bytes(copy), own + 100 + 16 * (t_allocations - allocations));
+    EXPECT_GE(plan::memory_bytes(*plan), plan::memory_bytes(copy));
+  }
 }
 
 // What is not compressed goes along with what is, and is not measured.

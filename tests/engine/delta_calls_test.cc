@@ -226,6 +226,31 @@ TEST(Delta, WhatNeverComesBackDoesNotPileUp) {
   });
 }
 
+// Nor does what is known of them; and when one comes back at last, all ranks begin anew with it.
+TEST(Delta, WhatComesBackAfterManyOthersBeginsAnew) {
+  constexpr int kRanks = 2;
+  constexpr size_t kSizes = 1100;
+  run_ranks(kRanks, [&](int, ncclComm_t comm) {
+    const SchemeHandle scheme("int8:delta=shadow");
+    const auto gather = [&](size_t count) {
+      const Floats send(count, 1.0f);
+      Floats recv(kRanks * count);
+      ASSERT_EQ(
+          terseAllGather(send.data(), recv.data(), count, ncclFloat32, scheme.get(), comm, nullptr),
+          ncclSuccess)
+          << terseGetLastError();
+      EXPECT_EQ(recv, Floats(kRanks * count, 1.0f));
+    };
+    for (size_t count = 1; count <= kSizes; ++count) gather(count);
+    for (int times = 0; times < 3; ++times) gather(1);
+    terseStats_t stats{.size = sizeof stats};
+    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], kSizes + 1);
+    EXPECT_EQ(stats.delta_unchanged, 2u);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
 // Once that has been so for long enough, nothing is kept of the kind.
 TEST(Delta, OfWhatIsGivenUpNothingIsKept) {
   constexpr int kRanks = 2;

@@ -132,6 +132,74 @@ TEST(Errors, ACommunicatorBesideOneThatDisagreesIsRefused) {
   });
 }
 
+// The same where its calls are messages that stay native.
+TEST(Errors, NativeMessagesBesideACommunicatorThatDisagreesAreRefused) {
+  run_ranks(2, [&](int rank, ncclComm_t one) {
+    ncclComm_t other = nullptr;
+    ASSERT_EQ(ncclCommSplit(one, 0, rank, &other, nullptr), ncclSuccess);
+    const SchemeHandle int8(parse_scheme("int8")), own(parse_scheme(rank == 1 ? "int4" : "int8"));
+    std::vector<float> data(1000, 1.0f), more(1000, 1.0f);
+    std::vector<int32_t> out(10, 1), in(10);
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    EXPECT_EQ(terseSend(out.data(), 10, ncclInt32, 1 - rank, int8.get(), one, nullptr),
+              ncclSuccess);
+    EXPECT_EQ(terseRecv(in.data(), 10, ncclInt32, 1 - rank, int8.get(), one, nullptr), ncclSuccess);
+    EXPECT_EQ(sum(more, own.get(), other), ncclSuccess);
+    expect_error(terseGroupEnd(), ncclInvalidUsage,
+                 rank == 1 ? "rank 0 is \"int8" : "rank 1 is \"int4");
+    expect_error(sum(data, int8.get(), one), ncclInvalidUsage, "may be at different calls");
+    EXPECT_EQ(in, std::vector<int32_t>(10));
+    EXPECT_EQ(sum(more, int8.get(), other), ncclSuccess) << terseGetLastError();
+    for (const ncclComm_t comm : {one, other}) EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(other), ncclSuccess);
+  });
+}
+
+// The refused call is so on all ranks of its communicator, but those of the other one may have
+// made theirs, in groups of their own.
+TEST(Errors, ACommunicatorBesideOneWhoseCallIsRefusedIsRefused) {
+  run_ranks(2, [&](int rank, ncclComm_t one) {
+    ncclComm_t other = nullptr;
+    ASSERT_EQ(ncclCommSplit(one, 0, rank, &other, nullptr), ncclSuccess);
+    const SchemeHandle int8(parse_scheme("int8"));
+    std::vector<float> data(1000, 1.0f), more(1000, 1.0f);
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    EXPECT_EQ(sum(data, int8.get(), one), ncclSuccess);
+    EXPECT_EQ(sum(more, int8.get(), other), ncclSuccess);
+    EXPECT_EQ(sum(more, nullptr, other), ncclInvalidArgument);
+    expect_error(terseGroupEnd(), ncclInvalidArgument, "the scheme is null");
+    expect_error(sum(data, int8.get(), one), ncclInvalidArgument, "may be at different calls");
+    expect_error(sum(data, int8.get(), one), ncclInvalidArgument, "the scheme is null");
+    EXPECT_EQ(data, std::vector<float>(1000, 1.0f));
+    EXPECT_EQ(sum(more, int8.get(), other), ncclSuccess) << terseGetLastError();
+    EXPECT_EQ(more, std::vector<float>(1000, 2.0f));
+    for (const ncclComm_t comm : {one, other}) EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(other), ncclSuccess);
+  });
+}
+
+// As NCCL does.
+TEST(Errors, AnArgumentThatCannotBeRightDropsItsGroupAlone) {
+  run_ranks(2, [&](int rank, ncclComm_t one) {
+    ncclComm_t other = nullptr;
+    ASSERT_EQ(ncclCommSplit(one, 0, rank, &other, nullptr), ncclSuccess);
+    const SchemeHandle int8(parse_scheme("int8"));
+    std::vector<float> data(1000, 1.0f);
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    EXPECT_EQ(sum(data, int8.get(), one), ncclSuccess);
+    EXPECT_EQ(terseAllReduce(nullptr, data.data(), 1000, ncclFloat32, ncclSum, int8.get(), other,
+                             nullptr),
+              ncclInvalidArgument);
+    expect_error(terseGroupEnd(), ncclInvalidArgument, "sendbuff is null");
+    EXPECT_EQ(data, std::vector<float>(1000, 1.0f));
+    for (const ncclComm_t comm : {one, other})
+      EXPECT_EQ(sum(data, int8.get(), comm), ncclSuccess) << terseGetLastError();
+    EXPECT_EQ(data, std::vector<float>(1000, 4.0f));
+    for (const ncclComm_t comm : {one, other}) EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(other), ncclSuccess);
+  });
+}
+
 // The program may look at the end of a group alone.
 TEST(Errors, NoSchemeIsTheErrorOfItsGroup) {
   run_ranks(2, [&](int, ncclComm_t comm) {

@@ -1,9 +1,14 @@
 // Groups: one thread for several communicators, several calls on one, native among compressed ones.
+#include "engine/call/group.h"
+
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "base/error.h"
+#include "engine/comm/directory.h"
 #include "host_stream.h"
+#include "policy/settings.h"
 #include "ranks.h"
 #include "terse_client.h"
 
@@ -148,6 +153,69 @@ TEST(Group, IsAsIfPostedOnEachOfItsStreams) {
     EXPECT_EQ(after_second, rank == 0 ? twos : std::vector<float>(kCount));
     terseCommRelease(comm);
   });
+}
+
+template <class Body>
+std::string error_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    return e.message;
+  }
+  return "none";
+}
+
+// A group of an AllReduce on `one`, by `scheme`, and `refused` on `other`, by auto, which waits for
+// what the ranks tell each other at its end, and then is refused for `cause`.
+void expect_refused_at_the_end(ncclComm_t one, const Scheme& scheme, ncclComm_t other,
+                               const Request& refused, const char* cause) {
+  static const Settings own = [] {
+    Settings s = settings();
+    s.profile.reset();
+    return s;
+  }();
+  const Scheme automatic = parse_scheme("auto"), int8 = parse_scheme("int8");
+  std::vector<float> data(1000, 1.0f);
+  const auto sum = [&](ncclComm_t comm, const Scheme& by) {
+    submit({Collective::kAllReduce, data.data(), data.data(), 1000, ncclFloat32, ncclSum, comm}, by,
+           own);
+  };
+  group_start();
+  sum(one, scheme);
+  Request call = refused;
+  call.comm = other;
+  submit(call, automatic, own);
+  const std::string error = error_of([] { group_end(); });
+  EXPECT_NE(error.find(cause), std::string::npos) << error;
+  const std::string after = error_of([&] { sum(one, int8); });
+  for (const char* part : {", rank ", "may be at different calls", cause})
+    EXPECT_NE(after.find(part), std::string::npos) << after;
+  EXPECT_EQ(data, std::vector<float>(1000, 1.0f));
+  EXPECT_EQ(error_of([&] { sum(other, int8); }), "none");
+  EXPECT_EQ(data, std::vector<float>(1000, 2.0f));
+}
+
+// On all ranks of its communicator alike; others may have made the other's call.
+TEST(Group, OfWhichACallIsRefusedAtTheEndBreaksOffTheOthers) {
+  std::vector<float> x(1000, 1.0f);
+  const struct {
+    const char* scheme;  // of the other one
+    Request refused;
+    const char* cause;
+  } cases[] = {{"int8", {Collective::kAllReduce, x.data(), x.data(), 1000}, "auto needs a profile"},
+               {"auto", {Collective::kSend, x.data(), nullptr, 1000}, "the number of nodes"}};
+  for (const auto& c : cases) {
+    next_ordinal();
+    run_ranks(2, [&](int rank, ncclComm_t one) {
+      ncclComm_t other = nullptr;
+      ASSERT_EQ(ncclCommSplit(one, 0, rank, &other, nullptr), ncclSuccess);
+      Request refused = c.refused;
+      refused.root = 1 - rank;  // the peer
+      expect_refused_at_the_end(one, parse_scheme(c.scheme), other, refused, c.cause);
+      for (const ncclComm_t comm : {one, other}) release_communicator(comm, false);
+      EXPECT_EQ(ncclCommDestroy(other), ncclSuccess);
+    });
+  }
 }
 
 TEST(Group, AnErrorInsideIsReturnedAtTheEndAndNothingRuns) {

@@ -48,7 +48,7 @@ struct Caller {
             .comm = comm,
             .root = peer};
   }
-  const terseStats_t& stats() const { return find_communicator(comm)->counters.stats(); }
+  terseStats_t stats() const { return find_communicator(comm)->counters.stats(); }
 
   const ncclComm_t comm;
   std::vector<float> data = std::vector<float>(kCount, 1.5f);

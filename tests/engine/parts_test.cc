@@ -1,11 +1,16 @@
 // The parts of a communicator, each by its own rules.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
+#include <random>
+
 #include "engine/comm/agreed.h"
 #include "engine/comm/counters.h"
 #include "engine/comm/exclusions.h"
 #include "engine/comm/mailbox.h"
 #include "engine/comm/reservations.h"
+#include "engine/comm/shadows.h"
 #include "idle.h"
 
 namespace terse::test {
@@ -23,6 +28,57 @@ TEST(Agreed, IsOnASchemeWithAllRanksOrWithOnePeer) {
   EXPECT_TRUE(agreed.has(b, 3));
   EXPECT_FALSE(agreed.has(b, 5));
   EXPECT_FALSE(agreed.has(b, {}));
+}
+
+// As a program has it that takes the number of its step for the seed.
+TEST(Agreed, IsOnEachSeedThoughTheyDoNotPileUp) {
+  Agreed agreed;
+  Scheme s = parse_scheme("int8:round=stochastic");
+  agreed.add(s, 3);
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    s.seed = seed;
+    EXPECT_FALSE(agreed.has(s, {}));
+    EXPECT_FALSE(agreed.has(s, 3));
+    agreed.add(s, seed % 2 == 0 ? std::nullopt : std::optional(3));
+  }
+  for (uint64_t seed = 1; seed < 1000; seed += 2) {
+    s.seed = seed;
+    EXPECT_FALSE(agreed.has(s, {}));
+    EXPECT_TRUE(agreed.has(s, 3));
+    EXPECT_FALSE(agreed.has(s, 2));
+    agreed.add(s, {});
+  }
+  EXPECT_LE(agreed.schemes(), 502u) << "of all ranks they are one run by now";
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    s.seed = seed;
+    EXPECT_TRUE(agreed.has(s, {}));
+    EXPECT_TRUE(agreed.has(s, 2));
+  }
+  s.seed.reset();
+  EXPECT_FALSE(agreed.has(s, {}));
+  EXPECT_TRUE(agreed.has(s, 3));
+  Scheme other = parse_scheme("int4:round=stochastic");
+  other.seed = 5;
+  EXPECT_FALSE(agreed.has(other, {}));
+}
+
+TEST(SeedSets, HoldWhatWasAddedInAnyOrder) {
+  std::mt19937 random(3);
+  constexpr uint64_t kLast = std::numeric_limits<uint64_t>::max();
+  std::vector<uint64_t> seeds;
+  for (uint64_t i = 0; i < 200; ++i) seeds.insert(seeds.end(), {i, 1000 + 2 * i, kLast - i});
+  std::ranges::shuffle(seeds, random);
+  SeedSet set;
+  for (size_t i = 0; i < seeds.size(); ++i) {
+    EXPECT_FALSE(set.has(seeds[i]));
+    for (int times = 0; times < 2; ++times) set.add(seeds[i]);
+    EXPECT_TRUE(set.has(seeds[i]));
+  }
+  for (const uint64_t seed : seeds) EXPECT_TRUE(set.has(seed));
+  for (uint64_t i = 0; i < 200; ++i) EXPECT_FALSE(set.has(1001 + 2 * i));
+  for (const uint64_t seed : {uint64_t{200}, uint64_t{999}, kLast - 200})
+    EXPECT_FALSE(set.has(seed));
+  EXPECT_EQ(set.runs(), 202u);
 }
 
 TEST(Agreed, HasANumberOnceAllHaveAgreed) {
@@ -94,13 +150,83 @@ TEST(Reservations, AreAskedForEverMoreSeldom) {
   }
 }
 
+// One rank's side of AllGathers in ever new sizes.
+class NewKinds {
+ public:
+  static ShadowKind kind(size_t count) {
+    return {count, codec::Dtype::kFloat32, {}, {.base = plan::Base::kShadow}};
+  }
+
+  Shadow& call(const ShadowKind& kind) {
+    shadows.begin_round();
+    while (const ShadowKind* const old = shadows.superfluous(kind)) shadows.drop(*old);
+    shadows.note(kind);
+    const size_t count = shadows.count(kind);
+    return shadows.renew(kind, nullptr, kBytes, InFull::kFirst, count);
+  }
+
+  static constexpr size_t kBytes = 8;
+  IdleBackend backend;
+  Shadows shadows{backend, 2};
+};
+
+TEST(Shadows, KindsThatDoNotComeBackAreForgotten) {
+  NewKinds k;
+  Shadow& kept = k.call(k.kind(1));
+  k.shadows.use(k.kind(1), kept, false);
+  const size_t last = 3 * Shadows::kMostKinds;
+  for (size_t count = 2; count <= last; ++count) {
+    k.call(k.kind(count));
+    ASSERT_LE(k.shadows.kinds(), Shadows::kMostKinds + 1);
+  }
+  EXPECT_EQ(k.shadows.count(k.kind(1)), 1u) << "of which there were differences";
+  EXPECT_EQ(k.shadows.count(k.kind(2)), 0u);
+  EXPECT_EQ(k.shadows.count(k.kind(last)), 1u);
+  EXPECT_EQ(k.shadows.bytes(), k.shadows.kinds() * NewKinds::kBytes) << "the others' is free";
+  EXPECT_EQ(k.call(k.kind(2)).id, 1u) << "as at first";
+}
+
+// What is asked for again and again is not the oldest, though nothing comes of it.
+TEST(Shadows, KindsThatAreGivenUpStaySoWhileTheyComeBack) {
+  NewKinds k;
+  const ShadowKind given_up = k.kind(1);
+  k.call(given_up);
+  while (!k.shadows.gave_up(given_up)) {
+    k.shadows.begin_round();
+    k.shadows.renew(given_up, nullptr, NewKinds::kBytes, InFull::kOthers, 1);
+  }
+  k.shadows.free(given_up);
+  for (size_t count = 2; count <= 2 * Shadows::kMostKinds; ++count) {
+    k.shadows.note(given_up);
+    k.call(k.kind(count));
+  }
+  EXPECT_TRUE(k.shadows.gave_up(given_up));
+  for (size_t count = 1; count <= Shadows::kMostKinds; ++count) k.call(k.kind(count + 100'000));
+  EXPECT_FALSE(k.shadows.gave_up(given_up)) << "it is tried again";
+}
+
+// A group may have more of them than are kept.
+TEST(Shadows, KindsOfOneRoundAreAllThere) {
+  NewKinds k;
+  k.shadows.begin_round();
+  const size_t many = Shadows::kMostKinds + 10;
+  for (size_t count = 1; count <= many; ++count) {
+    EXPECT_EQ(k.shadows.superfluous(k.kind(count)), nullptr);
+    k.shadows.note(k.kind(count));
+  }
+  EXPECT_EQ(k.shadows.kinds(), many);
+  k.call(k.kind(many + 1));
+  EXPECT_EQ(k.shadows.kinds(), Shadows::kMostKinds);
+}
+
 TEST(Counters, NumberCallsAndBatchesOfMessages) {
   Counters c;
   c.add({.calls = 1, .sent = {{10, 4}, {3, 1}}, .scratch_bytes = 500, .of_all_ranks = true});
   c.add({.calls = 5, .sent = {{20, 0}, {6, 0}}, .scratch_bytes = 200, .of_all_ranks = false});
   EXPECT_EQ(c.sequence(), 2u);
   EXPECT_EQ(c.collectives(), 1u);
-  const terseStats_t& s = c.stats();
+  c.add_native(TERSE_BYPASS_SMALL, {40, 8});
+  const terseStats_t s = c.stats();
   EXPECT_EQ(s.size, sizeof s);
   EXPECT_EQ(s.calls, 6u);
   EXPECT_EQ(s.raw_bytes, 30u);
@@ -108,7 +234,6 @@ TEST(Counters, NumberCallsAndBatchesOfMessages) {
   EXPECT_EQ(s.wire_bytes, 9u);
   EXPECT_EQ(s.wire_off_node_bytes, 1u);
   EXPECT_EQ(s.scratch_bytes, 500u);
-  c.add_native(TERSE_BYPASS_SMALL, {40, 8});
   EXPECT_EQ(s.bypasses[TERSE_BYPASS_SMALL], 1u);
   EXPECT_EQ(s.native_bytes, 40u);
   EXPECT_EQ(s.native_off_node_bytes, 8u);

@@ -68,6 +68,62 @@ TEST(Plans, OfADirectCallNeedNoMoreOnAnyRankThanAllSay) {
     }
 }
 
+// Messages of as many different sizes, there and back.
+BatchKey some_batch(size_t messages, std::mt19937& random) {
+  BatchKey key;
+  for (size_t i = 0; i < messages; ++i)
+    key.push_back(
+        {i % 2 == 0, static_cast<int>(1 + i % 3), 1 + random() % 20'000, 4, codec::Spec{}});
+  return key;
+}
+
+// As where tokens go to experts: no batch is like another.
+TEST(Plans, TakeNoMoreMemoryThanTheyMay) {
+  std::mt19937 random(5);
+  constexpr size_t kMost = 300'000;
+  Plans plans(0, 4, plan::exact_grain(4000), kMost);
+  size_t all = 0;
+  for (int i = 0; i < 100; ++i) {
+    all += plan::memory_bytes(*plans.of(some_batch(1 + random() % 40, random)));
+    ASSERT_LE(plans.bytes(), kMost);
+  }
+  EXPECT_GT(all, 5 * kMost);
+  EXPECT_GT(plans.bytes(), kMost / 4);
+  plans.learn(plan::even_topology(4, 1));
+  EXPECT_GT(plans.bytes(), kMost / 4) << "batches do not go by the nodes";
+}
+
+TEST(Plans, ThatWereUsedLongestAgoGoFirst) {
+  std::mt19937 random(5);
+  Plans plans(0, 4, plan::exact_grain(4000), 300'000);
+  const BatchKey again = some_batch(10, random), once = some_batch(10, random);
+  const PlanPointer used_again = plans.of(again), used_once = plans.of(once);
+  for (int i = 0; i < 100; ++i) {
+    plans.of(some_batch(10, random));
+    ASSERT_EQ(plans.of(again), used_again);
+  }
+  const PlanPointer anew = plans.of(once);
+  EXPECT_NE(anew, used_once);
+  EXPECT_EQ(plan::print(*anew), plan::print(*used_once)) << "and it is made as it was";
+}
+
+TEST(Plans, OneThatIsLargerThanAllMayBeIsThereAlone) {
+  Plans plans(0, 4, plan::exact_grain(100'000), 20'000);
+  PlanKey key{};
+  key.collective = Collective::kAllReduce;
+  key.count = 100;
+  const PlanPointer small = plans.of(key);
+  EXPECT_EQ(plans.of(key), small);
+  key.count = 10'000'000;
+  const PlanPointer large = plans.of(key);
+  ASSERT_GT(plan::memory_bytes(*large), 20'000u);
+  EXPECT_EQ(plans.of(key), large);
+  key.count = 100;
+  EXPECT_NE(plans.of(key), small);
+  EXPECT_LE(plans.bytes(), 20'000u);
+  EXPECT_FALSE(large->steps.empty()) << "who runs it holds it";
+}
+
 // What stays exact goes over the link, too: a call that would send more than NCCL is known by it.
 TEST(Plans, TheLinkHasWhatNcclCarriesBesideThem) {
   Plans plans(0, 8, plan::kHostGrain);

@@ -4,9 +4,13 @@
 
 #include <array>
 #include <chrono>
+#include <future>
 #include <thread>
 
+#include "engine/call/group.h"
+#include "engine/comm/directory.h"
 #include "engine/peers/exchange.h"
+#include "host_stream.h"
 #include "idle.h"
 
 namespace terse::test {
@@ -104,6 +108,37 @@ TEST_F(Waiting, OfACommunicatorThatGoesEndsWhereNcclHasFailed) {
   const auto begin = Clock::now();
   EXPECT_FALSE(c.state.drains());
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30));
+}
+
+// NCCL may be asked no more once the abort has begun, though it sees nothing wrong.
+TEST(Releasing, EndsWithAnAbortFromAnotherThread) {
+  constexpr size_t kCount = 1 << 16;
+  std::vector<float> data[2] = {std::vector<float>(kCount), std::vector<float>(kCount)};
+  ncclComm_t comms[2];
+  ASSERT_EQ(ncclCommInitAll(comms, 2, nullptr), ncclSuccess);
+  const HostStream streams[2];
+  const auto sum = [&](int r) {
+    submit({.collective = plan::Collective::kAllReduce,
+            .send = data[r].data(),
+            .recv = data[r].data(),
+            .count = kCount,
+            .comm = comms[r],
+            .stream = streams[r].get()},
+           parse_scheme("int8"), settings());
+  };
+  group_start();
+  for (const int r : {0, 1}) sum(r);
+  group_end();
+  sum(0);  // and no other rank
+  const auto released =
+      std::async(std::launch::async, [&] { release_communicator(comms[0], true); });
+  EXPECT_EQ(released.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  abort_communicator(comms[0]);
+  EXPECT_EQ(released.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  abort_communicator(comms[1]);
+  for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  released.wait();
+  reap_communicators();
 }
 
 }  // namespace

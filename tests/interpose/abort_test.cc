@@ -4,9 +4,13 @@
 
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <iterator>
+#include <memory>
 #include <thread>
 #include <vector>
+
+#include "host_stream.h"
 
 namespace terse::test {
 namespace {
@@ -18,19 +22,42 @@ size_t threads_of_this_process() {
   return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
 }
 
-// Two ranks of this thread, which sum, if they do, and are aborted while that may still run.
-void make_and_abort(bool sum) {
-  constexpr size_t kCount = 1 << 20;
-  static std::vector<float> data[2] = {std::vector<float>(kCount), std::vector<float>(kCount)};
-  ncclComm_t comms[2];
-  ASSERT_EQ(ncclCommInitAll(comms, 2, nullptr), ncclSuccess);
-  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
-  for (int r = 0; r < 2 && sum; ++r) {
-    float* const x = data[r].data();
-    EXPECT_EQ(ncclAllReduce(x, x, kCount, ncclFloat32, ncclSum, comms[r], nullptr), ncclSuccess);
+// Two ranks of this thread.
+struct Pair {
+  Pair() { EXPECT_EQ(ncclCommInitAll(comms, 2, nullptr), ncclSuccess); }
+
+  // In memory that stays, for it may still run when they are gone.
+  void sum(int rank) const {
+    constexpr size_t kCount = 1 << 20;
+    static std::vector<float> data[2] = {std::vector<float>(kCount), std::vector<float>(kCount)};
+    float* const x = data[rank].data();
+    EXPECT_EQ(ncclAllReduce(x, x, kCount, ncclFloat32, ncclSum, comms[rank], streams[rank]->get()),
+              ncclSuccess);
   }
-  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
-  for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  void sum_together() const {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    for (const int rank : {0, 1}) sum(rank);
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  }
+  // Rank 0 waits for another one that does not come.
+  void get_stuck() const {
+    sum_together();  // the first call of a kind is one at which ranks wait for each other
+    sum(0);
+  }
+  void abort() const {
+    for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  }
+
+  ncclComm_t comms[2];
+  std::unique_ptr<HostStream> streams[2] = {std::make_unique<HostStream>(),
+                                            std::make_unique<HostStream>()};
+};
+
+// They sum, if they do, and are aborted while that may still run.
+void make_and_abort(bool sum) {
+  const Pair pair;
+  if (sum) pair.sum_together();
+  pair.abort();
 }
 
 // Until there are no more threads than before; the last ones may take a while to go.
@@ -48,6 +75,36 @@ TEST(Abort, LeavesNoThreadBehind) {
     for (int i = 0; i < 20; ++i) make_and_abort(sum);
     expect_no_more_threads_than(before);
   }
+}
+
+// As where a program's watchdog aborts what its main thread destroys.
+TEST(AbortedDestroy, EndsAndLeavesTheHandleAlone) {
+  const Pair pair;
+  pair.get_stuck();
+  auto destroyed =
+      std::async(std::launch::async, [comm = pair.comms[0]] { return ncclCommDestroy(comm); });
+  EXPECT_EQ(destroyed.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  pair.abort();
+  EXPECT_EQ(destroyed.get(), ncclSuccess) << ncclGetLastError(nullptr);
+}
+
+// NCCL does nothing before the group's end (fake/deferring_nccl.cc).
+TEST(GroupedAborts, WaitAtTheEndOfTheGroupAlone) {
+  const auto stuck = [] {
+    std::vector<Pair> pairs(8);
+    for (const Pair& pair : pairs) pair.get_stuck();
+    return pairs;
+  };
+  for (const Pair& pair : stuck()) pair.abort();
+  const size_t before = threads_of_this_process();
+  std::vector<Pair> pairs = stuck();
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  const auto start = Clock::now();
+  for (const Pair& pair : pairs) pair.abort();
+  EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(1500)) << "16 times 100 ms are more";
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  pairs.clear();  // with its streams
+  expect_no_more_threads_than(before);
 }
 
 }  // namespace

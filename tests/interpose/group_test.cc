@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include <barrier>
+#include <latch>
 #include <string>
 #include <vector>
 
@@ -150,6 +151,169 @@ TEST(FailedGroup, WithACallThatIsRefused) {
       }
     expect_no_group();
     ncclCommDestroy(comm);
+  });
+}
+
+// What rank 0 calls next would meet what rank 1 has made.
+void expect_broken_off(ncclComm_t comm, ncclResult_t cause) {
+  Floats x = wave(0);
+  EXPECT_EQ(all_reduce(x, comm), cause);
+  const std::string error = ncclGetLastError(comm);
+  for (const char* part : {"ncclAllReduce: communicator \"dp-lost\", rank 0 of 2: ",
+                           "may be at different calls since one has failed"})
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  EXPECT_EQ(x, wave(0));
+}
+
+// A compressed call of rank 0's group, which fails with the rest of it. Rank 1 makes its own, after
+// its part of that rest, and gets no answer.
+class LostCall {
+ public:
+  template <class Rest, class OthersRest>
+  void make(int rank, ncclResult_t cause, const Rest& rest, const OthersRest& others_rest) {
+    const ncclComm_t comm = made_with(non_blocking("dp-lost"), rank, kRanks, id_);
+    Floats x = wave(rank);
+    if (rank == 1) {
+      others_rest();
+      alone_.count_down();
+      EXPECT_NE(all_reduce(x, comm), ncclSuccess);
+    } else {
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+      EXPECT_EQ(all_reduce(x, comm), ncclSuccess) << ncclGetLastError(nullptr);
+      rest();
+      EXPECT_EQ(ncclGroupEnd(), cause) << ncclGetLastError(nullptr);
+      EXPECT_EQ(x, wave(rank));
+      expect_no_group();
+      alone_.wait();  // what was said last is the process's
+      expect_broken_off(comm, cause);
+    }
+    ncclCommAbort(comm);
+  }
+
+ private:
+  const ncclUniqueId id_ = new_id();
+  std::latch alone_{1};
+};
+
+void nothing() {}
+
+TEST(FailedGroup, BreaksOffTheOthersWhereOneIsNotSettled) {
+  Broken broken;
+  LostCall lost;
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t good = made_with(non_blocking("dp"), rank, kRanks, id);
+    const ncclComm_t bad = broken.make(rank);
+    Floats x = wave(rank);
+    int64_t number = 5;
+    const auto sum = [&] {
+      return ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, good, nullptr);
+    };
+    const auto rest = [&] {
+      sum();
+      EXPECT_EQ(all_reduce(x, bad), ncclSuccess) << ncclGetLastError(nullptr);
+    };
+    lost.make(rank, ncclRemoteError, rest, [&] { EXPECT_EQ(settled(sum(), good), ncclSuccess); });
+    ASSERT_EQ(settled(ncclInProgress, good), ncclSuccess);
+    EXPECT_EQ(number, 10);
+    expect_compressed_sum(rank, good);
+    if (bad != nullptr) ncclCommAbort(bad);
+    ncclCommDestroy(good);
+  });
+}
+
+TEST(FailedGroup, BreaksOffTheOthersWhereNcclFails) {
+  Broken broken;
+  LostCall lost;
+  on_threads(kRanks, [&](int rank, const ncclUniqueId&) {
+    const ncclComm_t bad = broken.make(rank);
+    int64_t number = 5;
+    lost.make(
+        rank, ncclRemoteError,
+        [&] { ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, bad, nullptr); }, nothing);
+    if (bad != nullptr) ncclCommAbort(bad);
+  });
+}
+
+// For what NCCL would have taken.
+TEST(FailedGroup, BreaksOffTheOthersOfACallThatIsRefused) {
+  Broken broken;
+  LostCall lost;
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t refused = made_with(non_blocking("dp"), rank, kRanks, id);
+    const ncclComm_t bad = broken.make(rank);
+    Floats x = wave(rank);
+    int64_t number = 5;
+    const auto sum = [&](ncclComm_t comm) {
+      return ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, comm, nullptr);
+    };
+    if (rank == 0) {
+      ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+      EXPECT_EQ(all_reduce(x, refused), ncclSuccess) << ncclGetLastError(nullptr);
+      sum(bad);
+      EXPECT_EQ(ncclGroupEnd(), ncclRemoteError) << ncclGetLastError(nullptr);
+    }
+    lost.make(
+        rank, ncclRemoteError, [&] { EXPECT_EQ(sum(refused), ncclRemoteError); }, nothing);
+    for (const ncclComm_t comm : {refused, bad})
+      if (comm != nullptr) ncclCommAbort(comm);
+  });
+}
+
+TEST(FailedGroup, BreaksOffTheOthersWhereWhatItMakesIsRefused) {
+  LostCall lost;
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.commName = rank == 0 ? "dp" : "other";
+    ncclComm_t comm = nullptr;
+    const auto make = [&] { return ncclCommInitRankConfig(&comm, kRanks, id, rank, &config); };
+    lost.make(
+        rank, ncclInvalidUsage, [&] { EXPECT_EQ(make(), ncclSuccess); },
+        [&] { EXPECT_EQ(make(), ncclInvalidUsage); });
+    EXPECT_EQ(comm, nullptr);
+  });
+}
+
+// A message that stays native waits for the group's end, too; and so is lost.
+TEST(FailedGroup, BreaksOffTheOthersOfNativeMessages) {
+  Broken broken;
+  std::latch ended(1);
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t lost = made_with(non_blocking("dp-lost"), rank, kRanks, id);
+    const ncclComm_t bad = broken.make(rank);
+    int64_t number = 5;
+    if (rank == 0) {
+      ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+      EXPECT_EQ(ncclSend(&number, 1, ncclInt64, 1, lost, nullptr), ncclSuccess);
+      ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, bad, nullptr);
+      EXPECT_EQ(ncclGroupEnd(), ncclRemoteError) << ncclGetLastError(nullptr);
+      expect_broken_off(lost, ncclRemoteError);
+      ncclCommAbort(bad);
+      ended.count_down();
+    }
+    ended.wait();
+    ncclCommAbort(lost);
+  });
+}
+
+// As NCCL does, which takes no such call, and whose program may go on.
+TEST(FailedGroup, LeavesTheOthersWhereAnArgumentCannotBeRight) {
+  const ncclUniqueId second = new_id();
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.commName = "dp";
+    const ncclComm_t one = made_with(config, rank, kRanks, id);
+    const ncclComm_t other = made_with(config, rank, kRanks, second);
+    for (const ncclDataType_t type : {ncclFloat32, ncclInt64}) {  // refused by terse, and by NCCL
+      Floats x = wave(rank);
+      ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+      EXPECT_EQ(all_reduce(x, one), ncclSuccess) << ncclGetLastError(one);
+      EXPECT_EQ(ncclAllReduce(nullptr, x.data(), kCount / 2, type, ncclSum, other, nullptr),
+                ncclInvalidArgument);
+      EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+      EXPECT_EQ(x, wave(rank));
+      for (const ncclComm_t comm : {one, other}) expect_compressed_sum(rank, comm);
+    }
+    for (const ncclComm_t comm : {one, other}) ncclCommDestroy(comm);
   });
 }
 

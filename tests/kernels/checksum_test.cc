@@ -106,9 +106,9 @@ bool nonfinite_on_host(const Pieces& pieces, codec::Dtype dtype) {
 
 bool nonfinite_on_kernel(const Pieces& pieces, codec::Dtype dtype) {
   return nonfinite_in(pieces, dtype, [](const codec::Checksum& work) {
-    cpu_checksum(work, {.blocks = static_cast<uint32_t>(thread_blocks(work)),
-                        .threads = kThreads,
-                        .seed = 1});
+    cpu_checksum(
+        work,
+        {.blocks = static_cast<uint32_t>(thread_blocks(work)), .threads = kThreads, .seed = 1});
   });
 }
 

@@ -124,7 +124,7 @@ TEST(Algorithms, CostIsThatOfThePlan) {
                   .root = static_cast<int>(random() % ranks),
                   .packing = packing_for(a, {32, [](size_t n) { return n + (n + 31) / 32 * 4; }})};
       if (grid) shape.topology = round_robin(ranks, nodes);
-      if (grid && random() % 2)
+      if (random() % 2)  // which only those in two levels go by
         shape.within = {Format::kWithin, {64, [](size_t n) { return 2 * n + (n + 63) / 64 * 4; }}};
       if (is_point_to_point(a.collective) && shape.rank == shape.root) continue;
       SCOPED_TRACE(fmt::format("{} {} {} on {} of {} root {}", name(a.collective), a.names.own,

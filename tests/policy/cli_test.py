@@ -195,12 +195,17 @@ These times are bounds: bytes over bandwidth, without the codec's time and witho
                 ("--ranks 1", call.format("float32, sum").replace("8 ranks", "1 rank") + rule +
                  "native     there is one rank, and nothing to send\n"),
                 ("--bytes 65532", """\
-call       allreduce, 64 KiB (65532 B), float32, sum, 8 ranks on 1 node
+call       allreduce, 65532 B, float32, sum, 8 ranks on 1 node
 passed by  rule 1, for its shard: shard=64K.. -> int8:block=128,round=nearest
 rule       none matches
 native     the message is smaller than the rules ask for
 """)):
             self.says(text, "--scheme", "int8", *words.split())
+        code, out, err = terse("explain", "--scheme", "int4:intra=off", "--op", "premulsum",
+                               "--nodes", "2")
+        self.assertEqual((code, out.splitlines()[2:], err), (0, [
+            "native     with intra=off PreMulSum is NCCL's: a neighbour would multiply by its own "
+            "number"], ""))
         self.says(call.format("float32, sum") + "rule       there are none\n"
                   "native     no rule asks for compression\n")
         self.says(call.format("float32, sum") + "rule       rule 1: off\n"
@@ -209,7 +214,14 @@ native     the message is smaller than the rules ask for
     def test_bytes_are_whole_elements_on_each_rank(self):
         _, out, _ = terse("explain", "--collective", "allgather", "--ranks", "3", "--bytes", "1M",
                           "--scheme", "int8")
-        self.assertIn("1024 KiB (1048572 B)", out.splitlines()[0])
+        self.assertIn(" 1048572 B, ", out.splitlines()[0])
+
+    def test_a_size_is_rounded_nowhere(self):
+        for given, text in (("1536M", "1.5 GiB (1610612736 B)"), ("1028", "1028 B"),
+                            ("10G", "10 GiB (10737418240 B)"), ("65537K", "67109888 B"),
+                            ("1000", "1000 B"), ("129K", "129 KiB (132096 B)")):
+            _, out, _ = terse("explain", "--bytes", given)
+            self.assertIn(f"allreduce, {text}, float32", out)
 
     def test_errors(self):
         for words, status, error in (

@@ -132,6 +132,7 @@ TEST(Settings, StrangersAreNamed) {
                                "TERSE_SCHEME=int8",
                                "TERSE_COLOUR=red",
                                "TERSE_BLESS=1",
+                               "TERSE_MARK=/tmp/mark",
                                "TERSE_TEST_BUILD_DIR=x",
                                "XTERSE_SCHEM=int8",
                                "TERSE_POLICIES=TERSE_POLICY",
@@ -143,6 +144,12 @@ TEST(Settings, StrangersAreNamed) {
                                 "unknown variable TERSE_COLOUR; `terse settings` lists them",
                                 "unknown variable TERSE_POLICIES; `terse settings` lists them",
                                 "unknown variable TERSE_; `terse settings` lists them"}));
+}
+
+TEST(Settings, WhatTerseSetsItselfIsNotListed) {
+  const std::string text = describe_settings();
+  EXPECT_NE(text.find("TERSE_REPORT "), std::string::npos) << text;
+  EXPECT_EQ(text.find("TERSE_MARK"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -200,7 +200,9 @@ Geometry make_geometry(uint32_t block) {
   g.blocks_per_row = 1u << (threads_shift - g.team_shift);
   g.blocks_per_tile = kRows / rows * g.blocks_per_row;
   g.tile = block * g.blocks_per_tile;
-  g.row_stride = g.whole ? kOctet << g.team_shift : row;
+  for (uint32_t bit = 0; bit < kRowBits; ++bit)
+    g.row_stride[bit] = bit < g.rows_shift ? kOctet << g.team_shift << bit
+                                           : block * g.blocks_per_row << (bit - g.rows_shift);
   g.dense = std::has_single_bit(block);
   return g;
 }

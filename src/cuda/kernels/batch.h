@@ -16,7 +16,7 @@ namespace terse::kernels {
 // A thread works on octets: eight neighbouring elements, whose codes fill whole bytes and whose
 // random numbers are one Philox block. It has this many of them at a time, one in each row.
 constexpr uint32_t kOctet = 8;
-constexpr uint32_t kRows = 4;
+constexpr uint32_t kRowBits = 2, kRows = 1u << kRowBits;
 constexpr uint32_t kWarpShift = 5;  // a warp has 2^5 threads
 
 // Threads of a thread block: enough for the largest block of elements in kRows rows.
@@ -34,10 +34,10 @@ struct Geometry {
   uint32_t rows_shift;      // a block has 2^rows_shift rows
   uint32_t blocks_per_row;  // teams that work on a tile
   uint32_t blocks_per_tile;
-  uint32_t tile;        // elements
-  uint32_t row_stride;  // elements between a thread's rows, where `dense`
-  bool dense;           // a power of two is the block's size, so that every thread has all its rows
-  bool whole;           // all threads of a thread block work on a tile; otherwise a warp
+  uint32_t tile;                  // elements
+  uint32_t row_stride[kRowBits];  // elements that each bit of a row's number is worth
+  bool dense;  // a power of two is the block's size, so that every thread has all its rows
+  bool whole;  // all threads of a thread block work on a tile; otherwise a warp
 };
 
 Geometry make_geometry(uint32_t block);

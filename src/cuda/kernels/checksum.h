@@ -34,7 +34,7 @@ TERSE_DEVICE void see_octet(const uint8_t* at, uint64_t left, uint64_t first,
   TERSE_UNROLL
   for (uint32_t k = 0; k < kCheckedWords; ++k) {
     if (2 * k >= n) continue;
-    const uint32_t word = octet.quad[0].w[k];
+    const uint32_t word = octet.quad[0].w[k] & (2 * k + 1 < n ? ~0u : 0xffffu);
     codec::include(seen, {codec::check_of_word(word, first + k), bits(word)});
   }
 }

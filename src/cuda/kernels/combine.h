@@ -31,52 +31,48 @@ TERSE_DEVICE float multiplier(const codec::Multiplier& m) {
   return element(load_octet<Raw, Access::kAny>(static_cast<const uint8_t*>(m.at), 1), 0);
 }
 
-// A unit's walk over the tiles of one sort: `tile` and every `units`-th after it.
-template <class F, bool packed_target, Access access>
-TERSE_DEVICE void combine_tiles(const Batch& batch, uint32_t Tiles::*sort, uint32_t tile,
-                                uint32_t units, float multiplier, const float* levels,
-                                Shared<typename F::Stats>& shared) {
-  const Rows<access> rows(batch.geometry);
-  uint32_t p = 0;
-  for (; tile < batch.tiles.*sort; tile += units) {
-    while (p + 1 < batch.pieces && tile >= batch.piece[p + 1].first.*sort) ++p;
-    const Piece& piece = batch.piece[p];
-    uint32_t own = tile - piece.first.*sort;
-    if (access != Access::kWhole) own += piece.whole_tiles;
-    const Tile<F, access> at(batch, piece, own, rows, levels);
-    if constexpr (packed_target && kCanMerge<F>) {
-      if (batch.part == codec::Part::kMerged) {
-        Merger<F, access>(at).store_merged();
-        continue;
-      }
-    }
-    Sums<F, access> sums(at, multiplier);
-    sums.add_sources();
-    if constexpr (packed_target)
-      Encoder<F, access>(at, sums).store_packed(shared);
-    else {
-      if constexpr (F::kTransforms) sums.restore();
-      sums.store_raw();
-    }
+// What a unit of threads does with one tile.
+template <class F, bool packed_target>
+TERSE_DEVICE void combine_tile(const Tile<F>& tile, float multiplier,
+                               Shared<typename F::Stats>& shared) {
+  if constexpr (packed_target && kCanMerge<F>)
+    if (tile.batch.part == codec::Part::kMerged) return Merger<F>(tile).store_merged();
+  Sums<F> sums(tile, multiplier);
+  sums.add_sources();
+  if constexpr (packed_target) {
+    Encoder<F>(tile, sums).store_packed(shared);
+  } else {
+    if constexpr (F::kTransforms) sums.restore();
+    sums.store_raw();
   }
 }
 
-// The kernel. kThreads threads to a thread block, any number of thread blocks.
+// The kernel. kThreads threads to a thread block, any number of thread blocks. A unit has every
+// `units`-th tile: of the whole ones of all pieces, then of the partial ones.
 template <class F, bool packed_target>
 TERSE_DEVICE void combine(const Batch& batch, Common<F, packed_target>& common) {
   const bool block = batch.geometry.whole;  // are the units
   const uint32_t warps = simt::block_size() / simt::kWarp;
   const uint32_t units = block ? simt::grid_size() : simt::grid_size() * warps;
-  uint32_t unit = simt::block_index();
-  if (!block) unit = unit * warps + simt::thread_index() / simt::kWarp;
+  uint32_t tile = simt::block_index();
+  if (!block) tile = tile * warps + simt::thread_index() / simt::kWarp;
   const float factor = multiplier<typename F::Raw>(batch.premultiply);
   const float* const levels = common.levels.load(batch.codebook);
-  combine_tiles<F, packed_target, Access::kWhole>(batch, &Tiles::whole, unit, units, factor, levels,
-                                                  common.stats);
-  // The units that had a whole tile less go first.
-  unit = (unit + units - batch.tiles.whole % units) % units;
-  combine_tiles<F, packed_target, Access::kAny>(batch, &Tiles::partial, unit, units, factor, levels,
-                                                common.stats);
+  const Rows rows(batch.geometry);
+  bool whole = true;
+  TERSE_NO_UNROLL
+  for (uint32_t sort = 0; sort < 2; ++sort, whole = false) {
+    const auto of = [whole](const Tiles& tiles) { return whole ? tiles.whole : tiles.partial; };
+    uint32_t p = 0;
+    for (; tile < of(batch.tiles); tile += units) {
+      while (p + 1 < batch.pieces && tile >= of(batch.piece[p + 1].first)) ++p;
+      const Piece& piece = batch.piece[p];
+      const uint32_t own = tile - of(piece.first) + (whole ? 0 : piece.whole_tiles);
+      combine_tile<F, packed_target>({batch, piece, whole, own, rows, levels}, factor,
+                                     common.stats);
+    }
+    tile -= of(batch.tiles);  // the units that had a tile less go first
+  }
 }
 
 }  // namespace terse::kernels

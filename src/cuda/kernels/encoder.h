@@ -8,10 +8,10 @@
 
 namespace terse::kernels {
 
-template <class F, Access access>
+template <class F>
 class Encoder {
-  using Tile = kernels::Tile<F, access>;
-  using Sums = kernels::Sums<F, access>;
+  using Tile = kernels::Tile<F>;
+  using Sums = kernels::Sums<F>;
 
  public:
   TERSE_DEVICE Encoder(const Tile& tile, const Sums& sums) : tile_(tile), sums_(sums) {}
@@ -25,12 +25,15 @@ class Encoder {
     codec::PhiloxWords random[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) random[j] = tile_.random_of(j, draw);
+    CodesOf<F::kBits> codes[kRows];
     TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) {
-      store_codes<F::kBits, access>(tile_.codes(body, j), tile_.elements(j),
-                                    encode(j, row_quantizer(body, j, own_quantizer), random[j]));
-      if constexpr (access != Access::kWhole) tile_.store_padding(body, j);
-    }
+    for (uint32_t j = 0; j < kRows; ++j)
+      codes[j] = encode(j, row_quantizer(body, j, own_quantizer), random[j]);
+    tile_.store_rows(codes, [&]<Access access>(uint32_t j, uint32_t n, const auto& row) {
+      const bool all = access == Access::kWhole;
+      store_codes<F::kBits, access>(tile_.codes(body, j), n, all ? row : row.first(n));
+      if constexpr (!all) tile_.store_padding(body, j, n);
+    });
   }
 
  private:
@@ -46,15 +49,20 @@ class Encoder {
     } else {
       static_assert(Tile::kCodec.fine == 2 * kOctet);
       codec::AbsMax stats;
-      TERSE_UNROLL
-      for (uint32_t i = 0; i < kOctet; ++i)
-        if (i < tile_.elements(j)) observe(stats, sums_.at(j, i));
+      observe_row(stats, j);
+      if (tile_.elements(j) == 0) stats = {};
       merge(stats, shuffle_xor(stats, 1));
       const uint32_t fine = block.scale != 0 ? Codec::fine(block, stats.absmax, tile_.form()) : 0;
       if (simt::thread_index() % 2 == 0 && tile_.elements(j) != 0)
         simt::store(tile_.fine_scale(body, j), static_cast<uint8_t>(fine));
       return fine != 0 ? Codec::quantizer(block, fine) : Quantizer{};
     }
+  }
+
+  template <class Stats>
+  TERSE_DEVICE void observe_row(Stats& stats, uint32_t j) const {
+    TERSE_UNROLL
+    for (uint32_t i = 0; i < kOctet; ++i) observe(stats, sums_.at(j, i));
   }
 
   // The quantizer of the own row's block, whose parameters are stored.
@@ -67,14 +75,17 @@ class Encoder {
       TERSE_UNROLL
       for (uint32_t j = 0; j < kRows; ++j) {
         stats[j] = {};
+        observe_row(stats[j], j);
+      }
+      if (!tile_.whole) {
         TERSE_UNROLL
-        for (uint32_t i = 0; i < kOctet; ++i)
-          if (i < tile_.elements(j)) observe(stats[j], sums_.at(j, i));
+        for (uint32_t j = 0; j < kRows; ++j)
+          if (tile_.elements(j) == 0) stats[j] = {};
       }
       const auto own_stats = share_stats(tile_.batch.geometry, stats, shared);
       codec::Params own = Codec::params(own_stats, tile_.form(), tile_.shift(draw));
       if constexpr (codec::Chooses<Codec>) own = choose(own, shared);
-      if (tile_.rows.leads(tile_.left)) tile_.store_params(body, own);
+      if (tile_.leads()) tile_.store_params(body, own);
       return has_codes(own) ? PerBlock<Codec>::quantizer(own, tile_.form()) : BlockQuantizer{};
     }
   }
@@ -82,7 +93,7 @@ class Encoder {
   // The same where all ranks have agreed on the parameters.
   TERSE_DEVICE BlockQuantizer agreed_quantizer(const uint8_t* body) const {
     codec::Params own{0, 0};
-    if (tile_.rows.has_own_block(tile_.left)) own = tile_.load_params(tile_.own_params(body));
+    if (tile_.has_own_block()) own = tile_.load_params(tile_.own_params(body));
     return has_codes(own) ? PerBlock<Codec>::quantizer(own, tile_.form()) : BlockQuantizer{};
   }
 
@@ -97,7 +108,11 @@ class Encoder {
       const auto probe = of_row(j, own_probe);
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i)
-        probed[j][i] = probe.scale != 0 && i < tile_.elements(j) ? probe(sums_.at(j, i)) : 0;
+        probed[j][i] = probe.scale != 0 ? probe(sums_.at(j, i)) : 0;
+      if (tile_.whole) continue;
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i)
+        if (i >= tile_.elements(j)) probed[j][i] = 0;
     }
     codec::Choice best;
     for (int candidate = 0; candidate < Codec::kCandidates; ++candidate) {
@@ -131,11 +146,8 @@ class Encoder {
     const auto coder = coder_of(q);
     uint32_t code[kOctet];
     TERSE_UNROLL
-    for (uint32_t i = 0; i < kOctet; ++i) {
+    for (uint32_t i = 0; i < kOctet; ++i)
       code[i] = coder(sums_.at(j, i), codec::draw_bits(random, i));
-      // The missing ones of a short octet are zero; those of one that is not there go nowhere.
-      if (access != Access::kWhole && i >= tile_.elements(j)) code[i] = 0;
-    }
     return make_codes(code, CodesOf<F::kBits>{});
   }
 
@@ -151,10 +163,7 @@ class Encoder {
     uint32_t pair[kOctet / 2];
     TERSE_UNROLL
     for (uint32_t k = 0; k < kOctet / 2; ++k) {
-      const auto scaled = [&](uint32_t i) {
-        const bool there = access == Access::kWhole || i < tile_.elements(j);
-        return there ? codec::mul(sums_.at(j, i), q.inverse) : 0.0f;
-      };
+      const auto scaled = [&](uint32_t i) { return codec::mul(sums_.at(j, i), q.inverse); };
       pair[k] = simt::to_codes<typename Codec::Numbers>(scaled(2 * k), scaled(2 * k + 1));
     }
     return {simt::permute(pair[0], pair[1], 0x5410), simt::permute(pair[2], pair[3], 0x5410)};

@@ -16,9 +16,9 @@ template <class F>
 requires codec::Merges<typename F::Codec>
 constexpr bool kCanMerge<F> = std::is_same_v<typename F::Raw, float>;
 
-template <class F, Access access>
+template <class F>
 class Merger {
-  using Tile = kernels::Tile<F, access>;
+  using Tile = kernels::Tile<F>;
   static_assert(F::kBits == 8);
 
  public:
@@ -26,10 +26,16 @@ class Merger {
 
   TERSE_DEVICE void store_merged() const {
     uint8_t* const body = static_cast<uint8_t*>(tile_.piece.target);
+    TERSE_NO_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       if (tile_.elements(j) == 0) continue;
-      store_codes<F::kBits, access>(tile_.codes(body, j), tile_.elements(j), merged(j));
-      if constexpr (access != Access::kWhole) tile_.store_padding(body, j);
+      const Codes codes = merged(j);
+      if (tile_.whole) {
+        store_codes<F::kBits, Access::kWhole>(tile_.codes(body, j), kOctet, codes);
+      } else {
+        store_codes<F::kBits, Access::kAny>(tile_.codes(body, j), tile_.elements(j), codes);
+        tile_.store_padding(body, j, tile_.elements(j));
+      }
     }
   }
 
@@ -73,7 +79,8 @@ class Merger {
       const uint8_t* const data = static_cast<const uint8_t*>(runs[s].data);
       for (uint32_t k = 0; k < runs[s].count; ++k, ++i) {
         const uint8_t* const codes = tile_.codes(data + k * runs[s].stride, j);
-        stack.push(load_codes<F::kBits, access>(codes, tile_.elements(j)));
+        stack.push(tile_.whole ? load_codes<F::kBits, Access::kWhole>(codes, kOctet)
+                               : load_codes<F::kBits, Access::kAny>(codes, tile_.elements(j)));
         for (uint32_t begin = i; codec::is_merged(begin, i, count);
              begin = codec::begin_before(begin))
           stack.join(merge(stack.at[1], stack.at[0], random_of(j, begin)));

@@ -11,6 +11,9 @@
 
 namespace terse::kernels {
 
+// Whether memory is known to be aligned and to have all elements, or nothing is known of it.
+enum class Access { kWhole, kAny };
+
 struct alignas(16) Quad {
   uint32_t w[4];
 };
@@ -18,8 +21,10 @@ struct alignas(16) Quad {
 // Eight elements of type T as they lie in memory.
 template <class T>
 struct Octet {
-  static constexpr int kQuads = sizeof(T) / 2;
+  static constexpr int kQuads = sizeof(T) / 2, kWords = 4 * kQuads;
   Quad quad[kQuads];
+
+  TERSE_DEVICE uint32_t& word(int k) { return quad[k / 4].w[k % 4]; }
 };
 
 template <class T>
@@ -59,14 +64,38 @@ template <class T>
 struct Slot {
   using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;  // an element's bits
   static constexpr uint32_t kPerWord = 4 / sizeof(T);
-  uint32_t quad, word, shift;
+  uint32_t word, shift;
 
   TERSE_DEVICE explicit Slot(uint32_t i)
-      : quad(i / kPerWord / 4), word(i / kPerWord % 4), shift(8 * sizeof(T) * (i % kPerWord)) {}
+      : word(i / kPerWord), shift(8 * sizeof(T) * (i % kPerWord)) {}
 };
 
-// Raw memory of n elements: as quads where all are there and aligned, by element where those are,
-// else by byte.
+// Bytes to and from words, one after the other: slow, and little code. `at(k)`: which bytes.
+template <class Words, class At>
+TERSE_DEVICE void load_bytes(Words& words, const uint8_t* from, uint32_t bytes, const At& at) {
+  TERSE_NO_UNROLL
+  for (uint32_t k = bytes; k-- > 0;) {
+    TERSE_UNROLL
+    for (int w = Words::kWords - 1; w > 0; --w)
+      words.word(w) = words.word(w) << 8 | words.word(w - 1) >> 24;
+    words.word(0) = words.word(0) << 8 | simt::load(from + at(k));
+  }
+}
+
+template <class Words>
+TERSE_DEVICE void store_bytes(uint8_t* to, Words words, uint32_t bytes) {
+  TERSE_NO_UNROLL
+  for (uint32_t k = 0; k < bytes; ++k) {
+    simt::store(to + k, static_cast<uint8_t>(words.word(0)));
+    TERSE_UNROLL
+    for (int w = 0; w + 1 < Words::kWords; ++w)
+      words.word(w) = words.word(w) >> 8 | words.word(w + 1) << 24;
+    words.word(Words::kWords - 1) >>= 8;
+  }
+}
+
+// Raw memory of n elements, and copies of the first one in the others' places: as quads where all
+// are there and aligned, by element where those are, else by byte.
 template <class T, Access access>
 TERSE_DEVICE Octet<T> load_octet(const uint8_t* from, uint32_t n) {
   Octet<T> octet{};
@@ -76,20 +105,25 @@ TERSE_DEVICE Octet<T> load_octet(const uint8_t* from, uint32_t n) {
       octet.quad[k] = simt::load_streaming(reinterpret_cast<const Quad*>(from) + k);
     return octet;
   }
+  if (n == 0) return octet;
   using Word = typename Slot<T>::Word;
-  const bool aligned = is_aligned<Word>(from);
+  if (!is_aligned<Word>(from)) {
+    load_bytes(octet, from, sizeof(octet), [n](uint32_t k) {
+      return k < n * sizeof(T) ? k : k % static_cast<uint32_t>(sizeof(T));
+    });
+    return octet;
+  }
   TERSE_UNROLL
   for (uint32_t i = 0; i < kOctet; ++i) {
-    if (i >= n) continue;
     const Slot<T> slot(i);
-    const uint32_t bits = load_word<Word>(from + i * sizeof(T), aligned);
-    octet.quad[slot.quad].w[slot.word] |= bits << slot.shift;
+    const uint32_t bits = simt::load(reinterpret_cast<const Word*>(from) + (i < n ? i : 0));
+    octet.word(slot.word) |= bits << slot.shift;
   }
   return octet;
 }
 
 template <class T, Access access>
-TERSE_DEVICE void store_octet(uint8_t* to, uint32_t n, const Octet<T>& octet) {
+TERSE_DEVICE void store_octet(uint8_t* to, uint32_t n, Octet<T> octet) {
   if (access == Access::kWhole || (n == kOctet && is_aligned<Quad>(to))) {
     TERSE_UNROLL
     for (int k = 0; k < Octet<T>::kQuads; ++k)
@@ -97,13 +131,13 @@ TERSE_DEVICE void store_octet(uint8_t* to, uint32_t n, const Octet<T>& octet) {
     return;
   }
   using Word = typename Slot<T>::Word;
-  const bool aligned = is_aligned<Word>(to);
+  if (!is_aligned<Word>(to)) return store_bytes(to, octet, n * sizeof(T));
   TERSE_UNROLL
   for (uint32_t i = 0; i < kOctet; ++i) {
     if (i >= n) continue;
     const Slot<T> slot(i);
-    const uint32_t bits = octet.quad[slot.quad].w[slot.word] >> slot.shift;
-    store_word(to + i * sizeof(T), static_cast<Word>(bits), aligned);
+    const uint32_t bits = octet.word(slot.word) >> slot.shift;
+    simt::store(reinterpret_cast<Word*>(to) + i, static_cast<Word>(bits));
   }
 }
 
@@ -114,13 +148,46 @@ struct Codes {
   TERSE_DEVICE uint32_t operator[](uint32_t i) const {
     return simt::permute(w[i / 4], 0, 0x4440 | i % 4);
   }
+
+  // The first n; zeros in the others' places.
+  TERSE_DEVICE Codes first(uint32_t n) const {
+    const uint64_t kept = n < kOctet ? (uint64_t{1} << (8 * n)) - 1 : ~uint64_t{0};
+    return {{w[0] & static_cast<uint32_t>(kept), w[1] & static_cast<uint32_t>(kept >> 32)}};
+  }
+
+  // The first n; copies of the first one in the others' places.
+  TERSE_DEVICE Codes filled(uint32_t n) const {
+    const uint32_t copies = (*this)[0] * 0x01010101u;
+    const Codes kept = first(n), filled = Codes{{copies, copies}}.first(n);
+    return {{kept.w[0] | (copies ^ filled.w[0]), kept.w[1] | (copies ^ filled.w[1])}};
+  }
 };
 
 // Codes of two bytes.
 struct WideCodes {
-  uint32_t w[4];
+  static constexpr int kWords = 4;
+  uint32_t w[kWords];
+
+  TERSE_DEVICE uint32_t& word(int k) { return w[k]; }
 
   TERSE_DEVICE uint32_t operator[](uint32_t i) const { return w[i / 2] >> (16 * (i % 2)) & 0xffff; }
+
+  TERSE_DEVICE WideCodes first(uint32_t n) const {
+    WideCodes codes = *this;
+    TERSE_UNROLL
+    for (uint32_t k = 0; k < kWords; ++k)
+      if (n < 2 * k + 2) codes.w[k] &= n > 2 * k ? 0xffff : 0;
+    return codes;
+  }
+
+  TERSE_DEVICE WideCodes filled(uint32_t n) const {
+    const uint32_t copies = (*this)[0] * 0x00010001u;
+    const WideCodes kept = first(n), filled = WideCodes{{copies, copies, copies, copies}}.first(n);
+    WideCodes codes;
+    TERSE_UNROLL
+    for (uint32_t k = 0; k < kWords; ++k) codes.w[k] = kept.w[k] | (copies ^ filled.w[k]);
+    return codes;
+  }
 };
 
 template <int bits>
@@ -179,7 +246,14 @@ using CodeWord =
                        std::conditional_t<bits % 4 == 0, uint32_t,
                                           std::conditional_t<bits % 2 == 0, uint16_t, uint8_t>>>;
 
-// n codes; the others are zero.
+struct PackedCodes {
+  static constexpr int kWords = 2;
+  uint32_t w[kWords];
+
+  TERSE_DEVICE uint32_t& word(int k) { return w[k]; }
+};
+
+// n codes, and copies of the first one in the others' places.
 template <int bits, Access access>
 TERSE_DEVICE Codes load_narrow_codes(const uint8_t* from, uint32_t n) {
   uint64_t packed = 0;
@@ -190,14 +264,15 @@ TERSE_DEVICE Codes load_narrow_codes(const uint8_t* from, uint32_t n) {
       packed |= static_cast<uint64_t>(simt::load_streaming(reinterpret_cast<const W*>(from) + k))
                 << (8 * sizeof(W) * k);
   } else {
-    TERSE_UNROLL
-    for (uint32_t k = 0; k < bits; ++k)
-      if (8 * k < n * bits) packed |= static_cast<uint64_t>(simt::load(from + k)) << (8 * k);
+    PackedCodes words{};
+    load_bytes(words, from, (n * bits + 7) / 8, [](uint32_t k) { return k; });
+    packed = words.w[0] | static_cast<uint64_t>(words.w[1]) << 32;
   }
-  return spread<bits>(packed);
+  const Codes codes = spread<bits>(packed);
+  return access == Access::kWhole ? codes : codes.filled(n);
 }
 
-// `codes` has zero bytes from n on.
+// n of them: the others are zero.
 template <int bits, Access access>
 TERSE_DEVICE void store_narrow_codes(uint8_t* to, uint32_t n, const Codes& codes) {
   const uint64_t packed = squeeze<bits>(codes);
@@ -207,9 +282,8 @@ TERSE_DEVICE void store_narrow_codes(uint8_t* to, uint32_t n, const Codes& codes
     for (size_t k = 0; k < bits / sizeof(W); ++k)
       simt::store(reinterpret_cast<W*>(to) + k, static_cast<W>(packed >> (8 * sizeof(W) * k % 64)));
   } else {
-    TERSE_UNROLL
-    for (uint32_t k = 0; k < bits; ++k)
-      if (8 * k < n * bits) simt::store(to + k, static_cast<uint8_t>(packed >> (8 * k)));
+    const PackedCodes words{{static_cast<uint32_t>(packed), static_cast<uint32_t>(packed >> 32)}};
+    store_bytes(to, words, (n * bits + 7) / 8);
   }
 }
 
@@ -226,12 +300,8 @@ TERSE_DEVICE WideCodes load_wide_codes(const uint8_t* from, uint32_t n) {
     }
     return codes;
   }
-  const bool aligned = is_aligned<uint16_t>(from);
-  TERSE_UNROLL
-  for (uint32_t i = 0; i < kOctet; ++i)
-    if (i < n)
-      codes.w[i / 2] |= uint32_t{load_word<uint16_t>(from + 2 * i, aligned)} << (16 * (i % 2));
-  return codes;
+  load_bytes(codes, from, 2 * n, [](uint32_t k) { return k; });
+  return codes.filled(n);
 }
 
 template <Access access>
@@ -243,10 +313,7 @@ TERSE_DEVICE void store_wide_codes(uint8_t* to, uint32_t n, const WideCodes& cod
                   codes.w[2 * k] | static_cast<uint64_t>(codes.w[2 * k + 1]) << 32);
     return;
   }
-  const bool aligned = is_aligned<uint16_t>(to);
-  TERSE_UNROLL
-  for (uint32_t i = 0; i < kOctet; ++i)
-    if (i < n) store_word(to + 2 * i, static_cast<uint16_t>(codes[i]), aligned);
+  store_bytes(to, codes, 2 * n);
 }
 
 template <int bits, Access access>

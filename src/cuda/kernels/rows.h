@@ -6,13 +6,9 @@
 
 namespace terse::kernels {
 
-// What a tile is like. In whole ones memory is aligned and every thread has all its octets; of
-// others nothing is known.
-enum class Access { kWhole, kAny };
-
-// Where a thread's octets lie in a tile, which begins with a block: the same in every tile. Octets
+// Where a thread's octets lie in a tile, which begins with a block: the same in every tile. In a
+// whole tile every thread has all its octets; in others, of which `left` elements are there, those
 // beyond the block's or the piece's end have no elements.
-template <Access access>
 class Rows {
  public:
   TERSE_DEVICE explicit Rows(const Geometry& g) : g_(g) {
@@ -24,17 +20,19 @@ class Rows {
 
   // The first element of the octet in row j, and its block.
   TERSE_DEVICE uint32_t at(uint32_t j) const {
-    if constexpr (access == Access::kWhole) return at_ + j * g_.row_stride;
-    return block(j) * g_.block + octet(j) * kOctet;
+    uint32_t at = at_;
+    TERSE_UNROLL
+    for (uint32_t bit = 0; bit < kRowBits; ++bit)
+      if (j >> bit & 1) at += g_.row_stride[bit];
+    return at;
   }
 
   TERSE_DEVICE uint32_t block(uint32_t j) const {
     return (j >> g_.rows_shift) * g_.blocks_per_row + team_;
   }
 
-  // How many elements it has, 0 to 8, where `left` follow from the tile's first one on.
+  // How many elements it has, 0 to 8.
   TERSE_DEVICE uint32_t elements(uint32_t j, uint32_t left) const {
-    if constexpr (access == Access::kWhole) return kOctet;
     const uint32_t first = at(j);
     if (octet(j) >= g_.octets || first >= left) return 0;
     return left - first < kOctet ? left - first : kOctet;
@@ -44,13 +42,11 @@ class Rows {
   TERSE_DEVICE uint32_t own_row() const { return member_ % kRows; }
 
   TERSE_DEVICE bool has_own_block(uint32_t left) const {
-    return access == Access::kWhole || block(own_row()) * g_.block < left;
+    return block(own_row()) * g_.block < left;
   }
 
-  // One thread of each block writes.
-  TERSE_DEVICE bool leads(uint32_t left) const {
-    return member_ < kRows && row_of_block(member_) == 0 && has_own_block(left);
-  }
+  // One thread of each block.
+  TERSE_DEVICE bool leads() const { return member_ < kRows && row_of_block(member_) == 0; }
 
  private:
   TERSE_DEVICE uint32_t row_of_block(uint32_t j) const { return j & ((1u << g_.rows_shift) - 1); }

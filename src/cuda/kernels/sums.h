@@ -8,26 +8,27 @@
 
 namespace terse::kernels {
 
-template <class F, Access access>
+template <class F>
 class Sums {
-  using Tile = kernels::Tile<F, access>;
+  using Tile = kernels::Tile<F>;
 
  public:
   // `multiplier`: of the raw sources, beside the piece's factor.
   TERSE_DEVICE Sums(const Tile& tile, float multiplier)
       : tile_(tile), multiplier_(codec::mul(multiplier, tile.piece.factor)) {}
 
-  // Element i of row j's octet.
+  // Element i of row j's octet. The missing ones of a short octet are as its first one: to a
+  // block's statistics they add nothing.
   TERSE_DEVICE float at(uint32_t j, uint32_t i) const { return sum_[j][i]; }
 
   TERSE_DEVICE void add_sources() {
     const Sources* const runs = tile_.batch.sources + tile_.piece.first_sources;
     uint32_t done = 0;
-    if constexpr (access == Access::kWhole) {
+    if constexpr (F::kTransforms) {  // which takes registers: the code is there once
+      fill(-0.0f);
+    } else {
       fetch<true>(runs[0], static_cast<const uint8_t*>(runs[0].data));
       done = 1;
-    } else {  // not worth the code
-      fill_sums(-0.0f);
     }
     for (uint32_t s = 0; s < tile_.piece.sources; ++s, done = 0) {
       const Sources& run = runs[s];
@@ -44,10 +45,12 @@ class Sums {
 
   TERSE_DEVICE void store_raw() const {
     uint8_t* const out = static_cast<uint8_t*>(tile_.piece.target) + tile_.first * sizeof(Raw);
+    Octet<Raw> octet[kRows];
     TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j)
-      store_octet<Raw, access>(out + tile_.rows.at(j) * sizeof(Raw), tile_.elements(j),
-                               make_octet(sum_[j], Raw{}));
+    for (uint32_t j = 0; j < kRows; ++j) octet[j] = make_octet(sum_[j], Raw{});
+    tile_.store_rows(octet, [&]<Access access>(uint32_t j, uint32_t n, const Octet<Raw>& row) {
+      store_octet<Raw, access>(out + tile_.rows.at(j) * sizeof(Raw), n, row);
+    });
   }
 
  private:
@@ -56,7 +59,7 @@ class Sums {
   using Dequantizer = typename Codec::Dequantizer;
   using BlockDequantizer = typename PerBlock<Codec>::Dequantizer;
 
-  TERSE_DEVICE void fill_sums(float value) {
+  TERSE_DEVICE void fill(float value) {
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       TERSE_UNROLL
@@ -78,48 +81,30 @@ class Sums {
     sum_[j][i] = first ? value : codec::add(sum_[j][i], value);
   }
 
-  // Of a whole tile all rows are loaded before the first is used; for others that would take too
-  // many registers.
-  template <bool first>
-  TERSE_DEVICE void fetch_raw(const uint8_t* data, float multiplier) {
-    const auto multiply = [multiplier](float x) { return codec::mul(x, multiplier); };
-    data += tile_.first * sizeof(Raw);
-    Octet<Raw> octet[kRows];
-    TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) {
-      octet[j] = load_raw(data, j);
-      if constexpr (access != Access::kWhole) add_row<first>(j, octet[j], multiply);
-    }
-    if constexpr (access != Access::kWhole) return;
-    if (multiplier == 1.0f)
-      add_rows<first>(octet, [](float x) { return x; });
-    else
-      add_rows<first>(octet, multiply);
-  }
-
+  // All rows are loaded before the first is used.
   template <bool first>
   TERSE_DEVICE void fetch_elements(const uint8_t* data, float multiplier) {
-    if constexpr (F::kTransforms)
-      fetch_transformed<first>(data, multiplier);
-    else
-      fetch_raw<first>(data, multiplier);
-  }
-
-  TERSE_DEVICE Octet<Raw> load_raw(const uint8_t* data, uint32_t j) const {
-    return load_octet<Raw, access>(data + tile_.rows.at(j) * sizeof(Raw), tile_.elements(j));
-  }
-
-  // Row by row: the transform takes registers.
-  template <bool first>
-  TERSE_DEVICE void fetch_transformed(const uint8_t* data, float multiplier) {
     data += tile_.first * sizeof(Raw);
+    Octet<Raw> octet[kRows]{};
+    tile_.load_rows(octet, [&]<Access access>(uint32_t j, uint32_t n) {
+      return load_octet<Raw, access>(data + tile_.rows.at(j) * sizeof(Raw), n);
+    });
+    if constexpr (F::kTransforms)
+      add_transformed<first>(octet, multiplier);
+    else if (multiplier == 1.0f)
+      add_rows<first>(octet, [](float x) { return x; });
+    else
+      add_rows<first>(octet, [multiplier](float x) { return codec::mul(x, multiplier); });
+  }
+
+  template <bool first>
+  TERSE_DEVICE void add_transformed(const Octet<Raw> (&octet)[kRows], float multiplier) {
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
-      const Octet<Raw> octet = load_raw(data, j);
       float x[kOctet];
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i)
-        x[i] = codec::mul(kernels::element(octet, i), multiplier);
+        x[i] = codec::mul(kernels::element(octet[j], i), multiplier);
       hadamard(x, tile_.in_whole_group(j), 1.0f / codec::kHadamard);
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, x[i]);
@@ -129,26 +114,22 @@ class Sums {
   template <bool first, class Change>
   TERSE_DEVICE void add_rows(const Octet<Raw> (&octet)[kRows], Change change) {
     TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) add_row<first>(j, octet[j], change);
-  }
-
-  template <bool first, class Change>
-  TERSE_DEVICE void add_row(uint32_t j, const Octet<Raw>& octet, Change change) {
-    TERSE_UNROLL
-    for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, change(kernels::element(octet, i)));
+    for (uint32_t j = 0; j < kRows; ++j) {
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, change(kernels::element(octet[j], i)));
+    }
   }
 
   template <bool first>
   TERSE_DEVICE void fetch_packed(const uint8_t* body) {
-    CodesOf<F::kBits> code[kRows];
-    TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j)
-      code[j] = load_codes<F::kBits, access>(tile_.codes(body, j), tile_.elements(j));
+    CodesOf<F::kBits> code[kRows]{};
+    tile_.load_rows(code, [&]<Access access>(uint32_t j, uint32_t n) {
+      return load_codes<F::kBits, access>(tile_.codes(body, j), n);
+    });
     const auto own = dequantizer(body);
     TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) {
+    for (uint32_t j = 0; j < kRows; ++j)
       add_values<first>(j, code[j], row_dequantizer(body, j, own));
-    }
   }
 
   template <bool first>
@@ -191,7 +172,7 @@ class Sums {
   // Of the own row's block.
   TERSE_DEVICE BlockDequantizer dequantizer(const uint8_t* body) const {
     codec::Params own{0, 0};
-    if (!Tile::kHasParams || tile_.rows.has_own_block(tile_.left))
+    if (!Tile::kHasParams || tile_.has_own_block())
       own = codec::scaled(tile_.load_params(tile_.own_params(body)), tile_.piece.factor);
     // Any parameter that is not finite makes NaNs; the arithmetic carries them on.
     if (!codec::is_finite(own.first) || !codec::is_finite(own.second))

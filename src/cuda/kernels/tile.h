@@ -18,7 +18,7 @@ struct Format {
 };
 
 // One tile of one piece, on one unit of threads.
-template <class F, Access access>
+template <class F>
 struct Tile {
   using Codec = typename F::Codec;
   static constexpr codec::Descriptor kCodec = Codec::kDescriptor;
@@ -27,10 +27,11 @@ struct Tile {
   // Of how parameters are stored: where there is no choice the compiler shall know.
   static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.usual_scale);
 
-  TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, uint32_t tile, const Rows<access>& rows,
-                    const float* levels)
+  TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, bool whole, uint32_t tile,
+                    const Rows& rows, const float* levels)
       : batch(batch),
         piece(piece),
+        whole(whole),
         first(uint64_t{tile} * batch.geometry.tile),
         first_block(uint64_t{tile} * batch.geometry.blocks_per_tile),
         left(left_of(piece.count - first, batch.geometry.tile)),
@@ -56,10 +57,51 @@ struct Tile {
   // there.
   TERSE_DEVICE bool in_whole_group(uint32_t j) const {
     const uint32_t group = rows.at(j) / codec::kHadamard * codec::kHadamard;
-    return access == Access::kWhole || (elements(j) != 0 && group + codec::kHadamard <= left);
+    return whole || (elements(j) != 0 && group + codec::kHadamard <= left);
   }
 
-  TERSE_DEVICE uint32_t elements(uint32_t j) const { return rows.elements(j, left); }
+  // How many elements row j's octet has, 0 to 8.
+  TERSE_DEVICE uint32_t elements(uint32_t j) const {
+    return whole ? kOctet : rows.elements(j, left);
+  }
+
+  // Each row's value is what load.operator()<access>(j, elements) gives. Of a whole tile all are
+  // loaded at once; of others one after the other, by a piece of code that is there once.
+  template <class Value, class Load>
+  TERSE_DEVICE void load_rows(Value (&value)[kRows], const Load& load) const {
+    if (whole) {
+      TERSE_UNROLL
+      for (uint32_t j = 0; j < kRows; ++j)
+        value[j] = load.template operator()<Access::kWhole>(j, kOctet);
+      return;
+    }
+    TERSE_NO_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      rotate(value);
+      value[kRows - 1] = load.template operator()<Access::kAny>(j, rows.elements(j, left));
+    }
+  }
+
+  // store.operator()<access>(j, elements, value) for each row's, likewise.
+  template <class Value, class Store>
+  TERSE_DEVICE void store_rows(Value (&value)[kRows], const Store& store) const {
+    if (whole) {
+      TERSE_UNROLL
+      for (uint32_t j = 0; j < kRows; ++j)
+        store.template operator()<Access::kWhole>(j, kOctet, value[j]);
+      return;
+    }
+    TERSE_NO_UNROLL
+    for (uint32_t j = 0; j < kRows; ++j) {
+      store.template operator()<Access::kAny>(j, rows.elements(j, left), value[0]);
+      rotate(value);
+    }
+  }
+
+  // Every thread is answerable for the parameters of one row's block; one of those that are for
+  // the same one writes them.
+  TERSE_DEVICE bool has_own_block() const { return whole || rows.has_own_block(left); }
+  TERSE_DEVICE bool leads() const { return rows.leads() && has_own_block(); }
 
   template <class Byte>
   TERSE_DEVICE Byte* codes(Byte* body, uint32_t j) const {
@@ -99,16 +141,18 @@ struct Tile {
     if constexpr (kHasFinerScales)
       if (next > piece.count) end -= (next - piece.count) / kCodec.fine;
     if (end % 4 == 0 || next < piece.count) return;
+    TERSE_NO_UNROLL
     for (uint64_t at = end; at % 4 != 0; ++at)
       simt::store(body + piece.params_offset + at, uint8_t{0});
   }
 
-  // The zero bytes up to a whole word, behind the piece's last octet.
-  TERSE_DEVICE void store_padding(uint8_t* body, uint32_t j) const {
+  // The zero bytes up to a whole word, behind the piece's last octet: by the thread that has it.
+  TERSE_DEVICE void store_padding(uint8_t* body, uint32_t j, uint32_t n) const {
     const uint64_t element = first + rows.at(j);
-    if (elements(j) == 0 || element + elements(j) != piece.count) return;
-    const uint64_t end = element / kOctet * F::kBits + (elements(j) * F::kBits + 7) / 8;
-    for (uint64_t at = end; at % 4 != 0; ++at) simt::store(body + at, uint8_t{0});
+    if (n == 0 || element + n != piece.count) return;
+    TERSE_NO_UNROLL
+    for (uint64_t at = element / kOctet * F::kBits + (n * F::kBits + 7) / 8; at % 4 != 0; ++at)
+      simt::store(body + at, uint8_t{0});
   }
 
   // A captured graph that runs again must draw anew; and what has changed since it was sent last.
@@ -135,20 +179,30 @@ struct Tile {
 
   const Batch& batch;
   const Piece& piece;
+  const bool whole;            // memory is aligned, and every thread has all its octets
   const uint64_t first;        // element of the piece
   const uint64_t first_block;  // block of the piece
   const uint32_t left;         // elements of the tile
-  const Rows<access>& rows;
+  const Rows& rows;
   const float* const levels;  // in shared memory; null where the codec has none
 
  private:
   TERSE_DEVICE static uint32_t left_of(uint64_t elements, uint32_t tile) {
-    return access == Access::kWhole || elements > tile ? tile : static_cast<uint32_t>(elements);
+    return elements > tile ? tile : static_cast<uint32_t>(elements);
+  }
+
+  // So that registers need no index.
+  template <class Value>
+  TERSE_DEVICE static void rotate(Value (&value)[kRows]) {
+    const Value first = value[0];
+    TERSE_UNROLL
+    for (uint32_t j = 0; j + 1 < kRows; ++j) value[j] = value[j + 1];
+    value[kRows - 1] = first;
   }
 
   template <class Word>
-  TERSE_DEVICE static bool aligned(const uint8_t* at) {
-    return access == Access::kWhole || is_aligned<Word>(at);
+  TERSE_DEVICE bool aligned(const uint8_t* at) const {
+    return whole || is_aligned<Word>(at);
   }
 
   TERSE_DEVICE float load_number(const uint8_t* from) const {

@@ -18,8 +18,8 @@ template <class Word>
 TERSE_DEVICE Word load_word(const uint8_t* from, bool aligned) {
   if (aligned) return simt::load(reinterpret_cast<const Word*>(from));
   Word word = 0;
-  TERSE_UNROLL
-  for (size_t k = 0; k < sizeof(Word); ++k)
+  TERSE_NO_UNROLL
+  for (uint32_t k = 0; k < sizeof(Word); ++k)
     word = static_cast<Word>(word | static_cast<Word>(simt::load(from + k)) << 8 * k);
   return word;
 }
@@ -27,8 +27,8 @@ TERSE_DEVICE Word load_word(const uint8_t* from, bool aligned) {
 template <class Word>
 TERSE_DEVICE void store_word(uint8_t* to, Word word, bool aligned) {
   if (aligned) return simt::store(reinterpret_cast<Word*>(to), word);
-  TERSE_UNROLL
-  for (size_t k = 0; k < sizeof(Word); ++k)
+  TERSE_NO_UNROLL
+  for (uint32_t k = 0; k < sizeof(Word); ++k)
     simt::store(to + k, static_cast<uint8_t>(word >> 8 * k));
 }
 

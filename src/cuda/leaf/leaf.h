@@ -11,6 +11,7 @@
 
 #define TERSE_DEVICE __device__ __forceinline__
 #define TERSE_UNROLL _Pragma("unroll")
+#define TERSE_NO_UNROLL _Pragma("unroll 1")
 
 namespace terse::simt {
 

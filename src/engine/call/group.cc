@@ -27,6 +27,8 @@ struct Group {
   std::vector<std::pair<Communicator*, Stream>> beside;  // calls that NCCL has; held, too
   Joint joint;                                           // once its streams have met
   std::exception_ptr error;                              // the first; sticky until the end
+  std::vector<ncclComm_t> refused;                       // of calls that were, as on all ranks
+  bool is_void = false;                                  // NCCL would drop it, too
 };
 thread_local Group t_group;
 
@@ -68,10 +70,43 @@ Job job_of(Communicator& c, const Request& request, const Route& way) {
           .delta = {.own_exact = way.scheme.delta.own_exact}};
 }
 
-// Nobody knows how far they came, or other ranks with theirs.
-void break_off(std::span<const Job> jobs, const std::exception& cause) noexcept {
+// Nobody knows how far they came, or other ranks with theirs: but for those of which `spared` is
+// true.
+template <class Condition>
+void break_off(std::span<const Job> jobs, const std::exception& cause,
+               const Condition& spared) noexcept {
   for (const Job& job : jobs)
-    if (!job.native) job.communicator->break_off(job.request.stream, cause);
+    if (!spared(job)) job.communicator->break_off(job.request.stream, cause);
+}
+
+void break_off(std::span<const Job> jobs, const std::exception& cause) noexcept {
+  break_off(jobs, cause, [](const Job&) { return false; });
+}
+
+bool is_one_of(const Communicator& c, std::span<const ncclComm_t> comms) {
+  return std::ranges::find(comms, c.comm) != comms.end();
+}
+
+Job decided(const Job& job) {
+  Communicator& c = *job.communicator;
+  const Route way = job.chosen_by ? route(c, job.request, *job.chosen_by) : route(c, job.request);
+  if (way.bypass) count_bypass(c, job.request, *way.bypass);
+  return job_of(c, job.request, way);
+}
+
+// What a job is refused for all ranks of its communicator see, now that they have met.
+void decide_each(std::span<Job> jobs) {
+  std::optional<Error> first;
+  std::vector<ncclComm_t> refused;
+  for (Job& job : jobs) try {
+      if (job.waits) job = decided(job);
+    } catch (const Error& e) {
+      if (!first) first = e;
+      refused.push_back(job.communicator->comm);
+    }
+  if (!first) return;
+  break_off(jobs, *first, [&](const Job& job) { return is_one_of(*job.communicator, refused); });
+  throw *first;
 }
 
 // The ranks tell each other what the jobs wait for, which then are decided on. Where they do not
@@ -84,19 +119,12 @@ void decide(std::vector<Job>& jobs) {
   try {
     introduce(waiting);
   } catch (const std::exception& cause) {
-    std::erase_if(jobs, [&](const Job& job) {
+    break_off(jobs, cause, [&](const Job& job) {  // introduce() has seen to those
       return std::ranges::find(waiting, job.communicator, &Waiting::communicator) != waiting.end();
     });
-    break_off(jobs, cause);
     throw;
   }
-  for (Job& job : jobs) {
-    if (!job.waits) continue;
-    Communicator& c = *job.communicator;
-    const Route way = job.chosen_by ? route(c, job.request, *job.chosen_by) : route(c, job.request);
-    if (way.bypass) count_bypass(c, job.request, *way.bypass);
-    job = job_of(c, job.request, way);
-  }
+  decide_each(jobs);
   std::erase_if(jobs, [](const Job& job) { return !job.native && job.request.count == 0; });
 }
 
@@ -105,7 +133,7 @@ void decide(std::vector<Job>& jobs) {
 bool sends_more_than_nccl(const Job* job) {
   if (job->native || is_message(*job) || job->scheme.algorithm != plan::Algo{}) return false;
   if (job->communicator->topology().nodes() < 2) return false;  // and no plan is looked up
-  const plan::Link& link = plan_of_collective(*job)->link;
+  const plan::Link link = plan_of_collective(*job)->link;
   return link.compressed.off_node > link.native.off_node;
 }
 
@@ -156,6 +184,19 @@ void require_usable(std::span<const Job> jobs) {
     }
 }
 
+// Where the jobs' agreements fail the other jobs do.
+void agree_for(std::span<const Job> jobs, std::span<const Agreement> agreements) {
+  try {
+    agree(agreements);
+  } catch (const std::exception& cause) {
+    break_off(jobs, cause, [&](const Job& job) {  // agree() has seen to those
+      return std::ranges::find(agreements, job.communicator, &Agreement::communicator) !=
+             agreements.end();
+    });
+    throw;
+  }
+}
+
 bool has_several_streams() {
   const Stream first = t_group.pending.empty() ? nullptr : t_group.pending.front().request.stream;
   return std::ranges::any_of(t_group.pending,
@@ -179,7 +220,7 @@ void run(std::span<Job> jobs) {
     agreements.push_back({job.communicator, &job.named(), job.request.stream, peer});
   }
   require_usable(jobs);
-  agree(agreements);
+  agree_for(jobs, agreements);
   try {
     run_native(native);
     stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
@@ -189,7 +230,8 @@ void run(std::span<Job> jobs) {
     stay_native(unprepared, TERSE_BYPASS_FALLBACK);
     execute(together);
   } catch (const std::exception& cause) {
-    break_off(jobs, cause);
+    // What goes first NCCL has, or has said itself what became of it.
+    break_off(jobs, cause, [&](const Job& job) { return goes_first(job, any_compressed); });
     throw;
   }
 }
@@ -222,14 +264,26 @@ void compress(Communicator& c, const Request& request, const Route& way) {
   if (request.count != 0) add(job_of(c, request, way));
 }
 
+// As NCCL checks its arguments. A group with a call that it would refuse it drops, and so do we.
+template <class... Place>
+void check_arguments(const Request& request, Place... place) {
+  try {
+    validate(request, place...);
+  } catch (...) {
+    if (t_group.depth > 0) t_group.is_void = true;
+    throw;
+  }
+}
+
 // Checks the call; an error inside a group is its last word too.
 template <class Body>
 void submitting(const Request& request, const Body& body) {
-  const auto keep = [] {
+  const auto keep = [&] {
     if (t_group.depth > 0 && t_group.error == nullptr) t_group.error = std::current_exception();
+    group_refuses(request.comm);
   };
   try {
-    validate(request);
+    check_arguments(request);
     body();
   } catch (Error& e) {
     if (const auto c = find_communicator(request.comm)) c->sign(e);
@@ -249,7 +303,7 @@ void submit(const Request& request, const Scheme* named, const Settings& setting
     const Scheme& scheme = *named;
     const CommunicatorPointer held = communicator(request.comm, settings);
     Communicator& c = *held;
-    validate(request, c.rank, c.ranks);
+    check_arguments(request, c.rank, c.ranks);
     if (waits_for_ranks(c, scheme)) {
       if (group_depth() > 0) return add_to_group(waiting(c, request, scheme));
       const Waiting alone{&c, &request};
@@ -264,7 +318,7 @@ void submit(const Request& request, const Scheme* named, const Settings& setting
 
 void submit(Communicator& c, const Request& request, const Route& way) {
   submitting(request, [&] {
-    validate(request, c.rank, c.ranks);
+    check_arguments(request, c.rank, c.ranks);
     if (way.bypass)
       add(job_of(c, request, way));
     else
@@ -274,7 +328,7 @@ void submit(Communicator& c, const Request& request, const Route& way) {
 
 void defer(Communicator& c, const Request& request) {
   submitting(request, [&] {
-    validate(request, c.rank, c.ranks);
+    check_arguments(request, c.rank, c.ranks);
     add_to_group(waiting(c, request, {}));
   });
 }
@@ -285,12 +339,26 @@ int group_depth() { return t_group.depth; }
 
 void group_abandon() { t_group = {}; }
 
+void group_abandon(const std::exception& cause, Lost lost) noexcept {
+  const Group group = std::exchange(t_group, {});
+  if (group.is_void) return;
+  break_off(group.pending, cause,
+            [&](const Job& job) { return is_one_of(*job.communicator, group.refused); });
+  if (lost == Lost::kPending) return;
+  for (const auto& [communicator, stream] : group.beside)
+    if (!is_one_of(*communicator, group.refused)) communicator->break_off(stream, cause);
+}
+
+void group_refuses(ncclComm_t comm) {
+  if (t_group.depth > 0) t_group.refused.push_back(comm);
+}
+
 void group_has(const CommunicatorPointer& communicator, Stream stream) {
   t_group.held.push_back(communicator);
   t_group.beside.emplace_back(communicator.get(), stream);
 }
 
-void group_meet() try {
+void group_meet() {
   if (!has_several_streams()) return;
   const auto compresses = [](const Communicator* c) {
     return std::ranges::any_of(
@@ -301,9 +369,6 @@ void group_meet() try {
   for (const auto& [communicator, stream] : t_group.beside)
     if (compresses(communicator)) t_group.joint.add(*communicator, stream);
   t_group.joint.meet();
-} catch (const std::exception& cause) {
-  break_off(t_group.pending, cause);
-  throw;
 }
 
 bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
@@ -326,14 +391,14 @@ void group_hand_over() {
 void group_end() {
   if (t_group.depth == 0) fail(ncclInvalidUsage, "there is no group to end");
   if (--t_group.depth > 0) return;
-  if (t_group.error == nullptr && t_group.joint.empty()) try {
-      group_meet();
-    } catch (...) {
-      group_abandon();
-      throw;
-    }
+  try {
+    if (t_group.error != nullptr) std::rethrow_exception(t_group.error);
+    if (t_group.joint.empty()) group_meet();
+  } catch (const std::exception& cause) {
+    group_abandon(cause, Lost::kPending);
+    throw;
+  }
   Group group = std::exchange(t_group, {});
-  if (group.error != nullptr) std::rethrow_exception(group.error);
   decide(group.pending);
   run(group.pending);
   group.joint.meet();

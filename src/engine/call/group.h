@@ -25,10 +25,24 @@ void group_start();
 int group_depth();
 void group_abandon();  // forgets the thread's group
 
+// Calls of a group that are not made for another one's sake.
+enum class Lost {
+  kPending,  // those that waited for its end
+  kAll,      // those that NCCL had besides, too
+};
+
+// Forgets the thread's group where other ranks may make calls of it: breaks off the communicators
+// of those that are lost. Not those of which a call was refused, for that is so on all their ranks;
+// and none where an argument cannot be right: without terse NCCL would have dropped the group, too.
+void group_abandon(const std::exception& cause, Lost lost) noexcept;
+
+// A call of the thread's group, if there is one, is refused before anything has come of it.
+void group_refuses(ncclComm_t comm);
+
 // The thread's group has a call besides, which NCCL has got.
 void group_has(const CommunicatorPointer& communicator, Stream stream);
 
-// Before NCCL's own group ends, where calls of the group are its: the streams meet.
+// Before NCCL's own group ends, where calls of the group are its: the streams meet. Throws Error.
 void group_meet();
 
 // Whether a call that waits for the end of the thread's group reduces by the operator.

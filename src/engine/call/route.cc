@@ -32,8 +32,7 @@ Route compress_if_possible(const Communicator& c, const Request& request, const 
   if (to_itself) return bypass(TERSE_BYPASS_ONE_RANK, rule);
   const std::optional<Reduction> reduction = c.operators.find(request);
   if (!reduction) return bypass(TERSE_BYPASS_OP, rule);  // an operator that is not known
-  // What goes raw to a neighbour would be multiplied there, by the neighbour's number.
-  if (premultiplies(request) && scheme.intra.off) return bypass(TERSE_BYPASS_OP, rule);
+  if (is_native_within_nodes(request, scheme)) return bypass(TERSE_BYPASS_OP, rule);
   return {.scheme = scheme, .rule = rule, .reduction = *reduction, .bypass = {}};
 }
 
@@ -84,6 +83,23 @@ void require_meeting(const Waiting& call, bool with_all) {
            name);
 }
 
+// Nothing has come of a call that cannot be met for. But the ranks of the others may meet for them.
+void require_meetings(std::span<const Waiting> calls) {
+  const auto is_message = [](const Waiting& call) {
+    return plan::is_point_to_point(call.request->collective);
+  };
+  for (const Waiting& call : calls) try {
+      require_meeting(call, std::ranges::any_of(calls, [&](const Waiting& other) {
+                        return other.communicator == call.communicator && !is_message(other);
+                      }));
+    } catch (const std::exception& cause) {
+      for (const Waiting& other : calls)
+        if (other.communicator != call.communicator)
+          other.communicator->break_off(other.request->stream, cause);
+      throw;
+    }
+}
+
 }  // namespace
 
 std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme& scheme) {
@@ -121,17 +137,10 @@ bool waits_for_ranks(const Communicator& c, const Request& request) {
 }
 
 void introduce(std::span<const Waiting> calls) {
-  const auto is_message = [](const Waiting& call) {
-    return plan::is_point_to_point(call.request->collective);
-  };
+  require_meetings(calls);
   std::vector<Agreement> settings_alone;
-  for (const Waiting& call : calls) {
-    const bool with_all = std::ranges::any_of(calls, [&](const Waiting& other) {
-      return other.communicator == call.communicator && !is_message(other);
-    });
-    require_meeting(call, with_all);
+  for (const Waiting& call : calls)
     settings_alone.push_back({call.communicator, nullptr, call.request->stream});
-  }
   agree(settings_alone);
 }
 

@@ -35,7 +35,8 @@ struct Waiting {
 
 // The ranks tell each other: collective over each of the communicators, together, and it blocks the
 // caller. NCCL's own group must not be open. Throws Error; ncclInvalidUsage where the calls on a
-// communicator are all messages, of which its other ranks do not know, or a graph is recorded.
+// communicator are all messages, of which its other ranks do not know, or a graph is recorded. The
+// communicators that do not fail alike on all of their ranks are invalid then.
 void introduce(std::span<const Waiting> calls);
 
 // By the settings' policy, as the preload library does; none that waits_for_nodes().

@@ -81,9 +81,10 @@ report::Communicator account_of(Communicator& c, bool whole) {
                          .rank = c.rank,
                          .ranks = c.ranks,
                          .released = whole};
-  r.nodes = c.topology().nodes();
-  if (r.nodes != 0) r.node = c.topology().node[c.rank];
-  const terseStats_t& stats = c.counters.stats();
+  const plan::Topology topology = c.plans.topology_now();
+  r.nodes = topology.nodes();
+  if (r.nodes != 0) r.node = topology.node[c.rank];
+  const terseStats_t stats = c.counters.stats();
   r.native = {stats.native_bytes, stats.native_off_node_bytes};
   for (int reason = 0; reason < TERSE_BYPASS_REASONS; ++reason)
     if (stats.bypasses[reason] != 0) r.bypasses[bypass_reason(reason)] = stats.bypasses[reason];
@@ -91,7 +92,7 @@ report::Communicator account_of(Communicator& c, bool whole) {
   r.scratch_bytes = stats.scratch_bytes;
   r.state_bytes = c.state_bytes();
   r.verify_bytes = c.exact.bytes();
-  const auto& [compressed, skipped, native] = c.counters.sizes();
+  const auto [compressed, skipped, native] = c.counters.sizes();
   r.sizes = {compressed, skipped, native};
   for (const TracedCall& call : c.meter.traced()) r.trace.push_back(row_of(call));
   for (const Levels& levels : c.codebooks.levels()) r.levels.push_back(row_of(levels));

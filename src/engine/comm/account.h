@@ -6,7 +6,7 @@
 
 namespace terse {
 
-// `whole`: all of its calls are done.
+// `whole`: all of its calls are done. Else another thread may be in it meanwhile.
 report::Communicator account_of(Communicator& communicator, bool whole);
 
 }  // namespace terse

@@ -2,37 +2,87 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 
 namespace terse {
+
+namespace {
+
+Scheme without_seed(Scheme scheme) {
+  scheme.seed.reset();
+  return scheme;
+}
+
+}  // namespace
 
 uint64_t next_ordinal() {
   static std::atomic<uint64_t> next{0};
   return next++;
 }
 
+void SeedSet::add(uint64_t seed) {
+  if (has(seed)) return;
+  const auto next = last_.upper_bound(seed);
+  const bool joins = next != last_.end() && next->first == seed + 1;
+  const uint64_t last = joins ? next->second : seed;
+  if (next != last_.begin() && std::prev(next)->second + 1 == seed)
+    std::prev(next)->second = last;
+  else
+    last_.emplace_hint(next, seed, last);
+  if (joins) last_.erase(next);
+}
+
+bool SeedSet::has(uint64_t seed) const {
+  const auto next = last_.upper_bound(seed);
+  return next != last_.begin() && std::prev(next)->second >= seed;
+}
+
+void SchemeSet::add(const Scheme& scheme) {
+  const Scheme common = without_seed(scheme);
+  auto known = std::ranges::find(entries_, common, &Entry::scheme);
+  if (known == entries_.end()) known = entries_.insert(known, {.scheme = common});
+  if (scheme.seed)
+    known->seeds.add(*scheme.seed);
+  else
+    known->unseeded = true;
+}
+
+bool SchemeSet::has(const Scheme& scheme) const {
+  const auto known = std::ranges::find(entries_, without_seed(scheme), &Entry::scheme);
+  if (known == entries_.end()) return false;
+  return scheme.seed ? known->seeds.has(*scheme.seed) : known->unseeded;
+}
+
+size_t SchemeSet::size() const {
+  size_t sum = 0;
+  for (const Entry& entry : entries_) sum += entry.unseeded + entry.seeds.runs();
+  return sum;
+}
+
 std::optional<uint64_t> Agreed::number() const {
-  return identity_ != 0 ? std::optional(ordinal_) : std::nullopt;
+  return identity() != 0 ? std::optional(ordinal()) : std::nullopt;
 }
 
 void Agreed::conclude(uint64_t ordinal, uint64_t leader, uint64_t identity) {
-  ordinal_ = ordinal;
+  ordinal_.store(ordinal, std::memory_order_relaxed);
   leader_ = leader;
-  identity_ = identity;
+  identity_.store(identity, std::memory_order_release);  // last: it says that there are the others
 }
 
 void Agreed::add(const Scheme& scheme, std::optional<int> peer) {
-  if (peer)
-    with_peer_.emplace_back(*peer, scheme);
-  else
-    of_all_.push_back(scheme);
+  (peer ? with_peer_[*peer] : of_all_).add(scheme);
 }
 
 bool Agreed::has(const Scheme& scheme, std::optional<int> peer) const {
-  const auto with_peer = [&](const auto& known) {
-    return known.first == peer && known.second == scheme;
-  };
-  return std::ranges::find(of_all_, scheme) != of_all_.end() ||
-         std::ranges::any_of(with_peer_, with_peer);
+  if (of_all_.has(scheme)) return true;
+  const auto with_peer = peer ? with_peer_.find(*peer) : with_peer_.end();
+  return with_peer != with_peer_.end() && with_peer->second.has(scheme);
+}
+
+size_t Agreed::schemes() const {
+  size_t sum = of_all_.size();
+  for (const auto& [peer, schemes] : with_peer_) sum += schemes.size();
+  return sum;
 }
 
 }  // namespace terse

@@ -2,9 +2,10 @@
 // schemes that may be used on it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "policy/scheme.h"
@@ -15,17 +16,46 @@ namespace terse {
 // the same in every run of the program: where that makes them one after the other.
 uint64_t next_ordinal();
 
+// Seeds. Those that follow each other are kept as one run: programs count their steps by them.
+class SeedSet {
+ public:
+  void add(uint64_t seed);
+  bool has(uint64_t seed) const;
+  size_t runs() const { return last_.size(); }
+
+ private:
+  std::map<uint64_t, uint64_t> last_;  // of each run, by its first seed
+};
+
+// Schemes. Of those that differ by their seeds alone, the seeds are kept.
+class SchemeSet {
+ public:
+  void add(const Scheme& scheme);
+  bool has(const Scheme& scheme) const;
+  size_t size() const;  // schemes without a seed, and runs of seeds of the others
+
+ private:
+  struct Entry {
+    Scheme scheme;          // but for its seed
+    bool unseeded = false;  // that one itself
+    SeedSet seeds = {};     // of the others
+  };
+  std::vector<Entry> entries_;
+};
+
 class Agreed {
  public:
+  // Of any thread are number() and identity(), for reports.
+
   // Which of the communicators that its rank 0's process leads it is, alike on all ranks; empty:
   // they have not agreed.
   std::optional<uint64_t> number() const;
   // The same; 0 before.
-  uint64_t ordinal() const { return ordinal_; }
+  uint64_t ordinal() const { return ordinal_.load(std::memory_order_relaxed); }
   // That of the random numbers, which are to differ between communicators that others lead, too.
-  uint64_t drawn() const { return ordinal_ + (leader_ << 32); }
-  // For reports: no other communicator's, anywhere. 0: the ranks have not agreed on anything.
-  uint64_t identity() const { return identity_; }
+  uint64_t drawn() const { return ordinal() + (leader_ << 32); }
+  // No other communicator's, anywhere. 0: the ranks have not agreed on anything.
+  uint64_t identity() const { return identity_.load(std::memory_order_acquire); }
 
   // Whether the ranks have agreed on the settings, or are about to.
   bool introduced() const { return introduced_; }
@@ -45,15 +75,17 @@ class Agreed {
   // A scheme: among all ranks, or with one peer for messages, for which the former serves too.
   void add(const Scheme& scheme, std::optional<int> peer);
   bool has(const Scheme& scheme, std::optional<int> peer) const;
+  // What is kept for that (SchemeSet::size()).
+  size_t schemes() const;
 
  private:
-  uint64_t ordinal_ = 0;
+  std::atomic<uint64_t> ordinal_{0};
   uint64_t leader_ = 0;
-  uint64_t identity_ = 0;
+  std::atomic<uint64_t> identity_{0};
   bool introduced_ = false;
   std::optional<uint64_t> proposed_;
-  std::vector<Scheme> of_all_;
-  std::vector<std::pair<int, Scheme>> with_peer_;
+  SchemeSet of_all_;
+  std::map<int, SchemeSet> with_peer_;
 };
 
 }  // namespace terse

@@ -198,7 +198,8 @@ bool Communicator::drains() noexcept {
   try {
     while (!tracks.idle()) {
       const std::optional<ncclResult_t> now = state();
-      const bool failed = !now || (*now != ncclSuccess && *now != ncclInProgress);
+      if (!now) return false;
+      const bool failed = *now != ncclSuccess && *now != ncclInProgress;
       if (failed && !limit) limit = Clock::now() + kGrace;
       if (limit && Clock::now() > *limit) return false;
       std::this_thread::sleep_for(pause);

@@ -158,7 +158,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool ended() noexcept;
 
   // Blocks until that could be said at once; false: NCCL has failed, and what waits for it may wait
-  // for ever.
+  // for ever; or it is aborted, and NCCL is not asked any more.
   bool drains() noexcept;
 
   // Waits until all calls are done, and reads what was measured. Errors are of no interest.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,6 +26,32 @@ struct Enqueued {
 enum class Fate : uint8_t { kCompressed, kSkipped, kNative };
 constexpr size_t kFates = 3;
 
+// A number that one thread counts and any may read: it costs no more than a plain one.
+class Count {
+ public:
+  uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+  void add(uint64_t more) { value_.store(get() + more, std::memory_order_relaxed); }
+  void raise_to(uint64_t value) {
+    if (value > get()) value_.store(value, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+// Sizes of such numbers.
+class SizeCounts {
+ public:
+  void add(uint64_t bytes);
+  Sizes get() const;
+
+ private:
+  struct Class {
+    Count count, bytes;
+  };
+  std::array<Class, std::tuple_size_v<decltype(Sizes::classes)>> classes_;
+};
+
 class Counters {
  public:
   // The number of the next compressed call, or batch of messages, for the random numbers; and how
@@ -39,15 +66,22 @@ class Counters {
 
   // The size of a call's whole message.
   void add_size(Fate fate, size_t bytes) { sizes_[static_cast<size_t>(fate)].add(bytes); }
-  const std::array<Sizes, kFates>& sizes() const { return sizes_; }
 
-  // What is counted; the rest is zero.
-  const terseStats_t& stats() const { return stats_; }
+  // What is counted; the rest is zero. Of any thread: a report may be of a communicator in use.
+  std::array<Sizes, kFates> sizes() const;
+  terseStats_t stats() const;
 
  private:
   uint64_t sequence_ = 0, collectives_ = 0;
-  std::array<Sizes, kFates> sizes_;
-  terseStats_t stats_{.size = sizeof(terseStats_t)};
+  std::array<SizeCounts, kFates> sizes_;
+  struct {
+    Count bytes, off_node;
+    void add(const plan::Traffic& more) {
+      bytes.add(more.bytes);
+      off_node.add(more.off_node);
+    }
+  } raw_, wire_, native_;
+  Count calls_, scratch_bytes_, bypasses_[TERSE_BYPASS_REASONS];
 };
 
 }  // namespace terse

@@ -27,6 +27,7 @@ struct Directory {
   std::mutex mutex;
   std::unordered_map<ncclComm_t, CommunicatorPointer> communicators;
   std::unordered_map<ncclComm_t, Naming> names;  // of those that are still to be made
+  std::vector<CommunicatorPointer> releasing;    // what is enqueued for them is waited for
   std::vector<CommunicatorPointer> aborted;
   std::set<Backend*> to_trim;  // of communicators that went while there were others
 };
@@ -46,7 +47,7 @@ void released(Backend& backend) {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
     d.to_trim.insert(&backend);
-    if (d.communicators.empty() && d.aborted.empty()) all.swap(d.to_trim);
+    if (d.communicators.empty() && d.releasing.empty() && d.aborted.empty()) all.swap(d.to_trim);
   }
   for (Backend* each : all) each->trim();
 }
@@ -115,6 +116,7 @@ void for_each_communicator(const std::function<void(Communicator&)>& visit) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   for (const auto& [comm, state] : d.communicators) visit(*state);
+  for (const CommunicatorPointer& state : d.releasing) visit(*state);
 }
 
 constexpr Present kPresent{
@@ -202,13 +204,42 @@ std::string family_of_communicator(ncclComm_t comm) {
 
 namespace {
 
-// Out of the directory, and null where there is none.
-CommunicatorPointer take(ncclComm_t comm) {
-  Directory& d = directory();
-  const std::lock_guard lock(d.mutex);
+// Under the lock. Null where there is none.
+CommunicatorPointer extract(Directory& d, ncclComm_t comm) {
   d.names.erase(comm);
   auto known = d.communicators.extract(comm);
   return known.empty() ? nullptr : std::move(known.mapped());
+}
+
+// Nobody finds it any more but who aborts it.
+CommunicatorPointer begin_release(ncclComm_t comm) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  CommunicatorPointer state = extract(d, comm);
+  if (state != nullptr) d.releasing.push_back(state);
+  return state;
+}
+
+// Nor does that. False: it was aborted meanwhile, and the rest is not the caller's.
+bool end_release(const CommunicatorPointer& state) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  return std::erase(d.releasing, state) != 0;
+}
+
+// All of the handle: where it has been given to another communicator, the one before may still be
+// on its way out.
+std::vector<CommunicatorPointer> take_for_abort(ncclComm_t comm) {
+  std::vector<CommunicatorPointer> all;
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  if (CommunicatorPointer state = extract(d, comm)) all.push_back(std::move(state));
+  std::erase_if(d.releasing, [&](const CommunicatorPointer& state) {
+    if (state->comm != comm) return false;
+    all.push_back(state);
+    return true;
+  });
+  return all;
 }
 
 // What it has enqueued may still run, or wait, and another thread may be in it.
@@ -218,11 +249,20 @@ void keep(CommunicatorPointer state) {
   d.aborted.push_back(std::move(state));
 }
 
+void finish_release(CommunicatorPointer state, bool drained) {
+  if (drained) state->conclude();
+  report_end(*state, drained);
+  if (!drained || !state->ended()) return keep(std::move(state));
+  Backend& backend = state->backend;
+  state.reset();
+  released(backend);
+}
+
 }  // namespace
 
 void release_communicator(ncclComm_t comm, bool abandon) {
   release_ended();
-  CommunicatorPointer state = take(comm);
+  CommunicatorPointer state = begin_release(comm);
   if (state == nullptr) return;
   std::exception_ptr failed;
   const bool drained = state->drains();
@@ -234,28 +274,17 @@ void release_communicator(ncclComm_t comm, bool abandon) {
   } catch (...) {
     if (!abandon) failed = std::current_exception();
   }
-  if (drained) {
-    state->conclude();
-    report_end(*state, true);
-  }
-  if (drained && state->ended()) {
-    Backend& backend = state->backend;
-    state.reset();
-    released(backend);
-  } else {
-    if (!drained) report_end(*state, false);
-    keep(std::move(state));
-  }
+  if (end_release(state)) finish_release(std::move(state), drained);
   if (failed) std::rethrow_exception(failed);
 }
 
 void abort_communicator(ncclComm_t comm) {
   release_ended();
-  CommunicatorPointer state = take(comm);
-  if (state == nullptr) return;
-  state->abort();
-  report_end(*state, false);
-  keep(std::move(state));
+  for (CommunicatorPointer& state : take_for_abort(comm)) {
+    state->abort();
+    report_end(*state, false);
+    keep(std::move(state));
+  }
 }
 
 void reap_communicators() noexcept {

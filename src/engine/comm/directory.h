@@ -26,12 +26,13 @@ std::string family_of_communicator(ncclComm_t comm);
 
 // Frees the state, after waiting for the lanes; nothing where there is none. With `abandon`, errors
 // of what is still queued are of no interest. Where NCCL has failed, so that the lanes may wait for
-// ever, the state is kept, as by abort_communicator().
+// ever, the state is kept, as by abort_communicator(), with which another thread may end the wait.
 void release_communicator(ncclComm_t comm, bool abandon);
 
-// Gives up the state of a communicator that is about to be aborted: what waits in it throws. It is
-// not freed yet, for another thread may be in it, and what it has enqueued may wait until NCCL has
-// aborted the communicator, or for ever.
+// Gives up the state of a communicator that is about to be aborted, or also being released: what
+// waits in it throws, and NCCL is not asked about it any more. It is not freed yet, for another
+// thread may be in it, and what it has enqueued may wait until NCCL has aborted the communicator,
+// or for ever.
 void abort_communicator(ncclComm_t comm);
 
 // Frees the states that were given up and whose work has ended, as after NCCL has aborted their

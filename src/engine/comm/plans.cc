@@ -1,9 +1,11 @@
 #include "engine/comm/plans.h"
 
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include "base/error.h"
+#include "base/patient_lock.h"
 #include "engine/comm/shape.h"
 #include "plan/beside.h"
 #include "plan/link.h"
@@ -11,21 +13,21 @@
 namespace terse {
 namespace {
 
-// A program whose calls are all of different sizes does not fill the memory with plans.
-constexpr size_t kMostPlans = 1024;
+size_t memory_of(const PlanKey&) { return 0; }
+size_t memory_of(const BatchKey& key) { return key.size() * sizeof(MessageKey); }
 
 // The plan in a cache, or one that make(what) builds for what describe() gives.
 template <class Key, class Describe, class Make>
-PlanPointer cached(std::map<Key, PlanPointer>& plans, const Key& key, const Describe& describe,
+PlanPointer cached(PlanCache<Key>& plans, const Key& key, const Describe& describe,
                    const Make& make) {
-  const auto known = plans.find(key);
-  if (known != plans.end()) return known->second;
+  if (PlanPointer known = plans.find(key)) return known;
   const auto what = describe();
   plan::Plan plan = make(what);
   const std::string wrong = plan::validate(plan, what);
   if (!wrong.empty()) fail(ncclInternalError, "an invalid plan: {}", wrong);
-  if (plans.size() >= kMostPlans) plans.clear();
-  return plans.emplace(key, std::make_shared<plan::Plan>(std::move(plan))).first->second;
+  const auto made = std::make_shared<const plan::Plan>(std::move(plan));
+  plans.add(key, memory_of(key), made);
+  return made;
 }
 
 plan::Message message_of(const MessageKey& key) {
@@ -39,8 +41,8 @@ plan::Message message_of(const MessageKey& key) {
 
 }  // namespace
 
-Plans::Plans(int rank, int ranks, const plan::Grain& grain)
-    : rank_(rank), ranks_(ranks), grain_(grain) {
+Plans::Plans(int rank, int ranks, const plan::Grain& grain, size_t most_bytes)
+    : rank_(rank), ranks_(ranks), grain_(grain), plans_(most_bytes), batches_(most_bytes) {
   if (ranks == 1) topology_ = plan::topology_of(std::array{uint64_t{0}});
 }
 
@@ -90,8 +92,16 @@ plan::Shape Plans::shape(const Forms& forms, size_t count, size_t element_bytes,
   return shape_of(forms, count, element_bytes, {ranks_, rank_, root}, {grain_, topology_});
 }
 
+plan::Topology Plans::topology_now() const {
+  const auto lock = patient_lock(learning_, std::chrono::milliseconds(200));
+  return lock.owns_lock() ? topology_ : plan::Topology{};
+}
+
 void Plans::learn(plan::Topology topology) {
-  topology_ = std::move(topology);
+  {
+    const std::lock_guard lock(learning_);
+    topology_ = std::move(topology);
+  }
   plans_.clear();
 }
 

@@ -3,15 +3,15 @@
 #pragma once
 
 #include <compare>
-#include <map>
-#include <memory>
 #include <memory_resource>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "codec/codec.h"
 #include "engine/comm/exclusions.h"
+#include "engine/comm/plan_cache.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "plan/delta.h"
@@ -47,11 +47,13 @@ struct MessageKey {
 };
 using BatchKey = std::pmr::vector<MessageKey>;
 
-using PlanPointer = std::shared_ptr<const plan::Plan>;
-
 class Plans {
  public:
-  Plans(int rank, int ranks, const plan::Grain& grain);
+  // Of the collectives' plans, and as much of the batches'. That of a large message on 8 ranks has
+  // some 100 KB.
+  static constexpr size_t kMostBytes = size_t{64} << 20;
+
+  Plans(int rank, int ranks, const plan::Grain& grain, size_t most_bytes = kMostBytes);
 
   // From the cache; built and validated the first time. Throws Error.
   PlanPointer of(const PlanKey& key);
@@ -63,6 +65,11 @@ class Plans {
   const plan::Grain& grain() const { return grain_; }
   // Which ranks share a node: not known before the ranks have told each other, but of one alone.
   const plan::Topology& topology() const { return topology_; }
+  // A copy, of any thread; not known where another one has it for long.
+  plan::Topology topology_now() const;
+
+  // Of all that are kept.
+  size_t bytes() const { return plans_.bytes() + batches_.bytes(); }
 
   // Plans that were made with other nodes, exclusions or algorithms are forgotten.
   void learn(plan::Topology topology);
@@ -74,11 +81,12 @@ class Plans {
 
   const int rank_, ranks_;
   const plan::Grain grain_;
+  mutable std::mutex learning_;  // of what topology_now() reads
   plan::Topology topology_;
   Exclusions exclusions_;
   std::span<const plan::Algorithm> algorithms_ = plan::algorithms();
-  std::map<PlanKey, PlanPointer> plans_;
-  std::map<BatchKey, PlanPointer> batches_;
+  PlanCache<PlanKey> plans_;
+  PlanCache<BatchKey> batches_;
 };
 
 }  // namespace terse

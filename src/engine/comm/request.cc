@@ -13,6 +13,10 @@ bool premultiplies(const Request& r) {
   return plan::traits(r.collective).reduces && r.op >= ncclNumOps;
 }
 
+bool is_native_within_nodes(const Request& r, const Scheme& scheme) {
+  return premultiplies(r) && scheme.intra.off;
+}
+
 size_t message_bytes(const Request& r, int ranks) {
   return r.count * datatype_size(r.datatype) * plan::shards(r.collective, ranks);
 }

@@ -31,6 +31,10 @@ bool compressible(const Request& request);
 // Whether each rank's contribution is multiplied by a number of its own.
 bool premultiplies(const Request& request);
 
+// Whether a scheme that sends raw within a node leaves the call to NCCL: what goes to a neighbour
+// would be multiplied there, by the neighbour's number.
+bool is_native_within_nodes(const Request& request, const Scheme& scheme);
+
 // Bytes of the whole message: nranks * count elements where there is a shard for every rank.
 size_t message_bytes(const Request& request, int ranks);
 

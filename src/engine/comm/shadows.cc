@@ -72,6 +72,27 @@ void Shadows::free_one_unproven(const ShadowKind& but) {
   if (oldest != nullptr) free(*oldest);
 }
 
+// What a rank has of a kind may differ from what others have; when it was noted does not.
+const ShadowKind* Shadows::superfluous(const ShadowKind& next) const {
+  if (kinds_.size() < kMostKinds || kinds_.contains(next)) return nullptr;
+  const std::pair<const ShadowKind, Kind>* oldest = nullptr;
+  size_t unproven = 0;
+  for (const auto& one : kinds_) {
+    if (one.second.proven) continue;
+    ++unproven;
+    if (one.second.round != round_ &&
+        (oldest == nullptr || one.second.round < oldest->second.round))
+      oldest = &one;
+  }
+  return unproven < kMostKinds || oldest == nullptr ? nullptr : &oldest->first;
+}
+
+void Shadows::drop(const ShadowKind& kind) {
+  const auto known = kinds_.find(kind);
+  free(known->second);
+  kinds_.erase(known);
+}
+
 size_t Shadows::count(const ShadowKind& kind) const {
   const auto known = kinds_.find(kind);
   return known == kinds_.end() ? 0 : known->second.shadows.size();

@@ -81,6 +81,14 @@ class Shadows {
   bool has_many_unproven(const ShadowKind& but) const;
   void free_one_unproven(const ShadowKind& but);
 
+  // The kind that is to be dropped before there is `next`, with all that is known of it; nothing
+  // may use what is freed. Of ever new kinds too many would be known: it is that one of which no
+  // call ever was of differences and which was asked for longest ago. Null: there is none. Alike on
+  // all ranks, as is what a kind that comes again then begins with.
+  static constexpr size_t kMostKinds = 1024;
+  const ShadowKind* superfluous(const ShadowKind& next) const;
+  void drop(const ShadowKind& kind);
+
   // There is a call of the kind in this round.
   void note(const ShadowKind& kind) { kinds_[kind].round = round_; }
 
@@ -106,6 +114,8 @@ class Shadows {
   void* room();
   std::vector<Copy> copies;
 
+  size_t kinds() const { return kinds_.size(); }
+  // Of any thread, for the report.
   size_t bytes() const { return bytes_; }
   size_t differences() const { return differences_; }
   size_t unchanged() const { return unchanged_; }
@@ -135,7 +145,7 @@ class Shadows {
   void* room_ = nullptr;
   std::atomic<size_t> bytes_{0};
   bool did_without_ = false;
-  size_t differences_ = 0, unchanged_ = 0, in_full_[kInFulls] = {};
+  std::atomic<size_t> differences_{0}, unchanged_{0}, in_full_[kInFulls] = {};
 };
 
 }  // namespace terse

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <utility>
 
 #include "base/log.h"
 #include "base/patient_lock.h"
@@ -41,16 +42,21 @@ bool Meter::has_run(const CallKind& kind) const {
   return std::ranges::find(tallies_, kind, &Tally::kind) != tallies_.end();
 }
 
-// The clock is set by the first call that is kept.
 Wanted Meter::wanted(const CallKind& kind, const CallNumber& number, bool verified) {
   const bool room = pending_.size() < kMaxPending;
   const uint64_t n = settings_.meter.value_or(backend_.timing_period());
-  if (settings_.trace != 0 && !clock_) clock_.emplace(backend_);
+  const bool kept = settings_.trace != 0 && !settings_.report.empty();
   return {.metered = room && takes(n, timed_, kind, number.communicator, number.sequence),
           .verified = verified,
           .raced = room && verified && n != 0 && has_run(kind),
-          .traced = room && settings_.trace != 0,
+          .traced = room && kept,
           .number = number.collective.value_or(0)};
+}
+
+// Calls that are under way have the old one until they are read.
+void Meter::renew_clock() {
+  if (clock_ == nullptr || clock_->is_old())
+    clock_ = std::make_shared<const WallClock>(backend_, now_);
 }
 
 Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
@@ -59,11 +65,12 @@ Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNum
   try {
     const Wanted all = wanted(kind, number, verified);
     if (!all.timed() && !all.verified) return nullptr;
+    if (all.traced) renew_clock();
     if (idle_.empty()) {
       samples_.push_back(std::make_unique<Sample>(backend_));
       idle_.push_back(samples_.back().get());
     }
-    idle_.back()->start(plan, all);
+    idle_.back()->start(plan, all, all.traced ? clock_ : nullptr);
   } catch (const std::exception& e) {
     // The other ranks' calls, which know nothing of it, wait for this one.
     log(LogLevel::kInfo, "a call is not measured: {}", e.what());
@@ -90,11 +97,13 @@ void Meter::count(const CountedCall& call, Sample* sample) {
   ++tally.calls;
   tally.sent += call.sent;
   if (sample == nullptr) return;
-  pending_.push_back({sample, index, call.predicted, {}});
+  pending_.push_back({sample, index, call.predicted, {}, sample->take_clock()});
   if (sample->wanted().traced) pending_.back().traced = call;
 }
 
-void Meter::drop(Sample* sample) { pending_.push_back({sample, kNoTally, 0, {}}); }
+void Meter::drop(Sample* sample) {
+  pending_.push_back({sample, kNoTally, 0, {}, sample->take_clock()});
+}
 
 void Meter::read(const Pending& pending) {
   if (pending.tally == kNoTally) return;
@@ -103,9 +112,9 @@ void Meter::read(const Pending& pending) {
   const std::optional<double> native = pending.sample->native();
   const std::optional<codec::Difference> difference = pending.sample->difference();
   const std::optional<CallTime> time =
-      pending.traced ? pending.sample->since(clock_->origin()) : std::nullopt;
+      pending.traced ? pending.sample->since(pending.clock->origin()) : std::nullopt;
   const std::lock_guard lock(mutex_);
-  if (time) trace(*pending.traced, *time);
+  if (time) trace(*pending.traced, *time, *pending.clock);
   Tally& tally = tallies_[pending.tally];
   if (times && native && wanted.raced) {
     ++tally.both.calls;
@@ -128,8 +137,7 @@ void Meter::read(const Pending& pending) {
   }
 }
 
-void Meter::trace(const CountedCall& call, const CallTime& time) {
-  const WallClock& clock = *clock_;
+void Meter::trace(const CountedCall& call, const CallTime& time, const WallClock& clock) {
   TracedCall traced{call, clock.at(time.begin), clock.at(time.end), {}, time.left_out};
   for (const StepTime& step : time.steps)
     traced.steps.push_back({step.name, step.queue, clock.at(step.begin), clock.at(step.end)});
@@ -140,7 +148,7 @@ void Meter::trace(const CountedCall& call, const CallTime& time) {
 void Meter::collect() noexcept {
   try {
     while (!pending_.empty() && pending_.front().sample->done()) {
-      const Pending first = pending_.front();
+      const Pending first = std::move(pending_.front());
       pending_.erase(pending_.begin());
       idle_.push_back(first.sample);
       read(first);

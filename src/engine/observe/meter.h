@@ -3,7 +3,7 @@
 // measure is read at a later call, or at the communicator's end.
 //
 // Memory: a call's timing holds two events for each step of its plan, for each call under way; and
-// the last calls are kept that TERSE_TRACE asks for.
+// where there is to be a report, the last calls are kept that TERSE_TRACE asks for.
 #pragma once
 
 #include <nccl.h>  // before terse.h, whose types then are NCCL's
@@ -100,7 +100,8 @@ struct TracedCall {
 class Meter {
  public:
   // The settings outlive it.
-  Meter(Backend& backend, const Settings& settings) : backend_(backend), settings_(settings) {}
+  Meter(Backend& backend, const Settings& settings, WallClock::Now now = WallClock::now)
+      : backend_(backend), settings_(settings), now_(now) {}
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
@@ -133,24 +134,27 @@ class Meter {
     size_t tally;
     double predicted;
     std::optional<CountedCall> traced;
+    std::shared_ptr<const WallClock> clock;  // of one that is traced: that it has begun under
   };
 
   Wanted wanted(const CallKind& kind, const CallNumber& number, bool verified);
   bool has_run(const CallKind& kind) const;
+  void renew_clock();
   size_t tally_of(const CallKind& kind);
   void read(const Pending& pending);
-  void trace(const CountedCall& call, const CallTime& time);
+  void trace(const CountedCall& call, const CallTime& time, const WallClock& clock);
 
   Backend& backend_;
   const Settings& settings_;
+  const WallClock::Now now_;
   std::vector<std::unique_ptr<Sample>> samples_;
   std::vector<Sample*> idle_;
   std::vector<Pending> pending_;            // the oldest first; few
   std::vector<CallKind> verified_, timed_;  // kinds of which a call has been
   std::mutex mutex_;                        // of tallies_, which a report reads at exit
   std::vector<Tally> tallies_;
-  std::deque<TracedCall> traced_;  // under the same
-  std::optional<WallClock> clock_;
+  std::deque<TracedCall> traced_;           // under the same
+  std::shared_ptr<const WallClock> clock_;  // of calls that begin; null: none was kept yet
 };
 
 }  // namespace terse

@@ -13,6 +13,8 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <ranges>
+#include <utility>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -23,11 +25,30 @@ namespace terse {
 namespace {
 
 constexpr size_t kMaxReleased = 1000;  // communicators; more are only counted
+constexpr size_t kMaxTraces = 100;     // of them, the last ones
+
+// Of communicators, for the line at the exit.
+struct Totals {
+  uint64_t calls = 0, native = 0;
+  plan::Traffic raw, wire;
+  report::Race race;
+
+  void add(const report::Communicator& c) {
+    for (const report::Row& row : c.rows) {
+      calls += row.calls;
+      raw += row.raw;
+      wire += row.wire;
+      race += row.race;
+    }
+    for (const auto& [reason, times] : c.bypasses) native += times;
+  }
+};
 
 struct Reporter {
   std::mutex mutex;
-  pid_t owner = 0;  // the process that the rest is of
-  std::vector<report::Communicator> released;
+  pid_t owner = 0;                             // the process that the rest is of
+  Totals gone;                                 // of all that were released
+  std::vector<report::Communicator> released;  // where there is to be a report
   uint64_t left_out = 0;
   std::optional<int> rank;                         // on the first communicator that was made
   std::atomic<const Settings*> settings{nullptr};  // null: there was no communicator yet
@@ -55,6 +76,7 @@ int rank_of(const Reporter& r) {
 void claim(Reporter& r) {
   if (r.owner == getpid()) return;
   r.owner = getpid();
+  r.gone = {};
   r.released.clear();
   r.left_out = 0;
   r.rank.reset();
@@ -137,19 +159,10 @@ void carefully(const std::string& wanted, const Body& body) noexcept {
 }
 
 // Of all communicators.
-std::string summary(const report::Report& all) {
-  uint64_t calls = 0, native = 0;
-  plan::Traffic raw, wire;
-  report::Race race;
-  for (const report::Communicator& c : all.communicators) {
-    for (const report::Row& row : c.rows) {
-      calls += row.calls;
-      raw += row.raw;
-      wire += row.wire;
-      race += row.race;
-    }
-    for (const auto& [reason, times] : c.bypasses) native += times;
-  }
+std::string summary(const Reporter& r) {
+  Totals all = r.gone;
+  for (const report::Communicator& c : r.present.accounts()) all.add(c);
+  const auto& [calls, native, raw, wire, race] = all;
   const std::string text = fmt::format("{} calls compressed, {} native", calls, native);
   if (wire.bytes == 0) return text;
   const auto bytes = [](size_t n) { return report::show_bytes(static_cast<double>(n)); };
@@ -163,6 +176,23 @@ std::string summary(const report::Report& all) {
       race.speedup());
 }
 
+// A long trace is most of what is kept of a communicator.
+void forget_old_traces(std::vector<report::Communicator>& released) {
+  size_t traces = 0;
+  for (report::Communicator& c : released | std::views::reverse)
+    if (!c.trace.empty() && ++traces > kMaxTraces) c.trace = std::vector<report::TracedCall>();
+}
+
+// What a report needs of a communicator that is gone.
+void keep(Reporter& r, report::Communicator gone) {
+  if (r.released.size() == kMaxReleased) {
+    ++r.left_out;
+    return;
+  }
+  r.released.push_back(std::move(gone));
+  forget_old_traces(r.released);
+}
+
 bool is_wanted(const Settings& settings) {
   return !settings.report.empty() || log_level() >= LogLevel::kInfo;
 }
@@ -174,7 +204,7 @@ void at_exit() {
   carefully(settings.report, [&] {
     const auto lock = patient_lock(r.mutex, std::chrono::seconds(1));
     if (!lock.owns_lock()) return;
-    if (r.rank && rank_of(r) == 0) note(0, summary(collect(r, settings)));
+    if (r.rank && rank_of(r) == 0) note(0, summary(r));
     write(r, settings);
   });
 }
@@ -213,10 +243,9 @@ void report_released(const std::function<report::Communicator()>& account) noexc
   carefully(settings->report, [&] {
     const std::lock_guard lock(r.mutex);
     claim(r);
-    if (r.released.size() < kMaxReleased)
-      r.released.push_back(account());
-    else
-      ++r.left_out;
+    report::Communicator gone = account();
+    r.gone.add(gone);
+    if (!settings->report.empty()) keep(r, std::move(gone));
     if (!r.present.any()) write(r, *settings);
   });
 }

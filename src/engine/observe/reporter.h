@@ -28,9 +28,10 @@ void report_begins(const Settings& settings, int rank, const Present& present) n
 // of its ranks in the process. The least of these ranks gives the report its name from then on.
 bool leads_report(uint64_t identity, int rank) noexcept;
 
-// Keeps what there is to say of a communicator that goes, and writes the report when there is no
-// other one. Asks for the account only where there is a report. Never throws: a report that cannot
-// be written is a warning in the log.
+// Keeps what the report needs of a communicator that goes, and writes it when there is no other
+// one; where there is to be no report, but a line at the exit, nothing but sums for that is kept.
+// Asks for the account only where there is either. Never throws: a report that cannot be written is
+// a warning in the log.
 void report_released(const std::function<report::Communicator()>& account) noexcept;
 
 }  // namespace terse

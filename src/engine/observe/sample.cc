@@ -10,7 +10,8 @@ Sample::~Sample() {
   backend_.release_visible(comparison_.parts);
 }
 
-void Sample::start(const plan::Plan& plan, const Wanted& wanted) {
+void Sample::start(const plan::Plan& plan, const Wanted& wanted,
+                   std::shared_ptr<const WallClock> clock) {
   kinds_.clear();
   for (const plan::Step& step : plan.steps) {
     const bool verifies = std::ranges::any_of(
@@ -18,6 +19,7 @@ void Sample::start(const plan::Plan& plan, const Wanted& wanted) {
     kinds_.push_back({step.name, step.lane, step.queue(), step.beside, verifies});
   }
   wanted_ = wanted;
+  clock_ = std::move(clock);
   compared_ = false;
   if (end_ == nullptr) end_ = backend_.create_timer();
   while (wanted.timed() && marks_.size() < 2 * plan.steps.size())
@@ -29,7 +31,7 @@ void Sample::start(const plan::Plan& plan, const Wanted& wanted) {
 
 void Sample::mark(size_t which, Stream lane) {
   const Kind& kind = kinds_[which / 2];
-  if (wanted_.timed() && (!kind.beside || kind.verifies)) backend_.record(marks_[which], lane);
+  if (wanted_.timed() && kind.shown()) backend_.record(marks_[which], lane);
 }
 
 void Sample::compare(Stream stream, const void* value, const void* exact, size_t count,
@@ -61,7 +63,7 @@ std::optional<Sample::Interval> Sample::interval(Event origin, size_t step) cons
   const auto from = backend_.seconds(origin, marks_[2 * step]);
   const auto to = backend_.seconds(origin, marks_[2 * step + 1]);
   if (!from || !to) return {};
-  return Interval{std::max(0.0, *from), std::max(0.0, *to)};
+  return Interval{*from, *to};
 }
 
 // The first step of the call itself.
@@ -77,8 +79,8 @@ std::optional<PhaseTimes> Sample::times() {
     if (kinds_[i].beside) continue;
     const std::optional<Interval> step = interval(marks_[2 * first()], i);
     if (!step) return {};
-    steps_[i] = *step;
-    end = std::max(end, step->end);
+    steps_[i] = {std::max(0.0, step->begin), std::max(0.0, step->end)};
+    end = std::max(end, steps_[i].end);
   }
   return PhaseTimes{end, busy(plan::Lane::kEncode), busy(plan::Lane::kCommunicate),
                     busy(plan::Lane::kDecode)};
@@ -91,18 +93,25 @@ std::optional<double> Sample::native() const {
   return backend_.seconds(marks_[mark], marks_[mark + 1]);
 }
 
+// A step is timed by the call's first one, which is near: the origin may be far, and what is
+// between is rounded by how long it is.
 std::optional<CallTime> Sample::since(Event origin) const {
   if (!wanted_.timed() || first() == kinds_.size()) return {};
+  const size_t shown = std::ranges::find_if(kinds_, &Kind::shown) - kinds_.begin();
+  const Event near = marks_[2 * shown];
+  const std::optional<double> at = backend_.seconds(origin, near);
+  if (!at) return {};
   CallTime call{.begin = 0, .end = 0, .steps = {}, .left_out = 0};
   for (size_t i = 0; i < kinds_.size(); ++i) {
     const Kind& kind = kinds_[i];
-    if (kind.beside && !kind.verifies) continue;
-    const std::optional<Interval> step = interval(origin, i);
+    if (!kind.shown()) continue;
+    const std::optional<Interval> step = interval(near, i);
     if (!step) return {};
-    if (i == first()) call.begin = step->begin;
-    if (!kind.beside) call.end = std::max(call.end, step->end);
+    const double begin = *at + step->begin, end = *at + step->end;
+    if (i == first()) call.begin = begin;
+    if (!kind.beside) call.end = std::max(call.end, end);
     if (call.steps.size() < CallTime::kMaxSteps)
-      call.steps.push_back({kind.name, kind.queue, step->begin, step->end});
+      call.steps.push_back({kind.name, kind.queue, begin, end});
     else
       ++call.left_out;
   }

@@ -2,13 +2,17 @@
 // the result is from the exact one. Reused from call to call.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
 #include "plan/plan.h"
 
 namespace terse {
+
+class WallClock;
 
 // Seconds. A phase's time is that in which at least one of its steps was under way; phases overlap.
 struct PhaseTimes {
@@ -49,8 +53,11 @@ class Sample {
   Sample(const Sample&) = delete;
   Sample& operator=(const Sample&) = delete;
 
-  void start(const plan::Plan& plan, const Wanted& wanted);
+  // `clock`: by which a call that is kept is timed.
+  void start(const plan::Plan& plan, const Wanted& wanted,
+             std::shared_ptr<const WallClock> clock = nullptr);
   const Wanted& wanted() const { return wanted_; }
+  std::shared_ptr<const WallClock> take_clock() { return std::move(clock_); }
 
   // Around the enqueueing of a step.
   void before(size_t step, Stream lane) { mark(2 * step, lane); }
@@ -79,6 +86,8 @@ class Sample {
     plan::Lane lane;
     size_t queue;
     bool beside, verifies;
+
+    bool shown() const { return !beside || verifies; }  // in a trace
   };
 
   void mark(size_t which, Stream lane);
@@ -89,6 +98,7 @@ class Sample {
   Backend& backend_;
   std::vector<Kind> kinds_;  // by step, for the plan may be gone when the call is done
   Wanted wanted_;
+  std::shared_ptr<const WallClock> clock_;
   bool compared_ = false;
   std::vector<Event> marks_;              // two for each step
   std::vector<Interval> steps_, sorted_;  // by step; those of one lane

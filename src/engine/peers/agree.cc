@@ -30,6 +30,11 @@ struct Hello {
 constexpr size_t kHelloBytes = 768;
 static_assert(sizeof(Hello) <= kHelloBytes && kHelloBytes <= kWordsBytes);
 
+// "0.1.0", of a TERSE_VERSION_CODE.
+std::string print_version(uint64_t code) {
+  return fmt::format("{}.{}.{}", code / 10'000, code / 100 % 100, code % 100);
+}
+
 uint64_t random_identity() {
   std::random_device device;
   return uint64_t{device()} << 32 | device();
@@ -116,8 +121,8 @@ class Comparison {
 
   void compare_version(int r) const {
     if (all_[r].version != mine_.version)
-      c_.fail(ncclInvalidUsage, "rank {} has version {} of terse, this rank {}", r, all_[r].version,
-              mine_.version);
+      c_.fail(ncclInvalidUsage, "rank {} has version {} of terse, this rank {}", r,
+              print_version(all_[r].version), print_version(mine_.version));
   }
 
   // A rank's own error comes before those of others.
@@ -251,10 +256,9 @@ void meet_for(const Comparisons& open) {
 
 void agree(std::span<const Agreement> agreements) {
   if (std::ranges::all_of(agreements, agreed)) return;
-  const std::vector<Agreement> fresh = new_ones({agreements.begin(), agreements.end()});
   Comparisons open;
   try {
-    open = comparisons_of(fresh);
+    open = comparisons_of(new_ones({agreements.begin(), agreements.end()}));
     meet_for(open);
   } catch (const std::exception& cause) {
     break_off(agreements, cause);

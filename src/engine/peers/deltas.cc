@@ -147,9 +147,18 @@ void check_what_is_sent(const Asked& a, Stream lane) {
   a.communicator().backend.checksum(lane, check);
 }
 
+// What is known of kinds that do not come back makes room for what comes.
+void drop_old_kinds(const Asked& a) {
+  while (const ShadowKind* const old = a.shadows().superfluous(a.kind)) {
+    if (a.shadows().count(*old) != 0) wait_for_all(a.communicator());
+    a.shadows().drop(*old);
+  }
+}
+
 // Makes what it takes to look: a few kilobytes, and at first a track. Without it this rank takes
 // part, and says so.
 void equip(Asked& a) {
+  drop_old_kinds(a);
   a.shadows().note(a.kind);
   try {
     a.communicator().tracks.of(a.job->request.stream);
@@ -314,6 +323,7 @@ void compare(std::span<Meeting> meetings, size_t first) {
 // What is kept of a kind that is, is freed when it comes again.
 bool is_given_up(Communicator& c, const ShadowKind& kind) {
   if (!c.shadows.gave_up(kind)) return false;
+  c.shadows.note(kind);
   if (c.shadows.count(kind) != 0) {
     wait_for_all(c);
     c.shadows.free(kind);

@@ -15,6 +15,7 @@
 
 #define TERSE_DEVICE inline
 #define TERSE_UNROLL
+#define TERSE_NO_UNROLL
 
 namespace terse::simt {
 

@@ -1,5 +1,5 @@
-// The address sanitizer's view of fibers; nothing in other builds. (TERSE_SIMT_ASAN: by CMake, for the
-// executor itself is not instrumented.)
+// The address sanitizer's view of fibers; nothing in other builds. (TERSE_SIMT_ASAN: by CMake, for
+// the executor itself is not instrumented.)
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,71 @@
+// Plans by what identifies them: of a communicator those that were used last. Which ones are there
+// is each rank's own matter, for a plan is made anew as it was; and who runs one holds it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "plan/plan.h"
+
+namespace terse {
+
+using PlanPointer = std::shared_ptr<const plan::Plan>;
+
+template <class Key>
+class PlanCache {
+ public:
+  // A program whose calls are all different does not fill the memory with plans.
+  static constexpr size_t kMostPlans = 1024;
+
+  explicit PlanCache(size_t most_bytes) : most_bytes_(most_bytes) {}
+
+  // Null: it is not there.
+  PlanPointer find(const Key& key) {
+    const auto known = plans_.find(key);
+    if (known == plans_.end()) return nullptr;
+    known->second.used = ++uses_;
+    return known->second.plan;
+  }
+
+  // For a key that has none. `key_bytes`: the memory that the key has beside itself. Those used
+  // longest ago go, so that there is room; one that is larger than all of it stays alone.
+  void add(const Key& key, size_t key_bytes, PlanPointer plan) {
+    const size_t bytes = plan::memory_bytes(*plan) + sizeof(Entry) + sizeof(Key) + key_bytes;
+    while (!plans_.empty() && (plans_.size() >= kMostPlans || bytes_ + bytes > most_bytes_))
+      drop_oldest();
+    plans_.emplace(key, Entry{std::move(plan), bytes, ++uses_});
+    bytes_ += bytes;
+  }
+
+  void clear() {
+    plans_.clear();
+    bytes_ = 0;
+  }
+
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Entry {
+    PlanPointer plan;
+    size_t bytes;
+    uint64_t used;  // when, in uses of the cache
+  };
+
+  void drop_oldest() {
+    const auto oldest =
+        std::ranges::min_element(plans_, {}, [](const auto& known) { return known.second.used; });
+    bytes_ -= oldest->second.bytes;
+    plans_.erase(oldest);
+  }
+
+  const size_t most_bytes_;
+  size_t bytes_ = 0;
+  uint64_t uses_ = 0;
+  std::map<Key, Entry> plans_;
+};
+
+}  // namespace terse

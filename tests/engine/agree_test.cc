@@ -1,0 +1,49 @@
+// What ranks say to each other where they do not agree.
+#include "engine/peers/agree.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "engine/comm/directory.h"
+#include "engine/peers/exchange.h"
+#include "ranks.h"
+
+namespace terse::test {
+namespace {
+
+// A rank whose terse is another one: of what all versions say alike the number comes first.
+void say_version(Communicator& c, uint64_t version) {
+  std::array<char, kWordsBytes> words{};
+  std::memcpy(words.data(), &version, sizeof version);
+  Exchange exchange(c, words.size());
+  exchange.say(words);
+  Exchange* const all[] = {&exchange};
+  meet(all, Patience::kUsual);
+  part(all);
+}
+
+TEST(Agreement, NamesVersionsAsPeopleDo) {
+  run_ranks(2, [](int rank, ncclComm_t comm) {
+    const CommunicatorPointer c = communicator(comm, settings());
+    if (rank == 1) {
+      say_version(*c, 10203);
+    } else {
+      const Agreement settings_alone{c.get(), nullptr, nullptr};
+      try {
+        agree({&settings_alone, 1});
+        ADD_FAILURE() << "they agree";
+      } catch (const Error& e) {
+        const std::string text =
+            fmt::format("rank 1 has version 1.2.3 of terse, this rank {}.{}.{}",
+                        TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH);
+        EXPECT_TRUE(e.message.ends_with(text)) << e.message;
+      }
+    }
+    release_communicator(comm, true);
+  });
+}
+
+}  // namespace
+}  // namespace terse::test
