@@ -13,7 +13,6 @@
 #include <limits>
 #include <mutex>
 #include <optional>
-#include <ranges>
 #include <utility>
 
 #include "base/file.h"
@@ -179,8 +178,8 @@ std::string summary(const Reporter& r) {
 // A long trace is most of what is kept of a communicator.
 void forget_old_traces(std::vector<report::Communicator>& released) {
   size_t traces = 0;
-  for (report::Communicator& c : released | std::views::reverse)
-    if (!c.trace.empty() && ++traces > kMaxTraces) c.trace = std::vector<report::TracedCall>();
+  for (auto c = released.rbegin(); c != released.rend(); ++c)
+    if (!c->trace.empty() && ++traces > kMaxTraces) c->trace = std::vector<report::TracedCall>();
 }
 
 // What a report needs of a communicator that is gone.
