@@ -9,6 +9,7 @@
 #include "ranks.h"
 #include "reference.h"
 #include "terse_client.h"
+#include "thrown_error.h"
 
 namespace terse::test {
 namespace {
@@ -143,16 +144,6 @@ TEST(Auto, OfARuleIsAgreedOnWithTheSettings) {
     EXPECT_GT(way.predicted, 0);
     release_communicator(comm, false);
   });
-}
-
-template <class Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e.message;
-  }
-  return "none";
 }
 
 TEST(Auto, ProfilesThatDifferAreNamedOnAllRanks) {

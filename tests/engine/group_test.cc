@@ -11,6 +11,7 @@
 #include "policy/settings.h"
 #include "ranks.h"
 #include "terse_client.h"
+#include "thrown_error.h"
 
 namespace terse::test {
 namespace {
@@ -153,16 +154,6 @@ TEST(Group, IsAsIfPostedOnEachOfItsStreams) {
     EXPECT_EQ(after_second, rank == 0 ? twos : std::vector<float>(kCount));
     terseCommRelease(comm);
   });
-}
-
-template <class Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e.message;
-  }
-  return "none";
 }
 
 // A group of an AllReduce on `one`, by `scheme`, and `refused` on `other`, by auto, which waits for
