@@ -40,11 +40,14 @@ bool lacks_backend_for(ncclComm_t comm) {
 
 // In the background.
 struct Admission {
-  Admission(ncclComm_t comm, ncclComm_t whole, const char* by) : comm(comm), whole(whole), by(by) {}
+  Admission(ncclComm_t comm, ncclComm_t whole, const char* by, bool may_lead)
+      : comm(comm), whole(whole), by(by) {
+    if (may_lead) ordinal = next_ordinal();
+  }
 
   const ncclComm_t comm, whole;
   const char* const by;
-  const uint64_t ordinal = next_ordinal();  // in the program's order, whichever is made first
+  std::optional<uint64_t> ordinal;  // in the program's order, whichever is made first
   std::atomic<bool> given_up = false;
   // Under the lock.
   bool over = false;
@@ -98,7 +101,7 @@ void admit(const Admission& a) {
   if (!is_made(a) || lacks_backend_for(a.comm)) return;
   const CommunicatorPointer held = communicator(a.comm, settings());
   if (a.given_up) return;  // else held is known by now to who gives it up
-  held->agreed.propose([&] { return a.ordinal; });
+  if (a.ordinal) held->agreed.propose([&] { return *a.ordinal; });
   const Agreement settings_alone{held.get(), nullptr, nullptr};
   agree({&settings_alone, 1});
   require_valid(settings());
@@ -161,8 +164,8 @@ void admit(std::span<const ncclComm_t> comms) {
   for (const CommunicatorPointer& c : held) announce(*c);
 }
 
-void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole) {
-  const auto made = std::make_shared<Admission>(comm, whole, by);
+void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole, bool may_lead) {
+  const auto made = std::make_shared<Admission>(comm, whole, by, may_lead);
   Admissions& s = admissions();
   {
     const std::lock_guard lock(s.mutex);

@@ -18,8 +18,9 @@ bool lacks_backend();
 void admit(std::span<const ncclComm_t> comms);
 
 // Begins that of one that NCCL may still be at; `by`: the function that the program has called for
-// it. `whole`: that it is a part of, whose state the program asks for; null: none.
-void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole = nullptr);
+// it. `whole`: that it is a part of, whose state the program asks for; null: none. `may_lead`:
+// whether this rank may be its first one, which numbers it.
+void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole, bool may_lead);
 
 // Whether there is one under way, or that has failed.
 bool has_admissions() noexcept;

@@ -28,6 +28,7 @@ struct Created {
   std::string name, made_from;
   ncclComm_t whole;  // that it is a part of, or has grown from; null: none
   bool blocks;       // by its own configuration; a part without one does as the whole
+  bool may_lead;     // whether this rank may be its first one, as far as is known
 };
 
 thread_local std::vector<Created> t_pending;
@@ -133,7 +134,7 @@ void expect(const std::vector<Created>& created) {
     } else if (*c.comm != nullptr) {
       name(c);
       note_in_background(*c.comm);
-      begin_admission(*c.comm, c.by);
+      begin_admission(*c.comm, c.by, nullptr, c.may_lead);
     }
   }
 }
@@ -165,7 +166,8 @@ bool blocks(const ncclConfig_t* config) {
 // What follows NCCL's own creation of communicators. Where they have no configuration of their own
 // they have the whole's, with its name.
 ncclResult_t created(const char* by, ncclResult_t result, ncclComm_t* comms, int count,
-                     const ncclConfig_t* config = nullptr, ncclComm_t whole = nullptr) {
+                     const ncclConfig_t* config = nullptr, ncclComm_t whole = nullptr,
+                     bool may_lead = true) {
   leave_mark();
   const bool good = result == ncclSuccess || result == ncclInProgress;
   if (!good || comms == nullptr || lacks_backend()) return result;
@@ -174,7 +176,7 @@ ncclResult_t created(const char* by, ncclResult_t result, ncclComm_t* comms, int
   const std::string made_from = whole != nullptr ? family_of_communicator(whole) : "";
   std::vector<Created> all;
   for (int i = 0; i < count; ++i)
-    all.push_back({by, comms + i, name, made_from, whole, blocks(config)});
+    all.push_back({by, comms + i, name, made_from, whole, blocks(config), may_lead});
   if (group_depth() > 0)
     t_pending.insert(t_pending.end(), all.begin(), all.end());
   else if (result == ncclSuccess && !in_background(config))
@@ -226,7 +228,8 @@ extern "C" {
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
   return ours("ncclCommInitRank", [&] {
-    return created("ncclCommInitRank", next().CommInitRank(comm, nranks, id, rank), comm, 1);
+    return created("ncclCommInitRank", next().CommInitRank(comm, nranks, id, rank), comm, 1,
+                   nullptr, nullptr, rank == 0);
   });
 }
 
@@ -236,7 +239,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
     return created(
         "ncclCommInitRankConfig",
         call(next().CommInitRankConfig, "ncclCommInitRankConfig", comm, nranks, id, rank, config),
-        comm, 1, config);
+        comm, 1, config, nullptr, rank == 0);
   });
 }
 
@@ -246,7 +249,7 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int nranks, int rank, in
     return created("ncclCommInitRankScalable",
                    call(next().CommInitRankScalable, "ncclCommInitRankScalable", comm, nranks, rank,
                         ids, id, config),
-                   comm, 1, config);
+                   comm, 1, config, nullptr, rank == 0);
   });
 }
 

@@ -43,7 +43,7 @@ bool try_to_name(Parts& s, const Part& part) {
   // A program that has seen the handle before it was told may use it by now.
   if (find_communicator(comm) == nullptr) {
     name_communicator(comm, part.name.c_str(), part.made_from);
-    begin_admission(comm, part.by, part.whole);
+    begin_admission(comm, part.by, part.whole, true);
   }
   return true;
 }
