@@ -17,8 +17,10 @@ struct Sizes {
   // Class k holds the sizes from 2^k to 2^(k+1) - 1 B; the first also that of nothing.
   std::array<Class, 64> classes{};
 
+  static size_t class_of(uint64_t bytes) { return bytes == 0 ? 0 : std::bit_width(bytes) - 1; }
+
   void add(uint64_t bytes) {
-    Class& its = classes[bytes == 0 ? 0 : std::bit_width(bytes) - 1];
+    Class& its = classes[class_of(bytes)];
     ++its.count;
     its.bytes += bytes;
   }

@@ -69,6 +69,11 @@ class Broken {
   std::barrier<> used_{kRanks};
 };
 
+// A call that NCCL has: the elements are integers.
+ncclResult_t sum_natively(int64_t& number, ncclComm_t comm) {
+  return ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, comm, nullptr);
+}
+
 void expect_no_group() { EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage); }
 
 TEST(FailedGroup, OfCommunicatorsThatAreNotAlike) {
@@ -98,7 +103,7 @@ TEST(FailedGroup, OfCallsOfWhichNcclHasBegunOne) {
     Floats x = wave(rank);
     int64_t number = 5;
     ASSERT_EQ(ncclGroupStart(), ncclSuccess);
-    ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, good, nullptr);
+    sum_natively(number, good);
     if (rank == 0) {
       ASSERT_EQ(all_reduce(x, bad), ncclSuccess) << ncclGetLastError(nullptr);
     }
@@ -123,7 +128,7 @@ void expect_refused(int rank, ncclComm_t comm, bool before, int depth) {
   Floats x = wave(rank);
   int64_t number = 5;
   const auto good = [&] {
-    EXPECT_EQ(ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, comm, nullptr), ncclSuccess);
+    EXPECT_EQ(sum_natively(number, comm), ncclSuccess);
     EXPECT_EQ(all_reduce(x, comm), ncclSuccess);
   };
   for (int d = 0; d < depth; ++d) ASSERT_EQ(ncclGroupStart(), ncclSuccess);
@@ -205,14 +210,12 @@ TEST(FailedGroup, BreaksOffTheOthersWhereOneIsNotSettled) {
     const ncclComm_t bad = broken.make(rank);
     Floats x = wave(rank);
     int64_t number = 5;
-    const auto sum = [&] {
-      return ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, good, nullptr);
-    };
     const auto rest = [&] {
-      sum();
+      sum_natively(number, good);
       EXPECT_EQ(all_reduce(x, bad), ncclSuccess) << ncclGetLastError(nullptr);
     };
-    lost.make(rank, ncclRemoteError, rest, [&] { EXPECT_EQ(settled(sum(), good), ncclSuccess); });
+    lost.make(rank, ncclRemoteError, rest,
+              [&] { EXPECT_EQ(settled(sum_natively(number, good), good), ncclSuccess); });
     ASSERT_EQ(settled(ncclInProgress, good), ncclSuccess);
     EXPECT_EQ(number, 10);
     expect_compressed_sum(rank, good);
@@ -228,8 +231,7 @@ TEST(FailedGroup, BreaksOffTheOthersWhereNcclFails) {
     const ncclComm_t bad = broken.make(rank);
     int64_t number = 5;
     lost.make(
-        rank, ncclRemoteError,
-        [&] { ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, bad, nullptr); }, nothing);
+        rank, ncclRemoteError, [&] { sum_natively(number, bad); }, nothing);
     if (bad != nullptr) ncclCommAbort(bad);
   });
 }
@@ -243,17 +245,15 @@ TEST(FailedGroup, BreaksOffTheOthersOfACallThatIsRefused) {
     const ncclComm_t bad = broken.make(rank);
     Floats x = wave(rank);
     int64_t number = 5;
-    const auto sum = [&](ncclComm_t comm) {
-      return ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, comm, nullptr);
-    };
     if (rank == 0) {
       ASSERT_EQ(ncclGroupStart(), ncclSuccess);
       EXPECT_EQ(all_reduce(x, refused), ncclSuccess) << ncclGetLastError(nullptr);
-      sum(bad);
+      sum_natively(number, bad);
       EXPECT_EQ(ncclGroupEnd(), ncclRemoteError) << ncclGetLastError(nullptr);
     }
     lost.make(
-        rank, ncclRemoteError, [&] { EXPECT_EQ(sum(refused), ncclRemoteError); }, nothing);
+        rank, ncclRemoteError, [&] { EXPECT_EQ(sum_natively(number, refused), ncclRemoteError); },
+        nothing);
     for (const ncclComm_t comm : {refused, bad})
       if (comm != nullptr) ncclCommAbort(comm);
   });
@@ -284,7 +284,7 @@ TEST(FailedGroup, BreaksOffTheOthersOfNativeMessages) {
     if (rank == 0) {
       ASSERT_EQ(ncclGroupStart(), ncclSuccess);
       EXPECT_EQ(ncclSend(&number, 1, ncclInt64, 1, lost, nullptr), ncclSuccess);
-      ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, bad, nullptr);
+      sum_natively(number, bad);
       EXPECT_EQ(ncclGroupEnd(), ncclRemoteError) << ncclGetLastError(nullptr);
       expect_broken_off(lost, ncclRemoteError);
       ncclCommAbort(bad);

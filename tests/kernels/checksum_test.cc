@@ -72,7 +72,7 @@ uint64_t on_host(const std::vector<Pieces>& all) {
 
 uint64_t on_kernel(const std::vector<Pieces>& all, const simt::Planter* planter = nullptr) {
   return total_of(all, [&](const codec::Checksum& work) {
-    cpu_checksum(work, {.blocks = static_cast<uint32_t>(thread_blocks(work)),
+    cpu_checksum(work, {.blocks = thread_blocks(work),
                         .threads = kThreads,
                         .seed = all.size(),
                         .planter = planter});
@@ -106,9 +106,7 @@ bool nonfinite_on_host(const Pieces& pieces, codec::Dtype dtype) {
 
 bool nonfinite_on_kernel(const Pieces& pieces, codec::Dtype dtype) {
   return nonfinite_in(pieces, dtype, [](const codec::Checksum& work) {
-    cpu_checksum(
-        work,
-        {.blocks = static_cast<uint32_t>(thread_blocks(work)), .threads = kThreads, .seed = 1});
+    cpu_checksum(work, {.blocks = thread_blocks(work), .threads = kThreads, .seed = 1});
   });
 }
 

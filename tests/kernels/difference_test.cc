@@ -93,10 +93,9 @@ codec::Difference on_host(const Buffers& b, size_t count, Dtype dtype) {
 codec::Difference on_kernel(const Buffers& b, size_t count, Dtype dtype,
                             const simt::Planter* planter = nullptr) {
   return total_of(b, count, dtype, [&](const codec::Comparison& work) {
-    cpu_compare(work, {.blocks = static_cast<uint32_t>(thread_blocks(work)),
-                       .threads = kThreads,
-                       .seed = count,
-                       .planter = planter});
+    cpu_compare(
+        work,
+        {.blocks = thread_blocks(work), .threads = kThreads, .seed = count, .planter = planter});
   });
 }
 

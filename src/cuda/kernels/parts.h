@@ -12,19 +12,19 @@ namespace terse::kernels {
 // What a thread checks of memory at a time.
 constexpr uint64_t kCheckedBytes = 16;
 
-inline uint64_t thread_blocks_for(uint64_t bytes, uint64_t octet_bytes, uint32_t parts) {
+inline uint32_t thread_blocks_for(uint64_t bytes, uint64_t octet_bytes, uint32_t parts) {
   const uint64_t each = kThreads * octet_bytes;
-  return std::clamp<uint64_t>(bytes / each + (bytes % each != 0), 1, parts);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / each + (bytes % each != 0), 1, parts));
 }
 
-inline uint64_t thread_blocks(const codec::Checksum& work) {
+inline uint32_t thread_blocks(const codec::Checksum& work) {
   uint64_t most = 0;
   for (uint32_t i = 0; i < work.count; ++i)
     if (work.of[i].pieces != 0) most = std::max(most, work.of[i].bytes);
   return thread_blocks_for(most, kCheckedBytes, codec::kCheckParts);
 }
 
-inline uint64_t thread_blocks(const codec::Comparison& work) {
+inline uint32_t thread_blocks(const codec::Comparison& work) {
   return thread_blocks_for(work.count, kOctet, codec::kDifferenceParts);
 }
 

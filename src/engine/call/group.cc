@@ -6,15 +6,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/call/call_memory.h"
+#include "engine/call/jobs.h"
 #include "engine/call/joint.h"
-#include "engine/call/trace.h"
 #include "engine/comm/directory.h"
-#include "engine/peers/agree.h"
-#include "engine/peers/deltas.h"
-#include "engine/peers/prepare.h"
 #include "engine/run/native.h"
-#include "engine/run/work.h"
 
 namespace terse {
 namespace {
@@ -32,208 +27,12 @@ struct Group {
 };
 thread_local Group t_group;
 
-void run_native(const Jobs& jobs) {
-  if (jobs.empty()) return;
-  const NcclLibrary& library = jobs.front()->communicator->library;
-  ncclResult_t first = library.nccl.GroupStart();
-  try {
-    for (const Job* job : jobs) {
-      const ncclResult_t result = call_native(*job->communicator, job->request);
-      if (first == ncclSuccess) first = result;
-    }
-  } catch (...) {
-    library.nccl.GroupEnd();
-    throw;
-  }
-  const ncclResult_t end = library.nccl.GroupEnd();
-  for (const Job* job : jobs)
-    job->communicator->settle(first == ncclSuccess ? end : first, "native NCCL");
-}
-
-// Whether a call that stays native goes before all that is compressed. A message that stays native
-// does not: its peer may have it beside a compressed one, whatever this rank's group has, and so it
-// has one place on every rank, after the collectives, among the messages, where all are under way
-// at once and those between two ranks keep their order.
-bool goes_first(const Job& job, bool any_compressed) {
-  return job.native && !(any_compressed && is_message(job));
-}
-
-Job job_of(Communicator& c, const Request& request, const Route& way) {
-  return {.communicator = &c,
-          .request = request,
-          .scheme = way.scheme,
-          .rule = way.rule,
-          .reduction = way.reduction,
-          .native = way.bypass.has_value(),
-          .chosen_by = way.chosen_by,
-          .predicted = way.predicted,
-          .delta = {.own_exact = way.scheme.delta.own_exact}};
-}
-
-// Nobody knows how far they came, or other ranks with theirs: but for those of which `spared` is
-// true.
-template <class Condition>
-void break_off(std::span<const Job> jobs, const std::exception& cause,
-               const Condition& spared) noexcept {
-  for (const Job& job : jobs)
-    if (!spared(job)) job.communicator->break_off(job.request.stream, cause);
-}
-
-void break_off(std::span<const Job> jobs, const std::exception& cause) noexcept {
-  break_off(jobs, cause, [](const Job&) { return false; });
-}
-
-bool is_one_of(const Communicator& c, std::span<const ncclComm_t> comms) {
-  return std::ranges::find(comms, c.comm) != comms.end();
-}
-
-Job decided(const Job& job) {
-  Communicator& c = *job.communicator;
-  const Route way = job.chosen_by ? route(c, job.request, *job.chosen_by) : route(c, job.request);
-  if (way.bypass) count_bypass(c, job.request, *way.bypass);
-  return job_of(c, job.request, way);
-}
-
-// What a job is refused for all ranks of its communicator see, now that they have met.
-void decide_each(std::span<Job> jobs) {
-  std::optional<Error> first;
-  std::vector<ncclComm_t> refused;
-  for (Job& job : jobs) try {
-      if (job.waits) job = decided(job);
-    } catch (const Error& e) {
-      if (!first) first = e;
-      refused.push_back(job.communicator->comm);
-    }
-  if (!first) return;
-  break_off(jobs, *first, [&](const Job& job) { return is_one_of(*job.communicator, refused); });
-  throw *first;
-}
-
-// The ranks tell each other what the jobs wait for, which then are decided on. Where they do not
-// agree the others go down with them, but not those that fail alike on all ranks.
-void decide(std::vector<Job>& jobs) {
-  std::vector<Waiting> waiting;
-  for (const Job& job : jobs)
-    if (job.waits) waiting.push_back({job.communicator, &job.request});
-  if (waiting.empty()) return;
-  try {
-    introduce(waiting);
-  } catch (const std::exception& cause) {
-    break_off(jobs, cause, [&](const Job& job) {  // introduce() has seen to those
-      return std::ranges::find(waiting, job.communicator, &Waiting::communicator) != waiting.end();
-    });
-    throw;
-  }
-  decide_each(jobs);
-  std::erase_if(jobs, [](const Job& job) { return !job.native && job.request.count == 0; });
-}
-
-// Whether it would send more over the link of a node than NCCL does. Where the scheme names an
-// algorithm, its user has decided.
-bool sends_more_than_nccl(const Job* job) {
-  if (job->native || is_message(*job) || job->scheme.algorithm != plan::Algo{}) return false;
-  if (job->communicator->topology().nodes() < 2) return false;  // and no plan is looked up
-  const plan::Link link = plan_of_collective(*job)->link;
-  return link.compressed.off_node > link.native.off_node;
-}
-
-template <class Condition>
-Jobs take_if(Jobs& jobs, const Condition& condition) {
-  Jobs taken(jobs.get_allocator());
-  std::erase_if(jobs, [&](const Job* job) {
-    if (!condition(job)) return false;
-    taken.push_back(job);
-    return true;
-  });
-  return taken;
-}
-
-void stay_native(const Jobs& jobs, int reason) {
-  for (const Job* job : jobs) {
-    trace(*job->communicator, job->request, reason);
-    count_bypass(*job->communicator, job->request, reason);
-  }
-  run_native(jobs);
-}
-
-// How AllGathers of differences go; some are NCCL's.
-void decide_on_deltas(std::span<Job> jobs, Jobs& together) {
-  std::vector<Job*> asking;
-  for (const Job* job : together)
-    if (!job->native && job->scheme.delta) asking.push_back(&jobs[job - jobs.data()]);
-  if (asking.empty()) return;
-  const std::vector<const Job*> unknown = decide_deltas(asking);
-  stay_native(
-      take_if(together,
-              [&](const Job* job) { return std::ranges::find(unknown, job) != unknown.end(); }),
-      TERSE_BYPASS_FALLBACK);
-  stay_native(take_if(together,
-                      [](const Job* job) {
-                        return job->scheme.delta && job->delta.gathers == plan::Gathers::kAsUsual;
-                      }),
-              TERSE_BYPASS_DELTA);
-}
-
-// Where one is not, the others' calls are not made either.
-void require_usable(std::span<const Job> jobs) {
-  for (const Job& job : jobs) try {
-      job.communicator->require_usable();
-    } catch (const std::exception& cause) {
-      break_off(jobs, cause);
-      throw;
-    }
-}
-
-// Where the jobs' agreements fail the other jobs do.
-void agree_for(std::span<const Job> jobs, std::span<const Agreement> agreements) {
-  try {
-    agree(agreements);
-  } catch (const std::exception& cause) {
-    break_off(jobs, cause, [&](const Job& job) {  // agree() has seen to those
-      return std::ranges::find(agreements, job.communicator, &Agreement::communicator) !=
-             agreements.end();
-    });
-    throw;
-  }
-}
-
 bool has_several_streams() {
   const Stream first = t_group.pending.empty() ? nullptr : t_group.pending.front().request.stream;
   return std::ranges::any_of(t_group.pending,
                              [&](const Job& job) { return job.request.stream != first; }) ||
          std::ranges::any_of(t_group.beside,
                              [&](const auto& call) { return call.second != first; });
-}
-
-void run(std::span<Job> jobs) {
-  CallMemory memory;
-  const bool any_compressed = !std::ranges::all_of(jobs, &Job::native);
-  Jobs native(memory.get()), together(memory.get());
-  together.reserve(jobs.size());
-  for (const Job& job : jobs) (goes_first(job, any_compressed) ? native : together).push_back(&job);
-  std::pmr::vector<Agreement> agreements(memory.get());
-  agreements.reserve(jobs.size());
-  for (const Job& job : jobs) {
-    if (job.native && !job.chosen_by) continue;  // on the auto that chose native all agree, too
-    const std::optional<int> peer =
-        is_message(job) ? std::optional<int>(job.request.root) : std::nullopt;
-    agreements.push_back({job.communicator, &job.named(), job.request.stream, peer});
-  }
-  require_usable(jobs);
-  agree_for(jobs, agreements);
-  try {
-    run_native(native);
-    stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
-    decide_on_deltas(jobs, together);
-    const Jobs unprepared = prepare(together);
-    forget_deltas(unprepared);
-    stay_native(unprepared, TERSE_BYPASS_FALLBACK);
-    execute(together);
-  } catch (const std::exception& cause) {
-    // What goes first NCCL has, or has said itself what became of it.
-    break_off(jobs, cause, [&](const Job& job) { return goes_first(job, any_compressed); });
-    throw;
-  }
 }
 
 void add_to_group(const Job& job) {
@@ -247,17 +46,6 @@ void add(Job job) {
     add_to_group(job);
   else
     run({&job, 1});
-}
-
-// That is decided on by the policy, or by the scheme if that is auto.
-Job waiting(Communicator& c, const Request& request, std::optional<Scheme> automatic) {
-  return {.communicator = &c,
-          .request = request,
-          .scheme = {},
-          .rule = kNoRule,
-          .reduction = {},
-          .waits = true,
-          .chosen_by = std::move(automatic)};
 }
 
 void compress(Communicator& c, const Request& request, const Route& way) {

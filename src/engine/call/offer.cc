@@ -37,7 +37,9 @@ Answer decline(const Request& r) {
   return {.bypass = TERSE_BYPASS_OFF};
 }
 
-Answer answer(const Request& r, const Settings& settings) {
+}  // namespace
+
+Answer offer(const Request& r, const Settings& settings) {
   if (r.comm == nullptr || datatype_size(r.datatype) == 0) return {};
   const bool readable = settings.error.empty();  // else this one was made past us
   if (readable && !settings.policy.compresses()) return decline(r);
@@ -64,17 +66,6 @@ Answer answer(const Request& r, const Settings& settings) {
   }
   submit(c, r, way);
   return {.taken = ncclSuccess, .bypass = way.bypass};
-}
-
-}  // namespace
-
-Answer offer(const Request& r, const Settings& settings) {
-  try {
-    return answer(r, settings);
-  } catch (...) {
-    group_refuses(r.comm);
-    throw;
-  }
 }
 
 }  // namespace terse

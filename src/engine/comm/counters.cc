@@ -1,11 +1,9 @@
 #include "engine/comm/counters.h"
 
-#include <bit>
-
 namespace terse {
 
 void SizeCounts::add(uint64_t bytes) {
-  Class& its = classes_[bytes == 0 ? 0 : std::bit_width(bytes) - 1];
+  Class& its = classes_[Sizes::class_of(bytes)];
   its.count.add(1);
   its.bytes.add(bytes);
 }
