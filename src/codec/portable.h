@@ -49,6 +49,19 @@ TERSE_INLINE float add(float a, float b) {
 #endif
 }
 
+// Of each number of a compiler's vector.
+template <class Vector>
+  requires(sizeof(Vector) > sizeof(double))
+TERSE_INLINE Vector mul(Vector a, float b) {
+  return a * b;
+}
+
+template <class Vector>
+  requires(sizeof(Vector) > sizeof(double))
+TERSE_INLINE Vector add(Vector a, float b) {
+  return a + b;
+}
+
 TERSE_INLINE double mul(double a, double b) {
 #ifdef __CUDA_ARCH__
   return __dmul_rn(a, b);

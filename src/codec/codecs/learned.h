@@ -62,8 +62,10 @@ struct Learned {
     return {wide ? 2.0f : 1.0f, wide ? mul(-0.5f, p.second) : p.first, p.second};
   }
 
-  static TERSE_INLINE float value(float level, const Dequantizer& d) {
-    return mul(add(d.zero_point, mul(level, d.range)), d.unit);
+  // Of a level, or of a vector of them.
+  template <class Number>
+  static TERSE_INLINE Number value(Number level, const Dequantizer& d) {
+    return mul(add(mul(level, d.range), d.zero_point), d.unit);
   }
 };
 

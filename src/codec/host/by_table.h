@@ -14,15 +14,18 @@ namespace {
 template <class T, class Codec, bool accumulate, int bits>
 TERSE_INLINE void decode_by_levels(const uint8_t* codes, size_t n, const float* levels,
                                    const typename Codec::Dequantizer& d, void* __restrict out) {
-  float level[kMaxBlock];
-  size_t i = look_up_registers<size_t{1} << bits, int32_t>(levels, codes, n, level);
-  for (; i < n; ++i) level[i] = levels[codes[i]];
-  for (i = 0; i < n; ++i) {
-    const float v = Codec::value(level[i], d);
-    if constexpr (accumulate)
-      write(out, i, add(read<T>(out, i), v));
-    else
-      write(out, i, from_number<T>(v));
+  constexpr bool kPasses = accumulate || sizeof(T) != sizeof(float);  // by way of x
+  float x[kMaxBlock];
+  char* const values = kPasses ? reinterpret_cast<char*>(x) : static_cast<char*>(out);
+  size_t i = look_up<size_t{1} << bits>(levels, codes, n, [&](size_t at, auto level) {
+    const auto value = Codec::value(level, d);
+    std::memcpy(values + at * sizeof(float), &value, sizeof value);
+  });
+  for (; i < n; ++i) write(values, i, Codec::value(levels[codes[i]], d));
+  if constexpr (accumulate) {
+    for (i = 0; i < n; ++i) write(out, i, add(read<T>(out, i), x[i]));
+  } else if constexpr (kPasses) {
+    from_floats<T>(x, n, out);
   }
 }
 
@@ -33,7 +36,7 @@ TERSE_INLINE void decode_learned(const uint8_t* codes, size_t n, const float* le
                                  const typename Codec::Dequantizer& d, void* out) {
   constexpr size_t kCodes = size_t{1} << bits;
   using OfCodes = Values<T, accumulate, kCodes>;
-  if (kCodes > kMostAsNumbers && !(OfCodes::kHalves && n >= 2 * kCodes))
+  if (kCodes > kMostAsNumbers && n < 2 * kCodes)
     return decode_by_levels<T, Codec, accumulate, bits>(codes, n, levels, d, out);
   alignas(64) float values[kCodes];
   alignas(64) typename OfCodes::Entry table[kCodes];

@@ -54,7 +54,7 @@ struct Values {
       return values;
     } else if constexpr (!kHalves) {
       for (size_t k = 0; k < n; ++k) table[k] = bits_in_table(from_float<T>(values[k]));
-    } else if constexpr (kConvertsHalves<T>) {
+    } else if constexpr (kConvertsHalves<T> || count > kMostAsNumbers) {
       from_floats<T>(values, n, table);
     } else {
 #pragma GCC unroll 1
