@@ -5,6 +5,7 @@
 
 #include "engine/comm/chooser.h"
 #include "plan/link.h"
+#include "policy/profile.h"
 
 namespace terse::perf {
 namespace {
@@ -35,31 +36,35 @@ void fit_link(const Curve& native, const plan::Topology& t, Profile* p) {
   const int steps = 2 * std::bit_width(static_cast<unsigned>(apart ? t.nodes() : native.ranks) - 1);
   const double fixed = native.points.front().seconds -
                        slope(native) * static_cast<double>(native.points.front().bytes);
-  const model::Link link{std::max(fixed, native.points.front().seconds / 10) / steps,
-                         sent / (slope(native) * static_cast<double>(bytes))};
+  const double latency = std::max(fixed, native.points.front().seconds / 10) / steps;
+  const double bandwidth = sent / (slope(native) * static_cast<double>(bytes));
+  const model::Link link{std::min(latency, kMostLatency),
+                         std::clamp(bandwidth, kLeastRate, kMostRate)};
   (apart ? p->between : p->within) = link;
   // Of a node with several ranks no more is known than that its links were not the slower ones.
   if (apart && t.nodes() < native.ranks) p->within = link;
 }
 
-// What a call takes beyond what its bytes take, all of it as coding.
+// What a call takes beyond what its bytes take, all of it as coding. Nothing where the calls were
+// NCCL's own, for it sends less between nodes.
 std::optional<model::Rates> fit_codec(const Curve& c, const plan::Topology& t, const Profile& p) {
   const terse::Scheme scheme = parse_scheme(c.scheme);
   const auto fitted = on_ranks(scheme, c.ranks);
   if (!fitted) return {};
   const size_t bytes = c.points.back().bytes;
-  const plan::Shape shape =
-      shape_of({fitted->spec}, bytes / 4, 4, {c.ranks, 0, 0}, {plan::exact_grain(bytes), t});
+  const Machines machines{plan::exact_grain(bytes), t};
+  if (nccl_sends_less(*fitted, {c.collective, bytes / 4, c.dtype, c.ranks}, machines)) return {};
+  const plan::Shape shape = shape_of({fitted->spec}, bytes / 4, 4, {c.ranks, 0, 0}, machines);
   Profile free = p;  // of codecs
   free.codecs.clear();
-  free.coding = {1e15, 1e15};
+  free.coding = {kMostRate, kMostRate};
   free.overlap = 0;
   const plan::Selection taken = plan::select(c.collective, shape, plan::Algo{});
   const double links = model::seconds(free, *taken.algorithm, shape, "");
   free.coding = {1, 1};
   const double elements = model::seconds(free, *taken.algorithm, shape, "") - links;
   const double spent = std::max(c.points.back().seconds - links, 0.02 * c.points.back().seconds);
-  const double rate = elements / spent;
+  const double rate = std::clamp(elements / spent, kLeastRate, kMostRate);
   return model::Rates{rate, rate};
 }
 
@@ -72,8 +77,8 @@ void fit(Profile* profile) {
   fit_link(*native, t, profile);
   profile->node_ranks = std::ranges::max(t.size);
   profile->overlap = 0;  // as it was, what went along with the links is not in the codecs' times
-  profile->coding = {1e15, 1e15};
-  double slowest = 1e15;
+  profile->coding = {kMostRate, kMostRate};
+  double slowest = kMostRate;
   for (const Curve& c : profile->measured) {
     if (c.scheme == model::kNative || all_reduce(*profile, c.scheme, native) != &c) continue;
     const auto rates = fit_codec(c, t, *profile);

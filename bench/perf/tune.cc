@@ -21,6 +21,7 @@
 #include "nccl_check.h"
 #include "policy/automatic.h"
 #include "policy/profile.h"
+#include "repeats.h"
 #include "resources.h"
 #include "session.h"
 #include "size.h"
@@ -168,7 +169,6 @@ class Tuner {
 
  private:
   static constexpr double kNativePart = 0.2, kOverrun = 0.3;  // of the time, at most
-  static constexpr int kRounds = 3;  // or fewer, of which the median counts
 
   // A scheme's calls: one of them native.
   struct Way {
@@ -211,8 +211,10 @@ class Tuner {
       if (is_for(parse_scheme(scheme), kind.in_plans, type.dtype))
         add_way(ways, kind, type, scheme);
     for (std::size_t bytes = o_.perf.min_bytes; bytes <= o_.perf.max_bytes; bytes *= 4) {
+      const std::size_t total = set_size(ways, bytes);
+      if (total == 0) continue;
       if (thread_ == 0)
-        session_.watchdog.kick(fmt::format("{} {} of {} bytes", kind.name, type.name, bytes));
+        session_.watchdog.kick(fmt::format("{} {} of {} bytes", kind.name, type.name, total));
       // The largest may take a little more: there the bytes count, and nothing follows from less.
       const double spare =
           std::max(seconds - agreed(since(start), Average::kRank0), seconds * kOverrun);
@@ -220,25 +222,30 @@ class Tuner {
       double all = 0;
       for (Way& way : ways) {
         measured.push_back(&way);
-        all += way.expected(bytes);
+        all += way.expected(total);
       }
       const bool may_end = ways.front().curve.points.size() >= 2;
-      const double native = ways.front().expected(bytes);
+      const double native = ways.front().expected(total);
       if (may_end && 2 * native > spare * kNativePart) {
         std::erase_if(measured, [](const Way* way) { return way->is_native(); });
         all -= native;
       }
       if (may_end && (measured.empty() || 2 * all > spare)) break;
-      for (Way* way : measured) way->test->set_size(bytes);
-      const int rounds =
-          may_end ? std::clamp(static_cast<int>(spare / all) - 1, 1, kRounds) : kRounds;
-      measure_size(measured, bytes, rounds, spare / 8);
+      measure_size(measured, total, may_end ? rounds_within(spare, all) : kRounds, spare / 8);
     }
     if (thread_ == 0)
       session_.say(fmt::format("# {} {}: {} sizes, {} of native calls, {:.1f} s\n", kind.name,
                                type.name, ways.back().curve.points.size(),
                                ways.front().curve.points.size(), since(start)));
-    for (Way& way : ways) curves_.push_back(std::move(way.curve));
+    for (Way& way : ways)
+      if (!way.curve.points.empty()) curves_.push_back(std::move(way.curve));
+  }
+
+  // The bytes that calls of nominally so many have: the shares of ranks are rounded down, and may
+  // have no elements.
+  static std::size_t set_size(std::vector<Way>& ways, std::size_t bytes) {
+    for (Way& way : ways) way.test->set_size(bytes);
+    return ways.front().test->total_bytes();
   }
 
   void add_way(std::vector<Way>& ways, const Kind& kind, const Type& type,
@@ -265,7 +272,7 @@ class Tuner {
     for (Way* way : ways) {
       const double expected = way->expected(bytes);
       const double one = expected > 0 ? expected : time_calls(*way, 1);
-      calls.push_back(std::min(static_cast<int>(each / one), 50));
+      calls.push_back(calls_within(each, one));
     }
     for (int round = 0; round < rounds; ++round)
       for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -296,6 +303,11 @@ std::string today() {
 }
 
 int write(const TuneOptions& o, const Layout& layout, std::vector<model::Curve> curves) {
+  if (curves.empty()) {
+    std::fprintf(stderr, "%s: no message of %zu to %zu bytes has elements for each of %d ranks\n",
+                 kProgram, o.perf.min_bytes, o.perf.max_bytes, layout.ranks);
+    return kExitFailure;
+  }
   model::Profile profile;
   profile.name = o.name.empty() ? fmt::format("{} ranks on {} node{}", layout.ranks, layout.nodes,
                                               layout.nodes == 1 ? "" : "s")

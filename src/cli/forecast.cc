@@ -9,6 +9,7 @@
 #include "cli/link.h"
 #include "cli/options.h"
 #include "cli/step.h"
+#include "cli/text.h"
 #include "engine/comm/chooser.h"
 #include "policy/datatype.h"
 #include "policy/draft.h"
@@ -27,7 +28,7 @@ struct ForecastOptions {
   std::string profile = "a100-8x-100gbit", step, collective = "allreduce", dtype = "float32", plot;
   std::vector<std::string> ranks{"64"},
       bytes{"64K", "256K", "1M", "4M", "16M", "64M", "256M", "1G"};
-  std::vector<std::string> schemes{"bf16", "int8", "int4", "linear8"};
+  std::vector<std::string> schemes;  // none: the usual ones
   int node_ranks = 0;
 };
 
@@ -76,9 +77,12 @@ Prospect prospect_of(const std::string& option, plan::Collective collective, dou
   return {collective, static_cast<size_t>(bytes / whole), dtype, ranks, 0};
 }
 
-Times times_of(const Place& place, const Prospect& call, const Scheme& scheme) {
+// As a program's call: throws Error where the scheme is not for so many ranks.
+Times times_of(const Place& place, const Prospect& call, const Scheme& wanted) {
   const Prediction native = predict_native(place.profile, call, place.machines());
-  if (scheme.off) return {*native.seconds, {}};
+  if (wanted.off || !is_for(wanted, call.collective, call.dtype)) return {*native.seconds, {}};
+  const Scheme scheme = require_on_ranks(wanted, call.ranks);
+  if (nccl_sends_less(scheme, call, place.machines())) return {*native.seconds, {}};
   const auto compressed = predict(place.profile, scheme, call, place.machines());
   return {*native.seconds, compressed ? compressed->seconds : std::nullopt};
 }
@@ -123,6 +127,17 @@ void add_point(Table& table, double x, const Place& place, const Prospect& call,
   }
 }
 
+// What is compared where nothing else is asked for: what all of the numbers of ranks may have.
+std::vector<std::string> usual_schemes(const std::vector<std::string>& ranks) {
+  std::vector<std::string> usual{"bf16", "int8", "int4", "linear8"};
+  std::erase_if(usual, [&](const std::string& scheme) {
+    return std::ranges::any_of(ranks, [&](const std::string& text) {
+      return !on_ranks(parse_scheme(scheme), number_of_ranks(text));
+    });
+  });
+  return usual;
+}
+
 std::vector<Scheme> schemes_of(const ForecastOptions& o) {
   std::vector<Scheme> schemes;
   for (const std::string& text : o.schemes) {
@@ -164,7 +179,8 @@ int ranks_of_node(const ForecastOptions& o, const model::Profile& profile, int r
 }
 
 // A table by sizes for each number of ranks; or, of one size, one by ranks.
-void forecast_calls(const ForecastOptions& o) {
+void forecast_calls(ForecastOptions o) {
+  if (o.schemes.empty()) o.schemes = usual_schemes(o.ranks);
   const model::Profile profile = at("--profile", [&] { return read_profile(o.profile); });
   const plan::Collective collective = entry_of(collective_names(), o.collective).collective;
   if (plan::is_point_to_point(collective))
@@ -212,17 +228,18 @@ void forecast_step(const ForecastOptions& o, bool names_profile) {
   const Place place{profile, step.ranks, node_ranks};
   if (const char* what = model::lacks(profile, place.topology))
     refuse("--step {}: the profile \"{}\" says nothing of {}", o.step, profile.name, what);
-  std::vector<Prospect> prospects;
+  std::vector<Times> of_calls;
   for (const StepCall& call : step.calls)
-    prospects.push_back(
-        prospect_of("--step " + o.step, call.collective, call.bytes, call.dtype, step.ranks));
+    of_calls.push_back(times_of(
+        place, prospect_of("--step " + o.step, call.collective, call.bytes, call.dtype, step.ranks),
+        call.scheme));
   fmt::print("step       {}\nprofile    {}: {}\n\n{:14} {:>10}  {:34} {:>10} {:>10} {:>7}\n",
              step.name, profile.name, profile.source, "collective", "bytes", "scheme", "native",
              "compressed", "");
   double native = step.compute, compressed = step.compute;
-  for (size_t i = 0; i < prospects.size(); ++i) {
+  for (size_t i = 0; i < of_calls.size(); ++i) {
     const StepCall& call = step.calls[i];
-    const Times times = times_of(place, prospects[i], call.scheme);
+    const Times& times = of_calls[i];
     const double own = times.compressed.value_or(times.native);
     const auto exposed = [&](double t) { return call.times * std::max(0.0, t - call.beside); };
     native += exposed(times.native);

@@ -1,7 +1,8 @@
 // The scheme `auto`: for each call the format and the algorithm that are predicted to be fastest
 // among what the user allows, native included.
 //
-//   auto:bits=B    codes of at least B bits (default 8) and at most the error of integers of B
+//   auto:bits=B    codes of at least B bits (default 8) and at most the error of integers of B;
+//                  from 9 bits on, where there are none, that of bf16 with round=stochastic
 //   auto:error=E   what has at most this error, relative, on Gaussian data; with bits=B, too, only
 //                  codes of at least B bits
 //   round=R        nearest (default) or stochastic

@@ -29,10 +29,12 @@ struct Number {
   bool required = true;
 };
 
-constexpr Number<Link> kLink[] = {{"latency", &Link::latency, 0, 10, "seconds"},
-                                  {"bandwidth", &Link::bandwidth, 1, 1e15, "bytes a second"}};
-constexpr Number<Rates> kRates[] = {{"encode", &Rates::encode, 1, 1e15, "elements a second"},
-                                    {"decode", &Rates::decode, 1, 1e15, "elements a second"}};
+constexpr Number<Link> kLink[] = {
+    {"latency", &Link::latency, 0, kMostLatency, "seconds"},
+    {"bandwidth", &Link::bandwidth, kLeastRate, kMostRate, "bytes a second"}};
+constexpr Number<Rates> kRates[] = {
+    {"encode", &Rates::encode, kLeastRate, kMostRate, "elements a second"},
+    {"decode", &Rates::decode, kLeastRate, kMostRate, "elements a second"}};
 constexpr Number<Profile> kProfile[] = {{"message", &Profile::message, 0, 10, "seconds", false},
                                         {"launch", &Profile::launch, 0, 10, "seconds", false},
                                         {"overlap", &Profile::overlap, 0, 1, "", false}};

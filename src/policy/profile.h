@@ -29,6 +29,9 @@
 
 namespace terse {
 
+// Of what a profile says: bytes or elements a second, and a link's seconds.
+constexpr double kLeastRate = 1, kMostRate = 1e15, kMostLatency = 10;
+
 // Throw Error(ncclInvalidArgument) that says where the text is wrong: "FILE:3:7: ...".
 model::Profile parse_profile(std::string_view text, const std::string& path);
 // `name`: of one that comes along, or else of a file.

@@ -26,7 +26,7 @@ struct Intra {
 // What `auto` may choose among (policy/automatic.h).
 struct Auto {
   uint8_t bits = 8;  // at least so many a code
-  double error = 0;  // relative, on Gaussian data, at most; 0: that of integers of so many bits
+  double error = 0;  // relative, on Gaussian data, at most; 0: as automatic.h says of bits
   codec::Rounding rounding = codec::Rounding::kNearest;
   bool own_exact = false;
 

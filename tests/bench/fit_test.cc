@@ -5,6 +5,7 @@
 
 #include "engine/comm/chooser.h"
 #include "model/predict.h"
+#include "policy/profile.h"
 
 namespace terse::perf {
 namespace {
@@ -85,6 +86,43 @@ TEST(Fit, ACodecTakesWhatItsCallsTakeBeyondTheirBytes) {
     EXPECT_EQ(p.codecs.at(name).encode, p.codecs.at(name).decode) << name;
   }
   EXPECT_NEAR(p.coding.encode, 3e8, 1e7);  // of codecs that were not measured: the slowest
+}
+
+// On nodes of 4, 3 and 3 ranks bf16 sends more between them than NCCL, and so does exp8 on nodes of
+// 8: such calls are NCCL's own, and their times say nothing of the codec.
+TEST(Fit, ACodecWhoseCallsStayNativeIsNotKnown) {
+  const Profile uneven = fitted(machine(3e8, 3e8), {10, 3}, {"native", "bf16", "int8"});
+  EXPECT_FALSE(uneven.codecs.contains("bf16"));
+  ASSERT_TRUE(uneven.codecs.contains("int8"));
+  EXPECT_EQ(uneven.coding.encode, uneven.codecs.at("int8").encode);
+  const Profile shared = fitted(machine(3e8, 3e8), {64, 8}, {"native", "exp8", "int8"});
+  EXPECT_FALSE(shared.codecs.contains("exp8"));
+  EXPECT_TRUE(shared.codecs.contains("int8"));
+}
+
+// Of times that hardly grow, as in a cache, no larger bandwidth follows than a profile may have;
+// of hours for nothing no longer latency, of a codec no slower one.
+TEST(Fit, ItsProfileCanBeRead) {
+  const auto curve = [](const char* scheme, std::vector<Curve::Point> points) {
+    return Curve{Collective::kAllReduce, Dtype::kFloat32, 4, 1, scheme, std::move(points)};
+  };
+  Profile level{.name = "level",
+                .measured = {curve("native", {{1024, 1e-5}, {4096, 9.9e-6}}),
+                             curve("int8", {{1024, 1e-5}, {4096, 1e-5}})}};
+  fit(&level);
+  ASSERT_TRUE(level.within);
+  EXPECT_EQ(level.within->bandwidth, kMostRate);
+  EXPECT_EQ(parse_profile(print_profile(level), "level.toml"), level);
+
+  Profile slow{.name = "slow",
+               .measured = {curve("native", {{1024, 1e5}, {4096, 1e6}}),
+                            curve("int8", {{1024, 1e5}, {4096, 1e6}})}};
+  fit(&slow);
+  ASSERT_TRUE(slow.within);
+  EXPECT_EQ(slow.within->bandwidth, kLeastRate);
+  EXPECT_EQ(slow.within->latency, kMostLatency);
+  EXPECT_EQ(slow.codecs.at("int8").encode, kLeastRate);
+  EXPECT_EQ(parse_profile(print_profile(slow), "slow.toml"), slow);
 }
 
 // So what was measured is forecast again, and other numbers of ranks as on the real machine.

@@ -37,8 +37,10 @@ class Tune(unittest.TestCase):
                                  and (c, s) != ("allgather", "linear8:round=nearest")})
         for curve in profile["measured"]:
             self.assertEqual((curve["ranks"], curve["nodes"]), (ranks, nodes))
-            self.assertEqual(tuple(size for size, _ in curve["points"]),
-                             SIZES[:len(curve["points"])])
+            sizes = SIZES[:len(curve["points"])]
+            if curve["collective"] == "allgather":  # the shares of ranks, in 16 bytes
+                sizes = tuple(size // (16 * ranks) * 16 * ranks for size in sizes)
+            self.assertEqual(tuple(size for size, _ in curve["points"]), sizes)
             for _, seconds in curve["points"]:
                 self.assertGreater(seconds, 1e-6)
         return profile
@@ -70,6 +72,20 @@ class Tune(unittest.TestCase):
         self.assertEqual(code, 0, out + err)
         self.check(2, 1, ("reducescatter",), ("float32",), ("native", "int4:round=stochastic"))
         self.assertIn("# reducescatter float32: ", out)
+
+    # Of 64 bytes five ranks have no 16 each.
+    def test_calls_without_elements_are_not_measured(self):
+        words = ("tune", "-o", self.path, "-t", "5", "--seconds", "1", "-b", "64", "--schemes",
+                 "int8", "--collectives", "allgather", "--dtypes", "float32")
+        code, out, err = terse(*words, "-e", "1K")
+        self.assertEqual(code, 0, out + err)
+        curves = {curve["scheme"]: [size for size, _ in curve["points"]]
+                  for curve in self.profile()["measured"]}
+        self.assertEqual(curves["native"][:2], [240, 960])
+        self.assertEqual(curves["int8"], [240, 960])
+        code, _, err = terse(*words, "-e", "79")
+        self.assertEqual(code, 1)
+        self.assertIn("no message of 64 to 79 bytes has elements for each of 5 ranks", err)
 
     def test_one_rank_has_nothing_to_measure(self):
         code, _, err = terse("tune", "-o", self.path)

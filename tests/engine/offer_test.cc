@@ -98,6 +98,28 @@ TEST(Offer, IsNcclsWhereTheRootIsNone) {
   });
 }
 
+// The same: of so many elements no plan can be made. With a scheme that is named, too.
+TEST(Offer, IsNcclsWhereNoMemoryHoldsTheElements) {
+  static const Settings choosing = [] {
+    Settings s = with_scheme("allreduce -> auto");
+    s.profile = read_profile("a100-8x-nvlink");
+    return s;
+  }();
+  run_ranks(2, [](int, ncclComm_t comm) {
+    Caller caller(comm);
+    Request sum = caller.all_reduce();
+    for (const Settings* settings : {&choosing, &compressing()})
+      for (const size_t count : {static_cast<size_t>(-1), (size_t{1} << 45) + 1}) {
+        sum.count = count;
+        const Answer answer = offer(sum, *settings);
+        EXPECT_EQ(answer.taken, std::nullopt) << count;
+        EXPECT_EQ(answer.bypass, std::nullopt) << count;
+      }
+    EXPECT_EQ(find_communicator(comm), nullptr);
+    EXPECT_EQ(caller.data, std::vector<float>(kCount, 1.5f));
+  });
+}
+
 TEST(Offer, IsNativeForAReasonThatIsCounted) {
   run_ranks(2, [](int rank, ncclComm_t comm) {
     Caller caller(comm);

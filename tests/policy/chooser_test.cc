@@ -229,6 +229,61 @@ TEST(Chooser, TheAlgorithmIsChosen) {
   EXPECT_EQ(predict_on(slow_to_start, "int8:algo=oneshot", kCount).seconds, best.seconds);
 }
 
+// Of 10 ranks on nodes of 4, 3 and 3, where links between nodes are the faster ones.
+struct Uneven {
+  const plan::Topology topology = plan::even_topology(10, 3);
+  const Machines machines{plan::kHostGrain, topology};
+  const Prospect call{Collective::kAllReduce, kCount, Dtype::kFloat32, 10, 0};
+  model::Profile profile{.name = "uneven",
+                         .within = model::Link{1e-6, 1e9},
+                         .between = model::Link{1e-6, 1e10},
+                         .coding = {1e12, 1e12}};
+};
+
+// A node's four ranks send six others half of the message each, twice.
+TEST(Chooser, KnowsWhereNcclSendsLessBetweenNodes) {
+  const Uneven u;
+  EXPECT_TRUE(nccl_sends_less(parse_scheme("bf16"), u.call, u.machines));
+  EXPECT_FALSE(nccl_sends_less(parse_scheme("bf16:algo=twoshot"), u.call, u.machines));
+  EXPECT_FALSE(nccl_sends_less(parse_scheme("int8"), u.call, u.machines));
+  const plan::Topology one = nodes(1, 10);
+  EXPECT_FALSE(nccl_sends_less(parse_scheme("bf16"), u.call, {plan::kHostGrain, one}));
+}
+
+TEST(Chooser, DoesNotTakeWhatWouldStayNative) {
+  Uneven u;
+  const auto modelled = predictions(u.profile, parse_scheme("auto:bits=16"), u.call, u.machines);
+  EXPECT_EQ(names(modelled), "native linear16:round=nearest");
+  EXPECT_EQ(name_of(choose(modelled)), "linear16:round=nearest");
+  EXPECT_FALSE(predict(u.profile, parse_scheme("bf16"), u.call, u.machines));
+  EXPECT_TRUE(predict(u.profile, parse_scheme("bf16:algo=twoshot"), u.call, u.machines));
+
+  // Of calls that were native what was measured is NCCL's own time.
+  for (const auto& [scheme, seconds] :
+       {std::pair("native", 1.0), std::pair("bf16", 0.5), std::pair("int8", 0.8)})
+    u.profile.measured.push_back(
+        {Collective::kAllReduce, Dtype::kFloat32, 10, 3, scheme, {{1, seconds}}});
+  const auto measured = predictions(u.profile, parse_scheme("auto"), u.call, u.machines);
+  EXPECT_EQ(names(measured), "native int8");
+  EXPECT_TRUE(measured.front().measured);
+}
+
+// On eight nodes one shot of int8 sends 7 x 8.25/32 of the message, and NCCL 7/4.
+TEST(Chooser, TakesTheTablesAlgorithmWhereTheFastestSendsMoreThanNccl) {
+  model::Profile slow_to_start = kSlow;
+  slow_to_start.between = model::Link{10, 1e12};
+  const plan::Topology t = nodes(8, 1);
+  const auto predicted_of = [&](const char* scheme) {
+    return predict(slow_to_start, parse_scheme(scheme),
+                   {Collective::kAllReduce, kCount, Dtype::kFloat32, 8, 0}, {plan::kHostGrain, t})
+        .value();
+  };
+  const Prediction taken = predicted_of("int8");
+  EXPECT_EQ(print_scheme(taken.scheme), "int8:block=128,round=nearest");
+  EXPECT_EQ(taken.seconds, predicted_of("int8:algo=twoshot").seconds);
+  EXPECT_LT(*predicted_of("int8:algo=oneshot").seconds, *taken.seconds);
+}
+
 TEST(Chooser, WhatNobodyDoesIsNotPredicted) {
   const plan::Topology t = nodes(1, 4);
   const auto predicted_at_all = [&](const char* scheme, const Prospect& call) {

@@ -115,14 +115,38 @@ allreduce of 1M, float32, by tiny
          4              1.52 s      300 ms   5.07x
 """)
 
-    # 2 x (1 + 13 x 10 ms), and almost 2 MiB at 1 MiB/s; the sums of so many ranks have no 8 bits.
+    # 2 x (1 + 13 x 10 ms), and almost 2 MiB at 1 MiB/s; shards are whole blocks, of which there are
+    # so few of 1 MiB that their owners' node would send more.
     def test_of_many_ranks(self):
-        out = self.forecast("--ranks", "16384", "--bytes", "1M,1G", "--schemes", "int8,linear8")
+        out = self.forecast("--ranks", "16384", "--bytes", "1M,1G", "--schemes", "int8")
         self.assertIn("16384 ranks on 8192 nodes", out)
-        self.assertRegex(out, r"\n +1M +2\.26 s +[\d.]+ s +0\.\d\dx +native\n")
+        self.assertRegex(out, r"\n +1M +2\.26 s +native\n")
         # A quarter of the bytes, and the latencies of 8192 nodes.
-        gain = float(re.search(r"\n +1G +[\d.e+]+ s +[\d.]+ s +([\d.]+)x +native\n", out)[1])
+        gain = float(re.search(r"\n +1G +[\d.e+]+ s +[\d.]+ s +([\d.]+)x\n", out)[1])
         self.assertTrue(2 < gain < 4, out)
+
+    # As the call itself is.
+    def test_a_scheme_that_is_not_for_so_many_ranks_is_an_error(self):
+        error = ('scheme "linear8:block=256,round=stochastic": the sum of 4096 ranks leaves fewer than '
+                 "15 levels on a side of zero; no more than 2184 ranks may share a grid")
+        many = ("--profile", self.profile, "--ranks", "4096", "--bytes", "64M")
+        self.fails(error, "forecast", *many, "--schemes", "linear8")
+        self.fails(error, "explain", "--scheme", "linear8", "--ranks", "4096", "--bytes", "64M")
+        step = self.write("step.toml", f'profile = "{self.profile}"\nranks = 4096\n' +
+                          CALL.replace("int8", "linear8"))
+        self.fails(error, "forecast", "--step", step)
+        # Which it is not where the collective has no such sums, or where no scheme is named.
+        out = self.forecast(*many[2:], "--schemes", "linear8", "--collective", "allgather")
+        self.assertRegex(out, r"\n +64M +[\d.]+ s +native\n$")
+        self.assertRegex(self.forecast(*many[2:]), r"\n +bytes +native +bf16 +int8 +int4\n")
+        self.assertRegex(self.forecast("--ranks", "2184", "--bytes", "64M"), " int4 +linear8\n")
+
+    # Each shard goes from all ranks to all: 1.78 times NCCL's bytes between nodes of eight.
+    def test_what_sends_more_between_nodes_than_nccl_stays_native(self):
+        words = ("--profile", "a100-8x-100gbit", "--ranks", "64", "--bytes", "64M", "--schemes")
+        self.assertRegex(self.output("forecast", *words, "exp8"), r"\n +64M +11\.1 ms +native\n$")
+        self.assertRegex(self.output("forecast", *words, "exp8:algo=merged"),
+                         r"\n +64M +11\.1 ms +20\.3 ms +0\.55x\n$")
 
     def test_nodes_have_as_many_ranks_as_is_said(self):
         out = self.forecast("--ranks", "2", "--node-ranks", "1", "--bytes", "1M", "--schemes", "int8")
@@ -252,6 +276,13 @@ step       3.84 s native, 1.4 s compressed: 2.75x
                                    "   1.52 s     1.52 s   1.00x")
         self.assertEqual(lines[-1], "step       3.54 s native, 2.32 s compressed: 1.53x")
 
+    def test_what_sends_more_between_nodes_than_nccl_is_native(self):
+        call = CALL.replace("int8", "exp8").replace("1048576", "67108864")
+        step = self.write("step.toml", 'profile = "a100-8x-100gbit"\nranks = 64\n' + call)
+        lines = self.output("forecast", "--step", step).splitlines()
+        self.assertRegex(lines[4], r" 11\.1 ms +11\.1 ms +1\.00x$")
+        self.assertEqual(lines[-1], "step       11.1 ms native, 11.1 ms compressed: 1.00x")
+
     def test_what_goes_along_with_computing_takes_no_time(self):
         self.assertEqual(self.lines(self.step("compute = 2", CALL + "beside = 1\n"))[-1],
                          "step       2.52 s native, 2 s compressed: 1.26x")
@@ -346,6 +377,19 @@ auto       auto:bits=8,round=nearest, by the profile "tiny", which models them
         lines = self.explain("--scheme", "auto", "--profile", slow, "--bytes", "1M").splitlines()
         self.assertEqual(lines[3], "              1.52 s   1.00x  native  taken")
         self.assertEqual(lines[-1], "native     nothing is predicted to be 10 % faster")
+
+    # On nodes of 4, 3 and 3 ranks bf16 would be the fastest, with more bytes between them.
+    def test_what_sends_more_between_nodes_than_nccl_is_not_taken(self):
+        quick = self.write("quick.toml", PROFILE.replace("0.001", "1e-6").replace("0.01", "1e-6")
+                           .replace("bandwidth = 10485760", "bandwidth = 1e9")
+                           .replace("bandwidth = 1048576", "bandwidth = 1e10")
+                           .replace("262144000", "1e12").replace("524288000", "1e12"))
+        out = self.output("explain", "--scheme", "auto:bits=16", "--profile", quick, "--ranks", "10",
+                          "--nodes", "3", "--bytes", "64M")
+        self.assertEqual(re.findall(r"\n +[\d.]+ ms +([\d.]+x)  (.*)", out),
+                         [("1.00x", "native"), ("1.98x", "linear16:block=256,round=nearest  taken")])
+        self.assertIn("\nscheme     linear16:", out)
+        self.assertNotIn("NCCL sends less between nodes", out)
 
     def test_what_was_measured_goes_before_what_is_modelled(self):
         curve = """

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "engine/call/route.h"
 #include "engine/call/trace.h"
+#include "engine/comm/chooser.h"
 
 namespace terse {
 namespace {
@@ -16,8 +17,10 @@ std::string outcome_of_large(Communicator& c, plan::Collective collective) {
   const size_t shards = plan::shards(collective, c.ranks);
   const Request request{
       .collective = collective, .count = kLargeCall / sizeof(float) / shards, .comm = c.comm};
+  const Prospect prospect{collective, request.count, codec::Dtype::kFloat32, c.ranks, request.root};
   const Route way = route_silently(c, request);
-  if (way.bypass) return fmt::format("{} native", plan::name(collective));
+  if (way.bypass || nccl_sends_less(way.scheme, prospect, {c.plans.grain(), c.topology()}))
+    return fmt::format("{} native", plan::name(collective));
   return fmt::format("{} {}", algorithm(c, request, way.scheme), print_scheme(way.scheme));
 }
 

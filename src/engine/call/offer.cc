@@ -23,7 +23,12 @@ CommunicatorPointer state_of(ncclComm_t comm, const Settings& settings) {
   return known != nullptr ? known : communicator(comm, settings);
 }
 
-// Where it does not NCCL is to say so, before anything goes by it.
+// Where it cannot NCCL is to say so, before anything goes by it: `auto` would plan such a count.
+bool can_be_right(const Request& r) {
+  return r.comm != nullptr && datatype_size(r.datatype) != 0 && fits_memory(r);
+}
+
+// Where it does not the same.
 bool root_exists(const Request& r, const Communicator& c) {
   return !plan::traits(r.collective).rooted || (r.root >= 0 && r.root < c.ranks);
 }
@@ -40,7 +45,7 @@ Answer decline(const Request& r) {
 }  // namespace
 
 Answer offer(const Request& r, const Settings& settings) {
-  if (r.comm == nullptr || datatype_size(r.datatype) == 0) return {};
+  if (!can_be_right(r)) return {};
   const bool readable = settings.error.empty();  // else this one was made past us
   if (readable && !settings.policy.compresses()) return decline(r);
   const CommunicatorPointer held = state_of(r.comm, settings);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "plan/link.h"
 
 namespace terse {
 namespace {
@@ -42,11 +43,32 @@ Scheme native_scheme() {
   return native;
 }
 
+bool sends_more_than_native(const plan::Algorithm& algorithm, const plan::Shape& shape) {
+  const plan::Link link = plan::link_of(algorithm, shape);
+  return link.compressed.off_node > link.native.off_node;
+}
+
+// The fastest algorithm; where that would send more between nodes than NCCL does the table's own;
+// none where both would.
+model::Fastest fastest_allowed(const model::Profile& profile, const plan::Algorithm& usual,
+                               const plan::Shape& shape, std::string_view codec) {
+  const model::Fastest best = model::fastest(profile, usual.collective, shape, codec);
+  if (!sends_more_than_native(*best.algorithm, shape)) return best;
+  if (sends_more_than_native(usual, shape)) return {};
+  return {&usual, model::seconds(profile, usual, shape, codec)};
+}
+
 }  // namespace
 
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype) {
   return scheme.spec.bits < 8 * codec::dtype_size(dtype) &&
          plan::has_algorithm(collective, sharing_of(scheme.spec));
+}
+
+bool nccl_sends_less(const Scheme& scheme, const Prospect& call, const Machines& machines) {
+  if (scheme.algorithm != plan::Algo{}) return false;
+  const plan::Shape shape = shape_of_all({scheme.spec, scheme.intra}, call, machines);
+  return sends_more_than_native(*plan::select(call.collective, shape, {}).algorithm, shape);
 }
 
 Prediction predict_native(const model::Profile& profile, const Prospect& call,
@@ -64,7 +86,8 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& w
       plan::select(call.collective, shape, scheme->algorithm).algorithm;
   if (scheme->algorithm != plan::Algo{})
     return Prediction{*scheme, model::seconds(profile, *usual, shape, codec_of(*scheme))};
-  const model::Fastest best = model::fastest(profile, call.collective, shape, codec_of(*scheme));
+  const model::Fastest best = fastest_allowed(profile, *usual, shape, codec_of(*scheme));
+  if (best.algorithm == nullptr) return {};
   // Where it is what the table takes, the scheme need not say so.
   if (best.algorithm != usual) scheme->algorithm = *plan::find_algo(best.algorithm->names.own);
   return Prediction{*scheme, best.seconds};
@@ -84,7 +107,8 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
   if (const model::Curve* curve = measured(model::kNative)) {
     all.push_back({native_scheme(), curve->seconds(bytes), true});
     for (const Scheme& s : possible)
-      if (const model::Curve* const own = curve_of(s, measured))
+      if (const model::Curve* const own = curve_of(s, measured);
+          own != nullptr && !nccl_sends_less(s, call, machines))
         all.push_back({s, own->seconds(bytes), true});
     if (all.size() > 1 || possible.empty()) return all;
     if (const char* what = model::lacks(profile, t)) {

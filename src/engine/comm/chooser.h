@@ -28,6 +28,11 @@ struct Prospect {
 // for them.
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype);
 
+// Whether a call stays native because the algorithm that the table takes for it would send more
+// between nodes than NCCL does. Not where the scheme names its algorithm: then its user has
+// decided. For a scheme that is_for() the call, as on_ranks() has it.
+bool nccl_sends_less(const Scheme& scheme, const Prospect& call, const Machines& machines);
+
 // Seconds; empty: the profile says nothing of it.
 struct Prediction {
   Scheme scheme;  // with the algorithm; off: native
@@ -41,15 +46,17 @@ constexpr double kLeastGain = 1.1;
 // What takes no more than so many times the least is as fast: predictions are no better than that.
 constexpr double kAsFast = 1.01;
 
-// By the model alone. Empty: the scheme does not do such calls.
+// By the model alone. Empty: the scheme does not do such calls; or it names no algorithm, and would
+// send more between nodes than NCCL does.
 Prediction predict_native(const model::Profile& profile, const Prospect& call,
                           const Machines& machines);
 std::optional<Prediction> predict(const model::Profile& profile, const Scheme& scheme,
                                   const Prospect& call, const Machines& machines);
 
 // Native and then every candidate that the collective and the type have, each with its best
-// algorithm. Where the profile has measured the native call, those that were measured, too, and no
-// others. Throws Error(ncclInvalidUsage) where it says nothing of such ranks.
+// algorithm; but none that would send more between nodes than NCCL does, for it would not run.
+// Where the profile has measured the native call, those that were measured, too, and no others.
+// Throws Error(ncclInvalidUsage) where it says nothing of such ranks.
 std::vector<Prediction> predictions(const model::Profile& profile, const Scheme& scheme,
                                     const Prospect& call, const Machines& machines);
 

@@ -21,15 +21,18 @@ size_t message_bytes(const Request& r, int ranks) {
   return r.count * datatype_size(r.datatype) * plan::shards(r.collective, ranks);
 }
 
+// No address space holds more.
+bool fits_memory(const Request& r) {
+  return r.count <= (size_t{1} << 47) / datatype_size(r.datatype);
+}
+
 void validate(const Request& r) {
   if (r.comm == nullptr) fail(ncclInvalidArgument, "the communicator is null");
-  const size_t size = datatype_size(r.datatype);
-  if (size == 0) fail(ncclInvalidArgument, "unknown datatype {}", static_cast<int>(r.datatype));
+  if (datatype_size(r.datatype) == 0)
+    fail(ncclInvalidArgument, "unknown datatype {}", static_cast<int>(r.datatype));
   if (plan::traits(r.collective).reduces && (r.op < 0 || r.op > ncclMaxRedOp))
     fail(ncclInvalidArgument, "unknown operation {}", static_cast<int>(r.op));
-  // No address space holds more; a negative count shows here too.
-  if (r.count > (size_t{1} << 47) / size)
-    fail(ncclInvalidArgument, "a count of {} elements cannot be right", r.count);
+  if (!fits_memory(r)) fail(ncclInvalidArgument, "a count of {} elements cannot be right", r.count);
 }
 
 void validate(const Request& r, int rank, int ranks) {

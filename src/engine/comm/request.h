@@ -38,6 +38,9 @@ bool is_native_within_nodes(const Request& request, const Scheme& scheme);
 // Bytes of the whole message: nranks * count elements where there is a shard for every rank.
 size_t message_bytes(const Request& request, int ranks);
 
+// Whether any memory holds so many elements of a known type: none holds a negative count.
+bool fits_memory(const Request& request);
+
 // Throws Error(ncclInvalidArgument) naming the argument that cannot be right, as NCCL checks its
 // arguments: null communicator, unknown type or operation, more than memory can hold; and, on a
 // rank of a communicator, a root that is not there, null buffers that this rank needs.
