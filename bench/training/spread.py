@@ -9,7 +9,10 @@ _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.2
 
 
 def student(degrees):
-    return _T[degrees - 1] if degrees <= len(_T) else 1.96
+    """Beyond the table a little more than it is, never less."""
+    if degrees <= len(_T):
+        return _T[degrees - 1]
+    return 2.04 if degrees <= 60 else 2.0
 
 
 def mean(values):

@@ -17,16 +17,24 @@ def summarize(runs, timings):
         for job, result in runs:
             if job["way"] == way:
                 schemes.setdefault(job["scheme"], {})[job["seed"]] = result
-        rows = {scheme: _losses(by_seed) for scheme, by_seed in schemes.items()}
-        if NATIVE in rows:
-            for row in rows.values():
+        natives = schemes.get(NATIVE, {})
+        rows = {scheme: _losses(_shared(by_seed, natives or by_seed))
+                for scheme, by_seed in schemes.items()}
+        for scheme, row in rows.items():
+            if row and natives:
                 row.update(_beside(row, rows[NATIVE]))
+                row.update(_to_target(schemes[scheme], natives))
         for job, result in timings:
             if job["way"] == way:
                 _add_time(rows.setdefault(job["scheme"], {}), job, result)
         _compare_times(rows)
         found[way] = rows
     return found
+
+
+def _shared(by_seed, others):
+    """The runs of those seeds that others have, too: means over other seeds say nothing beside theirs."""
+    return {seed: result for seed, result in by_seed.items() if seed in others}
 
 
 def _last(result):
@@ -36,6 +44,8 @@ def _last(result):
 
 
 def _losses(by_seed):
+    if not by_seed:
+        return {}
     finals = {seed: result["final_validation"] for seed, result in by_seed.items()}
     lasts = {seed: _last(result) for seed, result in by_seed.items()}
     results = list(by_seed.values())
@@ -67,6 +77,18 @@ def _beside(row, native):
             "train_over_native": spread.mean(trains)} if pairs else {}
 
 
+def _to_target(by_seed, natives):
+    """The loss that native has after most of its steps, and the steps that it takes both to get there;
+    on the mean of the seeds that both have."""
+    own, native = (_mean_curve([result["validation"] for result in some.values()])
+                   for some in (_shared(by_seed, natives), _shared(natives, by_seed)))
+    if not native:
+        return {}
+    target = curves.at(native, _TARGET * native[-1][0])
+    return {"target": target, "steps_to_target": curves.step_of(own, target),
+            "native_steps_to_target": curves.step_of(native, target)}
+
+
 def _add_time(row, job, result):
     seconds = result["step_seconds"]
     row.setdefault("links", {})[str(job["rate"])] = {
@@ -77,8 +99,6 @@ def _add_time(row, job, result):
 
 def _compare_times(rows):
     native = rows.get(NATIVE, {})
-    curve = native.get("validation_curve", [])
-    target = curves.at(curve, _TARGET * curve[-1][0]) if curve else None
     for row in rows.values():
         for rate, link in row.get("links", {}).items():
             beside = native.get("links", {}).get(rate)
@@ -86,11 +106,8 @@ def _compare_times(rows):
                 link["faster"] = beside["step_seconds"] / link["step_seconds"]
                 if link["sent_bytes"]:  # none leaves a host that has no others beside it
                     link["bytes_factor"] = beside["sent_bytes"] / link["sent_bytes"]
-            if target is None or "validation_curve" not in row:
-                continue
-            row["target"] = target
-            step = curves.step_of(row["validation_curve"], target)
+            step = row.get("steps_to_target")
             if step is not None and beside:
                 link["seconds_to_target"] = step * link["step_seconds"]
-                link["faster_to_target"] = (curves.step_of(curve, target) * beside["step_seconds"]
+                link["faster_to_target"] = (row["native_steps_to_target"] * beside["step_seconds"]
                                             / link["seconds_to_target"])

@@ -11,7 +11,9 @@ from units import format_rate  # pylint: disable=wrong-import-position
 NOTES = (
     "validation: loss at the end, nats a byte, over the same text for all; mean of the seeds, and "
     "the 95 % confidence interval of that mean (Student's t). over native: relative difference to "
-    "native of the same seed and steps, its mean and interval.",
+    "native of the same seed and steps, its mean and interval. Of a scheme count the seeds that "
+    "native has, too; where they are fewer than native's, only \"over native\" and \"to a loss\", "
+    "which take both from the same seeds, compare the two.",
     "Losses were computed on one machine without a limit to its links. The time of a step was "
     "measured apart, over a few steps, on links of the rate that is named, by the same program: "
     "losses against time are losses by step times that time. All ranks share this machine's cores.",

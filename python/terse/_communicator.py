@@ -10,10 +10,10 @@ def communicator(comm):
     """The ncclComm_t as a ctypes.c_void_p. `comm`: that, an int, or a torch.distributed.ProcessGroup
     whose backend for CUDA, or for the CPU, is NCCL; of such a group it is the communicator of the current device,
     which PyTorch makes at the group's first collective call, or at once where init_process_group was
-    given a device_id. Raises Error where there is none."""
+    given a device_id. Raises Error where there is none, as in a group without this rank."""
     if isinstance(comm, ctypes.c_void_p):
         return comm
-    if isinstance(comm, int):
+    if isinstance(comm, int) and comm > 0:
         return ctypes.c_void_p(comm)
     pointer = pointer_of(comm)
     if not pointer:
@@ -24,7 +24,10 @@ def communicator(comm):
 
 def pointer_of(group):
     """The same as an int; 0: there is none yet."""
-    backends = list(_backends(group)) if hasattr(group, "_get_backend") else [group]
+    if isinstance(group, int):  # such as torch's GroupMember.NON_GROUP_MEMBER
+        raise Error(f"{group} is no communicator: this rank is not in the group")
+    backends = list(map(_unwrapped,
+                        _backends(group) if hasattr(group, "_get_backend") else [group]))
     for backend in backends:
         if hasattr(backend, "_comm_ptr"):
             return backend._comm_ptr()
@@ -41,3 +44,10 @@ def _backends(group):
             yield group._get_backend(sys.modules["torch"].device(device))
         except RuntimeError:
             pass  # it has none
+
+
+def _unwrapped(backend):
+    """That to which another one hands all calls, as torch's does with TORCH_DISTRIBUTED_DEBUG=DETAIL."""
+    while hasattr(backend, "wrapped_pg"):
+        backend = backend.wrapped_pg
+    return backend

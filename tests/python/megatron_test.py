@@ -51,6 +51,13 @@ class Megatron(unittest.TestCase):
             self.check_buckets(buffer, params, messages)
             self.assertTrue(any(message.ranges for message in messages))
 
+    def test_a_rule_is_asked_for_the_models_own_names(self):
+        params = {"layers.0._checkpoint_wrapped_module.norm.weight": Parameter(72)}
+        buffer, asked = Buffer(list(params.values()), Group(2)), []
+        terse.models.messages(DistributedDataParallel(params, [buffer]),
+                              lambda name, shape: asked.append((name, shape)))
+        self.assertEqual(asked, [("layers.0.norm.weight", (72,))])
+
     def test_experts_have_buffers_and_a_group_of_their_own(self):
         params = layers(2)
         experts = {"experts.fc1.weight": Parameter(300, 72), "experts.fc1.bias": Parameter(300)}

@@ -10,6 +10,7 @@ import weakref
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, ShardingStrategy
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -234,12 +235,23 @@ class Rules(Case):
             asked.append((name, shape))
             return name.endswith("outer.weight")
 
-        for wrap in (Fsdp1().wrap, lambda model: Fsdp2().wrap(model, mesh=ALL)):
-            asked.clear()
-            messages = terse.models.messages(wrap(Model()), rule)
-            self.assertEqual(dict(asked), expected)
-            per_group = {message.label.split()[0] for message in messages if message.ranges}
-            self.assertEqual(len(per_group), 1)
+        def buckets(model):
+            wrapped = DistributedDataParallel(model)
+            seen = terse.models.DdpBuckets(wrapped)
+            step(wrapped)
+            return seen
+
+        for wrap in (Fsdp1().wrap, lambda model: Fsdp2().wrap(model, mesh=ALL), buckets):
+            for checkpoints in (False, True):
+                model = Model()
+                if checkpoints:
+                    apply_activation_checkpointing(
+                        model, check_fn=lambda module: isinstance(module, torch.nn.LayerNorm))
+                asked.clear()
+                messages = terse.models.messages(wrap(model), rule)
+                self.assertEqual(dict(asked), expected)
+                per_group = {message.label.split()[0] for message in messages if message.ranges}
+                self.assertEqual(len(per_group), 1)
 
     def test_what_is_no_model(self):
         with self.assertRaisesRegex(TypeError, "Linear: neither FSDP nor"):

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 
@@ -254,6 +255,22 @@ class Groups(unittest.TestCase):
     def test_a_backend_tells_its_communicator(self):
         self.assertEqual(terse._communicator.communicator(self.Backend(4096)).value, 4096)
         self.assertEqual(terse._communicator.communicator(4096).value, 4096)
+
+    def test_a_backend_within_others(self):
+        """As torch has it with TORCH_DISTRIBUTED_DEBUG=DETAIL."""
+        wrapped = types.SimpleNamespace(wrapped_pg=types.SimpleNamespace(wrapped_pg=self.Backend(4096)))
+        group = types.SimpleNamespace(_get_backend=lambda device: wrapped)
+        torch = types.SimpleNamespace(device=str)
+        with unittest.mock.patch.dict(sys.modules, torch=torch):
+            for one in (wrapped, group):
+                self.assertEqual(terse._communicator.communicator(one).value, 4096)
+                self.assertEqual(terse._communicator.pointer_of(one), 4096)
+
+    def test_a_group_without_this_rank(self):
+        for function in (terse.stats, terse.levels, terse._communicator.pointer_of):
+            for group in (-100, 0):  # GroupMember.NON_GROUP_MEMBER is -100
+                with self.assertRaisesRegex(terse.Error, f"{group} .*this rank is not in the group"):
+                    function(group)
 
     def test_a_communicator_that_is_not_made_yet(self):
         with self.assertRaisesRegex(terse.Error, "no NCCL communicator on this device yet.*device_id"):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,34 @@ class Environment(unittest.TestCase):
             self.assertEqual(pathlib.Path(folder, "made").read_text(encoding="utf-8"), "")
 
 
+class Building(unittest.TestCase):
+    COMPILER = """#!/bin/sh
+echo "$@" >> $(dirname $0)/compiled
+while [ $# -gt 0 ]; do [ "$1" != -o ] || : > "$2"; shift; done
+"""
+
+    def test_what_is_there_already_is_built_anew(self):
+        """Without ninja, too: by what stands for a compiler."""
+        with tempfile.TemporaryDirectory() as folder:
+            compiler = pathlib.Path(folder, "c++")
+            compiler.write_text(self.COMPILER, encoding="utf-8")
+            compiler.chmod(0o755)
+            for name in ("sh", "dirname", "which"):
+                os.symlink(shutil.which(name), f"{folder}/{name}")
+            environment = {**os.environ, "PATH": folder, "TORCH_DONT_CHECK_COMPILER_ABI": "1",
+                           **dict.fromkeys(("CC", "CXX", "LDSHARED", "LDCXXSHARED"), str(compiler))}
+            module = pathlib.Path(folder, "lib", "torch_hostnccl", "__init__.py")
+            for times in (1, 2):
+                subprocess.run([PYTHON, "-W", "ignore", ROOT + "/examples/pytorch/backend/setup.py",
+                                "--quiet", "build", "--build-base", folder + "/base", "--build-lib",
+                                folder + "/lib"], check=True, env=environment,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                commands = pathlib.Path(folder, "compiled").read_text(encoding="utf-8").splitlines()
+                self.assertEqual(sum("all.cc" in command for command in commands), times)
+                self.assertIn("register_backend", module.read_text(encoding="utf-8"))
+                module.write_text("old", encoding="utf-8")
+
+
 class Backend(unittest.TestCase):
     def play(self, *jobs, prefix=(), variables=()):
         """All ranks must end well; one that kills itself has nothing to say."""
@@ -59,6 +88,11 @@ class Backend(unittest.TestCase):
     def test_exact(self):
         self.play("collectives:1", "collectives:3", "collectives:4", "failures:4",
                   "training:2:exact")
+
+    def test_names_of_communicators(self):
+        self.play("names:2", variables={"PYTHONPATH": MODULE},
+                  prefix=[TERSE, "run", "--scheme", "name=named* -> off; name=? -> off; int8", "--nccl",
+                          HOSTNCCL, "--"])
 
     def test_what_is_kept(self):
         self.play("training:2:kept", variables={"PYTHONPATH": MODULE},

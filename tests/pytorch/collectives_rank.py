@@ -1,9 +1,12 @@
 """One rank that calls all that torch.distributed has, on the backend hostnccl, and looks at the values:
 collectives_rank.py, with torchrun's variables."""
 
+import datetime
+import time
+
 import torch
 import torch.distributed as dist
-import torch_hostnccl  # noqa: F401
+import torch_hostnccl
 
 INTEGERS = [torch.uint8, torch.int8, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -16,6 +19,7 @@ dist.init_process_group("hostnccl")
 RANK, RANKS = dist.get_rank(), dist.get_world_size()
 ALL = range(RANKS)
 ROOT = RANKS - 1
+CPU = torch.device("cpu")
 
 
 def data(rank, size=7, dtype=torch.float32, salt=0):
@@ -179,6 +183,48 @@ def all_to_all():
     same(torch.cat(parts), torch.cat(expected))
 
 
+def box(rank, other=0, last=False, size=2):
+    """Of two ranks, and in one of two memory formats."""
+    numbers = (torch.arange(48 * size) * (rank + 1) + 1000 * other).float().view(size, 3, 4, 4)
+    return numbers.contiguous(memory_format=torch.channels_last) if last else numbers
+
+
+def memory_formats():
+    """Tensors of a list may lie differently; so may those of other ranks."""
+    for odd in (0, 1):
+        last = [(rank + odd) % 2 == 1 for rank in ALL]
+        room = lambda sizes: [torch.empty_like(box(0, last=last[rank], size=sizes[rank])) for rank in ALL]
+        for sizes in ([2] * RANKS, [rank + 1 for rank in ALL]):
+            parts = room(sizes)
+            for own in (False, True, RANK % 2 == 1):
+                dist.all_gather(parts, box(RANK, last=own, size=sizes[RANK]))
+                for rank, part in enumerate(parts):
+                    same(part, box(rank, size=sizes[rank]))
+                    part.zero_()
+                part = torch.empty_like(box(0, last=own, size=sizes[RANK]))
+                dist.reduce_scatter(part, [box(RANK, rank, last[rank], sizes[rank]) for rank in ALL])
+                same(part, sum(box(rank, RANK, size=sizes[RANK]) for rank in ALL))
+        for own in (False, True):
+            parts = room([2] * RANKS)
+            dist.gather(box(RANK, last=own), parts if RANK == ROOT else None, ROOT)
+            if RANK == ROOT:
+                same(torch.stack(parts), torch.stack([box(rank) for rank in ALL]))
+            part = torch.empty_like(box(0, last=own))
+            dist.scatter(part, [box(ROOT, rank, last[rank]) for rank in ALL] if RANK == ROOT else None,
+                         ROOT)
+            same(part, box(ROOT, RANK))
+        parts = room([2] * RANKS)
+        dist.all_to_all(parts, [box(RANK, rank, last[-1 - rank]) for rank in ALL])
+        for rank, part in enumerate(parts):
+            same(part, box(rank, RANK))
+    weight = torch.nn.Parameter(box(RANK, last=True))
+    parts = [torch.nn.Parameter(torch.empty_like(box(0))) for _ in ALL]
+    dist.all_gather(parts, weight)
+    for rank, part in enumerate(parts):
+        same(part.detach(), box(rank))
+        assert part.is_leaf
+
+
 def coalesced():
     tensors = [data(RANK, size) for size in (5, 0, 3000)]
     with dist._coalescing_manager():
@@ -248,6 +294,41 @@ def messages():
     refused(NotImplementedError, "recvAnysource", dist.recv, torch.empty(7))
 
 
+def numbers_of_calls():
+    """Which all ranks must have alike, though messages are calls of two."""
+    number = dist.group.WORLD._get_backend(CPU)._get_sequence_number_for_group
+    before = number()
+    if RANK == 0 and RANKS > 2:
+        dist.send(data(0), 1)
+        dist.batch_isend_irecv([dist.P2POp(dist.isend, data(0), 1)] * 2)[0].wait()
+    if RANK == 1 and RANKS > 2:
+        dist.recv(torch.empty(7), 0)
+        dist.batch_isend_irecv([dist.P2POp(dist.irecv, torch.empty(7), 0) for _ in "ab"])[0].wait()
+    assert number() == before
+    dist.all_reduce(data(RANK))
+    assert number() == before + 1
+    dist.all_reduce_coalesced([data(RANK), data(RANK)])
+    with dist._coalescing_manager():
+        dist.all_reduce(data(RANK))
+    assert number() == before + 3
+
+
+def compared_by_torch():
+    """As all calls are with TORCH_DISTRIBUTED_DEBUG=DETAIL."""
+    usual = dist.get_debug_level()
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    group = dist.new_group()
+    dist.set_debug_level(usual)
+    assert not isinstance(group._get_backend(CPU), torch_hostnccl._C.HostGroup)
+    tensor = data(RANK)
+    if RANK == 0 and RANKS > 1:
+        dist.send(tensor, 1, group)
+    elif RANK == 1:
+        dist.recv(torch.empty(7), 0, group)
+    dist.all_reduce(tensor, group=group)
+    same(tensor, total())
+
+
 def asynchronous():
     tensors = [data(RANK, 1000, salt=salt) for salt in range(20)]
     works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
@@ -261,6 +342,36 @@ def asynchronous():
         same(tensor, total(1000, salt=salt))
         same(work.get_future().wait()[0], tensor)
     same(doubled.wait(), total() * 2)
+
+
+def long_timeouts():
+    """Of centuries, which are more nanoseconds than 64 bits hold."""
+    ages = datetime.timedelta(days=300 * 365)
+    group = dist.new_group()
+    store, options, tensor = dist.distributed_c10d._get_default_store(), dist.AllreduceOptions(), data(RANK)
+    options.timeout = ages
+    dist.all_reduce(data(RANK), group=group)
+    if RANK != 0:
+        store.wait(["begun"])
+        time.sleep(0.5)  # in which nothing is to happen
+    work = group.allreduce([tensor], options)
+    store.set("begun", "")
+    work.wait(ages)
+    same(tensor, total())
+
+
+def met_again():
+    """Another group in the store of one that is over finds nothing of it."""
+    store = dist.PrefixStore("met", dist.distributed_c10d._get_default_store())
+    for _ in range(3):
+        dist.barrier()
+        if RANK == 0:
+            time.sleep(0.5)  # all others look for what it has to tell
+        group = torch_hostnccl._C.create(store, RANK, RANKS, datetime.timedelta(seconds=60))
+        tensor = data(RANK)
+        group.allreduce([tensor]).wait()
+        same(tensor, total())
+        group.shutdown()
 
 
 def groups():
@@ -305,10 +416,31 @@ def refusals():
     refused(TypeError, "PreMulSum", dist.all_reduce, data(RANK, dtype=torch.int32),
             dist._make_nccl_premul_sum(2.0))
     refused(ValueError, "BOR", dist.all_reduce, data(RANK, dtype=torch.int32), dist.ReduceOp.BOR)
+    rows = torch.zeros(1, 2 * RANKS)  # of as many elements as can be divided
+    if RANKS > 1:
+        refused(ValueError, "first dimension", dist.all_to_all_single, rows.view(-1), rows)
+        refused(ValueError, "first dimension", dist.all_to_all_single, rows, rows.view(-1))
 
 
-for part in (all_reduce, all_gather, reduce_scatter, rooted, all_to_all, coalesced,
-             within_another_groups, messages, asynchronous, groups, refusals):
+def refused_together():
+    """Of calls that go out together none is made where one is refused."""
+    group, options = dist.group.WORLD, dist.ReduceScatterOptions()
+    options.reduceOp = dist.ReduceOp.AVG
+    untouched = lambda size, dtype: torch.full((size,), 1, dtype=dtype)
+    results = [untouched(7 * RANKS, torch.float32), untouched(7 * RANKS, torch.int16)]
+    refused(TypeError, "not supported", group.allgather_into_tensor_coalesced, results,
+            [torch.zeros(7), torch.zeros(7, dtype=torch.int16)])
+    parts = [untouched(7, torch.float32), untouched(7, torch.bool)]
+    refused(TypeError, "AVG", group.reduce_scatter_tensor_coalesced, parts,
+            [torch.zeros(7 * RANKS), torch.zeros(7 * RANKS, dtype=torch.bool)], options)
+    dist.barrier()
+    for tensor in results + parts:
+        same(tensor, untouched(len(tensor), tensor.dtype))
+
+
+for part in (all_reduce, all_gather, reduce_scatter, rooted, all_to_all, memory_formats, coalesced,
+             within_another_groups, messages, numbers_of_calls, compared_by_torch, asynchronous,
+             long_timeouts, met_again, groups, refusals, refused_together):
     part()
     tensor = data(RANK)  # all goes on after it
     dist.all_reduce(tensor)

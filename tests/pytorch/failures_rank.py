@@ -18,6 +18,11 @@ RANK = dist.get_rank()
 STORE = dist.distributed_c10d._get_default_store()
 
 
+def connection():
+    """Another one to the same server, for a thread that waits in one holds up all that use it."""
+    return dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+
+
 def fails(text, call, *arguments, **keywords):
     try:
         call(*arguments, **keywords)
@@ -82,19 +87,19 @@ def aborted():
 def ended_while_the_ranks_meet(how):
     """Nobody else waits for those who meet: they are told that there is no communicator yet, or end
     the group. It ends for all, when the last rank has come."""
-    key = f"met/{how}"
-    group = torch_hostnccl._C.create(dist.PrefixStore(key, STORE.clone()), RANK, 4, 15 * SHORT)
+    key, store = f"met/{how}", connection()
+    group = torch_hostnccl._C.create(dist.PrefixStore(key, connection()), RANK, 4, 15 * SHORT)
     call = lambda: group.allreduce([torch.ones(3)]).wait()
     if RANK == 2:
-        STORE.wait([f"{key}/ended/{rank}" for rank in (0, 1, 3)])
+        store.wait([f"{key}/ended/{rank}" for rank in (0, 1, 3)])
         fails("NCCL error", call)
         return
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         meeting = pool.submit(fails, f"its group was {how}", call)
-        STORE.wait([f"{key}/group/arrived/{RANK}"])
+        store.wait([f"{key}/group/0/arrived/{RANK}"])
         assert group._comm_ptr() == 0
         {"aborted": group.abort, "shut down": group.shutdown}[how]()
-        STORE.set(f"{key}/ended/{RANK}", "")
+        store.set(f"{key}/ended/{RANK}", "")
         meeting.result()
 
 

@@ -130,7 +130,9 @@ class Spread(unittest.TestCase):
         self.assertAlmostEqual(spread.deviation([1, 2, 3]), 1)
         self.assertAlmostEqual(spread.interval([1, 2, 3]), 4.303 / math.sqrt(3))
         self.assertIsNone(spread.interval([1]))
-        self.assertEqual(spread.student(100), 1.96)
+        for degrees, exact in {30: 2.0423, 31: 2.0395, 60: 2.0003, 61: 1.9996, 100: 1.9840}.items():
+            self.assertGreaterEqual(spread.student(degrees), exact - 5e-4)
+            self.assertLess(spread.student(degrees), exact + 0.045)
 
     def test_pairs(self):
         self.assertEqual(spread.paired({1: 2.2, 2: 3.3}, {2: 3.0, 3: 1.0}), [3.3 / 3.0 - 1])
@@ -242,6 +244,45 @@ class Summary(unittest.TestCase):
         self.assertAlmostEqual(link["faster"], 4.0)
         self.assertAlmostEqual(link["bytes_factor"], 8.0)
         self.assertGreater(link["faster_to_target"], 3.5)
+
+    def incomplete(self, natives, others):
+        """Where only these seeds have been run; each is otherwise hard, and int4 takes twice the steps."""
+        runs = []
+        for scheme, seeds, slower in (("native", natives, 1), ("int4", others, 2)):
+            for seed in seeds:
+                one = result([4.0, 2.0], 10.0 ** seed - (scheme == "native"))
+                one["validation"] = [[10 * k, 10.0 ** seed * (1 - k / slower / 10)] for k in range(11)]
+                runs.append(({"way": "ddp", "scheme": scheme, "seed": seed}, one))
+        timings = [({"way": "ddp", "scheme": scheme, "seed": 1, "rate": 10**9},
+                    {"step_seconds": [0.1], "sent_bytes": 1e6, "load": 0.1})
+                   for scheme in ("native", "int4")]
+        found = summary.summarize(runs, timings)
+        return found["ddp"]["int4"], table.text(found)
+
+    def test_seeds_that_only_one_has_run(self):
+        for natives, others, shared in (([1, 2, 3], [1], [1]), ([1, 2], [1, 3], [1]),
+                                        ([1, 2], [2, 1], [1, 2])):
+            row, _ = self.incomplete(natives, others)
+            self.assertAlmostEqual(row["validation"], spread.mean([10.0 ** seed for seed in shared]))
+            self.assertEqual(set(row["final_validation"]), set(shared))
+            # Native's loss after 80 of 100 steps is one that int4 does not come to.
+            self.assertAlmostEqual(row["target"], spread.mean([0.2 * 10 ** seed for seed in shared]))
+            self.assertIsNone(row["steps_to_target"])
+            self.assertNotIn("faster_to_target", row["links"]["1000000000"])
+
+    def test_steps_to_a_loss_are_of_the_seeds_that_both_have(self):
+        with unittest.mock.patch.object(summary, "_TARGET", 0.4):
+            for natives, others in (([1, 2, 3], [2]), ([1, 2, 3], [1, 3]), ([2], [1, 2])):
+                row, _ = self.incomplete(natives, others)
+                self.assertAlmostEqual(row["native_steps_to_target"], 40)
+                self.assertAlmostEqual(row["steps_to_target"], 80)
+                self.assertAlmostEqual(row["links"]["1000000000"]["faster_to_target"], 0.5)
+
+    def test_no_seed_that_both_have_run(self):
+        row, shown = self.incomplete([1], [2])
+        self.assertNotIn("validation", row)
+        self.assertNotIn("faster_to_target", row["links"]["1000000000"])
+        self.assertRegex(shown, r"int4 +0 +- +- +- +100 ms +1.00x +- ")
 
     def test_what_is_not_finite_is_shown(self):
         for loss in (math.nan, math.inf):

@@ -31,8 +31,8 @@ def messages(model, rule=norms_and_biases):
 
     model   a module with FSDP1 or FSDP2 anywhere in it, or Megatron-LM's DistributedDataParallel; a
             list of these; or a DdpBuckets
-    rule    rule(name, shape) -> whether that parameter is to stay exact; shape: of all of it,
-            unsharded
+    rule    rule(name, shape) -> whether that parameter is to stay exact; name: the model's own,
+            without those of wrappers; shape: of all of it, unsharded
 
     Asks nobody and changes nothing. Raises TypeError where none of the frameworks is recognised.
     """

@@ -6,6 +6,7 @@ import weakref
 
 from .._library import Error
 from ._message import Message, joined
+from ._rule import plain
 
 
 def divides_by_those_left(model):
@@ -34,7 +35,7 @@ class DdpBuckets:
     def __init__(self, model):
         self.find_model = weakref.ref(model)  # the model holds its hook
         self.process_group = model.process_group
-        self.names = {id(param): name for name, param in model.module.named_parameters()}
+        self.names = {id(param): plain(name) for name, param in model.module.named_parameters()}
         self.layouts = {}
         model.register_comm_hook(self, type(self).reduce)
 

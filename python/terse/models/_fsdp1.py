@@ -4,9 +4,7 @@ Gathered and reduced in one layout: the parameters in order, padding between the
 aligned, and at the end. It is the same whether the module shows the original parameters or not."""
 
 from ._message import Message, joined, part
-
-# What stands in the names of modules that are wrapped.
-WRAPPERS = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+from ._rule import plain
 
 
 def wrapped(model):
@@ -18,11 +16,6 @@ def wrapped(model):
 
 def has(model):
     return hasattr(model, "named_modules") and any(True for _ in wrapped(model))
-
-
-def plain(*names):
-    parts = ".".join(names).split(".")
-    return ".".join(part for part in parts if part and part not in WRAPPERS)
 
 
 def places(flat, module, rule):

@@ -5,6 +5,7 @@ A gathered message has, for each rank, its shards of all parameters of the group
 a reduced one the same of their gradients, so of the parameters that are trained alone."""
 
 from ._message import Message, part, sharded
+from ._rule import plain
 
 
 def param_groups(model):
@@ -20,7 +21,7 @@ def param_groups(model):
             # Modules that were wrapped together have one state.
             if group is not None and id(group) not in seen:
                 seen.add(id(group))
-                yield name or "the root", group
+                yield plain(name) or "the root", group
 
 
 def has(model):
@@ -48,7 +49,7 @@ def exact_params(model, group, rule):
 
     def name(param):
         info = param._module_info
-        return ".".join(filter(None, (names.get(id(info.module)), info.param_name)))
+        return plain(names.get(id(info.module), ""), info.param_name)
 
     return {param for param in group.fsdp_params if rule(name(param), tuple(param.sharded_param.shape))}
 

@@ -5,6 +5,7 @@ With the distributed optimizer gradients go by ReduceScatter and parameters by A
 gradients by AllReduce: of as many elements, so that it makes no difference here."""
 
 from ._message import Message, joined, part
+from ._rule import plain
 
 
 def has(model):
@@ -12,7 +13,7 @@ def has(model):
 
 
 def names_of(model):
-    return {id(param): name for name, param in model.module.named_parameters()}
+    return {id(param): plain(name) for name, param in model.module.named_parameters()}
 
 
 def places(buffer, bucket, names, rule):

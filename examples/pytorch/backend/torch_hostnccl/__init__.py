@@ -8,7 +8,7 @@
 import torch  # noqa: F401  before the extension, which is linked to it
 import torch.distributed as dist
 
-from . import _C
+from . import _C, _batch
 
 
 def _create(common, options):
@@ -17,3 +17,4 @@ def _create(common, options):
 
 
 dist.Backend.register_backend("hostnccl", _create, extended_api=True, devices=["cpu"])
+_batch.install()

@@ -67,6 +67,7 @@ at::Tensor as_real(const at::Tensor& tensor, const c10d::ReduceOp& op) {
   return as_real(tensor);
 }
 
+// All that can be refused is refused here: of calls that go out together none has been made yet.
 void check_gathering(const at::Tensor& output, const at::Tensor& input, int size) {
   check_tensor(input);
   check_tensor(output);
@@ -74,15 +75,19 @@ void check_gathering(const at::Tensor& output, const at::Tensor& input, int size
                    "output tensor must have the same type as input tensor");
   TORCH_CHECK_WITH(ValueError, input.numel() * size == output.numel(),
                    "output tensor size must be equal to world_size times input tensor size");
+  data_type(input.scalar_type());
 }
 
-void check_scattering(const at::Tensor& output, const at::Tensor& input, int size) {
+// Likewise.
+void check_scattering(const at::Tensor& output, const at::Tensor& input, const c10d::ReduceOp& op,
+                      int size) {
   check_tensor(input);
   check_tensor(output);
   TORCH_CHECK_WITH(TypeError, input.scalar_type() == output.scalar_type(),
                    "input tensor must be the same type as the output tensor.");
   TORCH_CHECK_WITH(ValueError, input.numel() == output.numel() * size,
                    "input tensor must be the same size as output size times world size");
+  check_operator(op, input.scalar_type());
 }
 
 void check_pairs(const Tensors& outputs, const Tensors& inputs) {
@@ -177,7 +182,7 @@ c10::intrusive_ptr<c10d::Work> HostGroup::allgather_into_tensor_coalesced(
 
 c10::intrusive_ptr<c10d::Work> HostGroup::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
-  check_scattering(output, input, getSize());
+  check_scattering(output, input, options.reduceOp, getSize());
   return run({OpType::_REDUCE_SCATTER_BASE,
               "hostnccl:_reduce_scatter_base",
               {input},
@@ -191,7 +196,9 @@ c10::intrusive_ptr<c10d::Work> HostGroup::_reduce_scatter_base(
 c10::intrusive_ptr<c10d::Work> HostGroup::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   check_pairs(outputs, inputs);
-  for (size_t i = 0; i < inputs.size(); ++i) check_scattering(outputs[i], inputs[i], getSize());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    check_scattering(outputs[i], inputs[i], options.reduceOp, getSize());
+  }
   return run({OpType::COALESCED, "hostnccl:reduce_scatter_tensor_coalesced", inputs, outputs,
               timeout_of(options.timeout), [=, op = options.reduceOp](auto comm, auto stream) {
                 grouped([&] {
@@ -211,26 +218,35 @@ c10::intrusive_ptr<c10d::Work> HostGroup::allgather(std::vector<Tensors>& output
   TORCH_CHECK_WITH(ValueError, parts[static_cast<size_t>(getRank())].numel() == input.numel(),
                    "all_gather: the input must have the size of this rank's output");
   const auto timeout = timeout_of(options.timeout);
+  const at::Tensor sent = by_rows(input);
+  const Copy before = copies({input}, {sent});
   if (same_sizes(parts)) {
     const at::Tensor flat = flat_like(parts);
     return run({OpType::ALLGATHER,
                 "hostnccl:all_gather",
-                inputs,
+                {sent},
                 parts,
                 timeout,
-                [=](auto comm, auto stream) { all_gather_call(flat, input, comm, stream); },
-                {},
+                [=](auto comm, auto stream) { all_gather_call(flat, sent, comm, stream); },
+                before,
                 [=] { unflatten(flat, parts); }});
   }
-  return run({OpType::ALLGATHER, "hostnccl:all_gather", inputs, parts, timeout,
+  const Tensors received = by_rows(parts);
+  return run({OpType::ALLGATHER,
+              "hostnccl:all_gather",
+              {sent},
+              parts,
+              timeout,
               [=, rank = getRank()](auto comm, auto stream) {
                 grouped([&] {
-                  for (int root = 0; root < static_cast<int>(parts.size()); ++root) {
-                    const at::Tensor& part = parts[static_cast<size_t>(root)];
-                    broadcast_call(part, root == rank ? input : part, root, comm, stream);
+                  for (int root = 0; root < static_cast<int>(received.size()); ++root) {
+                    const at::Tensor& part = received[static_cast<size_t>(root)];
+                    broadcast_call(part, root == rank ? sent : part, root, comm, stream);
                   }
                 });
-              }});
+              },
+              before,
+              copies(received, parts)});
 }
 
 // Likewise; others are one reduction each, whose input is also where nobody looks for a result.
@@ -243,6 +259,8 @@ c10::intrusive_ptr<c10d::Work> HostGroup::reduce_scatter(
                    "reduce_scatter: the output must have the size of this rank's input");
   const auto timeout = timeout_of(options.timeout);
   const auto op = options.reduceOp;
+  const at::Tensor received = by_rows(output);
+  const Copy after = copies({received}, {output});
   if (same_sizes(parts)) {
     const at::Tensor flat = flat_like(parts);
     return run(
@@ -251,18 +269,21 @@ c10::intrusive_ptr<c10d::Work> HostGroup::reduce_scatter(
          {flat},
          outputs,
          timeout,
-         [=](auto comm, auto stream) { reduce_scatter_call(output, flat, op, comm, stream); },
-         [=] { flatten(parts, flat); }});
+         [=](auto comm, auto stream) { reduce_scatter_call(received, flat, op, comm, stream); },
+         [=] { flatten(parts, flat); },
+         after});
   }
-  return run({OpType::REDUCE_SCATTER, "hostnccl:reduce_scatter", parts, outputs, timeout,
+  const Tensors sent = by_rows(parts);
+  return run({OpType::REDUCE_SCATTER, "hostnccl:reduce_scatter", sent, outputs, timeout,
               [=, rank = getRank()](auto comm, auto stream) {
                 grouped([&] {
-                  for (int root = 0; root < static_cast<int>(parts.size()); ++root) {
-                    const at::Tensor& part = parts[static_cast<size_t>(root)];
-                    reduce_call(root == rank ? output : part, part, op, root, comm, stream);
+                  for (int root = 0; root < static_cast<int>(sent.size()); ++root) {
+                    const at::Tensor& part = sent[static_cast<size_t>(root)];
+                    reduce_call(root == rank ? received : part, part, op, root, comm, stream);
                   }
                 });
-              }});
+              },
+              copies(parts, sent), after});
 }
 
 }  // namespace torch_hostnccl

@@ -10,6 +10,10 @@
 namespace torch_hostnccl {
 namespace {
 
+// How many communicators of this key the rank has made already: one that is made later, as after a
+// group was destroyed, must not take what the ranks of an earlier one have left in the store.
+std::string made(const std::string& key, int rank) { return key + "/made/" + std::to_string(rank); }
+
 std::string arrival(const std::string& key, int rank) {
   return key + "/arrived/" + std::to_string(rank);
 }
@@ -58,15 +62,18 @@ ncclUniqueId shared_id(c10d::Store& store, const std::string& key, int rank) {
 
 std::shared_ptr<Communicator> meet(c10d::Store& store, const std::string& key, int rank, int size,
                                    const std::string& name, Milliseconds timeout) {
-  ncclUniqueId id = shared_id(store, key, rank);
-  wait_for_all(store, key, rank, size, timeout);
+  const std::string place = c10::str(key, "/", store.add(made(key, rank), 0));
+  ncclUniqueId id = shared_id(store, place, rank);
+  wait_for_all(store, place, rank, size, timeout);
   if (rank != 0) {
-    const std::vector<uint8_t> bytes = store.get(key);
+    const std::vector<uint8_t> bytes = store.get(place);
     TORCH_CHECK_WITH(DistBackendError, bytes.size() == sizeof(id.internal),
                      "Invalid size for ncclUniqueId");
     std::memcpy(id.internal, bytes.data(), bytes.size());
   }
-  return std::make_shared<Communicator>(id, rank, size, name);
+  auto communicator = std::make_shared<Communicator>(id, rank, size, name);
+  store.add(made(key, rank), 1);
+  return communicator;
 }
 
 }  // namespace torch_hostnccl

@@ -22,6 +22,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   pybind11::class_<torch_hostnccl::HostGroup, c10d::Backend,
                    c10::intrusive_ptr<torch_hostnccl::HostGroup>>(m, "HostGroup")
       .def("_comm_ptr", &torch_hostnccl::HostGroup::comm_pointer,
+           pybind11::call_guard<pybind11::gil_scoped_release>())
+      // Torch's older releases have these in no Backend.
+      .def("abort", &torch_hostnccl::HostGroup::abort,
+           pybind11::call_guard<pybind11::gil_scoped_release>())
+      .def("shutdown", &torch_hostnccl::HostGroup::shutdown,
            pybind11::call_guard<pybind11::gil_scoped_release>());
   m.def("create", &torch_hostnccl::create, pybind11::arg("store"), pybind11::arg("rank"),
         pybind11::arg("size"), pybind11::arg("timeout"));

@@ -1,5 +1,4 @@
 // The collectives of torch that are messages between pairs of ranks, and such messages.
-#include <cstring>
 #include <torch/csrc/distributed/c10d/Utils.hpp>
 
 #include "call_group.h"
@@ -40,10 +39,6 @@ ncclDataType_t part_type(at::ScalarType type) {
 }
 ncclDataType_t part_type(const at::Tensor& tensor) { return part_type(tensor.scalar_type()); }
 
-void copy_own(const at::Tensor& from, const at::Tensor& to) {
-  if (from.nbytes() > 0) std::memmove(to.data_ptr(), from.data_ptr(), from.nbytes());
-}
-
 // Where each rank's part of a tensor lies, in elements.
 struct Parts {
   std::vector<size_t> counts, offsets;
@@ -67,6 +62,13 @@ void exchange(const at::Tensor& output, const Parts& receives, const at::Tensor&
                    receives.counts[i], type, peer, comm, stream);
     }
   });
+}
+
+// Into equal splits: they are of the first dimension.
+void check_divides(const at::Tensor& tensor, int ranks) {
+  TORCH_CHECK_WITH(ValueError, tensor.dim() > 0 && tensor.size(0) % ranks == 0,
+                   "all_to_all: the first dimension's size must be a multiple of the number of "
+                   "ranks");
 }
 
 // Of gather and scatter: what the root has one of for each rank, like what each has.
@@ -97,8 +99,10 @@ c10::intrusive_ptr<c10d::Work> HostGroup::alltoall_base(at::Tensor& output, at::
                    "Tensors must have identical type");
   const auto timeout = timeout_of(options.timeout);
   if (output_splits.empty() && input_splits.empty()) {
-    TORCH_CHECK_WITH(ValueError, input.numel() == output.numel() && input.numel() % getSize() == 0,
-                     "all_to_all: sizes must be equal and a multiple of the number of ranks");
+    TORCH_CHECK_WITH(ValueError, input.numel() == output.numel(),
+                     "all_to_all: input and output must be of the same size");
+    check_divides(input, getSize());
+    check_divides(output, getSize());
     const size_t count = static_cast<size_t>(input.numel() / getSize());
     return run(
         {OpType::ALLTOALL_BASE,
@@ -129,16 +133,18 @@ c10::intrusive_ptr<c10d::Work> HostGroup::alltoall(Tensors& outputs, Tensors& in
   check_alike(inputs);
   check_list(outputs, inputs[0], getSize(), "all_to_all");
   check_list(inputs, outputs[0], getSize(), "all_to_all");
-  return run({OpType::ALLTOALL, "hostnccl:all_to_all", inputs, outputs, timeout_of(options.timeout),
+  const Tensors sent = by_rows(inputs), received = by_rows(outputs);
+  return run({OpType::ALLTOALL, "hostnccl:all_to_all", sent, outputs, timeout_of(options.timeout),
               [=](auto comm, auto stream) {
                 grouped([&] {
-                  for (size_t i = 0; i < inputs.size(); ++i) {
+                  for (size_t i = 0; i < sent.size(); ++i) {
                     const int peer = static_cast<int>(i);
-                    send_call(inputs[i], part_type(inputs[i]), peer, comm, stream);
-                    receive_call(outputs[i], part_type(outputs[i]), peer, comm, stream);
+                    send_call(sent[i], part_type(sent[i]), peer, comm, stream);
+                    receive_call(received[i], part_type(received[i]), peer, comm, stream);
                   }
                 });
-              }});
+              },
+              copies(inputs, sent), copies(received, outputs)});
 }
 
 // The root's own part is copied.
@@ -149,17 +155,26 @@ c10::intrusive_ptr<c10d::Work> HostGroup::gather(std::vector<Tensors>& outputs, 
   const ncclDataType_t type = part_type(own);
   check_rooted(rank, options.rootRank, getSize(), outputs, own, "gather");
   const Tensors parts = rank == root ? outputs[0] : Tensors();
+  const at::Tensor sent = rank == root ? own : by_rows(own);
+  Tensors received = by_rows(parts);
+  if (rank == root) received[static_cast<size_t>(root)] = own;
   const auto calls = [=](ncclComm_t comm, cudaStream_t stream) {
     grouped([&] {
-      if (rank != root) send_call(own, type, root, comm, stream);
-      for (int peer = 0; peer < static_cast<int>(parts.size()); ++peer) {
-        if (peer != root) receive_call(parts[static_cast<size_t>(peer)], type, peer, comm, stream);
+      if (rank != root) send_call(sent, type, root, comm, stream);
+      for (int peer = 0; peer < static_cast<int>(received.size()); ++peer) {
+        if (peer == root) continue;
+        receive_call(received[static_cast<size_t>(peer)], type, peer, comm, stream);
       }
     });
   };
-  Job job{OpType::GATHER, "hostnccl:gather", inputs, parts, timeout_of(options.timeout), calls};
-  if (rank == root) job.after = [=] { copy_own(own, parts[static_cast<size_t>(root)]); };
-  return run(std::move(job));
+  return run({OpType::GATHER,
+              "hostnccl:gather",
+              {sent},
+              parts,
+              timeout_of(options.timeout),
+              calls,
+              copies({own}, {sent}),
+              copies(received, parts)});
 }
 
 c10::intrusive_ptr<c10d::Work> HostGroup::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
@@ -169,17 +184,18 @@ c10::intrusive_ptr<c10d::Work> HostGroup::scatter(Tensors& outputs, std::vector<
   const ncclDataType_t type = part_type(own);
   check_rooted(rank, options.rootRank, getSize(), inputs, own, "scatter");
   const Tensors parts = rank == root ? inputs[0] : Tensors();
+  const Tensors sent = by_rows(parts);
+  const at::Tensor received = rank == root ? parts[static_cast<size_t>(root)] : by_rows(own);
   const auto calls = [=](ncclComm_t comm, cudaStream_t stream) {
     grouped([&] {
-      if (rank != root) receive_call(own, type, root, comm, stream);
-      for (int peer = 0; peer < static_cast<int>(parts.size()); ++peer) {
-        if (peer != root) send_call(parts[static_cast<size_t>(peer)], type, peer, comm, stream);
+      if (rank != root) receive_call(received, type, root, comm, stream);
+      for (int peer = 0; peer < static_cast<int>(sent.size()); ++peer) {
+        if (peer != root) send_call(sent[static_cast<size_t>(peer)], type, peer, comm, stream);
       }
     });
   };
-  Job job{OpType::SCATTER, "hostnccl:scatter", parts, outputs, timeout_of(options.timeout), calls};
-  if (rank == root) job.after = [=] { copy_own(parts[static_cast<size_t>(root)], own); };
-  return run(std::move(job));
+  return run({OpType::SCATTER, "hostnccl:scatter", sent, outputs, timeout_of(options.timeout),
+              calls, copies(parts, sent), copies({received}, {own})});
 }
 
 // Outside of a batch two ranks have a communicator of their own, as the others need not call.

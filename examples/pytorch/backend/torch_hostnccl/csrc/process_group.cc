@@ -47,8 +47,8 @@ auto uid_of(const Group& group, int) -> decltype(std::string(group.getGroupUid()
   return group.getGroupUid();
 }
 template <class Group>
-std::string uid_of(const Group&, long) {
-  return {};
+std::string uid_of(const Group& group, long) {
+  return group.getGroupName();
 }
 template <class Options>
 auto name_of(const Options& options, int) -> decltype(std::string(options.group_name)) {
@@ -58,6 +58,21 @@ template <class Options>
 std::string name_of(const Options&, long) {
   return {};
 }
+template <class Options>
+auto description_of(const Options& options, int) -> decltype(std::string(options.group_desc)) {
+  return options.group_desc;
+}
+template <class Options>
+std::string description_of(const Options&, long) {
+  return {};
+}
+
+// Whether torch made up the description of a part, `PARENT:split:N`, for it was given none.
+bool is_made_up(const std::string& description, const std::string& parent) {
+  const std::string begin = parent + ":split:";
+  return description.size() > begin.size() && description.compare(0, begin.size(), begin) == 0 &&
+         description.find_first_not_of("0123456789", begin.size()) == std::string::npos;
+}
 
 void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin(), from.end()); }
 
@@ -65,7 +80,7 @@ void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin()
 
 HostGroup::HostGroup(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                      Milliseconds timeout)
-    : Backend(rank, size), store_(std::move(store)), timeout_(timeout) {
+    : Backend(rank, size), store_(std::move(store)), timeout_(at_most_ten_years(timeout)) {
   init();
 }
 
@@ -87,11 +102,20 @@ Milliseconds HostGroup::timeout_of(Milliseconds given) const {
   return given == c10d::kUnsetTimeout ? timeout_ : given;
 }
 
+uint64_t HostGroup::next_number(bool message) { return ++(message ? messages_ : collectives_); }
+
 // By which rules for a communicator's name can know the group: a description that was given to it,
 // such as a mesh's dimension, or the name that torch has for it.
 std::string HostGroup::name() const {
+  if (!name_.empty()) return name_;
   const std::string& description = getGroupDesc();
   return description.empty() || description == "undefined" ? uid_of(*this, 0) : description;
+}
+
+std::string HostGroup::name_of_part(const c10::intrusive_ptr<Options>& options) const {
+  const std::string description = description_of(*options, 0);
+  const bool given = !description.empty() && !is_made_up(description, getGroupDesc());
+  return given ? description : name_of(*options, 0);
 }
 
 HostGroup::CommunicatorPtr HostGroup::communicator() {
@@ -170,11 +194,13 @@ c10::intrusive_ptr<c10d::Backend> HostGroup::split(const c10::intrusive_ptr<c10d
   // The lists are disjoint: their first ranks tell them apart.
   const int color = member ? *std::min_element(ranks.begin(), ranks.end()) : NCCL_SPLIT_NOCOLOR;
   const int rank = static_cast<int>(mine - ranks.begin());
-  const auto part = communicator()->split(color, member ? rank : 0, name_of(*options, 0));
+  const std::string called = name_of_part(options);
+  const auto part = communicator()->split(color, member ? rank : 0, called);
   if (!member) return nullptr;
   auto group =
       c10::make_intrusive<HostGroup>(store, rank, static_cast<int>(ranks.size()), options->timeout);
   group->communicators_[kWhole] = part;
+  group->name_ = called;
   return group;
 }
 
@@ -202,7 +228,7 @@ c10::intrusive_ptr<c10d::Work> HostGroup::endCoalescing() {
   for (const Copy& copy : done.after) queue(copy, done.communicator->stream());
   auto work = c10::make_intrusive<HostWork>(
       getRank(), c10d::OpType::COALESCED, "hostnccl:coalesced", std::move(done.inputs),
-      std::move(done.outputs), ++sequence_, done.timeout, done.communicator);
+      std::move(done.outputs), next_number(done.only_messages), done.timeout, done.communicator);
   work->begin();
   return work;
 }
@@ -213,6 +239,7 @@ c10::intrusive_ptr<c10d::Work> HostGroup::add(Job job) {
   queue(job.before, communicator->stream());
   job.calls(communicator->handle(), communicator->stream());
   if (job.after) coalescing_.after.push_back(job.after);
+  coalescing_.only_messages = coalescing_.only_messages && c10d::isP2POp(job.type);
   append(coalescing_.inputs, job.inputs);
   append(coalescing_.outputs, job.outputs);
   coalescing_.timeout = std::max(coalescing_.timeout, job.timeout);
@@ -226,7 +253,8 @@ c10::intrusive_ptr<c10d::Work> HostGroup::run(Job job) {
 c10::intrusive_ptr<c10d::Work> HostGroup::run(Job job, const CommunicatorPtr& communicator) {
   const cudaStream_t stream = communicator->stream();
   auto work = c10::make_intrusive<HostWork>(getRank(), job.type, job.title, job.inputs, job.outputs,
-                                            ++sequence_, job.timeout, communicator);
+                                            next_number(c10d::isP2POp(job.type)), job.timeout,
+                                            communicator);
   queue(job.before, stream);
   job.calls(communicator->handle(), stream);
   queue(job.after, stream);

@@ -22,13 +22,13 @@ class HostGroup final : public c10d::Backend {
   void startCoalescing() override;
   c10::intrusive_ptr<c10d::Work> endCoalescing() override;
   void setSequenceNumberForGroup() override {}  // each rank counts alike
-  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  uint64_t getSequenceNumberForGroup() override { return collectives_; }
 
   // In torch's older releases these are no virtual functions, hence no `override`.
   bool supportsCoalescing() const { return true; }
   bool supportsSplitting() const { return true; }
   c10::intrusive_ptr<Options> getBackendOptions();
-  void setTimeout(Milliseconds timeout) { timeout_ = timeout; }
+  void setTimeout(Milliseconds timeout) { timeout_ = at_most_ten_years(timeout); }
   void abort();
   void shutdown();
   // The group's ncclComm_t, as ProcessGroupNCCL tells it; 0 before the group's first collective
@@ -96,6 +96,7 @@ class HostGroup final : public c10d::Backend {
   // What was called between startCoalescing and endCoalescing.
   struct Coalescing {
     int depth = 0;
+    bool only_messages = true;
     CommunicatorPtr communicator;
     Tensors inputs, outputs;
     std::vector<Copy> after;
@@ -118,11 +119,15 @@ class HostGroup final : public c10d::Backend {
   // Aborts it, if the group is over by now.
   CommunicatorPtr keep(const std::string& key, CommunicatorPtr made);
   std::string name() const;
+  std::string name_of_part(const c10::intrusive_ptr<Options>& options) const;
   Milliseconds timeout_of(Milliseconds given) const;
+  uint64_t next_number(bool message);
 
   const c10::intrusive_ptr<c10d::Store> store_;
   Milliseconds timeout_;
-  uint64_t sequence_ = 0;
+  std::string name_;  // of a part of another group; else empty
+  // Apart, for messages are the calls of two ranks: collectives must have the same number on all.
+  uint64_t collectives_ = 0, messages_ = 0;
   std::mutex meeting_;  // held while ranks meet, and never waited for with mutex_
   std::mutex mutex_;    // of the two below
   std::map<std::string, CommunicatorPtr> communicators_;

@@ -1,19 +1,30 @@
 #include "tensors.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace torch_hostnccl {
 namespace {
 
-void copy_bytes(void* to, const void* from, size_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
+// Of tensors that have the same sizes, but may lie differently.
+void copy_values(const at::Tensor& from, const at::Tensor& to) {
+  if (from.is_contiguous() && to.is_contiguous()) {
+    if (from.nbytes() > 0) std::memmove(to.data_ptr(), from.data_ptr(), from.nbytes());
+    return;
+  }
+  const at::AutoDispatchBelowADInplaceOrView plain;  // what NCCL writes is not noted, either
+  to.copy_(from);
 }
 
-char* part_of(const at::Tensor& flat, size_t index, size_t parts) {
-  return static_cast<char*>(flat.data_ptr()) + flat.nbytes() / parts * index;
+// A part of the flat form, as rows of a tensor like this one.
+at::Tensor part_of(const at::Tensor& flat, size_t index, const at::Tensor& like) {
+  const at::AutoDispatchBelowADInplaceOrView plain;
+  return flat.narrow(0, static_cast<int64_t>(index) * like.numel(), like.numel())
+      .view(like.sizes());
 }
 
 }  // namespace
@@ -66,16 +77,35 @@ at::Tensor flat_like(const Tensors& tensors) {
                    tensors[0].options().memory_format(c10::nullopt));
 }
 
-void flatten(const Tensors& from, const at::Tensor& to) {
+at::Tensor by_rows(const at::Tensor& tensor) {
+  return tensor.is_contiguous()
+             ? tensor
+             : at::empty(tensor.sizes(), tensor.options().memory_format(c10::nullopt));
+}
+
+Tensors by_rows(const Tensors& tensors) {
+  Tensors rows;
+  for (const at::Tensor& tensor : tensors) rows.push_back(by_rows(tensor));
+  return rows;
+}
+
+std::function<void()> copies(const Tensors& from, const Tensors& to) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
   for (size_t i = 0; i < from.size(); ++i) {
-    copy_bytes(part_of(to, i, from.size()), from[i].data_ptr(), from[i].nbytes());
+    if (!from[i].is_same(to[i])) pairs.emplace_back(from[i], to[i]);
   }
+  if (pairs.empty()) return {};
+  return [pairs] {
+    for (const auto& [one, other] : pairs) copy_values(one, other);
+  };
+}
+
+void flatten(const Tensors& from, const at::Tensor& to) {
+  for (size_t i = 0; i < from.size(); ++i) copy_values(from[i], part_of(to, i, from[i]));
 }
 
 void unflatten(const at::Tensor& from, const Tensors& to) {
-  for (size_t i = 0; i < to.size(); ++i) {
-    copy_bytes(to[i].data_ptr(), part_of(from, i, to.size()), to[i].nbytes());
-  }
+  for (size_t i = 0; i < to.size(); ++i) copy_values(part_of(from, i, to[i]), to[i]);
 }
 
 }  // namespace torch_hostnccl

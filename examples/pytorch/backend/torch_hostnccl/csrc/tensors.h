@@ -1,6 +1,7 @@
 // What is asked of tensors before they are handed to NCCL, and copies of them.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "work.h"
@@ -19,6 +20,13 @@ void check_list(const Tensors& list, const at::Tensor& tensor, int size, const c
 
 bool same_sizes(const Tensors& tensors);
 at::Tensor flat_like(const Tensors& tensors);  // room for all of them, one behind the other
+
+// The tensors of a list travel row by row, as ranks do not know how those of others lie. Here is
+// room for a copy in place of each that lies otherwise, such as channels_last; the rest as it is.
+Tensors by_rows(const Tensors& tensors);
+at::Tensor by_rows(const at::Tensor& tensor);
+// Copies each to its counterpart, if that is another one; empty: there are none such.
+std::function<void()> copies(const Tensors& from, const Tensors& to);
 
 // Copies between a list and its flat form; both as `check_tensor` has it.
 void flatten(const Tensors& from, const at::Tensor& to);

@@ -87,6 +87,15 @@ ncclDataType_t data_type(at::ScalarType type) {
       c10::str("Input tensor data type is not supported for NCCL process group: ", type));
 }
 
+void check_operator(const ReduceOp& op, at::ScalarType type) {
+  data_type(type);
+  if (op.op_ == ReduceOp::PREMUL_SUM) {
+    factor_of(op, type);
+  } else {
+    plain_operator(op, type);
+  }
+}
+
 Operator::Operator(const ReduceOp& op, at::ScalarType type, ncclComm_t comm) {
   if (op.op_ != ReduceOp::PREMUL_SUM) {
     op_ = plain_operator(op, type);

@@ -11,6 +11,9 @@ namespace torch_hostnccl {
 // Throws c10::TypeError for a type that NCCL cannot carry.
 ncclDataType_t data_type(at::ScalarType type);
 
+// Throws where an Operator of these cannot be made, without a communicator to make it for.
+void check_operator(const c10d::ReduceOp& op, at::ScalarType type);
+
 // An operator for tensors of one type on one communicator; made for the call if NCCL has none such.
 class Operator {
  public:

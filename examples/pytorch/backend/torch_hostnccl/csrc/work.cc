@@ -24,7 +24,7 @@ HostWork::HostWork(int rank, c10d::OpType type, const char* title, Tensors input
       inputs_(std::move(inputs)),
       outputs_(std::move(outputs)),
       sequence_(sequence),
-      timeout_(timeout),
+      timeout_(at_most_ten_years(timeout)),
       communicator_(std::move(communicator)),
       elements_in_(elements(inputs_)),
       elements_out_(elements(outputs_)) {}
@@ -96,7 +96,7 @@ bool HostWork::isSuccess() const {
 bool HostWork::wait(Milliseconds timeout) {
   std::unique_lock lock(mutex_);
   const auto done = [this] { return completed_; };
-  if (timeout != kNoTimeout && !cv_.wait_for(lock, timeout, done)) {
+  if (timeout != kNoTimeout && !cv_.wait_for(lock, at_most_ten_years(timeout), done)) {
     lock.unlock();
     expire();
     lock.lock();

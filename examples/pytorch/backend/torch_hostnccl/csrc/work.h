@@ -1,6 +1,7 @@
 // A call that is under way: what torch waits for.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,11 @@ namespace torch_hostnccl {
 
 using Milliseconds = std::chrono::milliseconds;
 using Tensors = std::vector<at::Tensor>;
+
+// The clock counts nanoseconds, of which there are not enough for what a program may ask.
+inline Milliseconds at_most_ten_years(Milliseconds timeout) {
+  return std::min<Milliseconds>(timeout, std::chrono::hours(10 * 365 * 24));
+}
 
 // Done when the communicator's stream has got there: the tensors then hold the result, so that
 // wait() is all that a program must do, and no stream of its own is needed.
