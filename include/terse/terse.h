@@ -91,8 +91,9 @@ typedef struct terseScheme terseScheme_t;
  *
  *   auto             what the profile TERSE_PROFILE predicts to be fastest for a call, native
  *                    included where nothing gains 10 %; not for Send and Recv. Its keys are bits=B
- *                    (codes of at least B bits, and no more error than those of intB; default 8),
- *                    error=E (relative, on Gaussian data; then of any bits), round, own and seed
+ *                    (codes of at least B bits, and no more error than those of intB, or from 9
+ *                    bits on than stochastic bf16; default 8), error=E (relative, on Gaussian
+ *                    data; then of any bits), round, own and seed
  *
  *   block=N          elements that share parameters: a multiple of 32, 32..4096 (default 128,
  *                    of linear and exp8 256)
@@ -132,12 +133,13 @@ TERSE_API terseResult_t terseSchemePrint(const terseScheme_t* scheme, char* text
 
 /* ---- Collectives --------------------------------------------------------------------------
  * NCCL's own calls and semantics, in place and out of place, with the scheme before the
- * communicator. Every rank must pass the same scheme. fp32, fp16 and bf16 with ncclSum, ncclAvg or
- * a PreMulSum are compressed; any other dtype or operation is handed to NCCL as it is and counted
- * as a bypass. A scheme's first use on a communicator compares it across the ranks, and so does a
- * collective that needs more memory than those before it: these calls wait for all ranks; others
- * only enqueue. Not within ncclGroupStart and ncclGroupEnd: terseGroupStart and terseGroupEnd are
- * these calls' own. */
+ * communicator. Every rank must pass the same scheme. fp32, fp16 and bf16 with ncclSum or ncclAvg
+ * are compressed; any other dtype or operation is handed to NCCL as it is and counted as a bypass.
+ * A PreMulSum is compressed by the preload library alone, which sees the program make it: these
+ * calls hand it to NCCL (TERSE_BYPASS_OP). A scheme's first use on a communicator compares it
+ * across the ranks, and so does a collective that needs more memory than those before it: these
+ * calls wait for all ranks; others only enqueue. Not within ncclGroupStart and ncclGroupEnd:
+ * terseGroupStart and terseGroupEnd are these calls' own. */
 
 /* Each rank ends with the same bytes: the quantized sum (or average) of all `count` elements. */
 TERSE_API terseResult_t terseAllReduce(const void* sendbuff, void* recvbuff, size_t count,
@@ -321,7 +323,8 @@ TERSE_API terseResult_t terseDecode(const void* packed, size_t bytes, void* data
 enum {
   TERSE_BYPASS_OFF = 0,        /* the scheme is off */
   TERSE_BYPASS_DTYPE = 1,      /* not fp32, fp16 or bf16; of the 16-bit schemes, not fp32 */
-  TERSE_BYPASS_OP = 2,         /* not a sum or an average; or PreMulSum with intra=off */
+  TERSE_BYPASS_OP = 2,         /* not a sum or an average; or a PreMulSum with intra=off, or one
+                                  that was made where the preload library did not see it */
   TERSE_BYPASS_SMALL = 3,      /* the message, or a shard, is under TERSE_MIN_BYTES */
   TERSE_BYPASS_ONE_RANK = 4,   /* no other rank to send to, or a message of a rank to itself */
   TERSE_BYPASS_FALLBACK = 5,   /* a rank lacked the memory for it */
@@ -330,7 +333,8 @@ enum {
                                   AllGather, and it is another one */
   TERSE_BYPASS_AUTO = 8,       /* auto: nothing is predicted to be 10 % faster than NCCL */
   TERSE_BYPASS_DELTA = 9,      /* delta: a graph is recorded, which cannot wait for the ranks'
-                                  answer; or time and again they did not hold the same */
+                                  answer; or time and again they did not hold the same, or one had
+                                  no memory to keep what was gathered */
   TERSE_BYPASS_REASONS = 10
 };
 

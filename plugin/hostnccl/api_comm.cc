@@ -40,8 +40,9 @@ void check_number(int value, int low, int high, const char* name) {
   fail(ncclInvalidArgument, "config.{} is {}", name, value);
 }
 
+// What is left open in a configuration is as without a parent, as in NCCL.
 Config read_config(const ncclConfig_t* given, const Config& inherited) {
-  Config config = inherited;
+  Config config = given == nullptr ? inherited : Config{};
   if (given != nullptr) {
     size_t size = 0;
     std::memcpy(&size, given, sizeof(size));
@@ -148,7 +149,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
     require_pointer(newcomm, "newcomm");
     *newcomm = nullptr;
     const CommPtr parent = find_comm(comm);
-    parent->check_usable();
+    parent->check_divisible();
     require(color >= 0 || color == NCCL_SPLIT_NOCOLOR, ncclInvalidArgument, "color is negative");
     const Config child = read_config(config, parent->config());
     return add_part({.start = [=] { return Comm::start(child, meet_by_split(parent, color, key)); },
@@ -173,7 +174,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int exclude_count, nc
     require_distinct(exclude, exclude_count, parent->size(), "excludeRanksList");
     const std::vector<int> excluded(exclude, exclude + exclude_count);
     const bool abort = flags == NCCL_SHRINK_ABORT;
-    if (!abort) parent->check_usable();
+    if (!abort) parent->check_divisible();
     const Config child = read_config(config, parent->config());
     return add_part({.start =
                          [=] {

@@ -249,6 +249,15 @@ void Comm::check_usable() const {
   require_usable();
 }
 
+void Comm::check_divisible() const {
+  if (!is_revoked()) check_usable();
+}
+
+bool Comm::is_revoked() const {
+  std::lock_guard lock(mutex_);
+  return revoked_;
+}
+
 void Comm::require_usable() const {
   require(!revoked_, ncclInvalidUsage, "the communicator was revoked");
   if (failure_) throw *failure_;

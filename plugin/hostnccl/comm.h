@@ -70,6 +70,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   // Throws when the communicator cannot take calls: still initialising, failed, finalised, revoked.
   void check_usable() const;
+  // The same, but of one that was revoked parts can be made.
+  void check_divisible() const;
+  bool is_revoked() const;
   void require_initialized() const;
   std::shared_ptr<Launch> enqueue(std::vector<Op> ops,
                                   const std::set<std::shared_ptr<Stream>>& streams);
@@ -79,7 +82,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void destroy();          // both; also of a communicator that has failed
   void abort();            // whatever is under way ends now, with a failure
   void request_abort() { stop_->raise(); }
-  void quiesce();  // as abort, but only its calls end: the communicator may still be shrunk
+  void quiesce();  // as abort, but only its calls end: parts may still be made of it
   ncclResult_t async_error();
   // After a launch: whether this communicator does not block, and so says ncclInProgress, and then
   // once more when it is asked, as NCCL does while it enqueues.
@@ -97,6 +100,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   // a rank that knows of a failure may leave out a split.
   uint64_t next_split() { return next_part(splits_); }
   uint64_t next_shrink() { return next_part(shrinks_); }
+  // And so are the splits of a revoked one, which all its ranks begin.
+  uint64_t next_late_split() { return next_part(late_splits_); }
 
   // Operators made by ncclRedOpCreatePreMulSum.
   ncclRedOp_t add_operator(const Operator& op, ncclDataType_t dtype);
@@ -151,6 +156,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::deque<std::shared_ptr<Launch>> launches_;  // all that have not ended
   uint64_t splits_ = 0;
   uint64_t shrinks_ = 0;
+  uint64_t late_splits_ = 0;
   Outcome part_failure_;  // the first of the background work since the latest of these calls
   std::atomic<int> background_work_{0};
   std::atomic<bool> reports_later_{false};

@@ -27,6 +27,53 @@ struct Wish {
   Address door;
 };
 
+// Of those whose wishes have the rank's color. `split`: by which the parts of this split know each
+// other from all else.
+Comm::Meeting meeting_of(const std::vector<Wish>& wishes, const Wish& mine, uint64_t split,
+                         const std::shared_ptr<Doorway>& door) {
+  if (mine.color == NCCL_SPLIT_NOCOLOR) return {false, {}, nullptr, nullptr};
+  std::vector<Wish> members;
+  for (const Wish& wish : wishes) {
+    if (wish.color == mine.color) members.push_back(wish);
+  }
+  std::sort(members.begin(), members.end(), [](const Wish& a, const Wish& b) {
+    return std::tie(a.key, a.parent_rank) < std::tie(b.key, b.parent_rank);
+  });
+  const auto me = std::find_if(members.begin(), members.end(), [&](const Wish& wish) {
+    return wish.parent_rank == mine.parent_rank;
+  });
+  const Membership self{mix(split, static_cast<uint64_t>(mine.color)),
+                        static_cast<int>(me - members.begin()), static_cast<int>(members.size())};
+  return {true, self, door, [=, hub = members[0].door](const Settings& now, const Flag& stop) {
+            return Star::join_hub(hub, self, *door, now, stop);
+          }};
+}
+
+std::vector<Wish> wishes_in(const std::vector<std::string>& texts) {
+  std::vector<Wish> wishes(texts.size());
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    require(texts[rank].size() == sizeof(Wish), ncclInternalError, "malformed wish of a rank");
+    std::memcpy(&wishes[rank], texts[rank].data(), sizeof(Wish));
+  }
+  return wishes;
+}
+
+// A revoked parent carries no more messages: its ranks call at the door of its first one, which
+// serves one split at a time.
+Comm::Meet meet_by_late_split(const CommPtr& parent, int color, int key) {
+  const std::shared_ptr<Doorway> door = open_door(read_settings());
+  const Wish mine{color, key, parent->rank(), door->address};
+  const uint64_t split = mix(parent->magic(), ~parent->next_late_split());
+  const Membership caller{split, parent->rank(), parent->size()};
+  return [=, hub = parent->door_of(0), reception = parent->door()](const Settings& settings,
+                                                                   const Flag& stop) {
+    Star star = Star::join_hub(hub, caller, *reception, settings, stop);
+    const std::string told(reinterpret_cast<const char*>(&mine), sizeof(mine));
+    const Limit limit{Clock::now() + settings.timeout, &stop};
+    return meeting_of(wishes_in(star.all_gather(told, limit)), mine, split, door);
+  };
+}
+
 }  // namespace
 
 Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
@@ -41,15 +88,17 @@ Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
 }
 
 Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
+  if (parent->is_revoked()) return meet_by_late_split(parent, color, key);
   // One all-gather on the parent, queued now, so that it keeps its place among the parent's calls.
   const std::shared_ptr<Doorway> door = open_door(read_settings());
   const auto exchanged = std::make_shared<Flag>();
   auto wishes = std::make_shared<std::vector<Wish>>(static_cast<size_t>(parent->size()));
-  const auto mine = static_cast<size_t>(parent->rank());
-  (*wishes)[mine] = {color, key, parent->rank(), door->address};
+  const Wish mine{color, key, parent->rank(), door->address};
+  const auto own_place = static_cast<size_t>(parent->rank());
+  (*wishes)[own_place] = mine;
   auto* all = reinterpret_cast<char*>(wishes->data());
   const Op gather{.kind = Kind::kAllGather,
-                  .send = all + mine * sizeof(Wish),
+                  .send = all + own_place * sizeof(Wish),
                   .recv = all,
                   .count = sizeof(Wish),
                   .dtype = ncclUint8,
@@ -59,28 +108,12 @@ Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
   const uint64_t number = parent->next_split();  // as these calls pair: what was refused has none
   // The wishes stay until then, whatever becomes of the new communicator.
   exchange->done->then([exchanged, wishes](const Outcome&) { exchanged->raise(); });
-  const uint64_t magic = mix(mix(parent->magic(), number), static_cast<uint64_t>(color));
+  const uint64_t split = mix(parent->magic(), number);
 
   return [=](const Settings&, const Flag& stop) {
     await(exchanged->fd(), POLLIN, {Clock::time_point::max(), &stop});
     if (const Outcome& failure = exchange->done->wait()) throw *failure;
-    if (color == NCCL_SPLIT_NOCOLOR) return Comm::Meeting{false, {}, nullptr, nullptr};
-    std::vector<Wish> members;
-    for (const Wish& wish : *wishes) {
-      if (wish.color == color) members.push_back(wish);
-    }
-    std::sort(members.begin(), members.end(), [](const Wish& a, const Wish& b) {
-      return std::tie(a.key, a.parent_rank) < std::tie(b.key, b.parent_rank);
-    });
-    const auto me = std::find_if(members.begin(), members.end(), [&](const Wish& wish) {
-      return wish.parent_rank == static_cast<int>(mine);
-    });
-    const Membership self{magic, static_cast<int>(me - members.begin()),
-                          static_cast<int>(members.size())};
-    return Comm::Meeting{true, self, door,
-                         [=, hub = members[0].door](const Settings& now, const Flag& stop) {
-                           return Star::join_hub(hub, self, *door, now, stop);
-                         }};
+    return meeting_of(*wishes, mine, split, door);
   };
 }
 

@@ -10,7 +10,8 @@ namespace hostnccl {
 
 Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size);
 
-// Asks all ranks of the parent, in order with its other calls.
+// Asks all ranks of the parent, in order with its other calls; of one that was revoked, which has
+// none any more, one split at a time.
 Comm::Meet meet_by_split(const CommPtr& parent, int color, int key);
 
 // Asks nobody: the parent may have lost ranks. Meets where the lowest survivor's parent listens.

@@ -97,10 +97,15 @@ bool is_made(const Admission& a) {
   return false;
 }
 
+// What was made after its communicator had been given up: the handle may be another one's by now.
+void give_up(const CommunicatorPointer& late) {
+  if (find_communicator(late->comm) == late) abort_communicator(late->comm);
+}
+
 void admit(const Admission& a) {
   if (!is_made(a) || lacks_backend_for(a.comm)) return;
   const CommunicatorPointer held = communicator(a.comm, settings());
-  if (a.given_up) return;  // else held is known by now to who gives it up
+  if (a.given_up) return give_up(held);  // else it is known by now to who gives it up
   if (a.ordinal) held->agreed.propose([&] { return *a.ordinal; });
   const Agreement settings_alone{held.get(), nullptr, nullptr};
   agree({&settings_alone, 1});
@@ -182,6 +187,14 @@ void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole, bool may
 }
 
 bool has_admissions() noexcept { return g_admissions.load(std::memory_order_acquire) != 0; }
+
+bool is_being_admitted(ncclComm_t comm) noexcept {
+  if (!has_admissions()) return false;
+  Admissions& s = admissions();
+  const std::lock_guard lock(s.mutex);
+  const auto own = find(s, comm);
+  return own != s.all.end() && !(*own)->over;
+}
 
 ncclResult_t admission_state(ncclComm_t comm) noexcept {
   Admissions& s = admissions();

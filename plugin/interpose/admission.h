@@ -25,6 +25,11 @@ void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole, bool may
 // Whether there is one under way, or that has failed.
 bool has_admissions() noexcept;
 
+// Whether the communicator's own admission is under way. Then a thread of ours asks NCCL how far it
+// is, and no other one may: NCCL's ncclCommGetAsyncError also frees what is over, and two threads
+// in it would both.
+bool is_being_admitted(ncclComm_t comm) noexcept;
+
 // What the program is to hear of a communicator that NCCL has made, before what NCCL says:
 // ncclInProgress where its admission is under way, or that of a part of it, or what that has failed
 // with, which NCCL's errors may follow from. ncclSuccess: what NCCL says.

@@ -26,9 +26,9 @@ struct Created {
   const char* by;  // the function that the program has called
   ncclComm_t* comm;
   std::string name, made_from;
-  ncclComm_t whole;  // that it is a part of, or has grown from; null: none
-  bool blocks;       // by its own configuration; a part without one does as the whole
-  bool may_lead;     // whether this rank may be its first one, as far as is known
+  ncclComm_t whole;    // that it is a part of, or has grown from; null: none
+  bool in_background;  // it does not block
+  bool may_lead;       // whether this rank may be its first one, as far as is known
 };
 
 thread_local std::vector<Created> t_pending;
@@ -109,8 +109,11 @@ void admit(const std::vector<Created>& created) {
   for (const Created& c : created)
     if (*c.comm != nullptr) comms.push_back(*c.comm);
   try {
-    for (const Created& c : created)
-      if (*c.comm != nullptr) name(c);
+    for (const Created& c : created) {
+      if (*c.comm == nullptr) continue;
+      name(c);
+      if (c.in_background) note_in_background(*c.comm);
+    }
     interpose::admit(comms);
   } catch (...) {
     for (const Created& c : created) *c.comm = nullptr;
@@ -130,7 +133,7 @@ std::string name_in(const ncclConfig_t* config) {
 void expect(const std::vector<Created>& created) {
   for (const Created& c : created) {
     if (c.whole != nullptr) {
-      name_part({c.by, c.whole, c.comm, c.name, c.made_from, c.blocks});
+      name_part({c.by, c.whole, c.comm, c.name, c.made_from, c.in_background});
     } else if (*c.comm != nullptr) {
       name(c);
       note_in_background(*c.comm);
@@ -159,27 +162,42 @@ bool in_background(const ncclConfig_t* config) {
   return config != nullptr && config->blocking == 0;
 }
 
-bool blocks(const ncclConfig_t* config) {
-  return config != nullptr && config->blocking == 1 && !in_background(config);
+// What the program has asked NCCL for.
+struct Wanted {
+  const char* by;                        // the function that it has called
+  const ncclConfig_t* config = nullptr;  // null: none of its own
+  ncclComm_t whole = nullptr;            // of which it is made; null: none
+  ncclComm_t namesake = nullptr;         // by which it is called without a configuration
+  bool may_lead = true;
+};
+
+// Without a configuration it does as its whole. What a configuration leaves open has NCCL's
+// default, by which it blocks.
+bool in_background(const Wanted& w) {
+  return in_background(w.config) ||
+         (w.config == nullptr && w.whole != nullptr && is_in_background(w.whole));
 }
 
-// What follows NCCL's own creation of communicators. Where they have no configuration of their own
-// they have the whole's, with its name.
-ncclResult_t created(const char* by, ncclResult_t result, ncclComm_t* comms, int count,
-                     const ncclConfig_t* config = nullptr, ncclComm_t whole = nullptr,
-                     bool may_lead = true) {
+std::string name_for(const Wanted& w) {
+  return w.config == nullptr && w.namesake != nullptr ? name_of_communicator(w.namesake)
+                                                      : name_in(w.config);
+}
+
+bool accepted(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
+
+// What follows NCCL's own creation of communicators.
+ncclResult_t created(const Wanted& w, ncclResult_t result, ncclComm_t* comms, int count = 1) {
   leave_mark();
-  const bool good = result == ncclSuccess || result == ncclInProgress;
-  if (!good || comms == nullptr || lacks_backend()) return result;
-  const std::string name =
-      config == nullptr && whole != nullptr ? name_of_communicator(whole) : name_in(config);
-  const std::string made_from = whole != nullptr ? family_of_communicator(whole) : "";
+  if (!accepted(result) || comms == nullptr || lacks_backend()) return result;
+  const std::string name = name_for(w);
+  const std::string made_from = w.whole != nullptr ? family_of_communicator(w.whole) : "";
+  const bool background = in_background(w);
   std::vector<Created> all;
   for (int i = 0; i < count; ++i)
-    all.push_back({by, comms + i, name, made_from, whole, blocks(config), may_lead});
+    all.push_back({w.by, comms + i, name, made_from, w.whole, background, w.may_lead});
   if (group_depth() > 0)
     t_pending.insert(t_pending.end(), all.begin(), all.end());
-  else if (result == ncclSuccess && !in_background(config))
+  else if (result == ncclSuccess && !background)
     admit(all);
   else
     expect(all);
@@ -188,17 +206,18 @@ ncclResult_t created(const char* by, ncclResult_t result, ncclComm_t* comms, int
 
 // The same for what is made of a whole. There NCCL says ncclSuccess also while it is still at it,
 // by the whole's configuration, too.
-ncclResult_t derived(const char* by, ncclResult_t result, ncclComm_t* made,
-                     const ncclConfig_t* config, ncclComm_t whole) {
-  const bool unsaid = result == ncclSuccess && !lacks_backend() && is_in_background(whole);
-  created(by, unsaid ? ncclInProgress : result, made, 1, config, whole);
+ncclResult_t derived(const Wanted& w, ncclResult_t result, ncclComm_t* made) {
+  const bool unsaid = result == ncclSuccess && !lacks_backend() && is_in_background(w.whole);
+  created(w, unsaid ? ncclInProgress : result, made);
   return result;
 }
 
-// Before the ranks of a whole make something of it together.
+// Before the ranks of a whole make something of it together. Of one that was revoked NCCL makes
+// parts, whatever its calls have come to.
 void require_whole(ncclComm_t whole) {
   await_admission(whole);
-  if (const auto known = find_communicator(whole)) known->require_usable();
+  const auto known = find_communicator(whole);
+  if (known != nullptr && !known->revoked()) known->require_usable();
 }
 
 std::vector<Created> take_pending() { return std::exchange(t_pending, {}); }
@@ -228,8 +247,8 @@ extern "C" {
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
   return ours("ncclCommInitRank", [&] {
-    return created("ncclCommInitRank", next().CommInitRank(comm, nranks, id, rank), comm, 1,
-                   nullptr, nullptr, rank == 0);
+    return created({.by = "ncclCommInitRank", .may_lead = rank == 0},
+                   next().CommInitRank(comm, nranks, id, rank), comm);
   });
 }
 
@@ -237,25 +256,26 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
                                     ncclConfig_t* config) {
   return ours("ncclCommInitRankConfig", [&] {
     return created(
-        "ncclCommInitRankConfig",
+        {.by = "ncclCommInitRankConfig", .config = config, .may_lead = rank == 0},
         call(next().CommInitRankConfig, "ncclCommInitRankConfig", comm, nranks, id, rank, config),
-        comm, 1, config, nullptr, rank == 0);
+        comm);
   });
 }
 
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int nranks, int rank, int ids,
                                       ncclUniqueId* id, ncclConfig_t* config) {
   return ours("ncclCommInitRankScalable", [&] {
-    return created("ncclCommInitRankScalable",
+    return created({.by = "ncclCommInitRankScalable", .config = config, .may_lead = rank == 0},
                    call(next().CommInitRankScalable, "ncclCommInitRankScalable", comm, nranks, rank,
                         ids, id, config),
-                   comm, 1, config, nullptr, rank == 0);
+                   comm);
   });
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
   return ours("ncclCommInitAll", [&] {
-    return created("ncclCommInitAll", next().CommInitAll(comms, count, devices), comms, count);
+    return created({.by = "ncclCommInitAll"}, next().CommInitAll(comms, count, devices), comms,
+                   count);
   });
 }
 
@@ -266,7 +286,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
     const ncclResult_t result =
         call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config);
     if (color == NCCL_SPLIT_NOCOLOR) return result;  // and nothing will be made
-    return derived("ncclCommSplit", result, made, config, comm);
+    return derived({.by = "ncclCommSplit", .config = config, .whole = comm, .namesake = comm},
+                   result, made);
   });
 }
 
@@ -275,10 +296,12 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
                             ncclConfig_t* config, int flags) {
   return ours("ncclCommShrink", [&] {
     outlast_admission(comm);
-    return derived(
-        "ncclCommShrink",
-        call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config, flags), made,
-        config, comm);
+    const ncclResult_t result =
+        call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config, flags);
+    if (const auto known = find_communicator(comm); known != nullptr && accepted(result))
+      known->silence((flags & NCCL_SHRINK_ABORT) != 0);
+    return derived({.by = "ncclCommShrink", .config = config, .whole = comm, .namesake = comm},
+                   result, made);
   });
 }
 
@@ -288,10 +311,9 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
                           ncclComm_t* made, ncclConfig_t* config) {
   return ours("ncclCommGrow", [&] {
     require_whole(comm);
-    const ncclConfig_t nameless = NCCL_CONFIG_INITIALIZER;
-    return derived("ncclCommGrow",
-                   call(next().CommGrow, "ncclCommGrow", comm, ranks, id, rank, made, config), made,
-                   config != nullptr ? config : &nameless, comm);
+    return derived({.by = "ncclCommGrow", .config = config, .whole = comm},
+                   call(next().CommGrow, "ncclCommGrow", comm, ranks, id, rank, made, config),
+                   made);
   });
 }
 
@@ -309,6 +331,17 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 // it waits for.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ours("ncclCommAbort", [&] { return abort(comm); });
+}
+
+// Ends what is under way, here or on other threads, and leaves what parts may be made of.
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+  return ours("ncclCommRevoke", [&] {
+    outlast_admission(comm);
+    const ncclResult_t result = call(next().CommRevoke, "ncclCommRevoke", comm, flags);
+    if (const auto known = find_communicator(comm); known != nullptr && accepted(result))
+      known->revoke();
+    return result;
+  });
 }
 
 }  // extern "C"

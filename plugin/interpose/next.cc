@@ -30,6 +30,7 @@ Next resolve() {
   find("ncclCommGrow", n.CommGrow);
   find("ncclCommDestroy", n.CommDestroy);
   find("ncclCommAbort", n.CommAbort);
+  find("ncclCommRevoke", n.CommRevoke);
   find("ncclGetLastError", n.GetLastError);
   find("ncclBcast", n.Bcast);
   find("ncclGroupSimulateEnd", n.GroupSimulateEnd);

@@ -20,6 +20,7 @@ struct Next {
   decltype(&ncclCommGrow) CommGrow;
   decltype(&ncclCommDestroy) CommDestroy;
   decltype(&ncclCommAbort) CommAbort;
+  decltype(&ncclCommRevoke) CommRevoke;
   decltype(&ncclGetLastError) GetLastError;
   decltype(&ncclBcast) Bcast;
   decltype(&ncclGroupSimulateEnd) GroupSimulateEnd;

@@ -36,10 +36,10 @@ bool awaits_parts() { return g_awaited.load(std::memory_order_acquire) != 0; }
 bool try_to_name(Parts& s, const Part& part) {
   const ncclComm_t comm = std::atomic_ref(*part.comm).load(std::memory_order_acquire);
   if (comm == nullptr) return false;
-  if (part.blocks)
-    s.in_background.erase(comm);
-  else
+  if (part.in_background)
     s.in_background.insert(comm);
+  else
+    s.in_background.erase(comm);
   // A program that has seen the handle before it was told may use it by now.
   if (find_communicator(comm) == nullptr) {
     name_communicator(comm, part.name.c_str(), part.made_from);
@@ -55,7 +55,7 @@ void drop(Parts& s, const Over& over) {
 }
 
 // Before the program is told that the whole is not in progress: then its places may go. That may be
-// old news, of before a part was begun, which then is still awaited.
+// old news, of before a part was begun, which then is still awaited. `good`: NCCL has not failed.
 void settle_parts(ncclComm_t whole, bool good) {
   Parts& s = parts();
   const std::lock_guard lock(s.mutex);
@@ -93,6 +93,7 @@ void name_part(Part part) {
 
 }  // namespace terse::interpose
 
+using namespace terse;
 using namespace terse::interpose;
 
 // NCCL's answer, once the names of what it is about are known; or that what NCCL has made still is
@@ -100,12 +101,17 @@ using namespace terse::interpose;
 extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncError(
     ncclComm_t comm, ncclResult_t* async) {
   return ours("ncclCommGetAsyncError", [&] {
+    if (async != nullptr && is_being_admitted(comm)) {
+      *async = ncclInProgress;
+      return ncclSuccess;
+    }
     const ncclResult_t result = next().library->nccl.CommGetAsyncError(comm, async);
     const bool is_news = awaits_parts() || has_admissions() || has_invalid_communicators();
     if (result != ncclSuccess || !is_news || *async == ncclInProgress) return result;
-    if (const auto known = find_communicator(comm); known != nullptr && *async == ncclSuccess)
+    const bool good = *async == ncclSuccess;
+    settle_parts(comm, good);
+    if (const auto known = find_communicator(comm); known != nullptr && good)
       *async = known->invalidity().value_or(ncclSuccess);
-    settle_parts(comm, *async == ncclSuccess);
     if (const ncclResult_t at = admission_state(comm); at != ncclSuccess) *async = at;
     return result;
   });

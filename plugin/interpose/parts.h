@@ -22,7 +22,7 @@ struct Part {
   ncclComm_t whole;
   ncclComm_t* comm;  // the program's, until it is told that the whole is no longer in progress
   std::string name, made_from;  // as name_communicator() has them
-  bool blocks;
+  bool in_background;           // it does not block
 };
 
 // Gives the part its name, and begins its admission: now if its handle is there, or before the

@@ -35,7 +35,9 @@ struct Levels {
   // Whether they are for such calls: of stochastic rounding, that begin with 0 and end with 1.
   bool fit(plan::Collective collective, uint64_t count, codec::Dtype dtype,
            const codec::Spec& spec) const;
-  // Whether both are of the same calls.
+  // Whether both are of the same calls. When these learn is not said, so that levels which one run
+  // has learned serve another that learns at other calls, or never: of schemes that differ in
+  // learn= alone the last one's levels stay.
   bool same_calls(const Levels& other) const {
     return collective == other.collective && count == other.count && dtype == other.dtype &&
            spec == other.spec && at.size() == other.at.size();

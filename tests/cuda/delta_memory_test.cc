@@ -1,5 +1,8 @@
 // AllGathers of differences for which a rank has no memory: NCCL does them on all ranks, and what
 // the ranks believe of each other stays true.
+#include <barrier>
+
+#include "engine/comm/shadows.h"
 #include "player.h"
 
 namespace terse::test {
@@ -75,10 +78,46 @@ TEST(DeltaMemory, OfACallLeavesNothingBehindThatWasNotSent) {
     EXPECT_EQ(gatherer.error_at(0), 0);
     gatherer.expect_exact(1, "cudaMalloc", 2);
     EXPECT_EQ(gatherer.stats().bypasses[TERSE_BYPASS_FALLBACK], 1u);
+    EXPECT_EQ(gatherer.stats().delta_calls, 0u) << "it was none of differences";
     EXPECT_EQ(gatherer.error_at(1), 0) << "in full";
     EXPECT_LT(gatherer.error_at(2), 0.5);
-    EXPECT_EQ(gatherer.stats().delta_full[TERSE_FULL_OTHERS], 1u);
-    EXPECT_EQ(gatherer.stats().delta_unchanged, 0u);
+    const terseStats_t stats = gatherer.stats();
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], 3u) << "a small one, and two of these";
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], 0u);
+    EXPECT_EQ(stats.delta_calls, 1u);
+    EXPECT_EQ(stats.delta_unchanged, 0u);
+  });
+}
+
+// Where that is never there: what all ranks hold they drop together, and never differ in it.
+TEST(DeltaMemory, OfDifferencesAloneIsNoReasonToGiveUp) {
+  constexpr int kCalls = 30;
+  play_ranks(kRanks, [](Player& player) {
+    Gatherer gatherer(player);
+    for (int call = 0; call < kCalls; ++call) {
+      if (call > 0 && player.rank == kPoor)
+        fake::fail("cudaMalloc", cudaErrorMemoryAllocation, 1, 2);
+      EXPECT_EQ(gatherer.error_at(call), 0) << call;
+      fake::failed();
+    }
+    const terseStats_t stats = gatherer.stats();
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_FALLBACK], kCalls / 2u);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DELTA], 0u);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], 1 + kCalls / 2u);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], 0u);
+    EXPECT_EQ(stats.delta_calls, 0u);
+  });
+}
+
+// Calls in full have no scratch memory, and so none can lack it.
+TEST(DeltaMemory, OfCallsInFullIsThatOfTheirShadows) {
+  play_ranks(kRanks, [](Player& player) {
+    Gatherer gatherer(player);
+    EXPECT_EQ(gatherer.error_at(0), 0);
+    EXPECT_EQ(gatherer.stats().scratch_bytes, 0u);
+    EXPECT_EQ(gatherer.stats().delta_full[TERSE_FULL_FIRST], 2u);
+    EXPECT_LT(gatherer.error_at(1), 0.5);
+    EXPECT_GT(gatherer.stats().scratch_bytes, 0u);
   });
 }
 
@@ -146,6 +185,37 @@ TEST(DeltaMemory, ToCompareOneCallWithIsNoErrorOnAnyRank) {
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_FALLBACK], 1u);
     EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], kCalls);
     EXPECT_EQ(stats.delta_unchanged, 2 * kCalls - 1);
+  });
+}
+
+// Gathers that never come back, each larger than all before: what was freed of one serves another.
+TEST(DeltaMemory, OfWhatDoesNotComeBackServesAgain) {
+  constexpr size_t kLeast = 1030, kMost = 1130;  // of which all take the same room
+  ASSERT_EQ(shadow_room(kRanks * kLeast * sizeof(float)),
+            shadow_room(kRanks * kMost * sizeof(float)));
+  std::barrier together(kRanks);
+  play_ranks(kRanks, [&](Player& player) {
+    const SchemeHandle scheme("int8:delta=shadow");
+    const DeviceStream stream;
+    DeviceMemory shard(kMost * sizeof(float)), all(kRanks * kMost * sizeof(float));
+    shard.upload(gaussian(kMost, ncclFloat32, player.rank), stream.get());
+    const auto gather = [&](size_t count) {
+      EXPECT_EQ(terseAllGather(shard.get(), all.get(), count, ncclFloat32, scheme.get(),
+                               player.comm, stream.get()),
+                ncclSuccess)
+          << terseGetLastError();
+    };
+    const auto allocations = [&] {
+      together.arrive_and_wait();
+      const size_t now = fake::live().allocations;
+      together.arrive_and_wait();
+      return now;
+    };
+    gather(kLeast);
+    const size_t before = allocations();
+    for (size_t count = kLeast + 1; count <= kMost; ++count) gather(count);
+    stream.synchronize();
+    EXPECT_LE(allocations() - before, 40u * kRanks);
   });
 }
 

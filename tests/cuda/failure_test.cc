@@ -254,6 +254,53 @@ TEST(Failures, OfMemoryOnOneRankLeaveOutAWholeGroup) {
   });
 }
 
+// What all ranks decide on together.
+ncclResult_t exclude_some(const Player& player) {
+  constexpr terseRange_t kRange{0, 10};
+  return terseCommExclude(player.comm, 1'000'000, &kRange, 1);
+}
+ncclResult_t give_levels(const Player& player) {
+  return terseCommSetLevels(player.comm, "[[levels]]\nat = [0, 0.25, 0.5, 1]\n");
+}
+
+// Once the ranks have agreed that takes no memory. One that fails leaves, so that no other waits.
+TEST(Failures, OfMemoryAreNoneWhereRanksDecideTogether) {
+  for (const char* function : {"cudaMalloc", "cudaStreamCreateWithPriority"})
+    for (const auto& decide : {exclude_some, give_levels})
+      play_ranks(2, [&](Player& player) {
+        const DeviceStream stream;
+        Piece piece(player, call_of(700));
+        piece.play(0, stream.get());
+        if (player.rank == 1) fake::fail(function, cudaErrorMemoryAllocation);
+        if (decide(player) != ncclSuccess) throw std::runtime_error(terseGetLastError());
+        EXPECT_FALSE(fake::failed()) << function;
+        piece.play(1, stream.get());
+      });
+}
+
+// A rank that cannot begin with it would meet, with its next call, what the others wait in.
+TEST(Failures, OfWhatRanksDecideTogetherAreTheEndOfTheCommunicator) {
+  constexpr struct {
+    const char* function;
+    cudaError_t error;
+    bool anew;
+  } kCases[] = {{"cudaMalloc", cudaErrorMemoryAllocation, true},
+                {"cudaStreamCreateWithPriority", cudaErrorMemoryAllocation, true},
+                {"cudaMemcpyAsync", cudaErrorInvalidValue, true},
+                {"cudaMemcpyAsync", cudaErrorInvalidValue, false}};
+  for (const auto& c : kCases)
+    for (const auto& decide : {exclude_some, give_levels})
+      play_ranks(2, [&](Player& player) {
+        const DeviceStream stream;
+        Piece before(player, first_call());
+        if (!c.anew) before.play(0, stream.get());
+        fake::fail(c.function, c.error);
+        EXPECT_EQ(decide(player), ncclUnhandledCudaError) << c.function;
+        EXPECT_TRUE(fake::failed()) << c.function;
+        EXPECT_FALSE(works(player, first_call(), c.function, c.error));
+      });
+}
+
 // More is asked for than is needed.
 TEST(Failures, OfMoreMemoryThanIsNeededIsNone) {
   play_ranks(2, [](Player& player) {

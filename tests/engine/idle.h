@@ -18,7 +18,7 @@ class IdleBackend : public Backend {
   void download(Stream, void*, const void*, size_t) override {}
   Stream create_stream(Stream) override { return reinterpret_cast<Stream>(++handles_); }
   void destroy_stream(Stream) noexcept override {}
-  void synchronize(Stream) override {}
+  void synchronize(Stream) override { ++waits; }
   bool idle(Stream) override { return ends; }
   Event create_event() override { return reinterpret_cast<Event>(++handles_); }
   void destroy_event(Event) noexcept override {}
@@ -42,6 +42,7 @@ class IdleBackend : public Backend {
   bool null_stream_is_synchronous() const override { return false; }
 
   std::atomic<bool> ends{true};  // what is enqueued
+  std::atomic<size_t> waits{0};  // for a stream, on the host
   size_t combines = 0;
   uint64_t timing = 0;    // 0: nothing is timed
   uint64_t recorded = 0;  // 0: no graph is recorded

@@ -304,6 +304,35 @@ TEST(LearnedCalls, CannotBeginWhileAGraphIsRecorded) {
   EXPECT_EQ(c.state.codebooks.find(kind)->calls, 0u) << "what is recorded does not count";
 }
 
+// Where the levels are as they were when a call was recorded before, what is enqueued may wait for
+// what the program does later.
+TEST(LearnedCalls, AreRecordedWithoutWaitingUnlessTheLevelsWereFitted) {
+  const Scheme scheme = parse_scheme("learned4");
+  IdleCommunicator c(scheme);
+  const CodebookKind kind{Collective::kAllReduce, 1, codec::Dtype::kFloat32, scheme.spec,
+                          scheme.learn};
+  c.state.codebooks.make(kind, c.state.tracks.of(nullptr));  // the track of eager calls
+  c.state.codebooks.agree(kind);
+  c.backend.recorded = 1;
+  float data[1] = {};
+  const Request r{.collective = kind.collective,
+                  .send = data,
+                  .recv = data,
+                  .count = 1,
+                  .comm = reinterpret_cast<ncclComm_t>(data),
+                  .stream = reinterpret_cast<cudaStream_t>(data)};
+  const auto waits_of_a_call = [&] {
+    const size_t before = c.backend.waits;
+    terse::submit(c.state, r, route(c.state, r, scheme));
+    return c.backend.waits - before;
+  };
+  EXPECT_GT(waits_of_a_call(), plan::kLanes) << "the levels are copied";
+  for (int call = 0; call < 2; ++call) EXPECT_EQ(waits_of_a_call(), 0u);
+  ++c.state.codebooks.find(kind)->fits;
+  EXPECT_GT(waits_of_a_call(), plan::kLanes) << "and again";
+  EXPECT_EQ(waits_of_a_call(), 0u);
+}
+
 class CountingBackend final : public IdleBackend {
  public:
   void* allocate(size_t bytes) override {

@@ -1,8 +1,11 @@
 // Levels of learned codecs that a program gives, asks for, and saves.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <barrier>
+#include <filesystem>
 
 #include "codec/codebook.h"
 #include "own_settings.h"
@@ -167,6 +170,40 @@ TEST(LearnedLevels, AreThoseOfTheFitAndGoOnElsewhere) {
     EXPECT_EQ(now[0].at, learned);
     ASSERT_EQ(terseCommRelease(comm), ncclSuccess);
   });
+}
+
+// Ranks that are threads of one process: its file is that of the communicator's rank 0, whichever
+// of them comes first.
+TEST(LearnedLevels, AreSavedWhicheverThreadComesFirst) {
+  const std::string path = testing::TempDir() + fmt::format("terse-learned-{}.toml", getpid());
+  static Settings saving = settings();  // which the communicators' states keep
+  saving.levels_path = path;
+  const Call call = call_of(Collective::kAllReduce, "learned2:learn=1");
+  const std::vector<Bytes> sent = inputs(call, 60);
+  std::barrier made(kRanks);
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    if (rank == kRanks - 1) terse::communicator(comm, saving);
+    made.arrive_and_wait();
+    const HostStream stream(false);
+    Bytes out(sent[rank].size());
+    const Request request{.collective = call.collective,
+                          .send = sent[rank].data(),
+                          .recv = out.data(),
+                          .count = call.count,
+                          .datatype = call.datatype,
+                          .op = call.op,
+                          .comm = comm,
+                          .stream = stream.get()};
+    terse::submit(request, call.scheme, saving);
+    stream.synchronize();
+    release_communicator(comm, false);
+  });
+  const std::vector<Levels> saved = read_levels(path);
+  std::filesystem::remove(path);
+  ASSERT_EQ(saved.size(), 1u);
+  EXPECT_EQ(saved[0].calls, 1u);
+  EXPECT_EQ(saved[0].fits, 1u);
+  EXPECT_EQ(saved[0].count, call.count);
 }
 
 // Where the ranks give others, or one cannot give any, nothing changes on any of them.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "engine/comm/agreed.h"
 #include "engine/comm/counters.h"
@@ -217,6 +218,86 @@ TEST(Shadows, KindsOfOneRoundAreAllThere) {
   EXPECT_EQ(k.shadows.kinds(), many);
   k.call(k.kind(many + 1));
   EXPECT_EQ(k.shadows.kinds(), Shadows::kMostKinds);
+}
+
+// Those that NCCL has done after all: they are no reason to give up the kind either.
+TEST(Shadows, CallsThatAreTakenBackAreNotCounted) {
+  NewKinds k;
+  Shadows& s = k.shadows;
+  const ShadowKind kind = k.kind(1);
+  Shadow& shadow = k.call(kind);
+  EXPECT_EQ(s.in_full(InFull::kFirst), 1u);
+  const auto take_back = [&](plan::Gathers gathers) {
+    s.take_back(kind, &shadow, gathers);
+    EXPECT_EQ(shadow.id, 0u);
+    EXPECT_TRUE(shadow.fell_back);
+  };
+  take_back(plan::Gathers::kInFull);
+  for (int call = 0; call < 100; ++call)
+    for (const InFull why : {InFull::kOthers, InFull::kMemory, InFull::kEvery}) {
+      EXPECT_EQ(&s.renew(kind, &shadow, NewKinds::kBytes, why, 1), &shadow);
+      EXPECT_NE(shadow.id, 0u);
+      EXPECT_FALSE(shadow.fell_back);
+      take_back(plan::Gathers::kInFull);
+    }
+  EXPECT_FALSE(s.gave_up(kind));
+  for (const bool unchanged : {false, true}) {
+    s.renew(kind, &shadow, NewKinds::kBytes, InFull::kOthers, 1);
+    s.use(kind, shadow, unchanged);
+    take_back(unchanged ? plan::Gathers::kNothing : plan::Gathers::kDifferences);
+  }
+  s.pass_by(kind, nullptr);
+  EXPECT_EQ(s.in_full(InFull::kNonfinite), 1u);
+  s.take_back(kind, nullptr, plan::Gathers::kInFull);
+  for (const InFull why : {InFull::kFirst, InFull::kEvery, InFull::kMemory, InFull::kNonfinite})
+    EXPECT_EQ(s.in_full(why), 0u) << static_cast<int>(why);
+  EXPECT_EQ(s.in_full(InFull::kOthers), 2u) << "these were not";
+  EXPECT_EQ(s.differences(), 0u);
+  EXPECT_EQ(s.unchanged(), 0u);
+}
+
+// Of a group's calls another one went well since: there is no failure to take back.
+TEST(Shadows, FailuresAreTakenBackOnce) {
+  NewKinds k;
+  const ShadowKind kind = k.kind(1);
+  Shadow &one = k.call(kind), &other = k.call(kind);
+  k.shadows.renew(kind, &one, NewKinds::kBytes, InFull::kOthers, 2);
+  k.shadows.use(kind, other, false);
+  k.shadows.take_back(kind, &one, plan::Gathers::kInFull);
+  EXPECT_FALSE(k.shadows.gave_up(kind));
+}
+
+TEST(Shadows, HaveAtMostAQuarterMoreRoomThanTheyNeed) {
+  constexpr size_t kDoublings = 20;
+  std::set<size_t> rooms;
+  for (size_t bytes = 1; bytes <= size_t{1} << kDoublings; ++bytes) {
+    const size_t room = shadow_room(bytes);
+    ASSERT_GE(room, bytes);
+    ASSERT_LE(room, bytes + bytes / 4);
+    ASSERT_EQ(shadow_room(room), room);
+    rooms.insert(room);
+  }
+  EXPECT_LE(rooms.size(), 4 * kDoublings + 1);
+}
+
+// As much as that, or just enough; and that much is told.
+TEST(Shadows, TakeWhatThereIs) {
+  struct PoorBackend final : IdleBackend {
+    void* allocate(size_t bytes) override {
+      if (bytes > most) throw Error(ncclSystemError, "no memory");
+      return IdleBackend::allocate(bytes);
+    }
+    size_t most = 0;
+  } backend;
+  constexpr size_t kBytes = 9001;
+  for (const size_t most : {kBytes - 1, kBytes, shadow_room(kBytes)}) {
+    backend.most = most;
+    Shadows shadows(backend, 2);
+    const Shadow& shadow = shadows.renew(NewKinds::kind(1), nullptr, kBytes, InFull::kFirst, 0);
+    EXPECT_EQ(shadow.memory == nullptr, most < kBytes);
+    EXPECT_EQ(shadow.id == 0, most < kBytes);
+    EXPECT_EQ(shadows.bytes(), most < kBytes ? 0 : most);
+  }
 }
 
 TEST(Counters, NumberCallsAndBatchesOfMessages) {

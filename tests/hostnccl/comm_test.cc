@@ -222,6 +222,52 @@ TEST(Comm, RevokeEndsWhatIsUnderWay) {
   EXPECT_EQ(state, ncclSuccess);
 }
 
+TEST(Comm, ARevokedOneMayBeSplitAndShrunk) {
+  const Clique clique(3);
+  on_threads(3, [&](int rank) { EXPECT_NCCL(ncclCommRevoke(clique[rank], NCCL_REVOKE_DEFAULT)); });
+  for (const int last : {NCCL_SPLIT_NOCOLOR, 7})
+    on_threads(3, [&](int rank) {
+      ncclComm_t child = nullptr;
+      ASSERT_NCCL(ncclCommSplit(clique[rank], rank == 2 ? last : 0, -rank, &child, nullptr));
+      if (rank == 2 && last == NCCL_SPLIT_NOCOLOR) {
+        EXPECT_EQ(child, nullptr);
+        return;
+      }
+      int child_rank = -1;
+      EXPECT_NCCL(ncclCommUserRank(child, &child_rank));
+      EXPECT_EQ(child_rank, rank == 0 ? 1 : 0);
+      expect_sum(child, rank, rank == 2 ? 2 : 1);
+      EXPECT_NCCL(ncclCommDestroy(child));
+    });
+  on_threads(3, [&](int rank) {
+    int excluded[] = {0};
+    if (rank == 0) return;
+    ncclComm_t child;
+    ASSERT_NCCL(ncclCommShrink(clique[rank], excluded, 1, &child, nullptr, NCCL_SHRINK_DEFAULT));
+    expect_sum(child, rank, 3);
+    EXPECT_NCCL(ncclCommDestroy(child));
+  });
+}
+
+// As NCCL's does: what a configuration leaves open is not the parent's.
+TEST(Comm, APartWithAConfigurationBlocksUnlessThatSaysOtherwise) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  on_threads(2, [&](int rank) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm, child = nullptr;
+    EXPECT_EQ(ncclInProgress, ncclCommInitRankConfig(&comm, 2, id, rank, &config));
+    ASSERT_EQ(settled(comm), ncclSuccess);
+    config.blocking = NCCL_CONFIG_UNDEF_INT;
+    ASSERT_NCCL(ncclCommSplit(comm, 0, rank, &child, &config));
+    ASSERT_NE(child, nullptr);
+    expect_sum(child, 1 + rank, 3);
+    EXPECT_NCCL(ncclCommDestroy(child));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+  });
+}
+
 TEST(Comm, NonBlocking) {
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));

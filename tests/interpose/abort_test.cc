@@ -1,8 +1,10 @@
 // What an aborted communicator held ends with its work.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <iterator>
@@ -10,7 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "clients.h"
 #include "host_stream.h"
+#include "terse/terse.h"
 
 namespace terse::test {
 namespace {
@@ -86,6 +90,40 @@ TEST(AbortedDestroy, EndsAndLeavesTheHandleAlone) {
   EXPECT_EQ(destroyed.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
   pair.abort();
   EXPECT_EQ(destroyed.get(), ncclSuccess) << ncclGetLastError(nullptr);
+}
+
+// What terse has of it: 0 is nothing.
+size_t nodes_of(ncclComm_t comm) {
+  const auto stats_of =
+      reinterpret_cast<decltype(&tersePreloadStats)>(dlsym(RTLD_DEFAULT, "tersePreloadStats"));
+  terseStats_t stats{};
+  stats.size = sizeof stats;
+  EXPECT_EQ(stats_of(comm, &stats), ncclSuccess);
+  return stats.nodes;
+}
+
+// The abort comes while the thread that compares settings makes what terse keeps of the
+// communicator (fake/late_nccl.cc).
+TEST(AbortedAdmission, LeavesNothingOfTheCommunicator) {
+  make_and_abort(true);
+  const size_t before = threads_of_this_process();
+  void* const nccl = dlopen(std::getenv("TERSE_NCCL"), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(nccl, nullptr) << dlerror();
+  const auto wait_until_asked =
+      reinterpret_cast<void (*)(ncclComm_t)>(dlsym(nccl, "wait_until_asked"));
+  ASSERT_NE(wait_until_asked, nullptr);
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = non_blocking();
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInProgress);
+  wait_until_asked(comm);
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  expect_no_more_threads_than(before);
+  const auto limit = Clock::now() + std::chrono::seconds(20);
+  while (nodes_of(comm) != 0 && Clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(nodes_of(comm), 0u);
 }
 
 // NCCL does nothing before the group's end (fake/deferring_nccl.cc).

@@ -204,5 +204,28 @@ TEST(Background, AnAbortEndsIt) {
   });
 }
 
+// While the ranks tell each other their nodes, as where a monitor asks.
+TEST(Background, StatisticsMayBeAskedForMeanwhile) {
+  const auto stats_of =
+      reinterpret_cast<decltype(&tersePreloadStats)>(dlsym(RTLD_DEFAULT, "tersePreloadStats"));
+  for (int attempt = 0; attempt < 10; ++attempt)
+    on_threads(2, [&](int rank, const ncclUniqueId& id) {
+      ncclConfig_t config = non_blocking();
+      ncclComm_t comm = nullptr;
+      ncclResult_t state = ncclCommInitRankConfig(&comm, 2, id, rank, &config);
+      terseStats_t stats{};
+      stats.size = sizeof stats;
+      while (state == ncclInProgress) {
+        ASSERT_EQ(stats_of(comm, &stats), ncclSuccess);
+        EXPECT_LE(stats.nodes, 1u);
+        ASSERT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+      }
+      EXPECT_EQ(state, ncclSuccess);
+      ASSERT_EQ(stats_of(comm, &stats), ncclSuccess);
+      EXPECT_EQ(stats.nodes, 1u);
+      ncclCommDestroy(comm);
+    });
+}
+
 }  // namespace
 }  // namespace terse::test

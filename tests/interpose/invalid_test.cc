@@ -27,6 +27,16 @@ ncclResult_t state_of(ncclComm_t comm) {
   return state;
 }
 
+ncclResult_t sum(std::vector<float>& x, size_t count, ncclComm_t comm) {
+  return ncclAllReduce(x.data(), x.data(), count, ncclFloat32, ncclSum, comm, nullptr);
+}
+
+void expect_sum_of_ones(int ranks, ncclComm_t comm) {
+  std::vector<float> x(50'000, 1.0f);
+  EXPECT_EQ(settled(sum(x, x.size(), comm), comm), ncclSuccess) << ncclGetLastError(comm);
+  EXPECT_EQ(x, std::vector<float>(x.size(), static_cast<float>(ranks)));
+}
+
 TEST(Invalid, CallsAreRefusedCompressedOrNot) {
   std::latch seen(2);
   on_threads(2, [&](int rank, const ncclUniqueId& id) {
@@ -58,6 +68,77 @@ TEST(Invalid, CallsAreRefusedCompressedOrNot) {
     EXPECT_EQ(part, nullptr);
     seen.arrive_and_wait();  // an abort is the other rank's error
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  });
+}
+
+// A program that goes on without the rank that is lost hears of what is left of it, though the
+// whole is refused as before.
+TEST(Invalid, WhatIsLeftOfOneThatDoesNotBlockIsMade) {
+  constexpr int kRanks = 3;
+  int lost = 1;
+  std::latch failed(kRanks), over(kRanks);
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t comm = made_with(non_blocking(), rank, kRanks, id);
+    std::vector<float> x(50'000, 1.0f);
+    EXPECT_EQ(settled(sum(x, x.size(), comm), comm), ncclSuccess) << ncclGetLastError(comm);
+    ncclResult_t refused = ncclSuccess;
+    if (rank < 2) {
+      refused = fail_to_transfer(x.data(), 1 - rank, comm);
+      EXPECT_NE(refused, ncclSuccess);
+    }
+    EXPECT_EQ(state_of(comm), refused);
+    failed.arrive_and_wait();
+    if (rank != lost) {
+      int excluded[] = {lost};
+      ncclComm_t part = nullptr;
+      EXPECT_EQ(ncclCommShrink(comm, excluded, 1, &part, nullptr, NCCL_SHRINK_ABORT), ncclSuccess);
+      EXPECT_EQ(settled(ncclInProgress, comm), ncclSuccess);
+      EXPECT_NE(part, nullptr);
+      if (part != nullptr) {
+        expect_sum_of_ones(2, part);
+        EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+      }
+    }
+    if (rank == 0) {
+      EXPECT_EQ(sum(x, 100, comm), refused);
+    }
+    over.arrive_and_wait();  // an abort is the other ranks' error
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  });
+}
+
+// Of which nccl.h says that it is quiescent then, that calls are refused, and that it may be split.
+TEST(Invalid, ARevokedOneIsNot) {
+  std::latch failed(2), over(2);
+  on_threads(2, [&](int rank, const ncclUniqueId& id) {
+    ncclComm_t comm;
+    ASSERT_EQ(ncclCommInitRank(&comm, 2, id, rank), ncclSuccess);
+    std::vector<float> x(50'000, 1.0f);
+    EXPECT_EQ(sum(x, x.size(), comm), ncclSuccess) << ncclGetLastError(comm);
+    const ncclResult_t refused = fail_to_transfer(x.data(), 1 - rank, comm);
+    EXPECT_NE(refused, ncclSuccess);
+    EXPECT_EQ(ncclCommRevoke(comm, 1), ncclInvalidArgument);  // which is no revocation
+    EXPECT_EQ(state_of(comm), refused);
+    failed.arrive_and_wait();
+    EXPECT_EQ(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), ncclSuccess);
+    EXPECT_EQ(state_of(comm), ncclSuccess);
+    for (const size_t count : {size_t{100}, x.size()}) {
+      EXPECT_EQ(sum(x, count, comm), ncclInvalidUsage);
+      const std::string error = ncclGetLastError(comm);
+      EXPECT_NE(error.find(", rank " + std::to_string(rank) + " of 2: revoked"), error.npos)
+          << error;
+      EXPECT_EQ(state_of(comm), ncclSuccess);
+    }
+    EXPECT_EQ(x, std::vector<float>(x.size(), 2.0f));
+    ncclComm_t part = nullptr;
+    EXPECT_EQ(ncclCommSplit(comm, 0, rank, &part, nullptr), ncclSuccess) << ncclGetLastError(comm);
+    EXPECT_NE(part, nullptr);
+    if (part != nullptr) {
+      expect_sum_of_ones(2, part);
+      EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+    }
+    over.arrive_and_wait();
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   });
 }
 

@@ -149,6 +149,49 @@ TEST(Named, PartsOfParts) {
   });
 }
 
+// As an NCCL has it where a group has the mode of what is split (fake/grouping_nccl.cc).
+TEST(GroupedParts, OneThatDoesNotBlockHasPartsThatDoNot) {
+  const int ranks = 2;
+  on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t all = made_with(named("all", true), rank, ranks, id);
+    ncclComm_t part = nullptr, its_part = nullptr;
+    ncclConfig_t config = named("grad", false);
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    ASSERT_EQ(ncclCommSplit(all, 0, rank, &part, &config), ncclSuccess);
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(all);
+    ASSERT_NE(part, nullptr);
+    ASSERT_EQ(ncclCommSplit(part, 0, rank, &its_part, nullptr), ncclSuccess);
+    ASSERT_EQ(settled(ncclInProgress, part), ncclSuccess);
+    ASSERT_NE(its_part, nullptr);
+    ASSERT_EQ(settled(ncclInProgress, its_part), ncclSuccess);
+    expect_compressed(true, its_part, "grad");
+    for (const ncclComm_t comm : {its_part, part, all}) ncclCommDestroy(comm);
+  });
+}
+
+// NCCL's default, also where the whole does not block. So the ranks compare its own parts before
+// the program has them.
+TEST(Named, APartWhoseConfigurationLeavesOpenWhetherItBlocksDoes) {
+  const int ranks = 2;
+  on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t all = made_with(named("all", false), rank, ranks, id);
+    ncclConfig_t open = NCCL_CONFIG_INITIALIZER;
+    open.commName = "grad";
+    Place place = std::make_unique<ncclComm_t>();
+    ASSERT_EQ(ncclCommSplit(all, 0, rank, place.get(), &open), ncclSuccess);
+    ASSERT_EQ(settled(ncclInProgress, all), ncclSuccess);
+    const ncclComm_t part = taken(std::move(place));
+    expect_compressed(true, part, "grad");
+    open.commName = rank == 0 ? "grad-one" : "grad-other";
+    ncclComm_t its_part = part;
+    EXPECT_EQ(ncclCommSplit(part, 0, rank, &its_part, &open), ncclInvalidUsage);
+    EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("\"grad-other\""), std::string::npos)
+        << ncclGetLastError(nullptr);
+    EXPECT_EQ(its_part, nullptr);
+    for (const ncclComm_t comm : {part, all}) ncclCommDestroy(comm);
+  });
+}
+
 // As a watchdog does. Whoever is told first, nobody is told before the name is known.
 TEST(Named, AnotherThreadMayAsk) {
   for (int attempt = 0; attempt < 5; ++attempt)

@@ -39,6 +39,16 @@ class Says(unittest.TestCase):
         self.assertRegex(first[0], r"on 2 ranks, 2 nodes\. .*: one-shot AllReduce int4:\S+, "
                                    r"AllGather int8:\S+, ReduceScatter native$")
 
+    # Four of the eight ranks share a node, which would send 2 times the message in bf16, where NCCL
+    # sends it 1.75 times.
+    def test_what_stays_native_for_nccl_sends_less_between_nodes(self):
+        first, *_ = said([{"TERSE_SCHEME": "allreduce -> bf16; allgather -> bf16:algo=direct; "
+                                           "reducescatter -> int8",
+                           "TERSE_LOG": "warn", "HOSTNCCL_TIMEOUT": "60", "NCCL_HOSTID": f"host{node}"}
+                          for node in (0, 0, 0, 0, 1, 1, 1, 2)], count=1000)
+        self.assertRegex(first[0], r"on 8 ranks, 3 nodes\. .*: AllReduce native, "
+                                   r"AllGather bf16:\S+, ReduceScatter int8:\S+$")
+
     def test_nothing_where_nothing_is_compressed_or_nothing_is_to_be_said(self):
         for settings in ({"TERSE_SCHEME": "off", "TERSE_LOG": "warn"}, {"TERSE_LOG": "warn"},
                          {"TERSE_SCHEME": "int8", "TERSE_LOG": "error"},

@@ -196,7 +196,7 @@ void run(std::span<Job> jobs) {
     stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
     decide_on_deltas(jobs, together);
     const Jobs unprepared = prepare(together);
-    forget_deltas(unprepared);
+    take_back_deltas(unprepared);
     stay_native(unprepared, TERSE_BYPASS_FALLBACK);
     execute(together);
   } catch (const std::exception& cause) {

@@ -102,8 +102,9 @@ std::unique_ptr<CUstream_st, std::function<void(Stream)>> Codebooks::make_stream
   return {backend_.create_stream(nullptr), [&](Stream s) { backend_.destroy_stream(s); }};
 }
 
-float* Codebooks::recorded(Codebook& codebook) {
+float* Codebooks::recorded(Codebook& codebook, Tracks& tracks) {
   if (codebook.recorded_fits_ == codebook.fits) return codebook.recorded_.back();
+  tracks.synchronize();
   const int bits = std::countr_zero(codebook.known_.size());
   std::vector<float> table(codec::codebook_floats(bits));
   const size_t bytes = table.size() * sizeof(float);

@@ -14,7 +14,7 @@
 
 #include "backend/backend.h"
 #include "codec/spec.h"
-#include "engine/comm/track.h"
+#include "engine/comm/tracks.h"
 #include "plan/collective.h"
 #include "policy/scheme.h"
 #include "policy/settings.h"
@@ -79,9 +79,10 @@ class Codebooks {
 
   // The table that a call in a graph goes by, as the other is now: a fit may go on beside the
   // graph, and the ranks would see it at different times. One for all that are recorded between two
-  // fits, whose number is alike on all ranks, whatever else each has recorded. Blocks; what fits
-  // the levels is done. Throws Error.
-  float* recorded(Codebook& codebook);
+  // fits, whose number is alike on all ranks, whatever else each has recorded. At the first one
+  // after a fit it blocks for what the communicator has enqueued, which may be that fit. Throws
+  // Error.
+  float* recorded(Codebook& codebook, Tracks& tracks);
 
   // A fit is enqueued, and the stream comes past it: its levels come to the host.
   void fitted(Codebook& codebook, Stream stream);

@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "engine/comm/shape.h"
+#include "engine/observe/lead.h"
 #include "engine/observe/levels_file.h"
-#include "engine/observe/reporter.h"
 
 namespace terse {
 namespace {
@@ -50,7 +50,7 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
 
 terseStats_t Communicator::current_stats() {
   terseStats_t current = counters.stats();
-  current.nodes = static_cast<size_t>(topology().nodes());
+  current.nodes = static_cast<size_t>(plans.topology_now().nodes());
   current.state_bytes = state_bytes();
   current.delta_calls = shadows.differences();
   current.delta_unchanged = shadows.unchanged();
@@ -102,10 +102,23 @@ void Communicator::abort() {
   usable_ = false;
 }
 
+void Communicator::revoke() {
+  const std::lock_guard lock(asking_);
+  revoked_ = true;
+  invalid_.reset();
+  usable_ = false;
+}
+
+bool Communicator::revoked() const {
+  if (usable_) return false;
+  const std::lock_guard lock(asking_);
+  return revoked_;
+}
+
 void Communicator::invalidate(const std::exception& cause) noexcept {
   const auto* const error = dynamic_cast<const Error*>(&cause);
   const std::lock_guard lock(asking_);
-  if (invalid_) return;
+  if (invalid_ || revoked_) return;
   invalid_.emplace(error != nullptr ? error->result : ncclSystemError, std::string());
   usable_ = false;
   g_any_invalid = true;
@@ -127,13 +140,19 @@ void Communicator::break_off(Stream stream, const std::exception& cause) noexcep
 std::optional<ncclResult_t> Communicator::invalidity() const {
   if (usable_) return {};
   const std::lock_guard lock(asking_);
-  return invalid_ ? std::optional(invalid_->result) : std::nullopt;
+  return invalid_ && !silent_ ? std::optional(invalid_->result) : std::nullopt;
+}
+
+void Communicator::silence(bool for_good) {
+  const std::lock_guard lock(asking_);
+  silent_ = silent_ || for_good || invalid_;
 }
 
 void Communicator::require_usable() const {
   if (usable_) return;
   const std::lock_guard lock(asking_);
   if (aborted_) fail(ncclInvalidUsage, "aborted");
+  if (revoked_) fail(ncclInvalidUsage, "revoked");
   fail(
       invalid_->result,
       "its ranks may be at different calls since one has failed, and it is good for nothing but to "
@@ -222,7 +241,7 @@ void Communicator::conclude() noexcept {
   save_levels(settings, codebooks.levels());
 }
 
-bool Communicator::leads_report() const { return terse::leads_report(agreed.identity(), rank); }
+bool Communicator::leads_report() const { return leads(agreed.identity(), rank); }
 
 void Communicator::read_levels() noexcept {
   if (codebooks.collect()) save_levels(settings, codebooks.levels());

@@ -89,6 +89,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void require_sound() const;
   // What waits gives up.
   void abort();
+  // The same once NCCL's communicator is revoked: calls are refused as NCCL refuses them, and no
+  // failure invalidates it, before or after. What is made of it NCCL decides.
+  void revoke();
+  bool revoked() const;
 
   // After a failure on this rank alone, as far as it knows, the ranks may be at different calls,
   // and the next ones would take each other's data for their own. So there are none: from now on
@@ -97,9 +101,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // The same after a call on `stream`, unless it was recorded: such calls run when their graph
   // does, and those of one that failed never do.
   void break_off(Stream stream, const std::exception& cause) noexcept;
-  // What `cause` was; empty: it is not invalid.
+  // What `cause` was; empty: it is not invalid, or silent about it.
   std::optional<ncclResult_t> invalidity() const;
-  // Fails where it is aborted or invalidated. Costs nothing and does not ask NCCL.
+  // The program goes on with what is made of it, and what NCCL says is about that: what has
+  // invalidated it, or with `for_good` still may, only its calls tell from now on.
+  void silence(bool for_good);
+  // Fails where it is aborted, revoked or invalidated. Costs nothing and does not ask NCCL.
   void require_usable() const;
 
   // Blocks until that is so; false: not by the limit. Fails as require_sound() does meanwhile.
@@ -110,7 +117,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   size_t state_bytes() const { return states.bytes() + shadows.bytes() + codebooks.bytes(); }
 
   // Whether it is the first communicator of this process on which the ranks have agreed, or another
-  // rank of that one (observe/reporter.h).
+  // rank of that one (observe/lead.h). For one whose ranks have agreed.
   bool leads_report() const;
 
   // Takes the levels that have come from fits, and saves them.
@@ -168,10 +175,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::string without_name(std::string text) const;
 
   std::vector<std::unique_ptr<Mailbox>> left_;
-  mutable std::mutex asking_;  // whether it is aborted or invalid, and NCCL of its state
-  bool aborted_ = false;
+  mutable std::mutex asking_;  // whether it is one of these, and NCCL of its state
+  bool aborted_ = false, revoked_ = false;
   std::optional<Error> invalid_;
-  std::atomic<bool> usable_{true};  // neither of them
+  bool silent_ = false;
+  std::atomic<bool> usable_{true};  // neither aborted nor revoked nor invalid
 };
 
 // Whether there ever was one in this process.

@@ -12,7 +12,7 @@
 #include "backend/select.h"
 #include "base/error.h"
 #include "engine/comm/account.h"
-#include "engine/observe/levels_file.h"
+#include "engine/observe/lead.h"
 #include "engine/observe/reporter.h"
 #include "policy/settings.h"
 
@@ -158,8 +158,8 @@ CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
   wait_until_made(library, comm, settings.timeout_seconds);
   auto made =
       std::make_shared<Communicator>(settings, library, backend_of(settings, library, comm), comm);
+  lead_begins();
   report_begins(settings, made->rank, kPresent);
-  levels_begin(made->rank);
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   if (const auto named = d.names.extract(comm)) {

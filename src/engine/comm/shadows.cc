@@ -1,6 +1,7 @@
 #include "engine/comm/shadows.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -33,6 +34,11 @@ double distance(std::span<const float> a, std::span<const float> b) {
 }
 
 }  // namespace
+
+size_t shadow_room(size_t bytes) {
+  const size_t step = std::max<size_t>(std::bit_floor(bytes) / 4, 1);
+  return (bytes + step - 1) / step * step;
+}
 
 bool is_near(std::span<const float> last, std::span<const float> now) {
   return distance(last, now) < kNear;
@@ -141,27 +147,35 @@ Shadow& Shadows::place_for_one_more(Kind& kind) {
 
 void Shadows::touch(Kind& kind, Shadow& shadow) { shadow.used = ++kind.calls; }
 
+// As much as its room, or else just enough. Where that is not to be had either the call does
+// without, and the next one asks again.
+void Shadows::allocate(Shadow& shadow, size_t bytes) {
+  for (const size_t size : {shadow_room(bytes), bytes}) try {
+      shadow.memory = backend_.allocate(size);
+      shadow.bytes = size;
+      bytes_ += size;
+      return;
+    } catch (const Error&) {
+      if (size == bytes) return;
+    }
+}
+
 Shadow& Shadows::renew(const ShadowKind& which, Shadow* found, size_t bytes, InFull why,
                        size_t fewest) {
   Kind& kind = kinds_[which];
   Shadow& shadow = found != nullptr ? *found : place_for_one_more(kind);
-  if (shadow.memory == nullptr) {
-    try {
-      shadow.memory = backend_.allocate(bytes);
-      shadow.bytes = bytes;
-      bytes_ += bytes;
-    } catch (const Error&) {  // the call does without, and the next one asks again
-    }
-  }
+  if (shadow.memory == nullptr) allocate(shadow, bytes);
   shadow.id = shadow.memory == nullptr ? 0 : kind.ids + 1;
   ++kind.ids;
   shadow.calls = 0;
-  shadow.overwritten = false;
+  shadow.overwritten = shadow.fell_back = false;
   touch(kind, shadow);
   kind.fewest = fewest;
   // Of ever new buffers no one comes back.
   const bool lost = why == InFull::kFirst && fewest >= kMostShadows;
-  if (why == InFull::kOthers || why == InFull::kMemory || lost) ++kind.failures;
+  shadow.failed = why == InFull::kOthers || why == InFull::kMemory || lost;
+  if (shadow.failed) ++kind.failures;
+  shadow.why = why;
   ++in_full_[static_cast<size_t>(why)];
   return shadow;
 }
@@ -197,6 +211,21 @@ void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {
   ++shadow.calls;
   ++(unchanged ? unchanged_ : differences_);
   touch(kind, shadow);
+}
+
+void Shadows::take_back(const ShadowKind& which, Shadow* shadow, plan::Gathers gathers) {
+  if (gathers == plan::Gathers::kInFull) {
+    // Of what is not all finite nothing is kept.
+    const InFull why = shadow != nullptr ? shadow->why : InFull::kNonfinite;
+    --in_full_[static_cast<size_t>(why)];
+    size_t& failures = kinds_[which].failures;
+    if (shadow != nullptr && shadow->failed && failures != 0) --failures;
+  } else {
+    --(gathers == plan::Gathers::kNothing ? unchanged_ : differences_);
+  }
+  if (shadow == nullptr) return;
+  shadow->id = 0;
+  shadow->fell_back = true;
 }
 
 codec::Checksum& Shadows::check(size_t i) {

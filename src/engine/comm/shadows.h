@@ -30,25 +30,32 @@ struct ShadowKind {
   auto operator<=>(const ShadowKind&) const = default;
 };
 
+// Why a call went in full.
+enum class InFull { kFirst, kOthers, kEvery, kMemory, kNonfinite };
+constexpr size_t kInFulls = 5;
+
 struct Shadow {
   uint64_t id = 0;  // of its base, one for all ranks
   void* memory = nullptr;
-  size_t bytes = 0;
+  size_t bytes = 0;              // of memory
   const void* buffer = nullptr;  // where it was received last
   uint64_t content = 0;          // the check of what this rank sent last
   std::vector<float> sample;     // some elements of that
   uint32_t calls = 0;            // since one was in full
   uint64_t used = 0;             // when, in calls of the kind
   bool overwritten = false;      // by elements that were not all finite
+  bool fell_back = false;        // the last call was NCCL's after all, on all ranks
   uint64_t round = 0;            // of calls that were decided on together: the last that had it
+  InFull why = InFull::kFirst;   // the last one in full was so
+  bool failed = false;           // ... and was counted as one for which ranks hold something else
 };
+
+// How much memory a shadow of `bytes` has: one of four sizes to each power of two, so that what is
+// freed of one size serves another, of a machine that keeps what it is given back.
+size_t shadow_room(size_t bytes);
 
 // Whether elements of a shard may be those of the same one at a later time.
 bool is_near(std::span<const float> last, std::span<const float> now);
-
-// Why a call went in full.
-enum class InFull { kFirst, kOthers, kEvery, kMemory, kNonfinite };
-constexpr size_t kInFulls = 5;
 
 class Shadows {
  public:
@@ -76,7 +83,8 @@ class Shadows {
   // Frees what is kept of a kind that is given up; or of that kind of which no call ever was of
   // differences and which was used longest ago, before a call of another kind is given memory,
   // where many are so: others than weights are gathered, too, in ever new sizes. Nothing may use
-  // what is freed. Alike on all ranks.
+  // what is freed. The former is alike on all ranks; the latter is not, for ranks may have found
+  // different shadows: what one has freed it does not hold, as the ranks then find out.
   void free(const ShadowKind& kind);
   bool has_many_unproven(const ShadowKind& but) const;
   void free_one_unproven(const ShadowKind& but);
@@ -104,8 +112,11 @@ class Shadows {
   // For a call of which a rank could not say what it holds, for want of a little memory. Whether it
   // is the first one.
   bool do_without(Shadow* found);
-  // For a call that did not go in full.
+  // For a call that does not go in full.
   void use(const ShadowKind& kind, Shadow& shadow, bool unchanged);
+  // For a call that was to go so, of that shadow, or null, and was NCCL's after all, on all ranks:
+  // it is not counted, and the next one of the shadow is a first one.
+  void take_back(const ShadowKind& kind, Shadow* shadow, plan::Gathers gathers);
 
   // Checks that are under way, each with its parts in visible memory.
   codec::Checksum& check(size_t i);
@@ -128,12 +139,13 @@ class Shadows {
     size_t failures = 0;  // since it last went well
     size_t fewest = 0;
     bool passed_by = false;
-    bool proven = false;  // there was a call that did not go in full
+    bool proven = false;  // there was a call that was not to go in full
     uint64_t round = 0;   // the last one with a call of the kind
   };
   bool is_unproven(const Kind& kind) const;
   void free(Kind& kind);
   Shadow& place_for_one_more(Kind& kind);
+  void allocate(Shadow& shadow, size_t bytes);
   bool is_taken(const Shadow& shadow) const { return shadow.round == round_; }
   void touch(Kind& kind, Shadow& shadow);
 

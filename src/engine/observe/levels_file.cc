@@ -6,13 +6,13 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "engine/observe/lead.h"
 
 namespace terse {
 namespace {
 
 struct LevelsFile {
   std::mutex mutex;
-  std::optional<int> rank;                   // on the first communicator
   std::optional<std::vector<Levels>> holds;  // empty: what was read from it
 };
 
@@ -22,32 +22,27 @@ LevelsFile& levels_file() {
   return file;
 }
 
-// Whether that changed something.
+// Whether that changed something. Calls take the first levels that fit them, and so these come
+// before others that do.
 bool put(const Levels& levels, std::vector<Levels>& all) {
-  const auto known =
-      std::ranges::find_if(all, [&](const Levels& other) { return other.same_calls(levels); });
-  if (known == all.end())
-    all.push_back(levels);
-  else if (*known == levels)
-    return false;
-  else
-    *known = levels;
+  const auto is_of_same = [&](const Levels& other) { return other.same_calls(levels); };
+  const auto first = std::ranges::find_if(all, [&](const Levels& other) {
+    return is_of_same(other) ||
+           other.fit(*levels.collective, *levels.count, *levels.dtype, *levels.spec);
+  });
+  if (first != all.end() && *first == levels) return false;
+  const auto place = first - all.begin();
+  std::erase_if(all, is_of_same);  // none is before the first
+  all.insert(all.begin() + place, levels);
   return true;
 }
 
 }  // namespace
 
-void levels_begin(int rank) noexcept {
-  LevelsFile& file = levels_file();
-  const std::lock_guard lock(file.mutex);
-  if (!file.rank) file.rank = rank;
-}
-
 void save_levels(const Settings& settings, std::span<const Levels> levels) noexcept try {
-  if (settings.levels_path.empty()) return;
+  if (settings.levels_path.empty() || leading_rank() != 0) return;
   LevelsFile& file = levels_file();
   const std::lock_guard lock(file.mutex);
-  if (file.rank != 0) return;
   if (!file.holds) file.holds = settings.levels;
   bool changed = false;
   for (const Levels& each : levels)

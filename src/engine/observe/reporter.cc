@@ -10,7 +10,6 @@
 #include <ctime>
 #include <filesystem>
 #include <iterator>
-#include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/patient_lock.h"
+#include "engine/observe/lead.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -60,16 +60,7 @@ Reporter& reporter() {
   return r;
 }
 
-// The communicator on which the ranks agreed first, and the least of its ranks here.
-struct Lead {
-  std::atomic<uint64_t> identity{0};  // 0: there is none yet
-  std::atomic<int> rank{std::numeric_limits<int>::max()};
-};
-constinit Lead lead;
-
-int rank_of(const Reporter& r) {
-  return lead.identity != 0 ? lead.rank.load() : r.rank.value_or(0);
-}
+int rank_of(const Reporter& r) { return leading_rank().value_or(r.rank.value_or(0)); }
 
 // A process that was forked begins anew.
 void claim(Reporter& r) {
@@ -79,8 +70,6 @@ void claim(Reporter& r) {
   r.released.clear();
   r.left_out = 0;
   r.rank.reset();
-  lead.identity = 0;
-  lead.rank = std::numeric_limits<int>::max();
 }
 
 std::string own_library() {
@@ -223,16 +212,6 @@ void report_begins(const Settings& settings, int rank, const Present& present) n
     static const int registered = std::atexit(at_exit);
     (void)registered;
   });
-}
-
-bool leads_report(uint64_t identity, int rank) noexcept {
-  uint64_t first = lead.identity;
-  if (first == 0 && lead.identity.compare_exchange_strong(first, identity)) first = identity;
-  if (first != identity) return false;
-  int least = lead.rank;
-  while (rank < least && !lead.rank.compare_exchange_weak(least, rank)) {
-  }
-  return true;
 }
 
 void report_released(const std::function<report::Communicator()>& account) noexcept {

@@ -24,10 +24,6 @@ struct Present {
 // as the process.
 void report_begins(const Settings& settings, int rank, const Present& present) noexcept;
 
-// Whether a communicator is the first of this process on which the ranks agreed, or that of another
-// of its ranks in the process. The least of these ranks gives the report its name from then on.
-bool leads_report(uint64_t identity, int rank) noexcept;
-
 // Keeps what the report needs of a communicator that goes, and writes it when there is no other
 // one; where there is to be no report, but a line at the exit, nothing but sums for that is kept.
 // Asks for the account only where there is either. Never throws: a report that cannot be written is

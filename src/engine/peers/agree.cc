@@ -92,6 +92,7 @@ class Comparison {
     agreed_ = true;
     if (introduces_) {
       c_.agreed.conclude(all_[0].ordinal, all_[0].leader, all_[0].identity);
+      (void)c_.leads_report();  // which is so from the first agreement on
       c_.mailbox = std::move(mailbox_);
       c_.plans.learn(topology());
       for (const Rule& rule : c_.settings.policy.rules)

@@ -19,7 +19,7 @@ struct Held {
   uint64_t id = 0, check = 0;  // of the base; 0: there is none
   uint64_t shadows = 0;        // that the rank has of the kind
   uint8_t unchanged = 0;       // whether the rank sends what it sent last
-  uint8_t known = 0;           // whether there was a base before, whatever has become of it
+  uint8_t known = 0;           // whether there was a base before, which no fallback has ended
   uint8_t lacks_memory = 0;    // for a base
   uint8_t nonfinite = 0;       // whether not all is finite of what it sends
   uint8_t spoiled = 0;         // ... or was of what it held
@@ -190,7 +190,7 @@ void read(Asked& a) {
   wait_for(c, c.tracks.of(a.job->request.stream).lanes().front());
   a.content = codec::total(a.sent_check().parts);
   a.held.nonfinite = codec::any_nonfinite(a.sent_check());
-  a.held.known = a.shadow != nullptr;
+  a.held.known = a.shadow != nullptr && !a.shadow->fell_back;
   a.held.spoiled = a.shadow != nullptr && a.shadow->overwritten;
   a.held.lacks_memory = a.shadow != nullptr && a.shadow->memory == nullptr;
   a.held.shadows = a.shadows().count(a.kind);
@@ -369,9 +369,10 @@ std::vector<const Job*> decide_deltas(std::span<Job* const> jobs) {
   return unknown;
 }
 
-void forget_deltas(const Jobs& jobs) {
+void take_back_deltas(const Jobs& jobs) {
   for (const Job* job : jobs)
-    if (job->shadow != nullptr) job->shadow->id = 0;
+    if (job->delta.gathers != plan::Gathers::kAsUsual)
+      job->communicator->shadows.take_back(shadow_kind_of(*job), job->shadow, job->delta.gathers);
 }
 
 }  // namespace terse

@@ -18,7 +18,8 @@ namespace terse {
 // lacks the little memory that comparing takes. Throws Error.
 std::vector<const Job*> decide_deltas(std::span<Job* const> jobs);
 
-// Of calls that went another way than was decided: what the ranks hold is not what they believe.
-void forget_deltas(const Jobs& jobs);
+// Of calls that are NCCL's after all, on all ranks: what these hold is not what was decided on, nor
+// has anything gone so.
+void take_back_deltas(const Jobs& jobs);
 
 }  // namespace terse

@@ -10,7 +10,8 @@
 namespace terse {
 
 // The ranks compare their wishes, outside of groups, and all hear of it where one of them has
-// `trouble`. Blocks. Throws that trouble, or Error(ncclInvalidUsage): "rank R {differs}".
+// `trouble`. Blocks. Throws that trouble, or Error(ncclInvalidUsage): "rank R {differs}". Where
+// this rank cannot ask the others, the communicator is invalid then.
 void require_unanimous(Communicator& communicator, uint64_t wish,
                        const std::optional<Error>& trouble, const char* differs);
 

@@ -242,8 +242,7 @@ Codebook* Run::codebook() const {
 // Not that of calls which are not recorded, for those fit it anew.
 float* Run::table() {
   if (track_.recording() == 0) return codebook_->table;
-  c_.tracks.synchronize();
-  return c_.codebooks.recorded(*codebook_);
+  return c_.codebooks.recorded(*codebook_, c_.tracks);
 }
 
 void Run::fail_without_memory() const {
