@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/checksum.h"
 #include "codec/codec.h"
 #include "codec/codecs.h"
 #include "codec/host_ops.h"
@@ -140,6 +141,31 @@ void run(benchmark::State& state, const Case& c) {
   if (!adds.empty()) state.counters["omega"] = 4 * median(adds);
 }
 
+// The check of memory that delta= makes, as a share of reading it.
+void run_check(benchmark::State& state) {
+  const size_t bytes = size_t{64} << 20;
+  const Bytes raw(bytes, 3);
+  uint64_t parts[kCheckParts];
+  const auto check = [&] {
+    checksum({.of = {{raw.data(), bytes, 1, 0}}, .count = 1, .parts = parts});
+  };
+  const auto read = [&] {
+    uint8_t all = 0;
+    for (size_t i = 0; i < bytes; i += 64) all ^= raw[i];  // of each line a byte
+    benchmark::DoNotOptimize(all);
+  };
+  std::vector<double> times, shares;
+  for (auto iteration : state) {
+    (void)iteration;
+    const double reading = time_of(read);
+    times.push_back(time_of(check));
+    shares.push_back(reading / times.back());
+    state.SetIterationTime(times.back());
+  }
+  state.counters["GB/s"] = static_cast<double>(bytes) * 1e-9 / median(times);
+  state.counters["share"] = median(shares);
+}
+
 struct Named {
   std::string name;
   Spec spec;
@@ -213,5 +239,9 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   register_cases();
+  benchmark::RegisterBenchmark("check/64MiB", &run_check)
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond)
+      ->Iterations(15);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -15,13 +15,17 @@ TERSE_INLINE constexpr uint64_t check_words(uint64_t bytes) { return bytes / 4 +
 // Factors are odd, so that no change of one word is missed; and irregular, so that none is missed
 // which is the same for all words, as where constants are filled in: were they 2i + 1, their sum
 // over n words would be n^2, and a change by a power of two would vanish where n is one.
-TERSE_INLINE uint32_t factor_of_word(uint64_t i) {
-  const uint32_t scattered = static_cast<uint32_t>(i) * 0x9E3779B9u;
-  return (scattered ^ scattered >> 16) | 1;
+constexpr uint32_t kScatter = 0x9E3779B9u;
+
+// Of i * kScatter; or of a vector of them.
+template <class Word>
+TERSE_INLINE Word factor_of_scattered(Word scattered) {
+  return (scattered ^ scattered >> 16) | 1u;
 }
 
 TERSE_INLINE uint64_t check_of_word(uint32_t word, uint64_t i) {
-  return static_cast<uint64_t>(word ^ 0x9E3779B9u) * factor_of_word(i);
+  return static_cast<uint64_t>(word ^ kScatter) *
+         factor_of_scattered(static_cast<uint32_t>(i) * kScatter);
 }
 
 // How to see elements that are not finite in a word of them, one or two: all bits of an exponent
@@ -29,8 +33,9 @@ TERSE_INLINE uint64_t check_of_word(uint32_t word, uint64_t i) {
 struct NonfiniteBits {
   uint32_t exponents = 0, carries = 0;  // zeros: none are seen
 
-  // Of elements that are not finite, their signs' places.
-  TERSE_INLINE uint32_t operator()(uint32_t word) const {
+  // Of elements that are not finite, their signs' places; or of a vector of words of them.
+  template <class Word>
+  TERSE_INLINE Word operator()(Word word) const {
     return ~(((word & exponents) ^ exponents) + exponents) & carries;
   }
 };

@@ -3,7 +3,7 @@
 // inline function of the standard library: the linker could keep this copy for the whole program.
 #include "codec/host_ops.h"
 
-#include "codec/container.h"
+#include "codec/host/checks.h"
 #include "codec/host/dequantize.h"
 #include "codec/host/hadamard.h"
 #include "codec/host/merge.h"
@@ -26,19 +26,6 @@ void hadamard(float factor, size_t n, const void* in, void* out) {
 
 void scale(float factor, size_t n, float* out) {
   for (size_t i = 0; i < n; ++i) out[i] = mul(out[i], factor);
-}
-
-Seen see(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits) {
-  Seen seen{0, 0};
-  for (size_t i = 0; i < words; ++i)
-    include(seen, {check_of_word(read<uint32_t>(in, i), first + i), bits(read<uint32_t>(in, i))});
-  return seen;
-}
-
-uint64_t check_packed(const uint8_t* in, size_t words, size_t first) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < words; ++i) sum += check_of_packed_word(read<uint32_t>(in, i), first + i);
-  return sum;
 }
 
 #define TERSE_STRING(x) #x

@@ -7,18 +7,10 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-// The 64-bit lanes of a register. A word of a Philox block lies in the low half of a lane; the high
-// half does not matter, for products are of the low halves.
-constexpr size_t kLanes = kRegisterBytes / 8;
-using Lanes = uint64_t __attribute__((vector_size(kRegisterBytes)));
-
+// A word of a Philox block lies in the low half of a lane; the high half does not matter, for
+// products are of the low halves.
 #if defined(__SSE2__)
-using LongLanes = long long __attribute__((vector_size(kRegisterBytes)));
 using Words = float __attribute__((vector_size(kRegisterBytes)));
-
-TERSE_INLINE Lanes multiply_low(Lanes a, Lanes b) {
-  return Lanes(TERSE_SIMD(mul_epu32)(LongLanes(a), LongLanes(b)));
-}
 
 // Of each 128 bits of two registers the even words, or the odd ones.
 TERSE_INLINE Lanes even_words(Lanes a, Lanes b) {
@@ -28,7 +20,6 @@ TERSE_INLINE Lanes odd_words(Lanes a, Lanes b) {
   return Lanes(TERSE_SIMD(shuffle_ps)(Words(a), Words(b), _MM_SHUFFLE(3, 1, 3, 1)));
 }
 #else
-TERSE_INLINE Lanes multiply_low(Lanes a, Lanes b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
 TERSE_INLINE Lanes even_words(Lanes a, Lanes b) {
   return Lanes{(a[0] & 0xffffffffu) | a[1] << 32, (b[0] & 0xffffffffu) | b[1] << 32};
 }
