@@ -4,10 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -51,6 +51,7 @@ struct Admission {
   std::atomic<bool> given_up = false;
   // Under the lock.
   bool over = false;
+  bool silent = false;  // about its error, but to calls
   std::optional<Error> error = {};
 };
 
@@ -181,7 +182,7 @@ void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole, bool may
   }
   try {
     std::thread(run, made).detach();
-  } catch (const std::system_error& e) {
+  } catch (const std::exception& e) {
     conclude(made, Error(ncclSystemError, fmt::format("no thread can be made: {}", e.what())));
   }
 }
@@ -201,7 +202,7 @@ ncclResult_t admission_state(ncclComm_t comm) noexcept {
   const std::lock_guard lock(s.mutex);
   for (const auto& a : s.all) {
     if ((a->comm == comm || a->whole == comm) && !a->over) return ncclInProgress;
-    if (a->comm == comm) return a->error->result;
+    if (a->comm == comm && !a->silent) return a->error->result;
   }
   return ncclSuccess;
 }
@@ -212,6 +213,12 @@ void await_admission(ncclComm_t comm) {
 }
 
 void outlast_admission(ncclComm_t comm) { outlast(comm); }
+
+void silence_admission(ncclComm_t comm) noexcept {
+  Admissions& s = admissions();
+  const std::lock_guard lock(s.mutex);
+  if (const auto held = admission_of(s, comm)) held->silent = true;
+}
 
 void end_admission(ncclComm_t comm) {
   outlast(comm);

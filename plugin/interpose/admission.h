@@ -22,7 +22,7 @@ void admit(std::span<const ncclComm_t> comms);
 // whether this rank may be its first one, which numbers it.
 void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole, bool may_lead);
 
-// Whether there is one under way, or that has failed.
+// Whether there is one under way, or one that has failed.
 bool has_admissions() noexcept;
 
 // Whether the communicator's own admission is under way. Then a thread of ours asks NCCL how far it
@@ -42,7 +42,12 @@ void await_admission(ncclComm_t comm);
 // Blocks until its admission is over, however it ended.
 void outlast_admission(ncclComm_t comm);
 
-// The communicator is about to go: the same, and nothing of its admission is left.
+// The program goes on with what is made of the communicator, and what NCCL says is about that: what
+// its admission has failed with only its calls tell from now on.
+void silence_admission(ncclComm_t comm) noexcept;
+
+// The communicator is revoked, or about to go: blocks until its admission is over, and nothing is
+// left of that.
 void end_admission(ncclComm_t comm);
 
 // It is about to be aborted: what waits for other ranks gives up. Blocks until then, unless that

@@ -220,6 +220,27 @@ void require_whole(ncclComm_t whole) {
   if (known != nullptr && !known->revoked()) known->require_usable();
 }
 
+// NCCL's answer to a call after which the program goes on without the communicator. `mark` comes
+// before it, for the call makes others fail; says whether that is new, and is taken back where NCCL
+// does not accept the call.
+template <class Mark, class Ask>
+ncclResult_t ask_marked(ncclComm_t comm, const Mark& mark, void (Communicator::*take_back)(),
+                        const Ask& ask) {
+  const auto known = find_communicator(comm);
+  const bool is_new = known != nullptr && mark(*known);
+  const auto undo = [&] {
+    if (is_new) (known.get()->*take_back)();
+  };
+  try {
+    const ncclResult_t result = ask();
+    if (!accepted(result)) undo();
+    return result;
+  } catch (...) {
+    undo();
+    throw;
+  }
+}
+
 std::vector<Created> take_pending() { return std::exchange(t_pending, {}); }
 
 }  // namespace
@@ -296,10 +317,14 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
                             ncclConfig_t* config, int flags) {
   return ours("ncclCommShrink", [&] {
     outlast_admission(comm);
-    const ncclResult_t result =
-        call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config, flags);
-    if (const auto known = find_communicator(comm); known != nullptr && accepted(result))
-      known->silence((flags & NCCL_SHRINK_ABORT) != 0);
+    const bool aborts = (flags & NCCL_SHRINK_ABORT) != 0;
+    const ncclResult_t result = ask_marked(
+        comm, [&](Communicator& c) { return c.silence(aborts); }, &Communicator::take_back_silence,
+        [&] {
+          return call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config,
+                      flags);
+        });
+    if (accepted(result)) silence_admission(comm);
     return derived({.by = "ncclCommShrink", .config = config, .whole = comm, .namesake = comm},
                    result, made);
   });
@@ -337,9 +362,10 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   return ours("ncclCommRevoke", [&] {
     outlast_admission(comm);
-    const ncclResult_t result = call(next().CommRevoke, "ncclCommRevoke", comm, flags);
-    if (const auto known = find_communicator(comm); known != nullptr && accepted(result))
-      known->revoke();
+    const ncclResult_t result = ask_marked(
+        comm, [](Communicator& c) { return c.revoke(); }, &Communicator::take_back_revoke,
+        [&] { return call(next().CommRevoke, "ncclCommRevoke", comm, flags); });
+    if (accepted(result)) end_admission(comm);
     return result;
   });
 }

@@ -62,6 +62,11 @@ void settle_parts(ncclComm_t whole, bool good) {
   drop(s, [&](const Part& p) { return p.whole == whole && (!good || try_to_name(s, p)); });
 }
 
+// Nobody asks NCCL about a communicator that terse knows while another thread does.
+ncclResult_t ask_nccl(ncclComm_t comm, const CommunicatorPointer& known, ncclResult_t* async) {
+  return known != nullptr ? known->ask(async) : next().library->nccl.CommGetAsyncError(comm, async);
+}
+
 }  // namespace
 
 void note_in_background(ncclComm_t comm) {
@@ -97,7 +102,7 @@ using namespace terse;
 using namespace terse::interpose;
 
 // NCCL's answer, once the names of what it is about are known; or that what NCCL has made still is
-// to be admitted, or that terse has failed on it.
+// to be admitted, or that terse has failed on it and the program has not yet gone on without it.
 extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncError(
     ncclComm_t comm, ncclResult_t* async) {
   return ours("ncclCommGetAsyncError", [&] {
@@ -105,13 +110,13 @@ extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncE
       *async = ncclInProgress;
       return ncclSuccess;
     }
-    const ncclResult_t result = next().library->nccl.CommGetAsyncError(comm, async);
+    const CommunicatorPointer known = find_communicator(comm);
+    const ncclResult_t result = ask_nccl(comm, known, async);
     const bool is_news = awaits_parts() || has_admissions() || has_invalid_communicators();
     if (result != ncclSuccess || !is_news || *async == ncclInProgress) return result;
     const bool good = *async == ncclSuccess;
     settle_parts(comm, good);
-    if (const auto known = find_communicator(comm); known != nullptr && good)
-      *async = known->invalidity().value_or(ncclSuccess);
+    if (known != nullptr && good) *async = known->invalidity().value_or(ncclSuccess);
     if (const ncclResult_t at = admission_state(comm); at != ncclSuccess) *async = at;
     return result;
   });

@@ -82,9 +82,7 @@ Times times_of(const Place& place, const Prospect& call, const Scheme& wanted) {
   const Prediction native = predict_native(place.profile, call, place.machines());
   if (wanted.off || !is_for(wanted, call.collective, call.dtype)) return {*native.seconds, {}};
   const Scheme scheme = require_on_ranks(wanted, call.ranks);
-  if (nccl_sends_less(scheme, call, place.machines())) return {*native.seconds, {}};
-  const auto compressed = predict(place.profile, scheme, call, place.machines());
-  return {*native.seconds, compressed ? compressed->seconds : std::nullopt};
+  return {*native.seconds, seconds_as_called(place.profile, scheme, call, place.machines())};
 }
 
 struct Table {

@@ -51,14 +51,12 @@ TERSE_INLINE float add(float a, float b) {
 
 // Of each number of a compiler's vector.
 template <class Vector>
-  requires(sizeof(Vector) > sizeof(double))
-TERSE_INLINE Vector mul(Vector a, float b) {
+requires(sizeof(Vector) > sizeof(double)) TERSE_INLINE Vector mul(Vector a, float b) {
   return a * b;
 }
 
 template <class Vector>
-  requires(sizeof(Vector) > sizeof(double))
-TERSE_INLINE Vector add(Vector a, float b) {
+requires(sizeof(Vector) > sizeof(double)) TERSE_INLINE Vector add(Vector a, float b) {
   return a + b;
 }
 

@@ -8,6 +8,11 @@ namespace terse::plan {
 // By what all ranks know alike. Of Send and Recv nothing: the others know nothing of them.
 Link link_of(const Algorithm& algorithm, const Shape& shape);
 
+// Whether a call would send more over it than NCCL does, and so is to stay native.
+inline bool sends_more_than_native(const Link& link) {
+  return link.compressed.off_node > link.native.off_node;
+}
+
 // With what NCCL carries beside the algorithm, but to know its error.
 void add_natives(const std::vector<Step>& steps, const Shape& shape, Link* link);
 

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from unittest import mock
 
@@ -132,11 +131,13 @@ class Both:
 
     def test_interrupted_it_leaves_nothing(self):
         for number in (signal.SIGINT, signal.SIGTERM):
-            process = subprocess.Popen([NETLAB, *self.MODE, "--hosts", "2", "--", "sleep", "61"],
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(1.2)
+            process = subprocess.Popen([NETLAB, *self.MODE, "--hosts", "2", "--", "sh", "-c",
+                                        "echo up; exec sleep 61"], text=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.assertIn("up\n", iter(process.stdout.readline, ""))
             process.send_signal(number)
-            self.assertNotEqual(process.wait(timeout=60), 0)
+            process.communicate(timeout=60)
+            self.assertNotEqual(process.returncode, 0)
             self.assertEqual(left_over(process.pid), [])
 
 

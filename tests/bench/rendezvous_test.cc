@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -35,10 +37,6 @@ std::vector<std::string> processes(int n, const std::function<void(int)>& body) 
   return errors;
 }
 
-double seconds(steady_clock::time_point start) {
-  return std::chrono::duration<double>(steady_clock::now() - start).count();
-}
-
 TEST(Rendezvous, EverybodyGetsEverybodysBlob) {
   const int port = free_port();
   const auto errors = processes(4, [&](int p) {
@@ -65,11 +63,9 @@ TEST(Rendezvous, OneProcessNeedsNobody) {
 
 TEST(Rendezvous, FirstTimesOutNamingTheMissing) {
   const int port = free_port();
-  const auto start = steady_clock::now();
   const auto errors = processes(2, [&](int p) {
-    Rendezvous rendezvous({p, 4, "127.0.0.1", port, 0.5});  // 2 and 3 never come
+    Rendezvous rendezvous({p, 4, "127.0.0.1", port, 3});  // 2 and 3 never come
   });
-  EXPECT_LT(seconds(start), 5);
   EXPECT_NE(errors[0].find("missing of the 4 processes: 2, 3"), std::string::npos) << errors[0];
   EXPECT_NE(errors[1], "");
 }
@@ -183,14 +179,21 @@ TEST(Lifeline, ReportsALostProcess) {
 
 TEST(Watchdog, BarksOnlyWithoutProgress) {
   std::atomic<int> barks = 0;
+  steady_clock::duration longest{};  // between two kicks, of a machine that does much else
+  auto before = steady_clock::now();
   {
     Watchdog kicked(1, [&](const std::string&) { ++barks; });
     for (int i = 0; i < 13; ++i) {
+      const auto begin = steady_clock::now();
       kicked.kick("step");
+      longest = std::max(longest, steady_clock::now() - before);
+      before = begin;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   }
-  EXPECT_EQ(barks, 0);
+  longest = std::max(longest, steady_clock::now() - before);
+  EXPECT_TRUE(barks == 0 || longest >= std::chrono::seconds(1)) << barks;
+  barks = 0;
   std::string last;
   {
     Watchdog left(1, [&](const std::string& what) {
@@ -198,7 +201,9 @@ TEST(Watchdog, BarksOnlyWithoutProgress) {
       ++barks;
     });
     left.kick("the long step");
-    std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+    const auto limit = steady_clock::now() + std::chrono::seconds(60);
+    while (barks == 0 && steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_EQ(barks, 1);
   EXPECT_EQ(last, "the long step");

@@ -1,13 +1,12 @@
-// The CUDA module is missing, which TERSE_CUDA_MODULE says: an error at the first call that needs
-// it.
+// The CUDA module is missing, or another library, which TERSE_CUDA_MODULE says: an error at the
+// first call that needs it.
 #include "player.h"
 
 namespace terse::test {
 namespace {
 
-// TERSE_CUDA_MODULE says so.
-TEST(Module, ThatIsMissingIsAClearError) {
-  run_ranks(2, [](int, ncclComm_t comm) {
+void expect_errors_with(const std::string& cause) {
+  run_ranks(2, [&](int rank, ncclComm_t comm) {
     std::vector<float> data(10, 1.0f);
     const SchemeHandle scheme(parse_scheme("int8"));
     for (int k = 0; k < 2; ++k) {
@@ -15,12 +14,21 @@ TEST(Module, ThatIsMissingIsAClearError) {
                                comm, nullptr),
                 ncclSystemError);
       const std::string message = terseGetLastError();
-      for (const char* part : {"terseAllReduce", "communicator", "CUDA module", "/nonexistent"})
+      for (const std::string& part :
+           {std::string("terseAllReduce"), std::string("communicator"),
+            "rank " + std::to_string(rank) + " of 2", std::string("CUDA module"), cause})
         EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
     }
     EXPECT_EQ(data, std::vector<float>(10, 1.0f));
     EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
   });
+}
+
+// Which of them it is TERSE_CUDA_MODULE says.
+TEST(Module, ThatIsMissingIsAClearError) { expect_errors_with("/nonexistent"); }
+
+TEST(Module, ThatIsAnotherLibraryIsAClearError) {
+  expect_errors_with("libc.so.6 is not terse's CUDA module");
 }
 
 TEST(Module, NamesTheDriverThatIsTooOld) {

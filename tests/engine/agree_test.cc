@@ -25,7 +25,7 @@ void say_version(Communicator& c, uint64_t version) {
 }
 
 TEST(Agreement, NamesVersionsAsPeopleDo) {
-  run_ranks(2, [](int rank, ncclComm_t comm) {
+  run_ranks(3, [](int rank, ncclComm_t comm) {
     const CommunicatorPointer c = communicator(comm, settings());
     if (rank == 1) {
       say_version(*c, 10203);
@@ -38,6 +38,9 @@ TEST(Agreement, NamesVersionsAsPeopleDo) {
         const std::string text =
             fmt::format("rank 1 has version 1.2.3 of terse, this rank {}.{}.{}",
                         TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH);
+        EXPECT_EQ(e.result, ncclInvalidUsage);
+        EXPECT_NE(e.message.find(fmt::format("rank {} of 3", rank)), std::string::npos)
+            << e.message;
         EXPECT_TRUE(e.message.ends_with(text)) << e.message;
       }
     }

@@ -10,6 +10,7 @@
 #include <random>
 #include <span>
 
+#include "poisoned.h"
 #include "ranks.h"
 #include "reference.h"
 #include "summed_reference.h"
@@ -282,6 +283,32 @@ TEST(Collectives, ANanReachesEveryRank) {
         terseCommRelease(comm);
       });
     }
+}
+
+TEST(Collectives, WhatIsNotFiniteIsSoInEveryResult) {
+  constexpr int kRanks = 3;
+  std::vector<Collective> collectives;
+  for (int k = 0; k < kCollectives; ++k) collectives.push_back(static_cast<Collective>(k));
+  for (const char* text : {"int8", "int4:hadamard=32", "minmax8:round=shift", "fp8e4m3", "mxfp4",
+                           "nvfp4", "bf16", "learned4:learn=never"}) {
+    next_ordinal();
+    const std::vector<Poisoned> calls = poisoned_calls(text, collectives, kRanks);
+    std::vector<std::vector<Bytes>> got(calls.size(), std::vector<Bytes>(kRanks));
+    run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+      const SchemeHandle scheme(parse_scheme(text));
+      for (size_t k = 0; k < calls.size(); ++k) {
+        const Call& call = calls[k].call;
+        Bytes& out = got[k][rank];
+        out.resize(recv_count(call, kRanks) * datatype_size(call.datatype));
+        ASSERT_EQ(
+            call_terse(call, calls[k].sent[rank].data(), out.data(), scheme.get(), comm, nullptr),
+            ncclSuccess)
+            << calls[k].describe() << ": " << terseGetLastError();
+      }
+      ASSERT_EQ(terseCommRelease(comm), ncclSuccess);
+    });
+    for (size_t k = 0; k < calls.size(); ++k) expect_poison(calls[k], got[k]);
+  }
 }
 
 TEST(Collectives, OneRankCopies) {

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "engine/comm/shadows.h"
+#include "normal.h"
 #include "ranks.h"
 #include "terse_client.h"
 
@@ -26,7 +27,7 @@ class Caller {
   // Of what all ranks' weights are at a step; by bucket.
   static Bytes weights(size_t rank, size_t bucket, int step) {
     std::mt19937 random(static_cast<unsigned>(rank * 1000 + bucket));
-    std::normal_distribution<float> normal;
+    Normal normal;
     Floats all(kCount);
     for (float& x : all) x = normal(random);
     for (int s = 0; s < step; ++s)
@@ -386,10 +387,10 @@ TEST(Delta, CallsOfAGroupThatSendAlikeHaveEachTheirOwnShadow) {
     const SchemeHandle scheme("int8:delta=shadow");
     const auto norm = [](int of_rank, size_t layer, int step) {
       std::mt19937 random(static_cast<unsigned>(of_rank * kLayers + layer));
-      std::normal_distribution<float> normal(0.0f, 0.02f);
+      Normal normal;
       Floats all(kCount, 1.0f);
       if (step > 0 && layer + 1 < kLayers)
-        for (float& x : all) x += normal(random) + 0.001f * static_cast<float>(step);
+        for (float& x : all) x += 0.02f * normal(random) + 0.001f * static_cast<float>(step);
       return all;
     };
     std::vector<Bytes> recv(kLayers, Bytes(kRanks * kBytes));
@@ -450,7 +451,7 @@ TEST_P(Walks, DoNotAddUpErrors) {
   run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
     const SchemeHandle scheme("int4:block=2048,delta=inplace,own=quantized");
     std::mt19937 random(static_cast<unsigned>(rank));
-    std::normal_distribution<float> normal;
+    Normal normal;
     Floats weights(kElements);
     for (float& x : weights) x = 0.08f * normal(random);
     Bytes recv(kRanks * kElements * 2);

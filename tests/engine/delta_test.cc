@@ -11,6 +11,7 @@
 
 #include "codec/codec.h"
 #include "engine/comm/shadows.h"
+#include "normal.h"
 #include "ranks.h"
 #include "terse_client.h"
 #include "trials.h"
@@ -214,7 +215,7 @@ class Model {
   const codec::Spec spec_;
   std::vector<Bucket> buckets_;
   std::mt19937 random_{5};
-  std::normal_distribution<float> normal_;
+  Normal normal_;
 };
 
 // One rank's buffers.

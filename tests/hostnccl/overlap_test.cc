@@ -182,7 +182,7 @@ TEST(Overlap, AbortEndsAllThatIsUnderWay) {
   const Clock::time_point start = Clock::now();
   EXPECT_NCCL(ncclCommAbort(comms[0]));
   for (const Stream& stream : streams) EXPECT_NE(ncclSuccess, hostncclStreamSynchronize(stream));
-  EXPECT_LT(Clock::now() - start, 2s);
+  EXPECT_LT(Clock::now() - start, 20s);
   for (int r = 1; r < 3; ++r) EXPECT_NCCL(ncclCommAbort(comms[r]));
 }
 

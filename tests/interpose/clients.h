@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <nccl.h>
+#include <unistd.h>
 
 #include <thread>
 #include <vector>
@@ -18,6 +19,7 @@ namespace terse::test {
 // What a call on a communicator that may not block has come to in the end.
 inline ncclResult_t settled(ncclResult_t state, ncclComm_t comm) {
   while (state == ncclInProgress) {
+    usleep(100);
     if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &state); asked != ncclSuccess)
       return asked;
   }
@@ -46,7 +48,7 @@ inline ncclComm_t made_unseen(int rank, int ranks, const ncclUniqueId& id) {
   ncclComm_t comm = nullptr;
   ncclConfig_t config = non_blocking();
   ncclResult_t state = pncclCommInitRankConfig(&comm, ranks, id, rank, &config);
-  while (state == ncclInProgress) pncclCommGetAsyncError(comm, &state);
+  while (state == ncclInProgress) usleep(100), pncclCommGetAsyncError(comm, &state);
   EXPECT_EQ(state, ncclSuccess);
   return comm;
 }

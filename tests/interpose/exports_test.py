@@ -1,7 +1,7 @@
 """Nothing of NCCL's is missing among our exports: exports_test.py PRELOAD_LIBRARY SOURCE_FOLDER
 
-Compared with the list (functions.inc), with the headers of NCCL that are there, and with this
-machine's real libnccl.so.2."""
+Compared with the list (functions.inc), with what NCCL 2.32 has (golden/nccl-2.32-functions.txt), with the
+headers of NCCL that are there, and with this machine's real libnccl.so.2."""
 
 import glob
 import os
@@ -64,6 +64,12 @@ class Exports(unittest.TestCase):
 
     def test_the_list_is_what_is_exported(self):
         self.assertEqual(self.ours, listed())
+
+    def test_the_functions_of_the_newest_nccl(self):
+        with open(SOURCE + "/tests/golden/nccl-2.32-functions.txt", encoding="utf-8") as f:
+            functions = {line.strip() for line in f if not line.startswith("#")}
+        self.assertGreater(len(functions), 180)
+        self.assertEqual(functions - self.ours, set())
 
     def test_headers(self):
         headers = glob.glob(SOURCE + "/include/nccl/nccl.h")

@@ -35,7 +35,8 @@ function(terse_functions_test name program)
       set(settings "TERSE_SCHEME=;TERSE_CUDA_MODULE=/nonexistent")
     endif()
     add_test(NAME interpose.${part}.${name} COMMAND ${program} --gtest_filter=${part}.*)
-    set_tests_properties(interpose.${part}.${name} PROPERTIES ENVIRONMENT "${environment};${settings};SECOND_NCCL=${fakes}/old/libnccl.so.2;${ARGN}")
+    set_tests_properties(interpose.${part}.${name} PROPERTIES ENVIRONMENT "${environment};${settings};SECOND_NCCL=${fakes}/old/libnccl.so.2;${ARGN}"
+                         FAIL_REGULAR_EXPRESSION "Running 0 tests")
   endforeach()
 endfunction()
 set(fake_folder ${fakes}/site-packages/nvidia/nccl/lib)
@@ -53,7 +54,8 @@ target_compile_options(other_dlsym PRIVATE -fno-sanitize=all)  # called before s
 add_dependencies(interpose_linked other_dlsym)
 add_test(NAME interpose.other_dlsym COMMAND interpose_linked --gtest_filter=OtherDlsym.*)
 set_tests_properties(interpose.other_dlsym PROPERTIES ENVIRONMENT
-  "LD_PRELOAD=${preload}:$<TARGET_FILE:other_dlsym>;ASAN_OPTIONS=verify_asan_link_order=0")
+  "LD_PRELOAD=${preload}:$<TARGET_FILE:other_dlsym>;ASAN_OPTIONS=verify_asan_link_order=0"
+  FAIL_REGULAR_EXPRESSION "Running 0 tests")
 
 terse_test(interpose_old_nccl SOURCES old_nccl_test.cc LIBRARIES ${CMAKE_DL_LIBS})
 add_dependencies(interpose_old_nccl terse_nccl old_nccl fake_nccl)

@@ -108,6 +108,7 @@ TEST(Invalid, WhatIsLeftOfOneThatDoesNotBlockIsMade) {
 }
 
 // Of which nccl.h says that it is quiescent then, that calls are refused, and that it may be split.
+// What NCCL does not accept changes nothing.
 TEST(Invalid, ARevokedOneIsNot) {
   std::latch failed(2), over(2);
   on_threads(2, [&](int rank, const ncclUniqueId& id) {
@@ -119,6 +120,12 @@ TEST(Invalid, ARevokedOneIsNot) {
     EXPECT_NE(refused, ncclSuccess);
     EXPECT_EQ(ncclCommRevoke(comm, 1), ncclInvalidArgument);  // which is no revocation
     EXPECT_EQ(state_of(comm), refused);
+    int lost = 1 - rank;
+    ncclComm_t part = nullptr;
+    EXPECT_EQ(ncclCommShrink(comm, &lost, 0, &part, nullptr, NCCL_SHRINK_ABORT),
+              ncclInvalidArgument);  // of no rank
+    EXPECT_EQ(state_of(comm), refused);
+    EXPECT_EQ(sum(x, 100, comm), refused);
     failed.arrive_and_wait();
     EXPECT_EQ(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), ncclSuccess);
     EXPECT_EQ(state_of(comm), ncclSuccess);
@@ -130,7 +137,6 @@ TEST(Invalid, ARevokedOneIsNot) {
       EXPECT_EQ(state_of(comm), ncclSuccess);
     }
     EXPECT_EQ(x, std::vector<float>(x.size(), 2.0f));
-    ncclComm_t part = nullptr;
     EXPECT_EQ(ncclCommSplit(comm, 0, rank, &part, nullptr), ncclSuccess) << ncclGetLastError(comm);
     EXPECT_NE(part, nullptr);
     if (part != nullptr) {

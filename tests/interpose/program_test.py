@@ -90,13 +90,15 @@ class Programs(unittest.TestCase):
     # Whatever comes first on them: a message of a group on one rank, and alone on the other.
     def test_communicators_that_do_not_block(self):
         names = "allreduce,allgather,reducescatter,sendrecv"
+        compressed = 0
         for seed in SEEDS:
             ranks = 1 + seed % 5
             native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
             play(seed, ranks, native)
             play(seed, ranks, found, {"TERSE_SCHEME": f"{names} bytes=1000.. -> int8",
                                       "NCCL_COMM_BLOCKING": "0", "TERSE_TIMEOUT": "20"})
-            self.compare(seed, ranks, native, found, names, 1000)
+            compressed += self.compare(seed, ranks, native, found, names, 1000)[0]
+        self.assertGreater(compressed, 2 * len(SEEDS))
 
     def test_off_is_exact(self):
         for seed in list(SEEDS)[:4]:
@@ -106,7 +108,7 @@ class Programs(unittest.TestCase):
             self.assertEqual(self.compare(seed, 3, native, found, "none", 0)[0], 0)
 
     def test_a_rank_killed_anywhere_ends_as_an_error_on_the_others(self):
-        ranks = 3
+        ranks, failed = 3, 0
         for seed in list(SEEDS)[:6]:
             chance = random.Random(seed)
             prefix = self.folder.name + f"/k{seed}"
@@ -130,6 +132,8 @@ class Programs(unittest.TestCase):
                 if rank != victim:
                     self.assertIn(process.returncode, (0, FAILED),
                                   f"seed {seed}: rank {rank} of victim {victim}: {error}")
+                    failed += process.returncode == FAILED
+        self.assertGreater(failed, 0, "all came after the programs' ends")
 
 
 if __name__ == "__main__":

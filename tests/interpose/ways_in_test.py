@@ -323,6 +323,27 @@ class WaysIn(unittest.TestCase):
             self.assertEqual(done.returncode, status)
             self.assertIn(message, done.stderr)
 
+    def test_what_others_may_write_no_facade_is_loaded_from(self):
+        for kind in ("a link", "open to all"):
+            with self.subTest(kind), tempfile.TemporaryDirectory(dir=self.scratch.name) as scratch:
+                cache, elsewhere = scratch + "/cache", scratch + "/elsewhere"
+                os.mkdir(cache)
+                os.mkdir(elsewhere)
+                if kind == "a link":
+                    os.symlink(elsewhere, cache + "/terse")
+                else:
+                    os.mkdir(cache + "/terse")
+                    os.chmod(cache + "/terse", 0o777)
+                ran = scratch + "/ran"
+                done = subprocess.run([*under_terse("--nccl", HOSTNCCL), "touch", ran], text=True,
+                                      capture_output=True, check=False, timeout=PATIENCE,
+                                      env=environment(XDG_CACHE_HOME=cache))
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f"{cache}/terse is not a folder of this user's alone", done.stderr)
+                self.assertFalse(os.path.exists(ran))
+                self.assertEqual([names for _, _, names in os.walk(scratch, followlinks=True)
+                                  if names], [])
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)

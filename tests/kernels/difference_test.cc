@@ -13,6 +13,7 @@
 #include "batch.h"
 #include "cpu_kernels.h"
 #include "expect_noticed.h"
+#include "normal.h"
 #include "parts.h"
 #include "simt/global_memory.h"
 
@@ -30,7 +31,7 @@ struct Buffers {
 template <class T>
 Buffers buffers(size_t count, size_t offset, bool special) {
   std::mt19937 random(static_cast<unsigned>(count));
-  std::normal_distribution<float> normal;
+  const test::Normal normal;
   Buffers b{std::vector<char>(count * sizeof(T) + offset),
             std::vector<char>(count * sizeof(T) + offset), offset};
   for (size_t i = 0; i < count; ++i) {

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "policy/levels.h"
 #include "policy/profile.h"
 
 namespace terse {
@@ -96,6 +97,23 @@ TEST(Told, ProfilesThatDifferAtTheEndAreToldApart) {
   const std::string text = differences(settings("0.0012345678"), settings("0.0012345679"), 3);
   EXPECT_EQ(text.find("the profile of TERSE_PROFILE is \"nnnn"), 0u) << text;
   EXPECT_TRUE(text.ends_with("...\" on this rank (what differs comes later)")) << text;
+}
+
+TEST(Told, LevelsThatDifferAreNamed) {
+  const auto settings = [](const char* numbers) {
+    Settings s;
+    if (*numbers != 0)
+      s.levels = parse_levels(fmt::format("[[levels]]\nat = [{}]\n", numbers), "l.toml");
+    return ToldSettings(s);
+  };
+  const ToldSettings mine = settings("0, 0.25, 0.75, 1");
+  EXPECT_EQ(differences(settings("0, 0.250, 0.75, 1"), mine, 3), "");
+  const std::string begin = "what is in the file of TERSE_LEVELS is \"";
+  const std::string text = differences(settings("0, 0.5, 0.75, 1"), mine, 3);
+  EXPECT_EQ(text.find(begin + "[[levels]] "), 0u) << text;
+  EXPECT_NE(text.find("\" on rank 3 but \"[[levels]] "), std::string::npos) << text;
+  EXPECT_NE(text.find("\" on this rank"), std::string::npos) << text;
+  EXPECT_EQ(differences(settings(""), mine, 3).find(begin + "\" on rank 3 but \"[[levels]] "), 0u);
 }
 
 TEST(Told, WhatCannotBeReadIsTold) {

@@ -52,7 +52,9 @@ class LevelsFile : public testing::Test {
     return read_levels(path_);
   }
 
-  void save(const std::vector<Levels>& levels) const { save_levels(settings_, levels); }
+  void save(const std::vector<Levels>& fitted, const std::vector<Levels>& continued = {}) const {
+    save_levels(settings_, fitted, continued);
+  }
 
   const std::string path_ =
       testing::TempDir() + "terse-levels-file-" + std::to_string(getpid()) + ".toml";
@@ -71,6 +73,25 @@ TEST_F(LevelsFile, WhatIsLearnedComesBeforeWhatElseFits) {
   EXPECT_EQ(left, (std::vector<Levels>{kOfEight, all, other, kOfFour}));
 }
 
+// Of two communicators whose calls are the same.
+TEST_F(LevelsFile, WhatOneHasLearnedIsNotReplacedByWhatAnotherHasGoneOnWith) {
+  const Levels older = learned(1, kFirst), newer = learned(2, kSecond);
+  Levels goes_on = older, is_there = older;
+  goes_on.calls += 5;
+  const std::vector<Levels> of_both = left_by({older}, [&] {
+    leads(7, 0);
+    save({newer}, {});
+    save({}, {goes_on});
+  });
+  EXPECT_EQ(of_both, std::vector<Levels>{newer});
+  const std::vector<Levels> of_one = left_by({older}, [&] {
+    leads(7, 0);
+    save({}, {goes_on});
+    save({}, {is_there});
+  });
+  EXPECT_EQ(of_one, std::vector<Levels>{goes_on});
+}
+
 // As others may have put it there.
 TEST_F(LevelsFile, WhatIsLearnedDoesNotStayBehindWhatElseFits) {
   const std::vector<Levels> left = left_by({kOfFour, kOfEight, learned(1, kFirst)}, [&] {
@@ -78,14 +99,6 @@ TEST_F(LevelsFile, WhatIsLearnedDoesNotStayBehindWhatElseFits) {
     save({learned(2, kSecond)});
   });
   EXPECT_EQ(left, (std::vector<Levels>{learned(2, kSecond), kOfFour, kOfEight}));
-}
-
-TEST_F(LevelsFile, WhatWasNotFittedIsNotSaved) {
-  const std::vector<Levels> left = left_by({}, [&] {
-    leads(7, 0);
-    save({learned(0, kFirst)});
-  });
-  EXPECT_EQ(left, std::vector<Levels>());
 }
 
 // Of several ranks in one process the least one counts, whichever comes first.

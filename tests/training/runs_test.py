@@ -5,7 +5,6 @@ import json
 import math
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,11 +14,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TRAINING = os.path.join(ROOT, "bench", "training")
 NETLAB = os.path.join(ROOT, "bench", "netlab", "netlab")
-sys.path.insert(0, TRAINING)
+sys.path[:0] = [TRAINING, os.path.join(ROOT, "tests", "tools")]
 import launch  # pylint: disable=wrong-import-position
 import plan  # pylint: disable=wrong-import-position
 import reports  # pylint: disable=wrong-import-position
 import text  # pylint: disable=wrong-import-position
+from ports import free_port  # pylint: disable=wrong-import-position
 
 BUILD = os.path.abspath(sys.argv[1])
 PYTHON = os.path.join(os.path.abspath(sys.argv[2]), "bin", "python")
@@ -36,12 +36,6 @@ WAYS = {"native": plan.WAYS, "safe": plan.WAYS, "fast": ("ddp", "fsdp2"), "qsdp"
         "bf16": ("ddp",), "fp8e4m3": ("ddp",), "mxfp4": ("ddp",), "weights4-delta": ("zero1",),
         "gradients4-twolevel-hadamard": ("fsdp2",), "w4g4-uniform": ("fsdp2",),
         "w4g4-uniform+exact-norms": ("fsdp2",)}
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Case(unittest.TestCase):

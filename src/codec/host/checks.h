@@ -10,7 +10,8 @@ namespace terse::codec::TERSE_ISA {
 namespace {
 
 constexpr size_t kCheckedAtOnce = 2 * kLanes;
-constexpr size_t kAhead = 3072;  // bytes: memory is asked for sooner than the machine does by itself
+constexpr size_t kAhead =
+    3072;  // bytes: memory is asked for sooner than the machine does by itself
 using CheckedWords = uint32_t __attribute__((vector_size(kRegisterBytes)));
 
 Seen see(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits) {
@@ -30,7 +31,8 @@ Seen see(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits) {
     scattered += static_cast<uint32_t>(kCheckedAtOnce) * kScatter;
   }
   Seen seen{0, 0};
-  for (size_t k = 0; k < kCheckedAtOnce; ++k) include(seen, {k < kLanes ? sums[k] : 0, nonfinite[k]});
+  for (size_t k = 0; k < kCheckedAtOnce; ++k)
+    include(seen, {k < kLanes ? sums[k] : 0, nonfinite[k]});
   for (; i < words; ++i) {
     const uint32_t word = read<uint32_t>(in, i);
     include(seen, {check_of_word(word, first + i), bits(word)});

@@ -9,6 +9,7 @@
 #include "engine/peers/deltas.h"
 #include "engine/peers/prepare.h"
 #include "engine/run/native.h"
+#include "plan/link.h"
 
 namespace terse {
 namespace {
@@ -75,8 +76,7 @@ void decide_each(std::span<Job> jobs) {
 bool sends_more_than_nccl(const Job* job) {
   if (job->native || is_message(*job) || job->scheme.algorithm != plan::Algo{}) return false;
   if (job->communicator->topology().nodes() < 2) return false;  // and no plan is looked up
-  const plan::Link link = plan_of_collective(*job)->link;
-  return link.compressed.off_node > link.native.off_node;
+  return plan::sends_more_than_native(plan_of_collective(*job)->link);
 }
 
 template <class Condition>

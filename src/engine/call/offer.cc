@@ -52,6 +52,7 @@ Answer offer(const Request& r, const Settings& settings) {
   Communicator& c = *held;
   if (!root_exists(r, c)) return {};
   if (waits_for_ranks(c, r)) {
+    c.require_usable();
     if (group_depth() > 0) {
       defer(c, r);
       return {.taken = ncclSuccess};

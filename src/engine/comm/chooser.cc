@@ -44,8 +44,7 @@ Scheme native_scheme() {
 }
 
 bool sends_more_than_native(const plan::Algorithm& algorithm, const plan::Shape& shape) {
-  const plan::Link link = plan::link_of(algorithm, shape);
-  return link.compressed.off_node > link.native.off_node;
+  return plan::sends_more_than_native(plan::link_of(algorithm, shape));
 }
 
 // The fastest algorithm; where that would send more between nodes than NCCL does the table's own;
@@ -91,6 +90,14 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& w
   // Where it is what the table takes, the scheme need not say so.
   if (best.algorithm != usual) scheme->algorithm = *plan::find_algo(best.algorithm->names.own);
   return Prediction{*scheme, best.seconds};
+}
+
+std::optional<double> seconds_as_called(const model::Profile& profile, const Scheme& scheme,
+                                        const Prospect& call, const Machines& machines) {
+  if (nccl_sends_less(scheme, call, machines)) return {};
+  const plan::Shape shape = shape_of_all({scheme.spec, scheme.intra}, call, machines);
+  const plan::Selection taken = plan::select(call.collective, shape, scheme.algorithm);
+  return model::seconds(profile, *taken.algorithm, shape, codec_of(scheme));
 }
 
 std::vector<Prediction> predictions(const model::Profile& profile, const Scheme& scheme,

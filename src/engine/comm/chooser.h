@@ -53,6 +53,11 @@ Prediction predict_native(const model::Profile& profile, const Prospect& call,
 std::optional<Prediction> predict(const model::Profile& profile, const Scheme& scheme,
                                   const Prospect& call, const Machines& machines);
 
+// What a call with this scheme takes: by the algorithm that the table has for it, unless the scheme
+// names one. Empty: it stays native. For a scheme as nccl_sends_less() has it.
+std::optional<double> seconds_as_called(const model::Profile& profile, const Scheme& scheme,
+                                        const Prospect& call, const Machines& machines);
+
 // Native and then every candidate that the collective and the type have, each with its best
 // algorithm; but none that would send more between nodes than NCCL does, for it would not run.
 // Where the profile has measured the native call, those that were measured, too, and no others.

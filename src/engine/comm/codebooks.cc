@@ -68,7 +68,8 @@ void Codebooks::upload(Codebook& codebook, const Levels& levels, Stream stream) 
   codebook.recorded_fits_.reset();
   backend_.synchronize(stream);
   codebook.calls = levels.calls;
-  codebook.fits = codebook.known_fits_ = levels.fits;
+  codebook.fits = codebook.known_fits_ = codebook.given_fits_ = levels.fits;
+  codebook.goes_on_ = levels.collective && levels.count && levels.dtype && levels.spec;
   codebook.known_ = levels.at;
 }
 
@@ -169,11 +170,12 @@ bool Codebooks::collect() noexcept try {
   return false;
 }
 
-std::vector<Levels> Codebooks::levels() const {
+std::vector<Levels> Codebooks::levels_of(bool (*wanted)(const Codebook&)) const {
   std::vector<Levels> all;
   const auto lock = patient_lock(mutex_, std::chrono::milliseconds(200));
   if (!lock.owns_lock()) return all;
-  for (const auto& [kind, codebook] : all_)
+  for (const auto& [kind, codebook] : all_) {
+    if (!wanted(codebook)) continue;
     all.push_back({.collective = kind.collective,
                    .count = kind.count,
                    .dtype = kind.dtype,
@@ -181,7 +183,20 @@ std::vector<Levels> Codebooks::levels() const {
                    .calls = codebook.calls,
                    .fits = codebook.known_fits_,
                    .at = codebook.known_});
+  }
   return all;
+}
+
+std::vector<Levels> Codebooks::levels() const {
+  return levels_of([](const Codebook&) { return true; });
+}
+
+std::vector<Levels> Codebooks::fitted_levels() const {
+  return levels_of([](const Codebook& c) { return c.known_fits_ != c.given_fits_; });
+}
+
+std::vector<Levels> Codebooks::continued_levels() const {
+  return levels_of([](const Codebook& c) { return c.goes_on_ && c.known_fits_ == c.given_fits_; });
 }
 
 }  // namespace terse

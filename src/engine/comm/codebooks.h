@@ -46,6 +46,8 @@ struct Codebook {
   std::optional<uint64_t> recorded_fits_;
   std::vector<float> known_;  // its levels, and how often they had been fitted
   uint64_t known_fits_ = 0;
+  uint64_t given_fits_ = 0;  // with which it began, or that came with levels given since
+  bool goes_on_ = false;     // from levels that were given for just these calls
   // The levels of a fit that is enqueued, as they come to the host.
   void* visible_ = nullptr;
   std::vector<Copy> copy_;
@@ -91,11 +93,16 @@ class Codebooks {
 
   // By kind, as they are known on the host. Any thread; none where another one has them for long.
   std::vector<Levels> levels() const;
+  // The same of those that were fitted here, and not only given; and of those that were not, but
+  // given for just these calls, of which more have been made.
+  std::vector<Levels> fitted_levels() const;
+  std::vector<Levels> continued_levels() const;
 
   // Of all tables.
   size_t bytes() const { return bytes_; }
 
  private:
+  std::vector<Levels> levels_of(bool (*wanted)(const Codebook&)) const;
   // Null: such a table begins with levels that are equally far from each other.
   const Levels* given_for(const CodebookKind& kind) const;
   void say_that_none_fit(const CodebookKind& kind) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "base/log.h"
 #include "engine/comm/shape.h"
@@ -83,10 +84,16 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
 std::optional<ncclResult_t> Communicator::state() const {
   const std::lock_guard lock(asking_);
   if (aborted_) return {};
-  if (invalid_) return invalid_->result;
+  if (invalid_ && !revoked_) return invalid_->result;
   ncclResult_t state = ncclSuccess;
   const ncclResult_t asked = library.nccl.CommGetAsyncError(comm, &state);
   return asked == ncclSuccess ? state : asked;
+}
+
+ncclResult_t Communicator::ask(ncclResult_t* state) const {
+  const std::lock_guard lock(asking_);
+  if (aborted_) fail(ncclInvalidUsage, "aborted");
+  return library.nccl.CommGetAsyncError(comm, state);
 }
 
 void Communicator::require_sound() const {
@@ -102,11 +109,16 @@ void Communicator::abort() {
   usable_ = false;
 }
 
-void Communicator::revoke() {
+bool Communicator::revoke() {
   const std::lock_guard lock(asking_);
-  revoked_ = true;
-  invalid_.reset();
   usable_ = false;
+  return !std::exchange(revoked_, true);
+}
+
+void Communicator::take_back_revoke() {
+  const std::lock_guard lock(asking_);
+  revoked_ = false;
+  usable_ = !aborted_ && !invalid_;
 }
 
 bool Communicator::revoked() const {
@@ -118,7 +130,7 @@ bool Communicator::revoked() const {
 void Communicator::invalidate(const std::exception& cause) noexcept {
   const auto* const error = dynamic_cast<const Error*>(&cause);
   const std::lock_guard lock(asking_);
-  if (invalid_ || revoked_) return;
+  if (invalid_) return;
   invalid_.emplace(error != nullptr ? error->result : ncclSystemError, std::string());
   usable_ = false;
   g_any_invalid = true;
@@ -140,12 +152,18 @@ void Communicator::break_off(Stream stream, const std::exception& cause) noexcep
 std::optional<ncclResult_t> Communicator::invalidity() const {
   if (usable_) return {};
   const std::lock_guard lock(asking_);
-  return invalid_ && !silent_ ? std::optional(invalid_->result) : std::nullopt;
+  const bool tells = invalid_ && !revoked_ && !silent_;
+  return tells ? std::optional(invalid_->result) : std::nullopt;
 }
 
-void Communicator::silence(bool for_good) {
+bool Communicator::silence(bool for_good) {
   const std::lock_guard lock(asking_);
-  silent_ = silent_ || for_good || invalid_;
+  return (for_good || invalid_) && !std::exchange(silent_, true);
+}
+
+void Communicator::take_back_silence() {
+  const std::lock_guard lock(asking_);
+  silent_ = false;
 }
 
 void Communicator::require_usable() const {
@@ -153,6 +171,7 @@ void Communicator::require_usable() const {
   const std::lock_guard lock(asking_);
   if (aborted_) fail(ncclInvalidUsage, "aborted");
   if (revoked_) fail(ncclInvalidUsage, "revoked");
+  if (!invalid_) return;  // no longer revoked
   fail(
       invalid_->result,
       "its ranks may be at different calls since one has failed, and it is good for nothing but to "
@@ -238,13 +257,18 @@ void Communicator::conclude() noexcept {
   }
   meter.collect();
   codebooks.collect();
-  save_levels(settings, codebooks.levels());
+  save_fitted();
 }
 
 bool Communicator::leads_report() const { return leads(agreed.identity(), rank); }
 
+// What one has learned on which calls have failed may be of what not all ranks have sent.
+void Communicator::save_fitted() const noexcept {
+  if (usable_) save_levels(settings, codebooks.fitted_levels(), codebooks.continued_levels());
+}
+
 void Communicator::read_levels() noexcept {
-  if (codebooks.collect()) save_levels(settings, codebooks.levels());
+  if (codebooks.collect()) save_fitted();
 }
 
 }  // namespace terse

@@ -85,13 +85,19 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // what has invalidated it. Empty once it is aborted; NCCL is not asked then, nor while abort()
   // runs.
   std::optional<ncclResult_t> state() const;
+  // NCCL's own answer to ncclCommGetAsyncError. By this and state() one thread asks at a time: that
+  // function also frees what is over, and two threads in it would both. Fails once it is aborted.
+  ncclResult_t ask(ncclResult_t* state) const;
   // Fails where state() is an error, or empty.
   void require_sound() const;
   // What waits gives up.
   void abort();
-  // The same once NCCL's communicator is revoked: calls are refused as NCCL refuses them, and no
-  // failure invalidates it, before or after. What is made of it NCCL decides.
-  void revoke();
+  // The same before NCCL's communicator is revoked: calls are refused as NCCL refuses them, and
+  // what has invalidated it, before or after, is not told. What is made of it NCCL decides. Whether
+  // that is new.
+  bool revoke();
+  // Where NCCL has not revoked it.
+  void take_back_revoke();
   bool revoked() const;
 
   // After a failure on this rank alone, as far as it knows, the ranks may be at different calls,
@@ -101,11 +107,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // The same after a call on `stream`, unless it was recorded: such calls run when their graph
   // does, and those of one that failed never do.
   void break_off(Stream stream, const std::exception& cause) noexcept;
-  // What `cause` was; empty: it is not invalid, or silent about it.
+  // What `cause` was; empty: it is not invalid, or revoked, or silent about it.
   std::optional<ncclResult_t> invalidity() const;
   // The program goes on with what is made of it, and what NCCL says is about that: what has
-  // invalidated it, or with `for_good` still may, only its calls tell from now on.
-  void silence(bool for_good);
+  // invalidated it, or with `for_good` still may, only its calls tell from now on. Said before NCCL
+  // makes that, whether it is new, and taken back where NCCL does not.
+  bool silence(bool for_good);
+  void take_back_silence();
   // Fails where it is aborted, revoked or invalidated. Costs nothing and does not ask NCCL.
   void require_usable() const;
 
@@ -120,7 +128,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // rank of that one (observe/lead.h). For one whose ranks have agreed.
   bool leads_report() const;
 
-  // Takes the levels that have come from fits, and saves them.
+  // Takes the levels that have come from fits, and saves them as long as it is usable.
   void read_levels() noexcept;
 
   // How messages name it: `communicator "dp", rank 2 of 8`; by its ordinal where it has no name.
@@ -173,6 +181,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
  private:
   std::string without_name(std::string text) const;
+  void save_fitted() const noexcept;
 
   std::vector<std::unique_ptr<Mailbox>> left_;
   mutable std::mutex asking_;  // whether it is one of these, and NCCL of its state

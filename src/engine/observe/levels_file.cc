@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -37,16 +38,25 @@ bool put(const Levels& levels, std::vector<Levels>& all) {
   return true;
 }
 
+bool is_behind(const Levels& levels, const std::vector<Levels>& all) {
+  const auto progress = [](const Levels& l) { return std::pair(l.fits, l.calls); };
+  return std::ranges::any_of(all, [&](const Levels& other) {
+    return other.same_calls(levels) && progress(levels) < progress(other);
+  });
+}
+
 }  // namespace
 
-void save_levels(const Settings& settings, std::span<const Levels> levels) noexcept try {
+void save_levels(const Settings& settings, std::span<const Levels> fitted,
+                 std::span<const Levels> continued) noexcept try {
   if (settings.levels_path.empty() || leading_rank() != 0) return;
   LevelsFile& file = levels_file();
   const std::lock_guard lock(file.mutex);
   if (!file.holds) file.holds = settings.levels;
   bool changed = false;
-  for (const Levels& each : levels)
-    if (each.fits != 0) changed |= put(each, *file.holds);
+  for (const Levels& each : continued)
+    if (!is_behind(each, *file.holds)) changed |= put(each, *file.holds);
+  for (const Levels& each : fitted) changed |= put(each, *file.holds);
   if (changed) write_file(settings.levels_path, print_most_used(*file.holds));
 } catch (const std::exception& e) {
   log(LogLevel::kWarn, "TERSE_LEVELS={}: {}", settings.levels_path, e.what());

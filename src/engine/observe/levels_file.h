@@ -8,8 +8,10 @@
 
 namespace terse {
 
-// Puts levels that were fitted in place of those of the same calls, before all others that such
-// calls would take. Never throws: a file that cannot be written is a warning in the log.
-void save_levels(const Settings& settings, std::span<const Levels> levels) noexcept;
+// Puts levels that this run has fitted in place of those of the same calls, before all others that
+// such calls would take; and levels that it has only gone on with unless others there are of more
+// fits or calls. Never throws: a file that cannot be written is a warning in the log.
+void save_levels(const Settings& settings, std::span<const Levels> fitted,
+                 std::span<const Levels> continued) noexcept;
 
 }  // namespace terse

@@ -38,7 +38,7 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const ncclResult_t result = pncclCommAbort(comm);
   const std::lock_guard lock(g_mutex);
-  g_aborted.insert(comm);
+  if (g_asked.contains(comm)) g_aborted.insert(comm);  // else another one may have its handle later
   g_changed.notify_all();
   return result;
 }
