@@ -284,6 +284,26 @@ TEST(Chooser, TakesTheTablesAlgorithmWhereTheFastestSendsMoreThanNccl) {
   EXPECT_LT(*predicted_of("int8:algo=oneshot").seconds, *taken.seconds);
 }
 
+// A program that names a scheme alone runs the table's algorithm, whichever is the fastest.
+TEST(Chooser, ATimeAsCalledIsOfTheTablesAlgorithm) {
+  model::Profile slow_to_start = kSlow;
+  slow_to_start.between = model::Link{10, 1e12};
+  const plan::Topology four = nodes(4, 1);
+  const Prospect call = all_reduce();
+  const auto as_called = [&](const char* scheme) {
+    return seconds_as_called(slow_to_start, parse_scheme(scheme), call, {plan::kHostGrain, four});
+  };
+  const Prediction fastest =
+      predict(slow_to_start, parse_scheme("int8"), call, {plan::kHostGrain, four}).value();
+  ASSERT_EQ(fastest.scheme.algorithm, parse_scheme("int8:algo=oneshot").algorithm);
+  EXPECT_EQ(as_called("int8"), as_called("int8:algo=twoshot"));
+  EXPECT_EQ(as_called("int8:algo=oneshot"), fastest.seconds);
+  EXPECT_GT(*as_called("int8"), *fastest.seconds);
+  // None of what stays native.
+  const Uneven u;
+  EXPECT_EQ(seconds_as_called(u.profile, parse_scheme("bf16"), u.call, u.machines), std::nullopt);
+}
+
 TEST(Chooser, WhatNobodyDoesIsNotPredicted) {
   const plan::Topology t = nodes(1, 4);
   const auto predicted_at_all = [&](const char* scheme, const Prospect& call) {
