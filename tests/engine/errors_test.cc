@@ -467,8 +467,8 @@ TEST(Errors, AnAbortedPeerEndsAsAnErrorOnTheOthers) {
                                         fmt::format("rank {} of 3: ", rank), std::string(" gave ")})
           EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
       }
-      // Of the rank that has gone, of the connection to it, or of this rank's own communicator: once
-      // a rank has thrown run_ranks() aborts them all.
+      // Of the rank that has gone, of the connection to it, or of this rank's own communicator:
+      // once a rank has thrown run_ranks() aborts them all.
       EXPECT_TRUE(cause.find(" gave up: ") != std::string::npos ||
                   cause.find(" failed: ") != std::string::npos || cause == "aborted")
           << cause;
