@@ -95,16 +95,7 @@ Case random_case(std::mt19937& random) {
 // Done on return.
 void run(const Call& call, const char* in, char* out, ncclComm_t comm) {
   const HostStream stream(false);
-  submit({.collective = call.collective,
-          .send = in,
-          .recv = out,
-          .count = call.count,
-          .datatype = call.datatype,
-          .op = call.op,
-          .comm = comm,
-          .stream = stream.get(),
-          .root = call.root},
-         call.scheme);
+  submit(request_of(call, in, out, comm, stream.get()), call.scheme);
   stream.synchronize();
 }
 

@@ -35,25 +35,12 @@ CodebookKind kind_of(const Call& call) {
 
 terseStats_t stats_of(ncclComm_t comm) { return communicator(comm)->current_stats(); }
 
-Request request_of(const Call& call, const Bytes& in, Bytes& out, ncclComm_t comm,
-                   const HostStream& stream) {
-  return {.collective = call.collective,
-          .send = in.data(),
-          .recv = out.data(),
-          .count = call.count,
-          .datatype = call.datatype,
-          .op = call.op,
-          .comm = comm,
-          .stream = stream.get(),
-          .root = call.root};
-}
-
 // A call on this rank, done on return.
 Bytes result_of(const Call& call, const Bytes& in, ncclComm_t comm) {
   const HostStream stream(false);
   const Communicator& c = *communicator(comm);
   Bytes out(recv_count(call, c.ranks) * datatype_size(call.datatype));
-  submit(request_of(call, in, out, comm, stream), call.scheme);
+  submit(request_of(call, in.data(), out.data(), comm, stream.get()), call.scheme);
   stream.synchronize();
   const plan::Side& recv = plan::traits(call.collective).recv;
   if (plan::extent(recv, {c.ranks, c.rank, call.root}) == 0) out.clear();
@@ -153,7 +140,7 @@ TEST(LearnedCalls, OfAGroup) {
     std::vector<Bytes> out(4, Bytes(4 * first.count));
     group_start();
     for (int k = 0; k < 4; ++k)
-      submit(request_of(first, sent[rank], out[k], comm, stream),
+      submit(request_of(first, sent[rank].data(), out[k].data(), comm, stream.get()),
              (k % 2 == 0 ? first : second).scheme);
     group_end();
     stream.synchronize();
@@ -237,7 +224,8 @@ TEST(LearnedCalls, OfAGroupLearnInTheirTurn) {
     std::vector<Bytes> out(5, Bytes(4 * call.count));
     group_start();
     for (int k = 0; k < 5; ++k)
-      submit(request_of(call, sent[k][rank], out[k], comm, stream), call.scheme);
+      submit(request_of(call, sent[k][rank].data(), out[k].data(), comm, stream.get()),
+             call.scheme);
     group_end();
     stream.synchronize();
     for (int k = 0; k < 5; ++k) {
@@ -262,7 +250,7 @@ TEST(LearnedCalls, MessagesStayNative) {
     const Bytes in = gaussian(call.count, ncclFloat32, 5);
     Bytes out = in;
     if (rank == 1) std::ranges::fill(out, 0);
-    submit(request_of(call, in, out, comm, stream), call.scheme);
+    submit(request_of(call, in.data(), out.data(), comm, stream.get()), call.scheme);
     stream.synchronize();
     EXPECT_EQ(out, in);
     const terseStats_t stats = stats_of(comm);

@@ -194,14 +194,7 @@ std::vector<Levels> taken_from(const std::string& path) {
 void call_under(const Settings& settings, const Call& call, const Bytes& sent, ncclComm_t comm) {
   const HostStream stream(false);
   Bytes out(sent.size());
-  const Request request{.collective = call.collective,
-                        .send = sent.data(),
-                        .recv = out.data(),
-                        .count = call.count,
-                        .datatype = call.datatype,
-                        .op = call.op,
-                        .comm = comm,
-                        .stream = stream.get()};
+  const Request request = request_of(call, sent.data(), out.data(), comm, stream.get());
   terse::submit(request, call.scheme, settings);
   stream.synchronize();
 }

@@ -40,11 +40,6 @@ struct Buffers {
   char *in, *out;
 };
 
-Request request_of(const Call& call, const void* in, void* out, ncclComm_t comm,
-                   cudaStream_t stream) {
-  return {call.collective, in, out, call.count, call.datatype, call.op, comm, stream, call.root};
-}
-
 float element(const char* data, size_t i, ncclDataType_t datatype) {
   const char* at = data + i * datatype_size(datatype);
   if (datatype == ncclFloat32) {

@@ -10,8 +10,8 @@ namespace terse::codec::TERSE_ISA {
 namespace {
 
 constexpr size_t kCheckedAtOnce = 2 * kLanes;
-constexpr size_t kAhead =
-    3072;  // bytes: memory is asked for sooner than the machine does by itself
+// So many bytes ahead memory is asked for: the machine by itself does so later.
+constexpr size_t kAhead = 3072;
 using CheckedWords = uint32_t __attribute__((vector_size(kRegisterBytes)));
 
 Seen see(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits) {

@@ -94,10 +94,10 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& w
 
 std::optional<double> seconds_as_called(const model::Profile& profile, const Scheme& scheme,
                                         const Prospect& call, const Machines& machines) {
-  if (nccl_sends_less(scheme, call, machines)) return {};
   const plan::Shape shape = shape_of_all({scheme.spec, scheme.intra}, call, machines);
-  const plan::Selection taken = plan::select(call.collective, shape, scheme.algorithm);
-  return model::seconds(profile, *taken.algorithm, shape, codec_of(scheme));
+  const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
+  if (scheme.algorithm == plan::Algo{} && sends_more_than_native(taken, shape)) return {};
+  return model::seconds(profile, taken, shape, codec_of(scheme));
 }
 
 std::vector<Prediction> predictions(const model::Profile& profile, const Scheme& scheme,

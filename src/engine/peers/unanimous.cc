@@ -1,7 +1,6 @@
 #include "engine/peers/unanimous.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "engine/peers/exchange.h"
 
@@ -16,22 +15,15 @@ int first_that_differs(const Communicator& c, const Exchange& exchange) {
   return -1;
 }
 
-// Tells all ranks, by the communicator's mailbox where it has one: that takes no memory. The others
-// may wait already, so that a rank which cannot begin is not as they are any more.
-void tell_all(Communicator& c, uint64_t wish, std::optional<Exchange>& exchange) {
+// The others may wait already, so that a rank which cannot begin is not as they are any more.
+template <class Begin>
+auto begin(Communicator& c, const Begin& body) {
   try {
-    if (c.mailbox != nullptr)
-      exchange.emplace(c);
-    else
-      exchange.emplace(c, sizeof wish);
-    exchange->say({reinterpret_cast<const char*>(&wish), sizeof wish});
+    return body();
   } catch (const std::exception& cause) {
     c.invalidate(cause);
     throw;
   }
-  // Ranks that have agreed before all use terse, and one may be late: it writes a checkpoint.
-  Exchange* const alone = &*exchange;
-  meet({&alone, 1}, c.agreed.number() ? Patience::kLong : Patience::kUsual);
 }
 
 }  // namespace
@@ -39,11 +31,16 @@ void tell_all(Communicator& c, uint64_t wish, std::optional<Exchange>& exchange)
 void require_unanimous(Communicator& c, uint64_t wish, const std::optional<Error>& trouble,
                        const char* differs) {
   c.require_usable();
-  std::optional<Exchange> exchange;
-  tell_all(c, trouble ? 0 : wish, exchange);
-  const int other = first_that_differs(c, *exchange);
+  // By the communicator's mailbox, where it has one, it takes no memory.
+  Exchange exchange =
+      begin(c, [&] { return c.mailbox != nullptr ? Exchange(c) : Exchange(c, sizeof wish); });
+  Exchange* const alone = &exchange;
+  if (trouble) wish = 0;
+  begin(c, [&] { exchange.say({reinterpret_cast<const char*>(&wish), sizeof wish}); });
+  // Ranks that have agreed before all use terse, and one may be late: it writes a checkpoint.
+  meet({&alone, 1}, c.agreed.number() ? Patience::kLong : Patience::kUsual);
+  const int other = first_that_differs(c, exchange);
   if (other < 0 && !trouble) return;
-  Exchange* const alone = &*exchange;
   part({&alone, 1});
   if (trouble) throw *trouble;
   fail(ncclInvalidUsage, "rank {} {}", other, differs);

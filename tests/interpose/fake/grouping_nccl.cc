@@ -1,13 +1,12 @@
 // hostnccl in which a group of splits has the mode of what is split, as in NCCL: where that blocks,
 // the parts are there at the group's end, also those that do not block.
-#include <nccl.h>
-
 #include <utility>
 #include <vector>
 
+#include "groups.h"
+
 namespace {
 
-thread_local int t_depth = 0;
 thread_local std::vector<ncclComm_t> t_wholes;  // all of them block
 
 }  // namespace
@@ -15,18 +14,12 @@ thread_local std::vector<ncclComm_t> t_wholes;  // all of them block
 extern "C" {
 
 // Not by the names that a preload library may have.
-extern decltype(ncclGroupStart) pncclGroupStart;
-extern decltype(ncclGroupEnd) pncclGroupEnd;
 extern decltype(ncclCommSplit) pncclCommSplit;
 extern decltype(ncclCommGetAsyncError) pncclCommGetAsyncError;
 
 #pragma GCC visibility push(default)
 
-ncclResult_t ncclGroupStart() {
-  const ncclResult_t result = pncclGroupStart();
-  if (result == ncclSuccess) ++t_depth;
-  return result;
-}
+ncclResult_t ncclGroupStart() { return start_group(); }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
                            ncclConfig_t* config) {
@@ -35,14 +28,14 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
 }
 
 ncclResult_t ncclGroupEnd() {
-  ncclResult_t result = pncclGroupEnd();
-  if (t_depth == 0 || --t_depth > 0) return result;
-  for (const ncclComm_t whole : std::exchange(t_wholes, {})) {
-    ncclResult_t state = ncclInProgress;
-    while (state == ncclInProgress) pncclCommGetAsyncError(whole, &state);
-    if (result == ncclSuccess || result == ncclInProgress) result = state;
-  }
-  return result;
+  return end_group([](ncclResult_t result) {
+    for (const ncclComm_t whole : std::exchange(t_wholes, {})) {
+      ncclResult_t state = ncclInProgress;
+      while (state == ncclInProgress) pncclCommGetAsyncError(whole, &state);
+      if (result == ncclSuccess || result == ncclInProgress) result = state;
+    }
+    return result;
+  });
 }
 
 #pragma GCC visibility pop
