@@ -13,6 +13,7 @@ BIN, HOSTNCCL = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests", "tools"))
 
+import local_ranks  # noqa: E402
 from ports import free_port  # noqa: E402
 
 TERSE = [f"{BIN}/terse", "run", "--scheme", "int8", "--nccl", HOSTNCCL, "--"]
@@ -22,9 +23,8 @@ MPI = ["env", "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0", "mpirun", 
 
 
 def run(command, **variables):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
-    environment.update(NCCL_SOCKET_IFNAME="lo", HOSTNCCL_TIMEOUT="20", OMPI_ALLOW_RUN_AS_ROOT="1",
-                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **variables)
+    environment = local_ranks.environment(OMPI_ALLOW_RUN_AS_ROOT="1",
+                                          OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **variables)
     done = subprocess.run(command, check=False, text=True, timeout=100, env=environment,
                           capture_output=True)
     if done.returncode != 0:
@@ -46,9 +46,10 @@ class Examples(unittest.TestCase):
         self.expect_errors(run(MPI + ["3", f"{BIN}/allreduce", "int4"], **address), 3, 0.01, 0.2)
 
     def test_allreduce_started_by_hand(self):
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-        program = f"RANK=0 {BIN}/allreduce int4 & RANK=1 {BIN}/allreduce int4; wait"
-        self.expect_errors(run(["bash", "-c", program], **address), 2, 0.01, 0.2)
+        port = free_port()
+        environments = [local_ranks.environment(**local_ranks.torchrun(rank, 2, port)) for rank in range(2)]
+        ranks = local_ranks.run([[f"{BIN}/allreduce", "int4"]] * 2, environments)
+        self.expect_errors("".join(out for _, out, _ in ranks), 2, 0.01, 0.2)
 
     def test_hybrid_threads(self):
         program = [f"{BIN}/hybrid_threads", "4"]

@@ -24,17 +24,19 @@ class Hosts:
                                         env=environment(), stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
 
-    def run(self, what, program, settings=()):
-        """netlab's report. Raises HostsError, which says `what` has failed."""
+    def run(self, what, program, settings=(), timeout=600):
+        """netlab's report; it ends the program after `timeout` seconds. Raises HostsError, which says
+        `what` has failed."""
         try:
-            json.dump({"program": program, "env": list(settings)}, self._netlab.stdin)
+            json.dump({"program": program, "env": list(settings), "timeout": timeout},
+                      self._netlab.stdin)
             self._netlab.stdin.write("\n")
             self._netlab.stdin.flush()
         except BrokenPipeError:
             pass
         answer = self._netlab.stdout.readline()
         if not answer:
-            raise HostsError(f"netlab has ended with exit code {self._netlab.wait()}")
+            raise HostsError(f"{what}: netlab has ended with exit code {self._netlab.wait()}")
         report = json.loads(answer)
         if any(report["exit_codes"]):
             sys.stderr.write(report["output"])

@@ -21,10 +21,28 @@ def _first(path, key):
     return "unknown"
 
 
+# What the codec chooses between, the best first (src/codec/host_isa.cc).
+_AVX2 = {"avx2", "fma", "bmi1", "bmi2"}
+_ISAS = {"avx512": {*_AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+         "avx2": _AVX2, "sse2": {"sse2"}}
+
+
+def isa(flags):
+    """The instructions that the codec takes on a processor with these, as /proc/cpuinfo names them."""
+    return next((name for name, needed in _ISAS.items() if needed <= set(flags)), "unknown")
+
+
+def processor():
+    """In a virtual machine the name may say little: "AMD EPYC" is a Zen 3 here, a Zen 5 there."""
+    found = {"cpu": "model name", "cpu_family": "cpu family", "cpu_model": "model",
+             "cpu_stepping": "stepping"}
+    return {**{key: _first("/proc/cpuinfo", name) for key, name in found.items()},
+            "isa": isa(_first("/proc/cpuinfo", "flags").split())}
+
+
 def describe():
     memory = _first("/proc/meminfo", "MemTotal").split()
-    hardware = {"cpu": _first("/proc/cpuinfo", "model name"),
-                "cores": len(os.sched_getaffinity(0)),
+    hardware = {**processor(), "cores": len(os.sched_getaffinity(0)),
                 "memory_gib": round(int(memory[0]) / 2**20, 1) if memory[0].isdigit() else None,
                 "system": _first("/etc/os-release", "PRETTY_NAME"),
                 "kernel": platform.release()}

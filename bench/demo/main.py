@@ -6,27 +6,24 @@ interfaces count the bytes. Without root the hosts are processes on the loopback
 """
 
 import argparse
-import dataclasses
-import datetime
-import json
 import os
-import shlex
 import sys
 import tempfile
 import time
 
+import libraries
 import machine
 import plan
 import table
 from hosts import HostsError, Labs
-from measure import Result, measure, median
+from measure import measure
+from outcome import Check, Outcome
 from plan import NATIVE, TYPES
-from plot import plot
 from tuning import MeasureError
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                                 "netlab"))
-from arguments import list_of, split_schemes  # pylint: disable=wrong-import-position
+from arguments import list_of, split_schemes, writable  # pylint: disable=wrong-import-position
 from signals import unwind_at_signals  # pylint: disable=wrong-import-position
 from surroundings import LibraryError, shapes_links  # pylint: disable=wrong-import-position
 from units import format_rate, parse_rate  # pylint: disable=wrong-import-position
@@ -55,15 +52,17 @@ def parse_arguments(arguments):
     parser.add_argument("--collectives", type=list_of(str, plan.COLLECTIVES), metavar="LIST",
                         help=f"of {', '.join(plan.COLLECTIVES)} (all)")
     parser.add_argument("--seconds", type=float, default=1, metavar="S",
-                        help="roughly, for one measurement (1)")
+                        help="roughly, for one measurement (1), but at least "
+                             f"{plan.FEWEST_NATIVE} native calls, and {plan.FEWEST} of a scheme's")
     parser.add_argument("--rounds", type=int, choices=range(1, 100, 2), default=1, metavar="N",
                         help="measurements of each call and scheme, in turns; an odd number, of "
                              "which the median counts (1)")
     parser.add_argument("--tune-seconds", type=float, default=20, metavar="S",
                         help="roughly, to measure a lab for auto (20)")
     parser.add_argument("--loopback", action="store_true", help="do not use namespaces")
-    parser.add_argument("--json", metavar="FILE", help="write the results here")
-    parser.add_argument("--plot", metavar="FILE", help="draw them here, as SVG")
+    parser.add_argument("--json", type=writable, metavar="FILE",
+                        help="write the results here, also where it ends early")
+    parser.add_argument("--plot", type=writable, metavar="FILE", help="draw them here, as SVG")
     parser.add_argument("--build-dir", default=os.path.join(_ROOT, "build", "host"), metavar="DIR",
                         help="use this finished build instead of building")
     options = parser.parse_args(arguments)
@@ -71,37 +70,23 @@ def parse_arguments(arguments):
     return options
 
 
-def measure_all(options):
-    """{case: {scheme: result}}, with a line of progress for each measurement. Where there are
-    several rounds the schemes of a case take turns, and the median result counts."""
+def measure_all(options, measured):
+    """Adds {case: {scheme: [result]}}, with a line of progress for each measurement. Where there are
+    several rounds the schemes of a case take turns."""
     todo = [(case, scheme) for lab in options.labs for case in plan.cases(lab, options)
             for _ in range(options.rounds) for scheme in (NATIVE, *plan.schemes(lab, options))]
     digits, width = len(str(len(todo))), max(len(scheme) for _, scheme in todo)
-    measured = {}
     for step, (case, scheme) in enumerate(todo, 1):
         if case not in measured:
             print(f"{case.lab}, {case.name}:")
         print(f"[{step:{digits}}/{len(todo)}] {scheme:{width}}", end=" ", flush=True)
-        of_case = measured.setdefault(case, {})
         result = measure(case, scheme, options)
+        of_case = measured.setdefault(case, {})
         of_case.setdefault(scheme, []).append(result)
         native = of_case[NATIVE][-1]
         print(f"{table.format_time(result.seconds):>8} a call, "
               f"{native.seconds / result.seconds:5.2f}x, "
               f"{result.interface_bytes / 1e6:8.3f} MB out of a host", flush=True)
-    return {case: {scheme: median(results) for scheme, results in of_case.items()}
-            for case, of_case in measured.items()}
-
-
-@dataclasses.dataclass
-class Check:
-    case: plan.Case
-    scheme: str
-    direct: Result
-    preloaded: Result
-
-    def same_bytes(self):
-        return self.direct.checksums == self.preloaded.checksums
 
 
 def _check(results, options):
@@ -110,28 +95,6 @@ def _check(results, options):
     case = max(results, key=lambda c: (c.collective == "all_reduce", c.dtype == "fp32", c.size))
     *_, scheme = results[case]
     return Check(case, scheme, measure(case, scheme, options, direct=True), results[case][scheme])
-
-
-def _report(results, checks, options, seconds):
-    rows = [{"hosts": c.lab.hosts, "ranks_per_host": c.lab.ranks_per_host,
-             "collective": c.collective, "data": c.data, "type": c.dtype, "bytes": c.size,
-             "scheme": s, "seconds": r.seconds, "speed_up": by[NATIVE].seconds / r.seconds,
-             "interface_bytes_per_call": r.interface_bytes,
-             "interface_bytes_factor": table.bytes_factor(by[NATIVE], r),
-             "interface_bytes_total": r.interface_total,
-             "chosen": r.chosen, "predicted_seconds": r.predicted,
-             "link_share": table.link_share(c, r, options), "relative_l2_error": r.error}
-            for c, by in results.items() for s, r in by.items()]
-    return {"date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-            "command": shlex.join(["bench/run", *sys.argv[1:]]), "hardware": machine.describe(),
-            "mode": "loopback" if options.loopback else "namespaces",
-            "rate_bits_per_second": options.rate, "wall_seconds": round(seconds, 1), "rows": rows,
-            "statistics_checks": [{
-                "hosts": c.case.lab.hosts, "ranks_per_host": c.case.lab.ranks_per_host,
-                "case": c.case.name, "scheme": c.scheme,
-                "library_bytes_per_call": c.direct.library_bytes,
-                "interface_bytes_per_call": c.direct.interface_bytes,
-                "same_bytes_as_preloaded": c.same_bytes()} for c in checks]}
 
 
 def run(options):
@@ -144,29 +107,20 @@ def run(options):
         options.rate = 0
     place = "the loopback interface (not shaped)" if options.loopback else (
         f"{format_rate(options.rate)} links")
-    heading = f"{' and '.join(map(str, options.labs))} over {place}"
-    print(f"== {heading}, native and with the library preloaded into an unmodified program",
+    outcome = Outcome(f"{' and '.join(map(str, options.labs))} over {place}",
+                      libraries.versions(options.build_dir), machine.describe())
+    print(f"== {outcome.heading}, native and with the library preloaded into an unmodified program",
           flush=True)
-    results = measure_all(options)
-    checks = [_check(of_lab, options) for of_lab in table.by_lab(results).values()]
-    report = _report(results, checks, options, time.monotonic() - start)
-    hardware = machine.caption(report["hardware"])
-    print("\n" + table.summary(results, options, hardware))
-    for check in checks:
-        print("\n" + table.statistics_check(check.case, check.scheme, check.direct,
-                                            check.preloaded, options))
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
-        print(f"results: {options.json}")
-    if options.plot:
-        footing = f"{hardware}; {report['date'][:10]}; {report['command']}"
-        with open(options.plot, "w", encoding="utf-8") as file:
-            file.write(plot(results, heading, footing))
-        print(f"picture: {options.plot}")
+    try:
+        measure_all(options, outcome.measured)
+        for of_lab in table.by_lab(outcome.results()).values():
+            outcome.checks.append(_check(of_lab, options))
+        outcome.whole = True
+    finally:
+        if outcome.measured:
+            outcome.tell(options, time.monotonic() - start)
     print(f"done in {time.monotonic() - start:.0f} s")
-    return 0 if all(check.same_bytes() for check in checks) else 1
+    return 0 if all(check.same_bytes() for check in outcome.checks) else 1
 
 
 def main():

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 
-from plan import GRADIENT, NATIVE, TYPES, iterations
+from plan import GRADIENT, NATIVE, TYPES, WARM_UP, iterations, patience, program_seconds
 from tuning import choice, is_auto, tune
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
@@ -17,8 +17,8 @@ from surroundings import preload  # pylint: disable=wrong-import-position
 
 @dataclasses.dataclass
 class Result:
-    seconds: float  # a call
-    busbw: float  # bytes a second
+    seconds: float  # a call, the mean
+    calls: int  # of which it is the mean
     interface_bytes: float  # a call and host, from its interface's counter
     interface_total: float  # a host, whole program, from outside
     error: float  # relative, L2
@@ -35,8 +35,9 @@ def median(results):
 
 def _program(case, scheme, options, directory):
     command = [os.path.join(options.build_dir, "bin", f"{case.collective}_perf"),
-               "-d", TYPES[case.dtype][0], "-c", "0", "-w", "1",
+               "-d", TYPES[case.dtype][0], "-c", "0", "-w", str(WARM_UP),
                "-n", str(iterations(case, scheme, options)), "--checksum", "--place", "out",
+               "-T", str(patience(program_seconds(case, scheme, options))),
                "--netdev", "lo" if options.loopback else "eth0",
                "-J", os.path.join(directory, "perf.json")]
     if case.data == "gradient":
@@ -74,12 +75,15 @@ def measure(case, scheme, options, direct=False):
             program += ["--scheme", scheme]
         else:
             settings += _preload(scheme, options)
-        done = options.hosts.of(case.lab, options).run(f"{case.name} {scheme}", program, settings)
+        # netlab, which knows nothing of progress, only where the program cannot end itself.
+        done = options.hosts.of(case.lab, options).run(
+            f"{case.name} {scheme}", program, settings,
+            2 * patience(program_seconds(case, scheme, options)))
         with open(os.path.join(directory, "perf.json"), encoding="utf-8") as file:
             perf = json.load(file)
         chosen, predicted = choice(directory) if is_auto(scheme) else (None, None)
     place = perf["results"][0]["out_of_place"]
-    return Result(seconds=place["time"] / 1e6, busbw=place["bus_bw"] * 1e9,
+    return Result(seconds=place["time"] / 1e6, calls=iterations(case, scheme, options),
                   interface_bytes=place["netdev_bytes_per_call"],
                   interface_total=sum(c["tx_bytes"] for c in done["interfaces"]) / case.lab.hosts,
                   error=float(place["relative_l2_error"]),

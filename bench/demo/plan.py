@@ -16,6 +16,10 @@ TYPES = {"fp32": ("float", 4), "fp16": ("half", 2), "bf16": ("bfloat16", 2)}
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
 GRADIENT_RANKS = 4
 NATIVE = "native"
+# Timed calls. One of them may take longer than it should: of two it would be half of the mean.
+FEWEST_NATIVE, FEWEST, MOST = 3, 6, 200
+WARM_UP = 1
+_UNTIMED = WARM_UP + 2  # one before those that are timed, and one that is compared
 LABS = (Placement(4), Placement(2, 4))
 
 
@@ -110,10 +114,27 @@ def cases(lab, options):
     return found
 
 
+def _call_seconds(case, rate):
+    """Of a native call on links of this rate."""
+    return case.size * 8 * bus_factor(case.collective, case.lab.ranks) / rate
+
+
 def iterations(case, scheme, options):
-    """As many as fit into the time for one measurement."""
-    rate = options.rate or 10**10
-    seconds = case.size * 8 * bus_factor(case.collective, case.lab.ranks) / rate
+    """As many as fit into the time for one measurement, and not too few for a mean."""
+    seconds, fewest = _call_seconds(case, options.rate or 10**10), FEWEST_NATIVE
     if scheme != NATIVE:
-        seconds /= 2
-    return max(2, min(200, int(options.seconds / (seconds + 0.002))))
+        seconds, fewest = seconds / 2, FEWEST
+    return max(fewest, min(MOST, int(options.seconds / (seconds + 0.002))))
+
+
+def patience(seconds):
+    """For how long a program that should take so many seconds may make no progress: what the perf
+    programs and the tuner take for themselves, and more where they have much to do."""
+    return min(300 + int(4 * seconds), 1 << 20)
+
+
+def program_seconds(case, scheme, options):
+    """What a program takes, native or not, if its links are the slowest of its parts, or do no more
+    than 1 Gbit/s."""
+    rate = min(options.rate or 10**9, 10**9)
+    return (iterations(case, scheme, options) + _UNTIMED) * _call_seconds(case, rate)

@@ -112,11 +112,12 @@ def _footing(text):
 
 
 def _rows(results):
-    """{title: [(case, {scheme: result})]}, by lab and data type."""
+    """{title: [(case, {scheme: result})]}, by lab and data type; where there is what to compare."""
     found = {}
     for lab, of_lab in by_lab(results).items():
         for case, by_scheme in of_lab.items():
-            found.setdefault(f"{lab}, {case.dtype}", []).append((case, by_scheme))
+            if len(by_scheme) > 1:
+                found.setdefault(f"{lab}, {case.dtype}", []).append((case, by_scheme))
     return found
 
 

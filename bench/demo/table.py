@@ -11,8 +11,11 @@ def format_time(seconds):
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-def link_share(case, result, options):
-    return result.busbw * 8 / options.rate if options.rate else None
+def link_share(result, options):
+    """Of the link's rate, by what crossed a host's interface; None where either is not known."""
+    if not options.rate or not result.interface_bytes:
+        return None
+    return result.interface_bytes * 8 / result.seconds / options.rate
 
 
 def bytes_factor(native, result):
@@ -26,18 +29,22 @@ def _group(scheme, *cells):
 
 def _lines(results, options):
     """Of one lab."""
-    schemes = [scheme for scheme in next(iter(results.values())) if scheme != NATIVE]
+    schemes = [scheme for scheme in dict.fromkeys(s for by_scheme in results.values()
+                                                  for s in by_scheme) if scheme != NATIVE]
     yield _FIRST.format("", "", "", "", "native", "") + "".join(
         "|" + f"{scheme:^{len(_group(scheme, '', '', '', '')) - 1}}" for scheme in schemes)
     yield _FIRST.format("collective", "data", "type", "size", "time", "link") + "".join(
         _group(scheme, "time", "faster", "bytes", "error") for scheme in schemes)
     for case, by_scheme in results.items():
         native = by_scheme[NATIVE]
-        share = link_share(case, native, options)
+        share = link_share(native, options)
         line = _FIRST.format(case.collective, case.data, case.dtype, format_size(case.size),
                              format_time(native.seconds), f"{share:.0%}" if share else "-")
         for scheme in schemes:
-            result = by_scheme[scheme]
+            result = by_scheme.get(scheme)
+            if not result:  # it has ended before
+                line += _group(scheme, "-", "-", "-", "-")
+                continue
             line += _group(scheme, format_time(result.seconds),
                            f"{native.seconds / result.seconds:.2f}x",
                            f"{bytes_factor(native, result):.2f}x", f"{result.error:.2e}")
@@ -104,7 +111,7 @@ def summary(results, options, hardware):
             sections += [*chosen, ""]
     notes = ["time: one call, out of place. faster: native time over this one's, same run.",
              "bytes: how many times fewer left a host by its network interface. error: relative,",
-             "L2, against the exact result. link: native's share of the link's rate."]
+             "L2, against the exact result. link: what native's bytes take of the link's rate."]
     sections += [*verdict(results), ""] if any(verdict(results)) else []
     if options.loopback:
         notes.append("LOOPBACK: the link is not shaped, so the times say little; the bytes do,")

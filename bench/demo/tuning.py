@@ -4,6 +4,8 @@ import glob
 import json
 import os
 
+from plan import patience
+
 AUTO = "auto"
 # What a lab is tuned for, to leave time for large messages.
 SCHEMES = "int8,int4"
@@ -20,13 +22,15 @@ def is_auto(scheme):
 def tune(hosts, options, path):
     """Runs terse-tune on the hosts; the profile goes to `path`."""
     program = os.path.join(options.build_dir, "bin", "terse-tune")
+    most = patience(options.tune_seconds)
     hosts.run(
         "terse-tune",
-        [program, "-o", path, "--seconds", str(options.tune_seconds), "--dtypes",
+        [program, "-o", path, "--seconds", str(options.tune_seconds), "-T", str(most), "--dtypes",
          ",".join({"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[dtype]
                   for dtype in options.tuned_dtypes), "--collectives",
          ",".join(name.replace("_", "") for name in options.tuned_collectives),
-         "--schemes", SCHEMES])
+         "--schemes", SCHEMES],
+        timeout=most * len(options.tuned_dtypes) * len(options.tuned_collectives))
 
 
 def choice(folder):

@@ -1,6 +1,7 @@
 """What options are made of, as argparse takes it."""
 
 import argparse
+import os
 import re
 
 
@@ -22,3 +23,16 @@ def list_of(parse, names=None):
 def split_schemes(text):
     """At the commas between schemes, not at those before a scheme's next key."""
     return tuple(scheme for scheme in re.split(r",(?![a-z]+=)", text) if scheme)
+
+
+def writable(path):
+    """The path, where a file can be written there: known before what is to be in it."""
+    new = not os.path.exists(path)
+    try:
+        with open(path, "ab"):
+            pass
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"cannot write {path}: {error.strerror}") from error
+    if new:
+        os.remove(path)
+    return path

@@ -1,8 +1,8 @@
 """Where the ranks run: namespaces joined by a bridge, or this host's loopback interface.
 
-A lab is a context manager with: mode, placement, rate, delay; environment(rank), the variables that
-tell a rank who and where it is; enter(rank), called in its process, and command(rank, program),
-which put it there; and counters(), the bytes at the interfaces.
+A lab is a context manager with: mode, placement, rate, delay; begin(), called before each program;
+environment(rank), the variables that tell a rank who and where it is; enter(rank), called in its
+process, and command(rank, program), which put it there; and counters(), the interfaces' bytes.
 """
 
 import json
@@ -10,11 +10,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 
 import gpus
+from free_port import free_port
 from identity import Identity
+from signals import held
 
 _PREFIX = "terse-netlab-"
 _PORT = 29500
@@ -62,15 +63,16 @@ class Loopback:
 
     def __init__(self, placement):
         self.placement = placement
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = None
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         pass
+
+    def begin(self):
+        self._port = free_port()
 
     def environment(self, rank):
         # The ranks are on one machine in truth: without this they would find shared memory.
@@ -129,7 +131,8 @@ class Namespaces:
         except (LabError, OSError) as error:
             return f"this machine does not allow it ({error})"
         finally:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+            with held():
+                subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
         return None
 
     def __enter__(self):
@@ -143,6 +146,9 @@ class Namespaces:
 
     def __exit__(self, *_):
         self._remove()
+
+    def begin(self):
+        pass
 
     def environment(self, rank):
         # Asked to tell of lost peers, as hostnccl does, UCX passes shared memory by unless it is

@@ -74,6 +74,7 @@ def run_ranks(lab, program, settings, timeout, show=True):
     """The exit codes by rank, above 128 for a signal; and rank 0's output, where that is not
     shown."""
     sys.stdout.flush()
+    lab.begin()
     processes, outputs = [], []
     try:
         for rank in range(lab.placement.ranks):

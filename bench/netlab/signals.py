@@ -1,5 +1,6 @@
 """Signals that end a program from outside."""
 
+import contextlib
 import signal
 import sys
 
@@ -10,3 +11,14 @@ def unwind_at_signals():
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
+
+
+@contextlib.contextmanager
+def held():
+    """Those that would end this program, Ctrl-C too, do so after the block and not in it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK,
+                                    (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

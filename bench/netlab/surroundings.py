@@ -10,10 +10,25 @@ class LibraryError(Exception):
     pass
 
 
+def finish(command, **how):
+    """Its exit code and output. When this process is interrupted, so is the command, not killed:
+    netlab takes its hosts down."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **how) as process:
+        try:
+            said, _ = process.communicate()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+    return process.returncode, said
+
+
 def shapes_links():
     """Whether netlab can make hosts with links of their own here, which takes root."""
-    return subprocess.run([NETLAB, "--probe"], check=True, capture_output=True,
-                          text=True).stdout.strip() == "namespaces"
+    code, said = finish([NETLAB, "--probe"], stderr=subprocess.DEVNULL)
+    if code != 0:
+        raise subprocess.CalledProcessError(code, [NETLAB, "--probe"])
+    return said.strip() == "namespaces"
 
 
 def environment():

@@ -13,6 +13,7 @@
 #include <ctime>
 #include <fstream>
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "case.h"
@@ -115,11 +116,13 @@ std::optional<int> parse(int argc, char** argv, TuneOptions* o) {
     app.parse(argc, argv);
     if (o->perf.min_bytes == 0 || o->perf.min_bytes > o->perf.max_bytes)
       throw CLI::ValidationError("--minbytes", "must be from 1 to --maxbytes");
-    for (std::string& scheme : o->schemes) {
+    std::vector<std::string> given = std::exchange(o->schemes, {});
+    for (const std::string& scheme : given) {
       if (scheme.find(':') != std::string::npos)
         throw CLI::ValidationError("--schemes", scheme + ": formats without options, such as int8");
       const terse::Scheme parsed = parse_scheme(scheme + ":round=" + o->round);
-      scheme = short_name(parsed);
+      const std::string name = short_name(parsed);
+      if (std::ranges::find(o->schemes, name) == o->schemes.end()) o->schemes.push_back(name);
     }
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return std::fputs(app.help().c_str(), stdout), 0;

@@ -13,7 +13,8 @@ from plan import NATIVE, PROFILE
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(os.path.dirname(_HERE), "netlab"))
-from surroundings import NETLAB, environment, preload  # pylint: disable=wrong-import-position
+from surroundings import (NETLAB, environment, finish,  # pylint: disable=wrong-import-position
+                          preload)
 
 
 class RunError(Exception):
@@ -40,19 +41,6 @@ def _variables(job, options, folder):
     return [part for name, value in found.items() for part in ("--env", f"{name}={value}")]
 
 
-def _finish(command):
-    """Its exit code and output. When this process is interrupted, netlab takes its hosts down."""
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            said, _ = process.communicate()
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
-    return process.returncode, said
-
-
 def run(job, options):
     """The result, after it was checked. Raises RunError and LibraryError."""
     with tempfile.TemporaryDirectory(prefix="terse-train-") as folder:
@@ -62,7 +50,7 @@ def run(job, options):
         command = [*lab(job), *_variables(job, options, folder), "--", options.python,
                    os.path.join(_HERE, "rank.py"), path, folder]
         start = time.monotonic()
-        code, said = _finish(command)
+        code, said = finish(command, env=environment(), stderr=subprocess.STDOUT)
         if code != 0:
             sys.stderr.write(said[-6000:])
             raise RunError(f"{job['way']} {job['scheme']} failed with exit code {code}")

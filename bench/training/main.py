@@ -20,12 +20,13 @@ import plan
 import table
 import text
 from launch import RunError, run
-from store import Store, digest, sources_digest
+from store import Store, sources_digest
 from summary import summarize
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _ROOT = os.path.dirname(os.path.dirname(_HERE))
 sys.path += [os.path.join(_ROOT, "bench", "demo"), os.path.join(_ROOT, "bench", "netlab")]
+import libraries  # pylint: disable=wrong-import-position
 import machine  # pylint: disable=wrong-import-position
 import surroundings  # pylint: disable=wrong-import-position
 from arguments import list_of, split_schemes  # pylint: disable=wrong-import-position
@@ -97,23 +98,20 @@ def complete(options):
 
 
 def versions(options):
-    """Of what the losses depend on."""
+    """Of what the losses depend on, and the times."""
     ask = ("import platform, torch, torch_hostnccl as t; "
            "print(platform.python_version(), torch.__version__, t.__path__[0])")
     python, torch, backend = subprocess.run([options.python, "-W", "ignore", "-c", ask], check=True,
                                    capture_output=True, text=True).stdout.split()
-    terse = subprocess.run([os.path.join(options.build_dir, "bin", "terse"), "--version"],
-                           check=True, capture_output=True, text=True).stdout.splitlines()[0]
-    # What a preset is, and what codes mean, is in the library; how NCCL sums, and how long it takes,
-    # in the transport; and what is exact with +exact-norms in the module.
-    lib = os.path.join(options.build_dir, "lib")
-    transport = os.path.join(lib, "terse", "hostnccl", "libnccl.so.2")
-    return {"python": python, "torch": torch, "terse": terse,
-            "library": digest([os.path.join(lib, "libterse_nccl.so")]),
-            "transport": digest([transport, backend]),
-            "module": digest([os.path.join(lib, "terse", "python", "terse")]),
+    digest = libraries.digest
+    # What is exact with +exact-norms is in the module; and how long a step takes lies with all of
+    # netlab, too.
+    module = os.path.join(options.build_dir, "lib", "terse", "python", "terse")
+    netlab = [os.path.dirname(surroundings.NETLAB), surroundings.NETLAB]
+    return {"python": python, "torch": torch, **libraries.versions(options.build_dir),
+            "backend": digest([backend]), "module": digest([module]),
             "programs": sources_digest(_HERE), "surroundings": digest([surroundings.__file__]),
-            "profile": plan.PROFILE}
+            "netlab": digest(netlab), "profile": plan.PROFILE}
 
 
 def _line(job, result):
@@ -127,8 +125,8 @@ def _line(job, result):
 def run_all(jobs, store, options):
     """[(job, result)]"""
     found = []
-    for number, job in enumerate(jobs, 1):
-        result = store.find(job)
+    kept = store.find(jobs, some=options.finished)
+    for number, (job, result) in enumerate(zip(jobs, kept), 1):
         known = result is not None
         if not known and options.finished:
             continue

@@ -335,7 +335,8 @@ enum {
   TERSE_BYPASS_DELTA = 9,      /* delta: a graph is recorded, which cannot wait for the ranks'
                                   answer; or time and again they did not hold the same, or one had
                                   no memory to keep what was gathered */
-  TERSE_BYPASS_REASONS = 10
+  TERSE_BYPASS_EXACT = 10, /* so much of it stays exact (terseCommExclude) that NCCL sends less */
+  TERSE_BYPASS_REASONS = 11
 };
 
 /* Why an AllGather of differences (delta=) went in full. */

@@ -33,12 +33,20 @@ inline ncclResult_t complain(const char* function, const Failure& failure) {
   const std::string text = fmt::format("{}: {}", function, failure.text());
   set_last_error(text);
   log(LogLevel::kWarn, kNoRank, "{}", text);
-  Group::current().note({failure.code(), text});
   return failure.code();
 }
 
+// The same where the thread's group fails with it, if there is one.
+inline ncclResult_t fail_group(const char* function, const Failure& failure) {
+  const ncclResult_t code = complain(function, failure);
+  Group::current().note({code, fmt::format("{}: {}", function, failure.text())});
+  return code;
+}
+
+using Report = ncclResult_t (*)(const char* function, const Failure& failure);
+
 // Runs the body of an API function: `work` returns a result, or nothing for success.
-template <class Work>
+template <Report report = &complain, class Work>
 ncclResult_t guard(const char* function, Work&& work) noexcept {
   try {
     if constexpr (std::is_void_v<decltype(work())>) {
@@ -48,12 +56,18 @@ ncclResult_t guard(const char* function, Work&& work) noexcept {
       return work();
     }
   } catch (const Failure& failure) {
-    return complain(function, failure);
+    return report(function, failure);
   } catch (const std::bad_alloc&) {
-    return complain(function, {ncclSystemError, "out of memory"});
+    return report(function, {ncclSystemError, "out of memory"});
   } catch (const std::exception& error) {
-    return complain(function, {ncclInternalError, error.what()});
+    return report(function, {ncclInternalError, error.what()});
   }
+}
+
+// The same of what a group holds, as in NCCL: calls, and communicators to be made or finalised.
+template <class Work>
+ncclResult_t guard_in_group(const char* function, Work&& work) noexcept {
+  return guard<&fail_group>(function, std::forward<Work>(work));
 }
 
 inline CommPtr find_comm(ncclComm_t comm) { return CommHandles::find(comm, "comm"); }

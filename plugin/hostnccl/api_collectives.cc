@@ -71,13 +71,15 @@ void check(const Op& op, const Comm& comm) {
 
 ncclResult_t submit(Kind kind, const void* send, void* recv, size_t count, ncclDataType_t dtype,
                     ncclRedOp_t redop, int peer, ncclComm_t handle, cudaStream_t stream) {
-  return guard(name_of(kind), [&] {
+  return guard_in_group(name_of(kind), [&] {
     const CommPtr comm = find_comm(handle);
     comm->check_usable();
     try {
       Op op{kind, static_cast<const char*>(send), static_cast<char*>(recv), count, dtype, {}, peer};
       check(op, *comm);
       if (kRules[static_cast<int>(kind)].reduces) op.op = comm->resolve_operator(redop, dtype);
+      // As NCCL has it, an empty collective is nothing: a rank may leave it out.
+      if (count == 0 && !op.is_point_to_point()) return ncclSuccess;
       return Group::current().add(comm, std::move(op), find_stream(stream));
     } catch (const Failure& failure) {
       if (failure.code() != ncclInvalidArgument) throw;

@@ -56,7 +56,6 @@ Config read_config(const ncclConfig_t* given, const Config& inherited) {
     check_number(known.minCTAs, 1, INT_MAX, "minCTAs");
     check_number(known.maxCTAs, 1, INT_MAX, "maxCTAs");
     if (known.blocking != NCCL_CONFIG_UNDEF_INT) config.blocking = known.blocking != 0;
-    if (known.commName != nullptr) config.name = known.commName;
   }
   config.blocking = read_settings().blocking.value_or(config.blocking);
   return config;
@@ -103,19 +102,20 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* unique_id) {
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId comm_id, int rank) {
-  return guard("ncclCommInitRank", [&] { return init_rank(comm, nranks, comm_id, rank, nullptr); });
+  return guard_in_group("ncclCommInitRank",
+                        [&] { return init_rank(comm, nranks, comm_id, rank, nullptr); });
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId comm_id, int rank,
                                     ncclConfig_t* config) {
-  return guard("ncclCommInitRankConfig",
-               [&] { return init_rank(comm, nranks, comm_id, rank, config); });
+  return guard_in_group("ncclCommInitRankConfig",
+                        [&] { return init_rank(comm, nranks, comm_id, rank, config); });
 }
 
 // Several ids spread the load of very many ranks; the first one serves ours.
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int id_count,
                                       ncclUniqueId* comm_ids, ncclConfig_t* config) {
-  return guard("ncclCommInitRankScalable", [&] {
+  return guard_in_group("ncclCommInitRankScalable", [&] {
     require_pointer(comm_ids, "commIds");
     if (id_count < 1 || id_count > nranks)
       fail(ncclInvalidArgument, "nId {} is not possible", id_count);
@@ -145,7 +145,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
                            ncclConfig_t* config) {
-  return guard("ncclCommSplit", [&] {
+  return guard_in_group("ncclCommSplit", [&] {
     require_pointer(newcomm, "newcomm");
     *newcomm = nullptr;
     const CommPtr parent = find_comm(comm);
@@ -155,19 +155,21 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
     return add_part({.start = [=] { return Comm::start(child, meet_by_split(parent, color, key)); },
                      .out = newcomm,
                      .blocking = child.blocking,
-                     .parent = parent});
+                     .parent = parent,
+                     .at_door = parent->is_revoked()});
   });
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int exclude_count, ncclComm_t* newcomm,
                             ncclConfig_t* config, int flags) {
-  return guard("ncclCommShrink", [&] {
+  return guard_in_group("ncclCommShrink", [&] {
     const CommPtr parent = find_comm(comm);
+    parent->require_undivided();  // who has to wait for that asks again, and it is the same call
     const uint64_t number = parent->next_shrink();
     require_pointer(newcomm, "newcomm");
     *newcomm = nullptr;
     require_pointer(exclude, "excludeRanksList");
-    parent->wait_until_ready();
+    parent->wait_until_ready();  // it is, or it has failed
     if (exclude_count < 1 || exclude_count >= parent->size()) {
       fail(ncclInvalidArgument, "excludeRanksCount is {}", exclude_count);
     }
@@ -183,12 +185,14 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int exclude_count, nc
                          },
                      .out = newcomm,
                      .blocking = child.blocking,
-                     .parent = parent});
+                     .parent = parent,
+                     .at_door = true});
   });
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return guard("ncclCommFinalize", [&] {
+  if (comm == nullptr) return ncclSuccess;
+  return guard_in_group("ncclCommFinalize", [&] {
     const CommPtr found = find_comm(comm);
     found->finalize();
     if (found->config().blocking) found->wait_until_left();

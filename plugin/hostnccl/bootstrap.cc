@@ -63,15 +63,17 @@ class Reception {
   }
 
   void tell_everyone(const Failure& failure) {
-    for (auto& [rank, caller] : callers_) {
-      try {
-        caller.socket.send_failure(failure, {Clock::now() + std::chrono::seconds(1)});
-      } catch (const Failure&) {  // it has gone meanwhile
-      }
-    }
+    for (auto& [rank, caller] : callers_) tell(caller, failure);
   }
 
  private:
+  static void tell(Caller& caller, const Failure& failure) {
+    try {
+      caller.socket.send_failure(failure, {Clock::now() + std::chrono::seconds(1)});
+    } catch (const Failure&) {  // it has gone meanwhile
+    }
+  }
+
   void poll_once(const Limit& limit) {
     if (limit.stop->raised()) fail(ncclInternalError, "aborted");
     if (Clock::now() >= limit.deadline) {
@@ -85,6 +87,7 @@ class Reception {
     }
     for (Socket socket = listener_.try_accept(); socket.open(); socket = listener_.try_accept()) {
       if (strangers_.size() >= kMaxStrangers) strangers_.pop_front();
+      socket.wake_by(sizeof(Hello));
       strangers_.push_back(std::move(socket));
     }
   }
@@ -104,15 +107,28 @@ class Reception {
   }
 
   void admit(Caller caller) {
-    const Hello hello = caller.hello;
+    caller.socket.wake_by(1);  // other messages follow
+    const Hello& hello = caller.hello;
     if (size_ == 0) size_ = hello.size;
     if (expected_ == 0) expected_ = hello.size;
-    const bool twice = !callers_.emplace(hello.rank, std::move(caller)).second;
+    try {
+      check(hello);
+    } catch (const Failure& failure) {
+      tell(caller, failure);
+      throw;
+    }
+    callers_.emplace(hello.rank, std::move(caller));
+  }
+
+  // Of one more caller.
+  void check(const Hello& hello) const {
     if (hello.size != size_) {
       fail(ncclInvalidUsage, "rank {} says nranks is {}, others say {}", hello.rank, hello.size,
            size_);
     }
-    if (twice) fail(ncclInvalidUsage, "rank {} was given to two callers", hello.rank);
+    if (callers_.count(hello.rank) != 0) {
+      fail(ncclInvalidUsage, "rank {} was given to two callers", hello.rank);
+    }
   }
 
   std::string missing() const {

@@ -242,8 +242,8 @@ void Channel::check_call(Call& call, Clock::time_point now) {
       liveness_->report_position({call.number, call.digest, call.describe()});
     }
   } else if (now - call.last_progress > timeout_) {
-    for (const int peer : call.peers) {
-      if (liveness_->has_departed(peer)) {
+    for (int peer = 0; peer < size_; ++peer) {
+      if (liveness_->has_departed(peer) && traffic_->waits_for(peer, call)) {
         fail(ncclRemoteError, "rank {} has left the communicator, {} waits for it", peer,
              call.describe());
       }

@@ -21,11 +21,10 @@ class Farewell;
 class Traffic;
 
 // What this rank is doing. A collective has a number, the same on all ranks, and a digest of what
-// they must agree on; point-to-point calls have number 0 and name their peers instead.
+// they must agree on; point-to-point calls have number 0.
 struct Call {
   uint64_t number = 0;
   uint64_t digest = 0;
-  std::vector<int> peers;
   std::function<std::string()> describe;
 
   size_t awaited = 0;  // direct messages still to come or to go

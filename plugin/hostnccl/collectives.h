@@ -16,7 +16,7 @@
 
 namespace hostnccl {
 
-void run_collective(const Op& op, Channel& channel);
+void run_collective(const Op& op, Channel& channel);  // of one element at least
 
 // All at once, for the channel's present call, which knows when they are through. Messages of a
 // rank to itself pair up in order: check_self_messages has seen to it.

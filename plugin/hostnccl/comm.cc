@@ -134,9 +134,6 @@ void Comm::start(const std::shared_ptr<Launch>& launch) {
   const std::vector<Op>& ops = launch->point_to_point;
   launch->started = true;
   if (ops.empty()) return finish(launch);
-  std::set<int> peers;
-  for (const Op& op : ops) peers.insert(op.peer);
-  launch->call.peers = {peers.begin(), peers.end()};
   launch->call.describe = [&ops] { return describe(ops.front()); };
   channel_.begin(launch->call);
   under_way_.push_back(launch);
@@ -145,7 +142,7 @@ void Comm::start(const std::shared_ptr<Launch>& launch) {
 
 void Comm::run_collectives(Launch& launch) {
   for (const Op& op : launch.collectives) {
-    collective_ = {collectives_ + 1, digest_of(op), {}, [&op] { return describe(op); }};
+    collective_ = {collectives_ + 1, digest_of(op), [&op] { return describe(op); }};
     channel_.begin(collective_);
     run_collective(op, channel_);
     channel_.end(collective_);
@@ -173,7 +170,7 @@ bool Comm::end_launches() {
 void Comm::finish(const std::shared_ptr<Launch>& launch) {
   {
     std::lock_guard lock(mutex_);
-    std::erase(launches_, launch);
+    launches_.erase(std::ranges::find(launches_, launch));
   }
   launch->done->finish({});
 }
@@ -240,17 +237,29 @@ void Comm::require_initialized() const {
           "says ncclInProgress");
 }
 
+void Comm::require_undivided() const {
+  require_initialized();
+  std::lock_guard lock(mutex_);
+  require(config_.blocking || parts_.empty(), ncclInvalidArgument,
+          "a part of the communicator is still being made: wait until ncclCommGetAsyncError no "
+          "longer says ncclInProgress");
+}
+
 void Comm::check_usable() const {
   require_initialized();
+  {
+    std::lock_guard lock(mutex_);
+    require_usable();
+  }
+  require_undivided();
   require(!reports_later_, ncclInvalidArgument,
           "the communicator is still enqueuing: wait until ncclCommGetAsyncError no longer says "
           "ncclInProgress");
-  std::lock_guard lock(mutex_);
-  require_usable();
 }
 
 void Comm::check_divisible() const {
-  if (!is_revoked()) check_usable();
+  if (is_revoked()) return require_undivided();
+  check_usable();
 }
 
 bool Comm::is_revoked() const {
@@ -266,7 +275,6 @@ void Comm::require_usable() const {
 
 std::shared_ptr<Launch> Comm::enqueue(std::vector<Op> ops,
                                       const std::set<std::shared_ptr<Stream>>& streams) {
-  check_self_messages(ops, rank());
   auto launch = std::make_shared<Launch>();
   for (Op& op : ops) {
     (op.is_point_to_point() ? launch->point_to_point : launch->collectives)
@@ -315,11 +323,29 @@ void Comm::wait_until_left() {
 
 void Comm::destroy() {
   begin_to_leave();
+  const auto patience = 2 * settings_.timeout;  // a part has that long to meet and to connect
+  if (!await_parts(patience)) {
+    abort();
+    fail(ncclRemoteError, "rank {}: a part of the communicator was not made within {:.1f} s",
+         rank(), std::chrono::duration<double>(patience).count());
+  }
   wait_until_left();
+}
+
+// A part is made and ended by its own thread, which needs nothing of the one that waits here.
+bool Comm::await_parts(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  return parts_changed_.wait_for(lock, patience, [this] { return parts_.empty(); });
 }
 
 void Comm::abort() {
   request_abort();
+  std::unique_lock lock(mutex_);
+  for (const auto& part : parts_) {
+    if (const std::shared_ptr<Comm> held = part.lock()) held->request_abort();
+  }
+  parts_changed_.wait(lock, [this] { return parts_.empty(); });
+  lock.unlock();
   left_.wait();
 }
 
@@ -343,14 +369,27 @@ ncclResult_t Comm::async_error() {
   if (failure_ && !revoked_) return failure_->code();
   const bool finalizing = leaving_ && !left_.finished();
   const bool enqueuing = reports_later_.exchange(false);
-  if (finalizing || enqueuing || background_work_ > 0) return ncclInProgress;
+  if (finalizing || enqueuing || !parts_.empty()) return ncclInProgress;
   return part_failure_ ? part_failure_->code() : ncclSuccess;
 }
 
-void Comm::end_background_work(const Outcome& failure) {
+// abort stops this communicator before it takes the lock: whatever is not among parts_ then has
+// been handed out, or is refused here.
+bool Comm::begin_part(const std::shared_ptr<Comm>& part) {
   std::lock_guard lock(mutex_);
+  if (stop_->raised()) return false;
+  parts_.push_back(part);
+  return true;
+}
+
+void Comm::end_part(const std::shared_ptr<Comm>& part, const Outcome& failure,
+                    const std::function<void()>& hand_out) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(parts_, [&](const auto& other) { return other.lock() == part; });
+  parts_changed_.notify_all();
   if (!part_failure_) part_failure_ = failure;
-  --background_work_;
+  if (failure || stop_->raised()) return part->request_abort();
+  hand_out();  // who waits for the parts goes on when the lock is free
 }
 
 // What became of the parts before it has been told.

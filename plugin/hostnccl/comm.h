@@ -10,13 +10,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "bootstrap.h"
@@ -42,7 +43,6 @@ struct Launch {
 
 struct Config {
   bool blocking = true;
-  std::string name;
 };
 
 class Comm : public std::enable_shared_from_this<Comm> {
@@ -68,28 +68,38 @@ class Comm : public std::enable_shared_from_this<Comm> {
   int size() const { return self_.size; }
   const Config& config() const { return config_; }
 
-  // Throws when the communicator cannot take calls: still initialising, failed, finalised, revoked.
+  // Throws when the communicator cannot take calls: in progress, failed, finalised, revoked.
   void check_usable() const;
   // The same, but of one that was revoked parts can be made.
   void check_divisible() const;
   bool is_revoked() const;
+  // Throws while it is still being initialised.
   void require_initialized() const;
+  // The same, and while a part of it is being made, where it does not block.
+  void require_undivided() const;
   std::shared_ptr<Launch> enqueue(std::vector<Op> ops,
                                   const std::set<std::shared_ptr<Stream>>& streams);
 
   void finalize();         // no more launches from now on; leaves in good order after the last one
   void wait_until_left();  // what was sent has arrived; throws if that cannot be known
-  void destroy();          // both; also of a communicator that has failed
-  void abort();            // whatever is under way ends now, with a failure
+  // Both; also of a communicator that has failed. No part of it is being made any more then: those
+  // that are not made in time are given up, and so is it.
+  void destroy();
+  // Whatever is under way ends now, with a failure, and so do the parts that are being made.
+  void abort();
   void request_abort() { stop_->raise(); }
   void quiesce();  // as abort, but only its calls end: parts may still be made of it
   ncclResult_t async_error();
   // After a launch: whether this communicator does not block, and so says ncclInProgress, and then
   // once more when it is asked, as NCCL does while it enqueues.
   bool reports_later();
-  // A part of this communicator that is made in the background: its failure is ours to report.
-  void begin_background_work() { ++background_work_; }
-  void end_background_work(const Outcome& failure);
+  // A part of this communicator that is made in the background. False: this one was aborted, and
+  // the part is to be given up.
+  bool begin_part(const std::shared_ptr<Comm>& part);
+  // What became of it, once for each: its failure is ours to report. `hand_out` is called unless it
+  // has failed, or this one was aborted, and before any abort or destroy returns.
+  void end_part(const std::shared_ptr<Comm>& part, const Outcome& failure,
+                const std::function<void()>& hand_out);
 
   // For split and shrink. Where all ranks can be called, learnt at the start.
   uint64_t magic() const { return self_.magic; }
@@ -128,6 +138,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void fail_with(const Failure& failure);
   void leave();
   void begin_to_leave();
+  bool await_parts(std::chrono::milliseconds patience);
   uint64_t next_part(uint64_t& count);
   void require_usable() const;  // mutex_ is held
 
@@ -157,8 +168,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
   uint64_t splits_ = 0;
   uint64_t shrinks_ = 0;
   uint64_t late_splits_ = 0;
-  Outcome part_failure_;  // the first of the background work since the latest of these calls
-  std::atomic<int> background_work_{0};
+  Outcome part_failure_;  // the first of the parts since the latest of these calls
+  std::vector<std::weak_ptr<Comm>> parts_;  // being made in the background
+  std::condition_variable parts_changed_;
   std::atomic<bool> reports_later_{false};
   std::map<int, std::pair<Operator, ncclDataType_t>> operators_;
 };

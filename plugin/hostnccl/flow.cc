@@ -5,6 +5,11 @@
 
 namespace hostnccl {
 
+bool Flow::holds(const Call& call) const {
+  const auto is_its = [&](const auto& part) { return part.call == &call; };
+  return std::ranges::any_of(messages_, is_its) || std::ranges::any_of(pieces_, is_its);
+}
+
 bool Flow::advance(Channel& channel) {
   bool moved = false;
   for (; !marks_.empty() && marks_.front().request.over(); marks_.pop_front()) {

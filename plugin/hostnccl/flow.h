@@ -35,6 +35,10 @@ class Flow {
     ++message.call->awaited;
   }
 
+  int peer() const { return peer_; }
+  // Whether anything of that call is not through.
+  bool holds(const Call& call) const;
+
   // Ends what has ended and starts what may start; true if there was any of it.
   bool advance(Channel& channel);
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <set>
 
+#include "collectives.h"
 #include "fork.h"
 #include "handles.h"
 
@@ -26,15 +26,18 @@ void hand_out_later(const CommPtr& comm, const PendingInit& init) {
     return;
   }
   *init.out = nullptr;
-  init.parent->begin_background_work();
+  if (!init.parent->begin_part(comm)) return comm->request_abort();
   comm->on_ready([comm, out = init.out, parent = init.parent](const Outcome& failure) {
-    if (failure) {
-      comm->request_abort();
-    } else {
-      hand_out(comm, out);
-    }
-    parent->end_background_work(failure);
+    parent->end_part(comm, failure, [&] { hand_out(comm, out); });
   });
+}
+
+void require_compatible(const PendingInit& init, const PendingInit& other) {
+  require(init.blocks_group() == other.blocks_group(), ncclInvalidArgument,
+          "blocking and non-blocking communicators are not allowed in the same group");
+  require(init.parent != other.parent || !init.at_door || !other.at_door, ncclInvalidUsage,
+          "the group makes another part of this communicator already: its ranks meet for one at a "
+          "time");
 }
 
 // All of them; or none, where one cannot begin.
@@ -74,7 +77,9 @@ void Group::note(const Failure& failure) {
 
 void Group::discard() {
   require(depth_ > 0, ncclInvalidUsage, "no group was started");
-  if (--depth_ == 0) content_ = {};
+  if (--depth_ > 0) return;
+  const Content content = std::exchange(content_, {});
+  if (content.failure) throw *content.failure;
 }
 
 ncclResult_t Group::end() {
@@ -91,8 +96,13 @@ ncclResult_t Group::add(CommPtr comm, Op op, std::shared_ptr<Stream> stream) {
   auto& parts = content_.parts;
   auto part = std::find_if(parts.begin(), parts.end(),
                            [&](const Part& other) { return other.comm == comm; });
-  if (part == parts.end()) part = parts.insert(parts.end(), {std::move(comm), {}});
-  part->ops.push_back({std::move(op), std::move(stream)});
+  if (part == parts.end()) part = parts.insert(parts.end(), Part{std::move(comm), {}, {}, false});
+  part->ops.push_back(std::move(op));
+  if (stream != nullptr) {
+    part->streams.insert(std::move(stream));
+  } else {
+    part->waits = true;
+  }
   if (depth_ > 0) return ncclSuccess;
   std::vector<Part> alone;
   alone.swap(parts);
@@ -100,6 +110,7 @@ ncclResult_t Group::add(CommPtr comm, Op op, std::shared_ptr<Stream> stream) {
 }
 
 ncclResult_t Group::add(PendingInit init) {
+  for (const PendingInit& other : content_.inits) require_compatible(init, other);
   content_.inits.push_back(std::move(init));
   if (depth_ > 0) return ncclSuccess;
   std::vector<PendingInit> alone;
@@ -131,27 +142,19 @@ ncclResult_t Group::initialize(std::vector<PendingInit>& inits) {
   return result;
 }
 
-// In an order that all ranks have, as NCCL's by the communicators' hashes: on one stream the parts
-// go one after another, and a rank may have come to the communicators in another order than others.
+// All of it, or nothing where a call cannot be right. In an order that all ranks have, as NCCL's by
+// the communicators' hashes: on one stream the parts go one after another, and a rank may have come
+// to the communicators in another order than others.
 ncclResult_t Group::launch(std::vector<Part>& parts) {
+  for (const Part& part : parts) check_self_messages(part.ops, part.comm->rank());
   std::ranges::stable_sort(parts, {}, [](const Part& part) { return part.comm->magic(); });
   ncclResult_t result = ncclSuccess;
   std::vector<std::shared_ptr<hostnccl::Launch>> awaited;
   Outcome first;
   for (Part& part : parts) {
-    std::vector<Op> ops;
-    std::set<std::shared_ptr<Stream>> streams;
-    bool waits = false;
-    for (PendingOp& pending : part.ops) {
-      ops.push_back(std::move(pending.op));
-      if (pending.stream != nullptr)
-        streams.insert(std::move(pending.stream));
-      else
-        waits = true;
-    }
     try {
-      auto launch = part.comm->enqueue(std::move(ops), streams);
-      if (waits) awaited.push_back(std::move(launch));
+      auto launch = part.comm->enqueue(std::move(part.ops), std::exchange(part.streams, {}));
+      if (part.waits) awaited.push_back(std::move(launch));
       if (part.comm->reports_later()) result = ncclInProgress;
     } catch (const Failure& failure) {
       if (!first) first = failure;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,11 @@ struct PendingInit {
   std::function<CommPtr()> start;
   ncclComm_t* out = nullptr;
   bool blocking = true;
-  CommPtr parent;  // of a split or shrink; null: `out` is set before the initialisation ends
+  CommPtr parent;        // of a split or shrink; null: `out` is set before the initialisation ends
+  bool at_door = false;  // its ranks meet at the parent's door, which serves one part at a time
+
+  // Whether it is of a group that blocks: as NCCL has it, a part goes by its parent.
+  bool blocks_group() const { return parent != nullptr ? parent->config().blocking : blocking; }
 };
 
 class Group {
@@ -26,7 +31,7 @@ class Group {
 
   void start() { ++depth_; }
   ncclResult_t end();                 // launches at depth 0; throws the first failure of the group
-  void discard();                     // ends the group without a launch
+  void discard();                     // the same without a launch
   void note(const Failure& failure);  // a call of this thread failed
 
   // `stream` null: done on return of the outermost end.
@@ -34,13 +39,11 @@ class Group {
   ncclResult_t add(PendingInit init);
 
  private:
-  struct PendingOp {
-    Op op;
-    std::shared_ptr<Stream> stream;
-  };
   struct Part {
     CommPtr comm;
-    std::vector<PendingOp> ops;
+    std::vector<Op> ops;
+    std::set<std::shared_ptr<Stream>> streams;
+    bool waits = false;  // for those without a stream
   };
   struct Content {
     Outcome failure;

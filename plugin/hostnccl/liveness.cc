@@ -15,6 +15,7 @@ Liveness::Liveness(int rank, int size, std::vector<Socket> links, milliseconds t
   next_beat_ = now;
   for (size_t i = 0; i < links.size(); ++i) {
     if (!links[i].open()) continue;  // the hub's own place
+    links[i].wake_by(sizeof(Notice));
     links_.push_back({is_hub() ? static_cast<int>(i) : 0, std::move(links[i]), now});
   }
 }

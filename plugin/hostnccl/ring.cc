@@ -25,7 +25,8 @@ constexpr size_t kWindow = 8;
 constexpr size_t kSlots = 3 * kWindow + 1;
 
 // One step of one slice on this rank. Without `receives` it starts from `own`; with `combines` what
-// arrived is reduced with `own`; the outcome stays in `keep`, if given, and is sent on if `sends`.
+// arrived is reduced with `own`; the outcome stays in `keep`, if given, which may be `own`, and is
+// sent on if `sends`.
 struct Item {
   const char* own = nullptr;
   char* keep = nullptr;
@@ -138,6 +139,7 @@ class Pipeline {
     } else {
       give_slot(slot);
     }
+    if (!item.receives && item.keep != nullptr) copy(item.keep, item.own, item.count * element_);
     arrivals_.pop_front();
     return true;
   }
@@ -269,13 +271,12 @@ void ring_all_gather(const Op& op, Channel& channel) {
   const Schedule schedule{cut.parts, static_cast<size_t>(ring.size)};
   const int last = ring.size - 1;
 
-  copy(op.recv + static_cast<size_t>(ring.rank) * op.bytes(), op.send, op.bytes());
   Pipeline pipeline(Pipeline::kRing, channel, element, nullptr, cut.size(0));
   pipeline.run(schedule.size(), [&](size_t i) {
     const auto [slice, step] = schedule.at(i);
     const size_t at = cut.begin(slice) * element;
     return Item{.own = op.send + at,
-                .keep = step > 0 ? op.recv + ring.chunk_before(step) * op.bytes() + at : nullptr,
+                .keep = op.recv + ring.chunk_before(step) * op.bytes() + at,
                 .count = cut.size(slice),
                 .receives = step > 0,
                 .combines = false,
@@ -290,12 +291,11 @@ void chain_broadcast(const Op& op, Channel& channel) {
   const Cut cut{op.count, slices_of(op.count, element)};
   const bool is_root = ring.rank == op.peer;
 
-  if (is_root) copy(op.recv, op.send, op.bytes());
   Pipeline pipeline(Pipeline::kChain, channel, element, nullptr, cut.size(0));
   pipeline.run(cut.parts, [&](size_t i) {
     const size_t at = cut.begin(i) * element;
     return Item{.own = is_root ? op.send + at : nullptr,
-                .keep = is_root ? nullptr : op.recv + at,
+                .keep = op.recv + at,
                 .count = cut.size(i),
                 .receives = !is_root,
                 .combines = false,

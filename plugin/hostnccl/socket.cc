@@ -31,6 +31,12 @@ void disable_delay(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
+// Nothing comes any more, beyond what is there.
+bool has_ended(int fd) {
+  pollfd end{fd, POLLRDHUP, 0};
+  return poll(&end, 1, 0) > 0;
+}
+
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 struct FrameHeader {
@@ -131,10 +137,16 @@ void Socket::receive(void* data, size_t bytes, const Limit& limit) {
 }
 
 Socket::Received Socket::try_receive(void* data, size_t bytes) {
+  const bool ended = has_ended(fd_);  // asked first: what comes before the end is seen below
   const ssize_t seen = recv(fd_, data, bytes, MSG_PEEK);
   if (seen == 0 || (seen < 0 && !would_block())) return Received::kEnd;
-  if (seen < static_cast<ssize_t>(bytes)) return Received::kNothingYet;
+  if (seen < static_cast<ssize_t>(bytes)) return ended ? Received::kEnd : Received::kNothingYet;
   return recv(fd_, data, bytes, 0) == seen ? Received::kRecord : Received::kEnd;
+}
+
+void Socket::wake_by(size_t bytes) {
+  const int count = static_cast<int>(bytes);
+  setsockopt(fd_, SOL_SOCKET, SO_RCVLOWAT, &count, sizeof(count));
 }
 
 bool Socket::try_send(const void* data, size_t bytes) {

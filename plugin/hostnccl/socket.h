@@ -59,9 +59,12 @@ class Socket {
   void send(const void* data, size_t bytes, const Limit& limit);
   void receive(void* data, size_t bytes, const Limit& limit);
 
-  // Fixed-size records, without waiting. try_receive takes a record only as a whole.
+  // Fixed-size records, without waiting. try_receive takes a record only as a whole; after less
+  // than one nothing but the end comes.
   enum class Received { kRecord, kNothingYet, kEnd };
   Received try_receive(void* data, size_t bytes);
+  // Who polls the socket is woken by that many bytes, not by less, or by the end.
+  void wake_by(size_t bytes);
   // False: only a part was taken, and the stream is spoilt. A record may also be left out.
   bool try_send(const void* data, size_t bytes);
 

@@ -1,5 +1,6 @@
 #include "traffic.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace hostnccl {
@@ -31,6 +32,11 @@ void Traffic::start(const std::vector<Transfer>& transfers) {
       std::memmove(t.recv, t.send, t.bytes);
     }
   }
+}
+
+bool Traffic::waits_for(int peer, const Call& call) const {
+  return std::ranges::any_of(
+      flows_, [&](const Flow& flow) { return flow.peer() == peer && flow.holds(call); });
 }
 
 bool Traffic::advance() {

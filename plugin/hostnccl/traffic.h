@@ -38,6 +38,9 @@ class Traffic {
   // What a rank sends to itself is there on return.
   void start(const std::vector<Transfer>& transfers);
 
+  // Whether that call waits for messages to the peer, or from it.
+  bool waits_for(int peer, const Call& call) const;
+
   // After progress of the transport; true if anything came of it.
   bool advance();
 

@@ -107,6 +107,7 @@ void admit(const Admission& a) {
   if (!is_made(a) || lacks_backend_for(a.comm)) return;
   const CommunicatorPointer held = communicator(a.comm, settings());
   if (a.given_up) return give_up(held);  // else it is known by now to who gives it up
+  const OnMachine on(held->backend);
   if (a.ordinal) held->agreed.propose([&] { return *a.ordinal; });
   const Agreement settings_alone{held.get(), nullptr, nullptr};
   agree({&settings_alone, 1});

@@ -131,6 +131,26 @@ class Backend {
 
   // Whether a null stream stands for "done on return" (host) or for a queue (CUDA).
   virtual bool null_stream_is_synchronous() const = 0;
+
+ private:
+  friend class OnMachine;
+  // Makes its GPU the thread's own, where it is one's, and takes that back.
+  virtual void enter() {}
+  virtual void leave() noexcept {}
+};
+
+// A thread of ours that calls NCCL is on the backend's GPU meanwhile. NCCL leaves a thread on the
+// device on which it has found it: on one that has used none that is device 0, which would get a
+// context by it.
+class OnMachine {
+ public:
+  explicit OnMachine(Backend& backend) : backend_(backend) { backend_.enter(); }
+  ~OnMachine() { backend_.leave(); }
+  OnMachine(const OnMachine&) = delete;
+  OnMachine& operator=(const OnMachine&) = delete;
+
+ private:
+  Backend& backend_;
 };
 
 }  // namespace terse

@@ -36,7 +36,8 @@ constexpr const char* kReasons[] = {"the rule says off",
                                     "NCCL sends less between nodes",
                                     "the scheme is for other collectives",
                                     "nothing is predicted to be 10 % faster",
-                                    "the ranks do not hold the same"};
+                                    "the ranks do not hold the same",
+                                    "most of it stays exact"};
 static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
 
 uint64_t parse_bytes(const std::string& text) {
@@ -303,8 +304,11 @@ void add_explain(CLI::App& app) {
       ->capture_default_str();
   c->add_flag("--gpu", o->gpu, "Cut into chunks as for GPUs, not for hosts");
   c->add_option("--name", o->name, "The communicator's name, ncclConfig_t.commName");
-  CLI::Option* file = c->add_option("--policy", o->policy, "A policy file, as TERSE_POLICY");
-  c->add_option("--scheme", o->scheme, "Rules on a line, as TERSE_SCHEME")->excludes(file);
+  CLI::Option* file =
+      c->add_option("--policy", o->policy, "A policy file, as TERSE_POLICY")->check(not_empty);
+  c->add_option("--scheme", o->scheme, "Rules on a line, as TERSE_SCHEME")
+      ->check(not_empty)
+      ->excludes(file);
   c->add_option("--profile", o->profile, "What auto goes by, as TERSE_PROFILE");
   c->add_option("--bandwidth", o->bandwidth, "Of a link, e.g. 10gbit: adds the time on it")
       ->check(readable_by(parse_rate));

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -22,12 +24,29 @@ namespace fs = std::filesystem;
 // The bytes that every library begins with, and the blank does not.
 const std::string kMagic = "\177ELF";
 
-std::string cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
-    return std::string(cache) + "/terse";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/')
-    return std::string(home) + "/.cache/terse";
-  return fmt::format("/tmp/terse-{}", getuid());
+// A folder for facades, and what others must not do there. Where the user has named it, what is
+// wrong with it is an error.
+struct Cache {
+  fs::path folder;
+  mode_t forbidden = S_IWOTH;
+  bool named = false;
+};
+
+std::vector<Cache> caches() {
+  std::vector<Cache> all;
+  const auto absolute = [](const char* variable) -> const char* {
+    const char* const path = std::getenv(variable);
+    return path != nullptr && *path == '/' ? path : nullptr;
+  };
+  if (const char* cache = absolute("XDG_CACHE_HOME"))
+    all.push_back({.folder = fs::path(cache) / "terse", .named = true});
+  if (const char* home = absolute("HOME"))
+    all.push_back({.folder = fs::path(home) / ".cache/terse"});
+  const char* const temporary = absolute("TMPDIR");
+  all.push_back({.folder = fs::path(temporary != nullptr ? temporary : "/tmp") /
+                           fmt::format("terse-{}", getuid()),
+                 .forbidden = S_IWGRP | S_IWOTH});
+  return all;
 }
 
 std::string read_file(const std::string& path) {
@@ -57,32 +76,46 @@ std::string contents(const Facade& facade) {
 }
 
 // Only the user may write where code is loaded from.
-void make_private_folder(const fs::path& folder) {
-  fs::create_directories(folder.parent_path());
+void make_private_folder(const fs::path& folder, mode_t forbidden) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     fail(ncclSystemError, "{}: {}", folder.string(), std::strerror(errno));
-  for (const fs::path& each : {folder.parent_path(), folder}) {
-    struct stat status {};
-    if (lstat(each.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-        status.st_uid != getuid() || (status.st_mode & S_IWOTH) != 0)
-      fail(ncclSystemError, "{} is not a folder of this user's alone", each.string());
-  }
+  struct stat status {};
+  if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+      status.st_uid != getuid() || (status.st_mode & forbidden) != 0)
+    fail(ncclInvalidUsage, "{} is not a folder of this user's alone", folder.string());
+}
+
+void write_into(const Cache& cache, const fs::path& path, const std::string& wanted) {
+  if (!can_be_preloaded(path))
+    fail(ncclSystemError, "{}: a blank or a colon is in it", cache.folder.string());
+  std::error_code error;
+  fs::create_directories(cache.folder.parent_path(), error);
+  if (error) fail(ncclSystemError, "{}: {}", cache.folder.string(), error.message());
+  for (const fs::path& folder : {cache.folder, path.parent_path()})
+    make_private_folder(folder, cache.forbidden);
+  if (fs::exists(path, error) && read_file(path) == wanted) return;
+  // Other ranks may be writing the same, and running programs may have the old one loaded.
+  write_file(path, wanted);
 }
 
 }  // namespace
 
-std::string facade_path(const Facade& facade) {
-  return fmt::format("{}/facade-{:016x}/libnccl.so.2", cache_folder(),
-                     fingerprint(facade.interposer + '\n' + facade.nccl));
-}
+bool can_be_preloaded(const std::string& path) { return path.find_first_of(": ") == path.npos; }
 
-void write_facade(const Facade& facade) {
-  const std::string path = facade_path(facade);
+Written write_facade(const Facade& facade) {
   const std::string wanted = contents(facade);
-  make_private_folder(fs::path(path).parent_path());
-  if (fs::exists(path) && read_file(path) == wanted) return;
-  // Other ranks may be writing the same, and running programs may have the old one loaded.
-  write_file(path, wanted);
+  const std::string name = fmt::format("facade-{:016x}/libnccl.so.2",
+                                       fingerprint(facade.interposer + '\n' + facade.nccl));
+  std::string why_not;
+  for (const Cache& cache : caches()) try {
+      const fs::path path = cache.folder / name;
+      write_into(cache, path, wanted);
+      return {path, ""};
+    } catch (const Error& e) {
+      if (cache.named && e.result == ncclInvalidUsage) throw;
+      why_not += (why_not.empty() ? "" : "; ") + e.message;
+    }
+  return {"", why_not};
 }
 
 }  // namespace terse::cli

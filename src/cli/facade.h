@@ -13,11 +13,17 @@ struct Facade {
   std::string nccl;        // the real one
 };
 
-// Where the facade is, or will be when it is written: a folder of the user's cache that is named
-// after its parts, so that all ranks of a host share it.
-std::string facade_path(const Facade& facade);
+// LD_PRELOAD separates by blanks and colons, and cannot quote.
+bool can_be_preloaded(const std::string& path);
 
-// Writes it, unless it is there. Throws Error.
-void write_facade(const Facade& facade);
+struct Written {
+  std::string path;     // "": nowhere
+  std::string why_not;  // then
+};
+
+// Writes it, unless it is there, into the first folder that takes it and that can_be_preloaded():
+// of XDG_CACHE_HOME, HOME/.cache, TMPDIR. It is named after the facade's parts, so that all ranks
+// of a host share it. Throws Error where XDG_CACHE_HOME's is one that others may write to.
+Written write_facade(const Facade& facade);
 
 }  // namespace terse::cli

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/link.h"
 #include "cli/options.h"
+#include "engine/call/route.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "policy/scheme.h"
@@ -34,6 +35,14 @@ const std::map<std::string, plan::Collective>& collectives() {
   return all;
 }
 
+// Of the types that are so wide, which all are treated alike.
+Request request_of(const PlanRequest& r, plan::Collective collective) {
+  return {.collective = collective,
+          .count = r.count,
+          .datatype = r.element_bytes == 2 ? ncclFloat16 : ncclFloat32,
+          .root = r.root};
+}
+
 void explain_plan(const PlanRequest& r) {
   const plan::Collective collective = collectives().at(r.collective);
   const Scheme scheme = require_on_ranks(parse_scheme(r.scheme), r.ranks);
@@ -52,6 +61,9 @@ void explain_plan(const PlanRequest& r) {
   if (plan::is_point_to_point(collective) && codec::descriptor(scheme.spec.codec).codebook)
     refuse("all ranks hold the levels of {}: a message of two of them goes to NCCL as it is",
            r.scheme);
+  if (bypass_reason(request_of(r, collective), r.ranks, scheme) == TERSE_BYPASS_DTYPE)
+    refuse("the codes of {} are as wide as the elements: {} goes to NCCL as it is", r.scheme,
+           r.collective);
   const plan::Shape shape = shape_of(
       {scheme.spec, scheme.intra}, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
       {grain_of(settings(), plan::usual_grain(r.gpu)), plan::even_topology(r.ranks, r.nodes)});

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -43,11 +45,15 @@ struct Variable {
 
 constexpr const char* kDefaultScheme = "int8";
 
+bool is_path(const std::string& library) { return library.find('/') != library.npos; }
+
 // The NCCL that the program would use where that is certain: the one named, or that of the packages
-// of the Python that it runs on. "" elsewhere: then its own loader decides, as ever.
+// of the Python that it runs on. "" elsewhere: then its own loader decides, as ever. A name alone
+// is one that the linker looks for.
 std::string nccl_of(const Run& run) {
   const std::string& named = run.nccl.empty() ? settings().nccl : run.nccl;
   if (!named.empty()) {
+    if (!is_path(named) && (run.nccl.empty() || !fs::exists(named))) return named;
     if (!fs::exists(named)) fail(ncclSystemError, "there is no {}", named);
     if (!fs::is_regular_file(named)) fail(ncclSystemError, "{} is not a library", named);
     return fs::absolute(named);
@@ -60,7 +66,7 @@ std::string nccl_of(const Run& run) {
 std::string preload(const std::vector<std::string>& libraries) {
   std::string value;
   for (const std::string& library : libraries) {
-    if (library.find_first_of(": ") != library.npos)
+    if (!can_be_preloaded(library))
       fail(ncclInvalidUsage, "LD_PRELOAD cannot name {}: a blank or a colon is in it", library);
     value += library + ":";
   }
@@ -77,6 +83,19 @@ bool is_set(const char* name) {
 void require_profile(const Policy& policy, const std::string& profile) {
   if (policy.chooses() && profile.empty() && !settings().profile)
     fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
+}
+
+// What an option or else a variable names is read by every rank; of a pipe only the first would
+// have anything.
+void require_no_pipe(const std::string& option, const char* variable) {
+  const char* const inherited = std::getenv(variable);
+  const std::string path = option.empty() && inherited != nullptr ? inherited : option;
+  std::error_code ignored;
+  if (fs::is_fifo(path, ignored))
+    fail(ncclInvalidArgument,
+         "{} is a pipe, which can be read once, and each of the program's ranks reads it: write it "
+         "to a file",
+         path);
 }
 
 // Those of the command line take the place of the environment's. What is wrong with them is said
@@ -106,21 +125,30 @@ std::string whole_name(const std::string& profile) {
 // What the program's ranks would only say when they make their communicators.
 void require_good(const std::vector<Variable>& variables) {
   require_valid(read_settings([&](const char* name) -> const char* {
-    if (name == std::string_view("TERSE_LOG")) return nullptr;  // reading sets this process's own
     const auto set = std::ranges::find(variables, name, &Variable::name);
     return set != variables.end() ? set->value.c_str() : std::getenv(name);
   }));
 }
 
+// In a dry run, too, for what is printed is to be used.
+void add_facade(const std::string& interposer, const std::string& nccl,
+                std::vector<std::string>& libraries) {
+  const Written facade = write_facade({installed("lib/terse/nccl_facade.blank"), interposer, nccl});
+  if (!facade.path.empty()) return libraries.push_back(facade.path);
+  fmt::print(stderr,
+             "terse: no libnccl.so.2 can be put in front of the program's ({}): calls that only "
+             "that catches, of clients that do without dlsym and of libraries that are opened with "
+             "RTLD_DEEPBIND, stay native. XDG_CACHE_HOME names a folder for it\n",
+             facade.why_not);
+}
+
 std::vector<Variable> surroundings(const Run& run) {
+  if (run.scheme.empty()) require_no_pipe(run.policy, "TERSE_POLICY");
+  require_no_pipe(run.profile, "TERSE_PROFILE");
   const std::string interposer = installed("lib/libterse_nccl.so");
   std::vector<std::string> libraries = {interposer};
   const std::string nccl = nccl_of(run);
-  if (!nccl.empty() && !run.without_facade) {
-    const Facade facade{installed("lib/terse/nccl_facade.blank"), interposer, nccl};
-    write_facade(facade);  // in a dry run, too, for what is printed is to be used
-    libraries.push_back(facade_path(facade));
-  }
+  if (is_path(nccl) && !run.without_facade) add_facade(interposer, nccl, libraries);
   std::vector<Variable> variables = {{"LD_PRELOAD", preload(libraries)}};
   add_rules(run, variables);
   if (!run.profile.empty()) {
@@ -128,7 +156,8 @@ std::vector<Variable> surroundings(const Run& run) {
     variables.push_back({"TERSE_PROFILE", whole_name(run.profile)});
   }
   if (!run.nccl.empty()) variables.push_back({"TERSE_NCCL", nccl});
-  if (!run.report.empty()) variables.push_back({"TERSE_REPORT", fs::absolute(run.report)});
+  if (!run.report.empty())
+    variables.push_back({"TERSE_REPORT", report_at(fs::current_path(), run.report)});
   if (run.verify) variables.push_back({"TERSE_VERIFY", std::to_string(*run.verify)});
   if (run.trace) variables.push_back({"TERSE_TRACE", std::to_string(*run.trace)});
   if (!run.log.empty()) variables.push_back({"TERSE_LOG", run.log});
@@ -158,19 +187,34 @@ class Mark {
   fs::path folder_;
 };
 
-// Says so where no process of a run has made a communicator that the preload library saw.
+// The reports in the folder that TERSE_REPORT names, with when they were written. None where it
+// names none, or files.
+std::map<fs::path, fs::file_time_type> reports_now() {
+  const char* const wanted = std::getenv("TERSE_REPORT");
+  std::map<fs::path, fs::file_time_type> reports;
+  std::error_code ignored;
+  fs::directory_iterator entry(report_folder(wanted != nullptr ? wanted : ""), ignored);
+  for (; entry != fs::directory_iterator(); entry.increment(ignored))
+    if (entry->path().extension() == ".json")
+      reports.emplace(entry->path(), entry->last_write_time(ignored));
+  return reports;
+}
+
+// Says so where no process of a run has made a communicator that the preload library saw. What
+// ranks on other machines did shows by their reports alone.
 int check_program(const std::vector<std::string>& command) {
   int waited = 0;
   {
     const Mark mark;
+    const auto reports = reports_now();
     setenv("TERSE_MARK", mark.path().c_str(), 1);
     waited = attend(command);
-    if (waited == 0 && !fs::exists(mark.path()))
+    if (waited == 0 && !fs::exists(mark.path()) && reports_now() == reports)
       fmt::print(
           stderr,
           "terse: {} has made no NCCL communicator that terse saw, in any process on this "
-          "machine: nothing was compressed. If it uses NCCL, name that with --nccl; one that "
-          "is linked into the program itself cannot be caught\n",
+          "machine, the only one that it sees: nothing was compressed here. If it uses NCCL here, "
+          "name that with --nccl; one that is linked into the program itself cannot be caught\n",
           command[0]);
   }
   return end_like(waited);
@@ -180,7 +224,7 @@ int check_program(const std::vector<std::string>& command) {
 bool is_checked(const Run& run) {
   if (run.check || run.no_check) return run.check;
   const bool talks =
-      run.log.empty() ? log_level() >= LogLevel::kInfo : run.log == "info" || run.log == "trace";
+      run.log.empty() ? settings().log >= LogLevel::kInfo : run.log == "info" || run.log == "trace";
   return talks || !run.report.empty() || !settings().report.empty();
 }
 
@@ -210,7 +254,10 @@ void add_run(CLI::App& app, int& status) {
       fmt::format("A scheme, a preset, or rules on one line (default: the rules of TERSE_SCHEME or "
                   "TERSE_POLICY, else {})",
                   kDefaultScheme));
-  command->add_option("--policy", run->policy, "A file of rules")->excludes(scheme);
+  scheme->check(not_empty);
+  command->add_option("--policy", run->policy, "A file of rules")
+      ->check(not_empty)
+      ->excludes(scheme);
   command->add_option("--profile", run->profile, "What auto goes by, as TERSE_PROFILE");
   command->add_option("--nccl", run->nccl, "Path of the NCCL to use (default: the program's own)");
   command->add_flag("--no-facade", run->without_facade,

@@ -25,7 +25,7 @@ std::string bytes_text(uint64_t bytes) {
 }
 
 std::vector<std::string> split_schemes(const std::string& text) {
-  static const std::regex between(",(?![a-z]+=)");
+  static const std::regex between(",(?![a-z]+=|[0-9])");
   return {std::sregex_token_iterator(text.begin(), text.end(), between, -1), {}};
 }
 

@@ -15,8 +15,8 @@ std::string density(const Scheme& scheme);
 // "64 MiB (67108864 B)", or the bytes alone where they are few.
 std::string bytes_text(uint64_t bytes);
 
-// "int8,int4:block=64,round=shift" -> "int8", "int4:block=64,round=shift": a comma before a key is
-// its scheme's.
+// "int8,int4:block=64,round=shift" -> "int8", "int4:block=64,round=shift": a comma before a key, or
+// a number, is its scheme's.
 std::vector<std::string> split_schemes(const std::string& text);
 
 // A word as a shell reads it: in quotes where it needs them.

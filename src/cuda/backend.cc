@@ -67,7 +67,7 @@ class CudaBackend final : public Backend {
     const OnDevice on(device_);
     const DuringCapture relaxed;
     int priority = 0;
-    check(cudaStreamGetPriority(like, &priority), "cudaStreamGetPriority");
+    if (!is_legacy(like)) check(cudaStreamGetPriority(like, &priority), "cudaStreamGetPriority");
     Stream stream = nullptr;
     check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
           "cudaStreamCreateWithPriority");
@@ -169,8 +169,7 @@ class CudaBackend final : public Backend {
   uint64_t recording(Stream stream) override {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     unsigned long long id = 0;
-    // The legacy stream cannot be captured, and must not be asked while another one is.
-    if (stream == nullptr || stream == cudaStreamLegacy) return 0;
+    if (is_legacy(stream)) return 0;
     const OnDevice on(device_);
     check(capture_info(stream, &status, &id, nullptr), "cudaStreamGetCaptureInfo");
     if (status == cudaStreamCaptureStatusInvalidated)
@@ -207,6 +206,13 @@ class CudaBackend final : public Backend {
   bool null_stream_is_synchronous() const override { return false; }
 
  private:
+  void enter() override { check(device_.enter(), "cuCtxPushCurrent"); }
+  void leave() noexcept override { cuda::Device::leave(); }
+
+  // Which cannot be captured, has the usual priority, and must not be asked while another one is
+  // captured.
+  static bool is_legacy(Stream stream) { return stream == nullptr || stream == cudaStreamLegacy; }
+
   static void copy(Stream stream, const cuda::Rows& rows) {
     const auto [target, source, bytes] = rows.first;
     if (rows.count == 1)

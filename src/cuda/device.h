@@ -5,7 +5,6 @@
 #include <cuda_runtime_api.h>
 
 #include <new>
-#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -45,6 +44,7 @@ inline void require_driver() {
 // none to link.
 struct Driver {
   PFN_cuDevicePrimaryCtxRetain_v7000 retain;
+  PFN_cuCtxGetCurrent_v4000 current;
   PFN_cuCtxPushCurrent_v4000 push;
   PFN_cuCtxPopCurrent_v4000 pop;
 };
@@ -67,6 +67,7 @@ inline const Driver& driver() {
     check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");  // readies the driver
     Driver d{};
     find("cuDevicePrimaryCtxRetain", d.retain);
+    find("cuCtxGetCurrent", d.current);
     find("cuCtxPushCurrent", d.push);
     find("cuCtxPopCurrent", d.pop);
     return d;
@@ -77,17 +78,30 @@ inline const Driver& driver() {
 // Errors of the driver and of the runtime have the same numbers.
 inline cudaError_t result_of(CUresult result) { return static_cast<cudaError_t>(result); }
 
-// A device, and its context, which the runtime works with; kept for good.
+// A device, and its primary context, which the runtime and NCCL work with; kept for good.
 class Device {
  public:
   explicit Device(int number) : number(number) {
     check(result_of(driver().retain(&context_, number)), "cuDevicePrimaryCtxRetain");
   }
 
+  // Makes the context the thread's own, until leave(), which follows where that succeeded.
+  cudaError_t enter() const noexcept { return result_of(driver().push(context_)); }
+  static void leave() noexcept {
+    CUcontext own = nullptr;
+    driver().pop(&own);
+  }
+  // Sets `is_there` to whether it is the thread's own.
+  cudaError_t ask(bool& is_there) const noexcept {
+    CUcontext own = nullptr;
+    const cudaError_t asked = result_of(driver().current(&own));
+    is_there = own == context_;
+    return asked;
+  }
+
   const int number;
 
  private:
-  friend class InContext;
   CUcontext context_ = nullptr;
 };
 
@@ -96,11 +110,9 @@ class Device {
 // hundred megabytes. What cannot be said there is said where the thread is.
 class InContext {
  public:
-  explicit InContext(const Device& device) noexcept
-      : entered(result_of(driver().push(device.context_))) {}
+  explicit InContext(const Device& device) noexcept : entered(device.enter()) {}
   ~InContext() {
-    CUcontext own = nullptr;
-    if (entered == cudaSuccess) driver().pop(&own);
+    if (entered == cudaSuccess) Device::leave();
   }
   InContext(const InContext&) = delete;
   InContext& operator=(const InContext&) = delete;
@@ -108,22 +120,30 @@ class InContext {
   const cudaError_t entered;
 };
 
-// The same where the thread is on another device.
+// The same where the thread is on another device, or in another context of this one: a program may
+// make some, of which the runtime says no more than the device.
 class OnDevice {
  public:
   explicit OnDevice(const Device& device) : OnDevice(device, std::nothrow) {
-    check(asked_, "cudaGetDevice");
-    if (context_) check(context_->entered, "cuCtxPushCurrent");
+    check(asked_, "cuCtxGetCurrent");
+    check(entered_, "cuCtxPushCurrent");
   }
   OnDevice(const Device& device, std::nothrow_t) noexcept {
-    int own = 0;
-    asked_ = cudaGetDevice(&own);
-    if (asked_ == cudaSuccess && own != device.number) context_.emplace(device);
+    bool is_there = false;
+    asked_ = device.ask(is_there);
+    if (asked_ != cudaSuccess || is_there) return;
+    entered_ = device.enter();
+    leaves_ = entered_ == cudaSuccess;
   }
+  ~OnDevice() {
+    if (leaves_) Device::leave();
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
 
  private:
-  cudaError_t asked_;
-  std::optional<InContext> context_;
+  cudaError_t asked_ = cudaSuccess, entered_ = cudaSuccess;
+  bool leaves_ = false;
 };
 
 // While a stream of the process is being captured, other calls that allocate or wait would break

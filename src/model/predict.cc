@@ -105,10 +105,8 @@ Work work_of(const Profile& p, const plan::Plan& plan, const Topology& t) {
 }
 
 double chunks_of(const Shape& shape, size_t bytes) {
-  const plan::Grain& g = shape.grain;
-  size_t wanted = std::max(g.chunk_bytes, static_cast<size_t>(shape.ranks) * g.shard_bytes);
-  if (bytes / wanted >= g.many_chunks) wanted *= 2;
-  return std::max(1.0, static_cast<double>(bytes) / static_cast<double>(wanted));
+  const size_t chunk = shape.grain.chunk(bytes, shape.ranks);
+  return std::max(1.0, static_cast<double>(bytes) / static_cast<double>(chunk));
 }
 
 size_t message_bytes(Collective collective, const Shape& shape) {

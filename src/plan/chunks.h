@@ -30,8 +30,7 @@ class Chunks {
          size_t places = 0)
       : shard_(shard), places_(places != 0 ? places : shards), total_(total), rows_(rows) {
     const size_t quantum = std::max(shape.packing.quantum, shape.within.packing.quantum);
-    size_t wanted = std::max(shape.grain.chunk_bytes, shards * shape.grain.shard_bytes);
-    if (total * shape.element_bytes / wanted >= shape.grain.many_chunks) wanted *= 2;
+    const size_t wanted = shape.grain.chunk(total * shape.element_bytes, shards);
     const size_t per_shard = std::max<size_t>(1, wanted / shape.element_bytes / shards);
     const size_t chunks = std::max<size_t>(1, (shard + per_shard - 1) / per_shard);
     // Chunks of equal size, in whole blocks.

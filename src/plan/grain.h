@@ -3,6 +3,7 @@
 // a peer at a time must not become so small that its latency shows.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 
@@ -17,6 +18,17 @@ struct Grain {
   // A collective of so many chunks has half as many of twice the size: there the pipeline is full
   // nearly all of the time, and what each chunk costs counts for more.
   size_t many_chunks = kNoLimit;
+
+  // A plan grows with them, so no collective has more, however small they were to be.
+  static constexpr size_t kMostChunks = 4096;
+
+  // Raw bytes of a chunk of a collective of so many.
+  constexpr size_t chunk(size_t bytes, size_t shards) const {
+    size_t wanted = std::max(chunk_bytes, shards * shard_bytes);
+    if (bytes / wanted >= many_chunks) wanted *= 2;
+    while (bytes / wanted >= kMostChunks) wanted *= 2;
+    return wanted;
+  }
 
   bool operator==(const Grain&) const = default;
 };

@@ -54,7 +54,7 @@ struct Compute {
   Format target_format = Format::kPacked;
   Part part = Part::kAll;    // of a packed target
   size_t params_offset = 0;  // bytes from what is packed to its parameters; 0: behind the codes
-  bool averages = false;     // each contribution once: before it could overflow in a sum
+  bool averages = false;     // each contribution once; or the sum that came of them, by its scale
   size_t count = 0;          // elements
   size_t origin = 0;         // the first element's index in its shard, for the random numbers
   uint32_t shard = 0;        // whose shard, for the random numbers
@@ -75,7 +75,7 @@ struct Copy {
 };
 
 // A number that says what there is in some raw bytes, made in scratch of kFingerprintBytes.
-constexpr size_t kFingerprintBytes = 2048;
+constexpr size_t kFingerprintBytes = 4352;
 struct Fingerprint {
   Place target, source;
   size_t bytes = 0;
@@ -278,7 +278,8 @@ Plan receive(const Shape& shape);
 
 // What is wrong with a plan; empty when nothing is: places within their regions, steps that wait
 // only for earlier ones, every byte of scratch written before it is read and no longer in use when
-// it is written again, whatever the timing.
+// it is written again, whatever the timing. (Not: that raw messages out of the send buffer have
+// left before what comes over them, where the call is in place. That builders see to.)
 std::string validate(const Plan& plan, const Shape& shape);
 std::string validate(const Plan& plan, const Batch& batch);
 

@@ -387,7 +387,7 @@ class Checker {
   size_t at_ = 0;
   size_t sent_ = 0;
   Uses scratch_, state_, codebook_;
-  std::vector<size_t> sends_;  // steps that read the send buffer, but in computes
+  std::vector<size_t> sends_;  // steps that copy from the send buffer
   bool changed_ = false;       // the receive buffer has been
   Order order_;
   Order::Front start_{};  // of the step

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 
 #include "policy/automatic.h"
 #include "policy/datatype.h"
@@ -139,7 +140,19 @@ class ProfileParser {
       if (!(seen >> i & 1)) file_.refuse(begin, "[[measured]] has no {}", kKeys[i]);
     if (curve.nodes > curve.ranks)
       file_.refuse(begin, "{} ranks cannot be on {} nodes", curve.ranks, curve.nodes);
+    require_new(curve, begin);
     profile_.measured.push_back(std::move(curve));
+  }
+
+  void require_new(const Curve& curve, const toml::source_position& begin) const {
+    const auto key = [](const Curve& c) {
+      return std::tie(c.collective, c.dtype, c.ranks, c.nodes, c.scheme);
+    };
+    for (const Curve& other : profile_.measured)
+      if (key(other) == key(curve))
+        file_.refuse(begin, "{} of {}, {} ranks on {} nodes, {}, is [[measured]] twice",
+                     print_collectives(set_of(curve.collective)), print_dtype(curve.dtype),
+                     curve.ranks, curve.nodes, curve.scheme);
   }
 
   // As curves are looked for.

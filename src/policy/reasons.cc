@@ -16,7 +16,8 @@ const char* bypass_reason(int reason) {
                                              "NCCL sends less between nodes",
                                              "the scheme is for other collectives",
                                              "native is predicted to be as fast",
-                                             "the ranks do not hold the same"};
+                                             "the ranks do not hold the same",
+                                             "most of it stays exact"};
   static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
   return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
 }

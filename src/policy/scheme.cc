@@ -373,6 +373,11 @@ Scheme parse_scheme(std::string_view text) {
   return finish(text, draft);
 }
 
+Scheme without_seed(Scheme scheme) {
+  scheme.seed.reset();
+  return scheme;
+}
+
 plan::Sharing sharing_of(const codec::Spec& spec) {
   return sharing_of(codec::descriptor(spec.codec));
 }

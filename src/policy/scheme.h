@@ -62,6 +62,9 @@ Scheme parse_scheme(std::string_view text);
 // The canonical text: parse_scheme(print_scheme(s)) == s.
 std::string print_scheme(const Scheme& scheme);
 
+// Programs count their steps by seeds: what is kept by scheme leaves them out.
+Scheme without_seed(Scheme scheme);
+
 // What becomes of the codes of all ranks.
 plan::Sharing sharing_of(const codec::Spec& spec);
 

@@ -34,6 +34,16 @@ std::string library_at(std::string_view path) {
   return path.find('/') == path.npos ? std::string(path) : file_at(path);
 }
 
+// Each of its signs, but for %%, stands for what tells reports apart.
+void require_report(std::string_view text) {
+  for (size_t at = text.find('%'); at != text.npos; at = text.find('%', at + 2)) {
+    const std::string_view sign = text.substr(at, 2);
+    if (sign != "%r" && sign != "%p" && sign != "%h" && sign != "%%")
+      fail(ncclInvalidArgument, "{} is none of %r rank, %p pid, %h host and %% a percent sign",
+           sign);
+  }
+}
+
 std::string profile_at(std::string_view path) {
   return is_known_profile(path) ? std::string(path) : file_at(path);
 }
@@ -66,10 +76,10 @@ uint64_t parse_trace(std::string_view text) {
   return *calls;
 }
 
-void parse_log_level(std::string_view text) {
+LogLevel parse_log_level(std::string_view text) {
   constexpr std::string_view kLevels[] = {"off", "error", "warn", "info", "trace"};
   for (size_t i = 0; i < std::size(kLevels); ++i)
-    if (kLevels[i] == text) return set_log_level(static_cast<LogLevel>(i));
+    if (kLevels[i] == text) return static_cast<LogLevel>(i);
   fail(ncclInvalidArgument, "it must be off, error, warn, info or trace");
 }
 
@@ -116,7 +126,10 @@ constexpr Variable kVariables[] = {
     {"TERSE_VERIFY", "one in so many also runs natively, to know its error (default 0: none)",
      [](std::string_view text, Settings& s) { s.verify = parse_plain(text); }},
     {"TERSE_REPORT", "folder for a report at the end, or a name with %r rank %p pid %h host",
-     [](std::string_view text, Settings& s) { s.report = file_at(text); }},
+     [](std::string_view text, Settings& s) {
+       require_report(text);
+       s.report = report_at(start_folder(), text);
+     }},
     {"TERSE_TRACE",
      "so many last calls of a communicator are kept for the report, with their steps",
      [](std::string_view text, Settings& s) { s.trace = parse_trace(text); }},
@@ -124,7 +137,7 @@ constexpr Variable kVariables[] = {
     {"TERSE_MARK", nullptr, [](std::string_view text, Settings& s) { s.mark = file_at(text); }},
     {"TERSE_LOG",
      "off, error, warn (default), info, or trace: a line for each call; on standard error",
-     [](std::string_view text, Settings&) { parse_log_level(text); }},
+     [](std::string_view text, Settings& s) { s.log = parse_log_level(text); }},
     {"NCCL_HOSTID", "NCCL's name of this machine, by which nodes are counted (default: its own)",
      [](std::string_view text, Settings& s) { s.host_id = text; }},
 };
@@ -147,6 +160,9 @@ void read_policy(Settings& s) {
       s.policy = read_policy_file(s.policy_path, s.min_bytes);
     else if (!s.scheme.empty())
       s.policy = parse_policy_line(s.scheme, s.min_bytes);
+    std::error_code ignored;
+    if (file && s.policy.rules.empty() && std::filesystem::is_fifo(s.policy_path, ignored))
+      fail(ncclInvalidArgument, "it is a pipe without rules: another process may have read them");
   } catch (const Error& e) {
     fail(ncclInvalidArgument, "{}=\"{}\": {}", name, file ? s.policy_path : s.scheme, e.message);
   }
@@ -186,6 +202,7 @@ const Settings& settings() {
   // For good: calls may come while the program exits.
   static const Settings& s = *new Settings([] {
     Settings read = read_settings([](const char* name) { return std::getenv(name); });
+    if (read.log) set_log_level(*read.log);
     for (const std::string& line : find_strangers(environ)) log(LogLevel::kWarn, "{}", line);
     for (const std::string& line : read.policy.warnings()) log(LogLevel::kWarn, "{}", line);
     if (!read.policy_path.empty() && read.error.empty() && read.policy.rules.empty())
@@ -216,6 +233,21 @@ std::vector<std::string> find_strangers(const char* const* environment) {
                                     : fmt::format("; did you mean {}{}?", kPrefix, meant)));
   }
   return lines;
+}
+
+std::string report_at(const std::filesystem::path& folder, std::string_view text) {
+  std::string plain;  // in which % is no sign
+  for (const char c : folder.string()) plain.append(c == '%' ? 2 : 1, c);
+  return (plain / std::filesystem::path(text)).string();
+}
+
+std::string report_folder(std::string_view report) {
+  std::string folder;
+  for (size_t i = 0; i < report.size(); ++i) {
+    if (report[i] == '%' && i + 1 < report.size() && report[++i] != '%') return "";
+    folder += report[i];
+  }
+  return folder;
 }
 
 std::string describe_settings() {

@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "model/profile.h"
 #include "policy/levels.h"
 #include "policy/policy.h"
@@ -33,7 +35,8 @@ struct Settings {
   uint64_t trace = 0;             // so many last calls of a communicator are in the report
   uint64_t process = 0;           // this one's number among the job's, by its launcher
   std::string mark;               // a file to make at the first communicator; empty: none
-  std::string report;             // folder or name of the report at the end; empty: none
+  std::string report;             // of this process at its end (report_folder); empty: none
+  std::optional<LogLevel> log;    // empty: the usual one
   std::string error;              // the first setting that could not be understood; empty: none
 };
 
@@ -48,6 +51,12 @@ Settings read_settings(const std::function<const char*(const char* name)>& look_
 constexpr char kProfileHint[] =
     "set TERSE_PROFILE to a file that `terse tune` has written, or to one of those that `terse "
     "forecast --list` names";
+
+// TERSE_REPORT as it is meant from a folder.
+std::string report_at(const std::filesystem::path& folder, std::string_view text);
+
+// The folder that reports go to; "": it is a name, with %r, %p or %h in it.
+std::string report_folder(std::string_view report);
 
 // What is wrong, in a line each, with variables that are named TERSE_... and are none of terse's.
 // `environment` is as POSIX has it.

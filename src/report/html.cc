@@ -12,7 +12,7 @@ namespace terse::report {
 namespace {
 
 std::string count(double x) { return fmt::format("{:.0f}", x); }
-std::string ratio(double x) { return fmt::format("{:.2f}x", x); }
+std::string ratio(double x) { return std::isnan(x) ? "-" : fmt::format("{:.2f}x", x); }
 
 struct Column {
   const char* title;
@@ -231,8 +231,8 @@ std::string numbers(const MergedRow& row) {
     text += fmt::format(
         "<p class=\"soft\">Slowest: rank {}. The others wait for rank {}, which waits least.</p>\n",
         total.max_rank, talk.min_rank);
-  if (const std::string words = show_prediction(row); !words.empty())
-    text += "<p class=\"soft\">" + words + ".</p>\n";
+  for (const std::string& words : {show_ratios(row), show_prediction(row)})
+    if (!words.empty()) text += "<p class=\"soft\">" + words + ".</p>\n";
   uint64_t lost = 0, spread = 0;
   for (const RankRow& r : row.ranks) lost += r.row.error.lost, spread += r.row.error.spread;
   if (lost + spread != 0)
@@ -324,19 +324,13 @@ std::string tiles(const Merged& merged) {
   size_t members = 0;
   for (const MergedCommunicator& c : merged.communicators) {
     members += c.members.size();
-    for (const MergedRow& row : c.rows)
-      for (const RankRow& r : row.ranks) {
-        sum.calls += r.row.calls;
-        sum.raw += r.row.raw;
-        sum.wire += r.row.wire;
-        sum.race += r.row.race;
-      }
+    for (const MergedRow& row : c.rows) add(sum, row.sum());
   }
   std::string text = "<div class=\"tiles\">\n";
   const auto tile = [&](const std::string& number, const char* what) {
     text += fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", number, what);
   };
-  tile(sum.wire.bytes != 0 ? ratio(sum.ratio()) : "-", "fewer bytes in compressed calls");
+  tile(ratio(sum.ratio()), "fewer bytes in compressed calls");
   if (sum.leaves_node()) tile(ratio(sum.off_node_ratio()), "fewer between nodes");
   if (sum.race.calls != 0) tile(ratio(sum.race.speedup()), "as fast, where calls ran both ways");
   tile(show_bytes(value::raw(sum)), "native, all ranks");

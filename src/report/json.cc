@@ -110,10 +110,10 @@ Json write(const Row& r) {
               {"calls", r.calls},
               {"raw_bytes", r.raw.bytes},
               {"wire_bytes", r.wire.bytes},
-              {"ratio", r.ratio()},
+              {"ratio", number(r.ratio())},
               {"raw_off_node_bytes", r.raw.off_node},
               {"wire_off_node_bytes", r.wire.off_node},
-              {"off_node_ratio", r.off_node_ratio()}};
+              {"off_node_ratio", number(r.off_node_ratio())}};
   row["seconds"] = {{"calls", r.times.calls},
                     {"total", r.times.total},
                     {"encode", r.times.encode},
@@ -262,11 +262,12 @@ std::string to_json(const Report& r) {
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Report from_json(const std::string& text) {
+std::optional<Report> report_in(const std::string& text) {
   try {
     const Json j = Json::parse(text);
-    if (!j.is_object() || j.value("format", "") != kFormat)
-      fail(ncclInvalidArgument, "it is no report of terse");
+    const auto format = j.find("format");
+    if (format == j.end() || !format->is_string() || format->get<std::string>() != kFormat)
+      return {};
     const int version = j.at("version").get<int>();
     if (version != kVersion)
       fail(ncclInvalidArgument, "it is of version {} of the format, and this program reads {}",
@@ -288,6 +289,12 @@ Report from_json(const std::string& text) {
   } catch (const std::logic_error& e) {  // of a number
     fail(ncclInvalidArgument, "a number that cannot be right: {}", e.what());
   }
+}
+
+Report from_json(const std::string& text) {
+  std::optional<Report> report = report_in(text);
+  if (!report) fail(ncclInvalidArgument, "it is no report of terse");
+  return std::move(*report);
 }
 
 }  // namespace terse::report

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "plan/collective.h"
@@ -119,11 +121,6 @@ class Merger {
   Merged& merged_;
 };
 
-// Which may have been written into the folder of what it was made from.
-bool is_merged(const std::string& text) {
-  return text.substr(0, 100).find(kMergedFormat) != text.npos;
-}
-
 }  // namespace
 
 namespace value {
@@ -149,6 +146,17 @@ double p99_error(const Row& r) { return if_known(r, r.error.relative.percentile(
 double worst_error(const Row& r) { return if_known(r, r.error.relative.greatest()); }
 double pooled_error(const Row& r) { return if_known(r, r.error.pooled_relative()); }
 }  // namespace value
+
+std::string show_ratios(const MergedRow& row) {
+  const auto differ = [&](double (*ratio)(const Row&)) {
+    const Spread s = row.spread(ratio);
+    return s.count != 0 && (s.count != row.ranks.size() || show_ratio(s.min) != show_ratio(s.max));
+  };
+  if (!differ(value::ratio) && !differ(value::off_node_ratio)) return "";
+  const Row sum = row.sum();
+  return fmt::format("all ranks together: ratio {}{}", show_ratio(sum.ratio()),
+                     sum.leaves_node() ? ", off node " + show_ratio(sum.off_node_ratio()) : "");
+}
 
 std::string show_prediction(const MergedRow& row) {
   const Spread predicted = row.spread(value::predicted), total = row.spread(value::total);
@@ -200,11 +208,20 @@ Course MergedRow::course() const {
   return all;
 }
 
-Race MergedRow::race() const {
-  Race all;
-  for (const RankRow& r : ranks) all += r.row.race;
+void add(Row& sum, const Row& row) {
+  sum.calls += row.calls;
+  sum.raw += row.raw;
+  sum.wire += row.wire;
+  sum.race += row.race;
+}
+
+Row MergedRow::sum() const {
+  Row all;
+  for (const RankRow& r : ranks) add(all, r.row);
   return all;
 }
+
+Race MergedRow::race() const { return sum().race; }
 
 uint64_t MergedRow::raced() const {
   uint64_t most = 0;
@@ -246,8 +263,9 @@ Folder read_folder(const std::filesystem::path& folder) {
   for (const auto& path : paths) {
     const std::string file = path.filename().string();
     try {
-      const std::string text = read_text(path);
-      if (!is_merged(text)) all.reports.push_back({file, from_json(text)});
+      // What it was merged to, or a trace of it, may have been written there, too.
+      if (std::optional<Report> report = report_in(read_text(path)))
+        all.reports.push_back({file, std::move(*report)});
     } catch (const terse::Error& e) {
       all.unreadable.push_back(fmt::format("{}: {}", file, e.message));
     }

@@ -42,9 +42,13 @@ struct MergedRow {
   Spread spread(double (*value)(const Row&)) const;      // NaN stands for none
   Distribution errors() const;                           // of the calls of all ranks
   Course course() const;                                 // the same, one after another
+  Row sum() const;                                       // of all ranks, as add() has it
   Race race() const;       // of all ranks: the seconds of each add up, and so do the calls
   uint64_t raced() const;  // calls, that each rank has counted
 };
+
+// Calls, bytes and races add up.
+void add(Row& sum, const Row& row);
 
 struct MergedCommunicator {
   uint64_t id = 0;
@@ -78,12 +82,12 @@ struct Folder {
   std::vector<std::string> unreadable;  // files, and why
 };
 
-// Every file *.json of a folder, but for those of kMergedFormat. Throws terse::Error when it has
+// Every file *.json of a folder, but for JSON of other formats. Throws terse::Error when it has
 // none that is a report.
 Folder read_folder(const std::filesystem::path& folder);
 Merged merge(const Folder& folder);
 
-// What is known of a row's calls, per call; NaN: nothing, or nothing leaves the node.
+// What is known of a row's calls, per call; NaN: nothing, or nothing is sent, or leaves the node.
 namespace value {
 double calls(const Row& r);
 double raw(const Row& r);
@@ -105,6 +109,10 @@ double p99_error(const Row& r);
 double worst_error(const Row& r);
 double pooled_error(const Row& r);
 }  // namespace value
+
+// "all ranks together: ratio 3.88, off node 1.94", of the sums of their bytes; "": the ranks' own
+// are alike.
+std::string show_ratios(const MergedRow& row);
 
 // "auto predicted 1.2 ms a call, 0.98 times what was measured", of the median rank; "": it did not.
 std::string show_prediction(const MergedRow& row);

@@ -54,6 +54,9 @@ Json write(const MergedRow& row) {
             ? Json(nullptr)
             : Json{{"min", number(s.min)}, {"median", number(s.median)}, {"max", number(s.max)}};
   }
+  const Row sum = row.sum();
+  j["all_ranks"] = {{"ratio", number(value::ratio(sum))},
+                    {"off_node_ratio", number(value::off_node_ratio(sum))}};
   const Distribution errors = row.errors();
   j["error_of_a_call"] = {{"calls", errors.count()},
                           {"median", number(errors.median())},

@@ -8,7 +8,8 @@ namespace terse::report {
 namespace {
 
 double quotient(size_t a, size_t b) {
-  return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+  return b == 0 ? std::numeric_limits<double>::quiet_NaN()
+                : static_cast<double>(a) / static_cast<double>(b);
 }
 
 }  // namespace
@@ -46,6 +47,10 @@ std::string label(const Names& names) {
 
 std::string show_communicator(uint64_t id, const std::string& label) {
   return fmt::format("communicator {:016x}{}{}", id, label.empty() ? "" : " ", label);
+}
+
+std::string show_ratio(double ratio) {
+  return std::isnan(ratio) ? "-" : fmt::format("{:.2f}", ratio);
 }
 
 std::string show_bytes(double bytes) {

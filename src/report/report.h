@@ -61,7 +61,7 @@ struct Row {
   Race race;
   Error error;
 
-  double ratio() const;  // raw to wire; 0: nothing was sent
+  double ratio() const;  // raw to wire; NaN: nothing was sent
   double off_node_ratio() const;
   bool leaves_node() const { return raw.off_node != 0 || wire.off_node != 0; }
   bool operator==(const Row&) const = default;
@@ -147,6 +147,8 @@ struct Report {
 std::string to_json(const Report& report);
 // Throws terse::Error that says what is wrong with the text.
 Report from_json(const std::string& text);
+// The same; empty: it is JSON of another format.
+std::optional<Report> report_in(const std::string& text);
 // A table for people.
 std::string to_text(const Report& report);
 
@@ -156,7 +158,8 @@ std::string label(const Names& names);
 // "communicator 0123456789abcdef", and its label where it has one.
 std::string show_communicator(uint64_t id, const std::string& label);
 
-// As a report's tables show them: "1.50 GB", "12.3 ms", "0.65 %".
+// As a report's tables show them: "3.88" or "-", "1.50 GB", "12.3 ms", "0.65 %".
+std::string show_ratio(double ratio);
 std::string show_bytes(double bytes);
 std::string show_seconds(double seconds);
 std::string show_error(double relative);

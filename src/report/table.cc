@@ -14,8 +14,6 @@ struct Cell {
   std::string (*show)(double);
 };
 
-std::string show_ratio(double x) { return fmt::format("{:.2f}", x); }
-
 constexpr Cell kCells[] = {
     {value::calls, [](double x) { return fmt::format("{:.0f}", x); }},
     {value::raw, show_bytes},
@@ -94,7 +92,8 @@ std::string table(const Merged& merged) {
     for (const MergedRow& row : c.rows) {
       text += line(row, "min", &Spread::min) + line(row, "median", &Spread::median) +
               line(row, "max", &Spread::max);
-      for (const std::string& words : {show_race(row.race(), row.raced()), show_prediction(row)})
+      for (const std::string& words :
+           {show_ratios(row), show_race(row.race(), row.raced()), show_prediction(row)})
         if (!words.empty()) text += words + "\n";
     }
     for (const auto& [how, calls] : c.deltas)

@@ -20,14 +20,13 @@ std::string error(const Row& r, unsigned percent) {
 std::string row(const Row& r) {
   return fmt::format(fmt::runtime(kRow), r.collective, r.scheme, r.calls,
                      show_bytes(static_cast<double>(r.raw.bytes)),
-                     show_bytes(static_cast<double>(r.wire.bytes)),
-                     fmt::format("{:.2f}", r.ratio()),
+                     show_bytes(static_cast<double>(r.wire.bytes)), show_ratio(r.ratio()),
                      r.leaves_node() ? show_bytes(static_cast<double>(r.raw.off_node)) : "-",
                      r.leaves_node() ? show_bytes(static_cast<double>(r.wire.off_node)) : "-",
-                     r.leaves_node() ? fmt::format("{:.2f}", r.off_node_ratio()) : "-",
-                     each(r.times.total, r.times.calls), each(r.times.encode, r.times.calls),
-                     each(r.times.communicate, r.times.calls), each(r.times.decode, r.times.calls),
-                     error(r, 50), error(r, 99), error(r, 100));
+                     show_ratio(r.off_node_ratio()), each(r.times.total, r.times.calls),
+                     each(r.times.encode, r.times.calls), each(r.times.communicate, r.times.calls),
+                     each(r.times.decode, r.times.calls), error(r, 50), error(r, 99),
+                     error(r, 100));
 }
 
 // How auto's prediction compares with what was measured.

@@ -14,17 +14,22 @@ import unittest
 import unittest.mock
 import xml.etree.ElementTree
 
+from marks import comes_true, end, marked, new_mark
 from programs import BUILD, ROOT, fake_gpus, has_namespaces, no_gpus, planned
 
 sys.path.insert(0, os.path.join(ROOT, "bench", "demo"))
 import hosts  # pylint: disable=wrong-import-position
+import libraries  # pylint: disable=wrong-import-position
 import machine  # pylint: disable=wrong-import-position
+import main  # pylint: disable=wrong-import-position
+import measure  # pylint: disable=wrong-import-position
 import plan  # pylint: disable=wrong-import-position
 import surroundings  # pylint: disable=wrong-import-position
 import table  # pylint: disable=wrong-import-position
 import tuning  # pylint: disable=wrong-import-position
-from main import measure_all, parse_arguments  # pylint: disable=wrong-import-position
+from main import parse_arguments  # pylint: disable=wrong-import-position
 from measure import Result  # pylint: disable=wrong-import-position
+from outcome import Outcome  # pylint: disable=wrong-import-position
 from plot import plot  # pylint: disable=wrong-import-position
 
 
@@ -36,13 +41,29 @@ def sample_results():
     for dtype in ("fp32", "bf16"):
         for size in (1 << 20, 16 << 20):
             case = plan.Case(ALONE, "all_reduce", "gauss", dtype, size)
-            native = Result(size / 8e7, 1.2e8, 1.5 * size, 30 * size, 1e-8)
+            native = Result(size / 8e7, 20, 1.5 * size, 30 * size, 1e-8)
             results[case] = {"native": native,
-                             "int4": Result(size / 4e8, 6e8, 0.2 * size, 4 * size, 0.1)}
-    native = Result(1, 1.2e8, 1.75 * (64 << 20), 30, 1e-8)
+                             "int4": Result(size / 4e8, 90, 0.2 * size, 4 * size, 0.1)}
+    native = Result(1, 3, 1.75 * (64 << 20), 30, 1e-8)
     results[plan.Case(SHARED, "all_reduce", "gauss", "fp32", 64 << 20)] = {
-        "native": native, "int8": Result(0.25, 5e8, 0.25 * (64 << 20), 4, 0.01)}
+        "native": native, "int8": Result(0.25, 6, 0.25 * (64 << 20), 4, 0.01)}
     return results
+
+
+def fake_build(folder, program="exit 9"):
+    """A build directory whose terse tells a version, and whose perf programs are this script."""
+    for name, script in ("terse", "echo terse 9.9"), ("all_reduce_perf", program):
+        path = os.path.join(folder, "bin", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{script}\n")
+        os.chmod(path, 0o755)
+    for name in "libterse_nccl.so", "terse/hostnccl/libnccl.so.2":
+        path = os.path.join(folder, "lib", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(name)
+    return folder
 
 
 class Plan(unittest.TestCase):
@@ -96,9 +117,46 @@ class Plan(unittest.TestCase):
 
     def test_iterations_are_bounded(self):
         options = parse_arguments([])
-        for size in (1, 1 << 20, 1 << 34):
+        for size, native, int4 in ((1, 200, 200), (1 << 20, 68, 120), (64 << 20, 3, 6),
+                                   (1 << 34, 3, 6)):
             case = plan.Case(ALONE, "all_reduce", "gauss", "fp32", size)
-            self.assertIn(plan.iterations(case, "native", options), range(2, 201))
+            self.assertEqual(plan.iterations(case, "native", options), native)
+            self.assertEqual(plan.iterations(case, "int4", options), int4)
+
+    def limits(self, size, *arguments):
+        """Of a measurement: its calls, and the seconds after which the program ends itself, and
+        netlab ends it."""
+        options = parse_arguments([*arguments, "--build-dir", "/build"])
+        options.hosts = unittest.mock.Mock()
+        run = options.hosts.of.return_value.run
+        run.side_effect = Interrupted
+        case = plan.Case(ALONE, "all_reduce", "gauss", "fp32", size)
+        with self.assertRaises(Interrupted):
+            measure.measure(case, "native", options)
+        _, program, _, timeout = run.call_args.args
+        return (*(int(program[program.index(name) + 1]) for name in ("-n", "-T")), timeout)
+
+    def test_what_takes_long_is_not_taken_to_hang(self):
+        _, own, timeout = self.limits(1 << 20)
+        self.assertIn(own, range(300, 400))
+        self.assertGreater(timeout, own)
+        for size, bits, *arguments in ((512 << 20, 10**9, "--seconds", "900"),
+                                       (64 << 20, 10**6, "--rate", "1mbit"), (64 << 30, 10**9),
+                                       (64 << 30, 10**9, "--rate", "0")):
+            calls, own, timeout = self.limits(size, *arguments)
+            needed = (calls + 2) * size * 8 * 1.5 / bits
+            self.assertGreater(own, needed, arguments)
+            self.assertGreater(timeout, own)
+
+    def test_a_tuning_that_takes_long_is_not_taken_to_hang(self):
+        options = parse_arguments(["--tune-seconds", "2000"])
+        options.tuned_dtypes, options.tuned_collectives = ("fp32", "bf16"), ("all_reduce",)
+        lab = unittest.mock.Mock()
+        tuning.tune(lab, options, "profile.toml")
+        [call] = lab.run.call_args_list
+        limit = int(call.args[1][call.args[1].index("-T") + 1])
+        self.assertGreater(limit, 2000)
+        self.assertGreater(call.kwargs["timeout"], limit)
 
     def test_rounds_take_turns_and_the_median_counts(self):
         taken = {"native": [5, 9, 4], "int4": [1, 3, 2]}
@@ -106,15 +164,17 @@ class Plan(unittest.TestCase):
 
         def play(_case, scheme, _options):
             order.append(scheme)
-            return Result(taken[scheme].pop(0), 1, 1, 1, 0)
+            return Result(taken[scheme].pop(0), 9, 1, 1, 0)
         case = plan.Case(ALONE, "all_reduce", "gauss", "fp32", 1 << 20)
         options = parse_arguments(["--labs", "4", "--rounds", "3", "--schemes", "int4"])
+        outcome = Outcome("", {}, {})
         with (unittest.mock.patch("plan.cases", return_value=[case]),
               unittest.mock.patch("main.measure", play),
               contextlib.redirect_stdout(io.StringIO())):
-            results = measure_all(options)[case]
+            main.measure_all(options, outcome.measured)
         self.assertEqual(order, ["native", "int4"] * 3)
-        self.assertEqual({s: r.seconds for s, r in results.items()}, {"native": 5, "int4": 2})
+        self.assertEqual({s: r.seconds for s, r in outcome.results()[case].items()},
+                         {"native": 5, "int4": 2})
 
     def test_the_sample_is_small_and_whole(self):
         sizes = [os.path.getsize(plan.GRADIENT.format(rank=r)) for r in range(4)]
@@ -166,6 +226,52 @@ class Report(unittest.TestCase):
             "auto: predicted within 15 % in 0 of 1, from 2.00 to 2.00 times what it took"])
         self.assertIn("\n\n" + "\n".join(lines) + "\n\n",
                       table.summary(results, self.options, "a machine"))
+
+    def test_the_share_of_a_link_is_of_what_crossed_it(self):
+        result = Result(2, 3, 10**8, 0, 0)
+        self.assertEqual(table.link_share(result, self.options), 0.4)
+        self.assertIsNone(table.link_share(result, argparse.Namespace(rate=0)))
+        self.assertIsNone(table.link_share(dataclasses.replace(result, interface_bytes=None),
+                                           self.options))
+
+    def test_processors_of_one_name_are_told_apart(self):
+        avx2 = "fpu sse2 avx2 fma bmi1 bmi2"
+        avx512 = f"{avx2} avx512f avx512bw avx512cd avx512dq avx512vl"
+        info = "processor : 0\ncpu family : 25\nmodel : 1\nmodel name : AMD EPYC\nstepping : 1\n"
+        seen = []
+        for text, flags in ((info, avx2), (info.replace("model : 1", "model : 2"), avx2),
+                            (info.replace("25", "26"), avx512)):
+            opened = unittest.mock.mock_open(read_data=f"{text}flags : {flags}\n")
+            with unittest.mock.patch("machine.open", opened, create=True):
+                seen.append(machine.processor())
+        self.assertEqual(seen[0], {"cpu": "AMD EPYC", "cpu_family": "25", "cpu_model": "1",
+                                   "cpu_stepping": "1", "isa": "avx2"})
+        self.assertEqual(seen[1], {**seen[0], "cpu_model": "2"})
+        self.assertEqual(seen[2], {**seen[0], "cpu_family": "26", "isa": "avx512"})
+        self.assertLessEqual(seen[0].keys(), machine.describe().keys())
+        # As the codec has it: all of a level, or the one below.
+        for flags, isa in (("fpu sse2 avx2 bmi1 bmi2", "sse2"), ("", "unknown"),
+                           (avx512.replace("avx512vl", ""), "avx2")):
+            self.assertEqual(machine.isa(flags.split()), isa)
+
+    def test_what_was_measured_has_a_version(self):
+        with tempfile.TemporaryDirectory() as folder:
+            versions = [libraries.versions(fake_build(folder))]
+            self.assertEqual(versions[0]["terse"], "terse 9.9")
+            for name in "libterse_nccl.so", "terse/hostnccl/libnccl.so.2":
+                with open(os.path.join(folder, "lib", name), "a", encoding="ascii") as file:
+                    file.write(" of another build")
+                versions.append(libraries.versions(folder))
+        first, other, third = versions
+        self.assertNotEqual(other["library"], first["library"])
+        self.assertEqual(other["transport"], first["transport"])
+        self.assertNotEqual(third["transport"], first["transport"])
+        self.assertEqual(third["library"], other["library"])
+
+    def test_a_build_without_terse_is_refused(self):
+        with (tempfile.TemporaryDirectory() as folder,
+              self.assertRaisesRegex(surroundings.LibraryError, "terse is not there")):
+            libraries.versions(folder)
 
     def test_machine_without_gpus(self):
         with no_gpus():
@@ -241,6 +347,23 @@ class Hosts(unittest.TestCase):
                 labs.of(self.ONE, self.options).run("waiting", ["sh", "-c", command])
             self.assertEqual(os.listdir(folder), [])
 
+    def test_a_look_at_what_is_possible_here_is_not_killed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            probe = os.path.join(folder, "netlab")
+            with open(probe, "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\ncd {folder}\ntrap 'echo > removed; exit 143' TERM\n"
+                           "echo > begun\nwhile :; do sleep 0.1; done\n")
+            os.chmod(probe, 0o755)
+
+            def interrupt(*_, **__):
+                comes_true(lambda: "begun" in os.listdir(folder))
+                raise Interrupted
+            with (unittest.mock.patch("surroundings.NETLAB", probe),
+                  unittest.mock.patch("subprocess.Popen.communicate", interrupt),
+                  self.assertRaises(Interrupted)):
+                surroundings.shapes_links()
+            self.assertIn("removed", os.listdir(folder))
+
     def test_the_library_that_is_preloaded(self):
         with tempfile.TemporaryDirectory(prefix="a blank") as folder:
             for build in folder, os.path.join(folder.replace(" ", "-"), "a:colon"):
@@ -258,6 +381,96 @@ class Hosts(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             with self.assertRaisesRegex(tuning.MeasureError, "0 reports of rank 0"):
                 tuning.choice(folder)
+
+
+class Early(unittest.TestCase):
+    """What was measured is told, however it ends."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.build = fake_build(folder.name)
+        self.json, self.svg = (os.path.join(folder.name, name) for name in ("x.json", "x.svg"))
+        for number in signal.SIGTERM, signal.SIGHUP:
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+
+    def run_it(self, ends, after):
+        """The exit code and what is printed, where so many measurements come before that end."""
+        taken = []
+
+        def play(case, scheme, options, direct=False):
+            if len(taken) == after:
+                ends()
+            taken.append(scheme)
+            return Result(8.0 / len(taken), plan.iterations(case, scheme, options), 1e6, 9e6, 0.1,
+                          library_bytes=9e5 if direct else None)
+        arguments = ["bench/run", "--loopback", "--labs", "2", "--sizes", "1M,64M", "--schemes",
+                     "int8,int4", "--collectives", "all_reduce", "--dtypes", "fp32", "--json",
+                     self.json, "--plot", self.svg, "--build-dir", self.build]
+        with (unittest.mock.patch("main.measure", play), unittest.mock.patch("sys.argv", arguments),
+              contextlib.redirect_stdout(io.StringIO()) as said,
+              contextlib.redirect_stderr(said)):
+            try:
+                code = main.main()
+            except SystemExit as ended:
+                code = ended.code
+        return code, said.getvalue()
+
+    def report(self):
+        with open(self.json, encoding="utf-8") as file:
+            report = json.load(file)
+        with open(self.svg, encoding="utf-8") as file:
+            return report, " ".join(node.text or "" for node in
+                                    xml.etree.ElementTree.parse(file).getroot().iter())
+
+    def test_whole(self):
+        code, said = self.run_it(None, None)
+        report, picture = self.report()
+        self.assertEqual(code, 0)
+        self.assertTrue(report["whole"])
+        self.assertEqual(report["versions"], libraries.versions(self.build))
+        self.assertEqual([row["calls"] for row in report["rows"][-3:]], [17, 34, 34])
+        for text in said, picture:
+            self.assertNotIn("NOT WHOLE", text)
+
+    def failing(self):
+        raise hosts.HostsError("oh dear")
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    def test_all_that_was_measured_is_told(self):
+        for ends, expected in ((self.failing, 1), (self.interrupted, 130),
+                               (lambda: signal.raise_signal(signal.SIGTERM), 143)):
+            for after in range(1, 10):
+                with self.subTest(expected=expected, after=after):
+                    code, said = self.run_it(ends, after)
+                    report, picture = self.report()
+                    self.assertEqual(code, expected)
+                    self.assertEqual(
+                        [row["scheme"] for row in report["rows"]],
+                        (["native", "int8", "int4"] * 3)[:after])
+                    self.assertFalse(report["whole"])
+                    self.assertEqual(report["statistics_checks"], [])
+                    for text in said, picture:
+                        self.assertIn("NOT WHOLE", text)
+                    self.assertEqual("oh dear" in said, expected == 1)
+
+    def test_what_is_there_stays_where_nothing_was_measured(self):
+        with open(self.json, "w", encoding="utf-8") as file:
+            file.write("of another run")
+        self.assertEqual(self.run_it(self.failing, 0)[0], 1)
+        with open(self.json, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "of another run")
+        self.assertFalse(os.path.exists(self.svg))
+
+    def test_where_nothing_can_be_written_nothing_is_measured(self):
+        for option in "--json", "--plot":
+            with (self.assertRaises(SystemExit) as ended,
+                  contextlib.redirect_stderr(io.StringIO()) as said):
+                parse_arguments([option, "/no/such/folder/x"])
+            self.assertEqual(ended.exception.code, 2)
+            self.assertIn("cannot write /no/such/folder/x: No such file", said.getvalue())
 
 
 class Whole(unittest.TestCase):
@@ -282,7 +495,9 @@ class Whole(unittest.TestCase):
             with open(report, encoding="utf-8") as file:
                 results = json.load(file)
             xml.etree.ElementTree.parse(picture)
-        self.assertEqual(results["mode"], "loopback")
+        self.assertEqual((results["mode"], results["whole"]), ("loopback", True))
+        self.assertEqual(set(results["versions"]), {"terse", "library", "transport"})
+        self.assertIn(results["hardware"]["isa"], ("sse2", "avx2", "avx512"))
         checks = results["statistics_checks"]
         self.assertEqual([check["ranks_per_host"] for check in checks], [1, 2])
         # Half of the message goes to the other host, twice, in an eighth of the bits.
@@ -293,6 +508,9 @@ class Whole(unittest.TestCase):
         int4 = [row for row in results["rows"] if row["scheme"] == "int4"]
         self.assertEqual({(row["data"], row["ranks_per_host"]) for row in int4},
                          {("gradient", 1), ("gauss", 1), ("gradient", 2), ("gauss", 2)})
+        for row in results["rows"]:
+            self.assertGreaterEqual(row["calls"], 3 if row["scheme"] == "native" else 6)
+            self.assertIsNone(row["link_share"])
         for row in int4:
             # Of the loopback interface, which other programs use, too.
             self.assertGreater(row["interface_bytes_per_call"], row["bytes"] / 8)
@@ -303,14 +521,20 @@ class Whole(unittest.TestCase):
 
     def test_a_signal_ends_it(self):
         for number in signal.SIGTERM, signal.SIGHUP:
-            with subprocess.Popen(
-                    [os.path.join(ROOT, "bench", "run"), f"--build-dir={BUILD}", "--loopback",
-                     "--labs", "2", "--quick"], stdout=subprocess.PIPE, text=True,
+            mark = new_mark()
+            with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
+                    [os.path.join(ROOT, "bench", "run"),
+                     f"--build-dir={fake_build(folder, 'exec sleep 64')}", "--loopback", "--labs",
+                     "2", "--quick"], stdout=subprocess.PIPE, text=True,
+                    env={**os.environ, **dict([mark.split("=")])},
                     preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)) as process:
+                self.addCleanup(end, process)
                 self.assertTrue(process.stdout.readline().startswith("=="))
+                self.assertTrue(comes_true(lambda: marked(mark).count("sleep\x0064\0") == 2))
                 process.send_signal(number)
                 process.stdout.read()
             self.assertEqual(process.returncode, 128 + number)
+            self.assertEqual(marked(mark), [])
 
     def test_a_path_that_cannot_be_preloaded_is_refused(self):
         with tempfile.TemporaryDirectory(prefix="a blank") as folder:
@@ -362,6 +586,8 @@ class Whole(unittest.TestCase):
             self.assertEqual((row["hosts"], row["ranks_per_host"]), (2, 4))
             # Headers and acknowledgements come on top.
             self.assertAlmostEqual(row["interface_bytes_per_call"] / expected, 1.02, delta=0.04)
+            self.assertAlmostEqual(row["link_share"] * row["seconds"] * 10**9,
+                                   8 * row["interface_bytes_per_call"], delta=8)
         self.assertEqual(len(results["rows"]), 6)
         [check] = results["statistics_checks"]
         out, _ = planned("allreduce", size, 8, 2, "int4")

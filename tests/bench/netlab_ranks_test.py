@@ -11,6 +11,7 @@ import tempfile
 import time
 import unittest
 
+from marks import end
 from programs import (NETLAB, fake_gpus, has_namespaces, left_over, library, netlab, planned,
                       program)
 
@@ -154,9 +155,10 @@ class NamespacesTest(Both, unittest.TestCase):
                 [NETLAB, "--hosts", "2", "--ranks-per-host", "2", "--", "sh", "-c",
                  f"readlink /proc/self/ns/ipc > {directory}/$RANK; sleep 63"],
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            end = time.monotonic() + 30
+            self.addCleanup(end, process)
+            late = time.monotonic() + 30
             files = []
-            while len(files) < 4 and time.monotonic() < end:
+            while len(files) < 4 and time.monotonic() < late:
                 time.sleep(0.1)
                 files = [name for name in os.listdir(directory)
                          if os.path.getsize(os.path.join(directory, name))]

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 from unittest import mock
 
+from marks import comes_true, end, marked, new_mark
 from programs import NETLAB, fake_gpus, has_namespaces, left_over, netlab, no_gpus, program, rows
 
 sys.path.insert(0, os.path.dirname(NETLAB))
@@ -62,6 +63,15 @@ class Both:
                          ["0 of 2 says yes\n", "no\n", "again\n"])
         self.assertEqual([one["exit_codes"] for one in reports], [[0, 0], [0, 3], [0, 0]])
         self.assertEqual([one["program"] for one in reports], [one["program"] for one in asked])
+
+    def test_a_program_of_a_session_may_have_a_timeout_of_its_own(self):
+        asked = [{"program": ["sleep", "0.5"], "timeout": 60},
+                 {"program": ["sleep", "60"], "timeout": 0.2}]
+        done = self.run_lab("--hosts", "1", "--timeout", "0.1", "--session",
+                            input="".join(json.dumps(one) + "\n" for one in asked))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+        self.assertIn("did not end within 0.2 s", done.stderr)
 
     def devices(self, hosts, **settings):
         """By rank: its host's id for NCCL, its GPUs, and its number on its host."""
@@ -131,14 +141,18 @@ class Both:
 
     def test_interrupted_it_leaves_nothing(self):
         for number in (signal.SIGINT, signal.SIGTERM):
-            process = subprocess.Popen([NETLAB, *self.MODE, "--hosts", "2", "--", "sh", "-c",
-                                        "echo up; exec sleep 61"], text=True,
+            mark = new_mark()
+            process = subprocess.Popen([NETLAB, *self.MODE, "--hosts", "2", "--env", mark, "--",
+                                        "sh", "-c", "echo up; exec sleep 61"], text=True,
                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.addCleanup(end, process)
             self.assertIn("up\n", iter(process.stdout.readline, ""))
+            self.assertTrue(comes_true(lambda: marked(mark) == ["sleep\x0061\0"] * 2), marked(mark))
             process.send_signal(number)
             process.communicate(timeout=60)
             self.assertNotEqual(process.returncode, 0)
             self.assertEqual(left_over(process.pid), [])
+            self.assertEqual(marked(mark), [])
 
 
 class LoopbackTest(Both, unittest.TestCase):
@@ -147,6 +161,42 @@ class LoopbackTest(Both, unittest.TestCase):
     def test_the_result_says_so(self):
         done = self.run_lab("--hosts", "2", "--", "true")
         self.assertIn("LOOPBACK, not shaped", done.stdout)
+
+    def test_each_program_has_a_port_that_the_kernel_gives_to_nobody(self):
+        asked = json.dumps({"program": ["sh", "-c", "echo $MASTER_PORT"]}) + "\n"
+        done = self.run_lab("--hosts", "1", "--session", input=4 * asked)
+        ports = [int(json.loads(line)["output"]) for line in done.stdout.splitlines()]
+        self.assertEqual(len(ports), 4, done.stderr)
+        self.assertGreater(len(set(ports)), 1)
+        self.assertTrue(set(ports) <= set(range(10000, 30000)), ports)
+
+
+class Probe(unittest.TestCase):
+    """With an `ip` and a `tc` that only write down what they are to do."""
+
+    def probe(self, *, tc, delete):
+        """The exit code, and what ip was to do; tc and a deletion do this."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, script in (("ip", f'[ "$2" = del ] && {{ {delete}; }}\n'
+                                        f'printf "%s\\n" "$*" >> {folder}/done'), ("tc", tc)):
+                path = os.path.join(folder, name)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/sh\n{script}\n")
+                os.chmod(path, 0o755)
+            with mock.patch.dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}"):
+                code = netlab("--probe").returncode
+            with open(os.path.join(folder, "done"), encoding="utf-8") as file:
+                return code, file.read().splitlines()
+
+    @unittest.skipUnless(os.geteuid() == 0, "netlab does not even try without root")
+    def test_interrupted_it_leaves_nothing(self):
+        interrupt = "kill -TERM $PPID; sleep 0.5"
+        for how in ({"tc": interrupt, "delete": "true"}, {"tc": "exit 1", "delete": interrupt},
+                    {"tc": interrupt, "delete": interrupt}):
+            code, [added, *_, deleted] = self.probe(**how)
+            self.assertEqual(code, 128 + signal.SIGTERM)
+            self.assertRegex(added, r"^netns add terse-netlab-\d+-probe$")
+            self.assertEqual(deleted, added.replace("add", "del"))
 
 
 @unittest.skipUnless(has_namespaces(), "no right to make network namespaces here")
@@ -171,6 +221,7 @@ class NamespacesTest(Both, unittest.TestCase):
     def test_what_a_killed_one_left_is_removed_by_the_next(self):
         process = subprocess.Popen([NETLAB, "--hosts", "2", "--", "sh", "-c", "echo up; exec sleep 62"],
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(end, process)
         with process:
             self.assertEqual(process.stdout.readline(), "up\n")  # the lab stands
             self.assertNotEqual(left_over(process.pid), [])

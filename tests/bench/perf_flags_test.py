@@ -153,9 +153,7 @@ class Flags(unittest.TestCase):
     def test_json_has_the_times_of_each_process(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "x.json")
-            done = run_processes("all_reduce", 2, "-t", 2, *SMALL, "-I", 1, "-J", path)
-            for code, _, err in done:
-                self.assertEqual(code, 0, err)
+            run_processes("all_reduce", 2, "-t", 2, *SMALL, "-I", 1, "-J", path)
             with open(path, encoding="utf-8") as file:
                 rows_of_json = json.load(file)["results"]
         for row in rows_of_json:

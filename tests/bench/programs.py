@@ -11,6 +11,7 @@ from unittest import mock
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 
+import local_ranks  # noqa: E402
 from ports import free_port  # noqa: E402
 
 BUILD = os.environ.get("TERSE_TEST_BUILD_DIR", os.path.join(ROOT, "build", "host"))
@@ -21,8 +22,6 @@ ROOTED = ("broadcast", "reduce", "gather", "scatter")
 MESSAGES = ("sendrecv", "alltoallv", "hypercube")
 ALL_COLLECTIVES = (*COLLECTIVES, *ROOTED, "alltoall", *MESSAGES)
 UNCHECKED_IN_PLACE = ("alltoall", "alltoallv", "sendrecv")
-_LAUNCHERS = ("RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
-              "SLURM_PROCID", "TORCHELASTIC_USE_AGENT_STORE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def netlab(*arguments, timeout=120, **how):
@@ -61,9 +60,7 @@ def library(name):
 
 
 def clean_environment(extra=None):
-    environment = {k: v for k, v in os.environ.items() if k not in _LAUNCHERS}
-    environment.update(extra or {})
-    return environment
+    return local_ranks.environment(**(extra or {}))
 
 
 def run(collective, *arguments, env=None, timeout=60):
@@ -71,28 +68,16 @@ def run(collective, *arguments, env=None, timeout=60):
                           capture_output=True, timeout=timeout, env=clean_environment(env))
 
 
-def start(collective, rank, size, port, *arguments, names=("RANK", "WORLD_SIZE"), env=None):
-    launch = {names[0]: str(rank), names[1]: str(size), "MASTER_ADDR": "127.0.0.1",
-              "MASTER_PORT": str(port), **(env or {})}
-    return subprocess.Popen([program(collective), *map(str, arguments)], text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            env=clean_environment(launch))
-
-
-def run_processes(collective, size, *arguments, timeout=60, **how):
-    """[(exit code, stdout, stderr)] by rank."""
+def job(collective, size, *arguments, launcher=local_ranks.torchrun, env=None):
+    """(commands, environments) of its processes, by rank."""
     port = free_port()
-    processes = [start(collective, rank, size, port, *arguments, **how) for rank in range(size)]
-    results = []
-    for process in processes:
-        try:
-            out, err = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            err += "\n(killed by the test: it did not end)"
-        results.append((process.returncode, out, err))
-    return results
+    return ([[program(collective), *arguments]] * size,
+            [clean_environment({**launcher(rank, size, port), **(env or {})}) for rank in range(size)])
+
+
+def run_processes(collective, size, *arguments, **how):
+    """[(exit code, stdout, stderr)] by rank, none of which may fail."""
+    return local_ranks.run(*job(collective, size, *arguments, **how))
 
 
 @contextlib.contextmanager
@@ -116,3 +101,8 @@ def no_gpus():
 def rows(output):
     """The fields of every result line."""
     return [line.split() for line in output.splitlines() if line and not line.startswith("#")]
+
+
+def checksums(output):
+    """[(size, place, rank, checksum)]"""
+    return re.findall(r"# checksum size (\d+) .* (\S+-place) rank (\d+) ([0-9a-f]{16})", output)

@@ -82,6 +82,19 @@ TEST(Backend, StreamsHaveThePriorityOfTheCallers) {
   }
 }
 
+// The null stream must not be asked for its priority while another one is recorded.
+TEST(Backend, AsksNothingOfTheNullStreamToMakeOne) {
+  for (const cudaStream_t null : {cudaStream_t{}, cudaStreamLegacy}) {
+    fake::fail("cudaStreamGetPriority", cudaErrorStreamCaptureImplicit);
+    const Stream made = backend().create_stream(null);
+    EXPECT_FALSE(fake::failed());
+    int priority = 1;
+    EXPECT_EQ(cudaStreamGetPriority(made, &priority), cudaSuccess);
+    EXPECT_EQ(priority, 0);
+    backend().destroy_stream(made);
+  }
+}
+
 // Copies within kBytes, by offsets.
 struct Part {
   size_t to, from, bytes;
@@ -213,6 +226,45 @@ TEST(Backend, UsesNoDeviceButItsOwn) {
     ASSERT_EQ(cudaStreamDestroy(callers), cudaSuccess);
   }).join();
   EXPECT_EQ(fake::contexts(), std::set<int>{kDevice});
+}
+
+// As one that admits communicators: NCCL leaves it on the device on which it has found it.
+TEST(Backend, KeepsAThreadThatCallsNcclOnItsDevice) {
+  constexpr int kDevice = 6;
+  fake::forget_contexts();
+  std::thread([] {
+    const OnMachine on(backend(kDevice));
+    const fake::NcclsDevice nccls(kDevice);
+  }).join();
+  EXPECT_EQ(fake::contexts(), std::set<int>{kDevice});
+}
+
+// A program may be in one that it has made, on the same device; NCCL, and with it terse, is in the
+// primary one.
+TEST(Backend, UsesItsDevicesPrimaryContextWhicheverTheThreadIsIn) {
+  const DeviceStream callers;
+  backend().load();
+  auto* const number = static_cast<uint64_t*>(backend().allocate(sizeof(uint64_t)));
+  const uint64_t before = 6;
+  uint64_t after = 0;
+  {
+    const fake::OtherContext other(0);
+    const DeviceStream own;
+    const DeviceEvent own_event;
+    const Event event = backend().create_event();
+    const Stream stream = backend().create_stream(callers.get());
+    backend().upload(callers.get(), number, &before, sizeof before);
+    backend().increment(callers.get(), number);
+    backend().record(event, callers.get());
+    backend().wait(stream, event);
+    backend().record(event, stream);
+    backend().download(stream, &after, number, sizeof after);
+    backend().destroy_event(event);
+    backend().destroy_stream(stream);
+    EXPECT_EQ(cudaEventRecord(own_event.get(), own.get()), cudaSuccess) << "it still is in it";
+  }
+  EXPECT_EQ(after, before + 1);
+  backend().release(number);
 }
 
 // Into memory that holds garbage before, twice: a stage begins anew.

@@ -17,7 +17,7 @@ constexpr struct {
   const char* function;
   cudaError_t error;
 } kFailures[] = {
-    {"cudaGetDevice", cudaErrorInsufficientDriver},
+    {"cuCtxGetCurrent", cudaErrorInsufficientDriver},
     {"cuCtxPushCurrent", cudaErrorDeviceUninitialized},
     {"cudaDeviceGetAttribute", cudaErrorInvalidDevice},
     {"cudaMalloc", cudaErrorMemoryAllocation},

@@ -1,6 +1,9 @@
 // The scheme auto, as calls: what is taken is done as if it had been asked for, on all ranks alike.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string>
+
 #include "base/error.h"
 #include "engine/call/group.h"
 #include "engine/call/route.h"
@@ -100,6 +103,36 @@ TEST(Auto, TakesWhatIsPredictedToBeFastest) {
       if (c.taken != nullptr) ++compressed;
       EXPECT_EQ(stats_of(comm).calls, compressed);
     }
+    release_communicator(comm, false);
+  });
+}
+
+// A program may count its steps by seeds: what is taken is found once, and has each call's own.
+TEST(Auto, ChoosesOnceForAllSeeds) {
+  const Settings own = settings_with(measured());
+  Chooser chooser;
+  const auto choice = [&](const char* text) {
+    return &chooser.of(own, parse_scheme(text),
+                       {Collective::kAllReduce, 400'009, codec::Dtype::kFloat32, kRanks, 0},
+                       {plan::kHostGrain, plan::topology_of(std::array<uint64_t, kRanks>{})});
+  };
+  const Prediction* const first = choice("auto:seed=1");
+  EXPECT_EQ(first->scheme, parse_scheme("int8"));
+  EXPECT_EQ(choice("auto:seed=2"), first);
+  EXPECT_EQ(choice("auto"), first);
+  EXPECT_NE(choice("auto:bits=4,seed=1"), first);
+  next_ordinal();
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Bytes in = gaussian(400'009, ncclFloat32, 3 + static_cast<uint64_t>(rank));
+    Bytes out(in.size());
+    const Request request = sum_of(in, out, 400'009, comm);
+    submit(request, parse_scheme("auto:seed=1"), own);  // the ranks have met
+    Communicator& c = *find_communicator(comm);
+    for (const char* seed : {"1", "2"}) {
+      const Route way = route(c, request, parse_scheme(std::string("auto:seed=") + seed));
+      EXPECT_EQ(way.scheme, parse_scheme(std::string("int8:seed=") + seed));
+    }
+    EXPECT_EQ(route(c, request, parse_scheme("auto")).scheme, parse_scheme("int8"));
     release_communicator(comm, false);
   });
 }

@@ -278,6 +278,33 @@ TEST(Delta, OfWhatIsGivenUpNothingIsKept) {
   });
 }
 
+// What was gathered before is not what the ranks then would hold: no rank is to blame for that.
+TEST(Delta, AfterNewExclusionsTheNextCallIsAFirstOne) {
+  constexpr int kRanks = 3;
+  constexpr size_t kCount = 1000;
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Caller caller(rank, kRanks, comm, "int8:delta=shadow");
+    const SchemeHandle scheme("int8:delta=shadow");
+    Floats recv(kRanks * kCount);
+    for (size_t first = 0; first < 3; ++first) {
+      const terseRange_t range{first, 5};
+      ASSERT_EQ(terseCommExclude(comm, kRanks * kCount, &range, 1), ncclSuccess)
+          << terseGetLastError();
+      for (int call = 0; call < 2; ++call) {
+        const Floats send(kCount, 1.0f + 0.01f * static_cast<float>(rank + call));
+        ASSERT_EQ(terseAllGather(send.data(), recv.data(), kCount, ncclFloat32, scheme.get(), comm,
+                                 nullptr),
+                  ncclSuccess)
+            << terseGetLastError();
+      }
+    }
+    EXPECT_EQ(caller.stats().delta_calls, 3u);
+    EXPECT_EQ(caller.stats().delta_full[TERSE_FULL_FIRST], 3u);
+    EXPECT_EQ(caller.stats().delta_full[TERSE_FULL_OTHERS], 0u);
+    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+  });
+}
+
 // SDP4Bit's 4.016 bits an element, and nothing where nothing has changed.
 TEST(Delta, SendsTheFormatsBitsAnElement) {
   constexpr int kRanks = 3;

@@ -460,11 +460,17 @@ TEST(Errors, AnAbortedPeerEndsAsAnErrorOnTheOthers) {
         terseCommRelease(comm);  // the next communicator may have its address
         throw std::runtime_error("leaves");
       }
-      failed += reduce() != ncclSuccess;
+      // As PyTorch does it. What fails is told by the end of the group then.
+      if (rank == 2) terseGroupStart();
+      ncclResult_t result = reduce();
+      if (rank == 2) result = terseGroupEnd();
+      failed += result != ncclSuccess || (!null_stream && stream.synchronize() != ncclSuccess);
       const std::string message = terseGetLastError(), cause = ncclGetLastError(comm);
       if (null_stream) {
-        for (const std::string& part : {std::string("terseAllReduce: communicator #"),
-                                        fmt::format("rank {} of 3: ", rank), std::string(" gave ")})
+        const char* const function = rank == 2 ? "terseGroupEnd" : "terseAllReduce";
+        for (const std::string& part :
+             {fmt::format("{}: communicator #", function), fmt::format("rank {} of 3: ", rank),
+              std::string(" gave "), std::string(" (AllReduce)")})
           EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
       }
       // Of the rank that has gone, of the connection to it, or of this rank's own communicator:

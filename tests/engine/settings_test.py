@@ -1,12 +1,14 @@
 """A setting that one rank of a program of libterse's cannot read: settings_test.py LIBTERSE LIBNCCL"""
 
 import os
-import subprocess
 import sys
 import unittest
 
 TERSE, NCCL = sys.argv[1:3]
-PATIENCE = 60  # seconds after which a rank counts as hung
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
+
+from local_ranks import environment, finish, running  # noqa: E402
 
 # Says what its first two calls gave, and stays until all ranks have.
 RANK = r"""
@@ -38,24 +40,16 @@ sys.stdin.read()
 
 def run(settings):
     """What each rank says, by the settings of each."""
-    plain = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
-    plain.update(NCCL_SOCKET_IFNAME="lo", HOSTNCCL_TIMEOUT="20", TERSE_LOG="off", TERSE_TIMEOUT="20",
-                 ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0")
-    ranks = [subprocess.Popen([sys.executable, "-c", RANK, NCCL, TERSE, str(rank),
-                               str(len(settings))], env={**plain, **own}, text=True,
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-             for rank, own in enumerate(settings)]
-    try:
+    commands = [[sys.executable, "-c", RANK, NCCL, TERSE, rank, len(settings)]
+                for rank in range(len(settings))]
+    usual = {"TERSE_LOG": "off", "TERSE_TIMEOUT": "20", "ASAN_OPTIONS": "detect_leaks=0"}
+    with running(commands, [environment(**{**usual, **own}) for own in settings]) as ranks:
         unique_id = ranks[0].stdout.readline()
         for rank in ranks[1:]:
             rank.stdin.write(unique_id)
             rank.stdin.flush()
         said = [[rank.stdout.readline().rstrip("\n") for _ in range(2)] for rank in ranks]
-        for rank in ranks:
-            rank.communicate(timeout=PATIENCE)
-    finally:
-        for rank in ranks:
-            rank.kill()
+        finish(ranks)
     return said
 
 

@@ -5,9 +5,10 @@
 //
 // Time is that of many launches between two events, the median of several rounds. Bytes are those
 // that an operation must read and write; a `goal` is a share of the rate of cudaMemcpy from device
-// to device of the same message, which reads and writes it once. Memory is taken in turn from
-// up to 64 buffers of each kind, or 1 GiB: messages of 1 MiB may find some of theirs in the L2
-// cache, and where all of it fits there the row says so, "cache_resident".
+// to device of the same message, which reads and writes it once. It is less where memory is so fast
+// that a GPU would have to issue more than kIssued of the instructions that it can. Memory is taken
+// in turn from up to 64 buffers of each kind, or 1 GiB: messages of 1 MiB may find some of theirs
+// in the L2 cache, and where all of it fits there the row says so, "cache_resident".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,18 +32,22 @@ constexpr size_t kRing = size_t{1} << 30;  // bytes of all buffers of one kind
 constexpr double kRound = 0.02;            // seconds
 constexpr int kRounds = 5;
 constexpr std::chrono::milliseconds kWarmUp{300};  // until the clocks are up
+constexpr double kIssued = 0.6;                    // share of what a GPU can issue
 
 struct Scheme {
   const char* name;
   Spec spec;
   double goal;  // share of the copy's rate; 0: none
+  // Instructions an element, as docs/GPU.md has them of fp32, the type that takes most: those of
+  // symmetric codes to decode are taken to be minmax's.
+  double encode = 0, decode = 0;
 };
 constexpr codec::CodecId kSymmetric = codec::Symmetric::kDescriptor.id;
 constexpr codec::CodecId kMinMax = codec::MinMax::kDescriptor.id;
 constexpr Scheme kSchemes[] = {
-    {"int8", {kSymmetric, codec::Rounding::kNearest, 8, 128}, 0.85},
-    {"int4", {kSymmetric, codec::Rounding::kNearest, 4, 128}, 0.85},
-    {"int8-stochastic", {kSymmetric, codec::Rounding::kStochastic, 8, 128}, 0.75},
+    {"int8", {kSymmetric, codec::Rounding::kNearest, 8, 128}, 0.85, 14.8, 14.1},
+    {"int4", {kSymmetric, codec::Rounding::kNearest, 4, 128}, 0.85, 15.9, 14.8},
+    {"int8-stochastic", {kSymmetric, codec::Rounding::kStochastic, 8, 128}, 0.75, 25.7, 14.1},
     {"int5", {kSymmetric, codec::Rounding::kNearest, 5, 128}, 0},
     {"minmax8", {kMinMax, codec::Rounding::kNearest, 8, 128}, 0},
     {"minmax4", {kMinMax, codec::Rounding::kNearest, 4, 128}, 0}};
@@ -59,9 +64,14 @@ constexpr Type kTypes[] = {{"fp32", Dtype::kFloat32, true},
 struct Operation {
   const char* name;
   bool has_goals;
+  int encodes = 0, decodes = 0;  // of an element
+
+  double instructions(const Scheme& scheme) const {
+    return encodes * scheme.encode + decodes * scheme.decode;
+  }
 };
-constexpr Operation kEncode{"encode", true}, kDecode{"decode", true}, kAdd{"decode-add", false},
-    kReduce{"reduce4", true};
+constexpr Operation kEncode{"encode", true, 1, 0}, kDecode{"decode", true, 0, 1},
+    kAdd{"decode-add", false}, kReduce{"reduce4", true, 1, 3};
 
 class Timer {
  public:
@@ -140,10 +150,17 @@ std::vector<uint8_t> gradient(Dtype dtype, size_t count) {
   return bytes;
 }
 
-size_t l2_cache() {
-  int bytes = 0;
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, 0), "cudaDeviceGetAttribute");
-  return static_cast<size_t>(bytes);
+int attribute(cudaDeviceAttr which) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, 0), "cudaDeviceGetAttribute");
+  return value;
+}
+
+size_t l2_cache() { return static_cast<size_t>(attribute(cudaDevAttrL2CacheSize)); }
+
+// Of all threads, a second: a multiprocessor issues one for each of four warps at a time.
+double instructions_a_second() {
+  return 1e3 * attribute(cudaDevAttrClockRate) * attribute(cudaDevAttrMultiProcessorCount) * 4 * 32;
 }
 
 // The messages of one type and size.
@@ -165,9 +182,9 @@ class Bench {
       check(cudaMemcpy(raw_[i], raw_[0], bytes, cudaMemcpyDeviceToDevice), "cudaMemcpy");
   }
 
-  void run() const {
+  void run() {
     warm_up();
-    time_copy();
+    copy_rate_ = time_copy();
     for (const Scheme& scheme : kSchemes) run(scheme);
     time_copy();
   }
@@ -186,8 +203,8 @@ class Bench {
     }
   }
 
-  void time_copy() const {
-    report("copy", "", 2 * bytes_, raw_.size() + out_.size(), [&](size_t i) { copy(i); });
+  double time_copy() const {
+    return report("copy", "", 2 * bytes_, raw_.size() + out_.size(), [&](size_t i) { copy(i); });
   }
 
   void run(const Scheme& scheme) const {
@@ -237,22 +254,29 @@ class Bench {
               const Work& work) const {
     std::string more = fmt::format(", \"scheme\": \"{}\"", scheme.name);
     if (scheme.goal > 0 && type_.has_goals && operation.has_goals)
-      more += fmt::format(", \"goal\": {}", scheme.goal);
+      more += fmt::format(", \"goal\": {:.3f}", goal(scheme, operation, moved));
     report(operation.name, more, moved, touched, work);
   }
 
-  // `moved`: bytes of one of the times; `touched`: of all of them together.
+  // As a share of the copy's rate.
+  double goal(const Scheme& scheme, const Operation& operation, size_t moved) const {
+    const double elements = kIssued * instructions_a_second() / operation.instructions(scheme);
+    const double rate = elements * static_cast<double>(moved) / static_cast<double>(count_);
+    return std::min(scheme.goal, rate / copy_rate_);
+  }
+
+  // `moved`: bytes of one of the times; `touched`: of all of them together. How many a second.
   template <class Work>
-  void report(const char* operation, const std::string& more, size_t moved, size_t touched,
-              const Work& work) const {
-    const double seconds = timer_.time(work);
+  double report(const char* operation, const std::string& more, size_t moved, size_t touched,
+                const Work& work) const {
+    const double seconds = timer_.time(work), rate = static_cast<double>(moved) / seconds;
     fmt::print(
         "{{\"operation\": \"{}\"{}, \"dtype\": \"{}\", \"bytes\": {}, \"us\": {:.3f}, "
         "\"GB/s\": {:.1f}{}}}\n",
-        operation, more, type_.name, bytes_, seconds * 1e6,
-        1e-9 * static_cast<double>(moved) / seconds,
+        operation, more, type_.name, bytes_, seconds * 1e6, 1e-9 * rate,
         touched <= l2_cache() ? ", \"cache_resident\": true" : "");
     std::fflush(stdout);
+    return rate;
   }
 
   const Type& type_;
@@ -260,6 +284,7 @@ class Bench {
   const Timer timer_;
   const cuda::Launcher launcher_{cuda::Device(0)};
   const Ring raw_, out_;
+  double copy_rate_ = 0;  // bytes a second
   mutable std::vector<Combine> work_;
 };
 

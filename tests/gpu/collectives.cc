@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "codec/codebook.h"
+#include "codec/learning.h"
 #include "json.h"
 #include "ranks.h"
 #include "reference.h"
@@ -92,15 +94,38 @@ class Buffer {
   Bytes image_, now_;
 };
 
+// Makes `table` that of the levels which all ranks learn of what they send.
+void learn(const Call& call, const std::vector<Bytes>& sent, float* table) {
+  using codec::Learning;
+  using enum Learning::Stage;
+  const codec::Spec& spec = call.scheme.spec;
+  codec::Dtype dtype{};
+  compressible(call.datatype, &dtype);
+  const auto stage = [&](Learning::Stage stage, const Bytes& of, codec::LearningState& state) {
+    codec::learn({stage, dtype, spec.bits, spec.rounding, spec.block,
+                  of.size() / codec::dtype_size(dtype), of.data(), &state, table});
+  };
+  codec::LearningState all{};
+  for (const Bytes& of : sent) {
+    codec::LearningState own;
+    stage(kWidest, of, own);
+    all.widest = std::max(all.widest, own.widest);
+  }
+  for (const Bytes& of : sent) stage(kHistogram, of, all);
+  stage(kFit, {}, all);
+}
+
 class Suite {
  public:
   explicit Suite(const Rank& rank) : rank_(rank), send_(rank), recv_(rank) {}
 
-  void check(Case c) {
+  // `learned`: the levels that the call learns, and goes by.
+  void check(Case c, float* learned = nullptr) {
     c.call.sequence = sequence_++;
     const Call& call = c.call;
     const int me = rank_.rank();
     const std::vector<Bytes> sent = all_sent(call);
+    if (learned != nullptr) learn(call, sent, learned);
     const Bytes out = run(c, sent[me]);
     const Bytes expected = test::expected(call, sent)[me];
     if (out != expected) {
@@ -115,6 +140,43 @@ class Suite {
         test::relative_error(test::values(out, call.datatype), test::exact(call, sent)[me]);
     if (!(error < bound(call.scheme))) complain(c, fmt::format("relative error {}", error));
     if (std::isfinite(error)) worst_ = std::max(worst_, error);
+  }
+
+  // Of a scheme by which the first call and the third learn.
+  void check_learned(Case c) {
+    std::vector<float> table(codec::codebook_floats(c.call.scheme.spec.bits));
+    c.call.codebook = table.data();
+    for (int k = 0; k < 4; ++k) check(c, k % 2 == 0 ? table.data() : nullptr);
+  }
+
+  // Weights that move a little: in full at first, then by their differences.
+  void check_delta(const char* text) {
+    constexpr int kCalls = 3;
+    const Case c{
+        {.collective = Collective::kAllGather, .scheme = parse_scheme(text), .count = 30'001},
+        false,
+        0};
+    const SchemeHandle scheme(text);
+    const size_t differences = stats().delta_calls;
+    const size_t bytes = rank_.ranks() * c.call.count * sizeof(float);
+    char* const out = recv_.put(Bytes(bytes, kGuardByte), 0);
+    for (int step = 0; step < kCalls; ++step) {
+      const std::vector<Bytes> sent = weights_at(step, c.call);
+      char* const in = send_.put(sent[rank_.rank()], 0);
+      ++calls_;
+      Rank::check_terse(terseAllGather(in, out, c.call.count, c.call.datatype, scheme.get(),
+                                       rank_.comm(), rank_.stream()),
+                        describe(c));
+      rank_.device().synchronize(rank_.stream());
+      const Bytes got = recv_.get(0, bytes);
+      const double error = test::relative_error(test::values(got, c.call.datatype),
+                                                test::exact(c.call, sent)[rank_.rank()]);
+      if (!(error <= (step == 0 ? 0 : 1e-4)))
+        complain(c, fmt::format("step {}: relative error {}", step, error));
+      if (!rank_.agree(checksum(got))) complain(c, "the ranks' bytes differ");
+      if (!recv_.intact(0, bytes) || !send_.intact(0, 0)) complain(c, "other bytes changed");
+    }
+    if (stats().delta_calls != differences + kCalls - 1) complain(c, "no differences were sent");
   }
 
   // Each rank sends to the next one.
@@ -143,18 +205,47 @@ class Suite {
       complain(c, "other bytes changed");
   }
 
-  // All elements are excluded from compression.
+  // All elements are excluded from compression: such a call is native, or one of those that have a
+  // number.
   void check_excluded(const Case& c) {
-    ++sequence_;
+    const size_t before = stats().calls;
     const size_t pieces = c.call.collective == Collective::kAllReduce ? 1 : rank_.ranks();
     const terseRange_t all{0, pieces * c.call.count};
     Rank::check_terse(terseCommExclude(rank_.comm(), all.count, &all, 1), "terseCommExclude");
     const std::vector<Bytes> sent = all_sent(c.call);
     const Bytes out = run(c, sent[rank_.rank()]);
+    sequence_ += stats().calls - before;
     const double error = test::relative_error(test::values(out, c.call.datatype),
                                               test::exact(c.call, sent)[rank_.rank()]);
     if (!(error < 1e-6)) complain(c, fmt::format("excluded, and yet an error of {}", error));
     Rank::check_terse(terseCommExclude(rank_.comm(), all.count, nullptr, 0), "terseCommExclude");
+  }
+
+  // Some are, as far from each other as rows: they are brought together by one copy. (Of an
+  // AllReduce of fp32.)
+  void check_excluded_rows(Case c) {
+    constexpr size_t kFirst = 1'000, kPitch = 10'000, kWidth = 100;
+    constexpr terseRange_t kRanges[] = {
+        {kFirst, kWidth}, {kFirst + kPitch, kWidth}, {kFirst + 2 * kPitch, kWidth}};
+    c.call.sequence = sequence_++;
+    const int me = rank_.rank();
+    Rank::check_terse(terseCommExclude(rank_.comm(), c.call.count, kRanges, std::size(kRanges)),
+                      "terseCommExclude");
+    const std::vector<Bytes> sent = all_sent(c.call);
+    const std::vector<double> got = test::values(run(c, sent[me]), c.call.datatype);
+    std::vector<double> wanted = test::values(test::expected(c.call, sent)[me], c.call.datatype);
+    const std::vector<double> exact = test::exact(c.call, sent)[me];
+    for (const terseRange_t& range : kRanges)
+      for (size_t i = range.first; i < range.first + range.count; ++i) {
+        // Which order of summing is NCCL's own.
+        const bool right = std::fabs(got[i] - exact[i]) <= 1e-5 * (1 + std::fabs(exact[i]));
+        wanted[i] = right ? got[i] : exact[i];
+      }
+    const auto wrong = std::ranges::mismatch(got, wanted);
+    if (wrong.in1 != got.end())
+      complain(c, fmt::format("element {} is {}, not {}", wrong.in1 - got.begin(), *wrong.in1,
+                              *wrong.in2));
+    Rank::check_terse(terseCommExclude(rank_.comm(), c.call.count, nullptr, 0), "terseCommExclude");
   }
 
   // What terse hands to NCCL as it is.
@@ -210,6 +301,28 @@ class Suite {
       sent.push_back(test::gaussian(test::send_count(call, rank_.ranks()), call.datatype,
                                     static_cast<unsigned>(1000 * sequence_ + r)));
     return sent;
+  }
+
+  // Of each rank, after so many steps.
+  std::vector<Bytes> weights_at(int step, const Call& call) const {
+    std::vector<Bytes> all;
+    for (unsigned r = 0; r < static_cast<unsigned>(rank_.ranks()); ++r) {
+      std::vector<float> x =
+          test::floats_of(test::gaussian(call.count, call.datatype, r), call.datatype);
+      for (unsigned s = 1; s <= static_cast<unsigned>(step); ++s) {
+        const std::vector<float> move =
+            test::floats_of(test::gaussian(call.count, call.datatype, 100 * s + r), call.datatype);
+        for (size_t i = 0; i < x.size(); ++i) x[i] += 1e-3f * move[i];
+      }
+      all.push_back(test::bytes_of(x, call.datatype));
+    }
+    return all;
+  }
+
+  terseStats_t stats() const {
+    terseStats_t stats{.size = sizeof stats};
+    Rank::check_terse(terseCommGetStats(rank_.comm(), &stats), "terseCommGetStats");
+    return stats;
   }
 
   static std::string checksum(const Bytes& bytes) {
@@ -278,6 +391,33 @@ bool compresses(const Scheme& scheme, Collective collective, ncclDataType_t type
          (sharing != plan::Sharing::kSummed || type == ncclFloat32);
 }
 
+constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::kAllGather,
+                                       Collective::kReduceScatter, Collective::kAllToAll,
+                                       Collective::kBroadcast,     Collective::kReduce,
+                                       Collective::kGather,        Collective::kScatter};
+
+void run_several_chunks(Suite& suite) {
+  for (const char* scheme : {"int8", "int4:round=stochastic,algo=twoshot"})
+    for (const Collective collective : kCollectives)
+      suite.check(
+          {{.collective = collective,
+            .scheme = parse_scheme(scheme),
+            .count = collective == Collective::kAllReduce ? size_t{3'000'017} : size_t{1'000'003}},
+           collective == Collective::kAllGather,
+           0});
+}
+
+void run_learned(Suite& suite) {
+  for (const ncclDataType_t type : {ncclFloat32, ncclBfloat16})
+    for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather})
+      suite.check_learned({{.collective = collective,
+                            .scheme = parse_scheme("learned4:learn=1+3"),
+                            .datatype = type,
+                            .count = 20'011},
+                           false,
+                           datatype_size(type)});
+}
+
 void run_all(Suite& suite, int ranks, bool quick) {
   static const char* const schemes[] = {"int8",
                                         "int4",
@@ -291,10 +431,6 @@ void run_all(Suite& suite, int ranks, bool quick) {
                                         "linear16:scale=bf16",
                                         "exp8",
                                         "learned4:learn=never"};
-  static constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::kAllGather,
-                                                Collective::kReduceScatter, Collective::kAllToAll,
-                                                Collective::kBroadcast,     Collective::kReduce,
-                                                Collective::kGather,        Collective::kScatter};
   static constexpr size_t kCounts[] = {1, 129, 4099, 100003};
   static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   unsigned turn = 0;
@@ -326,16 +462,12 @@ void run_all(Suite& suite, int ranks, bool quick) {
         {{.collective = collective, .scheme = parse_scheme("int4"), .count = 30'001},
          collective == Collective::kAllGather,
          0});
-  if (quick) return;
-  // Several chunks.
-  for (const char* scheme : {"int8", "int4:round=stochastic,algo=twoshot"})
-    for (const Collective collective : kCollectives)
-      suite.check(
-          {{.collective = collective,
-            .scheme = parse_scheme(scheme),
-            .count = collective == Collective::kAllReduce ? size_t{3'000'017} : size_t{1'000'003}},
-           collective == Collective::kAllGather,
-           0});
+  suite.check_excluded_rows({{.scheme = parse_scheme("int8"), .count = 30'001}, false, 0});
+  run_learned(suite);
+  if (!quick) run_several_chunks(suite);
+  // At the end, for of these calls not all have a number.
+  for (const char* scheme : {"int8:delta=shadow,own=quantized", "int8:delta=inplace,own=quantized"})
+    suite.check_delta(scheme);
 }
 
 int body(int argc, char** argv) {

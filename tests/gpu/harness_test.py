@@ -14,8 +14,8 @@ import unittest
 from unittest import mock
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-RUNNER = os.path.join(os.path.dirname(FOLDER), "tools", "gpu")
-sys.path.insert(0, RUNNER)
+TOOLS = os.path.join(os.path.dirname(FOLDER), "tools")
+sys.path[:0] = [os.path.join(TOOLS, "gpu"), TOOLS]
 
 import machine  # noqa: E402
 import preload  # noqa: E402
@@ -102,7 +102,7 @@ class Programs(InAFolder):
         for pause in 0, 0.5:  # between its start and when the run knows of it
             script = f"""if True:
                 import signal, subprocess, sys, time
-                sys.path.insert(0, {RUNNER!r})
+                sys.path.insert(0, {TOOLS!r})
                 import processes
                 class Slow(subprocess.Popen):
                     def __init__(self, *arguments, **more):

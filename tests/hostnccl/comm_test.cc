@@ -1,8 +1,10 @@
 // Communicators: how they are made, split, shrunk, finalised, and what they tell about themselves.
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "free_port.h"
 #include "reference.h"
@@ -24,6 +26,19 @@ ncclResult_t settled(ncclComm_t comm) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   } while (state == ncclInProgress);
   return state;
+}
+
+// All ranks of a communicator that does not block, settled.
+std::vector<ncclComm_t> non_blocking_ranks(int n) {
+  ncclUniqueId id;
+  EXPECT_NCCL(ncclGetUniqueId(&id));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  std::vector<ncclComm_t> comms(static_cast<size_t>(n));
+  for (int r = 0; r < n; ++r)
+    EXPECT_EQ(ncclInProgress, ncclCommInitRankConfig(&comms[r], n, id, r, &config));
+  for (ncclComm_t comm : comms) EXPECT_EQ(settled(comm), ncclSuccess);
+  return comms;
 }
 
 TEST(Comm, RanksAsThreads) {
@@ -299,6 +314,7 @@ TEST(Comm, NonBlocking) {
     const auto sum = [&] {
       return ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, child[r], nullptr);
     };
+    EXPECT_NCCL(ncclAllReduce(&value, &value, 0, ncclInt32, ncclSum, child[r], nullptr));
     EXPECT_EQ(ncclInProgress, sum());
     EXPECT_EQ(ncclInvalidArgument, sum());  // before it is settled
     settle(child[r]);
@@ -317,18 +333,24 @@ TEST(Comm, NonBlocking) {
   }
 }
 
+// And ends them all.
+void expect_to_be_shrunk_to_two(std::span<const ncclComm_t> comms, int flags) {
+  ncclComm_t child[2];
+  int excluded[] = {2};
+  for (int r = 0; r < 2; ++r)
+    ASSERT_NCCL(ncclCommShrink(comms[r], excluded, 1, &child[r], nullptr, flags));
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(settled(comms[r]), ncclSuccess);
+    EXPECT_NCCL(ncclCommDestroy(child[r]));
+  }
+  for (ncclComm_t comm : comms) EXPECT_NCCL(ncclCommDestroy(comm));
+}
+
 // The parent of a part that cannot be made says so, until another one is asked for.
 TEST(Comm, NonBlockingPartThatCannotBeMade) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
   for (const int flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT}) {
-    ncclUniqueId id;
-    ASSERT_NCCL(ncclGetUniqueId(&id));
-    ncclComm_t comms[3], child[2];
-    for (int r = 0; r < 3; ++r)
-      EXPECT_EQ(ncclInProgress, ncclCommInitRankConfig(&comms[r], 3, id, r, &config));
-    for (ncclComm_t comm : comms) ASSERT_EQ(settled(comm), ncclSuccess);
-
+    const std::vector<ncclComm_t> comms = non_blocking_ranks(3);
+    ncclComm_t child[2];
     int excluded[] = {2};
     setenv("HOSTNCCL_TIMEOUT", "0.2", 1);
     for (int r = 0; r < 2; ++r) {  // one after the other: they do not meet
@@ -343,14 +365,123 @@ TEST(Comm, NonBlockingPartThatCannotBeMade) {
       }
     }
     unsetenv("HOSTNCCL_TIMEOUT");
-    for (int r = 0; r < 2; ++r)
-      ASSERT_NCCL(ncclCommShrink(comms[r], excluded, 1, &child[r], nullptr, flags));
-    for (int r = 0; r < 2; ++r) {
-      EXPECT_EQ(settled(comms[r]), ncclSuccess);
-      EXPECT_NCCL(ncclCommDestroy(child[r]));
-    }
-    for (ncclComm_t comm : comms) EXPECT_NCCL(ncclCommDestroy(comm));
+    expect_to_be_shrunk_to_two(comms, flags);
   }
+}
+
+// The other rank has not been asked for its part yet.
+TEST(Comm, NonBlockingTakesNoCallsWhileAPartIsMade) {
+  const std::vector<ncclComm_t> comms = non_blocking_ranks(2);
+  ncclComm_t child[2], other;
+  ASSERT_NCCL(ncclCommSplit(comms[0], 0, 0, &child[0], nullptr));
+  ASSERT_EQ(ncclInvalidArgument, ncclCommSplit(comms[0], 0, 0, &other, nullptr));
+  EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("still being made"), std::string::npos)
+      << ncclGetLastError(nullptr);
+  int value = 1, excluded[] = {1};
+  for (const int flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT})
+    EXPECT_EQ(ncclInvalidArgument, ncclCommShrink(comms[0], excluded, 1, &other, nullptr, flags));
+  EXPECT_EQ(ncclInvalidArgument,
+            ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comms[0], nullptr));
+  EXPECT_EQ(ncclInvalidArgument, ncclCommFinalize(comms[0]));
+
+  ASSERT_NCCL(ncclCommSplit(comms[1], 0, 1, &child[1], nullptr));
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(settled(comms[r]), ncclSuccess);
+    EXPECT_EQ(settled(child[r]), ncclSuccess);
+  }
+  on_threads(2, [&](int r) {
+    int sum = 1;
+    EXPECT_EQ(ncclInProgress, ncclAllReduce(&sum, &sum, 1, ncclInt32, ncclSum, comms[r], nullptr));
+    EXPECT_EQ(settled(comms[r]), ncclSuccess);
+    EXPECT_EQ(sum, 2);
+    EXPECT_NCCL(ncclCommDestroy(child[r]));
+    EXPECT_NCCL(ncclCommDestroy(comms[r]));
+  });
+}
+
+TEST(Comm, NonBlockingThatIsRevokedMakesOnePartAtATime) {
+  const std::vector<ncclComm_t> comms = non_blocking_ranks(2);
+  for (ncclComm_t comm : comms) EXPECT_NCCL(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+  ncclComm_t child[2], other;
+  ASSERT_NCCL(ncclCommSplit(comms[0], 0, 0, &child[0], nullptr));
+  ASSERT_EQ(ncclInvalidArgument, ncclCommSplit(comms[0], 0, 0, &other, nullptr));
+  ASSERT_NCCL(ncclCommSplit(comms[1], 0, 1, &child[1], nullptr));
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(settled(comms[r]), ncclSuccess);
+    EXPECT_NCCL(ncclCommDestroy(child[r]));
+    EXPECT_NCCL(ncclCommDestroy(comms[r]));
+  }
+}
+
+// A rank that is told to wait asks again; those that are not have asked once.
+TEST(Comm, NonBlockingIsShrunkWhenItIsInitialised) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  int excluded[] = {2};
+  for (const int flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT}) {
+    ncclUniqueId id;
+    ASSERT_NCCL(ncclGetUniqueId(&id));
+    ncclComm_t comms[3], child[2];
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_EQ(ncclInProgress, ncclCommInitRankConfig(&comms[r], 3, id, r, &config));
+      if (r > 0) continue;
+      ASSERT_EQ(ncclInvalidArgument,
+                ncclCommShrink(comms[0], excluded, 1, &child[0], nullptr, flags));
+    }
+    for (ncclComm_t comm : comms) ASSERT_EQ(settled(comm), ncclSuccess);
+    expect_to_be_shrunk_to_two(comms, flags);
+  }
+}
+
+// The other rank asks for its part when the whole is no more, and with it what waited for that.
+TEST(Comm, AnAbortEndsThePartsThatAreBeingMade) {
+  const std::vector<ncclComm_t> comms = non_blocking_ranks(3);
+  ncclComm_t child[2] = {};
+  int excluded[] = {2};
+  ASSERT_NCCL(ncclCommShrink(comms[0], excluded, 1, &child[0], nullptr, NCCL_SHRINK_DEFAULT));
+  EXPECT_NCCL(ncclCommAbort(comms[0]));
+  setenv("HOSTNCCL_TIMEOUT", "0.2", 1);
+  ASSERT_NCCL(ncclCommShrink(comms[1], excluded, 1, &child[1], nullptr, NCCL_SHRINK_ABORT));
+  EXPECT_NE(settled(comms[1]), ncclSuccess);
+  unsetenv("HOSTNCCL_TIMEOUT");
+  for (ncclComm_t made : child) EXPECT_EQ(made, nullptr);
+  for (int r = 1; r < 3; ++r) EXPECT_NCCL(ncclCommAbort(comms[r]));
+}
+
+TEST(Comm, AGroupShrinksACommunicatorOnce) {
+  const Clique clique(3);
+  int excluded[] = {2};
+  ncclComm_t child[2];
+  const auto shrink = [&](ncclComm_t& made) {
+    return ncclCommShrink(clique[0], excluded, 1, &made, nullptr, NCCL_SHRINK_DEFAULT);
+  };
+  ASSERT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(shrink(child[0]));
+  EXPECT_EQ(ncclInvalidUsage, shrink(child[1]));
+  EXPECT_EQ(ncclInvalidUsage, ncclGroupEnd());
+  for (ncclComm_t made : child) EXPECT_EQ(made, nullptr);
+}
+
+// As NCCL has it; of parts their parents count.
+TEST(Comm, AGroupDoesNotMixThoseThatBlockWithOthers) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const Clique clique(2);
+  ncclComm_t made[2];
+  ASSERT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(ncclCommSplit(clique[0], 0, 0, &made[0], nullptr));
+  EXPECT_EQ(ncclInvalidArgument, ncclCommInitRankConfig(&made[1], 1, id, 0, &config));
+  EXPECT_EQ(ncclInvalidArgument, ncclGroupEnd());
+  for (ncclComm_t comm : made) EXPECT_EQ(comm, nullptr);
+
+  ASSERT_NCCL(ncclGroupStart());
+  for (int r = 0; r < 2; ++r)
+    EXPECT_NCCL(ncclCommSplit(clique[r], 0, r, &made[r], r == 0 ? &config : nullptr));
+  EXPECT_EQ(ncclInProgress, ncclGroupEnd());
+  EXPECT_EQ(settled(clique[0]), ncclSuccess);
+  for (ncclComm_t comm : made) EXPECT_NCCL(ncclCommDestroy(comm));
 }
 
 // Structures of all releases, from 2.14's 24 bytes to one of the future.

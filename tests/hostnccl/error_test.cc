@@ -101,6 +101,7 @@ TEST(Errors, DestroyedTwice) {
   EXPECT_EQ(ncclInvalidArgument, ncclCommDestroy(comm));
   EXPECT_EQ(ncclInvalidArgument, ncclCommAbort(comm));
   EXPECT_NCCL(ncclCommDestroy(nullptr));
+  EXPECT_NCCL(ncclCommFinalize(nullptr));  // as NCCL's
 }
 
 TEST(Errors, AMissingRankIsNamed) {
@@ -132,19 +133,21 @@ TEST(Errors, RanksDisagreeOnTheirNumber) {
   ASSERT_NCCL(ncclGetUniqueId(&id));
   on_threads(2, [&](int rank) {
     ncclComm_t comm;
-    EXPECT_NE(ncclSuccess, ncclCommInitRank(&comm, 2 + rank, id, rank));
+    EXPECT_EQ(ncclInvalidUsage, ncclCommInitRank(&comm, 2 + rank, id, rank));
+    EXPECT_EQ(comm, nullptr);
   });
+  EXPECT_TRUE(last_error_says("says nranks is "));
 }
 
 TEST(Errors, RankGivenTwice) {
-  setenv("HOSTNCCL_TIMEOUT", "2", 1);
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
   on_threads(2, [&](int) {
     ncclComm_t comm;
-    EXPECT_NE(ncclSuccess, ncclCommInitRank(&comm, 3, id, 1));
+    EXPECT_EQ(ncclInvalidUsage, ncclCommInitRank(&comm, 3, id, 1));
+    EXPECT_EQ(comm, nullptr);
   });
-  unsetenv("HOSTNCCL_TIMEOUT");
+  EXPECT_TRUE(last_error_says("rank 1 was given to two callers"));
 }
 
 // Each pair of calls differs in one thing; both ranks must end with an error, soon.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -49,6 +50,30 @@ TEST(Group, AnErrorIsReturnedAtTheEndAndNothingLaunches) {
     return ncclAllReduce(&value[r], &value[r], 1, ncclInt32, ncclSum, comm, nullptr);
   }));
   EXPECT_EQ(value[1], 3);
+}
+
+// Calls, that is, and communicators to be made; what has nothing to do with it does not matter.
+TEST(Group, OnlyWhatIsPartOfItFailsIt) {
+  const Clique clique(1);
+  int in = 1, out = 0;
+  ASSERT_NCCL(ncclGroupStart());
+  EXPECT_EQ(ncclInvalidArgument, ncclCommCount(clique[0], nullptr));
+  EXPECT_EQ(ncclInvalidArgument, ncclMemAlloc(nullptr, 1));
+  EXPECT_EQ(ncclInvalidArgument, ncclRedOpDestroy(ncclSum, clique[0]));
+  EXPECT_EQ(ncclInvalidArgument, hostncclStreamCreate(nullptr));
+  EXPECT_NCCL(ncclAllReduce(&in, &out, 1, ncclInt32, ncclSum, clique[0], nullptr));
+  EXPECT_NCCL(ncclGroupEnd());
+  EXPECT_EQ(out, 1);
+
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ncclComm_t made;
+  for (const bool splits : {true, false}) {
+    ASSERT_NCCL(ncclGroupStart());
+    EXPECT_EQ(ncclInvalidArgument, splits ? ncclCommSplit(clique[0], -7, 0, &made, nullptr)
+                                          : ncclCommInitRank(&made, 1, id, 1));
+    EXPECT_EQ(ncclInvalidArgument, ncclGroupEnd());
+  }
 }
 
 TEST(Group, CollectivesRunInTheOrderOfTheCalls) {
@@ -233,6 +258,18 @@ TEST(Group, UnpairedMessageToItselfIsInvalidUsage) {
   ASSERT_NCCL(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, clique[0], nullptr));
 }
 
+TEST(Group, NothingLaunchesWhereOneCommunicatorsMessagesAreUnpaired) {
+  const Clique cliques[2] = {Clique(1), Clique(1)};
+  for (int bad = 0; bad < 2; ++bad) {  // they have an order of their own
+    int in = 1, out = 0;
+    ASSERT_NCCL(ncclGroupStart());
+    ASSERT_NCCL(ncclSend(&in, 1, ncclInt32, 0, cliques[bad][0], nullptr));
+    ASSERT_NCCL(ncclAllReduce(&in, &out, 1, ncclInt32, ncclSum, cliques[1 - bad][0], nullptr));
+    EXPECT_EQ(ncclInvalidUsage, ncclGroupEnd());
+    EXPECT_EQ(out, 0);
+  }
+}
+
 TEST(Group, OperatorMayGoBeforeTheGroupEnds) {
   const Clique clique(2);
   float value[2] = {1, 2}, factor = 10;
@@ -255,6 +292,20 @@ TEST(Group, SimulatedEndLaunchesNothing) {
   EXPECT_EQ(out, 0);
   EXPECT_GE(info.estimatedTime, 0);
   EXPECT_EQ(ncclInvalidUsage, ncclGroupEnd());
+}
+
+TEST(Group, SimulatedEndTellsWhatFailed) {
+  const Clique clique(1);
+  int value = 1;
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  for (int depth = 0; depth < 2; ++depth) ASSERT_NCCL(ncclGroupStart());
+  EXPECT_EQ(ncclInvalidArgument, ncclSend(&value, 1, ncclInt32, /*peer=*/7, clique[0], nullptr));
+  EXPECT_NCCL(ncclGroupSimulateEnd(&info));
+  EXPECT_EQ(ncclInvalidArgument, ncclGroupSimulateEnd(&info));
+  EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("peer 7"), std::string::npos)
+      << ncclGetLastError(nullptr);
+  EXPECT_EQ(ncclInvalidUsage, ncclGroupEnd());
+  EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, clique[0], nullptr));
 }
 
 }  // namespace

@@ -3,9 +3,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -53,6 +56,15 @@ TEST_F(Watch, OneThatIsSilentMeanwhileIsLost) {
   EXPECT_EQ(hub_->failure()->text(), "rank 1 was silent for 0.2 s");
 }
 
+// As a whole it will not come any more.
+TEST_F(Watch, OneThatEndsWithinANoticeIsLost) {
+  ASSERT_EQ(write(other_->fds()[0], "half", 4), 4);
+  other_.reset();
+  hub_->service();
+  ASSERT_TRUE(hub_->failure().has_value());
+  EXPECT_EQ(hub_->failure()->text(), "rank 1 ended without a goodbye");
+}
+
 // A forked child may have a copy of it, and epoll would then report it for good.
 TEST_F(Watch, ALostConnectionCanStillBeTakenFromEpoll) {
   const std::vector<int> watched = hub_->fds();
@@ -66,6 +78,32 @@ TEST_F(Watch, ALostConnectionCanStillBeTakenFromEpoll) {
   EXPECT_TRUE(hub_->failure().has_value());
   EXPECT_EQ(closed, watched);
   EXPECT_TRUE(hub_->fds().empty());
+}
+
+// What is there of it wakes nobody before the rest is there, or nothing more comes.
+TEST(Record, IsTakenAsAWhole) {
+  const Limit limit{Clock::now() + std::chrono::seconds(10)};
+  Socket listener = Socket::listen(local_address("lo"));
+  Socket from = Socket::connect(listener.bound(), limit), to;
+  while (!to.open()) to = listener.try_accept();
+  char record[8];
+  to.wake_by(sizeof(record));
+  const auto receive_half = [&] {
+    from.send("half", 4, limit);
+    while (recv(to.fd(), record, sizeof(record), MSG_PEEK) != 4) std::this_thread::yield();
+  };
+  receive_half();
+  pollfd waiting{to.fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&waiting, 1, 0), 0);
+  EXPECT_EQ(to.try_receive(record, sizeof(record)), Socket::Received::kNothingYet);
+  from.send("half", 4, limit);
+  await(to.fd(), POLLIN, limit);
+  EXPECT_EQ(to.try_receive(record, sizeof(record)), Socket::Received::kRecord);
+  EXPECT_EQ(std::string(record, sizeof(record)), "halfhalf");
+  receive_half();
+  from.close();
+  await(to.fd(), POLLIN, limit);
+  EXPECT_EQ(to.try_receive(record, sizeof(record)), Socket::Received::kEnd);
 }
 
 }  // namespace

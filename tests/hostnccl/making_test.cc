@@ -1,10 +1,17 @@
-// Communicators that cannot be made, for a reason of this rank alone: what is left of them.
+// Communicators that cannot be made, or not before their parent goes: what is left of them, and
+// what their ranks are told.
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <time.h>
 
+#include <atomic>
+#include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "group.h"
+#include "handles.h"
 #include "meeting.h"
 
 namespace hostnccl {
@@ -56,7 +63,7 @@ TEST_P(GroupOfInits, LeavesNothingWhenOneCannotBegin) {
   std::weak_ptr<Comm> begun;
   ncclComm_t out[2] = {};
   const auto begin = [&] {
-    CommPtr comm = Comm::start({.blocking = GetParam(), .name = {}}, meet_by_id(id, 0, 2));
+    CommPtr comm = Comm::start({.blocking = GetParam()}, meet_by_id(id, 0, 2));
     begun = comm;
     return comm;
   };
@@ -88,6 +95,125 @@ TEST_P(GroupOfInits, LeavesTheirParentsAsTheyWere) {
   wait_until_gone(begun);
   for (const CommPtr& parent : parents) EXPECT_EQ(parent->async_error(), ncclSuccess);
   for (const CommPtr& parent : parents) parent->abort();
+}
+
+// A part of all ranks, which meet as they please.
+CommPtr whole_of(const CommPtr& parent) { return Comm::start({}, meet_by_shrink(parent, 1, {})); }
+
+// Begins a part in the background, whose handle will be in `out`.
+template <class Begin>
+std::weak_ptr<Comm> in_background(const CommPtr& parent, ncclComm_t* out, const Begin& begin) {
+  std::weak_ptr<Comm> begun;
+  const auto start = [&] {
+    CommPtr part = begin(parent);
+    begun = part;
+    return part;
+  };
+  Group::current().add({.start = start, .out = out, .blocking = false, .parent = parent});
+  return begun;
+}
+
+// The other rank does not come.
+TEST(Parts, EndWithAnAbortOfTheirParent) {
+  const std::vector<CommPtr> parents = two_ranks();
+  ncclComm_t out = nullptr;
+  const std::weak_ptr<Comm> begun = in_background(parents[0], &out, whole_of);
+  EXPECT_EQ(parents[0]->async_error(), ncclInProgress);
+  parents[0]->abort();
+  wait_until_gone(begun);
+  wait_until_gone(in_background(parents[0], &out, whole_of));  // nor are there others
+  EXPECT_EQ(out, nullptr);
+  parents[1]->abort();
+}
+
+TEST(Parts, AreMadeBeforeTheirParentIsDestroyed) {
+  const std::vector<CommPtr> parents = two_ranks();
+  ncclComm_t out = nullptr;
+  in_background(parents[0], &out, whole_of);
+  std::atomic<bool> destroyed{false};
+  std::thread destroying([&] {
+    EXPECT_NO_THROW(parents[0]->destroy());
+    destroyed = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(destroyed);
+  const CommPtr other = whole_of(parents[1]);
+  destroying.join();
+  ASSERT_NE(out, nullptr);
+  EXPECT_TRUE(other->wait_until_ready());
+  Handles<Comm, ncclComm_t>::take(out, "comm")->destroy();
+  other->destroy();
+  parents[1]->destroy();
+}
+
+// A split waits for the other ranks' without end, as every call does.
+TEST(Parts, AreGivenUpInTheEndWhenTheirParentIsDestroyed) {
+  setenv("HOSTNCCL_TIMEOUT", "1", 1);
+  const std::vector<CommPtr> parents = two_ranks();
+  unsetenv("HOSTNCCL_TIMEOUT");
+  ncclComm_t out = nullptr;
+  const std::weak_ptr<Comm> begun = in_background(parents[0], &out, [](const CommPtr& parent) {
+    return Comm::start({}, meet_by_split(parent, 0, 0));
+  });
+  try {
+    parents[0]->destroy();
+    ADD_FAILURE() << "no failure";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), ncclRemoteError);
+    EXPECT_EQ(failure.text(), "rank 0: a part of the communicator was not made within 2.0 s");
+  }
+  wait_until_gone(begun);
+  EXPECT_EQ(out, nullptr);
+  parents[1]->abort();
+}
+
+// What each of two callers of one meeting is told.
+void expect_told(const std::vector<CommPtr>& callers, const std::string& text,
+                 const std::string& or_text) {
+  for (const CommPtr& caller : callers) {
+    try {
+      caller->wait_until_ready();
+      ADD_FAILURE() << "no failure";
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.code(), ncclInvalidUsage);
+      EXPECT_TRUE(failure.text() == text || failure.text() == or_text) << failure.text();
+    }
+    caller->abort();
+  }
+}
+
+TEST(Meeting, TellsBothWhoHaveTheSameRank) {
+  const ncclUniqueId id = make_unique_id(read_settings());
+  const char* text = "initialisation: rank 1 was given to two callers";
+  expect_told({Comm::start({}, meet_by_id(id, 1, 3)), Comm::start({}, meet_by_id(id, 1, 3))}, text,
+              text);
+}
+
+TEST(Meeting, TellsBothWhoDisagreeOnTheirNumber) {  // in the order in which they come
+  const ncclUniqueId id = make_unique_id(read_settings());
+  expect_told({Comm::start({}, meet_by_id(id, 0, 2)), Comm::start({}, meet_by_id(id, 1, 3))},
+              "initialisation: rank 1 says nranks is 3, others say 2",
+              "initialisation: rank 0 says nranks is 2, others say 3");
+}
+
+// Of all threads.
+std::chrono::nanoseconds processor_time() {
+  timespec time;
+  EXPECT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time), 0);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// And does not say the rest.
+TEST(Meeting, ACallerThatSaysAPartOfItsHelloKeepsNobodyBusy) {
+  const MeetingPoint point = from_unique_id(make_unique_id(read_settings()));
+  const Limit limit{Clock::now() + std::chrono::seconds(10)};
+  Socket caller = Socket::connect(point.address, limit);
+  caller.send(&point.magic, sizeof(point.magic), limit);
+  constexpr std::chrono::milliseconds kWatched{500};
+  std::this_thread::sleep_for(kWatched / 5);  // until it is let in
+  const auto before = processor_time();
+  std::this_thread::sleep_for(kWatched);
+  EXPECT_LT(processor_time() - before, kWatched / 2);
 }
 
 }  // namespace

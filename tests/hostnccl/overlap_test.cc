@@ -228,5 +228,26 @@ TEST(Overlap, ARankThatLeftIsNoticedBesideOtherTraffic) {
   for (int r = 0; r < 2; ++r) EXPECT_NCCL(ncclCommAbort(comms[r]));
 }
 
+// Its message has come, and the call waits for another rank's, which is late.
+TEST(Overlap, ARankMayLeaveThatNobodyWaitsForAnyMore) {
+  setenv("HOSTNCCL_TIMEOUT", "1", 1);
+  ncclComm_t comms[3];
+  ASSERT_NCCL(ncclCommInitAll(comms, 3, nullptr));
+  unsetenv("HOSTNCCL_TIMEOUT");
+  const Stream receive;
+  int sent[3] = {0, 10, 20}, received[3] = {};
+  ASSERT_NCCL(ncclGroupStart());
+  for (int r = 1; r < 3; ++r) ASSERT_NCCL(receive_one(received[r], r, comms[0], receive));
+  ASSERT_NCCL(ncclGroupEnd());
+  ASSERT_NCCL(send_one(sent[1], 0, comms[1], nullptr));
+  EXPECT_NCCL(ncclCommDestroy(comms[1]));
+  std::this_thread::sleep_for(2500ms);  // for longer than the timeout
+  EXPECT_EQ(ncclInProgress, hostncclStreamQuery(receive));
+  EXPECT_NCCL(send_one(sent[2], 0, comms[2], nullptr));
+  EXPECT_NCCL(hostncclStreamSynchronize(receive));
+  for (int r = 1; r < 3; ++r) EXPECT_EQ(received[r], sent[r]);
+  for (const int r : {0, 2}) EXPECT_NCCL(ncclCommDestroy(comms[r]));
+}
+
 }  // namespace
 }  // namespace hostnccl_test

@@ -138,6 +138,12 @@ double decode(ncclDataType_t type, const void* from) {
   }
 }
 
+double rounded(ncclDataType_t type, double value) {
+  char code[8];
+  encode(type, value, code);
+  return decode(type, code);
+}
+
 Buffer::Buffer(ncclDataType_t type, size_t count, size_t shift)
     : type_(type),
       count_(count),
@@ -177,8 +183,22 @@ double reduced(ncclDataType_t type, ncclRedOp_t op, int ranks, size_t i) {
              : op == ncclMin ? std::fmin(result, x)
                              : result + x;
   }
-  if (op == ncclAvg) return is_float(type) ? result / ranks : std::trunc(result / ranks);
+  if (op == ncclAvg) return std::trunc(result / ranks);  // of integers
   return op == ncclNumOps ? 2 * result : result;
+}
+
+std::vector<double> averages(ncclDataType_t type, int ranks, size_t i) {
+  const double factor = rounded(type, 1.0 / ranks);
+  const auto part = [&](int rank) {
+    return rounded(type, factor * input(type, ncclAvg, rank % ranks, i));
+  };
+  std::vector<double> found;
+  for (int first = 0; first < ranks; ++first) {
+    double sum = part(first);
+    for (int k = 1; k < ranks; ++k) sum = rounded(type, sum + part(first + k));
+    found.push_back(sum);
+  }
+  return found;
 }
 
 Clique::Clique(int size) : comms_(static_cast<size_t>(size)) {

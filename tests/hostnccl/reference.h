@@ -26,6 +26,7 @@ bool is_signed(ncclDataType_t type);
 // One element. Floats by search among all codes or by the compiler; integers modulo 2^bits.
 void encode(ncclDataType_t type, double value, void* to);
 double decode(ncclDataType_t type, const void* from);
+double rounded(ncclDataType_t type, double value);  // to what the type has
 
 // Memory of `count` elements at an odd address if `shift` is odd, with guard bytes on both sides.
 class Buffer {
@@ -50,11 +51,18 @@ class Buffer {
   std::vector<char> memory_;
 };
 
-// An input such that every result is exact in every type: small integers, few factors.
+// An input such that every result is exact in every type, but for averages of floats: small
+// integers, few factors. It repeats.
+inline constexpr size_t kInputPeriod = 60;
 double input(ncclDataType_t type, ncclRedOp_t op, int rank, size_t i);
 
 // The reduction of the ranks' inputs at element i. ncclNumOps stands for PreMulSum by 2.
 double reduced(ncclDataType_t type, ncclRedOp_t op, int ranks, size_t i);
+
+// What the average of the ranks' inputs at element i may be in a type of floats: they are
+// multiplied by 1 / ranks and added in the order of the ranks, from any of them on, every step
+// rounded.
+std::vector<double> averages(ncclDataType_t type, int ranks, size_t i);
 
 // The communicators of one process, made by ncclCommInitAll; driven in groups by one thread.
 class Clique {

@@ -9,6 +9,11 @@ import tempfile
 import unittest
 
 TERSE, RANK = sys.argv[1:3]
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
+
+from local_ranks import environment  # noqa: E402
+
 PATIENCE = 60
 WARNING = "has made no NCCL communicator that terse saw"
 FORWARDED = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGWINCH")
@@ -35,11 +40,8 @@ class Checked(unittest.TestCase):
         os.mkdir(self.marks)
 
     def environment(self):
-        plain = {k: v for k, v in os.environ.items()
-                 if not k.startswith("TERSE_") and k != "LD_PRELOAD"}
-        return {**plain, "TMPDIR": self.marks, "NCCL_SOCKET_IFNAME": "lo", "TERSE_LOG": "warn",
-                "HOSTNCCL_TIMEOUT": "20", "XDG_CACHE_HOME": self.scratch.name,
-                "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0:handle_abort=0:handle_segv=0"}
+        return environment(TMPDIR=self.marks, TERSE_LOG="warn", XDG_CACHE_HOME=self.scratch.name,
+                           ASAN_OPTIONS="detect_leaks=0:handle_abort=0:handle_segv=0")
 
     def start(self, *command, check=("--check",), **options):
         process = subprocess.Popen([TERSE, "run", *check, *command], text=True,

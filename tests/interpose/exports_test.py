@@ -11,6 +11,9 @@ import sys
 import unittest
 
 PRELOAD, SOURCE = sys.argv[1:3]
+sys.path.insert(0, SOURCE + "/tests/tools")
+
+from local_ranks import environment  # noqa: E402
 
 
 def exports(library):
@@ -93,13 +96,12 @@ class Exports(unittest.TestCase):
             self.assertEqual(functions - self.ours, set(), library)
 
     def test_the_real_library_answers_through_us_as_by_itself(self):
-        plain = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
-        plain["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
         if not real_libraries():
             self.skipTest("no libnccl.so.2 of NVIDIA's on this machine")
         for library in real_libraries():
             told = [subprocess.run([sys.executable, "-c", CLIENT, library], check=True, text=True,
-                                   capture_output=True, env={**plain, **more}).stdout
+                                   capture_output=True,
+                                   env=environment(ASAN_OPTIONS="detect_leaks=0", **more)).stdout
                     for more in ({}, {"LD_PRELOAD": PRELOAD, "TERSE_SCHEME": "int8"})]
             self.assertRegex(told[0], r"^0 2\d+\n4 b'.*comm.*'\n")
             self.assertEqual(told[0], told[1])

@@ -4,13 +4,18 @@
 
 where the variables are set wherever the library is preloaded."""
 
+import contextlib
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
+
+from local_ranks import environment, finish, running  # noqa: E402
 
 PROGRAM, PRELOAD = sys.argv[1:3]
 ALWAYS = dict(setting.split("=", 1) for setting in sys.argv[3:])
@@ -22,43 +27,29 @@ _OTHERS = re.compile(r"rank \d+ gave up: aborted; before: ")
 SUCCESS, SYSTEM_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR = "0", "2", "4", "5", "6"
 
 
-class Job:
-    """The ranks of one program, each with its own settings."""
+class Job(contextlib.ExitStack):
+    """The ranks of one program, each with its own settings. They are there until `outputs`, or until a
+    block ends that is with them."""
 
     def __init__(self, settings, *words, count=100_000, rounds=2, preload=True):
-        self.scratch = tempfile.TemporaryDirectory()
-        self.processes = []
-        for rank, own in enumerate(settings):
-            environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
-            environment.update(HOSTNCCL_TIMEOUT="10", TERSE_LOG="off", NCCL_SOCKET_IFNAME="lo")
-            if preload:
-                environment.update(ALWAYS, LD_PRELOAD=PRELOAD,
-                                   ASAN_OPTIONS="verify_asan_link_order=0"
-                                                f":detect_leaks={int(not ALWAYS)}")
-            environment.update(own)
-            command = [PROGRAM, rank, len(settings), self.scratch.name + "/id", count, rounds,
-                       *words]
-            self.processes.append(
-                subprocess.Popen([str(word) for word in command], env=environment, text=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        super().__init__()
+        usual = {"HOSTNCCL_TIMEOUT": "10", "TERSE_LOG": "off"}
+        if preload:
+            usual.update(ALWAYS, LD_PRELOAD=PRELOAD, ASAN_OPTIONS=f"detect_leaks={int(not ALWAYS)}")
+        scratch = self.enter_context(tempfile.TemporaryDirectory())
+        self.processes = self.enter_context(running(
+            [[PROGRAM, rank, len(settings), scratch + "/id", count, rounds, *words]
+             for rank in range(len(settings))],
+            [environment(**{**usual, **own}) for own in settings], seconds=2 * PATIENCE))
 
     def outputs(self):
         """Each rank's lines, as lists of words, with what it has said itself. What it has said in the
         log is in self.logs."""
-        result, self.logs = [], []
-        for process in self.processes:
-            try:
-                out, err = process.communicate(timeout=PATIENCE)
-                result.append([_OTHERS.sub("", line).split(maxsplit=2) for line in out.splitlines()])
-                self.logs.append([line for line in err.splitlines() if " terse " in line])
-                if process.returncode not in (0, -signal.SIGKILL):
-                    raise AssertionError(f"exit status {process.returncode}: {err}")
-            except subprocess.TimeoutExpired:
-                for other in self.processes:
-                    other.kill()
-                raise AssertionError("a rank hangs")
-        self.scratch.cleanup()
-        return result
+        with self:
+            ranks = finish(self.processes, seconds=PATIENCE, codes=(0, -signal.SIGKILL))
+        self.logs = [[line for line in rank.err.splitlines() if " terse " in line] for rank in ranks]
+        return [[_OTHERS.sub("", line).split(maxsplit=2) for line in rank.out.splitlines()]
+                for rank in ranks]
 
 
 def main():

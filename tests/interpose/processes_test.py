@@ -214,11 +214,13 @@ class Processes(unittest.TestCase):
         for attempt in range(3):
             job = Job([{"TERSE_SCHEME": "int8"}] * 3, count=2_000_000, rounds=1_000_000)
             victim = random.Random(attempt).randrange(3)
-            for process in job.processes:
-                self.assertEqual(process.stdout.readline().split(), ["init", SUCCESS])
-            time.sleep(0.2 * attempt)
-            job.processes[victim].send_signal(signal.SIGKILL)
-            for rank, lines in enumerate(job.outputs()):
+            with job:
+                for process in job.processes:
+                    self.assertEqual(process.stdout.readline().split(), ["init", SUCCESS])
+                time.sleep(0.2 * attempt)
+                job.processes[victim].send_signal(signal.SIGKILL)
+                outputs = job.outputs()
+            for rank, lines in enumerate(outputs):
                 if rank == victim:
                     continue
                 self.assertNotEqual(lines[-1][2].split()[0], SUCCESS, (attempt, rank, lines[-1]))

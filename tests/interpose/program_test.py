@@ -21,17 +21,19 @@ SEEDS = range(int(os.environ.get("PROGRAM_SEEDS", "12")))
 # One int8 quantization of numbers from 1 to 2 errs by at most 2/254 of each, two of them by twice
 # that; 16-bit results are rounded besides.
 ERROR = "0.02"
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
+
+import local_ranks  # noqa: E402
 
 
 def environment(settings, preload):
     """On the SIMT executor leaks are not looked for: the threads of a rank that failed may still be on
     its fibers at the end, and the search crashes on them."""
-    result = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
-    result.update(settings, HOSTNCCL_TIMEOUT="10", NCCL_SOCKET_IFNAME="lo")
     if preload:
-        result.update(ALWAYS, LD_PRELOAD=PRELOAD,
-                      ASAN_OPTIONS=f"verify_asan_link_order=0:detect_leaks={int(not ALWAYS)}")
-    return result
+        settings = {**settings, **ALWAYS, "LD_PRELOAD": PRELOAD,
+                    "ASAN_OPTIONS": f"detect_leaks={int(not ALWAYS)}"}
+    return local_ranks.environment(**settings, HOSTNCCL_TIMEOUT="10")
 
 
 def play(seed, ranks, prefix, settings=None):
@@ -107,32 +109,30 @@ class Programs(unittest.TestCase):
             play(seed, 3, found, {"TERSE_SCHEME": "off"})
             self.assertEqual(self.compare(seed, 3, native, found, "none", 0)[0], 0)
 
-    def test_a_rank_killed_anywhere_ends_as_an_error_on_the_others(self):
-        ranks, failed = 3, 0
-        for seed in list(SEEDS)[:6]:
-            chance = random.Random(seed)
-            prefix = self.folder.name + f"/k{seed}"
-            processes = [
-                subprocess.Popen([PROGRAM, "rank", str(seed), str(ranks), prefix, str(rank)],
-                                 env=environment({"TERSE_SCHEME": "int8", "TERSE_MIN_BYTES": "1000",
-                                                  "TERSE_TIMEOUT": "10"}, True),
-                                 stderr=subprocess.PIPE, text=True) for rank in range(ranks)]
-            self.addCleanup(lambda all=processes: [process.kill() for process in all])
+    def kill_one(self, seed, ranks):
+        """How many of the others have seen that."""
+        chance = random.Random(seed)
+        prefix = self.folder.name + f"/k{seed}"
+        commands = [[PROGRAM, "rank", seed, ranks, prefix, rank] for rank in range(ranks)]
+        own = environment({"TERSE_SCHEME": "int8", "TERSE_MIN_BYTES": "1000", "TERSE_TIMEOUT": "10"}, True)
+        with local_ranks.running(commands, [own] * ranks) as processes:
             victim = chance.randrange(ranks)
             while not os.path.exists(prefix + ".id"):  # without it nobody has begun
                 self.assertIsNone(processes[0].poll())
                 time.sleep(0.002)
             time.sleep(chance.uniform(0.0, 0.4))
             processes[victim].send_signal(signal.SIGKILL)
-            for rank, process in enumerate(processes):
-                try:
-                    _, error = process.communicate(timeout=40)
-                except subprocess.TimeoutExpired:
-                    self.fail(f"seed {seed}: rank {rank} hangs after rank {victim} was killed")
-                if rank != victim:
-                    self.assertIn(process.returncode, (0, FAILED),
-                                  f"seed {seed}: rank {rank} of victim {victim}: {error}")
-                    failed += process.returncode == FAILED
+            results = local_ranks.finish(processes, seconds=40, codes=None)
+        del results[victim]
+        for code, _, error in results:
+            self.assertIn(code, (0, FAILED), f"rank {victim} was killed: {error}")
+        return sum(code == FAILED for code, _, _ in results)
+
+    def test_a_rank_killed_anywhere_ends_as_an_error_on_the_others(self):
+        failed = 0
+        for seed in list(SEEDS)[:6]:
+            with self.subTest(seed=seed):
+                failed += self.kill_one(seed, ranks=3)
         self.assertGreater(failed, 0, "all came after the programs' ends")
 
 

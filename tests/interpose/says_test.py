@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from job import ALWAYS, PRELOAD, SUCCESS, Job, main
+from job import ALWAYS, PRELOAD, SUCCESS, Job, environment, main
 
 INT8 = re.escape("int8:block=128,round=nearest")
 
@@ -69,9 +69,8 @@ class Says(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             run = subprocess.run(
                 [ALWAYS["THREADS"], "3", "100000", "2"], check=True, text=True, stderr=subprocess.PIPE,
-                env={**os.environ, "LD_PRELOAD": PRELOAD, "TERSE_SCHEME": "int8", "TERSE_LOG": "warn",
-                     "TERSE_REPORT": folder, "NCCL_SOCKET_IFNAME": "lo",
-                     "ASAN_OPTIONS": "verify_asan_link_order=0"})
+                env=environment(LD_PRELOAD=PRELOAD, TERSE_SCHEME="int8", TERSE_LOG="warn",
+                                TERSE_REPORT=folder))
             begin, end = [line for line in run.stderr.splitlines() if " terse " in line]
             self.assertIn("[0] terse NOTE terse ", begin)
             # Of all three: each sends 4/3 of 400,000 B twice.

@@ -19,6 +19,9 @@ PRELOAD = BUILD + "/lib/libterse_nccl.so"
 OLD_NCCL = BUILD + "/tests/interpose/fake/old/libnccl.so.2"
 TERSE = BUILD + "/bin/terse"
 COUNT, ROUNDS, PATIENCE = 50_000, 2, 60
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
+
+import local_ranks  # noqa: E402
 
 
 def opening(library, look_up="dlsym", python=sys.executable):
@@ -26,11 +29,7 @@ def opening(library, look_up="dlsym", python=sys.executable):
 
 
 def environment(**more):
-    plain = {k: v for k, v in os.environ.items()
-             if not k.startswith("TERSE_") and k not in ("LD_PRELOAD", "VIRTUAL_ENV")}
-    sanitizer = "verify_asan_link_order=0:detect_leaks=0"
-    return {**plain, "NCCL_SOCKET_IFNAME": "lo", "HOSTNCCL_TIMEOUT": "20",
-            "ASAN_OPTIONS": sanitizer, **more}
+    return local_ranks.environment(VIRTUAL_ENV=None, ASAN_OPTIONS="detect_leaks=0", **more)
 
 
 def run(command, count=COUNT, **variables):
@@ -41,23 +40,11 @@ def run(command, count=COUNT, **variables):
 def run_and_listen(command, count=COUNT, **variables):
     """The same, and what terse warns of on each rank."""
     with tempfile.TemporaryDirectory() as scratch:
-        ranks = [subprocess.Popen(command + [str(r), "2", scratch + "/id", str(count), str(ROUNDS)],
-                                  env=environment(**variables), text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                 for r in range(2)]
-        outputs, warnings = [], []
-        for rank in ranks:
-            try:
-                out, err = rank.communicate(timeout=PATIENCE)
-            except subprocess.TimeoutExpired:
-                for other in ranks:
-                    other.kill()
-                raise
-            if rank.returncode != 0:
-                raise AssertionError(f"{command}: exit status {rank.returncode}\n{out}\n{err}")
-            outputs.append([line.split() for line in out.splitlines()])
-            warnings.append([line.split(" terse WARN ")[1] for line in err.splitlines()
-                             if " terse WARN " in line])
+        ranks = local_ranks.run([[*command, rank, 2, scratch + "/id", count, ROUNDS]
+                                 for rank in range(2)], [environment(**variables)] * 2)
+    outputs = [[line.split() for line in rank.out.splitlines()] for rank in ranks]
+    warnings = [[line.split(" terse WARN ")[1] for line in rank.err.splitlines()
+                 if " terse WARN " in line] for rank in ranks]
     if outputs[0] != outputs[1]:
         raise AssertionError(f"{command}: the ranks differ: {outputs}")
     return outputs[0], warnings

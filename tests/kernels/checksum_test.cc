@@ -70,9 +70,11 @@ uint64_t on_host(const std::vector<Pieces>& all) {
   return total_of(all, [](const codec::Checksum& work) { codec::checksum(work); });
 }
 
-uint64_t on_kernel(const std::vector<Pieces>& all, const simt::Planter* planter = nullptr) {
+// On as many thread blocks as a GPU has of them, or no more than `most`.
+uint64_t on_kernel(const std::vector<Pieces>& all, uint32_t most = codec::kCheckParts,
+                   const simt::Planter* planter = nullptr) {
   return total_of(all, [&](const codec::Checksum& work) {
-    cpu_checksum(work, {.blocks = thread_blocks(work),
+    cpu_checksum(work, {.blocks = std::min(thread_blocks(work), most),
                         .threads = kThreads,
                         .seed = all.size(),
                         .planter = planter});
@@ -111,7 +113,7 @@ bool nonfinite_on_kernel(const Pieces& pieces, codec::Dtype dtype) {
 }
 
 TEST(Checksum, KernelAndHostSeeTheSame) {
-  for (const uint64_t bytes : {0, 2, 4, 6, 16, 18, 30, 1000, 1002, 262'144, 600'006})
+  for (const uint64_t bytes : {0, 2, 4, 6, 16, 18, 30, 1000, 1002, 262'144, 1'200'006})
     for (const size_t offset : {0, 1, 2, 4, 16}) {
       SCOPED_TRACE(testing::Message() << bytes << " B at " << offset);
       const std::vector<Pieces> all{some_pieces(bytes, 3, offset, 5),
@@ -120,7 +122,24 @@ TEST(Checksum, KernelAndHostSeeTheSame) {
       const uint64_t want = plainly(all);
       EXPECT_EQ(on_host(all), want);
       EXPECT_EQ(on_kernel(all), want);
+      // Several octets for each thread, of which the last ones are not all there.
+      EXPECT_EQ(on_kernel(all, 1 + bytes % 7), want);
     }
+}
+
+// One for every kThreads octets of the largest pieces, up to one for each part.
+TEST(Checksum, TakesAsManyThreadBlocksAsThereAreOctetsFor) {
+  const auto blocks = [](uint64_t bytes, uint64_t pieces) {
+    const codec::Checksum work{.of = {{nullptr, 100, 1, 0}, {nullptr, bytes, pieces, 0}},
+                               .count = 2};
+    return thread_blocks(work);
+  };
+  constexpr uint64_t kOfABlock = kThreads * kCheckedBytes;
+  EXPECT_EQ(blocks(0, 1), 1u);
+  EXPECT_EQ(blocks(kOfABlock, 3), 1u);
+  EXPECT_EQ(blocks(kOfABlock + 2, 3), 2u);
+  EXPECT_EQ(blocks(kOfABlock + 2, 0), 1u);
+  EXPECT_EQ(blocks(uint64_t{1} << 40, 1), codec::kCheckParts);
 }
 
 // Numbered alike, it does not matter how the pieces are cut.
@@ -177,11 +196,12 @@ TEST(Checksum, SeesWhatIsNotFinite) {
 TEST(Checksum, NoMistakeInTheKernelGoesUnnoticed) {
   using enum simt::Mistake;
   std::vector<Trial> trials;
-  // Several octets for some threads, and one that is short.
-  for (const uint64_t bytes : {600'006, 600'012}) {
+  // Several octets for each thread, some of which lack the last ones, and one that is short.
+  for (uint64_t bytes = 25'000; bytes < 25'020; bytes += 2) {
     const std::vector<Pieces> all{some_pieces(bytes, 1, bytes % 4, 3)};
-    trials.emplace_back(
-        [=, want = on_host(all)](const auto* planter) { return on_kernel(all, planter) == want; });
+    trials.emplace_back([=, want = on_host(all)](const auto* planter) {
+      return on_kernel(all, 2, planter) == want;
+    });
   }
   EXPECT_EQ(expect_noticed(trials), (std::set{kNoBarrier, kStoresFurther, kLoadsFurther}));
 }

@@ -23,6 +23,9 @@ ROOT = sys.argv[2] if len(sys.argv) > 2 else None
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = SOURCE + "/build/packages"
 TOOLS = SOURCE + "/build/packaging/bin"
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
+
+from local_ranks import environment  # noqa: E402
 
 # All that is linked to: glibc, the compiler's library, and what hostnccl and the programs are about.
 GLIBC = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1",
@@ -50,8 +53,7 @@ def output(*command, **keywords):
 
 
 def plain():
-    return {**{name: value for name, value in os.environ.items()
-               if not name.startswith(("TERSE_", "LD_", "PYTHON"))}, "NCCL_SOCKET_IFNAME": "lo"}
+    return environment(**{name: None for name in os.environ if name.startswith(("LD_", "PYTHON"))})
 
 
 def files(folder):
@@ -203,7 +205,13 @@ class Debian(Installed):
         self.assertTrue(0 < error < 0.02, error)
         said = self.inside(root, "python3 -c 'import terse; print(terse.version())'")
         self.assertRegex(said, r"\A[0-9.]+\n\Z")
+        self.inside(root, "python3 -m compileall -q /usr/share/terse/examples/pytorch")
+        self.assertNotEqual(self.inside(root, "find /usr/share/terse/examples -name '*.pyc'"), "")
         self.inside(root, "dpkg --purge terse-dev terse-hostnccl terse")
+        self.assertEqual(self.state(root) - before, set())
+        # Also where somebody has removed the folders.
+        self.inside(root, "dpkg -i /root/*.deb && rm -r /usr/lib/terse/python /usr/share/terse/examples && "
+                          "dpkg --purge terse-dev terse-hostnccl terse")
         self.assertEqual(self.state(root) - before, set())
 
     def inside(self, root, command):

@@ -157,6 +157,23 @@ TEST(Grain, SaysHowOftenRanksExchange) {
   EXPECT_EQ(message(256 * kMiB, exact_grain(kMiB)), 256);
 }
 
+// The plan of a call that no memory holds, as by a count that is wrong, is no larger than others.
+TEST(Grain, HasAnEnd) {
+  EXPECT_EQ(exact_grain(4096).chunk(4095 * 4096, 2), 4096u);
+  EXPECT_EQ(exact_grain(4096).chunk(4096 * 4096, 2), 2 * 4096u);
+  for (const size_t bytes : {size_t{1} << 32, size_t{1} << 40, size_t{1} << 47})
+    for (const int ranks : {2, 4})
+      for (const Grain& grain : {kHostGrain, exact_grain(4096)}) {
+        const Shape shape{
+            .count = bytes / 4, .ranks = ranks, .grain = grain, .packing = test_packing(128)};
+        const size_t chunks = bytes / grain.chunk(bytes, ranks);
+        EXPECT_LT(chunks, 4096u) << bytes;
+        EXPECT_GE(chunks, std::min<size_t>(bytes / grain.chunk_bytes / 2, 2048u)) << bytes;
+        const Plan plan = two_shot_all_reduce(shape);
+        EXPECT_LE(plan.steps.size(), 6 * (chunks + kCommunicateLanes + 1)) << bytes;
+      }
+}
+
 TEST_P(PlanTest, ScratchStaysWithinThePackedMessageAndTwoChunks) {
   const Algorithm& a = GetParam();
   for (const size_t count : {size_t{1} << 18, size_t{3} << 20, (size_t{1} << 22) + 12345})

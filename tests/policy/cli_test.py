@@ -10,13 +10,15 @@ import tempfile
 import unittest
 
 TERSE, EXAMPLES = sys.argv[1:3]
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
+
+from local_ranks import environment  # noqa: E402
 
 
 def terse(*words, **settings):
     """Exit status, standard output and standard error."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
-    environment.update(settings)
-    done = subprocess.run([TERSE, *words], env=environment, text=True, capture_output=True,
+    done = subprocess.run([TERSE, *words], env=environment(**settings), text=True, capture_output=True,
                           timeout=60)
     return done.returncode, done.stdout, done.stderr
 
@@ -51,6 +53,12 @@ class Usage(unittest.TestCase):
                 ("all ranks hold the levels of learned4: a message of two of them goes to NCCL as it is",
                  "plan", "send", "--scheme", "learned4", "--root", "1"),
                 ("the scheme is off: the call goes to NCCL as it is", "plan", "--scheme", "off"),
+                ("the codes of bf16 are as wide as the elements: allreduce goes to NCCL as it is",
+                 "plan", "allreduce", "--scheme", "bf16", "--element-bytes", "2"),
+                ("--scheme: it is empty", "run", "--scheme", "", "true"),
+                ("--policy: it is empty", "run", "--policy", "", "true"),
+                ("--scheme: it is empty", "explain", "--scheme", ""),
+                ("--policy: it is empty", "explain", "--policy", ""),
                 ("--count: Value 0 not in range 1 to " + many, "plan", "--count", "0"),
                 ("a message of 7.379e+19 bytes cannot be right", "plan", "--count", many),
                 ("--bytes: 17179869183G: no message has so many bytes", "explain", "--scheme", "int8",
@@ -76,6 +84,12 @@ class Usage(unittest.TestCase):
                 self.assertIn('TERSE_MIN_BYTES="64KB": it must be a number of bytes', err)
         self.assertEqual(terse("run", "--trace", "200000", "true"),
                          (1, "", 'terse: TERSE_TRACE="200000": it must be 0 to 100000 calls\n'))
+        self.assertEqual(terse("run", "true", TERSE_LOG="loud"),
+                         (1, "", 'terse: TERSE_LOG="loud": it must be off, error, warn, info or '
+                                 "trace\n"))
+        code, _, err = terse("run", "--report", "of-%j", "true")
+        self.assertEqual(code, 1)
+        self.assertIn('of-%j": %j is none of %r rank, %p pid, %h host and %% a percent sign', err)
 
     def test_the_largest_plans_take_no_time_worth_mentioning(self):
         for words in (["plan", "allreduce", "--ranks", "65536"],
@@ -96,6 +110,109 @@ class Usage(unittest.TestCase):
             self.assertEqual((code, err), (0, ""))
             self.assertIn("terse", out.lower() + " terse" if "run" in words else out)
         self.assertIn("127", terse("--help")[1])
+
+
+class Run(unittest.TestCase):
+    UNSEEN = "has made no NCCL communicator that terse saw, in any process on this machine, the only one"
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = os.path.realpath(scratch.name)
+        self.nccl = self.folder + "/libnccl.so.2"
+        with open(self.nccl, "wb"):
+            pass
+
+    def run_dry(self, *words, **settings):
+        """What is preloaded behind terse's own library, what else is set, and what is said."""
+        code, out, err = terse("run", *words, "--dry-run", "true", **settings)
+        self.assertEqual(code, 0, err)
+        preloaded, *others = out.splitlines()[:-1]
+        return preloaded.split(":")[1:], others, err
+
+    def test_the_first_folder_that_takes_it_has_what_is_put_in_front(self):
+        home, temporary = self.folder + "/home", self.folder + "/temporary"
+        own = f"terse-{os.getuid()}"
+        os.makedirs(self.folder + "/foreign/.cache/terse")
+        os.chmod(self.folder + "/foreign/.cache/terse", 0o777)  # also where this is not root
+        if os.geteuid() == 0:
+            os.chown(self.folder + "/foreign/.cache/terse", 1, 1)
+        for cache, whose, place in (
+                (self.folder + "/cache", home, self.folder + "/cache/terse"),
+                ("", home, home + "/.cache/terse"),
+                ("cache", home, home + "/.cache/terse"),
+                ("/dev/null", home, home + "/.cache/terse"),
+                (self.folder + "/a b", home, home + "/.cache/terse"),
+                (self.folder + "/a:b", home, home + "/.cache/terse"),
+                ("", "/dev/null", f"{temporary}/{own}"),
+                ("", self.folder + "/a b", f"{temporary}/{own}"),
+                ("", self.folder + "/foreign", f"{temporary}/{own}")):
+            with self.subTest(cache=cache, home=whose):
+                front, _, err = self.run_dry("--nccl", self.nccl, XDG_CACHE_HOME=cache, HOME=whose,
+                                             TMPDIR=temporary)
+                self.assertEqual(err, "")
+                self.assertRegex(front[0], rf"^{re.escape(place)}/facade-[0-9a-f]{{16}}/libnccl.so.2$")
+                self.assertTrue(os.path.exists(front[0]))
+                self.assertEqual(os.stat(place).st_mode & 0o777, 0o700)
+
+    def test_where_none_takes_it_terse_does_without_and_says_so(self):
+        nowhere = {"XDG_CACHE_HOME": "/dev/null", "HOME": "/dev/null"}
+        own = f"terse-{os.getuid()}"
+        os.mkdir(f"{self.folder}/{own}")
+        os.chmod(f"{self.folder}/{own}", 0o777)
+        for temporary, why in (("/dev/null", f"/dev/null/{own}: Not a directory"),
+                               (self.folder, f"{self.folder}/{own} is not a folder of this user's "
+                                             "alone")):
+            front, others, err = self.run_dry("--nccl", self.nccl, TMPDIR=temporary, **nowhere)
+            self.assertEqual((front, others), ([], ["TERSE_SCHEME=int8", f"TERSE_NCCL={self.nccl}"]))
+            self.assertRegex(err, "^terse: no libnccl.so.2 can be put in front .*stay native.* "
+                                  "XDG_CACHE_HOME names a folder for it\n$")
+            self.assertIn("/dev/null/terse: Not a directory; /dev/null/.cache/terse: Not a directory; "
+                          + why, err)
+            self.assertEqual(self.run_dry("--nccl", self.nccl, "--no-facade", TMPDIR=temporary,
+                                          **nowhere)[2], "")
+
+    def test_a_name_that_the_linker_looks_for_stays_one(self):
+        self.assertEqual(self.run_dry(TERSE_NCCL="libnccl.so.2"), ([], ["TERSE_SCHEME=int8"], ""))
+        self.assertEqual(self.run_dry("--nccl", "libnccl.so.2"),
+                         ([], ["TERSE_SCHEME=int8", "TERSE_NCCL=libnccl.so.2"], ""))
+
+    def test_what_every_rank_reads_is_no_pipe(self):
+        pipe = self.folder + "/pipe"
+        os.mkfifo(pipe)
+        error = (f"terse: {pipe} is a pipe, which can be read once, and each of the program's ranks "
+                 "reads it: write it to a file\n")
+        for words, settings in ((["--policy", pipe], {}), (["--profile", pipe], {}),
+                                ([], {"TERSE_POLICY": pipe}), ([], {"TERSE_PROFILE": pipe})):
+            with self.subTest(words=words, settings=settings):
+                self.assertEqual(terse("run", *words, "true", **settings), (1, "", error))
+
+    def test_a_percent_sign_of_the_working_directory_is_one(self):
+        place = self.folder + "/50%r"
+        os.mkdir(place)
+        for report, set_to in (("out", "50%%r/out"), ("out/%h", "50%%r/out/%h"), ("a%%b", "50%%r/a%%b")):
+            done = subprocess.run([TERSE, "run", "--report", report, "--dry-run", "true"], cwd=place,
+                                  env=environment(), text=True, capture_output=True, check=True,
+                                  timeout=60)
+            self.assertIn(f"\nTERSE_REPORT={self.folder}/{set_to}\n", done.stdout)
+
+    def checked(self, *words, **settings):
+        code, _, err = terse("run", *words, ASAN_OPTIONS="detect_leaks=0", **settings)
+        self.assertEqual(code, 0, err)
+        return err
+
+    def test_a_log_asks_for_the_check_whatever_else_is_said(self):
+        for words in ([], ["--nccl", self.nccl, "--no-facade"]):
+            self.assertIn(self.UNSEEN, self.checked(*words, "true", TERSE_LOG="info"))
+            self.assertNotIn(self.UNSEEN, self.checked(*words, "true", TERSE_LOG="warn"))
+
+    def test_ranks_elsewhere_are_known_by_their_reports(self):
+        reports = self.folder + "/reports"
+        for words, settings in ((["--report", reports], {}), (["--check"], {"TERSE_REPORT": reports})):
+            for name, unseen in (("rank0.json", False), ("rank0.txt", True)):
+                write = f"mkdir -p {reports} && echo $$ > {reports}/{name}"
+                said = self.checked(*words, "sh", "-c", write, **settings)
+                self.assertEqual(self.UNSEEN in said, unseen, (words, name))
 
 
 class Explain(unittest.TestCase):
@@ -300,6 +417,9 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
         self.assertIn("rule 1: shard=64K.. -> int8:block=128,round=nearest\n", out)
         self.assertIn("warning: rule 2 is never reached", out)
         self.assertIn("unknown variable TERSE_SCHEMES; did you mean TERSE_SCHEME?\n", err)
+        for level in ("off", "error", "warn", "info"):
+            err = terse("settings", TERSE_SCHEMES="x", TERSE_LOG=level)[2]
+            self.assertEqual(err.count("unknown variable TERSE_SCHEMES; did you mean"), 1, level)
         with tempfile.TemporaryDirectory() as folder:
             code, _, err = terse("settings", TERSE_POLICY=folder)
             self.assertEqual((code, err), (1, f'terse: TERSE_POLICY="{folder}": {folder} cannot be '

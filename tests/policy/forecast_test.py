@@ -19,7 +19,7 @@ import tempfile
 import unittest
 import xml.dom.minidom
 
-from cli_test import TERSE, terse, wrong_usage
+from cli_test import TERSE, environment, terse, wrong_usage
 
 PROFILE = """\
 name = "tiny"
@@ -160,6 +160,16 @@ allreduce of 1M, float32, by tiny
         words[-1] = "linear8"
         self.assertRegex(self.forecast(*words, "--collective", "allgather"),
                          r"\n +1M +[\d.]+ m?s +native\n$")
+        words[-1] = "int4:delta=inplace"
+        self.assertRegex(self.forecast(*words), r"\n +1M +[\d.]+ m?s +native\n$")
+        self.assertNotIn("native\n", self.forecast(*words, "--collective", "allgather")
+                         .splitlines(keepends=True)[-1])
+
+    def test_numbers_behind_a_comma_are_the_schemes_own(self):
+        self.assertRegex(
+            self.forecast("--ranks", "2", "--bytes", "1M", "--schemes",
+                          "learned4:learn=1,100,seed=3,int8,learned2:learn=5,7"),
+            r"\n +bytes +native +learned4:learn=1,100,seed=3 +int8 +learned2:learn=5,7\n")
 
     def test_a_chart(self):
         path = os.path.join(self.folder, "chart.svg")
@@ -431,8 +441,7 @@ points = [[65536, {}], [1048576, {}]]
         def dry(profile, folder=None):
             words = [TERSE, "run", "--dry-run", "--scheme", "auto", "--profile", profile, "--", "true"]
             done = subprocess.run(words, cwd=folder, text=True, capture_output=True, check=False,
-                                  env={k: v for k, v in os.environ.items()
-                                       if not k.startswith("TERSE_")}, timeout=60)
+                                  env=environment(), timeout=60)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             return done.stdout.splitlines()[1:]
         self.assertEqual(dry("a100-8x-nvlink"),

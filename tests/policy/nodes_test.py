@@ -2,33 +2,27 @@
 goes by the number of nodes: nodes_test.py RANK_PROGRAM PRELOAD_LIBRARY"""
 
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 
 PROGRAM, PRELOAD = sys.argv[1:3]
-PATIENCE = 60  # seconds after which a rank counts as hung
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
+
+import local_ranks  # noqa: E402
 
 
 def lines_of(hosts, *options, **settings):
     """What each rank prints, for ranks on these hosts. A list of a setting is by rank."""
     with tempfile.TemporaryDirectory() as folder:
-        processes = []
+        commands, environments = [], []
         for rank, host in enumerate(hosts):
-            environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
             own = {k: v[rank] if isinstance(v, list) else v for k, v in settings.items()}
-            environment.update(own, LD_PRELOAD=PRELOAD, NCCL_SOCKET_IFNAME="lo",
-                               HOSTNCCL_TIMEOUT="20", TERSE_TIMEOUT="20",
-                               ASAN_OPTIONS="verify_asan_link_order=0")
-            environment.pop("NCCL_HOSTID", None)
-            if host is not None:
-                environment["NCCL_HOSTID"] = host
-            words = [PROGRAM, str(rank), str(len(hosts)), folder + "/id", "100000", "2",
-                     *options]
-            processes.append(subprocess.Popen(words, env=environment, text=True,
-                                              stdout=subprocess.PIPE))
-        return [p.communicate(timeout=PATIENCE)[0].splitlines() for p in processes]
+            environments.append(local_ranks.environment(LD_PRELOAD=PRELOAD, NCCL_HOSTID=host,
+                                                        TERSE_TIMEOUT="20", **own))
+            commands.append([PROGRAM, rank, len(hosts), folder + "/id", 100_000, 2, *options])
+        return [out.splitlines() for _, out, _ in local_ranks.run(commands, environments)]
 
 
 def run(hosts, *options, **settings):

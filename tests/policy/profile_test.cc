@@ -183,6 +183,7 @@ TEST(Profile, ErrorsSayWhere) {
   const std::string curve =
       "[[measured]]\ncollective = \"allreduce\"\ndtype = \"float32\"\nranks = 4\nnodes = 2\n"
       "scheme = \"native\"\n";
+  const std::string int8 = curve.substr(0, curve.find("native")) + "int8:round=nearest\"\n";
   const struct {
     std::string text, error;
   } cases[] = {
@@ -259,6 +260,10 @@ TEST(Profile, ErrorsSayWhere) {
       {"[[measured]]\ncollective = \"allreduce\"\ndtype = \"float32\"\nranks = 2\nnodes = 3\n"
        "scheme = \"native\"\npoints = [[1, 1]]\n",
        "1:1: 2 ranks cannot be on 3 nodes"},
+      {curve + "points = [[1, 1]]\n" + curve + "points = [[2, 1]]\n",
+       "8:1: allreduce of float32, 4 ranks on 2 nodes, native, is [[measured]] twice"},
+      {int8 + "points = [[1, 1]]\n" + curve + "points = [[1, 1]]\n" + int8 + "points = [[1, 1]]\n",
+       "15:1: allreduce of float32, 4 ranks on 2 nodes, int8, is [[measured]] twice"},
       {curve + "points = []\n", "7:1: points is a list of [bytes, seconds]"},
       {curve + "points = 3\n", "7:1: points is a list of [bytes, seconds]"},
       {curve + "points = [1, 2]\n", "7:11: a point is [bytes, seconds]"},

@@ -1,10 +1,12 @@
 #include "policy/settings.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "base/error.h"
 #include "policy/profile.h"
@@ -58,6 +60,34 @@ TEST(Settings, RelativePathsAreMeantFromWhereTheProcessBegan) {
   std::filesystem::current_path(start);
 }
 
+TEST(Settings, AReportsNameHasKnownSignsAlone) {
+  EXPECT_EQ(read({{"TERSE_REPORT", "/a/%h/%r-%p%%.json"}}).report, "/a/%h/%r-%p%%.json");
+  for (const auto& [text, sign] : std::map<std::string, std::string>{
+           {"/out-%j", "%j"}, {"/%r%%%", "%"}, {"/100%/out", "%/"}, {"/%%%x%r", "%x"}})
+    EXPECT_EQ(read({{"TERSE_REPORT", text}}).error,
+              fmt::format("TERSE_REPORT=\"{}\": {} is none of %r rank, %p pid, %h host and %% a "
+                          "percent sign",
+                          text, sign));
+}
+
+// Not what is in front of it makes it a name.
+TEST(Settings, AReportIsANameByWhatTheUserHasWritten) {
+  EXPECT_EQ(report_at("/a%rb", "out"), "/a%%rb/out");
+  EXPECT_EQ(report_folder(report_at("/a%rb", "out")), "/a%rb/out");
+  EXPECT_EQ(report_folder(report_at("/a%rb", "100%%")), "/a%rb/100%");
+  EXPECT_EQ(report_at("/a%rb", "out/%r"), "/a%%rb/out/%r");
+  EXPECT_EQ(report_folder(report_at("/a%rb", "out/%r")), "");
+  EXPECT_EQ(report_at("/a%rb", "/out/%h"), "/out/%h");
+}
+
+TEST(Settings, ReadingALogLevelDoesNotSetIt) {
+  const LogLevel before = log_level();
+  EXPECT_EQ(read({}).log, std::nullopt);
+  EXPECT_EQ(read({{"TERSE_LOG", "off"}}).log, LogLevel::kOff);
+  EXPECT_EQ(read({{"TERSE_LOG", "trace"}}).log, LogLevel::kTrace);
+  EXPECT_EQ(log_level(), before);
+}
+
 // The first that says a number.
 TEST(Settings, LaunchersTellAProcessItsNumber) {
   EXPECT_EQ(read({}).process, 0u);
@@ -98,6 +128,25 @@ TEST(Settings, APolicyComesFromAFile) {
   const Settings s = read({{"TERSE_POLICY", path}});
   EXPECT_EQ(s.error, "");
   EXPECT_EQ(s.policy.rules, read_policy_file(path, 64 * 1024).rules);
+}
+
+// Who has come first has read all of it.
+TEST(Settings, APipeWithoutRulesIsAnError) {
+  const std::string path = ::testing::TempDir() + fmt::format("policy_pipe{}", getpid());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const auto error_with = [&](const char* rules) {
+    std::thread writer([&] { std::ofstream(path) << rules; });
+    const Settings s = read({{"TERSE_POLICY", path}});
+    writer.join();
+    return s.error;
+  };
+  EXPECT_EQ(error_with("[[rule]]\nscheme = \"int8\"\n"), "");
+  for (const char* rules : {"", "# later\n"})
+    EXPECT_EQ(error_with(rules),
+              fmt::format("TERSE_POLICY=\"{}\": it is a pipe without rules: another process may "
+                          "have read them",
+                          path));
+  std::filesystem::remove(path);
 }
 
 TEST(Settings, RulesComeFromOnePlace) {

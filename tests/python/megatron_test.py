@@ -52,11 +52,12 @@ class Megatron(unittest.TestCase):
             self.assertTrue(any(message.ranges for message in messages))
 
     def test_a_rule_is_asked_for_the_models_own_names(self):
-        params = {"layers.0._checkpoint_wrapped_module.norm.weight": Parameter(72)}
-        buffer, asked = Buffer(list(params.values()), Group(2)), []
-        terse.models.messages(DistributedDataParallel(params, [buffer]),
-                              lambda name, shape: asked.append((name, shape)))
-        self.assertEqual(asked, [("layers.0.norm.weight", (72,))])
+        for wrapped in ("layers.0._checkpoint_wrapped_module.norm.weight",
+                        "_orig_mod.layers.0.norm.weight", "layers.0._orig_mod.norm.weight"):
+            params, asked = {wrapped: Parameter(72)}, []
+            model = DistributedDataParallel(params, [Buffer(list(params.values()), Group(2))])
+            terse.models.messages(model, lambda *about, asked=asked: asked.append(about))
+            self.assertEqual(asked, [("layers.0.norm.weight", (72,))], wrapped)
 
     def test_experts_have_buffers_and_a_group_of_their_own(self):
         params = layers(2)

@@ -18,11 +18,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MODULE = BUILD + "/lib/terse/python"
 HOSTNCCL = BUILD + "/lib/terse/hostnccl/libnccl.so.2"
 PRELOAD = BUILD + "/lib/libterse_nccl.so"
-RANKS, PATIENCE = 2, 60
+RANKS = 2
 COUNT, RANGES = 50_048, [(128, 50), (19_968, 3_000)]  # rank.py's
 EXCLUDED = {i for first, count in RANGES for i in range(first, first + count)}
 
-sys.path.insert(0, MODULE)
+sys.path[:0] = [MODULE, os.path.join(os.path.dirname(HERE), "tools")]
+import local_ranks  # noqa: E402
 import terse  # noqa: E402
 import terse._communicator  # noqa: E402
 import terse._pause  # noqa: E402
@@ -30,30 +31,16 @@ import terse._stats  # noqa: E402
 
 
 def environment(**more):
-    plain = {k: v for k, v in os.environ.items()
-             if not k.startswith("TERSE_") and k != "LD_PRELOAD"}
-    return {**plain, "PYTHONPATH": MODULE, "NCCL_SOCKET_IFNAME": "lo", "HOSTNCCL_TIMEOUT": "20",
-            "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0", **more}
+    return local_ranks.environment(**{"PYTHONPATH": MODULE, "ASAN_OPTIONS": "detect_leaks=0", **more})
 
 
 def run(way, **variables):
     """What the ranks tell, and the sums of rank 0."""
     with tempfile.TemporaryDirectory() as folder:
-        ranks = [subprocess.Popen([sys.executable, HERE + "/rank.py", way, HOSTNCCL, folder, str(rank),
-                                   str(RANKS)], env=environment(**variables), text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                 for rank in range(RANKS)]
-        told = []
-        for rank in ranks:
-            try:
-                out, err = rank.communicate(timeout=PATIENCE)
-            except subprocess.TimeoutExpired:
-                for other in ranks:
-                    other.kill()
-                raise
-            if rank.returncode != 0:
-                raise AssertionError(f"exit status {rank.returncode}\n{out}\n{err}")
-            told.append(json.loads(out))
+        commands = [[sys.executable, HERE + "/rank.py", way, HOSTNCCL, folder, rank, RANKS]
+                    for rank in range(RANKS)]
+        told = [json.loads(out) for _, out, _ in
+                local_ranks.run(commands, [environment(**variables)] * RANKS)]
         sums = []
         for rank in range(RANKS):
             with open(f"{folder}/sum-{rank}", "rb") as file:

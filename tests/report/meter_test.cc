@@ -1,6 +1,7 @@
 // What is counted, timed and compared of known calls.
 #include "engine/observe/meter.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -300,6 +301,26 @@ TEST(Meter, MessagesAreCountedByTheirRuleAndNeverCompared) {
       // Those of a group are timed as one, the first.
       EXPECT_EQ(t.timed, send ? (rank == 0 ? 4u : 2u) : (rank == 0 ? 0u : 2u));
     }
+    release_communicator(comm, false);
+  });
+}
+
+// Programs count their steps by seeds: that makes no other calls of theirs.
+TEST(Meter, SeedsMakeNoKinds) {
+  constexpr size_t kCount = 4096, kCalls = 120;
+  run_ranks(2, [&](int, ncclComm_t comm) {
+    std::vector<float> data(kCount, 1.5f), other(kCount);
+    for (size_t step = 0; step < kCalls; ++step)
+      submit({Collective::kAllReduce, data.data(), other.data(), kCount, ncclFloat32, ncclSum, comm,
+              nullptr},
+             parse_scheme(fmt::format("int8:round=stochastic,seed={}", step)));
+    Communicator& mine = *communicator(comm);
+    mine.meter.collect();
+    const std::vector<Tally> tallies = mine.meter.tallies();
+    ASSERT_EQ(tallies.size(), 1u);
+    EXPECT_EQ(tallies[0].calls, kCalls);
+    EXPECT_EQ(tallies[0].kind.scheme, parse_scheme("int8:round=stochastic"));
+    EXPECT_EQ(tallies[0].relative.count(), compared_of(comm, kCalls));
     release_communicator(comm, false);
   });
 }

@@ -7,13 +7,16 @@ import tempfile
 
 LEAVER, PRELOAD, RECORDER = sys.argv[1:4]
 CALLS, RANKS = 3, 2
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
+
+from local_ranks import environment  # noqa: E402
 
 with tempfile.TemporaryDirectory() as folder:
     record = os.path.join(folder, "ranges")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
-    environment.update(LD_PRELOAD=PRELOAD, TERSE_SCHEME="int8", NVTX_INJECTION64_PATH=RECORDER,
-                       NVTX_RECORD=record, ASAN_OPTIONS="verify_asan_link_order=0")
-    subprocess.run([LEAVER, "destroy", str(CALLS)], env=environment, check=True, timeout=60)
+    own = environment(LD_PRELOAD=PRELOAD, TERSE_SCHEME="int8", NVTX_INJECTION64_PATH=RECORDER,
+                      NVTX_RECORD=record)
+    subprocess.run([LEAVER, "destroy", str(CALLS)], env=own, check=True, timeout=60)
     with open(record) as file:
         lines = [line.rstrip() for line in file]
 

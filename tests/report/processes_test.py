@@ -16,6 +16,10 @@ import unittest
 LEAVER, RANK, PRELOAD, TERSE = sys.argv[1:5]
 PATIENCE = 60  # seconds
 VOID = {"meta", "br", "hr", "img", "link", "input"}
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
+
+import local_ranks  # noqa: E402
 
 
 class Page(html.parser.HTMLParser):
@@ -46,12 +50,10 @@ class Page(html.parser.HTMLParser):
 
 
 def environment(leaks=True, **settings):
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("TERSE_")}
     settings.setdefault("TERSE_SCHEME", "int8")
-    return dict(kept, LD_PRELOAD=PRELOAD, NCCL_SOCKET_IFNAME="lo", HOSTNCCL_TIMEOUT="20",
-                ASAN_OPTIONS="verify_asan_link_order=0:handle_abort=0:"
-                # A fork's child has the memory, but not the threads that know of it.
-                f"detect_leaks={int(leaks)}", **settings)
+    # A fork's child has the memory, but not the threads that know of it.
+    return local_ranks.environment(LD_PRELOAD=PRELOAD, **settings,
+                                   ASAN_OPTIONS=f"handle_abort=0:detect_leaks={int(leaks)}")
 
 
 class Folder(unittest.TestCase):
@@ -71,14 +73,13 @@ class Folder(unittest.TestCase):
 
 
 class Endings(Folder):
-    def leave(self, way, status=0, calls=4, **settings):
+    def leave(self, way, status=0, calls=4, place=None, **settings):
         """The pid of the process and its output."""
         settings.setdefault("TERSE_REPORT", str(self.folder))
-        process = subprocess.Popen([LEAVER, way, str(calls)], text=True,
-                                   env=environment(leaks=way != "fork", **settings),
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = process.communicate(timeout=PATIENCE)
-        self.assertEqual(process.returncode, status, err)
+        own = environment(leaks=way != "fork", **settings)
+        there = ["env", "-C", place] if place else []
+        with local_ranks.running([[*there, LEAVER, way, calls]], [own]) as [process]:
+            [(_, out, err)] = local_ranks.finish([process], codes=(status,))
         return process.pid, out, err
 
     def only_report(self, pid=None):
@@ -161,6 +162,15 @@ class Endings(Folder):
         self.assertEqual(sorted(p.name for p in folder.iterdir()), ["rank0.json", "rank0.txt"])
         pid, _, _ = self.leave("destroy", TERSE_REPORT=str(self.folder / "%p%%"))
         self.assertTrue((self.folder / f"{pid}%.json").exists())
+
+    def test_a_percent_sign_of_the_working_directory_is_one(self):
+        place = pathlib.Path(self.scratch.name) / "50%r"
+        place.mkdir()
+        pid, _, _ = self.leave("destroy", place=place, TERSE_REPORT="reports")
+        self.assertTrue((place / f"reports/rank0-{socket.gethostname()}-{pid}-libterse_nccl.json")
+                        .exists())
+        self.leave("destroy", place=place, TERSE_REPORT="of-%r")
+        self.assertTrue((place / "of-0.json").exists())
 
     def test_a_report_that_cannot_be_written_is_a_warning(self):
         _, _, err = self.leave("destroy", TERSE_REPORT="/proc/nowhere")
@@ -279,13 +289,11 @@ class Merging(Folder):
 
     def run_ranks(self, *words, verify=("2",) * 4, hosts=("a",) * 4, **settings):
         identity = os.path.join(self.scratch.name, "id")
-        processes = [
-            subprocess.Popen([RANK, str(rank), str(self.RANKS), identity, "200000",
-                              str(self.ROUNDS), *words], text=True, stdout=subprocess.PIPE,
-                             env=environment(TERSE_REPORT=str(self.folder), TERSE_VERIFY=each,
-                                             TERSE_LOG="off", NCCL_HOSTID=host, **settings))
-            for rank, (each, host) in enumerate(zip(verify, hosts))]
-        return [process.communicate(timeout=PATIENCE)[0] for process in processes]
+        commands = [[RANK, rank, self.RANKS, identity, 200_000, self.ROUNDS, *words]
+                    for rank in range(self.RANKS)]
+        environments = [environment(TERSE_REPORT=str(self.folder), TERSE_VERIFY=each, TERSE_LOG="off",
+                                    NCCL_HOSTID=host, **settings) for each, host in zip(verify, hosts)]
+        return [out for _, out, _ in local_ranks.run(commands, environments)]
 
     def test_all_ranks(self):
         self.run_ranks()

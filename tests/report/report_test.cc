@@ -238,6 +238,42 @@ TEST(Report, ShowsNumbersWithThreeDigits) {
   EXPECT_EQ(show_error(std::numeric_limits<double>::infinity()), "infinite");
 }
 
+// The last rank has only received; of the first node one rank sends all that leaves it.
+TEST(Merge, ARankThatSendsNothingHasNoRatio) {
+  std::vector<NamedReport> reports = samples(4);
+  const std::string alike = table(merge(reports));
+  EXPECT_EQ(alike.find("all ranks together"), alike.npos);
+  const auto says_none = [](const std::string& text) {
+    for (const char* wrong : {" nan", ">nan", " 0.00 ", ">0.00x"})
+      EXPECT_EQ(text.find(wrong), text.npos) << text;
+  };
+  const auto row = [&](int rank) -> Row& { return reports[rank].report.communicators[0].rows[0]; };
+  row(3).raw = row(3).wire = {};
+  row(1).wire.off_node = 0;
+  row(0).wire.off_node *= 2;
+  EXPECT_TRUE(std::isnan(row(3).ratio()));
+  EXPECT_TRUE(std::isnan(row(1).off_node_ratio()));
+  for (const int rank : {1, 3}) {
+    EXPECT_EQ(from_json(to_json(reports[rank].report)), reports[rank].report);
+    says_none(to_text(reports[rank].report));
+  }
+  const Merged merged = merge(reports);
+  const MergedRow& all = merged.communicators[0].rows[0];
+  EXPECT_EQ(all.spread(value::ratio).count, 3u);
+  EXPECT_NEAR(all.spread(value::ratio).min, 3.879, 1e-3);
+  EXPECT_EQ(all.spread(value::off_node_ratio).count, 2u);
+  EXPECT_NEAR(all.spread(value::off_node_ratio).min, 0.97, 1e-2);
+  const std::string words = "all ranks together: ratio 3.88, off node 1.94";
+  for (const std::string& text : {table(merged), html(merged)}) {
+    EXPECT_NE(text.find(words), text.npos) << text;
+    says_none(text);
+  }
+  const auto json = nlohmann::json::parse(merged_json(merged))["communicators"][0]["rows"][0];
+  EXPECT_NEAR(json["all_ranks"]["ratio"], 3.879, 1e-3);
+  EXPECT_NEAR(json["all_ranks"]["off_node_ratio"], 1.9395, 1e-4);
+  EXPECT_TRUE(json["by_rank"][3]["ratio"].is_null());
+}
+
 TEST(Merge, FindsExtremesMediansAndWhoIsLate) {
   const Merged merged = merge(samples(4));
   EXPECT_TRUE(merged.complaints.empty()) << merged.complaints.front();
@@ -356,6 +392,26 @@ TEST(Merge, ReadsAFolderAndNamesTheFilesThatItCannot) {
   EXPECT_EQ(merged.files, std::vector<std::string>{"a.json"});
   ASSERT_EQ(merged.complaints.size(), 1u);
   EXPECT_EQ(merged.complaints[0].find("b.json: "), 0u);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Merge, PassesOverJsonThatIsNoReport) {
+  const std::filesystem::path folder = testing::TempDir() + fmt::format("/others{}", getpid());
+  std::filesystem::create_directory(folder);
+  write_file(folder / "a.json", to_json(sample(0, 1)));
+  write_file(folder / "trace.json", trace_events({{"a.json", sample(0, 1)}}));
+  write_file(folder / "list.json", "[1, 2]");
+  write_file(folder / "number.json", "{\"format\": 3}");
+  write_file(folder / "other.json", "{\"format\": \"other\", \"version\": 9}");
+  EXPECT_EQ(merge(read_folder(folder)).complaints, std::vector<std::string>{});
+  write_file(folder / "later.json",
+             replaced(to_json(sample(0, 1)), "\"version\": 2", "\"version\": 3"));
+  EXPECT_EQ(merge(read_folder(folder)).complaints,
+            std::vector<std::string>{
+                "later.json: it is of version 3 of the format, and this program reads 2"});
+  std::filesystem::remove(folder / "a.json");
+  std::filesystem::remove(folder / "later.json");
+  EXPECT_THROW(read_folder(folder), terse::Error);
   std::filesystem::remove_all(folder);
 }
 

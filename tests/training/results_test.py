@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "bench", "training"))
 import curves  # pylint: disable=wrong-import-position
 import launch  # pylint: disable=wrong-import-position
 import main  # pylint: disable=wrong-import-position
+import libraries  # pylint: disable=wrong-import-position
 import page  # pylint: disable=wrong-import-position
 import picture  # pylint: disable=wrong-import-position
 import plan  # pylint: disable=wrong-import-position
@@ -31,7 +32,8 @@ import text  # pylint: disable=wrong-import-position
 from main import parse_arguments  # pylint: disable=wrong-import-position
 
 DATA = {"folder": "/somewhere", "sha256": "0"}
-HARDWARE = {"cpu": "A CPU", "cores": 2, "kernel": "6"}
+HARDWARE = {"cpu": "A CPU", "cpu_family": "25", "cpu_model": "1", "cpu_stepping": "1", "isa": "avx2",
+            "cores": 2, "kernel": "6"}
 
 
 class Plan(unittest.TestCase):
@@ -173,7 +175,7 @@ class Identity(unittest.TestCase):
                 for name in names:
                     with open(name, "w", encoding="ascii") as file:
                         file.write("changed" if name == change else "text")
-                seen.add(store.digest([names[0], os.path.join(folder, "module")]))
+                seen.add(libraries.digest([names[0], os.path.join(folder, "module")]))
             self.assertEqual(len(seen), 4)
 
     def test_all_settings_count_and_the_folder_does_not(self):
@@ -192,7 +194,10 @@ class Identity(unittest.TestCase):
     def test_times_are_of_a_machine_and_losses_of_any(self):
         options = parse_arguments(["--ways", "ddp", "--seeds", "1"])
         [trained, timed] = [jobs(options, DATA)[0] for jobs in (plan.trainings, plan.timings)]
-        for other in ({**HARDWARE, "cpu": "Another"}, {**HARDWARE, "cores": 4}):
+        # In a virtual machine processors of several generations have one name.
+        for change in ({"cpu": "Another"}, {"cores": 4}, {"cpu_family": "26"}, {"cpu_model": "2"},
+                       {"cpu_stepping": "2"}, {"isa": "avx512"}):
+            other = {**HARDWARE, **change}
             self.assertEqual(store.identity(trained, {}, HARDWARE),
                              store.identity(trained, {}, other))
             self.assertNotEqual(store.identity(timed, {}, HARDWARE),
@@ -200,15 +205,45 @@ class Identity(unittest.TestCase):
         self.assertEqual(store.identity(timed, {}, HARDWARE),
                          store.identity(timed, {}, {**HARDWARE, "kernel": "7"}))
 
+    def test_times_are_of_the_hosts_too(self):
+        options = parse_arguments(["--ways", "ddp", "--seeds", "1"])
+        [trained, timed] = [jobs(options, DATA)[0] for jobs in (plan.trainings, plan.timings)]
+        for job, same in (trained, True), (timed, False):
+            ids = {store.identity(job, {"netlab": digest}, HARDWARE) for digest in ("1", "2")}
+            self.assertEqual(len(ids) == 1, same)
+            ids = {store.identity(job, {"surroundings": digest}, HARDWARE) for digest in ("1", "2")}
+            self.assertEqual(len(ids), 2)
+
+    def test_all_of_netlab_counts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = ("netlab", "lab.py", "ranks.py", "placement.py", "backend")
+            asked = unittest.mock.Mock(stdout=f"3.11 2.0 {folder}/backend")
+            options = parse_arguments(["--build-dir", folder])
+            os.makedirs(os.path.join(folder, "lib", "terse", "python", "terse"))
+            seen = []
+            for change in (None, *names):
+                for name in names:
+                    with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                        file.write("changed" if name == change else "text")
+                with (unittest.mock.patch("subprocess.run", return_value=asked),
+                      unittest.mock.patch("surroundings.NETLAB", os.path.join(folder, "netlab"))):
+                    seen.append(main.versions(options))
+        first, *hosts, backend = seen
+        self.assertEqual(len({one["netlab"] for one in (first, *hosts)}), 5)
+        self.assertEqual({one["backend"] for one in hosts}, {first["backend"]})
+        self.assertEqual(backend["netlab"], first["netlab"])
+        self.assertNotEqual(backend["backend"], first["backend"])
+
     def test_kept_and_found(self):
         with tempfile.TemporaryDirectory() as folder:
             kept = store.Store(folder, {}, HARDWARE)
-            [job, other, *_] = plan.trainings(parse_arguments([]), DATA)
-            self.assertIsNone(kept.find(job))
-            kept.keep(job, {"losses": [1.5, math.nan]})
-            self.assertEqual(kept.find(job)["losses"][0], 1.5)
-            self.assertTrue(math.isnan(kept.find(job)["losses"][1]))
-            self.assertIsNone(kept.find(other))
+            jobs = plan.trainings(parse_arguments([]), DATA)[:2]
+            self.assertEqual(kept.find(jobs), [None, None])
+            kept.keep(jobs[0], {"losses": [1.5, math.nan]})
+            [found, other] = kept.find(jobs)
+            self.assertEqual(found["losses"][0], 1.5)
+            self.assertTrue(math.isnan(found["losses"][1]))
+            self.assertIsNone(other)
 
 
 def result(losses, final, terse=False):
@@ -379,6 +414,58 @@ class Timed(unittest.TestCase):
             self.assertEqual(main.train(options), 1)
         played["report"].assert_called_once()
         self.assertIn("ddp native, 1 Gbit/s: the timed steps have other losses", said.getvalue())
+
+
+class Sessions(unittest.TestCase):
+    """Times that are compared are of one session of bench/train."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.count = 0
+
+    def play(self, job, _options):
+        self.count += 1
+        return {"step_seconds": [self.count], "sent_bytes": 1, "losses": [1.0], "load": 0.1,
+                "final_validation": 1.0, "wall_seconds": 1}
+
+    def times(self, *arguments, jobs=plan.timings):
+        """By way, rate and scheme, which of all runs a session of its own has its result from."""
+        options = parse_arguments(["--ways", "ddp,zero1", "--seeds", "1", *arguments])
+        kept = store.Store(self.folder.name, {}, HARDWARE)
+        with (unittest.mock.patch("main.run", self.play), contextlib.redirect_stdout(io.StringIO())):
+            found = main.run_all(jobs(options, DATA), kept, options)
+        return {(job["way"], job.get("rate"), job["scheme"]): result["step_seconds"][0]
+                for job, result in found}
+
+    def test_a_scheme_that_is_new_is_timed_with_all_that_it_is_compared_with(self):
+        first = self.times("--schemes", "int4", "--rates", "1gbit,100mbit")
+        self.assertEqual(sorted(first.values()), list(range(1, 9)))
+        self.assertEqual(self.times("--schemes", "int4", "--rates", "1gbit,100mbit"), first)
+        second = self.times("--schemes", "int8,int4", "--rates", "1gbit")
+        self.assertEqual(sorted(second.values()), list(range(9, 15)))
+        # What of it is asked for again is of one session; so are other rates.
+        again = self.times("--schemes", "int4", "--rates", "1gbit,100mbit")
+        self.assertEqual(self.count, 14)
+        for what, number in again.items():
+            self.assertEqual(number, second.get(what, first[what]))
+
+    def test_of_two_sessions_one_counts(self):
+        self.times("--schemes", "int4,int8", "--rates", "1gbit")
+        self.times("--schemes", "int4,int2", "--rates", "1gbit", "--ways", "ddp")
+        known = self.times("--schemes", "int8,int4", "--rates", "1gbit", "--finished")
+        self.assertEqual({(way, scheme) for way, _, scheme in known},
+                         {("ddp", "native"), ("ddp", "int4"), ("zero1", "native"),
+                          ("zero1", "int8"), ("zero1", "int4")})
+        self.assertEqual(self.count, 9)
+        both = self.times("--schemes", "int8,int4", "--rates", "1gbit", "--ways", "ddp")
+        self.assertEqual(sorted(both.values()), [10, 11, 12])
+
+    def test_losses_are_of_any_session(self):
+        first = self.times("--schemes", "int4", jobs=plan.trainings)
+        second = self.times("--schemes", "int4,int8", jobs=plan.trainings)
+        self.assertEqual(self.count, 6)
+        self.assertEqual({what: second[what] for what in first}, first)
 
 
 class Launch(unittest.TestCase):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -216,31 +217,47 @@ class Checkpoints(Case):
 
 
 class Deaths(Case):
+    SECONDS = 240  # in which the ranks must have come to where they tell a step
+
+    @staticmethod
+    def start(rank, path, folder, port):
+        return subprocess.Popen(
+            [PYTHON, os.path.join(TRAINING, "rank.py"), path, folder],
+            env={**launch.environment(), "RANK": str(rank), "WORLD_SIZE": str(RANKS),
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCAL_RANK": "0",
+                 "NCCL_HOSTID": f"host{rank}", "LD_PRELOAD": LIBRARY, "TERSE_SCHEME": "fast",
+                 "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
     def test_a_rank_that_dies_ends_the_others(self):
         job = self.job("ddp", recipe={**RECIPE, "steps": 100000, "validate_every": 100000})
         with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
             path, port = os.path.join(folder, "job"), free_port()
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(job, file)
-            ranks = [subprocess.Popen(
-                [PYTHON, os.path.join(TRAINING, "rank.py"), path, folder],
-                env={**launch.environment(), "RANK": str(rank), "WORLD_SIZE": str(RANKS),
-                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCAL_RANK": "0",
-                     "NCCL_HOSTID": f"host{rank}", "LD_PRELOAD": LIBRARY, "TERSE_SCHEME": "fast",
-                     "OMP_NUM_THREADS": "1"},
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                for rank in range(RANKS)]
+            ranks = []
+
+            def kill():
+                for one in ranks:
+                    one.kill()
+            late = threading.Timer(self.SECONDS, kill)  # which ends the reading, too
             try:
+                for rank in range(RANKS):
+                    ranks.append(self.start(rank, path, folder, port))
+                late.start()
                 said = []
                 for line in ranks[0].stdout:
                     said.append(line)
                     if line.startswith("step"):  # it trains
                         break
+                late.cancel()
+                self.assertTrue(said and said[-1].startswith("step"), "".join(said))
                 ranks[1].send_signal(signal.SIGKILL)
                 rest, _ = ranks[0].communicate(timeout=120)
             finally:
+                late.cancel()
+                kill()
                 for one in ranks:
-                    one.kill()
                     one.wait()
                     one.stdout.close()
         self.assertNotEqual(ranks[0].returncode, 0)

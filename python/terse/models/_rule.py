@@ -4,7 +4,7 @@ import math
 
 SMALL = 1024  # elements
 # What stands in the names of modules that are wrapped, and of all that is in them.
-WRAPPERS = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+WRAPPERS = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod")
 
 
 def plain(*names):

@@ -11,7 +11,7 @@
 namespace terse::kernels {
 
 using codec::Seen;
-static_assert(kThreads == codec::kCheckParts);  // each thread has one
+static_assert(codec::kCheckParts % kThreads == 0);  // each thread has as many
 using ChecksumSum = simt::BlockReduction<Seen, kThreads>;
 
 struct IncludeSeen {
@@ -23,14 +23,14 @@ using CheckedOctet = Octet<codec::bfloat_t>;
 static_assert(kCheckedBytes == sizeof(CheckedOctet));
 constexpr uint64_t kCheckedWords = kCheckedBytes / 4;
 
-// The octet of `left` bytes or more, whose first word has number `first`.
-template <Access access>
-TERSE_DEVICE void see_octet(const uint8_t* at, uint64_t left, uint64_t first,
+struct CheckedPiece {
+  const uint8_t* data;
+  uint64_t bytes, first;  // the number of its first word
+};
+
+// The n elements of an octet whose first word has number `first`.
+TERSE_DEVICE void see_octet(const CheckedOctet& octet, uint32_t n, uint64_t first,
                             const codec::NonfiniteBits& bits, Seen& seen) {
-  const uint32_t n = access == Access::kWhole || left > kCheckedBytes
-                         ? kOctet
-                         : static_cast<uint32_t>(left / sizeof(codec::bfloat_t));
-  const CheckedOctet octet = load_octet<codec::bfloat_t, access>(at, n);
   TERSE_UNROLL
   for (uint32_t k = 0; k < kCheckedWords; ++k) {
     if (2 * k >= n) continue;
@@ -39,16 +39,45 @@ TERSE_DEVICE void see_octet(const uint8_t* at, uint64_t left, uint64_t first,
   }
 }
 
+// Of octets that lie at any address, one in each row: all are loaded before any is used.
+template <Access access>
+TERSE_DEVICE void see_rows(const CheckedPiece& piece, uint64_t first, uint64_t step,
+                           const codec::NonfiniteBits& bits, Seen& seen) {
+  CheckedOctet octet[kRows];
+  uint32_t n[kRows];
+  TERSE_UNROLL
+  for (uint32_t j = 0; j < kRows; ++j) {
+    const uint64_t at = (first + j * step) * kCheckedBytes;
+    const uint64_t left = at < piece.bytes ? piece.bytes - at : 0;
+    n[j] = access == Access::kWhole || left > kCheckedBytes
+               ? kOctet
+               : static_cast<uint32_t>(left / sizeof(codec::bfloat_t));
+    octet[j] = load_octet<codec::bfloat_t, access>(piece.data + at, n[j]);
+  }
+  TERSE_UNROLL
+  for (uint32_t j = 0; j < kRows; ++j)
+    see_octet(octet[j], n[j], piece.first + (first + j * step) * kCheckedWords, bits, seen);
+}
+
 // Every `step`-th octet of a piece, from number `octet` on.
-TERSE_DEVICE void see_piece(const uint8_t* piece, uint64_t bytes, uint64_t first, uint64_t octet,
-                            uint64_t step, const codec::NonfiniteBits& bits, Seen& seen) {
-  const uint64_t whole = is_aligned<Quad>(piece) ? bytes / kCheckedBytes : 0;
-  for (; octet < whole; octet += step)
-    see_octet<Access::kWhole>(piece + octet * kCheckedBytes, kCheckedBytes,
-                              first + octet * kCheckedWords, bits, seen);
-  for (; octet * kCheckedBytes < bytes; octet += step)
-    see_octet<Access::kAny>(piece + octet * kCheckedBytes, bytes - octet * kCheckedBytes,
-                            first + octet * kCheckedWords, bits, seen);
+TERSE_DEVICE void see_piece(const CheckedPiece& piece, uint64_t octet, uint64_t step,
+                            const codec::NonfiniteBits& bits, Seen& seen) {
+  const uint64_t whole = is_aligned<Quad>(piece.data) ? piece.bytes / kCheckedBytes : 0;
+  for (; octet + (kRows - 1) * step < whole; octet += kRows * step)
+    see_rows<Access::kWhole>(piece, octet, step, bits, seen);
+  for (; octet * kCheckedBytes < piece.bytes; octet += kRows * step)
+    see_rows<Access::kAny>(piece, octet, step, bits, seen);
+}
+
+// What thread 0 has seen is its thread block's part; others, that no thread block has, are zeros.
+TERSE_DEVICE void store_parts(const codec::Checksum& work, Seen seen) {
+  if (simt::thread_index() != 0) seen = {0, 0};
+  for (uint32_t part = simt::block_index() + simt::thread_index() * simt::grid_size();
+       part < codec::kCheckParts; part += kThreads * simt::grid_size()) {
+    simt::store(&work.parts[part], seen.sum);
+    if (work.nonfinite != nullptr) simt::store(&work.nonfinite[part], seen.nonfinite);
+    seen = {0, 0};
+  }
 }
 
 // By blocks of kThreads threads, at most kCheckParts of them.
@@ -59,20 +88,18 @@ TERSE_DEVICE void checksum(const codec::Checksum& work, ChecksumSum::Shared& sha
   for (uint32_t i = 0; i < work.count; ++i) {
     const codec::CheckedPieces& of = work.of[i];
     for (uint64_t p = 0; p < of.pieces; ++p)
-      see_piece(static_cast<const uint8_t*>(of.data) + p * of.bytes, of.bytes,
-                of.first + p * codec::check_words(of.bytes), octet, step, work.bits, mine);
+      see_piece({static_cast<const uint8_t*>(of.data) + p * of.bytes, of.bytes,
+                 of.first + p * codec::check_words(of.bytes)},
+                octet, step, work.bits, mine);
   }
-  Seen seen = ChecksumSum::reduce(shared, mine, IncludeSeen{});
-  if (simt::thread_index() != 0) seen = {0, 0};  // of the parts that no thread block has
-  const uint32_t part = simt::block_index() + simt::thread_index() * simt::grid_size();
-  if (part >= codec::kCheckParts) return;
-  simt::store(&work.parts[part], seen.sum);
-  if (work.nonfinite != nullptr) simt::store(&work.nonfinite[part], seen.nonfinite);
+  store_parts(work, ChecksumSum::reduce(shared, mine, IncludeSeen{}));
 }
 
 // The sum of the parts, once they are there: by a block of kThreads threads.
 TERSE_DEVICE void sum_checks(const codec::Checksum& work, ChecksumSum::Shared& shared) {
-  const Seen mine{simt::load(&work.parts[simt::thread_index()]), 0};
+  Seen mine{0, 0};
+  for (uint32_t part = simt::thread_index(); part < codec::kCheckParts; part += kThreads)
+    mine.sum += simt::load(&work.parts[part]);
   const Seen sum = ChecksumSum::reduce(shared, mine, IncludeSeen{});
   if (simt::thread_index() == 0) simt::store(work.total, sum.sum);
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "engine/call/call_memory.h"
 #include "engine/call/trace.h"
+#include "engine/comm/shape.h"
 #include "engine/peers/agree.h"
 #include "engine/peers/deltas.h"
 #include "engine/peers/prepare.h"
@@ -71,12 +72,29 @@ void decide_each(std::span<Job> jobs) {
   throw *first;
 }
 
-// Whether it would send more over the link of a node than NCCL does. Where the scheme names an
-// algorithm, its user has decided.
+// Whether a call may still be left to NCCL. Where the scheme names an algorithm, its user has
+// decided.
+bool is_undecided(const Job& job) {
+  return !job.native && !is_message(job) && job.scheme.algorithm == plan::Algo{};
+}
+
+// Whether it would send more over the link of a node than NCCL does.
 bool sends_more_than_nccl(const Job* job) {
-  if (job->native || is_message(*job) || job->scheme.algorithm != plan::Algo{}) return false;
+  if (!is_undecided(*job)) return false;
   if (job->communicator->topology().nodes() < 2) return false;  // and no plan is looked up
   return plan::sends_more_than_native(plan_of_collective(*job)->link);
+}
+
+// Whether what stays exact and what is quantized are together as much as NCCL sends.
+bool keeps_too_much(const Job* job) {
+  if (!is_undecided(*job)) return false;
+  const Request& r = job->request;
+  const Communicator& c = *job->communicator;
+  const size_t exact = c.plans.exact_elements(r.collective, r.count);
+  if (exact == 0) return false;
+  const size_t element = datatype_size(r.datatype);
+  const size_t elements = r.count * plan::shards(r.collective, c.ranks);
+  return exact * element + packing_of(job->scheme.spec).bytes(elements) >= elements * element;
 }
 
 template <class Condition>
@@ -193,6 +211,7 @@ void run(std::span<Job> jobs) {
   agree_for(jobs, agreements);
   try {
     run_native(native);
+    stay_native(take_if(together, keeps_too_much), TERSE_BYPASS_EXACT);
     stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
     decide_on_deltas(jobs, together);
     const Jobs unprepared = prepare(together);

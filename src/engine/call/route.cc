@@ -13,15 +13,6 @@ Route bypass(int reason, uint32_t rule) {
   return {.scheme = {}, .rule = rule, .reduction = {}, .bypass = reason};
 }
 
-// Whether the collective is one of those that the scheme is for. Ranks that have no part in a
-// message cannot hold its levels.
-bool serves(const Scheme& scheme, plan::Collective collective) {
-  if (codec::descriptor(scheme.spec.codec).codebook && plan::is_point_to_point(collective))
-    return false;
-  if (scheme.delta && collective != plan::Collective::kAllGather) return false;
-  return plan::has_algorithm(collective, sharing_of(scheme.spec));
-}
-
 Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& wanted,
                            uint32_t rule) {
   // What is not for the scheme stays native, also where the scheme is not for so many ranks.
@@ -51,6 +42,7 @@ Route choose(Communicator& c, const Request& request, const Scheme& wanted, uint
   });
   Route way = taken.scheme.off ? bypass(TERSE_BYPASS_AUTO, rule)
                                : compress_if_possible(c, request, taken.scheme, rule);
+  way.scheme.seed = wanted.seed;
   way.chosen_by = wanted;
   way.predicted = *taken.seconds;
   return way;
@@ -69,14 +61,14 @@ Route traced(const Communicator& c, const Request& request, Route way) {
 // Where the ranks cannot meet for a call. `with_all`: there is one of all ranks beside it.
 void require_meeting(const Waiting& call, bool with_all) {
   const Communicator& c = *call.communicator;
-  if (!with_all || c.backend.recording(call.request->stream) != 0) require_valid(c.settings);
+  if (!with_all || c.recording(call.request->stream) != 0) require_valid(c.settings);
   const char* const name = plan::name(call.request->collective);
   if (!with_all)
     c.fail(ncclInvalidUsage,
            "{} goes by the number of nodes, which the ranks have not told each other yet: a call "
            "of all of them must come before, or in the same group",
            name);
-  if (c.backend.recording(call.request->stream) != 0)
+  if (c.recording(call.request->stream) != 0)
     c.fail(ncclInvalidUsage,
            "{}: the policy goes by the number of nodes, which the ranks have not told each other "
            "yet, and cannot while a graph is recorded: call it once before",

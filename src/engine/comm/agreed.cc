@@ -6,15 +6,6 @@
 
 namespace terse {
 
-namespace {
-
-Scheme without_seed(Scheme scheme) {
-  scheme.seed.reset();
-  return scheme;
-}
-
-}  // namespace
-
 uint64_t next_ordinal() {
   static std::atomic<uint64_t> next{0};
   return next++;

@@ -59,9 +59,15 @@ model::Fastest fastest_allowed(const model::Profile& profile, const plan::Algori
 
 }  // namespace
 
+bool serves(const Scheme& scheme, plan::Collective collective) {
+  if (codec::descriptor(scheme.spec.codec).codebook && plan::is_point_to_point(collective))
+    return false;
+  if (scheme.delta && collective != plan::Collective::kAllGather) return false;
+  return plan::has_algorithm(collective, sharing_of(scheme.spec));
+}
+
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype) {
-  return scheme.spec.bits < 8 * codec::dtype_size(dtype) &&
-         plan::has_algorithm(collective, sharing_of(scheme.spec));
+  return scheme.spec.bits < 8 * codec::dtype_size(dtype) && serves(scheme, collective);
 }
 
 bool nccl_sends_less(const Scheme& scheme, const Prospect& call, const Machines& machines) {
@@ -147,11 +153,12 @@ const Prediction& choose(const std::vector<Prediction>& all) {
 
 const Prediction& Chooser::of(const Settings& settings, const Scheme& scheme, const Prospect& call,
                               const Machines& machines) {
-  const Key key{*scheme.automatic, scheme.seed, call};
+  const Key key{*scheme.automatic, call};
   if (const auto known = made_.find(key); known != made_.end()) return known->second;
   if (!settings.profile) fail(ncclInvalidUsage, "auto needs a profile: {}", kProfileHint);
   if (made_.size() >= kMostChoices) made_.clear();
-  const std::vector<Prediction> all = predictions(*settings.profile, scheme, call, machines);
+  const std::vector<Prediction> all =
+      predictions(*settings.profile, without_seed(scheme), call, machines);
   return made_.emplace(key, choose(all)).first->second;
 }
 

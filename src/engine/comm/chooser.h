@@ -24,8 +24,11 @@ struct Prospect {
   auto operator<=>(const Prospect&) const = default;
 };
 
-// Whether a scheme's codes are fewer bits than the elements, and the collective has an algorithm
-// for them.
+// Whether the collective is one of those that the scheme is for. Ranks that have no part in a
+// message cannot hold its levels.
+bool serves(const Scheme& scheme, plan::Collective collective);
+
+// The same, and whether the scheme's codes are fewer bits than the elements.
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype);
 
 // Whether a call stays native because the algorithm that the table takes for it would send more
@@ -71,14 +74,14 @@ const Prediction& choose(const std::vector<Prediction>& predictions);
 // A communicator's choices, made once for each kind of call.
 class Chooser {
  public:
-  // Throws Error where the settings have no profile, or not for such ranks.
+  // Without the scheme's seed. Throws Error where the settings have no profile, or not for such
+  // ranks.
   const Prediction& of(const Settings& settings, const Scheme& scheme, const Prospect& call,
                        const Machines& machines);
 
  private:
   struct Key {
     Auto automatic;
-    std::optional<uint64_t> seed;
     Prospect call;
 
     auto operator<=>(const Key&) const = default;

@@ -78,7 +78,7 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
            longest.count());
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  check(library, result, call);
+  signing([&] { check(library, result, call); });
 }
 
 std::optional<ncclResult_t> Communicator::state() const {
@@ -143,7 +143,7 @@ void Communicator::invalidate(const std::exception& cause) noexcept {
 
 void Communicator::break_off(Stream stream, const std::exception& cause) noexcept {
   try {
-    if (backend.recording(stream) == 0) invalidate(cause);
+    if (recording(stream) == 0) invalidate(cause);
   } catch (const Error&) {
     // It was recorded, until that broke.
   }
@@ -177,6 +177,10 @@ void Communicator::require_usable() const {
       "its ranks may be at different calls since one has failed, and it is good for nothing but to "
       "be aborted: {}",
       invalid_->message);
+}
+
+uint64_t Communicator::recording(Stream stream) const {
+  return signing([&] { return backend.recording(stream); });
 }
 
 bool Communicator::wait_until(const std::function<bool()>& so,

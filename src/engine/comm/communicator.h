@@ -77,8 +77,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // After a call, or a group with calls on this communicator, that gave `result`: on a non-blocking
   // communicator waits until NCCL has enqueued it, so that what comes next is in order behind it.
-  // Throws Error for what went wrong, or when that takes longer than ten times TERSE_TIMEOUT: NCCL
-  // may wait for a peer, which may write a checkpoint.
+  // Throws Error that names it for what went wrong, or when that takes longer than ten times
+  // TERSE_TIMEOUT: NCCL may wait for a peer, which may write a checkpoint.
   void settle(ncclResult_t result, const char* call) const;
 
   // What NCCL says that it is at with the communicator: ncclSuccess, ncclInProgress or an error; or
@@ -116,6 +116,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void take_back_silence();
   // Fails where it is aborted, revoked or invalidated. Costs nothing and does not ask NCCL.
   void require_usable() const;
+
+  // The graph that a stream's calls are recorded in, or 0; as the backend has it.
+  uint64_t recording(Stream stream) const;
 
   // Blocks until that is so; false: not by the limit. Fails as require_sound() does meanwhile.
   bool wait_until(const std::function<bool()>& so,

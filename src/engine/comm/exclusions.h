@@ -15,22 +15,35 @@ class Exclusions {
  public:
   // Of messages that have `elements` in all; no ranges: none any more.
   void set(size_t elements, std::vector<plan::Range> ranges) {
-    if (ranges.empty())
-      ranges_.erase(elements);
-    else
-      ranges_[elements] = std::move(ranges);
+    kept_.erase(elements);
+    if (ranges.empty()) return;
+    Kept& kept = kept_[elements];
+    for (const plan::Range& range : ranges) kept.elements += range.count;
+    kept.ranges = std::move(ranges);
   }
 
-  // Of a call with `count` elements a shard.
+  // Of a call with `count` elements a shard: the ranges, and how many elements are in them.
   std::span<const plan::Range> of(plan::Collective collective, size_t count, int ranks) const {
-    if (!plan::may_keep_exact(collective)) return {};
-    const auto known = ranges_.find(count * plan::shards(collective, ranks));
-    if (known == ranges_.end()) return {};
-    return known->second;
+    return find(collective, count, ranks).ranges;
+  }
+  size_t elements(plan::Collective collective, size_t count, int ranks) const {
+    return find(collective, count, ranks).elements;
   }
 
  private:
-  std::map<size_t, std::vector<plan::Range>> ranges_;
+  struct Kept {
+    std::vector<plan::Range> ranges;
+    size_t elements = 0;
+  };
+
+  const Kept& find(plan::Collective collective, size_t count, int ranks) const {
+    static const Kept kNothing;
+    if (!plan::may_keep_exact(collective)) return kNothing;
+    const auto known = kept_.find(count * plan::shards(collective, ranks));
+    return known == kept_.end() ? kNothing : known->second;
+  }
+
+  std::map<size_t, Kept> kept_;
 };
 
 }  // namespace terse

@@ -68,6 +68,11 @@ class Plans {
   // A copy, of any thread; not known where another one has it for long.
   plan::Topology topology_now() const;
 
+  // How many elements of a call stay exact.
+  size_t exact_elements(plan::Collective collective, size_t count) const {
+    return exclusions_.elements(collective, count, ranks_);
+  }
+
   // Of all that are kept.
   size_t bytes() const { return plans_.bytes() + batches_.bytes(); }
 

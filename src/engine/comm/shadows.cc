@@ -194,14 +194,20 @@ bool Shadows::pass_by(const ShadowKind& which, Shadow* found) {
 }
 
 bool Shadows::do_without(Shadow* found) {
-  if (found != nullptr) found->id = 0;
+  if (found != nullptr) forget(*found);
   return !std::exchange(did_without_, true);
 }
 
 void Shadows::forget(size_t elements) {
   for (auto& [which, kind] : kinds_)
     if (which.count * ranks_ == elements)
-      for (Shadow& shadow : kind.shadows) shadow.id = 0;
+      for (Shadow& shadow : kind.shadows) forget(shadow);
+}
+
+// The next call of it is a first one.
+void Shadows::forget(Shadow& shadow) {
+  shadow.id = 0;
+  shadow.fell_back = true;
 }
 
 void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {
@@ -223,9 +229,7 @@ void Shadows::take_back(const ShadowKind& which, Shadow* shadow, plan::Gathers g
   } else {
     --(gathers == plan::Gathers::kNothing ? unchanged_ : differences_);
   }
-  if (shadow == nullptr) return;
-  shadow->id = 0;
-  shadow->fell_back = true;
+  if (shadow != nullptr) forget(*shadow);
 }
 
 codec::Checksum& Shadows::check(size_t i) {

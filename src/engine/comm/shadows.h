@@ -144,6 +144,7 @@ class Shadows {
   };
   bool is_unproven(const Kind& kind) const;
   void free(Kind& kind);
+  static void forget(Shadow& shadow);
   Shadow& place_for_one_more(Kind& kind);
   void allocate(Shadow& shadow, size_t bytes);
   bool is_taken(const Shadow& shadow) const { return shadow.round == round_; }

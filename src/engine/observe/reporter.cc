@@ -103,8 +103,8 @@ report::Report collect(Reporter& r, const Settings& settings) {
 
 // TERSE_REPORT as the name of this process's file, without its ending.
 std::filesystem::path file_name(const std::string& wanted, const report::Report& all, int rank) {
-  if (wanted.find('%') == wanted.npos)
-    return std::filesystem::path(wanted) /
+  if (const std::string folder = report_folder(wanted); !folder.empty())
+    return std::filesystem::path(folder) /
            fmt::format("rank{}-{}-{}-{}", rank, all.host, all.pid, all.library);
   std::string name;
   for (size_t i = 0; i < wanted.size(); ++i) {

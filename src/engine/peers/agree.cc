@@ -214,7 +214,7 @@ std::vector<Agreement> new_ones(std::vector<Agreement> agreements) {
   for (const Agreement& a : agreements) {
     const auto covers_it = [&](const Agreement& other) { return covers(other, a); };
     if (agreed(a) || std::ranges::any_of(found, covers_it)) continue;
-    if (a.communicator->backend.recording(a.stream) != 0)
+    if (a.communicator->recording(a.stream) != 0)
       a.communicator->fail(
           ncclInvalidUsage,
           "{} used for the first time while a graph is recorded; use it once before",

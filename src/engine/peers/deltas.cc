@@ -336,7 +336,7 @@ std::vector<Meeting> meetings_of(std::span<Job* const> jobs) {
   for (Job* job : jobs) {
     Communicator& c = *job->communicator;
     const ShadowKind kind = shadow_kind_of(*job);
-    if (c.backend.recording(job->request.stream) != 0 || is_given_up(c, kind)) continue;
+    if (c.recording(job->request.stream) != 0 || is_given_up(c, kind)) continue;
     auto known = std::ranges::find(meetings, &c, &Meeting::communicator);
     if (known == meetings.end()) known = meetings.insert(known, {&c, {}});
     known->asked.push_back({job, kind, known->asked.size()});

@@ -64,7 +64,7 @@ bool lacks_codebook(const Job& job, const plan::Plan& plan) {
 // Messages are the matter of two ranks, of which the others know nothing.
 bool lacks(const Job* job) {
   const Communicator& c = *job->communicator;
-  if (is_message(*job) || c.backend.recording(job->request.stream) != 0) return false;
+  if (is_message(*job) || c.recording(job->request.stream) != 0) return false;
   const PlanPointer plan = fullest_plan(*job);
   return !c.reservations.cover(amounts_of(*job, *plan)) || lacks_state(*job, plan->state) ||
          lacks_codebook(*job, *plan);

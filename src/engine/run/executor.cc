@@ -1,6 +1,7 @@
 #include "engine/run/executor.h"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 
 #include "base/error.h"
@@ -10,6 +11,19 @@
 namespace terse {
 namespace {
 
+// Runs a part of a run, whose errors name its communicator, and then what it is of.
+template <class Part>
+auto naming(const Run& run, const Part& part) {
+  return run.communicator().signing([&] {
+    try {
+      return part();
+    } catch (Error& e) {
+      e.message += fmt::format(" ({})", run.what());
+      throw;
+    }
+  });
+}
+
 // One NCCL group of a part of each run.
 template <class Part>
 void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
@@ -18,21 +32,19 @@ void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
   const Communicator& first = runs.front()->communicator();
   first.signing([&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
   try {
-    for (Run* run : runs) run->communicator().signing([&] { (run->*part)(); });
+    for (Run* run : runs) naming(*run, [&] { (run->*part)(); });
   } catch (...) {
     library.nccl.GroupEnd();
     throw;
   }
   const ncclResult_t end = library.nccl.GroupEnd();
   for (const Run* run : runs)
-    run->communicator().signing([&] { run->communicator().settle(end, "ncclGroupEnd"); });
+    naming(*run, [&] { run->communicator().settle(end, "ncclGroupEnd"); });
 }
 
 // Runs works of different communicators together, step by step.
 void execute_together(std::pmr::vector<Run>& runs) {
-  const auto each = [](auto& run, auto part) {
-    return run.communicator().signing([&] { return (run.*part)(); });
-  };
+  const auto each = [](auto& run, auto part) { return naming(run, [&] { return (run.*part)(); }); };
   std::pmr::vector<Run*> talking(runs.get_allocator());
   for (Run& run : runs) each(run, &Run::begin);
   for (;;) {
@@ -61,6 +73,17 @@ std::optional<Share> share_of(const Work& work, const std::pmr::vector<Run>& run
   for (auto run = runs.rbegin(); run != runs.rend(); ++run)
     if (&run->communicator() == c) return run->beside(work);
   return Share{};
+}
+
+// Also after one has failed: none may touch the caller's buffers any more.
+void wait_for_all(std::pmr::vector<Run>& runs) {
+  std::exception_ptr first;
+  for (Run& run : runs) try {
+      naming(run, [&] { run.wait_if_synchronous(); });
+    } catch (...) {
+      if (first == nullptr) first = std::current_exception();
+    }
+  if (first != nullptr) std::rethrow_exception(first);
 }
 
 }  // namespace
@@ -93,7 +116,7 @@ void execute(const Jobs& jobs) {
       for (Run& run : runs) run.abandon();
       throw;
     }
-    for (Run& run : runs) run.communicator().signing([&] { run.wait_if_synchronous(); });
+    wait_for_all(runs);
     waiting.swap(later);
   }
 }

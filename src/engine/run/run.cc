@@ -22,7 +22,9 @@ bool shares(const Work& work) {
   return !plan::traits(first.request.collective).rooted && first.communicator->settings.verify == 0;
 }
 
-CallKind kind_of(const Job& job) { return {job.rule, job.request.collective, job.scheme}; }
+CallKind kind_of(const Job& job) {
+  return {job.rule, job.request.collective, without_seed(job.scheme)};
+}
 
 }  // namespace
 
@@ -154,24 +156,32 @@ void Run::end() {
 // What is enqueued by now still uses the caller's buffers and the scratch, and so comes before what
 // the caller or another call does next.
 void Run::abandon() noexcept {
-  if (ended_) return;
-  ranges::end(range_);
   try {
-    for (size_t i = 0; i < entered_.size(); ++i) {
-      const Stream lane = track_.lanes()[i];
-      if (!entered_[i] || lane == last_lane()) continue;
-      c_.backend.record(step_event(i), lane);
-      c_.backend.wait(last_lane(), step_event(i));
-    }
-    if (sample_ != nullptr) {
-      sample_->finish(last_lane());
-      c_.meter.drop(sample_);
-    }
-    leave();
+    if (!ended_) break_off();
     wait_if_synchronous();
   } catch (const Error& e) {
     c_.log(LogLevel::kInfo, "{}", e.message);
   }
+}
+
+void Run::break_off() {
+  ranges::end(range_);
+  for (size_t i = 0; i < entered_.size(); ++i) {
+    const Stream lane = track_.lanes()[i];
+    if (!entered_[i] || lane == last_lane()) continue;
+    c_.backend.record(step_event(i), lane);
+    c_.backend.wait(last_lane(), step_event(i));
+  }
+  if (sample_ != nullptr) {
+    sample_->finish(last_lane());
+    c_.meter.drop(sample_);
+  }
+  leave();
+}
+
+std::string Run::what() const {
+  if (messages_.size() > 1) return fmt::format("{} messages", messages_.size());
+  return plan::name(messages_.front()->request.collective);
 }
 
 void Run::wait_if_synchronous() {

@@ -40,6 +40,29 @@ TERSE_FAKE void set_driver(int version);
 TERSE_FAKE std::set<int> contexts();
 TERSE_FAKE void forget_contexts();
 
+// While there is one, the thread is in another context of the device than its primary one, as
+// cuCtxCreate makes them; what is made in one cannot be used in the other.
+class TERSE_FAKE OtherContext {
+ public:
+  explicit OtherContext(int device);
+  ~OtherContext();
+  OtherContext(const OtherContext&) = delete;
+  OtherContext& operator=(const OtherContext&) = delete;
+};
+
+// While there is one, NCCL is on the device, by cudaSetDevice; in the end it sets that again on
+// which it has found the thread.
+class TERSE_FAKE NcclsDevice {
+ public:
+  explicit NcclsDevice(int device);
+  ~NcclsDevice();
+  NcclsDevice(const NcclsDevice&) = delete;
+  NcclsDevice& operator=(const NcclsDevice&) = delete;
+
+ private:
+  const int found_;
+};
+
 // What there is at the moment.
 struct Live {
   size_t streams = 0, events = 0, allocations = 0, graphs = 0, user_objects = 0;

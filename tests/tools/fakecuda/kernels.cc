@@ -67,7 +67,7 @@ TERSE_FAKE cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 bl
     if (block.x == 0 || block.x > kMaxThreads || block.y != 1 || block.z != 1)
       return cudaErrorInvalidConfiguration;
     if (shared != 0) return cudaErrorInvalidConfiguration;
-    if (const cudaError_t wrong = check_stream_device(stream)) return wrong;
+    if (const cudaError_t wrong = check_stream_context(stream)) return wrong;
     const auto* first = static_cast<const char*>(arguments[0]);
     const Run launch{kernel, {first, first + kernel->parameter_bytes}, grid.x, block.x};
     return submit(stream, [launch](cudaStream_t on) {

@@ -20,18 +20,18 @@ thread_local Failure t_failure{};
 thread_local std::optional<int> t_calls_left;  // of a device that goes
 std::atomic<int> driver{CUDART_VERSION};
 thread_local cudaError_t t_last_error = cudaSuccess;
-thread_local int t_device = 0;
-thread_local std::vector<int> t_entered;  // devices, whose contexts were pushed
+thread_local std::vector<CUcontext> t_contexts;  // the last one is the thread's own
 thread_local cudaStreamCaptureMode t_mode = cudaStreamCaptureModeGlobal;
 thread_local bool t_in_destructor = false;
 std::atomic<bool> broken{false};
 
 // Of the calls that are made for no device.
 bool needs_context(std::string_view function) {
-  constexpr std::string_view kNot[] = {
-      "cudaGetDeviceCount",       "cudaGetDevice",    "cudaSetDevice",   "cudaDeviceGetAttribute",
-      "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuCtxPopCurrent", "cudaGetDriverEntryPoint",
-      "cudaUserObjectRelease"};
+  constexpr std::string_view kNot[] = {"cudaGetDeviceCount",    "cudaGetDevice",
+                                       "cudaSetDevice",         "cudaDeviceGetAttribute",
+                                       "cudaUserObjectRelease", "cuDevicePrimaryCtxRetain",
+                                       "cuCtxGetCurrent",       "cuCtxPushCurrent",
+                                       "cuCtxPopCurrent",       "cudaGetDriverEntryPoint"};
   return std::ranges::find(kNot, function) == std::end(kNot);
 }
 
@@ -41,31 +41,59 @@ void use_context(int device) {
   s.contexts.insert(device);
 }
 
-// What the driver knows a device's context by.
-CUcontext context_of(int device) { return reinterpret_cast<CUcontext>(uintptr_t{1} + device); }
+// What the driver knows a device's contexts by: its primary one, and others of the program's.
+CUcontext context_of(int device, int number = 0) {
+  return reinterpret_cast<CUcontext>(uintptr_t{1} + device + uintptr_t{kDevices} * number);
+}
+
+int device_of(CUcontext context) {
+  return static_cast<int>((reinterpret_cast<uintptr_t>(context) - 1) % kDevices);
+}
+
+// As the runtime does it: in place of the thread's own.
+void make_current(int device) {
+  use_context(device);
+  if (t_contexts.empty()) t_contexts.emplace_back();
+  t_contexts.back() = context_of(device);
+}
+
+// Like call(), of the driver's functions: it keeps no last error.
+template <class Body>
+CUresult call_driver(const char* function, const Body& body) {
+  const cudaError_t result = enter(function);
+  return static_cast<CUresult>(result == cudaSuccess ? body() : result);
+}
 
 CUresult retain(CUcontext* context, CUdevice device) {
-  return static_cast<CUresult>(call("cuDevicePrimaryCtxRetain", [&] {
+  return call_driver("cuDevicePrimaryCtxRetain", [&] {
     if (context == nullptr) return cudaErrorInvalidValue;
     if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
     use_context(device);
     *context = context_of(device);
     return cudaSuccess;
-  }));
+  });
+}
+
+CUresult current(CUcontext* context) {
+  return call_driver("cuCtxGetCurrent", [&] {
+    if (context == nullptr) return cudaErrorInvalidValue;
+    *context = current_context();
+    return cudaSuccess;
+  });
 }
 
 CUresult push(CUcontext context) {
-  return static_cast<CUresult>(call("cuCtxPushCurrent", [&] {
-    t_entered.push_back(static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1);
+  return call_driver("cuCtxPushCurrent", [&] {
+    t_contexts.push_back(context);
     return cudaSuccess;
-  }));
+  });
 }
 
 CUresult pop(CUcontext* context) {
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (t_entered.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  *context = context_of(t_entered.back());
-  t_entered.pop_back();
+  if (t_contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = t_contexts.back();
+  t_contexts.pop_back();
   return CUDA_SUCCESS;
 }
 
@@ -122,7 +150,10 @@ cudaError_t enter(const char* function) {
     return cudaErrorNotPermitted;
   }
   if (broken) return cudaErrorIllegalAddress;
-  if (needs_context(function)) use_context(current_device());
+  if (needs_context(function)) {
+    if (t_contexts.empty()) t_contexts.push_back(context_of(0));
+    use_context(current_device());
+  }
   if (t_calls_left && (*t_calls_left <= 0 || --*t_calls_left == 0))
     return cudaErrorECCUncorrectable;
   if (t_failure.times == 0 || t_failure.function != function || t_failure.before-- > 0)
@@ -164,6 +195,12 @@ void forget_contexts() {
   s.contexts.clear();
 }
 
+OtherContext::OtherContext(int device) { t_contexts.push_back(context_of(device, 1)); }
+OtherContext::~OtherContext() { t_contexts.pop_back(); }
+
+NcclsDevice::NcclsDevice(int device) : found_(current_device()) { make_current(device); }
+NcclsDevice::~NcclsDevice() { make_current(found_); }
+
 Live live() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
@@ -176,7 +213,9 @@ Live live() {
   return all;
 }
 
-int current_device() { return t_entered.empty() ? t_device : t_entered.back(); }
+CUcontext current_context() { return t_contexts.empty() ? nullptr : t_contexts.back(); }
+
+int current_device() { return t_contexts.empty() ? 0 : device_of(t_contexts.back()); }
 
 cudaError_t check_stream(cudaStream_t stream) {
   if (is_default(stream)) return cudaSuccess;
@@ -184,13 +223,13 @@ cudaError_t check_stream(cudaStream_t stream) {
   return there == ncclInvalidArgument ? cudaErrorInvalidResourceHandle : cudaSuccess;
 }
 
-cudaError_t check_stream_device(cudaStream_t stream) {
+cudaError_t check_stream_context(cudaStream_t stream) {
   if (const cudaError_t wrong = check_stream(stream)) return wrong;
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto known = s.streams.find(stream);
-  const bool other = known != s.streams.end() && known->second.device != kAnyDevice &&
-                     known->second.device != current_device();
+  const bool other = known != s.streams.end() && known->second.context != nullptr &&
+                     known->second.context != current_context();
   return other ? cudaErrorInvalidResourceHandle : cudaSuccess;
 }
 
@@ -282,8 +321,7 @@ TERSE_FAKE cudaError_t cudaGetDevice(int* device) {
 TERSE_FAKE cudaError_t cudaSetDevice(int device) {
   return call("cudaSetDevice", [&] {
     if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
-    t_device = device;
-    use_context(device);
+    make_current(device);
     return cudaSuccess;
   });
 }
@@ -294,6 +332,7 @@ TERSE_FAKE cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void
   return call("cudaGetDriverEntryPoint", [&] {
     const std::map<std::string_view, void*> known = {
         {"cuDevicePrimaryCtxRetain", reinterpret_cast<void*>(&retain)},
+        {"cuCtxGetCurrent", reinterpret_cast<void*>(&current)},
         {"cuCtxPushCurrent", reinterpret_cast<void*>(&push)},
         {"cuCtxPopCurrent", reinterpret_cast<void*>(&pop)}};
     const auto found = known.find(symbol);

@@ -51,19 +51,17 @@ struct Capture {
   bool joined(const std::set<size_t>& last) const;
 };
 
-constexpr int kAnyDevice = -1;
-
 struct StreamState {
-  int device = kAnyDevice;
-  bool blocking = true;  // waits for the legacy stream, and it for this one
-  bool ours = false;     // not made by hostnccl's own function
+  CUcontext context = nullptr;  // null: any
+  bool blocking = true;         // waits for the legacy stream, and it for this one
+  bool ours = false;            // not made by hostnccl's own function
   int priority = 0;
   std::shared_ptr<Capture> capture;
   std::set<size_t> last;  // the nodes that the stream's next one follows
 };
 
 struct EventState {
-  int device = kAnyDevice;
+  CUcontext context = nullptr;
   bool timed = false;
   std::shared_ptr<Capture> capture;  // in which it was recorded last; null: in none
   std::set<size_t> last;
@@ -85,14 +83,16 @@ State& state();
 // The null stream under any of its names.
 inline bool is_default(cudaStream_t stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
 
-// A stream that is there, and one that can be used on the thread's device.
+// A stream that is there, and one that can be used in the thread's context.
 cudaError_t check_stream(cudaStream_t stream);
-cudaError_t check_stream_device(cudaStream_t stream);
+cudaError_t check_stream_context(cudaStream_t stream);
 
 // While any stream is captured, calls that allocate or wait are refused, and break the capture,
 // unless the thread has said that it knows what it does.
 cudaError_t check_capture_mode();
 
+// The thread's own, which is none until it has used a device; and its device.
+CUcontext current_context();
 int current_device();
 
 // Records the operation where the stream is captured, else runs it.

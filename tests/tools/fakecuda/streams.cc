@@ -63,7 +63,7 @@ cudaError_t create_stream(cudaStream_t* stream, bool blocking, int priority = 0)
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.streams[*stream] = {
-      .device = current_device(), .blocking = blocking, .ours = true, .priority = priority};
+      .context = current_context(), .blocking = blocking, .ours = true, .priority = priority};
   return cudaSuccess;
 }
 
@@ -75,7 +75,7 @@ cudaError_t create_event(cudaEvent_t* event, bool timed) {
   *event = reinterpret_cast<cudaEvent_t>(made);
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.events[*event] = {.device = current_device(), .timed = timed};
+  s.events[*event] = {.context = current_context(), .timed = timed};
   return cudaSuccess;
 }
 
@@ -207,13 +207,13 @@ TERSE_FAKE cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t fro
 TERSE_FAKE cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return call("cudaEventRecord", [&] {
     if (!known_event(event)) return cudaErrorInvalidResourceHandle;
-    if (const cudaError_t wrong = check_stream_device(stream)) return wrong;
+    if (const cudaError_t wrong = check_stream_context(stream)) return wrong;
     {
       State& s = state();
       const std::lock_guard lock(s.mutex);
       EventState& at = s.events[event];
       StreamState& from = s.streams[stream];
-      if (from.device != kAnyDevice && from.device != at.device)
+      if (from.context != nullptr && from.context != at.context)
         return cudaErrorInvalidResourceHandle;
       if (from.capture != nullptr && from.capture->invalidated)
         return cudaErrorStreamCaptureInvalidated;

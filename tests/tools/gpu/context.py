@@ -5,8 +5,8 @@ import os
 import time
 
 import machine
-import processes
 import ranks
+from ranks import processes
 
 
 class NotRun(Exception):

@@ -13,10 +13,10 @@ import os
 import sys
 
 import machine
-import processes
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+import processes  # noqa: E402
 from ports import free_port  # noqa: E402
 
 # One GPU for several ranks: each is a host of its own to NCCL. Few thread blocks each, so that those

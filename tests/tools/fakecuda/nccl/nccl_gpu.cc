@@ -1,5 +1,6 @@
 // An NCCL that looks like one for GPUs: it is hostnccl, none of whose own functions can be found
-// through it, and adds calls on streams that are captured to their graphs, as NCCL does.
+// through it, and adds calls on streams that are captured to their graphs, as NCCL does. Meanwhile
+// it is on the communicator's device, whose number is the rank's, and NCCL_GPU_FIRST more.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -116,8 +118,18 @@ ncclResult_t end_group() {
   return group.error != ncclSuccess ? group.error : record(group.calls);
 }
 
+ncclResult_t device_of(const ncclComm_t comm, int* device) {
+  static const char* const first = std::getenv("NCCL_GPU_FIRST");
+  const ncclResult_t result = TERSE_NEXT(ncclCommUserRank)(comm, device);
+  if (result == ncclSuccess && first != nullptr) *device += std::atoi(first);
+  return result;
+}
+
 // All that a communicator has in a group is captured in one graph, or none of it is.
 ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const OnStream& run) {
+  int device = 0;
+  std::optional<terse::fake::NcclsDevice> on;
+  if (device_of(comm, &device) == ncclSuccess) on.emplace(device);
   const unsigned long long capture = terse::fake::capture_of(stream);
   const bool alone = t_group.depth == 0;
   if (alone) ++t_group.depth;
@@ -155,9 +167,9 @@ TERSE_EXPORT ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
 TERSE_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return TERSE_NEXT(ncclCommGetAsyncError)(comm, error);
 }
-// A rank's device has the rank's number.
 TERSE_EXPORT ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
-  return ncclCommUserRank(comm, device);
+  const ncclResult_t ready = check_ready(comm);
+  return ready != ncclSuccess ? ready : device_of(comm, device);
 }
 
 TERSE_EXPORT ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count,

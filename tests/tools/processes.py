@@ -3,19 +3,18 @@ process group of its own, which goes as a whole. It stays in this session, so th
 ends them, too. What they print goes to files, which nobody waits for."""
 
 import contextlib
-import dataclasses
 import os
 import signal
 import subprocess
 import tempfile
 import time
+import typing
 
 GRACE = 10  # seconds that the others have when one has failed
 ENDED = -signal.SIGKILL  # the code of one that was ended, which says nothing of its own
 
 
-@dataclasses.dataclass
-class Result:
+class Result(typing.NamedTuple):
     code: int
     out: str
     err: str
@@ -37,16 +36,36 @@ def _undisturbed():
         signal.pthread_sigmask(signal.SIG_SETMASK, own)
 
 
-def _end(process):
+def end(process):
+    """And all of its group, unless it has ended itself."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _wait(processes, seconds):
+@contextlib.contextmanager
+def starting():
+    """Gives what starts programs, as Popen does. In the end none of them is left."""
+    processes = []
+
+    def start(command, **how):
+        with _undisturbed() as prepare:
+            processes.append(subprocess.Popen(list(map(str, command)), preexec_fn=prepare, **how))
+        return processes[-1]
+
+    try:
+        yield start
+    finally:
+        for process in processes:
+            end(process)
+        for process in processes:
+            process.wait()
+
+
+def _wait(processes, seconds, codes):
     """Whether they took longer than that."""
     deadline, failed = time.monotonic() + seconds, False
-    while any(process.poll() is None for process in processes):
-        if not failed and any(process.poll() not in (None, 0) for process in processes):
+    while None in (ended := [process.poll() for process in processes]):
+        if not failed and codes is not None and not {None, *codes}.issuperset(ended):
             failed, deadline = True, min(deadline, time.monotonic() + GRACE)
         if time.monotonic() > deadline:
             return not failed
@@ -59,21 +78,15 @@ def _text(file):
     return file.read().decode(errors="replace")
 
 
-def run(commands, seconds, cwd=None):
-    """(results in order, whether they took longer than that), of [(command, environment), ...]."""
+def run(commands, seconds, cwd=None, codes=(0,)):
+    """(results in order, whether they took longer than that), of [(command, environment), ...]. Exit
+    codes but these are failures; with None, none is."""
     with contextlib.ExitStack() as stack:
-        processes, files = [], []
-        try:
-            for command, environment in commands:
-                pair = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
-                files.append(pair)
-                with _undisturbed() as prepare:
-                    processes.append(subprocess.Popen(
-                        list(map(str, command)), stdin=subprocess.DEVNULL, stdout=pair[0],
-                        stderr=pair[1], env=environment, cwd=cwd, preexec_fn=prepare))
-            late = _wait(processes, seconds)
-        finally:
-            for process in processes:
-                _end(process)
-        return [Result(process.wait(), _text(out), _text(err))
+        files = [[stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)] for _ in commands]
+        with starting() as start:
+            processes = [start(command, env=environment, cwd=cwd, stdin=subprocess.DEVNULL,
+                               stdout=out, stderr=err)
+                         for (command, environment), (out, err) in zip(commands, files)]
+            late = _wait(processes, seconds, codes)
+        return [Result(process.returncode, _text(out), _text(err))
                 for process, (out, err) in zip(processes, files)], late

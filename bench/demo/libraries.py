@@ -1,0 +1,41 @@
+"""Which terse, and which NCCL beneath it, was measured."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                "netlab"))
+from surroundings import LibraryError  # pylint: disable=wrong-import-position
+
+
+def digest(paths):
+    """Of files, and of what lies in folders: libraries and Python sources. 16 hexadecimal digits."""
+    found = hashlib.sha256()
+    for path in paths:
+        names = [path]
+        if os.path.isdir(path):
+            names = sorted(os.path.join(where, name) for where, _, files in os.walk(path)
+                           for name in files if name.endswith((".py", ".so")))
+        for name in names:
+            with open(name, "rb") as file:
+                found.update(os.path.basename(name).encode() + b"\0" + file.read() + b"\0")
+    return found.hexdigest()[:16]
+
+
+def versions(build_dir):
+    """terse's, and digests: what a preset is, and what codes mean, is in the library; how NCCL sums,
+    and how long it takes, in the transport, hostnccl. None of what is not built. Raises
+    LibraryError."""
+    terse = os.path.join(build_dir, "bin", "terse")
+    lib = os.path.join(build_dir, "lib")
+    libraries = {"library": os.path.join(lib, "libterse_nccl.so"),
+                 "transport": os.path.join(lib, "terse", "hostnccl", "libnccl.so.2")}
+    try:
+        said = subprocess.run([terse, "--version"], check=True, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise LibraryError(f"{terse} is not there: is the build complete?") from error
+    return {"terse": said.stdout.splitlines()[0],
+            **{name: digest([path]) if os.path.exists(path) else None
+               for name, path in libraries.items()}}

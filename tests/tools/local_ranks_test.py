@@ -1,0 +1,123 @@
+"""What the tests share that start ranks."""
+
+import os
+import re
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+import local_ranks
+import processes
+
+
+def shell(*scripts):
+    """Commands and environments of ranks that are shells."""
+    return [["sh", "-c", script] for script in scripts], [local_ranks.environment()] * len(scripts)
+
+
+def is_there(word):
+    """Whether a process has this argument."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if word.encode() in file.read().split(b"\0"):
+                    return True
+        except OSError:  # it has ended
+            pass
+    return False
+
+
+def is_left(word):
+    """The same when it has had time to die."""
+    patience = time.monotonic() + 5
+    while is_there(word) and time.monotonic() < patience:
+        time.sleep(0.02)
+    return is_there(word)
+
+
+class Environment(unittest.TestCase):
+    def environment(self, own, **settings):
+        with mock.patch.dict(os.environ, own, clear=True):
+            return local_ranks.environment(**settings)
+
+    def test_what_changes_programs_is_not_taken_over(self):
+        usual = self.environment({})
+        own = dict.fromkeys(["TERSE_SCHEME", "LD_PRELOAD", "NCCL_HOSTID", "NCCL_TESTS_SPLIT", "PMI_RANK",
+                             "PMIX_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK",
+                             "TORCHELASTIC_USE_AGENT_STORE", *local_ranks.torchrun(0, 1, 1)], "1")
+        self.assertEqual(self.environment(own), usual)
+        others = {"PATH": "p", "OMPI_MCA_btl": "tcp", "NCCL_DEBUG": "WARN", "NOT_LD_PRELOAD": "1"}
+        self.assertEqual(self.environment({**own, **others}), {**usual, **others})
+
+    def test_settings(self):
+        usual = self.environment({"HOME": "h"})
+        self.assertEqual(usual["HOSTNCCL_TIMEOUT"], "20")
+        self.assertEqual(self.environment({"HOME": "h"}, HOSTNCCL_TIMEOUT=5, HOME=None, TERSE_SCHEME=""),
+                         {**{name: usual[name] for name in ("NCCL_SOCKET_IFNAME", "ASAN_OPTIONS")},
+                          "HOSTNCCL_TIMEOUT": "5", "TERSE_SCHEME": ""})
+
+    def test_a_sanitizers_options_are_added(self):
+        self.assertEqual(self.environment({"ASAN_OPTIONS": "a=1:b=2"}, ASAN_OPTIONS="b=3")["ASAN_OPTIONS"],
+                         "verify_asan_link_order=0:a=1:b=2:b=3")
+
+
+class Run(unittest.TestCase):
+    def test_what_ranks_print(self):
+        self.assertEqual(local_ranks.run(*shell("echo a", "sleep 0.1; echo b >&2")),
+                         [(0, "a\n", ""), (0, "", "b\n")])
+
+    def test_one_that_fails_ends_the_others_and_all_is_told(self):
+        sleep = f"32.{os.getpid()}"
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(processes, "GRACE", 0):
+            ranks = shell(f"echo a; touch {folder}/said; sleep {sleep}; true",
+                          f"until [ -e {folder}/said ]; do sleep 0.01; done; echo b >&2; exit 3")
+            with self.assertRaisesRegex(AssertionError, r"^sh -c .* failed:\n\[rank 0 ended with -9\]\na\n\n"
+                                                        r"\[rank 1 ended with 3\]\nb\n$"):
+                local_ranks.run(*ranks)
+        self.assertFalse(is_left(sleep))
+
+    def test_failures_that_are_expected(self):
+        late = "sleep 0.2; exit 4"
+        with mock.patch.object(processes, "GRACE", 0):
+            for codes in (3, 4), None:
+                ranks = local_ranks.run(*shell("exit 3", late), codes=codes)
+                self.assertEqual([code for code, _, _ in ranks], [3, 4])
+
+    def test_one_that_takes_too_long(self):
+        sleep = f"33.{os.getpid()}"
+        with self.assertRaisesRegex(AssertionError, r" was ended after 0\.2 s:\n\[rank 0 ended with -9\]\n"):
+            local_ranks.run(*shell(f"sleep {sleep}; true"), seconds=0.2, codes=None)
+        self.assertFalse(is_left(sleep))
+
+
+class Running(unittest.TestCase):
+    def test_they_are_talked_with_and_finish(self):
+        with local_ranks.running(*shell("read a; echo $a; read b; echo $b", "exit 3")) as ranks:
+            ranks[0].stdin.write("one\n")
+            ranks[0].stdin.flush()
+            self.assertEqual(ranks[0].stdout.readline(), "one\n")
+            ranks[0].stdin.write("two\n")
+            self.assertEqual(local_ranks.finish(ranks, codes=(0, 3)), [(0, "two\n", ""), (3, "", "")])
+
+    def test_none_is_left(self):
+        sleep = f"34.{os.getpid()}"
+        with self.assertRaisesRegex(AssertionError, "^of the test$"):
+            with local_ranks.running(*shell(f"echo a; sleep {sleep}; true")) as [rank]:
+                rank.stdout.readline()
+                raise AssertionError("of the test")
+        self.assertFalse(is_left(sleep))
+
+    def test_whoever_waits_goes_on(self):
+        sleep = f"sleep 35.{os.getpid()}; true"
+        with self.assertRaisesRegex(AssertionError, r"^ranks were ended after 0\.2 s$"):
+            with local_ranks.running(*shell(sleep), seconds=0.2) as [rank]:
+                self.assertEqual(rank.stdout.readline(), "")
+        with local_ranks.running(*shell("echo a", sleep)) as ranks:
+            ranks[0].wait()
+            with self.assertRaisesRegex(AssertionError, re.escape("[rank 0 ended with 0]\na\n\n[rank 1")):
+                local_ranks.finish(ranks, seconds=0.2)
+
+
+if __name__ == "__main__":
+    unittest.main()
