@@ -30,7 +30,8 @@ def tune(hosts, options, path):
                   for dtype in options.tuned_dtypes), "--collectives",
          ",".join(name.replace("_", "") for name in options.tuned_collectives),
          "--schemes", SCHEMES],
-        timeout=most * len(options.tuned_dtypes) * len(options.tuned_collectives))
+        # As in measure(): netlab, which knows nothing of progress, ends what cannot end itself.
+        timeout=2 * most * len(options.tuned_dtypes) * len(options.tuned_collectives))
 
 
 def choice(folder):

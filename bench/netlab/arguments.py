@@ -21,13 +21,13 @@ def list_of(parse, names=None):
 
 
 def split_schemes(text):
-    """At the commas between schemes, not at those before a scheme's next key."""
-    return tuple(scheme for scheme in re.split(r",(?![a-z]+=)", text) if scheme)
+    """At the commas between schemes, not at those before a scheme's next key, or number."""
+    return tuple(scheme for scheme in re.split(r",(?![a-z]+=|[0-9])", text) if scheme)
 
 
 def writable(path):
     """The path, where a file can be written there: known before what is to be in it."""
-    new = not os.path.exists(path)
+    new = not os.path.lexists(path)  # a link stays, also one to what is not there yet
     try:
         with open(path, "ab"):
             pass

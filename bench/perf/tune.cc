@@ -76,6 +76,14 @@ std::size_t read_size(const std::string& text, const char* option) {
   }
 }
 
+// What is named more than once is measured once.
+void leave_out_repeats(std::vector<std::string>* names) {
+  std::vector<std::string> kept;
+  for (const std::string& name : *names)
+    if (std::ranges::find(kept, name) == kept.end()) kept.push_back(name);
+  *names = std::move(kept);
+}
+
 // The exit code where there is nothing to do; the text is printed.
 std::optional<int> parse(int argc, char** argv, TuneOptions* o) {
   CLI::App app(
@@ -116,14 +124,12 @@ std::optional<int> parse(int argc, char** argv, TuneOptions* o) {
     app.parse(argc, argv);
     if (o->perf.min_bytes == 0 || o->perf.min_bytes > o->perf.max_bytes)
       throw CLI::ValidationError("--minbytes", "must be from 1 to --maxbytes");
-    std::vector<std::string> given = std::exchange(o->schemes, {});
-    for (const std::string& scheme : given) {
+    for (std::string& scheme : o->schemes) {
       if (scheme.find(':') != std::string::npos)
         throw CLI::ValidationError("--schemes", scheme + ": formats without options, such as int8");
-      const terse::Scheme parsed = parse_scheme(scheme + ":round=" + o->round);
-      const std::string name = short_name(parsed);
-      if (std::ranges::find(o->schemes, name) == o->schemes.end()) o->schemes.push_back(name);
+      scheme = short_name(parse_scheme(scheme + ":round=" + o->round));
     }
+    for (auto* names : {&o->schemes, &o->collectives, &o->types}) leave_out_repeats(names);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return std::fputs(app.help().c_str(), stdout), 0;
     std::fprintf(stderr, "%s: %s\nTry %s --help.\n", kProgram, error.what(), kProgram);

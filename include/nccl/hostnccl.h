@@ -12,11 +12,12 @@
  * there has not confirmed it for twice the timeout. A send whose receiver is late counts as done
  * while no more than some 4 MiB wait there for it, and later ones when they are taken.
  *
- * ncclCommDestroy also waits for the parts (ncclCommSplit, ncclCommShrink) that are being made in
- * the background, and after as long gives them up (ncclRemoteError, too); ncclCommAbort does so at
- * once. Neither leaves anything that writes a part's handle later. A group makes one part of a
- * communicator at most by ncclCommShrink, or by ncclCommSplit of one that was revoked
- * (ncclInvalidUsage).
+ * Whether ncclCommSplit and ncclCommShrink block goes by the communicator they are given, as in
+ * NCCL. ncclCommDestroy also waits for such parts that are being made, and after twice the timeout
+ * gives them up (ncclRemoteError, too); ncclCommAbort does so at once, and calls that wait for them
+ * fail. Neither leaves anything that writes a part's handle later. A group that makes a part by
+ * ncclCommShrink, or by ncclCommSplit of one that was revoked, makes no other part of the same
+ * communicator (ncclInvalidUsage).
  *
  * After fork() the parent's communicators, streams and events are ncclInvalidUsage in the child;
  * new communicators are, too, where the parent had any.

@@ -243,7 +243,8 @@ typedef struct {
  * message has `elements` elements (nranks times the count, where each rank has a shard), the
  * elements of the ranges get what native NCCL gives. `count` ranges, in ascending order and apart;
  * none: nothing is excluded any more. They are copied. Other elements of their blocks are still
- * quantized beside them, and their bytes travel twice, compressed and not.
+ * quantized beside them, and their bytes travel twice, compressed and not. Where that is as much as
+ * NCCL sends, the call is NCCL's, unless the scheme names an algorithm.
  *
  * Every rank calls it alike, outside of groups; it compares and blocks, and is the same on all
  * ranks: ncclInvalidUsage where the ranks differ, ncclInvalidArgument where the ranges cannot be.
@@ -335,7 +336,8 @@ enum {
   TERSE_BYPASS_DELTA = 9,      /* delta: a graph is recorded, which cannot wait for the ranks'
                                   answer; or time and again they did not hold the same, or one had
                                   no memory to keep what was gathered */
-  TERSE_BYPASS_EXACT = 10, /* so much of it stays exact (terseCommExclude) that NCCL sends less */
+  TERSE_BYPASS_EXACT = 10,     /* what stays exact (terseCommExclude) and the codes are as much as
+                                  NCCL sends */
   TERSE_BYPASS_REASONS = 11
 };
 

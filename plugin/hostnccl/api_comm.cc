@@ -76,8 +76,9 @@ ncclResult_t init_rank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int
        .parent = nullptr});
 }
 
-// As NCCL does it: a part of a communicator that does not block is said to have been made, and the
-// parent's state says that it is in progress.
+// As NCCL does it: whether the call blocks goes by the parent, whatever the part will do. Of one
+// that does not block a part is said to have been made, and the parent's state says that it is in
+// progress.
 ncclResult_t add_part(PendingInit part) {
   const ncclResult_t result = Group::current().add(std::move(part));
   return result == ncclInProgress ? ncclSuccess : result;
@@ -152,22 +153,25 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
     parent->check_divisible();
     require(color >= 0 || color == NCCL_SPLIT_NOCOLOR, ncclInvalidArgument, "color is negative");
     const Config child = read_config(config, parent->config());
-    return add_part({.start = [=] { return Comm::start(child, meet_by_split(parent, color, key)); },
+    // What is asked for before a revocation is one of the parent's calls, and fails with them.
+    const bool late = parent->is_revoked();
+    const auto meet = late ? &meet_by_late_split : &meet_by_split;
+    return add_part({.start = [=] { return Comm::start(child, meet(parent, color, key)); },
                      .out = newcomm,
-                     .blocking = child.blocking,
+                     .blocking = parent->config().blocking,
                      .parent = parent,
-                     .at_door = parent->is_revoked()});
+                     .at_door = late});
   });
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int exclude_count, ncclComm_t* newcomm,
                             ncclConfig_t* config, int flags) {
   return guard_in_group("ncclCommShrink", [&] {
+    if (newcomm != nullptr) *newcomm = nullptr;
     const CommPtr parent = find_comm(comm);
     parent->require_undivided();  // who has to wait for that asks again, and it is the same call
     const uint64_t number = parent->next_shrink();
     require_pointer(newcomm, "newcomm");
-    *newcomm = nullptr;
     require_pointer(exclude, "excludeRanksList");
     parent->wait_until_ready();  // it is, or it has failed
     if (exclude_count < 1 || exclude_count >= parent->size()) {
@@ -184,7 +188,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int exclude_count, nc
                            return Comm::start(child, meet_by_shrink(parent, number, excluded));
                          },
                      .out = newcomm,
-                     .blocking = child.blocking,
+                     .blocking = parent->config().blocking,
                      .parent = parent,
                      .at_door = true});
   });
@@ -211,6 +215,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+  if (comm == nullptr) return ncclSuccess;
   return guard("ncclCommRevoke", [&] {
     require(flags == NCCL_REVOKE_DEFAULT, ncclInvalidArgument, "revokeFlags must be 0");
     const CommPtr found = find_comm(comm);

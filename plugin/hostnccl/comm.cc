@@ -18,6 +18,8 @@ struct Attaching {
   std::mutex mutex;
 };
 
+Failure ended_by_abort() { return {ncclInternalError, "the communicator was aborted"}; }
+
 }  // namespace
 
 Comm::Comm(Config config, Meet meet)
@@ -240,18 +242,14 @@ void Comm::require_initialized() const {
 void Comm::require_undivided() const {
   require_initialized();
   std::lock_guard lock(mutex_);
-  require(config_.blocking || parts_.empty(), ncclInvalidArgument,
-          "a part of the communicator is still being made: wait until ncclCommGetAsyncError no "
-          "longer says ncclInProgress");
+  require_whole();
 }
 
 void Comm::check_usable() const {
   require_initialized();
-  {
-    std::lock_guard lock(mutex_);
-    require_usable();
-  }
-  require_undivided();
+  std::lock_guard lock(mutex_);
+  require_usable();
+  require_whole();
   require(!reports_later_, ncclInvalidArgument,
           "the communicator is still enqueuing: wait until ncclCommGetAsyncError no longer says "
           "ncclInProgress");
@@ -265,6 +263,12 @@ void Comm::check_divisible() const {
 bool Comm::is_revoked() const {
   std::lock_guard lock(mutex_);
   return revoked_;
+}
+
+void Comm::require_whole() const {
+  require(!is_divided(), ncclInvalidArgument,
+          "a part of the communicator is still being made: wait until ncclCommGetAsyncError no "
+          "longer says ncclInProgress");
 }
 
 void Comm::require_usable() const {
@@ -323,7 +327,7 @@ void Comm::wait_until_left() {
 
 void Comm::destroy() {
   begin_to_leave();
-  const auto patience = 2 * settings_.timeout;  // a part has that long to meet and to connect
+  const auto patience = 2 * settings_.timeout;  // as with what was sent
   if (!await_parts(patience)) {
     abort();
     fail(ncclRemoteError, "rank {}: a part of the communicator was not made within {:.1f} s",
@@ -369,27 +373,33 @@ ncclResult_t Comm::async_error() {
   if (failure_ && !revoked_) return failure_->code();
   const bool finalizing = leaving_ && !left_.finished();
   const bool enqueuing = reports_later_.exchange(false);
-  if (finalizing || enqueuing || !parts_.empty()) return ncclInProgress;
+  if (finalizing || enqueuing || is_divided()) return ncclInProgress;
   return part_failure_ ? part_failure_->code() : ncclSuccess;
 }
 
 // abort stops this communicator before it takes the lock: whatever is not among parts_ then has
 // been handed out, or is refused here.
-bool Comm::begin_part(const std::shared_ptr<Comm>& part) {
+Outcome Comm::begin_part(const std::shared_ptr<Comm>& part) {
   std::lock_guard lock(mutex_);
-  if (stop_->raised()) return false;
+  if (stop_->raised()) return ended_by_abort();
   parts_.push_back(part);
-  return true;
+  return {};
 }
 
-void Comm::end_part(const std::shared_ptr<Comm>& part, const Outcome& failure,
-                    const std::function<void()>& hand_out) {
+Outcome Comm::end_part(const std::shared_ptr<Comm>& part, const Outcome& failure,
+                       const std::function<void()>& hand_out) {
   std::lock_guard lock(mutex_);
   std::erase_if(parts_, [&](const auto& other) { return other.lock() == part; });
-  parts_changed_.notify_all();
-  if (!part_failure_) part_failure_ = failure;
-  if (failure || stop_->raised()) return part->request_abort();
-  hand_out();  // who waits for the parts goes on when the lock is free
+  parts_changed_.notify_all();  // who waits for the parts goes on when the lock is free
+  if (!config_.blocking && !part_failure_) part_failure_ = failure;
+  Outcome lost = failure;
+  if (!lost && stop_->raised()) lost = ended_by_abort();
+  if (lost) {
+    part->request_abort();
+  } else {
+    hand_out();
+  }
+  return lost;
 }
 
 // What became of the parts before it has been told.

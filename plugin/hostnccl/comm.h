@@ -93,13 +93,14 @@ class Comm : public std::enable_shared_from_this<Comm> {
   // After a launch: whether this communicator does not block, and so says ncclInProgress, and then
   // once more when it is asked, as NCCL does while it enqueues.
   bool reports_later();
-  // A part of this communicator that is made in the background. False: this one was aborted, and
-  // the part is to be given up.
-  bool begin_part(const std::shared_ptr<Comm>& part);
-  // What became of it, once for each: its failure is ours to report. `hand_out` is called unless it
-  // has failed, or this one was aborted, and before any abort or destroy returns.
-  void end_part(const std::shared_ptr<Comm>& part, const Outcome& failure,
-                const std::function<void()>& hand_out);
+  // A part of this communicator, from its start until it is ready. A failure: this one was aborted,
+  // and the part is to be given up.
+  Outcome begin_part(const std::shared_ptr<Comm>& part);
+  // What became of it, once for each that has begun: where this one does not block, a failure is
+  // ours to report. `hand_out` is called unless it has failed, or this one was aborted, and before
+  // any abort or destroy returns. Returns why it was not called.
+  Outcome end_part(const std::shared_ptr<Comm>& part, const Outcome& failure,
+                   const std::function<void()>& hand_out);
 
   // For split and shrink. Where all ranks can be called, learnt at the start.
   uint64_t magic() const { return self_.magic; }
@@ -140,7 +141,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void begin_to_leave();
   bool await_parts(std::chrono::milliseconds patience);
   uint64_t next_part(uint64_t& count);
-  void require_usable() const;  // mutex_ is held
+  // mutex_ is held.
+  bool is_divided() const { return !config_.blocking && !parts_.empty(); }
+  void require_whole() const;
+  void require_usable() const;
 
   const Config config_;
   Meet meet_;
@@ -169,7 +173,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   uint64_t shrinks_ = 0;
   uint64_t late_splits_ = 0;
   Outcome part_failure_;  // the first of the parts since the latest of these calls
-  std::vector<std::weak_ptr<Comm>> parts_;  // being made in the background
+  std::vector<std::weak_ptr<Comm>> parts_;  // being made
   std::condition_variable parts_changed_;
   std::atomic<bool> reports_later_{false};
   std::map<int, std::pair<Operator, ncclDataType_t>> operators_;

@@ -19,25 +19,29 @@ void hand_out(const CommPtr& comm, ncclComm_t* out) {
   std::atomic_ref(*out).store(handle, std::memory_order_release);
 }
 
-// Gives *out its value when the time has come, without keeping the caller.
-void hand_out_later(const CommPtr& comm, const PendingInit& init) {
-  if (init.parent == nullptr) {
-    *init.out = CommHandles::add(comm);
-    return;
-  }
+// The same of a part, on its own thread: an abort of the parent waits for that, and for no caller.
+// Finishes with what has become of it.
+std::shared_ptr<Completion> hand_out_part(const CommPtr& comm, const PendingInit& init) {
+  auto over = std::make_shared<Completion>();
   *init.out = nullptr;
-  if (!init.parent->begin_part(comm)) return comm->request_abort();
-  comm->on_ready([comm, out = init.out, parent = init.parent](const Outcome& failure) {
-    parent->end_part(comm, failure, [&] { hand_out(comm, out); });
+  if (const Outcome refused = init.parent->begin_part(comm)) {
+    comm->request_abort();
+    over->finish(refused);
+    return over;
+  }
+  comm->on_ready([comm, over, out = init.out, parent = init.parent](const Outcome& failure) {
+    over->finish(parent->end_part(comm, failure, [&] { hand_out(comm, out); }));
   });
+  return over;
 }
 
 void require_compatible(const PendingInit& init, const PendingInit& other) {
-  require(init.blocks_group() == other.blocks_group(), ncclInvalidArgument,
+  require(init.blocking == other.blocking, ncclInvalidArgument,
           "blocking and non-blocking communicators are not allowed in the same group");
-  require(init.parent != other.parent || !init.at_door || !other.at_door, ncclInvalidUsage,
-          "the group makes another part of this communicator already: its ranks meet for one at a "
-          "time");
+  const bool one_parent = init.parent != nullptr && init.parent == other.parent;
+  require(!one_parent || !(init.at_door || other.at_door), ncclInvalidUsage,
+          "a group that shrinks a communicator, or splits a revoked one, makes no other part of "
+          "it");
 }
 
 // All of them; or none, where one cannot begin.
@@ -121,17 +125,25 @@ ncclResult_t Group::add(PendingInit init) {
 // Starts all before waiting for any: they may be waiting for each other.
 ncclResult_t Group::initialize(std::vector<PendingInit>& inits) {
   const std::vector<CommPtr> comms = start_all(inits);
+  std::vector<std::shared_ptr<Completion>> parts(inits.size());
   ncclResult_t result = ncclSuccess;
   Outcome first;
   for (size_t i = 0; i < inits.size(); ++i) {
-    if (inits[i].blocking) continue;
-    hand_out_later(comms[i], inits[i]);
-    result = ncclInProgress;
+    if (inits[i].parent != nullptr) {
+      parts[i] = hand_out_part(comms[i], inits[i]);
+    } else if (!inits[i].blocking) {
+      *inits[i].out = CommHandles::add(comms[i]);
+    }
+    if (!inits[i].blocking) result = ncclInProgress;
   }
   for (size_t i = 0; i < inits.size(); ++i) {
     if (!inits[i].blocking) continue;
     try {
-      hand_out(comms[i], inits[i].out);
+      if (parts[i] == nullptr) {
+        hand_out(comms[i], inits[i].out);
+      } else if (const Outcome& failure = parts[i]->wait()) {
+        throw *failure;
+      }
     } catch (const Failure& failure) {
       *inits[i].out = nullptr;
       comms[i]->abort();

@@ -17,12 +17,9 @@ namespace hostnccl {
 struct PendingInit {
   std::function<CommPtr()> start;
   ncclComm_t* out = nullptr;
-  bool blocking = true;
+  bool blocking = true;  // whether the call does: a part's goes by its parent, as in NCCL
   CommPtr parent;        // of a split or shrink; null: `out` is set before the initialisation ends
   bool at_door = false;  // its ranks meet at the parent's door, which serves one part at a time
-
-  // Whether it is of a group that blocks: as NCCL has it, a part goes by its parent.
-  bool blocks_group() const { return parent != nullptr ? parent->config().blocking : blocking; }
 };
 
 class Group {

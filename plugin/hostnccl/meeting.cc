@@ -58,22 +58,6 @@ std::vector<Wish> wishes_in(const std::vector<std::string>& texts) {
   return wishes;
 }
 
-// A revoked parent carries no more messages: its ranks call at the door of its first one, which
-// serves one split at a time.
-Comm::Meet meet_by_late_split(const CommPtr& parent, int color, int key) {
-  const std::shared_ptr<Doorway> door = open_door(read_settings());
-  const Wish mine{color, key, parent->rank(), door->address};
-  const uint64_t split = mix(parent->magic(), ~parent->next_late_split());
-  const Membership caller{split, parent->rank(), parent->size()};
-  return [=, hub = parent->door_of(0), reception = parent->door()](const Settings& settings,
-                                                                   const Flag& stop) {
-    Star star = Star::join_hub(hub, caller, *reception, settings, stop);
-    const std::string told(reinterpret_cast<const char*>(&mine), sizeof(mine));
-    const Limit limit{Clock::now() + settings.timeout, &stop};
-    return meeting_of(wishes_in(star.all_gather(told, limit)), mine, split, door);
-  };
-}
-
 }  // namespace
 
 Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
@@ -88,7 +72,6 @@ Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
 }
 
 Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
-  if (parent->is_revoked()) return meet_by_late_split(parent, color, key);
   // One all-gather on the parent, queued now, so that it keeps its place among the parent's calls.
   const std::shared_ptr<Doorway> door = open_door(read_settings());
   const auto exchanged = std::make_shared<Flag>();
@@ -114,6 +97,20 @@ Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
     await(exchanged->fd(), POLLIN, {Clock::time_point::max(), &stop});
     if (const Outcome& failure = exchange->done->wait()) throw *failure;
     return meeting_of(*wishes, mine, split, door);
+  };
+}
+
+Comm::Meet meet_by_late_split(const CommPtr& parent, int color, int key) {
+  const std::shared_ptr<Doorway> door = open_door(read_settings());
+  const Wish mine{color, key, parent->rank(), door->address};
+  const uint64_t split = mix(parent->magic(), ~parent->next_late_split());
+  const Membership caller{split, parent->rank(), parent->size()};
+  return [=, hub = parent->door_of(0), reception = parent->door()](const Settings& settings,
+                                                                   const Flag& stop) {
+    Star star = Star::join_hub(hub, caller, *reception, settings, stop);
+    const std::string told(reinterpret_cast<const char*>(&mine), sizeof(mine));
+    const Limit limit{Clock::now() + settings.timeout, &stop};
+    return meeting_of(wishes_in(star.all_gather(told, limit)), mine, split, door);
   };
 }
 

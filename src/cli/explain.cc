@@ -37,7 +37,7 @@ constexpr const char* kReasons[] = {"the rule says off",
                                     "the scheme is for other collectives",
                                     "nothing is predicted to be 10 % faster",
                                     "the ranks do not hold the same",
-                                    "most of it stays exact"};
+                                    "what stays exact and the codes are as much"};
 static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
 
 uint64_t parse_bytes(const std::string& text) {
@@ -309,7 +309,7 @@ void add_explain(CLI::App& app) {
   c->add_option("--scheme", o->scheme, "Rules on a line, as TERSE_SCHEME")
       ->check(not_empty)
       ->excludes(file);
-  c->add_option("--profile", o->profile, "What auto goes by, as TERSE_PROFILE");
+  c->add_option("--profile", o->profile, "What auto goes by, as TERSE_PROFILE")->check(not_empty);
   c->add_option("--bandwidth", o->bandwidth, "Of a link, e.g. 10gbit: adds the time on it")
       ->check(readable_by(parse_rate));
   c->callback([o] { explain(*o); });

@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 // The bytes that every library begins with, and the blank does not.
 const std::string kMagic = "\177ELF";
 
-// A folder for facades, and what others must not do there. Where the user has named it, what is
-// wrong with it is an error.
+// A folder for facades, and what others must not do there. One that the user has named is an error
+// where it is not this user's alone; with whatever else is wrong, the next one is tried.
 struct Cache {
   fs::path folder;
   mode_t forbidden = S_IWOTH;

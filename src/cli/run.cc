@@ -48,12 +48,12 @@ constexpr const char* kDefaultScheme = "int8";
 bool is_path(const std::string& library) { return library.find('/') != library.npos; }
 
 // The NCCL that the program would use where that is certain: the one named, or that of the packages
-// of the Python that it runs on. "" elsewhere: then its own loader decides, as ever. A name alone
-// is one that the linker looks for.
+// of the Python that it runs on. "" elsewhere: then its own loader decides, as ever. In TERSE_NCCL
+// a name alone is one that the linker looks for.
 std::string nccl_of(const Run& run) {
   const std::string& named = run.nccl.empty() ? settings().nccl : run.nccl;
   if (!named.empty()) {
-    if (!is_path(named) && (run.nccl.empty() || !fs::exists(named))) return named;
+    if (run.nccl.empty() && !is_path(named)) return named;
     if (!fs::exists(named)) fail(ncclSystemError, "there is no {}", named);
     if (!fs::is_regular_file(named)) fail(ncclSystemError, "{} is not a library", named);
     return fs::absolute(named);
@@ -85,17 +85,22 @@ void require_profile(const Policy& policy, const std::string& profile) {
     fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
 }
 
-// What an option or else a variable names is read by every rank; of a pipe only the first would
-// have anything.
-void require_no_pipe(const std::string& option, const char* variable) {
-  const char* const inherited = std::getenv(variable);
-  const std::string path = option.empty() && inherited != nullptr ? inherited : option;
+// What is named there is read by every rank; of a pipe only the first would have anything.
+void require_no_pipe(const char* name, const std::string& path) {
   std::error_code ignored;
   if (fs::is_fifo(path, ignored))
     fail(ncclInvalidArgument,
-         "{} is a pipe, which can be read once, and each of the program's ranks reads it: write it "
+         "{}: {} is a pipe, which can be read once, not by each of the program's ranks: write it "
          "to a file",
-         path);
+         name, path);
+}
+
+// Before settings() are read: they are of all variables, also of those that an option replaces.
+void require_no_pipes(const Run& run) {
+  for (const char* variable : {"TERSE_POLICY", "TERSE_PROFILE"})
+    if (const char* path = std::getenv(variable)) require_no_pipe(variable, path);
+  require_no_pipe("--policy", run.policy);
+  require_no_pipe("--profile", run.profile);
 }
 
 // Those of the command line take the place of the environment's. What is wrong with them is said
@@ -143,8 +148,7 @@ void add_facade(const std::string& interposer, const std::string& nccl,
 }
 
 std::vector<Variable> surroundings(const Run& run) {
-  if (run.scheme.empty()) require_no_pipe(run.policy, "TERSE_POLICY");
-  require_no_pipe(run.profile, "TERSE_PROFILE");
+  require_no_pipes(run);
   const std::string interposer = installed("lib/libterse_nccl.so");
   std::vector<std::string> libraries = {interposer};
   const std::string nccl = nccl_of(run);
@@ -258,13 +262,18 @@ void add_run(CLI::App& app, int& status) {
   command->add_option("--policy", run->policy, "A file of rules")
       ->check(not_empty)
       ->excludes(scheme);
-  command->add_option("--profile", run->profile, "What auto goes by, as TERSE_PROFILE");
-  command->add_option("--nccl", run->nccl, "Path of the NCCL to use (default: the program's own)");
+  command->add_option("--profile", run->profile, "What auto goes by, as TERSE_PROFILE")
+      ->check(not_empty);
+  command
+      ->add_option("--nccl", run->nccl,
+                   "Path of the NCCL to use (default: TERSE_NCCL, else the program's own)")
+      ->check(not_empty);
   command->add_flag("--no-facade", run->without_facade,
                     "Only preload libterse_nccl.so; no libnccl.so.2 in front of the program's");
   command->add_flag("--dry-run", run->dry, "Print what would be set and run, as a shell reads it");
-  command->add_option("--report", run->report,
-                      "A folder for a report of each rank, as TERSE_REPORT");
+  command
+      ->add_option("--report", run->report, "A folder for a report of each rank, as TERSE_REPORT")
+      ->check(not_empty);
   command
       ->add_option("--verify", run->verify,
                    "One in so many calls also runs natively, to know its error, as TERSE_VERIFY")

@@ -106,7 +106,8 @@ Work work_of(const Profile& p, const plan::Plan& plan, const Topology& t) {
 
 double chunks_of(const Shape& shape, size_t bytes) {
   const size_t chunk = shape.grain.chunk(bytes, shape.ranks);
-  return std::max(1.0, static_cast<double>(bytes) / static_cast<double>(chunk));
+  return std::clamp<double>(static_cast<double>(bytes) / static_cast<double>(chunk), 1,
+                            plan::Grain::kMostChunks);
 }
 
 size_t message_bytes(Collective collective, const Shape& shape) {

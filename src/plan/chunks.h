@@ -32,7 +32,8 @@ class Chunks {
     const size_t quantum = std::max(shape.packing.quantum, shape.within.packing.quantum);
     const size_t wanted = shape.grain.chunk(total * shape.element_bytes, shards);
     const size_t per_shard = std::max<size_t>(1, wanted / shape.element_bytes / shards);
-    const size_t chunks = std::max<size_t>(1, (shard + per_shard - 1) / per_shard);
+    const size_t chunks =
+        std::clamp<size_t>((shard + per_shard - 1) / per_shard, 1, Grain::kMostChunks);
     // Chunks of equal size, in whole blocks.
     step_ = round_up(std::max<size_t>(1, (shard + chunks - 1) / chunks), quantum);
     count_ = std::max<size_t>(1, (shard + step_ - 1) / step_);

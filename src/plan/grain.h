@@ -19,15 +19,13 @@ struct Grain {
   // nearly all of the time, and what each chunk costs counts for more.
   size_t many_chunks = kNoLimit;
 
-  // A plan grows with them, so no collective has more, however small they were to be.
+  // A plan grows with them: no collective has more, however small they were to be.
   static constexpr size_t kMostChunks = 4096;
 
-  // Raw bytes of a chunk of a collective of so many.
+  // Raw bytes of a chunk of a collective of so many, where those are not too many chunks.
   constexpr size_t chunk(size_t bytes, size_t shards) const {
-    size_t wanted = std::max(chunk_bytes, shards * shard_bytes);
-    if (bytes / wanted >= many_chunks) wanted *= 2;
-    while (bytes / wanted >= kMostChunks) wanted *= 2;
-    return wanted;
+    const size_t wanted = std::max(chunk_bytes, shards * shard_bytes);
+    return bytes / wanted >= many_chunks ? 2 * wanted : wanted;
   }
 
   bool operator==(const Grain&) const = default;

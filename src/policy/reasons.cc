@@ -17,7 +17,7 @@ const char* bypass_reason(int reason) {
                                              "the scheme is for other collectives",
                                              "native is predicted to be as fast",
                                              "the ranks do not hold the same",
-                                             "most of it stays exact"};
+                                             "what stays exact and the codes are as much"};
   static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
   return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
 }

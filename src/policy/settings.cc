@@ -54,7 +54,7 @@ uint64_t parse_bytes(std::string_view text) {
   return *bytes;
 }
 
-// Smaller chunks would be nothing but messages, and a plan of a million of them.
+// Smaller chunks would be nothing but messages.
 uint64_t parse_chunk(std::string_view text) {
   constexpr uint64_t kLeast = 4 << 10;
   const uint64_t bytes = parse_bytes(text);
@@ -117,7 +117,8 @@ constexpr Variable kVariables[] = {
          fail(ncclInvalidArgument, "it must be 1 to 86400 seconds");
        s.timeout_seconds = static_cast<unsigned>(seconds);
      }},
-    {"TERSE_NCCL", "path of the NCCL to use (default: the program's own)",
+    {"TERSE_NCCL",
+     "path of the NCCL to use, or a name that the linker looks for (default: the program's own)",
      [](std::string_view text, Settings& s) { s.nccl = library_at(text); }},
     {"TERSE_CUDA_MODULE", "path of libterse_cuda.so (default: beside terse's own library)",
      [](std::string_view text, Settings& s) { s.cuda_module = library_at(text); }},
@@ -125,7 +126,9 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.meter = parse_plain(text); }},
     {"TERSE_VERIFY", "one in so many also runs natively, to know its error (default 0: none)",
      [](std::string_view text, Settings& s) { s.verify = parse_plain(text); }},
-    {"TERSE_REPORT", "folder for a report at the end, or a name with %r rank %p pid %h host",
+    {"TERSE_REPORT",
+     "folder for a report at the end, or a name with %r rank %p pid %h host; %% is a %, and any "
+     "other % an error",
      [](std::string_view text, Settings& s) {
        require_report(text);
        s.report = report_at(start_folder(), text);

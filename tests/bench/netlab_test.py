@@ -13,6 +13,7 @@ from marks import comes_true, end, marked, new_mark
 from programs import NETLAB, fake_gpus, has_namespaces, left_over, netlab, no_gpus, program, rows
 
 sys.path.insert(0, os.path.dirname(NETLAB))
+from arguments import split_schemes, writable  # pylint: disable=wrong-import-position
 from units import format_rate, parse_rate  # pylint: disable=wrong-import-position
 
 
@@ -26,6 +27,25 @@ class Units(unittest.TestCase):
         for bad in ("fast", "1gbps", "-1", ""):
             with self.assertRaises(Exception):
                 parse_rate(bad)
+
+
+class Arguments(unittest.TestCase):
+    def test_keys_and_numbers_are_their_schemes(self):
+        self.assertEqual(split_schemes("int8,int4:block=64,fit=mse,learned4:learn=1,50,block=64,exp8"),
+                         ("int8", "int4:block=64,fit=mse", "learned4:learn=1,50,block=64", "exp8"))
+
+    def test_files_are_as_they_were(self):
+        with tempfile.TemporaryDirectory() as folder:
+            new, old, link = (os.path.join(folder, name) for name in ("new", "old", "link"))
+            with open(old, "w", encoding="ascii") as file:
+                file.write("results")
+            os.symlink("later", link)
+            for path in new, old, link:
+                self.assertEqual(writable(path), path)
+            self.assertFalse(os.path.exists(new))
+            with open(old, encoding="ascii") as file:
+                self.assertEqual(file.read(), "results")
+            self.assertEqual(os.readlink(link), "later")
 
 
 class Both:

@@ -73,6 +73,15 @@ class Tune(unittest.TestCase):
         self.check(2, 1, ("reducescatter",), ("float32",), ("native", "int4:round=stochastic"))
         self.assertIn("# reducescatter float32: ", out)
 
+    def test_what_is_named_twice_is_measured_once(self):
+        code, out, err = terse("tune", "-o", self.path, "-t", "2", "--seconds", "1", "-e", "256K",
+                               "--schemes", "int8,int8", "--collectives", "allreduce,allreduce",
+                               "--dtypes", "float32,float32")
+        self.assertEqual(code, 0, out + err)
+        self.assertEqual([(curve["collective"], curve["dtype"], curve["scheme"])
+                          for curve in self.profile()["measured"]],
+                         [("allreduce", "float32", "native"), ("allreduce", "float32", "int8")])
+
     # Of 64 bytes five ranks have no 16 each.
     def test_calls_without_elements_are_not_measured(self):
         words = ("tune", "-o", self.path, "-t", "5", "--seconds", "1", "-b", "64", "--schemes",

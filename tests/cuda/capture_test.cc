@@ -167,7 +167,8 @@ TEST(Capture, WhatIsExcludedIsExactInEveryReplay) {
   for (const Collective collective : kAll)
     play_ranks(2, [&](Player& player) {
       const DeviceStream stream;
-      Piece piece(player, call_of(collective, "int2", kCount));
+      // An algorithm that is named is not given up, however much is exact.
+      Piece piece(player, call_of(collective, "int2:algo=twoshot", kCount));
       piece.play(0, stream.get());
       const size_t whole = kCount * (collective == Collective::kAllReduce ? 1 : 2);
       const terseRange_t everything{0, whole};
@@ -182,7 +183,32 @@ TEST(Capture, WhatIsExcludedIsExactInEveryReplay) {
         graph.launch(stream.get());
         piece.expect_exact(stream.get());
       }
+      terseStats_t stats{.size = sizeof stats};
+      EXPECT_EQ(terseCommGetStats(player.comm, &stats), ncclSuccess);
+      EXPECT_EQ(stats.calls, 3u);
+      EXPECT_EQ(stats.bypasses[TERSE_BYPASS_EXACT], 0u);
     });
+}
+
+TEST(Capture, WhatIsLeftToNcclForItsExclusionsMayBeRecorded) {
+  constexpr size_t kCount = 3'000;
+  play_ranks(2, [&](Player& player) {
+    const DeviceStream stream;
+    Piece piece(player, call_of(Collective::kAllReduce, "int2", kCount));
+    piece.play(0, stream.get());
+    const terseRange_t everything{0, kCount};
+    ASSERT_EQ(terseCommExclude(player.comm, kCount, &everything, 1), ncclSuccess)
+        << terseGetLastError();
+    const RecordedGraph graph(stream.get(), [&] { piece.enqueue(stream.get()); });
+    for (unsigned k = 1; k < 3; ++k) {
+      piece.feed(k, stream.get());
+      graph.launch(stream.get());
+      piece.expect_exact(stream.get());
+    }
+    terseStats_t stats{.size = sizeof stats};
+    EXPECT_EQ(terseCommGetStats(player.comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_EXACT], 1u);
+  });
 }
 
 TEST(Capture, SeveralCallsMakeOneGraph) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "engine/call/exclusion.h"
 #include "engine/call/group.h"
 #include "engine/call/route.h"
 #include "engine/comm/directory.h"
@@ -133,6 +134,26 @@ TEST(Auto, ChoosesOnceForAllSeeds) {
       EXPECT_EQ(way.scheme, parse_scheme(std::string("int8:seed=") + seed));
     }
     EXPECT_EQ(route(c, request, parse_scheme("auto")).scheme, parse_scheme("int8"));
+    release_communicator(comm, false);
+  });
+}
+
+// Which auto does not know of, whatever algorithm it has taken.
+TEST(Auto, LeavesToNcclWhatStaysExact) {
+  const Settings own = settings_with(modelled());
+  constexpr size_t kCount = 100'003;
+  next_ordinal();
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Bytes in = gaussian(kCount, ncclFloat32, 3 + static_cast<uint64_t>(rank));
+    Bytes out(in.size());
+    submit(sum_of(in, out, kCount, comm), parse_scheme("auto:bits=4"), own);
+    EXPECT_EQ(stats_of(comm).calls, 1u);
+    const terseRange_t everything{0, kCount};
+    exclude(comm, kCount, &everything, 1, own);
+    submit(sum_of(in, out, kCount, comm), parse_scheme("auto:bits=4"), own);
+    EXPECT_EQ(stats_of(comm).calls, 1u);
+    EXPECT_EQ(stats_of(comm).bypasses[TERSE_BYPASS_EXACT], 1u);
+    EXPECT_TRUE(out == natively(in, kCount, comm));
     release_communicator(comm, false);
   });
 }

@@ -357,6 +357,48 @@ TEST(Exclusions, InAGroup) {
   }
 }
 
+// Beside calls that are compressed, differences and messages.
+TEST(Exclusions, InAGroupOfWhichOneCallIsNcclsForThem) {
+  constexpr size_t kCount = 3'000;
+  next_ordinal();
+  run_ranks(3, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle scheme(parse_scheme("int4")), delta(parse_scheme("int4:delta=shadow"));
+    const terseRange_t everything{0, kCount}, all_shards{0, 3 * kCount};
+    ASSERT_EQ(terseCommExclude(comm, kCount, &everything, 1), ncclSuccess) << terseGetLastError();
+    ASSERT_EQ(terseCommExclude(comm, 3 * kCount, &all_shards, 1), ncclSuccess);
+    const auto value = [](size_t i, int of) { return static_cast<float>(i % 13 + of); };
+    for (int round = 0; round < 3; ++round) {
+      std::vector<float> exact(kCount), other(kCount + 1), own(kCount), all(3 * kCount),
+          got(kCount + 1);
+      for (size_t i = 0; i < kCount; ++i) exact[i] = other[i] = own[i] = value(i, rank);
+      terseGroupStart();
+      terseAllReduce(exact.data(), exact.data(), kCount, ncclFloat32, ncclSum, scheme.get(), comm,
+                     nullptr);
+      terseAllReduce(other.data(), other.data(), kCount + 1, ncclFloat32, ncclSum, scheme.get(),
+                     comm, nullptr);
+      terseAllGather(own.data(), all.data(), kCount, ncclFloat32, delta.get(), comm, nullptr);
+      terseSend(own.data(), kCount, ncclFloat32, (rank + 1) % 3, scheme.get(), comm, nullptr);
+      terseRecv(got.data(), kCount, ncclFloat32, (rank + 2) % 3, scheme.get(), comm, nullptr);
+      ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+      size_t inexact = 0;
+      for (size_t i = 0; i < kCount; ++i) {
+        const float sum = 3 * value(i, 1);
+        ASSERT_EQ(exact[i], sum) << i;
+        ASSERT_NEAR(other[i], sum, 4) << i;
+        ASSERT_NEAR(got[i], value(i, (rank + 2) % 3), 2) << i;
+        for (int r = 0; r < 3; ++r) ASSERT_EQ(all[r * kCount + i], value(i, r)) << i;
+        inexact += other[i] != sum;
+      }
+      EXPECT_GT(inexact, kCount / 10);
+    }
+    terseStats_t stats{.size = sizeof stats};
+    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_EXACT], 6u);
+    EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], 0u);
+    terseCommRelease(comm);
+  });
+}
+
 // Calls of one communicator that go together, of which some have exclusions.
 TEST(Exclusions, BesideCallsWithoutThem) {
   constexpr size_t kCounts[] = {3'000, 4'000, 5'000, 3'000};

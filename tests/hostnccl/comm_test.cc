@@ -1,9 +1,11 @@
 // Communicators: how they are made, split, shrunk, finalised, and what they tell about themselves.
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "free_port.h"
@@ -264,7 +266,17 @@ TEST(Comm, ARevokedOneMayBeSplitAndShrunk) {
   });
 }
 
-// As NCCL's does: what a configuration leaves open is not the parent's.
+TEST(Comm, ASplitThatIsAskedForBeforeARevocationFailsWithIt) {
+  const Clique clique(2);
+  ncclComm_t child = clique[0];
+  ASSERT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(ncclCommSplit(clique[0], 0, 0, &child, nullptr));
+  EXPECT_NCCL(ncclCommRevoke(clique[0], NCCL_REVOKE_DEFAULT));
+  EXPECT_EQ(ncclInvalidUsage, ncclGroupEnd());
+  EXPECT_EQ(child, nullptr);
+}
+
+// As NCCL's does: what a configuration leaves open is not the parent's. How it is made, is.
 TEST(Comm, APartWithAConfigurationBlocksUnlessThatSaysOtherwise) {
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
@@ -276,10 +288,32 @@ TEST(Comm, APartWithAConfigurationBlocksUnlessThatSaysOtherwise) {
     ASSERT_EQ(settled(comm), ncclSuccess);
     config.blocking = NCCL_CONFIG_UNDEF_INT;
     ASSERT_NCCL(ncclCommSplit(comm, 0, rank, &child, &config));
+    ASSERT_EQ(settled(comm), ncclSuccess);
     ASSERT_NE(child, nullptr);
     expect_sum(child, 1 + rank, 3);
     EXPECT_NCCL(ncclCommDestroy(child));
     EXPECT_NCCL(ncclCommDestroy(comm));
+  });
+}
+
+// So that one part of it is made at a time.
+TEST(Comm, OneThatBlocksWaitsForAPartThatDoesNot) {
+  const Clique clique(3);
+  on_threads(2, [&](int rank) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    int excluded[] = {2};
+    for (int i = 0; i < 2; ++i) {
+      ncclComm_t child = nullptr;
+      ASSERT_NCCL(ncclCommShrink(clique[rank], excluded, 1, &child, &config, NCCL_SHRINK_DEFAULT));
+      ASSERT_NE(child, nullptr);
+      int value = 1;
+      EXPECT_EQ(ncclInProgress,
+                ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, child, nullptr));
+      EXPECT_EQ(settled(child), ncclSuccess);
+      EXPECT_EQ(value, 2);
+      EXPECT_NCCL(ncclCommDestroy(child));
+    }
   });
 }
 
@@ -378,8 +412,11 @@ TEST(Comm, NonBlockingTakesNoCallsWhileAPartIsMade) {
   EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("still being made"), std::string::npos)
       << ncclGetLastError(nullptr);
   int value = 1, excluded[] = {1};
-  for (const int flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT})
+  for (const int flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT}) {
+    other = comms[0];
     EXPECT_EQ(ncclInvalidArgument, ncclCommShrink(comms[0], excluded, 1, &other, nullptr, flags));
+    EXPECT_EQ(other, nullptr);
+  }
   EXPECT_EQ(ncclInvalidArgument,
             ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comms[0], nullptr));
   EXPECT_EQ(ncclInvalidArgument, ncclCommFinalize(comms[0]));
@@ -448,18 +485,54 @@ TEST(Comm, AnAbortEndsThePartsThatAreBeingMade) {
   for (int r = 1; r < 3; ++r) EXPECT_NCCL(ncclCommAbort(comms[r]));
 }
 
-TEST(Comm, AGroupShrinksACommunicatorOnce) {
+// The other ranks do not come, and would be waited for much longer.
+TEST(Comm, AnAbortEndsTheCallsThatWaitForAPart) {
+  using Clock = std::chrono::steady_clock;
+  for (const bool shrinks : {true, false}) {  // or splits a revoked one
+    ncclComm_t comms[3];
+    ASSERT_NCCL(ncclCommInitAll(comms, 3, nullptr));
+    if (!shrinks) {
+      EXPECT_NCCL(ncclCommRevoke(comms[0], NCCL_REVOKE_DEFAULT));
+    }
+    setenv("HOSTNCCL_TIMEOUT", "60", 1);
+    ncclComm_t child = comms[0];
+    std::thread waiting([&] {
+      int excluded[] = {2};
+      EXPECT_NE(ncclSuccess, shrinks ? ncclCommShrink(comms[0], excluded, 1, &child, nullptr, 0)
+                                     : ncclCommSplit(comms[0], 0, 0, &child, nullptr));
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const Clock::time_point start = Clock::now();
+    EXPECT_NCCL(ncclCommAbort(comms[0]));
+    waiting.join();
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
+    unsetenv("HOSTNCCL_TIMEOUT");
+    EXPECT_EQ(child, nullptr);
+    for (int r = 1; r < 3; ++r) EXPECT_NCCL(ncclCommAbort(comms[r]));
+  }
+}
+
+TEST(Comm, AGroupThatShrinksACommunicatorMakesNoOtherPartOfIt) {
   const Clique clique(3);
-  int excluded[] = {2};
-  ncclComm_t child[2];
-  const auto shrink = [&](ncclComm_t& made) {
-    return ncclCommShrink(clique[0], excluded, 1, &made, nullptr, NCCL_SHRINK_DEFAULT);
+  using Make = std::function<ncclResult_t(ncclComm_t&)>;
+  const Make split = [&](ncclComm_t& made) {
+    return ncclCommSplit(clique[0], 0, 0, &made, nullptr);
   };
-  ASSERT_NCCL(ncclGroupStart());
-  EXPECT_NCCL(shrink(child[0]));
-  EXPECT_EQ(ncclInvalidUsage, shrink(child[1]));
-  EXPECT_EQ(ncclInvalidUsage, ncclGroupEnd());
-  for (ncclComm_t made : child) EXPECT_EQ(made, nullptr);
+  const Make shrink = [&](ncclComm_t& made) {
+    int excluded[] = {2};
+    return ncclCommShrink(clique[0], excluded, 1, &made, nullptr, NCCL_SHRINK_ABORT);
+  };
+  using Pair = std::pair<Make, Make>;
+  for (const auto& [make, make_other] :
+       {Pair(shrink, shrink), Pair(shrink, split), Pair(split, shrink)}) {
+    ncclComm_t child[2];
+    ASSERT_NCCL(ncclGroupStart());
+    EXPECT_NCCL(make(child[0]));
+    EXPECT_EQ(ncclInvalidUsage, make_other(child[1]));
+    EXPECT_EQ(ncclInvalidUsage, ncclGroupEnd());
+    for (ncclComm_t made : child) EXPECT_EQ(made, nullptr);
+  }
+  on_threads(3, [&](int rank) { expect_sum(clique[rank], 1, 3); });
 }
 
 // As NCCL has it; of parts their parents count.
@@ -479,8 +552,7 @@ TEST(Comm, AGroupDoesNotMixThoseThatBlockWithOthers) {
   ASSERT_NCCL(ncclGroupStart());
   for (int r = 0; r < 2; ++r)
     EXPECT_NCCL(ncclCommSplit(clique[r], 0, r, &made[r], r == 0 ? &config : nullptr));
-  EXPECT_EQ(ncclInProgress, ncclGroupEnd());
-  EXPECT_EQ(settled(clique[0]), ncclSuccess);
+  EXPECT_NCCL(ncclGroupEnd());
   for (ncclComm_t comm : made) EXPECT_NCCL(ncclCommDestroy(comm));
 }
 

@@ -102,6 +102,7 @@ TEST(Errors, DestroyedTwice) {
   EXPECT_EQ(ncclInvalidArgument, ncclCommAbort(comm));
   EXPECT_NCCL(ncclCommDestroy(nullptr));
   EXPECT_NCCL(ncclCommFinalize(nullptr));  // as NCCL's
+  EXPECT_NCCL(ncclCommRevoke(nullptr, NCCL_REVOKE_DEFAULT));
 }
 
 TEST(Errors, AMissingRankIsNamed) {

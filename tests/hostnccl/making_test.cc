@@ -2,7 +2,6 @@
 // what their ranks are told.
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <atomic>
 #include <chrono>
@@ -17,10 +16,11 @@
 namespace hostnccl {
 namespace {
 
-std::vector<CommPtr> two_ranks() {
+std::vector<CommPtr> two_ranks(Config config = {}) {
   const ncclUniqueId id = make_unique_id(read_settings());
   std::vector<CommPtr> comms;
-  for (int rank = 0; rank < 2; ++rank) comms.push_back(Comm::start({}, meet_by_id(id, rank, 2)));
+  for (int rank = 0; rank < 2; ++rank)
+    comms.push_back(Comm::start(config, meet_by_id(id, rank, 2)));
   for (const CommPtr& comm : comms) EXPECT_TRUE(comm->wait_until_ready());
   return comms;
 }
@@ -78,7 +78,7 @@ TEST_P(GroupOfInits, LeavesNothingWhenOneCannotBegin) {
 
 // The parts that have begun wait for the others, which never will.
 TEST_P(GroupOfInits, LeavesTheirParentsAsTheyWere) {
-  const std::vector<CommPtr> parents = two_ranks();
+  const std::vector<CommPtr> parents = two_ranks({.blocking = GetParam()});
   std::weak_ptr<Comm> begun;
   ncclComm_t out[2] = {};
   const auto begin = [&] {
@@ -115,7 +115,7 @@ std::weak_ptr<Comm> in_background(const CommPtr& parent, ncclComm_t* out, const 
 
 // The other rank does not come.
 TEST(Parts, EndWithAnAbortOfTheirParent) {
-  const std::vector<CommPtr> parents = two_ranks();
+  const std::vector<CommPtr> parents = two_ranks({.blocking = false});
   ncclComm_t out = nullptr;
   const std::weak_ptr<Comm> begun = in_background(parents[0], &out, whole_of);
   EXPECT_EQ(parents[0]->async_error(), ncclInProgress);
@@ -126,8 +126,33 @@ TEST(Parts, EndWithAnAbortOfTheirParent) {
   parents[1]->abort();
 }
 
+// Whatever else the call waits for that has asked for them.
+TEST(Parts, EndWithAnAbortOfTheirParentAlone) {
+  const std::vector<CommPtr> first = two_ranks(), second = two_ranks();
+  ncclComm_t out[2] = {};
+  const auto add = [](const CommPtr& parent, ncclComm_t* place) {
+    const auto start = [parent] { return whole_of(parent); };
+    Group::current().add({.start = start, .out = place, .blocking = true, .parent = parent});
+  };
+  std::thread waiting([&] {
+    Group::current().start();
+    add(first[0], &out[0]);
+    add(second[0], &out[1]);
+    EXPECT_THROW(Group::current().end(), Failure);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (const CommPtr& parent : {second[0], first[0]}) {
+    const auto start = Clock::now();
+    parent->abort();
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+  }
+  waiting.join();
+  for (const ncclComm_t made : out) EXPECT_EQ(made, nullptr);
+  for (const CommPtr& parent : {first[1], second[1]}) parent->abort();
+}
+
 TEST(Parts, AreMadeBeforeTheirParentIsDestroyed) {
-  const std::vector<CommPtr> parents = two_ranks();
+  const std::vector<CommPtr> parents = two_ranks({.blocking = false});
   ncclComm_t out = nullptr;
   in_background(parents[0], &out, whole_of);
   std::atomic<bool> destroyed{false};
@@ -149,7 +174,7 @@ TEST(Parts, AreMadeBeforeTheirParentIsDestroyed) {
 // A split waits for the other ranks' without end, as every call does.
 TEST(Parts, AreGivenUpInTheEndWhenTheirParentIsDestroyed) {
   setenv("HOSTNCCL_TIMEOUT", "1", 1);
-  const std::vector<CommPtr> parents = two_ranks();
+  const std::vector<CommPtr> parents = two_ranks({.blocking = false});
   unsetenv("HOSTNCCL_TIMEOUT");
   ncclComm_t out = nullptr;
   const std::weak_ptr<Comm> begun = in_background(parents[0], &out, [](const CommPtr& parent) {
@@ -194,26 +219,6 @@ TEST(Meeting, TellsBothWhoDisagreeOnTheirNumber) {  // in the order in which the
   expect_told({Comm::start({}, meet_by_id(id, 0, 2)), Comm::start({}, meet_by_id(id, 1, 3))},
               "initialisation: rank 1 says nranks is 3, others say 2",
               "initialisation: rank 0 says nranks is 2, others say 3");
-}
-
-// Of all threads.
-std::chrono::nanoseconds processor_time() {
-  timespec time;
-  EXPECT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time), 0);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
-// And does not say the rest.
-TEST(Meeting, ACallerThatSaysAPartOfItsHelloKeepsNobodyBusy) {
-  const MeetingPoint point = from_unique_id(make_unique_id(read_settings()));
-  const Limit limit{Clock::now() + std::chrono::seconds(10)};
-  Socket caller = Socket::connect(point.address, limit);
-  caller.send(&point.magic, sizeof(point.magic), limit);
-  constexpr std::chrono::milliseconds kWatched{500};
-  std::this_thread::sleep_for(kWatched / 5);  // until it is let in
-  const auto before = processor_time();
-  std::this_thread::sleep_for(kWatched);
-  EXPECT_LT(processor_time() - before, kWatched / 2);
 }
 
 }  // namespace

@@ -230,7 +230,7 @@ TEST(Overlap, ARankThatLeftIsNoticedBesideOtherTraffic) {
 
 // Its message has come, and the call waits for another rank's, which is late.
 TEST(Overlap, ARankMayLeaveThatNobodyWaitsForAnyMore) {
-  setenv("HOSTNCCL_TIMEOUT", "1", 1);
+  setenv("HOSTNCCL_TIMEOUT", "4", 1);
   ncclComm_t comms[3];
   ASSERT_NCCL(ncclCommInitAll(comms, 3, nullptr));
   unsetenv("HOSTNCCL_TIMEOUT");
@@ -241,7 +241,7 @@ TEST(Overlap, ARankMayLeaveThatNobodyWaitsForAnyMore) {
   ASSERT_NCCL(ncclGroupEnd());
   ASSERT_NCCL(send_one(sent[1], 0, comms[1], nullptr));
   EXPECT_NCCL(ncclCommDestroy(comms[1]));
-  std::this_thread::sleep_for(2500ms);  // for longer than the timeout
+  std::this_thread::sleep_for(5500ms);  // for longer than the timeout
   EXPECT_EQ(ncclInProgress, hostncclStreamQuery(receive));
   EXPECT_NCCL(send_one(sent[2], 0, comms[2], nullptr));
   EXPECT_NCCL(hostncclStreamSynchronize(receive));

@@ -158,20 +158,18 @@ TEST(Grain, SaysHowOftenRanksExchange) {
 }
 
 // The plan of a call that no memory holds, as by a count that is wrong, is no larger than others.
-TEST(Grain, HasAnEnd) {
-  EXPECT_EQ(exact_grain(4096).chunk(4095 * 4096, 2), 4096u);
-  EXPECT_EQ(exact_grain(4096).chunk(4096 * 4096, 2), 2 * 4096u);
-  for (const size_t bytes : {size_t{1} << 32, size_t{1} << 40, size_t{1} << 47})
-    for (const int ranks : {2, 4})
-      for (const Grain& grain : {kHostGrain, exact_grain(4096)}) {
-        const Shape shape{
-            .count = bytes / 4, .ranks = ranks, .grain = grain, .packing = test_packing(128)};
-        const size_t chunks = bytes / grain.chunk(bytes, ranks);
-        EXPECT_LT(chunks, 4096u) << bytes;
-        EXPECT_GE(chunks, std::min<size_t>(bytes / grain.chunk_bytes / 2, 2048u)) << bytes;
-        const Plan plan = two_shot_all_reduce(shape);
-        EXPECT_LE(plan.steps.size(), 6 * (chunks + kCommunicateLanes + 1)) << bytes;
-      }
+TEST_P(PlanTest, ChunksHaveAnEnd) {
+  const Algorithm& a = GetParam();
+  for (const size_t count : {size_t{4096} * 1024, size_t{1} << 30, size_t{1} << 45})
+    for (const int ranks : {2, 3, 8}) {
+      const Shape shape{.count = count,
+                        .element_bytes = 4,
+                        .ranks = ranks,
+                        .rank = ranks - 1,
+                        .grain = exact_grain(4096),
+                        .packing = packing_for(a, int8())};
+      EXPECT_LE(a.build(shape).steps.size(), 5 * 4096u) << count << " x " << ranks;
+    }
 }
 
 TEST_P(PlanTest, ScratchStaysWithinThePackedMessageAndTwoChunks) {

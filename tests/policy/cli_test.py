@@ -57,8 +57,12 @@ class Usage(unittest.TestCase):
                  "plan", "allreduce", "--scheme", "bf16", "--element-bytes", "2"),
                 ("--scheme: it is empty", "run", "--scheme", "", "true"),
                 ("--policy: it is empty", "run", "--policy", "", "true"),
+                ("--profile: it is empty", "run", "--profile", "", "true"),
+                ("--report: it is empty", "run", "--report", "", "true"),
+                ("--nccl: it is empty", "run", "--nccl", "", "true"),
                 ("--scheme: it is empty", "explain", "--scheme", ""),
                 ("--policy: it is empty", "explain", "--policy", ""),
+                ("--profile: it is empty", "explain", "--profile", ""),
                 ("--count: Value 0 not in range 1 to " + many, "plan", "--count", "0"),
                 ("a message of 7.379e+19 bytes cannot be right", "plan", "--count", many),
                 ("--bytes: 17179869183G: no message has so many bytes", "explain", "--scheme", "int8",
@@ -174,18 +178,30 @@ class Run(unittest.TestCase):
 
     def test_a_name_that_the_linker_looks_for_stays_one(self):
         self.assertEqual(self.run_dry(TERSE_NCCL="libnccl.so.2"), ([], ["TERSE_SCHEME=int8"], ""))
-        self.assertEqual(self.run_dry("--nccl", "libnccl.so.2"),
-                         ([], ["TERSE_SCHEME=int8", "TERSE_NCCL=libnccl.so.2"], ""))
+
+    def test_the_option_is_a_path_also_without_a_slash(self):
+        for own in {}, {"TERSE_NCCL": "libnccl.so.2"}:
+            self.assertEqual(terse("run", "--nccl", "libncl.so.2", "true", **own),
+                             (1, "", "terse: there is no libncl.so.2\n"))
+        done = subprocess.run([TERSE, "run", "--nccl", "libnccl.so.2", "--no-facade", "--dry-run",
+                               "true"], cwd=self.folder, env=environment(), text=True,
+                              capture_output=True, check=True, timeout=60)
+        self.assertIn(f"\nTERSE_NCCL={self.nccl}\n", done.stdout)
 
     def test_what_every_rank_reads_is_no_pipe(self):
         pipe = self.folder + "/pipe"
         os.mkfifo(pipe)
-        error = (f"terse: {pipe} is a pipe, which can be read once, and each of the program's ranks "
-                 "reads it: write it to a file\n")
-        for words, settings in ((["--policy", pipe], {}), (["--profile", pipe], {}),
-                                ([], {"TERSE_POLICY": pipe}), ([], {"TERSE_PROFILE": pipe})):
-            with self.subTest(words=words, settings=settings):
-                self.assertEqual(terse("run", *words, "true", **settings), (1, "", error))
+        error = (f"terse: {{}}: {pipe} is a pipe, which can be read once, not by each of the program's "
+                 "ranks: write it to a file\n")
+        for name in "--policy", "--profile":
+            self.assertEqual(terse("run", name, pipe, "true"), (1, "", error.format(name)))
+        # Also of a variable whose place an option takes.
+        for name, words in (("TERSE_POLICY", []), ("TERSE_PROFILE", []),
+                            ("TERSE_POLICY", ["--scheme", "int8"]),
+                            ("TERSE_PROFILE", ["--profile", "a100-8x-100gbit"])):
+            with self.subTest(name=name, words=words):
+                self.assertEqual(terse("run", *words, "true", **{name: pipe}),
+                                 (1, "", error.format(name)))
 
     def test_a_percent_sign_of_the_working_directory_is_one(self):
         place = self.folder + "/50%r"

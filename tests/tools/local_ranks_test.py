@@ -90,6 +90,11 @@ class Run(unittest.TestCase):
             local_ranks.run(*shell(f"sleep {sleep}; true"), seconds=0.2, codes=None)
         self.assertFalse(is_left(sleep))
 
+    def test_nor_is_what_one_that_has_ended_leaves_behind(self):
+        sleep = f"36.{os.getpid()}"
+        self.assertEqual(local_ranks.run(*shell(f"sleep {sleep} & echo a")), [(0, "a\n", "")])
+        self.assertFalse(is_left(sleep))
+
 
 class Running(unittest.TestCase):
     def test_they_are_talked_with_and_finish(self):
@@ -117,6 +122,15 @@ class Running(unittest.TestCase):
             ranks[0].wait()
             with self.assertRaisesRegex(AssertionError, re.escape("[rank 0 ended with 0]\na\n\n[rank 1")):
                 local_ranks.finish(ranks, seconds=0.2)
+
+    def test_nobody_waits_for_what_a_rank_leaves_behind(self):
+        sleep = f"37.{os.getpid()}"
+        with local_ranks.running(*shell(f"sleep {sleep} & echo a")) as ranks:
+            ranks[0].wait()
+            with self.assertRaisesRegex(AssertionError, r" was ended after 0\.2 s:\n\[rank 0 ended with 0\]\n"
+                                                        r"a\n$"):
+                local_ranks.finish(ranks, seconds=0.2)
+        self.assertFalse(is_left(sleep))
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ def _undisturbed():
 
 
 def end(process):
-    """And all of its group, unless it has ended itself."""
-    if process.poll() is None:
+    """And all of its group, also what it has left there when it has ended itself."""
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 

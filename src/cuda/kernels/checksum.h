@@ -11,7 +11,7 @@
 namespace terse::kernels {
 
 using codec::Seen;
-static_assert(codec::kCheckParts % kThreads == 0);  // each thread has as many
+static_assert(codec::kCheckParts % kThreads == 0);  // each thread adds up equally many
 using ChecksumSum = simt::BlockReduction<Seen, kThreads>;
 
 struct IncludeSeen {

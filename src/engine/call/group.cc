@@ -166,12 +166,15 @@ bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
 }
 
 void group_settle(ncclResult_t result) {
-  for (const Job& job : t_group.pending) job.communicator->settle(result, "ncclGroupEnd");
+  for (const Job& job : t_group.pending) settle(job, result, "ncclGroupEnd");
 }
 
 void group_hand_over() {
   for (const Job& job : t_group.pending)
-    check(job.communicator->library, call_native(*job.communicator, job.request), "native NCCL");
+    naming(job, [&] {
+      const Communicator& c = *job.communicator;
+      check(c.library, call_native(c, job.request), "native NCCL");
+    });
   t_group.pending.clear();
   t_group.held.clear();
 }

@@ -21,7 +21,8 @@ void run_native(const Jobs& jobs) {
   ncclResult_t first = library.nccl.GroupStart();
   try {
     for (const Job* job : jobs) {
-      const ncclResult_t result = call_native(*job->communicator, job->request);
+      const ncclResult_t result =
+          naming(*job, [&] { return call_native(*job->communicator, job->request); });
       if (first == ncclSuccess) first = result;
     }
   } catch (...) {
@@ -29,8 +30,8 @@ void run_native(const Jobs& jobs) {
     throw;
   }
   const ncclResult_t end = library.nccl.GroupEnd();
-  for (const Job* job : jobs)
-    job->communicator->settle(first == ncclSuccess ? end : first, "native NCCL");
+  if (first == ncclSuccess) first = end;
+  for (const Job* job : jobs) settle(*job, first, "native NCCL");
 }
 
 // Whether a call that stays native goes before all that is compressed. A message that stays native
@@ -72,22 +73,17 @@ void decide_each(std::span<Job> jobs) {
   throw *first;
 }
 
-// Whether a call may still be left to NCCL. Where the scheme names an algorithm, its user has
-// decided.
-bool is_undecided(const Job& job) {
-  return !job.native && !is_message(job) && job.scheme.algorithm == plan::Algo{};
-}
-
-// Whether it would send more over the link of a node than NCCL does.
+// Whether it would send more over the link of a node than NCCL does. Where the scheme names an
+// algorithm, its user has decided; or auto, which knows of that.
 bool sends_more_than_nccl(const Job* job) {
-  if (!is_undecided(*job)) return false;
+  if (job->native || is_message(*job) || job->scheme.algorithm != plan::Algo{}) return false;
   if (job->communicator->topology().nodes() < 2) return false;  // and no plan is looked up
   return plan::sends_more_than_native(plan_of_collective(*job)->link);
 }
 
-// Whether what stays exact and what is quantized are together as much as NCCL sends.
+// Whether what stays exact and the codes are as much as NCCL sends. Of that auto knows nothing.
 bool keeps_too_much(const Job* job) {
-  if (!is_undecided(*job)) return false;
+  if (job->native || is_message(*job) || job->named().algorithm != plan::Algo{}) return false;
   const Request& r = job->request;
   const Communicator& c = *job->communicator;
   const size_t exact = c.plans.exact_elements(r.collective, r.count);

@@ -22,6 +22,17 @@ void decide(std::vector<Job>& jobs);
 // Throws Error; what is not known to be the same on all ranks is broken off then.
 void run(std::span<Job> jobs);
 
+// Runs a part of a job's call, whose errors name both.
+template <class Part>
+auto naming(const Job& job, const Part& part) {
+  return job.communicator->signing([&] { return plan::name(job.request.collective); }, part);
+}
+
+// Communicator::settle() for a job's call.
+inline void settle(const Job& job, ncclResult_t result, const char* call) {
+  naming(job, [&] { job.communicator->settle(result, call); });
+}
+
 inline bool is_one_of(const Communicator& c, std::span<const ncclComm_t> comms) {
   return std::ranges::find(comms, c.comm) != comms.end();
 }

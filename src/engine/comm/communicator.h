@@ -169,6 +169,19 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     }
   }
 
+  // The same of a part of calls, whose errors also end with what those are, as `what` says.
+  template <class What, class Part>
+  auto signing(const What& what, const Part& part) const {
+    return signing([&] {
+      try {
+        return part();
+      } catch (Error& e) {
+        e.message += fmt::format(" ({})", what());
+        throw;
+      }
+    });
+  }
+
   // What a failed exchange leaves, for it may still wait there. It goes with the communicator.
   void leave(std::unique_ptr<Mailbox> own) { left_.push_back(std::move(own)); }
 

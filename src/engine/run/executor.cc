@@ -11,17 +11,10 @@
 namespace terse {
 namespace {
 
-// Runs a part of a run, whose errors name its communicator, and then what it is of.
+// Runs a part of a run, whose errors name it.
 template <class Part>
 auto naming(const Run& run, const Part& part) {
-  return run.communicator().signing([&] {
-    try {
-      return part();
-    } catch (Error& e) {
-      e.message += fmt::format(" ({})", run.what());
-      throw;
-    }
-  });
+  return run.communicator().signing([&] { return name_of(run.work()); }, part);
 }
 
 // One NCCL group of a part of each run.
@@ -104,12 +97,13 @@ void execute(const Jobs& jobs) {
     try {
       for (const Work* work : waiting) {
         const Communicator& c = *work->front()->communicator;
-        c.signing([&] {
+        const auto add = [&] {
           if (const std::optional<Share> share = share_of(*work, runs, later))
             runs.emplace_back(*work, *share);
           else
             later.push_back(work);
-        });
+        };
+        c.signing([&] { return name_of(*work); }, add);
       }
       execute_together(runs);
     } catch (...) {

@@ -156,15 +156,16 @@ void Run::end() {
 // What is enqueued by now still uses the caller's buffers and the scratch, and so comes before what
 // the caller or another call does next.
 void Run::abandon() noexcept {
-  try {
-    if (!ended_) break_off();
-    wait_if_synchronous();
-  } catch (const Error& e) {
-    c_.log(LogLevel::kInfo, "{}", e.message);
-  }
+  // Also where enqueuing fails: what was enqueued before that is under way.
+  for (const auto part : {&Run::cut_off, &Run::wait_if_synchronous}) try {
+      (this->*part)();
+    } catch (const Error& e) {
+      c_.log(LogLevel::kInfo, "{}", e.message);
+    }
 }
 
-void Run::break_off() {
+void Run::cut_off() {
+  if (ended_) return;
   ranges::end(range_);
   for (size_t i = 0; i < entered_.size(); ++i) {
     const Stream lane = track_.lanes()[i];
@@ -177,11 +178,6 @@ void Run::break_off() {
     c_.meter.drop(sample_);
   }
   leave();
-}
-
-std::string Run::what() const {
-  if (messages_.size() > 1) return fmt::format("{} messages", messages_.size());
-  return plan::name(messages_.front()->request.collective);
 }
 
 void Run::wait_if_synchronous() {

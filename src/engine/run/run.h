@@ -47,16 +47,14 @@ class Run {
   bool next_is_native() const { return !plan_->steps[next_].natives.empty(); }
   size_t next_bytes() const { return bytes(plan_->steps[next_]); }
 
-  // What it is of, for messages: AllReduce, or 3 messages.
-  std::string what() const;
-
+  const Work& work() const { return messages_; }
   const Communicator& communicator() const { return c_; }
   const NcclLibrary& library() const { return c_.library; }
 
  private:
   template <class Wait>
   void enter(const Wait& wait);
-  void break_off();
+  void cut_off();
   void leave();
   Stream last_lane() const { return track_.lanes()[static_cast<size_t>(plan::Lane::kDecode)]; }
   Stream lane(const plan::Step& step) const { return track_.lanes()[step.queue()]; }

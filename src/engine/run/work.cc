@@ -86,6 +86,11 @@ std::string title(const Work& work, const plan::Plan& plan) {
                      plan.raw_bytes);
 }
 
+std::string name_of(const Work& work) {
+  if (work.size() > 1) return fmt::format("{} messages", work.size());
+  return plan::name(work.front()->request.collective);
+}
+
 size_t step_bytes(const Work& work, const plan::Step& step) {
   size_t sum = 0;
   for (const plan::Transfer& t : step.transfers) sum += t.send ? t.bytes : 0;

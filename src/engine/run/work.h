@@ -31,6 +31,9 @@ Sent sent(const Work& work, const plan::Plan& plan, size_t message);
 
 // For tools: the work's name, and what a step of it makes, uncompressed, or sends.
 std::string title(const Work& work, const plan::Plan& plan);
+
+// For errors: AllReduce, or 3 messages.
+std::string name_of(const Work& work);
 size_t step_bytes(const Work& work, const plan::Step& step);
 
 // The type of what a job compresses.

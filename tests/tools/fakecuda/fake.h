@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ constexpr int kDevices = 16;
 TERSE_FAKE void fail(const std::string& function, cudaError_t error, int n = 1, int times = 1);
 // Whether it has come to that; forgets it in any case.
 TERSE_FAKE bool failed();
+// How often this thread has called each function.
+TERSE_FAKE std::map<std::string, size_t> calls();
 // The thread's device is gone: from the n-th call on all that the thread makes fail.
 TERSE_FAKE void lose_device(int n);
 // Whether it has come to that; from now on it is there again.
