@@ -453,15 +453,15 @@ void run_all(Suite& suite, int ranks, bool quick) {
           suite.check(c);
         }
   suite.check_bypass();
-  suite.check_ring(parse_scheme("int8"), 50'001);
+  const Scheme int8 = parse_scheme("int8"), named = parse_scheme("int4:algo=twoshot");
+  suite.check_ring(int8, 50'001);
   suite.check_ring(parse_scheme("int4:round=stochastic"), 4'099);
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter})
-    suite.check_excluded(
-        {{.collective = collective, .scheme = parse_scheme("int4:algo=twoshot"), .count = 30'001},
-         collective == Collective::kAllGather,
-         0});
-  suite.check_excluded_rows({{.scheme = parse_scheme("int8"), .count = 30'001}, false, 0});
+    suite.check_excluded({{.collective = collective, .scheme = named, .count = 30'001},
+                          collective == Collective::kAllGather,
+                          0});
+  suite.check_excluded_rows({{.scheme = int8, .count = 30'001}, false, 0});
   run_learned(suite);
   if (!quick) run_several_chunks(suite);
   // At the end, for of these calls not all have a number.
