@@ -37,10 +37,10 @@ class Exclusions {
   };
 
   const Kept& find(plan::Collective collective, size_t count, int ranks) const {
-    static const Kept kNothing;
-    if (!plan::may_keep_exact(collective)) return kNothing;
+    static const Kept nothing;
+    if (!plan::may_keep_exact(collective)) return nothing;
     const auto known = kept_.find(count * plan::shards(collective, ranks));
-    return known == kept_.end() ? kNothing : known->second;
+    return known == kept_.end() ? nothing : known->second;
   }
 
   std::map<size_t, Kept> kept_;
