@@ -37,7 +37,6 @@ def _program(case, scheme, options, directory):
     command = [os.path.join(options.build_dir, "bin", f"{case.collective}_perf"),
                "-d", TYPES[case.dtype][0], "-c", "0", "-w", str(WARM_UP),
                "-n", str(iterations(case, scheme, options)), "--checksum", "--place", "out",
-               "-T", str(patience(program_seconds(case, scheme, options))),
                "--netdev", "lo" if options.loopback else "eth0",
                "-J", os.path.join(directory, "perf.json")]
     if case.data == "gradient":
@@ -70,15 +69,15 @@ def measure(case, scheme, options, direct=False):
     """direct: through terse.h instead of the preloaded library, which adds its statistics."""
     with tempfile.TemporaryDirectory(prefix="terse-bench-") as directory:
         settings = _choosing(case, scheme, options, directory)
-        program = _program(case, scheme, options, directory)
+        most = patience(program_seconds(case, scheme, options))
+        program = [*_program(case, scheme, options, directory), "-T", str(most)]
         if direct:
             program += ["--scheme", scheme]
         else:
             settings += _preload(scheme, options)
         # netlab, which knows nothing of progress, only where the program cannot end itself.
         done = options.hosts.of(case.lab, options).run(
-            f"{case.name} {scheme}", program, settings,
-            2 * patience(program_seconds(case, scheme, options)))
+            f"{case.name} {scheme}", program, settings, 2 * most)
         with open(os.path.join(directory, "perf.json"), encoding="utf-8") as file:
             perf = json.load(file)
         chosen, predicted = choice(directory) if is_auto(scheme) else (None, None)

@@ -15,10 +15,11 @@ def unwind_at_signals():
 
 @contextlib.contextmanager
 def held():
-    """Those that would end this program, Ctrl-C too, do so after the block and not in it."""
+    """Those that would end this program, Ctrl-C too, do so after the block and not in it. Gives those
+    that were held before."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK,
                                     (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     try:
-        yield
+        yield before
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -29,18 +29,23 @@ using CommHandles = Handles<Comm, ncclComm_t>;
 using StreamHandles = Handles<Stream, cudaStream_t>;
 using EventHandles = Handles<Event, hostncclEvent_t>;
 
-inline ncclResult_t complain(const char* function, const Failure& failure) {
+// To who asks for the last error, and to the log. Returns the failure with the function's name.
+inline Failure tell(const char* function, const Failure& failure) {
   const std::string text = fmt::format("{}: {}", function, failure.text());
   set_last_error(text);
   log(LogLevel::kWarn, kNoRank, "{}", text);
-  return failure.code();
+  return {failure.code(), text};
+}
+
+inline ncclResult_t complain(const char* function, const Failure& failure) {
+  return tell(function, failure).code();
 }
 
 // The same where the thread's group fails with it, if there is one.
 inline ncclResult_t fail_group(const char* function, const Failure& failure) {
-  const ncclResult_t code = complain(function, failure);
-  Group::current().note({code, fmt::format("{}: {}", function, failure.text())});
-  return code;
+  const Failure told = tell(function, failure);
+  Group::current().note(told);
+  return told.code();
 }
 
 using Report = ncclResult_t (*)(const char* function, const Failure& failure);

@@ -14,8 +14,8 @@ import unittest
 import unittest.mock
 import xml.etree.ElementTree
 
-from marks import comes_true, end, marked, new_mark
 from programs import BUILD, ROOT, fake_gpus, has_namespaces, no_gpus, planned
+from marks import comes_true, end, marked, new_mark  # pylint: disable=wrong-import-order
 
 sys.path.insert(0, os.path.join(ROOT, "bench", "demo"))
 import hosts  # pylint: disable=wrong-import-position

@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-from marks import end
 from programs import (NETLAB, fake_gpus, has_namespaces, left_over, library, netlab, planned,
                       program)
+from marks import comes_true, end  # pylint: disable=wrong-import-order
 
 sys.path.insert(0, os.path.dirname(NETLAB))
 from placement import Placement  # pylint: disable=wrong-import-position
@@ -156,14 +155,13 @@ class NamespacesTest(Both, unittest.TestCase):
                  f"readlink /proc/self/ns/ipc > {directory}/$RANK; sleep 63"],
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.addCleanup(end, process)
-            late = time.monotonic() + 30
-            files = []
-            while len(files) < 4 and time.monotonic() < late:
-                time.sleep(0.1)
-                files = [name for name in os.listdir(directory)
-                         if os.path.getsize(os.path.join(directory, name))]
+
+            def files():
+                return [name for name in os.listdir(directory)
+                        if os.path.getsize(os.path.join(directory, name))]
+            comes_true(lambda: len(files()) == 4)
             places = set()
-            for name in files:
+            for name in files():
                 with open(os.path.join(directory, name), encoding="utf-8") as file:
                     places.add(file.read().strip())
         self.assertEqual(len(places), 2)

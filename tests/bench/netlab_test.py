@@ -9,8 +9,8 @@ import tempfile
 import unittest
 from unittest import mock
 
-from marks import comes_true, end, marked, new_mark
 from programs import NETLAB, fake_gpus, has_namespaces, left_over, netlab, no_gpus, program, rows
+from marks import comes_true, end, marked, new_mark  # pylint: disable=wrong-import-order
 
 sys.path.insert(0, os.path.dirname(NETLAB))
 from arguments import split_schemes, writable  # pylint: disable=wrong-import-position

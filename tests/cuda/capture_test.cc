@@ -4,6 +4,7 @@
 #include <barrier>
 #include <deque>
 
+#include "client_stats.h"
 #include "recorded_call.h"
 #include "summed_reference.h"
 
@@ -183,8 +184,7 @@ TEST(Capture, WhatIsExcludedIsExactInEveryReplay) {
         graph.launch(stream.get());
         piece.expect_exact(stream.get());
       }
-      terseStats_t stats{.size = sizeof stats};
-      EXPECT_EQ(terseCommGetStats(player.comm, &stats), ncclSuccess);
+      const terseStats_t stats = client_stats(player.comm);
       EXPECT_EQ(stats.calls, 3u);
       EXPECT_EQ(stats.bypasses[TERSE_BYPASS_EXACT], 0u);
     });
@@ -205,8 +205,7 @@ TEST(Capture, WhatIsLeftToNcclForItsExclusionsMayBeRecorded) {
       graph.launch(stream.get());
       piece.expect_exact(stream.get());
     }
-    terseStats_t stats{.size = sizeof stats};
-    EXPECT_EQ(terseCommGetStats(player.comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(player.comm);
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_EXACT], 1u);
   });
 }
@@ -338,8 +337,7 @@ TEST(Capture, DifferencesAreNotRecorded) {
       EXPECT_TRUE(all.download(stream.get()) == both) << "exactly";
     }
     gather();
-    terseStats_t stats{.size = sizeof stats};
-    ASSERT_EQ(terseCommGetStats(player.comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(player.comm);
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DELTA], 1u);
     EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], 1u);
     EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], 1u);

@@ -2,6 +2,7 @@
 // the ranks believe of each other stays true.
 #include <barrier>
 
+#include "client_stats.h"
 #include "engine/comm/shadows.h"
 #include "player.h"
 
@@ -44,11 +45,7 @@ class Gatherer {
     EXPECT_EQ(fake::failed(), poor) << function << " at step " << step;
   }
 
-  terseStats_t stats() const {
-    terseStats_t stats{.size = sizeof stats};
-    EXPECT_EQ(terseCommGetStats(player_.comm, &stats), ncclSuccess);
-    return stats;
-  }
+  terseStats_t stats() const { return client_stats(player_.comm); }
 
  private:
   void gather(size_t count) {
@@ -180,8 +177,7 @@ TEST(DeltaMemory, ToCompareOneCallWithIsNoErrorOnAnyRank) {
       stream.synchronize();
     }
     EXPECT_EQ(fake::failed(), player.rank == kPoor);
-    terseStats_t stats{.size = sizeof stats};
-    EXPECT_EQ(terseCommGetStats(player.comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(player.comm);
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_FALLBACK], 1u);
     EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], kCalls);
     EXPECT_EQ(stats.delta_unchanged, 2 * kCalls - 1);

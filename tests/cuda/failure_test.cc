@@ -4,6 +4,7 @@
 #include <barrier>
 #include <string_view>
 
+#include "client_stats.h"
 #include "player.h"
 #include "policy/settings.h"
 
@@ -236,9 +237,7 @@ TEST(Failures, OfMemoryOnOneRankLeaveOutAWholeGroup) {
     Piece small(player, call_of(700)), one(player, call_of(20'000)), other(player, call_of(20'000));
     small.play(0, stream.get());
     const auto fallbacks = [&] {
-      terseStats_t stats{.size = sizeof stats};
-      EXPECT_EQ(terseCommGetStats(player.comm, &stats), ncclSuccess);
-      return stats.bypasses[TERSE_BYPASS_FALLBACK];
+      return client_stats(player.comm).bypasses[TERSE_BYPASS_FALLBACK];
     };
     for (size_t group = 1; group <= 3; ++group) {  // the third one is left out
       if (player.rank == 1 && group < 3) fake::fail("cudaMalloc", cudaErrorMemoryAllocation, 1, 2);

@@ -10,6 +10,7 @@
 #include <random>
 #include <span>
 
+#include "client_stats.h"
 #include "poisoned.h"
 #include "ranks.h"
 #include "reference.h"
@@ -322,8 +323,7 @@ TEST(Collectives, OneRankCopies) {
       ASSERT_EQ(call_terse(call, in.data(), out.data(), scheme.get(), comm, nullptr), ncclSuccess);
       EXPECT_EQ(in, out) << name(call.collective);
     }
-    terseStats_t stats{.size = sizeof stats};
-    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(comm);
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_ONE_RANK], static_cast<size_t>(kCollectives));
     EXPECT_EQ(stats.native_bytes, 0u);
     terseCommRelease(comm);
@@ -340,8 +340,7 @@ TEST(Collectives, CastsOfSixteenBitsStayNative) {
         Bytes data = gaussian(call.count, type, 3);
         ASSERT_EQ(call_terse(call, data.data(), data.data(), scheme.get(), comm, nullptr),
                   ncclSuccess);
-        terseStats_t stats{.size = sizeof stats};
-        ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+        const terseStats_t stats = client_stats(comm);
         EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DTYPE], 1u) << text;
         EXPECT_EQ(stats.wire_bytes, 0u) << text;
         terseCommRelease(comm);

@@ -7,6 +7,7 @@
 #include <deque>
 #include <random>
 
+#include "client_stats.h"
 #include "engine/comm/shadows.h"
 #include "normal.h"
 #include "ranks.h"
@@ -58,11 +59,7 @@ class Caller {
     return largest;
   }
 
-  terseStats_t stats() const {
-    terseStats_t stats{.size = sizeof stats};
-    EXPECT_EQ(terseCommGetStats(comm_, &stats), ncclSuccess);
-    return stats;
-  }
+  terseStats_t stats() const { return client_stats(comm_); }
 
   static constexpr size_t kCount = 3000, kBytes = kCount * sizeof(float);
 
@@ -246,8 +243,7 @@ TEST(Delta, WhatComesBackAfterManyOthersBeginsAnew) {
     };
     for (size_t count = 1; count <= kSizes; ++count) gather(count);
     for (int times = 0; times < 3; ++times) gather(1);
-    terseStats_t stats{.size = sizeof stats};
-    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(comm);
     EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], kSizes + 1);
     EXPECT_EQ(stats.delta_unchanged, 2u);
     EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
@@ -357,8 +353,7 @@ TEST(Delta, WhatIsHeldIsMendedWhereItIsNotFinite) {
       EXPECT_FALSE(std::isfinite(others()[0]));  // 64,000 and a step of 19,984 / 7
       weights[2] += 64;
       EXPECT_EQ(others(), weights);
-      terseStats_t stats{.size = sizeof stats};
-      EXPECT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+      const terseStats_t stats = client_stats(comm);
       EXPECT_EQ(stats.delta_full[TERSE_FULL_NONFINITE], 1u) << scheme;
       EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], 0u) << scheme;
       EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
@@ -456,8 +451,7 @@ TEST(Delta, IsForAllGatherAlone) {
                              scheme.get(), comm, nullptr),
               ncclSuccess);
     EXPECT_EQ(data, Floats(100, 2.0f));
-    terseStats_t stats{.size = sizeof stats};
-    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(comm);
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_COLLECTIVE], 1u);
     EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
   });

@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "client_stats.h"
 #include "codec/codec.h"
 #include "engine/comm/shadows.h"
 #include "normal.h"
@@ -277,8 +278,7 @@ void run(const Case& c) {
   run_ranks(c.ranks, [&](int rank, ncclComm_t comm) {
     SCOPED_TRACE(fmt::format("{} rank {}", describe(c), rank));
     Player(c, rank).play(model, comm);
-    terseStats_t stats{.size = sizeof stats};
-    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(comm);
     EXPECT_EQ(stats.delta_calls, model.counts.differences);
     EXPECT_EQ(stats.delta_unchanged, model.counts.unchanged);
     EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], model.counts.first);

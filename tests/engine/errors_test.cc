@@ -8,6 +8,7 @@
 
 #include "backend/host.h"
 #include "base/error.h"
+#include "client_stats.h"
 #include "codec/container.h"
 #include "policy/reasons.h"
 #include "ranks.h"
@@ -251,8 +252,7 @@ TEST(Errors, BypassesAreExactAndCounted) {
         ncclSuccess);
     EXPECT_EQ(f[5], 0.1f * 3.0f);
     ASSERT_EQ(sum(f, off.get(), comm), ncclSuccess);
-    terseStats_t stats{.size = sizeof stats};
-    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(comm);
     EXPECT_EQ(stats.calls, 0u);
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DTYPE], 1u);
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_OP], 1u);
@@ -312,8 +312,7 @@ TEST(Errors, BypassesOfEveryCollectiveAreExact) {
           run(float{});
         else
           run(double{});
-        terseStats_t stats{.size = sizeof stats};
-        ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+        const terseStats_t stats = client_stats(comm);
         EXPECT_EQ(stats.bypasses[off ? TERSE_BYPASS_OFF : TERSE_BYPASS_DTYPE], 1u);
         EXPECT_EQ(stats.native_bytes,
                   plan::raw_bytes(collective, kCount * datatype_size(call.datatype), at));
@@ -330,8 +329,7 @@ TEST(Errors, StatisticsCountTheBytesSent) {
       ASSERT_EQ(terseAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclAvg,
                                scheme.get(), comm, nullptr),
                 ncclSuccess);
-    terseStats_t stats{.size = sizeof stats};
-    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(comm);
     EXPECT_EQ(stats.calls, 3u);
     EXPECT_EQ(stats.raw_bytes, 3 * 2 * 3 * (size_t{4} << 20) / 4);
     EXPECT_EQ(stats.wire_bytes, 3 * 2 * 3 * (size_t{1} << 20) / 4 * 17 / 32);  // 4.25 bits
@@ -352,8 +350,7 @@ TEST(Errors, StatisticsOfBroadcastAndMessages) {
     constexpr size_t kRaw = 4 * kCount, kWire = kCount * 17 / 32;  // 4.25 bits
     std::vector<float> data(kCount, 1.0f);
     const auto check = [&](size_t calls, size_t raw, size_t wire) {
-      terseStats_t stats{.size = sizeof stats};
-      ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+      const terseStats_t stats = client_stats(comm);
       EXPECT_EQ(stats.calls, calls);
       EXPECT_EQ(stats.raw_bytes, raw);
       EXPECT_EQ(stats.wire_bytes, wire);

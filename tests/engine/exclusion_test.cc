@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "client_stats.h"
 #include "policy/settings.h"
 #include "ranks.h"
 #include "terse_client.h"
@@ -216,8 +217,7 @@ TEST(Exclusions, OfMostOfAMessageLeaveItToNccl) {
       EXPECT_EQ(exact == kCount, c.stays_native || c.exact == kCount);
       EXPECT_GE(exact, c.exact);
       natively += c.stays_native;
-      terseStats_t stats{.size = sizeof stats};
-      ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+      const terseStats_t stats = client_stats(comm);
       EXPECT_EQ(stats.bypasses[TERSE_BYPASS_EXACT], natively);
     }
     terseCommRelease(comm);
@@ -259,8 +259,7 @@ TEST(Exclusions, AreForMessagesOfTheirSize) {
     EXPECT_FALSE(differs());
     ASSERT_EQ(terseCommExclude(comm, kCount, &most, 1), ncclSuccess);
     EXPECT_TRUE(differs());
-    terseStats_t stats{.size = sizeof stats};
-    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(comm);
     EXPECT_EQ(stats.wire_bytes % stats.raw_bytes, stats.wire_bytes);
     EXPECT_GT(stats.wire_bytes,
               stats.raw_bytes / 3);  // the second call's bytes travel natively too
@@ -391,8 +390,7 @@ TEST(Exclusions, InAGroupOfWhichOneCallIsNcclsForThem) {
       }
       EXPECT_GT(inexact, kCount / 10);
     }
-    terseStats_t stats{.size = sizeof stats};
-    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(comm);
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_EXACT], 6u);
     EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], 0u);
     terseCommRelease(comm);

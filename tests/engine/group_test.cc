@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "client_stats.h"
 #include "engine/comm/directory.h"
 #include "host_stream.h"
 #include "policy/settings.h"
@@ -91,8 +92,7 @@ TEST(Group, SeveralCallsOnOneCommunicatorAndNativeOnesAmongThem) {
     EXPECT_EQ(out1, want1[rank]);
     EXPECT_EQ(out2, want2[rank]);
     EXPECT_EQ(integers, std::vector<int32_t>(10, 3));
-    terseStats_t stats{.size = sizeof stats};
-    ASSERT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
+    const terseStats_t stats = client_stats(comm);
     EXPECT_EQ(stats.calls, 2u);
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_DTYPE], 1u);
     terseCommRelease(comm);

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "client_stats.h"
 #include "engine/call/route.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/agree.h"
@@ -21,13 +22,6 @@ namespace terse::test {
 namespace {
 
 using plan::Collective;
-
-terseStats_t stats_of(ncclComm_t comm) {
-  terseStats_t stats{};
-  stats.size = sizeof stats;
-  EXPECT_EQ(terseCommGetStats(comm, &stats), ncclSuccess);
-  return stats;
-}
 
 // All ranks have the largest of the same sign: no code goes beyond its lane, or its exponents. What
 // is merged of 2^k ranks is exact, too; of others it is so on average.
@@ -72,7 +66,7 @@ TEST(Summed, MoreRanksHaveWiderCodes) {
       const Call call{.count = kCount};
       ASSERT_EQ(call_terse(call, data.data(), data.data(), scheme.get(), comm, nullptr),
                 ncclSuccess);
-      const terseStats_t stats = stats_of(comm);
+      const terseStats_t stats = client_stats(comm);
       // As NCCL's rings send them: codes, and a parameter for each 256.
       const size_t packed = kCount * bytes + kCount / 256 * 4, n = static_cast<size_t>(ranks);
       EXPECT_NEAR(static_cast<double>(stats.wire_bytes),
@@ -147,7 +141,7 @@ TEST(Summed, MergedCodesTravelAlone) {
     const Call call{.count = kCount};
     ASSERT_EQ(call_terse(call, data.data(), data.data(), scheme.get(), comm, nullptr), ncclSuccess);
     const size_t codes = 2 * (kRanks - 1) * 4096, params = kCount / 256 * 4;
-    EXPECT_EQ(stats_of(comm).wire_bytes, codes + 2 * (kRanks - 1) * params / kRanks);
+    EXPECT_EQ(client_stats(comm).wire_bytes, codes + 2 * (kRanks - 1) * params / kRanks);
     terseCommRelease(comm);
   });
 }
@@ -185,8 +179,8 @@ TEST(Summed, WhatIsNoSumStaysNative) {
       ASSERT_EQ(call_terse(call, own.data(), all.data(), scheme.get(), comm, nullptr), ncclSuccess);
       EXPECT_EQ(all[7], 0.123f);
       EXPECT_EQ(all[107], 1.123f);
-      EXPECT_EQ(stats_of(comm).bypasses[TERSE_BYPASS_COLLECTIVE], 1u);
-      EXPECT_EQ(stats_of(comm).calls, 0u);
+      EXPECT_EQ(client_stats(comm).bypasses[TERSE_BYPASS_COLLECTIVE], 1u);
+      EXPECT_EQ(client_stats(comm).calls, 0u);
       terseCommRelease(comm);
     });
   }

@@ -3,37 +3,23 @@
 import os
 import re
 import tempfile
-import time
 import unittest
 from unittest import mock
 
 import local_ranks
 import processes
+from marks import comes_true, marked, new_mark
 
 
-def shell(*scripts):
+def shell(*scripts, mark=""):
     """Commands and environments of ranks that are shells."""
-    return [["sh", "-c", script] for script in scripts], [local_ranks.environment()] * len(scripts)
+    environment = local_ranks.environment(**dict([mark.split("=")] if mark else []))
+    return [["sh", "-c", script] for script in scripts], [environment] * len(scripts)
 
 
-def is_there(word):
-    """Whether a process has this argument."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                if word.encode() in file.read().split(b"\0"):
-                    return True
-        except OSError:  # it has ended
-            pass
-    return False
-
-
-def is_left(word):
-    """The same when it has had time to die."""
-    patience = time.monotonic() + 5
-    while is_there(word) and time.monotonic() < patience:
-        time.sleep(0.02)
-    return is_there(word)
+def is_left(mark):
+    """Whether a process has it, when it has had time to die."""
+    return not comes_true(lambda: not marked(mark), seconds=5)
 
 
 class Environment(unittest.TestCase):
@@ -68,14 +54,15 @@ class Run(unittest.TestCase):
                          [(0, "a\n", ""), (0, "", "b\n")])
 
     def test_one_that_fails_ends_the_others_and_all_is_told(self):
-        sleep = f"32.{os.getpid()}"
+        mark = new_mark()
         with tempfile.TemporaryDirectory() as folder, mock.patch.object(processes, "GRACE", 0):
-            ranks = shell(f"echo a; touch {folder}/said; sleep {sleep}; true",
-                          f"until [ -e {folder}/said ]; do sleep 0.01; done; echo b >&2; exit 3")
+            ranks = shell(f"echo a; touch {folder}/said; sleep 32; true",
+                          f"until [ -e {folder}/said ]; do sleep 0.01; done; echo b >&2; exit 3",
+                          mark=mark)
             with self.assertRaisesRegex(AssertionError, r"^sh -c .* failed:\n\[rank 0 ended with -9\]\na\n\n"
                                                         r"\[rank 1 ended with 3\]\nb\n$"):
                 local_ranks.run(*ranks)
-        self.assertFalse(is_left(sleep))
+        self.assertFalse(is_left(mark))
 
     def test_failures_that_are_expected(self):
         late = "sleep 0.2; exit 4"
@@ -85,15 +72,15 @@ class Run(unittest.TestCase):
                 self.assertEqual([code for code, _, _ in ranks], [3, 4])
 
     def test_one_that_takes_too_long(self):
-        sleep = f"33.{os.getpid()}"
+        mark = new_mark()
         with self.assertRaisesRegex(AssertionError, r" was ended after 0\.2 s:\n\[rank 0 ended with -9\]\n"):
-            local_ranks.run(*shell(f"sleep {sleep}; true"), seconds=0.2, codes=None)
-        self.assertFalse(is_left(sleep))
+            local_ranks.run(*shell("sleep 33; true", mark=mark), seconds=0.2, codes=None)
+        self.assertFalse(is_left(mark))
 
     def test_nor_is_what_one_that_has_ended_leaves_behind(self):
-        sleep = f"36.{os.getpid()}"
-        self.assertEqual(local_ranks.run(*shell(f"sleep {sleep} & echo a")), [(0, "a\n", "")])
-        self.assertFalse(is_left(sleep))
+        mark = new_mark()
+        self.assertEqual(local_ranks.run(*shell("sleep 36 & echo a", mark=mark)), [(0, "a\n", "")])
+        self.assertFalse(is_left(mark))
 
 
 class Running(unittest.TestCase):
@@ -106,15 +93,15 @@ class Running(unittest.TestCase):
             self.assertEqual(local_ranks.finish(ranks, codes=(0, 3)), [(0, "two\n", ""), (3, "", "")])
 
     def test_none_is_left(self):
-        sleep = f"34.{os.getpid()}"
+        mark = new_mark()
         with self.assertRaisesRegex(AssertionError, "^of the test$"):
-            with local_ranks.running(*shell(f"echo a; sleep {sleep}; true")) as [rank]:
+            with local_ranks.running(*shell("echo a; sleep 34; true", mark=mark)) as [rank]:
                 rank.stdout.readline()
                 raise AssertionError("of the test")
-        self.assertFalse(is_left(sleep))
+        self.assertFalse(is_left(mark))
 
     def test_whoever_waits_goes_on(self):
-        sleep = f"sleep 35.{os.getpid()}; true"
+        sleep = "sleep 35; true"
         with self.assertRaisesRegex(AssertionError, r"^ranks were ended after 0\.2 s$"):
             with local_ranks.running(*shell(sleep), seconds=0.2) as [rank]:
                 self.assertEqual(rank.stdout.readline(), "")
@@ -124,13 +111,13 @@ class Running(unittest.TestCase):
                 local_ranks.finish(ranks, seconds=0.2)
 
     def test_nobody_waits_for_what_a_rank_leaves_behind(self):
-        sleep = f"37.{os.getpid()}"
-        with local_ranks.running(*shell(f"sleep {sleep} & echo a")) as ranks:
+        mark = new_mark()
+        with local_ranks.running(*shell("sleep 36 & echo a", mark=mark)) as ranks:
             ranks[0].wait()
             with self.assertRaisesRegex(AssertionError, r" was ended after 0\.2 s:\n\[rank 0 ended with 0\]\n"
                                                         r"a\n$"):
                 local_ranks.finish(ranks, seconds=0.2)
-        self.assertFalse(is_left(sleep))
+        self.assertFalse(is_left(mark))
 
 
 if __name__ == "__main__":

@@ -4,11 +4,16 @@ ends them, too. What they print goes to files, which nobody waits for."""
 
 import contextlib
 import os
+import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import typing
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench/netlab"))
+from signals import held  # noqa: E402  pylint: disable=wrong-import-position
 
 GRACE = 10  # seconds that the others have when one has failed
 ENDED = -signal.SIGKILL  # the code of one that was ended, which says nothing of its own
@@ -18,22 +23,6 @@ class Result(typing.NamedTuple):
     code: int
     out: str
     err: str
-
-
-@contextlib.contextmanager
-def _undisturbed():
-    """No signal comes between the start of a program and when it is known here. Gives the function
-    that its process runs first."""
-    own = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-
-    def prepare():
-        os.setpgrp()
-        signal.pthread_sigmask(signal.SIG_SETMASK, own)
-
-    try:
-        yield prepare
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, own)
 
 
 def end(process):
@@ -48,7 +37,12 @@ def starting():
     processes = []
 
     def start(command, **how):
-        with _undisturbed() as prepare:
+        with held() as own:  # until it is known here
+
+            def prepare():
+                os.setpgrp()
+                signal.pthread_sigmask(signal.SIG_SETMASK, own)
+
             processes.append(subprocess.Popen(list(map(str, command)), preexec_fn=prepare, **how))
         return processes[-1]
 

@@ -88,9 +88,8 @@ bool keeps_too_much(const Job* job) {
   const Communicator& c = *job->communicator;
   const size_t exact = c.plans.exact_elements(r.collective, r.count);
   if (exact == 0) return false;
-  const size_t element = datatype_size(r.datatype);
-  const size_t elements = r.count * plan::shards(r.collective, c.ranks);
-  return exact * element + packing_of(job->scheme.spec).bytes(elements) >= elements * element;
+  const size_t element = datatype_size(r.datatype), raw = message_bytes(r, c.ranks);
+  return exact * element + packing_of(job->scheme.spec).bytes(raw / element) >= raw;
 }
 
 template <class Condition>

@@ -78,7 +78,7 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
            longest.count());
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  signing([&] { check(library, result, call); });
+  check(library, result, call);
 }
 
 std::optional<ncclResult_t> Communicator::state() const {

@@ -77,8 +77,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // After a call, or a group with calls on this communicator, that gave `result`: on a non-blocking
   // communicator waits until NCCL has enqueued it, so that what comes next is in order behind it.
-  // Throws Error that names it for what went wrong, or when that takes longer than ten times
-  // TERSE_TIMEOUT: NCCL may wait for a peer, which may write a checkpoint.
+  // Throws Error for what went wrong, or when that takes longer than ten times TERSE_TIMEOUT: NCCL
+  // may wait for a peer, which may write a checkpoint.
   void settle(ncclResult_t result, const char* call) const;
 
   // What NCCL says that it is at with the communicator: ncclSuccess, ncclInProgress or an error; or

@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "base/error.h"
+
 namespace terse {
 namespace {
 
@@ -54,14 +56,13 @@ ncclResult_t all_to_all(const Call& call) {
 
 ncclResult_t broadcast(const Call& call) {
   const Request& r = call.r;
-  if (call.nccl.Broadcast == nullptr)
-    call.c.fail(ncclInvalidUsage, "this NCCL has no ncclBroadcast");
+  if (call.nccl.Broadcast == nullptr) fail(ncclInvalidUsage, "this NCCL has no ncclBroadcast");
   return call.nccl.Broadcast(r.send, r.recv, r.count, r.datatype, r.root, r.comm, r.stream);
 }
 
 ncclResult_t reduce(const Call& call) {
   const Request& r = call.r;
-  if (call.nccl.Reduce == nullptr) call.c.fail(ncclInvalidUsage, "this NCCL has no ncclReduce");
+  if (call.nccl.Reduce == nullptr) fail(ncclInvalidUsage, "this NCCL has no ncclReduce");
   return call.nccl.Reduce(r.send, r.recv, r.count, r.datatype, r.op, r.root, r.comm, r.stream);
 }
 
