@@ -3,18 +3,32 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 #include "small_float.h"
 
 namespace terse::perf {
 namespace {
 
+// As the type rounds it; of a value beyond its range, the end of the range.
+template <typename T>
+T nearest(double value) {
+  if constexpr (std::is_integral_v<T>) {
+    if (value <= static_cast<double>(std::numeric_limits<T>::min()))
+      return std::numeric_limits<T>::min();
+    if (value >= static_cast<double>(std::numeric_limits<T>::max()))
+      return std::numeric_limits<T>::max();
+  }
+  return static_cast<T>(value);
+}
+
 template <typename T>
 void store(const double* values, std::size_t count, void* elements) {
   auto* out = static_cast<unsigned char*>(elements);
   for (std::size_t i = 0; i < count; ++i) {
-    const T element = static_cast<T>(values[i]);
+    const T element = nearest<T>(values[i]);
     std::memcpy(out + i * sizeof(T), &element, sizeof(T));
   }
 }

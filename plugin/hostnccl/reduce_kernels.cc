@@ -148,13 +148,13 @@ struct Product {
 struct Maximum {
   template <class T>
   static auto apply(typename T::Value a, typename T::Value b) {
-    return (a > b) | (a != a) ? a : b;
+    return ((a > b) | (a != a)) ? a : b;
   }
 };
 struct Minimum {
   template <class T>
   static auto apply(typename T::Value a, typename T::Value b) {
-    return (a < b) | (a != a) ? a : b;
+    return ((a < b) | (a != a)) ? a : b;
   }
 };
 

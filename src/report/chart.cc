@@ -32,6 +32,7 @@ class Scale {
   }
   // Some five values, of those that are 1, 2 or 5 times a power of ten.
   std::vector<double> marks() const {
+    if (least_ > most_) return {};  // nothing was added
     std::vector<double> all;
     for (int power = static_cast<int>(std::floor(least_)); power <= most_; ++power)
       for (const double digit : {1.0, 2.0, 5.0}) {

@@ -38,10 +38,12 @@ struct Repeated {
 class Repeats : public testing::TestWithParam<Repeated> {};
 
 TEST_P(Repeats, AllocateNothingAndWaitForNothing) {
-  const auto [scheme, collective] = GetParam();
+  const Repeated repeated = GetParam();
   play_ranks(3, [&](Player& player) {
     const DeviceStream stream;
-    Piece piece(player, {.collective = collective, .scheme = parse_scheme(scheme), .count = 5'003});
+    Piece piece(player, {.collective = repeated.collective,
+                         .scheme = parse_scheme(repeated.scheme),
+                         .count = 5'003});
     piece.feed(0, stream.get());
     const auto calls = [&](int n) {
       for (int i = 0; i < n; ++i) {

@@ -23,6 +23,7 @@ void* counted(void* memory, size_t bytes) {
 
 }  // namespace
 
+#pragma GCC visibility push(default)  // the standard library's own code takes them, too
 void* operator new(size_t bytes) { return counted(std::malloc(bytes), bytes); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   const size_t unit = static_cast<size_t>(alignment);
@@ -32,6 +33,7 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+#pragma GCC visibility pop
 
 namespace terse::test {
 namespace {

@@ -240,10 +240,11 @@ TEST(Auto, WithoutAProfileForSuchRanksIsAnError) {
   next_ordinal();
   run_ranks(2, [&](int rank, ncclComm_t comm) {
     const std::string me = ", rank " + std::to_string(rank) + " of 2";
-    for (const auto& [own, cause] :
+    for (const auto& [given, cause] :
          {std::pair(none, std::string("auto needs a profile")),
           std::pair(settings_with(elsewhere),
                     std::string("says nothing of links within a node"))}) {
+      const Settings& own = given;  // clang 14 takes no structured binding into a lambda
       const Bytes in(4 * 1000);
       Bytes out(in.size());
       const std::string error =

@@ -73,7 +73,8 @@ bool notices(const Passing& passing, const Plant& plant, Extent extent) {
 
 std::set<simt::Mistake> expect_noticed(std::span<const Trial> trials) {
   std::set<simt::Mistake> made;
-  for (auto& [plant, passing] : calls_of(trials)) {
+  for (auto& [planted, passing] : calls_of(trials)) {
+    const Plant& plant = planted;  // clang 14 takes no structured binding into a lambda
     made.insert(plant.mistake);
     const std::span<const Passing> some(passing.data(), std::min(passing.size(), kEnough));
     for (const Extent extent : {Extent::kAlways, Extent::kOneThread, Extent::kOnce})

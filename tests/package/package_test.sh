@@ -36,15 +36,21 @@ done
 "$here/libraries_test.sh" "$prefix"
 
 # A consumer.
-flags=$(grep '^CMAKE_BUILD_TYPE' "$build/CMakeCache.txt" | cut -d= -f2)
-sanitize=$(sed -n 's/^TERSE_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")
-[ "$sanitize" = OFF ] && extra= || extra=-fsanitize=$sanitize
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+extra=
+if [ "$(cached TERSE_SANITIZE)" != OFF ]; then  # by the same compiler, whose run-time it shares
+  CC=$(cached CMAKE_C_COMPILER)
+  export CC
+  extra=-fsanitize=$(cached TERSE_SANITIZE)
+  run_time=$("$CC" -print-file-name="libclang_rt.asan-$(uname -m).so")
+  [[ $run_time != /* ]] || extra+=" -shared-libasan -Wl,-rpath,$(dirname "$run_time")"
+fi
 cmake -G Ninja -S "$here/consumer" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix" \
-  -DCMAKE_BUILD_TYPE="$flags" -DCMAKE_C_FLAGS="$extra" >/dev/null
+  -DCMAKE_BUILD_TYPE="$(cached CMAKE_BUILD_TYPE)" -DCMAKE_C_FLAGS="$extra" >/dev/null
 cmake --build "$scratch/build" >/dev/null
 "$scratch/build/consumer" || fail "the consumer's exit status is $?"
 flags=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --cflags --libs terse)
-cc -o "$scratch/consumer" "$here/consumer/consumer.c" $flags $extra -Wl,-rpath,"$prefix/lib"
+"${CC:-cc}" -o "$scratch/consumer" "$here/consumer/consumer.c" $flags $extra -Wl,-rpath,"$prefix/lib"
 "$scratch/consumer" >/dev/null || fail "the consumer of terse.pc: its exit status is $?"
 readelf -d "$scratch/consumer" | grep -q 'NEEDED.*\[libterse.so.0.1\]' ||
   fail "a program does not name the version of libterse.so"
