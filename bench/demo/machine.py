@@ -21,8 +21,9 @@ def _first(path, key):
     return "unknown"
 
 
-# What the codec chooses between, the best first (src/codec/host_isa.cc).
-_AVX2 = {"avx2", "fma", "bmi1", "bmi2"}
+# What the codec chooses between, the best first (src/codec/x86_level.h).
+_AVX2 = {"pni", "ssse3", "sse4_1", "sse4_2", "cx16", "popcnt", "lahf_lm",
+         "avx", "avx2", "fma", "f16c", "movbe", "abm", "bmi1", "bmi2"}
 _ISAS = {"avx512": {*_AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
          "avx2": _AVX2, "sse2": {"sse2"}}
 

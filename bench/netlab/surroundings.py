@@ -38,6 +38,12 @@ def environment():
             if not name.startswith("TERSE_") and name not in ("LD_PRELOAD", "NCCL_HOSTID")}
 
 
+def settings():
+    """What NCCL and its transport are told, which the ranks get too."""
+    return {name: value for name, value in sorted(environment().items())
+            if name.startswith(("NCCL_", "UCX_", "HOSTNCCL_"))}
+
+
 def preload(build_dir):
     """The value of LD_PRELOAD that has a program's NCCL calls compressed. Raises LibraryError."""
     library = os.path.join(build_dir, "lib", "libterse_nccl.so")

@@ -11,8 +11,10 @@ def _path(folder, rank):
 
 def save(training, folder):
     os.makedirs(folder, exist_ok=True)
+    every = training.recipe["validate_every"]  # what came at this end belongs to no other training
     state = {"way": training.way.state(), "losses": training.losses,
-             "validation": training.validation, "step": len(training.losses)}
+             "validation": [point for point in training.validation if point[0] % every == 0],
+             "step": len(training.losses)}
     torch.save(state, _path(folder, training.rank))
 
 

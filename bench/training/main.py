@@ -104,14 +104,13 @@ def versions(options):
     python, torch, backend = subprocess.run([options.python, "-W", "ignore", "-c", ask], check=True,
                                    capture_output=True, text=True).stdout.split()
     digest = libraries.digest
-    # What is exact with +exact-norms is in the module; and how long a step takes lies with all of
+    # What is exact with +exact-norms is in the module that rank.py imports; and how long a step takes lies with all of
     # netlab, too.
-    module = os.path.join(options.build_dir, "lib", "terse", "python", "terse")
     netlab = [os.path.dirname(surroundings.NETLAB), surroundings.NETLAB]
     return {"python": python, "torch": torch, **libraries.versions(options.build_dir),
-            "backend": digest([backend]), "module": digest([module]),
+            "backend": digest([backend]), "module": digest([os.path.join(_ROOT, "python", "terse")]),
             "programs": sources_digest(_HERE), "surroundings": digest([surroundings.__file__]),
-            "netlab": digest(netlab), "profile": plan.PROFILE}
+            "netlab": digest(netlab), "profile": plan.PROFILE, "settings": surroundings.settings()}
 
 
 def _line(job, result):

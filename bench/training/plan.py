@@ -82,10 +82,11 @@ def trainings(options, text):
 
 
 def timings(options, text):
-    """A few steps of the first seed. Of DiLoCo whole rounds, for only their last step sends."""
+    """A few steps of the first seed, after some. Of DiLoCo a round, of which only the last step sends, after
+    another: a communicator's first call of a kind takes longer."""
     found = []
     for way in options.ways:
-        first, count = (2, 10) if way != "diloco" else (2, options.recipe["apart"])
+        first, count = (2, 10) if way != "diloco" else 2 * (options.recipe["apart"],)
         found += [{**job(way, scheme, options.seeds[0], options, text), "measure": [first, count],
                    "rate": rate} for rate in options.rates for scheme in schemes(way, options)]
     return found

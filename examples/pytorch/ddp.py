@@ -2,7 +2,7 @@
 """Data-parallel training (DDP) whose gradients travel compressed. Nothing here knows of terse: the
 preload library sees the calls that PyTorch makes to NCCL.
 
-    LD_PRELOAD=~/terse/lib/libterse_nccl.so TERSE_SCHEME=int8 \\
+    LD_PRELOAD=~/terse/lib/libterse_nccl.so TERSE_SCHEME=safe \\
         torchrun --nproc-per-node 2 examples/pytorch/ddp.py
 
 Without the two variables the same run is native; both print the loss as it falls. The ranks may share

@@ -2,7 +2,7 @@
 """Fully sharded training (FSDP2) whose weights and gradients travel compressed: AllGather and
 ReduceScatter instead of DDP's AllReduce. Nothing here knows of terse.
 
-    LD_PRELOAD=~/terse/lib/libterse_nccl.so TERSE_SCHEME=int8:round=stochastic \\
+    LD_PRELOAD=~/terse/lib/libterse_nccl.so TERSE_SCHEME=safe \\
         torchrun --nproc-per-node 2 examples/pytorch/fsdp2.py
 
 The weights that are computed with are gathered anew for each pass, in bf16; the optimizer's own, in

@@ -92,8 +92,10 @@ typedef struct terseScheme terseScheme_t;
  *   auto             what the profile TERSE_PROFILE predicts to be fastest for a call, native
  *                    included where nothing gains 10 %; not for Send and Recv. Its keys are bits=B
  *                    (codes of at least B bits, and no more error than those of intB, or from 9
- *                    bits on than stochastic bf16; default 8), error=E (relative, on Gaussian
- *                    data; then of any bits), round, own and seed
+ *                    bits on than stochastic bf16; default 8), error=E (any bits, and at most this
+ *                    relative error on Gaussian data that is encoded once, or by linear summed;
+ *                    by others an AllReduce of more than two ranks mostly encodes twice or more,
+ *                    and errs more), round, own and seed
  *
  *   block=N          elements that share parameters: a multiple of 32, 32..4096 (default 128,
  *                    of linear and exp8 256)

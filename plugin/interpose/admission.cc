@@ -17,6 +17,7 @@
 #include "engine/comm/directory.h"
 #include "engine/peers/agree.h"
 #include "interpose/next.h"
+#include "interpose/parts.h"
 #include "policy/settings.h"
 
 namespace terse::interpose {
@@ -209,11 +210,15 @@ ncclResult_t admission_state(ncclComm_t comm) noexcept {
 }
 
 void await_admission(ncclComm_t comm) {
+  adopt_part(comm);
   const auto held = outlast(comm);
   if (held != nullptr && held->error) throw *held->error;
 }
 
-void outlast_admission(ncclComm_t comm) { outlast(comm); }
+void outlast_admission(ncclComm_t comm) {
+  adopt_part(comm);
+  outlast(comm);
+}
 
 void silence_admission(ncclComm_t comm) noexcept {
   Admissions& s = admissions();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <mutex>
@@ -40,34 +41,41 @@ void name(const Created& created) {
   name_communicator(*created.comm, created.name.c_str(), created.made_from);
 }
 
-// A call of ncclCommDestroy. An abort from another thread may end what it waits for, and with that
-// the handle: it must not come to NCCL then.
-class Destruction {
+// Handles that a call of ours goes on with after it has waited. An abort from another thread may
+// end the wait, and with that the handle: it must not come to NCCL then.
+class HandlesInUse {
  public:
-  explicit Destruction(ncclComm_t comm) : comm_(comm) {
+  explicit HandlesInUse(const std::vector<ncclComm_t>& comms) {
+    for (const ncclComm_t comm : comms) handles_.push_back({comm});
     const std::lock_guard lock(all().mutex);
     all().under_way.push_back(this);
   }
-  ~Destruction() {
+  ~HandlesInUse() {
     const std::lock_guard lock(all().mutex);
     std::erase(all().under_way, this);
   }
-  Destruction(const Destruction&) = delete;
-  Destruction& operator=(const Destruction&) = delete;
+  HandlesInUse(const HandlesInUse&) = delete;
+  HandlesInUse& operator=(const HandlesInUse&) = delete;
 
-  bool is_aborted() const {
+  bool is_aborted(ncclComm_t comm) const {
     const std::lock_guard lock(all().mutex);
-    return aborted_;
+    return std::ranges::any_of(
+        handles_, [&](const Handle& handle) { return handle.comm == comm && handle.aborted; });
   }
   static void abort(ncclComm_t comm) {
     const std::lock_guard lock(all().mutex);
-    for (Destruction* each : all().under_way) each->aborted_ |= each->comm_ == comm;
+    for (HandlesInUse* each : all().under_way)
+      for (Handle& handle : each->handles_) handle.aborted |= handle.comm == comm;
   }
 
  private:
+  struct Handle {
+    ncclComm_t comm;
+    bool aborted = false;
+  };
   struct All {
     std::mutex mutex;
-    std::vector<Destruction*> under_way;
+    std::vector<HandlesInUse*> under_way;
   };
   // Never destroyed: calls may come from other threads while the program exits.
   static All& all() {
@@ -75,15 +83,15 @@ class Destruction {
     return a;
   }
 
-  const ncclComm_t comm_;
-  bool aborted_ = false;
+  std::vector<Handle> handles_;
 };
 
 // Since the thread last reaped: NCCL may do what a group asks for at the group's end.
 thread_local bool t_aborted = false;
 
 ncclResult_t abort(ncclComm_t comm) {
-  Destruction::abort(comm);
+  HandlesInUse::abort(comm);
+  forget_part(comm);
   forget_background(comm);
   give_up_admission(comm);
   abort_communicator(comm);
@@ -108,6 +116,7 @@ void admit(const std::vector<Created>& created) {
   std::vector<ncclComm_t> comms;
   for (const Created& c : created)
     if (*c.comm != nullptr) comms.push_back(*c.comm);
+  const HandlesInUse in_use(comms);
   try {
     for (const Created& c : created) {
       if (*c.comm == nullptr) continue;
@@ -117,7 +126,8 @@ void admit(const std::vector<Created>& created) {
     interpose::admit(comms);
   } catch (...) {
     for (const Created& c : created) *c.comm = nullptr;
-    for (const ncclComm_t comm : comms) abort(comm);
+    for (const ncclComm_t comm : comms)
+      if (!in_use.is_aborted(comm)) abort(comm);
     rethrow_as(created.front().by);
   }
 }
@@ -185,7 +195,8 @@ std::string name_for(const Wanted& w) {
 
 bool accepted(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
-// What follows NCCL's own creation of communicators.
+// What follows NCCL's own creation of communicators. One that does not block is in progress as long
+// as its ranks compare settings, also where NCCL has made it.
 ncclResult_t created(const Wanted& w, ncclResult_t result, ncclComm_t* comms, int count = 1) {
   leave_mark();
   if (!accepted(result) || comms == nullptr || lacks_backend()) return result;
@@ -195,20 +206,24 @@ ncclResult_t created(const Wanted& w, ncclResult_t result, ncclComm_t* comms, in
   std::vector<Created> all;
   for (int i = 0; i < count; ++i)
     all.push_back({w.by, comms + i, name, made_from, w.whole, background, w.may_lead});
-  if (group_depth() > 0)
+  if (group_depth() > 0) {
     t_pending.insert(t_pending.end(), all.begin(), all.end());
-  else if (result == ncclSuccess && !background)
+    return result;
+  }
+  if (result == ncclSuccess && !background) {
     admit(all);
-  else
-    expect(all);
-  return result;
+    return result;
+  }
+  expect(all);
+  return ncclInProgress;
 }
 
-// The same for what is made of a whole. There NCCL says ncclSuccess also while it is still at it,
-// by the whole's configuration, too.
+// The same for what is made of a whole. Of one that does not block NCCL says ncclSuccess also while
+// it is still at it, and so do we.
 ncclResult_t derived(const Wanted& w, ncclResult_t result, ncclComm_t* made) {
   const bool unsaid = result == ncclSuccess && !lacks_backend() && is_in_background(w.whole);
-  created(w, unsaid ? ncclInProgress : result, made);
+  if (!unsaid) return created(w, result, made);
+  created(w, ncclInProgress, made);
   return result;
 }
 
@@ -252,7 +267,7 @@ void admit_pending() {
 
 void expect_pending() { expect(take_pending()); }
 
-void forget_pending() { t_pending.clear(); }
+void forget_pending() { take_pending(); }
 
 void reap_aborted() noexcept {
   if (std::exchange(t_aborted, false)) reap_communicators();
@@ -342,13 +357,23 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
   });
 }
 
+// The ranks leave together: what has begun between them is to be over.
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  return ours("ncclCommFinalize", [&] {
+    outlast_admission(comm);
+    return call(next().CommFinalize, "ncclCommFinalize", comm);
+  });
+}
+
+// So it is with a part that the program has not asked for, as others may have.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ours("ncclCommDestroy", [&] {
-    const Destruction destruction(comm);
+    const HandlesInUse in_use({comm});
+    adopt_part(comm);
     forget_background(comm);
     end_admission(comm);
     release_communicator(comm, true);
-    return destruction.is_aborted() ? ncclSuccess : next().CommDestroy(comm);
+    return in_use.is_aborted(comm) ? ncclSuccess : next().CommDestroy(comm);
   });
 }
 

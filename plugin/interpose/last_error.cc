@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/thread_local.h"
 #include "interpose/next.h"
 
 namespace terse::interpose {
@@ -25,6 +26,11 @@ LastFailure& last_failure() {
   static LastFailure& last = *new LastFailure;
   return last;
 }
+
+// Valid until the thread asks again.
+struct LastMessage {
+  std::string message;
+};
 
 std::string text(const char* message) { return message != nullptr ? message : ""; }
 
@@ -56,11 +62,12 @@ void nccl_failed_last() noexcept {
 
 }  // namespace terse::interpose
 
+using namespace terse;
 using namespace terse::interpose;
 
 extern "C" __attribute__((visibility("default"))) const char* ncclGetLastError(ncclComm_t comm) {
-  thread_local std::string message;  // valid until the thread asks again
   try {
+    std::string& message = ThreadLocal<LastMessage>::get().message;
     message = message_of_nccl(comm);
     const std::lock_guard lock(last_failure().mutex);
     const std::optional<Failure>& ours = last_failure().ours;

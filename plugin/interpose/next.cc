@@ -2,7 +2,6 @@
 
 #include "interpose/last_error.h"
 #include "interpose/slots.h"
-#include "nccl/objects.h"
 #include "policy/settings.h"
 
 namespace terse::interpose {
@@ -19,7 +18,7 @@ Next resolve() {
   Next n{};
   n.library = &nccl_library(settings().nccl);
   const auto find = [&](const char* name, auto& function) {
-    find_symbol(n.library->found.handle, name, function);
+    nccl_function(n.library->found.handle, name, function);
   };
   find("ncclCommInitRank", n.CommInitRank);
   find("ncclCommInitRankConfig", n.CommInitRankConfig);
@@ -28,6 +27,7 @@ Next resolve() {
   find("ncclCommSplit", n.CommSplit);
   find("ncclCommShrink", n.CommShrink);
   find("ncclCommGrow", n.CommGrow);
+  find("ncclCommFinalize", n.CommFinalize);
   find("ncclCommDestroy", n.CommDestroy);
   find("ncclCommAbort", n.CommAbort);
   find("ncclCommRevoke", n.CommRevoke);

@@ -18,6 +18,7 @@ struct Next {
   decltype(&ncclCommSplit) CommSplit;
   decltype(&ncclCommShrink) CommShrink;
   decltype(&ncclCommGrow) CommGrow;
+  decltype(&ncclCommFinalize) CommFinalize;
   decltype(&ncclCommDestroy) CommDestroy;
   decltype(&ncclCommAbort) CommAbort;
   decltype(&ncclCommRevoke) CommRevoke;

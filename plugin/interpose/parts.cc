@@ -32,9 +32,14 @@ std::atomic<size_t> g_awaited{0};
 
 bool awaits_parts() { return g_awaited.load(std::memory_order_acquire) != 0; }
 
+// Null: it is not there yet.
+ncclComm_t handle_of(const Part& part) {
+  return std::atomic_ref(*part.comm).load(std::memory_order_acquire);
+}
+
 // Whether the part's handle is there, and now has its name.
 bool try_to_name(Parts& s, const Part& part) {
-  const ncclComm_t comm = std::atomic_ref(*part.comm).load(std::memory_order_acquire);
+  const ncclComm_t comm = handle_of(part);
   if (comm == nullptr) return false;
   if (part.in_background)
     s.in_background.insert(comm);
@@ -60,6 +65,17 @@ void settle_parts(ncclComm_t whole, bool good) {
   Parts& s = parts();
   const std::lock_guard lock(s.mutex);
   drop(s, [&](const Part& p) { return p.whole == whole && (!good || try_to_name(s, p)); });
+}
+
+// The part whose handle it is. No place is looked at for a communicator that terse knows: those of
+// other parts may be gone, for all that it can tell.
+template <class Over>
+void drop_part(ncclComm_t comm, const Over& over) {
+  if (!awaits_parts() || comm == nullptr) return;
+  if (is_being_admitted(comm) || find_communicator(comm) != nullptr) return;
+  Parts& s = parts();
+  const std::lock_guard lock(s.mutex);
+  drop(s, [&](const Part& p) { return handle_of(p) == comm && over(s, p); });
 }
 
 // Nobody asks NCCL about a communicator that terse knows while another thread does.
@@ -96,6 +112,12 @@ void name_part(Part part) {
   g_awaited.store(s.awaited.size(), std::memory_order_release);
 }
 
+void adopt_part(ncclComm_t comm) { drop_part(comm, try_to_name); }
+
+void forget_part(ncclComm_t comm) {
+  drop_part(comm, [](const Parts&, const Part&) { return true; });
+}
+
 }  // namespace terse::interpose
 
 using namespace terse;
@@ -106,6 +128,7 @@ using namespace terse::interpose;
 extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncError(
     ncclComm_t comm, ncclResult_t* async) {
   return ours("ncclCommGetAsyncError", [&] {
+    adopt_part(comm);
     if (async != nullptr && is_being_admitted(comm)) {
       *async = ncclInProgress;
       return ncclSuccess;

@@ -20,13 +20,22 @@ void forget_background(ncclComm_t comm);
 struct Part {
   const char* by;  // the function that the program has called for it
   ncclComm_t whole;
-  ncclComm_t* comm;  // the program's, until it is told that the whole is no longer in progress
+  // The program's place, until it is told that the whole is no longer in progress, or uses the
+  // part.
+  ncclComm_t* comm;
   std::string name, made_from;  // as name_communicator() has them
   bool in_background;           // it does not block
 };
 
 // Gives the part its name, and begins its admission: now if its handle is there, or before the
-// program is told.
+// program is told of the whole, or uses the part.
 void name_part(Part part);
+
+// Before the program's call on a communicator. It may have seen the handle in its place, and never
+// ask how far the whole is: where that is a part without a name, it has one from now on.
+void adopt_part(ncclComm_t comm);
+
+// The same where it is about to be aborted: nothing more is done for the part.
+void forget_part(ncclComm_t comm);
 
 }  // namespace terse::interpose

@@ -51,7 +51,7 @@ const Function& function_of(const Slot* slot) { return kFunctions[slot - terse_s
 
 // NCCL's function, or null.
 void* resolve(const Slot* slot) {
-  return find_symbol(next().library->found.handle, function_of(slot).name);
+  return nccl_function(next().library->found.handle, function_of(slot).name);
 }
 
 void* refusal(const Slot* slot) noexcept {
@@ -77,7 +77,7 @@ const Slot* slot_of(const char* name) {
 
 void bind_entries(const NcclLibrary& library) {
   for (Slot& slot : std::span(terse_slots, terse_slots_end))
-    if (void* function = find_symbol(library.found.handle, name_of(slot)))
+    if (void* function = nccl_function(library.found.handle, name_of(slot)))
       store(slot.target, function);
   const Image own = image_at(terse_slots);
   store(terse_images[1].begin, own.begin);

@@ -2,6 +2,8 @@
 
 import contextlib
 import ctypes
+import sys
+import traceback
 
 from ._communicator import communicator
 from ._library import active, call
@@ -29,8 +31,9 @@ def paused(*comms):
 
     For checkpoints that are gathered, for FSDP1's summon_full_params(), for weights that are averaged.
     All ranks of the communicators come to its beginning and to its end alike, and wait for each other
-    there. Raises Error where they differ. Of some within others only the outermost counts. Without the
-    preload library nothing is to be done.
+    there; so does one that leaves it by an exception, which is printed first. Raises Error where they
+    differ. Of some within others only the outermost counts. Without the preload library nothing is to
+    be done.
     """
     if not active():
         yield
@@ -41,4 +44,9 @@ def paused(*comms):
                 _pause(comm, 1)
             _depth[comm.value] = _depth.get(comm.value, 0) + 1
             stack.callback(_resume, comm)
-        yield
+        try:
+            yield
+        except BaseException:  # the other ranks may be elsewhere, and never come
+            traceback.print_exc()
+            print("terse.paused: waiting for the other ranks", file=sys.stderr, flush=True)
+            raise

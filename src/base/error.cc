@@ -4,11 +4,15 @@
 #include <new>
 
 #include "base/log.h"
+#include "base/thread_local.h"
 
 namespace terse {
 namespace {
 
-thread_local std::string t_last_error;
+struct LastError {
+  std::string message;
+};
+using ThreadsLastError = ThreadLocal<LastError>;
 
 // What a group's call has thrown its end throws again: that is one failure, and said once.
 void say(Error& e, const char* call) {
@@ -28,9 +32,21 @@ const char* result_name(ncclResult_t result) {
   return index < std::size(kNames) ? kNames[index] : "an unknown result";
 }
 
-const char* last_error() noexcept { return t_last_error.c_str(); }
+const char* last_error() noexcept {
+  try {
+    return ThreadsLastError::get().message.c_str();
+  } catch (const std::bad_alloc&) {
+    return "";
+  }
+}
 
-void set_last_error(std::string message) noexcept { t_last_error = std::move(message); }
+void set_last_error(std::string message) noexcept {
+  try {
+    ThreadsLastError::get().message = std::move(message);
+  } catch (const std::bad_alloc&) {
+    // no memory for any
+  }
+}
 
 ncclResult_t translate_exception(const char* call) noexcept {
   ncclResult_t result = ncclInternalError;

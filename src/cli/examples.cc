@@ -7,7 +7,7 @@ namespace {
 
 constexpr Example kExamples[] = {
     {"run", "terse run -- torchrun --nproc-per-node 8 train.py",
-     "a training, with int8 on the wire"},
+     "a training, with 8 bits on the wire"},
     {"run", "mpirun -n 8 terse run -- ./program", "the same under mpirun, or srun"},
     {"run", "terse run --scheme int4 --report out -- ./program", "four bits, and reports"},
     {"run", "terse run --policy rules.txt --dry-run -- ./program", "what would be set, to look at"},

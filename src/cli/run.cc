@@ -43,7 +43,7 @@ struct Variable {
   std::string name, value;
 };
 
-constexpr const char* kDefaultScheme = "int8";
+constexpr const char* kDefaultScheme = "safe";
 
 bool is_path(const std::string& library) { return library.find('/') != library.npos; }
 

@@ -39,9 +39,9 @@ void print_schemes() {
   }
   fmt::print(
       "\nBits an element with the usual block and fp32 elements; error: of one encoding of "
-      "Gaussian "
-      "data,\nL2 norm over that of the data, rounded to nearest and stochastically. `terse scheme` "
-      "checks one\nwith its options, `terse presets` lists choices by collective.\n");
+      "Gaussian data,\nL2 norm over that of the data, rounded to nearest and stochastically; of "
+      "linear and exp8 one\nrank's, not that of a sum. `terse scheme` checks one with its options, "
+      "`terse presets` lists\nchoices by collective.\n");
 }
 
 }  // namespace

@@ -19,9 +19,7 @@ void hadamard(float factor, size_t n, const void* in, void* out) {
   char* to = static_cast<char*>(out);
   for (size_t i = 0; i < whole; i += kHadamard)
     hadamard_group(factor, from + i * sizeof(float), to + i * sizeof(float));
-  if (in != out && whole < n)
-    std::memcpy(to + whole * sizeof(float), from + whole * sizeof(float),
-                (n - whole) * sizeof(float));
+  for (size_t i = whole; i < n; ++i) write(to, i, from_float<float>(read<float>(from, i)));
 }
 
 void scale(float factor, size_t n, float* out) {

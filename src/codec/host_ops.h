@@ -64,7 +64,7 @@ struct HostOps {
   void (*scale)(float factor, size_t n, float* out);  // out *= factor
 
   // The Walsh-Hadamard transform of each whole 32 of n fp32 elements, which are multiplied by
-  // `factor` first; the others as they are. May be in place.
+  // `factor` first; the others as they are. All NaNs become the canonical one. May be in place.
   void (*hadamard)(float factor, size_t n, const void* in, void* out);
 
   // Of words that are numbered from `first`: the check of memory (checksum.h), and whether an
@@ -72,6 +72,9 @@ struct HostOps {
   Seen (*see)(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits);
   uint64_t (*check_packed)(const uint8_t* in, size_t words, size_t first);
 };
+
+// Whether this processor has all the instructions that a table may use.
+bool processor_runs(const HostOps& ops);
 
 // The best table that this processor runs.
 const HostOps& host_ops();

@@ -34,14 +34,20 @@ bool is_interposer(const void* function) {
   return mark != nullptr && object_range(mark).begin == object_range(function).begin;
 }
 
-// NCCL's function in `handle`, null where it leads to the preload library.
-void* nccl_function(void* handle) {
+// Null where it leads to the preload library.
+void* function_of_nccl(void* handle) {
   void* function = find_symbol(handle, kNcclFunction);
   return function != nullptr && !is_interposer(function) ? function : nullptr;
 }
 
+// The memory of the preload library that the process has been started with; empty: of none.
+const ObjectRange& interposer() noexcept {
+  static const ObjectRange range = object_range(find_symbol(RTLD_DEFAULT, kInterposerMark));
+  return range;
+}
+
 void* keep_nccl(void* handle) {
-  if (handle == nullptr || nccl_function(handle) != nullptr) return handle;
+  if (handle == nullptr || function_of_nccl(handle) != nullptr) return handle;
   dlclose(handle);
   return nullptr;
 }
@@ -121,12 +127,19 @@ FoundNccl describe(void* handle, bool named) {
 
 }  // namespace
 
+void* nccl_function(void* handle, const char* name) noexcept {
+  void* const function = find_symbol(handle, name);
+  const auto address = reinterpret_cast<uintptr_t>(function);
+  const bool is_ours = interposer().begin <= address && address < interposer().end;
+  return is_ours ? nullptr : function;
+}
+
 FoundNccl find_nccl(const std::string& wanted) {
   if (!wanted.empty()) {
     void* handle = dlopen(wanted.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (handle == nullptr) handle = dlopen(wanted.c_str(), flags_of_our_own());
     if (handle == nullptr) fail(ncclSystemError, "TERSE_NCCL: {}", dlerror());
-    if (nccl_function(handle) == nullptr)
+    if (function_of_nccl(handle) == nullptr)
       fail(ncclSystemError, "TERSE_NCCL: {} is no NCCL: it has no {} of its own", wanted,
            kNcclFunction);
     return describe(handle, true);

@@ -37,4 +37,15 @@ inline constexpr const char* kNcclFunction = "ncclCommCount";
 // The function by which the preload library is told from an NCCL.
 inline constexpr const char* kInterposerMark = "terseInterposerMark";
 
+// A function of the NCCL that was found in this handle; null where it has none of that name. Where
+// that is the program itself, all libraries are looked through, too, and what the preload library
+// has is no answer.
+void* nccl_function(void* handle, const char* name) noexcept;
+
+template <class Function>
+bool nccl_function(void* handle, const char* name, Function& function) noexcept {
+  function = reinterpret_cast<Function>(nccl_function(handle, name));
+  return function != nullptr;
+}
+
 }  // namespace terse

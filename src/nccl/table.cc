@@ -2,14 +2,13 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "nccl/objects.h"
 
 namespace terse {
 namespace {
 
 template <class Function>
 bool find(void* handle, const char* name, Function& function) {
-  return find_symbol(handle, name, function);
+  return nccl_function(handle, name, function);
 }
 
 const char* first_missing(void* handle, NcclTable& t) {
@@ -78,7 +77,7 @@ const NcclLibrary& nccl_library(const std::string& path) {
 std::string version(const NcclLibrary& library) {
   decltype(&ncclGetVersion) get;
   int code = 0;
-  if (!find_symbol(library.found.handle, "ncclGetVersion", get) || get(&code) != ncclSuccess)
+  if (!nccl_function(library.found.handle, "ncclGetVersion", get) || get(&code) != ncclSuccess)
     return "of unknown version";
   // Up to 2.8 the code had a digit less.
   if (code < 10000) return fmt::format("{}.{}.{}", code / 1000, code / 100 % 10, code % 100);

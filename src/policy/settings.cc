@@ -105,12 +105,14 @@ constexpr Variable kVariables[] = {
      "messages, or shards, smaller than this stay native, but by a rule (default 64K)",
      [](std::string_view text, Settings& s) { s.min_bytes = parse_bytes(text); }},
     {"TERSE_CHUNK_BYTES",
-     "raw bytes of a chunk (default: 1M, at least 256K a rank; twice that from 32 chunks on), 4K "
-     "or more",
+     "raw bytes of a chunk (default: 1M, at least 256K a rank; twice that from 32 chunks on; on "
+     "GPUs 16M, at least 4M a rank), 4K or more",
      [](std::string_view text, Settings& s) { s.chunk_bytes = parse_chunk(text); }},
     {"TERSE_SEED", "seed of schemes that name none (default 0)",
      [](std::string_view text, Settings& s) { s.seed = parse_plain(text); }},
-    {"TERSE_TIMEOUT", "seconds for all ranks to agree on settings (default 60)",
+    {"TERSE_TIMEOUT",
+     "seconds for all ranks to agree on settings (default 60); ten times that for later calls on "
+     "which they decide together",
      [](std::string_view text, Settings& s) {
        const uint64_t seconds = parse_plain(text);
        if (seconds == 0 || seconds > 86400)

@@ -147,6 +147,38 @@ TEST(Combine, DecodeReduce) {
   }
 }
 
+// What the transform leaves over comes out with the only NaN that is ever written, whichever was
+// read there, and where the sum of two infinities is none.
+TEST(Combine, CanonicalNansBehindTheTransform) {
+  constexpr size_t kWhole = 3 * kHadamard, kNans = std::size(kOtherNans);
+  constexpr uint32_t kInfinity = 0x7F800000, kMinusInfinity = 0xFF800000;
+  Random random(17);
+  for (const Spec& spec : every_spec(64)) {
+    if (spec.hadamard == 0) continue;
+    for (size_t rest : {1, 5, 31}) {
+      for (size_t packed_at : {0, 1, 2}) {
+        for (Dtype dtype : kAllDtypes) {
+          Sum s{spec, kWhole + rest, {}, 1.0f};
+          Input a = raw_input(Dtype::kFloat32, Kin::kGaussian, s.count, random), b = a;
+          for (size_t i = kWhole; i < s.count; ++i) {
+            const size_t k = random.below(kNans + 1);
+            put_bits(a.bytes, i, k < kNans ? kOtherNans[k] : kInfinity);
+            if (k == kNans) put_bits(b.bytes, i, kMinusInfinity);
+          }
+          s.inputs = {a, b};
+          s.inputs.insert(s.inputs.begin() + packed_at, packed_input(spec, s.count, random));
+          SCOPED_TRACE(trace(s) + " to " + name_of(dtype));
+          const size_t offset = random.below(4);
+          Guarded out(s.count * dtype_size(dtype), offset);
+          run(s, {out.data(), dtype}, 2 * spec.block, offset);
+          EXPECT_TRUE(out.intact());
+          ASSERT_EQ(out.content(), oracle::to_memory(dtype, s.by_oracle()));
+        }
+      }
+    }
+  }
+}
+
 // The target is the memory of one of the raw sources, whichever it is.
 TEST(Combine, InPlace) {
   Random random(13);

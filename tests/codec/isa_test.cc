@@ -1,7 +1,15 @@
 // Every table of block operations that this processor runs gives the same bytes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+
 #include "codec/host_ops.h"
+#include "codec/x86_level.h"
 #include "learned_levels.h"
 #include "memory_check.h"
 #include "support.h"
@@ -26,12 +34,7 @@ namespace {
 class EveryIsa : public testing::TestWithParam<const HostOps*> {
  protected:
   void SetUp() override {
-#ifdef TERSE_X86_LEVELS
-    const HostOps* ops = GetParam();
-    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
-    const bool v4 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    if ((ops == &x86_64_v3::kOps && !v3) || (ops == &x86_64_v4::kOps && !v4)) GTEST_SKIP();
-#endif
+    if (!processor_runs(*GetParam())) GTEST_SKIP();
   }
 };
 
@@ -248,6 +251,32 @@ TEST_P(EveryIsa, LoadAndScale) {
   }
 }
 
+// Also what it leaves over, of which it changes only NaNs.
+TEST_P(EveryIsa, TransformsAsTheOracle) {
+  const Spec spec{.bits = 4, .hadamard = kHadamard};
+  Random random(28);
+  for (size_t n : {0, 1, 31, 32, 37, 64, 95, 1023}) {
+    for (bool nans : {false, true}) {
+      Bytes memory = oracle::to_memory(Dtype::kFloat32, numbers(Kin::kGaussian, n, random));
+      for (size_t i = 0; nans && i < n; i += 1 + random.below(64))
+        put_bits(memory, n - 1 - i, kOtherNans[random.below(std::size(kOtherNans))]);
+      const Floats x = oracle::from_memory(Dtype::kFloat32, memory);
+      for (bool back : {false, true}) {
+        SCOPED_TRACE(std::to_string(n) + (nans ? " with NaNs" : "") + (back ? " back" : ""));
+        const float factor = back ? 1.0f : 1.0f / kHadamard;
+        Guarded in(memory, 1), out(4 * n, 2), own(memory, 3);
+        GetParam()->hadamard(factor, n, in.data(), out.data());
+        GetParam()->hadamard(factor, n, own.data(), own.data());
+        EXPECT_TRUE(out.intact() && own.intact());
+        const Bytes expected = oracle::to_memory(
+            Dtype::kFloat32, back ? oracle::restored(spec, x) : oracle::transformed(spec, x));
+        ASSERT_EQ(out.content(), expected);
+        ASSERT_EQ(own.content(), expected);
+      }
+    }
+  }
+}
+
 TEST_P(EveryIsa, ChecksAsTheOracle) {
   Random random(23);
   for (size_t words : {8, 9, 10, 23, 24, 25, 40, 1000}) {
@@ -305,6 +334,69 @@ TEST_P(EveryIsa, MergesByEachElementsOwnRandomNumber) {
       ASSERT_EQ(merged.content(), wanted);
     }
 }
+
+// What the psABI lists, as Linux calls it, where it does; and the level of a processor that has all
+// the others.
+struct X86Feature {
+  const char* flag;
+  uint32_t X86Words::*word;
+  int bit, level_without;
+};
+constexpr X86Feature kX86Features[] = {{"pni", &X86Words::leaf1_ecx, 0, 1},
+                                       {"ssse3", &X86Words::leaf1_ecx, 9, 1},
+                                       {"fma", &X86Words::leaf1_ecx, 12, 1},
+                                       {"cx16", &X86Words::leaf1_ecx, 13, 1},
+                                       {"sse4_1", &X86Words::leaf1_ecx, 19, 1},
+                                       {"sse4_2", &X86Words::leaf1_ecx, 20, 1},
+                                       {"movbe", &X86Words::leaf1_ecx, 22, 1},
+                                       {"popcnt", &X86Words::leaf1_ecx, 23, 1},
+                                       {"", &X86Words::leaf1_ecx, 27, 1},  // OSXSAVE
+                                       {"avx", &X86Words::leaf1_ecx, 28, 1},
+                                       {"f16c", &X86Words::leaf1_ecx, 29, 1},
+                                       {"bmi1", &X86Words::leaf7_ebx, 3, 1},
+                                       {"avx2", &X86Words::leaf7_ebx, 5, 1},
+                                       {"bmi2", &X86Words::leaf7_ebx, 8, 1},
+                                       {"lahf_lm", &X86Words::extended_ecx, 0, 1},
+                                       {"abm", &X86Words::extended_ecx, 5, 1},  // LZCNT
+                                       {"", &X86Words::xcr0, 1, 1},             // XMM
+                                       {"", &X86Words::xcr0, 2, 1},             // YMM
+                                       {"avx512f", &X86Words::leaf7_ebx, 16, 3},
+                                       {"avx512dq", &X86Words::leaf7_ebx, 17, 3},
+                                       {"avx512cd", &X86Words::leaf7_ebx, 28, 3},
+                                       {"avx512bw", &X86Words::leaf7_ebx, 30, 3},
+                                       {"avx512vl", &X86Words::leaf7_ebx, 31, 3},
+                                       {"", &X86Words::xcr0, 5, 3},   // masks
+                                       {"", &X86Words::xcr0, 6, 3},   // ZMM0 to ZMM15, upper halves
+                                       {"", &X86Words::xcr0, 7, 3}};  // ZMM16 to ZMM31
+
+TEST(X86Level, NeedsEachOfItsFeatures) {
+  X86Words all{};
+  for (const X86Feature& f : kX86Features) all.*f.word |= 1u << f.bit;
+  EXPECT_EQ(x86_level(all), 4);
+  for (const X86Feature& f : kX86Features) {
+    X86Words words = all;
+    words.*f.word ^= 1u << f.bit;
+    EXPECT_EQ(x86_level(words), f.level_without) << f.flag << ", bit " << f.bit;
+  }
+}
+
+#ifdef TERSE_X86_LEVELS
+TEST(X86Level, OfThisProcessorAsLinuxHasIt) {
+  std::ifstream cpus("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(cpus, line) && !line.starts_with("flags")) {
+  }
+  if (!cpus) GTEST_SKIP() << "no flags in /proc/cpuinfo";
+  std::istringstream words(line);
+  const std::set<std::string> flags{std::istream_iterator<std::string>(words), {}};
+  int level = 4;
+  for (const X86Feature& f : kX86Features)
+    if (*f.flag != 0 && !flags.contains(f.flag)) level = std::min(level, f.level_without);
+  EXPECT_EQ(processor_runs(x86_64_v3::kOps), level >= 3);
+  EXPECT_EQ(processor_runs(x86_64_v4::kOps), level >= 4);
+  EXPECT_TRUE(processor_runs(host_ops()));
+}
+#endif
 
 std::vector<const HostOps*> tables() {
   return {&baseline::kOps,

@@ -87,6 +87,10 @@ Floats gaussian(size_t n, uint64_t seed, double deviation) {
   return x;
 }
 
+void put_bits(Bytes& memory, size_t i, uint32_t bits) {
+  for (size_t k = 0; k < 4; ++k) memory[4 * i + k] = static_cast<uint8_t>(bits >> 8 * k);
+}
+
 Guarded::Guarded(size_t n, size_t offset)
     : n_(n), bytes_(kGuard + 64 + offset + n + kGuard, kGuardByte) {
   const size_t address = reinterpret_cast<uintptr_t>(bytes_.data()) + kGuard;

@@ -57,6 +57,10 @@ constexpr int kKins = 9;
 Floats numbers(Kin kin, size_t n, Random& random);
 Floats gaussian(size_t n, uint64_t seed, double deviation = 1);
 
+// fp32 NaNs that may be read and are never written; and fp32 element i of memory, as its bits.
+constexpr uint32_t kOtherNans[] = {0xFFC00000, 0xFFC12345, 0x7FC00001, 0xFF812345};
+void put_bits(Bytes& memory, size_t i, uint32_t bits);
+
 // n bytes, `offset` past an address that is a multiple of 64, between guards.
 class Guarded {
  public:

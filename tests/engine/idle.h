@@ -1,6 +1,9 @@
 // A communicator over an NCCL and a backend that do nothing: what is left is the engine's own work.
 #pragma once
 
+#include <functional>
+
+#include "base/error.h"
 #include "engine/comm/communicator.h"
 
 namespace terse::test {
@@ -36,7 +39,10 @@ class IdleBackend : public Backend {
   void checksum(Stream, const codec::Checksum&) override {}
   void learn(Stream, const codec::Learning&) override {}
   void notify(Stream, void (*done)(void*), void* context) override { done(context); }
-  uint64_t recording(Stream) override { return recorded; }
+  uint64_t recording(Stream) override {
+    if (recording_fails != ncclSuccess) fail(recording_fails, "nothing is known of the stream");
+    return recorded;
+  }
   void release_with_graph(Stream, const std::shared_ptr<std::atomic<bool>>&) override {}
   void increment(Stream, uint64_t*) override {}
   bool null_stream_is_synchronous() const override { return false; }
@@ -46,6 +52,7 @@ class IdleBackend : public Backend {
   size_t combines = 0;
   uint64_t timing = 0;    // 0: nothing is timed
   uint64_t recorded = 0;  // 0: no graph is recorded
+  ncclResult_t recording_fails = ncclSuccess;
 
  private:
   uint64_t memory_ = 0;
@@ -56,6 +63,8 @@ class IdleBackend : public Backend {
 inline size_t groups_started = 0, groups_mixed = 0;
 inline struct { bool messages, collectives; } group_has;  // the one that is open
 inline ncclResult_t nccl_state = ncclSuccess;             // of the communicator
+
+inline std::function<void()> at_group_end;
 
 inline int idle_ranks = 8;
 
@@ -90,6 +99,7 @@ inline const NcclLibrary& idle_nccl() {
     };
     l.nccl.GroupEnd = [] {
       groups_mixed += group_has.messages && group_has.collectives;
+      if (at_group_end) at_group_end();
       return ncclSuccess;
     };
     return l;

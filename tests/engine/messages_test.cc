@@ -259,6 +259,22 @@ TEST(Messages, OfSchemesThatDifferAreAnErrorOnBothRanks) {
   });
 }
 
+// Each rank of two names first what it sends.
+TEST(Messages, OfTwoNewSchemesInOppositeOrders) {
+  run_ranks(2, [&](int rank, ncclComm_t comm) {
+    const SchemeHandle int8(parse_scheme("int8")), int4(parse_scheme("int4"));
+    const SchemeHandle &mine = rank == 0 ? int8 : int4, &theirs = rank == 0 ? int4 : int8;
+    const std::vector<float> data(1000, static_cast<float>(rank + 1));
+    std::vector<float> got(1000);
+    ASSERT_EQ(terseGroupStart(), ncclSuccess);
+    terseSend(data.data(), 1000, ncclFloat32, 1 - rank, mine.get(), comm, nullptr);
+    terseRecv(got.data(), 1000, ncclFloat32, 1 - rank, theirs.get(), comm, nullptr);
+    ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+    EXPECT_EQ(got, std::vector<float>(1000, static_cast<float>(2 - rank)));
+    terseCommRelease(comm);
+  });
+}
+
 // With a sum of the same new scheme in the group, on all ranks.
 TEST(Messages, FollowTheCollectivesOfTheirGroup) {
   next_ordinal();

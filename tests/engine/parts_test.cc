@@ -82,6 +82,16 @@ TEST(SeedSets, HoldWhatWasAddedInAnyOrder) {
   EXPECT_EQ(set.runs(), 202u);
 }
 
+TEST(SeedSets, ForgetSeedsThatDoNotFollowEachOtherWhereThereAreMany) {
+  SeedSet set;
+  for (uint64_t i = 0; i < 3 * SeedSet::kMostRuns; ++i) {
+    set.add(2 * i);
+    ASSERT_TRUE(set.has(2 * i));
+    ASSERT_LE(set.runs(), SeedSet::kMostRuns);
+  }
+  EXPECT_FALSE(set.has(0));
+}
+
 TEST(Agreed, HasANumberOnceAllHaveAgreed) {
   Agreed agreed;
   agreed.begin();

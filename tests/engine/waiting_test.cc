@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/call/group.h"
+#include "engine/call/route.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/exchange.h"
 #include "host_stream.h"
@@ -20,7 +21,10 @@ using Clock = std::chrono::steady_clock;
 
 class Waiting : public testing::Test {
  protected:
-  ~Waiting() override { nccl_state = ncclSuccess; }
+  ~Waiting() override {
+    nccl_state = ncclSuccess;
+    at_group_end = nullptr;
+  }
 
   // What a meeting throws.
   std::string failure_of(Patience patience, ncclResult_t wanted) {
@@ -80,6 +84,59 @@ TEST_F(Waiting, EndsAfterTheTimeout) {
               "together");
 }
 
+// NCCL itself waits for the ranks where it connects them.
+TEST_F(Waiting, BeginsWhenNcclHasLaunchedWhatIsWaitedFor) {
+  Settings short_of_time = settings();
+  short_of_time.timeout_seconds = 2;
+  IdleCommunicator slow(parse_scheme("int8"), short_of_time);
+  std::future<void> arrives;
+  at_group_end = [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+    slow.backend.ends = false;
+    arrives = std::async(std::launch::async, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      slow.backend.ends = true;
+    });
+  };
+  expect_part(failure_of(slow, Patience::kUsual, ncclRemoteError), "nothing came from rank 0");
+}
+
+TEST_F(Waiting, ForWhatWasEnqueuedBeforeDifferencesEndsToo) {
+  Settings short_of_time = settings();
+  short_of_time.timeout_seconds = 1;
+  const Scheme scheme = parse_scheme("int8:delta=shadow");
+  IdleCommunicator other(scheme, short_of_time);
+  other.backend.ends = false;
+  const std::vector<float> shard(100'000);
+  std::vector<float> all(8 * shard.size());
+  const Request request{.collective = plan::Collective::kAllGather,
+                        .send = shard.data(),
+                        .recv = all.data(),
+                        .count = shard.size(),
+                        .comm = reinterpret_cast<ncclComm_t>(all.data()),
+                        .stream = reinterpret_cast<Stream>(all.data())};
+  try {
+    submit(other.state, request, route(other.state, request, scheme));
+    ADD_FAILURE() << "it did not wait";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.result, ncclSystemError);
+    expect_part(e.message, "what was enqueued before an AllGather of differences was not done");
+    expect_part(e.message, "within 10 s (10 times TERSE_TIMEOUT)");
+  }
+  EXPECT_EQ(other.state.invalidity(), ncclSystemError);
+}
+
+// What was recorded into a graph, or failed to be, no rank waits for; else nobody knows.
+TEST_F(Waiting, IsForNobodyWhereARankKnowsNothingOfItsStream) {
+  const Error cause(ncclInternalError, "a cause");
+  c.backend.recording_fails = ncclInvalidUsage;
+  c.state.break_off(nullptr, cause);
+  EXPECT_EQ(c.state.invalidity(), std::nullopt);
+  c.backend.recording_fails = ncclUnhandledCudaError;
+  c.state.break_off(nullptr, cause);
+  EXPECT_EQ(c.state.invalidity(), ncclInternalError);
+}
+
 // Else a rank that has given up would be one call ahead of those that have not.
 TEST_F(Waiting, IsNotDoneAgainAfterItHasFailed) {
   failure_of(Patience::kUsual, ncclRemoteError);
@@ -131,6 +188,30 @@ TEST_F(Waiting, OfACommunicatorThatGoesEndsWhereNcclHasFailed) {
   const auto begin = Clock::now();
   EXPECT_FALSE(c.state.drains());
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30));
+}
+
+// Of one whose peer never comes, while it is made.
+TEST(Making, EndsWithAnAbortFromAnotherThread) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config), ncclInProgress);
+  auto called = std::async(std::launch::async, [&]() -> std::string {
+    try {
+      communicator(comm, settings());
+      return "nothing";
+    } catch (const Error& e) {
+      return e.message;
+    }
+  });
+  EXPECT_EQ(called.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  abort_communicator(comm);
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  ASSERT_EQ(called.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  expect_part(called.get(), "a communicator was aborted at its first call");
+  EXPECT_EQ(find_communicator(comm), nullptr);
 }
 
 // NCCL may be asked no more once the abort has begun, though it sees nothing wrong.

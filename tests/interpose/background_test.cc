@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <latch>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -126,6 +127,78 @@ TEST(Background, APartIsReadyWhenItsWholeIs) {
   });
 }
 
+// Where NCCL writes a handle.
+using Place = std::unique_ptr<ncclComm_t>;
+
+Place begun_part(ncclComm_t whole, int rank) {
+  Place place = std::make_unique<ncclComm_t>(nullptr);
+  const ncclResult_t split = ncclCommSplit(whole, 0, rank, place.get(), nullptr);
+  EXPECT_TRUE(split == ncclSuccess || split == ncclInProgress) << split;
+  return place;
+}
+
+// Nodes that terse knows it to be on: 0 before its ranks have met.
+size_t nodes_of(ncclComm_t comm) {
+  const auto stats_of =
+      reinterpret_cast<decltype(&tersePreloadStats)>(dlsym(RTLD_DEFAULT, "tersePreloadStats"));
+  terseStats_t stats{};
+  stats.size = sizeof stats;
+  EXPECT_EQ(stats_of(comm, &stats), ncclSuccess);
+  return stats.nodes;
+}
+
+// A program may see the part's handle, and go on with that: one rank asks for the part, another one
+// just calls. The whole may be asked when nothing is left of the part.
+TEST(Background, APartIsReadyWhenItSaysSo) {
+  on_threads(2, [](int rank, const ncclUniqueId& id) {
+    const ncclComm_t whole = made_with(non_blocking(), rank, 2, id);
+    Place place = begun_part(whole, rank);
+    const ncclComm_t part = seen(*place);
+    if (rank == 0) {
+      ASSERT_EQ(settled(ncclInProgress, part), ncclSuccess);
+      EXPECT_EQ(nodes_of(part), 1u);
+    }
+    Floats few(kFew, 1.0f);
+    const ncclResult_t native =
+        ncclAllReduce(few.data(), few.data(), kFew, ncclFloat32, ncclSum, part, nullptr);
+    ASSERT_EQ(settled(native, part), ncclSuccess) << ncclGetLastError(part);
+    EXPECT_EQ(few, Floats(kFew, 2.0f));
+    EXPECT_EQ(nodes_of(part), 1u);
+    expect_sum_of_two(part);
+    EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+    place.reset();
+    EXPECT_EQ(settled(ncclInProgress, whole), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(whole), ncclSuccess);
+  });
+}
+
+TEST(Background, ARankThatOnlyDestroysItsPartHoldsUpNoOther) {
+  on_threads(2, [](int rank, const ncclUniqueId& id) {
+    const ncclComm_t whole = made_with(non_blocking(), rank, 2, id);
+    Place place = begun_part(whole, rank);
+    const ncclComm_t part = seen(*place);
+    if (rank == 0) EXPECT_EQ(settled(ncclInProgress, part), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+    place.reset();
+    EXPECT_EQ(settled(ncclInProgress, whole), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(whole), ncclSuccess);
+  });
+}
+
+TEST(Background, OfAPartThatIsAbortedNothingIsLeft) {
+  std::latch made(2);
+  on_threads(2, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t whole = made_with(non_blocking(), rank, 2, id);
+    Place place = begun_part(whole, rank);
+    const ncclComm_t part = seen(*place);
+    made.arrive_and_wait();
+    EXPECT_EQ(ncclCommAbort(part), ncclSuccess);
+    place.reset();
+    EXPECT_EQ(settled(ncclInProgress, whole), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(whole), ncclSuccess);
+  });
+}
+
 // By which its messages name it, and its random numbers are drawn. All its ranks ask.
 int number_of(ncclComm_t comm) {
   const auto set_levels = reinterpret_cast<decltype(&tersePreloadSetLevels)>(
@@ -174,6 +247,20 @@ TEST(Background, ACallWaitsForTheRanksToMeet) {
     expect_sum_of_two(comm);
     ncclCommDestroy(comm);
   });
+}
+
+// NCCL lets no call begin after that one.
+TEST(Background, AFinalizationWaitsForTheRanksToMeet) {
+  for (int attempt = 0; attempt < 10; ++attempt)
+    on_threads(2, [](int rank, const ncclUniqueId& id) {
+      ncclConfig_t config = non_blocking();
+      ncclComm_t comm = nullptr;
+      ncclResult_t state = ncclCommInitRankConfig(&comm, 2, id, rank, &config);
+      while (state == ncclInProgress)  // NCCL's part alone
+        pncclCommGetAsyncError(comm, &state);
+      ASSERT_EQ(settled(ncclCommFinalize(comm), comm), ncclSuccess) << ncclGetLastError(comm);
+      EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    });
 }
 
 // Where one rank is without terse, as here, the other one has an error after TERSE_TIMEOUT (that

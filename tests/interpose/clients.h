@@ -5,6 +5,7 @@
 #include <nccl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -24,6 +25,16 @@ inline ncclResult_t settled(ncclResult_t state, ncclComm_t comm) {
       return asked;
   }
   return state;
+}
+
+// The handle that NCCL writes there some time after the call.
+inline ncclComm_t seen(ncclComm_t& place) {
+  ncclComm_t comm = nullptr;
+  while (comm == nullptr) {
+    usleep(100);
+    comm = std::atomic_ref(place).load(std::memory_order_acquire);
+  }
+  return comm;
 }
 
 inline ncclConfig_t non_blocking(const char* name = nullptr) {

@@ -62,6 +62,26 @@ add_dependencies(interpose_old_nccl terse_nccl old_nccl fake_nccl)
 add_test(NAME interpose.old_nccl COMMAND interpose_old_nccl)
 set_tests_properties(interpose.old_nccl PROPERTIES ENVIRONMENT "${environment};TERSE_LOG=off;TERSE_NCCL=${fakes}/old/libnccl.so.2;SECOND_NCCL=${fake_folder}/libnccl.so.2")
 
+# In exit handlers, when the main thread's own objects are gone.
+add_executable(interpose_late late.cc)
+target_link_libraries(interpose_late PRIVATE ${CMAKE_DL_LIBS})
+add_dependencies(interpose_late terse_nccl old_nccl)
+add_test(NAME interpose.late COMMAND interpose_late)
+set_tests_properties(interpose.late PROPERTIES ENVIRONMENT
+  "${environment};TERSE_LOG=off;TERSE_NCCL=${fakes}/old/libnccl.so.2")
+
+# A program with such an NCCL in it, whose symbols it shows.
+add_library(old_nccl_inside OBJECT fake/old_nccl.c)
+set_target_properties(old_nccl_inside PROPERTIES C_VISIBILITY_PRESET default
+  POSITION_INDEPENDENT_CODE ON)
+terse_test(interpose_inside SOURCES inside_test.cc LIBRARIES ${CMAKE_DL_LIBS})
+target_sources(interpose_inside PRIVATE $<TARGET_OBJECTS:old_nccl_inside>)
+set_target_properties(interpose_inside PROPERTIES ENABLE_EXPORTS ON)
+add_dependencies(interpose_inside terse_nccl)
+add_test(NAME interpose.inside COMMAND interpose_inside)
+set_tests_properties(interpose.inside PROPERTIES TIMEOUT 60
+  ENVIRONMENT "${environment};TERSE_LOG=off;TERSE_NCCL=")
+
 terse_test(interpose_find SOURCES find_test.cc LIBRARIES terse_engine)
 add_dependencies(interpose_find terse_nccl fake_nccl beside_wheel framework_with_nccl)
 target_compile_definitions(interpose_find PRIVATE

@@ -28,11 +28,13 @@ using Place = std::unique_ptr<ncclComm_t>;
 
 ncclComm_t taken(Place place) { return *place; }
 
-// Split off all ranks but the last, which is in no part.
-Place split(ncclComm_t parent, int rank, int ranks, ncclConfig_t config) {
+// Split off all ranks but the last, which is in no part, and is told `said`.
+Place split(ncclComm_t parent, int rank, int ranks, ncclConfig_t config,
+            ncclResult_t said = ncclSuccess) {
   Place place = std::make_unique<ncclComm_t>();
-  const int color = rank == ranks - 1 ? NCCL_SPLIT_NOCOLOR : 0;
-  EXPECT_EQ(ncclCommSplit(parent, color, rank, place.get(), &config), ncclSuccess);
+  const bool is_last = rank == ranks - 1;
+  const int color = is_last ? NCCL_SPLIT_NOCOLOR : 0;
+  EXPECT_EQ(ncclCommSplit(parent, color, rank, place.get(), &config), is_last ? ncclSuccess : said);
   return place;
 }
 
@@ -57,18 +59,40 @@ TEST(Named, APartHasItsOwnName) {
         });
 }
 
+// It may be used when the whole is no longer in progress, also by what NCCL alone knows of.
 TEST(Named, APartThatDoesNotBlockOfOneThatDoes) {
   const int ranks = 3;
   for (const char* name : {"grad-part", "part"})
     on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
       const ncclComm_t all = made_with(named("all", true), rank, ranks, id);
-      Place place = split(all, rank, ranks, named(name, false));
+      Place place = split(all, rank, ranks, named(name, false), ncclInProgress);
       ASSERT_EQ(settled(ncclInProgress, all), ncclSuccess);
       if (const ncclComm_t part = taken(std::move(place))) {
-        ASSERT_EQ(settled(ncclInProgress, part), ncclSuccess);
+        ncclResult_t state = ncclInProgress;
+        ASSERT_EQ(ncclCommGetAsyncError(part, &state), ncclSuccess);
+        EXPECT_EQ(state, ncclSuccess);
         expect_compressed(name == std::string("grad-part"), part, name);
         ncclCommDestroy(part);
       }
+      ncclCommDestroy(all);
+    });
+}
+
+// As PyTorch does, which believes NCCL's ncclSuccess.
+TEST(Named, APartOfWhichTheWholeIsNotAsked) {
+  const int ranks = 3;
+  for (const std::string name : {"grad-part", "part"})
+    on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
+      const ncclComm_t all = made_with(named("all", false), rank, ranks, id);
+      Place place = split(all, rank, ranks, named(name.c_str(), false));
+      if (rank < ranks - 1) {
+        const ncclComm_t part = seen(*place);
+        ASSERT_EQ(settled(ncclInProgress, part), ncclSuccess);
+        expect_compressed(name == "grad-part", part, name);
+        ncclCommDestroy(part);
+        place.reset();
+      }
+      EXPECT_EQ(settled(ncclInProgress, all), ncclSuccess);
       ncclCommDestroy(all);
     });
 }

@@ -1,9 +1,12 @@
 // Communicators on which terse waits inside of NCCL, which only their abort ends
 // (fake/stuck_nccl.cc), under TERSE_SCHEME=int8.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <latch>
 #include <thread>
 
 #include "clients.h"
@@ -27,6 +30,45 @@ TEST(Stuck, AnAbortDoesNotWaitForWhatItAloneCanEnd) {
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
     EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
   });
+}
+
+template <class Function>
+Function of_nccl(const char* name) {
+  void* const nccl = dlopen(std::getenv("TERSE_NCCL"), RTLD_NOW | RTLD_LOCAL);
+  return reinterpret_cast<Function>(dlsym(nccl, name));
+}
+
+ncclResult_t make_in_group(ncclComm_t* comm, const ncclUniqueId& id, int rank) {
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclCommInitRank(comm, 2, id, rank), ncclSuccess);
+  return ncclGroupEnd();
+}
+
+// As by a program's watchdog. What is left is not terse's to abort: another communicator may have
+// the handle.
+TEST(Stuck, WhatIsAbortedWhileItIsMadeIsAbortedOnce) {
+  const auto wait_until_stuck = of_nccl<void (*)(ncclComm_t)>("wait_until_stuck");
+  const auto aborts_of = of_nccl<int (*)(ncclComm_t)>("aborts_of");
+  ASSERT_TRUE(wait_until_stuck != nullptr && aborts_of != nullptr);
+  for (const bool grouped : {false, true}) {
+    std::latch over(2);
+    on_threads(2, [&](int rank, const ncclUniqueId& id) {
+      ncclComm_t comm = nullptr, aborted = nullptr;
+      int before = 0;
+      std::thread watchdog([&] {
+        aborted = seen(comm);
+        wait_until_stuck(aborted);
+        before = aborts_of(aborted);
+        EXPECT_EQ(ncclCommAbort(aborted), ncclSuccess);
+      });
+      EXPECT_NE(grouped ? make_in_group(&comm, id, rank) : ncclCommInitRank(&comm, 2, id, rank),
+                ncclSuccess);
+      EXPECT_EQ(comm, nullptr);
+      watchdog.join();
+      EXPECT_EQ(aborts_of(aborted), before + 1);
+      over.arrive_and_wait();
+    });
+  }
 }
 
 }  // namespace

@@ -233,8 +233,8 @@ class WaysIn(unittest.TestCase):
             f.write('[[rule]]\nscheme = "int6"\n')
         scheme, file = {"TERSE_SCHEME": "int4"}, {"TERSE_POLICY": policy}
         for rules, own, wanted in (
-                ([], {}, ["TERSE_SCHEME=int8"]),
-                ([], {"TERSE_SCHEME": "", "TERSE_POLICY": ""}, ["TERSE_SCHEME=int8"]),
+                ([], {}, ["TERSE_SCHEME=safe"]),
+                ([], {"TERSE_SCHEME": "", "TERSE_POLICY": ""}, ["TERSE_SCHEME=safe"]),
                 ([], scheme, []),
                 ([], {"TERSE_SCHEME": "off"}, []),
                 ([], file, []),
@@ -246,7 +246,7 @@ class WaysIn(unittest.TestCase):
             said = self.dry_by(rules, "--", "/bin/true", **own).splitlines()
             self.assertEqual(said[1:-1], wanted, (rules, own))
         # What the program is given.
-        for rules, own, wanted in (([], {}, "int8 "), ([], scheme, "int4 "),
+        for rules, own, wanted in (([], {}, "safe "), ([], scheme, "int4 "),
                                    ([], file, f" {policy}"), (["--scheme", "int5"], file, "int5 "),
                                    (["--policy", policy], scheme, f" {policy}")):
             done = subprocess.run([TERSE, "run", *rules, "--", "sh", "-c",
@@ -265,7 +265,7 @@ class WaysIn(unittest.TestCase):
         said = self.dry_by(["--report", "reports", "--verify", "3", "--trace", "9", "--log", "info"],
                            "true")
         self.assertEqual(said.splitlines()[1:], [
-            "TERSE_SCHEME=int8", f"TERSE_REPORT={os.getcwd()}/reports", "TERSE_VERIFY=3",
+            "TERSE_SCHEME=safe", f"TERSE_REPORT={os.getcwd()}/reports", "TERSE_VERIFY=3",
             "TERSE_TRACE=9", "TERSE_LOG=info", "true"])
 
     def test_a_dry_run_says_what_would_be_set_and_runs_nothing(self):

@@ -89,6 +89,9 @@ class Backend(unittest.TestCase):
         self.play("collectives:1", "collectives:3", "collectives:4", "failures:4",
                   "training:2:exact")
 
+    def test_collectives_in_callbacks(self):
+        self.play("futures:2:refused", "futures:3:ordered")
+
     def test_names_of_communicators(self):
         self.play("names:2", variables={"PYTHONPATH": MODULE},
                   prefix=[TERSE, "run", "--scheme", "name=named* -> off; name=? -> off; int8", "--nccl",

@@ -333,15 +333,14 @@ def asynchronous():
     tensors = [data(RANK, 1000, salt=salt) for salt in range(20)]
     works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
     # A callback may wait for another call's future.
-    other = data(RANK)
-    doubled = works[0].get_future().then(
-        lambda future: dist.all_reduce(other, async_op=True).get_future().wait()[0] * 2)
+    last = works[-1].get_future()
+    doubled = works[0].get_future().then(lambda _: last.wait()[0] * 2)
     for salt, (work, tensor) in enumerate(zip(works, tensors)):
         work.wait()
         assert work.is_completed() and work.is_success()
         same(tensor, total(1000, salt=salt))
         same(work.get_future().wait()[0], tensor)
-    same(doubled.wait(), total() * 2)
+    same(doubled.wait(), total(1000, salt=len(works) - 1) * 2)
 
 
 def long_timeouts():

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/thread_local.h"
 #include "engine/call/jobs.h"
 #include "engine/call/joint.h"
 #include "engine/comm/directory.h"
@@ -25,24 +26,25 @@ struct Group {
   std::vector<ncclComm_t> refused;                       // of calls that were, as on all ranks
   bool is_void = false;                                  // NCCL would drop it, too
 };
-thread_local Group t_group;
+Group& current() { return ThreadLocal<Group>::get(); }
 
 bool has_several_streams() {
-  const Stream first = t_group.pending.empty() ? nullptr : t_group.pending.front().request.stream;
-  return std::ranges::any_of(t_group.pending,
+  const Stream first =
+      current().pending.empty() ? nullptr : current().pending.front().request.stream;
+  return std::ranges::any_of(current().pending,
                              [&](const Job& job) { return job.request.stream != first; }) ||
-         std::ranges::any_of(t_group.beside,
+         std::ranges::any_of(current().beside,
                              [&](const auto& call) { return call.second != first; });
 }
 
 void add_to_group(const Job& job) {
-  t_group.held.push_back(job.communicator->weak_from_this().lock());
-  t_group.pending.push_back(job);
+  current().held.push_back(job.communicator->weak_from_this().lock());
+  current().pending.push_back(job);
 }
 
 // Now, or at the end of the thread's group.
 void add(Job job) {
-  if (t_group.depth > 0)
+  if (current().depth > 0)
     add_to_group(job);
   else
     run({&job, 1});
@@ -58,7 +60,7 @@ void check_arguments(const Request& request, Place... place) {
   try {
     validate(request, place...);
   } catch (...) {
-    if (t_group.depth > 0) t_group.is_void = true;
+    if (current().depth > 0) current().is_void = true;
     throw;
   }
 }
@@ -67,7 +69,8 @@ void check_arguments(const Request& request, Place... place) {
 template <class Body>
 void submitting(const Request& request, const Body& body) {
   const auto keep = [&] {
-    if (t_group.depth > 0 && t_group.error == nullptr) t_group.error = std::current_exception();
+    if (current().depth > 0 && current().error == nullptr)
+      current().error = std::current_exception();
     group_refuses(request.comm);
   };
   try {
@@ -121,14 +124,14 @@ void defer(Communicator& c, const Request& request) {
   });
 }
 
-void group_start() { ++t_group.depth; }
+void group_start() { ++current().depth; }
 
-int group_depth() { return t_group.depth; }
+int group_depth() { return current().depth; }
 
-void group_abandon() { t_group = {}; }
+void group_abandon() { current() = {}; }
 
 void group_abandon(const std::exception& cause, Lost lost) noexcept {
-  const Group group = std::exchange(t_group, {});
+  const Group group = std::exchange(current(), {});
   if (group.is_void) return;
   break_off(group.pending, cause,
             [&](const Job& job) { return is_one_of(*job.communicator, group.refused); });
@@ -138,67 +141,67 @@ void group_abandon(const std::exception& cause, Lost lost) noexcept {
 }
 
 void group_refuses(ncclComm_t comm) {
-  if (t_group.depth > 0) t_group.refused.push_back(comm);
+  if (current().depth > 0) current().refused.push_back(comm);
 }
 
 void group_has(const CommunicatorPointer& communicator, Stream stream) {
-  t_group.held.push_back(communicator);
-  t_group.beside.emplace_back(communicator.get(), stream);
+  current().held.push_back(communicator);
+  current().beside.emplace_back(communicator.get(), stream);
 }
 
 void group_meet() {
   if (!has_several_streams()) return;
   const auto compresses = [](const Communicator* c) {
     return std::ranges::any_of(
-        t_group.pending, [&](const Job& job) { return job.communicator == c && !job.native; });
+        current().pending, [&](const Job& job) { return job.communicator == c && !job.native; });
   };
-  for (const Job& job : t_group.pending)
-    if (compresses(job.communicator)) t_group.joint.add(*job.communicator, job.request.stream);
-  for (const auto& [communicator, stream] : t_group.beside)
-    if (compresses(communicator)) t_group.joint.add(*communicator, stream);
-  t_group.joint.meet();
+  for (const Job& job : current().pending)
+    if (compresses(job.communicator)) current().joint.add(*job.communicator, job.request.stream);
+  for (const auto& [communicator, stream] : current().beside)
+    if (compresses(communicator)) current().joint.add(*communicator, stream);
+  current().joint.meet();
 }
 
 bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
-  return std::ranges::any_of(t_group.pending, [&](const Job& job) {
+  return std::ranges::any_of(current().pending, [&](const Job& job) {
     return job.request.comm == comm && job.request.op == op;
   });
 }
 
 void group_settle(ncclResult_t result) {
-  for (const Job& job : t_group.pending) settle(job, result, "ncclGroupEnd");
+  for (const Job& job : current().pending) settle(job, result, "ncclGroupEnd");
 }
 
 void group_hand_over() {
-  for (const Job& job : t_group.pending)
+  for (const Job& job : current().pending)
     naming(job, [&] {
       const Communicator& c = *job.communicator;
       check(c.library, call_native(c, job.request), "native NCCL");
     });
-  t_group.pending.clear();
-  t_group.held.clear();
+  current().pending.clear();
+  current().held.clear();
 }
 
 void group_end() {
-  if (t_group.depth == 0) fail(ncclInvalidUsage, "there is no group to end");
-  if (--t_group.depth > 0) return;
+  if (current().depth == 0) fail(ncclInvalidUsage, "there is no group to end");
+  if (--current().depth > 0) return;
   try {
-    if (t_group.error != nullptr) std::rethrow_exception(t_group.error);
-    if (t_group.joint.empty()) group_meet();
+    if (current().error != nullptr) std::rethrow_exception(current().error);
+    if (current().joint.empty()) group_meet();
   } catch (const std::exception& cause) {
     group_abandon(cause, Lost::kPending);
     throw;
   }
-  Group group = std::exchange(t_group, {});
+  Group group = std::exchange(current(), {});
   decide(group.pending);
   run(group.pending);
   group.joint.meet();
   group.pending.clear();
   group.held.clear();
   group.beside.clear();
-  t_group.pending = std::move(group.pending);  // their memory serves the next group
-  t_group.held = std::move(group.held);
-  t_group.beside = std::move(group.beside);
+  current().pending = std::move(group.pending);  // their memory serves the next group
+  current().held = std::move(group.held);
+  current().beside = std::move(group.beside);
 }
 
 }  // namespace terse

@@ -13,6 +13,7 @@ uint64_t next_ordinal() {
 
 void SeedSet::add(uint64_t seed) {
   if (has(seed)) return;
+  if (last_.size() >= kMostRuns) last_.clear();
   const auto next = last_.upper_bound(seed);
   const bool joins = next != last_.end() && next->first == seed + 1;
   const uint64_t last = joins ? next->second : seed;

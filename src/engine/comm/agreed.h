@@ -16,9 +16,13 @@ namespace terse {
 // the same in every run of the program: where that makes them one after the other.
 uint64_t next_ordinal();
 
-// Seeds. Those that follow each other are kept as one run: programs count their steps by them.
+// Seeds. Those that follow each other are kept as one run: programs count their steps by them. Of
+// more than kMostRuns all are forgotten, on all ranks alike, which agree on them again where they
+// come back.
 class SeedSet {
  public:
+  static constexpr size_t kMostRuns = 4096;
+
   void add(uint64_t seed);
   bool has(uint64_t seed) const;
   size_t runs() const { return last_.size(); }

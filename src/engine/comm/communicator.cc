@@ -144,8 +144,9 @@ void Communicator::invalidate(const std::exception& cause) noexcept {
 void Communicator::break_off(Stream stream, const std::exception& cause) noexcept {
   try {
     if (recording(stream) == 0) invalidate(cause);
-  } catch (const Error&) {
-    // It was recorded, until that broke.
+  } catch (const Error& e) {
+    // It was recorded, until that broke; else nobody knows.
+    if (e.result != ncclInvalidUsage) invalidate(cause);
   }
 }
 

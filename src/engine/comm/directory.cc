@@ -23,8 +23,17 @@ struct Naming {
   std::string name, made_from;
 };
 
+// A handle whose communicator's state is being made. It may be aborted meanwhile: NCCL is then
+// asked of it no more.
+struct Making {
+  ncclComm_t comm;
+  std::mutex asking;
+  bool aborted = false;
+};
+
 struct Directory {
   std::mutex mutex;
+  std::vector<std::shared_ptr<Making>> making;
   std::unordered_map<ncclComm_t, CommunicatorPointer> communicators;
   std::unordered_map<ncclComm_t, Naming> names;  // of those that are still to be made
   std::vector<CommunicatorPointer> releasing;    // what is enqueued for them is waited for
@@ -99,12 +108,59 @@ bool still_describes(const Communicator& c) {
   return ranks == c.ranks && rank == c.rank;
 }
 
+class Maker {
+ public:
+  explicit Maker(ncclComm_t comm) : making_(std::make_shared<Making>()) {
+    making_->comm = comm;
+    Directory& d = directory();
+    const std::lock_guard lock(d.mutex);
+    d.making.push_back(making_);
+  }
+  ~Maker() {
+    Directory& d = directory();
+    const std::lock_guard lock(d.mutex);
+    std::erase(d.making, making_);
+  }
+  Maker(const Maker&) = delete;
+  Maker& operator=(const Maker&) = delete;
+
+  // Does what never waits for other ranks. Whoever aborts the communicator waits for its end.
+  template <class Part>
+  auto unless_aborted(const Part& part) const {
+    const std::lock_guard lock(making_->asking);
+    if (making_->aborted) fail(ncclInvalidUsage, "a communicator was aborted at its first call");
+    return part();
+  }
+
+ private:
+  const std::shared_ptr<Making> making_;
+};
+
+void abort_making(ncclComm_t comm) {
+  std::vector<std::shared_ptr<Making>> all;
+  {
+    Directory& d = directory();
+    const std::lock_guard lock(d.mutex);
+    std::ranges::copy_if(d.making, std::back_inserter(all),
+                         [&](const auto& making) { return making->comm == comm; });
+  }
+  for (const auto& making : all) {
+    const std::lock_guard lock(making->asking);
+    making->aborted = true;
+  }
+}
+
 // Of one that is still being made NCCL says nothing.
-void wait_until_made(const NcclLibrary& library, ncclComm_t comm, unsigned seconds) {
+void wait_until_made(const NcclLibrary& library, ncclComm_t comm, const Maker& maker,
+                     unsigned seconds) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  const auto ask = [&] {
+    ncclResult_t state = ncclSuccess;
+    check(library, library.nccl.CommGetAsyncError(comm, &state), "ncclCommGetAsyncError");
+    return state;
+  };
   ncclResult_t state = ncclSuccess;
-  while (check(library, library.nccl.CommGetAsyncError(comm, &state), "ncclCommGetAsyncError"),
-         state == ncclInProgress) {
+  while ((state = maker.unless_aborted(ask)) == ncclInProgress) {
     if (std::chrono::steady_clock::now() > limit)
       fail(ncclSystemError, "a communicator was not made within {} s (TERSE_TIMEOUT)", seconds);
     std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -155,18 +211,22 @@ CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
   }
   release_ended();
   const NcclLibrary& library = nccl_library(settings.nccl);
-  wait_until_made(library, comm, settings.timeout_seconds);
-  auto made =
+  const Maker maker(comm);
+  wait_until_made(library, comm, maker, settings.timeout_seconds);
+  // What NCCL is asked here it may answer only after an abort, which does not wait for it.
+  const auto made =
       std::make_shared<Communicator>(settings, library, backend_of(settings, library, comm), comm);
   lead_begins();
   report_begins(settings, made->rank, kPresent);
-  Directory& d = directory();
-  const std::lock_guard lock(d.mutex);
-  if (const auto named = d.names.extract(comm)) {
-    made->name = std::move(named.mapped().name);
-    made->made_from = std::move(named.mapped().made_from);
-  }
-  return d.communicators.emplace(comm, std::move(made)).first->second;
+  return maker.unless_aborted([&] {
+    Directory& d = directory();
+    const std::lock_guard lock(d.mutex);
+    if (const auto named = d.names.extract(comm)) {
+      made->name = std::move(named.mapped().name);
+      made->made_from = std::move(named.mapped().made_from);
+    }
+    return d.communicators.emplace(comm, made).first->second;
+  });
 }
 
 void name_communicator(ncclComm_t comm, const char* name, std::string made_from) {
@@ -280,6 +340,7 @@ void release_communicator(ncclComm_t comm, bool abandon) {
 
 void abort_communicator(ncclComm_t comm) {
   release_ended();
+  abort_making(comm);  // before: what was made until then is found
   for (CommunicatorPointer& state : take_for_abort(comm)) {
     state->abort();
     report_end(*state, false);

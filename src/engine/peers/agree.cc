@@ -47,6 +47,8 @@ bool same(const Scheme* a, const Scheme* b) {
 // One rank's side of an agreement: its own words, and those of all, or of its peer.
 class Comparison {
  public:
+  using All = std::span<const std::unique_ptr<Comparison>>;
+
   // `alone`: there is no other one of the communicator meanwhile.
   Comparison(const Agreement& agreement, bool alone)
       : c_(*agreement.communicator),
@@ -81,14 +83,23 @@ class Comparison {
       c_.fail(ncclInvalidArgument, "{}", error);
   }
 
-  // Throws what the ranks do not agree on. All of them see it, and are to part.
-  void conclude() {
+  // What the others have said.
+  void read() {
     for (int r = 0; r < c_.ranks; ++r)
       std::memcpy(&all_[r], exchange_.words(r).data(), sizeof all_[r]);
-    for (const auto check : {&Comparison::compare_version, &Comparison::require_readable,
-                             &Comparison::compare_settings})
+  }
+
+  // Throws what the ranks do not agree on. All of them see it, and are to part. `all`: which took
+  // place with this one, and have been read.
+  void conclude(All all) {
+    const auto each = [&](const auto& check) {
       for (int r = 0; r < c_.ranks; ++r)
-        if (!peer_ || r == *peer_) (this->*check)(r);
+        if (!peer_ || r == *peer_) check(r);
+    };
+    each([&](int r) { compare_version(r); });
+    each([&](int r) { require_readable(r); });
+    each([&](int r) { compare_settings(r); });
+    each([&](int r) { compare_scheme(r, all); });
     agreed_ = true;
     if (introduces_) {
       c_.agreed.conclude(all_[0].ordinal, all_[0].leader, all_[0].identity);
@@ -143,9 +154,19 @@ class Comparison {
               "the policy goes by names, and this communicator's is {} on rank {}, but {} on this "
               "rank",
               other.name.quoted(), r, mine.name.quoted());
-    if (other.scheme != mine.scheme)
+  }
+
+  // Two ranks may name their messages to each other in different orders: what one sends first, the
+  // other may receive last.
+  void compare_scheme(int r, All all) const {
+    const bool is_said = std::ranges::any_of(all, [&](const auto& one) {
+      const bool stands_for_this =
+          one.get() == this || (peer_ && one->is_of(&c_) && one->peer_ == peer_);
+      return stands_for_this && one->all_[r].scheme == mine_.scheme;
+    });
+    if (!is_said)
       c_.fail(ncclInvalidUsage, "the scheme of rank {} is {}, but this rank's {}", r,
-              other.scheme.quoted(), mine.scheme.quoted());
+              all_[r].scheme.quoted(), mine_.scheme.quoted());
   }
 
   plan::Topology topology() const {
@@ -179,8 +200,9 @@ void break_off(std::span<const Agreement> agreements, const std::exception& caus
 void conclude(const Comparisons& comparisons, std::vector<Agreement> agreements) {
   std::optional<Error> first;
   std::vector<Exchange*> failed;
+  for (const auto& comparison : comparisons) comparison->read();
   for (const auto& comparison : comparisons) try {
-      comparison->conclude();
+      comparison->conclude(comparisons);
     } catch (const Error& e) {
       if (!first) first = e;
       failed.push_back(&comparison->exchange());

@@ -1,7 +1,9 @@
 #include "engine/peers/deltas.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -85,14 +87,25 @@ Stream lane_after_all(const Job& job) {
   return lane;
 }
 
-// Until what is enqueued is done.
+// Until what is enqueued is done. It may wait for what another rank enqueues after its own call,
+// which waits here for this rank's.
+void wait_until(const Communicator& c, const std::function<bool()>& done) {
+  const std::chrono::seconds longest(10 * c.settings.timeout_seconds);
+  if (!c.wait_until(done, std::chrono::steady_clock::now() + longest))
+    c.fail(
+        ncclSystemError,
+        "what was enqueued before an AllGather of differences was not done within {} s (10 times "
+        "TERSE_TIMEOUT)",
+        longest.count());
+}
+
 void wait_for(const Communicator& c, Stream lane) {
-  c.wait_until([&] { return c.backend.idle(lane); });
+  wait_until(c, [&] { return c.backend.idle(lane); });
 }
 
 // The same of all streams of the communicator, whose calls may use what is to be freed.
 void wait_for_all(const Communicator& c) {
-  c.wait_until([&] { return c.tracks.idle(); });
+  wait_until(c, [&] { return c.tracks.idle(); });
 }
 
 // Elements from all over the shard: a part may be all zeros, or alike in all shards.

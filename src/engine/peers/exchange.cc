@@ -129,7 +129,9 @@ void meet(std::span<Exchange* const> exchanges, Patience patience) {
     }
     const ncclResult_t end = end_group(exchanges.front()->c_);
     each([&](const Exchange& e) { e.c_.settle(end, "ncclGroupEnd"); });
-    each([&](Exchange& e) { e.finish(start, patience); });
+    // NCCL may have waited for the ranks itself, to connect them; they have come then.
+    const auto launched = Exchange::Clock::now();
+    each([&](Exchange& e) { e.finish(launched, patience); });
   } catch (const std::exception& cause) {
     for (Exchange* e : exchanges) {
       e->c_.invalidate(cause);

@@ -3,15 +3,18 @@
 #include <nccl.h>
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <set>
 
 namespace {
 
 std::mutex g_mutex;
-std::condition_variable g_abort;
-std::set<ncclComm_t> g_aborted;
+std::condition_variable g_changed;
+std::set<ncclComm_t> g_waiting;
+std::map<ncclComm_t, int> g_aborts;
 thread_local ncclComm_t t_gathers = nullptr;
+thread_local int t_aborts_before = 0;  // of whatever had its handle
 
 }  // namespace
 
@@ -24,9 +27,16 @@ extern decltype(ncclCommAbort) pncclCommAbort;
 
 #pragma GCC visibility push(default)
 
+// For tests, too.
+int aborts_of(ncclComm_t comm) {
+  const std::lock_guard lock(g_mutex);
+  return g_aborts[comm];
+}
+
 ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t datatype,
                            ncclComm_t comm, cudaStream_t stream) {
   t_gathers = comm;
+  t_aborts_before = aborts_of(comm);
   return pncclAllGather(send, recv, count, datatype, comm, stream);
 }
 
@@ -34,7 +44,10 @@ ncclResult_t ncclGroupEnd() {
   const ncclResult_t result = pncclGroupEnd();
   if (t_gathers == nullptr) return result;
   std::unique_lock lock(g_mutex);
-  g_abort.wait(lock, [] { return g_aborted.contains(t_gathers); });
+  g_waiting.insert(t_gathers);
+  g_changed.notify_all();
+  g_changed.wait(lock, [] { return g_aborts[t_gathers] != t_aborts_before; });
+  g_waiting.erase(t_gathers);
   t_gathers = nullptr;
   return ncclInternalError;
 }
@@ -42,9 +55,15 @@ ncclResult_t ncclGroupEnd() {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const ncclResult_t result = pncclCommAbort(comm);
   const std::lock_guard lock(g_mutex);
-  g_aborted.insert(comm);
-  g_abort.notify_all();
+  ++g_aborts[comm];
+  g_changed.notify_all();
   return result;
+}
+
+// For tests: blocks until somebody waits so.
+void wait_until_stuck(ncclComm_t comm) {
+  std::unique_lock lock(g_mutex);
+  g_changed.wait(lock, [&] { return g_waiting.contains(comm); });
 }
 
 #pragma GCC visibility pop

@@ -1,13 +1,17 @@
 #include "callbacks.h"
 
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 namespace torch_hostnccl {
 namespace {
+
+thread_local bool t_in_callback = false;
 
 // As many threads as callbacks that run at the same time; they stay.
 class Pool {
@@ -24,6 +28,7 @@ class Pool {
 
  private:
   void serve() {
+    t_in_callback = true;
     std::unique_lock lock(mutex_);
     for (;;) {
       ++idle_;
@@ -49,6 +54,16 @@ class Pool {
 void run_callback(std::function<void()> callback) {
   static Pool* const pool = new Pool;  // for ever: its threads outlive main
   pool->run(std::move(callback));
+}
+
+bool in_callback() { return t_in_callback; }
+
+bool futures_in_order() {
+  static const bool in_order = [] {
+    const char* value = std::getenv(kInOrder);
+    return value != nullptr && std::string_view(value) == "1";
+  }();
+  return in_order;
 }
 
 }  // namespace torch_hostnccl

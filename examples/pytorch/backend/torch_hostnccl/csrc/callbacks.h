@@ -7,5 +7,12 @@
 namespace torch_hostnccl {
 
 void run_callback(std::function<void()> callback);
+bool in_callback();  // whether this thread runs one
+
+// An environment variable: 1 if futures are to be complete when a program gets them, as
+// ProcessGroupNCCL's are, so that it runs their callbacks itself. Calls then don't overlap with
+// what the program does before it asks for their futures.
+constexpr const char* kInOrder = "TORCH_HOSTNCCL_FUTURES_IN_ORDER";
+bool futures_in_order();
 
 }  // namespace torch_hostnccl

@@ -77,7 +77,10 @@ std::string Communicator::reason() const {
 }
 
 void Communicator::finalize() {
-  if (stream_ != nullptr) hostncclStreamSynchronize(stream_);
+  const ncclResult_t last = stream_ == nullptr ? ncclSuccess : hostncclStreamSynchronize(stream_);
+  if (last != ncclSuccess && reason().empty()) {
+    TORCH_WARN("hostnccl: ", describe(last, "a call, for which perhaps nothing has waited,"));
+  }
   if (ncclComm_t comm = comm_) ncclCommFinalize(comm);
 }
 

@@ -42,6 +42,10 @@ void wait_for_all(c10d::Store& store, const std::string& key, int rank, int size
     } catch (const std::exception&) {
       who = "the store cannot be reached";
     }
+    try {
+      store.deleteKey(arrival(key, rank));  // nobody must count on it
+    } catch (const std::exception&) {       // not every store can
+    }
     throw_backend_error(c10::str("[", rank, "] is setting up NCCL communicator '", key, "' of ",
                                  size, " ranks, within ", timeout.count(), " ms: ", who, "\n",
                                  error.what()));

@@ -1,13 +1,14 @@
 #include "process_group.h"
 
-#include <Python.h>
-
 #include <algorithm>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
 
 #include "call_group.h"
+#include "callbacks.h"
 #include "errors.h"
 #include "meeting.h"
+#include "without_python.h"
 
 namespace torch_hostnccl {
 namespace {
@@ -24,22 +25,6 @@ void queue(const std::function<void()>& copy, cudaStream_t stream) {
   check(hostncclLaunchHostFunc(stream, &run_copy, new std::function<void()>(copy)),
         "hostncclLaunchHostFunc");
 }
-
-// Lets go of Python's lock, if the thread has it: a callback may want it.
-class WithoutPython {
- public:
-  WithoutPython() {
-    if (Py_IsInitialized() && PyGILState_Check()) state_ = PyEval_SaveThread();
-  }
-  ~WithoutPython() {
-    if (state_ != nullptr) PyEval_RestoreThread(state_);
-  }
-  WithoutPython(const WithoutPython&) = delete;
-  WithoutPython& operator=(const WithoutPython&) = delete;
-
- private:
-  PyThreadState* state_ = nullptr;
-};
 
 // Names that torch's older releases do not have: the second of each pair is for them.
 template <class Group>
@@ -72,6 +57,16 @@ bool is_made_up(const std::string& description, const std::string& parent) {
   const std::string begin = parent + ":split:";
   return description.size() > begin.size() && description.compare(0, begin.size(), begin) == 0 &&
          description.find_first_not_of("0123456789", begin.size()) == std::string::npos;
+}
+
+// The program's thread goes on beside a callback, on one rank further than on another.
+void require_an_order() {
+  if (!in_callback()) return;
+  throw_backend_error(c10::str(
+      "hostnccl: a call in a future's callback has no place among the others that ranks share. "
+      "With ",
+      kInOrder,
+      "=1 in the environment get_future() waits, and callbacks run in the program's order"));
 }
 
 void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin(), from.end()); }
@@ -206,10 +201,14 @@ c10::intrusive_ptr<c10d::Backend> HostGroup::split(const c10::intrusive_ptr<c10d
 
 c10::intrusive_ptr<c10d::Backend> HostGroup::split(const std::vector<int>& ranks,
                                                    const c10::intrusive_ptr<Options>& options) {
-  return split(store_, ranks, options);
+  TORCH_CHECK_WITH(ValueError, !ranks.empty(), "split: no ranks");
+  const std::string part =
+      c10::str("split/", splits_++, "/", *std::min_element(ranks.begin(), ranks.end()));
+  return split(c10::make_intrusive<c10d::PrefixStore>(part, store_), ranks, options);
 }
 
 void HostGroup::startCoalescing() {
+  require_an_order();
   if (coalescing_.depth == 0) {
     coalescing_ = {};
     coalescing_.communicator = communicator();
@@ -247,6 +246,7 @@ c10::intrusive_ptr<c10d::Work> HostGroup::add(Job job) {
 }
 
 c10::intrusive_ptr<c10d::Work> HostGroup::run(Job job) {
+  require_an_order();
   return coalescing_.depth > 0 ? add(std::move(job)) : run(std::move(job), communicator());
 }
 

@@ -1,10 +1,12 @@
 #include "work.h"
 
+#include <optional>
 #include <utility>
 
 #include "callbacks.h"
 #include "errors.h"
 #include "watchdog.h"
+#include "without_python.h"
 
 namespace torch_hostnccl {
 namespace {
@@ -72,6 +74,7 @@ void HostWork::settle(std::exception_ptr error) {
     told_ = true;
     future = future_;
   }
+  changed_.notify_all();
   if (future) {
     run_callback([self = WorkPtr::reclaim_copy(this), future] { self->mark(*future); });
   }
@@ -113,7 +116,10 @@ void HostWork::abort() { communicator_->abort(c10::str(text(), " was aborted"));
 std::vector<at::Tensor> HostWork::result() { return outputs_; }
 
 c10::intrusive_ptr<c10::ivalue::Future> HostWork::getFuture() {
-  std::lock_guard lock(future_mutex_);
+  std::optional<WithoutPython> unlocked;
+  if (futures_in_order()) unlocked.emplace();
+  std::unique_lock lock(future_mutex_);
+  if (unlocked) changed_.wait(lock, [this] { return told_; });
   if (!future_) {
     future_ =
         c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));

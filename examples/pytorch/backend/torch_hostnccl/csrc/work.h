@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -66,6 +67,7 @@ class HostWork final : public c10d::Work {
   Clock::time_point ended_;
 
   mutable std::mutex future_mutex_;
+  std::condition_variable changed_;
   bool settled_ = false;
   bool told_ = false;  // the future that there was, if there was one
   c10::intrusive_ptr<c10::ivalue::Future> future_;
