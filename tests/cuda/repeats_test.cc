@@ -34,6 +34,7 @@ struct Repeated {
   const char* scheme;
   Collective collective;
 };
+void PrintTo(const Repeated& repeated, std::ostream* out) { *out << repeated.scheme; }
 
 class Repeats : public testing::TestWithParam<Repeated> {};
 
