@@ -104,8 +104,8 @@ def versions(options):
     python, torch, backend = subprocess.run([options.python, "-W", "ignore", "-c", ask], check=True,
                                    capture_output=True, text=True).stdout.split()
     digest = libraries.digest
-    # What is exact with +exact-norms is in the module that rank.py imports; and how long a step takes lies with all of
-    # netlab, too.
+    # What is exact with +exact-norms is in the module that rank.py imports; and how long a step takes
+    # lies with all of netlab, too.
     netlab = [os.path.dirname(surroundings.NETLAB), surroundings.NETLAB]
     return {"python": python, "torch": torch, **libraries.versions(options.build_dir),
             "backend": digest([backend]), "module": digest([os.path.join(_ROOT, "python", "terse")]),

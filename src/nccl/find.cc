@@ -34,10 +34,10 @@ bool is_interposer(const void* function) {
   return mark != nullptr && object_range(mark).begin == object_range(function).begin;
 }
 
-// Null where it leads to the preload library.
-void* function_of_nccl(void* handle) {
-  void* function = find_symbol(handle, kNcclFunction);
-  return function != nullptr && !is_interposer(function) ? function : nullptr;
+// Not where it leads to the preload library.
+bool has_nccl(void* handle) {
+  const void* function = find_symbol(handle, kNcclFunction);
+  return function != nullptr && !is_interposer(function);
 }
 
 // The memory of the preload library that the process has been started with; empty: of none.
@@ -47,7 +47,7 @@ const ObjectRange& interposer() noexcept {
 }
 
 void* keep_nccl(void* handle) {
-  if (handle == nullptr || function_of_nccl(handle) != nullptr) return handle;
+  if (handle == nullptr || has_nccl(handle)) return handle;
   dlclose(handle);
   return nullptr;
 }
@@ -139,7 +139,7 @@ FoundNccl find_nccl(const std::string& wanted) {
     void* handle = dlopen(wanted.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (handle == nullptr) handle = dlopen(wanted.c_str(), flags_of_our_own());
     if (handle == nullptr) fail(ncclSystemError, "TERSE_NCCL: {}", dlerror());
-    if (function_of_nccl(handle) == nullptr)
+    if (!has_nccl(handle))
       fail(ncclSystemError, "TERSE_NCCL: {} is no NCCL: it has no {} of its own", wanted,
            kNcclFunction);
     return describe(handle, true);

@@ -13,6 +13,7 @@
 #include "engine/peers/exchange.h"
 #include "host_stream.h"
 #include "idle.h"
+#include "thrown_error.h"
 
 namespace terse::test {
 namespace {
@@ -198,14 +199,8 @@ TEST(Making, EndsWithAnAbortFromAnotherThread) {
   config.blocking = 0;
   ncclComm_t comm = nullptr;
   ASSERT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config), ncclInProgress);
-  auto called = std::async(std::launch::async, [&]() -> std::string {
-    try {
-      communicator(comm, settings());
-      return "nothing";
-    } catch (const Error& e) {
-      return e.message;
-    }
-  });
+  auto called = std::async(std::launch::async,
+                           [&] { return error_of([&] { communicator(comm, settings()); }); });
   EXPECT_EQ(called.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
   abort_communicator(comm);
   EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);

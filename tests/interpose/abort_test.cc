@@ -14,6 +14,7 @@
 
 #include "clients.h"
 #include "host_stream.h"
+#include "nodes_of.h"
 #include "terse/terse.h"
 
 namespace terse::test {
@@ -90,16 +91,6 @@ TEST(AbortedDestroy, EndsAndLeavesTheHandleAlone) {
   EXPECT_EQ(destroyed.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
   pair.abort();
   EXPECT_EQ(destroyed.get(), ncclSuccess) << ncclGetLastError(nullptr);
-}
-
-// What terse has of it: 0 is nothing.
-size_t nodes_of(ncclComm_t comm) {
-  const auto stats_of =
-      reinterpret_cast<decltype(&tersePreloadStats)>(dlsym(RTLD_DEFAULT, "tersePreloadStats"));
-  terseStats_t stats{};
-  stats.size = sizeof stats;
-  EXPECT_EQ(stats_of(comm, &stats), ncclSuccess);
-  return stats.nodes;
 }
 
 // The abort comes while the thread that compares settings makes what terse keeps of the

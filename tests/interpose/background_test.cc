@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "clients.h"
+#include "nodes_of.h"
 #include "terse/terse.h"
 
 namespace terse::test {
@@ -127,24 +128,11 @@ TEST(Background, APartIsReadyWhenItsWholeIs) {
   });
 }
 
-// Where NCCL writes a handle.
-using Place = std::unique_ptr<ncclComm_t>;
-
 Place begun_part(ncclComm_t whole, int rank) {
   Place place = std::make_unique<ncclComm_t>(nullptr);
   const ncclResult_t split = ncclCommSplit(whole, 0, rank, place.get(), nullptr);
   EXPECT_TRUE(split == ncclSuccess || split == ncclInProgress) << split;
   return place;
-}
-
-// Nodes that terse knows it to be on: 0 before its ranks have met.
-size_t nodes_of(ncclComm_t comm) {
-  const auto stats_of =
-      reinterpret_cast<decltype(&tersePreloadStats)>(dlsym(RTLD_DEFAULT, "tersePreloadStats"));
-  terseStats_t stats{};
-  stats.size = sizeof stats;
-  EXPECT_EQ(stats_of(comm, &stats), ncclSuccess);
-  return stats.nodes;
 }
 
 // A program may see the part's handle, and go on with that: one rank asks for the part, another one

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -26,6 +27,9 @@ inline ncclResult_t settled(ncclResult_t state, ncclComm_t comm) {
   }
   return state;
 }
+
+// Where NCCL writes a handle, which goes when the handle is known.
+using Place = std::unique_ptr<ncclComm_t>;
 
 // The handle that NCCL writes there some time after the call.
 inline ncclComm_t seen(ncclComm_t& place) {

@@ -23,9 +23,6 @@ TEST(Named, OnlyTheNamedCommunicatorIsCompressed) {
       });
 }
 
-// Where NCCL writes a handle, which goes when the handle is known.
-using Place = std::unique_ptr<ncclComm_t>;
-
 ncclComm_t taken(Place place) { return *place; }
 
 // Split off all ranks but the last, which is in no part, and is told `said`.
