@@ -196,7 +196,11 @@ std::vector<Named> schemes() {
   }
   all.push_back({"int3", {Symmetric::kDescriptor.id, Rounding::kNearest, 3, 128}});
   all.push_back({"int4-2048", {Symmetric::kDescriptor.id, Rounding::kNearest, 4, 2048}});
-  all.push_back({"minmax8-1024", {MinMax::kDescriptor.id, Rounding::kNearest, 8, 1024}});
+  for (int bits = kMinBits; bits <= kMaxBits; ++bits) {
+    const std::string suffix = std::to_string(bits) + "-1024";
+    all.push_back({"minmax" + suffix, {MinMax::kDescriptor.id, Rounding::kNearest, bits, 1024}});
+    all.push_back({"learned" + suffix, {Learned::kDescriptor.id, Rounding::kNearest, bits, 1024}});
+  }
   all.push_back({"minmax8-shift-1024", {MinMax::kDescriptor.id, Rounding::kShift, 8, 1024}});
   return all;
 }

@@ -2,6 +2,9 @@
 // machine shuffles them.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+
 #include "codec/codebook.h"
 #include "codec/host/elements.h"
 #include "codec/host/hadamard.h"
@@ -124,7 +127,7 @@ class Gathered {
 };
 
 // With AVX-512 there are twice as many registers of twice the size.
-constexpr size_t kMostInRegisters = kRegisterBytes == 64 ? 256 : 64;
+constexpr size_t kMostInRegisters = kRegisterBytes == 64 ? 256 : 32;
 
 template <size_t n>
 using Numbers = std::conditional_t<(n <= kMostInRegisters), InRegisters<n>, Gathered>;
@@ -304,27 +307,57 @@ TERSE_INLINE size_t look_up_halves(const uint16_t* halves, const uint8_t* codes,
 }
 #elif defined(__AVX2__)
 template <size_t n>
-constexpr bool kLooksUpHalves = n == 16;
+constexpr bool kLooksUpHalves = n <= 128;  // more are sooner loaded than shuffled
 
-// Their lower and their upper bytes.
+// One byte of each half. A register has 16 of them in each of its lanes.
+template <size_t n>
+class BytesInRegisters {
+ public:
+  TERSE_INLINE BytesInRegisters(const uint16_t* halves, int byte) {
+    for (size_t k = 0; k < kParts; ++k) {
+      __m256i part{};
+      std::memcpy(&part, halves + k * kPart, std::min(n, kPart) * sizeof(uint16_t));
+      const __m256i bytes =
+          _mm256_and_si256(_mm256_srli_epi16(part, 8 * byte), _mm256_set1_epi16(0xff));
+      part_[k] = _mm256_permute4x64_epi64(_mm256_packus_epi16(bytes, bytes), 0x88);
+    }
+  }
+
+  TERSE_INLINE __m256i of(__m256i codes) const {
+    return among<0, kParts>(codes, _mm256_and_si256(codes, _mm256_set1_epi8(kPart - 1)));
+  }
+
+ private:
+  static constexpr size_t kPart = 16, kParts = n <= kPart ? 1 : n / kPart;
+
+  template <size_t first, size_t parts>
+  TERSE_INLINE __m256i among(__m256i codes, __m256i at) const {
+    if constexpr (parts == 1) {
+      return _mm256_shuffle_epi8(part_[first], at);
+    } else {
+      constexpr size_t kHalf = parts / 2;
+      constexpr int kToSign = 7 - std::countr_zero(kHalf * kPart);
+      return _mm256_blendv_epi8(among<first, kHalf>(codes, at),
+                                among<first + kHalf, kHalf>(codes, at),
+                                _mm256_slli_epi16(codes, kToSign));
+    }
+  }
+
+  __m256i part_[kParts];
+};
+
 template <size_t n>
 TERSE_INLINE size_t look_up_halves(const uint16_t* halves, const uint8_t* codes, size_t count,
                                    void* out) {
   if constexpr (!kLooksUpHalves<n>) {
     return look_up_memory(halves, codes, count, out);
   }
-  const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves));
-  const auto table = [](__m256i bytes) {  // of 8, and 8 in the other lane
-    const __m256i packed = _mm256_packus_epi16(bytes, bytes);
-    return _mm256_permute4x64_epi64(packed, 0x88);
-  };
-  const __m256i lower = table(_mm256_and_si256(all, _mm256_set1_epi16(0xff)));
-  const __m256i upper = table(_mm256_srli_epi16(all, 8));
+  const BytesInRegisters<n> lower(halves, 0), upper(halves, 1);
   size_t i = 0;
   for (; i + kRegisterBytes <= count; i += kRegisterBytes) {
     const auto codes_of_lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i));
     const __m256i at = _mm256_permute4x64_epi64(codes_of_lanes, 0xd8);  // of lanes, alternately
-    const __m256i low = _mm256_shuffle_epi8(lower, at), high = _mm256_shuffle_epi8(upper, at);
+    const __m256i low = lower.of(at), high = upper.of(at);
     const auto to = reinterpret_cast<__m256i*>(static_cast<char*>(out) + i * sizeof(uint16_t));
     _mm256_storeu_si256(to, _mm256_unpacklo_epi8(low, high));
     _mm256_storeu_si256(to + 1, _mm256_unpackhi_epi8(low, high));
