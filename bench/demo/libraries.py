@@ -1,8 +1,8 @@
 """Which terse, and which NCCL beneath it, was measured."""
 
+import ctypes
 import hashlib
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
@@ -28,14 +28,14 @@ def versions(build_dir):
     """terse's, and digests: what a preset is, and what codes mean, is in the library; how NCCL sums,
     and how long it takes, in the transport, hostnccl. None of what is not built. Raises
     LibraryError."""
-    terse = os.path.join(build_dir, "bin", "terse")
     lib = os.path.join(build_dir, "lib")
+    terse = os.path.join(lib, "libterse.so")
     libraries = {"library": os.path.join(lib, "libterse_nccl.so"),
                  "transport": os.path.join(lib, "terse", "hostnccl", "libnccl.so.2")}
-    try:
-        said = subprocess.run([terse, "--version"], check=True, capture_output=True, text=True)
-    except FileNotFoundError as error:
-        raise LibraryError(f"{terse} is not there: is the build complete?") from error
-    return {"terse": said.stdout.splitlines()[0],
+    if not os.path.exists(terse):
+        raise LibraryError(f"{terse} is not there: is the build complete?")
+    code = ctypes.c_int()
+    ctypes.CDLL(terse).terseGetVersion(ctypes.byref(code))
+    return {"terse": f"terse {code.value // 10000}.{code.value // 100 % 100}.{code.value % 100}",
             **{name: digest([path]) if os.path.exists(path) else None
                for name, path in libraries.items()}}

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,18 +52,40 @@ def sample_results():
 
 
 def fake_build(folder, program="exit 9"):
-    """A build directory whose terse tells a version, and whose perf programs are this script."""
-    for name, script in ("terse", "echo terse 9.9"), ("all_reduce_perf", program):
-        path = os.path.join(folder, "bin", name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(f"#!/bin/sh\n{script}\n")
-        os.chmod(path, 0o755)
+    """A build directory with a library of terse's, and perf programs that are this script."""
+    path = os.path.join(folder, "bin", "all_reduce_perf")
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\n{program}\n")
+    os.chmod(path, 0o755)
     for name in "libterse_nccl.so", "terse/hostnccl/libnccl.so.2":
         path = os.path.join(folder, "lib", name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="ascii") as file:
             file.write(name)
+    os.symlink(os.path.join(BUILD, "lib", "libterse.so"),
+               os.path.join(folder, "lib", "libterse.so"))
+    return folder
+
+
+def version():
+    """As the header tells it."""
+    with open(os.path.join(ROOT, "include", "terse", "terse.h"), encoding="utf-8") as file:
+        numbers = re.findall(r"define TERSE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", file.read())
+    return "terse " + ".".join(numbers)
+
+
+def what_demo_builds(folder):
+    """A build directory with what the target `demo` builds, by which bench/run builds, and no more."""
+    made = set()
+    for question in ("query", "bench/demo"), ("inputs", "demo"):
+        done = subprocess.run(["ninja", "-C", BUILD, "-t", *question], check=True,
+                              capture_output=True, text=True)
+        made.update(re.findall(r"^ *((?:bin|lib)/\S+)$", done.stdout, re.MULTILINE))
+    for name in made:
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.symlink(os.path.join(BUILD, name), path)
     return folder
 
 
@@ -259,7 +282,7 @@ class Report(unittest.TestCase):
     def test_what_was_measured_has_a_version(self):
         with tempfile.TemporaryDirectory() as folder:
             versions = [libraries.versions(fake_build(folder))]
-            self.assertEqual(versions[0]["terse"], "terse 9.9")
+            self.assertEqual(versions[0]["terse"], version())
             for name in "libterse_nccl.so", "terse/hostnccl/libnccl.so.2":
                 with open(os.path.join(folder, "lib", name), "a", encoding="ascii") as file:
                     file.write(" of another build")
@@ -272,7 +295,7 @@ class Report(unittest.TestCase):
 
     def test_a_build_without_terse_is_refused(self):
         with (tempfile.TemporaryDirectory() as folder,
-              self.assertRaisesRegex(surroundings.LibraryError, "terse is not there")):
+              self.assertRaisesRegex(surroundings.LibraryError, "libterse.so is not there")):
             libraries.versions(folder)
 
     def test_machine_without_gpus(self):
@@ -489,9 +512,10 @@ class Whole(unittest.TestCase):
             report = os.path.join(directory, "x.json")
             picture = os.path.join(directory, "x.svg")
             done = subprocess.run(
-                [os.path.join(ROOT, "bench", "run"), f"--build-dir={BUILD}", "--loopback",
-                 "--labs", "2,2x2", "--quick", "--sizes", "256K", "--schemes", "int4", "--seconds",
-                 "0.1", "--json", report, "--plot", picture],
+                [os.path.join(ROOT, "bench", "run"),
+                 f"--build-dir={what_demo_builds(os.path.join(directory, 'build'))}", "--loopback",
+                 "--labs", "2,2x2", "--quick", "--sizes", "256K", "--schemes", "auto,int4",
+                 "--seconds", "0.1", "--tune-seconds", "1", "--json", report, "--plot", picture],
                 capture_output=True, text=True, check=False, timeout=100)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             with open(report, encoding="utf-8") as file:
