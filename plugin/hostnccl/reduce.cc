@@ -1,5 +1,9 @@
 #include "reduce.h"
 
+#ifdef HOSTNCCL_X86_VARIANTS
+#include <cpuid.h>
+#endif
+
 #include <cstring>
 #include <iterator>
 
@@ -9,15 +13,24 @@ namespace {
 constexpr size_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 static_assert(std::size(kSizes) == ncclNumTypes && Kernels::kTypes == ncclNumTypes);
 
+#ifdef HOSTNCCL_X86_VARIANTS
+// (Not every compiler can ask for it by name.)
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
+// By no more than what they are compiled for.
 const Kernels& choose() {
 #ifdef HOSTNCCL_X86_VARIANTS
-  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-                  __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
-  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512vl");
-  if (v4) return kKernelsV4;
-  if (v3) return kKernelsV3;
+  const bool avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (avx512) return kKernelsAvx512;
+  if (avx2) return kKernelsAvx2;
 #endif
   return kKernelsBaseline;
 }

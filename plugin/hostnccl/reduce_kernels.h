@@ -27,8 +27,8 @@ struct Kernels {
 
 extern const Kernels kKernelsBaseline;
 #ifdef HOSTNCCL_X86_VARIANTS
-extern const Kernels kKernelsV3;  // x86-64-v3: AVX2
-extern const Kernels kKernelsV4;  // x86-64-v4: AVX-512
+extern const Kernels kKernelsAvx2;    // and FMA, F16C
+extern const Kernels kKernelsAvx512;  // F, BW, CD, DQ, VL, and these
 #endif
 
 }  // namespace hostnccl
