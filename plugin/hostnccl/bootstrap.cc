@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <type_traits>
 #include <utility>
 
 #include "background.h"
+#include "completion.h"
 #include "log.h"
 
 namespace hostnccl {
@@ -18,36 +18,27 @@ namespace {
 
 using std::chrono::milliseconds;
 
-struct Hello {
-  uint64_t magic;
-  int32_t rank;
-  int32_t size;
-  Address door;
-};
+constexpr std::chrono::seconds kAnswerTime{2};  // beyond the patience of who gives the answer
 
 static_assert(sizeof(MeetingPoint) <= NCCL_UNIQUE_ID_BYTES);
 static_assert(std::is_trivially_copyable_v<MeetingPoint> && std::is_trivially_copyable_v<Hello>);
-
-struct Caller {
-  Socket socket;
-  Hello hello;
-};
 
 // Lets callers in until `expected` ranks, from `first` on, have said hello; `expected` 0: as many
 // as they say.
 class Reception {
  public:
-  Reception(Socket& listener, uint64_t magic, int first, int expected, milliseconds patience)
-      : listener_(listener),
-        magic_(magic),
-        first_(first),
-        expected_(expected),
-        patience_(patience) {}
+  // At a communicator's door, where it is one of several.
+  Reception(Doorway& door, uint64_t magic, int first, int expected, milliseconds patience)
+      : Reception(door.listener, &door, magic, first, expected, patience) {}
+  // At a meeting point, of its own: the listener is closed when it ends.
+  Reception(Socket& listener, uint64_t magic, milliseconds patience)
+      : Reception(listener, nullptr, magic, 0, 0, patience) {}
 
   // Waits without end for the first caller when `limit` is the farthest time; from then on at most
   // `patience`. The map is keyed by rank.
   std::map<int, Caller> run(Limit limit) {
     try {
+      begin();
       while (expected_ == 0 || static_cast<int>(callers_.size()) < expected_) {
         poll_once(limit);
         if (expected_ != 0 && !timed_) {
@@ -56,17 +47,40 @@ class Reception {
         }
       }
     } catch (const Failure& failure) {
-      tell_everyone(failure);
+      end();  // first: who is told may call again at once
+      for (auto& [rank, caller] : callers_) tell(caller, failure);
       throw;
     }
+    end();
     return std::move(callers_);
   }
 
-  void tell_everyone(const Failure& failure) {
-    for (auto& [rank, caller] : callers_) tell(caller, failure);
+ private:
+  Reception(Socket& listener, Doorway* door, uint64_t magic, int first, int expected,
+            milliseconds patience)
+      : listener_(listener),
+        door_(door),
+        magic_(magic),
+        first_(first),
+        expected_(expected),
+        patience_(patience) {}
+
+  void begin() {
+    if (door_ == nullptr) return;
+    strangers_.swap(door_->strangers);
+    std::deque<Caller> ours;
+    for (Caller& caller : std::exchange(door_->early, {})) {
+      (caller.hello.magic == magic_ ? ours : door_->early).push_back(std::move(caller));
+    }
+    for (Caller& caller : ours) admit(std::move(caller));
   }
 
- private:
+  void end() {
+    if (door_ == nullptr) return listener_.close();
+    door_->past.insert(magic_);
+    door_->strangers = std::move(strangers_);
+  }
+
   static void tell(Caller& caller, const Failure& failure) {
     try {
       caller.socket.send_failure(failure, {Clock::now() + std::chrono::seconds(1)});
@@ -99,11 +113,14 @@ class Reception {
     Socket socket = std::move(strangers_[index]);
     strangers_.erase(strangers_.begin() + static_cast<std::ptrdiff_t>(index));
     if (got == Socket::Received::kEnd) return;
-    if (hello.magic != magic_) {
+    Caller caller{std::move(socket), hello};
+    if (hello.magic == magic_) return admit(std::move(caller));
+    if (door_ == nullptr || door_->past.contains(hello.magic)) {
       log(LogLevel::kInfo, kNoRank, "bootstrap: dropped a caller with a foreign magic");
       return;
     }
-    admit({std::move(socket), hello});
+    if (door_->early.size() >= kMaxStrangers) door_->early.pop_front();
+    door_->early.push_back(std::move(caller));
   }
 
   void admit(Caller caller) {
@@ -142,6 +159,7 @@ class Reception {
 
   static constexpr size_t kMaxStrangers = 1024;
   Socket& listener_;
+  Doorway* const door_;  // null: a meeting point
   const uint64_t magic_;
   const int first_;
   int expected_;
@@ -154,7 +172,7 @@ class Reception {
 
 // The meeting point: waits for all ranks, then tells each where rank 0 listens.
 void host_meeting(Socket& listener, uint64_t magic, milliseconds patience, const Flag& stop) {
-  Reception reception(listener, magic, 0, 0, patience);
+  Reception reception(listener, magic, patience);
   std::map<int, Caller> callers = reception.run({Clock::time_point::max(), &stop});
   const Address hub = callers.at(0).hello.door;
   const std::string text(reinterpret_cast<const char*>(&hub), sizeof(hub));
@@ -163,16 +181,24 @@ void host_meeting(Socket& listener, uint64_t magic, milliseconds patience, const
   }
 }
 
-void host_meeting_in_background(Socket listener, uint64_t magic, milliseconds patience) {
-  auto stop = std::make_shared<Flag>();
+struct Meeting {
+  std::shared_ptr<Flag> stop = std::make_shared<Flag>();
+  std::shared_ptr<Completion> over = std::make_shared<Completion>();  // its port is free again
+};
+
+Meeting host_meeting_in_background(Socket listener, uint64_t magic, milliseconds patience) {
+  Meeting meeting;
   auto socket = std::make_shared<Socket>(std::move(listener));
-  run_in_background(stop, [=] {
+  run_in_background(meeting.stop, [=] {
     try {
-      host_meeting(*socket, magic, patience, *stop);
+      host_meeting(*socket, magic, patience, *meeting.stop);
     } catch (const std::exception& failure) {
       log(LogLevel::kInfo, kNoRank, "bootstrap: meeting ended: {}", failure.what());
     }
+    socket->close();
+    meeting.over->finish({});
   });
+  return meeting;
 }
 
 uint64_t random_magic() {
@@ -226,15 +252,33 @@ Doorway Doorway::open(const Settings& settings) {
   return door;
 }
 
+milliseconds patience_of(const Membership& self, const Settings& settings) {
+  return self.rank == 0 ? settings.timeout : settings.timeout + kAnswerTime;
+}
+
 Star Star::join(const MeetingPoint& point, const Membership& self, Doorway& door,
                 const Settings& settings, const Flag& stop) {
-  // With NCCL_COMM_ID the id was made by arithmetic alone and rank 0 hosts the meeting.
-  if (!settings.comm_id.empty() && self.rank == 0 && point.magic == magic_of(settings.comm_id)) {
-    host_meeting_in_background(Socket::listen(point.address), point.magic, settings.timeout);
+  const bool hosts =
+      !settings.comm_id.empty() && self.rank == 0 && point.magic == magic_of(settings.comm_id);
+  if (!hosts) return meet(point, self, door, settings, stop);
+  // With NCCL_COMM_ID the id was made by arithmetic alone and rank 0 hosts the meeting. The one
+  // before may be about to end.
+  const Limit limit{Clock::now() + std::chrono::seconds(1), &stop};
+  const Meeting meeting = host_meeting_in_background(Socket::listen(point.address, limit),
+                                                     point.magic, settings.timeout);
+  try {
+    return meet(point, self, door, settings, stop);
+  } catch (...) {  // the next one there is not to meet those of this one
+    meeting.stop->raise();
+    meeting.over->wait();
+    throw;
   }
-  // A little longer than the meeting's own patience, so that its answer, which knows who is
-  // missing, comes first.
-  const Limit limit{Clock::now() + settings.timeout + std::chrono::seconds(2), &stop};
+}
+
+Star Star::meet(const MeetingPoint& point, const Membership& self, Doorway& door,
+                const Settings& settings, const Flag& stop) {
+  // The meeting's answer, too, knows who is missing.
+  const Limit limit{Clock::now() + settings.timeout + kAnswerTime, &stop};
   const Hello hello = hello_of(self, door);
   Socket socket = Socket::connect(point.address, {Clock::now() + settings.timeout, &stop});
   socket.send(&hello, sizeof(hello), limit);
@@ -253,7 +297,7 @@ Star Star::join_hub(const Address& hub, const Membership& self, Doorway& door,
     star.links_.resize(static_cast<size_t>(self.size));
     if (self.size == 1) return star;
     // The hub does not call itself.
-    Reception reception(door.listener, self.magic, 1, self.size - 1, settings.timeout);
+    Reception reception(door, self.magic, 1, self.size - 1, settings.timeout);
     for (auto& [rank, caller] : reception.run(limit)) {
       if (rank < 1 || rank >= self.size) fail(ncclInvalidUsage, "rank {} is out of range", rank);
       star.links_[static_cast<size_t>(rank)] = std::move(caller.socket);

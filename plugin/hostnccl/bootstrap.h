@@ -4,14 +4,17 @@
 //   hub        ->  star            one connection per rank to the hub, kept for the liveness watch
 //   star       ->  all-gather      of whatever each rank has to tell (its transport address)
 //
-// Every hello carries the id's random magic; a caller with another one is dropped. A rank that
-// does not come ends in a failure that names it.
+// Every hello carries the id's random magic; a meeting point drops a caller with another one. A
+// rank that does not come ends in a failure that names it.
 #pragma once
 
 #include <nccl.h>
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,11 +35,28 @@ MeetingPoint from_unique_id(const ncclUniqueId& id);
 // background; with it, rank 0 will.
 ncclUniqueId make_unique_id(const Settings& settings);
 
+struct Hello {
+  uint64_t magic;
+  int32_t rank;
+  int32_t size;
+  Address door;
+};
+
+struct Caller {
+  Socket socket;
+  Hello hello;
+};
+
 // Where this rank can be called, open for the communicator's life: rank 0's is the hub, and the
-// communicators shrunk from this one start from it.
+// communicators shrunk from this one start from it, one after another.
 struct Doorway {
   Socket listener;
   Address address;
+  // Between two of them. A rank may have given up, or never begun, the one that others still wait
+  // for, and call for the next one.
+  std::deque<Socket> strangers;  // have not said hello yet
+  std::deque<Caller> early;      // for one that has not begun here
+  std::set<uint64_t> past;       // the magics of those that are over here
   static Doorway open(const Settings& settings);
 };
 
@@ -45,6 +65,10 @@ struct Membership {
   int rank = 0;
   int size = 0;
 };
+
+// For how long a rank waits for the others. The hub knows who is missing: its answer comes before
+// the others give up.
+std::chrono::milliseconds patience_of(const Membership& self, const Settings& settings);
 
 // The connections of one rank after the bootstrap: on the hub links[r] leads to rank r (its own is
 // closed), elsewhere links[0] leads to the hub.
@@ -62,6 +86,8 @@ class Star {
 
  private:
   explicit Star(const Membership& self) : self_(self) {}
+  static Star meet(const MeetingPoint& point, const Membership& self, Doorway& door,
+                   const Settings& settings, const Flag& stop);
   std::vector<std::string> gather(const std::string& own, const Limit& limit);  // on the hub
   std::vector<std::string> take_part(const std::string& own, const Limit& limit);
   void tell(size_t peer, const Failure& failure, const Limit& limit);

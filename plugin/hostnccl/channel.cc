@@ -187,7 +187,7 @@ Request Channel::receive_note(int peer, Note note, void* data, size_t bytes) {
 }
 
 void Channel::relax(bool moved, Pause& pause) {
-  constexpr int kCheckEvery = 64;  // also while progress never pauses
+  constexpr unsigned kCheckEvery = 64;  // also while progress never pauses
   if (moved && ++pause.rounds % kCheckEvery != 0) return;
   const Clock::time_point now = Clock::now();
   // Point-to-point calls count their own messages: those of another are no sign of hope.

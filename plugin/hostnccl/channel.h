@@ -106,7 +106,7 @@ class Channel {
   static constexpr uint64_t kNumberMask = 0xffffff;
 
   struct Pause {
-    int rounds = 0;
+    unsigned rounds = 0;
     Clock::time_point spin_until{};
   };
   enum Source : uint32_t { kWake, kStop, kTransport, kLiveness };

@@ -18,6 +18,13 @@ struct Attaching {
   std::mutex mutex;
 };
 
+// Bytes in FNV-1a's manner.
+uint64_t mixed_with(uint64_t hash, const Address& address) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&address);
+  for (size_t i = 0; i < sizeof(address); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3;
+  return hash;
+}
+
 Failure ended_by_abort() { return {ncclInternalError, "the communicator was aborted"}; }
 
 }  // namespace
@@ -59,20 +66,22 @@ void Comm::initialize() {
   Star star = meeting.join(settings_, *stop_);
 
   const std::string door(reinterpret_cast<const char*>(&door_->address), sizeof(Address));
-  const Limit limit{Clock::now() + settings_.timeout, stop_.get()};
+  const Limit limit{Clock::now() + patience_of(self_, settings_), stop_.get()};
   std::vector<std::string> addresses = star.all_gather(door + transport->address(), limit);
   for (std::string& text : addresses) {
     require(text.size() > sizeof(Address), ncclInternalError, "malformed address of a rank");
     std::memcpy(&doors_.emplace_back(), text.data(), sizeof(Address));
     text.erase(0, sizeof(Address));
   }
+  // By NCCL_COMM_ID all communicators would have one magic, and a group no order of them.
+  const uint64_t met = std::exchange(self_.magic, mixed_with(magic(), doors_[0]));
   transport->connect(addresses);
   // Who is heard of a second time has connected, and knew that all had: nobody went meanwhile. Only
   // then may the transport be moved along.
   for (int times = 0; times < 2; ++times) star.all_gather({}, limit);
   channel_.open(rank(), size(), settings_.timeout, std::move(transport),
                 std::make_unique<Liveness>(rank(), size(), star.take_links(), settings_.timeout));
-  log(LogLevel::kInfo, rank(), "init {:x}: complete", magic());
+  log(LogLevel::kInfo, rank(), "init {:x}: complete", met);
 }
 
 void Comm::serve() {
@@ -209,6 +218,7 @@ void Comm::fail_with(const Failure& failure) {
 }
 
 void Comm::leave() {
+  refuse_more();
   quiet_.finish({});
   const bool aborted = stop_->raised() && !is_exiting();
   const bool failed = failure_ && !is_exiting();
@@ -224,6 +234,20 @@ void Comm::leave() {
   }
   left_.finish(failure);
   channel_.linger();
+}
+
+// No launch is left but where the process exits: its other threads, and its static destructors, may
+// still make calls, and nobody would run them.
+void Comm::refuse_more() {
+  std::deque<std::shared_ptr<Launch>> launches;
+  {
+    std::lock_guard lock(mutex_);
+    leaving_ = true;
+    launches.swap(launches_);
+  }
+  for (const auto& launch : launches) {
+    launch->done->finish(Failure(ncclInternalError, "the process exits"));
+  }
 }
 
 // ---- From the program ----
@@ -274,7 +298,8 @@ void Comm::require_whole() const {
 void Comm::require_usable() const {
   require(!revoked_, ncclInvalidUsage, "the communicator was revoked");
   if (failure_) throw *failure_;
-  require(!leaving_, ncclInvalidUsage, "the communicator was finalized");
+  require(!leaving_, ncclInvalidUsage,
+          is_exiting() ? "the process exits" : "the communicator was finalized");
 }
 
 std::shared_ptr<Launch> Comm::enqueue(std::vector<Op> ops,
@@ -407,41 +432,6 @@ uint64_t Comm::next_part(uint64_t& count) {
   std::lock_guard lock(mutex_);
   part_failure_.reset();
   return ++count;
-}
-
-// ---- Operators ----
-
-// No two communicators of a process have an operator of the same number.
-ncclRedOp_t Comm::add_operator(const Operator& op, ncclDataType_t dtype) {
-  static std::atomic<uint32_t> made{0};
-  constexpr uint32_t kNumbers = ncclMaxRedOp - ncclNumOps;
-  const int handle = ncclNumOps + static_cast<int>(made++ % kNumbers);
-  std::lock_guard lock(mutex_);
-  operators_[handle] = {op, dtype};
-  return static_cast<ncclRedOp_t>(handle);
-}
-
-void Comm::remove_operator(ncclRedOp_t handle) {
-  std::lock_guard lock(mutex_);
-  if (operators_.erase(handle) == 0) {
-    fail(ncclInvalidArgument, "operator {} was not made for this communicator",
-         static_cast<int>(handle));
-  }
-}
-
-Operator Comm::resolve_operator(ncclRedOp_t handle, ncclDataType_t dtype) const {
-  if (handle >= 0 && handle < ncclNumOps) return {.kind = handle};
-  std::lock_guard lock(mutex_);
-  const auto found = operators_.find(handle);
-  if (found == operators_.end()) {
-    fail(ncclInvalidArgument, "operator {} is not valid on this communicator",
-         static_cast<int>(handle));
-  }
-  if (found->second.second != dtype) {
-    fail(ncclInvalidArgument, "operator {} was made for another data type",
-         static_cast<int>(handle));
-  }
-  return found->second.first;
 }
 
 }  // namespace hostnccl

@@ -138,6 +138,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Failure explained(const Failure& failure) const;
   void fail_with(const Failure& failure);
   void leave();
+  void refuse_more();
   void begin_to_leave();
   bool await_parts(std::chrono::milliseconds patience);
   uint64_t next_part(uint64_t& count);

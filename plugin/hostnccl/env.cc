@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <utility>
 
@@ -30,6 +31,14 @@ LogLevel parse_level(const std::string& text) {
   return LogLevel::kNone;
 }
 
+// Whatever the locale; 0: none.
+double parse_number(const std::string& text) {
+  const size_t start = std::min(text.find_first_not_of(" \t\n+"), text.size());
+  double number = 0;
+  std::from_chars(text.data() + start, text.data() + text.size(), number);
+  return number;
+}
+
 void replace(std::string& text, const std::string& from, const std::string& to) {
   for (size_t at; (at = text.find(from)) != std::string::npos;) text.replace(at, from.size(), to);
 }
@@ -47,7 +56,7 @@ LogSettings read_log_settings() {
 
 Settings read_settings() {
   Settings settings;
-  const double seconds = std::atof(get("HOSTNCCL_TIMEOUT").c_str());
+  const double seconds = parse_number(get("HOSTNCCL_TIMEOUT"));
   if (seconds > 0) {  // at most a day: beyond it only the arithmetic would overflow
     settings.timeout = std::chrono::milliseconds(
         std::max(1L, static_cast<long>(std::min(seconds, 86400.0) * 1000)));

@@ -24,9 +24,8 @@ class Sink {
     gethostname(host_, sizeof(host_) - 1);
     level_ = settings.level;
     if (settings.level >= LogLevel::kVersion) {
-      fmt::print(out_, "NCCL version {}.{}.{}{}+hostnccl\n", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH,
-                 NCCL_SUFFIX);
-      std::fflush(out_);
+      put(fmt::format("NCCL version {}.{}.{}{}+hostnccl\n", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH,
+                      NCCL_SUFFIX));
     }
   }
 
@@ -38,12 +37,17 @@ class Sink {
   void write(const char* label, int rank, const std::string& text) {
     std::lock_guard lock(mutex_);
     const std::string who = rank == kNoRank ? "" : fmt::format("[{}] ", rank);
-    fmt::print(out_, "{}:{}:{} {}NCCL {} {}\n", host_, getpid(), syscall(SYS_gettid), who, label,
-               text);
-    std::fflush(out_);
+    put(fmt::format("{}:{}:{} {}NCCL {} {}\n", host_, getpid(), syscall(SYS_gettid), who, label,
+                    text));
   }
 
  private:
+  // What cannot be written is left out: no program ends for want of its log.
+  void put(const std::string& line) {
+    [[maybe_unused]] const size_t written = std::fwrite(line.data(), 1, line.size(), out_);
+    std::fflush(out_);
+  }
+
   std::once_flag set_up_;
   std::mutex mutex_;
   std::FILE* out_ = stderr;

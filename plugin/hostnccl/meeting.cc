@@ -109,7 +109,7 @@ Comm::Meet meet_by_late_split(const CommPtr& parent, int color, int key) {
                                                                    const Flag& stop) {
     Star star = Star::join_hub(hub, caller, *reception, settings, stop);
     const std::string told(reinterpret_cast<const char*>(&mine), sizeof(mine));
-    const Limit limit{Clock::now() + settings.timeout, &stop};
+    const Limit limit{Clock::now() + patience_of(caller, settings), &stop};
     return meeting_of(wishes_in(star.all_gather(told, limit)), mine, split, door);
   };
 }

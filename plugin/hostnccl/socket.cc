@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -39,6 +40,36 @@ bool has_ended(int fd) {
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
+bool is_over(const Limit& limit) {
+  return Clock::now() >= limit.deadline || (limit.stop != nullptr && limit.stop->raised());
+}
+
+void wait_to_try_again() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+// TCP connects a socket to itself where nobody listens and the port that it is given happens to be
+// the one that it calls.
+bool is_connected_to_itself(int fd) {
+  Address own, other;
+  socklen_t own_size = sizeof(own.v6), other_size = sizeof(other.v6);
+  return getsockname(fd, &own.any, &own_size) == 0 &&
+         getpeername(fd, &other.any, &other_size) == 0 && own_size == other_size &&
+         std::memcmp(&own.any, &other.any, own_size) == 0;
+}
+
+// At once: a connection that ends in good order would keep the port for a while.
+void reset(Socket& socket) {
+  const linger at_once{1, 0};
+  setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  socket.close();
+}
+
+// Of one connection that was about to be accepted: others may follow.
+bool is_of_a_caller(int error) {
+  constexpr int kErrors[] = {ECONNABORTED, EPROTO,     ENOPROTOOPT, ENETDOWN, EHOSTDOWN, ENONET,
+                             EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, EPERM,    ETIMEDOUT};
+  return std::ranges::find(kErrors, error) != std::end(kErrors);
+}
+
 struct FrameHeader {
   uint32_t code;
   uint32_t bytes;
@@ -65,14 +96,21 @@ void Socket::close() {
   if (fd_ >= 0) ::close(release());
 }
 
-Socket Socket::listen(const Address& address) {
-  Socket socket = new_socket(address);
-  const int one = 1;
-  setsockopt(socket.fd_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-  if (bind(socket.fd_, &address.any, address.size()) != 0 || ::listen(socket.fd_, SOMAXCONN) != 0) {
-    fail_system("listen on " + address.text());
+Socket Socket::listen(const Address& address, const Limit& limit) {
+  for (;;) {
+    Socket socket = new_socket(address);
+    const int one = 1;
+    setsockopt(socket.fd_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(socket.fd_, &address.any, address.size()) == 0 &&
+        ::listen(socket.fd_, SOMAXCONN) == 0) {
+      return socket;
+    }
+    if (const int error = errno; error != EADDRINUSE || is_over(limit)) {
+      errno = error;
+      fail_system("listen on " + address.text());
+    }
+    wait_to_try_again();
   }
-  return socket;
 }
 
 Address Socket::bound() const {
@@ -91,21 +129,29 @@ Socket Socket::connect(const Address& address, const Limit& limit) {
       socklen_t size = sizeof(error);
       getsockopt(socket.fd_, SOL_SOCKET, SO_ERROR, &error, &size);
     }
+    if (error == 0 && is_connected_to_itself(socket.fd_)) {
+      reset(socket);
+      error = ECONNREFUSED;
+    }
     if (error == 0) {
       disable_delay(socket.fd_);
       return socket;
     }
-    if (Clock::now() >= limit.deadline || (limit.stop != nullptr && limit.stop->raised())) {
+    if (is_over(limit)) {
       errno = error;
       fail_system("connect to " + address.text());
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    wait_to_try_again();
   }
 }
 
 Socket Socket::try_accept() {
   Socket socket(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (socket.open()) disable_delay(socket.fd_);
+  if (socket.open()) {
+    disable_delay(socket.fd_);
+  } else if (!would_block() && !is_of_a_caller(errno)) {
+    fail_system("accept");
+  }
   return socket;
 }
 

@@ -46,10 +46,12 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { close(); }
 
-  static Socket listen(const Address& address);
+  // Tries again for as long as the limit allows where the port is in use: its owner may be about to
+  // go.
+  static Socket listen(const Address& address, const Limit& limit = {});
   // Tries again for as long as the limit allows: the other side may not listen yet.
   static Socket connect(const Address& address, const Limit& limit);
-  Socket try_accept();  // not open when nobody waits
+  Socket try_accept();  // not open when nobody waits; throws when nobody can be let in
 
   bool open() const { return fd_ >= 0; }
   int fd() const { return fd_; }

@@ -14,12 +14,6 @@
 namespace hostnccl_test {
 namespace {
 
-void expect_sum(ncclComm_t comm, int own, int expected) {
-  int value = own;
-  EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, nullptr));
-  EXPECT_EQ(value, expected);
-}
-
 // What it says when it no longer says that it is in progress.
 ncclResult_t settled(ncclComm_t comm) {
   ncclResult_t state;

@@ -1,4 +1,8 @@
 // What is refused, what is reported, and that nothing hangs.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <limits>
@@ -51,6 +55,32 @@ TEST(Errors, ArgumentsAreChecked) {
     return ncclAllReduce(&value[r], &value[r], 1, ncclInt32, ncclSum, comm, nullptr);
   }));
   EXPECT_EQ(value[0], 3);
+}
+
+// By a process of its own, whose stderr is full, or closed.
+TEST(Errors, AreReturnedWhereTheLogCannotBeWritten) {
+  const int full = open("/dev/full", O_WRONLY);
+  if (full < 0) GTEST_SKIP() << "no /dev/full";
+  for (const bool is_open : {true, false}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(30);
+      setenv("NCCL_DEBUG", "WARN", 1);
+      unsetenv("NCCL_DEBUG_FILE");
+      if (is_open) {
+        dup2(full, STDERR_FILENO);
+      } else {
+        close(STDERR_FILENO);
+      }
+      int count = 0;
+      _exit(ncclCommCount(nullptr, &count) == ncclInvalidArgument ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
+  close(full);
 }
 
 TEST(Errors, OperatorsBelongToTheirCommunicatorAndType) {

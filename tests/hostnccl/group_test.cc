@@ -1,12 +1,15 @@
 // Groups: nesting, order, errors, several communicators, point-to-point in every pattern.
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "free_port.h"
 #include "reference.h"
 #include "streams.h"
 
@@ -90,10 +93,11 @@ TEST(Group, CollectivesRunInTheOrderOfTheCalls) {
   EXPECT_EQ(value, (std::vector<int>{162, 162, 162}));
 }
 
+using Pair = std::array<ncclComm_t, 2>;
+
 // Two communicators on one stream, to which two ranks come in opposite orders.
-TEST(Group, SeveralCommunicatorsOnOneStreamHaveOneOrder) {
+void expect_one_order(const Pair& first, const Pair& second) {
   using Clock = std::chrono::steady_clock;
-  const Clique first(2), second(2);
   const Stream streams[2];
   for (int round = 0; round < 2; ++round) {
     int a[2] = {1, 2}, b[2] = {10, 20};
@@ -119,6 +123,30 @@ TEST(Group, SeveralCommunicatorsOnOneStreamHaveOneOrder) {
     EXPECT_EQ(a[0] + a[1], 6);
     EXPECT_EQ(b[0] + b[1], 60);
   }
+}
+
+TEST(Group, SeveralCommunicatorsOnOneStreamHaveOneOrder) {
+  const Clique first(2), second(2);
+  expect_one_order({first[0], first[1]}, {second[0], second[1]});
+}
+
+// By their ids they are all alike.
+TEST(Group, SeveralCommunicatorsOfOneAddressHaveOneOrder) {
+  const std::string address = "127.0.0.1:" + std::to_string(terse::test::free_port());
+  setenv("NCCL_COMM_ID", address.c_str(), 1);
+  Pair comms[2] = {};
+  for (Pair& pair : comms) {
+    ncclUniqueId id;
+    ASSERT_NCCL(ncclGetUniqueId(&id));
+    on_threads(2, [&](int rank) {
+      EXPECT_NCCL(ncclCommInitRank(&pair[static_cast<size_t>(rank)], 2, id, rank));
+    });
+  }
+  unsetenv("NCCL_COMM_ID");
+  ASSERT_FALSE(HasFailure());
+  expect_one_order(comms[0], comms[1]);
+  for (const Pair& pair : comms)
+    for (ncclComm_t comm : pair) EXPECT_NCCL(ncclCommDestroy(comm));
 }
 
 // Two threads, each with a communicator of its own, on the same two streams.

@@ -88,6 +88,14 @@ TEST(Processes, EndWithoutDestroy) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(0, workers.await(rank, 20s)) << rank;
 }
 
+// Nobody runs what a program asks for when its process is about to end; it is told so.
+TEST(Processes, CallsOfAStaticDestructorEnd) {
+  for (int round = 0; round < 3; ++round) {
+    Workers workers("at_exit", 1);
+    ASSERT_EQ(0, workers.await(0, 10s));
+  }
+}
+
 // Success is final: what was sent before it arrives, whatever the process does next.
 class LastWords : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Before, LastWords, ::testing::Values("destroy", "finalize"));

@@ -81,4 +81,11 @@ class Clique {
 // Runs `body(rank)` on a thread per rank.
 void on_threads(int ranks, const std::function<void(int)>& body);
 
+// A sum at once of one number of each rank.
+inline void expect_sum(ncclComm_t comm, int own, int expected) {
+  int value = own;
+  EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, nullptr));
+  EXPECT_EQ(value, expected);
+}
+
 }  // namespace hostnccl_test

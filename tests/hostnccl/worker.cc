@@ -10,6 +10,8 @@
 //   finalize     the same with ncclCommFinalize in its place
 //   inherit      rank 0 of 2 sends, destroys its communicator and ends; rank 1 then receives
 //   inherit_exit the same, ending by _exit
+//   at_exit      one rank that returns from main; then a static destructor makes calls, and joins a
+//                thread that does
 //   stopped      rank 1 of 2 stops, by SIGSTOP; rank 0 sends to it and destroys its communicator
 #include "worker.h"
 
@@ -187,6 +189,44 @@ void inherit(ncclComm_t comm, int rank) {
   }
 }
 
+// Goes when the process exits, after the library's threads.
+class LastCaller {
+ public:
+  void begin(ncclComm_t comm) {
+    comm_ = comm;
+    REQUIRE(hostncclStreamCreate(&stream_) == ncclSuccess);
+    ncclComm_t other;
+    REQUIRE(ncclCommInitAll(&other, 1, nullptr) == ncclSuccess);
+    thread_ = std::thread([other] {
+      ncclResult_t result = ncclSuccess;
+      while (result == ncclSuccess) {
+        float value = 1;
+        result = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, other, nullptr);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      // Whether its call came before the end had begun, or after.
+      REQUIRE(result == ncclInternalError || result == ncclInvalidUsage);
+      const std::string text = ncclGetLastError(nullptr);
+      REQUIRE(text.find("the process exits") != std::string::npos);
+    });
+  }
+  ~LastCaller() {
+    if (comm_ == nullptr) return;
+    thread_.join();
+    float value = 1;
+    REQUIRE(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm_, stream_) ==
+            ncclInvalidUsage);
+    REQUIRE(hostncclStreamSynchronize(stream_) == ncclSuccess);
+    REQUIRE(hostncclStreamDestroy(stream_) == ncclSuccess);
+    REQUIRE(ncclCommDestroy(comm_) == ncclSuccess);
+  }
+
+ private:
+  ncclComm_t comm_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  std::thread thread_;
+} last_caller;
+
 int run_worker(const std::string& mode, int rank, int ranks, const std::string& path) {
   const ncclUniqueId id = share_id(rank, path);
   ncclComm_t comm;
@@ -206,6 +246,10 @@ int run_worker(const std::string& mode, int rank, int ranks, const std::string& 
     _exit(0);
   }
   collectives(comm, rank, ranks, mode == "late");
+  if (mode == "at_exit") {
+    last_caller.begin(comm);
+    return 0;
+  }
   if (mode != "no_destroy") REQUIRE(ncclCommDestroy(comm) == ncclSuccess);
   return 0;
 }

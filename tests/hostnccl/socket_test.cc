@@ -1,0 +1,145 @@
+// Sockets: who listens, who connects, and that what goes wrong there is said.
+#include "socket.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "bootstrap.h"
+#include "log.h"
+
+namespace hostnccl {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Sockets, APortThatIsAboutToBeFreeIsWaitedFor) {
+  Socket last = Socket::listen(local_address("lo"));
+  const Address address = last.bound();
+  EXPECT_THROW(Socket::listen(address), Failure);
+  EXPECT_THROW(Socket::listen(address, {Clock::now() + 50ms}), Failure);
+  std::thread leaving([&] {
+    std::this_thread::sleep_for(100ms);
+    last.close();
+  });
+  EXPECT_NO_THROW(EXPECT_TRUE(Socket::listen(address, {Clock::now() + 20s}).open()));
+  leaving.join();
+}
+
+// ---- Where the first port that a socket is given is the one that it calls ----
+
+constexpr int kRefused = 10, kConnected = 11, kNotPossible = 12;  // exit statuses
+
+bool enter_network_of_two_ports() {
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
+  const int any = socket(AF_INET, SOCK_DGRAM, 0);
+  ifreq loopback{};
+  std::string("lo").copy(loopback.ifr_name, IFNAMSIZ - 1);
+  loopback.ifr_flags = IFF_UP | IFF_RUNNING;
+  if (any < 0 || ioctl(any, SIOCSIFFLAGS, &loopback) != 0) return false;
+  const int range = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY);
+  return range >= 0 && write(range, "50000 50001", 11) == 11;
+}
+
+int connect_where_nobody_listens() {
+  if (!enter_network_of_two_ports()) return kNotPossible;
+  try {
+    Socket::connect(parse_address("127.0.0.1:50000"), {Clock::now() + 300ms});
+    return kConnected;
+  } catch (const Failure&) {
+    return kRefused;
+  }
+}
+
+TEST(Sockets, NoneConnectsToItself) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    _exit(connect_where_nobody_listens());
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNotPossible) GTEST_SKIP() << "no network of its own";
+  EXPECT_EQ(WEXITSTATUS(status), kRefused);
+}
+
+// ---- Where there are no more descriptors ----
+
+class NoMoreDescriptors {
+ public:
+  NoMoreDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const int next = open("/dev/null", O_RDONLY);  // all below are taken
+    close(next);
+    const rlimit none{static_cast<rlim_t>(next), before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoMoreDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+class Logged : public ::testing::Test {
+ protected:
+  Logged() {
+    std::string pattern = std::filesystem::temp_directory_path() / "hostnccl_test.XXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    setenv("NCCL_DEBUG", "INFO", 1);
+    setenv("NCCL_DEBUG_FILE", log().c_str(), 1);
+    reset_log();
+  }
+  ~Logged() override {
+    unsetenv("NCCL_DEBUG");
+    unsetenv("NCCL_DEBUG_FILE");
+    reset_log();
+    std::filesystem::remove_all(directory_);
+  }
+
+  bool log_says_in_time(const std::string& part) const {
+    const auto limit = Clock::now() + 10s;
+    do {
+      std::ifstream file(log());
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      if (text.find(part) != std::string::npos) return true;
+      std::this_thread::sleep_for(1ms);
+    } while (Clock::now() < limit);
+    return false;
+  }
+
+ private:
+  std::string log() const { return directory_ + "/log"; }
+  std::string directory_;
+};
+
+TEST_F(Logged, AMeetingThatCanLetNobodyInEnds) {
+  const MeetingPoint point = from_unique_id(make_unique_id(read_settings()));
+  const int caller = socket(point.address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_GE(caller, 0);
+  {
+    const NoMoreDescriptors none;
+    EXPECT_EQ(connect(caller, &point.address.any, point.address.size()), 0);
+    pollfd end{caller, POLLRDHUP, 0};
+    EXPECT_EQ(poll(&end, 1, 10'000), 1);
+  }
+  close(caller);
+  EXPECT_TRUE(log_says_in_time("bootstrap: meeting ended: accept: Too many open files"));
+}
+
+}  // namespace
+}  // namespace hostnccl
