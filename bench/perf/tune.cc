@@ -7,19 +7,22 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
-#include <fstream>
 #include <memory>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "case.h"
 #include "engine/comm/chooser.h"
 #include "fit.h"
 #include "nccl_check.h"
+#include "nccl_choice.h"
 #include "policy/automatic.h"
 #include "policy/profile.h"
 #include "repeats.h"
@@ -84,6 +87,16 @@ void leave_out_repeats(std::vector<std::string>* names) {
   *names = std::move(kept);
 }
 
+// A format by its name alone, with the rounding that is asked for.
+std::string whole_scheme(const std::string& format, const std::string& round) {
+  if (format.find(':') != std::string::npos)
+    throw CLI::ValidationError("--schemes", format + ": formats without options, such as int8");
+  const terse::Scheme scheme = parse_scheme(format + ":round=" + round);
+  if (scheme.automatic || scheme.off)
+    throw CLI::ValidationError("--schemes", format + " names no format");
+  return short_name(scheme);
+}
+
 // The exit code where there is nothing to do; the text is printed.
 std::optional<int> parse(int argc, char** argv, TuneOptions* o) {
   CLI::App app(
@@ -124,11 +137,7 @@ std::optional<int> parse(int argc, char** argv, TuneOptions* o) {
     app.parse(argc, argv);
     if (o->perf.min_bytes == 0 || o->perf.min_bytes > o->perf.max_bytes)
       throw CLI::ValidationError("--minbytes", "must be from 1 to --maxbytes");
-    for (std::string& scheme : o->schemes) {
-      if (scheme.find(':') != std::string::npos)
-        throw CLI::ValidationError("--schemes", scheme + ": formats without options, such as int8");
-      scheme = short_name(parse_scheme(scheme + ":round=" + o->round));
-    }
+    for (std::string& scheme : o->schemes) scheme = whole_scheme(scheme, o->round);
     for (auto* names : {&o->schemes, &o->collectives, &o->types}) leave_out_repeats(names);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return std::fputs(app.help().c_str(), stdout), 0;
@@ -311,6 +320,13 @@ std::string today() {
   return fmt::format("{:%Y-%m-%d}", *std::localtime(&now));
 }
 
+// To the file, or to standard output where none is named.
+void put(const TuneOptions& o, const std::string& text) {
+  if (!o.output.empty()) return write_file(o.output, text);
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+    fail(ncclSystemError, "cannot write standard output: {}", std::strerror(errno));
+}
+
 int write(const TuneOptions& o, const Layout& layout, std::vector<model::Curve> curves) {
   if (curves.empty()) {
     std::fprintf(stderr, "%s: no message of %zu to %zu bytes has elements for each of %d ranks\n",
@@ -322,15 +338,22 @@ int write(const TuneOptions& o, const Layout& layout, std::vector<model::Curve> 
                                               layout.nodes == 1 ? "" : "s")
                                 : o.name;
   profile.source = fmt::format("terse tune on {}, {}", host_name(), today());
+  profile.gpu = !nccl_works_on_host();
   profile.measured = std::move(curves);
   fit(&profile);
-  const std::string text = print_profile(profile);
-  if (o.output.empty()) return std::fputs(text.c_str(), stdout) < 0 ? kExitFailure : 0;
-  std::ofstream file(o.output, std::ios::trunc);
-  file << text << std::flush;
-  if (file) return 0;
-  std::fprintf(stderr, "%s: %s cannot be written\n", kProgram, o.output.c_str());
-  return kExitFailure;
+  if (!profile.within && !profile.between)
+    std::fprintf(stderr,
+                 "%s: without two sizes of float32 allreduce no links and codecs could be fitted; "
+                 "under auto, calls of other kinds, types or layouts than measured will be "
+                 "errors\n",
+                 kProgram);
+  try {
+    put(o, print_profile(profile));
+    return 0;
+  } catch (const terse::Error& error) {
+    std::fprintf(stderr, "%s: %s\n", kProgram, error.what());
+    return kExitFailure;
+  }
 }
 
 int tune(Session& session, const TuneOptions& o) {
@@ -339,8 +362,7 @@ int tune(Session& session, const TuneOptions& o) {
         "there is one rank, and nothing to send: start a process for each GPU, by torchrun, mpirun "
         "or srun, or ask for several ranks with -t");
   // Known before it takes its time.
-  if (session.is_first() && !o.output.empty() && !std::ofstream(o.output, std::ios::app))
-    throw std::runtime_error(o.output + " cannot be written");
+  if (session.is_first() && !o.output.empty()) require_writable(o.output);
   const InputFiles no_files;
   const std::unique_ptr<Scheme> releases = std::make_unique<Scheme>(load_terse(), "int8");
   Run ranks = session.run_of(find_collective("all_reduce"), releases.get(), no_files);

@@ -27,12 +27,20 @@ fs::path draft_of(const fs::path& place) {
   return place.string() + fmt::format(".{}-{:08x}.part", getpid(), std::random_device{}());
 }
 
+// Whether there is a file, or nothing, which a draft takes the place of.
+bool is_replaced(fs::file_type kind) {
+  return kind == fs::file_type::not_found || kind == fs::file_type::regular;
+}
+
+[[noreturn]] void fail_to_write(const fs::path& path, int cause) {
+  fail(ncclSystemError, "cannot write {}: {}", path.string(), std::strerror(cause));
+}
+
 }  // namespace
 
 void write_file(const fs::path& path, const std::string& text) {
   std::error_code error;
-  const fs::file_type kind = fs::status(path, error).type();
-  const bool replaces = kind == fs::file_type::not_found || kind == fs::file_type::regular;
+  const bool replaces = is_replaced(fs::status(path, error).type());
   const fs::path place = replaces ? behind_links(path) : path;
   const fs::path draft = replaces ? draft_of(place) : place;
   std::ofstream file(draft, std::ios::binary | std::ios::trunc);
@@ -41,13 +49,26 @@ void write_file(const fs::path& path, const std::string& text) {
   if (!file) {
     const int cause = errno;
     if (replaces) unlink(draft.c_str());
-    fail(ncclSystemError, "cannot write {}: {}", path.string(), std::strerror(cause));
+    fail_to_write(path, cause);
   }
   if (!replaces) return;
   fs::rename(draft, place, error);
   if (!error) return;
   unlink(draft.c_str());
   fail(ncclSystemError, "cannot write {}: {}", path.string(), error.message());
+}
+
+void require_writable(const fs::path& path) {
+  std::error_code error;
+  const fs::file_type kind = fs::status(path, error).type();
+  if (kind == fs::file_type::directory) fail_to_write(path, EISDIR);
+  if (!is_replaced(kind)) {
+    if (access(path.c_str(), W_OK) != 0) fail_to_write(path, errno);
+    return;
+  }
+  const fs::path parent = behind_links(path).parent_path();
+  const fs::path folder = (parent.empty() ? "." : parent) / "";  // what is none is an error
+  if (access(folder.c_str(), W_OK | X_OK) != 0) fail_to_write(path, errno);
 }
 
 }  // namespace terse

@@ -10,4 +10,7 @@ namespace terse {
 // file, such as /dev/stdout, is written to. Throws terse::Error.
 void write_file(const std::filesystem::path& path, const std::string& text);
 
+// Throws where write_file() would, as far as that shows before. Leaves all as it is.
+void require_writable(const std::filesystem::path& path);
+
 }  // namespace terse

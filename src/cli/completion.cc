@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/text.h"
 #include "cli/words.h"
 
 namespace terse::cli {
@@ -15,18 +16,6 @@ std::vector<std::string> names_in(const std::vector<Word>& words) {
   std::vector<std::string> names;
   for (const Word& word : words) names.push_back(word.name);
   return names;
-}
-
-// `text` within single quotes, after the shell's own way to have one in them.
-std::string quoted(std::string_view text, std::string_view quote) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\'')
-      out += quote;
-    else
-      out += c;
-  }
-  return "'" + out + "'";
 }
 
 void bash(const std::vector<Command>& commands) {

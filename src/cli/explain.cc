@@ -15,6 +15,7 @@
 #include "policy/profile.h"
 #include "policy/settings.h"
 #include "policy/size.h"
+#include "report/report.h"
 
 namespace terse::cli {
 namespace {
@@ -112,15 +113,16 @@ int root_of(const ExplainOptions& o, const Request& r) {
 // The call, by all that its plan depends on but the scheme.
 struct Call {
   const ExplainOptions& options;
-  const Request request;
-  const plan::Topology topology;
+  const Request& request;
+  const plan::Topology& topology;
+  const bool gpu;  // by the command line, or the profile
 
+  Machines machines() const { return {grain_of(settings(), plan::usual_grain(gpu)), topology}; }
   size_t bytes() const { return request.count * datatype_size(request.datatype); }
   int root() const { return root_of(options, request); }
   plan::Shape shape_on(int rank, const Scheme& scheme) const {
     return shape_of({scheme.spec, scheme.intra}, request.count, datatype_size(request.datatype),
-                    {options.ranks, rank, root()},
-                    {grain_of(settings(), plan::usual_grain(options.gpu)), topology});
+                    {options.ranks, rank, root()}, machines());
   }
 };
 
@@ -143,10 +145,11 @@ void print_comparison(const Call& call, const Scheme& scheme, const plan::Algori
   const double rate = call.options.bandwidth.empty() ? 0 : parse_rate(call.options.bandwidth);
   const auto row = [&](std::string_view name, std::string_view rounds, std::string_view peers,
                        const plan::Traffic& sent, bool is_taken) {
-    fmt::print("{:<13}  {:>6}  {:>5}  {:>26}  {:>26}{}{}\n", name, rounds, peers,
-               bytes_text(sent.bytes - sent.off_node), bytes_text(sent.off_node),
-               rate == 0 ? "" : "  " + duration(static_cast<double>(sent.off_node) / rate),
-               is_taken ? "  taken" : "");
+    fmt::print(
+        "{:<13}  {:>6}  {:>5}  {:>26}  {:>26}{}{}\n", name, rounds, peers,
+        bytes_text(sent.bytes - sent.off_node), bytes_text(sent.off_node),
+        rate == 0 ? "" : "  " + report::show_seconds(static_cast<double>(sent.off_node) / rate),
+        is_taken ? "  taken" : "");
   };
   fmt::print("\n{:<13}  {:>6}  {:>5}  {:>26}  {:>26}\n", "algorithm", "rounds", "peers",
              "within the busiest node", "out of it");
@@ -215,12 +218,12 @@ Scheme chosen(const Call& call, const Scheme& scheme, const model::Profile& prof
   compressible(call.request.datatype, &dtype);
   const std::vector<Prediction> all = predictions(
       profile, scheme, {call.request.collective, call.request.count, dtype, o.ranks, call.root()},
-      {grain_of(settings(), plan::usual_grain(o.gpu || profile.gpu)), call.topology});
+      call.machines());
   const Prediction& taken = choose(all);
   fmt::print("auto       {}, by the profile \"{}\", {}\n", print_scheme(scheme), profile.name,
              all.front().measured ? "which has measured such calls" : "which models them");
   for (const Prediction& p : all)
-    fmt::print("           {:>9}  {:>6}  {}{}\n", duration(*p.seconds),
+    fmt::print("           {:>9}  {:>6}  {}{}\n", report::show_seconds(*p.seconds),
                fmt::format("{:.2f}x", *all.front().seconds / *p.seconds),
                p.scheme.off ? "native" : print_scheme(p.scheme), &p == &taken ? "  taken" : "");
   return taken.scheme;
@@ -246,9 +249,9 @@ std::optional<int> bypass_of(const Request& request, int ranks, const Scheme& sc
 void explain(const ExplainOptions& o) {
   if (o.nodes > o.ranks) refuse("{} ranks cannot be on {} nodes", o.ranks, o.nodes);
   const Policy policy = policy_of(o);
-  const Call call{o, request_of(o), plan::even_topology(o.ranks, o.nodes)};
-  const Request& request = call.request;
-  const Facts facts = facts_of(request, o.ranks, call.topology, o.name);
+  const Request request = request_of(o);
+  const plan::Topology topology = plan::even_topology(o.ranks, o.nodes);
+  const Facts facts = facts_of(request, o.ranks, topology, o.name);
   const Decision decision = policy.decide(facts);
   std::optional<int> bypass = decision.bypass;
   Scheme scheme;
@@ -259,11 +262,12 @@ void explain(const ExplainOptions& o) {
       bypass = bypass_of(request, o.ranks, scheme);
     }
   }
+  const bool chooses = !bypass && scheme.automatic && request.count != 0;
+  const model::Profile profile = chooses ? profile_of(o) : model::Profile{};
+  const Call call{o, request, topology, o.gpu || profile.gpu};
   if (!bypass)
     require_feasible(request.collective, call.shape_on(0, scheme),
                      shows_a_node(o, request) ? (o.ranks + o.nodes - 1) / o.nodes : 1);
-  const bool chooses = !bypass && scheme.automatic && request.count != 0;
-  const model::Profile profile = chooses ? profile_of(o) : model::Profile{};
   print_call(o, request);
   print_decision(policy, facts, decision);
   if (chooses) {

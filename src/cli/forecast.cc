@@ -2,9 +2,8 @@
 // profile, natively and compressed.
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
-#include "base/error.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/link.h"
 #include "cli/options.h"
@@ -19,6 +18,7 @@
 #include "policy/size.h"
 #include "report/chart.h"
 #include "report/page.h"
+#include "report/report.h"
 
 namespace terse::cli {
 namespace {
@@ -92,7 +92,6 @@ struct Table {
 
 std::string bytes_shown(double bytes) { return print_size(static_cast<uint64_t>(bytes)); }
 std::string ranks_shown(double ranks) { return fmt::format("{:g}", ranks); }
-std::string seconds_shown(double seconds) { return duration(seconds); }
 
 void print_table(const Table& table, const report::Axis& axis) {
   fmt::print("\n{}\n\n{:>10}", table.title, axis.title);
@@ -107,9 +106,9 @@ void print_table(const Table& table, const report::Axis& axis) {
       if (at == s.points.end())
         fmt::print("  {:>18}", "native");
       else if (&s == &table.series.front())
-        fmt::print("  {:>18}", duration(at->second));
+        fmt::print("  {:>18}", report::show_seconds(at->second));
       else
-        fmt::print("  {:>10} {:>7}", duration(at->second),
+        fmt::print("  {:>10} {:>7}", report::show_seconds(at->second),
                    fmt::format("{:.2f}x", native[i].second / at->second));
     }
     fmt::print("\n");
@@ -154,7 +153,7 @@ Table empty_table(const ForecastOptions& o, std::string title) {
 
 void write_plot(const std::string& path, const std::vector<Table>& tables,
                 const report::Axis& axis) {
-  const report::Axis time{"time", seconds_shown};
+  const report::Axis time{"time", report::show_seconds};
   std::string text;
   for (const Table& table : tables) text += report::chart(table.title, axis, time, table.series);
   if (path.ends_with(".html")) {
@@ -165,9 +164,7 @@ void write_plot(const std::string& path, const std::vector<Table>& tables,
   } else if (tables.size() > 1) {
     refuse("--plot {}: several charts go into a page, .html", path);
   }
-  std::ofstream file(path, std::ios::trunc);
-  file << text << std::flush;
-  if (!file) fail(ncclSystemError, "{} cannot be written", path);
+  write_file(path, text);
   fmt::print("\nplot: {}\n", path);
 }
 
@@ -243,11 +240,13 @@ void forecast_step(const ForecastOptions& o, bool names_profile) {
     native += exposed(times.native);
     compressed += exposed(own);
     fmt::print("{:14} {:>10}  {:34} {:>10} {:>10} {:>7}\n", plan::name(call.collective),
-               fmt::format("{:.4g}", call.bytes), print_scheme(call.scheme), duration(times.native),
-               duration(own), fmt::format("{:.2f}x", times.native / own));
+               fmt::format("{:.4g}", call.bytes), print_scheme(call.scheme),
+               report::show_seconds(times.native), report::show_seconds(own),
+               fmt::format("{:.2f}x", times.native / own));
   }
-  fmt::print("\ncompute    {}\nstep       {} native, {} compressed{}\n", duration(step.compute),
-             duration(native), duration(compressed),
+  fmt::print("\ncompute    {}\nstep       {} native, {} compressed{}\n",
+             report::show_seconds(step.compute), report::show_seconds(native),
+             report::show_seconds(compressed),
              compressed == 0 ? "" : fmt::format(": {:.2f}x", native / compressed));
 }
 

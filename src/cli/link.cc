@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/text.h"
+#include "report/report.h"
 
 namespace terse::cli {
 namespace {
@@ -17,12 +18,6 @@ struct Unit {
 constexpr Unit kUnits[] = {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}, {"tbit", 1e12}};
 
 }  // namespace
-
-std::string duration(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
-  return fmt::format("{:.3g} s", seconds);
-}
 
 Load load_of_node(const plan::Algorithm& algorithm, const plan::Shape& shape) {
   const int ranks = shape.topology.size.front();
@@ -50,8 +45,8 @@ void print_times(const Load& load, const std::string& rate) {
   const double native = static_cast<double>(load.native) / bytes;
   const double compressed = static_cast<double>(load.compressed) / bytes;
   fmt::print("{} at {}: {} in {}, native {} in {}: {:.3g}x\n", load.link, rate,
-             bytes_text(load.compressed), duration(compressed), bytes_text(load.native),
-             duration(native), native / compressed);
+             bytes_text(load.compressed), report::show_seconds(compressed), bytes_text(load.native),
+             report::show_seconds(native), native / compressed);
   fmt::print(
       "These times are bounds: bytes over bandwidth, without the codec's time and without "
       "latency.\n");

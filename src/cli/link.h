@@ -21,9 +21,6 @@ Load load_of_node(const plan::Algorithm& algorithm, const plan::Shape& shape);
 // Error(ncclInvalidArgument).
 double parse_rate(const std::string& text);
 
-// "14.3 ms"
-std::string duration(double seconds);
-
 void print_times(const Load& load, const std::string& rate);
 
 }  // namespace terse::cli

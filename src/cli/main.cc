@@ -1,12 +1,14 @@
 // The command `terse`: runs programs under the interposer, and explains schemes, policies, plans
 // and settings. Its subcommands have a file each.
 #include <cstdio>
+#include <system_error>
 
 #include "cli/colors.h"
 #include "cli/commands.h"
 #include "cli/examples.h"
 #include "cli/manual.h"
 #include "cli/options.h"
+#include "cli/text.h"
 #include "cli/version.h"
 #include "policy/nearest.h"
 
@@ -79,13 +81,23 @@ int run(int argc, char** argv) {
   return status;
 }
 
+// Of output that cannot be written the same, whether fmt::print() has found it or the last flush.
+std::string what_is_wrong(const std::exception& e) {
+  const auto* const error = dynamic_cast<const std::system_error*>(&e);
+  if (error == nullptr || !std::ferror(stdout)) return e.what();
+  return "cannot write standard output: " + error->code().message();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  int status = kDone;
   try {
-    return run(argc, argv);
+    status = run(argc, argv);
+    flush_output();
+    return status;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "{} {}\n", complaint_prefix(), e.what());
-    return kFailed;
+    fmt::print(stderr, "{} {}\n", complaint_prefix(), what_is_wrong(e));
+    return status == kDone ? kFailed : status;
   }
 }

@@ -1,9 +1,8 @@
 // `terse report`: brings the reports of all ranks together.
-#include <cstdio>
-
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/text.h"
 #include "report/merge.h"
 
 namespace terse::cli {
@@ -24,7 +23,7 @@ int show_report(const ReportOptions& o) {
   if (!o.json.empty()) write_file(o.json, report::merged_json(merged));
   if (!o.html.empty()) write_file(o.html, report::html(merged));
   if (!o.trace.empty()) write_file(o.trace, events);
-  std::fflush(stdout);
+  flush_output();
   for (const std::string& complaint : merged.complaints)
     fmt::print(stderr, "terse report: {}\n", complaint);
   return merged.complaints.empty() ? kDone : kFailed;

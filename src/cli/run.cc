@@ -169,14 +169,14 @@ std::vector<Variable> surroundings(const Run& run) {
   return variables;
 }
 
-// A file that no process has made yet, in a folder of its own; both go at the end.
+// A file that no process has made yet, in a folder of its own; both go at the end. There is none
+// where no folder for temporary files takes it.
 class Mark {
  public:
   Mark() {
-    std::string folder = fs::temp_directory_path() / "terse-XXXXXX";
-    if (mkdtemp(folder.data()) == nullptr)
-      fail(ncclSystemError, "no folder {}: {}", folder, std::strerror(errno));
-    folder_ = folder;
+    std::error_code error;
+    const fs::path wanted = fs::temp_directory_path(error);  // of TMPDIR; "": it is no folder
+    if (wanted.empty() || !make_in(wanted)) make_in("/tmp");
   }
   ~Mark() {
     std::error_code ignored;
@@ -186,9 +186,21 @@ class Mark {
   Mark& operator=(const Mark&) = delete;
 
   fs::path path() const { return folder_ / "seen"; }
+  const std::string& why_not() const { return why_not_; }  // "": there is one
 
  private:
+  bool make_in(const fs::path& place) {
+    std::string folder = place / "terse-XXXXXX";
+    why_not_.clear();
+    if (mkdtemp(folder.data()) == nullptr)
+      why_not_ = fmt::format("{}: {}", place.string(), std::strerror(errno));
+    else
+      folder_ = folder;
+    return why_not_.empty();
+  }
+
   fs::path folder_;
+  std::string why_not_;
 };
 
 // The reports in the folder that TERSE_REPORT names, with when they were written. None where it
@@ -210,6 +222,13 @@ int check_program(const std::vector<std::string>& command) {
   int waited = 0;
   {
     const Mark mark;
+    if (!mark.why_not().empty()) {
+      fmt::print(stderr,
+                 "terse: whether the program uses NCCL is not checked: no folder for temporary "
+                 "files ({})\n",
+                 mark.why_not());
+      return become(command);
+    }
     const auto reports = reports_now();
     setenv("TERSE_MARK", mark.path().c_str(), 1);
     waited = attend(command);

@@ -2,11 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <regex>
+#include <cerrno>
+#include <cstdio>
+#include <string_view>
+#include <system_error>
 
 #include "codec/layout.h"
 
 namespace terse::cli {
+namespace {
+
+// Whether what is behind a comma is still of the scheme before it: a number, or a key.
+bool goes_on(std::string_view text) {
+  if (text.empty()) return false;
+  if (text[0] >= '0' && text[0] <= '9') return true;
+  const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz");
+  return end != 0 && end != text.npos && text[end] == '=';
+}
+
+}  // namespace
 
 std::string density(const Scheme& scheme) {
   const size_t count = size_t{scheme.spec.block} * 1024;
@@ -25,14 +39,33 @@ std::string bytes_text(uint64_t bytes) {
 }
 
 std::vector<std::string> split_schemes(const std::string& text) {
-  static const std::regex between(",(?![a-z]+=|[0-9])");
-  return {std::sregex_token_iterator(text.begin(), text.end(), between, -1), {}};
+  std::vector<std::string> schemes;
+  size_t begin = 0;
+  for (size_t comma = text.find(','); comma != text.npos; comma = text.find(',', comma + 1)) {
+    if (goes_on(std::string_view(text).substr(comma + 1))) continue;
+    schemes.push_back(text.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  if (begin < text.size() || schemes.empty()) schemes.push_back(text.substr(begin));
+  return schemes;
+}
+
+std::string quoted(std::string_view text, std::string_view quote) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\'')
+      out += quote;
+    else
+      out += c;
+  }
+  return "'" + out + "'";
 }
 
 std::string shell_word(const std::string& word) {
-  static const std::regex plain("[A-Za-z0-9_@%+=:,./-]+");
-  if (std::regex_match(word, plain)) return word;
-  return "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'";
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  return quoted(word, R"('\'')");
 }
 
 void print_rules(const Policy& policy) {
@@ -40,6 +73,11 @@ void print_rules(const Policy& policy) {
     fmt::print("{}: {}{}\n", describe_rule(rule), print_rule(rule),
                rule.preset.empty() ? "" : fmt::format("   (preset {})", rule.preset));
   for (const std::string& line : policy.warnings()) fmt::print("warning: {}\n", line);
+}
+
+void flush_output() {
+  const bool failed = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) != 0 || failed) throw std::system_error(errno, std::generic_category());
 }
 
 }  // namespace terse::cli

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/policy.h"
@@ -19,10 +20,16 @@ std::string bytes_text(uint64_t bytes);
 // a number, is its scheme's.
 std::vector<std::string> split_schemes(const std::string& text);
 
+// `text` within single quotes, after the shell's own way to have one in them.
+std::string quoted(std::string_view text, std::string_view quote);
+
 // A word as a shell reads it: in quotes where it needs them.
 std::string shell_word(const std::string& word);
 
 // Prints the rules, a line each, and warns of those that are never reached.
 void print_rules(const Policy& policy);
+
+// Throws std::system_error where what was printed cannot be written, or could not before.
+void flush_output();
 
 }  // namespace terse::cli

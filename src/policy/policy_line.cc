@@ -7,7 +7,7 @@
 namespace terse {
 namespace {
 
-constexpr std::string_view kBlanks = " \t";
+constexpr std::string_view kBlanks = " \t\n\r";
 
 struct Word {
   std::string_view text;

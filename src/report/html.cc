@@ -275,10 +275,10 @@ std::string section(const MergedCommunicator& c) {
   text += "<div class=\"card\">\n<h3>Calls that went to NCCL as they were</h3>\n" + kTable +
           counted(c.bypasses);
   text += fmt::format("<tr><td>bytes that they sent</td><td>{}</td></tr>\n",
-                      show_bytes(static_cast<double>(c.native.bytes)));
+                      show_bytes(c.native.bytes));
   if (c.nodes > 1)
     text += fmt::format("<tr><td>of them between nodes</td><td>{}</td></tr>\n",
-                        show_bytes(static_cast<double>(c.native.off_node)));
+                        show_bytes(c.native.off_node));
   return text + kTableEnd + "</div>\n";
 }
 
@@ -289,7 +289,7 @@ std::string sizes_plot(const Merged& merged) {
         {"bar", "compressed"}, {"communicate", "skipped"}, {"faint", "native"}};
     Line bars{line.from, {}};
     for (size_t i = 0; i < line.fates.size(); ++i) {
-      const auto bytes = static_cast<double>(line.fates[i].bytes);
+      const double bytes = line.fates[i].bytes;
       if (line.fates[i].count != 0)
         bars.bars.push_back(
             {bytes, kFates[i].first, fmt::format("{} {}", show_bytes(bytes), kFates[i].second)});
@@ -303,10 +303,9 @@ std::string sizes_table(const Merged& merged) {
   std::string rows;
   for (const SizeLine& line : size_lines(merged)) {
     rows += fmt::format("<tr><td>{}</td>", line.from);
-    for (const Sizes::Class& c : line.fates)
+    for (const SizesSum::Class& c : line.fates)
       rows += c.count == 0 ? "<td>-</td><td>-</td>"
-                           : fmt::format("<td>{}</td><td>{}</td>", c.count,
-                                         show_bytes(static_cast<double>(c.bytes)));
+                           : fmt::format("<td>{}</td><td>{}</td>", c.count, show_bytes(c.bytes));
     rows += "</tr>\n";
   }
   if (rows.empty()) return "";
@@ -320,11 +319,11 @@ std::string sizes_table(const Merged& merged) {
 }
 
 std::string tiles(const Merged& merged) {
-  Row sum;
+  Sum sum;
   size_t members = 0;
   for (const MergedCommunicator& c : merged.communicators) {
     members += c.members.size();
-    for (const MergedRow& row : c.rows) add(sum, row.sum());
+    for (const MergedRow& row : c.rows) sum.add(row.sum());
   }
   std::string text = "<div class=\"tiles\">\n";
   const auto tile = [&](const std::string& number, const char* what) {
@@ -333,9 +332,9 @@ std::string tiles(const Merged& merged) {
   tile(ratio(sum.ratio()), "fewer bytes in compressed calls");
   if (sum.leaves_node()) tile(ratio(sum.off_node_ratio()), "fewer between nodes");
   if (sum.race.calls != 0) tile(ratio(sum.race.speedup()), "as fast, where calls ran both ways");
-  tile(show_bytes(value::raw(sum)), "native, all ranks");
-  tile(show_bytes(value::wire(sum)), "on the wire");
-  tile(count(value::calls(sum)), "compressed calls, all ranks");
+  tile(show_bytes(sum.raw.bytes), "native, all ranks");
+  tile(show_bytes(sum.wire.bytes), "on the wire");
+  tile(count(sum.calls), "compressed calls, all ranks");
   tile(fmt::format("{}", members),
        merged.communicators.size() == 1 ? "ranks" : "ranks of all communicators");
   return text + "</div>\n";

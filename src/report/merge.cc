@@ -27,6 +27,19 @@ bool is_of_all_ranks(const Row& row) {
          row.collective != plan::name(plan::Collective::kRecv);
 }
 
+// In such calls a rank may have no part.
+bool has_root_or_peer(const Row& row) {
+  for (size_t i = 0; i < plan::kCollectives; ++i)
+    if (const plan::Traits& t = plan::traits(static_cast<plan::Collective>(i));
+        row.collective == t.name)
+      return t.rooted;
+  return false;
+}
+
+double quotient(double a, double b) {
+  return b == 0 ? std::numeric_limits<double>::quiet_NaN() : a / b;
+}
+
 double per_call(double sum, uint64_t calls) {
   return calls == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(calls);
 }
@@ -66,8 +79,8 @@ class Merger {
     if (all.names.own.empty()) all.names.own = c.names.own;
     if (all.names.made_from.empty()) all.names.made_from = c.names.made_from;
     if (!all.names.number) all.names.number = c.names.number;
-    all.sizes += c.sizes;
-    all.native += c.native;
+    all.sizes.add(c.sizes);
+    all.native.add(c.native);
     for (const auto& [reason, calls] : c.bypasses) all.bypasses[reason] += calls;
     for (const auto& [how, calls] : c.deltas) all.deltas[how] += calls;
     for (const Row& row : c.rows) {
@@ -99,7 +112,7 @@ class Merger {
     std::ranges::sort(c.members, {}, &Member::rank);
     for (MergedRow& row : c.rows) {
       std::ranges::sort(row.ranks, {}, &RankRow::rank);
-      const Spread calls = row.spread(value::calls);
+      const Spread calls = calls_of(c, row);
       if (is_of_all_ranks(row.kind()) && calls.min != calls.max)
         complain("{}: {} of {}: rank {} counts {} calls and rank {} {}", name(c),
                  row.kind().collective, row.kind().scheme, calls.min_rank, calls.min,
@@ -111,6 +124,20 @@ class Merger {
         missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
     if (!missing.empty())
       complain("{}: of its {} ranks there is no report of {}", name(c), c.ranks, missing);
+  }
+
+  // A rank without such a row has made none, as far as it has a report.
+  static Spread calls_of(const MergedCommunicator& c, const MergedRow& row) {
+    Spread calls = row.spread(value::calls);
+    if (has_root_or_peer(row.kind())) return calls;
+    const auto none = std::ranges::find_if(c.members, [&](const Member& m) {
+      return !std::ranges::binary_search(row.ranks, m.rank, {}, &RankRow::rank);
+    });
+    if (none != c.members.end()) {
+      calls.min = 0;
+      calls.min_rank = none->rank;
+    }
+    return calls;
   }
 
   template <class... Args>
@@ -153,7 +180,7 @@ std::string show_ratios(const MergedRow& row) {
     return s.count != 0 && (s.count != row.ranks.size() || show_ratio(s.min) != show_ratio(s.max));
   };
   if (!differ(value::ratio) && !differ(value::off_node_ratio)) return "";
-  const Row sum = row.sum();
+  const Sum sum = row.sum();
   return fmt::format("all ranks together: ratio {}{}", show_ratio(sum.ratio()),
                      sum.leaves_node() ? ", off node " + show_ratio(sum.off_node_ratio()) : "");
 }
@@ -167,8 +194,8 @@ std::string show_prediction(const MergedRow& row) {
 
 std::vector<SizeLine> size_lines(const Merged& merged) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  MessageSizes all;
-  for (const MergedCommunicator& c : merged.communicators) all += c.sizes;
+  MessageSizesSum all;
+  for (const MergedCommunicator& c : merged.communicators) all.add(c.sizes);
   std::vector<SizeLine> lines;
   for (size_t k = 0; k < all.native.classes.size(); ++k) {
     const SizeLine line{
@@ -183,6 +210,10 @@ std::vector<SizeLine> size_lines(const Merged& merged) {
 std::string show_rule(const Row& row) {
   return row.rule ? fmt::format("rule {}", *row.rule) : "by name";
 }
+
+double Sum::ratio() const { return quotient(raw.bytes, wire.bytes); }
+
+double Sum::off_node_ratio() const { return quotient(raw.off_node, wire.off_node); }
 
 Spread MergedRow::spread(double (*value)(const Row&)) const {
   std::vector<std::pair<double, int>> all;
@@ -208,16 +239,9 @@ Course MergedRow::course() const {
   return all;
 }
 
-void add(Row& sum, const Row& row) {
-  sum.calls += row.calls;
-  sum.raw += row.raw;
-  sum.wire += row.wire;
-  sum.race += row.race;
-}
-
-Row MergedRow::sum() const {
-  Row all;
-  for (const RankRow& r : ranks) add(all, r.row);
+Sum MergedRow::sum() const {
+  Sum all;
+  for (const RankRow& r : ranks) all.add(r.row);
   return all;
 }
 

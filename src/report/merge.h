@@ -34,6 +34,61 @@ struct Spread {
   int min_rank = 0, max_rank = 0;
 };
 
+// Sums over ranks are doubles, for they may be beyond 64 bits.
+struct TrafficSum {
+  double bytes = 0, off_node = 0;
+
+  void add(const auto& traffic) {
+    bytes += static_cast<double>(traffic.bytes);
+    off_node += static_cast<double>(traffic.off_node);
+  }
+  bool operator==(const TrafficSum&) const = default;
+};
+
+struct SizesSum {
+  struct Class {
+    uint64_t count = 0;
+    double bytes = 0;
+    bool operator==(const Class&) const = default;
+  };
+
+  std::array<Class, std::tuple_size_v<decltype(Sizes::classes)>> classes{};
+
+  void add(const auto& sizes) {
+    for (size_t k = 0; k < classes.size(); ++k) {
+      classes[k].count += sizes.classes[k].count;
+      classes[k].bytes += static_cast<double>(sizes.classes[k].bytes);
+    }
+  }
+};
+
+struct MessageSizesSum {
+  SizesSum compressed, skipped, native;
+
+  void add(const auto& sizes) {
+    compressed.add(sizes.compressed);
+    skipped.add(sizes.skipped);
+    native.add(sizes.native);
+  }
+};
+
+// Of rows: their calls, bytes and races.
+struct Sum {
+  double calls = 0;
+  TrafficSum raw, wire;
+  Race race;
+
+  void add(const auto& row) {
+    calls += static_cast<double>(row.calls);
+    raw.add(row.raw);
+    wire.add(row.wire);
+    race += row.race;
+  }
+  double ratio() const;  // raw to wire; NaN: nothing was sent
+  double off_node_ratio() const;
+  bool leaves_node() const { return raw.off_node != 0 || wire.off_node != 0; }
+};
+
 // The calls of one kind on one communicator.
 struct MergedRow {
   std::vector<RankRow> ranks;  // by rank
@@ -42,13 +97,10 @@ struct MergedRow {
   Spread spread(double (*value)(const Row&)) const;      // NaN stands for none
   Distribution errors() const;                           // of the calls of all ranks
   Course course() const;                                 // the same, one after another
-  Row sum() const;                                       // of all ranks, as add() has it
+  Sum sum() const;                                       // of all ranks
   Race race() const;       // of all ranks: the seconds of each add up, and so do the calls
   uint64_t raced() const;  // calls, that each rank has counted
 };
-
-// Calls, bytes and races add up.
-void add(Row& sum, const Row& row);
 
 struct MergedCommunicator {
   uint64_t id = 0;
@@ -56,9 +108,9 @@ struct MergedCommunicator {
   int ranks = 0, nodes = 0;
   std::vector<Member> members;  // by rank
   std::vector<MergedRow> rows;
-  plan::Traffic native;  // over all ranks, and so are the calls
+  TrafficSum native;  // over all ranks, and so are the calls
   std::map<std::string, uint64_t> bypasses, deltas;
-  MessageSizes sizes;
+  MessageSizesSum sizes;
 };
 
 struct Merged {
@@ -119,8 +171,8 @@ std::string show_prediction(const MergedRow& row);
 
 // Messages of all communicators from some size on, to twice that, by what became of them.
 struct SizeLine {
-  std::string from;                   // "from 64 KiB on"
-  std::array<Sizes::Class, 3> fates;  // compressed, skipped, native
+  std::string from;                      // "from 64 KiB on"
+  std::array<SizesSum::Class, 3> fates;  // compressed, skipped, native
 };
 std::vector<SizeLine> size_lines(const Merged& merged);
 

@@ -39,6 +39,9 @@ Json number(double x) {
   return x >= 1 && x == static_cast<double>(whole) ? Json(whole) : Json(x);
 }
 
+// A sum of whole numbers, as one where a double still is exact.
+Json whole(double x) { return x < 0x1p53 ? Json(static_cast<uint64_t>(x)) : number(x); }
+
 Json write(const MergedRow& row) {
   const Row& kind = row.kind();
   Json j = {{"rule", kind.rule ? Json(*kind.rule) : Json(nullptr)},
@@ -54,9 +57,9 @@ Json write(const MergedRow& row) {
             ? Json(nullptr)
             : Json{{"min", number(s.min)}, {"median", number(s.median)}, {"max", number(s.max)}};
   }
-  const Row sum = row.sum();
-  j["all_ranks"] = {{"ratio", number(value::ratio(sum))},
-                    {"off_node_ratio", number(value::off_node_ratio(sum))}};
+  const Sum sum = row.sum();
+  j["all_ranks"] = {{"ratio", number(sum.ratio())},
+                    {"off_node_ratio", number(sum.off_node_ratio())}};
   const Distribution errors = row.errors();
   j["error_of_a_call"] = {{"calls", errors.count()},
                           {"median", number(errors.median())},
@@ -83,11 +86,12 @@ Json write(const MergedRow& row) {
 }
 
 // By the least size of a class.
-Json write(const Sizes& sizes) {
+Json write(const SizesSum& sizes) {
   Json classes = Json::array();
   for (size_t k = 0; k < sizes.classes.size(); ++k)
-    if (const Sizes::Class& c = sizes.classes[k]; c.count != 0)
-      classes.push_back({{"from_bytes", uint64_t{1} << k}, {"calls", c.count}, {"bytes", c.bytes}});
+    if (const SizesSum::Class& c = sizes.classes[k]; c.count != 0)
+      classes.push_back(
+          {{"from_bytes", uint64_t{1} << k}, {"calls", c.count}, {"bytes", whole(c.bytes)}});
   return classes;
 }
 
@@ -99,8 +103,8 @@ Json write(const MergedCommunicator& c) {
             {"ranks", c.ranks},
             {"nodes", c.nodes},
             {"members", Json::array()},
-            {"native_bytes", c.native.bytes},
-            {"native_off_node_bytes", c.native.off_node},
+            {"native_bytes", whole(c.native.bytes)},
+            {"native_off_node_bytes", whole(c.native.off_node)},
             {"bypasses", c.bypasses},
             {"deltas", c.deltas},
             {"sizes",

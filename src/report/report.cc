@@ -27,13 +27,6 @@ Race& Race::operator+=(const Race& other) {
   return *this;
 }
 
-MessageSizes& MessageSizes::operator+=(const MessageSizes& other) {
-  compressed.add(other.compressed);
-  skipped.add(other.skipped);
-  native.add(other.native);
-  return *this;
-}
-
 double Row::ratio() const { return quotient(raw.bytes, wire.bytes); }
 
 double Row::off_node_ratio() const { return quotient(raw.off_node, wire.off_node); }
@@ -54,7 +47,7 @@ std::string show_ratio(double ratio) {
 }
 
 std::string show_bytes(double bytes) {
-  static constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+  static constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
   size_t unit = 0;
   for (; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.3g} {}", bytes, kUnits[unit]);
@@ -64,7 +57,7 @@ std::string show_seconds(double seconds) {
   if (seconds == 0) return "0";
   if (seconds < 999.5e-6) return fmt::format("{:.3g} us", 1e6 * seconds);
   if (seconds < 0.9995) return fmt::format("{:.3g} ms", 1e3 * seconds);
-  return fmt::format("{:.4g} s", seconds);
+  return seconds < 999.5 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
 std::string show_error(double relative) {

@@ -82,7 +82,6 @@ struct Levels {
 struct MessageSizes {
   Sizes compressed, skipped, native;
 
-  MessageSizes& operator+=(const MessageSizes& other);
   bool operator==(const MessageSizes&) const = default;
 };
 
@@ -158,7 +157,8 @@ std::string label(const Names& names);
 // "communicator 0123456789abcdef", and its label where it has one.
 std::string show_communicator(uint64_t id, const std::string& label);
 
-// As a report's tables show them: "3.88" or "-", "1.50 GB", "12.3 ms", "0.65 %".
+// As tables show them, with three digits or all whole seconds: "3.88" or "-", "1.5 GB", "12.3 ms",
+// "4310 s", "0.65 %".
 std::string show_ratio(double ratio);
 std::string show_bytes(double bytes);
 std::string show_seconds(double seconds);

@@ -58,9 +58,9 @@ std::string sizes(const Merged& merged) {
   std::string text;
   for (const SizeLine& line : size_lines(merged)) {
     std::vector<std::string> cells;
-    for (const Sizes::Class& c : line.fates) {
+    for (const SizesSum::Class& c : line.fates) {
       cells.push_back(c.count == 0 ? "-" : std::to_string(c.count));
-      cells.push_back(c.count == 0 ? "-" : show_bytes(static_cast<double>(c.bytes)));
+      cells.push_back(c.count == 0 ? "-" : show_bytes(c.bytes));
     }
     text += fmt::format(fmt::runtime(kSizes), line.from, cells[0], cells[1], cells[2], cells[3],
                         cells[4], cells[5]);
@@ -101,11 +101,9 @@ std::string table(const Merged& merged) {
     for (const auto& [reason, calls] : c.bypasses)
       text += fmt::format("native: {} calls of all ranks, {}\n", calls, reason);
     if (c.native.bytes != 0)
-      text += fmt::format("native: {} sent{}\n", show_bytes(static_cast<double>(c.native.bytes)),
-                          c.nodes < 2
-                              ? ""
-                              : fmt::format(", {} of them off node",
-                                            show_bytes(static_cast<double>(c.native.off_node))));
+      text += fmt::format(
+          "native: {} sent{}\n", show_bytes(c.native.bytes),
+          c.nodes < 2 ? "" : fmt::format(", {} of them off node", show_bytes(c.native.off_node)));
   }
   return text + sizes(merged);
 }

@@ -1,8 +1,10 @@
 """terse tune: the profile that it writes, and what it says of a job that is not whole."""
 
 import os
+import signal
 import subprocess
 import tempfile
+import time
 import tomllib
 import unittest
 
@@ -11,12 +13,25 @@ from programs import BUILD, clean_environment, free_port, netlab
 TERSE = os.path.join(BUILD, "bin", "terse")
 TUNE = os.path.join(BUILD, "bin", "terse-tune")
 SIZES = (65536, 262144, 1048576)
+QUICK = ("-t", "2", "--seconds", "1", "-e", "64K", "--schemes", "int8", "--collectives", "allreduce",
+         "--dtypes", "float32")
 
 
 def terse(*arguments, environment=None, timeout=100):
     done = subprocess.run([TERSE, *arguments], capture_output=True, text=True, check=False,
                           timeout=timeout, env=clean_environment(environment))
     return done.returncode, done.stdout, done.stderr
+
+
+def contents(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write_old(path):
+    with open(path, "w", encoding="ascii") as file:
+        file.write("old")
+    return path
 
 
 class Tune(unittest.TestCase):
@@ -72,6 +87,9 @@ class Tune(unittest.TestCase):
         self.assertEqual(code, 0, out + err)
         self.check(2, 1, ("reducescatter",), ("float32",), ("native", "int4:round=stochastic"))
         self.assertIn("# reducescatter float32: ", out)
+        self.assertIn("terse-tune: without two sizes of float32 allreduce no links and codecs could be "
+                      "fitted; under auto, calls of other kinds, types or layouts than measured will be "
+                      "errors\n", err)
 
     def test_what_is_named_twice_is_measured_once(self):
         code, out, err = terse("tune", "-o", self.path, "-t", "2", "--seconds", "1", "-e", "256K",
@@ -81,6 +99,7 @@ class Tune(unittest.TestCase):
         self.assertEqual([(curve["collective"], curve["dtype"], curve["scheme"])
                           for curve in self.profile()["measured"]],
                          [("allreduce", "float32", "native"), ("allreduce", "float32", "int8")])
+        self.assertNotIn("could be fitted", err)
 
     # Of 64 bytes five ranks have no 16 each.
     def test_calls_without_elements_are_not_measured(self):
@@ -113,6 +132,7 @@ class Tune(unittest.TestCase):
     def test_bad_command_lines(self):
         for arguments, error in (
                 (["--schemes", "itn8"], 'unknown codec "itn8"'),
+                (["--schemes", "int8,auto"], "--schemes: auto names no format"),
                 (["--collectives", "sendrecv"], "sendrecv not in"),
                 (["-b", "2M", "-e", "1M"], "must be from 1 to --maxbytes"),
                 (["--seconds", "0"], "--seconds")):
@@ -125,7 +145,39 @@ class Tune(unittest.TestCase):
         code, _, err = terse("tune", "-o", "/nowhere/profile.toml", "-t", "2", "--seconds", "1",
                              "-e", "64K", "--schemes", "int8", "--collectives", "allreduce")
         self.assertEqual(code, 1)
-        self.assertIn("/nowhere/profile.toml cannot be written", err)
+        self.assertIn("cannot write /nowhere/profile.toml: No such file or directory", err)
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([TUNE, *QUICK], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  check=False, timeout=100, env=clean_environment())
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("terse-tune: cannot write standard output: No space left on device\n",
+                      done.stderr)
+
+    def interrupt(self):
+        # Whoever started the test may have the signal ignored.
+        with subprocess.Popen([TUNE, "-o", self.path, "-t", "2", "--seconds", "60", "-e", "1M"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env=clean_environment(), preexec_fn=lambda: signal.signal(
+                                  signal.SIGINT, signal.SIG_DFL)) as process:
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(60), -signal.SIGINT)
+
+    def test_an_interrupted_one_leaves_all_as_it_was(self):
+        self.interrupt()
+        self.assertEqual(os.listdir(os.path.dirname(self.path)), [])
+        write_old(self.path)
+        self.interrupt()
+        self.assertEqual(contents(self.path), "old")
+
+    def test_an_old_profile_is_replaced_in_one_step(self):
+        os.link(write_old(self.path), self.path + ".old")
+        code, out, err = terse("tune", "-o", self.path, *QUICK)
+        self.assertEqual(code, 0, out + err)
+        self.assertIn("[[measured]]", contents(self.path))
+        self.assertEqual(contents(self.path + ".old"), "old")
 
 
 if __name__ == "__main__":

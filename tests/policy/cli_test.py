@@ -4,6 +4,7 @@ The texts are pinned: after a deliberate change review the difference and put th
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -115,6 +116,16 @@ class Usage(unittest.TestCase):
             self.assertIn("terse", out.lower() + " terse" if "run" in words else out)
         self.assertIn("127", terse("--help")[1])
 
+    # Also what only fails when it ends.
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        for words in (["schemes"], ["presets"], ["completion", "bash"], ["scheme", "int8"], ["--help"],
+                      ["--version"], ["--man"]):
+            with self.subTest(words), open("/dev/full", "wb") as full:
+                done = subprocess.run([TERSE, *words], env=environment(), text=True, stdout=full,
+                                      stderr=subprocess.PIPE, check=False, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (
+                    1, "terse: cannot write standard output: No space left on device\n"))
+
 
 class Run(unittest.TestCase):
     UNSEEN = "has made no NCCL communicator that terse saw, in any process on this machine, the only one"
@@ -212,6 +223,12 @@ class Run(unittest.TestCase):
                                   timeout=60)
             self.assertIn(f"\nTERSE_REPORT={self.folder}/{set_to}\n", done.stdout)
 
+    def test_words_may_be_long(self):
+        for word in "a" * 100_000, "it's " * 20_000:
+            code, out, err = terse("run", "--dry-run", "--", "true", word)
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual(shlex.split(out.splitlines()[-1]), ["true", word])
+
     def checked(self, *words, **settings):
         code, _, err = terse("run", *words, ASAN_OPTIONS="detect_leaks=0", **settings)
         self.assertEqual(code, 0, err)
@@ -221,6 +238,12 @@ class Run(unittest.TestCase):
         for words in ([], ["--nccl", self.nccl, "--no-facade"]):
             self.assertIn(self.UNSEEN, self.checked(*words, "true", TERSE_LOG="info"))
             self.assertNotIn(self.UNSEEN, self.checked(*words, "true", TERSE_LOG="warn"))
+
+    def test_the_check_takes_another_folder_where_tmpdir_names_none(self):
+        code, out, err = terse("run", "--log", "info", "--", "echo", "hi", TMPDIR="/nosuch",
+                               ASAN_OPTIONS="detect_leaks=0")
+        self.assertEqual((code, out), (0, "hi\n"), err)
+        self.assertIn(self.UNSEEN, err)
 
     def test_ranks_elsewhere_are_known_by_their_reports(self):
         reports = self.folder + "/reports"

@@ -170,6 +170,9 @@ allreduce of 1M, float32, by tiny
             self.forecast("--ranks", "2", "--bytes", "1M", "--schemes",
                           "learned4:learn=1,100,seed=3,int8,learned2:learn=5,7"),
             r"\n +bytes +native +learned4:learn=1,100,seed=3 +int8 +learned2:learn=5,7\n")
+        code, _, err = terse("forecast", "--schemes", "int8," + 50_000 * "a")
+        self.assertEqual(code, 1)
+        self.assertIn("unknown codec", err)
 
     def test_a_chart(self):
         path = os.path.join(self.folder, "chart.svg")
@@ -184,6 +187,13 @@ allreduce of 1M, float32, by tiny
         self.assertEqual([t for t in texts if t in ("native", "int8", "int4", "linear8", "bytes")],
                          ["bytes", "native", "int8", "int4", "linear8"])
         self.assertEqual(texts[0], "allreduce, float32, 4 ranks on 2 nodes, by tiny")
+
+    def test_a_chart_takes_the_place_of_an_old_one_in_one_step(self):
+        old, path = self.write("old.svg", "old"), os.path.join(self.folder, "chart.svg")
+        os.link(old, path)
+        self.forecast("--ranks", "4", "--bytes", "1M,4M", "--schemes", "int8", "--plot", path)
+        self.assertTrue(self.read("chart.svg").startswith("<svg "))
+        self.assertEqual(self.read("old.svg"), "old")
 
     def test_a_page_of_charts(self):
         path = os.path.join(self.folder, "page.html")
@@ -237,7 +247,8 @@ allreduce of 1M, float32, by tiny
         self.assertEqual((code, err), (1, 'terse: scheme "int9": 9 bits are not offered, only 2 to '
                                           "8\n"))
         code, _, err = terse("forecast", "--ranks", "2", "--plot", "/nowhere/a.svg")
-        self.assertEqual((code, err), (1, "terse: /nowhere/a.svg cannot be written\n"))
+        self.assertEqual((code, err), (1, "terse: cannot write /nowhere/a.svg: No such file or "
+                                          "directory\n"))
 
 
 CALL = """
@@ -275,10 +286,16 @@ step       3.84 s native, 1.4 s compressed: 2.75x
         self.assertEqual(self.lines(self.step("sharing = 2", CALL)), [
             # 22 ms and twice 1.5 s; 42.25 ms and twice 257.8 ms
             "AllReduce       1.049e+06  int8:block=128,round=nearest           3.02 s     558 ms   "
-            "5.42x", "", "compute    0 us", "step       3.02 s native, 558 ms compressed: 5.42x"])
+            "5.42x", "", "compute    0", "step       3.02 s native, 558 ms compressed: 5.42x"])
         # Within a node they do not.
         self.assertEqual(self.lines(self.step("sharing = 2\nnode_ranks = 4", CALL))[-1],
                          self.lines(self.step("node_ranks = 4", CALL))[-1])
+
+    def test_times_are_shown_without_exponents(self):
+        for compute, shown in (("0.0009996", "1 ms"), ("0.9996", "1 s"), ("4310", "4310 s"),
+                               ("999999", "999999 s")):
+            lines = self.lines(self.step(f"compute = {compute}", CALL))
+            self.assertEqual(lines[-2], f"compute    {shown}")
 
     def test_all_calls_are_added_up_and_off_is_native(self):
         lines = self.lines(self.step("compute = 0.5", CALL + CALL.replace("int8", "off")))
@@ -297,9 +314,9 @@ step       3.84 s native, 1.4 s compressed: 2.75x
         self.assertEqual(self.lines(self.step("compute = 2", CALL + "beside = 1\n"))[-1],
                          "step       2.52 s native, 2 s compressed: 1.26x")
         self.assertEqual(self.lines(self.step("", CALL + "beside = 10\n"))[-1],
-                         "step       0 us native, 0 us compressed")
+                         "step       0 native, 0 compressed")
         self.assertEqual(self.lines(self.step("", CALL + "times = 0\n"))[-1],
-                         "step       0 us native, 0 us compressed")
+                         "step       0 native, 0 compressed")
 
     def test_the_command_line_names_another_machine(self):
         step = self.write("step.toml", self.step("", CALL))
@@ -376,6 +393,12 @@ auto       auto:bits=8,round=nearest, by the profile "tiny", which models them
               308 ms   4.94x  minmax8:block=128,round=nearest""".splitlines())
         self.assertTrue(lines[8].startswith("scheme     int8:block=128,round=nearest, 8.25 bits"))
         self.assertTrue(lines[9].startswith("algorithm  hierarchical AllReduce: "))
+
+    def test_chunks_are_those_of_the_profiles_machine(self):
+        gpu = self.write("gpu.toml", "gpu = true\n" + PROFILE)
+        words = ["--scheme", "auto", "--bytes", "64M", "--profile"]
+        self.assertEqual(self.explain(*words, gpu), self.explain(*words, gpu, "--gpu"))
+        self.assertNotEqual(self.explain(*words, gpu), self.explain(*words, self.profile))
 
     def test_a_setting_names_the_profile_too(self):
         words = ["--scheme", "auto", "--bytes", "1M"]

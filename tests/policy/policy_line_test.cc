@@ -114,6 +114,7 @@ TEST(PolicyLine, OptionsBehindTheWrongSignAreUnderstood) {
 TEST(PolicyLine, BlanksAreFree) {
   const Policy tight = parse_policy_line("allreduce bytes=1M..->int4;int8", 0);
   EXPECT_EQ(parse_policy_line("\t allreduce \t bytes=1M.. ->int4 ;\tint8 ", 0).rules, tight.rules);
+  EXPECT_EQ(parse_policy_line("allreduce bytes=1M..\n  -> int4;\r\nint8\n", 0).rules, tight.rules);
 }
 
 TEST(PolicyLine, RulesAreNumberedAsWritten) {

@@ -271,6 +271,14 @@ class Endings(Folder):
         self.assertIn("TERSE_TRACE=N", done.stderr)
         self.assertFalse(trace.exists() or page.exists())
 
+    def test_a_table_that_cannot_be_written_is_a_failure(self):
+        self.leave("destroy")
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([TERSE, "report", str(self.folder)], text=True, stdout=full,
+                                  stderr=subprocess.PIPE, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stderr), (
+            1, "terse: cannot write standard output: No space left on device\n"))
+
     def test_nothing_is_measured_unless_wanted(self):
         self.leave("destroy", TERSE_METER="0")
         for c in self.only_report()["communicators"]:

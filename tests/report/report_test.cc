@@ -231,9 +231,13 @@ TEST(Report, ShowsNumbersWithThreeDigits) {
   EXPECT_EQ(show_bytes(999), "999 B");
   EXPECT_EQ(show_bytes(1536), "1.54 KB");
   EXPECT_EQ(show_bytes(999.9e6), "1 GB");
+  EXPECT_EQ(show_bytes(1.2e19), "12 EB");
   EXPECT_EQ(show_seconds(0.0000123), "12.3 us");
   EXPECT_EQ(show_seconds(0.0456), "45.6 ms");
+  EXPECT_EQ(show_seconds(0.0009996), "1 ms");
+  EXPECT_EQ(show_seconds(0.9996), "1 s");
   EXPECT_EQ(show_seconds(12.5), "12.5 s");
+  EXPECT_EQ(show_seconds(43210), "43210 s");
   EXPECT_EQ(show_error(0.0065), "0.65 %");
   EXPECT_EQ(show_error(std::numeric_limits<double>::infinity()), "infinite");
 }
@@ -279,7 +283,7 @@ TEST(Merge, FindsExtremesMediansAndWhoIsLate) {
   EXPECT_TRUE(merged.complaints.empty()) << merged.complaints.front();
   ASSERT_EQ(merged.communicators.size(), 1u);
   const MergedCommunicator& c = merged.communicators[0];
-  EXPECT_EQ(c.native, (plan::Traffic{4 * 4096, 4 * 1024}));
+  EXPECT_EQ(c.native, (TrafficSum{4 * 4096, 4 * 1024}));
   EXPECT_EQ(c.nodes, 2);
   EXPECT_EQ(c.members[3].node, 1);
   EXPECT_NEAR(c.rows[0].spread(value::off_node_ratio).max, 1.9395, 1e-4);
@@ -357,6 +361,24 @@ TEST(Merge, ComplainsOfWhatDoesNotFit) {
   const std::vector<std::string> got = merge(reports).complaints;
   ASSERT_EQ(got.size(), want.size()) << fmt::format("{}", fmt::join(got, "\n"));
   for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i], want[i]);
+}
+
+// Of a rank without a report no more is said than that; of rooted calls a rank may have no part.
+TEST(Merge, ComplainsOfARankWithoutTheCallsOfTheOthers) {
+  std::vector<NamedReport> reports = samples(3);
+  reports.pop_back();
+  Report &has = reports[0].report, &lacks = reports[1].report;
+  lacks.communicators[0].rows.erase(lacks.communicators[0].rows.begin());
+  const std::string name = "communicator fedcba9876543210 \"dp<0>\": ";
+  const std::string missing = name + "of its 3 ranks there is no report of 2";
+  const std::string fewer = name +
+                            "AllReduce of int8:block=128,round=nearest: rank 1 counts 0 calls and "
+                            "rank 0 10";
+  EXPECT_EQ(merge(reports).complaints, (std::vector<std::string>{fewer, missing}));
+  for (const char* kind : {"Broadcast", "Gather", "Send"}) {
+    has.communicators[0].rows[0].collective = kind;
+    EXPECT_EQ(merge(reports).complaints, std::vector<std::string>{missing}) << kind;
+  }
 }
 
 TEST(Merge, RanksNeedNotHaveAsManyMessages) {
@@ -472,13 +494,43 @@ TEST(Merge, CountsMessagesBySize) {
   const std::vector<SizeLine> lines = size_lines(merged);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0].from, "from 1 B on");
-  EXPECT_EQ(lines[0].fates[2], (Sizes::Class{4, 0}));
+  EXPECT_EQ(lines[0].fates[2], (SizesSum::Class{4, 0}));
   EXPECT_EQ(lines[1].from, "from 64 B on");
-  EXPECT_EQ(lines[1].fates[1], (Sizes::Class{4, 400}));
+  EXPECT_EQ(lines[1].fates[1], (SizesSum::Class{4, 400}));
   EXPECT_EQ(lines[2].from, "from 512 KiB on");
-  EXPECT_EQ(lines[2].fates[0], (Sizes::Class{4, 4'000'000}));
+  EXPECT_EQ(lines[2].fates[0], (SizesSum::Class{4, 4'000'000}));
   const std::string page = html(merged);
   EXPECT_NE(page.find("<tr><td>from 512 KiB on</td><td>4</td><td>4 MB</td><td>-</td>"), page.npos);
+}
+
+// Of two ranks they are beyond 64 bits.
+TEST(Merge, SumsMayBeLarge) {
+  constexpr size_t kMany = 12'000'000'000'000'000'000u;
+  std::vector<NamedReport> reports = samples(2);
+  for (NamedReport& r : reports) {
+    Communicator& c = r.report.communicators[0];
+    c.rows.pop_back();
+    c.rows[0].raw.bytes = kMany;
+    c.rows[0].wire.bytes = kMany / 4;
+    c.native.bytes = kMany;
+    c.sizes.native.classes[63] = {1, kMany};
+  }
+  const Merged merged = merge(reports);
+  EXPECT_DOUBLE_EQ(merged.communicators[0].rows[0].sum().ratio(), 4);
+  EXPECT_DOUBLE_EQ(merged.communicators[0].native.bytes, 2.4e19);
+  EXPECT_DOUBLE_EQ(size_lines(merged).back().fates[2].bytes, 2.4e19);
+  const std::string page = html(merged);
+  for (const char* part :
+       {"<b>4.00x</b><span>fewer bytes", "<b>24 EB</b><span>native, all ranks",
+        "<b>6 EB</b><span>on the wire", "<td>bytes that they sent</td><td>24 EB</td>"})
+    EXPECT_NE(page.find(part), page.npos) << part;
+  const auto json = nlohmann::json::parse(merged_json(merged))["communicators"][0];
+  EXPECT_DOUBLE_EQ(json["native_bytes"], 2.4e19);
+  EXPECT_DOUBLE_EQ(json["sizes"]["native"][1]["bytes"], 2.4e19);
+  EXPECT_DOUBLE_EQ(json["rows"][0]["all_ranks"]["ratio"], 4);
+  const std::string usual = merged_json(merge(samples(4)));
+  for (const char* part : {"\"native_bytes\": 16384,", "\"bytes\": 4000000\n", "\"bytes\": 0\n"})
+    EXPECT_NE(usual.find(part), usual.npos) << part;
 }
 
 TEST(Merge, ThePageEscapesWhatItIsGiven) {

@@ -101,5 +101,17 @@ TEST_F(WriteFile, NamesWhatCannotBeWritten) {
   EXPECT_EQ(files(), 0u);
 }
 
+TEST_F(WriteFile, SaysBeforeThatItCannotAndLeavesAllAsItIs) {
+  EXPECT_NO_THROW(require_writable(folder_ / "a"));
+  EXPECT_EQ(files(), 0u);
+  write_file(folder_ / "a", "text");
+  EXPECT_NO_THROW(require_writable(folder_ / "a"));
+  EXPECT_EQ(contents(folder_ / "a"), "text");
+  EXPECT_NO_THROW(require_writable("/dev/null"));
+  for (const fs::path& place : {folder_, folder_ / "nowhere" / "a", folder_ / "a" / "b"})
+    EXPECT_THROW(require_writable(place), Error) << place;
+  EXPECT_EQ(files(), 1u);
+}
+
 }  // namespace
 }  // namespace terse
