@@ -1,5 +1,8 @@
 #include "interpose/next.h"
 
+#include <atomic>
+
+#include "base/first_made.h"
 #include "interpose/last_error.h"
 #include "interpose/slots.h"
 #include "policy/settings.h"
@@ -44,8 +47,8 @@ Next resolve() {
 
 const Next& next() {
   if (t_resolving) fail(ncclInvalidUsage, "NCCL is called while its library is being opened");
-  static const Next n = resolve();
-  return n;
+  static constinit std::atomic<const Next*> place{nullptr};
+  return first_made(place, resolve);
 }
 
 void fail_lacking(const char* name) {

@@ -3,11 +3,13 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/first_made.h"
 #include "nccl/objects.h"
 
 namespace terse {
@@ -42,8 +44,8 @@ bool has_nccl(void* handle) {
 
 // The memory of the preload library that the process has been started with; empty: of none.
 const ObjectRange& interposer() noexcept {
-  static const ObjectRange range = object_range(find_symbol(RTLD_DEFAULT, kInterposerMark));
-  return range;
+  static constinit std::atomic<const ObjectRange*> place{nullptr};
+  return first_made(place, [] { return object_range(find_symbol(RTLD_DEFAULT, kInterposerMark)); });
 }
 
 void* keep_nccl(void* handle) {

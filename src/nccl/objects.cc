@@ -4,6 +4,7 @@
 #include <link.h>
 
 #include <algorithm>
+#include <atomic>
 
 namespace terse {
 namespace {
@@ -29,8 +30,13 @@ void for_each_object(Visit visit) {
 
 void* find_symbol(void* handle, const char* name) noexcept {
   using Dlsym = void* (*)(void*, const char*);
-  static const auto found = reinterpret_cast<Dlsym>(dlvsym(RTLD_DEFAULT, "dlsym", kVersion));
-  static const Dlsym libc = found != nullptr ? found : &dlsym;
+  static constinit std::atomic<Dlsym> known{nullptr};  // no guard: first_made.h says why
+  Dlsym libc = known.load(std::memory_order_relaxed);
+  if (libc == nullptr) {
+    const auto found = reinterpret_cast<Dlsym>(dlvsym(RTLD_DEFAULT, "dlsym", kVersion));
+    libc = found != nullptr ? found : &dlsym;
+    known.store(libc, std::memory_order_relaxed);
+  }
   return libc(handle, name);
 }
 

@@ -1,6 +1,9 @@
 #include "nccl/table.h"
 
+#include <atomic>
+
 #include "base/error.h"
+#include "base/first_made.h"
 #include "base/log.h"
 
 namespace terse {
@@ -70,8 +73,8 @@ NcclLibrary read_library(FoundNccl found) {
 }
 
 const NcclLibrary& nccl_library(const std::string& path) {
-  static const NcclLibrary& library = *new NcclLibrary(read_library(find_nccl(path)));  // for good
-  return library;
+  static constinit std::atomic<const NcclLibrary*> place{nullptr};
+  return first_made(place, [&] { return read_library(find_nccl(path)); });
 }
 
 std::string version(const NcclLibrary& library) {

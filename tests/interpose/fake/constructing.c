@@ -1,0 +1,19 @@
+/* A library that calls NCCL while it is loaded, or only looks it up: a while after its loading has
+   begun, so that another thread can come between. */
+#include <dlfcn.h>
+#include <nccl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int constructed = 0;
+
+__attribute__((constructor)) static void construct(void) {
+  int version = 0;
+  sleep(1);
+  if (getenv("CONSTRUCTOR_LOOKS_UP") != NULL) {
+    void* const nccl = dlopen("libnccl.so.2", RTLD_NOW);
+    constructed = nccl != NULL && dlsym(nccl, "ncclAllReduce") != NULL;
+  } else {
+    constructed = ncclGetVersion(&version) == ncclSuccess && version != 0;
+  }
+}
