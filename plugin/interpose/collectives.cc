@@ -10,14 +10,28 @@
 namespace terse::interpose {
 namespace {
 
+// What NCCL calls on its way, as its ncclBcast its ncclBroadcast, is a part of the program's call:
+// also where NCCL lies in a library with others, so that nothing tells whose call it is.
+thread_local bool t_is_in_nccl = false;
+
+class InNccl {
+ public:
+  InNccl() { t_is_in_nccl = true; }
+  ~InNccl() { t_is_in_nccl = false; }
+  InNccl(const InNccl&) = delete;
+  InNccl& operator=(const InNccl&) = delete;
+};
+
 // `function`: NCCL's.
 template <class Find, class... Args>
 ncclResult_t taken_or_called(const char* name, const Request& request, const Find& function,
                              Args... args) {
   return ours(name, [&] {
+    if (t_is_in_nccl) return call(function(), name, args...);
     try {
       await_admission(request.comm);
       if (const Answer answer = offer(request, settings()); answer.taken) return *answer.taken;
+      const InNccl in_nccl;
       return call(function(), name, args...);
     } catch (...) {
       group_refuses(request.comm);

@@ -373,7 +373,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     forget_background(comm);
     end_admission(comm);
     release_communicator(comm, true);
-    return in_use.is_aborted(comm) ? ncclSuccess : next().CommDestroy(comm);
+    const ncclResult_t result = in_use.is_aborted(comm) ? ncclSuccess : next().CommDestroy(comm);
+    give_memory_back();
+    return result;
   });
 }
 

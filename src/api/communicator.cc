@@ -14,6 +14,7 @@ terseResult_t terseCommRelease(ncclComm_t comm) {
   return guard("terseCommRelease", [&] {
     require(comm, "the communicator");
     release_communicator(comm, false);
+    give_memory_back();
   });
 }
 

@@ -166,14 +166,18 @@ class CudaBackend final : public Backend {
   // A launch takes a copy of its parameters.
   void notify(Stream, void (*done)(void*), void* context) override { done(context); }
 
+  static void require_sound(cudaStreamCaptureStatus status) {
+    if (status == cudaStreamCaptureStatusInvalidated)
+      fail(ncclInvalidUsage, "the stream's capture was broken by an earlier call");
+  }
+
   uint64_t recording(Stream stream) override {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     unsigned long long id = 0;
     if (is_legacy(stream)) return 0;
     const OnDevice on(device_);
     check(capture_info(stream, &status, &id, nullptr), "cudaStreamGetCaptureInfo");
-    if (status == cudaStreamCaptureStatusInvalidated)
-      fail(ncclInvalidUsage, "the stream's capture was broken by an earlier call");
+    require_sound(status);
     return status == cudaStreamCaptureStatusActive ? id + 1 : 0;
   }
 
@@ -188,6 +192,7 @@ class CudaBackend final : public Backend {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     cudaGraph_t graph = nullptr;
     check(capture_info(stream, &status, nullptr, &graph), "cudaStreamGetCaptureInfo");
+    require_sound(status);
     auto flag = std::make_unique<Flag>(in_use);
     cudaUserObject_t object = nullptr;
     check(cudaUserObjectCreate(&object, flag.get(), gone, 1, cudaUserObjectNoDestructorSync),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -16,6 +17,7 @@
 #include "device.h"
 #include "engine/observe/wall_clock.h"
 #include "fake.h"
+#include "thrown_error.h"
 
 namespace terse::test {
 namespace {
@@ -226,6 +228,20 @@ TEST(Backend, UsesNoDeviceButItsOwn) {
     ASSERT_EQ(cudaStreamDestroy(callers), cudaSuccess);
   }).join();
   EXPECT_EQ(fake::contexts(), std::set<int>{kDevice});
+}
+
+// Whoever has broken it: it is no error of the runtime's.
+TEST(Backend, KeepsNothingForACaptureThatWasBroken) {
+  const DeviceStream stream;
+  must(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+  EXPECT_NE(cudaStreamQuery(stream.get()), cudaSuccess);
+  const auto in_use = std::make_shared<std::atomic<bool>>(true);
+  EXPECT_EQ(error_of([&] { backend().release_with_graph(stream.get(), in_use); }),
+            "the stream's capture was broken by an earlier call");
+  EXPECT_EQ(in_use.use_count(), 1);
+  cudaGraph_t graph = nullptr;
+  EXPECT_NE(cudaStreamEndCapture(stream.get(), &graph), cudaSuccess);
+  cudaGetLastError();
 }
 
 // As one that admits communicators: NCCL leaves it on the device on which it has found it.

@@ -129,6 +129,30 @@ TEST(CaptureStreams, OneThreadRecordsAllRanks) {
   expect_live(before);
 }
 
+// NCCL takes no such group, and the communicator is as it was.
+TEST(CaptureStreams, AGroupThatIsRecordedInPartIsRefused) {
+  for (const bool plain_first : {true, false})
+    play_ranks(2, [&](Player& player) {
+      const DeviceStream plain, recorded;
+      Piece a(player, call_of(Collective::kAllReduce, "int8", 5'000));
+      Piece b(player, call_of(Collective::kAllReduce, "int8", 5'000));
+      a.play(0, plain.get());
+      must(cudaStreamBeginCapture(recorded.get(), cudaStreamCaptureModeThreadLocal));
+      ASSERT_EQ(terseGroupStart(), ncclSuccess);
+      if (plain_first) EXPECT_EQ(a.try_enqueue(plain.get()), ncclSuccess);
+      EXPECT_EQ(b.try_enqueue(recorded.get()), ncclSuccess);
+      if (!plain_first) EXPECT_EQ(a.try_enqueue(plain.get()), ncclSuccess);
+      EXPECT_EQ(terseGroupEnd(), ncclInvalidUsage);
+      EXPECT_NE(std::string(terseGetLastError()).find("must all be recorded"), std::string::npos)
+          << terseGetLastError();
+      EXPECT_EQ(fake::capture_of(plain.get()), 0u);
+      cudaGraph_t graph = nullptr;
+      EXPECT_EQ(cudaStreamEndCapture(recorded.get(), &graph), cudaSuccess);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      a.play(1, plain.get());
+    });
+}
+
 // While some threads record, others make their first calls, which allocate and wait.
 TEST(CaptureStreams, IsNotBrokenByCallsOfOtherThreads) {
   const fake::Live before = fake::live();

@@ -58,6 +58,36 @@ TEST(Group, OneThreadDrivesAllRanks) {
     }
 }
 
+// NCCL would drop the group, too; the other calls' communicators are as they were.
+TEST(Group, ACallOnADestroyedCommunicatorLeavesTheOthersAsTheyAre) {
+  const Call call{.scheme = parse_scheme("int8"), .count = 5'000, .ordinal = next_ordinal()};
+  const Clique one(2);
+  ncclComm_t gone = nullptr;
+  ASSERT_EQ(ncclCommInitAll(&gone, 1, nullptr), ncclSuccess);
+  ASSERT_EQ(ncclCommDestroy(gone), ncclSuccess);
+  const SchemeHandle scheme(call.scheme);
+  std::vector<Bytes> sent, received;
+  for (int r = 0; r < 2; ++r) {
+    sent.push_back(gaussian(call.count, ncclFloat32, r));
+    received.emplace_back(call.count * 4);
+  }
+  const auto reduce = [&] {
+    for (int r = 0; r < 2; ++r)
+      EXPECT_EQ(
+          call_terse(call, sent[r].data(), received[r].data(), scheme.get(), one.comms[r], nullptr),
+          ncclSuccess);
+  };
+  ASSERT_EQ(terseGroupStart(), ncclSuccess);
+  reduce();
+  EXPECT_EQ(call_terse(call, sent[0].data(), received[0].data(), scheme.get(), gone, nullptr),
+            ncclInvalidArgument);
+  EXPECT_EQ(terseGroupEnd(), ncclInvalidArgument);
+  ASSERT_EQ(terseGroupStart(), ncclSuccess);
+  reduce();
+  ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+  EXPECT_EQ(received, expected(call, sent));
+}
+
 TEST(Group, SeveralCallsOnOneCommunicatorAndNativeOnesAmongThem) {
   const uint64_t ordinal = next_ordinal();
   Call first{.scheme = parse_scheme("int4:round=stochastic"), .count = 30'000, .ordinal = ordinal};

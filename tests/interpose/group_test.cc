@@ -74,6 +74,12 @@ ncclResult_t sum_natively(int64_t& number, ncclComm_t comm) {
   return ncclAllReduce(&number, &number, 1, ncclInt64, ncclSum, comm, nullptr);
 }
 
+ncclComm_t named_dp(int rank, const ncclUniqueId& id) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.commName = "dp";
+  return made_with(config, rank, kRanks, id);
+}
+
 void expect_no_group() { EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage); }
 
 TEST(FailedGroup, OfCommunicatorsThatAreNotAlike) {
@@ -299,10 +305,7 @@ TEST(FailedGroup, BreaksOffTheOthersOfNativeMessages) {
 TEST(FailedGroup, LeavesTheOthersWhereAnArgumentCannotBeRight) {
   const ncclUniqueId second = new_id();
   on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.commName = "dp";
-    const ncclComm_t one = made_with(config, rank, kRanks, id);
-    const ncclComm_t other = made_with(config, rank, kRanks, second);
+    const ncclComm_t one = named_dp(rank, id), other = named_dp(rank, second);
     for (const ncclDataType_t type : {ncclFloat32, ncclInt64}) {  // refused by terse, and by NCCL
       Floats x = wave(rank);
       ASSERT_EQ(ncclGroupStart(), ncclSuccess);
@@ -314,6 +317,25 @@ TEST(FailedGroup, LeavesTheOthersWhereAnArgumentCannotBeRight) {
       for (const ncclComm_t comm : {one, other}) expect_compressed_sum(rank, comm);
     }
     for (const ncclComm_t comm : {one, other}) ncclCommDestroy(comm);
+  });
+}
+
+// The same where a communicator is none: it was destroyed.
+TEST(FailedGroup, LeavesTheOthersWhereACommunicatorIsNone) {
+  const ncclUniqueId second = new_id();
+  on_threads(kRanks, [&](int rank, const ncclUniqueId& id) {
+    const ncclComm_t one = named_dp(rank, id), gone = named_dp(rank, second);
+    for (const ncclComm_t comm : {one, gone}) expect_compressed_sum(rank, comm);
+    ASSERT_EQ(ncclCommDestroy(gone), ncclSuccess);
+    Floats x = wave(rank);
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(all_reduce(x, one), ncclSuccess) << ncclGetLastError(one);
+    EXPECT_EQ(ncclAllReduce(x.data(), x.data(), x.size(), ncclFloat32, ncclSum, gone, nullptr),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+    EXPECT_EQ(x, wave(rank));
+    expect_compressed_sum(rank, one);
+    ncclCommDestroy(one);
   });
 }
 

@@ -54,15 +54,21 @@ void compress(Communicator& c, const Request& request, const Route& way) {
   if (request.count != 0) add(job_of(c, request, way));
 }
 
-// As NCCL checks its arguments. A group with a call that it would refuse it drops, and so do we.
-template <class... Place>
-void check_arguments(const Request& request, Place... place) {
+// What NCCL asks of a call's arguments. A group with a call that it would refuse it drops, and so
+// do we.
+template <class Check>
+auto of_arguments(const Check& check) {
   try {
-    validate(request, place...);
-  } catch (...) {
-    if (current().depth > 0) current().is_void = true;
+    return check();
+  } catch (const Error& e) {
+    if (current().depth > 0 && e.result == ncclInvalidArgument) current().is_void = true;
     throw;
   }
+}
+
+template <class... Place>
+void check_arguments(const Request& request, Place... place) {
+  of_arguments([&] { validate(request, place...); });
 }
 
 // Checks the call; an error inside a group is its last word too.
@@ -92,7 +98,8 @@ void submit(const Request& request, const Scheme* named, const Settings& setting
   submitting(request, [&] {
     if (named == nullptr) fail(ncclInvalidArgument, "the scheme is null");
     const Scheme& scheme = *named;
-    const CommunicatorPointer held = communicator(request.comm, settings);
+    const CommunicatorPointer held =
+        of_arguments([&] { return communicator(request.comm, settings); });
     Communicator& c = *held;
     check_arguments(request, c.rank, c.ranks);
     if (waits_for_ranks(c, scheme)) {
@@ -159,6 +166,12 @@ void group_meet() {
     if (compresses(job.communicator)) current().joint.add(*job.communicator, job.request.stream);
   for (const auto& [communicator, stream] : current().beside)
     if (compresses(communicator)) current().joint.add(*communicator, stream);
+  try {
+    current().joint.require_one_recording();
+  } catch (...) {
+    current().is_void = true;  // NCCL would refuse it
+    throw;
+  }
   current().joint.meet();
 }
 

@@ -9,6 +9,7 @@
 #include "engine/peers/agree.h"
 #include "engine/peers/deltas.h"
 #include "engine/peers/prepare.h"
+#include "engine/run/executor.h"
 #include "engine/run/native.h"
 #include "plan/link.h"
 

@@ -36,6 +36,15 @@ void Joint::add(Communicator& communicator, Stream stream) {
     part->streams.push_back(stream);
 }
 
+void Joint::require_one_recording() const {
+  for (const auto& [communicator, streams] : parts_)
+    for (const Stream stream : streams)
+      if (communicator->recording(stream) != communicator->recording(streams.front()))
+        communicator->fail(ncclInvalidUsage,
+                           "the streams of a group's calls must all be recorded in one graph, or "
+                           "none of them");
+}
+
 void Joint::meet() const {
   for (const Part& part : parts_)
     if (part.streams.size() > 1)

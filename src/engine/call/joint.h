@@ -14,6 +14,10 @@ class Joint {
   void add(Communicator& communicator, Stream stream);
   bool empty() const { return parts_.empty(); }
 
+  // Throws Error where some of a communicator's streams are recorded, and others not, or in another
+  // graph: NCCL takes no such group.
+  void require_one_recording() const;
+
   // Enqueues that each stream waits for what all others of its communicator have by now. Throws
   // Error.
   void meet() const;

@@ -23,6 +23,12 @@ CommunicatorPointer state_of(ncclComm_t comm, const Settings& settings) {
   return known != nullptr ? known : communicator(comm, settings);
 }
 
+// A handle that NCCL does not know, as one that was destroyed, is NCCL's to refuse.
+bool is_known_to_nccl(ncclComm_t comm, const Settings& settings) {
+  ncclResult_t state = ncclSuccess;
+  return nccl_library(settings.nccl).nccl.CommGetAsyncError(comm, &state) != ncclInvalidArgument;
+}
+
 // Where it cannot NCCL is to say so, before anything goes by it: `auto` would plan such a count.
 bool can_be_right(const Request& r) {
   return r.comm != nullptr && datatype_size(r.datatype) != 0 && fits_memory(r);
@@ -48,6 +54,7 @@ Answer offer(const Request& r, const Settings& settings) {
   if (!can_be_right(r)) return {};
   const bool readable = settings.error.empty();  // else this one was made past us
   if (readable && !settings.policy.compresses()) return decline(r);
+  if (find_communicator(r.comm) == nullptr && !is_known_to_nccl(r.comm, settings)) return {};
   const CommunicatorPointer held = state_of(r.comm, settings);
   Communicator& c = *held;
   if (!root_exists(r, c)) return {};

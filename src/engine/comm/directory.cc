@@ -38,7 +38,7 @@ struct Directory {
   std::unordered_map<ncclComm_t, Naming> names;  // of those that are still to be made
   std::vector<CommunicatorPointer> releasing;    // what is enqueued for them is waited for
   std::vector<CommunicatorPointer> aborted;
-  std::set<Backend*> to_trim;  // of communicators that went while there were others
+  std::set<Backend*> to_trim;  // of communicators that went
 };
 
 // Never destroyed: calls may come from other threads while the program exits.
@@ -47,18 +47,12 @@ Directory& directory() {
   return d;
 }
 
-// What communicators have released goes back to the machines with the last one: before, other ranks
-// of this process may wait for one that would not come back from trim(); and what was given up may
-// run for ever, unless NCCL aborts it.
-void released(Backend& backend) {
-  std::set<Backend*> all;
-  {
-    Directory& d = directory();
-    const std::lock_guard lock(d.mutex);
-    d.to_trim.insert(&backend);
-    if (d.communicators.empty() && d.releasing.empty() && d.aborted.empty()) all.swap(d.to_trim);
-  }
-  for (Backend* each : all) each->trim();
+void free_state(CommunicatorPointer state) {
+  Directory& d = directory();
+  Backend& backend = state->backend;
+  state.reset();
+  const std::lock_guard lock(d.mutex);
+  d.to_trim.insert(&backend);
 }
 
 // Frees what was given up and has ended by now; whether nothing is left of it.
@@ -77,11 +71,7 @@ bool release_ended() noexcept {
     d.aborted.erase(first, d.aborted.end());
     none_left = d.aborted.empty();
   }
-  for (CommunicatorPointer& state : over) {
-    Backend& backend = state->backend;
-    state.reset();
-    released(backend);
-  }
+  for (CommunicatorPointer& state : over) free_state(std::move(state));
   return none_left;
 }
 
@@ -313,9 +303,7 @@ void finish_release(CommunicatorPointer state, bool drained) {
   if (drained) state->conclude();
   report_end(*state, drained);
   if (!drained || !state->ended()) return keep(std::move(state));
-  Backend& backend = state->backend;
-  state.reset();
-  released(backend);
+  free_state(std::move(state));
 }
 
 }  // namespace
@@ -353,6 +341,19 @@ void reap_communicators() noexcept {
   const auto limit = Clock::now() + std::chrono::milliseconds(100);
   while (!release_ended() && Clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::microseconds(200));
+  give_memory_back();
+}
+
+// Before the last one goes, other ranks of this process may wait for one that would not come back
+// from trim(); and what was given up may run for ever, unless NCCL aborts it.
+void give_memory_back() noexcept {
+  std::set<Backend*> all;
+  {
+    Directory& d = directory();
+    const std::lock_guard lock(d.mutex);
+    if (d.communicators.empty() && d.releasing.empty() && d.aborted.empty()) all.swap(d.to_trim);
+  }
+  for (Backend* each : all) each->trim();
 }
 
 }  // namespace terse

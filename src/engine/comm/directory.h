@@ -40,4 +40,9 @@ void abort_communicator(ncclComm_t comm);
 // communicators are made, released and aborted.
 void reap_communicators() noexcept;
 
+// Gives back to the machines what the states that were freed had, once there are none left. NCCL
+// may have registered that memory with other ranks' processes: so it comes after their
+// communicators' own end, where that is known.
+void give_memory_back() noexcept;
+
 }  // namespace terse

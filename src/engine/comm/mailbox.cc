@@ -13,10 +13,10 @@ constexpr char kSaid = 1;
 
 }  // namespace
 
-Mailbox::Mailbox(Backend& backend, int ranks, size_t most) : backend_(backend), ranks_(ranks) {
+Mailbox::Mailbox(Backend& backend, int slots, size_t most) : backend_(backend), slots_(slots) {
   stream_ = backend_.create_stream(nullptr);
   try {
-    memory_ = static_cast<char*>(backend_.allocate((1 + most) * (static_cast<size_t>(ranks) + 1)));
+    memory_ = static_cast<char*>(backend_.allocate((1 + most) * (static_cast<size_t>(slots) + 1)));
   } catch (...) {
     backend_.destroy_stream(stream_);
     throw;
@@ -30,10 +30,10 @@ Mailbox::~Mailbox() {
 
 void Mailbox::say(std::span<const char> words) {
   bytes_ = 1 + words.size();
-  all_.assign(place(ranks_), 0);
-  said_.assign(place(ranks_ + 1), 0);
-  said_[place(ranks_)] = kSaid;
-  std::ranges::copy(words, said_.begin() + static_cast<ptrdiff_t>(place(ranks_)) + 1);
+  all_.assign(place(slots_), 0);
+  said_.assign(place(slots_ + 1), 0);
+  said_[place(slots_)] = kSaid;
+  std::ranges::copy(words, said_.begin() + static_cast<ptrdiff_t>(place(slots_)) + 1);
   backend_.upload(stream_, memory_, said_.data(), said_.size());
 }
 
@@ -45,15 +45,15 @@ bool Mailbox::has_ended() const noexcept {
   }
 }
 
-std::optional<int> Mailbox::read(std::optional<int> peer) {
+std::optional<int> Mailbox::read() {
   backend_.download(stream_, all_.data(), memory_, all_.size());
-  for (int rank = 0; rank < ranks_; ++rank)
-    if ((!peer || rank == *peer) && all_[place(rank)] != kSaid) return rank;
+  for (int slot = 0; slot < slots_; ++slot)
+    if (all_[place(slot)] != kSaid) return slot;
   return {};
 }
 
-std::span<const char> Mailbox::words(int rank) const {
-  return std::span(all_).subspan(place(rank), bytes_).subspan(1);
+std::span<const char> Mailbox::words(int slot) const {
+  return std::span(all_).subspan(place(slot), bytes_).subspan(1);
 }
 
 }  // namespace terse

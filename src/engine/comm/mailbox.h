@@ -12,8 +12,8 @@ namespace terse {
 
 class Mailbox {
  public:
-  // For up to `most` bytes from each rank. Throws Error.
-  Mailbox(Backend& backend, int ranks, size_t most);
+  // For up to `most` bytes from each of `slots` ranks. Throws Error.
+  Mailbox(Backend& backend, int slots, size_t most);
   ~Mailbox();
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
@@ -24,31 +24,31 @@ class Mailbox {
   // What lies in the backend's memory, for NCCL to move on stream(): `slot_bytes()` of each rank.
   Stream stream() const { return stream_; }
   size_t slot_bytes() const { return bytes_; }
-  const char* own() const { return memory_ + place(ranks_); }
-  char* slot(int rank) const { return memory_ + place(rank); }
+  const char* own() const { return memory_ + place(slots_); }
+  char* slot(int slot) const { return memory_ + place(slot); }
 
   // Whether nothing of the last meeting still waits. Throws what the device has failed with.
   bool idle() const { return backend_.idle(stream_); }
   // The same, for who only wants to be rid of it: with the device's failure nothing waits either.
   bool has_ended() const noexcept;
 
-  // After a meeting: reads what was said. The first rank of which nothing came, among all or of the
-  // `peer` alone; empty: there is none.
-  std::optional<int> read(std::optional<int> peer);
+  // After a meeting: reads what was said. The first slot to which nothing came; empty: there is
+  // none.
+  std::optional<int> read();
 
-  // What rank `rank` had said by then.
-  std::span<const char> words(int rank) const;
+  // What the slot's rank had said by then.
+  std::span<const char> words(int slot) const;
 
  private:
-  size_t place(int rank) const { return bytes_ * static_cast<size_t>(rank); }
+  size_t place(int slot) const { return bytes_ * static_cast<size_t>(slot); }
 
   Backend& backend_;
-  const int ranks_;
+  const int slots_;
   size_t bytes_ = 0;        // of each rank this time: a mark, and its words
-  std::vector<char> all_;   // by rank
+  std::vector<char> all_;   // by slot
   std::vector<char> said_;  // what is on its way to the backend's memory, or was
   Stream stream_ = nullptr;
-  char* memory_ = nullptr;  // the backend's: by rank, and then this rank's own
+  char* memory_ = nullptr;  // the backend's: by slot, and then this rank's own
 };
 
 }  // namespace terse

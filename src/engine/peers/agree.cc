@@ -85,17 +85,12 @@ class Comparison {
 
   // What the others have said.
   void read() {
-    for (int r = 0; r < c_.ranks; ++r)
-      std::memcpy(&all_[r], exchange_.words(r).data(), sizeof all_[r]);
+    each([&](int r) { std::memcpy(&of(r), exchange_.words(r).data(), sizeof(Hello)); });
   }
 
   // Throws what the ranks do not agree on. All of them see it, and are to part. `all`: which took
   // place with this one, and have been read.
   void conclude(All all) {
-    const auto each = [&](const auto& check) {
-      for (int r = 0; r < c_.ranks; ++r)
-        if (!peer_ || r == *peer_) check(r);
-    };
     each([&](int r) { compare_version(r); });
     each([&](int r) { require_readable(r); });
     each([&](int r) { compare_settings(r); });
@@ -113,6 +108,15 @@ class Comparison {
   }
 
  private:
+  // The ranks that are compared with this one; and what one of them has said.
+  template <class Part>
+  void each(const Part& part) {
+    if (peer_) return part(*peer_);
+    for (int r = 0; r < c_.ranks; ++r) part(r);
+  }
+  Hello& of(int rank) { return all_[static_cast<size_t>(peer_ ? 0 : rank)]; }
+  const Hello& of(int rank) const { return const_cast<Comparison*>(this)->of(rank); }
+
   // Ranks that compress nothing have no use for what the machine would load.
   void load() const {
     if (scheme_ != nullptr ? scheme_->off : !c_.settings.policy.compresses()) return;
@@ -132,21 +136,21 @@ class Comparison {
   }
 
   void compare_version(int r) const {
-    if (all_[r].version != mine_.version)
+    if (of(r).version != mine_.version)
       c_.fail(ncclInvalidUsage, "rank {} has version {} of terse, this rank {}", r,
-              print_version(all_[r].version), print_version(mine_.version));
+              print_version(of(r).version), print_version(mine_.version));
   }
 
   // A rank's own error comes before those of others.
   void require_readable(int r) const {
     require_own();
-    if (const auto& theirs = all_[r].settings.error; !theirs.empty())
+    if (const auto& theirs = of(r).settings.error; !theirs.empty())
       c_.fail(ncclInvalidUsage, "rank {} has a setting that it cannot read: {}", r,
               theirs.beginning());
   }
 
   void compare_settings(int r) const {
-    const Hello &mine = mine_, &other = all_[r];
+    const Hello &mine = mine_, &other = of(r);
     if (const std::string text = differences(other.settings, mine.settings, r); !text.empty())
       c_.fail(ncclInvalidUsage, "settings that must be alike on all ranks differ: {}", text);
     if (other.name != mine.name)
@@ -162,11 +166,11 @@ class Comparison {
     const bool is_said = std::ranges::any_of(all, [&](const auto& one) {
       const bool stands_for_this =
           one.get() == this || (peer_ && one->is_of(&c_) && one->peer_ == peer_);
-      return stands_for_this && one->all_[r].scheme == mine_.scheme;
+      return stands_for_this && one->of(r).scheme == mine_.scheme;
     });
     if (!is_said)
       c_.fail(ncclInvalidUsage, "the scheme of rank {} is {}, but this rank's {}", r,
-              all_[r].scheme.quoted(), mine_.scheme.quoted());
+              of(r).scheme.quoted(), mine_.scheme.quoted());
   }
 
   plan::Topology topology() const {
@@ -183,7 +187,8 @@ class Comparison {
   const Hello mine_;
   Exchange exchange_;
   std::unique_ptr<Mailbox> mailbox_;  // the communicator's, made now, when there is memory
-  std::vector<Hello> all_ = std::vector<Hello>(static_cast<size_t>(c_.ranks));  // by rank
+  std::vector<Hello> all_ =           // by rank, or the peer's
+      std::vector<Hello>(static_cast<size_t>(peer_ ? 1 : c_.ranks));
   bool agreed_ = false;
 };
 

@@ -41,12 +41,12 @@ ncclResult_t end_group(const Communicator& c) {
 
 }  // namespace
 
-std::unique_ptr<Mailbox> make_mailbox(const Communicator& c, size_t most) {
-  return c.signing([&] { return std::make_unique<Mailbox>(c.backend, c.ranks, most); });
+std::unique_ptr<Mailbox> make_mailbox(const Communicator& c, size_t most, std::optional<int> peer) {
+  return c.signing([&] { return std::make_unique<Mailbox>(c.backend, peer ? 1 : c.ranks, most); });
 }
 
 Exchange::Exchange(Communicator& communicator, size_t bytes, std::optional<int> peer)
-    : c_(communicator), peer_(peer), own_(make_mailbox(c_, bytes)), mailbox_(*own_) {}
+    : c_(communicator), peer_(peer), own_(make_mailbox(c_, bytes, peer)), mailbox_(*own_) {}
 
 Exchange::Exchange(Communicator& communicator)
     : c_(communicator), mailbox_(*communicator.mailbox) {}
@@ -71,7 +71,7 @@ void Exchange::start() const {
     return begun(nccl.AllGather(m.own(), m.slot(0), m.slot_bytes(), ncclUint8, c_.comm, m.stream()),
                  "ncclAllGather");
   begun(nccl.Send(m.own(), m.slot_bytes(), ncclUint8, *peer_, c_.comm, m.stream()), "ncclSend");
-  begun(nccl.Recv(m.slot(*peer_), m.slot_bytes(), ncclUint8, *peer_, c_.comm, m.stream()),
+  begun(nccl.Recv(m.slot(slot_of(*peer_)), m.slot_bytes(), ncclUint8, *peer_, c_.comm, m.stream()),
         "ncclRecv");
 }
 
@@ -96,8 +96,8 @@ void Exchange::finish(Clock::time_point start, Patience patience) {
               "TERSE_TIMEOUT)",
               longer.count());
   }
-  if (const std::optional<int> silent = mailbox_.read(peer_))
-    c_.fail(ncclRemoteError, "nothing came from rank {}", *silent);
+  if (const std::optional<int> silent = mailbox_.read())
+    c_.fail(ncclRemoteError, "nothing came from rank {}", peer_.value_or(*silent));
 }
 
 // What has failed elsewhere may have an end here, too, unless that is NCCL's abort.

@@ -33,12 +33,13 @@ class Exchange {
   void say(std::span<const char> words);
 
   // What rank `rank` said at the last one; with a peer, only the peer.
-  std::span<const char> words(int rank) const { return mailbox_.words(rank); }
+  std::span<const char> words(int rank) const { return mailbox_.words(slot_of(rank)); }
 
  private:
   friend void meet(std::span<Exchange* const> exchanges, Patience patience);
   friend void part(std::span<Exchange* const> exchanges) noexcept;
   using Clock = std::chrono::steady_clock;
+  int slot_of(int rank) const { return peer_ ? 0 : rank; }
   void start() const;
   bool wait(Clock::time_point limit) const;
   void finish(Clock::time_point start, Patience patience);
@@ -50,9 +51,10 @@ class Exchange {
   Mailbox& mailbox_;
 };
 
-// A mailbox for up to `most` bytes from each rank of the communicator. Throws Error, which names
-// it.
-std::unique_ptr<Mailbox> make_mailbox(const Communicator& communicator, size_t most);
+// A mailbox for up to `most` bytes from each rank of the communicator, or from a peer. Throws
+// Error, which names the communicator.
+std::unique_ptr<Mailbox> make_mailbox(const Communicator& communicator, size_t most,
+                                      std::optional<int> peer = {});
 
 // Does the exchanges of different communicators together. Throws Error when NCCL fails, when the
 // communicator is aborted, or, by its patience, with ncclSystemError when a rank does not come; the

@@ -56,13 +56,10 @@ void execute_together(std::pmr::vector<Run>& runs) {
   for (Run& run : runs) each(run, &Run::end);
 }
 
-// A work's share of its communicator's track, beside those that are under way; empty: it goes
-// later.
-std::optional<Share> share_of(const Work& work, const std::pmr::vector<Run>& runs,
-                              const std::pmr::vector<const Work*>& later) {
+// A work's share of its communicator's track, beside those that are under way; empty: it finds no
+// room.
+std::optional<Share> share_of(const Work& work, const std::pmr::vector<Run>& runs) {
   const Communicator* const c = work.front()->communicator;
-  const auto waits = [&](const Work* other) { return other->front()->communicator == c; };
-  if (std::ranges::any_of(later, waits)) return {};
   for (auto run = runs.rbegin(); run != runs.rend(); ++run)
     if (&run->communicator() == c) return run->beside(work);
   return Share{};
@@ -86,6 +83,7 @@ void execute(const Jobs& jobs) {
   // those of all other communicators, and then the next ones.
   const std::pmr::vector<Work> works = works_of(jobs);
   std::pmr::vector<const Work*> waiting(works.get_allocator()), later(works.get_allocator());
+  std::pmr::vector<const Communicator*> wait(works.get_allocator());  // whose next works go later
   std::pmr::vector<Run> runs(works.get_allocator());
   runs.reserve(works.size());
   waiting.reserve(works.size());
@@ -94,14 +92,19 @@ void execute(const Jobs& jobs) {
   while (!waiting.empty()) {
     runs.clear();
     later.clear();
+    wait.clear();
     try {
       for (const Work* work : waiting) {
         const Communicator& c = *work->front()->communicator;
         const auto add = [&] {
-          if (const std::optional<Share> share = share_of(*work, runs, later))
-            runs.emplace_back(*work, *share);
-          else
-            later.push_back(work);
+          if (std::ranges::find(wait, &c) == wait.end()) {
+            if (const std::optional<Share> share = share_of(*work, runs)) {
+              runs.emplace_back(*work, *share);
+              return;
+            }
+            wait.push_back(&c);
+          }
+          later.push_back(work);
         };
         c.signing([&] { return name_of(*work); }, add);
       }

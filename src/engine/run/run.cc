@@ -281,19 +281,19 @@ void Run::compare() {
 // By kind. The messages of a batch are timed as one call, which is the first one's.
 void Run::count() {
   Sample* sample = sample_;
+  const std::pmr::vector<Sent> all = sent(messages_, *plan_);
   Sent sum;
   for (size_t i = 0; i < messages_.size(); ++i) {
     const Job& job = *messages_[i];
     if (job.native) continue;
-    const Sent bytes = sent(messages_, *plan_, i);
     c_.meter.count({.kind = kind_of(job),
-                    .sent = bytes,
+                    .sent = all[i],
                     .predicted = job.predicted,
                     .elements = job.request.count,
                     .dtype = dtype_of(job)},
                    std::exchange(sample, nullptr));
     c_.counters.add_size(Fate::kCompressed, message_bytes(job.request, c_.ranks));
-    sum += bytes;
+    sum += all[i];
   }
   const auto calls = std::ranges::count(messages_, false, &Job::native);
   c_.counters.add({.calls = static_cast<size_t>(calls),

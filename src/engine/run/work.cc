@@ -59,8 +59,10 @@ PlanPointer plan_of(const Work& work, const Extra& extra) {
   return c.signing([&] { return c.plans.of(key); });
 }
 
-Sent sent(const Work& work, const plan::Plan& plan, size_t message) {
-  const Job& job = *work[message];
+namespace {
+
+// `packed`: bytes of the plan's that are the message's.
+Sent sent(const Job& job, const plan::Plan& plan, size_t packed) {
   const Communicator& c = *job.communicator;
   const Request& r = job.request;
   const auto traffic = [&](size_t bytes) {
@@ -72,11 +74,21 @@ Sent sent(const Work& work, const plan::Plan& plan, size_t message) {
     wire += plan.native;
     return {raw, wire};
   }
-  size_t packed = 0;
-  for (const plan::Step& step : plan.steps)
-    for (const plan::Transfer& t : step.transfers)
-      if (t.send && t.message == message) packed += t.bytes;
   return {raw, traffic(packed)};  // a message goes the same way
+}
+
+}  // namespace
+
+std::pmr::vector<Sent> sent(const Work& work, const plan::Plan& plan) {
+  std::pmr::vector<size_t> packed(work.size(), 0, work.get_allocator());
+  if (is_message(*work.front()))
+    for (const plan::Step& step : plan.steps)
+      for (const plan::Transfer& t : step.transfers)
+        if (t.send) packed[t.message] += t.bytes;
+  std::pmr::vector<Sent> all(work.get_allocator());
+  all.reserve(work.size());
+  for (size_t i = 0; i < work.size(); ++i) all.push_back(sent(*work[i], plan, packed[i]));
+  return all;
 }
 
 std::string title(const Work& work, const plan::Plan& plan) {

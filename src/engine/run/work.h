@@ -26,8 +26,8 @@ PlanPointer plan_of_collective(const Job& job, const Extra& extra = {});
 
 bool is_message(const Job& job);
 
-// What a call of the work sends to its peers.
-Sent sent(const Work& work, const plan::Plan& plan, size_t message);
+// What each call of the work sends to its peers.
+std::pmr::vector<Sent> sent(const Work& work, const plan::Plan& plan);
 
 // For tools: the work's name, and what a step of it makes, uncompressed, or sends.
 std::string title(const Work& work, const plan::Plan& plan);

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -57,6 +58,8 @@ struct Group {
   std::map<ncclComm_t, unsigned long long> captures;  // of all of a communicator's calls; 0: none
 };
 thread_local Group t_group;
+
+std::atomic<size_t> g_frees_at_destroy{0};
 
 // A stream of the communicator's own, for ever.
 cudaStream_t stream_of(ncclComm_t comm) {
@@ -228,3 +231,12 @@ TERSE_EXPORT ncclResult_t ncclGroupEnd(void) {
   const ncclResult_t recorded = t_group.depth > 0 ? end_group() : ncclSuccess;
   return forwarded != ncclSuccess ? forwarded : recorded;
 }
+
+// What NCCL has registered of the program's memory it lets go of here.
+TERSE_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  g_frees_at_destroy = terse::fake::calls()["cudaFree"];
+  return TERSE_NEXT(ncclCommDestroy)(comm);
+}
+
+// For tests: how often cudaFree had been called when a communicator was last destroyed.
+TERSE_EXPORT size_t nccl_gpu_frees_at_destroy() { return g_frees_at_destroy; }

@@ -1,0 +1,34 @@
+// A program whose NCCL lies in a larger library: nothing tells its calls from that library's.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <vector>
+
+#include "terse/terse.h"
+
+namespace {
+
+TEST(Embedded, ACallThatNcclMakesOnItsWayIsNotCountedAgain) {
+  const auto stats_of =
+      reinterpret_cast<decltype(&tersePreloadStats)>(dlsym(RTLD_DEFAULT, "tersePreloadStats"));
+  ASSERT_NE(stats_of, nullptr) << "run this by ctest";
+  ncclComm_t comms[2];
+  ASSERT_EQ(ncclCommInitAll(comms, 2, nullptr), ncclSuccess);
+  std::vector<int32_t> from(1000, 1), to(1000, 2);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclBcast(from.data(), 1000, ncclInt32, 0, comms[0], nullptr), ncclSuccess);
+  EXPECT_EQ(ncclBcast(to.data(), 1000, ncclInt32, 0, comms[1], nullptr), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(to, from);
+  for (const ncclComm_t comm : comms) {
+    terseStats_t stats{};
+    stats.size = sizeof stats;
+    ASSERT_EQ(stats_of(comm, &stats), ncclSuccess);
+    EXPECT_EQ(stats.bypasses[TERSE_BYPASS_OFF] + stats.bypasses[TERSE_BYPASS_DTYPE], 1u);
+    if (comm == comms[0]) EXPECT_EQ(stats.native_bytes, 4000u);
+  }
+  for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+}  // namespace
