@@ -196,7 +196,7 @@ std::vector<Named> schemes() {
   }
   all.push_back({"int3", {Symmetric::kDescriptor.id, Rounding::kNearest, 3, 128}});
   all.push_back({"int4-2048", {Symmetric::kDescriptor.id, Rounding::kNearest, 4, 2048}});
-  for (int bits = kMinBits; bits <= kMaxBits; ++bits) {
+  for (uint8_t bits = kMinBits; bits <= kMaxBits; ++bits) {
     const std::string suffix = std::to_string(bits) + "-1024";
     all.push_back({"minmax" + suffix, {MinMax::kDescriptor.id, Rounding::kNearest, bits, 1024}});
     all.push_back({"learned" + suffix, {Learned::kDescriptor.id, Rounding::kNearest, bits, 1024}});

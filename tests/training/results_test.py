@@ -231,6 +231,7 @@ class Identity(unittest.TestCase):
                     with open(os.path.join(folder, name), "w", encoding="ascii") as file:
                         file.write("changed" if name == change else "text")
                 with (unittest.mock.patch("subprocess.run", return_value=asked),
+                      unittest.mock.patch("libraries.versions", return_value={}),
                       unittest.mock.patch("surroundings.NETLAB", os.path.join(folder, "netlab"))):
                     seen.append(main.versions(options))
         first, *hosts, backend = seen
