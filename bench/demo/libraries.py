@@ -24,6 +24,17 @@ def digest(paths):
     return found.hexdigest()[:16]
 
 
+def takes_by_name(build_dir, scheme):
+    """Whether libterse's own calls take it: presets and rules are the preload library's."""
+    os.environ["TERSE_LOG"] = "off"  # it would say why not
+    terse = ctypes.CDLL(os.path.join(build_dir, "lib", "libterse.so"))
+    parsed = ctypes.c_void_p()
+    if terse.terseSchemeParse(scheme.encode(), ctypes.byref(parsed)) != 0:
+        return False
+    terse.terseSchemeDestroy(parsed)
+    return True
+
+
 def versions(build_dir):
     """terse's, and digests: what a preset is, and what codes mean, is in the library; how NCCL sums,
     and how long it takes, in the transport, hostnccl. None of what is not built. Raises

@@ -32,7 +32,7 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 
 
 def parse_arguments(arguments):
-    parser = argparse.ArgumentParser(prog="bench/run", description=__doc__,
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="bench/run", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true",
                         help="only AllReduce in fp32, of the gradient and 1M and 16M; 16M alone "
@@ -90,10 +90,13 @@ def measure_all(options, measured):
 
 
 def _check(results, options):
-    """Of a lab: direct calls of the largest AllReduce, or what comes nearest, under the last
-    scheme."""
+    """Of a lab: direct calls of the largest AllReduce, or what comes nearest, under the last scheme
+    that they take; None: there is none."""
     case = max(results, key=lambda c: (c.collective == "all_reduce", c.dtype == "fp32", c.size))
-    *_, scheme = results[case]
+    scheme = next((name for name in reversed(results[case]) if name != NATIVE
+                   and libraries.takes_by_name(options.build_dir, name)), None)
+    if scheme is None:
+        return None
     return Check(case, scheme, measure(case, scheme, options, direct=True), results[case][scheme])
 
 

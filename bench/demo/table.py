@@ -122,6 +122,9 @@ def summary(results, options, hardware):
 def statistics_check(case, scheme, direct, preloaded, options):
     """The library's statistics against the interface, and both ways into the library."""
     same = direct.checksums == preloaded.checksums
+    told = f"Preloaded and direct calls gave {'the same bytes' if same else 'DIFFERENT BYTES'}."
+    if not direct.library_bytes:
+        return f"{case.lab}, {case.name}, {scheme}: all native. {told}"
     expected = case.size * bus_factor(case.collective, case.lab.ranks)
     excess = direct.interface_bytes / direct.library_bytes - 1
     also = ", and what stays on a host" if options.loopback and case.lab.ranks_per_host > 1 else ""
@@ -129,5 +132,4 @@ def statistics_check(case, scheme, direct, preloaded, options):
             f"{direct.library_bytes:,.0f} B a call to others "
             f"({expected / direct.library_bytes:.2f}x fewer than native);\n"
             f"the interface counted {direct.interface_bytes:,.0f} B "
-            f"({excess:+.2%}: packet headers and acknowledgements{also}). "
-            f"Preloaded and direct calls gave {'the same bytes' if same else 'DIFFERENT BYTES'}.")
+            f"({excess:+.2%}: packet headers and acknowledgements{also}). {told}")

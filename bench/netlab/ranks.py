@@ -17,8 +17,9 @@ class RankError(Exception):
 
 
 def _prepare(enter):
-    """Run in the child. It ends with netlab, even when that is killed; enter() puts it on its
-    host."""
+    """Run in the child. It ends with netlab, even when that is killed; enter() puts it on its host.
+    What a killed netlab's child had started itself goes with the next netlab that makes namespaces,
+    and on the loopback interface not at all."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def prepare():

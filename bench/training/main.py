@@ -35,7 +35,7 @@ from units import format_rate, parse_rate  # pylint: disable=wrong-import-positi
 
 
 def parse_arguments(arguments):
-    parser = argparse.ArgumentParser(prog="bench/train", description=__doc__,
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="bench/train", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true",
                         help=f"a few schemes, one seed, {plan.QUICK_STEPS} steps, links of "

@@ -10,13 +10,13 @@
 namespace terse::interpose {
 namespace {
 
-// What NCCL calls on its way, as its ncclBcast its ncclBroadcast, is a part of the program's call:
-// also where NCCL lies in a library with others, so that nothing tells whose call it is.
+// What NCCL calls on its way, as its ncclBcast its ncclBroadcast, is a part of the program's call.
+// Where NCCL lies in a library with others nothing else tells whose call it is.
 thread_local bool t_is_in_nccl = false;
 
 class InNccl {
  public:
-  InNccl() { t_is_in_nccl = true; }
+  InNccl() { t_is_in_nccl = next().library->found.embedded; }
   ~InNccl() { t_is_in_nccl = false; }
   InNccl(const InNccl&) = delete;
   InNccl& operator=(const InNccl&) = delete;

@@ -13,7 +13,10 @@ def communicator(comm):
     given a device_id. Raises Error where there is none, as in a group without this rank."""
     if isinstance(comm, ctypes.c_void_p):
         return comm
-    if isinstance(comm, int) and comm > 0:
+    if comm is None:
+        raise Error("None is no communicator: PyTorch's default group is "
+                    "torch.distributed.group.WORLD")
+    if isinstance(comm, int) and not isinstance(comm, bool) and comm > 0:
         return ctypes.c_void_p(comm)
     pointer = pointer_of(comm)
     if not pointer:

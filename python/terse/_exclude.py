@@ -1,14 +1,23 @@
 """Elements that stay exact."""
 
 import ctypes
+import operator
 
 from ._communicator import communicator
-from ._library import call
+from ._library import Error, call
 
 
 class Range(ctypes.Structure):
     """terseRange_t."""
     _fields_ = [("first", ctypes.c_size_t), ("count", ctypes.c_size_t)]
+
+
+def _number(value):
+    """As C takes it: ctypes would cut off what does not fit."""
+    value = operator.index(value)
+    if not 0 <= value <= ctypes.c_size_t(-1).value:
+        raise Error(f"{value} cannot be a number of elements")
+    return ctypes.c_size_t(value)
 
 
 def exclude(comm, elements, ranges):
@@ -26,6 +35,6 @@ def exclude(comm, elements, ranges):
     ranges cannot be (ncclInvalidArgument) or ranks differ (ncclInvalidUsage).
     """
     ranges = list(ranges)
-    array = (Range * len(ranges))(*(Range(first, count) for first, count in ranges))
-    call("tersePreloadExclude", "terseCommExclude", communicator(comm), ctypes.c_size_t(elements),
+    array = (Range * len(ranges))(*(Range(_number(first), _number(count)) for first, count in ranges))
+    call("tersePreloadExclude", "terseCommExclude", communicator(comm), _number(elements),
          array, ctypes.c_size_t(len(ranges)))

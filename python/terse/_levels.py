@@ -3,7 +3,7 @@
 import ctypes
 
 from ._communicator import communicator
-from ._library import call
+from ._library import Error, call
 
 BY_PRELOAD, BY_NAME = "tersePreloadGetLevels", "terseCommGetLevels"
 
@@ -24,4 +24,6 @@ def set_levels(comm, text):
     """From now on calls of learned schemes on a communicator go by these levels (terse.h has the
     form). Every rank calls it alike, with nothing under way; it blocks. Raises Error on all ranks,
     and changes nothing, where one of them gives others or what cannot be levels."""
+    if "\0" in text:
+        raise Error("a NUL is in the levels")
     call("tersePreloadSetLevels", "terseCommSetLevels", communicator(comm), text.encode())

@@ -267,6 +267,19 @@ class Groups(unittest.TestCase):
         with self.assertRaisesRegex(terse.Error, "object does not tell its ncclComm_t: .*PyTorch 2.8"):
             terse.exclude(object(), 10, [])
 
+    def test_what_is_no_communicator(self):
+        with self.assertRaisesRegex(terse.Error, "None is no communicator: .*group.WORLD"):
+            terse.stats(None)
+        with self.assertRaisesRegex(terse.Error, "True is no communicator"):
+            terse.stats(True)
+
+    def test_numbers_that_do_not_fit(self):
+        for elements, ranges in (-1, []), (2**64 + 5, []), (10, [(2**64 + 3, 5)]), (10, [(-1, 5)]):
+            with self.assertRaisesRegex(terse.Error, "cannot be a number of elements"):
+                terse.exclude(1, elements, ranges)
+        with self.assertRaisesRegex(terse.Error, "a NUL is in the levels"):
+            terse.set_levels(1, "\0bad")
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)

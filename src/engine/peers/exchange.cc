@@ -117,7 +117,6 @@ void meet(std::span<Exchange* const> exchanges, Patience patience) {
   const auto each = [&](const auto& part) {
     for (Exchange* e : exchanges) e->c_.signing([&] { part(*e); });
   };
-  const auto start = Exchange::Clock::now();
   each([](const Exchange& e) { e.c_.require_usable(); });
   try {
     check(library, library.nccl.GroupStart(), "ncclGroupStart");
