@@ -24,11 +24,18 @@ def digest(paths):
     return found.hexdigest()[:16]
 
 
+def _terse(build_dir):
+    """libterse. Raises LibraryError."""
+    path = os.path.join(build_dir, "lib", "libterse.so")
+    if not os.path.exists(path):
+        raise LibraryError(f"{path} is not there: is the build complete?")
+    return ctypes.CDLL(path)
+
+
 def takes_by_name(build_dir, scheme):
     """Whether libterse's own calls take it: presets and rules are the preload library's."""
     os.environ["TERSE_LOG"] = "off"  # it would say why not
-    terse = ctypes.CDLL(os.path.join(build_dir, "lib", "libterse.so"))
-    parsed = ctypes.c_void_p()
+    terse, parsed = _terse(build_dir), ctypes.c_void_p()
     if terse.terseSchemeParse(scheme.encode(), ctypes.byref(parsed)) != 0:
         return False
     terse.terseSchemeDestroy(parsed)
@@ -40,13 +47,10 @@ def versions(build_dir):
     and how long it takes, in the transport, hostnccl. None of what is not built. Raises
     LibraryError."""
     lib = os.path.join(build_dir, "lib")
-    terse = os.path.join(lib, "libterse.so")
     libraries = {"library": os.path.join(lib, "libterse_nccl.so"),
                  "transport": os.path.join(lib, "terse", "hostnccl", "libnccl.so.2")}
-    if not os.path.exists(terse):
-        raise LibraryError(f"{terse} is not there: is the build complete?")
     code = ctypes.c_int()
-    ctypes.CDLL(terse).terseGetVersion(ctypes.byref(code))
+    _terse(build_dir).terseGetVersion(ctypes.byref(code))
     return {"terse": f"terse {code.value // 10000}.{code.value // 100 % 100}.{code.value % 100}",
             **{name: digest([path]) if os.path.exists(path) else None
                for name, path in libraries.items()}}

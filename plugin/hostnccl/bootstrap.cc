@@ -209,9 +209,7 @@ uint64_t random_magic() {
 
 // With NCCL_COMM_ID every rank must arrive at the same magic without having spoken.
 uint64_t magic_of(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
+  return mixed_with(0xcbf29ce484222325, text);
 }
 
 Hello hello_of(const Membership& self, const Doorway& door) {
@@ -250,6 +248,11 @@ Doorway Doorway::open(const Settings& settings) {
   door.listener = Socket::listen(local_address(settings.interface));
   door.address = door.listener.bound();
   return door;
+}
+
+uint64_t mixed_with(uint64_t hash, std::string_view bytes) {
+  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
 }
 
 milliseconds patience_of(const Membership& self, const Settings& settings) {

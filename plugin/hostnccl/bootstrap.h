@@ -16,6 +16,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "env.h"
@@ -65,6 +66,9 @@ struct Membership {
   int rank = 0;
   int size = 0;
 };
+
+// A magic and more bytes that tell communicators apart (FNV-1a).
+uint64_t mixed_with(uint64_t hash, std::string_view bytes);
 
 // For how long a rank waits for the others. The hub knows who is missing: its answer comes before
 // the others give up.

@@ -18,13 +18,6 @@ struct Attaching {
   std::mutex mutex;
 };
 
-// Bytes in FNV-1a's manner.
-uint64_t mixed_with(uint64_t hash, const Address& address) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(&address);
-  for (size_t i = 0; i < sizeof(address); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3;
-  return hash;
-}
-
 Failure ended_by_abort() { return {ncclInternalError, "the communicator was aborted"}; }
 
 }  // namespace
@@ -74,7 +67,8 @@ void Comm::initialize() {
     text.erase(0, sizeof(Address));
   }
   // By NCCL_COMM_ID all communicators would have one magic, and a group no order of them.
-  const uint64_t met = std::exchange(self_.magic, mixed_with(magic(), doors_[0]));
+  const std::string_view hub(reinterpret_cast<const char*>(doors_.data()), sizeof(Address));
+  const uint64_t met = std::exchange(self_.magic, mixed_with(magic(), hub));
   transport->connect(addresses);
   // Who is heard of a second time has connected, and knew that all had: nobody went meanwhile. Only
   // then may the transport be moved along.

@@ -166,19 +166,11 @@ class CudaBackend final : public Backend {
   // A launch takes a copy of its parameters.
   void notify(Stream, void (*done)(void*), void* context) override { done(context); }
 
-  static void require_sound(cudaStreamCaptureStatus status) {
-    if (status == cudaStreamCaptureStatusInvalidated)
-      fail(ncclInvalidUsage, "the stream's capture was broken by an earlier call");
-  }
-
   uint64_t recording(Stream stream) override {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    unsigned long long id = 0;
     if (is_legacy(stream)) return 0;
     const OnDevice on(device_);
-    check(capture_info(stream, &status, &id, nullptr), "cudaStreamGetCaptureInfo");
-    require_sound(status);
-    return status == cudaStreamCaptureStatusActive ? id + 1 : 0;
+    const Capture capture = capture_of(stream);
+    return capture.active ? capture.id + 1 : 0;
   }
 
   void release_with_graph(Stream stream,
@@ -189,16 +181,13 @@ class CudaBackend final : public Backend {
       (*flag)->store(false, std::memory_order_release);
     };
     const OnDevice on(device_);
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    cudaGraph_t graph = nullptr;
-    check(capture_info(stream, &status, nullptr, &graph), "cudaStreamGetCaptureInfo");
-    require_sound(status);
+    const Capture capture = capture_of(stream);
     auto flag = std::make_unique<Flag>(in_use);
     cudaUserObject_t object = nullptr;
     check(cudaUserObjectCreate(&object, flag.get(), gone, 1, cudaUserObjectNoDestructorSync),
           "cudaUserObjectCreate");
     flag.release();  // the object's from now on
-    const cudaError_t result = cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove);
+    const cudaError_t result = cudaGraphRetainUserObject(capture.graph, object, 1, cudaGraphUserObjectMove);
     if (result != cudaSuccess) forget(cudaUserObjectRelease(object, 1));
     check(result, "cudaGraphRetainUserObject");
   }
@@ -239,13 +228,26 @@ class CudaBackend final : public Backend {
 
   static cudaEvent_t handle(Event event) { return reinterpret_cast<cudaEvent_t>(event); }
 
-  static cudaError_t capture_info(Stream stream, cudaStreamCaptureStatus* status,
-                                  unsigned long long* id, cudaGraph_t* graph) {
+  struct Capture {
+    bool active = false;
+    unsigned long long id = 0;
+    cudaGraph_t graph = nullptr;
+  };
+
+  static Capture capture_of(Stream stream) {
+    Capture found;
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 #if CUDART_VERSION >= 13000
-    return cudaStreamGetCaptureInfo(stream, status, id, graph);
+    const cudaError_t result = cudaStreamGetCaptureInfo(stream, &status, &found.id, &found.graph);
 #else
-    return cudaStreamGetCaptureInfo_v2(stream, status, id, graph);
+    const cudaError_t result =
+        cudaStreamGetCaptureInfo_v2(stream, &status, &found.id, &found.graph);
 #endif
+    check(result, "cudaStreamGetCaptureInfo");
+    if (status == cudaStreamCaptureStatusInvalidated)
+      fail(ncclInvalidUsage, "the stream's capture was broken by an earlier call");
+    found.active = status == cudaStreamCaptureStatusActive;
+    return found;
   }
 
   const cuda::Device device_;

@@ -36,13 +36,7 @@ bool has_root_or_peer(const Row& row) {
   return false;
 }
 
-double quotient(double a, double b) {
-  return b == 0 ? std::numeric_limits<double>::quiet_NaN() : a / b;
-}
-
-double per_call(double sum, uint64_t calls) {
-  return calls == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(calls);
-}
+double per_call(double sum, uint64_t calls) { return quotient(sum, static_cast<double>(calls)); }
 
 double if_known(const Row& r, double error) {
   return r.error.calls() == 0 ? std::numeric_limits<double>::quiet_NaN() : error;

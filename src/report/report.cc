@@ -7,11 +7,6 @@ namespace terse::report {
 
 namespace {
 
-double quotient(size_t a, size_t b) {
-  return b == 0 ? std::numeric_limits<double>::quiet_NaN()
-                : static_cast<double>(a) / static_cast<double>(b);
-}
-
 }  // namespace
 
 double Error::pooled_relative() const {
@@ -27,9 +22,13 @@ Race& Race::operator+=(const Race& other) {
   return *this;
 }
 
-double Row::ratio() const { return quotient(raw.bytes, wire.bytes); }
+double quotient(double a, double b) {
+  return b == 0 ? std::numeric_limits<double>::quiet_NaN() : a / b;
+}
 
-double Row::off_node_ratio() const { return quotient(raw.off_node, wire.off_node); }
+double Row::ratio() const { return quotient(static_cast<double>(raw.bytes), static_cast<double>(wire.bytes)); }
+
+double Row::off_node_ratio() const { return quotient(static_cast<double>(raw.off_node), static_cast<double>(wire.off_node)); }
 
 std::string label(const Names& names) {
   if (!names.own.empty()) return fmt::format("\"{}\"", names.own);

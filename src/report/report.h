@@ -157,6 +157,9 @@ std::string label(const Names& names);
 // "communicator 0123456789abcdef", and its label where it has one.
 std::string show_communicator(uint64_t id, const std::string& label);
 
+// NaN: to nothing.
+double quotient(double a, double b);
+
 // As tables show them, with three digits or all whole seconds: "3.88" or "-", "1.5 GB", "12.3 ms",
 // "4310 s", "0.65 %".
 std::string show_ratio(double ratio);

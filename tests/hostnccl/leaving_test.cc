@@ -4,13 +4,11 @@
 #include <stdlib.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <thread>
 
 #include "comm.h"
-#include "log.h"
+#include "logged.h"
 #include "meeting.h"
 
 namespace hostnccl {
@@ -53,22 +51,8 @@ class ByHand {
   std::optional<Liveness> liveness_;
 };
 
-class Leaving : public ::testing::Test {
+class Leaving : public Logged {
  protected:
-  Leaving() {
-    std::string pattern = std::filesystem::temp_directory_path() / "hostnccl_test.XXXXXX";
-    directory_ = mkdtemp(pattern.data());
-    setenv("NCCL_DEBUG", "INFO", 1);
-    setenv("NCCL_DEBUG_FILE", log().c_str(), 1);
-    reset_log();
-  }
-  ~Leaving() override {
-    unsetenv("NCCL_DEBUG");
-    unsetenv("NCCL_DEBUG_FILE");
-    reset_log();
-    std::filesystem::remove_all(directory_);
-  }
-
   // Starts the two and has the communicator's rank send something, so that they are connected.
   CommPtr connect(ByHand& other, int rank, const char* timeout) {
     setenv("HOSTNCCL_TIMEOUT", timeout, 1);
@@ -91,15 +75,7 @@ class Leaving : public ::testing::Test {
     return comm;
   }
 
-  bool log_says(const std::string& part) const {
-    std::ifstream file(log());
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    return text.find(part) != std::string::npos;
-  }
-
  private:
-  std::string log() const { return directory_ + "/log"; }
-  std::string directory_;
   const char word_ = 1;
 };
 

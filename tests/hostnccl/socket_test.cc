@@ -14,13 +14,11 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
 
 #include "bootstrap.h"
-#include "log.h"
+#include "logged.h"
 
 namespace hostnccl {
 namespace {
@@ -95,38 +93,6 @@ class NoMoreDescriptors {
   rlimit before_{};
 };
 
-class Logged : public ::testing::Test {
- protected:
-  Logged() {
-    std::string pattern = std::filesystem::temp_directory_path() / "hostnccl_test.XXXXXX";
-    directory_ = mkdtemp(pattern.data());
-    setenv("NCCL_DEBUG", "INFO", 1);
-    setenv("NCCL_DEBUG_FILE", log().c_str(), 1);
-    reset_log();
-  }
-  ~Logged() override {
-    unsetenv("NCCL_DEBUG");
-    unsetenv("NCCL_DEBUG_FILE");
-    reset_log();
-    std::filesystem::remove_all(directory_);
-  }
-
-  bool log_says_in_time(const std::string& part) const {
-    const auto limit = Clock::now() + 10s;
-    do {
-      std::ifstream file(log());
-      const std::string text{std::istreambuf_iterator<char>(file), {}};
-      if (text.find(part) != std::string::npos) return true;
-      std::this_thread::sleep_for(1ms);
-    } while (Clock::now() < limit);
-    return false;
-  }
-
- private:
-  std::string log() const { return directory_ + "/log"; }
-  std::string directory_;
-};
-
 TEST_F(Logged, AMeetingThatCanLetNobodyInEnds) {
   const MeetingPoint point = from_unique_id(make_unique_id(read_settings()));
   const int caller = socket(point.address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -138,7 +104,10 @@ TEST_F(Logged, AMeetingThatCanLetNobodyInEnds) {
     EXPECT_EQ(poll(&end, 1, 10'000), 1);
   }
   close(caller);
-  EXPECT_TRUE(log_says_in_time("bootstrap: meeting ended: accept: Too many open files"));
+  const std::string cause = "bootstrap: meeting ended: accept: Too many open files";
+  const auto limit = Clock::now() + 10s;
+  while (!log_says(cause) && Clock::now() < limit) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(log_says(cause));
 }
 
 }  // namespace

@@ -17,16 +17,14 @@ bool joins(const Request& r, const Policy& policy) {
 }
 
 // Unlike libterse, the preload library sees communicators come and go, and need not ask NCCL
-// whether this is still the same one.
+// whether this is still the same one. Null: NCCL does not know the handle, as one that was
+// destroyed, and is to refuse it.
 CommunicatorPointer state_of(ncclComm_t comm, const Settings& settings) {
-  CommunicatorPointer known = find_communicator(comm);
-  return known != nullptr ? known : communicator(comm, settings);
-}
-
-// A handle that NCCL does not know, as one that was destroyed, is NCCL's to refuse.
-bool is_known_to_nccl(ncclComm_t comm, const Settings& settings) {
+  if (CommunicatorPointer known = find_communicator(comm)) return known;
   ncclResult_t state = ncclSuccess;
-  return nccl_library(settings.nccl).nccl.CommGetAsyncError(comm, &state) != ncclInvalidArgument;
+  const NcclTable& nccl = nccl_library(settings.nccl).nccl;
+  if (nccl.CommGetAsyncError(comm, &state) == ncclInvalidArgument) return nullptr;
+  return communicator(comm, settings);
 }
 
 // Where it cannot NCCL is to say so, before anything goes by it: `auto` would plan such a count.
@@ -54,8 +52,8 @@ Answer offer(const Request& r, const Settings& settings) {
   if (!can_be_right(r)) return {};
   const bool readable = settings.error.empty();  // else this one was made past us
   if (readable && !settings.policy.compresses()) return decline(r);
-  if (find_communicator(r.comm) == nullptr && !is_known_to_nccl(r.comm, settings)) return {};
   const CommunicatorPointer held = state_of(r.comm, settings);
+  if (held == nullptr) return {};
   Communicator& c = *held;
   if (!root_exists(r, c)) return {};
   if (waits_for_ranks(c, r)) {

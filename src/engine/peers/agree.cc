@@ -85,7 +85,8 @@ class Comparison {
 
   // What the others have said.
   void read() {
-    each([&](int r) { std::memcpy(&of(r), exchange_.words(r).data(), sizeof(Hello)); });
+    Hello* next = all_.data();
+    each([&](int r) { std::memcpy(next++, exchange_.words(r).data(), sizeof(Hello)); });
   }
 
   // Throws what the ranks do not agree on. All of them see it, and are to part. `all`: which took
@@ -108,14 +109,14 @@ class Comparison {
   }
 
  private:
-  // The ranks that are compared with this one; and what one of them has said.
+  // The ranks that are compared with this one.
   template <class Part>
-  void each(const Part& part) {
+  void each(const Part& part) const {
     if (peer_) return part(*peer_);
     for (int r = 0; r < c_.ranks; ++r) part(r);
   }
-  Hello& of(int rank) { return all_[static_cast<size_t>(peer_ ? 0 : rank)]; }
-  const Hello& of(int rank) const { return const_cast<Comparison*>(this)->of(rank); }
+
+  const Hello& of(int rank) const { return all_[peer_ ? 0 : rank]; }
 
   // Ranks that compress nothing have no use for what the machine would load.
   void load() const {
