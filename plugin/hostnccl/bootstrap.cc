@@ -208,9 +208,7 @@ uint64_t random_magic() {
 }
 
 // With NCCL_COMM_ID every rank must arrive at the same magic without having spoken.
-uint64_t magic_of(const std::string& text) {
-  return mixed_with(0xcbf29ce484222325, text);
-}
+uint64_t magic_of(const std::string& text) { return mixed_with(0xcbf29ce484222325, text); }
 
 Hello hello_of(const Membership& self, const Doorway& door) {
   return {self.magic, self.rank, self.size, door.address};

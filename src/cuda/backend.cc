@@ -187,7 +187,8 @@ class CudaBackend final : public Backend {
     check(cudaUserObjectCreate(&object, flag.get(), gone, 1, cudaUserObjectNoDestructorSync),
           "cudaUserObjectCreate");
     flag.release();  // the object's from now on
-    const cudaError_t result = cudaGraphRetainUserObject(capture.graph, object, 1, cudaGraphUserObjectMove);
+    const cudaError_t result =
+        cudaGraphRetainUserObject(capture.graph, object, 1, cudaGraphUserObjectMove);
     if (result != cudaSuccess) forget(cudaUserObjectRelease(object, 1));
     check(result, "cudaGraphRetainUserObject");
   }

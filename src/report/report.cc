@@ -5,9 +5,7 @@
 
 namespace terse::report {
 
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 double Error::pooled_relative() const {
   if (squares == 0) return 0;
@@ -26,9 +24,13 @@ double quotient(double a, double b) {
   return b == 0 ? std::numeric_limits<double>::quiet_NaN() : a / b;
 }
 
-double Row::ratio() const { return quotient(static_cast<double>(raw.bytes), static_cast<double>(wire.bytes)); }
+double Row::ratio() const {
+  return quotient(static_cast<double>(raw.bytes), static_cast<double>(wire.bytes));
+}
 
-double Row::off_node_ratio() const { return quotient(static_cast<double>(raw.off_node), static_cast<double>(wire.off_node)); }
+double Row::off_node_ratio() const {
+  return quotient(static_cast<double>(raw.off_node), static_cast<double>(wire.off_node));
+}
 
 std::string label(const Names& names) {
   if (!names.own.empty()) return fmt::format("\"{}\"", names.own);
