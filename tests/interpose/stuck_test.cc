@@ -51,13 +51,14 @@ TEST(Stuck, WhatIsAbortedWhileItIsMadeIsAbortedOnce) {
   const auto aborts_of = of_nccl<int (*)(ncclComm_t)>("aborts_of");
   ASSERT_TRUE(wait_until_stuck != nullptr && aborts_of != nullptr);
   for (const bool grouped : {false, true}) {
-    std::latch over(2);
+    std::latch stuck(2), over(2);
     on_threads(2, [&](int rank, const ncclUniqueId& id) {
       ncclComm_t comm = nullptr, aborted = nullptr;
       int before = 0;
       std::thread watchdog([&] {
         aborted = seen(comm);
         wait_until_stuck(aborted);
+        stuck.arrive_and_wait();  // whose peer is aborted before may not come that far
         before = aborts_of(aborted);
         EXPECT_EQ(ncclCommAbort(aborted), ncclSuccess);
       });
