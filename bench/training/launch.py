@@ -33,7 +33,7 @@ def lab(job):
 
 def _variables(job, options, folder):
     found = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    if job["scheme"] != NATIVE:
+    if job["rules"] != NATIVE:
         found.update(LD_PRELOAD=preload(options.build_dir), TERSE_SCHEME=job["rules"],
                      TERSE_SEED=str(job["seed"]), TERSE_REPORT=folder)
         if job["rules"].startswith("auto"):
@@ -56,7 +56,7 @@ def run(job, options):
             raise RunError(f"{job['way']} {job['scheme']} failed with exit code {code}")
         with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
             result = json.load(file)
-        if job["scheme"] != NATIVE:
+        if job["rules"] != NATIVE:
             result["terse"] = reports.read(glob.glob(os.path.join(folder, "rank*.json")))
     result["wall_seconds"] = round(time.monotonic() - start, 1)
     result["load"] = os.getloadavg()[0]
@@ -67,7 +67,7 @@ def run(job, options):
 def check(job, result):
     """What must be so, whatever the loss."""
     name = f"{job['way']} {job['scheme']} seed {job['seed']}"
-    if job["scheme"] != NATIVE and not result["terse"]["calls"]:
+    if job["rules"] != NATIVE and not result["terse"]["calls"]:
         raise RunError(f"{name}: nothing was compressed; native because of "
                        f"{result['terse']['bypasses']}")
     if not job.get("measure") and not result["replicas"]["same_but_for_owners"]:

@@ -45,7 +45,8 @@ def parse_arguments(arguments):
     parser.add_argument("--schemes", type=split_schemes, metavar="LIST",
                         help="to compare with native (all presets that fit the way, and plain "
                              f"ones); or variants of the papers: {', '.join(plan.PAPERS)}; with "
-                             f"FSDP2 also followed by {plan.EXACT_NORMS}")
+                             f"DDP also {', '.join(plan.ONE_SCALE)}, without terse; with FSDP2 "
+                             f"also followed by {plan.EXACT_NORMS}")
     parser.add_argument("--seeds", type=list_of(int), metavar="LIST", help="(1,2,3)")
     parser.add_argument("--steps", type=int, metavar="N", help=f"({plan.RECIPE['steps']})")
     parser.add_argument("--rates", type=list_of(parse_rate), metavar="LIST",
@@ -76,7 +77,11 @@ def parse_arguments(arguments):
                         help="use this finished build instead of building")
     parser.add_argument("--torch", default=os.path.join(_ROOT, "build", "torch"), metavar="DIR",
                         help="the environment with PyTorch (build/torch, which is made)")
-    return complete(parser.parse_args(arguments))
+    options = parser.parse_args(arguments)
+    alone = [scheme for scheme in options.schemes or () if scheme in plan.ONE_SCALE]
+    if alone and tuple(options.ways) != ("ddp",):
+        parser.error(f"{alone[0]} is a hook of DDP: --ways ddp")
+    return complete(options)
 
 
 def complete(options):

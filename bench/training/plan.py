@@ -26,6 +26,9 @@ PAPERS = {
     "w4g4-uniform-stochastic":
         "allgather,reducescatter,allreduce -> minmax4:block=1024,round=stochastic",
 }
+# Global-QSGD's quantizers with one scale for a call, of which terse has none: hooks of DDP, which
+# communicate natively.
+ONE_SCALE = {"linear8-one-scale": "linear8", "exp8-one-scale": "exp8"}
 # After a scheme: norms and biases travel as they are, as QSDP has it. With FSDP2.
 EXACT_NORMS = "+exact-norms"
 # Those that differ: qsdp-w6g4 and qsdp-w4g4 do so in weights alone, sdp4bit is made for buffers
@@ -65,6 +68,9 @@ def schemes(way, options):
 
 
 def rules(scheme):
+    """Those that terse goes by; NATIVE without it."""
+    if scheme in ONE_SCALE:
+        return NATIVE
     plain = scheme.removesuffix(EXACT_NORMS)
     return PAPERS.get(plain, plain)
 
@@ -72,6 +78,7 @@ def rules(scheme):
 def job(way, scheme, seed, options, text):
     return {"way": way, "scheme": scheme, "seed": seed, "ranks": RANKS, "nodes": options.nodes,
             "rules": rules(scheme), "exact_norms": scheme.endswith(EXACT_NORMS),
+            "dithering": ONE_SCALE.get(scheme),
             "model": options.model, "recipe": options.recipe, "text": text}
 
 

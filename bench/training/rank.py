@@ -12,6 +12,7 @@ import torch.distributed as dist
 import torch_hostnccl  # noqa: F401  by which torch knows the backend
 
 import checkpoint
+import dithering
 import replicas
 import schedule
 from batches import Text
@@ -36,6 +37,8 @@ class Training:
         self.way = WAYS[job["way"]](model, self.recipe)
         if job["way"] == "ddp" and drawn != replicas.digest(model.parameters()):
             raise RuntimeError("the weights that DDP begins with are not those that were drawn")
+        if job.get("dithering"):
+            self.way.model.register_comm_hook(None, dithering.hook(job["dithering"], job["seed"]))
         if job.get("exact_norms"):
             terse.models.exclude_norms(self.way.model)
         self.losses, self.validation, self.begin = [], [], 0

@@ -34,7 +34,8 @@ def sources_digest(folder):
     return found.hexdigest()[:16]
 
 
-_OF_RANKS = ("batches.py", "checkpoint.py", "launch.py", "rank.py", "replicas.py", "schedule.py")
+_OF_RANKS = ("batches.py", "checkpoint.py", "dithering.py", "launch.py", "rank.py", "replicas.py",
+             "schedule.py")
 
 
 class Store:

@@ -31,7 +31,7 @@ def train_each(groups, folder, train):
 def _train(group, folder, train):
     os.makedirs(folder, exist_ok=True)
     os.environ.update(TERSE_REPORT=folder, TERSE_SEED="5", **group.get("environment", {}))
-    if group["scheme"] != "native":
+    if group["rules"] != "native":
         os.environ["TERSE_SCHEME"] = group["rules"]
     rank.start(init_method=f"file://{folder}/store", rank=int(os.environ["RANK"]),
                world_size=int(os.environ["WORLD_SIZE"]))

@@ -79,6 +79,18 @@ class Plan(unittest.TestCase):
                           ("weights4-delta", "allgather -> int4:block=2048,delta=inplace", 2),
                           ("int8", "int8", 2)])
 
+    def test_one_scale_for_a_call_is_a_hook_of_ddp_without_terse(self):
+        options = parse_arguments(["--ways", "ddp", "--seeds", "1", "--schemes",
+                                   "linear8-one-scale,exp8-one-scale,linear8"])
+        self.assertEqual([(job["scheme"], job["rules"], job["dithering"]) for job in
+                          plan.trainings(options, DATA)],
+                         [("native", "native", None), ("linear8-one-scale", "native", "linear8"),
+                          ("exp8-one-scale", "native", "exp8"), ("linear8", "linear8", None)])
+        said = io.StringIO()
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(said):
+            parse_arguments(["--ways", "ddp,zero1", "--schemes", "exp8-one-scale"])
+        self.assertIn("is a hook of DDP", said.getvalue())
+
     def test_models(self):
         [gpt, conv] = [parse_arguments(["--model", kind, "--layers", "3"]).model
                        for kind in plan.MODELS]
@@ -519,7 +531,7 @@ class Launch(unittest.TestCase):
 
 
 class Checks(unittest.TestCase):
-    JOB = {"way": "ddp", "scheme": "int4", "seed": 1}
+    JOB = {"way": "ddp", "scheme": "int4", "rules": "int4", "seed": 1}
 
     def test_something_must_have_been_compressed(self):
         launch.check(self.JOB, result([1.0], 1.0, True))

@@ -80,7 +80,7 @@ class Case(unittest.TestCase):
         with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
             results = json.load(file)
         told = reports.read(glob.glob(os.path.join(folder, "rank*.json")))
-        self.assertEqual(told["calls"] > 0, scheme != "native", (scheme, told))
+        self.assertEqual(told["calls"] > 0, plan.rules(scheme) != "native", (scheme, told))
         self.assertEqual(told["ranks"], RANKS, os.listdir(folder))
         for job, result in zip(jobs, results):
             # DiLoCo's ranks are apart in the middle of a round.
@@ -116,6 +116,19 @@ class Twice(Case):
     def test_another_seed_gives_other_losses(self):
         [[one, other]] = self.train(("native", [self.job("ddp"), self.job("ddp", seed=6)]))
         self.assertNotEqual(one["losses"], other["losses"])
+
+
+class OneScale(Case):
+    def test_a_hook_averages_in_place_of_terse(self):
+        job = [self.job("ddp")]
+        natives, *others = self.train(("native", job), *(
+            (scheme, [self.job("ddp", dithering=name)])
+            for scheme, name in plan.ONE_SCALE.items() for _ in range(2)))
+        for [one], [again] in zip(others[::2], others[1::2]):
+            self.assertEqual(one, again)
+            self.assertNotEqual(one["losses"], natives[0]["losses"])
+            self.assertAlmostEqual(one["final_validation"], natives[0]["final_validation"],
+                                   delta=0.3)
 
 
 class Models(Case):
