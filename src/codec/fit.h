@@ -17,6 +17,10 @@ constexpr uint32_t kBins = 1024;
 // moments, are then exact in fp64.
 constexpr int kWeightBits = 40;
 
+// Of the elements to come some may lie where none was; so much, 2^-28 of the whole, is on each bin
+// and keeps levels everywhere.
+constexpr uint64_t kLeastWeight = uint64_t{1} << (kWeightBits - 28);
+
 TERSE_INLINE constexpr int bits_of(uint64_t x) {
   int bits = 0;
   for (; x != 0; x >>= 1) ++bits;
@@ -24,8 +28,8 @@ TERSE_INLINE constexpr int bits_of(uint64_t x) {
 }
 
 TERSE_INLINE constexpr uint64_t shifted_weight(uint64_t weight, int bits_of_total) {
-  return bits_of_total > kWeightBits ? weight >> (bits_of_total - kWeightBits)
-                                     : weight << (kWeightBits - bits_of_total);
+  return kLeastWeight + (bits_of_total > kWeightBits ? weight >> (bits_of_total - kWeightBits)
+                                                     : weight << (kWeightBits - bits_of_total));
 }
 
 // About 0, in half bins.
@@ -34,15 +38,14 @@ TERSE_INLINE constexpr uint64_t moment_of(uint64_t weight, uint32_t bin) {
 }
 
 // How close levels lie at first: as the cube root of the weight, which is best where there are many
-// of them, and a little more, for what the next elements may be like.
+// of them.
 TERSE_INLINE constexpr uint64_t density_of(uint64_t weight) {
-  constexpr uint64_t kLeast = 32;
   uint64_t root = 0;
   for (uint64_t bit = uint64_t{1} << (kWeightBits / 3); bit != 0; bit >>= 1) {
     const uint64_t more = root | bit;
     if (more * more * more <= weight) root = more;
   }
-  return root + kLeast;
+  return root;
 }
 
 // The place below which there is `part` of the whole.

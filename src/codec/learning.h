@@ -41,11 +41,12 @@ TERSE_INLINE uint32_t range_bits(const Extent& extent) {
   return bits >= kTinyBits && bits < kInfinityBits ? bits : 0;
 }
 
-// What one element of a block weighs, at most 2^20.
+// What one element of a block weighs, from 1 to 2^20: however wide one block is, the others are seen.
 TERSE_INLINE uint32_t element_weight(uint32_t range, uint32_t widest) {
   if (range == 0 || widest == 0) return 0;
   const float part = div(bits_float(range), bits_float(widest));
-  return static_cast<uint32_t>(add(mul(mul(part, part), 0x1p20f), 0.5f));
+  const uint32_t weight = static_cast<uint32_t>(add(mul(mul(part, part), 0x1p20f), 0.5f));
+  return weight != 0 ? weight : 1;
 }
 
 // How an element's bin follows from its block's extent.

@@ -1,11 +1,11 @@
 #include "report/report.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 
 namespace terse::report {
-
-namespace {}  // namespace
 
 double Error::pooled_relative() const {
   if (squares == 0) return 0;

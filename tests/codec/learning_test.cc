@@ -71,7 +71,7 @@ std::vector<uint64_t> histogram_of(const Floats& x, size_t block, float widest) 
       const float from_low = x[i] - low, inverse = 256 / range;
       const float place = from_low * inverse;
       const size_t bin = std::min<size_t>(1023, static_cast<size_t>(std::floor(place * 4)));
-      bins[bin] += static_cast<uint64_t>(std::floor(square * 1048576 + 0.5f));
+      bins[bin] += std::max<uint64_t>(1, std::floor(square * 1048576 + 0.5f));
     }
   }
   return bins;
@@ -322,42 +322,69 @@ TEST(Learning, WeightsAreRelative) {
   EXPECT_EQ(table_of(bins, 4, Rounding::kNearest), table);
 }
 
-// How far elements are from the levels that they are rounded to, to nearest.
-double error_with(const Floats& x, size_t block, const Levels& levels) {
+double square_cost(double place, const Levels& levels, Rounding rounding) {
+  const auto above = std::ranges::lower_bound(levels, place);
+  const double high = above == levels.end() ? levels.back() : *above;
+  const double low = above == levels.begin() ? levels.front() : above[-1];
+  if (rounding != Rounding::kNearest) return (place - low) * (high - place);
+  const double least = std::min(std::abs(place - low), std::abs(high - place));
+  return least * least;
+}
+
+// Of elements rounded to these levels, relative; of stochastic rounding what is expected.
+double error_with(const Floats& x, size_t block, const Levels& levels,
+                  Rounding rounding = Rounding::kNearest) {
   double squares = 0, all = 0;
   for (size_t first = 0; first < x.size(); first += block) {
     const size_t end = std::min(x.size(), first + block);
     const auto [low, high] = std::minmax_element(x.begin() + first, x.begin() + end);
     const double range = static_cast<double>(*high) - *low;
     for (size_t i = first; i < end; ++i) {
-      double least = range;
-      for (const double level : levels)
-        least = std::min(least, std::abs(*low + level * range - x[i]));
-      squares += least * least;
+      if (range > 0)
+        squares += range * range *
+                   square_cost((static_cast<double>(x[i]) - *low) / range, levels, rounding);
       all += static_cast<double>(x[i]) * x[i];
     }
   }
   return std::sqrt(squares / all);
 }
 
-Levels learned(const Floats& x, uint32_t block, int bits) {
+Levels learned(const Floats& x, uint32_t block, int bits, Rounding rounding = Rounding::kNearest) {
   State state;
   Floats table(codebook_floats(bits));
   for (const Stage stage : {Stage::kWidest, Stage::kHistogram, Stage::kFit})
-    learn({stage, Dtype::kFloat32, static_cast<uint8_t>(bits), Rounding::kNearest, block, x.size(),
-           x.data(), &state, table.data()});
+    learn({stage, Dtype::kFloat32, static_cast<uint8_t>(bits), rounding, block, x.size(), x.data(),
+           &state, table.data()});
   return {table.begin(), table.begin() + codebook_levels(bits)};
 }
 
+constexpr Rounding kRoundings[] = {Rounding::kNearest, Rounding::kStochastic};
+
 TEST(Learning, OneHugeElementHidesNoOthers) {
-  Floats x = gaussian(1 << 16, 5);
-  const double before = error_with(x, 128, learned(x, 128, 4));
-  x[1000] = 100;
-  const double after = error_with(x, 128, learned(x, 128, 4));
-  Floats others = x;
-  for (size_t i = 1000 / 128 * 128; i < 1000 / 128 * 128 + 128; ++i) others[i] = 0;
-  EXPECT_LT(after, error_with(x, 128, uniform(4)));
-  EXPECT_LT(error_with(others, 128, learned(x, 128, 4)), 1.5 * before);
+  const Floats others = gaussian(1 << 15, 5);
+  for (const Rounding rounding : kRoundings)
+    for (const int bits : {4, 6})
+      for (const float huge : {100.0f, 1e4f, 1e5f, 1e6f, 1e36f}) {
+        SCOPED_TRACE(testing::Message() << bits << " bits, " << static_cast<int>(rounding) << ", " << huge);
+        Floats x = others;
+        x[1000] = huge;
+        const Levels levels = learned(x, 128, bits, rounding);
+        EXPECT_LT(error_with(x, 128, levels, rounding),
+                  std::max(error_with(x, 128, uniform(bits), rounding), 0.003));
+        EXPECT_LT(error_with(others, 128, levels, rounding),
+                  1.1 * error_with(others, 128, uniform(bits), rounding));
+      }
+}
+
+TEST(Learning, WhereNothingWasLevelsAreLeftForLaterElements) {
+  Floats first(1 << 16);
+  for (size_t i = 0; i < first.size(); i += 128) first[i] = 1;
+  const Floats later = gaussian(1 << 16, 5);
+  for (const Rounding rounding : kRoundings)
+    for (const int bits : {3, 4, 6, 8})
+      EXPECT_LT(error_with(later, 128, learned(first, 128, bits, rounding), rounding),
+                3 * error_with(later, 128, uniform(bits), rounding))
+          << bits << " bits";
 }
 
 Floats real_gradient() {
