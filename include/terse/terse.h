@@ -13,7 +13,8 @@
  *     alignment, any count, zero included. Counts are in elements, sizes in bytes.
  *  6. Work is ordered on the caller's stream. With the host library (hostnccl) a stream is a
  *     hostncclStreamCreate() queue, and a null stream means "done on return".
- *  7. Thread-safe, with NCCL's own rule: one thread at a time drives one communicator.
+ *  7. Thread-safe, with NCCL's own rule: one thread at a time drives one communicator. Any other
+ *     may ask for its statistics and levels meanwhile.
  *
  * Start reading at terseSchemeParse and terseAllReduce.
  */

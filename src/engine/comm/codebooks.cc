@@ -14,6 +14,8 @@
 namespace terse {
 namespace {
 
+constexpr std::chrono::milliseconds kPatience(200);
+
 size_t levels_bytes(const CodebookKind& kind) {
   return codec::codebook_levels(kind.spec.bits) * sizeof(float);
 }
@@ -143,6 +145,7 @@ void Codebooks::give(std::vector<Levels> levels) {
 }
 
 void Codebooks::fitted(Codebook& codebook, Stream stream) {
+  const std::lock_guard lock(mutex_);
   backend_.copy(stream, codebook.copy_);
   backend_.record(codebook.copied_, stream);
   codebook.copied_fits_ = codebook.fits;
@@ -151,12 +154,13 @@ void Codebooks::fitted(Codebook& codebook, Stream stream) {
 
 // Levels that cannot be read are no reason for a call to fail.
 bool Codebooks::collect() noexcept try {
+  const auto lock = patient_lock(mutex_, kPatience);
+  if (!lock.owns_lock()) return false;
   const auto has_come = [&](const Codebook* codebook) {
     return backend_.seconds(codebook->copied_, codebook->copied_).has_value();
   };
   const auto first = std::partition(coming_.begin(), coming_.end(), std::not_fn(has_come));
   if (first == coming_.end()) return false;
-  const std::lock_guard lock(mutex_);
   for (auto i = first; i != coming_.end(); ++i) {
     Codebook& codebook = **i;
     const float* const levels = static_cast<const float*>(codebook.visible_);
@@ -172,7 +176,7 @@ bool Codebooks::collect() noexcept try {
 
 std::vector<Levels> Codebooks::levels_of(bool (*wanted)(const Codebook&)) const {
   std::vector<Levels> all;
-  const auto lock = patient_lock(mutex_, std::chrono::milliseconds(200));
+  const auto lock = patient_lock(mutex_, kPatience);
   if (!lock.owns_lock()) return all;
   for (const auto& [kind, codebook] : all_) {
     if (!wanted(codebook)) continue;

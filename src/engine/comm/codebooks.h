@@ -88,7 +88,7 @@ class Codebooks {
 
   // A fit is enqueued, and the stream comes past it: its levels come to the host.
   void fitted(Codebook& codebook, Stream stream);
-  // Takes what has come; whether something has. Does not block.
+  // Takes what has come; whether something has. Any thread, beside the communicator's own.
   bool collect() noexcept;
 
   // By kind, as they are known on the host. Any thread; none where another one has them for long.
@@ -112,7 +112,8 @@ class Codebooks {
 
   Backend& backend_;
   std::vector<Levels> given_;
-  mutable std::mutex mutex_;  // of what levels() reads, which others write as well
+  // Of what levels() and collect() read, and another thread writes.
+  mutable std::mutex mutex_;
   std::map<CodebookKind, Codebook> all_;
   std::vector<Codebook*> coming_;  // whose levels are on their way to the host
   std::atomic<size_t> bytes_{0};

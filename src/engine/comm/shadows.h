@@ -136,10 +136,10 @@ class Shadows {
   struct Kind {
     std::deque<Shadow> shadows;
     uint64_t ids = 0, calls = 0;
-    size_t failures = 0;  // since it last went well
+    size_t failures = 0;  // since there last was a call of differences
     size_t fewest = 0;
     bool passed_by = false;
-    bool proven = false;  // there was a call that was not to go in full
+    bool proven = false;  // there was a call of differences
     uint64_t round = 0;   // the last one with a call of the kind
   };
   bool is_unproven(const Kind& kind) const;

@@ -61,13 +61,15 @@ void Meter::renew_clock() {
 
 Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
                      bool verified) noexcept {
-  collect();
+  const std::unique_lock measuring(measuring_);
+  collect(measuring);
   try {
     const Wanted all = wanted(kind, number, verified);
     if (!all.timed() && !all.verified) return nullptr;
     if (all.traced) renew_clock();
     if (idle_.empty()) {
       samples_.push_back(std::make_unique<Sample>(backend_));
+      idle_.reserve(samples_.size());
       idle_.push_back(samples_.back().get());
     }
     idle_.back()->start(plan, all, all.traced ? clock_ : nullptr);
@@ -91,6 +93,7 @@ size_t Meter::tally_of(const CallKind& kind) {
 }
 
 void Meter::count(const CountedCall& call, Sample* sample) {
+  const std::lock_guard measuring(measuring_);
   const std::lock_guard lock(mutex_);
   const size_t index = tally_of(call.kind);
   Tally& tally = tallies_[index];
@@ -102,6 +105,7 @@ void Meter::count(const CountedCall& call, Sample* sample) {
 }
 
 void Meter::drop(Sample* sample) {
+  const std::lock_guard measuring(measuring_);
   pending_.push_back({sample, kNoTally, 0, {}, sample->take_clock()});
 }
 
@@ -146,16 +150,21 @@ void Meter::trace(const CountedCall& call, const CallTime& time, const WallClock
 }
 
 void Meter::collect() noexcept {
-  try {
-    while (!pending_.empty() && pending_.front().sample->done()) {
-      const Pending first = std::move(pending_.front());
-      pending_.erase(pending_.begin());
-      idle_.push_back(first.sample);
-      read(first);
+  if (const std::unique_lock measuring(measuring_, std::try_to_lock); measuring.owns_lock())
+    collect(measuring);
+}
+
+// A measurement that fails is lost, and no reason for a call to fail.
+void Meter::collect(const std::unique_lock<std::mutex>&) noexcept {
+  while (!pending_.empty()) {
+    try {
+      if (!pending_.front().sample->done()) return;
+      read(pending_.front());
+    } catch (const std::exception& e) {
+      log(LogLevel::kInfo, "a measurement was lost: {}", e.what());
     }
-  } catch (const std::exception& e) {
-    // A measurement is no reason for a call to fail.
-    log(LogLevel::kInfo, "a measurement was lost: {}", e.what());
+    idle_.push_back(pending_.front().sample);
+    pending_.erase(pending_.begin());
   }
 }
 
