@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "codec/codebook.h"
+#include "codec/float_mode.h"
 #include "codec/host_ops.h"
 #include "codec/tree.h"
 
@@ -239,6 +240,7 @@ bool changes_spec(const Combine& work) {
 }
 
 void combine(const Combine& work) {
+  const DefaultFloatMode mode;
   Pipe pipe(work);
   const size_t end = work.first + work.count, tile = pipe.tile();
   for (size_t begin = work.first; begin < end; begin += tile)

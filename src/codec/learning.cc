@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "codec/codebook.h"
+#include "codec/float_mode.h"
 #include "codec/float16.h"
 
 namespace terse::codec {
@@ -100,6 +101,7 @@ void fit(const Learning& work) {
 }  // namespace
 
 void learn(const Learning& work) {
+  const DefaultFloatMode mode;
   using Stages = void (*)(const Learning&);
   static constexpr Stages kWidest[] = {&find_widest<float>, &find_widest<half_t>,
                                        &find_widest<bfloat_t>};
