@@ -220,8 +220,10 @@ TERSE_API terseResult_t terseGroupStart(void);
 TERSE_API terseResult_t terseGroupEnd(void);
 
 /* Frees what libterse keeps for a communicator (scratch, state, counters, agreed schemes) after
- * waiting for its work. Call it on each rank before ncclCommDestroy. Where NCCL has failed it waits
- * no longer, and returns NCCL's error. What calls in a CUDA graph use is kept as long as the graph
+ * waiting for its work. Call it on each rank before ncclCommDestroy: a rank that did not would take
+ * a later communicator of as many ranks, which may come to lie at the same address, for this one,
+ * and the others wait for what it does not tell them. Where NCCL has failed it waits no longer, and
+ * returns NCCL's error. What calls in a CUDA graph use is kept as long as the graph
  * is there, and freed at the next such call after that.
  *
  * After a call that failed on its way libterse refuses all others on the communicator, with the

@@ -139,15 +139,18 @@ double native_seconds(const Profile& p, Collective collective, const Shape& shap
   return latency(p, of_tree(collective, t)) + p.launch + links;
 }
 
-double seconds(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape,
-               std::string_view codec) {
+namespace {
+
+// `link`: of the algorithm and the shape, as it takes its time.
+double seconds_with(const plan::Link& link, const Profile& p, const plan::Algorithm& algorithm,
+                    const Shape& shape, std::string_view codec) {
   const Topology& t = shape.topology;
   const size_t bytes = message_bytes(algorithm.collective, shape);
   Shape whole = shape;
   whole.grain = plan::exact_grain(std::max<size_t>(1, bytes * t.node.size()));  // in one chunk
   const Work work = work_of(p, algorithm.build(whole), t);
-  const plan::Traffic node = t.nodes() > 1 ? plan::link_of(algorithm, shape).compressed
-                                           : plan::Traffic{algorithm.cost(shape).bytes, 0};
+  const plan::Traffic node =
+      t.nodes() > 1 ? link.compressed : plan::Traffic{algorithm.cost(shape).bytes, 0};
   const Rates& rates = rates_of(p, codec);
   const auto coding_of = [&](const Work& w) {
     return static_cast<double>(w.packed) / rates.encode +
@@ -168,14 +171,22 @@ double seconds(const Profile& p, const plan::Algorithm& algorithm, const Shape& 
          links + coding - hidden;
 }
 
+}  // namespace
+
+double seconds(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape,
+               std::string_view codec) {
+  return seconds_with(plan::link_of(algorithm, shape), p, algorithm, shape, codec);
+}
+
 Fastest fastest(const Profile& profile, Collective collective, const Shape& shape,
                 std::string_view codec) {
   Fastest best;
   for (const plan::Algorithm& a : plan::algorithms()) {
     if (!plan::is_for(a, collective, shape)) continue;
     if (!a.applies(shape, *plan::find_algo(a.names.own)).applies) continue;
-    const double time = seconds(profile, a, shape, codec);
-    if (best.algorithm == nullptr || time < best.seconds) best = {&a, time};
+    const plan::Link link = plan::link_of(a, shape);
+    const double time = seconds_with(link, profile, a, shape, codec);
+    if (best.algorithm == nullptr || time < best.seconds) best = {&a, time, link};
   }
   return best;
 }

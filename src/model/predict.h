@@ -26,10 +26,11 @@ double native_seconds(const Profile& profile, plan::Collective collective,
 double seconds(const Profile& profile, const plan::Algorithm& algorithm, const plan::Shape& shape,
                std::string_view codec);
 
-// The algorithm of the least time among those that apply, and that time.
+// The algorithm of the least time among those that apply, that time, and what leaves a node.
 struct Fastest {
   const plan::Algorithm* algorithm = nullptr;
   double seconds = 0;
+  plan::Link link;
 };
 Fastest fastest(const Profile& profile, plan::Collective collective, const plan::Shape& shape,
                 std::string_view codec);

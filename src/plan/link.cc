@@ -8,12 +8,13 @@
 namespace terse::plan {
 namespace {
 
-// Those that may be the busiest: the largest, the root's, and one that is not the root's; each
-// once, as plans take their time.
-std::vector<int> candidates(int root, const Topology& t) {
-  const auto largest = std::ranges::max_element(t.size) - t.size.begin();
+// Those that may be the busiest: the largest; and where there is a root its node, and one that is
+// not. Each once, as plans take their time.
+std::vector<int> candidates(Collective collective, int root, const Topology& t) {
+  const int largest = static_cast<int>(std::ranges::max_element(t.size) - t.size.begin());
+  if (!traits(collective).rooted) return {largest};
   const int of_root = t.node[root];
-  std::vector<int> nodes = {static_cast<int>(largest), of_root, (of_root + 1) % t.nodes()};
+  std::vector<int> nodes = {largest, of_root, (of_root + 1) % t.nodes()};
   std::ranges::sort(nodes);
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   return nodes;
@@ -21,10 +22,10 @@ std::vector<int> candidates(int root, const Topology& t) {
 
 // Of the node that sends the most to others. `sent`: by a rank.
 template <class Sent>
-Traffic busiest(int root, const Topology& t, const Sent& sent) {
+Traffic busiest(Collective collective, int root, const Topology& t, const Sent& sent) {
   const int ranks = static_cast<int>(t.node.size());
   Traffic most;
-  for (const int node : candidates(root, t)) {
+  for (const int node : candidates(collective, root, t)) {
     Traffic link;
     for (int rank = 0; rank < ranks; ++rank)
       if (t.node[rank] == node) link += sent(rank);
@@ -37,7 +38,7 @@ Traffic compressed_link(const Algorithm& algorithm, Shape shape) {
   const Topology& t = shape.topology;
   const size_t bytes = shape.count * shape.element_bytes;
   shape.grain = exact_grain(std::max<size_t>(1, bytes * t.node.size()));  // in one chunk
-  return busiest(shape.root, t, [&](int rank) {
+  return busiest(algorithm.collective, shape.root, t, [&](int rank) {
     shape.rank = rank;
     const Plan plan = algorithm.build(shape);
     Traffic sent = traffic_to(plan.wire_to, rank, t);
@@ -66,7 +67,7 @@ void add_natives(const std::vector<Step>& steps, const Shape& s, Link* link) {
 
 Traffic native_link(Collective collective, size_t bytes, int root, const Topology& t) {
   const int ranks = static_cast<int>(t.node.size());
-  return busiest(root, t, [&](int rank) {
+  return busiest(collective, root, t, [&](int rank) {
     return raw_traffic(collective, bytes, {ranks, rank, root}, t);
   });
 }

@@ -52,9 +52,10 @@ bool sends_more_than_native(const plan::Algorithm& algorithm, const plan::Shape&
 model::Fastest fastest_allowed(const model::Profile& profile, const plan::Algorithm& usual,
                                const plan::Shape& shape, std::string_view codec) {
   const model::Fastest best = model::fastest(profile, usual.collective, shape, codec);
-  if (!sends_more_than_native(*best.algorithm, shape)) return best;
-  if (sends_more_than_native(usual, shape)) return {};
-  return {&usual, model::seconds(profile, usual, shape, codec)};
+  if (!plan::sends_more_than_native(best.link)) return best;
+  const plan::Link link = plan::link_of(usual, shape);
+  if (plan::sends_more_than_native(link)) return {};
+  return {&usual, model::seconds(profile, usual, shape, codec), link};
 }
 
 }  // namespace
