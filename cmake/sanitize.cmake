@@ -39,6 +39,10 @@ if(TERSE_SANITIZE MATCHES address)
   execute_process(
     COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so
     OUTPUT_VARIABLE run_time OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT IS_ABSOLUTE "${run_time}")  # it names what it does not find as it was asked
+    message(FATAL_ERROR "${CMAKE_CXX_COMPILER} has no ${run_time}, which the address sanitizer needs: "
+      "install the compiler's run-time library (Debian's package libclang-rt-dev)")
+  endif()
   cmake_path(GET run_time PARENT_PATH run_time)
   add_link_options(-shared-libasan -Wl,-rpath,${run_time})
 else()

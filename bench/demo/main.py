@@ -23,7 +23,8 @@ from tuning import MeasureError
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                                 "netlab"))
-from arguments import list_of, split_schemes, writable  # pylint: disable=wrong-import-position
+from arguments import (list_of, parse_seconds,  # pylint: disable=wrong-import-position
+                       split_schemes, writable)
 from signals import unwind_at_signals  # pylint: disable=wrong-import-position
 from surroundings import LibraryError, shapes_links  # pylint: disable=wrong-import-position
 from units import format_rate, parse_rate  # pylint: disable=wrong-import-position
@@ -51,13 +52,13 @@ def parse_arguments(arguments):
                         help=f"of {', '.join(TYPES)} (fp32,bf16)")
     parser.add_argument("--collectives", type=list_of(str, plan.COLLECTIVES), metavar="LIST",
                         help=f"of {', '.join(plan.COLLECTIVES)} (all)")
-    parser.add_argument("--seconds", type=float, default=1, metavar="S",
+    parser.add_argument("--seconds", type=parse_seconds, default=1, metavar="S",
                         help="roughly, for one measurement (1), but at least "
                              f"{plan.FEWEST_NATIVE} native calls, and {plan.FEWEST} of a scheme's")
     parser.add_argument("--rounds", type=int, choices=range(1, 100, 2), default=1, metavar="N",
                         help="measurements of each call and scheme, in turns; an odd number, of "
                              "which the median counts (1)")
-    parser.add_argument("--tune-seconds", type=float, default=20, metavar="S",
+    parser.add_argument("--tune-seconds", type=parse_seconds, default=20, metavar="S",
                         help="roughly, to measure a lab for auto (20)")
     parser.add_argument("--loopback", action="store_true", help="do not use namespaces")
     parser.add_argument("--json", type=writable, metavar="FILE",
@@ -66,6 +67,8 @@ def parse_arguments(arguments):
     parser.add_argument("--build-dir", default=os.path.join(_ROOT, "build", "host"), metavar="DIR",
                         help="use this finished build instead of building")
     options = parser.parse_args(arguments)
+    if NATIVE in (options.schemes or ()):
+        parser.error(f"--schemes: all others are compared with {NATIVE}, which need not be named")
     options.build_dir = os.path.abspath(options.build_dir)
     return options
 
@@ -117,7 +120,8 @@ def run(options):
     try:
         measure_all(options, outcome.measured)
         for of_lab in table.by_lab(outcome.results()).values():
-            outcome.checks.append(_check(of_lab, options))
+            if check := _check(of_lab, options):
+                outcome.checks.append(check)
         outcome.whole = True
     finally:
         if outcome.measured:

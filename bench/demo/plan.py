@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                                 "netlab"))
-from placement import Placement  # pylint: disable=wrong-import-position
+from placement import MOST_HOSTS, MOST_RANKS, Placement  # pylint: disable=wrong-import-position
 
 MIB = 1 << 20
 GRADIENT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data",
@@ -65,9 +65,11 @@ def parse_size(text):
 def parse_lab(text):
     """'2x4' -> 2 hosts of 4 ranks; '4' is 4x1."""
     match = re.fullmatch(r"([1-9]\d*)(?:x([1-9]\d*))?", text)
-    if not match or int(match[1]) < 2:
-        raise ValueError(f"'{text}' is no lab of at least 2 hosts (examples: 4x1, 2x4)")
-    return Placement(int(match[1]), int(match[2] or 1))
+    hosts, ranks = (int(match[1]), int(match[2] or 1)) if match else (0, 0)
+    if not 2 <= hosts <= MOST_HOSTS or ranks > MOST_RANKS:
+        raise ValueError(f"'{text}' is no lab of 2 to {MOST_HOSTS} hosts of at most {MOST_RANKS} "
+                         "ranks (examples: 4x1, 2x4)")
+    return Placement(hosts, ranks)
 
 
 def format_size(size):

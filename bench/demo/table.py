@@ -127,9 +127,13 @@ def statistics_check(case, scheme, direct, preloaded, options):
         return f"{case.lab}, {case.name}, {scheme}: all native. {told}"
     expected = case.size * bus_factor(case.collective, case.lab.ranks)
     excess = direct.interface_bytes / direct.library_bytes - 1
-    also = ", and what stays on a host" if options.loopback and case.lab.ranks_per_host > 1 else ""
+    causes = ["packet headers and acknowledgements"]
+    if options.loopback and case.lab.ranks_per_host > 1:
+        causes.append("what stays on a host")
+    if options.loopback and excess > 0.1:
+        causes.append("what others sent")
     return (f"{case.lab}, {case.name}, {scheme}: the library says that a host sent\n"
             f"{direct.library_bytes:,.0f} B a call to others "
             f"({expected / direct.library_bytes:.2f}x fewer than native);\n"
             f"the interface counted {direct.interface_bytes:,.0f} B "
-            f"({excess:+.2%}: packet headers and acknowledgements{also}). {told}")
+            f"({excess:+.2%}: {', and '.join(causes)}). {told}")

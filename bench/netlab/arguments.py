@@ -6,7 +6,8 @@ import re
 
 
 def list_of(parse, names=None):
-    """Reads what stands between commas, one or more; only these names, where there are any."""
+    """Reads what stands between commas, one or more, each once; only these names, where there are
+    any."""
     def read(text):
         try:
             values = tuple(parse(item) for item in text.split(",") if item)
@@ -16,13 +17,26 @@ def list_of(parse, names=None):
             raise argparse.ArgumentTypeError(f"'{text}': choose from {', '.join(names)}")
         if not values:
             raise argparse.ArgumentTypeError(f"'{text}' names nothing")
-        return values
+        return tuple(dict.fromkeys(values))
     return read
 
 
 def split_schemes(text):
-    """At the commas between schemes, not at those before a scheme's next key, or number."""
-    return tuple(scheme for scheme in re.split(r",(?![a-z]+=|[0-9])", text) if scheme)
+    """At the commas between schemes, not at those before a scheme's next key, or number; each
+    once."""
+    schemes = re.split(r",(?![a-z]+=|[0-9])", text)
+    return tuple(dict.fromkeys(scheme for scheme in schemes if scheme))
+
+
+def parse_seconds(text):
+    """A time that comes to an end, which nan and inf do not."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds <= 1e9:
+        raise argparse.ArgumentTypeError(f"'{text}' is not from 0 to 1e9 seconds")
+    return seconds
 
 
 def writable(path):

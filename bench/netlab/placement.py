@@ -3,6 +3,7 @@
 import dataclasses
 
 MAPS = ("slot", "node")  # as mpirun calls them
+MOST_HOSTS, MOST_RANKS = 250, 64  # of a lab, and of a host
 
 
 @dataclasses.dataclass(frozen=True)

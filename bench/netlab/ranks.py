@@ -40,7 +40,8 @@ def _start(lab, rank, program, settings, output):
 
 
 def _end(process):
-    """With what it has started: each rank leads a session of its own."""
+    """With what it has started, but not what has left its process group, as setsid does: in
+    namespaces that ends with the lab, and on the loopback interface goes on."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -62,10 +63,17 @@ def _wait(processes, timeout):
         time.sleep(0.01)
 
 
+def _signal_name(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # of the real-time signals only the first and the last have one
+        return f"signal {number}"
+
+
 def _show_failure(rank, code, output):
     output.seek(0)
     tail = output.read().decode(errors="replace").splitlines()[-20:]
-    ended = f"ended with {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
+    ended = f"ended with {code}" if code >= 0 else f"was ended by {_signal_name(-code)}"
     print(f"netlab: rank {rank} {ended}", file=sys.stderr)
     for line in tail:
         print(f"netlab: rank {rank}: {line}", file=sys.stderr)
@@ -74,7 +82,9 @@ def _show_failure(rank, code, output):
 def run_ranks(lab, program, settings, timeout, show=True):
     """The exit codes by rank, above 128 for a signal; and rank 0's output, where that is not
     shown."""
-    sys.stdout.flush()
+    show = show and sys.stdout is not None  # which it is when closed
+    if show:
+        sys.stdout.flush()
     lab.begin()
     processes, outputs = [], []
     try:

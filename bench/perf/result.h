@@ -17,7 +17,8 @@ struct IterationStats {
   double variation_percent() const { return mean > 0 ? 100 * deviation / mean : 0; }
 };
 
-// Sorts a copy. `times` must not be empty. Percentiles are nearest-rank.
+// Sorts a copy. `times` must not be empty. p95 and p99 are nearest-rank; p50 is the median, of an
+// even number of times the larger of the two in the middle.
 IterationStats summarize(std::vector<double> times);
 
 // One size, in place or out of place.

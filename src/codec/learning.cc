@@ -6,8 +6,8 @@
 #include <iterator>
 
 #include "codec/codebook.h"
-#include "codec/float_mode.h"
 #include "codec/float16.h"
+#include "codec/float_mode.h"
 
 namespace terse::codec {
 namespace {

@@ -41,7 +41,8 @@ TERSE_INLINE uint32_t range_bits(const Extent& extent) {
   return bits >= kTinyBits && bits < kInfinityBits ? bits : 0;
 }
 
-// What one element of a block weighs, from 1 to 2^20: however wide one block is, the others are seen.
+// What one element of a block weighs, from 1 to 2^20: however wide one block is, the others are
+// seen.
 TERSE_INLINE uint32_t element_weight(uint32_t range, uint32_t widest) {
   if (range == 0 || widest == 0) return 0;
   const float part = div(bits_float(range), bits_float(widest));

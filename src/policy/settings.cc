@@ -152,7 +152,8 @@ constexpr const char* kProcessNumbers[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX
                                            "SLURM_PROCID"};
 
 // Read by this repository's own tests, and no settings of the library.
-constexpr std::string_view kHarness[] = {"TERSE_BLESS", "TERSE_TEST_BUILD_DIR"};
+constexpr std::string_view kHarness[] = {"TERSE_BLESS", "TERSE_REQUIRE_NAMESPACES",
+                                         "TERSE_TEST_BUILD_DIR"};
 
 // The rules need the other settings.
 void read_policy(Settings& s) {

@@ -104,9 +104,32 @@ class Plan(unittest.TestCase):
         [one, other] = parse_arguments(["--labs", "8,2x4"]).labs
         self.assertEqual((one.hosts, one.ranks_per_host, one.ranks), (8, 1, 8))
         self.assertEqual((other.hosts, other.ranks_per_host, other.ranks), (2, 4, 8))
-        for bad in ("", "1x4", "2x0", "x4", "2x4x2", "two"):
+        for bad in ("", "1x4", "2x0", "x4", "2x4x2", "two", "251", "300", "2x65"):
             with self.assertRaises(ValueError):
                 plan.parse_lab(bad)
+        self.assertEqual(plan.parse_lab("250x64").ranks, 16000)  # netlab takes it
+
+    def test_what_cannot_be_measured_is_refused(self):
+        for arguments, said in ((["--seconds", "nan"], "'nan' is not from 0"),
+                                (["--seconds", "inf"], "'inf' is not from 0"),
+                                (["--tune-seconds", "nan"], "'nan' is not from 0"),
+                                (["--labs", "4,300"], "'300' is no lab of 2 to 250 hosts"),
+                                (["--rate", "0.5"], "'0.5' cannot be shaped"),
+                                (["--schemes", "int8,native"], "native, which need not be named")):
+            with (self.assertRaises(SystemExit) as ended,
+                  contextlib.redirect_stderr(io.StringIO()) as error):
+                parse_arguments(arguments)
+            self.assertEqual(ended.exception.code, 2)
+            self.assertIn(said, error.getvalue())
+
+    def test_what_is_named_twice_is_measured_once(self):
+        options = parse_arguments(["--labs", "2,2x1", "--schemes", "int8,int4,int8", "--sizes",
+                                   "1M,1024K", "--collectives", "all_reduce,all_reduce",
+                                   "--dtypes", "fp32,fp32"])
+        self.assertEqual(options.labs, (plan.Placement(2),))
+        self.assertEqual(options.schemes, ("int8", "int4"))
+        cases = plan.cases(options.labs[0], options)
+        self.assertEqual([case.data for case in cases], ["gradient", "gauss"])
 
     def test_default_run_covers_everything(self):
         options = parse_arguments([])
@@ -250,6 +273,22 @@ class Report(unittest.TestCase):
             "auto: predicted within 15 % in 0 of 1, from 2.00 to 2.00 times what it took"])
         self.assertIn("\n\n" + "\n".join(lines) + "\n\n",
                       table.summary(results, self.options, "a machine"))
+
+    def check(self, lab, loopback, excess):
+        """What is said to be the cause of so many bytes more than the library's."""
+        direct = Result(1, 3, 1e6 * (1 + excess), 0, 0, library_bytes=1e6)
+        case = plan.Case(lab, "all_reduce", "gauss", "fp32", 1 << 20)
+        said = table.statistics_check(case, "int8", direct, direct,
+                                      argparse.Namespace(loopback=loopback))
+        return re.search(r"%: packet headers and acknowledgements(.*)\)\.", said)[1]
+
+    def test_others_use_the_loopback_interface_too(self):
+        others = ", and what others sent"
+        self.assertEqual(self.check(ALONE, True, 0.02), "")
+        self.assertEqual(self.check(ALONE, True, 0.12), others)
+        self.assertEqual(self.check(ALONE, False, 0.12), "")
+        self.assertEqual(self.check(SHARED, True, 0.02), ", and what stays on a host")
+        self.assertEqual(self.check(SHARED, True, 2), ", and what stays on a host" + others)
 
     def test_the_share_of_a_link_is_of_what_crossed_it(self):
         result = Result(2, 3, 10**8, 0, 0)
@@ -419,7 +458,7 @@ class Early(unittest.TestCase):
         for number in signal.SIGTERM, signal.SIGHUP:
             self.addCleanup(signal.signal, number, signal.getsignal(number))
 
-    def run_it(self, ends, after):
+    def run_it(self, ends, after, schemes="int8,int4"):
         """The exit code and what is printed, where so many measurements come before that end."""
         taken = []
 
@@ -430,7 +469,7 @@ class Early(unittest.TestCase):
             return Result(8.0 / len(taken), plan.iterations(case, scheme, options), 1e6, 9e6, 0.1,
                           library_bytes=9e5 if direct else None)
         arguments = ["bench/run", "--loopback", "--labs", "2", "--sizes", "1M,64M", "--schemes",
-                     "int8,int4", "--collectives", "all_reduce", "--dtypes", "fp32", "--json",
+                     schemes, "--collectives", "all_reduce", "--dtypes", "fp32", "--json",
                      self.json, "--plot", self.svg, "--build-dir", self.build]
         with (unittest.mock.patch("main.measure", play), unittest.mock.patch("sys.argv", arguments),
               contextlib.redirect_stdout(io.StringIO()) as said,
@@ -457,6 +496,14 @@ class Early(unittest.TestCase):
         self.assertEqual([row["calls"] for row in report["rows"][-3:]], [17, 34, 34])
         for text in said, picture:
             self.assertNotIn("NOT WHOLE", text)
+
+    def test_where_no_scheme_can_be_called_by_name_nothing_is_checked(self):
+        code, said = self.run_it(None, None, schemes="safe,fast")
+        report, _ = self.report()
+        self.assertEqual((code, report["whole"]), (0, True))
+        self.assertEqual({row["scheme"] for row in report["rows"]}, {"native", "safe", "fast"})
+        self.assertEqual(report["statistics_checks"], [])
+        self.assertNotIn("NOT WHOLE", said)
 
     def failing(self):
         raise hosts.HostsError("oh dear")

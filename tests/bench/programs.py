@@ -30,7 +30,12 @@ def netlab(*arguments, timeout=120, **how):
 
 
 def has_namespaces():
-    return netlab("--probe").stdout.strip() == "namespaces"
+    """Whether tests that need them run. With TERSE_REQUIRE_NAMESPACES=1 it is an error that they do
+    not, of all tests in the file."""
+    found = netlab("--probe").stdout.strip() == "namespaces"
+    if not found and os.environ.get("TERSE_REQUIRE_NAMESPACES") == "1":
+        raise AssertionError("TERSE_REQUIRE_NAMESPACES=1, and netlab cannot make namespaces here")
+    return found
 
 
 def left_over(pid):

@@ -365,7 +365,8 @@ TEST(Learning, OneHugeElementHidesNoOthers) {
   for (const Rounding rounding : kRoundings)
     for (const int bits : {4, 6})
       for (const float huge : {100.0f, 1e4f, 1e5f, 1e6f, 1e36f}) {
-        SCOPED_TRACE(testing::Message() << bits << " bits, " << static_cast<int>(rounding) << ", " << huge);
+        SCOPED_TRACE(testing::Message()
+                     << bits << " bits, " << static_cast<int>(rounding) << ", " << huge);
         Floats x = others;
         x[1000] = huge;
         const Levels levels = learned(x, 128, bits, rounding);

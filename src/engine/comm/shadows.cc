@@ -212,8 +212,8 @@ void Shadows::forget(Shadow& shadow) {
 
 void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {
   Kind& kind = kinds_[which];
-  // What is gathered again as it was, in a backward pass, need not come back after that: activations
-  // do not.
+  // What is gathered again as it was, in a backward pass, need not come back after that:
+  // activations do not.
   if (!unchanged) {
     kind.failures = 0;
     kind.proven = true;
