@@ -57,7 +57,9 @@ struct Place {
   int ranks, node_ranks;
   plan::Topology topology = plan::even_topology(ranks, (ranks + node_ranks - 1) / node_ranks);
 
-  Machines machines() const { return {plan::usual_grain(profile.gpu), topology}; }
+  Machines machines() const {
+    return {grain_of(settings(), plan::usual_grain(profile.gpu)), topology};
+  }
 };
 
 // Seconds of the call natively, and with the scheme; empty: it stays native.
@@ -77,11 +79,21 @@ Prospect prospect_of(const std::string& option, plan::Collective collective, dou
   return {collective, static_cast<size_t>(bytes / whole), dtype, ranks, 0};
 }
 
+// A plan is made for each rank of a node.
+void require_few_plans(const Place& place, const Prospect& call) {
+  const plan::Shape shape =
+      shape_of({codec::Spec{}}, call.count, codec::dtype_size(call.dtype),
+               {call.ranks, 0, call.root}, place.machines());
+  require_feasible(call.collective, shape, std::ranges::max(place.topology.size));
+}
+
 // As a program's call: throws Error where the scheme is not for so many ranks.
 Times times_of(const Place& place, const Prospect& call, const Scheme& wanted) {
   const Prediction native = predict_native(place.profile, call, place.machines());
   if (wanted.off || !is_for(wanted, call.collective, call.dtype)) return {*native.seconds, {}};
-  const Scheme scheme = require_on_ranks(wanted, call.ranks);
+  const Scheme scheme = require_on_ranks(wanted, call.ranks);  // of other codes, it may be
+  if (!is_for(scheme, call.collective, call.dtype)) return {*native.seconds, {}};
+  require_few_plans(place, call);
   return {*native.seconds, seconds_as_called(place.profile, scheme, call, place.machines())};
 }
 

@@ -100,6 +100,7 @@ void add_rule(const Draft& draft, size_t floor, Policy& policy) {
     return add(named, draft.scheme, {});
   }
   Set left = named != 0 ? named : default_collectives();
+  if (draft.match.ops != 0) left &= reducing_collectives();
   for (const PresetPart& part : preset->parts) {
     const Set own = part.collectives == 0 ? left : left & part.collectives;
     left &= ~own;

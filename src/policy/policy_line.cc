@@ -119,6 +119,7 @@ class LineParser {
   std::optional<Word> word() {
     skip_blanks();
     const size_t begin = at_;
+    size_t quote = 0;
     bool quoted = false;
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
@@ -126,10 +127,12 @@ class LineParser {
         at_ = std::min(at_ + 1, text_.size() - 1);
       } else if (c == '"') {
         quoted = !quoted;
+        quote = at_;
       } else if (!quoted && (kBlanks.find(c) != kBlanks.npos || c == ';' || starts("->"))) {
         break;
       }
     }
+    if (quoted) refuse(quote, "a closing quote is missing");
     if (at_ == begin) return {};
     return Word{text_.substr(begin, at_ - begin), begin};
   }

@@ -125,6 +125,23 @@ allreduce of 1M, float32, by tiny
         gain = float(re.search(r"\n +1G +[\d.e+]+ s +[\d.]+ s +([\d.]+)x\n", out)[1])
         self.assertTrue(2 < gain < 4, out)
 
+    # A plan is made for each rank of a node.
+    def test_of_many_ranks_on_a_node_is_refused_in_time(self):
+        wrong_usage(self, "1.074e+09 bytes on 16384 ranks are too much to plan here: ask for less of "
+                          "either", "forecast", "--profile", self.profile, "--ranks", "16384",
+                    "--node-ranks", "2048", "--bytes", "1G", "--schemes", "int8")
+
+    # On sixteen ranks it has codes of 16 bits.
+    def test_a_scheme_whose_codes_are_as_wide_as_the_elements_stays_native(self):
+        out = self.forecast("--ranks", "16", "--node-ranks", "16", "--bytes", "64M", "--dtype",
+                            "float16", "--schemes", "linear8,linear16")
+        self.assertRegex(out, r"\n +64M +[\d.]+ s +native +native\n$")
+
+    def test_chunks_are_of_the_size_that_is_set(self):
+        words = ("--profile", self.profile, "--ranks", "2", "--bytes", "64M", "--schemes", "int8")
+        self.assertNotEqual(self.output("forecast", *words),
+                            self.output("forecast", *words, TERSE_CHUNK_BYTES="64K"))
+
     # As the call itself is.
     def test_a_scheme_that_is_not_for_so_many_ranks_is_an_error(self):
         error = ('scheme "linear8:block=256,round=stochastic": the sum of 4096 ranks leaves fewer than '

@@ -66,11 +66,8 @@ TEST(PolicyLine, ErrorsSayWhere) {
       {"ranks=0 -> int4", "column 7: no call is of 0"},
       {"nodes=..0 -> int4", "column 7: no call is of 0"},
       {"name= -> int4", "column 6: the name is empty; leave it out for any name"},
-      {"name=\"a -> int4",
-       "column 1: scheme \"name=\"a -> int4\": unknown codec \"name=\"a -> int4\"; known are off, "
-       "auto, "
-       "int2 to int8, minmax2 to minmax8, bf16, fp16, fp8e4m3, fp8e5m2, mxfp8, mxfp6, mxfp4, "
-       "nvfp4, linear8, linear16, exp8 and learned2 to learned8"},
+      {"name=\"a -> int4", "column 6: a closing quote is missing"},
+      {"name=\"a\\\" -> int4", "column 6: a closing quote is missing"},
       {"name=\"a\"b -> int4", "column 6: \"b\" after the closing quote"},
       {"name=a\"b\" -> int4", "column 6: a quote within \"a\"b\"\", which does not begin with one"},
       {"name=a\x01 -> int4", "column 6: the name has a control character"},

@@ -178,6 +178,9 @@ TEST(Policy, PrintsWhatIsImplied) {
   } cases[] = {
       {"int8", "shard=64K.. -> int8:block=128,round=nearest"},
       {"off", "off"},
+      // Of a preset's parts those that the condition can be of.
+      {"op=sum -> qsdp",
+       "allreduce,reducescatter op=sum shard=64K.. -> minmax8:block=1024,round=stochastic"},
       {"bytes=0.. -> int8", "bytes=0.. -> int8:block=128,round=nearest"},
       {"  allgather , -> off", nullptr},
       {"collective=reducescatter,allreduce op=avg,sum dtype=bf16,fp32 ->int4:block=64;off",

@@ -272,6 +272,7 @@ TEST(Profile, ErrorsSayWhere) {
       {curve + "points = [[1, true]]\n", "7:15: seconds is a number"},
       {curve + "points = [[0, 1]]\n", "7:11: no message has 0 bytes"},
       {curve + "points = [[1e30, 1]]\n", "7:11: no message has 1e+30 bytes"},
+      {curve + "points = [[9223372036854775807, 1]]\n", "7:11: no message has 9.223372036854776e+18 bytes"},
       {curve + "points = [[nan, 1]]\n", "7:11: no message has nan bytes"},
       {curve + "points = [[1, 0]]\n", "7:11: no call takes 0 s"},
       {curve + "points = [[1, -1]]\n", "7:11: no call takes -1 s"},
