@@ -49,7 +49,7 @@ struct Curve {
   bool operator==(const Curve&) const = default;
 
   // Between two points on the line through them; below the first as that; beyond the last on as
-  // from the one before to it.
+  // from the one before to it, or in proportion where that does not rise, or is the only one.
   double seconds(size_t bytes) const;
 };
 

@@ -27,17 +27,20 @@ TEST(Curve, IsALineBetweenPointsAndGoesOnAsItEnds) {
   for (const auto& c : cases) EXPECT_DOUBLE_EQ(curve.seconds(c.bytes), c.seconds) << c.bytes;
 }
 
-TEST(Curve, OfOnePointTakesAlwaysAsLong) {
-  for (const size_t bytes : {0u, 100u, 1'000'000u})
-    EXPECT_EQ(through({{100, 7}}).seconds(bytes), 7) << bytes;
+TEST(Curve, OfOnePointGoesOnInProportion) {
+  for (const size_t bytes : {0u, 100u}) EXPECT_EQ(through({{100, 7}}).seconds(bytes), 7) << bytes;
+  EXPECT_DOUBLE_EQ(through({{100, 7}}).seconds(1'000), 70);
 }
 
 // A measurement that fell by chance falls between its points, but not on to nothing.
 TEST(Curve, NoiseNeverMakesLargerMessagesFaster) {
-  const Curve curve = through({{100, 1}, {200, 5}, {400, 4}});
-  EXPECT_EQ(curve.seconds(300), 4.5);
-  for (const size_t bytes : {size_t{400}, size_t{401}, size_t{4000}, size_t{1} << 60})
-    EXPECT_EQ(curve.seconds(bytes), 4) << bytes;
+  for (const double last : {4.0, 5.0}) {
+    const Curve curve = through({{100, 1}, {200, 5}, {400, last}});
+    EXPECT_EQ(curve.seconds(300), (5 + last) / 2);
+    EXPECT_EQ(curve.seconds(400), last);
+    EXPECT_DOUBLE_EQ(curve.seconds(500), 1.25 * last);
+    EXPECT_DOUBLE_EQ(curve.seconds(4000), 10 * last);
+  }
 }
 
 class Measured : public ::testing::Test {

@@ -12,6 +12,7 @@ using codec::Dtype;
 using plan::Collective;
 
 constexpr size_t kCount = 1 << 24;
+constexpr size_t kSize = 1 << 30;  // of a curve of one point, which up to it is flat
 
 // Slow links and fast codecs, so that the fewest bits are the fastest.
 const model::Profile kSlow{.name = "slow",
@@ -103,8 +104,8 @@ TEST(Chooser, CountsWhatComesToARoot) {
 // `terse tune` measures one rounding; the other takes nearly as long.
 TEST(Chooser, TakesWhatWasMeasuredOfTheOtherRounding) {
   model::Profile p = kSlow;
-  p.measured = {curve("native", {{1, 1.0}}), curve("int4", {{1, 0.5}}), curve("int8", {{1, 0.75}}),
-                curve("int8:round=stochastic", {{1, 0.25}})};
+  p.measured = {curve("native", {{kSize, 1.0}}), curve("int4", {{kSize, 0.5}}), curve("int8", {{kSize, 0.75}}),
+                curve("int8:round=stochastic", {{kSize, 0.25}})};
   const auto all = predicted(p, "auto:bits=4,round=stochastic", all_reduce(), nodes(1, 4));
   EXPECT_EQ(names(all), "native int8:round=stochastic int4:round=stochastic");
   EXPECT_EQ(all[1].seconds, 0.25);
@@ -125,8 +126,8 @@ TEST(Chooser, WhereNativeAloneWasMeasuredGoesByTheModel) {
 TEST(Chooser, TakesWhatWasMeasuredAloneWhereNativeWas) {
   model::Profile p = kSlow;
   const size_t bytes = 4 * kCount;
-  p.measured = {curve("int8", {{1, 1}}), curve("native", {{1, 0.5}, {2 * bytes - 1, 1.5}}),
-                curve("int4", {{1, 0.9}}), curve("int6", {{1, 1}}, Dtype::kFloat16)};
+  p.measured = {curve("int8", {{kSize, 1}}), curve("native", {{1, 0.5}, {2 * bytes - 1, 1.5}}),
+                curve("int4", {{kSize, 0.9}}), curve("int6", {{kSize, 1}}, Dtype::kFloat16)};
   const std::vector<Prediction> all = predicted(p, "auto:bits=4", all_reduce(), nodes(1, 4));
   ASSERT_EQ(names(all), "native int8 int4");
   EXPECT_EQ(all[0].seconds, 1.0);
@@ -144,8 +145,8 @@ TEST(Chooser, TakesWhatWasMeasuredAloneWhereNativeWas) {
 
 // Where links were not, either: they are not needed.
 TEST(Chooser, WhatWasMeasuredNeedsNoModel) {
-  model::Profile p{.name = "measured", .measured = {curve("native", {{1, 1}})}};
-  p.measured.push_back(curve("int8:round=stochastic", {{1, 0.5}}));
+  model::Profile p{.name = "measured", .measured = {curve("native", {{kSize, 1}})}};
+  p.measured.push_back(curve("int8:round=stochastic", {{kSize, 0.5}}));
   EXPECT_EQ(names(predicted(p, "auto:round=stochastic", all_reduce(), nodes(1, 4))),
             "native int8:round=stochastic");
 }
@@ -161,9 +162,9 @@ TEST(Chooser, AGainOfLessThanTenPercentIsNone) {
       {1.11, 1.0, 2.0, "int8"},  {1.09, 1.0, 2.0, "native"}, {1.0, 2.0, 3.0, "native"},
   };
   for (const auto& c : cases) {
-    const model::Profile p{.measured = {curve("native", {{1, c.native}}),
-                                        curve("int8", {{1, c.int8}}),
-                                        curve("int4", {{1, c.int4}})}};
+    const model::Profile p{.measured = {curve("native", {{kSize, c.native}}),
+                                        curve("int8", {{kSize, c.int8}}),
+                                        curve("int4", {{kSize, c.int4}})}};
     const std::vector<Prediction> all = predicted(p, "auto:bits=4", all_reduce(), nodes(1, 4));
     EXPECT_EQ(name_of(choose(all)), c.taken) << c.native << " " << c.int8 << " " << c.int4;
   }
@@ -173,9 +174,9 @@ TEST(Chooser, FormatsAreNarrowerThanTheElements) {
   for (const Dtype dtype : {Dtype::kFloat16, Dtype::kBfloat16})
     EXPECT_EQ(names(predicted(kSlow, "auto", all_reduce(dtype), nodes(1, 4))),
               "native int8 minmax8");
-  model::Profile p{.measured = {curve("native", {{1, 1}}, Dtype::kFloat16),
-                                curve("bf16", {{1, 0.1}}, Dtype::kFloat16),
-                                curve("int8", {{1, 0.1}}, Dtype::kFloat16)}};
+  model::Profile p{.measured = {curve("native", {{kSize, 1}}, Dtype::kFloat16),
+                                curve("bf16", {{kSize, 0.1}}, Dtype::kFloat16),
+                                curve("int8", {{kSize, 0.1}}, Dtype::kFloat16)}};
   EXPECT_EQ(names(predicted(p, "auto", all_reduce(Dtype::kFloat16), nodes(1, 4))), "native int8");
 }
 
@@ -275,7 +276,7 @@ TEST(Chooser, DoesNotTakeWhatWouldStayNative) {
   for (const auto& [scheme, seconds] :
        {std::pair("native", 1.0), std::pair("bf16", 0.5), std::pair("int8", 0.8)})
     u.profile.measured.push_back(
-        {Collective::kAllReduce, Dtype::kFloat32, 10, 3, scheme, {{1, seconds}}});
+        {Collective::kAllReduce, Dtype::kFloat32, 10, 3, scheme, {{kSize, seconds}}});
   const auto measured = predictions(u.profile, parse_scheme("auto"), u.call, u.machines);
   EXPECT_EQ(names(measured), "native int8");
   EXPECT_TRUE(measured.front().measured);
