@@ -221,6 +221,8 @@ void forecast_calls(ForecastOptions o) {
     }
   }
   fmt::print("profile    {}: {}\n", profile.name, profile.source);
+  if (!profile.measured.empty())
+    fmt::print("measured   is what auto goes by; these times are the model's\n");
   for (const Table& table : tables) print_table(table, axis);
   if (!o.plot.empty()) write_plot(o.plot, tables, axis);
 }

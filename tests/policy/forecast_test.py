@@ -137,6 +137,17 @@ allreduce of 1M, float32, by tiny
                             "float16", "--schemes", "linear8,linear16")
         self.assertRegex(out, r"\n +64M +[\d.]+ s +native +native\n$")
 
+    def test_what_was_measured_is_not_what_is_told(self):
+        curve = ('[[measured]]\ncollective = "allreduce"\ndtype = "float32"\nranks = 2\nnodes = 1\n'
+                 'scheme = "{}"\npoints = [[1048576, {}]]\n')
+        measured = self.write("measured.toml", PROFILE + curve.format("native", 2) +
+                              curve.format("int8", 1))
+        words = ("--ranks", "2", "--bytes", "1M", "--schemes", "int8")
+        said = "measured   is what auto goes by; these times are the model's\n"
+        out = self.output("forecast", "--profile", measured, *words)
+        self.assertIn(said, out)
+        self.assertEqual(out.replace(said, ""), self.forecast(*words))
+
     def test_chunks_are_of_the_size_that_is_set(self):
         words = ("--profile", self.profile, "--ranks", "2", "--bytes", "64M", "--schemes", "int8")
         self.assertNotEqual(self.output("forecast", *words),
