@@ -81,9 +81,8 @@ Prospect prospect_of(const std::string& option, plan::Collective collective, dou
 
 // A plan is made for each rank of a node.
 void require_few_plans(const Place& place, const Prospect& call) {
-  const plan::Shape shape =
-      shape_of({codec::Spec{}}, call.count, codec::dtype_size(call.dtype),
-               {call.ranks, 0, call.root}, place.machines());
+  const plan::Shape shape = shape_of({codec::Spec{}}, call.count, codec::dtype_size(call.dtype),
+                                     {call.ranks, 0, call.root}, place.machines());
   require_feasible(call.collective, shape, std::ranges::max(place.topology.size));
 }
 

@@ -104,8 +104,8 @@ TEST(Chooser, CountsWhatComesToARoot) {
 // `terse tune` measures one rounding; the other takes nearly as long.
 TEST(Chooser, TakesWhatWasMeasuredOfTheOtherRounding) {
   model::Profile p = kSlow;
-  p.measured = {curve("native", {{kSize, 1.0}}), curve("int4", {{kSize, 0.5}}), curve("int8", {{kSize, 0.75}}),
-                curve("int8:round=stochastic", {{kSize, 0.25}})};
+  p.measured = {curve("native", {{kSize, 1.0}}), curve("int4", {{kSize, 0.5}}),
+                curve("int8", {{kSize, 0.75}}), curve("int8:round=stochastic", {{kSize, 0.25}})};
   const auto all = predicted(p, "auto:bits=4,round=stochastic", all_reduce(), nodes(1, 4));
   EXPECT_EQ(names(all), "native int8:round=stochastic int4:round=stochastic");
   EXPECT_EQ(all[1].seconds, 0.25);
