@@ -60,9 +60,9 @@ std::optional<model::Rates> fit_codec(const Curve& c, const plan::Topology& t, c
   free.coding = {kMostRate, kMostRate};
   free.overlap = 0;
   const plan::Selection taken = plan::select(c.collective, shape, plan::Algo{});
-  const double links = model::seconds(free, *taken.algorithm, shape, "");
+  const double links = model::estimate(free, *taken.algorithm, shape, "").seconds;
   free.coding = {1, 1};
-  const double elements = model::seconds(free, *taken.algorithm, shape, "") - links;
+  const double elements = model::estimate(free, *taken.algorithm, shape, "").seconds - links;
   const double spent = std::max(c.points.back().seconds - links, 0.02 * c.points.back().seconds);
   const double rate = std::clamp(elements / spent, kLeastRate, kMostRate);
   return model::Rates{rate, rate};

@@ -9,8 +9,8 @@ namespace terse {
 
 // Owns nothing when the mutex was not to be had for so long. (Thread sanitizers do not know the
 // waits of timed mutexes.)
-inline std::unique_lock<std::mutex> patient_lock(std::mutex& mutex,
-                                                 std::chrono::milliseconds patience) {
+inline std::unique_lock<std::mutex> patient_lock(
+    std::mutex& mutex, std::chrono::milliseconds patience = std::chrono::milliseconds(200)) {
   const auto limit = std::chrono::steady_clock::now() + patience;
   std::unique_lock lock(mutex, std::try_to_lock);
   while (!lock.owns_lock() && std::chrono::steady_clock::now() < limit) {

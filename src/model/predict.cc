@@ -139,11 +139,9 @@ double native_seconds(const Profile& p, Collective collective, const Shape& shap
   return latency(p, of_tree(collective, t)) + p.launch + links;
 }
 
-namespace {
-
-// `link`: of the algorithm and the shape, as it takes its time.
-double seconds_with(const plan::Link& link, const Profile& p, const plan::Algorithm& algorithm,
-                    const Shape& shape, std::string_view codec) {
+Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape,
+                  std::string_view codec) {
+  const plan::Link link = plan::link_of(algorithm, shape);
   const Topology& t = shape.topology;
   const size_t bytes = message_bytes(algorithm.collective, shape);
   Shape whole = shape;
@@ -165,28 +163,21 @@ double seconds_with(const plan::Link& link, const Profile& p, const plan::Algori
   }
   const double chunks = chunks_of(shape, bytes);
   const double hidden = p.overlap * (chunks - 1) / chunks * std::min(links, coding);
-  return work.latencies +
-         chunks * (static_cast<double>(work.steps) * p.launch +
-                   static_cast<double>(work.messages) * p.message) +
-         links + coding - hidden;
+  const double time = work.latencies +
+                      chunks * (static_cast<double>(work.steps) * p.launch +
+                                static_cast<double>(work.messages) * p.message) +
+                      links + coding - hidden;
+  return {&algorithm, time, link};
 }
 
-}  // namespace
-
-double seconds(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape,
-               std::string_view codec) {
-  return seconds_with(plan::link_of(algorithm, shape), p, algorithm, shape, codec);
-}
-
-Fastest fastest(const Profile& profile, Collective collective, const Shape& shape,
-                std::string_view codec) {
-  Fastest best;
+Estimate fastest(const Profile& profile, Collective collective, const Shape& shape,
+                 std::string_view codec) {
+  Estimate best;
   for (const plan::Algorithm& a : plan::algorithms()) {
     if (!plan::is_for(a, collective, shape)) continue;
     if (!a.applies(shape, *plan::find_algo(a.names.own)).applies) continue;
-    const plan::Link link = plan::link_of(a, shape);
-    const double time = seconds_with(link, profile, a, shape, codec);
-    if (best.algorithm == nullptr || time < best.seconds) best = {&a, time, link};
+    const Estimate one = estimate(profile, a, shape, codec);
+    if (best.algorithm == nullptr || one.seconds < best.seconds) best = one;
   }
   return best;
 }

@@ -22,17 +22,19 @@ const char* lacks(const Profile& profile, const plan::Topology& topology);
 double native_seconds(const Profile& profile, plan::Collective collective,
                       const plan::Shape& shape);
 
-// Of an algorithm that is for the shape. `codec`: the scheme's name in the profile.
-double seconds(const Profile& profile, const plan::Algorithm& algorithm, const plan::Shape& shape,
-               std::string_view codec);
-
-// The algorithm of the least time among those that apply, that time, and what leaves a node.
-struct Fastest {
+// What a call takes with an algorithm, and what then leaves a node.
+struct Estimate {
   const plan::Algorithm* algorithm = nullptr;
   double seconds = 0;
   plan::Link link;
 };
-Fastest fastest(const Profile& profile, plan::Collective collective, const plan::Shape& shape,
-                std::string_view codec);
+
+// Of an algorithm that is for the shape. `codec`: the scheme's name in the profile.
+Estimate estimate(const Profile& profile, const plan::Algorithm& algorithm,
+                  const plan::Shape& shape, std::string_view codec);
+
+// That of the least time among the algorithms that apply.
+Estimate fastest(const Profile& profile, plan::Collective collective, const plan::Shape& shape,
+                 std::string_view codec);
 
 }  // namespace terse::model

@@ -5,14 +5,14 @@
 namespace terse::model {
 
 double Curve::seconds(size_t bytes) const {
-  const auto slope = [](const Point& a, const Point& b) {
-    return (b.seconds - a.seconds) / static_cast<double>(b.bytes - a.bytes);
-  };
   const auto after = std::ranges::upper_bound(points, bytes, {}, &Point::bytes);
   if (after == points.begin()) return points.front().seconds;
   const Point& from = *(after - 1);
-  const auto end = std::min(after, points.end() - 1);
-  double rise = end == points.begin() ? 0 : slope(*(end - 1), *end);
+  double rise = 0;  // of a byte
+  if (points.size() > 1) {
+    const auto b = std::min(after, points.end() - 1), a = b - 1;
+    rise = (b->seconds - a->seconds) / static_cast<double>(b->bytes - a->bytes);
+  }
   // One point, or noise, does not say what more bytes take: as much as those did.
   if (after == points.end() && rise <= 0) rise = from.seconds / static_cast<double>(from.bytes);
   return from.seconds + rise * static_cast<double>(bytes - from.bytes);

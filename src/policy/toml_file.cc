@@ -78,7 +78,7 @@ bool TomlFile::flag_of(const Entry& e) const {
 
 double TomlFile::number_of(const toml::node& node, std::string_view key) const {
   if (const auto whole = node.value_exact<int64_t>()) return static_cast<double>(*whole);
-  if (const auto number = node.value<double>(); number && node.is_number()) return *number;
+  if (const auto number = node.value_exact<double>()) return *number;
   refuse(node.source().begin, "{} is a number", key);
 }
 

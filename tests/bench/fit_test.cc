@@ -43,7 +43,7 @@ double seconds(const Profile& p, const Layout& l, std::string_view scheme, size_
   const plan::Shape shape = shape_of({spec}, bytes / 4, 4, {l.ranks, 0, 0}, {plan::kHostGrain, t});
   if (native) return model::native_seconds(p, Collective::kAllReduce, shape);
   const plan::Selection taken = plan::select(Collective::kAllReduce, shape, plan::Algo{});
-  return model::seconds(p, *taken.algorithm, shape, "");
+  return model::estimate(p, *taken.algorithm, shape, "").seconds;
 }
 
 // As if it had been measured on that machine.

@@ -60,7 +60,7 @@ const Algorithm& algorithm(Collective collective, std::string_view name) {
 }
 
 double seconds_of(const Shape& s, std::string_view name, const Profile& profile = kMachine) {
-  return seconds(profile, algorithm(Collective::kAllReduce, name), s, "int8");
+  return estimate(profile, algorithm(Collective::kAllReduce, name), s, "int8").seconds;
 }
 
 // Up a tree and down again; and 2 (n-1)/n of 4096 bytes by each rank.
@@ -200,8 +200,8 @@ TEST(Predict, CodecsHaveRatesOfTheirOwn) {
   p.codecs["int4"] = {2 * kEncode, 4 * kDecode};
   const Shape s = shape(1, 4);
   const Algorithm& a = algorithm(Collective::kAllReduce, "twoshot");
-  EXPECT_EQ(seconds(p, a, s, "int8"), seconds(kMachine, a, s, "int8"));
-  EXPECT_EQ(seconds(p, a, s, "int8") - seconds(p, a, s, "int4"),
+  EXPECT_EQ(estimate(p, a, s, "int8").seconds, estimate(kMachine, a, s, "int8").seconds);
+  EXPECT_EQ(estimate(p, a, s, "int8").seconds - estimate(p, a, s, "int4").seconds,
             1024 / kEncode / 2 + 1792 / kDecode * 3 / 4);
 }
 
@@ -268,7 +268,7 @@ struct RandomCall {
     std::vector<double> all{native_seconds(p, collective, s)};
     for (const Algorithm& a : plan::algorithms())
       if (plan::is_for(a, collective, s) && a.applies(s, *plan::find_algo(a.names.own)).applies)
-        all.push_back(seconds(p, a, s, "int8"));
+        all.push_back(estimate(p, a, s, "int8").seconds);
     return all;
   }
   std::vector<double> all_seconds(const Profile& p) const { return all_seconds(p, shape); }
@@ -331,9 +331,9 @@ TEST(Predict, TheFastestTakesTheLeast) {
     const Profile p = random_profile(random);
     const RandomCall call(random);
     const std::vector<double> all = call.all_seconds(p);
-    const Fastest best = fastest(p, call.collective, call.shape, "int8");
+    const Estimate best = fastest(p, call.collective, call.shape, "int8");
     EXPECT_EQ(best.seconds, *std::min_element(all.begin() + 1, all.end())) << trial;
-    EXPECT_EQ(best.seconds, seconds(p, *best.algorithm, call.shape, "int8")) << trial;
+    EXPECT_EQ(best.seconds, estimate(p, *best.algorithm, call.shape, "int8").seconds) << trial;
   }
 }
 

@@ -43,19 +43,14 @@ Scheme native_scheme() {
   return native;
 }
 
-bool sends_more_than_native(const plan::Algorithm& algorithm, const plan::Shape& shape) {
-  return plan::sends_more_than_native(plan::link_of(algorithm, shape));
-}
-
 // The fastest algorithm; where that would send more between nodes than NCCL does the table's own;
 // none where both would.
-model::Fastest fastest_allowed(const model::Profile& profile, const plan::Algorithm& usual,
-                               const plan::Shape& shape, std::string_view codec) {
-  const model::Fastest best = model::fastest(profile, usual.collective, shape, codec);
+model::Estimate fastest_allowed(const model::Profile& profile, const plan::Algorithm& usual,
+                                const plan::Shape& shape, std::string_view codec) {
+  const model::Estimate best = model::fastest(profile, usual.collective, shape, codec);
   if (!plan::sends_more_than_native(best.link)) return best;
-  const plan::Link link = plan::link_of(usual, shape);
-  if (plan::sends_more_than_native(link)) return {};
-  return {&usual, model::seconds(profile, usual, shape, codec), link};
+  const model::Estimate own = model::estimate(profile, usual, shape, codec);
+  return plan::sends_more_than_native(own.link) ? model::Estimate{} : own;
 }
 
 }  // namespace
@@ -74,7 +69,8 @@ bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtyp
 bool nccl_sends_less(const Scheme& scheme, const Prospect& call, const Machines& machines) {
   if (scheme.algorithm != plan::Algo{}) return false;
   const plan::Shape shape = shape_of_all({scheme.spec, scheme.intra}, call, machines);
-  return sends_more_than_native(*plan::select(call.collective, shape, {}).algorithm, shape);
+  const plan::Algorithm& usual = *plan::select(call.collective, shape, {}).algorithm;
+  return plan::sends_more_than_native(plan::link_of(usual, shape));
 }
 
 Prediction predict_native(const model::Profile& profile, const Prospect& call,
@@ -91,8 +87,8 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& w
   const plan::Algorithm* const usual =
       plan::select(call.collective, shape, scheme->algorithm).algorithm;
   if (scheme->algorithm != plan::Algo{})
-    return Prediction{*scheme, model::seconds(profile, *usual, shape, codec_of(*scheme))};
-  const model::Fastest best = fastest_allowed(profile, *usual, shape, codec_of(*scheme));
+    return Prediction{*scheme, model::estimate(profile, *usual, shape, codec_of(*scheme)).seconds};
+  const model::Estimate best = fastest_allowed(profile, *usual, shape, codec_of(*scheme));
   if (best.algorithm == nullptr) return {};
   // Where it is what the table takes, the scheme need not say so.
   if (best.algorithm != usual) scheme->algorithm = *plan::find_algo(best.algorithm->names.own);
@@ -103,8 +99,9 @@ std::optional<double> seconds_as_called(const model::Profile& profile, const Sch
                                         const Prospect& call, const Machines& machines) {
   const plan::Shape shape = shape_of_all({scheme.spec, scheme.intra}, call, machines);
   const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
-  if (scheme.algorithm == plan::Algo{} && sends_more_than_native(taken, shape)) return {};
-  return model::seconds(profile, taken, shape, codec_of(scheme));
+  const model::Estimate one = model::estimate(profile, taken, shape, codec_of(scheme));
+  if (scheme.algorithm == plan::Algo{} && plan::sends_more_than_native(one.link)) return {};
+  return one.seconds;
 }
 
 std::vector<Prediction> predictions(const model::Profile& profile, const Scheme& scheme,

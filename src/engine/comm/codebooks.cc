@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -13,8 +12,6 @@
 
 namespace terse {
 namespace {
-
-constexpr std::chrono::milliseconds kPatience(200);
 
 size_t levels_bytes(const CodebookKind& kind) {
   return codec::codebook_levels(kind.spec.bits) * sizeof(float);
@@ -154,7 +151,7 @@ void Codebooks::fitted(Codebook& codebook, Stream stream) {
 
 // Levels that cannot be read are no reason for a call to fail.
 bool Codebooks::collect() noexcept try {
-  const auto lock = patient_lock(mutex_, kPatience);
+  const auto lock = patient_lock(mutex_);
   if (!lock.owns_lock()) return false;
   const auto has_come = [&](const Codebook* codebook) {
     return backend_.seconds(codebook->copied_, codebook->copied_).has_value();
@@ -176,7 +173,7 @@ bool Codebooks::collect() noexcept try {
 
 std::vector<Levels> Codebooks::levels_of(bool (*wanted)(const Codebook&)) const {
   std::vector<Levels> all;
-  const auto lock = patient_lock(mutex_, kPatience);
+  const auto lock = patient_lock(mutex_);
   if (!lock.owns_lock()) return all;
   for (const auto& [kind, codebook] : all_) {
     if (!wanted(codebook)) continue;

@@ -1,7 +1,6 @@
 #include "engine/comm/plans.h"
 
 #include <array>
-#include <chrono>
 #include <utility>
 
 #include "base/error.h"
@@ -93,7 +92,7 @@ plan::Shape Plans::shape(const Forms& forms, size_t count, size_t element_bytes,
 }
 
 plan::Topology Plans::topology_now() const {
-  const auto lock = patient_lock(learning_, std::chrono::milliseconds(200));
+  const auto lock = patient_lock(learning_);
   return lock.owns_lock() ? topology_ : plan::Topology{};
 }
 

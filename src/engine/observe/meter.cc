@@ -1,7 +1,6 @@
 #include "engine/observe/meter.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <exception>
 #include <limits>
@@ -61,15 +60,15 @@ void Meter::renew_clock() {
 
 Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
                      bool verified) noexcept {
-  const std::unique_lock measuring(measuring_);
-  collect(measuring);
+  const std::lock_guard measuring(measuring_);
+  read_done();
   try {
     const Wanted all = wanted(kind, number, verified);
     if (!all.timed() && !all.verified) return nullptr;
     if (all.traced) renew_clock();
     if (idle_.empty()) {
       samples_.push_back(std::make_unique<Sample>(backend_));
-      idle_.reserve(samples_.size());
+      idle_.reserve(samples_.size());  // read_done() then needs no memory
       idle_.push_back(samples_.back().get());
     }
     idle_.back()->start(plan, all, all.traced ? clock_ : nullptr);
@@ -150,12 +149,12 @@ void Meter::trace(const CountedCall& call, const CallTime& time, const WallClock
 }
 
 void Meter::collect() noexcept {
-  if (const std::unique_lock measuring(measuring_, std::try_to_lock); measuring.owns_lock())
-    collect(measuring);
+  const auto measuring = patient_lock(measuring_);
+  if (measuring.owns_lock()) read_done();
 }
 
 // A measurement that fails is lost, and no reason for a call to fail.
-void Meter::collect(const std::unique_lock<std::mutex>&) noexcept {
+void Meter::read_done() noexcept {
   while (!pending_.empty()) {
     try {
       if (!pending_.front().sample->done()) return;
@@ -169,12 +168,12 @@ void Meter::collect(const std::unique_lock<std::mutex>&) noexcept {
 }
 
 std::vector<Tally> Meter::tallies() {
-  const auto lock = patient_lock(mutex_, std::chrono::milliseconds(200));
+  const auto lock = patient_lock(mutex_);
   return lock.owns_lock() ? tallies_ : std::vector<Tally>{};
 }
 
 std::vector<TracedCall> Meter::traced() {
-  const auto lock = patient_lock(mutex_, std::chrono::milliseconds(200));
+  const auto lock = patient_lock(mutex_);
   if (!lock.owns_lock()) return {};
   return {traced_.begin(), traced_.end()};
 }

@@ -117,7 +117,7 @@ class Meter {
   // A sample whose call has failed. finish() has been called for it.
   void drop(Sample* sample);
 
-  // Reads what is done, unless another thread is at it. Any thread, beside the communicator's own.
+  // Reads what is done. Any thread, beside the communicator's own.
   void collect() noexcept;
 
   // Copies; empty when another thread has the meter, for long.
@@ -137,7 +137,7 @@ class Meter {
     std::shared_ptr<const WallClock> clock;  // of one that is traced: that it has begun under
   };
 
-  void collect(const std::unique_lock<std::mutex>& measuring) noexcept;
+  void read_done() noexcept;  // under measuring_
   Wanted wanted(const CallKind& kind, const CallNumber& number, bool verified);
   bool has_run(const CallKind& kind) const;
   void renew_clock();
