@@ -5,9 +5,7 @@
 
 #include <cfenv>
 
-#include "codec/codebook.h"
-#include "codec/learning.h"
-#include "support.h"
+#include "learned_levels.h"
 
 namespace terse::codec {
 namespace {
@@ -35,16 +33,6 @@ class StrangeFloatMode {
   std::fenv_t before_;
 };
 
-Floats levels_of(const Floats& x) {
-  LearningState state{};
-  Floats table(codebook_floats(4));
-  for (const auto stage :
-       {Learning::Stage::kWidest, Learning::Stage::kHistogram, Learning::Stage::kFit})
-    learn({stage, Dtype::kFloat32, 4, Rounding::kNearest, 128, x.size(), x.data(), &state,
-           table.data()});
-  return table;
-}
-
 TEST(FloatMode, OfTheProgramDoesNotCount) {
   Random random(11);
   for (const Kin kin : {Kin::kGaussian, Kin::kHuge, Kin::kSubnormal, Kin::kWide})
@@ -61,9 +49,10 @@ TEST(FloatMode, OfTheProgramDoesNotCount) {
 
 TEST(FloatMode, OfTheProgramTeachesNothing) {
   Random random(12);
-  const Floats x = numbers(Kin::kWide, 5000, random), levels = levels_of(x);
+  const Floats x = numbers(Kin::kWide, 5000, random),
+               table = fitted_table(x, 128, 4, Rounding::kNearest);
   const StrangeFloatMode strange;
-  EXPECT_EQ(levels_of(x), levels);
+  EXPECT_EQ(fitted_table(x, 128, 4, Rounding::kNearest), table);
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
 #include "codec/codebook.h"
+#include "codec/learning.h"
 #include "support.h"
 
 namespace terse::codec {
@@ -33,6 +35,18 @@ inline Floats table_of(int bits, const Floats& levels) {
   Floats table(codebook_floats(bits));
   std::ranges::copy(levels, table.begin());
   for (size_t i = 0; i < levels.size(); ++i) complete_codebook(table.data(), bits, i);
+  return table;
+}
+
+// Of levels that are fitted to the elements, by all stages.
+inline Floats fitted_table(const Floats& x, uint32_t block, int bits, Rounding rounding) {
+  using enum Learning::Stage;
+  LearningState state;
+  std::memset(static_cast<void*>(&state), 0xab, sizeof state);
+  Floats table(codebook_floats(bits));
+  for (const Learning::Stage stage : {kWidest, kHistogram, kFit})
+    learn({stage, Dtype::kFloat32, static_cast<uint8_t>(bits), rounding, block, x.size(), x.data(),
+           &state, table.data()});
   return table;
 }
 

@@ -3,71 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <random>
 
-#include "client_stats.h"
-#include "engine/comm/shadows.h"
-#include "normal.h"
+#include "delta_caller.h"
 #include "ranks.h"
-#include "terse_client.h"
 
 namespace terse::test {
 namespace {
-
-using Floats = std::vector<float>;
-
-// One rank's calls with a scheme, of whose values these tests need not know more than that all
-// ranks have the same, and how near it is.
-class Caller {
- public:
-  Caller(int rank, int ranks, ncclComm_t comm, const char* scheme)
-      : rank_(rank), ranks_(ranks), comm_(comm), scheme_(scheme) {}
-
-  // Of what all ranks' weights are at a step; by bucket.
-  static Bytes weights(size_t rank, size_t bucket, int step) {
-    std::mt19937 random(static_cast<unsigned>(rank * 1000 + bucket));
-    Normal normal;
-    Floats all(kCount);
-    for (float& x : all) x = normal(random);
-    for (int s = 0; s < step; ++s)
-      for (float& x : all) x += 0.001f * normal(random);
-    return bytes_of(all, ncclFloat32);
-  }
-
-  void gather(Bytes& recv, size_t bucket, int step) const {
-    char* const own = recv.data() + rank_ * kBytes;
-    std::ranges::copy(weights(rank_, bucket, step), own);
-    ASSERT_EQ(try_to_gather(recv), ncclSuccess) << terseGetLastError();
-  }
-  ncclResult_t try_to_gather(Bytes& recv) const {
-    const char* const own = recv.data() + rank_ * kBytes;
-    return terseAllGather(own, recv.data(), kCount, ncclFloat32, scheme_.get(), comm_, nullptr);
-  }
-
-  // The largest error of what is received.
-  double error(const Bytes& recv, size_t bucket, int step) const {
-    double largest = 0;
-    for (int r = 0; r < ranks_; ++r) {
-      const Bytes part(recv.begin() + r * kBytes, recv.begin() + (r + 1) * kBytes);
-      const Floats got = floats_of(part, ncclFloat32),
-                   want = floats_of(weights(r, bucket, step), ncclFloat32);
-      for (size_t i = 0; i < got.size(); ++i)
-        largest = std::max<double>(largest, std::fabs(got[i] - want[i]));
-    }
-    return largest;
-  }
-
-  terseStats_t stats() const { return client_stats(comm_); }
-
-  static constexpr size_t kCount = 3000, kBytes = kCount * sizeof(float);
-
- private:
-  const int rank_, ranks_;
-  const ncclComm_t comm_;
-  const SchemeHandle scheme_;
-};
 
 // Of a group that failed on this rank alone, others may have what they wait for; who begins anew on
 // all ranks, as here, begins in full.
@@ -188,93 +131,6 @@ TEST(Delta, ExclusionsHoldFromTheNextGatherOnThoughNothingHasChanged) {
       EXPECT_EQ(of_range(recv), of_range(Caller::weights(0, 0, 1))) << scheme;
       EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
     });
-}
-
-// One rank's random numbers, new ones at each call.
-Floats strange(size_t count, int rank, int call) {
-  return floats_of(gaussian(count, ncclFloat32, static_cast<uint64_t>(1000 * call + rank)),
-                   ncclFloat32);
-}
-
-// What is gathered once may be of any size, and what is kept of it makes room for what comes later;
-// weights, which come again, stay.
-TEST(Delta, WhatNeverComesBackDoesNotPileUp) {
-  constexpr int kRanks = 2, kGathers = 2;  // of each, as in a forward and a backward pass
-  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
-    const Caller caller(rank, kRanks, comm, "int8:delta=shadow");
-    const SchemeHandle scheme("int8:delta=shadow");
-    Bytes weights(kRanks * Caller::kBytes);
-    for (const int step : {0, 1}) caller.gather(weights, 0, step);
-    size_t most = 0;
-    for (int call = 0; call < 100; ++call) {
-      const Floats send = strange(1000 + call, rank, call);
-      Floats recv(kRanks * send.size());
-      for (int k = 0; k < kGathers; ++k) {
-        ASSERT_EQ(terseAllGather(send.data(), recv.data(), send.size(), ncclFloat32, scheme.get(),
-                                 comm, nullptr),
-                  ncclSuccess)
-            << terseGetLastError();
-        for (int r = 0; r < kRanks; ++r)
-          ASSERT_EQ(Floats(recv.begin() + r * send.size(), recv.begin() + (r + 1) * send.size()),
-                    strange(send.size(), r, call));
-      }
-      most = std::max(most, caller.stats().state_bytes);
-    }
-    EXPECT_LE(most, shadow_room(kRanks * Caller::kBytes) +
-                        34 * shadow_room(kRanks * 1100 * sizeof(float)));
-    caller.gather(weights, 0, 2);
-    EXPECT_EQ(caller.stats().delta_calls, 2u);
-    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
-  });
-}
-
-// Nor does what is known of them; and when one comes back at last, all ranks begin anew with it.
-TEST(Delta, WhatComesBackAfterManyOthersBeginsAnew) {
-  constexpr int kRanks = 2;
-  constexpr size_t kSizes = 1100;
-  run_ranks(kRanks, [&](int, ncclComm_t comm) {
-    const SchemeHandle scheme("int8:delta=shadow");
-    const auto gather = [&](size_t count) {
-      const Floats send(count, 1.0f);
-      Floats recv(kRanks * count);
-      ASSERT_EQ(
-          terseAllGather(send.data(), recv.data(), count, ncclFloat32, scheme.get(), comm, nullptr),
-          ncclSuccess)
-          << terseGetLastError();
-      EXPECT_EQ(recv, Floats(kRanks * count, 1.0f));
-    };
-    for (size_t count = 1; count <= kSizes; ++count) gather(count);
-    for (int times = 0; times < 3; ++times) gather(1);
-    const terseStats_t stats = client_stats(comm);
-    EXPECT_EQ(stats.delta_full[TERSE_FULL_FIRST], kSizes + 1);
-    EXPECT_EQ(stats.delta_unchanged, 2u);
-    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
-  });
-}
-
-// Once that has been so for long enough, nothing is kept of the kind.
-TEST(Delta, OfWhatIsGivenUpNothingIsKept) {
-  constexpr int kRanks = 2, kGathers = 2;
-  constexpr size_t kCount = 100;
-  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
-    const Caller caller(rank, kRanks, comm, "int8:delta=shadow");
-    const SchemeHandle scheme("int8:delta=shadow");
-    Floats recv(kRanks * kCount);
-    for (int call = 0; call < 1400; ++call) {
-      const Floats send = strange(kCount, rank, call);
-      for (int k = 0; k < kGathers; ++k)
-        ASSERT_EQ(terseAllGather(send.data(), recv.data(), kCount, ncclFloat32, scheme.get(), comm,
-                                 nullptr),
-                  ncclSuccess)
-            << terseGetLastError();
-      if (call == 1000) {
-        EXPECT_GT(caller.stats().state_bytes, 0u);
-      }
-    }
-    EXPECT_EQ(caller.stats().state_bytes, 0u);
-    EXPECT_GT(caller.stats().bypasses[TERSE_BYPASS_DELTA], 0u);
-    EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
-  });
 }
 
 // What was gathered before is not what the ranks then would hold: no rank is to blame for that.
