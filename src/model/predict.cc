@@ -148,7 +148,7 @@ Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shap
   whole.grain = plan::exact_grain(std::max<size_t>(1, bytes * t.node.size()));  // in one chunk
   const Work work = work_of(p, algorithm.build(whole), t);
   const plan::Traffic node =
-      t.nodes() > 1 ? link.compressed : plan::Traffic{algorithm.cost(shape).bytes, 0};
+      t.nodes() > 1 ? link.compressed : plan::Traffic{algorithm.cost(shape).sent.bytes, 0};
   const Rates& rates = rates_of(p, codec);
   const auto coding_of = [&](const Work& w) {
     return static_cast<double>(w.packed) / rates.encode +

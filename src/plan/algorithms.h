@@ -28,7 +28,7 @@ inline std::string_view name(Algo algo) { return algo_names()[algo.index]; }
 // What a call costs one rank: alpha for each step, 1/beta for each byte.
 struct Cost {
   size_t steps = 0;  // one message waits for that of the step before
-  size_t bytes = 0;  // that the rank sends
+  Traffic sent;      // by the rank
 
   bool operator==(const Cost&) const = default;
 };

@@ -10,7 +10,6 @@
 namespace terse::plan::cost {
 namespace {
 
-size_t others(const Shape& s) { return static_cast<size_t>(s.ranks) - 1; }
 bool is_root(const Shape& s) { return s.rank == s.root; }
 
 size_t bytes(const Shape& s, Format format, size_t count) {
@@ -18,32 +17,70 @@ size_t bytes(const Shape& s, Format format, size_t count) {
 }
 size_t packed(const Shape& s, size_t count) { return bytes(s, Format::kPacked, count); }
 
+bool is_near(const Shape& s, int peer) {
+  const Topology& t = s.topology;
+  return t.nodes() < 2 || t.node[peer] == t.node[s.rank];
+}
+size_t others(const Shape& s) { return static_cast<size_t>(s.ranks) - 1; }
+size_t far_ranks(const Shape& s) {
+  const Topology& t = s.topology;
+  return t.nodes() < 2 ? 0 : static_cast<size_t>(s.ranks - t.size[t.node[s.rank]]);
+}
+
+Traffic within(size_t bytes) { return {bytes, 0}; }
+Traffic between(size_t bytes) { return {bytes, bytes}; }
+
+Traffic to_root_of(const Shape& s, size_t bytes) {
+  return is_root(s) ? Traffic{} : to_rank(s, s.root, bytes);
+}
+
+// Of a native collective.
+Traffic native(const Shape& s, Collective collective, size_t bytes) {
+  return raw_traffic(collective, bytes, s.position(), s.topology);
+}
+
 size_t nodes(const Shape& s) { return s.topology.size.size(); }
 size_t neighbours(const Shape& s) { return static_cast<size_t>(s.topology.size.front()) - 1; }
+
+// What so many elements take.
+using BytesOf = size_t (*)(const Shape&, size_t count);
 
 // A message in shards of equal length, in whole blocks; the last ones may be short or empty.
 class Shards {
  public:
-  Shards(const Shape& s, size_t owners) : Shards(s, owners, s.packing.quantum) {}
-  Shards(const Shape& s, size_t owners, size_t quantum)
-      : s_(s), length_(Chunks::round_up((s.count + owners - 1) / owners, quantum)) {}
+  Shards(const Shape& s, size_t owners, BytesOf bytes_of = packed)
+      : Shards(s, owners, bytes_of, s.packing.quantum) {}
+  Shards(const Shape& s, size_t owners, BytesOf bytes_of, size_t quantum)
+      : s_(s),
+        bytes_of_(bytes_of),
+        length_(Chunks::round_up((s.count + owners - 1) / owners, quantum)),
+        whole_(bytes_of(s, length_)) {}
 
   size_t count(size_t owner) const {
     return std::min(length_, s_.count - std::min(owner * length_, s_.count));
   }
-  size_t bytes(size_t owner) const { return packed(s_, count(owner)); }
-  size_t all_bytes() const {
-    return s_.count / length_ * packed(s_, length_) + packed(s_, s_.count % length_);
+  size_t bytes(size_t owner) const {
+    const size_t n = count(owner);
+    return n == length_ ? whole_ : bytes_of_(s_, n);
   }
 
  private:
   const Shape& s_;
-  const size_t length_;
+  const BytesOf bytes_of_;
+  const size_t length_, whole_;
 };
+
+// What goes to the others, each the owner of a shard.
+Traffic to_owners(const Shape& s, const Shards& shards) {
+  Traffic sent;
+  for (int peer = 0; peer < s.ranks; ++peer)
+    if (peer != s.rank) sent += to_rank(s, peer, shards.bytes(peer));
+  return sent;
+}
 
 // In two levels, of blocks of either format.
 Shards in_two_levels(const Shape& s, size_t owners) {
-  return {s, owners, std::max(s.packing.quantum, s.within.packing.quantum)};
+  return {s, owners, packed, std::max(s.packing.quantum, s.within.packing.quantum)};
 }
 
 // In two levels: what a neighbour gets of the ranks at a place, in one message if packed: their
@@ -64,8 +101,7 @@ size_t row(const Shape& s, const Shards& shards, std::span<const size_t> owners,
 // A message in shards, to ranks in two levels.
 class Rows {
  public:
-  explicit Rows(const Shape& s)
-      : s_(s), shards_(in_two_levels(s, static_cast<size_t>(s.ranks))), grid_(s.topology) {}
+  explicit Rows(const Shape& s) : s_(s), shards_(in_two_levels(s, s.ranks)), grid_(s.topology) {}
 
   // Of the ranks at a place.
   size_t row(size_t place, Format format) const {
@@ -74,13 +110,13 @@ class Rows {
   size_t own_row() const { return row(place(), Format::kPacked); }
 
   // What this rank sends until each shard is summed.
-  size_t scattered() const {
-    size_t bytes = 0;
+  Traffic scattered() const {
+    Traffic sent;
     for (size_t p = 0; p < grid_.places; ++p)
-      if (p != place()) bytes += row(p, s_.within.format);
+      if (p != place()) sent += within(row(p, s_.within.format));
     for (const size_t owner : grid_.at_place(place()))
-      if (owner != self()) bytes += shards_.bytes(owner);
-    return bytes;
+      if (owner != self()) sent += between(shards_.bytes(owner));
+    return sent;
   }
 
   size_t own() const { return shards_.bytes(self()); }
@@ -97,77 +133,81 @@ class Rows {
 // On a shared grid.
 size_t codes(const Shape& s, size_t count) { return s.packing.code_bytes(count); }
 size_t params(const Shape& s, size_t count) { return s.packing.param_bytes(count); }
-size_t agreement(const Shape& s, size_t params) {
-  return raw_bytes(Collective::kAllReduce, params, s.position());
+Traffic agreement(const Shape& s, size_t params) {
+  return native(s, Collective::kAllReduce, params);
 }
 
 // Two native collectives, the second one of codes.
 Cost summed(const Shape& s, Collective collective, size_t shards) {
-  return {2, agreement(s, shards * params(s, s.count)) +
-                 raw_bytes(collective, codes(s, s.count), s.position())};
+  return {2, agreement(s, shards * params(s, s.count)) + native(s, collective, codes(s, s.count))};
 }
 
-// Of a message in shards: what goes to their owners, after the agreement.
-size_t to_owners(const Shape& s) {
-  const Shards shards(s, static_cast<size_t>(s.ranks));
-  size_t sent = 0, all_params = 0;
-  for (size_t p = 0; p < static_cast<size_t>(s.ranks); ++p) {
-    all_params += params(s, shards.count(p));
-    if (p != static_cast<size_t>(s.rank)) sent += codes(s, shards.count(p));
-  }
-  return sent + agreement(s, all_params);
-}
-size_t own_codes(const Shape& s) {
-  return codes(s, Shards(s, static_cast<size_t>(s.ranks)).count(static_cast<size_t>(s.rank)));
+// The codes of shards to their owners, after the agreement.
+Traffic merged_to_owners(const Shape& s, const Shards& shards) {
+  size_t all_params = 0;
+  for (int p = 0; p < s.ranks; ++p) all_params += params(s, shards.count(p));
+  return to_owners(s, shards) + agreement(s, all_params);
 }
 
 }  // namespace
 
-Cost to_each_other(const Shape& s) { return {1, others(s) * packed(s, s.count)}; }
+Traffic to_rank(const Shape& s, int peer, size_t bytes) {
+  return is_near(s, peer) ? within(bytes) : between(bytes);
+}
 
-Cost to_root(const Shape& s) { return {1, is_root(s) ? 0 : packed(s, s.count)}; }
+Traffic to_others(const Shape& s, size_t bytes) {
+  return {others(s) * bytes, far_ranks(s) * bytes};
+}
 
-Cost from_root(const Shape& s) { return {1, is_root(s) ? others(s) * packed(s, s.count) : 0}; }
+Cost to_each_other(const Shape& s) { return {1, to_others(s, packed(s, s.count))}; }
+
+Cost to_root(const Shape& s) { return {1, to_root_of(s, packed(s, s.count))}; }
+
+Cost from_root(const Shape& s) { return {1, is_root(s) ? to_each_other(s).sent : Traffic{}}; }
 
 Cost two_shots(const Shape& s) {
-  const Shards shards(s, static_cast<size_t>(s.ranks));
-  const size_t own = shards.bytes(static_cast<size_t>(s.rank));
-  return {2, shards.all_bytes() - own + others(s) * own};
+  const Shards shards(s, s.ranks);
+  return {2, to_owners(s, shards) + to_others(s, shards.bytes(s.rank))};
 }
 
 Cost two_shots_to_root(const Shape& s) {
-  const Shards shards(s, static_cast<size_t>(s.ranks));
-  const size_t own = shards.bytes(static_cast<size_t>(s.rank));
-  return {2, shards.all_bytes() - (is_root(s) ? own : 0)};
+  const Shards shards(s, s.ranks);
+  return {2, to_owners(s, shards) + to_root_of(s, shards.bytes(s.rank))};
 }
 
 Cost shared_from_root(const Shape& s) {
   const Shards shards(s, others(s));
-  if (is_root(s)) return {2, shards.all_bytes()};
-  const auto own = static_cast<size_t>(s.rank - s.root - 1 + s.ranks) % s.ranks;
-  return {2, (others(s) - 1) * shards.bytes(own)};
+  const auto own_of = [&](int rank) {
+    return shards.bytes((rank - s.root - 1 + s.ranks) % s.ranks);
+  };
+  Traffic sent;
+  for (int peer = 0; peer < s.ranks; ++peer)
+    if (peer != s.rank && peer != s.root)
+      sent += to_rank(s, peer, own_of(is_root(s) ? peer : s.rank));
+  return {2, sent};
 }
 
 Cost hierarchical_all_reduce(const Shape& s) {
   const Rows rows(s);
-  return {4, rows.scattered() + neighbours(s) * rows.own_row() + (nodes(s) - 1) * rows.own()};
+  return {4, rows.scattered() + within(neighbours(s) * rows.own_row()) +
+                 between((nodes(s) - 1) * rows.own())};
 }
 
 Cost hierarchical_reduce(const Shape& s) {
   const Rows rows(s);
-  const bool near = s.topology.node[s.rank] == s.topology.node[s.root];
-  const size_t gathered = is_root(s) ? 0 : near ? rows.own_row() : rows.own();
-  return {4, rows.scattered() + gathered};
+  if (is_root(s)) return {4, rows.scattered()};
+  const bool near = is_near(s, s.root);
+  return {4, rows.scattered() + to_rank(s, s.root, near ? rows.own_row() : rows.own())};
 }
 
 Cost hierarchical_all_gather(const Shape& s) {
-  return {2, (nodes(s) - 1) * packed(s, s.count) +
-                 neighbours(s) * row(s, nodes(s), s.count, s.count, Format::kPacked)};
+  return {2, between((nodes(s) - 1) * packed(s, s.count)) +
+                 within(neighbours(s) * row(s, nodes(s), s.count, s.count, Format::kPacked))};
 }
 
 Cost hierarchical_reduce_scatter(const Shape& s) {
-  return {2, neighbours(s) * row(s, nodes(s), s.count, s.count, s.within.format) +
-                 (nodes(s) - 1) * packed(s, s.count)};
+  return {2, within(neighbours(s) * row(s, nodes(s), s.count, s.count, s.within.format)) +
+                 between((nodes(s) - 1) * packed(s, s.count))};
 }
 
 Cost hierarchical_broadcast(const Shape& s) {
@@ -178,33 +218,38 @@ Cost hierarchical_broadcast(const Shape& s) {
   };
   const size_t node = grid.node(s.rank), place = grid.place(s.rank);
   if (node != 0)
-    return {4, (grid.per_row - 1) * shards.bytes(grid.shard(node, place)) +
-                   neighbours(s) * row_of(place)};
-  size_t sent = (neighbours(s) - (is_root(s) ? 0 : 1)) * row_of(place);
-  for (const size_t shard : grid.row(place)) sent += shards.bytes(shard);
-  for (size_t p = 1; p < grid.places && is_root(s); ++p) sent += row_of(p);
+    return {4, between((grid.per_row - 1) * shards.bytes(grid.shard(node, place))) +
+                   within(neighbours(s) * row_of(place))};
+  Traffic sent = within((neighbours(s) - (is_root(s) ? 0 : 1)) * row_of(place));
+  for (const size_t shard : grid.row(place)) sent += between(shards.bytes(shard));
+  for (size_t p = 1; p < grid.places && is_root(s); ++p) sent += within(row_of(p));
   return {4, sent};
 }
 
 Cost summed_all_reduce(const Shape& s) { return summed(s, Collective::kAllReduce, 1); }
 
 Cost summed_reduce_scatter(const Shape& s) {
-  return summed(s, Collective::kReduceScatter, static_cast<size_t>(s.ranks));
+  return summed(s, Collective::kReduceScatter, s.ranks);
 }
 
 Cost summed_reduce(const Shape& s) { return summed(s, Collective::kReduce, 1); }
 
-Cost merged_all_reduce(const Shape& s) { return {3, to_owners(s) + others(s) * own_codes(s)}; }
-
-Cost merged_reduce_scatter(const Shape& s) {
-  return {2, agreement(s, static_cast<size_t>(s.ranks) * params(s, s.count)) +
-                 others(s) * codes(s, s.count)};
+Cost merged_all_reduce(const Shape& s) {
+  const Shards shards(s, s.ranks, codes);
+  return {3, merged_to_owners(s, shards) + to_others(s, shards.bytes(s.rank))};
 }
 
-Cost merged_reduce(const Shape& s) { return {3, to_owners(s) + (is_root(s) ? 0 : own_codes(s))}; }
+Cost merged_reduce_scatter(const Shape& s) {
+  return {2, agreement(s, s.ranks * params(s, s.count)) + to_others(s, codes(s, s.count))};
+}
 
-Cost message(const Shape& s) { return {1, packed(s, s.count)}; }
+Cost merged_reduce(const Shape& s) {
+  const Shards shards(s, s.ranks, codes);
+  return {3, merged_to_owners(s, shards) + to_root_of(s, shards.bytes(s.rank))};
+}
 
-Cost nothing(const Shape&) { return {1, 0}; }
+Cost message(const Shape& s) { return {1, to_rank(s, s.root, packed(s, s.count))}; }
+
+Cost nothing(const Shape&) { return {1, {}}; }
 
 }  // namespace terse::plan::cost

@@ -1,10 +1,14 @@
 // What the algorithms cost a rank, as formulas: nothing is cut into chunks for them. Exact where a
-// packed message is as long as its parts.
+// packed message is as long as its parts. What leaves the node is 0 where nodes are not known.
 #pragma once
 
 #include "plan/algorithms.h"
 
 namespace terse::plan::cost {
+
+// Bytes that the shape's rank sends to another one; or to each of the others.
+Traffic to_rank(const Shape& shape, int peer, size_t bytes);
+Traffic to_others(const Shape& shape, size_t bytes);
 
 Cost to_each_other(const Shape& shape);  // a shard to every rank, or the same to all
 Cost to_root(const Shape& shape);        // from all the others

@@ -9,7 +9,7 @@ namespace terse::plan {
 namespace {
 
 // Those that may be the busiest: the largest; and where there is a root its node, and one that is
-// not. Each once, as plans take their time.
+// not. Each once.
 std::vector<int> candidates(Collective collective, int root, const Topology& t) {
   const int largest = static_cast<int>(std::ranges::max_element(t.size) - t.size.begin());
   if (!traits(collective).rooted) return {largest};
@@ -35,14 +35,9 @@ Traffic busiest(Collective collective, int root, const Topology& t, const Sent& 
 }
 
 Traffic compressed_link(const Algorithm& algorithm, Shape shape) {
-  const Topology& t = shape.topology;
-  const size_t bytes = shape.count * shape.element_bytes;
-  shape.grain = exact_grain(std::max<size_t>(1, bytes * t.node.size()));  // in one chunk
-  return busiest(algorithm.collective, shape.root, t, [&](int rank) {
+  return busiest(algorithm.collective, shape.root, shape.topology, [&](int rank) {
     shape.rank = rank;
-    const Plan plan = algorithm.build(shape);
-    Traffic sent = traffic_to(plan.wire_to, rank, t);
-    return sent += plan.native;
+    return algorithm.cost(shape).sent;
   });
 }
 

@@ -45,6 +45,7 @@ struct Traffic {
     off_node += other.off_node;
     return *this;
   }
+  friend Traffic operator+(Traffic a, const Traffic& b) { return a += b; }
   bool operator==(const Traffic&) const = default;
 };
 

@@ -109,6 +109,13 @@ TEST(Algorithms, NamesAreThoseOfTheTableEachOnce) {
     EXPECT_FALSE(find_algo(text)) << text;
 }
 
+// Ranks on nodes of any sizes, in any order.
+Topology anywhere(int ranks, std::mt19937& random) {
+  std::vector<uint64_t> hosts(ranks);
+  for (uint64_t& host : hosts) host = random() % 4;
+  return topology_of(hosts);
+}
+
 // What a rank sends is what its plan sends, and the steps are those of a message that is not cut.
 // Where it is cut, in two levels, there is padding in a neighbour's message for each chunk.
 TEST(Algorithms, CostIsThatOfThePlan) {
@@ -123,7 +130,10 @@ TEST(Algorithms, CostIsThatOfThePlan) {
                   .rank = static_cast<int>(random() % ranks),
                   .root = static_cast<int>(random() % ranks),
                   .packing = packing_for(a, {32, [](size_t n) { return n + (n + 31) / 32 * 4; }})};
-      if (grid) shape.topology = round_robin(ranks, nodes);
+      if (grid)
+        shape.topology = round_robin(ranks, nodes);
+      else if (random() % 4)
+        shape.topology = anywhere(ranks, random);
       if (random() % 2)  // which only those in two levels go by
         shape.within = {Format::kWithin, {64, [](size_t n) { return 2 * n + (n + 63) / 64 * 4; }}};
       if (is_point_to_point(a.collective) && shape.rank == shape.root) continue;
@@ -136,11 +146,13 @@ TEST(Algorithms, CostIsThatOfThePlan) {
       const size_t padding = grid ? sends * nodes * (Chunks::kAlignment - 1) : 0;
       // NCCL's own share of a chunk is rounded; and each chunk has a parameter here.
       const size_t native = a.sharing != Sharing::kNone ? 8 * 2 * cut.steps.size() : 0;
-      EXPECT_GE(cut.sent_bytes() + native, a.cost(shape).bytes);
-      EXPECT_LE(cut.sent_bytes(), a.cost(shape).bytes + padding + native * ranks);
+      EXPECT_GE(cut.sent_bytes() + native, a.cost(shape).sent.bytes);
+      EXPECT_LE(cut.sent_bytes(), a.cost(shape).sent.bytes + padding + native * ranks);
       shape.grain = exact_grain(1 << 30);
       const Plan plan = a.build(shape);
-      EXPECT_EQ(a.cost(shape).bytes, plan.sent_bytes());
+      const Traffic sent = traffic_to(plan.wire_to, shape.rank, shape.topology) + plan.native;
+      EXPECT_EQ(a.cost(shape).sent.bytes, sent.bytes);
+      EXPECT_EQ(a.cost(shape).sent.off_node, sent.off_node);
       EXPECT_EQ(a.cost(shape).steps, static_cast<size_t>(std::ranges::count(
                                          plan.steps, Lane::kCommunicate, &Step::lane)))
           << plan.algorithm;
@@ -153,7 +165,7 @@ TEST(Algorithms, OfTwoRanksTheDirectOneSendsNoMore) {
       const auto cost = [&](const char* wish) {
         return select(c, shape, algo(wish)).algorithm->cost(shape);
       };
-      EXPECT_LE(cost("oneshot").bytes, cost("twoshot").bytes + 4) << name(c);
+      EXPECT_LE(cost("oneshot").sent.bytes, cost("twoshot").sent.bytes + 4) << name(c);
       EXPECT_LT(cost("oneshot").steps, cost("twoshot").steps);
     }
 }

@@ -118,8 +118,32 @@ TEST(Chooser, WhereNativeAloneWasMeasuredGoesByTheModel) {
   const auto all = predicted(p, "auto:bits=8", all_reduce(), nodes(1, 4));
   EXPECT_EQ(name_of(choose(all)), "int8");
   for (const Prediction& each : all) EXPECT_FALSE(each.measured);
+  EXPECT_EQ(all.front().lacking, nullptr);
   p.within = p.between = {};
-  EXPECT_EQ(names(predicted(p, "auto:bits=8", all_reduce(), nodes(1, 4))), "native");
+  const auto native = predicted(p, "auto:bits=8", all_reduce(), nodes(1, 4));
+  EXPECT_EQ(names(native), "native");
+  EXPECT_STREQ(native.front().lacking, "links within a node");
+}
+
+// By every communicator, not for every size.
+TEST(Chooser, SaysOnceThatNativeAloneWasMeasured) {
+  Settings settings;
+  settings.profile = model::Profile{.name = "bare", .measured = {curve("native", {{1, 1e-9}})}};
+  const plan::Topology t = nodes(1, 4);
+  Chooser chooser;
+  testing::internal::CaptureStderr();
+  for (size_t count = 1; count < 4; ++count)
+    EXPECT_TRUE(chooser
+                    .of(settings, parse_scheme("auto"),
+                        {Collective::kAllReduce, count, Dtype::kFloat32, 4, 0},
+                        {plan::kHostGrain, t})
+                    .scheme.off);
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string line =
+      "AllReduce stays native: the profile \"bare\" has measured nothing else of such calls, and "
+      "says nothing of links within a node";
+  EXPECT_NE(said.find(line), std::string::npos) << said;
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
 }
 
 // Curves of other types, ranks or nodes say nothing of the call.

@@ -122,13 +122,8 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
           own != nullptr && !nccl_sends_less(s, call, machines))
         all.push_back({s, own->seconds(bytes), true});
     if (all.size() > 1 || possible.empty()) return all;
-    if (const char* what = model::lacks(profile, t)) {
-      log(LogLevel::kWarn,
-          "{} stays native: the profile \"{}\" has measured nothing else of such calls, and says "
-          "nothing of {}",
-          plan::name(call.collective), profile.name, what);
-      return all;
-    }
+    all.front().lacking = model::lacks(profile, t);
+    if (all.front().lacking != nullptr) return all;
     all.clear();  // native alone says nothing of what is to be chosen from
   }
   if (const char* what = model::lacks(profile, t))
@@ -138,6 +133,14 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
   for (const Scheme& s : possible)
     if (const auto one = predict(profile, s, call, machines)) all.push_back(*one);
   return all;
+}
+
+std::string why_native_alone(const model::Profile& profile, plan::Collective collective,
+                             const std::vector<Prediction>& all) {
+  return fmt::format(
+      "{} stays native: the profile \"{}\" has measured nothing else of such calls, and says "
+      "nothing of {}",
+      plan::name(collective), profile.name, all.front().lacking);
 }
 
 const Prediction& choose(const std::vector<Prediction>& all) {
@@ -157,6 +160,8 @@ const Prediction& Chooser::of(const Settings& settings, const Scheme& scheme, co
   if (made_.size() >= kMostChoices) made_.clear();
   const std::vector<Prediction> all =
       predictions(*settings.profile, without_seed(scheme), call, machines);
+  if (all.front().lacking != nullptr && told_.insert(call.collective).second)
+    log(LogLevel::kWarn, "{}", why_native_alone(*settings.profile, call.collective, all));
   return made_.emplace(key, choose(all)).first->second;
 }
 

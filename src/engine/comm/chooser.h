@@ -5,6 +5,7 @@
 #include <compare>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct Prediction {
   Scheme scheme;  // with the algorithm; off: native
   std::optional<double> seconds;
   bool measured = false;  // otherwise by the model
+  // Of a native call: what the profile lacks to predict another one; null: nothing.
+  const char* lacking = nullptr;
 };
 
 // What is taken has to gain so much, or the call stays native.
@@ -68,6 +71,10 @@ std::optional<double> seconds_as_called(const model::Profile& profile, const Sch
 std::vector<Prediction> predictions(const model::Profile& profile, const Scheme& scheme,
                                     const Prospect& call, const Machines& machines);
 
+// In words, where the native call lacks something.
+std::string why_native_alone(const model::Profile& profile, plan::Collective collective,
+                             const std::vector<Prediction>& predictions);
+
 // Native, or the fastest of those that gain enough.
 const Prediction& choose(const std::vector<Prediction>& predictions);
 
@@ -75,7 +82,7 @@ const Prediction& choose(const std::vector<Prediction>& predictions);
 class Chooser {
  public:
   // Without the scheme's seed. Throws Error where the settings have no profile, or not for such
-  // ranks.
+  // ranks. Warns of what the profile lacks, once for a collective.
   const Prediction& of(const Settings& settings, const Scheme& scheme, const Prospect& call,
                        const Machines& machines);
 
@@ -87,6 +94,7 @@ class Chooser {
     auto operator<=>(const Key&) const = default;
   };
   std::map<Key, Prediction> made_;
+  std::set<plan::Collective> told_;
 };
 
 }  // namespace terse
