@@ -54,8 +54,8 @@ class Megatron(unittest.TestCase):
                 self.assertGreater(stats["raw_bytes"], 4 * stats["wire_bytes"])
 
     def test_norms_and_biases_stay_exact(self):
-        for way, all_exact in (("", False), (":norms", True)):
-            ranks, = play("megatron:2" + way, scheme="sdp4bit")
+        jobs = {"megatron:2": False, "megatron:2:norms": True}
+        for ranks, all_exact in zip(play(*jobs, scheme="sdp4bit"), jobs.values()):
             for rank in ranks:
                 self.assertGreater(rank["exact"], 1000)
                 self.assertGreater(rank["own"], rank["exact"])

@@ -20,6 +20,7 @@ import launch  # pylint: disable=wrong-import-position
 import plan  # pylint: disable=wrong-import-position
 import reports  # pylint: disable=wrong-import-position
 import text  # pylint: disable=wrong-import-position
+from asked import Asked  # pylint: disable=wrong-import-position
 from ports import free_port  # pylint: disable=wrong-import-position
 
 BUILD = os.path.abspath(sys.argv[1])
@@ -39,6 +40,17 @@ WAYS = {"native": plan.WAYS, "safe": plan.WAYS, "fast": ("ddp", "fsdp2"), "qsdp"
         "w4g4-uniform+exact-norms": ("fsdp2",)}
 
 
+RANKS_ASKED = Asked(RANKS, [
+    NETLAB, "--hosts", str(RANKS), "--loopback", "--quiet", "--timeout", "900", "--env",
+    "UCX_TLS=all", "--env", "OMP_NUM_THREADS=1", "--env", f"LD_PRELOAD={LIBRARY}", "--env",
+    "TERSE_MIN_BYTES=16K", "--",  # the model is small
+    PYTHON, os.path.join(HERE, "ranks.py"), TRAINING], launch.environment())
+
+
+def tearDownModule():  # pylint: disable=invalid-name
+    RANKS_ASKED.stop()
+
+
 class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -53,25 +65,16 @@ class Case(unittest.TestCase):
     def job(self, way, **more):
         return {"way": way, "seed": 5, "model": MODEL, "recipe": RECIPE, "text": self.text, **more}
 
-    def run_ranks(self, program, folder, groups):
+    @staticmethod
+    def run_ranks(program, folder, groups):
         """Of groups with a scheme, each of which has processes of its own, the folders."""
-        path = os.path.join(folder, "groups")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump([{"rules": plan.rules(group["scheme"]), **group}
-                       for group in groups], file)
-        done = subprocess.run(
-            [NETLAB, "--hosts", str(RANKS), "--loopback", "--quiet", "--env", "UCX_TLS=all",
-             "--env", "OMP_NUM_THREADS=1", "--env", f"LD_PRELOAD={LIBRARY}",
-             "--env", "TERSE_MIN_BYTES=16K", "--", PYTHON,  # the model is small
-             os.path.join(HERE, program), TRAINING, path, folder], env=launch.environment(),
-            capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return [os.path.join(folder, str(number)) for number in range(len(groups))]
+        return RANKS_ASKED.train(program, [{"rules": plan.rules(group["scheme"]), **group}
+                                           for group in groups], folder)
 
     def train(self, *groups):
         """Of (scheme, jobs) the results; or of (scheme, jobs, environment)."""
         with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
-            folders = self.run_ranks("several.py", folder, [
+            folders = self.run_ranks("trainings", folder, [
                 {"scheme": scheme, "jobs": jobs, "environment": dict(*environment)}
                 for scheme, jobs, *environment in groups])
             return [self.results(place, *group[:2]) for place, group in zip(folders, groups)]
@@ -152,7 +155,7 @@ class Spikes(Case):
         groups = [{"way": way, "scheme": scheme, "model": MODEL}
                   for way, schemes in self.SCHEMES.items() for scheme in schemes]
         with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
-            for group, place in zip(groups, self.run_ranks("spikes.py", folder, groups)):
+            for group, place in zip(groups, self.run_ranks("spikes", folder, groups)):
                 with self.subTest(way=group["way"], scheme=group["scheme"]):
                     self.check(group["way"], place)
                     self.assertEqual(reports.read(glob.glob(f"{place}/rank*.json"))["calls"] > 0,

@@ -1,4 +1,4 @@
-"""A rank of trainings whose loss is infinite on rank 1 at some steps: spikes.py TRAINING GROUPS FOLDER
+"""A training whose loss is infinite on rank 1 at some steps.
 
 PyTorch's gradient scaler has to see that on all ranks, whatever compresses the gradients. Each rank
 leaves what became of each step in its group's folder."""
@@ -6,17 +6,14 @@ leaves what became of each step in its group's folder."""
 import json
 import math
 import os
-import sys
 
-sys.path.insert(0, sys.argv[1])
-import torch  # pylint: disable=wrong-import-position
-from torch.distributed.fsdp import fully_shard  # pylint: disable=wrong-import-position
-from torch.distributed.device_mesh import init_device_mesh  # pylint: disable=wrong-import-position
-from torch.nn.parallel import DistributedDataParallel  # pylint: disable=wrong-import-position
+import torch
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.parallel import DistributedDataParallel
 
-import replicas  # pylint: disable=wrong-import-position
-from groups import train_each  # pylint: disable=wrong-import-position
-from models import build, loss_of  # pylint: disable=wrong-import-position
+import replicas
+from models import build, loss_of
 
 STEPS, SPIKES = 8, (0, 1, 4)  # the first call of each kind, from which levels are learned, among them
 
@@ -57,7 +54,3 @@ def train(group, folder):
                       "skipped": before == after, "weights": after})
     with open(os.path.join(folder, f"spikes{number}.json"), "w", encoding="utf-8") as file:
         json.dump(steps, file)
-
-
-with open(sys.argv[2], encoding="utf-8") as plan:
-    train_each(json.load(plan), sys.argv[3], train)
