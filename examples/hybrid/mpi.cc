@@ -16,7 +16,10 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   ncclUniqueId id{};
-  if (rank == 0) ncclGetUniqueId(&id);
+  if (ranks % 2 != 0 || (rank == 0 && ncclGetUniqueId(&id) != ncclSuccess)) {
+    if (rank == 0) std::fprintf(stderr, "usage: mpirun -n RANKS hybrid_mpi, an even number\n");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
   MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
   try {
     run_steps(id, ranks, rank);

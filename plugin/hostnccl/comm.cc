@@ -195,7 +195,10 @@ void Comm::fail_with(const Failure& failure) {
   {
     std::lock_guard lock(mutex_);
     is_first = !revoked_ && !failure_;
-    if (is_first) failure_ = failure;
+    if (is_first) {
+      set_last_error(failure.text());  // there for whoever learns of it
+      failure_ = failure;
+    }
   }
   channel_.break_off(is_first ? &failure : nullptr);
   {
@@ -203,10 +206,7 @@ void Comm::fail_with(const Failure& failure) {
     launches.swap(launches_);
   }
   under_way_.clear();
-  if (is_first) {
-    set_last_error(failure.text());
-    log(LogLevel::kWarn, self_.rank, "{}", failure.text());
-  }
+  if (is_first) log(LogLevel::kWarn, self_.rank, "{}", failure.text());
   for (const auto& launch : launches) launch->done->finish(failure);
   quiet_.finish({});
 }
@@ -224,6 +224,7 @@ void Comm::leave() {
   const Outcome failure = channel_.take_leave(collectives_);
   if (failure) {
     std::lock_guard lock(mutex_);
+    set_last_error(failure->text());
     failure_ = failure;
   }
   left_.finish(failure);

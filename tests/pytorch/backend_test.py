@@ -80,14 +80,14 @@ class Backend(unittest.TestCase):
             self.assertEqual(len(ranks), int(job.split(":")[1]))
             for rank, result in enumerate(ranks):
                 with self.subTest(job=job, rank=rank):
-                    lost = job.startswith("failures") and rank == 3
+                    lost = (job.split(":")[0], rank) in (("failures", 3), ("lost", 1))
                     self.assertEqual(result["status"], -9 if lost else 0, result["output"])
                     if not lost:
                         self.assertIn("good", result["output"].splitlines())
 
     def test_exact(self):
         self.play("collectives:1", "collectives:3", "collectives:4", "failures:4",
-                  "training:2:exact")
+                  "batches:2", "training:2:exact")
 
     def test_collectives_in_callbacks(self):
         self.play("futures:2:refused", "futures:3:ordered")
@@ -96,6 +96,11 @@ class Backend(unittest.TestCase):
         self.play("names:2", variables={"PYTHONPATH": MODULE},
                   prefix=[TERSE, "run", "--scheme", "name=named* -> off; name=? -> off; int8", "--nccl",
                           HOSTNCCL, "--"])
+
+    def test_what_fails_keeps_its_memory(self):
+        self.play(*["lost:3"] * 3, "batches:2",
+                  variables={"PYTHONPATH": MODULE, "MALLOC_MMAP_THRESHOLD_": "65536"}, prefix=[
+                      TERSE, "run", "--scheme", "int4", "--nccl", HOSTNCCL, "--"])
 
     def test_what_is_kept(self):
         self.play("training:2:kept", variables={"PYTHONPATH": MODULE},

@@ -55,8 +55,9 @@ def exclude_norms(model, rule=norms_and_biases):
     All ranks call it alike, once the model is wrapped and before it is trained, and again where that
     changes. It waits for them, and where PyTorch has not made a group's communicator yet it does so by
     a barrier. Of two messages of equally many elements on a communicator, that differ, the elements
-    of both stay exact. Returns what was excluded, as messages() does, one for each communicator and
-    number of elements. Raises terse.Error.
+    of both stay exact; of calls of this function the last one counts, so models that share a
+    communicator are passed together, as a list. Returns what was excluded, as messages() does, one
+    for each communicator and number of elements. Raises terse.Error.
     """
     found = messages(model, rule)
     for message in found:

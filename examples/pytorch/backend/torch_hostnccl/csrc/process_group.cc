@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <tuple>
 #include <utility>
 
 #include "call_group.h"
@@ -24,6 +25,17 @@ void queue(const std::function<void()>& copy, cudaStream_t stream) {
   if (!copy) return;
   check(hostncclLaunchHostFunc(stream, &run_copy, new std::function<void()>(copy)),
         "hostncclLaunchHostFunc");
+}
+
+// What one that fails has queued by then still uses its memory: `held` keeps it until that is done.
+template <class Held, class Calls>
+void queue_all(const Held& held, cudaStream_t stream, const Calls& calls) {
+  try {
+    calls();
+  } catch (...) {
+    queue([held] {}, stream);
+    throw;
+  }
 }
 
 // Names that torch's older releases do not have: the second of each pair is for them.
@@ -169,7 +181,17 @@ void HostGroup::abort() {
   for (const auto& [key, one] : all) one->abort("its group was aborted");
 }
 
+// What an error left between startCoalescing and endCoalescing does not go out any more, and the
+// thread's next calls are in no group.
+void HostGroup::give_up_coalescing() {
+  if (coalescing_.depth == 0 || open_groups == 0) return;
+  abort();
+  for (; coalescing_.depth > 0 && open_groups > 0; --coalescing_.depth, --open_groups)
+    ncclGroupEnd();
+}
+
 void HostGroup::shutdown() {
+  give_up_coalescing();
   std::map<std::string, CommunicatorPtr> all;
   {
     std::lock_guard lock(mutex_);
@@ -220,23 +242,30 @@ void HostGroup::startCoalescing() {
 
 c10::intrusive_ptr<c10d::Work> HostGroup::endCoalescing() {
   TORCH_CHECK(coalescing_.depth > 0, "endCoalescing without startCoalescing");
-  --coalescing_.depth;
-  end_group();
-  if (coalescing_.depth > 0) return nullptr;
-  Coalescing done = std::exchange(coalescing_, {});
-  for (const Copy& copy : done.after) queue(copy, done.communicator->stream());
+  if (--coalescing_.depth > 0) {
+    end_group();
+    return nullptr;
+  }
+  const Coalescing done = std::exchange(coalescing_, {});
+  const cudaStream_t stream = done.communicator->stream();
   auto work = c10::make_intrusive<HostWork>(
-      getRank(), c10d::OpType::COALESCED, "hostnccl:coalesced", std::move(done.inputs),
-      std::move(done.outputs), next_number(done.only_messages), done.timeout, done.communicator);
-  work->begin();
+      getRank(), c10d::OpType::COALESCED, "hostnccl:coalesced", done.inputs, done.outputs,
+      next_number(done.only_messages), done.timeout, done.communicator);
+  queue_all(std::tuple(done.inputs, done.outputs, done.after), stream, [&] {
+    end_group();
+    for (const Copy& copy : done.after) queue(copy, stream);
+    work->begin();
+  });
   return work;
 }
 
 // The calls go out with the others of the group, at its end.
 c10::intrusive_ptr<c10d::Work> HostGroup::add(Job job) {
   const CommunicatorPtr& communicator = coalescing_.communicator;
-  queue(job.before, communicator->stream());
-  job.calls(communicator->handle(), communicator->stream());
+  queue_all(job, communicator->stream(), [&] {
+    queue(job.before, communicator->stream());
+    job.calls(communicator->handle(), communicator->stream());
+  });
   if (job.after) coalescing_.after.push_back(job.after);
   coalescing_.only_messages = coalescing_.only_messages && c10d::isP2POp(job.type);
   append(coalescing_.inputs, job.inputs);
@@ -255,10 +284,12 @@ c10::intrusive_ptr<c10d::Work> HostGroup::run(Job job, const CommunicatorPtr& co
   auto work = c10::make_intrusive<HostWork>(getRank(), job.type, job.title, job.inputs, job.outputs,
                                             next_number(c10d::isP2POp(job.type)), job.timeout,
                                             communicator);
-  queue(job.before, stream);
-  job.calls(communicator->handle(), stream);
-  queue(job.after, stream);
-  work->begin();
+  queue_all(job, stream, [&] {
+    queue(job.before, stream);
+    job.calls(communicator->handle(), stream);
+    queue(job.after, stream);
+    work->begin();
+  });
   return work;
 }
 

@@ -106,6 +106,7 @@ class HostGroup final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> run(Job job);
   c10::intrusive_ptr<c10d::Work> run(Job job, const CommunicatorPtr& communicator);
   c10::intrusive_ptr<c10d::Work> add(Job job);
+  void give_up_coalescing();
   c10::intrusive_ptr<c10d::Work> all_reduce(at::Tensor tensor, const c10d::ReduceOp& op,
                                             const char* title, Milliseconds timeout);
   c10::intrusive_ptr<c10d::Work> pass(at::Tensor& tensor, int peer, bool sends);
