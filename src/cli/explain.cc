@@ -267,9 +267,7 @@ void explain(const ExplainOptions& o) {
   const bool chooses = !bypass && scheme.automatic && request.count != 0;
   const model::Profile profile = chooses ? profile_of(o) : model::Profile{};
   const Call call{o, request, topology, o.gpu || profile.gpu};
-  if (!bypass)
-    require_feasible(request.collective, call.shape_on(0, scheme),
-                     shows_a_node(o, request) ? (o.ranks + o.nodes - 1) / o.nodes : 1);
+  if (!bypass) require_feasible(request.collective, call.shape_on(0, scheme), chooses);
   print_call(o, request);
   print_decision(policy, facts, decision);
   if (chooses) {

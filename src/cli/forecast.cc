@@ -55,7 +55,7 @@ int number_of_ranks(const std::string& text) {
 struct Place {
   const model::Profile& profile;
   int ranks, node_ranks;
-  plan::Topology topology = plan::even_topology(ranks, (ranks + node_ranks - 1) / node_ranks);
+  plan::Topology topology = plan::full_topology(ranks, node_ranks);
 
   Machines machines() const {
     return {grain_of(settings(), plan::usual_grain(profile.gpu)), topology};
@@ -79,20 +79,16 @@ Prospect prospect_of(const std::string& option, plan::Collective collective, dou
   return {collective, static_cast<size_t>(bytes / whole), dtype, ranks, 0};
 }
 
-// A plan is made for each rank of a node.
-void require_few_plans(const Place& place, const Prospect& call) {
-  const plan::Shape shape = shape_of({codec::Spec{}}, call.count, codec::dtype_size(call.dtype),
-                                     {call.ranks, 0, call.root}, place.machines());
-  require_feasible(call.collective, shape, std::ranges::max(place.topology.size));
-}
-
 // As a program's call: throws Error where the scheme is not for so many ranks.
 Times times_of(const Place& place, const Prospect& call, const Scheme& wanted) {
   const Prediction native = predict_native(place.profile, call, place.machines());
   if (wanted.off || !is_for(wanted, call.collective, call.dtype)) return {*native.seconds, {}};
   const Scheme scheme = require_on_ranks(wanted, call.ranks);  // of other codes, it may be
   if (!is_for(scheme, call.collective, call.dtype)) return {*native.seconds, {}};
-  require_few_plans(place, call);
+  require_feasible(call.collective,
+                   shape_of({codec::Spec{}}, call.count, codec::dtype_size(call.dtype),
+                            {call.ranks, 0, call.root}, place.machines()),
+                   true);
   return {*native.seconds, seconds_as_called(place.profile, scheme, call, place.machines())};
 }
 
@@ -179,6 +175,12 @@ void write_plot(const std::string& path, const std::vector<Table>& tables,
   fmt::print("\nplot: {}\n", path);
 }
 
+void print_profile(const model::Profile& profile) {
+  fmt::print("profile    {}: {}\n", profile.name, profile.source);
+  if (!profile.measured.empty())
+    fmt::print("measured   is what auto goes by; these times are the model's\n");
+}
+
 int ranks_of_node(const ForecastOptions& o, const model::Profile& profile, int ranks) {
   const int wanted = o.node_ranks != 0 ? o.node_ranks : profile.node_ranks;
   return std::min(wanted, ranks);
@@ -219,9 +221,7 @@ void forecast_calls(ForecastOptions o) {
           schemes);
     }
   }
-  fmt::print("profile    {}: {}\n", profile.name, profile.source);
-  if (!profile.measured.empty())
-    fmt::print("measured   is what auto goes by; these times are the model's\n");
+  print_profile(profile);
   for (const Table& table : tables) print_table(table, axis);
   if (!o.plot.empty()) write_plot(o.plot, tables, axis);
 }
@@ -241,9 +241,10 @@ void forecast_step(const ForecastOptions& o, bool names_profile) {
     of_calls.push_back(times_of(
         place, prospect_of("--step " + o.step, call.collective, call.bytes, call.dtype, step.ranks),
         call.scheme));
-  fmt::print("step       {}\nprofile    {}: {}\n\n{:14} {:>10}  {:34} {:>10} {:>10} {:>7}\n",
-             step.name, profile.name, profile.source, "collective", "bytes", "scheme", "native",
-             "compressed", "");
+  fmt::print("step       {}\n", step.name);
+  print_profile(profile);
+  fmt::print("\n{:14} {:>10}  {:34} {:>10} {:>10} {:>7}\n", "collective", "bytes", "scheme",
+             "native", "compressed", "");
   double native = step.compute, compressed = step.compute;
   for (size_t i = 0; i < of_calls.size(); ++i) {
     const StepCall& call = step.calls[i];

@@ -5,9 +5,11 @@
 namespace terse::cli {
 
 // In floating point, for the numbers are whatever somebody has typed.
-void require_feasible(plan::Collective collective, const plan::Shape& s, int plans) {
+void require_feasible(plan::Collective collective, const plan::Shape& s, bool predicted) {
   constexpr double kMostShards = 1 << 20, kMostShardsOfAll = 1 << 23;
   const plan::Traits& t = plan::traits(collective);
+  const double plans =
+      predicted && t.recv.who == plan::Who::kRoot ? std::ranges::max(s.topology.size) : 1;
   const double ranks = s.ranks;
   const double bytes = static_cast<double>(s.count) * static_cast<double>(s.element_bytes) *
                        (t.send.per_rank || t.recv.per_rank ? ranks : 1);

@@ -53,7 +53,8 @@ auto readable_by(Read read) {
 // A check of what has to say something: a script's variable that is not set does not.
 inline std::string not_empty(const std::string& text) { return text.empty() ? "it is empty" : ""; }
 
-// Refuses a call whose plan would be too long to be made here, or so many of them one by one.
-void require_feasible(plan::Collective collective, const plan::Shape& shape, int plans = 1);
+// Refuses a call whose plan would be too long to be made here; or to be predicted, for which those
+// of all ranks of a node are made where a root receives.
+void require_feasible(plan::Collective collective, const plan::Shape& shape, bool predicted);
 
 }  // namespace terse::cli

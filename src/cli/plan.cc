@@ -67,7 +67,7 @@ void explain_plan(const PlanRequest& r) {
   const plan::Shape shape = shape_of(
       {scheme.spec, scheme.intra}, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
       {grain_of(settings(), plan::usual_grain(r.gpu)), plan::even_topology(r.ranks, r.nodes)});
-  require_feasible(collective, shape);
+  require_feasible(collective, shape, false);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
   // Differences: as most calls go.
   const plan::Delta delta{scheme.delta.base,

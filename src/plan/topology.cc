@@ -68,6 +68,13 @@ Topology even_topology(int ranks, int nodes) {
   return topology_of(hosts);
 }
 
+Topology full_topology(int ranks, int node_ranks) {
+  std::vector<uint64_t> hosts;
+  for (int rank = 0; rank < ranks; ++rank)
+    hosts.push_back(static_cast<uint64_t>(rank / node_ranks));
+  return topology_of(hosts);
+}
+
 // A root that is not there is NCCL's to refuse.
 Traffic raw_traffic(Collective collective, size_t bytes, const Position& at, const Topology& t) {
   Traffic traffic{raw_bytes(collective, bytes, at)};

@@ -36,6 +36,9 @@ Topology topology_of(std::span<const uint64_t> hosts);
 // Ranks are spread over nodes evenly, neighbours together.
 Topology even_topology(int ranks, int nodes);
 
+// So many on each node, the rest on the last one.
+Topology full_topology(int ranks, int node_ranks);
+
 // Bytes that a rank sends, and those of them that leave its node; 0 where nodes are not known.
 struct Traffic {
   size_t bytes = 0, off_node = 0;

@@ -29,6 +29,14 @@ TEST(Topology, NodesAreNumberedByTheirFirstRanks) {
   EXPECT_EQ(Topology{}.nodes(), 0);
 }
 
+TEST(Topology, RanksAreSpreadEvenlyOrFillTheirNodes) {
+  EXPECT_EQ(even_topology(10, 2).size, (std::vector<int>{5, 5}));
+  EXPECT_EQ(full_topology(10, 8).size, (std::vector<int>{8, 2}));
+  EXPECT_EQ(full_topology(10, 8).node, (std::vector<int>{0, 0, 0, 0, 0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(full_topology(8, 8).size, (std::vector<int>{8}));
+  EXPECT_EQ(full_topology(3, 1).size, (std::vector<int>{1, 1, 1}));
+}
+
 // By node: what a call in which each rank of the ring sends to the next one sends out of it.
 std::vector<size_t> walk(Collective collective, size_t bytes, int root, const Topology& t) {
   const int ranks = static_cast<int>(t.node.size());
