@@ -251,9 +251,9 @@ typedef struct {
  * quantized beside them, and their bytes travel twice, compressed and not. Where that is as much as
  * NCCL sends, the call is NCCL's, unless the scheme names an algorithm.
  *
- * Every rank calls it alike, outside of groups; it compares and blocks, and is the same on all
- * ranks: ncclInvalidUsage where the ranks differ, ncclInvalidArgument where the ranges cannot be.
- * Calls made before are not affected. */
+ * Every rank calls it alike, outside of groups; it compares and blocks, and fails on all ranks or
+ * on none: ncclInvalidArgument on a rank whose own ranges cannot be, ncclInvalidUsage on the others
+ * and where the ranks differ. Calls made before are not affected. */
 TERSE_API terseResult_t terseCommExclude(struct ncclComm* comm, size_t elements,
                                          const terseRange_t* ranges, size_t count);
 
@@ -287,8 +287,8 @@ terseResult_t tersePreloadPause(struct ncclComm* comm, int paused);
 
 /* From now on, calls on `comm` of learned schemes go by these levels, unless none is of them; in
  * CUDA graphs, too. Every rank calls it alike, outside of groups, with nothing under way; it
- * compares and blocks, and is the same on all ranks: ncclInvalidUsage where the ranks differ,
- * ncclInvalidArgument where they cannot be levels. */
+ * compares and blocks, and fails on all ranks or on none: ncclInvalidArgument on a rank whose own
+ * cannot be levels, ncclInvalidUsage on the others and where the ranks differ. */
 TERSE_API terseResult_t terseCommSetLevels(struct ncclComm* comm, const char* levels);
 
 /* Writes the levels by which calls on `comm` go, those of the last fit that has come to the host,
@@ -327,16 +327,18 @@ TERSE_API terseResult_t terseDecode(const void* packed, size_t bytes, void* data
 
 /* Why a call went to NCCL uncompressed. */
 enum {
-  TERSE_BYPASS_OFF = 0,        /* the scheme is off */
+  TERSE_BYPASS_OFF = 0,        /* the scheme is off, no rule is for the call, or it is paused */
   TERSE_BYPASS_DTYPE = 1,      /* not fp32, fp16 or bf16; of the 16-bit schemes, not fp32 */
   TERSE_BYPASS_OP = 2,         /* not a sum or an average; or a PreMulSum with intra=off, or one
                                   that was made where the preload library did not see it */
-  TERSE_BYPASS_SMALL = 3,      /* the message, or a shard, is under TERSE_MIN_BYTES */
+  TERSE_BYPASS_SMALL = 3,      /* the message, or a shard, is under TERSE_MIN_BYTES, or under what
+                                  the rule asks for */
   TERSE_BYPASS_ONE_RANK = 4,   /* no other rank to send to, or a message of a rank to itself */
   TERSE_BYPASS_FALLBACK = 5,   /* a rank lacked the memory for it */
   TERSE_BYPASS_LINK = 6,       /* NCCL sends less over the link that a node's ranks share */
   TERSE_BYPASS_COLLECTIVE = 7, /* the scheme is for sums, and the collective forms none; or for
-                                  AllGather, and it is another one */
+                                  AllGather, and it is another one; or learned, and it is a
+                                  message */
   TERSE_BYPASS_AUTO = 8,       /* auto: nothing is predicted to be 10 % faster than NCCL */
   TERSE_BYPASS_DELTA = 9,      /* delta: a graph is recorded, which cannot wait for the ranks'
                                   answer; or time and again they did not hold the same, or one had
