@@ -9,8 +9,9 @@
  *     cause. A call that fails with ncclInvalidArgument or ncclInvalidUsage has written nothing.
  *  4. Handles are opaque. Structs that the caller allocates begin with a member `size`, set to
  *     sizeof the struct: fields are only ever appended, so old callers keep working.
- *  5. Buffers belong to the caller and must stay valid until the stream has passed the call. Any
- *     alignment, any count, zero included. Counts are in elements, sizes in bytes.
+ *  5. Buffers belong to the caller and must stay valid until the stream has passed the call, also
+ *     one that failed: what it enqueued before still uses them. Any alignment, any count, zero
+ *     included. Counts are in elements, sizes in bytes.
  *  6. Work is ordered on the caller's stream. With the host library (hostnccl) a stream is a
  *     hostncclStreamCreate() queue, and a null stream means "done on return".
  *  7. Thread-safe, with NCCL's own rule: one thread at a time drives one communicator. Any other
