@@ -223,7 +223,7 @@ Scheme chosen(const Call& call, const Scheme& scheme, const model::Profile& prof
   fmt::print("auto       {}, by the profile \"{}\", {}\n", print_scheme(scheme), profile.name,
              all.front().measured ? "which has measured such calls" : "which models them");
   if (all.front().lacking != nullptr)
-    fmt::print("           {}\n", why_native_alone(profile, call.request.collective, all));
+    fmt::print("           {}\n", why_native_alone(profile, call.request.collective, all.front()));
   for (const Prediction& p : all)
     fmt::print("           {:>9}  {:>6}  {}{}\n", report::show_seconds(*p.seconds),
                fmt::format("{:.2f}x", *all.front().seconds / *p.seconds),

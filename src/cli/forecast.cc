@@ -54,8 +54,10 @@ int number_of_ranks(const std::string& text) {
 // A call without a count: of the ranks on a machine.
 struct Place {
   const model::Profile& profile;
-  int ranks, node_ranks;
-  plan::Topology topology = plan::full_topology(ranks, node_ranks);
+  int ranks;
+  int node_ranks = 0;  // 0: the profile's
+  plan::Topology topology =
+      plan::full_topology(ranks, node_ranks != 0 ? node_ranks : profile.node_ranks);
 
   Machines machines() const {
     return {grain_of(settings(), plan::usual_grain(profile.gpu)), topology};
@@ -181,11 +183,6 @@ void print_profile(const model::Profile& profile) {
     fmt::print("measured   is what auto goes by; these times are the model's\n");
 }
 
-int ranks_of_node(const ForecastOptions& o, const model::Profile& profile, int ranks) {
-  const int wanted = o.node_ranks != 0 ? o.node_ranks : profile.node_ranks;
-  return std::min(wanted, ranks);
-}
-
 // A table by sizes for each number of ranks; or, of one size, one by ranks.
 void forecast_calls(ForecastOptions o) {
   if (o.schemes.empty()) o.schemes = usual_schemes(o.ranks);
@@ -204,7 +201,7 @@ void forecast_calls(ForecastOptions o) {
         o, fmt::format("{} of {}, {}, by {}", o.collective, o.bytes[0], o.dtype, profile.name)));
   for (const std::string& text : o.ranks) {
     const int ranks = number_of_ranks(text);
-    const Place place{profile, ranks, ranks_of_node(o, profile, ranks)};
+    const Place place{profile, ranks, o.node_ranks};
     if (const char* what = model::lacks(profile, place.topology))
       refuse("--ranks {}: the profile \"{}\" says nothing of {}", ranks, profile.name, what);
     if (!by_ranks)
@@ -231,9 +228,7 @@ void forecast_step(const ForecastOptions& o, bool names_profile) {
   const std::string& name = names_profile || step.profile.empty() ? o.profile : step.profile;
   model::Profile profile = at("--profile", [&] { return read_profile(name); });
   if (profile.between) profile.between->bandwidth /= step.sharing;
-  const int node_ranks =
-      std::min(step.ranks, step.node_ranks != 0 ? step.node_ranks : profile.node_ranks);
-  const Place place{profile, step.ranks, node_ranks};
+  const Place place{profile, step.ranks, step.node_ranks};
   if (const char* what = model::lacks(profile, place.topology))
     refuse("--step {}: the profile \"{}\" says nothing of {}", o.step, profile.name, what);
   std::vector<Times> of_calls;

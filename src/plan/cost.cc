@@ -17,10 +17,6 @@ size_t bytes(const Shape& s, Format format, size_t count) {
 }
 size_t packed(const Shape& s, size_t count) { return bytes(s, Format::kPacked, count); }
 
-bool is_near(const Shape& s, int peer) {
-  const Topology& t = s.topology;
-  return t.nodes() < 2 || t.node[peer] == t.node[s.rank];
-}
 size_t others(const Shape& s) { return static_cast<size_t>(s.ranks) - 1; }
 size_t far_ranks(const Shape& s) {
   const Topology& t = s.topology;
@@ -152,7 +148,7 @@ Traffic merged_to_owners(const Shape& s, const Shards& shards) {
 }  // namespace
 
 Traffic to_rank(const Shape& s, int peer, size_t bytes) {
-  return is_near(s, peer) ? within(bytes) : between(bytes);
+  return s.topology.is_near(s.rank, peer) ? within(bytes) : between(bytes);
 }
 
 Traffic to_others(const Shape& s, size_t bytes) {
@@ -196,7 +192,7 @@ Cost hierarchical_all_reduce(const Shape& s) {
 Cost hierarchical_reduce(const Shape& s) {
   const Rows rows(s);
   if (is_root(s)) return {4, rows.scattered()};
-  const bool near = is_near(s, s.root);
+  const bool near = s.topology.is_near(s.rank, s.root);
   return {4, rows.scattered() + to_rank(s, s.root, near ? rows.own_row() : rows.own())};
 }
 

@@ -24,7 +24,7 @@ size_t to_all(Collective, size_t bytes, const Position& at, const Topology& t) {
   return bytes * (at.ranks - t.size[t.node[at.rank]]);
 }
 size_t to_root(Collective, size_t bytes, const Position& at, const Topology& t) {
-  return t.node[at.rank] == t.node[at.root] ? 0 : bytes;
+  return t.is_near(at.rank, at.root) ? 0 : bytes;
 }
 size_t from_root(Collective collective, size_t bytes, const Position& at, const Topology& t) {
   return at.rank == at.root ? to_all(collective, bytes, at, t) : 0;
@@ -35,6 +35,13 @@ size_t nothing(Collective, size_t, const Position&, const Topology&) { return 0;
 constexpr OffNode kOffNode[] = {along_ring, along_ring, along_ring, to_all,  along_ring,
                                 along_ring, to_root,    from_root,  to_root, nothing};
 static_assert(std::size(kOffNode) == kCollectives);
+
+template <class HostOf>
+Topology topology_by(int ranks, const HostOf& host_of) {
+  std::vector<uint64_t> hosts(ranks);
+  for (size_t rank = 0; rank < hosts.size(); ++rank) hosts[rank] = host_of(rank);
+  return topology_of(hosts);
+}
 
 }  // namespace
 
@@ -61,18 +68,14 @@ Topology topology_of(std::span<const uint64_t> hosts) {
 }
 
 Topology even_topology(int ranks, int nodes) {
-  std::vector<uint64_t> hosts;
-  for (int rank = 0; rank < ranks; ++rank)
-    hosts.push_back(static_cast<uint64_t>(rank) * static_cast<uint64_t>(nodes) /
-                    static_cast<uint64_t>(ranks));
-  return topology_of(hosts);
+  return topology_by(ranks, [&](uint64_t rank) {
+    return rank * static_cast<uint64_t>(nodes) / static_cast<uint64_t>(ranks);
+  });
 }
 
 Topology full_topology(int ranks, int node_ranks) {
-  std::vector<uint64_t> hosts;
-  for (int rank = 0; rank < ranks; ++rank)
-    hosts.push_back(static_cast<uint64_t>(rank / node_ranks));
-  return topology_of(hosts);
+  return topology_by(ranks,
+                     [&](uint64_t rank) { return rank / static_cast<uint64_t>(node_ranks); });
 }
 
 // A root that is not there is NCCL's to refuse.
@@ -87,7 +90,7 @@ Traffic traffic_to(std::span<const size_t> bytes_by_peer, int rank, const Topolo
   Traffic traffic;
   for (size_t peer = 0; peer < bytes_by_peer.size(); ++peer) {
     traffic.bytes += bytes_by_peer[peer];
-    if (t.nodes() > 1 && t.node[peer] != t.node[rank]) traffic.off_node += bytes_by_peer[peer];
+    if (!t.is_near(rank, static_cast<int>(peer))) traffic.off_node += bytes_by_peer[peer];
   }
   return traffic;
 }

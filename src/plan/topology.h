@@ -28,6 +28,9 @@ struct Topology {
   bool is_grid() const;
 
   int nodes() const { return static_cast<int>(size.size()); }  // 0: not known
+
+  // Whether two ranks share a node; so they do where nodes are not known.
+  bool is_near(int rank, int peer) const { return nodes() < 2 || node[rank] == node[peer]; }
 };
 
 // Of ranks on these hosts.

@@ -13,8 +13,7 @@ class Asked:
 
     def __init__(self, ranks, start, environment):
         self._ranks, self._start, self._environment = range(ranks), start, environment
-        self._folder = self._process = self._output = None
-        self._requests = 0
+        self._folder = self._process = self._output = self._requests = None
 
     def train(self, program, groups, folder):
         """Of the groups the folders. Where a rank fails, AssertionError with all that was printed."""

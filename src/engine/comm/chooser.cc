@@ -136,11 +136,11 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
 }
 
 std::string why_native_alone(const model::Profile& profile, plan::Collective collective,
-                             const std::vector<Prediction>& all) {
+                             const Prediction& native) {
   return fmt::format(
       "{} stays native: the profile \"{}\" has measured nothing else of such calls, and says "
       "nothing of {}",
-      plan::name(collective), profile.name, all.front().lacking);
+      plan::name(collective), profile.name, native.lacking);
 }
 
 const Prediction& choose(const std::vector<Prediction>& all) {
@@ -161,7 +161,7 @@ const Prediction& Chooser::of(const Settings& settings, const Scheme& scheme, co
   const std::vector<Prediction> all =
       predictions(*settings.profile, without_seed(scheme), call, machines);
   if (all.front().lacking != nullptr && told_.insert(call.collective).second)
-    log(LogLevel::kWarn, "{}", why_native_alone(*settings.profile, call.collective, all));
+    log(LogLevel::kWarn, "{}", why_native_alone(*settings.profile, call.collective, all.front()));
   return made_.emplace(key, choose(all)).first->second;
 }
 

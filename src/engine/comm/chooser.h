@@ -71,9 +71,9 @@ std::optional<double> seconds_as_called(const model::Profile& profile, const Sch
 std::vector<Prediction> predictions(const model::Profile& profile, const Scheme& scheme,
                                     const Prospect& call, const Machines& machines);
 
-// In words, where the native call lacks something.
+// In words, of one that lacks something.
 std::string why_native_alone(const model::Profile& profile, plan::Collective collective,
-                             const std::vector<Prediction>& predictions);
+                             const Prediction& native);
 
 // Native, or the fastest of those that gain enough.
 const Prediction& choose(const std::vector<Prediction>& predictions);

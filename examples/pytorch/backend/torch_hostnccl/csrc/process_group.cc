@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <tuple>
 #include <utility>
 
 #include "call_group.h"
@@ -246,12 +245,14 @@ c10::intrusive_ptr<c10d::Work> HostGroup::endCoalescing() {
     end_group();
     return nullptr;
   }
-  const Coalescing done = std::exchange(coalescing_, {});
-  const cudaStream_t stream = done.communicator->stream();
+  Coalescing done = std::exchange(coalescing_, {});
+  // Not kept with the memory: its own stream would be the last to let go of it.
+  const CommunicatorPtr communicator = std::move(done.communicator);
+  const cudaStream_t stream = communicator->stream();
   auto work = c10::make_intrusive<HostWork>(
       getRank(), c10d::OpType::COALESCED, "hostnccl:coalesced", done.inputs, done.outputs,
-      next_number(done.only_messages), done.timeout, done.communicator);
-  queue_all(std::tuple(done.inputs, done.outputs, done.after), stream, [&] {
+      next_number(done.only_messages), done.timeout, communicator);
+  queue_all(done, stream, [&] {
     end_group();
     for (const Copy& copy : done.after) queue(copy, stream);
     work->begin();
