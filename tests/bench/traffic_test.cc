@@ -1,10 +1,13 @@
 #include "traffic.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <stdexcept>
+#include <string>
 
 #include "options.h"
 
@@ -21,10 +24,16 @@ Traffic read(std::map<std::string, std::string> set) {
   });
 }
 
+// Of this process alone: others run such tests beside it.
+struct MatrixFile {
+  const std::string path = testing::TempDir() + "/traffic_matrix" + std::to_string(getpid());
+  ~MatrixFile() { std::filesystem::remove(path); }
+};
+
 std::string write(const std::string& text) {
-  const std::string path = testing::TempDir() + "/traffic_matrix.txt";
-  std::ofstream(path) << text;
-  return path;
+  static const MatrixFile file;
+  std::ofstream(file.path) << text;
+  return file.path;
 }
 
 std::vector<std::size_t> row_of(const Traffic& traffic, int from, const Shape& shape) {

@@ -147,7 +147,7 @@ TEST(PolicyFile, FilesThatCannotBeRead) {
   EXPECT_EQ(read("/nowhere/p.toml"), "/nowhere/p.toml cannot be read: No such file or directory");
   EXPECT_EQ(read(folder), folder + " cannot be read: Is a directory");
   EXPECT_EQ(read("/dev/zero"), "/dev/zero is neither a file nor a pipe");
-  const std::string large = ::testing::TempDir() + "large_policy.toml";
+  const std::string large = ::testing::TempDir() + fmt::format("large_policy{}.toml", getpid());
   std::ofstream(large) << "[[rule]]\nscheme = \"int8\"\n" << std::string(size_t{1} << 20, '\n');
   EXPECT_EQ(read(large), large + " has more than 1M: it cannot be a policy");
   std::filesystem::resize_file(large, size_t{1} << 20);

@@ -2,6 +2,7 @@
 #include "policy/profile.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -303,7 +304,7 @@ TEST(Profile, FilesThatCannotBeRead) {
   EXPECT_EQ(error("a100"), "a100 cannot be read: No such file or directory");
   EXPECT_EQ(error(folder), folder + " cannot be read: Is a directory");
   EXPECT_EQ(error("/dev/zero"), "/dev/zero is neither a file nor a pipe");
-  const std::string large = ::testing::TempDir() + "large_profile.toml";
+  const std::string large = ::testing::TempDir() + fmt::format("large_profile{}.toml", getpid());
   std::ofstream(large) << kLeast << std::string(size_t{1} << 20, '\n');
   EXPECT_EQ(error(large), large + " has more than 1M: it cannot be a profile");
   std::filesystem::resize_file(large, size_t{1} << 20);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -168,7 +169,7 @@ TEST(Settings, AProfileIsAFileOrOneThatComesAlong) {
 TEST(Settings, AutoNeedsAProfile) {
   const std::string why = std::string(" asks for auto, which needs a profile: ") + kProfileHint;
   EXPECT_EQ(read({{"TERSE_SCHEME", "int8; allgather -> auto"}}).error, "TERSE_SCHEME" + why);
-  const std::string path = ::testing::TempDir() + "auto_policy.toml";
+  const std::string path = ::testing::TempDir() + fmt::format("auto_policy{}.toml", getpid());
   std::ofstream(path) << "[[rule]]\nscheme = \"auto\"\n";
   EXPECT_EQ(read({{"TERSE_POLICY", path}}).error, "TERSE_POLICY" + why);
   EXPECT_EQ(read({{"TERSE_POLICY", path}, {"TERSE_PROFILE", "l40s-8x-pcie"}}).error, "");
