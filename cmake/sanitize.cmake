@@ -2,9 +2,9 @@
 
 # What a library is linked with so that it names all that it needs.
 set(TERSE_NO_UNDEFINED -Wl,--no-undefined)
-# Under a sanitizer, sources that run rarely, or make others run, are to compile quickly; and so are
-# the codec's and the kernels' loops, whose locals nothing refers to later.
-set(TERSE_QUICK)
+# Sources that run rarely, or make others run, are to compile quickly; under a sanitizer so are the
+# codec's and the kernels' loops, whose locals nothing refers to later.
+set(TERSE_QUICK $<$<NOT:$<CONFIG:Debug>>:-O1>)
 set(TERSE_LOOPS)
 if(NOT TERSE_SANITIZE)
   return()

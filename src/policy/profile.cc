@@ -22,7 +22,7 @@ using model::Rates;
 
 // A number of a table, and what is no such number. The canonical order is that of the lists.
 template <class Owner>
-struct Number {
+struct Field {
   std::string_view key;
   double Owner::*member;
   double least, most;
@@ -30,21 +30,21 @@ struct Number {
   bool required = true;
 };
 
-constexpr Number<Link> kLink[] = {
+constexpr Field<Link> kLink[] = {
     {"latency", &Link::latency, 0, kMostLatency, "seconds"},
     {"bandwidth", &Link::bandwidth, kLeastRate, kMostRate, "bytes a second"}};
-constexpr Number<Rates> kRates[] = {
+constexpr Field<Rates> kRates[] = {
     {"encode", &Rates::encode, kLeastRate, kMostRate, "elements a second"},
     {"decode", &Rates::decode, kLeastRate, kMostRate, "elements a second"}};
-constexpr Number<Profile> kProfile[] = {{"message", &Profile::message, 0, 10, "seconds", false},
-                                        {"launch", &Profile::launch, 0, 10, "seconds", false},
-                                        {"overlap", &Profile::overlap, 0, 1, "", false}};
+constexpr Field<Profile> kProfile[] = {{"message", &Profile::message, 0, 10, "seconds", false},
+                                       {"launch", &Profile::launch, 0, 10, "seconds", false},
+                                       {"overlap", &Profile::overlap, 0, 1, "", false}};
 
 constexpr int kMostRanks = 1 << 20;
 
 template <class Owner, size_t n>
-const Number<Owner>* find(const Number<Owner> (&numbers)[n], std::string_view key) {
-  const auto found = std::ranges::find(numbers, key, &Number<Owner>::key);
+const Field<Owner>* find(const Field<Owner> (&numbers)[n], std::string_view key) {
+  const auto found = std::ranges::find(numbers, key, &Field<Owner>::key);
   return found == std::end(numbers) ? nullptr : found;
 }
 
@@ -87,19 +87,19 @@ class ProfileParser {
   using Entry = TomlFile::Entry;
 
   template <class Owner>
-  void set(const Number<Owner>& number, const Entry& e, Owner& owner) const {
+  void set(const Field<Owner>& number, const Entry& e, Owner& owner) const {
     owner.*number.member = file_.number_of(e, number.least, number.most, number.unit);
   }
 
   int ranks_of(const Entry& e) const { return static_cast<int>(file_.whole_of(e, 1, kMostRanks)); }
 
   template <class Owner, size_t n>
-  Owner numbers(const Number<Owner> (&all)[n], const Entry& of) const {
+  Owner numbers(const Field<Owner> (&all)[n], const Entry& of) const {
     Owner owner;
     unsigned seen = 0;
     const toml::table& table = file_.table_of(of);
     for (const Entry& e : TomlFile::entries(table)) {
-      const Number<Owner>* const number = find(all, e.key);
+      const Field<Owner>* const number = find(all, e.key);
       if (number == nullptr)
         file_.refuse(e.at, "unknown key \"{}\"; known are {} and {}", e.key, all[0].key,
                      all[1].key);
@@ -211,9 +211,9 @@ class ProfileParser {
 };
 
 template <class Owner, size_t n>
-std::string print(const Number<Owner> (&numbers)[n], const Owner& owner) {
+std::string print(const Field<Owner> (&numbers)[n], const Owner& owner) {
   std::string text;
-  for (const Number<Owner>& number : numbers)
+  for (const Field<Owner>& number : numbers)
     text += fmt::format("{} = {}\n", number.key, owner.*number.member);
   return text;
 }

@@ -19,7 +19,7 @@ sys.path += [ROOT + "/examples/pytorch", ROOT + "/python"]
 import megatron_gpt  # noqa: E402
 import terse.models  # noqa: E402
 
-STEPS = 12
+STEPS = 8
 WAY = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
