@@ -15,7 +15,7 @@ import extend
 WORK, SOURCE = os.path.abspath(sys.argv.pop()), os.path.abspath(sys.argv.pop())
 COPY, BUILD = os.path.join(WORK, "source"), os.path.join(WORK, "build")
 # Quick to compile comes first.
-OPTIONS = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+OPTIONS = ["-G", "Ninja", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
            "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG", "-DTERSE_CUDA=OFF",
            "-DTERSE_BUILD_BENCH=OFF", "-DTERSE_BUILD_HOSTNCCL=OFF"]
 CODEC, PLAN = "codec_conformance_test", "plan_conformance_test"
