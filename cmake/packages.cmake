@@ -7,6 +7,9 @@ foreach(package libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
     install(FILES /usr/share/doc/${package}/copyright DESTINATION share/doc/terse RENAME ${package})
   endif()
 endforeach()
+# What the documents' commands read.
+install(FILES ${PROJECT_SOURCE_DIR}/examples/policy.toml DESTINATION share/terse/examples)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/forecast DESTINATION share/terse/examples)
 if(TERSE_BUILD_HOSTNCCL)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/doc/terse-hostnccl RENAME copyright
           COMPONENT hostnccl)

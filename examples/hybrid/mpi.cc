@@ -16,9 +16,13 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   ncclUniqueId id{};
-  if (ranks % 2 != 0 || (rank == 0 && ncclGetUniqueId(&id) != ncclSuccess)) {
+  if (ranks % 2 != 0) {
     if (rank == 0) std::fprintf(stderr, "usage: mpirun -n RANKS hybrid_mpi, an even number\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+  if (rank == 0 && ncclGetUniqueId(&id) != ncclSuccess) {
+    std::fprintf(stderr, "ncclGetUniqueId: %s\n", ncclGetLastError(nullptr));
+    MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
   try {

@@ -12,10 +12,14 @@
 
 int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 4;
-  ncclUniqueId id;
-  if (ranks < 2 || ranks % 2 != 0 || ncclGetUniqueId(&id) != ncclSuccess) {
+  if (ranks < 2 || ranks % 2 != 0) {
     std::fprintf(stderr, "usage: hybrid_threads RANKS, an even number\n");
     return 2;
+  }
+  ncclUniqueId id;
+  if (ncclGetUniqueId(&id) != ncclSuccess) {
+    std::fprintf(stderr, "ncclGetUniqueId: %s\n", ncclGetLastError(nullptr));
+    return 1;
   }
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,11 @@ namespace {
 const std::string kFake = FAKES "/site-packages/nvidia/nccl/lib/libnccl.so.2";
 
 std::string canonical(const std::string& path) { return std::filesystem::canonical(path); }
+
+// Of this process: others may run the same test.
+std::filesystem::path own_path(const std::string& name) {
+  return std::filesystem::path(testing::TempDir()) / (std::to_string(getpid()) + "-" + name);
+}
 
 TEST(FindNccl, TheSettingComesFirst) {
   ASSERT_NE(dlopen(FAKES "/site-packages/framework/lib/libbeside_wheel.so", RTLD_NOW), nullptr);
@@ -38,11 +44,12 @@ TEST(FindNccl, ASettingThatLeadsNowhereIsAnError) {
 }
 
 TEST(FindNccl, ThenTheOneThatIsLoadedUnderWhateverName) {
-  const auto copy = std::filesystem::path(testing::TempDir()) / "libnccl-of-another-name.so";
+  const auto copy = own_path("libnccl-of-another-name.so");
   std::filesystem::copy_file(canonical(kFake), copy,
                              std::filesystem::copy_options::overwrite_existing);
   ASSERT_NE(dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
   EXPECT_EQ(canonical(find_nccl("").path), canonical(copy));
+  std::filesystem::remove(copy);
 }
 
 TEST(FindNccl, ThenAnyLibraryThatHasOneInIt) {
@@ -75,7 +82,7 @@ TEST(FindNccl, WhatWasTriedIsSaidWhereThereIsNone) {
 }
 
 TEST(FindNccl, FoldersOfPackages) {
-  const std::filesystem::path prefix = std::filesystem::path(testing::TempDir()) / "a_python";
+  const std::filesystem::path prefix = own_path("a_python");
   const auto packages = prefix / "lib/python3.12/site-packages";
   std::filesystem::create_directories(packages / "nvidia/nccl/lib");
   std::filesystem::create_directories(prefix / "lib/cmake");
@@ -87,6 +94,7 @@ TEST(FindNccl, FoldersOfPackages) {
   EXPECT_EQ(package_folders(prefix, "python3.12"), folders);
   EXPECT_TRUE(package_folders(prefix, "python3.1").empty());
   EXPECT_TRUE(package_folders(prefix / "nowhere").empty());
+  std::filesystem::remove_all(prefix);
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ for file in lib/libterse.so lib/libterse_nccl.so lib/terse/hostnccl/libnccl.so.2
     bin/{all_reduce,all_gather,reduce_scatter,broadcast,reduce,alltoall,alltoallv}_perf \
     bin/{gather,scatter,sendrecv,hypercube}_perf lib/terse/python/terse/models/__init__.py \
     share/man/man1/terse.1 share/bash-completion/completions/terse share/zsh/site-functions/_terse \
-    share/fish/vendor_completions.d/terse.fish; do
+    share/fish/vendor_completions.d/terse.fish \
+    share/terse/examples/policy.toml share/terse/examples/forecast/sdp4bit-6.7b-64-a100.toml; do
   [ -e "$prefix/$file" ] || fail "$file is not installed"
 done
 
