@@ -1,6 +1,7 @@
 // `terse explain`: what becomes of a call, and why: the rule, the algorithm, the bytes, and how
 // long they take a link.
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -58,8 +59,17 @@ Request request_of(const ExplainOptions& o) {
   return r;
 }
 
+// --profile, which stands in place of the environment's.
+std::optional<model::Profile> named_profile(const ExplainOptions& o) {
+  if (o.profile.empty()) return {};
+  return at("--profile", [&] { return read_profile(o.profile); });
+}
+
 Policy policy_of(const ExplainOptions& o) {
-  require_valid(settings());
+  require_valid(read_settings([&](const char* name) -> const char* {
+    const bool given = !o.profile.empty() && name == std::string_view("TERSE_PROFILE");
+    return given ? o.profile.c_str() : std::getenv(name);
+  }));
   if (!o.policy.empty()) return read_policy_file(o.policy, settings().min_bytes);
   if (!o.scheme.empty())
     return at("--scheme", [&] { return parse_policy_line(o.scheme, settings().min_bytes); });
@@ -188,8 +198,11 @@ void print_plan(const Call& call, const Scheme& scheme) {
     fmt::print(
         "delta      in full while the ranks do not hold the same, nothing while no shard "
         "changes\n");
-  if (plan::is_point_to_point(collective)) return;
   Load load{"each rank's link", plan.raw_bytes, plan.sent_bytes()};
+  if (plan::is_point_to_point(collective)) {
+    if (!o.bandwidth.empty()) print_times(load, o.bandwidth);
+    return;
+  }
   if (shows_a_node(o, call.request)) {
     load = load_of_node(*selection.algorithm, shape);
     print_node(load);
@@ -203,9 +216,7 @@ void print_plan(const Call& call, const Scheme& scheme) {
   print_comparison(call, scheme, stays ? nullptr : selection.algorithm);
 }
 
-model::Profile profile_of(const ExplainOptions& o) {
-  if (!o.profile.empty()) return at("--profile", [&] { return read_profile(o.profile); });
-  require_valid(settings());
+model::Profile usual_profile() {
   if (!settings().profile)
     fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
   return *settings().profile;
@@ -250,6 +261,7 @@ std::optional<int> bypass_of(const Request& request, int ranks, const Scheme& sc
 
 void explain(const ExplainOptions& o) {
   if (o.nodes > o.ranks) refuse("{} ranks cannot be on {} nodes", o.ranks, o.nodes);
+  const std::optional<model::Profile> named = named_profile(o);
   const Policy policy = policy_of(o);
   const Request request = request_of(o);
   const plan::Topology topology = plan::even_topology(o.ranks, o.nodes);
@@ -265,7 +277,7 @@ void explain(const ExplainOptions& o) {
     }
   }
   const bool chooses = !bypass && scheme.automatic && request.count != 0;
-  const model::Profile profile = chooses ? profile_of(o) : model::Profile{};
+  const model::Profile profile = named ? *named : chooses ? usual_profile() : model::Profile{};
   const Call call{o, request, topology, o.gpu || profile.gpu};
   if (!bypass) require_feasible(request.collective, call.shape_on(0, scheme), chooses);
   print_call(o, request);

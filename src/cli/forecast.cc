@@ -265,22 +265,33 @@ void add_forecast(CLI::App& app) {
   const auto o = std::make_shared<ForecastOptions>();
   CLI::App* c = app.add_subcommand(
       "forecast", "Predict calls, or a training step, on a machine that a profile describes");
-  c->add_flag("--list", o->list, "List the profiles that come along");
+  CLI::Option* list = c->add_flag("--list", o->list, "List the profiles that come along");
   CLI::Option* profile =
       c->add_option("--profile", o->profile, "One of those, or a file")->capture_default_str();
-  c->add_option("--step", o->step, "A training step in TOML: its calls and its computing");
-  c->add_option("--collective", o->collective)->capture_default_str();
-  c->add_option("--dtype", o->dtype)->capture_default_str();
-  c->add_option("--ranks", o->ranks, "How many, a list (64)")->delimiter(',');
-  c->add_option("--node-ranks", o->node_ranks, "Of a node (default: the profile's)")
-      ->check(CLI::Range(1, kMostRanks));
-  c->add_option("--bytes", o->bytes, "Of the whole message, a list (64K to 1G)")->delimiter(',');
-  c->add_option_function<std::string>(
-      "--schemes", [o](const std::string& text) { o->schemes = split_schemes(text); },
-      "To compare with native (bf16,int8,int4,linear8)");
-  c->add_option("--plot", o->plot, "Draw it here, as SVG, or as a page where it ends in .html");
+  CLI::Option* step =
+      c->add_option("--step", o->step, "A training step in TOML: its calls and its computing")
+          ->check(not_empty);
+  CLI::Option* const of_calls[] = {
+      c->add_option("--collective", o->collective)->capture_default_str(),
+      c->add_option("--dtype", o->dtype)->capture_default_str(),
+      c->add_option("--ranks", o->ranks, "How many, a list (64)")->delimiter(','),
+      c->add_option("--node-ranks", o->node_ranks, "Of a node (default: the profile's)")
+          ->check(CLI::Range(1, kMostRanks)),
+      c->add_option("--bytes", o->bytes, "Of the whole message, a list (64K to 1G)")
+          ->delimiter(','),
+      c->add_option_function<std::string>(
+          "--schemes", [o](const std::string& text) { o->schemes = split_schemes(text); },
+          "To compare with native (bf16,int8,int4,linear8)"),
+      c->add_option("--plot", o->plot, "Draw it here, as SVG, or as a page where it ends in .html")
+          ->check(not_empty)};
+  for (CLI::Option* const other : of_calls) {
+    step->excludes(other);
+    list->excludes(other);
+  }
+  list->excludes(step)->excludes(profile);
   c->callback([o, profile] {
     if (o->list) return list_profiles();
+    require_valid(settings());
     if (!o->step.empty()) return forecast_step(*o, profile->count() != 0);
     forecast_calls(*o);
   });

@@ -33,7 +33,7 @@ double parse_rate(const std::string& text) {
   const auto [rest, error] = std::from_chars(text.data(), end, number);
   for (const Unit& unit : kUnits) {
     const double bytes = number * unit.bits / 8;
-    if (error == std::errc() && unit.name == std::string_view(rest, end) && bytes > 0 &&
+    if (error == std::errc() && unit.name == std::string_view(rest, end) && bytes >= 1 &&
         std::isfinite(bytes))
       return bytes;
   }

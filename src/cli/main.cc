@@ -29,7 +29,7 @@ std::string hint_of(const CLI::App& app) {
           for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     const std::vector<std::string_view> known(names.begin(), names.end());
     if (const std::string_view meant = terse::nearest(word.substr(0, word.find('=')), known);
-        !meant.empty())
+        !meant.empty() && meant != word)
       return fmt::format("; did you mean {}?", meant);
   }
   return "";

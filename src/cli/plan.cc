@@ -64,6 +64,7 @@ void explain_plan(const PlanRequest& r) {
   if (bypass_reason(request_of(r, collective), r.ranks, scheme) == TERSE_BYPASS_DTYPE)
     refuse("the codes of {} are as wide as the elements: {} goes to NCCL as it is", r.scheme,
            r.collective);
+  require_valid(settings());
   const plan::Shape shape = shape_of(
       {scheme.spec, scheme.intra}, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
       {grain_of(settings(), plan::usual_grain(r.gpu)), plan::even_topology(r.ranks, r.nodes)});

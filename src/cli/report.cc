@@ -35,10 +35,13 @@ void add_report(CLI::App& app, int& status) {
   const auto options = std::make_shared<ReportOptions>();
   CLI::App* command = app.add_subcommand("report", "Bring the reports of all ranks together");
   command->add_option("folder", options->folder, "Where TERSE_REPORT had them written")->required();
-  command->add_option("--json", options->json, "Write the numbers to this file");
-  command->add_option("--html", options->html, "Write a page with plots to this file");
-  command->add_option("--trace", options->trace,
-                      "Write the calls that TERSE_TRACE kept, as Chrome and Perfetto read them");
+  command->add_option("--json", options->json, "Write the numbers to this file")->check(not_empty);
+  command->add_option("--html", options->html, "Write a page with plots to this file")
+      ->check(not_empty);
+  command
+      ->add_option("--trace", options->trace,
+                   "Write the calls that TERSE_TRACE kept, as Chrome and Perfetto read them")
+      ->check(not_empty);
   command->callback([options, &status] { status = show_report(*options); });
 }
 

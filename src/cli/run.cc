@@ -1,5 +1,7 @@
 // `terse run`: a program under the preload library.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -147,6 +149,18 @@ void add_facade(const std::string& interposer, const std::string& nccl,
              facade.why_not);
 }
 
+// Reports are written at a program's end: what of their folder is there has to be one that takes
+// them.
+void require_folder(const char* option, const fs::path& folder) {
+  fs::path there = fs::absolute(folder);
+  std::error_code error;
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  if (!fs::is_directory(there, error))
+    fail(ncclInvalidArgument, "{}: {} is no folder", option, there.string());
+  if (access(there.c_str(), W_OK | X_OK) != 0)
+    fail(ncclInvalidArgument, "{}: {}: {}", option, there.string(), std::strerror(errno));
+}
+
 std::vector<Variable> surroundings(const Run& run) {
   require_no_pipes(run);
   const std::string interposer = installed("lib/libterse_nccl.so");
@@ -160,8 +174,10 @@ std::vector<Variable> surroundings(const Run& run) {
     variables.push_back({"TERSE_PROFILE", whole_name(run.profile)});
   }
   if (!run.nccl.empty()) variables.push_back({"TERSE_NCCL", nccl});
-  if (!run.report.empty())
+  if (!run.report.empty()) {
+    require_folder("--report", run.report);
     variables.push_back({"TERSE_REPORT", report_at(fs::current_path(), run.report)});
+  }
   if (run.verify) variables.push_back({"TERSE_VERIFY", std::to_string(*run.verify)});
   if (run.trace) variables.push_back({"TERSE_TRACE", std::to_string(*run.trace)});
   if (!run.log.empty()) variables.push_back({"TERSE_LOG", run.log});
@@ -258,7 +274,7 @@ int run_program(Run& run) {
     std::vector<std::string> words;
     for (const std::string& word : run.command) words.push_back(shell_word(word));
     for (const Variable& v : variables)
-      fmt::print("{}={}\n", v.name, v.value.empty() ? "" : shell_word(v.value));
+      fmt::print("export {}={}\n", v.name, v.value.empty() ? "" : shell_word(v.value));
     fmt::print("{}\n", fmt::join(words, " "));
     return kDone;
   }

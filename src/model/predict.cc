@@ -46,7 +46,9 @@ double sending(const Profile& p, const plan::Traffic& node, const Topology& t) {
   return seconds_of(p, node, std::ranges::max(t.size));
 }
 
-// Where a root alone receives, what comes to it takes longer than what any rank sends.
+// Where a root alone sends, it sends more than the ranks of its node on average; where it alone
+// receives, what comes to it takes longer than what any rank sends.
+bool comes_from_root(Collective c) { return plan::traits(c).send.who == plan::Who::kRoot; }
 bool goes_to_root(Collective c) { return plan::traits(c).recv.who == plan::Who::kRoot; }
 
 // What comes to the root, and over the link of its node, as NCCL does it: to reduce, along a chain.
@@ -129,13 +131,14 @@ const char* lacks(const Profile& profile, const Topology& topology) {
 
 double native_seconds(const Profile& p, Collective collective, const Shape& shape) {
   const Topology& t = shape.topology;
-  const plan::Traffic node =
-      plan::native_link(collective, shape.count * shape.element_bytes, shape.root, t);
-  double links = sending(p, node, t);
-  if (goes_to_root(collective)) {
-    const size_t bytes = shape.count * shape.element_bytes;
-    links = std::max(links, seconds_of(p, native_to_root(collective, bytes, shape.root, t), 1));
+  const size_t bytes = shape.count * shape.element_bytes;
+  double links = sending(p, plan::native_link(collective, bytes, shape.root, t), t);
+  if (comes_from_root(collective)) {
+    const plan::Position root{shape.ranks, shape.root, shape.root};
+    links = std::max(links, seconds_of(p, plan::raw_traffic(collective, bytes, root, t), 1));
   }
+  if (goes_to_root(collective))
+    links = std::max(links, seconds_of(p, native_to_root(collective, bytes, shape.root, t), 1));
   return latency(p, of_tree(collective, t)) + p.launch + links;
 }
 
@@ -156,6 +159,8 @@ Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shap
   };
   double coding = coding_of(work);
   double links = t.nodes() > 1 ? sending(p, node, t) : seconds_of(p, node, 1);
+  if (comes_from_root(algorithm.collective))
+    links = std::max(links, seconds_of(p, algorithm.cost(shape).sent, 1));
   if (goes_to_root(algorithm.collective)) {
     links = std::max(links, seconds_of(p, sent_to_root(algorithm, whole), 1));
     whole.rank = whole.root;

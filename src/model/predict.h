@@ -29,7 +29,8 @@ struct Estimate {
   plan::Link link;
 };
 
-// Of an algorithm that is for the shape. `codec`: the scheme's name in the profile.
+// Of an algorithm that is for the shape, which is the root's where a root alone sends. `codec`: the
+// scheme's name in the profile.
 Estimate estimate(const Profile& profile, const plan::Algorithm& algorithm,
                   const plan::Shape& shape, std::string_view codec);
 

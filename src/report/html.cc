@@ -266,7 +266,7 @@ std::string section(const MergedCommunicator& c) {
     text +=
         fmt::format(
             "<div class=\"card\">\n<h3>{} <code>{}</code> <span class=\"soft\">{}</span></h3>\n",
-            row.kind().collective, escape(row.kind().scheme), show_rule(row.kind())) +
+            escape(row.kind().collective), escape(row.kind().scheme), show_rule(row.kind())) +
         bytes_plot(row) + times_plot(c, row) + error_plot(c, row) + numbers(row) + "</div>\n";
   if (!c.deltas.empty())
     text += "<div class=\"card\">\n<h3>AllGathers of differences</h3>\n" + kTable +

@@ -112,12 +112,31 @@ class Merger {
                  row.kind().collective, row.kind().scheme, calls.min_rank, calls.min,
                  calls.max_rank, calls.max);
     }
-    std::string missing;
-    for (int r = 0; c.id != 0 && r < c.ranks; ++r)
-      if (std::ranges::find(c.members, r, &Member::rank) == c.members.end())
-        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
+    const std::string missing = c.id == 0 ? "" : missing_ranks(c);
     if (!missing.empty())
       complain("{}: of its {} ranks there is no report of {}", name(c), c.ranks, missing);
+  }
+
+  // "1, 4-7, 9": between the members, which are in order; of many gaps the first ones.
+  static std::string missing_ranks(const MergedCommunicator& c) {
+    constexpr int kMostGaps = 16;
+    std::string missing;
+    int gaps = 0;
+    const auto add = [&](int first, int end) {
+      if (first >= end || ++gaps > kMostGaps + 1) return;
+      const std::string ranks = gaps > kMostGaps   ? "and more"
+                                : end - first == 1 ? fmt::format("{}", first)
+                                : end - first == 2 ? fmt::format("{}, {}", first, first + 1)
+                                                   : fmt::format("{}-{}", first, end - 1);
+      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", ranks);
+    };
+    int next = 0;
+    for (const Member& m : c.members) {
+      add(next, m.rank);
+      next = m.rank + 1;
+    }
+    add(next, c.ranks);
+    return missing;
   }
 
   // A rank without such a row has made none, as far as it has a report.
@@ -274,7 +293,8 @@ Folder read_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (entry.path().extension() == ".json") paths.push_back(entry.path());
+    if (entry.path().extension() == ".json" && entry.is_regular_file(error))
+      paths.push_back(entry.path());
   if (error) fail(ncclInvalidArgument, "{}: {}", folder.string(), error.message());
   std::ranges::sort(paths);
   Folder all;

@@ -12,11 +12,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A process of the trace: what a rank did on all of its communicators.
+// A process of the trace: what a rank did on all of its communicators. Its rank is that on the
+// largest one, which is most likely of all ranks of the program.
 struct Process {
-  std::string name;
-  int rank;  // by which they are in order
+  const Report* report;
   std::vector<const Communicator*> communicators;
+
+  int rank() const {
+    return (*std::ranges::max_element(communicators, {}, &Communicator::ranks))->rank;
+  }
+  std::string name() const {
+    return fmt::format("rank {} on {}, process {}", rank(), report->host, report->pid);
+  }
 };
 
 // A process of the program that drives several ranks of a communicator is as many.
@@ -27,10 +34,7 @@ std::vector<Process> processes(const std::vector<NamedReport>& reports) {
     std::map<uint64_t, size_t> ranks;  // seen, by communicator
     for (const Communicator& c : report.communicators) {
       const size_t at = first + (c.id == 0 ? 0 : ranks[c.id]++);
-      if (at >= all.size())
-        all.push_back({fmt::format("rank {} on {}, process {}", c.rank, report.host, report.pid),
-                       c.rank,
-                       {}});
+      if (at >= all.size()) all.push_back({&report, {}});
       all[at].communicators.push_back(&c);
     }
   }
@@ -43,8 +47,8 @@ class TraceWriter {
 
   void add(size_t process, const Process& p) {
     process_ = process;
-    name("process_name", 0, p.name);
-    write({{"ph", "M"}, {"name", "process_sort_index"}, {"args", {{"sort_index", p.rank}}}}, 0);
+    name("process_name", 0, p.name());
+    write({{"ph", "M"}, {"name", "process_sort_index"}, {"args", {{"sort_index", p.rank()}}}}, 0);
     lanes_.clear();
     for (const Communicator* c : p.communicators) add(*c);
   }

@@ -244,7 +244,7 @@ class WaysIn(unittest.TestCase):
                 (["--policy", policy], {}, [f"TERSE_POLICY={policy}"]),
                 (["--policy", policy], scheme, [f"TERSE_POLICY={policy}", "TERSE_SCHEME="])):
             said = self.dry_by(rules, "--", "/bin/true", **own).splitlines()
-            self.assertEqual(said[1:-1], wanted, (rules, own))
+            self.assertEqual(said[1:-1], ["export " + each for each in wanted], (rules, own))
         # What the program is given.
         for rules, own, wanted in (([], {}, "safe "), ([], scheme, "int4 "),
                                    ([], file, f" {policy}"), (["--scheme", "int5"], file, "int5 "),
@@ -265,27 +265,31 @@ class WaysIn(unittest.TestCase):
         said = self.dry_by(["--report", "reports", "--verify", "3", "--trace", "9", "--log", "info"],
                            "true")
         self.assertEqual(said.splitlines()[1:], [
-            "TERSE_SCHEME=safe", f"TERSE_REPORT={os.getcwd()}/reports", "TERSE_VERIFY=3",
-            "TERSE_TRACE=9", "TERSE_LOG=info", "true"])
+            "export TERSE_SCHEME=safe", f"export TERSE_REPORT={os.getcwd()}/reports",
+            "export TERSE_VERIFY=3", "export TERSE_TRACE=9", "export TERSE_LOG=info", "true"])
 
     def test_a_dry_run_says_what_would_be_set_and_runs_nothing(self):
-        scheme = "TERSE_SCHEME=int8"
+        scheme = "export TERSE_SCHEME=int8"
         self.assertEqual(self.dry("--", "/bin/true", "x", LD_PRELOAD="other.so"),
-                         f"LD_PRELOAD={PRELOAD}:other.so\n{scheme}\n/bin/true x\n")
+                         f"export LD_PRELOAD={PRELOAD}:other.so\n{scheme}\n/bin/true x\n")
         empty, ran = self.scratch.name + "/empty", self.scratch.name + "/ran"
         lines = self.dry("--nccl", HOSTNCCL, "--", "touch", ran, XDG_CACHE_HOME=empty).splitlines()
-        self.assertRegex(lines[0], rf"^LD_PRELOAD={PRELOAD}:"
+        self.assertRegex(lines[0], rf"^export LD_PRELOAD={PRELOAD}:"
                                    rf"{empty}/terse/facade-[0-9a-f]{{16}}/libnccl.so.2$")
-        self.assertEqual(lines[1:], [scheme, f"TERSE_NCCL={HOSTNCCL}", f"touch {ran}"])
+        self.assertEqual(lines[1:], [scheme, f"export TERSE_NCCL={HOSTNCCL}", f"touch {ran}"])
         self.assertFalse(os.path.exists(ran))
         # As a shell reads it.
         words = ["printf", "%s|", "it's", "a b", "", "$HOME", "x"]
         said = self.dry_by(["--scheme", "allreduce bytes=1M.. -> int4; off"], "--", *words)
-        told = subprocess.run(["sh", "-c", said + 'echo "$TERSE_SCHEME"'], check=True, text=True,
+        told = subprocess.run(["sh", "-c", said + 'sh -c \'echo "$TERSE_SCHEME"\''], check=True, text=True,
                               capture_output=True).stdout
         self.assertEqual(told, "|".join(words[2:]) + "|allreduce bytes=1M.. -> int4; off\n")
+        # What it has printed runs the program as without --dry-run.
+        ask = ["sh", "-c", 'echo "$TERSE_SCHEME $LD_PRELOAD"']
+        self.assertEqual(subprocess.run(["sh", "-c", self.dry("--", *ask)], check=True, text=True,
+                                        capture_output=True).stdout, f"int8 {PRELOAD}\n")
         # What it has printed is good for the program itself, also one that only a facade catches.
-        variables = dict(line.split("=", 1) for line in lines[:-1])
+        variables = dict(line.removeprefix("export ").split("=", 1) for line in lines[:-1])
         self.assertEqual(run(opening("libnccl.so.2", "libc"), **variables), self.compressed)
 
     def test_errors_have_texts_without_an_nccl(self):

@@ -93,6 +93,15 @@ TEST(Predict, NativeRingsOnOneNode) {
             2 * 2 * kWithinLatency + kLaunch + 6144 / kWithinBytes);
 }
 
+// A root that alone sends does so over its own link: all shards but its own, or the message.
+TEST(Predict, NativeFromARootOnOneNode) {
+  const double latencies = 2 * kWithinLatency + kLaunch;
+  EXPECT_EQ(native_seconds(kMachine, Collective::kScatter, shape(1, 4)),
+            latencies + 3 * 4096 / kWithinBytes);
+  EXPECT_EQ(native_seconds(kMachine, Collective::kBroadcast, shape(1, 4)),
+            latencies + 4096 / kWithinBytes);
+}
+
 // What leaves a node goes through one link, what stays through a link of each rank: the slower
 // counts.
 TEST(Predict, NativeRingsThroughNodesOfSeveralRanks) {

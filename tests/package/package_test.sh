@@ -68,7 +68,7 @@ for fact in 'commit       ([0-9a-f]{12}(-dirty)?|not known)' 'compiler     [A-Za
 done
 rm "$prefix/lib/terse/hostnccl/libnccl.so.2"
 "$prefix/bin/terse" --version | grep -q '^hostnccl     none$' || fail "there is no hostnccl, and terse --version has it"
-"$prefix/bin/terse" run --dry-run -- true | grep -q "^LD_PRELOAD=$prefix/lib/libterse_nccl.so" ||
+"$prefix/bin/terse" run --dry-run -- true | grep -q "^export LD_PRELOAD=$prefix/lib/libterse_nccl.so" ||
   fail "terse run --dry-run"
 # A sanitizer cannot be opened later than the program.
 if ! nm -D "$prefix/lib/libterse.so" | grep -q __asan; then

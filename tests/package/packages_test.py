@@ -148,7 +148,7 @@ class Wheel(Installed):
         terse = self.environment + "/bin/terse"
         self.check_versions(output(terse, "--version"))
         said = output(terse, "run", "--dry-run", "--", "true")
-        self.assertIn(f"LD_PRELOAD={folder}/lib/libterse_nccl.so\n", said)
+        self.assertIn(f"export LD_PRELOAD={folder}/lib/libterse_nccl.so\n", said)
         ask = "import terse; print(terse.active(), terse.policy())"
         said = output(terse, "run", "--scheme", "int4", "--", self.environment + "/bin/python", "-c", ask)
         self.assertEqual(said.splitlines()[-1], "True shard=64K.. -> int4:block=128,round=nearest")

@@ -142,7 +142,7 @@ class Run(unittest.TestCase):
         """What is preloaded behind terse's own library, what else is set, and what is said."""
         code, out, err = terse("run", *words, "--dry-run", "true", **settings)
         self.assertEqual(code, 0, err)
-        preloaded, *others = out.splitlines()[:-1]
+        preloaded, *others = [line.removeprefix("export ") for line in out.splitlines()[:-1]]
         return preloaded.split(":")[1:], others, err
 
     def test_the_first_folder_that_takes_it_has_what_is_put_in_front(self):
@@ -197,7 +197,7 @@ class Run(unittest.TestCase):
         done = subprocess.run([TERSE, "run", "--nccl", "libnccl.so.2", "--no-facade", "--dry-run",
                                "true"], cwd=self.folder, env=environment(), text=True,
                               capture_output=True, check=True, timeout=60)
-        self.assertIn(f"\nTERSE_NCCL={self.nccl}\n", done.stdout)
+        self.assertIn(f"\nexport TERSE_NCCL={self.nccl}\n", done.stdout)
 
     def test_what_every_rank_reads_is_no_pipe(self):
         pipe = self.folder + "/pipe"
@@ -221,7 +221,17 @@ class Run(unittest.TestCase):
             done = subprocess.run([TERSE, "run", "--report", report, "--dry-run", "true"], cwd=place,
                                   env=environment(), text=True, capture_output=True, check=True,
                                   timeout=60)
-            self.assertIn(f"\nTERSE_REPORT={self.folder}/{set_to}\n", done.stdout)
+            self.assertIn(f"\nexport TERSE_REPORT={self.folder}/{set_to}\n", done.stdout)
+
+    def test_reports_need_a_folder(self):
+        file = self.nccl
+        for report in file, file + "/below", file + "/%h/below":
+            for dry in [], ["--dry-run"]:
+                self.assertEqual(terse("run", "--report", report, *dry, "--", "true"),
+                                 (1, "", f"terse: --report: {file} is no folder\n"))
+        self.assertEqual(terse("run", "--report", self.folder + "/not/yet", "--dry-run", "--", "true")[0],
+                         0)
+        self.assertFalse(os.path.exists(self.folder + "/not"))
 
     def test_words_may_be_long(self):
         for word in "a" * 100_000, "it's " * 20_000:
@@ -390,6 +400,14 @@ native     the message is smaller than the rules ask for
             with self.subTest(words):
                 code, _, err = terse("explain", *words)
                 self.assertEqual((code, err), (status, error))
+
+    def test_a_message_takes_its_time_on_the_link(self):
+        code, out, err = terse("explain", "--scheme", "sendrecv -> int4", "--collective", "sendrecv",
+                               "--nodes", "2", "--bandwidth", "10gbit")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("each rank's link at 10gbit: 8.5 MiB (8912896 B) in 7.13 ms, native 64 MiB "
+                      "(67108864 B) in 53.7 ms: 7.53x\n", out)
+        self.assertEqual(terse("explain", "--bandwidth", "1e-320kbit")[0], 2)
 
     def test_a_rate_is_read_also_where_nothing_is_compressed(self):
         rate = "not a rate such as 1gbit, 2.5gbit or 400mbit"

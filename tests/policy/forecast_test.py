@@ -320,6 +320,17 @@ compute    1 s
 step       3.84 s native, 1.4 s compressed: 2.75x
 """)
 
+    def test_a_step_has_its_own_calls(self):
+        for words in (["--ranks", "8"], ["--bytes", "1M"], ["--collective", "reduce"],
+                      ["--dtype", "float16"], ["--schemes", "int8"], ["--node-ranks", "2"],
+                      ["--plot", "a.svg"]):
+            for instead in ["--step", "step.toml"], ["--list"]:
+                code, out, err = terse("forecast", *instead, *words)
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn(f"terse: {instead[0]} excludes {words[0]}", err)
+        code, _, err = terse("forecast", "--step", "")
+        self.assertEqual((code, err.splitlines()[0]), (2, "terse: --step: it is empty"))
+
     def test_what_was_measured_is_not_what_a_step_takes(self):
         curve = ('[[measured]]\ncollective = "allreduce"\ndtype = "float32"\nranks = 2\nnodes = 1\n'
                  'scheme = "native"\npoints = [[1048576, 2]]\n')
@@ -499,6 +510,13 @@ points = [[65536, {}], [1048576, {}]]
         self.fails(f"TERSE_SCHEME asks for auto, which needs a profile: {HINT}", "explain",
                    TERSE_SCHEME="auto")
 
+    def test_a_profile_that_is_named_is_read_whatever_asks_for_it(self):
+        out = self.output("explain", "--profile", "a100-8x-100gbit", "--nodes", "2",
+                          TERSE_SCHEME="auto:error=0.2")
+        self.assertIn('by the profile "a100-8x-100gbit"', out)
+        self.fails("--profile: nowhere.toml cannot be read: No such file or directory", "explain",
+                   "--scheme", "int8", "--profile", "nowhere.toml")
+
     def test_links_that_the_profile_lacks(self):
         code, _, err = terse("explain", "--scheme", "auto", "--profile", "a100-8x-nvlink", "--nodes",
                              "2")
@@ -514,11 +532,11 @@ points = [[65536, {}], [1048576, {}]]
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             return done.stdout.splitlines()[1:]
         self.assertEqual(dry("a100-8x-nvlink"),
-                         ["TERSE_SCHEME=auto", "TERSE_PROFILE=a100-8x-nvlink", "true"])
+                         ["export TERSE_SCHEME=auto", "export TERSE_PROFILE=a100-8x-nvlink", "true"])
         # From elsewhere, too.
         self.assertEqual(dry("tiny.toml", self.folder),
-                         ["TERSE_SCHEME=auto", f"TERSE_PROFILE={os.path.realpath(self.profile)}",
-                          "true"])
+                         ["export TERSE_SCHEME=auto",
+                          f"export TERSE_PROFILE={os.path.realpath(self.profile)}", "true"])
         self.fails("nowhere.toml cannot be read: No such file or directory", "run", "--dry-run",
                    "--profile", "nowhere.toml", "--", "true")
 

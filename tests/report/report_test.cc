@@ -533,8 +533,30 @@ TEST(Merge, SumsMayBeLarge) {
     EXPECT_NE(usual.find(part), usual.npos) << part;
 }
 
+// A few words, however many ranks there are.
+TEST(Merge, RanksThatAreMissingAreRanges) {
+  std::vector<NamedReport> reports = samples(1);
+  reports[0].report.communicators[0].ranks = std::numeric_limits<int>::max();
+  EXPECT_EQ(
+      merge(reports).complaints,
+      (std::vector<std::string>{"communicator fedcba9876543210: of its 2147483647 ranks there "
+                                "is no report of 1-2147483646"}));
+  std::vector<NamedReport> every_third;
+  for (const NamedReport& r : samples(100))
+    if (r.report.communicators[0].rank % 3 == 0) every_third.push_back(r);
+  const std::string complaint = merge(every_third).complaints.back();
+  EXPECT_TRUE(
+      complaint.ends_with("no report of 1, 2, 4, 5, 7, 8, 10, 11, 13, 14, 16, 17, 19, 20, "
+                          "22, 23, 25, 26, 28, 29, 31, 32, 34, 35, 37, 38, 40, 41, 43, 44, "
+                          "46, 47, and more"))
+      << complaint;
+}
+
 TEST(Merge, ThePageEscapesWhatItIsGiven) {
-  const std::string page = html(merge(samples(3)));
+  std::vector<NamedReport> reports = samples(3);
+  for (NamedReport& r : reports)
+    r.report.communicators[0].rows[0].collective = "<script>alert(1)</script>";
+  const std::string page = html(merge(reports));
   EXPECT_NE(page.find("beta&lt;&amp;&gt;&quot;"), std::string::npos);
   EXPECT_EQ(page.find("beta<"), std::string::npos);
   EXPECT_NE(page.find("<h2>Communicator &quot;dp&lt;0&gt;&quot; <code>fedc"), std::string::npos);

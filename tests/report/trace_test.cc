@@ -66,6 +66,19 @@ TEST(TraceEvents, EachRankIsAProcess) {
   EXPECT_EQ(names[2]["args"]["name"], "rank 2 on ho\"st, process 101");
 }
 
+// A process is named for its rank of all, also where half of the ranks were released before.
+TEST(TraceEvents, TheLargestCommunicatorSaysWhichRankItIs) {
+  NamedReport named = report_of(2, {{2, {kNoon}}});
+  Communicator half{.id = 0xdef, .names = {"half", "", 0}, .rank = 0, .ranks = 2};
+  auto& all = named.report.communicators;
+  all.insert(all.begin(), half);
+  const Json trace = Json::parse(trace_events({named}));
+  const std::vector<Json> names = find(trace, "M", "process_name");
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_EQ(names[0]["args"]["name"], "rank 2 on ho\"st, process 102");
+  EXPECT_EQ(find(trace, "M", "process_sort_index").at(0)["args"]["sort_index"], 2);
+}
+
 // In microseconds since the earliest thing of all ranks, the native call of rank 0 or 1.
 TEST(TraceEvents, RanksAreOnOneAxis) {
   const Json trace = sample();
