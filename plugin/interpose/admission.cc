@@ -153,6 +153,15 @@ std::shared_ptr<Admission> outlast(ncclComm_t comm) {
   return held;
 }
 
+// The same of a call, which is not for NCCL where another thread has aborted the communicator.
+std::shared_ptr<Admission> outlast_for_a_call(ncclComm_t comm) {
+  adopt_part(comm);
+  auto held = outlast(comm);
+  if (held != nullptr && held->given_up)
+    fail(ncclInvalidUsage, "the communicator was aborted while the call waited for it");
+  return held;
+}
+
 }  // namespace
 
 bool lacks_backend() {
@@ -210,15 +219,11 @@ ncclResult_t admission_state(ncclComm_t comm) noexcept {
 }
 
 void await_admission(ncclComm_t comm) {
-  adopt_part(comm);
-  const auto held = outlast(comm);
+  const auto held = outlast_for_a_call(comm);
   if (held != nullptr && held->error) throw *held->error;
 }
 
-void outlast_admission(ncclComm_t comm) {
-  adopt_part(comm);
-  outlast(comm);
-}
+void outlast_admission(ncclComm_t comm) { outlast_for_a_call(comm); }
 
 void silence_admission(ncclComm_t comm) noexcept {
   Admissions& s = admissions();

@@ -88,6 +88,7 @@ class HandlesInUse {
 
 // Since the thread last reaped: NCCL may do what a group asks for at the group's end.
 thread_local bool t_aborted = false;
+thread_local bool t_destroyed = false;
 
 ncclResult_t abort(ncclComm_t comm) {
   HandlesInUse::abort(comm);
@@ -97,7 +98,7 @@ ncclResult_t abort(ncclComm_t comm) {
   abort_communicator(comm);
   const ncclResult_t result = next().CommAbort(comm);
   t_aborted = true;
-  if (group_depth() == 0) reap_aborted();
+  if (group_depth() == 0) reap_ended();
   return result;
 }
 
@@ -269,8 +270,9 @@ void expect_pending() { expect(take_pending()); }
 
 void forget_pending() { take_pending(); }
 
-void reap_aborted() noexcept {
+void reap_ended() noexcept {
   if (std::exchange(t_aborted, false)) reap_communicators();
+  if (std::exchange(t_destroyed, false)) give_memory_back();
 }
 
 }  // namespace terse::interpose
@@ -374,7 +376,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     end_admission(comm);
     release_communicator(comm, true);
     const ncclResult_t result = in_use.is_aborted(comm) ? ncclSuccess : next().CommDestroy(comm);
-    give_memory_back();
+    t_destroyed = true;
+    if (group_depth() == 0) reap_ended();
     return result;
   });
 }

@@ -12,7 +12,8 @@ void admit_pending();
 void expect_pending();
 void forget_pending();
 
-// After the thread's group: frees what its aborts have left.
-void reap_aborted() noexcept;
+// After the thread's group: frees what its aborts have left, and gives memory back after the last
+// communicator.
+void reap_ended() noexcept;
 
 }  // namespace terse::interpose

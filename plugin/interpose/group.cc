@@ -28,7 +28,7 @@ class Ending {
     if (group_depth() > 0) group_abandon();
     forget_pending();
     destroy_retired_operators();
-    reap_aborted();
+    reap_ended();
   }
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;

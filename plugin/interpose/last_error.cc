@@ -37,7 +37,8 @@ std::string text(const char* message) { return message != nullptr ? message : ""
 // Of NCCL itself; "" where there is no NCCL.
 std::string message_of_nccl(ncclComm_t comm) {
   try {
-    return text(next().GetLastError(comm));
+    const auto ask = next().GetLastError;  // null before NCCL 2.13
+    return ask != nullptr ? text(ask(comm)) : "";
   } catch (const std::exception&) {
     return "";
   }

@@ -2,11 +2,13 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <string>
 
 #include "backend/cuda_module.h"
 #include "backend/host.h"
 #include "base/error.h"
+#include "base/first_made.h"
 #include "base/log.h"
 
 namespace terse {
@@ -36,8 +38,8 @@ MakeCudaBackend load_module(const std::string& wanted) {
 }
 
 MakeCudaBackend module(const std::string& path) {
-  static const MakeCudaBackend make = load_module(path);
-  return make;
+  static constinit std::atomic<const MakeCudaBackend*> place{nullptr};
+  return first_made(place, [&] { return load_module(path); });
 }
 
 bool module_loads(const std::string& path) {
@@ -54,8 +56,8 @@ bool module_loads(const std::string& path) {
 
 bool has_backend(const NcclLibrary& library, const std::string& module_path) {
   if (library.on_host) return true;
-  static const bool loads = module_loads(module_path);
-  return loads;
+  static constinit std::atomic<const bool*> place{nullptr};
+  return first_made(place, [&] { return module_loads(module_path); });
 }
 
 Backend& backend_for(const NcclLibrary& library, ncclComm_t comm, const std::string& module_path) {

@@ -19,7 +19,6 @@ const char* first_missing(void* handle, NcclTable& t) {
     const char* name;
     bool found;
   } entries[] = {
-      {"ncclGetLastError", find(handle, "ncclGetLastError", t.GetLastError)},
       {"ncclCommCount", find(handle, "ncclCommCount", t.CommCount)},
       {"ncclCommUserRank", find(handle, "ncclCommUserRank", t.CommUserRank)},
       {"ncclCommCuDevice", find(handle, "ncclCommCuDevice", t.CommCuDevice)},
@@ -38,6 +37,7 @@ const char* first_missing(void* handle, NcclTable& t) {
 }
 
 void find_optional(void* handle, NcclTable& t) {
+  find(handle, "ncclGetLastError", t.GetLastError);  // since 2.13
   find(handle, "ncclBroadcast", t.Broadcast);
   find(handle, "ncclReduce", t.Reduce);
   find(handle, "ncclAlltoAll", t.AlltoAll);
@@ -89,7 +89,7 @@ std::string version(const NcclLibrary& library) {
 
 void check(const NcclLibrary& library, ncclResult_t result, const char* call) {
   if (result == ncclSuccess) return;
-  const char* detail = library.nccl.GetLastError(nullptr);
+  const char* detail = library.nccl.GetLastError ? library.nccl.GetLastError(nullptr) : nullptr;
   fail(result, "{} gave {}{}{}", call, result_name(result),
        detail != nullptr && *detail != '\0' ? ": " : "", detail != nullptr ? detail : "");
 }

@@ -2,14 +2,17 @@
 set(fakes ${CMAKE_CURRENT_BINARY_DIR}/fake)
 add_library(fake_nccl SHARED fake/fake_nccl.cc)
 add_library(old_nccl SHARED fake/old_nccl.c)
+add_library(older_nccl SHARED fake/old_nccl.c)
+target_compile_definitions(older_nccl PRIVATE BEFORE_LAST_ERROR)
 # A wheel's folder, and something loaded from beside it.
 add_library(beside_wheel SHARED fake/beside_wheel.c)
-set_target_properties(fake_nccl old_nccl PROPERTIES
+set_target_properties(fake_nccl old_nccl older_nccl PROPERTIES
   CXX_VISIBILITY_PRESET default C_VISIBILITY_PRESET default
   OUTPUT_NAME nccl SOVERSION 2)
 set_target_properties(fake_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY
   ${fakes}/site-packages/nvidia/nccl/lib)
 set_target_properties(old_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${fakes}/old)
+set_target_properties(older_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${fakes}/older)
 set_target_properties(beside_wheel PROPERTIES LIBRARY_OUTPUT_DIRECTORY
   ${fakes}/site-packages/framework/lib)
 # A framework that is linked with NCCL statically.
@@ -58,7 +61,10 @@ set_tests_properties(interpose.other_dlsym PROPERTIES ENVIRONMENT
   FAIL_REGULAR_EXPRESSION "Running 0 tests")
 
 terse_test(interpose_old_nccl SOURCES old_nccl_test.cc LIBRARIES ${CMAKE_DL_LIBS})
-add_dependencies(interpose_old_nccl terse_nccl old_nccl fake_nccl)
+add_dependencies(interpose_old_nccl terse_nccl old_nccl older_nccl fake_nccl)
+add_test(NAME interpose.older_nccl COMMAND interpose_old_nccl --gtest_filter=*Lacks*:*CannotFail*)
+set_tests_properties(interpose.older_nccl PROPERTIES
+  ENVIRONMENT "${environment};TERSE_LOG=off;TERSE_NCCL=${fakes}/older/libnccl.so.2")
 add_test(NAME interpose.old_nccl COMMAND interpose_old_nccl)
 set_tests_properties(interpose.old_nccl PROPERTIES ENVIRONMENT "${environment};TERSE_LOG=off;TERSE_NCCL=${fakes}/old/libnccl.so.2;SECOND_NCCL=${fake_folder}/libnccl.so.2")
 

@@ -2,6 +2,10 @@
 
 #ifdef TERSE_NVTX
 #include <nvtx3/nvToolsExt.h>
+
+#include <atomic>
+
+#include "base/first_made.h"
 #endif
 
 namespace terse::ranges {
@@ -12,8 +16,8 @@ namespace {
 
 // Null where no tool listens.
 nvtxDomainHandle_t domain() noexcept {
-  static const nvtxDomainHandle_t made = nvtxDomainCreateA("terse");
-  return made;
+  static constinit std::atomic<const nvtxDomainHandle_t*> place{nullptr};
+  return first_made(place, [] { return nvtxDomainCreateA("terse"); });  // it may load a tool
 }
 
 nvtxEventAttributes_t attributes(const char* text, size_t bytes) noexcept {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/first_made.h"
 #include "base/log.h"
 #include "base/patient_lock.h"
 #include "engine/observe/lead.h"
@@ -72,11 +73,16 @@ void claim(Reporter& r) {
   r.rank.reset();
 }
 
-std::string own_library() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&own_library), &info) == 0 || info.dli_fname == nullptr)
-    return "terse";
-  return std::filesystem::path(info.dli_fname).stem().string();
+// Made before the mutex is taken: dladdr takes the loader's lock, as a library's constructor has
+// it.
+const std::string& own_library() {
+  static constinit std::atomic<const std::string*> place{nullptr};
+  return first_made(place, []() -> std::string {
+    Dl_info info{};
+    if (dladdr(reinterpret_cast<void*>(&own_library), &info) == 0 || info.dli_fname == nullptr)
+      return "terse";
+    return std::filesystem::path(info.dli_fname).stem().string();
+  });
 }
 
 std::string host_name() {
@@ -202,6 +208,7 @@ void at_exit() {
 void report_begins(const Settings& settings, int rank, const Present& present) noexcept {
   if (!is_wanted(settings)) return;
   carefully(settings.report, [&] {
+    own_library();
     Reporter& r = reporter();
     const std::lock_guard lock(r.mutex);
     claim(r);

@@ -20,6 +20,9 @@ int ncclGetVersion(int* version) {
   return 0;
 }
 
+#ifdef BEFORE_LAST_ERROR
+int ncclBroadcast(void) { return 4; }
+#else
 static const char* g_message = "";
 const char* ncclGetLastError(void* comm) {
   (void)comm;
@@ -31,3 +34,4 @@ int ncclBroadcast(const char* message) {
   g_message = message;
   return 4;
 }
+#endif
