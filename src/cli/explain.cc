@@ -209,7 +209,8 @@ void print_plan(const Call& call, const Scheme& scheme) {
   }
   if (!o.bandwidth.empty()) print_times(load, o.bandwidth);
   if (!shows_a_node(o, call.request)) return;
-  const bool stays = scheme.algorithm == plan::Algo{} && load.compressed > load.native;
+  const bool stays =
+      !selection.algorithm->answers_to(scheme.algorithm) && load.compressed > load.native;
   if (stays)
     fmt::print("native     {}: only a scheme that names its algorithm (algo=) has it compressed\n",
                kReasons[TERSE_BYPASS_LINK]);

@@ -13,8 +13,12 @@ double Curve::seconds(size_t bytes) const {
     const auto b = std::min(after, points.end() - 1), a = b - 1;
     rise = (b->seconds - a->seconds) / static_cast<double>(b->bytes - a->bytes);
   }
-  // One point, or noise, does not say what more bytes take: as much as those did.
-  if (after == points.end() && rise <= 0) rise = from.seconds / static_cast<double>(from.bytes);
+  // One point, or noise, does not say what more bytes take: as much as those did; and never less
+  // than half as much, for where nothing was measured nothing is nearly free.
+  if (after == points.end()) {
+    const double average = from.seconds / static_cast<double>(from.bytes);
+    rise = rise <= 0 ? average : std::max(rise, average / 2);
+  }
   return from.seconds + rise * static_cast<double>(bytes - from.bytes);
 }
 

@@ -8,13 +8,13 @@
 namespace terse::plan {
 namespace {
 
-// Those that may be the busiest: the largest; and where there is a root its node, and one that is
-// not. Each once.
+// Those that may be the busiest: the largest; the first, whose ranks own the shards of a message
+// that has fewer than ranks; and where there is a root its node, and one that is not. Each once.
 std::vector<int> candidates(Collective collective, int root, const Topology& t) {
   const int largest = static_cast<int>(std::ranges::max_element(t.size) - t.size.begin());
-  if (!traits(collective).rooted) return {largest};
-  const int of_root = t.node[root];
-  std::vector<int> nodes = {largest, of_root, (of_root + 1) % t.nodes()};
+  std::vector<int> nodes = {largest, t.node.front()};
+  if (traits(collective).rooted)
+    nodes.insert(nodes.end(), {t.node[root], (t.node[root] + 1) % t.nodes()});
   std::ranges::sort(nodes);
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   return nodes;

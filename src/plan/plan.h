@@ -176,6 +176,7 @@ struct Plan {
   Traffic native;                // what NCCL's own collectives send, but to meet or to kExact
   size_t raw_bytes = 0;          // what an uncompressed call would send
   Link link;                     // link_of()
+  bool asked_for = false;        // the scheme names its algorithm
 
   size_t sent_bytes() const { return wire_bytes + native.bytes; }
 };

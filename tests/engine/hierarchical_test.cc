@@ -294,6 +294,7 @@ TEST(Hierarchical, ACallStaysNativeWhereNcclSendsLessBetweenNodes) {
     EXPECT_EQ(bypassed("int8:algo=oneshot", 100), 1u) << "as it says";
     EXPECT_EQ(bypassed("int8", 100'000), 1u) << "two shots send less";
     EXPECT_EQ(bypassed("minmax8", 100), 2u);
+    EXPECT_EQ(bypassed("int8:algo=hierarchical", 100), 3u) << "which is not taken";
     release_communicator(comm, false);
   });
 }

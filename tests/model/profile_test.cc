@@ -43,6 +43,12 @@ TEST(Curve, NoiseNeverMakesLargerMessagesFaster) {
   }
 }
 
+// One that rose by hardly anything says no more of larger ones.
+TEST(Curve, BeyondTheLastPointNothingIsNearlyFree) {
+  const Curve curve = through({{100, 1}, {200, 5}, {400, 5.001}});
+  EXPECT_DOUBLE_EQ(curve.seconds(800), 1.5 * 5.001);
+}
+
 class Measured : public ::testing::Test {
  protected:
   void add(Dtype dtype, Collective collective = Collective::kAllReduce, int ranks = 4,

@@ -330,6 +330,10 @@ These times are bounds: bytes over bandwidth, without the codec's time and witho
         self.assertIn("a node     sends 264 MiB (276824064 B) to others in place of 120 MiB "
                       "(125829120 B): 2.2 times as much as native\n", out)
         self.assertRegex(out, r"\ntwoshot .*  taken\n")
+        # Nor for who asks for an algorithm that cannot be taken: these nodes are not alike.
+        _, out, _ = terse("explain", "--ranks", "63", "--nodes", "8", "--scheme",
+                          "int8:algo=hierarchical")
+        self.assertRegex(out, r"\nnative .*  taken\n?$")
         _, out, _ = terse("explain", "--ranks", "9", "--nodes", "2", "--scheme", "int8", "--bytes",
                           "64K", "--dtype", "bf16")
         self.assertIn("native     NCCL sends less between nodes: only a scheme that names its "

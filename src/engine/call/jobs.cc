@@ -74,21 +74,23 @@ void decide_each(std::span<Job> jobs) {
   throw *first;
 }
 
-// Whether it would send more over the link of a node than NCCL does. Where the scheme names an
-// algorithm, its user has decided; or auto, which knows of that.
+// Whether it would send more over the link of a node than NCCL does. Where the scheme names the
+// algorithm that is taken, its user has decided; or auto, which knows of that.
 bool sends_more_than_nccl(const Job* job) {
-  if (job->native || is_message(*job) || job->scheme.algorithm != plan::Algo{}) return false;
+  if (job->native || is_message(*job)) return false;
   if (job->communicator->topology().nodes() < 2) return false;  // and no plan is looked up
-  return plan::sends_more_than_native(plan_of_collective(*job)->link);
+  const PlanPointer plan = plan_of_collective(*job);
+  return !plan->asked_for && plan::sends_more_than_native(plan->link);
 }
 
 // Whether what stays exact and the codes are as much as NCCL sends. Of that auto knows nothing.
 bool keeps_too_much(const Job* job) {
-  if (job->native || is_message(*job) || job->named().algorithm != plan::Algo{}) return false;
+  if (job->native || is_message(*job)) return false;
   const Request& r = job->request;
   const Communicator& c = *job->communicator;
   const size_t exact = c.plans.exact_elements(r.collective, r.count);
   if (exact == 0) return false;
+  if (job->named().algorithm != plan::Algo{} && plan_of_collective(*job)->asked_for) return false;
   const size_t element = datatype_size(r.datatype), raw = message_bytes(r, c.ranks);
   return exact * element + packing_of(job->scheme.spec).bytes(raw / element) >= raw;
 }

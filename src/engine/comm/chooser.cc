@@ -67,10 +67,10 @@ bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtyp
 }
 
 bool nccl_sends_less(const Scheme& scheme, const Prospect& call, const Machines& machines) {
-  if (scheme.algorithm != plan::Algo{}) return false;
   const plan::Shape shape = shape_of_all({scheme.spec, scheme.intra}, call, machines);
-  const plan::Algorithm& usual = *plan::select(call.collective, shape, {}).algorithm;
-  return plan::sends_more_than_native(plan::link_of(usual, shape));
+  const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
+  return !taken.answers_to(scheme.algorithm) &&
+         plan::sends_more_than_native(plan::link_of(taken, shape));
 }
 
 Prediction predict_native(const model::Profile& profile, const Prospect& call,
@@ -86,7 +86,7 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& w
   const plan::Shape shape = shape_of_all({scheme->spec, scheme->intra}, call, machines);
   const plan::Algorithm* const usual =
       plan::select(call.collective, shape, scheme->algorithm).algorithm;
-  if (scheme->algorithm != plan::Algo{})
+  if (usual->answers_to(scheme->algorithm))
     return Prediction{*scheme, model::estimate(profile, *usual, shape, codec_of(*scheme)).seconds};
   const model::Estimate best = fastest_allowed(profile, *usual, shape, codec_of(*scheme));
   if (best.algorithm == nullptr) return {};
@@ -100,7 +100,7 @@ std::optional<double> seconds_as_called(const model::Profile& profile, const Sch
   const plan::Shape shape = shape_of_all({scheme.spec, scheme.intra}, call, machines);
   const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
   const model::Estimate one = model::estimate(profile, taken, shape, codec_of(scheme));
-  if (scheme.algorithm == plan::Algo{} && plan::sends_more_than_native(one.link)) return {};
+  if (!taken.answers_to(scheme.algorithm) && plan::sends_more_than_native(one.link)) return {};
   return one.seconds;
 }
 

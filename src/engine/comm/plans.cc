@@ -66,6 +66,7 @@ plan::Plan Plans::make(const PlanKey& key, const plan::Shape& s) const {
   const plan::Selection selection = plan::select(key.collective, s, key.algorithm, algorithms_);
   plan::Plan plan = plan::build(*selection.algorithm, s, key.delta);
   plan.link = plan::link_of(*selection.algorithm, s);
+  plan.asked_for = selection.algorithm->answers_to(key.algorithm);
   plan.codebook_bytes = s.packing.codebook_bytes;
   plan::Beside beside{.verified = key.verified, .learns = key.learns};
   const plan::Gathers gathers = key.delta.gathers;
