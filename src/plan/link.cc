@@ -1,6 +1,7 @@
 #include "plan/link.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "plan/native.h"
@@ -8,13 +9,39 @@
 namespace terse::plan {
 namespace {
 
-// Those that may be the busiest: the largest; the first, whose ranks own the shards of a message
-// that has fewer than ranks; and where there is a root its node, and one that is not. Each once.
+// The first and the last node of each size, from one on.
+void add_ends_of_each_size(const Topology& t, int from, std::vector<int>* nodes) {
+  struct Ends {
+    int size, first, last;
+  };
+  std::vector<Ends> all;
+  for (int i = 0; i < t.nodes(); ++i) {
+    const int node = (from + i) % t.nodes();
+    const auto known = std::ranges::find(all, t.size[node], &Ends::size);
+    if (known == all.end())
+      all.push_back({t.size[node], node, node});
+    else
+      known->last = node;
+  }
+  for (const Ends& e : all) nodes->insert(nodes->end(), {e.first, e.last});
+}
+
+// Those that may be the busiest, each once: all, where they are not alike and few. Else of each
+// size the first and the last one, of all and after the root, for of a message with fewer shards
+// than ranks those own the shards, or none; and the root's.
 std::vector<int> candidates(Collective collective, int root, const Topology& t) {
-  const int largest = static_cast<int>(std::ranges::max_element(t.size) - t.size.begin());
-  std::vector<int> nodes = {largest, t.node.front()};
-  if (traits(collective).rooted)
-    nodes.insert(nodes.end(), {t.node[root], (t.node[root] + 1) % t.nodes()});
+  constexpr size_t kFewRanks = 512;
+  std::vector<int> nodes;
+  if (!t.is_alike() && t.node.size() <= kFewRanks) {
+    nodes.resize(t.nodes());
+    std::iota(nodes.begin(), nodes.end(), 0);
+    return nodes;
+  }
+  add_ends_of_each_size(t, 0, &nodes);
+  if (traits(collective).rooted) {
+    nodes.push_back(t.node[root]);
+    add_ends_of_each_size(t, t.node[root] + 1, &nodes);
+  }
   std::ranges::sort(nodes);
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   return nodes;

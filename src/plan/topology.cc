@@ -45,10 +45,11 @@ Topology topology_by(int ranks, const HostOf& host_of) {
 
 }  // namespace
 
-bool Topology::is_grid() const {
-  return nodes() > 1 && size.front() > 1 &&
-         std::ranges::all_of(size, [&](int ranks) { return ranks == size.front(); });
+bool Topology::is_alike() const {
+  return std::ranges::all_of(size, [&](int ranks) { return ranks == size.front(); });
 }
+
+bool Topology::is_grid() const { return nodes() > 1 && size.front() > 1 && is_alike(); }
 
 Topology topology_of(std::span<const uint64_t> hosts) {
   Topology t;

@@ -24,8 +24,8 @@ struct Topology {
   std::vector<int> size;   // by node: the number of its ranks
   std::vector<int> ahead;  // by node: the ranks on the nodes before it
 
-  // Nodes of equally many ranks, more than one of each.
-  bool is_grid() const;
+  bool is_alike() const;  // nodes of equally many ranks
+  bool is_grid() const;   // and more than one of each
 
   int nodes() const { return static_cast<int>(size.size()); }  // 0: not known
 

@@ -8,7 +8,9 @@
 #include <random>
 
 #include "plan/algorithms.h"
+#include "plan/link.h"
 #include "simulator.h"
+#include "trials.h"
 
 namespace terse::plan {
 namespace {
@@ -145,6 +147,40 @@ TEST(Topology, TwoShotSendsMoreBetweenNodesThanARing) {
     EXPECT_EQ(native.off_node, 2 * (size_t{64} << 20) / 16 * 15);
     EXPECT_EQ(compressed.off_node, 8 * (count + count / 128 * 4));
   }
+}
+
+// Of all nodes, also where a short message has fewer shards than ranks, and the first ones own
+// them.
+TEST(Topology, TheLinkIsThatOfTheNodeThatSendsTheMost) {
+  std::mt19937 random(10);
+  for (const Algorithm& a : algorithms())
+    for (int trial = 0; trial < test::trials(100, 25); ++trial) {
+      if (is_point_to_point(a.collective)) continue;
+      Hosts hosts;
+      const bool grid = a.names.own == "hierarchical";
+      for (uint64_t host = 0, nodes = 2 + random() % 4, own = 2 + random() % 3; host < nodes;
+           ++host)
+        hosts.insert(hosts.end(), grid ? own : 1 + random() % 10, host);
+      const int ranks = static_cast<int>(hosts.size());
+      const int root = static_cast<int>(random() % ranks);
+      Shape shape{
+          .count = 1 + random() % (trial % 2 ? 300'000 : 3'000),
+          .ranks = ranks,
+          .rank = root,
+          .root = root,
+          .packing = packing_for(a, {128, [](size_t n) { return n + (n + 127) / 128 * 4; }}),
+          .topology = topology_of(hosts)};
+      const size_t link = link_of(a, shape).compressed.off_node;
+      size_t most = 0;
+      for (int node = 0; node < shape.topology.nodes(); ++node) {
+        size_t sent = 0;
+        for (shape.rank = 0; shape.rank < ranks; ++shape.rank)
+          if (shape.topology.node[shape.rank] == node) sent += a.cost(shape).sent.off_node;
+        most = std::max(most, sent);
+      }
+      EXPECT_EQ(link, most) << name(a.collective) << " " << a.names.own << ", " << shape.count
+                            << " elements on " << ranks << " ranks of root " << root;
+    }
 }
 
 }  // namespace
