@@ -88,12 +88,21 @@ struct Work {
   double latencies = 0;
 };
 
-Work work_of(const Profile& p, const plan::Plan& plan, const Topology& t) {
+// Of one that talks to some ranks.
+Steps exchange(const plan::Step& step, int rank, const Topology& t) {
+  const bool leaves = std::ranges::any_of(
+      step.transfers, [&](const plan::Transfer& to) { return !t.is_near(rank, to.peer); });
+  return leaves || step.transfers.empty() ? any(t) : Steps{.within = 1};
+}
+
+Work work_of(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape) {
+  const Topology& t = shape.topology;
+  const plan::Plan plan = algorithm.build(shape);
   Work work{.steps = plan.steps.size()};
   for (const plan::Step& step : plan.steps) {
     work.messages += step.transfers.size();
     if (step.lane == plan::Lane::kCommunicate && step.natives.empty())
-      work.latencies += latency(p, any(t));
+      work.latencies += latency(p, exchange(step, shape.rank, t));
     for (const plan::Native& n : step.natives)
       work.latencies += latency(p, of_tree(n.collective, t));
     for (const plan::Compute& c : step.compute) {
@@ -104,6 +113,23 @@ Work work_of(const Profile& p, const plan::Plan& plan, const Topology& t) {
     }
   }
   return work;
+}
+
+// The most of each that any rank does: where there is a root its own, or of the others.
+Work most_work(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape) {
+  Work most = work_of(p, algorithm, shape);
+  if (!plan::traits(algorithm.collective).rooted || plan::is_point_to_point(algorithm.collective))
+    return most;
+  for (const int rank : {shape.root, (shape.root + 1) % shape.ranks}) {
+    if (rank == shape.rank) continue;
+    Shape other = shape;
+    other.rank = rank;
+    const Work work = work_of(p, algorithm, other);
+    most = {std::max(most.steps, work.steps), std::max(most.messages, work.messages),
+            std::max(most.packed, work.packed), std::max(most.unpacked, work.unpacked),
+            std::max(most.latencies, work.latencies)};
+  }
+  return most;
 }
 
 double chunks_of(const Shape& shape, size_t bytes) {
@@ -149,23 +175,17 @@ Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shap
   const size_t bytes = message_bytes(algorithm.collective, shape);
   Shape whole = shape;
   whole.grain = plan::exact_grain(std::max<size_t>(1, bytes * t.node.size()));  // in one chunk
-  const Work work = work_of(p, algorithm.build(whole), t);
+  const Work work = most_work(p, algorithm, whole);
   const plan::Traffic node =
       t.nodes() > 1 ? link.compressed : plan::Traffic{algorithm.cost(shape).sent.bytes, 0};
   const Rates& rates = rates_of(p, codec);
-  const auto coding_of = [&](const Work& w) {
-    return static_cast<double>(w.packed) / rates.encode +
-           static_cast<double>(w.unpacked) / rates.decode;
-  };
-  double coding = coding_of(work);
+  const double coding = static_cast<double>(work.packed) / rates.encode +
+                        static_cast<double>(work.unpacked) / rates.decode;
   double links = t.nodes() > 1 ? sending(p, node, t) : seconds_of(p, node, 1);
   if (comes_from_root(algorithm.collective))
     links = std::max(links, seconds_of(p, algorithm.cost(shape).sent, 1));
-  if (goes_to_root(algorithm.collective)) {
+  if (goes_to_root(algorithm.collective))
     links = std::max(links, seconds_of(p, sent_to_root(algorithm, whole), 1));
-    whole.rank = whole.root;
-    coding = std::max(coding, coding_of(work_of(p, algorithm.build(whole), t)));
-  }
   const double chunks = chunks_of(shape, bytes);
   const double hidden = p.overlap * (chunks - 1) / chunks * std::min(links, coding);
   const double time = work.latencies +

@@ -102,6 +102,16 @@ TEST(Predict, NativeFromARootOnOneNode) {
             latencies + 4096 / kWithinBytes);
 }
 
+// A root that receives does so from each of the others, and decodes what each of them encoded.
+TEST(Predict, ARootsMessagesCount) {
+  const auto gather = [](int ranks) {
+    return estimate(kMachine, algorithm(Collective::kGather, "direct"), shape(1, ranks), "int8")
+        .seconds;
+  };
+  const double of_each = kMessage + 1024 / kWithinBytes + 1024 / kDecode;
+  EXPECT_EQ(gather(4) - gather(2), 2 * of_each);
+}
+
 // What leaves a node goes through one link, what stays through a link of each rank: the slower
 // counts.
 TEST(Predict, NativeRingsThroughNodesOfSeveralRanks) {
@@ -144,7 +154,7 @@ TEST(Predict, SumsByNccl) {
 // gets as many back, and one of them each way to the other node.
 TEST(Predict, TwoLevels) {
   Profile fast = kMachine;
-  const double own = 8 * kLaunch + 8 * kMessage + 4 * kBetweenLatency +
+  const double own = 8 * kLaunch + 8 * kMessage + 2 * (kWithinLatency + kBetweenLatency) +
                      (2 + 2 + 1) * 256 / kEncode + (2 + 2 + 4) * 256 / kDecode;
   EXPECT_EQ(seconds_of(shape(2, 2), "hierarchical"), own + 2 * 2 * 256 / kBetweenBytes);
   fast.between->bandwidth = 0x1p40;
