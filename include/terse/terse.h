@@ -250,7 +250,7 @@ typedef struct {
  * elements of the ranges get what native NCCL gives. `count` ranges, in ascending order and apart;
  * none: nothing is excluded any more. They are copied. Other elements of their blocks are still
  * quantized beside them, and their bytes travel twice, compressed and not. Where that is as much as
- * NCCL sends, the call is NCCL's, unless the scheme names an algorithm.
+ * NCCL sends, the call is NCCL's, unless the scheme names the one taken.
  *
  * Every rank calls it alike, outside of groups; it compares and blocks, and fails on all ranks or
  * on none: ncclInvalidArgument on a rank whose own ranges cannot be, ncclInvalidUsage on the others

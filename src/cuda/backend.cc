@@ -120,11 +120,16 @@ class CudaBackend final : public Backend {
   std::optional<double> seconds(Event from, Event to) override {
     const OnDevice on(device_);
     const DuringCapture relaxed;
+    // cudaEventElapsedTime alone may miss a failure of what came before the events, and is not what
+    // makes memory that the device has written the host's to read.
+    for (const Event event : {from, to}) {
+      const cudaError_t state = cudaEventQuery(handle(event));
+      forget(state);
+      if (state == cudaErrorNotReady) return {};
+      check(state, "cudaEventQuery");
+    }
     float milliseconds = 0;
-    const cudaError_t result = cudaEventElapsedTime(&milliseconds, handle(from), handle(to));
-    forget(result);
-    if (result == cudaErrorNotReady) return {};
-    check(result, "cudaEventElapsedTime");
+    check(cudaEventElapsedTime(&milliseconds, handle(from), handle(to)), "cudaEventElapsedTime");
     return 1e-3 * milliseconds;
   }
 

@@ -93,11 +93,13 @@ TEST(Fake, TimesOnlyEventsThatWereMadeForIt) {
   must(cudaEventCreateWithFlags(&end, cudaEventDefault));
   const DeviceEvent untimed;
   float milliseconds = -1;
-  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, end), cudaErrorInvalidResourceHandle);
+  must(cudaEventQuery(begin));  // nothing was recorded: all of that is over
   must(cudaEventRecord(begin, stream.get()));
   must(cudaEventRecord(end, stream.get()));
   must(cudaEventRecord(untimed.get(), stream.get()));
   stream.synchronize();
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, end), cudaErrorNotReady) << "nobody asked";
+  for (const cudaEvent_t event : {begin, end, untimed.get()}) must(cudaEventQuery(event));
   must(cudaEventElapsedTime(&milliseconds, begin, end));
   EXPECT_GE(milliseconds, 0);
   EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, untimed.get()),

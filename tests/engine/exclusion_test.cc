@@ -93,9 +93,11 @@ size_t elements(const Ranges& ranges) {
 }
 
 // Whether what stays exact, and all of the message as it is packed, are no fewer bytes than it has:
-// then NCCL gets the call as it is. An algorithm that is named is not given up.
+// then NCCL gets the call as it is. An algorithm that is named is not given up; those here are
+// AllReduce's.
 bool stays_native(const Case& c) {
-  if (c.call.scheme.algorithm != plan::Algo{}) return false;
+  const bool is_taken = c.call.collective == Collective::kAllReduce;
+  if (is_taken && c.call.scheme.algorithm != plan::Algo{}) return false;
   const size_t size = datatype_size(c.call.datatype), count = whole(c.call, c.ranks);
   return size * elements(c.ranges) + codec::body_size(c.call.scheme.spec, count) >= size * count;
 }

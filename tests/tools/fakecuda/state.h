@@ -63,6 +63,7 @@ struct StreamState {
 struct EventState {
   CUcontext context = nullptr;
   bool timed = false;
+  bool over = false;                 // as cudaEventQuery has said since it was recorded
   std::shared_ptr<Capture> capture;  // in which it was recorded last; null: in none
   std::set<size_t> last;
 };

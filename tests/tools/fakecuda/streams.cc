@@ -183,6 +183,28 @@ TERSE_FAKE cudaError_t cudaEventDestroy(cudaEvent_t event) {
   });
 }
 
+TERSE_FAKE cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return call("cudaEventQuery", [&] {
+    State& s = state();
+    {
+      const std::lock_guard lock(s.mutex);
+      const auto known = s.events.find(event);
+      if (known == s.events.end()) return cudaErrorInvalidResourceHandle;
+      if (known->second.capture != nullptr) return cudaErrorCapturedEvent;
+    }
+    if (const cudaError_t refused = check_capture_mode()) return refused;
+    double seconds = 0;
+    const ncclResult_t result =
+        host().EventElapsedTime(&seconds, host_event(event), host_event(event));
+    if (result == ncclInvalidUsage) return cudaSuccess;  // never recorded
+    const std::lock_guard lock(s.mutex);
+    s.events[event].over = result == ncclSuccess;
+    return translate(result);
+  });
+}
+
+// Stricter than CUDA's: of events that nobody has seen to be over, whose work may have failed, it
+// gives no time.
 TERSE_FAKE cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   return call("cudaEventElapsedTime", [&] {
     if (milliseconds == nullptr) return cudaErrorInvalidValue;
@@ -193,6 +215,7 @@ TERSE_FAKE cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t fro
         const auto known = s.events.find(event);
         if (known == s.events.end() || !known->second.timed) return cudaErrorInvalidResourceHandle;
         if (known->second.capture != nullptr) return cudaErrorCapturedEvent;
+        if (!known->second.over) return cudaErrorNotReady;
       }
     }
     if (const cudaError_t refused = check_capture_mode()) return refused;
@@ -217,6 +240,7 @@ TERSE_FAKE cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
         return cudaErrorInvalidResourceHandle;
       if (from.capture != nullptr && from.capture->invalidated)
         return cudaErrorStreamCaptureInvalidated;
+      at.over = false;
       at.capture = from.capture;
       at.last = from.last;
       if (from.capture != nullptr) return cudaSuccess;
