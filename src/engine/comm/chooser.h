@@ -33,7 +33,7 @@ bool serves(const Scheme& scheme, plan::Collective collective);
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype);
 
 // Whether a call stays native because the algorithm that the table takes for it would send more
-// between nodes than NCCL does. Not where the scheme names its algorithm: then its user has
+// between nodes than NCCL does. Not where the scheme names what is taken: then its user has
 // decided. For a scheme that is_for() the call, as on_ranks() has it.
 bool nccl_sends_less(const Scheme& scheme, const Prospect& call, const Machines& machines);
 
