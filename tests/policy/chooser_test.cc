@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "base/error.h"
 
 namespace terse {
@@ -144,6 +146,22 @@ TEST(Chooser, SaysOnceThatNativeAloneWasMeasured) {
       "says nothing of links within a node";
   EXPECT_NE(said.find(line), std::string::npos) << said;
   EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+}
+
+// A program may reduce to each of many ranks: where nodes are alike that is one choice.
+TEST(Chooser, ChoosesOnceForAllRoots) {
+  Settings settings;
+  settings.profile = kSlow;
+  Chooser chooser;
+  const auto choice = [&](Collective collective, const plan::Topology& t, int root) {
+    return &chooser.of(settings, parse_scheme("auto"),
+                       {collective, kCount, Dtype::kFloat32, static_cast<int>(t.node.size()), root},
+                       {plan::kHostGrain, t});
+  };
+  const plan::Topology alike = nodes(2, 4), other = plan::topology_of(std::array{7ul, 7ul, 9ul});
+  EXPECT_EQ(choice(Collective::kReduce, alike, 0), choice(Collective::kReduce, alike, 5));
+  EXPECT_NE(choice(Collective::kReduce, other, 0), choice(Collective::kReduce, other, 2));
+  EXPECT_NE(choice(Collective::kSend, alike, 1), choice(Collective::kSend, alike, 5)) << "far away";
 }
 
 // Curves of other types, ranks or nodes say nothing of the call.
@@ -406,7 +424,7 @@ TEST(Chooser, ForgetsWithoutChangingItsMind) {
     const Prospect call{Collective::kAllReduce, count, Dtype::kFloat32, 4, 0};
     return chooser.of(settings, parse_scheme("auto"), call, {plan::kHostGrain, t}).scheme.off;
   };
-  for (size_t count = 1; count < 1100; ++count) EXPECT_TRUE(is_native(count)) << count;
+  for (size_t count = 1; count < 4200; ++count) EXPECT_TRUE(is_native(count)) << count;
   for (const size_t count : {kCount, kCount + 1}) EXPECT_FALSE(is_native(count));
   EXPECT_TRUE(is_native(1));
 }

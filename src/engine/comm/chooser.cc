@@ -10,15 +10,22 @@ namespace terse {
 namespace {
 
 // A program whose calls are all of different sizes does not fill the memory with choices.
-constexpr size_t kMostChoices = 1024;
+constexpr size_t kMostChoices = 4096;
+
+// Where all nodes are alike, so are all roots; not so a message's peers, of which some are near.
+int usual_root(const Prospect& call, const Machines& machines) {
+  const bool any = machines.topology.is_alike() && !plan::is_point_to_point(call.collective);
+  return any ? 0 : call.root;
+}
 
 // Where the machine decides: from a rank that sends, which all ranks see alike.
 plan::Shape shape_of_all(const Forms& forms, const Prospect& call, const Machines& machines) {
   const plan::Traits& t = plan::traits(call.collective);
-  const int rank = t.recv.who == plan::Who::kRoot   ? (call.root + 1) % call.ranks
-                   : t.send.who == plan::Who::kRoot ? call.root
+  const int root = usual_root(call, machines);
+  const int rank = t.recv.who == plan::Who::kRoot   ? (root + 1) % call.ranks
+                   : t.send.who == plan::Who::kRoot ? root
                                                     : 0;
-  return shape_of(forms, call.count, codec::dtype_size(call.dtype), {call.ranks, rank, call.root},
+  return shape_of(forms, call.count, codec::dtype_size(call.dtype), {call.ranks, rank, root},
                   machines);
 }
 
@@ -154,7 +161,8 @@ const Prediction& choose(const std::vector<Prediction>& all) {
 
 const Prediction& Chooser::of(const Settings& settings, const Scheme& scheme, const Prospect& call,
                               const Machines& machines) {
-  const Key key{*scheme.automatic, call};
+  Key key{*scheme.automatic, call};
+  key.call.root = usual_root(call, machines);
   if (const auto known = made_.find(key); known != made_.end()) return known->second;
   if (!settings.profile) fail(ncclInvalidUsage, "auto needs a profile: {}", kProfileHint);
   if (made_.size() >= kMostChoices) made_.clear();
