@@ -9,6 +9,7 @@
 #include <latch>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "clients.h"
@@ -278,6 +279,31 @@ TEST(Background, AnAbortEndsIt) {
     EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
     aborted.count_down();
   });
+}
+
+// What waited for the ranks to meet is not for NCCL any more, whose communicator has gone.
+TEST(Background, AnAbortEndsTheCallsThatWait) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = non_blocking();
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config),
+            ncclInProgress);  // the other never comes
+  ncclResult_t result = ncclSuccess;
+  std::string message;
+  std::latch begun(1);
+  std::thread waiting([&] {
+    Floats x(kMany);
+    begun.count_down();
+    result = ncclAllReduce(x.data(), x.data(), kMany, ncclFloat32, ncclSum, comm, nullptr);
+    message = ncclGetLastError(nullptr);
+  });
+  begun.wait();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  waiting.join();
+  EXPECT_EQ(result, ncclInvalidUsage);
+  EXPECT_NE(message.find("was aborted while the call waited"), message.npos) << message;
 }
 
 // While the ranks tell each other their nodes, as where a monitor asks.
