@@ -294,7 +294,7 @@ void add_run(CLI::App& app, int& status) {
                   "TERSE_POLICY, else {})",
                   kDefaultScheme));
   scheme->check(not_empty);
-  command->add_option("--policy", run->policy, "A file of rules")
+  command->add_option("--policy", run->policy, "A file of rules, in TOML")
       ->check(not_empty)
       ->excludes(scheme);
   command->add_option("--profile", run->profile, "What auto goes by, as TERSE_PROFILE")

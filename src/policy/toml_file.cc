@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -24,6 +25,30 @@ bool ends_open(std::string_view text, const toml::source_position& at, std::stri
   return place >= text.size() || text[place] == '\n' || text[place] == '\r';
 }
 
+std::string_view line_of(std::string_view text, unsigned line) {
+  for (unsigned before = 1; before < line; ++before) text.remove_prefix(text.find('\n') + 1);
+  return text.substr(0, text.find_first_of("\r\n"));
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
+
+// scheme = "safe", where the line has no quotes; "": it is another line.
+std::string quoted(std::string_view line) {
+  const size_t equals = line.find('=');
+  if (equals == line.npos) return "";
+  const std::string_view key = trimmed(line.substr(0, equals));
+  const std::string_view value = trimmed(line.substr(equals + 1, line.find('#') - equals - 1));
+  if (value.empty() || value.find_first_of("\"'[{") != value.npos) return "";
+  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  const bool is_text = is_letter(value.front()) || value.find("..") != value.npos ||
+                       std::string_view("KMG").find(value.back()) != std::string_view::npos;
+  if (!is_text) return "";
+  return fmt::format("{} = \"{}\"", key, value);
+}
+
 bool is_printable(char c) { return c >= ' ' && c <= '~'; }
 
 [[noreturn]] void refuse_unreadable(const std::string& path, int error) {
@@ -39,7 +64,8 @@ TomlFile::TomlFile(std::string_view text, const std::string& path) : path_(path)
   } catch (const toml::parse_error& e) {
     const toml::source_position& at = e.source().begin;
     if (ends_open(text, at, e.description())) refuse(at, "the text in quotes is not closed");
-    refuse(at, "{}", e.description());
+    const std::string meant = quoted(line_of(text, at.line));
+    refuse(at, "{}{}", e.description(), meant.empty() ? "" : "; a text stands in quotes: " + meant);
   }
 }
 

@@ -126,6 +126,25 @@ TEST(PolicyFile, ErrorsOfTheTextItselfSayWhereToo) {
   for (const auto& c : cases) EXPECT_EQ(error_of(c.text).find(c.place), 0u) << error_of(c.text);
 }
 
+TEST(PolicyFile, ErrorsOfTextsWithoutQuotesSayWhatIsMeant) {
+  const struct {
+    const char *line, *meant;
+  } cases[] = {
+      {"scheme=safe", "scheme = \"safe\""},
+      {"scheme = int8:block=64  # short", "scheme = \"int8:block=64\""},
+      {"bytes = 1M..", "bytes = \"1M..\""},
+      {"bytes = 64K", "bytes = \"64K\""},
+  };
+  for (const auto& c : cases)
+    EXPECT_TRUE(error_of(std::string("[[rule]]\n") + c.line + "\n")
+                    .ends_with(std::string("; a text stands in quotes: ") + c.meant))
+        << error_of(std::string("[[rule]]\n") + c.line + "\n");
+  for (const char* line : {"ranks = 1.2.3", "scheme = \"int8", "scheme"})
+    EXPECT_EQ(error_of(std::string("[[rule]]\n") + line + "\n").find("stands in"),
+              std::string::npos)
+        << line;
+}
+
 TEST(PolicyFile, CommentsMayHaveAnyCharacters) {
   EXPECT_EQ(parse("# caf\xc3\xa9 \xef\xbb\xb9\n[[rule]]\nscheme = \"int8\"\n").rules.size(), 1u);
 }
