@@ -10,6 +10,21 @@
 
 namespace terse {
 
+namespace {
+
+// Of `off`, too, for it does what it says.
+bool has_an_effect(const Rule& rule) {
+  if (rule.scheme.off || rule.scheme.automatic) return true;
+  for (size_t i = 0; i < plan::kCollectives; ++i) {
+    const auto collective = static_cast<plan::Collective>(i);
+    if ((rule.match.collectives & set_of(collective)) != 0 && serves(rule.scheme, collective))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Decision Policy::decide(const Facts& facts) const {
   bool small = false;
   for (const Rule& rule : rules) {
@@ -91,6 +106,10 @@ std::vector<std::string> Policy::warnings() const {
                                   describe_rule(rule), describe_rule(*entry->second)));
     taken.erase(entry);
   }
+  for (const Rule& rule : rules)
+    if (!has_an_effect(rule))
+      lines.push_back(fmt::format("{} compresses nothing: {} is for other collectives",
+                                  describe_rule(rule), print_scheme(rule.scheme)));
   return lines;
 }
 

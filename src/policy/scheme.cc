@@ -382,6 +382,13 @@ plan::Sharing sharing_of(const codec::Spec& spec) {
   return sharing_of(codec::descriptor(spec.codec));
 }
 
+bool serves(const Scheme& scheme, plan::Collective collective) {
+  if (codec::descriptor(scheme.spec.codec).codebook && plan::is_point_to_point(collective))
+    return false;
+  if (scheme.delta && collective != plan::Collective::kAllGather) return false;
+  return plan::has_algorithm(collective, sharing_of(scheme.spec));
+}
+
 std::optional<Scheme> on_ranks(Scheme scheme, int ranks) {
   codec::Spec& spec = scheme.spec;
   const auto sharing = codec::descriptor(spec.codec).sharing;

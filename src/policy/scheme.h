@@ -68,6 +68,10 @@ Scheme without_seed(Scheme scheme);
 // What becomes of the codes of all ranks.
 plan::Sharing sharing_of(const codec::Spec& spec);
 
+// Whether the collective is one of those that the scheme is for. Ranks that have no part in a
+// message cannot hold its levels.
+bool serves(const Scheme& scheme, plan::Collective collective);
+
 // The scheme as so many ranks have it: where their codes are summed, with levels of which the sum
 // of all fits in a code; in the next wider code where else they would be too few. Empty where there
 // is none.

@@ -256,6 +256,13 @@ TEST(Policy, WarnsOfRulesThatNoCallReaches) {
       {"allreduce -> int8; allgather -> int8; int4", ""},
       {"int8; bytes=1.. -> int4", ""},
       {"name=dp* -> int8; name=dp1 -> int4", ""},  // patterns are not compared
+      {"allgather -> linear8",
+       "rule 1 compresses nothing: linear8:block=256,round=stochastic is for other collectives"},
+      {"int8; allreduce,sendrecv bytes=1.. -> int4:delta=inplace",
+       "rule 2 compresses nothing: int4:block=128,round=nearest,delta=inplace is for other "
+       "collectives"},
+      {"allreduce -> linear8; allgather -> int8:delta=inplace; auto:bits=8", ""},
+      {"linear8; allgather -> off", ""},  // of its three one is enough
   };
   for (const auto& c : cases) {
     std::string warnings;

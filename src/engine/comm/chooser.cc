@@ -62,13 +62,6 @@ model::Estimate fastest_allowed(const model::Profile& profile, const plan::Algor
 
 }  // namespace
 
-bool serves(const Scheme& scheme, plan::Collective collective) {
-  if (codec::descriptor(scheme.spec.codec).codebook && plan::is_point_to_point(collective))
-    return false;
-  if (scheme.delta && collective != plan::Collective::kAllGather) return false;
-  return plan::has_algorithm(collective, sharing_of(scheme.spec));
-}
-
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype) {
   return scheme.spec.bits < 8 * codec::dtype_size(dtype) && serves(scheme, collective);
 }

@@ -25,11 +25,8 @@ struct Prospect {
   auto operator<=>(const Prospect&) const = default;
 };
 
-// Whether the collective is one of those that the scheme is for. Ranks that have no part in a
-// message cannot hold its levels.
-bool serves(const Scheme& scheme, plan::Collective collective);
-
-// The same, and whether the scheme's codes are fewer bits than the elements.
+// Whether the scheme serves() the collective, and whether the scheme's codes are fewer bits than
+// the elements.
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype);
 
 // Whether a call stays native because the algorithm that the table takes for it would send more
