@@ -168,8 +168,11 @@ TEST(Capture, WhatIsExcludedIsExactInEveryReplay) {
   for (const Collective collective : kAll)
     play_ranks(2, [&](Player& player) {
       const DeviceStream stream;
-      // An algorithm that is named is not given up, however much is exact.
-      Piece piece(player, call_of(collective, "int2:algo=twoshot", kCount));
+      // An algorithm that is named, and is the collective's, is not given up, however much is
+      // exact.
+      const bool reduces_all = collective == Collective::kAllReduce;
+      const char* const scheme = reduces_all ? "int2:algo=twoshot" : "int2:algo=direct";
+      Piece piece(player, call_of(collective, scheme, kCount));
       piece.play(0, stream.get());
       const size_t whole = kCount * (collective == Collective::kAllReduce ? 1 : 2);
       const terseRange_t everything{0, whole};
