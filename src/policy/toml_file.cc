@@ -16,18 +16,14 @@
 namespace terse {
 namespace {
 
-// toml++ complains of the end of the line as of any other control character.
-bool ends_open(std::string_view text, const toml::source_position& at, std::string_view complaint) {
-  if (complaint.find("string") == complaint.npos) return false;
-  size_t place = 0;
-  for (unsigned line = 1; line < at.line; ++line) place = text.find('\n', place) + 1;
-  place += at.column - 1;
-  return place >= text.size() || text[place] == '\n' || text[place] == '\r';
-}
-
 std::string_view line_of(std::string_view text, unsigned line) {
   for (unsigned before = 1; before < line; ++before) text.remove_prefix(text.find('\n') + 1);
   return text.substr(0, text.find_first_of("\r\n"));
+}
+
+// toml++ complains of the end of the line as of any other control character.
+bool ends_open(std::string_view line, const toml::source_position& at, std::string_view complaint) {
+  return complaint.find("string") != complaint.npos && at.column > line.size();
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -63,8 +59,9 @@ TomlFile::TomlFile(std::string_view text, const std::string& path) : path_(path)
     table_ = toml::parse(text, path_);
   } catch (const toml::parse_error& e) {
     const toml::source_position& at = e.source().begin;
-    if (ends_open(text, at, e.description())) refuse(at, "the text in quotes is not closed");
-    const std::string meant = quoted(line_of(text, at.line));
+    const std::string_view line = line_of(text, at.line);
+    if (ends_open(line, at, e.description())) refuse(at, "the text in quotes is not closed");
+    const std::string meant = quoted(line);
     refuse(at, "{}{}", e.description(), meant.empty() ? "" : "; a text stands in quotes: " + meant);
   }
 }
