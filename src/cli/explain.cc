@@ -1,7 +1,6 @@
 // `terse explain`: what becomes of a call, and why: the rule, the algorithm, the bytes, and how
 // long they take a link.
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -66,10 +65,9 @@ std::optional<model::Profile> named_profile(const ExplainOptions& o) {
 }
 
 Policy policy_of(const ExplainOptions& o) {
-  require_valid(read_settings([&](const char* name) -> const char* {
-    const bool given = !o.profile.empty() && name == std::string_view("TERSE_PROFILE");
-    return given ? o.profile.c_str() : std::getenv(name);
-  }));
+  std::vector<Variable> instead;
+  if (!o.profile.empty()) instead.push_back({"TERSE_PROFILE", o.profile});
+  require_valid_with(instead);
   if (!o.policy.empty()) return read_policy_file(o.policy, settings().min_bytes);
   if (!o.scheme.empty())
     return at("--scheme", [&] { return parse_policy_line(o.scheme, settings().min_bytes); });

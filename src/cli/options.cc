@@ -1,8 +1,18 @@
 #include "cli/options.h"
 
 #include <algorithm>
+#include <cstdlib>
+
+#include "policy/settings.h"
 
 namespace terse::cli {
+
+void require_valid_with(const std::vector<Variable>& variables) {
+  require_valid(read_settings([&](const char* name) -> const char* {
+    const auto set = std::ranges::find(variables, name, &Variable::name);
+    return set != variables.end() ? set->value.c_str() : std::getenv(name);
+  }));
+}
 
 // In floating point, for the numbers are whatever somebody has typed.
 void require_feasible(plan::Collective collective, const plan::Shape& s, bool predicted) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "plan/plan.h"
@@ -52,6 +53,14 @@ auto readable_by(Read read) {
 
 // A check of what has to say something: a script's variable that is not set does not.
 inline std::string not_empty(const std::string& text) { return text.empty() ? "it is empty" : ""; }
+
+// Of the environment.
+struct Variable {
+  std::string name, value;
+};
+
+// Of the settings that there would be with these in place of the environment's own. Throws Error.
+void require_valid_with(const std::vector<Variable>& variables);
 
 // Refuses a call whose plan would be too long to be made here; or to be predicted, for which those
 // of all ranks of a node are made where a root receives.

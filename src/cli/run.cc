@@ -41,10 +41,6 @@ struct Run {
   std::vector<std::string> command;
 };
 
-struct Variable {
-  std::string name, value;
-};
-
 constexpr const char* kDefaultScheme = "safe";
 
 bool is_path(const std::string& library) { return library.find('/') != library.npos; }
@@ -129,14 +125,6 @@ std::string whole_name(const std::string& profile) {
   return is_known_profile(profile) ? profile : fs::absolute(profile).string();
 }
 
-// What the program's ranks would only say when they make their communicators.
-void require_good(const std::vector<Variable>& variables) {
-  require_valid(read_settings([&](const char* name) -> const char* {
-    const auto set = std::ranges::find(variables, name, &Variable::name);
-    return set != variables.end() ? set->value.c_str() : std::getenv(name);
-  }));
-}
-
 // In a dry run, too, for what is printed is to be used.
 void add_facade(const std::string& interposer, const std::string& nccl,
                 std::vector<std::string>& libraries) {
@@ -181,7 +169,8 @@ std::vector<Variable> surroundings(const Run& run) {
   if (run.verify) variables.push_back({"TERSE_VERIFY", std::to_string(*run.verify)});
   if (run.trace) variables.push_back({"TERSE_TRACE", std::to_string(*run.trace)});
   if (!run.log.empty()) variables.push_back({"TERSE_LOG", run.log});
-  require_good(variables);
+  // What the program's ranks would only say when they make their communicators.
+  require_valid_with(variables);
   return variables;
 }
 
