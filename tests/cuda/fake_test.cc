@@ -93,6 +93,7 @@ TEST(Fake, TimesOnlyEventsThatWereMadeForIt) {
   must(cudaEventCreateWithFlags(&end, cudaEventDefault));
   const DeviceEvent untimed;
   float milliseconds = -1;
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, end), cudaErrorInvalidResourceHandle);
   must(cudaEventQuery(begin));  // nothing was recorded: all of that is over
   must(cudaEventRecord(begin, stream.get()));
   must(cudaEventRecord(end, stream.get()));

@@ -208,6 +208,7 @@ TERSE_FAKE cudaError_t cudaEventQuery(cudaEvent_t event) {
 TERSE_FAKE cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   return call("cudaEventElapsedTime", [&] {
     if (milliseconds == nullptr) return cudaErrorInvalidValue;
+    bool over = true;
     {
       State& s = state();
       const std::lock_guard lock(s.mutex);
@@ -215,13 +216,14 @@ TERSE_FAKE cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t fro
         const auto known = s.events.find(event);
         if (known == s.events.end() || !known->second.timed) return cudaErrorInvalidResourceHandle;
         if (known->second.capture != nullptr) return cudaErrorCapturedEvent;
-        if (!known->second.over) return cudaErrorNotReady;
+        over &= known->second.over;
       }
     }
     if (const cudaError_t refused = check_capture_mode()) return refused;
     double seconds = 0;
     const ncclResult_t result = host().EventElapsedTime(&seconds, host_event(from), host_event(to));
     if (result == ncclInvalidUsage) return cudaErrorInvalidResourceHandle;  // never recorded
+    if (!over) return cudaErrorNotReady;
     *milliseconds = static_cast<float>(1e3 * seconds);
     return translate(result);
   });
