@@ -46,6 +46,7 @@ class Chunks {
   size_t count() const { return count_; }
   size_t slots() const { return slots_; }
   size_t longest() const { return std::min(step_, shard_); }  // elements of a shard in a chunk
+  size_t packed_bytes() const { return stride_; }             // which take so much
 
   size_t scratch_bytes() const { return slots_ * rows_ * places_ * stride_; }
 

@@ -53,41 +53,52 @@ class Hierarchical {
         place_(s.topology.place[s.rank]),
         shard_(by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, quantum(s))
                            : s.count),
-        chunks_(s, shard_, s.ranks, by_message_ ? s.count : s.ranks * s.count, kRows),
+        chunks_(s, shard_, s.ranks, by_message_ ? s.count : s.ranks * s.count, 1),
         slots_(s, chunks_, grid_.nodes),
-        b_(collective, algorithm, s) {
-    lay_out();
-  }
+        lag_(choose_lag()),
+        b_(collective, algorithm, s) {}
 
   Plan build() {
     computed_.assign(chunks_.count(), kNone);
-    exchanged_ = scattered_ = summed_ = crossed_ = computed_;
+    exchanged_ = computed_;
     pipeline(
-        chunks_, phases_.size(), [&](size_t c) { computed_[c] = begin(c); },
+        chunks_.count(), phases_.size(), lag_, [&](size_t c) { computed_[c] = begin(c); },
         [&](std::span<const Turn> turns) { exchange(turns); });
     return b_.take(slots_.bytes());
   }
 
  private:
-  // How many packed messages a slot holds, about.
-  static constexpr size_t kRows = 4;
-
   static size_t quantum(const Shape& s) {
     return std::max(s.packing.quantum, s.within.packing.quantum);
   }
 
   bool changes() const { return s_.within.format == Format::kWithin; }
+  bool scatters() const { return phases_.front() == Phase::kScatterWithin; }
 
-  void lay_out() {
-    if (phases_.front() == Phase::kScatterWithin) {
+  // How many chunks later a phase goes along with the one before it. By one chunk the levels
+  // overlap; by two, which takes more memory, also with what is computed.
+  size_t choose_lag() {
+    const size_t count = chunks_.count(), chunk = s_.ranks * chunks_.packed_bytes();
+    if (count > 2 && lay_out(2) <= (count + 2) * chunk) return 2;
+    lay_out(1);
+    return 1;
+  }
+
+  // An area has slots from the first use of a chunk there to the last, so many lags later, and one
+  // more. Returns the bytes of all.
+  size_t lay_out(size_t lag) {
+    const auto slots = [&](size_t lags) { return lags * lag + 2; };
+    slots_.clear();
+    if (scatters()) {
       const Format within = s_.within.format;
-      if (within != Format::kRaw) out_within_ = slots_.add(grid_.places, within);
-      in_within_ = slots_.add(grid_.places, within);
-      if (changes()) sums_ = slots_.add_sums(1);
-      out_between_ = slots_.add(1, Format::kPacked);
-      in_between_ = slots_.add(1, Format::kPacked);
+      if (within != Format::kRaw) out_within_ = slots_.add(grid_.places, within, slots(0));
+      in_within_ = slots_.add(grid_.places, within, slots(0));
+      if (changes()) sums_ = slots_.add_sums(1, 1);
+      out_between_ = slots_.add(1, Format::kPacked, slots(1));
+      in_between_ = slots_.add(1, Format::kPacked, slots(0));
     }
-    if (gathers_) shares_ = slots_.add(grid_.places, Format::kPacked);
+    if (gathers_) shares_ = slots_.add(grid_.places, Format::kPacked, slots(scatters() ? 2 : 1));
+    return slots_.bytes();
   }
 
   // The shard for, or of, the rank `owner`.
@@ -112,43 +123,39 @@ class Hierarchical {
     return b_.raw(Region::kSend, rank * shard_ + r.first);
   }
 
+  using Areas = std::vector<Slots::Area*>;
+
+  Areas areas_of(Phase phase) {
+    if (phase == Phase::kScatterWithin) return {&out_within_, &in_within_};
+    if (phase == Phase::kScatterBetween) return {&out_between_, &in_between_};
+    return {&shares_};
+  }
+
   void exchange(std::span<const Turn> turns) {
     Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
     for (const auto [k, c] : turns) {
       const Phase phase = phases_[k];
       if (!takes_part(phase)) continue;
-      if (phase != Phase::kGatherBetween || sends(phase)) step.after.push_back(exchanged_[c]);
-      if (sends(phase)) step.after.push_back(computed_[c]);
-      free(phase, c, step);
+      if (sends(phase)) step.after.insert(step.after.end(), {exchanged_[c], computed_[c]});
+      for (const Slots::Area* area : areas_of(phase)) Slots::wait(*area, c, step);
       send_and_receive(phase, c, step);
     }
     const size_t exchanged = b_.add(std::move(step));
     for (const auto [k, c] : turns) {
       const Phase phase = phases_[k];
       if (!takes_part(phase)) continue;
+      for (Slots::Area* area : areas_of(phase)) area->add(exchanged, c);
       exchanged_[c] = exchanged;
       computed_[c] = compute(phase, c);
-      if (phase == Phase::kScatterBetween) crossed_[c] = exchanged;
-      if (phase != Phase::kScatterWithin) continue;
-      scattered_[c] = exchanged;
-      summed_[c] = computed_[c];
     }
   }
 
-  // What the chunk before had in its slot goes free in two parts: what comes and goes within a node
-  // when it is summed, and the rest in the end. Between them, sums follow each other on their lane.
-  void free(Phase phase, size_t c, Step& step) const {
-    const size_t before = chunks_.before(c);
-    if (before == kNone) return;
-    if (phase == Phase::kScatterWithin)
-      step.after.insert(step.after.end(), {scattered_[before], summed_[before]});
-    if (phase == Phase::kGatherBetween) step.after.push_back(computed_[before]);
-  }
-
-  // Where nothing is decoded in the end, sums of the chunk before may still be on their way.
-  void free_sums(const std::vector<size_t>& sent, size_t c, Step& step) const {
-    const size_t before = chunks_.before(c);
-    if (to_root_ && before != kNone) step.after.push_back(sent[before]);
+  // Adds what computes in some areas.
+  size_t add(Step step, size_t c, Areas areas) {
+    for (const Slots::Area* area : areas) Slots::wait(*area, c, step);
+    const size_t computed = b_.add(std::move(step));
+    for (Slots::Area* area : areas) area->add(computed, c);
+    return computed;
   }
 
   void send_and_receive(Phase phase, size_t c, Step& step) const {
@@ -177,12 +184,13 @@ class Hierarchical {
   // Before all of them.
   size_t begin(size_t c) {
     Step step{"encode", Lane::kEncode, {}, {}, {}};
-    free(phases_.front(), c, step);
-    if (phases_.front() == Phase::kGatherBetween)
+    if (!scatters()) {
       encode(step, self_, 0, share(c, self_), Format::kPacked, c);
-    else if (s_.within.format != Format::kRaw)
-      encode_for_neighbours(step, c);
-    return b_.add(std::move(step));
+      return add(std::move(step), c, {&shares_});
+    }
+    if (s_.within.format != Format::kRaw) encode_for_neighbours(step, c);
+    return add(std::move(step), c,
+               changes() ? Areas{&out_within_, &in_within_} : Areas{&out_within_});
   }
 
   void encode(Step& step, size_t owner, size_t from, const Place& target, Format format,
@@ -231,7 +239,6 @@ class Hierarchical {
 
   size_t reduce_within(size_t c) {
     Step step{"reduce within", Lane::kDecode, {exchanged_[c]}, {}, {}};
-    free_sums(crossed_, c, step);
     step.compute.reserve(grid_.nodes);
     for (const size_t owner : grid_.at_place(place_)) {
       const Range r = chunks_.range(owner, c);
@@ -250,7 +257,7 @@ class Hierarchical {
       if (changes()) sum.sums = in_slot(c, sums_, 0, owner);
       b_.push(step.compute, std::move(sum));
     }
-    return b_.add(std::move(step));
+    return add(std::move(step), c, {&in_within_, &sums_, &out_between_});
   }
 
   void scatter_between(size_t c, Step& step) const {
@@ -265,7 +272,6 @@ class Hierarchical {
 
   size_t reduce_between(size_t c) {
     Step step{"reduce between", Lane::kDecode, {exchanged_[c]}, {}, {}};
-    free_sums(exchanged_, c, step);
     const Range r = own(c);
     Compute sum{.inputs = {},
                 .target = gathers_ ? share(c, self_) : b_.raw(Region::kRecv, r.first),
@@ -279,7 +285,7 @@ class Hierarchical {
     for (const size_t source : own_row())
       sum.inputs.push_back({source == self_ ? out_between(c, self_) : in_between(c, source)});
     b_.push(step.compute, std::move(sum));
-    return b_.add(std::move(step));
+    return add(std::move(step), c, {&out_between_, &in_between_, &shares_});
   }
 
   void gather_between(size_t c, Step& step) const {
@@ -305,7 +311,7 @@ class Hierarchical {
 
   size_t decode(size_t c) {
     if (!gathers_at(place_)) return exchanged_[c];
-    Step step{"decode", Lane::kDecode, {exchanged_[c]}, {}, {}};
+    Step step{"decode", Lane::kDecode, shares_.steps[c], {}, {}};
     step.compute.reserve(s_.ranks);
     for (size_t p = 0; p < static_cast<size_t>(s_.ranks); ++p) {
       const Range r = chunks_.range(p, c);
@@ -314,7 +320,7 @@ class Hierarchical {
                              .target_format = Format::kRaw,
                              .count = r.count});
     }
-    return b_.add(std::move(step));
+    return add(std::move(step), c, {&shares_});
   }
 
   // What is on its way to the root is on its node in the end.
@@ -347,11 +353,10 @@ class Hierarchical {
   const size_t shard_;  // elements that a rank owns, at most
   const Chunks chunks_;
   Slots slots_;
-  Builder b_;
   Slots::Area out_within_, in_within_, sums_, out_between_, in_between_, shares_;
-  // By chunk: its last step of the kind; those of the first phase within a node; and that between
-  // nodes.
-  std::vector<size_t> computed_, exchanged_, scattered_, summed_, crossed_;
+  const size_t lag_;
+  Builder b_;
+  std::vector<size_t> computed_, exchanged_;  // by chunk, its last step of the kind
 };
 
 }  // namespace

@@ -31,15 +31,14 @@ class InTwoLevels {
                                 std::max(s.packing.quantum, s.within.packing.quantum))),
         chunks_(s, shard_, grid_.shards().size(), s.count, 1),
         slots_(s, chunks_, grid_.per_row),
-        all_(slots_.add(grid_.places, Format::kPacked)),
+        all_(slots_.add(grid_.places, Format::kPacked, chunks_.slots())),
         b_(Collective::kBroadcast, "hierarchical Broadcast", s) {}
 
   Plan build() {
     encoded_.assign(chunks_.count(), kNone);
-    decoded_ = encoded_;
     exchanged_.fill(encoded_);
     pipeline(
-        chunks_, kPhases,
+        chunks_.count(), kPhases, lag_of(chunks_, kPhases),
         [&](size_t c) {
           if (is_root_) encode(c);
         },
@@ -57,19 +56,12 @@ class InTwoLevels {
 
   void encode(size_t c) {
     Step step{"encode", Lane::kEncode, {}, {}, {}};
-    wait_for_slot(c, step);
+    Slots::wait(all_, c, step);
     for (const size_t p : grid_.shards())
       b_.push(step.compute,
               pack_broadcast(b_, s_, p * shard_, chunks_.range(p, c), place_of(c, p)));
     encoded_[c] = b_.add(std::move(step));
-  }
-
-  // Until the chunk before has left it.
-  void wait_for_slot(size_t c, Step& step) const {
-    const size_t before = chunks_.before(c);
-    if (before == kNone) return;
-    step.after.push_back(decoded_[before]);
-    for (const std::vector<size_t>& exchanged : exchanged_) step.after.push_back(exchanged[before]);
+    all_.add(encoded_[c], c);
   }
 
   void exchange(std::span<const Turn> turns) {
@@ -79,6 +71,7 @@ class InTwoLevels {
     const size_t exchanged = b_.add(std::move(step));
     for (const auto [phase, c] : turns) {
       if (takes_part(phase)) exchanged_[phase][c] = exchanged;
+      if (takes_part(phase)) all_.add(exchanged, c);
       if (phase == kWithin) decode(c);
     }
   }
@@ -101,7 +94,7 @@ class InTwoLevels {
   void wait_for(size_t phase, size_t c, Step& step) const {
     if (is_root_) return step.after.push_back(encoded_[c]);
     const Phase first = node_ == 0 ? kToPlaces : kToNodes;
-    if (phase == first) return wait_for_slot(c, step);
+    if (phase == first) return Slots::wait(all_, c, step);
     step.after.push_back(exchanged_[first][c]);
     if (phase == kWithin) step.after.push_back(exchanged_[kBetween][c]);
   }
@@ -146,7 +139,7 @@ class InTwoLevels {
     Step step{"decode", Lane::kDecode, {is_root_ ? encoded_[c] : exchanged_[kWithin][c]}, {}, {}};
     for (const size_t p : grid_.shards())
       b_.push(step.compute, unpack_broadcast(b_, p * shard_, chunks_.range(p, c), place_of(c, p)));
-    decoded_[c] = b_.add(std::move(step));
+    all_.add(b_.add(std::move(step)), c);
   }
 
   const Shape& s_;
@@ -156,10 +149,10 @@ class InTwoLevels {
   const size_t shard_;  // elements
   const Chunks chunks_;
   Slots slots_;
-  const Slots::Area all_;
+  Slots::Area all_;
   Builder b_;
   // By chunk, the steps; by phase those that this rank takes part in.
-  std::vector<size_t> encoded_, decoded_;
+  std::vector<size_t> encoded_;
   std::array<std::vector<size_t>, kPhases> exchanged_;
 };
 

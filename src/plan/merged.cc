@@ -43,8 +43,9 @@ class Merged {
         decoded_(found_) {}
 
   Plan build() {
+    const size_t phases = keeps_shard_ ? 2 : 3;
     pipeline(
-        chunks_, keeps_shard_ ? 2 : 3, [&](size_t c) { find(c); },
+        chunks_.count(), phases, lag_of(chunks_, phases), [&](size_t c) { find(c); },
         [&](std::span<const Turn> turns) { exchange(turns); });
     return b_.take(chunks_.slots() * slot_bytes_);
   }

@@ -15,20 +15,26 @@ struct Turn {
   size_t phase, chunk;
 };
 
+// How many chunks later a phase goes along with the one before it, so that each chunk has a slot
+// from its first phase to its last: 0, 1 or 2.
+inline size_t lag_of(const Chunks& chunks, size_t phases) {
+  const size_t slots = chunks.slots(), least = slots == chunks.count() ? 1 : 0;
+  return std::clamp<size_t>((slots - 1) / (phases - 1), least, 2);
+}
+
 // Calls begin(chunk) for the chunks in their order, and exchange(turns) for each step, a
 // std::span<const Turn> of the phases in their order. A phase of a chunk goes along with the phase
-// before of a later chunk: there is that long to compute what comes between, while the links stay
-// busy. A chunk's slot is free again after its last phase. `phases` >= 2.
+// before of the chunk `lag` later: there is that long to compute what comes between, while the
+// links stay busy. Without a lag a chunk's phases follow each other. `phases` >= 2.
 template <class Begin, class Exchange>
-void pipeline(const Chunks& chunks, size_t phases, const Begin& begin, const Exchange& exchange) {
-  const size_t count = chunks.count();
-  const size_t lag = std::min<size_t>(2, (chunks.slots() - 1) / (phases - 1));
+void pipeline(size_t chunks, size_t phases, size_t lag, const Begin& begin,
+              const Exchange& exchange) {
   std::vector<Turn> turns;
-  for (size_t t = 0; t < count + lag * (phases - 1); ++t) {
-    if (t < count) begin(t);
+  for (size_t t = 0; t < chunks + lag * (phases - 1); ++t) {
+    if (t < chunks) begin(t);
     turns.clear();
     for (size_t k = 0; k < phases; ++k)
-      if (t >= k * lag && t - k * lag < count) turns.push_back({k, t - k * lag});
+      if (t >= k * lag && t - k * lag < chunks) turns.push_back({k, t - k * lag});
     const size_t at_once = lag == 0 ? 1 : turns.size();
     for (size_t i = 0; i < turns.size(); i += at_once)
       exchange(std::span<const Turn>(turns).subspan(i, at_once));

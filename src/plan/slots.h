@@ -1,11 +1,12 @@
-// Where the packed shards of collectives in two levels lie in scratch. A chunk has a slot, in which
-// areas follow each other; an area has rows of shards, of the ranks at one place in their order,
-// side by side, so that within a node a row goes as one message.
+// Where the packed shards of collectives in two levels lie in scratch: in areas, which have slots
+// for as many chunks as are in flight there. A slot has rows of shards, of the ranks at one place
+// in their order, side by side, so that within a node a row goes as one message.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "plan/chunks.h"
 #include "plan/plan.h"
@@ -17,27 +18,42 @@ class Slots {
   struct Area {
     size_t begin = 0;
     size_t stride = 0, last_stride = 0;  // from shard to shard; in the last chunk, which is short
+    size_t slot_bytes = 0, slots = 1;
     Format format = Format::kPacked;
+    std::vector<std::vector<size_t>> steps = {};  // by chunk, those that use its slot
+
+    // A step has used it. Nothing where there is no such area.
+    void add(size_t step, size_t c) {
+      if (!steps.empty()) steps[c].push_back(step);
+    }
   };
 
   Slots(const Shape& s, const Chunks& chunks, size_t per_row)
       : s_(s), chunks_(chunks), per_row_(per_row) {}
 
-  // Of shards in the format; and of fp32 numbers.
-  Area add(size_t rows, Format format) {
-    return add(rows, format, [&](size_t count) { return s_.bytes(format, count); });
+  // Of shards in the format; and of fp32 numbers. With so many slots, if there are as many chunks.
+  Area add(size_t rows, Format format, size_t slots) {
+    return add(rows, format, slots, [&](size_t count) { return s_.bytes(format, count); });
   }
-  Area add_sums(size_t rows) {
-    return add(rows, Format::kRaw, [](size_t count) { return 4 * count; });
+  Area add_sums(size_t rows, size_t slots) {
+    return add(rows, Format::kRaw, slots, [](size_t count) { return 4 * count; });
   }
 
-  // All of them.
-  size_t bytes() const { return chunks_.slots() * slot_bytes_; }
+  // Of all areas; and without them.
+  size_t bytes() const { return bytes_; }
+  void clear() { bytes_ = 0; }
 
   // The shard at `index` of a row.
   Place at(size_t c, const Area& area, size_t row, size_t index) const {
-    return {Region::kScratch, c % chunks_.slots() * slot_bytes_ + area.begin +
+    return {Region::kScratch, area.begin + c % area.slots * area.slot_bytes +
                                   row * per_row_ * area.stride + index * stride(c, area)};
+  }
+
+  // A step that uses the slot of a chunk waits for those of the chunk before, if there are any.
+  static void wait(const Area& area, size_t c, Step& step) {
+    if (c < area.slots || area.steps.empty()) return;
+    const std::vector<size_t>& before = area.steps[c - area.slots];
+    step.after.insert(step.after.end(), before.begin(), before.end());
   }
 
   // A row of these shards, to or from a peer. Those that are short or empty are the last ones. Adds
@@ -54,12 +70,16 @@ class Slots {
 
  private:
   template <class Bytes>
-  Area add(size_t rows, Format format, const Bytes& bytes) {
+  Area add(size_t rows, Format format, size_t slots, const Bytes& bytes) {
     const auto stride = [&](size_t c) {  // no shard is longer than the first
       return Chunks::round_up(bytes(chunks_.range(0, c).count), Chunks::kAlignment);
     };
-    const Area a{slot_bytes_, stride(0), stride(chunks_.count() - 1), format};
-    slot_bytes_ += rows * per_row_ * a.stride;
+    Area a{bytes_, stride(0), stride(chunks_.count() - 1)};
+    a.slot_bytes = rows * per_row_ * a.stride;
+    a.slots = std::min(slots, chunks_.count());
+    a.format = format;
+    a.steps.resize(chunks_.count());
+    bytes_ += a.slots * a.slot_bytes;
     return a;
   }
 
@@ -70,7 +90,7 @@ class Slots {
   const Shape& s_;
   const Chunks& chunks_;
   const size_t per_row_;
-  size_t slot_bytes_ = 0;
+  size_t bytes_ = 0;
 };
 
 }  // namespace terse::plan

@@ -38,7 +38,8 @@ class Summed {
 
   Plan build() {
     pipeline(
-        chunks_, 2, [](size_t) {}, [&](std::span<const Turn> turns) { exchange(turns); });
+        chunks_.count(), 2, lag_of(chunks_, 2), [](size_t) {},
+        [&](std::span<const Turn> turns) { exchange(turns); });
     return b_.take(chunks_.slots() * slot_bytes_ + kSpans * span_bytes_);
   }
 

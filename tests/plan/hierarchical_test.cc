@@ -215,6 +215,49 @@ TEST_P(Hierarchical, ANeighbourGetsOneMessageForEachPhase) {
   }
 }
 
+// On 3 nodes of 2 ranks, in so many chunks.
+Shape shape_in_chunks(Collective collective, size_t chunks) {
+  const Traits& t = traits(collective);
+  constexpr size_t kRanks = 6, kShard = 64;  // of a chunk
+  const bool by_shard = t.send.per_rank || t.recv.per_rank;
+  return {.count = chunks * kShard * (by_shard ? 1 : kRanks),
+          .ranks = kRanks,
+          .root = 3,
+          .grain = exact_grain(4 * kShard * kRanks),
+          .packing = test_packing(64),
+          .topology = topology_of(std::vector<uint64_t>{0, 0, 1, 1, 2, 2})};
+}
+
+// Also where there are few chunks: while one goes from node to node, another one does within them.
+TEST_P(Hierarchical, LevelsOverlapFromTwoChunksOn) {
+  for (size_t chunks = 2; chunks <= 20; ++chunks) {
+    const Shape shape = shape_in_chunks(GetParam().collective, chunks);
+    const auto goes = [&](const Step& step, int rank, bool within) {
+      return std::ranges::any_of(step.transfers, [&](const Transfer& transfer) {
+        return shape.topology.is_near(rank, transfer.peer) == within;
+      });
+    };
+    size_t both = 0;
+    const std::vector<Plan> plans = build_all(GetParam(), shape);
+    for (int rank = 0; rank < shape.ranks; ++rank)
+      for (const Step& step : plans[rank].steps)
+        both += goes(step, rank, true) && goes(step, rank, false);
+    EXPECT_GE(both, chunks - 1) << chunks << " chunks";
+  }
+}
+
+// A chunk has a place for what goes and comes within a node, and for the shares of all: with what
+// is between nodes no more than four times the packed message, and in the end not much over it.
+TEST_P(Hierarchical, ScratchStaysWithinAFewPackedMessages) {
+  for (size_t chunks = 1; chunks <= 200; chunks += 1 + chunks / 8) {
+    const Shape shape = shape_in_chunks(GetParam().collective, chunks);
+    const size_t chunk = shape.ranks * Chunks::round_up(shape.packing.bytes(64), 64);
+    for (const Plan& plan : build_all(GetParam(), shape))
+      EXPECT_LE(plan.scratch_bytes, std::min(4 * chunks, std::max<size_t>(13, chunks + 2)) * chunk)
+          << chunks << " chunks";
+  }
+}
+
 // What leaves a node, and how many ranks a rank talks to: int4 of 64 MiB on 2 nodes of 4 ranks.
 TEST_P(Hierarchical, SendsTheLeastBetweenNodes) {
   const Packing int4{128, [](size_t n) { return (n + 1) / 2 + (n + 127) / 128 * 4; }};
