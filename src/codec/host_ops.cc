@@ -13,13 +13,15 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-void hadamard(float factor, size_t n, const void* in, void* out) {
+void hadamard(bool back, size_t n, const void* in, void* out) {
   const size_t whole = n / kHadamard * kHadamard;
+  const float factor = back ? 1.0f : 1.0f / kHadamard, left_over = back ? 1 / kLeftOver : kLeftOver;
   const char* from = static_cast<const char*>(in);
   char* to = static_cast<char*>(out);
   for (size_t i = 0; i < whole; i += kHadamard)
     hadamard_group(factor, from + i * sizeof(float), to + i * sizeof(float));
-  for (size_t i = whole; i < n; ++i) write(to, i, from_float<float>(read<float>(from, i)));
+  for (size_t i = whole; i < n; ++i)
+    write(to, i, from_float<float>(mul(read<float>(from, i), left_over)));
 }
 
 void scale(float factor, size_t n, float* out) {

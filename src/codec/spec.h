@@ -20,8 +20,11 @@ constexpr int kMinBits = 2, kMaxBits = 8;  // of codes that are packed; others a
 constexpr int kWideBits = 16;
 constexpr size_t kMinBlock = 32, kMaxBlock = 4096, kBlockQuantum = 32;
 
-// Elements that the transform mixes.
+// Elements that the transform mixes. What is left over of a body shares parameters with them, which
+// become smaller by about the square root of their number: it is multiplied by a power of two near
+// to that (FORMAT.md, section 4).
 constexpr size_t kHadamard = 32;
+constexpr float kLeftOver = 1.0f / 8;
 
 constexpr size_t dtype_size(Dtype dtype) { return dtype == Dtype::kFloat32 ? 4 : 2; }
 

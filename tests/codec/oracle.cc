@@ -67,25 +67,32 @@ size_t size_of_body(const Spec& spec, size_t count) {
   return params_offset(spec, count) + (params_of(spec, count) + 3) / 4 * 4;
 }
 
-std::vector<float> transformed(const Spec& spec, std::vector<float> x) {
-  if (spec.hadamard == 0) return x;
-  const size_t whole = x.size() / spec.hadamard * spec.hadamard;
-  for (size_t i = 0; i < whole; ++i) x[i] = div(x[i], 32);
-  return restored(spec, x);
-}
-
-std::vector<float> restored(const Spec& spec, std::vector<float> y) {
-  const size_t n = spec.hadamard;
-  for (size_t first = 0; n != 0 && first + n <= y.size(); first += n) {
+// "Transform", of the whole groups of n.
+void mix(std::vector<float>& x, size_t n) {
+  for (size_t first = 0; first + n <= x.size(); first += n) {
     for (size_t apart = 1; apart < n; apart *= 2) {
       for (size_t i = 0; i < n; ++i) {
         if (i / apart % 2 != 0) continue;
-        const float a = y[first + i], b = y[first + i + apart];
-        y[first + i] = add(a, b);
-        y[first + i + apart] = sub(a, b);
+        const float a = x[first + i], b = x[first + i + apart];
+        x[first + i] = add(a, b);
+        x[first + i + apart] = sub(a, b);
       }
     }
   }
+}
+
+std::vector<float> transformed(const Spec& spec, std::vector<float> x) {
+  if (spec.hadamard == 0) return x;
+  const size_t whole = x.size() / spec.hadamard * spec.hadamard;
+  for (size_t i = 0; i < x.size(); ++i) x[i] = div(x[i], i < whole ? 32 : 8);
+  mix(x, spec.hadamard);
+  return x;
+}
+
+std::vector<float> restored(const Spec& spec, std::vector<float> y) {
+  if (spec.hadamard == 0) return y;
+  mix(y, spec.hadamard);
+  for (size_t i = y.size() / spec.hadamard * spec.hadamard; i < y.size(); ++i) y[i] = mul(y[i], 8);
   return y;
 }
 

@@ -146,6 +146,19 @@ TEST(Statistics, RelativeErrorOnGaussianData) {
   }
 }
 
+// What the transform leaves over shares the last block's scale with what it has made smaller.
+TEST(Statistics, WhatTheTransformLeavesOverSpoilsNoBlock) {
+  for (const size_t block : {128, 1024, 4096})
+    for (const size_t left : {1, 31}) {
+      Spec spec{.bits = 4, .block = static_cast<uint16_t>(block)};
+      const Floats x = gaussian(block - kHadamard + left, 59);
+      const double plain = codec::relative_error(x, round_trip(spec, {.seed = 2}, x));
+      spec.hadamard = kHadamard;
+      EXPECT_LT(codec::relative_error(x, round_trip(spec, {.seed = 2}, x)), 1.35 * plain)
+          << "block " << block << ", " << left << " left over";
+    }
+}
+
 // The errors of two ranks that encode the same numbers: independent, so they average out.
 TEST(Statistics, RanksDrawIndependently) {
   const Spec spec = make_spec(kSymmetricStochastic, 4, 128);

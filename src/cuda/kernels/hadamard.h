@@ -10,12 +10,15 @@ namespace terse::kernels {
 
 static_assert(codec::kHadamard == 4 * kOctet);
 
-// Of x times `factor`. All lanes of the warp take part; the four of which `whole` is false keep
-// what they have.
-TERSE_DEVICE void hadamard(float (&x)[kOctet], bool whole, float factor) {
+// All lanes of the warp take part; the four of which `whole` is false have what is left over.
+template <bool back>
+TERSE_DEVICE void hadamard(float (&x)[kOctet], bool whole) {
+  constexpr float kMixed = back ? 1.0f : 1.0f / codec::kHadamard;
+  constexpr float kLeftOver = back ? 1 / codec::kLeftOver : codec::kLeftOver;
+  const float factor = whole ? kMixed : kLeftOver;
   float y[kOctet];
   TERSE_UNROLL
-  for (uint32_t i = 0; i < kOctet; ++i) y[i] = codec::mul(x[i], factor);
+  for (uint32_t i = 0; i < kOctet; ++i) y[i] = x[i] = codec::mul(x[i], factor);
   TERSE_UNROLL
   for (uint32_t apart = 1; apart < kOctet; apart *= 2) {
     TERSE_UNROLL

@@ -40,7 +40,7 @@ class Sums {
   // Takes the transform back.
   TERSE_DEVICE void restore() {
     TERSE_UNROLL
-    for (uint32_t j = 0; j < kRows; ++j) hadamard(sum_[j], tile_.in_whole_group(j), 1.0f);
+    for (uint32_t j = 0; j < kRows; ++j) hadamard<true>(sum_[j], tile_.in_whole_group(j));
   }
 
   TERSE_DEVICE void store_raw() const {
@@ -105,7 +105,7 @@ class Sums {
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i)
         x[i] = codec::mul(kernels::element(octet[j], i), multiplier);
-      hadamard(x, tile_.in_whole_group(j), 1.0f / codec::kHadamard);
+      hadamard<false>(x, tile_.in_whole_group(j));
       TERSE_UNROLL
       for (uint32_t i = 0; i < kOctet; ++i) add<first>(j, i, x[i]);
     }
