@@ -139,9 +139,12 @@ TEST(CaptureStreams, AGroupThatIsRecordedInPartIsRefused) {
       a.play(0, plain.get());
       must(cudaStreamBeginCapture(recorded.get(), cudaStreamCaptureModeThreadLocal));
       ASSERT_EQ(terseGroupStart(), ncclSuccess);
-      if (plain_first) EXPECT_EQ(a.try_enqueue(plain.get()), ncclSuccess);
-      EXPECT_EQ(b.try_enqueue(recorded.get()), ncclSuccess);
-      if (!plain_first) EXPECT_EQ(a.try_enqueue(plain.get()), ncclSuccess);
+      const auto enqueue = [](Piece& piece, const DeviceStream& stream) {
+        EXPECT_EQ(piece.try_enqueue(stream.get()), ncclSuccess);
+      };
+      if (plain_first) enqueue(a, plain);
+      enqueue(b, recorded);
+      if (!plain_first) enqueue(a, plain);
       EXPECT_EQ(terseGroupEnd(), ncclInvalidUsage);
       EXPECT_NE(std::string(terseGetLastError()).find("must all be recorded"), std::string::npos)
           << terseGetLastError();
