@@ -24,11 +24,10 @@ namespace fs = std::filesystem;
 // The bytes that every library begins with, and the blank does not.
 const std::string kMagic = "\177ELF";
 
-// A folder for facades, and what others must not do there. One that the user has named is an error
-// where it is not this user's alone; with whatever else is wrong, the next one is tried.
+// A folder for facades. One that the user has named is an error where it is not this user's alone;
+// with whatever else is wrong, the next one is tried.
 struct Cache {
   fs::path folder;
-  mode_t forbidden = S_IWOTH;
   bool named = false;
 };
 
@@ -44,8 +43,7 @@ std::vector<Cache> caches() {
     all.push_back({.folder = fs::path(home) / ".cache/terse"});
   const char* const temporary = absolute("TMPDIR");
   all.push_back({.folder = fs::path(temporary != nullptr ? temporary : "/tmp") /
-                           fmt::format("terse-{}", getuid()),
-                 .forbidden = S_IWGRP | S_IWOTH});
+                           fmt::format("terse-{}", getuid())});
   return all;
 }
 
@@ -76,12 +74,12 @@ std::string contents(const Facade& facade) {
 }
 
 // Only the user may write where code is loaded from.
-void make_private_folder(const fs::path& folder, mode_t forbidden) {
+void make_private_folder(const fs::path& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     fail(ncclSystemError, "{}: {}", folder.string(), std::strerror(errno));
   struct stat status {};
   if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-      status.st_uid != getuid() || (status.st_mode & forbidden) != 0)
+      status.st_uid != getuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     fail(ncclInvalidUsage, "{} is not a folder of this user's alone", folder.string());
 }
 
@@ -91,8 +89,7 @@ void write_into(const Cache& cache, const fs::path& path, const std::string& wan
   std::error_code error;
   fs::create_directories(cache.folder.parent_path(), error);
   if (error) fail(ncclSystemError, "{}: {}", cache.folder.string(), error.message());
-  for (const fs::path& folder : {cache.folder, path.parent_path()})
-    make_private_folder(folder, cache.forbidden);
+  for (const fs::path& folder : {cache.folder, path.parent_path()}) make_private_folder(folder);
   if (fs::exists(path, error) && read_file(path) == wanted) return;
   // Other ranks may be writing the same, and running programs may have the old one loaded.
   write_file(path, wanted);

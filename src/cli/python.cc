@@ -47,6 +47,21 @@ std::string release_of(fs::path interpreter) {
   return "";
 }
 
+// The folder bin/ and lib/ are in. Not through links: the bin/python of a virtual environment is
+// one.
+fs::path prefix_of(const fs::path& program) {
+  return fs::absolute(program).parent_path().parent_path();
+}
+
+// Where the packages are: those of a virtual environment, wherever its scripts lie. Scripts of the
+// system's Python may be the user's, and their packages with them, as in ~/.local.
+fs::path packages_of(const fs::path& program, const fs::path& interpreter) {
+  std::error_code ignored;
+  const fs::path own = prefix_of(interpreter);
+  const bool is_environment = fs::exists(own / "pyvenv.cfg", ignored);
+  return is_environment ? own : prefix_of(program);
+}
+
 }  // namespace
 
 fs::path find_program(const std::string& name) {
@@ -61,9 +76,8 @@ fs::path find_program(const std::string& name) {
 std::string nccl_of_python(const fs::path& program) {
   const fs::path interpreter = interpreter_of(program);
   if (interpreter.empty()) return "";
-  // Not through links: the bin/python of a virtual environment is one.
-  const fs::path prefix = fs::absolute(program).parent_path().parent_path();
   const std::string release = release_of(interpreter);
+  const fs::path prefix = packages_of(program, interpreter);
   const std::vector<std::string> wheels = nccl_of_packages(package_folders(prefix, release));
   const bool certain = wheels.size() == 1 || (!wheels.empty() && !release.empty());
   return certain ? wheels.front() : "";

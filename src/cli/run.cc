@@ -149,6 +149,14 @@ void require_folder(const char* option, const fs::path& folder) {
     fail(ncclInvalidArgument, "{}: {}: {}", option, there.string(), std::strerror(errno));
 }
 
+void warn_without_report(const Run& run) {
+  if (!run.report.empty() || is_set("TERSE_REPORT")) return;
+  if (run.trace.value_or(0) != 0 || run.verify.value_or(0) != 0)
+    fmt::print(stderr,
+               "terse: what --trace keeps, and the errors that --verify finds, are in reports: "
+               "--report DIR writes them\n");
+}
+
 std::vector<Variable> surroundings(const Run& run) {
   require_no_pipes(run);
   const std::string interposer = installed("lib/libterse_nccl.so");
@@ -171,6 +179,7 @@ std::vector<Variable> surroundings(const Run& run) {
   if (!run.log.empty()) variables.push_back({"TERSE_LOG", run.log});
   // What the program's ranks would only say when they make their communicators.
   require_valid_with(variables);
+  warn_without_report(run);
   return variables;
 }
 

@@ -219,6 +219,18 @@ class WaysIn(unittest.TestCase):
         folder, wheels = self.installation("another", "python3.10/site")
         self.assertIsNone(self.nccl_in_front(folder, "python3"))
 
+    def test_scripts_elsewhere_have_the_packages_of_their_virtual_environment(self):
+        folder, wheels = self.installation("environment", "python3.12/site")
+        with open(folder + "/pyvenv.cfg", "w", encoding="utf-8"):
+            pass
+        others, _ = self.installation("user", "python3.12/site")
+        os.symlink(folder + "/bin/tool", others + "/bin/linked")
+        with open(others + "/bin/script", "w", encoding="utf-8") as f:
+            f.write(f"#!{folder}/bin/python3\n")
+        os.chmod(others + "/bin/script", 0o755)
+        for program in ("linked", "script"):
+            self.assertEqual(self.nccl_in_front(others, program), wheels[0], program)
+
     def dry(self, *command, **variables):
         return self.dry_by(["--scheme", "int8"], *command, **variables)
 
@@ -292,6 +304,14 @@ class WaysIn(unittest.TestCase):
         variables = dict(line.removeprefix("export ").split("=", 1) for line in lines[:-1])
         self.assertEqual(run(opening("libnccl.so.2", "libc"), **variables), self.compressed)
 
+    def test_what_only_a_report_would_have(self):
+        for options, said in ((["--trace", "10"], True), (["--verify", "1"], True),
+                              (["--verify", "0"], False), ([], False),
+                              (["--trace", "10", "--report", self.scratch.name], False)):
+            done = subprocess.run([TERSE, "run", *options, "--dry-run", "true"], check=True, text=True,
+                                  capture_output=True, env=environment(**self.cache))
+            self.assertEqual("are in reports: --report DIR" in done.stderr, said, options)
+
     def test_errors_have_texts_without_an_nccl(self):
         ask = ("import ctypes; nccl = ctypes.CDLL(None); nccl.ncclGetErrorString.restype = "
                "ctypes.c_char_p; print(nccl.ncclGetErrorString(nccl.ncclGroupStart()).decode())")
@@ -315,7 +335,7 @@ class WaysIn(unittest.TestCase):
             self.assertIn(message, done.stderr)
 
     def test_what_others_may_write_no_facade_is_loaded_from(self):
-        for kind in ("a link", "open to all"):
+        for kind in ("a link", "open to all", "open to a group"):
             with self.subTest(kind), tempfile.TemporaryDirectory(dir=self.scratch.name) as scratch:
                 cache, elsewhere = scratch + "/cache", scratch + "/elsewhere"
                 os.mkdir(cache)
@@ -324,7 +344,7 @@ class WaysIn(unittest.TestCase):
                     os.symlink(elsewhere, cache + "/terse")
                 else:
                     os.mkdir(cache + "/terse")
-                    os.chmod(cache + "/terse", 0o777)
+                    os.chmod(cache + "/terse", 0o777 if kind == "open to all" else 0o770)
                 ran = scratch + "/ran"
                 done = subprocess.run([*under_terse("--nccl", HOSTNCCL), "touch", ran], text=True,
                                       capture_output=True, check=False, timeout=PATIENCE,

@@ -89,6 +89,14 @@ left=$(cd "$scratch/gone" && find . -path '*terse*')
   fail "uninstalled, there is left: $left"
 [ -z "$(find "$scratch/gone" -type f ! -name of_somebody_else)" ] || fail "uninstalled, files are left"
 
+# What cannot be removed is an error: here a folder, where a file was.
+unremovable=$(head -1 "$build/install_manifest.txt")
+mkdir -p "$unremovable/something"
+if cmake -D MANIFEST="$build/install_manifest.txt" -P "$here/../../cmake/uninstall.cmake" 2>"$scratch/said"; then
+  fail "$unremovable was not removed, and nobody said so"
+fi
+grep -q "$unremovable cannot be removed" "$scratch/said" || fail "not said: what cannot be removed"
+
 # Each package has its own part, and no file is in two.
 for component in terse programs python dev hostnccl; do
   cmake --install "$build" --prefix "$scratch/$component" --component $component >/dev/null
