@@ -532,6 +532,16 @@ class WhatIsTested(InAFolder):
         self.assertEqual(machine.version(self.folder),
                          {"commit": commit, "changed_files": 1, "as_of": "tests/gpu/carry"})
 
+    @unittest.skipUnless(os.path.exists("/usr/src/googletest"), "there is nothing to carry")
+    def test_what_cannot_be_carried_is_said_before_anything_is_removed(self):
+        self.commit()
+        kept = self.script("build/carried/kept", "")
+        done = subprocess.run([os.path.join(self.folder, "tests/gpu/carry"), "--nccl-tests",
+                               self.folder], check=False, text=True, capture_output=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("nccl-tests 2.19.1 or newer has it", done.stderr)
+        self.assertTrue(os.path.exists(kept))
+
     def test_or_nothing_is(self):
         self.assertEqual(machine.version(self.folder), {"commit": None, "changed_files": None})
 

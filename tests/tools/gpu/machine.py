@@ -82,7 +82,8 @@ def nccl():
     """Path of a real libnccl.so.2, or None."""
     paths = [os.path.join(folder, "libnccl.so.2")
              for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    for line in _output("ldconfig", "-p").splitlines():
+    # Debian has no sbin in the PATH of users.
+    for line in (_output("ldconfig", "-p") or _output("/sbin/ldconfig", "-p")).splitlines():
         if line.strip().startswith("libnccl.so.2 "):
             paths.append(line.split("=>")[1].strip())
     try:

@@ -42,10 +42,10 @@ def unpack_mpi(to):
 
 def lay_out_nccl(library, to):
     """A folder as an installation of NCCL has it: of this library, and of the headers beside it, or
-    those that were carried, or CUDA's."""
+    those that were carried, or CUDA's, or the distribution's."""
     beside = os.path.join(os.path.dirname(os.path.dirname(library)), "include")
     folders = (beside, os.path.join(carried(), "nccl", "include"),
-               os.path.join(machine.cuda(), "include"))
+               os.path.join(machine.cuda(), "include"), "/usr/include")
     headers = next((each for each in folders if os.path.exists(os.path.join(each, "nccl.h"))), None)
     if headers is None:
         raise Failed(f"there is no nccl.h in {', '.join(folders)}")
