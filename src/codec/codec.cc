@@ -90,10 +90,10 @@ class Pipe {
     set(sources[0], begin, n);
     for (const Source& s : sources.subspan(1)) add(s, begin, n);
     if (transforms_ && !to_ && t.format.dtype() == Dtype::kFloat32)
-      return ops_.hadamard(kBack, n, sum_, element(t, begin));
-    if (transforms_ && (!to_ || changes_)) ops_.hadamard(kBack, n, sum_, sum_);
+      return ops_.hadamard[kBack](n, sum_, element(t, begin));
+    if (transforms_ && (!to_ || changes_)) ops_.hadamard[kBack](n, sum_, sum_);
     if (!to_) return ops_.store[index(t.format.dtype())](sum_, n, element(t, begin));
-    if (changes_ && to_->spec.hadamard != 0) ops_.hadamard(kForth, n, sum_, sum_);
+    if (changes_ && to_->spec.hadamard != 0) ops_.hadamard[kForth](n, sum_, sum_);
     encode(Dtype::kFloat32, sum_, begin, n);
   }
 
@@ -136,7 +136,7 @@ class Pipe {
       in = out;
     }
     if (multiplier != 1.0f) ops_.scale(multiplier, n, out);
-    if (transforms_) ops_.hadamard(kForth, n, in, out);
+    if (transforms_) ops_.hadamard[kForth](n, in, out);
   }
 
   void set(const Source& s, size_t begin, size_t n) {

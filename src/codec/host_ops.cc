@@ -13,15 +13,16 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-void hadamard(bool back, size_t n, const void* in, void* out) {
+template <bool back>
+void hadamard(size_t n, const void* in, void* out) {
+  constexpr float kOfRest = back ? 1 / kLeftOver : kLeftOver;
   const size_t whole = n / kHadamard * kHadamard;
-  const float factor = back ? 1.0f : 1.0f / kHadamard, left_over = back ? 1 / kLeftOver : kLeftOver;
   const char* from = static_cast<const char*>(in);
   char* to = static_cast<char*>(out);
   for (size_t i = 0; i < whole; i += kHadamard)
-    hadamard_group(factor, from + i * sizeof(float), to + i * sizeof(float));
+    hadamard_group<back>(from + i * sizeof(float), to + i * sizeof(float));
   for (size_t i = whole; i < n; ++i)
-    write(to, i, from_float<float>(mul(read<float>(from, i), left_over)));
+    write(to, i, from_float<float>(mul(read<float>(from, i), kOfRest)));
 }
 
 void scale(float factor, size_t n, float* out) {
@@ -75,7 +76,7 @@ constexpr HostOps make_ops() {
       {nullptr, nullptr, &unpack<2>, &unpack<3>, &unpack<4>, &unpack<5>, &unpack<6>, &unpack<7>,
        &unpack<8>},
       &scale,
-      &hadamard,
+      {&hadamard<false>, &hadamard<true>},
       &see,
       &check_packed,
   };

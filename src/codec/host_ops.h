@@ -64,8 +64,8 @@ struct HostOps {
   void (*scale)(float factor, size_t n, float* out);  // out *= factor
 
   // The Walsh-Hadamard transform of each whole 32 of n fp32 elements, and the factor of the others;
-  // or back. All NaNs become the canonical one. May be in place.
-  void (*hadamard)(bool back, size_t n, const void* in, void* out);
+  // and back, when all NaNs become the canonical one. May be in place.
+  void (*hadamard[2])(size_t n, const void* in, void* out);
 
   // Of words that are numbered from `first`: the check of memory (checksum.h), and whether an
   // element in them is not finite; and that of a packed buffer (container.h).

@@ -231,7 +231,7 @@ TEST_P(EveryIsa, LoadAndScale) {
   }
 }
 
-// Also what it leaves over.
+// Also what it leaves over. Forth with any NaN, as it is encoded then.
 TEST_P(EveryIsa, TransformsAsTheOracle) {
   const Spec spec{.bits = 4, .hadamard = kHadamard};
   Random random(28);
@@ -244,13 +244,16 @@ TEST_P(EveryIsa, TransformsAsTheOracle) {
       for (bool back : {false, true}) {
         SCOPED_TRACE(std::to_string(n) + (nans ? " with NaNs" : "") + (back ? " back" : ""));
         Guarded in(memory, 1), out(4 * n, 2), own(memory, 3);
-        GetParam()->hadamard(back, n, in.data(), out.data());
-        GetParam()->hadamard(back, n, own.data(), own.data());
+        GetParam()->hadamard[back](n, in.data(), out.data());
+        GetParam()->hadamard[back](n, own.data(), own.data());
         EXPECT_TRUE(out.intact() && own.intact());
         const Bytes expected = oracle::to_memory(
             Dtype::kFloat32, back ? oracle::restored(spec, x) : oracle::transformed(spec, x));
-        ASSERT_EQ(out.content(), expected);
-        ASSERT_EQ(own.content(), expected);
+        for (const Guarded& result : {std::cref(out), std::cref(own)}) {
+          const Bytes with_one_nan = oracle::to_memory(
+              Dtype::kFloat32, oracle::from_memory(Dtype::kFloat32, result.content()));
+          ASSERT_EQ(back ? result.content() : with_one_nan, expected);
+        }
       }
     }
   }

@@ -49,16 +49,19 @@ TERSE_INLINE void butterflies(Register (&v)[kRegisters]) {
   if constexpr (2 * distance < kHadamard) butterflies<2 * distance>(v);
 }
 
-// Of elements times `factor`: which comes first, so that sums stay within fp32. May be in place.
-// NaNs are the only one that is ever written (FORMAT.md, section 1).
-TERSE_INLINE void hadamard_group(float factor, const void* in, void* out) {
+// The factor comes first, so that sums stay within fp32. May be in place. Back, NaNs are the only
+// one that is ever written (FORMAT.md, section 1); forth, they are not written but encoded.
+template <bool back>
+TERSE_INLINE void hadamard_group(const void* in, void* out) {
   const InMemory* const x = static_cast<const InMemory*>(in);
   InMemory* const y = static_cast<InMemory*>(out);
   Register v[kRegisters];
-  for (size_t k = 0; k < kRegisters; ++k) v[k] = x[k] * factor;
+  for (size_t k = 0; k < kRegisters; ++k) v[k] = back ? x[k] : x[k] * (1.0f / kHadamard);
   butterflies(v);
-  for (size_t k = 0; k < kRegisters; ++k)
-    y[k] = v[k] == v[k] ? v[k] : Register{} + bits_float(kNanBits);
+  for (size_t k = 0; k < kRegisters; ++k) {
+    if constexpr (back) v[k] = v[k] == v[k] ? v[k] : Register{} + bits_float(kNanBits);
+    y[k] = v[k];
+  }
 }
 
 }  // namespace
