@@ -63,11 +63,12 @@ std::string description_of(const Options&, long) {
   return {};
 }
 
-// Whether torch made up the description of a part, `PARENT:split:N`, for it was given none.
+// Whether torch made up the description of a part, `PARENT:split:N`, for it was given none. N may be
+// negative: torch 2.11 counts from what its memory held before.
 bool is_made_up(const std::string& description, const std::string& parent) {
   const std::string begin = parent + ":split:";
   return description.size() > begin.size() && description.compare(0, begin.size(), begin) == 0 &&
-         description.find_first_not_of("0123456789", begin.size()) == std::string::npos;
+         description.find_first_not_of("0123456789-", begin.size()) == std::string::npos;
 }
 
 // The program's thread goes on beside a callback, on one rank further than on another.
