@@ -63,8 +63,8 @@ std::string description_of(const Options&, long) {
   return {};
 }
 
-// Whether torch made up the description of a part, `PARENT:split:N`, for it was given none. N may be
-// negative: torch 2.11 counts from what its memory held before.
+// Whether torch made up the description of a part, `PARENT:split:N`, for it was given none. N may
+// be negative: torch 2.11 counts from what its memory held before.
 bool is_made_up(const std::string& description, const std::string& parent) {
   const std::string begin = parent + ":split:";
   return description.size() > begin.size() && description.compare(0, begin.size(), begin) == 0 &&
