@@ -17,6 +17,8 @@ for package in "${packages[@]}"; do
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
+exec {lock}<"$0"  # one at a time, of this checkout
+flock $lock
 echo "installing: ${missing[*]}" >&2
 sudo=()
 [ "$(id -u)" -eq 0 ] || sudo=(sudo)

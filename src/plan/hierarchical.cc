@@ -93,7 +93,7 @@ class Hierarchical {
       const Format within = s_.within.format;
       if (within != Format::kRaw) out_within_ = slots_.add(grid_.places, within, slots(0));
       in_within_ = slots_.add(grid_.places, within, slots(0));
-      if (changes()) sums_ = slots_.add_sums(1, 1);
+      if (changes()) sums_ = slots_.add_sums(1);
       out_between_ = slots_.add(1, Format::kPacked, slots(1));
       in_between_ = slots_.add(1, Format::kPacked, slots(0));
     }
@@ -137,7 +137,7 @@ class Hierarchical {
       const Phase phase = phases_[k];
       if (!takes_part(phase)) continue;
       if (sends(phase)) step.after.insert(step.after.end(), {exchanged_[c], computed_[c]});
-      for (const Slots::Area* area : areas_of(phase)) Slots::wait(*area, c, step);
+      for (const Slots::Area* area : areas_of(phase)) area->wait(c, step);
       send_and_receive(phase, c, step);
     }
     const size_t exchanged = b_.add(std::move(step));
@@ -151,8 +151,8 @@ class Hierarchical {
   }
 
   // Adds what computes in some areas.
-  size_t add(Step step, size_t c, Areas areas) {
-    for (const Slots::Area* area : areas) Slots::wait(*area, c, step);
+  size_t add(Step step, size_t c, const Areas& areas) {
+    for (const Slots::Area* area : areas) area->wait(c, step);
     const size_t computed = b_.add(std::move(step));
     for (Slots::Area* area : areas) area->add(computed, c);
     return computed;

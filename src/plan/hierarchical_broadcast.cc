@@ -56,7 +56,7 @@ class InTwoLevels {
 
   void encode(size_t c) {
     Step step{"encode", Lane::kEncode, {}, {}, {}};
-    Slots::wait(all_, c, step);
+    all_.wait(c, step);
     for (const size_t p : grid_.shards())
       b_.push(step.compute,
               pack_broadcast(b_, s_, p * shard_, chunks_.range(p, c), place_of(c, p)));
@@ -70,8 +70,9 @@ class InTwoLevels {
       if (takes_part(phase)) send_and_receive(phase, c, step);
     const size_t exchanged = b_.add(std::move(step));
     for (const auto [phase, c] : turns) {
-      if (takes_part(phase)) exchanged_[phase][c] = exchanged;
-      if (takes_part(phase)) all_.add(exchanged, c);
+      if (!takes_part(phase)) continue;
+      exchanged_[phase][c] = exchanged;
+      all_.add(exchanged, c);
       if (phase == kWithin) decode(c);
     }
   }
@@ -94,7 +95,7 @@ class InTwoLevels {
   void wait_for(size_t phase, size_t c, Step& step) const {
     if (is_root_) return step.after.push_back(encoded_[c]);
     const Phase first = node_ == 0 ? kToPlaces : kToNodes;
-    if (phase == first) return Slots::wait(all_, c, step);
+    if (phase == first) return all_.wait(c, step);
     step.after.push_back(exchanged_[first][c]);
     if (phase == kWithin) step.after.push_back(exchanged_[kBetween][c]);
   }

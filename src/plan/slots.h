@@ -22,7 +22,13 @@ class Slots {
     Format format = Format::kPacked;
     std::vector<std::vector<size_t>> steps = {};  // by chunk, those that use its slot
 
-    // A step has used it. Nothing where there is no such area.
+    // A step that uses the slot of a chunk waits for those of the chunk before, if there are any,
+    // and is known then. Neither does anything where there is no such area.
+    void wait(size_t c, Step& step) const {
+      if (c < slots || steps.empty()) return;
+      const std::vector<size_t>& before = steps[c - slots];
+      step.after.insert(step.after.end(), before.begin(), before.end());
+    }
     void add(size_t step, size_t c) {
       if (!steps.empty()) steps[c].push_back(step);
     }
@@ -31,12 +37,13 @@ class Slots {
   Slots(const Shape& s, const Chunks& chunks, size_t per_row)
       : s_(s), chunks_(chunks), per_row_(per_row) {}
 
-  // Of shards in the format; and of fp32 numbers. With so many slots, if there are as many chunks.
+  // Of shards in the format, with so many slots, if there are as many chunks; and of fp32 sums,
+  // which are made one after the other.
   Area add(size_t rows, Format format, size_t slots) {
     return add(rows, format, slots, [&](size_t count) { return s_.bytes(format, count); });
   }
-  Area add_sums(size_t rows, size_t slots) {
-    return add(rows, Format::kRaw, slots, [](size_t count) { return 4 * count; });
+  Area add_sums(size_t rows) {
+    return add(rows, Format::kRaw, 1, [](size_t count) { return 4 * count; });
   }
 
   // Of all areas; and without them.
@@ -47,13 +54,6 @@ class Slots {
   Place at(size_t c, const Area& area, size_t row, size_t index) const {
     return {Region::kScratch, area.begin + c % area.slots * area.slot_bytes +
                                   row * per_row_ * area.stride + index * stride(c, area)};
-  }
-
-  // A step that uses the slot of a chunk waits for those of the chunk before, if there are any.
-  static void wait(const Area& area, size_t c, Step& step) {
-    if (c < area.slots || area.steps.empty()) return;
-    const std::vector<size_t>& before = area.steps[c - area.slots];
-    step.after.insert(step.after.end(), before.begin(), before.end());
   }
 
   // A row of these shards, to or from a peer. Those that are short or empty are the last ones. Adds
