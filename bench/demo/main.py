@@ -35,9 +35,14 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 def parse_arguments(arguments):
     parser = argparse.ArgumentParser(allow_abbrev=False, prog="bench/run", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true",
+    parser.set_defaults(extent=plan.USUAL)
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--quick", dest="extent", action="store_const", const=plan.QUICK,
                         help="only AllReduce in fp32, of the gradient and 1M and 16M; 16M alone "
                              "where hosts have several ranks")
+    extent.add_argument("--all", dest="extent", action="store_const", const=plan.ALL,
+                        help="also AllGather and ReduceScatter, and bf16 where hosts have several "
+                             "ranks")
     parser.add_argument("--labs", type=list_of(plan.parse_lab), default=plan.LABS,
                         metavar="LIST", help="hosts and the ranks on each (4x1,2x4)")
     parser.add_argument("--rate", type=parse_rate, default=parse_rate("1gbit"), metavar="RATE",
@@ -49,9 +54,10 @@ def parse_arguments(arguments):
                         help="to compare with native (int8,int4, where hosts have several ranks "
                              "int4:intra=int8,hadamard=32, and auto:error=0.12)")
     parser.add_argument("--dtypes", type=list_of(str, list(TYPES)), metavar="LIST",
-                        help=f"of {', '.join(TYPES)} (fp32,bf16)")
+                        help=f"of {', '.join(TYPES)} (fp32,bf16; fp32 where hosts have several "
+                             "ranks)")
     parser.add_argument("--collectives", type=list_of(str, plan.COLLECTIVES), metavar="LIST",
-                        help=f"of {', '.join(plan.COLLECTIVES)} (all)")
+                        help=f"of {', '.join(plan.COLLECTIVES)} (all_reduce)")
     parser.add_argument("--seconds", type=parse_seconds, default=1, metavar="S",
                         help="roughly, for one measurement (1), but at least "
                              f"{plan.FEWEST_NATIVE} native calls, and {plan.FEWEST} of a scheme's")
@@ -105,9 +111,6 @@ def _check(results, options):
 
 def run(options):
     start = time.monotonic()
-    usual = plan.defaults(options.labs[0], options)
-    options.tuned_dtypes = options.dtypes or usual.dtypes
-    options.tuned_collectives = options.collectives or usual.collectives
     options.loopback = options.loopback or not shapes_links()
     if options.loopback:
         options.rate = 0

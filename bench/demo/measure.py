@@ -48,7 +48,7 @@ def _profile(case, options):
     """What auto goes by in the case's lab, which is tuned once."""
     path = os.path.join(options.profiles, f"{case.lab.hosts}x{case.lab.ranks_per_host}.toml")
     if not os.path.exists(path):
-        tune(options.hosts.of(case.lab, options), options, path)
+        tune(case.lab, options, path)
     return path
 
 

@@ -32,12 +32,19 @@ class Defaults:
     schemes: tuple
 
 
-_ALONE = Defaults(COLLECTIVES, ("fp32", "bf16"), (MIB, 64 * MIB), ("int8", "int4", "auto:error=0.12"))
-_SHARED = Defaults(COLLECTIVES, ("fp32", "bf16"), (64 * MIB,),
-                   ("int8", "int4", "int4:intra=int8,hadamard=32", "auto:error=0.12"))
-_QUICK = {"collectives": ("all_reduce",), "dtypes": ("fp32",)}
-_QUICK_ALONE = dataclasses.replace(_ALONE, **_QUICK, sizes=(MIB, 16 * MIB))
-_QUICK_SHARED = dataclasses.replace(_SHARED, **_QUICK, sizes=(16 * MIB,))
+_BOTH = ("fp32", "bf16")
+_SCHEMES = ("int8", "int4", "auto:error=0.12")
+_SHARED_SCHEMES = ("int8", "int4", "int4:intra=int8,hadamard=32", "auto:error=0.12")
+# By extent: where a host has one rank, and where it has several.
+QUICK, USUAL, ALL = "quick", "usual", "all"
+_DEFAULTS = {
+    QUICK: (Defaults(("all_reduce",), ("fp32",), (MIB, 16 * MIB), _SCHEMES),
+            Defaults(("all_reduce",), ("fp32",), (16 * MIB,), _SHARED_SCHEMES)),
+    USUAL: (Defaults(("all_reduce",), _BOTH, (MIB, 64 * MIB), _SCHEMES),
+            Defaults(("all_reduce",), ("fp32",), (64 * MIB,), _SHARED_SCHEMES)),
+    ALL: (Defaults(COLLECTIVES, _BOTH, (MIB, 64 * MIB), _SCHEMES),
+          Defaults(COLLECTIVES, _BOTH, (64 * MIB,), _SHARED_SCHEMES)),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,27 +99,33 @@ def gradient_size(collective, dtype, ranks):
 
 
 def defaults(lab, options):
-    shared = lab.ranks_per_host > 1
-    if options.quick:
-        return _QUICK_SHARED if shared else _QUICK_ALONE
-    return _SHARED if shared else _ALONE
+    alone, shared = _DEFAULTS[options.extent]
+    return shared if lab.ranks_per_host > 1 else alone
 
 
 def schemes(lab, options):
     return options.schemes or defaults(lab, options).schemes
 
 
+def collectives(lab, options):
+    return options.collectives or defaults(lab, options).collectives
+
+
+def dtypes(lab, options):
+    return options.dtypes or defaults(lab, options).dtypes
+
+
 def cases(lab, options):
     """The gradient is left out for more ranks than it was sampled on."""
-    usual = defaults(lab, options)
+    sizes = options.sizes or defaults(lab, options).sizes
     found = []
-    for collective in options.collectives or usual.collectives:
-        for dtype in options.dtypes or usual.dtypes:
+    for collective in collectives(lab, options):
+        for dtype in dtypes(lab, options):
             if lab.ranks <= GRADIENT_RANKS:
                 found.append(Case(lab, collective, "gradient", dtype,
                                   gradient_size(collective, dtype, lab.ranks)))
             found += [Case(lab, collective, "gauss", dtype, size)
-                      for size in options.sizes or usual.sizes]
+                      for size in sizes]
     return found
 
 

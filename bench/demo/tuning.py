@@ -4,7 +4,7 @@ import glob
 import json
 import os
 
-from plan import patience
+import plan
 
 AUTO = "auto"
 # What a lab is tuned for, to leave time for large messages.
@@ -19,19 +19,20 @@ def is_auto(scheme):
     return scheme.partition(":")[0] == AUTO
 
 
-def tune(hosts, options, path):
-    """Runs terse-tune on the hosts; the profile goes to `path`."""
+def tune(lab, options, path):
+    """Runs terse-tune on the lab's hosts; the profile goes to `path`."""
     program = os.path.join(options.build_dir, "bin", "terse-tune")
-    most = patience(options.tune_seconds)
-    hosts.run(
+    most = plan.patience(options.tune_seconds)
+    dtypes, collectives = plan.dtypes(lab, options), plan.collectives(lab, options)
+    options.hosts.of(lab, options).run(
         "terse-tune",
         [program, "-o", path, "--seconds", str(options.tune_seconds), "-T", str(most), "--dtypes",
          ",".join({"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[dtype]
-                  for dtype in options.tuned_dtypes), "--collectives",
-         ",".join(name.replace("_", "") for name in options.tuned_collectives),
+                  for dtype in dtypes), "--collectives",
+         ",".join(name.replace("_", "") for name in collectives),
          "--schemes", SCHEMES],
         # As in measure(): netlab, which knows nothing of progress, ends what cannot end itself.
-        timeout=2 * most * len(options.tuned_dtypes) * len(options.tuned_collectives))
+        timeout=2 * most * len(dtypes) * len(collectives))
 
 
 def choice(folder):

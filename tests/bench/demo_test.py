@@ -131,23 +131,56 @@ class Plan(unittest.TestCase):
         cases = plan.cases(options.labs[0], options)
         self.assertEqual([case.data for case in cases], ["gradient", "gauss"])
 
-    def test_default_run_covers_everything(self):
+    def test_a_usual_run_is_of_one_collective(self):
         options = parse_arguments([])
+        self.assertEqual([c.name for c in plan.cases(ALONE, options)],
+                         [f"all_reduce {data} {dtype} {size}" for dtype, gradient in
+                          (("fp32", "384 KiB"), ("bf16", "192 KiB")) for data, size in
+                          (("gradient", gradient), ("gauss", "1 MiB"), ("gauss", "64 MiB"))])
+        self.assertEqual([c.name for c in plan.cases(SHARED, options)],
+                         ["all_reduce gauss fp32 64 MiB"])
+
+    def test_all_is_everything(self):
+        options = parse_arguments(["--all"])
         for lab, data in ((ALONE, {"gradient", "gauss"}), (SHARED, {"gauss"})):
             cases = plan.cases(lab, options)
             self.assertEqual({c.collective for c in cases}, set(plan.COLLECTIVES))
             self.assertEqual({c.dtype for c in cases}, {"fp32", "bf16"})
             self.assertEqual({c.data for c in cases}, data)
             self.assertIn(64 << 20, {c.size for c in cases})
-        self.assertEqual(plan.schemes(ALONE, options), ("int8", "int4", "auto:error=0.12"))
-        self.assertEqual(plan.schemes(SHARED, options),
-                         ("int8", "int4", "int4:intra=int8,hadamard=32", "auto:error=0.12"))
+
+    def test_schemes_are_those_that_the_hosts_can_use(self):
+        for extent in [], ["--quick"], ["--all"]:
+            options = parse_arguments(extent)
+            self.assertEqual(plan.schemes(ALONE, options), ("int8", "int4", "auto:error=0.12"))
+            self.assertEqual(plan.schemes(SHARED, options),
+                             ("int8", "int4", "int4:intra=int8,hadamard=32", "auto:error=0.12"))
 
     def test_a_quick_run_is_small(self):
         options = parse_arguments(["--quick"])
         self.assertEqual(len(plan.cases(ALONE, options)), 3)
         self.assertEqual([c.name for c in plan.cases(SHARED, options)],
                          ["all_reduce gauss fp32 16 MiB"])
+
+    def test_quick_and_all_exclude_each_other(self):
+        with (self.assertRaises(SystemExit) as ended,
+              contextlib.redirect_stderr(io.StringIO()) as said):
+            parse_arguments(["--quick", "--all"])
+        self.assertEqual(ended.exception.code, 2)
+        self.assertIn("not allowed with argument --quick", said.getvalue())
+
+    def test_a_lab_is_tuned_for_what_is_measured_there(self):
+        for arguments, lab, dtypes, collectives in (
+                ([], ALONE, "float32,bfloat16", "allreduce"), ([], SHARED, "float32", "allreduce"),
+                (["--all"], SHARED, "float32,bfloat16", "allreduce,allgather,reducescatter"),
+                (["--dtypes", "fp16"], SHARED, "float16", "allreduce")):
+            options = parse_arguments(arguments)
+            options.hosts = unittest.mock.Mock()
+            tuning.tune(lab, options, "profile.toml")
+            [call] = options.hosts.of(lab, options).run.call_args_list
+            program = call.args[1]
+            self.assertEqual(program[program.index("--dtypes") + 1], dtypes)
+            self.assertEqual(program[program.index("--collectives") + 1], collectives)
 
     def test_options_are_for_all_labs(self):
         options = parse_arguments(["--quick", "--sizes", "2M", "--dtypes", "bf16", "--collectives",
@@ -195,12 +228,11 @@ class Plan(unittest.TestCase):
             self.assertGreater(timeout, own)
 
     def test_a_tuning_that_takes_long_is_not_taken_to_hang(self):
-        options = parse_arguments(["--tune-seconds", "2000"])
-        for dtypes in (("fp32",), ("fp32", "bf16")):
-            options.tuned_dtypes, options.tuned_collectives = dtypes, ("all_reduce",)
-            lab = unittest.mock.Mock()
-            tuning.tune(lab, options, "profile.toml")
-            [call] = lab.run.call_args_list
+        for dtypes in ("fp32", "fp32,bf16"):
+            options = parse_arguments(["--tune-seconds", "2000", "--dtypes", dtypes])
+            options.hosts = unittest.mock.Mock()
+            tuning.tune(ALONE, options, "profile.toml")
+            [call] = options.hosts.of(ALONE, options).run.call_args_list
             limit = int(call.args[1][call.args[1].index("-T") + 1])
             self.assertGreater(limit, 2000)
             self.assertGreater(call.kwargs["timeout"], limit)
@@ -550,7 +582,7 @@ class Whole(unittest.TestCase):
         done = subprocess.run([os.path.join(ROOT, "bench", "run"), "--help"], capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, 0)
-        for option in ("--quick", "--labs", "--rate", "--sizes", "--schemes", "--dtypes",
+        for option in ("--quick", "--all", "--labs", "--rate", "--sizes", "--schemes", "--dtypes",
                        "--collectives", "--json", "--plot"):
             self.assertIn(option, done.stdout)
 
