@@ -21,11 +21,17 @@ bool is_named_nccl(const std::string& path) {
   return std::filesystem::path(path).filename().string().starts_with("libnccl");
 }
 
+// Whether the program allocates by another library than libc: jemalloc, a sanitizer's run-time.
+bool has_its_own_malloc() {
+  const ObjectRange libc = object_range(find_symbol(RTLD_DEFAULT, "__libc_start_main"));
+  return object_range(find_symbol(RTLD_DEFAULT, "malloc")).begin != libc.begin;
+}
+
 // A library that we open resolves its own names first, so that its calls of itself do not come to
-// the preload library. Sanitizers cannot live with that; then return addresses alone must do.
+// the preload library. Not where it would free by libc what libc has allocated by another malloc:
+// then return addresses alone must do.
 int flags_of_our_own() {
-  const bool sanitized = find_symbol(RTLD_DEFAULT, "__asan_init") != nullptr;
-  return RTLD_NOW | RTLD_LOCAL | (sanitized ? 0 : RTLD_DEEPBIND);
+  return RTLD_NOW | RTLD_LOCAL | (has_its_own_malloc() ? 0 : RTLD_DEEPBIND);
 }
 
 bool is_interposer(const void* function) {

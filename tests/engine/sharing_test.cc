@@ -47,10 +47,10 @@ TEST(Sharing, TheCallsOfAGroupShareNcclsGroups) {
                                       Collective::kReduceScatter, Collective::kAllToAll}) {
     const size_t one = caller.groups(collective, 5'000, 1);
     EXPECT_EQ(one, collective == Collective::kAllReduce ? 2u : 1u);
-    EXPECT_EQ(caller.groups(collective, 5'000, 40), one) << plan::name(collective);
+    EXPECT_EQ(caller.groups(collective, 5'000, 18), one) << plan::name(collective);
   }
-  EXPECT_EQ(caller.c.state.counters.sequence(), 4u * 41u);
-  EXPECT_EQ(caller.c.state.counters.collectives(), 4u * 41u);
+  EXPECT_EQ(caller.c.state.counters.sequence(), 4u * 19u);
+  EXPECT_EQ(caller.c.state.counters.collectives(), 4u * 19u);
 }
 
 // What is native comes first, in a group of its own, and then all keep step.
@@ -59,7 +59,7 @@ TEST(Sharing, CallsWithExclusionsGoTogetherToo) {
   const size_t one = caller.groups(Collective::kAllReduce, 5'000, 1);
   caller.c.state.plans.exclude(5'000, {{10, 20}});
   EXPECT_EQ(caller.groups(Collective::kAllReduce, 5'000, 1), 1 + one);
-  EXPECT_EQ(caller.groups(Collective::kAllReduce, 5'000, 40), 1 + one);
+  EXPECT_EQ(caller.groups(Collective::kAllReduce, 5'000, 18), 1 + one);
   const std::vector<size_t> mixed = {5'000, 6'000, 5'000, 6'000};
   EXPECT_EQ(caller.groups(Collective::kAllReduce, mixed), 1 + one);
   EXPECT_EQ(groups_mixed, 0u);
@@ -82,6 +82,21 @@ TEST(Sharing, AsFarAsMemoryGoes) {
     EXPECT_EQ(caller.groups(Collective::kAllReduce, kCount, 10), one * ((10 + places - 1) / places))
         << places;
   }
+}
+
+// NCCL's groups have 256 messages at most, but for those of one call.
+TEST(Sharing, AsFarAsOneLaunchOfNcclsGoes) {
+  for (const auto& [ranks, at_once] :
+       {std::pair{4, 42}, {8, 18}, {65, 2}, {66, 1}, {300, 1}}) {
+    idle_ranks = ranks;
+    Caller caller;
+    const size_t one = caller.groups(Collective::kAllReduce, 5'000, 1);
+    for (const int calls : {at_once, at_once + 1, 2 * at_once + 1})
+      EXPECT_EQ(caller.groups(Collective::kAllReduce, 5'000, calls),
+                one * ((calls + at_once - 1) / at_once))
+          << calls << " on " << ranks;
+  }
+  idle_ranks = 8;
 }
 
 // A root's steps are not those of the others.

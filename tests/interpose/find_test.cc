@@ -43,6 +43,13 @@ TEST(FindNccl, ASettingThatLeadsNowhereIsAnError) {
   }
 }
 
+// Under a preloaded malloc, where the NCCL frees what libc has allocated by it.
+TEST(OtherMalloc, IsTheNcclsToo) {
+  const std::string path = FAKES "/freeing/libnccl.so.2";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "a sanitizer has a malloc of its own";
+  EXPECT_EQ(canonical(find_nccl(path).path), canonical(path));
+}
+
 TEST(FindNccl, ThenTheOneThatIsLoadedUnderWhateverName) {
   const auto copy = own_path("libnccl-of-another-name.so");
   std::filesystem::copy_file(canonical(kFake), copy,

@@ -22,6 +22,16 @@ bool shares(const Work& work) {
   return !plan::traits(first.request.collective).rooted && first.communicator->settings.verify == 0;
 }
 
+// A group with more messages than that NCCL cuts into several launches, each rank by what it has
+// itself. Where a rank sends a peer several of them and others fewer, as ranks whose shards are
+// empty do, launches of NCCL's up to 2.28 may wait for each other in a circle.
+constexpr size_t kMostMessagesTogether = 256;
+
+// Of so many works, each of which sends every other rank a message, and receives one of it.
+size_t messages_of(size_t works, const Communicator& c) {
+  return works * 2 * static_cast<size_t>(c.ranks - 1);
+}
+
 CallKind kind_of(const Job& job) {
   return {job.rule, job.request.collective, without_seed(job.scheme)};
 }
@@ -78,6 +88,7 @@ std::optional<Share> Run::beside(const Work& next) const {
                     .events = share_.events + plan_->steps.size(),
                     .calls = share_.calls + 1};
   if (share.scratch + plan->scratch_bytes > c_.reservations.scratch()) return {};
+  if (messages_of(share.calls + 1, c_) > kMostMessagesTogether) return {};
   return share;
 }
 

@@ -35,3 +35,17 @@ int ncclBroadcast(const char* message) {
   return 4;
 }
 #endif
+
+#ifdef FREES_WHAT_LIBC_ALLOCATES
+/* As NCCL's hash of a host does. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+
+__attribute__((constructor)) static void identify(void) {
+  char* word = NULL;
+  FILE* const file = fopen("/proc/self/stat", "r");
+  if (file != NULL && fscanf(file, "%ms", &word) == 1) free(word);
+  if (file != NULL) fclose(file);
+}
+#endif
