@@ -62,6 +62,22 @@ fs::path packages_of(const fs::path& program, const fs::path& interpreter) {
   return is_environment ? own : prefix_of(program);
 }
 
+// Whether a PyTorch among these packages does without the wheel of NCCL: it has one in it, or uses the
+// system's, as NVIDIA's and conda's do. Then the wheel is there for somebody else.
+bool has_a_torch_of_another_nccl(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      const std::string name = entry.path().filename();
+      if (!name.starts_with("torch-") || !name.ends_with(".dist-info")) continue;
+      std::ifstream file(entry.path() / "METADATA");
+      const std::string metadata{std::istreambuf_iterator<char>(file), {}};
+      if (metadata.find("Requires-Dist: nvidia-nccl-") == metadata.npos) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 fs::path find_program(const std::string& name) {
@@ -78,7 +94,9 @@ std::string nccl_of_python(const fs::path& program) {
   if (interpreter.empty()) return "";
   const std::string release = release_of(interpreter);
   const fs::path prefix = packages_of(program, interpreter);
-  const std::vector<std::string> wheels = nccl_of_packages(package_folders(prefix, release));
+  const std::vector<std::string> folders = package_folders(prefix, release);
+  if (has_a_torch_of_another_nccl(folders)) return "";
+  const std::vector<std::string> wheels = nccl_of_packages(folders);
   const bool certain = wheels.size() == 1 || (!wheels.empty() && !release.empty());
   return certain ? wheels.front() : "";
 }

@@ -10,7 +10,7 @@ namespace terse::cli {
 std::filesystem::path find_program(const std::string& name);
 
 // The NCCL among the packages of the Python that the program is, or is a script for, such as
-// torchrun; "" where that is not certain.
+// torchrun; "" where that is not certain, or the PyTorch among them uses another one.
 std::string nccl_of_python(const std::filesystem::path& program);
 
 }  // namespace terse::cli

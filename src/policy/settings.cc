@@ -144,7 +144,11 @@ constexpr Variable kVariables[] = {
      "off, error, warn (default), info, or trace: a line for each call; on standard error",
      [](std::string_view text, Settings& s) { s.log = parse_log_level(text); }},
     {"NCCL_HOSTID", "NCCL's name of this machine, by which nodes are counted (default: its own)",
-     [](std::string_view text, Settings& s) { s.host_id = text; }},
+     [](std::string_view text, Settings& s) { s.node = text; }},
+    // After NCCL's, whose place it takes.
+    {"TERSE_NODE",
+     "name of the node, in place of NCCL_HOSTID, for terse alone: several machines may be one node",
+     [](std::string_view text, Settings& s) { s.node = text; }},
 };
 
 // In which launchers tell a process its number.

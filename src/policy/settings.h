@@ -29,7 +29,7 @@ struct Settings {
   unsigned timeout_seconds = 60;
   std::string nccl;               // empty: the program's
   std::string cuda_module;        // empty: the one beside terse's own library
-  std::string host_id;            // of this machine; empty: its name and boot id
+  std::string node;               // what this one is called; empty: the machine's name and boot id
   std::optional<uint64_t> meter;  // one in n compressed calls is timed, 0: none; empty: by machine
   uint64_t verify = 0;            // one in n of all ranks also runs natively; 0: none
   uint64_t trace = 0;             // so many last calls of a communicator are in the report

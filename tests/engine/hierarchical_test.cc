@@ -25,7 +25,7 @@ std::vector<Settings> settings_on(const std::vector<int>& node, size_t chunk_byt
   std::vector<Settings> all;
   for (const int n : node) {
     all.push_back(settings());
-    all.back().host_id = fmt::format("node {}", n);
+    all.back().node = fmt::format("node {}", n);
     all.back().chunk_bytes = chunk_bytes;
   }
   return all;

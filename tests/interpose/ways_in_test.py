@@ -219,6 +219,18 @@ class WaysIn(unittest.TestCase):
         folder, wheels = self.installation("another", "python3.10/site")
         self.assertIsNone(self.nccl_in_front(folder, "python3"))
 
+    def test_the_wheel_is_not_taken_for_a_torch_of_another_nccl(self):
+        folder, [wheel] = self.installation("torch", "python3.12/site")
+        for requires, nccl in (("nvidia-nccl-cu13==2.28.9; platform_system == 'Linux'", wheel),
+                               ("nvidia-nccl-cu12 (==2.18.1) ; platform_system == 'Linux'", wheel),
+                               ("filelock", None)):
+            metadata = f"{folder}/lib/python3.12/site-packages/torch-2.9.1.dist-info/METADATA"
+            os.makedirs(os.path.dirname(metadata), exist_ok=True)
+            with open(metadata, "w", encoding="utf-8") as file:
+                file.write(f"Metadata-Version: 2.4\nName: torch\nRequires-Dist: {requires}\n")
+            for program in ("python3", "tool"):
+                self.assertEqual(self.nccl_in_front(folder, program), nccl, requires)
+
     def test_scripts_elsewhere_have_the_packages_of_their_virtual_environment(self):
         folder, wheels = self.installation("environment", "python3.12/site")
         with open(folder + "/pyvenv.cfg", "w", encoding="utf-8"):

@@ -49,6 +49,14 @@ class Nodes(unittest.TestCase):
         self.check(["a", "b", "c"], "nodes=3.. -> int8", self.int8)
         self.check(["a", "a", "a"], "nodes=2.. -> int8", self.native)
 
+    def test_several_machines_may_be_one_node(self):
+        def of(nodes, scheme):
+            return run(["a", "b", "c"], TERSE_NODE=nodes, TERSE_SCHEME=scheme)
+        self.assertEqual(of(["x", "x", "x"], "nodes=1 -> int8"), [self.int8] * 3)
+        self.assertEqual(of(["x", "x", "x"], "nodes=2.. -> int8"), [self.native] * 3)
+        self.assertEqual(of(["x", "x", "y"], "nodes=2 -> int8"), [self.int8] * 3)
+        self.assertEqual(of(["", "", ""], "nodes=3 -> int8"), [self.int8] * 3)
+
     def test_communicators_that_do_not_block_count_them_too(self):
         self.check(["a", "b", "a"], "nodes=2 -> int8", self.int8, "grouped")
         self.check(["a", "b", "a"], "nodes=3.. -> int8", self.native, "grouped")

@@ -21,7 +21,7 @@ std::string own_identity() {
 
 uint64_t host_hash(const Settings& settings) {
   static const std::string own = own_identity();
-  const std::string& given = settings.host_id;
+  const std::string& given = settings.node;
   return fingerprint(given.empty() ? own : given);
 }
 
