@@ -65,10 +65,13 @@ void fail_with_nccl(ncclResult_t result) {
 
 bool is_under_way(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
-// The group's streams. Where they cannot NCCL's group fails, too.
-void meet() noexcept {
+// Before NCCL's own group ends it gets what it can have, and the group's streams meet. Where that
+// fails NCCL's group does, too.
+void complete() noexcept {
+  if (group_depth() != 1 || t_failure != nullptr) return;
   try {
-    if (group_depth() == 1 && t_failure == nullptr) group_meet();
+    group_hand_over_messages();
+    group_meet();
   } catch (...) {
     fail_group();
   }
@@ -112,7 +115,7 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   return ours("ncclGroupEnd", [] {
     const Ending ending;
-    meet();
+    complete();
     const ncclResult_t result = next().library->nccl.GroupEnd();
     if (group_depth() == 0) return result;  // NCCL has said that there is no group
     if (group_depth() == 1) {

@@ -45,12 +45,6 @@ bool Policy::compresses() const {
   return std::ranges::any_of(rules, [](const Rule& rule) { return !rule.scheme.off; });
 }
 
-bool Policy::compresses(plan::Collective collective) const {
-  return std::ranges::any_of(rules, [&](const Rule& rule) {
-    return !rule.scheme.off && (rule.match.collectives & set_of(collective)) != 0;
-  });
-}
-
 bool Policy::asks_nodes() const {
   return chooses() ||
          std::ranges::any_of(rules, [](const Rule& r) { return !r.match.nodes.everything(); });

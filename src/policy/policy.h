@@ -69,7 +69,6 @@ class Policy {
   // Allocates nothing.
   Decision decide(const Facts& facts) const;
   bool compresses() const;  // whether there is a rule with a scheme that is not off
-  bool compresses(plan::Collective collective) const;  // and that is about these calls
   bool asks_nodes() const;                             // whether a rule goes by the nodes
   bool chooses() const;                                // whether a rule's scheme is auto
   bool asks_name() const;                              // or by the communicator's name

@@ -56,6 +56,44 @@ TEST(MixedGroup, MessagesKeepTheirPlaceOnEveryRank) {
   });
 }
 
+// A rank has in a group what the other one calls one by one, a compressed sum and a message: of any
+// length, also that of the packed sum.
+class HalfGrouped {
+ public:
+  HalfGrouped(int rank, const ncclUniqueId& id, bool grouped_sends)
+      : comm_(made_with(NCCL_CONFIG_INITIALIZER, rank, 2, id)),
+        grouped_(rank == 0),
+        sends_(grouped_ == grouped_sends) {}
+  ~HalfGrouped() { EXPECT_EQ(ncclCommDestroy(comm_), ncclSuccess); }
+
+  void exchange(size_t floats) {
+    constexpr size_t kSummed = 1024;
+    std::vector<float> sum(kSummed, 1), message(floats, sends_ ? 7 : 0);
+    if (grouped_) EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclAllReduce(sum.data(), sum.data(), kSummed, ncclFloat32, ncclSum, comm_, nullptr),
+              ncclSuccess);
+    EXPECT_EQ(sends_ ? ncclSend(message.data(), floats, ncclFloat32, grouped_, comm_, nullptr)
+                     : ncclRecv(message.data(), floats, ncclFloat32, grouped_, comm_, nullptr),
+              ncclSuccess)
+        << ncclGetLastError(comm_);
+    if (grouped_) EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(comm_);
+    EXPECT_EQ(sum, std::vector<float>(kSummed, 2)) << "beside " << floats;
+    EXPECT_EQ(message, std::vector<float>(floats, 7));
+  }
+
+ private:
+  const ncclComm_t comm_;
+  const bool grouped_, sends_;
+};
+
+TEST(HalfGrouped, MessagesFollowTheSumsOfTheirGroup) {
+  for (const bool grouped_sends : {true, false})
+    on_threads(2, [&](int rank, const ncclUniqueId& id) {
+      HalfGrouped each(rank, id, grouped_sends);
+      for (const size_t floats : {1, 100, 264, 1024, 50'000}) each.exchange(floats);
+    });
+}
+
 // NCCL's own call waits for the stream of the compressed one, and that stream goes on after it.
 TEST(MixedGroup, IsAsIfPostedOnEachOfItsStreams) {
   on_threads(2, [](int rank, const ncclUniqueId& id) {

@@ -15,16 +15,23 @@
 namespace terse {
 namespace {
 
+// A call that NCCL has, in its own group.
+struct Beside {
+  Communicator* communicator;
+  Stream stream;
+  bool waited;  // for the end, until NCCL got it; and so is lost if that fails
+};
+
 // Per thread, as NCCL's groups.
 struct Group {
   int depth = 0;
   std::vector<Job> pending;
-  std::vector<CommunicatorPointer> held;                 // theirs
-  std::vector<std::pair<Communicator*, Stream>> beside;  // calls that NCCL has; held, too
-  Joint joint;                                           // once its streams have met
-  std::exception_ptr error;                              // the first; sticky until the end
-  std::vector<ncclComm_t> refused;                       // of calls that were, as on all ranks
-  bool is_void = false;                                  // NCCL would drop it, too
+  std::vector<CommunicatorPointer> held;  // theirs
+  std::vector<Beside> beside;             // of communicators that are held, too
+  Joint joint;                            // once its streams have met
+  std::exception_ptr error;               // the first; sticky until the end
+  std::vector<ncclComm_t> refused;        // of calls that were, as on all ranks
+  bool is_void = false;                   // NCCL would drop it, too
 };
 Group& current() { return ThreadLocal<Group>::get(); }
 
@@ -34,7 +41,7 @@ bool has_several_streams() {
   return std::ranges::any_of(current().pending,
                              [&](const Job& job) { return job.request.stream != first; }) ||
          std::ranges::any_of(current().beside,
-                             [&](const auto& call) { return call.second != first; });
+                             [&](const Beside& call) { return call.stream != first; });
 }
 
 void add_to_group(const Job& job) {
@@ -92,6 +99,20 @@ void submitting(const Request& request, const Body& body) {
   }
 }
 
+// Calls NCCL for jobs of the thread's group; then they are NCCL's.
+template <class Condition>
+void hand_over(const Condition& condition) {
+  for (const Job& job : current().pending) {
+    if (!condition(job)) continue;
+    naming(job, [&] {
+      const Communicator& c = *job.communicator;
+      check_begun(c.library, call_native(c, job.request), "native NCCL");
+    });
+    current().beside.push_back({job.communicator, job.request.stream, true});
+  }
+  std::erase_if(current().pending, condition);
+}
+
 }  // namespace
 
 void submit(const Request& request, const Scheme* named, const Settings& settings) {
@@ -142,9 +163,9 @@ void group_abandon(const std::exception& cause, Lost lost) noexcept {
   if (group.is_void) return;
   break_off(group.pending, cause,
             [&](const Job& job) { return is_one_of(*job.communicator, group.refused); });
-  if (lost == Lost::kPending) return;
-  for (const auto& [communicator, stream] : group.beside)
-    if (!is_one_of(*communicator, group.refused)) communicator->break_off(stream, cause);
+  for (const auto& [communicator, stream, waited] : group.beside)
+    if ((waited || lost == Lost::kAll) && !is_one_of(*communicator, group.refused))
+      communicator->break_off(stream, cause);
 }
 
 void group_refuses(ncclComm_t comm) {
@@ -153,7 +174,7 @@ void group_refuses(ncclComm_t comm) {
 
 void group_has(const CommunicatorPointer& communicator, Stream stream) {
   current().held.push_back(communicator);
-  current().beside.emplace_back(communicator.get(), stream);
+  current().beside.push_back({communicator.get(), stream, false});
 }
 
 void group_meet() {
@@ -164,8 +185,8 @@ void group_meet() {
   };
   for (const Job& job : current().pending)
     if (compresses(job.communicator)) current().joint.add(*job.communicator, job.request.stream);
-  for (const auto& [communicator, stream] : current().beside)
-    if (compresses(communicator)) current().joint.add(*communicator, stream);
+  for (const Beside& call : current().beside)
+    if (compresses(call.communicator)) current().joint.add(*call.communicator, call.stream);
   try {
     current().joint.require_one_recording();
   } catch (...) {
@@ -186,13 +207,18 @@ void group_settle(ncclResult_t result) {
 }
 
 void group_hand_over() {
+  hand_over([](const Job&) { return true; });
+}
+
+void group_hand_over_messages() {
+  std::vector<const Communicator*> ours;
   for (const Job& job : current().pending)
-    naming(job, [&] {
-      const Communicator& c = *job.communicator;
-      check(c.library, call_native(c, job.request), "native NCCL");
-    });
-  current().pending.clear();
-  current().held.clear();
+    if ((!job.native || job.waits || job.chosen_by) &&
+        std::ranges::find(ours, job.communicator) == ours.end())
+      ours.push_back(job.communicator);
+  hand_over([&](const Job& job) {
+    return is_message(job) && std::ranges::find(ours, job.communicator) == ours.end();
+  });
 }
 
 void group_end() {

@@ -27,7 +27,7 @@ void group_abandon();  // forgets the thread's group
 
 // Calls of a group that are not made for another one's sake.
 enum class Lost {
-  kPending,  // those that waited for its end
+  kPending,  // those that waited for its end, or until NCCL got them
   kAll,      // those that NCCL had besides, too
 };
 
@@ -52,8 +52,10 @@ bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op);
 // on the non-blocking communicators that the group's compressed calls use.
 void group_settle(ncclResult_t result);
 
-// Calls NCCL for what the thread's group has so far, natively; NCCL's own group is to be open.
+// Calls NCCL, whose own group is to be open, for what the thread's group has so far, natively; or
+// for messages that are native alone, of communicators of which nothing else waits for the end.
 void group_hand_over();
+void group_hand_over_messages();
 
 // Throws the group's first error; then nothing of the group was enqueued.
 void group_end();

@@ -9,11 +9,10 @@
 namespace terse {
 namespace {
 
-// In a group the messages between two ranks keep their order, whichever of them are compressed, and
-// all are under way at once: so the engine takes them all.
-bool joins(const Request& r, const Policy& policy) {
-  return plan::is_point_to_point(r.collective) && group_depth() > 0 &&
-         policy.compresses(r.collective);
+// In a group messages follow the collectives, and those between two ranks keep their order,
+// whichever of all these are compressed: so the engine takes them, until it knows the whole group.
+bool joins(const Request& r) {
+  return plan::is_point_to_point(r.collective) && group_depth() > 0;
 }
 
 // Unlike libterse, the preload library sees communicators come and go, and need not ask NCCL
@@ -71,7 +70,7 @@ Answer offer(const Request& r, const Settings& settings) {
     c.require_usable();
     count_bypass(c, r, *way.bypass);
   }
-  if (way.bypass && !joins(r, settings.policy)) {
+  if (way.bypass && !joins(r)) {
     if (group_depth() > 0) group_has(held, r.stream);
     return {.bypass = way.bypass};
   }
