@@ -132,10 +132,13 @@ Work most_work(const Profile& p, const plan::Algorithm& algorithm, const Shape& 
   return most;
 }
 
-double chunks_of(const Shape& shape, size_t bytes) {
-  const size_t chunk = shape.grain.chunk(bytes, shape.ranks);
-  return std::clamp<double>(static_cast<double>(bytes) / static_cast<double>(chunk), 1,
-                            plan::Grain::kMostChunks);
+double chunks_of(Collective collective, const Shape& shape, size_t bytes) {
+  const plan::Grain& grain = shape.grain;
+  const size_t most = plan::is_point_to_point(collective)
+                          ? std::min(grain.most_chunks, plan::Grain::kMostChunks)
+                          : plan::Grain::kMostChunks;
+  const auto chunk = static_cast<double>(grain.chunk(bytes, shape.ranks));
+  return std::clamp<double>(static_cast<double>(bytes) / chunk, 1, static_cast<double>(most));
 }
 
 size_t message_bytes(Collective collective, const Shape& shape) {
@@ -186,7 +189,7 @@ Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shap
     links = std::max(links, seconds_of(p, algorithm.cost(shape).sent, 1));
   if (goes_to_root(algorithm.collective))
     links = std::max(links, seconds_of(p, sent_to_root(algorithm, whole), 1));
-  const double chunks = chunks_of(shape, bytes);
+  const double chunks = chunks_of(algorithm.collective, shape, bytes);
   const double hidden = p.overlap * (chunks - 1) / chunks * std::min(links, coding);
   const double time = work.latencies +
                       chunks * (static_cast<double>(work.steps) * p.launch +

@@ -36,8 +36,9 @@ struct Grain {
 constexpr Grain kHostGrain{size_t{1} << 20, size_t{256} << 10, 32, 32};
 
 // A step's launches cost some 10 us, in which a fast link carries a megabyte or more, and a GPU's
-// codec takes some 10 us for 16 MiB. An estimate, not a measurement.
-constexpr Grain kGpuGrain{size_t{16} << 20, size_t{4} << 20, 32};
+// codec takes some 10 us for 16 MiB. An estimate, not a measurement. A message between two ranks is
+// not cut (point_to_point.cc).
+constexpr Grain kGpuGrain{size_t{16} << 20, size_t{4} << 20, 1};
 
 constexpr Grain usual_grain(bool gpu) { return gpu ? kGpuGrain : kHostGrain; }
 

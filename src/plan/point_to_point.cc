@@ -15,6 +15,11 @@
 // peer and no one else, as the message would. The peer may have the same messages in a batch with
 // others: the cut of a message depends on nothing but itself, and between two ranks NCCL matches
 // what is sent and received in order, over all groups.
+//
+// So it is on hosts. On GPUs a message stays whole. NCCL's kernels begin a second message between
+// two ranks when all that they began with the first one have arrived (enqueue.cc,
+// addWorkBatchToPlan): a peer that has a message's chunks in a batch with what it
+// sends would wait, before the second chunk, for a receive that comes after the last.
 #include <algorithm>
 
 #include "plan/builder.h"

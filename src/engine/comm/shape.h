@@ -28,9 +28,12 @@ struct Machines {
   const plan::Topology& topology;
 };
 
-// As the settings say, or else as suits the machine.
+// As the settings say, or else as suits the machine. What a machine does not cut they do not.
 inline plan::Grain grain_of(const Settings& settings, const plan::Grain& machine) {
-  return settings.chunk_bytes != 0 ? plan::exact_grain(settings.chunk_bytes) : machine;
+  if (settings.chunk_bytes == 0) return machine;
+  plan::Grain grain = plan::exact_grain(settings.chunk_bytes);
+  if (machine.most_chunks == 1) grain.most_chunks = 1;
+  return grain;
 }
 
 // What a scheme says of sizes.
