@@ -99,20 +99,6 @@ void submitting(const Request& request, const Body& body) {
   }
 }
 
-// Calls NCCL for jobs of the thread's group; then they are NCCL's.
-template <class Condition>
-void hand_over(const Condition& condition) {
-  for (const Job& job : current().pending) {
-    if (!condition(job)) continue;
-    naming(job, [&] {
-      const Communicator& c = *job.communicator;
-      check_begun(c.library, call_native(c, job.request), "native NCCL");
-    });
-    current().beside.push_back({job.communicator, job.request.stream, true});
-  }
-  std::erase_if(current().pending, condition);
-}
-
 }  // namespace
 
 void submit(const Request& request, const Scheme* named, const Settings& settings) {
@@ -207,18 +193,20 @@ void group_settle(ncclResult_t result) {
 }
 
 void group_hand_over() {
-  hand_over([](const Job&) { return true; });
+  for (const Job& job : current().pending) {
+    naming(job, [&] {
+      const Communicator& c = *job.communicator;
+      check_begun(c.library, call_native(c, job.request), "native NCCL");
+    });
+    current().beside.push_back({job.communicator, job.request.stream, true});
+  }
+  current().pending.clear();
 }
 
 void group_hand_over_messages() {
-  std::vector<const Communicator*> ours;
-  for (const Job& job : current().pending)
-    if ((!job.native || job.waits || job.chosen_by) &&
-        std::ranges::find(ours, job.communicator) == ours.end())
-      ours.push_back(job.communicator);
-  hand_over([&](const Job& job) {
-    return is_message(job) && std::ranges::find(ours, job.communicator) == ours.end();
-  });
+  const auto is_for_nccl = [](const Job& job) { return job.native && !job.waits && !job.chosen_by; };
+  if (current().beside.empty() && std::ranges::all_of(current().pending, is_for_nccl))
+    group_hand_over();
 }
 
 void group_end() {

@@ -52,9 +52,12 @@ bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op);
 // on the non-blocking communicators that the group's compressed calls use.
 void group_settle(ncclResult_t result);
 
-// Calls NCCL, whose own group is to be open, for what the thread's group has so far, natively; or
-// for messages that are native alone, of communicators of which nothing else waits for the end.
+// Calls NCCL, whose own group is to be open, for what the thread's group has so far, natively.
 void group_hand_over();
+
+// The same where that is right: a group of native messages alone is NCCL's as it is. With anything
+// else in it, which its peers may have in groups that are compressed, a message keeps its place
+// after that: what NCCL has in its own group comes first, then what is compressed, with the messages.
 void group_hand_over_messages();
 
 // Throws the group's first error; then nothing of the group was enqueued.
