@@ -34,7 +34,7 @@ ncclResult_t taken_or_called(const char* name, const Request& request, const Fin
       const InNccl in_nccl;
       return call(function(), name, args...);
     } catch (...) {
-      group_refuses(request.comm);
+      group_refuses(request);
       fail_group();
       throw;
     }

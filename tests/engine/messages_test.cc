@@ -259,6 +259,44 @@ TEST(Messages, OfSchemesThatDifferAreAnErrorOnBothRanks) {
   });
 }
 
+// Of a message that two ranks refuse the third one knows nothing: its part of a sum that was in their
+// group must not meet what they call next.
+TEST(Messages, ThatAreRefusedInAGroupBreakOffItsOtherCalls) {
+  constexpr size_t kCount = 1000;
+  const SchemeHandle int8(parse_scheme("int8"));
+  const std::pair<const char*, const char*> schemes[] = {{"int4", "int6"}, {"auto", "auto"}};
+  for (const auto& named : schemes) {
+    next_ordinal();
+    const auto body = [&](int rank, ncclComm_t comm) {
+      std::vector<float> data(kCount, 1.0f), message(kCount, 5.0f);
+      const auto sum = [&] {
+        return terseAllReduce(data.data(), data.data(), kCount, ncclFloat32, ncclSum, int8.get(),
+                              comm, nullptr);
+      };
+      ASSERT_EQ(sum(), ncclSuccess) << terseGetLastError();  // all agree on the scheme
+      if (rank == 2) {
+        EXPECT_NE(sum(), ncclSuccess);
+        return;
+      }
+      const SchemeHandle scheme(parse_scheme(rank == 0 ? named.first : named.second));
+      ASSERT_EQ(terseGroupStart(), ncclSuccess);
+      EXPECT_EQ(sum(), ncclSuccess);
+      if (rank == 0)
+        terseSend(message.data(), kCount, ncclFloat32, 1, scheme.get(), comm, nullptr);
+      else
+        terseRecv(message.data(), kCount, ncclFloat32, 0, scheme.get(), comm, nullptr);
+      EXPECT_NE(terseGroupEnd(), ncclSuccess);
+      const std::vector<float> before = data;
+      EXPECT_NE(sum(), ncclSuccess);
+      const std::string error = terseGetLastError();
+      EXPECT_NE(error.find("may be at different calls"), std::string::npos) << error;
+      EXPECT_EQ(data, before);
+      throw std::runtime_error("leaves");  // and so ends the third one's call
+    };
+    EXPECT_THROW(run_ranks(3, body), std::runtime_error) << named.first;
+  }
+}
+
 // Each rank of two names first what it sends.
 TEST(Messages, OfTwoNewSchemesInOppositeOrders) {
   run_ranks(2, [&](int rank, ncclComm_t comm) {

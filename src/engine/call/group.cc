@@ -84,7 +84,7 @@ void submitting(const Request& request, const Body& body) {
   const auto keep = [&] {
     if (current().depth > 0 && current().error == nullptr)
       current().error = std::current_exception();
-    group_refuses(request.comm);
+    group_refuses(request);
   };
   try {
     check_arguments(request);
@@ -154,8 +154,9 @@ void group_abandon(const std::exception& cause, Lost lost) noexcept {
       communicator->break_off(stream, cause);
 }
 
-void group_refuses(ncclComm_t comm) {
-  if (current().depth > 0) current().refused.push_back(comm);
+void group_refuses(const Request& request) {
+  if (current().depth > 0 && !plan::is_point_to_point(request.collective))
+    current().refused.push_back(request.comm);
 }
 
 void group_has(const CommunicatorPointer& communicator, Stream stream) {

@@ -36,8 +36,9 @@ enum class Lost {
 // and none where an argument cannot be right: without terse NCCL would have dropped the group, too.
 void group_abandon(const std::exception& cause, Lost lost) noexcept;
 
-// A call of the thread's group, if there is one, is refused before anything has come of it.
-void group_refuses(ncclComm_t comm);
+// A call of the thread's group, if there is one, is refused before anything has come of it: on all
+// ranks, but for a message, which only two of them have.
+void group_refuses(const Request& request);
 
 // The thread's group has a call besides, which NCCL has got.
 void group_has(const CommunicatorPointer& communicator, Stream stream);

@@ -59,7 +59,15 @@ Job decided(const Job& job) {
   return job_of(c, job.request, way);
 }
 
-// What a job is refused for all ranks of its communicator see, now that they have met.
+// Whether no other job is of its communicator.
+bool is_alone(std::span<const Job> jobs, const Job& job) {
+  return std::ranges::none_of(jobs, [&](const Job& other) {
+    return &other != &job && other.communicator == job.communicator;
+  });
+}
+
+// What a job is refused for all ranks of its communicator see, now that they have met; of a message
+// two of them.
 void decide_each(std::span<Job> jobs) {
   std::optional<Error> first;
   std::vector<ncclComm_t> refused;
@@ -67,7 +75,7 @@ void decide_each(std::span<Job> jobs) {
       if (job.waits) job = decided(job);
     } catch (const Error& e) {
       if (!first) first = e;
-      refused.push_back(job.communicator->comm);
+      if (!is_message(job) || is_alone(jobs, job)) refused.push_back(job.communicator->comm);
     }
   if (!first) return;
   break_off(jobs, *first, [&](const Job& job) { return is_one_of(*job.communicator, refused); });
@@ -203,7 +211,8 @@ void run(std::span<Job> jobs) {
     if (job.native && !job.chosen_by) continue;  // on the auto that chose native all agree, too
     const std::optional<int> peer =
         is_message(job) ? std::optional<int>(job.request.root) : std::nullopt;
-    agreements.push_back({job.communicator, &job.named(), job.request.stream, peer});
+    const bool alone = !peer || is_alone(jobs, job);
+    agreements.push_back({job.communicator, &job.named(), job.request.stream, peer, alone});
   }
   require_usable(jobs);
   agree_for(jobs, agreements);

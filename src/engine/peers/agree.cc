@@ -73,6 +73,7 @@ class Comparison {
   Comparison& operator=(const Comparison&) = delete;
 
   bool is_of(const Communicator* c) const { return &c_ == c; }
+  bool is_of_all() const { return !peer_; }
   Exchange& exchange() { return exchange_; }
   // Whether the ranks have not agreed on anything before, so that one may do without terse.
   bool is_first() const { return c_.agreed.identity() == 0; }
@@ -202,7 +203,7 @@ void break_off(std::span<const Agreement> agreements, const std::exception& caus
 }
 
 // All of them, for ranks of other threads have some of them without the others. What fails, fails
-// alike on all ranks of its communicator.
+// alike on all ranks of its communicator, or on the two that have the message.
 void conclude(const Comparisons& comparisons, std::vector<Agreement> agreements) {
   std::optional<Error> first;
   std::vector<Exchange*> failed;
@@ -212,8 +213,9 @@ void conclude(const Comparisons& comparisons, std::vector<Agreement> agreements)
     } catch (const Error& e) {
       if (!first) first = e;
       failed.push_back(&comparison->exchange());
-      std::erase_if(agreements,
-                    [&](const Agreement& a) { return comparison->is_of(a.communicator); });
+      std::erase_if(agreements, [&](const Agreement& a) {
+        return comparison->is_of(a.communicator) && (comparison->is_of_all() || a.alone);
+      });
     }
   if (!first) return;
   part(failed);
