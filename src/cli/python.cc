@@ -62,8 +62,8 @@ fs::path packages_of(const fs::path& program, const fs::path& interpreter) {
   return is_environment ? own : prefix_of(program);
 }
 
-// Whether a PyTorch among these packages does without the wheel of NCCL: it has one in it, or uses the
-// system's, as NVIDIA's and conda's do. Then the wheel is there for somebody else.
+// Whether a PyTorch among these packages does without the wheel of NCCL: it has one in it, or uses
+// the system's, as NVIDIA's and conda's do. Then the wheel is there for somebody else.
 bool has_a_torch_of_another_nccl(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     std::error_code ignored;

@@ -69,9 +69,9 @@ class Policy {
   // Allocates nothing.
   Decision decide(const Facts& facts) const;
   bool compresses() const;  // whether there is a rule with a scheme that is not off
-  bool asks_nodes() const;                             // whether a rule goes by the nodes
-  bool chooses() const;                                // whether a rule's scheme is auto
-  bool asks_name() const;                              // or by the communicator's name
+  bool asks_nodes() const;  // whether a rule goes by the nodes
+  bool chooses() const;     // whether a rule's scheme is auto
+  bool asks_name() const;   // or by the communicator's name
 
   // Whether what becomes of a call depends on the number of its nodes, which is not known yet.
   bool turns_on_nodes(const Facts& facts) const;

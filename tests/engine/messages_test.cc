@@ -259,8 +259,8 @@ TEST(Messages, OfSchemesThatDifferAreAnErrorOnBothRanks) {
   });
 }
 
-// Of a message that two ranks refuse the third one knows nothing: its part of a sum that was in their
-// group must not meet what they call next.
+// Of a message that two ranks refuse the third one knows nothing: its part of a sum that was in
+// their group must not meet what they call next.
 TEST(Messages, ThatAreRefusedInAGroupBreakOffItsOtherCalls) {
   constexpr size_t kCount = 1000;
   const SchemeHandle int8(parse_scheme("int8"));

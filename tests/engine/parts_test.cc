@@ -87,9 +87,34 @@ TEST(SeedSets, ForgetSeedsThatDoNotFollowEachOtherWhereThereAreMany) {
   for (uint64_t i = 0; i < 3 * SeedSet::kMostRuns; ++i) {
     set.add(2 * i);
     ASSERT_TRUE(set.has(2 * i));
+    set.thin();
     ASSERT_LE(set.runs(), SeedSet::kMostRuns);
   }
   EXPECT_FALSE(set.has(0));
+}
+
+// Two ranks name the schemes of their messages to each other in the orders in which they send.
+TEST(Agreed, ForgetsAlikeInWhateverOrderItIsTold) {
+  Agreed one, other;
+  Scheme scheme = parse_scheme("int4:round=stochastic");
+  const auto tell = [&](Agreed& agreed, uint64_t first, uint64_t second) {
+    agreed.thin();
+    for (const uint64_t seed : {first, second}) {
+      scheme.seed = seed;
+      agreed.add(scheme, 1);
+    }
+    for (const uint64_t seed : {first, second}) {
+      scheme.seed = seed;
+      ASSERT_TRUE(agreed.has(scheme, 1)) << seed;
+    }
+  };
+  for (Agreed* agreed : {&one, &other}) tell(*agreed, 1, 1);  // and so an odd number of them
+  for (uint64_t i = 1; i < 2 * SeedSet::kMostRuns; ++i) {
+    tell(one, 10 * i, 10 * i + 5);
+    tell(other, 10 * i + 5, 10 * i);
+    ASSERT_EQ(one.schemes(), other.schemes()) << i;
+  }
+  EXPECT_LE(one.schemes(), SeedSet::kMostRuns + 1);
 }
 
 TEST(Agreed, HasANumberOnceAllHaveAgreed) {

@@ -86,8 +86,7 @@ TEST(Sharing, AsFarAsMemoryGoes) {
 
 // NCCL's groups have 256 messages at most, but for those of one call.
 TEST(Sharing, AsFarAsOneLaunchOfNcclsGoes) {
-  for (const auto& [ranks, at_once] :
-       {std::pair{4, 42}, {8, 18}, {65, 2}, {66, 1}, {300, 1}}) {
+  for (const auto& [ranks, at_once] : {std::pair{4, 42}, {8, 18}, {65, 2}, {66, 1}, {300, 1}}) {
     idle_ranks = ranks;
     Caller caller;
     const size_t one = caller.groups(Collective::kAllReduce, 5'000, 1);

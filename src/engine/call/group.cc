@@ -205,7 +205,9 @@ void group_hand_over() {
 }
 
 void group_hand_over_messages() {
-  const auto is_for_nccl = [](const Job& job) { return job.native && !job.waits && !job.chosen_by; };
+  const auto is_for_nccl = [](const Job& job) {
+    return job.native && !job.waits && !job.chosen_by;
+  };
   if (current().beside.empty() && std::ranges::all_of(current().pending, is_for_nccl))
     group_hand_over();
 }

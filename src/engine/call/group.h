@@ -58,7 +58,8 @@ void group_hand_over();
 
 // The same where that is right: a group of native messages alone is NCCL's as it is. With anything
 // else in it, which its peers may have in groups that are compressed, a message keeps its place
-// after that: what NCCL has in its own group comes first, then what is compressed, with the messages.
+// after that: what NCCL has in its own group comes first, then what is compressed, with the
+// messages.
 void group_hand_over_messages();
 
 // Throws the group's first error; then nothing of the group was enqueued.

@@ -11,9 +11,7 @@ namespace {
 
 // In a group messages follow the collectives, and those between two ranks keep their order,
 // whichever of all these are compressed: so the engine takes them, until it knows the whole group.
-bool joins(const Request& r) {
-  return plan::is_point_to_point(r.collective) && group_depth() > 0;
-}
+bool joins(const Request& r) { return plan::is_point_to_point(r.collective) && group_depth() > 0; }
 
 // Unlike libterse, the preload library sees communicators come and go, and need not ask NCCL
 // whether this is still the same one. Null: NCCL does not know the handle, as one that was

@@ -13,7 +13,6 @@ uint64_t next_ordinal() {
 
 void SeedSet::add(uint64_t seed) {
   if (has(seed)) return;
-  if (last_.size() >= kMostRuns) last_.clear();
   const auto next = last_.upper_bound(seed);
   const bool joins = next != last_.end() && next->first == seed + 1;
   const uint64_t last = joins ? next->second : seed;
@@ -22,6 +21,10 @@ void SeedSet::add(uint64_t seed) {
   else
     last_.emplace_hint(next, seed, last);
   if (joins) last_.erase(next);
+}
+
+void SeedSet::thin() {
+  if (last_.size() >= kMostRuns) last_.clear();
 }
 
 bool SeedSet::has(uint64_t seed) const {
@@ -37,6 +40,10 @@ void SchemeSet::add(const Scheme& scheme) {
     known->seeds.add(*scheme.seed);
   else
     known->unseeded = true;
+}
+
+void SchemeSet::thin() {
+  for (Entry& entry : entries_) entry.seeds.thin();
 }
 
 bool SchemeSet::has(const Scheme& scheme) const {
@@ -63,6 +70,11 @@ void Agreed::conclude(uint64_t ordinal, uint64_t leader, uint64_t identity) {
 
 void Agreed::add(const Scheme& scheme, std::optional<int> peer) {
   (peer ? with_peer_[*peer] : of_all_).add(scheme);
+}
+
+void Agreed::thin() {
+  of_all_.thin();
+  for (auto& [peer, schemes] : with_peer_) schemes.thin();
 }
 
 bool Agreed::has(const Scheme& scheme, std::optional<int> peer) const {

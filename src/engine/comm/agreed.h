@@ -17,13 +17,14 @@ namespace terse {
 uint64_t next_ordinal();
 
 // Seeds. Those that follow each other are kept as one run: programs count their steps by them. Of
-// more than kMostRuns all are forgotten, on all ranks alike, which agree on them again where they
-// come back.
+// kMostRuns and more all are forgotten when they are thinned, on all ranks alike, which agree on
+// them again where they come back.
 class SeedSet {
  public:
   static constexpr size_t kMostRuns = 4096;
 
   void add(uint64_t seed);
+  void thin();
   bool has(uint64_t seed) const;
   size_t runs() const { return last_.size(); }
 
@@ -35,6 +36,7 @@ class SeedSet {
 class SchemeSet {
  public:
   void add(const Scheme& scheme);
+  void thin();
   bool has(const Scheme& scheme) const;
   size_t size() const;  // schemes without a seed, and runs of seeds of the others
 
@@ -79,6 +81,9 @@ class Agreed {
   // A scheme: among all ranks, or with one peer for messages, for which the former serves too.
   void add(const Scheme& scheme, std::optional<int> peer);
   bool has(const Scheme& scheme, std::optional<int> peer) const;
+  // Before what one agreement adds: two ranks may add that in different orders, and are to forget
+  // the same.
+  void thin();
   // What is kept for that (SchemeSet::size()).
   size_t schemes() const;
 

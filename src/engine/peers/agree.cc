@@ -208,6 +208,7 @@ void conclude(const Comparisons& comparisons, std::vector<Agreement> agreements)
   std::optional<Error> first;
   std::vector<Exchange*> failed;
   for (const auto& comparison : comparisons) comparison->read();
+  for (const Agreement& a : agreements) a.communicator->agreed.thin();
   for (const auto& comparison : comparisons) try {
       comparison->conclude(comparisons);
     } catch (const Error& e) {

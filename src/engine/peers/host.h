@@ -1,4 +1,5 @@
-// Which node this process runs on: a machine, as NCCL tells machines apart, or what is said to be one.
+// Which node this process runs on: a machine, as NCCL tells machines apart, or what is said to be
+// one.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,8 @@ class Run {
   // The share of the communicator's next work, where it may go beside this one. Empty: it must
   // wait. All ranks decide alike, for what goes together changes the order of messages between
   // them: both are calls without a root, of which each rank has the same steps and needs the same
-  // scratch, and all ranks have agreed on the memory; and of the messages of so many calls NCCL makes
-  // one launch. That the ranks group the same calls NCCL asks for itself.
+  // scratch, and all ranks have agreed on the memory; and of the messages of so many calls NCCL
+  // makes one launch. That the ranks group the same calls NCCL asks for itself.
   std::optional<Share> beside(const Work& next) const;
 
   void begin();
