@@ -1,5 +1,6 @@
-// Groups: NCCL's own group holds the native operations and is launched first, then the compressed
-// ones follow; the order is the same on every rank.
+// Groups: NCCL's own group holds the native collectives and is launched first, then the compressed
+// ones follow, and with them all messages; the order is the same on every rank. A group of native
+// messages alone is NCCL's.
 #include "interpose/group.h"
 
 #include <exception>
