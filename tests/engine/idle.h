@@ -61,7 +61,10 @@ class IdleBackend : public Backend {
 
 // Of NCCL's groups, and of those with messages and collectives in one.
 inline size_t groups_started = 0, groups_mixed = 0;
-inline struct { bool messages, collectives; } group_has;  // the one that is open
+struct GroupHas {
+  bool messages = false, collectives = false;
+};
+inline GroupHas group_has;  // the one that is open
 inline ncclResult_t nccl_state = ncclSuccess;             // of the communicator
 
 inline std::function<void()> at_group_end;
