@@ -678,7 +678,7 @@ class Whole(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "x.json")
             done = subprocess.run(
-                [os.path.join(ROOT, "bench", "run"), f"--build-dir={BUILD}", "--labs", "2x4",
+                [os.path.join(ROOT, "bench", "run"), f"--build-dir={BUILD}", "--all", "--labs", "2x4",
                  "--dtypes", "fp32", "--sizes", "4M", "--schemes", "int4", "--seconds", "0.1",
                  "--json", path], capture_output=True, text=True, check=False, timeout=250)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
