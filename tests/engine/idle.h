@@ -64,8 +64,8 @@ inline size_t groups_started = 0, groups_mixed = 0;
 struct GroupHas {
   bool messages = false, collectives = false;
 };
-inline GroupHas group_has;  // the one that is open
-inline ncclResult_t nccl_state = ncclSuccess;             // of the communicator
+inline GroupHas group_has;                     // the one that is open
+inline ncclResult_t nccl_state = ncclSuccess;  // of the communicator
 
 inline std::function<void()> at_group_end;
 
