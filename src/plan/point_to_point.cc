@@ -18,8 +18,8 @@
 //
 // So it is on hosts. On GPUs a message stays whole. NCCL's kernels begin a second message between
 // two ranks when all that they began with the first one have arrived (enqueue.cc,
-// addWorkBatchToPlan): a peer that has a message's chunks in a batch with what it
-// sends would wait, before the second chunk, for a receive that comes after the last.
+// addWorkBatchToPlan): a peer that has a message's chunks in a batch with what it sends would wait,
+// before the second chunk, for a receive that comes after the last.
 #include <algorithm>
 
 #include "plan/builder.h"

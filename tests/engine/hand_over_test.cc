@@ -2,32 +2,18 @@
 // with what is compressed.
 #include <gtest/gtest.h>
 
-#include "engine/call/group.h"
-#include "engine/call/route.h"
-#include "idle.h"
+#include "idle_caller.h"
 
 namespace terse::test {
 namespace {
 
 using plan::Collective;
 
-class HandOver : public testing::Test {
+class HandOver : public testing::Test, protected IdleCaller {
  protected:
-  Request request(Collective collective, size_t count) {
-    return {.collective = collective,
-            .send = data_,
-            .recv = data_ + 1,
-            .count = count,
-            .comm = reinterpret_cast<ncclComm_t>(data_),
-            .stream = stream_};
-  }
   void send_natively() {
-    const Request r = request(Collective::kSend, 10);
-    submit(c_.state, r, {.scheme = {}, .reduction = {}, .bypass = TERSE_BYPASS_OFF});
-  }
-  void reduce() {
-    const Request r = request(Collective::kAllReduce, 5'000);
-    submit(c_.state, r, route(c_.state, r, scheme_));
+    const Route way{.scheme = {}, .reduction = {}, .bypass = TERSE_BYPASS_OFF};
+    submit(c.state, request(Collective::kSend, 10), way);
   }
 
   // Whether NCCL has the messages before its own group ends.
@@ -39,11 +25,6 @@ class HandOver : public testing::Test {
     EXPECT_TRUE(test::group_has.messages);  // in the end it has them
     return gone;
   }
-
-  const Scheme scheme_ = parse_scheme("int8:algo=twoshot");
-  float data_[2] = {};
-  const Stream stream_ = reinterpret_cast<Stream>(data_);
-  IdleCommunicator c_{scheme_};
 };
 
 TEST_F(HandOver, MessagesAloneAreNcclsOwnGroup) {
@@ -59,7 +40,7 @@ TEST_F(HandOver, BesideWhatIsCompressedTheyComeAfterIt) {
   for (const bool first : {true, false}) {
     group_start();
     if (first) send_natively();
-    reduce();
+    compress(Collective::kAllReduce, 5'000);
     if (!first) send_natively();
     EXPECT_FALSE(go_before());
   }
@@ -68,7 +49,7 @@ TEST_F(HandOver, BesideWhatIsCompressedTheyComeAfterIt) {
 // A peer may have these two, and something compressed, in its group.
 TEST_F(HandOver, BesideANativeCollectiveTheyComeAfterIt) {
   group_start();
-  terse::group_has(nullptr, stream_);
+  terse::group_has(nullptr, request(Collective::kAllGather, 10).stream);
   send_natively();
   EXPECT_FALSE(go_before());
 }

@@ -1,26 +1,15 @@
 // The compressed calls of a group share NCCL's groups, as far as memory goes.
 #include <gtest/gtest.h>
 
-#include "engine/call/group.h"
-#include "engine/call/route.h"
 #include "engine/run/work.h"
-#include "idle.h"
+#include "idle_caller.h"
 
 namespace terse::test {
 namespace {
 
 using plan::Collective;
 
-struct Caller {
-  Request request(Collective collective, size_t count) {
-    return {.collective = collective,
-            .send = data,
-            .recv = data + 1,
-            .count = count,
-            .comm = reinterpret_cast<ncclComm_t>(data),
-            .stream = reinterpret_cast<cudaStream_t>(data)};
-  }
-
+struct Caller : IdleCaller {
   // How many of NCCL's groups a group with `calls` such calls takes.
   size_t groups(Collective collective, size_t count, int calls) {
     return groups(collective, std::vector<size_t>(static_cast<size_t>(calls), count));
@@ -28,17 +17,10 @@ struct Caller {
   size_t groups(Collective collective, const std::vector<size_t>& counts) {
     const size_t before = groups_started;
     group_start();
-    for (const size_t count : counts) {
-      const Request r = request(collective, count);
-      submit(c.state, r, route(c.state, r, scheme));
-    }
+    for (const size_t count : counts) compress(collective, count);
     group_end();
     return groups_started - before;
   }
-
-  const Scheme scheme = parse_scheme("int8:algo=twoshot");
-  float data[2] = {};
-  IdleCommunicator c{scheme};
 };
 
 TEST(Sharing, TheCallsOfAGroupShareNcclsGroups) {

@@ -94,19 +94,20 @@ target_compile_definitions(interpose_find PRIVATE
   FAKES="${fakes}" PRELOAD="$<TARGET_FILE:terse_nccl>")
 gtest_discover_tests(interpose_find TEST_PREFIX interpose.)
 
-# A program that allocates by another library than libc, and an NCCL that frees what libc allocated.
-# Not with a sanitizer, which is such a library itself.
+# An NCCL that frees what libc allocated, and a program that allocates by another library: a
+# sanitizer's run-time is one itself.
+add_library(freeing_nccl SHARED fake/old_nccl.c)
+target_compile_definitions(freeing_nccl PRIVATE FREES_WHAT_LIBC_ALLOCATES)
+set_target_properties(freeing_nccl PROPERTIES C_VISIBILITY_PRESET default
+  OUTPUT_NAME nccl SOVERSION 2 LIBRARY_OUTPUT_DIRECTORY ${fakes}/freeing)
+add_dependencies(interpose_find freeing_nccl)
 if(NOT TERSE_SANITIZE)
-  add_library(freeing_nccl SHARED fake/old_nccl.c)
-  target_compile_definitions(freeing_nccl PRIVATE FREES_WHAT_LIBC_ALLOCATES)
-  set_target_properties(freeing_nccl PROPERTIES C_VISIBILITY_PRESET default
-    OUTPUT_NAME nccl SOVERSION 2 LIBRARY_OUTPUT_DIRECTORY ${fakes}/freeing)
   add_library(other_malloc SHARED fake/other_malloc.c)
   set_target_properties(other_malloc PROPERTIES C_VISIBILITY_PRESET default
     LIBRARY_OUTPUT_DIRECTORY ${fakes})
   # The compiler knows what malloc does, and would make a call of it out of what is written here.
   target_compile_options(other_malloc PRIVATE -fno-builtin)
-  add_dependencies(interpose_find freeing_nccl other_malloc)
+  add_dependencies(interpose_find other_malloc)
   add_test(NAME interpose.other_malloc COMMAND interpose_find --gtest_filter=OtherMalloc.*)
   set_tests_properties(interpose.other_malloc PROPERTIES
     ENVIRONMENT "LD_PRELOAD=$<TARGET_FILE:other_malloc>"

@@ -154,7 +154,7 @@ TEST(Grain, SaysHowOftenRanksExchange) {
   EXPECT_EQ(message(16 * kMiB, kHostGrain), 16);
   EXPECT_EQ(message(256 * kMiB, kHostGrain), 32);  // no more
   for (const size_t bytes :
-       {size_t{4}, size_t{4000}, 16 * kMiB, 16 * kMiB + 4, 999'999'996 * size_t{1}})
+       {size_t{4}, size_t{4000}, 16 * kMiB, 16 * kMiB + 4, size_t{999'999'996}})
     EXPECT_EQ(message(bytes, kGpuGrain), 1) << bytes;  // NCCL's kernels would wait between two
   EXPECT_EQ(message(256 * kMiB, exact_grain(kMiB)), 256);
 }

@@ -38,7 +38,6 @@ int ncclBroadcast(const char* message) {
 
 #ifdef FREES_WHAT_LIBC_ALLOCATES
 /* As NCCL's hash of a host does. */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 
