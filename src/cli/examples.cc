@@ -6,9 +6,10 @@ namespace terse::cli {
 namespace {
 
 constexpr Example kExamples[] = {
-    {"run", "terse run -- torchrun --nproc-per-node 8 train.py",
-     "a training, with 8 bits on the wire"},
-    {"run", "mpirun -n 8 terse run -- ./program", "the same under mpirun, or srun"},
+    {"run", "terse run -- torchrun --nnodes 2 --nproc-per-node 8 train.py",
+     "a training, with 8 bits on the wire between nodes"},
+    {"run", "mpirun -n 8 terse run --scheme safe -- ./program",
+     "under mpirun, or srun; also within a node"},
     {"run", "terse run --scheme int4 --report out -- ./program", "four bits, and reports"},
     {"run", "terse run --policy rules.toml --dry-run -- ./program",
      "what would be set, to look at"},

@@ -39,6 +39,14 @@ class Says(unittest.TestCase):
         self.assertRegex(first[0], r"on 2 ranks, 2 nodes\. .*: one-shot AllReduce int4:\S+, "
                                    r"AllGather int8:\S+, ReduceScatter native$")
 
+    def test_what_stays_native_by_terse_runs_own_rules(self):
+        for hosts, wanted in ((["a", "a"], "1 node. Of 64 MiB in fp32: AllReduce native, AllGather "
+                                           "native, ReduceScatter native"),
+                              (["a", "b"], "2 nodes. Of 64 MiB in fp32: one-shot AllReduce int8:")):
+            first, _ = said([{"TERSE_SCHEME": "nodes=2.. -> safe", "TERSE_LOG": "warn",
+                              "NCCL_HOSTID": host} for host in hosts])
+            self.assertIn(wanted, first[0])
+
     # Four of the eight ranks share a node, which would send 2 times the message in bf16, where NCCL
     # sends it 1.75 times.
     def test_what_stays_native_for_nccl_sends_less_between_nodes(self):

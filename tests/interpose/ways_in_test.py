@@ -18,6 +18,7 @@ HOSTNCCL = BUILD + "/lib/terse/hostnccl/libnccl.so.2"
 PRELOAD = BUILD + "/lib/libterse_nccl.so"
 OLD_NCCL = BUILD + "/tests/interpose/fake/old/libnccl.so.2"
 TERSE = BUILD + "/bin/terse"
+DEFAULT = "nodes=2.. -> safe"  # of terse run
 COUNT, ROUNDS, PATIENCE = 50_000, 2, 60
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
 
@@ -257,8 +258,8 @@ class WaysIn(unittest.TestCase):
             f.write('[[rule]]\nscheme = "int6"\n')
         scheme, file = {"TERSE_SCHEME": "int4"}, {"TERSE_POLICY": policy}
         for rules, own, wanted in (
-                ([], {}, ["TERSE_SCHEME=safe"]),
-                ([], {"TERSE_SCHEME": "", "TERSE_POLICY": ""}, ["TERSE_SCHEME=safe"]),
+                ([], {}, [f"TERSE_SCHEME='{DEFAULT}'"]),
+                ([], {"TERSE_SCHEME": "", "TERSE_POLICY": ""}, [f"TERSE_SCHEME='{DEFAULT}'"]),
                 ([], scheme, []),
                 ([], {"TERSE_SCHEME": "off"}, []),
                 ([], file, []),
@@ -270,7 +271,7 @@ class WaysIn(unittest.TestCase):
             said = self.dry_by(rules, "--", "/bin/true", **own).splitlines()
             self.assertEqual(said[1:-1], ["export " + each for each in wanted], (rules, own))
         # What the program is given.
-        for rules, own, wanted in (([], {}, "safe "), ([], scheme, "int4 "),
+        for rules, own, wanted in (([], {}, DEFAULT + " "), ([], scheme, "int4 "),
                                    ([], file, f" {policy}"), (["--scheme", "int5"], file, "int5 "),
                                    (["--policy", policy], scheme, f" {policy}")):
             done = subprocess.run([TERSE, "run", *rules, "--", "sh", "-c",
@@ -289,7 +290,7 @@ class WaysIn(unittest.TestCase):
         said = self.dry_by(["--report", "reports", "--verify", "3", "--trace", "9", "--log", "info"],
                            "true")
         self.assertEqual(said.splitlines()[1:], [
-            "export TERSE_SCHEME=safe", f"export TERSE_REPORT={os.getcwd()}/reports",
+            f"export TERSE_SCHEME='{DEFAULT}'", f"export TERSE_REPORT={os.getcwd()}/reports",
             "export TERSE_VERIFY=3", "export TERSE_TRACE=9", "export TERSE_LOG=info", "true"])
 
     def test_a_dry_run_says_what_would_be_set_and_runs_nothing(self):

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 TERSE, EXAMPLES = sys.argv[1:3]
+DEFAULT_RULES = "TERSE_SCHEME='nodes=2.. -> safe'"
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
 
@@ -179,7 +180,7 @@ class Run(unittest.TestCase):
                                (self.folder, f"{self.folder}/{own} is not a folder of this user's "
                                              "alone")):
             front, others, err = self.run_dry("--nccl", self.nccl, TMPDIR=temporary, **nowhere)
-            self.assertEqual((front, others), ([], ["TERSE_SCHEME=safe", f"TERSE_NCCL={self.nccl}"]))
+            self.assertEqual((front, others), ([], [DEFAULT_RULES, f"TERSE_NCCL={self.nccl}"]))
             self.assertRegex(err, "^terse: no libnccl.so.2 can be put in front .*stay native.* "
                                   "XDG_CACHE_HOME names a folder for it\n$")
             self.assertIn("/dev/null/terse: Not a directory; /dev/null/.cache/terse: Not a directory; "
@@ -188,7 +189,7 @@ class Run(unittest.TestCase):
                                           **nowhere)[2], "")
 
     def test_a_name_that_the_linker_looks_for_stays_one(self):
-        self.assertEqual(self.run_dry(TERSE_NCCL="libnccl.so.2"), ([], ["TERSE_SCHEME=safe"], ""))
+        self.assertEqual(self.run_dry(TERSE_NCCL="libnccl.so.2"), ([], [DEFAULT_RULES], ""))
 
     def test_the_option_is_a_path_also_without_a_slash(self):
         for own in {}, {"TERSE_NCCL": "libnccl.so.2"}:

@@ -147,7 +147,7 @@ class Manual(unittest.TestCase):
                               text=True, capture_output=True, timeout=60, check=True).stdout
         text = re.sub(".\b", "", text)  # bold by overstriking
         self.assertIn("terse - NCCL's collectives in fewer bits", text)
-        self.assertIn("terse run -- torchrun --nproc-per-node 8 train.py", text)
+        self.assertIn("terse run -- torchrun --nnodes 2 --nproc-per-node 8 train.py", text)
         self.assertRegex(text, r"terse completion (\[OPTIONS\] )?shell")
 
 
