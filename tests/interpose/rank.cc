@@ -1,9 +1,11 @@
 // One rank of an NCCL program:
-//   rank.cc RANK RANKS ID_FILE COUNT ROUNDS [nonblocking | grouped | made_in_group | nowhere]
+//   rank.cc RANK RANKS ID_FILE COUNT ROUNDS [nonblocking | grouped | made_in_group | nowhere |
+//           in_pairs]
 // With either of the first two words its communicator does not block, and has the name that is in
 // COMM_NAME; with `grouped` each call is a group of its own. `made_in_group`: its communicator's
-// creation is one. `nowhere`: each call is a group of its own, and has no buffers.
-// Prints what each call gave:
+// creation is one. `nowhere`: each call is a group of its own, and has no buffers. `in_pairs`:
+// after its first call a communicator is split in pairs, which make the others. Prints what each
+// call gave:
 //   init RESULT MESSAGE
 //   round K RESULT SUM MESSAGE     SUM: of the elements' bits
 #include <hostnccl.h>
@@ -108,6 +110,11 @@ int main(int argc, char** argv) {
     if (result != ncclSuccess) {
       ncclCommAbort(comm);
       return 0;
+    }
+    if (k == 0 && way == "in_pairs") {
+      const ncclComm_t whole = comm;
+      ncclCommSplit(whole, rank / 2, rank, &comm, nullptr);
+      ncclCommDestroy(whole);
     }
   }
   ncclCommDestroy(comm);

@@ -47,6 +47,17 @@ class Says(unittest.TestCase):
                               "NCCL_HOSTID": host} for host in hosts])
             self.assertIn(wanted, first[0])
 
+    def test_again_of_the_first_communicator_that_compresses(self):
+        """All pairs have a rank 0; that of the whole job speaks."""
+        whole, pair = r"on 4 ranks, 1 node\. .*: AllReduce native,", r"on 2 ranks, 1 node\. .*: one-shot AllReduce int8:"
+        for scheme, wanted in (("ranks=2 -> int8", [whole, pair]), ("ranks=3 -> int8", [whole]),
+                               ("int8", [r"on 4 ranks, 1 node\. .*: two-shot AllReduce int8:"])):
+            first, *others = said([{"TERSE_SCHEME": scheme, "TERSE_LOG": "warn"}] * 4, "in_pairs", rounds=3)
+            self.assertEqual(others, [[], [], []], scheme)
+            self.assertEqual(len(first), len(wanted), first)
+            for line, part in zip(first, wanted):
+                self.assertRegex(line, part)
+
     # Four of the eight ranks share a node, which would send 2 times the message in bf16, where NCCL
     # sends it 1.75 times.
     def test_what_stays_native_for_nccl_sends_less_between_nodes(self):

@@ -1,6 +1,8 @@
 #include "engine/call/banner.h"
 
 #include <atomic>
+#include <optional>
+#include <string>
 
 #include "base/log.h"
 #include "engine/call/route.h"
@@ -12,21 +14,27 @@ namespace {
 
 constexpr size_t kLargeCall = size_t{64} << 20;  // bytes, a size at which links are busy
 
-// "two-shot AllReduce int8:block=128,round=nearest"
-std::string outcome_of_large(Communicator& c, plan::Collective collective) {
+// "two-shot AllReduce int8:block=128,round=nearest"; empty: it stays native.
+std::optional<std::string> way_of_large(Communicator& c, plan::Collective collective) {
   const size_t shards = plan::shards(collective, c.ranks);
   const Request request{
       .collective = collective, .count = kLargeCall / sizeof(float) / shards, .comm = c.comm};
   const Prospect prospect{collective, request.count, codec::Dtype::kFloat32, c.ranks, request.root};
   const Route way = route_silently(c, request);
   if (way.bypass || nccl_sends_less(way.scheme, prospect, {c.plans.grain(), c.topology()}))
-    return fmt::format("{} native", plan::name(collective));
+    return std::nullopt;
   return fmt::format("{} {}", algorithm(c, request, way.scheme), print_scheme(way.scheme));
 }
 
-std::string banner(Communicator& c) {
+struct Banner {
+  std::string text;
+  bool compresses = false;
+};
+
+Banner banner(Communicator& c) {
   const int nodes = c.topology().nodes();
-  std::string text = fmt::format(
+  Banner b;
+  b.text = fmt::format(
       "terse {}.{}.{} compresses NCCL {} ({}) on {} rank{}, {} node{}. Of 64 MiB in fp32:",
       TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH, version(c.library),
       c.library.found.path, c.ranks, c.ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s");
@@ -34,22 +42,29 @@ std::string banner(Communicator& c) {
   for (const plan::Collective collective :
        {plan::Collective::kAllReduce, plan::Collective::kAllGather,
         plan::Collective::kReduceScatter}) {
-    text += separator + outcome_of_large(c, collective);
+    const auto way = way_of_large(c, collective);
+    b.text += separator + way.value_or(fmt::format("{} native", plan::name(collective)));
+    b.compresses |= way.has_value();
     separator = ", ";
   }
-  return text;
+  return b;
 }
+
+enum class Said { kNothing, kOfNative, kOfCompressed };
 
 }  // namespace
 
 void announce(Communicator& c) noexcept {
-  static std::atomic<bool> done{false};
-  if (done.load(std::memory_order_relaxed) || !c.agreed.number()) return;
+  static std::atomic<Said> said{Said::kNothing};
+  Said before = said.load(std::memory_order_relaxed);
+  if (before == Said::kOfCompressed || c.announced || !c.agreed.number()) return;
   // Several of its ranks may be in this process, and rank 0 not be the one that comes first.
-  if (!c.leads_report() || c.rank != 0) return;
-  if (done.exchange(true) || !c.settings.policy.compresses()) return;
+  if (c.rank != 0 || (before == Said::kNothing && !c.leads_report())) return;
+  if (c.announced.exchange(true) || !c.settings.policy.compresses()) return;
   try {
-    note(c.rank, banner(c));
+    const Banner b = banner(c);
+    const Said now = b.compresses ? Said::kOfCompressed : Said::kOfNative;
+    if (now != before && said.compare_exchange_strong(before, now)) note(c.rank, b.text);
   } catch (const std::exception& e) {
     c.log(LogLevel::kInfo, "nothing is said of what is compressed: {}", e.what());
   }

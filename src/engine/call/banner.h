@@ -1,5 +1,6 @@
 // Whether terse is at work, in one line (base/log.h, note): of rank 0 of the first communicator
-// whose ranks have agreed.
+// whose ranks have agreed; and where all stays native there, again of the first one on which
+// something is compressed and which has that process as its rank 0.
 #pragma once
 
 #include "engine/comm/communicator.h"

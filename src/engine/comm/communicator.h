@@ -61,7 +61,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   ExactMemory exact;
   States states;
   Shadows shadows;
-  bool paused = false;  // calls by the policy stay native
+  bool paused = false;                 // calls by the policy stay native
+  std::atomic<bool> announced{false};  // its line has been said, or is not to be (call/banner.h)
   Codebooks codebooks;
   Bindings bindings;
   Tracks tracks;
