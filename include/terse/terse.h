@@ -119,7 +119,8 @@ typedef struct terseScheme terseScheme_t;
  *   every=N          of delta: in full after so many calls that were not; 0 (default): never
  *   own=O            of AllGather: a rank's own shard comes to its receive buffer exact, as it is
  *                    (default with delta); or quantized, as the others have it (without)
- *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED)
+ *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED); ranks need
+ *                    not have the same
  *   algo=A           auto (default), hierarchical, oneshot, twoshot, direct or shared: how a
  *                    collective is done; auto where it has none of that name. Of linear codes
  *                    there is summed alone, and of exp8 merged

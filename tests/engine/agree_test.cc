@@ -6,9 +6,11 @@
 #include <array>
 #include <cstring>
 
+#include "engine/call/group.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/exchange.h"
 #include "ranks.h"
+#include "reference.h"
 
 namespace terse::test {
 namespace {
@@ -46,6 +48,34 @@ TEST(Agreement, NamesVersionsAsPeopleDo) {
     }
     release_communicator(comm, true);
   });
+}
+
+// Nothing is compared for a seed, and so nothing has to be remembered of it.
+TEST(Agreement, SeedsMayDifferAndTheResultIsStillThatOfAllRanks) {
+  constexpr size_t kCount = 50'021;
+  constexpr int kRanks = 3;
+  std::array<Bytes, kRanks> sums[3];
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Bytes in = gaussian(kCount, ncclFloat32, 3 + static_cast<unsigned>(rank));
+    for (size_t call = 0; call < std::size(sums); ++call) {
+      Scheme scheme = parse_scheme("int6:round=stochastic");
+      if (call > 0) scheme.seed = 100 * call + static_cast<size_t>(rank);
+      Bytes& out = sums[call][static_cast<size_t>(rank)];
+      out.resize(in.size());
+      submit({.collective = plan::Collective::kAllReduce,
+              .send = in.data(),
+              .recv = out.data(),
+              .count = kCount,
+              .datatype = ncclFloat32,
+              .comm = comm},
+             scheme, settings());
+    }
+    release_communicator(comm, false);
+  });
+  for (const auto& of_ranks : sums)
+    for (const Bytes& sum : of_ranks) EXPECT_EQ(sum, of_ranks[0]);
+  EXPECT_NE(sums[0][0], sums[1][0]);
+  EXPECT_NE(sums[1][0], sums[2][0]);
 }
 
 }  // namespace

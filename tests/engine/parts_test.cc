@@ -1,9 +1,6 @@
 // The parts of a communicator, each by its own rules.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <limits>
-#include <random>
 #include <set>
 
 #include "engine/comm/agreed.h"
@@ -31,90 +28,16 @@ TEST(Agreed, IsOnASchemeWithAllRanksOrWithOnePeer) {
   EXPECT_FALSE(agreed.has(b, {}));
 }
 
-// As a program has it that takes the number of its step for the seed.
-TEST(Agreed, IsOnEachSeedThoughTheyDoNotPileUp) {
+TEST(Agreed, IsOnSchemesWhateverTheirSeeds) {
   Agreed agreed;
-  Scheme s = parse_scheme("int8:round=stochastic");
-  agreed.add(s, 3);
-  for (uint64_t seed = 0; seed < 1000; ++seed) {
-    s.seed = seed;
-    EXPECT_FALSE(agreed.has(s, {}));
-    EXPECT_FALSE(agreed.has(s, 3));
-    agreed.add(s, seed % 2 == 0 ? std::nullopt : std::optional(3));
-  }
-  for (uint64_t seed = 1; seed < 1000; seed += 2) {
-    s.seed = seed;
-    EXPECT_FALSE(agreed.has(s, {}));
-    EXPECT_TRUE(agreed.has(s, 3));
-    EXPECT_FALSE(agreed.has(s, 2));
-    agreed.add(s, {});
-  }
-  EXPECT_LE(agreed.schemes(), 502u) << "of all ranks they are one run by now";
-  for (uint64_t seed = 0; seed < 1000; ++seed) {
-    s.seed = seed;
-    EXPECT_TRUE(agreed.has(s, {}));
-    EXPECT_TRUE(agreed.has(s, 2));
-  }
-  s.seed.reset();
-  EXPECT_FALSE(agreed.has(s, {}));
-  EXPECT_TRUE(agreed.has(s, 3));
-  Scheme other = parse_scheme("int4:round=stochastic");
-  other.seed = 5;
-  EXPECT_FALSE(agreed.has(other, {}));
-}
-
-TEST(SeedSets, HoldWhatWasAddedInAnyOrder) {
-  std::mt19937 random(3);
-  constexpr uint64_t kLast = std::numeric_limits<uint64_t>::max();
-  std::vector<uint64_t> seeds;
-  for (uint64_t i = 0; i < 200; ++i) seeds.insert(seeds.end(), {i, 1000 + 2 * i, kLast - i});
-  std::ranges::shuffle(seeds, random);
-  SeedSet set;
-  for (size_t i = 0; i < seeds.size(); ++i) {
-    EXPECT_FALSE(set.has(seeds[i]));
-    for (int times = 0; times < 2; ++times) set.add(seeds[i]);
-    EXPECT_TRUE(set.has(seeds[i]));
-  }
-  for (const uint64_t seed : seeds) EXPECT_TRUE(set.has(seed));
-  for (uint64_t i = 0; i < 200; ++i) EXPECT_FALSE(set.has(1001 + 2 * i));
-  for (const uint64_t seed : {uint64_t{200}, uint64_t{999}, kLast - 200})
-    EXPECT_FALSE(set.has(seed));
-  EXPECT_EQ(set.runs(), 202u);
-}
-
-TEST(SeedSets, ForgetSeedsThatDoNotFollowEachOtherWhereThereAreMany) {
-  SeedSet set;
-  for (uint64_t i = 0; i < 3 * SeedSet::kMostRuns; ++i) {
-    set.add(2 * i);
-    ASSERT_TRUE(set.has(2 * i));
-    set.thin();
-    ASSERT_LE(set.runs(), SeedSet::kMostRuns);
-  }
-  EXPECT_FALSE(set.has(0));
-}
-
-// Two ranks name the schemes of their messages to each other in the orders in which they send.
-TEST(Agreed, ForgetsAlikeInWhateverOrderItIsTold) {
-  Agreed one, other;
-  Scheme scheme = parse_scheme("int4:round=stochastic");
-  const auto tell = [&](Agreed& agreed, uint64_t first, uint64_t second) {
-    agreed.thin();
-    for (const uint64_t seed : {first, second}) {
-      scheme.seed = seed;
-      agreed.add(scheme, 1);
-    }
-    for (const uint64_t seed : {first, second}) {
-      scheme.seed = seed;
-      ASSERT_TRUE(agreed.has(scheme, 1)) << seed;
-    }
-  };
-  for (Agreed* agreed : {&one, &other}) tell(*agreed, 1, 1);  // and so an odd number of them
-  for (uint64_t i = 1; i < 2 * SeedSet::kMostRuns; ++i) {
-    tell(one, 10 * i, 10 * i + 5);
-    tell(other, 10 * i + 5, 10 * i);
-    ASSERT_EQ(one.schemes(), other.schemes()) << i;
-  }
-  EXPECT_LE(one.schemes(), SeedSet::kMostRuns + 1);
+  agreed.add(parse_scheme("int8:round=stochastic,seed=1"), {});
+  agreed.add(parse_scheme("int4:round=stochastic"), 3);
+  for (const char* scheme : {"int8:round=stochastic", "int8:round=stochastic,seed=2"})
+    EXPECT_TRUE(agreed.has(parse_scheme(scheme), {})) << scheme;
+  const Scheme seeded = parse_scheme("int4:round=stochastic,seed=7");
+  EXPECT_TRUE(agreed.has(seeded, 3));
+  EXPECT_FALSE(agreed.has(seeded, 2));
+  EXPECT_FALSE(agreed.has(parse_scheme("int8:seed=1"), {}));
 }
 
 TEST(Agreed, HasANumberOnceAllHaveAgreed) {

@@ -16,37 +16,14 @@ namespace terse {
 // the same in every run of the program: where that makes them one after the other.
 uint64_t next_ordinal();
 
-// Seeds. Those that follow each other are kept as one run: programs count their steps by them. Of
-// kMostRuns and more all are forgotten when they are thinned, on all ranks alike, which agree on
-// them again where they come back.
-class SeedSet {
- public:
-  static constexpr size_t kMostRuns = 4096;
-
-  void add(uint64_t seed);
-  void thin();
-  bool has(uint64_t seed) const;
-  size_t runs() const { return last_.size(); }
-
- private:
-  std::map<uint64_t, uint64_t> last_;  // of each run, by its first seed
-};
-
-// Schemes. Of those that differ by their seeds alone, the seeds are kept.
+// Schemes but for their seeds: no two ranks draw the same numbers, so that these need not be alike.
 class SchemeSet {
  public:
   void add(const Scheme& scheme);
-  void thin();
   bool has(const Scheme& scheme) const;
-  size_t size() const;  // schemes without a seed, and runs of seeds of the others
 
  private:
-  struct Entry {
-    Scheme scheme;          // but for its seed
-    bool unseeded = false;  // that one itself
-    SeedSet seeds = {};     // of the others
-  };
-  std::vector<Entry> entries_;
+  std::vector<Scheme> schemes_;
 };
 
 class Agreed {
@@ -81,11 +58,6 @@ class Agreed {
   // A scheme: among all ranks, or with one peer for messages, for which the former serves too.
   void add(const Scheme& scheme, std::optional<int> peer);
   bool has(const Scheme& scheme, std::optional<int> peer) const;
-  // Before what one agreement adds: two ranks may add that in different orders, and are to forget
-  // the same.
-  void thin();
-  // What is kept for that (SchemeSet::size()).
-  size_t schemes() const;
 
  private:
   std::atomic<uint64_t> ordinal_{0};

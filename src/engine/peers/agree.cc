@@ -41,7 +41,7 @@ uint64_t random_identity() {
 }
 
 bool same(const Scheme* a, const Scheme* b) {
-  return a == b || (a != nullptr && b != nullptr && *a == *b);
+  return a == b || (a != nullptr && b != nullptr && without_seed(*a) == without_seed(*b));
 }
 
 // One rank's side of an agreement: its own words, and those of all, or of its peer.
@@ -127,7 +127,7 @@ class Comparison {
 
   Hello hello() const {
     Hello mine{.host = host_hash(c_.settings), .settings = ToldSettings(c_.settings)};
-    if (scheme_ != nullptr) mine.scheme = Told<128>(print_scheme(*scheme_));
+    if (scheme_ != nullptr) mine.scheme = Told<128>(print_scheme(without_seed(*scheme_)));
     if (c_.settings.policy.asks_name()) mine.name = Told<80>(c_.name);
     if (introduces_ && c_.rank == 0) {
       mine.ordinal = c_.agreed.propose(next_ordinal);
@@ -208,7 +208,6 @@ void conclude(const Comparisons& comparisons, std::vector<Agreement> agreements)
   std::optional<Error> first;
   std::vector<Exchange*> failed;
   for (const auto& comparison : comparisons) comparison->read();
-  for (const Agreement& a : agreements) a.communicator->agreed.thin();
   for (const auto& comparison : comparisons) try {
       comparison->conclude(comparisons);
     } catch (const Error& e) {

@@ -1,5 +1,6 @@
 // The ranks of a communicator compare what must be alike before anything depends on it: version,
-// settings, and each scheme at its first use. A mismatch is one clear error on every rank.
+// settings, and each scheme but for its seed at its first use. A mismatch is one clear error on
+// every rank.
 #pragma once
 
 #include <optional>
