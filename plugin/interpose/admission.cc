@@ -1,5 +1,7 @@
 #include "interpose/admission.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -41,14 +43,13 @@ bool lacks_backend_for(ncclComm_t comm) {
 
 // In the background.
 struct Admission {
-  Admission(ncclComm_t comm, ncclComm_t whole, const char* by, bool may_lead)
-      : comm(comm), whole(whole), by(by) {
-    if (may_lead) ordinal = next_ordinal();
-  }
+  Admission(ncclComm_t comm, ncclComm_t whole, const char* by, std::optional<uint64_t> ordinal)
+      : comm(comm), whole(whole), by(by), ordinal(ordinal) {}
 
   const ncclComm_t comm, whole;
   const char* const by;
-  std::optional<uint64_t> ordinal;  // in the program's order, whichever is made first
+  const std::optional<uint64_t> ordinal;
+  const pid_t process = getpid();  // a forked child has not the thread that it goes on in
   std::atomic<bool> given_up = false;
   // Under the lock.
   bool over = false;
@@ -73,7 +74,8 @@ Admissions& admissions() {
 std::atomic<size_t> g_admissions{0};
 
 auto find(Admissions& s, ncclComm_t comm) {
-  return std::ranges::find(s.all, comm, [](const auto& a) { return a->comm; });
+  return std::ranges::find_if(
+      s.all, [&](const auto& a) { return a->comm == comm && a->process == getpid(); });
 }
 
 // Null: there is none.
@@ -87,11 +89,24 @@ void erase(Admissions& s, std::vector<std::shared_ptr<Admission>>::iterator plac
   g_admissions.store(s.all.size(), std::memory_order_release);
 }
 
+// How far NCCL is with it. Where it is made the job of its group is ended, too
+// (Communicator::end_job), which communicators of one group share: by one thread at a time.
+ncclResult_t progress_of(ncclComm_t comm) {
+  static std::mutex& mutex = *new std::mutex;
+  const NcclTable& nccl = next().library->nccl;
+  const std::lock_guard lock(mutex);
+  ncclResult_t at = ncclSuccess;
+  if (const ncclResult_t asked = nccl.CommGetAsyncError(comm, &at); asked != ncclSuccess)
+    return asked;
+  int ranks = 0;
+  return at == ncclSuccess ? nccl.CommCount(comm, &ranks) : at;
+}
+
 // Waits until NCCL has made it; whether it has.
 bool is_made(const Admission& a) {
   auto pause = std::chrono::microseconds(20);
-  for (ncclResult_t at = ncclInProgress; !a.given_up;) {
-    if (next().library->nccl.CommGetAsyncError(a.comm, &at) != ncclSuccess) return false;
+  while (!a.given_up) {
+    const ncclResult_t at = progress_of(a.comm);
     if (at != ncclInProgress) return at == ncclSuccess;
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::microseconds(1000));
@@ -104,13 +119,20 @@ void give_up(const CommunicatorPointer& late) {
   if (find_communicator(late->comm) == late) abort_communicator(late->comm);
 }
 
+struct LeavesNoJob {
+  ~LeavesNoJob() { of.end_job(); }
+  const Communicator& of;
+};
+
 void admit(const Admission& a) {
+  const InNccl in_nccl;
   if (!is_made(a) || lacks_backend_for(a.comm)) return;
   const CommunicatorPointer held = communicator(a.comm, settings());
   if (a.given_up) return give_up(held);  // else it is known by now to who gives it up
   const OnMachine on(held->backend);
   if (a.ordinal) held->agreed.propose([&] { return *a.ordinal; });
   const Agreement settings_alone{held.get(), nullptr, nullptr};
+  const LeavesNoJob ends_with_this_thread{*held};
   agree({&settings_alone, 1});
   require_valid(settings());
   announce(*held);
@@ -149,7 +171,12 @@ std::shared_ptr<Admission> outlast(ncclComm_t comm) {
   Admissions& s = admissions();
   std::unique_lock lock(s.mutex);
   const auto held = admission_of(s, comm);
-  if (held != nullptr) s.over.wait(lock, [&] { return held->over; });
+  const auto is_over = [&] { return held == nullptr || held->over; };
+  while (!s.over.wait_for(lock, std::chrono::milliseconds(1), is_over)) {
+    lock.unlock();
+    name_parts();
+    lock.lock();
+  }
   return held;
 }
 
@@ -181,8 +208,9 @@ void admit(std::span<const ncclComm_t> comms) {
   for (const CommunicatorPointer& c : held) announce(*c);
 }
 
-void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole, bool may_lead) {
-  const auto made = std::make_shared<Admission>(comm, whole, by, may_lead);
+void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole,
+                     std::optional<uint64_t> ordinal) {
+  const auto made = std::make_shared<Admission>(comm, whole, by, ordinal);
   Admissions& s = admissions();
   {
     const std::lock_guard lock(s.mutex);
@@ -212,6 +240,7 @@ ncclResult_t admission_state(ncclComm_t comm) noexcept {
   Admissions& s = admissions();
   const std::lock_guard lock(s.mutex);
   for (const auto& a : s.all) {
+    if (a->process != getpid()) continue;
     if ((a->comm == comm || a->whole == comm) && !a->over) return ncclInProgress;
     if (a->comm == comm && !a->silent) return a->error->result;
   }

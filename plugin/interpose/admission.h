@@ -6,6 +6,8 @@
 
 #include <nccl.h>
 
+#include <cstdint>
+#include <optional>
 #include <span>
 
 namespace terse::interpose {
@@ -18,9 +20,10 @@ bool lacks_backend();
 void admit(std::span<const ncclComm_t> comms);
 
 // Begins that of one that NCCL may still be at; `by`: the function that the program has called for
-// it. `whole`: that it is a part of, whose state the program asks for; null: none. `may_lead`:
-// whether this rank may be its first one, which numbers it.
-void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole, bool may_lead);
+// it. `whole`: that it is a part of, whose state the program asks for; null: none. `ordinal`: that
+// this rank proposes, if it may be the first one, which numbers the communicator.
+void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole,
+                     std::optional<uint64_t> ordinal);
 
 // Whether there is one under way, or one that has failed.
 bool has_admissions() noexcept;

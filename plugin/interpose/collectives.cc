@@ -10,28 +10,15 @@
 namespace terse::interpose {
 namespace {
 
-// What NCCL calls on its way, as its ncclBcast its ncclBroadcast, is a part of the program's call.
-// Where NCCL lies in a library with others nothing else tells whose call it is.
-thread_local bool t_is_in_nccl = false;
-
-class InNccl {
- public:
-  InNccl() { t_is_in_nccl = next().library->found.embedded; }
-  ~InNccl() { t_is_in_nccl = false; }
-  InNccl(const InNccl&) = delete;
-  InNccl& operator=(const InNccl&) = delete;
-};
-
 // `function`: NCCL's.
 template <class Find, class... Args>
 ncclResult_t taken_or_called(const char* name, const Request& request, const Find& function,
                              Args... args) {
   return ours(name, [&] {
-    if (t_is_in_nccl) return call(function(), name, args...);
+    if (InNccl::here()) return call(function(), name, args...);
     try {
       await_admission(request.comm);
       if (const Answer answer = offer(request, settings()); answer.taken) return *answer.taken;
-      const InNccl in_nccl;
       return call(function(), name, args...);
     } catch (...) {
       group_refuses(request);

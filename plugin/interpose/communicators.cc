@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -96,7 +97,7 @@ ncclResult_t abort(ncclComm_t comm) {
   forget_background(comm);
   give_up_admission(comm);
   abort_communicator(comm);
-  const ncclResult_t result = next().CommAbort(comm);
+  const ncclResult_t result = call(next().CommAbort, "ncclCommAbort", comm);
   t_aborted = true;
   if (group_depth() == 0) reap_ended();
   return result;
@@ -144,11 +145,12 @@ std::string name_in(const ncclConfig_t* config) {
 void expect(const std::vector<Created>& created) {
   for (const Created& c : created) {
     if (c.whole != nullptr) {
-      name_part({c.by, c.whole, c.comm, c.name, c.made_from, c.in_background});
+      name_part({c.by, c.whole, c.comm, c.name, c.made_from, c.in_background, next_ordinal()});
     } else if (*c.comm != nullptr) {
       name(c);
       note_in_background(*c.comm);
-      begin_admission(*c.comm, c.by, nullptr, c.may_lead);
+      begin_admission(*c.comm, c.by, nullptr,
+                      c.may_lead ? std::optional(next_ordinal()) : std::nullopt);
     }
   }
 }
@@ -375,7 +377,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     forget_background(comm);
     end_admission(comm);
     release_communicator(comm, true);
-    const ncclResult_t result = in_use.is_aborted(comm) ? ncclSuccess : next().CommDestroy(comm);
+    const ncclResult_t result =
+        in_use.is_aborted(comm) ? ncclSuccess : call(next().CommDestroy, "ncclCommDestroy", comm);
     t_destroyed = true;
     if (group_depth() == 0) reap_ended();
     return result;

@@ -36,10 +36,28 @@ const Next& next();
 // Throws Error(ncclInvalidUsage): the next NCCL has no function of this name.
 [[noreturn]] void fail_lacking(const char* name);
 
+// What comes to us on this thread is a part of a call to NCCL: its ncclBcast calls its
+// ncclBroadcast, and most of its functions ask its ncclCommGetAsyncError. Where NCCL lies in a
+// library with others nothing else tells whose call it is.
+class InNccl {
+ public:
+  InNccl() { t_here = next().library->found.embedded; }
+  ~InNccl() { t_here = before_; }
+  InNccl(const InNccl&) = delete;
+  InNccl& operator=(const InNccl&) = delete;
+
+  static bool here() { return t_here; }
+
+ private:
+  static inline thread_local bool t_here = false;
+  const bool before_ = t_here;
+};
+
 // Calls a function that the next NCCL may lack.
 template <class Function, class... Args>
 ncclResult_t call(Function function, const char* name, Args... args) {
   if (function == nullptr) fail_lacking(name);
+  const InNccl in_nccl;
   return function(args...);
 }
 

@@ -48,7 +48,7 @@ bool try_to_name(Parts& s, const Part& part) {
   // A program that has seen the handle before it was told may use it by now.
   if (find_communicator(comm) == nullptr) {
     name_communicator(comm, part.name.c_str(), part.made_from);
-    begin_admission(comm, part.by, part.whole, true);
+    begin_admission(comm, part.by, part.whole, part.ordinal);
   }
   return true;
 }
@@ -112,6 +112,13 @@ void name_part(Part part) {
   g_awaited.store(s.awaited.size(), std::memory_order_release);
 }
 
+void name_parts() {
+  if (!awaits_parts()) return;
+  Parts& s = parts();
+  const std::lock_guard lock(s.mutex);
+  drop(s, [&](const Part& p) { return try_to_name(s, p); });
+}
+
 void adopt_part(ncclComm_t comm) { drop_part(comm, try_to_name); }
 
 void forget_part(ncclComm_t comm) {
@@ -128,8 +135,10 @@ using namespace terse::interpose;
 extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncError(
     ncclComm_t comm, ncclResult_t* async) {
   return ours("ncclCommGetAsyncError", [&] {
+    if (InNccl::here()) return next().library->nccl.CommGetAsyncError(comm, async);
     adopt_part(comm);
     if (async != nullptr && is_being_admitted(comm)) {
+      name_parts();
       *async = ncclInProgress;
       return ncclSuccess;
     }
@@ -141,6 +150,7 @@ extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncE
     settle_parts(comm, good);
     if (known != nullptr && good) *async = known->invalidity().value_or(ncclSuccess);
     if (const ncclResult_t at = admission_state(comm); at != ncclSuccess) *async = at;
+    if (*async == ncclInProgress) name_parts();
     return result;
   });
 }

@@ -5,6 +5,7 @@
 
 #include <nccl.h>
 
+#include <cstdint>
 #include <string>
 
 namespace terse::interpose {
@@ -25,11 +26,17 @@ struct Part {
   ncclComm_t* comm;
   std::string name, made_from;  // as name_communicator() has them
   bool in_background;           // it does not block
+  uint64_t ordinal;             // that this rank proposes, in the program's order
 };
 
 // Gives the part its name, and begins its admission: now if its handle is there, or before the
 // program is told of the whole, or uses the part.
 void name_part(Part part);
+
+// The same of all parts whose handles are there by now, while the program waits for one of them, or
+// is told to: that may wait for another rank in this process, or for one that waits for this rank's
+// next part. A program that was not told of a part's whole still has its place.
+void name_parts();
 
 // Before the program's call on a communicator. It may have seen the handle in its place, and never
 // ask how far the whole is: where that is a part without a name, it has one from now on.

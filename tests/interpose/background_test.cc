@@ -4,7 +4,10 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <latch>
 #include <memory>
@@ -161,12 +164,105 @@ TEST(Background, APartIsReadyWhenItSaysSo) {
   });
 }
 
+// Of two ranks, or of two communicators: what is asked for first waits for what comes after it.
+struct TwoRanks {
+  TwoRanks() {
+    ncclUniqueId id;
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    ncclConfig_t config = non_blocking();
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int r = 0; r < 2; ++r) ncclCommInitRankConfig(&wholes[r], 2, id, r, &config);
+    const ncclResult_t made = ncclGroupEnd();
+    for (const ncclComm_t whole : wholes) EXPECT_EQ(settled(made, whole), ncclSuccess);
+  }
+  ~TwoRanks() {
+    for (const auto& comms : {parts, wholes})
+      for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  }
+  TwoRanks(const TwoRanks&) = delete;
+  TwoRanks& operator=(const TwoRanks&) = delete;
+
+  void split() {
+    for (int r = 0; r < 2; ++r) {
+      const ncclResult_t begun = ncclCommSplit(wholes[r], 0, r, &parts[r], nullptr);
+      EXPECT_TRUE(begun == ncclSuccess || begun == ncclInProgress) << begun;
+    }
+  }
+
+  std::array<ncclComm_t, 2> wholes{}, parts{};
+};
+
+TEST(Background, OneThreadMayAskForOneWholeAfterTheOther) {
+  for (const bool grouped : {true, false}) {
+    TwoRanks ranks;
+    if (grouped) {
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    }
+    ranks.split();
+    if (grouped) {
+      EXPECT_EQ(ncclGroupEnd(), ncclInProgress);
+    }
+    for (const ncclComm_t whole : ranks.wholes)
+      ASSERT_EQ(settled(ncclInProgress, whole), ncclSuccess) << grouped;
+    for (const ncclComm_t part : ranks.parts) EXPECT_EQ(nodes_of(part), 1u);
+  }
+}
+
+TEST(Background, OneThreadMayAskForOnePartAfterTheOther) {
+  TwoRanks ranks;
+  ranks.split();
+  for (ncclComm_t& part : ranks.parts) seen(part);
+  for (const ncclComm_t part : ranks.parts) ASSERT_EQ(settled(ncclInProgress, part), ncclSuccess);
+}
+
+TEST(Background, OneThreadMayDestroyOnePartAfterTheOther) {
+  TwoRanks ranks;
+  ranks.split();
+  for (ncclComm_t& part : ranks.parts) seen(part);
+}
+
+TEST(Background, TwoRanksMayAskForPartsInDifferentOrders) {
+  ncclUniqueId ids[2];
+  for (ncclUniqueId& id : ids) ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  on_threads(2, [&](int rank, const ncclUniqueId&) {
+    ncclComm_t wholes[2], parts[2] = {};
+    for (int i = 0; i < 2; ++i) wholes[i] = made_with(non_blocking(), rank, 2, ids[i]);
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int i = 0; i < 2; ++i) ncclCommSplit(wholes[i], 0, rank, &parts[i], nullptr);
+    ASSERT_EQ(ncclGroupEnd(), ncclInProgress);
+    for (const int i : {rank, 1 - rank}) ASSERT_EQ(settled(ncclInProgress, wholes[i]), ncclSuccess);
+    for (const ncclComm_t part : parts) expect_sum_of_two(part);
+    for (const ncclComm_t part : parts) EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+    for (const ncclComm_t whole : wholes) EXPECT_EQ(ncclCommDestroy(whole), ncclSuccess);
+  });
+}
+
+// It has not the thread that goes on with it.
+TEST(Background, AForkedChildDoesNotWaitForWhatItsParentHasBegun) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = non_blocking();
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config), ncclInProgress);  // and no other rank
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(ncclCommDestroy(comm) == ncclSuccess ? 1 : 0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+}
+
 TEST(Background, ARankThatOnlyDestroysItsPartHoldsUpNoOther) {
   on_threads(2, [](int rank, const ncclUniqueId& id) {
     const ncclComm_t whole = made_with(non_blocking(), rank, 2, id);
     Place place = begun_part(whole, rank);
     const ncclComm_t part = seen(*place);
-    if (rank == 0) EXPECT_EQ(settled(ncclInProgress, part), ncclSuccess);
+    if (rank == 0) {
+      EXPECT_EQ(settled(ncclInProgress, part), ncclSuccess);
+    }
     EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
     place.reset();
     EXPECT_EQ(settled(ncclInProgress, whole), ncclSuccess);

@@ -2,11 +2,14 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
+#include <unistd.h>
 
 #include <vector>
 
+#include "nodes_of.h"
 #include "terse/terse.h"
 
+namespace terse {
 namespace {
 
 TEST(Embedded, ACallThatNcclMakesOnItsWayIsNotCountedAgain) {
@@ -26,9 +29,36 @@ TEST(Embedded, ACallThatNcclMakesOnItsWayIsNotCountedAgain) {
     stats.size = sizeof stats;
     ASSERT_EQ(stats_of(comm, &stats), ncclSuccess);
     EXPECT_EQ(stats.bypasses[TERSE_BYPASS_OFF] + stats.bypasses[TERSE_BYPASS_DTYPE], 1u);
-    if (comm == comms[0]) EXPECT_EQ(stats.native_bytes, 4000u);
+    if (comm == comms[0]) {
+      EXPECT_EQ(stats.native_bytes, 4000u);
+    }
+  }
+  for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST(Embedded, ACommunicatorThatDoesNotBlockIsMade) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclComm_t comms[2] = {};
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < 2; ++r) ncclCommInitRankConfig(&comms[r], 2, id, r, &config);
+  ASSERT_EQ(ncclGroupEnd(), ncclInProgress);
+  for (const ncclComm_t comm : comms) {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) {
+      usleep(100);
+      ASSERT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    }
+    EXPECT_EQ(state, ncclSuccess) << ncclGetLastError(comm);
+    int count = 0;
+    EXPECT_EQ(ncclCommCount(comm, &count), ncclSuccess);
+    EXPECT_EQ(count, 2);
+    EXPECT_EQ(test::nodes_of(comm), 1u) << "its ranks have not compared settings";
   }
   for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
 }  // namespace
+}  // namespace terse

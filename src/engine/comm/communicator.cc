@@ -96,6 +96,15 @@ ncclResult_t Communicator::ask(ncclResult_t* state) const {
   return library.nccl.CommGetAsyncError(comm, state);
 }
 
+void Communicator::end_job() const noexcept {
+  const std::lock_guard lock(asking_);
+  ncclResult_t state = ncclSuccess;
+  int ranks = 0;
+  if (!aborted_ && library.nccl.CommGetAsyncError(comm, &state) == ncclSuccess &&
+      state == ncclSuccess)
+    (void)library.nccl.CommCount(comm, &ranks);
+}
+
 void Communicator::require_sound() const {
   const std::optional<ncclResult_t> now = state();
   require_usable();  // as it is where there is a state of NCCL's

@@ -89,6 +89,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // NCCL's own answer to ncclCommGetAsyncError. By this and state() one thread asks at a time: that
   // function also frees what is over, and two threads in it would both. Fails once it is aborted.
   ncclResult_t ask(ncclResult_t* state) const;
+  // NCCL 2.19 to 2.26 keep the job of a non-blocking group in memory of the thread that has called,
+  // and its communicators point there until a function other than ncclCommGetAsyncError is called
+  // on them (ncclCommEnsureReady in init.cc). Before a thread ends whose calls are all enqueued.
+  void end_job() const noexcept;
   // Fails where state() is an error, or empty.
   void require_sound() const;
   // What waits gives up.
