@@ -26,8 +26,9 @@ void say(Error& e, const char* call) {
 
 const char* result_name(ncclResult_t result) {
   static constexpr const char* kNames[] = {
-      "ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
-      "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress"};
+      "ncclSuccess",       "ncclUnhandledCudaError", "ncclSystemError",
+      "ncclInternalError", "ncclInvalidArgument",    "ncclInvalidUsage",
+      "ncclRemoteError",   "ncclInProgress",         "ncclTimeout"};
   const auto index = static_cast<size_t>(result);
   return index < std::size(kNames) ? kNames[index] : "an unknown result";
 }

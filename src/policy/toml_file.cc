@@ -55,6 +55,7 @@ bool is_printable(char c) { return c >= ' ' && c <= '~'; }
 
 TomlFile::TomlFile(std::string_view text, const std::string& path) : path_(path) {
   require_ascii(text);
+  require_shallow(text);
   try {
     table_ = toml::parse(text, path_);
   } catch (const toml::parse_error& e) {
@@ -75,6 +76,28 @@ void TomlFile::require_ascii(std::string_view text) const {
     if (at.column == 1) comment = c == '#';
     if (static_cast<unsigned char>(c) >= 0x80 && !comment)
       refuse(at, "a character that is not ASCII, outside of a line that begins with #");
+    ++at.column;
+    if (c == '\n') at = {at.line + 1, 1};
+  }
+}
+
+// toml++ takes a part of a key into another by recursion, and has no limit to that.
+void TomlFile::require_shallow(std::string_view text) const {
+  constexpr int kMostParts = 100;
+  toml::source_position at{1, 1};
+  int parts = 1;
+  char quote = '\0';  // that a text in quotes ends with; no dot parts anything there
+  bool comment = false;
+  for (const char c : text) {
+    if (c == '\n' || (quote == '\0' && std::strchr(",=[]{}", c) != nullptr)) parts = 1;
+    if (c == '\n') comment = false, quote = '\0';
+    if (!comment && quote == '\0') {
+      comment = c == '#';
+      if (c == '"' || c == '\'') quote = c;
+      if (c == '.' && ++parts > kMostParts) refuse(at, "a key of more than {} parts", kMostParts);
+    } else if (c == quote) {
+      quote = '\0';
+    }
     ++at.column;
     if (c == '\n') at = {at.line + 1, 1};
   }

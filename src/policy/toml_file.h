@@ -56,6 +56,7 @@ class TomlFile {
 
  private:
   void require_ascii(std::string_view text) const;
+  void require_shallow(std::string_view text) const;
 
   const std::string& path_;
   toml::table table_;

@@ -42,7 +42,9 @@ Json write(const Course& s) {
 
 Course read_course(const Json& j) {
   Course s{.each = j.at("each").get<uint64_t>(), .points = {}};
-  if (!std::has_single_bit(s.each) || j.at("points").size() > Course::kMaxPoints)
+  constexpr uint64_t kMostOfAPoint = uint64_t{1} << 53;
+  if (!std::has_single_bit(s.each) || s.each > kMostOfAPoint ||
+      j.at("points").size() > Course::kMaxPoints)
     throw std::out_of_range("a course that is none");
   for (const Json& p : j.at("points"))
     s.points.push_back({p.at(0).get<uint64_t>(), p.at(1).get<uint64_t>(), p.at(2).get<double>(),

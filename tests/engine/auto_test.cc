@@ -8,6 +8,7 @@
 #include "engine/call/exclusion.h"
 #include "engine/call/group.h"
 #include "engine/call/route.h"
+#include "engine/comm/account.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/agree.h"
 #include "ranks.h"
@@ -134,6 +135,25 @@ TEST(Auto, ChoosesOnceForAllSeeds) {
       EXPECT_EQ(way.scheme, parse_scheme(std::string("int8:seed=") + seed));
     }
     EXPECT_EQ(route(c, request, parse_scheme("auto")).scheme, parse_scheme("int8"));
+    release_communicator(comm, false);
+  });
+}
+
+// Of calls of one kind some may name the scheme that auto chooses.
+TEST(Auto, ReportsWhatItPredictedWhereItHasChosenAllCalls) {
+  Settings own = settings_with(measured());
+  own.meter = 1;
+  run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
+    const Bytes in = gaussian(400'009, ncclFloat32, 3 + static_cast<uint64_t>(rank));
+    Bytes out(in.size());
+    const Request request = sum_of(in, out, 400'009, comm);
+    for (const char* scheme : {"auto", "auto", "int8"}) {
+      submit(request, parse_scheme(scheme), own);
+      EXPECT_GT(stats_of(comm).timed_calls, 0u);  // which reads the times
+      const report::Communicator account = account_of(*find_communicator(comm), true);
+      ASSERT_EQ(account.rows.size(), 1u);
+      EXPECT_EQ(account.rows[0].times.predicted > 0, scheme == std::string("auto"));
+    }
     release_communicator(comm, false);
   });
 }

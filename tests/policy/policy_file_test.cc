@@ -126,6 +126,25 @@ TEST(PolicyFile, ErrorsOfTheTextItselfSayWhereToo) {
   for (const auto& c : cases) EXPECT_EQ(error_of(c.text).find(c.place), 0u) << error_of(c.text);
 }
 
+// Not by the end of the stack.
+TEST(PolicyFile, AKeyHasNoMorePartsThanAnybodyNeeds) {
+  const auto parts = [](size_t n, std::string_view part) {
+    std::string key(part);
+    while (--n > 0) key += "." + std::string(part);
+    return key;
+  };
+  const std::string too_many = "a key of more than 100 parts";
+  for (const std::string& text : {parts(101, "a") + " = 1", "[" + parts(200'000, "a") + "]",
+                                  "x = {y." + parts(100, "\"=\"") + " = 1}",
+                                  "[[rule]]\nscheme = 'int8' # .\n" + parts(300, "'a'")})
+    EXPECT_NE(error_of(text).find(too_many), std::string::npos) << error_of(text).substr(0, 100);
+  EXPECT_EQ(error_of(parts(101, "a") + " = 1").find("p.toml:1:202: " + too_many), 0u);
+  const std::string dots(1000, '.');
+  for (const std::string& text : {parts(100, "a") + " = 1", "[[rule]]\nscheme = 'int8'  # " + dots,
+                                  "[[rule]]\nscheme = \"int8\"\nname = \"" + dots + "\""})
+    EXPECT_EQ(error_of(text).find(too_many), std::string::npos) << text;
+}
+
 TEST(PolicyFile, ErrorsOfTextsWithoutQuotesSayWhatIsMeant) {
   const struct {
     const char *line, *meant;

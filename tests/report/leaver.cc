@@ -1,7 +1,8 @@
 // An NCCL program of two ranks as threads, which ends in a way of its own: leaver WAY CALLS
 //   destroy   destroys its communicators      leave     just returns from main
 //   exit      exits from a thread             abort     dies by abort()
-//   finish    ncclCommAbort                   fork      has a child that exits; then as leave
+//   finish    ncclCommAbort                   fork      has a child that gives up one of its
+//                                                       communicators, and exits; then as leave
 //   release   destroys, and then abort()      exec      a child, before the first communicator,
 //                                                       does the work and leaves
 //   global    destroys them while the program's own globals go
@@ -85,7 +86,10 @@ int main(int argc, char** argv) {
   if (way == "exit") std::thread([] { std::exit(0); }).join();
   if (way == "fork") {
     const pid_t child = fork();
-    if (child == 0) std::exit(0);
+    if (child == 0) {
+      ncclCommAbort(comms[1]);  // which NCCL refuses
+      std::exit(0);
+    }
     int status = 0;
     waitpid(child, &status, 0);
     std::printf("child %d\n", static_cast<int>(child));

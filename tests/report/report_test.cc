@@ -205,6 +205,8 @@ TEST(Report, SaysWhatIsWrongWithTheNewerParts) {
   const std::string good = to_json(sample(0, 1));
   EXPECT_EQ(why_not(replaced(good, "\"each\": 1", "\"each\": 3")),
             "a number that cannot be right: a course that is none");
+  EXPECT_EQ(why_not(replaced(good, "\"each\": 1", "\"each\": 9223372036854775808")),
+            "a number that cannot be right: a course that is none");
   EXPECT_EQ(why_not(replaced(good, "\"each\": 1", "\"each\": 0")),
             "a number that cannot be right: a course that is none");
   std::string size = good;

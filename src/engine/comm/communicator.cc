@@ -278,7 +278,8 @@ bool Communicator::leads_report() const { return leads(agreed.identity(), rank);
 
 // What one has learned on which calls have failed may be of what not all ranks have sent.
 void Communicator::save_fitted() const noexcept {
-  if (usable_) save_levels(settings, codebooks.fitted_levels(), codebooks.continued_levels());
+  if (usable_ && is_of_this_process())
+    save_levels(settings, codebooks.fitted_levels(), codebooks.continued_levels());
 }
 
 void Communicator::read_levels() noexcept {

@@ -2,6 +2,8 @@
 // each with its own rules.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -129,6 +131,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool wait_until(const std::function<bool()>& so,
                   std::optional<std::chrono::steady_clock::time_point> limit = {}) const;
 
+  // Not what a forked child has of its parent, who says it all.
+  bool is_of_this_process() const { return process_ == getpid(); }
+
   // Memory held that keeps what it has from call to call.
   size_t state_bytes() const { return states.bytes() + shadows.bytes() + codebooks.bytes(); }
 
@@ -205,6 +210,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void save_fitted() const noexcept;
 
   std::vector<std::unique_ptr<Mailbox>> left_;
+  const pid_t process_ = getpid();
   mutable std::mutex asking_;  // whether it is one of these, and NCCL of its state
   bool aborted_ = false, revoked_ = false;
   std::optional<Error> invalid_;

@@ -161,8 +161,11 @@ void wait_until_made(const NcclLibrary& library, ncclComm_t comm, const Maker& m
 void for_each_communicator(const std::function<void(Communicator&)>& visit) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
-  for (const auto& [comm, state] : d.communicators) visit(*state);
-  for (const CommunicatorPointer& state : d.releasing) visit(*state);
+  const auto visit_own = [&](Communicator& c) {
+    if (c.is_of_this_process()) visit(c);
+  };
+  for (const auto& [comm, state] : d.communicators) visit_own(*state);
+  for (const CommunicatorPointer& state : d.releasing) visit_own(*state);
 }
 
 constexpr Present kPresent{
@@ -181,7 +184,7 @@ constexpr Present kPresent{
 
 // `whole`: all of its calls are done; else with what is known by now.
 void report_end(Communicator& c, bool whole) {
-  report_released([&] { return account_of(c, whole); });
+  if (c.is_of_this_process()) report_released([&] { return account_of(c, whole); });
 }
 
 }  // namespace

@@ -126,6 +126,7 @@ void Meter::read(const Pending& pending) {
   }
   if (times && wanted.metered) {
     ++tally.timed;
+    tally.foreseen += pending.predicted != 0;
     tally.predicted += pending.predicted;
     tally.times.total += times->total;
     tally.times.encode += times->encode;

@@ -58,7 +58,8 @@ struct Tally {
   Sent sent;
   size_t timed = 0;  // calls of which times are known; sums of theirs
   PhaseTimes times;
-  double predicted = 0;  // the sum of what was predicted for those calls
+  size_t foreseen = 0;   // those of them that auto has predicted
+  double predicted = 0;  // the sum of its times for these
   BothTimes both;
   Distribution relative;         // the error of each call of which it is known
   Course errors;                 // the finite ones of them, by the calls' numbers

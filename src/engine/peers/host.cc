@@ -20,7 +20,7 @@ std::string own_identity() {
 }  // namespace
 
 uint64_t host_hash(const Settings& settings) {
-  static const std::string own = own_identity();
+  static const std::string& own = *new std::string(own_identity());  // also while others exit
   const std::string& given = settings.node;
   return fingerprint(given.empty() ? own : given);
 }
