@@ -120,6 +120,8 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myran
     require_pointer(comm_ids, "commIds");
     if (id_count < 1 || id_count > nranks)
       fail(ncclInvalidArgument, "nId {} is not possible", id_count);
+    // The ranks meet by the first one.
+    for (int i = 1; i < id_count; ++i) close_meeting(comm_ids[i]);
     return init_rank(newcomm, nranks, comm_ids[0], myrank, config);
   });
 }

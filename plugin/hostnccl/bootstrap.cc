@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 
 #include "background.h"
 #include "completion.h"
+#include "fork.h"
 #include "log.h"
 
 namespace hostnccl {
@@ -99,8 +101,11 @@ class Reception {
     for (size_t i = strangers_.size(); i-- > 0;) {
       if (fds[i + 2].revents != 0) greet(i);
     }
-    for (Socket socket = listener_.try_accept(); socket.open(); socket = listener_.try_accept()) {
-      if (strangers_.size() >= kMaxStrangers) strangers_.pop_front();
+    // Who had said something was greeted: what makes room is silent.
+    if (strangers_.size() >= kMaxStrangers) strangers_.pop_front();
+    while (strangers_.size() < kMaxStrangers) {
+      Socket socket = listener_.try_accept();
+      if (!socket.open()) return;
       socket.wake_by(sizeof(Hello));
       strangers_.push_back(std::move(socket));
     }
@@ -186,6 +191,12 @@ struct Meeting {
   std::shared_ptr<Completion> over = std::make_shared<Completion>();  // its port is free again
 };
 
+// Those of ids that were made here, until their ranks have met.
+struct OpenIds {
+  std::mutex mutex;
+  std::map<uint64_t, std::weak_ptr<Flag>> stops;  // by magic
+};
+
 Meeting host_meeting_in_background(Socket listener, uint64_t magic, milliseconds patience) {
   Meeting meeting;
   auto socket = std::make_shared<Socket>(std::move(listener));
@@ -233,12 +244,24 @@ ncclUniqueId make_unique_id(const Settings& settings) {
   } else {
     Doorway door = Doorway::open(settings);
     point = {random_magic(), door.address};
-    host_meeting_in_background(std::move(door.listener), point.magic, settings.timeout);
+    OpenIds& open = of_process<OpenIds>();
+    const std::lock_guard lock(open.mutex);
+    std::erase_if(open.stops, [](const auto& stop) { return stop.second.expired(); });
+    open.stops[point.magic] =
+        host_meeting_in_background(std::move(door.listener), point.magic, settings.timeout).stop;
   }
   ncclUniqueId id;
   std::memset(&id, 0, sizeof(id));
   std::memcpy(id.internal, &point, sizeof(point));
   return id;
+}
+
+void close_meeting(const ncclUniqueId& id) {
+  OpenIds& open = of_process<OpenIds>();
+  const std::lock_guard lock(open.mutex);
+  const auto own = open.stops.find(from_unique_id(id).magic);
+  const auto stop = own != open.stops.end() ? own->second.lock() : nullptr;
+  if (stop != nullptr) stop->raise();
 }
 
 Doorway Doorway::open(const Settings& settings) {

@@ -36,6 +36,9 @@ MeetingPoint from_unique_id(const ncclUniqueId& id);
 // background; with it, rank 0 will.
 ncclUniqueId make_unique_id(const Settings& settings);
 
+// The meeting point of an id that nobody will call; it may be another process's.
+void close_meeting(const ncclUniqueId& id);
+
 struct Hello {
   uint64_t magic;
   int32_t rank;

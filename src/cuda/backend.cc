@@ -1,10 +1,11 @@
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 
 #include "backend/cuda_module.h"
+#include "base/first_made.h"
 #include "cuda/device.h"
 #include "cuda/launch.h"
 #include "cuda/pool.h"
@@ -134,14 +135,13 @@ class CudaBackend final : public Backend {
   }
 
   void load() override {
-    const std::lock_guard lock(loading_);
-    if (!launcher_) launcher_.emplace(device_);
+    first_made(launcher_, [this] { return cuda::Launcher(device_); });
   }
 
   void combine(Stream stream, const std::vector<codec::Combine>& works,
                const uint64_t* replays) override {
     const OnDevice on(device_);
-    launcher_->combine(stream, works, replays);
+    launcher().combine(stream, works, replays);
   }
 
   void copy(Stream stream, const std::vector<Copy>& works) override {
@@ -155,17 +155,17 @@ class CudaBackend final : public Backend {
 
   void compare(Stream stream, const codec::Comparison& work) override {
     const OnDevice on(device_);
-    launcher_->compare(stream, work);
+    launcher().compare(stream, work);
   }
 
   void checksum(Stream stream, const codec::Checksum& work) override {
     const OnDevice on(device_);
-    launcher_->checksum(stream, work);
+    launcher().checksum(stream, work);
   }
 
   void learn(Stream stream, const codec::Learning& work) override {
     const OnDevice on(device_);
-    launcher_->learn(stream, work);
+    launcher().learn(stream, work);
   }
 
   // A launch takes a copy of its parameters.
@@ -174,6 +174,7 @@ class CudaBackend final : public Backend {
   uint64_t recording(Stream stream) override {
     if (is_legacy(stream)) return 0;
     const OnDevice on(device_);
+    const DuringCapture relaxed;  // it may be the first call to the runtime, which loads code
     const Capture capture = capture_of(stream);
     return capture.active ? capture.id + 1 : 0;
   }
@@ -200,7 +201,7 @@ class CudaBackend final : public Backend {
 
   void increment(Stream stream, uint64_t* number) override {
     const OnDevice on(device_);
-    launcher_->increment(stream, number);
+    launcher().increment(stream, number);
   }
 
   bool null_stream_is_synchronous() const override { return false; }
@@ -256,9 +257,11 @@ class CudaBackend final : public Backend {
     return found;
   }
 
+  // There is one from the first agreement on.
+  const cuda::Launcher& launcher() const { return *launcher_.load(std::memory_order_acquire); }
+
   const cuda::Device device_;
-  std::mutex loading_;
-  std::optional<cuda::Launcher> launcher_;
+  std::atomic<const cuda::Launcher*> launcher_{nullptr};  // as this, for good
   cuda::Pool pool_{kDeviceMemory}, visible_{kVisibleMemory};
 };
 
@@ -271,13 +274,15 @@ extern "C" __attribute__((visibility("default"))) Backend* terse_cuda_backend(in
          kCudaModuleVersion, version);
   static std::mutex mutex;
   static auto& backends = *new std::map<int, std::unique_ptr<CudaBackend>>;
-  const std::lock_guard lock(mutex);
-  auto& backend = backends[device];
-  if (backend == nullptr) {
-    cuda::require_driver();
-    backend = std::make_unique<CudaBackend>(device);
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto made = backends.find(device); made != backends.end()) return made->second.get();
   }
-  return backend.get();
+  // Not under the lock: the runtime opens the driver (base/first_made.h).
+  cuda::require_driver();
+  auto backend = std::make_unique<CudaBackend>(device);
+  const std::lock_guard lock(mutex);
+  return backends.emplace(device, std::move(backend)).first->second.get();
 }
 
 }  // namespace terse

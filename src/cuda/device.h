@@ -4,10 +4,12 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <new>
 #include <string>
 
 #include "base/error.h"
+#include "base/first_made.h"
 
 namespace terse::cuda {
 
@@ -62,7 +64,8 @@ void find(const char* name, Function& function) {
 }
 
 inline const Driver& driver() {
-  static const Driver found = [] {
+  static constinit std::atomic<const Driver*> place{nullptr};
+  return first_made(place, [] {
     int devices = 0;
     check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");  // readies the driver
     Driver d{};
@@ -71,8 +74,7 @@ inline const Driver& driver() {
     find("cuCtxPushCurrent", d.push);
     find("cuCtxPopCurrent", d.pop);
     return d;
-  }();
-  return found;
+  });
 }
 
 // Errors of the driver and of the runtime have the same numbers.

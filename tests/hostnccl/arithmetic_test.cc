@@ -1,6 +1,12 @@
 // The narrow floats, code by code, against a reference that knows only their definition.
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+#include <cfenv>
 #include <cmath>
 #include <cstring>
+#include <string_view>
 
 #include "reference.h"
 
@@ -115,6 +121,36 @@ TEST(Arithmetic, IntegersWrapAndAveragesTruncate) {
   }));
   EXPECT_EQ(sum[1], (std::vector<int8_t>{-64, 63, -2, 2}));
 }
+
+// In which a thread computes that makes communicators: theirs compute as every rank's do.
+class FloatMode : public ::testing::TestWithParam<const char*> {};
+
+void set_mode(std::string_view mode) {
+  if (mode == "upward") std::fesetround(FE_UPWARD);
+  if (mode == "trapping") feenableexcept(FE_OVERFLOW | FE_UNDERFLOW);
+#ifdef __SSE2__
+  constexpr unsigned kFlushes = 0x8040;  // of MXCSR: results, and what is read
+  if (mode == "flushing") _mm_setcsr(_mm_getcsr() | kFlushes);
+#endif
+}
+
+TEST_P(FloatMode, OfTheProgramDoesNotMatter) {
+  std::fenv_t before;
+  std::fegetenv(&before);
+  set_mode(GetParam());
+  const Clique clique(2);
+  std::fesetenv(&before);
+  const float subnormal = 0x1p-140f, large = 3e38f;
+  const std::vector<float> in = {subnormal, 1, large}, other = {subnormal, 1e-9f, large};
+  std::vector<float> sums[2] = {in, in};
+  ASSERT_NCCL(clique.each([&](int r, ncclComm_t comm) {
+    return ncclAllReduce((r == 0 ? in : other).data(), sums[r].data(), in.size(), ncclFloat32,
+                         ncclSum, comm, nullptr);
+  }));
+  for (const auto& sum : sums) EXPECT_EQ(sum, (std::vector<float>{0x1p-139f, 1, HUGE_VALF}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, FloatMode, ::testing::Values("upward", "flushing", "trapping"));
 
 }  // namespace
 }  // namespace hostnccl_test

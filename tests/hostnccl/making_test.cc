@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,6 +35,34 @@ void wait_until_gone(const std::weak_ptr<Comm>& comm) {
   while (!comm.expired() && Clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(comm.expired());
+}
+
+ptrdiff_t threads_of_this_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+// Each id has a thread that waits for whoever calls.
+TEST(Making, NobodyWaitsAtTheIdsThatAreNotCalled) {
+  std::array<ncclUniqueId, 1> first;
+  const auto make = [](std::span<ncclUniqueId> ids) {
+    for (ncclUniqueId& id : ids) ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    std::array<ncclComm_t, 3> comms{};
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int r = 0; r < 3; ++r)
+      EXPECT_EQ(ncclCommInitRankScalable(&comms[r], 3, r, static_cast<int>(ids.size()), ids.data(),
+                                         nullptr),
+                ncclSuccess);
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+    for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  };
+  make(first);
+  const ptrdiff_t threads = threads_of_this_process();
+  std::array<ncclUniqueId, 3> ids;
+  for (int times = 0; times < 5; ++times) make(ids);
+  const auto limit = Clock::now() + std::chrono::seconds(20);
+  while (threads_of_this_process() > threads && Clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_LE(threads_of_this_process(), threads);
 }
 
 // The other rank's wish comes when ours is no longer of use.

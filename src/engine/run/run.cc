@@ -175,14 +175,24 @@ void Run::abandon() noexcept {
     }
 }
 
-void Run::cut_off() {
-  if (ended_) return;
-  ranges::end(range_);
+// The last lane waits for all others.
+void Run::join_lanes() {
   for (size_t i = 0; i < entered_.size(); ++i) {
     const Stream lane = track_.lanes()[i];
     if (!entered_[i] || lane == last_lane()) continue;
     c_.backend.record(step_event(i), lane);
     c_.backend.wait(last_lane(), step_event(i));
+  }
+}
+
+void Run::cut_off() {
+  if (ended_) return;
+  ranges::end(range_);
+  try {
+    join_lanes();
+  } catch (...) {  // as in a recording that is broken, which runs nothing
+    release_binding();
+    throw;
   }
   if (sample_ != nullptr) {
     sample_->finish(last_lane());
@@ -207,12 +217,17 @@ void Run::enter(const Wait& wait) {
   }
 }
 
+// When the last lane has come here.
+void Run::release_binding() {
+  c_.backend.notify(
+      last_lane(), [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); },
+      &binding_);
+}
+
 // All that is enqueued comes before the end of the last lane.
 void Run::leave() {
   Backend& b = c_.backend;
-  b.notify(
-      last_lane(), [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); },
-      &binding_);
+  release_binding();
   if (!entered_[static_cast<size_t>(Lane::kDecode)]) return;  // and nothing is enqueued
   b.record(track_.finished_event(), last_lane());
   track_.continues = true;

@@ -54,7 +54,9 @@ class Run {
  private:
   template <class Wait>
   void enter(const Wait& wait);
+  void join_lanes();
   void cut_off();
+  void release_binding();
   void leave();
   Stream last_lane() const { return track_.lanes()[static_cast<size_t>(plan::Lane::kDecode)]; }
   Stream lane(const plan::Step& step) const { return track_.lanes()[step.queue()]; }
