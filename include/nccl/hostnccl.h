@@ -5,7 +5,10 @@
  * text with ncclGetLastError(NULL).
  *
  * Settings: HOSTNCCL_TIMEOUT=<seconds> (default 30) bounds communicator creation and the silence of
- * a peer; the NCCL_* variables of the bootstrap and the log, and all of UCX's, are honoured.
+ * a peer; HOSTNCCL_LAUNCHES=<number> (default 2) is how many launches of messages alone a
+ * communicator has under way: with 1 they go one after another, as NCCL's kernels do, so that
+ * programs hang here that would hang there. The NCCL_* variables of the bootstrap and the log, and
+ * all of UCX's, are honoured.
  *
  * ncclCommFinalize and ncclCommDestroy return when the peers have what was sent to them, whether or
  * not they have asked for it: the process may then end in any way. ncclRemoteError: a peer that is

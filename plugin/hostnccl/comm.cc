@@ -130,7 +130,7 @@ std::shared_ptr<Launch> Comm::next_launch() const {
   const auto next = std::find_if(launches_.begin(), launches_.end(),
                                  [](const auto& launch) { return !launch->started; });
   if (next == launches_.end() || (*next)->streams_awaited != 0) return nullptr;
-  const size_t together = (*next)->collectives.empty() ? kLaunchesUnderWay : 1;
+  const size_t together = (*next)->collectives.empty() ? settings_.launches : 1;
   return under_way_.size() < together ? *next : nullptr;
 }
 

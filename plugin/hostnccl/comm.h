@@ -120,8 +120,6 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Operator resolve_operator(ncclRedOp_t handle, ncclDataType_t dtype) const;
 
  private:
-  static constexpr size_t kLaunchesUnderWay = 2;
-
   void main();
   void initialize();
   void serve();

@@ -65,6 +65,8 @@ Settings read_settings() {
   settings.comm_id = get("NCCL_COMM_ID");
   const std::string blocking = get("NCCL_COMM_BLOCKING");
   if (!blocking.empty()) settings.blocking = blocking != "0";
+  const double launches = parse_number(get("HOSTNCCL_LAUNCHES"));
+  if (launches >= 1) settings.launches = static_cast<size_t>(std::min(launches, 1024.0));
   return settings;
 }
 

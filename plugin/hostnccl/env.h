@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,7 @@ struct Settings {
   std::string interface;                     // NCCL_SOCKET_IFNAME
   std::string comm_id;                       // NCCL_COMM_ID, host:port
   std::optional<bool> blocking;              // NCCL_COMM_BLOCKING
+  size_t launches = 2;                       // HOSTNCCL_LAUNCHES: of messages, that may go together
 };
 
 LogSettings read_log_settings();

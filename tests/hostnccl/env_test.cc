@@ -28,6 +28,18 @@ TEST(Environment, TimeoutInSeconds) {
   for (const char* none : {"", "soon", "0", "-3"}) EXPECT_EQ(timeout_by(none), milliseconds(30000));
 }
 
+TEST(Environment, LaunchesThatGoTogether) {
+  const auto launches_by = [](const char* text) {
+    setenv("HOSTNCCL_LAUNCHES", text, 1);
+    const Settings settings = read_settings();
+    unsetenv("HOSTNCCL_LAUNCHES");
+    return settings.launches;
+  };
+  EXPECT_EQ(launches_by("1"), 1u);
+  EXPECT_EQ(launches_by("3"), 3u);
+  for (const char* none : {"", "many", "0", "-1"}) EXPECT_EQ(launches_by(none), 2u);
+}
+
 // A program may choose one whose numbers have a comma.
 TEST(Environment, TimeoutHasAPointInEveryLocale) {
   bool has_comma = false;

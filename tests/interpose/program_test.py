@@ -33,7 +33,8 @@ def environment(settings, preload):
     if preload:
         settings = {**settings, **ALWAYS, "LD_PRELOAD": PRELOAD,
                     "ASAN_OPTIONS": f"detect_leaks={int(not ALWAYS)}"}
-    return local_ranks.environment(**settings, HOSTNCCL_TIMEOUT="10")
+    # Launches of a communicator go one after another, as NCCL's.
+    return local_ranks.environment(**settings, HOSTNCCL_TIMEOUT="10", HOSTNCCL_LAUNCHES="1")
 
 
 def play(seed, ranks, prefix, settings=None):
