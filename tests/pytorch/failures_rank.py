@@ -6,6 +6,7 @@ import datetime
 import os
 import re
 import signal
+import time
 
 import torch
 import torch.distributed as dist
@@ -117,6 +118,24 @@ def sizes_differ():
     fails("NCCL error", dist.all_reduce, torch.ones(3 + RANK), group=group)
 
 
+def two_threads_call_first():
+    """One waits for a message, which comes after what the other one calls."""
+    group = dist.new_group([0, 1])
+    if RANK > 1:
+        return
+    received = torch.zeros(4)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        if RANK == 0:
+            waits = pool.submit(dist.recv, received, 1, group)
+            time.sleep(0.5)
+        dist.barrier(group)
+        if RANK == 1:
+            dist.send(torch.ones(4), 0, group)
+        else:
+            waits.result()
+            assert received.tolist() == [1, 1, 1, 1], received
+
+
 def somebody_dies():
     everyone()
     if RANK == 3:
@@ -125,8 +144,8 @@ def somebody_dies():
 
 
 for part in (nobody_comes_at_all, somebody_is_late, somebody_waits_no_longer, aborted,
-             aborted_while_the_ranks_meet, shut_down_while_the_ranks_meet, sizes_differ,
-             somebody_dies):
+             aborted_while_the_ranks_meet, shut_down_while_the_ranks_meet, two_threads_call_first,
+             sizes_differ, somebody_dies):
     everyone()
     part()
 print("good", flush=True)

@@ -136,7 +136,7 @@ HostGroup::CommunicatorPtr HostGroup::communicator(int other) {
 
 HostGroup::CommunicatorPtr HostGroup::communicator(const std::string& key, int rank, int size) {
   if (CommunicatorPtr found = find(key)) return found;
-  std::lock_guard lock(meeting_);
+  const Turn turn(turns_, key);
   if (CommunicatorPtr found = find(key)) return found;
   require_alive();
   const std::string called = key == kWhole ? name() : c10::str(name(), ":", key);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "communicator.h"
+#include "meeting.h"
 #include "work.h"
 
 namespace torch_hostnccl {
@@ -130,7 +131,7 @@ class HostGroup final : public c10d::Backend {
   // Apart, for messages are the calls of two ranks: collectives must have the same number on all.
   uint64_t collectives_ = 0, messages_ = 0;
   uint64_t splits_ = 0;  // without a store of their own: each has keys apart
-  std::mutex meeting_;   // held while ranks meet, and never waited for with mutex_
+  Turns turns_;          // of those that meet; never waited for with mutex_
   std::mutex mutex_;     // of the two below
   std::map<std::string, CommunicatorPtr> communicators_;
   std::string over_;  // why no communicator lives any more; empty: they do
