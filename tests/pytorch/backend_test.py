@@ -92,6 +92,11 @@ class Backend(unittest.TestCase):
     def test_collectives_in_callbacks(self):
         self.play("futures:2:refused", "futures:3:ordered")
 
+    def test_callbacks_run_before_the_program_ends(self):
+        program = subprocess.run([PYTHON, "-W", "ignore", ROOT + "/tests/pytorch/ending.py"], text=True,
+                                 capture_output=True, timeout=120)
+        self.assertEqual((program.returncode, program.stdout), (0, "[1.0, 1.0, 1.0]\n"), program.stderr)
+
     def test_names_of_communicators(self):
         self.play("names:2", variables={"PYTHONPATH": MODULE},
                   prefix=[TERSE, "run", "--scheme", "name=named* -> off; name=? -> off; int8", "--nccl",

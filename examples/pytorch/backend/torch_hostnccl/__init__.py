@@ -5,6 +5,8 @@
     torch.distributed.init_process_group("hostnccl")
 """
 
+import atexit
+
 import torch  # noqa: F401  before the extension, which is linked to it
 import torch.distributed as dist
 
@@ -18,3 +20,5 @@ def _create(common, options):
 
 dist.Backend.register_backend("hostnccl", _create, extended_api=True, devices=["cpu"])
 _batch.install()
+# While Python still is there for the callbacks of futures; no longer where one does not end.
+atexit.register(_C.wait_for_callbacks, 10)

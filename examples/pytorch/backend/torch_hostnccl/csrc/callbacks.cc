@@ -1,5 +1,6 @@
 #include "callbacks.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -18,12 +19,19 @@ class Pool {
  public:
   void run(std::function<void()> callback) {
     std::lock_guard lock(mutex_);
+    ++begun_;
     waiting_.push_back(std::move(callback));
     if (waiting_.size() > idle_) {
       std::thread([this] { serve(); }).detach();
     } else {
       changed_.notify_one();
     }
+  }
+
+  // Whether all are over, and what they held is gone, within that time.
+  bool wait(std::chrono::duration<double> limit) {
+    std::unique_lock lock(mutex_);
+    return all_over_.wait_for(lock, limit, [this] { return begun_ == 0; });
   }
 
  private:
@@ -40,20 +48,27 @@ class Pool {
       callback();
       callback = nullptr;
       lock.lock();
+      if (--begun_ == 0) all_over_.notify_all();
     }
   }
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, all_over_;
   std::deque<std::function<void()>> waiting_;
-  size_t idle_ = 0;
+  size_t idle_ = 0, begun_ = 0;
 };
+
+Pool& pool() {
+  static Pool* const pool = new Pool;  // for ever: its threads outlive main
+  return *pool;
+}
 
 }  // namespace
 
-void run_callback(std::function<void()> callback) {
-  static Pool* const pool = new Pool;  // for ever: its threads outlive main
-  pool->run(std::move(callback));
+void run_callback(std::function<void()> callback) { pool().run(std::move(callback)); }
+
+bool wait_for_callbacks(double seconds) {
+  return pool().wait(std::chrono::duration<double>(seconds));
 }
 
 bool in_callback() { return t_in_callback; }

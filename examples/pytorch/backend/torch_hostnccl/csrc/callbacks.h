@@ -7,6 +7,9 @@
 namespace torch_hostnccl {
 
 void run_callback(std::function<void()> callback);
+// Until none is left of those that were begun: a thread that asks for Python's lock while Python
+// goes ends the process by abort(). Whether that was so within that time.
+bool wait_for_callbacks(double seconds);
 bool in_callback();  // whether this thread runs one
 
 // An environment variable: 1 if futures are to be complete when a program gets them, as

@@ -2,6 +2,7 @@
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "callbacks.h"
 #include "process_group.h"
 
 namespace torch_hostnccl {
@@ -28,6 +29,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
            pybind11::call_guard<pybind11::gil_scoped_release>())
       .def("shutdown", &torch_hostnccl::HostGroup::shutdown,
            pybind11::call_guard<pybind11::gil_scoped_release>());
+  m.def("wait_for_callbacks", &torch_hostnccl::wait_for_callbacks, pybind11::arg("seconds"),
+        pybind11::call_guard<pybind11::gil_scoped_release>());
   m.def("create", &torch_hostnccl::create, pybind11::arg("store"), pybind11::arg("rank"),
         pybind11::arg("size"), pybind11::arg("timeout"));
 }
