@@ -41,16 +41,22 @@ const Next& next();
 // library with others nothing else tells whose call it is.
 class InNccl {
  public:
-  InNccl() { t_here = next().library->found.embedded; }
-  ~InNccl() { t_here = before_; }
+  InNccl() {
+    if (counts_) ++t_depth;
+  }
+  ~InNccl() {
+    if (counts_) --t_depth;
+  }
   InNccl(const InNccl&) = delete;
   InNccl& operator=(const InNccl&) = delete;
 
-  static bool here() { return t_here; }
+  static bool here() { return matters() && t_depth > 0; }
 
  private:
-  static inline thread_local bool t_here = false;
-  const bool before_ = t_here;
+  static bool matters() { return next().library->found.embedded; }
+
+  static inline thread_local int t_depth = 0;
+  const bool counts_ = matters();  // a thread's own data costs a call some nanoseconds
 };
 
 // Calls a function that the next NCCL may lack.
