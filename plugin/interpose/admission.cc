@@ -90,16 +90,11 @@ void erase(Admissions& s, std::vector<std::shared_ptr<Admission>>::iterator plac
 }
 
 // How far NCCL is with it. Where it is made the job of its group is ended, too
-// (Communicator::end_job), which communicators of one group share: by one thread at a time.
+// (end_job()), which communicators of one group share: by one thread at a time.
 ncclResult_t progress_of(ncclComm_t comm) {
   static std::mutex& mutex = *new std::mutex;
-  const NcclTable& nccl = next().library->nccl;
   const std::lock_guard lock(mutex);
-  ncclResult_t at = ncclSuccess;
-  if (const ncclResult_t asked = nccl.CommGetAsyncError(comm, &at); asked != ncclSuccess)
-    return asked;
-  int ranks = 0;
-  return at == ncclSuccess ? nccl.CommCount(comm, &ranks) : at;
+  return end_job(next().library->nccl, comm);
 }
 
 // Waits until NCCL has made it; whether it has.

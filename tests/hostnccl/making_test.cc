@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <thread>
@@ -15,9 +14,12 @@
 #include "group.h"
 #include "handles.h"
 #include "meeting.h"
+#include "threads_of_process.h"
 
 namespace hostnccl {
 namespace {
+
+using terse::test::threads_of_this_process;
 
 std::vector<CommPtr> two_ranks(Config config = {}) {
   const ncclUniqueId id = make_unique_id(read_settings());
@@ -37,10 +39,6 @@ void wait_until_gone(const std::weak_ptr<Comm>& comm) {
   EXPECT_TRUE(comm.expired());
 }
 
-ptrdiff_t threads_of_this_process() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
-}
-
 // Each id has a thread that waits for whoever calls.
 TEST(Making, NobodyWaitsAtTheIdsThatAreNotCalled) {
   std::array<ncclUniqueId, 1> first;
@@ -56,7 +54,7 @@ TEST(Making, NobodyWaitsAtTheIdsThatAreNotCalled) {
     for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
   };
   make(first);
-  const ptrdiff_t threads = threads_of_this_process();
+  const size_t threads = threads_of_this_process();
   std::array<ncclUniqueId, 3> ids;
   for (int times = 0; times < 5; ++times) make(ids);
   const auto limit = Clock::now() + std::chrono::seconds(20);

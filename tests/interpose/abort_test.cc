@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <future>
 #include <iterator>
 #include <memory>
@@ -16,16 +15,12 @@
 #include "host_stream.h"
 #include "nodes_of.h"
 #include "terse/terse.h"
+#include "threads_of_process.h"
 
 namespace terse::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-size_t threads_of_this_process() {
-  namespace fs = std::filesystem;
-  return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
-}
 
 // Two ranks of this thread.
 struct Pair {

@@ -7,16 +7,12 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 
 #include "clients.h"
+#include "threads_of_process.h"
 
 namespace terse::test {
 namespace {
-
-auto threads_of_this_process() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
-}
 
 TEST(Jobs, OfTheThreadsOfAnAdmissionAreOverBeforeThem) {
   const auto threads = threads_of_this_process();

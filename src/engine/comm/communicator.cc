@@ -31,6 +31,14 @@ std::atomic<bool> g_any_invalid{false};
 
 }  // namespace
 
+ncclResult_t end_job(const NcclTable& nccl, ncclComm_t comm) noexcept {
+  ncclResult_t state = ncclSuccess;
+  if (const ncclResult_t asked = nccl.CommGetAsyncError(comm, &state); asked != ncclSuccess)
+    return asked;
+  int ranks = 0;
+  return state == ncclSuccess ? nccl.CommCount(comm, &ranks) : state;
+}
+
 bool has_invalid_communicators() noexcept { return g_any_invalid; }
 
 Communicator::Communicator(const Settings& settings, const NcclLibrary& library, Backend& backend,
@@ -98,11 +106,7 @@ ncclResult_t Communicator::ask(ncclResult_t* state) const {
 
 void Communicator::end_job() const noexcept {
   const std::lock_guard lock(asking_);
-  ncclResult_t state = ncclSuccess;
-  int ranks = 0;
-  if (!aborted_ && library.nccl.CommGetAsyncError(comm, &state) == ncclSuccess &&
-      state == ncclSuccess)
-    (void)library.nccl.CommCount(comm, &ranks);
+  if (!aborted_) (void)terse::end_job(library.nccl, comm);
 }
 
 void Communicator::require_sound() const {

@@ -91,9 +91,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // NCCL's own answer to ncclCommGetAsyncError. By this and state() one thread asks at a time: that
   // function also frees what is over, and two threads in it would both. Fails once it is aborted.
   ncclResult_t ask(ncclResult_t* state) const;
-  // NCCL 2.19 to 2.26 keep the job of a non-blocking group in memory of the thread that has called,
-  // and its communicators point there until a function other than ncclCommGetAsyncError is called
-  // on them (ncclCommEnsureReady in init.cc). Before a thread ends whose calls are all enqueued.
+  // The function below, unless it is aborted: before a thread ends whose calls are all enqueued.
   void end_job() const noexcept;
   // Fails where state() is an error, or empty.
   void require_sound() const;
@@ -217,6 +215,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool silent_ = false;
   std::atomic<bool> usable_{true};  // neither aborted nor revoked nor invalid
 };
+
+// What NCCL says of the communicator; and where that is success, the job of its group is ended.
+// NCCL 2.19 to 2.26 keep the job of a non-blocking group in memory of the thread that has called,
+// and its communicators point there until a function other than ncclCommGetAsyncError is called on
+// them (ncclCommEnsureReady in init.cc).
+ncclResult_t end_job(const NcclTable& nccl, ncclComm_t comm) noexcept;
 
 // Whether there ever was one in this process.
 bool has_invalid_communicators() noexcept;
