@@ -1,5 +1,5 @@
-// A scheme while it is read: what its text says (scheme_text.cc), before the codec is found that has
-// all of it (scheme_codec.cc).
+// A scheme while it is read: what its text says (scheme_text.cc), before the codec is found that
+// has all of it (scheme_codec.cc).
 #pragma once
 
 #include <algorithm>
