@@ -6,7 +6,7 @@ import sys
 import traceback
 
 from ._communicator import communicator
-from ._library import active, call
+from ._library import Error, active, call
 
 
 _depth = {}  # of those that are paused, by their addresses: how often
@@ -32,9 +32,12 @@ def paused(*comms):
     For checkpoints that are gathered, for FSDP1's summon_full_params(), for weights that are averaged.
     All ranks of the communicators come to its beginning and to its end alike, and wait for each other
     there; so does one that leaves it by an exception, which is printed first. Raises Error where they
-    differ. Of some within others only the outermost counts. Without the preload library nothing is to
-    be done.
+    differ, and where no communicator is named. Of some within others only the outermost counts.
+    Without the preload library nothing is to be done.
     """
+    if not comms:
+        raise Error("terse.paused() pauses nothing: name the communicators, or ProcessGroups, whose "
+                    "calls are to stay native")
     if not active():
         yield
         return

@@ -211,6 +211,11 @@ class Alone(unittest.TestCase):
 class Pauses(unittest.TestCase):
     """What is paused, without a library."""
 
+    def test_no_communicator(self):
+        with self.assertRaisesRegex(terse.Error, r"terse.paused\(\) pauses nothing: name the comm"):
+            with terse.paused():
+                self.fail("all would be compressed")
+
     def test_one_that_cannot_be_resumed(self):
         native = set()
 
