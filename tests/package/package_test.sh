@@ -4,7 +4,14 @@ set -euo pipefail
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+# What was installed from this build, by whom it may be to be uninstalled.
+manifest=$build/install_manifest.txt
+[ ! -e "$manifest" ] || cp -p "$manifest" "$scratch/manifest"
+restore() {
+  rm -f "$manifest"
+  [ ! -e "$scratch/manifest" ] || cp -p "$scratch/manifest" "$manifest"
+}
+trap 'restore; rm -rf "$scratch"' EXIT
 prefix=$scratch/prefix
 
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -83,18 +90,19 @@ fi
 cmake --install "$build" --prefix "$scratch/gone" >/dev/null
 mkdir "$scratch/gone/lib/terse/python/terse/__pycache__"
 touch "$scratch/gone/lib/terse/of_somebody_else" "$scratch/gone/lib/terse/python/terse/__pycache__/module.pyc"
-cmake -D MANIFEST="$build/install_manifest.txt" -P "$here/../../cmake/uninstall.cmake"
+uninstall() { cmake -D MANIFEST="$manifest" -P "$here/../../cmake/uninstall.cmake"; }
+uninstall
 left=$(cd "$scratch/gone" && find . -path '*terse*')
 [ "$(sort <<<"$left" | tr '\n' ' ')" = "./lib/terse ./lib/terse/of_somebody_else " ] ||
   fail "uninstalled, there is left: $left"
 [ -z "$(find "$scratch/gone" -type f ! -name of_somebody_else)" ] || fail "uninstalled, files are left"
 
 # What cannot be removed is an error: here a folder, where a file was.
-unremovable=$(head -1 "$build/install_manifest.txt")
+if uninstall 2>"$scratch/said"; then fail "nothing was there to be uninstalled, and nobody said so"; fi
+grep -q "nothing is there" "$scratch/said" || fail "not said: that nothing is there"
+unremovable=$(head -1 "$manifest")
 mkdir -p "$unremovable/something"
-if cmake -D MANIFEST="$build/install_manifest.txt" -P "$here/../../cmake/uninstall.cmake" 2>"$scratch/said"; then
-  fail "$unremovable was not removed, and nobody said so"
-fi
+if uninstall 2>"$scratch/said"; then fail "$unremovable was not removed, and nobody said so"; fi
 grep -q "$unremovable cannot be removed" "$scratch/said" || fail "not said: what cannot be removed"
 
 # Each package has its own part, and no file is in two.
