@@ -1,5 +1,6 @@
 // terse-tune: measures what native and compressed collectives take on the ranks of a job, and
 // writes a profile, by which `auto` chooses.
+#include <dlfcn.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -29,6 +30,7 @@
 #include "resources.h"
 #include "session.h"
 #include "size.h"
+#include "terse_api.h"
 #include "types.h"
 
 namespace terse::perf {
@@ -356,7 +358,18 @@ int write(const TuneOptions& o, const Layout& layout, std::vector<model::Curve> 
   }
 }
 
+// What the preload library compresses would be measured as native.
+void require_native() {
+  const auto policy =
+      reinterpret_cast<decltype(&tersePreloadPolicy)>(dlsym(RTLD_DEFAULT, "tersePreloadPolicy"));
+  if (policy != nullptr && std::strcmp(policy(), "off") != 0)
+    throw std::runtime_error(
+        "libterse_nccl.so is preloaded, and would compress what is to be measured as native: start "
+        "it without that, as by `env -u LD_PRELOAD terse tune`");
+}
+
 int tune(Session& session, const TuneOptions& o) {
+  require_native();
   if (session.layout.ranks < 2)
     throw std::runtime_error(
         "there is one rank, and nothing to send: start a process for each GPU, by torchrun, mpirun "

@@ -8,7 +8,7 @@ import time
 import tomllib
 import unittest
 
-from programs import BUILD, clean_environment, free_port, netlab
+from programs import BUILD, clean_environment, free_port, library, netlab
 
 TERSE = os.path.join(BUILD, "bin", "terse")
 TUNE = os.path.join(BUILD, "bin", "terse-tune")
@@ -120,6 +120,16 @@ class Tune(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("there is one rank, and nothing to send: start a process for each GPU", err)
         self.assertFalse(os.path.exists(self.path))
+
+    def test_under_the_preload_library_native_would_be_compressed(self):
+        preload = {"LD_PRELOAD": library("libterse_nccl.so"), "TERSE_LOG": "error"}
+        code, _, err = terse("tune", "-o", self.path, *QUICK,
+                             environment={"TERSE_SCHEME": "int4", **preload})
+        self.assertEqual(code, 1)
+        self.assertIn("libterse_nccl.so is preloaded, and would compress what is to be", err)
+        self.assertFalse(os.path.exists(self.path))
+        code, _, err = terse("tune", "-o", self.path, *QUICK, environment=preload)
+        self.assertEqual(code, 0, err)  # nothing is compressed
 
     def test_a_rank_that_is_missing_is_named(self):
         code, _, err = terse("tune", "-o", self.path, "-T", "3", environment={
