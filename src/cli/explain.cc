@@ -281,6 +281,7 @@ void explain(const ExplainOptions& o) {
   if (!bypass) require_feasible(request.collective, call.shape_on(0, scheme), chooses);
   print_call(o, request);
   print_decision(policy, facts, decision);
+  print_warnings(policy, stderr);
   if (chooses) {
     scheme = chosen(call, scheme, profile);
     bypass = scheme.off ? TERSE_BYPASS_AUTO : bypass_of(request, o.ranks, scheme);

@@ -68,11 +68,15 @@ std::string shell_word(const std::string& word) {
   return quoted(word, R"('\'')");
 }
 
+void print_warnings(const Policy& policy, std::FILE* to) {
+  for (const std::string& line : policy.warnings()) fmt::print(to, "warning: {}\n", line);
+}
+
 void print_rules(const Policy& policy) {
   for (const Rule& rule : policy.rules)
     fmt::print("{}: {}{}\n", describe_rule(rule), print_rule(rule),
                rule.preset.empty() ? "" : fmt::format("   (preset {})", rule.preset));
-  for (const std::string& line : policy.warnings()) fmt::print("warning: {}\n", line);
+  print_warnings(policy, stdout);
 }
 
 void flush_output() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,9 @@ std::string quoted(std::string_view text, std::string_view quote);
 // A word as a shell reads it: in quotes where it needs them.
 std::string shell_word(const std::string& word);
 
-// Prints the rules, a line each, and warns of those that are never reached.
+// Prints the rules, a line each, and what is to be warned of.
 void print_rules(const Policy& policy);
+void print_warnings(const Policy& policy, std::FILE* to);
 
 // Throws std::system_error where what was printed cannot be written, or could not before.
 void flush_output();

@@ -10,6 +10,15 @@ bool has(Set set, Set bit) { return (set & bit) != 0; }
 // A set without bits is that of everything.
 bool covers(Set set, Set other) { return set == 0 || (other != 0 && (other & ~set) == 0); }
 
+bool meets(Set set, Set other) { return set == 0 || other == 0 || (set & other) != 0; }
+
+// Two patterns may always.
+bool names_meet(std::string_view name, std::string_view other) {
+  const auto is_pattern = [](std::string_view s) { return s.find_first_of("*?") != s.npos; };
+  if (name.empty() || other.empty() || (is_pattern(name) && is_pattern(other))) return true;
+  return is_pattern(name) ? glob(name, other) : glob(other, name);
+}
+
 }  // namespace
 
 // The sizes come last: where they alone refuse, the message is too small or too large.
@@ -31,6 +40,15 @@ bool Match::covers(const Match& o) const {
   return terse::covers(collectives, o.collectives) && terse::covers(dtypes, o.dtypes) &&
          terse::covers(ops, o.ops) && ranks.contains(o.ranks) && nodes.contains(o.nodes) &&
          (name.empty() || name == o.name) && bytes.contains(o.bytes) && shard.contains(o.shard);
+}
+
+bool Match::meets(const Match& o) const {
+  // A shard is no larger than its message.
+  const bool of_sizes = bytes.meets(o.bytes) && shard.meets(o.shard) &&
+                        std::max(shard.first, o.shard.first) <= std::min(bytes.last, o.bytes.last);
+  return terse::meets(collectives, o.collectives) && terse::meets(dtypes, o.dtypes) &&
+         terse::meets(ops, o.ops) && ranks.meets(o.ranks) && nodes.meets(o.nodes) &&
+         names_meet(name, o.name) && of_sizes;
 }
 
 // After a mismatch the last * takes more, up to where what follows it may begin.

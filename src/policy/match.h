@@ -31,6 +31,7 @@ struct Range {
   bool contains(uint64_t value) const { return first <= value && value <= last; }
   bool contains(const Range& other) const { return contains(other.first) && contains(other.last); }
   bool everything() const { return contains(Range{}); }
+  bool meets(const Range& other) const { return first <= other.last && other.first <= last; }
   bool operator==(const Range&) const = default;
 };
 
@@ -45,6 +46,9 @@ struct Match {
 
   // Whether there is no call that `other` matches and this does not. May say no where it is so.
   bool covers(const Match& other) const;
+
+  // Whether there may be a call that both match.
+  bool meets(const Match& other) const;
 
   bool operator==(const Match&) const = default;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "policy/conditions.h"
 #include "terse/terse.h"
@@ -13,14 +14,39 @@ namespace terse {
 namespace {
 
 // Of `off`, too, for it does what it says.
-bool has_an_effect(const Rule& rule) {
-  if (rule.scheme.off || rule.scheme.automatic) return true;
+// What a rule compresses: of its collectives those that its scheme is for.
+Match compressed(const Rule& rule) {
+  Match match = rule.match;
   for (size_t i = 0; i < plan::kCollectives; ++i) {
     const auto collective = static_cast<plan::Collective>(i);
-    if ((rule.match.collectives & set_of(collective)) != 0 && serves(rule.scheme, collective))
-      return true;
+    if (rule.scheme.off || !(rule.scheme.automatic || serves(rule.scheme, collective)))
+      match.collectives &= ~set_of(collective);
   }
-  return false;
+  return match;
+}
+
+// Of `off`, too, for it does what it says.
+bool has_an_effect(const Rule& rule) {
+  return rule.scheme.off || compressed(rule).collectives != 0;
+}
+
+// Of a rule that leaves calls native under conditions: the earlier one that compresses some of
+// them. Null where there is none, or where it keeps others from a later one.
+const Rule* made_vain(std::span<const Rule> rules, const Rule& rule) {
+  if (!rule.scheme.off || rule.match == Match{.collectives = all_collectives()}) return nullptr;
+  const auto compresses_some = [&](const Rule& other) {
+    const Match match = compressed(other);
+    return match.collectives != 0 && match.meets(rule.match);
+  };
+  const auto at = static_cast<size_t>(&rule - rules.data());
+  const auto earlier = rules.first(at), later = rules.subspan(at + 1);
+  const auto by = std::ranges::find_if(earlier, compresses_some);
+  const bool keeps_some = std::ranges::any_of(later, [&](const Rule& other) {
+    return compresses_some(other) && std::ranges::none_of(earlier, [&](const Rule& first) {
+             return first.match.covers(other.match);
+           });
+  });
+  return by == earlier.end() || keeps_some ? nullptr : &*by;
 }
 
 }  // namespace
@@ -100,6 +126,12 @@ std::vector<std::string> Policy::warnings() const {
                                   describe_rule(rule), describe_rule(*entry->second)));
     taken.erase(entry);
   }
+  for (const Rule& rule : rules)
+    if (const Rule* by = made_vain(rules, rule); by != nullptr && !by->match.covers(rule.match))
+      lines.push_back(fmt::format(
+          "{} leaves no call native that {} compresses: of two the first counts, so it has to come "
+          "before that",
+          describe_rule(rule), describe_rule(*by)));
   for (const Rule& rule : rules)
     if (!has_an_effect(rule))
       lines.push_back(fmt::format("{} compresses nothing: {} is for other collectives",

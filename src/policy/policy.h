@@ -79,7 +79,9 @@ class Policy {
   // Canonical: equal policies have equal texts, and the text is a line that parses back.
   std::string print() const;
 
-  // A line for each rule that no call can come to, because an earlier one takes all of its calls.
+  // A line for each rule that no call can come to, because an earlier one takes all of its calls;
+  // for each that would leave native what an earlier one compresses; and for each whose scheme is
+  // for other collectives.
   std::vector<std::string> warnings() const;
 };
 

@@ -146,6 +146,14 @@ class Run(unittest.TestCase):
         preloaded, *others = [line.removeprefix("export ") for line in out.splitlines()[:-1]]
         return preloaded.split(":")[1:], others, err
 
+    def test_rules_that_cannot_be_meant(self):
+        warning = "warning: rule 2 leaves no call native that rule 1 compresses"
+        self.assertIn(warning, self.run_dry("--scheme", "int8; allgather -> off")[2])
+        self.assertNotIn("warning", self.run_dry("--scheme", "int8; bytes=..4K -> off")[2])
+        code, _, err = terse("explain", "--scheme", "int8; allgather -> off")
+        self.assertEqual(code, 0)
+        self.assertIn(warning, err)
+
     def test_the_first_folder_that_takes_it_has_what_is_put_in_front(self):
         home, temporary = self.folder + "/home", self.folder + "/temporary"
         own = f"terse-{os.getuid()}"
@@ -379,8 +387,8 @@ native     the message is smaller than the rules ask for
             "number"], ""))
         self.says(call.format("float32, sum") + "rule       there are none\n"
                   "native     no rule asks for compression\n")
-        self.says(call.format("float32, sum") + "rule       rule 1: off\n"
-                  "native     the rule says off\n", "--scheme", "off; int8")
+        self.says(call.format("float32, sum") + "rule       rule 1: allreduce -> off\n"
+                  "native     the rule says off\n", "--scheme", "allreduce -> off; int8")
 
     def test_bytes_are_whole_elements_on_each_rank(self):
         _, out, _ = terse("explain", "--collective", "allgather", "--ranks", "3", "--bytes", "1M",

@@ -263,6 +263,27 @@ TEST(Policy, WarnsOfRulesThatNoCallReaches) {
        "collectives"},
       {"allreduce -> linear8; allgather -> int8:delta=inplace; auto:bits=8", ""},
       {"linear8; allgather -> off", ""},  // of its three one is enough
+      {"int4; allgather -> off",
+       "rule 2 leaves no call native that rule 1 compresses: of two the first counts, so it has to "
+       "come before that"},
+      {"safe; nodes=1 -> off",
+       "rule 2 leaves no call native that rule 1 compresses: of two the first counts, so it has to "
+       "come before that"},
+      {"name=dp* -> int8; name=dp1 -> off",
+       "rule 2 leaves no call native that rule 1 compresses: of two the first counts, so it has to "
+       "come before that"},
+      {"int4; name=tp* -> off; bytes=..1M -> int8",
+       "rule 3 is never reached: rule 1 takes all of its calls"
+       "rule 2 leaves no call native that rule 1 compresses: of two the first counts, so it has to "
+       "come before that"},
+      {"bytes=0.. -> int8; allgather -> off",
+       "rule 2 is never reached: rule 1 takes all of its calls"},
+      {"int8; off", ""},
+      {"int8; bytes=..4K -> off", ""},  // below rule 1's floor
+      {"name=dp1 -> int8; name=tp* -> off", ""},
+      {"allreduce -> int8; allgather -> off", ""},
+      {"dtype=float32 -> int8; dtype=float16 -> off; ranks=2..4 -> off; nodes=2 -> int4", ""},
+      {"allreduce -> int8; name=tp* -> off; int4", ""},  // of allgather it does
   };
   for (const auto& c : cases) {
     std::string warnings;
