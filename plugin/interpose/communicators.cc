@@ -1,8 +1,5 @@
 #include "interpose/communicators.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
@@ -13,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
 #include "interpose/admission.h"
@@ -157,12 +155,7 @@ void expect(const std::vector<Created>& created) {
 
 // For `terse run --check`: some process of the run has come to NCCL by way of this library.
 void leave_mark() {
-  static const bool left = [] {
-    const std::string& path = settings().mark;
-    const int file =
-        path.empty() ? -1 : open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return file >= 0 && close(file) == 0;
-  }();
+  static const bool left = (terse::leave_mark(settings().mark), true);
   (void)left;
 }
 

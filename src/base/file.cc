@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,6 +38,12 @@ bool is_replaced(fs::file_type kind) {
 }
 
 }  // namespace
+
+void leave_mark(const std::string& path) {
+  if (path.empty()) return;
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file >= 0) close(file);
+}
 
 void write_file(const fs::path& path, const std::string& text) {
   std::error_code error;

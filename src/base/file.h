@@ -10,6 +10,9 @@ namespace terse {
 // file, such as /dev/stdout, is written to. Throws terse::Error.
 void write_file(const std::filesystem::path& path, const std::string& text);
 
+// Makes an empty file where there is none; follows no link. Does nothing where that cannot be.
+void leave_mark(const std::string& path);
+
 // Throws where write_file() would, as far as that shows before. Leaves all as it is.
 void require_writable(const std::filesystem::path& path);
 

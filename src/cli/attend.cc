@@ -28,8 +28,12 @@ sigset_t awaited() {
   return set;
 }
 
-// The kernel sends a terminal's signals to the whole foreground, the program included.
-bool is_sent_by_a_process(const siginfo_t& info) { return info.si_code <= 0; }
+// The kernel sends a terminal's signals to the whole foreground, the program included; but that it
+// was hung up, to the leader of its session alone.
+bool is_for_this_process_alone(const siginfo_t& info) {
+  const bool sent_by_a_process = info.si_code <= 0;
+  return sent_by_a_process || (info.si_signo == SIGHUP && getsid(0) == getpid());
+}
 
 }  // namespace
 
@@ -50,7 +54,7 @@ int attend(std::vector<std::string> command) {
     siginfo_t info{};
     const int signal = sigwaitinfo(&set, &info);
     if (signal > 0 && signal != SIGCHLD) {
-      if (is_sent_by_a_process(info)) kill(child, signal);
+      if (is_for_this_process_alone(info)) kill(child, signal);
       continue;
     }
     int waited = 0;

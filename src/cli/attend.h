@@ -6,8 +6,8 @@
 
 namespace terse::cli {
 
-// Runs a program as a child to its end, which wait() says. Signals that others send to this process
-// go on to it (those of a terminal reach both anyway); where this process is killed, so is it. As
+// Runs a program as a child to its end, which wait() says. Signals to this process alone go on to
+// it (most of a terminal's reach both anyway); where this process is killed, so is it. As
 // with become(), a program that cannot be started is an exit status of a shell's.
 int attend(std::vector<std::string> command);
 

@@ -79,9 +79,11 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-void require_profile(const Policy& policy, const std::string& profile) {
-  if (policy.chooses() && profile.empty() && !settings().profile)
+// What the program's ranks would warn of is said in a dry run by this process.
+void check_rules(const Policy& policy, const Run& run) {
+  if (policy.chooses() && run.profile.empty() && !settings().profile)
     fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
+  if (run.dry) print_warnings(policy, stderr);
 }
 
 // What is named there is read by every rank; of a pipe only the first would have anything.
@@ -110,12 +112,12 @@ void add_rules(const Run& run, std::vector<Variable>& variables) {
     if (is_set(name)) variables.push_back({name, ""});
   };
   if (!run.policy.empty()) {
-    require_profile(read_policy_file(run.policy, 0), run.profile);
+    check_rules(read_policy_file(run.policy, settings().min_bytes), run);
     variables.push_back({"TERSE_POLICY", fs::absolute(run.policy)});
     clear("TERSE_SCHEME");
   } else if (!run.scheme.empty() || !inherits) {
     const std::string scheme = run.scheme.empty() ? kDefaultScheme : run.scheme;
-    require_profile(parse_policy_line(scheme, 0), run.profile);
+    check_rules(parse_policy_line(scheme, settings().min_bytes), run);
     variables.push_back({"TERSE_SCHEME", scheme});
     clear("TERSE_POLICY");
   }
@@ -201,6 +203,7 @@ class Mark {
   Mark& operator=(const Mark&) = delete;
 
   fs::path path() const { return folder_ / "seen"; }
+  bool is_left() const { return fs::exists(path()); }
   const std::string& why_not() const { return why_not_; }  // "": there is one
 
  private:
@@ -245,9 +248,11 @@ int check_program(const std::vector<std::string>& command) {
       return become(command);
     }
     const auto reports = reports_now();
+    const std::string outer = settings().mark;
     setenv("TERSE_MARK", mark.path().c_str(), 1);
     waited = attend(command);
-    if (waited == 0 && !fs::exists(mark.path()) && reports_now() == reports)
+    if (mark.is_left()) leave_mark(outer);
+    if (waited == 0 && !mark.is_left() && reports_now() == reports)
       fmt::print(
           stderr,
           "terse: {} has made no NCCL communicator that terse saw, in any process on this "

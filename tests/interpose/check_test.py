@@ -131,6 +131,30 @@ class Checked(unittest.TestCase):
             while True:  # until its new parent has seen it
                 os.kill(pid, 0)
 
+    def test_a_terminals_end_is_the_programs(self):
+        """The kernel tells the leader of the session alone, which here is terse."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execvpe(TERSE, [TERSE, "run", "--check", "sleep", "600"], self.environment())
+        children = f"/proc/{pid}/task/{pid}/children"
+        while True:
+            with open(children, encoding="ascii") as f:
+                own = f.read().split()
+            if own:
+                with open(f"/proc/{own[0]}/comm", encoding="ascii") as f:
+                    if f.read() == "sleep\n":
+                        break
+        os.close(terminal)
+        _, waited = os.waitpid(pid, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(waited), -signal.SIGHUP)
+
+    def test_a_run_within_a_run(self):
+        rank = [RANK, "0", "1", self.scratch.name + "/id", "100", "1"]
+        status, said = self.end(TERSE, "run", "--check", *rank)
+        self.assertEqual(status, 0, said)
+        self.assertNotIn(WARNING, said)
+        self.assertEqual(self.end(TERSE, "run", "--check", "true")[1].count(WARNING), 2)
+
     def test_a_terminals_interrupt_comes_once(self):
         pid, terminal = pty.fork()
         if pid == 0:
