@@ -225,6 +225,30 @@ TEST(Shadows, FailuresAreTakenBackOnce) {
   EXPECT_FALSE(k.shadows.gave_up(kind));
 }
 
+// Weights that begin at zero are near to nothing at their first steps.
+TEST(Shadows, OfWhatHasChangedWhollyAreFreedInTime) {
+  NewKinds k;
+  const ShadowKind kind = k.kind(1);
+  constexpr int kLayers = 8;
+  for (int i = 0; i < kLayers; ++i) k.call(kind);  // that never come back
+  std::vector<Shadow*> layers;
+  for (int i = 0; i < kLayers; ++i) layers.push_back(&k.call(kind));
+  int steps = 0;
+  for (; !k.shadows.has_stale(kind); ++steps)
+    for (Shadow* layer : layers) k.shadows.use(kind, *layer, false);
+  EXPECT_GT(steps, 100);
+  EXPECT_LT(steps, 200);
+  for (; k.shadows.count(kind) != kLayers; ++steps) {
+    for (Shadow* layer : layers) k.shadows.use(kind, *layer, false);
+    k.shadows.free_stale(kind);
+  }
+  EXPECT_LT(steps, 400);
+  EXPECT_EQ(k.shadows.bytes(), kLayers * NewKinds::kBytes);
+  for (; steps != 2000; ++steps)
+    for (Shadow* layer : layers) k.shadows.use(kind, *layer, false);
+  EXPECT_FALSE(k.shadows.has_stale(kind));
+}
+
 TEST(Shadows, HaveAtMostAQuarterMoreRoomThanTheyNeed) {
   constexpr size_t kDoublings = 20;
   std::set<size_t> rooms;

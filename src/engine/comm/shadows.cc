@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -16,21 +17,29 @@ constexpr size_t kMostShadows = 256;
 // Kinds of which no call came back.
 constexpr std::ptrdiff_t kMostUnproven = 32;
 
-// What a training step changes is much less than a quarter of the weights' norm; the weights of
-// another layer differ by more than all of it.
-constexpr double kNear = 1.0 / 16;
+// A training step changes most weights by much less than a quarter; in another layer most are
+// others.
+constexpr double kNear = 1.0 / 4;
 
 double square(double x) { return x * x; }
 
-// ||a - b||^2 / ||b||^2; 0 for equals. What is not a number is near to nothing.
-double distance(std::span<const float> a, std::span<const float> b) {
-  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += square(static_cast<double>(a[i]) - b[i]);
-    norm += square(b[i]);
+// The mean over elements of the square of what part of each has changed, of those that are not 0
+// before and after: 1 for what has changed wholly or is not a number. So a few large elements that
+// are alike in all layers, as the weights of norms are, say nothing of the others.
+double distance(std::span<const float> last, std::span<const float> now) {
+  if (last.size() != now.size()) return std::numeric_limits<double>::infinity();
+  double changed = 0;
+  size_t seen = 0;
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (last[i] == now[i]) {
+      seen += now[i] != 0 ? 1 : 0;
+      continue;
+    }
+    const double change = square(static_cast<double>(now[i]) - last[i]), whole = square(now[i]);
+    changed += change < whole ? change / whole : 1;
+    ++seen;
   }
-  return difference == 0 ? 0 : difference / norm;
+  return seen == 0 ? 0 : changed / static_cast<double>(seen);
 }
 
 }  // namespace
@@ -50,12 +59,14 @@ Shadows::~Shadows() {
   if (room_ != nullptr) backend_.release(room_);
 }
 
+void Shadows::release(const Shadow& shadow) {
+  if (shadow.memory == nullptr) return;
+  backend_.release(shadow.memory);
+  bytes_ -= shadow.bytes;
+}
+
 void Shadows::free(Kind& kind) {
-  for (const Shadow& shadow : kind.shadows) {
-    if (shadow.memory == nullptr) continue;
-    backend_.release(shadow.memory);
-    bytes_ -= shadow.bytes;
-  }
+  for (const Shadow& shadow : kind.shadows) release(shadow);
   kind.shadows.clear();
 }
 
@@ -76,6 +87,24 @@ void Shadows::free_one_unproven(const ShadowKind& but) {
     if (which != but && is_unproven(kind) && (oldest == nullptr || kind.round < oldest->round))
       oldest = &kind;
   if (oldest != nullptr) free(*oldest);
+}
+
+bool Shadows::is_stale(const Kind& kind, const Shadow& shadow) {
+  return kind.calls - shadow.used > 256 + 64 * kind.shadows.size();
+}
+
+bool Shadows::has_stale(const ShadowKind& which) const {
+  const Kind& kind = kinds_.at(which);
+  return std::ranges::any_of(kind.shadows, [&](const Shadow& s) { return is_stale(kind, s); });
+}
+
+void Shadows::free_stale(const ShadowKind& which) {
+  Kind& kind = kinds_.at(which);
+  for (auto shadow = kind.shadows.begin(); shadow != kind.shadows.end();) {
+    const bool stale = is_stale(kind, *shadow);
+    if (stale) release(*shadow);
+    shadow = stale ? kind.shadows.erase(shadow) : std::next(shadow);
+  }
 }
 
 // What a rank has of a kind may differ from what others have; when it was noted does not.

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <compare>
 #include <deque>
+#include <list>
 #include <map>
 #include <span>
 #include <vector>
@@ -89,6 +90,11 @@ class Shadows {
   bool has_many_unproven(const ShadowKind& but) const;
   void free_one_unproven(const ShadowKind& but);
 
+  // Frees the shadows of a kind that are of weights which have changed wholly, as where they began
+  // at zero: of those no call was for long in which all others had many. As free_one_unproven().
+  bool has_stale(const ShadowKind& kind) const;
+  void free_stale(const ShadowKind& kind);
+
   // The kind that is to be dropped before there is `next`, with all that is known of it; nothing
   // may use what is freed. Of ever new kinds too many would be known: it is that one of which no
   // call ever was of differences and which was asked for longest ago. Null: there is none. Alike on
@@ -134,7 +140,7 @@ class Shadows {
 
  private:
   struct Kind {
-    std::deque<Shadow> shadows;
+    std::list<Shadow> shadows;
     uint64_t ids = 0, calls = 0;
     size_t failures = 0;  // since there last was a call of differences
     size_t fewest = 0;
@@ -143,6 +149,8 @@ class Shadows {
     uint64_t round = 0;   // the last one with a call of the kind
   };
   bool is_unproven(const Kind& kind) const;
+  static bool is_stale(const Kind& kind, const Shadow& shadow);
+  void release(const Shadow& shadow);
   void free(Kind& kind);
   static void forget(Shadow& shadow);
   Shadow& place_for_one_more(Kind& kind);

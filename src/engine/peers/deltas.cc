@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -108,19 +109,28 @@ void wait_for_all(const Communicator& c) {
   wait_until(c, [&] { return c.tracks.idle(); });
 }
 
+// Where in the i-th part of a shard some elements are taken, of as many places as there are: here
+// and there, for what is alike in all shards may come at regular distances.
+size_t place_in_part(size_t i, size_t places) {
+  constexpr double kGolden = 0.6180339887498949;
+  const double turns = 0.5 + kGolden * static_cast<double>(i);
+  return static_cast<size_t>((turns - std::floor(turns)) * static_cast<double>(places));
+}
+
 // Elements from all over the shard: a part may be all zeros, or alike in all shards.
 std::vector<float> sample_of(const Asked& a, Stream lane) {
   constexpr size_t kParts = 16, kPart = Shadows::kSampled / kParts;
   const size_t size = codec::dtype_size(a.kind.dtype), count = a.kind.count;
   const size_t part = std::min(kPart, std::max<size_t>(count / kParts, 1));
-  const size_t parts = std::min(kParts, count / part);
+  const size_t parts = std::min(kParts, count / part), step = count / parts;
   Communicator& c = a.communicator();
   char* const room = static_cast<char*>(a.shadows().room());
   std::vector<Copy>& copies = a.shadows().copies;  // a failure leaves them waiting
   copies.clear();
   for (size_t i = 0; i < parts; ++i)
     copies.push_back({room + i * part * size,
-                      static_cast<const char*>(a.job->request.send) + count / parts * i * size,
+                      static_cast<const char*>(a.job->request.send) +
+                          (step * i + place_in_part(i, step - part + 1)) * size,
                       part * size});
   c.backend.copy(lane, copies);
   wait_for(c, lane);
@@ -173,6 +183,10 @@ void drop_old_kinds(const Asked& a) {
 void equip(Asked& a) {
   drop_old_kinds(a);
   a.shadows().note(a.kind);
+  if (a.shadows().has_stale(a.kind)) {
+    wait_for_all(a.communicator());
+    a.shadows().free_stale(a.kind);
+  }
   try {
     a.communicator().tracks.of(a.job->request.stream);
     a.shadows().room();
@@ -235,9 +249,10 @@ Verdict verdict_on(const Asked& a, const Exchange& exchange) {
 }
 
 // Why calls do not ask any more.
-const char* reason_to_give_up(InFull why) {
-  return why == InFull::kMemory
-             ? "a rank has no memory to keep what was gathered"
+const char* reason_to_give_up(InFull why, Base base) {
+  if (why == InFull::kMemory) return "a rank has no memory to keep what was gathered";
+  return base == Base::kShadow
+             ? "the ranks never send what all of them know. Is it activations, or ever new weights?"
              : "the ranks never hold the same of each other. Are these buffers used for something "
                "else, too? Memory that does not last between calls is for delta=shadow";
 }
@@ -258,7 +273,7 @@ void go_in_full(Asked& a, InFull why, size_t fewest) {
   a.shadow = &shadow;
   if (a.shadows().gave_up(a.kind))
     c.log(LogLevel::kWarn, "AllGathers of {} elements stay native from now on: {}", a.kind.count,
-          reason_to_give_up(why));
+          reason_to_give_up(why, base));
   a.job->delta = {shadow.memory != nullptr ? base : Base::kNone, plan::Gathers::kInFull,
                   a.kind.delta.own_exact};
 }
