@@ -36,7 +36,10 @@ Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec:
   other.learn.reset();
   if (find_codec(other) == codec::kDescriptors.end()) other.fit = codec::Fit::kAbsmax;
   const codec::Descriptor& d = *find_codec(other);
-  if (other.block && (*other.block < d.min_block || *other.block > d.max_block)) other.block = {};
+  // A block that the text does not print, as there is no other, says nothing of it either.
+  const bool is_said = !codec::has_one_block(codec::descriptor(spec.codec));
+  if (other.block && (!is_said || *other.block < d.min_block || *other.block > d.max_block))
+    other.block = {};
   if (other.scale && !codec::has(d.scales, *other.scale)) other.scale = {};
   codec::Spec& within = other.scheme.spec;
   if (within.bits > d.max_hadamard_bits) within.hadamard = 0;
@@ -75,6 +78,13 @@ Differences finish_delta(std::string_view text, const SchemeDraft& draft,
                   name_of(d));
   if (d.codebook)
     refuse_scheme(text, "delta is not for {}, whose levels are those of what is sent", name_of(d));
+  // Of codes -1..1 a step is as large as the largest difference.
+  if (draft.scheme.spec.bits == 2 && d.params == 1 &&
+      draft.rounding == codec::Rounding::kStochastic)
+    refuse_scheme(text,
+                  "round=stochastic is not for differences in {}2, of which more would be left out "
+                  "than they are: round=nearest, or more bits",
+                  d.name);
   if (draft.scheme.spec.hadamard != 0)
     refuse_scheme(text, "hadamard is not for differences, which have no outliers to spread");
   if (draft.intra)

@@ -51,7 +51,8 @@ TEST(Near, AreWeightsAfterATrainingStep) {
 TEST(Near, AFewLargeElementsThatAreAlikeSayNothingOfTheOthers) {
   for (const size_t period : {2, 7, 64})
     for (const float x : {1.0f, 60.0f, 0.0f}) {
-      const Floats one = with(gaussian(1, 0.05f), period, x), other = with(gaussian(2, 0.05f), period, x);
+      const Floats one = with(gaussian(1, 0.05f), period, x),
+                   other = with(gaussian(2, 0.05f), period, x);
       EXPECT_FALSE(is_near(one, other)) << x << " once in " << period;
       EXPECT_TRUE(is_near(one, with(sum(one, gaussian(3, 1e-3f)), period, x)));
     }

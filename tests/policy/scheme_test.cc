@@ -144,6 +144,32 @@ TEST(Scheme, EveryAcceptedSchemePrintsToATextThatParsesBack) {
   EXPECT_EQ(print_scheme(parse_scheme("off")), "off");
 }
 
+// Ranks compare schemes by their texts.
+TEST(Scheme, OptionsInAnyCombinationPrintToATextThatParsesBack) {
+  constexpr const char* kOptions[] = {
+      "block=32",      "block=128",    "block=4096",    "round=nearest", "round=stochastic",
+      "round=shift",   "scale=fp32",   "scale=bf16",    "fit=mse",       "hadamard=32",
+      "hadamard=0",    "intra=int8",   "intra=off",     "intra=mxfp8",   "intra=nvfp4",
+      "intra=minmax8", "intra=bf16",   "delta=inplace", "delta=shadow",  "delta=off",
+      "every=7",       "own=exact",    "own=quantized", "learn=never",   "learn=1+5",
+      "seed=3",        "algo=twoshot", "algo=direct",   "bits=4",        "error=0.02"};
+  std::vector<std::string> names = codec_names();
+  names.emplace_back("auto");
+  std::mt19937 random(1);
+  size_t accepted = 0;
+  for (int i = 0; i < 50'000; ++i) {
+    std::string text = names[random() % names.size()];
+    const size_t options = random() % 5;
+    for (size_t k = 0; k < options; ++k)
+      text += (k == 0 ? ":" : ",") + std::string(kOptions[random() % std::size(kOptions)]);
+    if (error_of(text) != "accepted") continue;
+    ++accepted;
+    const Scheme s = parse_scheme(text);
+    ASSERT_EQ(parse_scheme(print_scheme(s)), s) << text << " is " << print_scheme(s);
+  }
+  EXPECT_GT(accepted, 10'000u);
+}
+
 TEST(Scheme, OfTheOwnShard) {
   const Scheme exact = parse_scheme("int4:own=exact");
   EXPECT_TRUE(exact.delta.own_exact);
@@ -279,6 +305,7 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"learned4:delta=inplace",
        "delta is not for learned, whose levels are those of what is sent"},
       {"int4:delta=inplace,hadamard=32", "hadamard is not for differences"},
+      {"int2:delta=shadow,round=stochastic", "round=stochastic is not for differences in int2"},
       {"int4:delta=inplace,intra=int8", "intra is not for differences"},
       {"learned", "unknown codec \"learned\""},
       {"learned9", "9 bits are not offered, only 2 to 8"},

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/patient_lock.h"
 #include "codec/codebook.h"
+#include "codec/float_mode.h"
 
 namespace terse {
 namespace {
@@ -18,6 +19,7 @@ size_t levels_bytes(const CodebookKind& kind) {
 }
 
 Levels uniform_levels(int bits) {
+  const codec::DefaultFloatMode mode;  // they are alike on all ranks
   const float* const table = codec::uniform_codebook(bits);
   return {.calls = 0, .at = {table, table + codec::codebook_levels(bits)}};
 }
@@ -56,6 +58,7 @@ void Codebooks::say_that_none_fit(const CodebookKind& kind) const {
 }
 
 void Codebooks::upload(Codebook& codebook, const Levels& levels, Stream stream) {
+  const codec::DefaultFloatMode mode;
   std::vector<float> table = levels.at;
   table.resize(codec::codebook_floats(levels.bits()));
   for (size_t i = 0; i < levels.at.size(); ++i)

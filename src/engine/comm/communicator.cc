@@ -287,7 +287,15 @@ void Communicator::save_fitted() const noexcept {
 }
 
 void Communicator::read_levels() noexcept {
-  if (codebooks.collect()) save_fitted();
+  using Clock = std::chrono::steady_clock;
+  unsaved_ = codebooks.collect() || unsaved_;
+  if (!unsaved_) return;
+  const auto begin = Clock::now();
+  if (begin < next_save_) return;
+  save_fitted();
+  unsaved_ = false;
+  const auto end = Clock::now();
+  next_save_ = end + 20 * (end - begin);
 }
 
 }  // namespace terse

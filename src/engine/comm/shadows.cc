@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "codec/float_mode.h"
 
 namespace terse {
 namespace {
@@ -27,6 +28,7 @@ double square(double x) { return x * x; }
 // before and after: 1 for what has changed wholly or is not a number. So a few large elements that
 // are alike in all layers, as the weights of norms are, say nothing of the others.
 double distance(std::span<const float> last, std::span<const float> now) {
+  const codec::DefaultFloatMode mode;
   if (last.size() != now.size()) return std::numeric_limits<double>::infinity();
   double changed = 0;
   size_t seen = 0;
