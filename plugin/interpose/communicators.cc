@@ -101,6 +101,11 @@ ncclResult_t abort(ncclComm_t comm) {
   return result;
 }
 
+bool awaits_ranks(ncclComm_t comm) {
+  const CommunicatorPointer state = find_communicator(comm);
+  return state != nullptr && state->awaits_ranks();
+}
+
 // What is being caught, of that function: the end of a group may report it.
 [[noreturn]] void rethrow_as(const char* function) {
   try {
@@ -362,13 +367,15 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   });
 }
 
-// So it is with a part that the program has not asked for, as others may have.
+// So it is with a part that the program has not asked for, as others may have. NCCL would wait for
+// a meeting of the ranks that was given up, of which the program knows nothing.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ours("ncclCommDestroy", [&] {
     const HandlesInUse in_use({comm});
     adopt_part(comm);
     forget_background(comm);
     end_admission(comm);
+    if (awaits_ranks(comm)) return abort(comm);
     release_communicator(comm, true);
     const ncclResult_t result =
         in_use.is_aborted(comm) ? ncclSuccess : call(next().CommDestroy, "ncclCommDestroy", comm);

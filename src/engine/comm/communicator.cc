@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "codec/float_mode.h"
 #include "engine/comm/shape.h"
 #include "engine/observe/lead.h"
 #include "engine/observe/levels_file.h"
@@ -245,6 +246,16 @@ bool Communicator::ended() noexcept {
   } catch (const Error&) {
     return true;  // the device's, which leaves nothing to wait for
   }
+}
+
+float Communicator::mean_factor() const {
+  const codec::DefaultFloatMode mode;
+  return 1.0f / static_cast<float>(ranks);
+}
+
+bool Communicator::awaits_ranks() const noexcept {
+  return (mailbox != nullptr && !mailbox->has_ended()) ||
+         !std::ranges::all_of(left_, [](const auto& left) { return left->has_ended(); });
 }
 
 bool Communicator::drains() noexcept {

@@ -132,6 +132,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Not what a forked child has of its parent, who says it all.
   bool is_of_this_process() const { return process_ == getpid(); }
 
+  // What a sum is multiplied by for the average: one number on all ranks, however a thread rounds.
+  float mean_factor() const;
+
   // Memory held that keeps what it has from call to call.
   size_t state_bytes() const { return states.bytes() + shadows.bytes() + codebooks.bytes(); }
 
@@ -200,6 +203,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Blocks until that could be said at once; false: NCCL has failed, and what waits for it may wait
   // for ever; or it is aborted, and NCCL is not asked any more.
   bool drains() noexcept;
+
+  // Whether NCCL still has what this side asked of it for the ranks to meet, and gave up: it ends
+  // when all ranks have come, or NCCL's communicator is aborted.
+  bool awaits_ranks() const noexcept;
 
   // Waits until all calls are done, and reads what was measured. Errors are of no interest.
   void conclude() noexcept;

@@ -1,7 +1,5 @@
 #include "engine/run/bind.h"
 
-#include "codec/float_mode.h"
-
 namespace terse {
 namespace {
 
@@ -181,7 +179,6 @@ Request request_of(const plan::Native& n, const Request& call, const Regions& re
 
 void bind(const plan::Plan& plan, const Work& work, uint64_t sequence, const Regions& regions,
           Binding& binding) {
-  const codec::DefaultFloatMode mode;  // factors are alike on all ranks
   binding.busy.store(true);
   Binder(work, sequence, regions, binding).bind(plan);
 }
