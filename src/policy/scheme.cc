@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "codec/codecs.h"
 
 namespace terse {
 namespace {

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "codec/codecs.h"
 #include "policy/scheme.h"
 
 namespace terse {

@@ -122,8 +122,7 @@ class Binder {
     return {.sources = {binding_.sources.data() + first, compute.inputs.size()},
             .target = {address(compute.target, compute.message), format(compute.target_format),
                        draw, compute.origin, part_of(compute.part), redraw},
-            .factor =
-                compute.averages && reduction.average ? 1.0f / static_cast<float>(c_.ranks) : 1.0f,
+            .factor = compute.averages && reduction.average ? c_.mean_factor() : 1.0f,
             .premultiply = reduction.premultiply,
             .total = compute.count,
             .first = 0,
