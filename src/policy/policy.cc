@@ -13,7 +13,6 @@ namespace terse {
 
 namespace {
 
-// Of `off`, too, for it does what it says.
 // What a rule compresses: of its collectives those that its scheme is for.
 Match compressed(const Rule& rule) {
   Match match = rule.match;

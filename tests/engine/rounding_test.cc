@@ -51,7 +51,8 @@ TEST_P(Rounding, OfAveragesIsAlike) {
 }
 
 TEST_P(Rounding, OfLevelsIsAlike) {
-  for (const char* text : {"learned2:learn=never", "learned4:learn=never", "learned4", "learned7"}) {
+  for (const char* text :
+       {"learned2:learn=never", "learned4:learn=never", "learned4", "learned7"}) {
     const SchemeHandle scheme(text);
     expect_alike(results(GetParam(), [&](Floats& send, Floats& recv, ncclComm_t comm) {
       recv.resize(kRanks * kCount);

@@ -22,9 +22,9 @@ TEST(GivenUp, CommunicatorsCanBeDestroyed) {
     std::vector<float> recv(kCount);
     cudaStream_t stream;
     ASSERT_EQ(hostncclStreamCreate(&stream), ncclSuccess);
-    EXPECT_EQ(ncclAllReduce(send.data(), recv.data(), kCount, ncclFloat32, ncclSum, comms[rank],
-                            stream),
-              ncclSystemError);
+    EXPECT_EQ(
+        ncclAllReduce(send.data(), recv.data(), kCount, ncclFloat32, ncclSum, comms[rank], stream),
+        ncclSystemError);
     const std::string said = ncclGetLastError(nullptr);
     EXPECT_NE(said.find("not every rank came to a call"), said.npos) << said;
     for (const int i : {rank, 1 - rank}) EXPECT_EQ(ncclCommDestroy(comms[i]), ncclSuccess);

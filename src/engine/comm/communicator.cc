@@ -241,8 +241,7 @@ void Communicator::sign(Error& error) const {
 
 bool Communicator::ended() noexcept {
   try {
-    return tracks.ended() && (mailbox == nullptr || mailbox->idle()) &&
-           std::ranges::all_of(left_, [](const auto& left) { return left->idle(); });
+    return tracks.ended() && !awaits_ranks();
   } catch (const Error&) {
     return true;  // the device's, which leaves nothing to wait for
   }

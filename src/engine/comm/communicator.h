@@ -142,8 +142,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // rank of that one (observe/lead.h). For one whose ranks have agreed.
   bool leads_report() const;
 
-  // Takes the levels that have come from fits, and saves them as long as it is usable; those of all
-  // fits at once, so that it is a twentieth of the time that is spent on that.
+  // Takes the levels that have come from fits, and saves them as long as it is usable, so often
+  // that at most a twentieth of the time is spent on that.
   void read_levels() noexcept;
 
   // How messages name it: `communicator "dp", rank 2 of 8`; by its ordinal where it has no name.
