@@ -13,12 +13,21 @@ namespace terse::codec {
 
 class DefaultFloatMode {
  public:
-  DefaultFloatMode() { set_default(); }
-  ~DefaultFloatMode() { restore(); }
+  DefaultFloatMode() {
+    set_default();
+    keep_in_order();
+  }
+  ~DefaultFloatMode() {
+    keep_in_order();
+    restore();
+  }
   DefaultFloatMode(const DefaultFloatMode&) = delete;
   DefaultFloatMode& operator=(const DefaultFloatMode&) = delete;
 
  private:
+  // Compilers know nothing of the mode: what reads memory or writes it they keep between these two.
+  static void keep_in_order() { asm volatile("" ::: "memory"); }
+
 #ifdef __SSE2__
   static constexpr unsigned kDefault = 0x1F80, kFlags = 0x3F;  // of MXCSR
 

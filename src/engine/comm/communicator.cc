@@ -249,7 +249,8 @@ bool Communicator::ended() noexcept {
 
 float Communicator::mean_factor() const {
   const codec::DefaultFloatMode mode;
-  return 1.0f / static_cast<float>(ranks);
+  const volatile float factor = 1.0f / static_cast<float>(ranks);  // divided while the mode holds
+  return factor;
 }
 
 bool Communicator::awaits_ranks() const noexcept {
