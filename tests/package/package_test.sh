@@ -98,12 +98,14 @@ left=$(cd "$scratch/gone" && find . -path '*terse*')
 [ -z "$(find "$scratch/gone" -type f ! -name of_somebody_else)" ] || fail "uninstalled, files are left"
 
 # What cannot be removed is an error: here a folder, where a file was.
+# CMake breaks lines of what is said, in places that depend on the length of paths.
+says() { tr -s ' \n' ' ' <"$scratch/said" | grep -q "$1" || fail "not said: $1"; }
 if uninstall 2>"$scratch/said"; then fail "nothing was there to be uninstalled, and nobody said so"; fi
-grep -q "nothing is there" "$scratch/said" || fail "not said: that nothing is there"
+says "names nothing is there"
 unremovable=$(head -1 "$manifest")
 mkdir -p "$unremovable/something"
 if uninstall 2>"$scratch/said"; then fail "$unremovable was not removed, and nobody said so"; fi
-grep -q "$unremovable cannot be removed" "$scratch/said" || fail "not said: what cannot be removed"
+says "$unremovable cannot be removed"
 
 # Each package has its own part, and no file is in two.
 for component in terse programs python dev hostnccl; do
