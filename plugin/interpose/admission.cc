@@ -53,13 +53,14 @@ struct Admission {
   std::atomic<bool> given_up = false;
   // Under the lock.
   bool over = false;
-  bool silent = false;  // about its error, but to calls
+  bool silent = false;     // about its error, but to calls
+  bool may_leave = false;  // its thread, also where that did not succeed
   std::optional<Error> error = {};
 };
 
 struct Admissions {
   std::mutex mutex;
-  std::condition_variable over;
+  std::condition_variable over, leave;
   // Under way, and those that have failed, as long as there is the communicator.
   std::vector<std::shared_ptr<Admission>> all;
 };
@@ -89,6 +90,17 @@ void erase(Admissions& s, std::vector<std::shared_ptr<Admission>>::iterator plac
   g_admissions.store(s.all.size(), std::memory_order_release);
 }
 
+void let_leave(Admission& a) {
+  Admissions& s = admissions();
+  const std::lock_guard lock(s.mutex);
+  a.may_leave = true;
+  s.leave.notify_all();
+}
+
+AdmissionThread thread_of(const std::shared_ptr<Admission>& a) {
+  return {a.get(), [a](const void*) { let_leave(*a); }};
+}
+
 // How far NCCL is with it. Where it is made the job of its group is ended, too
 // (end_job()), which communicators of one group share: by one thread at a time.
 ncclResult_t progress_of(ncclComm_t comm) {
@@ -114,11 +126,6 @@ void give_up(const CommunicatorPointer& late) {
   if (find_communicator(late->comm) == late) abort_communicator(late->comm);
 }
 
-struct LeavesNoJob {
-  ~LeavesNoJob() { of.end_job(); }
-  const Communicator& of;
-};
-
 void admit(const Admission& a) {
   const InNccl in_nccl;
   if (!is_made(a) || lacks_backend_for(a.comm)) return;
@@ -127,8 +134,8 @@ void admit(const Admission& a) {
   const OnMachine on(held->backend);
   if (a.ordinal) held->agreed.propose([&] { return *a.ordinal; });
   const Agreement settings_alone{held.get(), nullptr, nullptr};
-  const LeavesNoJob ends_with_this_thread{*held};
   agree({&settings_alone, 1});
+  held->end_job();
   require_valid(settings());
   announce(*held);
 }
@@ -144,6 +151,13 @@ void conclude(const std::shared_ptr<Admission>& a, std::optional<Error> error) {
   s.over.notify_all();
 }
 
+// As long as NCCL may come back to what lies in this thread's memory (AdmissionThread).
+void stay(const Admission& a) {
+  Admissions& s = admissions();
+  std::unique_lock lock(s.mutex);
+  s.leave.wait(lock, [&] { return a.may_leave; });
+}
+
 void run(const std::shared_ptr<Admission>& a) {
   std::optional<Error> error;
   const ncclResult_t result = ours(a->by, [&] {
@@ -157,7 +171,9 @@ void run(const std::shared_ptr<Admission>& a) {
     return ncclSuccess;
   });
   if (result != ncclSuccess && !error) error.emplace(result, last_error());  // as without memory
+  const bool failed = error.has_value();
   conclude(a, std::move(error));
+  if (failed || a->given_up) stay(*a);
 }
 
 // Blocks until the communicator's admission is over; null: there is none.
@@ -191,6 +207,7 @@ bool lacks_backend() {
 }
 
 void admit(std::span<const ncclComm_t> comms) {
+  const InNccl in_nccl;
   std::vector<CommunicatorPointer> held;
   std::vector<Agreement> agreements;
   for (const ncclComm_t comm : comms) {
@@ -210,7 +227,12 @@ void begin_admission(ncclComm_t comm, const char* by, ncclComm_t whole,
   {
     const std::lock_guard lock(s.mutex);
     // Its handle may be that of one that failed, and went by a way which we did not see.
-    std::erase_if(s.all, [&](const auto& a) { return a->comm == comm && a->over; });
+    std::erase_if(s.all, [&](const auto& a) {
+      const bool gone = a->comm == comm && a->over;
+      a->may_leave |= gone;
+      return gone;
+    });
+    s.leave.notify_all();
     s.all.push_back(made);
     g_admissions.store(s.all.size(), std::memory_order_release);
   }
@@ -255,20 +277,24 @@ void silence_admission(ncclComm_t comm) noexcept {
   if (const auto held = admission_of(s, comm)) held->silent = true;
 }
 
-void end_admission(ncclComm_t comm) {
+AdmissionThread end_admission(ncclComm_t comm) {
   outlast(comm);
   Admissions& s = admissions();
   const std::lock_guard lock(s.mutex);
-  if (const auto left = find(s, comm); left != s.all.end()) erase(s, left);
+  const auto left = find(s, comm);
+  if (left == s.all.end()) return nullptr;
+  const std::shared_ptr<Admission> held = *left;
+  erase(s, left);
+  return thread_of(held);
 }
 
-void give_up_admission(ncclComm_t comm) {
-  if (!has_admissions()) return;
+AdmissionThread give_up_admission(ncclComm_t comm) {
+  if (!has_admissions()) return nullptr;
   constexpr std::chrono::seconds kGrace{1};  // it ends soon, or it is inside of NCCL
   Admissions& s = admissions();
   std::unique_lock lock(s.mutex);
   const auto own = find(s, comm);
-  if (own == s.all.end()) return;
+  if (own == s.all.end()) return nullptr;
   const std::shared_ptr<Admission> held = *own;
   held->given_up = true;
   erase(s, own);
@@ -276,6 +302,8 @@ void give_up_admission(ncclComm_t comm) {
   abort_communicator(comm);
   lock.lock();
   s.over.wait_for(lock, kGrace, [&] { return held->over; });
+  lock.unlock();
+  return thread_of(held);
 }
 
 }  // namespace terse::interpose

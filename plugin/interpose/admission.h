@@ -7,6 +7,7 @@
 #include <nccl.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -49,12 +50,17 @@ void outlast_admission(ncclComm_t comm);
 // its admission has failed with only its calls tell from now on.
 void silence_admission(ncclComm_t comm) noexcept;
 
+// The thread of an admission that has failed or was given up; it ends when this goes. NCCL (2.19 to
+// 2.26) may keep what it did for the communicator in that thread's memory, and comes back to it
+// when it ends the communicator: so this is to outlast that. Null: there is no such thread.
+using AdmissionThread = std::shared_ptr<const void>;
+
 // The communicator is revoked, or about to go: blocks until its admission is over, and nothing is
-// left of that.
-void end_admission(ncclComm_t comm);
+// left of that but its thread.
+[[nodiscard]] AdmissionThread end_admission(ncclComm_t comm);
 
 // It is about to be aborted: what waits for other ranks gives up. Blocks until then, unless that
 // waits inside of NCCL, which only NCCL's abort ends.
-void give_up_admission(ncclComm_t comm);
+[[nodiscard]] AdmissionThread give_up_admission(ncclComm_t comm);
 
 }  // namespace terse::interpose

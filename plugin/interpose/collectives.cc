@@ -16,6 +16,7 @@ ncclResult_t taken_or_called(const char* name, const Request& request, const Fin
                              Args... args) {
   return ours(name, [&] {
     if (InNccl::here()) return call(function(), name, args...);
+    const InNccl in_nccl;  // what the engine asks of NCCL, too
     try {
       await_admission(request.comm);
       if (const Answer answer = offer(request, settings()); answer.taken) return *answer.taken;

@@ -88,12 +88,13 @@ class HandlesInUse {
 // Since the thread last reaped: NCCL may do what a group asks for at the group's end.
 thread_local bool t_aborted = false;
 thread_local bool t_destroyed = false;
+thread_local std::vector<AdmissionThread> t_admission_threads;  // of communicators that NCCL ends
 
 ncclResult_t abort(ncclComm_t comm) {
   HandlesInUse::abort(comm);
   forget_part(comm);
   forget_background(comm);
-  give_up_admission(comm);
+  t_admission_threads.push_back(give_up_admission(comm));
   abort_communicator(comm);
   const ncclResult_t result = call(next().CommAbort, "ncclCommAbort", comm);
   t_aborted = true;
@@ -196,22 +197,27 @@ std::string name_for(const Wanted& w) {
 
 bool accepted(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
+// Whether NCCL makes it before its call returns. What is made of a whole that blocks is there then,
+// also where it does not block itself.
+bool is_made_at_once(const Wanted& w) {
+  return !in_background(w) || (w.whole != nullptr && !is_in_background(w.whole));
+}
+
 // What follows NCCL's own creation of communicators. One that does not block is in progress as long
-// as its ranks compare settings, also where NCCL has made it.
+// as its ranks compare settings, also where NCCL has made it in the background by then.
 ncclResult_t created(const Wanted& w, ncclResult_t result, ncclComm_t* comms, int count = 1) {
   leave_mark();
   if (!accepted(result) || comms == nullptr || lacks_backend()) return result;
   const std::string name = name_for(w);
   const std::string made_from = w.whole != nullptr ? family_of_communicator(w.whole) : "";
-  const bool background = in_background(w);
   std::vector<Created> all;
   for (int i = 0; i < count; ++i)
-    all.push_back({w.by, comms + i, name, made_from, w.whole, background, w.may_lead});
+    all.push_back({w.by, comms + i, name, made_from, w.whole, in_background(w), w.may_lead});
   if (group_depth() > 0) {
     t_pending.insert(t_pending.end(), all.begin(), all.end());
     return result;
   }
-  if (result == ncclSuccess && !background) {
+  if (result == ncclSuccess && is_made_at_once(w)) {
     admit(all);
     return result;
   }
@@ -273,6 +279,7 @@ void forget_pending() { take_pending(); }
 void reap_ended() noexcept {
   if (std::exchange(t_aborted, false)) reap_communicators();
   if (std::exchange(t_destroyed, false)) give_memory_back();
+  t_admission_threads.clear();
 }
 
 }  // namespace terse::interpose
@@ -374,7 +381,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     const HandlesInUse in_use({comm});
     adopt_part(comm);
     forget_background(comm);
-    end_admission(comm);
+    t_admission_threads.push_back(end_admission(comm));
     if (awaits_ranks(comm)) return abort(comm);
     release_communicator(comm, true);
     const ncclResult_t result =
@@ -398,7 +405,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
     const ncclResult_t result = ask_marked(
         comm, [](Communicator& c) { return c.revoke(); }, &Communicator::take_back_revoke,
         [&] { return call(next().CommRevoke, "ncclCommRevoke", comm, flags); });
-    if (accepted(result)) end_admission(comm);
+    if (accepted(result)) (void)end_admission(comm);  // no NCCL that has this looks at the thread
     return result;
   });
 }

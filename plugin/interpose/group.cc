@@ -115,6 +115,7 @@ ncclResult_t ncclGroupStart() {
 
 ncclResult_t ncclGroupEnd() {
   return ours("ncclGroupEnd", [] {
+    const InNccl in_nccl;  // what the engine asks of NCCL, too
     const Ending ending;
     complete();
     const ncclResult_t result = next().library->nccl.GroupEnd();

@@ -36,7 +36,9 @@ TEST(Release, GivesMemoryBackOnceNcclHasLetGoOfIt) {
     stream.synchronize();
     EXPECT_GT(fake::live().allocations, before + kRanks) << "nothing was compressed";
     together.arrive_and_wait();
-    if (rank == 0) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    if (rank == 0) {
+      EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    }
     together.arrive_and_wait();
     if (rank == 1) {
       const size_t frees = fake::calls()["cudaFree"];

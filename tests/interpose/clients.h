@@ -12,6 +12,7 @@
 
 // By which a program comes to NCCL past a preload library.
 extern "C" {
+extern decltype(ncclCommAbort) pncclCommAbort;
 extern decltype(ncclCommInitRankConfig) pncclCommInitRankConfig;
 extern decltype(ncclCommGetAsyncError) pncclCommGetAsyncError;
 }

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "clients.h"
 #include "nodes_of.h"
 #include "terse/terse.h"
 
@@ -58,6 +59,30 @@ TEST(Embedded, ACommunicatorThatDoesNotBlockIsMade) {
     EXPECT_EQ(test::nodes_of(comm), 1u) << "its ranks have not compared settings";
   }
   for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+// The program may go on at once with one that blocks, also where its part does not.
+TEST(Embedded, APartDoesNotHoldUpAWholeThatBlocks) {
+  test::on_threads(2, [&](int rank, const ncclUniqueId& id) {
+    ncclComm_t whole = nullptr, part = nullptr;
+    ASSERT_EQ(ncclCommInitRank(&whole, 2, id, rank), ncclSuccess);
+    ncclConfig_t config = test::non_blocking();
+    ASSERT_EQ(ncclCommSplit(whole, 0, rank, &part, &config), ncclSuccess);
+    for (const ncclComm_t comm : {whole, part}) {
+      ncclResult_t state = ncclInProgress;
+      EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+      EXPECT_EQ(state, ncclSuccess);
+      int count = 0;
+      EXPECT_EQ(ncclCommCount(comm, &count), ncclSuccess);
+      EXPECT_EQ(count, 2);
+      std::vector<float> x(100'000, 1);
+      const ncclResult_t result =
+          ncclAllReduce(x.data(), x.data(), x.size(), ncclFloat32, ncclSum, comm, nullptr);
+      EXPECT_EQ(test::settled(result, comm), ncclSuccess) << ncclGetLastError(comm);
+      EXPECT_EQ(x, std::vector<float>(x.size(), 2));
+    }
+    for (const ncclComm_t comm : {part, whole}) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  });
 }
 
 }  // namespace

@@ -69,14 +69,18 @@ class HalfGrouped {
   void exchange(size_t floats) {
     constexpr size_t kSummed = 1024;
     std::vector<float> sum(kSummed, 1), message(floats, sends_ ? 7 : 0);
-    if (grouped_) EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    if (grouped_) {
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    }
     EXPECT_EQ(ncclAllReduce(sum.data(), sum.data(), kSummed, ncclFloat32, ncclSum, comm_, nullptr),
               ncclSuccess);
     EXPECT_EQ(sends_ ? ncclSend(message.data(), floats, ncclFloat32, grouped_, comm_, nullptr)
                      : ncclRecv(message.data(), floats, ncclFloat32, grouped_, comm_, nullptr),
               ncclSuccess)
         << ncclGetLastError(comm_);
-    if (grouped_) EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(comm_);
+    if (grouped_) {
+      EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(comm_);
+    }
     EXPECT_EQ(sum, std::vector<float>(kSummed, 2)) << "beside " << floats;
     EXPECT_EQ(message, std::vector<float>(floats, 7));
   }

@@ -1,6 +1,6 @@
 // hostnccl with the jobs of NCCL 2.23.4 to 2.25: that of a collective on a communicator which does
 // not block lies in memory of the thread that called, until another function is called on the
-// communicator. (ncclGroupJobMain in NCCL's group.cc)
+// communicator, the one that aborts it too. (ncclGroupJobMain in NCCL's group.cc)
 #include <nccl.h>
 
 #include <atomic>
@@ -40,7 +40,9 @@ extern "C" {
 
 // Not by the names that a preload library may have.
 extern decltype(ncclAllGather) pncclAllGather;
+extern decltype(ncclCommAbort) pncclCommAbort;
 extern decltype(ncclCommCount) pncclCommCount;
+extern decltype(ncclCommDestroy) pncclCommDestroy;
 extern decltype(ncclCommUserRank) pncclCommUserRank;
 
 #pragma GCC visibility push(default)
@@ -59,6 +61,16 @@ ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   end_job(comm);
   return pncclCommUserRank(comm, rank);
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  end_job(comm);
+  return pncclCommAbort(comm);
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  end_job(comm);
+  return pncclCommDestroy(comm);
 }
 
 // For tests: how many jobs there were of communicators when a thread of theirs had ended.
