@@ -1,9 +1,7 @@
 #include "interpose/communicators.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +12,7 @@
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
 #include "interpose/admission.h"
+#include "interpose/handles.h"
 #include "interpose/next.h"
 #include "interpose/parts.h"
 #include "policy/settings.h"
@@ -39,51 +38,6 @@ void name(const Created& created) {
   release_communicator(*created.comm, true);
   name_communicator(*created.comm, created.name.c_str(), created.made_from);
 }
-
-// Handles that a call of ours goes on with after it has waited. An abort from another thread may
-// end the wait, and with that the handle: it must not come to NCCL then.
-class HandlesInUse {
- public:
-  explicit HandlesInUse(const std::vector<ncclComm_t>& comms) {
-    for (const ncclComm_t comm : comms) handles_.push_back({comm});
-    const std::lock_guard lock(all().mutex);
-    all().under_way.push_back(this);
-  }
-  ~HandlesInUse() {
-    const std::lock_guard lock(all().mutex);
-    std::erase(all().under_way, this);
-  }
-  HandlesInUse(const HandlesInUse&) = delete;
-  HandlesInUse& operator=(const HandlesInUse&) = delete;
-
-  bool is_aborted(ncclComm_t comm) const {
-    const std::lock_guard lock(all().mutex);
-    return std::ranges::any_of(
-        handles_, [&](const Handle& handle) { return handle.comm == comm && handle.aborted; });
-  }
-  static void abort(ncclComm_t comm) {
-    const std::lock_guard lock(all().mutex);
-    for (HandlesInUse* each : all().under_way)
-      for (Handle& handle : each->handles_) handle.aborted |= handle.comm == comm;
-  }
-
- private:
-  struct Handle {
-    ncclComm_t comm;
-    bool aborted = false;
-  };
-  struct All {
-    std::mutex mutex;
-    std::vector<HandlesInUse*> under_way;
-  };
-  // Never destroyed: calls may come from other threads while the program exits.
-  static All& all() {
-    static All& a = *new All;
-    return a;
-  }
-
-  std::vector<Handle> handles_;
-};
 
 // Since the thread last reaped: NCCL may do what a group asks for at the group's end.
 thread_local bool t_aborted = false;
