@@ -239,6 +239,36 @@ TEST(Group, OfWhichACallIsRefusedAtTheEndBreaksOffTheOthers) {
   }
 }
 
+// Calls that are to be done on return, and do not all fit beside each other: a rank may have those of
+// all communicators in one group, another one a group for each of them.
+TEST(Group, RanksMayGroupCallsOfSeveralCommunicatorsUnlike) {
+  constexpr size_t kCount = 1 << 20;
+  run_ranks(2, [&](int rank, ncclComm_t one) {
+    const SchemeHandle scheme("int8");
+    ncclComm_t other = nullptr;
+    ASSERT_EQ(ncclCommSplit(one, 0, rank, &other, nullptr), ncclSuccess);
+    std::vector<std::vector<float>> data(4, std::vector<float>(kCount, 1.0f));
+    const auto sum = [&](size_t i) {
+      const ncclComm_t comm = i < 2 ? one : other;
+      EXPECT_EQ(terseAllReduce(data[i].data(), data[i].data(), kCount, ncclFloat32, ncclSum,
+                               scheme.get(), comm, nullptr),
+                ncclSuccess)
+          << terseGetLastError();
+    };
+    for (const size_t i : {0, 2}) sum(i);  // each kind once on its own before (LIMITS)
+    using Groups = std::vector<std::vector<size_t>>;
+    for (const auto& group : rank == 0 ? Groups{{0, 1, 2, 3}} : Groups{{0, 1}, {2, 3}}) {
+      ASSERT_EQ(terseGroupStart(), ncclSuccess);
+      for (const size_t i : group) sum(i);
+      ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
+    }
+    for (const size_t i : {0, 1, 2, 3})
+      EXPECT_EQ(data[i], std::vector<float>(kCount, i % 2 == 0 ? 4.0f : 2.0f)) << i;
+    for (const ncclComm_t comm : {one, other}) EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(other), ncclSuccess);
+  });
+}
+
 TEST(Group, AnErrorInsideIsReturnedAtTheEndAndNothingRuns) {
   next_ordinal();
   run_ranks(2, [&](int, ncclComm_t comm) {

@@ -65,16 +65,41 @@ std::optional<Share> share_of(const Work& work, const std::pmr::vector<Run>& run
   return Share{};
 }
 
-// Also after one has failed: none may touch the caller's buffers any more.
-void wait_for_all(std::pmr::vector<Run>& runs) {
-  std::exception_ptr first;
-  for (Run& run : runs) try {
-      naming(run, [&] { run.wait_if_synchronous(); });
+// The works of a group that are to be done on return. They are waited for when all is enqueued: the
+// other ranks may wait for what comes later before they begin the rest of what came first.
+class Synchronous {
+ public:
+  explicit Synchronous(const std::pmr::vector<Work>& works) : works_(works.get_allocator()) {
+    works_.reserve(works.size());
+  }
+
+  void add(const Run& run) {
+    if (run.is_synchronous()) works_.push_back(&run.work());
+  }
+
+  // Also after one has failed: none may touch the caller's buffers any more.
+  void wait() {
+    std::exception_ptr first;
+    for (const Work* const work : works_) try {
+        Communicator& c = *work->front()->communicator;
+        c.signing([&] { return name_of(*work); }, [&] { c.tracks.synchronize(); });
+      } catch (...) {
+        if (first == nullptr) first = std::current_exception();
+      }
+    if (first != nullptr) std::rethrow_exception(first);
+  }
+
+  void wait_after_failure() noexcept {
+    try {
+      wait();
     } catch (...) {
-      if (first == nullptr) first = std::current_exception();
+      // The first failure is the one that is told.
     }
-  if (first != nullptr) std::rethrow_exception(first);
-}
+  }
+
+ private:
+  std::pmr::vector<const Work*> works_;
+};
 
 }  // namespace
 
@@ -85,6 +110,7 @@ void execute(const Jobs& jobs) {
   std::pmr::vector<const Work*> waiting(works.get_allocator()), later(works.get_allocator());
   std::pmr::vector<const Communicator*> wait(works.get_allocator());  // whose next works go later
   std::pmr::vector<Run> runs(works.get_allocator());
+  Synchronous synchronous(works);
   runs.reserve(works.size());
   waiting.reserve(works.size());
   later.reserve(works.size());
@@ -111,11 +137,13 @@ void execute(const Jobs& jobs) {
       execute_together(runs);
     } catch (...) {
       for (Run& run : runs) run.abandon();
+      synchronous.wait_after_failure();
       throw;
     }
-    wait_for_all(runs);
+    for (const Run& run : runs) synchronous.add(run);
     waiting.swap(later);
   }
+  synchronous.wait();
 }
 
 }  // namespace terse

@@ -41,7 +41,9 @@ class Run {
 
   void end();
   void abandon() noexcept;
-  void wait_if_synchronous();
+
+  // Whether a caller wants it done on return.
+  bool is_synchronous() const { return synchronous_; }
 
   // Of the communicate step that comes next: whether it is of native collectives; and for tools.
   bool next_is_native() const { return !plan_->steps[next_].natives.empty(); }
@@ -56,6 +58,7 @@ class Run {
   void enter(const Wait& wait);
   void join_lanes();
   void cut_off();
+  void wait_if_synchronous();
   void release_binding();
   void leave();
   Stream last_lane() const { return track_.lanes()[static_cast<size_t>(plan::Lane::kDecode)]; }
@@ -90,7 +93,7 @@ class Run {
   Binding& binding_;
   Regions regions_;
   std::pmr::vector<Stream> streams_;  // the callers'
-  bool synchronous_ = false;          // one of them wants it done on return
+  bool synchronous_ = false;
   std::pmr::vector<bool> waited_for_;
   size_t next_ = 0;
   std::array<bool, plan::kLanes> entered_{};
