@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "interpose/slots.h"
+#include "nccl/find.h"
 #include "nccl/objects.h"
 #include "policy/settings.h"
 
@@ -81,8 +82,10 @@ void look() {
   for (const std::string& file : files) look_at(file);
 }
 
-// What is open already has been noted before, or was opened otherwise, which stays.
+// What is open already has been noted before, or was opened otherwise, which stays. An NCCL that terse
+// opens itself may well be linked to another one, which it calls on terse's behalf.
 void note(const char* file) {
+  if (is_opening_nccl()) return;
   if (!settings().policy.compresses() || Open(file).handle() != nullptr) return;
   const std::lock_guard lock(noted().mutex);
   noted().files.emplace_back(file);

@@ -34,6 +34,15 @@ int flags_of_our_own() {
   return RTLD_NOW | RTLD_LOCAL | (has_its_own_malloc() ? 0 : RTLD_DEEPBIND);
 }
 
+thread_local bool t_opening = false;
+
+void* open_ours(const char* path) {
+  t_opening = true;
+  void* const handle = dlopen(path, flags_of_our_own());
+  t_opening = false;
+  return handle;
+}
+
 bool is_interposer(const void* function) {
   void* object = dlopen(object_path(function).c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (object == nullptr) return false;
@@ -92,7 +101,7 @@ void* embedded(Tried& tried) {
 void* open_first(const std::vector<std::string>& paths, Tried& tried) {
   for (const std::string& path : paths) {
     tried.push_back(path);
-    if (void* handle = keep_nccl(dlopen(path.c_str(), flags_of_our_own()))) return handle;
+    if (void* handle = keep_nccl(open_ours(path.c_str()))) return handle;
   }
   return nullptr;
 }
@@ -142,10 +151,12 @@ void* nccl_function(void* handle, const char* name) noexcept {
   return is_ours ? nullptr : function;
 }
 
+bool is_opening_nccl() noexcept { return t_opening; }
+
 FoundNccl find_nccl(const std::string& wanted) {
   if (!wanted.empty()) {
     void* handle = dlopen(wanted.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    if (handle == nullptr) handle = dlopen(wanted.c_str(), flags_of_our_own());
+    if (handle == nullptr) handle = open_ours(wanted.c_str());
     if (handle == nullptr) fail(ncclSystemError, "TERSE_NCCL: {}", dlerror());
     if (!has_nccl(handle))
       fail(ncclSystemError, "TERSE_NCCL: {} is no NCCL: it has no {} of its own", wanted,

@@ -24,6 +24,9 @@ struct FoundNccl {
 // Error(ncclSystemError) that lists what was tried.
 FoundNccl find_nccl(const std::string& wanted);
 
+// Whether it opens one on this thread just now, by the dlopen() that the preload library has.
+bool is_opening_nccl() noexcept;
+
 // Where Python's packages put NCCL: in these folders of packages ...
 std::vector<std::string> nccl_of_packages(const std::vector<std::string>& folders);
 // ... of an installation of Python, such as /usr or a virtual environment. One may hold several

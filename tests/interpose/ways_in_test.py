@@ -17,6 +17,7 @@ LINKED = [BUILD + "/bin/interpose_rank"]
 HOSTNCCL = BUILD + "/lib/terse/hostnccl/libnccl.so.2"
 PRELOAD = BUILD + "/lib/libterse_nccl.so"
 OLD_NCCL = BUILD + "/tests/interpose/fake/old/libnccl.so.2"
+WRAPPER = BUILD + "/tests/interpose/fake/libgrouping_nccl.so"  # is linked to hostnccl
 TERSE = BUILD + "/bin/terse"
 DEFAULT = "nodes=2.. -> safe"  # of terse run
 COUNT, ROUNDS, PATIENCE = 50_000, 2, 60
@@ -135,6 +136,9 @@ class WaysIn(unittest.TestCase):
         folder = {"LD_LIBRARY_PATH": os.path.dirname(plugin)}
         self.assertEqual(run_and_listen(by_name, **self.preloaded, **folder),
                          (self.native, [[warning.replace(plugin, by_name[1])]] * 2))
+        wrapper = {"TERSE_NCCL": WRAPPER}  # which terse opens so itself
+        self.assertEqual(run_and_listen(LINKED, **self.preloaded, **wrapper),
+                         (self.compressed, silence))
         caught = under_terse("--nccl", HOSTNCCL) + deep
         self.assertEqual(run_and_listen(caught, **self.cache), (self.compressed, silence))
 
