@@ -82,8 +82,8 @@ void look() {
   for (const std::string& file : files) look_at(file);
 }
 
-// What is open already has been noted before, or was opened otherwise, which stays. An NCCL that terse
-// opens itself may well be linked to another one, which it calls on terse's behalf.
+// What is open already has been noted before, or was opened otherwise, which stays. An NCCL that
+// terse opens itself may well be linked to another one, which it calls on terse's behalf.
 void note(const char* file) {
   if (is_opening_nccl()) return;
   if (!settings().policy.compresses() || Open(file).handle() != nullptr) return;

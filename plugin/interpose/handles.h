@@ -1,5 +1,5 @@
-// Handles of communicators that a call goes on with after it has waited. An abort from another thread
-// may end the wait, and with that the handle: it must not come to NCCL then.
+// Handles of communicators that a call goes on with after it has waited. An abort from another
+// thread may end the wait, and with that the handle: it must not come to NCCL then.
 #pragma once
 
 #include <nccl.h>

@@ -370,6 +370,48 @@ TEST(Capture, NativeCallsAreRecordedToo) {
   });
 }
 
+// Those that NCCL has had since 2.28, each of all ranks.
+TEST(Capture, NativeCallsOfShardsAreRecordedToo) {
+  constexpr size_t kFew = 10;
+  play_ranks(2, [&](Player& player) {
+    const DeviceStream stream;
+    const DeviceMemory send(2 * 4 * kFew), exchanged(2 * 4 * kFew), gathered(2 * 4 * kFew),
+        scattered(4 * kFew);
+    const SchemeHandle off(parse_scheme("off"));
+    Piece before(player, call_of(Collective::kAllReduce, "int8", kFew));
+    before.play(0, stream.get());
+    const RecordedGraph graph(stream.get(), [&] {
+      EXPECT_EQ(terseAllToAll(send.get(), exchanged.get(), kFew, ncclFloat32, off.get(),
+                              player.comm, stream.get()),
+                ncclSuccess);
+      EXPECT_EQ(terseGather(send.get(), gathered.get(), kFew, ncclFloat32, 1, off.get(),
+                            player.comm, stream.get()),
+                ncclSuccess);
+      EXPECT_EQ(terseScatter(send.get(), scattered.get(), kFew, ncclFloat32, 0, off.get(),
+                             player.comm, stream.get()),
+                ncclSuccess);
+    });
+    const auto floats = [](const DeviceMemory& memory) {
+      return static_cast<float*>(memory.get());
+    };
+    for (const int round : {1, 2}) {
+      // Shard s of rank r: 10 r + s, and 100 more each round.
+      const auto value = [&](int rank, int shard) { return 100.0f * round + 10 * rank + shard; };
+      for (const int shard : {0, 1})
+        std::fill_n(floats(send) + shard * kFew, kFew, value(player.rank, shard));
+      graph.launch(stream.get());
+      stream.synchronize();
+      for (const int from : {0, 1}) {
+        EXPECT_EQ(floats(exchanged)[from * kFew + 3], value(from, player.rank));
+        if (player.rank == 1) {
+          EXPECT_EQ(floats(gathered)[from * kFew + 3], value(from, 0));
+        }
+      }
+      EXPECT_EQ(floats(scattered)[3], value(0, player.rank));
+    }
+  });
+}
+
 TEST(Capture, ABrokenOneLeavesNothingBehind) {
   play_ranks(2, [&](Player& player) {
     const DeviceStream stream;

@@ -239,8 +239,8 @@ TEST(Group, OfWhichACallIsRefusedAtTheEndBreaksOffTheOthers) {
   }
 }
 
-// Calls that are to be done on return, and do not all fit beside each other: a rank may have those of
-// all communicators in one group, another one a group for each of them.
+// Calls that are to be done on return, and do not all fit beside each other: a rank may have those
+// of all communicators in one group, another one a group for each of them.
 TEST(Group, RanksMayGroupCallsOfSeveralCommunicatorsUnlike) {
   constexpr size_t kCount = 1 << 20;
   run_ranks(2, [&](int rank, ncclComm_t one) {

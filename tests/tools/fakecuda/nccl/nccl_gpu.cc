@@ -209,6 +209,26 @@ TERSE_EXPORT ncclResult_t ncclReduce(const void* send, void* recv, size_t count,
     return TERSE_NEXT(ncclReduce)(send, recv, count, type, op, root, comm, on);
   });
 }
+TERSE_EXPORT ncclResult_t ncclAlltoAll(const void* send, void* recv, size_t count,
+                                       ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
+  return call(comm, stream, [=](cudaStream_t on) {
+    return TERSE_NEXT(ncclAlltoAll)(send, recv, count, type, comm, on);
+  });
+}
+TERSE_EXPORT ncclResult_t ncclGather(const void* send, void* recv, size_t count,
+                                     ncclDataType_t type, int root, ncclComm_t comm,
+                                     cudaStream_t stream) {
+  return call(comm, stream, [=](cudaStream_t on) {
+    return TERSE_NEXT(ncclGather)(send, recv, count, type, root, comm, on);
+  });
+}
+TERSE_EXPORT ncclResult_t ncclScatter(const void* send, void* recv, size_t count,
+                                      ncclDataType_t type, int root, ncclComm_t comm,
+                                      cudaStream_t stream) {
+  return call(comm, stream, [=](cudaStream_t on) {
+    return TERSE_NEXT(ncclScatter)(send, recv, count, type, root, comm, on);
+  });
+}
 TERSE_EXPORT ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
                                    ncclComm_t comm, cudaStream_t stream) {
   return call(comm, stream, [=](cudaStream_t on) {
