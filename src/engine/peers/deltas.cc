@@ -1,15 +1,14 @@
 #include "engine/peers/deltas.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstring>
-#include <functional>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "engine/peers/exchange.h"
+#include "engine/peers/shard_sample.h"
+#include "engine/peers/wait.h"
 #include "engine/run/work.h"
 
 namespace terse {
@@ -75,73 +74,6 @@ ShadowKind shadow_kind_of(const Job& job) {
   return {job.request.count, dtype_of(job), job.scheme.spec, job.scheme.delta};
 }
 
-// Behind what the caller and the communicator have enqueued.
-Stream lane_after_all(const Job& job) {
-  Communicator& c = *job.communicator;
-  Track& track = c.tracks.of(job.request.stream);
-  const Stream lane = track.lanes().front(), caller = job.request.stream;
-  if (caller != nullptr || !c.backend.null_stream_is_synchronous()) {
-    c.backend.record(track.caller_event(), caller);
-    c.backend.wait(lane, track.caller_event());
-  }
-  if (track.continues) c.backend.wait(lane, track.finished_event());
-  return lane;
-}
-
-// Until what is enqueued is done. It may wait for what another rank enqueues after its own call,
-// which waits here for this rank's.
-void wait_until(const Communicator& c, const std::function<bool()>& done) {
-  const std::chrono::seconds longest(10 * c.settings.timeout_seconds);
-  if (!c.wait_until(done, std::chrono::steady_clock::now() + longest))
-    c.fail(
-        ncclSystemError,
-        "what was enqueued before an AllGather of differences was not done within {} s (10 times "
-        "TERSE_TIMEOUT)",
-        longest.count());
-}
-
-void wait_for(const Communicator& c, Stream lane) {
-  wait_until(c, [&] { return c.backend.idle(lane); });
-}
-
-// The same of all streams of the communicator, whose calls may use what is to be freed.
-void wait_for_all(const Communicator& c) {
-  wait_until(c, [&] { return c.tracks.idle(); });
-}
-
-// Where in the i-th part of a shard some elements are taken, of as many places as there are: here
-// and there, for what is alike in all shards may come at regular distances.
-size_t place_in_part(size_t i, size_t places) {
-  constexpr double kGolden = 0.6180339887498949;
-  const double turns = 0.5 + kGolden * static_cast<double>(i);
-  return static_cast<size_t>((turns - std::floor(turns)) * static_cast<double>(places));
-}
-
-// Elements from all over the shard: a part may be all zeros, or alike in all shards.
-std::vector<float> sample_of(const Asked& a, Stream lane) {
-  constexpr size_t kParts = 16, kPart = Shadows::kSampled / kParts;
-  const size_t size = codec::dtype_size(a.kind.dtype), count = a.kind.count;
-  const size_t part = std::min(kPart, std::max<size_t>(count / kParts, 1));
-  const size_t parts = std::min(kParts, count / part), step = count / parts;
-  Communicator& c = a.communicator();
-  char* const room = static_cast<char*>(a.shadows().room());
-  std::vector<Copy>& copies = a.shadows().copies;  // a failure leaves them waiting
-  copies.clear();
-  for (size_t i = 0; i < parts; ++i)
-    copies.push_back({room + i * part * size,
-                      static_cast<const char*>(a.job->request.send) +
-                          (step * i + place_in_part(i, step - part + 1)) * size,
-                      part * size});
-  c.backend.copy(lane, copies);
-  wait_for(c, lane);
-  std::vector<char> bytes(parts * part * size);
-  c.backend.download(lane, bytes.data(), room, bytes.size());
-  std::vector<float> sample;
-  for (size_t i = 0; i < parts * part; ++i)
-    sample.push_back(codec::load_element(a.kind.dtype, bytes.data() + i * size));
-  return sample;
-}
-
 // All shards as this rank has them: its own as the others have it.
 void check_what_is_held(const Asked& a, Stream lane) {
   const size_t bytes = a.shard_bytes();
@@ -200,8 +132,8 @@ void equip(Asked& a) {
 void look(Asked& a) {
   if (!a.trouble.empty()) return;
   Communicator& c = a.communicator();
-  const Stream lane = lane_after_all(*a.job);
-  a.sample = sample_of(a, lane);
+  const Stream lane = lane_after_all(c, a.job->request.stream);
+  a.sample = sample_of_shard(c, a.job->request.send, a.kind, lane);
   a.shadow = a.kind.delta.base == Base::kShadow
                  ? a.shadows().find(a.kind, std::span<const float>(a.sample))
                  : a.shadows().find(a.kind, a.job->request.recv);
