@@ -56,9 +56,10 @@ ncclResult_t abort(ncclComm_t comm) {
   return result;
 }
 
-bool awaits_ranks(ncclComm_t comm) {
+// Null where what its ranks decide together is not still with NCCL.
+CommunicatorPointer awaiting(ncclComm_t comm) {
   const CommunicatorPointer state = find_communicator(comm);
-  return state != nullptr && state->awaits_ranks();
+  return state != nullptr && state->awaits_ranks() ? state : nullptr;
 }
 
 // What is being caught, of that function: the end of a group may report it.
@@ -320,10 +321,12 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
   });
 }
 
-// The ranks leave together: what has begun between them is to be over.
+// The ranks leave together: what has begun between them is to be over, which what was given up would
+// never be.
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return ours("ncclCommFinalize", [&] {
     outlast_admission(comm);
+    if (const auto known = awaiting(comm)) known->require_usable();
     return call(next().CommFinalize, "ncclCommFinalize", comm);
   });
 }
@@ -336,7 +339,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     adopt_part(comm);
     forget_background(comm);
     t_admission_threads.push_back(end_admission(comm));
-    if (awaits_ranks(comm)) return abort(comm);
+    if (awaiting(comm) != nullptr) return abort(comm);
     release_communicator(comm, true);
     const ncclResult_t result =
         in_use.is_aborted(comm) ? ncclSuccess : call(next().CommDestroy, "ncclCommDestroy", comm);

@@ -1,5 +1,5 @@
 // Two ranks that begin the first large calls of two communicators in different orders: terse gives
-// up what they decide together, and the communicators can be destroyed.
+// up what they decide together, and the communicators cannot be finalized but destroyed.
 #include <gtest/gtest.h>
 #include <hostnccl.h>
 
@@ -27,6 +27,7 @@ TEST(GivenUp, CommunicatorsCanBeDestroyed) {
         ncclSystemError);
     const std::string said = ncclGetLastError(nullptr);
     EXPECT_NE(said.find("not every rank came to a call"), said.npos) << said;
+    EXPECT_EQ(ncclCommFinalize(comms[rank]), ncclSystemError);
     for (const int i : {rank, 1 - rank}) EXPECT_EQ(ncclCommDestroy(comms[i]), ncclSuccess);
     EXPECT_EQ(hostncclStreamDestroy(stream), ncclSuccess);
   });
