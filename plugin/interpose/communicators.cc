@@ -321,8 +321,8 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
   });
 }
 
-// The ranks leave together: what has begun between them is to be over, which what was given up would
-// never be.
+// The ranks leave together: what has begun between them is to be over, which what was given up
+// would never be.
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return ours("ncclCommFinalize", [&] {
     outlast_admission(comm);

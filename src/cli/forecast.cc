@@ -206,8 +206,9 @@ void forecast_calls(ForecastOptions o) {
       refuse("--ranks {}: the profile \"{}\" says nothing of {}", ranks, profile.name, what);
     if (!by_ranks)
       tables.push_back(
-          empty_table(o, fmt::format("{}, {}, {} ranks on {} nodes, by {}", o.collective, o.dtype,
-                                     ranks, place.topology.nodes(), profile.name)));
+          empty_table(o, fmt::format("{}, {}, {} ranks on {} node{}, by {}", o.collective, o.dtype,
+                                     ranks, place.topology.nodes(),
+                                     place.topology.nodes() == 1 ? "" : "s", profile.name)));
     for (const std::string& size : o.bytes) {
       const auto bytes = parse_size(size);
       if (!bytes || *bytes > kMostBytes)

@@ -74,6 +74,15 @@ class Says(unittest.TestCase):
                          {"TERSE_SCHEME": "int8", "TERSE_LOG": "off"}):
             self.assertEqual(said([settings] * 2), [[], []], settings)
 
+    def test_that_a_profile_lacks_the_links_before_a_call_fails(self):
+        first, other = said([{"TERSE_SCHEME": "allgather -> auto", "TERSE_LOG": "warn",
+                              "TERSE_PROFILE": "a100-8x-nvlink", "NCCL_HOSTID": f"host{rank}"}
+                             for rank in range(2)])
+        self.assertEqual(other, [])
+        self.assertRegex(first[0], r" terse WARN calls of 64 MiB in fp32 would fail: communicator #0, rank 0 of 2: "
+                                   r"the profile \"a100-8x-nvlink\" says nothing of links between nodes, and "
+                                   r"2 ranks are on 2 nodes$")
+
     def test_what_it_did_where_that_is_asked_for(self):
         # 2 (n-1)/n S of two calls of 100,000 elements, in 8.25 bits each.
         end = r"\[0\] terse NOTE 2 calls compressed, 0 native; sent 206 KB in place of 800 KB, 3.8\d times less$"

@@ -262,7 +262,7 @@ TEST(Chooser, SaysWhichLinksAProfileLacks) {
   p.within = {};
   EXPECT_EQ(error(4, 1), "none");
   EXPECT_EQ(error(1, 4),
-            "the profile \"slow\" says nothing of links within a node, and 4 ranks are on 1 nodes");
+            "the profile \"slow\" says nothing of links within a node, and 4 ranks are on 1 node");
 }
 
 // A scheme that names its algorithm is predicted with that; else it comes to name the fastest one

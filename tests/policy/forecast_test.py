@@ -90,7 +90,7 @@ class Calls(InAFolder):
             self.forecast("--ranks", "2,4", "--bytes", "1M,4M", "--schemes", "int8,linear8"), """\
 profile    tiny: by hand
 
-allreduce, float32, 2 ranks on 1 nodes, by tiny
+allreduce, float32, 2 ranks on 1 node, by tiny
 
      bytes              native                int8             linear8
         1M              102 ms     28.8 ms   3.54x     30.9 ms   3.30x

@@ -66,7 +66,7 @@ void announce(Communicator& c) noexcept {
     const Said now = b.compresses ? Said::kOfCompressed : Said::kOfNative;
     if (now != before && said.compare_exchange_strong(before, now)) note(c.rank, b.text);
   } catch (const std::exception& e) {
-    c.log(LogLevel::kInfo, "nothing is said of what is compressed: {}", e.what());
+    log(LogLevel::kWarn, "calls of 64 MiB in fp32 would fail: {}", e.what());
   }
 }
 

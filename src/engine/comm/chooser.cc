@@ -127,8 +127,8 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
     all.clear();  // native alone says nothing of what is to be chosen from
   }
   if (const char* what = model::lacks(profile, t))
-    fail(ncclInvalidUsage, "the profile \"{}\" says nothing of {}, and {} ranks are on {} nodes",
-         profile.name, what, call.ranks, t.nodes());
+    fail(ncclInvalidUsage, "the profile \"{}\" says nothing of {}, and {} ranks are on {} node{}",
+         profile.name, what, call.ranks, t.nodes(), t.nodes() == 1 ? "" : "s");
   all.push_back(predict_native(profile, call, machines));
   for (const Scheme& s : possible)
     if (const auto one = predict(profile, s, call, machines)) all.push_back(*one);
