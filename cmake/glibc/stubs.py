@@ -12,8 +12,8 @@ import subprocess
 import sys
 
 # ` 12: 0000000000087310    31 FUNC    GLOBAL DEFAULT   16 name@@GLIBC_2.2.5`
-SYMBOL = re.compile(r"\s*\d+: (?P<at>[0-9a-f]+)\s+(?P<size>\S+) (?P<kind>FUNC|IFUNC|OBJECT) +\S+ +DEFAULT +"
-                    r"(?P<section>\d+) (?P<name>[^@]+)@@?GLIBC_(?P<version>[0-9.]+)$")
+SYMBOL = re.compile(r"\s*\d+: (?P<at>[0-9a-f]+)\s+(?P<size>\S+) (?P<kind>FUNC|IFUNC|OBJECT) +(?P<binding>\S+) +"
+                    r"DEFAULT +(?P<section>\d+) (?P<name>[^@]+)@@?GLIBC_(?P<version>[0-9.]+)$")
 
 # What is in libc now and had a library of its own before; it has a newer version since it moved. The
 # older loader looks where the linker has found it, and nowhere else.
@@ -24,7 +24,7 @@ MOVED = (("libdl.so.2", re.compile(r"dl\w+$")),
 # Of the stub's own archive (nonshared.c), which calls the version by name.
 OURS = {"__libc_start_main"}
 
-Symbol = collections.namedtuple("Symbol", "name version at size data")
+Symbol = collections.namedtuple("Symbol", "name version at size data weak")
 
 LIBC = "libc.so.6"
 
@@ -40,7 +40,7 @@ def symbols(library, limit):
                            stdout=subprocess.PIPE).stdout
     for match in filter(None, map(SYMBOL.match, table.splitlines())):
         symbol = Symbol(match["name"], match["version"], match["at"], int(match["size"], 0),
-                        match["kind"] == "OBJECT")
+                        match["kind"] == "OBJECT", match["binding"] == "WEAK")
         known = found.get(symbol.name)
         if number(symbol.version) > number(limit):
             newer.add(symbol.name)
@@ -57,7 +57,8 @@ def home(name):
 
 def assembly(entries):
     """Functions at one place, for nobody runs them. Data of their size, where they have it: a
-    program gets copies, and names of one thing stay names of one."""
+    program gets copies, and names of one thing stay names of one, for which the linker takes them
+    only where all but one are weak: environ, _environ and __environ."""
     lines = [".text"]
     for symbol in entries:
         if not symbol.data:
@@ -71,7 +72,8 @@ def assembly(entries):
     for names in places.values():
         lines.append(".balign 32")
         for symbol in names:
-            lines += [f".globl {label(symbol)}", f".type {label(symbol)}, %object",
+            lines += [f".{'weak' if symbol.weak else 'globl'} {label(symbol)}",
+                      f".type {label(symbol)}, %object",
                       f".size {label(symbol)}, {symbol.size}", f"{label(symbol)}:", *alias(symbol)]
         lines.append(f".skip {max([1] + [symbol.size for symbol in names])}")
     return "\n".join(lines + ['.section .note.GNU-stack,"",%progbits', ""])

@@ -38,8 +38,8 @@ class OlderGlibc(unittest.TestCase):
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              env={**os.environ, "TERSE_TEST_WORD": "word"})
         self.assertEqual(run.stdout.splitlines(), [
-            "constructed", "main 2 word", "exception caught", "waited 1 1", "file 1 12 1", "random 1",
-            "destroyed"])
+            "constructed", "main 2 word", "exception caught", "waited 1 1", "file 1 12 1",
+            "environment 1, options from 1, name 1 1", "random 1", "destroyed"])
         self.assertEqual(run.stderr, "to stderr\n")
 
     def test_a_function_of_a_newer_one_is_not_linked(self):

@@ -1,6 +1,10 @@
 // What cmake/glibc has of its own, used: prints a line for each.
+#include <errno.h>
+#include <getopt.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -8,9 +12,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <mutex>
 #include <random>
 #include <set>
+#include <string_view>
 
 extern "C" const char* caught();
 
@@ -48,6 +54,17 @@ void draw() {
   std::printf("random %d\n", numbers.size() > 90);
 }
 
+// Of which a program has a copy, under each of its names.
+void look_at_data(int argc, char** argv) {
+  setenv("TERSE_TEST_OTHER", "other", 1);
+  const std::string_view last = *std::prev(std::find(environ, environ + 10'000, nullptr));
+  std::printf("environment %d", last == "TERSE_TEST_OTHER=other");
+  getopt(argc, argv, "");
+  std::printf(", options from %d", optind);
+  std::printf(", name %d %d\n", program_invocation_name == argv[0],
+              std::string_view(argv[0]).ends_with(program_invocation_short_name));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -55,6 +72,7 @@ int main(int argc, char** argv) {
   std::printf("exception %s\n", caught());
   wait();
   look_at_file(argv[1]);
+  look_at_data(argc, argv);
   draw();
   std::cerr << "to stderr\n";
 }
