@@ -227,7 +227,8 @@ Scheme chosen(const Call& call, const Scheme& scheme, const model::Profile& prof
   codec::Dtype dtype{};
   compressible(call.request.datatype, &dtype);
   const std::vector<Prediction> all = predictions(
-      profile, scheme, {call.request.collective, call.request.count, dtype, o.ranks, call.root()},
+      profile, scheme,
+      as_chosen_for({call.request.collective, call.request.count, dtype, o.ranks, call.root()}),
       call.machines());
   const Prediction& taken = choose(all);
   fmt::print("auto       {}, by the profile \"{}\", {}\n", print_scheme(scheme), profile.name,

@@ -3,52 +3,62 @@
 // (PyTorch's set_flush_denormal) would else get other numbers than the other ranks.
 #pragma once
 
+#include <cfenv>
+
 #ifdef __SSE2__
 #include <immintrin.h>
-#else
-#include <cfenv>
 #endif
 
 namespace terse::codec {
 
+// Compilers know nothing of the mode: what reads memory or writes it they keep after or before
+// this.
+inline void keep_in_order() { asm volatile("" ::: "memory"); }
+
+// Of all that the C library computes, which goes by more than one unit's mode: it reads numbers
+// from text by that of x87.
+class DefaultFloatEnvironment {
+ public:
+  DefaultFloatEnvironment() {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+    keep_in_order();
+  }
+  ~DefaultFloatEnvironment() {
+    keep_in_order();
+    std::fesetenv(&before_);
+  }
+  DefaultFloatEnvironment(const DefaultFloatEnvironment&) = delete;
+  DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
+
+#ifdef __SSE2__
+// Of the code that is compiled beside it; costs nothing where that is the mode.
 class DefaultFloatMode {
  public:
   DefaultFloatMode() {
-    set_default();
+    if (!is_default()) _mm_setcsr(kDefault);
     keep_in_order();
   }
   ~DefaultFloatMode() {
     keep_in_order();
-    restore();
+    if (!is_default()) _mm_setcsr(before_);
   }
   DefaultFloatMode(const DefaultFloatMode&) = delete;
   DefaultFloatMode& operator=(const DefaultFloatMode&) = delete;
 
  private:
-  // Compilers know nothing of the mode: what reads memory or writes it they keep between these two.
-  static void keep_in_order() { asm volatile("" ::: "memory"); }
-
-#ifdef __SSE2__
   static constexpr unsigned kDefault = 0x1F80, kFlags = 0x3F;  // of MXCSR
 
   bool is_default() const { return (before_ & ~kFlags) == kDefault; }
-  void set_default() {
-    if (!is_default()) _mm_setcsr(kDefault);
-  }
-  void restore() {
-    if (!is_default()) _mm_setcsr(before_);
-  }
 
   const unsigned before_ = _mm_getcsr();
-#else
-  void set_default() {
-    std::fegetenv(&before_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  void restore() { std::fesetenv(&before_); }
-
-  std::fenv_t before_;
-#endif
 };
+#else
+using DefaultFloatMode = DefaultFloatEnvironment;
+#endif
 
 }  // namespace terse::codec

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "codec/codec.h"
+#include "codec/float_mode.h"
 #include "policy/options.h"
 
 namespace terse {
@@ -139,6 +140,7 @@ double most_error(const Auto& a) {
 }  // namespace
 
 Scheme parse_auto(std::string_view text) {
+  const codec::DefaultFloatEnvironment environment;  // it is the same on all ranks
   Allowance allowed;
   read_options(text, kAutoKeys, auto_keys, allowed);
   Scheme scheme;

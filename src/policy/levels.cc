@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "codec/float_mode.h"
 #include "codec/spec.h"
 #include "policy/datatype.h"
 #include "policy/draft.h"
@@ -119,6 +120,7 @@ bool Levels::fit(plan::Collective c, uint64_t n, codec::Dtype d, const codec::Sp
 }
 
 std::vector<Levels> parse_levels(std::string_view text, const std::string& path) {
+  const codec::DefaultFloatEnvironment environment;  // they are the same on all ranks
   return LevelsParser(text, path).parse();
 }
 

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "codec/float_mode.h"
 #include "policy/automatic.h"
 #include "policy/datatype.h"
 #include "policy/draft.h"
@@ -232,6 +233,7 @@ std::string print_curve(const Curve& c) {
 }  // namespace
 
 Profile parse_profile(std::string_view text, const std::string& path) {
+  const codec::DefaultFloatEnvironment environment;  // it is the same on all ranks
   return ProfileParser(text, path).parse();
 }
 

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cfenv>
+#include <set>
 
 #include "base/error.h"
+#include "policy/profile.h"
 
 namespace terse {
 namespace {
@@ -146,6 +149,62 @@ TEST(Chooser, SaysOnceThatNativeAloneWasMeasured) {
       "says nothing of links within a node";
   EXPECT_NE(said.find(line), std::string::npos) << said;
   EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+}
+
+// A program whose sizes all differ has few choices.
+TEST(Chooser, ChoosesOnceForSizesThatAreNearlyAlike) {
+  Settings settings;
+  settings.profile = kSlow;
+  Chooser chooser;
+  std::set<const Prediction*> choices;
+  constexpr size_t kFirst = 100'000, kLast = 1'600'000;
+  for (size_t count = kFirst; count < kLast; count += 97) {
+    const Prospect call{Collective::kAllReduce, count, Dtype::kFloat32, 4, 0};
+    choices.insert(
+        &chooser.of(settings, parse_scheme("auto"), call, {plan::kHostGrain, nodes(1, 4)}));
+    const double chosen = static_cast<double>(as_chosen_for(call).count);
+    ASSERT_NEAR(chosen / static_cast<double>(count), 1, 1.0 / 32) << count;
+  }
+  EXPECT_LE(choices.size(), 4 * 16 + 1u);
+  for (const size_t exact : {0ul, 1ul, 31ul, 1ul << 20, 3ul << 30, 1ul << 62})
+    EXPECT_EQ(as_chosen_for({Collective::kAllReduce, exact}).count, exact);
+}
+
+// Ranks come to the same choice, and read the same numbers.
+TEST(Chooser, DoesNotDependOnHowAThreadRounds) {
+  const int before = std::fegetround();
+  std::set<std::string> taken;
+  std::set<double> shares;
+  for (const int mode : {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO}) {
+    std::fesetround(mode);
+    Settings settings;
+    settings.profile = parse_profile(R"(
+      [[measured]]
+      collective = "allreduce"
+      dtype = "float32"
+      ranks = 4
+      nodes = 1
+      scheme = "native"
+      points = [[4096, 0.0011]]
+      [[measured]]
+      collective = "allreduce"
+      dtype = "float32"
+      ranks = 4
+      nodes = 1
+      scheme = "int8"
+      points = [[4096, 0.001]])",
+                                     "tie.toml");
+    const Scheme scheme = parse_scheme("auto:error=0.3");
+    shares.insert(scheme.automatic->error);
+    Chooser chooser;
+    taken.insert(
+        name_of(chooser.of(settings, scheme, {Collective::kAllReduce, 1024, Dtype::kFloat32, 4, 0},
+                           {plan::kHostGrain, nodes(1, 4)})));
+    shares.insert(settings.profile->measured[0].points[0].seconds);
+  }
+  std::fesetround(before);
+  EXPECT_EQ(taken.size(), 1u);
+  EXPECT_EQ(shares, (std::set{0.3, 0.0011}));
 }
 
 // A program may reduce to each of many ranks: where nodes are alike that is one choice.

@@ -1,9 +1,11 @@
 #include "engine/comm/chooser.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "codec/float_mode.h"
 #include "plan/link.h"
 
 namespace terse {
@@ -61,6 +63,15 @@ model::Estimate fastest_allowed(const model::Profile& profile, const plan::Algor
 }
 
 }  // namespace
+
+Prospect as_chosen_for(const Prospect& call) {
+  constexpr int kDigits = 5;
+  const int dropped = std::max(static_cast<int>(std::bit_width(call.count)) - kDigits, 0);
+  const size_t step = size_t{1} << dropped, half = step / 2;
+  Prospect chosen = call;
+  chosen.count = (call.count + half) / step * step;
+  return chosen;
+}
 
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype) {
   return scheme.spec.bits < 8 * codec::dtype_size(dtype) && serves(scheme, collective);
@@ -154,13 +165,14 @@ const Prediction& choose(const std::vector<Prediction>& all) {
 
 const Prediction& Chooser::of(const Settings& settings, const Scheme& scheme, const Prospect& call,
                               const Machines& machines) {
-  Key key{*scheme.automatic, call};
+  Key key{*scheme.automatic, as_chosen_for(call)};
   key.call.root = usual_root(call, machines);
   if (const auto known = made_.find(key); known != made_.end()) return known->second;
   if (!settings.profile) fail(ncclInvalidUsage, "auto needs a profile: {}", kProfileHint);
   if (made_.size() >= kMostChoices) made_.clear();
+  const codec::DefaultFloatEnvironment environment;
   const std::vector<Prediction> all =
-      predictions(*settings.profile, without_seed(scheme), call, machines);
+      predictions(*settings.profile, without_seed(scheme), as_chosen_for(call), machines);
   if (all.front().lacking != nullptr && told_.insert(call.collective).second)
     log(LogLevel::kWarn, "{}", why_native_alone(*settings.profile, call.collective, all.front()));
   return made_.emplace(key, choose(all)).first->second;

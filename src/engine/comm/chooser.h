@@ -25,6 +25,11 @@ struct Prospect {
   auto operator<=>(const Prospect&) const = default;
 };
 
+// The call that is chosen for in this one's place: of the same kind, and of a size that differs by
+// a thirty-second part at most. A program whose calls are all of different sizes would else wait
+// for predictions at each, which take as long as a call of many ranks.
+Prospect as_chosen_for(const Prospect& call);
+
 // Whether the scheme serves() the collective, and whether the scheme's codes are fewer bits than
 // the elements.
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype);
