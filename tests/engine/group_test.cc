@@ -239,11 +239,14 @@ TEST(Group, OfWhichACallIsRefusedAtTheEndBreaksOffTheOthers) {
   }
 }
 
-// Calls that are to be done on return, and do not all fit beside each other: a rank may have those
-// of all communicators in one group, another one a group for each of them.
-TEST(Group, RanksMayGroupCallsOfSeveralCommunicatorsUnlike) {
+// Calls on one stream, or that are to be done on return, which do not all fit beside each other: a
+// rank may have those of all communicators in one group, another one a group for each of them.
+class UnlikeGroups : public testing::TestWithParam<bool> {};
+
+TEST_P(UnlikeGroups, OfSeveralCommunicatorsMeet) {
   constexpr size_t kCount = 1 << 20;
   run_ranks(2, [&](int rank, ncclComm_t one) {
+    const HostStream stream(GetParam());
     const SchemeHandle scheme("int8");
     ncclComm_t other = nullptr;
     ASSERT_EQ(ncclCommSplit(one, 0, rank, &other, nullptr), ncclSuccess);
@@ -251,7 +254,7 @@ TEST(Group, RanksMayGroupCallsOfSeveralCommunicatorsUnlike) {
     const auto sum = [&](size_t i) {
       const ncclComm_t comm = i < 2 ? one : other;
       EXPECT_EQ(terseAllReduce(data[i].data(), data[i].data(), kCount, ncclFloat32, ncclSum,
-                               scheme.get(), comm, nullptr),
+                               scheme.get(), comm, stream.get()),
                 ncclSuccess)
           << terseGetLastError();
     };
@@ -262,12 +265,16 @@ TEST(Group, RanksMayGroupCallsOfSeveralCommunicatorsUnlike) {
       for (const size_t i : group) sum(i);
       ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
     }
+    ASSERT_EQ(stream.synchronize(), ncclSuccess);
     for (const size_t i : {0, 1, 2, 3})
       EXPECT_EQ(data[i], std::vector<float>(kCount, i % 2 == 0 ? 4.0f : 2.0f)) << i;
     for (const ncclComm_t comm : {one, other}) EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
     EXPECT_EQ(ncclCommDestroy(other), ncclSuccess);
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Group, UnlikeGroups, testing::Bool(),
+                         [](const auto& p) { return p.param ? "ToBeDoneOnReturn" : "OnAStream"; });
 
 TEST(Group, AnErrorInsideIsReturnedAtTheEndAndNothingRuns) {
   next_ordinal();

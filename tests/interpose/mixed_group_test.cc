@@ -128,5 +128,37 @@ TEST(MixedGroup, IsAsIfPostedOnEachOfItsStreams) {
   });
 }
 
+// So it is where none of a group's calls is compressed, but others of the program are.
+TEST(HalfGrouped, NativeCallsAndMessagesAreAsIfPostedOnEachOfTheirStreams) {
+  on_threads(2, [](int rank, const ncclUniqueId& id) {
+    const ncclComm_t comm = made_with(NCCL_CONFIG_INITIALIZER, rank, 2, id);
+    {
+      const HostStream first, second;
+      const std::vector<int64_t> fives(10, 5), sevens(10, 7);
+      std::vector<int64_t> summed(10), sent(10), received(10), seen(10), sum_seen(10);
+      SlowCopy<int64_t> fill_summed{fives, summed, std::chrono::milliseconds(80)},
+          fill_sent{sevens, sent, std::chrono::milliseconds(40)};
+      SlowCopy<int64_t> see_received{received, seen}, see_sum{summed, sum_seen};
+      ASSERT_EQ(fill_summed.on(second.get()), ncclSuccess);
+      ASSERT_EQ(fill_sent.on(first.get()), ncclSuccess);
+      ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+      EXPECT_EQ(
+          ncclAllReduce(summed.data(), summed.data(), 10, ncclInt64, ncclSum, comm, first.get()),
+          ncclSuccess);
+      EXPECT_EQ(ncclSend(sent.data(), 10, ncclInt64, 1 - rank, comm, second.get()), ncclSuccess);
+      EXPECT_EQ(ncclRecv(received.data(), 10, ncclInt64, 1 - rank, comm, second.get()),
+                ncclSuccess);
+      ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(comm);
+      ASSERT_EQ(see_received.on(first.get()), ncclSuccess);
+      ASSERT_EQ(see_sum.on(second.get()), ncclSuccess);
+      ASSERT_EQ(first.synchronize(), ncclSuccess);
+      ASSERT_EQ(second.synchronize(), ncclSuccess);
+      EXPECT_EQ(seen, sevens);
+      EXPECT_EQ(sum_seen, std::vector<int64_t>(10, 10));
+    }
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  });
+}
+
 }  // namespace
 }  // namespace terse::test

@@ -166,14 +166,14 @@ void group_has(const CommunicatorPointer& communicator, Stream stream) {
 
 void group_meet() {
   if (!has_several_streams()) return;
-  const auto compresses = [](const Communicator* c) {
-    return std::ranges::any_of(
-        current().pending, [&](const Job& job) { return job.communicator == c && !job.native; });
+  // Where all calls of a communicator are in NCCL's own group, that sees to it.
+  const auto has_pending = [](const Communicator* c) {
+    return std::ranges::find(current().pending, c, &Job::communicator) != current().pending.end();
   };
   for (const Job& job : current().pending)
-    if (compresses(job.communicator)) current().joint.add(*job.communicator, job.request.stream);
+    current().joint.add(*job.communicator, job.request.stream);
   for (const Beside& call : current().beside)
-    if (compresses(call.communicator)) current().joint.add(*call.communicator, call.stream);
+    if (has_pending(call.communicator)) current().joint.add(*call.communicator, call.stream);
   try {
     current().joint.require_one_recording();
   } catch (...) {

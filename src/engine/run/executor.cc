@@ -35,11 +35,19 @@ void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
     naming(*run, [&] { run->communicator().settle(end, "ncclGroupEnd"); });
 }
 
-// Runs works of different communicators together, step by step.
-void execute_together(std::pmr::vector<Run>& runs) {
+// Communicators by whose works in this group something is enqueued.
+using Begun = std::pmr::vector<const Communicator*>;
+
+// Runs works of different communicators together, step by step. The callers' streams are waited for
+// once by each communicator, before anything is enqueued on them behind which another one's first
+// works would be: else what one communicator has in the group would wait for another one's calls.
+void execute_together(std::pmr::vector<Run>& runs, Begun& begun) {
   const auto each = [](auto& run, auto part) { return naming(run, [&] { return (run.*part)(); }); };
   std::pmr::vector<Run*> talking(runs.get_allocator());
-  for (Run& run : runs) each(run, &Run::begin);
+  for (Run& run : runs) {
+    const bool first = std::ranges::find(begun, &run.communicator()) == begun.end();
+    naming(run, [&] { run.begin(first); });
+  }
   for (;;) {
     talking.clear();
     for (Run& run : runs)
@@ -53,7 +61,10 @@ void execute_together(std::pmr::vector<Run>& runs) {
     in_group(talking, &Run::communicate);
     for (Run* run : talking) each(*run, &Run::communicated);
   }
-  for (Run& run : runs) each(run, &Run::end);
+  for (Run& run : runs) {
+    each(run, &Run::end);
+    if (run.has_enqueued()) begun.push_back(&run.communicator());
+  }
 }
 
 // A work's share of its communicator's track, beside those that are under way; empty: it finds no
@@ -111,6 +122,7 @@ void execute(const Jobs& jobs) {
   std::pmr::vector<const Communicator*> wait(works.get_allocator());  // whose next works go later
   std::pmr::vector<Run> runs(works.get_allocator());
   Synchronous synchronous(works);
+  Begun begun(works.get_allocator());
   runs.reserve(works.size());
   waiting.reserve(works.size());
   later.reserve(works.size());
@@ -134,7 +146,7 @@ void execute(const Jobs& jobs) {
         };
         c.signing([&] { return name_of(*work); }, add);
       }
-      execute_together(runs);
+      execute_together(runs, begun);
     } catch (...) {
       for (Run& run : runs) run.abandon();
       synchronous.wait_after_failure();

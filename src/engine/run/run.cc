@@ -94,13 +94,14 @@ std::optional<Share> Run::beside(const Work& next) const {
 
 // The lanes start after the caller's streams and after the communicator's last call; but those
 // with nothing to do stay out of it: a recording would have to wait for them in the end.
-void Run::begin() {
+void Run::begin(bool first) {
   Backend& b = c_.backend;
   if (verified_) regions_.exact = static_cast<char*>(c_.exact.reserve(plan_->exact_bytes, track_));
-  for (const Stream stream : streams_) {
-    b.record(track_.caller_event(), stream);
-    enter([&](Stream lane) { b.wait(lane, track_.caller_event()); });
-  }
+  if (first)
+    for (const Stream stream : streams_) {
+      b.record(track_.caller_event(), stream);
+      enter([&](Stream lane) { b.wait(lane, track_.caller_event()); });
+    }
   enter([&](Stream lane) {
     if (track_.continues) b.wait(lane, track_.finished_event());
   });
@@ -228,7 +229,7 @@ void Run::release_binding() {
 void Run::leave() {
   Backend& b = c_.backend;
   release_binding();
-  if (!entered_[static_cast<size_t>(Lane::kDecode)]) return;  // and nothing is enqueued
+  if (!has_enqueued()) return;
   b.record(track_.finished_event(), last_lane());
   track_.continues = true;
   for (const Stream stream : streams_) b.wait(stream, track_.finished_event());

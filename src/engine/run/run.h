@@ -32,7 +32,8 @@ class Run {
   // makes one launch. That the ranks group the same calls NCCL asks for itself.
   std::optional<Share> beside(const Work& next) const;
 
-  void begin();
+  // `first`: of its communicator in the group, whose streams have met and are to be waited for.
+  void begin(bool first);
 
   // Enqueues the computes up to the next communicate step; false when there is none left.
   bool advance();
@@ -41,6 +42,9 @@ class Run {
 
   void end();
   void abandon() noexcept;
+
+  // Whether there was something to do.
+  bool has_enqueued() const { return entered_[static_cast<size_t>(plan::Lane::kDecode)]; }
 
   // Whether a caller wants it done on return.
   bool is_synchronous() const { return synchronous_; }
