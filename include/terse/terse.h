@@ -266,9 +266,10 @@ terseResult_t tersePreloadExclude(struct ncclComm* comm, size_t elements,
 
 /* From now on, until it is called with 0, all of NCCL's calls on `comm` stay native: for what must
  * be exact, as a checkpoint that is gathered. Calls in CUDA graphs stay as they were recorded.
- * Every rank calls it alike, outside of groups; it compares and blocks: ncclInvalidUsage where the
- * ranks differ, and then nothing has changed. Only the preload library has it; libterse's own
- * functions do as they are called. */
+ * Every rank calls it alike, before and after the same calls, outside of groups. To pause, it
+ * compares and blocks: ncclInvalidUsage where the ranks differ, and then nothing has changed. With
+ * 0 it does not wait for the others. Only the preload library has it; libterse's own functions do
+ * as they are called. */
 terseResult_t tersePreloadPause(struct ncclComm* comm, int paused);
 
 /* ---- Levels of learned schemes -------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 import contextlib
 import ctypes
-import sys
-import traceback
 
 from ._communicator import communicator
 from ._library import Error, active, call
@@ -30,8 +28,8 @@ def paused(*comms):
     comms     each an ncclComm_t as an int, or a ProcessGroup
 
     For checkpoints that are gathered, for FSDP1's summon_full_params(), for weights that are averaged.
-    All ranks of the communicators come to its beginning and to its end alike, and wait for each other
-    there; so does one that leaves it by an exception, which is printed first. Raises Error where they
+    All ranks of the communicators come to its beginning alike, and wait for each other there; and to
+    its end after the same calls, where none waits, also by an exception. Raises Error where they
     differ, and where no communicator is named. Of some within others only the outermost counts.
     Without the preload library nothing is to be done.
     """
@@ -47,9 +45,4 @@ def paused(*comms):
                 _pause(comm, 1)
             _depth[comm.value] = _depth.get(comm.value, 0) + 1
             stack.callback(_resume, comm)
-        try:
-            yield
-        except BaseException:  # the other ranks may be elsewhere, and never come
-            traceback.print_exc()
-            print("terse.paused: waiting for the other ranks", file=sys.stderr, flush=True)
-            raise
+        yield

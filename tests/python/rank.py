@@ -25,7 +25,7 @@ WAY, LIBRARY, FOLDER = sys.argv[1:4]
 RANK, RANKS = int(sys.argv[4]), int(sys.argv[5])
 COUNT = 50_048
 RANGES = [(128, 50), (19_968, 3_000)]
-FLOAT32, SUM = 7, 0
+UINT8, FLOAT32, SUM = 1, 7, 0
 AT = "at = [0, 0.25, 0.5, 1]\n"
 
 
@@ -97,6 +97,25 @@ def sums_while_paused(nccl, comm):
     return found
 
 
+def fail_while_others_gather(nccl, comm):
+    """Rank 0 comes later to the gather of nine bytes, for it has failed within the pause: what both have
+    gathered, and the error."""
+    mine, error = array.array("B", [7 + RANK] * 9), None
+    gathered = array.array("B", bytes(18))
+    gather = lambda: nccl.ncclAllGather(
+        ctypes.c_void_p(mine.buffer_info()[0]), ctypes.c_void_p(gathered.buffer_info()[0]),
+        ctypes.c_size_t(9), UINT8, comm, None)
+    try:
+        with terse.paused(comm.value):
+            if RANK == 0:
+                raise OSError("disk full")
+            assert gather() == 0
+    except OSError as caught:
+        error = str(caught)
+        assert gather() == 0
+    return [gathered.tolist(), error]
+
+
 def refusal(function, comm, *arguments):
     """[the result code, the message] of what cannot be."""
     try:
@@ -130,8 +149,7 @@ def main():
                     other_levels=refusal(terse.set_levels, comm, f"[[levels]]\nfits = {RANK}\n{AT}"))
         if terse.active():
             told["paused"] = sums_while_paused(nccl, comm)
-            pause = lambda one: terse._pause._pause(ctypes.c_void_p(one), RANK)
-            told["pauses_apart"] = refusal(pause, comm)
+            told["failed_apart"] = fail_while_others_gather(nccl, comm)
         if "TERSE_LEVELS" not in os.environ:
             terse.set_levels(comm.value, "[[levels]]\n" + AT)
             told["given"] = terse.levels(comm.value)

@@ -6,7 +6,7 @@
 
 namespace terse {
 
-// Throws Error, and then nothing has changed on any rank.
+// To begin with, the ranks meet. Throws Error, and then nothing has changed on any rank.
 void pause(ncclComm_t comm, bool paused, const Settings& settings);
 
 }  // namespace terse
