@@ -79,11 +79,12 @@ void bind_entries(const NcclLibrary& library) {
   for (Slot& slot : std::span(terse_slots, terse_slots_end))
     if (void* function = nccl_function(library.found.handle, name_of(slot)))
       store(slot.target, function);
+  const void* const in_nccl = nccl_function(library.found.handle, kNcclFunction);
   const Image own = image_at(terse_slots);
   store(terse_images[1].begin, own.begin);
   store(terse_images[1].size, own.size);
   // Calls of an NCCL inside a larger library cannot be told from that library's.
-  const Image nccl = library.found.embedded ? Image{} : image_at(slot_of(kNcclFunction)->target);
+  const Image nccl = library.found.embedded ? Image{} : image_at(in_nccl);
   // The size last: it is what tells the entries that the slots are right.
   store(terse_images[0].begin, nccl.begin);
   store(terse_images[0].size, nccl.size);

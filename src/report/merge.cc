@@ -290,10 +290,10 @@ Merged merge(const std::vector<NamedReport>& reports) {
 }
 
 Folder read_folder(const std::filesystem::path& folder) {
-  std::error_code error;
+  std::error_code error, of_one;  // such as a link that leads nowhere, which is no report
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (entry.path().extension() == ".json" && entry.is_regular_file(error))
+    if (entry.path().extension() == ".json" && entry.is_regular_file(of_one))
       paths.push_back(entry.path());
   if (error) fail(ncclInvalidArgument, "{}: {}", folder.string(), error.message());
   std::ranges::sort(paths);
