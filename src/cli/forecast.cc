@@ -160,19 +160,18 @@ Table empty_table(const ForecastOptions& o, std::string title) {
   return table;
 }
 
+bool is_page(std::string_view path) { return path.ends_with(".html"); }
+
 void write_plot(const std::string& path, const std::vector<Table>& tables,
                 const report::Axis& axis) {
   const report::Axis time{"time", report::show_seconds};
   std::string text;
   for (const Table& table : tables) text += report::chart(table.title, axis, time, table.series);
-  if (path.ends_with(".html")) {
+  if (is_page(path))
     text = fmt::format(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>terse forecast</title>\n"
         "<style>{}</style>\n<h1>terse forecast</h1>\n{}</html>\n",
         report::kStyle, text);
-  } else if (tables.size() > 1) {
-    refuse("--plot {}: several charts go into a page, .html", path);
-  }
   write_file(path, text);
   fmt::print("\nplot: {}\n", path);
 }
@@ -219,6 +218,8 @@ void forecast_calls(ForecastOptions o) {
           schemes);
     }
   }
+  if (tables.size() > 1 && !o.plot.empty() && !is_page(o.plot))
+    refuse("--plot {}: several charts go into a page, .html", o.plot);
   print_profile(profile);
   for (const Table& table : tables) print_table(table, axis);
   if (!o.plot.empty()) write_plot(o.plot, tables, axis);
