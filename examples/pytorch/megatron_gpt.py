@@ -30,8 +30,8 @@ def start(backend):
     dist.init_process_group(backend)
 
 
-def build(overlap):
-    """Megatron's wrapped model, and its optimizer."""
+def build(overlap, parts=1):
+    """Megatron's wrapped model, in `parts` by tensor parallelism, and its optimizer."""
     from megatron.core import parallel_state, tensor_parallel
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
     from megatron.core.models.gpt import GPTModel
@@ -39,12 +39,13 @@ def build(overlap):
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
     from megatron.core.transformer import TransformerConfig
 
-    parallel_state.initialize_model_parallel()
+    parallel_state.initialize_model_parallel(tensor_model_parallel_size=parts)
     torch.manual_seed(0)
     if torch.cuda.is_available():
         tensor_parallel.model_parallel_cuda_manual_seed(0)
     config = TransformerConfig(
-        num_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=HEADS, bf16=True,
+        tensor_model_parallel_size=parts, num_layers=LAYERS, hidden_size=WIDTH,
+        num_attention_heads=HEADS, bf16=True,
         params_dtype=torch.bfloat16, use_cpu_initialization=True, hidden_dropout=0.0,
         attention_dropout=0.0, gradient_accumulation_fusion=False, bias_dropout_fusion=False,
         masked_softmax_fusion=False, attention_softmax_in_fp32=True)
@@ -70,9 +71,11 @@ def text():
 
 def train(model, optimizer, steps):
     """The ranks' mean loss of each step."""
+    from megatron.core import parallel_state
     from megatron.core.distributed import finalize_model_grads
 
-    data, draw = text().cuda(), torch.Generator().manual_seed(1 + dist.get_rank())
+    replica = parallel_state.get_data_parallel_rank()
+    data, draw = text().cuda(), torch.Generator().manual_seed(1 + replica)
     places = torch.arange(CONTEXT).expand(BATCH, CONTEXT).cuda()
     future = (torch.ones(CONTEXT, CONTEXT).triu(1) > 0)[None, None].cuda()
     losses = []

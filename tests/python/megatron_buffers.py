@@ -5,8 +5,12 @@ import math
 
 
 class Parameter:
-    def __init__(self, *shape):
+    """`split`: among tensor-parallel ranks."""
+
+    def __init__(self, *shape, split=None):
         self.shape = shape
+        if split is not None:
+            self.tensor_model_parallel = split
 
     def numel(self):
         return math.prod(self.shape)
@@ -87,11 +91,16 @@ class BucketGroup:
             self.inter_distributed_optimizer_instance_group = between
 
 
-class DistributedDataParallel:
-    """`between`: a group of several instances of the distributed optimizer."""
+class Config:
+    def __init__(self, parts):
+        self.tensor_model_parallel_size = parts
 
-    def __init__(self, params, buffers, expert_parallel_buffers=(), between=None):
-        self.module = Module(params)
+
+class DistributedDataParallel:
+    """`between`: a group of several instances of the distributed optimizer; `parts`: tensor-parallel ranks."""
+
+    def __init__(self, params, buffers, expert_parallel_buffers=(), between=None, parts=1):
+        self.module, self.config = Module(params), Config(parts)
         self.buffers, self.expert_parallel_buffers = list(buffers), list(expert_parallel_buffers)
         self.bucket_groups = [BucketGroup(buffer.buckets, between) for buffer in self.buffers]
         self.expert_parallel_bucket_groups = [BucketGroup(buffer.buckets, between)

@@ -68,6 +68,23 @@ class Megatron(unittest.TestCase):
         self.check_buckets(buffers[0], params, messages[:1])
         self.check_buckets(buffers[1], experts, messages[1:])
 
+    def test_what_tensor_parallel_ranks_hold_alike(self):
+        """Exact whatever the rule; not what is split, nor an expert's matrix that does not say so."""
+        split = {"embedding.weight": Parameter(500, 72, split=True),
+                 "mlp.experts.linear_fc1.weight0": Parameter(300, 72),
+                 "mlp.experts.local_experts.0.linear_fc2.weight": Parameter(72, 80, split=True)}
+        alike = {"position_embeddings.weight": Parameter(64, 72, split=False),
+                 "norm.weight": Parameter(72), "mlp.router.weight": Parameter(32, 72),
+                 "mlp.shared_experts.gate_weight": Parameter(1, 72),
+                 "mlp.experts.local_experts.0.linear_fc2.bias": Parameter(72)}
+        params = {**split, **alike}
+        buffer = Buffer(list(params.values()), Group(2))
+        for parts in (1, 2):
+            message, = terse.models.messages(DistributedDataParallel(params, [buffer], parts=parts),
+                                             lambda name, shape: False)
+            self.assertEqual(sum(count for _, count in message.ranges),
+                             sum(param.numel() for param in alike.values()) if parts > 1 else 0)
+
     def test_instances_of_the_optimizer_sum_their_shards(self):
         params = layers(1)
         for rank in range(4):

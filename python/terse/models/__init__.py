@@ -32,7 +32,8 @@ def messages(model, rule=norms_and_biases):
     model   a module with FSDP1 or FSDP2 anywhere in it, or Megatron-LM's DistributedDataParallel; a
             list of these; or a DdpBuckets
     rule    rule(name, shape) -> whether that parameter is to stay exact; name: the model's own,
-            without those of wrappers; shape: of all of it, unsharded
+            without those of wrappers; shape: of all of it, unsharded. What ranks beyond the group hold,
+            too, as tensor-parallel ranks do what is not split among them, is exact anyway
 
     Asks nobody and changes nothing. Raises TypeError where none of the frameworks is recognised.
     """
@@ -48,7 +49,8 @@ def messages(model, rule=norms_and_biases):
 
 
 def exclude_norms(model, rule=norms_and_biases):
-    """Keeps norms and biases exact in all messages of a model: terse.exclude for each.
+    """Keeps norms and biases exact in all messages of a model: terse.exclude for each. With tensor
+    parallelism also all that its ranks hold alike, which would drift apart.
 
     model, rule   as messages() takes them
 

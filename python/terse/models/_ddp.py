@@ -6,6 +6,7 @@ import weakref
 
 from .._library import Error
 from ._message import Message, joined
+from ._replicas import ranks_of, replicated
 from ._rule import plain
 
 
@@ -13,6 +14,16 @@ def divides_by_those_left(model):
     """Whether a DDP model is in join(divide_by_initial_world_size=False), and so divides by the
     number of ranks that still have inputs. join() leaves both attributes there when it is over."""
     return model._join_config.enable and not getattr(model, "_divide_by_initial_world_size", True)
+
+
+def replicas(model):
+    """Names of the parameters that ranks beyond the model's group hold, too. In place of DTensors DDP,
+    where it is given a mesh, has their local parts, and on these their specification."""
+    own, layouts = ranks_of(model.process_group), {}
+    for name, param in model.module.named_parameters():
+        spec = getattr(param, "_st_info", None)
+        layouts[plain(name)] = (spec.mesh, spec.placements) if spec else None, own
+    return replicated(layouts)
 
 
 class DdpBuckets:
@@ -36,6 +47,7 @@ class DdpBuckets:
         self.find_model = weakref.ref(model)  # the model holds its hook
         self.process_group = model.process_group
         self.names = {id(param): plain(name) for name, param in model.module.named_parameters()}
+        self.replicas = replicas(model)
         self.layouts = {}
         model.register_comm_hook(self, type(self).reduce)
 
@@ -60,7 +72,7 @@ class DdpBuckets:
             offset, exact = 0, []
             for name, shape in layout:
                 count = math.prod(shape)
-                if rule(name, shape):
+                if rule(name, shape) or name in self.replicas:
                     exact.append((offset, count))
                 offset += count
             yield Message(offset, joined(exact), f"DDP bucket {index}", self.process_group)

@@ -4,6 +4,7 @@ Gathered and reduced in one layout: the parameters in order, padding between the
 aligned, and at the end. It is the same whether the module shows the original parameters or not."""
 
 from ._message import Message, joined, part
+from ._replicas import ranks_of, replicated
 from ._rule import plain
 
 
@@ -18,27 +19,44 @@ def has(model):
     return hasattr(model, "named_modules") and any(True for _ in wrapped(model))
 
 
-def places(flat, module, rule):
+def replicas(model):
+    """(id of the flat parameter, number in it) of the parameters that ranks beyond their group hold,
+    too. What FSDP keeps of a DTensor is its specification."""
+    layouts = {}
+    for _, module in wrapped(model):
+        if module._handle is None:
+            continue
+        own, flat = ranks_of(module.process_group), module._handle.flat_param
+        if getattr(module, "_inter_node_pg", None) is not None:
+            own |= ranks_of(module._inter_node_pg)
+        for number, spec in enumerate(flat._param_extensions):
+            spec = (spec.mesh, spec.placements) if hasattr(spec, "placements") else None
+            layouts[id(flat), number] = spec, own
+    return replicated(layouts)
+
+
+def places(flat, module, rule, copies):
     """The ranges of the flat parameter that stay exact. `module`: name of the wrapped one, to which
     those of its parameters are relative."""
-    offset, exact, originals = 0, [], iter(zip(flat._fqns, flat._shapes))
+    offset, exact, originals = 0, [], iter(enumerate(zip(flat._fqns, flat._shapes)))
     for count, is_padding in zip(flat._numels_with_padding, flat._is_padding_mask):
         if not is_padding:
-            name, shape = next(originals)
-            if rule(plain(module, name), tuple(shape)):
+            number, (name, shape) = next(originals)
+            if rule(plain(module, name), tuple(shape)) or (id(flat), number) in copies:
                 exact.append((offset, count))
         offset += count
     return joined(exact)
 
 
 def messages(model, rule):
+    copies = replicas(model)
     for module_name, module in wrapped(model):
         handle = module._handle
         if handle is None:  # it has no parameters of its own
             continue
         name = plain(module_name) or "the root"
         flat, group = handle.flat_param, module.process_group
-        exact = places(flat, module_name, rule)
+        exact = places(flat, module_name, rule, copies)
         if not handle.uses_sharded_strategy:
             yield Message(flat._unpadded_unsharded_size.numel(), exact,
                           f"FSDP AllReduce of {name}", group)

@@ -5,6 +5,7 @@ A gathered message has, for each rank, its shards of all parameters of the group
 a reduced one the same of their gradients, so of the parameters that are trained alone."""
 
 from ._message import Message, part, sharded
+from ._replicas import replicated
 from ._rule import plain
 
 
@@ -44,19 +45,33 @@ def pieces(params, exact, ranks, world):
             for param in params]
 
 
-def exact_params(model, group, rule):
+def replicas(groups):
+    """The parameters of them all that ranks beyond their own group hold, too."""
+    layouts = {}
+    for group in groups:
+        own = set(group.mesh_info.mesh.mesh.flatten().tolist())
+        for param in group.fsdp_params:
+            sharded_param = param.sharded_param
+            layouts[param] = (sharded_param.device_mesh, sharded_param.placements), own
+    return replicated(layouts)
+
+
+def exact_params(model, group, rule, copies):
     names = {id(module): name for name, module in model.named_modules()}
 
     def name(param):
         info = param._module_info
         return plain(names.get(id(info.module), ""), info.param_name)
 
-    return {param for param in group.fsdp_params if rule(name(param), tuple(param.sharded_param.shape))}
+    return {param for param in group.fsdp_params
+            if rule(name(param), tuple(param.sharded_param.shape)) or param in copies}
 
 
 def messages(model, rule):
-    for name, group in param_groups(model):
-        exact = exact_params(model, group, rule)
+    groups = list(param_groups(model))
+    copies = replicas(group for _, group in groups)
+    for name, group in groups:
+        exact = exact_params(model, group, rule, copies)
         mesh, all_params = group.mesh_info, group.fsdp_params
         trained = [param for param in all_params if param.sharded_param.requires_grad]
         world = getattr(mesh, "shard_mesh_size", 1)

@@ -16,11 +16,20 @@ def names_of(model):
     return {id(param): plain(name) for name, param in model.module.named_parameters()}
 
 
-def places(buffer, bucket, names, rule):
+def is_replicated(model, name, param):
+    """Whether all tensor-parallel ranks hold it (_replicas.py). Those of experts are others, and not
+    all kinds of experts mark their matrices."""
+    matrix_of_expert = "experts" in name.split(".") and len(param.shape) > 1
+    return (model.config.tensor_model_parallel_size > 1 and not matrix_of_expert
+            and not getattr(param, "tensor_model_parallel", False))
+
+
+def places(model, buffer, bucket, names, rule):
     """The ranges of the bucket that stay exact."""
     exact = []
     for param in bucket.params:
-        if rule(names[id(param)], tuple(param.shape)):
+        name = names[id(param)]
+        if rule(name, tuple(param.shape)) or is_replicated(model, name, param):
             first, end, _ = buffer.param_index_map[param]
             exact.append((first - bucket.offset, end - first))
     return joined(exact)
@@ -41,7 +50,7 @@ def messages(model, rule):
     for buffer in [*model.buffers, *model.expert_parallel_buffers]:
         group = buffer.data_parallel_group
         for bucket in buffer.buckets:
-            elements, exact = bucket.grad_data.numel(), places(buffer, bucket, names, rule)
+            elements, exact = bucket.grad_data.numel(), places(model, buffer, bucket, names, rule)
             yield Message(elements, exact, f"Megatron-LM's bucket {bucket.bucket_id}", group)
             if id(bucket) in between:
                 shard = elements // group.size()
