@@ -7,7 +7,7 @@
 namespace terse {
 
 const char* bypass_reason(int reason) {
-  static constexpr const char* kReasons[] = {"the scheme is off",
+  static constexpr const char* kReasons[] = {"no rule asks for it, or it is off",
                                              "the datatype is not compressed",
                                              "the operation is not compressed",
                                              "the message is small",
