@@ -153,7 +153,7 @@ class Manual(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_has_examples(self):
-        self.assertIn("terse run --scheme int4 --report out -- ./program", terse("--help")[1])
+        self.assertIn("terse run --scheme fast --report out -- ./program", terse("--help")[1])
         self.assertIn("Examples:", terse("run", "--help")[1])
         self.assertNotIn("completion bash", terse("run", "--help")[1])
 
