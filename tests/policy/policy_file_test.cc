@@ -207,7 +207,7 @@ TEST(PolicyFile, TheExampleIsAPolicy) {
   const Policy p = read_policy_file(TERSE_EXAMPLES "/policy.toml", 64 * 1024);
   EXPECT_EQ(p.warnings(), std::vector<std::string>{});
   EXPECT_EQ(p.print(),
-            "name=tp* -> off; "
+            "name=mesh_tp* -> off; name=*TENSOR* -> off; "
             "allgather bytes=1M.. nodes=2.. -> minmax8:block=1024,round=shift,own=exact; "
             "allreduce,reducescatter dtype=float32 bytes=1M.. nodes=2.. -> "
             "int4:block=128,round=stochastic; "
