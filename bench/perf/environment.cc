@@ -193,6 +193,11 @@ std::string nccl_host_id() {
   return id != nullptr ? id : "";
 }
 
+std::string terse_node() {
+  const char* name = std::getenv("TERSE_NODE");
+  return name != nullptr ? name : "";
+}
+
 bool nccl_is_chosen() { return std::getenv(kChosen) != nullptr; }
 
 void restart_with_nccl(const std::string& library, const std::vector<std::string>& arguments) {

@@ -44,6 +44,9 @@ void set_nccl_host_id(int process);
 // NCCL_HOSTID, by which NCCL tells nodes apart; empty where it is not set.
 std::string nccl_host_id();
 
+// TERSE_NODE, by which terse tells nodes apart where it is set; else empty.
+std::string terse_node();
+
 // Whether restart_with_nccl started this program.
 bool nccl_is_chosen();
 

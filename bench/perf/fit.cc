@@ -19,35 +19,46 @@ double slope(const Curve& c) {
   return std::max(1e-15, (b.seconds - a.seconds) / static_cast<double>(b.bytes - a.bytes));
 }
 
-const Curve* all_reduce(const Profile& p, std::string_view scheme, const Curve* like = nullptr) {
+bool is_to_go_by(const Curve& c) {
+  return c.collective == plan::Collective::kAllReduce && c.dtype == codec::Dtype::kFloat32 &&
+         c.points.size() >= 2;
+}
+
+// Of native calls, on several nodes or within one.
+const Curve* native_calls(const Profile& p, bool apart) {
   const auto found = std::ranges::find_if(p.measured, [&](const Curve& c) {
-    return c.collective == plan::Collective::kAllReduce && c.dtype == codec::Dtype::kFloat32 &&
-           c.scheme == scheme && c.points.size() >= 2 &&
-           (like == nullptr || (c.ranks == like->ranks && c.nodes == like->nodes));
+    return is_to_go_by(c) && c.scheme == model::kNative && (c.nodes > 1) == apart;
   });
   return found == p.measured.end() ? nullptr : &*found;
 }
 
-void fit_link(const Curve& native, const plan::Topology& t, Profile* p) {
+int steps_of_tree(int leaves) { return 2 * std::bit_width(static_cast<unsigned>(leaves) - 1); }
+
+void fit_link(const Curve& native, Profile* p) {
+  const plan::Topology t = plan::even_topology(native.ranks, native.nodes);
   const size_t bytes = native.points.back().bytes;
   const plan::Traffic node = plan::native_link(plan::Collective::kAllReduce, bytes, 0, t);
   const bool apart = t.nodes() > 1;
   const double sent = static_cast<double>(apart ? node.off_node : node.bytes / t.node.size());
-  const int steps = 2 * std::bit_width(static_cast<unsigned>(apart ? t.nodes() : native.ranks) - 1);
   const double fixed = native.points.front().seconds -
                        slope(native) * static_cast<double>(native.points.front().bytes);
-  const double latency = std::max(fixed, native.points.front().seconds / 10) / steps;
+  const double within =
+      apart && p->within ? steps_of_tree(std::ranges::max(t.size)) * p->within->latency : 0;
+  const double latency = std::max(fixed - within, native.points.front().seconds / 10) /
+                         steps_of_tree(apart ? t.nodes() : native.ranks);
   const double bandwidth = sent / (slope(native) * static_cast<double>(bytes));
   const model::Link link{std::min(latency, kMostLatency),
                          std::clamp(bandwidth, kLeastRate, kMostRate)};
   (apart ? p->between : p->within) = link;
-  // Of a node with several ranks no more is known than that its links were not the slower ones.
-  if (apart && t.nodes() < native.ranks) p->within = link;
+  // Of a node with several ranks, where nothing was measured within one, no more is known than that
+  // its links were not the slower ones.
+  if (apart && t.nodes() < native.ranks && !p->within) p->within = link;
 }
 
 // What a call takes beyond what its bytes take, all of it as coding. Nothing where the calls were
 // NCCL's own, for it sends less between nodes.
-std::optional<model::Rates> fit_codec(const Curve& c, const plan::Topology& t, const Profile& p) {
+std::optional<model::Rates> fit_codec(const Curve& c, const Profile& p) {
+  const plan::Topology t = plan::even_topology(c.ranks, c.nodes);
   const terse::Scheme scheme = parse_scheme(c.scheme);
   const auto fitted = on_ranks(scheme, c.ranks);
   if (!fitted) return {};
@@ -71,20 +82,24 @@ std::optional<model::Rates> fit_codec(const Curve& c, const plan::Topology& t, c
 }  // namespace
 
 void fit(Profile* profile) {
-  const Curve* const native = all_reduce(*profile, model::kNative);
-  if (native == nullptr) return;
-  const plan::Topology t = plan::even_topology(native->ranks, native->nodes);
-  fit_link(*native, t, profile);
-  profile->node_ranks = std::ranges::max(t.size);
+  const Curve* const inside = native_calls(*profile, false);
+  const Curve* const apart = native_calls(*profile, true);
+  if (inside == nullptr && apart == nullptr) return;
+  if (inside != nullptr) fit_link(*inside, profile);
+  if (apart != nullptr) fit_link(*apart, profile);
+  const Curve& whole = apart != nullptr ? *apart : *inside;
+  profile->node_ranks = std::ranges::max(plan::even_topology(whole.ranks, whole.nodes).size);
   profile->overlap = 0;  // as it was, what went along with the links is not in the codecs' times
   profile->coding = {kMostRate, kMostRate};
   double slowest = kMostRate;
   for (const Curve& c : profile->measured) {
-    if (c.scheme == model::kNative || all_reduce(*profile, c.scheme, native) != &c) continue;
-    const auto rates = fit_codec(c, t, *profile);
+    if (c.scheme == model::kNative || !is_to_go_by(c)) continue;
+    const auto rates = fit_codec(c, *profile);
     if (!rates) continue;
     const std::string name = c.scheme.substr(0, c.scheme.find(':'));
-    profile->codecs[name] = *rates;
+    const auto known = profile->codecs.try_emplace(name, *rates).first;
+    // Behind a slow link less of it is seen.
+    if (rates->encode < known->second.encode) known->second = *rates;
     slowest = std::min(slowest, rates->encode);
   }
   profile->coding = {slowest, slowest};

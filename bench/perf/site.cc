@@ -34,25 +34,39 @@ std::string host_name() {
 }
 
 Site own_site() {
-  const std::string id = nccl_host_id();
-  return {id.empty() ? host_name() + ' ' + boot() : id, boot() + ' ' + network_namespace()};
+  const std::string id = nccl_host_id(), domain = terse_node();
+  const std::string node = id.empty() ? host_name() + ' ' + boot() : id;
+  return {node, boot() + ' ' + network_namespace(), domain.empty() ? node : domain};
 }
 
 std::vector<Site> gather_sites(Rendezvous* rendezvous) {
   const Site own = own_site();
   std::vector<Site> sites;
   for (const std::string& blob :
-       rendezvous->all_gather(own.node + '\n' + own.network, kGatherSeconds)) {
-    const std::size_t end = blob.rfind('\n');
-    sites.push_back({blob.substr(0, end), blob.substr(end + 1)});
+       rendezvous->all_gather(own.node + '\0' + own.network + '\0' + own.domain, kGatherSeconds)) {
+    const std::size_t first = blob.find('\0'), second = blob.find('\0', first + 1);
+    sites.push_back({blob.substr(0, first), blob.substr(first + 1, second - first - 1),
+                     blob.substr(second + 1)});
   }
   return sites;
 }
 
-Layout layout_of(const std::vector<Site>& sites, int ranks_per_process) {
+Layout layout_of(const std::vector<Site>& sites, int ranks_per_process, std::string Site::*node) {
   std::set<std::string> nodes;
-  for (const Site& site : sites) nodes.insert(site.node);
+  for (const Site& site : sites) nodes.insert(site.*node);
   return {static_cast<int>(nodes.size()), static_cast<int>(sites.size()) * ranks_per_process};
+}
+
+std::vector<std::vector<int>> processes_of_nodes(const std::vector<Site>& sites) {
+  std::vector<std::vector<int>> nodes;
+  for (int process = 0; process < static_cast<int>(sites.size()); ++process) {
+    const auto of_this = [&](const std::vector<int>& node) {
+      return sites[node.front()].domain == sites[process].domain;
+    };
+    const auto known = std::ranges::find_if(nodes, of_this);
+    (known != nodes.end() ? *known : nodes.emplace_back()).push_back(process);
+  }
+  return nodes;
 }
 
 bool counts_network(const std::vector<Site>& sites, int process) {

@@ -11,6 +11,7 @@ namespace terse::perf {
 struct Site {
   std::string node;     // as NCCL tells nodes apart: its NCCL_HOSTID, or its host's name and boot
   std::string network;  // whose interfaces it sees: its machine's, or a namespace's of it
+  std::string domain;   // as terse tells nodes apart: its TERSE_NODE, or as NCCL does
 };
 
 std::string host_name();
@@ -29,7 +30,11 @@ struct Layout {
   bool shares_links() const { return nodes > 1 && ranks > nodes; }
 };
 
-Layout layout_of(const std::vector<Site>& sites, int ranks_per_process);
+Layout layout_of(const std::vector<Site>& sites, int ranks_per_process,
+                 std::string Site::*node = &Site::node);
+
+// The processes of each node, as terse tells nodes apart, by the order of their first ones.
+std::vector<std::vector<int>> processes_of_nodes(const std::vector<Site>& sites);
 
 // Whether this process is the first in its network, and so the one that counts its interfaces'
 // bytes.

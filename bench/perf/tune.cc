@@ -175,12 +175,13 @@ class Tuner {
     }
   }
 
-  std::vector<model::Curve> measure() {
+  // Within so many seconds.
+  std::vector<model::Curve> measure(double seconds) {
     const auto groups = o_.collectives.size() * o_.types.size();
     std::size_t left = groups;
     for (const std::string& collective : o_.collectives)
       for (const std::string& type : o_.types) {
-        const double spare = std::max(0.5, o_.seconds - elapsed());
+        const double spare = std::max(0.5, seconds - elapsed());
         group(*std::ranges::find(kKinds, collective, &Kind::name),
               *std::ranges::find(kTypes, type, &Type::name), spare / static_cast<double>(left--));
       }
@@ -368,14 +369,8 @@ void require_native() {
         "it without that, as by `env -u LD_PRELOAD terse tune`");
 }
 
-int tune(Session& session, const TuneOptions& o) {
-  require_native();
-  if (session.layout.ranks < 2)
-    throw std::runtime_error(
-        "there is one rank, and nothing to send: start a process for each GPU, by torchrun, mpirun "
-        "or srun, or ask for several ranks with -t");
-  // Known before it takes its time.
-  if (session.is_first() && !o.output.empty()) require_writable(o.output);
+// On the session's group, whose layout it has.
+std::vector<model::Curve> measure(Session& session, const TuneOptions& o, double seconds) {
   const InputFiles no_files;
   const std::unique_ptr<Scheme> releases = std::make_unique<Scheme>(load_terse(), "int8");
   Run ranks = session.run_of(find_collective("all_reduce"), releases.get(), no_files);
@@ -384,10 +379,53 @@ int tune(Session& session, const TuneOptions& o) {
   session.on_ranks(
       &ranks, [] {},
       [&](int thread) {
-        std::vector<model::Curve> own = Tuner(session, ranks, o, thread).measure();
+        std::vector<model::Curve> own = Tuner(session, ranks, o, thread).measure(seconds);
         if (thread == 0) curves = std::move(own);
       });
-  return session.is_first() ? write(o, session.layout, std::move(curves)) : 0;
+  return curves;
+}
+
+// Each node's ranks from now on are a group of their own, and all of these measure at once. Not
+// where some nodes have more ranks than others, for all go the same way.
+bool go_within_nodes(Session& session) {
+  const std::vector<std::vector<int>> nodes = processes_of_nodes(session.sites);
+  const auto is_like_first = [&](const auto& node) { return node.size() == nodes[0].size(); };
+  if (!std::ranges::all_of(nodes, is_like_first)) {
+    if (session.is_first())
+      std::fprintf(stderr,
+                   "%s: some nodes have more ranks than others: links within nodes are not "
+                   "measured, and taken for as slow as those between\n",
+                   kProgram);
+    return false;
+  }
+  const int process = session.rendezvous.process();
+  const auto own = std::ranges::find_if(
+      nodes, [&](const auto& node) { return std::ranges::count(node, process) != 0; });
+  session.group = gather_groups(&session.rendezvous, static_cast<int>(own - nodes.begin()));
+  const int ranks = session.nranks();
+  session.layout = {1, ranks};
+  session.say(fmt::format("# within each node, of {} ranks:\n", ranks));
+  return true;
+}
+
+int tune(Session& session, const TuneOptions& o) {
+  require_native();
+  session.layout = layout_of(session.sites, session.options.ranks_per_process(), &Site::domain);
+  if (session.layout.ranks < 2)
+    throw std::runtime_error(
+        "there is one rank, and nothing to send: start a process for each GPU, by torchrun, mpirun "
+        "or srun, or ask for several ranks with -t");
+  // Known before it takes its time.
+  if (session.is_first() && !o.output.empty()) require_writable(o.output);
+  constexpr double kPartWithinNodes = 0.35;
+  const Layout layout = session.layout;
+  const bool has_neighbours = layout.nodes > 1 && layout.ranks > layout.nodes;
+  std::vector<model::Curve> curves =
+      measure(session, o, has_neighbours ? (1 - kPartWithinNodes) * o.seconds : o.seconds);
+  if (has_neighbours && go_within_nodes(session))
+    for (model::Curve& curve : measure(session, o, kPartWithinNodes * o.seconds))
+      curves.push_back(std::move(curve));
+  return session.is_first() ? write(o, layout, std::move(curves)) : 0;
 }
 
 }  // namespace

@@ -46,17 +46,23 @@ double seconds(const Profile& p, const Layout& l, std::string_view scheme, size_
   return model::estimate(p, *taken.algorithm, shape, "").seconds;
 }
 
-// As if it had been measured on that machine.
-Profile fitted(const Profile& real, const Layout& l, const std::vector<std::string>& schemes) {
+// As if they had been measured on that machine.
+Profile fitted(const Profile& real, const std::vector<Layout>& layouts,
+               const std::vector<std::string>& schemes) {
   Profile p{.name = "fitted", .coding = {1, 1}};
-  for (const std::string& scheme : schemes) {
-    Curve curve{Collective::kAllReduce, Dtype::kFloat32, l.ranks, l.nodes, scheme, {}};
-    for (const size_t bytes : kSizes)
-      curve.points.push_back({bytes, seconds(real, l, scheme, bytes)});
-    p.measured.push_back(std::move(curve));
-  }
+  for (const Layout& l : layouts)
+    for (const std::string& scheme : schemes) {
+      Curve curve{Collective::kAllReduce, Dtype::kFloat32, l.ranks, l.nodes, scheme, {}};
+      for (const size_t bytes : kSizes)
+        curve.points.push_back({bytes, seconds(real, l, scheme, bytes)});
+      p.measured.push_back(std::move(curve));
+    }
   fit(&p);
   return p;
+}
+
+Profile fitted(const Profile& real, const Layout& l, const std::vector<std::string>& schemes) {
+  return fitted(real, std::vector{l}, schemes);
 }
 
 TEST(Fit, TheLinkIsThatOfTheNativeCalls) {
@@ -75,6 +81,34 @@ TEST(Fit, TheLinkIsThatOfTheNativeCalls) {
   EXPECT_NEAR(one_node.within->latency, 2e-6, 0.02e-6);
   EXPECT_NEAR(one_node.within->bandwidth, 4e9, 4e7);
   EXPECT_EQ(one_node.node_ranks, 4);
+}
+
+// Measured on all ranks and within a node, each class of links has its own. So what was not
+// measured within a node stays native where it is faster, and codecs are no faster than they are.
+TEST(Fit, LinksWithinNodesAreThoseOfACommunicatorOfOneNode) {
+  const Profile real = machine(2e9, 2e9);
+  const Profile p = fitted(real, {{16, 2}, {8, 1}}, {"native", "int8"});
+  ASSERT_TRUE(p.between && p.within);
+  EXPECT_NEAR(p.between->latency, 20e-6, 1e-6);
+  EXPECT_NEAR(p.between->bandwidth, 125e6, 2e6);
+  EXPECT_NEAR(p.within->latency, 2e-6, 0.02e-6);
+  EXPECT_NEAR(p.within->bandwidth, 4e9, 4e7);
+  EXPECT_EQ(p.node_ranks, 8);
+  EXPECT_NEAR(p.codecs.at("int8").encode, 2e9, 1e8);
+  const auto taken = [](const Profile& profile, size_t count, const plan::Topology& t) {
+    const Prospect call{Collective::kBroadcast, count, Dtype::kFloat32,
+                        static_cast<int>(t.node.size())};
+    return choose(predictions(profile, parse_scheme("auto"), call, {plan::kHostGrain, t}))
+        .scheme.off;
+  };
+  for (const Layout l : {Layout{8, 1}, Layout{16, 2}})
+    for (const size_t count : {1 << 16, 1 << 20, 1 << 24}) {
+      const plan::Topology t = plan::even_topology(l.ranks, l.nodes);
+      EXPECT_EQ(taken(p, count, t), taken(real, count, t)) << l.ranks << " ranks, " << count;
+      if (l.nodes == 1) {
+        EXPECT_TRUE(taken(p, count, t)) << count;
+      }
+    }
 }
 
 // As fast both ways: calls do not tell which of the two took how long.

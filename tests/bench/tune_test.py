@@ -80,6 +80,28 @@ class Tune(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertIn("which models them", out)
 
+    def of_two_hosts(self, *options):
+        done = netlab("--hosts", "2", "--ranks-per-host", "2", "--loopback", "--quiet", *options, "--",
+                      TUNE, "-o", self.path, "--seconds", "4", "-e", "1M", "--schemes", "int8",
+                      "--collectives", "allreduce", "--dtypes", "float32")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        profile = self.profile()
+        layouts = [(curve["ranks"], curve["nodes"], curve["scheme"]) for curve in profile["measured"]]
+        return profile, layouts, done.stdout
+
+    def test_the_ranks_of_each_node_too(self):
+        profile, layouts, said = self.of_two_hosts()
+        self.assertEqual(layouts, [(ranks, nodes, scheme) for ranks, nodes in ((4, 2), (2, 1))
+                                   for scheme in ("native", "int8")])
+        self.assertIn("# within each node, of 2 ranks:\n", said)
+        self.assertNotEqual(profile["within"], profile["between"])
+        self.assertEqual(profile["node_ranks"], 2)
+
+    def test_nodes_as_terse_tells_them_apart(self):
+        profile, layouts, _ = self.of_two_hosts("--env", "TERSE_NODE=rack")
+        self.assertEqual(layouts, [(4, 1, "native"), (4, 1, "int8")])
+        self.assertNotIn("between", profile)
+
     def test_threads_of_a_process(self):
         code, out, err = terse("tune", "-o", self.path, "-t", "2", "--seconds", "2", "-e", "1M",
                                "--schemes", "int4", "--round", "stochastic", "--collectives",
