@@ -4,13 +4,9 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -29,131 +25,12 @@
 #include "repeats.h"
 #include "resources.h"
 #include "session.h"
-#include "size.h"
 #include "terse_api.h"
+#include "tune_options.h"
 #include "types.h"
 
 namespace terse::perf {
 namespace {
-
-constexpr char kProgram[] = "terse-tune";
-
-struct Kind {
-  const char* name;
-  const Collective& collective;
-  plan::Collective in_plans;
-};
-const Kind kKinds[] = {
-    {"allreduce", find_collective("all_reduce"), plan::Collective::kAllReduce},
-    {"allgather", find_collective("all_gather"), plan::Collective::kAllGather},
-    {"reducescatter", find_collective("reduce_scatter"), plan::Collective::kReduceScatter}};
-
-struct Type {
-  const char* name;
-  const char* perf;
-  codec::Dtype dtype;
-};
-constexpr Type kTypes[] = {{"float32", "float", codec::Dtype::kFloat32},
-                           {"bfloat16", "bfloat16", codec::Dtype::kBfloat16},
-                           {"float16", "half", codec::Dtype::kFloat16}};
-
-struct TuneOptions {
-  Options perf;
-  std::string output, name, round = "nearest";
-  double seconds = 60;
-  std::vector<std::string> schemes{"bf16", "int8", "int6", "int4", "linear8"};
-  std::vector<std::string> collectives{"allreduce", "allgather", "reducescatter"};
-  std::vector<std::string> types{"float32", "bfloat16"};
-};
-
-template <class Entry, std::size_t n>
-CLI::IsMember one_of(const Entry (&table)[n]) {
-  std::vector<std::string> names;
-  for (const Entry& entry : table) names.emplace_back(entry.name);
-  return CLI::IsMember(names);
-}
-
-std::size_t read_size(const std::string& text, const char* option) {
-  try {
-    return parse_size(text);
-  } catch (const std::invalid_argument& error) {
-    throw CLI::ValidationError(option, error.what());
-  }
-}
-
-// What is named more than once is measured once.
-void leave_out_repeats(std::vector<std::string>* names) {
-  std::vector<std::string> kept;
-  for (const std::string& name : *names)
-    if (std::ranges::find(kept, name) == kept.end()) kept.push_back(name);
-  *names = std::move(kept);
-}
-
-// A format by its name alone, with the rounding that is asked for.
-std::string whole_scheme(const std::string& format, const std::string& round) {
-  if (format.find(':') != std::string::npos)
-    throw CLI::ValidationError("--schemes", format + ": formats without options, such as int8");
-  const terse::Scheme scheme = parse_scheme(format + ":round=" + round);
-  if (scheme.automatic || scheme.off)
-    throw CLI::ValidationError("--schemes", format + " names no format");
-  return short_name(scheme);
-}
-
-// The exit code where there is nothing to do; the text is printed.
-std::optional<int> parse(int argc, char** argv, TuneOptions* o) {
-  CLI::App app(
-      "Measures native and compressed collectives on the ranks of a job, and writes a profile for "
-      "TERSE_PROFILE.",
-      kProgram);
-  o->perf.min_bytes = 64 << 10;
-  o->perf.max_bytes = 64 << 20;
-  app.add_option("-o,--output", o->output, "file of the profile (default: standard output)");
-  app.add_option("--name", o->name, "of the profile");
-  app.add_option("--seconds", o->seconds, "that it may take, roughly (60)")
-      ->check(CLI::Range(1.0, 86400.0));
-  app.add_option("--schemes", o->schemes, "to measure beside native (bf16,int8,int6,int4,linear8)")
-      ->delimiter(',');
-  app.add_option("--round", o->round, "their rounding (nearest)")
-      ->check(CLI::IsMember({"nearest", "stochastic"}));
-  app.add_option("--collectives", o->collectives, "(allreduce,allgather,reducescatter)")
-      ->delimiter(',')
-      ->check(one_of(kKinds));
-  app.add_option("--dtypes", o->types, "(float32,bfloat16); one of 16 bits stands for the other")
-      ->delimiter(',')
-      ->check(one_of(kTypes));
-  app.add_option_function<std::string>(
-      "-b,--minbytes", [&](const std::string& t) { o->perf.min_bytes = read_size(t, "-b"); },
-      "smallest message (64K)");
-  app.add_option_function<std::string>(
-      "-e,--maxbytes", [&](const std::string& t) { o->perf.max_bytes = read_size(t, "-e"); },
-      "largest message (64M)");
-  app.add_option("-t,--nthreads", o->perf.threads, "ranks of each process, as threads (1)")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("-T,--timeout", o->perf.timeout, "seconds without progress until it ends (300)");
-  app.add_option("--nccl", o->perf.nccl, "use this NCCL");
-  app.footer(
-      "A process for each GPU, started by torchrun, mpirun or srun:\n"
-      "  mpirun -n 8 terse tune -o profile.toml\n"
-      "Exit code: 0 good, 1 a failure, 2 a bad command line.");
-  try {
-    app.parse(argc, argv);
-    if (o->perf.min_bytes == 0 || o->perf.min_bytes > o->perf.max_bytes)
-      throw CLI::ValidationError("--minbytes", "must be from 1 to --maxbytes");
-    for (std::string& scheme : o->schemes) scheme = whole_scheme(scheme, o->round);
-    for (auto* names : {&o->schemes, &o->collectives, &o->types}) leave_out_repeats(names);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return std::fputs(app.help().c_str(), stdout), 0;
-    std::fprintf(stderr, "%s: %s\nTry %s --help.\n", kProgram, error.what(), kProgram);
-    return kExitUsage;
-  } catch (const terse::Error& error) {
-    std::fprintf(stderr, "%s: --schemes: %s\n", kProgram, error.what());
-    return kExitUsage;
-  }
-  o->perf.data = InputKind::kGauss;
-  o->perf.check = 0;
-  o->perf.command_line.assign(argv, argv + argc);
-  return {};
-}
 
 // A measurement is no better than five digits.
 double in_five_digits(double seconds) { return std::stod(fmt::format("{:.5g}", seconds)); }
@@ -182,8 +59,7 @@ class Tuner {
     for (const std::string& collective : o_.collectives)
       for (const std::string& type : o_.types) {
         const double spare = std::max(0.5, seconds - elapsed());
-        group(*std::ranges::find(kKinds, collective, &Kind::name),
-              *std::ranges::find(kTypes, type, &Type::name), spare / static_cast<double>(left--));
+        group(tuned_kind(collective), tuned_type(type), spare / static_cast<double>(left--));
       }
     return std::move(curves_);
   }
@@ -224,7 +100,7 @@ class Tuner {
 
   // All sizes of a collective and a type, as far as the seconds reach: what is larger follows from
   // the last two, and first that of the native calls, which take the longest and grow most evenly.
-  void group(const Kind& kind, const Type& type, double seconds) {
+  void group(const TunedKind& kind, const TunedType& type, double seconds) {
     const Clock::time_point start = Clock::now();
     std::vector<Way> ways;
     add_way(ways, kind, type, std::string(model::kNative));
@@ -269,7 +145,7 @@ class Tuner {
     return ways.front().test->total_bytes();
   }
 
-  void add_way(std::vector<Way>& ways, const Kind& kind, const Type& type,
+  void add_way(std::vector<Way>& ways, const TunedKind& kind, const TunedType& type,
                const std::string& name) {
     Way way{.curve = {
                 kind.in_plans, type.dtype, session_.layout.ranks, session_.layout.nodes, name, {}}};
@@ -333,7 +209,7 @@ void put(const TuneOptions& o, const std::string& text) {
 int write(const TuneOptions& o, const Layout& layout, std::vector<model::Curve> curves) {
   if (curves.empty()) {
     std::fprintf(stderr, "%s: no message of %zu to %zu bytes has elements for each of %d ranks\n",
-                 kProgram, o.perf.min_bytes, o.perf.max_bytes, layout.ranks);
+                 kTuneProgram, o.perf.min_bytes, o.perf.max_bytes, layout.ranks);
     return kExitFailure;
   }
   model::Profile profile;
@@ -349,12 +225,12 @@ int write(const TuneOptions& o, const Layout& layout, std::vector<model::Curve> 
                  "%s: without two sizes of float32 allreduce no links and codecs could be fitted; "
                  "under auto, calls of other kinds, types or layouts than measured will be "
                  "errors\n",
-                 kProgram);
+                 kTuneProgram);
   try {
     put(o, print_profile(profile));
     return 0;
   } catch (const terse::Error& error) {
-    std::fprintf(stderr, "%s: %s\n", kProgram, error.what());
+    std::fprintf(stderr, "%s: %s\n", kTuneProgram, error.what());
     return kExitFailure;
   }
 }
@@ -395,7 +271,7 @@ bool go_within_nodes(Session& session) {
       std::fprintf(stderr,
                    "%s: some nodes have more ranks than others: links within nodes are not "
                    "measured, and taken for as slow as those between\n",
-                   kProgram);
+                   kTuneProgram);
     return false;
   }
   const int process = session.rendezvous.process();
@@ -434,7 +310,7 @@ int tune(Session& session, const TuneOptions& o) {
 int main(int argc, char** argv) {
   using namespace terse::perf;
   TuneOptions options;
-  if (const auto code = parse(argc, argv, &options)) return *code;
-  return run_program(kProgram, options.perf,
+  if (const auto code = parse_tune(argc, argv, &options)) return *code;
+  return run_program(kTuneProgram, options.perf,
                      [&](Session& session) { return tune(session, options); });
 }
