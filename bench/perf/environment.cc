@@ -188,15 +188,14 @@ void set_nccl_host_id(int process) {
   setenv("NCCL_HOSTID", ("terse-perf-" + std::to_string(process)).c_str(), 0);
 }
 
-std::string nccl_host_id() {
-  const char* id = std::getenv("NCCL_HOSTID");
-  return id != nullptr ? id : "";
+static std::string text_of(const char* name) {
+  const char* const text = std::getenv(name);
+  return text != nullptr ? text : "";
 }
 
-std::string terse_node() {
-  const char* name = std::getenv("TERSE_NODE");
-  return name != nullptr ? name : "";
-}
+std::string nccl_host_id() { return text_of("NCCL_HOSTID"); }
+
+std::string terse_node() { return text_of("TERSE_NODE"); }
 
 bool nccl_is_chosen() { return std::getenv(kChosen) != nullptr; }
 

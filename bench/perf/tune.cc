@@ -295,10 +295,9 @@ int tune(Session& session, const TuneOptions& o) {
   if (session.is_first() && !o.output.empty()) require_writable(o.output);
   constexpr double kPartWithinNodes = 0.35;
   const Layout layout = session.layout;
-  const bool has_neighbours = layout.nodes > 1 && layout.ranks > layout.nodes;
   std::vector<model::Curve> curves =
-      measure(session, o, has_neighbours ? (1 - kPartWithinNodes) * o.seconds : o.seconds);
-  if (has_neighbours && go_within_nodes(session))
+      measure(session, o, layout.shares_links() ? (1 - kPartWithinNodes) * o.seconds : o.seconds);
+  if (layout.shares_links() && go_within_nodes(session))
     for (model::Curve& curve : measure(session, o, kPartWithinNodes * o.seconds))
       curves.push_back(std::move(curve));
   return session.is_first() ? write(o, layout, std::move(curves)) : 0;
