@@ -40,7 +40,7 @@ void fit_link(const Curve& native, Profile* p) {
   const plan::Traffic node = plan::native_link(plan::Collective::kAllReduce, bytes, 0, t);
   const bool apart = t.nodes() > 1;
   const double sent = static_cast<double>(apart ? node.off_node : node.bytes / t.node.size());
-  const double fixed = native.points.front().seconds -
+  const double fixed = native.points.front().seconds - p->launch -
                        slope(native) * static_cast<double>(native.points.front().bytes);
   const double within =
       apart && p->within ? steps_of_tree(std::ranges::max(t.size)) * p->within->latency : 0;
@@ -55,28 +55,78 @@ void fit_link(const Curve& native, Profile* p) {
   if (apart && t.nodes() < native.ranks && !p->within) p->within = link;
 }
 
-// What a call takes beyond what its bytes take, all of it as coding. Nothing where the calls were
-// NCCL's own, for it sends less between nodes.
+// Of a curve's calls of so many bytes. Nothing where they were NCCL's own, for it sends less
+// between nodes.
+struct Compressed {
+  const plan::Algorithm* algorithm;
+  plan::Shape shape;
+};
+std::optional<Compressed> compressed(const Curve& c, size_t bytes, const Profile& p) {
+  const auto scheme = on_ranks(parse_scheme(c.scheme), c.ranks);
+  const Machines machines{plan::usual_grain(p.gpu), plan::even_topology(c.ranks, c.nodes)};
+  const size_t count = bytes / 4;
+  if (!scheme || nccl_sends_less(*scheme, {c.collective, count, c.dtype, c.ranks}, machines))
+    return {};
+  const plan::Shape shape = shape_of({scheme->spec}, count, 4, {c.ranks, 0, 0}, machines);
+  return Compressed{plan::select(c.collective, shape, plan::Algo{}).algorithm, shape};
+}
+
+double seconds(const Profile& p, const Compressed& call, std::string_view codec) {
+  return model::estimate(p, *call.algorithm, call.shape, codec).seconds;
+}
+
+std::string codec_of(const Curve& c) { return c.scheme.substr(0, c.scheme.find(':')); }
+
+// What its largest call takes beyond what its bytes and launches take, all of it as coding.
 std::optional<model::Rates> fit_codec(const Curve& c, const Profile& p) {
-  const plan::Topology t = plan::even_topology(c.ranks, c.nodes);
-  const terse::Scheme scheme = parse_scheme(c.scheme);
-  const auto fitted = on_ranks(scheme, c.ranks);
-  if (!fitted) return {};
-  const size_t bytes = c.points.back().bytes;
-  const Machines machines{plan::exact_grain(bytes), t};
-  if (nccl_sends_less(*fitted, {c.collective, bytes / 4, c.dtype, c.ranks}, machines)) return {};
-  const plan::Shape shape = shape_of({fitted->spec}, bytes / 4, 4, {c.ranks, 0, 0}, machines);
+  const auto call = compressed(c, c.points.back().bytes, p);
+  if (!call) return {};
   Profile free = p;  // of codecs
   free.codecs.clear();
   free.coding = {kMostRate, kMostRate};
-  free.overlap = 0;
-  const plan::Selection taken = plan::select(c.collective, shape, plan::Algo{});
-  const double links = model::estimate(free, *taken.algorithm, shape, "").seconds;
+  const double links = seconds(free, *call, "");
   free.coding = {1, 1};
-  const double elements = model::estimate(free, *taken.algorithm, shape, "").seconds - links;
+  const double elements = seconds(free, *call, "") - links;
   const double spent = std::max(c.points.back().seconds - links, 0.02 * c.points.back().seconds);
   const double rate = std::clamp(elements / spent, kLeastRate, kMostRate);
   return model::Rates{rate, rate};
+}
+
+void fit_codecs(Profile* p) {
+  p->codecs.clear();
+  p->coding = {kMostRate, kMostRate};
+  double slowest = kMostRate;
+  for (const Curve& c : p->measured) {
+    if (c.scheme == model::kNative || !is_to_go_by(c)) continue;
+    const auto rates = fit_codec(c, *p);
+    if (!rates) continue;
+    const auto known = p->codecs.try_emplace(codec_of(c), *rates).first;
+    // Behind a slow link less of it is seen.
+    if (rates->encode < known->second.encode) known->second = *rates;
+    slowest = std::min(slowest, rates->encode);
+  }
+  p->coding = {slowest, slowest};
+}
+
+// What the smallest compressed calls take beyond links and coding, for each launch: the median.
+// What messages to peers take is in it.
+double fit_launch(const Profile& p) {
+  std::vector<double> launches;
+  for (const Curve& c : p.measured) {
+    if (c.scheme == model::kNative || !is_to_go_by(c)) continue;
+    const auto call = compressed(c, c.points.front().bytes, p);
+    if (!call) continue;
+    Profile other = p;
+    other.launch = 0;
+    const double without = seconds(other, *call, codec_of(c));
+    other.launch = 1;
+    const double times = seconds(other, *call, codec_of(c)) - without;
+    launches.push_back(std::max(0.0, c.points.front().seconds - without) / times);
+  }
+  if (launches.empty()) return 0;
+  const auto middle = launches.begin() + static_cast<std::ptrdiff_t>(launches.size() / 2);
+  std::ranges::nth_element(launches, middle);
+  return std::min(*middle, kMostLatency);
 }
 
 }  // namespace
@@ -85,24 +135,17 @@ void fit(Profile* profile) {
   const Curve* const inside = native_calls(*profile, false);
   const Curve* const apart = native_calls(*profile, true);
   if (inside == nullptr && apart == nullptr) return;
-  if (inside != nullptr) fit_link(*inside, profile);
-  if (apart != nullptr) fit_link(*apart, profile);
   const Curve& whole = apart != nullptr ? *apart : *inside;
   profile->node_ranks = std::ranges::max(plan::even_topology(whole.ranks, whole.nodes).size);
   profile->overlap = 0;  // as it was, what went along with the links is not in the codecs' times
-  profile->coding = {kMostRate, kMostRate};
-  double slowest = kMostRate;
-  for (const Curve& c : profile->measured) {
-    if (c.scheme == model::kNative || !is_to_go_by(c)) continue;
-    const auto rates = fit_codec(c, *profile);
-    if (!rates) continue;
-    const std::string name = c.scheme.substr(0, c.scheme.find(':'));
-    const auto known = profile->codecs.try_emplace(name, *rates).first;
-    // Behind a slow link less of it is seen.
-    if (rates->encode < known->second.encode) known->second = *rates;
-    slowest = std::min(slowest, rates->encode);
+  profile->launch = 0;
+  // Of each other: by a fifth of the error a round, or less.
+  for (int round = 0; round < 5; ++round) {
+    if (inside != nullptr) fit_link(*inside, profile);
+    if (apart != nullptr) fit_link(*apart, profile);
+    fit_codecs(profile);
+    profile->launch = fit_launch(*profile);
   }
-  profile->coding = {slowest, slowest};
 }
 
 }  // namespace terse::perf

@@ -40,7 +40,8 @@ double seconds(const Profile& p, const Layout& l, std::string_view scheme, size_
   const plan::Topology t = plan::even_topology(l.ranks, l.nodes);
   const bool native = scheme == model::kNative;
   const codec::Spec spec = native ? codec::Spec{} : on_ranks(parse_scheme(scheme), l.ranks)->spec;
-  const plan::Shape shape = shape_of({spec}, bytes / 4, 4, {l.ranks, 0, 0}, {plan::kHostGrain, t});
+  const plan::Shape shape =
+      shape_of({spec}, bytes / 4, 4, {l.ranks, 0, 0}, {plan::usual_grain(p.gpu), t});
   if (native) return model::native_seconds(p, Collective::kAllReduce, shape);
   const plan::Selection taken = plan::select(Collective::kAllReduce, shape, plan::Algo{});
   return model::estimate(p, *taken.algorithm, shape, "").seconds;
@@ -49,7 +50,7 @@ double seconds(const Profile& p, const Layout& l, std::string_view scheme, size_
 // As if they had been measured on that machine.
 Profile fitted(const Profile& real, const std::vector<Layout>& layouts,
                const std::vector<std::string>& schemes) {
-  Profile p{.name = "fitted", .coding = {1, 1}};
+  Profile p{.name = "fitted", .gpu = real.gpu, .coding = {1, 1}};
   for (const Layout& l : layouts)
     for (const std::string& scheme : schemes) {
       Curve curve{Collective::kAllReduce, Dtype::kFloat32, l.ranks, l.nodes, scheme, {}};
@@ -109,6 +110,31 @@ TEST(Fit, LinksWithinNodesAreThoseOfACommunicatorOfOneNode) {
         EXPECT_TRUE(taken(p, count, t)) << count;
       }
     }
+}
+
+// Starting kernels takes a GPU longer than small calls' bytes do. So calls of layouts that were not
+// measured stay native where codecs are slower.
+TEST(Fit, LaunchesAreWhatSmallCompressedCallsTakeBeyondTheirBytes) {
+  const Profile real = read_profile("a100-8x-100gbit");
+  const Profile p = fitted(real, {{16, 2}, {8, 1}}, {"native", "int8"});
+  EXPECT_GT(p.launch, real.launch * 0.8);
+  EXPECT_LT(p.launch, (real.launch + 10 * real.message) * 1.2);
+  EXPECT_NEAR(p.between->latency / real.between->latency, 1, 0.25);
+  for (const Layout l : {Layout{8, 1}, Layout{4, 1}, Layout{16, 2}, Layout{32, 4}, Layout{8, 2}})
+    for (size_t count = 1 << 14; count <= 1 << 24; count *= 4)
+      for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast}) {
+        const plan::Topology t = plan::even_topology(l.ranks, l.nodes);
+        const Prospect call{collective, count, Dtype::kFloat32, l.ranks};
+        const Machines machines{plan::usual_grain(true), t};
+        const Prediction taken =
+            choose(predictions(p, parse_scheme("auto:bits=8"), call, machines));
+        if (taken.scheme.off) continue;
+        const double native = *predict_native(real, call, machines).seconds;
+        const auto spent = seconds_as_called(real, taken.scheme, call, machines);
+        ASSERT_TRUE(spent);
+        EXPECT_GT(native / *spent, 0.97)
+            << count << " elements, " << l.ranks << " ranks on " << l.nodes << " nodes";
+      }
 }
 
 // As fast both ways: calls do not tell which of the two took how long.
