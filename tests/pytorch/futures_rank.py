@@ -30,11 +30,14 @@ def mine(value):
 
 def refused():
     first, second = mine(1), mine(10)
+    store = dist.distributed_c10d._get_default_store()
+    dist.barrier()  # there is a communicator, for which ranks wait for each other
     if RANK == 1:
-        time.sleep(1)
+        store.wait(["chained"])
     future = dist.all_reduce(first, async_op=True).get_future()
     if RANK == 0:  # whose future is not complete
         chained = future.then(lambda _: dist.all_reduce(second, async_op=True))
+        store.set("chained", "")
         try:
             chained.wait()
         except RuntimeError as error:
