@@ -43,8 +43,10 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
+  virtual bool is_gpu() const = 0;
+
   // How finely messages are cut for it.
-  virtual plan::Grain grain() const = 0;
+  plan::Grain grain() const { return plan::usual_grain(is_gpu()); }
 
   // Scratch memory that codecs and NCCL can use, aligned to 256 bytes. What was enqueued for it is
   // done when it is released. It may then be kept for the next allocate(), so that neither waits

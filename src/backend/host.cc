@@ -14,7 +14,7 @@ class HostBackend final : public Backend {
  public:
   explicit HostBackend(const NcclLibrary& library) : library_(library), host_(library.host) {}
 
-  plan::Grain grain() const override { return plan::kHostGrain; }
+  bool is_gpu() const override { return false; }
 
   void* allocate(size_t bytes) override {
     void* memory = ::operator new(bytes, kAlignment, std::nothrow);

@@ -101,8 +101,11 @@ void print_decision(const Policy& policy, const Facts& facts, const Decision& de
   const size_t passed = std::min<size_t>(decision.rule, policy.rules.size());
   for (size_t i = 0; i < passed; ++i) {
     const Rule& rule = policy.rules[i];
-    fmt::print("passed by  {}, for its {}: {}\n", describe_rule(rule), rule.match.refusal(facts),
-               print_rule(rule));
+    const std::string_view refused = rule.match.refusal(facts);
+    fmt::print("passed by  {}, for its {}: {}{}\n", describe_rule(rule), refused, print_rule(rule),
+               refused == "bytes" && rule.match.usual
+                   ? fmt::format(" (usual: {} or more)", print_size(usual_least(facts)))
+                   : "");
   }
   if (decision.rule == kNoRule)
     return fmt::print("rule       {}\n", policy.rules.empty() ? "there are none" : "none matches");
@@ -265,7 +268,8 @@ void explain(const ExplainOptions& o) {
   const Policy policy = policy_of(o);
   const Request request = request_of(o);
   const plan::Topology topology = plan::even_topology(o.ranks, o.nodes);
-  const Facts facts = facts_of(request, o.ranks, topology, o.name);
+  const bool gpu = o.gpu || (named && named->gpu);
+  const Facts facts = facts_of(request, o.ranks, topology, o.name, gpu);
   const Decision decision = policy.decide(facts);
   std::optional<int> bypass = decision.bypass;
   Scheme scheme;
@@ -319,7 +323,7 @@ void add_explain(CLI::App& app) {
   c->add_option("--nodes", o->nodes, "Hosts that the ranks are on")
       ->check(CLI::Range(1, kMostRanks))
       ->capture_default_str();
-  c->add_flag("--gpu", o->gpu, "Cut into chunks as for GPUs, not for hosts");
+  c->add_flag("--gpu", o->gpu, "As on GPUs, not on hosts: usual sizes, and chunks");
   c->add_option("--name", o->name, "The communicator's name, ncclConfig_t.commName");
   CLI::Option* file =
       c->add_option("--policy", o->policy, "A policy file, as TERSE_POLICY")->check(not_empty);

@@ -30,7 +30,7 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device) : device_(device) {}
 
-  plan::Grain grain() const override { return plan::kGpuGrain; }
+  bool is_gpu() const override { return true; }
 
   void* allocate(size_t bytes) override {
     const OnDevice on(device_);

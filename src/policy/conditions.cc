@@ -52,6 +52,8 @@ std::string print_range(const Range& range, std::string (*number)(uint64_t)) {
 
 std::string print_number(uint64_t number) { return fmt::format("{}", number); }
 
+constexpr std::string_view kUsual = "usual..";
+
 constexpr Condition kConditions[] = {
     {"collective", ConditionKind::kNames,
      [](std::string_view value, Match& m) {
@@ -66,9 +68,12 @@ constexpr Condition kConditions[] = {
      [](const Match& m) { return print_ops(m.ops); }},
     {"bytes", ConditionKind::kRange,
      [](std::string_view value, Match& m) {
-       set_range(m.bytes, value, parse_size, "64K..1M or 1M..");
+       m.usual = value == kUsual;
+       if (!m.usual) set_range(m.bytes, value, parse_size, "64K..1M or 1M..");
      },
-     [](const Match& m) { return print_range(m.bytes, print_size); }},
+     [](const Match& m) {
+       return m.usual ? std::string(kUsual) : print_range(m.bytes, print_size);
+     }},
     {"shard", ConditionKind::kRange,
      [](std::string_view value, Match& m) {
        set_range(m.shard, value, parse_size, "64K..1M or 1M..");

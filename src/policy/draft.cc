@@ -52,6 +52,14 @@ void require_some_size(const Match& match) {
          print_size(most), print_size(match.shard.first), print_size(most));
 }
 
+// Of a rule that names none. `auto` finds by itself from where on something is gained.
+void set_least(Floor floor, Rule& rule) {
+  Match& match = rule.match;
+  match.usual =
+      !floor && !rule.scheme.automatic && match.bytes.everything() && match.shard.everything();
+  if (!match.usual) match.shard.first = floor.value_or(kUsualShard);
+}
+
 }  // namespace
 
 std::string meant_scheme(std::string_view text) {
@@ -76,11 +84,11 @@ void add_value(const Condition& condition, std::string_view value, Draft& draft)
   if (is_size(condition) && !value.starts_with("..")) draft.names_least = true;
 }
 
-void add_rule(const Draft& draft, size_t floor, Policy& policy) {
+void add_rule(const Draft& draft, Floor floor, Policy& policy) {
   const auto add = [&](Set collectives, std::string_view text, std::string_view preset) {
     Rule rule{draft.match, parse(text), draft.number, draft.line, std::string(preset)};
     rule.match.collectives = collectives;
-    if (!draft.names_least && !rule.scheme.off) rule.match.shard.first = floor;
+    if (!draft.names_least && !rule.scheme.off) set_least(floor, rule);
     require_some_size(rule.match);
     policy.rules.push_back(std::move(rule));
   };

@@ -26,7 +26,7 @@ std::string meant_scheme(std::string_view text);
 void add_value(const Condition& condition, std::string_view value, Draft& draft);
 
 // Appends the rule, or the several that its preset makes. Throws Error(ncclInvalidArgument).
-void add_rule(const Draft& draft, size_t floor, Policy& policy);
+void add_rule(const Draft& draft, Floor floor, Policy& policy);
 
 // Runs `body`; its error begins with the place.
 template <class Body>

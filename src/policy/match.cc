@@ -12,6 +12,13 @@ bool covers(Set set, Set other) { return set == 0 || (other != 0 && (other & ~se
 
 bool meets(Set set, Set other) { return set == 0 || other == 0 || (set & other) != 0; }
 
+bool is_less_than_usual(const Facts& f) { return f.bytes < usual_least(f); }
+
+// The most that a match may take, on hosts or GPUs.
+Range shards_of(const Match& m) {
+  return {std::max<uint64_t>(m.shard.first, m.usual ? kUsualShard : 0), m.shard.last};
+}
+
 // Two patterns may always.
 bool names_meet(std::string_view name, std::string_view other) {
   const auto is_pattern = [](std::string_view s) { return s.find_first_of("*?") != s.npos; };
@@ -20,6 +27,12 @@ bool names_meet(std::string_view name, std::string_view other) {
 }
 
 }  // namespace
+
+size_t usual_least(const Facts& f) {
+  const auto ranks = static_cast<size_t>(f.ranks);
+  return f.gpu ? std::max(size_t{8} << 20, (size_t{32} << 10) * ranks)
+               : kUsualShard * plan::shards(f.collective, f.ranks);
+}
 
 // The sizes come last: where they alone refuse, the message is too small or too large.
 const char* Match::refusal(const Facts& f) const {
@@ -31,21 +44,27 @@ const char* Match::refusal(const Facts& f) const {
   if (!nodes.everything() && (f.nodes == 0 || !nodes.contains(static_cast<uint64_t>(f.nodes))))
     return "nodes";
   if (!name.empty() && !glob(name, f.name)) return "name";
-  if (!bytes.contains(f.bytes)) return "bytes";
+  if (!bytes.contains(f.bytes) || (usual && is_less_than_usual(f))) return "bytes";
   if (!shard.contains(f.shard_bytes())) return "shard";
   return nullptr;
 }
 
+bool Match::is_too_small(const Facts& f) const {
+  return f.bytes < bytes.first || f.shard_bytes() < shard.first || (usual && is_less_than_usual(f));
+}
+
 bool Match::covers(const Match& o) const {
-  return terse::covers(collectives, o.collectives) && terse::covers(dtypes, o.dtypes) &&
-         terse::covers(ops, o.ops) && ranks.contains(o.ranks) && nodes.contains(o.nodes) &&
-         (name.empty() || name == o.name) && bytes.contains(o.bytes) && shard.contains(o.shard);
+  return (!usual || o.usual) && terse::covers(collectives, o.collectives) &&
+         terse::covers(dtypes, o.dtypes) && terse::covers(ops, o.ops) && ranks.contains(o.ranks) &&
+         nodes.contains(o.nodes) && (name.empty() || name == o.name) && bytes.contains(o.bytes) &&
+         shard.contains(o.shard);
 }
 
 bool Match::meets(const Match& o) const {
   // A shard is no larger than its message.
-  const bool of_sizes = bytes.meets(o.bytes) && shard.meets(o.shard) &&
-                        std::max(shard.first, o.shard.first) <= std::min(bytes.last, o.bytes.last);
+  const Range own = shards_of(*this), others = shards_of(o);
+  const bool of_sizes = bytes.meets(o.bytes) && own.meets(others) &&
+                        std::max(own.first, others.first) <= std::min(bytes.last, o.bytes.last);
   return terse::meets(collectives, o.collectives) && terse::meets(dtypes, o.dtypes) &&
          terse::meets(ops, o.ops) && ranks.meets(o.ranks) && nodes.meets(o.nodes) &&
          names_meet(name, o.name) && of_sizes;

@@ -19,6 +19,7 @@ struct Facts {
   int ranks = 1;
   int nodes = 0;          // hosts that the ranks are on; 0: not known yet
   std::string_view name;  // of the communicator, its commName; empty: none
+  bool gpu = false;
 
   // Of what NCCL's own count counts: a rank's shard, where the message has some.
   size_t shard_bytes() const { return bytes / plan::shards(collective, ranks); }
@@ -35,11 +36,21 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// On hosts, bytes of a shard from which on a codec mostly gains something.
+constexpr size_t kUsualShard = 64 << 10;
+
+// The same of the call's whole message. On GPUs links are faster, and a codec has launches: 8 MiB,
+// or 32 KiB a rank, by `terse forecast` of AllReduce, AllGather and ReduceScatter in int8, fp32 and
+// bf16, on 16 to 4096 GPUs, 4 and 8 to a node with 100 to 3200 Gbit/s. An estimate, not a
+// measurement.
+size_t usual_least(const Facts& facts);
+
 struct Match {
   Set collectives = 0;  // in a rule of a policy never empty
   Set dtypes = 0, ops = 0;
   Range bytes, shard, ranks, nodes;
-  std::string name;  // a pattern with * and ?; empty: any, also none
+  bool usual = false;  // large enough to gain by it, as a rule
+  std::string name;    // a pattern with * and ?; empty: any, also none
 
   // The key of the first condition that does not hold; null when all hold, and the rule matches.
   const char* refusal(const Facts& facts) const;
@@ -49,6 +60,9 @@ struct Match {
 
   // Whether there may be a call that both match.
   bool meets(const Match& other) const;
+
+  // Whether the message is smaller than what is asked for.
+  bool is_too_small(const Facts& facts) const;
 
   bool operator==(const Match&) const = default;
 };

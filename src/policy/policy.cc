@@ -53,15 +53,14 @@ const Rule* made_vain(std::span<const Rule> rules, const Rule& rule) {
 Decision Policy::decide(const Facts& facts) const {
   bool small = false;
   for (const Rule& rule : rules) {
-    const char* refusal = rule.match.refusal(facts);
+    const char* const refusal = rule.match.refusal(facts);
     if (refusal == nullptr) {
       const auto index = static_cast<uint32_t>(&rule - rules.data());
       return {rule.scheme.off ? nullptr : &rule.scheme, index, TERSE_BYPASS_OFF};
     }
     const std::string_view key = refusal;
-    const bool by_bytes = key == "bytes" && facts.bytes < rule.match.bytes.first;
-    const bool by_shard = key == "shard" && facts.shard_bytes() < rule.match.shard.first;
-    if ((by_bytes || by_shard) && !rule.scheme.off) small = true;
+    const bool by_size = key == "bytes" || key == "shard";
+    if (by_size && rule.match.is_too_small(facts) && !rule.scheme.off) small = true;
   }
   return {nullptr, kNoRule, small ? TERSE_BYPASS_SMALL : TERSE_BYPASS_OFF};
 }
@@ -144,8 +143,9 @@ std::string print_rule(const Rule& rule) {
   Match match = rule.match;
   const Set implied = rule.scheme.off ? all_collectives() : default_collectives();
   if (match.collectives == implied) match.collectives = 0;
-  const bool of_any_size = match.bytes.everything() && match.shard.everything();
-  const bool from_0 = !rule.scheme.off && match.bytes.first == 0 && match.shard.first == 0;
+  const bool of_any_size = match.bytes.everything() && match.shard.everything() && !match.usual;
+  const bool from_0 =
+      !rule.scheme.off && match.bytes.first == 0 && match.shard.first == 0 && !match.usual;
   std::string text;
   for (const Condition& c : conditions()) {
     std::string value = c.print(match);

@@ -15,10 +15,11 @@
 //               names none is about all.
 //   dtype       float32, float16 or bfloat16
 //   op          sum, avg or premulsum; collectives that have no operation then do not match
-//   bytes       of the whole message, with K, M or G
+//   bytes       of the whole message, with K, M or G; `usual..`: as large as mostly gains something
+//               (usual_least())
 //   shard       bytes of one rank's shard, where a message has some, as for AllGather and
-//               ReduceScatter; else of the message. Without both at least TERSE_MIN_BYTES, and with
-//               `off` any
+//               ReduceScatter; else of the message. Without a smallest size by one of both at least
+//               TERSE_MIN_BYTES where that is set, and with `off` any
 //   ranks       of the communicator
 //   nodes       hosts that its ranks are on
 //   name        of the communicator (ncclConfig_t.commName): a pattern with * and ?
@@ -31,6 +32,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,12 +93,13 @@ std::string print_rule(const Rule& rule);
 std::string describe_rule(const Rule& rule);
 
 // Both throw Error(ncclInvalidArgument) that says where the text is wrong: "column 12: ...", or
-// "FILE:3:7: ..." by line and column. `floor`: bytes from which on rules that name no smallest size
-// compress.
-Policy parse_policy_line(std::string_view text, size_t floor);
-Policy parse_policy_file(std::string_view text, const std::string& path, size_t floor);
+// "FILE:3:7: ..." by line and column. `floor`: bytes of a shard from which on rules that name no
+// smallest size compress; without it those of usual sizes do, kUsualShard where there is a largest.
+using Floor = std::optional<size_t>;
+Policy parse_policy_line(std::string_view text, Floor floor);
+Policy parse_policy_file(std::string_view text, const std::string& path, Floor floor);
 
 // Throws Error(ncclInvalidArgument) also for a file that cannot be read.
-Policy read_policy_file(const std::string& path, size_t floor);
+Policy read_policy_file(const std::string& path, Floor floor);
 
 }  // namespace terse

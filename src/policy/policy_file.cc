@@ -9,7 +9,7 @@ namespace {
 
 class FileParser {
  public:
-  FileParser(std::string_view text, const std::string& path, size_t floor)
+  FileParser(std::string_view text, const std::string& path, Floor floor)
       : file_(text, path), floor_(floor) {}
 
   Policy parse() {
@@ -75,18 +75,18 @@ class FileParser {
   }
 
   const TomlFile file_;
-  const size_t floor_;
+  const Floor floor_;
   unsigned number_ = 0;
   Policy policy_;
 };
 
 }  // namespace
 
-Policy parse_policy_file(std::string_view text, const std::string& path, size_t floor) {
+Policy parse_policy_file(std::string_view text, const std::string& path, Floor floor) {
   return FileParser(text, path, floor).parse();
 }
 
-Policy read_policy_file(const std::string& path, size_t floor) {
+Policy read_policy_file(const std::string& path, Floor floor) {
   return parse_policy_file(text_of_file(path, "a policy"), path, floor);
 }
 

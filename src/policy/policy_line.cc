@@ -16,7 +16,7 @@ struct Word {
 
 class LineParser {
  public:
-  LineParser(std::string_view text, size_t floor) : text_(text), floor_(floor) {}
+  LineParser(std::string_view text, Floor floor) : text_(text), floor_(floor) {}
 
   Policy parse() {
     do {
@@ -138,7 +138,7 @@ class LineParser {
   }
 
   const std::string_view text_;
-  const size_t floor_;
+  const Floor floor_;
   size_t at_ = 0;
   unsigned number_ = 0;
   Word scheme_;        // of the rule before
@@ -148,7 +148,7 @@ class LineParser {
 
 }  // namespace
 
-Policy parse_policy_line(std::string_view text, size_t floor) {
+Policy parse_policy_line(std::string_view text, Floor floor) {
   return LineParser(text, floor).parse();
 }
 

@@ -18,8 +18,8 @@
 namespace terse {
 
 struct Settings {
-  std::string scheme, policy_path;  // at most one of them
-  size_t min_bytes = 64 * 1024;
+  std::string scheme, policy_path;        // at most one of them
+  Floor min_bytes;                        // empty: usual sizes
   Policy policy;                          // made of the above
   std::optional<model::Profile> profile;  // by which `auto` chooses
   std::string levels_path;                // where levels are saved; empty: nowhere

@@ -25,6 +25,21 @@ TEST(HandedSettings, SayWhatIsCompressed) {
   EXPECT_EQ(route(b.state, sum).bypass, TERSE_BYPASS_OFF);
 }
 
+// Where no size is set: on a GPU 8 MiB, or 32 KiB a rank.
+TEST(HandedSettings, CompressLargerMessagesOnGpus) {
+  const Settings usual = settings_of("int8", 0), set = settings_of("shard=64K.. -> int8", 0);
+  IdleCommunicator a(Scheme{}, usual), b(Scheme{}, set);
+  const auto bypass = [](IdleCommunicator& c, size_t bytes) {
+    return route(c.state, {.collective = plan::Collective::kAllReduce, .count = bytes / 4}).bypass;
+  };
+  EXPECT_EQ(bypass(a, 64 << 10), std::nullopt);
+  EXPECT_EQ(bypass(a, (64 << 10) - 4), TERSE_BYPASS_SMALL);
+  a.backend.gpu = b.backend.gpu = true;
+  EXPECT_EQ(bypass(a, 8 << 20), std::nullopt);
+  EXPECT_EQ(bypass(a, (8 << 20) - 4), TERSE_BYPASS_SMALL);
+  EXPECT_EQ(bypass(b, 64 << 10), std::nullopt);
+}
+
 TEST(HandedSettings, SayHowMessagesAreCut) {
   const Settings coarse = settings_of("int8", 0), fine = settings_of("int8", 1 << 16);
   IdleCommunicator a(Scheme{}, coarse), b(Scheme{}, fine);

@@ -10,7 +10,9 @@ namespace terse::test {
 
 class IdleBackend : public Backend {
  public:
-  plan::Grain grain() const override { return plan::kHostGrain; }
+  bool gpu = false;
+
+  bool is_gpu() const override { return gpu; }
 
   void* allocate(size_t) override { return &memory_; }
   void release(void*) noexcept override {}

@@ -94,10 +94,10 @@ class Processes(unittest.TestCase):
         int8, int4 = (f"shard=64K.. -> {name}:block=128,round=nearest" for name in ("int8", "int4"))
         policy = 'the policy of TERSE_SCHEME or TERSE_POLICY is "{}" on rank {} but "{}" on this rank'
         for settings, differences in (
-                ([{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int4"}, {"TERSE_SCHEME": "int8"}],
+                ([{"TERSE_SCHEME": int8}, {"TERSE_SCHEME": int4}, {"TERSE_SCHEME": int8}],
                  [policy.format(int4, 1, int8), policy.format(int8, 0, int4),
                   policy.format(int4, 1, int8)]),
-                ([{"TERSE_SCHEME": "int8"}, {}, {"TERSE_SCHEME": "int8"}],
+                ([{"TERSE_SCHEME": int8}, {}, {"TERSE_SCHEME": int8}],
                  [policy.format("off", 1, int8), policy.format(int8, 0, "off"),
                   policy.format("off", 1, int8)]),
                 ([{"TERSE_SEED": "3"}, {"TERSE_SEED": "4"}],

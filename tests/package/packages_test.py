@@ -151,7 +151,7 @@ class Wheel(Installed):
         self.assertIn(f"export LD_PRELOAD={folder}/lib/libterse_nccl.so\n", said)
         ask = "import terse; print(terse.active(), terse.policy())"
         said = output(terse, "run", "--scheme", "int4", "--", self.environment + "/bin/python", "-c", ask)
-        self.assertEqual(said.splitlines()[-1], "True shard=64K.. -> int4:block=128,round=nearest")
+        self.assertEqual(said.splitlines()[-1], "True bytes=usual.. -> int4:block=128,round=nearest")
 
         self.pip("uninstall", "--yes", "terse")
         self.assertEqual(files(self.environment) - before, set())

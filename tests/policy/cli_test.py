@@ -308,8 +308,8 @@ native                             168 MiB (176160768 B)         56 MiB (5872025
     def test_each_rank_has_a_link_on_one_node(self):
         self.says("""\
 call       allreduce, 1 MiB (1048576 B), bfloat16, avg, 4 ranks on 1 node
-passed by  rule 1, for its collective: allgather shard=64K.. -> minmax8:block=1024,round=shift,own=exact
-rule       rule 1: allreduce,reducescatter shard=64K.. -> minmax8:block=1024,round=stochastic \
+passed by  rule 1, for its collective: allgather bytes=usual.. -> minmax8:block=1024,round=shift,own=exact
+rule       rule 1: allreduce,reducescatter bytes=usual.. -> minmax8:block=1024,round=stochastic \
 (preset qsdp)
 scheme     minmax8:block=1024,round=stochastic, 8.062 bits an element: 1/3.969 of fp32, 1/1.984 of \
 fp16 and bf16
@@ -365,7 +365,7 @@ These times are bounds: bytes over bandwidth, without the codec's time and witho
             self.assertIn(": 1/3.879\n", out, name)
 
     def test_calls_that_stay_native_say_why(self):
-        rule = "rule       rule 1: shard=64K.. -> int8:block=128,round=nearest\n"
+        rule = "rule       rule 1: bytes=usual.. -> int8:block=128,round=nearest\n"
         call = "call       allreduce, 64 MiB (67108864 B), {}, 8 ranks on 1 node\n"
         for words, text in (
                 ("--dtype int32", call.format("int32, sum") + rule +
@@ -376,7 +376,12 @@ These times are bounds: bytes over bandwidth, without the codec's time and witho
                  "native     there is one rank, and nothing to send\n"),
                 ("--bytes 65532", """\
 call       allreduce, 65532 B, float32, sum, 8 ranks on 1 node
-passed by  rule 1, for its shard: shard=64K.. -> int8:block=128,round=nearest
+passed by  rule 1, for its bytes: bytes=usual.. -> int8:block=128,round=nearest (usual: 64K or more)
+rule       none matches
+native     the message is smaller than the rules ask for
+"""),
+                ("--bytes 4M --gpu", """call       allreduce, 4 MiB (4194304 B), float32, sum, 8 ranks on 1 node
+passed by  rule 1, for its bytes: bytes=usual.. -> int8:block=128,round=nearest (usual: 8M or more)
 rule       none matches
 native     the message is smaller than the rules ask for
 """)):
@@ -451,8 +456,8 @@ int8:block=128,round=nearest
     def test_scheme_of_rules(self):
         self.assertEqual(terse("scheme", "allgather -> off; int8; allreduce -> cgx"), (0, """\
 rule 1: allgather -> off
-rule 2: shard=64K.. -> int8:block=128,round=nearest
-rule 3: allreduce shard=64K.. -> minmax4:block=1024,round=stochastic   (preset cgx)
+rule 2: bytes=usual.. -> int8:block=128,round=nearest
+rule 3: allreduce bytes=usual.. -> minmax4:block=1024,round=stochastic   (preset cgx)
 warning: rule 3 is never reached: rule 2 takes all of its calls
 """, ""))
 
@@ -485,7 +490,7 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
     def test_settings_lists_the_rules_and_warns_of_strangers(self):
         code, out, err = terse("settings", TERSE_SCHEME="int8; int4", TERSE_SCHEMES="x")
         self.assertEqual(code, 0)
-        self.assertIn("rule 1: shard=64K.. -> int8:block=128,round=nearest\n", out)
+        self.assertIn("rule 1: bytes=usual.. -> int8:block=128,round=nearest\n", out)
         self.assertIn("warning: rule 2 is never reached", out)
         self.assertIn("unknown variable TERSE_SCHEMES; did you mean TERSE_SCHEME?\n", err)
         for level in ("off", "error", "warn", "info"):

@@ -17,9 +17,7 @@ using plan::Collective;
 
 constexpr size_t kFloor = 64 * 1024;
 
-Policy parse(std::string_view line, size_t floor = kFloor) {
-  return parse_policy_line(line, floor);
-}
+Policy parse(std::string_view line, Floor floor = kFloor) { return parse_policy_line(line, floor); }
 
 // "2: int4" for the rule with that number and its codec, or why not.
 std::string decide(const Policy& policy, const Facts& facts) {
@@ -52,6 +50,43 @@ TEST(Policy, ABareSchemeMeansTheThreeCollectivesFromTheFloorOn) {
   EXPECT_EQ(decide(parse("int8", 0), call(Collective::kAllReduce, 0)), "1: int8");
   EXPECT_EQ(decide(parse("off"), call(Collective::kAllReduce, kFloor)), "1: off");
   EXPECT_EQ(decide(Policy{}, call(Collective::kAllReduce, kFloor)), "none: off");
+}
+
+// Where no floor is set: on hosts of a shard, on GPUs of the whole message, by the ranks.
+TEST(Policy, WithoutAFloorSizesAreUsualOnes) {
+  const Policy p = parse("int8", std::nullopt);
+  EXPECT_EQ(p.print(), "bytes=usual.. -> int8:block=128,round=nearest");
+  EXPECT_EQ(parse(p.print(), 7).rules, p.rules);
+  EXPECT_EQ(parse("bytes=usual.. -> int8").rules, p.rules);
+  const struct {
+    bool gpu;
+    int ranks;
+    Collective collective;
+    size_t least;
+  } cases[] = {
+      {false, 4, Collective::kAllReduce, 64 << 10}, {false, 4, Collective::kAllGather, 256 << 10},
+      {true, 4, Collective::kAllReduce, 8 << 20},   {true, 4, Collective::kAllGather, 8 << 20},
+      {true, 256, Collective::kAllReduce, 8 << 20}, {true, 1024, Collective::kAllReduce, 32 << 20},
+  };
+  for (const auto& c : cases) {
+    Facts f{.collective = c.collective, .bytes = c.least, .ranks = c.ranks, .gpu = c.gpu};
+    EXPECT_EQ(decide(p, f), "1: int8") << c.least;
+    f.bytes -= 4;
+    EXPECT_EQ(decide(p, f), "none: small") << c.least;
+    EXPECT_EQ(decide(parse("bytes=1.. -> int8", std::nullopt), f), "1: int8");
+    EXPECT_EQ(decide(parse("shard=1.. -> int8", std::nullopt), f), "1: int8");
+  }
+}
+
+// Also where a rule has a largest size, or `auto` finds the smallest one itself.
+TEST(Policy, WithoutAFloorOtherRulesBeginAtSixtyFourKibibytes) {
+  EXPECT_EQ(parse("bytes=..1M -> int8", std::nullopt).print(),
+            "bytes=..1M shard=64K.. -> int8:block=128,round=nearest");
+  EXPECT_EQ(parse("auto", std::nullopt).print(), parse("auto").print());
+  EXPECT_EQ(parse("off", std::nullopt).print(), "off");
+  EXPECT_EQ(decide(parse("int8; bytes=..1M -> int4", std::nullopt),
+                   {.collective = Collective::kAllReduce, .bytes = 1 << 20, .gpu = true}),
+            "2: int4");
 }
 
 TEST(Policy, OnlyRulesThatNameThemAreAboutOtherCollectives) {
@@ -215,7 +250,7 @@ TEST(Policy, EveryPolicyPrintsToALineThatParsesBack) {
   const std::vector<std::string> conditions[] = {
       {"", "allreduce", "allgather,allreduce", "collective=reducescatter"},
       {"", "dtype=fp16", "dtype=bf16,float32"},
-      {"", "bytes=1..", "bytes=3K..1M", "bytes=..7K", "shard=..7K", "bytes=0..7",
+      {"", "bytes=1..", "bytes=usual..", "bytes=3K..1M", "bytes=..70K", "shard=..70K", "bytes=0..7",
        "bytes=0..18446744073709551615"},
       {"", "ranks=2", "ranks=2..8"},
       {"", "nodes=1", "nodes=2.."},
@@ -233,7 +268,7 @@ TEST(Policy, EveryPolicyPrintsToALineThatParsesBack) {
       for (const std::string& condition : chosen) line += condition + "\t ";
       line += (chosen.empty() ? "" : "-> ") + pick(schemes);
     }
-    const Policy p = parse(line, random() % 3 * 1000);
+    const Policy p = parse(line, random() % 4 == 0 ? Floor{} : random() % 3 * 1000);
     const Policy again = parse(p.print(), 5);
     EXPECT_EQ(again.rules, p.rules) << line;
     EXPECT_EQ(again.print(), p.print()) << line;
@@ -255,6 +290,11 @@ TEST(Policy, WarnsOfRulesThatNoCallReaches) {
       {"safe; int8", ""},  // needs both of rule 1's parts: not seen
       {"allreduce -> int8; allgather -> int8; int4", ""},
       {"int8; bytes=1.. -> int4", ""},
+      {"bytes=usual.. -> int8; bytes=1.. -> int4", ""},
+      {"bytes=usual.. -> int8; shard=1G.. -> int4", ""},  // usual sizes are not compared
+      {"bytes=usual.. -> int8; bytes=usual.. dtype=fp16 -> int4",
+       "rule 2 is never reached: rule 1 takes all of its calls"},
+      {"bytes=usual.. -> int8; bytes=..4K -> off", ""},
       {"name=dp* -> int8; name=dp1 -> int4", ""},  // patterns are not compared
       {"allgather -> linear8",
        "rule 1 compresses nothing: linear8:block=256,round=stochastic is for other collectives"},

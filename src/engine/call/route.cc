@@ -107,9 +107,11 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   return {};
 }
 
-Facts facts_of(const Request& r, int ranks, const plan::Topology& topology, std::string_view name) {
+Facts facts_of(const Request& r, int ranks, const plan::Topology& topology, std::string_view name,
+               bool gpu) {
   const ncclRedOp_t op = r.op < ncclNumOps ? r.op : kPreMulSum;
-  return {r.collective, message_bytes(r, ranks), r.datatype, op, ranks, topology.nodes(), name};
+  return {r.collective, message_bytes(r, ranks), r.datatype, op,
+          ranks,        topology.nodes(),        name,       gpu};
 }
 
 Route route(Communicator& c, const Request& request, const Scheme& scheme) {
@@ -125,7 +127,7 @@ bool waits_for_ranks(const Communicator& c, const Request& request) {
   if (!c.settings.error.empty()) return true;
   if (c.topology().nodes() != 0 || !policy.asks_nodes()) return false;
   return !plan::is_point_to_point(request.collective) ||
-         policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name));
+         policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name, c.backend.is_gpu()));
 }
 
 void introduce(std::span<const Waiting> calls) {
@@ -138,8 +140,8 @@ void introduce(std::span<const Waiting> calls) {
 
 Route route_silently(Communicator& c, const Request& request) {
   if (c.paused) return bypass(TERSE_BYPASS_OFF, kNoRule);
-  const Decision decision =
-      c.settings.policy.decide(facts_of(request, c.ranks, c.topology(), c.name));
+  const Decision decision = c.settings.policy.decide(
+      facts_of(request, c.ranks, c.topology(), c.name, c.backend.is_gpu()));
   return decision.scheme == nullptr ? bypass(decision.bypass, decision.rule)
                                     : route_by(c, request, *decision.scheme, decision.rule);
 }

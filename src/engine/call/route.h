@@ -53,7 +53,7 @@ bool waits_for_ranks(const Communicator& communicator, const Scheme& scheme);
 
 // The call as the policy sees it. `topology` may be unknown.
 Facts facts_of(const Request& request, int ranks, const plan::Topology& topology,
-               std::string_view name);
+               std::string_view name, bool gpu);
 
 // Why the call cannot be compressed with the scheme; empty: it can.
 std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme& scheme);
