@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "base/first_made.h"
+#include "engine/comm/agreed.h"
 #include "interpose/last_error.h"
 #include "interpose/slots.h"
 #include "policy/settings.h"
@@ -18,6 +19,7 @@ Next resolve() {
     Resolving() { t_resolving = true; }
     ~Resolving() { t_resolving = false; }
   } const resolving;
+  set_preloaded();
   Next n{};
   n.library = &nccl_library(settings().nccl);
   const auto find = [&](const char* name, auto& function) {

@@ -4,6 +4,17 @@
 #include <atomic>
 
 namespace terse {
+namespace {
+
+std::atomic<bool> g_preloaded{false};
+
+}  // namespace
+
+uint64_t leader_of(uint64_t process) {
+  return process + (g_preloaded.load(std::memory_order_relaxed) ? uint64_t{1} << 31 : 0);
+}
+
+void set_preloaded() { g_preloaded.store(true, std::memory_order_relaxed); }
 
 uint64_t next_ordinal() {
   static std::atomic<uint64_t> next{0};

@@ -16,6 +16,11 @@ namespace terse {
 // the same in every run of the program: where that makes them one after the other.
 uint64_t next_ordinal();
 
+// What a communicator's leader is called: the number of rank 0's process in its job. Of the preload
+// library another one, for a libterse.so in the same process counts its communicators, too.
+uint64_t leader_of(uint64_t process);
+void set_preloaded();
+
 // Schemes but for their seeds: no two ranks draw the same numbers, so that these need not be alike.
 class SchemeSet {
  public:
@@ -44,7 +49,7 @@ class Agreed {
   bool introduced() const { return introduced_; }
   // They are about to; and then they have, or have not.
   void begin() { introduced_ = true; }
-  // `leader`: the number of rank 0's process in its job.
+  // `leader`: rank 0's leader_of().
   void conclude(uint64_t ordinal, uint64_t leader, uint64_t identity);
   void withdraw() { introduced_ = false; }
 

@@ -131,7 +131,7 @@ class Comparison {
     if (c_.settings.policy.asks_name()) mine.name = Told<80>(c_.name);
     if (introduces_ && c_.rank == 0) {
       mine.ordinal = c_.agreed.propose(next_ordinal);
-      mine.leader = c_.settings.process;
+      mine.leader = leader_of(c_.settings.process);
       mine.identity = random_identity();
     }
     return mine;
