@@ -264,12 +264,12 @@ TERSE_API terseResult_t terseCommExclude(struct ncclComm* comm, size_t elements,
 terseResult_t tersePreloadExclude(struct ncclComm* comm, size_t elements,
                                   const terseRange_t* ranges, size_t count);
 
-/* From now on, until it is called with 0, all of NCCL's calls on `comm` stay native: for what must
- * be exact, as a checkpoint that is gathered. Calls in CUDA graphs stay as they were recorded.
- * Every rank calls it alike, before and after the same calls, outside of groups. To pause, it
- * compares and blocks: ncclInvalidUsage where the ranks differ, and then nothing has changed. With
- * 0 it does not wait for the others. Only the preload library has it; libterse's own functions do
- * as they are called. */
+/* From now on, until it is called with 0 as often, all of NCCL's calls on `comm` stay native: for
+ * what must be exact, as a checkpoint that is gathered. Calls in CUDA graphs stay as they were
+ * recorded. Every rank calls it alike, before and after the same calls, outside of groups. To
+ * pause, it compares and blocks: ncclInvalidUsage where the ranks differ, and then nothing has
+ * changed. With 0 it does not wait for the others, and does nothing where `comm` is over. Only the
+ * preload library has it; libterse's own functions do as they are called. */
 terseResult_t tersePreloadPause(struct ncclComm* comm, int paused);
 
 /* ---- Levels of learned schemes -------------------------------------------------------------

@@ -7,18 +7,8 @@ from ._communicator import communicator
 from ._library import Error, active, call
 
 
-_depth = {}  # of those that are paused, by their addresses: how often
-
-
 def _pause(comm, on):
     call("tersePreloadPause", "", comm, ctypes.c_int(on))  # libterse.so has nothing of the kind
-
-
-def _resume(comm):
-    _depth[comm.value] -= 1
-    if _depth[comm.value] == 0:
-        del _depth[comm.value]
-        _pause(comm, 0)
 
 
 @contextlib.contextmanager
@@ -30,7 +20,8 @@ def paused(*comms):
     For checkpoints that are gathered, for FSDP1's summon_full_params(), for weights that are averaged.
     All ranks of the communicators come to its beginning alike, and wait for each other there; and to
     its end after the same calls, where none waits, also by an exception. Raises Error where they
-    differ, and where no communicator is named. Of some within others only the outermost counts.
+    differ, and where no communicator is named. Of some within others only the outermost counts. A
+    communicator may be destroyed within it.
     Without the preload library nothing is to be done.
     """
     if not comms:
@@ -41,8 +32,6 @@ def paused(*comms):
         return
     with contextlib.ExitStack() as stack:  # resumes each, though another cannot be
         for comm in map(communicator, comms):
-            if comm.value not in _depth:
-                _pause(comm, 1)
-            _depth[comm.value] = _depth.get(comm.value, 0) + 1
-            stack.callback(_resume, comm)
+            _pause(comm, 1)
+            stack.callback(_pause, comm, 0)
         yield

@@ -27,6 +27,7 @@ COUNT = 50_048
 RANGES = [(128, 50), (19_968, 3_000)]
 UINT8, FLOAT32, SUM = 1, 7, 0
 AT = "at = [0, 0.25, 0.5, 1]\n"
+FOR_GOOD = contextlib.ExitStack()  # until the program ends
 
 
 class UniqueId(ctypes.Structure):
@@ -97,6 +98,21 @@ def sums_while_paused(nccl, comm):
     return found
 
 
+def paused_for_good(nccl, comm):
+    """Communicators, each destroyed within its pauses before there is the next, mostly at its address: the
+    calls of each that were off, of one."""
+    found, data = [], array.array("f", bytes(4 * COUNT))
+    for _ in range(20):
+        part = ctypes.c_void_p()
+        assert nccl.ncclCommSplit(comm, 0, RANK, ctypes.byref(part), None) == 0
+        FOR_GOOD.enter_context(terse.paused(part.value))
+        with terse.paused(part.value):
+            assert all_reduce(nccl, data.buffer_info()[0], part) == 0
+            found.append(terse.stats(part.value).bypasses["off"])
+            assert nccl.ncclCommDestroy(part) == 0
+    return found
+
+
 def fail_while_others_gather(nccl, comm):
     """Rank 0 comes later to the gather of nine bytes, for it has failed within the pause: what both have
     gathered, and the error."""
@@ -149,6 +165,7 @@ def main():
                     other_levels=refusal(terse.set_levels, comm, f"[[levels]]\nfits = {RANK}\n{AT}"))
         if terse.active():
             told["paused"] = sums_while_paused(nccl, comm)
+            told["paused_for_good"] = paused_for_good(nccl, comm)
             told["failed_apart"] = fail_while_others_gather(nccl, comm)
         if "TERSE_LEVELS" not in os.environ:
             terse.set_levels(comm.value, "[[levels]]\n" + AT)

@@ -6,17 +6,27 @@
 #include "engine/peers/unanimous.h"
 
 namespace terse {
+namespace {
+
+// Nothing goes between the ranks: one may come here by an error, while the others are still at
+// calls that were to stay native, and would take it for a part of those. A communicator that is
+// over has taken its pauses with it.
+void resume(ncclComm_t comm) {
+  if (const CommunicatorPointer held = find_communicator(comm); held && held->pauses > 0)
+    --held->pauses;
+}
+
+}  // namespace
 
 void pause(ncclComm_t comm, bool paused, const Settings& settings) {
   if (comm == nullptr) fail(ncclInvalidArgument, "the communicator is null");
   if (group_depth() > 0) fail(ncclInvalidUsage, "compression cannot be paused within a group");
+  if (!paused) return resume(comm);
   const CommunicatorPointer held = communicator(comm, settings);
   Communicator& c = *held;
-  // Nothing goes between the ranks at the end: a rank may come there by an error, while the others
-  // are still at calls that were to stay native, and would take it for a part of those.
-  if (paused)
+  if (c.pauses == 0)
     c.signing([&] { require_unanimous(c, 1, {}, "does not pause where this rank does"); });
-  c.paused = paused;
+  ++c.pauses;
 }
 
 }  // namespace terse

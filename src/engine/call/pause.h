@@ -6,7 +6,8 @@
 
 namespace terse {
 
-// To begin with, the ranks meet. Throws Error, and then nothing has changed on any rank.
+// To begin with, the ranks meet. Pauses within others end none but their own. Throws Error, and
+// then nothing has changed on any rank.
 void pause(ncclComm_t comm, bool paused, const Settings& settings);
 
 }  // namespace terse

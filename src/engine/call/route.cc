@@ -139,7 +139,7 @@ void introduce(std::span<const Waiting> calls) {
 }
 
 Route route_silently(Communicator& c, const Request& request) {
-  if (c.paused) return bypass(TERSE_BYPASS_OFF, kNoRule);
+  if (c.pauses > 0) return bypass(TERSE_BYPASS_OFF, kNoRule);
   const Decision decision = c.settings.policy.decide(
       facts_of(request, c.ranks, c.topology(), c.name, c.backend.is_gpu()));
   return decision.scheme == nullptr ? bypass(decision.bypass, decision.rule)

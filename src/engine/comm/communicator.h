@@ -63,7 +63,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   ExactMemory exact;
   States states;
   Shadows shadows;
-  bool paused = false;                 // calls by the policy stay native
+  int pauses = 0;                      // where there are any, calls by the policy stay native
   std::atomic<bool> announced{false};  // its line has been said, or is not to be (call/banner.h)
   Codebooks codebooks;
   Bindings bindings;
