@@ -17,7 +17,8 @@ def paused(*comms):
 
     comms     each an ncclComm_t as an int, or a ProcessGroup
 
-    For checkpoints that are gathered, for FSDP1's summon_full_params(), for weights that are averaged.
+    For checkpoints that are gathered (FSDP1's sharded ones, too, both when they are saved and when they
+    are loaded), for FSDP1's summon_full_params(), for weights that are averaged.
     All ranks of the communicators come to its beginning alike, and wait for each other there; and to
     its end after the same calls, where none waits, also by an exception. Raises Error where they
     differ, and where no communicator is named. Of some within others only the outermost counts. A

@@ -54,6 +54,7 @@ struct Target {
   uint64_t origin = 0;
   Part part = Part::kAll;            // of a body; its parameters are there already for kCodes
   const uint64_t* redraw = nullptr;  // by what the draw is drawn anew, read when the work is done
+  bool repeats = false;              // a recorded work draws the same when it runs again
 };
 
 // What raw sources are multiplied by, in fp32: a number, or one element of the raw sources' dtype

@@ -16,7 +16,7 @@ struct Draw {
 
 struct DrawKey {
   uint64_t seed = 0;
-  uint64_t communicator = 0;  // its ordinal, agreed by all ranks
+  uint64_t communicator = 0;  // of a message its ordinal, agreed by all ranks
   uint64_t sequence = 0;      // of the call on its communicator
   uint32_t rank = 0;          // who encodes
   uint32_t shard = 0;         // for whom: the destination's shard; below 2^24

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "plan/builder.h"
-#include "plan/unchanged.h"
+#include "plan/drawn.h"
 
 namespace terse::plan {
 namespace {
@@ -140,6 +140,10 @@ Plan gather_nothing(const Shape& s, const Delta& delta) {
   return plan;
 }
 
+Plan drawn(Plan plan, const Shape& s, bool repeats) {
+  return s.packing.draws ? drawn_by_content(std::move(plan), repeats) : std::move(plan);
+}
+
 }  // namespace
 
 size_t shadow_bytes(Base base, int ranks, size_t shard_bytes) {
@@ -154,13 +158,14 @@ Plan build(const Algorithm& algorithm, const Shape& shape, const Delta& delta) {
     case Gathers::kNothing:
       return gather_nothing(shape, delta);
     case Gathers::kDifferences:
-      return Differences(algorithm.build(shape), shape, delta).build();
+      return drawn(Differences(algorithm.build(shape), shape, delta).build(), shape, false);
     case Gathers::kAsUsual:
       break;
   }
-  Plan plan = algorithm.build(shape);
-  if (algorithm.collective != Collective::kAllGather) return plan;
-  if (shape.packing.draws) plan = drawn_by_content(std::move(plan), shape);
+  if (is_point_to_point(algorithm.collective)) return algorithm.build(shape);
+  const bool gathers = algorithm.collective == Collective::kAllGather;
+  Plan plan = drawn(algorithm.build(shape), shape, gathers);
+  if (!gathers) return plan;
   return delta.own_exact ? OwnKept(std::move(plan), shape).build() : plan;
 }
 

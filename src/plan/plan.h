@@ -46,6 +46,12 @@ struct Input {
 // on; and then, of what was agreed on, the codes. Or codes that all inputs' codes are merged to.
 enum class Part : uint8_t { kAll, kParams, kCodes, kMerged };
 
+// What the random numbers go by: a fingerprint, and the call, but where it repeats.
+struct DrawnBy {
+  Place fingerprint;
+  bool repeats = false;
+};
+
 // target = sum of the inputs, in their order, each times the call's factor if `averages`. All
 // packed inputs are of one format; the target may be packed in another where no input is raw.
 struct Compute {
@@ -61,7 +67,7 @@ struct Compute {
   uint32_t stage = 0;        // first or second quantization
   uint32_t message = 0;      // whose buffers, type and codec
   Place sums = {};           // scratch for fp32 sums, where the packed formats differ
-  std::optional<Place> redraw = {};  // of a fingerprint, by which the random numbers go
+  std::optional<DrawnBy> drawn_by = {};  // the random numbers; else by the call alone
 };
 
 // Whether what is packed in one way comes to be packed in another.
@@ -79,6 +85,7 @@ constexpr size_t kFingerprintBytes = 4352;
 struct Fingerprint {
   Place target, source;
   size_t bytes = 0;
+  bool of_samples = false;  // of the beginning, the middle and the end alone
 };
 
 // A stage in which levels are learned from the send buffer, by a state that all ranks make one

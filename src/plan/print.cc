@@ -35,7 +35,7 @@ void print_compute(const Compute& c, size_t messages, std::string& out) {
   if (changes_format(c)) out += fmt::format(" by {}", text(c.sums));
   if (c.target_format != Format::kRaw)
     out += fmt::format(" [shard {} stage {} origin {}]", c.shard, c.stage, c.origin);
-  if (c.redraw) out += fmt::format(" drawn by {}", text(*c.redraw));
+  if (c.drawn_by) out += fmt::format(" drawn by {}", text(c.drawn_by->fingerprint));
   out += c.averages ? " final\n" : "\n";
 }
 

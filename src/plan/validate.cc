@@ -100,7 +100,7 @@ class Checker {
     if (c.target.region == Region::kSend) refuse("writes to the send buffer");
     if (c.origin % 32 != 0) refuse("an origin that is not a multiple of 32");
     if (c.inputs.empty() || c.count == 0) refuse("an empty compute");
-    if (c.redraw) read(*c.redraw, kFingerprintBytes);
+    if (c.drawn_by) read(c.drawn_by->fingerprint, kFingerprintBytes);
   }
 
   void fingerprint(const Fingerprint& f) {

@@ -54,19 +54,8 @@ class Reference {
   Bytes pack(const std::vector<codec::Source>& sources, size_t count, float factor, size_t rank,
              uint32_t shard, uint32_t stage, const codec::Spec& spec) const {
     Bytes body(codec::body_size(spec, count));
-    // What is gathered is drawn by what it is.
-    const bool gathers = call_.collective == Collective::kAllGather;
-    const codec::Draw draw = codec::make_draw({.seed = call_.scheme.seed.value_or(0),
-                                               .communicator = gathers ? 0 : call_.ordinal,
-                                               .sequence = gathers ? 0 : call_.sequence,
-                                               .rank = static_cast<uint32_t>(rank),
-                                               .shard = shard,
-                                               .stage = stage});
-    run(sources,
-        {body.data(), spec,
-         codec::redraw(
-             draw, gathers ? memory_check(sent_[rank].data(), sent_[rank].size()) : call_.replays)},
-        factor, count);
+    run(sources, {body.data(), spec, draw_by(sent_[rank], call_, rank, shard, stage)}, factor,
+        count);
     return body;
   }
 
@@ -270,6 +259,26 @@ bool one_shot(const Call& call, size_t ranks) {
 
 }  // namespace
 
+// By what the rank sends, and by the call, but for an AllGather; of a message by the communicator
+// and the call.
+codec::Draw draw_by(const Bytes& sent, const Call& call, size_t rank, uint32_t shard,
+                    uint32_t stage) {
+  const bool gathers = call.collective == plan::Collective::kAllGather;
+  const bool message = plan::is_point_to_point(call.collective);
+  codec::Draw draw =
+      codec::make_draw({.seed = call.scheme.seed.value_or(0),
+                        .communicator = (message ? call.ordinal : 0) +
+                                        (call.preloaded && !gathers ? uint64_t{1} << 63 : 0),
+                        .sequence = gathers ? 0 : call.sequence,
+                        .rank = static_cast<uint32_t>(rank),
+                        .shard = shard,
+                        .stage = stage});
+  if (!gathers) draw = codec::redraw(draw, call.replays);
+  if (message) return draw;
+  return codec::redraw(draw, gathers ? memory_check(sent.data(), sent.size())
+                                     : sample_check(sent.data(), sent.size()));
+}
+
 size_t send_count(const Call& call, int ranks) {
   return call.count * plan::extent(plan::traits(call.collective).send, {ranks, 0, 0});
 }
@@ -317,7 +326,9 @@ std::vector<Bytes> expected(const Call& call, const std::vector<Bytes>& sent) {
 Bytes expected_message(const Call& call, const Bytes& sent, int sender, uint32_t index) {
   std::vector<Bytes> all(sender + 1);
   all[sender] = sent;
-  return Reference(call, all).pass(sender, 0, call.count, index);
+  Call message = call;
+  message.collective = Collective::kSend;
+  return Reference(message, all).pass(sender, 0, call.count, index);
 }
 
 std::vector<double> values(const Bytes& bytes, ncclDataType_t datatype) {

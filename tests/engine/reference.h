@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "codec/draw.h"
 #include "engine/comm/request.h"
 #include "policy/scheme.h"
 
@@ -24,6 +25,7 @@ struct Call {
   uint64_t replays = 0;             // of a recorded call: the runs of its graph's calls before
   std::vector<int> node = {};       // by rank, where nodes of equally many ranks are known
   const float* codebook = nullptr;  // of a learned codec; null: levels are equally far apart
+  bool preloaded = false;           // of the preload library, not of libterse.so
 };
 
 // Elements that a rank sends and receives; of rooted collectives, the root.
@@ -32,6 +34,10 @@ size_t recv_count(const Call& call, int ranks);
 
 // What each rank receives, nothing where that is nothing; `sent` by rank. Not for Send and Recv.
 std::vector<Bytes> expected(const Call& call, const std::vector<Bytes>& sent);
+
+// The random numbers of what `rank`, which sends `sent` to the collective, encodes.
+codec::Draw draw_by(const Bytes& sent, const Call& call, size_t rank, uint32_t shard,
+                    uint32_t stage);
 
 // What becomes of a message of `sender` that is the `index`-th of its group.
 Bytes expected_message(const Call& call, const Bytes& sent, int sender, uint32_t index);

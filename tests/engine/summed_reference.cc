@@ -44,13 +44,7 @@ class Shard {
 
  private:
   codec::Draw draw_of(size_t rank, uint32_t stage) const {
-    const codec::Draw draw = codec::make_draw({.seed = call_.scheme.seed.value_or(0),
-                                               .communicator = call_.ordinal,
-                                               .sequence = call_.sequence,
-                                               .rank = static_cast<uint32_t>(rank),
-                                               .shard = static_cast<uint32_t>(range_.shard),
-                                               .stage = stage});
-    return codec::redraw(draw, call_.replays);
+    return draw_by(sent_[rank], call_, rank, static_cast<uint32_t>(range_.shard), stage);
   }
 
   void encode(size_t rank, Part part) {

@@ -66,6 +66,7 @@ TEST_F(Interpose, CollectivesAreCompressedFromTheSizeFloorOn) {
     for (int k = 0; k < 3; ++k) {
       Call call{.collective = static_cast<Collective>(k), .scheme = scheme(), .count = count};
       call.ordinal = next_ordinal();
+      call.preloaded = true;
       const bool lossy = compressed(call, ranks);
       std::vector<Bytes> sent;
       for (int r = 0; r < ranks; ++r)
@@ -214,7 +215,8 @@ TEST_F(Interpose, ThePreloadLibraryTellsOfItself) {
 
 TEST_F(Interpose, GroupsMixNativeAndCompressedCalls) {
   const int ranks = 3;
-  const Call call{.scheme = scheme(), .count = 20'000, .ordinal = next_ordinal()};
+  const Call call{
+      .scheme = scheme(), .count = 20'000, .ordinal = next_ordinal(), .preloaded = true};
   std::vector<Bytes> sent;
   for (int r = 0; r < ranks; ++r)
     sent.push_back(compressed(call, ranks) ? gaussian(call.count, ncclFloat32, r)
@@ -275,7 +277,8 @@ TEST_F(Interpose, CommunicatorsMadeInAGroupAndBySplitting) {
 // Calls may say that they are in progress; what they give is the same.
 TEST_F(Interpose, NonBlockingCommunicators) {
   const int ranks = 3;
-  const Call call{.scheme = scheme(), .count = 20'000, .ordinal = next_ordinal()};
+  const Call call{
+      .scheme = scheme(), .count = 20'000, .ordinal = next_ordinal(), .preloaded = true};
   const bool lossy = compressed(call, ranks);
   std::vector<Bytes> sent;
   for (int r = 0; r < ranks; ++r)

@@ -91,12 +91,14 @@ class Builder {
     if (work.count == 0) return;
     const KernelId id = kernel_of(work);
     check(work, id);
-    const bool fits = id == id_ && redraw_of(work) == batch_.redraw &&
+    const bool fits = id == id_ && replays_of(work) == batch_.replays &&
+                      work.target.redraw == batch_.content &&
                       codebook_of(work, id) == batch_.codebook && alike(multiplier_of(work));
     if (batch_.pieces > 0 && !(fits && place(work))) flush();
     if (batch_.pieces == 0) {
       id_ = id;
-      batch_.redraw = redraw_of(work);
+      batch_.replays = replays_of(work);
+      batch_.content = work.target.redraw;
       batch_.premultiply = multiplier_of(work);
       batch_.scale = id.spec.scale;
       batch_.part = id.part;
@@ -115,9 +117,8 @@ class Builder {
   }
 
  private:
-  // Its own, or that of the graph.
-  const uint64_t* redraw_of(const Combine& work) const {
-    return work.target.redraw != nullptr ? work.target.redraw : replays_;
+  const uint64_t* replays_of(const Combine& work) const {
+    return work.target.repeats ? nullptr : replays_;
   }
 
   bool alike(const codec::Multiplier& m) const {

@@ -76,7 +76,7 @@ constexpr size_t kMaxPieces = 32, kMaxSources = 40;
 struct Batch {
   Geometry geometry;
   Tiles tiles;
-  const uint64_t* redraw;  // by what is drawn anew; null: nothing is
+  const uint64_t *replays, *content;  // by what is drawn anew, and once more; null: it is not
   codec::Multiplier premultiply;
   codec::Number scale;  // how parameters are stored
   codec::Part part;     // of packed targets

@@ -157,8 +157,11 @@ struct Tile {
 
   // A captured graph that runs again must draw anew; and what has changed since it was sent last.
   TERSE_DEVICE codec::Draw draw() const {
-    if (F::kRounding == codec::Rounding::kNearest || batch.redraw == nullptr) return piece.draw;
-    return codec::redraw(piece.draw, simt::load(batch.redraw));
+    codec::Draw draw = piece.draw;
+    if (F::kRounding == codec::Rounding::kNearest) return draw;
+    if (batch.replays != nullptr) draw = codec::redraw(draw, simt::load(batch.replays));
+    if (batch.content != nullptr) draw = codec::redraw(draw, simt::load(batch.content));
+    return draw;
   }
 
   // Of the own block's grid.

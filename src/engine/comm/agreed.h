@@ -12,8 +12,8 @@
 
 namespace terse {
 
-// Counts the communicators of this process, so that random numbers differ between them and yet are
-// the same in every run of the program: where that makes them one after the other.
+// Counts the communicators of this process, so that random numbers of messages differ between them
+// and yet are the same in every run of the program: where that makes them one after the other.
 uint64_t next_ordinal();
 
 // What a communicator's leader is called: the number of rank 0's process in its job. Of the preload
@@ -40,8 +40,11 @@ class Agreed {
   std::optional<uint64_t> number() const;
   // The same; 0 before.
   uint64_t ordinal() const { return ordinal_.load(std::memory_order_relaxed); }
-  // That of the random numbers, which are to differ between communicators that others lead, too.
+  // That of messages' random numbers, which are to differ between communicators that others lead,
+  // too.
   uint64_t drawn() const { return ordinal() + (leader_ << 32); }
+  // The same without the communicator: which of the two libraries.
+  uint64_t library() const { return drawn() & uint64_t{1} << 63; }
   // No other communicator's, anywhere. 0: the ranks have not agreed on anything.
   uint64_t identity() const { return identity_.load(std::memory_order_acquire); }
 

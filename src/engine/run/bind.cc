@@ -15,6 +15,22 @@ codec::Learning::Stage stage_of(plan::Learn::Stage stage) {
   return kStages[static_cast<size_t>(stage)];
 }
 
+// Three samples of as many bytes, or up to three more, at distances of whole words. The call's
+// number is in what they key, too: they need only tell replicas from those that have other
+// elements.
+void take_samples(codec::Checksum& check) {
+  constexpr uint64_t kSample = 16 << 10, kWord = 4;
+  const codec::CheckedPieces all = check.of[0];
+  if (all.bytes <= 3 * kSample) return;
+  const auto* const data = static_cast<const char*>(all.data);
+  const uint64_t last = (all.bytes - kSample) / kWord * kWord;
+  const uint64_t middle = last / 2 / kWord * kWord;
+  check.of[0] = {data, kSample, 1, 0};
+  check.of[1] = {data + middle, kSample, 1, kSample / kWord};
+  check.of[2] = {data + last, all.bytes - last, 1, 2 * kSample / kWord};
+  check.count = 3;
+}
+
 class Binder {
  public:
   Binder(const Work& work, uint64_t sequence, const Regions& regions, Binding& binding)
@@ -69,10 +85,12 @@ class Binder {
     bound.clear();
     for (const plan::Fingerprint& f : fingerprints) {
       char* const target = address(f.target, 0);
-      bound.push_back({.of = {{address(f.source, 0), f.bytes, 1, 0}},
-                       .count = 1,
-                       .parts = reinterpret_cast<uint64_t*>(target + kParts),
-                       .total = reinterpret_cast<uint64_t*>(target)});
+      codec::Checksum& check =
+          bound.emplace_back(codec::Checksum{.of = {{address(f.source, 0), f.bytes, 1, 0}},
+                                             .count = 1,
+                                             .parts = reinterpret_cast<uint64_t*>(target + kParts),
+                                             .total = reinterpret_cast<uint64_t*>(target)});
+      if (f.of_samples) take_samples(check);
     }
   }
 
@@ -106,22 +124,22 @@ class Binder {
       binding_.sources.push_back(
           {address(in.place, compute.message), format(in.format), in.negated});
     const Reduction& reduction = job.reduction;
+    const std::optional<plan::DrawnBy>& by = compute.drawn_by;
+    const bool repeats = by && by->repeats;
     // What is drawn by its content is drawn alike by replicas, which have communicators of their
     // own.
-    const uint64_t communicator = compute.redraw ? 0 : c_.agreed.drawn();
+    const uint64_t communicator = repeats ? 0 : by ? c_.agreed.library() : c_.agreed.drawn();
     const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(c_.settings.seed),
                                                .communicator = communicator,
-                                               .sequence = compute.redraw ? 0 : sequence_,
+                                               .sequence = repeats ? 0 : sequence_,
                                                .rank = static_cast<uint32_t>(c_.rank),
                                                .shard = compute.shard,
                                                .stage = compute.stage});
-    const auto* const redraw =
-        compute.redraw
-            ? reinterpret_cast<const uint64_t*>(address(*compute.redraw, compute.message))
-            : nullptr;
+    const auto* const content =
+        by ? reinterpret_cast<const uint64_t*>(address(by->fingerprint, compute.message)) : nullptr;
     return {.sources = {binding_.sources.data() + first, compute.inputs.size()},
             .target = {address(compute.target, compute.message), format(compute.target_format),
-                       draw, compute.origin, part_of(compute.part), redraw},
+                       draw, compute.origin, part_of(compute.part), content, repeats},
             .factor = compute.averages && reduction.average ? c_.mean_factor() : 1.0f,
             .premultiply = reduction.premultiply,
             .total = compute.count,
