@@ -229,7 +229,9 @@ TERSE_API terseResult_t terseGroupEnd(void);
  * is there, and freed at the next such call after that.
  *
  * After a call that failed on its way libterse refuses all others on the communicator, with the
- * same cause, as its ranks may be at different ones. Where all ranks release it, it begins anew. */
+ * same cause, as its ranks may be at different ones. Where all ranks release it, it begins anew;
+ * but where not every rank came to a call on which they decide together, NCCL still waits for them:
+ * then ncclInvalidUsage, and the communicator is to be aborted. */
 TERSE_API terseResult_t terseCommRelease(struct ncclComm* comm);
 
 /* Call it before ncclCommAbort, from any thread: calls of libterse that wait for other ranks of the

@@ -35,7 +35,7 @@ extern "C" {
 
 terseResult_t terseEncodedSize(const terseScheme_t* scheme, size_t count, terseDataType_t datatype,
                                size_t* bytes) {
-  return guard("terseEncodedSize", [&] {
+  return answer("terseEncodedSize", [&] {
     const codec::Spec& spec = require_codec(scheme);
     require_compressible(datatype);
     require_count(count);
@@ -45,7 +45,7 @@ terseResult_t terseEncodedSize(const terseScheme_t* scheme, size_t count, terseD
 
 terseResult_t terseEncode(const void* data, size_t count, terseDataType_t datatype,
                           const terseScheme_t* scheme, size_t draw, void* packed, size_t capacity) {
-  return guard("terseEncode", [&] {
+  return answer("terseEncode", [&] {
     const codec::Spec& spec = require_codec(scheme);
     const codec::Dtype dtype = require_compressible(datatype);
     require_count(count);
@@ -67,7 +67,7 @@ terseResult_t terseEncode(const void* data, size_t count, terseDataType_t dataty
 
 terseResult_t terseDecode(const void* packed, size_t bytes, void* data, size_t count,
                           terseDataType_t datatype) {
-  return guard("terseDecode", [&] {
+  return answer("terseDecode", [&] {
     const codec::Dtype dtype = require_compressible(datatype);
     codec::Header header;
     if (const char* wrong = codec::open(require(packed, "packed"), bytes, &header))

@@ -18,7 +18,7 @@ extern "C" {
 terseResult_t terseAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                              terseDataType_t datatype, terseRedOp_t op, const terseScheme_t* scheme,
                              ncclComm_t comm, cudaStream_t stream) {
-  return guard("terseAllReduce", [&] {
+  return answer("terseAllReduce", [&] {
     compress({plan::Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream},
              scheme);
   });
@@ -27,7 +27,7 @@ terseResult_t terseAllReduce(const void* sendbuff, void* recvbuff, size_t count,
 terseResult_t terseAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                              terseDataType_t datatype, const terseScheme_t* scheme, ncclComm_t comm,
                              cudaStream_t stream) {
-  return guard("terseAllGather", [&] {
+  return answer("terseAllGather", [&] {
     compress({plan::Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, comm,
               stream},
              scheme);
@@ -38,7 +38,7 @@ terseResult_t terseReduceScatter(const void* sendbuff, void* recvbuff, size_t re
                                  terseDataType_t datatype, terseRedOp_t op,
                                  const terseScheme_t* scheme, ncclComm_t comm,
                                  cudaStream_t stream) {
-  return guard("terseReduceScatter", [&] {
+  return answer("terseReduceScatter", [&] {
     compress({plan::Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, comm,
               stream},
              scheme);
@@ -48,7 +48,7 @@ terseResult_t terseReduceScatter(const void* sendbuff, void* recvbuff, size_t re
 terseResult_t terseAllToAll(const void* sendbuff, void* recvbuff, size_t count,
                             terseDataType_t datatype, const terseScheme_t* scheme, ncclComm_t comm,
                             cudaStream_t stream) {
-  return guard("terseAllToAll", [&] {
+  return answer("terseAllToAll", [&] {
     compress(
         {plan::Collective::kAllToAll, sendbuff, recvbuff, count, datatype, ncclSum, comm, stream},
         scheme);
@@ -58,7 +58,7 @@ terseResult_t terseAllToAll(const void* sendbuff, void* recvbuff, size_t count,
 terseResult_t terseBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                              terseDataType_t datatype, int root, const terseScheme_t* scheme,
                              ncclComm_t comm, cudaStream_t stream) {
-  return guard("terseBroadcast", [&] {
+  return answer("terseBroadcast", [&] {
     compress({plan::Collective::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, comm,
               stream, root},
              scheme);
@@ -68,7 +68,7 @@ terseResult_t terseBroadcast(const void* sendbuff, void* recvbuff, size_t count,
 terseResult_t terseReduce(const void* sendbuff, void* recvbuff, size_t count,
                           terseDataType_t datatype, terseRedOp_t op, int root,
                           const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
-  return guard("terseReduce", [&] {
+  return answer("terseReduce", [&] {
     compress(
         {plan::Collective::kReduce, sendbuff, recvbuff, count, datatype, op, comm, stream, root},
         scheme);
@@ -78,7 +78,7 @@ terseResult_t terseReduce(const void* sendbuff, void* recvbuff, size_t count,
 terseResult_t terseGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                           terseDataType_t datatype, int root, const terseScheme_t* scheme,
                           ncclComm_t comm, cudaStream_t stream) {
-  return guard("terseGather", [&] {
+  return answer("terseGather", [&] {
     compress({plan::Collective::kGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, comm,
               stream, root},
              scheme);
@@ -88,7 +88,7 @@ terseResult_t terseGather(const void* sendbuff, void* recvbuff, size_t sendcount
 terseResult_t terseScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                            terseDataType_t datatype, int root, const terseScheme_t* scheme,
                            ncclComm_t comm, cudaStream_t stream) {
-  return guard("terseScatter", [&] {
+  return answer("terseScatter", [&] {
     compress({plan::Collective::kScatter, sendbuff, recvbuff, recvcount, datatype, ncclSum, comm,
               stream, root},
              scheme);
@@ -97,7 +97,7 @@ terseResult_t terseScatter(const void* sendbuff, void* recvbuff, size_t recvcoun
 
 terseResult_t terseSend(const void* sendbuff, size_t count, terseDataType_t datatype, int peer,
                         const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
-  return guard("terseSend", [&] {
+  return answer("terseSend", [&] {
     compress(
         {plan::Collective::kSend, sendbuff, nullptr, count, datatype, ncclSum, comm, stream, peer},
         scheme);
@@ -106,7 +106,7 @@ terseResult_t terseSend(const void* sendbuff, size_t count, terseDataType_t data
 
 terseResult_t terseRecv(void* recvbuff, size_t count, terseDataType_t datatype, int peer,
                         const terseScheme_t* scheme, ncclComm_t comm, cudaStream_t stream) {
-  return guard("terseRecv", [&] {
+  return answer("terseRecv", [&] {
     compress(
         {plan::Collective::kRecv, nullptr, recvbuff, count, datatype, ncclSum, comm, stream, peer},
         scheme);
@@ -114,11 +114,11 @@ terseResult_t terseRecv(void* recvbuff, size_t count, terseDataType_t datatype, 
 }
 
 terseResult_t terseGroupStart(void) {
-  return guard("terseGroupStart", [] { group_start(); });
+  return answer("terseGroupStart", [] { group_start(); });
 }
 
 terseResult_t terseGroupEnd(void) {
-  return guard("terseGroupEnd", [] { group_end(); });
+  return answer("terseGroupEnd", [] { group_end(); });
 }
 
 }  // extern "C"

@@ -11,7 +11,7 @@ using namespace terse;
 extern "C" {
 
 terseResult_t terseCommRelease(ncclComm_t comm) {
-  return guard("terseCommRelease", [&] {
+  return answer("terseCommRelease", [&] {
     require(comm, "the communicator");
     release_communicator(comm, false);
     give_memory_back();
@@ -19,7 +19,7 @@ terseResult_t terseCommRelease(ncclComm_t comm) {
 }
 
 terseResult_t terseCommAbort(ncclComm_t comm) {
-  return guard("terseCommAbort", [&] {
+  return answer("terseCommAbort", [&] {
     require(comm, "the communicator");
     abort_communicator(comm);
   });
@@ -27,20 +27,22 @@ terseResult_t terseCommAbort(ncclComm_t comm) {
 
 terseResult_t terseCommExclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges,
                                size_t count) {
-  return guard("terseCommExclude", [&] { exclude(comm, elements, ranges, count, settings()); });
+  return answer("terseCommExclude", [&] { exclude(comm, elements, ranges, count, settings()); });
 }
 
 terseResult_t terseCommSetLevels(ncclComm_t comm, const char* levels) {
-  return guard("terseCommSetLevels", [&] { give_levels(comm, levels, settings()); });
+  return answer("terseCommSetLevels", [&] { give_levels(comm, levels, settings()); });
 }
 
 terseResult_t terseCommGetLevels(ncclComm_t comm, char* text, size_t capacity, size_t* bytes) {
-  return guard("terseCommGetLevels",
-               [&] { *require(bytes, "bytes") = get_levels(comm, text, capacity); });
+  return answer("terseCommGetLevels", [&] {
+    require(bytes, "bytes");
+    *bytes = get_levels(comm, text, capacity);
+  });
 }
 
 terseResult_t terseCommGetStats(ncclComm_t comm, terseStats_t* stats) {
-  return guard("terseCommGetStats", [&] { get_statistics(comm, stats); });
+  return answer("terseCommGetStats", [&] { get_statistics(comm, stats); });
 }
 
 }  // extern "C"

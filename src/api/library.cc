@@ -7,7 +7,7 @@ using namespace terse;
 extern "C" {
 
 terseResult_t terseGetVersion(int* version) {
-  return guard("terseGetVersion", [&] { *require(version, "version") = TERSE_VERSION_CODE; });
+  return answer("terseGetVersion", [&] { *require(version, "version") = TERSE_VERSION_CODE; });
 }
 
 const char* terseBypassReasonString(int reason) { return bypass_reason(reason); }

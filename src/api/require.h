@@ -1,11 +1,12 @@
 // What the C interface (terse.h) is made with. Each of its functions checks its arguments, calls
-// what does the work, and turns exceptions into results (guard).
+// what does the work, and turns exceptions into results.
 #pragma once
 
 #include <nccl.h>  // before terse.h, whose types then are NCCL's
 
 #include "base/error.h"
 #include "policy/scheme.h"
+#include "policy/settings.h"
 #include "terse/terse.h"
 
 struct terseScheme {
@@ -13,6 +14,13 @@ struct terseScheme {
 };
 
 namespace terse {
+
+// As guard(), with errors printed as TERSE_LOG has it, also those of the first call.
+template <class Body>
+terseResult_t answer(const char* call, const Body& body) noexcept {
+  settings();
+  return guard(call, body);
+}
 
 // Throw Error(ncclInvalidArgument) for what is null.
 inline const Scheme& require(const terseScheme_t* scheme) {

@@ -8,7 +8,7 @@ using namespace terse;
 extern "C" {
 
 terseResult_t terseSchemeParse(const char* text, terseScheme_t** scheme) {
-  return guard("terseSchemeParse", [&] {
+  return answer("terseSchemeParse", [&] {
     *require(scheme, "scheme") = nullptr;
     *scheme = new terseScheme{parse_scheme(require(text, "text"))};
   });
@@ -17,7 +17,7 @@ terseResult_t terseSchemeParse(const char* text, terseScheme_t** scheme) {
 void terseSchemeDestroy(terseScheme_t* scheme) { delete scheme; }
 
 terseResult_t terseSchemePrint(const terseScheme_t* scheme, char* text, size_t capacity) {
-  return guard("terseSchemePrint", [&] {
+  return answer("terseSchemePrint", [&] {
     const std::string printed = print_scheme(require(scheme));
     require(text, "text");
     if (printed.size() >= capacity)

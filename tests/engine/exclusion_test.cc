@@ -4,6 +4,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -316,6 +317,33 @@ TEST(Exclusions, WaitForALateRank) {
     sum();
     EXPECT_EQ(data, std::vector<float>(kCount, 1));
     terseCommRelease(comm);
+  });
+}
+
+// A communicator that a rank has not come to in time does not begin anew: NCCL still waits for it.
+TEST(Exclusions, WaitForALateRankThatIsGivenUp) {
+  const std::chrono::seconds timeout(settings().timeout_seconds);
+  if (timeout.count() > 2) GTEST_SKIP() << "with a short TERSE_TIMEOUT";
+  std::atomic<bool> over = false;
+  run_ranks(2, [&](int rank, ncclComm_t whole) {
+    ncclComm_t comm = nullptr;
+    ASSERT_EQ(ncclCommSplit(whole, 0, rank, &comm, nullptr), ncclSuccess);
+    const SchemeHandle scheme(parse_scheme("int4"));
+    std::vector<float> data(5000, 1);
+    const auto sum = [&] {
+      return terseAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum,
+                            scheme.get(), comm, nullptr);
+    };
+    if (rank == 0) {
+      EXPECT_NE(sum(), ncclSuccess);
+      EXPECT_EQ(terseCommRelease(comm), ncclInvalidUsage);
+      EXPECT_NE(std::string(terseGetLastError()).find("to be aborted"), std::string::npos);
+      EXPECT_NE(sum(), ncclSuccess) << "it is refused as before";
+      over = true;
+    }
+    while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(terseCommAbort(comm), ncclSuccess);
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
   });
 }
 

@@ -316,6 +316,8 @@ TEST(LevelsOfAll, BadArgumentsAreRefused) {
     EXPECT_EQ(terseCommGetLevels(comm, nullptr, 0, nullptr), ncclInvalidArgument);
     char none[1] = {'?'};
     size_t needed = 0;
+    EXPECT_EQ(terseCommGetLevels(comm, none, 1, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(none[0], '?');
     EXPECT_EQ(terseCommGetLevels(comm, none, 0, &needed), ncclInvalidArgument);
     EXPECT_EQ(none[0], '?');
     EXPECT_EQ(terseCommGetLevels(comm, none, 1, &needed), ncclSuccess);

@@ -78,9 +78,25 @@ void check_arguments(const Request& request, Place... place) {
   of_arguments([&] { validate(request, place...); });
 }
 
+// The communicator of a call, also one that has no state yet, where there are settings to make it.
+CommunicatorPointer known(const Request& request, const Settings* settings) noexcept {
+  try {
+    return settings != nullptr ? communicator(request.comm, *settings)
+                               : find_communicator(request.comm);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+// A call that fails on this rank alone, as for want of memory: others make it.
+void lose(const Request& request, const std::exception& cause, const Settings* settings) {
+  if (const auto c = known(request, settings)) c->break_off(request.stream, cause);
+  if (current().depth > 0 && current().error == nullptr) current().error = std::current_exception();
+}
+
 // Checks the call; an error inside a group is its last word too.
 template <class Body>
-void submitting(const Request& request, const Body& body) {
+void submitting(const Request& request, const Body& body, const Settings* settings = nullptr) {
   const auto keep = [&] {
     if (current().depth > 0 && current().error == nullptr)
       current().error = std::current_exception();
@@ -93,8 +109,8 @@ void submitting(const Request& request, const Body& body) {
     if (const auto c = find_communicator(request.comm)) c->sign(e);
     keep();
     throw;
-  } catch (...) {
-    keep();
+  } catch (const std::exception& e) {
+    lose(request, e, settings);
     throw;
   }
 }
@@ -102,23 +118,26 @@ void submitting(const Request& request, const Body& body) {
 }  // namespace
 
 void submit(const Request& request, const Scheme* named, const Settings& settings) {
-  submitting(request, [&] {
-    if (named == nullptr) fail(ncclInvalidArgument, "the scheme is null");
-    const Scheme& scheme = *named;
-    const CommunicatorPointer held =
-        of_arguments([&] { return communicator(request.comm, settings); });
-    Communicator& c = *held;
-    check_arguments(request, c.rank, c.ranks);
-    if (waits_for_ranks(c, scheme)) {
-      if (group_depth() > 0) return add_to_group(waiting(c, request, scheme));
-      const Waiting alone{&c, &request};
-      introduce({&alone, 1});
-    }
-    const Route way = route(c, request, scheme);
-    if (!way.bypass) return compress(c, request, way);
-    count_bypass(c, request, *way.bypass);
-    add(job_of(c, request, way));
-  });
+  submitting(
+      request,
+      [&] {
+        if (named == nullptr) fail(ncclInvalidArgument, "the scheme is null");
+        const Scheme& scheme = *named;
+        const CommunicatorPointer held =
+            of_arguments([&] { return communicator(request.comm, settings); });
+        Communicator& c = *held;
+        check_arguments(request, c.rank, c.ranks);
+        if (waits_for_ranks(c, scheme)) {
+          if (group_depth() > 0) return add_to_group(waiting(c, request, scheme));
+          const Waiting alone{&c, &request};
+          introduce({&alone, 1});
+        }
+        const Route way = route(c, request, scheme);
+        if (!way.bypass) return compress(c, request, way);
+        count_bypass(c, request, *way.bypass);
+        add(job_of(c, request, way));
+      },
+      &settings);
 }
 
 void submit(Communicator& c, const Request& request, const Route& way) {

@@ -258,6 +258,13 @@ bool Communicator::awaits_ranks() const noexcept {
          !std::ranges::all_of(left_, [](const auto& left) { return left->has_ended(); });
 }
 
+void Communicator::require_all_came() const {
+  if (awaits_ranks())
+    fail(ncclInvalidUsage,
+         "not every rank came to a call on which they decide together, for which NCCL waits still: "
+         "it is good for nothing but to be aborted");
+}
+
 bool Communicator::drains() noexcept {
   constexpr auto kGrace = std::chrono::seconds(1);  // what has failed ends soon, or never
   std::optional<Clock::time_point> limit;
@@ -298,6 +305,7 @@ void Communicator::save_fitted() const noexcept {
 }
 
 void Communicator::read_levels() noexcept {
+  const std::lock_guard lock(saving_);
   using Clock = std::chrono::steady_clock;
   unsaved_ = codebooks.collect() || unsaved_;
   if (!unsaved_) return;

@@ -207,6 +207,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Whether NCCL still has what this side asked of it for the ranks to meet, and gave up: it ends
   // when all ranks have come, or NCCL's communicator is aborted.
   bool awaits_ranks() const noexcept;
+  // Throws Error where it does.
+  void require_all_came() const;
 
   // Waits until all calls are done, and reads what was measured. Errors are of no interest.
   void conclude() noexcept;
@@ -221,6 +223,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool aborted_ = false, revoked_ = false;
   std::optional<Error> invalid_;
   bool silent_ = false;
+  std::mutex saving_;     // levels, of the thread that has calls made and of any that asks
   bool unsaved_ = false;  // levels have come since they were saved
   std::chrono::steady_clock::time_point next_save_{};
   std::atomic<bool> usable_{true};  // neither aborted nor revoked nor invalid

@@ -47,32 +47,36 @@ Directory& directory() {
   return d;
 }
 
-void free_state(CommunicatorPointer state) {
+void free_state(CommunicatorPointer state) noexcept {
   Directory& d = directory();
   Backend& backend = state->backend;
   state.reset();
   const std::lock_guard lock(d.mutex);
-  d.to_trim.insert(&backend);
+  try {
+    d.to_trim.insert(&backend);
+  } catch (const std::bad_alloc&) {
+    // It keeps its memory until another one goes.
+  }
 }
 
 // Frees what was given up and has ended by now; whether nothing is left of it.
 bool release_ended() noexcept {
-  std::vector<CommunicatorPointer> over;
   Directory& d = directory();
-  bool none_left = false;
-  {
-    const std::lock_guard lock(d.mutex);
-    // Nobody else can come to hold it any more.
-    const auto is_over = [](const CommunicatorPointer& c) {
-      return c.use_count() == 1 && c->ended();
-    };
-    const auto first = std::partition(d.aborted.begin(), d.aborted.end(), std::not_fn(is_over));
-    std::move(first, d.aborted.end(), std::back_inserter(over));
-    d.aborted.erase(first, d.aborted.end());
-    none_left = d.aborted.empty();
+  // Nobody else can come to hold it any more.
+  const auto is_over = [](const CommunicatorPointer& c) {
+    return c.use_count() == 1 && c->ended();
+  };
+  for (;;) {
+    CommunicatorPointer over;
+    {
+      const std::lock_guard lock(d.mutex);
+      const auto found = std::ranges::find_if(d.aborted, is_over);
+      if (found == d.aborted.end()) return d.aborted.empty();
+      over = std::move(*found);
+      d.aborted.erase(found);
+    }
+    free_state(std::move(over));
   }
-  for (CommunicatorPointer& state : over) free_state(std::move(state));
-  return none_left;
 }
 
 Backend& backend_of(const Settings& settings, const NcclLibrary& library, ncclComm_t comm) {
@@ -313,6 +317,8 @@ void finish_release(CommunicatorPointer state, bool drained) {
 
 void release_communicator(ncclComm_t comm, bool abandon) {
   release_ended();
+  if (const auto known = find_communicator(comm); known != nullptr && !abandon)
+    known->require_all_came();
   CommunicatorPointer state = begin_release(comm);
   if (state == nullptr) return;
   std::exception_ptr failed;
