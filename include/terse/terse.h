@@ -225,8 +225,8 @@ TERSE_API terseResult_t terseGroupEnd(void);
  * waiting for its work. Call it on each rank before ncclCommDestroy: a rank that did not would take
  * a later communicator of as many ranks, which may come to lie at the same address, for this one,
  * and the others wait for what it does not tell them. Where NCCL has failed it waits no longer, and
- * returns NCCL's error. What calls in a CUDA graph use is kept as long as the graph
- * is there, and freed at the next such call after that.
+ * returns NCCL's error, which a call on the null stream may have returned before. What calls in a
+ * CUDA graph use is kept as long as the graph is there, and freed at the next such call after that.
  *
  * After a call that failed on its way libterse refuses all others on the communicator, with the
  * same cause, as its ranks may be at different ones. Where all ranks release it, it begins anew;

@@ -26,6 +26,7 @@ void* granted(void* memory) {
 
 #pragma GCC visibility push(default)  // the library's own code takes them, too
 void* operator new(size_t bytes) { return granted(std::malloc(bytes != 0 ? bytes : 1)); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 #pragma GCC visibility pop

@@ -48,6 +48,13 @@ scheme = "safe"
   EXPECT_EQ(lines, "rule 1 (line 2). rule 2 (line 6). rule 3 (line 15). rule 3 (line 15). ");
 }
 
+TEST(PolicyFile, HasUsualSizesWhereItNamesNone) {
+  const std::vector<Rule> usual = parse_policy_line("int8", std::nullopt).rules;
+  EXPECT_EQ(parse_policy_file("[[rule]]\nscheme = \"int8\"\n", "p.toml", std::nullopt).rules,
+            usual);
+  EXPECT_EQ(parse("[[rule]]\nbytes = \"usual..\"\nscheme = \"int8\"\n").rules, usual);
+}
+
 TEST(PolicyFile, OtherWaysToWriteTables) {
   EXPECT_EQ(parse("rule = [{scheme = \"int8\"}, {scheme = \"off\"}]").print(),
             parse_policy_line("int8; off", 64 * 1024).print());
