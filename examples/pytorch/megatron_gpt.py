@@ -3,9 +3,10 @@
 go by ReduceScatter, bf16 weights by an AllGather in place, bucket by bucket. With SDP4Bit's scheme the
 gradients travel in 8 and 4 bits, and of the weights 4-bit differences to what all ranks hold.
 
-    terse run --scheme sdp4bit -- torchrun --nproc-per-node 3 examples/pytorch/megatron_gpt.py
+    TERSE_MIN_BYTES=64K terse run --scheme sdp4bit -- \\
+        torchrun --nproc-per-node 3 examples/pytorch/megatron_gpt.py
 
-Nothing here knows of terse, but for --exact-norms. Wants the package megatron-core.
+Its buckets are smaller than what is compressed on GPUs else. Nothing here knows of terse, but for --exact-norms. Wants the package megatron-core.
 """
 
 import argparse

@@ -185,7 +185,8 @@ void print_plan(const Call& call, const Scheme& scheme) {
   const plan::Collective collective = call.request.collective;
   const plan::Shape shape = call.shape_on(0, scheme);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
-  const plan::Plan plan = selection.algorithm->build(shape);
+  const plan::Plan plan =
+      plan::build(*selection.algorithm, shape, {.own_exact = scheme.delta.own_exact});
   const auto exchanges =
       std::ranges::count(plan.steps, plan::Lane::kCommunicate, &plan::Step::lane);
   fmt::print("scheme     {}, {}\n", print_scheme(scheme), density(scheme));

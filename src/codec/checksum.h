@@ -60,7 +60,7 @@ struct CheckedPieces {
 
 // The check of several of them is the sum of their checks, and that of the parts. Where the pieces
 // are of elements of some type, it is also said whether all of these are finite.
-constexpr uint32_t kCheckParts = 512, kMostChecked = 3;
+constexpr uint32_t kCheckParts = 512, kMostChecked = 16;
 struct Checksum {
   CheckedPieces of[kMostChecked];
   uint32_t count;             // of those

@@ -12,13 +12,14 @@ class ByContent : Assembly {
  public:
   ByContent(Plan plan, bool repeats) : Assembly(std::move(plan)), repeats_(repeats) {}
 
-  // A rank that packs nothing, as one that only receives, need not look.
+  // A rank that packs nothing need not look; but it has the same room, as by the plans' sizes all
+  // ranks decide alike.
   Plan build() {
-    if (std::ranges::none_of(plan_.steps, packs_anything)) return std::move(plan_);
-    std::vector<Step> steps = clear();
     const Place content{Region::kScratch,
                         Chunks::round_up(plan_.scratch_bytes, Chunks::kAlignment)};
     plan_.scratch_bytes = content.offset + kFingerprintBytes;
+    if (std::ranges::none_of(plan_.steps, packs_anything)) return std::move(plan_);
+    std::vector<Step> steps = clear();
     Step look{"look", Lane::kEncode, {}, {}, {}};
     look.fingerprints = {
         {content, {Region::kSend, 0}, plan_.buffers.front().send_bytes, !repeats_}};

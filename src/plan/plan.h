@@ -85,7 +85,7 @@ constexpr size_t kFingerprintBytes = 4352;
 struct Fingerprint {
   Place target, source;
   size_t bytes = 0;
-  bool of_samples = false;  // of the beginning, the middle and the end alone
+  bool of_samples = false;  // of some, from the beginning to the end
 };
 
 // A stage in which levels are learned from the send buffer, by a state that all ranks make one

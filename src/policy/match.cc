@@ -14,9 +14,9 @@ bool meets(Set set, Set other) { return set == 0 || other == 0 || (set & other) 
 
 bool is_less_than_usual(const Facts& f) { return f.bytes < usual_least(f); }
 
-// The most that a match may take, on hosts or GPUs.
+// The most that a match may take, on hosts or on GPUs, where shards have 32 KiB or more.
 Range shards_of(const Match& m) {
-  return {std::max<uint64_t>(m.shard.first, m.usual ? kUsualShard : 0), m.shard.last};
+  return {std::max<uint64_t>(m.shard.first, m.usual ? kUsualShard / 2 : 0), m.shard.last};
 }
 
 // Two patterns may always.

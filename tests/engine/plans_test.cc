@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 
 #include "trials.h"
@@ -53,6 +54,41 @@ TEST(Plans, OfACallWithARootNeedNoMoreOnAnyRankThanAllSay) {
     const plan::Topology nodes = some_nodes(ranks, random);
     expect_enough(key, ranks, nodes, plan::kHostGrain);
     ASSERT_FALSE(testing::Test::HasFailure());
+  }
+}
+
+// Of others all have the same, also those with nothing to pack, as on the last ranks of short
+// messages.
+TEST(Plans, OfACallOfAllRanksTakeAsMuchOnEach) {
+  std::mt19937 random(11);
+  constexpr const char* kSchemes[] = {"int8:intra=off,block=4096,round=stochastic",
+                                      "int4:block=2048,round=stochastic", "exp8", "linear8",
+                                      "int4:round=stochastic,hadamard=32,intra=int8"};
+  for (int trial = 0; trial < trials(600, 100); ++trial) {
+    const int nodes = 1 + static_cast<int>(random() % 4),
+              of_node = 1 + static_cast<int>(random() % 6);
+    const int ranks = nodes * of_node;
+    if (ranks < 2) continue;
+    const auto scheme = on_ranks(parse_scheme(kSchemes[random() % std::size(kSchemes)]), ranks);
+    PlanKey key{};
+    constexpr Collective kOfAll[] = {Collective::kAllReduce, Collective::kReduceScatter};
+    key.collective = kOfAll[random() % std::size(kOfAll)];
+    key.spec = scheme->spec;
+    key.intra = scheme->intra;
+    key.count = 1 + random() % (random() % 2 == 0 ? 50'000 : 500'000);
+    std::vector<uint64_t> hosts;  // in blocks, or dealt
+    const bool dealt = random() % 2 == 0;
+    for (int rank = 0; rank < ranks; ++rank) hosts.push_back(dealt ? rank % nodes : rank / of_node);
+    std::optional<size_t> said;
+    for (int rank = 0; rank < ranks; ++rank) {
+      Plans plans(rank, ranks, plan::kHostGrain);
+      plans.learn(plan::topology_of(hosts));
+      const size_t scratch = plans.of(key)->scratch_bytes;
+      ASSERT_EQ(scratch, said.value_or(scratch))
+          << plan::name(key.collective) << " of " << key.count << ", rank " << rank << " of "
+          << ranks;
+      said = scratch;
+    }
   }
 }
 

@@ -291,7 +291,7 @@ int4:block=128,round=stochastic
 scheme     int4:block=128,round=stochastic, 4.25 bits an element: 1/7.529 of fp32, 1/3.765 of fp16 \
 and bf16
 algorithm  hierarchical ReduceScatter: 2 nodes of 4 ranks: the fewest bytes between them
-plan       66 steps, 18 of them exchanges, scratch 2.922 MiB (3063808 B)
+plan       67 steps, 18 of them exchanges, scratch 2.926 MiB (3068160 B)
 a rank     sends 7.438 MiB (7798784 B) in place of 56 MiB (58720256 B): 1/7.529
 a node     sends 4.25 MiB (4456448 B) to others in place of 56 MiB (58720256 B): 1/13.18
 each node's link, shared by 4 ranks at 10gbit: 4.25 MiB (4456448 B) in 3.57 ms, native 56 MiB \
@@ -314,7 +314,7 @@ rule       rule 1: allreduce,reducescatter bytes=usual.. -> minmax8:block=1024,r
 scheme     minmax8:block=1024,round=stochastic, 8.062 bits an element: 1/3.969 of fp32, 1/1.984 of \
 fp16 and bf16
 algorithm  two-shot AllReduce: a large message: bytes count
-plan       5 steps, 2 of them exchanges, scratch 1.008 MiB (1056768 B)
+plan       6 steps, 2 of them exchanges, scratch 1.012 MiB (1061120 B)
 a rank     sends 774 KiB (792576 B) in place of 1.5 MiB (1572864 B): 1/1.984
 each rank's link at 400mbit: 774 KiB (792576 B) in 15.9 ms, native 1.5 MiB (1572864 B) in 31.5 ms: \
 1.98x

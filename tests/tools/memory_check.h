@@ -17,13 +17,14 @@ inline uint64_t memory_check(const void* data, size_t bytes, uint64_t first = 0)
   return sum;
 }
 
-// Of the first, the middle and the last 16 KiB, where there are more; the middle one begins at half
-// of where the last one does; both begin at whole words.
+// Of 16 samples of 4 KiB, where there are more: at equal distances, but that they begin at
+// multiples of 16 bytes, and the last one goes to the end.
 inline uint64_t sample_check(const void* data, size_t bytes) {
-  constexpr size_t kSample = 16384;
-  if (bytes <= 3 * kSample) return memory_check(data, bytes);
+  if (bytes <= 65536) return memory_check(data, bytes);
   const char* const at = static_cast<const char*>(data);
-  const size_t last = (bytes - kSample) & ~size_t{3}, middle = (last / 2) & ~size_t{3};
-  return memory_check(at, kSample) + memory_check(at + middle, kSample, kSample / 4) +
-         memory_check(at + last, bytes - last, 2 * kSample / 4);
+  const size_t last = (bytes - 4096) & ~size_t{15};
+  uint64_t sum = memory_check(at + last, bytes - last, 15 * 1024);
+  for (size_t i = 0; i < 15; ++i)
+    sum += memory_check(at + (last * i / 15 & ~size_t{15}), 4096, i * 1024);
+  return sum;
 }

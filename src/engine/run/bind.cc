@@ -15,20 +15,20 @@ codec::Learning::Stage stage_of(plan::Learn::Stage stage) {
   return kStages[static_cast<size_t>(stage)];
 }
 
-// Three samples of as many bytes, or up to three more, at distances of whole words. The call's
-// number is in what they key, too: they need only tell replicas from those that have other
-// elements.
+// Samples at equal distances, but for whole words. The call's number is in what they key, too: they
+// need only tell replicas from those that have other elements.
 void take_samples(codec::Checksum& check) {
-  constexpr uint64_t kSample = 16 << 10, kWord = 4;
+  constexpr uint64_t kSamples = codec::kMostChecked, kSample = 4 << 10, kUnit = 16, kWord = 4;
   const codec::CheckedPieces all = check.of[0];
-  if (all.bytes <= 3 * kSample) return;
+  if (all.bytes <= kSamples * kSample) return;
   const auto* const data = static_cast<const char*>(all.data);
-  const uint64_t last = (all.bytes - kSample) / kWord * kWord;
-  const uint64_t middle = last / 2 / kWord * kWord;
-  check.of[0] = {data, kSample, 1, 0};
-  check.of[1] = {data + middle, kSample, 1, kSample / kWord};
-  check.of[2] = {data + last, all.bytes - last, 1, 2 * kSample / kWord};
-  check.count = 3;
+  const uint64_t last = (all.bytes - kSample) / kUnit * kUnit;
+  for (uint64_t i = 0; i < kSamples; ++i) {
+    const uint64_t begin = last * i / (kSamples - 1) / kUnit * kUnit;
+    const uint64_t bytes = i + 1 < kSamples ? kSample : all.bytes - begin;
+    check.of[i] = {data + begin, bytes, 1, i * kSample / kWord};
+  }
+  check.count = kSamples;
 }
 
 class Binder {
