@@ -283,7 +283,7 @@ void explain(const ExplainOptions& o) {
   }
   const bool chooses = !bypass && scheme.automatic && request.count != 0;
   const model::Profile profile = named ? *named : chooses ? usual_profile() : model::Profile{};
-  const Call call{o, request, topology, o.gpu || profile.gpu};
+  const Call call{o, request, topology, gpu || profile.gpu};
   if (!bypass) require_feasible(request.collective, call.shape_on(0, scheme), chooses);
   print_call(o, request);
   print_decision(policy, facts, decision);

@@ -143,7 +143,7 @@ std::string print_rule(const Rule& rule) {
   Match match = rule.match;
   const Set implied = rule.scheme.off ? all_collectives() : default_collectives();
   if (match.collectives == implied) match.collectives = 0;
-  const bool of_any_size = match.bytes.everything() && match.shard.everything() && !match.usual;
+  const bool of_any_size = match.bytes.everything() && match.shard.everything();
   const bool from_0 =
       !rule.scheme.off && match.bytes.first == 0 && match.shard.first == 0 && !match.usual;
   std::string text;

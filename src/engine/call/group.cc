@@ -88,26 +88,26 @@ CommunicatorPointer known(const Request& request, const Settings* settings) noex
   }
 }
 
+void keep_first_error() {
+  if (current().depth > 0 && current().error == nullptr) current().error = std::current_exception();
+}
+
 // A call that fails on this rank alone, as for want of memory: others make it.
 void lose(const Request& request, const std::exception& cause, const Settings* settings) {
   if (const auto c = known(request, settings)) c->break_off(request.stream, cause);
-  if (current().depth > 0 && current().error == nullptr) current().error = std::current_exception();
+  keep_first_error();
 }
 
 // Checks the call; an error inside a group is its last word too.
 template <class Body>
-void submitting(const Request& request, const Body& body, const Settings* settings = nullptr) {
-  const auto keep = [&] {
-    if (current().depth > 0 && current().error == nullptr)
-      current().error = std::current_exception();
-    group_refuses(request);
-  };
+void submitting(const Request& request, const Settings* settings, const Body& body) {
   try {
     check_arguments(request);
     body();
   } catch (Error& e) {
     if (const auto c = find_communicator(request.comm)) c->sign(e);
-    keep();
+    keep_first_error();
+    group_refuses(request);
     throw;
   } catch (const std::exception& e) {
     lose(request, e, settings);
@@ -118,30 +118,27 @@ void submitting(const Request& request, const Body& body, const Settings* settin
 }  // namespace
 
 void submit(const Request& request, const Scheme* named, const Settings& settings) {
-  submitting(
-      request,
-      [&] {
-        if (named == nullptr) fail(ncclInvalidArgument, "the scheme is null");
-        const Scheme& scheme = *named;
-        const CommunicatorPointer held =
-            of_arguments([&] { return communicator(request.comm, settings); });
-        Communicator& c = *held;
-        check_arguments(request, c.rank, c.ranks);
-        if (waits_for_ranks(c, scheme)) {
-          if (group_depth() > 0) return add_to_group(waiting(c, request, scheme));
-          const Waiting alone{&c, &request};
-          introduce({&alone, 1});
-        }
-        const Route way = route(c, request, scheme);
-        if (!way.bypass) return compress(c, request, way);
-        count_bypass(c, request, *way.bypass);
-        add(job_of(c, request, way));
-      },
-      &settings);
+  submitting(request, &settings, [&] {
+    if (named == nullptr) fail(ncclInvalidArgument, "the scheme is null");
+    const Scheme& scheme = *named;
+    const CommunicatorPointer held =
+        of_arguments([&] { return communicator(request.comm, settings); });
+    Communicator& c = *held;
+    check_arguments(request, c.rank, c.ranks);
+    if (waits_for_ranks(c, scheme)) {
+      if (group_depth() > 0) return add_to_group(waiting(c, request, scheme));
+      const Waiting alone{&c, &request};
+      introduce({&alone, 1});
+    }
+    const Route way = route(c, request, scheme);
+    if (!way.bypass) return compress(c, request, way);
+    count_bypass(c, request, *way.bypass);
+    add(job_of(c, request, way));
+  });
 }
 
 void submit(Communicator& c, const Request& request, const Route& way) {
-  submitting(request, [&] {
+  submitting(request, nullptr, [&] {
     check_arguments(request, c.rank, c.ranks);
     if (way.bypass)
       add(job_of(c, request, way));
@@ -151,7 +148,7 @@ void submit(Communicator& c, const Request& request, const Route& way) {
 }
 
 void defer(Communicator& c, const Request& request) {
-  submitting(request, [&] {
+  submitting(request, nullptr, [&] {
     check_arguments(request, c.rank, c.ranks);
     add_to_group(waiting(c, request, {}));
   });
