@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <mutex>
+#include <new>
 #include <set>
 #include <thread>
 #include <unordered_map>

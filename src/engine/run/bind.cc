@@ -15,8 +15,8 @@ codec::Learning::Stage stage_of(plan::Learn::Stage stage) {
   return kStages[static_cast<size_t>(stage)];
 }
 
-// Samples at equal distances, but for whole words. The call's number is in what they key, too: they
-// need only tell replicas from those that have other elements.
+// Samples at equal distances, in units of 16 bytes. The call's number is in what they key, too:
+// they need only tell replicas from those that have other elements.
 void take_samples(codec::Checksum& check) {
   constexpr uint64_t kSamples = codec::kMostChecked, kSample = 4 << 10, kUnit = 16, kWord = 4;
   const codec::CheckedPieces all = check.of[0];
