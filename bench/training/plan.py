@@ -32,19 +32,20 @@ ONE_SCALE = {"linear8-one-scale": "linear8", "exp8-one-scale": "exp8"}
 # After a scheme: norms and biases travel as they are, as QSDP has it. With FSDP2.
 EXACT_NORMS = "+exact-norms"
 # Those that differ: qsdp-w6g4 and qsdp-w4g4 do so in weights alone, sdp4bit is made for buffers
-# that stay and sdp4bit-fsdp for those that do not, and cgx compresses AllReduce alone.
+# that stay and sdp4bit-fsdp for those that do not, and cgx compresses AllReduce alone. Weights are
+# fp32 here: those that are gathered are compressed by the variants for that.
 _PRESETS = {
     "ddp": ("safe", "fast", "qsdp", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd",
             "global-qsgd-exp", "cgx", "ncclx"),
-    "fsdp2": ("safe", "fast", "qsdp", "qsdp-w6g4", "qsdp-w4g4", "sdp4bit-fsdp", "zeropp",
-              "global-qsgd", "global-qsgd-exp", "ncclx"),
-    "zero1": ("safe", "fast", "qsdp", "qsdp-w6g4", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd",
-              "global-qsgd-exp", "ncclx"),
+    "fsdp2": ("safe-fsdp32", "fast-fsdp32", "qsdp-fsdp32", "qsdp-w6g4-fsdp32", "qsdp-w4g4-fsdp32",
+              "sdp4bit-fsdp32", "zeropp-fsdp32", "global-qsgd", "global-qsgd-exp", "ncclx"),
+    "zero1": ("safe-fsdp32", "fast-fsdp32", "qsdp-fsdp32", "qsdp-w6g4-fsdp32", "qsdp-w4g4-fsdp32",
+              "sdp4bit-zero32", "zeropp-fsdp32", "global-qsgd", "global-qsgd-exp", "ncclx"),
     "diloco": ("safe", "fast", "qsdp", "qsdp-w4g4", "sdp4bit", "zeropp", "global-qsgd",
                "global-qsgd-exp", "cgx", "ncclx"),
 }
-_QUICK = {"ddp": ("safe", "fast", "sdp4bit", "int2"), "fsdp2": ("fast",), "zero1": ("sdp4bit",),
-          "diloco": ("int4",)}
+_QUICK = {"ddp": ("safe", "fast", "sdp4bit", "int2"), "fsdp2": ("fast-fsdp32",),
+          "zero1": ("sdp4bit-zero32",), "diloco": ("int4",)}
 
 MODELS = {"gpt": {"kind": "gpt", "layers": 4, "width": 128, "heads": 4, "context": 128},
           "conv": {"kind": "conv", "layers": 8, "width": 128, "context": 128}}

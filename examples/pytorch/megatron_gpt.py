@@ -3,7 +3,7 @@
 go by ReduceScatter, bf16 weights by an AllGather in place, bucket by bucket. With SDP4Bit's scheme the
 gradients travel in 8 and 4 bits, and of the weights 4-bit differences to what all ranks hold.
 
-    TERSE_MIN_BYTES=64K terse run --scheme sdp4bit -- \\
+    TERSE_MIN_BYTES=64K terse run --scheme sdp4bit-zero32 -- \\
         torchrun --nproc-per-node 3 examples/pytorch/megatron_gpt.py
 
 Its buckets are smaller than what is compressed on GPUs else. Nothing here knows of terse, but for --exact-norms. Wants the package megatron-core.

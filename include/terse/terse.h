@@ -117,8 +117,9 @@ typedef struct terseScheme terseScheme_t;
  *                    (default). In full where ranks do not hold the same, and nothing where no
  *                    shard has changed. Such a call waits for all ranks; in a graph it is native
  *   every=N          of delta: in full after so many calls that were not; 0 (default): never
- *   own=O            of AllGather: a rank's own shard comes to its receive buffer exact, as it is
- *                    (default with delta); or quantized, as the others have it (without)
+ *   own=O            of AllGather: a rank's own shard comes to its receive buffer quantized
+ *                    (default), so that all ranks have the same bytes; or exact, as it is, and
+ *                    results differ between ranks
  *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED); ranks need
  *                    not have the same
  *   algo=A           auto (default), hierarchical, oneshot, twoshot, direct or shared: how a

@@ -110,8 +110,11 @@ void print_decision(const Policy& policy, const Facts& facts, const Decision& de
   if (decision.rule == kNoRule)
     return fmt::print("rule       {}\n", policy.rules.empty() ? "there are none" : "none matches");
   const Rule& rule = policy.rules[decision.rule];
+  const std::string why = why_native(rule);
   fmt::print("rule       {}: {}{}\n", describe_rule(rule), print_rule(rule),
-             rule.preset.empty() ? "" : fmt::format(" (preset {})", rule.preset));
+             !why.empty()          ? fmt::format(" ({})", why)
+             : rule.preset.empty() ? ""
+                                   : fmt::format(" (preset {})", rule.preset));
 }
 
 // Seen from rank 0, which sends: it is the root only where the root does; else that is on the last

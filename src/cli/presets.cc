@@ -9,12 +9,17 @@ namespace terse::cli {
 void add_presets(CLI::App& app) {
   CLI::App* command = app.add_subcommand("presets", "List the presets, schemes by collective");
   command->callback([] {
+    std::string variant;  // of the preset before
     for (const Preset& preset : presets()) {
       fmt::print("{}: {}\n", preset.name, preset.meaning);
-      for (const PresetPart& part : preset.parts) {
+      // A variant differs in what it gathers alone.
+      const size_t shown = preset.name == variant ? 1 : preset.parts.size();
+      variant = preset.fp32_name;
+      for (const PresetPart& part : std::span(preset.parts).first(shown)) {
         const Scheme scheme = parse_scheme(part.scheme);
-        fmt::print("  {:52}  {}\n    {}\n", part.scheme, scheme.off ? "" : density(scheme),
-                   part.collectives != 0 ? print_collectives(part.collectives) : "all else");
+        fmt::print("  {:52}  {}\n    {}{}\n", part.scheme, scheme.off ? "native" : density(scheme),
+                   part.collectives != 0 ? print_collectives(part.collectives) : "all else",
+                   part.dtypes != 0 ? " dtype=" + print_dtypes(part.dtypes) : "");
       }
     }
     fmt::print(

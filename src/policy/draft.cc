@@ -52,6 +52,9 @@ void require_some_size(const Match& match) {
          print_size(most), print_size(match.shard.first), print_size(most));
 }
 
+// The names that are in both sets, of which one that is empty stands for all.
+Set both(Set a, Set b) { return a == 0 ? b : b == 0 ? a : a & b; }
+
 // Of a rule that names none. `auto` finds by itself from where on something is gained.
 void set_least(Floor floor, Rule& rule) {
   Match& match = rule.match;
@@ -85,9 +88,11 @@ void add_value(const Condition& condition, std::string_view value, Draft& draft)
 }
 
 void add_rule(const Draft& draft, Floor floor, Policy& policy) {
-  const auto add = [&](Set collectives, std::string_view text, std::string_view preset) {
+  const auto add = [&](Set collectives, Set dtypes, std::string_view text,
+                       std::string_view preset) {
     Rule rule{draft.match, parse(text), draft.number, draft.line, std::string(preset)};
     rule.match.collectives = collectives;
+    rule.match.dtypes = dtypes;
     if (!draft.names_least && !rule.scheme.off) set_least(floor, rule);
     require_some_size(rule.match);
     policy.rules.push_back(std::move(rule));
@@ -105,14 +110,16 @@ void add_rule(const Draft& draft, Floor floor, Policy& policy) {
     if ((named & kMessages) != 0 && parse(draft.scheme).automatic)
       fail(ncclInvalidArgument, "auto is for collectives of all ranks, not for sendrecv");
     if (named == 0) named = off ? all_collectives() : default_collectives();
-    return add(named, draft.scheme, {});
+    return add(named, draft.match.dtypes, draft.scheme, {});
   }
   Set left = named != 0 ? named : default_collectives();
   if (draft.match.ops != 0) left &= reducing_collectives();
   for (const PresetPart& part : preset->parts) {
-    const Set own = part.collectives == 0 ? left : left & part.collectives;
-    left &= ~own;
-    if (own != 0) add(own, part.scheme, preset->name);
+    const Set collectives = part.collectives == 0 ? left : left & part.collectives;
+    const Set dtypes = both(draft.match.dtypes, part.dtypes);
+    if (collectives == 0 || (dtypes == 0 && part.dtypes != 0)) continue;
+    add(collectives, dtypes, part.scheme, preset->name);
+    if (part.dtypes == 0 || dtypes == draft.match.dtypes) left &= ~collectives;
   }
 }
 

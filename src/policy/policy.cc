@@ -7,6 +7,7 @@
 #include <span>
 
 #include "policy/conditions.h"
+#include "policy/presets.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -29,10 +30,15 @@ bool has_an_effect(const Rule& rule) {
   return rule.scheme.off || compressed(rule).collectives != 0;
 }
 
+// The calls that a preset leaves native.
+bool is_left_by_preset(const Rule& rule) { return rule.scheme.off && !rule.preset.empty(); }
+
 // Of a rule that leaves calls native under conditions: the earlier one that compresses some of
 // them. Null where there is none, or where it keeps others from a later one.
 const Rule* made_vain(std::span<const Rule> rules, const Rule& rule) {
-  if (!rule.scheme.off || rule.match == Match{.collectives = all_collectives()}) return nullptr;
+  if (!rule.scheme.off || is_left_by_preset(rule) ||
+      rule.match == Match{.collectives = all_collectives()})
+    return nullptr;
   const auto compresses_some = [&](const Rule& other) {
     const Match match = compressed(other);
     return match.collectives != 0 && match.meets(rule.match);
@@ -109,6 +115,7 @@ std::vector<std::string> Policy::warnings() const {
   // By number as written: the rule that takes its calls, null where one part of it is reached.
   std::map<unsigned, const Rule*> taken;
   for (const Rule& rule : rules) {
+    if (is_left_by_preset(rule)) continue;
     const Rule* by = nullptr;
     for (const Rule* earlier = rules.data(); earlier != &rule && by == nullptr; ++earlier)
       if (earlier->match.covers(rule.match)) by = earlier;
@@ -134,7 +141,23 @@ std::vector<std::string> Policy::warnings() const {
     if (!has_an_effect(rule))
       lines.push_back(fmt::format("{} compresses nothing: {} is for other collectives",
                                   describe_rule(rule), print_scheme(rule.scheme)));
+  for (const Rule& rule : rules)
+    if (is_left_by_preset(rule) && std::ranges::all_of(rules, [&](const Rule& other) {
+          return other.number != rule.number || other.scheme.off;
+        }))
+      lines.push_back(
+          fmt::format("{} compresses nothing: {}", describe_rule(rule), why_native(rule)));
   return lines;
+}
+
+std::string why_native(const Rule& rule) {
+  if (!is_left_by_preset(rule)) return {};
+  const std::string& variant = find_preset(rule.preset)->fp32_name;
+  return fmt::format("the preset {} leaves {} native{}", rule.preset,
+                     rule.match.dtypes == set_of(ncclFloat32) && !variant.empty()
+                         ? "AllGather in fp32"
+                         : "its calls",
+                     variant.empty() ? "" : fmt::format(", and {} compresses it", variant));
 }
 
 // What a rule means where it names no collective, or no smallest size, is written out but for the

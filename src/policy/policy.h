@@ -89,6 +89,10 @@ class Policy {
 
 std::string print_rule(const Rule& rule);
 
+// "the preset safe leaves AllGather in fp32 native, and safe-fsdp32 compresses it". Empty for a
+// rule that compresses, and for one whose scheme is `off` as written.
+std::string why_native(const Rule& rule);
+
 // "rule 2 (line 7)": how messages name it.
 std::string describe_rule(const Rule& rule);
 

@@ -1,5 +1,7 @@
 #include "policy/presets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace terse {
@@ -7,143 +9,173 @@ namespace {
 
 using plan::Collective;
 
-constexpr Set kMoves = set_of(Collective::kAllGather) | set_of(Collective::kAllToAll) |
-                       set_of(Collective::kBroadcast) | set_of(Collective::kGather) |
-                       set_of(Collective::kScatter) | set_of(Collective::kSend) |
-                       set_of(Collective::kRecv);
 constexpr Set kAllGather = set_of(Collective::kAllGather);
 constexpr Set kAllReduce = set_of(Collective::kAllReduce);
+constexpr Set kReduceScatter = set_of(Collective::kReduceScatter);
+constexpr Set kMoves = set_of(Collective::kAllToAll) | set_of(Collective::kBroadcast) |
+                       set_of(Collective::kGather) | set_of(Collective::kScatter) |
+                       set_of(Collective::kSend) | set_of(Collective::kRecv);
+constexpr Set kFp32 = set_of(ncclFloat32);
+
+struct Part {
+  Set collectives;  // none: all that the parts before do not have
+  std::string_view scheme;
+};
+
+// A preset, and its variant for fp32 weights.
+struct Family {
+  std::string_view name;
+  std::string_view fp32_name;  // of the variant; empty: none, and AllGather is native
+  std::string_view weights;    // scheme of AllGather
+  std::span<const Part> others;
+  std::string_view meaning;
+};
 
 // What moves brings values as they are (weights): a random shift of a block's grid is unbiased,
 // as stochastic rounding is, with half of its squared error (1/12 against 1/6 of a step's square).
 // What reduces brings gradients, whose errors must be independent between elements and ranks to
 // average out: stochastic. Unbiased is what the convergence theorems of QSDP (arXiv 2302.02390) and
 // SDP4Bit (arXiv 2410.15526, 4.1) ask of the gradients' compressor.
-//
-// In all presets a rank's own shard of gathered weights stays as it is (own=exact): an optimizer
-// may have its weights there, and they would be rounded at each step.
-constexpr PresetPart kSafe[] = {{kMoves, "minmax8:block=128,round=shift,own=exact"},
-                                {0, "int8:block=128,round=stochastic"}};
+constexpr std::string_view kShift = "minmax8:block=128,round=shift";
+constexpr std::string_view kWideShift = "minmax8:block=1024,round=shift";
+
+constexpr Part kSafe[] = {{kMoves, kShift}, {0, "int8:block=128,round=stochastic"}};
 
 // Weights keep 8 bits: at 4, SDP4Bit measured a loss of 2.396 (blocks of 32) to 2.573 (of 2048)
 // where full precision gives 2.294.
-constexpr PresetPart kFast[] = {{kMoves, "minmax8:block=128,round=shift,own=exact"},
-                                {0, "int4:block=128,round=stochastic"}};
+constexpr Part kFast[] = {{kMoves, kShift}, {0, "int4:block=128,round=stochastic"}};
 
 // QSDP's two quantizers, at the 8 bits for both of its W8G8.
-constexpr PresetPart kQsdp[] = {{kMoves, "minmax8:block=1024,round=shift,own=exact"},
-                                {0, "minmax8:block=1024,round=stochastic"}};
+constexpr Part kQsdp[] = {{kMoves, kWideShift}, {0, "minmax8:block=1024,round=stochastic"}};
 
-// Its learned levels (section 5.2), which pay at 6 bits and fewer. It moves each level a little at
-// a time; here they are fitted to a histogram of what all ranks send. Weights to the nearest level,
-// for a random shift of levels that are not equally far apart is not defined: biased, with half the
-// squared error of random rounding. Gradients between neighbouring levels, unbiased. Of what is
-// moved AllGather alone, for that is what carries weights.
-constexpr PresetPart kQsdpW6G4[] = {{kAllGather, "learned6:block=1024,round=nearest,own=exact"},
-                                    {kMoves, "minmax8:block=1024,round=shift,own=exact"},
-                                    {0, "learned4:block=1024,round=stochastic"}};
-constexpr PresetPart kQsdpW4G4[] = {{kAllGather, "learned4:block=1024,round=nearest,own=exact"},
-                                    {kMoves, "minmax8:block=1024,round=shift,own=exact"},
-                                    {0, "learned4:block=1024,round=stochastic"}};
+// QSDP's learned levels (section 5.2), which pay at 6 bits and fewer. QSDP moves each level a
+// little at a time; here they are fitted to a histogram of what all ranks send. Weights to the
+// nearest level, for a random shift of levels that are not equally far apart is not defined:
+// biased, with half the squared error of random rounding. Gradients between neighbouring levels,
+// unbiased.
+constexpr Part kQsdpLearned[] = {{kMoves, kWideShift}, {0, "learned4:block=1024,round=stochastic"}};
 
 // torch_cgx compresses AllReduce alone; 4 bits and buckets of 1024 are those of its published
 // results.
-constexpr PresetPart kCgx[] = {{kAllReduce, "minmax4:block=1024,round=stochastic"}, {0, "off"}};
+constexpr Part kCgx[] = {{kAllReduce, "minmax4:block=1024,round=stochastic"}, {0, "off"}};
 
 // What large labs run: gradients are summed in fp32 and travel as bf16, rounded at random.
-constexpr PresetPart kNcclx[] = {
-    {set_of(Collective::kReduceScatter) | kAllReduce, "bf16:round=stochastic"}, {0, "off"}};
+constexpr Part kNcclx[] = {{kReduceScatter | kAllReduce, "bf16:round=stochastic"}, {0, "off"}};
 
 // SDP4Bit (arXiv 2410.15526): gradients (section 4, TLq-HS) in 8 bits within a node, 4 between
 // nodes, where they are smoothed by a Hadamard transform; weights as 4-bit differences (section 3,
 // qWD). Its code rounds differences at random; nearest is within its theorem 4.1, with half the
-// squared error. The paper's ranks have their own shard as the others do (own=quantized).
-constexpr std::string_view kSdp4bitGradients =
-    "int4:block=128,round=stochastic,hadamard=32,intra=int8";
-constexpr PresetPart kSdp4bit[] = {{kAllGather, "int4:block=2048,round=nearest,delta=inplace"},
-                                   {kMoves, "minmax8:block=128,round=shift,own=exact"},
-                                   {0, kSdp4bitGradients}};
-// FSDP and ZeRO-3 gather into memory that does not last: terse keeps what was gathered, the model's
-// size on each rank. Not in the paper.
-constexpr PresetPart kSdp4bitFsdp[] = {{kAllGather, "int4:block=2048,round=nearest,delta=shadow"},
-                                       {kMoves, "minmax8:block=128,round=shift,own=exact"},
-                                       {0, kSdp4bitGradients}};
+// squared error.
+constexpr Part kSdp4bit[] = {{kMoves, kShift},
+                             {0, "int4:block=128,round=stochastic,hadamard=32,intra=int8"}};
 
-// The same gradients in one level, as it does where each node has one rank, and as in its ablation.
-constexpr PresetPart kSdp4bitFlat4[] = {
-    {kMoves, "minmax8:block=128,round=shift,own=exact"},
+// The same gradients in one level, as where each node has one rank, and as in SDP4Bit's ablation.
+constexpr Part kSdp4bitFlat4[] = {
+    {kMoves, kShift},
     {kAllReduce, "int4:block=128,round=stochastic,hadamard=32,algo=twoshot"},
     {0, "int4:block=128,round=stochastic,hadamard=32,algo=direct"}};
-constexpr PresetPart kSdp4bitFlat8[] = {
-    {kMoves, "minmax8:block=128,round=shift,own=exact"},
-    {kAllReduce, "int8:block=128,round=stochastic,algo=twoshot"},
-    {0, "int8:block=128,round=stochastic,algo=direct"}};
+constexpr Part kSdp4bitFlat8[] = {{kMoves, kShift},
+                                  {kAllReduce, "int8:block=128,round=stochastic,algo=twoshot"},
+                                  {0, "int8:block=128,round=stochastic,algo=direct"}};
 
 // ZeRO++ (arXiv 2306.10209): 8-bit weights (qwZ), 4-bit gradients in two levels (qgZ), both to
 // nearest. Its sum is divided by the number of nodes alone; here Avg is the mean.
 // DeepSpeed quantizes gradients by a matrix's rows; in blocks of 2048 that cost a small GPT 1.2 %
 // of its loss, in blocks of 256 0.3 % (docs/ACCURACY.md).
-constexpr PresetPart kZeropp[] = {{kMoves, "int8:block=2048,own=exact"}, {0, "int4:block=256"}};
+constexpr Part kZeropp[] = {{kMoves, "int8:block=2048"}, {0, "int4:block=256"}};
 
 // Global-QSGD's linear dithering (arXiv 2305.18627), which has one scale for a call; a scale for
 // each block here, for with one alone outliers drown all else.
-constexpr PresetPart kGlobalQsgd[] = {{kMoves, "off"}, {0, "linear8:block=256,round=stochastic"}};
+constexpr Part kGlobalQsgd[] = {{kMoves, "off"}, {0, "linear8:block=256,round=stochastic"}};
 
 // Its exponential dithering: less is lost where the elements of a block differ by orders of
 // magnitude; with a scale for each block linear dithering is the more accurate one.
-constexpr PresetPart kGlobalQsgdExp[] = {{kMoves, "off"}, {0, "exp8:block=256,round=stochastic"}};
+constexpr Part kGlobalQsgdExp[] = {{kMoves, "off"}, {0, "exp8:block=256,round=stochastic"}};
 
-constexpr Preset kPresets[] = {
-    {"safe", kSafe,
+constexpr Family kFamilies[] = {
+    {"safe", "safe-fsdp32", kShift, kSafe,
      "8 bits, unbiased everywhere, small blocks: an outlier spoils no more than 127 neighbours"},
-    {"fast", kFast,
+    {"fast", "fast-fsdp32", kShift, kFast,
      "4 bits for what is reduced, 8 for what is moved, unbiased; plain 4-bit weights are not "
      "enough (SDP4Bit, arXiv 2410.15526)"},
-    {"qsdp", kQsdp,
+    {"qsdp", "qsdp-fsdp32", kWideShift, kQsdp,
      "QSDP's quantizers (arXiv 2302.02390): random shift for weights, stochastic rounding for "
      "gradients, 8 bits"},
-    {"qsdp-w6g4", kQsdpW6G4,
+    {"qsdp-w6g4", "qsdp-w6g4-fsdp32", "learned6:block=1024,round=nearest", kQsdpLearned,
      "QSDP with learned levels: 6 bits for weights, 4 for gradients, blocks of 1024"},
-    {"qsdp-w4g4", kQsdpW4G4,
+    {"qsdp-w4g4", "qsdp-w4g4-fsdp32", "learned4:block=1024,round=nearest", kQsdpLearned,
      "QSDP with learned levels: 4 bits for both; expect some loss, for 4-bit weights cost "
-     "(SDP4Bit, "
-     "table 1)"},
-    {"cgx", kCgx,
+     "(SDP4Bit, table 1)"},
+    {"cgx", "", "off", kCgx,
      "what torch_cgx does to AllReduce: 4 bits, min-max, buckets of 1024, stochastic; all else is "
      "native"},
-    {"ncclx", kNcclx,
+    {"ncclx", "", "off", kNcclx,
      "what NCCLX does to ReduceScatter, and to AllReduce: fp32 sums of what travels as bf16, "
      "stochastic; all else is native"},
-    {"sdp4bit", kSdp4bit,
+    {"sdp4bit", "sdp4bit-zero32", "int4:block=2048,round=nearest,delta=inplace", kSdp4bit,
      "SDP4Bit (arXiv 2410.15526), where gathered weights stay in their buffers (Megatron, ZeRO-1 "
-     "and "
-     "2): 4-bit differences; gradients in 8 bits within a node, 4 and a Hadamard transform between "
-     "nodes"},
-    {"sdp4bit-fsdp", kSdp4bitFsdp,
+     "and 2): 4-bit differences; gradients in 8 bits within a node, 4 and a Hadamard transform "
+     "between nodes"},
+    // FSDP and ZeRO-3 gather into memory that does not last: terse keeps what was gathered, the
+    // model's size on each rank. Not in the paper.
+    {"sdp4bit-fsdp", "sdp4bit-fsdp32", "int4:block=2048,round=nearest,delta=shadow", kSdp4bit,
      "the same where they do not (FSDP, ZeRO-3): each rank keeps a copy of the gathered model"},
-    {"sdp4bit-flat4", kSdp4bitFlat4,
+    {"sdp4bit-flat4", "sdp4bit-flat4-fsdp32", kShift, kSdp4bitFlat4,
      "SDP4Bit's gradients with 4 bits in one level, whatever the nodes; weights keep 8 bits"},
-    {"sdp4bit-flat8", kSdp4bitFlat8,
+    {"sdp4bit-flat8", "sdp4bit-flat8-fsdp32", kShift, kSdp4bitFlat8,
      "SDP4Bit's gradients with 8 bits in one level, whatever the nodes; weights keep 8 bits"},
-    {"zeropp", kZeropp,
+    {"zeropp", "zeropp-fsdp32", "int8:block=2048", kZeropp,
      "ZeRO++ (arXiv 2306.10209), DeepSpeed's zero_quantized_weights and zero_quantized_gradients: "
      "8-bit weights, 4-bit gradients, in two levels where nodes have several ranks"},
-    {"global-qsgd", kGlobalQsgd,
+    {"global-qsgd", "", "off", kGlobalQsgd,
      "Global-QSGD's linear dithering (arXiv 2305.18627): 8-bit integers that NCCL itself sums, a "
      "scale per block; what is not summed is native, and so are 16-bit elements on 9 ranks or "
      "more"},
-    {"global-qsgd-exp", kGlobalQsgdExp,
+    {"global-qsgd-exp", "", "off", kGlobalQsgdExp,
      "Global-QSGD's exponential dithering: signs and powers of two in 8 bits, merged by the owners "
      "of shards, a scale per block; what is not summed is native"},
 };
 
+Preset make(const Family& family, std::vector<PresetPart> gathers) {
+  Preset preset{std::string(family.name), std::move(gathers), std::string(family.meaning),
+                std::string(family.fp32_name)};
+  for (const Part& part : family.others)
+    preset.parts.push_back({part.collectives, 0, std::string(part.scheme)});
+  return preset;
+}
+
+std::vector<Preset> make_presets() {
+  std::vector<Preset> presets;
+  for (const Family& family : kFamilies) {
+    const std::string weights(family.weights);
+    if (family.fp32_name.empty()) {
+      presets.push_back(make(family, {}));
+      continue;
+    }
+    presets.push_back(make(family, {{kAllGather, kFp32, "off"}, {kAllGather, 0, weights}}));
+    const std::string meaning = fmt::format(
+        "{}, and weights that are gathered in fp32, too, but for a rank's own shard: results "
+        "differ between ranks",
+        family.name);
+    Family variant = family;
+    variant.name = family.fp32_name;
+    variant.fp32_name = {};
+    variant.meaning = meaning;
+    presets.push_back(make(variant, {{kAllGather, 0, weights + ",own=exact"}}));
+  }
+  return presets;
+}
+
 }  // namespace
 
-std::span<const Preset> presets() { return kPresets; }
+std::span<const Preset> presets() {
+  static const std::vector<Preset> kPresets = make_presets();
+  return kPresets;
+}
 
 const Preset* find_preset(std::string_view name) {
-  const auto found = std::ranges::find(kPresets, name, &Preset::name);
-  return found == std::end(kPresets) ? nullptr : found;
+  const auto found = std::ranges::find(presets(), name, &Preset::name);
+  return found == presets().end() ? nullptr : &*found;
 }
 
 }  // namespace terse

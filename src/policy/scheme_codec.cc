@@ -89,7 +89,7 @@ Differences finish_delta(std::string_view text, const SchemeDraft& draft,
     refuse_scheme(text, "hadamard is not for differences, which have no outliers to spread");
   if (draft.intra)
     refuse_scheme(text, "intra is not for differences: they go within a node as between nodes");
-  delta.own_exact = draft.own_exact.value_or(true);
+  delta.own_exact = draft.own_exact.value_or(false);
   delta.every = static_cast<uint32_t>(draft.every.value_or(0));
   return delta;
 }

@@ -198,8 +198,7 @@ std::string print_scheme(const Scheme& s) {
   if (s.spec.hadamard != 0) text += fmt::format(",hadamard={}", s.spec.hadamard);
   if (s.delta) text += fmt::format(",delta={}", kBaseNames[static_cast<int>(s.delta.base)]);
   if (s.delta.every != 0) text += fmt::format(",every={}", s.delta.every);
-  if (s.delta.own_exact != bool{s.delta})
-    text += fmt::format(",own={}", kOwnNames[static_cast<int>(s.delta.own_exact)]);
+  if (s.delta.own_exact) text += ",own=exact";
   if (s.intra.off) text += ",intra=off";
   if (s.intra.spec) text += fmt::format(",intra={}", print_codec(*s.intra.spec));
   if (s.learn != Learn{}) text += fmt::format(",learn={}", print_learn(s.learn));

@@ -165,7 +165,7 @@ TEST(Delta, SendsTheFormatsBitsAnElement) {
   constexpr int kRanks = 3;
   constexpr size_t kCount = size_t{1} << 18;
   run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
-    const SchemeHandle scheme("int4:block=2048,delta=inplace");
+    const SchemeHandle scheme("int4:block=2048,delta=inplace,own=exact");
     Bytes recv = gaussian(kRanks * kCount, ncclFloat32, 1);
     char* const own = recv.data() + rank * kCount * sizeof(float);
     const auto sent_by_a_call = [&] {

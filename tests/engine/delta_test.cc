@@ -54,7 +54,7 @@ struct Case {
 std::string scheme_of(const Case& c) {
   return fmt::format("{},delta={}{}{}", c.format, c.inplace ? "inplace" : "shadow",
                      c.every != 0 ? fmt::format(",every={}", c.every) : "",
-                     c.own_exact ? "" : ",own=quantized");
+                     c.own_exact ? ",own=exact" : "");
 }
 
 Case some_case(std::mt19937& random, size_t most) {

@@ -1,10 +1,11 @@
 // One rank of an NCCL program:
 //   rank.cc RANK RANKS ID_FILE COUNT ROUNDS [nonblocking | grouped | made_in_group | nowhere |
-//           in_pairs]
+//           in_pairs | gathers]
 // With either of the first two words its communicator does not block, and has the name that is in
 // COMM_NAME; with `grouped` each call is a group of its own. `made_in_group`: its communicator's
 // creation is one. `nowhere`: each call is a group of its own, and has no buffers. `in_pairs`:
-// after its first call a communicator is split in pairs, which make the others. Prints what each
+// after its first call a communicator is split in pairs, which make the others. `gathers`: its
+// calls are AllGathers in place, of COUNT elements in all. Prints what each
 // call gave:
 //   init RESULT MESSAGE
 //   round K RESULT SUM MESSAGE     SUM: of the elements' bits
@@ -54,6 +55,14 @@ ncclResult_t all_reduce(float* data, size_t count, ncclComm_t comm) {
   return settled(ncclAllReduce(data, data, count, ncclFloat32, ncclSum, comm, nullptr), comm);
 }
 
+ncclResult_t all_gather(float* data, size_t count, ncclComm_t comm) {
+  int rank = 0, ranks = 0;
+  ncclCommUserRank(comm, &rank);
+  ncclCommCount(comm, &ranks);
+  const size_t shard = count / ranks;
+  return settled(ncclAllGather(data + rank * shard, data, shard, ncclFloat32, comm, nullptr), comm);
+}
+
 ncclResult_t grouped_all_reduce(float* data, size_t count, ncclComm_t comm) {
   ncclGroupStart();
   all_reduce(data, count, comm);
@@ -96,8 +105,8 @@ int main(int argc, char** argv) {
   for (int k = 0; k < rounds; ++k) {
     for (size_t i = 0; i < count; ++i)
       data[i] = static_cast<float>((i * 2654435761u + rank * 97 + k) % 1000) / 37.0f;
-    result =
-        (grouped ? grouped_all_reduce : all_reduce)(nowhere ? nullptr : data.data(), count, comm);
+    const auto call = grouped ? grouped_all_reduce : way == "gathers" ? all_gather : all_reduce;
+    result = call(nowhere ? nullptr : data.data(), count, comm);
     unsigned long long sum = 0;
     for (size_t i = 0; i < count; ++i) {
       unsigned bits;

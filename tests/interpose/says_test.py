@@ -83,6 +83,20 @@ class Says(unittest.TestCase):
                                    r"the profile \"a100-8x-nvlink\" says nothing of links between nodes, and "
                                    r"2 ranks are on 2 nodes$")
 
+    def test_once_that_results_differ_between_ranks(self):
+        own = "results differ between ranks: by own=exact each rank of an AllGather keeps its own shard exact"
+        for scheme, words, wanted in (("int8:own=exact", ["gathers"], 1), ("safe-fsdp32", ["gathers"], 1),
+                                      ("int8", ["gathers"], 0), ("safe", ["gathers"], 0),
+                                      ("int8:own=exact", [], 0)):
+            first, other = said([{"TERSE_SCHEME": scheme, "TERSE_LOG": "warn"}] * 2, *words)
+            self.assertEqual([own in line for line in first].count(True), wanted, (scheme, first))
+            self.assertEqual(other, [], scheme)
+
+    def test_how_a_preset_gathers_16_bits(self):
+        first, _ = said([{"TERSE_SCHEME": "safe", "TERSE_LOG": "warn"}] * 2)
+        self.assertIn("AllGather native (in bf16 AllGather minmax8:block=128,round=shift), "
+                      "ReduceScatter int8:", first[0])
+
     def test_what_it_did_where_that_is_asked_for(self):
         # 2 (n-1)/n S of two calls of 100,000 elements, in 8.25 bits each.
         end = r"\[0\] terse NOTE 2 calls compressed, 0 native; sent 206 KB in place of 800 KB, 3.8\d times less$"

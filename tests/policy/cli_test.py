@@ -308,7 +308,8 @@ native                             168 MiB (176160768 B)         56 MiB (5872025
     def test_each_rank_has_a_link_on_one_node(self):
         self.says("""\
 call       allreduce, 1 MiB (1048576 B), bfloat16, avg, 4 ranks on 1 node
-passed by  rule 1, for its collective: allgather bytes=usual.. -> minmax8:block=1024,round=shift,own=exact
+passed by  rule 1, for its collective: allgather dtype=float32 -> off
+passed by  rule 1, for its collective: allgather bytes=usual.. -> minmax8:block=1024,round=shift
 rule       rule 1: allreduce,reducescatter bytes=usual.. -> minmax8:block=1024,round=stochastic \
 (preset qsdp)
 scheme     minmax8:block=1024,round=stochastic, 8.062 bits an element: 1/3.969 of fp32, 1/1.984 of \
@@ -321,6 +322,14 @@ each rank's link at 400mbit: 774 KiB (792576 B) in 15.9 ms, native 1.5 MiB (1572
 These times are bounds: bytes over bandwidth, without the codec's time and without latency.
 """, "--dtype", "bf16", "--op", "avg", "--ranks", "4", "--bytes", "1M", "--bandwidth", "400mbit",
                   TERSE_SCHEME="qsdp")
+
+    def test_what_a_preset_leaves_native_and_which_variant_does_not(self):
+        words = ("--collective", "allgather", "--dtype", "fp32", "--ranks", "4")
+        _, out, _ = terse("explain", *words, TERSE_SCHEME="safe")
+        self.assertIn("rule       rule 1: allgather dtype=float32 -> off (the preset safe leaves "
+                      "AllGather in fp32 native, and safe-fsdp32 compresses it)\n", out)
+        _, out, _ = terse("explain", *words, TERSE_SCHEME="safe-fsdp32")
+        self.assertIn("minmax8:block=128,round=shift,own=exact (preset safe-fsdp32)\n", out)
 
     # Whatever the type and the scheme: two levels, or NCCL itself.
     def test_ranks_that_share_a_link_never_send_more_than_native(self):
@@ -466,9 +475,12 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
         self.assertEqual(code, 0)
         table, note = out.split("\n\n")
         names = [line.split(":")[0] for line in table.splitlines() if not line.startswith(" ")]
-        self.assertEqual(names, ["safe", "fast", "qsdp", "qsdp-w6g4", "qsdp-w4g4", "cgx", "ncclx",
-                                 "sdp4bit", "sdp4bit-fsdp", "sdp4bit-flat4", "sdp4bit-flat8",
-                                 "zeropp", "global-qsgd", "global-qsgd-exp"])
+        self.assertEqual(names, [
+            "safe", "safe-fsdp32", "fast", "fast-fsdp32", "qsdp", "qsdp-fsdp32", "qsdp-w6g4",
+            "qsdp-w6g4-fsdp32", "qsdp-w4g4", "qsdp-w4g4-fsdp32", "cgx", "ncclx", "sdp4bit",
+            "sdp4bit-zero32", "sdp4bit-fsdp", "sdp4bit-fsdp32", "sdp4bit-flat4",
+            "sdp4bit-flat4-fsdp32", "sdp4bit-flat8", "sdp4bit-flat8-fsdp32", "zeropp",
+            "zeropp-fsdp32", "global-qsgd", "global-qsgd-exp"])
         for name in names:
             self.assertEqual(terse("scheme", name)[0], 0)
         self.assertIn("Leave Broadcast native where it hands out weights", note)

@@ -45,7 +45,9 @@ scheme = "safe"
   EXPECT_EQ(p.print(), line.print());
   std::string lines;
   for (const Rule& rule : p.rules) lines += describe_rule(rule) + ". ";
-  EXPECT_EQ(lines, "rule 1 (line 2). rule 2 (line 6). rule 3 (line 15). rule 3 (line 15). ");
+  EXPECT_EQ(lines,
+            "rule 1 (line 2). rule 2 (line 6). rule 3 (line 15). rule 3 (line 15). "
+            "rule 3 (line 15). ");
 }
 
 TEST(PolicyFile, HasUsualSizesWhereItNamesNone) {

@@ -118,7 +118,7 @@ TEST(PolicyLine, RulesAreNumberedAsWritten) {
   const Policy p = parse_policy_line("allreduce -> off; safe; int8", 0);
   std::string numbers;
   for (const Rule& rule : p.rules) numbers += describe_rule(rule) + ". ";
-  EXPECT_EQ(numbers, "rule 1. rule 2. rule 2. rule 3. ");
+  EXPECT_EQ(numbers, "rule 1. rule 2. rule 2. rule 2. rule 3. ");
 }
 
 }  // namespace

@@ -302,6 +302,11 @@ TEST(Policy, WarnsOfRulesThatNoCallReaches) {
        "rule 2 compresses nothing: int4:block=128,round=nearest,delta=inplace is for other "
        "collectives"},
       {"allreduce -> linear8; allgather -> int8:delta=inplace; auto:bits=8", ""},
+      {"allgather dtype=fp32 -> safe; int8",
+       "rule 1 compresses nothing: the preset safe leaves AllGather in fp32 native, and "
+       "safe-fsdp32 "
+       "compresses it"},
+      {"broadcast -> cgx", "rule 1 compresses nothing: the preset cgx leaves its calls native"},
       {"linear8; allgather -> off", ""},  // of its three one is enough
       {"int4; allgather -> off",
        "rule 2 leaves no call native that rule 1 compresses: of two the first counts, so it has to "
@@ -334,7 +339,8 @@ TEST(Policy, WarnsOfRulesThatNoCallReaches) {
 
 TEST(Presets, AreRulesForTheCollectivesThatTheyName) {
   EXPECT_EQ(parse("qsdp").print(),
-            "allgather shard=64K.. -> minmax8:block=1024,round=shift,own=exact; "
+            "allgather dtype=float32 -> off; "
+            "allgather shard=64K.. -> minmax8:block=1024,round=shift; "
             "allreduce,reducescatter "
             "shard=64K.. -> minmax8:block=1024,round=stochastic");
   EXPECT_EQ(parse("reducescatter bytes=1M.. -> fast").print(),
@@ -344,7 +350,51 @@ TEST(Presets, AreRulesForTheCollectivesThatTheyName) {
             "allgather,reducescatter -> off");
   const Policy p = parse("allgather -> off; qsdp; int4");
   EXPECT_EQ(decide(p, call(Collective::kReduceScatter, kRanks * kFloor)), "2: minmax8");
-  EXPECT_EQ(p.rules[2].preset, "qsdp");
+  EXPECT_EQ(p.rules[3].preset, "qsdp");
+}
+
+// Programs compute from what they gather in fp32 what all ranks must agree on.
+TEST(Presets, GatherFp32NativelyAnd16BitsAlikeOnAllRanks) {
+  for (const Preset& preset : presets()) {
+    if (preset.fp32_name.empty()) continue;
+    const Policy p = parse(preset.name);
+    Facts gather{Collective::kAllGather, size_t{1} << 30, ncclFloat32, ncclSum, kRanks};
+    EXPECT_EQ(p.decide(gather).scheme, nullptr) << preset.name;
+    for (const ncclDataType_t half : {ncclFloat16, ncclBfloat16}) {
+      gather.dtype = half;
+      ASSERT_NE(p.decide(gather).scheme, nullptr) << preset.name;
+      EXPECT_FALSE(p.decide(gather).scheme->delta.own_exact) << preset.name;
+    }
+  }
+}
+
+TEST(Presets, HaveVariantsThatGatherFp32) {
+  EXPECT_EQ(parse("safe-fsdp32").print(),
+            "allgather shard=64K.. -> minmax8:block=128,round=shift,own=exact; "
+            "allreduce,reducescatter shard=64K.. -> int8:block=128,round=stochastic");
+  for (const Preset& preset : presets()) {
+    if (preset.fp32_name.empty()) continue;
+    ASSERT_NE(find_preset(preset.fp32_name), nullptr);
+    const Policy p = parse(preset.fp32_name);
+    for (const ncclDataType_t type : {ncclFloat32, ncclFloat16, ncclBfloat16}) {
+      const Facts gather{Collective::kAllGather, size_t{1} << 30, type, ncclSum, kRanks};
+      ASSERT_NE(p.decide(gather).scheme, nullptr) << preset.fp32_name;
+      EXPECT_TRUE(p.decide(gather).scheme->delta.own_exact) << preset.fp32_name;
+    }
+    const Facts sum{Collective::kAllReduce, size_t{1} << 30, ncclFloat32, ncclSum, kRanks};
+    EXPECT_EQ(*p.decide(sum).scheme, *parse(preset.name).decide(sum).scheme) << preset.name;
+  }
+}
+
+TEST(Presets, AreForTheTypesOfTheirRule) {
+  EXPECT_EQ(parse("allgather dtype=fp16,bf16 -> safe").print(),
+            "allgather dtype=float16,bfloat16 shard=64K.. -> minmax8:block=128,round=shift");
+  EXPECT_EQ(parse("allgather dtype=fp32,bf16 -> safe").print(),
+            "allgather dtype=float32 -> off; "
+            "allgather dtype=float32,bfloat16 shard=64K.. -> minmax8:block=128,round=shift");
+  EXPECT_EQ(parse("dtype=fp32 -> safe").print(),
+            "allgather dtype=float32 -> off; "
+            "allreduce,reducescatter dtype=float32 shard=64K.. -> int8:block=128,round=stochastic");
 }
 
 TEST(Presets, EachIsWhatTheCodecsServe) {

@@ -183,17 +183,17 @@ TEST(Scheme, OfDifferences) {
   EXPECT_FALSE(parse_scheme("int4").delta);
   EXPECT_EQ(parse_scheme("int4:delta=off"), parse_scheme("int4"));
   const Scheme usual = parse_scheme("int4:block=2048,delta=inplace");
-  EXPECT_EQ(usual.delta, (Differences{.base = plan::Base::kInplace, .own_exact = true}));
+  EXPECT_EQ(usual.delta, (Differences{.base = plan::Base::kInplace, .own_exact = false}));
   EXPECT_EQ(print_scheme(usual), "int4:block=2048,round=nearest,delta=inplace");
-  EXPECT_EQ(parse_scheme("int4:block=2048,delta=inplace,own=exact,every=0"), usual);
+  EXPECT_EQ(parse_scheme("int4:block=2048,delta=inplace,own=quantized,every=0"), usual);
   const Scheme whole = parse_scheme(
-      "int8:own=quantized,every=4294967295,delta=shadow,seed=18446744073709551615,scale=bf16,"
+      "int8:own=exact,every=4294967295,delta=shadow,seed=18446744073709551615,scale=bf16,"
       "round=stochastic,block=4096,algo=hierarchical");
   EXPECT_EQ(whole.delta,
-            (Differences{.base = plan::Base::kShadow, .own_exact = false, .every = 4294967295}));
+            (Differences{.base = plan::Base::kShadow, .own_exact = true, .every = 4294967295}));
   EXPECT_EQ(print_scheme(whole),
             "int8:block=4096,round=stochastic,scale=bf16,delta=shadow,every=4294967295,"
-            "own=quantized,seed=18446744073709551615,algo=hierarchical");
+            "own=exact,seed=18446744073709551615,algo=hierarchical");
   EXPECT_EQ(parse_scheme(print_scheme(whole)), whole);
   EXPECT_LT(print_scheme(whole).size(), 256u);
 }

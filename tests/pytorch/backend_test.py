@@ -109,7 +109,7 @@ class Backend(unittest.TestCase):
 
     def test_what_is_kept(self):
         self.play("training:2:kept", variables={"PYTHONPATH": MODULE},
-                  prefix=[TERSE, "run", "--scheme", "safe", "--nccl", HOSTNCCL, "--"])
+                  prefix=[TERSE, "run", "--scheme", "safe-fsdp32", "--nccl", HOSTNCCL, "--"])
 
     def test_compressed(self):
         with tempfile.TemporaryDirectory() as folder:

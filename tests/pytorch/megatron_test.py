@@ -30,7 +30,7 @@ class Megatron(unittest.TestCase):
         cls.native = {len(ranks): ranks[0]["losses"] for ranks in play(*cls.JOBS[:2])}
         for losses in cls.native.values():
             assert losses[-1] < losses[0] - 1, losses  # it does learn
-        cls.ranks = dict(zip(cls.JOBS, play(*cls.JOBS, scheme="sdp4bit")))
+        cls.ranks = dict(zip(cls.JOBS, play(*cls.JOBS, scheme="sdp4bit-zero32")))
 
     def check_losses(self, rank, ranks):
         self.assertEqual(len(rank["losses"]), STEPS)

@@ -51,8 +51,8 @@ class Plan(unittest.TestCase):
 
     def test_schemes_go_with_ways(self):
         options = parse_arguments([])
-        self.assertIn("sdp4bit", plan.schemes("zero1", options))
-        self.assertIn("sdp4bit-fsdp", plan.schemes("fsdp2", options))
+        self.assertIn("sdp4bit-zero32", plan.schemes("zero1", options))
+        self.assertIn("sdp4bit-fsdp32", plan.schemes("fsdp2", options))
         self.assertNotIn("cgx", plan.schemes("fsdp2", options))  # it compresses AllReduce alone
         self.assertIn("cgx", plan.schemes("ddp", options))
 

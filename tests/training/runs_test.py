@@ -31,9 +31,10 @@ MODEL = {"kind": "gpt", "layers": 1, "width": 48, "heads": 2, "context": 16}
 RECIPE = {**plan.RECIPE, "steps": STEPS, "batch": 1, "apart": 2, "validate_every": 3, "windows": 2,
           "last_windows": 2}
 # Where each preset has something to do: weights that are gathered, or gradients that are reduced.
-WAYS = {"native": plan.WAYS, "safe": plan.WAYS, "fast": ("ddp", "fsdp2"), "qsdp": ("fsdp2",),
-        "qsdp-w6g4": ("fsdp2",), "qsdp-w4g4": ("fsdp2", "zero1"), "sdp4bit": ("zero1", "diloco"),
-        "sdp4bit-fsdp": ("fsdp2",), "zeropp": ("zero1",), "global-qsgd": ("ddp",),
+WAYS = {"native": plan.WAYS, "safe": plan.WAYS, "fast": ("ddp",), "fast-fsdp32": ("fsdp2",),
+        "qsdp-fsdp32": ("fsdp2",), "qsdp-w6g4-fsdp32": ("fsdp2",),
+        "qsdp-w4g4-fsdp32": ("fsdp2", "zero1"), "sdp4bit": ("diloco",), "sdp4bit-zero32": ("zero1",),
+        "sdp4bit-fsdp32": ("fsdp2",), "zeropp-fsdp32": ("zero1",), "global-qsgd": ("ddp",),
         "global-qsgd-exp": ("ddp", "diloco"), "cgx": ("ddp",), "ncclx": ("fsdp2",),
         "bf16": ("ddp",), "fp8e4m3": ("ddp",), "mxfp4": ("ddp",), "weights4-delta": ("zero1",),
         "gradients4-twolevel-hadamard": ("fsdp2",), "w4g4-uniform": ("fsdp2",),
@@ -149,7 +150,8 @@ class Spikes(Case):
     """A gradient that is not finite is one on all ranks: PyTorch's gradient scaler skips the step."""
     SCHEMES = {"ddp": ("native", "safe", "fast", "qsdp-w4g4", "sdp4bit", "global-qsgd", "exp8",
                        "bf16", "fp8e4m3", "mxfp4", "nvfp4"),
-               "fsdp2": ("native", "fast", "qsdp-w4g4", "sdp4bit-fsdp", "zeropp")}
+               "fsdp2": ("native", "fast-fsdp32", "qsdp-w4g4-fsdp32", "sdp4bit-fsdp32",
+                         "zeropp-fsdp32")}
 
     def test_the_step_is_skipped_on_all_ranks(self):
         groups = [{"way": way, "scheme": scheme, "model": MODEL}
@@ -207,7 +209,7 @@ class Checkpoints(Case):
                 self.assert_same(whole, resumed)
 
     def test_presets_of_differences_and_learned_levels_go_on(self):
-        for scheme, way in (("sdp4bit", "zero1"), ("qsdp-w4g4", "fsdp2")):
+        for scheme, way in (("sdp4bit-zero32", "zero1"), ("qsdp-w4g4-fsdp32", "fsdp2")):
             with self.subTest(scheme=scheme):
                 [(whole, resumed)] = self.interrupted(scheme, [way])
                 self.assertAlmostEqual(resumed["final_validation"], whole["final_validation"],

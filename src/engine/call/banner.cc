@@ -8,6 +8,7 @@
 #include "engine/call/route.h"
 #include "engine/call/trace.h"
 #include "engine/comm/chooser.h"
+#include "policy/datatype.h"
 
 namespace terse {
 namespace {
@@ -15,11 +16,16 @@ namespace {
 constexpr size_t kLargeCall = size_t{64} << 20;  // bytes, a size at which links are busy
 
 // "two-shot AllReduce int8:block=128,round=nearest"; empty: it stays native.
-std::optional<std::string> way_of_large(Communicator& c, plan::Collective collective) {
+std::optional<std::string> way_of_large(Communicator& c, plan::Collective collective,
+                                        ncclDataType_t datatype) {
   const size_t shards = plan::shards(collective, c.ranks);
-  const Request request{
-      .collective = collective, .count = kLargeCall / sizeof(float) / shards, .comm = c.comm};
-  const Prospect prospect{collective, request.count, codec::Dtype::kFloat32, c.ranks, request.root};
+  const Request request{.collective = collective,
+                        .count = kLargeCall / datatype_size(datatype) / shards,
+                        .datatype = datatype,
+                        .comm = c.comm};
+  codec::Dtype dtype{};
+  compressible(datatype, &dtype);
+  const Prospect prospect{collective, request.count, dtype, c.ranks, request.root};
   const Route way = route_silently(c, request);
   if (way.bypass || nccl_sends_less(way.scheme, prospect, {c.plans.grain(), c.topology()}))
     return std::nullopt;
@@ -42,10 +48,15 @@ Banner banner(Communicator& c) {
   for (const plan::Collective collective :
        {plan::Collective::kAllReduce, plan::Collective::kAllGather,
         plan::Collective::kReduceScatter}) {
-    const auto way = way_of_large(c, collective);
+    const auto way = way_of_large(c, collective, ncclFloat32);
     b.text += separator + way.value_or(fmt::format("{} native", plan::name(collective)));
     b.compresses |= way.has_value();
     separator = ", ";
+    if (way) continue;
+    if (const auto half = way_of_large(c, collective, ncclBfloat16)) {
+      b.text += fmt::format(" (in bf16 {})", *half);
+      b.compresses = true;
+    }
   }
   return b;
 }
@@ -68,6 +79,17 @@ void announce(Communicator& c) noexcept {
   } catch (const std::exception& e) {
     log(LogLevel::kWarn, "calls of 64 MiB in fp32 would fail: {}", e.what());
   }
+}
+
+void warn_of_exact_shards(const Job& job) noexcept {
+  static std::atomic<bool> warned{false};
+  if (job.request.collective != plan::Collective::kAllGather || !job.delta.own_exact) return;
+  if (job.communicator->rank != 0 || warned.load(std::memory_order_relaxed)) return;
+  if (warned.exchange(true)) return;
+  job.communicator->log(
+      LogLevel::kWarn,
+      "results differ between ranks: by own=exact each rank of an AllGather keeps "
+      "its own shard exact, and has the others' rounded");
 }
 
 }  // namespace terse

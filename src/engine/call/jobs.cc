@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/call/banner.h"
 #include "engine/call/call_memory.h"
 #include "engine/call/trace.h"
 #include "engine/comm/shape.h"
@@ -224,6 +225,7 @@ void run(std::span<Job> jobs) {
     const Jobs unprepared = prepare(together);
     take_back_deltas(unprepared);
     stay_native(unprepared, TERSE_BYPASS_FALLBACK);
+    for (const Job* job : together) warn_of_exact_shards(*job);
     execute(together);
   } catch (const std::exception& cause) {
     // What goes first NCCL has, or has said itself what became of it.
