@@ -284,9 +284,9 @@ class Explain(unittest.TestCase):
 call       reducescatter, 64 MiB (67108864 B), float32, sum, 8 ranks on 2 nodes, communicator "dp"
 passed by  rule 1 (line 22), for its name: name=mesh_tp* -> off
 passed by  rule 2 (line 27), for its name: name=*TENSOR* -> off
-passed by  rule 3 (line 32), for its collective: allgather bytes=1M.. nodes=2.. -> \
-minmax8:block=1024,round=shift,own=exact
-rule       rule 4 (line 39): allreduce,reducescatter dtype=float32 bytes=1M.. nodes=2.. -> \
+passed by  rule 3 (line 33), for its collective: allgather dtype=float16,bfloat16 bytes=1M.. \
+nodes=2.. -> minmax8:block=1024,round=shift
+rule       rule 4 (line 41): allreduce,reducescatter dtype=float32 bytes=1M.. nodes=2.. -> \
 int4:block=128,round=stochastic
 scheme     int4:block=128,round=stochastic, 4.25 bits an element: 1/7.529 of fp32, 1/3.765 of fp16 \
 and bf16

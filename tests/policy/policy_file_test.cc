@@ -215,13 +215,14 @@ TEST(PolicyFile, PipesAreRead) {
 TEST(PolicyFile, TheExampleIsAPolicy) {
   const Policy p = read_policy_file(TERSE_EXAMPLES "/policy.toml", 64 * 1024);
   EXPECT_EQ(p.warnings(), std::vector<std::string>{});
-  EXPECT_EQ(p.print(),
-            "name=mesh_tp* -> off; name=*TENSOR* -> off; "
-            "allgather bytes=1M.. nodes=2.. -> minmax8:block=1024,round=shift,own=exact; "
-            "allreduce,reducescatter dtype=float32 bytes=1M.. nodes=2.. -> "
-            "int4:block=128,round=stochastic; "
-            "allreduce,reducescatter op=sum,avg bytes=256K.. nodes=2.. -> "
-            "int8:block=128,round=stochastic");
+  EXPECT_EQ(
+      p.print(),
+      "name=mesh_tp* -> off; name=*TENSOR* -> off; "
+      "allgather dtype=float16,bfloat16 bytes=1M.. nodes=2.. -> minmax8:block=1024,round=shift; "
+      "allreduce,reducescatter dtype=float32 bytes=1M.. nodes=2.. -> "
+      "int4:block=128,round=stochastic; "
+      "allreduce,reducescatter op=sum,avg bytes=256K.. nodes=2.. -> "
+      "int8:block=128,round=stochastic");
 }
 
 }  // namespace

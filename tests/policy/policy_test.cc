@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "error_of.h"
-#include "policy/presets.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -335,77 +334,6 @@ TEST(Policy, WarnsOfRulesThatNoCallReaches) {
     for (const std::string& line : parse(c.line).warnings()) warnings += line;
     EXPECT_EQ(warnings, c.warning) << c.line;
   }
-}
-
-TEST(Presets, AreRulesForTheCollectivesThatTheyName) {
-  EXPECT_EQ(parse("qsdp").print(),
-            "allgather dtype=float32 -> off; "
-            "allgather shard=64K.. -> minmax8:block=1024,round=shift; "
-            "allreduce,reducescatter "
-            "shard=64K.. -> minmax8:block=1024,round=stochastic");
-  EXPECT_EQ(parse("reducescatter bytes=1M.. -> fast").print(),
-            "reducescatter bytes=1M.. -> int4:block=128,round=stochastic");
-  EXPECT_EQ(parse("cgx").print(),
-            "allreduce shard=64K.. -> minmax4:block=1024,round=stochastic; "
-            "allgather,reducescatter -> off");
-  const Policy p = parse("allgather -> off; qsdp; int4");
-  EXPECT_EQ(decide(p, call(Collective::kReduceScatter, kRanks * kFloor)), "2: minmax8");
-  EXPECT_EQ(p.rules[3].preset, "qsdp");
-}
-
-// Programs compute from what they gather in fp32 what all ranks must agree on.
-TEST(Presets, GatherFp32NativelyAnd16BitsAlikeOnAllRanks) {
-  for (const Preset& preset : presets()) {
-    if (preset.fp32_name.empty()) continue;
-    const Policy p = parse(preset.name);
-    Facts gather{Collective::kAllGather, size_t{1} << 30, ncclFloat32, ncclSum, kRanks};
-    EXPECT_EQ(p.decide(gather).scheme, nullptr) << preset.name;
-    for (const ncclDataType_t half : {ncclFloat16, ncclBfloat16}) {
-      gather.dtype = half;
-      ASSERT_NE(p.decide(gather).scheme, nullptr) << preset.name;
-      EXPECT_FALSE(p.decide(gather).scheme->delta.own_exact) << preset.name;
-    }
-  }
-}
-
-TEST(Presets, HaveVariantsThatGatherFp32) {
-  EXPECT_EQ(parse("safe-fsdp32").print(),
-            "allgather shard=64K.. -> minmax8:block=128,round=shift,own=exact; "
-            "allreduce,reducescatter shard=64K.. -> int8:block=128,round=stochastic");
-  for (const Preset& preset : presets()) {
-    if (preset.fp32_name.empty()) continue;
-    ASSERT_NE(find_preset(preset.fp32_name), nullptr);
-    const Policy p = parse(preset.fp32_name);
-    for (const ncclDataType_t type : {ncclFloat32, ncclFloat16, ncclBfloat16}) {
-      const Facts gather{Collective::kAllGather, size_t{1} << 30, type, ncclSum, kRanks};
-      ASSERT_NE(p.decide(gather).scheme, nullptr) << preset.fp32_name;
-      EXPECT_TRUE(p.decide(gather).scheme->delta.own_exact) << preset.fp32_name;
-    }
-    const Facts sum{Collective::kAllReduce, size_t{1} << 30, ncclFloat32, ncclSum, kRanks};
-    EXPECT_EQ(*p.decide(sum).scheme, *parse(preset.name).decide(sum).scheme) << preset.name;
-  }
-}
-
-TEST(Presets, AreForTheTypesOfTheirRule) {
-  EXPECT_EQ(parse("allgather dtype=fp16,bf16 -> safe").print(),
-            "allgather dtype=float16,bfloat16 shard=64K.. -> minmax8:block=128,round=shift");
-  EXPECT_EQ(parse("allgather dtype=fp32,bf16 -> safe").print(),
-            "allgather dtype=float32 -> off; "
-            "allgather dtype=float32,bfloat16 shard=64K.. -> minmax8:block=128,round=shift");
-  EXPECT_EQ(parse("dtype=fp32 -> safe").print(),
-            "allgather dtype=float32 -> off; "
-            "allreduce,reducescatter dtype=float32 shard=64K.. -> int8:block=128,round=stochastic");
-}
-
-TEST(Presets, EachIsWhatTheCodecsServe) {
-  for (const Preset& preset : presets()) {
-    EXPECT_EQ(find_preset(preset.name), &preset);
-    EXPECT_EQ(preset.parts.back().collectives, 0u) << preset.name << " leaves none out";
-    for (const PresetPart& part : preset.parts)
-      EXPECT_TRUE(parse_scheme(part.scheme).off || codec::valid(parse_scheme(part.scheme).spec));
-    EXPECT_THROW(parse_scheme(preset.name), Error) << "no scheme has a preset's name";
-  }
-  EXPECT_EQ(find_preset("unsafe"), nullptr);
 }
 
 }  // namespace
