@@ -172,7 +172,8 @@ std::vector<Preset> make_presets() {
 }  // namespace
 
 std::span<const Preset> presets() {
-  static const std::vector<Preset> kPresets = make_presets();
+  // Never destroyed: calls may come while the program exits.
+  static const std::vector<Preset>& kPresets = *new std::vector<Preset>(make_presets());
   return kPresets;
 }
 
