@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "fork.h"
+#include "of_thread.h"
 
 namespace hostnccl {
 namespace {
@@ -26,6 +27,11 @@ struct LastErrorText {
   std::mutex mutex;
   std::string text;
 };
+// Valid until the thread asks again.
+struct LastErrorCopy {
+  std::string text;
+};
+
 LastErrorText& last_error_text() { return of_process<LastErrorText>(); }
 
 }  // namespace
@@ -47,7 +53,7 @@ void set_last_error(const std::string& text) {
 }
 
 const char* last_error() {
-  thread_local std::string copy;
+  std::string& copy = of_thread<LastErrorCopy>().text;
   LastErrorText& shared = last_error_text();
   std::lock_guard lock(shared.mutex);
   copy = shared.text;

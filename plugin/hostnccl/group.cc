@@ -6,6 +6,7 @@
 #include "collectives.h"
 #include "fork.h"
 #include "handles.h"
+#include "of_thread.h"
 
 namespace hostnccl {
 namespace {
@@ -61,10 +62,9 @@ std::vector<CommPtr> start_all(const std::vector<PendingInit>& inits) {
 }  // namespace
 
 Group& Group::current() {
-  thread_local Group group;
   static const bool known = (in_forked_child([] { current().leave_to_parent(); }), true);
   (void)known;
-  return group;
+  return of_thread<Group>();
 }
 
 // In a forked child: its calls hold what belongs to the parent, and are never let go of.

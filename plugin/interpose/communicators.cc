@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/thread_local.h"
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
 #include "interpose/admission.h"
@@ -30,7 +31,16 @@ struct Created {
   bool may_lead;       // whether this rank may be its first one, as far as is known
 };
 
-thread_local std::vector<Created> t_pending;
+// What the thread still has to do for its calls: NCCL may do what a group asks for at the group's
+// end.
+struct Unfinished {
+  std::vector<Created> created;
+  bool aborted = false;                            // a communicator, since the thread last reaped
+  bool destroyed = false;                          // the same
+  std::vector<AdmissionThread> admission_threads;  // of communicators that NCCL ends
+};
+
+Unfinished& unfinished() { return ThreadLocal<Unfinished>::get(); }
 
 // Its handle may be that of one that went by a way which we did not see.
 void name(const Created& created) {
@@ -39,19 +49,14 @@ void name(const Created& created) {
   name_communicator(*created.comm, created.name.c_str(), created.made_from);
 }
 
-// Since the thread last reaped: NCCL may do what a group asks for at the group's end.
-thread_local bool t_aborted = false;
-thread_local bool t_destroyed = false;
-thread_local std::vector<AdmissionThread> t_admission_threads;  // of communicators that NCCL ends
-
 ncclResult_t abort(ncclComm_t comm) {
   HandlesInUse::abort(comm);
   forget_part(comm);
   forget_background(comm);
-  t_admission_threads.push_back(give_up_admission(comm));
+  unfinished().admission_threads.push_back(give_up_admission(comm));
   abort_communicator(comm);
   const ncclResult_t result = call(next().CommAbort, "ncclCommAbort", comm);
-  t_aborted = true;
+  unfinished().aborted = true;
   if (group_depth() == 0) reap_ended();
   return result;
 }
@@ -169,7 +174,8 @@ ncclResult_t created(const Wanted& w, ncclResult_t result, ncclComm_t* comms, in
   for (int i = 0; i < count; ++i)
     all.push_back({w.by, comms + i, name, made_from, w.whole, in_background(w), w.may_lead});
   if (group_depth() > 0) {
-    t_pending.insert(t_pending.end(), all.begin(), all.end());
+    std::vector<Created>& pending = unfinished().created;
+    pending.insert(pending.end(), all.begin(), all.end());
     return result;
   }
   if (result == ncclSuccess && is_made_at_once(w)) {
@@ -218,7 +224,10 @@ ncclResult_t ask_marked(ncclComm_t comm, const Mark& mark, void (Communicator::*
   }
 }
 
-std::vector<Created> take_pending() { return std::exchange(t_pending, {}); }
+std::vector<Created> take_pending() {
+  Unfinished* const left = ThreadLocal<Unfinished>::find();
+  return left != nullptr ? std::exchange(left->created, {}) : std::vector<Created>();
+}
 
 }  // namespace
 
@@ -232,9 +241,11 @@ void expect_pending() { expect(take_pending()); }
 void forget_pending() { take_pending(); }
 
 void reap_ended() noexcept {
-  if (std::exchange(t_aborted, false)) reap_communicators();
-  if (std::exchange(t_destroyed, false)) give_memory_back();
-  t_admission_threads.clear();
+  Unfinished* const left = ThreadLocal<Unfinished>::find();
+  if (left == nullptr) return;
+  if (std::exchange(left->aborted, false)) reap_communicators();
+  if (std::exchange(left->destroyed, false)) give_memory_back();
+  left->admission_threads.clear();
 }
 
 }  // namespace terse::interpose
@@ -338,12 +349,12 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     const HandlesInUse in_use({comm});
     adopt_part(comm);
     forget_background(comm);
-    t_admission_threads.push_back(end_admission(comm));
+    unfinished().admission_threads.push_back(end_admission(comm));
     if (awaiting(comm) != nullptr) return abort(comm);
     release_communicator(comm, true);
     const ncclResult_t result =
         in_use.is_aborted(comm) ? ncclSuccess : call(next().CommDestroy, "ncclCommDestroy", comm);
-    t_destroyed = true;
+    unfinished().destroyed = true;
     if (group_depth() == 0) reap_ended();
     return result;
   });

@@ -4,8 +4,10 @@
 #include "interpose/group.h"
 
 #include <exception>
+#include <new>
 #include <utility>
 
+#include "base/thread_local.h"
 #include "engine/call/group.h"
 #include "interpose/communicators.h"
 #include "interpose/next.h"
@@ -14,8 +16,21 @@
 namespace terse::interpose {
 namespace {
 
-// What the first call of ours that failed in the thread's group has thrown.
-thread_local std::exception_ptr t_failure;
+// Of the thread's group.
+struct GroupFailure {
+  std::exception_ptr first;  // what the first call of ours that failed in it has thrown
+};
+
+// Null: none has failed.
+std::exception_ptr take_failure() noexcept {
+  GroupFailure* const failure = ThreadLocal<GroupFailure>::find();
+  return failure != nullptr ? std::exchange(failure->first, nullptr) : nullptr;
+}
+
+bool has_failed() noexcept {
+  const GroupFailure* const failure = ThreadLocal<GroupFailure>::find();
+  return failure != nullptr && failure->first != nullptr;
+}
 
 // What follows the outermost group, also one that failed, and wherever it did: NCCL's group is over
 // then, and so must ours be, or all that the thread calls later would wait for an end that does not
@@ -25,7 +40,7 @@ class Ending {
   Ending() = default;
   ~Ending() {
     if (!outermost_) return;
-    t_failure = nullptr;
+    take_failure();
     if (group_depth() > 0) group_abandon();
     forget_pending();
     destroy_retired_operators();
@@ -39,7 +54,7 @@ class Ending {
 };
 
 void throw_failure() {
-  if (t_failure != nullptr) std::rethrow_exception(std::exchange(t_failure, nullptr));
+  if (const std::exception_ptr failure = take_failure()) std::rethrow_exception(failure);
 }
 
 // A part of the group's end, with which what is left of the group fails.
@@ -69,7 +84,7 @@ bool is_under_way(ncclResult_t result) { return result == ncclSuccess || result 
 // Before NCCL's own group ends it gets what it can have, and the group's streams meet. Where that
 // fails NCCL's group does, too.
 void complete() noexcept {
-  if (group_depth() != 1 || t_failure != nullptr) return;
+  if (group_depth() != 1 || has_failed()) return;
   try {
     group_hand_over_messages();
     group_meet();
@@ -92,8 +107,12 @@ void hand_over(ncclSimInfo_t* info) {
 
 // No NCCL takes a call without a communicator, and its group fails with it.
 void fail_group() noexcept {
-  if (group_depth() == 0 || t_failure != nullptr) return;
-  t_failure = std::current_exception();
+  if (group_depth() == 0 || has_failed()) return;
+  try {
+    ThreadLocal<GroupFailure>::get().first = std::current_exception();
+  } catch (const std::bad_alloc&) {
+    // then the group fails with what NCCL says
+  }
   next().library->nccl.AllReduce(nullptr, nullptr, 0, ncclFloat32, ncclSum, nullptr, nullptr);
 }
 

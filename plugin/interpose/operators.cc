@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_local.h"
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
 #include "interpose/admission.h"
@@ -19,12 +20,17 @@ struct Retired {
   ncclComm_t comm;
 };
 
-thread_local std::vector<Retired> t_retired;
+// In the thread's group.
+struct RetiredOperators {
+  std::vector<Retired> all;
+};
 
 }  // namespace
 
 void destroy_retired_operators() noexcept {
-  for (const Retired& r : std::exchange(t_retired, {})) {
+  RetiredOperators* const retired = ThreadLocal<RetiredOperators>::find();
+  if (retired == nullptr) return;
+  for (const Retired& r : std::exchange(retired->all, {})) {
     const CommunicatorPointer known = find_communicator(r.comm);
     if (known == nullptr) continue;  // gone, with all of its operators
     known->operators.remove(r.op);
@@ -56,7 +62,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return ours("ncclRedOpDestroy", [&] {
     if (group_depth() > 0 && op >= ncclNumOps && group_reduces_by(comm, op)) {
-      t_retired.push_back({op, comm});
+      ThreadLocal<RetiredOperators>::get().all.push_back({op, comm});
       return ncclSuccess;
     }
     if (const auto known = find_communicator(comm)) known->operators.remove(op);

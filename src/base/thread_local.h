@@ -16,6 +16,9 @@ class ThreadLocal {
     return *place();
   }
 
+  // Null where the thread has none yet, or none any more.
+  static T* find() { return place(); }
+
  private:
   struct End {
     ~End() { delete std::exchange(place(), nullptr); }

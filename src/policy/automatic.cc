@@ -84,7 +84,8 @@ std::vector<float> gaussian(size_t n) {
 }
 
 double error_of_encoding(const codec::Spec& spec) {
-  static const std::vector<float> x = gaussian(size_t{1} << 14);
+  // Never destroyed: calls may come while the program exits.
+  static const std::vector<float>& x = *new std::vector<float>(gaussian(size_t{1} << 14));
   std::vector<uint8_t> body(codec::body_size(spec, x.size()));
   std::vector<float> got(x.size());
   const auto convert = [&](codec::Source from, codec::Target to) {

@@ -76,6 +76,16 @@ add_test(NAME interpose.late COMMAND interpose_late)
 set_tests_properties(interpose.late PROPERTIES ENVIRONMENT
   "${environment};TERSE_LOG=off;TERSE_NCCL=${fakes}/old/libnccl.so.2")
 
+# The same of communicators and groups, on hostnccl. What a thread makes at its very end stays.
+add_executable(interpose_after_main after_main.cc)
+target_link_libraries(interpose_after_main PRIVATE hostnccl Threads::Threads)
+add_dependencies(interpose_after_main terse_nccl)
+foreach(scheme off int8)
+  add_test(NAME interpose.after_main_${scheme} COMMAND interpose_after_main)
+  set_tests_properties(interpose.after_main_${scheme} PROPERTIES ENVIRONMENT
+    "${environment};ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0;TERSE_LOG=off;TERSE_MIN_BYTES=1;TERSE_SCHEME=${scheme}")
+endforeach()
+
 # A program with such an NCCL in it, whose symbols it shows.
 add_library(old_nccl_inside OBJECT fake/old_nccl.c)
 set_target_properties(old_nccl_inside PROPERTIES C_VISIBILITY_PRESET default

@@ -37,7 +37,7 @@ class Exclusions {
   };
 
   const Kept& find(plan::Collective collective, size_t count, int ranks) const {
-    static const Kept nothing;
+    static const Kept& nothing = *new Kept;  // also while the program exits
     if (!plan::may_keep_exact(collective)) return nothing;
     const auto known = kept_.find(count * plan::shards(collective, ranks));
     return known == kept_.end() ? nothing : known->second;
