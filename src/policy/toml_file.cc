@@ -12,6 +12,7 @@
 
 #include "policy/nearest.h"
 #include "policy/size.h"
+#include "policy/toml_depth.h"
 
 namespace terse {
 namespace {
@@ -43,6 +44,13 @@ std::string quoted(std::string_view line) {
                        std::string_view("KMG").find(value.back()) != std::string_view::npos;
   if (!is_text) return "";
   return fmt::format("{} = \"{}\"", key, value);
+}
+
+toml::source_position position_of(std::string_view text, size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t line = before.rfind('\n') + 1;  // where it begins; npos + 1 is 0
+  return {static_cast<toml::source_index>(std::ranges::count(before, '\n') + 1),
+          static_cast<toml::source_index>(offset - line + 1)};
 }
 
 bool is_printable(char c) { return c >= ' ' && c <= '~'; }
@@ -81,26 +89,8 @@ void TomlFile::require_ascii(std::string_view text) const {
   }
 }
 
-// toml++ takes a part of a key into another by recursion, and has no limit to that.
 void TomlFile::require_shallow(std::string_view text) const {
-  constexpr int kMostParts = 100;
-  toml::source_position at{1, 1};
-  int parts = 1;
-  char quote = '\0';  // that a text in quotes ends with; no dot parts anything there
-  bool comment = false;
-  for (const char c : text) {
-    if (c == '\n' || (quote == '\0' && std::strchr(",=[]{}", c) != nullptr)) parts = 1;
-    if (c == '\n') comment = false, quote = '\0';
-    if (!comment && quote == '\0') {
-      comment = c == '#';
-      if (c == '"' || c == '\'') quote = c;
-      if (c == '.' && ++parts > kMostParts) refuse(at, "a key of more than {} parts", kMostParts);
-    } else if (c == quote) {
-      quote = '\0';
-    }
-    ++at.column;
-    if (c == '\n') at = {at.line + 1, 1};
-  }
+  if (const auto deep = too_deep(text)) refuse(position_of(text, deep->offset), "{}", deep->what);
 }
 
 const toml::table& TomlFile::table_of(const Entry& e) const {

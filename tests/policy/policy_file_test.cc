@@ -136,22 +136,20 @@ TEST(PolicyFile, ErrorsOfTheTextItselfSayWhereToo) {
 }
 
 // Not by the end of the stack.
-TEST(PolicyFile, AKeyHasNoMorePartsThanAnybodyNeeds) {
-  const auto parts = [](size_t n, std::string_view part) {
-    std::string key(part);
-    while (--n > 0) key += "." + std::string(part);
-    return key;
-  };
+TEST(PolicyFile, NeitherAKeyNorAValueGoesDeeperThanAnybodyNeeds) {
+  std::string parts, lists(200'000, '[');
+  for (int i = 0; i < 200'000; ++i) parts += ".a";
   const std::string too_many = "a key of more than 100 parts";
-  for (const std::string& text : {parts(101, "a") + " = 1", "[" + parts(200'000, "a") + "]",
-                                  "x = {y." + parts(100, "\"=\"") + " = 1}",
-                                  "[[rule]]\nscheme = 'int8' # .\n" + parts(300, "'a'")})
-    EXPECT_NE(error_of(text).find(too_many), std::string::npos) << error_of(text).substr(0, 100);
-  EXPECT_EQ(error_of(parts(101, "a") + " = 1").find("p.toml:1:200: " + too_many), 0u);
+  EXPECT_EQ(error_of("a" + parts + " = 1"), "p.toml:1:200: " + too_many);
+  EXPECT_EQ(error_of("\"\\\"\"" + parts + " = 1"), "p.toml:1:203: " + too_many);
+  EXPECT_EQ(error_of("[[rule]]\nname = \"\"\"\nx\"\"\"\"\n[a" + parts + "]"),
+            "p.toml:4:201: " + too_many);
+  EXPECT_EQ(error_of("x = {y = " + lists),
+            "p.toml:1:25: more than 16 lists or tables in each other");
   const std::string dots(1000, '.');
-  for (const std::string& text : {parts(100, "a") + " = 1", "[[rule]]\nscheme = 'int8'  # " + dots,
+  for (const std::string& text : {"[[rule]]\nscheme = 'int8'  # " + dots,
                                   "[[rule]]\nscheme = \"int8\"\nname = \"" + dots + "\""})
-    EXPECT_EQ(error_of(text).find(too_many), std::string::npos) << text;
+    EXPECT_EQ(error_of(text), "accepted") << text;
 }
 
 TEST(PolicyFile, ErrorsOfTextsWithoutQuotesSayWhatIsMeant) {
