@@ -1,6 +1,9 @@
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "report/report.h"
@@ -9,6 +12,14 @@ namespace terse::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr int kMostNested = 32;  // values are copied by recursion
+
+template <class... Args>
+[[noreturn]] void refuse_number(fmt::format_string<Args...> format, Args&&... args) {
+  fail(ncclInvalidArgument, "a number that cannot be right: {}",
+       fmt::format(format, std::forward<Args>(args)...));
+}
 
 // JSON has no infinity: null stands for it.
 Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
@@ -45,7 +56,7 @@ Course read_course(const Json& j) {
   constexpr uint64_t kMostOfAPoint = uint64_t{1} << 53;
   if (!std::has_single_bit(s.each) || s.each > kMostOfAPoint ||
       j.at("points").size() > Course::kMaxPoints)
-    throw std::out_of_range("a course that is none");
+    refuse_number("a course that is none");
   for (const Json& p : j.at("points"))
     s.points.push_back({p.at(0).get<uint64_t>(), p.at(1).get<uint64_t>(), p.at(2).get<double>(),
                         p.at(3).get<double>()});
@@ -62,9 +73,11 @@ Json write(const Sizes& sizes) {
 
 Sizes read_sizes(const Json& j) {
   Sizes sizes;
-  for (const Json& each : j)
-    sizes.classes.at(each.at(0).get<size_t>()) = {each.at(1).get<uint64_t>(),
-                                                  each.at(2).get<uint64_t>()};
+  for (const Json& each : j) {
+    const auto k = each.at(0).get<size_t>();
+    if (k >= sizes.classes.size()) refuse_number("a class of sizes {}", k);
+    sizes.classes[k] = {each.at(1).get<uint64_t>(), each.at(2).get<uint64_t>()};
+  }
   return sizes;
 }
 
@@ -214,9 +227,17 @@ Json write(const Communicator& c) {
   return j;
 }
 
+uint64_t read_id(const std::string& text) {
+  uint64_t id = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, id, 16);
+  if (error != std::errc() || at != end) refuse_number("id \"{}\"", text);
+  return id;
+}
+
 Communicator read_communicator(const Json& j) {
   Communicator c;
-  c.id = std::stoull(j.at("id").get<std::string>(), nullptr, 16);
+  c.id = read_id(j.at("id").get<std::string>());
   j.at("name").get_to(c.names.own);
   j.at("rank").get_to(c.rank);
   j.at("ranks").get_to(c.ranks);
@@ -240,8 +261,14 @@ Communicator read_communicator(const Json& j) {
   if (const auto sizes = j.find("sizes"); sizes != j.end()) c.sizes = read_message_sizes(*sizes);
   for (const Json& call : j.value("trace", Json::array()))
     c.trace.push_back(read_traced_call(call));
-  if (c.rank < 0 || c.rank >= c.ranks) throw std::out_of_range("a rank beyond the ranks");
+  if (c.rank < 0 || c.rank >= c.ranks) refuse_number("a rank beyond the ranks");
   return c;
+}
+
+// Without the library's own name for it, "[json.exception.type_error.302] ".
+std::string_view words_of(const nlohmann::json::exception& e) {
+  const std::string_view words = e.what();
+  return words.substr(words.find("] ") + 2);
 }
 
 }  // namespace
@@ -266,10 +293,16 @@ std::string to_json(const Report& r) {
 
 std::optional<Report> report_in(const std::string& text) {
   try {
-    const Json j = Json::parse(text);
+    bool too_deep = false;
+    const Json j = Json::parse(text, [&](int depth, Json::parse_event_t, const Json&) {
+      too_deep |= depth >= kMostNested;
+      return depth < kMostNested;
+    });
     const auto format = j.find("format");
     if (format == j.end() || !format->is_string() || format->get<std::string>() != kFormat)
       return {};
+    if (too_deep)
+      fail(ncclInvalidArgument, "more than {} lists or objects in each other", kMostNested);
     const int version = j.at("version").get<int>();
     if (version != kVersion)
       fail(ncclInvalidArgument, "it is of version {} of the format, and this program reads {}",
@@ -287,9 +320,7 @@ std::optional<Report> report_in(const std::string& text) {
     for (const Json& c : j.at("communicators")) r.communicators.push_back(read_communicator(c));
     return r;
   } catch (const nlohmann::json::exception& e) {
-    fail(ncclInvalidArgument, "{}", e.what());
-  } catch (const std::logic_error& e) {  // of a number
-    fail(ncclInvalidArgument, "a number that cannot be right: {}", e.what());
+    fail(ncclInvalidArgument, "{}", words_of(e));
   }
 }
 

@@ -179,6 +179,36 @@ TEST(Report, SaysWhatIsWrongWithAFile) {
             std::string::npos);
 }
 
+TEST(Report, SaysWhatIsWrongInItsOwnWords) {
+  const std::string good = to_json(sample(0, 1));
+  const std::string id = "\"id\": \"";
+  for (const char* wrong : {"", "x", "12g", "-1", "0x1", " 1", "11112222333344445"}) {
+    std::string text = good;
+    const size_t at = text.find(id) + id.size();
+    text.replace(at, text.find('"', at) - at, wrong);
+    EXPECT_EQ(why_not(text), fmt::format("a number that cannot be right: id \"{}\"", wrong));
+  }
+  EXPECT_EQ(why_not(replaced(good, "\"calls\": 10", "\"calls\": \"ten\"")),
+            "type must be number, but is string");
+}
+
+// Not by the end of the stack, whatever holds the lists.
+TEST(Report, RefusesWhatNestsDeeperThanAnyReport) {
+  const std::string good = to_json(sample(0, 1));
+  const auto nested = [](size_t lists) {
+    return std::string(lists, '[') + std::string(lists, ']');
+  };
+  const auto with = [&](const char* name, size_t lists) {
+    return replaced(good, "\"rank\": 0",
+                    fmt::format("\"rank\": 0, \"{}\": {}", name, nested(lists)));
+  };
+  for (const char* name : {"levels", "trace", "sizes", "course", "more"})
+    for (const size_t lists : {30, 300'000})
+      EXPECT_EQ(why_not(with(name, lists)), "more than 32 lists or objects in each other") << name;
+  EXPECT_EQ(why_not(with("more", 29)), "nothing");
+  EXPECT_EQ(why_not(nested(300'000)), "it is no report of terse");
+}
+
 // What it does not say is not made up.
 TEST(Report, ReadsWhatOlderProcessesWrote) {
   const Report old = from_json(contents(TERSE_TEST_DATA "/report/before-native-times.json"));
