@@ -10,6 +10,7 @@ import weakref
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, ShardingStrategy
@@ -220,9 +221,24 @@ class Ddp(Case):
             with wrapped.join(divide_by_initial_world_size=False):
                 wrapped(torch.ones(1, 4)).sum().backward()
 
-    def test_alone_it_is_told_what_to_do(self):
-        with self.assertRaisesRegex(TypeError, "pass a DdpBuckets"):
-            terse.models.messages(DistributedDataParallel(Model()))
+    def test_a_model_by_itself(self):
+        """Each step's buckets, from the first on."""
+        model = Model()
+        exact = exact_elements(model)
+        wrapped = DistributedDataParallel(model, bucket_cap_mb=0.02)
+        wrapped.register_comm_hook(None, default_hooks.allreduce_hook)  # recorded, as DDP's own is not
+        layouts = []
+        for _ in range(3):
+            wrapped.zero_grad()
+            with recorded() as sent:
+                output = wrapped(torch.zeros(1, requires_grad=True))
+                messages = terse.models.messages(wrapped)
+                output.sum().backward()
+            self.assertEqual(self.check(sent, messages), {"AllReduce": exact})
+            layouts.append([(message.elements, message.ranges) for message in messages])
+        self.assertEqual(terse.models.messages(torch.compile(wrapped)), messages)
+        self.assertNotEqual(layouts[0], layouts[1])
+        self.assertEqual(layouts[1], layouts[2])
 
 
 class Rules(Case):
@@ -241,7 +257,8 @@ class Rules(Case):
             step(wrapped)
             return seen
 
-        for wrap in (Fsdp1().wrap, lambda model: Fsdp2().wrap(model, mesh=ALL), buckets):
+        for wrap in (Fsdp1().wrap, lambda model: Fsdp2().wrap(model, mesh=ALL), DistributedDataParallel,
+                     buckets):
             for checkpoints in (False, True):
                 model = Model()
                 if checkpoints:
@@ -253,8 +270,13 @@ class Rules(Case):
                 per_group = {message.label.split()[0] for message in messages if message.ranges}
                 self.assertEqual(len(per_group), 1)
 
+    def test_buckets_of_which_nothing_is_known(self):
+        wrapped = DistributedDataParallel(torch.nn.Embedding(4, 4, sparse=True))
+        with self.assertRaisesRegex(terse.Error, "as where gradients are sparse"):
+            terse.models.messages(wrapped)
+
     def test_what_is_no_model(self):
-        with self.assertRaisesRegex(TypeError, "Linear: neither FSDP nor"):
+        with self.assertRaisesRegex(TypeError, "Linear: neither DDP nor FSDP nor"):
             terse.models.messages(torch.nn.Linear(2, 2))
 
 

@@ -111,6 +111,10 @@ class Backend(unittest.TestCase):
         self.play("training:2:kept", variables={"PYTHONPATH": MODULE},
                   prefix=[TERSE, "run", "--scheme", "safe-fsdp32", "--nccl", HOSTNCCL, "--"])
 
+    def test_norms_of_ddp(self):
+        self.play("excluded:2", variables={"TERSE_MIN_BYTES": "0"},
+                  prefix=[TERSE, "run", "--scheme", "int4", "--nccl", HOSTNCCL, "--"])
+
     def test_compressed(self):
         with tempfile.TemporaryDirectory() as folder:
             self.play("training:2:compressed",
