@@ -66,8 +66,10 @@ def parse_arguments(arguments):
                         help="windows a rank and step (%(default)s)")
     parser.add_argument("--learning-rate", type=float, default=plan.RECIPE["rate"], metavar="R",
                         help="the highest (%(default)g)")
-    parser.add_argument("--weights", choices=("float32", "bfloat16"), default="float32",
-                        help="what FSDP2 and ZeRO-1 gather (float32)")
+    parser.add_argument("--weights", default="float32",
+                        choices=("float32", "bfloat16", "remainders"),
+                        help="what FSDP2 and ZeRO-1 gather (float32); remainders: with ZeRO-1 bfloat16, "
+                             "beside which an owner keeps the other bits of its fp32 weights alone")
     parser.add_argument("--out", default=os.path.join(_ROOT, "build", "train"), metavar="DIR",
                         help="where runs and results are kept (build/train)")
     parser.add_argument("--json", metavar="FILE", help="write the summary here, too")
@@ -78,6 +80,8 @@ def parse_arguments(arguments):
     parser.add_argument("--torch", default=os.path.join(_ROOT, "build", "torch"), metavar="DIR",
                         help="the environment with PyTorch (build/torch, which is made)")
     options = parser.parse_args(arguments)
+    if options.weights == "remainders" and tuple(options.ways) != ("zero1",):
+        parser.error("remainders are kept by ZeRO-1 alone: --ways zero1")
     alone = [scheme for scheme in options.schemes or () if scheme in plan.ONE_SCALE]
     if alone and tuple(options.ways) != ("ddp",):
         parser.error(f"{alone[0]} is a hook of DDP: --ways ddp")

@@ -135,6 +135,20 @@ class OneScale(Case):
                                    delta=0.3)
 
 
+class Remainders(Case):
+    def test_an_owner_goes_on_from_what_the_gather_leaves(self):
+        """From the same as with weights in fp32 beside, unless that was rounded."""
+        jobs = [self.job("zero1", recipe={**RECIPE, "weights": weights})
+                for weights in ("bfloat16", "remainders")]
+        native, exact, rounded = self.train(
+            ("native", jobs), ("allgather -> minmax4:own=exact", jobs), ("allgather -> minmax4", jobs))
+        for beside, alone in (native, exact):
+            for one, other in zip(beside["losses"], alone["losses"]):
+                self.assertAlmostEqual(one, other, delta=1e-3)
+        self.assertGreater(max(abs(one - other) for one, other in zip(*(
+            result["losses"] for result in rounded))), 1e-2)
+
+
 class Models(Case):
     def test_a_convolutional_net_is_trained(self):
         sizes = {"kind": "conv", "layers": 2, "width": 64, "context": 16}
