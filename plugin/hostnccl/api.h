@@ -4,6 +4,7 @@
 #pragma GCC visibility push(default)
 #include <hostnccl.h>
 #include <nccl.h>
+#include <nccl_config.h>
 #pragma GCC visibility pop
 
 #include <memory>

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "api.h"
+#include "call_config.h"
 #include "op.h"
 
 HOSTNCCL_EXPORT(AllReduce);
@@ -16,6 +17,14 @@ HOSTNCCL_EXPORT(Gather);
 HOSTNCCL_EXPORT(Scatter);
 HOSTNCCL_EXPORT(Send);
 HOSTNCCL_EXPORT(Recv);
+HOSTNCCL_EXPORT(AllReduceConfig);
+HOSTNCCL_EXPORT(ReduceConfig);
+HOSTNCCL_EXPORT(BroadcastConfig);
+HOSTNCCL_EXPORT(ReduceScatterConfig);
+HOSTNCCL_EXPORT(AllGatherConfig);
+HOSTNCCL_EXPORT(AlltoAllConfig);
+HOSTNCCL_EXPORT(GatherConfig);
+HOSTNCCL_EXPORT(ScatterConfig);
 HOSTNCCL_EXPORT(RedOpCreatePreMulSum);
 HOSTNCCL_EXPORT(RedOpDestroy);
 
@@ -88,6 +97,14 @@ ncclResult_t submit(Kind kind, const void* send, void* recv, size_t count, ncclD
   });
 }
 
+// A group goes on without a call whose configuration is refused, as in NCCL.
+template <class... Args>
+ncclResult_t submit(const ncclCollConfig_t* config, Kind kind, Args... args) {
+  const std::string function = std::string(name_of(kind)) + "Config";
+  const ncclResult_t result = guard(function.c_str(), [&] { check_call_config(config); });
+  return result == ncclSuccess ? submit(kind, args...) : result;
+}
+
 }  // namespace
 
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
@@ -137,6 +154,60 @@ ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, nccl
 ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   return submit(Kind::kScatter, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
+}
+
+ncclResult_t ncclAllReduceConfig(const void* sendbuff, void* recvbuff, size_t count,
+                                 ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                 cudaStream_t stream, const ncclCollConfig_t* config) {
+  return submit(config, Kind::kAllReduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream);
+}
+
+ncclResult_t ncclReduceConfig(const void* sendbuff, void* recvbuff, size_t count,
+                              ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                              cudaStream_t stream, const ncclCollConfig_t* config) {
+  return submit(config, Kind::kReduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream);
+}
+
+ncclResult_t ncclBroadcastConfig(const void* sendbuff, void* recvbuff, size_t count,
+                                 ncclDataType_t datatype, int root, ncclComm_t comm,
+                                 cudaStream_t stream, const ncclCollConfig_t* config) {
+  return submit(config, Kind::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, root, comm,
+                stream);
+}
+
+ncclResult_t ncclReduceScatterConfig(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                     ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                     cudaStream_t stream, const ncclCollConfig_t* config) {
+  return submit(config, Kind::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm,
+                stream);
+}
+
+ncclResult_t ncclAllGatherConfig(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                 ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+                                 const ncclCollConfig_t* config) {
+  return submit(config, Kind::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0, comm,
+                stream);
+}
+
+ncclResult_t ncclAlltoAllConfig(const void* sendbuff, void* recvbuff, size_t count,
+                                ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+                                const ncclCollConfig_t* config) {
+  return submit(config, Kind::kAlltoAll, sendbuff, recvbuff, count, datatype, ncclSum, 0, comm,
+                stream);
+}
+
+ncclResult_t ncclGatherConfig(const void* sendbuff, void* recvbuff, size_t count,
+                              ncclDataType_t datatype, int root, ncclComm_t comm,
+                              cudaStream_t stream, const ncclCollConfig_t* config) {
+  return submit(config, Kind::kGather, sendbuff, recvbuff, count, datatype, ncclSum, root, comm,
+                stream);
+}
+
+ncclResult_t ncclScatterConfig(const void* sendbuff, void* recvbuff, size_t count,
+                               ncclDataType_t datatype, int root, ncclComm_t comm,
+                               cudaStream_t stream, const ncclCollConfig_t* config) {
+  return submit(config, Kind::kScatter, sendbuff, recvbuff, count, datatype, ncclSum, root, comm,
+                stream);
 }
 
 ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,

@@ -67,6 +67,8 @@ TEST(Abi, LibraryExportsWhatTheHeaderDeclares) {
   EXPECT_EQ(library, dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD));
   std::set<std::string> functions = functions_of(HOSTNCCL_OUR_HEADER);
   EXPECT_EQ(functions.size(), 41u);
+  functions.merge(functions_of(HOSTNCCL_CONFIG_HEADER));
+  EXPECT_EQ(functions.size(), 49u);
   functions.insert(kUnsupported.begin(), kUnsupported.end());
   const std::set<std::string> exports = exported_symbols();
   std::set<std::string> expected;
