@@ -93,6 +93,11 @@ constexpr Condition kConditions[] = {
        m.name = value.find_first_not_of('*') == value.npos ? "" : value;  // any
      },
      [](const Match& m) { return m.name.empty() ? "" : quote(m.name); }},
+    {"tag", ConditionKind::kRange,
+     [](std::string_view value, Match& m) {
+       set_range(m.tag, value, parse_tag, "7 or 0x100..0x1ff");
+     },
+     [](const Match& m) { return print_range(m.tag, print_number); }},
 };
 
 }  // namespace

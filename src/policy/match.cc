@@ -44,6 +44,7 @@ const char* Match::refusal(const Facts& f) const {
   if (!nodes.everything() && (f.nodes == 0 || !nodes.contains(static_cast<uint64_t>(f.nodes))))
     return "nodes";
   if (!name.empty() && !glob(name, f.name)) return "name";
+  if (!tag.contains(f.tag)) return "tag";
   if (!bytes.contains(f.bytes) || (usual && is_less_than_usual(f))) return "bytes";
   if (!shard.contains(f.shard_bytes())) return "shard";
   return nullptr;
@@ -56,8 +57,8 @@ bool Match::is_too_small(const Facts& f) const {
 bool Match::covers(const Match& o) const {
   return (!usual || o.usual) && terse::covers(collectives, o.collectives) &&
          terse::covers(dtypes, o.dtypes) && terse::covers(ops, o.ops) && ranks.contains(o.ranks) &&
-         nodes.contains(o.nodes) && (name.empty() || name == o.name) && bytes.contains(o.bytes) &&
-         shard.contains(o.shard);
+         nodes.contains(o.nodes) && (name.empty() || name == o.name) && tag.contains(o.tag) &&
+         bytes.contains(o.bytes) && shard.contains(o.shard);
 }
 
 bool Match::meets(const Match& o) const {
@@ -67,7 +68,7 @@ bool Match::meets(const Match& o) const {
                         std::max(own.first, others.first) <= std::min(bytes.last, o.bytes.last);
   return terse::meets(collectives, o.collectives) && terse::meets(dtypes, o.dtypes) &&
          terse::meets(ops, o.ops) && ranks.meets(o.ranks) && nodes.meets(o.nodes) &&
-         names_meet(name, o.name) && of_sizes;
+         names_meet(name, o.name) && tag.meets(o.tag) && of_sizes;
 }
 
 // After a mismatch the last * takes more, up to where what follows it may begin.

@@ -20,6 +20,7 @@ struct Facts {
   int nodes = 0;          // hosts that the ranks are on; 0: not known yet
   std::string_view name;  // of the communicator, its commName; empty: none
   bool gpu = false;
+  uint64_t tag = 0;  // of the call's own configuration, its userProfilerTag; 0: none
 
   // Of what NCCL's own count counts: a rank's shard, where the message has some.
   size_t shard_bytes() const { return bytes / plan::shards(collective, ranks); }
@@ -48,7 +49,7 @@ size_t usual_least(const Facts& facts);
 struct Match {
   Set collectives = 0;  // in a rule of a policy never empty
   Set dtypes = 0, ops = 0;
-  Range bytes, shard, ranks, nodes;
+  Range bytes, shard, ranks, nodes, tag;
   bool usual = false;  // large enough to gain by it, as a rule
   std::string name;    // a pattern with * and ?; empty: any, also none
 

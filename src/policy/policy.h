@@ -23,6 +23,8 @@
 //   ranks       of the communicator
 //   nodes       hosts that its ranks are on
 //   name        of the communicator (ncclConfig_t.commName): a pattern with * and ?
+//   tag         of the call (ncclCollConfig_t.userProfilerTag), decimal or hexadecimal after 0x; a
+//               call without a configuration has 0, as NCCL's own default
 //
 // Ranges are FIRST..LAST with both ends included, FIRST.., ..LAST or one number. The scheme may be
 // a preset (presets.h). On a line rules are separated by `;`, the names of a list by `,`, the

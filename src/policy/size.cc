@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "policy/scheme.h"
 
 namespace terse {
@@ -23,6 +25,16 @@ std::optional<uint64_t> parse_size(std::string_view text) {
   const std::optional<uint64_t> number = parse_number(text);
   if (!number || *number > UINT64_MAX / unit) return {};
   return *number * unit;
+}
+
+std::optional<uint64_t> parse_tag(std::string_view text) {
+  constexpr std::string_view kHex = "0x";
+  if (!text.starts_with(kHex)) return parse_number(text);
+  uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + kHex.size(), end, value, 16);
+  if (error != std::errc{} || stop != end) return {};
+  return value;
 }
 
 std::string print_size(uint64_t bytes) {

@@ -66,6 +66,7 @@ TEST(Match, RangesIncludeBothEnds) {
       {&Match::bytes, "bytes", [](Facts& f, uint64_t v) { f.bytes = v; }},
       {&Match::ranks, "ranks", [](Facts& f, uint64_t v) { f.ranks = static_cast<int>(v); }},
       {&Match::nodes, "nodes", [](Facts& f, uint64_t v) { f.nodes = static_cast<int>(v); }},
+      {&Match::tag, "tag", [](Facts& f, uint64_t v) { f.tag = v; }},
   };
   for (const auto& n : numbers) {
     Match m = about(kAllReduce);

@@ -50,6 +50,13 @@ scheme = "safe"
             "rule 3 (line 15). ");
 }
 
+TEST(PolicyFile, TagsAreNumbersOrTexts) {
+  const std::vector<Rule> line = parse_policy_line("tag=256 -> int8", 64 * 1024).rules;
+  for (const char* tag : {"256", "0x100", "\"0x100\"", "\"256..0x100\""})
+    EXPECT_EQ(parse(fmt::format("[[rule]]\ntag = {}\nscheme = \"int8\"\n", tag)).rules, line)
+        << tag;
+}
+
 TEST(PolicyFile, HasUsualSizesWhereItNamesNone) {
   const std::vector<Rule> usual = parse_policy_line("int8", std::nullopt).rules;
   EXPECT_EQ(parse_policy_file("[[rule]]\nscheme = \"int8\"\n", "p.toml", std::nullopt).rules,
@@ -81,8 +88,7 @@ TEST(PolicyFile, ErrorsSayWhere) {
        "p.toml:2:1: unknown key \"schem\"; did you mean \"scheme\"?"},
       {"[[rule]]\n  a.b = 1\n",
        "p.toml:2:3: unknown key \"a\"; known are collective, dtype, op, bytes, shard, ranks, "
-       "nodes, name "
-       "and scheme"},
+       "nodes, name, tag and scheme"},
       {"[[rules]]\nscheme = \"int8\"\n",
        "p.toml:1:3: unknown key \"rules\"; did you mean \"rule\"?"},
       {"version = 1\n", "p.toml:1:1: unknown key \"version\"; known are rule"},

@@ -28,15 +28,14 @@ TEST(PolicyLine, ErrorsSayWhere) {
       {"int8; allreduce btyes=1M.. -> int4",
        "column 17: unknown key \"btyes\"; did you mean \"bytes\"?"},
       {"x=1 -> int4",
-       "column 1: unknown key \"x\"; known are collective, dtype, op, bytes, shard, ranks, nodes "
-       "and "
-       "name"},
+       "column 1: unknown key \"x\"; known are collective, dtype, op, bytes, shard, ranks, nodes, "
+       "name and tag"},
       {"=1 -> int4",
-       "column 1: unknown key \"\"; known are collective, dtype, op, bytes, shard, ranks, nodes "
-       "and name"},
+       "column 1: unknown key \"\"; known are collective, dtype, op, bytes, shard, ranks, nodes, "
+       "name and tag"},
       {"scheme=int8 -> int4",
        "column 1: unknown key \"scheme\"; known are collective, dtype, op, "
-       "bytes, shard, ranks, nodes and name"},
+       "bytes, shard, ranks, nodes, name and tag"},
       {"bytes=1.. bytes=2.. -> int4", "column 11: bytes is given twice"},
       {"allreduce collective=allgather -> int4", "column 11: collective is given twice"},
       {"allreduce,allreduce -> int4", "column 11: \"allreduce\" is given twice"},
@@ -65,6 +64,13 @@ TEST(PolicyLine, ErrorsSayWhere) {
       {"nodes=-1 -> int4", "column 7: \"-1\" is not a range such as 1 or 2.."},
       {"ranks=0 -> int4", "column 7: no call is of 0"},
       {"nodes=..0 -> int4", "column 7: no call is of 0"},
+      {"tag=a -> int4", "column 5: \"a\" is not a range such as 7 or 0x100..0x1ff"},
+      {"tag=0x -> int4", "column 5: \"0x\" is not a range such as 7 or 0x100..0x1ff"},
+      {"tag=0xg -> int4", "column 5: \"0xg\" is not a range such as 7 or 0x100..0x1ff"},
+      {"tag=-1 -> int4", "column 5: \"-1\" is not a range such as 7 or 0x100..0x1ff"},
+      {"tag=0x10000000000000000 -> int4",
+       "column 5: \"0x10000000000000000\" is not a range such as 7 or 0x100..0x1ff"},
+      {"tag=9..0x8 -> int4", "column 5: the range \"9..0x8\" is empty: it begins after its end"},
       {"name= -> int4", "column 6: the name is empty; leave it out for any name"},
       {"name=\"a -> int4", "column 6: a closing quote is missing"},
       {"name=\"a\\\" -> int4", "column 6: a closing quote is missing"},

@@ -160,12 +160,19 @@ TEST(Policy, GoesByEveryFact) {
   f.ranks = 16;
   f.nodes = 2;
   f.name = "dp-3";
+  f.tag = 0x8000000000000001;
   for (const char* condition : {"dtype=bf16", "dtype=float32,bfloat16", "op=avg", "op=sum,avg",
-                                "ranks=16", "ranks=9..", "nodes=2..", "nodes=..2", "name=dp-?"})
+                                "ranks=16", "ranks=9..", "nodes=2..", "nodes=..2", "name=dp-?",
+                                "tag=9223372036854775809", "tag=0x8000000000000001", "tag=1.."})
     EXPECT_EQ(decide(parse(fmt::format("{} -> int4; int8", condition)), f), "1: int4") << condition;
   for (const char* condition : {"dtype=fp32,fp16", "op=sum", "ranks=17..", "ranks=..15", "nodes=1",
-                                "nodes=3..", "name=tp*", "name=dp"})
+                                "nodes=3..", "name=tp*", "name=dp", "tag=0", "tag=2..0xff"})
     EXPECT_EQ(decide(parse(fmt::format("{} -> int4; int8", condition)), f), "2: int8") << condition;
+}
+
+TEST(Policy, ACallWithoutATagHasTag0) {
+  const Facts f = call(Collective::kAllReduce, 1 << 20);
+  EXPECT_EQ(decide(parse("tag=1.. -> int4; tag=0 -> int8"), f), "2: int8");
 }
 
 TEST(Policy, KnowsWhatItAsksFor) {
@@ -225,6 +232,8 @@ TEST(Policy, PrintsWhatIsImplied) {
       {"name=\"d*\" -> off", "name=d* -> off"},
       {"name=** -> off", "off"},
       {"name=\"\\\"\\\\->;\" -> off", "name=\"\\\"\\\\->;\" -> off"},
+      {"tag=0x10..0x1f name=a -> off", "name=a tag=16..31 -> off"},
+      {"tag=0.. -> off", "off"},
       {"bytes=1025 -> int2", "bytes=1025 -> int2:block=128,round=nearest"},
       {"bytes=0..7 -> int2", "bytes=0..7 -> int2:block=128,round=nearest"},
       {"bytes=..1M -> int2", "bytes=..1M shard=64K.. -> int2:block=128,round=nearest"},
@@ -253,7 +262,8 @@ TEST(Policy, EveryPolicyPrintsToALineThatParsesBack) {
        "bytes=0..18446744073709551615"},
       {"", "ranks=2", "ranks=2..8"},
       {"", "nodes=1", "nodes=2.."},
-      {"", "name=dp*", "name=\"a \\\"b\\\" ; -> c\"", "name=a\\b", "name=x=y"}};
+      {"", "name=dp*", "name=\"a \\\"b\\\" ; -> c\"", "name=a\\b", "name=x=y"},
+      {"", "tag=7", "tag=0x10..", "tag=0"}};
   const char* schemes[] = {"int8", "off", "safe", "cgx", "minmax4:round=shift,seed=3"};
   const auto pick = [&](const auto& list) { return std::string(list[random() % std::size(list)]); };
   for (int i = 0; i < 2000; ++i) {
@@ -285,6 +295,9 @@ TEST(Policy, WarnsOfRulesThatNoCallReaches) {
        "rule 3 is never reached: rule 1 takes all of its calls"},
       {"int8; allgather,allreduce -> safe",
        "rule 2 is never reached: rule 1 takes all of its calls"},
+      {"tag=1..9 -> int8; tag=9 -> int4", "rule 2 is never reached: rule 1 takes all of its calls"},
+      {"tag=1..9 -> int8; tag=9.. -> int4", ""},
+      {"tag=1..9 -> int8; tag=10 -> off", ""},
       {"allgather -> int8; safe", ""},
       {"safe; int8", ""},  // needs both of rule 1's parts: not seen
       {"allreduce -> int8; allgather -> int8; int4", ""},
