@@ -308,6 +308,27 @@ terseResult_t tersePreloadSetLevels(struct ncclComm* comm, const char* levels);
 terseResult_t tersePreloadGetLevels(struct ncclComm* comm, char* text, size_t capacity,
                                     size_t* bytes);
 
+/* ---- What a call's own configuration says ---------------------------------------------------
+ * For programs that call ncclAllReduceConfig or another function with a configuration (NCCL 2.31)
+ * under the preload library. ncclCollConfig_t has a list of options, ncclConfigExt_t, which NCCL
+ * ignores; those with key.vendorId TERSE_VENDOR_ID are terse's. Every rank gives a call the same. */
+
+/* Chosen at random, as nccl.h asks. */
+#define TERSE_VENDOR_ID 0x3ace00
+
+enum {
+  /* val.s: the call's scheme, as terseSchemeParse reads it, in place of the rules', and for messages
+   * of any size. What a rule with `off` matches stays native, and so does all where no rule
+   * compresses anything. */
+  TERSE_OPTION_SCHEME = 1,
+  /* val.i, but for 0: the call stays native. */
+  TERSE_OPTION_EXACT = 2,
+  /* val.i, but for 0: a call that cannot be compressed is an error, ncclInvalidUsage on all ranks,
+   * with a message that names collective, communicator, rank and cause. One rank alone, which sends
+   * nothing, has none. */
+  TERSE_OPTION_MUST_COMPRESS = 3
+};
+
 /* ---- Encode and decode on their own -------------------------------------------------------
  * A packed buffer is self-describing and checked: src/codec/FORMAT.md. Host memory, done on
  * return. */
@@ -333,7 +354,8 @@ TERSE_API terseResult_t terseDecode(const void* packed, size_t bytes, void* data
 
 /* Why a call went to NCCL uncompressed. */
 enum {
-  TERSE_BYPASS_OFF = 0,        /* the scheme is off, no rule is for the call, or it is paused */
+  TERSE_BYPASS_OFF = 0,        /* the scheme is off, no rule is for the call, or it is paused; or
+                                  the call says TERSE_OPTION_EXACT */
   TERSE_BYPASS_DTYPE = 1,      /* not fp32, fp16 or bf16; of the 16-bit schemes, not fp32 */
   TERSE_BYPASS_OP = 2,         /* not a sum or an average; or a PreMulSum with intra=off, or one
                                   that was made where the preload library did not see it */
@@ -351,7 +373,9 @@ enum {
                                   no memory to keep what was gathered */
   TERSE_BYPASS_EXACT = 10,     /* what stays exact (terseCommExclude) and the codes are as much as
                                   NCCL sends */
-  TERSE_BYPASS_REASONS = 11
+  TERSE_BYPASS_CONFIG = 11,    /* its ncclCollConfig_t asks for what NCCL alone does: an algorithm
+                                  that is forced, CTAs, an event, or what terse does not know */
+  TERSE_BYPASS_REASONS = 12
 };
 
 /* Why an AllGather of differences (delta=) went in full. */

@@ -24,6 +24,14 @@ struct Next {
   decltype(&ncclCommRevoke) CommRevoke;
   decltype(&ncclGetLastError) GetLastError;
   decltype(&ncclBcast) Bcast;
+  decltype(&ncclAllReduceConfig) AllReduceConfig;
+  decltype(&ncclAllGatherConfig) AllGatherConfig;
+  decltype(&ncclReduceScatterConfig) ReduceScatterConfig;
+  decltype(&ncclReduceConfig) ReduceConfig;
+  decltype(&ncclBroadcastConfig) BroadcastConfig;
+  decltype(&ncclAlltoAllConfig) AlltoAllConfig;
+  decltype(&ncclGatherConfig) GatherConfig;
+  decltype(&ncclScatterConfig) ScatterConfig;
   decltype(&ncclGroupSimulateEnd) GroupSimulateEnd;
   decltype(&ncclRedOpCreatePreMulSum) RedOpCreatePreMulSum;
   decltype(&ncclRedOpDestroy) RedOpDestroy;

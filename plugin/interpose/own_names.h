@@ -4,6 +4,7 @@
 #pragma once
 
 #include <nccl.h>
+#include <nccl_config.h>
 
 // Later than the header: NCCL has it since 2.29.
 extern "C" ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,

@@ -21,7 +21,8 @@ namespace terse::cli {
 namespace {
 
 struct ExplainOptions {
-  std::string collective = "allreduce", dtype = "float32", op = "sum", bytes = "64M", name;
+  std::string collective = "allreduce", dtype = "float32", op = "sum", bytes = "64M", name,
+              tag = "0";
   int ranks = 8, nodes = 1;
   std::string policy, scheme, bandwidth, profile;
   bool gpu = false;
@@ -38,7 +39,8 @@ constexpr const char* kReasons[] = {"the rule says off",
                                     "the scheme is for other collectives",
                                     "nothing is predicted to be 10 % faster",
                                     "the ranks do not hold the same",
-                                    "what stays exact and the codes are as much"};
+                                    "what stays exact and the codes are as much",
+                                    "the call's configuration is for NCCL"};
 static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
 
 uint64_t parse_bytes(const std::string& text) {
@@ -48,6 +50,12 @@ uint64_t parse_bytes(const std::string& text) {
   return *bytes;
 }
 
+uint64_t parse_tag_option(const std::string& text) {
+  const std::optional<uint64_t> tag = parse_tag(text);
+  if (!tag) fail(ncclInvalidArgument, "{}: not a tag such as 7 or 0x100", text);
+  return *tag;
+}
+
 // The call of the largest whole number of elements within the bytes.
 Request request_of(const ExplainOptions& o) {
   Request r{.collective = entry_of(collective_names(), o.collective).collective};
@@ -55,6 +63,7 @@ Request request_of(const ExplainOptions& o) {
   r.op = entry_of(op_names(), o.op).op;
   r.count = 1;
   r.count = parse_bytes(o.bytes) / message_bytes(r, o.ranks);
+  r.config.tag = parse_tag_option(o.tag);
   return r;
 }
 
@@ -89,11 +98,12 @@ std::string exact_bytes_text(uint64_t bytes) {
 
 void print_call(const ExplainOptions& o, const Request& r) {
   const bool reduces = entry_of(collective_names(), o.collective).reduces;
-  fmt::print("call       {}, {}, {}{}, {} {} on {} {}{}\n", o.collective,
+  fmt::print("call       {}, {}, {}{}, {} {} on {} {}{}{}\n", o.collective,
              exact_bytes_text(message_bytes(r, o.ranks)), print_dtypes(set_of(r.datatype)),
              reduces ? ", " + o.op : "", o.ranks, o.ranks == 1 ? "rank" : "ranks", o.nodes,
              o.nodes == 1 ? "node" : "nodes",
-             o.name.empty() ? "" : fmt::format(", communicator \"{}\"", o.name));
+             o.name.empty() ? "" : fmt::format(", communicator \"{}\"", o.name),
+             r.config.tag == 0 ? "" : fmt::format(", tag {}", r.config.tag));
 }
 
 // The rules that come before the one that decides, and why they do not.
@@ -329,6 +339,9 @@ void add_explain(CLI::App& app) {
       ->capture_default_str();
   c->add_flag("--gpu", o->gpu, "As on GPUs, not on hosts: usual sizes, and chunks");
   c->add_option("--name", o->name, "The communicator's name, ncclConfig_t.commName");
+  c->add_option("--tag", o->tag, "Of the call, ncclCollConfig_t.userProfilerTag")
+      ->check(readable_by(parse_tag_option))
+      ->capture_default_str();
   CLI::Option* file =
       c->add_option("--policy", o->policy, "A policy file, as TERSE_POLICY")->check(not_empty);
   c->add_option("--scheme", o->scheme, "Rules on a line, as TERSE_SCHEME")

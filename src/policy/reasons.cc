@@ -17,7 +17,8 @@ const char* bypass_reason(int reason) {
                                              "the scheme is for other collectives",
                                              "native is predicted to be as fast",
                                              "the ranks do not hold the same",
-                                             "what stays exact and the codes are as much"};
+                                             "what stays exact and the codes are as much",
+                                             "the call's configuration is for NCCL"};
   static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
   return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
 }

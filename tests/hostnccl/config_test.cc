@@ -1,10 +1,9 @@
 // The calls that take a configuration of their own.
-#include <nccl_config.h>
-
 #include <cstddef>
 #include <numeric>
 #include <string>
 
+#include "configured_calls.h"
 #include "reference.h"
 
 namespace hostnccl_test {
@@ -13,46 +12,22 @@ namespace {
 constexpr int kRanks = 3;
 constexpr size_t kCount = 40;
 
-ncclCollConfig_t config() { return NCCL_COLLCONFIG_INITIALIZER; }
-
-// A call of one rank, with the configuration, or without one.
-using Call = ncclResult_t (*)(const float* in, float* out, ncclComm_t comm,
-                              const ncclCollConfig_t* config);
-struct Pair {
-  const char* name;
-  Call plain, configured;
-};
-
-#define PAIR(name, ...)                                                                \
-  {                                                                                    \
-#name,                                                                               \
-   [](const float* in, float* out, ncclComm_t comm, const ncclCollConfig_t*) {          \
-     return nccl##name(in, out, kCount, ncclFloat32, __VA_ARGS__, nullptr);             \
-   },                                                                                   \
-   [](const float* in, float* out, ncclComm_t comm, const ncclCollConfig_t* config) {   \
-     return nccl##name##Config(in, out, kCount, ncclFloat32, __VA_ARGS__, nullptr, config); \
-   } \
-  }
-constexpr Pair kPairs[] = {
-    PAIR(AllReduce, ncclAvg, comm), PAIR(AllGather, comm),    PAIR(ReduceScatter, ncclSum, comm),
-    PAIR(AlltoAll, comm),           PAIR(Broadcast, 1, comm), PAIR(Reduce, ncclMax, 2, comm),
-    PAIR(Gather, 1, comm),          PAIR(Scatter, 2, comm)};
-
 // What all ranks have at the end.
-std::vector<float> results(const Clique& clique, Call call, const ncclCollConfig_t* config) {
+std::vector<float> results(const Clique& clique, ConfiguredCall call,
+                           const ncclCollConfig_t* config) {
   std::vector<float> in(kRanks * kRanks * kCount), out(in.size(), -1);
   std::iota(in.begin(), in.end(), 0.25f);
   EXPECT_NCCL(clique.each([&](int rank, ncclComm_t comm) {
     const size_t at = rank * kRanks * kCount;
-    return call(&in[at], &out[at], comm, config);
+    return call(&in[at], &out[at], kCount, comm, config);
   }));
   return out;
 }
 
 TEST(CallConfig, AConfiguredCallDoesWhatThePlainOneDoes) {
   const Clique clique(kRanks);
-  const ncclCollConfig_t untouched = config();
-  for (const Pair& pair : kPairs) {
+  const ncclCollConfig_t untouched = call_config();
+  for (const CallPair& pair : kCallPairs) {
     const std::vector<float> want = results(clique, pair.plain, nullptr);
     EXPECT_EQ(results(clique, pair.configured, nullptr), want) << pair.name;
     EXPECT_EQ(results(clique, pair.configured, &untouched), want) << pair.name;
@@ -74,8 +49,8 @@ TEST(CallConfig, IsLaidOutAsNccls) {
   EXPECT_EQ(sizeof(ncclConfigExt_t), 24u);
   EXPECT_EQ(offsetof(ncclConfigExt_t, key), 8u);
   EXPECT_EQ(offsetof(ncclConfigExt_t, val), 16u);
-  EXPECT_EQ(config().magic, 0xcafebeefu);
-  EXPECT_EQ(config().forceAlgSelection, 1);
+  EXPECT_EQ(call_config().magic, 0xcafebeefu);
+  EXPECT_EQ(call_config().forceAlgSelection, 1);
 }
 
 // Each by one change of a configuration that is right.
@@ -97,7 +72,7 @@ TEST(CallConfig, RefusesWhatNcclRefuses) {
       {[](ncclCollConfig_t& c) { c.CTAPolicy = -1; }, ncclInvalidArgument, "CTAPolicy -1"},
   };
   for (const auto& c : cases) {
-    ncclCollConfig_t own = config();
+    ncclCollConfig_t own = call_config();
     c.change(own);
     const float in = 3;
     float out = 0;
@@ -113,7 +88,7 @@ TEST(CallConfig, RefusesWhatNcclRefuses) {
 
 TEST(CallConfig, AGroupGoesOnWithoutWhatIsRefused) {
   const Clique clique(2);
-  ncclCollConfig_t wrong = config();
+  ncclCollConfig_t wrong = call_config();
   wrong.magic = 0;
   float values[2] = {1, 2};
   ASSERT_NCCL(ncclGroupStart());

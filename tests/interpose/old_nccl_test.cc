@@ -19,8 +19,10 @@ Function preloaded(const char* name) {
 std::string last_error() { return preloaded<const char* (*)(void*)>("ncclGetLastError")(nullptr); }
 
 TEST(OldNccl, AFunctionThatItLacksIsInvalidUsageAndSaysSo) {
-  for (const char* name : {"ncclCommGrow", "ncclCommRegister", "pncclCommGrow", "ncclCommShrink"}) {
-    EXPECT_EQ(preloaded<int (*)(long, long, long, long, long, long)>(name)(0, 0, 0, 0, 0, 0),
+  for (const char* name : {"ncclCommGrow", "ncclCommRegister", "pncclCommGrow", "ncclCommShrink",
+                           "ncclAllReduceConfig"}) {
+    EXPECT_EQ(preloaded<int (*)(long, long, long, long, long, long, long, long)>(name)(0, 0, 0, 0,
+                                                                                       0, 0, 0, 0),
               kInvalidUsage)
         << name;
     const std::string plain = name[0] == 'p' ? name + 1 : name;

@@ -305,6 +305,18 @@ native                             168 MiB (176160768 B)         56 MiB (5872025
 """, "--collective", "reducescatter", "--dtype", "fp32", "--ranks", "8", "--nodes", "2", "--name",
                   "dp", "--policy", EXAMPLES + "/policy.toml", "--bandwidth", "10gbit")
 
+    def test_a_call_with_a_tag(self):
+        for tag, said in (("16", ", tag 16"), ("0x10", ", tag 16"), ("0", "")):
+            code, out, err = terse("explain", "--scheme", "tag=0x10..0x1f -> off", "--tag", tag)
+            first, *others = out.splitlines()
+            self.assertEqual((code, err, first), (
+                0, "", "call       allreduce, 64 MiB (67108864 B), float32, sum, 8 ranks on 1 node" + said))
+            self.assertEqual(others, [
+                "rule       rule 1: tag=16..31 -> off", "native     the rule says off"] if said else [
+                "passed by  rule 1, for its tag: tag=16..31 -> off",
+                "rule       none matches", "native     no rule asks for compression"])
+        wrong_usage(self, "--tag: x: not a tag such as 7 or 0x100", "explain", "--tag", "x")
+
     def test_each_rank_has_a_link_on_one_node(self):
         self.says("""\
 call       allreduce, 1 MiB (1048576 B), bfloat16, avg, 4 ranks on 1 node

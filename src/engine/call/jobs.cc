@@ -115,7 +115,24 @@ Jobs take_if(Jobs& jobs, const Condition& condition) {
   return taken;
 }
 
+// What is known before anything is enqueued: of the communicator that it is about no call is made
+// on any rank. Those on others are broken off.
+void require_none_native(const Jobs& jobs, std::span<const Job> all) {
+  for (const Job* job : jobs) {
+    if (!job->request.config.must_compress) continue;
+    const Communicator& c = *job->communicator;
+    try {
+      if (keeps_too_much(job)) require_not_native(c, job->request, TERSE_BYPASS_EXACT);
+      if (sends_more_than_nccl(job)) require_not_native(c, job->request, TERSE_BYPASS_LINK);
+    } catch (const std::exception& cause) {
+      break_off(all, cause, [&](const Job& other) { return other.communicator == &c; });
+      throw;
+    }
+  }
+}
+
 void stay_native(const Jobs& jobs, int reason) {
+  for (const Job* job : jobs) require_not_native(*job->communicator, job->request, reason);
   for (const Job* job : jobs) {
     trace(*job->communicator, job->request, reason);
     count_bypass(*job->communicator, job->request, reason);
@@ -217,6 +234,7 @@ void run(std::span<Job> jobs) {
   }
   require_usable(jobs);
   agree_for(jobs, agreements);
+  require_none_native(together, jobs);
   try {
     run_native(native);
     stay_native(take_if(together, keeps_too_much), TERSE_BYPASS_EXACT);

@@ -34,8 +34,11 @@ bool root_exists(const Request& r, const Communicator& c) {
   return !plan::traits(r.collective).rooted || (r.root >= 0 && r.root < c.ranks);
 }
 
-// Where no rule compresses anything a call makes no communicator.
-Answer decline(const Request& r) {
+// Where no rule compresses anything a call makes no communicator, but for one that is refused.
+Answer decline(const Request& r, const Settings& settings) {
+  if (r.config.must_compress)
+    if (const auto held = state_of(r.comm, settings))
+      require_not_native(*held, r, TERSE_BYPASS_OFF);
   if (const auto known = find_communicator(r.comm)) {
     trace(*known, r, TERSE_BYPASS_OFF);
     count_bypass(*known, r, TERSE_BYPASS_OFF);
@@ -48,7 +51,7 @@ Answer decline(const Request& r) {
 Answer offer(const Request& r, const Settings& settings) {
   if (!can_be_right(r)) return {};
   const bool readable = settings.error.empty();  // else this one was made past us
-  if (readable && !settings.policy.compresses()) return decline(r);
+  if (readable && !settings.policy.compresses()) return decline(r, settings);
   const CommunicatorPointer held = state_of(r.comm, settings);
   if (held == nullptr) return {};
   Communicator& c = *held;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "engine/call/trace.h"
 #include "engine/peers/agree.h"
+#include "policy/reasons.h"
 
 namespace terse {
 namespace {
@@ -110,8 +111,8 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
 Facts facts_of(const Request& r, int ranks, const plan::Topology& topology, std::string_view name,
                bool gpu) {
   const ncclRedOp_t op = r.op < ncclNumOps ? r.op : kPreMulSum;
-  return {r.collective, message_bytes(r, ranks), r.datatype, op,
-          ranks,        topology.nodes(),        name,       gpu};
+  return {r.collective, message_bytes(r, ranks), r.datatype, op, ranks, topology.nodes(), name, gpu,
+          r.config.tag};
 }
 
 Route route(Communicator& c, const Request& request, const Scheme& scheme) {
@@ -125,7 +126,10 @@ bool waits_for_ranks(const Communicator& c, const Scheme& scheme) {
 bool waits_for_ranks(const Communicator& c, const Request& request) {
   const Policy& policy = c.settings.policy;
   if (!c.settings.error.empty()) return true;
-  if (c.topology().nodes() != 0 || !policy.asks_nodes()) return false;
+  if (request.config.native || c.topology().nodes() != 0) return false;
+  if (const Scheme* const own = request.config.scheme.get(); own != nullptr && own->automatic)
+    return true;
+  if (!policy.asks_nodes()) return false;
   return !plan::is_point_to_point(request.collective) ||
          policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name, c.backend.is_gpu()));
 }
@@ -138,16 +142,29 @@ void introduce(std::span<const Waiting> calls) {
   agree(settings_alone);
 }
 
+// What its configuration says comes before the rules, but for one that says off.
 Route route_silently(Communicator& c, const Request& request) {
-  if (c.pauses > 0) return bypass(TERSE_BYPASS_OFF, kNoRule);
+  if (c.pauses > 0 || request.config.exact) return bypass(TERSE_BYPASS_OFF, kNoRule);
+  if (request.config.native) return bypass(TERSE_BYPASS_CONFIG, kNoRule);
   const Decision decision = c.settings.policy.decide(
       facts_of(request, c.ranks, c.topology(), c.name, c.backend.is_gpu()));
+  const bool says_off = decision.scheme == nullptr && decision.rule != kNoRule;
+  if (const Scheme* const own = request.config.scheme.get(); own != nullptr && !says_off)
+    return route_by(c, request, *own, kNoRule);
   return decision.scheme == nullptr ? bypass(decision.bypass, decision.rule)
                                     : route_by(c, request, *decision.scheme, decision.rule);
 }
 
 Route route(Communicator& c, const Request& request) {
-  return traced(c, request, route_silently(c, request));
+  const Route way = traced(c, request, route_silently(c, request));
+  if (way.bypass) require_not_native(c, request, *way.bypass);
+  return way;
+}
+
+void require_not_native(const Communicator& c, const Request& r, int reason) {
+  if (!r.config.must_compress || c.ranks == 1) return;
+  c.fail(ncclInvalidUsage, "{}: its configuration asks that it is compressed, but {}",
+         plan::name(r.collective), bypass_reason(reason));
 }
 
 void count_bypass(Communicator& c, const Request& r, int reason) {

@@ -39,7 +39,8 @@ struct Waiting {
 // communicators that do not fail alike on all of their ranks are invalid then.
 void introduce(std::span<const Waiting> calls);
 
-// By the settings' policy, as the preload library does; none that waits_for_nodes().
+// By the call's own configuration and the settings' policy, as the preload library does; none that
+// waits_for_ranks(). Throws Error, also by require_not_native().
 Route route(Communicator& communicator, const Request& request);
 
 // The same, of a call that nobody makes: no line for it, whatever TERSE_LOG says.
@@ -59,5 +60,9 @@ Facts facts_of(const Request& request, int ranks, const plan::Topology& topology
 std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme& scheme);
 
 void count_bypass(Communicator& communicator, const Request& request, int reason);
+
+// Throws Error(ncclInvalidUsage) where the call stays native for the reason, and its configuration
+// asks that it does not: on all ranks alike, and not where there is but one.
+void require_not_native(const Communicator& communicator, const Request& request, int reason);
 
 }  // namespace terse

@@ -5,12 +5,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "plan/collective.h"
 #include "policy/datatype.h"
 #include "policy/scheme.h"
 
 namespace terse {
+
+// What the call's own configuration asks for (ncclCollConfig_t), alike on all ranks.
+struct CallConfig {
+  uint64_t tag = 0;                      // for rules; 0: none
+  std::shared_ptr<const Scheme> scheme;  // in place of the rules'; null: theirs
+  bool native = false;                   // what NCCL alone does
+  bool exact = false;                    // that nothing is compressed
+  bool must_compress = false;            // that it is an error where the call is not
+};
 
 struct Request {
   plan::Collective collective;
@@ -22,6 +32,7 @@ struct Request {
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
   int root = 0;  // or the peer of Send and Recv
+  CallConfig config = {};
 };
 
 // Whether the reduction is one that can be compressed: a sum, an average, or an operator of
