@@ -8,7 +8,8 @@
 //                               first is not finite where an element is not
 //   flat(params)                whether all codes are 0
 //   Quantizer, quantizer(params, form)      once per block, by the encoder; `inverse` is not 0
-//   coder<rounding>(quantizer, form)        (x, random) -> code, in the low bits
+//   coder<rounding>(quantizer, form)        (x, random) -> code, in the low bits. Where the shift
+//                               did not move the grid (Params::moved): that of kStochastic
 //   Dequantizer, dequantizer(params, form)  once per block, by the decoder
 //   value(code, dequantizer, form)
 //   kNanCodes                   whether there are codes whose values are not finite
@@ -31,11 +32,12 @@
 //   quantizer(finer, fine)      of one that is not 0
 //   dequantizer(params, fine, form)
 //
-// One with a table of levels (Descriptor::codebook) has instead of its coder and value
-//   Quantizer::position(x)      of an element among the levels: its code is the nearest one's, or
+// One with a table of levels (Descriptor::codebook) has coders and dequantizers of MinMax, for
+// blocks of its symmetric form; for others in place of the coder and of value
+//   Quantizer::scaled(x)        an element among the levels: its code is the nearest one's, or
 //                               that of the last level which is not above it, or the next one
 //   rises(position, level, inverse, random)  whether it is the next one
-//   value(level, dequantizer)
+//   value(level, dequantizer)   also of the integer that a code of the symmetric form is
 //
 // One of which ranks merge codes (Sharing::kMerged), of eight bits, has besides
 //   merge(a, b, heads)          two codes to one; heads_in_a_row() of its random number, or 0 to
@@ -60,6 +62,7 @@ constexpr uint32_t kMarkBits = 0x80000000u;
 // use to the encoder alone.
 struct Params {
   float first = 1, second = 0;
+  bool moved = false;  // by the shift; the encoder's alone
 };
 
 // The mean over ranks is a sum of what they have, each times `factor`, in (0, 1]: values are as
@@ -102,6 +105,20 @@ TERSE_INLINE void observe(Extent& s, float x) {
 TERSE_INLINE void merge(Extent& s, const Extent& other) {
   s.low = smaller(other.low, s.low);
   s.high = larger(other.high, s.high);
+}
+
+// The same, and whether an element is a zero: then `zero` is 0.
+struct ExtentAndZero : Extent {
+  float zero = bits_float(kInfinityBits);
+};
+
+TERSE_INLINE void observe(ExtentAndZero& s, float x) {
+  observe(static_cast<Extent&>(s), x);
+  s.zero = smaller(magnitude(x), s.zero);
+}
+TERSE_INLINE void merge(ExtentAndZero& s, const ExtentAndZero& other) {
+  merge(static_cast<Extent&>(s), other);
+  s.zero = smaller(other.zero, s.zero);
 }
 
 // The largest magnitude, as bits: as integers, NaN > infinity > finite; and a comparison that

@@ -9,7 +9,7 @@
 namespace terse::codec {
 namespace {
 
-constexpr uint8_t kVersion = 3;
+constexpr uint8_t kVersion = 4;
 constexpr uint8_t kNcclDtype[kDtypes] = {7, 6, 9};  // indexed by Dtype
 
 // The header as it lies in memory.

@@ -40,7 +40,7 @@ struct Descriptor {
   Number usual_scale = Number::kFp32;
   size_t fine = 0;  // elements that share a finer scale, of a byte; 0: there are none
   // The widest codes that may follow the transform. It has kernels of its own, and is of use where
-  // steps are coarse.
+  // steps are coarse. It mixes elements: of codes without it zeros stay zeros.
   int max_hadamard_bits = 0;
   Sharing sharing = Sharing::kNone;
   bool codebook = false;    // levels are in a table, in the machine's memory (codebook.h)

@@ -73,6 +73,20 @@ TERSE_INLINE float uniform(uint16_t bits) {
 #endif
 }
 
+// The 16 bits of one element.
+TERSE_INLINE uint16_t element_bits(const Draw& draw, uint64_t element) {
+  return draw_bits(draw_group(draw, element / kElementsPerDraw), element);
+}
+
+// By what part of its scale the grid of a block is moved, from -1/2 to 1/2.
+TERSE_INLINE float shift_of(uint16_t bits) { return add(uniform(bits), -0.5f); }
+
+// From the bits of a block's first element those of its element i, where each alone is as random
+// but all are spread evenly: the golden ratio's multiples are.
+TERSE_INLINE uint16_t spread_bits(uint16_t first, size_t i) {
+  return static_cast<uint16_t>(first + 40503u * static_cast<uint32_t>(i));
+}
+
 // How often a coin shows heads in a row, which is `heads` times or more with a probability of
 // 2^-heads, up to 16: the zeros in front of the first one.
 TERSE_INLINE uint32_t heads_in_a_row(uint16_t bits) {

@@ -31,7 +31,7 @@ void for_each_block(const Learning& work, const Function& f) {
   for (size_t first = 0; first < work.count; first += work.block) {
     const Elements<T> block{data + first * sizeof(T),
                             std::min<size_t>(work.block, work.count - first)};
-    Extent extent;
+    Learned::Stats extent;
     for (size_t i = 0; i < block.count; ++i) observe(extent, block[i]);
     f(block, extent);
   }
@@ -41,7 +41,7 @@ template <class T>
 void find_widest(const Learning& work) {
   *work.state = {};
   uint32_t& widest = work.state->widest;
-  for_each_block<T>(work, [&](const auto&, const Extent& extent) {
+  for_each_block<T>(work, [&](const auto&, const Learned::Stats& extent) {
     widest = std::max(widest, range_bits(extent));
   });
 }
@@ -49,7 +49,7 @@ void find_widest(const Learning& work) {
 template <class T>
 void add_to_histogram(const Learning& work) {
   LearningState& state = *work.state;
-  for_each_block<T>(work, [&](const Elements<T>& block, const Extent& extent) {
+  for_each_block<T>(work, [&](const Elements<T>& block, const Learned::Stats& extent) {
     const uint32_t weight = element_weight(range_bits(extent), state.widest);
     if (weight == 0) return;
     const Bins bins(extent);

@@ -6,12 +6,12 @@
 //              heavy as its block's squared range beside the widest one's; the sum of all ranks
 //   fit        the levels (fit.h)
 //
-// Blocks whose elements are all the same, or not all finite, have no part in it. All is integers,
-// or rounded after each operation: the order of elements does not matter, and hosts and kernels
-// give the same bytes.
+// Blocks whose elements are all the same, or not all finite, have no part in it, nor have those of
+// symmetric codes. All is integers, or rounded after each operation: the order of elements does not
+// matter, and hosts and kernels give the same bytes.
 #pragma once
 
-#include "codec/block.h"
+#include "codec/codecs/learned.h"
 #include "codec/fit.h"
 
 namespace terse::codec {
@@ -36,9 +36,9 @@ struct Learning {
 };
 
 // Of a block that has a part in it, as fp32; 0 of any other.
-TERSE_INLINE uint32_t range_bits(const Extent& extent) {
-  const uint32_t bits = float_bits(add(extent.high, -extent.low));
-  return bits >= kTinyBits && bits < kInfinityBits ? bits : 0;
+TERSE_INLINE uint32_t range_bits(const Learned::Stats& stats) {
+  const uint32_t bits = float_bits(add(stats.high, -stats.low));
+  return bits >= kTinyBits && bits < kInfinityBits && !Learned::symmetric(stats) ? bits : 0;
 }
 
 // What one element of a block weighs, from 1 to 2^20: however wide one block is, the others are

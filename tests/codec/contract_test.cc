@@ -30,8 +30,6 @@ void for_every_integer_scheme(Body body) {
     }
 }
 
-int codes_of(const Spec& s) { return (1 << s.bits) - (s.codec == kSymmetric ? 2 : 1); }
-
 bool is_cast(const Spec& s) { return descriptor(s.codec).params == 0; }
 
 // How far off an element may be, as a share of its block's absmax: a step, or where the absmax is
@@ -208,19 +206,85 @@ TEST(Contract, ConstantMagnitudesAreExact) {
   });
 }
 
+// Blocks of both signs, of each, wide ones, and a short one: a fifth of all elements is a zero of
+// one sign, a fifth of the other.
+Floats with_zeros(float widest) {
+  Floats x = gaussian(5 * 64 + 17, 45);
+  for (size_t i = 64; i < 128; ++i) x[i] = std::fabs(x[i]);
+  for (size_t i = 128; i < 192; ++i) x[i] = -std::fabs(x[i]);
+  for (size_t i = 192; i < 256; ++i) x[i] *= widest;
+  for (size_t i = 0; i < x.size(); i += 5) x[i] = 0.0f, x[i + 1] = -0.0f;
+  return x;
+}
+
+// An element that is zero on all ranks is zero in their mean: so Adam does not move it.
 TEST(Contract, ZerosStayZeros) {
   for_every_scheme([](const Spec& spec) {
-    Random random(45);
-    const Floats x = numbers(Kin::kSparse, 640, random);
-    // To min-max, to levels and to a transform a zero is a value like any other.
-    if (spec.codec == kMinMax || descriptor(spec.codec).codebook || spec.hadamard != 0) return;
-    const Floats got = round_trip(spec, {}, x);
-    for (size_t i = 0; i < x.size(); ++i) {
-      if (x[i] != 0) continue;
-      ASSERT_EQ(got[i], 0.0f) << "element " << i;
-      ASSERT_FALSE(descriptor(spec.codec).name == "int" && std::signbit(got[i])) << "element " << i;
+    if (spec.hadamard != 0) return;  // it makes one number of 32 elements
+    for (const Dtype dtype : kAllDtypes) {
+      const Floats x = with_zeros(dtype == Dtype::kFloat16 ? 1 : 0x1p125f);
+      const Bytes memory = oracle::to_memory(dtype, x);
+      for (const size_t ranks : {1, 3, 5}) {
+        std::vector<Bytes> bodies(ranks);
+        std::vector<Source> sources;
+        for (size_t i = 0; i < ranks; ++i)
+          bodies[i] = encode(spec, {.seed = i, .rank = 2}, dtype, memory);
+        for (const Bytes& body : bodies) sources.push_back({body.data(), spec});
+        sources.push_back({memory.data(), dtype});
+        Bytes mean(body_size(spec, x.size()));
+        combine({.sources = sources,
+                 .target = {mean.data(), spec, draw_of({.seed = 9})},
+                 .factor = 1.0f / static_cast<float>(ranks + 1),
+                 .total = x.size(),
+                 .count = x.size()});
+        const Floats got = oracle::from_memory(dtype, decode(spec, mean, x.size(), dtype));
+        for (size_t i = 0; i < x.size(); ++i) {
+          if (x[i] != 0) continue;
+          ASSERT_EQ(got[i], 0.0f) << name_of(dtype) << " element " << i << " of " << ranks;
+          ASSERT_FALSE(descriptor(spec.codec).name == "int" && std::signbit(got[i])) << i;
+        }
+      }
     }
   });
+}
+
+// From the block's end that is nearer to zero to the other one: squares stay squares.
+TEST(Contract, ShiftLeavesNoBlockOfOneSign) {
+  Random random(49);
+  for (int bits = kMinBits; bits <= kMaxBits; ++bits)
+    for (const Dtype dtype : kAllDtypes)
+      for (const float near : {0.0f, 0x1p-14f, 0.3f, 0.998f})
+        for (const float far : {1.0f, -1.0f, 0x1p-9f, -777.0f})
+          for (const float factor : {1.0f, 1.0f / 3}) {
+            const Spec spec = make_spec({kMinMax, Rounding::kShift}, bits, 64);
+            Floats x(64 * 40 + 17);
+            for (float& value : x)
+              value = far * (near + (1 - near) * static_cast<float>(random.uniform()));
+            const Bytes memory = oracle::to_memory(dtype, x);
+            x = oracle::from_memory(dtype, memory);
+            const Bytes body = encode(spec, {.seed = random.next()}, dtype, memory);
+            Bytes decoded(memory.size());
+            const Source source{body.data(), spec};
+            combine({.sources = {&source, 1},
+                     .target = {decoded.data(), dtype},
+                     .factor = factor,
+                     .total = x.size(),
+                     .count = x.size()});
+            const Floats got = oracle::from_memory(dtype, decoded);
+            SCOPED_TRACE(describe(spec) + " " + name_of(dtype));
+            for (size_t i = 0; i < x.size(); ++i) {
+              const auto begin = x.begin() + i / 64 * 64;
+              const auto end = x.end() - begin < 64 ? x.end() : begin + 64;
+              const auto [least, most] = std::minmax_element(
+                  begin, end, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+              const float sign = std::copysign(1.0f, far), value = sign * got[i];
+              const auto rounded = [&](float bound) {
+                return sign * oracle::from_memory(dtype, oracle::to_memory(dtype, {bound}))[0];
+              };
+              ASSERT_GE(value, rounded(*least * factor)) << i << " from " << near << " to " << far;
+              ASSERT_LE(value, rounded(*most * factor * (1 + 0x1p-21f))) << i;
+            }
+          }
 }
 
 TEST(Contract, BlocksOfZerosAndSubnormalsAreZeros) {
@@ -237,7 +301,7 @@ TEST(Contract, BlocksOfZerosAndSubnormalsAreZeros) {
   });
 }
 
-// Half a step for nearest and shift, a step for stochastic, and two roundings.
+// Half a step for nearest and a grid that is shifted, a step for others, and two roundings.
 TEST(Contract, ErrorsAreBounded) {
   for_every_integer_scheme([](const Spec& spec) {
     Random random(46);
@@ -246,14 +310,20 @@ TEST(Contract, ErrorsAreBounded) {
       const Floats got = round_trip(spec, {.seed = random.next()}, x);
       for (size_t first = 0; first < x.size(); first += 64) {
         double min = 0, max = 0, absmax = 0;
+        bool zero = false;
         for (size_t i = first; i < first + 64; ++i) {
           min = i == first ? x[i] : std::min<double>(min, x[i]);
           max = i == first ? x[i] : std::max<double>(max, x[i]);
           absmax = std::max<double>(absmax, std::fabs(x[i]));
+          zero = zero || x[i] == 0;
         }
-        const double range = spec.codec == kSymmetric ? 2 * absmax : max - min;
-        const double step = range / codes_of(spec);
-        const double bound = spec.rounding == Rounding::kStochastic ? step : step / 2;
+        const bool both = min < 0 && max > 0;
+        const bool symmetric = spec.codec == kSymmetric || (both && zero);
+        const double range = symmetric ? 2 * absmax : max - min;
+        const double step = range / ((1 << spec.bits) - (symmetric ? 2 : 1));
+        const bool halves = spec.rounding == Rounding::kNearest ||
+                            (spec.rounding == Rounding::kShift && both && !zero);
+        const double bound = halves ? step / 2 : step;
         for (size_t i = first; i < first + 64; ++i)
           ASSERT_LE(std::fabs(double{got[i]} - x[i]), bound + 4 * absmax * 0x1p-24)
               << "element " << i;

@@ -81,10 +81,12 @@ void add_special_values(std::vector<Golden>& cases) {
     x[7] = one;
     return x;
   };
-  cases.push_back(encoded("example_1", "FORMAT.md, section 7, the first and third example", int4,
+  cases.push_back(encoded("example_1", "FORMAT.md, section 7, the first and fourth example", int4,
                           {1, -3.5, 0.26f, 0, 7}));
+  cases.push_back(encoded("example_2", "FORMAT.md, section 7, the second example", minmax3,
+                          {-1, -0.5, 1, 2.5}));
   cases.push_back(
-      encoded("example_2", "FORMAT.md, section 7, the second example", minmax3, {-1, 0, 1, 2.5}));
+      encoded("example_3", "FORMAT.md, section 7, the third example", minmax3, {-1, 0, 1, 3}));
   cases.push_back(encoded("empty", "no element: a header alone", int4, {}));
   cases.push_back(encoded("one", "one element", minmax3, {-0.1f}));
   cases.push_back(encoded("nan_int", "a NaN spoils its block, not the next", int4, [&] {
@@ -138,8 +140,24 @@ void add_special_values(std::vector<Golden>& cases) {
         return x;
       }()));
   cases.push_back(encoded("negative_zero_learned",
-                          "a smallest -0 is +0: not the mark of wide blocks", learned4,
+                          "a smallest -0 makes codes symmetric, as any zero does", learned4,
                           {-0.0f, 1, 0.5f, 0.1f}));
+  // Zeros among both signs, one sign and the other, and a short block.
+  const Floats with_zeros = [] {
+    Floats x(107);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = std::ldexp(static_cast<float>(i % 11) - 4, -2);
+    for (size_t i = 32; i < 64; ++i) x[i] = std::fabs(x[i]);
+    for (size_t i = 64; i < 96; ++i) x[i] = -std::fabs(x[i]);
+    return x;
+  }();
+  const auto zeros = [&](const char* name, const Spec& spec) {
+    cases.push_back(encoded(name, "zeros stay zeros", spec, 17, 0, Dtype::kFloat32,
+                            oracle::to_memory(Dtype::kFloat32, with_zeros)));
+  };
+  zeros("with_zeros_minmax", minmax3);
+  zeros("with_zeros_shift", shift8);
+  zeros("with_zeros_stochastic", make_spec(kMinMaxStochastic, 4, 32));
+  zeros("with_zeros_learned", learned4);
   // Element 11 of seed 1410 draws the largest number.
   cases.push_back(encoded("constant_peak", "127 / peak rounds down here: it must reach 127",
                           make_spec(kIntStochastic, 8, 32), 1410, 0, Dtype::kFloat32,
@@ -210,8 +228,8 @@ void add_refused(std::vector<Golden>& cases) {
   add("empty", "no byte", {}, "shorter than a header", false);
   add("short_header", "a header less its last byte", sized(31), "shorter than a header", false);
   add("magic", "bad magic", with(3, 'e'), "begin with TRSE", true);
-  add("version_2", "an unknown version", with(4, 2), "version", true);
-  add("version_4", "an unknown version", with(4, 4), "version", true);
+  add("version_3", "an unknown version", with(4, 3), "version", true);
+  add("version_5", "an unknown version", with(4, 5), "version", true);
   add("codec_0", "an unknown codec", with(5, 0), scheme, true);
   add("codec_255", "an unknown codec", with(5, 255), scheme, true);
   add("bits_1", "too few bits", with(6, 1), scheme, true);

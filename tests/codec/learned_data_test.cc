@@ -65,8 +65,8 @@ TEST(LearnedLevels, OneHugeElementHidesNoOthers) {
 }
 
 TEST(LearnedLevels, WhereNothingWasLevelsAreLeftForLaterElements) {
-  Floats first(1 << 16);
-  for (size_t i = 0; i < first.size(); i += 128) first[i] = 1;
+  Floats first(1 << 16, 1);
+  for (size_t i = 0; i < first.size(); i += 128) first[i] = 2;
   const Floats later = gaussian(1 << 16, 5);
   for (const Rounding rounding : kRoundings)
     for (const int bits : {3, 4, 6, 8})

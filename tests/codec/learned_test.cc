@@ -75,10 +75,10 @@ std::vector<int> codes_of(const Floats& x, const Floats& levels) {
 // The nearest level, and of two that are equally near the upper one.
 TEST(Learned, TheMiddleGoesUp) {
   const Floats levels = {0, 0.25f, 0.5f, 1};
-  EXPECT_EQ(codes_of({0, 8, 0.99f, 1, 1.01f, 2.99f, 3, 5.99f, 6}, levels),
+  EXPECT_EQ(codes_of({8, 16, 8.99f, 9, 9.01f, 10.99f, 11, 13.99f, 14}, levels),
             (std::vector<int>{0, 3, 0, 1, 1, 1, 2, 2, 3}));
   // Which levels nobody uses, and the same one twice.
-  EXPECT_EQ(codes_of({0, 8, 1, 2, 3.9f, 4, 5, 7}, {0.5f, 0.5f, 0.5f, 0.75f}),
+  EXPECT_EQ(codes_of({8, 16, 9, 10, 11.9f, 12, 13, 15}, {0.5f, 0.5f, 0.5f, 0.75f}),
             (std::vector<int>{0, 3, 0, 0, 0, 2, 3, 3}));
 }
 

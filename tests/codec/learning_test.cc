@@ -39,16 +39,16 @@ void run_stage(Stage stage, Dtype dtype, const std::vector<T>& elements, uint32_
          nullptr});
 }
 
-// The largest range of a block of finite elements, 0 where there is none.
+// The range of a block that has levels, or 0.
 float range_of(const Floats& x, size_t first, size_t end) {
   float low = x[first], high = x[first];
   for (size_t i = first; i < end; ++i) {
-    if (!std::isfinite(x[i])) return 0;
+    if (x[i] == 0 || !(std::fabs(x[i]) < std::ldexp(1.0f, 126))) return 0;
     low = std::min(low, x[i]);
     high = std::max(high, x[i]);
   }
   const float range = high - low;
-  return range < std::ldexp(1.0f, -118) || !std::isfinite(range) ? 0 : range;
+  return range < std::ldexp(1.0f, -118) ? 0 : range;
 }
 
 float widest_of(const Floats& x, size_t block) {

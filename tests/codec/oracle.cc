@@ -160,7 +160,7 @@ Bytes seal(const Spec& spec, Dtype dtype, size_t count, const Bytes& body) {
   Bytes packed(32 + body.size(), 0);
   std::copy_n("TRSE", 4, packed.begin());
   std::copy(body.begin(), body.end(), packed.begin() + 32);
-  packed[4] = 3;
+  packed[4] = 4;
   packed[5] = static_cast<uint8_t>(spec.codec);
   packed[6] = spec.bits;
   packed[7] = static_cast<uint8_t>(nccl_number(dtype));
@@ -176,7 +176,7 @@ bool acceptable(const Bytes& packed) {
   if (packed.size() < 32 || !std::equal(packed.begin(), packed.begin() + 4, "TRSE")) return false;
   const uint64_t block = get(packed, 8, 4), count = get(packed, 16, 8);
   const Format* f = format(packed[5]);
-  if (packed[4] != 3 || f == nullptr) return false;
+  if (packed[4] != 4 || f == nullptr) return false;
   if (packed[6] < f->least_bits || packed[6] > f->most_bits) return false;
   if (packed[7] != 6 && packed[7] != 7 && packed[7] != 9) return false;
   if (block < f->least_block || block > f->most_block || block % 32 != 0) return false;

@@ -45,6 +45,18 @@ inline bool all_finite(const std::vector<float>& x) {
   return std::all_of(x.begin(), x.end(), [](float value) { return std::isfinite(value); });
 }
 
+inline bool has_zero(const std::vector<float>& x) {
+  return std::find(x.begin(), x.end(), 0.0f) != x.end();
+}
+
+// "Symmetric codes": of blocks that are wide, and others; they are known by their zero.
+inline bool is_wide(const std::vector<float>& x) {
+  return largest_magnitude(x) >= std::ldexp(1.0f, 126);
+}
+inline bool is_symmetric(const std::vector<float>& params) {
+  return params[0] == 0 && std::signbit(params[0]);
+}
+
 // "Parameters": the least bf16 that is not below x, or else the largest one.
 inline float bf16_above(float x) {
   const uint32_t below = narrow(Dtype::kFloat32, x) >> 16;

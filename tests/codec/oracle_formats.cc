@@ -31,6 +31,11 @@ float uniform(const Stream& stream, uint64_t element) {
   return static_cast<float>((random16(stream, element) + 0.5) / 65536);
 }
 
+float spread_uniform(const Stream& stream, uint64_t first, uint64_t i) {
+  const uint64_t r = (random16(stream, first) + 40503 * i) % 65536;
+  return static_cast<float>((static_cast<double>(r) + 0.5) / 65536);
+}
+
 const Format* format(int number) {
   for (const Format& f : kFormats)
     if (f.number == number) return &f;

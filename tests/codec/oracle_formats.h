@@ -47,7 +47,13 @@ std::vector<int> exponential_codes(const Spec& spec, const Stream& stream, uint6
                                    const std::vector<float>& x, float absmax);
 int merged_code(const Spec& spec, const Stream& stream, uint64_t element, std::vector<int> codes);
 
+// "Symmetric codes": of min-max and learned blocks.
+Encode symmetric_codes;
+
 // u of section 5.
 float uniform(const Stream& stream, uint64_t element);
+
+// "Shift": u of element i of the block that begins with element `first`, if its grid stays.
+float spread_uniform(const Stream& stream, uint64_t first, uint64_t i);
 
 }  // namespace oracle

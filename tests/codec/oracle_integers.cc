@@ -30,57 +30,56 @@ Block encode_symmetric(const Spec& spec, const Stream& stream, uint64_t first,
   return block;
 }
 
-namespace {
-
-// Section 4, "Wide blocks".
-Block encode_wide(const Spec& spec, const Stream& stream, uint64_t first,
-                  const std::vector<float>& x, float absmax) {
+// Section 4, "Symmetric codes".
+Block symmetric_codes(const Spec& spec, const Stream& stream, uint64_t first,
+                      const std::vector<float>& x) {
   const int q = (1 << (spec.bits - 1)) - 1;
+  const float absmax = largest_magnitude(x);
   float scale = div(absmax, static_cast<float>(q));
   if (mul(scale, static_cast<float>(q)) > absmax) scale = std::nextafter(scale, 0.0f);
   const float inv = div(1.0f, scale);
   Block block{{}, {-0.0f, scale}};
   for (size_t i = 0; i < x.size(); ++i) {
     const float v = mul(x[i], inv);
-    const double code = spec.rounding == Rounding::kStochastic
-                            ? std::floor(add(v, uniform(stream, first + i)))
-                            : round_half_even(v);
+    double code = round_half_even(v);
+    if (spec.rounding == Rounding::kStochastic)
+      code = std::floor(add(v, uniform(stream, first + i)));
+    if (spec.rounding == Rounding::kShift)
+      code = std::floor(add(v, spread_uniform(stream, first, i)));
     block.codes.push_back(limited(code, -q, q));
   }
   return block;
 }
 
-}  // namespace
-
 // Section 4, "Min-max".
 Block encode_min_max(const Spec& spec, const Stream& stream, uint64_t first,
                      const std::vector<float>& x) {
+  if (!all_finite(x)) return non_finite_block(spec, x.size());
   const int levels = (1 << spec.bits) - 1;
-  float min = x[0], max = x[0], absmax = 0;
-  for (float value : x) {
-    if (!std::isfinite(value)) return non_finite_block(spec, x.size());
-    min = std::min(min, value);
-    max = std::max(max, value);
-    absmax = std::max(absmax, std::fabs(value));
-  }
-  const float range = sub(max, min);
+  const float min = *std::min_element(x.begin(), x.end());
+  const float max = *std::max_element(x.begin(), x.end());
+  const float range = sub(max, min), absmax = largest_magnitude(x);
   if (range < kTiny) {
     return {std::vector<int>(x.size(), 0), {absmax < kTiny ? 0.0f : min, 0.0f}};
   }
-  if (absmax >= std::ldexp(1.0f, 126)) return encode_wide(spec, stream, first, x, absmax);
+  const bool both_signs = min < 0 && max > 0;
+  if (is_wide(x) || (both_signs && has_zero(x))) return symmetric_codes(spec, stream, first, x);
 
-  const float scale = div(range, static_cast<float>(levels));
+  float zero = max <= 0 ? max : min, scale = div(range, static_cast<float>(levels));
+  if (max <= 0) scale = -scale;
+  if (zero == 0) zero = 0.0f;
   const float inv = div(1.0f, scale);
-  float zero = min == 0 ? 0.0f : min;
-  if (spec.rounding == Rounding::kShift) {
-    zero = add(min, mul(sub(uniform(stream, first), 0.5f), scale));
-  }
+  // "Shift".
+  const bool shifts = spec.rounding == Rounding::kShift, moves = shifts && both_signs;
+  if (moves) zero = add(min, mul(sub(uniform(stream, first), 0.5f), scale));
   Block block{{}, {zero, scale}};
   for (size_t i = 0; i < x.size(); ++i) {
     const float v = mul(sub(x[i], zero), inv);
-    const double code = spec.rounding == Rounding::kStochastic
-                            ? std::floor(add(v, uniform(stream, first + i)))
-                            : round_half_even(v);
+    double code = round_half_even(v);
+    if (spec.rounding == Rounding::kStochastic)
+      code = std::floor(add(v, uniform(stream, first + i)));
+    else if (shifts && !moves)
+      code = std::floor(add(v, spread_uniform(stream, first, i)));
     block.codes.push_back(limited(code, 0, levels));
   }
   return block;
@@ -100,8 +99,7 @@ float decode_symmetric(const Spec& spec, int code, const std::vector<float>& par
 float decode_min_max(const Spec& spec, int code, const std::vector<float>& params, float factor) {
   const float zero = mul(params[0], factor), scale = mul(params[1], factor);
   if (!std::isfinite(zero) || !std::isfinite(scale)) return kNan;
-  const bool wide = params[0] == 0 && std::signbit(params[0]);
-  if (wide && code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
+  if (is_symmetric(params) && code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
   return add(zero, mul(static_cast<float>(code), scale));
 }
 

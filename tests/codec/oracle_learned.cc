@@ -41,26 +41,22 @@ Block encode_learned(const Spec& spec, const Stream& stream, uint64_t first,
   if (range < kTiny) {
     return {std::vector<int>(x.size(), 0), {absmax < kTiny ? 0.0f : min, 0.0f}};
   }
-  const bool wide = absmax >= std::ldexp(1.0f, 126);
-  Block block{{}, {min == 0 ? 0.0f : min, range}};
-  if (wide) block.params = {-0.0f, absmax};
-  const float inv = div(1, block.params[1]);
-  for (size_t i = 0; i < x.size(); ++i) {
-    const float above = wide ? add(mul(x[i], 0.5f), mul(absmax, 0.5f)) : sub(x[i], block.params[0]);
-    block.codes.push_back(learned_code(levels(spec), mul(above, inv),
+  if (has_zero(x) || is_wide(x)) return symmetric_codes(spec, stream, first, x);
+  Block block{{}, {min, range}};
+  const float inv = div(1, range);
+  for (size_t i = 0; i < x.size(); ++i)
+    block.codes.push_back(learned_code(levels(spec), mul(sub(x[i], min), inv),
                                        spec.rounding == Rounding::kStochastic,
                                        uniform(stream, first + i)));
-  }
   return block;
 }
 
 float decode_learned(const Spec& spec, int code, const std::vector<float>& params, float factor) {
   const float zero = mul(params[0], factor), range = mul(params[1], factor);
   if (!std::isfinite(zero) || !std::isfinite(range)) return kNan;
-  const float l = levels(spec)[code];
-  if (params[0] == 0 && std::signbit(params[0]))
-    return mul(sub(mul(l, range), mul(range, 0.5f)), 2);
-  return add(zero, mul(l, range));
+  if (!is_symmetric(params)) return add(zero, mul(levels(spec)[code], range));
+  if (code >= 1 << (spec.bits - 1)) code -= 1 << spec.bits;
+  return mul(static_cast<float>(code), range);
 }
 
 WithLevels::WithLevels(std::vector<float> levels)

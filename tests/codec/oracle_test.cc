@@ -13,9 +13,10 @@ namespace {
 
 const Spec kInt4 = make_spec({kSymmetric, Rounding::kNearest}, 4, 32);
 const Spec kMinMax3 = make_spec({kMinMax, Rounding::kNearest}, 3, 32);
-const Floats kFirst = {1, -3.5, 0.26f, 0, 7}, kSecond = {-1, 0, 1, 2.5};
+const Floats kFirst = {1, -3.5, 0.26f, 0, 7}, kSecond = {-1, -0.5, 1, 2.5}, kThird = {-1, 0, 1, 3};
 const Bytes kFirstBody = {0xc1, 0x00, 0x07, 0x00, 0x00, 0x00, 0xe0, 0x40};
-const Bytes kSecondBody = {0x10, 0x0f, 0, 0, 0, 0, 0x80, 0xbf, 0, 0, 0, 0x3f};
+const Bytes kSecondBody = {0x08, 0x0f, 0, 0, 0, 0, 0x80, 0xbf, 0, 0, 0, 0x3f};
+const Bytes kThirdBody = {0x47, 0x06, 0, 0, 0, 0, 0, 0x80, 0, 0, 0x80, 0x3f};
 
 TEST(Oracle, FirstWorkedExample) {
   EXPECT_EQ(oracle::encode(kInt4, {}, kFirst), kFirstBody);
@@ -28,9 +29,14 @@ TEST(Oracle, SecondWorkedExample) {
 }
 
 TEST(Oracle, ThirdWorkedExample) {
-  const Bytes packed = {0x54, 0x52, 0x53, 0x45, 0x03, 0x01, 0x04, 0x07, 0x20, 0x00,
+  EXPECT_EQ(oracle::encode(kMinMax3, {}, kThird), kThirdBody);
+  EXPECT_EQ(oracle::decode(kMinMax3, kThirdBody, 4), kThird);
+}
+
+TEST(Oracle, FourthWorkedExample) {
+  const Bytes packed = {0x54, 0x52, 0x53, 0x45, 0x04, 0x01, 0x04, 0x07, 0x20, 0x00,
                         0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x00,
-                        0x00, 0x00, 0x00, 0x00, 0xa5, 0x36, 0x35, 0xc7, 0x42, 0x00,
+                        0x00, 0x00, 0x00, 0x00, 0xae, 0x36, 0x35, 0xc7, 0x42, 0x00,
                         0x00, 0x00, 0xc1, 0x00, 0x07, 0x00, 0x00, 0x00, 0xe0, 0x40};
   EXPECT_EQ(oracle::seal(kInt4, Dtype::kFloat32, 5, kFirstBody), packed);
   EXPECT_TRUE(oracle::acceptable(packed));

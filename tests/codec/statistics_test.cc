@@ -52,33 +52,49 @@ TEST(Statistics, StochasticAndShiftAreUnbiased) {
   }
 }
 
-// Every codec that rounds at random, whatever its steps: the mean error of each element is within
-// what its scatter explains, or that it has not yet been drawn to the farther one of its two
-// neighbours, which as many draws do not see only where they see it less than 12 times on average.
+// Whatever the steps: the mean error of each element is within what its scatter explains, or that
+// it has not yet been drawn to the farther one of its two neighbours, which as many draws do not
+// see only where they see it less than 12 times on average.
+void expect_unbiased(const Spec& spec, const Floats& block) {
+  constexpr size_t kDraws = 4000;  // larger blocks hold it many times
+  const size_t period = block.size();
+  Floats x;
+  for (size_t draw = 0; draw < kDraws; ++draw) x.insert(x.end(), block.begin(), block.end());
+  const Floats got = round_trip(spec, {.seed = 4}, x);
+  std::vector<double> mean(period), square(period);
+  std::vector<std::set<float>> drawn(period);
+  double farthest = 0;
+  for (size_t k = 0; k < x.size(); ++k) {
+    const double error = double{got[k]} - x[k];
+    mean[k % period] += error / kDraws;
+    square[k % period] += error * error / kDraws;
+    drawn[k % period].insert(got[k]);
+    farthest = std::max(farthest, std::fabs(error));
+  }
+  for (size_t i = 0; i < period; ++i) {
+    const double unseen = drawn[i].size() == 1 ? 12 * farthest / kDraws : 0;
+    EXPECT_LT(std::fabs(mean[i]),
+              6 * std::sqrt(square[i] / kDraws) + unseen + 1e-6 * std::fabs(block[i]))
+        << describe(spec) << " element " << i;
+  }
+}
+
 TEST(Statistics, EveryStochasticSchemeIsUnbiased) {
-  constexpr size_t kDraws = 4000, kPeriod = 32;  // larger blocks hold it many times
-  for (const Spec& spec : every_spec(kPeriod)) {
-    if (spec.rounding == Rounding::kNearest) continue;
-    const Floats block = gaussian(kPeriod, 57);  // to nearest, NVFP4 would saturate
-    Floats x;
-    for (size_t draw = 0; draw < kDraws; ++draw) x.insert(x.end(), block.begin(), block.end());
-    const Floats got = round_trip(spec, {.seed = 4}, x);
-    std::vector<double> mean(kPeriod), square(kPeriod);
-    std::vector<std::set<float>> drawn(kPeriod);
-    double farthest = 0;
-    for (size_t k = 0; k < x.size(); ++k) {
-      const double error = double{got[k]} - x[k];
-      mean[k % kPeriod] += error / kDraws;
-      square[k % kPeriod] += error * error / kDraws;
-      drawn[k % kPeriod].insert(got[k]);
-      farthest = std::max(farthest, std::fabs(error));
-    }
-    for (size_t i = 0; i < kPeriod; ++i) {
-      const double unseen = drawn[i].size() == 1 ? 12 * farthest / kDraws : 0;
-      EXPECT_LT(std::fabs(mean[i]),
-                6 * std::sqrt(square[i] / kDraws) + unseen + 1e-6 * std::fabs(block[i]))
-          << describe(spec) << " element " << i;
-    }
+  const Floats block = gaussian(32, 57);  // to nearest, NVFP4 would saturate
+  for (const Spec& spec : every_spec(block.size()))
+    if (spec.rounding != Rounding::kNearest) expect_unbiased(spec, block);
+}
+
+// With a zero, or of one sign.
+TEST(Statistics, EveryKindOfBlockIsUnbiased) {
+  Floats zero = gaussian(32, 57), positive = zero, negative = zero;
+  zero[5] = 0;
+  for (float& x : positive) x = std::fabs(x);
+  for (float& x : negative) x = -std::fabs(x);
+  for (const Spec& spec : every_spec(32)) {
+    const bool has_kinds = spec.codec == kMinMax || descriptor(spec.codec).codebook;
+    if (spec.rounding == Rounding::kNearest || !has_kinds) continue;
+    for (const Floats& block : {zero, positive, negative}) expect_unbiased(spec, block);
   }
 }
 

@@ -82,7 +82,7 @@ void put_check(Bytes& packed) {
 
 // Makes a valid buffer of what is there, keeping as much of it as possible.
 void repair(Bytes& packed, size_t max_size) {
-  std::memcpy(packed.data(), "TRSE\3", 5);
+  std::memcpy(packed.data(), "TRSE\4", 5);
   const std::vector<Spec> specs = every_spec(32 * (1 + packed[8] % 128));
   const Spec spec = specs[(packed[5] * 256 + packed[6]) % specs.size()];
   packed[5] = static_cast<uint8_t>(spec.codec);

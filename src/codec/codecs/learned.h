@@ -1,5 +1,6 @@
 // One of 2^bits levels on the block's [smallest, largest]. The levels are in no body: all ranks
-// hold the same table of them (codebook.h), fitted to what they send.
+// hold the same table of them (codebook.h), fitted to what they send. Blocks with a zero, and wide
+// ones, have the symmetric codes of min-max ones.
 #pragma once
 
 #include "codec/block.h"
@@ -16,36 +17,31 @@ struct Learned {
                                              .codebook = true,
                                              .source = "QSDP (arXiv 2302.02390), section 5.2"};
 
-  using Stats = Extent;
+  using Stats = MinMax::Stats;
   static constexpr bool kNanCodes = false;
 
-  // Zero point and range. Wide blocks, marked as those of min-max codes are, have the range from
-  // -absmax to absmax, of which the second parameter is half.
+  // Whether a block has symmetric codes: a zero is mostly on no level.
+  static TERSE_INLINE bool symmetric(const Stats& s) {
+    return s.zero == 0 || absmax_bits(s) >= MinMax::kWideFrom;
+  }
+
+  // Zero point and range.
   static TERSE_INLINE Params params(const Stats& s, const Form& form, float) {
     const float range = add(s.high, -s.low);
     const uint32_t absmax = absmax_bits(s);
     if (absmax >= kInfinityBits) return {unsound_number(form.scale), 0.0f};
     if (float_bits(range) < kTinyBits) return {absmax < kTinyBits ? 0.0f : s.low, 0.0f};
-    if (absmax >= MinMax::kWideFrom)
-      return {bits_float(MinMax::kWideZeroPoint), bits_float(absmax)};
-    return {add(s.low, 0.0f), range};  // no -0
+    if (symmetric(s)) return MinMax::symmetric_params(absmax, form.bits);
+    return {s.low, range};
   }
 
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.second) == 0; }
 
-  struct Quantizer {
-    float unit, zero_point, inverse;  // of the range
-
-    // Where an element is on the block's range, from 0 to 1 but for roundings.
-    TERSE_INLINE float position(float x) const {
-      return mul(add(mul(x, unit), -zero_point), inverse);
-    }
-  };
-
-  // Of a wide block all is halved.
-  static TERSE_INLINE Quantizer quantizer(const Params& p, const Form&) {
-    const bool wide = MinMax::wide(p.first);
-    return {wide ? 0.5f : 1.0f, wide ? mul(-0.5f, p.second) : p.first, div(1.0f, p.second)};
+  // Of a block with levels elements are scaled to where they are on its range, from 0 to 1 but for
+  // roundings.
+  using Quantizer = MinMax::Quantizer;
+  static TERSE_INLINE Quantizer quantizer(const Params& p, const Form& form) {
+    return MinMax::quantizer(p, form);
   }
 
   // Whether an element above a level rises to the next one.
@@ -54,18 +50,27 @@ struct Learned {
   }
 
   struct Dequantizer {
-    float unit, zero_point, range;
+    float zero_point, range;  // or scale
   };
 
   static TERSE_INLINE Dequantizer dequantizer(const Params& p, const Form&) {
-    const bool wide = MinMax::wide(p.first);
-    return {wide ? 2.0f : 1.0f, wide ? mul(-0.5f, p.second) : p.first, p.second};
+    return {p.first, p.second};
+  }
+
+  // What a code stands for on the block's range: its level, or where codes are symmetric an
+  // integer.
+  template <class Table>
+  static TERSE_INLINE float level(uint32_t code, const Dequantizer& d, const Form& form,
+                                  const Table& levels) {
+    if (!MinMax::symmetric(d.zero_point)) return levels[code];
+    const uint32_t sign = 1u << (form.bits - 1);
+    return integer_less(code ^ sign, sign);
   }
 
   // Of a level, or of a vector of them.
   template <class Number>
   static TERSE_INLINE Number value(Number level, const Dequantizer& d) {
-    return mul(add(mul(level, d.range), d.zero_point), d.unit);
+    return add(mul(level, d.range), d.zero_point);
   }
 };
 

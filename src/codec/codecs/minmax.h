@@ -1,6 +1,6 @@
-// Integers from a block's least element to its largest: codes 0..2^bits-1, value = zero point +
-// code * scale. Of wide blocks as symmetric codes, which need nothing that is larger than the
-// elements: -q..q, value = code * scale.
+// Integers from the end of a block that is nearer to zero, or from its least element: codes
+// 0..2^bits-1, value = zero point + code * scale. Of wide blocks, and of those with a zero among
+// elements of both signs, symmetric codes: -q..q, value = code * scale. So zeros stay zeros.
 #pragma once
 
 #include "codec/block.h"
@@ -17,35 +17,39 @@ struct MinMax {
       .params = 2,
       .source = "CGX, QSDP (arXiv 2302.02390)"};
 
-  using Stats = Extent;
+  using Stats = ExtentAndZero;
   static constexpr bool kNanCodes = false;
 
   // Blocks that reach 2^126 are wide: their range, or the end of their grid, may be beyond fp32.
-  // This zero point, which others do not have, marks them.
-  static constexpr uint32_t kWideFrom = 0x7e800000u, kWideZeroPoint = kMarkBits;
-  static TERSE_INLINE bool wide(float zero_point) {
-    return float_bits(zero_point) == kWideZeroPoint;
+  static constexpr uint32_t kWideFrom = 0x7e800000u;
+
+  // Whether a block has symmetric codes: marked by a zero point that others do not have.
+  static TERSE_INLINE bool symmetric(float zero_point) {
+    return float_bits(zero_point) == kMarkBits;
   }
 
   static TERSE_INLINE Range codes(int bits) { return {0, static_cast<Small>((1 << bits) - 1)}; }
 
-  // Zero point and scale. `shift` in (-1/2, 1/2) moves the whole grid by that part of the scale
-  // (random shift); 0 otherwise.
+  // Zero point and scale. `shift` in (-1/2, 1/2) moves the grid of a block of both signs by that
+  // part of the scale (random shift); 0 otherwise. Grids that stay begin at an end: no value is
+  // nearer to zero, or has the other sign.
   static TERSE_INLINE Params params(const Stats& s, const Form& form, float shift) {
     const float range = add(s.high, -s.low);
     const uint32_t absmax = absmax_bits(s);
     if (absmax >= kInfinityBits) return {unsound_number(form.scale), 0.0f};
     if (float_bits(range) < kTinyBits) return {absmax < kTinyBits ? 0.0f : s.low, 0.0f};
-    if (absmax >= kWideFrom)
-      return {bits_float(kWideZeroPoint), wide_scale(bits_float(absmax), form.bits)};
+    const bool positive = s.high > 0, both = positive && s.low < 0;
+    if (absmax >= kWideFrom || (both && s.zero == 0)) return symmetric_params(absmax, form.bits);
     const float scale = div(range, static_cast<float>(codes(form.bits).high));
-    return {add(s.low, mul(shift, scale)), scale};
+    if (both) return {add(s.low, mul(shift, scale)), scale, true};
+    return {add(positive ? s.low : s.high, 0.0f), positive ? scale : -scale};  // no -0
   }
 
-  // Rounded down, so that q times it is no more than the absmax.
-  static TERSE_INLINE float wide_scale(float absmax, int bits) {
-    const float top = static_cast<float>(symmetric_range(bits).high), scale = div(absmax, top);
-    return last_if(mul(scale, top) > absmax, scale);
+  // The scale is rounded down, so that q times it is no more than the absmax.
+  static TERSE_INLINE Params symmetric_params(uint32_t absmax_bits, int bits) {
+    const float top = static_cast<float>(symmetric_range(bits).high);
+    const float absmax = bits_float(absmax_bits), scale = div(absmax, top);
+    return {bits_float(kMarkBits), last_if(mul(scale, top) > absmax, scale)};
   }
 
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.second) == 0; }
@@ -63,7 +67,7 @@ struct MinMax {
   template <Rounding rounding>
   static TERSE_INLINE IntegerCoder<Quantizer, rounding> coder(const Quantizer& q,
                                                               const Form& form) {
-    return {q, wide(q.zero_point) ? symmetric_range(form.bits) : codes(form.bits)};
+    return {q, symmetric(q.zero_point) ? symmetric_range(form.bits) : codes(form.bits)};
   }
 
   struct Dequantizer {
@@ -72,7 +76,7 @@ struct MinMax {
   };
 
   static TERSE_INLINE Dequantizer dequantizer(const Params& p, const Form& form) {
-    return {p.first, p.second, wide(p.first) ? 1u << (form.bits - 1) : 0u};
+    return {p.first, p.second, symmetric(p.first) ? 1u << (form.bits - 1) : 0u};
   }
 
   static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form&) {

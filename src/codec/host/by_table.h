@@ -3,6 +3,7 @@
 
 #include "codec/host/blocks.h"
 #include "codec/host/by_values.h"
+#include "codec/host/coders.h"
 #include "codec/host/levels.h"
 #include "codec/host/random.h"
 #include "codec/host/statistics.h"
@@ -44,9 +45,21 @@ TERSE_INLINE void decode_learned(const uint8_t* codes, size_t n, const float* le
   OfCodes::look_up(OfCodes::entries(values, kCodes, table), codes, n, out);
 }
 
+// What symmetric codes stand for.
+template <int bits>
+struct Integers {
+  float of[1 << bits];
+
+  constexpr Integers() : of() {
+    constexpr int kCodes = 1 << bits;
+    for (int i = 0; i < kCodes; ++i) of[i] = static_cast<float>(i < kCodes / 2 ? i : i - kCodes);
+  }
+};
+
 template <class T, class Codec, bool accumulate, int bits>
 void dequantize_by_table(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
                          float factor, void* out, const float* codebook) {
+  static constexpr Integers<bits> kIntegers;
   const Form form = known_form<Codec>(spec, Rounding::kNearest);
   const size_t stride = params_stride<Codec>(spec);
   for (size_t i = 0; i < n; i += spec.block, params += stride) {
@@ -54,7 +67,8 @@ void dequantize_by_table(const uint8_t* codes, size_t n, const Spec& spec, const
     char* const at = static_cast<char*>(out) + i * sizeof(T);
     const Params p = scaled(load_params<Codec>(params, form.scale), factor);
     if (is_finite(p.first) && is_finite(p.second)) {
-      decode_learned<T, Codec, accumulate, bits>(codes + i, length, codebook,
+      const float* const levels = MinMax::symmetric(p.first) ? kIntegers.of : codebook;
+      decode_learned<T, Codec, accumulate, bits>(codes + i, length, levels,
                                                  Codec::dequantizer(p, form), at);
     } else {
       for (size_t k = 0; k < length; ++k) write(at, k, from_float<T>(bits_float(kNanBits)));
@@ -88,7 +102,13 @@ void quantize_by_table(const void* in, size_t n, const Spec& spec, const Draw& d
       continue;
     }
     const auto quantizer = Codec::quantizer(p, form);
-    for (size_t k = 0; k < length; ++k) v[k] = quantizer.position(to_float(read<T>(x, k)));
+    if (MinMax::symmetric(p.first)) {
+      const auto coder = MinMax::coder<rounding>(quantizer, form);
+      encode<T, MinMax, rounding>(
+          x, length, [&](size_t) { return coder; }, random + i % at_once, out);
+      continue;
+    }
+    for (size_t k = 0; k < length; ++k) v[k] = quantizer.scaled(to_float(read<T>(x, k)));
     for (size_t k = search.find(v, length, out); k < length; ++k)
       out[k] = static_cast<uint8_t>(count_not_above(v[k], numbers, kCodes));
     if constexpr (kDraws) {

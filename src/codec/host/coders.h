@@ -1,4 +1,4 @@
-// A part of host_ops.cc: codes of registers of elements (avx2.h).
+// A part of host_ops.cc: codes of elements, of registers of them where these are AVX2's (avx2.h).
 #pragma once
 
 #include "codec/codecs/fp8.h"
@@ -6,6 +6,7 @@
 #include "codec/codecs/minmax.h"
 #include "codec/codecs/symmetric.h"
 #include "codec/host/avx2.h"
+#include "codec/host/blocks.h"
 #include "codec/host/elements.h"
 
 namespace terse::codec::TERSE_ISA {
@@ -158,6 +159,18 @@ template <class T, class Coder>
 TERSE_INLINE void encode_by_registers(const void*, size_t, const Coder&, const uint16_t*,
                                       uint8_t*) {}
 #endif
+
+// `coder(i)`: that of element i.
+template <class T, class Codec, Rounding rounding, class Coder>
+TERSE_INLINE void encode(const void* in, size_t n, const Coder& coder,
+                         const uint16_t* __restrict random, uint8_t* __restrict codes) {
+  if constexpr (kEncodesByRegisters<Codec, rounding>)
+    return encode_by_registers<T>(in, n, coder, random, codes);
+  for (size_t i = 0; i < n; ++i) {
+    const uint16_t r = rounding == Rounding::kStochastic ? random[i] : uint16_t{0};
+    write(codes, i, static_cast<Code<Codec>>(coder(i)(to_float(read<T>(in, i)), r)));
+  }
+}
 
 }  // namespace
 }  // namespace terse::codec::TERSE_ISA

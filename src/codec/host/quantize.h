@@ -39,18 +39,6 @@ TERSE_INLINE Elements elements_from(const Elements& in, size_t i) {
           static_cast<const char*>(in.read) + i * sizeof(T)};
 }
 
-// `coder(i)`: that of element i.
-template <class T, class Codec, Rounding rounding, class Coder>
-TERSE_INLINE void encode(const void* in, size_t n, const Coder& coder,
-                         const uint16_t* __restrict random, uint8_t* __restrict codes) {
-  if constexpr (kEncodesByRegisters<Codec, rounding>)
-    return encode_by_registers<T>(in, n, coder, random, codes);
-  for (size_t i = 0; i < n; ++i) {
-    const uint16_t r = rounding == Rounding::kStochastic ? random[i] : uint16_t{0};
-    write(codes, i, static_cast<Code<Codec>>(coder(i)(to_float(read<T>(in, i)), r)));
-  }
-}
-
 // A block's parameters need all of it, so that its elements come from memory before the first code
 // is made. While codes are made, the next block's come.
 template <class Raw>
@@ -158,10 +146,29 @@ TERSE_INLINE Params find_params(const Elements& in, size_t n, const Form& form, 
   return p;
 }
 
-// The codes of a block whose parameters were found.
+// The codes of a block, by its one quantizer.
+template <class Raw, class T, class Codec, Rounding rounding, bool large>
+TERSE_INLINE void encode_by(const Elements& in, size_t n, const Form& form, const Params& p,
+                            const uint16_t* __restrict random, uint8_t* __restrict codes) {
+  const auto coder = Codec::template coder<rounding>(Codec::quantizer(p, form), form);
+  if constexpr (large)
+    encode_large_block<Raw, T, Codec, rounding>(in, n, coder, random, codes);
+  else
+    encode<T, Codec, rounding>(
+        in.read, n, [&](size_t) { return coder; }, random, codes);
+}
+
+// From the random number of a block's first element those of all, n rounded up to a multiple of 32.
+TERSE_INLINE void spread_draw(size_t n, uint16_t* random) {
+  const uint16_t first = random[0];
+  for (size_t i = 0; i < (n + 31) / 32 * 32; ++i) random[i] = spread_bits(first, i);
+}
+
+// The codes of a block whose parameters were found. Where rounding is a shift there is the random
+// number of its first element alone.
 template <class Raw, class T, class Codec, Rounding rounding, bool large>
 TERSE_INLINE void encode_block(const Elements& in, size_t n, const Form& form, const Params& p,
-                               const float* absmax, const uint16_t* __restrict random,
+                               const float* absmax, uint16_t* __restrict random,
                                uint8_t* __restrict codes, uint8_t* params) {
   uint8_t* const fine = params + params_bytes<Codec>(form.scale);
   if (Codec::flat(p) || !is_finite(p.first)) {
@@ -170,18 +177,14 @@ TERSE_INLINE void encode_block(const Elements& in, size_t n, const Form& form, c
   } else if constexpr (HasFinerScales<Codec>) {
     encode_finely<Raw, T, Codec, rounding>(in, n, form, p, absmax, random, codes, fine);
   } else {
-    const auto coder = Codec::template coder<rounding>(Codec::quantizer(p, form), form);
-    if constexpr (large)
-      encode_large_block<Raw, T, Codec, rounding>(in, n, coder, random, codes);
-    else
-      encode<T, Codec, rounding>(
-          in.read, n, [&](size_t) { return coder; }, random, codes);
+    if constexpr (rounding == Rounding::kShift)
+      if (!p.moved) {
+        spread_draw(n, random);
+        return encode_by<Raw, T, Codec, Rounding::kStochastic, large>(in, n, form, p, random,
+                                                                      codes);
+      }
+    encode_by<Raw, T, Codec, rounding, large>(in, n, form, p, random, codes);
   }
-}
-
-// By how much the grid of the block that begins with an element is moved.
-TERSE_INLINE float shift_at(const Draw& draw, uint64_t element) {
-  return uniform(draw_bits(draw_group(draw, element / kElementsPerDraw), element)) - 0.5f;
 }
 
 // Of no more than kMaxBlock elements.
@@ -219,7 +222,11 @@ template <class Raw, class T, class Codec, Rounding rounding, Part part, bool la
       if constexpr (part == Part::kCodes) {
         found[k] = load_params<Codec>(own, form.scale);
       } else {
-        const float shift = rounding == Rounding::kShift ? shift_at(draw, first + i + at) : 0.0f;
+        float shift = 0;
+        if constexpr (rounding == Rounding::kShift) {
+          random[at] = element_bits(draw, first + i + at);
+          shift = shift_of(random[at]);
+        }
         found[k] = find_params<Raw, T, Codec>(elements_from<Raw, T>(these, at),
                                               block_at(at, some, block), form, shift, own, absmax);
       }

@@ -4,6 +4,10 @@
 // vectorises that without leave to reassociate, and does not have to widen.
 #pragma once
 
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
 #include "codec/block.h"
 #include "codec/host/elements.h"
 #include "codec/host/registers.h"
@@ -41,23 +45,100 @@ TERSE_INLINE void stats(const void* in, size_t n, AbsMax& result) {
   observe(result, as_float<T>(absmax));
 }
 
-// Negative numbers' magnitude bits inverted: as integers they order as numbers, NaN outermost, so
-// that one shows in the lowest or the highest.
-template <class T>
-TERSE_INLINE Integer<T> ordered(Integer<T> bits) {
-  return bits ^ (bits >> (8 * sizeof(T) - 1) & kMagnitude<T>);
+// So many numbers in a vector.
+template <class X, size_t n>
+struct VectorOf {
+  using type [[gnu::vector_size(n * sizeof(X))]] = X;
+};
+template <class X, size_t n>
+using Vector = typename VectorOf<X, n>::type;
+
+template <class V>
+TERSE_INLINE V larger_lanes(V a, V b) {
+  return a > b ? a : b;
 }
 
-template <class T>
-TERSE_INLINE void stats(const void* in, size_t n, Extent& result) {
-  Integer<T> low = kMagnitude<T>, high = ~kMagnitude<T>;
-  for (size_t i = 0; i < n; ++i) {
-    const Integer<T> x = ordered<T>(read<Integer<T>>(in, i));
-    low = x < low ? x : low;
-    high = x > high ? x : high;
+// Those that are `distance` lanes away, of each other; as many as there are indices.
+template <size_t distance, class V, size_t... lanes>
+TERSE_INLINE auto moved_lanes(V v, std::index_sequence<lanes...>) {
+  return __builtin_shufflevector(v, v, (lanes ^ distance)...);
+}
+
+// The largest of n numbers without a sign.
+template <class X, size_t n, size_t distance = n / 2>
+TERSE_INLINE X largest_lane(Vector<X, n> v) {
+  if constexpr (n * sizeof(X) > 16) {
+    constexpr std::make_index_sequence<n / 2> kHalf;
+    return largest_lane<X, n / 2>(
+        larger_lanes(moved_lanes<0>(v, kHalf), moved_lanes<n / 2>(v, kHalf)));
+#if defined(__SSE4_1__)
+  } else if constexpr (sizeof(X) == 2) {
+    const __m128i least = _mm_minpos_epu16(__m128i(~v));
+    return static_cast<X>(~_mm_cvtsi128_si32(least));
+#endif
+  } else if constexpr (distance > 0) {
+    return largest_lane<X, n, distance / 2>(
+        larger_lanes(v, moved_lanes<distance>(v, std::make_index_sequence<n>())));
+  } else {
+    return v[0];
   }
-  observe(result, as_float<T>(ordered<T>(low)));
-  observe(result, as_float<T>(ordered<T>(high)));
+}
+
+template <class V>
+TERSE_INLINE bool has_zero_lane(V v) {
+#if defined(__AVX512BW__)
+  if constexpr (sizeof(v[0]) == 2) return _mm512_testn_epi16_mask(__m512i(v), __m512i(v)) != 0;
+  return _mm512_testn_epi32_mask(__m512i(v), __m512i(v)) != 0;
+#elif defined(__AVX2__)
+  return _mm256_movemask_epi8(__m256i(v == 0)) != 0;
+#elif defined(__SSE2__)
+  return _mm_movemask_epi8(__m128i(v == 0)) != 0;
+#else
+  return largest_lane<uint64_t, kLanes>(Lanes(v == 0)) != 0;
+#endif
+}
+
+// As integers with a sign the highest is the highest number, if one has no sign; and as integers
+// without one the highest is the lowest number, if one has a sign. NaN is outermost.
+template <class T, std::derived_from<Extent> Stats>
+TERSE_INLINE void stats(const void* in, size_t n, Stats& result) {
+  using Signed = Integer<T>;
+  using Unsigned = std::make_unsigned_t<Signed>;
+  constexpr size_t kWidth = kRegisterBytes / sizeof(T);
+  using Numbers = Vector<Signed, kWidth>;
+  using Bits = Vector<Unsigned, kWidth>;
+  constexpr Unsigned kSign = static_cast<Unsigned>(~kMagnitude<T>);
+  Numbers highest = Numbers{} + static_cast<Signed>(kSign);
+  Bits lowest{}, least = Bits{} + static_cast<Unsigned>(kMagnitude<T>);
+  const auto observe_some = [&](const void* some) {
+    const Numbers x = read<Numbers>(some, 0);
+    const Bits bits = Bits(x), magnitude = bits & static_cast<Unsigned>(kMagnitude<T>);
+    highest = larger_lanes(x, highest);
+    lowest = larger_lanes(bits, lowest);
+    least = magnitude < least ? magnitude : least;
+  };
+  const char* const bytes = static_cast<const char*>(in);
+  size_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) observe_some(bytes + i * sizeof(T));
+  if (i < n) {
+    Signed rest[kWidth];
+    for (size_t k = 0; k < kWidth; ++k) rest[k] = read<Signed>(in, i + k < n ? i + k : i);
+    observe_some(rest);
+  }
+  const Unsigned low = largest_lane<Unsigned, kWidth>(lowest);
+  const Unsigned high = largest_lane<Unsigned, kWidth>(Bits(highest) ^ kSign) ^ kSign;
+  const auto number = [](Unsigned end) { return as_float<T>(static_cast<Signed>(end)); };
+  bool zero;
+  if ((low & kSign) != 0 && (high & kSign) == 0) {
+    zero = has_zero_lane(least);
+    result.low = number(low), result.high = number(high);
+  } else {
+    const Unsigned magnitude = ~largest_lane<Unsigned, kWidth>(~least);
+    zero = magnitude == 0;
+    result.low = number((low & kSign) != 0 ? low : magnitude);
+    result.high = number((high & kSign) == 0 ? high : magnitude | kSign);
+  }
+  if constexpr (requires { result.zero; }) result.zero = zero ? 0.0f : 1.0f;
 }
 
 template <class T>

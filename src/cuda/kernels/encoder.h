@@ -19,8 +19,10 @@ class Encoder {
   TERSE_DEVICE void store_packed(Shared<typename F::Stats>& shared) const {
     const codec::Draw draw = tile_.draw();
     uint8_t* const body = static_cast<uint8_t*>(tile_.piece.target);
+    uint32_t own_bits = 0;
+    if constexpr (kShifts) own_bits = tile_.own_bits(draw);
     const auto own_quantizer =
-        is_part(codec::Part::kCodes) ? agreed_quantizer(body) : quantizer(body, draw, shared);
+        is_part(codec::Part::kCodes) ? agreed_quantizer(body) : quantizer(body, own_bits, shared);
     if (is_part(codec::Part::kParams)) return;
     codec::PhiloxWords random[kRows];
     TERSE_UNROLL
@@ -28,7 +30,7 @@ class Encoder {
     CodesOf<F::kBits> codes[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j)
-      codes[j] = encode(j, row_quantizer(body, j, own_quantizer), random[j]);
+      codes[j] = encode(j, row_quantizer(body, j, own_quantizer), own_bits, random[j]);
     tile_.store_rows(codes, [&]<Access access>(uint32_t j, uint32_t n, const auto& row) {
       const bool all = access == Access::kWhole;
       store_codes<F::kBits, access>(tile_.codes(body, j), n, all ? row : row.first(n));
@@ -40,6 +42,9 @@ class Encoder {
   using Codec = typename F::Codec;
   using Quantizer = typename Codec::Quantizer;
   using BlockQuantizer = typename PerBlock<Codec>::Quantizer;
+  static constexpr bool kShifts = F::kRounding == codec::Rounding::kShift;
+  // In place of the bits of a block whose grid a shift has moved.
+  static constexpr uint32_t kMoved = uint32_t{1} << 16;
 
   // Stores row j's finer scale, if there are any.
   TERSE_DEVICE Quantizer row_quantizer(uint8_t* body, uint32_t j, const BlockQuantizer& own) const {
@@ -66,7 +71,7 @@ class Encoder {
   }
 
   // The quantizer of the own row's block, whose parameters are stored.
-  TERSE_DEVICE BlockQuantizer quantizer(uint8_t* body, const codec::Draw& draw,
+  TERSE_DEVICE BlockQuantizer quantizer(uint8_t* body, uint32_t& own_bits,
                                         Shared<typename F::Stats>& shared) const {
     if constexpr (!Tile::kHasParams) {
       return {};
@@ -83,7 +88,10 @@ class Encoder {
           if (tile_.elements(j) == 0) stats[j] = {};
       }
       const auto own_stats = share_stats(tile_.batch.geometry, stats, shared);
-      codec::Params own = Codec::params(own_stats, tile_.form(), tile_.shift(draw));
+      float shift = 0;
+      if constexpr (kShifts) shift = codec::shift_of(static_cast<uint16_t>(own_bits));
+      codec::Params own = Codec::params(own_stats, tile_.form(), shift);
+      if (own.moved) own_bits = kMoved;
       if constexpr (codec::Chooses<Codec>) own = choose(own, shared);
       if (tile_.leads()) tile_.store_params(body, own);
       return has_codes(own) ? PerBlock<Codec>::quantizer(own, tile_.form()) : BlockQuantizer{};
@@ -139,23 +147,35 @@ class Encoder {
     return !Codec::flat(p) && codec::is_finite(p.first);
   }
 
-  TERSE_DEVICE CodesOf<F::kBits> encode(uint32_t j, const Quantizer& q,
+  TERSE_DEVICE CodesOf<F::kBits> encode(uint32_t j, const Quantizer& q, uint32_t own_bits,
                                         const codec::PhiloxWords& random) const {
+    const uint32_t bits = kShifts ? of_row(j, own_bits) : 0;
     if (q.inverse == 0) return {};
     if constexpr (kByMachine<F> && F::kRounding == codec::Rounding::kNearest) return convert(j, q);
-    const auto coder = coder_of(q);
-    uint32_t code[kOctet];
-    TERSE_UNROLL
-    for (uint32_t i = 0; i < kOctet; ++i)
-      code[i] = coder(sums_.at(j, i), codec::draw_bits(random, i));
-    return make_codes(code, CodesOf<F::kBits>{});
+    const auto drawn = [&](uint32_t i) { return codec::draw_bits(random, i); };
+    if constexpr (codec::HasCodebook<Codec>) {
+      if (codec::MinMax::symmetric(q.zero_point))
+        return encode_by(j, codec::MinMax::coder<F::kRounding>(q, tile_.form()), drawn);
+      return encode_by(j, LevelCoder<F>{q, {tile_.levels}}, drawn);
+    } else {
+      if constexpr (kShifts)
+        if (bits != kMoved)
+          return encode_by(j, Codec::template coder<codec::Rounding::kStochastic>(q, tile_.form()),
+                           [&](uint32_t i) {
+                             return codec::spread_bits(static_cast<uint16_t>(bits),
+                                                       tile_.place_in_block(j) + i);
+                           });
+      return encode_by(j, Codec::template coder<F::kRounding>(q, tile_.form()), drawn);
+    }
   }
 
-  TERSE_DEVICE auto coder_of(const Quantizer& q) const {
-    if constexpr (codec::HasCodebook<Codec>)
-      return LevelCoder<F>{q, {tile_.levels}};
-    else
-      return Codec::template coder<F::kRounding>(q, tile_.form());
+  // `bits(i)`: the random ones of element i.
+  template <class Coder, class Bits>
+  TERSE_DEVICE CodesOf<F::kBits> encode_by(uint32_t j, const Coder& coder, const Bits& bits) const {
+    uint32_t code[kOctet];
+    TERSE_UNROLL
+    for (uint32_t i = 0; i < kOctet; ++i) code[i] = coder(sums_.at(j, i), bits(i));
+    return make_codes(code, CodesOf<F::kBits>{});
   }
 
   // As encode(), by the machine.

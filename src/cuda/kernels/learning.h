@@ -32,7 +32,7 @@ TERSE_DEVICE void for_own_blocks(const codec::Learning& work, const Function& f)
     const uint8_t* const data = static_cast<const uint8_t*>(work.data) + first * sizeof(T);
     const uint64_t left = work.count - first;
     const uint32_t n = left < work.block ? static_cast<uint32_t>(left) : work.block;
-    codec::Extent extent;
+    codec::Learned::Stats extent;
     for_own_elements<T>(data, n, [&](float x) { codec::observe(extent, x); });
     TERSE_UNROLL
     for (uint32_t distance = simt::kWarp / 2; distance != 0; distance /= 2)
@@ -66,11 +66,11 @@ TERSE_DEVICE void clear(codec::LearningState& state) {
 TERSE_DEVICE void find_widest(const codec::Learning& work) {
   uint32_t widest = 0;
   as_dtype(work.dtype, [&](auto type) {
-    for_own_blocks<decltype(type)>(work,
-                                   [&](const uint8_t*, uint32_t, const codec::Extent& extent) {
-                                     const uint32_t range = codec::range_bits(extent);
-                                     widest = widest < range ? range : widest;
-                                   });
+    for_own_blocks<decltype(type)>(
+        work, [&](const uint8_t*, uint32_t, const codec::Learned::Stats& extent) {
+          const uint32_t range = codec::range_bits(extent);
+          widest = widest < range ? range : widest;
+        });
   });
   if (simt::thread_index() % simt::kWarp == 0 && widest != 0)
     simt::atomic_max(&work.state->widest, widest);
@@ -87,14 +87,15 @@ TERSE_DEVICE void add_to_histogram(const codec::Learning& work, HistogramShared&
   const uint32_t widest = simt::load(&work.state->widest);
   as_dtype(work.dtype, [&](auto type) {
     using T = decltype(type);
-    for_own_blocks<T>(work, [&](const uint8_t* data, uint32_t n, const codec::Extent& extent) {
-      const uint32_t weight = codec::element_weight(codec::range_bits(extent), widest);
-      if (weight == 0) return;
-      const codec::Bins bins(extent);
-      for_own_elements<T>(data, n, [&](float x) {
-        simt::shared_atomic_add(shared.bins[bins.of(x)], uint64_t{weight});
-      });
-    });
+    for_own_blocks<T>(
+        work, [&](const uint8_t* data, uint32_t n, const codec::Learned::Stats& extent) {
+          const uint32_t weight = codec::element_weight(codec::range_bits(extent), widest);
+          if (weight == 0) return;
+          const codec::Bins bins(extent);
+          for_own_elements<T>(data, n, [&](float x) {
+            simt::shared_atomic_add(shared.bins[bins.of(x)], uint64_t{weight});
+          });
+        });
   });
   simt::sync_block();
   for (uint32_t i = simt::thread_index(); i < codec::kBins; i += kThreads) {

@@ -51,7 +51,7 @@ struct LevelCoder {
 
   TERSE_DEVICE uint32_t operator()(float x, uint16_t random) const {
     constexpr uint32_t kLevels = 1u << F::kBits;
-    const float position = quantizer.position(x);
+    const float position = quantizer.scaled(x);
     if constexpr (F::kRounding == codec::Rounding::kNearest)
       return codec::count_not_above(position, InShared{table.first + kLevels}, kLevels);
     const uint32_t code = codec::count_not_above(position, table, kLevels);

@@ -153,7 +153,7 @@ class Sums {
 
   TERSE_DEVICE float value(uint32_t code, const Dequantizer& d) const {
     if constexpr (codec::HasCodebook<Codec>)
-      return Codec::value(InShared{tile_.levels}[code], d);
+      return Codec::value(Codec::level(code, d, tile_.form(), InShared{tile_.levels}), d);
     else
       return Codec::value(code, d, tile_.form());
   }

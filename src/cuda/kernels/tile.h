@@ -119,7 +119,7 @@ struct Tile {
   template <class Byte>
   TERSE_DEVICE Byte* fine_scale(Byte* body, uint32_t j) const {
     const uint32_t block = rows.block(j);
-    const uint32_t place = (rows.at(j) - block * batch.geometry.block) / kCodec.fine;
+    const uint32_t place = place_in_block(j) / kCodec.fine;
     return body + piece.params_offset + (first_block + block) * params_stride() + params_bytes() +
            place;
   }
@@ -164,14 +164,14 @@ struct Tile {
     return draw;
   }
 
-  // Of the own block's grid.
-  TERSE_DEVICE float shift(const codec::Draw& draw) const {
-    if constexpr (F::kRounding == codec::Rounding::kShift) {
-      const uint64_t element = piece.origin + own_block() * batch.geometry.block;
-      const codec::PhiloxWords words = codec::draw_group(draw, element / codec::kElementsPerDraw);
-      return codec::uniform(codec::draw_bits(words, 0)) - 0.5f;
-    }
-    return 0;
+  // The random bits of the own block's first element.
+  TERSE_DEVICE uint16_t own_bits(const codec::Draw& draw) const {
+    return codec::element_bits(draw, piece.origin + own_block() * batch.geometry.block);
+  }
+
+  // The place of row j's octet in its block.
+  TERSE_DEVICE uint32_t place_in_block(uint32_t j) const {
+    return rows.at(j) - rows.block(j) * batch.geometry.block;
   }
 
   TERSE_DEVICE codec::PhiloxWords random_of(uint32_t j, const codec::Draw& draw) const {
