@@ -46,6 +46,10 @@ float one_number(Kin kin, Random& random) {
                                         static_cast<uint32_t>(random.next() & 0xFFFF));
       return std::isfinite(value) && std::fabs(value) < 1e9f ? value : 65504.0f;
     }
+    case Kin::kOneSign: {
+      if (random.below(100) == 0) return random.below(2) ? 0.0f : -0.0f;
+      return std::fabs(static_cast<float>(random.gaussian()));
+    }
     default:
       return static_cast<float>(random.gaussian());
   }
@@ -75,7 +79,9 @@ Floats numbers(Kin kin, size_t n, Random& random) {
   const float constant = one_number(random.below(2) ? Kin::kWide : Kin::kGaussian, random);
   for (float& value : x) value = kin == Kin::kConstant ? constant : one_number(kin, random);
   // Of one sign more often than not: opposite signs are a range beyond fp32.
-  const size_t flip = kin == Kin::kHuge ? random.below(3) : 0;
+  const size_t flip = kin == Kin::kHuge      ? random.below(3)
+                      : kin == Kin::kOneSign ? random.below(2)
+                                             : 0;
   for (float& value : x) value = flip == 1 || (flip == 2 && random.below(2)) ? -value : value;
   return x;
 }

@@ -48,12 +48,14 @@ enum class Kin {
   kSubnormal,
   kHuge,
   kPlanted,
-  kHalf
+  kHalf,
+  kOneSign
 };
-constexpr int kKins = 9;
+constexpr int kKins = 10;
 // n numbers of a kind: bell curve; one interval; all exponents; half of them zeros of either sign;
 // one value; about and below the smallest normal; up to FLT_MAX; with NaN and infinity here and
-// there; and bit patterns of fp16 and bf16.
+// there; bit patterns of fp16 and bf16; and half a bell curve, here and there a zero of either
+// sign.
 Floats numbers(Kin kin, size_t n, Random& random);
 Floats gaussian(size_t n, uint64_t seed, double deviation = 1);
 
