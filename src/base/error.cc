@@ -4,10 +4,13 @@
 #include <new>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "base/thread_local.h"
 
 namespace terse {
 namespace {
+
+constexpr size_t kMostOfAMessage = 4000;  // two policies that differ, whole
 
 struct LastError {
   std::string message;
@@ -23,6 +26,9 @@ void say(Error& e, const char* call) {
 }
 
 }  // namespace
+
+Error::Error(ncclResult_t result, std::string_view message)
+    : result(result), message(printable(shortened_within(message, kMostOfAMessage))) {}
 
 const char* result_name(ncclResult_t result) {
   static constexpr const char* kNames[] = {

@@ -8,11 +8,13 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace terse {
 
 struct Error : std::exception {
-  Error(ncclResult_t result, std::string message) : result(result), message(std::move(message)) {}
+  // Of any message that can be printed, and is not endless, whatever it quotes.
+  Error(ncclResult_t result, std::string_view message);
   const char* what() const noexcept override { return message.c_str(); }
 
   ncclResult_t result;

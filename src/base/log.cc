@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <cstdio>
+#include <new>
 #include <string>
+
+#include "base/text.h"
 
 namespace terse {
 namespace {
@@ -22,11 +25,14 @@ const std::string& host_name() {
   return name;
 }
 
-void print(const char* label, std::optional<int> rank, std::string_view line) noexcept {
+void print(const char* label, std::optional<int> rank, std::string_view line) noexcept try {
+  const std::string text = printable(line);
   char of_rank[16] = "";
   if (rank) std::snprintf(of_rank, sizeof of_rank, "[%d] ", *rank);
-  std::fprintf(stderr, "%s:%d:%d %sterse %s %.*s\n", host_name().c_str(), getpid(), gettid(),
-               of_rank, label, static_cast<int>(line.size()), line.data());
+  std::fprintf(stderr, "%s:%d:%d %sterse %s %s\n", host_name().c_str(), getpid(), gettid(), of_rank,
+               label, text.c_str());
+} catch (const std::bad_alloc&) {
+  // no memory for the line
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/link.h"
 #include "cli/options.h"
@@ -76,8 +77,8 @@ Prospect prospect_of(const std::string& option, plan::Collective collective, dou
   const auto whole =
       static_cast<double>(codec::dtype_size(dtype) * plan::shards(collective, ranks));
   if (bytes < whole)
-    refuse("{}: {} of {:g} bytes on {} ranks has no elements", option, plan::name(collective),
-           bytes, ranks);
+    refuse("{}: {} of {:g} bytes on {} has no elements", option, plan::name(collective), bytes,
+           counted(ranks, "rank"));
   return {collective, static_cast<size_t>(bytes / whole), dtype, ranks, 0};
 }
 
@@ -204,10 +205,9 @@ void forecast_calls(ForecastOptions o) {
     if (const char* what = model::lacks(profile, place.topology))
       refuse("--ranks {}: the profile \"{}\" says nothing of {}", ranks, profile.name, what);
     if (!by_ranks)
-      tables.push_back(
-          empty_table(o, fmt::format("{}, {}, {} ranks on {} node{}, by {}", o.collective, o.dtype,
-                                     ranks, place.topology.nodes(),
-                                     place.topology.nodes() == 1 ? "" : "s", profile.name)));
+      tables.push_back(empty_table(
+          o, fmt::format("{}, {}, {} on {}, by {}", o.collective, o.dtype, counted(ranks, "rank"),
+                         counted(place.topology.nodes(), "node"), profile.name)));
     for (const std::string& size : o.bytes) {
       const auto bytes = parse_size(size);
       if (!bytes || *bytes > kMostBytes)

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <system_error>
 
+#include "base/text.h"
 #include "cli/colors.h"
 #include "cli/commands.h"
 #include "cli/examples.h"
@@ -75,7 +76,8 @@ int run(int argc, char** argv) {
     return app.exit(asked);
   } catch (const CLI::ParseError& e) {
     fmt::print(stderr, "{} {}{}\nTry terse --help, or --help after its commands.\n",
-               complaint_prefix(), e.what(), hint_of(app));
+               complaint_prefix(), terse::printable(terse::shortened_within(e.what(), 1000)),
+               hint_of(app));
     return kBadUsage;
   }
   return status;

@@ -2,6 +2,7 @@
 #include <cctype>
 #include <map>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/link.h"
 #include "cli/options.h"
@@ -54,8 +55,9 @@ void explain_plan(const PlanRequest& r) {
   if (scheme.delta && collective != plan::Collective::kAllGather)
     refuse("delta is for allgather: {} goes to NCCL as it is", r.collective);
   for (const int rank : {r.rank, r.root})
-    if (rank >= r.ranks) refuse("{} is not one of {} ranks", rank, r.ranks);
-  if (r.nodes > r.ranks) refuse("{} ranks cannot be on {} nodes", r.ranks, r.nodes);
+    if (rank >= r.ranks) refuse("{} is not one of {}", rank, counted(r.ranks, "rank"));
+  if (r.nodes > r.ranks)
+    refuse("{} cannot be on {}", counted(r.ranks, "rank"), counted(r.nodes, "node"));
   if (plan::is_point_to_point(collective) && r.root == r.rank)
     refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
   if (plan::is_point_to_point(collective) && codec::descriptor(scheme.spec.codec).codebook)

@@ -1,5 +1,6 @@
 // `terse report`: brings the reports of all ranks together.
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/text.h"
@@ -25,7 +26,7 @@ int show_report(const ReportOptions& o) {
   if (!o.trace.empty()) write_file(o.trace, events);
   flush_output();
   for (const std::string& complaint : merged.complaints)
-    fmt::print(stderr, "terse report: {}\n", complaint);
+    fmt::print(stderr, "terse report: {}\n", printable(complaint));
   return merged.complaints.empty() ? kDone : kFailed;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace terse {
 
@@ -13,7 +14,7 @@ namespace terse {
 template <class... Args>
 [[noreturn]] void refuse_scheme(std::string_view text, fmt::format_string<Args...> format,
                                 Args&&... args) {
-  fail(ncclInvalidArgument, "scheme \"{}\": {}", text,
+  fail(ncclInvalidArgument, "scheme \"{}\": {}", shortened(text),
        fmt::format(format, std::forward<Args>(args)...));
 }
 
@@ -49,10 +50,10 @@ void read_options(std::string_view text, const OptionKey<Draft> (&keys)[n], std:
     size_t comma = rest.find(',');
     std::string_view option = rest.substr(0, comma);
     const size_t equals = option.find('=');
-    if (equals == option.npos) refuse_scheme(text, "\"{}\" is not key=value", option);
+    if (equals == option.npos) refuse_scheme(text, "\"{}\" is not key=value", shortened(option));
     const std::string_view name = option.substr(0, equals);
     const auto key = std::ranges::find(keys, name, &OptionKey<Draft>::name);
-    if (key == keys + n) refuse_scheme(text, "unknown key \"{}\"; {}", name, known());
+    if (key == keys + n) refuse_scheme(text, "unknown key \"{}\"; {}", shortened(name), known());
     const unsigned bit = 1u << (key - keys);
     if (seen & bit) refuse_scheme(text, "{} is given twice", name);
     seen |= bit;

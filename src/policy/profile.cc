@@ -4,6 +4,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "base/text.h"
 #include "codec/float_mode.h"
 #include "policy/automatic.h"
 #include "policy/datatype.h"
@@ -140,7 +141,8 @@ class ProfileParser {
     for (size_t i = 0; i < std::size(kKeys); ++i)
       if (!(seen >> i & 1)) file_.refuse(begin, "[[measured]] has no {}", kKeys[i]);
     if (curve.nodes > curve.ranks)
-      file_.refuse(begin, "{} ranks cannot be on {} nodes", curve.ranks, curve.nodes);
+      file_.refuse(begin, "{} cannot be on {}", counted(curve.ranks, "rank"),
+                   counted(curve.nodes, "node"));
     require_new(curve, begin);
     profile_.measured.push_back(std::move(curve));
   }
@@ -151,9 +153,9 @@ class ProfileParser {
     };
     for (const Curve& other : profile_.measured)
       if (key(other) == key(curve))
-        file_.refuse(begin, "{} of {}, {} ranks on {} nodes, {}, is [[measured]] twice",
+        file_.refuse(begin, "{} of {}, {} on {}, {}, is [[measured]] twice",
                      print_collectives(set_of(curve.collective)), print_dtype(curve.dtype),
-                     curve.ranks, curve.nodes, curve.scheme);
+                     counted(curve.ranks, "rank"), counted(curve.nodes, "node"), curve.scheme);
   }
 
   // As curves are looked for.

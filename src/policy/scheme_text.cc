@@ -143,7 +143,7 @@ void parse_codec(std::string_view text, std::string_view name, SchemeDraft& draf
     refuse_scheme(text, "it is a preset, which names schemes by collective: for rules alone");
   std::vector<std::string> known = widths([](const codec::Descriptor& d) { return d.max_bits; });
   known.insert(known.begin(), {"off", "auto"});
-  refuse_scheme(text, "unknown codec \"{}\"; known are {}", name, listed(known, "and"));
+  refuse_scheme(text, "unknown codec \"{}\"; known are {}", shortened(name), listed(known, "and"));
 }
 
 std::vector<std::string> codec_names() {

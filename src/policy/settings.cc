@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "policy/nearest.h"
 #include "policy/profile.h"
 #include "policy/size.h"
@@ -175,7 +176,8 @@ void read_policy(Settings& s) {
     if (file && s.policy.rules.empty() && std::filesystem::is_fifo(s.policy_path, ignored))
       fail(ncclInvalidArgument, "it is a pipe without rules: another process may have read them");
   } catch (const Error& e) {
-    fail(ncclInvalidArgument, "{}=\"{}\": {}", name, file ? s.policy_path : s.scheme, e.message);
+    fail(ncclInvalidArgument, "{}=\"{}\": {}", name, shortened(file ? s.policy_path : s.scheme),
+         e.message);
   }
   if (s.policy.chooses() && !s.profile)
     fail(ncclInvalidArgument, "{} asks for auto, which needs a profile: {}", name, kProfileHint);
@@ -191,7 +193,8 @@ Settings read_settings(const std::function<const char*(const char* name)>& look_
     try {
       variable.read(text, s);
     } catch (const Error& e) {
-      if (s.error.empty()) s.error = fmt::format("{}=\"{}\": {}", variable.name, text, e.message);
+      if (s.error.empty())
+        s.error = fmt::format("{}=\"{}\": {}", variable.name, shortened(text), e.message);
     }
   }
   for (const char* name : kProcessNumbers) {
@@ -267,7 +270,7 @@ std::string describe_settings() {
     if (variable.meaning == nullptr) continue;
     const char* value = std::getenv(variable.name);
     text += fmt::format("{:18} {}{}\n", variable.name, variable.meaning,
-                        value != nullptr ? fmt::format("; now \"{}\"", value) : "");
+                        value != nullptr ? fmt::format("; now \"{}\"", printable(value)) : "");
   }
   return text;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/text.h"
 #include "report/merge.h"
 #include "report/page.h"
 
@@ -237,13 +238,13 @@ std::string numbers(const MergedRow& row) {
   for (const RankRow& r : row.ranks) lost += r.row.error.lost, spread += r.row.error.spread;
   if (lost + spread != 0)
     text += fmt::format(
-        "<p class=\"soft\">NaN or infinity: {} elements only natively, {} only compressed.</p>\n",
-        lost, spread);
+        "<p class=\"soft\">NaN or infinity: {} only natively, {} only compressed.</p>\n",
+        counted(lost, "element"), spread);
   return text;
 }
 
 // Numbers of calls, a line each.
-std::string counted(const std::map<std::string, uint64_t>& calls) {
+std::string table_of_calls(const std::map<std::string, uint64_t>& calls) {
   std::string rows;
   for (const auto& [what, number] : calls)
     rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape(what), number);
@@ -260,7 +261,8 @@ std::string section(const MergedCommunicator& c) {
           return m.host == c.members[i].host;
         }) == c.members.begin() + i)
       hosts += (hosts.empty() ? "" : ", ") + escape(c.members[i].host);
-  text += fmt::format("<p class=\"soft\">{} of {} ranks, on {}{}</p>\n", c.members.size(), c.ranks,
+  text += fmt::format("<p class=\"soft\">{} of {}, on {}{}</p>\n", c.members.size(),
+                      counted(c.ranks, "rank"),
                       c.nodes > 1 ? fmt::format("{} nodes: ", c.nodes) : "", hosts);
   for (const MergedRow& row : c.rows)
     text +=
@@ -270,10 +272,10 @@ std::string section(const MergedCommunicator& c) {
         bytes_plot(row) + times_plot(c, row) + error_plot(c, row) + numbers(row) + "</div>\n";
   if (!c.deltas.empty())
     text += "<div class=\"card\">\n<h3>AllGathers of differences</h3>\n" + kTable +
-            counted(c.deltas) + kTableEnd + "</div>\n";
+            table_of_calls(c.deltas) + kTableEnd + "</div>\n";
   if (c.bypasses.empty()) return text;
   text += "<div class=\"card\">\n<h3>Calls that went to NCCL as they were</h3>\n" + kTable +
-          counted(c.bypasses);
+          table_of_calls(c.bypasses);
   text += fmt::format("<tr><td>bytes that they sent</td><td>{}</td></tr>\n",
                       show_bytes(c.native.bytes));
   if (c.nodes > 1)

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "report/report.h"
 
 namespace terse::report {
@@ -293,9 +294,11 @@ std::string to_json(const Report& r) {
 
 std::optional<Report> report_in(const std::string& text) {
   try {
+    // What others have written is printed: a name may be of any bytes.
     bool too_deep = false;
-    const Json j = Json::parse(text, [&](int depth, Json::parse_event_t, const Json&) {
+    const Json j = Json::parse(text, [&](int depth, Json::parse_event_t, Json& parsed) {
       too_deep |= depth >= kMostNested;
+      if (parsed.is_string()) parsed = printable(parsed.get_ref<const std::string&>());
       return depth < kMostNested;
     });
     const auto format = j.find("format");

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "plan/collective.h"
 
 namespace terse::report {
@@ -64,8 +65,8 @@ class Merger {
   void add(const std::string& file, const Report& report, const Communicator& c) {
     MergedCommunicator& all = find(c);
     if (c.ranks != all.ranks)
-      return complain("{}: {} has {} ranks here and {} elsewhere", file, name(all), c.ranks,
-                      all.ranks);
+      return complain("{}: {} has {} here and {} elsewhere", file, name(all),
+                      counted(c.ranks, "rank"), all.ranks);
     const auto twice = std::ranges::find(all.members, c.rank, &Member::rank);
     if (twice != all.members.end())
       return complain("{}: rank {} of {} is in {} already", file, c.rank, name(all), twice->file);
@@ -108,13 +109,14 @@ class Merger {
       std::ranges::sort(row.ranks, {}, &RankRow::rank);
       const Spread calls = calls_of(c, row);
       if (is_of_all_ranks(row.kind()) && calls.min != calls.max)
-        complain("{}: {} of {}: rank {} counts {} calls and rank {} {}", name(c),
-                 row.kind().collective, row.kind().scheme, calls.min_rank, calls.min,
-                 calls.max_rank, calls.max);
+        complain("{}: {} of {}: rank {} counts {} and rank {} {}", name(c), row.kind().collective,
+                 row.kind().scheme, calls.min_rank, counted(calls.min, "call"), calls.max_rank,
+                 calls.max);
     }
     const std::string missing = c.id == 0 ? "" : missing_ranks(c);
     if (!missing.empty())
-      complain("{}: of its {} ranks there is no report of {}", name(c), c.ranks, missing);
+      complain("{}: of its {} there is no report of {}", name(c), counted(c.ranks, "rank"),
+               missing);
   }
 
   // "1, 4-7, 9": between the members, which are in order; of many gaps the first ones.
@@ -281,7 +283,7 @@ Merged merge(const std::vector<NamedReport>& reports) {
           fmt::format("{}: its settings are not those of {}", file, merged.files.front()));
     if (r.left_out != 0)
       merged.complaints.push_back(
-          fmt::format("{}: {} communicators more were not kept", file, r.left_out));
+          fmt::format("{}: {} more not kept", file, counted(r.left_out, "communicator")));
     merged.files.push_back(file);
     for (const Communicator& c : r.communicators) merger.add(file, r, c);
   }

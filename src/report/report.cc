@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/text.h"
+
 namespace terse::report {
 
 double Error::pooled_relative() const {
@@ -33,10 +35,11 @@ double Row::off_node_ratio() const {
 }
 
 std::string label(const Names& names) {
-  if (!names.own.empty()) return fmt::format("\"{}\"", names.own);
+  if (!names.own.empty()) return fmt::format("\"{}\"", printable(names.own));
   const std::string number = names.number ? fmt::format("#{}", *names.number) : "";
   if (names.made_from.empty()) return number;
-  return fmt::format("{}{}from \"{}\"", number, number.empty() ? "" : " ", names.made_from);
+  return fmt::format("{}{}from \"{}\"", number, number.empty() ? "" : " ",
+                     printable(names.made_from));
 }
 
 std::string show_communicator(uint64_t id, const std::string& label) {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "report/merge.h"
 
 namespace terse::report {
@@ -75,15 +76,14 @@ std::string sizes(const Merged& merged) {
 }  // namespace
 
 std::string table(const Merged& merged) {
-  std::string text =
-      fmt::format("terse {}, {} report{}, policy: {}\n", merged.terse, merged.files.size(),
-                  merged.files.size() == 1 ? "" : "s", merged.policy);
+  std::string text = fmt::format("terse {}, {}, policy: {}\n", merged.terse,
+                                 counted(merged.files.size(), "report"), merged.policy);
   for (const MergedCommunicator& c : merged.communicators) {
     size_t unreleased = 0;
     for (const Member& m : c.members) unreleased += !m.released;
     text += fmt::format(
-        "\n{}, {} of {} ranks{}{}\n", show_communicator(c.id, label(c.names)), c.members.size(),
-        c.ranks, c.nodes > 1 ? fmt::format(", {} nodes", c.nodes) : "",
+        "\n{}, {} of {}{}{}\n", show_communicator(c.id, label(c.names)), c.members.size(),
+        counted(c.ranks, "rank"), c.nodes > 1 ? fmt::format(", {} nodes", c.nodes) : "",
         unreleased == 0 ? "" : fmt::format(", {} of them not released", unreleased));
     if (!c.rows.empty())
       text += fmt::format(fmt::runtime(kLine), "collective", "scheme", "", "calls", "raw", "wire",
@@ -97,9 +97,9 @@ std::string table(const Merged& merged) {
         if (!words.empty()) text += words + "\n";
     }
     for (const auto& [how, calls] : c.deltas)
-      text += fmt::format("delta: {} calls of all ranks, {}\n", calls, how);
+      text += fmt::format("delta: {} of all ranks, {}\n", counted(calls, "call"), how);
     for (const auto& [reason, calls] : c.bypasses)
-      text += fmt::format("native: {} calls of all ranks, {}\n", calls, reason);
+      text += fmt::format("native: {} of all ranks, {}\n", counted(calls, "call"), reason);
     if (c.native.bytes != 0)
       text += fmt::format(
           "native: {} sent{}\n", show_bytes(c.native.bytes),

@@ -1,3 +1,5 @@
+#include "base/text.h"
+
 #include <fmt/format.h>
 
 #include "report/report.h"
@@ -46,15 +48,16 @@ std::string levels(const Levels& l) {
   std::string at;
   if (l.at.size() <= kMost)
     for (const float level : l.at) at += fmt::format(" {:.3g}", level);
-  return fmt::format("levels: {} of {} {}, {}, fitted {} times:{}\n", l.collective, l.count,
-                     l.dtype, l.scheme, l.fits, at.empty() ? fmt::format(" {}", l.at.size()) : at);
+  return fmt::format("levels: {} of {} {}, {}, fitted {}:{}\n", l.collective, l.count, l.dtype,
+                     l.scheme, counted(l.fits, "time"),
+                     at.empty() ? fmt::format(" {}", l.at.size()) : at);
 }
 
 }  // namespace
 
 std::string to_text(const Report& r) {
-  std::string text = fmt::format("terse {} on {}, process {}, {}\npolicy: {}\n", r.terse, r.host,
-                                 r.pid, r.written, r.policy);
+  std::string text = fmt::format("terse {} on {}, process {}, {}\npolicy: {}\n", r.terse,
+                                 printable(r.host), r.pid, r.written, r.policy);
   for (const Communicator& c : r.communicators) {
     text +=
         fmt::format("\n{}, rank {} of {}{}{}\n", show_communicator(c.id, label(c.names)), c.rank,
@@ -67,11 +70,11 @@ std::string to_text(const Report& r) {
     for (const Row& each : c.rows) text += row(each) + race(each) + prediction(each);
     for (const Levels& each : c.levels) text += levels(each);
     for (const auto& [how, calls] : c.deltas)
-      text += fmt::format("delta: {} calls, {}\n", calls, how);
+      text += fmt::format("delta: {}, {}\n", counted(calls, "call"), how);
     for (const auto& [reason, calls] : c.bypasses)
-      text += fmt::format("native: {} calls, {}\n", calls, reason);
+      text += fmt::format("native: {}, {}\n", counted(calls, "call"), reason);
   }
-  if (r.left_out != 0) text += fmt::format("\nand {} communicators more\n", r.left_out);
+  if (r.left_out != 0) text += fmt::format("\nand {} more\n", counted(r.left_out, "communicator"));
   return text;
 }
 

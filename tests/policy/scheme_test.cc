@@ -13,6 +13,16 @@ std::string error_of(std::string_view text) {
   return terse::error_of([&] { parse_scheme(text); });
 }
 
+TEST(Scheme, ErrorsQuoteNoMoreThanTheBeginningOfWhatIsLong) {
+  const std::string x(10'000'000, 'x'),
+      quoted = "\"" + x.substr(0, 100) + "... (10000000 characters)\"";
+  EXPECT_EQ(error_of(x).find("scheme " + quoted + ": unknown codec " + quoted), 0u)
+      << error_of(x).substr(0, 500);
+  EXPECT_LT(error_of("int8:" + x).size(), 1000u);
+  EXPECT_LT(error_of("int8:" + x + "=1").size(), 1000u);
+  EXPECT_LT(error_of("int8:block=" + x).size(), 5000u);
+}
+
 TEST(Scheme, BareNamesMeanBlock128Nearest) {
   const Scheme s = parse_scheme("int4");
   EXPECT_FALSE(s.off);

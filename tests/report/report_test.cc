@@ -192,6 +192,21 @@ TEST(Report, SaysWhatIsWrongInItsOwnWords) {
             "type must be number, but is string");
 }
 
+// A name is the program's, and may be of any bytes; a file is of whoever wrote it.
+TEST(Report, NamesDoNothingToATerminal) {
+  Report r = sample(0, 1);
+  r.host = "h\x1b]0;x\x07";
+  r.communicators[0].names = {.own = "a\nnative: \x1b[2J"};
+  const std::string own = to_text(r);
+  EXPECT_NE(own.find(" \"a\\nnative: \\x1b[2J\""), std::string::npos) << own;
+  const Report read = from_json(to_json(r));
+  EXPECT_EQ(read.host, "h\\x1b]0;x\\x07");
+  EXPECT_EQ(read.communicators[0].names.own, "a\\nnative: \\x1b[2J");
+  const Merged merged = merge({{"a.json", read}});
+  for (const std::string& text : {own, table(merged), html(merged), merged_json(merged)})
+    EXPECT_EQ(text.find_first_of("\x1b\x07"), std::string::npos) << text;
+}
+
 // Not by the end of the stack, whatever holds the lists.
 TEST(Report, RefusesWhatNestsDeeperThanAnyReport) {
   const std::string good = to_json(sample(0, 1));
@@ -385,7 +400,7 @@ TEST(Merge, ComplainsOfWhatDoesNotFit) {
       "rank2.json: of terse 0.2.0, and rank0.json of terse 0.1.0",
       "rank4.json: its settings are not those of rank0.json",
       "again.json: rank 2 of communicator fedcba9876543210 \"dp<0>\" is in rank2.json already",
-      "fewer.json: 2 communicators more were not kept",
+      "fewer.json: 2 communicators more not kept",
       "fewer.json: communicator fedcba9876543210 \"dp<0>\" has 2 ranks here and 5 elsewhere",
       "communicator fedcba9876543210 \"dp<0>\": AllReduce of int8:block=128,round=nearest: rank 2 "
       "counts 9 calls and rank 0 10",

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/unanimous.h"
@@ -22,8 +23,8 @@ void require_sound(size_t elements, std::span<const terseRange_t> ranges) {
       fail(ncclInvalidArgument, "range {} begins at element {}, within or before range {}", i,
            range.first, i - 1);
     if (range.first > elements || range.count > elements - range.first)
-      fail(ncclInvalidArgument, "range {}, elements {} to {}, is beyond the message's {} elements",
-           i, range.first, range.first + (range.count - 1), elements);
+      fail(ncclInvalidArgument, "range {}, elements {} to {}, is beyond the message's {}", i,
+           range.first, range.first + (range.count - 1), counted(elements, "element"));
     end = range.first + range.count;
   }
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "codec/float_mode.h"
 #include "plan/link.h"
 
@@ -138,8 +139,9 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
     all.clear();  // native alone says nothing of what is to be chosen from
   }
   if (const char* what = model::lacks(profile, t))
-    fail(ncclInvalidUsage, "the profile \"{}\" says nothing of {}, and {} ranks are on {} node{}",
-         profile.name, what, call.ranks, t.nodes(), t.nodes() == 1 ? "" : "s");
+    fail(ncclInvalidUsage, "the profile \"{}\" says nothing of {}, and {} {} on {}", profile.name,
+         what, counted(call.ranks, "rank"), call.ranks == 1 ? "is" : "are",
+         counted(t.nodes(), "node"));
   all.push_back(predict_native(profile, call, machines));
   for (const Scheme& s : possible)
     if (const auto one = predict(profile, s, call, machines)) all.push_back(*one);

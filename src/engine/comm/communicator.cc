@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "codec/float_mode.h"
 #include "engine/comm/shape.h"
 #include "engine/observe/lead.h"
@@ -213,9 +214,10 @@ bool Communicator::wait_until(const std::function<bool()>& so,
 // `ordinal`: that the ranks have agreed on.
 std::string describe(const std::string& name, std::optional<uint64_t> ordinal, int rank,
                      int ranks) {
-  const std::string which = !name.empty() ? fmt::format("communicator \"{}\"", name)
-                            : ordinal     ? fmt::format("communicator #{}", *ordinal)
-                                          : "a new communicator";
+  const std::string which = !name.empty()
+                                ? fmt::format("communicator \"{}\"", printable(shortened(name)))
+                            : ordinal ? fmt::format("communicator #{}", *ordinal)
+                                      : "a new communicator";
   return fmt::format("{}, rank {} of {}", which, rank, ranks);
 }
 

@@ -1,6 +1,7 @@
 #include "engine/comm/request.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace terse {
 
@@ -32,14 +33,15 @@ void validate(const Request& r) {
     fail(ncclInvalidArgument, "unknown datatype {}", static_cast<int>(r.datatype));
   if (plan::traits(r.collective).reduces && (r.op < 0 || r.op > ncclMaxRedOp))
     fail(ncclInvalidArgument, "unknown operation {}", static_cast<int>(r.op));
-  if (!fits_memory(r)) fail(ncclInvalidArgument, "a count of {} elements cannot be right", r.count);
+  if (!fits_memory(r))
+    fail(ncclInvalidArgument, "a count of {} cannot be right", counted(r.count, "element"));
 }
 
 void validate(const Request& r, int rank, int ranks) {
   const plan::Traits& t = plan::traits(r.collective);
   const char* whose = plan::is_point_to_point(r.collective) ? "peer" : "root";
   if (t.rooted && (r.root < 0 || r.root >= ranks))
-    fail(ncclInvalidArgument, "{} {} is not one of {} ranks", whose, r.root, ranks);
+    fail(ncclInvalidArgument, "{} {} is not one of {}", whose, r.root, counted(ranks, "rank"));
   if (r.count == 0) return;
   const plan::Position at{ranks, rank, r.root};
   if (r.send == nullptr && plan::extent(t.send, at) != 0)

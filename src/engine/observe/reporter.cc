@@ -19,6 +19,7 @@
 #include "base/first_made.h"
 #include "base/log.h"
 #include "base/patient_lock.h"
+#include "base/text.h"
 #include "engine/observe/lead.h"
 #include "terse/terse.h"
 
@@ -159,7 +160,7 @@ std::string summary(const Reporter& r) {
   Totals all = r.gone;
   for (const report::Communicator& c : r.present.accounts()) all.add(c);
   const auto& [calls, native, raw, wire, race] = all;
-  const std::string text = fmt::format("{} calls compressed, {} native", calls, native);
+  const std::string text = fmt::format("{} compressed, {} native", counted(calls, "call"), native);
   if (wire.bytes == 0) return text;
   const auto bytes = [](size_t n) { return report::show_bytes(static_cast<double>(n)); };
   const std::string sent = fmt::format(
