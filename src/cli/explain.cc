@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/link.h"
 #include "cli/options.h"
@@ -204,8 +205,8 @@ void print_plan(const Call& call, const Scheme& scheme) {
       std::ranges::count(plan.steps, plan::Lane::kCommunicate, &plan::Step::lane);
   fmt::print("scheme     {}, {}\n", print_scheme(scheme), density(scheme));
   fmt::print("algorithm  {}: {}\n", plan.algorithm, selection.reason);
-  fmt::print("plan       {} steps, {} of them exchanges, scratch {}\n", plan.steps.size(),
-             exchanges, bytes_text(plan.scratch_bytes));
+  fmt::print("plan       {}, {} of them exchanges, scratch {}\n",
+             counted(plan.steps.size(), "step"), exchanges, bytes_text(plan.scratch_bytes));
   fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.sent_bytes()),
              bytes_text(plan.raw_bytes),
              static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.sent_bytes()));
@@ -277,7 +278,8 @@ std::optional<int> bypass_of(const Request& request, int ranks, const Scheme& sc
 }
 
 void explain(const ExplainOptions& o) {
-  if (o.nodes > o.ranks) refuse("{} ranks cannot be on {} nodes", o.ranks, o.nodes);
+  if (o.nodes > o.ranks)
+    refuse("{} cannot be on {}", counted(o.ranks, "rank"), counted(o.nodes, "node"));
   const std::optional<model::Profile> named = named_profile(o);
   const Policy policy = policy_of(o);
   const Request request = request_of(o);
@@ -297,7 +299,10 @@ void explain(const ExplainOptions& o) {
   const bool chooses = !bypass && scheme.automatic && request.count != 0;
   const model::Profile profile = named ? *named : chooses ? usual_profile() : model::Profile{};
   const Call call{o, request, topology, gpu || profile.gpu};
-  if (!bypass) require_feasible(request.collective, call.shape_on(0, scheme), chooses);
+  if (!bypass) {
+    require_feasible(request.collective, call.shape_on(0, scheme), chooses);
+    require_few_on_a_node(call.shape_on(0, scheme), 1 << 22);
+  }
   print_call(o, request);
   print_decision(policy, facts, decision);
   print_warnings(policy, stderr);

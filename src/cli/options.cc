@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/text.h"
 #include "policy/settings.h"
 
 namespace terse::cli {
@@ -12,6 +13,13 @@ void require_valid_with(const std::vector<Variable>& variables) {
     const auto set = std::ranges::find(variables, name, &Variable::name);
     return set != variables.end() ? set->value.c_str() : std::getenv(name);
   }));
+}
+
+void require_few_on_a_node(const plan::Shape& s, double most) {
+  const double parts = static_cast<double>(std::ranges::max(s.topology.size)) * s.ranks;
+  if (s.topology.nodes() > 1 && parts > most)
+    refuse("{} on {} are too many to plan here: ask for fewer ranks a node",
+           counted(s.ranks, "rank"), counted(s.topology.nodes(), "node"));
 }
 
 // In floating point, for the numbers are whatever somebody has typed.
@@ -28,9 +36,10 @@ void require_feasible(plan::Collective collective, const plan::Shape& s, bool pr
   const double shards = ranks * std::max(1.0, bytes / chunk);
   if (bytes > static_cast<double>(kMostBytes))
     refuse("a message of {:.4g} bytes cannot be right", bytes);
+  require_few_on_a_node(s, 1 << 25);
   if (shards > kMostShards || shards * plans > kMostShardsOfAll)
-    refuse("{:.4g} bytes on {} ranks are too much to plan here: ask for less of either", bytes,
-           s.ranks);
+    refuse("{:.4g} bytes on {} are too much to plan here: ask for less of either", bytes,
+           counted(s.ranks, "rank"));
 }
 
 }  // namespace terse::cli

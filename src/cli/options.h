@@ -66,4 +66,8 @@ void require_valid_with(const std::vector<Variable>& variables);
 // of all ranks of a node are made where a root receives.
 void require_feasible(plan::Collective collective, const plan::Shape& shape, bool predicted);
 
+// The same of one whose ranks of a node send more parts to all others than `most`: each algorithm's
+// are counted.
+void require_few_on_a_node(const plan::Shape& shape, double most);
+
 }  // namespace terse::cli
