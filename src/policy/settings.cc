@@ -234,6 +234,7 @@ std::vector<std::string> find_strangers(const char* const* environment) {
     if (name.starts_with(kPrefix)) known.push_back(name.substr(kPrefix.size()));
   }
   std::vector<std::string> lines;
+  if (environment == nullptr) return lines;  // clearenv() leaves none
   for (; *environment != nullptr; ++environment) {
     const std::string_view entry = *environment;
     const std::string_view name = entry.substr(0, entry.find('='));

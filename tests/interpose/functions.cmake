@@ -86,6 +86,16 @@ foreach(scheme off int8)
     "${environment};ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0;TERSE_LOG=off;TERSE_MIN_BYTES=1;TERSE_SCHEME=${scheme}")
 endforeach()
 
+# Programs that have the library without knowing, and ones that change their environment.
+add_executable(interpose_environment environment.cc)
+target_link_libraries(interpose_environment PRIVATE hostnccl ${CMAKE_DL_LIBS} Threads::Threads)
+add_dependencies(interpose_environment terse_nccl)
+if(NOT TERSE_SANITIZE)  # whose run-time such programs would need before
+  add_test(NAME interpose.bystanders
+           COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/bystanders_test.py
+                   $<TARGET_FILE:terse_nccl> $<TARGET_FILE:interpose_environment>)
+endif()
+
 # A program with such an NCCL in it, whose symbols it shows.
 add_library(old_nccl_inside OBJECT fake/old_nccl.c)
 set_target_properties(old_nccl_inside PROPERTIES C_VISIBILITY_PRESET default

@@ -92,6 +92,9 @@ class Processes(unittest.TestCase):
     def test_settings_that_differ_are_an_error_on_every_rank(self):
         int8, int4 = (f"shard=64K.. -> {name}:block=128,round=nearest" for name in ("int8", "int4"))
         policy = 'the policy of TERSE_SCHEME or TERSE_POLICY is "{}" on rank {} but "{}" on this rank'
+        profile = 'the profile of TERSE_PROFILE is "{}" on rank {} but "{}" on this rank'
+        v100 = 'v100-8x-10gbit name = "v100-8x-10gbit" source = "8 V100 a node, 10 G...'
+        a100 = 'a100-8x-nvlink name = "a100-8x-nvlink" source = "8 A100 on one node;...'
         for settings, differences in (
                 ([{"TERSE_SCHEME": int8}, {"TERSE_SCHEME": int4}, {"TERSE_SCHEME": int8}],
                  [policy.format(int4, 1, int8), policy.format(int8, 0, int4),
@@ -105,7 +108,13 @@ class Processes(unittest.TestCase):
                 ([{"TERSE_SCHEME": "bytes=1M.. -> off"}, {"TERSE_SCHEME": "bytes=1M.. -> off",
                                                           "TERSE_MIN_BYTES": "1"}],
                  ["TERSE_MIN_BYTES is 1 on rank 1 but 64K on this rank",
-                  "TERSE_MIN_BYTES is 64K on rank 0 but 1 on this rank"])):
+                  "TERSE_MIN_BYTES is 64K on rank 0 but 1 on this rank"]),
+                ([{"TERSE_SCHEME": "int8"}, {"TERSE_SCHEME": "int8", "TERSE_CHUNK_BYTES": "1M"}],
+                 ["TERSE_CHUNK_BYTES is 1M on rank 1 but not set on this rank",
+                  "TERSE_CHUNK_BYTES is not set on rank 0 but 1M on this rank"]),
+                ([{"TERSE_SCHEME": "auto:error=0.1", "TERSE_PROFILE": name}
+                  for name in ("v100-8x-10gbit", "a100-8x-nvlink")],
+                 [profile.format(a100, 1, v100), profile.format(v100, 0, a100)])):
             for rank, lines in enumerate(Job(settings).outputs()):
                 self.assertEqual(lines, [["init", INVALID_USAGE,
                                           f"ncclCommInitRank: a new communicator, rank {rank} of "
