@@ -385,7 +385,8 @@ enum {
                             to in between, as by a checkpoint that was loaded */
   TERSE_FULL_EVERY = 2,  /* every= */
   TERSE_FULL_MEMORY = 3, /* a rank has no memory to keep what was gathered */
-  TERSE_FULL_NONFINITE = 4, /* a rank sends a NaN or an infinity, or what is held has one */
+  TERSE_FULL_NONFINITE = 4, /* a rank sends a NaN, an infinity or what is too large for differences
+                               (2^113, of fp16 8192), or what is held has one */
   TERSE_FULL_REASONS = 5
 };
 

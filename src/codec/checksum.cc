@@ -10,7 +10,7 @@
 namespace terse::codec {
 namespace {
 
-Seen see_piece(const uint8_t* piece, uint64_t bytes, uint64_t first, const NonfiniteBits& bits) {
+Seen see_piece(const uint8_t* piece, uint64_t bytes, uint64_t first, const ExtremeBits& bits) {
   const uint64_t whole = bytes / 4;
   Seen seen = host_ops().see(piece, whole, first, bits);
   if (bytes % 4 == 0) return seen;
@@ -33,20 +33,20 @@ void checksum(const Checksum& work) {
   std::fill_n(work.parts, kCheckParts, uint64_t{0});
   work.parts[0] = seen.sum;
   if (work.total != nullptr) *work.total = seen.sum;
-  if (work.nonfinite == nullptr) return;
-  std::fill_n(work.nonfinite, kCheckParts, 0u);
-  work.nonfinite[0] = seen.nonfinite;
+  if (work.extreme == nullptr) return;
+  std::fill_n(work.extreme, kCheckParts, 0u);
+  work.extreme[0] = seen.extreme;
 }
 
-bool any_nonfinite(const Checksum& work) {
-  return std::any_of(work.nonfinite, work.nonfinite + kCheckParts,
+bool any_extreme(const Checksum& work) {
+  return std::any_of(work.extreme, work.extreme + kCheckParts,
                      [](uint32_t part) { return part != 0; });
 }
 
-NonfiniteBits nonfinite_bits(Dtype dtype) {
-  static constexpr NonfiniteBits kByDtype[] = {{0x7f800000u, 0x80000000u},   // fp32
-                                               {0x7c007c00u, 0x80008000u},   // fp16
-                                               {0x7f807f80u, 0x80008000u}};  // bf16
+ExtremeBits extreme_bits(Dtype dtype) {
+  static constexpr ExtremeBits kByDtype[] = {{0x78000000u, 0x80000000u},   // fp32
+                                             {0x70007000u, 0x80008000u},   // fp16
+                                             {0x78007800u, 0x80008000u}};  // bf16
   static_assert(std::size(kByDtype) == kDtypes);
   return kByDtype[static_cast<size_t>(dtype)];
 }

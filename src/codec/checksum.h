@@ -28,27 +28,28 @@ TERSE_INLINE uint64_t check_of_word(uint32_t word, uint64_t i) {
          factor_of_scattered(static_cast<uint32_t>(i) * kScatter);
 }
 
-// How to see elements that are not finite in a word of them, one or two: all bits of an exponent
-// are ones, which with one more at its lowest bit carry into the sign's place.
-struct NonfiniteBits {
+// How to see extreme elements in a word of them, one or two: those that are not finite, or so large
+// that differences of such, and sums with these, might not be. The first bits of their exponents
+// are ones, which with one more at the lowest of them carry into the sign's place.
+struct ExtremeBits {
   uint32_t exponents = 0, carries = 0;  // zeros: none are seen
 
-  // Of elements that are not finite, their signs' places; or of a vector of words of them.
+  // Of extreme elements, their signs' places; or of a vector of words of them.
   template <class Word>
   TERSE_INLINE Word operator()(Word word) const {
     return ~(((word & exponents) ^ exponents) + exponents) & carries;
   }
 };
 
-// Of some words: their part of the sum, and not 0 where an element in them is not finite.
+// Of some words: their part of the sum, and not 0 where an element in them is extreme.
 struct Seen {
   uint64_t sum;
-  uint32_t nonfinite;
+  uint32_t extreme;
 };
 
 TERSE_INLINE void include(Seen& seen, const Seen& more) {
   seen.sum += more.sum;
-  seen.nonfinite |= more.nonfinite;
+  seen.extreme |= more.extreme;
 }
 
 // Pieces of `bytes` bytes each, an even number, one behind another. Each begins with a word of its
@@ -59,22 +60,23 @@ struct CheckedPieces {
 };
 
 // The check of several of them is the sum of their checks, and that of the parts. Where the pieces
-// are of elements of some type, it is also said whether all of these are finite.
+// are of elements of some type, it is also said whether any of these is extreme.
 constexpr uint32_t kCheckParts = 512, kMostChecked = 16;
 struct Checksum {
   CheckedPieces of[kMostChecked];
   uint32_t count;             // of those
   uint64_t* parts;            // kCheckParts, all of which are written
   uint64_t* total = nullptr;  // where their sum comes to, too; null: nowhere
-  NonfiniteBits bits = {};    // of an element's type
-  // kCheckParts, of which one is not 0 where an element is not finite; null: it is not asked for.
-  uint32_t* nonfinite = nullptr;
+  ExtremeBits bits = {};      // of an element's type
+  // kCheckParts, of which one is not 0 where an element is extreme; null: it is not asked for.
+  uint32_t* extreme = nullptr;
 };
 
 // On the host.
 void checksum(const Checksum& work);
 uint64_t total(const uint64_t* parts);
-bool any_nonfinite(const Checksum& work);
-NonfiniteBits nonfinite_bits(Dtype dtype);
+bool any_extreme(const Checksum& work);
+// Of a magnitude of 2^113 and more, of fp16 of 8192 and more.
+ExtremeBits extreme_bits(Dtype dtype);
 
 }  // namespace terse::codec

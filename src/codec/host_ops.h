@@ -69,7 +69,7 @@ struct HostOps {
 
   // Of words that are numbered from `first`: the check of memory (checksum.h), and whether an
   // element in them is not finite; and that of a packed buffer (container.h).
-  Seen (*see)(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits);
+  Seen (*see)(const uint8_t* in, size_t words, size_t first, ExtremeBits bits);
   uint64_t (*check_packed)(const uint8_t* in, size_t words, size_t first);
 };
 

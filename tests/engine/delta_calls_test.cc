@@ -187,38 +187,6 @@ TEST(Delta, SendsTheFormatsBitsAnElement) {
   });
 }
 
-// Near fp16's largest number a difference may take what is held beyond it.
-TEST(Delta, WhatIsHeldIsMendedWhereItIsNotFinite) {
-  constexpr int kRanks = 2;
-  constexpr size_t kCount = 2048;
-  for (const char* scheme : {"int4:block=2048,delta=inplace", "int4:block=2048,delta=shadow"})
-    run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
-      const SchemeHandle handle(scheme);
-      Bytes recv(kRanks * kCount * 2);
-      char* const own = recv.data() + rank * kCount * 2;
-      Floats weights(kCount, 30'000);
-      const auto others = [&] {
-        std::ranges::copy(bytes_of(weights, ncclFloat16), own);
-        EXPECT_EQ(
-            terseAllGather(own, recv.data(), kCount, ncclFloat16, handle.get(), comm, nullptr),
-            ncclSuccess);
-        const char* const other = recv.data() + (1 - rank) * kCount * 2;
-        return floats_of(Bytes(other, other + kCount * 2), ncclFloat16);
-      };
-      weights[0] = 64'000;
-      EXPECT_EQ(others(), weights);
-      weights[0] = 65'504;
-      weights[1] = 49'984;
-      EXPECT_FALSE(std::isfinite(others()[0]));  // 64,000 and a step of 19,984 / 7
-      weights[2] += 64;
-      EXPECT_EQ(others(), weights);
-      const terseStats_t stats = client_stats(comm);
-      EXPECT_EQ(stats.delta_full[TERSE_FULL_NONFINITE], 1u) << scheme;
-      EXPECT_EQ(stats.delta_full[TERSE_FULL_OTHERS], 0u) << scheme;
-      EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
-    });
-}
-
 // A buffer that also takes gradients is never again what it was.
 TEST(Delta, IsGivenUpWhereBuffersDoNotLast) {
   constexpr int kRanks = 2;

@@ -163,35 +163,35 @@ codec::Checksum check_of(const uint8_t* pieces, uint64_t bytes, Dtype dtype) {
                  {pieces + 3 * bytes, bytes, 1, 2 * words},
                  {pieces + 2 * bytes, bytes, 1, 3 * words}},
           .count = 3,
-          .bits = codec::nonfinite_bits(dtype)};
+          .bits = codec::extreme_bits(dtype)};
 }
 
 struct Seen {
   uint64_t sum;
-  bool nonfinite;
+  bool extreme;
 };
 
 Seen on_host(const Bytes& pieces, Dtype dtype) {
   std::vector<uint64_t> parts(codec::kCheckParts);
-  std::vector<uint32_t> nonfinite(codec::kCheckParts);
+  std::vector<uint32_t> extreme(codec::kCheckParts);
   codec::Checksum work = check_of(pieces.data(), pieces.size() / 4, dtype);
   work.parts = parts.data();
-  work.nonfinite = nonfinite.data();
+  work.extreme = extreme.data();
   codec::checksum(work);
-  return {codec::total(parts.data()), codec::any_nonfinite(work)};
+  return {codec::total(parts.data()), codec::any_extreme(work)};
 }
 
 // Parts that the host reads, with and without what is not finite.
 void expect_visible(codec::Checksum work, const Seen& wanted) {
   for (const bool asked : {true, false}) {
     const Visible<uint64_t> parts(codec::kCheckParts);
-    const Visible<uint32_t> nonfinite(codec::kCheckParts);
+    const Visible<uint32_t> extreme(codec::kCheckParts);
     work.parts = parts.data();
-    work.nonfinite = asked ? nonfinite.data() : nullptr;
+    work.extreme = asked ? extreme.data() : nullptr;
     launcher().checksum(nullptr, work);
     synchronize();
     EXPECT_EQ(codec::total(work.parts), wanted.sum);
-    EXPECT_TRUE(!asked || codec::any_nonfinite(work) == wanted.nonfinite);
+    EXPECT_TRUE(!asked || codec::any_extreme(work) == wanted.extreme);
   }
 }
 
@@ -210,7 +210,7 @@ void expect_total(codec::Checksum work, const Seen& wanted) {
 
 void expect_checked(const Bytes& pieces, Dtype dtype, bool finite) {
   const Seen wanted = on_host(pieces, dtype);
-  EXPECT_EQ(wanted.nonfinite, !finite);
+  EXPECT_EQ(wanted.extreme, !finite);
   for (const size_t offset : {0, 1, 2}) {
     SCOPED_TRACE(testing::Message() << codec::name_of(dtype) << " " << pieces.size() << " bytes at "
                                     << offset << (finite ? "" : ", not finite"));

@@ -83,31 +83,31 @@ uint64_t on_kernel(const std::vector<Pieces>& all, uint32_t most = codec::kCheck
 }
 
 template <class Run>
-bool nonfinite_in(const Pieces& pieces, codec::Dtype dtype, const Run& run) {
+bool extreme_in(const Pieces& pieces, codec::Dtype dtype, const Run& run) {
   std::vector<uint64_t> parts(codec::kCheckParts);
-  std::vector<uint32_t> nonfinite(codec::kCheckParts, ~0u);
+  std::vector<uint32_t> extreme(codec::kCheckParts, ~0u);
   const codec::Checksum work{.of = {pieces.where()},
                              .count = 1,
                              .parts = parts.data(),
-                             .bits = codec::nonfinite_bits(dtype),
-                             .nonfinite = nonfinite.data()};
+                             .bits = codec::extreme_bits(dtype),
+                             .extreme = extreme.data()};
   const simt::Memory of(pieces.memory.data(), pieces.memory.size(), simt::Access::kReadOnly,
                         "pieces");
   const simt::Memory to(parts.data(), parts.size() * sizeof parts[0], simt::Access::kReadWrite,
                         "parts");
-  const simt::Memory said(nonfinite.data(), nonfinite.size() * sizeof nonfinite[0],
-                          simt::Access::kReadWrite, "nonfinite");
+  const simt::Memory said(extreme.data(), extreme.size() * sizeof extreme[0],
+                          simt::Access::kReadWrite, "extreme");
   run(work);
   EXPECT_EQ(codec::total(parts.data()), plainly({pieces}));
-  return codec::any_nonfinite(work);
+  return codec::any_extreme(work);
 }
 
-bool nonfinite_on_host(const Pieces& pieces, codec::Dtype dtype) {
-  return nonfinite_in(pieces, dtype, codec::checksum);
+bool extreme_on_host(const Pieces& pieces, codec::Dtype dtype) {
+  return extreme_in(pieces, dtype, codec::checksum);
 }
 
-bool nonfinite_on_kernel(const Pieces& pieces, codec::Dtype dtype) {
-  return nonfinite_in(pieces, dtype, [](const codec::Checksum& work) {
+bool extreme_on_kernel(const Pieces& pieces, codec::Dtype dtype) {
+  return extreme_in(pieces, dtype, [](const codec::Checksum& work) {
     cpu_checksum(work, {.blocks = thread_blocks(work), .threads = kThreads, .seed = 1});
   });
 }
@@ -165,14 +165,15 @@ TEST(Checksum, SeesWordsThatChangePlaces) {
 }
 
 // Of every type, one element in many, wherever it is.
-TEST(Checksum, SeesWhatIsNotFinite) {
+TEST(Checksum, SeesWhatIsExtreme) {
   struct Type {
     codec::Dtype dtype;
-    uint32_t infinity, finite;  // the largest finite one
+    uint32_t extreme[4];  // the least one, the largest finite one, an infinity, a NaN
   };
-  static constexpr Type kTypes[] = {{codec::Dtype::kFloat32, 0x7f800000u, 0x7f7fffffu},
-                                    {codec::Dtype::kFloat16, 0x7c00u, 0x7bffu},
-                                    {codec::Dtype::kBfloat16, 0x7f80u, 0x7f7fu}};
+  static constexpr Type kTypes[] = {
+      {codec::Dtype::kFloat32, {0x78000000u, 0x7f7fffffu, 0x7f800000u, 0x7f800001u}},
+      {codec::Dtype::kFloat16, {0x7000u, 0x7bffu, 0x7c00u, 0x7c01u}},
+      {codec::Dtype::kBfloat16, {0x7800u, 0x7f7fu, 0x7f80u, 0x7f81u}}};
   std::mt19937 random(3);
   for (const Type& type : kTypes)
     for (int i = 0; i < 60; ++i) {
@@ -183,13 +184,13 @@ TEST(Checksum, SeesWhatIsNotFinite) {
       const auto set = [&](size_t k, uint32_t bits) {
         std::memcpy(p.memory.data() + offset + k * size, &bits, size);
       };
-      for (size_t k = 0; k < count; ++k) set(k, random() % (type.finite + 1));
-      set(count - 1, type.finite | sign);
-      EXPECT_FALSE(nonfinite_on_host(p, type.dtype));
-      EXPECT_FALSE(nonfinite_on_kernel(p, type.dtype));
-      set(at, (random() % 2 == 0 ? type.infinity : type.infinity + 1) | sign);
-      EXPECT_TRUE(nonfinite_on_host(p, type.dtype)) << count << " at " << at;
-      EXPECT_TRUE(nonfinite_on_kernel(p, type.dtype)) << count << " at " << at;
+      for (size_t k = 0; k < count; ++k) set(k, random() % type.extreme[0]);
+      set(count - 1, (type.extreme[0] - 1) | sign);
+      EXPECT_FALSE(extreme_on_host(p, type.dtype));
+      EXPECT_FALSE(extreme_on_kernel(p, type.dtype));
+      set(at, type.extreme[random() % 4] | sign);
+      EXPECT_TRUE(extreme_on_host(p, type.dtype)) << count << " at " << at;
+      EXPECT_TRUE(extreme_on_kernel(p, type.dtype)) << count << " at " << at;
     }
 }
 

@@ -14,8 +14,8 @@ constexpr size_t kCheckedAtOnce = 2 * kLanes;
 constexpr size_t kAhead = 3072;
 using CheckedWords = uint32_t __attribute__((vector_size(kRegisterBytes)));
 
-Seen see(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits) {
-  CheckedWords scattered, nonfinite{};
+Seen see(const uint8_t* in, size_t words, size_t first, ExtremeBits bits) {
+  CheckedWords scattered, extreme{};
   for (size_t k = 0; k < kCheckedAtOnce; ++k)
     scattered[k] = static_cast<uint32_t>(first + k) * kScatter;
   Lanes sums{};
@@ -27,12 +27,11 @@ Seen see(const uint8_t* in, size_t words, size_t first, NonfiniteBits bits) {
     std::memcpy(&word, at, sizeof word);
     const auto mixed = Lanes(word ^ kScatter), factors = Lanes(factor_of_scattered(scattered));
     sums += multiply_low(mixed, factors) + multiply_low(mixed >> 32, factors >> 32);
-    nonfinite |= bits(word);
+    extreme |= bits(word);
     scattered += static_cast<uint32_t>(kCheckedAtOnce) * kScatter;
   }
   Seen seen{0, 0};
-  for (size_t k = 0; k < kCheckedAtOnce; ++k)
-    include(seen, {k < kLanes ? sums[k] : 0, nonfinite[k]});
+  for (size_t k = 0; k < kCheckedAtOnce; ++k) include(seen, {k < kLanes ? sums[k] : 0, extreme[k]});
   for (; i < words; ++i) {
     const uint32_t word = read<uint32_t>(in, i);
     include(seen, {check_of_word(word, first + i), bits(word)});

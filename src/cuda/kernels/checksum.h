@@ -30,7 +30,7 @@ struct CheckedPiece {
 
 // The n elements of an octet whose first word has number `first`.
 TERSE_DEVICE void see_octet(const CheckedOctet& octet, uint32_t n, uint64_t first,
-                            const codec::NonfiniteBits& bits, Seen& seen) {
+                            const codec::ExtremeBits& bits, Seen& seen) {
   TERSE_UNROLL
   for (uint32_t k = 0; k < kCheckedWords; ++k) {
     if (2 * k >= n) continue;
@@ -42,7 +42,7 @@ TERSE_DEVICE void see_octet(const CheckedOctet& octet, uint32_t n, uint64_t firs
 // Of octets that lie at any address, one in each row: all are loaded before any is used.
 template <Access access>
 TERSE_DEVICE void see_rows(const CheckedPiece& piece, uint64_t first, uint64_t step,
-                           const codec::NonfiniteBits& bits, Seen& seen) {
+                           const codec::ExtremeBits& bits, Seen& seen) {
   CheckedOctet octet[kRows];
   uint32_t n[kRows];
   TERSE_UNROLL
@@ -61,7 +61,7 @@ TERSE_DEVICE void see_rows(const CheckedPiece& piece, uint64_t first, uint64_t s
 
 // Every `step`-th octet of a piece, from number `octet` on.
 TERSE_DEVICE void see_piece(const CheckedPiece& piece, uint64_t octet, uint64_t step,
-                            const codec::NonfiniteBits& bits, Seen& seen) {
+                            const codec::ExtremeBits& bits, Seen& seen) {
   const uint64_t whole = is_aligned<Quad>(piece.data) ? piece.bytes / kCheckedBytes : 0;
   for (; octet + (kRows - 1) * step < whole; octet += kRows * step)
     see_rows<Access::kWhole>(piece, octet, step, bits, seen);
@@ -75,7 +75,7 @@ TERSE_DEVICE void store_parts(const codec::Checksum& work, Seen seen) {
   for (uint32_t part = simt::block_index() + simt::thread_index() * simt::grid_size();
        part < codec::kCheckParts; part += kThreads * simt::grid_size()) {
     simt::store(&work.parts[part], seen.sum);
-    if (work.nonfinite != nullptr) simt::store(&work.nonfinite[part], seen.nonfinite);
+    if (work.extreme != nullptr) simt::store(&work.extreme[part], seen.extreme);
     seen = {0, 0};
   }
 }

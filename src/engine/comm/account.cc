@@ -67,7 +67,8 @@ std::map<std::string, uint64_t> deltas_of(const Shadows& shadows) {
       {"in full, for the ranks did not hold the same", shadows.in_full(InFull::kOthers)},
       {"in full, for every= asks for it", shadows.in_full(InFull::kEvery)},
       {"in full, for a rank has no memory to keep it", shadows.in_full(InFull::kMemory)},
-      {"in full, for not all elements are or were finite", shadows.in_full(InFull::kNonfinite)}};
+      {"in full, for elements are or were not finite, or too large for differences",
+       shadows.in_full(InFull::kNonfinite)}};
   std::map<std::string, uint64_t> calls;
   for (const auto& [how, number] : all)
     if (number != 0) calls.emplace(how, number);

@@ -256,7 +256,7 @@ void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {
 
 void Shadows::take_back(const ShadowKind& which, Shadow* shadow, plan::Gathers gathers) {
   if (gathers == plan::Gathers::kInFull) {
-    // Of what is not all finite nothing is kept.
+    // Of a gather with extreme elements nothing is kept.
     const InFull why = shadow != nullptr ? shadow->why : InFull::kNonfinite;
     --in_full_[static_cast<size_t>(why)];
     size_t& failures = kinds_[which].failures;
@@ -275,7 +275,7 @@ codec::Checksum& Shadows::check(size_t i) {
     checks_.push_back({.of = {},
                        .count = 0,
                        .parts = parts,
-                       .nonfinite = reinterpret_cast<uint32_t*>(parts + kParts)});
+                       .extreme = reinterpret_cast<uint32_t*>(parts + kParts)});
   }
   return checks_[i];
 }

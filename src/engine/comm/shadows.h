@@ -44,7 +44,7 @@ struct Shadow {
   std::vector<float> sample;     // some elements of that
   uint32_t calls = 0;            // since one was in full
   uint64_t used = 0;             // when, in calls of the kind
-  bool overwritten = false;      // by elements that were not all finite
+  bool overwritten = false;      // by a gather with extreme elements
   bool fell_back = false;        // the last call was NCCL's after all, on all ranks
   uint64_t round = 0;            // of calls that were decided on together: the last that had it
   InFull why = InFull::kFirst;   // the last one in full was so

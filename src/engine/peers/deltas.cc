@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/peers/exchange.h"
 #include "engine/peers/shard_sample.h"
 #include "engine/peers/wait.h"
@@ -23,7 +24,7 @@ struct Held {
   uint8_t unchanged = 0;       // whether the rank sends what it sent last
   uint8_t known = 0;           // whether there was a base before, which no fallback has ended
   uint8_t lacks_memory = 0;    // for a base
-  uint8_t nonfinite = 0;       // whether not all is finite of what it sends
+  uint8_t extreme = 0;         // whether an element that it sends is (codec/checksum.h)
   uint8_t spoiled = 0;         // ... or was of what it held
   uint8_t unknown = 0;         // whether it lacks the memory to find all that out
   uint8_t none[2] = {};
@@ -35,7 +36,7 @@ constexpr size_t kAtOnce = kWordsBytes / sizeof(Held);
 // Of all ranks.
 struct Verdict {
   bool same = true, first = true, unchanged = true, lacks_memory = false;
-  bool nonfinite = false, spoiled = false, unknown = false;
+  bool extreme = false, spoiled = false, unknown = false;
   size_t fewest = SIZE_MAX;  // shadows
 
   InFull why_in_full() const {
@@ -80,7 +81,7 @@ void check_what_is_held(const Asked& a, Stream lane) {
   const uint64_t words = codec::check_words(bytes);
   const uint64_t ranks = a.communicator().ranks, own = a.communicator().rank;
   codec::Checksum& check = a.held_check();
-  check.bits = codec::nonfinite_bits(a.kind.dtype);
+  check.bits = codec::extreme_bits(a.kind.dtype);
   if (a.kind.delta.base == Base::kShadow) {
     check.of[0] = {a.shadow->memory, bytes, ranks, 0};
     check.count = 1;
@@ -98,7 +99,7 @@ void check_what_is_sent(const Asked& a, Stream lane) {
   codec::Checksum& check = a.sent_check();
   check.of[0] = {a.job->request.send, a.shard_bytes(), 1, 0};
   check.count = 1;
-  check.bits = codec::nonfinite_bits(a.kind.dtype);
+  check.bits = codec::extreme_bits(a.kind.dtype);
   a.communicator().backend.checksum(lane, check);
 }
 
@@ -148,14 +149,14 @@ void read(Asked& a) {
   Communicator& c = a.communicator();
   wait_for(c, c.tracks.of(a.job->request.stream).lanes().front());
   a.content = codec::total(a.sent_check().parts);
-  a.held.nonfinite = codec::any_nonfinite(a.sent_check());
+  a.held.extreme = codec::any_extreme(a.sent_check());
   a.held.known = a.shadow != nullptr && !a.shadow->fell_back;
   a.held.spoiled = a.shadow != nullptr && a.shadow->overwritten;
   a.held.lacks_memory = a.shadow != nullptr && a.shadow->memory == nullptr;
   a.held.shadows = a.shadows().count(a.kind);
   if (!a.holds_base()) return;
-  // Sums of what is near a type's largest number may have left it.
-  a.held.spoiled = codec::any_nonfinite(a.held_check());
+  // A sum with a difference may be larger than what was sent of it.
+  a.held.spoiled = codec::any_extreme(a.held_check());
   if (a.held.spoiled != 0) return;
   a.held.id = a.shadow->id;
   a.held.check = codec::total(a.held_check().parts);
@@ -172,7 +173,7 @@ Verdict verdict_on(const Asked& a, const Exchange& exchange) {
     v.first = v.first && other.known == 0;
     v.unchanged = v.unchanged && other.unchanged != 0;
     v.lacks_memory = v.lacks_memory || other.lacks_memory != 0;
-    v.nonfinite = v.nonfinite || other.nonfinite != 0;
+    v.extreme = v.extreme || other.extreme != 0;
     v.spoiled = v.spoiled || other.spoiled != 0;
     v.unknown = v.unknown || other.unknown != 0;
     v.fewest = std::min<size_t>(v.fewest, other.shadows);
@@ -193,8 +194,8 @@ void go_in_full(Asked& a, InFull why, size_t fewest) {
   const Communicator& c = a.communicator();
   if (why == InFull::kOthers)
     c.log(LogLevel::kInfo,
-          "AllGather of {} elements goes in full: the ranks do not hold the same of each other",
-          a.kind.count);
+          "AllGather of {} goes in full: the ranks do not hold the same of each other",
+          counted(a.kind.count, "element"));
   const Base base = a.kind.delta.base;
   const size_t bytes = plan::shadow_bytes(base, c.ranks, a.shard_bytes());
   if (a.shadow == nullptr && a.shadows().has_many_unproven(a.kind)) {
@@ -204,8 +205,8 @@ void go_in_full(Asked& a, InFull why, size_t fewest) {
   Shadow& shadow = a.shadows().renew(a.kind, a.shadow, bytes, why, fewest);
   a.shadow = &shadow;
   if (a.shadows().gave_up(a.kind))
-    c.log(LogLevel::kWarn, "AllGathers of {} elements stay native from now on: {}", a.kind.count,
-          reason_to_give_up(why, base));
+    c.log(LogLevel::kWarn, "AllGathers of {} stay native from now on: {}",
+          counted(a.kind.count, "element"), reason_to_give_up(why, base));
   a.job->delta = {shadow.memory != nullptr ? base : Base::kNone, plan::Gathers::kInFull,
                   a.kind.delta.own_exact};
 }
@@ -214,7 +215,8 @@ void go_in_full(Asked& a, InFull why, size_t fewest) {
 void pass_by(const Asked& a) {
   const bool first = a.shadows().pass_by(a.kind, a.shadow);
   a.communicator().log(first ? LogLevel::kWarn : LogLevel::kInfo,
-                       "AllGather of {} elements goes in full: there are NaNs or infinities in it",
+                       "AllGather of {} goes in full: there are NaNs, infinities or elements too "
+                       "large for differences in it",
                        a.kind.count);
   a.job->delta = {Base::kNone, plan::Gathers::kInFull, a.kind.delta.own_exact};
 }
@@ -223,15 +225,15 @@ void pass_by(const Asked& a) {
 void do_without(const Asked& a) {
   const bool first = a.shadows().do_without(a.shadow);
   a.communicator().log(
-      first ? LogLevel::kWarn : LogLevel::kInfo, "AllGather of {} elements goes natively: {}",
-      a.kind.count,
+      first ? LogLevel::kWarn : LogLevel::kInfo, "AllGather of {} goes natively: {}",
+      counted(a.kind.count, "element"),
       a.trouble.empty() ? "a rank has no memory to compare what the ranks hold" : a.trouble);
 }
 
 void answer(Asked& a) {
   const Verdict& v = a.verdict;
   if (v.unknown) return do_without(a);
-  if (v.nonfinite) return pass_by(a);
+  if (v.extreme) return pass_by(a);
   const Differences& delta = a.kind.delta;
   const bool due = v.same && delta.every != 0 && a.shadow->calls >= delta.every;
   if (v.same && (v.unchanged || !due)) {
