@@ -442,6 +442,7 @@ typedef struct terseStats {
   size_t delta_calls, delta_unchanged, delta_full[8];
 } terseStats_t;
 
+/* Zeros of a communicator that has had no calls; ncclInvalidArgument of what is none. */
 TERSE_API terseResult_t terseCommGetStats(struct ncclComm* comm, terseStats_t* stats);
 
 /* The same of the calls of NCCL that went through the preload library, and what else it tells of

@@ -5,6 +5,7 @@
 #include "engine/call/levels.h"
 #include "engine/call/pause.h"
 #include "engine/call/statistics.h"
+#include "engine/comm/directory.h"
 #include "interpose/admission.h"
 #include "interpose/last_error.h"
 #include "interpose/next.h"
@@ -12,6 +13,15 @@
 
 using namespace terse;
 using namespace terse::interpose;
+
+namespace {
+
+// NCCL is asked of a communicator that is being admitted by the thread that admits it alone.
+void require_known(ncclComm_t comm) {
+  if (!is_being_admitted(comm)) require_exists(comm, settings());
+}
+
+}  // namespace
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -21,6 +31,7 @@ terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements, const terseR
   return ours("tersePreloadExclude", [&] {
     await_admission(comm);
     require_valid(settings());
+    require_known(comm);
     // Where nothing is compressed all is exact.
     if (settings().policy.compresses()) exclude(comm, elements, ranges, count, settings());
     return ncclSuccess;
@@ -31,6 +42,7 @@ terseResult_t tersePreloadPause(ncclComm_t comm, int paused) {
   return ours("tersePreloadPause", [&] {
     await_admission(comm);
     require_valid(settings());
+    if (paused != 0) require_known(comm);
     if (settings().policy.compresses()) pause(comm, paused != 0, settings());
     return ncclSuccess;
   });
@@ -40,6 +52,7 @@ terseResult_t tersePreloadSetLevels(ncclComm_t comm, const char* levels) {
   return ours("tersePreloadSetLevels", [&] {
     await_admission(comm);
     require_valid(settings());
+    require_known(comm);
     if (settings().policy.compresses()) give_levels(comm, levels, settings());
     return ncclSuccess;
   });
@@ -48,6 +61,7 @@ terseResult_t tersePreloadSetLevels(ncclComm_t comm, const char* levels) {
 terseResult_t tersePreloadGetLevels(ncclComm_t comm, char* text, size_t capacity, size_t* bytes) {
   return ours("tersePreloadGetLevels", [&] {
     if (bytes == nullptr) fail(ncclInvalidArgument, "bytes is null");
+    require_known(comm);
     *bytes = get_levels(comm, text, capacity);
     return ncclSuccess;
   });
@@ -55,6 +69,7 @@ terseResult_t tersePreloadGetLevels(ncclComm_t comm, char* text, size_t capacity
 
 terseResult_t tersePreloadStats(ncclComm_t comm, terseStats_t* stats) {
   return ours("tersePreloadStats", [&] {
+    require_known(comm);
     get_statistics(comm, stats);
     return ncclSuccess;
   });

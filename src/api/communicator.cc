@@ -37,12 +37,16 @@ terseResult_t terseCommSetLevels(ncclComm_t comm, const char* levels) {
 terseResult_t terseCommGetLevels(ncclComm_t comm, char* text, size_t capacity, size_t* bytes) {
   return answer("terseCommGetLevels", [&] {
     require(bytes, "bytes");
+    require_exists(comm, settings());
     *bytes = get_levels(comm, text, capacity);
   });
 }
 
 terseResult_t terseCommGetStats(ncclComm_t comm, terseStats_t* stats) {
-  return answer("terseCommGetStats", [&] { get_statistics(comm, stats); });
+  return answer("terseCommGetStats", [&] {
+    require_exists(comm, settings());
+    get_statistics(comm, stats);
+  });
 }
 
 }  // extern "C"

@@ -213,6 +213,39 @@ TEST_F(Interpose, ThePreloadLibraryTellsOfItself) {
   });
 }
 
+// As one that was destroyed, or was never made.
+TEST_F(Interpose, ThePreloadLibraryRefusesWhatIsNoCommunicator) {
+  ncclComm_t gone = nullptr;
+  next_ordinal();
+  run_ranks(1, [&](int, ncclComm_t comm) {
+    terseStats_t stats{.size = sizeof stats};
+    EXPECT_EQ(preloads<decltype(&tersePreloadStats)>("tersePreloadStats")(comm, &stats),
+              ncclSuccess);
+    gone = comm;
+  });
+  const auto expect_refused = [&](const char* function, ncclResult_t result) {
+    EXPECT_EQ(result, ncclInvalidArgument) << function;
+    EXPECT_EQ(
+        std::string(ncclGetLastError(nullptr)),
+        std::string(function) + ": there is no such communicator: it was destroyed, or is none");
+  };
+  terseStats_t stats{.size = sizeof stats, .calls = 7};
+  size_t bytes = 7;
+  const auto call = [&](const char* function, auto type, auto... args) {
+    expect_refused(function, preloads<decltype(type)>(function)(args...));
+  };
+  call("tersePreloadStats", decltype(&tersePreloadStats){}, gone, &stats);
+  call("tersePreloadGetLevels", decltype(&tersePreloadGetLevels){}, gone, nullptr, size_t{0},
+       &bytes);
+  call("tersePreloadSetLevels", decltype(&tersePreloadSetLevels){}, gone, "");
+  call("tersePreloadExclude", decltype(&tersePreloadExclude){}, gone, size_t{8}, nullptr,
+       size_t{0});
+  call("tersePreloadPause", decltype(&tersePreloadPause){}, gone, 1);
+  EXPECT_EQ(stats.calls, 7u);
+  EXPECT_EQ(bytes, 7u);
+  EXPECT_EQ(preloads<decltype(&tersePreloadPause)>("tersePreloadPause")(gone, 0), ncclSuccess);
+}
+
 TEST_F(Interpose, GroupsMixNativeAndCompressedCalls) {
   const int ranks = 3;
   const Call call{

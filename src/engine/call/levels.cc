@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/call/group.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/agree.h"
@@ -32,7 +33,6 @@ void give_levels(ncclComm_t comm, const char* text, const Settings& settings) {
 }
 
 size_t get_levels(ncclComm_t comm, char* text, size_t capacity) {
-  if (comm == nullptr) fail(ncclInvalidArgument, "the communicator is null");
   std::string levels;
   if (const CommunicatorPointer c = find_communicator(comm)) {
     c->read_levels();
@@ -40,7 +40,7 @@ size_t get_levels(ncclComm_t comm, char* text, size_t capacity) {
   }
   const size_t bytes = levels.size() + 1;
   if (text != nullptr && bytes > capacity)
-    fail(ncclInvalidArgument, "{} bytes are needed, {} are there", bytes, capacity);
+    fail(ncclInvalidArgument, "{} needed, {} there", counted(bytes, "byte"), capacity);
   if (text != nullptr) std::memcpy(text, levels.c_str(), bytes);
   return bytes;
 }

@@ -18,10 +18,7 @@ bool joins(const Request& r) { return plan::is_point_to_point(r.collective) && g
 // destroyed, and is to refuse it.
 CommunicatorPointer state_of(ncclComm_t comm, const Settings& settings) {
   if (CommunicatorPointer known = find_communicator(comm)) return known;
-  ncclResult_t state = ncclSuccess;
-  const NcclTable& nccl = nccl_library(settings.nccl).nccl;
-  if (nccl.CommGetAsyncError(comm, &state) == ncclInvalidArgument) return nullptr;
-  return communicator(comm, settings);
+  return exists(comm, settings) ? communicator(comm, settings) : nullptr;
 }
 
 // Where it cannot NCCL is to say so, before anything goes by it: `auto` would plan such a count.

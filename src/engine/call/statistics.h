@@ -7,7 +7,7 @@
 namespace terse {
 
 // Fills as much of *stats as stats->size says there is; zeros where nothing was ever counted.
-// Throws Error(ncclInvalidArgument) for what is null, and a size that holds nothing.
+// Throws Error(ncclInvalidArgument) for null, and a size that holds nothing.
 void get_statistics(ncclComm_t comm, terseStats_t* stats);
 
 }  // namespace terse

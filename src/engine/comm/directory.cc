@@ -201,6 +201,19 @@ CommunicatorPointer find_communicator(ncclComm_t comm) {
   return known == d.communicators.end() ? nullptr : known->second;
 }
 
+bool exists(ncclComm_t comm, const Settings& settings) {
+  if (find_communicator(comm) != nullptr) return true;
+  ncclResult_t state = ncclSuccess;
+  const NcclTable& nccl = nccl_library(settings.nccl).nccl;
+  return nccl.CommGetAsyncError(comm, &state) != ncclInvalidArgument;
+}
+
+void require_exists(ncclComm_t comm, const Settings& settings) {
+  if (comm == nullptr) fail(ncclInvalidArgument, "the communicator is null");
+  if (!exists(comm, settings))
+    fail(ncclInvalidArgument, "there is no such communicator: it was destroyed, or is none");
+}
+
 CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
   if (CommunicatorPointer known = find_communicator(comm)) {
     if (still_describes(*known)) return known;

@@ -13,6 +13,13 @@ CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings);
 // Null where there is none.
 CommunicatorPointer find_communicator(ncclComm_t comm);
 
+// Whether there is such a communicator, also one without a state: as NCCL says, which refuses the
+// handle of one that was destroyed.
+bool exists(ncclComm_t comm, const Settings& settings);
+
+// Throws Error(ncclInvalidArgument) where there is none.
+void require_exists(ncclComm_t comm, const Settings& settings);
+
 // Says how the program has named a communicator (ncclConfig_t.commName; null: not at all): between
 // its creation, or the beginning of it, and its first agreement, at which a policy that goes by
 // names compares them. `made_from`: the name of the one that it was split or has grown from, by
