@@ -2,11 +2,14 @@
 
 #include <poll.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <system_error>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -80,6 +83,8 @@ class Reception {
   void end() {
     if (door_ == nullptr) return listener_.close();
     door_->past.insert(magic_);
+    // They hold the program's descriptors for as long as the door is there.
+    while (strangers_.size() > kKeptStrangers) strangers_.pop_front();
     door_->strangers = std::move(strangers_);
   }
 
@@ -93,7 +98,8 @@ class Reception {
   void poll_once(const Limit& limit) {
     if (limit.stop->raised()) fail(ncclInternalError, "aborted");
     if (Clock::now() >= limit.deadline) {
-      fail(ncclSystemError, "rank {} did not arrive in time", missing());
+      fail(ncclSystemError, "rank {} did not arrive in time{}", missing(),
+           no_room_.empty() ? "" : " (" + no_room_ + ")");
     }
     std::vector<pollfd> fds = {{listener_.fd(), POLLIN, 0}, {limit.stop->fd(), POLLIN, 0}};
     for (const Socket& socket : strangers_) fds.push_back({socket.fd(), POLLIN, 0});
@@ -102,13 +108,26 @@ class Reception {
       if (fds[i + 2].revents != 0) greet(i);
     }
     // Who had said something was greeted: what makes room is silent.
-    if (strangers_.size() >= kMaxStrangers) strangers_.pop_front();
-    while (strangers_.size() < kMaxStrangers) {
-      Socket socket = listener_.try_accept();
+    if (strangers_.size() >= max_strangers_) strangers_.pop_front();
+    while (strangers_.size() < max_strangers_) {
+      int no_room = 0;
+      Socket socket = listener_.try_accept(&no_room);
+      if (no_room != 0) return make_room(no_room);
       if (!socket.open()) return;
       socket.wake_by(sizeof(Hello));
       strangers_.push_back(std::move(socket));
     }
+  }
+
+  // Who waits is let in the next time. Where nobody can go, the program may close something.
+  void make_room(int error) {
+    if (!strangers_.empty()) return strangers_.pop_front();
+    if (door_ != nullptr && !door_->early.empty()) return door_->early.pop_front();
+    if (no_room_.empty()) {
+      no_room_ = "accept: " + std::generic_category().message(error);
+      log(LogLevel::kWarn, kNoRank, "bootstrap: {}; a caller has to wait", no_room_);
+    }
+    std::this_thread::sleep_for(milliseconds(10));
   }
 
   void greet(size_t index) {
@@ -124,7 +143,7 @@ class Reception {
       log(LogLevel::kInfo, kNoRank, "bootstrap: dropped a caller with a foreign magic");
       return;
     }
-    if (door_->early.size() >= kMaxStrangers) door_->early.pop_front();
+    if (door_->early.size() >= max_strangers_) door_->early.pop_front();
     door_->early.push_back(std::move(caller));
   }
 
@@ -162,7 +181,15 @@ class Reception {
     return missing.empty() ? "any" : missing;
   }
 
-  static constexpr size_t kMaxStrangers = 1024;
+  // A part of the descriptors that the process may have.
+  static size_t max_strangers() {
+    rlimit descriptors{};
+    getrlimit(RLIMIT_NOFILE, &descriptors);
+    return static_cast<size_t>(std::clamp<rlim_t>(descriptors.rlim_cur / 4, 1, 1024));
+  }
+
+  static constexpr size_t kKeptStrangers = 16;
+  const size_t max_strangers_ = max_strangers();
   Socket& listener_;
   Doorway* const door_;  // null: a meeting point
   const uint64_t magic_;
@@ -172,6 +199,7 @@ class Reception {
   int size_ = 0;
   bool timed_ = false;
   std::deque<Socket> strangers_;
+  std::string no_room_;  // why a caller had to wait; empty: none had to
   std::map<int, Caller> callers_;
 };
 
@@ -360,6 +388,13 @@ std::vector<std::string> Star::gather(const std::string& own, const Limit& limit
     const Failure failure(unnamed.code(), fmt::format("rank {}: {}", peer, unnamed.text()));
     for (; answered < all.size(); ++answered) tell(answered, failure, limit);
     throw failure;
+  }
+}
+
+void Star::require_links() const {
+  for (size_t i = 0; i < links_.size(); ++i) {
+    if (links_[i].open() && links_[i].has_ended())
+      fail(ncclRemoteError, "rank {}: connection closed by the other side", i);
   }
 }
 

@@ -89,6 +89,8 @@ class Star {
                        const Settings& settings, const Flag& stop);
 
   std::vector<std::string> all_gather(const std::string& own, const Limit& limit);
+  // Throws when another rank has gone meanwhile, as far as this rank is connected to it.
+  void require_links() const;
   std::vector<Socket> take_links() { return std::move(links_); }
 
  private:

@@ -32,12 +32,6 @@ void disable_delay(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-// Nothing comes any more, beyond what is there.
-bool has_ended(int fd) {
-  pollfd end{fd, POLLRDHUP, 0};
-  return poll(&end, 1, 0) > 0;
-}
-
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 bool is_over(const Limit& limit) {
@@ -63,12 +57,17 @@ void reset(Socket& socket) {
   socket.close();
 }
 
-// Of one connection that was about to be accepted: others may follow.
-bool is_of_a_caller(int error) {
-  constexpr int kErrors[] = {ECONNABORTED, EPROTO,     ENOPROTOOPT, ENETDOWN, EHOSTDOWN, ENONET,
-                             EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, EPERM,    ETIMEDOUT};
-  return std::ranges::find(kErrors, error) != std::end(kErrors);
+template <size_t kSize>
+bool is_one_of(const int (&errors)[kSize], int error) {
+  return std::ranges::find(errors, error) != std::end(errors);
 }
+
+// Of one connection that was about to be accepted: others may follow.
+constexpr int kOfACaller[] = {ECONNABORTED, EPROTO,     ENOPROTOOPT, ENETDOWN, EHOSTDOWN, ENONET,
+                              EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, EPERM,    ETIMEDOUT};
+
+// Of the process or the machine: who waits is let in when there is room again.
+constexpr int kOfNoRoom[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM};
 
 struct FrameHeader {
   uint32_t code;
@@ -83,6 +82,13 @@ std::string Address::text() const {
               NI_NUMERICHOST | NI_NUMERICSERV);
   return any.sa_family == AF_INET6 ? fmt::format("[{}]:{}", host, port)
                                    : fmt::format("{}:{}", host, port);
+}
+
+bool Address::same_host(const Address& other) const {
+  if (any.sa_family != other.any.sa_family) return false;
+  return any.sa_family == AF_INET6
+             ? std::memcmp(&v6.sin6_addr, &other.v6.sin6_addr, sizeof(v6.sin6_addr)) == 0
+             : v4.sin_addr.s_addr == other.v4.sin_addr.s_addr;
 }
 
 Socket& Socket::operator=(Socket&& other) noexcept {
@@ -145,11 +151,13 @@ Socket Socket::connect(const Address& address, const Limit& limit) {
   }
 }
 
-Socket Socket::try_accept() {
+Socket Socket::try_accept(int* no_room) {
   Socket socket(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket.open()) {
     disable_delay(socket.fd_);
-  } else if (!would_block() && !is_of_a_caller(errno)) {
+  } else if (is_one_of(kOfNoRoom, errno)) {
+    if (no_room != nullptr) *no_room = errno;
+  } else if (!would_block() && !is_one_of(kOfACaller, errno)) {
     fail_system("accept");
   }
   return socket;
@@ -182,8 +190,13 @@ void Socket::receive(void* data, size_t bytes, const Limit& limit) {
   }
 }
 
+bool Socket::has_ended() const {
+  pollfd end{fd_, POLLRDHUP, 0};
+  return poll(&end, 1, 0) > 0;
+}
+
 Socket::Received Socket::try_receive(void* data, size_t bytes) {
-  const bool ended = has_ended(fd_);  // asked first: what comes before the end is seen below
+  const bool ended = has_ended();  // asked first: what comes before the end is seen below
   const ssize_t seen = recv(fd_, data, bytes, MSG_PEEK);
   if (seen == 0 || (seen < 0 && !would_block())) return Received::kEnd;
   if (seen < static_cast<ssize_t>(bytes)) return ended ? Received::kEnd : Received::kNothingYet;
@@ -285,22 +298,52 @@ bool is_usable(const ifaddrs& interface) {
   return !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
 }
 
-}  // namespace
+Address address_of(const ifaddrs& interface) {
+  Address address;
+  const bool v6 = interface.ifa_addr->sa_family == AF_INET6;
+  std::memcpy(&address.any, interface.ifa_addr, v6 ? sizeof(address.v6) : sizeof(address.v4));
+  return address;
+}
 
-Address local_address(const std::string& pattern) {
+// Of those that are usable and that `fits` accepts the best one, as `read` sees it; what `read`
+// returns without one is the default of its type.
+template <class Fits, class Read>
+auto best_interface(Fits&& fits, Read&& read) {
   const Interfaces interfaces = all_interfaces();
   const ifaddrs* best = nullptr;
   for (const ifaddrs* it = interfaces.get(); it != nullptr; it = it->ifa_next) {
-    if (!is_usable(*it) || (!pattern.empty() && !matches(pattern, it->ifa_name))) continue;
+    if (!is_usable(*it) || !fits(*it)) continue;
     if (best == nullptr || unfitness(*it) < unfitness(*best)) best = it;
   }
-  if (best == nullptr) {
+  return best != nullptr ? read(*best) : decltype(read(*best)){};
+}
+
+// Without the label of a further address ("eth0:1").
+std::string name_of(const ifaddrs& interface) {
+  const std::string name = interface.ifa_name;
+  return name.substr(0, name.find(':'));
+}
+
+}  // namespace
+
+Address local_address(const std::string& pattern) {
+  const Address address = best_interface(
+      [&](const ifaddrs& each) { return pattern.empty() || matches(pattern, each.ifa_name); },
+      &address_of);
+  if (!address.valid()) {
     fail(ncclSystemError, "no network interface that is up matches '{}'", pattern);
   }
-  Address address;
-  const bool v6 = best->ifa_addr->sa_family == AF_INET6;
-  std::memcpy(&address.any, best->ifa_addr, v6 ? sizeof(address.v6) : sizeof(address.v4));
   return address;
+}
+
+std::string interface_of(const Address& address) {
+  return best_interface([&](const ifaddrs& each) { return address_of(each).same_host(address); },
+                        &name_of);
+}
+
+std::string loopback_interface() {
+  return best_interface([](const ifaddrs& each) { return (each.ifa_flags & IFF_LOOPBACK) != 0; },
+                        &name_of);
 }
 
 Address parse_address(const std::string& host_and_port) {

@@ -30,11 +30,17 @@ struct Address {
   bool valid() const { return any.sa_family == AF_INET || any.sa_family == AF_INET6; }
   socklen_t size() const { return any.sa_family == AF_INET6 ? sizeof(v6) : sizeof(v4); }
   std::string text() const;
+  bool same_host(const Address& other) const;
 };
 
 // The address (port 0) of the interface that `pattern`, in the syntax of NCCL_SOCKET_IFNAME,
 // chooses; with no pattern the first one that is up and not a loopback, else the loopback.
 Address local_address(const std::string& pattern);
+
+// The name of the interface that has this address; of the first loopback interface that is up.
+// Empty: there is none.
+std::string interface_of(const Address& address);
+std::string loopback_interface();
 
 Address parse_address(const std::string& host_and_port);
 
@@ -51,9 +57,12 @@ class Socket {
   static Socket listen(const Address& address, const Limit& limit = {});
   // Tries again for as long as the limit allows: the other side may not listen yet.
   static Socket connect(const Address& address, const Limit& limit);
-  Socket try_accept();  // not open when nobody waits; throws when nobody can be let in
+  // Not open when nobody waits, or when there is no room for who waits (`no_room` is the errno);
+  // throws when nobody can ever be let in.
+  Socket try_accept(int* no_room = nullptr);
 
   bool open() const { return fd_ >= 0; }
+  bool has_ended() const;  // nothing comes any more, beyond what is there
   int fd() const { return fd_; }
   void close();
   Address bound() const;
