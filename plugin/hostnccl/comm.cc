@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "background.h"
 #include "collectives.h"
 #include "fork.h"
 #include "log.h"
+#include "ucx.h"
 
 namespace hostnccl {
 namespace {
@@ -34,6 +36,7 @@ std::shared_ptr<Comm> Comm::start(Config config, Meet meet) {
 // ---- On the communicator's thread ----
 
 void Comm::main() {
+  const UcxFailuresThrow scope;
   try {
     initialize();
     ready_.finish({});
@@ -55,27 +58,47 @@ void Comm::initialize() {
   self_ = meeting.self;
   door_ = std::move(meeting.door);
   log(LogLevel::kInfo, rank(), "init {:x}: rank {} of {}", magic(), rank(), size());
-  auto transport = std::make_unique<Transport>(rank());
   Star star = meeting.join(settings_, *stop_);
 
   const std::string door(reinterpret_cast<const char*>(&door_->address), sizeof(Address));
   const Limit limit{Clock::now() + patience_of(self_, settings_), stop_.get()};
-  std::vector<std::string> addresses = star.all_gather(door + transport->address(), limit);
-  for (std::string& text : addresses) {
-    require(text.size() > sizeof(Address), ncclInternalError, "malformed address of a rank");
+  for (const std::string& text : star.all_gather(door, limit)) {
+    require(text.size() == sizeof(Address), ncclInternalError, "malformed address of a rank");
     std::memcpy(&doors_.emplace_back(), text.data(), sizeof(Address));
-    text.erase(0, sizeof(Address));
   }
   // By NCCL_COMM_ID all communicators would have one magic, and a group no order of them.
   const std::string_view hub(reinterpret_cast<const char*>(doors_.data()), sizeof(Address));
   const uint64_t met = std::exchange(self_.magic, mixed_with(magic(), hub));
-  transport->connect(addresses);
+  auto transport = std::make_unique<Transport>(rank(), data_device());
+  const std::string connections = transport->connect(star.all_gather(transport->address(), limit));
+  admit(star.all_gather(connections, limit), *transport, star, limit);
   // Who is heard of a second time has connected, and knew that all had: nobody went meanwhile. Only
   // then may the transport be moved along.
-  for (int times = 0; times < 2; ++times) star.all_gather({}, limit);
+  star.all_gather({}, limit);
   channel_.open(rank(), size(), settings_.timeout, std::move(transport),
                 std::make_unique<Liveness>(rank(), size(), star.take_links(), settings_.timeout));
   log(LogLevel::kInfo, rank(), "init {:x}: complete", met);
+}
+
+// The loopback interface where all ranks are on one machine, or in one network namespace of it:
+// nothing of theirs can be reached from elsewhere. Else the one by which they met.
+std::string Comm::data_device() const {
+  const bool one_machine = std::ranges::all_of(
+      doors_, [&](const Address& door) { return door.same_host(door_->address); });
+  const std::string loopback = one_machine ? loopback_interface() : "";
+  return loopback.empty() ? interface_of(door_->address) : loopback;
+}
+
+void Comm::admit(const std::vector<std::string>& connections, Transport& transport,
+                 const Star& star, const Limit& limit) const {
+  for (int missing; (missing = transport.admit(connections)) >= 0;) {
+    star.require_links();
+    if (stop_->raised()) fail(ncclInternalError, "aborted");
+    if (Clock::now() >= limit.deadline) {
+      fail(ncclSystemError, "no connection has come from rank {} as it made it", missing);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 void Comm::serve() {

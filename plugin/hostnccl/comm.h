@@ -122,6 +122,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
  private:
   void main();
   void initialize();
+  std::string data_device() const;
+  void admit(const std::vector<std::string>& connections, Transport& transport, const Star& star,
+             const Limit& limit) const;
   void serve();
   Step advance();
   bool is_idle() const;

@@ -1,5 +1,6 @@
 #include "transport.h"
 
+#include <cstring>
 #include <utility>
 
 #include "log.h"
@@ -19,7 +20,7 @@ Request& Request::operator=(Request&& other) noexcept {
 }
 
 Request::~Request() {
-  if (handle_ == nullptr) return;
+  if (handle_ == nullptr || ucx_is_lost()) return;
   ucp_request_cancel(worker_, handle_);
   ucp_request_free(handle_);  // UCX gives it back when it is through with it
 }
@@ -60,20 +61,24 @@ void Request::check(ucs_status_t status, const ucp_tag_recv_info_t* info) const 
 
 // ---- Transport ----
 
-Transport::Transport(int rank) : rank_(rank), context_(ucx_context()) {
-  ucp_worker_params_t params{};
-  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  check_ucx(ucp_worker_create(context_.get(), &params, &worker_), "create a UCX worker");
-  if (const ucs_status_t status = ucp_worker_get_efd(worker_, &event_fd_); status != UCS_OK) {
-    ucp_worker_destroy(worker_);
-    check_ucx(status, "get UCX's event descriptor");
+Transport::Transport(int rank, const std::string& device)
+    : rank_(rank), context_(ucx_context(device)) {
+  try {
+    ports_ = std::make_unique<TcpPorts>([this] { return address_ = open_worker(); });
+    check_ucx(ucp_worker_get_efd(worker_, &event_fd_), "get UCX's event descriptor");
+  } catch (...) {
+    close();
+    throw;
   }
 }
 
 Transport::~Transport() { close(); }
 
-std::string Transport::address() const {
+std::string Transport::open_worker() {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  check_ucx(ucp_worker_create(context_.get(), &params, &worker_), "create a UCX worker");
   ucp_address_t* address = nullptr;
   size_t size = 0;
   check_ucx(ucp_worker_get_address(worker_, &address, &size), "get the UCX address");
@@ -82,21 +87,46 @@ std::string Transport::address() const {
   return text;
 }
 
-void Transport::connect(const std::vector<std::string>& addresses) {
-  for (const std::string& address : addresses) {
-    peers_.push_back(std::make_unique<Peer>());
-    Peer& peer = *peers_.back();
-    peer.transport = this;
-    peer.rank = static_cast<int>(peers_.size()) - 1;
-    ucp_ep_params_t params{};
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler = {&on_error, &peer};
-    check_ucx(ucp_ep_create(worker_, &params, &peer.endpoint),
-              fmt::format("connect to rank {}", peer.rank));
+// The ports come first, behind their size.
+std::string Transport::address() const {
+  const std::string ports = ports_->text();
+  const auto size = static_cast<uint32_t>(ports.size());
+  return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + ports + address_;
+}
+
+std::string Transport::connect(const std::vector<std::string>& addresses) {
+  std::vector<std::string> ports;
+  for (const std::string& text : addresses) {
+    uint32_t size = 0;
+    require(text.size() > sizeof(size), ncclInternalError, "malformed address of a rank");
+    std::memcpy(&size, text.data(), sizeof(size));
+    require(size < text.size() - sizeof(size), ncclInternalError, "malformed address of a rank");
+    ports.push_back(text.substr(sizeof(size), size));
+    connect(text.substr(sizeof(size) + size));
   }
+  return TcpPorts::connections_to(ports);
+}
+
+int Transport::admit(const std::vector<std::string>& connections) {
+  const int missing = ports_->missing(connections);
+  if (missing < 0) ports_->close_to_strangers(connections);
+  return missing;
+}
+
+// To the next rank.
+void Transport::connect(const std::string& address) {
+  peers_.push_back(std::make_unique<Peer>());
+  Peer& peer = *peers_.back();
+  peer.transport = this;
+  peer.rank = static_cast<int>(peers_.size()) - 1;
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {&on_error, &peer};
+  check_ucx(ucp_ep_create(worker_, &params, &peer.endpoint),
+            fmt::format("connect to rank {}", peer.rank));
 }
 
 void Transport::on_error(void* arg, ucp_ep_h, ucs_status_t status) {
@@ -143,6 +173,18 @@ Request Transport::receive(uint64_t tag, uint64_t matched, void* data, size_t by
 
 void Transport::close() {
   if (worker_ == nullptr) return;
+  try {
+    if (!ucx_is_lost()) close_worker();
+  } catch (const Failure& lost) {
+    log(LogLevel::kWarn, rank_, "{}", lost.text());
+  }
+  worker_ = nullptr;
+  // UCX's callbacks refer to them, where they were not destroyed.
+  if (ucx_is_lost()) new std::vector(std::move(peers_));
+  peers_.clear();
+}
+
+void Transport::close_worker() {
   std::vector<void*> closing;
   for (const auto& peer : peers_) {
     if (peer->endpoint == nullptr || !moved_) continue;  // not moved: they go with the worker
@@ -161,8 +203,7 @@ void Transport::close() {
     }
     ucp_request_free(handle);
   }
-  ucp_worker_destroy(std::exchange(worker_, nullptr));
-  peers_.clear();
+  ucp_worker_destroy(worker_);
 }
 
 }  // namespace hostnccl

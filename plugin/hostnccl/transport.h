@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "failure.h"
+#include "tcp_ports.h"
 
 namespace hostnccl {
 
@@ -45,16 +46,23 @@ class Request {
 
 class Transport {
  public:
-  explicit Transport(int rank);
+  // `device`: the network device for the data of ranks that share no faster way.
+  Transport(int rank, const std::string& device);
   ~Transport();
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
   std::string address() const;
+  // `addresses`: of all ranks. Returns the connections that were made, to be sent to all ranks.
+  //
   // A peer that goes meanwhile can leave UCX 1.13's endpoint in a state that aborts the process (an
   // assertion in tcp_ep.c) at the first progress(): that must wait until all peers are known to
   // have been there throughout.
-  void connect(const std::vector<std::string>& addresses);
+  std::string connect(const std::vector<std::string>& addresses);
+  // Lets in these connections of the ranks, which connect() returned there, and nobody else.
+  // Returns the first rank whose connection has not come yet: then it is to be called again, or -1.
+  // Before the first progress().
+  int admit(const std::vector<std::string>& connections);
 
   // The receiver matches the bits of kMatched; the rest is compared when the message has arrived.
   static constexpr uint64_t kDigestBits = 24;
@@ -88,6 +96,9 @@ class Transport {
     ucp_ep_h endpoint = nullptr;
     bool lost = false;
   };
+  std::string open_worker();
+  void connect(const std::string& address);
+  void close_worker();
   static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
 
   const int rank_;
@@ -97,6 +108,8 @@ class Transport {
   bool moved_ = false;
   std::vector<Lost> lost_peers_;
   std::vector<std::unique_ptr<Peer>> peers_;
+  std::unique_ptr<TcpPorts> ports_;
+  std::string address_;  // UCX's
 };
 
 }  // namespace hostnccl

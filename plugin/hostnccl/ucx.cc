@@ -1,14 +1,18 @@
 #include "ucx.h"
 
+#include <sys/statvfs.h>
 #include <ucm/api/ucm.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/debug/debug.h>
 #include <ucs/debug/log_def.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <system_error>
 
@@ -16,6 +20,10 @@
 #include "failure.h"
 #include "fork.h"
 #include "log.h"
+
+// UCX's own, exported but in none of its installed headers: prints the text, and ends the process.
+extern "C" [[noreturn]] void ucs_fatal_error_message(const char* file, unsigned line,
+                                                     const char* function, char* text);
 
 namespace hostnccl {
 namespace {
@@ -49,6 +57,13 @@ bool has_rdma() {
   return !error && devices != std::filesystem::directory_iterator();
 }
 
+struct OnThisThread {
+  bool throws = false;
+  bool is_lost = false;
+  char complaint[512] = "";  // UCX's last
+};
+thread_local OnThisThread t_ucx;
+
 // UCX prints to stdout, which is the program's. Its complaints (a lost peer is one, which we report
 // ourselves) go to our log instead.
 ucs_log_func_rc_t redirect_log(const char*, unsigned, const char*, ucs_log_level_t level,
@@ -58,6 +73,8 @@ ucs_log_func_rc_t redirect_log(const char*, unsigned, const char*, ucs_log_level
   char text[512];
   std::vsnprintf(text, sizeof(text), format, args);
   log(LogLevel::kInfo, kNoRank, "ucx: {}", text);
+  if (level <= UCS_LOG_LEVEL_ERROR)
+    std::snprintf(t_ucx.complaint, sizeof(t_ucx.complaint), "%s", text);
   return UCS_LOG_FUNC_RC_STOP;
 }
 
@@ -83,17 +100,20 @@ void leave_the_program_alone() {
 // As the library is loaded, before the program can have handlers that we would take down.
 [[gnu::constructor]] void on_load() { leave_the_program_alone(); }
 
-ucp_context_h make_context() {
+void set(ucp_config_t* config, const Setting& setting) {
+  if (user_has_set_ucx(setting.name) || has_rdma()) return;
+  const ucs_status_t status = ucp_config_modify(config, setting.name, setting.value);
+  if (status != UCS_OK) {
+    log(LogLevel::kInfo, kNoRank, "ucx: {}={}: {}", setting.name, setting.value,
+        ucs_status_string(status));
+  }
+}
+
+ucp_context_h make_context(const std::string& device) {
   ucp_config_t* config = nullptr;
   check_ucx(ucp_config_read(nullptr, nullptr, &config), "read the UCX configuration");
-  for (const Setting& setting : kSettings) {
-    if (user_has_set_ucx(setting.name) || has_rdma()) continue;
-    const ucs_status_t status = ucp_config_modify(config, setting.name, setting.value);
-    if (status != UCS_OK) {
-      log(LogLevel::kInfo, kNoRank, "ucx: {}={}: {}", setting.name, setting.value,
-          ucs_status_string(status));
-    }
-  }
+  for (const Setting& setting : kSettings) set(config, setting);
+  if (!device.empty()) set(config, {"NET_DEVICES", device.c_str()});
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
@@ -106,36 +126,96 @@ ucp_context_h make_context() {
 }
 
 struct Current {
-  std::mutex mutex;
-  std::weak_ptr<ucp_context> context;
+  std::recursive_mutex mutex;  // UCX may fail while it makes a context
+  std::map<std::string, std::weak_ptr<ucp_context>> contexts;  // by device
   bool is_lost = false;  // UCX was in use when this process was forked
 };
 
 // What a child has of its parent's. The lock is held for good if it was being made.
 Current* inherited(Current& parents) {
   auto* current = new Current;
-  current->is_lost = parents.is_lost || !parents.mutex.try_lock() || !parents.context.expired();
+  current->is_lost = parents.is_lost || !parents.mutex.try_lock() ||
+                     std::ranges::any_of(parents.contexts,
+                                         [](const auto& each) { return !each.second.expired(); });
   return current;
+}
+
+Current& current() {
+  static Current* current = (in_forked_child([] { current = inherited(*current); }), new Current);
+  return *current;
+}
+
+// Locks of its contexts may be held for good: later communicators get others, and nothing of these
+// is destroyed.
+void lose_contexts() {
+  Current& shared = current();
+  const std::lock_guard lock(shared.mutex);
+  for (const auto& [device, context] : shared.contexts) {
+    if (const auto kept = context.lock()) new std::shared_ptr<ucp_context>(kept);
+  }
+  shared.contexts.clear();
+}
+
+// UCX names shared memory in a warning at most, and frees what it had of it before it returns.
+std::string cause_of(ucs_status_t status) {
+  constexpr ucs_status_t kOfMemory[] = {UCS_ERR_NO_MEMORY, UCS_ERR_NO_RESOURCE,
+                                        UCS_ERR_SHMEM_SEGMENT};
+  constexpr uint64_t kEnough = uint64_t{16} << 20;
+  struct statvfs shared {};
+  if (std::ranges::find(kOfMemory, status) != std::end(kOfMemory) &&
+      statvfs("/dev/shm", &shared) == 0) {
+    const uint64_t free = uint64_t{shared.f_bavail} * shared.f_frsize;
+    if (free < kEnough) return fmt::format("no space in /dev/shm ({} KiB are free)", free / 1024);
+  }
+  return t_ucx.complaint;
 }
 
 }  // namespace
 
-std::shared_ptr<ucp_context> ucx_context() {
-  static Current* current = (in_forked_child([] { current = inherited(*current); }), new Current);
-  std::lock_guard lock(current->mutex);
-  require(!current->is_lost, ncclInvalidUsage,
+std::shared_ptr<ucp_context> ucx_context(const std::string& device) {
+  Current& shared = current();
+  std::lock_guard lock(shared.mutex);
+  require(!shared.is_lost, ncclInvalidUsage,
           "this process was forked from one that had communicators, and cannot have any: UCX's "
           "threads were left behind");
-  std::shared_ptr<ucp_context> context = current->context.lock();
+  std::weak_ptr<ucp_context>& known = shared.contexts[device];
+  std::shared_ptr<ucp_context> context = known.lock();
   if (context == nullptr) {
-    context = {make_context(), &ucp_cleanup};
-    current->context = context;
+    context = {make_context(device), &ucp_cleanup};
+    known = context;
   }
   return context;
 }
 
+UcxFailuresThrow::UcxFailuresThrow() { t_ucx = {.throws = true}; }
+UcxFailuresThrow::~UcxFailuresThrow() { t_ucx = {}; }
+bool ucx_is_lost() { return t_ucx.is_lost; }
+
 void check_ucx(ucs_status_t status, const std::string& what) {
-  if (status != UCS_OK) fail(ncclSystemError, "cannot {}: {}", what, ucs_status_string(status));
+  if (status == UCS_OK) return;
+  const std::string cause = cause_of(status);
+  t_ucx.complaint[0] = '\0';
+  fail(ncclSystemError, "cannot {}: {}{}{}", what, ucs_status_string(status),
+       cause.empty() ? "" : ": ", cause);
 }
 
 }  // namespace hostnccl
+
+// In place of UCX's own, which its libraries call where they cannot go on, and which ends the
+// process.
+extern "C" [[gnu::visibility("default")]] void ucs_fatal_error_format(const char* file,
+                                                                      unsigned line,
+                                                                      const char* function,
+                                                                      const char* format, ...) {
+  using namespace hostnccl;
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  if (!t_ucx.throws) ucs_fatal_error_message(file, line, function, text);
+  t_ucx.is_lost = true;
+  lose_contexts();
+  fail(ncclInternalError, "UCX failed in {} ({}:{}): {}", function,
+       std::filesystem::path(file).filename().string(), line, text);
+}

@@ -1,4 +1,4 @@
-// UCX itself: how it is configured, and the one context of the process.
+// UCX itself: how it is configured, its contexts, and what it says of failures of its own.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -8,10 +8,26 @@
 
 namespace hostnccl {
 
-// Made with the first communicator, gone with the last.
-std::shared_ptr<ucp_context> ucx_context();
+// The process's context for data over this network device ("lo"), made with the first communicator
+// that uses it and gone with the last. Where the user has set UCX_NET_DEVICES, or there is RDMA
+// hardware, UCX chooses its devices.
+std::shared_ptr<ucp_context> ucx_context(const std::string& device);
 
-// Throws unless status is UCS_OK.
+// Throws unless status is UCS_OK; says what UCX complained of last on this thread.
 void check_ucx(ucs_status_t status, const std::string& what);
+
+// An assertion of UCX's ends the process. On a thread in this scope it throws a Failure in place of
+// that, through UCX's own functions: what UCX had in hand stays as it was, locks included. From
+// then on the thread's UCX is lost: its objects are neither used nor destroyed. What UCX asserts on
+// a thread of its own, as it lets a connection in, still ends the process, and so does what it
+// asserts where the program had loaded UCX before this library.
+class UcxFailuresThrow {
+ public:
+  UcxFailuresThrow();
+  ~UcxFailuresThrow();
+  UcxFailuresThrow(const UcxFailuresThrow&) = delete;
+  UcxFailuresThrow& operator=(const UcxFailuresThrow&) = delete;
+};
+bool ucx_is_lost();  // on this thread
 
 }  // namespace hostnccl

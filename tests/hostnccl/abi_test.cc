@@ -81,6 +81,7 @@ TEST(Abi, LibraryExportsWhatTheHeaderDeclares) {
   }
   for (const std::string& symbol : exports) {
     if (symbol.compare(2, 8, "hostnccl") == 0) continue;
+    if (symbol.starts_with("T ucs_")) continue;  // called by UCX
     EXPECT_EQ(1u, expected.count(symbol)) << symbol;
   }
   dlclose(library);

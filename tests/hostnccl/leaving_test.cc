@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 // The other one of two ranks, by hand: it is there, beats, and takes what comes, and nothing else.
 class ByHand {
  public:
-  explicit ByHand(int rank) : rank_(rank), transport_(rank) {}
+  explicit ByHand(int rank) : rank_(rank), transport_(rank, "lo") {}
 
   void join(const ncclUniqueId& id, const Settings& settings) {
     const Limit limit{Clock::now() + settings.timeout, &stop_};
@@ -27,10 +27,11 @@ class ByHand {
     Doorway door = Doorway::open(settings);
     Star star = Star::join(point, {point.magic, rank_, 2}, door, settings, stop_);
     const std::string at(reinterpret_cast<const char*>(&door.address), sizeof(Address));
-    std::vector<std::string> addresses = star.all_gather(at + transport_.address(), limit);
-    for (std::string& address : addresses) address.erase(0, sizeof(Address));
-    transport_.connect(addresses);
-    for (int times = 0; times < 2; ++times) star.all_gather({}, limit);
+    star.all_gather(at, limit);
+    const std::string made = transport_.connect(star.all_gather(transport_.address(), limit));
+    const std::vector<std::string> connections = star.all_gather(made, limit);
+    while (transport_.admit(connections) >= 0) std::this_thread::yield();
+    star.all_gather({}, limit);
     liveness_.emplace(rank_, 2, star.take_links(), settings.timeout);
   }
 

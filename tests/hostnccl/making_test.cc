@@ -1,7 +1,11 @@
 // Communicators that cannot be made, or not before their parent goes: what is left of them, and
 // what their ranks are told.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -82,6 +86,35 @@ TEST(Making, ASplitThatIsGivenUpWritesToNobodysMemory) {
   for (const std::vector<char>& bytes : memory)
     EXPECT_EQ(bytes, std::vector<char>(bytes.size(), 'x'));
   for (const CommPtr& parent : parents) parent->destroy();
+}
+
+constexpr int kNamed = 10, kOther = 11, kNotPossible = 12;  // exit statuses
+
+// In mounts of its own.
+int make_one_without_shared_memory() {
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
+      mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=32k") != 0)
+    return kNotPossible;
+  try {
+    Comm::start({}, meet_by_id(make_unique_id(read_settings()), 0, 1))->wait_until_ready();
+  } catch (const Failure& failure) {
+    const bool named = failure.text().find("no space in /dev/shm (") != std::string::npos;
+    return named ? kNamed : kOther;
+  }
+  return kOther;
+}
+
+TEST(Making, NamesSharedMemoryThatIsFull) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(make_one_without_shared_memory());
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNotPossible) GTEST_SKIP() << "no mounts of its own";
+  EXPECT_EQ(WEXITSTATUS(status), kNamed);
 }
 
 class GroupOfInits : public ::testing::TestWithParam<bool> {};
