@@ -60,6 +60,12 @@ ncclResult_t hostncclStreamQuery(cudaStream_t stream);
  * what waits for this same stream. NULL stream: runs fn now, on the caller's thread. */
 ncclResult_t hostncclLaunchHostFunc(cudaStream_t stream, void (*fn)(void*), void* arg);
 
+/* Fails the communicator on all of its ranks, as a call that fails on the way does, and the stream,
+ * which may be one of those that its calls are on: by whoever finds, in a function that a stream
+ * runs, that the ranks are at different calls. `text` is copied. Never blocks. */
+ncclResult_t hostncclCommFail(ncclComm_t comm, cudaStream_t stream, ncclResult_t result,
+                              const char* text);
+
 /* ---- Events: points in a stream ---- */
 
 /* Makes an event, complete until first recorded. The caller owns it. */

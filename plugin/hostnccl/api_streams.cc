@@ -49,6 +49,19 @@ ncclResult_t hostncclLaunchHostFunc(cudaStream_t stream, void (*fn)(void*), void
   });
 }
 
+ncclResult_t hostncclCommFail(ncclComm_t comm, cudaStream_t stream, ncclResult_t result,
+                              const char* text) {
+  return guard("hostncclCommFail", [&] {
+    require_pointer(text, "text");
+    require(result != ncclSuccess && result != ncclInProgress, ncclInvalidArgument,
+            "result is no error");
+    const CommPtr found = find_comm(comm);
+    const Failure failure(result, text);
+    if (const auto on = find_stream(stream)) on->give_up(failure);
+    found->give_up(failure);
+  });
+}
+
 ncclResult_t hostncclEventCreate(hostncclEvent_t* event) {
   return guard("hostncclEventCreate", [&] {
     require_pointer(event, "event");

@@ -86,6 +86,15 @@ void Channel::drop_requests() {
   if (farewell_ != nullptr) farewell_->drop();
 }
 
+void Channel::give_up(const Failure& failure) {
+  {
+    std::lock_guard lock(failing_);
+    if (!found_) found_ = failure;
+  }
+  fails_ = true;
+  wake_.raise();
+}
+
 Outcome Channel::take_leave(uint64_t collectives_done) {
   liveness_->say_goodbye(collectives_done);
   if (transport_ == nullptr) return {};  // revoked: nothing is on its way
@@ -210,6 +219,10 @@ void Channel::check_all(Clock::time_point now) {
   if (due) liveness_->service();
   if (transport_ == nullptr) return;  // broken already
   if (interrupted_) throw Failure(ncclInternalError, "the communicator was revoked");
+  if (fails_) {
+    std::lock_guard lock(failing_);
+    throw *found_;
+  }
   if (liveness_->failure()) throw *liveness_->failure();
   if (due) farewell_->listen(*liveness_);
   check_lost_peers(now);

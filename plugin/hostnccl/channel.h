@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,8 @@ class Channel {
     interrupted_ = true;
     wake_.raise();
   }
+  // Ends what is under way, on all ranks, with this failure; the first one counts. From any thread.
+  void give_up(const Failure& failure);
   // In good order: tells the others, and returns when they have all that was sent to them, or are
   // no more. The failure: they cannot be heard of.
   Outcome take_leave(uint64_t collectives_done);
@@ -136,7 +139,10 @@ class Channel {
   std::unique_ptr<Farewell> farewell_;
   std::vector<char> partners_;  // by rank: there were messages to it, or from it
   std::atomic<bool> interrupted_{false};
-  std::vector<Call*> calls_;  // under way
+  std::mutex failing_;
+  Outcome found_;                   // by give_up()
+  std::atomic<bool> fails_{false};  // there is one
+  std::vector<Call*> calls_;        // under way
   Call* present_ = nullptr;
   std::vector<char> scratch_;
 };

@@ -88,6 +88,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   // Whatever is under way ends now, with a failure, and so do the parts that are being made.
   void abort();
   void request_abort() { stop_->raise(); }
+  void give_up(const Failure& failure) { channel_.give_up(failure); }  // all ranks; does not wait
   void quiesce();  // as abort, but only its calls end: parts may still be made of it
   ncclResult_t async_error();
   // After a launch: whether this communicator does not block, and so says ncclInProgress, and then

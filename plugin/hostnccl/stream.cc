@@ -49,6 +49,11 @@ void Stream::attach(std::function<void()> reached, std::shared_ptr<Completion> d
   push(std::move(item));
 }
 
+void Stream::give_up(const Failure& failure) {
+  std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = failure;
+}
+
 void Stream::synchronize() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this, target = pushed_] { return finished_ >= target; });

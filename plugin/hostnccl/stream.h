@@ -34,6 +34,9 @@ class Stream {
   // stream's.
   void attach(std::function<void()> reached, std::shared_ptr<Completion> done);
 
+  // Makes it the stream's, if it has none.
+  void give_up(const Failure& failure);
+
   void synchronize();  // throws the first failure since the last call
   bool is_idle() const;
   bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }

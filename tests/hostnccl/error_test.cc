@@ -308,6 +308,35 @@ TEST(Abort, EndsAnInitialisation) {
   EXPECT_LT(Clock::now() - start, 20s);
 }
 
+// By a function on a stream, of which nothing else is under way: it ends what another rank waits
+// for, too.
+TEST(CommFail, EndsTheCommunicatorOnAllRanksAndTheStream) {
+  ncclComm_t comms[2];
+  ASSERT_NCCL(ncclCommInitAll(comms, 2, nullptr));
+  cudaStream_t streams[2];
+  for (cudaStream_t& stream : streams) ASSERT_NCCL(hostncclStreamCreate(&stream));
+  float value = 1;
+  ASSERT_NCCL(ncclRecv(&value, 1, ncclFloat32, 0, comms[1], streams[1]));
+  struct Finding {
+    ncclComm_t comm;
+    cudaStream_t stream;
+  } finding{comms[0], streams[0]};
+  ASSERT_NCCL(hostncclLaunchHostFunc(
+      streams[0],
+      [](void* arg) {
+        const auto& [comm, stream] = *static_cast<Finding*>(arg);
+        EXPECT_EQ(ncclInvalidArgument, hostncclCommFail(comm, stream, ncclSuccess, "nothing"));
+        EXPECT_NCCL(hostncclCommFail(comm, stream, ncclInvalidUsage, "at different calls"));
+      },
+      &finding));
+  EXPECT_EQ(ncclInvalidUsage, hostncclStreamSynchronize(streams[0]));
+  EXPECT_TRUE(last_error_says("at different calls"));
+  EXPECT_EQ(ncclRemoteError, hostncclStreamSynchronize(streams[1]));
+  EXPECT_TRUE(last_error_says("at different calls"));
+  for (cudaStream_t& stream : streams) EXPECT_NCCL(hostncclStreamDestroy(stream));
+  for (const ncclComm_t comm : comms) EXPECT_NCCL(ncclCommAbort(comm));
+}
+
 // To have a message is not to have asked for it.
 TEST(Errors, DestroyDoesNotWaitForAReceive) {
   ncclComm_t comms[2];
