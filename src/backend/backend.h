@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "codec/call_header.h"
 #include "codec/checksum.h"
 #include "codec/codec.h"
 #include "codec/difference.h"
@@ -32,11 +33,20 @@ using Stream = CUstream_st*;
 struct EventHandle;
 using Event = EventHandle*;
 
-// Memory that is copied as it is.
+// Memory that is copied as it is. On a host nothing is where *verdict, if there is one, is not 0.
 struct Copy {
   void* target;
   const void* source;
   size_t bytes;
+  const uint32_t* verdict = nullptr;
+};
+
+// A stage of the comparison of calls, and what is called where a host finds a mismatch.
+struct HeaderStep {
+  codec::HeaderWork work;
+  void (*mismatched)(const HeaderStep&);
+  void* context;
+  Stream stream = nullptr;  // that it runs on
 };
 
 class Backend {
@@ -92,9 +102,9 @@ class Backend {
   // blocks. Not for what a graph recorded.
   virtual std::optional<double> seconds(Event from, Event to) = 0;
 
-  // Makes ready what combine(), compare(), checksum(), learn() and increment() run, so that these
-  // need not wait for the machine; once before the first of them, and cheap after that. Throws
-  // where there is no code for the machine.
+  // Makes ready what combine(), compare(), checksum(), learn(), run() and increment() run, so that
+  // these need not wait for the machine; once before the first of them, and cheap after that.
+  // Throws where there is no code for the machine.
   virtual void load() = 0;
 
   // Enqueues combines that do not depend on each other. The caller keeps `works` as it is until a
@@ -116,6 +126,11 @@ class Backend {
   // Enqueues a stage of learning, as combine() does its works: the caller keeps `work` as it is.
   // State and table are in the backend's memory.
   virtual void learn(Stream stream, const codec::Learning& work) = 0;
+
+  // Enqueues a stage of the comparison of calls: the caller keeps `step` as for combine(). Memory
+  // is the backend's, the report visible. A queue that can call back calls step.mismatched(step) at
+  // a mismatch; on a GPU the report alone says so.
+  virtual void run(Stream stream, const HeaderStep& step) = 0;
 
   // Calls done(context) once the backend no longer needs what was enqueued on `stream` before.
   // `done` must not call the backend.

@@ -88,7 +88,8 @@ class HostBackend final : public Backend {
   void copy(Stream stream, const std::vector<Copy>& works) override {
     const auto run = [](void* context) {
       for (const Copy& work : *static_cast<const std::vector<Copy>*>(context))
-        std::memcpy(work.target, work.source, work.bytes);
+        if (work.verdict == nullptr || *work.verdict == 0)
+          std::memcpy(work.target, work.source, work.bytes);
     };
     void* context = const_cast<std::vector<Copy>*>(&works);
     verify(host_.LaunchHostFunc(stream, run, context), "hostncclLaunchHostFunc");
@@ -115,6 +116,15 @@ class HostBackend final : public Backend {
       codec::learn(*static_cast<const codec::Learning*>(context));
     };
     verify(host_.LaunchHostFunc(stream, run, const_cast<codec::Learning*>(&work)),
+           "hostncclLaunchHostFunc");
+  }
+
+  void run(Stream stream, const HeaderStep& step) override {
+    const auto run = [](void* context) {
+      const auto& step = *static_cast<const HeaderStep*>(context);
+      if (!codec::run(step.work)) step.mismatched(step);
+    };
+    verify(host_.LaunchHostFunc(stream, run, const_cast<HeaderStep*>(&step)),
            "hostncclLaunchHostFunc");
   }
 

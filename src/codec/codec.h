@@ -86,6 +86,7 @@ struct Combine {
   // The table of what is packed with levels of one (codebook.h); null: they are equally far from
   // each other. Where sources and target are packed so, they are of one spec.
   const float* codebook = nullptr;
+  const uint32_t* verdict = nullptr;  // where it is not 0 when the work runs, nothing is done
 };
 
 void combine(const Combine& work);

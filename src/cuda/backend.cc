@@ -168,6 +168,11 @@ class CudaBackend final : public Backend {
     launcher().learn(stream, work);
   }
 
+  void run(Stream stream, const HeaderStep& step) override {
+    const OnDevice on(device_);
+    launcher().run(stream, step.work);
+  }
+
   // A launch takes a copy of its parameters.
   void notify(Stream, void (*done)(void*), void* context) override { done(context); }
 
@@ -215,7 +220,7 @@ class CudaBackend final : public Backend {
   static bool is_legacy(Stream stream) { return stream == nullptr || stream == cudaStreamLegacy; }
 
   static void copy(Stream stream, const cuda::Rows& rows) {
-    const auto [target, source, bytes] = rows.first;
+    const auto& [target, source, bytes, verdict] = rows.first;  // which the runtime does not ask
     if (rows.count == 1)
       check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
     else

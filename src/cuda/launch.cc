@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cuda/call_header_kernel.h"
 #include "cuda/checksum_kernel.h"
 #include "cuda/compare.h"
 #include "cuda/device.h"
@@ -54,12 +55,12 @@ int attribute(cudaDeviceAttr which, int device) {
 
 // A kernel whose only parameter is a Work.
 template <class Work>
-void launch_with(cudaStream_t stream, const void* kernel, uint64_t thread_blocks,
-                 const Work& work) {
+void launch_with(cudaStream_t stream, const void* kernel, uint64_t thread_blocks, const Work& work,
+                 uint32_t threads = kernels::kThreads) {
   if (thread_blocks == 0) return;
   void* arguments[] = {const_cast<Work*>(&work)};
-  check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(thread_blocks)),
-                         dim3(kernels::kThreads), arguments, 0, stream),
+  check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(thread_blocks)), dim3(threads),
+                         arguments, 0, stream),
         "cudaLaunchKernel");
 }
 
@@ -87,9 +88,10 @@ Launcher::Launcher(const Device& device) {
     table->for_each([](Kernel kernel) {
       check(load(reinterpret_cast<const void*>(kernel)), "cudaFuncGetAttributes");
     });
-  for (const void* kernel : {kernels::compare(), kernels::checksum(), kernels::sum_checks(),
-                             kernels::clear_learning(), kernels::learn(Stage::kWidest),
-                             kernels::learn(Stage::kHistogram), kernels::learn(Stage::kFit)})
+  for (const void* kernel :
+       {kernels::call_header(), kernels::compare(), kernels::checksum(), kernels::sum_checks(),
+        kernels::clear_learning(), kernels::learn(Stage::kWidest),
+        kernels::learn(Stage::kHistogram), kernels::learn(Stage::kFit)})
     check(load(kernel), "cudaFuncGetAttributes");
 }
 
@@ -134,6 +136,11 @@ void Launcher::learn(cudaStream_t stream, const codec::Learning& work) const {
   const uint64_t wanted = work.stage == Stage::kFit ? 1 : (work.count + each - 1) / each;
   const uint64_t most = uint64_t{4} * multiprocessors_;
   launch_with(stream, kernels::learn(work.stage), std::min(wanted, most), work);
+}
+
+void Launcher::run(cudaStream_t stream, const codec::HeaderWork& work) const {
+  constexpr uint32_t kWarp = uint32_t{1} << kernels::kWarpShift;
+  launch_with(stream, kernels::call_header(), 1, work, kWarp);
 }
 
 }  // namespace terse::cuda

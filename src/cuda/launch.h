@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "batch.h"
+#include "codec/call_header.h"
 #include "codec/checksum.h"
 #include "codec/difference.h"
 #include "codec/learning.h"
@@ -26,6 +27,7 @@ class Launcher {
   void compare(cudaStream_t stream, const codec::Comparison& work) const;
   void checksum(cudaStream_t stream, const codec::Checksum& work) const;
   void learn(cudaStream_t stream, const codec::Learning& work) const;
+  void run(cudaStream_t stream, const codec::HeaderWork& work) const;
 
  private:
   void launch(cudaStream_t stream, const kernels::KernelId& id, const kernels::Batch& batch) const;

@@ -51,6 +51,7 @@ bool find_host(void* handle, HostStreamTable& t) {
          find(handle, "hostncclStreamSynchronize", t.StreamSynchronize) &&
          find(handle, "hostncclStreamQuery", t.StreamQuery) &&
          find(handle, "hostncclLaunchHostFunc", t.LaunchHostFunc) &&
+         find(handle, "hostncclCommFail", t.CommFail) &&
          find(handle, "hostncclEventCreate", t.EventCreate) &&
          find(handle, "hostncclEventDestroy", t.EventDestroy) &&
          find(handle, "hostncclEventRecord", t.EventRecord) &&

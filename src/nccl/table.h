@@ -40,6 +40,7 @@ struct HostStreamTable {
   decltype(&hostncclStreamSynchronize) StreamSynchronize;
   decltype(&hostncclStreamQuery) StreamQuery;
   decltype(&hostncclLaunchHostFunc) LaunchHostFunc;
+  decltype(&hostncclCommFail) CommFail;
   decltype(&hostncclEventCreate) EventCreate;
   decltype(&hostncclEventDestroy) EventDestroy;
   decltype(&hostncclEventRecord) EventRecord;

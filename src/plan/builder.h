@@ -43,7 +43,7 @@ class Assembly {
     std::erase(step.after, kNone);
     drop_implied(step);
     for (const Transfer& t : step.transfers)
-      if (t.send && !t.native) count(t);
+      if (t.send && !t.native && !t.header) count(t);
     order_.add(step);
     plan_.steps.push_back(std::move(step));
     return plan_.steps.size() - 1;

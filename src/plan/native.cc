@@ -11,7 +11,7 @@ Traffic native_traffic(const std::vector<Step>& steps, const Shape& s) {
   Traffic sum;
   for (const Step& step : steps)
     for (const Native& n : step.natives)
-      if (n.recv.region != Region::kExact && !n.meets)
+      if (n.recv.region != Region::kExact && !n.meets && !n.header)
         sum += raw_traffic(n.collective, n.count * element_bytes(n.element, s.element_bytes),
                            {s.ranks, s.rank, n.root}, s.topology);
   return sum;

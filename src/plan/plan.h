@@ -101,6 +101,20 @@ struct Learn {
   Place state;
 };
 
+// A stage of the comparison of calls (headers.h): writes the own header, and room for those to be
+// received, in scratch; or checks some that were. Before them are the verdict, a word that is not 0
+// where calls differ, and the own header.
+constexpr size_t kHeaderBytes = 32;
+struct Header {
+  enum class Stage : uint8_t { kWrite, kCheck };
+  static constexpr size_t kReceived = 2;  // slots before the received ones
+
+  Stage stage;
+  Place memory;
+  size_t first = 0, count = 0;  // received headers
+  bool agrees = false;          // one, in two slots, that NCCL has made of those of all ranks
+};
+
 struct Transfer {
   int peer = 0;
   bool send = false;  // otherwise receive
@@ -108,6 +122,7 @@ struct Transfer {
   size_t bytes = 0;
   uint32_t message = 0;  // whose buffers
   bool native = false;   // a message that is the caller's own, with its own arguments
+  bool header = false;   // says what call the next one is of; not counted
 };
 
 // What a native collective is of, and how it reduces: as the call, or as it says itself.
@@ -122,7 +137,8 @@ struct Native {
   int root = 0;
   Element element = Element::kOfCall;
   Operation operation = Operation::kOfCall;
-  bool meets = false;  // of whatever is there: only so that all ranks have come to it
+  bool meets = false;   // of whatever is there: only so that all ranks have come to it
+  bool header = false;  // of what call it is; not counted
 };
 
 // Communicate steps take turns on several lanes of their kind, so that one may start while the one
@@ -141,6 +157,7 @@ struct Step {
   std::vector<Copy> copies;               // not on Lane::kCommunicate
   std::vector<Fingerprint> fingerprints;  // before the computes; not on Lane::kCommunicate
   std::vector<Learn> learns;              // not on Lane::kCommunicate
+  std::optional<Header> header = {};      // alone; only on Lane::kDecode
   // All at once, in this order on all ranks; only on Lane::kCommunicate, and not beside transfers,
   // for the order of the two is not the same on all of them.
   std::vector<Native> natives;
@@ -176,14 +193,15 @@ struct Plan {
   size_t most_scratch_bytes = 0;  // of any rank's plan of the call: a root's, where there is one
   size_t exact_bytes = 0;         // of Region::kExact
   State state;
+  std::optional<Place> verdict;  // of the headers, before which nothing is given to the caller
   size_t codebook_bytes = 0;     // as the packing says
   std::vector<Buffers> buffers;  // by message; a collective is one
-  size_t wire_bytes = 0;         // sent to peers, but for messages that stay native
+  size_t wire_bytes = 0;         // sent to peers, but for headers and messages that stay native
   std::vector<size_t> wire_to;   // those by peer, up to the last one that gets any
-  Traffic native;                // what NCCL's own collectives send, but to meet or to kExact
-  size_t raw_bytes = 0;          // what an uncompressed call would send
-  Link link;                     // link_of()
-  bool asked_for = false;        // the scheme names its algorithm
+  Traffic native;        // what NCCL's own collectives send, but to meet, for headers, or to kExact
+  size_t raw_bytes = 0;  // what an uncompressed call would send
+  Link link;             // link_of()
+  bool asked_for = false;  // the scheme names its algorithm
 
   size_t sent_bytes() const { return wire_bytes + native.bytes; }
 };

@@ -48,6 +48,13 @@ void print_learn(const Learn& l, std::string& out) {
                        l.stage == Learn::Stage::kWidest ? "widest" : "histogram", l.count);
 }
 
+void print_header(const Header& h, std::string& out) {
+  if (h.stage == Header::Stage::kWrite)
+    out += fmt::format("    {} <- header, for {} more\n", text(h.memory), h.count);
+  else
+    out += fmt::format("    {} <- check of {} headers from {}\n", text(h.memory), h.count, h.first);
+}
+
 void print_native(const Native& n, std::string& out) {
   const Traits& t = traits(n.collective);
   out += fmt::format("    native {} {} <- {} x{}{}{}", t.name, text(n.recv), text(n.send), n.count,
@@ -80,6 +87,7 @@ std::string print(const Plan& plan) {
     for (const Copy& c : step.copies)
       out += fmt::format("    {} x{} B <- {} as it is\n", text(c.target), c.bytes, text(c.source));
     for (const Learn& l : step.learns) print_learn(l, out);
+    if (step.header) print_header(*step.header, out);
     for (const Transfer& t : step.transfers)
       out += fmt::format("    {} {} {} x{} B\n", t.send ? "to" : "from", t.peer,
                          text(t.place, t.message, plan.buffers.size()), t.bytes);

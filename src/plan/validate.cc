@@ -65,6 +65,7 @@ class Checker {
       return refuse("a lane that is not there");
     if (!s.fingerprints.empty() && s.lane == Lane::kCommunicate)
       refuse("fingerprints on a communicate lane");
+    if (s.header) header(s);
     for (const Fingerprint& f : s.fingerprints) fingerprint(f);
     for (const Compute& c : s.compute) compute(c);
     for (const Copy& c : s.copies) copy(c);
@@ -97,10 +98,35 @@ class Checker {
     });
     for_each_part(c.target, c.target_format, c, c.part,
                   [&](const Place& place, size_t bytes) { change(place, bytes, in_place); });
+    give(c.target);
     if (c.target.region == Region::kSend) refuse("writes to the send buffer");
     if (c.origin % 32 != 0) refuse("an origin that is not a multiple of 32");
     if (c.inputs.empty() || c.count == 0) refuse("an empty compute");
     if (c.drawn_by) read(c.drawn_by->fingerprint, kFingerprintBytes);
+  }
+
+  // What is written are all slots, of which those to be received are checked when they have come.
+  void header(const Step& s) {
+    const Header& h = *s.header;
+    const size_t slots = Header::kReceived + h.first + h.count;
+    within(h.memory, slots * kHeaderBytes, 0);
+    if (s.lane != Lane::kDecode || plan_.verdict != h.memory) refuse("a header out of place");
+    if (h.stage == Header::Stage::kWrite) {
+      unchecked_ = h.count;
+      return write(h.memory, slots * kHeaderBytes, false);
+    }
+    if (h.count > unchecked_) refuse("checks headers that do not come");
+    unchecked_ -= std::min(unchecked_, h.count);
+    read({h.memory.region, h.memory.offset + (slots - h.count) * kHeaderBytes},
+         h.count * kHeaderBytes);
+    any_checked_ = true;
+  }
+
+  // By the verdict, and not before a header has been checked, where any come.
+  void give(const Place& place) {
+    if (place.region != Region::kRecv || !plan_.verdict) return;
+    read(*plan_.verdict, sizeof(uint32_t));
+    if (unchecked_ != 0 && !any_checked_) refuse("gives what may be of another call");
   }
 
   void fingerprint(const Fingerprint& f) {
@@ -153,6 +179,7 @@ class Checker {
       read(c.source, c.bytes);
     else if (c.target.region == Region::kScratch)
       use_send_buffer();
+    give(c.target);
     change(c.target, c.bytes);
   }
 
@@ -165,7 +192,7 @@ class Checker {
     if (!scratch && t.place.region != (t.send ? Region::kSend : Region::kRecv))
       refuse("sends from the receive buffer, or receives into the send buffer");
     if (t.send && scratch) read(t.place, t.bytes, Chunks::kAlignment - 1);
-    if (t.send && !t.native) sent_ += t.bytes;
+    if (t.send && !t.native && !t.header) sent_ += t.bytes;
   }
 
   void send(const Native& n) {
@@ -389,6 +416,8 @@ class Checker {
   Uses scratch_, state_, codebook_;
   std::vector<size_t> sends_;  // steps that copy from the send buffer
   bool changed_ = false;       // the receive buffer has been
+  size_t unchecked_ = 0;       // headers that are still to be checked
+  bool any_checked_ = false;
   Order order_;
   Order::Front start_{};  // of the step
   std::string error_;

@@ -17,7 +17,7 @@ class IdleBackend : public Backend {
   void* allocate(size_t) override { return &memory_; }
   void release(void*) noexcept override {}
   void trim() noexcept override {}
-  void* allocate_visible(size_t) override { return &memory_; }
+  void* allocate_visible(size_t) override { return visible_; }
   void release_visible(void*) noexcept override {}
   void upload(Stream, void*, const void*, size_t) override {}
   void download(Stream, void*, const void*, size_t) override {}
@@ -40,6 +40,7 @@ class IdleBackend : public Backend {
   void compare(Stream, const codec::Comparison&) override {}
   void checksum(Stream, const codec::Checksum&) override {}
   void learn(Stream, const codec::Learning&) override {}
+  void run(Stream, const HeaderStep&) override {}
   void notify(Stream, void (*done)(void*), void* context) override { done(context); }
   uint64_t recording(Stream) override {
     if (recording_fails != ncclSuccess) fail(recording_fails, "nothing is known of the stream");
@@ -58,6 +59,7 @@ class IdleBackend : public Backend {
 
  private:
   uint64_t memory_ = 0;
+  char visible_[256] = {};
   uintptr_t handles_ = 0;
 };
 

@@ -1,3 +1,4 @@
+#include "call_header.h"
 #include "checksum.h"
 #include "cpu_kernels.h"
 #include "difference.h"
@@ -17,6 +18,10 @@ CpuKernel cpu_kernel(const KernelId& id) {
       &cpu_kernels<2>(), &cpu_kernels<3>(), &cpu_kernels<4>(), &cpu_kernels<5>(),
       &cpu_kernels<6>(), &cpu_kernels<7>(), &cpu_kernels<8>(), &cpu_kernels<16>()};
   return tables[width_index(id.spec.bits)]->find(id);
+}
+
+void cpu_call_header(const codec::HeaderWork& work, const simt::Launch& launch) {
+  simt::run<NothingShared>(launch, [&](NothingShared&) { compare_calls(work); });
 }
 
 void cpu_compare(const codec::Comparison& work, const simt::Launch& launch) {

@@ -1,6 +1,7 @@
 // The kernels' own source, compiled for the CPU: a launch runs on the SIMT executor.
 #pragma once
 
+#include "codec/call_header.h"
 #include "codec/checksum.h"
 #include "codec/difference.h"
 #include "codec/learning.h"
@@ -17,6 +18,7 @@ const Table<CpuKernel>& cpu_kernels();
 
 CpuKernel cpu_kernel(const KernelId& id);
 
+void cpu_call_header(const codec::HeaderWork& work, const simt::Launch& launch);
 void cpu_compare(const codec::Comparison& work, const simt::Launch& launch);
 void cpu_checksum(const codec::Checksum& work, const simt::Launch& launch);
 void cpu_sum_checks(const codec::Checksum& work, const simt::Launch& launch);

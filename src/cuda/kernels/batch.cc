@@ -93,7 +93,8 @@ class Builder {
     check(work, id);
     const bool fits = id == id_ && replays_of(work) == batch_.replays &&
                       work.target.redraw == batch_.content &&
-                      codebook_of(work, id) == batch_.codebook && alike(multiplier_of(work));
+                      codebook_of(work, id) == batch_.codebook && work.verdict == batch_.verdict &&
+                      alike(multiplier_of(work));
     if (batch_.pieces > 0 && !(fits && place(work))) flush();
     if (batch_.pieces == 0) {
       id_ = id;
@@ -104,6 +105,7 @@ class Builder {
       batch_.part = id.part;
       batch_.ranks = id.spec.ranks;
       batch_.codebook = codebook_of(work, id);
+      batch_.verdict = work.verdict;
       batch_.geometry = make_geometry(id.spec.block);
       require(place(work), "more unequal distances between sources than a launch can name");
     }

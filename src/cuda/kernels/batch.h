@@ -82,7 +82,8 @@ struct Batch {
   codec::Part part;     // of packed targets
   uint16_t ranks;       // that share a grid
   uint32_t pieces;
-  const float* codebook;  // of a learned codec; null: its levels are equally far from each other
+  const float* codebook;    // of a learned codec; null: its levels are equally far from each other
+  const uint32_t* verdict;  // where it is not 0 nothing is done; may be null
   Piece piece[kMaxPieces];
   Sources sources[kMaxSources];
 };

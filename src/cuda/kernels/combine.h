@@ -51,6 +51,7 @@ TERSE_DEVICE void combine_tile(const Tile<F>& tile, float multiplier,
 // `units`-th tile: of the whole ones of all pieces, then of the partial ones.
 template <class F, bool packed_target>
 TERSE_DEVICE void combine(const Batch& batch, Common<F, packed_target>& common) {
+  if (batch.verdict != nullptr && simt::load(batch.verdict) != 0) return;
   const bool block = batch.geometry.whole;  // are the units
   const uint32_t warps = simt::block_size() / simt::kWarp;
   const uint32_t units = block ? simt::grid_size() : simt::grid_size() * warps;

@@ -187,6 +187,13 @@ TERSE_DEVICE void store(T* to, T value) {
   *reinterpret_cast<W*>(to) = reinterpret_bits<W>(value);
 }
 
+// Stores for the host to read, behind all that this thread has stored before.
+template <class T>
+TERSE_DEVICE void publish(T* to, T value) {
+  __threadfence_system();
+  store(to, value);
+}
+
 // For what is read or written once: it should leave the cache first.
 template <class T>
 TERSE_DEVICE T load_streaming(const T* from) {

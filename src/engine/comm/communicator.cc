@@ -54,6 +54,7 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
       plans(rank, ranks, grain_of(settings, backend.grain())),
       meter(backend, settings),
       exact(backend),
+      mismatch(backend),
       states(backend),
       shadows(backend, ranks),
       codebooks(backend, settings),
@@ -92,6 +93,7 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
 }
 
 std::optional<ncclResult_t> Communicator::state() const {
+  notice_mismatch();
   const std::lock_guard lock(asking_);
   if (aborted_) return {};
   if (invalid_ && !revoked_) return invalid_->result;
@@ -142,7 +144,9 @@ bool Communicator::revoked() const {
   return revoked_;
 }
 
-void Communicator::invalidate(const std::exception& cause) noexcept {
+void Communicator::invalidate(const std::exception& cause) noexcept { refuse(cause); }
+
+void Communicator::refuse(const std::exception& cause) const noexcept {
   const auto* const error = dynamic_cast<const Error*>(&cause);
   const std::lock_guard lock(asking_);
   if (invalid_) return;
@@ -156,6 +160,29 @@ void Communicator::invalidate(const std::exception& cause) noexcept {
   }
 }
 
+void Communicator::notice_mismatch() const noexcept {
+  const codec::Mismatch* const found = usable_ ? mismatch.found() : nullptr;
+  if (found == nullptr) return;
+  try {
+    refuse(Error(ncclInvalidUsage, terse::describe(*found)));
+  } catch (const std::exception& e) {
+    refuse(e);
+  }
+}
+
+void Communicator::fail_on_mismatch(Stream stream) const noexcept {
+  const codec::Mismatch* const found = mismatch.found();
+  if (found == nullptr) return;  // no header has come, for NCCL has failed
+  notice_mismatch();
+  try {
+    const std::string text = about(terse::describe(*found));
+    log(LogLevel::kError, "{}", text);
+    (void)library.host.CommFail(comm, stream, ncclInvalidUsage, text.c_str());
+  } catch (const std::exception&) {
+    (void)library.host.CommFail(comm, stream, ncclInvalidUsage, "the ranks are at different calls");
+  }
+}
+
 void Communicator::break_off(Stream stream, const std::exception& cause) noexcept {
   try {
     if (recording(stream) == 0) invalidate(cause);
@@ -166,6 +193,7 @@ void Communicator::break_off(Stream stream, const std::exception& cause) noexcep
 }
 
 std::optional<ncclResult_t> Communicator::invalidity() const {
+  notice_mismatch();
   if (usable_) return {};
   const std::lock_guard lock(asking_);
   const bool tells = invalid_ && !revoked_ && !silent_;
@@ -183,6 +211,7 @@ void Communicator::take_back_silence() {
 }
 
 void Communicator::require_usable() const {
+  notice_mismatch();
   if (usable_) return;
   const std::lock_guard lock(asking_);
   if (aborted_) fail(ncclInvalidUsage, "aborted");

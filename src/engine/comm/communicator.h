@@ -24,6 +24,7 @@
 #include "engine/comm/counters.h"
 #include "engine/comm/exact_memory.h"
 #include "engine/comm/mailbox.h"
+#include "engine/comm/mismatch.h"
 #include "engine/comm/operators.h"
 #include "engine/comm/plans.h"
 #include "engine/comm/reservations.h"
@@ -61,6 +62,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Beyond the tracks, whose work refers to their memory.
   Meter meter;
   ExactMemory exact;
+  MismatchReport mismatch;  // by which it is refused from then on
   States states;
   Shadows shadows;
   int pauses = 0;                      // where there are any, calls by the policy stay native
@@ -109,6 +111,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // and the next ones would take each other's data for their own. So there are none: from now on
   // the communicator fails with `cause`, until it is destroyed or aborted. The first cause stays.
   void invalidate(const std::exception& cause) noexcept;
+  // At a mismatch that a host has found in a call on `stream`: NCCL's communicator fails, on all
+  // ranks, and the stream does.
+  void fail_on_mismatch(Stream stream) const noexcept;
   // The same after a call on `stream`, unless it was recorded: such calls run when their graph
   // does, and those of one that failed never do.
   void break_off(Stream stream, const std::exception& cause) noexcept;
@@ -215,18 +220,20 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
  private:
   std::string without_name(std::string text) const;
+  void refuse(const std::exception& cause) const noexcept;
+  void notice_mismatch() const noexcept;
   void save_fitted() const noexcept;
 
   std::vector<std::unique_ptr<Mailbox>> left_;
   const pid_t process_ = getpid();
   mutable std::mutex asking_;  // whether it is one of these, and NCCL of its state
   bool aborted_ = false, revoked_ = false;
-  std::optional<Error> invalid_;
+  mutable std::optional<Error> invalid_;
   bool silent_ = false;
   std::mutex saving_;     // levels, of the thread that has calls made and of any that asks
   bool unsaved_ = false;  // levels have come since they were saved
   std::chrono::steady_clock::time_point next_save_{};
-  std::atomic<bool> usable_{true};  // neither aborted nor revoked nor invalid
+  mutable std::atomic<bool> usable_{true};  // neither aborted nor revoked nor invalid
 };
 
 // What NCCL says of the communicator; and where that is success, the job of its group is ended.

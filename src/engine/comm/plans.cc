@@ -7,6 +7,7 @@
 #include "base/patient_lock.h"
 #include "engine/comm/shape.h"
 #include "plan/beside.h"
+#include "plan/headers.h"
 #include "plan/link.h"
 
 namespace terse {
@@ -76,7 +77,7 @@ plan::Plan Plans::make(const PlanKey& key, const plan::Shape& s) const {
   plan = plan::with(std::move(plan), key.collective, s, beside);
   plan::add_natives(plan.steps, s, &plan.link);
   if (quantizes) plan::shadow_what_stays_exact(plan, s, key.delta);
-  return plan;
+  return plan::with_headers(std::move(plan), s);
 }
 
 PlanPointer Plans::of(const BatchKey& key) {

@@ -109,6 +109,7 @@ void try_to_meet(Need& need) {
   try {
     Track& track = need.communicator->tracks.of(need.stream);
     track.reserve(need.scratch_bytes);
+    need.communicator->mismatch.reserve();
     if (need.exact_bytes != 0) need.communicator->exact.reserve(need.exact_bytes, track);
     for (const auto& [kind, state] : need.states)
       need.communicator->states.make(kind, state, track);

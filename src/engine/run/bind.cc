@@ -1,5 +1,7 @@
 #include "engine/run/bind.h"
 
+#include "engine/run/header.h"
+
 namespace terse {
 namespace {
 
@@ -41,6 +43,7 @@ class Binder {
         binding_(binding) {}
 
   void bind(const plan::Plan& plan) {
+    if (plan.verdict) verdict_ = reinterpret_cast<const uint32_t*>(address(*plan.verdict, 0));
     size_t inputs = 0;
     for (const plan::Step& step : plan.steps)
       for (const plan::Compute& compute : step.compute) inputs += compute.inputs.size();
@@ -50,6 +53,7 @@ class Binder {
     binding_.copies.resize(binding_.batches.size());
     binding_.checks.resize(binding_.batches.size());
     binding_.learns.resize(binding_.batches.size());
+    binding_.headers.clear();
     for (size_t i = 0; i < plan.steps.size(); ++i) {
       binding_.batches[i].clear();
       for (const plan::Compute& compute : plan.steps[i].compute)
@@ -59,6 +63,7 @@ class Binder {
       binding_.learns[i].clear();
       for (const plan::Learn& learn : plan.steps[i].learns)
         binding_.learns[i].push_back(bind(learn));
+      if (plan.steps[i].header) binding_.headers.push_back(bind(*plan.steps[i].header));
     }
   }
 
@@ -67,13 +72,19 @@ class Binder {
     return terse::address(place, messages_[message]->request, regions_);
   }
 
+  // Nothing is given to the caller, or kept, where calls differ.
+  const uint32_t* verdict_on(const plan::Place& target) const {
+    using enum plan::Region;
+    return target.region == kRecv || target.region == kState ? verdict_ : nullptr;
+  }
+
   // In place there is nothing to copy.
   void bind(const std::vector<plan::Copy>& copies, std::vector<Copy>& bound) const {
     bound.clear();
     for (const plan::Copy& copy : copies) {
       char* const target = address(copy.target, 0);
       const char* const source = address(copy.source, 0);
-      if (target != source) bound.push_back({target, source, copy.bytes});
+      if (target != source) bound.push_back({target, source, copy.bytes, verdict_on(copy.target)});
     }
   }
 
@@ -110,6 +121,20 @@ class Binder {
             .data = job.request.send,
             .state = reinterpret_cast<LearningState*>(address(learn.state, 0)),
             .table = regions_.codebook};
+  }
+
+  HeaderStep bind(const plan::Header& header) const {
+    using enum codec::HeaderWork::Stage;
+    static_assert(plan::kHeaderBytes == sizeof(codec::CallHeader) &&
+                  plan::Header::kReceived == codec::HeaderWork::kReceived);
+    const Job& job = *messages_.front();
+    return header_step(job, {.stage = header.stage == plan::Header::Stage::kWrite ? kWrite : kCheck,
+                             .agreed = header.agrees,
+                             .first = static_cast<uint32_t>(header.first),
+                             .count = static_cast<uint32_t>(header.count),
+                             .own = header_of(job, header.agrees),
+                             .memory = reinterpret_cast<uint32_t*>(address(header.memory, 0)),
+                             .report = c_.mismatch.reserve()});
   }
 
   codec::Combine bind(const plan::Compute& compute) {
@@ -149,14 +174,16 @@ class Binder {
             .sums = changes_format(compute)
                         ? reinterpret_cast<float*>(address(compute.sums, compute.message))
                         : nullptr,
-            .codebook = regions_.codebook};
+            .codebook = regions_.codebook,
+            .verdict = verdict_on(compute.target)};
   }
 
   const Work& messages_;
-  const Communicator& c_;
+  Communicator& c_;
   const uint64_t sequence_;
   const Regions& regions_;
   Binding& binding_;
+  const uint32_t* verdict_ = nullptr;  // where a plan has headers
 };
 
 }  // namespace

@@ -93,7 +93,7 @@ class Synchronous {
     std::exception_ptr first;
     for (const Work* const work : works_) try {
         Communicator& c = *work->front()->communicator;
-        c.signing([&] { return name_of(*work); }, [&] { c.tracks.synchronize(); });
+        c.signing([&] { return name_of(*work); }, [&] { finish(c); });
       } catch (...) {
         if (first == nullptr) first = std::current_exception();
       }
@@ -109,6 +109,16 @@ class Synchronous {
   }
 
  private:
+  // A mismatch of calls says more than NCCL, which fails by it.
+  static void finish(Communicator& c) {
+    try {
+      c.tracks.synchronize();
+    } catch (const Error&) {
+      c.require_usable();
+      throw;
+    }
+  }
+
   std::pmr::vector<const Work*> works_;
 };
 

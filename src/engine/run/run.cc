@@ -116,6 +116,7 @@ bool Run::advance() {
     if (sample_ != nullptr) sample_->before(next_, lane(step));
     const auto& batch = binding_.batches[next_];
     const auto& copies = binding_.copies[next_];
+    if (step.header) enqueue_header(lane(step));
     if (!copies.empty()) c_.backend.copy(lane(step), copies);
     for (const codec::Checksum& check : binding_.checks[next_])
       c_.backend.checksum(lane(step), check);
@@ -124,6 +125,12 @@ bool Run::advance() {
     mark(step);
   }
   return false;
+}
+
+void Run::enqueue_header(Stream lane) {
+  HeaderStep& step = binding_.headers[next_header_++];
+  step.stream = lane;
+  c_.backend.run(lane, step);
 }
 
 void Run::communicate() {

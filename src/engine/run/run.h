@@ -67,6 +67,7 @@ class Run {
   void leave();
   Stream last_lane() const { return track_.lanes()[static_cast<size_t>(plan::Lane::kDecode)]; }
   Stream lane(const plan::Step& step) const { return track_.lanes()[step.queue()]; }
+  void enqueue_header(Stream lane);
   void wait_for(const plan::Step& step);
   void mark(const plan::Step& step);
   void call_natively(Request request, Stream lane) const;
@@ -99,7 +100,7 @@ class Run {
   std::pmr::vector<Stream> streams_;  // the callers'
   bool synchronous_ = false;
   std::pmr::vector<bool> waited_for_;
-  size_t next_ = 0;
+  size_t next_ = 0, next_header_ = 0;
   std::array<bool, plan::kLanes> entered_{};
   bool ended_ = false;
   Sample* sample_ = nullptr;  // null: nothing is measured

@@ -189,6 +189,11 @@ void store(T* to, T value, Site site = Site::here()) {
 }
 
 template <class T>
+void publish(T* to, T value, Site site = Site::here()) {
+  store(to, value, site);
+}
+
+template <class T>
 T load_streaming(const T* from, Site site = Site::here()) {
   return load(from, site);
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cpu_kernels.h"
+#include "cuda/call_header_kernel.h"
 #include "cuda/checksum_kernel.h"
 #include "cuda/compare.h"
 #include "cuda/increment.h"
@@ -95,6 +96,7 @@ const void* increment() {
   return handle;
 }
 
+const void* call_header() { return handle_of<codec::HeaderWork>(cpu_call_header); }
 const void* compare() { return handle_of<codec::Comparison>(cpu_compare); }
 const void* checksum() { return handle_of<codec::Checksum>(cpu_checksum); }
 const void* sum_checks() { return handle_of<codec::Checksum>(cpu_sum_checks); }
