@@ -319,7 +319,7 @@ auto best_interface(Fits&& fits, Read&& read) {
 }
 
 // Without the label of a further address ("eth0:1").
-std::string name_of(const ifaddrs& interface) {
+std::string interface_name(const ifaddrs& interface) {
   const std::string name = interface.ifa_name;
   return name.substr(0, name.find(':'));
 }
@@ -338,12 +338,12 @@ Address local_address(const std::string& pattern) {
 
 std::string interface_of(const Address& address) {
   return best_interface([&](const ifaddrs& each) { return address_of(each).same_host(address); },
-                        &name_of);
+                        &interface_name);
 }
 
 std::string loopback_interface() {
   return best_interface([](const ifaddrs& each) { return (each.ifa_flags & IFF_LOOPBACK) != 0; },
-                        &name_of);
+                        &interface_name);
 }
 
 Address parse_address(const std::string& host_and_port) {
