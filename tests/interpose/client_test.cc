@@ -11,6 +11,7 @@
 #include <string>
 
 #include "clients.h"
+#include "nccl_client.h"
 #include "ranks.h"
 #include "reference.h"
 #include "terse/terse.h"
@@ -31,19 +32,6 @@ class Interpose : public testing::Test {
       FAIL() << "run this program by ctest, which preloads the library";
   }
 };
-
-ncclResult_t call_nccl(const Call& c, const void* in, void* out, ncclComm_t comm,
-                       cudaStream_t stream) {
-  switch (c.collective) {
-    case Collective::kAllReduce:
-      return ncclAllReduce(in, out, c.count, c.datatype, c.op, comm, stream);
-    case Collective::kAllGather:
-      return ncclAllGather(in, out, c.count, c.datatype, comm, stream);
-    default:
-      break;
-  }
-  return ncclReduceScatter(in, out, c.count, c.datatype, c.op, comm, stream);
-}
 
 // Small whole numbers: exact in every dtype and order of summation.
 Bytes whole_numbers(size_t count, unsigned seed) {
