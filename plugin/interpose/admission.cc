@@ -51,6 +51,7 @@ struct Admission {
   const std::optional<uint64_t> ordinal;
   const pid_t process = getpid();  // a forked child has not the thread that it goes on in
   std::atomic<bool> given_up = false;
+  std::atomic<ncclResult_t> nccls = ncclInProgress;  // how far NCCL is with it
   // Under the lock.
   bool over = false;
   bool silent = false;     // about its error, but to calls
@@ -102,18 +103,19 @@ AdmissionThread thread_of(const std::shared_ptr<Admission>& a) {
 }
 
 // How far NCCL is with it. Where it is made the job of its group is ended, too
-// (end_job()), which communicators of one group share: by one thread at a time.
-ncclResult_t progress_of(ncclComm_t comm) {
+// (end_job()), which communicators of one group share: by one thread at a time, and once.
+ncclResult_t progress_of(Admission& a) {
   static std::mutex& mutex = *new std::mutex;
   const std::lock_guard lock(mutex);
-  return end_job(next().library->nccl, comm);
+  if (a.nccls == ncclInProgress && !a.given_up) a.nccls = end_job(next().library->nccl, a.comm);
+  return a.nccls;
 }
 
 // Waits until NCCL has made it; whether it has.
-bool is_made(const Admission& a) {
+bool is_made(Admission& a) {
   auto pause = std::chrono::microseconds(20);
   while (!a.given_up) {
-    const ncclResult_t at = progress_of(a.comm);
+    const ncclResult_t at = progress_of(a);
     if (at != ncclInProgress) return at == ncclSuccess;
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::microseconds(1000));
@@ -126,7 +128,7 @@ void give_up(const CommunicatorPointer& late) {
   if (find_communicator(late->comm) == late) abort_communicator(late->comm);
 }
 
-void admit(const Admission& a) {
+void admit(Admission& a) {
   const InNccl in_nccl;
   if (!is_made(a) || lacks_backend_for(a.comm)) return;
   const CommunicatorPointer held = communicator(a.comm, settings());
@@ -193,7 +195,7 @@ std::shared_ptr<Admission> outlast(ncclComm_t comm) {
 
 // The same of a call, which is not for NCCL where another thread has aborted the communicator.
 std::shared_ptr<Admission> outlast_for_a_call(ncclComm_t comm) {
-  adopt_part(comm);
+  require_made(comm);
   auto held = outlast(comm);
   if (held != nullptr && held->given_up)
     fail(ncclInvalidUsage, "the communicator was aborted while the call waited for it");
@@ -251,6 +253,19 @@ bool is_being_admitted(ncclComm_t comm) noexcept {
   const std::lock_guard lock(s.mutex);
   const auto own = find(s, comm);
   return own != s.all.end() && !(*own)->over;
+}
+
+void require_made(ncclComm_t comm) {
+  adopt_part(comm);
+  if (!has_admissions()) return;
+  Admissions& s = admissions();
+  std::unique_lock lock(s.mutex);
+  const auto held = admission_of(s, comm);
+  lock.unlock();
+  if (held != nullptr && progress_of(*held) == ncclInProgress && !held->given_up)
+    fail(ncclInvalidArgument,
+         "the communicator is still being initialised: wait until ncclCommGetAsyncError no longer "
+         "says ncclInProgress");
 }
 
 ncclResult_t admission_state(ncclComm_t comm) noexcept {

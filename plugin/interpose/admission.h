@@ -39,11 +39,14 @@ bool is_being_admitted(ncclComm_t comm) noexcept;
 // with, which NCCL's errors may follow from. ncclSuccess: what NCCL says.
 ncclResult_t admission_state(ncclComm_t comm) noexcept;
 
-// Before a call on the communicator, which a program may make without asking: blocks until it is
-// admitted. Throws Error where it could not be.
+// Before a call on the communicator, which a program may make without asking: throws Error where
+// NCCL has not made it yet, as NCCL refuses such a call, for a rank may never come.
+void require_made(ncclComm_t comm);
+
+// The same, and blocks until it is admitted. Throws Error where it could not be.
 void await_admission(ncclComm_t comm);
 
-// Blocks until its admission is over, however it ended.
+// The same, and blocks until its admission is over, however it ended.
 void outlast_admission(ncclComm_t comm);
 
 // The program goes on with what is made of the communicator, and what NCCL says is about that: what

@@ -347,7 +347,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ours("ncclCommDestroy", [&] {
     const HandlesInUse in_use({comm});
-    adopt_part(comm);
+    require_made(comm);
     forget_background(comm);
     unfinished().admission_threads.push_back(end_admission(comm));
     if (awaiting(comm) != nullptr) return abort(comm);

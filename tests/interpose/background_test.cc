@@ -55,6 +55,16 @@ ncclResult_t transfer(bool sends, Floats& x, ncclComm_t comm) {
                : ncclRecv(x.data(), x.size(), ncclFloat32, peer, comm, nullptr);
 }
 
+// A rank's communicator when NCCL's part is done, of which the program has not heard.
+ncclComm_t made_by_nccl(int rank, int ranks, const ncclUniqueId& id) {
+  ncclConfig_t config = non_blocking();
+  ncclComm_t comm = nullptr;
+  ncclResult_t state = ncclCommInitRankConfig(&comm, ranks, id, rank, &config);
+  while (state == ncclInProgress) usleep(100), pncclCommGetAsyncError(comm, &state);
+  EXPECT_EQ(state, ncclSuccess);
+  return comm;
+}
+
 // The order between two ranks is that of their calls, though one of them has these in a group and
 // the other one has not, and though the second message alone is compressed.
 TEST(Background, MessagesMayComeFirstInAGroupOnOneRankOnly) {
@@ -324,11 +334,7 @@ TEST(Background, NumbersAreInTheProgramsOrder) {
 // Who makes its call without asking waits in it.
 TEST(Background, ACallWaitsForTheRanksToMeet) {
   on_threads(2, [](int rank, const ncclUniqueId& id) {
-    ncclConfig_t config = non_blocking();
-    ncclComm_t comm = nullptr;
-    ncclResult_t state = ncclCommInitRankConfig(&comm, 2, id, rank, &config);
-    while (state == ncclInProgress)  // NCCL's part alone
-      usleep(100), pncclCommGetAsyncError(comm, &state);
+    const ncclComm_t comm = made_by_nccl(rank, 2, id);
     expect_sum_of_two(comm);
     ncclCommDestroy(comm);
   });
@@ -338,11 +344,7 @@ TEST(Background, ACallWaitsForTheRanksToMeet) {
 TEST(Background, AFinalizationWaitsForTheRanksToMeet) {
   for (int attempt = 0; attempt < 10; ++attempt)
     on_threads(2, [](int rank, const ncclUniqueId& id) {
-      ncclConfig_t config = non_blocking();
-      ncclComm_t comm = nullptr;
-      ncclResult_t state = ncclCommInitRankConfig(&comm, 2, id, rank, &config);
-      while (state == ncclInProgress)  // NCCL's part alone
-        pncclCommGetAsyncError(comm, &state);
+      const ncclComm_t comm = made_by_nccl(rank, 2, id);
       ASSERT_EQ(settled(ncclCommFinalize(comm), comm), ncclSuccess) << ncclGetLastError(comm);
       EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
     });
@@ -360,12 +362,9 @@ TEST(Background, AnAbortEndsIt) {
       ncclCommAbort(unseen);
       return;
     }
-    ncclConfig_t config = non_blocking();
-    ncclComm_t comm = nullptr;
-    ncclResult_t state = ncclCommInitRankConfig(&comm, 2, id, rank, &config);
-    while (state == ncclInProgress) usleep(100), pncclCommGetAsyncError(comm, &state);
-    EXPECT_EQ(state, ncclSuccess);
+    const ncclComm_t comm = made_by_nccl(rank, 2, id);
     made.arrive_and_wait();
+    ncclResult_t state = ncclSuccess;
     for (int i = 0; i < 100; ++i) {
       ASSERT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
       ASSERT_EQ(state, ncclInProgress);
@@ -379,27 +378,81 @@ TEST(Background, AnAbortEndsIt) {
 
 // What waited for the ranks to meet is not for NCCL any more, whose communicator has gone.
 TEST(Background, AnAbortEndsTheCallsThatWait) {
-  ncclUniqueId id;
-  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
-  ncclConfig_t config = non_blocking();
-  ncclComm_t comm = nullptr;
-  ASSERT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config),
-            ncclInProgress);  // the other never comes
-  ncclResult_t result = ncclSuccess;
-  std::string message;
-  std::latch begun(1);
-  std::thread waiting([&] {
-    Floats x(kMany);
-    begun.count_down();
-    result = ncclAllReduce(x.data(), x.data(), kMany, ncclFloat32, ncclSum, comm, nullptr);
-    message = ncclGetLastError(nullptr);
+  std::latch made(2), aborted(1);
+  on_threads(2, [&](int rank, const ncclUniqueId& id) {
+    if (rank == 1) {  // without terse
+      const ncclComm_t unseen = made_unseen(rank, 2, id);
+      made.arrive_and_wait();
+      aborted.wait();
+      ncclCommAbort(unseen);
+      return;
+    }
+    const ncclComm_t comm = made_by_nccl(rank, 2, id);
+    made.arrive_and_wait();
+    ncclResult_t result = ncclSuccess;
+    std::string message;
+    std::latch begun(1);
+    std::thread waiting([&] {
+      Floats x(kMany);
+      begun.count_down();
+      result = ncclAllReduce(x.data(), x.data(), kMany, ncclFloat32, ncclSum, comm, nullptr);
+      message = ncclGetLastError(nullptr);
+    });
+    begun.wait();
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    aborted.count_down();
+    waiting.join();
+    EXPECT_EQ(result, ncclInvalidUsage);
+    EXPECT_NE(message.find("was aborted while the call waited"), message.npos) << message;
   });
-  begun.wait();
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
-  waiting.join();
-  EXPECT_EQ(result, ncclInvalidUsage);
-  EXPECT_NE(message.find("was aborted while the call waited"), message.npos) << message;
+}
+
+// As NCCL does. A program may go on without asking, and a rank may never come.
+TEST(Background, WhatNcclIsStillAtIsRefusedAtOnce) {
+  std::latch refused(1);
+  on_threads(2, [&](int rank, const ncclUniqueId& id) {
+    if (rank == 1) refused.wait();
+    ncclConfig_t config = non_blocking();
+    ncclComm_t comm = nullptr, part = nullptr;
+    const ncclResult_t made = ncclCommInitRankConfig(&comm, 2, id, rank, &config);
+    Floats x = wave(kMany, rank), sum(kMany);
+    const auto reduce = [&] {
+      return ncclAllReduce(x.data(), sum.data(), kMany, ncclFloat32, ncclSum, comm, nullptr);
+    };
+    if (rank == 0) {
+      const auto expect_refused = [](ncclResult_t result) {
+        EXPECT_EQ(result, ncclInvalidArgument);
+        const std::string message = ncclGetLastError(nullptr);
+        EXPECT_NE(message.find("still being initialised"), message.npos) << message;
+      };
+      EXPECT_EQ(made, ncclInProgress);
+      expect_refused(reduce());
+      expect_refused(ncclSend(x.data(), kMany, ncclFloat32, 1, comm, nullptr));
+      expect_refused(ncclCommSplit(comm, 0, 0, &part, nullptr));
+      expect_refused(ncclCommFinalize(comm));
+      expect_refused(ncclCommRevoke(comm, 0));
+      expect_refused(ncclCommDestroy(comm));
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+      expect_refused(reduce());
+      EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+      void* handle = nullptr;
+      EXPECT_EQ(ncclCommRegister(comm, x.data(), kMany, &handle),
+                pncclCommRegister(comm, x.data(), kMany, &handle));
+      ncclResult_t state = ncclSuccess;
+      EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+      EXPECT_EQ(state, ncclInProgress);
+      EXPECT_EQ(sum, Floats(kMany));
+      refused.count_down();
+    }
+    ASSERT_EQ(settled(made, comm), ncclSuccess);
+    ASSERT_EQ(settled(reduce(), comm), ncclSuccess) << ncclGetLastError(comm);
+    Floats truth = wave(kMany, 0);
+    const Floats other = wave(kMany, 1);
+    for (size_t i = 0; i < kMany; ++i) truth[i] += other[i];
+    for (size_t i = 0; i < kMany; ++i) ASSERT_NEAR(sum[i], truth[i], 4 * 997.0f / 127) << i;
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  });
 }
 
 // While the ranks tell each other their nodes, as where a monitor asks.

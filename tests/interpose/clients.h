@@ -15,6 +15,7 @@ extern "C" {
 extern decltype(ncclCommAbort) pncclCommAbort;
 extern decltype(ncclCommInitRankConfig) pncclCommInitRankConfig;
 extern decltype(ncclCommGetAsyncError) pncclCommGetAsyncError;
+extern decltype(ncclCommRegister) pncclCommRegister;
 }
 
 namespace terse::test {
