@@ -53,7 +53,7 @@ class Programs(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def compare(self, seed, ranks, native, found, collectives, min_bytes, error=ERROR):
-        words = [PROGRAM, "compare", seed, ranks, native, found, collectives, min_bytes, error]
+        words = [PROGRAM, "compare", seed, ranks, native, found, collectives, min_bytes, error, "quantized"]
         done = subprocess.run([str(word) for word in words], text=True, capture_output=True)
         self.assertEqual(done.returncode, 0, f"seed {seed}, {ranks} ranks: {done.stdout} {done.stderr}")
         return [int(word) for word in done.stdout.split() if word.isdigit()]

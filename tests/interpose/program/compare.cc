@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
 
 namespace terse::program {
 namespace {
@@ -54,36 +57,144 @@ bool is_compressed(const Call& c, int size, const Expectation& e) {
          bytes >= e.min_bytes;
 }
 
+// What is exact: calls of paused communicators, and excluded elements of messages.
+class Exact {
+ public:
+  Exact(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
+
+  void hear(const Request& r, const Step& step) {
+    if (r.kind == Request::kPause) paused_.insert(r.communicator);
+    if (r.kind == Request::kResume) paused_.erase(r.communicator);
+    if (r.kind != Request::kExclude) return;
+    const size_t elements = message_count(step.calls[static_cast<size_t>(r.call)],
+                                          size_of(r.communicator, rank_, ranks_));
+    if (elements > 0) ranges_[{r.communicator, elements}] = exact_ranges(r, elements);
+  }
+
+  bool is_paused(const Call& c) const { return paused_.contains(c.communicator); }
+
+  // Of the result, in its elements.
+  bool contains(const Call& c, size_t element) const {
+    if (c.kind != Kind::kAllReduce && c.kind != Kind::kAllGather && c.kind != Kind::kReduceScatter)
+      return false;
+    const auto found =
+        ranges_.find({c.communicator, message_count(c, size_of(c.communicator, rank_, ranks_))});
+    if (found == ranges_.end()) return false;
+    if (c.kind == Kind::kReduceScatter)
+      element += c.count * static_cast<size_t>(rank_in(c.communicator, rank_, ranks_));
+    return std::ranges::any_of(found->second, [&](const Range& r) { return r.contains(element); });
+  }
+
+ private:
+  const int rank_, ranks_;
+  std::set<int> paused_;
+  std::map<std::pair<int, size_t>, std::vector<Range>> ranges_;
+};
+
+// What a sum in another order may differ by.
+double rounding(const Call& c, int size) {
+  if (!reduces(c.kind)) return 0;
+  return 2 * size *
+         std::ldexp(1.0, c.datatype == ncclFloat32   ? -24
+                         : c.datatype == ncclFloat16 ? -11
+                                                     : -8);
+}
+
+// Which excluded element has another value, if any.
+std::optional<size_t> changed(const Call& c, const std::vector<char>& found,
+                              const std::vector<char>& native, const Exact& exact, double allowed) {
+  const size_t size = element_size(c.datatype);
+  for (size_t i = 0; i < native.size() / size; ++i) {
+    if (!exact.contains(c, i)) continue;
+    const double x = value(&found[i * size], c.datatype), y = value(&native[i * size], c.datatype);
+    if (x != y && !(std::abs(x - y) <= allowed * std::abs(y))) return i;
+  }
+  return {};
+}
+
+bool is_alike_on_all(const Call& c) {
+  return c.kind == Kind::kAllReduce || c.kind == Kind::kAllGather || c.kind == Kind::kBroadcast;
+}
+
 }  // namespace
 
 Verdict compare(const Program& program, const Results& native, const Results& found, int rank,
                 int ranks, const Expectation& e) {
   Verdict verdict;
-  const std::vector<Call> calls = program.calls();
   // Compressions on the way to a result: to this rank's, and to that of any.
-  std::vector<int> lossy(calls.size()), lossy_anywhere(calls.size());
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const Call& c = calls[i];
+  std::vector<int> lossy, lossy_anywhere;
+  Exact exact(rank, ranks);
+  const auto compare_call = [&](const Call& c) {
+    const size_t i = lossy.size();
     const int before = c.input == kFresh ? 0 : lossy_anywhere[static_cast<size_t>(c.input)];
-    lossy[i] = before + is_compressed(c, size_of(c.communicator, rank, ranks), e);
-    for (int r = 0; r < ranks; ++r)
-      lossy_anywhere[i] = std::max(lossy_anywhere[i],
-                                   before + is_compressed(c, size_of(c.communicator, r, ranks), e));
-    const std::string where = fmt::format("call {}: {}", i, describe(c));
-    if (native[i].size() != found[i].size()) {
-      verdict.wrong = where + ": another size";
-    } else if (lossy[i] == 0) {
+    const auto after = [&](int r) {
+      return before +
+             (!exact.is_paused(c) && is_compressed(c, size_of(c.communicator, r, ranks), e));
+    };
+    lossy.push_back(after(rank));
+    lossy_anywhere.push_back(before);
+    for (int r = 0; r < ranks; ++r) lossy_anywhere[i] = std::max(lossy_anywhere[i], after(r));
+    const int size = size_of(c.communicator, rank, ranks);
+    if (native[i].size() != found[i].size()) return fmt::format("another size");
+    if (lossy[i] == 0) {
       ++verdict.exact;
-      if (native[i] != found[i]) verdict.wrong = where + ": differs, but was to be native";
-    } else {
-      verdict.compressed += native[i] != found[i];
-      const double error = relative_error(found[i], native[i], c.datatype);
-      if (!(error <= e.error * lossy[i]))
-        verdict.wrong = fmt::format("{}: error {} after {} compressions", where, error, lossy[i]);
+      return std::string(native[i] == found[i] ? "" : "differs, but was to be native");
     }
-    if (!verdict.wrong.empty()) break;
+    verdict.compressed += native[i] != found[i];
+    const double error = relative_error(found[i], native[i], c.datatype);
+    if (!(error <= e.error * lossy[i]))
+      return fmt::format("error {} after {} compressions", error, lossy[i]);
+    if (before > 0) return std::string();
+    if (const auto at = changed(c, found[i], native[i], exact, rounding(c, size)))
+      return fmt::format("element {} differs, but was excluded", *at);
+    if (e.own_exact && c.kind == Kind::kAllGather) {
+      const size_t bytes = c.count * element_size(c.datatype);
+      const auto own = static_cast<std::ptrdiff_t>(
+          bytes * static_cast<size_t>(rank_in(c.communicator, rank, ranks)));
+      if (!std::equal(native[i].begin() + own,
+                      native[i].begin() + own + static_cast<std::ptrdiff_t>(bytes),
+                      found[i].begin() + own))
+        return std::string("the rank's own shard differs");
+    }
+    return std::string();
+  };
+  for (const Step& step : program.steps) {
+    if (step.request) exact.hear(*step.request, step);
+    for (const Call& c : step.calls)
+      if (const std::string wrong = compare_call(c); !wrong.empty()) {
+        verdict.wrong = fmt::format("call {}: {}: {}", lossy.size() - 1, describe(c), wrong);
+        return verdict;
+      }
   }
   return verdict;
+}
+
+std::string differ(const Program& program, const std::vector<Results>& results,
+                   const Expectation& e) {
+  const int ranks = static_cast<int>(results.size());
+  const std::vector<Call> calls = program.calls();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const Call& c = calls[i];
+    if (!is_alike_on_all(c) || c.fails) continue;
+    // The communicator's first rank is the world's, or of the odd ones'.
+    for (int rank = 1; rank < ranks; ++rank) {
+      const int first = c.communicator == 1 ? rank % 2 : 0;
+      std::vector<char> a = results[static_cast<size_t>(first)][i],
+                        b = results[static_cast<size_t>(rank)][i];
+      if (e.own_exact && c.kind == Kind::kAllGather && a.size() == b.size()) {
+        const size_t bytes = c.count * element_size(c.datatype);
+        for (const int own : {first, rank}) {
+          const size_t at = bytes * static_cast<size_t>(rank_in(c.communicator, own, ranks));
+          for (auto* x : {&a, &b})
+            std::fill_n(x->begin() + static_cast<std::ptrdiff_t>(at), bytes, '\0');
+        }
+      }
+      if (a != b)
+        return fmt::format("call {}: {}: rank {} has other bytes than rank {}", i, describe(c),
+                           rank, first);
+    }
+  }
+  return "";
 }
 
 }  // namespace terse::program

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "player.h"
 
@@ -13,7 +14,8 @@ namespace terse::program {
 struct Expectation {
   std::set<std::string> collectives;  // compressed ones, by name
   size_t min_bytes = 0;
-  double error = 0;  // of one compressed call, relative, in the L2 norm
+  double error = 0;        // of one compressed call, relative, in the L2 norm
+  bool own_exact = false;  // what a rank gathers of itself is as it was
 };
 
 struct Verdict {
@@ -24,5 +26,9 @@ struct Verdict {
 // The results of rank `rank` of `ranks`.
 Verdict compare(const Program& program, const Results& native, const Results& found, int rank,
                 int ranks, const Expectation& expectation);
+
+// What two ranks of a communicator hold alike and have not; empty: nothing. `results`: by rank.
+std::string differ(const Program& program, const std::vector<Results>& results,
+                   const Expectation& expectation);
 
 }  // namespace terse::program

@@ -1,12 +1,15 @@
 // Plays random NCCL programs and compares what they received.
 //
 //   interpose_program play SEED RANKS PREFIX          all ranks as threads; results in PREFIX.RANK
-//   interpose_program rank SEED RANKS PREFIX RANK     one rank; the id is in PREFIX.id
+//   interpose_program rank SEED RANKS PREFIX RANK [THREADS]  that rank and those after it, as
+//                                                     threads (1); the id is in PREFIX.id
 //   interpose_program series FIRST LAST PREFIX        `play`, seed after seed, on usual_ranks();
 //                                                     results in PREFIX-SEED.RANK. Status 43 where
 //                                                     more threads or open files are left than by
 //                                                     the first seeds
-//   interpose_program compare SEED RANKS NATIVE FOUND COLLECTIVE,... MIN_BYTES ERROR
+//   interpose_program compare SEED RANKS NATIVE FOUND COLLECTIVE,... MIN_BYTES ERROR OWN
+//                                                     what a rank gathers of itself is OWN:
+//                                                     exact or quantized
 //   interpose_program print SEED RANKS
 //
 // A failed NCCL call ends a rank with status 42 and its message.
@@ -84,17 +87,23 @@ int play_rank(const Program& program, ncclUniqueId id, int rank, int ranks,
   }
 }
 
-int play_threads(const Program& program, int ranks, const std::string& prefix) {
-  ncclUniqueId id;
-  if (ncclGetUniqueId(&id) != ncclSuccess) return 1;
+// `count` ranks from `first` on.
+int play_threads(const Program& program, ncclUniqueId id, int first, int count, int ranks,
+                 const std::string& prefix) {
   std::atomic<int> worst{0};
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
+  for (int rank = first; rank < first + count; ++rank)
     threads.emplace_back([&, rank] {
       if (const int status = play_rank(program, id, rank, ranks, prefix)) worst = status;
     });
   for (std::thread& thread : threads) thread.join();
   return worst;
+}
+
+int play_all(const Program& program, int ranks, const std::string& prefix) {
+  ncclUniqueId id;
+  if (ncclGetUniqueId(&id) != ncclSuccess) return 1;
+  return play_threads(program, id, 0, ranks, ranks, prefix);
 }
 
 size_t entries(const char* folder) {
@@ -129,7 +138,7 @@ int play_series(int first, int last, const std::string& prefix) {
   for (int seed = first; seed <= last; ++seed) {
     const int ranks = usual_ranks(seed);
     const Program program = make_program(static_cast<uint32_t>(seed), ranks);
-    if (const int status = play_threads(program, ranks, fmt::format("{}-{}", prefix, seed))) {
+    if (const int status = play_all(program, ranks, fmt::format("{}-{}", prefix, seed))) {
       fmt::print(stderr, "seed {}\n", seed);
       return status;
     }
@@ -151,16 +160,23 @@ int compare_all(const Program& program, int ranks, char** words) {
   for (std::string name; std::getline(names, name, ',');) expectation.collectives.insert(name);
   expectation.min_bytes = std::strtoull(words[3], nullptr, 10);
   expectation.error = std::atof(words[4]);
+  expectation.own_exact = words[5] == std::string("exact");
   size_t compressed = 0, exact = 0;
+  std::vector<Results> all;
   for (int rank = 0; rank < ranks; ++rank) {
-    const Verdict v = compare(program, load(file_of(words[0], rank)), load(file_of(words[1], rank)),
-                              rank, ranks, expectation);
+    all.push_back(load(file_of(words[1], rank)));
+    const Verdict v =
+        compare(program, load(file_of(words[0], rank)), all.back(), rank, ranks, expectation);
     compressed += v.compressed;
     exact += v.exact;
     if (!v.wrong.empty()) {
       fmt::print("rank {}: {}\n", rank, v.wrong);
       return 1;
     }
+  }
+  if (const std::string wrong = differ(program, all, expectation); !wrong.empty()) {
+    fmt::print("{}\n", wrong);
+    return 1;
   }
   fmt::print("{} compressed, {} exact\n", compressed, exact);
   return 0;
@@ -173,15 +189,16 @@ int run(int argc, char** argv) {
     return play_series(std::atoi(argv[2]), std::atoi(argv[3]), argv[4]);
   const int ranks = std::atoi(argv[3]);
   const Program program = make_program(static_cast<uint32_t>(std::atoi(argv[2])), ranks);
-  if (verb == "play" && argc == 5) return play_threads(program, ranks, argv[4]);
-  if (verb == "rank" && argc == 6) {
+  if (verb == "play" && argc == 5) return play_all(program, ranks, argv[4]);
+  if (verb == "rank" && (argc == 6 || argc == 7)) {
     const int rank = std::atoi(argv[5]);
-    return play_rank(program, exchange_id(argv[4] + std::string(".id"), rank), rank, ranks,
-                     argv[4]);
+    return play_threads(program, exchange_id(argv[4] + std::string(".id"), rank), rank,
+                        argc == 7 ? std::atoi(argv[6]) : 1, ranks, argv[4]);
   }
-  if (verb == "compare" && argc == 9) return compare_all(program, ranks, argv + 4);
+  if (verb == "compare" && argc == 10) return compare_all(program, ranks, argv + 4);
   if (verb != "print") throw std::runtime_error("unknown arguments");
   for (const Step& step : program.steps) {
+    if (step.request) fmt::print("{}\n", describe(*step.request));
     fmt::print("group of depth {}{}\n", step.depth,
                step.only_on_odd_ranks ? ", on odd ranks only" : "");
     if (step.bad)

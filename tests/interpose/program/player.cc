@@ -1,14 +1,19 @@
 #include "player.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <hostnccl.h>
 
 #include <array>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
+#include <vector>
+
+#include "terse/terse.h"
 
 namespace terse::program {
 namespace {
@@ -50,14 +55,26 @@ void put(char* to, ncclDataType_t datatype, float x) {
   }
 }
 
-// Numbers from 1 to 2: sums do not cancel, so that relative errors mean something.
-void fill(char* to, size_t count, ncclDataType_t datatype, uint32_t seed) {
-  for (size_t i = 0; i < count; ++i) {
-    uint32_t x = seed * 2654435761u + static_cast<uint32_t>(i) * 40503u;
-    x = (x ^ x >> 15) * 0x2c1b3c6du;
+// From 0 to 1.
+float fraction(uint32_t seed, size_t i) {
+  uint32_t x = seed * 2654435761u + static_cast<uint32_t>(i) * 40503u;
+  x = (x ^ x >> 15) * 0x2c1b3c6du;
+  return static_cast<float>((x ^ x >> 12) & 0xffff) / 65537.0f;
+}
+
+// Numbers from 1 to 2: sums do not cancel, so that relative errors mean something. Of what is
+// `seed`'s the part `changed` is `other`'s.
+void fill(char* to, size_t count, ncclDataType_t datatype, uint32_t seed, uint32_t other = 0,
+          float changed = 0) {
+  for (size_t i = 0; i < count; ++i)
     put(to + i * element_size(datatype), datatype,
-        1.0f + static_cast<float>((x ^ x >> 12) & 0xffff) / 65537.0f);
-  }
+        1.0f + (1 - changed) * fraction(seed, i) + changed * fraction(other, i));
+}
+
+// What the preload library has for programs; null without it.
+template <class Function>
+Function* preloaded(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
 class Player {
@@ -91,9 +108,11 @@ class Player {
  private:
   struct Place {
     std::vector<char> memory;
-    char* received = nullptr;
+    char *sent = nullptr, *received = nullptr;
     size_t bytes = 0;
-    float scalar = 1;
+    int last = 0;  // call in these buffers, of those that the first one laid out
+    std::optional<std::vector<char>>
+        kept;  // what it received, where another call has overwritten it
     std::array<char, 8> scalar_bytes{};
   };
 
@@ -136,6 +155,7 @@ class Player {
   }
 
   void run(const Step& step) {
+    if (step.request) issue(*step.request, step);
     const int depth = step.depth_on(rank_);
     for (int d = 0; d < depth; ++d) check(ncclGroupStart(), "ncclGroupStart");
     for (size_t k = 0; k < step.calls.size(); ++k) {
@@ -148,6 +168,23 @@ class Player {
       check_refused(ncclGroupEnd(), "ncclGroupEnd");
     else if (depth > 0)
       check(ncclGroupEnd(), "ncclGroupEnd");
+  }
+
+  void issue(const Request& r, const Step& step) {
+    static const auto exclude = preloaded<decltype(tersePreloadExclude)>("tersePreloadExclude");
+    static const auto pause = preloaded<decltype(tersePreloadPause)>("tersePreloadPause");
+    const ncclComm_t comm = comms_[r.communicator];
+    if (r.kind != Request::kExclude) {
+      if (pause != nullptr) check(pause(comm, r.kind == Request::kPause), "tersePreloadPause");
+      return;
+    }
+    const size_t elements = message_count(step.calls[static_cast<size_t>(r.call)],
+                                          size_of(r.communicator, rank_, ranks_));
+    std::vector<terseRange_t> ranges;
+    for (const Range& range : exact_ranges(r, elements))
+      ranges.push_back({range.first, range.count});
+    if (exclude != nullptr && elements > 0)
+      check(exclude(comm, elements, ranges.data(), ranges.size()), "tersePreloadExclude");
   }
 
   void issue(const BadCall& c) {
@@ -163,9 +200,17 @@ class Player {
     int me = 0, size = 0;
     check(ncclCommUserRank(comm, &me), "ncclCommUserRank");
     check(ncclCommCount(comm, &size), "ncclCommCount");
+    Place& place = places_.emplace_back();
+    if (c.repeats == kFresh)
+      lay_out(c, index, me, size, place);
+    else
+      take_over(c, index, size, place);
+    if (takes_part(c, me)) call(c, place.sent, place.received, comm, me, size, place);
+  }
+
+  void lay_out(const Call& c, int index, int me, int size, Place& place) {
     const size_t element = element_size(c.datatype);
     const size_t sent = send_count(c, size) * element, received = recv_count(c, size) * element;
-    Place& place = places_.emplace_back();
     place.memory.resize(2 * c.offset + sent + received + 64);
     char* send = place.memory.data() + c.offset;
     char* recv = send + sent + 32 / element * element;
@@ -179,11 +224,29 @@ class Player {
     if (c.input != kFresh)
       send = places_[static_cast<size_t>(c.input)].received;
     else
-      fill(send, send_count(c, size), c.datatype, static_cast<uint32_t>(index * 97 + rank_));
+      fill(send, send_count(c, size), c.datatype, seed_of(index));
+    place.sent = send;
     place.received = recv;
     place.bytes = receives(c, me) ? received : 0;
-    if (takes_part(c, me)) call(c, send, recv, comm, me, size, place);
+    place.last = index;
   }
+
+  // Of what was called before, whose result is kept.
+  void take_over(const Call& c, int index, int size, Place& place) {
+    constexpr float kChanged[] = {0, 1 / 64.0f, 1};
+    if (streams_[c.stream] != nullptr)
+      check(hostncclStreamSynchronize(streams_[c.stream]), "hostncclStreamSynchronize");
+    Place& first = places_[static_cast<size_t>(c.repeats)];
+    Place& last = places_[static_cast<size_t>(std::exchange(first.last, index))];
+    last.kept.emplace(last.received, last.received + last.bytes);
+    place.sent = first.sent;
+    place.received = first.received;
+    place.bytes = first.bytes;
+    fill(place.sent, send_count(c, size), c.datatype, seed_of(c.repeats), seed_of(index),
+         kChanged[static_cast<int>(c.change)]);
+  }
+
+  uint32_t seed_of(int call) const { return static_cast<uint32_t>(call * 97 + rank_); }
 
   void call(const Call& c, const char* send, char* recv, ncclComm_t comm, int me, int size,
             Place& place) {
@@ -237,7 +300,8 @@ class Player {
 
   Results collect() const {
     Results results;
-    for (const Place& p : places_) results.emplace_back(p.received, p.received + p.bytes);
+    for (const Place& p : places_)
+      results.push_back(p.kept ? *p.kept : std::vector<char>(p.received, p.received + p.bytes));
     return results;
   }
 

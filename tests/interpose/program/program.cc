@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 namespace terse::program {
 namespace {
@@ -41,8 +42,9 @@ class Maker {
     Program program;
     const size_t steps = 8 + below(10);
     for (size_t i = 0; i < steps; ++i) {
+      if (below(3) == 0) add_repetitions(program);
       const size_t first = made_.size();
-      Step step{below(2) ? static_cast<int>(1 + below(3)) : 0, {}, {}, false};
+      Step step{below(2) ? static_cast<int>(1 + below(3)) : 0, {}, {}, {}, false};
       const size_t calls = step.depth == 0 ? 1 : 1 + below(6);
       const bool all_messages = below(4) == 0;
       if (step.depth > 0 && below(5) == 0) step.bad = bad_call(calls);
@@ -52,6 +54,7 @@ class Maker {
         made_.back().fails = step.bad.has_value();
         step.calls.push_back(made_.back());
       }
+      step.request = request(step.calls);
       program.steps.push_back(std::move(step));
     }
     return program;
@@ -59,6 +62,36 @@ class Maker {
 
  private:
   size_t below(size_t n) { return random_() % n; }
+
+  // A call that was made before, some times more: mostly a gather, as of a training's steps.
+  void add_repetitions(Program& program) {
+    if (made_.empty()) return;
+    size_t at = below(made_.size());
+    for (int tries = 0; tries < 20 && made_[at].kind != Kind::kAllGather; ++tries)
+      at = below(made_.size());
+    Call c = made_[at];
+    if (c.fails || c.input != kFresh) return;
+    if (c.repeats == kFresh) c.repeats = static_cast<int>(at);
+    for (size_t times = 1 + below(4); times > 0; --times) {
+      c.change = static_cast<Change>(below(3));
+      made_.push_back(c);
+      program.steps.push_back({static_cast<int>(below(2)), {c}, {}, {}, false});
+    }
+  }
+
+  std::optional<Request> request(const std::vector<Call>& calls) {
+    const size_t kind = below(12), call = below(calls.size());
+    const int communicator = static_cast<int>(below(kCommunicators));
+    const auto seed = static_cast<uint32_t>(random_());
+    if (kind == 0)
+      return Request{Request::kExclude, calls[call].communicator, static_cast<int>(call), seed};
+    // One pause at a time.
+    if (paused_ != kFresh && below(3) == 0)
+      return Request{Request::kResume, std::exchange(paused_, kFresh), 0, 0};
+    if (kind > 1 || paused_ != kFresh) return {};
+    paused_ = communicator;
+    return Request{Request::kPause, communicator, 0, 0};
+  }
 
   BadCall bad_call(size_t calls) {
     return {below(calls + 1), below(2) ? ncclFloat32 : ncclInt32,
@@ -85,7 +118,7 @@ class Maker {
         c.kind != Kind::kAllToAll && c.kind != Kind::kShift && c.kind != Kind::kMessage;
     c.in_place = below(3) == 0 && may_be_in_place;
     c.offset = element_size(c.datatype) * below(4);
-    c.input = kFresh;
+    c.input = c.repeats = kFresh;
     const bool is_float = c.datatype >= ncclFloat16 && c.datatype <= ncclBfloat16;
     if (!is_float && c.op >= Op::kAvg) c.op = Op::kSum;
     if (settled > 0 && below(3) == 0) chain(c, settled);
@@ -94,7 +127,7 @@ class Maker {
 
   // Sends what an earlier call received, where that fits.
   void chain(Call& c, size_t settled) {
-    const size_t at = below(settled);
+    const size_t at = last_in_buffers_of(below(settled), settled);
     const Call& before = made_[at];
     bool everywhere = true;
     for (int me = 0; me < ranks_; ++me) everywhere &= receives(before, me);
@@ -107,11 +140,22 @@ class Maker {
     c.input = static_cast<int>(at);
   }
 
+  // Of what a repeated call received there is the last.
+  size_t last_in_buffers_of(size_t call, size_t settled) const {
+    const auto home = [&](size_t i) {
+      return made_[i].repeats == kFresh ? i : static_cast<size_t>(made_[i].repeats);
+    };
+    size_t last = settled - 1;
+    while (home(last) != home(call)) --last;
+    return last;
+  }
+
   int least_size() const { return std::max(1, ranks_ / 2); }
 
   std::mt19937 random_;
   const int ranks_;
   std::vector<Call> made_;
+  int paused_ = kFresh;  // a communicator
 };
 
 }  // namespace
@@ -141,6 +185,10 @@ int size_of(int communicator, int rank, int ranks) {
   return communicator == 1 ? (ranks + 1 - rank % 2) / 2 : ranks;
 }
 
+int rank_in(int communicator, int rank, int ranks) {
+  return communicator == 0 ? rank : communicator == 1 ? rank / 2 : ranks - 1 - rank;
+}
+
 size_t element_size(ncclDataType_t datatype) {
   for (const Datatype& d : kDatatypes)
     if (d.type == datatype) return d.bytes;
@@ -155,16 +203,44 @@ size_t recv_count(const Call& c, int size) {
   return c.count * (facts(c.kind).receives_all ? static_cast<size_t>(size) : 1);
 }
 
+size_t message_count(const Call& c, int size) {
+  return std::max(send_count(c, size), recv_count(c, size));
+}
+
+std::vector<Range> exact_ranges(const Request& request, size_t elements) {
+  std::mt19937 random(request.seed);
+  std::vector<Range> ranges;
+  const size_t most = 1 + random() % 4;
+  for (size_t first = 0; ranges.size() < most;) {
+    first += random() % (elements / 3 + 1);
+    if (first >= elements) break;
+    const size_t count = 1 + random() % std::max<size_t>(1, (elements - first) / 5);
+    ranges.push_back({first, count});
+    first += count;
+  }
+  return ranges;
+}
+
 std::string describe(const Call& c) {
   constexpr const char* kOps[] = {"sum", "prod", "max", "min", "avg", "premul", "premul-late"};
   std::string type;
   for (const Datatype& d : kDatatypes)
     if (d.type == c.datatype) type = d.name;
   const std::string to = c.kind == Kind::kMessage ? fmt::format(" to {}", c.to) : "";
-  return fmt::format("{} {} {} {} root {}{} comm {} stream {}{} offset {} input {}{}", name(c.kind),
-                     type, reduces(c.kind) ? kOps[static_cast<int>(c.op)] : "-", c.count, c.root,
-                     to, c.communicator, c.stream, c.in_place ? " in place" : "", c.offset, c.input,
-                     c.fails ? ", in a group that fails" : "");
+  constexpr const char* kChanges[] = {"nothing", "a little", "all"};
+  const std::string again = c.repeats == kFresh
+                                ? ""
+                                : fmt::format(" repeats {} with {} changed", c.repeats,
+                                              kChanges[static_cast<int>(c.change)]);
+  return fmt::format("{} {} {} {} root {}{} comm {} stream {}{} offset {} input {}{}{}",
+                     name(c.kind), type, reduces(c.kind) ? kOps[static_cast<int>(c.op)] : "-",
+                     c.count, c.root, to, c.communicator, c.stream, c.in_place ? " in place" : "",
+                     c.offset, c.input, again, c.fails ? ", in a group that fails" : "");
+}
+
+std::string describe(const Request& r) {
+  constexpr const char* kNames[] = {"pause", "resume", "exclude of messages as of call"};
+  return fmt::format("{} {} on comm {}", kNames[r.kind], r.call, r.communicator);
 }
 
 }  // namespace terse::program

@@ -35,6 +35,9 @@ constexpr int kCommunicators = 3;
 constexpr int kStreams = 3;  // the last one is the null stream
 constexpr int kFresh = -1;
 
+// Of what a call that is repeated sends.
+enum class Change { kNothing, kLittle, kAll };
+
 struct Call {
   Kind kind;
   ncclDataType_t datatype;
@@ -46,6 +49,17 @@ struct Call {
   size_t offset;  // of buffers, in bytes
   int input;      // an earlier call of the same stream whose result is sent, or kFresh
   bool fails;     // for its group does, and so nothing is received
+  int repeats;    // the first call with the same arguments, whose buffers it takes, or kFresh
+  Change change;  // of a call that repeats another one
+};
+
+// What a rank asks of the preload library, where it is there.
+struct Request {
+  enum Kind { kPause, kResume, kExclude };
+  Kind kind;
+  int communicator;
+  int call;       // of the step: the messages of its size have exact ranges from now on
+  uint32_t seed;  // of the ranges
 };
 
 // An AllReduce that no NCCL takes, for it has nothing to send, before the group's call `at`.
@@ -60,6 +74,7 @@ struct BadCall {
 struct Step {
   int depth;
   std::vector<Call> calls;
+  std::optional<Request> request;  // before it
   std::optional<BadCall> bad;
   bool only_on_odd_ranks;  // is it a group
 
@@ -76,8 +91,9 @@ Program make_program(uint32_t seed, int ranks);
 // 1 to 5, for seeds in a row.
 inline int usual_ranks(int seed) { return 1 + seed % 5; }
 
-// The size of a communicator that holds world rank `rank`.
+// The size of a communicator that holds world rank `rank`, and that rank's number in it.
 int size_of(int communicator, int rank, int ranks);
+int rank_in(int communicator, int rank, int ranks);
 size_t element_size(ncclDataType_t datatype);
 bool reduces(Kind kind);
 // Whether the communicator's rank `me` makes the call, and whether it receives anything by it.
@@ -85,6 +101,16 @@ bool takes_part(const Call& call, int me);
 bool receives(const Call& call, int me);
 size_t send_count(const Call& call, int size);
 size_t recv_count(const Call& call, int size);
+// Elements of the whole message.
+size_t message_count(const Call& call, int size);
+
+struct Range {
+  size_t first, count;
+  bool contains(size_t element) const { return element >= first && element - first < count; }
+};
+// Those that a request excludes of a message of so many elements: in order, and apart.
+std::vector<Range> exact_ranges(const Request& request, size_t elements);
 std::string describe(const Call& call);
+std::string describe(const Request& request);
 
 }  // namespace terse::program
