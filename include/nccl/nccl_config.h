@@ -1,6 +1,6 @@
 /* What NCCL 2.31 and 2.32 add to nccl.h for the configuration of a single call, after nccl.h of
- * 2.28.9 (nccl.h here). Values, layouts and calling conventions are NCCL's; the declarations are our
- * own. A program that has NCCL's own header of 2.32 needs none of this. Usable from C and C++.
+ * 2.28.9 (nccl.h here). Values, layouts and calling conventions are NCCL's; the declarations are
+ * our own. A program that has NCCL's own header of 2.32 needs none of this. Usable from C and C++.
  */
 #ifndef NCCL_CONFIG_H_
 #define NCCL_CONFIG_H_
@@ -42,10 +42,10 @@ typedef struct ncclCollConfig_v23200 {
   int maxCTAs;
   int nvlsCTAs;
   int cgaClusterSize;
-  const char* algSelection;  /* NULL or "": NCCL chooses */
-  int forceAlgSelection;     /* 1: an algSelection that cannot be kept is an error; 0: is ignored */
-  int CTAPolicy;             /* NCCL_CTA_POLICY_* */
-  uint64_t userProfilerTag;  /* of the call, for profilers; 0: none; the highest bit is NCCL's */
+  const char* algSelection; /* NULL or "": NCCL chooses */
+  int forceAlgSelection;    /* 1: an algSelection that cannot be kept is an error; 0: is ignored */
+  int CTAPolicy;            /* NCCL_CTA_POLICY_* */
+  uint64_t userProfilerTag; /* of the call, for profilers; 0: none; the highest bit is NCCL's */
   struct CUevent_st* launchCompletionEvent; /* a cudaEvent_t; since 2.32 */
 } ncclCollConfig_t;
 
