@@ -311,15 +311,16 @@ terseResult_t tersePreloadGetLevels(struct ncclComm* comm, char* text, size_t ca
 /* ---- What a call's own configuration says ---------------------------------------------------
  * For programs that call ncclAllReduceConfig or another function with a configuration (NCCL 2.31)
  * under the preload library. ncclCollConfig_t has a list of options, ncclConfigExt_t, which NCCL
- * ignores; those with key.vendorId TERSE_VENDOR_ID are terse's. Every rank gives a call the same. */
+ * ignores; those with key.vendorId TERSE_VENDOR_ID are terse's. Every rank gives a call the same.
+ */
 
 /* Chosen at random, as nccl.h asks. */
 #define TERSE_VENDOR_ID 0x3ace00
 
 enum {
-  /* val.s: the call's scheme, as terseSchemeParse reads it, in place of the rules', and for messages
-   * of any size. What a rule with `off` matches stays native, and so does all where no rule
-   * compresses anything. */
+  /* val.s: the call's scheme, as terseSchemeParse reads it, in place of the rules', and for
+   * messages of any size. What a rule with `off` matches stays native, and so does all where no
+   * rule compresses anything. */
   TERSE_OPTION_SCHEME = 1,
   /* val.i, but for 0: the call stays native. */
   TERSE_OPTION_EXACT = 2,
