@@ -113,8 +113,8 @@ void end_connection(int fd) {
 
 struct Opening {
   std::mutex mutex;
-  std::atomic<bool> goes_on{
-      false};  // a worker is being made: UCX lets nobody in, as it reads from who is there
+  // A worker is being made: UCX lets nobody in meanwhile, for it would read from who is there.
+  std::atomic<bool> goes_on{false};
 };
 
 TcpPorts::TcpPorts(const std::function<std::string()>& open) {

@@ -178,9 +178,11 @@ void Transport::close() {
   } catch (const Failure& lost) {
     log(LogLevel::kWarn, rank_, "{}", lost.text());
   }
+  if (ucx_is_lost()) {
+    keep_for_lost_ucx({worker_, [](void*) {}});
+    for (auto& peer : peers_) keep_for_lost_ucx(std::move(peer));
+  }
   worker_ = nullptr;
-  // UCX's callbacks refer to them, where they were not destroyed.
-  if (ucx_is_lost()) new std::vector(std::move(peers_));
   peers_.clear();
 }
 

@@ -15,6 +15,8 @@
 #include <map>
 #include <mutex>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "env.h"
 #include "failure.h"
@@ -145,13 +147,18 @@ Current& current() {
   return *current;
 }
 
+struct Kept {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<void>> objects;
+};
+
 // Locks of its contexts may be held for good: later communicators get others, and nothing of these
 // is destroyed.
 void lose_contexts() {
   Current& shared = current();
   const std::lock_guard lock(shared.mutex);
   for (const auto& [device, context] : shared.contexts) {
-    if (const auto kept = context.lock()) new std::shared_ptr<ucp_context>(kept);
+    if (auto held = context.lock()) keep_for_lost_ucx(std::move(held));
   }
   shared.contexts.clear();
 }
@@ -190,6 +197,12 @@ std::shared_ptr<ucp_context> ucx_context(const std::string& device) {
 UcxFailuresThrow::UcxFailuresThrow() { t_ucx = {.throws = true}; }
 UcxFailuresThrow::~UcxFailuresThrow() { t_ucx = {}; }
 bool ucx_is_lost() { return t_ucx.is_lost; }
+
+void keep_for_lost_ucx(std::shared_ptr<void> object) {
+  Kept& kept = of_process<Kept>();
+  const std::lock_guard lock(kept.mutex);
+  kept.objects.push_back(std::move(object));
+}
 
 void check_ucx(ucs_status_t status, const std::string& what) {
   if (status == UCS_OK) return;

@@ -29,5 +29,7 @@ class UcxFailuresThrow {
   UcxFailuresThrow& operator=(const UcxFailuresThrow&) = delete;
 };
 bool ucx_is_lost();  // on this thread
+// Holds an object that a lost UCX may still refer to, for as long as the process lives.
+void keep_for_lost_ucx(std::shared_ptr<void> object);
 
 }  // namespace hostnccl

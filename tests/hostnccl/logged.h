@@ -20,6 +20,8 @@ class Logged : public ::testing::Test {
     setenv("NCCL_DEBUG", "INFO", 1);
     setenv("NCCL_DEBUG_FILE", log().c_str(), 1);
     reset_log();
+    std::ofstream(log(), std::ios::app).flush();
+    read_.open(log());
   }
   ~Logged() override {
     unsetenv("NCCL_DEBUG");
@@ -29,14 +31,16 @@ class Logged : public ::testing::Test {
   }
 
   bool log_says(const std::string& part) const {
-    std::ifstream file(log());
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    read_.clear();
+    read_.seekg(0);
+    const std::string text{std::istreambuf_iterator<char>(read_), {}};
     return text.find(part) != std::string::npos;
   }
 
  private:
   std::string log() const { return directory_ + "/log"; }
   std::string directory_;
+  mutable std::ifstream read_;  // open, for where there are no more descriptors
 };
 
 }  // namespace hostnccl

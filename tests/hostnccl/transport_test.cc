@@ -92,7 +92,7 @@ class Resetter {
 // Rank 1 takes part in the bootstrap, resets rank 0's connection and is gone. UCX 1.13 can then
 // abort the process.
 TEST(Transport, APeerThatGoesWhileItIsConnectedToIsAFailure) {
-  setenv("HOSTNCCL_TIMEOUT", "10", 1);
+  setenv("HOSTNCCL_TIMEOUT", "50", 1);
   const Settings settings = read_settings();
   for (int round = 0; round < 3; ++round) {
     const Resetter resetter;
