@@ -22,10 +22,19 @@ void expect_refused(Piece& piece, cudaStream_t stream) {
   piece.expect_untouched(stream);
 }
 
-void meet(Player& player, const char* scheme, cudaStream_t stream) {
-  for (const ncclDataType_t type : {ncclFloat16, ncclBfloat16})
-    Piece(player, call_of(Collective::kAllReduce, scheme, 6'001, type)).play(0, stream);
-}
+// Calls on which the ranks agree first. Their memory is freed in the end, for that waits for what
+// all ranks have enqueued.
+class Before {
+ public:
+  Before(Player& player, const char* scheme, cudaStream_t stream)
+      : half_(player, call_of(Collective::kAllReduce, scheme, 6'001, ncclFloat16)),
+        bfloat_(player, call_of(Collective::kAllReduce, scheme, 6'001, ncclBfloat16)) {
+    for (Piece* piece : {&half_, &bfloat_}) piece->play(0, stream);
+  }
+
+ private:
+  Piece half_, bfloat_;
+};
 
 constexpr const char* kSchemes[] = {"int8", "linear8", "exp8"};
 
@@ -33,7 +42,7 @@ TEST(Mismatch, WritesNothingAndRefusesTheCommunicator) {
   for (const char* scheme : kSchemes)
     play_ranks(2, [&](Player& player) {
       const DeviceStream stream;
-      meet(player, scheme, stream.get());
+      const Before before(player, scheme, stream.get());
       Piece piece(player, own_call(player, scheme));
       piece.feed(1, stream.get());
       EXPECT_EQ(piece.try_enqueue(stream.get()), ncclSuccess);
@@ -45,7 +54,7 @@ TEST(Mismatch, OfRecordedCallsIsFoundWhenTheyRun) {
   for (const char* scheme : kSchemes)
     play_ranks(2, [&](Player& player) {
       const DeviceStream stream;
-      meet(player, scheme, stream.get());
+      const Before before(player, scheme, stream.get());
       Piece piece(player, own_call(player, scheme));
       const RecordedGraph graph(stream.get(), [&] { piece.enqueue(stream.get()); });
       piece.feed(1, stream.get());

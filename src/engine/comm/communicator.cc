@@ -212,6 +212,10 @@ void Communicator::take_back_silence() {
 
 void Communicator::require_usable() const {
   notice_mismatch();
+  require_open();
+}
+
+void Communicator::require_open() const {
   if (usable_) return;
   const std::lock_guard lock(asking_);
   if (aborted_) fail(ncclInvalidUsage, "aborted");

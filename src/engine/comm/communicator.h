@@ -126,6 +126,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void take_back_silence();
   // Fails where it is aborted, revoked or invalidated. Costs nothing and does not ask NCCL.
   void require_usable() const;
+  // The same, but for a mismatch that is not noticed yet: a call that has begun to be enqueued is
+  // enqueued to its end, for which other ranks wait.
+  void require_open() const;
 
   // The graph that a stream's calls are recorded in, or 0; as the backend has it.
   uint64_t recording(Stream stream) const;

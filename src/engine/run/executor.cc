@@ -21,7 +21,7 @@ auto naming(const Run& run, const Part& part) {
 template <class Part>
 void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
   const NcclLibrary& library = runs.front()->library();
-  for (const Run* run : runs) run->communicator().require_usable();
+  for (const Run* run : runs) run->communicator().require_open();
   const Communicator& first = runs.front()->communicator();
   first.signing([&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
   try {
