@@ -23,5 +23,20 @@ TEST(Admission, UsesNoDeviceButTheCommunicators) {
   EXPECT_EQ(fake::contexts(), (std::set<int>{kFirst, kFirst + 1}));
 }
 
+// That of the runtime's strictest mode, which calls of any thread that allocate or wait would
+// break.
+TEST(Admission, BreaksNoCaptureOfAnotherThread) {
+  must(cudaSetDevice(kFirst));
+  const DeviceStream stream;
+  must(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal));
+  on_threads(kRanks, [](int rank, const ncclUniqueId& id) {
+    must(cudaSetDevice(kFirst + rank));
+    EXPECT_EQ(ncclCommDestroy(made_with(non_blocking(), rank, kRanks, id)), ncclSuccess);
+  });
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(stream.get(), &graph), cudaSuccess);
+  if (graph != nullptr) must(cudaGraphDestroy(graph));
+}
+
 }  // namespace
 }  // namespace terse::test
