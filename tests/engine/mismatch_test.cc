@@ -64,13 +64,14 @@ TEST(Mismatch, UnequalCountsAreAnErrorThatNamesBothCalls) {
     meet(call, comm);
     const SchemeHandle scheme(call.scheme);
     Buffers b;
-    EXPECT_EQ(make(call, b, scheme.get(), comm, nullptr), ncclInvalidUsage);
+    // Of itself, or of what the other rank has found before.
+    EXPECT_NE(make(call, b, scheme.get(), comm, nullptr), ncclSuccess);
     const std::string error = terseGetLastError();
     for (const char* part : {"AllReduce of 409600 float32, sum", "AllReduce of 409598 float32, sum",
                              "communicator #", "different calls"})
       EXPECT_NE(error.find(part), std::string::npos) << error;
     EXPECT_TRUE(b.untouched());
-    EXPECT_EQ(make(call, b, scheme.get(), comm, nullptr), ncclInvalidUsage) << "it is refused";
+    EXPECT_NE(make(call, b, scheme.get(), comm, nullptr), ncclSuccess) << "it is refused";
     EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
   });
 }
@@ -115,7 +116,7 @@ TEST(Mismatch, OfGathersAndScattersIsAnError) {
         "count of a part");
 }
 
-// What is enqueued fails when it runs, and with it the stream.
+// What is enqueued fails when it runs, and with it the stream; or while more of it is enqueued.
 TEST(Mismatch, OnAStreamIsItsError) {
   run_ranks(2, [&](int rank, ncclComm_t comm) {
     const Call call = of_format(rank);
@@ -124,11 +125,12 @@ TEST(Mismatch, OnAStreamIsItsError) {
     Buffers b;
     cudaStream_t stream = nullptr;
     ASSERT_EQ(hostncclStreamCreate(&stream), ncclSuccess);
-    EXPECT_EQ(make(call, b, scheme.get(), comm, stream), ncclSuccess) << terseGetLastError();
-    EXPECT_NE(hostncclStreamSynchronize(stream), ncclSuccess);
+    const ncclResult_t enqueued = make(call, b, scheme.get(), comm, stream);
+    const ncclResult_t ended = hostncclStreamSynchronize(stream);
+    EXPECT_TRUE(enqueued != ncclSuccess || ended != ncclSuccess);
     ncclResult_t state = ncclSuccess;
-    EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
-    EXPECT_NE(state, ncclSuccess);
+    while (state == ncclSuccess)  // as soon as its thread has come to it
+      ASSERT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
     EXPECT_TRUE(b.untouched());
     EXPECT_NE(make(call, b, scheme.get(), comm, stream), ncclSuccess) << "it is refused";
     EXPECT_EQ(hostncclStreamDestroy(stream), ncclSuccess);
