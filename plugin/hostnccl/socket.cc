@@ -57,8 +57,8 @@ void reset(Socket& socket) {
   socket.close();
 }
 
-template <size_t kSize>
-bool is_one_of(const int (&errors)[kSize], int error) {
+template <size_t size>
+bool is_one_of(const int (&errors)[size], int error) {
   return std::ranges::find(errors, error) != std::end(errors);
 }
 

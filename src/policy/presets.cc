@@ -173,8 +173,8 @@ std::vector<Preset> make_presets() {
 
 std::span<const Preset> presets() {
   // Never destroyed: calls may come while the program exits.
-  static const std::vector<Preset>& kPresets = *new std::vector<Preset>(make_presets());
-  return kPresets;
+  static const std::vector<Preset>& all = *new std::vector<Preset>(make_presets());
+  return all;
 }
 
 const Preset* find_preset(std::string_view name) {
