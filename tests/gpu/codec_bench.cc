@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/launch.h"
+#include "kernels/launch.h"
 #include "device_buffer.h"
 
 namespace terse::gpu {

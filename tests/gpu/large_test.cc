@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "cuda/launch.h"
+#include "kernels/launch.h"
 #include "device_buffer.h"
 #include "support.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "codec/codebook.h"
-#include "cuda/launch.h"
+#include "kernels/launch.h"
 #include "device_buffer.h"
 #include "support.h"
 

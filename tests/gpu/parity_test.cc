@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "cuda/launch.h"
+#include "kernels/launch.h"
 #include "device_buffer.h"
 #include "image.h"
 

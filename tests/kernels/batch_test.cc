@@ -1,5 +1,5 @@
 // How work is cut into launches.
-#include "batch.h"
+#include "kernels/device/batch.h"
 
 #include <gtest/gtest.h>
 

@@ -10,11 +10,11 @@
 #include <random>
 #include <vector>
 
-#include "batch.h"
 #include "cpu_kernels.h"
 #include "expect_noticed.h"
+#include "kernels/device/batch.h"
+#include "kernels/device/partial_sums.h"
 #include "memory_check.h"
-#include "parts.h"
 #include "simt/global_memory.h"
 
 namespace terse::kernels {
@@ -122,13 +122,13 @@ TEST(Checksum, KernelAndHostSeeTheSame) {
       const uint64_t want = plainly(all);
       EXPECT_EQ(on_host(all), want);
       EXPECT_EQ(on_kernel(all), want);
-      // Several octets for each thread, of which the last ones are not all there.
+      // Several vectors of 8 for each thread, of which the last ones are not all there.
       EXPECT_EQ(on_kernel(all, 1 + bytes % 7), want);
     }
 }
 
-// One for every kThreads octets of the largest pieces, up to one for each part.
-TEST(Checksum, TakesAsManyThreadBlocksAsThereAreOctetsFor) {
+// One for every kThreads vectors of 8 of the largest pieces, up to one for each part.
+TEST(Checksum, TakesAsManyThreadBlocksAsThereAreVectorsFor) {
   const auto blocks = [](uint64_t bytes, uint64_t pieces) {
     const codec::Checksum work{.of = {{nullptr, 100, 1, 0}, {nullptr, bytes, pieces, 0}},
                                .count = 2};
@@ -197,7 +197,7 @@ TEST(Checksum, SeesWhatIsExtreme) {
 TEST(Checksum, NoMistakeInTheKernelGoesUnnoticed) {
   using enum simt::Mistake;
   std::vector<Trial> trials;
-  // Several octets for each thread, some of which lack the last ones, and one that is short.
+  // Several vectors of 8 for each thread, some of which lack the last ones, and one that is short.
   for (uint64_t bytes = 25'000; bytes < 25'020; bytes += 2) {
     const std::vector<Pieces> all{some_pieces(bytes, 1, bytes % 4, 3)};
     trials.emplace_back([=, want = on_host(all)](const auto* planter) {

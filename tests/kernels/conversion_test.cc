@@ -6,7 +6,7 @@
 #include <bit>
 #include <cmath>
 
-#include "leaf.h"
+#include "kernels/arch/arch.h"
 
 namespace terse::kernels {
 namespace {

@@ -1,9 +1,9 @@
-#include "call_header.h"
-#include "checksum.h"
 #include "cpu_kernels.h"
-#include "difference.h"
-#include "fit.h"
-#include "learning.h"
+#include "kernels/device/call_header.h"
+#include "kernels/device/checksum.h"
+#include "kernels/device/difference.h"
+#include "kernels/device/fit.h"
+#include "kernels/device/learning.h"
 
 namespace terse::kernels {
 namespace {

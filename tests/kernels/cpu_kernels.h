@@ -5,8 +5,8 @@
 #include "codec/checksum.h"
 #include "codec/difference.h"
 #include "codec/learning.h"
+#include "kernels/device/kernel_table.h"
 #include "simt/executor.h"
-#include "table.h"
 
 namespace terse::kernels {
 

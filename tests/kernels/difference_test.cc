@@ -10,11 +10,11 @@
 #include <random>
 #include <vector>
 
-#include "batch.h"
 #include "cpu_kernels.h"
 #include "expect_noticed.h"
+#include "kernels/device/batch.h"
+#include "kernels/device/partial_sums.h"
 #include "normal.h"
-#include "parts.h"
 #include "simt/global_memory.h"
 
 namespace terse::kernels {
@@ -128,7 +128,7 @@ TEST(Difference, BuffersMayLieAnywhere) {
 TEST(Difference, NoMistakeInTheKernelGoesUnnoticed) {
   using enum simt::Mistake;
   std::vector<Trial> trials;
-  // Several octets for some threads, and one that is short.
+  // Several vectors of 8 for some threads, and one that is short.
   for (size_t count = 530'000; count < 530'010; ++count) {
     const Buffers b = buffers<float>(count, count % 2, true);
     trials.emplace_back([=, want = on_host(b, count, Dtype::kFloat32)](const auto* planter) {

@@ -8,10 +8,10 @@
 #include <limits>
 #include <numeric>
 
-#include "batch.h"
 #include "codec/codebook.h"
 #include "cpu_kernels.h"
 #include "expect_noticed.h"
+#include "kernels/device/batch.h"
 #include "simt/global_memory.h"
 #include "support.h"
 

@@ -1,5 +1,5 @@
 // Which row of a table of tunings counts.
-#include "tuning.h"
+#include "kernels/device/tuning.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The leaf functions' values against plain computations, whatever the seed.
+// The wrappers' values against plain computations, whatever the seed.
 #include "simt/executor.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "leaf.h"
+#include "simt/arch.h"
 
 namespace terse::simt {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "leaf.h"
+#include "simt/arch.h"
 #include "simt/executor.h"
 
 namespace terse::simt {

@@ -27,10 +27,14 @@ PLANTED = [
     ("src/engine/run/bind.cc", '  #  include "codec/codecs/symmetric.h"',
      "`engine/run` may not include `codec/codecs`"),
     ("src/plan/plan.h", '#include "engine/comm/request.h"', "`plan` may not include `engine/comm`"),
-    ("src/api/scheme.cc", '#include "interpose/group.h"', "interpose/group.h: is no file of src"),
-    ("src/cuda/backend.cc", '#include "../../tests/tools/fakecuda/state.h"', "is no file of src"),
+    ("src/api/scheme.cc", '#include "interpose/group.h"', "interpose/group.h: is no file of src or kernels"),
+    ("kernels/backend.cc", '#include "../tests/tools/fakecuda/state.h"',
+     "is no file of src or kernels"),
+    ("kernels/device/tile.h", '#include "vec8.h"', "kernels/device/tile.h:1: vec8.h: is no file of"),
+    ("kernels/launch.cc", '#include "engine/run/run.h"', "`kernels` may not include `engine/run`"),
+    ("src/backend/select.cc", '#include "kernels/launch.h"', "`backend` may not include `kernels`"),
     ("src/base/log.h", "#include <plan/plan.h>", "must be in quotes"),
-    ("src/policy/match.cc", '#include "request.h"', "is no file of this room"),
+    ("src/policy/match.cc", '#include "request.h"', "is no file of src or kernels"),
     ("src/engine/run/bind.cc", "int x = terse::settings().seed;",
      "src/engine/run/bind.cc:1: settings(): the engine is handed its settings"),
     ("src/engine/lost.cc", "", "src/engine/lost.cc: is in no room"),
@@ -53,7 +57,7 @@ class Rooms(unittest.TestCase):
     def setUp(self):
         self.root = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.root)
-        for folder in ("src", "docs"):
+        for folder in ("src", "kernels", "docs"):
             shutil.copytree(os.path.join(ROOT, folder), os.path.join(self.root, folder))
 
     def test_those_that_are_there_are_right(self):

@@ -1,7 +1,7 @@
 // The kernels of one number of bits, TERSE_BITS.
 #include "cpu_kernels.h"
 
-#include "table_of.h"
+#include "kernels/device/fill_table.h"
 
 namespace terse::kernels {
 namespace {

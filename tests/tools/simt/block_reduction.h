@@ -1,8 +1,7 @@
-// The values of a thread block's threads made into one, on the CPU: src/cuda/leaf has the same
-// interface for a GPU.
+// BlockReduction on the CPU. kernels/arch/gpu_block_reduction.h has the same interface for a GPU.
 #pragma once
 
-#include "leaf.h"
+#include "simt/arch.h"
 
 namespace terse::simt {
 

@@ -4,8 +4,8 @@
 // a Fault: see fault.h, global_memory.h and shared_memory.h for what is noticed.
 //
 // Each OS thread can run kernels of its own; the registered Memory is the OS thread's own, too. The
-// destructors of a body's variables must not call leaf functions: after a Fault they run while the
-// stacks of the other threads are unwound. (A loop without any leaf function cannot be
+// destructors of a body's variables must not call functions of arch.h: after a Fault they run while
+// the stacks of the other threads are unwound. (A loop without any function of arch.h cannot be
 // interrupted.)
 #pragma once
 

@@ -18,7 +18,7 @@ enum class Mistake {
   kLoadsFurther,
 };
 
-// A mistake at a call of a leaf function.
+// A mistake at a call of a function of arch.h.
 struct Plant {
   Mistake mistake;
   Site site;
@@ -27,7 +27,7 @@ struct Plant {
   friend auto operator<=>(const Plant&, const Plant&) = default;
 };
 
-// "the barrier at rows.h:12 is left out"
+// "the barrier at thread_rows.h:12 is left out"
 std::string to_string(const Plant& plant);
 
 // Asked whenever a thread comes to a call at which a mistake can be made: whether it makes it. One

@@ -1,17 +1,17 @@
 // The kernels as the CUDA module launches them, from their own source on the CPU. A kernel's handle
 // is the address of the function that runs it on the executor.
-#include "cuda/kernels.h"
+#include "kernels/kernels.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
 #include "cpu_kernels.h"
-#include "cuda/call_header_kernel.h"
-#include "cuda/checksum_kernel.h"
-#include "cuda/compare.h"
-#include "cuda/increment.h"
-#include "cuda/learn.h"
+#include "kernels/call_header_kernel.h"
+#include "kernels/checksum_kernel.h"
+#include "kernels/compare.h"
+#include "kernels/increment.h"
+#include "kernels/learning.h"
 #include "fake.h"
 
 namespace terse::kernels {

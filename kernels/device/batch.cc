@@ -1,0 +1,237 @@
+#include "kernels/device/batch.h"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+
+namespace terse::kernels {
+namespace {
+
+using codec::Combine;
+using codec::Source;
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::invalid_argument(what);
+}
+
+bool aligned(const void* p, uint64_t to) { return reinterpret_cast<uintptr_t>(p) % to == 0; }
+
+bool aligned(const Combine& work) {
+  const auto end = [](const auto& e) { return aligned(e.data, e.format.raw() ? 16 : 8); };
+  return end(work.target) && std::ranges::all_of(work.sources, end);
+}
+
+bool is_raw(const Source& source) { return source.format.raw(); }
+
+// What all works of a batch have in common.
+KernelId kernel_of(const Combine& work) {
+  const codec::Spec *from = codec::packed_source(work), *to = work.target.format.spec();
+  require(from != nullptr || to != nullptr, "nothing is packed");
+  KernelId id{from != nullptr ? *from : *to, codec::Dtype::kFloat32, to != nullptr,
+              codec::transforms(work)};
+  if (work.target.format.raw())
+    id.raw = work.target.format.dtype();
+  else
+    id.part = work.target.part;
+  for (const Source& source : work.sources)
+    if (is_raw(source)) id.raw = source.format.dtype();
+  return id;
+}
+
+// Of raw sources: works that have none are multiplied by nothing, and kernels need not read it.
+codec::Multiplier multiplier_of(const Combine& work) {
+  return std::ranges::any_of(work.sources, is_raw) ? work.premultiply : codec::Multiplier{};
+}
+
+// Of what is packed in another way it is of no interest.
+const float* codebook_of(const Combine& work, const KernelId& id) {
+  return codec::descriptor(id.spec.codec).codebook ? work.codebook : nullptr;
+}
+
+uint64_t total(const Tiles& tiles) { return uint64_t{tiles.whole} + tiles.partial; }
+
+void check(const Combine& work, const KernelId& id) {
+  require(work.first == 0 && work.count == work.total, "kernels take whole bodies");
+  require(!work.sources.empty(), "nothing to combine");
+  const codec::Descriptor& d = codec::descriptor(id.spec.codec);
+  require(id.part == codec::Part::kAll || shares_grid(d),
+          "parts of a body whose grid is not shared");
+  require(id.part != codec::Part::kMerged ||
+              (d.sharing == codec::Sharing::kMerged && std::ranges::none_of(work.sources, is_raw)),
+          "merges of what is not packed, or not merged");
+  const auto fits = [&](const codec::Format& format) {
+    return format == id.raw || format == id.spec;
+  };
+  require(fits(work.target.format) && std::ranges::all_of(work.sources, fits, &Source::format),
+          "raw memory of two types, or bodies of two specs");
+}
+
+// A work that changes the spec, in two.
+Combine to_sums(const Combine& work) {
+  require(work.sums != nullptr, "no room for sums");
+  Combine first = work;
+  first.target = {work.sums, codec::Dtype::kFloat32};
+  return first;
+}
+
+Combine from_sums(const Combine& work, const Source& sums) {
+  Combine second = work;
+  second.sources = {&sums, 1};
+  second.factor = 1.0f;
+  second.premultiply = {};
+  return second;
+}
+
+class Builder {
+ public:
+  Builder(const uint64_t* replays, const std::function<void(const KernelId&, const Batch&)>& launch)
+      : replays_(replays), launch_(launch) {}
+
+  void add(const Combine& work) {
+    if (work.count == 0) return;
+    const KernelId id = kernel_of(work);
+    check(work, id);
+    const bool fits = id == id_ && replays_of(work) == batch_.replays &&
+                      work.target.redraw == batch_.content &&
+                      codebook_of(work, id) == batch_.codebook && work.verdict == batch_.verdict &&
+                      alike(multiplier_of(work));
+    if (batch_.pieces > 0 && !(fits && place(work))) flush();
+    if (batch_.pieces == 0) {
+      id_ = id;
+      batch_.replays = replays_of(work);
+      batch_.content = work.target.redraw;
+      batch_.premultiply = multiplier_of(work);
+      batch_.scale = id.spec.scale;
+      batch_.part = id.part;
+      batch_.ranks = id.spec.ranks;
+      batch_.codebook = codebook_of(work, id);
+      batch_.verdict = work.verdict;
+      batch_.geometry = make_geometry(id.spec.block);
+      require(place(work), "more unequal distances between sources than a launch can name");
+    }
+  }
+
+  void flush() {
+    if (batch_.pieces > 0) launch_(id_, batch_);
+    batch_.pieces = 0;
+    batch_.tiles = {};
+    sources_ = 0;
+  }
+
+ private:
+  const uint64_t* replays_of(const Combine& work) const {
+    return work.target.repeats ? nullptr : replays_;
+  }
+
+  bool alike(const codec::Multiplier& m) const {
+    return m.at == batch_.premultiply.at &&
+           (m.at != nullptr || m.value == batch_.premultiply.value);
+  }
+
+  Tiles tiles_of(const Combine& work) const {
+    const Geometry& g = batch_.geometry;
+    const uint64_t all = work.count / g.tile + (work.count % g.tile != 0);
+    require(all <= kMaxTiles, "a piece of more elements than kernels count");
+    const uint64_t whole = aligned(work) && g.dense ? work.count / g.tile : 0;
+    return {static_cast<uint32_t>(whole), static_cast<uint32_t>(all - whole)};
+  }
+
+  // Writes the work's piece, which counts from then on; false when there is no room.
+  bool place(const Combine& work) {
+    const Tiles tiles = tiles_of(work);
+    if (batch_.pieces == kMaxPieces || total(batch_.tiles) + total(tiles) > kMaxTiles) return false;
+    const size_t first = sources_;
+    for (const Source& source : work.sources) {
+      if (!extend(first, source)) {
+        sources_ = first;
+        return false;
+      }
+    }
+    batch_.piece[batch_.pieces++] = {
+        .target = work.target.data,
+        .count = work.count,
+        .params_offset = codec::body_layout(id_.spec, work.total, work.params_offset).params_offset,
+        .first = batch_.tiles,
+        .whole_tiles = tiles.whole,
+        .origin = work.target.origin,
+        .draw = work.target.draw,
+        .factor = work.factor,
+        .first_sources = static_cast<uint16_t>(first),
+        .sources = static_cast<uint16_t>(sources_ - first)};
+    batch_.tiles.whole += tiles.whole;
+    batch_.tiles.partial += tiles.partial;
+    return true;
+  }
+
+  // Adds a source to the piece's list: to its last run where kind and distance fit.
+  bool extend(size_t first, const Source& source) {
+    if (sources_ > first) {
+      Sources& run = batch_.sources[sources_ - 1];
+      const uintptr_t last = reinterpret_cast<uintptr_t>(run.data) + (run.count - 1) * run.stride;
+      const uint64_t distance = reinterpret_cast<uintptr_t>(source.data) - last;
+      if (run.packed == !is_raw(source) && run.negated == source.negated &&
+          (run.count == 1 || distance == run.stride)) {
+        run.stride = distance;
+        ++run.count;
+        return true;
+      }
+    }
+    if (sources_ == kMaxSources) return false;
+    batch_.sources[sources_++] = {source.data, 0, 1, !is_raw(source), source.negated};
+    return true;
+  }
+
+  const uint64_t* const replays_;
+  const std::function<void(const KernelId&, const Batch&)>& launch_;
+  KernelId id_{};
+  Batch batch_{};
+  size_t sources_ = 0;
+};
+
+}  // namespace
+
+Geometry make_geometry(uint32_t block) {
+  Geometry g{};
+  g.block = block;
+  g.vectors = block / kVec8;
+  const uint32_t row = kVec8 << kWarpShift;  // elements in a warp's row
+  g.whole = block > kRows * row;
+  const uint32_t threads_shift = g.whole ? std::countr_zero(kThreads) : kWarpShift;
+  const uint32_t rows = g.whole ? kRows : std::bit_ceil((block + row - 1) / row);
+  g.rows_shift = std::countr_zero(rows);
+  g.team_shift = std::countr_zero(std::bit_ceil((g.vectors + rows - 1) / rows));
+  g.blocks_per_row = 1u << (threads_shift - g.team_shift);
+  g.blocks_per_tile = kRows / rows * g.blocks_per_row;
+  g.tile = block * g.blocks_per_tile;
+  for (uint32_t bit = 0; bit < kRowBits; ++bit)
+    g.row_stride[bit] = bit < g.rows_shift ? kVec8 << g.team_shift << bit
+                                           : block * g.blocks_per_row << (bit - g.rows_shift);
+  g.dense = std::has_single_bit(block);
+  return g;
+}
+
+uint64_t thread_blocks(const Batch& batch) {
+  const uint64_t units = batch.geometry.whole ? 1 : kThreads >> kWarpShift;
+  const uint64_t tiles = total(batch.tiles);
+  return tiles / units + (tiles % units != 0);
+}
+
+void make_batches(std::span<const Combine> works, const uint64_t* replays,
+                  const std::function<void(const KernelId&, const Batch&)>& launch) {
+  // A kernel knows one spec. Where the target is of another, the sums lie in memory in between.
+  Builder sums(replays, launch), rest(replays, launch);
+  for (const Combine& work : works)
+    if (codec::changes_spec(work)) sums.add(to_sums(work));
+  sums.flush();
+  for (const Combine& work : works) {
+    if (!codec::changes_spec(work)) {
+      rest.add(work);
+      continue;
+    }
+    const Source source{work.sums, codec::Dtype::kFloat32};  // read at once
+    rest.add(from_sums(work, source));
+  }
+  rest.flush();
+}
+
+}  // namespace terse::kernels

@@ -1,0 +1,34 @@
+// On how many thread blocks a sum is made in parts, one of each: no more than there are vectors of
+// 8 for.
+#pragma once
+
+#include <algorithm>
+
+#include "codec/checksum.h"
+#include "codec/difference.h"
+#include "kernels/device/batch.h"
+
+namespace terse::kernels {
+
+// What a thread checks of memory at a time; it loads kRows of them before it uses any. With as many
+// thread blocks as there may be parts four megabytes are on their way, which is what the fastest
+// memory takes. (Reasoned, not yet measured on a GPU.)
+constexpr uint64_t kCheckedBytes = 16;
+
+inline uint32_t thread_blocks_for(uint64_t bytes, uint64_t vec8_bytes, uint32_t parts) {
+  const uint64_t each = kThreads * vec8_bytes;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / each + (bytes % each != 0), 1, parts));
+}
+
+inline uint32_t thread_blocks(const codec::Checksum& work) {
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < work.count; ++i)
+    if (work.of[i].pieces != 0) most = std::max(most, work.of[i].bytes);
+  return thread_blocks_for(most, kCheckedBytes, codec::kCheckParts);
+}
+
+inline uint32_t thread_blocks(const codec::Comparison& work) {
+  return thread_blocks_for(work.count, kVec8, codec::kDifferenceParts);
+}
+
+}  // namespace terse::kernels

@@ -1,0 +1,38 @@
+// Launches the kernels on one device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "codec/call_header.h"
+#include "codec/checksum.h"
+#include "codec/difference.h"
+#include "codec/learning.h"
+#include "kernels/device.h"
+#include "kernels/device/batch.h"
+
+namespace terse::cuda {
+
+class Launcher {
+ public:
+  // Throws Error: no such device, or one for which there is no code.
+  explicit Launcher(const Device& device);
+
+  // Enqueues the works, which do not depend on each other: one launch where they fit in one.
+  void combine(cudaStream_t stream, const std::vector<codec::Combine>& works,
+               const uint64_t* replays) const;
+  void increment(cudaStream_t stream, uint64_t* number) const;
+  void compare(cudaStream_t stream, const codec::Comparison& work) const;
+  void checksum(cudaStream_t stream, const codec::Checksum& work) const;
+  void learn(cudaStream_t stream, const codec::Learning& work) const;
+  void run(cudaStream_t stream, const codec::HeaderWork& work) const;
+
+ private:
+  void launch(cudaStream_t stream, const kernels::KernelId& id, const kernels::Batch& batch) const;
+
+  int compute_capability_ = 0, multiprocessors_ = 0;
+};
+
+}  // namespace terse::cuda
