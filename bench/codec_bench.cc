@@ -179,7 +179,7 @@ std::vector<Named> schemes() {
     std::set<int> widths{std::clamp(4, d.min_bits, d.max_bits),
                          std::clamp(8, d.min_bits, d.max_bits)};
     for (const int bits : widths) {
-      Spec spec = usual_spec(d, bits, Rounding::kNearest);
+      Spec spec = default_spec(d, bits, Rounding::kNearest);
       std::string name(d.name);
       if (!has_one_width(d)) name += std::to_string(bits);
       if (d.fit == Fit::kMse) name += "-mse";

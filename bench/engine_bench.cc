@@ -3,7 +3,7 @@
 // backend do nothing here.
 #include <benchmark/benchmark.h>
 
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/call/route.h"
 #include "engine/run/work.h"
 #include "idle.h"
@@ -74,7 +74,7 @@ plan::Topology nodes_of_eight(int ranks) {
 // By the ranks, and the size in bytes: two levels, built and validated.
 void build(benchmark::State& state) {
   const auto ranks = static_cast<int>(state.range(0));
-  Plans plans(3, ranks, plan::kHostGrain);
+  Plans plans(3, ranks, plan::kHostChunks);
   const Scheme scheme = parse_scheme("int4");
   PlanKey key{.collective = plan::Collective::kAllReduce,
               .root = 0,

@@ -7,7 +7,7 @@ function(terse_embed_profiles out)
     file(READ ${file} text)
     string(APPEND entries "    {\"${name}\", R\"toml(${text})toml\"},\n")
   endforeach()
-  file(CONFIGURE OUTPUT ${out} @ONLY CONTENT "#include \"policy/profile.h\"
+  file(CONFIGURE OUTPUT ${out} @ONLY CONTENT "#include \"policy/profile_file.h\"
 
 namespace terse {
 

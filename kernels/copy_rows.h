@@ -17,7 +17,7 @@ struct Rows {
 // As many of the first copies as are rows. There is at least one copy. Two are none: any two lie
 // some way apart, also in different allocations, over which a copy must not reach.
 inline Rows rows_of(std::span<const Copy> copies) {
-  constexpr size_t kMostPitch = 0x7fffffff;  // cudaDevAttrMaxPitch, of every GPU
+  constexpr size_t kMaxPitch = 0x7fffffff;  // cudaDevAttrMaxPitch, of every GPU
   const auto pitch = [](const void* from, const void* to) {
     return static_cast<size_t>(static_cast<const char*>(to) - static_cast<const char*>(from));
   };
@@ -27,7 +27,7 @@ inline Rows rows_of(std::span<const Copy> copies) {
     const Copy &last = copies[i - 1], &next = copies[i];
     const size_t target = pitch(last.target, next.target), source = pitch(last.source, next.source);
     if (next.bytes != first.bytes || target < first.bytes || source < first.bytes) break;
-    if (target > kMostPitch || source > kMostPitch) break;
+    if (target > kMaxPitch || source > kMaxPitch) break;
     if (i > 1 && (target != rows.target_pitch || source != rows.source_pitch)) break;
     rows.target_pitch = target;
     rows.source_pitch = source;

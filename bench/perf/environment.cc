@@ -162,7 +162,7 @@ std::optional<int> first_device() {
   return read_if_set(get, kName, 0, 1 << 20);
 }
 
-std::optional<double> least_busbw() {
+std::optional<double> min_busbw() {
   constexpr const char* kName = "NCCL_TESTS_MIN_BW";
   const char* const text = std::getenv(kName);
   if (text == nullptr) return std::nullopt;

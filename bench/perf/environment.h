@@ -31,8 +31,8 @@ Launch read_launch();
 // on its own beside the others. Throws std::invalid_argument.
 int group_color(int process, GetEnv get);
 int group_color(int process);
-std::optional<int> first_device();    // NCCL_TESTS_DEVICE: the first rank's of each process
-std::optional<double> least_busbw();  // NCCL_TESTS_MIN_BW: below 90 % of it, the run fails
+std::optional<int> first_device();  // NCCL_TESTS_DEVICE: the first rank's of each process
+std::optional<double> min_busbw();  // NCCL_TESTS_MIN_BW: below 90 % of it, the run fails
 
 // "NAME=value" of the variables that shape a run: NCCL_*, HOSTNCCL_*, UCX_*, TERSE_*, LD_PRELOAD
 // and LD_LIBRARY_PATH.

@@ -5,7 +5,7 @@
 
 #include "engine/comm/chooser.h"
 #include "plan/link.h"
-#include "policy/profile.h"
+#include "policy/profile_file.h"
 
 namespace terse::perf {
 namespace {
@@ -47,8 +47,7 @@ void fit_link(const Curve& native, Profile* p) {
   const double latency = std::max(fixed - within, native.points.front().seconds / 10) /
                          steps_of_tree(apart ? t.nodes() : native.ranks);
   const double bandwidth = sent / (slope(native) * static_cast<double>(bytes));
-  const model::Link link{std::min(latency, kMostLatency),
-                         std::clamp(bandwidth, kLeastRate, kMostRate)};
+  const model::Link link{std::min(latency, kMaxLatency), std::clamp(bandwidth, kMinRate, kMaxRate)};
   (apart ? p->between : p->within) = link;
   // Of a node with several ranks, where nothing was measured within one, no more is known than that
   // its links were not the slower ones.
@@ -63,7 +62,7 @@ struct Compressed {
 };
 std::optional<Compressed> compressed(const Curve& c, size_t bytes, const Profile& p) {
   const auto scheme = on_ranks(parse_scheme(c.scheme), c.ranks);
-  const Machines machines{plan::usual_grain(p.gpu), plan::even_topology(c.ranks, c.nodes)};
+  const Machines machines{plan::default_chunk_policy(p.gpu), plan::even_topology(c.ranks, c.nodes)};
   const size_t count = bytes / 4;
   if (!scheme || nccl_sends_less(*scheme, {c.collective, count, c.dtype, c.ranks}, machines))
     return {};
@@ -83,19 +82,19 @@ std::optional<model::Rates> fit_codec(const Curve& c, const Profile& p) {
   if (!call) return {};
   Profile free = p;  // of codecs
   free.codecs.clear();
-  free.coding = {kMostRate, kMostRate};
+  free.coding = {kMaxRate, kMaxRate};
   const double links = seconds(free, *call, "");
   free.coding = {1, 1};
   const double elements = seconds(free, *call, "") - links;
   const double spent = std::max(c.points.back().seconds - links, 0.02 * c.points.back().seconds);
-  const double rate = std::clamp(elements / spent, kLeastRate, kMostRate);
+  const double rate = std::clamp(elements / spent, kMinRate, kMaxRate);
   return model::Rates{rate, rate};
 }
 
 void fit_codecs(Profile* p) {
   p->codecs.clear();
-  p->coding = {kMostRate, kMostRate};
-  double slowest = kMostRate;
+  p->coding = {kMaxRate, kMaxRate};
+  double slowest = kMaxRate;
   for (const Curve& c : p->measured) {
     if (c.scheme == model::kNative || !is_to_go_by(c)) continue;
     const auto rates = fit_codec(c, *p);
@@ -126,7 +125,7 @@ double fit_launch(const Profile& p) {
   if (launches.empty()) return 0;
   const auto middle = launches.begin() + static_cast<std::ptrdiff_t>(launches.size() / 2);
   std::ranges::nth_element(launches, middle);
-  return std::min(*middle, kMostLatency);
+  return std::min(*middle, kMaxLatency);
 }
 
 }  // namespace

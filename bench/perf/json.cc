@@ -168,7 +168,7 @@ std::string make_json(const Options& o, const JsonReport& report) {
   Builder bandwidth;
   bandwidth.add("bandwidth", number(report.summary.mean_busbw))
       .add("okay",
-           report.summary.least_busbw ? truth(!report.summary.is_too_slow()) : "\"unchecked\"");
+           report.summary.min_busbw ? truth(!report.summary.is_too_slow()) : "\"unchecked\"");
   object.add("average_bus_bandwidth", bandwidth.object());
   object.add("errors", "[]");
   return object.add("end_time", quote_json(report.end_time)).object() + "\n";

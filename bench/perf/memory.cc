@@ -31,7 +31,7 @@ void note_memory(Run* run, double MemoryUse::*step, int thread, const std::funct
   run->memory.*step += most;
 }
 
-MemoryUse most_memory(const Run& run, int thread) {
+MemoryUse max_memory(const Run& run, int thread) {
   const auto most = [&](double own) {
     // Memory may have become free: the other threads must not turn that into 0.
     return run.team.combine(thread, thread == 0 ? own : -1e300, Average::kMax);

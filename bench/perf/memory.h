@@ -13,7 +13,7 @@ namespace terse::perf {
 void note_memory(Run* run, double MemoryUse::*step, int thread, const std::function<void()>& body);
 
 // The largest of each step, over all threads of all processes, which all call it.
-MemoryUse most_memory(const Run& run, int thread);
+MemoryUse max_memory(const Run& run, int thread);
 
 // "4.00 MB", in the digits of nccl-tests.
 std::string print_bytes(double bytes);

@@ -67,7 +67,7 @@ void require_runnable(const Collective& collective, const Session& session) {
     throw std::invalid_argument(fmt::format("--cta_policy {} needs NCCL {}, and this is {}",
                                             o.cta_policy, needed, nccl_version()));
   }
-  least_busbw();
+  min_busbw();
   collective.require(o, session.nranks());
 }
 
@@ -98,11 +98,11 @@ int run_all(const Collective& collective, Session& session) {
       [&](int thread) {
         Outcome& outcome = outcomes[static_cast<std::size_t>(thread)];
         note_memory(&run, &MemoryUse::calls, thread, [&] { outcome = run_thread(run, thread); });
-        if (o.memory_report != 0) outcome.summary.memory = most_memory(run, thread);
+        if (o.memory_report != 0) outcome.summary.memory = max_memory(run, thread);
       });
   report.rows = std::move(outcomes[0].rows);
   report.summary = outcomes[0].summary;
-  report.summary.least_busbw = least_busbw();
+  report.summary.min_busbw = min_busbw();
   session.say(table_footer(collective.program, session.device.memory, report.summary));
   report.end_time = date_and_time();
   if (session.is_first() && !o.json.empty()) {

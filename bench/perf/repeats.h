@@ -5,12 +5,12 @@
 
 namespace terse::perf {
 
-constexpr int kMostCalls = 50;  // in one measurement
-constexpr int kRounds = 3;      // of all ways of a call, or fewer, of which the median counts
+constexpr int kMaxCalls = 50;  // in one measurement
+constexpr int kRounds = 3;     // of all ways of a call, or fewer, of which the median counts
 
 // Calls, of `one` second each, that the seconds have room for.
 inline int calls_within(double seconds, double one) {
-  return static_cast<int>(std::min(seconds / one, double{kMostCalls}));
+  return static_cast<int>(std::min(seconds / one, double{kMaxCalls}));
 }
 
 // Rounds, of `all` seconds each, with one to spare: at least one.

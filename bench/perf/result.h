@@ -69,10 +69,10 @@ struct MemoryUse {
 struct Summary {
   int failures = 0;  // measurements with wrong results
   double mean_busbw = 0;
-  std::optional<double> least_busbw = {};  // NCCL_TESTS_MIN_BW
+  std::optional<double> min_busbw = {};  // NCCL_TESTS_MIN_BW
   std::optional<MemoryUse> memory = {};
 
-  bool is_too_slow() const { return least_busbw.has_value() && mean_busbw < 0.9 * *least_busbw; }
+  bool is_too_slow() const { return min_busbw.has_value() && mean_busbw < 0.9 * *min_busbw; }
 };
 
 }  // namespace terse::perf

@@ -225,7 +225,7 @@ std::string table_footer(const std::string& program, const std::string& memory,
                          const Summary& summary) {
   std::string text = fmt::format("# {:<20} : {} {}\n", "Out of bounds values", summary.failures,
                                  summary.failures != 0 ? "FAILED" : "OK");
-  const char* const verdict = !summary.least_busbw ? "" : summary.is_too_slow() ? "FAILED" : "OK";
+  const char* const verdict = !summary.min_busbw ? "" : summary.is_too_slow() ? "FAILED" : "OK";
   text += fmt::format("# {:<20} : {:g} {}\n", "Avg bus bandwidth", summary.mean_busbw, verdict);
   text += fmt::format("#\n# Collective test concluded: {}\n", program);
   if (summary.memory) {

@@ -71,7 +71,7 @@ std::size_t sum_over(int nranks, Each each) {
 }
 
 template <typename Each>
-std::size_t most_of(int nranks, Each each) {
+std::size_t max_of(int nranks, Each each) {
   std::size_t most = 0;
   for (int rank = 0; rank < nranks; ++rank) most = std::max<std::size_t>(most, each(rank));
   return most;
@@ -110,12 +110,12 @@ std::size_t Traffic::offset(int from, int to, int nranks, const Shape& shape) co
   return sum_over(to, [&](int before) { return count(from, before, nranks, shape); });
 }
 
-std::size_t Traffic::most_sent(int nranks, const Shape& shape) const {
-  return most_of(nranks, [&](int rank) { return offset(rank, nranks, nranks, shape); });
+std::size_t Traffic::max_sent(int nranks, const Shape& shape) const {
+  return max_of(nranks, [&](int rank) { return offset(rank, nranks, nranks, shape); });
 }
 
-std::size_t Traffic::most_received(int nranks, const Shape& shape) const {
-  return most_of(nranks, [&](int rank) {
+std::size_t Traffic::max_received(int nranks, const Shape& shape) const {
+  return max_of(nranks, [&](int rank) {
     return sum_over(nranks, [&](int from) { return count(from, rank, nranks, shape); });
   });
 }
@@ -132,7 +132,7 @@ void Traffic::require(const Options& o, int nranks) const {
                                 " gives the sizes: -b and -e must be equal, without --input");
   }
   const Shape bytes = {0, 0, 0, 0, 0, kUnit};
-  const std::size_t needed = std::max(most_sent(nranks, bytes), most_received(nranks, bytes));
+  const std::size_t needed = std::max(max_sent(nranks, bytes), max_received(nranks, bytes));
   if (o.max_bytes < needed) {
     throw std::invalid_argument(fmt::format("{} needs -e of at least {}", name, needed));
   }
@@ -147,8 +147,8 @@ const Traffic& traffic() {
 Shape traffic_shape(std::size_t total, std::size_t align, int nranks) {
   Shape shape = exchanging_shape(total, align, nranks);
   if (traffic().is_matrix()) shape.parameter = 0;
-  shape.send = traffic().most_sent(nranks, shape);
-  shape.receive = traffic().most_received(nranks, shape);
+  shape.send = traffic().max_sent(nranks, shape);
+  shape.receive = traffic().max_received(nranks, shape);
   return shape;
 }
 

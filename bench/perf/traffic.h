@@ -23,8 +23,8 @@ class Traffic {
   std::size_t offset(int from, int to, int nranks, const Shape& shape) const;
 
   // Of the busiest rank; Shape::parameter and Shape::align must be set.
-  std::size_t most_sent(int nranks, const Shape& shape) const;
-  std::size_t most_received(int nranks, const Shape& shape) const;
+  std::size_t max_sent(int nranks, const Shape& shape) const;
+  std::size_t max_received(int nranks, const Shape& shape) const;
 
   bool is_matrix() const { return !matrix_.empty(); }
   bool prints_summary() const { return summary_; }

@@ -21,7 +21,7 @@
 #include "nccl_check.h"
 #include "nccl_choice.h"
 #include "policy/automatic.h"
-#include "policy/profile.h"
+#include "policy/profile_file.h"
 #include "repeats.h"
 #include "resources.h"
 #include "session.h"

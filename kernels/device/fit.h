@@ -53,9 +53,9 @@ TERSE_DEVICE void add_up(BinSums& sums, FitShared& shared, const Value& value) {
 // f(k, level) for the k-th of this thread's levels.
 template <class Function>
 TERSE_DEVICE void for_own_levels(uint32_t levels, const Function& f) {
-  constexpr uint32_t kMost = codec::codebook_levels(codec::kMaxBits) / kThreads;
+  constexpr uint32_t kMax = codec::codebook_levels(codec::kMaxBits) / kThreads;
   TERSE_UNROLL
-  for (uint32_t k = 0; k < kMost; ++k) {
+  for (uint32_t k = 0; k < kMax; ++k) {
     const uint32_t j = k * kThreads + simt::thread_index();
     if (j < levels) f(k, j);
   }

@@ -25,7 +25,7 @@ struct Tile {
   static constexpr bool kHasParams = kCodec.params != 0;
   static constexpr bool kHasFinerScales = codec::HasFinerScales<Codec>;
   // Of how parameters are stored: where there is no choice the compiler shall know.
-  static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.usual_scale);
+  static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.default_scale);
 
   TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, bool whole, uint32_t tile,
                     const Rows& rows, const float* levels)
@@ -39,7 +39,7 @@ struct Tile {
         levels(levels) {}
 
   TERSE_DEVICE codec::Form form() const {
-    return {F::kBits, kChooses ? batch.scale : kCodec.usual_scale, F::kRounding,
+    return {F::kBits, kChooses ? batch.scale : kCodec.default_scale, F::kRounding,
             codec::SharesGrid<Codec> ? batch.ranks : 1};
   }
 

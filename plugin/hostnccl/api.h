@@ -12,9 +12,9 @@
 
 #include "comm.h"
 #include "failure.h"
-#include "group.h"
-#include "handles.h"
-#include "log.h"
+#include "handle_table.h"
+#include "nccl_group.h"
+#include "nccl_log.h"
 #include "stream.h"
 
 // As NCCL does: the name itself is weak, so that a tool may put its own in front, and pnccl##name

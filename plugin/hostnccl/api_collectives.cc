@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "api.h"
-#include "call_config.h"
+#include "check_call_config.h"
 #include "op.h"
 
 HOSTNCCL_EXPORT(AllReduce);

@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "background.h"
-#include "completion.h"
+#include "call_completion.h"
 #include "fork.h"
-#include "log.h"
+#include "nccl_log.h"
 
 namespace hostnccl {
 namespace {
@@ -30,14 +30,14 @@ static_assert(std::is_trivially_copyable_v<MeetingPoint> && std::is_trivially_co
 
 // Lets callers in until `expected` ranks, from `first` on, have said hello; `expected` 0: as many
 // as they say.
-class Reception {
+class AcceptLoop {
  public:
   // At a communicator's door, where it is one of several.
-  Reception(Doorway& door, uint64_t magic, int first, int expected, milliseconds patience)
-      : Reception(door.listener, &door, magic, first, expected, patience) {}
+  AcceptLoop(Listener& door, uint64_t magic, int first, int expected, milliseconds patience)
+      : AcceptLoop(door.listener, &door, magic, first, expected, patience) {}
   // At a meeting point, of its own: the listener is closed when it ends.
-  Reception(Socket& listener, uint64_t magic, milliseconds patience)
-      : Reception(listener, nullptr, magic, 0, 0, patience) {}
+  AcceptLoop(Socket& listener, uint64_t magic, milliseconds patience)
+      : AcceptLoop(listener, nullptr, magic, 0, 0, patience) {}
 
   // Waits without end for the first caller when `limit` is the farthest time; from then on at most
   // `patience`. The map is keyed by rank.
@@ -61,8 +61,8 @@ class Reception {
   }
 
  private:
-  Reception(Socket& listener, Doorway* door, uint64_t magic, int first, int expected,
-            milliseconds patience)
+  AcceptLoop(Socket& listener, Listener* door, uint64_t magic, int first, int expected,
+             milliseconds patience)
       : listener_(listener),
         door_(door),
         magic_(magic),
@@ -72,7 +72,7 @@ class Reception {
 
   void begin() {
     if (door_ == nullptr) return;
-    strangers_.swap(door_->strangers);
+    unidentified_.swap(door_->strangers);
     std::deque<Caller> ours;
     for (Caller& caller : std::exchange(door_->early, {})) {
       (caller.hello.magic == magic_ ? ours : door_->early).push_back(std::move(caller));
@@ -84,8 +84,8 @@ class Reception {
     if (door_ == nullptr) return listener_.close();
     door_->past.insert(magic_);
     // They hold the program's descriptors for as long as the door is there.
-    while (strangers_.size() > kKeptStrangers) strangers_.pop_front();
-    door_->strangers = std::move(strangers_);
+    while (unidentified_.size() > kKeptStrangers) unidentified_.pop_front();
+    door_->strangers = std::move(unidentified_);
   }
 
   static void tell(Caller& caller, const Failure& failure) {
@@ -102,26 +102,26 @@ class Reception {
            no_room_.empty() ? "" : " (" + no_room_ + ")");
     }
     std::vector<pollfd> fds = {{listener_.fd(), POLLIN, 0}, {limit.stop->fd(), POLLIN, 0}};
-    for (const Socket& socket : strangers_) fds.push_back({socket.fd(), POLLIN, 0});
+    for (const Socket& socket : unidentified_) fds.push_back({socket.fd(), POLLIN, 0});
     poll(fds.data(), fds.size(), 100);
-    for (size_t i = strangers_.size(); i-- > 0;) {
+    for (size_t i = unidentified_.size(); i-- > 0;) {
       if (fds[i + 2].revents != 0) greet(i);
     }
     // Who had said something was greeted: what makes room is silent.
-    if (strangers_.size() >= max_strangers_) strangers_.pop_front();
-    while (strangers_.size() < max_strangers_) {
+    if (unidentified_.size() >= max_strangers_) unidentified_.pop_front();
+    while (unidentified_.size() < max_strangers_) {
       int no_room = 0;
       Socket socket = listener_.try_accept(&no_room);
       if (no_room != 0) return make_room(no_room);
       if (!socket.open()) return;
       socket.wake_by(sizeof(Hello));
-      strangers_.push_back(std::move(socket));
+      unidentified_.push_back(std::move(socket));
     }
   }
 
   // Who waits is let in the next time. Where nobody can go, the program may close something.
   void make_room(int error) {
-    if (!strangers_.empty()) return strangers_.pop_front();
+    if (!unidentified_.empty()) return unidentified_.pop_front();
     if (door_ != nullptr && !door_->early.empty()) return door_->early.pop_front();
     if (no_room_.empty()) {
       no_room_ = "accept: " + std::generic_category().message(error);
@@ -132,10 +132,10 @@ class Reception {
 
   void greet(size_t index) {
     Hello hello;
-    const Socket::Received got = strangers_[index].try_receive(&hello, sizeof(hello));
+    const Socket::Received got = unidentified_[index].try_receive(&hello, sizeof(hello));
     if (got == Socket::Received::kNothingYet) return;
-    Socket socket = std::move(strangers_[index]);
-    strangers_.erase(strangers_.begin() + static_cast<std::ptrdiff_t>(index));
+    Socket socket = std::move(unidentified_[index]);
+    unidentified_.erase(unidentified_.begin() + static_cast<std::ptrdiff_t>(index));
     if (got == Socket::Received::kEnd) return;
     Caller caller{std::move(socket), hello};
     if (hello.magic == magic_) return admit(std::move(caller));
@@ -191,21 +191,21 @@ class Reception {
   static constexpr size_t kKeptStrangers = 16;
   const size_t max_strangers_ = max_strangers();
   Socket& listener_;
-  Doorway* const door_;  // null: a meeting point
+  Listener* const door_;  // null: a meeting point
   const uint64_t magic_;
   const int first_;
   int expected_;
   const milliseconds patience_;
   int size_ = 0;
   bool timed_ = false;
-  std::deque<Socket> strangers_;
+  std::deque<Socket> unidentified_;
   std::string no_room_;  // why a caller had to wait; empty: none had to
   std::map<int, Caller> callers_;
 };
 
 // The meeting point: waits for all ranks, then tells each where rank 0 listens.
 void host_meeting(Socket& listener, uint64_t magic, milliseconds patience, const Flag& stop) {
-  Reception reception(listener, magic, patience);
+  AcceptLoop reception(listener, magic, patience);
   std::map<int, Caller> callers = reception.run({Clock::time_point::max(), &stop});
   const Address hub = callers.at(0).hello.door;
   const std::string text(reinterpret_cast<const char*>(&hub), sizeof(hub));
@@ -249,7 +249,7 @@ uint64_t random_magic() {
 // With NCCL_COMM_ID every rank must arrive at the same magic without having spoken.
 uint64_t magic_of(const std::string& text) { return mixed_with(0xcbf29ce484222325, text); }
 
-Hello hello_of(const Membership& self, const Doorway& door) {
+Hello hello_of(const Membership& self, const Listener& door) {
   return {self.magic, self.rank, self.size, door.address};
 }
 
@@ -270,7 +270,7 @@ ncclUniqueId make_unique_id(const Settings& settings) {
     point.address = parse_address(settings.comm_id);
     point.magic = magic_of(settings.comm_id);
   } else {
-    Doorway door = Doorway::open(settings);
+    Listener door = Listener::open(settings);
     point = {random_magic(), door.address};
     OpenIds& open = of_process<OpenIds>();
     const std::lock_guard lock(open.mutex);
@@ -292,8 +292,8 @@ void close_meeting(const ncclUniqueId& id) {
   if (stop != nullptr) stop->raise();
 }
 
-Doorway Doorway::open(const Settings& settings) {
-  Doorway door;
+Listener Listener::open(const Settings& settings) {
+  Listener door;
   door.listener = Socket::listen(local_address(settings.interface));
   door.address = door.listener.bound();
   return door;
@@ -308,7 +308,7 @@ milliseconds patience_of(const Membership& self, const Settings& settings) {
   return self.rank == 0 ? settings.timeout : settings.timeout + kAnswerTime;
 }
 
-Star Star::join(const MeetingPoint& point, const Membership& self, Doorway& door,
+Star Star::join(const MeetingPoint& point, const Membership& self, Listener& door,
                 const Settings& settings, const Flag& stop) {
   const bool hosts =
       !settings.comm_id.empty() && self.rank == 0 && point.magic == magic_of(settings.comm_id);
@@ -327,7 +327,7 @@ Star Star::join(const MeetingPoint& point, const Membership& self, Doorway& door
   }
 }
 
-Star Star::meet(const MeetingPoint& point, const Membership& self, Doorway& door,
+Star Star::meet(const MeetingPoint& point, const Membership& self, Listener& door,
                 const Settings& settings, const Flag& stop) {
   // The meeting's answer, too, knows who is missing.
   const Limit limit{Clock::now() + settings.timeout + kAnswerTime, &stop};
@@ -341,7 +341,7 @@ Star Star::meet(const MeetingPoint& point, const Membership& self, Doorway& door
   return join_hub(hub, self, door, settings, stop);
 }
 
-Star Star::join_hub(const Address& hub, const Membership& self, Doorway& door,
+Star Star::join_hub(const Address& hub, const Membership& self, Listener& door,
                     const Settings& settings, const Flag& stop) {
   const Limit limit{Clock::now() + settings.timeout, &stop};
   Star star(self);
@@ -349,7 +349,7 @@ Star Star::join_hub(const Address& hub, const Membership& self, Doorway& door,
     star.links_.resize(static_cast<size_t>(self.size));
     if (self.size == 1) return star;
     // The hub does not call itself.
-    Reception reception(door, self.magic, 1, self.size - 1, settings.timeout);
+    AcceptLoop reception(door, self.magic, 1, self.size - 1, settings.timeout);
     for (auto& [rank, caller] : reception.run(limit)) {
       if (rank < 1 || rank >= self.size) fail(ncclInvalidUsage, "rank {} is out of range", rank);
       star.links_[static_cast<size_t>(rank)] = std::move(caller.socket);

@@ -53,7 +53,7 @@ struct Caller {
 
 // Where this rank can be called, open for the communicator's life: rank 0's is the hub, and the
 // communicators shrunk from this one start from it, one after another.
-struct Doorway {
+struct Listener {
   Socket listener;
   Address address;
   // Between two of them. A rank may have given up, or never begun, the one that others still wait
@@ -61,7 +61,7 @@ struct Doorway {
   std::deque<Socket> strangers;  // have not said hello yet
   std::deque<Caller> early;      // for one that has not begun here
   std::set<uint64_t> past;       // the magics of those that are over here
-  static Doorway open(const Settings& settings);
+  static Listener open(const Settings& settings);
 };
 
 struct Membership {
@@ -82,10 +82,10 @@ std::chrono::milliseconds patience_of(const Membership& self, const Settings& se
 class Star {
  public:
   // Meets at `point` first to learn the hub's address.
-  static Star join(const MeetingPoint& point, const Membership& self, Doorway& door,
+  static Star join(const MeetingPoint& point, const Membership& self, Listener& door,
                    const Settings& settings, const Flag& stop);
   // The hub's address is known already, as it is for a split. `door`: where the hub receives.
-  static Star join_hub(const Address& hub, const Membership& self, Doorway& door,
+  static Star join_hub(const Address& hub, const Membership& self, Listener& door,
                        const Settings& settings, const Flag& stop);
 
   std::vector<std::string> all_gather(const std::string& own, const Limit& limit);
@@ -95,7 +95,7 @@ class Star {
 
  private:
   explicit Star(const Membership& self) : self_(self) {}
-  static Star meet(const MeetingPoint& point, const Membership& self, Doorway& door,
+  static Star meet(const MeetingPoint& point, const Membership& self, Listener& door,
                    const Settings& settings, const Flag& stop);
   std::vector<std::string> gather(const std::string& own, const Limit& limit);  // on the hub
   std::vector<std::string> take_part(const std::string& own, const Limit& limit);

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "background.h"
-#include "farewell.h"
-#include "log.h"
+#include "nccl_log.h"
+#include "shutdown_handshake.h"
 #include "traffic.h"
 
 namespace hostnccl {
@@ -54,7 +54,7 @@ void Channel::open(int rank, int size, milliseconds timeout, std::unique_ptr<Tra
   transport_ = std::move(transport);
   liveness_ = std::move(liveness);
   traffic_ = std::make_unique<Traffic>(*this);
-  farewell_ = std::make_unique<Farewell>(*this);
+  shutdown_handshake_ = std::make_unique<ShutdownHandshake>(*this);
   partners_.resize(static_cast<size_t>(size));
   watch(transport_->event_fd(), kTransport);
   for (const int fd : liveness_->fds()) watch(fd, kLiveness);
@@ -83,7 +83,7 @@ void Channel::close() {
 
 void Channel::drop_requests() {
   traffic_.reset();
-  if (farewell_ != nullptr) farewell_->drop();
+  if (shutdown_handshake_ != nullptr) shutdown_handshake_->drop();
 }
 
 void Channel::give_up(const Failure& failure) {
@@ -99,14 +99,14 @@ Outcome Channel::take_leave(uint64_t collectives_done) {
   liveness_->say_goodbye(collectives_done);
   if (transport_ == nullptr) return {};  // revoked: nothing is on its way
   for (int peer = 0; peer < size_; ++peer) {
-    if (partners_[static_cast<size_t>(peer)]) farewell_->say(peer, collectives_done);
+    if (partners_[static_cast<size_t>(peer)]) shutdown_handshake_->say(peer, collectives_done);
   }
   // Who is silent is found out after the timeout; here it beats, and yet does not take what comes.
   const auto patience = 2 * timeout_;
   int unheard = -1;
   const bool in_time = serve_until(
       [&] {
-        unheard = farewell_->unheard(*liveness_);
+        unheard = shutdown_handshake_->unheard(*liveness_);
         return unheard < 0 || liveness_->failure();
       },
       Clock::now() + patience);
@@ -224,7 +224,7 @@ void Channel::check_all(Clock::time_point now) {
     throw *found_;
   }
   if (liveness_->failure()) throw *liveness_->failure();
-  if (due) farewell_->listen(*liveness_);
+  if (due) shutdown_handshake_->listen(*liveness_);
   check_lost_peers(now);
   for (Call* call : calls_) {
     present_ = call;
@@ -236,7 +236,7 @@ void Channel::check_lost_peers(Clock::time_point now) {
   for (const auto& [peer, since] : transport_->lost_peers()) {
     if (liveness_->has_departed(peer)) continue;
     liveness_->service();  // we may learn of its goodbye, or a better reason
-    farewell_->listen(*liveness_);
+    shutdown_handshake_->listen(*liveness_);
     if (liveness_->failure()) throw *liveness_->failure();
     if (!liveness_->has_departed(peer) && now - since > kGoodbyePatience) {
       fail(ncclRemoteError, "the connection to rank {} was lost", peer);

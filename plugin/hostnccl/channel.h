@@ -18,7 +18,7 @@
 
 namespace hostnccl {
 
-class Farewell;
+class ShutdownHandshake;
 class Traffic;
 
 // What this rank is doing. A collective has a number, the same on all ranks, and a digest of what
@@ -136,7 +136,7 @@ class Channel {
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Liveness> liveness_;
   std::unique_ptr<Traffic> traffic_;  // goes before the transport: it holds its requests
-  std::unique_ptr<Farewell> farewell_;
+  std::unique_ptr<ShutdownHandshake> shutdown_handshake_;
   std::vector<char> partners_;  // by rank: there were messages to it, or from it
   std::atomic<bool> interrupted_{false};
   std::mutex failing_;

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "background.h"
-#include "collectives.h"
 #include "fork.h"
-#include "log.h"
+#include "host_collectives.h"
+#include "nccl_log.h"
 #include "ucx.h"
 
 namespace hostnccl {

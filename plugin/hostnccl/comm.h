@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "bootstrap.h"
+#include "call_completion.h"
 #include "channel.h"
-#include "completion.h"
 #include "flag.h"
 #include "op.h"
 #include "stream.h"
@@ -51,7 +51,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   struct Meeting {
     bool member = true;  // false: this rank is in no communicator (split without a colour)
     Membership self;
-    std::shared_ptr<Doorway> door;
+    std::shared_ptr<Listener> door;
     std::function<Star(const Settings&, const Flag&)> join;
   };
   // May take its time: it runs on the communicator's thread. The flag ends it early.
@@ -106,7 +106,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   // For split and shrink. Where all ranks can be called, learnt at the start.
   uint64_t magic() const { return self_.magic; }
   Address door_of(int rank) const { return doors_.at(static_cast<size_t>(rank)); }
-  std::shared_ptr<Doorway> door() const { return door_; }
+  std::shared_ptr<Listener> door() const { return door_; }
   // Numbers such calls alike on all ranks: a split's when it is queued, as its ranks meet in that
   // order; a shrink's before anything of it can fail on one rank alone. They are counted apart, for
   // a rank that knows of a failure may leave out a split.
@@ -153,7 +153,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Meet meet_;
   const Settings settings_;
   Membership self_;
-  std::shared_ptr<Doorway> door_;
+  std::shared_ptr<Listener> door_;
   std::vector<Address> doors_;
   bool member_ = true;
 

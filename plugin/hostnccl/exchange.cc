@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "collectives.h"
+#include "host_collectives.h"
 
 namespace hostnccl {
 namespace {

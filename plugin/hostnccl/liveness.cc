@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "log.h"
+#include "nccl_log.h"
 
 namespace hostnccl {
 

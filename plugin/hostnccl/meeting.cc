@@ -15,8 +15,8 @@ uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 29;
 }
 
-std::shared_ptr<Doorway> open_door(const Settings& settings) {
-  return std::make_shared<Doorway>(Doorway::open(settings));
+std::shared_ptr<Listener> open_door(const Settings& settings) {
+  return std::make_shared<Listener>(Listener::open(settings));
 }
 
 // What a rank says about itself when a communicator is split.
@@ -30,7 +30,7 @@ struct Wish {
 // Of those whose wishes have the rank's color. `split`: by which the parts of this split know each
 // other from all else.
 Comm::Meeting meeting_of(const std::vector<Wish>& wishes, const Wish& mine, uint64_t split,
-                         const std::shared_ptr<Doorway>& door) {
+                         const std::shared_ptr<Listener>& door) {
   if (mine.color == NCCL_SPLIT_NOCOLOR) return {false, {}, nullptr, nullptr};
   std::vector<Wish> members;
   for (const Wish& wish : wishes) {
@@ -64,7 +64,7 @@ Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
   const MeetingPoint point = from_unique_id(id);
   return [=](const Settings& settings, const Flag&) {
     const Membership self{point.magic, rank, size};
-    std::shared_ptr<Doorway> door = open_door(settings);
+    std::shared_ptr<Listener> door = open_door(settings);
     return Comm::Meeting{true, self, door, [=](const Settings& now, const Flag& stop) {
                            return Star::join(point, self, *door, now, stop);
                          }};
@@ -73,7 +73,7 @@ Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
 
 Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
   // One all-gather on the parent, queued now, so that it keeps its place among the parent's calls.
-  const std::shared_ptr<Doorway> door = open_door(read_settings());
+  const std::shared_ptr<Listener> door = open_door(read_settings());
   const auto exchanged = std::make_shared<Flag>();
   auto wishes = std::make_shared<std::vector<Wish>>(static_cast<size_t>(parent->size()));
   const Wish mine{color, key, parent->rank(), door->address};
@@ -101,7 +101,7 @@ Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
 }
 
 Comm::Meet meet_by_late_split(const CommPtr& parent, int color, int key) {
-  const std::shared_ptr<Doorway> door = open_door(read_settings());
+  const std::shared_ptr<Listener> door = open_door(read_settings());
   const Wish mine{color, key, parent->rank(), door->address};
   const uint64_t split = mix(parent->magic(), ~parent->next_late_split());
   const Membership caller{split, parent->rank(), parent->size()};

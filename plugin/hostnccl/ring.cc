@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives.h"
+#include "host_collectives.h"
 
 namespace hostnccl {
 namespace {

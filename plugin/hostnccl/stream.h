@@ -13,7 +13,7 @@
 #include <mutex>
 #include <thread>
 
-#include "completion.h"
+#include "call_completion.h"
 #include "failure.h"
 
 namespace hostnccl {

@@ -18,7 +18,7 @@
 #include <type_traits>
 
 #include "fork.h"
-#include "log.h"
+#include "nccl_log.h"
 
 // UCX's own, exported but in none of its installed headers: its thread calls the descriptor's
 // handler no more, and does not run it any longer.

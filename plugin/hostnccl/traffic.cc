@@ -6,14 +6,14 @@
 namespace hostnccl {
 
 Traffic::Traffic(Channel& channel) : channel_(channel) {
-  for (const Flow::Direction direction : {Flow::kIn, Flow::kOut}) {
+  for (const PeerQueue::Direction direction : {PeerQueue::kIn, PeerQueue::kOut}) {
     for (int distance = 0; distance < channel.size(); ++distance) {
       flows_.emplace_back((channel.rank() + distance) % channel.size(), direction);
     }
   }
 }
 
-Flow& Traffic::with(int peer, Flow::Direction direction) {
+PeerQueue& Traffic::with(int peer, PeerQueue::Direction direction) {
   const int distance = (peer + channel_.size() - channel_.rank()) % channel_.size();
   return flows_[static_cast<size_t>(direction * channel_.size() + distance)];
 }
@@ -23,8 +23,8 @@ void Traffic::start(const std::vector<Transfer>& transfers) {
   const int me = channel_.rank();
   for (const Transfer& t : transfers) {
     if (t.peer == me) continue;
-    if (t.receives) with(t.peer, Flow::kIn).add({&call, t.recv, t.bytes});
-    if (t.sends) with(t.peer, Flow::kOut).add({&call, const_cast<char*>(t.send), t.bytes});
+    if (t.receives) with(t.peer, PeerQueue::kIn).add({&call, t.recv, t.bytes});
+    if (t.sends) with(t.peer, PeerQueue::kOut).add({&call, const_cast<char*>(t.send), t.bytes});
   }
   advance();
   for (const Transfer& t : transfers) {  // while the messages travel
@@ -36,12 +36,12 @@ void Traffic::start(const std::vector<Transfer>& transfers) {
 
 bool Traffic::waits_for(int peer, const Call& call) const {
   return std::ranges::any_of(
-      flows_, [&](const Flow& flow) { return flow.peer() == peer && flow.holds(call); });
+      flows_, [&](const PeerQueue& flow) { return flow.peer() == peer && flow.holds(call); });
 }
 
 bool Traffic::advance() {
   bool moved = false;
-  for (Flow& flow : flows_) moved |= flow.advance(channel_);
+  for (PeerQueue& flow : flows_) moved |= flow.advance(channel_);
   return moved;
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "channel.h"
-#include "flow.h"
+#include "peer_queue.h"
 
 namespace hostnccl {
 
@@ -45,12 +45,12 @@ class Traffic {
   bool advance();
 
  private:
-  Flow& with(int peer, Flow::Direction direction);
+  PeerQueue& with(int peer, PeerQueue::Direction direction);
 
   Channel& channel_;
   // By direction and distance of the peer. Receives come first, so that what the others send finds
   // its place.
-  std::vector<Flow> flows_;
+  std::vector<PeerQueue> flows_;
 };
 
 }  // namespace hostnccl

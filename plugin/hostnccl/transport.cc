@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "log.h"
+#include "nccl_log.h"
 #include "ucx.h"
 
 namespace hostnccl {

@@ -21,7 +21,7 @@
 #include "env.h"
 #include "failure.h"
 #include "fork.h"
-#include "log.h"
+#include "nccl_log.h"
 
 // UCX's own, exported but in none of its installed headers: prints the text, and ends the process.
 extern "C" [[noreturn]] void ucs_fatal_error_message(const char* file, unsigned line,

@@ -30,9 +30,9 @@ bool has_event(const ncclCollConfig_t& c) {
 // Whether there is more than terse knows of, and it is set: not null pointers, zeros, or
 // NCCL_CONFIG_UNDEF_INT.
 bool has_more(const ncclCollConfig_t& c) {
-  constexpr size_t kMostBytes = 4096;  // what is larger is not looked at
+  constexpr size_t kMaxBytes = 4096;  // what is larger is not looked at
   const size_t begin = c.size < sizeof c ? NCCL_COLLCONFIG_V23100_BYTES : sizeof c;
-  if (c.size > kMostBytes) return true;
+  if (c.size > kMaxBytes) return true;
   for (size_t at = begin; at < c.size; at += sizeof(int)) {
     int word = 0;
     std::memcpy(&word, reinterpret_cast<const char*>(&c) + at, std::min(sizeof word, c.size - at));
@@ -53,7 +53,7 @@ bool is_for_nccl_alone(const ncclCollConfig_t& c) {
 
 // Programs name the same few schemes over and over.
 std::shared_ptr<const Scheme> scheme_of(const char* text) {
-  constexpr size_t kMostSchemes = 256;
+  constexpr size_t kMaxSchemes = 256;
   struct Known {
     std::mutex mutex;
     std::map<std::string, std::shared_ptr<const Scheme>, std::less<>> schemes;
@@ -65,7 +65,7 @@ std::shared_ptr<const Scheme> scheme_of(const char* text) {
   if (const auto found = known.schemes.find(text); found != known.schemes.end())
     return found->second;
   auto scheme = std::make_shared<const Scheme>(parse_scheme(text));
-  if (known.schemes.size() >= kMostSchemes) known.schemes.clear();
+  if (known.schemes.size() >= kMaxSchemes) known.schemes.clear();
   known.schemes.emplace(text, scheme);
   return scheme;
 }
@@ -82,11 +82,11 @@ constexpr void (*kOptions[])(const ncclConfigExt_t& option, CallConfig& parsed) 
 static_assert(std::size(kOptions) == TERSE_OPTION_MUST_COMPRESS);
 
 void read_options(const ncclConfigExt_t* first, CallConfig& parsed) {
-  constexpr size_t kMostOptions = 1024;
+  constexpr size_t kMaxOptions = 1024;
   size_t count = 0;
   bool given[std::size(kOptions)] = {};
   for (const ncclConfigExt_t* o = first; o != nullptr; o = o->next) {
-    if (++count > kMostOptions)
+    if (++count > kMaxOptions)
       fail(ncclInvalidArgument, "the options of its configuration have no end");
     if (o->key.vendorId != TERSE_VENDOR_ID) continue;
     const int id = o->key.optionId;

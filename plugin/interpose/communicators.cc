@@ -10,12 +10,12 @@
 
 #include "base/file.h"
 #include "base/thread_local.h"
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/comm/directory.h"
-#include "interpose/admission.h"
-#include "interpose/handles.h"
+#include "interpose/async_init.h"
+#include "interpose/child_comms.h"
+#include "interpose/handles_in_use.h"
 #include "interpose/next.h"
-#include "interpose/parts.h"
 #include "policy/settings.h"
 
 namespace terse::interpose {
@@ -26,7 +26,7 @@ struct Created {
   const char* by;  // the function that the program has called
   ncclComm_t* comm;
   std::string name, made_from;
-  ncclComm_t whole;    // that it is a part of, or has grown from; null: none
+  ncclComm_t parent;   // that it is a part of, or has grown from; null: none
   bool in_background;  // it does not block
   bool may_lead;       // whether this rank may be its first one, as far as is known
 };
@@ -35,9 +35,9 @@ struct Created {
 // end.
 struct Unfinished {
   std::vector<Created> created;
-  bool aborted = false;                            // a communicator, since the thread last reaped
-  bool destroyed = false;                          // the same
-  std::vector<AdmissionThread> admission_threads;  // of communicators that NCCL ends
+  bool aborted = false;                       // a communicator, since the thread last reaped
+  bool destroyed = false;                     // the same
+  std::vector<InitThread> admission_threads;  // of communicators that NCCL ends
 };
 
 Unfinished& unfinished() { return ThreadLocal<Unfinished>::get(); }
@@ -53,7 +53,7 @@ ncclResult_t abort(ncclComm_t comm) {
   HandlesInUse::abort(comm);
   forget_part(comm);
   forget_background(comm);
-  unfinished().admission_threads.push_back(give_up_admission(comm));
+  unfinished().admission_threads.push_back(abort_init(comm));
   abort_communicator(comm);
   const ncclResult_t result = call(next().CommAbort, "ncclCommAbort", comm);
   unfinished().aborted = true;
@@ -78,7 +78,7 @@ CommunicatorPointer awaiting(ncclComm_t comm) {
 }
 
 // Of communicators that NCCL has made. All of them or none are good.
-void admit(const std::vector<Created>& created) {
+void finish_init(const std::vector<Created>& created) {
   std::vector<ncclComm_t> comms;
   for (const Created& c : created)
     if (*c.comm != nullptr) comms.push_back(*c.comm);
@@ -89,7 +89,7 @@ void admit(const std::vector<Created>& created) {
       name(c);
       if (c.in_background) note_in_background(*c.comm);
     }
-    interpose::admit(comms);
+    interpose::finish_init(comms);
   } catch (...) {
     for (const Created& c : created) *c.comm = nullptr;
     for (const ncclComm_t comm : comms)
@@ -108,13 +108,13 @@ std::string name_in(const ncclConfig_t* config) {
 // The same where NCCL may still be at it, and the program will ask how far it is.
 void expect(const std::vector<Created>& created) {
   for (const Created& c : created) {
-    if (c.whole != nullptr) {
-      name_part({c.by, c.whole, c.comm, c.name, c.made_from, c.in_background, next_ordinal()});
+    if (c.parent != nullptr) {
+      register_child(
+          {c.by, c.parent, c.comm, c.name, c.made_from, c.in_background, next_ordinal()});
     } else if (*c.comm != nullptr) {
       name(c);
       note_in_background(*c.comm);
-      begin_admission(*c.comm, c.by, nullptr,
-                      c.may_lead ? std::optional(next_ordinal()) : std::nullopt);
+      begin_init(*c.comm, c.by, nullptr, c.may_lead ? std::optional(next_ordinal()) : std::nullopt);
     }
   }
 }
@@ -138,16 +138,16 @@ bool in_background(const ncclConfig_t* config) {
 struct Wanted {
   const char* by;                        // the function that it has called
   const ncclConfig_t* config = nullptr;  // null: none of its own
-  ncclComm_t whole = nullptr;            // of which it is made; null: none
+  ncclComm_t parent = nullptr;           // of which it is made; null: none
   ncclComm_t namesake = nullptr;         // by which it is called without a configuration
   bool may_lead = true;
 };
 
-// Without a configuration it does as its whole. What a configuration leaves open has NCCL's
+// Without a configuration it does as its parent. What a configuration leaves open has NCCL's
 // default, by which it blocks.
 bool in_background(const Wanted& w) {
   return in_background(w.config) ||
-         (w.config == nullptr && w.whole != nullptr && is_in_background(w.whole));
+         (w.config == nullptr && w.parent != nullptr && is_in_background(w.parent));
 }
 
 std::string name_for(const Wanted& w) {
@@ -157,10 +157,10 @@ std::string name_for(const Wanted& w) {
 
 bool accepted(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
-// Whether NCCL makes it before its call returns. What is made of a whole that blocks is there then,
-// also where it does not block itself.
+// Whether NCCL makes it before its call returns. What is made of a parent that blocks is there
+// then, also where it does not block itself.
 bool is_made_at_once(const Wanted& w) {
-  return !in_background(w) || (w.whole != nullptr && !is_in_background(w.whole));
+  return !in_background(w) || (w.parent != nullptr && !is_in_background(w.parent));
 }
 
 // What follows NCCL's own creation of communicators. One that does not block is in progress as long
@@ -169,37 +169,37 @@ ncclResult_t created(const Wanted& w, ncclResult_t result, ncclComm_t* comms, in
   leave_mark();
   if (!accepted(result) || comms == nullptr || lacks_backend()) return result;
   const std::string name = name_for(w);
-  const std::string made_from = w.whole != nullptr ? family_of_communicator(w.whole) : "";
+  const std::string made_from = w.parent != nullptr ? family_of_communicator(w.parent) : "";
   std::vector<Created> all;
   for (int i = 0; i < count; ++i)
-    all.push_back({w.by, comms + i, name, made_from, w.whole, in_background(w), w.may_lead});
+    all.push_back({w.by, comms + i, name, made_from, w.parent, in_background(w), w.may_lead});
   if (group_depth() > 0) {
     std::vector<Created>& pending = unfinished().created;
     pending.insert(pending.end(), all.begin(), all.end());
     return result;
   }
   if (result == ncclSuccess && is_made_at_once(w)) {
-    admit(all);
+    finish_init(all);
     return result;
   }
   expect(all);
   return ncclInProgress;
 }
 
-// The same for what is made of a whole. Of one that does not block NCCL says ncclSuccess also while
-// it is still at it, and so do we.
+// The same for what is made of a parent. Of one that does not block NCCL says ncclSuccess also
+// while it is still at it, and so do we.
 ncclResult_t derived(const Wanted& w, ncclResult_t result, ncclComm_t* made) {
-  const bool unsaid = result == ncclSuccess && !lacks_backend() && is_in_background(w.whole);
+  const bool unsaid = result == ncclSuccess && !lacks_backend() && is_in_background(w.parent);
   if (!unsaid) return created(w, result, made);
   created(w, ncclInProgress, made);
   return result;
 }
 
-// Before the ranks of a whole make something of it together. Of one that was revoked NCCL makes
+// Before the ranks of a parent make something of it together. Of one that was revoked NCCL makes
 // parts, whatever its calls have come to.
-void require_whole(ncclComm_t whole) {
-  await_admission(whole);
-  const auto known = find_communicator(whole);
+void require_whole(ncclComm_t parent) {
+  require_initialized(parent);
+  const auto known = find_communicator(parent);
   if (known != nullptr && !known->revoked()) known->require_usable();
 }
 
@@ -233,7 +233,7 @@ std::vector<Created> take_pending() {
 
 void admit_pending() {
   const std::vector<Created> all = take_pending();
-  if (!all.empty()) admit(all);
+  if (!all.empty()) finish_init(all);
 }
 
 void expect_pending() { expect(take_pending()); }
@@ -297,7 +297,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
     const ncclResult_t result =
         call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config);
     if (color == NCCL_SPLIT_NOCOLOR) return result;  // and nothing will be made
-    return derived({.by = "ncclCommSplit", .config = config, .whole = comm, .namesake = comm},
+    return derived({.by = "ncclCommSplit", .config = config, .parent = comm, .namesake = comm},
                    result, made);
   });
 }
@@ -306,16 +306,17 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made,
                             ncclConfig_t* config, int flags) {
   return ours("ncclCommShrink", [&] {
-    outlast_admission(comm);
+    wait_for_init(comm);
     const bool aborts = (flags & NCCL_SHRINK_ABORT) != 0;
     const ncclResult_t result = ask_marked(
-        comm, [&](Communicator& c) { return c.silence(aborts); }, &Communicator::take_back_silence,
+        comm, [&](Communicator& c) { return c.suppress_async_error(aborts); },
+        &Communicator::report_async_error,
         [&] {
           return call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config,
                       flags);
         });
-    if (accepted(result)) silence_admission(comm);
-    return derived({.by = "ncclCommShrink", .config = config, .whole = comm, .namesake = comm},
+    if (accepted(result)) suppress_init_error(comm);
+    return derived({.by = "ncclCommShrink", .config = config, .parent = comm, .namesake = comm},
                    result, made);
   });
 }
@@ -326,7 +327,7 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
                           ncclComm_t* made, ncclConfig_t* config) {
   return ours("ncclCommGrow", [&] {
     require_whole(comm);
-    return derived({.by = "ncclCommGrow", .config = config, .whole = comm},
+    return derived({.by = "ncclCommGrow", .config = config, .parent = comm},
                    call(next().CommGrow, "ncclCommGrow", comm, ranks, id, rank, made, config),
                    made);
   });
@@ -336,7 +337,7 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
 // would never be.
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return ours("ncclCommFinalize", [&] {
-    outlast_admission(comm);
+    wait_for_init(comm);
     if (const auto known = awaiting(comm)) known->require_usable();
     return call(next().CommFinalize, "ncclCommFinalize", comm);
   });
@@ -349,7 +350,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     const HandlesInUse in_use({comm});
     require_made(comm);
     forget_background(comm);
-    unfinished().admission_threads.push_back(end_admission(comm));
+    unfinished().admission_threads.push_back(end_init(comm));
     if (awaiting(comm) != nullptr) return abort(comm);
     release_communicator(comm, true);
     const ncclResult_t result =
@@ -369,11 +370,11 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 // Ends what is under way, here or on other threads, and leaves what parts may be made of.
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   return ours("ncclCommRevoke", [&] {
-    outlast_admission(comm);
+    wait_for_init(comm);
     const ncclResult_t result = ask_marked(
         comm, [](Communicator& c) { return c.revoke(); }, &Communicator::take_back_revoke,
         [&] { return call(next().CommRevoke, "ncclCommRevoke", comm, flags); });
-    if (accepted(result)) (void)end_admission(comm);  // no NCCL that has this looks at the thread
+    if (accepted(result)) (void)end_init(comm);  // no NCCL that has this looks at the thread
     return result;
   });
 }

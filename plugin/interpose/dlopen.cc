@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "interpose/slots.h"
+#include "interpose/entry_slots.h"
 #include "nccl/find.h"
 #include "nccl/objects.h"
 #include "policy/settings.h"

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "base/log.h"
+#include "interpose/entry_slots.h"
 #include "interpose/next.h"
-#include "interpose/slots.h"
 #include "nccl/objects.h"
 #include "policy/settings.h"
 

@@ -4,8 +4,8 @@
 
 #include "base/first_made.h"
 #include "engine/comm/agreed.h"
+#include "interpose/entry_slots.h"
 #include "interpose/last_error.h"
-#include "interpose/slots.h"
 #include "policy/settings.h"
 
 namespace terse::interpose {

@@ -1,12 +1,12 @@
 // What programs say to the preload library itself, and ask it (terse.h).
 #include <string>
 
+#include "engine/call/comm_levels.h"
+#include "engine/call/comm_statistics.h"
 #include "engine/call/exclusion.h"
-#include "engine/call/levels.h"
 #include "engine/call/pause.h"
-#include "engine/call/statistics.h"
 #include "engine/comm/directory.h"
-#include "interpose/admission.h"
+#include "interpose/async_init.h"
 #include "interpose/last_error.h"
 #include "interpose/next.h"
 #include "policy/settings.h"
@@ -18,7 +18,7 @@ namespace {
 
 // NCCL is asked of a communicator that is being admitted by the thread that admits it alone.
 void require_known(ncclComm_t comm) {
-  if (!is_being_admitted(comm)) require_exists(comm, settings());
+  if (!is_initializing(comm)) require_exists(comm, settings());
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ extern "C" {
 terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges,
                                   size_t count) {
   return ours("tersePreloadExclude", [&] {
-    await_admission(comm);
+    require_initialized(comm);
     require_valid(settings());
     require_known(comm);
     // Where nothing is compressed all is exact.
@@ -40,7 +40,7 @@ terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements, const terseR
 
 terseResult_t tersePreloadPause(ncclComm_t comm, int paused) {
   return ours("tersePreloadPause", [&] {
-    await_admission(comm);
+    require_initialized(comm);
     require_valid(settings());
     if (paused != 0) require_known(comm);
     if (settings().policy.compresses()) pause(comm, paused != 0, settings());
@@ -50,7 +50,7 @@ terseResult_t tersePreloadPause(ncclComm_t comm, int paused) {
 
 terseResult_t tersePreloadSetLevels(ncclComm_t comm, const char* levels) {
   return ours("tersePreloadSetLevels", [&] {
-    await_admission(comm);
+    require_initialized(comm);
     require_valid(settings());
     require_known(comm);
     if (settings().policy.compresses()) give_levels(comm, levels, settings());

@@ -23,7 +23,7 @@
 #include "codec/codec.h"
 #include "codec/difference.h"
 #include "codec/learning.h"
-#include "plan/grain.h"
+#include "plan/chunk_policy.h"
 
 struct CUstream_st;
 
@@ -56,7 +56,7 @@ class Backend {
   virtual bool is_gpu() const = 0;
 
   // How finely messages are cut for it.
-  plan::Grain grain() const { return plan::usual_grain(is_gpu()); }
+  plan::ChunkPolicy chunk_policy() const { return plan::default_chunk_policy(is_gpu()); }
 
   // Scratch memory that codecs and NCCL can use, aligned to 256 bytes. What was enqueued for it is
   // done when it is released. It may then be kept for the next allocate(), so that neither waits

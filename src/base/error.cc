@@ -10,7 +10,7 @@
 namespace terse {
 namespace {
 
-constexpr size_t kMostOfAMessage = 4000;  // two policies that differ, whole
+constexpr size_t kMaxOfAMessage = 4000;  // two policies that differ, whole
 
 struct LastError {
   std::string message;
@@ -28,7 +28,7 @@ void say(Error& e, const char* call) {
 }  // namespace
 
 Error::Error(ncclResult_t result, std::string_view message)
-    : result(result), message(printable(shortened_within(message, kMostOfAMessage))) {}
+    : result(result), message(printable(shortened_within(message, kMaxOfAMessage))) {}
 
 const char* result_name(ncclResult_t result) {
   static constexpr const char* kNames[] = {

@@ -8,8 +8,8 @@
 #include "cli/commands.h"
 #include "cli/examples.h"
 #include "cli/manual.h"
-#include "cli/options.h"
-#include "cli/text.h"
+#include "cli/option_checks.h"
+#include "cli/print.h"
 #include "cli/version.h"
 #include "policy/nearest.h"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "cli/options.h"
+#include "cli/option_checks.h"
 
 namespace terse::cli {
 

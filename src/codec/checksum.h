@@ -61,9 +61,9 @@ struct CheckedPieces {
 
 // The check of several of them is the sum of their checks, and that of the parts. Where the pieces
 // are of elements of some type, it is also said whether any of these is extreme.
-constexpr uint32_t kCheckParts = 512, kMostChecked = 16;
+constexpr uint32_t kCheckParts = 512, kMaxChecked = 16;
 struct Checksum {
-  CheckedPieces of[kMostChecked];
+  CheckedPieces of[kMaxChecked];
   uint32_t count;             // of those
   uint64_t* parts;            // kCheckParts, all of which are written
   uint64_t* total = nullptr;  // where their sum comes to, too; null: nowhere

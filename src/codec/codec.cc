@@ -18,8 +18,8 @@ size_t tile_of(size_t block) { return block < kTile ? kTile / block * block : bl
 // Memory that is read soon, after `bytes` from p: the processor by itself fetches ahead within a
 // page only, and loses its way among several sources. There need not be any memory.
 void prefetch_after(const void* p, size_t bytes) {
-  constexpr size_t kLeast = 2048, kLine = 64;  // so far ahead, at least
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(p) + std::max(bytes, kLeast);
+  constexpr size_t kMin = 2048, kLine = 64;  // so far ahead, at least
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(p) + std::max(bytes, kMin);
   for (size_t i = 0; i < bytes; i += kLine)
     __builtin_prefetch(reinterpret_cast<const void*>(begin + i));
 }

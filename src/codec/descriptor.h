@@ -32,12 +32,12 @@ struct Descriptor {
   std::string_view name;   // in schemes; where there are several widths, the bits follow it
   Fit fit = Fit::kAbsmax;  // tells codecs of one name apart
   int min_bits, max_bits;
-  size_t min_block = kMinBlock, max_block = kMaxBlock, usual_block = 128;
+  size_t min_block = kMinBlock, max_block = kMaxBlock, default_block = 128;
   Choices roundings = choices(Rounding::kNearest, Rounding::kStochastic);
-  Rounding usual_rounding = Rounding::kNearest;
+  Rounding default_rounding = Rounding::kNearest;
   size_t params = 1;                        // numbers per block
   Choices scales = choices(Number::kFp32);  // how they may be stored
-  Number usual_scale = Number::kFp32;
+  Number default_scale = Number::kFp32;
   size_t fine = 0;  // elements that share a finer scale, of a byte; 0: there are none
   // The widest codes that may follow the transform. It has kernels of its own, and is of use where
   // steps are coarse. It mixes elements: of codes without it zeros stay zeros.
@@ -50,9 +50,9 @@ struct Descriptor {
 constexpr bool has_one_block(const Descriptor& d) { return d.min_block == d.max_block; }
 constexpr bool has_one_width(const Descriptor& d) { return d.min_bits == d.max_bits; }
 // Of codes of so many bits, as the codec has them.
-constexpr Spec usual_spec(const Descriptor& d, int bits, Rounding rounding) {
-  return {d.id, rounding, static_cast<uint8_t>(bits), static_cast<uint16_t>(d.usual_block),
-          d.usual_scale};
+constexpr Spec default_spec(const Descriptor& d, int bits, Rounding rounding) {
+  return {d.id, rounding, static_cast<uint8_t>(bits), static_cast<uint16_t>(d.default_block),
+          d.default_scale};
 }
 
 constexpr bool shares_grid(const Descriptor& d) { return d.sharing != Sharing::kNone; }

@@ -19,7 +19,7 @@ constexpr int kWeightBits = 40;
 
 // Of the elements to come some may lie where none was; so much, 2^-28 of the whole, is on each bin
 // and keeps levels everywhere.
-constexpr uint64_t kLeastWeight = uint64_t{1} << (kWeightBits - 28);
+constexpr uint64_t kMinWeight = uint64_t{1} << (kWeightBits - 28);
 
 TERSE_INLINE constexpr int bits_of(uint64_t x) {
   int bits = 0;
@@ -28,8 +28,8 @@ TERSE_INLINE constexpr int bits_of(uint64_t x) {
 }
 
 TERSE_INLINE constexpr uint64_t shifted_weight(uint64_t weight, int bits_of_total) {
-  return kLeastWeight + (bits_of_total > kWeightBits ? weight >> (bits_of_total - kWeightBits)
-                                                     : weight << (kWeightBits - bits_of_total));
+  return kMinWeight + (bits_of_total > kWeightBits ? weight >> (bits_of_total - kWeightBits)
+                                                   : weight << (kWeightBits - bits_of_total));
 }
 
 // About 0, in half bins.

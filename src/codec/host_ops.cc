@@ -6,7 +6,7 @@
 #include "codec/host/checks.h"
 #include "codec/host/dequantize.h"
 #include "codec/host/hadamard.h"
-#include "codec/host/merge.h"
+#include "codec/host/merge_codes.h"
 #include "codec/host/quantize.h"
 #include "codec/pack.h"
 

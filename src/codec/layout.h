@@ -10,7 +10,7 @@ namespace terse::codec {
 constexpr int levels(int bits, int ranks) { return ((1 << (bits - 1)) - 1) / ranks; }
 
 // With fewer of them most elements would be rounded to zero, or away from it.
-constexpr int kLeastLevels = 15;
+constexpr int kMinLevels = 15;
 
 // What is wrong with a spec; null where nothing is.
 constexpr const char* fault(const Spec& s) {

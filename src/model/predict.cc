@@ -133,11 +133,11 @@ Work most_work(const Profile& p, const plan::Algorithm& algorithm, const Shape& 
 }
 
 double chunks_of(Collective collective, const Shape& shape, size_t bytes) {
-  const plan::Grain& grain = shape.grain;
+  const plan::ChunkPolicy& chunk_policy = shape.chunk_policy;
   const size_t most = plan::is_point_to_point(collective)
-                          ? std::min(grain.most_chunks, plan::Grain::kMostChunks)
-                          : plan::Grain::kMostChunks;
-  const auto chunk = static_cast<double>(grain.chunk(bytes, shape.ranks));
+                          ? std::min(chunk_policy.max_chunks, plan::ChunkPolicy::kMaxChunks)
+                          : plan::ChunkPolicy::kMaxChunks;
+  const auto chunk = static_cast<double>(chunk_policy.chunk(bytes, shape.ranks));
   return std::clamp<double>(static_cast<double>(bytes) / chunk, 1, static_cast<double>(most));
 }
 
@@ -177,7 +177,8 @@ Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shap
   const Topology& t = shape.topology;
   const size_t bytes = message_bytes(algorithm.collective, shape);
   Shape whole = shape;
-  whole.grain = plan::exact_grain(std::max<size_t>(1, bytes * t.node.size()));  // in one chunk
+  whole.chunk_policy =
+      plan::exact_chunks(std::max<size_t>(1, bytes * t.node.size()));  // in one chunk
   const Work work = most_work(p, algorithm, whole);
   const plan::Traffic node =
       t.nodes() > 1 ? link.compressed : plan::Traffic{algorithm.cost(shape).sent.bytes, 0};

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "plan/chunks.h"
-#include "plan/native.h"
+#include "plan/native_traffic.h"
 #include "plan/order.h"
 #include "plan/plan.h"
 

@@ -30,10 +30,10 @@ class Chunks {
          size_t places = 0)
       : shard_(shard), places_(places != 0 ? places : shards), total_(total), rows_(rows) {
     const size_t quantum = std::max(shape.packing.quantum, shape.within.packing.quantum);
-    const size_t wanted = shape.grain.chunk(total * shape.element_bytes, shards);
+    const size_t wanted = shape.chunk_policy.chunk(total * shape.element_bytes, shards);
     const size_t per_shard = std::max<size_t>(1, wanted / shape.element_bytes / shards);
     const size_t chunks =
-        std::clamp<size_t>((shard + per_shard - 1) / per_shard, 1, Grain::kMostChunks);
+        std::clamp<size_t>((shard + per_shard - 1) / per_shard, 1, ChunkPolicy::kMaxChunks);
     // Chunks of equal size, in whole blocks.
     step_ = round_up(std::max<size_t>(1, (shard + chunks - 1) / chunks), quantum);
     count_ = std::max<size_t>(1, (shard + step_ - 1) / step_);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "plan/builder.h"
-#include "plan/drawn.h"
+#include "plan/rng_key.h"
 
 namespace terse::plan {
 namespace {
@@ -141,7 +141,7 @@ Plan gather_nothing(const Shape& s, const Delta& delta) {
 }
 
 Plan drawn(Plan plan, const Shape& s, bool repeats) {
-  return s.packing.draws ? drawn_by_content(std::move(plan), repeats) : std::move(plan);
+  return s.packing.draws ? with_content_rng_key(std::move(plan), repeats) : std::move(plan);
 }
 
 }  // namespace
@@ -172,7 +172,7 @@ Plan build(const Algorithm& algorithm, const Shape& shape, const Delta& delta) {
 void shadow_what_stays_exact(Plan& plan, const Shape& s, const Delta& delta) {
   if (delta.base == Base::kNone) return;
   for (Step& step : plan.steps) {
-    if (!step.beside) continue;
+    if (!step.is_extra) continue;
     std::vector<Copy> more;
     for (const Copy& copy : step.copies) {
       if (copy.target.region != Region::kRecv) continue;

@@ -44,7 +44,8 @@ Plan build(const Algorithm& algorithm, const Shape& shape, const Delta& delta);
 // Bytes of state that a rank keeps: shadows of its own shard, or of all.
 size_t shadow_bytes(Base base, int ranks, size_t shard_bytes);
 
-// Elements that come to the receive buffer beside the plan (plan/beside.h) come to the base, too.
+// Elements that come to the receive buffer beside the plan (plan/native_extras.h) come to the base,
+// too.
 void shadow_what_stays_exact(Plan& plan, const Shape& shape, const Delta& delta);
 
 }  // namespace terse::plan

@@ -11,7 +11,7 @@ namespace {
 
 // A rank that packs nothing may send on what others unpack.
 bool packs(const Step& step) { return !step.compute.empty() || !step.transfers.empty(); }
-bool agrees(const Step& step) { return !step.natives.empty() && !step.beside; }
+bool agrees(const Step& step) { return !step.natives.empty() && !step.is_extra; }
 
 // Whether it does nothing but to give what this rank has.
 bool keeps(const Step& step) {
@@ -47,7 +47,7 @@ class WithHeaders : Assembly {
   Place slot(size_t index) const { return {memory_.region, memory_.offset + index * kHeaderBytes}; }
 
   static Step of_header(const Header& header) {
-    Step step{.name = "header", .lane = Lane::kDecode, .beside = true};
+    Step step{.name = "header", .lane = Lane::kDecode, .is_extra = true};
     step.header = header;
     return step;
   }

@@ -72,7 +72,7 @@ class Hierarchical {
     return std::max(s.packing.quantum, s.within.packing.quantum);
   }
 
-  bool changes() const { return s_.within.format == Format::kWithin; }
+  bool changes() const { return s_.within.format == Format::kIntraPacked; }
   bool scatters() const { return phases_.front() == Phase::kScatterWithin; }
 
   // How many chunks later a phase goes along with the one before it. By one chunk the levels

@@ -48,7 +48,7 @@ class InTwoLevels {
 
  private:
   // To the neighbours of the root; to the other nodes; among these; and within each.
-  enum Phase : size_t { kToPlaces, kToNodes, kBetween, kWithin, kPhases };
+  enum Phase : size_t { kToPlaces, kToNodes, kBetween, kIntraPacked, kPhases };
 
   Place place_of(size_t c, size_t shard) const {
     return slots_.at(c, all_, shard / grid_.per_row, shard % grid_.per_row);
@@ -73,7 +73,7 @@ class InTwoLevels {
       if (!takes_part(phase)) continue;
       exchanged_[phase][c] = exchanged;
       all_.add(exchanged, c);
-      if (phase == kWithin) decode(c);
+      if (phase == kIntraPacked) decode(c);
     }
   }
 
@@ -97,7 +97,7 @@ class InTwoLevels {
     const Phase first = node_ == 0 ? kToPlaces : kToNodes;
     if (phase == first) return all_.wait(c, step);
     step.after.push_back(exchanged_[first][c]);
-    if (phase == kWithin) step.after.push_back(exchanged_[kBetween][c]);
+    if (phase == kIntraPacked) step.after.push_back(exchanged_[kBetween][c]);
   }
 
   void to_places(size_t c, Step& step) const {
@@ -137,7 +137,8 @@ class InTwoLevels {
   }
 
   void decode(size_t c) {
-    Step step{"decode", Lane::kDecode, {is_root_ ? encoded_[c] : exchanged_[kWithin][c]}, {}, {}};
+    Step step{
+        "decode", Lane::kDecode, {is_root_ ? encoded_[c] : exchanged_[kIntraPacked][c]}, {}, {}};
     for (const size_t p : grid_.shards())
       b_.push(step.compute, unpack_broadcast(b_, p * shard_, chunks_.range(p, c), place_of(c, p)));
     all_.add(b_.add(std::move(step)), c);

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "plan/native.h"
+#include "plan/native_traffic.h"
 
 namespace terse::plan {
 namespace {
@@ -82,7 +82,7 @@ void add_natives(const std::vector<Step>& steps, const Shape& s, Link* link) {
   if (s.topology.nodes() < 2) return;
   for (const Step& step : steps)
     for (const Native& n : step.natives)
-      if (step.beside && n.recv.region != Region::kExact && !n.meets)
+      if (step.is_extra && n.recv.region != Region::kExact && !n.meets)
         link->compressed += native_link(
             n.collective, n.count * element_bytes(n.element, s.element_bytes), n.root, s.topology);
 }

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/chunk_policy.h"
 #include "plan/collective.h"
-#include "plan/grain.h"
 #include "plan/topology.h"
 
 namespace terse::plan {
@@ -33,7 +33,7 @@ struct Place {
 
 // How elements lie in memory, by what a call has: raw, in its dtype; packed, as its scheme says; or
 // packed in the scheme's other way, for what stays within a node.
-enum class Format : uint8_t { kRaw, kPacked, kWithin };
+enum class Format : uint8_t { kRaw, kPacked, kIntraPacked };
 
 // Elements to read.
 struct Input {
@@ -47,7 +47,7 @@ struct Input {
 enum class Part : uint8_t { kAll, kParams, kCodes, kMerged };
 
 // What the random numbers go by: a fingerprint, and the call, but where it repeats.
-struct DrawnBy {
+struct RngKey {
   Place fingerprint;
   bool repeats = false;
 };
@@ -67,7 +67,7 @@ struct Compute {
   uint32_t stage = 0;        // first or second quantization
   uint32_t message = 0;      // whose buffers, type and codec
   Place sums = {};           // scratch for fp32 sums, where the packed formats differ
-  std::optional<DrawnBy> drawn_by = {};  // the random numbers; else by the call alone
+  std::optional<RngKey> rng_key = {};  // the random numbers; else by the call alone
 };
 
 // Whether what is packed in one way comes to be packed in another.
@@ -161,7 +161,7 @@ struct Step {
   // All at once, in this order on all ranks; only on Lane::kCommunicate, and not beside transfers,
   // for the order of the two is not the same on all of them.
   std::vector<Native> natives;
-  bool beside = false;  // not the call's own (beside.h), and so not timed
+  bool is_extra = false;  // not the call's own (native_extras.h), and so not timed
 
   // The lane's number among all kLanes.
   size_t queue() const { return static_cast<size_t>(lane) + turn; }
@@ -190,8 +190,8 @@ struct Plan {
   const char* algorithm = "";
   std::vector<Step> steps;
   size_t scratch_bytes = 0;
-  size_t most_scratch_bytes = 0;  // of any rank's plan of the call: a root's, where there is one
-  size_t exact_bytes = 0;         // of Region::kExact
+  size_t max_scratch_bytes = 0;  // of any rank's plan of the call: a root's, where there is one
+  size_t exact_bytes = 0;        // of Region::kExact
   State state;
   std::optional<Place> verdict;  // of the headers, before which nothing is given to the caller
   size_t codebook_bytes = 0;     // as the packing says
@@ -235,9 +235,9 @@ struct Packing {
 };
 
 // What goes from rank to rank within a node, where an algorithm has such steps.
-struct Within {
+struct IntraNode {
   Format format = Format::kPacked;
-  Packing packing = {};  // of Format::kWithin
+  Packing packing = {};  // of Format::kIntraPacked
 };
 
 // What a builder knows of a call.
@@ -245,10 +245,10 @@ struct Shape {
   size_t count = 0;  // NCCL's own argument: of a shard, where there is one for every rank
   size_t element_bytes = 4;
   int ranks = 1, rank = 0, root = 0;
-  Grain grain = kHostGrain;
+  ChunkPolicy chunk_policy = kHostChunks;
   Packing packing;
   Topology topology;  // of all ranks; empty: not known
-  Within within;
+  IntraNode within;
 
   size_t bytes(Format format, size_t elements) const;
   Position position() const { return {ranks, rank, root}; }
@@ -292,7 +292,7 @@ struct Message {
 // their order. A rank may send to itself what is not packed.
 struct Batch {
   int ranks = 1, rank = 0;
-  Grain grain = kHostGrain;
+  ChunkPolicy chunk_policy = kHostChunks;
   std::vector<Message> messages;
 };
 

@@ -76,11 +76,11 @@ class Messages : Assembly {
     const Message& m = batch_.messages[index];
     const size_t raw = m.count * m.element_bytes;
     if (!m.packed) return items_.push_back({index, {0, m.count}, raw});
-    const Grain& grain = batch_.grain;
-    const size_t least = raw / grain.most_chunks + (raw % grain.most_chunks != 0);
+    const ChunkPolicy& chunk_policy = batch_.chunk_policy;
+    const size_t least = raw / chunk_policy.max_chunks + (raw % chunk_policy.max_chunks != 0);
     const Shape shape{.count = m.count,
                       .element_bytes = m.element_bytes,
-                      .grain = exact_grain(std::max(grain.chunk_bytes, least)),
+                      .chunk_policy = exact_chunks(std::max(chunk_policy.chunk_bytes, least)),
                       .packing = m.packing};
     const Chunks chunks(shape, m.count, 1, m.count, 1);
     for (size_t c = 0; c < chunks.count(); ++c) {
@@ -144,7 +144,7 @@ class Messages : Assembly {
 Plan alone(const Shape& s, bool send) {
   return point_to_point({.ranks = s.ranks,
                          .rank = s.rank,
-                         .grain = s.grain,
+                         .chunk_policy = s.chunk_policy,
                          .messages = {{.send = send,
                                        .peer = s.root,
                                        .count = s.count,

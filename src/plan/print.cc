@@ -31,11 +31,11 @@ void print_compute(const Compute& c, size_t messages, std::string& out) {
     out += fmt::format(" {}{}{}", in.negated ? "-" : "", text(in.place, c.message, messages),
                        kFormatNames[static_cast<int>(in.format)]);
   if (c.params_offset != 0) out += fmt::format(" with parameters at +{}", c.params_offset);
-  if (c.target_format == Format::kWithin) out += " packed for a node";
+  if (c.target_format == Format::kIntraPacked) out += " packed for a node";
   if (changes_format(c)) out += fmt::format(" by {}", text(c.sums));
   if (c.target_format != Format::kRaw)
     out += fmt::format(" [shard {} stage {} origin {}]", c.shard, c.stage, c.origin);
-  if (c.drawn_by) out += fmt::format(" drawn by {}", text(c.drawn_by->fingerprint));
+  if (c.rng_key) out += fmt::format(" drawn by {}", text(c.rng_key->fingerprint));
   out += c.averages ? " final\n" : "\n";
 }
 

@@ -14,10 +14,10 @@ struct Span {
 
 // The first one is a chunk, so that sums may begin; each later one twice the one before, up to 8.
 inline std::vector<Span> spans_of(size_t chunks) {
-  constexpr size_t kMost = 8;
+  constexpr size_t kMax = 8;
   std::vector<Span> spans;
   for (size_t first = 0; first < chunks; first += spans.back().count) {
-    const size_t size = spans.empty() ? 1 : std::min(2 * spans.back().count, kMost);
+    const size_t size = spans.empty() ? 1 : std::min(2 * spans.back().count, kMax);
     spans.push_back({first, std::min(size, chunks - first)});
   }
   return spans;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plan/chunks.h"
-#include "plan/native.h"
+#include "plan/native_traffic.h"
 #include "plan/order.h"
 #include "plan/plan.h"
 #include "plan/uses.h"
@@ -102,7 +102,7 @@ class Checker {
     if (c.target.region == Region::kSend) refuse("writes to the send buffer");
     if (c.origin % 32 != 0) refuse("an origin that is not a multiple of 32");
     if (c.inputs.empty() || c.count == 0) refuse("an empty compute");
-    if (c.drawn_by) read(c.drawn_by->fingerprint, kFingerprintBytes);
+    if (c.rng_key) read(c.rng_key->fingerprint, kFingerprintBytes);
   }
 
   // What is written are all slots, of which those to be received are checked when they have come.
@@ -272,7 +272,7 @@ class Checker {
       refuse("packed data outside scratch");
     if (place.region == Region::kExact) refuse("computes with the exact result");
     if (place.region == Region::kCodebook) refuse("computes with the levels");
-    if (format == Format::kWithin && !formats_[c.message].within.bytes)
+    if (format == Format::kIntraPacked && !formats_[c.message].within.bytes)
       return refuse("a format that the call does not have");
     for_each_part(place, format, c, taken(c),
                   [&](const Place& part, size_t bytes) { within(part, bytes, c.message); });
@@ -323,7 +323,7 @@ class Checker {
 
   size_t bytes_of(Format format, const Compute& c) const {
     const Elements& elements = formats_[c.message];
-    if (format == Format::kWithin && !elements.within.bytes) return 0;
+    if (format == Format::kIntraPacked && !elements.within.bytes) return 0;
     return elements.bytes_of(format, c.count);
   }
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "codec/codec.h"
 #include "codec/float_mode.h"
-#include "policy/options.h"
+#include "policy/scheme_options.h"
 
 namespace terse {
 namespace {
@@ -164,7 +164,7 @@ std::string print_auto(const Scheme& s) {
 std::string short_name(const Scheme& scheme) {
   const std::string text = print_scheme(scheme);
   const std::string codec = text.substr(0, text.find(':'));
-  if (scheme.spec.rounding == codec::descriptor(scheme.spec.codec).usual_rounding) return codec;
+  if (scheme.spec.rounding == codec::descriptor(scheme.spec.codec).default_rounding) return codec;
   return fmt::format("{}:round={}", codec, name_of(scheme.spec.rounding));
 }
 
@@ -185,7 +185,7 @@ std::vector<Scheme> candidates(const Scheme& scheme, int ranks) {
   for (const codec::Descriptor& d : codec::kDescriptors)
     if (may_be_chosen(d))
       for (int bits = std::max<int>(d.min_bits, a.bits); bits <= d.max_bits; ++bits)
-        consider(codec::usual_spec(d, bits, a.rounding));
+        consider(codec::default_spec(d, bits, a.rounding));
   std::ranges::stable_sort(found, std::greater(), [](const Scheme& s) { return s.spec.bits; });
   return found;
 }

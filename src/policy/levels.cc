@@ -36,14 +36,14 @@ class LevelsParser {
   Levels levels_of(const toml::table& table) const {
     static constexpr std::string_view kKeys[] = {"collective", "count", "dtype", "scheme",
                                                  "calls",      "fits",  "at"};
-    constexpr uint64_t kMost = uint64_t{1} << 53;
+    constexpr uint64_t kMax = uint64_t{1} << 53;
     Levels levels;
     for (const Entry& e : TomlFile::entries(table)) {
       file_.find_key(e, kKeys);
       if (e.key == "count")
-        levels.count = file_.whole_of(e, 0, kMost);
+        levels.count = file_.whole_of(e, 0, kMax);
       else if (e.key == "calls" || e.key == "fits")
-        (e.key == "calls" ? levels.calls : levels.fits) = file_.whole_of(e, 0, kMost);
+        (e.key == "calls" ? levels.calls : levels.fits) = file_.whole_of(e, 0, kMax);
       else if (e.key == "at")
         levels.at = numbers(e);
       else
@@ -127,7 +127,7 @@ std::vector<Levels> parse_levels(std::string_view text, const std::string& path)
 std::vector<Levels> read_levels(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return {};
-  return parse_levels(text_of_file(path, "a file of levels", kMostLevelsBytes), path);
+  return parse_levels(text_of_file(path, "a file of levels", kMaxLevelsBytes), path);
 }
 
 std::string print_levels(std::span<const Levels> all) {

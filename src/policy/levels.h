@@ -55,7 +55,7 @@ std::string print_levels(std::span<const Levels> all);
 
 // The same where that has no more than `most` bytes, which read_levels takes; else only those of
 // the calls that are made most often.
-constexpr size_t kMostLevelsBytes = size_t{16} << 20;
-std::string print_most_used(std::vector<Levels> all, size_t most = kMostLevelsBytes);
+constexpr size_t kMaxLevelsBytes = size_t{16} << 20;
+std::string print_most_used(std::vector<Levels> all, size_t most = kMaxLevelsBytes);
 
 }  // namespace terse

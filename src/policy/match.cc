@@ -12,7 +12,7 @@ bool covers(Set set, Set other) { return set == 0 || (other != 0 && (other & ~se
 
 bool meets(Set set, Set other) { return set == 0 || other == 0 || (set & other) != 0; }
 
-bool is_less_than_usual(const Facts& f) { return f.bytes < usual_least(f); }
+bool is_less_than_usual(const Facts& f) { return f.bytes < default_min_bytes(f); }
 
 // The most that a match may take, on hosts or on GPUs, where shards have 32 KiB or more.
 Range shards_of(const Match& m) {
@@ -28,7 +28,7 @@ bool names_meet(std::string_view name, std::string_view other) {
 
 }  // namespace
 
-size_t usual_least(const Facts& f) {
+size_t default_min_bytes(const Facts& f) {
   const auto ranks = static_cast<size_t>(f.ranks);
   return f.gpu ? std::max(size_t{8} << 20, (size_t{32} << 10) * ranks)
                : kUsualShard * plan::shards(f.collective, f.ranks);

@@ -44,7 +44,7 @@ constexpr size_t kUsualShard = 64 << 10;
 // or 32 KiB a rank, by `terse forecast` of AllReduce, AllGather and ReduceScatter in int8, fp32 and
 // bf16, on 16 to 4096 GPUs, 4 and 8 to a node with 100 to 3200 Gbit/s. An estimate, not a
 // measurement.
-size_t usual_least(const Facts& facts);
+size_t default_min_bytes(const Facts& facts);
 
 struct Match {
   Set collectives = 0;  // in a rule of a policy never empty

@@ -16,7 +16,7 @@
 //   dtype       float32, float16 or bfloat16
 //   op          sum, avg or premulsum; collectives that have no operation then do not match
 //   bytes       of the whole message, with K, M or G; `usual..`: as large as mostly gains something
-//               (usual_least())
+//               (default_min_bytes())
 //   shard       bytes of one rank's shard, where a message has some, as for AllGather and
 //               ReduceScatter; else of the message. Without a smallest size by one of both at least
 //               TERSE_MIN_BYTES where that is set, and with `off` any

@@ -10,8 +10,8 @@ namespace {
 
 // Whose codes may become one.
 int most_ranks(const codec::Descriptor& d) {
-  constexpr int kMost = std::numeric_limits<decltype(codec::Spec::ranks)>::max();
-  const int of[] = {0, codec::levels(d.max_bits, codec::kLeastLevels), kMost};
+  constexpr int kMax = std::numeric_limits<decltype(codec::Spec::ranks)>::max();
+  const int of[] = {0, codec::levels(d.max_bits, codec::kMinLevels), kMax};
   return of[static_cast<size_t>(d.sharing)];
 }
 
@@ -59,7 +59,7 @@ Scheme require_on_ranks(const Scheme& scheme, int ranks) {
   fail(ncclInvalidArgument, "scheme \"{}\": {}no more than {} ranks may share a grid",
        print_scheme(scheme),
        summed ? fmt::format("the sum of {} ranks leaves fewer than {} levels on a side of zero; ",
-                            ranks, codec::kLeastLevels)
+                            ranks, codec::kMinLevels)
               : "",
        most);
 }

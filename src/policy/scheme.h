@@ -11,7 +11,7 @@
 #include "codec/layout.h"
 #include "plan/algorithms.h"
 #include "plan/delta.h"
-#include "policy/learn.h"
+#include "policy/learn_schedule.h"
 
 namespace terse {
 

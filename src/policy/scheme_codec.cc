@@ -1,8 +1,8 @@
 // Finds the codec of a scheme that was read.
 #include <algorithm>
 
-#include "policy/options.h"
 #include "policy/scheme_draft.h"
+#include "policy/scheme_options.h"
 
 namespace terse {
 namespace {
@@ -104,9 +104,9 @@ Scheme finish(std::string_view text, const SchemeDraft& draft) {
   Scheme scheme = draft.scheme;
   codec::Spec& spec = scheme.spec;
   spec.codec = d.id;
-  spec.block = static_cast<uint16_t>(draft.block.value_or(d.usual_block));
-  spec.rounding = draft.rounding.value_or(d.usual_rounding);
-  spec.scale = draft.scale.value_or(d.usual_scale);
+  spec.block = static_cast<uint16_t>(draft.block.value_or(d.default_block));
+  spec.rounding = draft.rounding.value_or(d.default_rounding);
+  spec.scale = draft.scale.value_or(d.default_scale);
   if (spec.block < d.min_block || spec.block > d.max_block) {
     if (d.params == 0) refuse_scheme(text, "{} has no blocks", name_of(d));
     refuse_scheme(text, "{} has blocks of {}", name_of(d), d.min_block);

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "policy/automatic.h"
-#include "policy/options.h"
 #include "policy/presets.h"
 #include "policy/scheme_draft.h"
+#include "policy/scheme_options.h"
 
 namespace terse {
 namespace {
@@ -191,7 +191,7 @@ std::string print_scheme(const Scheme& s) {
   text += ':';
   if (!codec::has_one_block(d)) text += fmt::format("block={},", s.spec.block);
   text += fmt::format("round={}", kRoundingNames[static_cast<int>(s.spec.rounding)]);
-  if (s.spec.scale != d.usual_scale)
+  if (s.spec.scale != d.default_scale)
     text += fmt::format(",scale={}", kScaleNames[static_cast<int>(s.spec.scale)]);
   if (d.fit != codec::Fit::kAbsmax)
     text += fmt::format(",fit={}", kFitNames[static_cast<int>(d.fit)]);

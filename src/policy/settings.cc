@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "policy/nearest.h"
-#include "policy/profile.h"
+#include "policy/profile_file.h"
 #include "policy/size.h"
 
 namespace terse {
@@ -57,10 +57,10 @@ uint64_t parse_bytes(std::string_view text) {
 
 // Smaller chunks would be nothing but messages.
 uint64_t parse_chunk(std::string_view text) {
-  constexpr uint64_t kLeast = 4 << 10;
+  constexpr uint64_t kMin = 4 << 10;
   const uint64_t bytes = parse_bytes(text);
-  if (bytes != 0 && bytes < kLeast)
-    fail(ncclInvalidArgument, "a chunk has {} bytes or more", print_size(kLeast));
+  if (bytes != 0 && bytes < kMin)
+    fail(ncclInvalidArgument, "a chunk has {} bytes or more", print_size(kMin));
   return bytes;
 }
 
@@ -71,9 +71,9 @@ uint64_t parse_plain(std::string_view text) {
 }
 
 uint64_t parse_trace(std::string_view text) {
-  constexpr uint64_t kMost = 100'000;  // of some KB each
+  constexpr uint64_t kMax = 100'000;  // of some KB each
   const std::optional<uint64_t> calls = parse_number(text);
-  if (!calls || *calls > kMost) fail(ncclInvalidArgument, "it must be 0 to {} calls", kMost);
+  if (!calls || *calls > kMax) fail(ncclInvalidArgument, "it must be 0 to {} calls", kMax);
   return *calls;
 }
 
@@ -217,7 +217,7 @@ const Settings& settings() {
   static const Settings& s = *new Settings([] {
     Settings read = read_settings([](const char* name) { return std::getenv(name); });
     if (read.log) set_log_level(*read.log);
-    for (const std::string& line : find_strangers(environ)) log(LogLevel::kWarn, "{}", line);
+    for (const std::string& line : unknown_variables(environ)) log(LogLevel::kWarn, "{}", line);
     for (const std::string& line : read.policy.warnings()) log(LogLevel::kWarn, "{}", line);
     if (!read.policy_path.empty() && read.error.empty() && read.policy.rules.empty())
       log(LogLevel::kWarn, "{} has no rules: nothing is compressed", read.policy_path);
@@ -226,7 +226,7 @@ const Settings& settings() {
   return s;
 }
 
-std::vector<std::string> find_strangers(const char* const* environment) {
+std::vector<std::string> unknown_variables(const char* const* environment) {
   constexpr std::string_view kPrefix = "TERSE_";
   std::vector<std::string_view> known;  // without the prefix, which says nothing
   for (const Variable& variable : kVariables) {

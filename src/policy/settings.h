@@ -60,7 +60,7 @@ std::string report_folder(std::string_view report);
 
 // What is wrong, in a line each, with variables that are named TERSE_... and are none of terse's.
 // `environment` is as POSIX has it.
-std::vector<std::string> find_strangers(const char* const* environment);
+std::vector<std::string> unknown_variables(const char* const* environment);
 
 // The settings' names, meanings and present values, a line each.
 std::string describe_settings();

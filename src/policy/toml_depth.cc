@@ -7,8 +7,8 @@
 namespace terse {
 namespace {
 
-constexpr int kMostParts = 100;  // of a key
-constexpr int kMostNested = 16;  // arrays and inline tables in each other
+constexpr int kMaxParts = 100;  // of a key
+constexpr int kMaxNested = 16;  // arrays and inline tables in each other
 
 size_t length_of_comment(std::string_view text) { return std::min(text.find('\n'), text.size()); }
 
@@ -57,9 +57,9 @@ std::optional<TooDeep> too_deep(std::string_view text) {
     if (std::string_view("\n,=[]{}").find(c) != std::string_view::npos) parts = 1;
     if (c == '[' || c == '{') ++nested;
     if (c == ']' || c == '}') --nested;
-    if (parts > kMostParts) return {{at, fmt::format("a key of more than {} parts", kMostParts)}};
-    if (nested > kMostNested)
-      return {{at, fmt::format("more than {} lists or tables in each other", kMostNested)}};
+    if (parts > kMaxParts) return {{at, fmt::format("a key of more than {} parts", kMaxParts)}};
+    if (nested > kMaxNested)
+      return {{at, fmt::format("more than {} lists or tables in each other", kMaxNested)}};
     ++at;
   }
   return {};

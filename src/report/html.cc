@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/text.h"
-#include "report/merge.h"
+#include "report/merged.h"
 #include "report/page.h"
 
 namespace terse::report {
@@ -24,8 +24,8 @@ struct Column {
 // A table that is wider than the page scrolls by itself.
 const std::string kTable = "<div class=\"scroll\"><table>\n", kTableEnd = "</table></div>\n";
 
-constexpr size_t kMostLines = 32;  // of ranks; more are cells of a map
-constexpr size_t kNotable = 8;     // of them the table has so many of the slowest, and of the late
+constexpr size_t kMaxLines = 32;  // of ranks; more are cells of a map
+constexpr size_t kNotable = 8;    // of them the table has so many of the slowest, and of the late
 
 constexpr Column kColumns[] = {
     {"calls", value::calls, count},
@@ -95,7 +95,7 @@ std::string times_map(const MergedCommunicator& c, const MergedRow& row) {
 }
 
 std::string times_plot(const MergedCommunicator& c, const MergedRow& row) {
-  if (row.ranks.size() > kMostLines) return times_map(c, row);
+  if (row.ranks.size() > kMaxLines) return times_map(c, row);
   if (row.spread(value::total).count == 0) return "";
   std::vector<Line> lines;
   for (const RankRow& r : row.ranks) {
@@ -119,12 +119,12 @@ std::string times_plot(const MergedCommunicator& c, const MergedRow& row) {
 }
 
 std::string course_plot(const MergedRow& row) {
-  const Course course = row.course();
+  const DownsampledSeries course = row.course();
   Strip errors{.mean = {},
                .worst = {},
                .show_x = [](double x) { return fmt::format("call {:.0f}", x); },
                .show_y = show_error};
-  for (const Course::Point& p : course.points) {
+  for (const DownsampledSeries::Point& p : course.points) {
     const auto at = static_cast<double>(p.at);
     errors.mean.emplace_back(at, p.mean());
     errors.worst.emplace_back(at, p.greatest);
@@ -149,7 +149,7 @@ std::string error_plot(const MergedCommunicator& c, const MergedRow& row) {
   const Spread medians = row.spread(value::median_error), worst = row.spread(value::worst_error);
   // As it is where all ranks end with the same bytes.
   if (medians.min == medians.max && worst.min == worst.max) return text;
-  if (row.ranks.size() > kMostLines) return text + map_of(c, row, value::median_error);
+  if (row.ranks.size() > kMaxLines) return text + map_of(c, row, value::median_error);
   std::vector<Line> lines;
   for (const RankRow& r : row.ranks) {
     if (r.row.error.calls() == 0) continue;
@@ -195,7 +195,7 @@ std::string rank_line(const MergedRow& row, const RankRow& r) {
 
 // Those of a long row that a reader looks for: the slowest, and those that wait least.
 std::vector<RankRow> notable(const MergedRow& row) {
-  if (row.ranks.size() <= kMostLines) return row.ranks;
+  if (row.ranks.size() <= kMaxLines) return row.ranks;
   std::vector<const RankRow*> all, chosen;
   for (const RankRow& r : row.ranks) all.push_back(&r);
   const auto take = [&](double sign, double (*value)(const Row&)) {
@@ -345,12 +345,12 @@ std::string tiles(const Merged& merged) {
 std::string complaints(const Merged& merged) {
   if (merged.complaints.empty()) return "";
   std::string text = "<div class=\"warn\"><b>This report is not whole</b>\n<ul>\n";
-  constexpr size_t kMostComplaints = 100;
-  const size_t shown = std::min(merged.complaints.size(), kMostComplaints);
+  constexpr size_t kMaxComplaints = 100;
+  const size_t shown = std::min(merged.complaints.size(), kMaxComplaints);
   for (size_t i = 0; i < shown; ++i)
     text += fmt::format("<li>{}</li>\n", escape(merged.complaints[i]));
-  if (merged.complaints.size() > kMostComplaints)
-    text += fmt::format("<li>and {} more</li>\n", merged.complaints.size() - kMostComplaints);
+  if (merged.complaints.size() > kMaxComplaints)
+    text += fmt::format("<li>and {} more</li>\n", merged.complaints.size() - kMaxComplaints);
   return text + "</ul>\n</div>\n";
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMostNested = 32;  // values are copied by recursion
+constexpr int kMaxNested = 32;  // values are copied by recursion
 
 template <class... Args>
 [[noreturn]] void refuse_number(fmt::format_string<Args...> format, Args&&... args) {
@@ -46,17 +46,18 @@ Distribution read_distribution(const Json& j) {
   return d;
 }
 
-Json write(const Course& s) {
+Json write(const DownsampledSeries& s) {
   Json points = Json::array();
-  for (const Course::Point& p : s.points) points.push_back({p.at, p.count, p.sum, p.greatest});
+  for (const DownsampledSeries::Point& p : s.points)
+    points.push_back({p.at, p.count, p.sum, p.greatest});
   return {{"each", s.each}, {"points", std::move(points)}};
 }
 
-Course read_course(const Json& j) {
-  Course s{.each = j.at("each").get<uint64_t>(), .points = {}};
-  constexpr uint64_t kMostOfAPoint = uint64_t{1} << 53;
-  if (!std::has_single_bit(s.each) || s.each > kMostOfAPoint ||
-      j.at("points").size() > Course::kMaxPoints)
+DownsampledSeries read_course(const Json& j) {
+  DownsampledSeries s{.each = j.at("each").get<uint64_t>(), .points = {}};
+  constexpr uint64_t kMaxOfAPoint = uint64_t{1} << 53;
+  if (!std::has_single_bit(s.each) || s.each > kMaxOfAPoint ||
+      j.at("points").size() > DownsampledSeries::kMaxPoints)
     refuse_number("a course that is none");
   for (const Json& p : j.at("points"))
     s.points.push_back({p.at(0).get<uint64_t>(), p.at(1).get<uint64_t>(), p.at(2).get<double>(),
@@ -297,15 +298,15 @@ std::optional<Report> report_in(const std::string& text) {
     // What others have written is printed: a name may be of any bytes.
     bool too_deep = false;
     const Json j = Json::parse(text, [&](int depth, Json::parse_event_t, Json& parsed) {
-      too_deep |= depth >= kMostNested;
+      too_deep |= depth >= kMaxNested;
       if (parsed.is_string()) parsed = printable(parsed.get_ref<const std::string&>());
-      return depth < kMostNested;
+      return depth < kMaxNested;
     });
     const auto format = j.find("format");
     if (format == j.end() || !format->is_string() || format->get<std::string>() != kFormat)
       return {};
     if (too_deep)
-      fail(ncclInvalidArgument, "more than {} lists or objects in each other", kMostNested);
+      fail(ncclInvalidArgument, "more than {} lists or objects in each other", kMaxNested);
     const int version = j.at("version").get<int>();
     if (version != kVersion)
       fail(ncclInvalidArgument, "it is of version {} of the format, and this program reads {}",

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "report/merge.h"
+#include "report/merged.h"
 
 namespace terse::report {
 namespace {
@@ -65,8 +65,8 @@ Json write(const MergedRow& row) {
                           {"median", number(errors.median())},
                           {"p99", number(errors.percentile(99))},
                           {"worst", number(errors.greatest())}};
-  const Course course = row.course();
-  for (const Course::Point& p : course.points)
+  const DownsampledSeries course = row.course();
+  for (const DownsampledSeries::Point& p : course.points)
     j["error_of_a_call"]["course"].push_back(
         {{"call", p.at}, {"mean", number(p.mean())}, {"worst", number(p.greatest)}});
   const Race race = row.race();

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/course.h"
 #include "base/distribution.h"
+#include "base/downsampled_series.h"
 #include "base/sizes.h"
 #include "plan/topology.h"
 
@@ -42,9 +42,9 @@ struct Error {
   Distribution relative;                  // of each call; infinite where the native result is zero
   double squares = 0, exact_squares = 0;  // sums: of the difference, and of the native result
   double largest = 0;                     // difference of a single element
-  uint64_t lost = 0;    // elements that only the native result has as NaN or infinity
-  uint64_t spread = 0;  // that only the compressed one has so
-  Course course;        // of the finite ones, by the calls' numbers among those of all ranks
+  uint64_t lost = 0;         // elements that only the native result has as NaN or infinity
+  uint64_t spread = 0;       // that only the compressed one has so
+  DownsampledSeries course;  // of the finite ones, by the calls' numbers among those of all ranks
 
   uint64_t calls() const { return relative.count(); }
   double pooled_relative() const;  // of all calls together: those of large numbers drown the others

@@ -5,7 +5,7 @@
 
 #include "engine/comm/chooser.h"
 #include "model/predict.h"
-#include "policy/profile.h"
+#include "policy/profile_file.h"
 
 namespace terse::perf {
 namespace {
@@ -41,7 +41,7 @@ double seconds(const Profile& p, const Layout& l, std::string_view scheme, size_
   const bool native = scheme == model::kNative;
   const codec::Spec spec = native ? codec::Spec{} : on_ranks(parse_scheme(scheme), l.ranks)->spec;
   const plan::Shape shape =
-      shape_of({spec}, bytes / 4, 4, {l.ranks, 0, 0}, {plan::usual_grain(p.gpu), t});
+      shape_of({spec}, bytes / 4, 4, {l.ranks, 0, 0}, {plan::default_chunk_policy(p.gpu), t});
   if (native) return model::native_seconds(p, Collective::kAllReduce, shape);
   const plan::Selection taken = plan::select(Collective::kAllReduce, shape, plan::Algo{});
   return model::estimate(p, *taken.algorithm, shape, "").seconds;
@@ -99,7 +99,7 @@ TEST(Fit, LinksWithinNodesAreThoseOfACommunicatorOfOneNode) {
   const auto taken = [](const Profile& profile, size_t count, const plan::Topology& t) {
     const Prospect call{Collective::kBroadcast, count, Dtype::kFloat32,
                         static_cast<int>(t.node.size())};
-    return choose(predictions(profile, parse_scheme("auto"), call, {plan::kHostGrain, t}))
+    return choose(predictions(profile, parse_scheme("auto"), call, {plan::kHostChunks, t}))
         .scheme.off;
   };
   for (const Layout l : {Layout{8, 1}, Layout{16, 2}})
@@ -125,7 +125,7 @@ TEST(Fit, LaunchesAreWhatSmallCompressedCallsTakeBeyondTheirBytes) {
       for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast}) {
         const plan::Topology t = plan::even_topology(l.ranks, l.nodes);
         const Prospect call{collective, count, Dtype::kFloat32, l.ranks};
-        const Machines machines{plan::usual_grain(true), t};
+        const Machines machines{plan::default_chunk_policy(true), t};
         const Prediction taken =
             choose(predictions(p, parse_scheme("auto:bits=8"), call, machines));
         if (taken.scheme.off) continue;
@@ -171,7 +171,7 @@ TEST(Fit, ItsProfileCanBeRead) {
                              curve("int8", {{1024, 1e-5}, {4096, 1e-5}})}};
   fit(&level);
   ASSERT_TRUE(level.within);
-  EXPECT_EQ(level.within->bandwidth, kMostRate);
+  EXPECT_EQ(level.within->bandwidth, kMaxRate);
   EXPECT_EQ(parse_profile(print_profile(level), "level.toml"), level);
 
   Profile slow{.name = "slow",
@@ -179,9 +179,9 @@ TEST(Fit, ItsProfileCanBeRead) {
                             curve("int8", {{1024, 1e5}, {4096, 1e6}})}};
   fit(&slow);
   ASSERT_TRUE(slow.within);
-  EXPECT_EQ(slow.within->bandwidth, kLeastRate);
-  EXPECT_EQ(slow.within->latency, kMostLatency);
-  EXPECT_EQ(slow.codecs.at("int8").encode, kLeastRate);
+  EXPECT_EQ(slow.within->bandwidth, kMinRate);
+  EXPECT_EQ(slow.within->latency, kMaxLatency);
+  EXPECT_EQ(slow.codecs.at("int8").encode, kMinRate);
   EXPECT_EQ(parse_profile(print_profile(slow), "slow.toml"), slow);
 }
 

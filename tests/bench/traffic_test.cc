@@ -48,8 +48,8 @@ const Shape kShape = {0, 0, 240, 0, 0, 4};  // 960 elements of 4 bytes, in units
 TEST(Traffic, FartherRanksGetMore) {
   EXPECT_EQ(row_of(read({}), 0, kShape), (Row{0, 160, 320, 480}));
   EXPECT_EQ(row_of(read({}), 3, kShape), (Row{160, 320, 480, 0}));
-  EXPECT_EQ(read({}).most_sent(4, kShape), 960u);
-  EXPECT_EQ(read({}).most_received(4, kShape), 960u);
+  EXPECT_EQ(read({}).max_sent(4, kShape), 960u);
+  EXPECT_EQ(read({}).max_received(4, kShape), 960u);
 }
 
 TEST(Traffic, IsSpreadAsAsked) {
@@ -63,8 +63,8 @@ TEST(Traffic, IsThatOfTheMatrixInWholeUnits) {
   EXPECT_EQ(row_of(traffic, 0, kShape), (Row{0, 4, 8, 12}));
   EXPECT_EQ(row_of(traffic, 1, kShape), (Row{16, 0, 0, 0}));
   EXPECT_EQ(row_of(traffic, 3, kShape), (Row{0, 0, 0, 0}));
-  EXPECT_EQ(traffic.most_sent(4, kShape), 24u);
-  EXPECT_EQ(traffic.most_received(4, kShape), 16u);
+  EXPECT_EQ(traffic.max_sent(4, kShape), 24u);
+  EXPECT_EQ(traffic.max_received(4, kShape), 16u);
   EXPECT_EQ(row_of(read({{"MATRIX_FILE", path}, {"MATRIX_SCALE", "2"}}), 0, kShape),
             (Row{0, 8, 16, 24}));
 }

@@ -33,7 +33,8 @@ std::string describe(const Spec& s) {
   text += ":";
   if (!has_one_block(d)) text += "block=" + std::to_string(s.block) + ",";
   text += std::string("round=") + roundings[static_cast<int>(s.rounding)];
-  if (s.scale != d.usual_scale) text += std::string(",scale=") + scales[static_cast<int>(s.scale)];
+  if (s.scale != d.default_scale)
+    text += std::string(",scale=") + scales[static_cast<int>(s.scale)];
   if (d.fit == Fit::kMse) text += ",fit=mse";
   if (s.hadamard != 0) text += ",hadamard=" + std::to_string(s.hadamard);
   return text;

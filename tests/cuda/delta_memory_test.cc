@@ -186,15 +186,14 @@ TEST(DeltaMemory, ToCompareOneCallWithIsNoErrorOnAnyRank) {
 
 // Gathers that never come back, each larger than all before: what was freed of one serves another.
 TEST(DeltaMemory, OfWhatDoesNotComeBackServesAgain) {
-  constexpr size_t kLeast = 1030, kMost = 1130;  // of which all take the same room
-  ASSERT_EQ(shadow_room(kRanks * kLeast * sizeof(float)),
-            shadow_room(kRanks * kMost * sizeof(float)));
+  constexpr size_t kMin = 1030, kMax = 1130;  // of which all take the same room
+  ASSERT_EQ(shadow_room(kRanks * kMin * sizeof(float)), shadow_room(kRanks * kMax * sizeof(float)));
   std::barrier together(kRanks);
   play_ranks(kRanks, [&](Player& player) {
     const SchemeHandle scheme("int8:delta=shadow");
     const DeviceStream stream;
-    DeviceMemory shard(kMost * sizeof(float)), all(kRanks * kMost * sizeof(float));
-    shard.upload(gaussian(kMost, ncclFloat32, player.rank), stream.get());
+    DeviceMemory shard(kMax * sizeof(float)), all(kRanks * kMax * sizeof(float));
+    shard.upload(gaussian(kMax, ncclFloat32, player.rank), stream.get());
     const auto gather = [&](size_t count) {
       EXPECT_EQ(terseAllGather(shard.get(), all.get(), count, ncclFloat32, scheme.get(),
                                player.comm, stream.get()),
@@ -207,9 +206,9 @@ TEST(DeltaMemory, OfWhatDoesNotComeBackServesAgain) {
       together.arrive_and_wait();
       return now;
     };
-    gather(kLeast);
+    gather(kMin);
     const size_t before = allocations();
-    for (size_t count = kLeast + 1; count <= kMost; ++count) gather(count);
+    for (size_t count = kMin + 1; count <= kMax; ++count) gather(count);
     stream.synchronize();
     EXPECT_LE(allocations() - before, 40u * kRanks);
   });

@@ -24,7 +24,7 @@ void use(Communicator& c) {
                     .sent = {.raw = {.bytes = 40, .off_node = 4}, .wire = {.bytes = 10}},
                     .scratch_bytes = i,
                     .of_all_ranks = true});
-    c.counters.add_size(Fate::kCompressed, 1024);
+    c.counters.add_size(Outcome::kCompressed, 1024);
     c.counters.add_native(TERSE_BYPASS_OP, {.bytes = 100, .off_node = 10});
     c.shadows.pass_by(kind, nullptr);
   }

@@ -6,9 +6,9 @@
 #include <array>
 #include <cstring>
 
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/comm/directory.h"
-#include "engine/peers/exchange.h"
+#include "engine/peers/host_all_gather.h"
 #include "ranks.h"
 #include "reference.h"
 
@@ -19,11 +19,11 @@ namespace {
 void say_version(Communicator& c, uint64_t version) {
   std::array<char, kWordsBytes> words{};
   std::memcpy(words.data(), &version, sizeof version);
-  Exchange exchange(c, words.size());
-  exchange.say(words);
-  Exchange* const all[] = {&exchange};
-  meet(all, Patience::kUsual);
-  part(all);
+  HostAllGather exchange(c, words.size());
+  exchange.post(words);
+  HostAllGather* const all[] = {&exchange};
+  run_all_gathers(all, Timeout::kInit);
+  drain_all_gathers(all);
 }
 
 TEST(Agreement, NamesVersionsAsPeopleDo) {

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "../plan/running_sum.h"
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/call/route.h"
 #include "idle.h"
 
@@ -124,7 +124,7 @@ TEST(Allocations, NoneForACallWithAState) {
   c.plans.use(kTable);
   const StateKind kind{codec::Dtype::kFloat32, caller.scheme.spec};
   const plan::State state{"running sum of 5000", 40'000};
-  c.states.make(kind, state, c.tracks.of(nullptr));
+  c.states.make(kind, state, c.stream_sets.of(nullptr));
   c.states.agree(kind, state);
   EXPECT_EQ(caller.allocations([&] { caller.call(Collective::kAllReduce, 5'000); }), 0u);
 }
@@ -134,7 +134,7 @@ TEST(Allocations, NoneForACallOfALearnedCodec) {
   Communicator& c = caller.c.state;
   const CodebookKind kind{Collective::kAllReduce, 5'000, codec::Dtype::kFloat32, caller.scheme.spec,
                           caller.scheme.learn};
-  c.codebooks.make(kind, c.tracks.of(nullptr));
+  c.codebooks.make(kind, c.stream_sets.of(nullptr));
   c.codebooks.agree(kind);
   EXPECT_EQ(caller.allocations([&] { caller.call(Collective::kAllReduce, 5'000); }), 0u);
   EXPECT_NE(c.codebooks.find(kind)->calls, 0u);

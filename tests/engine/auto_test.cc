@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "engine/call/exclusion.h"
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/call/route.h"
 #include "engine/comm/account.h"
 #include "engine/comm/directory.h"
@@ -84,7 +84,7 @@ TEST(Auto, TakesWhatIsPredictedToBeFastest) {
   struct Case {
     size_t count;
     const char* automatic;
-    const char* taken;  // null: native
+    const char* result;  // null: native
   };
   // Between 4096 and 1048576 bytes times lie on straight lines: at 200,000 int8 gains 5 %.
   const Case cases[] = {
@@ -98,11 +98,11 @@ TEST(Auto, TakesWhatIsPredictedToBeFastest) {
       const Bytes in = gaussian(c.count, ncclFloat32, 7 + static_cast<uint64_t>(rank));
       Bytes out(in.size());
       submit(sum_of(in, out, c.count, comm), parse_scheme(c.automatic), own);
-      ++(c.taken == nullptr ? bypassed : compressed);
+      ++(c.result == nullptr ? bypassed : compressed);
       EXPECT_EQ(stats_of(comm).bypasses[TERSE_BYPASS_AUTO], bypassed);
-      EXPECT_TRUE(out == (c.taken == nullptr ? natively(in, c.count, comm)
-                                             : with(c.taken, in, c.count, comm, own)));
-      if (c.taken != nullptr) ++compressed;
+      EXPECT_TRUE(out == (c.result == nullptr ? natively(in, c.count, comm)
+                                              : with(c.result, in, c.count, comm, own)));
+      if (c.result != nullptr) ++compressed;
       EXPECT_EQ(stats_of(comm).calls, compressed);
     }
     release_communicator(comm, false);
@@ -116,7 +116,7 @@ TEST(Auto, ChoosesOnceForAllSeeds) {
   const auto choice = [&](const char* text) {
     return &chooser.of(own, parse_scheme(text),
                        {Collective::kAllReduce, 400'009, codec::Dtype::kFloat32, kRanks, 0},
-                       {plan::kHostGrain, plan::topology_of(std::array<uint64_t, kRanks>{})});
+                       {plan::kHostChunks, plan::topology_of(std::array<uint64_t, kRanks>{})});
   };
   const Prediction* const first = choice("auto:seed=1");
   EXPECT_EQ(first->scheme, parse_scheme("int8"));
@@ -207,10 +207,10 @@ TEST(Auto, OfARuleIsAgreedOnWithTheSettings) {
     const CommunicatorPointer c = communicator(comm, own);
     Bytes data(4 * 5000);
     const Request request = sum_of(data, data, 5000, comm);
-    EXPECT_TRUE(waits_for_ranks(*c, request));
+    EXPECT_TRUE(needs_topology(*c, request));
     const Agreement settings_alone{c.get(), nullptr, nullptr};
     agree({&settings_alone, 1});
-    EXPECT_FALSE(waits_for_ranks(*c, request));
+    EXPECT_FALSE(needs_topology(*c, request));
     const Route way = route(*c, request);
     EXPECT_EQ(way.scheme.spec, parse_scheme("int8").spec);
     ASSERT_TRUE(way.chosen_by);

@@ -1,12 +1,11 @@
 // Groups: one thread for several communicators, several calls on one, native among compressed ones.
-#include "engine/call/group.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "base/error.h"
 #include "client_stats.h"
+#include "engine/call/pending_group.h"
 #include "engine/comm/directory.h"
 #include "host_stream.h"
 #include "policy/settings.h"

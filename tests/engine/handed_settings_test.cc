@@ -43,8 +43,8 @@ TEST(HandedSettings, CompressLargerMessagesOnGpus) {
 TEST(HandedSettings, SayHowMessagesAreCut) {
   const Settings coarse = settings_of("int8", 0), fine = settings_of("int8", 1 << 16);
   IdleCommunicator a(Scheme{}, coarse), b(Scheme{}, fine);
-  EXPECT_EQ(a.state.plans.grain().chunk_bytes, plan::kHostGrain.chunk_bytes);
-  EXPECT_EQ(b.state.plans.grain().chunk_bytes, size_t{1} << 16);
+  EXPECT_EQ(a.state.plans.chunk_policy().chunk_bytes, plan::kHostChunks.chunk_bytes);
+  EXPECT_EQ(b.state.plans.chunk_policy().chunk_bytes, size_t{1} << 16);
   const PlanKey key{.collective = plan::Collective::kAllReduce,
                     .count = 1 << 22,
                     .spec = parse_scheme("int8").spec};

@@ -1,7 +1,7 @@
 // Calls on an idle communicator.
 #pragma once
 
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/call/route.h"
 #include "idle.h"
 

@@ -285,7 +285,7 @@ TEST(LearnedCalls, CannotBeginWhileAGraphIsRecorded) {
         << e.message;
   }
   const CodebookKind kind{r.collective, 1, codec::Dtype::kFloat32, scheme.spec, scheme.learn};
-  c.state.codebooks.make(kind, c.state.tracks.of(nullptr));
+  c.state.codebooks.make(kind, c.state.stream_sets.of(nullptr));
   EXPECT_THROW(call(), Error) << "not on all ranks yet";
   c.state.codebooks.agree(kind);
   call();
@@ -299,7 +299,7 @@ TEST(LearnedCalls, AreRecordedWithoutWaitingUnlessTheLevelsWereFitted) {
   IdleCommunicator c(scheme);
   const CodebookKind kind{Collective::kAllReduce, 1, codec::Dtype::kFloat32, scheme.spec,
                           scheme.learn};
-  c.state.codebooks.make(kind, c.state.tracks.of(nullptr));  // the track of eager calls
+  c.state.codebooks.make(kind, c.state.stream_sets.of(nullptr));  // the track of eager calls
   c.state.codebooks.agree(kind);
   c.backend.recorded = 1;
   float data[1] = {};
@@ -340,7 +340,7 @@ class CountingBackend final : public IdleBackend {
 
 TEST(Codebooks, BeginAsUniformLevels) {
   CountingBackend backend;
-  Track track(backend, nullptr);
+  StreamSet track(backend, nullptr);
   const CodebookKind kind{
       Collective::kAllReduce, 7, codec::Dtype::kFloat32, {.bits = 5}, {.calls = {}}};
   {
@@ -375,7 +375,7 @@ TEST(Codebooks, BeginAsUniformLevels) {
 // A rank that has a table which others lack would keep levels that these do not have.
 TEST(Codebooks, ThatNotAllRanksHaveBeginAnewWhereLevelsAreGiven) {
   CountingBackend backend;
-  Track track(backend, nullptr);
+  StreamSet track(backend, nullptr);
   const CodebookKind kind{
       Collective::kAllReduce, 7, codec::Dtype::kFloat32, {.bits = 2}, {.calls = {}}};
   const Levels fitting{.collective = kind.collective,

@@ -1,7 +1,7 @@
 // The engine's verbs with the settings of this process, as libterse calls them.
 #pragma once
 
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/comm/directory.h"
 
 namespace terse::test {

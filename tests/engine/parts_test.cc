@@ -4,9 +4,9 @@
 #include <set>
 
 #include "engine/comm/agreed.h"
+#include "engine/comm/control_buffer.h"
 #include "engine/comm/counters.h"
 #include "engine/comm/exclusions.h"
-#include "engine/comm/mailbox.h"
 #include "engine/comm/reservations.h"
 #include "engine/comm/shadows.h"
 #include "idle.h"
@@ -60,7 +60,7 @@ TEST(Agreed, DrawsByWhoLeads) {
     Agreed agreed;
     agreed.conclude(ordinal, leader, 77);
     EXPECT_EQ(agreed.ordinal(), ordinal);
-    return agreed.drawn();
+    return agreed.rng_stream();
   };
   EXPECT_EQ(drawn(5, 0), 5u);
   EXPECT_EQ(drawn(0, 1), uint64_t{1} << 32);
@@ -133,10 +133,10 @@ TEST(Shadows, KindsThatDoNotComeBackAreForgotten) {
   NewKinds k;
   Shadow& kept = k.call(k.kind(1));
   k.shadows.use(k.kind(1), kept, false);
-  const size_t last = 3 * Shadows::kMostKinds;
+  const size_t last = 3 * Shadows::kMaxKinds;
   for (size_t count = 2; count <= last; ++count) {
     k.call(k.kind(count));
-    ASSERT_LE(k.shadows.kinds(), Shadows::kMostKinds + 1);
+    ASSERT_LE(k.shadows.kinds(), Shadows::kMaxKinds + 1);
   }
   EXPECT_EQ(k.shadows.count(k.kind(1)), 1u) << "of which there were differences";
   EXPECT_EQ(k.shadows.count(k.kind(2)), 0u);
@@ -155,12 +155,12 @@ TEST(Shadows, KindsThatAreGivenUpStaySoWhileTheyComeBack) {
     k.shadows.renew(given_up, nullptr, NewKinds::kBytes, InFull::kOthers, 1);
   }
   k.shadows.free(given_up);
-  for (size_t count = 2; count <= 2 * Shadows::kMostKinds; ++count) {
+  for (size_t count = 2; count <= 2 * Shadows::kMaxKinds; ++count) {
     k.shadows.note(given_up);
     k.call(k.kind(count));
   }
   EXPECT_TRUE(k.shadows.gave_up(given_up));
-  for (size_t count = 1; count <= Shadows::kMostKinds; ++count) k.call(k.kind(count + 100'000));
+  for (size_t count = 1; count <= Shadows::kMaxKinds; ++count) k.call(k.kind(count + 100'000));
   EXPECT_FALSE(k.shadows.gave_up(given_up)) << "it is tried again";
 }
 
@@ -168,14 +168,14 @@ TEST(Shadows, KindsThatAreGivenUpStaySoWhileTheyComeBack) {
 TEST(Shadows, KindsOfOneRoundAreAllThere) {
   NewKinds k;
   k.shadows.begin_round();
-  const size_t many = Shadows::kMostKinds + 10;
+  const size_t many = Shadows::kMaxKinds + 10;
   for (size_t count = 1; count <= many; ++count) {
     EXPECT_EQ(k.shadows.superfluous(k.kind(count)), nullptr);
     k.shadows.note(k.kind(count));
   }
   EXPECT_EQ(k.shadows.kinds(), many);
   k.call(k.kind(many + 1));
-  EXPECT_EQ(k.shadows.kinds(), Shadows::kMostKinds);
+  EXPECT_EQ(k.shadows.kinds(), Shadows::kMaxKinds);
 }
 
 // Those that NCCL has done after all: they are no reason to give up the kind either.
@@ -329,21 +329,21 @@ class WordsBackend : public IdleBackend {
 
 TEST(Mailboxes, HoldTheWordsOfEachRank) {
   WordsBackend backend;
-  Mailbox mailbox(backend, 3, 2);
-  mailbox.say(std::string_view("me"));
-  EXPECT_EQ(mailbox.read(), 0) << "nothing came from rank 0";
-  std::memcpy(mailbox.slot(0), mailbox.own(), mailbox.slot_bytes());
-  std::memcpy(mailbox.slot(1), mailbox.own(), mailbox.slot_bytes());
-  EXPECT_EQ(mailbox.read(), 2);
-  std::memcpy(mailbox.slot(2), mailbox.own(), mailbox.slot_bytes());
-  std::memcpy(mailbox.slot(2) + 1, "it", 2);
-  EXPECT_EQ(mailbox.read(), std::nullopt);
-  EXPECT_EQ(std::string_view(mailbox.words(1).data(), 2), "me");
-  EXPECT_EQ(std::string_view(mailbox.words(2).data(), 2), "it");
-  mailbox.say(std::string_view("me"));
-  EXPECT_EQ(mailbox.read(), 0) << "what was said before does not stay";
+  ControlBuffer control_buffer(backend, 3, 2);
+  control_buffer.post(std::string_view("me"));
+  EXPECT_EQ(control_buffer.read(), 0) << "nothing came from rank 0";
+  std::memcpy(control_buffer.slot(0), control_buffer.own(), control_buffer.slot_bytes());
+  std::memcpy(control_buffer.slot(1), control_buffer.own(), control_buffer.slot_bytes());
+  EXPECT_EQ(control_buffer.read(), 2);
+  std::memcpy(control_buffer.slot(2), control_buffer.own(), control_buffer.slot_bytes());
+  std::memcpy(control_buffer.slot(2) + 1, "it", 2);
+  EXPECT_EQ(control_buffer.read(), std::nullopt);
+  EXPECT_EQ(std::string_view(control_buffer.received(1).data(), 2), "me");
+  EXPECT_EQ(std::string_view(control_buffer.received(2).data(), 2), "it");
+  control_buffer.post(std::string_view("me"));
+  EXPECT_EQ(control_buffer.read(), 0) << "what was said before does not stay";
   backend.ends = false;
-  EXPECT_FALSE(mailbox.has_ended());
+  EXPECT_FALSE(control_buffer.has_ended());
 }
 
 }  // namespace

@@ -24,16 +24,17 @@ plan::Topology some_nodes(int ranks, std::mt19937& random) {
 }
 
 // By which all ranks ask each other for memory at the same call, and have enough.
-void expect_enough(const PlanKey& key, int ranks, const plan::Topology& nodes, plan::Grain grain) {
+void expect_enough(const PlanKey& key, int ranks, const plan::Topology& nodes,
+                   plan::ChunkPolicy chunk_policy) {
   size_t most = 0, said = 0;
   for (int rank = 0; rank < ranks; ++rank) {
-    Plans plans(rank, ranks, grain);
+    Plans plans(rank, ranks, chunk_policy);
     plans.learn(nodes);
     const PlanPointer plan = plans.of(key);
     most = std::max(most, plan->scratch_bytes);
-    if (rank == 0) said = plan->most_scratch_bytes;
-    ASSERT_EQ(plan->most_scratch_bytes, said) << plan::name(key.collective) << " of " << key.count
-                                              << ", root " << key.root << ", rank " << rank;
+    if (rank == 0) said = plan->max_scratch_bytes;
+    ASSERT_EQ(plan->max_scratch_bytes, said) << plan::name(key.collective) << " of " << key.count
+                                             << ", root " << key.root << ", rank " << rank;
   }
   ASSERT_EQ(most, said) << plan::name(key.collective) << " of " << key.count << ", root "
                         << key.root << " of " << ranks << " on " << nodes.nodes();
@@ -52,7 +53,7 @@ TEST(Plans, OfACallWithARootNeedNoMoreOnAnyRankThanAllSay) {
     key.dtype = random() % 2 == 0 ? codec::Dtype::kFloat32 : codec::Dtype::kBfloat16;
     key.verified = random() % 2 == 0;
     const plan::Topology nodes = some_nodes(ranks, random);
-    expect_enough(key, ranks, nodes, plan::kHostGrain);
+    expect_enough(key, ranks, nodes, plan::kHostChunks);
     ASSERT_FALSE(testing::Test::HasFailure());
   }
 }
@@ -81,7 +82,7 @@ TEST(Plans, OfACallOfAllRanksTakeAsMuchOnEach) {
     for (int rank = 0; rank < ranks; ++rank) hosts.push_back(dealt ? rank % nodes : rank / of_node);
     std::optional<size_t> said;
     for (int rank = 0; rank < ranks; ++rank) {
-      Plans plans(rank, ranks, plan::kHostGrain);
+      Plans plans(rank, ranks, plan::kHostChunks);
       plans.learn(plan::topology_of(hosts));
       const size_t scratch = plans.of(key)->scratch_bytes;
       ASSERT_EQ(scratch, said.value_or(scratch))
@@ -99,8 +100,8 @@ TEST(Plans, OfADirectCallNeedNoMoreOnAnyRankThanAllSay) {
       PlanKey key{};
       key.collective = Collective::kReduce;
       key.algorithm = *plan::find_algo("direct");
-      key.count = chunks * plan::kGpuGrain.chunk_bytes / 4;
-      expect_enough(key, ranks, plan::even_topology(ranks, 1), plan::kGpuGrain);
+      key.count = chunks * plan::kGpuChunks.chunk_bytes / 4;
+      expect_enough(key, ranks, plan::even_topology(ranks, 1), plan::kGpuChunks);
     }
 }
 
@@ -116,22 +117,22 @@ BatchKey some_batch(size_t messages, std::mt19937& random) {
 // As where tokens go to experts: no batch is like another.
 TEST(Plans, TakeNoMoreMemoryThanTheyMay) {
   std::mt19937 random(5);
-  constexpr size_t kMost = 300'000;
-  Plans plans(0, 4, plan::exact_grain(4000), kMost);
+  constexpr size_t kMax = 300'000;
+  Plans plans(0, 4, plan::exact_chunks(4000), kMax);
   size_t all = 0;
   for (int i = 0; i < 100; ++i) {
     all += plan::memory_bytes(*plans.of(some_batch(1 + random() % 40, random)));
-    ASSERT_LE(plans.bytes(), kMost);
+    ASSERT_LE(plans.bytes(), kMax);
   }
-  EXPECT_GT(all, 5 * kMost);
-  EXPECT_GT(plans.bytes(), kMost / 4);
+  EXPECT_GT(all, 5 * kMax);
+  EXPECT_GT(plans.bytes(), kMax / 4);
   plans.learn(plan::even_topology(4, 1));
-  EXPECT_GT(plans.bytes(), kMost / 4) << "batches do not go by the nodes";
+  EXPECT_GT(plans.bytes(), kMax / 4) << "batches do not go by the nodes";
 }
 
 TEST(Plans, ThatWereUsedLongestAgoGoFirst) {
   std::mt19937 random(5);
-  Plans plans(0, 4, plan::exact_grain(4000), 300'000);
+  Plans plans(0, 4, plan::exact_chunks(4000), 300'000);
   const BatchKey again = some_batch(10, random), once = some_batch(10, random);
   const PlanPointer used_again = plans.of(again), used_once = plans.of(once);
   for (int i = 0; i < 100; ++i) {
@@ -144,7 +145,7 @@ TEST(Plans, ThatWereUsedLongestAgoGoFirst) {
 }
 
 TEST(Plans, OneThatIsLargerThanAllMayBeIsThereAlone) {
-  Plans plans(0, 4, plan::exact_grain(100'000), 20'000);
+  Plans plans(0, 4, plan::exact_chunks(100'000), 20'000);
   PlanKey key{};
   key.collective = Collective::kAllReduce;
   key.count = 100;
@@ -162,7 +163,7 @@ TEST(Plans, OneThatIsLargerThanAllMayBeIsThereAlone) {
 
 // What stays exact goes over the link, too: a call that would send more than NCCL is known by it.
 TEST(Plans, TheLinkHasWhatNcclCarriesBesideThem) {
-  Plans plans(0, 8, plan::kHostGrain);
+  Plans plans(0, 8, plan::kHostChunks);
   plans.learn(plan::topology_of(std::vector<uint64_t>{1, 1, 1, 2, 2, 2, 2, 2}));
   PlanKey key{};
   key.collective = Collective::kAllReduce;

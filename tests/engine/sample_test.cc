@@ -7,7 +7,7 @@
 #include <string>
 
 #include "idle.h"
-#include "plan/beside.h"
+#include "plan/native_extras.h"
 
 namespace terse::test {
 namespace {
@@ -33,7 +33,7 @@ class Clock final : public IdleBackend {
 plan::Plan plan_beside(bool verified) {
   const plan::Shape shape{.count = 5000,
                           .ranks = 3,
-                          .grain = plan::exact_grain(3000),
+                          .chunk_policy = plan::exact_chunks(3000),
                           .packing = {32, [](size_t n) { return n; }}};
   const plan::Range range{10, 20};
   return plan::with(plan::two_shot_all_reduce(shape), plan::Collective::kAllReduce, shape,
@@ -52,14 +52,14 @@ void play(const plan::Plan& plan, Clock& clock, Sample& sample) {
 
 TEST(Sample, TimesThePlansOwnStepsAlone) {
   const plan::Plan plan = plan_beside(false);
-  ASSERT_TRUE(plan.steps.front().beside && plan.steps.back().beside);
+  ASSERT_TRUE(plan.steps.front().is_extra && plan.steps.back().is_extra);
   Clock clock;
   Sample sample(clock);
   sample.start(plan, {.metered = true});
   play(plan, clock, sample);
   std::map<Lane, double> own;
   for (const plan::Step& step : plan.steps)
-    if (!step.beside) own[step.lane] += 5;
+    if (!step.is_extra) own[step.lane] += 5;
   EXPECT_FALSE(sample.native());
   const std::optional<PhaseTimes> times = sample.times();
   ASSERT_TRUE(times);
@@ -115,7 +115,7 @@ TEST(Sample, SaysWhenEachStepWas) {
 TEST(Sample, KeepsABoundedNumberOfSteps) {
   const plan::Shape shape{.count = 100'000,
                           .ranks = 3,
-                          .grain = plan::exact_grain(3000),
+                          .chunk_policy = plan::exact_chunks(3000),
                           .packing = {32, [](size_t n) { return n; }}};
   const plan::Plan plan = plan::two_shot_all_reduce(shape);
   ASSERT_GT(plan.steps.size(), CallTime::kMaxSteps);

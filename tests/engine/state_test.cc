@@ -6,7 +6,7 @@
 #include <set>
 
 #include "../plan/running_sum.h"
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/comm/directory.h"
 #include "idle.h"
 #include "own_settings.h"
@@ -168,7 +168,7 @@ TEST(State, IsMadeOfZeros) {
   } memory;
   for (const size_t bytes : {size_t{1}, size_t{1} << 20, (size_t{5} << 20) + 3}) {
     memory.released = 0;
-    Track track(memory, nullptr);
+    StreamSet track(memory, nullptr);
     {
       States states(memory);
       const StateKind kind{codec::Dtype::kFloat32, {}};
@@ -223,7 +223,7 @@ TEST(State, CannotBeMadeWhileAGraphIsRecorded) {
         << e.message;
     EXPECT_NE(e.message.find("rank 3 of 8"), std::string::npos) << e.message;
   }
-  Track& track = idle.c.state.tracks.of(nullptr);
+  StreamSet& track = idle.c.state.stream_sets.of(nullptr);
   const StateKind kind{codec::Dtype::kFloat32, idle.scheme.spec};
   idle.c.state.states.make(kind, {"running sum of 1", 8}, track);
   idle.c.state.states.agree(kind, {"running sum of 1", 8});

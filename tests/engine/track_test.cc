@@ -1,11 +1,10 @@
 // The queues on which a call's steps run, over a backend that only counts them.
-#include "engine/comm/track.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
+#include "engine/comm/stream_set.h"
 #include "idle.h"
 
 namespace terse::test {
@@ -29,12 +28,12 @@ class CountingBackend : public IdleBackend {
   const size_t queues_;
 };
 
-TEST(Track, HasAsManyQueuesForWhatIsSentAsTheBackendGainsBy) {
+TEST(StreamSet, HasAsManyQueuesForWhatIsSentAsTheBackendGainsBy) {
   constexpr auto kFirst = static_cast<size_t>(plan::Lane::kCommunicate);
   for (size_t queues : {1, 2, 3}) {
     CountingBackend backend(queues);
     {
-      const Track track(backend, nullptr);
+      const StreamSet track(backend, nullptr);
       const auto& lanes = track.lanes();
       const std::set<Stream> sending(lanes.begin() + kFirst, lanes.end());
       EXPECT_EQ(sending.size(), std::min(queues, plan::kCommunicateLanes));

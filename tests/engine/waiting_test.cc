@@ -7,10 +7,10 @@
 #include <future>
 #include <thread>
 
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/call/route.h"
 #include "engine/comm/directory.h"
-#include "engine/peers/exchange.h"
+#include "engine/peers/host_all_gather.h"
 #include "host_stream.h"
 #include "idle.h"
 #include "thrown_error.h"
@@ -28,16 +28,16 @@ class Waiting : public testing::Test {
   }
 
   // What a meeting throws.
-  std::string failure_of(Patience patience, ncclResult_t wanted) {
+  std::string failure_of(Timeout patience, ncclResult_t wanted) {
     return failure_of(c, patience, wanted);
   }
-  static std::string failure_of(IdleCommunicator& c, Patience patience, ncclResult_t wanted) {
-    Exchange exchange(c.state, 1);
+  static std::string failure_of(IdleCommunicator& c, Timeout patience, ncclResult_t wanted) {
+    HostAllGather exchange(c.state, 1);
     const char word = 0;
-    exchange.say({&word, 1});
-    Exchange* const all[] = {&exchange};
+    exchange.post({&word, 1});
+    HostAllGather* const all[] = {&exchange};
     try {
-      meet(all, patience);
+      run_all_gathers(all, patience);
     } catch (const Error& e) {
       EXPECT_EQ(e.result, wanted);
       return e.message;
@@ -53,14 +53,14 @@ void expect_part(const std::string& text, const char* part) {
 }
 
 TEST_F(Waiting, WordsThatNobodyHasWrittenAreNone) {
-  expect_part(failure_of(Patience::kUsual, ncclRemoteError), "nothing came from rank 0");
+  expect_part(failure_of(Timeout::kInit, ncclRemoteError), "nothing came from rank 0");
 }
 
 TEST_F(Waiting, EndsWhereNcclHasFailed) {
   nccl_state = ncclRemoteError;
   for (const bool ends : {true, false}) {
     c.backend.ends = ends;
-    for (const Patience patience : {Patience::kUsual, Patience::kLong})
+    for (const Timeout patience : {Timeout::kInit, Timeout::kLateRank})
       expect_part(failure_of(patience, ncclRemoteError), "rank 3 of 8");
   }
 }
@@ -70,14 +70,14 @@ TEST_F(Waiting, EndsAfterTheTimeout) {
   short_of_time.timeout_seconds = 1;
   IdleCommunicator usual(parse_scheme("int8"), short_of_time);
   usual.backend.ends = false;
-  const std::string message = failure_of(usual, Patience::kUsual, ncclSystemError);
+  const std::string message = failure_of(usual, Timeout::kInit, ncclSystemError);
   expect_part(message, "rank 3 of 8");
   expect_part(message, "not every rank answered within 1 s (TERSE_TIMEOUT)");
 
   IdleCommunicator longer(parse_scheme("int8"), short_of_time);
   longer.backend.ends = false;
   testing::internal::CaptureStderr();
-  expect_part(failure_of(longer, Patience::kLong, ncclSystemError),
+  expect_part(failure_of(longer, Timeout::kLateRank, ncclSystemError),
               "not every rank came to a call on which they decide together within 10 s (10 times "
               "TERSE_TIMEOUT)");
   expect_part(testing::internal::GetCapturedStderr(),
@@ -99,7 +99,7 @@ TEST_F(Waiting, BeginsWhenNcclHasLaunchedWhatIsWaitedFor) {
       slow.backend.ends = true;
     });
   };
-  expect_part(failure_of(slow, Patience::kUsual, ncclRemoteError), "nothing came from rank 0");
+  expect_part(failure_of(slow, Timeout::kInit, ncclRemoteError), "nothing came from rank 0");
 }
 
 TEST_F(Waiting, ForWhatWasEnqueuedBeforeDifferencesEndsToo) {
@@ -124,47 +124,47 @@ TEST_F(Waiting, ForWhatWasEnqueuedBeforeDifferencesEndsToo) {
     expect_part(e.message, "what was enqueued before an AllGather of differences was not done");
     expect_part(e.message, "within 10 s (10 times TERSE_TIMEOUT)");
   }
-  EXPECT_EQ(other.state.invalidity(), ncclSystemError);
+  EXPECT_EQ(other.state.failure(), ncclSystemError);
 }
 
 // What was recorded into a graph, or failed to be, no rank waits for; else nobody knows.
 TEST_F(Waiting, IsForNobodyWhereARankKnowsNothingOfItsStream) {
   const Error cause(ncclInternalError, "a cause");
   c.backend.recording_fails = ncclInvalidUsage;
-  c.state.break_off(nullptr, cause);
-  EXPECT_EQ(c.state.invalidity(), std::nullopt);
+  c.state.poison(nullptr, cause);
+  EXPECT_EQ(c.state.failure(), std::nullopt);
   c.backend.recording_fails = ncclUnhandledCudaError;
-  c.state.break_off(nullptr, cause);
-  EXPECT_EQ(c.state.invalidity(), ncclInternalError);
+  c.state.poison(nullptr, cause);
+  EXPECT_EQ(c.state.failure(), ncclInternalError);
 }
 
 // Else a rank that has given up would be one call ahead of those that have not.
 TEST_F(Waiting, IsNotDoneAgainAfterItHasFailed) {
-  failure_of(Patience::kUsual, ncclRemoteError);
+  failure_of(Timeout::kInit, ncclRemoteError);
   const size_t groups = groups_started;
-  const std::string again = failure_of(Patience::kUsual, ncclRemoteError);
+  const std::string again = failure_of(Timeout::kInit, ncclRemoteError);
   EXPECT_EQ(groups_started, groups);
   EXPECT_EQ(again,
             "a new communicator, rank 3 of 8: its ranks may be at different calls since one has "
             "failed, and it is good for nothing but to be aborted: nothing came from rank 0");
   EXPECT_EQ(c.state.state(), ncclRemoteError);
   c.state.abort();
-  expect_part(failure_of(Patience::kUsual, ncclInvalidUsage), "rank 3 of 8: aborted");
+  expect_part(failure_of(Timeout::kInit, ncclInvalidUsage), "rank 3 of 8: aborted");
 }
 
 TEST_F(Waiting, EndsWithAnAbort) {
   for (const bool ends : {true, false}) {
     IdleCommunicator other{parse_scheme("int8")};
     other.backend.ends = false;
-    Exchange exchange(other.state, 1);
+    HostAllGather exchange(other.state, 1);
     std::thread aborts([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       other.state.abort();
       other.backend.ends = ends;
     });
-    Exchange* const all[] = {&exchange};
+    HostAllGather* const all[] = {&exchange};
     try {
-      meet(all, Patience::kLong);
+      run_all_gathers(all, Timeout::kLateRank);
       ADD_FAILURE() << "it met";
     } catch (const Error& e) {
       EXPECT_EQ(e.result, ncclInvalidUsage);
@@ -175,7 +175,7 @@ TEST_F(Waiting, EndsWithAnAbort) {
 }
 
 TEST_F(Waiting, OfACommunicatorThatGoesEndsWhereNcclHasFailed) {
-  c.state.tracks.of(nullptr);
+  c.state.stream_sets.of(nullptr);
   EXPECT_TRUE(c.state.drains());
   c.backend.ends = false;
   std::thread ends([&] {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "expect.h"
-#include "policy/profile.h"
+#include "policy/profile_file.h"
 
 using namespace terse;
 

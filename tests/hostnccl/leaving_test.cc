@@ -24,7 +24,7 @@ class ByHand {
   void join(const ncclUniqueId& id, const Settings& settings) {
     const Limit limit{Clock::now() + settings.timeout, &stop_};
     const MeetingPoint point = from_unique_id(id);
-    Doorway door = Doorway::open(settings);
+    Listener door = Listener::open(settings);
     Star star = Star::join(point, {point.magic, rank_, 2}, door, settings, stop_);
     const std::string at(reinterpret_cast<const char*>(&door.address), sizeof(Address));
     star.all_gather(at, limit);

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "log.h"
+#include "nccl_log.h"
 
 namespace hostnccl {
 

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "group.h"
-#include "handles.h"
+#include "handle_table.h"
 #include "meeting.h"
+#include "nccl_group.h"
 #include "threads_of_process.h"
 
 namespace hostnccl {

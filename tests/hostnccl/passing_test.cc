@@ -4,7 +4,7 @@
 #include <memory>
 #include <thread>
 
-#include "completion.h"
+#include "call_completion.h"
 #include "stream.h"
 
 namespace hostnccl {

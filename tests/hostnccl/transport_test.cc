@@ -101,7 +101,7 @@ TEST(Transport, APeerThatGoesWhileItIsConnectedToIsAFailure) {
       const Flag stop;
       const Limit limit{Clock::now() + settings.timeout, &stop};
       const MeetingPoint point = from_unique_id(id);
-      Doorway door = Doorway::open(settings);
+      Listener door = Listener::open(settings);
       Star star = Star::join(point, {point.magic, 1, 2}, door, settings, stop);
       const std::string at(reinterpret_cast<const char*>(&door.address), sizeof(Address));
       star.all_gather(at, limit);

@@ -48,7 +48,7 @@ plan::Packing packing(bool shared_grid = false) {
 Shape shape(int nodes, int ranks_of_node, bool shared_grid = false) {
   return {.count = 1024,
           .ranks = nodes * ranks_of_node,
-          .grain = plan::exact_grain(size_t{1} << 30),
+          .chunk_policy = plan::exact_chunks(size_t{1} << 30),
           .packing = packing(shared_grid),
           .topology = topology(nodes, ranks_of_node)};
 }
@@ -180,7 +180,7 @@ TEST(Predict, TwoLevelsAreFasterWhereANodeHasSeveralRanks) {
 // here coding, is hidden by the longer one. Latencies go by while others send.
 TEST(Predict, ChunksOverlap) {
   Shape s = shape(4, 1);
-  s.grain = plan::exact_grain(1024);
+  s.chunk_policy = plan::exact_chunks(1024);
   const double sending = 2 * 3 * 256 / kBetweenBytes;
   const double chunks = 4 * (5 * kLaunch + 12 * kMessage) + 2 * kBetweenLatency;
   EXPECT_EQ(seconds_of(s, "twoshot"),
@@ -199,17 +199,17 @@ TEST(Predict, ThereAreAsManyChunksAsThePlanHas) {
   Profile launches{.within = Link{0, 1e300}, .launch = 1, .coding = {1e300, 1e300}};
   const struct {
     size_t bytes;
-    plan::Grain grain;
+    plan::ChunkPolicy chunk_policy;
     double chunks;
   } cases[] = {
-      {31 << 20, plan::kHostGrain, 31}, {32 << 20, plan::kHostGrain, 16},
-      {1 << 20, plan::kHostGrain, 1},   {4096, plan::kHostGrain, 1},
-      {64 << 20, plan::kGpuGrain, 4},   {64 << 20, {1 << 20, 4 << 20, 32}, 4},
+      {31 << 20, plan::kHostChunks, 31}, {32 << 20, plan::kHostChunks, 16},
+      {1 << 20, plan::kHostChunks, 1},   {4096, plan::kHostChunks, 1},
+      {64 << 20, plan::kGpuChunks, 4},   {64 << 20, {1 << 20, 4 << 20, 32}, 4},
   };
   for (const auto& c : cases) {
     Shape s = shape(1, 4);
     s.count = c.bytes / s.element_bytes;
-    s.grain = c.grain;
+    s.chunk_policy = c.chunk_policy;
     EXPECT_DOUBLE_EQ(seconds_of(s, "twoshot", launches), 5 * c.chunks) << c.bytes;
   }
 }
@@ -278,7 +278,7 @@ struct RandomCall {
         hosts.push_back(static_cast<uint64_t>(one_of(0, 2)));
       shape.topology = plan::topology_of(hosts);
     }
-    shape.grain = plan::usual_grain(true);
+    shape.chunk_policy = plan::default_chunk_policy(true);
     shape.count = static_cast<size_t>(one_of(1, 1 << 12)) << one_of(0, 12);
   }
 

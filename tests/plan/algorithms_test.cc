@@ -135,7 +135,8 @@ TEST(Algorithms, CostIsThatOfThePlan) {
       else if (random() % 4)
         shape.topology = anywhere(ranks, random);
       if (random() % 2)  // which only those in two levels go by
-        shape.within = {Format::kWithin, {64, [](size_t n) { return 2 * n + (n + 63) / 64 * 4; }}};
+        shape.within = {Format::kIntraPacked,
+                        {64, [](size_t n) { return 2 * n + (n + 63) / 64 * 4; }}};
       if (is_point_to_point(a.collective) && shape.rank == shape.root) continue;
       SCOPED_TRACE(fmt::format("{} {} {} on {} of {} root {}", name(a.collective), a.names.own,
                                shape.count, shape.rank, ranks, shape.root));
@@ -148,7 +149,7 @@ TEST(Algorithms, CostIsThatOfThePlan) {
       const size_t native = a.sharing != Sharing::kNone ? 8 * 2 * cut.steps.size() : 0;
       EXPECT_GE(cut.sent_bytes() + native, a.cost(shape).sent.bytes);
       EXPECT_LE(cut.sent_bytes(), a.cost(shape).sent.bytes + padding + native * ranks);
-      shape.grain = exact_grain(1 << 30);
+      shape.chunk_policy = exact_chunks(1 << 30);
       const Plan plan = a.build(shape);
       const Traffic sent = traffic_to(plan.wire_to, shape.rank, shape.topology) + plan.native;
       EXPECT_EQ(a.cost(shape).sent.bytes, sent.bytes);

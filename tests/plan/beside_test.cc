@@ -1,7 +1,5 @@
 // What NCCL itself does beside an algorithm: exact elements stay exact and all others as they are
 // without, and the result of the whole call is there to compare with.
-#include "plan/beside.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 #include "grids.h"
 #include "meaning.h"
 #include "plan/algorithms.h"
+#include "plan/native_extras.h"
 #include "plan/order.h"
 #include "simulator.h"
 #include "trials.h"
@@ -83,7 +82,7 @@ Shape random_shape(const Algorithm& a, std::mt19937& random) {
   return {.count = kCounts[random() % std::size(kCounts)],
           .ranks = ranks,
           .root = static_cast<int>(random() % ranks),
-          .grain = exact_grain(size_t{256} << random() % 8),
+          .chunk_policy = exact_chunks(size_t{256} << random() % 8),
           .packing = packing_for(a, test_packing(32)),
           .topology = round_robin(ranks, 2)};
 }
@@ -115,7 +114,7 @@ void check(const Case& c, const std::mt19937& random) {
   }
 }
 
-TEST(Beside, ExactElementsStayExactInAnyOrderOfSteps) {
+TEST(NativeExtras, ExactElementsStayExactInAnyOrderOfSteps) {
   std::mt19937 random(8);
   for (const Algorithm& a : algorithms()) {
     if (!may_keep_exact(a.collective)) continue;
@@ -128,7 +127,7 @@ TEST(Beside, ExactElementsStayExactInAnyOrderOfSteps) {
   }
 }
 
-TEST(Beside, TheNativeResultOfEveryCollective) {
+TEST(NativeExtras, TheNativeResultOfEveryCollective) {
   std::mt19937 random(9);
   for (const Algorithm& a : algorithms()) {
     if (is_point_to_point(a.collective)) continue;
@@ -140,7 +139,7 @@ TEST(Beside, TheNativeResultOfEveryCollective) {
 }
 
 // Else the test above would say nothing.
-TEST(Beside, TheSimulatorsCodecIsLossy) {
+TEST(NativeExtras, TheSimulatorsCodecIsLossy) {
   std::mt19937 random(1);
   for (const Algorithm& a : algorithms()) {
     if (!may_keep_exact(a.collective)) continue;
@@ -155,7 +154,7 @@ TEST(Beside, TheSimulatorsCodecIsLossy) {
   }
 }
 
-TEST(Beside, NothingLeavesThePlanAsItIs) {
+TEST(NativeExtras, NothingLeavesThePlanAsItIs) {
   for (const Algorithm& a : algorithms()) {
     const Shape s{.count = 100'000,
                   .ranks = 4,
@@ -180,7 +179,7 @@ Values levels_of(const Played& p) {
 }
 
 // Of what all ranks send, whatever else is done beside, and the call goes on as without.
-TEST(Beside, AllRanksLearnTheLevels) {
+TEST(NativeExtras, AllRanksLearnTheLevels) {
   std::mt19937 random(10);
   for (const Algorithm& a : algorithms()) {
     if (is_point_to_point(a.collective)) continue;
@@ -198,7 +197,7 @@ TEST(Beside, AllRanksLearnTheLevels) {
 }
 
 // What the statistics count as sent: what is exact, by the model of NCCL's rings.
-TEST(Beside, NativeTrafficIsOfWhatIsExact) {
+TEST(NativeExtras, NativeTrafficIsOfWhatIsExact) {
   Shape s{.count = 1000, .ranks = 4, .rank = 1, .packing = test_packing(32)};
   s.topology = topology_of(std::vector<uint64_t>{1, 1, 2, 2});
   const Range ranges[] = {{0, 100}, {900, 1100}};  // of the first two of four shards
@@ -233,7 +232,7 @@ TEST(Beside, NativeTrafficIsOfWhatIsExact) {
 }
 
 // FSDP2 cuts each parameter into shards, and so a norm is in all of them.
-TEST(Beside, ManyRangesAreOneNativeCall) {
+TEST(NativeExtras, ManyRangesAreOneNativeCall) {
   for (const Algorithm& a : algorithms()) {
     if (!may_keep_exact(a.collective)) continue;
     Shape s{.count = 5000,
@@ -247,7 +246,7 @@ TEST(Beside, ManyRangesAreOneNativeCall) {
       const Plan plan = with(a.build(s), a.collective, s, {.exact = ranges});
       size_t natives = 0;
       for (const Step& step : plan.steps)
-        if (step.beside) natives += step.natives.size();
+        if (step.is_extra) natives += step.natives.size();
       EXPECT_EQ(natives, 1u) << print(plan);
       const size_t own = Chunks::round_up(a.build(s).scratch_bytes, Chunks::kAlignment);
       EXPECT_EQ(plan.scratch_bytes, own + ranges.size() * 12 * s.element_bytes);
@@ -256,20 +255,20 @@ TEST(Beside, ManyRangesAreOneNativeCall) {
 }
 
 // All of it is over when the plan's own part begins, which is timed by itself.
-TEST(Beside, ThePlanBeginsBehindWhatIsNative) {
+TEST(NativeExtras, ThePlanBeginsBehindWhatIsNative) {
   const Range range{10, 50};
   for (const Algorithm& a : algorithms()) {
     if (!may_keep_exact(a.collective)) continue;
     const Shape s{.count = 5000,
                   .ranks = 4,
-                  .grain = exact_grain(3000),
+                  .chunk_policy = exact_chunks(3000),
                   .packing = packing_for(a, test_packing(32)),
                   .topology = round_robin(4, 2)};
     const Plan plan = with(a.build(s), a.collective, s, {.exact = {&range, 1}});
     Order order;
     for (size_t i = 0; i < plan.steps.size(); ++i) {
       const Step& step = plan.steps[i];
-      EXPECT_EQ(step.beside, i == 0 || i + 1 == plan.steps.size());
+      EXPECT_EQ(step.is_extra, i == 0 || i + 1 == plan.steps.size());
       EXPECT_EQ(order.is_done(0, step), i > 0);
       order.add(step);
     }
@@ -278,17 +277,17 @@ TEST(Beside, ThePlanBeginsBehindWhatIsNative) {
 }
 
 // When it is timed no rank waits for another, and nothing else goes on; on every rank alike.
-TEST(Beside, TheNativeCallIsAloneAndComesWhenAllHaveMet) {
+TEST(NativeExtras, TheNativeCallIsAloneAndComesWhenAllHaveMet) {
   const Range range{0, 10};
   for (const Algorithm& a : algorithms()) {
     if (is_point_to_point(a.collective)) continue;
     Shape s{.count = 5000,
             .ranks = 4,
-            .grain = exact_grain(3000),
+            .chunk_policy = exact_chunks(3000),
             .packing = packing_for(a, test_packing(32)),
             .topology = round_robin(4, 2)};
     for (s.rank = 0; s.rank < s.ranks; ++s.rank) {
-      Beside beside{.exact = {}, .verified = true};
+      NativeExtras beside{.exact = {}, .verified = true};
       if (may_keep_exact(a.collective)) beside.exact = {&range, 1};
       const Plan plan = with(a.build(s), a.collective, s, beside);
       ASSERT_EQ(validate(plan, s), "") << print(plan);
@@ -309,7 +308,7 @@ TEST(Beside, TheNativeCallIsAloneAndComesWhenAllHaveMet) {
   }
 }
 
-TEST(Beside, IsPrinted) {
+TEST(NativeExtras, IsPrinted) {
   const Shape s{.count = 100, .ranks = 2, .rank = 1, .packing = test_packing(32)};
   const Range ranges[] = {{90, 20}};
   EXPECT_EQ(print(with(reduce_scatter(s), Collective::kReduceScatter, s,
@@ -343,7 +342,7 @@ Plan learning(const Shape& s) {
   return with(std::move(plan), Collective::kAllReduce, s, {.learns = true});
 }
 
-TEST(Beside, LearningIsPrinted) {
+TEST(NativeExtras, LearningIsPrinted) {
   const Shape s{.count = 64, .ranks = 2, .packing = test_packing(32)};
   const std::string text = print(learning(s));
   EXPECT_EQ(text.substr(0, text.find("  7 ")),
@@ -368,7 +367,7 @@ TEST(Beside, LearningIsPrinted) {
 }
 
 // Else two steps could use the state or the levels at once.
-TEST(Beside, AMistakeInLearningIsFound) {
+TEST(NativeExtras, AMistakeInLearningIsFound) {
   const Shape s{.count = 64, .ranks = 2, .packing = test_packing(32)};
   const auto broken = [&](const auto& change) {
     Plan plan = learning(s);

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "grids.h"
-#include "plan/beside.h"
+#include "plan/native_extras.h"
 #include "simulator.h"
 #include "trials.h"
 
@@ -105,7 +105,7 @@ Case some_case(const Algorithm& a, std::mt19937& random) {
   Case c{a,
          {.count = kCounts[random() % std::size(kCounts)],
           .ranks = ranks,
-          .grain = exact_grain(size_t{256} << random() % 8),
+          .chunk_policy = exact_chunks(size_t{256} << random() % 8),
           .packing = test_packing(32),
           .topology = round_robin(ranks, ranks % 2 == 0 ? 2 : 1)},
          {.base = random() % 2 ? Base::kInplace : Base::kShadow, .own_exact = random() % 2 == 0},

@@ -45,26 +45,26 @@ std::vector<uint64_t> hosts_of(int nodes, int places, std::mt19937& random) {
   return hosts;
 }
 
-Within some_within(std::mt19937& random) {
+IntraNode some_within(std::mt19937& random) {
   switch (random() % 3) {
     case 0:
       return {};
     case 1:
       return {Format::kRaw};
     default:
-      return {Format::kWithin, test_packing(32 << random() % 3, 12)};
+      return {Format::kIntraPacked, test_packing(32 << random() % 3, 12)};
   }
 }
 
 Shape random_shape(std::mt19937& random) {
   static constexpr size_t kCounts[] = {1, 2, 31, 33, 97, 128, 1000, 4096, 10007};
-  static constexpr Grain kGrains[] = {
-      kHostGrain, exact_grain(64), exact_grain(256), exact_grain(4096), {300, 100, 5}};
+  static constexpr ChunkPolicy kGrains[] = {
+      kHostChunks, exact_chunks(64), exact_chunks(256), exact_chunks(4096), {300, 100, 5}};
   const int nodes = 2 + static_cast<int>(random() % 3), places = 2 + static_cast<int>(random() % 3);
   return {.count = random() % 3 ? kCounts[random() % std::size(kCounts)] : 1 + random() % 5000,
           .ranks = nodes * places,
           .root = static_cast<int>(random() % (nodes * places)),
-          .grain = kGrains[random() % std::size(kGrains)],
+          .chunk_policy = kGrains[random() % std::size(kGrains)],
           .packing = test_packing(32 << random() % 3),
           .topology = topology_of(hosts_of(nodes, places, random)),
           .within = some_within(random)};
@@ -121,12 +121,12 @@ TEST_P(Hierarchical, EveryRankHasTheSameStepsAndScratch) {
 
 TEST_P(Hierarchical, ValidateSeesEveryMissingDependency) {
   std::mt19937 random(10);
-  for (const Within& within :
-       {Within{}, Within{Format::kRaw}, Within{Format::kWithin, test_packing(32, 12)}}) {
+  for (const IntraNode& within : {IntraNode{}, IntraNode{Format::kRaw},
+                                  IntraNode{Format::kIntraPacked, test_packing(32, 12)}}) {
     Shape shape{.count = 3072,  // nobody owns nothing, and so waits in vain
                 .ranks = 6,
                 .root = 2,
-                .grain = exact_grain(2048),
+                .chunk_policy = exact_chunks(2048),
                 .packing = test_packing(32),
                 .topology = topology_of(hosts_of(3, 2, random)),
                 .within = within};
@@ -150,7 +150,7 @@ TEST(Grids, ValidateSeesEveryMissingShard) {
   const Shape shape{.count = 5000,
                     .ranks = 6,
                     .rank = 3,
-                    .grain = exact_grain(1 << 20),
+                    .chunk_policy = exact_chunks(1 << 20),
                     .packing = test_packing(32),
                     .topology = topology_of(std::vector<uint64_t>{0, 1, 2, 2, 1, 0})};
   const Plan good = hierarchical_all_reduce(shape);
@@ -183,7 +183,7 @@ TEST_P(Hierarchical, SourcesOfASumAreEvenlyApart) {
   std::ranges::shuffle(hosts, random);
   Shape shape{.count = 256 * 64,
               .ranks = 256,
-              .grain = exact_grain(1 << 20),
+              .chunk_policy = exact_chunks(1 << 20),
               .packing = test_packing(32),
               .topology = topology_of(hosts)};
   for (shape.rank = 0; shape.rank < shape.ranks; shape.rank += 51)
@@ -223,7 +223,7 @@ Shape shape_in_chunks(Collective collective, size_t chunks) {
   return {.count = chunks * kShard * (by_shard ? 1 : kRanks),
           .ranks = kRanks,
           .root = 3,
-          .grain = exact_grain(4 * kShard * kRanks),
+          .chunk_policy = exact_chunks(4 * kShard * kRanks),
           .packing = test_packing(64),
           .topology = topology_of(std::vector<uint64_t>{0, 0, 1, 1, 2, 2})};
 }

@@ -45,7 +45,8 @@ std::vector<Program> programs(const std::vector<Sent>& all, int ranks, std::mt19
       const Sent& s = all[i];
       if (s.from != r && s.to != r) continue;
       if (p.batches.empty() || random() % most == 0) {
-        p.batches.push_back({.ranks = ranks, .rank = r, .grain = exact_grain(256), .messages = {}});
+        p.batches.push_back(
+            {.ranks = ranks, .rank = r, .chunk_policy = exact_chunks(256), .messages = {}});
         p.sent.emplace_back();
       }
       for (const bool send : {true, false}) {  // both, to itself
@@ -141,12 +142,12 @@ TEST(Messages, OfAGroupDoNotWaitForEachOther) {
     return point_to_point(
         {.ranks = 3,
          .rank = rank,
-         .grain = exact_grain(256),
+         .chunk_policy = exact_chunks(256),
          .messages = {{.send = send, .peer = peer, .count = 1000, .packing = test_packing(32)}}});
   };
   std::mt19937 random(1);
   for (const bool forwards : {true, false}) {
-    Batch both{.ranks = 3, .rank = 0, .grain = exact_grain(256), .messages = {}};
+    Batch both{.ranks = 3, .rank = 0, .chunk_policy = exact_chunks(256), .messages = {}};
     for (const int peer : {forwards ? 1 : 2, forwards ? 2 : 1})
       both.messages.push_back(
           {.send = true, .peer = peer, .count = 1000, .packing = test_packing(32)});

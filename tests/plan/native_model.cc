@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "meaning.h"
-#include "plan/native.h"
+#include "plan/native_traffic.h"
 
 namespace terse::plan {
 namespace {

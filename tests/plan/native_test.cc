@@ -1,6 +1,4 @@
 // Native collectives as steps of a plan.
-#include "plan/native.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 
 #include "native_model.h"
 #include "plan/builder.h"
+#include "plan/native_traffic.h"
 #include "simulator.h"
 
 namespace terse::plan {
@@ -47,7 +46,10 @@ Plan integer_sum(const Shape& s) {
 }
 
 Shape shape_of(size_t count, int ranks, size_t chunk) {
-  return {.count = count, .ranks = ranks, .grain = exact_grain(chunk), .packing = test_packing(32)};
+  return {.count = count,
+          .ranks = ranks,
+          .chunk_policy = exact_chunks(chunk),
+          .packing = test_packing(32)};
 }
 
 // The result of one rank after all have run the plan, or what went wrong.

@@ -37,15 +37,15 @@ INSTANTIATE_TEST_SUITE_P(All, PlanTest, testing::ValuesIn(of_all_ranks()), [](co
 
 Shape random_shape(const Algorithm& a, std::mt19937& random) {
   static constexpr size_t kCounts[] = {1, 2, 3, 31, 32, 33, 97, 128, 1000, 4096, 10007};
-  static constexpr Grain kGrains[] = {kHostGrain,        exact_grain(64),   exact_grain(256),
-                                      exact_grain(1024), exact_grain(4096), exact_grain(65536),
-                                      {300, 100, 5}};
+  static constexpr ChunkPolicy kGrains[] = {
+      kHostChunks,        exact_chunks(64),    exact_chunks(256), exact_chunks(1024),
+      exact_chunks(4096), exact_chunks(65536), {300, 100, 5}};
   const int ranks = 2 + static_cast<int>(random() % 7);
   return {.count = random() % 3 ? kCounts[random() % std::size(kCounts)] : 1 + random() % 5000,
           .element_bytes = 4,
           .ranks = ranks,
           .root = static_cast<int>(random() % ranks),
-          .grain = kGrains[random() % std::size(kGrains)],
+          .chunk_policy = kGrains[random() % std::size(kGrains)],
           .packing = packing_for(a, test_packing(32 * (1 + random() % 4)))};
 }
 
@@ -108,12 +108,13 @@ TEST_P(PlanTest, WithoutARootEveryRankHasTheSameSteps) {
   if (traits(a.collective).rooted) return;
   for (const size_t count : {1, 2, 127, 129, 300, 1025, 4099, 70'001, 300'017})
     for (int ranks = 2; ranks <= 9; ++ranks)
-      for (const Grain& grain : {kHostGrain, exact_grain(4096), exact_grain(20'000)}) {
+      for (const ChunkPolicy& chunk_policy :
+           {kHostChunks, exact_chunks(4096), exact_chunks(20'000)}) {
         Shape shape{.count = count,
                     .element_bytes = 4,
                     .ranks = ranks,
                     .rank = 0,
-                    .grain = grain,
+                    .chunk_policy = chunk_policy,
                     .packing = packing_for(a, int8())};
         const auto exchanges = [&] {
           std::vector<size_t> turns;
@@ -124,39 +125,44 @@ TEST_P(PlanTest, WithoutARootEveryRankHasTheSameSteps) {
         const std::vector<size_t> first = exchanges();
         for (shape.rank = 1; shape.rank < ranks; ++shape.rank)
           ASSERT_EQ(exchanges(), first) << count << " on " << shape.rank << " of " << ranks
-                                        << ", chunks of " << grain.chunk_bytes;
+                                        << ", chunks of " << chunk_policy.chunk_bytes;
       }
 }
 
 // On a GPU every exchange is a launch that other ranks wait for.
-TEST(Grain, SaysHowOftenRanksExchange) {
+TEST(ChunkPolicy, SaysHowOftenRanksExchange) {
   const auto exchanges = [](const Plan& plan) {
     return std::ranges::count(plan.steps, Lane::kCommunicate, &Step::lane);
   };
-  const auto all_reduce = [&](size_t bytes, int ranks, const Grain& grain) {
-    return exchanges(two_shot_all_reduce(
-        {.count = bytes / 4, .ranks = ranks, .grain = grain, .packing = test_packing(128)}));
+  const auto all_reduce = [&](size_t bytes, int ranks, const ChunkPolicy& chunk_policy) {
+    return exchanges(two_shot_all_reduce({.count = bytes / 4,
+                                          .ranks = ranks,
+                                          .chunk_policy = chunk_policy,
+                                          .packing = test_packing(128)}));
   };
   constexpr size_t kMiB = 1 << 20;
   // A chunk's second shot goes together with a later one's first.
-  EXPECT_EQ(all_reduce(31 * kMiB, 2, kHostGrain), 31 + 4);  // chunks of 1 MiB
-  EXPECT_EQ(all_reduce(62 * kMiB, 8, kHostGrain), 31 + 4);  // of 2: 256 KiB a rank
-  EXPECT_EQ(all_reduce(32 * kMiB, 2, kHostGrain), 16 + 4);  // many: twice as long
-  EXPECT_EQ(all_reduce(64 * kMiB, 8, kHostGrain), 16 + 4);
-  EXPECT_EQ(all_reduce(64 * kMiB, 2, kGpuGrain), 4 + 2);
-  EXPECT_EQ(all_reduce(64 * kMiB, 8, kGpuGrain), 2 + 1);
-  EXPECT_EQ(all_reduce(16 * kMiB, 8, kGpuGrain), 2);
-  EXPECT_EQ(all_reduce(64 * kMiB, 2, exact_grain(64 * kMiB)), 2);
-  const auto message = [&](size_t bytes, const Grain& grain) {
-    return exchanges(send(
-        {.count = bytes / 4, .ranks = 2, .root = 1, .grain = grain, .packing = test_packing(128)}));
+  EXPECT_EQ(all_reduce(31 * kMiB, 2, kHostChunks), 31 + 4);  // chunks of 1 MiB
+  EXPECT_EQ(all_reduce(62 * kMiB, 8, kHostChunks), 31 + 4);  // of 2: 256 KiB a rank
+  EXPECT_EQ(all_reduce(32 * kMiB, 2, kHostChunks), 16 + 4);  // many: twice as long
+  EXPECT_EQ(all_reduce(64 * kMiB, 8, kHostChunks), 16 + 4);
+  EXPECT_EQ(all_reduce(64 * kMiB, 2, kGpuChunks), 4 + 2);
+  EXPECT_EQ(all_reduce(64 * kMiB, 8, kGpuChunks), 2 + 1);
+  EXPECT_EQ(all_reduce(16 * kMiB, 8, kGpuChunks), 2);
+  EXPECT_EQ(all_reduce(64 * kMiB, 2, exact_chunks(64 * kMiB)), 2);
+  const auto message = [&](size_t bytes, const ChunkPolicy& chunk_policy) {
+    return exchanges(send({.count = bytes / 4,
+                           .ranks = 2,
+                           .root = 1,
+                           .chunk_policy = chunk_policy,
+                           .packing = test_packing(128)}));
   };
-  EXPECT_EQ(message(16 * kMiB, kHostGrain), 16);
-  EXPECT_EQ(message(256 * kMiB, kHostGrain), 32);  // no more
+  EXPECT_EQ(message(16 * kMiB, kHostChunks), 16);
+  EXPECT_EQ(message(256 * kMiB, kHostChunks), 32);  // no more
   for (const size_t bytes :
        {size_t{4}, size_t{4000}, 16 * kMiB, 16 * kMiB + 4, size_t{999'999'996}})
-    EXPECT_EQ(message(bytes, kGpuGrain), 1) << bytes;  // NCCL's kernels would wait between two
-  EXPECT_EQ(message(256 * kMiB, exact_grain(kMiB)), 256);
+    EXPECT_EQ(message(bytes, kGpuChunks), 1) << bytes;  // NCCL's kernels would wait between two
+  EXPECT_EQ(message(256 * kMiB, exact_chunks(kMiB)), 256);
 }
 
 // The plan of a call that no memory holds, as by a count that is wrong, is no larger than others.
@@ -168,7 +174,7 @@ TEST_P(PlanTest, ChunksHaveAnEnd) {
                         .element_bytes = 4,
                         .ranks = ranks,
                         .rank = ranks - 1,
-                        .grain = exact_grain(4096),
+                        .chunk_policy = exact_chunks(4096),
                         .packing = packing_for(a, int8())};
       // In a ring a chunk takes a step for each rank.
       EXPECT_LE(a.build(shape).steps.size(), 4096u * (6 + ranks)) << count << " x " << ranks;
@@ -179,18 +185,19 @@ TEST_P(PlanTest, ScratchStaysWithinThePackedMessageAndTwoChunks) {
   const Algorithm& a = GetParam();
   for (const size_t count : {size_t{1} << 18, size_t{3} << 20, (size_t{1} << 22) + 12345})
     for (const int ranks : {2, 3, 4, 8}) {
-      const Grain& grain = ranks % 2 == 0 ? kHostGrain : kGpuGrain;
+      const ChunkPolicy& chunk_policy = ranks % 2 == 0 ? kHostChunks : kGpuChunks;
       const Shape shape{.count = count,
                         .element_bytes = 4,
                         .ranks = ranks,
                         .rank = ranks - 1,
-                        .grain = grain,
+                        .chunk_policy = chunk_policy,
                         .packing = packing_for(a, int8())};
       const Plan plan = a.build(shape);
       const Traits& t = traits(a.collective);
       const size_t shards = t.send.per_rank || t.recv.per_rank ? ranks : 1;
       const size_t message = shape.packing.bytes(count * shards);
-      const size_t raw_chunk = std::max(grain.chunk_bytes, ranks * grain.shard_bytes) / 4;
+      const size_t raw_chunk =
+          std::max(chunk_policy.chunk_bytes, ranks * chunk_policy.shard_bytes) / 4;
       const size_t chunk = shape.packing.bytes(std::min(count * shards, raw_chunk));
       // Shards are rounded up to whole blocks and to 64 bytes.
       const size_t rounding = 8 * ranks * (shape.packing.bytes(128) + 64) * 2;
@@ -348,7 +355,7 @@ TEST_P(PlanTest, ValidateSeesEveryMissingDependency) {
   Shape shape{.count = 1000,
               .ranks = 3,
               .root = 1,
-              .grain = exact_grain(256),
+              .chunk_policy = exact_chunks(256),
               .packing = packing_for(GetParam(), test_packing(32))};
   for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
     const Plan good = GetParam().build(shape);

@@ -31,7 +31,7 @@ TEST(PlanPrint, IsAsReviewed) {
                     .element_bytes = 2,
                     .ranks = 3,
                     .rank = 1,
-                    .grain = exact_grain(2000),
+                    .chunk_policy = exact_chunks(2000),
                     .packing = int4()};
   expect_golden("plans.txt", print(two_shot_all_reduce(shape)) + print(one_shot_all_reduce(shape)) +
                                  print(all_gather(shape)) + print(reduce_scatter(shape)));
@@ -43,7 +43,7 @@ TEST(PlanPrint, OfRootedCollectivesIsAsReviewed) {
               .element_bytes = 4,
               .ranks = 4,
               .root = 2,
-              .grain = exact_grain(3000),
+              .chunk_policy = exact_chunks(3000),
               .packing = int4()};
   std::string text;
   for (const auto build : {all_to_all, direct_broadcast, shared_broadcast, direct_reduce,
@@ -58,7 +58,8 @@ TEST(PlanPrint, OfSumsByNcclIsAsReviewed) {
   const auto code_bytes = [](size_t n) { return (n + 3) / 4 * 4; };
   const Packing linear8{256, [=](size_t n) { return code_bytes(n) + (n + 255) / 256 * 4; },
                         SharedGrid{code_bytes, Element::kUint32}};
-  Shape shape{.count = 1500, .ranks = 3, .root = 1, .grain = exact_grain(3000), .packing = linear8};
+  Shape shape{
+      .count = 1500, .ranks = 3, .root = 1, .chunk_policy = exact_chunks(3000), .packing = linear8};
   std::string text = print(summed_all_reduce(shape)) + print(summed_reduce_scatter(shape));
   for (shape.rank = 1; shape.rank < 3; ++shape.rank)
     text += fmt::format("rank {}: {}", shape.rank, print(summed_reduce(shape)));
@@ -69,7 +70,8 @@ TEST(PlanPrint, OfSumsByOwnersIsAsReviewed) {
   const auto code_bytes = [](size_t n) { return (n + 3) / 4 * 4; };
   const Packing exp8{256, [=](size_t n) { return code_bytes(n) + (n + 255) / 256 * 4; },
                      SharedGrid{code_bytes, Element::kUint32, Sharing::kMerged}};
-  Shape shape{.count = 3900, .ranks = 3, .root = 1, .grain = exact_grain(3000), .packing = exp8};
+  Shape shape{
+      .count = 3900, .ranks = 3, .root = 1, .chunk_policy = exact_chunks(3000), .packing = exp8};
   std::string text = print(merged_all_reduce(shape));
   for (shape.rank = 1; shape.rank < 3; ++shape.rank)
     text += fmt::format("rank {}: {}", shape.rank, print(merged_reduce(shape)));
@@ -86,7 +88,8 @@ TEST(PlanPrint, OfMessagesIsAsReviewed) {
   std::string text;
   for (const std::vector<Message>& messages :
        {std::vector{large}, std::vector{large, native, back}, std::vector{back, back}})
-    text += print(point_to_point({.ranks = 3, .grain = exact_grain(2000), .messages = messages}));
+    text += print(
+        point_to_point({.ranks = 3, .chunk_policy = exact_chunks(2000), .messages = messages}));
   expect_golden("messages.txt", text);
 }
 

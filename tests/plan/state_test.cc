@@ -1,7 +1,7 @@
 // Plans that keep something from call to call.
 #include <gtest/gtest.h>
 
-#include "plan/beside.h"
+#include "plan/native_extras.h"
 #include "running_sum.h"
 #include "simulator.h"
 

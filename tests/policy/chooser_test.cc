@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "policy/profile.h"
+#include "policy/profile_file.h"
 
 namespace terse {
 namespace {
@@ -38,7 +38,7 @@ Prospect all_reduce(Dtype dtype = Dtype::kFloat32) {
 
 std::vector<Prediction> predicted(const model::Profile& profile, const char* scheme,
                                   const Prospect& call, const plan::Topology& topology) {
-  return predictions(profile, parse_scheme(scheme), call, {plan::kHostGrain, topology});
+  return predictions(profile, parse_scheme(scheme), call, {plan::kHostChunks, topology});
 }
 
 std::string name_of(const Prediction& p) { return p.scheme.off ? "native" : short_name(p.scheme); }
@@ -76,14 +76,14 @@ TEST(Chooser, ModelsWhatWasNotMeasured) {
     EXPECT_GT(*p.seconds, 0);
   }
   EXPECT_EQ(name_of(choose(all)), "int4");
-  const auto native = predict_native(kSlow, all_reduce(), {plan::kHostGrain, one});
+  const auto native = predict_native(kSlow, all_reduce(), {plan::kHostChunks, one});
   EXPECT_EQ(all.front().seconds, native.seconds);
 }
 
 // To a root all others send, whichever rank it is: what comes to its node takes the time.
 TEST(Chooser, CountsWhatComesToARoot) {
   const plan::Topology alone = nodes(4, 1), shared = nodes(2, 8);
-  const Machines on_four{plan::kHostGrain, alone}, on_two{plan::kHostGrain, shared};
+  const Machines on_four{plan::kHostChunks, alone}, on_two{plan::kHostChunks, shared};
   for (const Collective collective : {Collective::kReduce, Collective::kGather}) {
     const Prospect first{collective, kCount, Dtype::kFloat32, 4, 0};
     const Prospect third{collective, kCount, Dtype::kFloat32, 4, 2};
@@ -141,7 +141,7 @@ TEST(Chooser, SaysOnceThatNativeAloneWasMeasured) {
     EXPECT_TRUE(chooser
                     .of(settings, parse_scheme("auto"),
                         {Collective::kAllReduce, count, Dtype::kFloat32, 4, 0},
-                        {plan::kHostGrain, t})
+                        {plan::kHostChunks, t})
                     .scheme.off);
   const std::string said = testing::internal::GetCapturedStderr();
   const std::string line =
@@ -161,7 +161,7 @@ TEST(Chooser, ChoosesOnceForSizesThatAreNearlyAlike) {
   for (size_t count = kFirst; count < kLast; count += 97) {
     const Prospect call{Collective::kAllReduce, count, Dtype::kFloat32, 4, 0};
     choices.insert(
-        &chooser.of(settings, parse_scheme("auto"), call, {plan::kHostGrain, nodes(1, 4)}));
+        &chooser.of(settings, parse_scheme("auto"), call, {plan::kHostChunks, nodes(1, 4)}));
     const double chosen = static_cast<double>(as_chosen_for(call).count);
     ASSERT_NEAR(chosen / static_cast<double>(count), 1, 1.0 / 32) << count;
   }
@@ -199,7 +199,7 @@ TEST(Chooser, DoesNotDependOnHowAThreadRounds) {
     Chooser chooser;
     taken.insert(
         name_of(chooser.of(settings, scheme, {Collective::kAllReduce, 1024, Dtype::kFloat32, 4, 0},
-                           {plan::kHostGrain, nodes(1, 4)})));
+                           {plan::kHostChunks, nodes(1, 4)})));
     shares.insert(settings.profile->measured[0].points[0].seconds);
   }
   std::fesetround(before);
@@ -215,7 +215,7 @@ TEST(Chooser, ChoosesOnceForAllRoots) {
   const auto choice = [&](Collective collective, const plan::Topology& t, int root) {
     return &chooser.of(settings, parse_scheme("auto"),
                        {collective, kCount, Dtype::kFloat32, static_cast<int>(t.node.size()), root},
-                       {plan::kHostGrain, t});
+                       {plan::kHostChunks, t});
   };
   const plan::Topology alike = nodes(2, 4), other = plan::topology_of(std::array{7ul, 7ul, 9ul});
   EXPECT_EQ(choice(Collective::kReduce, alike, 0), choice(Collective::kReduce, alike, 5));
@@ -304,7 +304,7 @@ TEST(Chooser, DifferencesAreForAllGatherAndLevelsForAllRanks) {
   }
   EXPECT_TRUE(is_for(delta, Collective::kAllGather, Dtype::kFloat32));
   EXPECT_FALSE(is_for(learned, Collective::kSend, Dtype::kFloat32));
-  EXPECT_FALSE(predict(kSlow, delta, all_reduce(), {plan::kHostGrain, nodes(1, 4)}));
+  EXPECT_FALSE(predict(kSlow, delta, all_reduce(), {plan::kHostChunks, nodes(1, 4)}));
 }
 
 TEST(Chooser, SaysWhichLinksAProfileLacks) {
@@ -330,7 +330,7 @@ TEST(Chooser, TheAlgorithmIsChosen) {
   const plan::Topology t = nodes(4, 1);
   const auto predict_on = [&](const model::Profile& p, const char* scheme, size_t count) {
     return predict(p, parse_scheme(scheme), {Collective::kAllReduce, count, Dtype::kFloat32, 4, 0},
-                   {plan::kHostGrain, t})
+                   {plan::kHostChunks, t})
         .value();
   };
   EXPECT_EQ(print_scheme(predict_on(kSlow, "int8", kCount).scheme), "int8:block=128,round=nearest");
@@ -347,7 +347,7 @@ TEST(Chooser, TheAlgorithmIsChosen) {
 // Of 10 ranks on nodes of 4, 3 and 3, where links between nodes are the faster ones.
 struct Uneven {
   const plan::Topology topology = plan::even_topology(10, 3);
-  const Machines machines{plan::kHostGrain, topology};
+  const Machines machines{plan::kHostChunks, topology};
   const Prospect call{Collective::kAllReduce, kCount, Dtype::kFloat32, 10, 0};
   model::Profile profile{.name = "uneven",
                          .within = model::Link{1e-6, 1e9},
@@ -362,7 +362,7 @@ TEST(Chooser, KnowsWhereNcclSendsLessBetweenNodes) {
   EXPECT_FALSE(nccl_sends_less(parse_scheme("bf16:algo=twoshot"), u.call, u.machines));
   EXPECT_FALSE(nccl_sends_less(parse_scheme("int8"), u.call, u.machines));
   const plan::Topology one = nodes(1, 10);
-  EXPECT_FALSE(nccl_sends_less(parse_scheme("bf16"), u.call, {plan::kHostGrain, one}));
+  EXPECT_FALSE(nccl_sends_less(parse_scheme("bf16"), u.call, {plan::kHostChunks, one}));
 }
 
 TEST(Chooser, DoesNotTakeWhatWouldStayNative) {
@@ -390,7 +390,7 @@ TEST(Chooser, TakesTheTablesAlgorithmWhereTheFastestSendsMoreThanNccl) {
   const plan::Topology t = nodes(8, 1);
   const auto predicted_of = [&](const char* scheme) {
     return predict(slow_to_start, parse_scheme(scheme),
-                   {Collective::kAllReduce, kCount, Dtype::kFloat32, 8, 0}, {plan::kHostGrain, t})
+                   {Collective::kAllReduce, kCount, Dtype::kFloat32, 8, 0}, {plan::kHostChunks, t})
         .value();
   };
   const Prediction taken = predicted_of("int8");
@@ -406,10 +406,10 @@ TEST(Chooser, ATimeAsCalledIsOfTheTablesAlgorithm) {
   const plan::Topology four = nodes(4, 1);
   const Prospect call = all_reduce();
   const auto as_called = [&](const char* scheme) {
-    return seconds_as_called(slow_to_start, parse_scheme(scheme), call, {plan::kHostGrain, four});
+    return seconds_as_called(slow_to_start, parse_scheme(scheme), call, {plan::kHostChunks, four});
   };
   const Prediction fastest =
-      predict(slow_to_start, parse_scheme("int8"), call, {plan::kHostGrain, four}).value();
+      predict(slow_to_start, parse_scheme("int8"), call, {plan::kHostChunks, four}).value();
   ASSERT_EQ(fastest.scheme.algorithm, parse_scheme("int8:algo=oneshot").algorithm);
   EXPECT_EQ(as_called("int8"), as_called("int8:algo=twoshot"));
   EXPECT_EQ(as_called("int8:algo=oneshot"), fastest.seconds);
@@ -422,7 +422,7 @@ TEST(Chooser, ATimeAsCalledIsOfTheTablesAlgorithm) {
 TEST(Chooser, WhatNobodyDoesIsNotPredicted) {
   const plan::Topology t = nodes(1, 4);
   const auto predicted_at_all = [&](const char* scheme, const Prospect& call) {
-    return predict(kSlow, parse_scheme(scheme), call, {plan::kHostGrain, t}).has_value();
+    return predict(kSlow, parse_scheme(scheme), call, {plan::kHostChunks, t}).has_value();
   };
   EXPECT_TRUE(predicted_at_all("linear8", all_reduce()));
   EXPECT_FALSE(
@@ -436,7 +436,7 @@ TEST(Chooser, AnswersEveryRankAlike) {
   Settings settings;
   settings.profile = kSlow;
   const plan::Topology t = nodes(2, 2);
-  const Machines machines{plan::kHostGrain, t};
+  const Machines machines{plan::kHostChunks, t};
   for (const char* text : {"auto", "auto:bits=4", "auto:error=0.05,round=stochastic,seed=3"})
     for (const Collective c : {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce,
                                Collective::kScatter, Collective::kAllToAll})
@@ -459,7 +459,7 @@ TEST(Chooser, TellsSchemesAndCallsApart) {
   Chooser chooser;
   const auto taken = [&](const char* scheme, const Prospect& call) {
     return print_scheme(
-        chooser.of(settings, parse_scheme(scheme), call, {plan::kHostGrain, t}).scheme);
+        chooser.of(settings, parse_scheme(scheme), call, {plan::kHostChunks, t}).scheme);
   };
   for (int again = 0; again < 2; ++again) {
     EXPECT_EQ(taken("auto", all_reduce()), "int8:block=128,round=nearest");
@@ -481,7 +481,7 @@ TEST(Chooser, ForgetsWithoutChangingItsMind) {
   Chooser chooser;
   const auto is_native = [&](size_t count) {
     const Prospect call{Collective::kAllReduce, count, Dtype::kFloat32, 4, 0};
-    return chooser.of(settings, parse_scheme("auto"), call, {plan::kHostGrain, t}).scheme.off;
+    return chooser.of(settings, parse_scheme("auto"), call, {plan::kHostChunks, t}).scheme.off;
   };
   for (size_t count = 1; count < 4200; ++count) EXPECT_TRUE(is_native(count)) << count;
   for (const size_t count : {kCount, kCount + 1}) EXPECT_FALSE(is_native(count));
@@ -491,7 +491,7 @@ TEST(Chooser, ForgetsWithoutChangingItsMind) {
 TEST(Chooser, NeedsAProfile) {
   const plan::Topology t = nodes(1, 4);
   EXPECT_EQ(error_of([&] {
-              Chooser().of(Settings{}, parse_scheme("auto"), all_reduce(), {plan::kHostGrain, t});
+              Chooser().of(Settings{}, parse_scheme("auto"), all_reduce(), {plan::kHostChunks, t});
             }),
             std::string("auto needs a profile: ") + kProfileHint);
 }

@@ -160,7 +160,7 @@ TEST(Levels, OfALongFileAreRead) {
   const std::string path = testing::TempDir() + fmt::format("terse-long-levels{}.toml", getpid());
   std::ofstream(path) << std::string(3 << 20, '\n') << "[[levels]]\nat = [0, 0, 1, 1]\n";
   EXPECT_EQ(read_levels(path), (std::vector<Levels>{{.at = {0, 0, 1, 1}}}));
-  std::ofstream(path) << std::string(kMostLevelsBytes + 1, '\n');
+  std::ofstream(path) << std::string(kMaxLevelsBytes + 1, '\n');
   EXPECT_EQ(error_of([&] { read_levels(path); }),
             path + " has more than 16M: it cannot be a file of levels");
   std::filesystem::remove(path);

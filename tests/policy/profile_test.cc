@@ -1,6 +1,4 @@
 // Profiles in TOML: what they say, what is refused, and where.
-#include "policy/profile.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 #include <random>
 
 #include "error_of.h"
+#include "policy/profile_file.h"
 #include "policy/scheme.h"
 #include "trials.h"
 
@@ -88,11 +87,10 @@ points = [[1, 1]]
   EXPECT_EQ(parse(print_profile(p)), wanted) << print_profile(p);
 }
 
-constexpr char kLeast[] =
-    "[within]\nlatency = 0\nbandwidth = 1\n[coding]\nencode = 1\ndecode = 1\n";
+constexpr char kMin[] = "[within]\nlatency = 0\nbandwidth = 1\n[coding]\nencode = 1\ndecode = 1\n";
 
 TEST(Profile, WhatIsLeftOutIsPlain) {
-  const Profile p = parse(kLeast);
+  const Profile p = parse(kMin);
   EXPECT_EQ(p, (Profile{.within = model::Link{0, 1}, .coding = {1, 1}}));
   EXPECT_EQ(p.overlap, 1);
   EXPECT_EQ(p.node_ranks, 1);
@@ -174,7 +172,7 @@ TEST(Profile, PrintsToATextThatParsesBack) {
 
 // Names come from the command line, too.
 TEST(Profile, WhatCannotBePrintedIsReplaced) {
-  Profile p = parse(kLeast);
+  Profile p = parse(kMin);
   p.name = "caf\xc3\xa9\n";
   EXPECT_EQ(parse(print_profile(p)).name, "caf???");
 }
@@ -305,10 +303,10 @@ TEST(Profile, FilesThatCannotBeRead) {
   EXPECT_EQ(error(folder), folder + " cannot be read: Is a directory");
   EXPECT_EQ(error("/dev/zero"), "/dev/zero is neither a file nor a pipe");
   const std::string large = ::testing::TempDir() + fmt::format("large_profile{}.toml", getpid());
-  std::ofstream(large) << kLeast << std::string(size_t{1} << 20, '\n');
+  std::ofstream(large) << kMin << std::string(size_t{1} << 20, '\n');
   EXPECT_EQ(error(large), large + " has more than 1M: it cannot be a profile");
   std::filesystem::resize_file(large, size_t{1} << 20);
-  EXPECT_EQ(read_profile(large), parse(kLeast));
+  EXPECT_EQ(read_profile(large), parse(kMin));
   std::filesystem::remove(large);
 }
 

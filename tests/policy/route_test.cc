@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/agree.h"
 #include "idle.h"
@@ -36,18 +36,18 @@ std::string error_of(const auto& body) {
 }
 
 void meet(Communicator& c, const Request& request) {
-  const Waiting alone{&c, &request};
-  introduce({&alone, 1});
+  const PendingCall alone{&c, &request};
+  discover_topology({&alone, 1});
 }
 
 TEST(Route, TheRanksMeetWhereThePolicyGoesByNodes) {
   run_ranks(2, [](int, ncclComm_t comm) {
     Communicator& c = *communicator(comm);
     EXPECT_EQ(c.topology().nodes(), 0);
-    EXPECT_TRUE(waits_for_ranks(c, request(comm)));
+    EXPECT_TRUE(needs_topology(c, request(comm)));
     meet(c, request(comm));
     EXPECT_EQ(c.topology().nodes(), 1);
-    EXPECT_FALSE(waits_for_ranks(c, request(comm)));
+    EXPECT_FALSE(needs_topology(c, request(comm)));
     const Route way = route(c, request(comm));
     EXPECT_EQ(way.rule, 2u);
     EXPECT_EQ(way.scheme, parse_scheme("int8"));
@@ -72,7 +72,7 @@ TEST(Route, ACommunicatorIsKnownByItsNameOrItsOrdinal) {
 TEST(Route, OneRankIsOnOneNodeWithoutMeeting) {
   run_ranks(1, [](int, ncclComm_t comm) {
     EXPECT_EQ(communicator(comm)->topology().nodes(), 1);
-    EXPECT_FALSE(waits_for_ranks(*communicator(comm), request(comm)));
+    EXPECT_FALSE(needs_topology(*communicator(comm), request(comm)));
     EXPECT_EQ(route(*communicator(comm), request(comm)).bypass, TERSE_BYPASS_OFF);
     release_communicator(comm, false);
   });
@@ -114,7 +114,7 @@ void expect_refused(Communicator& c, Request r, const char* collective, const ch
   EXPECT_EQ(group_depth(), 0);
   EXPECT_EQ(groups_started, groups);
   EXPECT_FALSE(c.agreed.introduced());
-  EXPECT_TRUE(waits_for_ranks(c, r));
+  EXPECT_TRUE(needs_topology(c, r));
 }
 
 TEST(Route, WhereTheRanksCannotMeetIsAnError) {

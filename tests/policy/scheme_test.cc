@@ -39,9 +39,9 @@ TEST(Scheme, EveryCodecHasANameAndWhatIsUsual) {
     const Scheme s = parse_scheme(name);
     const codec::Descriptor& d = codec::descriptor(s.spec.codec);
     EXPECT_TRUE(codec::valid(s.spec)) << name;
-    EXPECT_EQ(s.spec.block, d.usual_block) << name;
-    EXPECT_EQ(s.spec.scale, d.usual_scale) << name;
-    EXPECT_EQ(s.spec.rounding, d.usual_rounding) << name;
+    EXPECT_EQ(s.spec.block, d.default_block) << name;
+    EXPECT_EQ(s.spec.scale, d.default_scale) << name;
+    EXPECT_EQ(s.spec.rounding, d.default_rounding) << name;
     EXPECT_EQ(print_scheme(s).substr(0, name.size() + 1), name + ":");
     EXPECT_EQ(parse_scheme(print_scheme(s)), s) << print_scheme(s);
   }

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "policy/profile.h"
+#include "policy/profile_file.h"
 
 namespace terse {
 namespace {
@@ -189,7 +189,7 @@ TEST(Settings, StrangersAreNamed) {
                                "TERSE_",
                                nullptr};
   EXPECT_EQ(
-      find_strangers(environment),
+      unknown_variables(environment),
       (std::vector<std::string>{"unknown variable TERSE_SCHEM; did you mean TERSE_SCHEME?",
                                 "unknown variable TERSE_COLOUR; `terse settings` lists them",
                                 "unknown variable TERSE_POLICIES; `terse settings` lists them",

@@ -1,19 +1,18 @@
 // What ranks tell each other of their settings, and what they say of a difference.
-#include "engine/peers/told.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
+#include "engine/peers/settings_digest.h"
 #include "policy/levels.h"
-#include "policy/profile.h"
+#include "policy/profile_file.h"
 
 namespace terse {
 namespace {
 
-ToldSettings told(const std::map<std::string, std::string>& environment) {
-  return ToldSettings(read_settings([&](const char* name) -> const char* {
+SettingsDigest told(const std::map<std::string, std::string>& environment) {
+  return SettingsDigest(read_settings([&](const char* name) -> const char* {
     const auto entry = environment.find(name);
     return entry == environment.end() ? nullptr : entry->second.c_str();
   }));
@@ -91,7 +90,7 @@ TEST(Told, ProfilesThatDifferAtTheEndAreToldApart) {
                                   "points = [[65536, {}]]\n",
                                   std::string(80, 'n'), seconds),
                       "p.toml");
-    return ToldSettings(s);
+    return SettingsDigest(s);
   };
   EXPECT_EQ(differences(settings("0.0012345678"), settings("1.2345678e-3"), 3), "");
   const std::string text = differences(settings("0.0012345678"), settings("0.0012345679"), 3);
@@ -104,9 +103,9 @@ TEST(Told, LevelsThatDifferAreNamed) {
     Settings s;
     if (*numbers != 0)
       s.levels = parse_levels(fmt::format("[[levels]]\nat = [{}]\n", numbers), "l.toml");
-    return ToldSettings(s);
+    return SettingsDigest(s);
   };
-  const ToldSettings mine = settings("0, 0.25, 0.75, 1");
+  const SettingsDigest mine = settings("0, 0.25, 0.75, 1");
   EXPECT_EQ(differences(settings("0, 0.250, 0.75, 1"), mine, 3), "");
   const std::string begin = "what is in the file of TERSE_LEVELS is \"";
   const std::string text = differences(settings("0, 0.5, 0.75, 1"), mine, 3);

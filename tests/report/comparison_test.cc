@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "metered.h"
 #include "own_settings.h"
 #include "ranks.h"

@@ -1,22 +1,21 @@
-#include "base/course.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "base/downsampled_series.h"
 #include "base/sizes.h"
 
 namespace terse {
 namespace {
 
-Course of(uint64_t numbers, uint64_t every = 1) {
-  Course c;
+DownsampledSeries of(uint64_t numbers, uint64_t every = 1) {
+  DownsampledSeries c;
   for (uint64_t k = 0; k < numbers; k += every) c.add(k, static_cast<double>(k));
   return c;
 }
 
 // Numbers 0, 1, 2 and so on, each at its own place.
-void check(const Course& c, uint64_t numbers, uint64_t each) {
+void check(const DownsampledSeries& c, uint64_t numbers, uint64_t each) {
   EXPECT_EQ(c.each, each);
   ASSERT_EQ(c.points.size(), (numbers + each - 1) / each);
   for (size_t i = 0; i < c.points.size(); ++i) {
@@ -28,7 +27,7 @@ void check(const Course& c, uint64_t numbers, uint64_t each) {
   }
 }
 
-TEST(Course, IsOfHalfTheResolutionWhereItIsFull) {
+TEST(DownsampledSeries, IsOfHalfTheResolutionWhereItIsFull) {
   check(of(1), 1, 1);
   check(of(64), 64, 1);
   check(of(65), 65, 2);
@@ -37,28 +36,28 @@ TEST(Course, IsOfHalfTheResolutionWhereItIsFull) {
   check(of(100'000), 100'000, 2048);
 }
 
-TEST(Course, TwoAreOneByTheirPlaces) {
-  Course all = of(64);
+TEST(DownsampledSeries, TwoAreOneByTheirPlaces) {
+  DownsampledSeries all = of(64);
   all.merge(of(64));
   ASSERT_EQ(all.points.size(), 64u);
   EXPECT_EQ(all.points[5].count, 2u);
   EXPECT_EQ(all.points[5].mean(), 5.0);
   // One that has seen more is coarser.
-  Course longer = of(200);
+  DownsampledSeries longer = of(200);
   longer.merge(of(64));
   EXPECT_EQ(longer.each, 4u);
   EXPECT_EQ(longer.points[0].count, 8u);
   EXPECT_EQ(longer.points[49].count, 4u);
-  Course shorter = of(64);
+  DownsampledSeries shorter = of(64);
   shorter.merge(of(200));
   EXPECT_EQ(shorter, longer);
 }
 
-TEST(Course, OfOtherPlacesAreStillFew) {
-  Course even = of(128, 2), odd;
+TEST(DownsampledSeries, OfOtherPlacesAreStillFew) {
+  DownsampledSeries even = of(128, 2), odd;
   for (uint64_t k = 1; k < 128; k += 2) odd.add(k, 1);
   even.merge(odd);
-  EXPECT_LE(even.points.size(), Course::kMaxPoints);
+  EXPECT_LE(even.points.size(), DownsampledSeries::kMaxPoints);
   uint64_t count = 0;
   for (size_t i = 0; i < even.points.size(); ++i) {
     count += even.points[i].count;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/observe/lead.h"
+#include "engine/observe/reporting_comm.h"
 #include "policy/scheme.h"
 
 namespace terse {
@@ -44,7 +44,7 @@ class LevelsFile : public testing::Test {
                               const std::function<void()>& body) {
     settings_.levels = begun_with;
     const auto child = [&] {
-      lead_begins();
+      reporting_begins();
       body();
       std::exit(0);
     };
@@ -125,7 +125,7 @@ TEST_F(LevelsFile, IsOfTheLeastRankOfTheFirstCommunicator) {
 
 // What leads in a process does not in one that it forks.
 TEST_F(LevelsFile, IsNotOfAForkedProcessForWhatItsParentHas) {
-  lead_begins();
+  reporting_begins();
   leads(7, 0);
   EXPECT_EQ(leading_rank(), 0);
   const std::vector<Levels> left = left_by({}, [&] { save({learned(1, kFirst)}); });

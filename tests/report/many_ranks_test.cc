@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "report/merge.h"
+#include "report/merged.h"
 
 namespace terse::report {
 namespace {

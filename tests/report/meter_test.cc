@@ -11,10 +11,10 @@
 #include <cstring>
 #include <span>
 
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/comm/directory.h"
 #include "engine/comm/shape.h"
-#include "engine/run/native.h"
+#include "engine/run/call_native.h"
 #include "metered.h"
 #include "own_settings.h"
 #include "ranks.h"
@@ -84,7 +84,7 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, si
   const plan::Shape shape =
       shape_of({c.call.scheme.spec, c.call.scheme.intra}, c.call.count, codec::dtype_size(dtype),
                {.ranks = c.ranks, .rank = rank, .root = c.call.root},
-               {grain_of(settings(), plan::kHostGrain), {}});
+               {chunk_policy_of(settings(), plan::kHostChunks), {}});
   const plan::Plan plan =
       plan::select(c.call.collective, shape, c.call.scheme.algorithm).algorithm->build(shape);
   EXPECT_EQ(t.kind.rule, kRule);
@@ -129,11 +129,11 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, si
 
 // The errors one by one, in order.
 void check_course(const Tally& t) {
-  const Course& errors = t.errors;
+  const DownsampledSeries& errors = t.errors;
   ASSERT_EQ(errors.points.size(), t.relative.count());
   double worst = 0;
   for (size_t i = 0; i < errors.points.size(); ++i) {
-    const Course::Point& point = errors.points[i];
+    const DownsampledSeries::Point& point = errors.points[i];
     EXPECT_EQ(point.count, 1u);
     EXPECT_EQ(point.sum, point.greatest);
     if (i > 0) {
@@ -189,7 +189,7 @@ void check_case(const Case& c) {
     const double wall =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     Communicator& mine = *communicator(comm);
-    mine.tracks.synchronize();
+    mine.stream_sets.synchronize();
     mine.meter.collect();
     std::vector<Tally> tallies = mine.meter.tallies();
     // The first call named its scheme: a kind of its own.

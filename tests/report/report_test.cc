@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "report/merge.h"
+#include "report/merged.h"
 
 namespace terse::report {
 namespace {
@@ -236,7 +236,7 @@ TEST(Report, ReadsWhatOlderProcessesWrote) {
     EXPECT_EQ(c.rows[0].calls, 4u);
     EXPECT_EQ(c.rows[0].error.calls(), 3u);
     EXPECT_EQ(c.rows[0].race, Race{});
-    EXPECT_EQ(c.rows[0].error.course, Course{});
+    EXPECT_EQ(c.rows[0].error.course, DownsampledSeries{});
   }
   const Merged merged = merge({{"old.json", old}});
   for (const std::string& text : {table(merged), html(merged), to_text(old)}) {
@@ -524,7 +524,7 @@ TEST(Merge, SaysHowManyTimesAsFastItIs) {
 
 TEST(Merge, ThePageShowsErrorsOverTime) {
   const Merged merged = merge(samples(4));
-  const Course course = merged.communicators[0].rows[0].course();
+  const DownsampledSeries course = merged.communicators[0].rows[0].course();
   ASSERT_EQ(course.points.size(), 5u);
   EXPECT_EQ(course.points[4].at, 8u);
   EXPECT_EQ(course.points[4].count, 4u);

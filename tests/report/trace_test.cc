@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "report/merge.h"
+#include "report/merged.h"
 
 namespace terse::report {
 namespace {

@@ -46,7 +46,7 @@ Settings settings_of(uint64_t trace, const std::string& report) {
 plan::Plan plan_of_steps() {
   const plan::Shape shape{.count = 5000,
                           .ranks = 3,
-                          .grain = plan::exact_grain(3000),
+                          .chunk_policy = plan::exact_chunks(3000),
                           .packing = {32, [](size_t n) { return n; }}};
   return plan::two_shot_all_reduce(shape);
 }

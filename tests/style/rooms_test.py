@@ -18,7 +18,7 @@ PLANTED = [
     ("src/engine/observe/meter.cc", '#include "engine/comm/communicator.h"',
      "src/engine/observe/meter.cc:1: engine/comm/communicator.h: "
      "`engine/observe` may not include `engine/comm`"),
-    ("src/engine/comm/communicator.h", '#include "engine/peers/exchange.h"',
+    ("src/engine/comm/communicator.h", '#include "engine/peers/host_all_gather.h"',
      "`engine/comm` may not include `engine/peers`"),
     ("src/engine/run/run.cc", '#include "engine/call/route.h"',
      "`engine/run` may not include `engine/call`"),
@@ -27,7 +27,7 @@ PLANTED = [
     ("src/engine/run/bind.cc", '  #  include "codec/codecs/symmetric.h"',
      "`engine/run` may not include `codec/codecs`"),
     ("src/plan/plan.h", '#include "engine/comm/request.h"', "`plan` may not include `engine/comm`"),
-    ("src/api/scheme.cc", '#include "interpose/group.h"', "interpose/group.h: is no file of src or kernels"),
+    ("src/api/terse_scheme.cc", '#include "interpose/intercepted_group.h"', "interpose/intercepted_group.h: is no file of src or kernels"),
     ("kernels/backend.cc", '#include "../tests/tools/fakecuda/state.h"',
      "is no file of src or kernels"),
     ("kernels/device/tile.h", '#include "vec8.h"', "kernels/device/tile.h:1: vec8.h: is no file of"),

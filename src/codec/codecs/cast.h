@@ -48,7 +48,7 @@ constexpr Descriptor cast_descriptor(CodecId id, std::string_view name, std::str
           .max_bits = kWideBits,
           .min_block = kMinBlock,
           .max_block = kMinBlock,
-          .usual_block = kMinBlock,
+          .default_block = kMinBlock,
           .params = 0,
           .source = source};
 }

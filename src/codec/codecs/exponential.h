@@ -12,8 +12,8 @@ struct Exponential {
                                              .name = "exp8",
                                              .min_bits = 8,
                                              .max_bits = 8,
-                                             .usual_block = 256,
-                                             .usual_rounding = Rounding::kStochastic,
+                                             .default_block = 256,
+                                             .default_rounding = Rounding::kStochastic,
                                              .scales = choices(Number::kFp32, Number::kBf16),
                                              .sharing = Sharing::kMerged,
                                              .source = "Global-QSGD (arXiv 2305.18627)"};

@@ -14,8 +14,8 @@ struct Linear {
                                              .name = bits == 8 ? "linear8" : "linear16",
                                              .min_bits = bits,
                                              .max_bits = bits,
-                                             .usual_block = 256,
-                                             .usual_rounding = Rounding::kStochastic,
+                                             .default_block = 256,
+                                             .default_rounding = Rounding::kStochastic,
                                              .scales = choices(Number::kFp32, Number::kBf16),
                                              .sharing = Sharing::kSummed,
                                              .source = "Global-QSGD (arXiv 2305.18627)"};

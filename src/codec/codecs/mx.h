@@ -35,9 +35,9 @@ constexpr Descriptor mx_descriptor(CodecId id, std::string_view name, int bits) 
           .max_bits = bits,
           .min_block = 32,
           .max_block = 32,
-          .usual_block = 32,
+          .default_block = 32,
           .scales = choices(Number::kE8M0),
-          .usual_scale = Number::kE8M0,
+          .default_scale = Number::kE8M0,
           .max_hadamard_bits = bits <= 4 ? bits : 0,
           .source = "OCP MX v1.0"};
 }

@@ -13,7 +13,7 @@ struct NvFp4 {
                                              .max_bits = 4,
                                              .min_block = 4096,
                                              .max_block = 4096,
-                                             .usual_block = 4096,
+                                             .default_block = 4096,
                                              .fine = 16,
                                              .source = "NVIDIA NVFP4"};
 

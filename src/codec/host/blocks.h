@@ -36,8 +36,8 @@ constexpr size_t kSmallBlock = Codec::kDescriptor.params > 0 && Codec::kDescript
 template <class Codec>
 TERSE_INLINE Form known_form(const Spec& spec, Rounding rounding) {
   constexpr Descriptor kCodec = Codec::kDescriptor;
-  constexpr bool kChooses = kCodec.scales != choices(kCodec.usual_scale);
-  return {spec.bits, kChooses ? spec.scale : kCodec.usual_scale, rounding,
+  constexpr bool kChooses = kCodec.scales != choices(kCodec.default_scale);
+  return {spec.bits, kChooses ? spec.scale : kCodec.default_scale, rounding,
           SharesGrid<Codec> ? spec.ranks : 1};
 }
 
@@ -66,7 +66,7 @@ TERSE_INLINE size_t groups_of(size_t n) {
   return (n + kGroup<Codec> - 1) / kGroup<Codec>;
 }
 template <class Codec>
-constexpr size_t kMostGroups = kMaxBlock / kGroup<Codec>;
+constexpr size_t kMaxGroups = kMaxBlock / kGroup<Codec>;
 
 // Calls see(index, first element, elements) with each group: with a length that the compiler knows,
 // except the last where it is short.

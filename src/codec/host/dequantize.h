@@ -4,10 +4,10 @@
 #include <type_traits>
 
 #include "codec/host/blocks.h"
-#include "codec/host/by_table.h"
-#include "codec/host/by_values.h"
 #include "codec/host/decoders.h"
 #include "codec/host/elements.h"
+#include "codec/host/lut_decode.h"
+#include "codec/host/lut_encode.h"
 
 namespace terse::codec::TERSE_ISA {
 namespace {
@@ -49,7 +49,7 @@ TERSE_INLINE void decode_groups(const uint8_t* __restrict codes, size_t n, const
 template <class T, class Codec, bool accumulate>
 TERSE_INLINE void dequantize_small_blocks(const uint8_t* codes, size_t n, const Form& form,
                                           const uint8_t* params, float factor, void* out) {
-  typename Codec::Dequantizer dequantizers[kMostGroups<Codec>];
+  typename Codec::Dequantizer dequantizers[kMaxGroups<Codec>];
   for (size_t i = 0; i < groups_of<Codec>(n); ++i) {
     const uint8_t* const own = params + i * params_bytes<Codec>(form.scale);
     const float scale = scaled(load_params<Codec>(own, form.scale), factor).first;
@@ -70,7 +70,7 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, co
   }
   if constexpr (HasFinerScales<Codec>) {
     const uint8_t* const fine = params + params_bytes<Codec>(form.scale);
-    typename Codec::Dequantizer dequantizers[kMostGroups<Codec>];
+    typename Codec::Dequantizer dequantizers[kMaxGroups<Codec>];
     for (size_t i = 0; i < groups_of<Codec>(n); ++i)
       dequantizers[i] = Codec::dequantizer(p, fine[i], form);
     decode_groups<T, Codec, accumulate, Codec::kNanCodes>(codes, n, form, dequantizers, out);

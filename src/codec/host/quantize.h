@@ -2,9 +2,9 @@
 #pragma once
 
 #include "codec/host/blocks.h"
-#include "codec/host/by_table.h"
 #include "codec/host/coders.h"
 #include "codec/host/elements.h"
+#include "codec/host/lut_encode.h"
 #include "codec/host/random.h"
 #include "codec/host/statistics.h"
 
@@ -96,7 +96,7 @@ template <class Raw, class T, class Codec, Rounding rounding>
 TERSE_INLINE void encode_finely(const Elements& in, size_t n, const Form& form, const Params& p,
                                 const float* absmax, const uint16_t* __restrict random,
                                 uint8_t* __restrict codes, uint8_t* __restrict fine) {
-  typename Codec::Quantizer quantizers[kMostGroups<Codec>];
+  typename Codec::Quantizer quantizers[kMaxGroups<Codec>];
   const auto finer = Codec::finer(p, form);
   for (size_t i = 0; i < groups_of<Codec>(n); ++i) {
     const uint32_t byte = Codec::fine(finer, absmax[i], form);
@@ -115,8 +115,8 @@ TERSE_INLINE void quantize_small_blocks(const Elements& in, size_t n, const Form
                                         uint8_t* __restrict codes, uint8_t* __restrict params) {
   static_assert(Codec::kDescriptor.params == 1);
   const size_t blocks = groups_of<Codec>(n);
-  float absmax[kMostGroups<Codec>], found[kMostGroups<Codec>];
-  typename Codec::Quantizer quantizers[kMostGroups<Codec>];
+  float absmax[kMaxGroups<Codec>], found[kMaxGroups<Codec>];
+  typename Codec::Quantizer quantizers[kMaxGroups<Codec>];
   absmaxes<Raw, kGroup<Codec>>(in.as_they_are, n, absmax);
   for (size_t i = 0; i < blocks; ++i) found[i] = Codec::params({absmax[i]}, form, 0).first;
   for (size_t i = 0; i < blocks; ++i) quantizers[i] = Codec::quantizer({found[i], 0}, form);

@@ -27,7 +27,7 @@ std::optional<std::string> way_of_large(Communicator& c, plan::Collective collec
   compressible(datatype, &dtype);
   const Prospect prospect{collective, request.count, dtype, c.ranks, request.root};
   const Route way = route_silently(c, request);
-  if (way.bypass || nccl_sends_less(way.scheme, prospect, {c.plans.grain(), c.topology()}))
+  if (way.bypass || nccl_sends_less(way.scheme, prospect, {c.plans.chunk_policy(), c.topology()}))
     return std::nullopt;
   return fmt::format("{} {}", algorithm(c, request, way.scheme), print_scheme(way.scheme));
 }
@@ -61,21 +61,21 @@ Banner banner(Communicator& c) {
   return b;
 }
 
-enum class Said { kNothing, kOfNative, kOfCompressed };
+enum class BannerState { kNothing, kOfNative, kOfCompressed };
 
 }  // namespace
 
 void announce(Communicator& c) noexcept {
-  static std::atomic<Said> said{Said::kNothing};
-  Said before = said.load(std::memory_order_relaxed);
-  if (before == Said::kOfCompressed || c.announced || !c.agreed.number()) return;
+  static std::atomic<BannerState> state{BannerState::kNothing};
+  BannerState before = state.load(std::memory_order_relaxed);
+  if (before == BannerState::kOfCompressed || c.announced || !c.agreed.number()) return;
   // Several of its ranks may be in this process, and rank 0 not be the one that comes first.
-  if (c.rank != 0 || (before == Said::kNothing && !c.leads_report())) return;
+  if (c.rank != 0 || (before == BannerState::kNothing && !c.is_reporting())) return;
   if (c.announced.exchange(true) || !c.settings.policy.compresses()) return;
   try {
     const Banner b = banner(c);
-    const Said now = b.compresses ? Said::kOfCompressed : Said::kOfNative;
-    if (now != before && said.compare_exchange_strong(before, now)) note(c.rank, b.text);
+    const BannerState now = b.compresses ? BannerState::kOfCompressed : BannerState::kOfNative;
+    if (now != before && state.compare_exchange_strong(before, now)) note(c.rank, b.text);
   } catch (const std::exception& e) {
     log(LogLevel::kWarn, "calls of 64 MiB in fp32 would fail: {}", e.what());
   }

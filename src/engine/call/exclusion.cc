@@ -6,14 +6,14 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/unanimous.h"
 
 namespace terse {
 namespace {
 
-void require_sound(size_t elements, std::span<const terseRange_t> ranges) {
+void require_healthy(size_t elements, std::span<const terseRange_t> ranges) {
   if (elements == 0) fail(ncclInvalidArgument, "messages of no elements exclude nothing");
   size_t end = 0;
   for (size_t i = 0; i < ranges.size(); ++i) {
@@ -44,10 +44,10 @@ void exclude(ncclComm_t comm, size_t elements, const terseRange_t* first, size_t
   const std::span<const terseRange_t> ranges(first, first == nullptr ? 0 : count);
   const CommunicatorPointer held = communicator(comm, settings);
   Communicator& c = *held;
-  c.signing([&] {
+  c.with_context([&] {
     const auto trouble = trouble_with([&] {
       if (ranges.size() != count) fail(ncclInvalidArgument, "the ranges are null");
-      require_sound(elements, ranges);
+      require_healthy(elements, ranges);
     });
     require_unanimous(c, fingerprint(elements, ranges), trouble,
                       "excludes other ranges than this rank");

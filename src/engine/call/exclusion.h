@@ -1,5 +1,5 @@
 // Elements of a message that stay exact (terseCommExclude): the ranks agree on them, and the plans
-// of such messages carry them (plan/beside.h).
+// of such messages carry them (plan/native_extras.h).
 #pragma once
 
 #include <cstddef>

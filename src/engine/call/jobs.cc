@@ -10,8 +10,8 @@
 #include "engine/peers/agree.h"
 #include "engine/peers/deltas.h"
 #include "engine/peers/prepare.h"
+#include "engine/run/call_native.h"
 #include "engine/run/executor.h"
-#include "engine/run/native.h"
 #include "plan/link.h"
 
 namespace terse {
@@ -24,7 +24,7 @@ void run_native(const Jobs& jobs) {
   try {
     for (const Job* job : jobs) {
       const ncclResult_t result =
-          naming(*job, [&] { return call_native(*job->communicator, job->request); });
+          with_context(*job, [&] { return call_native(*job->communicator, job->request); });
       if (first == ncclSuccess) first = result;
     }
   } catch (...) {
@@ -79,7 +79,7 @@ void decide_each(std::span<Job> jobs) {
       if (!is_message(job) || is_alone(jobs, job)) refused.push_back(job.communicator->comm);
     }
   if (!first) return;
-  break_off(jobs, *first, [&](const Job& job) { return is_one_of(*job.communicator, refused); });
+  poison(jobs, *first, [&](const Job& job) { return is_one_of(*job.communicator, refused); });
   throw *first;
 }
 
@@ -125,7 +125,7 @@ void require_none_native(const Jobs& jobs, std::span<const Job> all) {
       if (keeps_too_much(job)) require_not_native(c, job->request, TERSE_BYPASS_EXACT);
       if (sends_more_than_nccl(job)) require_not_native(c, job->request, TERSE_BYPASS_LINK);
     } catch (const std::exception& cause) {
-      break_off(all, cause, [&](const Job& other) { return other.communicator == &c; });
+      poison(all, cause, [&](const Job& other) { return other.communicator == &c; });
       throw;
     }
   }
@@ -163,7 +163,7 @@ void require_usable(std::span<const Job> jobs) {
   for (const Job& job : jobs) try {
       job.communicator->require_usable();
     } catch (const std::exception& cause) {
-      break_off(jobs, cause, [](const Job&) { return false; });
+      poison(jobs, cause, [](const Job&) { return false; });
       throw;
     }
 }
@@ -173,7 +173,7 @@ void agree_for(std::span<const Job> jobs, std::span<const Agreement> agreements)
   try {
     agree(agreements);
   } catch (const std::exception& cause) {
-    break_off(jobs, cause, on_one_of(agreements));  // agree() has seen to those
+    poison(jobs, cause, on_one_of(agreements));  // agree() has seen to those
     throw;
   }
 }
@@ -203,14 +203,14 @@ Job waiting(Communicator& c, const Request& request, std::optional<Scheme> autom
 }
 
 void decide(std::vector<Job>& jobs) {
-  std::vector<Waiting> waiting;
+  std::vector<PendingCall> waiting;
   for (const Job& job : jobs)
     if (job.waits) waiting.push_back({job.communicator, &job.request});
   if (waiting.empty()) return;
   try {
-    introduce(waiting);
+    discover_topology(waiting);
   } catch (const std::exception& cause) {
-    break_off(jobs, cause, on_one_of(waiting));  // introduce() has seen to those
+    poison(jobs, cause, on_one_of(waiting));  // discover_topology() has seen to those
     throw;
   }
   decide_each(jobs);
@@ -247,7 +247,7 @@ void run(std::span<Job> jobs) {
     execute(together);
   } catch (const std::exception& cause) {
     // What goes first NCCL has, or has said itself what became of it.
-    break_off(jobs, cause, [&](const Job& job) { return goes_first(job, any_compressed); });
+    poison(jobs, cause, [&](const Job& job) { return goes_first(job, any_compressed); });
     throw;
   }
 }

@@ -24,13 +24,13 @@ void run(std::span<Job> jobs);
 
 // Runs a part of a job's call, whose errors name both.
 template <class Part>
-auto naming(const Job& job, const Part& part) {
-  return job.communicator->signing([&] { return plan::name(job.request.collective); }, part);
+auto with_context(const Job& job, const Part& part) {
+  return job.communicator->with_context([&] { return plan::name(job.request.collective); }, part);
 }
 
 // Communicator::settle() for a job's call.
 inline void settle(const Job& job, ncclResult_t result, const char* call) {
-  naming(job, [&] { job.communicator->settle(result, call); });
+  with_context(job, [&] { job.communicator->settle(result, call); });
 }
 
 inline bool is_one_of(const Communicator& c, std::span<const ncclComm_t> comms) {
@@ -40,10 +40,10 @@ inline bool is_one_of(const Communicator& c, std::span<const ncclComm_t> comms) 
 // Nobody knows how far they came, or other ranks with theirs: but for those of which `spared` is
 // true.
 template <class Condition>
-void break_off(std::span<const Job> jobs, const std::exception& cause,
-               const Condition& spared) noexcept {
+void poison(std::span<const Job> jobs, const std::exception& cause,
+            const Condition& spared) noexcept {
   for (const Job& job : jobs)
-    if (!spared(job)) job.communicator->break_off(job.request.stream, cause);
+    if (!spared(job)) job.communicator->poison(job.request.stream, cause);
 }
 
 }  // namespace terse

@@ -16,7 +16,7 @@ void let_meet(Communicator& c, const std::vector<Stream>& streams) {
   if (b.null_stream_is_synchronous() && std::ranges::find(streams, Stream{}) != streams.end())
     return synchronize(b, streams);
   const Stream first = streams.front();
-  const Event event = c.tracks.of(first).caller_event();
+  const Event event = c.stream_sets.of(first).caller_event();
   for (const Stream stream : streams) {
     if (stream == first) continue;
     b.record(event, stream);
@@ -48,7 +48,7 @@ void Joint::require_one_recording() const {
 void Joint::meet() const {
   for (const Part& part : parts_)
     if (part.streams.size() > 1)
-      part.communicator->signing([&] { let_meet(*part.communicator, part.streams); });
+      part.communicator->with_context([&] { let_meet(*part.communicator, part.streams); });
 }
 
 }  // namespace terse

@@ -1,7 +1,7 @@
 #include "engine/call/pause.h"
 
 #include "base/error.h"
-#include "engine/call/group.h"
+#include "engine/call/pending_group.h"
 #include "engine/comm/directory.h"
 #include "engine/peers/unanimous.h"
 
@@ -25,7 +25,7 @@ void pause(ncclComm_t comm, bool paused, const Settings& settings) {
   const CommunicatorPointer held = communicator(comm, settings);
   Communicator& c = *held;
   if (c.pauses == 0)
-    c.signing([&] { require_unanimous(c, 1, {}, "does not pause where this rank does"); });
+    c.with_context([&] { require_unanimous(c, 1, {}, "does not pause where this rank does"); });
   ++c.pauses;
 }
 

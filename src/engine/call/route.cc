@@ -18,7 +18,7 @@ Route compress_if_possible(const Communicator& c, const Request& request, const 
                            uint32_t rule) {
   // What is not for the scheme stays native, also where the scheme is not for so many ranks.
   if (const auto reason = bypass_reason(request, c.ranks, wanted)) return bypass(*reason, rule);
-  const Scheme scheme = c.signing([&] { return require_on_ranks(wanted, c.ranks); });
+  const Scheme scheme = c.with_context([&] { return require_on_ranks(wanted, c.ranks); });
   if (const auto reason = bypass_reason(request, c.ranks, scheme)) return bypass(*reason, rule);
   const bool to_itself = plan::is_point_to_point(request.collective) && request.root == c.rank;
   if (to_itself) return bypass(TERSE_BYPASS_ONE_RANK, rule);
@@ -36,10 +36,10 @@ Route choose(Communicator& c, const Request& request, const Scheme& wanted, uint
            plan::name(request.collective));
   codec::Dtype dtype{};
   compressible(request.datatype, &dtype);
-  const Prediction& taken = c.signing([&]() -> const Prediction& {
+  const Prediction& taken = c.with_context([&]() -> const Prediction& {
     return c.chooser.of(c.settings, wanted,
                         {request.collective, request.count, dtype, c.ranks, request.root},
-                        {c.plans.grain(), c.topology()});
+                        {c.plans.chunk_policy(), c.topology()});
   });
   Route way = taken.scheme.off ? bypass(TERSE_BYPASS_AUTO, rule)
                                : compress_if_possible(c, request, taken.scheme, rule);
@@ -60,7 +60,7 @@ Route traced(const Communicator& c, const Request& request, Route way) {
 }
 
 // Where the ranks cannot meet for a call. `with_all`: there is one of all ranks beside it.
-void require_meeting(const Waiting& call, bool with_all) {
+void require_meeting(const PendingCall& call, bool with_all) {
   const Communicator& c = *call.communicator;
   if (!with_all || c.recording(call.request->stream) != 0) require_valid(c.settings);
   const char* const name = plan::name(call.request->collective);
@@ -77,18 +77,18 @@ void require_meeting(const Waiting& call, bool with_all) {
 }
 
 // Nothing has come of a call that cannot be met for. But the ranks of the others may meet for them.
-void require_meetings(std::span<const Waiting> calls) {
-  const auto is_message = [](const Waiting& call) {
+void require_meetings(std::span<const PendingCall> calls) {
+  const auto is_message = [](const PendingCall& call) {
     return plan::is_point_to_point(call.request->collective);
   };
-  for (const Waiting& call : calls) try {
-      require_meeting(call, std::ranges::any_of(calls, [&](const Waiting& other) {
+  for (const PendingCall& call : calls) try {
+      require_meeting(call, std::ranges::any_of(calls, [&](const PendingCall& other) {
                         return other.communicator == call.communicator && !is_message(other);
                       }));
     } catch (const std::exception& cause) {
-      for (const Waiting& other : calls)
+      for (const PendingCall& other : calls)
         if (other.communicator != call.communicator)
-          other.communicator->break_off(other.request->stream, cause);
+          other.communicator->poison(other.request->stream, cause);
       throw;
     }
 }
@@ -119,11 +119,11 @@ Route route(Communicator& c, const Request& request, const Scheme& scheme) {
   return traced(c, request, route_by(c, request, scheme, kNoRule));
 }
 
-bool waits_for_ranks(const Communicator& c, const Scheme& scheme) {
+bool needs_topology(const Communicator& c, const Scheme& scheme) {
   return scheme.automatic && c.topology().nodes() == 0;
 }
 
-bool waits_for_ranks(const Communicator& c, const Request& request) {
+bool needs_topology(const Communicator& c, const Request& request) {
   const Policy& policy = c.settings.policy;
   if (!c.settings.error.empty()) return true;
   if (request.config.native || c.topology().nodes() != 0) return false;
@@ -134,10 +134,10 @@ bool waits_for_ranks(const Communicator& c, const Request& request) {
          policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name, c.backend.is_gpu()));
 }
 
-void introduce(std::span<const Waiting> calls) {
+void discover_topology(std::span<const PendingCall> calls) {
   require_meetings(calls);
   std::vector<Agreement> settings_alone;
-  for (const Waiting& call : calls)
+  for (const PendingCall& call : calls)
     settings_alone.push_back({call.communicator, nullptr, call.request->stream});
   agree(settings_alone);
 }
@@ -168,7 +168,7 @@ void require_not_native(const Communicator& c, const Request& r, int reason) {
 }
 
 void count_bypass(Communicator& c, const Request& r, int reason) {
-  c.counters.add_size(reason == TERSE_BYPASS_OFF ? Fate::kNative : Fate::kSkipped,
+  c.counters.add_size(reason == TERSE_BYPASS_OFF ? Outcome::kNative : Outcome::kSkipped,
                       message_bytes(r, c.ranks));
   c.counters.add_native(reason, plan::raw_traffic(r.collective, r.count * datatype_size(r.datatype),
                                                   {c.ranks, c.rank, r.root}, c.topology()));

@@ -25,10 +25,10 @@ struct Route {
 // of all ranks does where a rule goes by that, so that settings that differ do not part them; but a
 // message, which most of them do not see, only where it matters. And whether they have to hear that
 // this rank cannot read its settings, for which they would wait at their first compressed call.
-bool waits_for_ranks(const Communicator& communicator, const Request& request);
+bool needs_topology(const Communicator& communicator, const Request& request);
 
 // A call that does.
-struct Waiting {
+struct PendingCall {
   Communicator* communicator;
   const Request* request;
 };
@@ -37,10 +37,10 @@ struct Waiting {
 // caller. NCCL's own group must not be open. Throws Error; ncclInvalidUsage where the calls on a
 // communicator are all messages, of which its other ranks do not know, or a graph is recorded. The
 // communicators that do not fail alike on all of their ranks are invalid then.
-void introduce(std::span<const Waiting> calls);
+void discover_topology(std::span<const PendingCall> calls);
 
 // By the call's own configuration and the settings' policy, as the preload library does; none that
-// waits_for_ranks(). Throws Error, also by require_not_native().
+// needs_topology(). Throws Error, also by require_not_native().
 Route route(Communicator& communicator, const Request& request);
 
 // The same, of a call that nobody makes: no line for it, whatever TERSE_LOG says.
@@ -50,7 +50,7 @@ Route route_silently(Communicator& communicator, const Request& request);
 Route route(Communicator& communicator, const Request& request, const Scheme& scheme);
 
 // Whether auto is to choose before the ranks have told each other how many nodes they are on.
-bool waits_for_ranks(const Communicator& communicator, const Scheme& scheme);
+bool needs_topology(const Communicator& communicator, const Scheme& scheme);
 
 // The call as the policy sees it. `topology` may be unknown.
 Facts facts_of(const Request& request, int ranks, const plan::Topology& topology,

@@ -42,9 +42,9 @@ class Agreed {
   uint64_t ordinal() const { return ordinal_.load(std::memory_order_relaxed); }
   // That of messages' random numbers, which are to differ between communicators that others lead,
   // too.
-  uint64_t drawn() const { return ordinal() + (leader_ << 32); }
+  uint64_t rng_stream() const { return ordinal() + (leader_ << 32); }
   // The same without the communicator: which of the two libraries.
-  uint64_t library() const { return drawn() & uint64_t{1} << 63; }
+  uint64_t library() const { return rng_stream() & uint64_t{1} << 63; }
   // No other communicator's, anywhere. 0: the ranks have not agreed on anything.
   uint64_t identity() const { return identity_.load(std::memory_order_acquire); }
 

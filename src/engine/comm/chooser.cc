@@ -13,10 +13,10 @@ namespace terse {
 namespace {
 
 // A program whose calls are all of different sizes does not fill the memory with choices.
-constexpr size_t kMostChoices = 4096;
+constexpr size_t kMaxChoices = 4096;
 
 // Where all nodes are alike, so are all roots; not so a message's peers, of which some are near.
-int usual_root(const Prospect& call, const Machines& machines) {
+int default_root(const Prospect& call, const Machines& machines) {
   const bool any = machines.topology.is_alike() && !plan::is_point_to_point(call.collective);
   return any ? 0 : call.root;
 }
@@ -24,7 +24,7 @@ int usual_root(const Prospect& call, const Machines& machines) {
 // Where the machine decides: from a rank that sends, which all ranks see alike.
 plan::Shape shape_of_all(const Forms& forms, const Prospect& call, const Machines& machines) {
   const plan::Traits& t = plan::traits(call.collective);
-  const int root = usual_root(call, machines);
+  const int root = default_root(call, machines);
   const int rank = t.recv.who == plan::Who::kRoot   ? (root + 1) % call.ranks
                    : t.send.who == plan::Who::kRoot ? root
                                                     : 0;
@@ -159,7 +159,7 @@ std::string why_native_alone(const model::Profile& profile, plan::Collective col
 const Prediction& choose(const std::vector<Prediction>& all) {
   const Prediction& native = all.front();
   const double least = *std::ranges::min_element(all, {}, &Prediction::seconds)->seconds;
-  if (least * kLeastGain > *native.seconds) return native;
+  if (least * kMinGain > *native.seconds) return native;
   return *std::ranges::find_if(all.begin() + 1, all.end(), [&](const Prediction& one) {
     return *one.seconds <= least * kAsFast;
   });
@@ -168,10 +168,10 @@ const Prediction& choose(const std::vector<Prediction>& all) {
 const Prediction& Chooser::of(const Settings& settings, const Scheme& scheme, const Prospect& call,
                               const Machines& machines) {
   Key key{*scheme.automatic, as_chosen_for(call)};
-  key.call.root = usual_root(call, machines);
+  key.call.root = default_root(call, machines);
   if (const auto known = made_.find(key); known != made_.end()) return known->second;
   if (!settings.profile) fail(ncclInvalidUsage, "auto needs a profile: {}", kProfileHint);
-  if (made_.size() >= kMostChoices) made_.clear();
+  if (made_.size() >= kMaxChoices) made_.clear();
   const codec::DefaultFloatEnvironment environment;
   const std::vector<Prediction> all =
       predictions(*settings.profile, without_seed(scheme), as_chosen_for(call), machines);

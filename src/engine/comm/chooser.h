@@ -49,7 +49,7 @@ struct Prediction {
 };
 
 // What is taken has to gain so much, or the call stays native.
-constexpr double kLeastGain = 1.1;
+constexpr double kMinGain = 1.1;
 
 // What takes no more than so many times the least is as fast: predictions are no better than that.
 constexpr double kAsFast = 1.01;

@@ -75,7 +75,7 @@ void Codebooks::upload(Codebook& codebook, const Levels& levels, Stream stream) 
   codebook.known_ = levels.at;
 }
 
-void Codebooks::make(const CodebookKind& kind, Track& track) {
+void Codebooks::make(const CodebookKind& kind, StreamSet& track) {
   if (all_.contains(kind)) return;
   const size_t bytes = codec::codebook_bytes(kind.spec.bits);
   const std::lock_guard lock(mutex_);
@@ -105,7 +105,7 @@ std::unique_ptr<CUstream_st, std::function<void(Stream)>> Codebooks::make_stream
   return {backend_.create_stream(nullptr), [&](Stream s) { backend_.destroy_stream(s); }};
 }
 
-float* Codebooks::recorded(Codebook& codebook, Tracks& tracks) {
+float* Codebooks::recorded(Codebook& codebook, StreamSets& tracks) {
   if (codebook.recorded_fits_ == codebook.fits) return codebook.recorded_.back();
   tracks.synchronize();
   const int bits = std::countr_zero(codebook.known_.size());

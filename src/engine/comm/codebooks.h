@@ -14,7 +14,7 @@
 
 #include "backend/backend.h"
 #include "codec/spec.h"
-#include "engine/comm/tracks.h"
+#include "engine/comm/stream_sets.h"
 #include "plan/collective.h"
 #include "policy/scheme.h"
 #include "policy/settings.h"
@@ -67,7 +67,7 @@ class Codebooks {
 
   // Makes the table, unless it is there: of the levels that are given for such calls, or of those
   // that are equally far from each other. Blocks for what is enqueued on the track. Throws Error.
-  void make(const CodebookKind& kind, Track& track);
+  void make(const CodebookKind& kind, StreamSet& track);
 
   // All ranks have it.
   void agree(const CodebookKind& kind) { all_.at(kind).agreed = true; }
@@ -84,7 +84,7 @@ class Codebooks {
   // fits, whose number is alike on all ranks, whatever else each has recorded. At the first one
   // after a fit it blocks for what the communicator has enqueued, which may be that fit. Throws
   // Error.
-  float* recorded(Codebook& codebook, Tracks& tracks);
+  float* recorded(Codebook& codebook, StreamSets& tracks);
 
   // A fit is enqueued, and the stream comes past it: its levels come to the host.
   void fitted(Codebook& codebook, Stream stream);

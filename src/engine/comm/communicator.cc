@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "codec/float_mode.h"
 #include "engine/comm/shape.h"
-#include "engine/observe/lead.h"
 #include "engine/observe/levels_file.h"
+#include "engine/observe/reporting_comm.h"
 
 namespace terse {
 namespace {
@@ -51,14 +51,14 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
       comm(comm),
       ranks(ranks_of(library, comm)),
       rank(rank_in(library, comm)),
-      plans(rank, ranks, grain_of(settings, backend.grain())),
+      plans(rank, ranks, chunk_policy_of(settings, backend.chunk_policy())),
       meter(backend, settings),
       exact(backend),
       mismatch(backend),
       states(backend),
       shadows(backend, ranks),
       codebooks(backend, settings),
-      tracks(backend) {}
+      stream_sets(backend) {}
 
 terseStats_t Communicator::current_stats() {
   terseStats_t current = counters.stats();
@@ -113,11 +113,11 @@ void Communicator::end_job() const noexcept {
   if (!aborted_) (void)terse::end_job(library.nccl, comm);
 }
 
-void Communicator::require_sound() const {
+void Communicator::require_healthy() const {
   const std::optional<ncclResult_t> now = state();
   require_usable();  // as it is where there is a state of NCCL's
   if (*now == ncclInProgress) return;
-  signing([&] { check(library, *now, "NCCL's communicator"); });
+  with_context([&] { check(library, *now, "NCCL's communicator"); });
 }
 
 void Communicator::abort() {
@@ -183,7 +183,7 @@ void Communicator::fail_on_mismatch(Stream stream) const noexcept {
   }
 }
 
-void Communicator::break_off(Stream stream, const std::exception& cause) noexcept {
+void Communicator::poison(Stream stream, const std::exception& cause) noexcept {
   try {
     if (recording(stream) == 0) invalidate(cause);
   } catch (const Error& e) {
@@ -192,7 +192,7 @@ void Communicator::break_off(Stream stream, const std::exception& cause) noexcep
   }
 }
 
-std::optional<ncclResult_t> Communicator::invalidity() const {
+std::optional<ncclResult_t> Communicator::failure() const {
   notice_mismatch();
   if (usable_) return {};
   const std::lock_guard lock(asking_);
@@ -200,12 +200,12 @@ std::optional<ncclResult_t> Communicator::invalidity() const {
   return tells ? std::optional(invalid_->result) : std::nullopt;
 }
 
-bool Communicator::silence(bool for_good) {
+bool Communicator::suppress_async_error(bool for_good) {
   const std::lock_guard lock(asking_);
   return (for_good || invalid_) && !std::exchange(silent_, true);
 }
 
-void Communicator::take_back_silence() {
+void Communicator::report_async_error() {
   const std::lock_guard lock(asking_);
   silent_ = false;
 }
@@ -229,14 +229,14 @@ void Communicator::require_open() const {
 }
 
 uint64_t Communicator::recording(Stream stream) const {
-  return signing([&] { return backend.recording(stream); });
+  return with_context([&] { return backend.recording(stream); });
 }
 
 bool Communicator::wait_until(const std::function<bool()>& so,
                               std::optional<Clock::time_point> limit) const {
   auto pause = std::chrono::microseconds(20);
   while (!so()) {
-    require_sound();
+    require_healthy();
     if (limit && Clock::now() > *limit) return false;
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::microseconds(1000));
@@ -269,14 +269,14 @@ std::string Communicator::without_name(std::string text) const {
   return text.starts_with(name) ? text.substr(name.size()) : text;
 }
 
-void Communicator::sign(Error& error) const {
+void Communicator::add_context(Error& error) const {
   error.message = about(std::move(error.message));
   error.rank = rank;
 }
 
 bool Communicator::ended() noexcept {
   try {
-    return tracks.ended() && !awaits_ranks();
+    return stream_sets.ended() && !awaits_ranks();
   } catch (const Error&) {
     return true;  // the device's, which leaves nothing to wait for
   }
@@ -289,7 +289,7 @@ float Communicator::mean_factor() const {
 }
 
 bool Communicator::awaits_ranks() const noexcept {
-  return (mailbox != nullptr && !mailbox->has_ended()) ||
+  return (control_buffer != nullptr && !control_buffer->has_ended()) ||
          !std::ranges::all_of(left_, [](const auto& left) { return left->has_ended(); });
 }
 
@@ -305,7 +305,7 @@ bool Communicator::drains() noexcept {
   std::optional<Clock::time_point> limit;
   auto pause = std::chrono::microseconds(20);
   try {
-    while (!tracks.idle()) {
+    while (!stream_sets.idle()) {
       const std::optional<ncclResult_t> now = state();
       if (!now) return false;
       const bool failed = *now != ncclSuccess && *now != ncclInProgress;
@@ -322,7 +322,7 @@ bool Communicator::drains() noexcept {
 
 void Communicator::conclude() noexcept {
   try {
-    tracks.synchronize();
+    stream_sets.synchronize();
   } catch (const Error& e) {
     log(LogLevel::kInfo, "{}", e.message);
   }
@@ -331,7 +331,7 @@ void Communicator::conclude() noexcept {
   save_fitted();
 }
 
-bool Communicator::leads_report() const { return leads(agreed.identity(), rank); }
+bool Communicator::is_reporting() const { return leads(agreed.identity(), rank); }
 
 // What one has learned on which calls have failed may be of what not all ranks have sent.
 void Communicator::save_fitted() const noexcept {

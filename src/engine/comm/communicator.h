@@ -21,16 +21,16 @@
 #include "engine/comm/binding.h"
 #include "engine/comm/chooser.h"
 #include "engine/comm/codebooks.h"
+#include "engine/comm/control_buffer.h"
 #include "engine/comm/counters.h"
 #include "engine/comm/exact_memory.h"
-#include "engine/comm/mailbox.h"
 #include "engine/comm/mismatch.h"
-#include "engine/comm/operators.h"
 #include "engine/comm/plans.h"
+#include "engine/comm/reductions.h"
 #include "engine/comm/reservations.h"
 #include "engine/comm/shadows.h"
 #include "engine/comm/state.h"
-#include "engine/comm/tracks.h"
+#include "engine/comm/stream_sets.h"
 #include "engine/observe/meter.h"
 #include "nccl/table.h"
 #include "policy/settings.h"
@@ -69,11 +69,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::atomic<bool> announced{false};  // its line has been said, or is not to be (call/banner.h)
   Codebooks codebooks;
   Bindings bindings;
-  Tracks tracks;
+  StreamSets stream_sets;
   Reservations reservations;
   // By which the ranks tell each other what they can do: made when there is memory, at the first
   // agreement. Null before that.
-  std::unique_ptr<Mailbox> mailbox;
+  std::unique_ptr<ControlBuffer> control_buffer;
 
   const plan::Topology& topology() const { return plans.topology(); }
 
@@ -96,7 +96,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // The function below, unless it is aborted: before a thread ends whose calls are all enqueued.
   void end_job() const noexcept;
   // Fails where state() is an error, or empty.
-  void require_sound() const;
+  void require_healthy() const;
   // What waits gives up.
   void abort();
   // The same before NCCL's communicator is revoked: calls are refused as NCCL refuses them, and
@@ -116,14 +116,14 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void fail_on_mismatch(Stream stream) const noexcept;
   // The same after a call on `stream`, unless it was recorded: such calls run when their graph
   // does, and those of one that failed never do.
-  void break_off(Stream stream, const std::exception& cause) noexcept;
+  void poison(Stream stream, const std::exception& cause) noexcept;
   // What `cause` was; empty: it is not invalid, or revoked, or silent about it.
-  std::optional<ncclResult_t> invalidity() const;
+  std::optional<ncclResult_t> failure() const;
   // The program goes on with what is made of it, and what NCCL says is about that: what has
   // invalidated it, or with `for_good` still may, only its calls tell from now on. Said before NCCL
   // makes that, whether it is new, and taken back where NCCL does not.
-  bool silence(bool for_good);
-  void take_back_silence();
+  bool suppress_async_error(bool for_good);
+  void report_async_error();
   // Fails where it is aborted, revoked or invalidated. Costs nothing and does not ask NCCL.
   void require_usable() const;
   // The same, but for a mismatch that is not noticed yet: a call that has begun to be enqueued is
@@ -133,7 +133,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // The graph that a stream's calls are recorded in, or 0; as the backend has it.
   uint64_t recording(Stream stream) const;
 
-  // Blocks until that is so; false: not by the limit. Fails as require_sound() does meanwhile.
+  // Blocks until that is so; false: not by the limit. Fails as require_healthy() does meanwhile.
   bool wait_until(const std::function<bool()>& so,
                   std::optional<std::chrono::steady_clock::time_point> limit = {}) const;
 
@@ -147,8 +147,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   size_t state_bytes() const { return states.bytes() + shadows.bytes() + codebooks.bytes(); }
 
   // Whether it is the first communicator of this process on which the ranks have agreed, or another
-  // rank of that one (observe/lead.h). For one whose ranks have agreed.
-  bool leads_report() const;
+  // rank of that one (observe/reporting_comm.h). For one whose ranks have agreed.
+  bool is_reporting() const;
 
   // Takes the levels that have come from fits, and saves them as long as it is usable, so often
   // that at most a twentieth of the time is spent on that.
@@ -160,14 +160,14 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::string about(std::string text) const;
 
   // Makes it an error about this communicator.
-  void sign(Error& error) const;
+  void add_context(Error& error) const;
 
   // Throws an Error that names it.
   template <class... Args>
   [[noreturn]] void fail(ncclResult_t result, fmt::format_string<Args...> format,
                          Args&&... args) const {
     Error error(result, fmt::format(format, std::forward<Args>(args)...));
-    sign(error);
+    add_context(error);
     throw error;
   }
 
@@ -180,19 +180,19 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // Runs a part of the communicator's work, whose errors name it.
   template <class Part>
-  auto signing(const Part& part) const {
+  auto with_context(const Part& part) const {
     try {
       return part();
     } catch (Error& e) {
-      sign(e);
+      add_context(e);
       throw;
     }
   }
 
   // The same of a part of calls, whose errors also end with what those are, as `what` says.
   template <class What, class Part>
-  auto signing(const What& what, const Part& part) const {
-    return signing([&] {
+  auto with_context(const What& what, const Part& part) const {
+    return with_context([&] {
       try {
         return part();
       } catch (Error& e) {
@@ -203,7 +203,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   }
 
   // What a failed exchange leaves, for it may still wait there. It goes with the communicator.
-  void leave(std::unique_ptr<Mailbox> own) { left_.push_back(std::move(own)); }
+  void leave(std::unique_ptr<ControlBuffer> own) { left_.push_back(std::move(own)); }
 
   // Whether nothing that was enqueued for it is left, recorded or not. Does not block.
   bool ended() noexcept;
@@ -227,7 +227,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void notice_mismatch() const noexcept;
   void save_fitted() const noexcept;
 
-  std::vector<std::unique_ptr<Mailbox>> left_;
+  std::vector<std::unique_ptr<ControlBuffer>> left_;
   const pid_t process_ = getpid();
   mutable std::mutex asking_;  // whether it is one of these, and NCCL of its state
   bool aborted_ = false, revoked_ = false;

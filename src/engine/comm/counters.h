@@ -23,7 +23,7 @@ struct Enqueued {
 };
 
 // What becomes of a call: it is compressed, or skipped though a rule is for it, or no rule is.
-enum class Fate : uint8_t { kCompressed, kSkipped, kNative };
+enum class Outcome : uint8_t { kCompressed, kSkipped, kNative };
 constexpr size_t kFates = 3;
 
 // A number that one thread counts and any may read: it costs no more than a plain one.
@@ -65,7 +65,7 @@ class Counters {
   void add_native(int reason, const plan::Traffic& sent);
 
   // The size of a call's whole message.
-  void add_size(Fate fate, size_t bytes) { sizes_[static_cast<size_t>(fate)].add(bytes); }
+  void add_size(Outcome fate, size_t bytes) { sizes_[static_cast<size_t>(fate)].add(bytes); }
 
   // What is counted; the rest is zero. Of any thread: a report may be of a communicator in use.
   std::array<Sizes, kFates> sizes() const;

@@ -13,8 +13,8 @@
 #include "backend/select.h"
 #include "base/error.h"
 #include "engine/comm/account.h"
-#include "engine/observe/lead.h"
 #include "engine/observe/reporter.h"
+#include "engine/observe/reporting_comm.h"
 #include "policy/settings.h"
 
 namespace terse {
@@ -96,7 +96,7 @@ Backend& backend_of(const Settings& settings, const NcclLibrary& library, ncclCo
 // Whether the handle is that of the same communicator. NCCL does not say where that has failed.
 bool still_describes(const Communicator& c) {
   int rank = -1, ranks = -1;
-  c.signing([&] {
+  c.with_context([&] {
     check(c.library, c.library.nccl.CommCount(c.comm, &ranks), "ncclCommCount");
     check(c.library, c.library.nccl.CommUserRank(c.comm, &rank), "ncclCommUserRank");
   });
@@ -227,7 +227,7 @@ CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
   // What NCCL is asked here it may answer only after an abort, which does not wait for it.
   const auto made =
       std::make_shared<Communicator>(settings, library, backend_of(settings, library, comm), comm);
-  lead_begins();
+  reporting_begins();
   report_begins(settings, made->rank, kPresent);
   return maker.unless_aborted([&] {
     Directory& d = directory();
@@ -339,9 +339,9 @@ void release_communicator(ncclComm_t comm, bool abandon) {
   const bool drained = state->drains();
   try {
     if (!drained)
-      state->require_sound();
+      state->require_healthy();
     else if (!abandon)
-      state->tracks.synchronize();
+      state->stream_sets.synchronize();
   } catch (...) {
     if (!abandon) failed = std::current_exception();
   }

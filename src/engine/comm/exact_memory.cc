@@ -6,7 +6,7 @@
 
 namespace terse {
 
-void* ExactMemory::reserve(size_t bytes, Track& track) {
+void* ExactMemory::reserve(size_t bytes, StreamSet& track) {
   if (bytes <= bytes_) return memory_;
   const Growth larger = grow(backend_, bytes_, bytes);
   try {

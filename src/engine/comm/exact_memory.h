@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "engine/comm/track.h"
+#include "engine/comm/stream_set.h"
 
 namespace terse {
 
@@ -16,7 +16,7 @@ class ExactMemory {
   ExactMemory& operator=(const ExactMemory&) = delete;
 
   // Memory of at least `bytes`. Waits for `track` when there must be more of it than before.
-  void* reserve(size_t bytes, Track& track);
+  void* reserve(size_t bytes, StreamSet& track);
 
   // What there is. Of any thread, for the report.
   size_t bytes() const { return bytes_; }

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan/beside.h"
 #include "plan/chunks.h"
+#include "plan/native_extras.h"
 
 namespace terse {
 

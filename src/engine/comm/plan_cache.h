@@ -19,9 +19,9 @@ template <class Key>
 class PlanCache {
  public:
   // A program whose calls are all different does not fill the memory with plans.
-  static constexpr size_t kMostPlans = 1024;
+  static constexpr size_t kMaxPlans = 1024;
 
-  explicit PlanCache(size_t most_bytes) : most_bytes_(most_bytes) {}
+  explicit PlanCache(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   // Null: it is not there.
   PlanPointer find(const Key& key) {
@@ -35,7 +35,7 @@ class PlanCache {
   // longest ago go, so that there is room; one that is larger than all of it stays alone.
   void add(const Key& key, size_t key_bytes, PlanPointer plan) {
     const size_t bytes = plan::memory_bytes(*plan) + sizeof(Entry) + sizeof(Key) + key_bytes;
-    while (!plans_.empty() && (plans_.size() >= kMostPlans || bytes_ + bytes > most_bytes_))
+    while (!plans_.empty() && (plans_.size() >= kMaxPlans || bytes_ + bytes > max_bytes_))
       drop_oldest();
     plans_.emplace(key, Entry{std::move(plan), bytes, ++uses_});
     bytes_ += bytes;
@@ -62,7 +62,7 @@ class PlanCache {
     plans_.erase(oldest);
   }
 
-  const size_t most_bytes_;
+  const size_t max_bytes_;
   size_t bytes_ = 0;
   uint64_t uses_ = 0;
   std::map<Key, Entry> plans_;

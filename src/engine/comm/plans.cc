@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/patient_lock.h"
 #include "engine/comm/shape.h"
-#include "plan/beside.h"
 #include "plan/headers.h"
 #include "plan/link.h"
+#include "plan/native_extras.h"
 
 namespace terse {
 namespace {
@@ -41,8 +41,12 @@ plan::Message message_of(const MessageKey& key) {
 
 }  // namespace
 
-Plans::Plans(int rank, int ranks, const plan::Grain& grain, size_t most_bytes)
-    : rank_(rank), ranks_(ranks), grain_(grain), plans_(most_bytes), batches_(most_bytes) {
+Plans::Plans(int rank, int ranks, const plan::ChunkPolicy& chunk_policy, size_t max_bytes)
+    : rank_(rank),
+      ranks_(ranks),
+      chunk_policy_(chunk_policy),
+      plans_(max_bytes),
+      batches_(max_bytes) {
   if (ranks == 1) topology_ = plan::topology_of(std::array{uint64_t{0}});
 }
 
@@ -52,12 +56,12 @@ PlanPointer Plans::of(const PlanKey& key) {
   };
   return cached(plans_, key, shape, [&](const plan::Shape& s) {
     plan::Plan plan = make(key, s);
-    plan.most_scratch_bytes = plan.scratch_bytes;
+    plan.max_scratch_bytes = plan.scratch_bytes;
     if (!plan::traits(key.collective).rooted) return plan;
     for (const int rank : {s.root, (s.root + 1) % s.ranks}) {  // and the others alike
       plan::Shape other = s;
       other.rank = rank;
-      plan.most_scratch_bytes = std::max(plan.most_scratch_bytes, make(key, other).scratch_bytes);
+      plan.max_scratch_bytes = std::max(plan.max_scratch_bytes, make(key, other).scratch_bytes);
     }
     return plan;
   });
@@ -69,12 +73,12 @@ plan::Plan Plans::make(const PlanKey& key, const plan::Shape& s) const {
   plan.link = plan::link_of(*selection.algorithm, s);
   plan.asked_for = selection.algorithm->answers_to(key.algorithm);
   plan.codebook_bytes = s.packing.codebook_bytes;
-  plan::Beside beside{.verified = key.verified, .learns = key.learns};
+  plan::NativeExtras extras{.verified = key.verified, .learns = key.learns};
   const plan::Gathers gathers = key.delta.gathers;
   const bool quantizes =
       gathers == plan::Gathers::kAsUsual || gathers == plan::Gathers::kDifferences;
-  if (quantizes) beside.exact = exclusions_.of(key.collective, key.count, ranks_);
-  plan = plan::with(std::move(plan), key.collective, s, beside);
+  if (quantizes) extras.exact = exclusions_.of(key.collective, key.count, ranks_);
+  plan = plan::with(std::move(plan), key.collective, s, extras);
   plan::add_natives(plan.steps, s, &plan.link);
   if (quantizes) plan::shadow_what_stays_exact(plan, s, key.delta);
   return plan::with_headers(std::move(plan), s);
@@ -82,7 +86,7 @@ plan::Plan Plans::make(const PlanKey& key, const plan::Shape& s) const {
 
 PlanPointer Plans::of(const BatchKey& key) {
   const auto batch = [&] {
-    plan::Batch b{.ranks = ranks_, .rank = rank_, .grain = grain_, .messages = {}};
+    plan::Batch b{.ranks = ranks_, .rank = rank_, .chunk_policy = chunk_policy_, .messages = {}};
     for (const MessageKey& message : key) b.messages.push_back(message_of(message));
     return b;
   };
@@ -90,7 +94,7 @@ PlanPointer Plans::of(const BatchKey& key) {
 }
 
 plan::Shape Plans::shape(const Forms& forms, size_t count, size_t element_bytes, int root) const {
-  return shape_of(forms, count, element_bytes, {ranks_, rank_, root}, {grain_, topology_});
+  return shape_of(forms, count, element_bytes, {ranks_, rank_, root}, {chunk_policy_, topology_});
 }
 
 plan::Topology Plans::topology_now() const {

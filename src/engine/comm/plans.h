@@ -51,9 +51,9 @@ class Plans {
  public:
   // Of the collectives' plans, and as much of the batches'. That of a large message on 8 ranks has
   // some 100 KB.
-  static constexpr size_t kMostBytes = size_t{64} << 20;
+  static constexpr size_t kMaxBytes = size_t{64} << 20;
 
-  Plans(int rank, int ranks, const plan::Grain& grain, size_t most_bytes = kMostBytes);
+  Plans(int rank, int ranks, const plan::ChunkPolicy& chunk_policy, size_t max_bytes = kMaxBytes);
 
   // From the cache; built and validated the first time. Throws Error.
   PlanPointer of(const PlanKey& key);
@@ -62,7 +62,7 @@ class Plans {
   // A call as builders see it.
   plan::Shape shape(const Forms& forms, size_t count, size_t element_bytes, int root) const;
 
-  const plan::Grain& grain() const { return grain_; }
+  const plan::ChunkPolicy& chunk_policy() const { return chunk_policy_; }
   // Which ranks share a node: not known before the ranks have told each other, but of one alone.
   const plan::Topology& topology() const { return topology_; }
   // A copy, of any thread; not known where another one has it for long.
@@ -85,7 +85,7 @@ class Plans {
   plan::Plan make(const PlanKey& key, const plan::Shape& shape) const;
 
   const int rank_, ranks_;
-  const plan::Grain grain_;
+  const plan::ChunkPolicy chunk_policy_;
   mutable std::mutex learning_;  // of what topology_now() reads
   plan::Topology topology_;
   Exclusions exclusions_;

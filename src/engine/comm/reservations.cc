@@ -20,8 +20,8 @@ bool Reservations::skips() {
 }
 
 bool Reservations::refused() {
-  constexpr unsigned kMostSkips = 1023;
-  skips_ = std::min(kMostSkips, (1u << std::min(refusals_, 10u)) - 1);
+  constexpr unsigned kMaxSkips = 1023;
+  skips_ = std::min(kMaxSkips, (1u << std::min(refusals_, 10u)) - 1);
   return refusals_++ == 0;
 }
 

@@ -13,10 +13,10 @@ namespace terse {
 namespace {
 
 // Of one kind. Programs with more buffers of one size and type begin anew with the oldest.
-constexpr size_t kMostShadows = 256;
+constexpr size_t kMaxShadows = 256;
 
 // Kinds of which no call came back.
-constexpr std::ptrdiff_t kMostUnproven = 32;
+constexpr std::ptrdiff_t kMaxUnproven = 32;
 
 // A training step changes most weights by much less than a quarter; in another layer most are
 // others.
@@ -80,7 +80,7 @@ bool Shadows::is_unproven(const Kind& kind) const {
 
 bool Shadows::has_many_unproven(const ShadowKind& but) const {
   const auto counts = [&](const auto& one) { return one.first != but && is_unproven(one.second); };
-  return std::ranges::count_if(kinds_, counts) >= kMostUnproven;
+  return std::ranges::count_if(kinds_, counts) >= kMaxUnproven;
 }
 
 void Shadows::free_one_unproven(const ShadowKind& but) {
@@ -111,7 +111,7 @@ void Shadows::free_stale(const ShadowKind& which) {
 
 // What a rank has of a kind may differ from what others have; when it was noted does not.
 const ShadowKind* Shadows::superfluous(const ShadowKind& next) const {
-  if (kinds_.size() < kMostKinds || kinds_.contains(next)) return nullptr;
+  if (kinds_.size() < kMaxKinds || kinds_.contains(next)) return nullptr;
   const std::pair<const ShadowKind, Kind>* oldest = nullptr;
   size_t unproven = 0;
   for (const auto& one : kinds_) {
@@ -121,7 +121,7 @@ const ShadowKind* Shadows::superfluous(const ShadowKind& next) const {
         (oldest == nullptr || one.second.round < oldest->second.round))
       oldest = &one;
   }
-  return unproven < kMostKinds || oldest == nullptr ? nullptr : &oldest->first;
+  return unproven < kMaxKinds || oldest == nullptr ? nullptr : &oldest->first;
 }
 
 void Shadows::drop(const ShadowKind& kind) {
@@ -168,7 +168,7 @@ Shadow* Shadows::find(const ShadowKind& which, std::span<const float> sample) {
 
 Shadow& Shadows::place_for_one_more(Kind& kind) {
   Shadow* oldest = nullptr;
-  if (kind.shadows.size() >= kMostShadows)
+  if (kind.shadows.size() >= kMaxShadows)
     for (Shadow& shadow : kind.shadows)
       if (!is_taken(shadow) && (oldest == nullptr || shadow.used < oldest->used)) oldest = &shadow;
   Shadow& place = oldest != nullptr ? *oldest : kind.shadows.emplace_back();
@@ -203,7 +203,7 @@ Shadow& Shadows::renew(const ShadowKind& which, Shadow* found, size_t bytes, InF
   touch(kind, shadow);
   kind.fewest = fewest;
   // Of ever new buffers no one comes back.
-  const bool lost = why == InFull::kFirst && fewest >= kMostShadows;
+  const bool lost = why == InFull::kFirst && fewest >= kMaxShadows;
   shadow.failed = why == InFull::kOthers || why == InFull::kMemory || lost;
   if (shadow.failed) ++kind.failures;
   shadow.why = why;

@@ -99,7 +99,7 @@ class Shadows {
   // may use what is freed. Of ever new kinds too many would be known: it is that one of which no
   // call ever was of differences and which was asked for longest ago. Null: there is none. Alike on
   // all ranks, as is what a kind that comes again then begins with.
-  static constexpr size_t kMostKinds = 1024;
+  static constexpr size_t kMaxKinds = 1024;
   const ShadowKind* superfluous(const ShadowKind& next) const;
   void drop(const ShadowKind& kind);
 

@@ -24,16 +24,17 @@ inline plan::Packing packing_of(const codec::Spec& spec) {
 
 // The machines that the ranks are on.
 struct Machines {
-  plan::Grain grain;
+  plan::ChunkPolicy chunk_policy;
   const plan::Topology& topology;
 };
 
 // As the settings say, or else as suits the machine. What a machine does not cut they do not.
-inline plan::Grain grain_of(const Settings& settings, const plan::Grain& machine) {
+inline plan::ChunkPolicy chunk_policy_of(const Settings& settings,
+                                         const plan::ChunkPolicy& machine) {
   if (settings.chunk_bytes == 0) return machine;
-  plan::Grain grain = plan::exact_grain(settings.chunk_bytes);
-  if (machine.most_chunks == 1) grain.most_chunks = 1;
-  return grain;
+  plan::ChunkPolicy chunk_policy = plan::exact_chunks(settings.chunk_bytes);
+  if (machine.max_chunks == 1) chunk_policy.max_chunks = 1;
+  return chunk_policy;
 }
 
 // What a scheme says of sizes.
@@ -42,9 +43,9 @@ struct Forms {
   Intra intra = {};
 };
 
-inline plan::Within within_of(const Intra& intra) {
+inline plan::IntraNode within_of(const Intra& intra) {
   if (intra.off) return {plan::Format::kRaw};
-  if (intra.spec) return {plan::Format::kWithin, packing_of(*intra.spec)};
+  if (intra.spec) return {plan::Format::kIntraPacked, packing_of(*intra.spec)};
   return {};
 }
 
@@ -55,7 +56,7 @@ inline plan::Shape shape_of(const Forms& forms, size_t count, size_t element_byt
           .ranks = at.ranks,
           .rank = at.rank,
           .root = at.root,
-          .grain = machines.grain,
+          .chunk_policy = machines.chunk_policy,
           .packing = packing_of(forms.spec),
           .topology = machines.topology,
           .within = within_of(forms.intra)};

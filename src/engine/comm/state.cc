@@ -33,7 +33,7 @@ const States::Memory* States::find(const StateKind& kind, const plan::State& sta
   return &known->second;
 }
 
-void States::make(const StateKind& kind, const plan::State& state, Track& track) {
+void States::make(const StateKind& kind, const plan::State& state, StreamSet& track) {
   if (find(kind, state) != nullptr) return;
   Memory made{.bytes = state.bytes};
   if (state.bytes != 0) made.begin = backend_.allocate(state.bytes);

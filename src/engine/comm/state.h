@@ -7,7 +7,7 @@
 
 #include "backend/backend.h"
 #include "codec/spec.h"
-#include "engine/comm/track.h"
+#include "engine/comm/stream_set.h"
 #include "plan/plan.h"
 
 namespace terse {
@@ -30,7 +30,7 @@ class States {
 
   // Makes the memory, all zeros, unless it is there. Blocks for what is enqueued on the track.
   // Throws Error.
-  void make(const StateKind& kind, const plan::State& state, Track& track);
+  void make(const StateKind& kind, const plan::State& state, StreamSet& track);
 
   // All ranks have it.
   void agree(const StateKind& kind, const plan::State& state);

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "engine/observe/lead.h"
+#include "engine/observe/reporting_comm.h"
 
 namespace terse {
 namespace {

@@ -1,5 +1,5 @@
 // The file of levels (TERSE_LEVELS) that a run leaves to the next one. Of a job's processes that
-// one writes it which has rank 0 of the communicator that leads (observe/lead.h).
+// one writes it which has rank 0 of the communicator that leads (observe/reporting_comm.h).
 #pragma once
 
 #include <span>

@@ -14,8 +14,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/course.h"
 #include "base/distribution.h"
+#include "base/downsampled_series.h"
 #include "engine/observe/sample.h"
 #include "engine/observe/wall_clock.h"
 #include "plan/collective.h"
@@ -62,7 +62,7 @@ struct Tally {
   double predicted = 0;  // the sum of its times for these
   BothTimes both;
   Distribution relative;         // the error of each call of which it is known
-  Course errors;                 // the finite ones of them, by the calls' numbers
+  DownsampledSeries errors;      // the finite ones of them, by the calls' numbers
   codec::Difference difference;  // sums over those
 };
 

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/patient_lock.h"
 #include "base/text.h"
-#include "engine/observe/lead.h"
+#include "engine/observe/reporting_comm.h"
 #include "terse/terse.h"
 
 namespace terse {

@@ -16,7 +16,7 @@ void Sample::start(const plan::Plan& plan, const Wanted& wanted,
   for (const plan::Step& step : plan.steps) {
     const bool verifies = std::ranges::any_of(
         step.natives, [](const auto& n) { return n.recv.region == plan::Region::kExact; });
-    kinds_.push_back({step.name, step.lane, step.queue(), step.beside, verifies});
+    kinds_.push_back({step.name, step.lane, step.queue(), step.is_extra, verifies});
   }
   wanted_ = wanted;
   clock_ = std::move(clock);
@@ -49,7 +49,7 @@ bool Sample::done() const { return backend_.seconds(end_, end_).has_value(); }
 double Sample::busy(plan::Lane lane) {
   sorted_.clear();
   for (size_t i = 0; i < steps_.size(); ++i)
-    if (!kinds_[i].beside && kinds_[i].lane == lane) sorted_.push_back(steps_[i]);
+    if (!kinds_[i].is_extra && kinds_[i].lane == lane) sorted_.push_back(steps_[i]);
   std::ranges::sort(sorted_, {}, &Interval::begin);
   double sum = 0, until = 0;
   for (const Interval& step : sorted_) {
@@ -68,7 +68,7 @@ std::optional<Sample::Interval> Sample::interval(Event origin, size_t step) cons
 
 // The first step of the call itself.
 size_t Sample::first() const {
-  return std::ranges::find(kinds_, false, &Kind::beside) - kinds_.begin();
+  return std::ranges::find(kinds_, false, &Kind::is_extra) - kinds_.begin();
 }
 
 std::optional<PhaseTimes> Sample::times() {
@@ -76,7 +76,7 @@ std::optional<PhaseTimes> Sample::times() {
   steps_.assign(kinds_.size(), {});
   double end = 0;
   for (size_t i = first(); i < kinds_.size(); ++i) {
-    if (kinds_[i].beside) continue;
+    if (kinds_[i].is_extra) continue;
     const std::optional<Interval> step = interval(marks_[2 * first()], i);
     if (!step) return {};
     steps_[i] = {std::max(0.0, step->begin), std::max(0.0, step->end)};
@@ -109,7 +109,7 @@ std::optional<CallTime> Sample::since(Event origin) const {
     if (!step) return {};
     const double begin = *at + step->begin, end = *at + step->end;
     if (i == first()) call.begin = begin;
-    if (!kind.beside) call.end = std::max(call.end, end);
+    if (!kind.is_extra) call.end = std::max(call.end, end);
     if (call.steps.size() < CallTime::kMaxSteps)
       call.steps.push_back({kind.name, kind.queue, begin, end});
     else

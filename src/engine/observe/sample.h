@@ -85,9 +85,9 @@ class Sample {
     const char* name;
     plan::Lane lane;
     size_t queue;
-    bool beside, verifies;
+    bool is_extra, verifies;
 
-    bool shown() const { return !beside || verifies; }  // in a trace
+    bool shown() const { return !is_extra || verifies; }  // in a trace
   };
 
   void mark(size_t which, Stream lane);

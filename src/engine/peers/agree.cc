@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/peers/exchange.h"
-#include "engine/peers/host.h"
-#include "engine/peers/told.h"
+#include "engine/peers/host_all_gather.h"
+#include "engine/peers/host_hash.h"
+#include "engine/peers/settings_digest.h"
 
 namespace terse {
 namespace {
@@ -21,9 +21,9 @@ struct Hello {
   uint64_t leader = 0;    // and so does this
   uint64_t identity = 0;  // and so does this: no other communicator's, anywhere
   uint64_t host = 0;
-  ToldSettings settings;
-  Told<128> scheme;  // that the caller names
-  Told<80> name;     // of the communicator, where the policy goes by it
+  SettingsDigest settings;
+  WireText<128> scheme;  // that the caller names
+  WireText<80> name;     // of the communicator, where the policy goes by it
 };
 
 // The same in all versions, so that ranks of different ones can meet and say so.
@@ -45,36 +45,37 @@ bool same(const Scheme* a, const Scheme* b) {
 }
 
 // One rank's side of an agreement: its own words, and those of all, or of its peer.
-class Comparison {
+class Handshake {
  public:
-  using All = std::span<const std::unique_ptr<Comparison>>;
+  using All = std::span<const std::unique_ptr<Handshake>>;
 
   // `alone`: there is no other one of the communicator meanwhile.
-  Comparison(const Agreement& agreement, bool alone)
+  Handshake(const Agreement& agreement, bool alone)
       : c_(*agreement.communicator),
         scheme_(agreement.scheme),
         peer_(agreement.peer),
         mine_(hello()),
-        exchange_(alone && !peer_ && c_.mailbox != nullptr ? Exchange(c_)
-                                                           : Exchange(c_, kHelloBytes, peer_)) {
+        exchange_(alone && !peer_ && c_.control_buffer != nullptr
+                      ? HostAllGather(c_)
+                      : HostAllGather(c_, kHelloBytes, peer_)) {
     load();
     std::array<char, kHelloBytes> words{};
     std::memcpy(words.data(), &mine_, sizeof mine_);
-    exchange_.say(words);
+    exchange_.post(words);
     if (!introduces_) return;
-    mailbox_ = make_mailbox(c_, kWordsBytes);
+    control_buffer_ = make_control_buffer(c_, kWordsBytes);
     c_.agreed.begin();
   }
 
-  ~Comparison() {
+  ~Handshake() {
     if (introduces_ && !agreed_) c_.agreed.withdraw();  // the next one numbers it
   }
-  Comparison(const Comparison&) = delete;
-  Comparison& operator=(const Comparison&) = delete;
+  Handshake(const Handshake&) = delete;
+  Handshake& operator=(const Handshake&) = delete;
 
   bool is_of(const Communicator* c) const { return &c_ == c; }
   bool is_of_all() const { return !peer_; }
-  Exchange& exchange() { return exchange_; }
+  HostAllGather& exchange() { return exchange_; }
   // Whether the ranks have not agreed on anything before, so that one may do without terse.
   bool is_first() const { return c_.agreed.identity() == 0; }
 
@@ -87,7 +88,7 @@ class Comparison {
   // What the others have said.
   void read() {
     Hello* next = all_.data();
-    each([&](int r) { std::memcpy(next++, exchange_.words(r).data(), sizeof(Hello)); });
+    each([&](int r) { std::memcpy(next++, exchange_.received(r).data(), sizeof(Hello)); });
   }
 
   // Throws what the ranks do not agree on. All of them see it, and are to part. `all`: which took
@@ -100,8 +101,8 @@ class Comparison {
     agreed_ = true;
     if (introduces_) {
       c_.agreed.conclude(all_[0].ordinal, all_[0].leader, all_[0].identity);
-      (void)c_.leads_report();  // which is so from the first agreement on
-      c_.mailbox = std::move(mailbox_);
+      (void)c_.is_reporting();  // which is so from the first agreement on
+      c_.control_buffer = std::move(control_buffer_);
       c_.plans.learn(topology());
       for (const Rule& rule : c_.settings.policy.rules)
         if (const auto scheme = on_ranks(rule.scheme, c_.ranks)) c_.agreed.add(*scheme, {});
@@ -122,13 +123,13 @@ class Comparison {
   // Ranks that compress nothing have no use for what the machine would load.
   void load() const {
     if (scheme_ != nullptr ? scheme_->off : !c_.settings.policy.compresses()) return;
-    c_.signing([&] { c_.backend.load(); });
+    c_.with_context([&] { c_.backend.load(); });
   }
 
   Hello hello() const {
-    Hello mine{.host = host_hash(c_.settings), .settings = ToldSettings(c_.settings)};
-    if (scheme_ != nullptr) mine.scheme = Told<128>(print_scheme(without_seed(*scheme_)));
-    if (c_.settings.policy.asks_name()) mine.name = Told<80>(c_.name);
+    Hello mine{.host = host_hash(c_.settings), .settings = SettingsDigest(c_.settings)};
+    if (scheme_ != nullptr) mine.scheme = WireText<128>(print_scheme(without_seed(*scheme_)));
+    if (c_.settings.policy.asks_name()) mine.name = WireText<80>(c_.name);
     if (introduces_ && c_.rank == 0) {
       mine.ordinal = c_.agreed.propose(next_ordinal);
       mine.leader = leader_of(c_.settings.process);
@@ -187,39 +188,40 @@ class Comparison {
   // The communicator's first agreement of all ranks numbers it.
   const bool introduces_ = !c_.agreed.introduced() && !peer_;
   const Hello mine_;
-  Exchange exchange_;
-  std::unique_ptr<Mailbox> mailbox_;  // the communicator's, made now, when there is memory
-  std::vector<Hello> all_ =           // by rank, or the peer's
+  HostAllGather exchange_;
+  std::unique_ptr<ControlBuffer>
+      control_buffer_;       // the communicator's, made now, when there is memory
+  std::vector<Hello> all_ =  // by rank, or the peer's
       std::vector<Hello>(static_cast<size_t>(peer_ ? 1 : c_.ranks));
   bool agreed_ = false;
 };
 
-using Comparisons = std::vector<std::unique_ptr<Comparison>>;
+using Handshakes = std::vector<std::unique_ptr<Handshake>>;
 
 // Of calls that do not come to be made: other ranks, who have some of them in other groups, may
 // make them.
-void break_off(std::span<const Agreement> agreements, const std::exception& cause) noexcept {
-  for (const Agreement& a : agreements) a.communicator->break_off(a.stream, cause);
+void poison(std::span<const Agreement> agreements, const std::exception& cause) noexcept {
+  for (const Agreement& a : agreements) a.communicator->poison(a.stream, cause);
 }
 
 // All of them, for ranks of other threads have some of them without the others. What fails, fails
 // alike on all ranks of its communicator, or on the two that have the message.
-void conclude(const Comparisons& comparisons, std::vector<Agreement> agreements) {
+void conclude(const Handshakes& handshakes, std::vector<Agreement> agreements) {
   std::optional<Error> first;
-  std::vector<Exchange*> failed;
-  for (const auto& comparison : comparisons) comparison->read();
-  for (const auto& comparison : comparisons) try {
-      comparison->conclude(comparisons);
+  std::vector<HostAllGather*> failed;
+  for (const auto& handshake : handshakes) handshake->read();
+  for (const auto& handshake : handshakes) try {
+      handshake->conclude(handshakes);
     } catch (const Error& e) {
       if (!first) first = e;
-      failed.push_back(&comparison->exchange());
+      failed.push_back(&handshake->exchange());
       std::erase_if(agreements, [&](const Agreement& a) {
-        return comparison->is_of(a.communicator) && (comparison->is_of_all() || a.alone);
+        return handshake->is_of(a.communicator) && (handshake->is_of_all() || a.alone);
       });
     }
   if (!first) return;
-  part(failed);
-  break_off(agreements, *first);
+  drain_all_gathers(failed);
+  poison(agreements, *first);
   throw *first;
 }
 
@@ -230,7 +232,7 @@ bool agreed(const Agreement& a) {
   return (a.peer || agreed.introduced()) && (a.scheme == nullptr || agreed.has(*a.scheme, a.peer));
 }
 
-// Whether two agreements take one comparison.
+// Whether two agreements take one handshake.
 bool covers(const Agreement& one, const Agreement& other) {
   return one.communicator == other.communicator && same(one.scheme, other.scheme) &&
          (!one.peer || one.peer == other.peer);
@@ -255,26 +257,26 @@ std::vector<Agreement> new_ones(std::vector<Agreement> agreements) {
   return found;
 }
 
-Comparisons comparisons_of(std::span<const Agreement> agreements) {
-  Comparisons open;
+Handshakes handshakes_of(std::span<const Agreement> agreements) {
+  Handshakes open;
   for (const Agreement& a : agreements) {
     const bool alone = std::ranges::none_of(
-        open, [&](const auto& comparison) { return comparison->is_of(a.communicator); });
-    open.push_back(std::make_unique<Comparison>(a, alone));
+        open, [&](const auto& handshake) { return handshake->is_of(a.communicator); });
+    open.push_back(std::make_unique<Handshake>(a, alone));
   }
   return open;
 }
 
-void meet_for(const Comparisons& open) {
-  std::vector<Exchange*> exchanges;
-  for (const auto& comparison : open) exchanges.push_back(&comparison->exchange());
+void meet_for(const Handshakes& open) {
+  std::vector<HostAllGather*> exchanges;
+  for (const auto& handshake : open) exchanges.push_back(&handshake->exchange());
   // Where one rank does without terse, its next call meets this one.
   const bool any_first =
-      std::ranges::any_of(open, [](const auto& comparison) { return comparison->is_first(); });
+      std::ranges::any_of(open, [](const auto& handshake) { return handshake->is_first(); });
   try {
-    meet(exchanges, any_first ? Patience::kUsual : Patience::kLong);
+    run_all_gathers(exchanges, any_first ? Timeout::kInit : Timeout::kLateRank);
   } catch (Error& e) {
-    for (const auto& comparison : open) comparison->require_own();
+    for (const auto& handshake : open) handshake->require_own();
     if (any_first)
       e.message +=
           "; the ranks were to compare their settings: is terse in use on all of them, and set up "
@@ -287,12 +289,12 @@ void meet_for(const Comparisons& open) {
 
 void agree(std::span<const Agreement> agreements) {
   if (std::ranges::all_of(agreements, agreed)) return;
-  Comparisons open;
+  Handshakes open;
   try {
-    open = comparisons_of(new_ones({agreements.begin(), agreements.end()}));
+    open = handshakes_of(new_ones({agreements.begin(), agreements.end()}));
     meet_for(open);
   } catch (const std::exception& cause) {
-    break_off(agreements, cause);
+    poison(agreements, cause);
     throw;
   }
   conclude(open, {agreements.begin(), agreements.end()});

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/peers/exchange.h"
+#include "engine/peers/host_all_gather.h"
 #include "engine/peers/shard_sample.h"
 #include "engine/peers/wait.h"
 #include "engine/run/work.h"
@@ -121,7 +121,7 @@ void equip(Asked& a) {
     a.shadows().free_stale(a.kind);
   }
   try {
-    a.communicator().tracks.of(a.job->request.stream);
+    a.communicator().stream_sets.of(a.job->request.stream);
     a.shadows().room();
     a.sent_check();
   } catch (const std::exception& e) {
@@ -140,14 +140,14 @@ void look(Asked& a) {
                  : a.shadows().find(a.kind, a.job->request.recv);
   check_what_is_sent(a, lane);
   if (a.holds_base()) check_what_is_held(a, lane);
-  c.backend.record(c.tracks.of(a.job->request.stream).finished_event(), lane);
-  c.tracks.of(a.job->request.stream).continues = true;
+  c.backend.record(c.stream_sets.of(a.job->request.stream).finished_event(), lane);
+  c.stream_sets.of(a.job->request.stream).has_prior_work = true;
 }
 
 void read(Asked& a) {
   if (a.held.unknown = !a.trouble.empty(); a.held.unknown != 0) return;
   Communicator& c = a.communicator();
-  wait_for(c, c.tracks.of(a.job->request.stream).lanes().front());
+  wait_for(c, c.stream_sets.of(a.job->request.stream).lanes().front());
   a.content = codec::total(a.sent_check().parts);
   a.held.extreme = codec::any_extreme(a.sent_check());
   a.held.known = a.shadow != nullptr && !a.shadow->fell_back;
@@ -163,11 +163,11 @@ void read(Asked& a) {
   a.held.unchanged = a.content == a.shadow->content;
 }
 
-Verdict verdict_on(const Asked& a, const Exchange& exchange) {
+Verdict verdict_on(const Asked& a, const HostAllGather& exchange) {
   Verdict v{.same = a.held.id != 0};
   for (int rank = 0; rank < a.communicator().ranks; ++rank) {
     Held other;
-    std::memcpy(&other, exchange.words(rank).data() + a.index % kAtOnce * sizeof other,
+    std::memcpy(&other, exchange.received(rank).data() + a.index % kAtOnce * sizeof other,
                 sizeof other);
     v.same = v.same && other.id == a.held.id && other.check == a.held.check;
     v.first = v.first && other.known == 0;
@@ -263,21 +263,22 @@ struct Meeting {
 
 // Of each communicator the calls from the first one on, as many as go at once.
 void compare(std::span<Meeting> meetings, size_t first) {
-  std::vector<std::unique_ptr<Exchange>> exchanges;
-  std::vector<std::pair<std::span<Asked>, Exchange*>> parts;
-  std::vector<Exchange*> together;
+  std::vector<std::unique_ptr<HostAllGather>> exchanges;
+  std::vector<std::pair<std::span<Asked>, HostAllGather*>> parts;
+  std::vector<HostAllGather*> together;
   for (Meeting& m : meetings) {
     const std::span<Asked> some = m.from(first);
     if (some.empty()) continue;
     std::vector<Held> words;
     for (const Asked& a : some) words.push_back(a.held);
-    Exchange& exchange = *exchanges.emplace_back(std::make_unique<Exchange>(*m.communicator));
-    exchange.say({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(Held)});
+    HostAllGather& exchange =
+        *exchanges.emplace_back(std::make_unique<HostAllGather>(*m.communicator));
+    exchange.post({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(Held)});
     parts.emplace_back(some, &exchange);
     together.push_back(&exchange);
   }
   // They have agreed before: one that does not come is late, as it may be for NCCL.
-  meet(together, Patience::kLong);
+  run_all_gathers(together, Timeout::kLateRank);
   for (const auto& [some, exchange] : parts)
     for (Asked& a : some) a.verdict = verdict_on(a, *exchange);
 }
@@ -317,7 +318,7 @@ std::vector<const Job*> decide_deltas(std::span<Job* const> jobs) {
   }
   const auto each = [&](const auto& step) {
     for (Meeting& m : meetings)
-      m.communicator->signing([&] { std::ranges::for_each(m.asked, step); });
+      m.communicator->with_context([&] { std::ranges::for_each(m.asked, step); });
   };
   each(equip);
   each(look);

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/peers/exchange.h"
+#include "engine/peers/host_all_gather.h"
 #include "engine/run/work.h"
 
 namespace terse {
@@ -23,7 +23,7 @@ struct Need {
 
 // The least that is asked for, so that small calls of a group find room beside each other.
 size_t least_scratch(const Job& job) {
-  return std::min(job.communicator->plans.grain().chunk_bytes, size_t{1} << 20);
+  return std::min(job.communicator->plans.chunk_policy().chunk_bytes, size_t{1} << 20);
 }
 
 // The call that takes the most memory of its kind.
@@ -34,8 +34,8 @@ PlanPointer fullest_plan(const Job& job) {
 // The same on every rank, so that all come to ask at once: also where a root needs more than
 // others. A plan that has none needs none, unless the call is verified, which takes a little.
 size_t scratch_of(const Job& job, const plan::Plan& plan) {
-  if (plan.most_scratch_bytes == 0 && job.communicator->settings.verify == 0) return 0;
-  return std::max(plan.most_scratch_bytes, least_scratch(job));
+  if (plan.max_scratch_bytes == 0 && job.communicator->settings.verify == 0) return 0;
+  return std::max(plan.max_scratch_bytes, least_scratch(job));
 }
 
 // For a native result beside the compressed one; the same on every rank, also where one alone has
@@ -107,7 +107,7 @@ std::vector<Need> new_needs(const Jobs& jobs) {
 
 void try_to_meet(Need& need) {
   try {
-    Track& track = need.communicator->tracks.of(need.stream);
+    StreamSet& track = need.communicator->stream_sets.of(need.stream);
     track.reserve(need.scratch_bytes);
     need.communicator->mismatch.reserve();
     if (need.exact_bytes != 0) need.communicator->exact.reserve(need.exact_bytes, track);
@@ -122,7 +122,7 @@ void try_to_meet(Need& need) {
 // The first rank that could not, or -1.
 int first_in_trouble(const Communicator& c) {
   for (int rank = 0; rank < c.ranks; ++rank)
-    if (c.mailbox->words(rank)[0] != 0) return rank;
+    if (c.control_buffer->received(rank)[0] != 0) return rank;
   return -1;
 }
 
@@ -154,17 +154,17 @@ Jobs prepare(Jobs& jobs) {
   Jobs native(jobs.get_allocator());
   if (std::ranges::none_of(jobs, lacks)) return native;
   std::vector<Need> needs = new_needs(jobs);
-  std::vector<std::unique_ptr<Exchange>> exchanges;
-  std::vector<Exchange*> verdicts;
+  std::vector<std::unique_ptr<HostAllGather>> exchanges;
+  std::vector<HostAllGather*> verdicts;
   for (Need& need : needs) {
     try_to_meet(need);
     verdicts.push_back(
-        exchanges.emplace_back(std::make_unique<Exchange>(*need.communicator)).get());
+        exchanges.emplace_back(std::make_unique<HostAllGather>(*need.communicator)).get());
     const char word = !need.trouble.empty();
-    verdicts.back()->say({&word, 1});
+    verdicts.back()->post({&word, 1});
   }
   // They have agreed before: one that does not come is late, as it may be for NCCL.
-  meet(verdicts, Patience::kLong);
+  run_all_gathers(verdicts, Timeout::kLateRank);
   for (const Need& need : needs) {
     if (!conclude(need)) continue;
     for (const Job* job : jobs)

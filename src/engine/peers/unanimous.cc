@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
-#include "engine/peers/exchange.h"
+#include "engine/peers/host_all_gather.h"
 
 namespace terse {
 namespace {
 
 // The first rank that says something else than this one; -1: there is none.
-int first_that_differs(const Communicator& c, const Exchange& exchange) {
-  const auto mine = exchange.words(c.rank);
+int first_that_differs(const Communicator& c, const HostAllGather& exchange) {
+  const auto mine = exchange.received(c.rank);
   for (int rank = 0; rank < c.ranks; ++rank)
-    if (!std::ranges::equal(exchange.words(rank), mine)) return rank;
+    if (!std::ranges::equal(exchange.received(rank), mine)) return rank;
   return -1;
 }
 
@@ -31,17 +31,18 @@ auto begin(Communicator& c, const Begin& body) {
 void require_unanimous(Communicator& c, uint64_t wish, const std::optional<Error>& trouble,
                        const char* differs) {
   c.require_usable();
-  // By the communicator's mailbox, where it has one, it takes no memory.
-  Exchange exchange =
-      begin(c, [&] { return c.mailbox != nullptr ? Exchange(c) : Exchange(c, sizeof wish); });
-  Exchange* const alone = &exchange;
+  // By the communicator's control buffer, where it has one, it takes no memory.
+  HostAllGather exchange = begin(c, [&] {
+    return c.control_buffer != nullptr ? HostAllGather(c) : HostAllGather(c, sizeof wish);
+  });
+  HostAllGather* const alone = &exchange;
   if (trouble) wish = 0;
-  begin(c, [&] { exchange.say({reinterpret_cast<const char*>(&wish), sizeof wish}); });
+  begin(c, [&] { exchange.post({reinterpret_cast<const char*>(&wish), sizeof wish}); });
   // Ranks that have agreed before all use terse, and one may be late: it writes a checkpoint.
-  meet({&alone, 1}, c.agreed.number() ? Patience::kLong : Patience::kUsual);
+  run_all_gathers({&alone, 1}, c.agreed.number() ? Timeout::kLateRank : Timeout::kInit);
   const int other = first_that_differs(c, exchange);
   if (other < 0 && !trouble) return;
-  part({&alone, 1});
+  drain_all_gathers({&alone, 1});
   if (trouble) throw *trouble;
   fail(ncclInvalidUsage, "rank {} {}", other, differs);
 }

@@ -19,13 +19,13 @@ void wait_until(const Communicator& c, const std::function<bool()>& done) {
 }  // namespace
 
 Stream lane_after_all(Communicator& c, Stream caller) {
-  Track& track = c.tracks.of(caller);
+  StreamSet& track = c.stream_sets.of(caller);
   const Stream lane = track.lanes().front();
   if (caller != nullptr || !c.backend.null_stream_is_synchronous()) {
     c.backend.record(track.caller_event(), caller);
     c.backend.wait(lane, track.caller_event());
   }
-  if (track.continues) c.backend.wait(lane, track.finished_event());
+  if (track.has_prior_work) c.backend.wait(lane, track.finished_event());
   return lane;
 }
 
@@ -34,7 +34,7 @@ void wait_for(const Communicator& c, Stream lane) {
 }
 
 void wait_for_all(const Communicator& c) {
-  wait_until(c, [&] { return c.tracks.idle(); });
+  wait_until(c, [&] { return c.stream_sets.idle(); });
 }
 
 }  // namespace terse

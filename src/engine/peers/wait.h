@@ -1,4 +1,4 @@
-// Waiting on the host for what a communicator has enqueued. Each fails after 10 times
+// PendingCall on the host for what a communicator has enqueued. Each fails after 10 times
 // TERSE_TIMEOUT, and where the communicator fails: what is waited for may itself wait for what
 // another rank enqueues after its own call, which waits here for this rank's.
 #pragma once

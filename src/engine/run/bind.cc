@@ -20,7 +20,7 @@ codec::Learning::Stage stage_of(plan::Learn::Stage stage) {
 // Samples at equal distances, in units of 16 bytes. The call's number is in what they key, too:
 // they need only tell replicas from those that have other elements.
 void take_samples(codec::Checksum& check) {
-  constexpr uint64_t kSamples = codec::kMostChecked, kSample = 4 << 10, kUnit = 16, kWord = 4;
+  constexpr uint64_t kSamples = codec::kMaxChecked, kSample = 4 << 10, kUnit = 16, kWord = 4;
   const codec::CheckedPieces all = check.of[0];
   if (all.bytes <= kSamples * kSample) return;
   const auto* const data = static_cast<const char*>(all.data);
@@ -149,11 +149,11 @@ class Binder {
       binding_.sources.push_back(
           {address(in.place, compute.message), format(in.format), in.negated});
     const Reduction& reduction = job.reduction;
-    const std::optional<plan::DrawnBy>& by = compute.drawn_by;
+    const std::optional<plan::RngKey>& by = compute.rng_key;
     const bool repeats = by && by->repeats;
     // What is drawn by its content is drawn alike by replicas, which have communicators of their
     // own.
-    const uint64_t communicator = repeats ? 0 : by ? c_.agreed.library() : c_.agreed.drawn();
+    const uint64_t communicator = repeats ? 0 : by ? c_.agreed.library() : c_.agreed.rng_stream();
     const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(c_.settings.seed),
                                                .communicator = communicator,
                                                .sequence = repeats ? 0 : sequence_,

@@ -13,8 +13,8 @@ namespace {
 
 // Runs a part of a run, whose errors name it.
 template <class Part>
-auto naming(const Run& run, const Part& part) {
-  return run.communicator().signing([&] { return name_of(run.work()); }, part);
+auto with_context(const Run& run, const Part& part) {
+  return run.communicator().with_context([&] { return name_of(run.work()); }, part);
 }
 
 // One NCCL group of a part of each run.
@@ -23,16 +23,16 @@ void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
   const NcclLibrary& library = runs.front()->library();
   for (const Run* run : runs) run->communicator().require_open();
   const Communicator& first = runs.front()->communicator();
-  first.signing([&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
+  first.with_context([&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
   try {
-    for (Run* run : runs) naming(*run, [&] { (run->*part)(); });
+    for (Run* run : runs) with_context(*run, [&] { (run->*part)(); });
   } catch (...) {
     library.nccl.GroupEnd();
     throw;
   }
   const ncclResult_t end = library.nccl.GroupEnd();
   for (const Run* run : runs)
-    naming(*run, [&] { run->communicator().settle(end, "ncclGroupEnd"); });
+    with_context(*run, [&] { run->communicator().settle(end, "ncclGroupEnd"); });
 }
 
 // Communicators by whose works in this group something is enqueued.
@@ -42,11 +42,13 @@ using Begun = std::pmr::vector<const Communicator*>;
 // once by each communicator, before anything is enqueued on them behind which another one's first
 // works would be: else what one communicator has in the group would wait for another one's calls.
 void execute_together(std::pmr::vector<Run>& runs, Begun& begun) {
-  const auto each = [](auto& run, auto part) { return naming(run, [&] { return (run.*part)(); }); };
+  const auto each = [](auto& run, auto part) {
+    return with_context(run, [&] { return (run.*part)(); });
+  };
   std::pmr::vector<Run*> talking(runs.get_allocator());
   for (Run& run : runs) {
     const bool first = std::ranges::find(begun, &run.communicator()) == begun.end();
-    naming(run, [&] { run.begin(first); });
+    with_context(run, [&] { run.begin(first); });
   }
   for (;;) {
     talking.clear();
@@ -72,7 +74,7 @@ void execute_together(std::pmr::vector<Run>& runs, Begun& begun) {
 std::optional<Share> share_of(const Work& work, const std::pmr::vector<Run>& runs) {
   const Communicator* const c = work.front()->communicator;
   for (auto run = runs.rbegin(); run != runs.rend(); ++run)
-    if (&run->communicator() == c) return run->beside(work);
+    if (&run->communicator() == c) return run->try_coschedule(work);
   return Share{};
 }
 
@@ -93,7 +95,7 @@ class Synchronous {
     std::exception_ptr first;
     for (const Work* const work : works_) try {
         Communicator& c = *work->front()->communicator;
-        c.signing([&] { return name_of(*work); }, [&] { finish(c); });
+        c.with_context([&] { return name_of(*work); }, [&] { finish(c); });
       } catch (...) {
         if (first == nullptr) first = std::current_exception();
       }
@@ -112,7 +114,7 @@ class Synchronous {
   // A mismatch of calls says more than NCCL, which fails by it.
   static void finish(Communicator& c) {
     try {
-      c.tracks.synchronize();
+      c.stream_sets.synchronize();
     } catch (const Error&) {
       c.require_usable();
       throw;
@@ -154,7 +156,7 @@ void execute(const Jobs& jobs) {
           }
           later.push_back(work);
         };
-        c.signing([&] { return name_of(*work); }, add);
+        c.with_context([&] { return name_of(*work); }, add);
       }
       execute_together(runs, begun);
     } catch (...) {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/observe/ranges.h"
-#include "engine/run/native.h"
+#include "engine/run/call_native.h"
 #include "plan/chunks.h"
 
 namespace terse {
@@ -25,7 +25,7 @@ bool shares(const Work& work) {
 // A group with more messages than that NCCL cuts into several launches, each rank by what it has
 // itself. Where a rank sends a peer several of them and others fewer, as ranks whose shards are
 // empty do, launches of NCCL's up to 2.28 may wait for each other in a circle.
-constexpr size_t kMostMessagesTogether = 256;
+constexpr size_t kMaxMessagesTogether = 256;
 
 // Of so many works, each of which sends every other rank a message, and receives one of it.
 size_t messages_of(size_t works, const Communicator& c) {
@@ -41,7 +41,7 @@ CallKind kind_of(const Job& job) {
 Run::Run(const Work& work, const Share& share)
     : messages_(work),
       c_(*work.front()->communicator),
-      track_(c_.tracks.of(work.front()->request.stream)),
+      stream_set_(c_.stream_sets.of(work.front()->request.stream)),
       share_(share),
       verified_(is_to_be_verified()),
       learns_(is_to_learn()),
@@ -57,25 +57,25 @@ Run::Run(const Work& work, const Share& share)
     else if (std::ranges::find(streams_, stream) == streams_.end())
       streams_.push_back(stream);
   }
-  track_.extend(share_.scratch + plan_->scratch_bytes);
-  regions_.scratch = track_.scratch() + share_.scratch;
+  stream_set_.extend(share_.scratch + plan_->scratch_bytes);
+  regions_.scratch = stream_set_.scratch() + share_.scratch;
   regions_.state = state();
   if (codebook_ != nullptr) {
     c_.read_levels();
     regions_.codebook = table();
-    codebook_->calls += track_.recording() == 0;
+    codebook_->calls += stream_set_.recording() == 0;
     codebook_->fits += learns_;
   }
   terse::bind(*plan_, messages_, c_.counters.sequence() + share_.calls, regions_, binding_);
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
   const bool all_native = std::ranges::all_of(messages_, &Job::native);
-  if (track_.recording() == 0 && !all_native)
+  if (stream_set_.recording() == 0 && !all_native)
     sample_ = c_.meter.start(*plan_, kind_of(*messages_.front()), number(), verified_);
   if (ranges::attached()) range_ = ranges::start(title(messages_, *plan_), plan_->raw_bytes);
 }
 
-std::optional<Share> Run::beside(const Work& next) const {
+std::optional<Share> Run::try_coschedule(const Work& next) const {
   const Job& job = *next.front();
   if (!shares(messages_) || !shares(next)) return {};
   const PlanPointer plan = plan_of_collective(job);
@@ -88,7 +88,7 @@ std::optional<Share> Run::beside(const Work& next) const {
                     .events = share_.events + plan_->steps.size(),
                     .calls = share_.calls + 1};
   if (share.scratch + plan->scratch_bytes > c_.reservations.scratch()) return {};
-  if (messages_of(share.calls + 1, c_) > kMostMessagesTogether) return {};
+  if (messages_of(share.calls + 1, c_) > kMaxMessagesTogether) return {};
   return share;
 }
 
@@ -96,14 +96,15 @@ std::optional<Share> Run::beside(const Work& next) const {
 // with nothing to do stay out of it: a recording would have to wait for them in the end.
 void Run::begin(bool first) {
   Backend& b = c_.backend;
-  if (verified_) regions_.exact = static_cast<char*>(c_.exact.reserve(plan_->exact_bytes, track_));
+  if (verified_)
+    regions_.exact = static_cast<char*>(c_.exact.reserve(plan_->exact_bytes, stream_set_));
   if (first)
     for (const Stream stream : streams_) {
-      b.record(track_.caller_event(), stream);
-      enter([&](Stream lane) { b.wait(lane, track_.caller_event()); });
+      b.record(stream_set_.caller_event(), stream);
+      enter([&](Stream lane) { b.wait(lane, stream_set_.caller_event()); });
     }
   enter([&](Stream lane) {
-    if (track_.continues) b.wait(lane, track_.finished_event());
+    if (stream_set_.has_prior_work) b.wait(lane, stream_set_.finished_event());
   });
 }
 
@@ -120,7 +121,7 @@ bool Run::advance() {
     if (!copies.empty()) c_.backend.copy(lane(step), copies);
     for (const codec::Checksum& check : binding_.checks[next_])
       c_.backend.checksum(lane(step), check);
-    if (!batch.empty()) c_.backend.combine(lane(step), batch, track_.replays());
+    if (!batch.empty()) c_.backend.combine(lane(step), batch, stream_set_.replays());
     for (const codec::Learning& work : binding_.learns[next_]) c_.backend.learn(lane(step), work);
     mark(step);
   }
@@ -162,7 +163,7 @@ void Run::call_natively(Request request, Stream lane) const {
 // The caller's streams go on after the decode lane, whose last step follows all others.
 void Run::end() {
   Backend& b = c_.backend;
-  if (track_.replays() != nullptr) b.increment(last_lane(), track_.replays());
+  if (stream_set_.replays() != nullptr) b.increment(last_lane(), stream_set_.replays());
   if (verified_ && sample_ != nullptr) compare();
   if (sample_ != nullptr) sample_->finish(last_lane());
   if (learns_) c_.codebooks.fitted(*codebook_, last_lane());
@@ -186,7 +187,7 @@ void Run::abandon() noexcept {
 // The last lane waits for all others.
 void Run::join_lanes() {
   for (size_t i = 0; i < entered_.size(); ++i) {
-    const Stream lane = track_.lanes()[i];
+    const Stream lane = stream_set_.lanes()[i];
     if (!entered_[i] || lane == last_lane()) continue;
     c_.backend.record(step_event(i), lane);
     c_.backend.wait(last_lane(), step_event(i));
@@ -210,7 +211,7 @@ void Run::cut_off() {
 }
 
 void Run::wait_if_synchronous() {
-  if (synchronous_) c_.tracks.synchronize();
+  if (synchronous_) c_.stream_sets.synchronize();
 }
 
 // Makes each lane wait that has something to do.
@@ -221,7 +222,7 @@ void Run::enter(const Wait& wait) {
   for (size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) continue;
     entered_[i] = true;
-    wait(track_.lanes()[i]);
+    wait(stream_set_.lanes()[i]);
   }
 }
 
@@ -237,9 +238,9 @@ void Run::leave() {
   Backend& b = c_.backend;
   release_binding();
   if (!has_enqueued()) return;
-  b.record(track_.finished_event(), last_lane());
-  track_.continues = true;
-  for (const Stream stream : streams_) b.wait(stream, track_.finished_event());
+  b.record(stream_set_.finished_event(), last_lane());
+  stream_set_.has_prior_work = true;
+  for (const Stream stream : streams_) b.wait(stream, stream_set_.finished_event());
 }
 
 void Run::wait_for(const Step& step) {
@@ -281,8 +282,8 @@ Codebook* Run::codebook() const {
 
 // Not that of calls which are not recorded, for those fit it anew.
 float* Run::table() {
-  if (track_.recording() == 0) return codebook_->table;
-  return c_.codebooks.recorded(*codebook_, c_.tracks);
+  if (stream_set_.recording() == 0) return codebook_->table;
+  return c_.codebooks.recorded(*codebook_, c_.stream_sets);
 }
 
 void Run::fail_without_memory() const {
@@ -294,14 +295,14 @@ void Run::fail_without_memory() const {
 
 // A graph's calls go by the levels that there are.
 bool Run::will_learn(const Job& job) const {
-  if (is_message(job) || !may_learn(job) || track_.recording() != 0) return false;
+  if (is_message(job) || !may_learn(job) || stream_set_.recording() != 0) return false;
   const Codebook* const known = c_.codebooks.find(codebook_kind(job));
   return known != nullptr && learns_at(job, known->calls + 1);
 }
 
 // A graph runs alike each time.
 bool Run::is_to_be_verified() const {
-  return track_.recording() == 0 && c_.meter.verifies(kind_of(*messages_.front()), number());
+  return stream_set_.recording() == 0 && c_.meter.verifies(kind_of(*messages_.front()), number());
 }
 
 // A rank that gets no result has none to compare.
@@ -326,14 +327,14 @@ void Run::count() {
                     .elements = job.request.count,
                     .dtype = dtype_of(job)},
                    std::exchange(sample, nullptr));
-    c_.counters.add_size(Fate::kCompressed, message_bytes(job.request, c_.ranks));
+    c_.counters.add_size(Outcome::kCompressed, message_bytes(job.request, c_.ranks));
     sum += all[i];
   }
   const auto calls = std::ranges::count(messages_, false, &Job::native);
   c_.counters.add({.calls = static_cast<size_t>(calls),
                    .sent = sum,
-                   .scratch_bytes = track_.scratch_bytes(),
-                   .of_all_ranks = !of_messages() && track_.recording() == 0});
+                   .scratch_bytes = stream_set_.scratch_bytes(),
+                   .of_all_ranks = !of_messages() && stream_set_.recording() == 0});
 }
 
 // What the step makes or sends, for tools.

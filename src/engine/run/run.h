@@ -30,7 +30,7 @@ class Run {
   // them: both are calls without a root, of which each rank has the same steps and needs the same
   // scratch, and all ranks have agreed on the memory; and of the messages of so many calls NCCL
   // makes one launch. That the ranks group the same calls NCCL asks for itself.
-  std::optional<Share> beside(const Work& next) const;
+  std::optional<Share> try_coschedule(const Work& next) const;
 
   // `first`: of its communicator in the group, whose streams have met and are to be waited for.
   void begin(bool first);
@@ -65,8 +65,8 @@ class Run {
   void wait_if_synchronous();
   void release_binding();
   void leave();
-  Stream last_lane() const { return track_.lanes()[static_cast<size_t>(plan::Lane::kDecode)]; }
-  Stream lane(const plan::Step& step) const { return track_.lanes()[step.queue()]; }
+  Stream last_lane() const { return stream_set_.lanes()[static_cast<size_t>(plan::Lane::kDecode)]; }
+  Stream lane(const plan::Step& step) const { return stream_set_.lanes()[step.queue()]; }
   void enqueue_header(Stream lane);
   void wait_for(const plan::Step& step);
   void mark(const plan::Step& step);
@@ -74,7 +74,7 @@ class Run {
   void transfer(const plan::Transfer& t, Stream lane) const;
 
   bool of_messages() const { return is_message(*messages_.front()); }
-  Event step_event(size_t index) const { return track_.step_event(share_.events + index); }
+  Event step_event(size_t index) const { return stream_set_.step_event(share_.events + index); }
   CallNumber number() const;
   bool is_to_be_verified() const;
   bool is_to_learn() const { return will_learn(*messages_.front()); }
@@ -89,7 +89,7 @@ class Run {
 
   const Work& messages_;  // of a collective one
   Communicator& c_;
-  Track& track_;
+  StreamSet& stream_set_;
   const Share share_;
   const bool verified_;  // it is compared with the native result
   const bool learns_;    // the levels of its codes, first

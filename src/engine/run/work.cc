@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "plan/native.h"
+#include "plan/native_traffic.h"
 
 namespace terse {
 namespace {
@@ -42,7 +42,7 @@ std::pmr::vector<Work> works_of(const Jobs& jobs) {
 PlanPointer plan_of_collective(const Job& job, const Extra& extra) {
   const Request& r = job.request;
   Communicator& c = *job.communicator;
-  return c.signing([&] {
+  return c.with_context([&] {
     return c.plans.of({r.collective, r.root, r.count, dtype_of(job), job.scheme.spec,
                        job.scheme.intra, job.scheme.algorithm, job.delta, extra.verified,
                        extra.learns});
@@ -56,7 +56,7 @@ PlanPointer plan_of(const Work& work, const Extra& extra) {
   key.reserve(work.size());
   for (const Job* job : work) key.push_back(key_of(*job));
   Communicator& c = *first.communicator;
-  return c.signing([&] { return c.plans.of(key); });
+  return c.with_context([&] { return c.plans.of(key); });
 }
 
 namespace {

@@ -168,11 +168,11 @@ TERSE_FAKE cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* 
                                          size_t from_pitch, size_t width, size_t height,
                                          cudaMemcpyKind, cudaStream_t stream) {
   return call("cudaMemcpy2DAsync", [&] {
-    constexpr size_t kMostPitch = 0x7fffffff;
+    constexpr size_t kMaxPitch = 0x7fffffff;
     if (width == 0 || height == 0) return cudaSuccess;
     if (to == nullptr || from == nullptr) return cudaErrorInvalidValue;
     if (width > std::min(to_pitch, from_pitch)) return cudaErrorInvalidPitchValue;
-    if (std::max(to_pitch, from_pitch) > kMostPitch) return cudaErrorInvalidPitchValue;
+    if (std::max(to_pitch, from_pitch) > kMaxPitch) return cudaErrorInvalidPitchValue;
     if (const cudaError_t wrong = check_stream(stream)) return wrong;
     struct Rows {
       void* to;

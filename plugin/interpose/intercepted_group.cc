@@ -1,0 +1,180 @@
+// Groups: NCCL's own group holds the native collectives and is launched first, then the compressed
+// ones follow, and with them all messages; the order is the same on every rank. A group of native
+// messages alone is NCCL's.
+#include "interpose/intercepted_group.h"
+
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "base/thread_local.h"
+#include "engine/call/pending_group.h"
+#include "interpose/communicators.h"
+#include "interpose/next.h"
+#include "interpose/retired_operators.h"
+
+namespace terse::interpose {
+namespace {
+
+// Of the thread's group.
+struct GroupFailure {
+  std::exception_ptr first;  // what the first call of ours that failed in it has thrown
+};
+
+// Null: none has failed.
+std::exception_ptr take_failure() noexcept {
+  GroupFailure* const failure = ThreadLocal<GroupFailure>::find();
+  return failure != nullptr ? std::exchange(failure->first, nullptr) : nullptr;
+}
+
+bool has_failed() noexcept {
+  const GroupFailure* const failure = ThreadLocal<GroupFailure>::find();
+  return failure != nullptr && failure->first != nullptr;
+}
+
+// What follows the outermost group, also one that failed, and wherever it did: NCCL's group is over
+// then, and so must ours be, or all that the thread calls later would wait for an end that does not
+// come.
+class Ending {
+ public:
+  Ending() = default;
+  ~Ending() {
+    if (!outermost_) return;
+    take_failure();
+    if (group_depth() > 0) group_abandon();
+    forget_pending();
+    destroy_retired_operators();
+    reap_ended();
+  }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+ private:
+  const bool outermost_ = group_depth() <= 1;
+};
+
+void throw_failure() {
+  if (const std::exception_ptr failure = take_failure()) std::rethrow_exception(failure);
+}
+
+// A part of the group's end, with which what is left of the group fails.
+template <class Part>
+void with_all_left(FailureScope lost, const Part& part) {
+  try {
+    part();
+  } catch (const std::exception& cause) {
+    group_abandon(cause, lost);
+    throw;
+  }
+}
+
+// The engine's part goes with NCCL's, which gave `result`. Where NCCL refuses a call it drops the
+// group, with terse or without; else others may have made what this rank has not.
+void fail_with_nccl(ncclResult_t result) {
+  if (result == ncclInvalidArgument || result == ncclInvalidUsage) return group_abandon();
+  try {
+    with_all_left(FailureScope::kPending, [&] { check(*next().library, result, "ncclGroupEnd"); });
+  } catch (const Error&) {
+    // NCCL's, and it says so itself.
+  }
+}
+
+bool is_under_way(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
+
+// Before NCCL's own group ends it gets what it can have, and the group's streams meet. Where that
+// fails NCCL's group does, too.
+void complete() noexcept {
+  if (group_depth() != 1 || has_failed()) return;
+  try {
+    group_hand_over_messages();
+    group_meet();
+  } catch (...) {
+    fail_group();
+  }
+}
+
+// Gives NCCL the compressed calls too, or ends its group.
+void hand_over(ncclSimInfo_t* info) {
+  try {
+    group_hand_over();
+  } catch (...) {
+    next().GroupSimulateEnd(info);
+    throw;
+  }
+}
+
+}  // namespace
+
+// No NCCL takes a call without a communicator, and its group fails with it.
+void fail_group() noexcept {
+  if (group_depth() == 0 || has_failed()) return;
+  try {
+    ThreadLocal<GroupFailure>::get().first = std::current_exception();
+  } catch (const std::bad_alloc&) {
+    // then the group fails with what NCCL says
+  }
+  next().library->nccl.AllReduce(nullptr, nullptr, 0, ncclFloat32, ncclSum, nullptr, nullptr);
+}
+
+}  // namespace terse::interpose
+
+using namespace terse;
+using namespace terse::interpose;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+ncclResult_t ncclGroupStart() {
+  return ours("ncclGroupStart", [] {
+    const ncclResult_t result = next().library->nccl.GroupStart();
+    if (result == ncclSuccess) group_start();
+    return result;
+  });
+}
+
+ncclResult_t ncclGroupEnd() {
+  return ours("ncclGroupEnd", [] {
+    const InNccl in_nccl;  // what the engine asks of NCCL, too
+    const Ending ending;
+    complete();
+    const ncclResult_t result = next().library->nccl.GroupEnd();
+    if (group_depth() == 0) return result;  // NCCL has said that there is no group
+    if (group_depth() == 1) {
+      with_all_left(FailureScope::kAll, throw_failure);  // NCCL's part has failed with it
+      if (!is_under_way(result)) {
+        fail_with_nccl(result);
+        return result;
+      }
+      with_all_left(FailureScope::kPending, [&] {
+        if (result == ncclSuccess)
+          admit_pending();
+        else
+          expect_pending();
+        group_settle(result);
+      });
+    }
+    group_end();
+    return result;
+  });
+}
+
+// Estimates the time of NCCL's own calls in place of the compressed ones, for which it has no
+// model.
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
+  return ours("ncclGroupSimulateEnd", [&] {
+    if (next().GroupSimulateEnd == nullptr) fail_lacking("ncclGroupSimulateEnd");
+    const Ending ending;
+    if (group_depth() == 1) hand_over(info);
+    const ncclResult_t result = next().GroupSimulateEnd(info);
+    if (group_depth() == 0) return result;
+    if (group_depth() == 1) {
+      throw_failure();
+      forget_pending();
+    }
+    group_end();
+    return result;
+  });
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

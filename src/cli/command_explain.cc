@@ -1,0 +1,364 @@
+// `terse explain`: what becomes of a call, and why: the rule, the algorithm, the bytes, and how
+// long they take a link.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/link_load.h"
+#include "cli/option_checks.h"
+#include "cli/print.h"
+#include "engine/call/route.h"
+#include "engine/comm/chooser.h"
+#include "engine/comm/shape.h"
+#include "plan/algorithms.h"
+#include "policy/draft.h"
+#include "policy/profile_file.h"
+#include "policy/settings.h"
+#include "policy/size.h"
+#include "report/report.h"
+
+namespace terse::cli {
+namespace {
+
+struct ExplainOptions {
+  std::string collective = "allreduce", dtype = "float32", op = "sum", bytes = "64M", name,
+              tag = "0";
+  int ranks = 8, nodes = 1;
+  std::string policy, scheme, bandwidth, profile;
+  bool gpu = false;
+};
+
+// By TERSE_BYPASS reason.
+constexpr const char* kReasons[] = {"the rule says off",
+                                    "only float32, float16 and bfloat16 are compressed",
+                                    "only sum, avg and PreMulSum are compressed",
+                                    "the message is smaller than the rules ask for",
+                                    "there is one rank, and nothing to send",
+                                    "a rank lacked the memory for it",
+                                    "NCCL sends less between nodes",
+                                    "the scheme is for other collectives",
+                                    "nothing is predicted to be 10 % faster",
+                                    "the ranks do not hold the same",
+                                    "what stays exact and the codes are as much",
+                                    "the call's configuration is for NCCL"};
+static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
+
+uint64_t parse_bytes(const std::string& text) {
+  const std::optional<uint64_t> bytes = parse_size(text);
+  if (!bytes) fail(ncclInvalidArgument, "{}: not a number of bytes such as 64M", text);
+  if (*bytes > kMaxBytes) fail(ncclInvalidArgument, "{}: no message has so many bytes", text);
+  return *bytes;
+}
+
+uint64_t parse_tag_option(const std::string& text) {
+  const std::optional<uint64_t> tag = parse_tag(text);
+  if (!tag) fail(ncclInvalidArgument, "{}: not a tag such as 7 or 0x100", text);
+  return *tag;
+}
+
+// The call of the largest whole number of elements within the bytes.
+Request request_of(const ExplainOptions& o) {
+  Request r{.collective = entry_of(collective_names(), o.collective).collective};
+  r.datatype = entry_of(dtype_names(), o.dtype).dtype;
+  r.op = entry_of(op_names(), o.op).op;
+  r.count = 1;
+  r.count = parse_bytes(o.bytes) / message_bytes(r, o.ranks);
+  r.config.tag = parse_tag_option(o.tag);
+  return r;
+}
+
+// --profile, which stands in place of the environment's.
+std::optional<model::Profile> named_profile(const ExplainOptions& o) {
+  if (o.profile.empty()) return {};
+  return at("--profile", [&] { return read_profile(o.profile); });
+}
+
+Policy policy_of(const ExplainOptions& o) {
+  std::vector<Variable> instead;
+  if (!o.profile.empty()) instead.push_back({"TERSE_PROFILE", o.profile});
+  require_valid_with(instead);
+  if (!o.policy.empty()) return read_policy_file(o.policy, settings().min_bytes);
+  if (!o.scheme.empty())
+    return at("--scheme", [&] { return parse_policy_line(o.scheme, settings().min_bytes); });
+  return settings().policy;
+}
+
+// Whether bytes_text(), which rounds, says as many.
+bool has_four_digits(uint64_t bytes) {
+  uint64_t unit = 1, decimals = 1000;
+  while (bytes / unit >= 1024) unit *= 1024;
+  while (decimals > 1 && bytes / unit * decimals >= 10'000) decimals /= 10;
+  return bytes * decimals % unit == 0;
+}
+
+// Rules go by each byte.
+std::string exact_bytes_text(uint64_t bytes) {
+  return has_four_digits(bytes) ? bytes_text(bytes) : fmt::format("{} B", bytes);
+}
+
+void print_call(const ExplainOptions& o, const Request& r) {
+  const bool reduces = entry_of(collective_names(), o.collective).reduces;
+  fmt::print("call       {}, {}, {}{}, {} {} on {} {}{}{}\n", o.collective,
+             exact_bytes_text(message_bytes(r, o.ranks)), print_dtypes(set_of(r.datatype)),
+             reduces ? ", " + o.op : "", o.ranks, o.ranks == 1 ? "rank" : "ranks", o.nodes,
+             o.nodes == 1 ? "node" : "nodes",
+             o.name.empty() ? "" : fmt::format(", communicator \"{}\"", o.name),
+             r.config.tag == 0 ? "" : fmt::format(", tag {}", r.config.tag));
+}
+
+// The rules that come before the one that decides, and why they do not.
+void print_decision(const Policy& policy, const Facts& facts, const Decision& decision) {
+  const size_t passed = std::min<size_t>(decision.rule, policy.rules.size());
+  for (size_t i = 0; i < passed; ++i) {
+    const Rule& rule = policy.rules[i];
+    const std::string_view refused = rule.match.refusal(facts);
+    fmt::print("passed by  {}, for its {}: {}{}\n", describe_rule(rule), refused, print_rule(rule),
+               refused == "bytes" && rule.match.usual
+                   ? fmt::format(" (usual: {} or more)", print_size(default_min_bytes(facts)))
+                   : "");
+  }
+  if (decision.rule == kNoRule)
+    return fmt::print("rule       {}\n", policy.rules.empty() ? "there are none" : "none matches");
+  const Rule& rule = policy.rules[decision.rule];
+  const std::string why = why_native(rule);
+  fmt::print("rule       {}: {}{}\n", describe_rule(rule), print_rule(rule),
+             !why.empty()          ? fmt::format(" ({})", why)
+             : rule.preset.empty() ? ""
+                                   : fmt::format(" (preset {})", rule.preset));
+}
+
+// Seen from rank 0, which sends: it is the root only where the root does; else that is on the last
+// node, and so the first one sends.
+int root_of(const ExplainOptions& o, const Request& r) {
+  const plan::Traits& t = plan::traits(r.collective);
+  return t.rooted && t.send.who == plan::Who::kAll ? o.ranks - 1 : 0;
+}
+
+// The call, by all that its plan depends on but the scheme.
+struct Call {
+  const ExplainOptions& options;
+  const Request& request;
+  const plan::Topology& topology;
+  const bool gpu;  // by the command line, or the profile
+
+  Machines machines() const {
+    return {chunk_policy_of(settings(), plan::default_chunk_policy(gpu)), topology};
+  }
+  size_t bytes() const { return request.count * datatype_size(request.datatype); }
+  int root() const { return root_of(options, request); }
+  plan::Shape shape_on(int rank, const Scheme& scheme) const {
+    return shape_of({scheme.spec, scheme.intra}, request.count, datatype_size(request.datatype),
+                    {options.ranks, rank, root()}, machines());
+  }
+};
+
+bool shows_a_node(const ExplainOptions& o, const Request& r) {
+  return o.nodes > 1 && !plan::is_point_to_point(r.collective);
+}
+
+void print_node(const Load& load) {
+  const double ratio = static_cast<double>(load.native) / static_cast<double>(load.compressed);
+  fmt::print("a node     sends {} to others in place of {}: {}\n", bytes_text(load.compressed),
+             bytes_text(load.native),
+             ratio < 1 ? fmt::format("{:.3g} times as much as native", 1 / ratio)
+                       : fmt::format("1/{:.4g}", ratio));
+}
+
+// Every algorithm that does the call, beside NCCL's own.
+void print_comparison(const Call& call, const Scheme& scheme, const plan::Algorithm* taken) {
+  plan::Shape shape = call.shape_on(0, scheme);
+  shape.chunk_policy =
+      plan::exact_chunks(kMaxBytes);  // in one chunk: the largest plans take their time
+  const double rate = call.options.bandwidth.empty() ? 0 : parse_rate(call.options.bandwidth);
+  const auto row = [&](std::string_view name, std::string_view rounds, std::string_view peers,
+                       const plan::Traffic& sent, bool is_taken) {
+    fmt::print(
+        "{:<13}  {:>6}  {:>5}  {:>26}  {:>26}{}{}\n", name, rounds, peers,
+        bytes_text(sent.bytes - sent.off_node), bytes_text(sent.off_node),
+        rate == 0 ? "" : "  " + report::show_seconds(static_cast<double>(sent.off_node) / rate),
+        is_taken ? "  taken" : "");
+  };
+  fmt::print("\n{:<13}  {:>6}  {:>5}  {:>26}  {:>26}\n", "algorithm", "rounds", "peers",
+             "within the busiest node", "out of it");
+  plan::Traffic native;
+  for (const plan::Algorithm& a : plan::algorithms()) {
+    if (!plan::is_for(a, call.request.collective, shape) ||
+        !a.applies(shape, *plan::find_algo(a.names.own)).applies)
+      continue;
+    const std::vector<size_t> to = a.build(shape).wire_to;
+    const plan::Link link = plan::link_of(a, shape);
+    native = link.native;
+    const auto peers = std::ranges::count_if(to, [](size_t bytes) { return bytes != 0; });
+    row(a.names.own, std::to_string(a.cost(shape).steps),
+        a.sharing == plan::Sharing::kSummed ? "" : std::to_string(peers),  // NCCL's own
+        link.compressed, &a == taken);
+  }
+  row("native", "", "", native, taken == nullptr);
+}
+
+void print_plan(const Call& call, const Scheme& scheme) {
+  const ExplainOptions& o = call.options;
+  const plan::Collective collective = call.request.collective;
+  const plan::Shape shape = call.shape_on(0, scheme);
+  const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
+  const plan::Plan plan =
+      plan::build(*selection.algorithm, shape, {.own_exact = scheme.delta.own_exact});
+  const auto exchanges =
+      std::ranges::count(plan.steps, plan::Lane::kCommunicate, &plan::Step::lane);
+  fmt::print("scheme     {}, {}\n", print_scheme(scheme), density(scheme));
+  fmt::print("algorithm  {}: {}\n", plan.algorithm, selection.reason);
+  fmt::print("plan       {}, {} of them exchanges, scratch {}\n",
+             counted(plan.steps.size(), "step"), exchanges, bytes_text(plan.scratch_bytes));
+  fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.sent_bytes()),
+             bytes_text(plan.raw_bytes),
+             static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.sent_bytes()));
+  if (scheme.delta)
+    fmt::print(
+        "delta      in full while the ranks do not hold the same, nothing while no shard "
+        "changes\n");
+  Load load{"each rank's link", plan.raw_bytes, plan.sent_bytes()};
+  if (plan::is_point_to_point(collective)) {
+    if (!o.bandwidth.empty()) print_times(load, o.bandwidth);
+    return;
+  }
+  if (shows_a_node(o, call.request)) {
+    load = load_of_node(*selection.algorithm, shape);
+    print_node(load);
+  }
+  if (!o.bandwidth.empty()) print_times(load, o.bandwidth);
+  if (!shows_a_node(o, call.request)) return;
+  const bool stays =
+      !selection.algorithm->answers_to(scheme.algorithm) && load.compressed > load.native;
+  if (stays)
+    fmt::print("native     {}: only a scheme that names its algorithm (algo=) has it compressed\n",
+               kReasons[TERSE_BYPASS_LINK]);
+  print_comparison(call, scheme, stays ? nullptr : selection.algorithm);
+}
+
+model::Profile default_profile() {
+  if (!settings().profile)
+    fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
+  return *settings().profile;
+}
+
+// What auto takes, after a table of what it may.
+Scheme chosen(const Call& call, const Scheme& scheme, const model::Profile& profile) {
+  const ExplainOptions& o = call.options;
+  codec::Dtype dtype{};
+  compressible(call.request.datatype, &dtype);
+  const std::vector<Prediction> all = predictions(
+      profile, scheme,
+      as_chosen_for({call.request.collective, call.request.count, dtype, o.ranks, call.root()}),
+      call.machines());
+  const Prediction& taken = choose(all);
+  fmt::print("auto       {}, by the profile \"{}\", {}\n", print_scheme(scheme), profile.name,
+             all.front().measured ? "which has measured such calls" : "which models them");
+  if (all.front().lacking != nullptr)
+    fmt::print("           {}\n", why_native_alone(profile, call.request.collective, all.front()));
+  for (const Prediction& p : all)
+    fmt::print("           {:>9}  {:>6}  {}{}\n", report::show_seconds(*p.seconds),
+               fmt::format("{:.2f}x", *all.front().seconds / *p.seconds),
+               p.scheme.off ? "native" : print_scheme(p.scheme), &p == &taken ? "  taken" : "");
+  return taken.scheme;
+}
+
+const char* reason_of(int bypass, const Decision& decision, const Request& request) {
+  codec::Dtype dtype;
+  if (decision.rule == kNoRule && bypass == TERSE_BYPASS_OFF) return "no rule asks for compression";
+  if (bypass == TERSE_BYPASS_DTYPE && compressible(request.datatype, &dtype))
+    return "the scheme's codes are as wide as the elements";
+  if (bypass == TERSE_BYPASS_OP && compressible(request))
+    return "with intra=off PreMulSum is NCCL's: a neighbour would multiply by its own number";
+  return kReasons[bypass];
+}
+
+// Why the call stays native, by a scheme that is for so many ranks.
+std::optional<int> bypass_of(const Request& request, int ranks, const Scheme& scheme) {
+  if (const auto reason = bypass_reason(request, ranks, scheme)) return reason;
+  if (!scheme.automatic && is_native_within_nodes(request, scheme)) return TERSE_BYPASS_OP;
+  return {};
+}
+
+void explain(const ExplainOptions& o) {
+  if (o.nodes > o.ranks)
+    refuse("{} cannot be on {}", counted(o.ranks, "rank"), counted(o.nodes, "node"));
+  const std::optional<model::Profile> named = named_profile(o);
+  const Policy policy = policy_of(o);
+  const Request request = request_of(o);
+  const plan::Topology topology = plan::even_topology(o.ranks, o.nodes);
+  const bool gpu = o.gpu || (named && named->gpu);
+  const Facts facts = facts_of(request, o.ranks, topology, o.name, gpu);
+  const Decision decision = policy.decide(facts);
+  std::optional<int> bypass = decision.bypass;
+  Scheme scheme;
+  if (decision.scheme != nullptr) {
+    bypass = bypass_reason(request, o.ranks, *decision.scheme);
+    if (!bypass) {
+      scheme = require_on_ranks(*decision.scheme, o.ranks);
+      bypass = bypass_of(request, o.ranks, scheme);
+    }
+  }
+  const bool chooses = !bypass && scheme.automatic && request.count != 0;
+  const model::Profile profile = named ? *named : chooses ? default_profile() : model::Profile{};
+  const Call call{o, request, topology, gpu || profile.gpu};
+  if (!bypass) {
+    require_feasible(request.collective, call.shape_on(0, scheme), chooses);
+    require_few_on_a_node(call.shape_on(0, scheme), 1 << 22);
+  }
+  print_call(o, request);
+  print_decision(policy, facts, decision);
+  print_warnings(policy, stderr);
+  if (chooses) {
+    scheme = chosen(call, scheme, profile);
+    bypass = scheme.off ? TERSE_BYPASS_AUTO : bypass_of(request, o.ranks, scheme);
+  }
+  if (bypass) return fmt::print("native     {}\n", reason_of(*bypass, decision, request));
+  if (request.count == 0) return fmt::print("nothing    the call has no elements\n");
+  print_plan(call, scheme);
+}
+
+template <class Entry>
+CLI::IsMember one_of(std::span<const Entry> table) {
+  std::vector<std::string> names;
+  for (const std::string_view name : names_of(table)) names.emplace_back(name);
+  return CLI::IsMember(names);
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app) {
+  const auto o = std::make_shared<ExplainOptions>();
+  CLI::App* c = app.add_subcommand(
+      "explain",
+      "Say what becomes of a call: which rule matches, which algorithm does it, how many "
+      "bytes it sends. Without --policy and --scheme by the settings in the environment");
+  c->add_option("--collective", o->collective)
+      ->check(one_of(collective_names()))
+      ->capture_default_str();
+  c->add_option("--dtype", o->dtype)->check(one_of(dtype_names()))->capture_default_str();
+  c->add_option("--op", o->op)->check(one_of(op_names()))->capture_default_str();
+  c->add_option("--bytes", o->bytes, "Of the whole message, with K, M or G")
+      ->check(readable_by(parse_bytes))
+      ->capture_default_str();
+  c->add_option("--ranks", o->ranks)->check(CLI::Range(1, kMaxRanks))->capture_default_str();
+  c->add_option("--nodes", o->nodes, "Hosts that the ranks are on")
+      ->check(CLI::Range(1, kMaxRanks))
+      ->capture_default_str();
+  c->add_flag("--gpu", o->gpu, "As on GPUs, not on hosts: usual sizes, and chunks");
+  c->add_option("--name", o->name, "The communicator's name, ncclConfig_t.commName");
+  c->add_option("--tag", o->tag, "Of the call, ncclCollConfig_t.userProfilerTag")
+      ->check(readable_by(parse_tag_option))
+      ->capture_default_str();
+  CLI::Option* file =
+      c->add_option("--policy", o->policy, "A policy file, as TERSE_POLICY")->check(not_empty);
+  c->add_option("--scheme", o->scheme, "Rules on a line, as TERSE_SCHEME")
+      ->check(not_empty)
+      ->excludes(file);
+  c->add_option("--profile", o->profile, "What auto goes by, as TERSE_PROFILE")->check(not_empty);
+  c->add_option("--bandwidth", o->bandwidth, "Of a link, e.g. 10gbit: adds the time on it")
+      ->check(readable_by(parse_rate));
+  c->callback([o] { explain(*o); });
+}
+
+}  // namespace terse::cli

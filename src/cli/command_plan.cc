@@ -1,0 +1,115 @@
+// `terse plan`: the steps of a call.
+#include <cctype>
+#include <map>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/link_load.h"
+#include "cli/option_checks.h"
+#include "engine/call/route.h"
+#include "engine/comm/shape.h"
+#include "plan/algorithms.h"
+#include "policy/scheme.h"
+
+namespace terse::cli {
+namespace {
+
+struct PlanRequest {
+  std::string collective = "allreduce", scheme = "int8";
+  size_t count = 1 << 20;
+  size_t element_bytes = 4;
+  int ranks = 4, rank = 0, root = 0, nodes = 1;
+  bool gpu = false;
+};
+
+// "allreduce" and so on.
+const std::map<std::string, plan::Collective>& collectives() {
+  static const auto all = [] {
+    std::map<std::string, plan::Collective> map;
+    for (size_t i = 0; i < plan::kCollectives; ++i) {
+      std::string name = plan::name(static_cast<plan::Collective>(i));
+      for (char& c : name) c = static_cast<char>(std::tolower(c));
+      map.emplace(std::move(name), static_cast<plan::Collective>(i));
+    }
+    return map;
+  }();
+  return all;
+}
+
+// Of the types that are so wide, which all are treated alike.
+Request request_of(const PlanRequest& r, plan::Collective collective) {
+  return {.collective = collective,
+          .count = r.count,
+          .datatype = r.element_bytes == 2 ? ncclFloat16 : ncclFloat32,
+          .root = r.root};
+}
+
+void explain_plan(const PlanRequest& r) {
+  const plan::Collective collective = collectives().at(r.collective);
+  const Scheme scheme = require_on_ranks(parse_scheme(r.scheme), r.ranks);
+  if (scheme.automatic) refuse("auto chooses for a machine: terse explain shows what");
+  if (scheme.off) refuse("the scheme is off: the call goes to NCCL as it is");
+  if (!plan::has_algorithm(collective, sharing_of(scheme.spec)))
+    refuse("{} is for collectives that sum, and {} is none: it goes to NCCL as it is", r.scheme,
+           r.collective);
+  if (scheme.delta && collective != plan::Collective::kAllGather)
+    refuse("delta is for allgather: {} goes to NCCL as it is", r.collective);
+  for (const int rank : {r.rank, r.root})
+    if (rank >= r.ranks) refuse("{} is not one of {}", rank, counted(r.ranks, "rank"));
+  if (r.nodes > r.ranks)
+    refuse("{} cannot be on {}", counted(r.ranks, "rank"), counted(r.nodes, "node"));
+  if (plan::is_point_to_point(collective) && r.root == r.rank)
+    refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
+  if (plan::is_point_to_point(collective) && codec::descriptor(scheme.spec.codec).codebook)
+    refuse("all ranks hold the levels of {}: a message of two of them goes to NCCL as it is",
+           r.scheme);
+  if (bypass_reason(request_of(r, collective), r.ranks, scheme) == TERSE_BYPASS_DTYPE)
+    refuse("the codes of {} are as wide as the elements: {} goes to NCCL as it is", r.scheme,
+           r.collective);
+  require_valid(settings());
+  const plan::Shape shape =
+      shape_of({scheme.spec, scheme.intra}, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
+               {chunk_policy_of(settings(), plan::default_chunk_policy(r.gpu)),
+                plan::even_topology(r.ranks, r.nodes)});
+  require_feasible(collective, shape, false);
+  const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
+  // Differences: as most calls go.
+  const plan::Delta delta{scheme.delta.base,
+                          scheme.delta ? plan::Gathers::kDifferences : plan::Gathers::kAsUsual,
+                          scheme.delta.own_exact};
+  const plan::Plan plan = plan::build(*selection.algorithm, shape, delta);
+  fmt::print("{} ({})\n{}", plan.algorithm, selection.reason, plan::print(plan));
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  const auto request = std::make_shared<PlanRequest>();
+  CLI::App* plan = app.add_subcommand("plan", "Show how a collective would be done");
+  plan->add_option("collective", request->collective, "What NCCL calls it, without the nccl")
+      ->check(CLI::IsMember(collectives()))
+      ->capture_default_str();
+  plan->add_option("--scheme", request->scheme)->capture_default_str();
+  plan->add_option("--count", request->count, "Elements, as the call counts them")
+      ->check(CLI::Range(size_t{1}, SIZE_MAX))
+      ->capture_default_str();
+  plan->add_option("--element-bytes", request->element_bytes)
+      ->check(CLI::IsMember({2, 4}))
+      ->capture_default_str();
+  plan->add_option("--ranks", request->ranks)
+      ->check(CLI::Range(2, kMaxRanks))
+      ->capture_default_str();
+  plan->add_option("--rank", request->rank)
+      ->check(CLI::Range(0, kMaxRanks - 1))
+      ->capture_default_str();
+  plan->add_option("--root", request->root, "The root, or the peer of send and recv")
+      ->check(CLI::Range(0, kMaxRanks - 1))
+      ->capture_default_str();
+  plan->add_option("--nodes", request->nodes, "Hosts that the ranks are on")
+      ->check(CLI::Range(1, kMaxRanks))
+      ->capture_default_str();
+  plan->add_flag("--gpu", request->gpu, "Cut into chunks as for GPUs, not for hosts");
+  plan->callback([request] { explain_plan(*request); });
+}
+
+}  // namespace terse::cli

@@ -1,0 +1,338 @@
+// `terse run`: a program under the preload library.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/child_process.h"
+#include "cli/commands.h"
+#include "cli/facade.h"
+#include "cli/option_checks.h"
+#include "cli/print.h"
+#include "cli/program.h"
+#include "cli/python.h"
+#include "policy/policy.h"
+#include "policy/profile_file.h"
+#include "policy/settings.h"
+
+namespace terse::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Run {
+  std::string scheme, policy;  // what there are rules in, a line or a file; at most one of them
+  std::string nccl, profile, report, log;
+  std::optional<uint64_t> verify, trace;
+  bool without_facade = false;
+  bool check = false, no_check = false;
+  bool dry = false;
+  std::vector<std::string> command;
+};
+
+// Within a node links are mostly faster than a codec.
+constexpr const char* kDefaultScheme = "nodes=2.. -> safe";
+
+bool is_path(const std::string& library) { return library.find('/') != library.npos; }
+
+// The NCCL that the program would use where that is certain: the one named, or that of the packages
+// of the Python that it runs on. "" elsewhere: then its own loader decides, as ever. In TERSE_NCCL
+// a name alone is one that the linker looks for.
+std::string nccl_of(const Run& run) {
+  const std::string& named = run.nccl.empty() ? settings().nccl : run.nccl;
+  if (!named.empty()) {
+    if (run.nccl.empty() && !is_path(named)) return named;
+    if (!fs::exists(named)) fail(ncclSystemError, "there is no {}", named);
+    if (!fs::is_regular_file(named)) fail(ncclSystemError, "{} is not a library", named);
+    return fs::absolute(named);
+  }
+  const fs::path program = find_program(run.command[0]);
+  return program.empty() ? "" : nccl_of_python(program);
+}
+
+// Adds to LD_PRELOAD, whose separators cannot be quoted.
+std::string preload(const std::vector<std::string>& libraries) {
+  std::string value;
+  for (const std::string& library : libraries) {
+    if (!can_be_preloaded(library))
+      fail(ncclInvalidUsage, "LD_PRELOAD cannot name {}: a blank or a colon is in it", library);
+    value += library + ":";
+  }
+  if (const char* others = std::getenv("LD_PRELOAD"); others != nullptr) value += others;
+  if (value.back() == ':') value.pop_back();
+  return value;
+}
+
+bool is_set(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+// What the program's ranks would warn of is said in a dry run by this process.
+void check_rules(const Policy& policy, const Run& run) {
+  if (policy.chooses() && run.profile.empty() && !settings().profile)
+    fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
+  if (run.dry) print_warnings(policy, stderr);
+}
+
+// What is named there is read by every rank; of a pipe only the first would have anything.
+void require_no_pipe(const char* name, const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_fifo(path, ignored))
+    fail(ncclInvalidArgument,
+         "{}: {} is a pipe, which can be read once, not by each of the program's ranks: write it "
+         "to a file",
+         name, path);
+}
+
+// Before settings() are read: they are of all variables, also of those that an option replaces.
+void require_no_pipes(const Run& run) {
+  for (const char* variable : {"TERSE_POLICY", "TERSE_PROFILE"})
+    if (const char* path = std::getenv(variable)) require_no_pipe(variable, path);
+  require_no_pipe("--policy", run.policy);
+  require_no_pipe("--profile", run.profile);
+}
+
+// Those of the command line take the place of the environment's. What is wrong with them is said
+// now.
+void add_rules(const Run& run, std::vector<Variable>& variables) {
+  const bool inherits = is_set("TERSE_SCHEME") || is_set("TERSE_POLICY");
+  const auto clear = [&](const char* name) {
+    if (is_set(name)) variables.push_back({name, ""});
+  };
+  if (!run.policy.empty()) {
+    check_rules(read_policy_file(run.policy, settings().min_bytes), run);
+    variables.push_back({"TERSE_POLICY", fs::absolute(run.policy)});
+    clear("TERSE_SCHEME");
+  } else if (!run.scheme.empty() || !inherits) {
+    const std::string scheme = run.scheme.empty() ? kDefaultScheme : run.scheme;
+    check_rules(parse_policy_line(scheme, settings().min_bytes), run);
+    variables.push_back({"TERSE_SCHEME", scheme});
+    clear("TERSE_POLICY");
+  }
+}
+
+// A profile that comes along, or a file, which the program may look for from elsewhere.
+std::string whole_name(const std::string& profile) {
+  return is_known_profile(profile) ? profile : fs::absolute(profile).string();
+}
+
+// In a dry run, too, for what is printed is to be used.
+void add_facade(const std::string& interposer, const std::string& nccl,
+                std::vector<std::string>& libraries) {
+  const Written facade = write_facade({installed("lib/terse/nccl_facade.blank"), interposer, nccl});
+  if (!facade.path.empty()) return libraries.push_back(facade.path);
+  fmt::print(stderr,
+             "terse: no libnccl.so.2 can be put in front of the program's ({}): calls that only "
+             "that catches, of clients that do without dlsym and of libraries that are opened with "
+             "RTLD_DEEPBIND, stay native. XDG_CACHE_HOME names a folder for it\n",
+             facade.why_not);
+}
+
+// Reports are written at a program's end: what of their folder is there has to be one that takes
+// them.
+void require_folder(const char* option, const fs::path& folder) {
+  fs::path there = fs::absolute(folder);
+  std::error_code error;
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  if (!fs::is_directory(there, error))
+    fail(ncclInvalidArgument, "{}: {} is no folder", option, there.string());
+  if (access(there.c_str(), W_OK | X_OK) != 0)
+    fail(ncclInvalidArgument, "{}: {}: {}", option, there.string(), std::strerror(errno));
+}
+
+void warn_without_report(const Run& run) {
+  if (!run.report.empty() || is_set("TERSE_REPORT")) return;
+  if (run.trace.value_or(0) != 0 || run.verify.value_or(0) != 0)
+    fmt::print(stderr,
+               "terse: what --trace keeps, and the errors that --verify finds, are in reports: "
+               "--report DIR writes them\n");
+}
+
+std::vector<Variable> surroundings(const Run& run) {
+  require_no_pipes(run);
+  const std::string interposer = installed("lib/libterse_nccl.so");
+  std::vector<std::string> libraries = {interposer};
+  const std::string nccl = nccl_of(run);
+  if (is_path(nccl) && !run.without_facade) add_facade(interposer, nccl, libraries);
+  std::vector<Variable> variables = {{"LD_PRELOAD", preload(libraries)}};
+  add_rules(run, variables);
+  if (!run.profile.empty()) {
+    read_profile(run.profile);
+    variables.push_back({"TERSE_PROFILE", whole_name(run.profile)});
+  }
+  if (!run.nccl.empty()) variables.push_back({"TERSE_NCCL", nccl});
+  if (!run.report.empty()) {
+    require_folder("--report", run.report);
+    variables.push_back({"TERSE_REPORT", report_at(fs::current_path(), run.report)});
+  }
+  if (run.verify) variables.push_back({"TERSE_VERIFY", std::to_string(*run.verify)});
+  if (run.trace) variables.push_back({"TERSE_TRACE", std::to_string(*run.trace)});
+  if (!run.log.empty()) variables.push_back({"TERSE_LOG", run.log});
+  // What the program's ranks would only say when they make their communicators.
+  require_valid_with(variables);
+  warn_without_report(run);
+  return variables;
+}
+
+// A file that no process has made yet, in a folder of its own; both go at the end. There is none
+// where no folder for temporary files takes it.
+class Mark {
+ public:
+  Mark() {
+    std::error_code error;
+    const fs::path wanted = fs::temp_directory_path(error);  // of TMPDIR; "": it is no folder
+    if (wanted.empty() || !make_in(wanted)) make_in("/tmp");
+  }
+  ~Mark() {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+
+  fs::path path() const { return folder_ / "seen"; }
+  bool is_left() const { return fs::exists(path()); }
+  const std::string& why_not() const { return why_not_; }  // "": there is one
+
+ private:
+  bool make_in(const fs::path& place) {
+    std::string folder = place / "terse-XXXXXX";
+    why_not_.clear();
+    if (mkdtemp(folder.data()) == nullptr)
+      why_not_ = fmt::format("{}: {}", place.string(), std::strerror(errno));
+    else
+      folder_ = folder;
+    return why_not_.empty();
+  }
+
+  fs::path folder_;
+  std::string why_not_;
+};
+
+// The reports in the folder that TERSE_REPORT names, with when they were written. None where it
+// names none, or files.
+std::map<fs::path, fs::file_time_type> reports_now() {
+  const char* const wanted = std::getenv("TERSE_REPORT");
+  std::map<fs::path, fs::file_time_type> reports;
+  std::error_code ignored;
+  fs::directory_iterator entry(report_folder(wanted != nullptr ? wanted : ""), ignored);
+  for (; entry != fs::directory_iterator(); entry.increment(ignored))
+    if (entry->path().extension() == ".json")
+      reports.emplace(entry->path(), entry->last_write_time(ignored));
+  return reports;
+}
+
+// Says so where no process of a run has made a communicator that the preload library saw. What
+// ranks on other machines did shows by their reports alone.
+int check_program(const std::vector<std::string>& command) {
+  int waited = 0;
+  {
+    const Mark mark;
+    if (!mark.why_not().empty()) {
+      fmt::print(stderr,
+                 "terse: whether the program uses NCCL is not checked: no folder for temporary "
+                 "files ({})\n",
+                 mark.why_not());
+      return become(command);
+    }
+    const auto reports = reports_now();
+    const std::string outer = settings().mark;
+    setenv("TERSE_MARK", mark.path().c_str(), 1);
+    waited = run_child(command);
+    if (mark.is_left()) leave_mark(outer);
+    if (waited == 0 && !mark.is_left() && reports_now() == reports)
+      fmt::print(
+          stderr,
+          "terse: {} has made no NCCL communicator that terse saw, in any process on this "
+          "machine, the only one that it sees: nothing was compressed here. If it uses NCCL here, "
+          "name that with --nccl; one that is linked into the program itself cannot be caught\n",
+          command[0]);
+  }
+  return end_like(waited);
+}
+
+// Where a run is to say at its end what it did, it also says that it did nothing.
+bool is_checked(const Run& run) {
+  if (run.check || run.no_check) return run.check;
+  const bool talks =
+      run.log.empty() ? settings().log >= LogLevel::kInfo : run.log == "info" || run.log == "trace";
+  return talks || !run.report.empty() || !settings().report.empty();
+}
+
+// The exit status; does not return where the program runs, unless that is to be checked.
+int run_program(Run& run) {
+  const std::vector<Variable> variables = surroundings(run);
+  if (run.dry) {
+    std::vector<std::string> words;
+    for (const std::string& word : run.command) words.push_back(shell_word(word));
+    for (const Variable& v : variables)
+      fmt::print("export {}={}\n", v.name, v.value.empty() ? "" : shell_word(v.value));
+    fmt::print("{}\n", fmt::join(words, " "));
+    return kDone;
+  }
+  for (const Variable& v : variables) setenv(v.name.c_str(), v.value.c_str(), 1);
+  return is_checked(run) ? check_program(run.command) : become(run.command);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& status) {
+  const CLI::Range many(0, std::numeric_limits<int>::max());
+  const auto run = std::make_shared<Run>();
+  CLI::App* command = app.add_subcommand("run", "Run a program with its NCCL calls compressed");
+  CLI::Option* scheme = command->add_option(
+      "--scheme", run->scheme,
+      fmt::format("A scheme, a preset, or rules on one line (default: the rules of TERSE_SCHEME or "
+                  "TERSE_POLICY, else {})",
+                  kDefaultScheme));
+  scheme->check(not_empty);
+  command->add_option("--policy", run->policy, "A file of rules, in TOML")
+      ->check(not_empty)
+      ->excludes(scheme);
+  command->add_option("--profile", run->profile, "What auto goes by, as TERSE_PROFILE")
+      ->check(not_empty);
+  command
+      ->add_option("--nccl", run->nccl,
+                   "Path of the NCCL to use (default: TERSE_NCCL, else the program's own)")
+      ->check(not_empty);
+  command->add_flag("--no-facade", run->without_facade,
+                    "Only preload libterse_nccl.so; no libnccl.so.2 in front of the program's");
+  command->add_flag("--dry-run", run->dry, "Print what would be set and run, as a shell reads it");
+  command
+      ->add_option("--report", run->report, "A folder for a report of each rank, as TERSE_REPORT")
+      ->check(not_empty);
+  command
+      ->add_option("--verify", run->verify,
+                   "One in so many calls also runs natively, to know its error, as TERSE_VERIFY")
+      ->check(many);
+  command
+      ->add_option("--trace", run->trace,
+                   "So many last calls are kept for the report, as TERSE_TRACE")
+      ->check(many);
+  CLI::Option* check = command->add_flag(
+      "--check", run->check,
+      "Stay beside the program, and say so in the end where it has not used NCCL (the default "
+      "with a report, or where TERSE_LOG is info or trace)");
+  command->add_flag("--no-check", run->no_check, "Become the program")->excludes(check);
+  command->add_option("--log", run->log, "What is said meanwhile, as TERSE_LOG")
+      ->check(CLI::IsMember({"off", "error", "warn", "info", "trace"}));
+  // Behind the program's name all is the program's.
+  command->positionals_at_end();
+  command->add_option("command", run->command, "The program and its arguments; -- may stand before")
+      ->required();
+  command->callback([run, &status] { status = run_program(*run); });
+}
+
+}  // namespace terse::cli

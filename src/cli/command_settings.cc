@@ -1,0 +1,34 @@
+// `terse settings`: what the environment says.
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/print.h"
+#include "policy/settings.h"
+
+namespace terse::cli {
+namespace {
+
+// Whoever reads settings first warns of them, but where TERSE_LOG has it silent.
+void name_strangers() {
+  if (settings(); log_level() >= LogLevel::kWarn) return;
+  for (const std::string& line : unknown_variables(environ))
+    fmt::print(stderr, "terse: {}\n", line);
+}
+
+}  // namespace
+
+void add_settings(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("settings", "List the settings in the environment");
+  command->callback([] {
+    fmt::print("{}", describe_settings());
+    name_strangers();
+    require_valid(settings());
+    if (!settings().policy.rules.empty()) {
+      fmt::print("\n");
+      print_rules(settings().policy);
+    }
+  });
+}
+
+}  // namespace terse::cli

@@ -1,0 +1,253 @@
+#include "engine/call/pending_group.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/thread_local.h"
+#include "engine/call/jobs.h"
+#include "engine/call/joint.h"
+#include "engine/comm/directory.h"
+#include "engine/run/call_native.h"
+
+namespace terse {
+namespace {
+
+// A call that NCCL has, in its own group.
+struct NativeCall {
+  Communicator* communicator;
+  Stream stream;
+  bool waited;  // for the end, until NCCL got it; and so is lost if that fails
+};
+
+// Per thread, as NCCL's groups.
+struct Group {
+  int depth = 0;
+  std::vector<Job> pending;
+  std::vector<CommunicatorPointer> held;  // theirs
+  std::vector<NativeCall> natives;        // of communicators that are held, too
+  Joint joint;                            // once its streams have met
+  std::exception_ptr error;               // the first; sticky until the end
+  std::vector<ncclComm_t> refused;        // of calls that were, as on all ranks
+  bool is_void = false;                   // NCCL would drop it, too
+};
+Group& current() { return ThreadLocal<Group>::get(); }
+
+bool has_several_streams() {
+  const Stream first =
+      current().pending.empty() ? nullptr : current().pending.front().request.stream;
+  return std::ranges::any_of(current().pending,
+                             [&](const Job& job) { return job.request.stream != first; }) ||
+         std::ranges::any_of(current().natives,
+                             [&](const NativeCall& call) { return call.stream != first; });
+}
+
+void add_to_group(const Job& job) {
+  current().held.push_back(job.communicator->weak_from_this().lock());
+  current().pending.push_back(job);
+}
+
+// Now, or at the end of the thread's group.
+void add(Job job) {
+  if (current().depth > 0)
+    add_to_group(job);
+  else
+    run({&job, 1});
+}
+
+void compress(Communicator& c, const Request& request, const Route& way) {
+  if (request.count != 0) add(job_of(c, request, way));
+}
+
+// What NCCL asks of a call's arguments. A group with a call that it would refuse it drops, and so
+// do we.
+template <class Check>
+auto of_arguments(const Check& check) {
+  try {
+    return check();
+  } catch (const Error& e) {
+    if (current().depth > 0 && e.result == ncclInvalidArgument) current().is_void = true;
+    throw;
+  }
+}
+
+template <class... Place>
+void check_arguments(const Request& request, Place... place) {
+  of_arguments([&] { validate(request, place...); });
+}
+
+// The communicator of a call, also one that has no state yet, where there are settings to make it.
+CommunicatorPointer known(const Request& request, const Settings* settings) noexcept {
+  try {
+    return settings != nullptr ? communicator(request.comm, *settings)
+                               : find_communicator(request.comm);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void keep_first_error() {
+  if (current().depth > 0 && current().error == nullptr) current().error = std::current_exception();
+}
+
+// A call that fails on this rank alone, as for want of memory: others make it.
+void lose(const Request& request, const std::exception& cause, const Settings* settings) {
+  if (const auto c = known(request, settings)) c->poison(request.stream, cause);
+  keep_first_error();
+}
+
+// Checks the call; an error inside a group is its last word too.
+template <class Body>
+void submitting(const Request& request, const Settings* settings, const Body& body) {
+  try {
+    check_arguments(request);
+    body();
+  } catch (Error& e) {
+    if (const auto c = find_communicator(request.comm)) c->add_context(e);
+    keep_first_error();
+    group_refuses(request);
+    throw;
+  } catch (const std::exception& e) {
+    lose(request, e, settings);
+    throw;
+  }
+}
+
+}  // namespace
+
+void submit(const Request& request, const Scheme* named, const Settings& settings) {
+  submitting(request, &settings, [&] {
+    if (named == nullptr) fail(ncclInvalidArgument, "the scheme is null");
+    const Scheme& scheme = *named;
+    const CommunicatorPointer held =
+        of_arguments([&] { return communicator(request.comm, settings); });
+    Communicator& c = *held;
+    check_arguments(request, c.rank, c.ranks);
+    if (needs_topology(c, scheme)) {
+      if (group_depth() > 0) return add_to_group(waiting(c, request, scheme));
+      const PendingCall alone{&c, &request};
+      discover_topology({&alone, 1});
+    }
+    const Route way = route(c, request, scheme);
+    if (!way.bypass) return compress(c, request, way);
+    count_bypass(c, request, *way.bypass);
+    add(job_of(c, request, way));
+  });
+}
+
+void submit(Communicator& c, const Request& request, const Route& way) {
+  submitting(request, nullptr, [&] {
+    check_arguments(request, c.rank, c.ranks);
+    if (way.bypass)
+      add(job_of(c, request, way));
+    else
+      compress(c, request, way);
+  });
+}
+
+void defer(Communicator& c, const Request& request) {
+  submitting(request, nullptr, [&] {
+    check_arguments(request, c.rank, c.ranks);
+    add_to_group(waiting(c, request, {}));
+  });
+}
+
+void group_start() { ++current().depth; }
+
+int group_depth() { return current().depth; }
+
+void group_abandon() { current() = {}; }
+
+void group_abandon(const std::exception& cause, FailureScope lost) noexcept {
+  const Group group = std::exchange(current(), {});
+  if (group.is_void) return;
+  poison(group.pending, cause,
+         [&](const Job& job) { return is_one_of(*job.communicator, group.refused); });
+  for (const auto& [communicator, stream, waited] : group.natives)
+    if ((waited || lost == FailureScope::kAll) && !is_one_of(*communicator, group.refused))
+      communicator->poison(stream, cause);
+}
+
+void group_refuses(const Request& request) {
+  if (current().depth > 0 && !plan::is_point_to_point(request.collective))
+    current().refused.push_back(request.comm);
+}
+
+void group_has(const CommunicatorPointer& communicator, Stream stream) {
+  current().held.push_back(communicator);
+  current().natives.push_back({communicator.get(), stream, false});
+}
+
+void group_meet() {
+  if (!has_several_streams()) return;
+  // Where all calls of a communicator are in NCCL's own group, that sees to it.
+  const auto has_pending = [](const Communicator* c) {
+    return std::ranges::find(current().pending, c, &Job::communicator) != current().pending.end();
+  };
+  for (const Job& job : current().pending)
+    current().joint.add(*job.communicator, job.request.stream);
+  for (const NativeCall& call : current().natives)
+    if (has_pending(call.communicator)) current().joint.add(*call.communicator, call.stream);
+  try {
+    current().joint.require_one_recording();
+  } catch (...) {
+    current().is_void = true;  // NCCL would refuse it
+    throw;
+  }
+  current().joint.meet();
+}
+
+bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
+  return std::ranges::any_of(current().pending, [&](const Job& job) {
+    return job.request.comm == comm && job.request.op == op;
+  });
+}
+
+void group_settle(ncclResult_t result) {
+  for (const Job& job : current().pending) settle(job, result, "ncclGroupEnd");
+}
+
+void group_hand_over() {
+  for (const Job& job : current().pending) {
+    with_context(job, [&] {
+      const Communicator& c = *job.communicator;
+      check_begun(c.library, call_native(c, job.request), "native NCCL");
+    });
+    current().natives.push_back({job.communicator, job.request.stream, true});
+  }
+  current().pending.clear();
+}
+
+void group_hand_over_messages() {
+  const auto is_for_nccl = [](const Job& job) {
+    return job.native && !job.waits && !job.chosen_by;
+  };
+  if (current().natives.empty() && std::ranges::all_of(current().pending, is_for_nccl))
+    group_hand_over();
+}
+
+void group_end() {
+  if (current().depth == 0) fail(ncclInvalidUsage, "there is no group to end");
+  if (--current().depth > 0) return;
+  try {
+    if (current().error != nullptr) std::rethrow_exception(current().error);
+    if (current().joint.empty()) group_meet();
+  } catch (const std::exception& cause) {
+    group_abandon(cause, FailureScope::kPending);
+    throw;
+  }
+  Group group = std::exchange(current(), {});
+  decide(group.pending);
+  run(group.pending);
+  group.joint.meet();
+  group.pending.clear();
+  group.held.clear();
+  group.natives.clear();
+  current().pending = std::move(group.pending);  // their memory serves the next group
+  current().held = std::move(group.held);
+  current().natives = std::move(group.natives);
+}
+
+}  // namespace terse

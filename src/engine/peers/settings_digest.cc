@@ -1,0 +1,57 @@
+#include "engine/peers/settings_digest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "policy/profile_file.h"
+
+namespace terse {
+
+namespace {
+
+std::string in_a_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+// The name first.
+std::string profile_words(const Settings& settings) {
+  if (!settings.profile) return "";
+  return in_a_line(settings.profile->name + " " + print_profile(*settings.profile));
+}
+
+}  // namespace
+
+SettingsDigest::SettingsDigest(const Settings& settings)
+    : error(settings.error),
+      policy(settings.policy.print()),
+      profile(profile_words(settings)),
+      levels(in_a_line(print_levels(settings.levels))) {
+  for (size_t i = 0; i < kSharedNumbers; ++i) numbers[i] = shared_numbers()[i].value(settings);
+}
+
+std::string differences(const SettingsDigest& theirs, const SettingsDigest& mine, int rank) {
+  std::string text;
+  const auto add = [&](std::string_view name, const std::string& their, const std::string& my) {
+    text += fmt::format("{}{} is {} on rank {} but {} on this rank", text.empty() ? "" : "; ", name,
+                        their, rank, my);
+  };
+  for (size_t i = 0; i < kSharedNumbers; ++i) {
+    const SharedNumber& shared = shared_numbers()[i];
+    if (theirs.numbers[i] != mine.numbers[i])
+      add(shared.variable, shared.print(theirs.numbers[i]), shared.print(mine.numbers[i]));
+  }
+  const auto compare = [&](std::string_view name, const auto& theirs, const auto& mine) {
+    if (theirs == mine) return;
+    const std::string their = theirs.quoted(), my = mine.quoted();
+    add(name, their, my);
+    if (their == my) text += " (what differs comes later)";
+  };
+  compare("the policy of TERSE_SCHEME or TERSE_POLICY", theirs.policy, mine.policy);
+  compare("the profile of TERSE_PROFILE", theirs.profile, mine.profile);
+  compare("what is in the file of TERSE_LEVELS", theirs.levels, mine.levels);
+  return text;
+}
+
+}  // namespace terse

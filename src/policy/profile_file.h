@@ -1,0 +1,49 @@
+// Profiles (model/profile.h) as files in TOML, and those that come along:
+//
+//   name = "4 hosts"                    source = "terse tune, 2026-03-01"
+//   gpu = false                         node_ranks = 1
+//   launch = 5e-6                       message = 2e-6               overlap = 0.5
+//
+//   [within]                            [between]                    ranks of a node; nodes
+//   latency = 3e-6                      latency = 14e-6              seconds
+//   bandwidth = 230e9                   bandwidth = 12.5e9           bytes a second
+//
+//   [coding]                            [codec.int4]                 all codecs; one of them
+//   encode = 2e9                        encode = 3e9                 elements a second
+//   decode = 3e9                        decode = 3e9
+//
+//   [[measured]]                                                     what calls took
+//   collective = "allreduce"
+//   dtype = "float32"
+//   ranks = 4
+//   nodes = 4
+//   scheme = "native"
+//   points = [[65536, 0.0011], [1048576, 0.013]]                     bytes, seconds
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/profile.h"
+
+namespace terse {
+
+// Of what a profile says: bytes or elements a second, and a link's seconds.
+constexpr double kMinRate = 1, kMaxRate = 1e15, kMaxLatency = 10;
+
+// Throw Error(ncclInvalidArgument) that says where the text is wrong: "FILE:3:7: ...".
+model::Profile parse_profile(std::string_view text, const std::string& path);
+// `name`: of one that comes along, or else of a file.
+model::Profile read_profile(const std::string& name);
+
+// The text parses back.
+std::string print_profile(const model::Profile& profile);
+
+struct KnownProfile {
+  std::string_view name, text;
+};
+std::span<const KnownProfile> known_profiles();
+bool is_known_profile(std::string_view name);
+
+}  // namespace terse
