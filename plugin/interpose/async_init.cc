@@ -103,11 +103,12 @@ InitThread thread_of(const std::shared_ptr<AsyncInit>& a) {
 }
 
 // How far NCCL is with it. Where it is made the job of its group is ended, too
-// (end_job()), which communicators of one group share: by one thread at a time, and once.
+// (flush_group_job()), which communicators of one group share: by one thread at a time, and once.
 ncclResult_t progress_of(AsyncInit& a) {
   static std::mutex& mutex = *new std::mutex;
   const std::lock_guard lock(mutex);
-  if (a.nccls == ncclInProgress && !a.given_up) a.nccls = end_job(next().library->nccl, a.comm);
+  if (a.nccls == ncclInProgress && !a.given_up)
+    a.nccls = flush_group_job(next().library->nccl, a.comm);
   return a.nccls;
 }
 
@@ -137,7 +138,7 @@ void finish_init(AsyncInit& a) {
   if (a.ordinal) held->agreed.propose([&] { return *a.ordinal; });
   const Agreement settings_alone{held.get(), nullptr, nullptr};
   agree({&settings_alone, 1});
-  held->end_job();
+  held->health.flush_group_job();
   require_valid(settings());
   announce(*held);
 }

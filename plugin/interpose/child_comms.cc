@@ -81,7 +81,8 @@ void drop_part(ncclComm_t comm, const Over& over) {
 
 // Nobody asks NCCL about a communicator that terse knows while another thread does.
 ncclResult_t ask_nccl(ncclComm_t comm, const CommunicatorPointer& known, ncclResult_t* async) {
-  return known != nullptr ? known->ask(async) : next().library->nccl.CommGetAsyncError(comm, async);
+  return known != nullptr ? known->health.ask_nccl(async)
+                          : next().library->nccl.CommGetAsyncError(comm, async);
 }
 
 }  // namespace
@@ -145,11 +146,11 @@ extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncE
     }
     const CommunicatorPointer known = find_communicator(comm);
     const ncclResult_t result = ask_nccl(comm, known, async);
-    const bool is_news = awaits_parts() || has_inits() || has_invalid_communicators();
+    const bool is_news = awaits_parts() || has_inits() || has_poisoned_communicators();
     if (result != ncclSuccess || !is_news || *async == ncclInProgress) return result;
     const bool good = *async == ncclSuccess;
     settle_parts(comm, good);
-    if (known != nullptr && good) *async = known->failure().value_or(ncclSuccess);
+    if (known != nullptr && good) *async = known->health.failure().value_or(ncclSuccess);
     if (const ncclResult_t at = init_state(comm); at != ncclSuccess) *async = at;
     if (*async == ncclInProgress) register_children();
     return result;

@@ -200,19 +200,19 @@ ncclResult_t derived(const Wanted& w, ncclResult_t result, ncclComm_t* made) {
 void require_whole(ncclComm_t parent) {
   require_initialized(parent);
   const auto known = find_communicator(parent);
-  if (known != nullptr && !known->revoked()) known->require_usable();
+  if (known != nullptr && !known->health.revoked()) known->health.require_usable();
 }
 
 // NCCL's answer to a call after which the program goes on without the communicator. `mark` comes
 // before it, for the call makes others fail; says whether that is new, and is taken back where NCCL
 // does not accept the call.
 template <class Mark, class Ask>
-ncclResult_t ask_marked(ncclComm_t comm, const Mark& mark, void (Communicator::*take_back)(),
+ncclResult_t ask_marked(ncclComm_t comm, const Mark& mark, void (CommHealth::*take_back)(),
                         const Ask& ask) {
   const auto known = find_communicator(comm);
-  const bool is_new = known != nullptr && mark(*known);
+  const bool is_new = known != nullptr && mark(known->health);
   const auto undo = [&] {
-    if (is_new) (known.get()->*take_back)();
+    if (is_new) (known->health.*take_back)();
   };
   try {
     const ncclResult_t result = ask();
@@ -309,8 +309,8 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
     wait_for_init(comm);
     const bool aborts = (flags & NCCL_SHRINK_ABORT) != 0;
     const ncclResult_t result = ask_marked(
-        comm, [&](Communicator& c) { return c.suppress_async_error(aborts); },
-        &Communicator::report_async_error,
+        comm, [&](CommHealth& health) { return health.suppress_async_error(aborts); },
+        &CommHealth::report_async_error,
         [&] {
           return call(next().CommShrink, "ncclCommShrink", comm, excluded, count, made, config,
                       flags);
@@ -338,7 +338,7 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return ours("ncclCommFinalize", [&] {
     wait_for_init(comm);
-    if (const auto known = awaiting(comm)) known->require_usable();
+    if (const auto known = awaiting(comm)) known->health.require_usable();
     return call(next().CommFinalize, "ncclCommFinalize", comm);
   });
 }
@@ -372,7 +372,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   return ours("ncclCommRevoke", [&] {
     wait_for_init(comm);
     const ncclResult_t result = ask_marked(
-        comm, [](Communicator& c) { return c.revoke(); }, &Communicator::take_back_revoke,
+        comm, [](CommHealth& health) { return health.revoke(); }, &CommHealth::restore,
         [&] { return call(next().CommRevoke, "ncclCommRevoke", comm, flags); });
     if (accepted(result)) (void)end_init(comm);  // no NCCL that has this looks at the thread
     return result;

@@ -260,7 +260,7 @@ TEST(LearnedLevels, AreNotSavedOfACommunicatorThatHasFailed) {
   run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
     call_under(saving, call, sent[rank], comm);
     called.arrive_and_wait();
-    find_communicator(comm)->invalidate(Error(ncclSystemError, "a call has failed"));
+    find_communicator(comm)->health.poison(Error(ncclSystemError, "a call has failed"));
     release_communicator(comm, true);
   });
   EXPECT_EQ(taken_from(path), std::vector<Levels>());

@@ -124,7 +124,7 @@ TEST_F(Waiting, ForWhatWasEnqueuedBeforeDifferencesEndsToo) {
     expect_part(e.message, "what was enqueued before an AllGather of differences was not done");
     expect_part(e.message, "within 10 s (10 times TERSE_TIMEOUT)");
   }
-  EXPECT_EQ(other.state.failure(), ncclSystemError);
+  EXPECT_EQ(other.state.health.failure(), ncclSystemError);
 }
 
 // What was recorded into a graph, or failed to be, no rank waits for; else nobody knows.
@@ -132,10 +132,10 @@ TEST_F(Waiting, IsForNobodyWhereARankKnowsNothingOfItsStream) {
   const Error cause(ncclInternalError, "a cause");
   c.backend.recording_fails = ncclInvalidUsage;
   c.state.poison(nullptr, cause);
-  EXPECT_EQ(c.state.failure(), std::nullopt);
+  EXPECT_EQ(c.state.health.failure(), std::nullopt);
   c.backend.recording_fails = ncclUnhandledCudaError;
   c.state.poison(nullptr, cause);
-  EXPECT_EQ(c.state.failure(), ncclInternalError);
+  EXPECT_EQ(c.state.health.failure(), ncclInternalError);
 }
 
 // Else a rank that has given up would be one call ahead of those that have not.
@@ -147,8 +147,8 @@ TEST_F(Waiting, IsNotDoneAgainAfterItHasFailed) {
   EXPECT_EQ(again,
             "a new communicator, rank 3 of 8: its ranks may be at different calls since one has "
             "failed, and it is good for nothing but to be aborted: nothing came from rank 0");
-  EXPECT_EQ(c.state.state(), ncclRemoteError);
-  c.state.abort();
+  EXPECT_EQ(c.state.health.async_state(), ncclRemoteError);
+  c.state.health.abort();
   expect_part(failure_of(Timeout::kInit, ncclInvalidUsage), "rank 3 of 8: aborted");
 }
 
@@ -159,7 +159,7 @@ TEST_F(Waiting, EndsWithAnAbort) {
     HostAllGather exchange(other.state, 1);
     std::thread aborts([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      other.state.abort();
+      other.state.health.abort();
       other.backend.ends = ends;
     });
     HostAllGather* const all[] = {&exchange};

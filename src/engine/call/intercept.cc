@@ -54,7 +54,7 @@ Interception intercept(const Request& r, const Settings& settings) {
   Communicator& c = *held;
   if (!root_exists(r, c)) return {};
   if (needs_topology(c, r)) {
-    c.require_usable();
+    c.health.require_usable();
     if (group_depth() > 0) {
       defer(c, r);
       return {.result = ncclSuccess};
@@ -65,7 +65,7 @@ Interception intercept(const Request& r, const Settings& settings) {
   announce(c);
   const Route way = route(c, r);
   if (way.bypass) {
-    c.require_usable();
+    c.health.require_usable();
     count_bypass(c, r, *way.bypass);
   }
   if (way.bypass && !joins(r)) {

@@ -161,7 +161,7 @@ void decide_on_deltas(std::span<Job> jobs, Jobs& together) {
 // Where one is not, the others' calls are not made either.
 void require_usable(std::span<const Job> jobs) {
   for (const Job& job : jobs) try {
-      job.communicator->require_usable();
+      job.communicator->health.require_usable();
     } catch (const std::exception& cause) {
       poison(jobs, cause, [](const Job&) { return false; });
       throw;

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <iterator>
+#include <map>
 #include <mutex>
 #include <new>
 #include <set>
 #include <thread>
-#include <unordered_map>
 
 #include "backend/select.h"
 #include "base/error.h"
@@ -24,22 +23,55 @@ struct Naming {
   std::string name, made_from;
 };
 
-// A handle whose communicator's state is being made. It may be aborted meanwhile: NCCL is then
-// asked of it no more.
+// Making of a communicator's state by one thread. An abort meanwhile ends it: NCCL is asked no
+// more.
 struct Making {
-  ncclComm_t comm;
   std::mutex asking;
   bool aborted = false;
 };
 
+// Stages of a handle's entry, in their order.
+enum class Stage : uint8_t {
+  kNamed,      // by the program; the state is made later
+  kMaking,     // by one thread; several may be at it
+  kLive,       // found by calls
+  kReleasing,  // its work is waited for; found by an abort alone
+  kFinishing,  // found by nobody
+  kAborted,    // kept until its work has ended
+};
+
+struct Entry {
+  Stage stage;
+  Naming naming = {};                   // kNamed
+  std::shared_ptr<Making> making = {};  // kMaking
+  CommunicatorPointer state = {};       // kLive and later
+};
+
 struct Directory {
+  // NCCL may give the handle of a communicator that is on its way out to another one.
+  using Entries = std::multimap<ncclComm_t, Entry>;
+
   std::mutex mutex;
-  std::vector<std::shared_ptr<Making>> making;
-  std::unordered_map<ncclComm_t, CommunicatorPointer> communicators;
-  std::unordered_map<ncclComm_t, Naming> names;  // of those that are still to be made
-  std::vector<CommunicatorPointer> releasing;    // what is enqueued for them is waited for
-  std::vector<CommunicatorPointer> aborted;
+  Entries entries;
   std::set<Backend*> to_trim;  // of communicators that went
+
+  // All of these under the lock.
+  template <class Condition>
+  Entries::iterator find(ncclComm_t comm, const Condition& condition) {
+    const auto [first, last] = entries.equal_range(comm);
+    const auto found =
+        std::find_if(first, last, [&](const auto& entry) { return condition(entry.second); });
+    return found == last ? entries.end() : found;
+  }
+  Entries::iterator find(ncclComm_t comm, Stage stage) {
+    return find(comm, [&](const Entry& entry) { return entry.stage == stage; });
+  }
+  Entries::iterator find(const CommunicatorPointer& state) {
+    return find(state->comm, [&](const Entry& entry) { return entry.state == state; });
+  }
+  void erase(Entries::iterator place) {
+    if (place != entries.end()) entries.erase(place);
+  }
 };
 
 // Never destroyed: calls may come from other threads while the program exits.
@@ -48,9 +80,14 @@ Directory& directory() {
   return d;
 }
 
+// Takes the entry out of the directory and frees its state, beyond the lock.
 void free_state(CommunicatorPointer state) noexcept {
   Directory& d = directory();
   Backend& backend = state->backend;
+  {
+    const std::lock_guard lock(d.mutex);
+    d.erase(d.find(state));
+  }
   state.reset();
   const std::lock_guard lock(d.mutex);
   try {
@@ -60,23 +97,24 @@ void free_state(CommunicatorPointer state) noexcept {
   }
 }
 
-// Frees what was given up and has ended by now; whether nothing is left of it.
-bool release_ended() noexcept {
+// Frees the aborted states whose work has ended. Returns true if none is left.
+bool free_ended() noexcept {
   Directory& d = directory();
+  const auto is_aborted = [](const auto& entry) { return entry.second.stage == Stage::kAborted; };
   // Nobody else can come to hold it any more.
-  const auto is_over = [](const CommunicatorPointer& c) {
-    return c.use_count() == 1 && c->ended();
+  const auto has_ended = [&](const auto& entry) {
+    return is_aborted(entry) && entry.second.state.use_count() == 1 && entry.second.state->ended();
   };
   for (;;) {
-    CommunicatorPointer over;
+    CommunicatorPointer ended;
     {
       const std::lock_guard lock(d.mutex);
-      const auto found = std::ranges::find_if(d.aborted, is_over);
-      if (found == d.aborted.end()) return d.aborted.empty();
-      over = std::move(*found);
-      d.aborted.erase(found);
+      const auto found = std::ranges::find_if(d.entries, has_ended);
+      if (found == d.entries.end()) return std::ranges::none_of(d.entries, is_aborted);
+      ended = found->second.state;
+      found->second.stage = Stage::kFinishing;
     }
-    free_state(std::move(over));
+    free_state(std::move(ended));
   }
 }
 
@@ -105,16 +143,15 @@ bool still_describes(const Communicator& c) {
 
 class Maker {
  public:
-  explicit Maker(ncclComm_t comm) : making_(std::make_shared<Making>()) {
-    making_->comm = comm;
+  explicit Maker(ncclComm_t comm) {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
-    d.making.push_back(making_);
+    place_ = d.entries.emplace(comm, Entry{.stage = Stage::kMaking, .making = making_});
   }
   ~Maker() {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
-    std::erase(d.making, making_);
+    d.entries.erase(place_);
   }
   Maker(const Maker&) = delete;
   Maker& operator=(const Maker&) = delete;
@@ -128,7 +165,8 @@ class Maker {
   }
 
  private:
-  const std::shared_ptr<Making> making_;
+  const std::shared_ptr<Making> making_ = std::make_shared<Making>();
+  Directory::Entries::iterator place_;
 };
 
 void abort_making(ncclComm_t comm) {
@@ -136,8 +174,9 @@ void abort_making(ncclComm_t comm) {
   {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
-    std::ranges::copy_if(d.making, std::back_inserter(all),
-                         [&](const auto& making) { return making->comm == comm; });
+    const auto [first, last] = d.entries.equal_range(comm);
+    for (auto entry = first; entry != last; ++entry)
+      if (entry->second.making != nullptr) all.push_back(entry->second.making);
   }
   for (const auto& making : all) {
     const std::lock_guard lock(making->asking);
@@ -166,11 +205,10 @@ void wait_until_made(const NcclLibrary& library, ncclComm_t comm, const Maker& m
 void for_each_communicator(const std::function<void(Communicator&)>& visit) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
-  const auto visit_own = [&](Communicator& c) {
-    if (c.is_of_this_process()) visit(c);
-  };
-  for (const auto& [comm, state] : d.communicators) visit_own(*state);
-  for (const CommunicatorPointer& state : d.releasing) visit_own(*state);
+  for (const auto& [comm, entry] : d.entries) {
+    const bool reports = entry.stage == Stage::kLive || entry.stage == Stage::kReleasing;
+    if (reports && entry.state->is_of_this_process()) visit(*entry.state);
+  }
 }
 
 constexpr Present kPresent{
@@ -197,8 +235,8 @@ void report_end(Communicator& c, bool whole) {
 CommunicatorPointer find_communicator(ncclComm_t comm) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
-  const auto known = d.communicators.find(comm);
-  return known == d.communicators.end() ? nullptr : known->second;
+  const auto live = d.find(comm, Stage::kLive);
+  return live == d.entries.end() ? nullptr : live->second.state;
 }
 
 bool exists(ncclComm_t comm, const Settings& settings) {
@@ -220,7 +258,7 @@ CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
     known.reset();
     release_communicator(comm, true);
   }
-  release_ended();
+  free_ended();
   const NcclLibrary& library = nccl_library(settings.nccl);
   const Maker maker(comm);
   wait_until_made(library, comm, maker, settings.timeout_seconds);
@@ -232,11 +270,16 @@ CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
   return maker.unless_aborted([&] {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
-    if (const auto named = d.names.extract(comm)) {
-      made->name = std::move(named.mapped().name);
-      made->made_from = std::move(named.mapped().made_from);
+    if (const auto named = d.find(comm, Stage::kNamed); named != d.entries.end()) {
+      made->name = std::move(named->second.naming.name);
+      made->made_from = std::move(named->second.naming.made_from);
+      d.entries.erase(named);
     }
-    return d.communicators.emplace(comm, made).first->second;
+    // Another thread may have made it meanwhile.
+    const auto live = d.find(comm, Stage::kLive);
+    if (live != d.entries.end()) return live->second.state;
+    d.entries.emplace(comm, Entry{.stage = Stage::kLive, .state = made});
+    return made;
   });
 }
 
@@ -244,13 +287,14 @@ void name_communicator(ncclComm_t comm, const char* name, std::string made_from)
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   const std::string text = name != nullptr ? name : "";
-  const auto known = d.communicators.find(comm);
-  if (known == d.communicators.end()) {
-    d.names[comm] = {text, std::move(made_from)};
-  } else {
-    known->second->name = text;
-    known->second->made_from = std::move(made_from);
+  if (const auto live = d.find(comm, Stage::kLive); live != d.entries.end()) {
+    live->second.state->name = text;
+    live->second.state->made_from = std::move(made_from);
+    return;
   }
+  auto named = d.find(comm, Stage::kNamed);
+  if (named == d.entries.end()) named = d.entries.emplace(comm, Entry{.stage = Stage::kNamed});
+  named->second.naming = {text, std::move(made_from)};
 }
 
 namespace {
@@ -258,10 +302,10 @@ namespace {
 Naming naming_of(ncclComm_t comm) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
-  if (const auto known = d.communicators.find(comm); known != d.communicators.end())
-    return {known->second->name, known->second->made_from};
-  const auto named = d.names.find(comm);
-  return named != d.names.end() ? named->second : Naming{};
+  if (const auto live = d.find(comm, Stage::kLive); live != d.entries.end())
+    return {live->second.state->name, live->second.state->made_from};
+  const auto named = d.find(comm, Stage::kNamed);
+  return named != d.entries.end() ? named->second.naming : Naming{};
 }
 
 }  // namespace
@@ -275,62 +319,62 @@ std::string family_of_communicator(ncclComm_t comm) {
 
 namespace {
 
-// Under the lock. Null where there is none.
-CommunicatorPointer extract(Directory& d, ncclComm_t comm) {
-  d.names.erase(comm);
-  auto known = d.communicators.extract(comm);
-  return known.empty() ? nullptr : std::move(known.mapped());
-}
-
-// Nobody finds it any more but who aborts it.
+// Moves the handle's state to kReleasing. Null if there is none.
 CommunicatorPointer begin_release(ncclComm_t comm) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
-  CommunicatorPointer state = extract(d, comm);
-  if (state != nullptr) d.releasing.push_back(state);
-  return state;
+  d.erase(d.find(comm, Stage::kNamed));
+  const auto live = d.find(comm, Stage::kLive);
+  if (live == d.entries.end()) return nullptr;
+  live->second.stage = Stage::kReleasing;
+  return live->second.state;
 }
 
-// Nor does that. False: it was aborted meanwhile, and the rest is not the caller's.
+// Moves the state from kReleasing to kFinishing. Returns false if it was aborted meanwhile: the
+// rest is not the caller's.
 bool end_release(const CommunicatorPointer& state) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
-  return std::erase(d.releasing, state) != 0;
+  Entry& entry = d.find(state)->second;
+  if (entry.stage != Stage::kReleasing) return false;
+  entry.stage = Stage::kFinishing;
+  return true;
 }
 
-// All of the handle: where it has been given to another communicator, the one before may still be
-// on its way out.
-std::vector<CommunicatorPointer> take_for_abort(ncclComm_t comm) {
+// Moves all live and releasing states of the handle to kAborted.
+std::vector<CommunicatorPointer> begin_abort(ncclComm_t comm) {
   std::vector<CommunicatorPointer> all;
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
-  if (CommunicatorPointer state = extract(d, comm)) all.push_back(std::move(state));
-  std::erase_if(d.releasing, [&](const CommunicatorPointer& state) {
-    if (state->comm != comm) return false;
-    all.push_back(state);
-    return true;
-  });
+  d.erase(d.find(comm, Stage::kNamed));
+  const auto [first, last] = d.entries.equal_range(comm);
+  for (auto place = first; place != last; ++place) {
+    Entry& entry = place->second;
+    if (entry.stage != Stage::kLive && entry.stage != Stage::kReleasing) continue;
+    all.push_back(entry.state);
+    entry.stage = Stage::kAborted;
+  }
   return all;
 }
 
-// What it has enqueued may still run, or wait, and another thread may be in it.
-void keep(CommunicatorPointer state) {
+// Keeps a state whose work may still run or wait, or that another thread may be in.
+void keep(const CommunicatorPointer& state) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
-  d.aborted.push_back(std::move(state));
+  d.find(state)->second.stage = Stage::kAborted;
 }
 
 void finish_release(CommunicatorPointer state, bool drained) {
   if (drained) state->conclude();
   report_end(*state, drained);
-  if (!drained || !state->ended()) return keep(std::move(state));
+  if (!drained || !state->ended()) return keep(state);
   free_state(std::move(state));
 }
 
 }  // namespace
 
 void release_communicator(ncclComm_t comm, bool abandon) {
-  release_ended();
+  free_ended();
   if (const auto known = find_communicator(comm); known != nullptr && !abandon)
     known->require_all_came();
   CommunicatorPointer state = begin_release(comm);
@@ -339,7 +383,7 @@ void release_communicator(ncclComm_t comm, bool abandon) {
   const bool drained = state->drains();
   try {
     if (!drained)
-      state->require_healthy();
+      state->health.require_healthy();
     else if (!abandon)
       state->stream_sets.synchronize();
   } catch (...) {
@@ -350,19 +394,18 @@ void release_communicator(ncclComm_t comm, bool abandon) {
 }
 
 void abort_communicator(ncclComm_t comm) {
-  release_ended();
+  free_ended();
   abort_making(comm);  // before: what was made until then is found
-  for (CommunicatorPointer& state : take_for_abort(comm)) {
-    state->abort();
+  for (const CommunicatorPointer& state : begin_abort(comm)) {
+    state->health.abort();
     report_end(*state, false);
-    keep(std::move(state));
   }
 }
 
 void reap_communicators() noexcept {
   using Clock = std::chrono::steady_clock;
   const auto limit = Clock::now() + std::chrono::milliseconds(100);
-  while (!release_ended() && Clock::now() < limit)
+  while (!free_ended() && Clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   give_memory_back();
 }
@@ -374,7 +417,9 @@ void give_memory_back() noexcept {
   {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
-    if (d.communicators.empty() && d.releasing.empty() && d.aborted.empty()) all.swap(d.to_trim);
+    const bool any = std::ranges::any_of(
+        d.entries, [](const auto& entry) { return entry.second.state != nullptr; });
+    if (!any) all.swap(d.to_trim);
   }
   for (Backend* each : all) each->trim();
 }

@@ -83,7 +83,7 @@ void HostAllGather::start() const {
 // Until what was started has ended; false: not by the limit.
 bool HostAllGather::wait(Clock::time_point limit) const {
   if (!c_.wait_until([&] { return control_buffer_.idle(); }, limit)) return false;
-  c_.require_healthy();
+  c_.health.require_healthy();
   return true;
 }
 
@@ -109,7 +109,7 @@ void HostAllGather::finish(Clock::time_point start, Timeout timeout) {
 void HostAllGather::leave() noexcept {
   const auto limit = Clock::now() + std::chrono::seconds(1);
   try {
-    while (!control_buffer_.idle() && Clock::now() < limit && c_.state())
+    while (!control_buffer_.idle() && Clock::now() < limit && c_.health.async_state())
       std::this_thread::sleep_for(std::chrono::microseconds(100));
   } catch (const Error& e) {
     c_.log(LogLevel::kInfo, "{}", e.message);
@@ -122,7 +122,7 @@ void run_all_gathers(std::span<HostAllGather* const> exchanges, Timeout timeout)
   const auto each = [&](const auto& part) {
     for (HostAllGather* e : exchanges) e->c_.with_context([&] { part(*e); });
   };
-  each([](const HostAllGather& e) { e.c_.require_usable(); });
+  each([](const HostAllGather& e) { e.c_.health.require_usable(); });
   try {
     check(library, library.nccl.GroupStart(), "ncclGroupStart");
     try {
@@ -138,7 +138,7 @@ void run_all_gathers(std::span<HostAllGather* const> exchanges, Timeout timeout)
     each([&](HostAllGather& e) { e.finish(launched, timeout); });
   } catch (const std::exception& cause) {
     for (HostAllGather* e : exchanges) {
-      e->c_.invalidate(cause);
+      e->c_.health.poison(cause);
       e->leave();
     }
     throw;

@@ -21,7 +21,7 @@ auto begin(Communicator& c, const Begin& body) {
   try {
     return body();
   } catch (const std::exception& cause) {
-    c.invalidate(cause);
+    c.health.poison(cause);
     throw;
   }
 }
@@ -30,7 +30,7 @@ auto begin(Communicator& c, const Begin& body) {
 
 void require_unanimous(Communicator& c, uint64_t wish, const std::optional<Error>& trouble,
                        const char* differs) {
-  c.require_usable();
+  c.health.require_usable();
   // By the communicator's control buffer, where it has one, it takes no memory.
   HostAllGather exchange = begin(c, [&] {
     return c.control_buffer != nullptr ? HostAllGather(c) : HostAllGather(c, sizeof wish);

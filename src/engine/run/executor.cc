@@ -21,7 +21,7 @@ auto with_context(const Run& run, const Part& part) {
 template <class Part>
 void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
   const NcclLibrary& library = runs.front()->library();
-  for (const Run* run : runs) run->communicator().require_open();
+  for (const Run* run : runs) run->communicator().health.require_open();
   const Communicator& first = runs.front()->communicator();
   first.with_context([&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
   try {
@@ -116,7 +116,7 @@ class Synchronous {
     try {
       c.stream_sets.synchronize();
     } catch (const Error&) {
-      c.require_usable();
+      c.health.require_usable();
       throw;
     }
   }

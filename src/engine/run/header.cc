@@ -51,7 +51,7 @@ codec::CallHeader header_of(const Job& job, bool agrees) {
 
 HeaderStep header_step(const Job& job, const codec::HeaderWork& work) {
   const auto fail = [](const HeaderStep& step) {
-    static_cast<const Communicator*>(step.context)->fail_on_mismatch(step.stream);
+    static_cast<const Communicator*>(step.context)->health.fail_on_mismatch(step.stream);
   };
   return {work, fail, job.communicator};
 }
