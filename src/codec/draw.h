@@ -9,9 +9,14 @@ namespace terse::codec {
 // Eight elements share one Philox block.
 constexpr uint64_t kElementsPerDraw = 8;
 
+// Number that is made of a uniform u: u, 1 - u, -2u or u + 1/2, modulo 1.
+enum class Variate : uint8_t { kOwn, kMirrored, kDoubled, kShifted };
+
 struct Draw {
   uint32_t key[2] = {0, 0};
   uint32_t stream[2] = {0, 0};
+  uint32_t rotate = 0,
+           flip = 0;  // of each word, by the variate: bits to the left, and then flipped
 };
 
 struct DrawKey {
@@ -21,6 +26,7 @@ struct DrawKey {
   uint32_t rank = 0;          // who encodes
   uint32_t shard = 0;         // for whom: the destination's shard; below 2^24
   uint32_t stage = 0;         // first or second quantization of a call; below 2^8
+  Variate variate = Variate::kOwn;
 };
 
 TERSE_INLINE uint64_t splitmix64(uint64_t x) {
@@ -32,8 +38,11 @@ TERSE_INLINE uint64_t splitmix64(uint64_t x) {
 
 TERSE_INLINE Draw make_draw(const DrawKey& k) {
   const uint64_t key = splitmix64(k.seed ^ splitmix64(k.communicator ^ splitmix64(k.sequence)));
+  constexpr uint32_t kFlips[] = {0, ~0u, ~0u, 0x80008000u};
   return {{static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)},
-          {k.rank, k.shard | k.stage << 24}};
+          {k.rank, k.shard | k.stage << 24},
+          k.variate == Variate::kDoubled ? 1u : 0u,
+          kFlips[static_cast<int>(k.variate)]};
 }
 
 // The draw of a recorded call that runs for the n-th time again (n = 0: the first time).
@@ -42,7 +51,9 @@ TERSE_INLINE Draw redraw(const Draw& draw, uint64_t n) {
   const uint64_t key = draw.key[0] | static_cast<uint64_t>(draw.key[1]) << 32;
   const uint64_t again = splitmix64(key ^ splitmix64(n));
   return {{static_cast<uint32_t>(again), static_cast<uint32_t>(again >> 32)},
-          {draw.stream[0], draw.stream[1]}};
+          {draw.stream[0], draw.stream[1]},
+          draw.rotate,
+          draw.flip};
 }
 
 // That of a merge: each has numbers of its own.
@@ -50,11 +61,20 @@ TERSE_INLINE Draw draw_of_merge(const Draw& draw, uint32_t merge) {
   return {{draw.key[0], draw.key[1]}, {draw.stream[0] + merge, draw.stream[1]}};
 }
 
-// The Philox block of elements 8 * group .. 8 * group + 7.
+// The draw's variate of some words.
+TERSE_INLINE PhiloxWords vary(PhiloxWords words, const Draw& draw) {
+  if (draw.rotate != 0)
+    for (uint32_t& word : words.w) word = word << 1 | word >> 31;
+  for (uint32_t& word : words.w) word ^= draw.flip;
+  return words;
+}
+
+// The Philox block of elements 8 * group .. 8 * group + 7, as the draw's variate.
 TERSE_INLINE PhiloxWords draw_group(const Draw& draw, uint64_t group) {
-  return philox(draw.key[0], draw.key[1],
-                {{static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32), draw.stream[0],
-                  draw.stream[1]}});
+  return vary(philox(draw.key[0], draw.key[1],
+                     {{static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32),
+                       draw.stream[0], draw.stream[1]}}),
+              draw);
 }
 
 // Element e's 16 bits: the low half of word (e % 8) / 2 when e is even, the high half when odd.

@@ -7,6 +7,7 @@
 #include "plan/native_traffic.h"
 #include "plan/order.h"
 #include "plan/plan.h"
+#include "plan/shared_draw.h"
 
 namespace terse::plan {
 
@@ -115,6 +116,14 @@ class Builder : public Assembly {
   void push(std::vector<Transfer>& transfers, int peer, bool send, Place place, size_t count,
             Format format = Format::kPacked) const {
     if (count != 0) transfers.push_back({peer, send, place, shape_.bytes(format, count)});
+  }
+
+  // Share of a draw, if the format's errors cancel by it.
+  std::optional<SharedDraw> if_shared(std::optional<SharedDraw> draw,
+                                      Format format = Format::kPacked) const {
+    const Packing& packing =
+        format == Format::kIntraPacked ? shape_.within.packing : shape_.packing;
+    return packing.shares_draws ? draw : std::nullopt;
   }
 
   // Raw elements of the caller's buffer.

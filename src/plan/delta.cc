@@ -141,7 +141,8 @@ Plan gather_nothing(const Shape& s, const Delta& delta) {
 }
 
 Plan drawn(Plan plan, const Shape& s, bool repeats) {
-  return s.packing.draws ? with_content_rng_key(std::move(plan), repeats) : std::move(plan);
+  const bool draws = s.packing.draws || s.within.packing.draws;
+  return draws ? with_content_rng_key(std::move(plan), repeats) : std::move(plan);
 }
 
 }  // namespace

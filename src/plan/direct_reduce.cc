@@ -17,12 +17,14 @@ Plan direct_reduce(const Shape& s) {
     const size_t free = chunks.before(c) == kNone ? kNone : done[chunks.before(c)];
     Step exchange{"gather", Lane::kCommunicate, {free}, {}, {}};
     if (!is_root) {
+      const auto draw = b.if_shared(shared_draw_without(s.root, self, ranks));
       Step encode{"encode", Lane::kEncode, {free}, {}, {}};
       b.push(encode.compute, {.inputs = {own},
                               .target = chunks.place(c, 0, 0),
                               .count = r.count,
                               .origin = r.first,
-                              .shard = static_cast<uint32_t>(self)});
+                              .shard = static_cast<uint32_t>(draw ? s.root : self),
+                              .shared_draw = draw});
       b.push(exchange.transfers, s.root, true, chunks.place(c, 0, 0), r.count);
       exchange.after = {b.add(std::move(encode))};
       done[c] = b.add(std::move(exchange));

@@ -185,7 +185,7 @@ class Hierarchical {
   size_t begin(size_t c) {
     Step step{"encode", Lane::kEncode, {}, {}, {}};
     if (!scatters()) {
-      encode(step, self_, 0, share(c, self_), Format::kPacked, c);
+      encode(step, self_, 0, share(c, self_), Format::kPacked, {}, c);
       return add(std::move(step), c, {&shares_});
     }
     if (s_.within.format != Format::kRaw) encode_for_neighbours(step, c);
@@ -194,14 +194,15 @@ class Hierarchical {
   }
 
   void encode(Step& step, size_t owner, size_t from, const Place& target, Format format,
-              size_t c) const {
+              std::optional<SharedDraw> draw, size_t c) const {
     const Range r = chunks_.range(owner, c);
     b_.push(step.compute, {.inputs = {{b_.raw(Region::kSend, from + r.first), Format::kRaw}},
                            .target = target,
                            .target_format = format,
                            .count = r.count,
                            .origin = r.first,
-                           .shard = static_cast<uint32_t>(owner)});
+                           .shard = static_cast<uint32_t>(owner),
+                           .shared_draw = draw});
   }
 
   // A sum of what is packed otherwise than its result takes nothing raw: then the own shards are
@@ -211,7 +212,26 @@ class Hierarchical {
     for (size_t k = changes() ? 0 : 1; k < grid_.places; ++k)
       for (const size_t owner : grid_.at_place(at(k, place_, grid_.places).to))
         encode(step, owner, owner * shard_,
-               k == 0 ? in_within(c, place_, owner) : out_within(c, owner), s_.within.format, c);
+               k == 0 ? in_within(c, place_, owner) : out_within(c, owner), s_.within.format,
+               draw_within(s_.topology.place[owner]), c);
+  }
+
+  // Contributors to what the rank at a place sums are its neighbours, and itself if it packs its
+  // own.
+  std::optional<SharedDraw> draw_within(size_t place) const {
+    const size_t missing = changes() ? grid_.places : place;
+    const auto draw =
+        shared_draw(place_ - (place_ > missing ? 1 : 0), grid_.places - (changes() ? 0 : 1),
+                    [&](size_t contributor) {
+                      return grid_.rank(node_, contributor + (contributor >= missing ? 1 : 0));
+                    });
+    return b_.if_shared(draw, s_.within.format);
+  }
+
+  // Contributors to what a rank sums between nodes are those at its place, itself included.
+  std::optional<SharedDraw> draw_between() const {
+    return b_.if_shared(
+        shared_draw(node_, grid_.nodes, [&](size_t node) { return grid_.rank(node, place_); }));
   }
 
   void scatter_within(size_t c, Step& step) const {
@@ -248,7 +268,8 @@ class Hierarchical {
                   .count = r.count,
                   .origin = r.first,
                   .shard = static_cast<uint32_t>(owner),
-                  .stage = 1};
+                  .stage = 1,
+                  .shared_draw = draw_between()};
       sum.inputs.reserve(grid_.places);
       for (size_t p = 0; p < grid_.places; ++p)
         sum.inputs.push_back(p == place_ && !changes()

@@ -46,10 +46,22 @@ struct Input {
 // on; and then, of what was agreed on, the codes. Or codes that all inputs' codes are merged to.
 enum class Part : uint8_t { kAll, kParams, kCodes, kMerged };
 
-// What the random numbers go by: a fingerprint, and the call, but where it repeats.
+// Key of the random numbers, but for the communicator: the call, unless it repeats, and a
+// fingerprint.
 struct RngKey {
-  Place fingerprint;
+  std::optional<Place> fingerprint = {};
   bool repeats = false;
+};
+
+// Number that is made of a uniform u: u, 1 - u, -2u or u + 1/2, modulo 1. Each is uniform.
+enum class Variate : uint8_t { kOwn, kMirrored, kDoubled, kShifted };
+
+// Draw that a contributor to a sum shares with one or two others (shared_draw.h).
+struct SharedDraw {
+  uint32_t rank = 0;  // of the first of them, whose u it is
+  Variate variate = Variate::kOwn;
+
+  bool operator==(const SharedDraw&) const = default;
 };
 
 // target = sum of the inputs, in their order, each times the call's factor if `averages`. All
@@ -67,7 +79,8 @@ struct Compute {
   uint32_t stage = 0;        // first or second quantization
   uint32_t message = 0;      // whose buffers, type and codec
   Place sums = {};           // scratch for fp32 sums, where the packed formats differ
-  std::optional<RngKey> rng_key = {};  // the random numbers; else by the call alone
+  std::optional<SharedDraw> shared_draw = {};  // empty: the rank's own
+  std::optional<RngKey> rng_key = {};          // empty: by the call on its communicator
 };
 
 // Whether what is packed in one way comes to be packed in another.
@@ -223,6 +236,7 @@ struct Packing {
   std::function<size_t(size_t count)> bytes;
   std::optional<SharedGrid> shared_grid = {};
   bool draws = false;         // random numbers, to round by
+  bool shares_draws = false;  // errors of a sum's contributors cancel by shared_draw.h
   size_t codebook_bytes = 0;  // of a table of levels, which all ranks hold; 0: there is none
 
   // On a shared grid: of codes, and of the parameters that all agree on.

@@ -7,6 +7,7 @@ namespace terse::plan {
 namespace {
 
 constexpr const char* kRegionNames[] = {"send", "recv", "scratch", "exact", "state", "codebook"};
+constexpr const char* kVariateNames[] = {"", ", mirrored", ", doubled", ", shifted"};
 constexpr const char* kPartNames[] = {"", " parameters", " codes", " merged"};
 constexpr const char* kFormatNames[] = {" raw", "", " of a node"};
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
@@ -35,7 +36,11 @@ void print_compute(const Compute& c, size_t messages, std::string& out) {
   if (changes_format(c)) out += fmt::format(" by {}", text(c.sums));
   if (c.target_format != Format::kRaw)
     out += fmt::format(" [shard {} stage {} origin {}]", c.shard, c.stage, c.origin);
-  if (c.rng_key) out += fmt::format(" drawn by {}", text(c.rng_key->fingerprint));
+  if (c.shared_draw)
+    out += fmt::format(" drawn with rank {}{}", c.shared_draw->rank,
+                       kVariateNames[static_cast<int>(c.shared_draw->variate)]);
+  if (c.rng_key && c.rng_key->fingerprint)
+    out += fmt::format(" drawn by {}", text(*c.rng_key->fingerprint));
   out += c.averages ? " final\n" : "\n";
 }
 

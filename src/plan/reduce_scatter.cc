@@ -26,7 +26,8 @@ Plan reduce_scatter(const Shape& s) {
                               .target = out(c, to),
                               .count = r.count,
                               .origin = r.first,
-                              .shard = static_cast<uint32_t>(to)});
+                              .shard = static_cast<uint32_t>(to),
+                              .shared_draw = b.if_shared(shared_draw_without(to, self, ranks))});
       b.push(exchange.transfers, to, true, out(c, to), r.count);
       b.push(exchange.transfers, from, false, in(c, from), r.count);
     }

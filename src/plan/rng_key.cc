@@ -12,29 +12,38 @@ class ByContent : Assembly {
  public:
   ByContent(Plan plan, bool repeats) : Assembly(std::move(plan)), repeats_(repeats) {}
 
-  // A rank that packs nothing need not look; but it has the same room, as by the plans' sizes all
-  // ranks decide alike.
+  // A rank that packs nothing by its content need not look; but it has the same room, as by the
+  // plans' sizes all ranks decide alike.
   Plan build() {
     const Place content{Region::kScratch,
                         Chunks::round_up(plan_.scratch_bytes, Chunks::kAlignment)};
     plan_.scratch_bytes = content.offset + kFingerprintBytes;
-    if (std::ranges::none_of(plan_.steps, packs_anything)) return std::move(plan_);
+    const bool looks = std::ranges::any_of(plan_.steps, needs_content);
     std::vector<Step> steps = clear();
     Step look{"look", Lane::kEncode, {}, {}, {}};
     look.fingerprints = {
         {content, {Region::kSend, 0}, plan_.buffers.front().send_bytes, !repeats_}};
     // In place the result comes where it looks.
-    const size_t looked = insert(std::move(look));
+    const size_t looked = looks ? insert(std::move(look)) : kNone;
     for (Step& step : steps)
       for (Compute& compute : step.compute)
-        if (packs(compute)) compute.rng_key = {content, repeats_};
+        if (packs(compute)) compute.rng_key = key_of(compute, content);
     insert_behind(std::move(steps), looked);
     return finish();
   }
 
  private:
   static bool packs(const Compute& c) { return c.target_format != Format::kRaw; }
-  static bool packs_anything(const Step& step) { return std::ranges::any_of(step.compute, packs); }
+  static bool needs_content(const Step& step) {
+    return std::ranges::any_of(step.compute,
+                               [](const Compute& c) { return packs(c) && !c.shared_draw; });
+  }
+
+  // Ranks that share a draw send different elements.
+  RngKey key_of(const Compute& c, const Place& content) const {
+    if (c.shared_draw) return {};
+    return {content, repeats_};
+  }
 
   const bool repeats_;
 };

@@ -10,10 +10,11 @@
 namespace terse::plan {
 namespace {
 
-// Shares the `count` elements that each rank has; `use` gives what to do with a range of all of
-// them, whose packed form by rank p lies at chunks.place(chunk, 0, p).
+// Shares the `count` elements that each rank has, with this draw; `use` gives what to do with a
+// range of all of them, whose packed form by rank p lies at chunks.place(chunk, 0, p).
 template <class Use>
-void share(Builder& b, const Shape& s, const Chunks& chunks, const char* name, Use use) {
+void share(Builder& b, const Shape& s, const Chunks& chunks, std::optional<SharedDraw> draw,
+           const char* name, Use use) {
   const size_t self = s.rank;
   std::vector<size_t> done(chunks.count(), kNone);
   for (size_t c = 0; c < chunks.count(); ++c) {
@@ -24,7 +25,8 @@ void share(Builder& b, const Shape& s, const Chunks& chunks, const char* name, U
                             .target = chunks.place(c, 0, self),
                             .count = r.count,
                             .origin = r.first,
-                            .shard = static_cast<uint32_t>(self)});
+                            .shard = static_cast<uint32_t>(draw ? 0 : self),
+                            .shared_draw = draw});
     Step share{"share", Lane::kCommunicate, {b.add(std::move(encode))}, {}, {}};
     for (int k = 1; k < s.ranks; ++k) {
       const auto [to, from] = neighbours(s, k);
@@ -43,7 +45,7 @@ Plan all_gather(const Shape& s) {
   const size_t ranks = s.ranks;
   const Chunks chunks(s, s.count, ranks, ranks * s.count, 1);
   Builder b(Collective::kAllGather, "AllGather", s);
-  share(b, s, chunks, "decode", [&](size_t c, const Range& r) {
+  share(b, s, chunks, {}, "decode", [&](size_t c, const Range& r) {
     std::vector<Compute> decode;
     for (size_t p = 0; p < ranks; ++p)
       decode.push_back({.inputs = {{chunks.place(c, 0, p)}},
@@ -60,15 +62,16 @@ Plan one_shot_all_reduce(const Shape& s) {
   // A chunk holds the same elements of every rank.
   const Chunks chunks(s, s.count, ranks, s.count, 1);
   Builder b(Collective::kAllReduce, "one-shot AllReduce", s);
-  share(b, s, chunks, "reduce", [&](size_t c, const Range& r) {
-    Compute sum{.inputs = {},
-                .target = b.raw(Region::kRecv, r.first),
-                .target_format = Format::kRaw,
-                .averages = true,
-                .count = r.count};
-    for (size_t p = 0; p < ranks; ++p) sum.inputs.push_back({chunks.place(c, 0, p)});
-    return std::vector<Compute>{std::move(sum)};
-  });
+  share(b, s, chunks, b.if_shared(shared_draw_of_all(s.rank, ranks)), "reduce",
+        [&](size_t c, const Range& r) {
+          Compute sum{.inputs = {},
+                      .target = b.raw(Region::kRecv, r.first),
+                      .target_format = Format::kRaw,
+                      .averages = true,
+                      .count = r.count};
+          for (size_t p = 0; p < ranks; ++p) sum.inputs.push_back({chunks.place(c, 0, p)});
+          return std::vector<Compute>{std::move(sum)};
+        });
   return b.take(chunks);
 }
 

@@ -96,7 +96,8 @@ class Summed {
            .params_offset = params_offset(c, p),
            .count = range(c).count,
            .origin = range(c).first,
-           .shard = static_cast<uint32_t>(p)});
+           .shard = static_cast<uint32_t>(p),
+           .shared_draw = b_.if_shared(shared_draw_of_all(s_.rank, s_.ranks))});
     return computes;
   }
 

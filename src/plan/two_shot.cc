@@ -90,7 +90,8 @@ class TwoShot {
                              .target = out(c, p),
                              .count = r.count,
                              .origin = r.first,
-                             .shard = static_cast<uint32_t>(p)});
+                             .shard = static_cast<uint32_t>(p),
+                             .shared_draw = b_.if_shared(shared_draw_without(p, self_, ranks_))});
     }
     return b_.add(std::move(step));
   }

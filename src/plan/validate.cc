@@ -102,7 +102,7 @@ class Checker {
     if (c.target.region == Region::kSend) refuse("writes to the send buffer");
     if (c.origin % 32 != 0) refuse("an origin that is not a multiple of 32");
     if (c.inputs.empty() || c.count == 0) refuse("an empty compute");
-    if (c.rng_key) read(c.rng_key->fingerprint, kFingerprintBytes);
+    if (c.rng_key && c.rng_key->fingerprint) read(*c.rng_key->fingerprint, kFingerprintBytes);
   }
 
   // What is written are all slots, of which those to be received are checked when they have come.

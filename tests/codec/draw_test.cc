@@ -2,9 +2,11 @@
 // others.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "support.h"
 
@@ -35,10 +37,41 @@ TEST(Draw, NumbersAsTheOracle) {
                    .sequence = random.next() >> random.below(64),
                    .rank = static_cast<uint32_t>(random.next()),
                    .shard = static_cast<uint32_t>(random.below(1 << 24)),
-                   .stage = static_cast<uint32_t>(random.below(256))};
+                   .stage = static_cast<uint32_t>(random.below(256)),
+                   .variate = static_cast<uint32_t>(random.below(4))};
     const uint64_t e = random.next() >> random.below(64);
     const PhiloxWords words = draw_group(draw_of(s), e / kElementsPerDraw);
     ASSERT_EQ(draw_bits(words, e), oracle::random16(s, e)) << "element " << e;
+  }
+}
+
+// By each variate an element has each number as often, whatever the other element of its word has.
+TEST(Draw, VariatesAreUniform) {
+  for (const Variate variate :
+       {Variate::kOwn, Variate::kMirrored, Variate::kDoubled, Variate::kShifted}) {
+    const Draw draw = make_draw({.variate = variate});
+    for (const uint32_t other : {0u, 1u, 0x7fffu, 0x8000u, 0xffffu}) {
+      std::vector<int> times(1 << 16);
+      for (uint32_t r = 0; r < 1 << 16; ++r) {
+        const uint32_t both[] = {other << 16 | r, (other ^ 0x8000) << 16 | r};
+        for (const uint32_t word : both) ++times[draw_bits(vary({{word, 0, 0, 0}}, draw), 0)];
+      }
+      ASSERT_EQ(std::ranges::count(times, 2), 1 << 16);
+    }
+  }
+}
+
+// Sums of contributors' numbers, in units of 2^-16: those of a pair are the same, and those of
+// three but for a bit.
+TEST(Draw, PartnersAddUpToTheSame) {
+  const auto bits = [](Variate variate, uint64_t element) {
+    return int{element_bits(make_draw({.seed = 5, .variate = variate}), element)};
+  };
+  using enum Variate;
+  for (uint64_t e = 0; e < 10'000; ++e) {
+    ASSERT_EQ(bits(kOwn, e) + bits(kMirrored, e), 65535);
+    const int three = bits(kOwn, e) + bits(kDoubled, e) + bits(kShifted, e);
+    ASSERT_TRUE(three == 98303 || three == 98302) << three;
   }
 }
 
@@ -67,7 +100,10 @@ TEST(Draw, EveryPartOfTheKeyMatters) {
         [](Stream& s) { s.shard = 1; },
         [](Stream& s) { s.stage = 1; },
         [](Stream& s) { s.origin = 32; },
-        [](Stream& s) { s.origin = uint64_t{1} << 35; }};
+        [](Stream& s) { s.origin = uint64_t{1} << 35; },
+        [](Stream& s) { s.variate = 1; },
+        [](Stream& s) { s.variate = 2; },
+        [](Stream& s) { s.variate = 3; }};
     for (const auto& change : changes) {
       Stream stream;
       change(stream);

@@ -40,7 +40,8 @@ uint64_t mix(uint64_t x);
 struct Stream {
   uint64_t seed = 0, communicator = 0, sequence = 0;
   uint32_t rank = 0, shard = 0, stage = 0;
-  uint64_t origin = 0;  // of the body's first element in its shard
+  uint64_t origin = 0;   // of the body's first element in its shard
+  uint32_t variate = 0;  // of the number u: u itself, 1 - u, -2u or u + 1/2, modulo 1
 };
 uint32_t random16(const Stream& stream, uint64_t element);
 

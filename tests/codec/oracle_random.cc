@@ -35,7 +35,18 @@ uint32_t random16(const Stream& s, uint64_t element) {
   const Words4 counter = {{static_cast<uint32_t>(g % (uint64_t{1} << 32)),
                            static_cast<uint32_t>(g >> 32), s.rank, s.shard + (s.stage << 24)}};
   const uint32_t word = philox4x32_7(counter, key).w[e % 8 / 2];
-  return e % 2 == 0 ? word % 65536 : word / 65536;
+  const uint32_t own = e % 2 == 0 ? word % 65536 : word / 65536;
+  const uint32_t other = e % 2 == 0 ? word / 65536 : word % 65536;
+  switch (s.variate) {
+    case 1:
+      return 65535 - own;
+    case 2:  // one bit more than u has, for -2u alone is never even
+      return 65535 - (2 * own % 65536 + other / 32768);
+    case 3:
+      return (own + 32768) % 65536;
+    default:
+      return own;
+  }
 }
 
 }  // namespace oracle

@@ -115,7 +115,8 @@ bool Guarded::intact() const {
 }
 
 Draw draw_of(const Stream& s) {
-  return make_draw({s.seed, s.communicator, s.sequence, s.rank, s.shard, s.stage});
+  return make_draw({s.seed, s.communicator, s.sequence, s.rank, s.shard, s.stage,
+                    static_cast<Variate>(s.variate)});
 }
 
 Bytes encode(const Spec& spec, const Stream& stream, Dtype dtype, const Bytes& memory,

@@ -228,6 +228,9 @@ TEST(Collectives, ErrorsAreThoseOfTheCodec) {
       {"int4:round=stochastic", Collective::kAllGather, 0.166 * 0.98, 0.166 * 1.02},
       // Three of four contributions quantized.
       {"int4", Collective::kReduceScatter, 0.117 * 0.866 * 0.97, 0.117 * 0.866 * 1.03},
+      // As to nearest, for the contributors' draws cancel; what a rank has alone errs more.
+      {"int4:round=stochastic", Collective::kReduceScatter, 0.117 * 0.866 * 0.97,
+       0.117 * 0.866 * 1.03},
       // And the sum once more.
       {"int4", Collective::kAllReduce, 0.1545 * 0.97, 0.1545 * 1.03},
       {"int4", Collective::kReduce, 0.1545 * 0.97, 0.1545 * 1.03},
@@ -242,8 +245,8 @@ TEST(Collectives, ErrorsAreThoseOfTheCodec) {
       {"int4:hadamard=32", Collective::kAllGather, 0.117 * 0.98, 0.117 * 1.02},
       {"bf16", Collective::kReduceScatter, 0.00166 * 0.866 * 0.97, 0.00166 * 0.866 * 1.03},
       // Of the largest of 256 elements of 4 ranks, 31 levels; once.
-      {"linear8", Collective::kAllReduce, 0.0456 * 0.98, 0.0456 * 1.02},
-      {"linear16", Collective::kAllReduce, 0.0456 * 31 / 8191 * 0.98, 0.0456 * 31 / 8191 * 1.02},
+      {"linear8", Collective::kAllReduce, 0.0328 * 0.98, 0.0328 * 1.02},
+      {"linear16", Collective::kAllReduce, 0.0328 * 31 / 8191 * 0.98, 0.0328 * 31 / 8191 * 1.02},
       // The square root of 0.244, which exponents of one scale have, too.
       {"exp8", Collective::kAllReduce, 0.493 * 0.98, 0.493 * 1.02},
   };

@@ -34,13 +34,15 @@ class Reference {
         dtype_(dtype_of(call.datatype)),
         size_(codec::dtype_size(dtype_)) {}
 
-  // A rank's elements first .. first + count, packed.
-  Bytes encode(size_t rank, size_t first, size_t count, uint32_t shard) const {
-    return encode(rank, first, count, shard, call_.scheme.spec);
-  }
+  // A rank's elements first .. first + count, packed; among the contributors to a sum, if there is
+  // one.
   Bytes encode(size_t rank, size_t first, size_t count, uint32_t shard,
-               const codec::Spec& spec) const {
-    return pack({raw(rank, first)}, count, 1.0f, rank, shard, 0, spec);
+               const Contributors& contributors = {}) const {
+    return encode(rank, first, count, shard, call_.scheme.spec, contributors);
+  }
+  Bytes encode(size_t rank, size_t first, size_t count, uint32_t shard, const codec::Spec& spec,
+               const Contributors& contributors) const {
+    return pack({raw(rank, first)}, count, 1.0f, rank, shard, 0, spec, contributors);
   }
 
   codec::Source raw(size_t rank, size_t first) const {
@@ -52,10 +54,13 @@ class Reference {
     return pack(sources, count, factor, rank, shard, stage, call_.scheme.spec);
   }
   Bytes pack(const std::vector<codec::Source>& sources, size_t count, float factor, size_t rank,
-             uint32_t shard, uint32_t stage, const codec::Spec& spec) const {
+             uint32_t shard, uint32_t stage, const codec::Spec& spec,
+             const Contributors& contributors = {}) const {
     Bytes body(codec::body_size(spec, count));
-    run(sources, {body.data(), spec, draw_by(sent_[rank], call_, rank, shard, stage)}, factor,
-        count);
+    const bool shares = spec.rounding == codec::Rounding::kStochastic && contributors.size() > 1;
+    const codec::Draw draw = shares ? shared_draw(call_, contributors, rank, shard, stage)
+                                    : draw_by(sent_[rank], call_, rank, shard, stage);
+    run(sources, {body.data(), spec, draw}, factor, count);
     return body;
   }
 
@@ -72,17 +77,31 @@ class Reference {
                                            std::vector<Bytes>& storage) const {
     std::vector<codec::Source> sources;
     for (size_t p = 0; p < ranks_; ++p) {
-      storage.push_back(p == owner ? Bytes() : encode(p, first, count, owner));
+      storage.push_back(p == owner ? Bytes() : encode(p, first, count, owner, all_but(owner)));
       sources.push_back(p == owner ? codec::Source{sent_[p].data() + first * size_, dtype_}
                                    : codec::Source{storage.back().data(), call_.scheme.spec});
     }
     return sources;
   }
 
+  // Whether several contributors share their draws.
+  bool shares() const {
+    const bool alone = call_.collective == Collective::kReduce && ranks_ == 2;
+    return call_.scheme.spec.rounding == codec::Rounding::kStochastic && !alone;
+  }
+
+  Contributors all_but(size_t owner) const {
+    Contributors ranks;
+    for (size_t r = 0; r < ranks_; ++r)
+      if (r != owner) ranks.push_back(r);
+    return ranks;
+  }
+
   Bytes one_shot() const {
     std::vector<Bytes> bodies;
     std::vector<codec::Source> sources;
-    for (size_t p = 0; p < ranks_; ++p) bodies.push_back(encode(p, 0, call_.count, p));
+    for (size_t p = 0; p < ranks_; ++p)
+      bodies.push_back(encode(p, 0, call_.count, shares() ? 0 : p, all_but(ranks_)));
     for (const Bytes& b : bodies) sources.push_back({b.data(), call_.scheme.spec});
     return unpack(sources, call_.count, factor());
   }
@@ -118,7 +137,9 @@ class Reference {
     std::vector<Bytes> storage;
     std::vector<codec::Source> sources;
     for (size_t p = 0; p < ranks_; ++p) {
-      storage.push_back(is_root(p) ? Bytes() : encode(p, 0, call_.count, p));
+      storage.push_back(
+          is_root(p) ? Bytes()
+                     : encode(p, 0, call_.count, shares() ? call_.root : p, all_but(call_.root)));
       sources.push_back(is_root(p) ? codec::Source{sent_[p].data(), dtype_}
                                    : codec::Source{storage.back().data(), call_.scheme.spec});
     }
@@ -177,12 +198,25 @@ class Reference {
     const codec::Spec within = intra.spec.value_or(call_.scheme.spec);
     std::vector<Bytes> storage;
     std::vector<codec::Source> sources;
+    Contributors contributors = ranks;
+    if (!intra.spec) std::erase(contributors, sums);
     for (const size_t r : ranks) {
-      storage.push_back(encode(r, first, count, owner, within));
+      storage.push_back(encode(r, first, count, owner, within, contributors));
       const bool as_it_is = intra.off || (r == sums && !intra.spec);
       sources.push_back(as_it_is ? raw(r, first) : codec::Source{storage.back().data(), within});
     }
-    return pack(sources, count, factor(), sums, owner, 1);
+    return pack(sources, count, factor(), sums, owner, 1, call_.scheme.spec,
+                of_place(place(owner)));
+  }
+
+  // The ranks at a place, one of each node, in the order of the nodes.
+  Contributors of_place(size_t wanted) const {
+    Contributors ranks;
+    const int nodes = 1 + *std::max_element(call_.node.begin(), call_.node.end());
+    for (int m = 0; m < nodes; ++m)
+      for (size_t r = 0; r < ranks_; ++r)
+        if (call_.node[r] == m && place(r) == wanted) ranks.push_back(r);
+    return ranks;
   }
 
   // Among the ranks of its node.
@@ -277,6 +311,28 @@ codec::Draw draw_by(const Bytes& sent, const Call& call, size_t rank, uint32_t s
   if (message) return draw;
   return codec::redraw(draw, gathers ? memory_check(sent.data(), sent.size())
                                      : sample_check(sent.data(), sent.size()));
+}
+
+// Pairs from the first contributor on; the last three are together where their number is odd.
+codec::Draw shared_draw(const Call& call, const Contributors& contributors, size_t rank,
+                        uint32_t shard, uint32_t stage) {
+  const size_t place = std::ranges::find(contributors, rank) - contributors.begin();
+  size_t first = 0, together = 2;
+  for (;; first += together) {
+    together = contributors.size() - first == 3 ? 3 : 2;
+    if (place < first + together) break;
+  }
+  using enum codec::Variate;
+  constexpr codec::Variate kOfTwo[] = {kOwn, kMirrored}, kOfThree[] = {kOwn, kDoubled, kShifted};
+  const codec::Draw draw =
+      codec::make_draw({.seed = call.scheme.seed.value_or(0),
+                        .communicator = call.preloaded ? uint64_t{1} << 63 : 0,
+                        .sequence = call.sequence,
+                        .rank = static_cast<uint32_t>(contributors[first]),
+                        .shard = shard,
+                        .stage = stage,
+                        .variate = (together == 2 ? kOfTwo : kOfThree)[place - first]});
+  return codec::redraw(draw, call.replays);
 }
 
 size_t send_count(const Call& call, int ranks) {

@@ -39,6 +39,13 @@ std::vector<Bytes> expected(const Call& call, const std::vector<Bytes>& sent);
 codec::Draw draw_by(const Bytes& sent, const Call& call, size_t rank, uint32_t shard,
                     uint32_t stage);
 
+// Ranks that encode for one sum, in their order.
+using Contributors = std::vector<size_t>;
+
+// The random numbers of a contributor that rounds stochastically, of two or more.
+codec::Draw shared_draw(const Call& call, const Contributors& contributors, size_t rank,
+                        uint32_t shard, uint32_t stage);
+
 // What becomes of a message of `sender` that is the `index`-th of its group.
 Bytes expected_message(const Call& call, const Bytes& sent, int sender, uint32_t index);
 

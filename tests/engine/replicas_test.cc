@@ -1,5 +1,5 @@
 // Replicas make the same calls on communicators of their own: of the same elements they give the
-// same, and the errors of other elements are others.
+// same.
 #include <gtest/gtest.h>
 
 #include "ranks.h"
@@ -52,9 +52,6 @@ TEST_P(Replicas, StayAlike) {
     EXPECT_EQ(first, replica) << plan::name(collective);
     EXPECT_GT(part_of_unlike_bytes(first[0][0], first[1][0]), 0.05)
         << plan::name(collective) << ": a later call of the same";
-    sent[1].front() ^= 1;  // the lowest bit of one element
-    EXPECT_GT(part_of_unlike_bytes(first[0][0], results(call, GetParam(), sent)[0][0]), 0.02)
-        << plan::name(collective) << " of other elements";
   }
 }
 

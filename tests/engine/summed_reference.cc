@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <span>
 
 #include "codec/codec.h"
@@ -50,7 +51,13 @@ class Shard {
   void encode(size_t rank, Part part) {
     const size_t first = range_.first * codec::dtype_size(dtype_);
     const codec::Source source{sent_[rank].data() + first, dtype_};
-    run({&source, 1}, {bodies_[rank].data(), spec_, draw_of(rank, 0), 0, part}, 1.0f);
+    Contributors all(sent_.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    const bool shares = sharing_of(spec_) == plan::Sharing::kSummed && all.size() > 1;
+    const codec::Draw draw =
+        shares ? shared_draw(call_, all, rank, static_cast<uint32_t>(range_.shard), 0)
+               : draw_of(rank, 0);
+    run({&source, 1}, {bodies_[rank].data(), spec_, draw, 0, part}, 1.0f);
   }
 
   void run(std::span<const codec::Source> sources, const codec::Target& target,

@@ -295,7 +295,7 @@ int4:block=128,round=stochastic
 scheme     int4:block=128,round=stochastic, 4.25 bits an element: 1/7.529 of fp32, 1/3.765 of fp16 \
 and bf16
 algorithm  hierarchical ReduceScatter: 2 nodes of 4 ranks: the fewest bytes between them
-plan       67 steps, 18 of them exchanges, scratch 2.926 MiB (3068160 B)
+plan       66 steps, 18 of them exchanges, scratch 2.926 MiB (3068160 B)
 a rank     sends 7.438 MiB (7798784 B) in place of 56 MiB (58720256 B): 1/7.529
 a node     sends 4.25 MiB (4456448 B) to others in place of 56 MiB (58720256 B): 1/13.18
 each node's link, shared by 4 ranks at 10gbit: 4.25 MiB (4456448 B) in 3.57 ms, native 56 MiB \

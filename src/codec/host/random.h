@@ -83,18 +83,17 @@ struct Blocks {
 };
 
 // Even lanes hold the first half of the blocks and odd ones the second, each in their order: so
-// store_words() has them side by side.
+// even_words() and odd_words() have them side by side.
 TERSE_INLINE Lanes order_of_blocks() {
   Lanes order;
   for (size_t i = 0; i < kLanes; ++i) order[i] = i / 2 + i % 2 * (kLanes / 2);
   return order;
 }
 
-TERSE_INLINE void store_words(const Blocks& b, uint16_t* out) {
-  const Lanes low = even_words(b.c0, b.c1), high = even_words(b.c2, b.c3);
-  const Lanes even = even_words(low, high), odd = odd_words(low, high);
-  std::memcpy(out, &even, sizeof even);
-  std::memcpy(out + sizeof even / sizeof *out, &odd, sizeof odd);
+// Two words in each lane, as the draw's variate.
+TERSE_INLINE Lanes vary(Lanes words, bool rotates, Lanes flip) {
+  if (rotates) words = (words << 1 & ~0x0000000100000000u) | (words >> 31 & 0x0000000100000001u);
+  return words ^ flip;
 }
 
 // As below, where the counters' second word changes on the way: once in 2^35 elements.
@@ -115,14 +114,21 @@ void draw_elements(const Draw& draw, uint64_t first, size_t n, uint16_t* random)
   if ((begin + drawn / kElementsPerDraw) >> 32 != high)
     return draw_across(draw, first, drawn, random);
   const Common common(draw, high);
+  const bool rotates = draw.rotate != 0;
+  const Lanes flip = Lanes{} + (draw.flip | static_cast<uint64_t>(draw.flip) << 32);
   Lanes lowest = order_of_blocks() + begin;
   for (size_t i = 0; i < drawn; i += kElements) {
     Blocks blocks[kAtOnce];
     for (size_t k = 0; k < kAtOnce; ++k, lowest += kLanes) blocks[k] = Blocks(common, lowest);
     for (const auto& keys : common.keys)
       for (size_t k = 0; k < kAtOnce; ++k) blocks[k].round(keys);
-    for (size_t k = 0; k < kAtOnce; ++k)
-      store_words(blocks[k], random + i + k * kLanes * kElementsPerDraw);
+    for (size_t k = 0; k < kAtOnce; ++k) {
+      const Lanes low = even_words(blocks[k].c0, blocks[k].c1),
+                  high_words = even_words(blocks[k].c2, blocks[k].c3);
+      const Lanes halves[] = {vary(even_words(low, high_words), rotates, flip),
+                              vary(odd_words(low, high_words), rotates, flip)};
+      std::memcpy(random + i + k * kLanes * kElementsPerDraw, halves, sizeof halves);
+    }
   }
 }
 

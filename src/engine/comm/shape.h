@@ -17,6 +17,9 @@ inline plan::Packing packing_of(const codec::Spec& spec) {
         spec.scale == codec::Number::kFp32 ? plan::Element::kUint32 : plan::Element::kBfloat16,
         sharing};
   packing.draws = spec.rounding != codec::Rounding::kNearest;
+  // Merges of codes round once more, which outweighs what would cancel.
+  packing.shares_draws =
+      spec.rounding == codec::Rounding::kStochastic && packing.sharing() != plan::Sharing::kMerged;
   if (codec::descriptor(spec.codec).codebook)
     packing.codebook_bytes = codec::codebook_bytes(spec.bits);
   return packing;

@@ -33,6 +33,13 @@ void take_samples(codec::Checksum& check) {
   check.count = kSamples;
 }
 
+codec::Variate variate_of(const plan::Compute& compute) {
+  using enum codec::Variate;
+  constexpr codec::Variate kVariates[] = {kOwn, kMirrored, kDoubled, kShifted};
+  static_assert(std::size(kVariates) == static_cast<size_t>(plan::Variate::kShifted) + 1);
+  return compute.shared_draw ? kVariates[static_cast<int>(compute.shared_draw->variate)] : kOwn;
+}
+
 class Binder {
  public:
   Binder(const Work& work, uint64_t sequence, const Regions& regions, Binding& binding)
@@ -151,17 +158,20 @@ class Binder {
     const Reduction& reduction = job.reduction;
     const std::optional<plan::RngKey>& by = compute.rng_key;
     const bool repeats = by && by->repeats;
-    // What is drawn by its content is drawn alike by replicas, which have communicators of their
-    // own.
+    // Replicas, which have communicators of their own, draw alike what has a key without them.
     const uint64_t communicator = repeats ? 0 : by ? c_.agreed.library() : c_.agreed.rng_stream();
-    const codec::Draw draw = codec::make_draw({.seed = job.scheme.seed.value_or(c_.settings.seed),
-                                               .communicator = communicator,
-                                               .sequence = repeats ? 0 : sequence_,
-                                               .rank = static_cast<uint32_t>(c_.rank),
-                                               .shard = compute.shard,
-                                               .stage = compute.stage});
+    const codec::Draw draw = codec::make_draw(
+        {.seed = job.scheme.seed.value_or(c_.settings.seed),
+         .communicator = communicator,
+         .sequence = repeats ? 0 : sequence_,
+         .rank = compute.shared_draw ? compute.shared_draw->rank : static_cast<uint32_t>(c_.rank),
+         .shard = compute.shard,
+         .stage = compute.stage,
+         .variate = variate_of(compute)});
     const auto* const content =
-        by ? reinterpret_cast<const uint64_t*>(address(by->fingerprint, compute.message)) : nullptr;
+        by && by->fingerprint
+            ? reinterpret_cast<const uint64_t*>(address(*by->fingerprint, compute.message))
+            : nullptr;
     return {.sources = {binding_.sources.data() + first, compute.inputs.size()},
             .target = {address(compute.target, compute.message), format(compute.target_format),
                        draw, compute.origin, part_of(compute.part), content, repeats},
