@@ -64,7 +64,9 @@ class Programs(unittest.TestCase):
             ranks = 1 + seed % 5
             native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
             play(seed, ranks, native)
-            play(seed, ranks, found, {"TERSE_SCHEME": "int8", "TERSE_MIN_BYTES": "1000"})
+            play(seed, ranks, found, {
+                "TERSE_SCHEME": "tag=77 -> off; allreduce,allgather,reducescatter -> int8",
+                "TERSE_MIN_BYTES": "1000"})
             counts = self.compare(seed, ranks, native, found,
                                   "allreduce,allgather,reducescatter", 1000)
             compressed, exact = compressed + counts[0], exact + counts[1]
@@ -86,7 +88,7 @@ class Programs(unittest.TestCase):
             ranks = 1 + seed % 5
             native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
             play(seed, ranks, native)
-            play(seed, ranks, found, {"TERSE_SCHEME": f"{names} bytes=1000.. -> int8"})
+            play(seed, ranks, found, {"TERSE_SCHEME": f"tag=77 -> off; {names} bytes=1000.. -> int8"})
             compressed += self.compare(seed, ranks, native, found, names, 1000)[0]
         self.assertGreater(compressed, 4 * len(SEEDS))
 
@@ -98,7 +100,7 @@ class Programs(unittest.TestCase):
             ranks = 1 + seed % 5
             native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
             play(seed, ranks, native)
-            play(seed, ranks, found, {"TERSE_SCHEME": f"{names} bytes=1000.. -> int8",
+            play(seed, ranks, found, {"TERSE_SCHEME": f"tag=77 -> off; {names} bytes=1000.. -> int8",
                                       "NCCL_COMM_BLOCKING": "0", "TERSE_TIMEOUT": "20"})
             compressed += self.compare(seed, ranks, native, found, names, 1000)[0]
         self.assertGreater(compressed, 2 * len(SEEDS))

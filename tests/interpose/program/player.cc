@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <hostnccl.h>
+#include <nccl_config.h>
 
 #include <array>
 #include <cstring>
@@ -76,6 +77,44 @@ template <class Function>
 Function* preloaded(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
+
+// A call's configuration; refers to its own option, and so stays where it is.
+class Config {
+ public:
+  explicit Config(Configured what) {
+    option_.key.vendorId = TERSE_VENDOR_ID;
+    option_.next = nullptr;
+    switch (what) {
+      case Configured::kNot:
+      case Configured::kEmpty:
+        break;
+      case Configured::kExact:
+        option_.key.optionId = TERSE_OPTION_EXACT;
+        option_.val.i = 1;
+        config_.ext = &option_;
+        break;
+      case Configured::kScheme:
+        option_.key.optionId = TERSE_OPTION_SCHEME;
+        option_.val.s = kOwnScheme;
+        config_.ext = &option_;
+        break;
+      case Configured::kTagged:
+        config_.userProfilerTag = kNativeTag;
+        break;
+      case Configured::kForced:
+        config_.algSelection = "ring";
+        break;
+    }
+  }
+  Config(const Config&) = delete;
+  Config& operator=(const Config&) = delete;
+
+  const ncclCollConfig_t* get() const { return &config_; }
+
+ private:
+  ncclConfigExt_t option_{};
+  ncclCollConfig_t config_ = NCCL_COLLCONFIG_INITIALIZER;
+};
 
 class Player {
  public:
@@ -253,6 +292,32 @@ class Player {
     const cudaStream_t s = streams_[c.stream];
     const ncclDataType_t t = c.datatype;
     const ncclRedOp_t op = reduces(c.kind) ? make_op(c, comm, place) : ncclSum;
+    const Config config(c.configured);
+    const auto issue_configured = [&]() -> ncclResult_t {
+      const ncclCollConfig_t* const own = config.get();
+      switch (c.kind) {
+        case Kind::kAllReduce:
+          return ncclAllReduceConfig(send, recv, c.count, t, op, comm, s, own);
+        case Kind::kAllGather:
+          return ncclAllGatherConfig(send, recv, c.count, t, comm, s, own);
+        case Kind::kReduceScatter:
+          return ncclReduceScatterConfig(send, recv, c.count, t, op, comm, s, own);
+        case Kind::kAllToAll:
+          return ncclAlltoAllConfig(send, recv, c.count, t, comm, s, own);
+        case Kind::kBroadcast:
+          return ncclBroadcastConfig(send, recv, c.count, t, c.root, comm, s, own);
+        case Kind::kReduce:
+          return ncclReduceConfig(send, recv, c.count, t, op, c.root, comm, s, own);
+        case Kind::kGather:
+          return ncclGatherConfig(send, recv, c.count, t, c.root, comm, s, own);
+        case Kind::kScatter:
+          return ncclScatterConfig(send, recv, c.count, t, c.root, comm, s, own);
+        case Kind::kShift:
+        case Kind::kMessage:
+          break;
+      }
+      return ncclInvalidUsage;  // has no such function
+    };
     const auto issue = [&]() -> ncclResult_t {
       switch (c.kind) {
         case Kind::kAllReduce:
@@ -283,7 +348,7 @@ class Player {
       if (shifts || me == to) check(ncclRecv(recv, c.count, t, from, comm, s), "ncclRecv");
       return ncclGroupEnd();
     };
-    check(issue(), describe(c));
+    check(c.configured == Configured::kNot ? issue() : issue_configured(), describe(c));
     if (op >= ncclNumOps) check(ncclRedOpDestroy(op, comm), "ncclRedOpDestroy");
   }
 

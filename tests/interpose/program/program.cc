@@ -119,6 +119,8 @@ class Maker {
     c.in_place = below(3) == 0 && may_be_in_place;
     c.offset = element_size(c.datatype) * below(4);
     c.input = c.repeats = kFresh;
+    if (may_be_configured(c.kind) && below(4) == 0)
+      c.configured = static_cast<Configured>(below(6));
     const bool is_float = c.datatype >= ncclFloat16 && c.datatype <= ncclBfloat16;
     if (!is_float && c.op >= Op::kAvg) c.op = Op::kSum;
     if (settled > 0 && below(3) == 0) chain(c, settled);
@@ -162,6 +164,8 @@ class Maker {
 
 const char* name(Kind kind) { return facts(kind).name; }
 bool reduces(Kind kind) { return facts(kind).reduces; }
+
+bool may_be_configured(Kind kind) { return kind != Kind::kShift && kind != Kind::kMessage; }
 
 bool takes_part(const Call& c, int me) {
   return c.kind != Kind::kMessage || me == c.root || me == c.to;
@@ -232,10 +236,13 @@ std::string describe(const Call& c) {
                                 ? ""
                                 : fmt::format(" repeats {} with {} changed", c.repeats,
                                               kChanges[static_cast<int>(c.change)]);
-  return fmt::format("{} {} {} {} root {}{} comm {} stream {}{} offset {} input {}{}{}",
+  constexpr const char* kConfigured[] = {"",         ", configured", ", exact", ", its own scheme",
+                                         ", tagged", ", forced"};
+  return fmt::format("{} {} {} {} root {}{} comm {} stream {}{} offset {} input {}{}{}{}",
                      name(c.kind), type, reduces(c.kind) ? kOps[static_cast<int>(c.op)] : "-",
                      c.count, c.root, to, c.communicator, c.stream, c.in_place ? " in place" : "",
-                     c.offset, c.input, again, c.fails ? ", in a group that fails" : "");
+                     c.offset, c.input, again, kConfigured[static_cast<int>(c.configured)],
+                     c.fails ? ", in a group that fails" : "");
 }
 
 std::string describe(const Request& r) {

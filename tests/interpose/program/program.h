@@ -35,6 +35,14 @@ constexpr int kCommunicators = 3;
 constexpr int kStreams = 3;  // the last one is the null stream
 constexpr int kFresh = -1;
 
+// What the configuration of a call asks for: nothing, the exact result, a scheme, what the rules
+// have for a tag (native), or an algorithm of NCCL's (native).
+enum class Configured { kNot, kEmpty, kExact, kScheme, kTagged, kForced };
+constexpr uint64_t kNativeTag = 77;          // of kTagged
+constexpr const char kOwnScheme[] = "int8";  // of kScheme
+constexpr double kOwnError = 0.02;           // of a call in that
+bool may_be_configured(Kind kind);
+
 // Of what a call that is repeated sends.
 enum class Change { kNothing, kLittle, kAll };
 
@@ -51,6 +59,7 @@ struct Call {
   bool fails;     // for its group does, and so nothing is received
   int repeats;    // the first call with the same arguments, whose buffers it takes, or kFresh
   Change change;  // of a call that repeats another one
+  Configured configured;
 };
 
 // What a rank asks of the preload library, where it is there.
