@@ -46,6 +46,7 @@ class TableOf {
   // In the order of codec::Dtype.
   template <class Codec, codec::Rounding rounding, bool transforms, bool packed>
   static constexpr void fill(Entry (&row)[codec::kDtypes]) {
+    static_assert(codec::kDtypes == 3);
     row[0] = Make::template entry<Format<Codec, bits, rounding, float, transforms>, packed>();
     row[1] =
         Make::template entry<Format<Codec, bits, rounding, codec::half_t, transforms>, packed>();

@@ -9,6 +9,8 @@ namespace {
 constexpr const char* kRegionNames[] = {"send", "recv", "scratch", "exact", "state", "codebook"};
 constexpr const char* kVariateNames[] = {"", ", mirrored", ", doubled", ", shifted"};
 constexpr const char* kPartNames[] = {"", " parameters", " codes", " merged"};
+static_assert(std::size(kVariateNames) == static_cast<size_t>(Variate::kShifted) + 1 &&
+              std::size(kPartNames) == static_cast<size_t>(Part::kMerged) + 1);
 constexpr const char* kFormatNames[] = {" raw", "", " of a node"};
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
 constexpr const char* kElementNames[] = {

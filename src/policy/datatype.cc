@@ -6,6 +6,7 @@ namespace terse {
 
 size_t datatype_size(ncclDataType_t datatype) {
   static constexpr size_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  static_assert(std::size(kSizes) == ncclNumTypes);
   const auto index = static_cast<size_t>(datatype);
   return index < std::size(kSizes) ? kSizes[index] : 0;
 }

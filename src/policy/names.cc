@@ -138,6 +138,7 @@ std::string print_dtypes(Set set) {
 }
 std::string print_dtype(codec::Dtype dtype) {
   static constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
+  static_assert(std::size(kTypes) == codec::kDtypes);
   return print_dtypes(set_of(kTypes[static_cast<size_t>(dtype)]));
 }
 std::string print_ops(Set set) {

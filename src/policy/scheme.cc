@@ -25,6 +25,7 @@ Scheme without_seed(Scheme scheme) {
 plan::Sharing sharing_of(const codec::Spec& spec) {
   constexpr plan::Sharing kAll[] = {plan::Sharing::kNone, plan::Sharing::kSummed,
                                     plan::Sharing::kMerged};
+  static_assert(std::size(kAll) == static_cast<size_t>(codec::Sharing::kMerged) + 1);
   return kAll[static_cast<size_t>(codec::descriptor(spec.codec).sharing)];
 }
 

@@ -13,6 +13,7 @@
 namespace terse {
 
 inline constexpr std::string_view kRoundingNames[] = {"nearest", "stochastic", "shift"};
+static_assert(std::size(kRoundingNames) == codec::kRoundings);
 
 inline constexpr std::string_view kScaleNames[] = {"fp32", "bf16", "e8m0"};
 inline constexpr std::string_view kFitNames[] = {"absmax", "mse"};

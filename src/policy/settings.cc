@@ -79,40 +79,48 @@ uint64_t parse_trace(std::string_view text) {
 
 LogLevel parse_log_level(std::string_view text) {
   constexpr std::string_view kLevels[] = {"off", "error", "warn", "info", "trace"};
+  static_assert(std::size(kLevels) == static_cast<size_t>(LogLevel::kTrace) + 1);
   for (size_t i = 0; i < std::size(kLevels); ++i)
     if (kLevels[i] == text) return static_cast<LogLevel>(i);
   fail(ncclInvalidArgument, "it must be off, error, warn, info or trace");
 }
 
+// Whether a setting must be the same on all ranks; those that must be are compared at the first
+// agreement (shared_numbers(), SettingsDigest).
+enum class Ranks : uint8_t { kAlike, kMayDiffer };
+
 struct Variable {
   const char* name;
+  Ranks ranks;
   const char* meaning;  // null: terse sets it, and people do not
   void (*read)(std::string_view text, Settings& s);
 };
 
 constexpr Variable kVariables[] = {
-    {"TERSE_SCHEME", "what the preload library compresses with: a scheme, or rules (default off)",
+    {"TERSE_SCHEME", Ranks::kAlike,
+     "what the preload library compresses with: a scheme, or rules (default off)",
      [](std::string_view text, Settings& s) { s.scheme = text; }},
-    {"TERSE_POLICY", "path of a file of rules, instead of TERSE_SCHEME",
+    {"TERSE_POLICY", Ranks::kAlike, "path of a file of rules, instead of TERSE_SCHEME",
      [](std::string_view text, Settings& s) { s.policy_path = file_at(text); }},
-    {"TERSE_PROFILE", "what `auto` goes by: a file, as terse tune writes it, or a profile's name",
+    {"TERSE_PROFILE", Ranks::kAlike,
+     "what `auto` goes by: a file, as terse tune writes it, or a profile's name",
      [](std::string_view text, Settings& s) { s.profile = read_profile(profile_at(text)); }},
-    {"TERSE_LEVELS", "file of the levels that learned schemes begin with, and save",
+    {"TERSE_LEVELS", Ranks::kAlike, "file of the levels that learned schemes begin with, and save",
      [](std::string_view text, Settings& s) {
        s.levels_path = file_at(text);
        s.levels = read_levels(s.levels_path);
      }},
-    {"TERSE_MIN_BYTES",
+    {"TERSE_MIN_BYTES", Ranks::kAlike,
      "messages, or shards, smaller than this stay native, but by a rule (default 64K; on GPUs "
      "messages of 8M, and 32K a rank)",
      [](std::string_view text, Settings& s) { s.min_bytes = parse_bytes(text); }},
-    {"TERSE_CHUNK_BYTES",
+    {"TERSE_CHUNK_BYTES", Ranks::kAlike,
      "raw bytes of a chunk (default: 1M, at least 256K a rank; twice that from 32 chunks on; on "
      "GPUs 16M, at least 4M a rank), 4K or more",
      [](std::string_view text, Settings& s) { s.chunk_bytes = parse_chunk(text); }},
-    {"TERSE_SEED", "seed of schemes that name none (default 0)",
+    {"TERSE_SEED", Ranks::kAlike, "seed of schemes that name none (default 0)",
      [](std::string_view text, Settings& s) { s.seed = parse_plain(text); }},
-    {"TERSE_TIMEOUT",
+    {"TERSE_TIMEOUT", Ranks::kMayDiffer,
      "seconds for all ranks to agree on settings (default 60); ten times that for later calls on "
      "which they decide together",
      [](std::string_view text, Settings& s) {
@@ -121,34 +129,39 @@ constexpr Variable kVariables[] = {
          fail(ncclInvalidArgument, "it must be 1 to 86400 seconds");
        s.timeout_seconds = static_cast<unsigned>(seconds);
      }},
-    {"TERSE_NCCL",
+    {"TERSE_NCCL", Ranks::kMayDiffer,
      "path of the NCCL to use, or a name that the linker looks for (default: the program's own)",
      [](std::string_view text, Settings& s) { s.nccl = library_at(text); }},
-    {"TERSE_CUDA_MODULE", "path of libterse_cuda.so (default: beside terse's own library)",
+    {"TERSE_CUDA_MODULE", Ranks::kMayDiffer,
+     "path of libterse_cuda.so (default: beside terse's own library)",
      [](std::string_view text, Settings& s) { s.cuda_module = library_at(text); }},
-    {"TERSE_METER", "one in so many compressed calls is timed, 0: none (default 1, on GPUs 16)",
+    {"TERSE_METER", Ranks::kMayDiffer,
+     "one in so many compressed calls is timed, 0: none (default 1, on GPUs 16)",
      [](std::string_view text, Settings& s) { s.meter = parse_plain(text); }},
-    {"TERSE_VERIFY", "one in so many also runs natively, to know its error (default 0: none)",
+    {"TERSE_VERIFY", Ranks::kAlike,
+     "one in so many also runs natively, to know its error (default 0: none)",
      [](std::string_view text, Settings& s) { s.verify = parse_plain(text); }},
-    {"TERSE_REPORT",
+    {"TERSE_REPORT", Ranks::kMayDiffer,
      "folder for a report at the end, or a name with %r rank %p pid %h host; %% is a %, and any "
      "other % an error",
      [](std::string_view text, Settings& s) {
        require_report(text);
        s.report = report_at(start_folder(), text);
      }},
-    {"TERSE_TRACE",
+    {"TERSE_TRACE", Ranks::kMayDiffer,
      "so many last calls of a communicator are kept for the report, with their steps",
      [](std::string_view text, Settings& s) { s.trace = parse_trace(text); }},
     // A file that a process makes with its first communicator, of terse run --check.
-    {"TERSE_MARK", nullptr, [](std::string_view text, Settings& s) { s.mark = file_at(text); }},
-    {"TERSE_LOG",
+    {"TERSE_MARK", Ranks::kMayDiffer, nullptr,
+     [](std::string_view text, Settings& s) { s.mark = file_at(text); }},
+    {"TERSE_LOG", Ranks::kMayDiffer,
      "off, error, warn (default), info, or trace: a line for each call; on standard error",
      [](std::string_view text, Settings& s) { s.log = parse_log_level(text); }},
-    {"NCCL_HOSTID", "NCCL's name of this machine, by which nodes are counted (default: its own)",
+    {"NCCL_HOSTID", Ranks::kMayDiffer,
+     "NCCL's name of this machine, by which nodes are counted (default: its own)",
      [](std::string_view text, Settings& s) { s.node = text; }},
     // After NCCL's, whose place it takes.
-    {"TERSE_NODE",
+    {"TERSE_NODE", Ranks::kMayDiffer,
      "name of the node, in place of NCCL_HOSTID, for terse alone: several machines may be one node",
      [](std::string_view text, Settings& s) { s.node = text; }},
 };
@@ -270,7 +283,8 @@ std::string describe_settings() {
   for (const Variable& variable : kVariables) {
     if (variable.meaning == nullptr) continue;
     const char* value = std::getenv(variable.name);
-    text += fmt::format("{:18} {}{}\n", variable.name, variable.meaning,
+    text += fmt::format("{:18} {}{}{}\n", variable.name, variable.meaning,
+                        variable.ranks == Ranks::kAlike ? "; alike on all ranks" : "",
                         value != nullptr ? fmt::format("; now \"{}\"", printable(value)) : "");
   }
   return text;
@@ -290,6 +304,10 @@ std::span<const SharedNumber, kSharedNumbers> shared_numbers() {
       {"TERSE_SEED", [](const Settings& s) { return s.seed; }, kPlain},
       {"TERSE_VERIFY", [](const Settings& s) { return s.verify; }, kPlain},
   };
+  // The others that must be alike are texts: the policy, by two names, the profile and the levels.
+  constexpr size_t kTexts = 4;
+  static_assert(std::ranges::count(kVariables, Ranks::kAlike, &Variable::ranks) ==
+                kSharedNumbers + kTexts);
   return kNumbers;
 }
 

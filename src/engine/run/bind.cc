@@ -8,12 +8,14 @@ namespace {
 codec::Part part_of(plan::Part part) {
   constexpr codec::Part kParts[] = {codec::Part::kAll, codec::Part::kParams, codec::Part::kCodes,
                                     codec::Part::kMerged};
+  static_assert(std::size(kParts) == static_cast<size_t>(plan::Part::kMerged) + 1);
   return kParts[static_cast<size_t>(part)];
 }
 
 codec::Learning::Stage stage_of(plan::Learn::Stage stage) {
   using enum codec::Learning::Stage;
   constexpr codec::Learning::Stage kStages[] = {kWidest, kHistogram, kFit};
+  static_assert(std::size(kStages) == static_cast<size_t>(plan::Learn::Stage::kFit) + 1);
   return kStages[static_cast<size_t>(stage)];
 }
 
