@@ -11,10 +11,10 @@
 namespace terse::plan {
 namespace {
 
-// Up to here a message costs its latency, and one step is better than two.
+// Max bytes of a message that costs its latency: one step is better than two.
 constexpr size_t kSmallBytes = 64 * 1024;
 
-// Of two algorithms, of which the first sends more in fewer steps. `of_two`: why two ranks take it.
+// First of two algorithms, which sends more in fewer steps. `of_two`: why two ranks take it.
 Answer in_one_step(const Shape& s, Algo wish, const char* of_two) {
   if (wish != Algo{}) return {true};
   if (s.ranks == 2) return {true, of_two};
@@ -25,7 +25,7 @@ Answer in_one_step(const Shape& s, Algo wish, const char* of_two) {
 
 Answer in_two_steps(const Shape&, Algo) { return {true, "a large message: bytes count"}; }
 
-// Of ranks that share links.
+// For ranks that share links.
 Answer in_two_levels(const Shape& s, Algo) {
   const Topology& t = s.topology;
   if (t.nodes() == 0) return {false, "for the nodes are not known"};
@@ -38,7 +38,7 @@ Answer in_two_levels(const Shape& s, Algo) {
 
 Answer only(const Shape&, Algo) { return {true, "the only algorithm for it"}; }
 
-// Whatever the topology: NCCL knows it.
+// Any topology: NCCL knows it.
 Answer by_nccl(const Shape&, Algo) { return {true, "NCCL sums the codes"}; }
 
 Answer by_owners(const Shape&, Algo) { return {true, "the owner of a shard merges its codes"}; }
@@ -142,7 +142,7 @@ constexpr Algorithm kTable[] = {
      Sharing::kMerged},
 };
 
-// The names, each once, in the order of the table.
+// Names, each once, in the order of the table.
 struct Names {
   std::array<std::string_view, 1 + 2 * std::size(kTable)> all{"auto"};
   size_t count = 1;

@@ -1,5 +1,5 @@
-// AllToAll, direct: every rank sends each peer its shard, packed, and unpacks what it receives. Its
-// own shard it copies.
+// AllToAll, direct: every rank sends each peer its shard, packed, unpacks what it receives, and
+// copies its own shard.
 #include "plan/builder.h"
 
 namespace terse::plan {

@@ -50,7 +50,7 @@ class Shared {
       }
       if (t < lag) continue;
       const size_t c = t - lag;
-      shared[c] = is_root_ ? scattered[c] : last;  // the root has no part in sharing
+      shared[c] = is_root_ ? scattered[c] : last;  // the root does not share
       decoded[c] = decode(c, is_root_ ? encoded[c] : last);
     }
     return b_.take(chunks_);
@@ -59,7 +59,7 @@ class Shared {
  private:
   Place place(size_t c, size_t p) const { return chunks_.place(c, 0, p); }
 
-  // Whose shard `p` is.
+  // Owner of shard `p`.
   int owner(size_t p) const { return (s_.root + 1 + static_cast<int>(p)) % s_.ranks; }
 
   size_t encode(size_t c, const std::vector<size_t>& after) {
@@ -94,7 +94,7 @@ class Shared {
   const Shape& s_;
   const size_t others_;
   const bool is_root_;
-  const size_t own_;  // the shard of a rank that is not the root
+  const size_t own_;  // shard of a rank other than the root
   const size_t shard_;
   const Chunks chunks_;
   Builder b_;

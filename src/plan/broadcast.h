@@ -1,11 +1,11 @@
-// What the algorithms for Broadcast share: whichever it is, the same elements are packed alike.
+// Shared parts of the algorithms for Broadcast: all pack the same elements alike.
 #pragma once
 
 #include "plan/builder.h"
 
 namespace terse::plan {
 
-// `element` is the first of a shard of the message.
+// `element`: first element of a shard of the message.
 inline Compute pack_broadcast(const Builder& b, const Shape& s, size_t element, const Range& r,
                               Place to) {
   return {.inputs = {{b.raw(Region::kSend, element + r.first), Format::kRaw}},

@@ -1,4 +1,4 @@
-// What the builders share: adding steps, and the places of shards.
+// Shared parts of the builders: adding steps, and the places of shards.
 #pragma once
 
 #include <utility>
@@ -11,8 +11,8 @@
 
 namespace terse::plan {
 
-// The peers of a rank in the order of distance, so that at any time the ranks send to different
-// ones: at distance k a rank sends to `to` and receives from `from`.
+// Peers of a rank in order of distance, so that at any time the ranks send to different ones: at
+// distance k a rank sends to `to` and receives from `from`.
 struct Neighbours {
   size_t to, from;
 };
@@ -22,11 +22,11 @@ inline Neighbours neighbours(const Shape& s, size_t distance) {
   return {(self + distance) % ranks, (self + ranks - distance) % ranks};
 }
 
-// Puts a plan's steps together.
+// Assembles a plan of steps.
 class Assembly {
  public:
   explicit Assembly(const char* algorithm) { plan_.algorithm = algorithm; }
-  explicit Assembly(Plan plan) : plan_(std::move(plan)) {}  // whose steps clear() takes out
+  explicit Assembly(Plan plan) : plan_(std::move(plan)) {}  // clear() takes its steps out
 
   // Adds a step; returns its index, or kNone for a compute step with nothing to do. Communicate
   // steps stay, however empty, so that all ranks have as many. Left out of `after` are kNone and
@@ -39,7 +39,7 @@ class Assembly {
   }
 
  protected:
-  // As it is, but for what `after` need not say.
+  // Inserts a step as it is, without what `after` need not say.
   size_t insert(Step step) {
     std::erase(step.after, kNone);
     drop_implied(step);
@@ -50,15 +50,14 @@ class Assembly {
     return plan_.steps.size() - 1;
   }
 
-  // Takes the steps out, to be inserted among others.
+  // Takes the steps out, to insert them among others.
   std::vector<Step> clear() {
     plan_.wire_bytes = 0;
     plan_.wire_to.clear();
     return std::exchange(plan_.steps, {});
   }
 
-  // Inserts steps that were taken out behind those that have come to be there. Each waits for
-  // `first`, too.
+  // Inserts steps that were taken out behind the present ones. Each waits for `first`, too.
   void insert_behind(std::vector<Step> steps, size_t first = kNone) {
     const size_t before = plan_.steps.size();
     for (Step& step : steps) {
@@ -68,7 +67,7 @@ class Assembly {
     }
   }
 
-  // The decode lane ends after all others, also where there is nothing to decode.
+  // Ends the plan: the decode lane ends after all others, even with nothing to decode.
   Plan finish() {
     Step end{"end", Lane::kDecode, {}, {}, {}};
     for (size_t i = plan_.steps.size(); i-- > 0;)
@@ -101,7 +100,7 @@ class Assembly {
   size_t communicates_ = 0;
 };
 
-// Of a collective.
+// Builds the plan of a collective.
 class Builder : public Assembly {
  public:
   Builder(Collective collective, const char* algorithm, const Shape& shape)
@@ -112,13 +111,13 @@ class Builder : public Assembly {
     if (compute.count != 0) computes.push_back(std::move(compute));
   }
 
-  // Sends or receives `count` elements; no elements, no message.
+  // Sends or receives `count` elements; no message for no elements.
   void push(std::vector<Transfer>& transfers, int peer, bool send, Place place, size_t count,
             Format format = Format::kPacked) const {
     if (count != 0) transfers.push_back({peer, send, place, shape_.bytes(format, count)});
   }
 
-  // Share of a draw, if the format's errors cancel by it.
+  // Returns the share of a draw if the format's errors cancel by it.
   std::optional<SharedDraw> if_shared(std::optional<SharedDraw> draw,
                                       Format format = Format::kPacked) const {
     const Packing& packing =
@@ -126,12 +125,12 @@ class Builder : public Assembly {
     return packing.shares_draws ? draw : std::nullopt;
   }
 
-  // Raw elements of the caller's buffer.
+  // Place of raw elements of the caller's buffer.
   Place raw(Region region, size_t element) const {
     return {region, element * shape_.element_bytes};
   }
 
-  // Gives the rank's own shard, as it is: elements of the buffers.
+  // Copies the rank's own shard.
   void keep(size_t target, size_t source) {
     Step step{"keep", Lane::kDecode, {}, {}, {}};
     step.copies = {{raw(Region::kRecv, target), raw(Region::kSend, source),
@@ -139,7 +138,7 @@ class Builder : public Assembly {
     add(std::move(step));
   }
 
-  // All ranks find the largest parameters of a shared grid, of so many bytes in one place.
+  // Agreement of all ranks on the largest parameters of a shared grid, in place.
   Native agreement(const Place& params, size_t bytes) const {
     const Element element = shape_.packing.shared_grid->params;
     return {.collective = Collective::kAllReduce,
@@ -150,7 +149,7 @@ class Builder : public Assembly {
             .operation = Operation::kMax};
   }
 
-  // The finished plan.
+  // Returns the finished plan.
   Plan take(const Chunks& chunks) { return take(chunks.scratch_bytes()); }
   Plan take(size_t scratch_bytes) {
     const Traits& t = traits(collective_);

@@ -1,6 +1,6 @@
-// How finely messages are cut into chunks, whose encode, transfer and decode overlap. Small chunks
-// start the pipeline early; but each costs launches and a round of messages, and what a rank sends
-// a peer at a time must not become so small that its latency shows.
+// Sizes of chunks, whose encode, transfer and decode overlap. Small chunks start the pipeline
+// early; but each costs launches and a round of messages, and what a rank sends a peer at a time
+// must not be so small that its latency shows.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +13,16 @@ struct ChunkPolicy {
   static constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 
   size_t chunk_bytes;  // raw, of all shards of a chunk
-  size_t shard_bytes;  // and at least this much of each of them
+  size_t shard_bytes;  // min of each shard's part
   size_t max_chunks;   // of a message between two ranks: longer ones have larger chunks
-  // A collective of so many chunks has half as many of twice the size: there the pipeline is full
-  // nearly all of the time, and what each chunk costs counts for more.
+  // Number of chunks from which on a collective has half as many of twice the size: its pipeline is
+  // full nearly all of the time, and the cost of each chunk counts for more.
   size_t many_chunks = kNoLimit;
 
-  // A plan grows with them: no collective has more, however small they were to be.
+  // Max chunks of a collective, as plans grow with them.
   static constexpr size_t kMaxChunks = 4096;
 
-  // Raw bytes of a chunk of a collective of so many, where those are not too many chunks.
+  // Raw bytes of a chunk of a collective with so many bytes, if those are not too many chunks.
   constexpr size_t chunk(size_t bytes, size_t shards) const {
     const size_t wanted = std::max(chunk_bytes, shards * shard_bytes);
     return bytes / wanted >= many_chunks ? 2 * wanted : wanted;
@@ -42,7 +42,7 @@ constexpr ChunkPolicy kGpuChunks{size_t{16} << 20, size_t{4} << 20, 1};
 
 constexpr ChunkPolicy default_chunk_policy(bool gpu) { return gpu ? kGpuChunks : kHostChunks; }
 
-// Chunks of so many raw bytes, whatever the message.
+// Chunks of so many raw bytes for any message.
 constexpr ChunkPolicy exact_chunks(size_t bytes) { return {bytes, 0, ChunkPolicy::kNoLimit}; }
 
 }  // namespace terse::plan

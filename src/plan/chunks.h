@@ -1,4 +1,4 @@
-// How a message is cut: into shards, one for each rank, and all shards alike into chunks, so that
+// Cut of a message: into shards, one for each rank, and all shards alike into chunks, so that
 // encode, transfer and decode of different chunks overlap while scratch stays bounded.
 #pragma once
 
@@ -9,18 +9,18 @@
 
 namespace terse::plan {
 
-// No step, or no chunk.
+// Stands for no step, or no chunk.
 constexpr size_t kNone = static_cast<size_t>(-1);
 
-// An interval of elements of one shard.
+// Interval of elements of one shard.
 struct Range {
   size_t first = 0, count = 0;
 };
 
-// `shards` shards of `shard` elements each, of which `total` are there: the last may be short or
-// empty. In scratch a chunk in flight has a slot of `rows` rows, each with a packed shard per rank,
-// or as many as this rank has `places` for. All ranks cut alike; where they have different places,
-// they may have different numbers of slots.
+// `shards` shards of `shard` elements each, `total` in all: the last ones may be short or empty. In
+// scratch a chunk in flight has a slot of `rows` rows, each with a packed shard per rank, or as
+// many as this rank has `places` for. All ranks cut alike; ranks with other places may have other
+// numbers of slots.
 class Chunks {
  public:
   static constexpr size_t kAlignment = 64;
@@ -38,24 +38,24 @@ class Chunks {
     step_ = round_up(std::max<size_t>(1, (shard + chunks - 1) / chunks), quantum);
     count_ = std::max<size_t>(1, (shard + step_ - 1) / step_);
     stride_ = round_up(shape.packing.bytes(longest()), kAlignment);
-    // In flight: no more than the packed message and two chunks take.
+    // Slots for chunks in flight: at most as much as the packed message and two chunks.
     const size_t cost = rows * std::max<size_t>(1, shard * places_ / total);
     slots_ = std::clamp<size_t>((count_ + 2) / cost, 1, std::min(count_, kMaxSlots));
   }
 
   size_t count() const { return count_; }
   size_t slots() const { return slots_; }
-  size_t longest() const { return std::min(step_, shard_); }  // elements of a shard in a chunk
-  size_t packed_bytes() const { return stride_; }             // which take so much
+  size_t longest() const { return std::min(step_, shard_); }  // max elements of a shard in a chunk
+  size_t packed_bytes() const { return stride_; }             // bytes of those, packed
 
   size_t scratch_bytes() const { return slots_ * rows_ * places_ * stride_; }
 
-  // Where the packed shard `p` of chunk `c` lies in scratch, aligned for any access.
+  // Place of the packed shard `p` of chunk `c` in scratch, aligned for any access.
   Place place(size_t c, size_t row, size_t p) const {
     return {Region::kScratch, ((c % slots_ * rows_ + row) * places_ + p) * stride_};
   }
 
-  // The chunk that must be done before `c` may take its slot; kNone for the first ones.
+  // Chunk that must be done before `c` may take its slot; kNone for the first ones.
   size_t before(size_t c) const { return c < slots_ ? kNone : c - slots_; }
 
   // Chunk `c` of shard `p`, within the shard.

@@ -9,7 +9,7 @@ constexpr Side kNobody{Who::kNobody, false};
 constexpr Side kAll{Who::kAll, false}, kAllShards{Who::kAll, true};
 constexpr Side kRoot{Who::kRoot, false}, kRootShards{Who::kRoot, true};
 
-// In the order of Collective.
+// By Collective.
 constexpr Traits kTraits[] = {
     {"AllReduce", kAll, kAll, true, false},
     {"AllGather", kAll, kAllShards, false, false},
@@ -30,7 +30,7 @@ size_t ring_all_reduce(size_t bytes, const Position& at) {
   return 2 * (bytes * (at.ranks - 1) / at.ranks);
 }
 size_t to_each_other(size_t bytes, const Position& at) { return bytes * (at.ranks - 1); }
-// The last of the chain, before the root, has nobody to pass it on to.
+// The last of the chain, before the root, passes nothing on.
 size_t chain_from_root(size_t bytes, const Position& at) {
   return (at.rank + 1) % at.ranks == at.root ? 0 : bytes;
 }
@@ -40,7 +40,7 @@ size_t root_alone(size_t bytes, const Position& at) {
 }
 size_t nothing(size_t, const Position&) { return 0; }
 
-// In the order of Collective.
+// By Collective.
 constexpr Raw kRaw[] = {ring_all_reduce, to_each_other, to_each_other, to_each_other,
                         chain_from_root, but_root,      but_root,      root_alone,
                         but_root,        nothing};

@@ -1,4 +1,4 @@
-// The collectives, and what is true of each whatever algorithm does it.
+// Collectives, and their properties under any algorithm.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ constexpr size_t kCollectives = 10;
 
 enum class Who : unsigned char { kNobody, kRoot, kAll };
 
-// One of the caller's buffers: which ranks bring it, and whether it has a shard for every rank.
+// Buffer of the caller's: the ranks that have it, and whether it has a shard for every rank.
 struct Side {
   Who who;
   bool per_rank;
@@ -38,26 +38,26 @@ const Traits& traits(Collective collective);
 
 inline const char* name(Collective collective) { return traits(collective).name; }
 
-// Of two ranks, one of which calls kSend and the other kRecv.
+// Returns true for kSend and kRecv, which two ranks call.
 inline bool is_point_to_point(Collective c) {
   return c == Collective::kSend || c == Collective::kRecv;
 }
 
-// A rank's place in a call. The root is the peer of Send and Recv.
+// Place of a rank in a call. The root is the peer of Send and Recv.
 struct Position {
   int ranks = 1, rank = 0, root = 0;
 };
 
-// Shards of the whole message: one for each rank, or itself.
+// Number of shards of the whole message: one for each rank, or one.
 size_t shards(Collective collective, int ranks);
 
-// The extent of a buffer on one rank, in units of what the call counts.
+// Extent of a buffer on one rank, in units of the call's count.
 size_t extent(const Side& side, const Position& at);
 
-// What a rank sends in NCCL's own algorithm for large messages, for a call that counts `bytes`
-// bytes: rings for AllReduce, AllGather and ReduceScatter; a chain from the root on, or to it, in
-// the order of the ranks, for Broadcast and Reduce; and each shard once for the others. What stays
-// on its rank is not sent.
+// Bytes that a rank sends in NCCL's own algorithm for large messages, for a call that counts
+// `bytes` bytes: rings for AllReduce, AllGather and ReduceScatter; a chain from the root, or to it,
+// by rank, for Broadcast and Reduce; each shard once for the others. What stays on its rank is not
+// sent.
 size_t raw_bytes(Collective collective, size_t bytes, const Position& at);
 
 }  // namespace terse::plan

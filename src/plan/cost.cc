@@ -30,7 +30,7 @@ Traffic to_root_of(const Shape& s, size_t bytes) {
   return is_root(s) ? Traffic{} : to_rank(s, s.root, bytes);
 }
 
-// Of a native collective.
+// Traffic of a native collective.
 Traffic native(const Shape& s, Collective collective, size_t bytes) {
   return raw_traffic(collective, bytes, s.position(), s.topology);
 }
@@ -38,10 +38,10 @@ Traffic native(const Shape& s, Collective collective, size_t bytes) {
 size_t nodes(const Shape& s) { return s.topology.size.size(); }
 size_t neighbours(const Shape& s) { return static_cast<size_t>(s.topology.size.front()) - 1; }
 
-// What so many elements take.
+// Bytes of so many elements.
 using BytesOf = size_t (*)(const Shape&, size_t count);
 
-// A message in shards of equal length, in whole blocks; the last ones may be short or empty.
+// Message in shards of equal length, in whole blocks; the last ones may be short or empty.
 class Shards {
  public:
   Shards(const Shape& s, size_t owners, BytesOf bytes_of = packed)
@@ -66,7 +66,7 @@ class Shards {
   const size_t length_, whole_;
 };
 
-// What goes to the others, each the owner of a shard.
+// Traffic to the owners of shards.
 Traffic to_owners(const Shape& s, const Shards& shards) {
   Traffic sent;
   for (int peer = 0; peer < s.ranks; ++peer)
@@ -74,38 +74,38 @@ Traffic to_owners(const Shape& s, const Shards& shards) {
   return sent;
 }
 
-// In two levels, of blocks of either format.
+// Shards in two levels, of blocks of either format.
 Shards in_two_levels(const Shape& s, size_t owners) {
   return {s, owners, packed, std::max(s.packing.quantum, s.within.packing.quantum)};
 }
 
-// In two levels: what a neighbour gets of the ranks at a place, in one message if packed: their
-// shards side by side, each where it can be accessed.
+// Bytes that a neighbour gets of the ranks at a place in two levels, in one message if packed:
+// their shards side by side, each aligned.
 size_t row(const Shape& s, size_t shards, size_t shard, size_t last, Format format) {
   const size_t one = bytes(s, format, shard);
   return (shards - 1) * (format == Format::kRaw ? one : Chunks::round_up(one, Chunks::kAlignment)) +
          bytes(s, format, last);
 }
 
-// The same of a message in shards, for their owners. The last ones may be short or empty.
+// row() of a message in shards, for their owners. The last ones may be short or empty.
 size_t row(const Shape& s, const Shards& shards, std::span<const size_t> owners, Format format) {
   const auto count = [&](size_t owner) { return shards.count(owner); };
   const size_t length = std::ranges::find(owners, size_t{0}, count) - owners.begin();
   return length == 0 ? 0 : row(s, length, count(0), count(owners[length - 1]), format);
 }
 
-// A message in shards, to ranks in two levels.
+// Message in shards, to ranks in two levels.
 class Rows {
  public:
   explicit Rows(const Shape& s) : s_(s), shards_(in_two_levels(s, s.ranks)), grid_(s.topology) {}
 
-  // Of the ranks at a place.
+  // Bytes for the ranks at a place.
   size_t row(size_t place, Format format) const {
     return plan::cost::row(s_, shards_, grid_.at_place(place), format);
   }
   size_t own_row() const { return row(place(), Format::kPacked); }
 
-  // What this rank sends until each shard is summed.
+  // Traffic of this rank until each shard is summed.
   Traffic scattered() const {
     Traffic sent;
     for (size_t p = 0; p < grid_.places; ++p)
@@ -126,7 +126,7 @@ class Rows {
   const Grid grid_;
 };
 
-// On a shared grid.
+// Bytes of codes on a shared grid.
 size_t codes(const Shape& s, size_t count) { return s.packing.code_bytes(count); }
 size_t params(const Shape& s, size_t count) { return s.packing.param_bytes(count); }
 Traffic agreement(const Shape& s, size_t params) {
@@ -138,7 +138,7 @@ Cost summed(const Shape& s, Collective collective, size_t shards) {
   return {2, agreement(s, shards * params(s, s.count)) + native(s, collective, codes(s, s.count))};
 }
 
-// The codes of shards to their owners, after the agreement.
+// Codes of shards to their owners, after the agreement.
 Traffic merged_to_owners(const Shape& s, const Shards& shards) {
   size_t all_params = 0;
   for (int p = 0; p < s.ranks; ++p) all_params += params(s, shards.count(p));

@@ -1,5 +1,5 @@
-// What the algorithms cost a rank, as formulas: nothing is cut into chunks for them. Exact where a
-// packed message is as long as its parts. What leaves the node is 0 where nodes are not known.
+// Costs of the algorithms for a rank, as formulas, without chunks. Exact if a packed message is as
+// long as its parts. Bytes out of the node are 0 if nodes are unknown.
 #pragma once
 
 #include "plan/algorithms.h"
@@ -16,17 +16,17 @@ Cost from_root(const Shape& shape);      // a shard to every rank, or the same t
 Cost two_shots(const Shape& shape);      // shards to their owners, and from them to all
 Cost two_shots_to_root(const Shape& shape);
 Cost shared_from_root(const Shape& shape);  // a shard to each of the others, who share theirs
-// In two levels, of a topology that is_grid().
+// Two levels, of a topology that is_grid().
 Cost hierarchical_all_reduce(const Shape& shape);
 Cost hierarchical_reduce(const Shape& shape);
 Cost hierarchical_broadcast(const Shape& shape);
 Cost hierarchical_all_gather(const Shape& shape);
 Cost hierarchical_reduce_scatter(const Shape& shape);
-// Of a shared grid: sums by NCCL itself.
+// Shared grid: sums by NCCL itself.
 Cost summed_all_reduce(const Shape& shape);
 Cost summed_reduce_scatter(const Shape& shape);
 Cost summed_reduce(const Shape& shape);
-// And sums by the owners of shards.
+// Shared grid: sums by the owners of shards.
 Cost merged_all_reduce(const Shape& shape);
 Cost merged_reduce_scatter(const Shape& shape);
 Cost merged_reduce(const Shape& shape);

@@ -11,12 +11,12 @@ namespace {
 size_t shard_bytes(const Shape& s) { return s.count * s.element_bytes; }
 size_t own_offset(const Shape& s) { return s.rank * shard_bytes(s); }
 
-// Whether an element of the message, by its offset, is one of this rank's shard.
+// Returns true if the offset is in this rank's shard.
 bool is_own(const Shape& s, size_t offset) {
   return offset >= own_offset(s) && offset < own_offset(s) + shard_bytes(s);
 }
 
-// Where the shadow of this rank's shard begins.
+// Offset of the shadow of this rank's shard.
 size_t own_shadow(Base base, const Shape& s) { return base == Base::kShadow ? own_offset(s) : 0; }
 
 State state_of(const Shape& s, const Delta& delta) {
@@ -25,8 +25,8 @@ State state_of(const Shape& s, const Delta& delta) {
           shadow_bytes(delta.base, s.ranks, shard_bytes(s))};
 }
 
-// What the receive buffer gets in the end that is not there yet: the own shard, as it is or as its
-// shadow; and all others, where these are in the state.
+// Copies to the receive buffer what is not there yet: the own shard, exact or as its shadow; and
+// all others, if they are in the state.
 Step give(const Shape& s, const Delta& delta) {
   const size_t bytes = shard_bytes(s), own = own_offset(s);
   const auto shadow = [](size_t from, size_t size) {
@@ -66,15 +66,15 @@ class Differences : Assembly {
   }
 
  private:
-  // Of a shard that is encoded: of the send buffer, which is this rank's.
+  // Takes the base from a shard of the send buffer that is encoded.
   void take_base(Compute& compute) const {
-    if (compute.inputs.front().format != Format::kRaw) return;  // passed on as it is
+    if (compute.inputs.front().format != Format::kRaw) return;  // passed on packed
     const size_t offset = compute.inputs.front().place.offset;
     compute.inputs.push_back(
         {{Region::kState, own_shadow(delta_.base, shape_) + offset}, Format::kRaw, true});
   }
 
-  // To one that is decoded, and in place of it.
+  // Adds the base to a shard that is decoded, in its place.
   void add_base(Compute& compute) const {
     const size_t at = compute.target.offset;
     if (is_own(shape_, at))
@@ -88,7 +88,7 @@ class Differences : Assembly {
   const Delta delta_;
 };
 
-// Gives an AllGather's own shard as it is, in place of what is decoded of it.
+// Gives an AllGather's own shard exact, in place of what is decoded of it.
 class OwnKept : Assembly {
  public:
   OwnKept(Plan plan, const Shape& shape) : Assembly(std::move(plan)), shape_(shape) {}
@@ -108,7 +108,7 @@ class OwnKept : Assembly {
   const Shape& shape_;
 };
 
-// Without a base nothing is kept.
+// Keeps nothing without a base.
 Plan gather_in_full(const Shape& s, const Delta& delta) {
   Builder b(Collective::kAllGather, "AllGather in full", s);
   const bool to_state = delta.base == Base::kShadow;

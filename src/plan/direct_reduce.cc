@@ -1,5 +1,5 @@
-// Reduce in one step, for small messages and two ranks: everyone sends the root all it has, packed,
-// and the root adds it to its own, which it uses as it is. Each contribution is quantized once.
+// Reduce in one step, for small messages and two ranks: every rank sends the root all it has,
+// packed, and the root adds that to its own, exact. Each contribution is quantized once.
 #include "plan/builder.h"
 
 namespace terse::plan {

@@ -5,7 +5,7 @@
 namespace terse::plan {
 namespace {
 
-// All ranks cut all shards alike; the root has scratch for those of all, the others for their own.
+// All ranks cut all shards alike; the root has scratch for all, the others for their own.
 Chunks cut(const Shape& s) {
   const size_t ranks = s.ranks;
   return {s, s.count, ranks, ranks * s.count, 1, s.rank == s.root ? ranks : 1};
@@ -26,7 +26,8 @@ Compute unpack(const Builder& b, Place from, size_t element, const Range& r) {
           .count = r.count};
 }
 
-// Adds the steps that send a chunk: encode and communicate; returns when its slot is free again.
+// Adds the steps that send a chunk: encode and communicate. Returns the step after which its slot
+// is free.
 size_t send_chunk(Builder& b, Step encode, Step exchange) {
   exchange.after = {b.add(std::move(encode))};
   return b.add(std::move(exchange));

@@ -1,4 +1,4 @@
-// The ranks of nodes of equally many (Topology::is_grid()), by node and place.
+// Ranks of a topology that is_grid(), by node and place.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class Grid {
 
   size_t rank(size_t node, size_t place) const { return by_node_[node * places + place]; }
 
-  // The ranks at a place, one of each node, in their order; and where among them a rank is.
+  // Ranks at a place, one of each node, in their order; and a rank's index among them.
   std::span<const size_t> at_place(size_t place) const {
     return std::span(ranks_).subspan(place * nodes, nodes);
   }

@@ -13,7 +13,7 @@ namespace {
 bool packs(const Step& step) { return !step.compute.empty() || !step.transfers.empty(); }
 bool agrees(const Step& step) { return !step.natives.empty() && !step.is_extra; }
 
-// Whether it does nothing but to give what this rank has.
+// Returns true for a step that only copies what this rank has.
 bool keeps(const Step& step) {
   return step.lane == Lane::kDecode && step.compute.empty() && !step.copies.empty() &&
          std::ranges::all_of(step.copies, [](const Copy& copy) {
@@ -29,7 +29,7 @@ class WithHeaders : Assembly {
   Plan build() {
     if (std::ranges::none_of(plan_.steps, packs)) return std::move(plan_);
     memory_ = {Region::kScratch, Chunks::round_up(plan_.scratch_bytes, Chunks::kAlignment)};
-    // As much on each rank, from however many peers it receives.
+    // As much on each rank, however many peers it receives from.
     const size_t slots = Header::kReceived + std::max(shape_.ranks, 2);
     plan_.scratch_bytes = memory_.offset + slots * kHeaderBytes;
     plan_.verdict = memory_;
@@ -52,7 +52,7 @@ class WithHeaders : Assembly {
     return step;
   }
 
-  // Puts headers ahead of first messages; returns the check of those that come.
+  // Adds headers ahead of first messages; returns the check of those received.
   Header announce(Step& step) {
     Header check{Header::Stage::kCheck, memory_, headers_, 0, false};
     std::vector<Transfer> transfers;
@@ -74,7 +74,7 @@ class WithHeaders : Assembly {
     return check;
   }
 
-  // Lets NCCL compare all headers ahead of the plan's first collective, to which all ranks come.
+  // Makes NCCL compare all headers ahead of the plan's first collective, to which all ranks come.
   Header agree(Step& step) {
     Header check{Header::Stage::kCheck, memory_, 0, 0, true};
     if (!agrees(step) || headers_ != 0) return check;
@@ -90,7 +90,7 @@ class WithHeaders : Assembly {
     return check;
   }
 
-  // What the rank itself has is given behind the first check, too.
+  // Inserts all steps; copies of the rank's own data follow the first check, too.
   void insert_all(std::vector<Step> steps, const std::vector<Header>& checks, size_t written) {
     std::vector<size_t> at(steps.size(), kNone);
     std::vector<Step> kept;
@@ -114,7 +114,7 @@ class WithHeaders : Assembly {
 
   const Shape& shape_;
   Place memory_;
-  std::vector<bool> sent_, received_;  // by peer: a message, and so a header
+  std::vector<bool> sent_, received_;  // by peer: had a message, and so a header
   size_t headers_ = 0;                 // received
 };
 

@@ -33,8 +33,7 @@ std::vector<Phase> phases_of(Collective collective) {
   return {kScatterWithin, kScatterBetween, kGatherBetween, kGatherWithin};
 }
 
-// The others of `n` in the order of distance: at distance k one sends to `to`, and gets from
-// `from`.
+// Others of `n` in order of distance: at distance k one sends to `to`, and receives from `from`.
 Neighbours at(size_t distance, size_t self, size_t n) {
   return {(self + distance) % n, (self + n - distance) % n};
 }
@@ -75,8 +74,8 @@ class Hierarchical {
   bool changes() const { return s_.within.format == Format::kIntraPacked; }
   bool scatters() const { return phases_.front() == Phase::kScatterWithin; }
 
-  // How many chunks later a phase goes along with the one before it. By one chunk the levels
-  // overlap; by two, which takes more memory, also with what is computed.
+  // Number of chunks by which a phase follows the one before it. By one chunk the levels overlap;
+  // by two, which takes more memory, also with what is computed.
   size_t choose_lag() {
     const size_t count = chunks_.count(), chunk = s_.ranks * chunks_.packed_bytes();
     if (count > 2 && lay_out(2) <= (count + 2) * chunk) return 2;
@@ -84,8 +83,8 @@ class Hierarchical {
     return 1;
   }
 
-  // An area has slots from the first use of a chunk there to the last, so many lags later, and one
-  // more. Returns the bytes of all.
+  // Lays out the areas: each has slots from the first use of a chunk there to the last, so many
+  // lags later, and one more. Returns the bytes of all.
   size_t lay_out(size_t lag) {
     const auto slots = [&](size_t lags) { return lags * lag + 2; };
     slots_.clear();
@@ -101,7 +100,7 @@ class Hierarchical {
     return slots_.bytes();
   }
 
-  // The shard for, or of, the rank `owner`.
+  // Shard for, or of, the rank `owner`.
   Place in_slot(size_t c, const Slots::Area& area, size_t row, size_t owner) const {
     return slots_.at(c, area, row, grid_.index(owner));
   }
@@ -150,7 +149,7 @@ class Hierarchical {
     }
   }
 
-  // Adds what computes in some areas.
+  // Adds a step that computes in some areas.
   size_t add(Step step, size_t c, const Areas& areas) {
     for (const Slots::Area* area : areas) area->wait(c, step);
     const size_t computed = b_.add(std::move(step));
@@ -166,7 +165,7 @@ class Hierarchical {
     (this->*kParts[static_cast<size_t>(phase)])(c, step);
   }
 
-  // What follows a phase, or the last that comes of it.
+  // Computes that follow a phase; returns the step of the last.
   size_t compute(Phase phase, size_t c) {
     switch (phase) {
       case Phase::kScatterWithin:
@@ -181,7 +180,7 @@ class Hierarchical {
     return decode(c);
   }
 
-  // Before all of them.
+  // Computes that precede all phases.
   size_t begin(size_t c) {
     Step step{"encode", Lane::kEncode, {}, {}, {}};
     if (!scatters()) {
@@ -205,8 +204,8 @@ class Hierarchical {
                            .shared_draw = draw});
   }
 
-  // A sum of what is packed otherwise than its result takes nothing raw: then the own shards are
-  // packed, too.
+  // A sum in one format of packed data in another takes no raw input: the own shards are packed,
+  // too.
   void encode_for_neighbours(Step& step, size_t c) const {
     step.compute.reserve(s_.ranks);
     for (size_t k = changes() ? 0 : 1; k < grid_.places; ++k)
@@ -216,8 +215,8 @@ class Hierarchical {
                draw_within(s_.topology.place[owner]), c);
   }
 
-  // Contributors to what the rank at a place sums are its neighbours, and itself if it packs its
-  // own.
+  // Share of a draw for the rank at a place: contributors are its neighbours, and itself if it
+  // packs its own.
   std::optional<SharedDraw> draw_within(size_t place) const {
     const size_t missing = changes() ? grid_.places : place;
     const auto draw =
@@ -228,7 +227,7 @@ class Hierarchical {
     return b_.if_shared(draw, s_.within.format);
   }
 
-  // Contributors to what a rank sums between nodes are those at its place, itself included.
+  // Share of a draw between nodes: contributors are the ranks at this place, the owner's included.
   std::optional<SharedDraw> draw_between() const {
     return b_.if_shared(
         shared_draw(node_, grid_.nodes, [&](size_t node) { return grid_.rank(node, place_); }));
@@ -246,7 +245,7 @@ class Hierarchical {
     }
   }
 
-  // Raw shards lie apart in the send buffer, and so go one by one.
+  // Sends raw shards one by one, as they lie apart in the send buffer.
   void scatter_raw(size_t c, Step& step, size_t to, size_t from) const {
     for (const size_t owner : grid_.at_place(to)) {
       const Range r = chunks_.range(owner, c);
@@ -302,7 +301,7 @@ class Hierarchical {
                 .shard = static_cast<uint32_t>(self_),
                 .stage = 2};
     sum.inputs.reserve(grid_.nodes);
-    // As they lie in scratch, so that a launch can name however many there are by their distance.
+    // In the order of scratch: a launch can name any number of them by their distance.
     for (const size_t source : own_row())
       sum.inputs.push_back({source == self_ ? out_between(c, self_) : in_between(c, source)});
     b_.push(step.compute, std::move(sum));
@@ -320,7 +319,7 @@ class Hierarchical {
     }
   }
 
-  // Packed as they came.
+  // Packed as received.
   void gather_within(size_t c, Step& step) const {
     for (size_t k = 1; k < grid_.places; ++k) {
       const auto [to, from] = at(k, place_, grid_.places);
@@ -344,7 +343,7 @@ class Hierarchical {
     return add(std::move(step), c, {&shares_});
   }
 
-  // What is on its way to the root is on its node in the end.
+  // A Reduce is on the root's node before it is gathered within.
   bool takes_part(Phase phase) const { return phase != Phase::kGatherWithin || gathers_on(node_); }
   bool sends(Phase phase) const {
     if (!to_root_) return true;
@@ -352,7 +351,7 @@ class Hierarchical {
     return phase != Phase::kGatherWithin || !gathers_at(place_);
   }
 
-  // Whether the shards are gathered on that node; and at that place of this node.
+  // Returns true if the shards are gathered on that node; and at that place of this node.
   bool gathers_on(size_t node) const {
     return !to_root_ || node == static_cast<size_t>(s_.topology.node[s_.root]);
   }
@@ -368,10 +367,10 @@ class Hierarchical {
   const Shape& s_;
   const std::vector<Phase> phases_;
   const bool gathers_, to_root_;
-  const bool by_message_;  // which is cut into a shard for each rank; otherwise it has one each
+  const bool by_message_;  // cut into a shard for each rank; else ranks have one each
   const Grid grid_;
   const size_t self_, node_, place_;
-  const size_t shard_;  // elements that a rank owns, at most
+  const size_t shard_;  // max elements that a rank owns
   const Chunks chunks_;
   Slots slots_;
   Slots::Area out_within_, in_within_, sums_, out_between_, in_between_, shares_;

@@ -90,8 +90,8 @@ class InTwoLevels {
     (this->*kParts[phase])(c, step);
   }
 
-  // What a rank sends it has packed, or has from the phases before; what it gets first waits for
-  // its slot.
+  // Waits for what a rank sends, packed or from earlier phases, and for the slot of what it gets
+  // first.
   void wait_for(size_t phase, size_t c, Step& step) const {
     if (is_root_) return step.after.push_back(encoded_[c]);
     const Phase first = node_ == 0 ? kToPlaces : kToNodes;
@@ -153,7 +153,7 @@ class InTwoLevels {
   Slots slots_;
   Slots::Area all_;
   Builder b_;
-  // By chunk, the steps; by phase those that this rank takes part in.
+  // Steps by chunk; by phase those that this rank takes part in.
   std::vector<size_t> encoded_;
   std::array<std::vector<size_t>, kPhases> exchanged_;
 };

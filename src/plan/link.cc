@@ -9,7 +9,7 @@
 namespace terse::plan {
 namespace {
 
-// The first and the last node of each size, from one on.
+// First and last node of each size, from one on.
 void add_ends_of_each_size(const Topology& t, int from, std::vector<int>* nodes) {
   struct Ends {
     int size, first, last;
@@ -26,9 +26,9 @@ void add_ends_of_each_size(const Topology& t, int from, std::vector<int>* nodes)
   for (const Ends& e : all) nodes->insert(nodes->end(), {e.first, e.last});
 }
 
-// Those that may be the busiest, each once: all, where they are not alike and few. Else of each
-// size the first and the last one, of all and after the root, for of a message with fewer shards
-// than ranks those own the shards, or none; and the root's.
+// Nodes that may be the busiest, each once: all, if they differ and are few. Else of each size the
+// first and the last one, of all and after the root, as those own the shards of a message with
+// fewer shards than ranks, or none; and the root's.
 std::vector<int> candidates(Collective collective, int root, const Topology& t) {
   constexpr size_t kFewRanks = 512;
   std::vector<int> nodes;
@@ -47,7 +47,7 @@ std::vector<int> candidates(Collective collective, int root, const Topology& t) 
   return nodes;
 }
 
-// Of the node that sends the most to others. `sent`: by a rank.
+// Bytes of the node that sends the most to others. `sent`: by a rank.
 template <class Sent>
 Traffic busiest(Collective collective, int root, const Topology& t, const Sent& sent) {
   const int ranks = static_cast<int>(t.node.size());

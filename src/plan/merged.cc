@@ -53,7 +53,7 @@ class Merged {
  private:
   static size_t aligned(size_t bytes) { return Chunks::round_up(bytes, Chunks::kAlignment); }
 
-  // Of a shard.
+  // Bytes of a shard.
   size_t code_bytes(size_t count) const { return s_.packing.code_bytes(count); }
   size_t param_bytes(size_t count) const { return s_.packing.param_bytes(count); }
 
@@ -63,7 +63,7 @@ class Merged {
   }
   Place out(size_t c, size_t p) const { return codes(c, 0, p); }
   Place in(size_t c, size_t p) const { return codes(c, 1, p); }
-  // Shards that are short or empty are the last ones.
+  // Short and empty shards are the last ones.
   Place params(size_t c, size_t p) const {
     return {Region::kScratch, codes(c, 2, 0).offset + p * param_bytes(chunks_.range(0, c).count)};
   }
@@ -71,7 +71,7 @@ class Merged {
     return b_.raw(region, p * shard_ + first);
   }
 
-  // The own contributions, each where it goes from.
+  // The own contributions, each where it is sent from.
   std::vector<Compute> each_shard(size_t c, Part part) const {
     std::vector<Compute> computes;
     for (size_t p = 0; p < ranks_; ++p) {
@@ -88,7 +88,7 @@ class Merged {
     return computes;
   }
 
-  // The step of the chunk whose slot it takes.
+  // Step of the chunk whose slot it takes.
   size_t before(const std::vector<size_t>& steps, size_t c) const {
     return chunks_.before(c) == kNone ? kNone : steps[chunks_.before(c)];
   }
@@ -99,7 +99,7 @@ class Merged {
     found_[c] = b_.add(std::move(step));
   }
 
-  // Native collectives and messages between ranks go in steps of their own.
+  // Native collectives and messages between ranks have steps of their own.
   void exchange(std::span<const Turn> turns) {
     Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
     for (const auto& [phase, c] : turns) {
@@ -120,7 +120,7 @@ class Merged {
     for (size_t p = 0; p < ranks_; ++p) bytes += param_bytes(chunks_.range(p, c).count);
     Step step{"agree", Lane::kCommunicate, {found_[c]}, {}, {}};
     step.natives = {b_.agreement(params(c, 0), bytes)};
-    // On the decode lane: so the parameters of later chunks need not wait for it.
+    // On the decode lane: the parameters of later chunks need not wait for it.
     Step pack{"pack", Lane::kDecode, {b_.add(std::move(step)), before(sent_, c)}, {}, {}};
     pack.compute = each_shard(c, Part::kCodes);
     packed_[c] = b_.add(std::move(pack));
@@ -157,7 +157,7 @@ class Merged {
     if (keeps_shard_) decode(c, merged_[c]);
   }
 
-  // It receives where the first shot sent from, also on a rank that has nothing to merge.
+  // Receives where the first shot sent from, also on a rank that merges nothing.
   void second_shot(size_t c, Step& step) const {
     step.after.insert(step.after.end(),
                       {sends_ ? merged_[c] : kNone, receives_ ? sent_[c] : kNone});
@@ -190,8 +190,8 @@ class Merged {
   }
 
   const Shape& s_;
-  const bool keeps_shard_;       // there is no second shot
-  const bool to_root_;           // or it goes to the root alone
+  const bool keeps_shard_;       // no second shot
+  const bool to_root_;           // the second shot goes to the root alone
   const bool receives_, sends_;  // in the second shot
   const size_t ranks_, self_, shard_;
   const Chunks chunks_;

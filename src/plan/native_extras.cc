@@ -9,10 +9,10 @@
 namespace terse::plan {
 namespace {
 
-// What one native call more takes, in the time of bytes: a few microseconds.
+// Cost of one more native call in bytes: a few microseconds.
 constexpr size_t kBytesACall = 16 << 10;
 
-// A range, or what of it is in one rank's shard, where the message has shards.
+// Part of a range in one rank's shard; or the range, if the message has no shards.
 struct Segment {
   size_t owner;       // of the shard
   size_t in_message;  // its first element
@@ -21,7 +21,7 @@ struct Segment {
   size_t count;
 };
 
-// In each shard side by side: a row of elements, all as long as the longest.
+// Segments of each shard side by side: a row of elements, all as long as the longest.
 struct Rows {
   std::vector<Segment> segments;
   std::vector<size_t> lengths;  // by shard
@@ -46,7 +46,7 @@ Rows cut(std::span<const Range> ranges, size_t shard, size_t shards) {
       first += count;
     }
   rows.longest = std::ranges::max(rows.lengths);
-  // Copies that are as far apart in all shards come one after another.
+  // Copies equally far apart in all shards are neighbours.
   std::ranges::sort(rows.segments, {},
                     [](const Segment& s) { return std::pair(s.in_shard, s.owner); });
   return rows;
@@ -66,8 +66,8 @@ class Around : Assembly {
     if (first_.empty()) return std::move(plan_);
     std::vector<Step> steps = clear();
     plan_.native += native_traffic(first_, shape_);
-    // Each waits for the one before it, and everything else for the last: the plan may change what
-    // it sends, and is timed from its own first step on.
+    // Each step waits for the one before it, and everything else for the last: the plan may change
+    // what it sends, and is timed from its own first step on.
     for (Step& step : first_) {
       if (!plan_.steps.empty()) step.after = {plan_.steps.size() - 1};
       insert(std::move(step));
@@ -84,8 +84,8 @@ class Around : Assembly {
  private:
   Place at(Region region, size_t element) const { return {region, element * shape_.element_bytes}; }
 
-  // Behind the plan's own scratch. All ranks end with the levels of one, in case their machines
-  // differ.
+  // Learns behind the plan's own scratch. All ranks end with the levels of one, in case their
+  // machines differ.
   void learn() {
     using enum Learn::Stage;
     plan_.scratch_bytes = Chunks::round_up(plan_.scratch_bytes, Chunks::kAlignment);
@@ -124,8 +124,8 @@ class Around : Assembly {
     first_.push_back(std::move(step));
   }
 
-  // A step of its own, to be timed: from when all ranks have come, for what follows it does not
-  // wait for a late one either.
+  // Runs natively in a step of its own, to be timed from when all ranks have come: the following
+  // steps wait for no late rank.
   void verify() {
     plan_.exact_bytes = plan_.buffers.front().recv_bytes;
     plan_.scratch_bytes = std::max(plan_.scratch_bytes, Chunks::kAlignment);
@@ -144,7 +144,7 @@ class Around : Assembly {
                         .root = shape_.root});
   }
 
-  // Behind the plan's own scratch.
+  // Keeps ranges behind the plan's own scratch.
   void keep(std::span<const Range> ranges) {
     plan_.scratch_bytes = Chunks::round_up(plan_.scratch_bytes, Chunks::kAlignment);
     const Rows rows = cut(ranges, shape_.count, shards(collective_, shape_.ranks));
@@ -154,7 +154,7 @@ class Around : Assembly {
     for (const Segment& segment : rows.segments) keep(segment);
   }
 
-  // All ranks have the segment or get it; or its owner alone has it, or gets it.
+  // Keeps a segment that all ranks have or get; or that its owner alone has, or gets.
   void keep(const Segment& s) {
     const Traits& t = traits(collective_);
     const Place result{Region::kScratch, plan_.scratch_bytes};
@@ -169,7 +169,7 @@ class Around : Assembly {
     restore(s, result);
   }
 
-  // One call of the same kind for the rows of all shards.
+  // Keeps the rows of all shards by one call of the same kind.
   void keep_together(const Rows& rows) {
     const Place begin{Region::kScratch, plan_.scratch_bytes};
     plan_.scratch_bytes += rows.lengths.size() * rows.longest * shape_.element_bytes;
@@ -182,7 +182,7 @@ class Around : Assembly {
     };
     for (const Segment& s : rows.segments)
       if (sends(s.owner)) copy(at(s.owner, s.in_row), sent(s.owner, s.in_shard), s.count);
-    // Nobody looks at what fills a row.
+    // Padding of a row is not read.
     for (size_t owner = 0; owner < rows.lengths.size(); ++owner)
       if (sends(owner))
         copy(at(owner, rows.lengths[owner]), sent(owner, 0), rows.longest - rows.lengths[owner]);
@@ -203,7 +203,7 @@ class Around : Assembly {
                             s.count * shape_.element_bytes});
   }
 
-  // Whether this rank sends anything of a shard; and where an element of it is.
+  // Returns true if this rank sends anything of a shard; and gives the place of its elements.
   bool sends(size_t owner) const { return !traits(collective_).recv.per_rank || is_mine(owner); }
   Place sent(size_t owner, size_t element) const {
     const bool has_all = traits(collective_).send.per_rank;

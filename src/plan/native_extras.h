@@ -1,14 +1,13 @@
-// What NCCL itself does beside an algorithm, as steps of its plan: elements of a message that stay
-// exact, and the whole call once more, to know the plan's error; and before all that the levels
-// that codes stand for are learned, where the ranks make one what each knows of its own elements.
+// Native collectives beside an algorithm, as steps of its plan: elements of a message that stay
+// exact; the whole call once more, to know the plan's error; and before all that the learning of
+// levels, where the ranks reduce what each knows of its own elements.
 //
 // Elements that stay exact are carried natively, too, to a place in scratch, before the plan, which
 // may change what they are sent from; in the end they overwrite what the plan made of them. So the
 // algorithms and the wire format know nothing of them. QSDP keeps norms and biases out of its
-// quantization like this (qsdp, section 5; their share of the bytes is small). They are put side by
-// side for one native call, of the same kind; but where they lie in a few shards only, so that the
-// others' rows would be filled with nothing but padding, each range of a shard has a call with a
-// root.
+// quantization like this (section 5; their share of the bytes is small). They lie side by side in
+// one native call of the same kind; or, if they are in a few shards, so that the others' rows would
+// be padding, each range of a shard has a call with a root.
 #pragma once
 
 #include <span>

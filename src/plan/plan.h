@@ -39,7 +39,7 @@ enum class Format : uint8_t { kRaw, kPacked, kIntraPacked };
 struct Input {
   Place place;
   Format format = Format::kPacked;
-  bool negated = false;  // of raw ones: they are taken from the sum
+  bool negated = false;  // taken from the sum, if raw
 };
 
 // What of a packed target is written. Where all ranks share a grid, first the parameters, to agree
@@ -72,13 +72,13 @@ struct Compute {
   Format target_format = Format::kPacked;
   Part part = Part::kAll;    // of a packed target
   size_t params_offset = 0;  // bytes from what is packed to its parameters; 0: behind the codes
-  bool averages = false;     // each contribution once; or the sum that came of them, by its scale
+  bool averages = false;     // multiplies each contribution once; or the sum of them, by its scale
   size_t count = 0;          // elements
   size_t origin = 0;         // the first element's index in its shard, for the random numbers
-  uint32_t shard = 0;        // whose shard, for the random numbers
+  uint32_t shard = 0;        // for the random numbers: the rank whose shard it is
   uint32_t stage = 0;        // first or second quantization
   uint32_t message = 0;      // whose buffers, type and codec
-  Place sums = {};           // scratch for fp32 sums, where the packed formats differ
+  Place sums = {};           // scratch for fp32 sums, if the packed formats differ
   std::optional<SharedDraw> shared_draw = {};  // empty: the rank's own
   std::optional<RngKey> rng_key = {};          // empty: by the call on its communicator
 };
@@ -98,7 +98,7 @@ constexpr size_t kFingerprintBytes = 4352;
 struct Fingerprint {
   Place target, source;
   size_t bytes = 0;
-  bool of_samples = false;  // of some, from the beginning to the end
+  bool of_samples = false;  // of samples, from the beginning to the end
 };
 
 // A stage in which levels are learned from the send buffer, by a state that all ranks make one
@@ -125,37 +125,37 @@ struct Header {
   Stage stage;
   Place memory;
   size_t first = 0, count = 0;  // received headers
-  bool agrees = false;          // one, in two slots, that NCCL has made of those of all ranks
+  bool agrees = false;          // one, in two slots, that NCCL has reduced from those of all ranks
 };
 
 struct Transfer {
   int peer = 0;
-  bool send = false;  // otherwise receive
+  bool send = false;  // else receive
   Place place;
   size_t bytes = 0;
   uint32_t message = 0;  // whose buffers
-  bool native = false;   // a message that is the caller's own, with its own arguments
-  bool header = false;   // says what call the next one is of; not counted
+  bool native = false;   // the caller's own message, with its own arguments
+  bool header = false;   // names the call of the next message; not counted
 };
 
 // What a native collective is of, and how it reduces: as the call, or as it says itself.
 enum class Element : uint8_t { kOfCall, kUint8, kUint32, kFloat32, kBfloat16, kUint64 };
 enum class Operation : uint8_t { kOfCall, kSum, kMax };
 
-// A collective that NCCL does itself; no message between two ranks. In place as NCCL has it.
+// Collective that NCCL does itself; no message between two ranks. In place as NCCL has it.
 struct Native {
   Collective collective;
-  Place send, recv;  // where this rank has such a buffer
+  Place send, recv;  // if this rank has such a buffer
   size_t count = 0;  // NCCL's own argument
   int root = 0;
   Element element = Element::kOfCall;
   Operation operation = Operation::kOfCall;
-  bool meets = false;   // of whatever is there: only so that all ranks have come to it
-  bool header = false;  // of what call it is; not counted
+  bool meets = false;   // a barrier; contents are ignored
+  bool header = false;  // names the call; not counted
 };
 
-// Communicate steps take turns on several lanes of their kind, so that one may start while the one
-// before it still waits for a peer that is late, and the link stays busy.
+// Communicate steps take turns on several lanes, so that one may start while the one before it
+// waits for a late peer, and the link stays busy.
 enum class Lane : uint8_t { kEncode, kDecode, kCommunicate };
 constexpr size_t kCommunicateLanes = 2;
 constexpr size_t kLanes = static_cast<size_t>(Lane::kCommunicate) + kCommunicateLanes;
@@ -170,31 +170,31 @@ struct Step {
   std::vector<Copy> copies;               // not on Lane::kCommunicate
   std::vector<Fingerprint> fingerprints;  // before the computes; not on Lane::kCommunicate
   std::vector<Learn> learns;              // not on Lane::kCommunicate
-  std::optional<Header> header = {};      // alone; only on Lane::kDecode
-  // All at once, in this order on all ranks; only on Lane::kCommunicate, and not beside transfers,
-  // for the order of the two is not the same on all of them.
+  std::optional<Header> header = {};      // alone in its step; only on Lane::kDecode
+  // Native collectives, all at once, in this order on all ranks; only on Lane::kCommunicate, and
+  // not beside transfers, as ranks would order the two differently.
   std::vector<Native> natives;
-  bool is_extra = false;  // not the call's own (native_extras.h), and so not timed
+  bool is_extra = false;  // not the call's own (native_extras.h): not timed
 
-  // The lane's number among all kLanes.
+  // Number of the lane among all kLanes.
   size_t queue() const { return static_cast<size_t>(lane) + turn; }
 };
 
-// What a communicator keeps for a plan, all zeros at first. Calls of one type and codec whose plans
-// name the same key have the same, one after another; so the key says what else it depends on. All
-// ranks name it, or none; they may have different amounts of it.
+// Memory that a communicator keeps for a plan, zeroed at first. Calls of one type and codec whose
+// plans name the same key share it, one after another: the key has all else that it depends on. All
+// ranks name it, or none; the bytes may differ.
 struct State {
-  std::string key;  // empty: there is none
+  std::string key;  // empty: no state
   size_t bytes = 0;
 };
 
-// Extents of the caller's buffers.
+// Bytes of the caller's buffers.
 struct Buffers {
   size_t send_bytes = 0, recv_bytes = 0;
 };
 
-// What the ranks of a node send, of the one that sends the most to others, as NCCL does the call
-// and as is planned; nothing where nodes are not known, or there is one.
+// Bytes of the node that sends the most to others, as NCCL does the call and as planned; nothing if
+// nodes are unknown, or there is one.
 struct Link {
   Traffic native, compressed;
 };
@@ -203,43 +203,43 @@ struct Plan {
   const char* algorithm = "";
   std::vector<Step> steps;
   size_t scratch_bytes = 0;
-  size_t max_scratch_bytes = 0;  // of any rank's plan of the call: a root's, where there is one
+  size_t max_scratch_bytes = 0;  // max over the ranks' plans of the call, as a root's
   size_t exact_bytes = 0;        // of Region::kExact
   State state;
-  std::optional<Place> verdict;  // of the headers, before which nothing is given to the caller
+  std::optional<Place> verdict;  // of the headers, before which the caller gets nothing
   size_t codebook_bytes = 0;     // as the packing says
   std::vector<Buffers> buffers;  // by message; a collective is one
-  size_t wire_bytes = 0;         // sent to peers, but for headers and messages that stay native
-  std::vector<size_t> wire_to;   // those by peer, up to the last one that gets any
-  Traffic native;        // what NCCL's own collectives send, but to meet, for headers, or to kExact
-  size_t raw_bytes = 0;  // what an uncompressed call would send
+  size_t wire_bytes = 0;         // sent to peers, without headers and native messages
+  std::vector<size_t> wire_to;   // wire_bytes by peer, up to the last one that gets any
+  Traffic native;        // sent by NCCL's own collectives, without barriers, headers, or for kExact
+  size_t raw_bytes = 0;  // of an uncompressed call
   Link link;             // link_of()
   bool asked_for = false;  // the scheme names its algorithm
 
   size_t sent_bytes() const { return wire_bytes + native.bytes; }
 };
 
-// Whether all ranks have one grid, and what makes one code of theirs: NCCL, by sums of 32-bit
+// Sharing of one grid by all ranks, and who makes one code of theirs: NCCL, by sums of 32-bit
 // words, or the owner of a shard, who merges them.
 enum class Sharing : uint8_t { kNone, kSummed, kMerged };
 
-// That of the largest parameters, which NCCL can find.
+// Grid of the largest parameters, which NCCL can find.
 struct SharedGrid {
   std::function<size_t(size_t count)> code_bytes;  // whole words
   Element params;                                  // behind them, up to whole words
   Sharing sharing = Sharing::kSummed;
 };
 
-// What a builder knows of a codec: sizes alone.
+// Codec as a builder knows it: sizes alone.
 struct Packing {
-  size_t quantum = 1;  // elements; shards are cut at multiples of it
+  size_t quantum = 1;  // elements; shards are cut at its multiples
   std::function<size_t(size_t count)> bytes;
   std::optional<SharedGrid> shared_grid = {};
-  bool draws = false;         // random numbers, to round by
+  bool draws = false;         // rounds by random numbers
   bool shares_draws = false;  // errors of a sum's contributors cancel by shared_draw.h
-  size_t codebook_bytes = 0;  // of a table of levels, which all ranks hold; 0: there is none
+  size_t codebook_bytes = 0;  // of a table of levels that all ranks hold; 0: none
 
-  // On a shared grid: of codes, and of the parameters that all agree on.
+  // Bytes of codes, and of the parameters that all agree on, on a shared grid.
   size_t code_bytes(size_t count) const { return count == 0 ? 0 : shared_grid->code_bytes(count); }
   size_t param_bytes(size_t count) const {
     return count == 0 ? 0 : bytes(count) - code_bytes(count);
@@ -248,13 +248,13 @@ struct Packing {
   Sharing sharing() const { return shared_grid ? shared_grid->sharing : Sharing::kNone; }
 };
 
-// What goes from rank to rank within a node, where an algorithm has such steps.
+// Format between the ranks of a node, for algorithms with such steps.
 struct IntraNode {
   Format format = Format::kPacked;
   Packing packing = {};  // of Format::kIntraPacked
 };
 
-// What a builder knows of a call.
+// Call as a builder knows it.
 struct Shape {
   size_t count = 0;  // NCCL's own argument: of a shard, where there is one for every rank
   size_t element_bytes = 4;
@@ -292,18 +292,18 @@ Plan two_shot_reduce(const Shape& shape);
 Plan gather(const Shape& shape);
 Plan scatter(const Shape& shape);
 
-// A message between two ranks. Both ends must know all but `send` and `peer` alike.
+// Message between two ranks. Both ends know all but `send` and `peer` alike.
 struct Message {
-  bool send = false;  // otherwise receive
+  bool send = false;  // else receive
   int peer = 0;
   size_t count = 0;  // not 0
   size_t element_bytes = 4;
-  bool packed = true;  // otherwise it travels as it is, and `packing` is of no interest
+  bool packed = true;  // else it travels as it is, and `packing` is ignored
   Packing packing;
 };
 
-// Messages that are under way together, as those of an NCCL group. Between two ranks they match in
-// their order. A rank may send to itself what is not packed.
+// Messages under way together, as those of an NCCL group. Between two ranks they match in their
+// order. A rank may send itself only native messages.
 struct Batch {
   int ranks = 1, rank = 0;
   ChunkPolicy chunk_policy = kHostChunks;
@@ -312,18 +312,18 @@ struct Batch {
 
 Plan point_to_point(const Batch& batch);
 
-// A batch of one message, to or from the root.
+// Batch of one message, to or from the root.
 Plan send(const Shape& shape);
 Plan receive(const Shape& shape);
 
-// What is wrong with a plan; empty when nothing is: places within their regions, steps that wait
-// only for earlier ones, every byte of scratch written before it is read and no longer in use when
-// it is written again, whatever the timing. (Not: that raw messages out of the send buffer have
-// left before what comes over them, where the call is in place. That builders see to.)
+// Returns what is wrong with a plan; empty: nothing. Checks that places lie within their regions,
+// that steps wait only for earlier ones, and that every byte of scratch is written before it is
+// read and out of use when it is written again, whatever the timing. Builders see to raw messages
+// out of the send buffer, which must have left before an in-place call overwrites them.
 std::string validate(const Plan& plan, const Shape& shape);
 std::string validate(const Plan& plan, const Batch& batch);
 
-// The memory that it takes, about.
+// Approximate memory of a plan.
 size_t memory_bytes(const Plan& plan);
 
 // One line for each step.

@@ -27,7 +27,7 @@
 namespace terse::plan {
 namespace {
 
-// What is sent or received at a time.
+// Part of a message sent or received at a time.
 struct Item {
   uint32_t message;
   Range range;
@@ -94,7 +94,7 @@ class Messages : Assembly {
     return packed ? Chunks::round_up(item.bytes, Chunks::kAlignment) : 0;
   }
 
-  // What a step needs.
+  // Bytes of a step's slot.
   size_t slot() const {
     size_t largest = 0, all = 0;
     for (const Item& item : items_) {
@@ -137,8 +137,8 @@ class Messages : Assembly {
   }
 
   const Batch& batch_;
-  bool one_way_ = false;     // all messages are of one direction, with one peer
-  std::vector<Item> items_;  // in the order in which they are matched
+  bool one_way_ = false;     // all messages go one way, with one peer
+  std::vector<Item> items_;  // in the order of matching
 };
 
 Plan alone(const Shape& s, bool send) {

@@ -21,7 +21,7 @@ std::string text(const Place& p) {
   return fmt::format("{}+{}", kRegionNames[static_cast<int>(p.region)], p.offset);
 }
 
-// Of which message a place is, where there are several.
+// Message of a place, if there are several.
 std::string text(const Place& p, uint32_t message, size_t messages) {
   if (messages == 1 || p.region == Region::kScratch) return text(p);
   return fmt::format("{} of message {}", text(p), message);

@@ -1,5 +1,5 @@
-// ReduceScatter as one direct all-to-all: every rank sends each peer its shard, packed, and adds up
-// what it receives and its own shard, as it is. Each contribution is quantized once.
+// ReduceScatter as one direct all-to-all: every rank sends each peer its shard, packed, and adds
+// what it receives to its own shard, exact. Each contribution is quantized once.
 #include "plan/builder.h"
 
 namespace terse::plan {

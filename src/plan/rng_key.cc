@@ -12,8 +12,8 @@ class ByContent : Assembly {
  public:
   ByContent(Plan plan, bool repeats) : Assembly(std::move(plan)), repeats_(repeats) {}
 
-  // A rank that packs nothing by its content need not look; but it has the same room, as by the
-  // plans' sizes all ranks decide alike.
+  // A rank that packs nothing by its content does not look at it; but it has the same scratch, by
+  // whose size all ranks decide alike.
   Plan build() {
     const Place content{Region::kScratch,
                         Chunks::round_up(plan_.scratch_bytes, Chunks::kAlignment)};
@@ -23,7 +23,7 @@ class ByContent : Assembly {
     Step look{"look", Lane::kEncode, {}, {}, {}};
     look.fingerprints = {
         {content, {Region::kSend, 0}, plan_.buffers.front().send_bytes, !repeats_}};
-    // In place the result comes where it looks.
+    // The result of an in-place call overwrites what is looked at.
     const size_t looked = looks ? insert(std::move(look)) : kNone;
     for (Step& step : steps)
       for (Compute& compute : step.compute)
@@ -39,7 +39,7 @@ class ByContent : Assembly {
                                [](const Compute& c) { return packs(c) && !c.shared_draw; });
   }
 
-  // Ranks that share a draw send different elements.
+  // Ranks that share a draw send different elements: no content in their key.
   RngKey key_of(const Compute& c, const Place& content) const {
     if (c.shared_draw) return {};
     return {content, repeats_};

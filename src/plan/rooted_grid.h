@@ -1,6 +1,5 @@
-// A grid as a root sees it: nodes and places are counted from its own, which are 0. And the shards
-// of its message, one for each rank of the other nodes: of the ranks at a place they follow each
-// other.
+// Grid as a root sees it: nodes and places are counted from its own, which are 0. And the shards of
+// its message, one for each rank of the other nodes, in sequence for the ranks at a place.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +35,7 @@ class RootedGrid {
                                        (place + topology_.place[root_]) % places));
   }
 
-  // The numbers of all; of those of a place; and that of a rank, which is not on the root's node.
+  // Numbers of all shards; of those of a place; and of a rank, which is not on the root's node.
   std::span<const size_t> shards() const { return shards_; }
   std::span<const size_t> row(size_t place) const {
     return shards().subspan(place * per_row, per_row);

@@ -10,7 +10,7 @@
 namespace terse::plan {
 namespace {
 
-// Shares the `count` elements that each rank has, with this draw; `use` gives what to do with a
+// Shares the `count` elements that each rank has, with this draw. use() gives the computes of a
 // range of all of them, whose packed form by rank p lies at chunks.place(chunk, 0, p).
 template <class Use>
 void share(Builder& b, const Shape& s, const Chunks& chunks, std::optional<SharedDraw> draw,

@@ -1,6 +1,6 @@
-// Where the packed shards of collectives in two levels lie in scratch: in areas, which have slots
-// for as many chunks as are in flight there. A slot has rows of shards, of the ranks at one place
-// in their order, side by side, so that within a node a row goes as one message.
+// Scratch of collectives in two levels: areas with slots for as many chunks as are in flight there.
+// A slot has rows of packed shards, of the ranks at one place in their order, side by side: within
+// a node a row goes as one message.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +20,10 @@ class Slots {
     size_t stride = 0, last_stride = 0;  // from shard to shard; in the last chunk, which is short
     size_t slot_bytes = 0, slots = 1;
     Format format = Format::kPacked;
-    std::vector<std::vector<size_t>> steps = {};  // by chunk, those that use its slot
+    std::vector<std::vector<size_t>> steps = {};  // by chunk, the steps that use its slot
 
-    // A step that uses the slot of a chunk waits for those of the chunk before, if there are any,
-    // and is known then. Neither does anything where there is no such area.
+    // Makes a step that uses the slot of a chunk wait for those of the chunk before, and notes it.
+    // Does nothing if there is no such area.
     void wait(size_t c, Step& step) const {
       if (c < slots || steps.empty()) return;
       const std::vector<size_t>& before = steps[c - slots];
@@ -37,8 +37,8 @@ class Slots {
   Slots(const Shape& s, const Chunks& chunks, size_t per_row)
       : s_(s), chunks_(chunks), per_row_(per_row) {}
 
-  // Of shards in the format, with so many slots, if there are as many chunks; and of fp32 sums,
-  // which are made one after the other.
+  // Adds an area of shards in the format, with so many slots if there are as many chunks; and one
+  // of fp32 sums, which are made one after the other.
   Area add(size_t rows, Format format, size_t slots) {
     return add(rows, format, slots, [&](size_t count) { return s_.bytes(format, count); });
   }
@@ -46,18 +46,18 @@ class Slots {
     return add(rows, Format::kRaw, 1, [](size_t count) { return 4 * count; });
   }
 
-  // Of all areas; and without them.
+  // Bytes of all areas; and removes them.
   size_t bytes() const { return bytes_; }
   void clear() { bytes_ = 0; }
 
-  // The shard at `index` of a row.
+  // Place of the shard at `index` of a row.
   Place at(size_t c, const Area& area, size_t row, size_t index) const {
     return {Region::kScratch, area.begin + c % area.slots * area.slot_bytes +
                                   row * per_row_ * area.stride + index * stride(c, area)};
   }
 
-  // A row of these shards, to or from a peer. Those that are short or empty are the last ones. Adds
-  // nothing where all are empty.
+  // Sends or receives a row of shards. Those that are short or empty are the last ones. Adds
+  // nothing if all are empty.
   void push_row(Step& step, int peer, bool send, size_t c, const Area& area, size_t row,
                 std::span<const size_t> shards) const {
     const auto count = [&](size_t shard) { return chunks_.range(shard, c).count; };

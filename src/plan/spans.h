@@ -1,4 +1,4 @@
-// Chunks whose parameters the ranks agree on together: so that small agreements do not hold up the
+// Chunks whose parameters the ranks agree on together, so that small agreements do not hold up the
 // sums between them.
 #pragma once
 
@@ -12,7 +12,8 @@ struct Span {
   size_t first = 0, count = 0;  // chunks
 };
 
-// The first one is a chunk, so that sums may begin; each later one twice the one before, up to 8.
+// Spans of so many chunks: the first is one chunk, so that sums may begin; each later one is twice
+// the one before, up to 8.
 inline std::vector<Span> spans_of(size_t chunks) {
   constexpr size_t kMax = 8;
   std::vector<Span> spans;

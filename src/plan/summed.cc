@@ -44,7 +44,7 @@ class Summed {
   }
 
  private:
-  // Whose parameters are in scratch: of a span that is used, and of the next one.
+  // Spans with parameters in scratch: one in use, and the next ones.
   static constexpr size_t kSpans = 3;
 
   static size_t aligned(size_t bytes) { return Chunks::round_up(bytes, Chunks::kAlignment); }
@@ -61,7 +61,7 @@ class Summed {
   Place codes(size_t c, size_t p) const {
     return {Region::kScratch, c % chunks_.slots() * slot_bytes_ + p * code_bytes(c)};
   }
-  // All chunks but the last one are of one length.
+  // All chunks but the last one have one length.
   Place params(size_t c, size_t p) const {
     const size_t slot = chunks_.slots() * slot_bytes_ + span_of_[c] % kSpans * span_bytes_;
     const size_t chunk = (c - span_at(c).first) * shards_ * param_bytes(0);
@@ -71,7 +71,7 @@ class Summed {
     return params(c, p).offset - codes(c, p).offset;
   }
 
-  // Of a span that begins, and of a chunk whose codes are there.
+  // Exchange of a span that begins, and of a chunk whose codes are there.
   void exchange(std::span<const Turn> turns) {
     Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
     for (const auto& [phase, c] : turns) {
@@ -101,7 +101,7 @@ class Summed {
     return computes;
   }
 
-  // The own parameters of the span that begins with a chunk.
+  // Finds the own parameters of the span that begins with a chunk.
   size_t find(size_t first) {
     const size_t span = span_of_[first];
     Step step{"find", Lane::kEncode, {}, {}, {}};
@@ -117,7 +117,7 @@ class Summed {
     return b_.agreement(params(first, 0), bytes);
   }
 
-  // On the decode lane: so the parameters of later chunks need not wait for it.
+  // Packs on the decode lane: the parameters of later chunks need not wait for it.
   void pack(size_t c) {
     const size_t before = chunks_.before(c);
     Step step{"pack", Lane::kDecode, {agreed_[span_of_[c]]}, {}, {}};

@@ -10,7 +10,7 @@ namespace {
 using OffNode = size_t (*)(Collective collective, size_t bytes, const Position& at,
                            const Topology& t);
 
-// What the last rank of the node sends, divided among all of them.
+// Share of each rank in what the last rank of the node sends.
 size_t along_ring(Collective collective, size_t bytes, const Position& at, const Topology& t) {
   const int node = t.node[at.rank];
   const int last = t.ahead[node] + t.size[node] - 1;
@@ -31,7 +31,7 @@ size_t from_root(Collective collective, size_t bytes, const Position& at, const 
 }
 size_t nothing(Collective, size_t, const Position&, const Topology&) { return 0; }
 
-// In the order of Collective.
+// By Collective.
 constexpr OffNode kOffNode[] = {along_ring, along_ring, along_ring, to_all,  along_ring,
                                 along_ring, to_root,    from_root,  to_root, nothing};
 static_assert(std::size(kOffNode) == kCollectives);
@@ -79,7 +79,7 @@ Topology full_topology(int ranks, int node_ranks) {
                      [&](uint64_t rank) { return rank / static_cast<uint64_t>(node_ranks); });
 }
 
-// A root that is not there is NCCL's to refuse.
+// A missing root is NCCL's to refuse.
 Traffic raw_traffic(Collective collective, size_t bytes, const Position& at, const Topology& t) {
   Traffic traffic{raw_bytes(collective, bytes, at)};
   if (t.nodes() > 1 && at.root >= 0 && at.root < at.ranks)

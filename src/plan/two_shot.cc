@@ -32,8 +32,8 @@ class TwoShot {
     // reduction has that long to finish while the network stays busy. A chunk's slot is free again
     // after its second shot, so the lag is less than the slots.
     const size_t lag = std::min<size_t>(4, chunks_.slots() - 1);
-    // The steps that a chunk's second shot, and the next use of its slot, wait for. The second shot
-    // receives where the first one sent from, also on a rank that has nothing to reduce.
+    // Steps that a chunk's second shot, and the next use of its slot, wait for. The second shot
+    // receives where the first one sent from, also on a rank that reduces nothing.
     std::vector<size_t> sent(chunks_.count(), kNone), reduced(sent), shared(sent), decoded(sent);
     for (size_t t = 0; t < chunks_.count() + lag; ++t) {
       Step exchange{"exchange", Lane::kCommunicate, {}, {}, {}};

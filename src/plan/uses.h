@@ -1,5 +1,5 @@
-// Who uses what of a region of memory: by interval of bytes, the step that wrote it last and those
-// that have read it since.
+// Users of a region of memory: by interval of bytes, the step that wrote it last and those that
+// have read it since.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace terse::plan {
 
 struct Use {
   size_t writer = kNone;
-  // Since then: of each queue the last step that reads, and how often the last of them all does.
+  // By queue, the last step that has read it since; and the number of reads of the last of them
+  // all.
   std::array<size_t, kLanes> readers = none();
   size_t reads = 0;
 
@@ -34,8 +35,7 @@ struct Use {
 
 class Uses {
  public:
-  // Calls `see` with each use within [begin, end), and how many bytes it is of; where nothing was
-  // used yet, with a new one.
+  // Calls see() with each use within [begin, end) and its bytes; a new use if there was none.
   template <class See>
   void visit(size_t begin, size_t end, const See& see) {
     cut(end);
@@ -49,7 +49,7 @@ class Uses {
     }
   }
 
-  // [begin, end) has one use from now on. Calls `see` with each that it had.
+  // Gives [begin, end) one use from now on. Calls see() with each that it had.
   template <class See>
   void replace(size_t begin, size_t end, const Use& use, const See& see) {
     const auto after = cut(end);
@@ -62,9 +62,9 @@ class Uses {
     size_t end;
     Use use;
   };
-  using Spans = std::pmr::map<size_t, Span>;  // by where they begin; none overlap
+  using Spans = std::pmr::map<size_t, Span>;  // by begin; without overlap
 
-  // No span goes beyond `at` from before it. The first one from there on.
+  // Cuts the span at `at`. Returns the first span from there on.
   Spans::iterator cut(size_t at) {
     const auto after = spans_.upper_bound(at);
     if (after == spans_.begin()) return after;

@@ -1,4 +1,4 @@
-// Whether a plan can be right: a walk over its steps.
+// Validation of a plan: a walk over its steps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace terse::plan {
 namespace {
 
-// What is known of a message's elements; of a collective's.
+// Sizes of a message's elements.
 struct Elements {
   size_t bytes;  // of one
   Packing packing, within = {};
@@ -25,12 +25,12 @@ struct Elements {
   }
 };
 
-// The ranks, and which of them has the plan.
+// Ranks, and the one that has the plan.
 struct Ranks {
   int count, self;
 };
 
-// Walks a plan and stops at the first thing that is wrong.
+// Walks a plan and stops at the first error.
 class Checker {
  public:
   Checker(const Plan& plan, const Ranks& ranks, std::vector<Elements> formats)
@@ -70,7 +70,7 @@ class Checker {
     for (const Compute& c : s.compute) compute(c);
     for (const Copy& c : s.copies) copy(c);
     for (const Learn& l : s.learns) learn(l);
-    // All of a step's transfers, or native collectives, run at once: what is sent must be there
+    // All transfers, or native collectives, of a step run at once: what is sent must be there
     // before.
     for (const Transfer& t : s.transfers) send(t);
     for (const Transfer& t : s.transfers)
@@ -92,7 +92,7 @@ class Checker {
     extent(c.target, c.target_format, c);
     parts(c);
     formats(c);
-    // Element by element an input may be replaced, where both are raw.
+    // Raw elements may be replaced in place, one by one.
     const bool in_place = std::ranges::any_of(c.inputs, [&](const Input& in) {
       return in.place == c.target && in.format == Format::kRaw && c.target_format == Format::kRaw;
     });
@@ -105,7 +105,7 @@ class Checker {
     if (c.rng_key && c.rng_key->fingerprint) read(*c.rng_key->fingerprint, kFingerprintBytes);
   }
 
-  // What is written are all slots, of which those to be received are checked when they have come.
+  // Writes all slots; those to be received are checked when they have come.
   void header(const Step& s) {
     const Header& h = *s.header;
     const size_t slots = Header::kReceived + h.first + h.count;
@@ -122,7 +122,7 @@ class Checker {
     any_checked_ = true;
   }
 
-  // By the verdict, and not before a header has been checked, where any come.
+  // Gives results only by the verdict, and after a header was checked, if any come.
   void give(const Place& place) {
     if (place.region != Region::kRecv || !plan_.verdict) return;
     read(*plan_.verdict, sizeof(uint32_t));
@@ -138,7 +138,7 @@ class Checker {
     write(f.target, kFingerprintBytes, false);
   }
 
-  // From the send buffer, which may be the receive buffer.
+  // Reads the send buffer, which may be the receive buffer.
   void learn(const Learn& l) {
     if (plan_.codebook_bytes == 0) return refuse("learns levels that the call does not have");
     if (l.state.region != Region::kScratch) return refuse("learns outside scratch");
@@ -160,7 +160,7 @@ class Checker {
     use_send_buffer();
   }
 
-  // A table of levels is read by what packs and unpacks.
+  // Packing and unpacking read the table of levels.
   void read_codebook(const Compute& c) {
     const bool packed =
         c.target_format != Format::kRaw ||
@@ -209,13 +209,13 @@ class Checker {
     for (size_t p = 0; p < shards; ++p) read(shard(n.send, n, p), shard_bytes(n));
   }
 
-  // As the caller has called it: NCCL knows whether that is in place.
+  // The caller's own call: NCCL knows whether it is in place.
   static bool is_the_call(const Native& n) {
     return n.send == Place{Region::kSend, 0} && n.recv == Place{Region::kRecv, 0} &&
            n.element == Element::kOfCall && n.operation == Operation::kOfCall;
   }
 
-  // From the send buffer, which may be the receive buffer.
+  // Reads the send buffer, which may be the receive buffer.
   void send_own(const Native& n) {
     if (n.recv.region == Region::kRecv && !is_the_call(n))
       refuse("receives where it may still send");
@@ -278,12 +278,12 @@ class Checker {
                   [&](const Place& part, size_t bytes) { within(part, bytes, c.message); });
   }
 
-  // What a compute looks at: codes are merged as they are.
+  // Part that a compute reads: codes are merged alone.
   static Part taken(const Compute& c) {
     return c.part == Part::kMerged ? Part::kMerged : Part::kAll;
   }
 
-  // Codes are made of parameters that are there.
+  // Codes are made of existing parameters.
   void parts(const Compute& c) {
     const bool shared = formats_[c.message].packing.shared_grid.has_value();
     if ((c.part != Part::kAll || c.params_offset != 0) && !shared)
@@ -307,7 +307,7 @@ class Checker {
       if (in.format != Format::kPacked) refuse("merges what is not packed");
   }
 
-  // Where elements lie: codes and parameters may be apart.
+  // Places of elements: codes and parameters may be apart.
   template <class See>
   void for_each_part(const Place& place, Format format, const Compute& c, Part part,
                      const See& see) const {
@@ -351,12 +351,12 @@ class Checker {
       refuse("a place past its region");
   }
 
-  // Memory that only the plan uses.
+  // Returns true for memory that only the plan uses.
   static bool is_own(const Place& place) {
     return place.region == Region::kScratch || is_kept(place);
   }
 
-  // In which is what an earlier call wrote.
+  // Returns true for memory with what an earlier call wrote.
   static bool is_kept(const Place& place) {
     return place.region == Region::kState || place.region == Region::kCodebook;
   }
@@ -366,13 +366,13 @@ class Checker {
     return place.region == Region::kState ? state_ : codebook_;
   }
 
-  // What a step uses is its own while it runs: it must not change what another, or itself, may be
-  // reading or writing. A message may be of several shards, with up to `padding` bytes between them
-  // that nothing wrote.
+  // Reads memory, which is the step's own while it runs: no step may change what another, or
+  // itself, may be reading or writing. A message may have several shards, with up to `padding`
+  // unwritten bytes between them.
   void read(const Place& place, size_t bytes, size_t padding = 0) {
     const bool was_written = is_kept(place);
     const size_t queue = plan_.steps[at_].queue();
-    size_t unwritten = padding;  // so far; none is left for the beginning
+    size_t unwritten = padding;  // so far; none before the beginning
     uses(place).visit(place.offset, place.offset + bytes, [&](Use& use, size_t length) {
       unwritten = use.writer != kNone || was_written ? 0 : unwritten + length;
       if (unwritten > padding) refuse("reads scratch that nothing wrote");
@@ -382,7 +382,7 @@ class Checker {
     if (unwritten != 0) refuse("reads scratch that nothing wrote");
   }
 
-  // A place gets what it did not have. The receive buffer may be the send buffer.
+  // Changes a place to what it did not have. The receive buffer may be the send buffer.
   void change(const Place& place, size_t bytes, bool in_place = false) {
     if (is_own(place)) return write(place, bytes, in_place);
     if (place.region != Region::kRecv) return;
@@ -391,7 +391,7 @@ class Checker {
       if (!is_done(sends)) refuse("changes what may still be read as it was");
   }
 
-  // `in_place`: by what reads it.
+  // `in_place`: written by its reader.
   void write(const Place& place, size_t bytes, bool in_place) {
     const auto see = [&](const Use& use) {
       bool free = is_done(use.writer);
@@ -415,8 +415,8 @@ class Checker {
   size_t sent_ = 0;
   Uses scratch_, state_, codebook_;
   std::vector<size_t> sends_;  // steps that copy from the send buffer
-  bool changed_ = false;       // the receive buffer has been
-  size_t unchecked_ = 0;       // headers that are still to be checked
+  bool changed_ = false;       // the receive buffer was written
+  size_t unchecked_ = 0;       // headers to be checked
   bool any_checked_ = false;
   Order order_;
   Order::Front start_{};  // of the step
