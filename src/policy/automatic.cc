@@ -70,7 +70,7 @@ constexpr OptionKey<Allowance> kAutoKeys[] = {{"bits", parse_bits},
 
 std::string auto_keys() { return "auto has bits, error, round, own and seed"; }
 
-// Numbers of a bell curve: Box and Muller's of a counter.
+// Normal numbers: Box and Muller's of a counter.
 std::vector<float> gaussian(size_t n) {
   std::vector<float> x(n);
   for (size_t i = 0; i < n; ++i) {
@@ -101,7 +101,7 @@ double error_of_encoding(const codec::Spec& spec) {
   return std::sqrt(error / norm);
 }
 
-// The mean square of the largest magnitude of n: the integral of 2 m P(it is above m).
+// Mean square of the largest magnitude of n: the integral of 2 m P(it is above m).
 double mean_square_of_absmax(double n) {
   constexpr double kStep = 1.0 / 256;
   double sum = 0;
@@ -110,7 +110,7 @@ double mean_square_of_absmax(double n) {
   return sum;
 }
 
-// What is rounded is uniform within a step.
+// The rounded value is uniform within a step.
 double error_on_shared_grid(const codec::Spec& spec) {
   const int ranks = std::max<int>(1, spec.ranks);
   const double step = 1.0 / codec::levels(spec.bits, ranks);
@@ -119,9 +119,9 @@ double error_on_shared_grid(const codec::Spec& spec) {
   return step * std::sqrt(mean_square_of_absmax(elements) / per_step);
 }
 
-// Not what an error of one encoding does not tell all of: merged codes err anew with each merge,
-// learned levels are what a job has fitted, and what is beyond fp16's range becomes infinite. Nor
-// the fit for the least squared error, for profiles have the times of the fit to absmax.
+// Excludes codecs of which the error of one encoding does not tell all: merged codes err with each
+// merge, learned levels are fitted by a job, and fp16 overflows; and the fit for the least squared
+// error, as profiles have the times of the fit to absmax.
 bool may_be_chosen(const codec::Descriptor& d) {
   return d.sharing != codec::Sharing::kMerged && !d.codebook && d.name != "fp16" &&
          d.fit == codec::Fit::kAbsmax;
@@ -141,7 +141,7 @@ double most_error(const Auto& a) {
 }  // namespace
 
 Scheme parse_auto(std::string_view text) {
-  const codec::DefaultFloatEnvironment environment;  // it is the same on all ranks
+  const codec::DefaultFloatEnvironment environment;  // alike on all ranks
   Allowance allowed;
   read_options(text, kAutoKeys, auto_keys, allowed);
   Scheme scheme;
@@ -190,7 +190,7 @@ std::vector<Scheme> candidates(const Scheme& scheme, int ranks) {
   return found;
 }
 
-// It takes a while, and auto asks for each new size of a call.
+// Cached, as it takes a while and auto asks for each new size of a call.
 double gaussian_error(const codec::Spec& spec) {
   static std::mutex mutex;
   static auto& known = *new std::map<codec::Spec, double>;

@@ -22,17 +22,16 @@ namespace terse {
 Scheme parse_auto(std::string_view text);
 std::string print_auto(const Scheme& scheme);
 
-// What may be chosen for a sum, or for what only moves, on so many ranks; as on_ranks() has it. The
-// order, and so the choice among equals: those of most bits first, as the list has them. Never
-// chosen are fp16, whose range is too small for some sums, exp8, learned levels, and integers with
-// fit=mse.
+// Candidates for a sum, or for a collective that only moves, on so many ranks; as on_ranks(). Most
+// bits first, then in the order of the list, which decides among equals. Excludes fp16, whose range
+// is too small for some sums, exp8, learned levels, and integers with fit=mse.
 std::vector<Scheme> candidates(const Scheme& scheme, int ranks);
 
-// How profiles name what may be chosen: the codec, and the rounding where it is not its usual one.
+// Name of a candidate in profiles: the codec, and its rounding if that is not the default.
 std::string short_name(const Scheme& scheme);
 
-// The relative error of one encoding of Gaussian data, L2; where all ranks share a grid, of one
-// that fits the data of all.
+// Relative error of one encoding of Gaussian data, L2; of a shared grid, one that fits the data of
+// all ranks.
 double gaussian_error(const codec::Spec& spec);
 
 }  // namespace terse

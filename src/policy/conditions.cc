@@ -13,13 +13,13 @@ namespace {
 
 using Number = std::optional<uint64_t> (*)(std::string_view text);
 
-// A value that is there already would be a slip.
+// Adds a value; a second time is an error.
 void add_name(Set& set, Set value, std::string_view name) {
   if ((set & value) != 0) fail(ncclInvalidArgument, "\"{}\" is given twice", name);
   set |= value;
 }
 
-// FIRST..LAST, FIRST.., ..LAST or the one number.
+// Parses FIRST..LAST, FIRST.., ..LAST or one number.
 void set_range(Range& range, std::string_view text, Number number, const char* such_as) {
   const auto read = [&](std::string_view part, uint64_t otherwise) {
     if (part.empty()) return otherwise;
@@ -36,13 +36,13 @@ void set_range(Range& range, std::string_view text, Number number, const char* s
     fail(ncclInvalidArgument, "the range \"{}\" is empty: it begins after its end", text);
 }
 
-// Of ranks or of nodes, of which there is one at least.
+// Sets a number of ranks or nodes, at least one.
 void set_number_of(Range& range, std::string_view text, const char* such_as) {
   set_range(range, text, parse_number, such_as);
   if (range.last == 0) fail(ncclInvalidArgument, "no call is of 0");
 }
 
-// As few characters as say it.
+// Shortest text of a range.
 std::string print_range(const Range& range, std::string (*number)(uint64_t)) {
   if (range.everything()) return "";
   if (range.first == range.last) return number(range.first);

@@ -1,4 +1,4 @@
-// The conditions of a rule by their keys, the same in a policy file and on one line.
+// Conditions of a rule by key, the same in a policy file and on one line.
 #pragma once
 
 #include <span>
@@ -17,16 +17,16 @@ struct Condition {
   // Adds one value; names may have several. Throws Error(ncclInvalidArgument) that says what is
   // wrong with it.
   void (*add)(std::string_view value, Match& match);
-  // Canonical; empty: the rule does not ask for it.
+  // Canonical text; empty: the rule lacks the condition.
   std::string (*print)(const Match& match);
 };
 
 std::span<const Condition> conditions();
 
-// Whether it is about how large a message is.
+// Returns true if the condition is about a message's size.
 bool is_size(const Condition& condition);
 
-// Null when there is none with this key.
+// Returns null if there is none with this key.
 const Condition* find_condition(std::string_view key);
 
 // "; did you mean ..." for a key that is not known. `more` are keys beside the conditions.
@@ -35,7 +35,7 @@ std::string hint_key(std::string_view key, std::span<const std::string_view> mor
 // Text in double quotes, \" and \\ within: needed where it holds what a rule's grammar uses.
 std::string quote(std::string_view text);
 
-// The text of a value in quotes, or of one without; throws Error where a quote is out of place.
+// Text of a quoted or unquoted value. Throws Error for a misplaced quote.
 std::string unquote(std::string_view text);
 
 }  // namespace terse

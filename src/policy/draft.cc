@@ -9,7 +9,7 @@
 namespace terse {
 namespace {
 
-// All that may stand before a scheme's colon.
+// Names before a scheme's colon.
 std::vector<std::string> scheme_names() {
   std::vector<std::string> names{"off"};
   for (const Preset& preset : presets()) names.emplace_back(preset.name);
@@ -17,7 +17,7 @@ std::vector<std::string> scheme_names() {
   return names;
 }
 
-// int9 and minmax16 are no slips.
+// Returns true for int9 and minmax16, which are no typing errors.
 bool asks_for_bits(std::string_view name) {
   const std::string_view codec = name.substr(0, name.find_last_not_of("0123456789") + 1);
   return codec != name && std::ranges::any_of(codec::kDescriptors, [&](const auto& d) {
@@ -43,7 +43,7 @@ Scheme parse(std::string_view text) {
   }
 }
 
-// Between the floor and an upper limit.
+// Requires a size between the floor and an upper limit.
 void require_some_size(const Match& match) {
   const uint64_t most = std::min(match.bytes.last, match.shard.last);
   if (match.shard.first > most)
@@ -52,10 +52,10 @@ void require_some_size(const Match& match) {
          print_size(most), print_size(match.shard.first), print_size(most));
 }
 
-// The names that are in both sets, of which one that is empty stands for all.
+// Names in both sets; an empty set has all.
 Set both(Set a, Set b) { return a == 0 ? b : b == 0 ? a : a & b; }
 
-// Of a rule that names none. `auto` finds by itself from where on something is gained.
+// Sets the min size of a rule without one. `auto` finds its own.
 void set_least(Floor floor, Rule& rule) {
   Match& match = rule.match;
   match.usual =

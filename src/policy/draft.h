@@ -1,4 +1,4 @@
-// What the two grammars of a policy share: rules while they are read, and errors that say where.
+// Rules while the two grammars of a policy read them, and errors with their place.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace terse {
 
-// A rule as it is written, before what it leaves out is filled in.
+// Rule as written, before defaults are filled in.
 struct Draft {
   Match match;
-  bool names_least = false;  // the smallest size, be it 0: then there is no other floor
+  bool names_least = false;  // names the min size, even 0: no other floor then
   std::string_view scheme;   // or a preset
   unsigned number = 0, line = 0;
 };
 
-// The scheme that is meant by one whose options are separated by the wrong signs, such as
-// "int4;block=64"; empty: none is.
+// Intended scheme of a text whose options have wrong separators, such as "int4;block=64"; empty:
+// none.
 std::string meant_scheme(std::string_view text);
 
 // Adds one value of a condition. Throws Error(ncclInvalidArgument).

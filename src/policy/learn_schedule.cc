@@ -7,7 +7,7 @@
 
 namespace terse {
 
-// Numbers of calls with a plus or a comma between them, or never.
+// Parses numbers of calls with a plus or a comma between them, or never.
 Learn parse_learn(std::string_view text, std::string_view value) {
   constexpr uint64_t kLast = uint64_t{1} << 32;
   Learn learn{.calls = {}};

@@ -1,4 +1,4 @@
-// When the levels of a learned codec are fitted (terse.h, terseSchemeParse: learn).
+// Schedule of the fits of a learned codec's levels (terse.h, terseSchemeParse: learn).
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace terse {
 
-// At these calls of a kind, counted from 1, in ascending order; the others are 0.
+// Calls of a kind with a fit, counted from 1, ascending; the others are 0.
 struct Learn {
   static constexpr size_t kMax = 8;
   std::array<uint64_t, kMax> calls = {1, 100, 1000, 10000};

@@ -58,7 +58,7 @@ class LevelsParser {
     return levels;
   }
 
-  // What is said by names.
+  // Sets what names identify.
   static void set_name(std::string_view key, const std::string& name, Levels& levels) {
     if (key == "collective") {
       levels.collective = find_collective(name);
@@ -120,7 +120,7 @@ bool Levels::fit(plan::Collective c, uint64_t n, codec::Dtype d, const codec::Sp
 }
 
 std::vector<Levels> parse_levels(std::string_view text, const std::string& path) {
-  const codec::DefaultFloatEnvironment environment;  // they are the same on all ranks
+  const codec::DefaultFloatEnvironment environment;  // alike on all ranks
   return LevelsParser(text, path).parse();
 }
 

@@ -32,12 +32,13 @@ struct Levels {
   std::vector<float> at;
 
   int bits() const;
-  // Whether they are for such calls: of stochastic rounding, that begin with 0 and end with 1.
+  // Returns true if the levels serve such calls: stochastic rounding takes levels that begin with 0
+  // and end with 1.
   bool fit(plan::Collective collective, uint64_t count, codec::Dtype dtype,
            const codec::Spec& spec) const;
-  // Whether both are of the same calls. When these learn is not said, so that levels which one run
-  // has learned serve another that learns at other calls, or never: of schemes that differ in
-  // learn= alone the last one's levels stay.
+  // Returns true if both are of the same calls. learn= is ignored: levels that one run has learned
+  // serve another that learns at other calls, or never. Of schemes that differ in learn= alone the
+  // last one's levels stay.
   bool same_calls(const Levels& other) const {
     return collective == other.collective && count == other.count && dtype == other.dtype &&
            spec == other.spec && at.size() == other.at.size();
@@ -45,16 +46,16 @@ struct Levels {
   bool operator==(const Levels&) const = default;
 };
 
-// `path`: what errors name. Throw Error(ncclInvalidArgument) for what cannot be levels.
+// `path`: named in errors. Throw Error(ncclInvalidArgument) for invalid levels.
 std::vector<Levels> parse_levels(std::string_view text, const std::string& path);
-// None where there is no such file.
+// Returns none if there is no such file.
 std::vector<Levels> read_levels(const std::string& path);
 
-// What parses to the same levels.
+// Text that parses to the same levels.
 std::string print_levels(std::span<const Levels> all);
 
-// The same where that has no more than `most` bytes, which read_levels takes; else only those of
-// the calls that are made most often.
+// print_levels() within `most` bytes, which read_levels() accepts; if it is longer, of the most
+// frequent calls only.
 constexpr size_t kMaxLevelsBytes = size_t{16} << 20;
 std::string print_most_used(std::vector<Levels> all, size_t most = kMaxLevelsBytes);
 

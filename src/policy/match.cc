@@ -7,19 +7,19 @@ namespace {
 
 bool has(Set set, Set bit) { return (set & bit) != 0; }
 
-// A set without bits is that of everything.
+// A set without bits has everything.
 bool covers(Set set, Set other) { return set == 0 || (other != 0 && (other & ~set) == 0); }
 
 bool meets(Set set, Set other) { return set == 0 || other == 0 || (set & other) != 0; }
 
 bool is_less_than_usual(const Facts& f) { return f.bytes < default_min_bytes(f); }
 
-// The most that a match may take, on hosts or on GPUs, where shards have 32 KiB or more.
+// Shards of the largest match, on hosts or on GPUs, where shards have 32 KiB or more.
 Range shards_of(const Match& m) {
   return {std::max<uint64_t>(m.shard.first, m.usual ? kUsualShard / 2 : 0), m.shard.last};
 }
 
-// Two patterns may always.
+// Two patterns may always meet.
 bool names_meet(std::string_view name, std::string_view other) {
   const auto is_pattern = [](std::string_view s) { return s.find_first_of("*?") != s.npos; };
   if (name.empty() || other.empty() || (is_pattern(name) && is_pattern(other))) return true;
@@ -34,7 +34,7 @@ size_t default_min_bytes(const Facts& f) {
                : kUsualShard * plan::shards(f.collective, f.ranks);
 }
 
-// The sizes come last: where they alone refuse, the message is too small or too large.
+// Sizes come last: if they alone refuse, the message is too small or too large.
 const char* Match::refusal(const Facts& f) const {
   if (!has(collectives, set_of(f.collective))) return "collective";
   if (dtypes != 0 && !has(dtypes, set_of(f.dtype))) return "dtype";
@@ -71,7 +71,7 @@ bool Match::meets(const Match& o) const {
          names_meet(name, o.name) && tag.meets(o.tag) && of_sizes;
 }
 
-// After a mismatch the last * takes more, up to where what follows it may begin.
+// After a mismatch the last * takes more, up to a place where its follower may begin.
 bool glob(std::string_view pattern, std::string_view text) {
   size_t p = 0, t = 0, star = pattern.npos, taken = 0;
   while (t < text.size()) {

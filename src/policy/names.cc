@@ -50,7 +50,7 @@ constexpr OpName kOps[] = {
     {"max", ncclMax, false}, {"min", ncclMin, false}, {"premulsum", kPreMulSum, true},
 };
 
-// The union of the values whose table entry is `wanted`.
+// Union of the values whose table entry is `wanted`.
 template <class Entry, class Wanted>
 constexpr Set collect(const Entry& table, const Wanted& wanted) {
   Set set = 0;
@@ -63,7 +63,7 @@ constexpr Set kDefault = collect(kCollectives, [](const auto& c) { return c.by_d
 constexpr Set kReducing = collect(kCollectives, [](const auto& c) { return c.reduces; });
 constexpr Set kAll = collect(kCollectives, [](const auto&) { return true; });
 
-// Of names that stand for the same value the first is printed.
+// Prints the first name of each value.
 template <class Table, class Value>
 std::string print(const Table& table, Set set, const Value& value) {
   std::string text;
@@ -95,7 +95,7 @@ Set parse_collective(std::string_view name) {
 }
 
 plan::Collective find_collective(std::string_view name) {
-  parse_collective(name);  // says what is wrong
+  parse_collective(name);  // throws what is wrong
   return std::ranges::find(kCollectives, name, &CollectiveName::name)->collective;
 }
 

@@ -1,4 +1,4 @@
-// The names that rules and the command line use for collectives, types and operations.
+// Names of collectives, types and operations in rules and on the command line.
 #pragma once
 
 #include <nccl.h>
@@ -14,7 +14,7 @@
 
 namespace terse {
 
-// A set of values of an enum: bit by number. No bits mean that nothing is asked.
+// Set of values of an enum, bit by number. No bits: any value.
 using Set = uint32_t;
 
 template <class Enum>
@@ -24,7 +24,7 @@ constexpr Set set_of(Enum value) {
 }
 
 struct CollectiveName {
-  std::string_view name;  // several collectives may share one
+  std::string_view name;  // may be shared by several collectives
   plan::Collective collective;
   bool by_default;  // compressed by rules that name no collective
   bool reduces;     // has an operation
@@ -41,7 +41,7 @@ struct DtypeName {
 };
 std::span<const DtypeName> dtype_names();
 
-// Stands for all operators that ncclRedOpCreatePreMulSum makes.
+// Any operator of ncclRedOpCreatePreMulSum.
 constexpr ncclRedOp_t kPreMulSum = ncclNumOps;
 
 struct OpName {
@@ -51,16 +51,17 @@ struct OpName {
 };
 std::span<const OpName> op_names();
 
-// What rules may name. Throw Error(ncclInvalidArgument) for what is unknown or never compressed.
+// Values of a name in rules. Throw Error(ncclInvalidArgument) for what is unknown or never
+// compressed.
 Set parse_collective(std::string_view name);
 Set parse_dtype(std::string_view name);
 Set parse_op(std::string_view name);
 
-// The same of one: the first collective of the name.
+// First collective of the name, as parse_collective().
 plan::Collective find_collective(std::string_view name);
 codec::Dtype find_compressed_dtype(std::string_view name);
 
-// "a,b" in the order of the tables.
+// Names as "a,b", in the order of the tables.
 std::string print_collectives(Set collectives);
 std::string print_dtypes(Set dtypes);
 std::string print_ops(Set ops);
@@ -70,7 +71,7 @@ Set default_collectives();
 Set all_collectives();
 Set reducing_collectives();
 
-// The names of a table, each once.
+// Names of a table, each once.
 template <class Entry>
 std::vector<std::string_view> names_of(std::span<const Entry> table) {
   std::vector<std::string_view> names;

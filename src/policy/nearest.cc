@@ -25,13 +25,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
-  constexpr size_t kLongest = 64;  // no slip makes a name so long
+  constexpr size_t kLongest = 64;  // longer than any typing error
   std::string_view best;
   if (word.size() > kLongest) return best;
   size_t least = SIZE_MAX;
   for (const std::string_view name : known) {
     const size_t distance = edit_distance(word, name);
-    // One slip in three characters, and never so many that nothing of the name is left.
+    // Allows one error in three characters, and never the whole name.
     if (distance >= least || distance > std::max<size_t>(1, name.size() / 3)) continue;
     if (distance >= name.size()) continue;
     least = distance;

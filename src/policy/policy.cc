@@ -14,7 +14,7 @@ namespace terse {
 
 namespace {
 
-// What a rule compresses: of its collectives those that its scheme is for.
+// Calls that a rule compresses: those of its collectives that its scheme is for.
 Match compressed(const Rule& rule) {
   Match match = rule.match;
   for (size_t i = 0; i < plan::kCollectives; ++i) {
@@ -25,16 +25,16 @@ Match compressed(const Rule& rule) {
   return match;
 }
 
-// Of `off`, too, for it does what it says.
+// A rule with `off` has an effect, too.
 bool has_an_effect(const Rule& rule) {
   return rule.scheme.off || compressed(rule).collectives != 0;
 }
 
-// The calls that a preset leaves native.
+// Returns true for a rule by which a preset leaves calls native.
 bool is_left_by_preset(const Rule& rule) { return rule.scheme.off && !rule.preset.empty(); }
 
-// Of a rule that leaves calls native under conditions: the earlier one that compresses some of
-// them. Null where there is none, or where it keeps others from a later one.
+// Earlier rule that compresses some calls of a rule that leaves them native under conditions. Null:
+// there is none, or the rule keeps others from a later one.
 const Rule* made_vain(std::span<const Rule> rules, const Rule& rule) {
   if (!rule.scheme.off || is_left_by_preset(rule) ||
       rule.match == Match{.collectives = all_collectives()})
@@ -88,7 +88,7 @@ bool Policy::asks_name() const {
   return std::ranges::any_of(rules, [](const Rule& r) { return !r.match.name.empty(); });
 }
 
-// Rules are ranges of nodes, and so nothing changes but at their ends.
+// Rules are ranges of nodes: nothing changes but at their ends.
 bool Policy::turns_on_nodes(const Facts& facts) const {
   Facts f = facts;
   const auto at = [&](uint64_t nodes) {
@@ -112,7 +112,7 @@ std::string Policy::print() const {
 }
 
 std::vector<std::string> Policy::warnings() const {
-  // By number as written: the rule that takes its calls, null where one part of it is reached.
+  // By number as written: the rule that takes its calls; null: a part of it is reached.
   std::map<unsigned, const Rule*> taken;
   for (const Rule& rule : rules) {
     if (is_left_by_preset(rule)) continue;
@@ -160,8 +160,7 @@ std::string why_native(const Rule& rule) {
                      variant.empty() ? "" : fmt::format(", and {} compresses it", variant));
 }
 
-// What a rule means where it names no collective, or no smallest size, is written out but for the
-// one case that reads best without.
+// Prints the default collectives and the min size, except in the one case that reads best without.
 std::string print_rule(const Rule& rule) {
   Match match = rule.match;
   const Set implied = rule.scheme.off ? all_collectives() : default_collectives();

@@ -47,8 +47,8 @@ namespace terse {
 constexpr uint32_t kNoRule = static_cast<uint32_t>(-1);
 
 struct Decision {
-  const Scheme* scheme = nullptr;  // null: the call stays native, and `bypass` says why
-  uint32_t rule = kNoRule;         // that has matched
+  const Scheme* scheme = nullptr;  // null: native, for the reason `bypass`
+  uint32_t rule = kNoRule;         // the one that matched
   int bypass = 0;                  // a TERSE_BYPASS reason
 };
 
@@ -57,10 +57,10 @@ struct Rule {
   Scheme scheme;
   // Where it comes from. A preset makes several rules of one that is written.
   unsigned number = 0;  // as written, from 1
-  unsigned line = 0;    // of the file; 0: there is none
+  unsigned line = 0;    // in the file; 0: none
   std::string preset;
 
-  // The same calls, and the same for them.
+  // Returns true for equal schemes for equal calls.
   bool operator==(const Rule& other) const {
     return match == other.match && scheme == other.scheme;
   }
@@ -72,20 +72,20 @@ class Policy {
 
   // Allocates nothing.
   Decision decide(const Facts& facts) const;
-  bool compresses() const;  // whether there is a rule with a scheme that is not off
-  bool asks_nodes() const;  // whether a rule goes by the nodes
-  bool chooses() const;     // whether a rule's scheme is auto
-  bool asks_name() const;   // or by the communicator's name
+  bool compresses() const;  // true if a rule has a scheme that is not off
+  bool asks_nodes() const;  // true if a rule goes by nodes
+  bool chooses() const;     // true if a rule's scheme is auto
+  bool asks_name() const;   // true if a rule goes by the communicator's name
 
-  // Whether what becomes of a call depends on the number of its nodes, which is not known yet.
+  // Returns true if the decision on a call depends on its number of nodes, which is unknown.
   bool turns_on_nodes(const Facts& facts) const;
 
-  // Canonical: equal policies have equal texts, and the text is a line that parses back.
+  // Canonical text: a line that parses back, equal for equal policies.
   std::string print() const;
 
-  // A line for each rule that no call can come to, because an earlier one takes all of its calls;
-  // for each that would leave native what an earlier one compresses; and for each whose scheme is
-  // for other collectives.
+  // Warnings, a line each: of rules that no call reaches, as an earlier one takes all of theirs; of
+  // rules that would leave native what an earlier one compresses; and of rules whose scheme is for
+  // other collectives.
   std::vector<std::string> warnings() const;
 };
 
@@ -95,7 +95,7 @@ std::string print_rule(const Rule& rule);
 // rule that compresses, and for one whose scheme is `off` as written.
 std::string why_native(const Rule& rule);
 
-// "rule 2 (line 7)": how messages name it.
+// Name of a rule in messages: "rule 2 (line 7)".
 std::string describe_rule(const Rule& rule);
 
 // Both throw Error(ncclInvalidArgument) that says where the text is wrong: "column 12: ...", or

@@ -25,7 +25,7 @@ class FileParser {
     if (entry.key != "rule") {
       if (const Condition* c = find_condition(entry.key); c != nullptr || entry.key == "scheme")
         file_.refuse(entry.at, "\"{}\" belongs to a rule, under [[rule]]", entry.key);
-      file_.find_key(entry, kKeys);  // says that it is unknown
+      file_.find_key(entry, kKeys);  // throws that it is unknown
     }
     const toml::array* list = entry.value->as_array();
     if (list == nullptr) file_.refuse(entry.at, "rules begin with [[rule]]");

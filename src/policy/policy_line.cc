@@ -11,7 +11,7 @@ constexpr std::string_view kBlanks = " \t\n\r";
 
 struct Word {
   std::string_view text;
-  size_t at = 0;  // its place in the line
+  size_t at = 0;  // in the line
 };
 
 class LineParser {
@@ -62,7 +62,7 @@ class LineParser {
     scheme_ = scheme;
   }
 
-  // Several words without "->": rules that lack it, or a scheme with blanks in it.
+  // Refuses several words without "->": rules that lack it, or a scheme with blanks.
   [[noreturn]] void refuse_arrowless(const std::vector<Word>& words) const {
     const std::string_view text = through(words.front(), words.back());
     if (const std::string meant = meant_scheme(text); !meant.empty())
@@ -70,7 +70,7 @@ class LineParser {
     refuse(words[1].at, "\"->\" is missing between the conditions and the scheme");
   }
 
-  // "int4;block=64": the semicolon has begun a rule.
+  // Refuses "int4;block=64", whose semicolon has begun a rule.
   void require_no_option(const Word& word) const {
     if (number_ == 1 || word.text.find('=') == word.text.npos) return;
     const std::string_view text = through(scheme_, word);
@@ -80,12 +80,12 @@ class LineParser {
              text, meant);
   }
 
-  // The text from the beginning of one word to the end of another.
+  // Text from the beginning of one word to the end of another.
   std::string_view through(const Word& first, const Word& last) const {
     return text_.substr(first.at, last.at + last.text.size() - first.at);
   }
 
-  // key=value, or the names of collectives alone.
+  // Parses key=value, or names of collectives.
   void condition(const Word& word, Draft& draft) {
     const size_t equals = word.text.find('=');
     const bool bare = equals == word.text.npos;
@@ -115,7 +115,7 @@ class LineParser {
     return true;
   }
 
-  // Up to a blank or a sign outside of quotes; none before a sign, and at the end.
+  // Word up to a blank or a sign outside of quotes; none before a sign, and at the end.
   std::optional<Word> word() {
     skip_blanks();
     const size_t begin = at_;
@@ -141,8 +141,8 @@ class LineParser {
   const Floor floor_;
   size_t at_ = 0;
   unsigned number_ = 0;
-  Word scheme_;        // of the rule before
-  unsigned seen_ = 0;  // of the conditions, by their place in the table
+  Word scheme_;        // of the previous rule
+  unsigned seen_ = 0;  // conditions, by their place in the table
   Policy policy_;
 };
 

@@ -18,11 +18,11 @@ constexpr Set kMoves = set_of(Collective::kAllToAll) | set_of(Collective::kBroad
 constexpr Set kFp32 = set_of(ncclFloat32);
 
 struct Part {
-  Set collectives;  // none: all that the parts before do not have
+  Set collectives;  // none: all that the parts before lack
   std::string_view scheme;
 };
 
-// A preset, and its variant for fp32 weights.
+// Preset, and its variant for fp32 weights.
 struct Family {
   std::string_view name;
   std::string_view fp32_name;  // of the variant; empty: none, and AllGather is native

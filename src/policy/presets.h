@@ -17,7 +17,7 @@
 namespace terse {
 
 struct PresetPart {
-  Set collectives = 0;  // none: all that the parts before do not have
+  Set collectives = 0;  // none: all that the parts before lack
   Set dtypes = 0;       // none: any
   std::string scheme;
 };
@@ -25,8 +25,8 @@ struct PresetPart {
 struct Preset {
   std::string name;
   std::vector<PresetPart> parts;
-  std::string meaning;    // what it is for, and its source
-  std::string fp32_name;  // of its variant that compresses AllGather in fp32; empty: none
+  std::string meaning;    // purpose and source
+  std::string fp32_name;  // variant that compresses AllGather in fp32; empty: none
 };
 
 // Lists each preset, and behind it its variant for fp32 weights where it has one.

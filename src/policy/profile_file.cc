@@ -22,7 +22,7 @@ using model::Link;
 using model::Profile;
 using model::Rates;
 
-// A number of a table, and what is no such number. The canonical order is that of the lists.
+// Number of a table, and its bounds. The canonical order is that of the lists.
 template <class Owner>
 struct Field {
   std::string_view key;
@@ -78,7 +78,7 @@ class ProfileParser {
       } else if (e.key == "measured") {
         for (const toml::table* table : file_.tables_of(e)) curve(*table);
       } else {
-        file_.find_key(e, kKeys);  // says that it is unknown
+        file_.find_key(e, kKeys);  // throws that it is unknown
       }
     }
     require_whole();
@@ -158,7 +158,7 @@ class ProfileParser {
                      counted(curve.ranks, "rank"), counted(curve.nodes, "node"), curve.scheme);
   }
 
-  // As curves are looked for.
+  // Name of a curve, as curves are looked up.
   static std::string name_of_curve(const std::string& text) {
     if (text == model::kNative) return text;
     const Scheme scheme = parse_scheme(text);
@@ -169,7 +169,7 @@ class ProfileParser {
     return name;
   }
 
-  // What is said by names.
+  // Sets what names identify.
   static void set_name(std::string_view key, const std::string& name, Curve& curve) {
     if (key == "collective") {
       curve.collective = find_collective(name);
@@ -235,7 +235,7 @@ std::string print_curve(const Curve& c) {
 }  // namespace
 
 Profile parse_profile(std::string_view text, const std::string& path) {
-  const codec::DefaultFloatEnvironment environment;  // it is the same on all ranks
+  const codec::DefaultFloatEnvironment environment;  // alike on all ranks
   return ProfileParser(text, path).parse();
 }
 

@@ -29,15 +29,15 @@
 
 namespace terse {
 
-// Of what a profile says: bytes or elements a second, and a link's seconds.
+// Bounds of a profile's numbers: bytes or elements a second, and a link's seconds.
 constexpr double kMinRate = 1, kMaxRate = 1e15, kMaxLatency = 10;
 
 // Throw Error(ncclInvalidArgument) that says where the text is wrong: "FILE:3:7: ...".
 model::Profile parse_profile(std::string_view text, const std::string& path);
-// `name`: of one that comes along, or else of a file.
+// `name`: a built-in profile, or a file.
 model::Profile read_profile(const std::string& name);
 
-// The text parses back.
+// Text that parses back.
 std::string print_profile(const model::Profile& profile);
 
 struct KnownProfile {

@@ -1,4 +1,4 @@
-// The phrases for bypass reasons (terse.h), as terseBypassReasonString() and reports have them.
+// Phrases for bypass reasons (terse.h), in terseBypassReasonString() and reports.
 #pragma once
 
 namespace terse {

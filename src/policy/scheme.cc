@@ -8,7 +8,7 @@
 namespace terse {
 namespace {
 
-// Whose codes may become one.
+// Max ranks whose codes may become one.
 int most_ranks(const codec::Descriptor& d) {
   constexpr int kMax = std::numeric_limits<decltype(codec::Spec::ranks)>::max();
   const int of[] = {0, codec::levels(d.max_bits, codec::kMinLevels), kMax};

@@ -1,4 +1,4 @@
-// Finds the codec of a scheme that was read.
+// Codec of a scheme that was read.
 #include <algorithm>
 
 #include "policy/scheme_draft.h"
@@ -7,7 +7,7 @@
 namespace terse {
 namespace {
 
-// A codec's name in messages.
+// Name of a codec in messages.
 std::string name_of(const codec::Descriptor& d) {
   return std::string(d.name) + (d.fit == codec::Fit::kMse ? " with fit=mse" : "");
 }
@@ -18,7 +18,7 @@ auto find_codec(const SchemeDraft& draft) {
   });
 }
 
-// Another codec with the same keys, less those that it does not have.
+// Codec within a node, with the same keys, less those that it lacks.
 Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec::Spec& spec) {
   SchemeDraft other = draft;
   other.intra.reset();
@@ -36,7 +36,7 @@ Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec:
   other.learn.reset();
   if (find_codec(other) == codec::kDescriptors.end()) other.fit = codec::Fit::kAbsmax;
   const codec::Descriptor& d = *find_codec(other);
-  // A block that the text does not print, as there is no other, says nothing of it either.
+  // The text names no block if there is only one.
   const bool is_said = !codec::has_one_block(codec::descriptor(spec.codec));
   if (other.block && (!is_said || *other.block < d.min_block || *other.block > d.max_block))
     other.block = {};
@@ -51,7 +51,7 @@ Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec:
   return {.spec = within};
 }
 
-// Codes of a shared grid have algorithms of their own, and no others have those.
+// Codes of a shared grid have algorithms of their own, and no others.
 void require_algorithm(std::string_view text, const codec::Spec& spec, std::string_view algo) {
   const bool fits = std::ranges::any_of(plan::algorithms(), [&](const plan::Algorithm& a) {
     return a.sharing == sharing_of(spec) && (a.names.own == algo || a.names.also == algo);
@@ -78,7 +78,7 @@ Differences finish_delta(std::string_view text, const SchemeDraft& draft,
                   name_of(d));
   if (d.codebook)
     refuse_scheme(text, "delta is not for {}, whose levels are those of what is sent", name_of(d));
-  // Of codes -1..1 a step is as large as the largest difference.
+  // A step of codes -1..1 is as large as the largest difference.
   if (draft.scheme.spec.bits == 2 && d.params == 1 &&
       draft.rounding == codec::Rounding::kStochastic)
     refuse_scheme(text,

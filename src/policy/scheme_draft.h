@@ -1,5 +1,5 @@
-// A scheme while it is read: what its text says (scheme_text.cc), before the codec is found that
-// has all of it (scheme_codec.cc).
+// Scheme while it is read: its text's contents (scheme_text.cc), before a codec is found for all of
+// them (scheme_codec.cc).
 #pragma once
 
 #include <algorithm>
@@ -20,15 +20,15 @@ inline constexpr std::string_view kFitNames[] = {"absmax", "mse"};
 inline constexpr std::string_view kBaseNames[] = {"off", "inplace", "shadow"};
 inline constexpr std::string_view kOwnNames[] = {"quantized", "exact"};
 
-// What is read, before a codec is found for it all.
+// Contents of a scheme's text.
 struct SchemeDraft {
   Scheme scheme;
-  std::string_view name;  // of the codec, less its bits
+  std::string_view name;  // of the codec, without its bits
   codec::Fit fit = codec::Fit::kAbsmax;
   std::optional<uint64_t> block;
   std::optional<codec::Rounding> rounding;
   std::optional<codec::Number> scale;
-  std::optional<std::string_view> intra;  // what is said of it
+  std::optional<std::string_view> intra;  // value of intra=
   std::optional<bool> own_exact;
   std::optional<uint64_t> every;
   std::optional<Learn> learn;
@@ -40,17 +40,17 @@ struct SchemeDraft {
   }
 };
 
-// NAME: a codec's name, followed by the bits where it has several widths. Throws
-// Error(ncclInvalidArgument), as finish() does.
+// NAME: a codec's name, with the bits if it has several widths. Throws Error(ncclInvalidArgument),
+// as finish() does.
 void parse_codec(std::string_view text, std::string_view name, SchemeDraft& draft);
 
-// The codec that is meant, and what it leaves open; or why there is none.
+// Scheme with the codec that fits the draft; throws why there is none.
 Scheme finish(std::string_view text, const SchemeDraft& draft);
 
 // "a, b or c"
 std::string listed(const std::vector<std::string>& words, std::string_view last = "or");
 
-// Those of the names that are in the set.
+// Names that are in the set.
 template <size_t n>
 std::string listed(const std::string_view (&names)[n], codec::Choices set) {
   std::vector<std::string> words;
@@ -59,7 +59,7 @@ std::string listed(const std::string_view (&names)[n], codec::Choices set) {
   return listed(words);
 }
 
-// The codecs, each with its widths up to most(descriptor); those of which that is 0 are left out.
+// Codecs, each with its widths up to most(descriptor), without those for which that is 0.
 template <class Most>
 std::vector<std::string> widths(const Most& most) {
   std::vector<std::string> words;

@@ -1,4 +1,4 @@
-// The options of a scheme, key=value[,key=value]..., and how one that cannot be right is refused.
+// Options of a scheme, key=value[,key=value]..., and the refusal of invalid ones.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,7 @@ template <class... Args>
        fmt::format(format, std::forward<Args>(args)...));
 }
 
-// A table entry for each key. Values of one that is `listed` may be several numbers, with commas
-// between them.
+// Table entry of a key. A `listed` key takes several numbers, with commas between them.
 template <class Draft>
 struct OptionKey {
   std::string_view name;
@@ -27,7 +26,7 @@ struct OptionKey {
   bool listed = false;
 };
 
-// The end of a list of numbers that goes on behind a comma; npos: that of the text.
+// End of a list of numbers that continues behind a comma; npos: the end of the text.
 inline size_t end_of_list(std::string_view text, size_t comma) {
   while (comma != text.npos) {
     const size_t next = text.find(',', comma + 1);
@@ -38,7 +37,7 @@ inline size_t end_of_list(std::string_view text, size_t comma) {
   return comma;
 }
 
-// Sets what is behind the scheme's colon, if there is one. `known`: gives words for the keys, for a
+// Sets the options behind the scheme's colon, if there are any. `known`: words for the keys, for a
 // message.
 template <class Draft, size_t n>
 void read_options(std::string_view text, const OptionKey<Draft> (&keys)[n], std::string (*known)(),

@@ -1,4 +1,4 @@
-// The grammar of schemes (terse.h, terseSchemeParse).
+// Grammar of schemes (terse.h, terseSchemeParse).
 #include <algorithm>
 #include <charconv>
 #include <iterator>
@@ -12,7 +12,7 @@
 namespace terse {
 namespace {
 
-// The index of `word` in a list of names.
+// Index of `word` in a list of names.
 template <size_t n>
 std::optional<int> find(const std::string_view (&names)[n], std::string_view word) {
   for (size_t i = 0; i < n; ++i)

@@ -17,8 +17,8 @@
 namespace terse {
 namespace {
 
-// Where the process began, which is what relative paths are meant from: programs may go elsewhere
-// before their first call. Never destroyed.
+// Folder where the process began, for relative paths: programs may change it before their first
+// call. Never destroyed.
 const std::filesystem::path& start_folder() {
   static const std::filesystem::path& folder = *new std::filesystem::path([] {
     std::error_code error;
@@ -30,12 +30,12 @@ const std::filesystem::path& start_folder() {
 
 std::string file_at(std::string_view path) { return (start_folder() / path).string(); }
 
-// What the linker looks for by a name alone stays one.
+// A name without a slash stays one, for the linker to look up.
 std::string library_at(std::string_view path) {
   return path.find('/') == path.npos ? std::string(path) : file_at(path);
 }
 
-// Each of its signs, but for %%, stands for what tells reports apart.
+// Checks the signs of a report's name, which tell reports apart, and %%.
 void require_report(std::string_view text) {
   for (size_t at = text.find('%'); at != text.npos; at = text.find('%', at + 2)) {
     const std::string_view sign = text.substr(at, 2);
@@ -92,7 +92,7 @@ enum class Ranks : uint8_t { kAlike, kMayDiffer };
 struct Variable {
   const char* name;
   Ranks ranks;
-  const char* meaning;  // null: terse sets it, and people do not
+  const char* meaning;  // null: set by terse, not by people
   void (*read)(std::string_view text, Settings& s);
 };
 
@@ -151,7 +151,7 @@ constexpr Variable kVariables[] = {
     {"TERSE_TRACE", Ranks::kMayDiffer,
      "so many last calls of a communicator are kept for the report, with their steps",
      [](std::string_view text, Settings& s) { s.trace = parse_trace(text); }},
-    // A file that a process makes with its first communicator, of terse run --check.
+    // File that a process makes with its first communicator, for terse run --check.
     {"TERSE_MARK", Ranks::kMayDiffer, nullptr,
      [](std::string_view text, Settings& s) { s.mark = file_at(text); }},
     {"TERSE_LOG", Ranks::kMayDiffer,
@@ -160,21 +160,21 @@ constexpr Variable kVariables[] = {
     {"NCCL_HOSTID", Ranks::kMayDiffer,
      "NCCL's name of this machine, by which nodes are counted (default: its own)",
      [](std::string_view text, Settings& s) { s.node = text; }},
-    // After NCCL's, whose place it takes.
+    // After NCCL_HOSTID, which it replaces.
     {"TERSE_NODE", Ranks::kMayDiffer,
      "name of the node, in place of NCCL_HOSTID, for terse alone: several machines may be one node",
      [](std::string_view text, Settings& s) { s.node = text; }},
 };
 
-// In which launchers tell a process its number.
+// Variables in which launchers number processes.
 constexpr const char* kProcessNumbers[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                            "SLURM_PROCID"};
 
-// Read by this repository's own tests, and no settings of the library.
+// Variables of this repository's own tests.
 constexpr std::string_view kHarness[] = {"TERSE_BLESS", "TERSE_REQUIRE_NAMESPACES",
                                          "TERSE_TEST_BUILD_DIR"};
 
-// The rules need the other settings.
+// Called last, as rules need the other settings.
 void read_policy(Settings& s) {
   if (!s.scheme.empty() && !s.policy_path.empty())
     fail(ncclInvalidArgument, "TERSE_POLICY and TERSE_SCHEME are both set; rules come from one");
@@ -226,7 +226,7 @@ Settings read_settings(const std::function<const char*(const char* name)>& look_
 }
 
 const Settings& settings() {
-  // For good: calls may come while the program exits.
+  // Never destroyed: calls may come while the program exits.
   static const Settings& s = *new Settings([] {
     Settings read = read_settings([](const char* name) { return std::getenv(name); });
     if (read.log) set_log_level(*read.log);
@@ -264,7 +264,7 @@ std::vector<std::string> unknown_variables(const char* const* environment) {
 }
 
 std::string report_at(const std::filesystem::path& folder, std::string_view text) {
-  std::string plain;  // in which % is no sign
+  std::string plain;  // without signs of %
   for (const char c : folder.string()) plain.append(c == '%' ? 2 : 1, c);
   return (plain / std::filesystem::path(text)).string();
 }

@@ -1,4 +1,4 @@
-// The settings, read from the environment once, in this room only. settings.cc lists the variables.
+// Settings, read from the environment once, by this room alone. settings.cc lists the variables.
 #pragma once
 
 #include <cstddef>
@@ -19,56 +19,56 @@ namespace terse {
 
 struct Settings {
   std::string scheme, policy_path;        // at most one of them
-  Floor min_bytes;                        // empty: usual sizes
-  Policy policy;                          // made of the above
-  std::optional<model::Profile> profile;  // by which `auto` chooses
+  Floor min_bytes;                        // empty: default sizes
+  Policy policy;                          // made of the two above
+  std::optional<model::Profile> profile;  // for `auto`
   std::string levels_path;                // where levels are saved; empty: nowhere
-  std::vector<Levels> levels;             // that were there, for learned codecs to begin with
+  std::vector<Levels> levels;             // read from there, for learned codecs to begin with
   size_t chunk_bytes = 0;                 // 0: by the machine and the number of ranks
   uint64_t seed = 0;
   unsigned timeout_seconds = 60;
   std::string nccl;               // empty: the program's
   std::string cuda_module;        // empty: the one beside terse's own library
-  std::string node;               // what this one is called; empty: the machine's name and boot id
-  std::optional<uint64_t> meter;  // one in n compressed calls is timed, 0: none; empty: by machine
-  uint64_t verify = 0;            // one in n of all ranks also runs natively; 0: none
-  uint64_t trace = 0;             // so many last calls of a communicator are in the report
-  uint64_t process = 0;           // this one's number among the job's, by its launcher
-  std::string mark;               // a file to make at the first communicator; empty: none
+  std::string node;               // name of the node; empty: the machine's name and boot id
+  std::optional<uint64_t> meter;  // times one in n compressed calls, 0: none; empty: by machine
+  uint64_t verify = 0;            // also runs one in n calls of all ranks natively; 0: none
+  uint64_t trace = 0;             // last calls of a communicator in the report
+  uint64_t process = 0;           // number of this process in the job, by its launcher
+  std::string mark;               // file to make at the first communicator; empty: none
   std::string report;             // of this process at its end (report_folder); empty: none
-  std::optional<LogLevel> log;    // empty: the usual one
-  std::string error;              // the first setting that could not be understood; empty: none
+  std::optional<LogLevel> log;    // empty: the default
+  std::string error;              // first setting that was not understood; empty: none
 };
 
-// What was in the environment at the first call. Never throws for a bad setting: `error` keeps it,
+// Settings of the environment at the first call. Never throws for a bad setting: `error` keeps it,
 // and communicator creation reports it.
 const Settings& settings();
 
-// The same from a look-up of names, null where there is none.
+// Settings of a look-up by name, which gives null for none.
 Settings read_settings(const std::function<const char*(const char* name)>& look_up);
 
-// What a user without a profile can do.
+// Remedy for a missing profile.
 constexpr char kProfileHint[] =
     "set TERSE_PROFILE to a file that `terse tune` has written, or to one of those that `terse "
     "forecast --list` names";
 
-// TERSE_REPORT as it is meant from a folder.
+// TERSE_REPORT relative to a folder.
 std::string report_at(const std::filesystem::path& folder, std::string_view text);
 
-// The folder that reports go to; "": it is a name, with %r, %p or %h in it.
+// Folder of the reports; "": it is a name with %r, %p or %h.
 std::string report_folder(std::string_view report);
 
-// What is wrong, in a line each, with variables that are named TERSE_... and are none of terse's.
-// `environment` is as POSIX has it.
+// Warnings, a line each, for variables named TERSE_... that are none of terse's. `environment`: as
+// POSIX has it.
 std::vector<std::string> unknown_variables(const char* const* environment);
 
-// The settings' names, meanings and present values, a line each.
+// Names, meanings and present values of the settings, a line each.
 std::string describe_settings();
 
-// Throws Error(ncclInvalidArgument) when a setting could not be understood.
+// Throws Error(ncclInvalidArgument) if a setting was not understood.
 void require_valid(const Settings& settings);
 
-// The numbers that must be alike on all ranks, as the policy must.
+// Numbers that must be alike on all ranks, as the policy must.
 struct SharedNumber {
   const char* variable;
   uint64_t (*value)(const Settings& settings);

@@ -12,7 +12,7 @@ constexpr int kMaxNested = 16;  // arrays and inline tables in each other
 
 size_t length_of_comment(std::string_view text) { return std::min(text.find('\n'), text.size()); }
 
-// Of lines in three quotes each; the last two characters may be quotes as well.
+// Length of a text in three quotes each; its last two characters may be quotes as well.
 size_t length_of_lines(std::string_view text, std::string_view quotes) {
   const bool escapes = quotes.front() == '"';
   size_t at = quotes.size();
@@ -23,7 +23,7 @@ size_t length_of_lines(std::string_view text, std::string_view quotes) {
   return std::min(at, text.size());
 }
 
-// Of a text in quotes, which ends with its line at the latest.
+// Length of a text in quotes, which ends with its line at the latest.
 size_t length_of_text(std::string_view text) {
   const char quote = text.front();
   size_t at = 1;
@@ -33,7 +33,7 @@ size_t length_of_text(std::string_view text) {
   return std::min(at + (closed ? 1 : 0), text.size());
 }
 
-// Of what a text begins with and nothing nests in; 0: it begins with something else.
+// Length of what a text begins with and nothing nests in; 0: something else.
 size_t length_of_opaque(std::string_view text) {
   if (text.front() == '#') return length_of_comment(text);
   for (const std::string_view quotes : {R"(""")", "'''"}) {

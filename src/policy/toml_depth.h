@@ -1,5 +1,5 @@
-// How deep a TOML text goes, before it is parsed: a parser takes what lies in another into it by
-// recursion, which the end of the stack ends.
+// Depth of a TOML text, checked before it is parsed: a parser recurses into nested values, until
+// the stack ends.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ struct TooDeep {
   std::string what;
 };
 
-// The first place of a text that goes deeper than any file of ours; none: there is no such place
-// before what makes it no TOML.
+// First place of a text that nests deeper than any file of ours; none: there is no such place
+// before an error of TOML's.
 std::optional<TooDeep> too_deep(std::string_view text);
 
 }  // namespace terse

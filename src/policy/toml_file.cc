@@ -22,7 +22,7 @@ std::string_view line_of(std::string_view text, unsigned line) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-// toml++ complains of the end of the line as of any other control character.
+// toml++ complains of the end of a line as of any other control character.
 bool ends_open(std::string_view line, const toml::source_position& at, std::string_view complaint) {
   return complaint.find("string") != complaint.npos && at.column > line.size();
 }
@@ -32,7 +32,7 @@ std::string_view trimmed(std::string_view text) {
   return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
-// scheme = "safe", where the line has no quotes; "": it is another line.
+// Suggests scheme = "safe" for a line without quotes; "": another line.
 std::string quoted(std::string_view line) {
   const size_t equals = line.find('=');
   if (equals == line.npos) return "";
@@ -75,8 +75,8 @@ TomlFile::TomlFile(std::string_view text, const std::string& path) : path_(path)
   }
 }
 
-// toml++ 3.3 runs into undefined behaviour where it asks whether some characters beyond ASCII are
-// blanks. Lines that are comments may have any.
+// toml++ 3.3 has undefined behaviour for some characters beyond ASCII, in asking whether they are
+// blanks. Comments may have any.
 void TomlFile::require_ascii(std::string_view text) const {
   toml::source_position at{1, 1};
   bool comment = false;

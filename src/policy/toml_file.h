@@ -1,4 +1,4 @@
-// A file in TOML, whose errors name their place: "FILE:3:7: ...".
+// File in TOML, whose errors name their place: "FILE:3:7: ...".
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-// The library is used as headers: nothing more to link or to find at run time.
+// Used as headers: nothing more to link or to find at run time.
 #include <toml++/toml.h>
 
 #include "base/error.h"
@@ -26,21 +26,21 @@ class TomlFile {
 
   const toml::table& table() const { return table_; }
 
-  // In the order of the text, so that the first error is the first in the file.
+  // Entries in the order of the text, so that the first error is the first in the file.
   static std::vector<Entry> entries(const toml::table& table);
 
-  // What an entry has, or a refusal that says what it should. A text is printable ASCII; numbers
-  // are within [least, most], and of a unit ("": of none).
+  // Value of an entry, or a refusal that says what it should be. A text is printable ASCII; numbers
+  // are within [least, most], and of a unit ("": none).
   const toml::table& table_of(const Entry& entry) const;
   std::string text_of(const Entry& entry) const;
   bool flag_of(const Entry& entry) const;
   double number_of(const toml::node& node, std::string_view key) const;
   double number_of(const Entry& entry, double least, double most, std::string_view unit = "") const;
   uint64_t whole_of(const Entry& entry, uint64_t least, uint64_t most) const;
-  // The tables of a list, each of which begins with [[key]].
+  // Tables of a list, each of which begins with [[key]].
   std::vector<const toml::table*> tables_of(const Entry& entry) const;
 
-  // Which of the keys it is; an error where it is none.
+  // Index of the entry's key among `keys`; an error if it is none.
   size_t find_key(const Entry& entry, std::span<const std::string_view> keys) const;
 
   std::string place(const toml::source_position& at) const {
@@ -62,11 +62,11 @@ class TomlFile {
   toml::table table_;
 };
 
-// Of text that is to be read again: in quotes, and what cannot be printed as ASCII as ?.
+// Text to be read again: in quotes, with ? for what is not printable ASCII.
 std::string toml_quoted(std::string_view text);
 
-// The text of a file or a pipe, which is to be a `what`, "a policy", and of no more than `most`
-// bytes. Throws Error(ncclInvalidArgument).
+// Text of a file or a pipe, at most `most` bytes; `what`: its name in errors, "a policy". Throws
+// Error(ncclInvalidArgument).
 std::string text_of_file(const std::string& path, std::string_view what,
                          size_t most = size_t{1} << 20);
 
