@@ -2,7 +2,7 @@
 
 namespace terse::cli {
 
-// Of what terse was built, how, and for which GPUs (cmake/build_facts.cmake).
+// Source, compiler and GPUs of this build (cmake/build_facts.cmake).
 struct BuildFacts {
   const char *commit, *compiler, *cuda_module;
 };

@@ -17,7 +17,7 @@
 namespace terse::cli {
 namespace {
 
-// What a launcher, a scheduler or a person may send.
+// Signals of launchers, schedulers and people.
 constexpr int kForwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 
 sigset_t awaited() {
@@ -28,8 +28,8 @@ sigset_t awaited() {
   return set;
 }
 
-// The kernel sends a terminal's signals to the whole foreground, the program included; but that it
-// was hung up, to the leader of its session alone.
+// The kernel sends a terminal's signals to the whole foreground group, the program included; a
+// hang-up only to the leader of the session.
 bool is_for_this_process_alone(const siginfo_t& info) {
   const bool sent_by_a_process = info.si_code <= 0;
   return sent_by_a_process || (info.si_signo == SIGHUP && getsid(0) == getpid());

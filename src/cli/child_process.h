@@ -1,4 +1,4 @@
-// A program that `terse` stays beside, in place of becoming it.
+// Child process, for a program that `terse` outlives.
 #pragma once
 
 #include <string>
@@ -6,13 +6,12 @@
 
 namespace terse::cli {
 
-// Runs a program as a child to its end, which wait() says. Signals to this process alone go on to
-// it (most of a terminal's reach both anyway); where this process is killed, so is it. As
-// with become(), a program that cannot be started is an exit status of a shell's.
+// Runs a program to its end, and returns its status as wait() has it. Forwards signals to this
+// process alone (most of a terminal's reach both); if this process is killed, so is the child. As
+// with become(), a program that cannot be started has a shell's exit status.
 int run_child(std::vector<std::string> command);
 
-// The exit status, for this process to end as another has ended; where that died by a signal, so
-// does this.
+// Exit status by which this process ends as another has ended; dies by the same signal.
 int end_like(int waited);
 
 }  // namespace terse::cli

@@ -20,7 +20,7 @@ std::string colored(std::string_view color, std::string_view text) {
   return std::string(color).append(text).append(kNone);
 }
 
-// The names that a line begins with end before two blanks, or with the line.
+// Names at the begin of a line end before two blanks, or with the line.
 std::string colored_line(std::string_view line) {
   if (line.empty()) return "";
   if (line.front() != ' ') return line.back() == ':' ? colored(kBold, line) : std::string(line);

@@ -1,4 +1,4 @@
-// Colors on a terminal, and never in a pipe.
+// Colors on a terminal, never in a pipe.
 #pragma once
 
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 namespace terse::cli {
 
-// Not where NO_COLOR is set (no-color.org), nor on a terminal that has none.
+// Returns false if NO_COLOR is set (no-color.org), or if the terminal has no colors.
 bool has_colors(std::FILE* stream);
 
 // "terse:" of a message, red where standard error has colors.

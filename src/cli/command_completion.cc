@@ -32,7 +32,7 @@ void bash(const std::vector<Command>& commands) {
         values +=
             fmt::format("    '{} {}') words='{}' ;;\n", c.name, o.name, fmt::join(o.choices, " "));
   }
-  // Where no word fits, -o default has bash complete files.
+  // bash completes files by -o default if no word fits.
   fmt::print(R"sh(# bash completion of terse: eval "$(terse completion bash)"
 _terse() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command='' words='' i

@@ -1,5 +1,5 @@
-// `terse explain`: what becomes of a call, and why: the rule, the algorithm, the bytes, and how
-// long they take a link.
+// `terse explain`: the decision on a call: the rule, the algorithm, the bytes, and their time on a
+// link.
 #include <algorithm>
 
 #include "base/error.h"
@@ -57,7 +57,7 @@ uint64_t parse_tag_option(const std::string& text) {
   return *tag;
 }
 
-// The call of the largest whole number of elements within the bytes.
+// Call of the largest whole number of elements within the bytes.
 Request request_of(const ExplainOptions& o) {
   Request r{.collective = entry_of(collective_names(), o.collective).collective};
   r.datatype = entry_of(dtype_names(), o.dtype).dtype;
@@ -68,7 +68,7 @@ Request request_of(const ExplainOptions& o) {
   return r;
 }
 
-// --profile, which stands in place of the environment's.
+// --profile, in place of the environment's.
 std::optional<model::Profile> named_profile(const ExplainOptions& o) {
   if (o.profile.empty()) return {};
   return at("--profile", [&] { return read_profile(o.profile); });
@@ -84,7 +84,7 @@ Policy policy_of(const ExplainOptions& o) {
   return settings().policy;
 }
 
-// Whether bytes_text(), which rounds, says as many.
+// Returns true if the rounded bytes_text() says as many.
 bool has_four_digits(uint64_t bytes) {
   uint64_t unit = 1, decimals = 1000;
   while (bytes / unit >= 1024) unit *= 1024;
@@ -92,7 +92,7 @@ bool has_four_digits(uint64_t bytes) {
   return bytes * decimals % unit == 0;
 }
 
-// Rules go by each byte.
+// Text of all digits, as rules go by each byte.
 std::string exact_bytes_text(uint64_t bytes) {
   return has_four_digits(bytes) ? bytes_text(bytes) : fmt::format("{} B", bytes);
 }
@@ -107,7 +107,7 @@ void print_call(const ExplainOptions& o, const Request& r) {
              r.config.tag == 0 ? "" : fmt::format(", tag {}", r.config.tag));
 }
 
-// The rules that come before the one that decides, and why they do not.
+// Prints the rules before the one that decides, and why they do not match.
 void print_decision(const Policy& policy, const Facts& facts, const Decision& decision) {
   const size_t passed = std::min<size_t>(decision.rule, policy.rules.size());
   for (size_t i = 0; i < passed; ++i) {
@@ -128,14 +128,14 @@ void print_decision(const Policy& policy, const Facts& facts, const Decision& de
                                    : fmt::format(" (preset {})", rule.preset));
 }
 
-// Seen from rank 0, which sends: it is the root only where the root does; else that is on the last
-// node, and so the first one sends.
+// Root as seen from rank 0, which sends: itself if the root sends; else a rank of the last node, so
+// that the first node sends.
 int root_of(const ExplainOptions& o, const Request& r) {
   const plan::Traits& t = plan::traits(r.collective);
   return t.rooted && t.send.who == plan::Who::kAll ? o.ranks - 1 : 0;
 }
 
-// The call, by all that its plan depends on but the scheme.
+// Call with all that its plan depends on but the scheme.
 struct Call {
   const ExplainOptions& options;
   const Request& request;
@@ -165,7 +165,7 @@ void print_node(const Load& load) {
                        : fmt::format("1/{:.4g}", ratio));
 }
 
-// Every algorithm that does the call, beside NCCL's own.
+// Prints every algorithm for the call, beside NCCL's own.
 void print_comparison(const Call& call, const Scheme& scheme, const plan::Algorithm* taken) {
   plan::Shape shape = call.shape_on(0, scheme);
   shape.chunk_policy =
@@ -242,7 +242,7 @@ model::Profile default_profile() {
   return *settings().profile;
 }
 
-// What auto takes, after a table of what it may.
+// Choice of auto, after a table of its candidates.
 Scheme chosen(const Call& call, const Scheme& scheme, const model::Profile& profile) {
   const ExplainOptions& o = call.options;
   codec::Dtype dtype{};
@@ -273,7 +273,7 @@ const char* reason_of(int bypass, const Decision& decision, const Request& reque
   return kReasons[bypass];
 }
 
-// Why the call stays native, by a scheme that is for so many ranks.
+// Reason of a native call, by a scheme that is for so many ranks.
 std::optional<int> bypass_of(const Request& request, int ranks, const Scheme& scheme) {
   if (const auto reason = bypass_reason(request, ranks, scheme)) return reason;
   if (!scheme.automatic && is_native_within_nodes(request, scheme)) return TERSE_BYPASS_OP;

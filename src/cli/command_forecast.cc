@@ -1,5 +1,5 @@
-// `terse forecast`: what calls, or a training step, would take on a machine that is described by a
-// profile, natively and compressed.
+// `terse forecast`: predicted times of calls, or of a training step, on a machine with a profile,
+// natively and compressed.
 #include <algorithm>
 #include <cmath>
 
@@ -29,7 +29,7 @@ struct ForecastOptions {
   std::string profile = "a100-8x-100gbit", step, collective = "allreduce", dtype = "float32", plot;
   std::vector<std::string> ranks{"64"},
       bytes{"64K", "256K", "1M", "4M", "16M", "64M", "256M", "1G"};
-  std::vector<std::string> schemes;  // none: the usual ones
+  std::vector<std::string> schemes;  // none: the defaults
   int node_ranks = 0;
 };
 
@@ -52,7 +52,7 @@ int number_of_ranks(const std::string& text) {
   return static_cast<int>(*number);
 }
 
-// A call without a count: of the ranks on a machine.
+// Machine and ranks of a call.
 struct Place {
   const model::Profile& profile;
   int ranks;
@@ -65,13 +65,13 @@ struct Place {
   }
 };
 
-// Seconds of the call natively, and with the scheme; empty: it stays native.
+// Seconds of the call natively, and with the scheme; empty: native.
 struct Times {
   double native;
   std::optional<double> compressed;
 };
 
-// `option`: what the bytes are of.
+// `option`: named in errors.
 Prospect prospect_of(const std::string& option, plan::Collective collective, double bytes,
                      codec::Dtype dtype, int ranks) {
   const auto whole =
@@ -82,11 +82,11 @@ Prospect prospect_of(const std::string& option, plan::Collective collective, dou
   return {collective, static_cast<size_t>(bytes / whole), dtype, ranks, 0};
 }
 
-// As a program's call: throws Error where the scheme is not for so many ranks.
+// Times as of a program's call. Throws Error if the scheme is not for so many ranks.
 Times times_of(const Place& place, const Prospect& call, const Scheme& wanted) {
   const Prediction native = predict_native(place.profile, call, place.machines());
   if (wanted.off || !is_for(wanted, call.collective, call.dtype)) return {*native.seconds, {}};
-  const Scheme scheme = require_on_ranks(wanted, call.ranks);  // of other codes, it may be
+  const Scheme scheme = require_on_ranks(wanted, call.ranks);  // may have other codes
   if (!is_for(scheme, call.collective, call.dtype)) return {*native.seconds, {}};
   require_feasible(call.collective,
                    shape_of({codec::Spec{}}, call.count, codec::dtype_size(call.dtype),
@@ -134,7 +134,7 @@ void add_point(Table& table, double x, const Place& place, const Prospect& call,
   }
 }
 
-// What is compared where nothing else is asked for: what all of the numbers of ranks may have.
+// Default schemes: those that serve all of the numbers of ranks.
 std::vector<std::string> default_schemes(const std::vector<std::string>& ranks) {
   std::vector<std::string> usual{"bf16", "int8", "int4", "linear8"};
   std::erase_if(usual, [&](const std::string& scheme) {
@@ -183,7 +183,7 @@ void print_profile(const model::Profile& profile) {
     fmt::print("measured   is what auto goes by; these times are the model's\n");
 }
 
-// A table by sizes for each number of ranks; or, of one size, one by ranks.
+// Prints a table by sizes for each number of ranks; or, for one size, a table by ranks.
 void forecast_calls(ForecastOptions o) {
   if (o.schemes.empty()) o.schemes = default_schemes(o.ranks);
   const model::Profile profile = at("--profile", [&] { return read_profile(o.profile); });

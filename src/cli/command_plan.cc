@@ -1,4 +1,4 @@
-// `terse plan`: the steps of a call.
+// `terse plan`: steps of a call.
 #include <cctype>
 #include <map>
 
@@ -36,7 +36,7 @@ const std::map<std::string, plan::Collective>& collectives() {
   return all;
 }
 
-// Of the types that are so wide, which all are treated alike.
+// Call in any type of that width; all are treated alike.
 Request request_of(const PlanRequest& r, plan::Collective collective) {
   return {.collective = collective,
           .count = r.count,
@@ -73,7 +73,7 @@ void explain_plan(const PlanRequest& r) {
                 plan::even_topology(r.ranks, r.nodes)});
   require_feasible(collective, shape, false);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
-  // Differences: as most calls go.
+  // Differences, as of most calls.
   const plan::Delta delta{scheme.delta.base,
                           scheme.delta ? plan::Gathers::kDifferences : plan::Gathers::kAsUsual,
                           scheme.delta.own_exact};

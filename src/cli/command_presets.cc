@@ -1,4 +1,4 @@
-// `terse presets`: the presets, what they stand for and where they come from.
+// `terse presets`: presets, their meanings and sources.
 #include "cli/commands.h"
 #include "cli/print.h"
 #include "policy/presets.h"
@@ -11,7 +11,7 @@ void add_presets(CLI::App& app) {
     std::string variant;  // of the preset before
     for (const Preset& preset : presets()) {
       fmt::print("{}: {}\n", preset.name, preset.meaning);
-      // A variant differs in what it gathers alone.
+      // A variant differs only in its AllGather.
       const size_t shown = preset.name == variant ? 1 : preset.parts.size();
       variant = preset.fp32_name;
       for (const PresetPart& part : std::span(preset.parts).first(shown)) {

@@ -1,4 +1,4 @@
-// `terse report`: brings the reports of all ranks together.
+// `terse report`: merges the reports of all ranks.
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -14,10 +14,10 @@ struct ReportOptions {
   std::string json, html, trace;  // files to write; empty: none
 };
 
-// 0, or 1 when something is missing or does not fit, which it prints to standard error.
+// Returns 0, or 1 if something is missing or does not fit, which it prints to standard error.
 int show_report(const ReportOptions& o) {
   const report::Folder folder = report::read_folder(o.folder);
-  // Before anything is written, for there may be nothing to trace.
+  // Checked before anything is written: there may be nothing to trace.
   const std::string events = o.trace.empty() ? "" : report::trace_events(folder.reports);
   const report::Merged merged = report::merge(folder);
   fmt::print("{}", report::table(merged));

@@ -1,4 +1,4 @@
-// `terse run`: a program under the preload library.
+// `terse run`: runs a program under the preload library.
 
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Run {
-  std::string scheme, policy;  // what there are rules in, a line or a file; at most one of them
+  std::string scheme, policy;  // rules in a line or a file; at most one of them
   std::string nccl, profile, report, log;
   std::optional<uint64_t> verify, trace;
   bool without_facade = false;
@@ -41,14 +41,14 @@ struct Run {
   std::vector<std::string> command;
 };
 
-// Within a node links are mostly faster than a codec.
+// Compresses between nodes alone: links within a node are mostly faster than a codec.
 constexpr const char* kDefaultScheme = "nodes=2.. -> safe";
 
 bool is_path(const std::string& library) { return library.find('/') != library.npos; }
 
-// The NCCL that the program would use where that is certain: the one named, or that of the packages
-// of the Python that it runs on. "" elsewhere: then its own loader decides, as ever. In TERSE_NCCL
-// a name alone is one that the linker looks for.
+// NCCL of the program if that is certain: the one named, or that of the packages of its Python. "":
+// the program's own loader decides. A name without a slash in TERSE_NCCL is one that the linker
+// looks up.
 std::string nccl_of(const Run& run) {
   const std::string& named = run.nccl.empty() ? settings().nccl : run.nccl;
   if (!named.empty()) {
@@ -79,14 +79,14 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-// What the program's ranks would warn of is said in a dry run by this process.
+// Warns in a dry run, in place of the program's ranks.
 void check_rules(const Policy& policy, const Run& run) {
   if (policy.chooses() && run.profile.empty() && !settings().profile)
     fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
   if (run.dry) print_warnings(policy, stderr);
 }
 
-// What is named there is read by every rank; of a pipe only the first would have anything.
+// Refuses a pipe: every rank reads the file, and a pipe serves only the first.
 void require_no_pipe(const char* name, const std::string& path) {
   std::error_code ignored;
   if (fs::is_fifo(path, ignored))
@@ -96,7 +96,7 @@ void require_no_pipe(const char* name, const std::string& path) {
          name, path);
 }
 
-// Before settings() are read: they are of all variables, also of those that an option replaces.
+// Called before settings(), which read all variables, even those that an option replaces.
 void require_no_pipes(const Run& run) {
   for (const char* variable : {"TERSE_POLICY", "TERSE_PROFILE"})
     if (const char* path = std::getenv(variable)) require_no_pipe(variable, path);
@@ -104,8 +104,7 @@ void require_no_pipes(const Run& run) {
   require_no_pipe("--profile", run.profile);
 }
 
-// Those of the command line take the place of the environment's. What is wrong with them is said
-// now.
+// Puts the command line's rules in place of the environment's, and checks them.
 void add_rules(const Run& run, std::vector<Variable>& variables) {
   const bool inherits = is_set("TERSE_SCHEME") || is_set("TERSE_POLICY");
   const auto clear = [&](const char* name) {
@@ -123,12 +122,12 @@ void add_rules(const Run& run, std::vector<Variable>& variables) {
   }
 }
 
-// A profile that comes along, or a file, which the program may look for from elsewhere.
+// Name of a built-in profile, or the whole path of a file, as the program may run elsewhere.
 std::string whole_name(const std::string& profile) {
   return is_known_profile(profile) ? profile : fs::absolute(profile).string();
 }
 
-// In a dry run, too, for what is printed is to be used.
+// Also in a dry run, whose output is to be used.
 void add_facade(const std::string& interposer, const std::string& nccl,
                 std::vector<std::string>& libraries) {
   const Written facade = write_facade({installed("lib/terse/nccl_facade.blank"), interposer, nccl});
@@ -140,8 +139,7 @@ void add_facade(const std::string& interposer, const std::string& nccl,
              facade.why_not);
 }
 
-// Reports are written at a program's end: what of their folder is there has to be one that takes
-// them.
+// Refuses a folder for reports that does not take them.
 void require_folder(const char* option, const fs::path& folder) {
   fs::path there = fs::absolute(folder);
   std::error_code error;
@@ -180,14 +178,14 @@ std::vector<Variable> surroundings(const Run& run) {
   if (run.verify) variables.push_back({"TERSE_VERIFY", std::to_string(*run.verify)});
   if (run.trace) variables.push_back({"TERSE_TRACE", std::to_string(*run.trace)});
   if (!run.log.empty()) variables.push_back({"TERSE_LOG", run.log});
-  // What the program's ranks would only say when they make their communicators.
+  // Errors that the program's ranks would report when they make their communicators.
   require_valid_with(variables);
   warn_without_report(run);
   return variables;
 }
 
-// A file that no process has made yet, in a folder of its own; both go at the end. There is none
-// where no folder for temporary files takes it.
+// File that no process has made yet, in a folder of its own; both are removed at the end. None if
+// no folder for temporary files takes it.
 class Mark {
  public:
   Mark() {
@@ -221,8 +219,7 @@ class Mark {
   std::string why_not_;
 };
 
-// The reports in the folder that TERSE_REPORT names, with when they were written. None where it
-// names none, or files.
+// Reports in the folder that TERSE_REPORT names, with their times. None if it names none, or files.
 std::map<fs::path, fs::file_time_type> reports_now() {
   const char* const wanted = std::getenv("TERSE_REPORT");
   std::map<fs::path, fs::file_time_type> reports;
@@ -234,8 +231,8 @@ std::map<fs::path, fs::file_time_type> reports_now() {
   return reports;
 }
 
-// Says so where no process of a run has made a communicator that the preload library saw. What
-// ranks on other machines did shows by their reports alone.
+// Warns if no process of a run has made a communicator that the preload library saw. Ranks on other
+// machines show by their reports alone.
 int check_program(const std::vector<std::string>& command) {
   int waited = 0;
   {
@@ -263,7 +260,7 @@ int check_program(const std::vector<std::string>& command) {
   return end_like(waited);
 }
 
-// Where a run is to say at its end what it did, it also says that it did nothing.
+// A run that reports at its end also reports that it did nothing.
 bool is_checked(const Run& run) {
   if (run.check || run.no_check) return run.check;
   const bool talks =
@@ -271,7 +268,7 @@ bool is_checked(const Run& run) {
   return talks || !run.report.empty() || !settings().report.empty();
 }
 
-// The exit status; does not return where the program runs, unless that is to be checked.
+// Returns the exit status; does not return if the program runs unchecked.
 int run_program(Run& run) {
   const std::vector<Variable> variables = surroundings(run);
   if (run.dry) {
@@ -328,7 +325,7 @@ void add_run(CLI::App& app, int& status) {
   command->add_flag("--no-check", run->no_check, "Become the program")->excludes(check);
   command->add_option("--log", run->log, "What is said meanwhile, as TERSE_LOG")
       ->check(CLI::IsMember({"off", "error", "warn", "info", "trace"}));
-  // Behind the program's name all is the program's.
+  // All words behind the program's name are the program's.
   command->positionals_at_end();
   command->add_option("command", run->command, "The program and its arguments; -- may stand before")
       ->required();

@@ -1,4 +1,4 @@
-// `terse scheme`: what a scheme, a preset or a line of rules says.
+// `terse scheme`: meaning of a scheme, a preset or a line of rules.
 #include "cli/commands.h"
 #include "cli/print.h"
 #include "policy/settings.h"

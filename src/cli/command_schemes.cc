@@ -1,5 +1,4 @@
-// `terse schemes`: every codec with its bits, its blocks, what it does to Gaussian data, and where
-// it comes from.
+// `terse schemes`: every codec with its bits, blocks, error on Gaussian data, and source.
 #include "cli/commands.h"
 #include "cli/print.h"
 #include "codec/codec.h"
@@ -10,7 +9,7 @@ namespace {
 
 using codec::Descriptor;
 
-constexpr size_t kElements = size_t{1} << 18;  // by which bits are counted
+constexpr size_t kElements = size_t{1} << 18;  // for the count of bits
 
 std::string blocks_of(const Descriptor& d) {
   if (d.params == 0) return "none";

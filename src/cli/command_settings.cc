@@ -1,4 +1,4 @@
-// `terse settings`: what the environment says.
+// `terse settings`: settings of the environment.
 #include <unistd.h>
 
 #include "base/log.h"
@@ -9,7 +9,7 @@
 namespace terse::cli {
 namespace {
 
-// Whoever reads settings first warns of them, but where TERSE_LOG has it silent.
+// Warns of unknown variables, as the first reader of the settings does, unless TERSE_LOG is silent.
 void name_strangers() {
   if (settings(); log_level() >= LogLevel::kWarn) return;
   for (const std::string& line : unknown_variables(environ))

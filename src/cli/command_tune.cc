@@ -1,4 +1,4 @@
-// `terse tune`: measures the ranks of a job. That takes NCCL, and so a program of its own.
+// `terse tune`: measures the ranks of a job, by a program of its own that uses NCCL.
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/program.h"

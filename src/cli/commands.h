@@ -1,4 +1,4 @@
-// The subcommands of `terse`: each adds itself to the command line.
+// Subcommands of `terse`: each adds itself to the command line.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ void add_settings(CLI::App& app);
 void add_forecast(CLI::App& app);
 void add_completion(CLI::App& app);
 
-// These set the status with which `terse` ends.
+// Commands that set the exit status of `terse`.
 void add_run(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
 void add_tune(CLI::App& app, int& status);

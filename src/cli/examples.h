@@ -1,4 +1,4 @@
-// Command lines to begin with: --help and the manual show them.
+// Example command lines, of --help and the manual.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ struct Example {
 
 std::span<const Example> examples();
 
-// "Examples:" and a command's lines; those of all for an empty name. Empty where there are none.
+// "Examples:" and a command's lines; of all commands for an empty name. Empty if there are none.
 std::string examples_of(std::string_view command);
 
 }  // namespace terse::cli

@@ -21,11 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The bytes that every library begins with, and the blank does not.
+// First bytes of every library, which the blank lacks.
 const std::string kMagic = "\177ELF";
 
-// A folder for facades. One that the user has named is an error where it is not this user's alone;
-// with whatever else is wrong, the next one is tried.
+// Folder for facades. One that the user has named is an error if others may write to it; after any
+// other error the next one is tried.
 struct Cache {
   fs::path folder;
   bool named = false;
@@ -53,8 +53,8 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Writes `path` over the name that begins with `mark`, which the linker left as the name of a
-// library that is needed (plugin/facade).
+// Writes `path` over the name that begins with `mark`, which the linker left as a needed library's
+// (plugin/facade).
 void replace_name(std::string& file, const std::string& mark, const std::string& path) {
   const size_t at = file.find(mark);
   const size_t length = at == file.npos ? 0 : std::strlen(file.c_str() + at);
@@ -73,7 +73,7 @@ std::string contents(const Facade& facade) {
   return file;
 }
 
-// Only the user may write where code is loaded from.
+// Code is loaded from it: only the user may write there.
 void make_private_folder(const fs::path& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     fail(ncclSystemError, "{}: {}", folder.string(), std::strerror(errno));
@@ -91,7 +91,7 @@ void write_into(const Cache& cache, const fs::path& path, const std::string& wan
   if (error) fail(ncclSystemError, "{}: {}", cache.folder.string(), error.message());
   for (const fs::path& folder : {cache.folder, path.parent_path()}) make_private_folder(folder);
   if (fs::exists(path, error) && read_file(path) == wanted) return;
-  // Other ranks may be writing the same, and running programs may have the old one loaded.
+  // Other ranks may write the same, and running programs may have the old one loaded.
   write_file(path, wanted);
 }
 

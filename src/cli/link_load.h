@@ -1,4 +1,4 @@
-// What a call's plan costs a link: an estimate from bytes alone.
+// Load of a link by a call's plan: an estimate from bytes alone.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace terse::cli {
 
-// The bytes that a link carries one way.
+// Bytes that a link carries one way.
 struct Load {
-  std::string link;  // whose it is
+  std::string link;  // name of its owner
   uint64_t native = 0, compressed = 0;
 };
 
-// Of the link that the ranks of a node share, to the other nodes: the busiest one.
+// Load of the busiest link that the ranks of a node share, to the other nodes.
 Load load_of_node(const plan::Algorithm& algorithm, const plan::Shape& shape);
 
 // Bytes a second from a rate as tc writes it, such as 10gbit or 2.5gbit. Throws

@@ -1,4 +1,4 @@
-// The command `terse`: runs programs under the interposer, and explains schemes, policies, plans
+// Command `terse`: runs programs under the preload library, and explains schemes, policies, plans
 // and settings. Its subcommands have a file each.
 #include <cstdio>
 #include <system_error>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace terse::cli;
 
-// Of an option or a command that there is not: which one may be meant.
+// Suggestion for an unknown option or command.
 std::string hint_of(const CLI::App& app) {
   for (const std::string& word : app.remaining(true)) {
     std::vector<std::string> names;
@@ -36,7 +36,7 @@ std::string hint_of(const CLI::App& app) {
   return "";
 }
 
-// The program's own help has a few of them, a command's all that it has.
+// The program's own help has a few examples, a command's all of its own.
 void add_examples(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     if (const std::string text = examples_of(command->get_name()); !text.empty()) {
@@ -56,7 +56,7 @@ int run(int argc, char** argv) {
         throw CLI::Success();
       },
       "Print the manual page: terse --man | man -l -");
-  app.require_subcommand(0, 1);  // so that one that is not known is named
+  app.require_subcommand(0, 1);  // names an unknown command
   app.footer(
       "Exit status: 0 done, 1 a failure, 2 a bad command line. `terse run` ends with the program's "
       "own,\nor 127 where there is no such program and 126 where it cannot be run.");
@@ -83,7 +83,7 @@ int run(int argc, char** argv) {
   return status;
 }
 
-// Of output that cannot be written the same, whether fmt::print() has found it or the last flush.
+// Message for output that cannot be written, whether fmt::print() or the last flush has found it.
 std::string what_is_wrong(const std::exception& e) {
   const auto* const error = dynamic_cast<const std::system_error*>(&e);
   if (error == nullptr || !std::ferror(stdout)) return e.what();

@@ -9,7 +9,7 @@
 namespace terse::cli {
 namespace {
 
-// What roff would read as its own, as text.
+// Escapes what roff would interpret.
 std::string plain(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// The manual page, terse(1), made of the command line itself.
+// Manual page, terse(1), made of the command line itself.
 #pragma once
 
 #include <CLI/CLI.hpp>

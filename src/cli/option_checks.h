@@ -1,5 +1,4 @@
-// What the options of the subcommands share: their bounds, and how one that cannot be right is
-// refused.
+// Bounds and checks of the subcommands' options.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,22 +14,22 @@
 
 namespace terse::cli {
 
-// Exit statuses, beside those of a program that `terse run` has become. The last two are a shell's.
+// Exit statuses, beside those of a program that `terse run` becomes. The last two are a shell's.
 enum ExitStatus { kDone = 0, kFailed = 1, kBadUsage = 2, kNotExecutable = 126, kNotFound = 127 };
 
-// More than any machine has, and few enough for a plan to be made at once.
+// Max ranks: more than any machine has, and few enough to make a plan at once.
 constexpr int kMaxRanks = 65536;
 
-// No address space holds more.
+// Max bytes of an address space.
 constexpr uint64_t kMaxBytes = uint64_t{1} << 47;
 
-// The command line cannot be right, as where a check of CLI11's says so.
+// Refuses the command line, as a check of CLI11's does.
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
   throw CLI::ValidationError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Of a table of names.
+// Checks a word of a table of names.
 template <class Entry>
 const Entry& entry_of(std::span<const Entry> table, const std::string& name) {
   const auto found = std::ranges::find(table, name, &Entry::name);
@@ -38,7 +37,7 @@ const Entry& entry_of(std::span<const Entry> table, const std::string& name) {
   return *found;
 }
 
-// A check by a function that throws Error for what it cannot read.
+// Checks by a function that throws Error for what it cannot read.
 template <class Read>
 auto readable_by(Read read) {
   return [read](const std::string& text) -> std::string {
@@ -51,23 +50,23 @@ auto readable_by(Read read) {
   };
 }
 
-// A check of what has to say something: a script's variable that is not set does not.
+// Checks that a text is not empty, as a script's unset variable is.
 inline std::string not_empty(const std::string& text) { return text.empty() ? "it is empty" : ""; }
 
-// Of the environment.
+// Variable of the environment.
 struct Variable {
   std::string name, value;
 };
 
-// Of the settings that there would be with these in place of the environment's own. Throws Error.
+// Checks the settings with these in place of the environment's. Throws Error.
 void require_valid_with(const std::vector<Variable>& variables);
 
-// Refuses a call whose plan would be too long to be made here; or to be predicted, for which those
-// of all ranks of a node are made where a root receives.
+// Refuses a call whose plan would be too long to be made, or to be predicted by the plans of all
+// ranks of a node, if a root receives.
 void require_feasible(plan::Collective collective, const plan::Shape& shape, bool predicted);
 
-// The same of one whose ranks of a node send more parts to all others than `most`: each algorithm's
-// are counted.
+// require_feasible() by the parts that the ranks of a node send to all others: refuses more than
+// `most`, counted for each algorithm.
 void require_few_on_a_node(const plan::Shape& shape, double most);
 
 }  // namespace terse::cli

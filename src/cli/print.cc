@@ -12,7 +12,7 @@
 namespace terse::cli {
 namespace {
 
-// Whether what is behind a comma is still of the scheme before it: a number, or a key.
+// Returns true if the text behind a comma belongs to the scheme before it: a number, or a key.
 bool goes_on(std::string_view text) {
   if (text.empty()) return false;
   if (text[0] >= '0' && text[0] <= '9') return true;

@@ -1,4 +1,4 @@
-// What the subcommands share: words for schemes, rules and sizes.
+// Texts of schemes, rules and sizes for the subcommands.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@ namespace terse::cli {
 // "8.25 bits an element: 1/3.88 of fp32, 1/1.94 of fp16 and bf16"; not for off.
 std::string density(const Scheme& scheme);
 
-// "64 MiB (67108864 B)", or the bytes alone where they are few.
+// "64 MiB (67108864 B)", or the bytes alone if they are few.
 std::string bytes_text(uint64_t bytes);
 
 // "int8,int4:block=64,round=shift" -> "int8", "int4:block=64,round=shift": a comma before a key, or
 // a number, is its scheme's.
 std::vector<std::string> split_schemes(const std::string& text);
 
-// `text` within single quotes, after the shell's own way to have one in them.
+// `text` within single quotes, escaped as a shell does.
 std::string quoted(std::string_view text, std::string_view quote);
 
-// A word as a shell reads it: in quotes where it needs them.
+// Word as a shell reads it: in quotes if it needs them.
 std::string shell_word(const std::string& word);
 
-// Prints the rules, a line each, and what is to be warned of.
+// Prints the rules, a line each, and their warnings.
 void print_rules(const Policy& policy);
 void print_warnings(const Policy& policy, std::FILE* to);
 
-// Throws std::system_error where what was printed cannot be written, or could not before.
+// Throws std::system_error if output could not be written.
 void flush_output();
 
 }  // namespace terse::cli

@@ -1,4 +1,4 @@
-// Programs that `terse` becomes.
+// Programs that `terse` executes in its place.
 #pragma once
 
 #include <string>
@@ -6,11 +6,12 @@
 
 namespace terse::cli {
 
-// A file of this installation, whose bin/ this program lies in. Throws Error where it is not there.
+// File of this installation, whose bin/ this program lies in. Throws Error if it is missing.
 std::string installed(const char* name);
 bool is_installed(const char* name);
 
-// Returns only where that cannot be: the exit status, as a shell has it.
+// Executes a program in place of this one. Returns only if that fails: the exit status, as a shell
+// has it.
 int become(std::vector<std::string> command);
 
 }  // namespace terse::cli

@@ -18,12 +18,12 @@ bool is_python(const fs::path& program) {
   return program.filename().string().starts_with("python");
 }
 
-// The program itself, or what its first line names; "" where that is no Python.
+// The program itself, or what its first line names; "": no Python.
 fs::path interpreter_of(const fs::path& program) {
   if (is_python(program)) return program;
   std::error_code ignored;
   if (!fs::is_regular_file(program, ignored)) return {};
-  char start[4096] = {};  // no kernel reads more of it
+  char start[4096] = {};  // max that a kernel reads of it
   std::ifstream(program).getline(start, sizeof start);
   const std::string line = start;
   if (!line.starts_with("#!")) return {};
@@ -33,7 +33,7 @@ fs::path interpreter_of(const fs::path& program) {
   return {};
 }
 
-// "python3.12", by its name or by what it is a link to; "" where none says a version.
+// "python3.12", by its name or by the target of its link; "": neither has a version.
 std::string release_of(fs::path interpreter) {
   static const std::regex release("python3\\.[0-9]+t?");
   std::error_code failed;
@@ -47,14 +47,13 @@ std::string release_of(fs::path interpreter) {
   return "";
 }
 
-// The folder bin/ and lib/ are in. Not through links: the bin/python of a virtual environment is
-// one.
+// Folder of bin/ and lib/. Follows no links: the bin/python of a virtual environment is one.
 fs::path prefix_of(const fs::path& program) {
   return fs::absolute(program).parent_path().parent_path();
 }
 
-// Where the packages are: those of a virtual environment, wherever its scripts lie. Scripts of the
-// system's Python may be the user's, and their packages with them, as in ~/.local.
+// Folder of the packages: those of a virtual environment, wherever its scripts lie. Scripts of the
+// system's Python may be the user's, with their packages, as in ~/.local.
 fs::path packages_of(const fs::path& program, const fs::path& interpreter) {
   std::error_code ignored;
   const fs::path own = prefix_of(interpreter);
@@ -62,8 +61,8 @@ fs::path packages_of(const fs::path& program, const fs::path& interpreter) {
   return is_environment ? own : prefix_of(program);
 }
 
-// Whether a PyTorch among these packages does without the wheel of NCCL: it has one in it, or uses
-// the system's, as NVIDIA's and conda's do. Then the wheel is there for somebody else.
+// Returns true if a PyTorch among these packages does without the wheel of NCCL: it contains one,
+// or uses the system's, as NVIDIA's and conda's do. The wheel serves something else then.
 bool has_a_torch_of_another_nccl(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     std::error_code ignored;

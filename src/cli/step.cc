@@ -60,7 +60,7 @@ class StepParser {
     step_.calls.push_back(std::move(call));
   }
 
-  // What is said by names.
+  // Sets what names identify.
   static void set(std::string_view key, const std::string& name, StepCall& call) {
     if (key == "collective") {
       call.collective = find_collective(name);

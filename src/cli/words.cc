@@ -53,7 +53,7 @@ std::vector<std::string> scheme_words() {
       words.push_back(codec::has_one_width(d) ? std::string(d.name)
                                               : fmt::format("{}{}", d.name, bits));
   for (const Preset& preset : presets()) words.emplace_back(preset.name);
-  // One name may be several codecs, by its options.
+  // Several codecs may share a name, by their options.
   std::vector<std::string> once;
   for (std::string& word : words)
     if (std::ranges::find(once, word) == once.end()) once.push_back(std::move(word));

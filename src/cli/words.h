@@ -1,4 +1,4 @@
-// The command line as data, read from CLI11's: completions and the manual are made of it.
+// Command line as data, read from CLI11's: completions and the manual are made of it.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,10 +8,10 @@
 namespace terse::cli {
 
 struct Word {
-  std::string name;  // with its dashes, where it has some
+  std::string name;  // with its dashes, if any
   std::string meaning;
-  std::string value;                 // what stands for its value; empty: it takes none
-  std::vector<std::string> choices;  // of the value, where they are few
+  std::string value;                 // placeholder of its value; empty: it takes none
+  std::vector<std::string> choices;  // of the value, if they are few
 
   bool takes_scheme() const { return name == "--scheme" || name == "--schemes"; }
 };
@@ -22,7 +22,7 @@ struct Command {
   std::vector<Word> operands;
 };
 
-// The program itself first, by an empty name.
+// Commands; the program itself first, by an empty name.
 std::vector<Command> commands_of(const CLI::App& app);
 
 // Names of schemes and presets, which options whose value is a SCHEME take.
