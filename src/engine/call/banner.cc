@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kLargeCall = size_t{64} << 20;  // bytes, a size at which links are busy
 
-// "two-shot AllReduce int8:block=128,round=nearest"; empty: it stays native.
+// Example: "two-shot AllReduce int8:block=128,round=nearest". Empty: native.
 std::optional<std::string> way_of_large(Communicator& c, plan::Collective collective,
                                         ncclDataType_t datatype) {
   const size_t shards = plan::shards(collective, c.ranks);
@@ -69,7 +69,7 @@ void announce(Communicator& c) noexcept {
   static std::atomic<BannerState> state{BannerState::kNothing};
   BannerState before = state.load(std::memory_order_relaxed);
   if (before == BannerState::kOfCompressed || c.announced || !c.agreed.number()) return;
-  // Several of its ranks may be in this process, and rank 0 not be the one that comes first.
+  // Several ranks may be in this process, and rank 0 need not come first.
   if (c.rank != 0 || (before == BannerState::kNothing && !c.is_reporting())) return;
   if (c.announced.exchange(true) || !c.settings.policy.compresses()) return;
   try {

@@ -1,6 +1,6 @@
-// Whether terse is at work, in one line (base/log.h, note): of rank 0 of the first communicator
-// whose ranks have agreed; and where all stays native there, again of the first one on which
-// something is compressed and which has that process as its rank 0.
+// First line of a job (base/log.h, note): rank 0 of the first communicator whose ranks have agreed
+// logs what is compressed. If nothing is, a second line comes from the first communicator that
+// compresses and has the same process as rank 0.
 #pragma once
 
 #include "engine/comm/communicator.h"
@@ -8,11 +8,11 @@
 
 namespace terse {
 
-// Nothing the next times, nor where the settings compress nothing. Cheap, and never throws.
+// Logs the line if it is due, and nothing if the settings compress nothing. Cheap; never throws.
 void announce(Communicator& communicator) noexcept;
 
-// Warns once in a process, where it has rank 0 of the job's communicator, of an AllGather whose
-// results differ between ranks (own=exact).
+// Warns once in a process of an AllGather whose results differ between ranks (own=exact), on rank
+// 0.
 void warn_of_exact_shards(const Job& job) noexcept;
 
 }  // namespace terse

@@ -1,5 +1,5 @@
-// Memory for what lives no longer than a call or a group: on the stack, and from the heap only when
-// that is not enough, as for groups of hundreds of calls.
+// Memory for the time of a call or a group: on the stack, and from the heap if that is not enough,
+// as for groups of hundreds of calls.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The levels of a communicator's learned codecs, as the program gives and asks for them (terse.h).
+// Levels of a communicator's learned codecs, given and read by the program (terse.h).
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace terse {
 
-// terseCommSetLevels: throws Error, and then nothing has changed on any rank.
+// Implements terseCommSetLevels. If it throws Error, nothing has changed on any rank.
 void give_levels(ncclComm_t comm, const char* text, const Settings& settings);
 
-// terseCommGetLevels; returns how many bytes the text takes.
+// Implements terseCommGetLevels; returns the size of the text.
 size_t get_levels(ncclComm_t comm, char* text, size_t capacity);
 
 }  // namespace terse

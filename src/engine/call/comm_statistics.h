@@ -1,4 +1,4 @@
-// What a communicator has counted, for callers of any age (terseCommGetStats).
+// Counters of a communicator, for callers of any version (terseCommGetStats).
 #pragma once
 
 #include "nccl/table.h"
@@ -6,8 +6,8 @@
 
 namespace terse {
 
-// Fills as much of *stats as stats->size says there is; zeros where nothing was ever counted.
-// Throws Error(ncclInvalidArgument) for null, and a size that holds nothing.
+// Fills as much of *stats as stats->size says there is; zeros if nothing was counted. Throws
+// Error(ncclInvalidArgument) for null, and for a size that holds nothing.
 void get_statistics(ncclComm_t comm, terseStats_t* stats);
 
 }  // namespace terse

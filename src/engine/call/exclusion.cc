@@ -56,7 +56,7 @@ void exclude(ncclComm_t comm, size_t elements, const terseRange_t* first, size_t
     std::vector<plan::Range> exact;
     for (const terseRange_t& range : ranges) exact.push_back({range.first, range.count});
     c.plans.exclude(elements, std::move(exact));
-    c.shadows.forget(elements);  // what is held is of other ranges
+    c.shadows.forget(elements);  // shadows are of other ranges
   });
 }
 

@@ -1,5 +1,5 @@
-// Elements of a message that stay exact (terseCommExclude): the ranks agree on them, and the plans
-// of such messages carry them (plan/native_extras.h).
+// Elements of a message that stay exact (terseCommExclude): the ranks agree on them, and plans
+// carry them (plan/native_extras.h).
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace terse {
 
-// terseCommExclude: throws Error, and then nothing has changed on any rank. Where one rank's ranges
-// cannot be, the call is an error on all of them.
+// Implements terseCommExclude. If it throws Error, nothing has changed on any rank; invalid ranges
+// of one rank are an error on all.
 void exclude(ncclComm_t comm, size_t elements, const terseRange_t* ranges, size_t count,
              const Settings& settings);
 

@@ -9,29 +9,29 @@
 namespace terse {
 namespace {
 
-// In a group messages follow the collectives, and those between two ranks keep their order,
-// whichever of all these are compressed: so the engine takes them, until it knows the whole group.
+// Messages of a group are kept until its end: they follow the collectives, and those between two
+// ranks keep their order, compressed or not.
 bool joins(const Request& r) { return plan::is_point_to_point(r.collective) && group_depth() > 0; }
 
-// Unlike libterse, the preload library sees communicators come and go, and need not ask NCCL
-// whether this is still the same one. Null: NCCL does not know the handle, as one that was
-// destroyed, and is to refuse it.
+// State of a communicator, without asking NCCL whether the handle is still the same one: the
+// preload library sees communicators come and go. Null: NCCL does not know the handle, and will
+// refuse it.
 CommunicatorPointer state_of(ncclComm_t comm, const Settings& settings) {
   if (CommunicatorPointer known = find_communicator(comm)) return known;
   return exists(comm, settings) ? communicator(comm, settings) : nullptr;
 }
 
-// Where it cannot NCCL is to say so, before anything goes by it: `auto` would plan such a count.
+// Invalid arguments go to NCCL unchanged, so that NCCL reports them, before `auto` plans with them.
 bool can_be_right(const Request& r) {
   return r.comm != nullptr && datatype_size(r.datatype) != 0 && fits_memory(r);
 }
 
-// Where it does not the same.
+// A missing root goes to NCCL, too.
 bool root_exists(const Request& r, const Communicator& c) {
   return !plan::traits(r.collective).rooted || (r.root >= 0 && r.root < c.ranks);
 }
 
-// Where no rule compresses anything a call makes no communicator, but for one that is refused.
+// Makes no communicator if no rule compresses anything, unless the call must be refused.
 Interception decline(const Request& r, const Settings& settings) {
   if (r.config.must_compress)
     if (const auto held = state_of(r.comm, settings))
@@ -47,7 +47,7 @@ Interception decline(const Request& r, const Settings& settings) {
 
 Interception intercept(const Request& r, const Settings& settings) {
   if (!can_be_right(r)) return {};
-  const bool readable = settings.error.empty();  // else this one was made past us
+  const bool readable = settings.error.empty();  // else the communicator was made past us
   if (readable && !settings.policy.compresses()) return decline(r, settings);
   const CommunicatorPointer held = state_of(r.comm, settings);
   if (held == nullptr) return {};

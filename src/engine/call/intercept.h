@@ -1,4 +1,4 @@
-// The preload library's door: what becomes of a call that a program makes to NCCL.
+// Interception of a program's NCCL calls by the preload library.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,15 @@
 namespace terse {
 
 struct Interception {
-  // The call is terse's, and that is its result: it is enqueued, or will be at the end of the
-  // thread's group. Empty: NCCL is to have it, with the caller's own arguments.
+  // Result of a call that terse takes: it is enqueued, or will be at the end of the thread's group.
+  // Empty: the call goes to NCCL with the caller's own arguments.
   std::optional<ncclResult_t> result = {};
-  // Why it stays native, a TERSE_BYPASS reason, which is counted. Empty where it is compressed,
-  // where that is decided at the group's end, and where the call cannot be right: then NCCL is to
-  // say so.
+  // Reason of a native call, a TERSE_BYPASS number, which is counted. Empty if it is compressed, if
+  // that is decided at the group's end, and if its arguments are invalid, which NCCL reports.
   std::optional<int> bypass = {};
 };
 
-// As the settings' policy says, which last as long as the process. Throws Error.
+// Decides by the settings' policy; the settings last as long as the process. Throws Error.
 Interception intercept(const Request& request, const Settings& settings);
 
 }  // namespace terse

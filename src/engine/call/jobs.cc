@@ -36,15 +36,15 @@ void run_native(const Jobs& jobs) {
   for (const Job* job : jobs) settle(*job, first, "native NCCL");
 }
 
-// Whether a call that stays native goes before all that is compressed. A message that stays native
-// does not: its peer may have it beside a compressed one, whatever this rank's group has, and so it
-// has one place on every rank, after the collectives, among the messages, where all are under way
-// at once and those between two ranks keep their order.
+// Returns true if a native call goes before all that is compressed. A native message does not: its
+// peer may have it beside a compressed one, so it has one place on every rank, after the
+// collectives, among the messages, which are all under way at once and keep the order between two
+// ranks.
 bool goes_first(const Job& job, bool any_compressed) {
   return job.native && !(any_compressed && is_message(job));
 }
 
-// Jobs of the communicators that some calls are on.
+// Returns jobs on the communicators of some calls.
 template <class Calls>
 auto on_one_of(const Calls& calls) {
   return [&calls](const Job& job) {
@@ -60,14 +60,14 @@ Job decided(const Job& job) {
   return job_of(c, job.request, way);
 }
 
-// Whether no other job is of its communicator.
+// Returns true if no other job is on its communicator.
 bool is_alone(std::span<const Job> jobs, const Job& job) {
   return std::ranges::none_of(jobs, [&](const Job& other) {
     return &other != &job && other.communicator == job.communicator;
   });
 }
 
-// What a job is refused for all ranks of its communicator see, now that they have met; of a message
+// Decides each job. All ranks of a communicator see a refusal, now that they have met; of a message
 // two of them.
 void decide_each(std::span<Job> jobs) {
   std::optional<Error> first;
@@ -83,16 +83,17 @@ void decide_each(std::span<Job> jobs) {
   throw *first;
 }
 
-// Whether it would send more over the link of a node than NCCL does. Where the scheme names the
-// algorithm that is taken, its user has decided; or auto, which knows of that.
+// Returns true if a job would send more over a node's link than NCCL does. A scheme that names the
+// algorithm, and auto, have decided themselves.
 bool sends_more_than_nccl(const Job* job) {
   if (job->native || is_message(*job)) return false;
-  if (job->communicator->topology().nodes() < 2) return false;  // and no plan is looked up
+  if (job->communicator->topology().nodes() < 2) return false;  // before any plan is looked up
   const PlanPointer plan = plan_of_collective(*job);
   return !plan->asked_for && plan::sends_more_than_native(plan->link);
 }
 
-// Whether what stays exact and the codes are as much as NCCL sends. Of that auto knows nothing.
+// Returns true if the exact elements and the codes are as many bytes as NCCL sends, which auto does
+// not know.
 bool keeps_too_much(const Job* job) {
   if (job->native || is_message(*job)) return false;
   const Request& r = job->request;
@@ -115,8 +116,8 @@ Jobs take_if(Jobs& jobs, const Condition& condition) {
   return taken;
 }
 
-// What is known before anything is enqueued: of the communicator that it is about no call is made
-// on any rank. Those on others are broken off.
+// Refuses jobs that must compress and would not, before anything is enqueued: no rank calls on the
+// communicator of such a job, and those of the others are poisoned.
 void require_none_native(const Jobs& jobs, std::span<const Job> all) {
   for (const Job* job : jobs) {
     if (!job->request.config.must_compress) continue;
@@ -140,7 +141,7 @@ void stay_native(const Jobs& jobs, int reason) {
   run_native(jobs);
 }
 
-// How AllGathers of differences go; some are NCCL's.
+// Decides how AllGathers of differences go; some become NCCL's.
 void decide_on_deltas(std::span<Job> jobs, Jobs& together) {
   std::vector<Job*> asking;
   for (const Job* job : together)
@@ -158,7 +159,7 @@ void decide_on_deltas(std::span<Job> jobs, Jobs& together) {
               TERSE_BYPASS_DELTA);
 }
 
-// Where one is not, the others' calls are not made either.
+// Requires that all communicators are usable, before any call is made.
 void require_usable(std::span<const Job> jobs) {
   for (const Job& job : jobs) try {
       job.communicator->health.require_usable();
@@ -168,12 +169,12 @@ void require_usable(std::span<const Job> jobs) {
     }
 }
 
-// Where the jobs' agreements fail the other jobs do.
+// Agrees for the jobs; if that fails, poisons the other jobs' communicators.
 void agree_for(std::span<const Job> jobs, std::span<const Agreement> agreements) {
   try {
     agree(agreements);
   } catch (const std::exception& cause) {
-    poison(jobs, cause, on_one_of(agreements));  // agree() has seen to those
+    poison(jobs, cause, on_one_of(agreements));  // poisoned by agree()
     throw;
   }
 }
@@ -210,7 +211,7 @@ void decide(std::vector<Job>& jobs) {
   try {
     discover_topology(waiting);
   } catch (const std::exception& cause) {
-    poison(jobs, cause, on_one_of(waiting));  // discover_topology() has seen to those
+    poison(jobs, cause, on_one_of(waiting));  // poisoned by discover_topology()
     throw;
   }
   decide_each(jobs);
@@ -226,7 +227,7 @@ void run(std::span<Job> jobs) {
   std::pmr::vector<Agreement> agreements(memory.get());
   agreements.reserve(jobs.size());
   for (const Job& job : jobs) {
-    if (job.native && !job.chosen_by) continue;  // on the auto that chose native all agree, too
+    if (job.native && !job.chosen_by) continue;  // ranks agree on an auto that chose native, too
     const std::optional<int> peer =
         is_message(job) ? std::optional<int>(job.request.root) : std::nullopt;
     const bool alone = !peer || is_alone(jobs, job);
@@ -246,7 +247,7 @@ void run(std::span<Job> jobs) {
     for (const Job* job : together) warn_of_exact_shards(*job);
     execute(together);
   } catch (const std::exception& cause) {
-    // What goes first NCCL has, or has said itself what became of it.
+    // NCCL has the calls that go first, or has reported what became of them.
     poison(jobs, cause, [&](const Job& job) { return goes_first(job, any_compressed); });
     throw;
   }

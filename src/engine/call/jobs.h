@@ -1,4 +1,4 @@
-// Calls to be made together: what becomes of each, and what of the others where one fails.
+// Calls to be made together: the decision on each, and on the others if one fails.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 namespace terse {
 
 Job job_of(Communicator& communicator, const Request& request, const Route& way);
-// That is decided on by the policy, or by the scheme if that is auto.
+// Job that the policy decides on later, or `automatic` if the scheme is auto.
 Job waiting(Communicator& communicator, const Request& request, std::optional<Scheme> automatic);
 
-// The ranks tell each other what the jobs wait for, which then are decided on. Where they do not
-// agree the others go down with them, but not those that fail alike on all ranks.
+// Exchanges what the jobs wait for between the ranks, and decides on them. Poisons the other jobs'
+// communicators if ranks do not agree, but not those that fail alike on all ranks.
 void decide(std::vector<Job>& jobs);
-// Throws Error; what is not known to be the same on all ranks is broken off then.
+// Makes the calls. Throws Error, after poisoning all communicators that ranks may not see alike.
 void run(std::span<Job> jobs);
 
 // Runs a part of a job's call, whose errors name both.
@@ -28,7 +28,7 @@ auto with_context(const Job& job, const Part& part) {
   return job.communicator->with_context([&] { return plan::name(job.request.collective); }, part);
 }
 
-// Communicator::settle() for a job's call.
+// Calls Communicator::settle() for a job's call.
 inline void settle(const Job& job, ncclResult_t result, const char* call) {
   with_context(job, [&] { job.communicator->settle(result, call); });
 }
@@ -37,8 +37,8 @@ inline bool is_one_of(const Communicator& c, std::span<const ncclComm_t> comms) 
   return std::ranges::find(comms, c.comm) != comms.end();
 }
 
-// Nobody knows how far they came, or other ranks with theirs: but for those of which `spared` is
-// true.
+// Poisons the jobs' communicators, unless spared(job): nobody knows how far they came, or other
+// ranks with theirs.
 template <class Condition>
 void poison(std::span<const Job> jobs, const std::exception& cause,
             const Condition& spared) noexcept {

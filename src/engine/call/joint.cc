@@ -5,7 +5,7 @@
 namespace terse {
 namespace {
 
-// A call on a stream that is none is done when it returns, and waits for others in the same way.
+// A call on a stream that is synchronous is done when it returns, and waits for others likewise.
 void synchronize(Backend& b, const std::vector<Stream>& streams) {
   for (const Stream stream : streams)
     if (stream != nullptr) b.synchronize(stream);

@@ -1,6 +1,6 @@
-// The streams of a group. "Using multiple streams within a group" NCCL has all of a communicator's
-// calls begin when each of its streams has come to the group, and each go on when all of them are
-// done (NCCL's user guide, Group Calls). Of its own calls NCCL sees to that by itself.
+// Streams of a group ("Using multiple streams within a group", NCCL's user guide): all of a
+// communicator's calls begin when each of its streams has come to the group, and each stream
+// continues when all are done. NCCL sees to that for its own calls.
 #pragma once
 
 #include <vector>
@@ -14,18 +14,17 @@ class Joint {
   void add(Communicator& communicator, Stream stream);
   bool empty() const { return parts_.empty(); }
 
-  // Throws Error where some of a communicator's streams are recorded, and others not, or in another
+  // Throws Error if some of a communicator's streams are recorded and others are not, or in another
   // graph: NCCL takes no such group.
   void require_one_recording() const;
 
-  // Enqueues that each stream waits for what all others of its communicator have by now. Throws
-  // Error.
+  // Enqueues on each stream a wait for all others of its communicator. Throws Error.
   void meet() const;
 
  private:
   struct Part {
     Communicator* communicator;
-    std::vector<Stream> streams;  // each once
+    std::vector<Stream> streams;  // without repetition
   };
   std::vector<Part> parts_;
 };

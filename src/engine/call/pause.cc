@@ -8,9 +8,8 @@
 namespace terse {
 namespace {
 
-// Nothing goes between the ranks: one may come here by an error, while the others are still at
-// calls that were to stay native, and would take it for a part of those. A communicator that is
-// over has taken its pauses with it.
+// Exchanges nothing between ranks: after an error on one rank the others may still be at calls, and
+// would take it for a part of those. A communicator's end takes its pauses along.
 void resume(ncclComm_t comm) {
   if (const CommunicatorPointer held = find_communicator(comm); held && held->pauses > 0)
     --held->pauses;

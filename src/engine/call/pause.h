@@ -1,4 +1,4 @@
-// Calls that stay native for a while (tersePreloadPause): for what must be exact, as a checkpoint.
+// Pause of compression (tersePreloadPause), for what must be exact, as a checkpoint.
 #pragma once
 
 #include "nccl/table.h"
@@ -6,8 +6,8 @@
 
 namespace terse {
 
-// To begin with, the ranks meet. Pauses within others end none but their own. Throws Error, and
-// then nothing has changed on any rank.
+// Begins or ends a pause. The ranks meet to begin one. Pauses nest. If it throws Error, nothing has
+// changed on any rank.
 void pause(ncclComm_t comm, bool paused, const Settings& settings);
 
 }  // namespace terse

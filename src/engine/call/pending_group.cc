@@ -15,23 +15,23 @@
 namespace terse {
 namespace {
 
-// A call that NCCL has, in its own group.
+// Native call in NCCL's own group.
 struct NativeCall {
   Communicator* communicator;
   Stream stream;
-  bool waited;  // for the end, until NCCL got it; and so is lost if that fails
+  bool waited;  // kept until the group's end, and lost if that fails
 };
 
-// Per thread, as NCCL's groups.
+// Group of a thread, as NCCL's.
 struct Group {
   int depth = 0;
   std::vector<Job> pending;
-  std::vector<CommunicatorPointer> held;  // theirs
-  std::vector<NativeCall> natives;        // of communicators that are held, too
-  Joint joint;                            // once its streams have met
-  std::exception_ptr error;               // the first; sticky until the end
-  std::vector<ncclComm_t> refused;        // of calls that were, as on all ranks
-  bool is_void = false;                   // NCCL would drop it, too
+  std::vector<CommunicatorPointer> held;  // the communicators of pending jobs
+  std::vector<NativeCall> natives;        // on held communicators, too
+  Joint joint;                            // set once its streams have met
+  std::exception_ptr error;               // the first error; sticky until the end
+  std::vector<ncclComm_t> refused;        // communicators of calls refused on all ranks
+  bool is_void = false;                   // NCCL would drop the group
 };
 Group& current() { return ThreadLocal<Group>::get(); }
 
@@ -49,7 +49,7 @@ void add_to_group(const Job& job) {
   current().pending.push_back(job);
 }
 
-// Now, or at the end of the thread's group.
+// Runs the job now, or keeps it for the end of the thread's group.
 void add(Job job) {
   if (current().depth > 0)
     add_to_group(job);
@@ -61,8 +61,7 @@ void compress(Communicator& c, const Request& request, const Route& way) {
   if (request.count != 0) add(job_of(c, request, way));
 }
 
-// What NCCL asks of a call's arguments. A group with a call that it would refuse it drops, and so
-// do we.
+// Checks a call's arguments as NCCL does, which drops a group with an invalid call.
 template <class Check>
 auto of_arguments(const Check& check) {
   try {
@@ -78,7 +77,7 @@ void check_arguments(const Request& request, Place... place) {
   of_arguments([&] { validate(request, place...); });
 }
 
-// The communicator of a call, also one that has no state yet, where there are settings to make it.
+// Communicator of a call, made if there are settings for it.
 CommunicatorPointer known(const Request& request, const Settings* settings) noexcept {
   try {
     return settings != nullptr ? communicator(request.comm, *settings)
@@ -92,13 +91,13 @@ void keep_first_error() {
   if (current().depth > 0 && current().error == nullptr) current().error = std::current_exception();
 }
 
-// A call that fails on this rank alone, as for want of memory: others make it.
+// Poisons the communicator of a call that fails on this rank alone, as for want of memory.
 void lose(const Request& request, const std::exception& cause, const Settings* settings) {
   if (const auto c = known(request, settings)) c->poison(request.stream, cause);
   keep_first_error();
 }
 
-// Checks the call; an error inside a group is its last word too.
+// Checks the call; an error in a group is also the group's.
 template <class Body>
 void submitting(const Request& request, const Settings* settings, const Body& body) {
   try {
@@ -182,7 +181,7 @@ void group_has(const CommunicatorPointer& communicator, Stream stream) {
 
 void group_meet() {
   if (!has_several_streams()) return;
-  // Where all calls of a communicator are in NCCL's own group, that sees to it.
+  // NCCL's own group sees to a communicator that has all its calls there.
   const auto has_pending = [](const Communicator* c) {
     return std::ranges::find(current().pending, c, &Job::communicator) != current().pending.end();
   };
@@ -193,7 +192,7 @@ void group_meet() {
   try {
     current().joint.require_one_recording();
   } catch (...) {
-    current().is_void = true;  // NCCL would refuse it
+    current().is_void = true;  // NCCL would refuse the call
     throw;
   }
   current().joint.meet();
@@ -245,7 +244,7 @@ void group_end() {
   group.pending.clear();
   group.held.clear();
   group.natives.clear();
-  current().pending = std::move(group.pending);  // their memory serves the next group
+  current().pending = std::move(group.pending);  // keeps their memory for the next group
   current().held = std::move(group.held);
   current().natives = std::move(group.natives);
 }

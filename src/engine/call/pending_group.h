@@ -1,4 +1,4 @@
-// The engine's front door: what a call needs done, now or at the end of the thread's group.
+// Calls of the thread's group, and calls outside of a group: what is compressed, and when.
 #pragma once
 
 #include "engine/call/route.h"
@@ -6,60 +6,61 @@
 
 namespace terse {
 
-// Compresses the call with the scheme if it can be, or hands it to NCCL and counts why not. Inside
-// a group both happen at the outermost group_end(). Throws Error, also for no scheme.
+// Compresses the call with the scheme if it can be, or hands it to NCCL and counts the reason.
+// Inside a group both happen at the outermost group_end(). Throws Error, also for an invalid
+// scheme.
 void submit(const Request& request, const Scheme* scheme, const Settings& settings);
 inline void submit(const Request& request, const Scheme& scheme, const Settings& settings) {
   submit(request, &scheme, settings);
 }
 
-// The same for a call of which it is decided that it is compressed; or that is a message of a group
-// which goes to NCCL as it is, but in the order of the group's other messages, and is counted.
+// Submits a call that will be compressed; or a message of a group that goes to NCCL as it is, in
+// the order of the group's other messages, and is counted.
 void submit(Communicator& communicator, const Request& request, const Route& way);
 
-// The same in a group for a call that needs_topology(): the ranks tell each other at the group's
-// end, and then it is decided on.
+// Defers a call that needs_topology() to the end of the group, where the ranks exchange it and the
+// call is decided on.
 void defer(Communicator& communicator, const Request& request);
 
 void group_start();
 int group_depth();
 void group_abandon();  // forgets the thread's group
 
-// Calls of a group that are not made for another one's sake.
+// Calls of a group that fail with another call.
 enum class FailureScope {
-  kPending,  // those that waited for its end, or until NCCL got them
-  kAll,      // those that NCCL had besides, too
+  kPending,  // those pending at the group's end, or until NCCL got them
+  kAll,      // those, and the ones that NCCL has
 };
 
-// Forgets the thread's group where other ranks may make calls of it: breaks off the communicators
-// of those that are lost. Not those of which a call was refused, for that is so on all their ranks;
-// and none where an argument cannot be right: without terse NCCL would have dropped the group, too.
+// Forgets the thread's group and poisons the communicators of calls that other ranks may make.
+// Spares communicators with a refused call, which is refused on all ranks; and all of them if an
+// argument is invalid, for NCCL would have dropped the group, too.
 void group_abandon(const std::exception& cause, FailureScope lost) noexcept;
 
-// A call of the thread's group, if there is one, is refused before anything has come of it: on all
-// ranks, but for a message, which only two of them have.
+// Notes a call that is refused before anything has come of it: on all ranks, but for a message,
+// which two ranks have.
 void group_refuses(const Request& request);
 
-// The thread's group has a call besides, which NCCL has got.
+// Notes a call of the thread's group that NCCL has got.
 void group_has(const CommunicatorPointer& communicator, Stream stream);
 
-// Before NCCL's own group ends, where calls of the group are its: the streams meet. Throws Error.
+// Makes the group's streams meet, before NCCL's own group ends with calls of this one. Throws
+// Error.
 void group_meet();
 
-// Whether a call that waits for the end of the thread's group reduces by the operator.
+// Returns true if a pending call of the group reduces by the operator.
 bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op);
 
-// After NCCL's own group with the group's native calls gave `result`: waits until that is enqueued
-// on the non-blocking communicators that the group's compressed calls use.
+// Waits after NCCL's own group with the group's native calls gave `result`: until that is enqueued
+// on the non-blocking communicators of the group's compressed calls.
 void group_settle(ncclResult_t result);
 
-// Calls NCCL, whose own group is to be open, for what the thread's group has so far, natively.
+// Calls NCCL, whose own group is open, natively for the group's calls so far.
 void group_hand_over();
 
-// The same where that is right: a group of native messages alone is NCCL's as it is. With anything
-// else in it, which its peers may have in groups that are compressed, a message keeps its place
-// after that: what NCCL has in its own group comes first, then what is compressed, with the
-// messages.
+// Calls group_hand_over() for a group of native messages alone. In other groups, which peers may
+// have with compressed calls, a message keeps its place: NCCL's own group first, then what is
+// compressed, with the messages.
 void group_hand_over_messages();
 
 // Throws the group's first error; then nothing of the group was enqueued.

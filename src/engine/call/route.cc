@@ -16,14 +16,14 @@ Route bypass(int reason, uint32_t rule) {
 
 Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& wanted,
                            uint32_t rule) {
-  // What is not for the scheme stays native, also where the scheme is not for so many ranks.
+  // A scheme does not serve a call that is not for it, or so many ranks.
   if (const auto reason = bypass_reason(request, c.ranks, wanted)) return bypass(*reason, rule);
   const Scheme scheme = c.with_context([&] { return require_on_ranks(wanted, c.ranks); });
   if (const auto reason = bypass_reason(request, c.ranks, scheme)) return bypass(*reason, rule);
   const bool to_itself = plan::is_point_to_point(request.collective) && request.root == c.rank;
   if (to_itself) return bypass(TERSE_BYPASS_ONE_RANK, rule);
   const std::optional<Reduction> reduction = c.operators.find(request);
-  if (!reduction) return bypass(TERSE_BYPASS_OP, rule);  // an operator that is not known
+  if (!reduction) return bypass(TERSE_BYPASS_OP, rule);  // unknown operator
   if (is_native_within_nodes(request, scheme)) return bypass(TERSE_BYPASS_OP, rule);
   return {.scheme = scheme, .rule = rule, .reduction = *reduction, .bypass = {}};
 }
@@ -59,7 +59,7 @@ Route traced(const Communicator& c, const Request& request, Route way) {
   return way;
 }
 
-// Where the ranks cannot meet for a call. `with_all`: there is one of all ranks beside it.
+// Throws Error if ranks cannot meet for a call. `with_all`: a call of all ranks goes beside it.
 void require_meeting(const PendingCall& call, bool with_all) {
   const Communicator& c = *call.communicator;
   if (!with_all || c.recording(call.request->stream) != 0) require_valid(c.settings);
@@ -76,7 +76,7 @@ void require_meeting(const PendingCall& call, bool with_all) {
            name);
 }
 
-// Nothing has come of a call that cannot be met for. But the ranks of the others may meet for them.
+// Poisons the other communicators of calls that cannot meet, whose ranks may meet for them.
 void require_meetings(std::span<const PendingCall> calls) {
   const auto is_message = [](const PendingCall& call) {
     return plan::is_point_to_point(call.request->collective);
@@ -99,7 +99,7 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   codec::Dtype dtype;
   if (scheme.off) return TERSE_BYPASS_OFF;
   if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
-  // A cast to 16 bits makes no fewer of 16. What auto takes is not known yet.
+  // A cast to 16 bits does not shrink 16-bit elements. The scheme of auto is not known yet.
   if (!scheme.automatic && scheme.spec.bits >= 8 * codec::dtype_size(dtype))
     return TERSE_BYPASS_DTYPE;
   if (!compressible(request)) return TERSE_BYPASS_OP;
@@ -142,7 +142,7 @@ void discover_topology(std::span<const PendingCall> calls) {
   agree(settings_alone);
 }
 
-// What its configuration says comes before the rules, but for one that says off.
+// A call's own configuration precedes the rules, unless it says off.
 Route route_silently(Communicator& c, const Request& request) {
   if (c.pauses > 0 || request.config.exact) return bypass(TERSE_BYPASS_OFF, kNoRule);
   if (request.config.native) return bypass(TERSE_BYPASS_CONFIG, kNoRule);

@@ -1,5 +1,5 @@
-// What becomes of a call: it is compressed with a scheme, or goes to NCCL for a reason that is
-// counted. Decided once per call, from what all ranks know.
+// Route of a call: a scheme, or NCCL for a reason that is counted. Decided once per call, from what
+// all ranks know.
 #pragma once
 
 #include <cstdint>
@@ -13,56 +13,56 @@ namespace terse {
 
 struct Route {
   Scheme scheme;
-  uint32_t rule = kNoRule;  // of the policy; kNoRule: the caller named the scheme
+  uint32_t rule = kNoRule;  // in the policy; kNoRule: the caller named the scheme
   Reduction reduction;
   std::optional<int> bypass;             // a TERSE_BYPASS reason
   std::optional<Scheme> chosen_by = {};  // auto, on which the ranks agree in place of the scheme
   double predicted = 0;                  // seconds, by auto
 };
 
-// Whether the ranks have to tell each other how many nodes they are on before the settings' policy
-// decides on the call, as those of a communicator that was made past us at its first one. Any call
-// of all ranks does where a rule goes by that, so that settings that differ do not part them; but a
-// message, which most of them do not see, only where it matters. And whether they have to hear that
-// this rank cannot read its settings, for which they would wait at their first compressed call.
+// Returns true if ranks must exchange their nodes before the policy decides on the call, as at the
+// first call of a communicator made past the preload library. If any rule goes by nodes, every call
+// of all ranks needs it, so that settings that differ do not part the ranks; a message, which most
+// ranks do not see, only if it matters. Also true if this rank cannot read its settings: the others
+// would wait for it at their first compressed call.
 bool needs_topology(const Communicator& communicator, const Request& request);
 
-// A call that does.
+// Call that needs_topology().
 struct PendingCall {
   Communicator* communicator;
   const Request* request;
 };
 
-// The ranks tell each other: collective over each of the communicators, together, and it blocks the
-// caller. NCCL's own group must not be open. Throws Error; ncclInvalidUsage where the calls on a
-// communicator are all messages, of which its other ranks do not know, or a graph is recorded. The
-// communicators that do not fail alike on all of their ranks are invalid then.
+// Exchanges the ranks' nodes: collective over the communicators together, and blocking. NCCL's own
+// group must not be open. Throws Error; ncclInvalidUsage if all calls on a communicator are
+// messages, which its other ranks do not see, or if a graph is recorded. Poisons the communicators
+// that do not fail alike on all ranks.
 void discover_topology(std::span<const PendingCall> calls);
 
-// By the call's own configuration and the settings' policy, as the preload library does; none that
-// needs_topology(). Throws Error, also by require_not_native().
+// Route by the call's own configuration and the settings' policy, of a call that does not need
+// topology. Throws Error, also by require_not_native().
 Route route(Communicator& communicator, const Request& request);
 
-// The same, of a call that nobody makes: no line for it, whatever TERSE_LOG says.
+// Route of a hypothetical call, without a log line.
 Route route_silently(Communicator& communicator, const Request& request);
 
-// With a scheme that the caller names.
+// Route with a scheme that the caller names.
 Route route(Communicator& communicator, const Request& request, const Scheme& scheme);
 
-// Whether auto is to choose before the ranks have told each other how many nodes they are on.
+// Returns true if auto would choose before the ranks have exchanged their nodes.
 bool needs_topology(const Communicator& communicator, const Scheme& scheme);
 
-// The call as the policy sees it. `topology` may be unknown.
+// Facts of the call for the policy. `topology` may be unknown.
 Facts facts_of(const Request& request, int ranks, const plan::Topology& topology,
                std::string_view name, bool gpu);
 
-// Why the call cannot be compressed with the scheme; empty: it can.
+// Reason why the call cannot be compressed with the scheme; empty: it can.
 std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme& scheme);
 
 void count_bypass(Communicator& communicator, const Request& request, int reason);
 
-// Throws Error(ncclInvalidUsage) where the call stays native for the reason, and its configuration
-// asks that it does not: on all ranks alike, and not where there is but one.
+// Throws Error(ncclInvalidUsage) if the call stays native for the reason and its configuration asks
+// that it does not: on all ranks alike, and not on one rank alone.
 void require_not_native(const Communicator& communicator, const Request& request, int reason);
 
 }  // namespace terse

@@ -1,4 +1,4 @@
-// TERSE_LOG=trace: a line for each call, with what becomes of it.
+// TERSE_LOG=trace: a line for each call, with its route.
 #pragma once
 
 #include "engine/call/route.h"
@@ -7,11 +7,10 @@ namespace terse {
 
 void trace(const Communicator& communicator, const Request& request, const Route& way);
 
-// Of a call that goes to NCCL after all, or before any rule is asked.
+// Logs a call that goes to NCCL after all, or before any rule is asked.
 void trace(const Communicator& communicator, const Request& request, int bypass_reason);
 
-// The algorithm's name, of a call that is compressed. The plan is made once more, for its name
-// alone: whoever traces has the time.
+// Name of a compressed call's algorithm. Makes the plan once more for it, for tracing alone.
 const char* algorithm(const Communicator& communicator, const Request& request,
                       const Scheme& scheme);
 

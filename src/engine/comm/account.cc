@@ -40,7 +40,7 @@ report::Levels row_of(const Levels& l) {
           .at = l.at};
 }
 
-// In the order of the lanes' numbers.
+// By lane number.
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate 0", "communicate 1"};
 static_assert(std::size(kLaneNames) == plan::kLanes);
 

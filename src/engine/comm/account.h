@@ -1,4 +1,4 @@
-// What a report says of one communicator (observe/reporter.h).
+// Report of one communicator (observe/reporter.h).
 #pragma once
 
 #include "engine/comm/communicator.h"
@@ -6,7 +6,8 @@
 
 namespace terse {
 
-// `whole`: all of its calls are done. Else another thread may be in it meanwhile.
+// Returns the communicator's part of the report. `whole`: all of its calls are done; else another
+// thread may be in it meanwhile.
 report::Communicator account_of(Communicator& communicator, bool whole);
 
 }  // namespace terse

@@ -36,7 +36,8 @@ std::optional<uint64_t> Agreed::number() const {
 void Agreed::conclude(uint64_t ordinal, uint64_t leader, uint64_t identity) {
   ordinal_.store(ordinal, std::memory_order_relaxed);
   leader_ = leader;
-  identity_.store(identity, std::memory_order_release);  // last: it says that there are the others
+  // last, for it says that the others are there
+  identity_.store(identity, std::memory_order_release);
 }
 
 void Agreed::add(const Scheme& scheme, std::optional<int> peer) {

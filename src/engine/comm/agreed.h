@@ -1,5 +1,5 @@
-// What the ranks of a communicator have agreed on (peers/agree.h): its number among all, and the
-// schemes that may be used on it.
+// Agreements of a communicator's ranks (peers/agree.h): its number, and the schemes that may be
+// used on it.
 #pragma once
 
 #include <atomic>
@@ -12,16 +12,16 @@
 
 namespace terse {
 
-// Counts the communicators of this process, so that random numbers of messages differ between them
-// and yet are the same in every run of the program: where that makes them one after the other.
+// Counts the communicators of this process. Random numbers of messages differ between communicators
+// by it, and are the same in every run of a program that makes them one after the other.
 uint64_t next_ordinal();
 
-// What a communicator's leader is called: the number of rank 0's process in its job. Of the preload
-// library another one, for a libterse.so in the same process counts its communicators, too.
+// Number of a communicator's leader, the process of rank 0: its number in the job. The preload
+// library's differ from libterse's, which counts communicators of its own in the same process.
 uint64_t leader_of(uint64_t process);
 void set_preloaded();
 
-// Schemes but for their seeds: no two ranks draw the same numbers, so that these need not be alike.
+// Schemes without their seeds, which ranks need not have alike.
 class SchemeSet {
  public:
   void add(const Scheme& scheme);
@@ -33,37 +33,37 @@ class SchemeSet {
 
 class Agreed {
  public:
-  // Of any thread are number() and identity(), for reports.
+  // number() and identity() may be called from any thread, for reports.
 
-  // Which of the communicators that its rank 0's process leads it is, alike on all ranks; empty:
-  // they have not agreed.
+  // Number of the communicator among those that its leader leads, alike on all ranks. Empty: the
+  // ranks have not agreed.
   std::optional<uint64_t> number() const;
-  // The same; 0 before.
+  // number(); 0 before the ranks agree.
   uint64_t ordinal() const { return ordinal_.load(std::memory_order_relaxed); }
-  // That of messages' random numbers, which are to differ between communicators that others lead,
-  // too.
+  // Key of messages' random numbers, which differ between communicators of other leaders, too.
   uint64_t rng_stream() const { return ordinal() + (leader_ << 32); }
-  // The same without the communicator: which of the two libraries.
+  // Part of rng_stream() that names the library: the preload library or libterse.
   uint64_t library() const { return rng_stream() & uint64_t{1} << 63; }
-  // No other communicator's, anywhere. 0: the ranks have not agreed on anything.
+  // Number that no other communicator has, anywhere. 0: the ranks have not agreed.
   uint64_t identity() const { return identity_.load(std::memory_order_acquire); }
 
-  // Whether the ranks have agreed on the settings, or are about to.
+  // Returns true if the ranks have agreed on the settings, or are about to.
   bool introduced() const { return introduced_; }
-  // They are about to; and then they have, or have not.
+  // Transitions: begin(), then conclude() or withdraw().
   void begin() { introduced_ = true; }
-  // `leader`: rank 0's leader_of().
+  // `leader`: leader_of() of rank 0.
   void conclude(uint64_t ordinal, uint64_t leader, uint64_t identity);
   void withdraw() { introduced_ = false; }
 
-  // The ordinal that rank 0 proposes: one from `next` at the first time, and that one again.
+  // Ordinal that rank 0 proposes: next() at the first call, and the same again.
   template <class Next>
   uint64_t propose(const Next& next) {
     if (!proposed_) proposed_ = next();
     return *proposed_;
   }
 
-  // A scheme: among all ranks, or with one peer for messages, for which the former serves too.
+  // Adds a scheme agreed among all ranks, or with one peer, for messages. One of all ranks serves
+  // for messages, too.
   void add(const Scheme& scheme, std::optional<int> peer);
   bool has(const Scheme& scheme, std::optional<int> peer) const;
 

@@ -1,5 +1,4 @@
-// The buffers of a call under way: a plan bound to addresses (run/bind.h). Reused from call to
-// call.
+// Buffers of a call under way: a plan bound to addresses (run/bind.h). Reused from call to call.
 #pragma once
 
 #include <atomic>
@@ -12,18 +11,18 @@ namespace terse {
 
 struct Binding {
   std::vector<std::vector<codec::Combine>> batches;  // by step
-  std::vector<codec::Source> sources;                // that the batches refer to
+  std::vector<codec::Source> sources;                // sources of the batches
   std::vector<std::vector<Copy>> copies;             // by step
   std::vector<std::vector<codec::Checksum>> checks;  // by step
   std::vector<std::vector<codec::Learning>> learns;  // by step
-  std::vector<HeaderStep> headers;                   // of the steps that have one
+  std::vector<HeaderStep> headers;                   // of the steps with a header
   std::atomic<bool> busy{false};
 };
 
-// Of one communicator.
+// Bindings of one communicator.
 class Bindings {
  public:
-  // One that is not in use.
+  // Returns a binding that is not in use.
   Binding& idle() {
     for (const auto& binding : all_)
       if (!binding->busy.load(std::memory_order_acquire)) return *binding;

@@ -12,16 +12,16 @@
 namespace terse {
 namespace {
 
-// A program whose calls are all of different sizes does not fill the memory with choices.
+// Max choices kept for a program whose calls all differ in size.
 constexpr size_t kMaxChoices = 4096;
 
-// Where all nodes are alike, so are all roots; not so a message's peers, of which some are near.
+// Any root will do if all nodes are alike; a message's peers may be near or far.
 int default_root(const Prospect& call, const Machines& machines) {
   const bool any = machines.topology.is_alike() && !plan::is_point_to_point(call.collective);
   return any ? 0 : call.root;
 }
 
-// Where the machine decides: from a rank that sends, which all ranks see alike.
+// Shape seen from a rank that sends, alike on all ranks.
 plan::Shape shape_of_all(const Forms& forms, const Prospect& call, const Machines& machines) {
   const plan::Traits& t = plan::traits(call.collective);
   const int root = default_root(call, machines);
@@ -32,13 +32,14 @@ plan::Shape shape_of_all(const Forms& forms, const Prospect& call, const Machine
                   machines);
 }
 
-// As profiles call it: "int4".
+// Name of a codec in profiles: "int4".
 std::string codec_of(const Scheme& scheme) {
   const std::string name = short_name(scheme);
   return name.substr(0, name.find(':'));
 }
 
-// Of a scheme, or of its format rounded otherwise, which takes nearly as long.
+// Finds the measurements of a scheme, or of its format with another rounding, which takes nearly as
+// long.
 template <class Measured>
 const model::Curve* curve_of(Scheme scheme, const Measured& measured) {
   if (const model::Curve* own = measured(short_name(scheme))) return own;
@@ -53,8 +54,8 @@ Scheme native_scheme() {
   return native;
 }
 
-// The fastest algorithm; where that would send more between nodes than NCCL does the table's own;
-// none where both would.
+// Fastest algorithm; if it would send more between nodes than NCCL does, the table's own; none if
+// both would.
 model::Estimate fastest_allowed(const model::Profile& profile, const plan::Algorithm& usual,
                                 const plan::Shape& shape, std::string_view codec) {
   const model::Estimate best = model::fastest(profile, usual.collective, shape, codec);
@@ -102,7 +103,7 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& w
     return Prediction{*scheme, model::estimate(profile, *usual, shape, codec_of(*scheme)).seconds};
   const model::Estimate best = fastest_allowed(profile, *usual, shape, codec_of(*scheme));
   if (best.algorithm == nullptr) return {};
-  // Where it is what the table takes, the scheme need not say so.
+  // A scheme need not name the table's algorithm.
   if (best.algorithm != usual) scheme->algorithm = *plan::find_algo(best.algorithm->names.own);
   return Prediction{*scheme, best.seconds};
 }
@@ -136,7 +137,7 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
     if (all.size() > 1 || possible.empty()) return all;
     all.front().lacking = model::lacks(profile, t);
     if (all.front().lacking != nullptr) return all;
-    all.clear();  // native alone says nothing of what is to be chosen from
+    all.clear();  // native alone leaves no choice
   }
   if (const char* what = model::lacks(profile, t))
     fail(ncclInvalidUsage, "the profile \"{}\" says nothing of {}, and {} {} on {}", profile.name,

@@ -1,5 +1,5 @@
-// What `auto` takes for a call, by the settings' profile and what all ranks know of the call: so it
-// is the same on all of them.
+// Choice of `auto` for a call, by the settings' profile and by what all ranks know of the call: it
+// is the same on all ranks.
 #pragma once
 
 #include <compare>
@@ -15,7 +15,7 @@
 
 namespace terse {
 
-// A call that is to be predicted.
+// Call to be predicted.
 struct Prospect {
   plan::Collective collective;
   size_t count = 0;  // NCCL's own argument
@@ -25,66 +25,66 @@ struct Prospect {
   auto operator<=>(const Prospect&) const = default;
 };
 
-// The call that is chosen for in this one's place: of the same kind, and of a size that differs by
-// a thirty-second part at most. A program whose calls are all of different sizes would else wait
-// for predictions at each, which take as long as a call of many ranks.
+// Call whose choice this one takes: of the same kind, with a size that differs by at most 1/32.
+// Otherwise a program whose calls all differ in size would wait at each for predictions, which take
+// as long as a call of many ranks.
 Prospect as_chosen_for(const Prospect& call);
 
-// Whether the scheme serves() the collective, and whether the scheme's codes are fewer bits than
-// the elements.
+// Returns true if the scheme serves() the collective and its codes have fewer bits than the
+// elements.
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype);
 
-// Whether a call stays native because the algorithm that the table takes for it would send more
-// between nodes than NCCL does. Not where the scheme names what is taken: then its user has
-// decided. For a scheme that is_for() the call, as on_ranks() has it.
+// Returns true if a call stays native because its algorithm would send more between nodes than NCCL
+// does. False if the scheme names the algorithm: its user has decided. `scheme` is_for() the call,
+// as on_ranks() has it.
 bool nccl_sends_less(const Scheme& scheme, const Prospect& call, const Machines& machines);
 
-// Seconds; empty: the profile says nothing of it.
+// Predicted time of a call. `seconds` is empty if the profile says nothing of it.
 struct Prediction {
   Scheme scheme;  // with the algorithm; off: native
   std::optional<double> seconds;
   bool measured = false;  // otherwise by the model
-  // Of a native call: what the profile lacks to predict another one; null: nothing.
+  // What the profile lacks to predict a native call; null: nothing.
   const char* lacking = nullptr;
 };
 
-// What is taken has to gain so much, or the call stays native.
+// Min gain of a choice; a call with less stays native.
 constexpr double kMinGain = 1.1;
 
-// What takes no more than so many times the least is as fast: predictions are no better than that.
+// Max ratio to the fastest at which a choice is as fast: predictions are no better.
 constexpr double kAsFast = 1.01;
 
-// By the model alone. Empty: the scheme does not do such calls; or it names no algorithm, and would
-// send more between nodes than NCCL does.
+// Predicts by the model alone. Empty: the scheme serves no such call, or names no algorithm and
+// would send more between nodes than NCCL does.
 Prediction predict_native(const model::Profile& profile, const Prospect& call,
                           const Machines& machines);
 std::optional<Prediction> predict(const model::Profile& profile, const Scheme& scheme,
                                   const Prospect& call, const Machines& machines);
 
-// What a call with this scheme takes: by the algorithm that the table has for it, unless the scheme
-// names one. Empty: it stays native. For a scheme as nccl_sends_less() has it.
+// Seconds of a call with this scheme, by the table's algorithm or the one that the scheme names.
+// Empty: the call stays native. `scheme` is as nccl_sends_less() has it.
 std::optional<double> seconds_as_called(const model::Profile& profile, const Scheme& scheme,
                                         const Prospect& call, const Machines& machines);
 
-// Native and then every candidate that the collective and the type have, each with its best
-// algorithm; but none that would send more between nodes than NCCL does, for it would not run.
-// Where the profile has measured the native call, those that were measured, too, and no others.
-// Throws Error(ncclInvalidUsage) where it says nothing of such ranks.
+// Native, and every candidate of the collective and type, each with its best algorithm, except
+// those that would send more between nodes than NCCL does. If the profile has measured the native
+// call: measured candidates, and no others. Throws Error(ncclInvalidUsage) if the profile says
+// nothing of so many ranks.
 std::vector<Prediction> predictions(const model::Profile& profile, const Scheme& scheme,
                                     const Prospect& call, const Machines& machines);
 
-// In words, of one that lacks something.
+// Explains in words why a call stays native that lacks something.
 std::string why_native_alone(const model::Profile& profile, plan::Collective collective,
                              const Prediction& native);
 
-// Native, or the fastest of those that gain enough.
+// Returns native, or the fastest of those that gain enough.
 const Prediction& choose(const std::vector<Prediction>& predictions);
 
-// A communicator's choices, made once for each kind of call.
+// Choices of one communicator, made once for each kind of call.
 class Chooser {
  public:
-  // Without the scheme's seed. Throws Error where the settings have no profile, or not for such
-  // ranks. Warns of what the profile lacks, once for a collective.
+  // Returns the choice, without the scheme's seed. Throws Error if the settings have no profile, or
+  // none of so many ranks. Warns once for each collective of what the profile lacks.
   const Prediction& of(const Settings& settings, const Scheme& scheme, const Prospect& call,
                        const Machines& machines);
 

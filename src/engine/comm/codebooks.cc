@@ -19,7 +19,7 @@ size_t levels_bytes(const CodebookKind& kind) {
 }
 
 Levels uniform_levels(int bits) {
-  const codec::DefaultFloatMode mode;  // they are alike on all ranks
+  const codec::DefaultFloatMode mode;  // alike on all ranks
   const float* const table = codec::uniform_codebook(bits);
   return {.calls = 0, .at = {table, table + codec::codebook_levels(bits)}};
 }
@@ -127,7 +127,7 @@ void Codebooks::give(std::vector<Levels> levels) {
   collect();
   const std::lock_guard lock(mutex_);
   given_ = std::move(levels);
-  // Not all ranks have such a table: those that do would keep other levels than the others make.
+  // Drops tables that not all ranks have: they would hold other levels than those made later.
   for (auto i = all_.begin(); i != all_.end();) {
     auto& [kind, codebook] = *i;
     if (codebook.agreed) {
@@ -152,7 +152,7 @@ void Codebooks::fitted(Codebook& codebook, Stream stream) {
   if (std::ranges::count(coming_, &codebook) == 0) coming_.push_back(&codebook);
 }
 
-// Levels that cannot be read are no reason for a call to fail.
+// Never fails a call for levels that cannot be read.
 bool Codebooks::collect() noexcept try {
   const auto lock = patient_lock(mutex_);
   if (!lock.owns_lock()) return false;

@@ -1,5 +1,5 @@
-// The tables of levels (codec/codebook.h) that one communicator's calls of learned codecs go by:
-// one for each kind of call, which all ranks hold alike.
+// Tables of levels (codec/codebook.h) of one communicator's learned codecs: one for each kind of
+// call, alike on all ranks.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace terse {
 
-// Which calls have one table.
+// Kind of calls that share a table.
 struct CodebookKind {
   plan::Collective collective;
   size_t count;
@@ -34,28 +34,28 @@ struct CodebookKind {
 
 struct Codebook {
   float* table = nullptr;  // in the backend's memory
-  bool agreed = false;     // all ranks have it
-  // Calls that have gone by it, and fits of its levels. Written by the communicator's own thread.
+  bool agreed = false;     // on all ranks
+  // Calls that have used the table, and fits of its levels. Written by the communicator's own
+  // thread.
   std::atomic<uint64_t> calls{0}, fits{0};
 
  private:
   friend class Codebooks;
-  // The tables of calls in graphs, and how often the last one's levels had been fitted; empty: none
-  // is as the levels are now.
+  // Tables of calls in graphs. Empty: none has the present levels.
   std::vector<float*> recorded_;
   std::optional<uint64_t> recorded_fits_;
-  std::vector<float> known_;  // its levels, and how often they had been fitted
+  std::vector<float> known_;  // its levels, and their number of fits
   uint64_t known_fits_ = 0;
-  uint64_t given_fits_ = 0;  // with which it began, or that came with levels given since
-  bool goes_on_ = false;     // from levels that were given for just these calls
-  // The levels of a fit that is enqueued, as they come to the host.
+  uint64_t given_fits_ = 0;  // fits of the levels it began with, or that were given since
+  bool goes_on_ = false;     // began with levels given for just these calls
+  // Levels of an enqueued fit, on their way to the host.
   void* visible_ = nullptr;
   std::vector<Copy> copy_;
   Event copied_ = nullptr;
   uint64_t copied_fits_ = 0;
 };
 
-// Released at its end, when no call uses it any more.
+// All tables. Released at the communicator's end, when no call uses them any more.
 class Codebooks {
  public:
   // The settings outlive it.
@@ -65,45 +65,46 @@ class Codebooks {
   Codebooks(const Codebooks&) = delete;
   Codebooks& operator=(const Codebooks&) = delete;
 
-  // Makes the table, unless it is there: of the levels that are given for such calls, or of those
-  // that are equally far from each other. Blocks for what is enqueued on the track. Throws Error.
+  // Makes the table unless it is there: of levels given for such calls, or of equally spaced ones.
+  // Blocks for what is enqueued on the stream set. Throws Error.
   void make(const CodebookKind& kind, StreamSet& track);
 
-  // All ranks have it.
+  // Notes that all ranks have the table.
   void agree(const CodebookKind& kind) { all_.at(kind).agreed = true; }
 
-  // Null where not all ranks have it.
+  // Returns null if not all ranks have it.
   Codebook* find(const CodebookKind& kind);
 
-  // In place of those that were given before, for tables that are there and for those to come. No
-  // call may be under way. Blocks. Throws Error.
+  // Replaces the given levels, of present and later tables. No call may be under way. Blocks.
+  // Throws Error.
   void give(std::vector<Levels> levels);
 
-  // The table that a call in a graph goes by, as the other is now: a fit may go on beside the
-  // graph, and the ranks would see it at different times. One for all that are recorded between two
-  // fits, whose number is alike on all ranks, whatever else each has recorded. At the first one
-  // after a fit it blocks for what the communicator has enqueued, which may be that fit. Throws
-  // Error.
+  // Table of a call in a graph, with the present levels: a later fit runs beside the graph, and
+  // ranks would see it at different times. One table serves all calls recorded between two fits,
+  // whose number is alike on all ranks. The first call after a fit blocks for what the communicator
+  // has enqueued, which may be that fit. Throws Error.
   float* recorded(Codebook& codebook, StreamSets& tracks);
 
-  // A fit is enqueued, and the stream comes past it: its levels come to the host.
+  // Copies the levels of an enqueued fit to the host, once the stream has come past it.
   void fitted(Codebook& codebook, Stream stream);
-  // Takes what has come; whether something has. Any thread, beside the communicator's own.
+  // Takes the levels that have come to the host; returns true if there are any. May be called from
+  // any thread.
   bool collect() noexcept;
 
-  // By kind, as they are known on the host. Any thread; none where another one has them for long.
+  // Levels by kind, as the host knows them. May be called from any thread; empty if another one
+  // holds them for long.
   std::vector<Levels> levels() const;
-  // The same of those that were fitted here, and not only given; and of those that were not, but
-  // given for just these calls, of which more have been made.
+  // Levels that were fitted here; and levels that were given for just these calls, and that more
+  // calls have used since.
   std::vector<Levels> fitted_levels() const;
   std::vector<Levels> continued_levels() const;
 
-  // Of all tables.
+  // Bytes of all tables.
   size_t bytes() const { return bytes_; }
 
  private:
   std::vector<Levels> levels_of(bool (*wanted)(const Codebook&)) const;
-  // Null: such a table begins with levels that are equally far from each other.
+  // Returns null if the table begins with equally spaced levels.
   const Levels* given_for(const CodebookKind& kind) const;
   void say_that_none_fit(const CodebookKind& kind) const;
   void release(Codebook& codebook) noexcept;
@@ -112,10 +113,10 @@ class Codebooks {
 
   Backend& backend_;
   std::vector<Levels> given_;
-  // Of what levels() and collect() read, and another thread writes.
+  // Guards what levels() and collect() read and another thread writes.
   mutable std::mutex mutex_;
   std::map<CodebookKind, Codebook> all_;
-  std::vector<Codebook*> coming_;  // whose levels are on their way to the host
+  std::vector<Codebook*> coming_;  // tables whose levels are on their way to the host
   std::atomic<size_t> bytes_{0};
 };
 

@@ -68,7 +68,7 @@ void Communicator::poison(Stream stream, const std::exception& cause) noexcept {
   try {
     if (recording(stream) == 0) health.poison(cause);
   } catch (const Error& e) {
-    // It was recorded, until that broke; else nobody knows.
+    // A broken recording is no failure of the communicator.
     if (e.result != ncclInvalidUsage) health.poison(cause);
   }
 }
@@ -93,7 +93,7 @@ bool Communicator::ended() noexcept {
   try {
     return stream_sets.ended() && !awaits_ranks();
   } catch (const Error&) {
-    return true;  // the device's, which leaves nothing to wait for
+    return true;  // a failed device leaves nothing to wait for
   }
 }
 
@@ -116,7 +116,7 @@ void Communicator::require_all_came() const {
 }
 
 bool Communicator::drains() noexcept {
-  constexpr auto kGrace = std::chrono::seconds(1);  // what has failed ends soon, or never
+  constexpr auto kGrace = std::chrono::seconds(1);  // failed work ends soon, or never
   std::optional<Clock::time_point> limit;
   auto pause = std::chrono::microseconds(20);
   try {
@@ -130,7 +130,7 @@ bool Communicator::drains() noexcept {
       pause = std::min(2 * pause, std::chrono::microseconds(1000));
     }
   } catch (const Error&) {
-    // The device's, which leaves nothing to wait for.
+    // A failed device leaves nothing to wait for.
   }
   return true;
 }
@@ -148,7 +148,7 @@ void Communicator::conclude() noexcept {
 
 bool Communicator::is_reporting() const { return leads(agreed.identity(), rank); }
 
-// What one has learned on which calls have failed may be of what not all ranks have sent.
+// Levels learned before a failure may be of data that not all ranks have sent.
 void Communicator::save_fitted() const noexcept {
   if (health.usable() && is_of_this_process())
     save_levels(settings, codebooks.fitted_levels(), codebooks.continued_levels());

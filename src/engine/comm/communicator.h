@@ -1,4 +1,4 @@
-// What the engine keeps for one rank of a communicator, beside the user's own ncclComm_t: parts,
+// State that the engine keeps for one rank of a communicator, beside the user's ncclComm_t: parts,
 // each with its own rules.
 #pragma once
 
@@ -39,7 +39,7 @@ class Communicator : public CommIdentity, public std::enable_shared_from_this<Co
                ncclComm_t comm);
 
   Backend& backend;
-  // Before the streams, whose work reports to it.
+  // Before the stream sets, whose work reports to it.
   MismatchReport mismatch;
   CommHealth health{*this, mismatch};
 
@@ -47,86 +47,88 @@ class Communicator : public CommIdentity, public std::enable_shared_from_this<Co
   Plans plans;
   Chooser chooser;
   Counters counters;
-  // Beyond the tracks, whose work refers to their memory.
+  // Declared before the stream sets, whose work refers to their memory: they are destroyed after
+  // it.
   Meter meter;
   ExactMemory exact;
   States states;
   Shadows shadows;
-  int pauses = 0;                      // where there are any, calls by the policy stay native
-  std::atomic<bool> announced{false};  // its line has been said, or is not to be (call/banner.h)
+  int pauses = 0;                      // if positive, calls by the policy stay native
+  std::atomic<bool> announced{false};  // startup line already logged or suppressed (call/banner.h)
   Codebooks codebooks;
   Bindings bindings;
   StreamSets stream_sets;
   Reservations reservations;
-  // By which the ranks tell each other what they can do: made when there is memory, at the first
-  // agreement. Null before that.
+  // Buffer of the host all-gathers. Made at the first agreement, while there is memory; null
+  // before.
   std::unique_ptr<ControlBuffer> control_buffer;
 
   const plan::Topology& topology() const { return plans.topology(); }
 
-  // The counters, and what is known at present beside them.
+  // The counters, and the present state beside them.
   terseStats_t current_stats();
 
-  // After a call, or a group with calls on this communicator, that gave `result`: on a non-blocking
-  // communicator waits until NCCL has enqueued it, so that what comes next is in order behind it.
-  // Throws Error for what went wrong, or when that takes longer than ten times TERSE_TIMEOUT: NCCL
-  // may wait for a peer, which may write a checkpoint.
+  // Waits on a non-blocking communicator until NCCL has enqueued a call, or a group, that gave
+  // `result`: what comes next is in order behind it. Throws Error for a failure, or after ten times
+  // TERSE_TIMEOUT, for NCCL may wait for a peer that writes a checkpoint.
   void settle(ncclResult_t result, const char* call) const;
 
-  // Poisons it after a call on `stream`, unless that was recorded: recorded calls run when their
-  // graph does, and those of a graph that failed never do.
+  // Poisons the communicator after a call on `stream`, unless that was recorded: recorded calls run
+  // when their graph does, and those of a failed graph never run.
   void poison(Stream stream, const std::exception& cause) noexcept;
-  // The graph that a stream's calls are recorded in, or 0; as the backend has it.
+  // Graph that a stream's calls are recorded in, as the backend names it; 0: none.
   uint64_t recording(Stream stream) const;
 
-  // Blocks until that is so; false: not by the limit. Throws meanwhile as health.require_healthy()
-  // does.
+  // Blocks until so() is true. Returns false at the limit. Throws meanwhile as
+  // health.require_healthy() does.
   bool wait_until(const std::function<bool()>& so,
                   std::optional<std::chrono::steady_clock::time_point> limit = {}) const;
 
-  // What a sum is multiplied by for the average: one number on all ranks, however a thread rounds.
+  // Factor of an average: one number on all ranks, however a thread rounds.
   float mean_factor() const;
 
-  // Memory held that keeps what it has from call to call.
+  // Bytes of memory that keeps its contents from call to call.
   size_t state_bytes() const { return states.bytes() + shadows.bytes() + codebooks.bytes(); }
 
-  // Whether it is the first communicator of this process on which the ranks have agreed, or another
-  // rank of that one (observe/reporting_comm.h). For one whose ranks have agreed.
+  // Returns true if it is the first communicator of this process on which the ranks have agreed, or
+  // another rank of that one (observe/reporting_comm.h). For a communicator whose ranks have
+  // agreed.
   bool is_reporting() const;
 
-  // Takes the levels that have come from fits, and saves them as long as it is usable, so often
-  // that at most a twentieth of the time is spent on that.
+  // Takes the levels that fits have brought, and saves them while the communicator is usable, for
+  // at most a twentieth of the time.
   void read_levels() noexcept;
 
-  // What a failed exchange leaves, for it may still wait there. It goes with the communicator.
+  // Keeps the buffer of a failed all-gather, which may still wait there, until the communicator
+  // ends.
   void leave(std::unique_ptr<ControlBuffer> own) { left_.push_back(std::move(own)); }
 
-  // Whether nothing that was enqueued for it is left, recorded or not. Does not block.
+  // Returns true if nothing that was enqueued for it is left, recorded or not. Does not block.
   bool ended() noexcept;
 
-  // Blocks until that could be said at once; false: NCCL has failed, and what waits for it may wait
-  // for ever; or it is aborted, and NCCL is not asked any more.
+  // Blocks until ended() would be true. Returns false if NCCL has failed, so that its work may wait
+  // for ever, or if the communicator is aborted.
   bool drains() noexcept;
 
-  // Whether NCCL still has what this side asked of it for the ranks to meet, and gave up: it ends
-  // when all ranks have come, or NCCL's communicator is aborted.
+  // Returns true while an abandoned all-gather is still queued in NCCL: until all ranks have come,
+  // or NCCL's communicator is aborted.
   bool awaits_ranks() const noexcept;
-  // Throws Error where it does.
+  // Throws Error if awaits_ranks().
   void require_all_came() const;
 
-  // Waits until all calls are done, and reads what was measured. Errors are of no interest.
+  // Waits until all calls are done, and reads what was measured. Ignores errors.
   void conclude() noexcept;
 
  private:
   void save_fitted() const noexcept;
 
   std::vector<std::unique_ptr<ControlBuffer>> left_;
-  std::mutex saving_;     // levels, of the thread that has calls made and of any that asks
-  bool unsaved_ = false;  // levels have come since they were saved
+  std::mutex saving_;     // of saving levels, by the calling thread or any that asks
+  bool unsaved_ = false;  // levels came since they were saved
   std::chrono::steady_clock::time_point next_save_{};
 };
 
-// Whoever works with a communicator holds it, for another thread may abort it meanwhile.
+// Held by whoever works with a communicator, for another thread may abort it meanwhile.
 using CommunicatorPointer = std::shared_ptr<Communicator>;
 
 }  // namespace terse

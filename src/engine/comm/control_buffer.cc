@@ -7,8 +7,8 @@
 namespace terse {
 namespace {
 
-// Before a rank's words. Without it they are not what the rank has said, but what was there before:
-// NCCL ends its work on a GPU in silence when it is aborted.
+// Mark before a rank's words. Without it they are old memory: NCCL ends its work on a GPU in
+// silence when it is aborted.
 constexpr char kSaid = 1;
 
 }  // namespace

@@ -1,5 +1,4 @@
-// A queue and memory for a few words of each rank, by which the ranks of a communicator tell each
-// other something (peers/host_all_gather.h).
+// Stream and memory of a host all-gather: a few words from each rank (peers/host_all_gather.h).
 #pragma once
 
 #include <optional>
@@ -12,31 +11,30 @@ namespace terse {
 
 class ControlBuffer {
  public:
-  // For up to `most` bytes from each of `slots` ranks. Throws Error.
+  // Makes room for up to `most` bytes from each of `slots` ranks. Throws Error.
   ControlBuffer(Backend& backend, int slots, size_t most);
   ~ControlBuffer();
   ControlBuffer(const ControlBuffer&) = delete;
   ControlBuffer& operator=(const ControlBuffer&) = delete;
 
-  // What this rank says next: the same number of bytes on all ranks, and no more than `most`.
+  // Sets this rank's next words: as many bytes on all ranks, at most `most`.
   void post(std::span<const char> words);
 
-  // What lies in the backend's memory, for NCCL to move on stream(): `slot_bytes()` of each rank.
+  // Memory of the backend that NCCL moves on stream(): slot_bytes() of each rank.
   Stream stream() const { return stream_; }
   size_t slot_bytes() const { return bytes_; }
   const char* own() const { return memory_ + place(slots_); }
   char* slot(int slot) const { return memory_ + place(slot); }
 
-  // Whether nothing of the last meeting still waits. Throws what the device has failed with.
+  // Returns true if nothing of the last all-gather still waits. Throws the device's failure.
   bool idle() const { return backend_.idle(stream_); }
-  // The same, for who only wants to be rid of it: with the device's failure nothing waits either.
+  // idle(), but true if the device has failed: then nothing waits either.
   bool has_ended() const noexcept;
 
-  // After a meeting: reads what was said. The first slot to which nothing came; empty: there is
-  // none.
+  // Reads what was received. Returns the first slot to which nothing came; empty: there is none.
   std::optional<int> read();
 
-  // What the slot's rank had said by then.
+  // Words of the slot's rank.
   std::span<const char> received(int slot) const;
 
  private:
@@ -46,9 +44,9 @@ class ControlBuffer {
   const int slots_;
   size_t bytes_ = 0;        // of each rank this time: a mark, and its words
   std::vector<char> all_;   // by slot
-  std::vector<char> said_;  // what is on its way to the backend's memory, or was
+  std::vector<char> said_;  // this rank's words, on their way to the backend's memory
   Stream stream_ = nullptr;
-  char* memory_ = nullptr;  // the backend's: by slot, and then this rank's own
+  char* memory_ = nullptr;  // in the backend: by slot, and then this rank's own
 };
 
 }  // namespace terse

@@ -1,5 +1,5 @@
-// What is counted of one communicator's calls on this rank (terseStats_t), and the numbers that its
-// compressed calls have.
+// Counters of one communicator's calls on this rank (terseStats_t), and the numbers of its
+// compressed calls.
 #pragma once
 
 #include <array>
@@ -14,19 +14,19 @@
 
 namespace terse {
 
-// What was enqueued by one plan.
+// Amounts that one plan enqueued.
 struct Enqueued {
-  size_t calls;  // that are compressed
+  size_t calls;  // compressed ones
   Sent sent;
-  size_t scratch_bytes;  // that there were for it
-  bool of_all_ranks;     // not of messages
+  size_t scratch_bytes;  // allocated for it
+  bool of_all_ranks;     // false for messages
 };
 
-// What becomes of a call: it is compressed, or skipped though a rule is for it, or no rule is.
+// Outcome of a call: compressed, native though a rule is for it, or native as no rule is.
 enum class Outcome : uint8_t { kCompressed, kSkipped, kNative };
 constexpr size_t kFates = 3;
 
-// A number that one thread counts and any may read: it costs no more than a plain one.
+// Counter that one thread writes and any may read, at the cost of a plain one.
 class Count {
  public:
   uint64_t get() const { return value_.load(std::memory_order_relaxed); }
@@ -39,7 +39,7 @@ class Count {
   std::atomic<uint64_t> value_{0};
 };
 
-// Sizes of such numbers.
+// Counters of sizes.
 class SizeCounts {
  public:
   void add(uint64_t bytes);
@@ -54,20 +54,20 @@ class SizeCounts {
 
 class Counters {
  public:
-  // The number of the next compressed call, or batch of messages, for the random numbers; and how
-  // many calls of all ranks were among them, alike on every rank.
+  // Number of the next compressed call, or batch of messages, for the random numbers; and the
+  // number of calls of all ranks among them, alike on every rank.
   uint64_t sequence() const { return sequence_; }
   uint64_t collectives() const { return collectives_; }
 
   void add(const Enqueued& enqueued);
 
-  // A call that went to NCCL as it is, for a TERSE_BYPASS reason.
+  // Counts a native call, for a TERSE_BYPASS reason.
   void add_native(int reason, const plan::Traffic& sent);
 
-  // The size of a call's whole message.
+  // Counts the size of a call's whole message.
   void add_size(Outcome fate, size_t bytes) { sizes_[static_cast<size_t>(fate)].add(bytes); }
 
-  // What is counted; the rest is zero. Of any thread: a report may be of a communicator in use.
+  // Returns the counters, from any thread; the rest is zero.
   std::array<Sizes, kFates> sizes() const;
   terseStats_t stats() const;
 

@@ -55,7 +55,7 @@ struct Directory {
   Entries entries;
   std::set<Backend*> to_trim;  // of communicators that went
 
-  // All of these under the lock.
+  // Called with the lock held.
   template <class Condition>
   Entries::iterator find(ncclComm_t comm, const Condition& condition) {
     const auto [first, last] = entries.equal_range(comm);
@@ -101,7 +101,7 @@ void free_state(CommunicatorPointer state) noexcept {
 bool free_ended() noexcept {
   Directory& d = directory();
   const auto is_aborted = [](const auto& entry) { return entry.second.stage == Stage::kAborted; };
-  // Nobody else can come to hold it any more.
+  // An aborted state that nobody else holds, nor can come to hold.
   const auto has_ended = [&](const auto& entry) {
     return is_aborted(entry) && entry.second.state.use_count() == 1 && entry.second.state->ended();
   };
@@ -131,7 +131,8 @@ Backend& backend_of(const Settings& settings, const NcclLibrary& library, ncclCo
   }
 }
 
-// Whether the handle is that of the same communicator. NCCL does not say where that has failed.
+// Returns true if the handle is that of the same communicator. NCCL does not answer if it has
+// failed.
 bool still_describes(const Communicator& c) {
   int rank = -1, ranks = -1;
   c.with_context([&] {
@@ -156,7 +157,7 @@ class Maker {
   Maker(const Maker&) = delete;
   Maker& operator=(const Maker&) = delete;
 
-  // Does what never waits for other ranks. Whoever aborts the communicator waits for its end.
+  // Runs a part that never waits for other ranks: an abort waits for its end.
   template <class Part>
   auto unless_aborted(const Part& part) const {
     const std::lock_guard lock(making_->asking);
@@ -184,7 +185,7 @@ void abort_making(ncclComm_t comm) {
   }
 }
 
-// Of one that is still being made NCCL says nothing.
+// NCCL answers no question about a communicator that it is still making.
 void wait_until_made(const NcclLibrary& library, ncclComm_t comm, const Maker& maker,
                      unsigned seconds) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
@@ -225,7 +226,7 @@ constexpr Present kPresent{
           return all;
         }};
 
-// `whole`: all of its calls are done; else with what is known by now.
+// `whole`: all of its calls are done; else reports what is known by now.
 void report_end(Communicator& c, bool whole) {
   if (c.is_of_this_process()) report_released([&] { return account_of(c, whole); });
 }
@@ -262,7 +263,7 @@ CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
   const NcclLibrary& library = nccl_library(settings.nccl);
   const Maker maker(comm);
   wait_until_made(library, comm, maker, settings.timeout_seconds);
-  // What NCCL is asked here it may answer only after an abort, which does not wait for it.
+  // NCCL may answer only after an abort, which does not wait for it.
   const auto made =
       std::make_shared<Communicator>(settings, library, backend_of(settings, library, comm), comm);
   reporting_begins();

@@ -1,55 +1,52 @@
-// The communicators of this process: made, found, released and aborted.
+// Communicators of this process: made, found, released and aborted.
 #pragma once
 
 #include "engine/comm/communicator.h"
 
 namespace terse {
 
-// The engine's state of `comm`, made at its first use with these settings, which last as long as
-// the process. A communicator that was destroyed without terseCommRelease and whose address another
-// one has taken is recognised where rank or size differ.
+// Returns the engine's state of `comm`, made at its first use with these settings, which last as
+// long as the process. Recognises by rank or size a handle that NCCL has given to another
+// communicator after a destroy without terseCommRelease.
 CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings);
 
-// Null where there is none.
+// Returns null if there is none.
 CommunicatorPointer find_communicator(ncclComm_t comm);
 
-// Whether there is such a communicator, also one without a state: as NCCL says, which refuses the
-// handle of one that was destroyed.
+// Returns true if NCCL knows the handle, also one without a state.
 bool exists(ncclComm_t comm, const Settings& settings);
 
-// Throws Error(ncclInvalidArgument) where there is none.
+// Throws Error(ncclInvalidArgument) if exists() is false.
 void require_exists(ncclComm_t comm, const Settings& settings);
 
-// Says how the program has named a communicator (ncclConfig_t.commName; null: not at all): between
-// its creation, or the beginning of it, and its first agreement, at which a policy that goes by
-// names compares them. `made_from`: the name of the one that it was split or has grown from, by
-// which reports call it where it has none.
+// Notes the program's name of a communicator (ncclConfig_t.commName; null: none), between the begin
+// of its creation and its first agreement, which compares names if the policy goes by them.
+// `made_from`: name of the communicator it was split or has grown from, by which reports call it if
+// it has none.
 void name_communicator(ncclComm_t comm, const char* name, std::string made_from = "");
 
-// What was said of it; "": nothing.
+// Name of the communicator; "": none.
 std::string name_of_communicator(ncclComm_t comm);
-// By which those made from it are called: its name, or that of the one it was made from.
+// Name for communicators made from it: its own, or that of the one it was made from.
 std::string family_of_communicator(ncclComm_t comm);
 
-// Frees the state, after waiting for the lanes; nothing where there is none. With `abandon`, errors
-// of what is still queued are of no interest. Where NCCL has failed, so that the lanes may wait for
-// ever, the state is kept, as by abort_communicator(), with which another thread may end the wait.
+// Frees the state after waiting for its lanes; does nothing if there is none. `abandon`: ignores
+// errors of what is queued. If NCCL has failed, and lanes may wait for ever, keeps the state as
+// abort_communicator() does, with which another thread may end the wait.
 void release_communicator(ncclComm_t comm, bool abandon);
 
-// Gives up the state of a communicator that is about to be aborted, or also being released: what
-// waits in it throws, and NCCL is not asked about it any more. It is not freed yet, for another
-// thread may be in it, and what it has enqueued may wait until NCCL has aborted the communicator,
-// or for ever.
+// Gives up the state of a communicator that is about to be aborted, also one being released: waits
+// in it throw, and NCCL is not asked about it any more. Does not free it, for another thread may be
+// in it, and its work may wait until NCCL has aborted the communicator, or for ever.
 void abort_communicator(ncclComm_t comm);
 
-// Frees the states that were given up and whose work has ended, as after NCCL has aborted their
-// communicators; waits for that a little while. It also happens, without waiting, where
-// communicators are made, released and aborted.
+// Frees the given-up states whose work has ended, as after NCCL has aborted their communicators;
+// waits for that briefly. Creation, release and abort do the same without waiting.
 void reap_communicators() noexcept;
 
-// Gives back to the machines what the states that were freed had, once there are none left. NCCL
-// may have registered that memory with other ranks' processes: so it comes after their
-// communicators' own end, where that is known.
+// Returns the memory of freed states to the machines, once no state is left. NCCL may have
+// registered it with other ranks' processes: called after their communicators' own end, if that is
+// known.
 void give_memory_back() noexcept;
 
 }  // namespace terse

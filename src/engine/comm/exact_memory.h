@@ -1,5 +1,5 @@
 // Memory for the exact result of a call that also runs natively (TERSE_VERIFY): as much as the
-// largest one has taken.
+// largest call took.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@ class ExactMemory {
   ExactMemory(const ExactMemory&) = delete;
   ExactMemory& operator=(const ExactMemory&) = delete;
 
-  // Memory of at least `bytes`. Waits for `track` when there must be more of it than before.
+  // Returns memory of at least `bytes`. Waits for the stream set if it must grow.
   void* reserve(size_t bytes, StreamSet& track);
 
-  // What there is. Of any thread, for the report.
+  // Bytes held, from any thread, for the report.
   size_t bytes() const { return bytes_; }
 
  private:

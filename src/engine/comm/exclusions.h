@@ -1,4 +1,4 @@
-// The elements of messages that stay exact on one communicator (terseCommExclude).
+// Elements of messages that stay exact on one communicator (terseCommExclude).
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace terse {
 
 class Exclusions {
  public:
-  // Of messages that have `elements` in all; no ranges: none any more.
+  // Sets the ranges of messages that have `elements` in all; none: clears them.
   void set(size_t elements, std::vector<plan::Range> ranges) {
     kept_.erase(elements);
     if (ranges.empty()) return;
@@ -22,7 +22,7 @@ class Exclusions {
     kept.ranges = std::move(ranges);
   }
 
-  // Of a call with `count` elements a shard: the ranges, and how many elements are in them.
+  // Ranges of a call with `count` elements a shard, and the number of elements in them.
   std::span<const plan::Range> of(plan::Collective collective, size_t count, int ranks) const {
     return find(collective, count, ranks).ranges;
   }
@@ -37,7 +37,7 @@ class Exclusions {
   };
 
   const Kept& find(plan::Collective collective, size_t count, int ranks) const {
-    static const Kept& nothing = *new Kept;  // also while the program exits
+    static const Kept& nothing = *new Kept;  // lasts while the program exits
     if (!plan::may_keep_exact(collective)) return nothing;
     const auto known = kept_.find(count * plan::shards(collective, ranks));
     return known == kept_.end() ? nothing : known->second;

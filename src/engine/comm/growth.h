@@ -13,9 +13,8 @@ struct Growth {
   size_t bytes;
 };
 
-// Memory of at least `bytes`, to take the place of `before` bytes: of twice as many, if they are to
-// be had, for the backend may keep all that was outgrown, which so is never more than what took its
-// place.
+// Allocates at least `bytes`, to replace `before` bytes: twice as many if they can be had. The
+// backend may keep all outgrown memory, which then is never more than its replacement.
 inline Growth grow(Backend& backend, size_t before, size_t bytes) {
   const size_t wished = std::max(bytes, 2 * before);
   try {

@@ -1,4 +1,4 @@
-// What a communicator's calls report where those of the ranks differ (codec/call_header.h).
+// Report of calls that differ between ranks (codec/call_header.h).
 #pragma once
 
 #include <atomic>
@@ -10,10 +10,10 @@
 
 namespace terse {
 
-// The sender of a header that NCCL has made of those of all ranks.
+// Sender of a header that NCCL has reduced from those of all ranks.
 constexpr uint32_t kNoSender = ~uint32_t{0};
 
-// What a header says of the kind of a call, in one word.
+// Kind of a call in a header, in one word.
 struct CallClass {
   enum class Reduces : uint8_t { kNot, kSum, kAverage, kPreMulSum };
 
@@ -24,7 +24,7 @@ struct CallClass {
 uint32_t pack(const CallClass& of);
 CallClass unpack_class(uint32_t word);
 
-// "this rank is at AllReduce of 100 float32, sum, rank 1 at AllReduce of 99 float32, sum"
+// Example: "this rank is at AllReduce of 100 float32, sum, rank 1 at AllReduce of 99 float32, sum".
 std::string describe(const codec::Mismatch& mismatch);
 
 class MismatchReport {
@@ -34,10 +34,10 @@ class MismatchReport {
   MismatchReport(const MismatchReport&) = delete;
   MismatchReport& operator=(const MismatchReport&) = delete;
 
-  // The memory that calls report to, made at the first time. Of the thread that has calls made.
+  // Memory that calls report to, made at the first call. For the thread that makes the calls.
   codec::Mismatch* reserve();
 
-  // Null: calls have not reported any. Of any thread.
+  // Returns null if no call has reported a mismatch. May be called from any thread.
   const codec::Mismatch* found() const noexcept {
     const codec::Mismatch* const report = report_.load(std::memory_order_acquire);
     return report != nullptr && codec::is_found(*report) ? report : nullptr;

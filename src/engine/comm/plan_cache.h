@@ -1,5 +1,5 @@
-// Plans by what identifies them: of a communicator those that were used last. Which ones are there
-// is each rank's own matter, for a plan is made anew as it was; and who runs one holds it.
+// Plans by key, the most recently used ones of a communicator. Each rank keeps its own, as a plan
+// is made again as it was; whoever runs a plan holds it.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,12 @@ using PlanPointer = std::shared_ptr<const plan::Plan>;
 template <class Key>
 class PlanCache {
  public:
-  // A program whose calls are all different does not fill the memory with plans.
+  // Max plans kept for a program whose calls are all different.
   static constexpr size_t kMaxPlans = 1024;
 
   explicit PlanCache(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Null: it is not there.
+  // Returns null if it is not there.
   PlanPointer find(const Key& key) {
     const auto known = plans_.find(key);
     if (known == plans_.end()) return nullptr;
@@ -31,8 +31,8 @@ class PlanCache {
     return known->second.plan;
   }
 
-  // For a key that has none. `key_bytes`: the memory that the key has beside itself. Those used
-  // longest ago go, so that there is room; one that is larger than all of it stays alone.
+  // Adds a plan for a new key. `key_bytes`: memory beside the key itself. Evicts the least recently
+  // used plans for room; a plan larger than the room stays alone.
   void add(const Key& key, size_t key_bytes, PlanPointer plan) {
     const size_t bytes = plan::memory_bytes(*plan) + sizeof(Entry) + sizeof(Key) + key_bytes;
     while (!plans_.empty() && (plans_.size() >= kMaxPlans || bytes_ + bytes > max_bytes_))
@@ -52,7 +52,7 @@ class PlanCache {
   struct Entry {
     PlanPointer plan;
     size_t bytes;
-    uint64_t used;  // when, in uses of the cache
+    uint64_t used;  // last use, in uses of the cache
   };
 
   void drop_oldest() {

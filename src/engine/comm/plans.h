@@ -1,5 +1,5 @@
-// The plans of a communicator's calls, made once for each kind of call, and what they are made by:
-// the ranks' nodes, the elements that stay exact, the table of algorithms.
+// Plans of a communicator's calls, made once for each kind of call, of its topology, exact elements
+// and table of algorithms.
 #pragma once
 
 #include <compare>
@@ -19,8 +19,8 @@
 
 namespace terse {
 
-// What identifies a collective's plan on one communicator. Compared as a whole, as all such keys:
-// whatever a format or a call has more, a cached plan is never that of another.
+// Key of a collective's plan on one communicator. Compared as a whole: a cached plan never serves a
+// call that differs in anything.
 struct PlanKey {
   plan::Collective collective;
   int root;
@@ -30,18 +30,18 @@ struct PlanKey {
   Intra intra;
   plan::Algo algorithm;
   plan::Delta delta;
-  bool verified;  // it is compared with the native result
-  bool learns;    // the levels of its codes, first
+  bool verified;  // compared with the native result
+  bool learns;    // learns levels first
 
   auto operator<=>(const PlanKey&) const = default;
 };
 
-// One message of what identifies the plan of a batch of them.
+// One message in the key of a batch's plan.
 struct MessageKey {
   bool send;
   int peer;
   size_t count, element_bytes;
-  std::optional<codec::Spec> spec;  // empty: it travels as it is
+  std::optional<codec::Spec> spec;  // empty: native
 
   auto operator<=>(const MessageKey&) const = default;
 };
@@ -49,34 +49,34 @@ using BatchKey = std::pmr::vector<MessageKey>;
 
 class Plans {
  public:
-  // Of the collectives' plans, and as much of the batches'. That of a large message on 8 ranks has
-  // some 100 KB.
+  // Max bytes of collectives' plans, and of batches' plans. A large message on 8 ranks has a plan
+  // of some 100 KB.
   static constexpr size_t kMaxBytes = size_t{64} << 20;
 
   Plans(int rank, int ranks, const plan::ChunkPolicy& chunk_policy, size_t max_bytes = kMaxBytes);
 
-  // From the cache; built and validated the first time. Throws Error.
+  // Returns the plan from the cache; builds and validates it the first time. Throws Error.
   PlanPointer of(const PlanKey& key);
   PlanPointer of(const BatchKey& key);
 
-  // A call as builders see it.
+  // Call as builders see it.
   plan::Shape shape(const Forms& forms, size_t count, size_t element_bytes, int root) const;
 
   const plan::ChunkPolicy& chunk_policy() const { return chunk_policy_; }
-  // Which ranks share a node: not known before the ranks have told each other, but of one alone.
+  // Topology of the ranks: unknown before they have exchanged it, unless there is one rank.
   const plan::Topology& topology() const { return topology_; }
-  // A copy, of any thread; not known where another one has it for long.
+  // Copy of topology(), from any thread; unknown if another thread holds it for long.
   plan::Topology topology_now() const;
 
-  // How many elements of a call stay exact.
+  // Number of elements of a call that stay exact.
   size_t exact_elements(plan::Collective collective, size_t count) const {
     return exclusions_.elements(collective, count, ranks_);
   }
 
-  // Of all that are kept.
+  // Bytes of all cached plans.
   size_t bytes() const { return plans_.bytes() + batches_.bytes(); }
 
-  // Plans that were made with other nodes, exclusions or algorithms are forgotten.
+  // Forgets plans made with another topology, other exclusions or algorithms.
   void learn(plan::Topology topology);
   void exclude(size_t elements, std::vector<plan::Range> ranges);
   void use(std::span<const plan::Algorithm> table);
@@ -86,7 +86,7 @@ class Plans {
 
   const int rank_, ranks_;
   const plan::ChunkPolicy chunk_policy_;
-  mutable std::mutex learning_;  // of what topology_now() reads
+  mutable std::mutex learning_;  // guards topology_now()
   plan::Topology topology_;
   Exclusions exclusions_;
   std::span<const plan::Algorithm> algorithms_ = plan::algorithms();

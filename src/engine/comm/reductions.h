@@ -1,4 +1,4 @@
-// Operators of reductions: what sums can be compressed, and how the contributions count in them.
+// Reductions: which sums can be compressed, and by which factor contributions count.
 #pragma once
 
 #include <map>
@@ -11,20 +11,20 @@ namespace terse {
 
 struct Reduction {
   bool average = false;
-  codec::Multiplier premultiply;  // of each rank's own contribution
+  codec::Multiplier premultiply;  // of each rank's contribution
 };
 
-// The operators that ncclRedOpCreatePreMulSum has made on one communicator.
+// Operators that ncclRedOpCreatePreMulSum has made on one communicator.
 class Operators {
  public:
-  // `scalar` is one element of `datatype`, copied now, or, where it lies in device memory, read
-  // whenever a reduction runs. A datatype that cannot be compressed is not kept.
+  // Adds an operator. `scalar` is one element of `datatype`, copied now; or, in device memory, read
+  // whenever a reduction runs. Ignores a datatype that cannot be compressed.
   void add(ncclRedOp_t op, const void* scalar, ncclDataType_t datatype,
            ncclScalarResidence_t residence);
   void remove(ncclRedOp_t op) { made_.erase(op); }
 
-  // The reduction of a call; empty where it cannot be compressed, as a maximum, or an operator of
-  // another datatype. A call without a reduction has the plain one.
+  // Reduction of a call. Empty if it cannot be compressed: a maximum, or an operator of another
+  // datatype. A call that does not reduce has the plain one.
   std::optional<Reduction> find(const Request& request) const;
 
  private:

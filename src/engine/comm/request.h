@@ -1,4 +1,4 @@
-// One collective call, as the caller gave it.
+// One collective call, as the caller made it.
 #pragma once
 
 #include <nccl.h>
@@ -13,13 +13,13 @@
 
 namespace terse {
 
-// What the call's own configuration asks for (ncclCollConfig_t), alike on all ranks.
+// Requests of a call's own configuration (ncclCollConfig_t), alike on all ranks.
 struct CallConfig {
   uint64_t tag = 0;                      // for rules; 0: none
-  std::shared_ptr<const Scheme> scheme;  // in place of the rules'; null: theirs
-  bool native = false;                   // what NCCL alone does
-  bool exact = false;                    // that nothing is compressed
-  bool must_compress = false;            // that it is an error where the call is not
+  std::shared_ptr<const Scheme> scheme;  // in place of the rules'; null: by the rules
+  bool native = false;                   // asks for what NCCL alone can do
+  bool exact = false;                    // asks for an uncompressed call
+  bool must_compress = false;            // asks for an error if the call is not compressed
 };
 
 struct Request {
@@ -28,33 +28,33 @@ struct Request {
   void* recv = nullptr;
   size_t count = 0;  // NCCL's argument
   ncclDataType_t datatype = ncclFloat32;
-  ncclRedOp_t op = ncclSum;  // where the collective reduces
+  ncclRedOp_t op = ncclSum;  // if the collective reduces
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
   int root = 0;  // or the peer of Send and Recv
   CallConfig config = {};
 };
 
-// Whether the reduction is one that can be compressed: a sum, an average, or an operator of
-// ncclRedOpCreatePreMulSum. Always, for calls that do not reduce.
+// Returns true if the reduction can be compressed: a sum, an average, an operator of
+// ncclRedOpCreatePreMulSum, or none.
 bool compressible(const Request& request);
 
-// Whether each rank's contribution is multiplied by a number of its own.
+// Returns true if each rank's contribution is multiplied by a number of its own.
 bool premultiplies(const Request& request);
 
-// Whether a scheme that sends raw within a node leaves the call to NCCL: what goes to a neighbour
-// would be multiplied there, by the neighbour's number.
+// Returns true if a scheme that sends raw within a node leaves the call to NCCL: a neighbour would
+// multiply what it receives by its own number.
 bool is_native_within_nodes(const Request& request, const Scheme& scheme);
 
-// Bytes of the whole message: nranks * count elements where there is a shard for every rank.
+// Bytes of the whole message: nranks * count elements if there is a shard for every rank.
 size_t message_bytes(const Request& request, int ranks);
 
-// Whether any memory holds so many elements of a known type: none holds a negative count.
+// Returns true if memory can hold so many elements of a known type, and the count is not negative.
 bool fits_memory(const Request& request);
 
-// Throws Error(ncclInvalidArgument) naming the argument that cannot be right, as NCCL checks its
-// arguments: null communicator, unknown type or operation, more than memory can hold; and, on a
-// rank of a communicator, a root that is not there, null buffers that this rank needs.
+// Throws Error(ncclInvalidArgument) that names the invalid argument, as NCCL checks them: null
+// communicator, unknown type or operation, more than memory can hold; and, on a rank of a
+// communicator, a root that does not exist, or null buffers that this rank needs.
 void validate(const Request& request);
 void validate(const Request& request, int rank, int ranks);
 

@@ -1,12 +1,12 @@
-// The memory that all ranks of a communicator have told each other that they have, and how often
-// they ask again where one of them has not (peers/prepare.h).
+// Memory that all ranks of a communicator have agreed that they have, and the pause before they ask
+// again if one of them has not (peers/prepare.h).
 #pragma once
 
 #include <cstddef>
 
 namespace terse {
 
-// How much memory calls need of every rank.
+// Memory that calls need on every rank, in bytes.
 struct Amounts {
   size_t scratch = 0;
   size_t exact = 0;  // for a native result beside the compressed one
@@ -14,18 +14,18 @@ struct Amounts {
 
 class Reservations {
  public:
-  // Whether all ranks have that much; and from now on they have.
+  // Returns true if all ranks have that much. record(): now they have.
   bool cover(const Amounts& amounts) const;
   void add(const Amounts& amounts);
 
   // Bytes of scratch that all ranks have.
   size_t scratch() const { return prepared_.scratch; }
 
-  // Whether calls that need more do without, and the ranks do not ask each other again yet. To be
-  // asked once for all such calls of a group.
+  // Returns true if calls that need more stay native for now, without asking. Called once for all
+  // such calls of a group.
   bool skips();
-  // The ranks have asked each other: all of them have it; or one has not, and then the next calls
-  // do without, ever more of them. Whether that is news.
+  // Results of asking: granted() on all ranks; or refused by one, after which ever more calls stay
+  // native. refused() returns true if that is new.
   void granted() { refusals_ = 0; }
   bool refused();
 

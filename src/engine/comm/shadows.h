@@ -1,10 +1,10 @@
-// What AllGathers of differences go out from, of one communicator: memory of the shadows that plans
-// keep (plan/delta.h), and whose they are.
+// Bases of AllGathers of differences, of one communicator: memory of the shadows that plans keep
+// (plan/delta.h), and the buffers they belong to.
 //
-// Calls of one kind may be of many buffers, as a model has many layers of one size. Which one a
-// call is of, its rank finds out by itself: by the receive buffer, where others' shards stay in it,
-// or by what it sends; which in any case must be near to what it sent last. The ranks compare what
-// they found before they rely on it (peers/deltas.h).
+// Calls of one kind may have many buffers, as a model has many layers of one size. A rank
+// recognises a call's buffer by itself: by the receive buffer, if others' shards stay in it, or by
+// what it sends; in any case that must be near to what it sent last. Ranks compare what they
+// recognised before they rely on it (peers/deltas.h).
 #pragma once
 
 #include <atomic>
@@ -31,31 +31,31 @@ struct ShadowKind {
   auto operator<=>(const ShadowKind&) const = default;
 };
 
-// Why a call went in full.
+// Reason of a call in full.
 enum class InFull { kFirst, kOthers, kEvery, kMemory, kNonfinite };
 constexpr size_t kInFulls = 5;
 
 struct Shadow {
-  uint64_t id = 0;  // of its base, one for all ranks
+  uint64_t id = 0;  // of its base, alike on all ranks
   void* memory = nullptr;
   size_t bytes = 0;              // of memory
-  const void* buffer = nullptr;  // where it was received last
-  uint64_t content = 0;          // the check of what this rank sent last
-  std::vector<float> sample;     // some elements of that
-  uint32_t calls = 0;            // since one was in full
-  uint64_t used = 0;             // when, in calls of the kind
+  const void* buffer = nullptr;  // last receive buffer
+  uint64_t content = 0;          // check of what this rank sent last
+  std::vector<float> sample;     // some elements of what this rank sent last
+  uint32_t calls = 0;            // since the last one in full
+  uint64_t used = 0;             // last use, in calls of the kind
   bool overwritten = false;      // by a gather with extreme elements
-  bool fell_back = false;        // the last call was NCCL's after all, on all ranks
-  uint64_t round = 0;            // of calls that were decided on together: the last that had it
-  InFull why = InFull::kFirst;   // the last one in full was so
-  bool failed = false;           // ... and was counted as one for which ranks hold something else
+  bool fell_back = false;        // the last call became NCCL's on all ranks
+  uint64_t round = 0;            // last round that used it
+  InFull why = InFull::kFirst;   // reason of the last call in full
+  bool failed = false;           // the last call in full counted as a difference between ranks
 };
 
-// How much memory a shadow of `bytes` has: one of four sizes to each power of two, so that what is
-// freed of one size serves another, of a machine that keeps what it is given back.
+// Bytes allocated for a shadow of `bytes`: one of four sizes for each power of two, so that freed
+// memory serves another size on a machine that keeps it.
 size_t shadow_room(size_t bytes);
 
-// Whether elements of a shard may be those of the same one at a later time.
+// Returns true if elements of a shard may be those of the same shard at a later time.
 bool is_near(std::span<const float> last, std::span<const float> now);
 
 class Shadows {
@@ -65,74 +65,72 @@ class Shadows {
   Shadows(const Shadows&) = delete;
   Shadows& operator=(const Shadows&) = delete;
 
-  // Calls that are decided on together are of as many shadows: what one has found or been given, no
-  // other finds or is given until the next round.
+  // Begins a round of calls that are decided on together: each takes a shadow of its own.
   void begin_round() { ++round_; }
 
-  // That of a receive buffer; or of what is sent: the nearest one, if it is near, and among equals
-  // the one that was used longest ago. Null: there is none.
+  // Finds the shadow of a receive buffer; or of what is sent: the nearest one, if it is near, and
+  // among equals the least recently used. Null: there is none.
   Shadow* find(const ShadowKind& kind, const void* buffer);
   Shadow* find(const ShadowKind& kind, std::span<const float> sample);
 
-  // How many of a kind this rank has. Ranks may have found different ones.
+  // Number of shadows of a kind on this rank. Ranks may have found different ones.
   size_t count(const ShadowKind& kind) const;
 
-  // Whether calls of the kind found so often that ranks hold something else that they ask no more.
-  // Alike on all ranks, as they are told `fewest`, the least count() of any of them.
+  // Returns true if calls of the kind found so often that ranks hold something else that they ask
+  // no more. Alike on all ranks, which exchange `fewest`, the min of count() over ranks.
   bool gave_up(const ShadowKind& kind) const;
 
-  // Frees what is kept of a kind that is given up; or of that kind of which no call ever was of
-  // differences and which was used longest ago, before a call of another kind is given memory,
-  // where many are so: others than weights are gathered, too, in ever new sizes. Nothing may use
-  // what is freed. The former is alike on all ranks; the latter is not, for ranks may have found
-  // different shadows: what one has freed it does not hold, as the ranks then find out.
+  // Frees the shadows of a kind that gave up; or those of the least recently used kind that never
+  // had a call of differences, if many kinds are so, before a call of another kind is given memory:
+  // not only weights are gathered, and in ever new sizes. Nothing may use what is freed. The former
+  // is alike on all ranks; the latter is not, as ranks may have found different shadows, and find
+  // out then.
   void free(const ShadowKind& kind);
   bool has_many_unproven(const ShadowKind& but) const;
   void free_one_unproven(const ShadowKind& but);
 
-  // Frees the shadows of a kind that are of weights which have changed wholly, as where they began
-  // at zero: of those no call was for long in which all others had many. As free_one_unproven().
+  // Frees the shadows of weights that have changed wholly, as if they began at zero: no call used
+  // them for long in which all others used many. As free_one_unproven().
   bool has_stale(const ShadowKind& kind) const;
   void free_stale(const ShadowKind& kind);
 
-  // The kind that is to be dropped before there is `next`, with all that is known of it; nothing
-  // may use what is freed. Of ever new kinds too many would be known: it is that one of which no
-  // call ever was of differences and which was asked for longest ago. Null: there is none. Alike on
-  // all ranks, as is what a kind that comes again then begins with.
+  // Kind to be dropped with all that is known of it before `next` is added: the least recently
+  // asked kind that never had a call of differences. Nothing may use what is freed. Null: there is
+  // room. Alike on all ranks, as is the state of a kind that comes again.
   static constexpr size_t kMaxKinds = 1024;
   const ShadowKind* superfluous(const ShadowKind& next) const;
   void drop(const ShadowKind& kind);
 
-  // There is a call of the kind in this round.
+  // Notes a call of the kind in this round.
   void note(const ShadowKind& kind) { kinds_[kind].round = round_; }
 
-  // For a call in full that found `found`, or null: with a new id. Its memory is null where there
-  // is none to be had.
+  // Renews a shadow, `found` or a new one, with a new id, for a call in full. Its memory is null if
+  // there is none to be had.
   Shadow& renew(const ShadowKind& kind, Shadow* found, size_t bytes, InFull why, size_t fewest);
-  // For a call in full of which nothing is kept: not all elements of all ranks are finite, and
-  // differences to one that is not would never be again. Its receive buffer is what shadows in
-  // place are of. Whether it is the first such call of the kind.
+  // Notes a call in full of which nothing is kept, as not all elements of all ranks are finite, and
+  // differences to infinity never end. Shadows in place are of its receive buffer. Returns true for
+  // the first such call of the kind.
   bool pass_by(const ShadowKind& kind, Shadow* found);
-  // The next calls of messages that have `elements` in all go in full.
+  // Makes the next calls of messages with `elements` in all go in full.
   void forget(size_t elements);
-  // For a call of which a rank could not say what it holds, for want of a little memory. Whether it
-  // is the first one.
+  // Notes a call for which a rank lacked a little memory to say what it holds. Returns true for the
+  // first one.
   bool do_without(Shadow* found);
-  // For a call that does not go in full.
+  // Notes a call that does not go in full.
   void use(const ShadowKind& kind, Shadow& shadow, bool unchanged);
-  // For a call that was to go so, of that shadow, or null, and was NCCL's after all, on all ranks:
-  // it is not counted, and the next one of the shadow is a first one.
+  // Notes a call of the shadow, or null, that became NCCL's on all ranks: it is not counted, and
+  // the next one of the shadow is a first one.
   void take_back(const ShadowKind& kind, Shadow* shadow, plan::Gathers gathers);
 
-  // Checks that are under way, each with its parts in visible memory.
+  // Checks under way, each with its parts in visible memory.
   codec::Checksum& check(size_t i);
-  // For samples, in the backend's memory; and how they come there, which an enqueued copy reads.
+  // Samples, in the backend's memory; and their way there, which an enqueued copy reads.
   static constexpr size_t kSampled = 1024;  // elements
   void* room();
   std::vector<Copy> copies;
 
   size_t kinds() const { return kinds_.size(); }
-  // Of any thread, for the report.
+  // Bytes of all shadows, from any thread, for the report.
   size_t bytes() const { return bytes_; }
   size_t differences() const { return differences_; }
   size_t unchanged() const { return unchanged_; }
@@ -142,11 +140,11 @@ class Shadows {
   struct Kind {
     std::list<Shadow> shadows;
     uint64_t ids = 0, calls = 0;
-    size_t failures = 0;  // since there last was a call of differences
+    size_t failures = 0;  // since the last call of differences
     size_t fewest = 0;
     bool passed_by = false;
-    bool proven = false;  // there was a call of differences
-    uint64_t round = 0;   // the last one with a call of the kind
+    bool proven = false;  // had a call of differences
+    uint64_t round = 0;   // last round with a call of the kind
   };
   bool is_unproven(const Kind& kind) const;
   static bool is_stale(const Kind& kind, const Shadow& shadow);

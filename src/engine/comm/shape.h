@@ -1,4 +1,4 @@
-// What a plan's builder is told of a call: the codec as sizes alone, chunks as the settings say.
+// Shape of a call as plan builders see it: the codec as sizes alone, chunks by the settings.
 #pragma once
 
 #include "codec/codebook.h"
@@ -17,7 +17,7 @@ inline plan::Packing packing_of(const codec::Spec& spec) {
         spec.scale == codec::Number::kFp32 ? plan::Element::kUint32 : plan::Element::kBfloat16,
         sharing};
   packing.draws = spec.rounding != codec::Rounding::kNearest;
-  // Merges of codes round once more, which outweighs what would cancel.
+  // Merges of codes round once more, which outweighs what shared draws would cancel.
   packing.shares_draws =
       spec.rounding == codec::Rounding::kStochastic && packing.sharing() != plan::Sharing::kMerged;
   if (codec::descriptor(spec.codec).codebook)
@@ -25,13 +25,14 @@ inline plan::Packing packing_of(const codec::Spec& spec) {
   return packing;
 }
 
-// The machines that the ranks are on.
+// Machines of the ranks.
 struct Machines {
   plan::ChunkPolicy chunk_policy;
   const plan::Topology& topology;
 };
 
-// As the settings say, or else as suits the machine. What a machine does not cut they do not.
+// Chunks by the settings, or else by the machine's default. A machine that does not cut messages
+// keeps them whole.
 inline plan::ChunkPolicy chunk_policy_of(const Settings& settings,
                                          const plan::ChunkPolicy& machine) {
   if (settings.chunk_bytes == 0) return machine;
@@ -40,7 +41,7 @@ inline plan::ChunkPolicy chunk_policy_of(const Settings& settings,
   return chunk_policy;
 }
 
-// What a scheme says of sizes.
+// Formats of a scheme.
 struct Forms {
   codec::Spec spec;
   Intra intra = {};

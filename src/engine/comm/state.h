@@ -12,7 +12,7 @@
 
 namespace terse {
 
-// What a plan does not know of its call, and yet what it keeps depends on.
+// Properties of a call that a plan does not know and its state depends on.
 struct StateKind {
   codec::Dtype dtype;
   codec::Spec spec;
@@ -20,7 +20,7 @@ struct StateKind {
   auto operator<=>(const StateKind&) const = default;
 };
 
-// Released at its end, when no call uses it any more.
+// All states. Released at the communicator's end, when no call uses them any more.
 class States {
  public:
   explicit States(Backend& backend) : backend_(backend) {}
@@ -28,18 +28,18 @@ class States {
   States(const States&) = delete;
   States& operator=(const States&) = delete;
 
-  // Makes the memory, all zeros, unless it is there. Blocks for what is enqueued on the track.
+  // Makes the memory, zeroed, unless it is there. Blocks for what is enqueued on the stream set.
   // Throws Error.
   void make(const StateKind& kind, const plan::State& state, StreamSet& track);
 
-  // All ranks have it.
+  // Notes that all ranks have it.
   void agree(const StateKind& kind, const plan::State& state);
   bool agreed(const StateKind& kind, const plan::State& state) const;
 
-  // Null where not all ranks have it.
+  // Returns null if not all ranks have it.
   char* memory(const StateKind& kind, const plan::State& state) const;
 
-  // Of all of them.
+  // Bytes of all states.
   size_t bytes() const { return bytes_; }
 
  private:

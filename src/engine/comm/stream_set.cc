@@ -81,7 +81,7 @@ bool StreamSet::idle() const {
 }
 
 void StreamSet::synchronize() {
-  // All lanes, also after one has failed: none may touch the caller's buffers any more.
+  // Waits for all lanes even after a failure: none may touch the caller's buffers any more.
   std::exception_ptr first;
   for (const Stream lane : lanes_) {
     try {
@@ -100,7 +100,7 @@ void StreamSet::record(Stream stream, uint64_t recording) {
   backend_.synchronize(lanes_[0]);
   auto in_use = std::make_shared<std::atomic<bool>>(true);
   backend_.release_with_graph(stream, in_use);
-  in_use_ = std::move(in_use);  // not before there is a graph that gives the track back
+  in_use_ = std::move(in_use);  // not before a graph exists that returns the set
   recording_ = recording;
   has_prior_work = false;
 }

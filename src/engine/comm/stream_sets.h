@@ -1,4 +1,4 @@
-// The tracks of one communicator: its own, and one for each graph that its calls are recorded in.
+// Stream sets of one communicator: its own, and one for each graph that its calls are recorded in.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@ class StreamSets {
  public:
   explicit StreamSets(Backend& backend) : backend_(backend) {}
 
-  // What a call on the caller's stream runs on: the communicator's own track, made at the first
-  // call, or that of the graph that is being recorded on the stream.
+  // Stream set of a call on the caller's stream: the communicator's own, made at the first call, or
+  // that of the graph being recorded on the stream.
   StreamSet& of(Stream caller);
 
-  // Of calls that are not recorded: whether all are done; and blocks until they are, and throws
-  // what failed in them.
+  // Of calls that are not recorded: idle() returns true if all are done; synchronize() blocks until
+  // they are, and throws what failed in them.
   bool idle() const { return own_ == nullptr || own_->idle(); }
   void synchronize();
 
-  // Whether nothing that was enqueued is left, recorded or not.
+  // Returns true if nothing that was enqueued is left, recorded or not.
   bool ended() const;
 
  private:

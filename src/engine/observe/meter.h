@@ -1,9 +1,9 @@
-// What is counted and measured of one communicator's calls on this rank, by kind of call: the
-// policy's rule, the collective, the scheme. Nothing here blocks a call: what a queue still has to
-// measure is read at a later call, or at the communicator's end.
+// Counts and times of one communicator's calls on this rank, by kind of call: the policy's rule,
+// the collective, the scheme. Never blocks a call: measurements are read at a later call, or at the
+// communicator's end.
 //
-// Memory: a call's timing holds two events for each step of its plan, for each call under way; and
-// where there is to be a report, the last calls are kept that TERSE_TRACE asks for.
+// Memory: two events for each step of each call under way; and, for a report, the last calls that
+// TERSE_TRACE asks for.
 #pragma once
 
 #include <nccl.h>  // before terse.h, whose types then are NCCL's
@@ -33,7 +33,7 @@ struct CallKind {
   bool operator==(const CallKind&) const = default;
 };
 
-// What a call sent to its peers, and what an uncompressed one would have sent.
+// Bytes that a call sent to its peers, and that an uncompressed one would have sent.
 struct Sent {
   plan::Traffic raw, wire;
 
@@ -44,43 +44,43 @@ struct Sent {
   }
 };
 
-// Calls that also ran natively, of which both times are known, but for the first of a kind, which
-// makes what later ones have: seconds, summed over them.
+// Times of calls that also ran natively, summed in seconds, without the first call of a kind, which
+// allocates for later ones.
 struct BothTimes {
   size_t calls = 0;
   double native = 0, compressed = 0;
 };
 
-// Of the calls of one kind.
+// Sums over the calls of one kind.
 struct Tally {
   CallKind kind;
   size_t calls = 0;
   Sent sent;
-  size_t timed = 0;  // calls of which times are known; sums of theirs
+  size_t timed = 0;  // calls with known times, and their sums
   PhaseTimes times;
-  size_t foreseen = 0;   // those of them that auto has predicted
-  double predicted = 0;  // the sum of its times for these
+  size_t foreseen = 0;   // timed calls that auto has predicted
+  double predicted = 0;  // sum of their predicted times
   BothTimes both;
-  Distribution relative;         // the error of each call of which it is known
-  DownsampledSeries errors;      // the finite ones of them, by the calls' numbers
-  codec::Difference difference;  // sums over those
+  Distribution relative;         // error of each verified call
+  DownsampledSeries errors;      // the finite errors, by the calls' numbers
+  codec::Difference difference;  // sums over the verified calls
 };
 
-// ||value - exact|| / ||exact||; 0 where nothing differs, infinite where the exact result is zero.
+// |value - exact|| / ||exact||; 0 if they are equal, infinite if the exact result is zero.
 double relative_error(const codec::Difference& difference);
 
-// Where a call stands among those of its communicator.
+// Numbers of a call on its communicator.
 struct CallNumber {
-  uint64_t communicator;               // which is that, alike on all ranks
+  uint64_t communicator;               // its number, alike on all ranks
   uint64_t sequence;                   // among this rank's
-  std::optional<uint64_t> collective;  // among those of all ranks; empty: it is none of them
+  std::optional<uint64_t> collective;  // among those of all ranks; empty: not one of them
 };
 
-// A call that is enqueued, as it is counted.
+// Enqueued call, to be counted.
 struct CountedCall {
   CallKind kind;
   Sent sent;
-  double predicted = 0;  // its time, in seconds; 0: it was not
+  double predicted = 0;  // seconds; 0: not predicted
   size_t elements = 0;   // NCCL's count
   codec::Dtype dtype = codec::Dtype::kFloat32;
 };
@@ -95,7 +95,7 @@ struct TracedCall {
   };
   int64_t begin, end;
   std::vector<Step> steps;
-  size_t left_out;  // steps
+  size_t left_out;  // steps beyond the trace's room
 };
 
 class Meter {
@@ -106,39 +106,39 @@ class Meter {
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
-  // Whether a call that is not recorded in a graph also runs natively: of the calls of all ranks
-  // the first one of its kind, and one in n, the same ones on every rank. Asked once for each call.
+  // Returns true if a call that is not recorded in a graph also runs natively: of calls of all
+  // ranks the first of its kind, and one in n, alike on every rank. Asked once for each call.
   bool verifies(const CallKind& kind, const CallNumber& number);
-  // What to measure of such a call, which is timed by the same rule, over all calls of this rank;
-  // null: nothing, or nothing can be.
+  // Begins to measure a call, which is timed by the same rule over all calls of this rank. Returns
+  // null if nothing is measured.
   Sample* start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
                 bool verified) noexcept;
-  // Counts a call, with what is measured of it (null: nothing).
+  // Counts a call, with its sample (null: none).
   void count(const CountedCall& call, Sample* sample);
-  // A sample whose call has failed. finish() has been called for it.
+  // Drops the sample of a failed call, for which finish() was called.
   void drop(Sample* sample);
 
-  // Reads what is done. Any thread, beside the communicator's own.
+  // Reads finished samples. May be called from any thread.
   void collect() noexcept;
 
-  // Copies; empty when another thread has the meter, for long.
+  // Copies; empty if another thread holds the meter for long.
   std::vector<Tally> tallies();
   std::vector<TracedCall> traced();
   void add_to(terseStats_t& stats);
 
  private:
   static constexpr size_t kNoTally = static_cast<size_t>(-1);
-  static constexpr size_t kMaxPending = 64;  // then calls are not timed until some are read
+  static constexpr size_t kMaxPending = 64;  // calls beyond are not timed until some are read
 
   struct Pending {
     Sample* sample;
     size_t tally;
     double predicted;
     std::optional<CountedCall> traced;
-    std::shared_ptr<const WallClock> clock;  // of one that is traced: that it has begun under
+    std::shared_ptr<const WallClock> clock;  // of a traced call: the clock when it began
   };
 
-  void read_done() noexcept;  // under measuring_
+  void read_done() noexcept;  // with measuring_ held
   Wanted wanted(const CallKind& kind, const CallNumber& number, bool verified);
   bool has_run(const CallKind& kind) const;
   void renew_clock();
@@ -149,15 +149,15 @@ class Meter {
   Backend& backend_;
   const Settings& settings_;
   const WallClock::Now now_;
-  std::mutex measuring_;  // of samples; taken before the other
+  std::mutex measuring_;  // guards samples; locked before mutex_
   std::vector<std::unique_ptr<Sample>> samples_;
   std::vector<Sample*> idle_;
-  std::vector<Pending> pending_;            // the oldest first; few
-  std::vector<CallKind> verified_, timed_;  // kinds of which a call has been
-  std::mutex mutex_;                        // of tallies_, which a report reads at exit
+  std::vector<Pending> pending_;            // the oldest first
+  std::vector<CallKind> verified_, timed_;  // kinds that had a call
+  std::mutex mutex_;                        // guards tallies_, which a report reads at exit
   std::vector<Tally> tallies_;
-  std::deque<TracedCall> traced_;           // under the same
-  std::shared_ptr<const WallClock> clock_;  // of calls that begin; null: none was kept yet
+  std::deque<TracedCall> traced_;           // guarded by mutex_
+  std::shared_ptr<const WallClock> clock_;  // of calls that begin; null: no call was kept yet
 };
 
 }  // namespace terse

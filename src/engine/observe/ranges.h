@@ -1,5 +1,5 @@
-// Ranges on the time line of a tool such as Nsight Systems (NVTX, domain "terse"). Without a tool,
-// or where terse was built without NVTX, they cost a comparison.
+// Ranges on the time line of a tool such as Nsight Systems (NVTX, domain "terse"). They cost a
+// comparison without a tool, or in a build without NVTX.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace terse::ranges {
 
-// Whether a tool listens.
+// Returns true if a tool is attached.
 bool attached() noexcept;
 
-// A range that ends on any thread, beside others. 0 where no tool listens.
+// Begins a range that ends on any thread, beside others. Returns 0 without a tool.
 uint64_t start(const std::string& text, size_t bytes) noexcept;
 void end(uint64_t range) noexcept;
 
-// What this thread is at. `text` is a literal.
+// Scope of what this thread does. `text` is a literal.
 class Scope {
  public:
   Scope(const char* text, size_t bytes) noexcept;

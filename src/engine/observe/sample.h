@@ -1,5 +1,5 @@
-// The measurement of one call under way: when each step began and ended on its lane, and how far
-// the result is from the exact one. Reused from call to call.
+// Measurement of one call under way: when each step began and ended on its lane, and the error of
+// the result. Reused from call to call.
 #pragma once
 
 #include <memory>
@@ -14,34 +14,34 @@ namespace terse {
 
 class WallClock;
 
-// Seconds. A phase's time is that in which at least one of its steps was under way; phases overlap.
+// Seconds. A phase lasts while at least one of its steps is under way; phases overlap.
 struct PhaseTimes {
   double total = 0;  // from the first step's begin to the last one's end
   double encode = 0, communicate = 0, decode = 0;
 };
 
-// A step of a call, when it was under way on its lane; and a call as a whole, what NCCL did beside
-// it not counted. Seconds since some event.
+// Times of a step on its lane, and of a call as a whole without native extras. Seconds since some
+// event.
 struct StepTime {
-  const char* name;  // the plan's
-  size_t queue;      // and its lane's number
+  const char* name;  // in the plan
+  size_t queue;      // number of its lane
   double begin, end;
 };
 struct CallTime {
   double begin, end;
   std::vector<StepTime> steps;  // the first kMaxSteps
-  size_t left_out;              // of them
+  size_t left_out;              // steps beyond
 
   static constexpr size_t kMaxSteps = 64;
 };
 
-// What a call is measured for.
+// Purposes of a measurement.
 struct Wanted {
-  bool metered = false;   // its times count among those of its kind
-  bool verified = false;  // it is compared with the native one
-  bool raced = false;     // and so are their times
-  bool traced = false;    // it is kept
-  uint64_t number = 0;    // among the communicator's calls of all ranks; of one that is verified
+  bool metered = false;   // counts among those of its kind
+  bool verified = false;  // compared with the native result
+  bool raced = false;     // times are compared, too
+  bool traced = false;    // kept for the trace
+  uint64_t number = 0;    // of a verified call among those of all ranks
 
   bool timed() const { return metered || raced || traced; }
 };
@@ -53,13 +53,13 @@ class Sample {
   Sample(const Sample&) = delete;
   Sample& operator=(const Sample&) = delete;
 
-  // `clock`: by which a call that is kept is timed.
+  // `clock`: times a traced call.
   void start(const plan::Plan& plan, const Wanted& wanted,
              std::shared_ptr<const WallClock> clock = nullptr);
   const Wanted& wanted() const { return wanted_; }
   std::shared_ptr<const WallClock> take_clock() { return std::move(clock_); }
 
-  // Around the enqueueing of a step.
+  // Called around the enqueueing of a step.
   void before(size_t step, Stream lane) { mark(2 * step, lane); }
   void after(size_t step, Stream lane) { mark(2 * step + 1, lane); }
 
@@ -67,13 +67,14 @@ class Sample {
   void compare(Stream stream, const void* value, const void* exact, size_t count,
                codec::Dtype dtype);
 
-  // Marks the end of it all.
+  // Marks the end of the call.
   void finish(Stream stream);
 
-  // Whether the end has come; does not block, and nor do the others, which are for then.
+  // Returns true if the call has ended; does not block. The functions below are for a call that
+  // has.
   bool done() const;
   std::optional<PhaseTimes> times();
-  std::optional<double> native() const;  // seconds of the native call beside it, if there was one
+  std::optional<double> native() const;  // seconds of the native call; empty: there was none
   std::optional<CallTime> since(Event origin) const;
   std::optional<codec::Difference> difference() const;
 
@@ -87,7 +88,7 @@ class Sample {
     size_t queue;
     bool is_extra, verifies;
 
-    bool shown() const { return !is_extra || verifies; }  // in a trace
+    bool shown() const { return !is_extra || verifies; }  // is in a trace
   };
 
   void mark(size_t which, Stream lane);
@@ -96,7 +97,7 @@ class Sample {
   double busy(plan::Lane lane);
 
   Backend& backend_;
-  std::vector<Kind> kinds_;  // by step, for the plan may be gone when the call is done
+  std::vector<Kind> kinds_;  // by step, as the plan may be gone when the call is done
   Wanted wanted_;
   std::shared_ptr<const WallClock> clock_;
   bool compared_ = false;

@@ -14,23 +14,23 @@
 namespace terse {
 namespace {
 
-// What each rank says of itself.
+// Words of a rank at an agreement.
 struct Hello {
   uint64_t version = TERSE_VERSION_CODE;
-  uint64_t ordinal = 0;   // rank 0's counts
-  uint64_t leader = 0;    // and so does this
-  uint64_t identity = 0;  // and so does this: no other communicator's, anywhere
+  uint64_t ordinal = 0;   // counted by rank 0
+  uint64_t leader = 0;    // set by rank 0
+  uint64_t identity = 0;  // set by rank 0; no other communicator's
   uint64_t host = 0;
   SettingsDigest settings;
-  WireText<128> scheme;  // that the caller names
-  WireText<80> name;     // of the communicator, where the policy goes by it
+  WireText<128> scheme;  // named by the caller
+  WireText<80> name;     // of the communicator, if the policy goes by it
 };
 
-// The same in all versions, so that ranks of different ones can meet and say so.
+// Bytes of Hello in all versions, so that ranks of different ones can meet and say so.
 constexpr size_t kHelloBytes = 768;
 static_assert(sizeof(Hello) <= kHelloBytes && kHelloBytes <= kWordsBytes);
 
-// "0.1.0", of a TERSE_VERSION_CODE.
+// Prints a TERSE_VERSION_CODE: "0.1.0".
 std::string print_version(uint64_t code) {
   return fmt::format("{}.{}.{}", code / 10'000, code / 100 % 100, code % 100);
 }
@@ -44,12 +44,12 @@ bool same(const Scheme* a, const Scheme* b) {
   return a == b || (a != nullptr && b != nullptr && without_seed(*a) == without_seed(*b));
 }
 
-// One rank's side of an agreement: its own words, and those of all, or of its peer.
+// One rank's side of an agreement: its own words, and those of all ranks, or of its peer.
 class Handshake {
  public:
   using All = std::span<const std::unique_ptr<Handshake>>;
 
-  // `alone`: there is no other one of the communicator meanwhile.
+  // `alone`: no other handshake of the communicator is under way.
   Handshake(const Agreement& agreement, bool alone)
       : c_(*agreement.communicator),
         scheme_(agreement.scheme),
@@ -68,7 +68,7 @@ class Handshake {
   }
 
   ~Handshake() {
-    if (introduces_ && !agreed_) c_.agreed.withdraw();  // the next one numbers it
+    if (introduces_ && !agreed_) c_.agreed.withdraw();  // the next handshake numbers it
   }
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
@@ -76,23 +76,23 @@ class Handshake {
   bool is_of(const Communicator* c) const { return &c_ == c; }
   bool is_of_all() const { return !peer_; }
   HostAllGather& exchange() { return exchange_; }
-  // Whether the ranks have not agreed on anything before, so that one may do without terse.
+  // Returns true if the ranks have never agreed on anything, so that one may do without terse.
   bool is_first() const { return c_.agreed.identity() == 0; }
 
-  // That this rank could read its own settings.
+  // Throws Error if this rank could not read its own settings.
   void require_own() const {
     if (const std::string& error = c_.settings.error; !error.empty())
       c_.fail(ncclInvalidArgument, "{}", error);
   }
 
-  // What the others have said.
+  // Reads the others' words.
   void read() {
     Hello* next = all_.data();
     each([&](int r) { std::memcpy(next++, exchange_.received(r).data(), sizeof(Hello)); });
   }
 
-  // Throws what the ranks do not agree on. All of them see it, and are to part. `all`: which took
-  // place with this one, and have been read.
+  // Throws what the ranks do not agree on: all see it, and drain. `all`: handshakes that took place
+  // with this one, and have been read.
   void conclude(All all) {
     each([&](int r) { compare_version(r); });
     each([&](int r) { require_readable(r); });
@@ -101,7 +101,7 @@ class Handshake {
     agreed_ = true;
     if (introduces_) {
       c_.agreed.conclude(all_[0].ordinal, all_[0].leader, all_[0].identity);
-      (void)c_.is_reporting();  // which is so from the first agreement on
+      (void)c_.is_reporting();  // fixed from the first agreement on
       c_.control_buffer = std::move(control_buffer_);
       c_.plans.learn(topology());
       for (const Rule& rule : c_.settings.policy.rules)
@@ -111,7 +111,7 @@ class Handshake {
   }
 
  private:
-  // The ranks that are compared with this one.
+  // Visits the ranks that are compared with this one.
   template <class Part>
   void each(const Part& part) const {
     if (peer_) return part(*peer_);
@@ -120,7 +120,7 @@ class Handshake {
 
   const Hello& of(int rank) const { return all_[peer_ ? 0 : rank]; }
 
-  // Ranks that compress nothing have no use for what the machine would load.
+  // Loads what the machine needs, unless the rank compresses nothing.
   void load() const {
     if (scheme_ != nullptr ? scheme_->off : !c_.settings.policy.compresses()) return;
     c_.with_context([&] { c_.backend.load(); });
@@ -144,7 +144,7 @@ class Handshake {
               print_version(of(r).version), print_version(mine_.version));
   }
 
-  // A rank's own error comes before those of others.
+  // Reports a rank's own error before those of others.
   void require_readable(int r) const {
     require_own();
     if (const auto& theirs = of(r).settings.error; !theirs.empty())
@@ -163,8 +163,7 @@ class Handshake {
               other.name.quoted(), r, mine.name.quoted());
   }
 
-  // Two ranks may name their messages to each other in different orders: what one sends first, the
-  // other may receive last.
+  // Compares schemes in any order: what one rank sends first, its peer may receive last.
   void compare_scheme(int r, All all) const {
     const bool is_said = std::ranges::any_of(all, [&](const auto& one) {
       const bool stands_for_this =
@@ -185,27 +184,27 @@ class Handshake {
   Communicator& c_;
   const Scheme* const scheme_;
   const std::optional<int> peer_;
-  // The communicator's first agreement of all ranks numbers it.
+  // The first agreement of all ranks numbers the communicator.
   const bool introduces_ = !c_.agreed.introduced() && !peer_;
   const Hello mine_;
   HostAllGather exchange_;
   std::unique_ptr<ControlBuffer>
-      control_buffer_;       // the communicator's, made now, when there is memory
-  std::vector<Hello> all_ =  // by rank, or the peer's
+      control_buffer_;       // of the communicator, made now, while there is memory
+  std::vector<Hello> all_ =  // by rank; with a peer, the peer's
       std::vector<Hello>(static_cast<size_t>(peer_ ? 1 : c_.ranks));
   bool agreed_ = false;
 };
 
 using Handshakes = std::vector<std::unique_ptr<Handshake>>;
 
-// Of calls that do not come to be made: other ranks, who have some of them in other groups, may
-// make them.
+// Poisons the communicators of calls that are not made here: other ranks, which have some of them
+// in other groups, may make them.
 void poison(std::span<const Agreement> agreements, const std::exception& cause) noexcept {
   for (const Agreement& a : agreements) a.communicator->poison(a.stream, cause);
 }
 
-// All of them, for ranks of other threads have some of them without the others. What fails, fails
-// alike on all ranks of its communicator, or on the two that have the message.
+// Concludes all handshakes, for ranks of other threads have some of them without the others. A
+// failure is alike on all ranks of its communicator, or on the two that have the message.
 void conclude(const Handshakes& handshakes, std::vector<Agreement> agreements) {
   std::optional<Error> first;
   std::vector<HostAllGather*> failed;
@@ -225,20 +224,20 @@ void conclude(const Handshakes& handshakes, std::vector<Agreement> agreements) {
   throw *first;
 }
 
-// What goes to all ranks is for communicators whose ranks know each other: of two agreements at
-// once the one by which they would have may fail, and the other not.
+// Agreements of all ranks need ranks that know each other: of two agreements at once the first may
+// fail, and the other not.
 bool agreed(const Agreement& a) {
   const Agreed& agreed = a.communicator->agreed;
   return (a.peer || agreed.introduced()) && (a.scheme == nullptr || agreed.has(*a.scheme, a.peer));
 }
 
-// Whether two agreements take one handshake.
+// Returns true if two agreements take one handshake.
 bool covers(const Agreement& one, const Agreement& other) {
   return one.communicator == other.communicator && same(one.scheme, other.scheme) &&
          (!one.peer || one.peer == other.peer);
 }
 
-// What is to be compared: first what all ranks agree on, which two of them then need not.
+// Agreements to be compared: first those of all ranks, which then cover those of two.
 std::vector<Agreement> new_ones(std::vector<Agreement> agreements) {
   std::stable_partition(agreements.begin(), agreements.end(),
                         [](const Agreement& a) { return !a.peer; });
@@ -270,7 +269,7 @@ Handshakes handshakes_of(std::span<const Agreement> agreements) {
 void meet_for(const Handshakes& open) {
   std::vector<HostAllGather*> exchanges;
   for (const auto& handshake : open) exchanges.push_back(&handshake->exchange());
-  // Where one rank does without terse, its next call meets this one.
+  // A rank without terse takes this exchange for its next call.
   const bool any_first =
       std::ranges::any_of(open, [](const auto& handshake) { return handshake->is_first(); });
   try {

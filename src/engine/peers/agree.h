@@ -1,5 +1,5 @@
-// The ranks of a communicator compare what must be alike before anything depends on it: version,
-// settings, and each scheme but for its seed at its first use. A mismatch is one clear error on
+// Agreement of a communicator's ranks on what must be alike before anything depends on it: version,
+// settings, and each scheme without its seed at its first use. A mismatch is one clear error on
 // every rank.
 #pragma once
 
@@ -12,21 +12,20 @@ namespace terse {
 
 struct Agreement {
   Communicator* communicator;
-  const Scheme* scheme;          // null: the settings alone
-  Stream stream;                 // the caller's; null at a communicator's creation
+  const Scheme* scheme;          // null: only the settings
+  Stream stream;                 // of the caller; null at a communicator's creation
   std::optional<int> peer = {};  // empty: all ranks
-  bool alone = true;             // no other call of the communicator comes to be made with it
+  bool alone = true;             // no other call of the communicator depends on it
 };
 
-// Collective over each communicator, or between two of its ranks, each of whom names the other as
-// `peer`; those of one thread go together, in one NCCL group. Schemes
-// agreed before are skipped. What it throws is the end of all calls that it was for: the
-// communicators that do not fail alike on all of their ranks are invalid then; also one of which
-// two ranks refuse a message, where other calls go with it, of which the others know nothing.
-// Throws Error(ncclInvalidUsage) that names a rank that differs, or that a new scheme cannot be
-// compared while its stream is recorded; and Error(ncclSystemError) when a rank does not answer
-// within TERSE_TIMEOUT; the communicator then is good for nothing but to be aborted. Only what all
-// ranks agree on numbers the communicator, for the random numbers.
+// Collective over each communicator, or between two of its ranks that name each other as `peer`;
+// the agreements of one thread go together, in one NCCL group. Skips schemes agreed before. If it
+// throws, every call passed in has failed: communicators that do not fail alike on all ranks are
+// poisoned, also one of which two ranks refuse a message, if other calls go with it that the other
+// ranks do not know of. Throws Error(ncclInvalidUsage) that names a rank that differs, or for a new
+// scheme while its stream is recorded; Error(ncclSystemError) if a rank does not answer within
+// TERSE_TIMEOUT, and then the communicator can only be aborted. Only agreements of all ranks number
+// the communicator, for the random numbers.
 void agree(std::span<const Agreement> agreements);
 
 }  // namespace terse

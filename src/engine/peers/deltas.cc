@@ -17,27 +17,27 @@ namespace {
 
 using plan::Base;
 
-// What a rank says of a call: alike on all ranks where they hold the same.
+// Words of a rank on a call: alike on all ranks that hold the same.
 struct Held {
-  uint64_t id = 0, check = 0;  // of the base; 0: there is none
-  uint64_t shadows = 0;        // that the rank has of the kind
-  uint8_t unchanged = 0;       // whether the rank sends what it sent last
-  uint8_t known = 0;           // whether there was a base before, which no fallback has ended
+  uint64_t id = 0, check = 0;  // id of the base, 0: none; its check
+  uint64_t shadows = 0;        // of the kind, on the rank
+  uint8_t unchanged = 0;       // the rank sends what it sent last
+  uint8_t known = 0;           // had a base that no fallback has ended
   uint8_t lacks_memory = 0;    // for a base
-  uint8_t extreme = 0;         // whether an element that it sends is (codec/checksum.h)
-  uint8_t spoiled = 0;         // ... or was of what it held
-  uint8_t unknown = 0;         // whether it lacks the memory to find all that out
+  uint8_t extreme = 0;         // an element that it sends is extreme (codec/checksum.h)
+  uint8_t spoiled = 0;         // an element of what it held was
+  uint8_t unknown = 0;         // lacks the memory to find out
   uint8_t none[2] = {};
 };
 
-// How many calls are compared at a time.
+// Calls compared at a time.
 constexpr size_t kAtOnce = kWordsBytes / sizeof(Held);
 
-// Of all ranks.
+// Verdict on the words of all ranks.
 struct Verdict {
   bool same = true, first = true, unchanged = true, lacks_memory = false;
   bool extreme = false, spoiled = false, unknown = false;
-  size_t fewest = SIZE_MAX;  // shadows
+  size_t fewest = SIZE_MAX;  // min of shadows
 
   InFull why_in_full() const {
     if (first) return InFull::kFirst;
@@ -46,7 +46,7 @@ struct Verdict {
   }
 };
 
-// A call on its way to an answer.
+// Call under way to its verdict.
 struct Asked {
   Job* job;
   ShadowKind kind;
@@ -54,19 +54,19 @@ struct Asked {
   Shadow* shadow = nullptr;
   std::vector<float> sample = {};
   uint64_t content = 0;
-  std::string trouble = {};  // of this rank: it lacks what it takes to look
+  std::string trouble = {};  // of this rank, which lacks the memory to look
   Held held = {};
   Verdict verdict = {};
 
   Communicator& communicator() const { return *job->communicator; }
   Shadows& shadows() const { return communicator().shadows; }
   size_t shard_bytes() const { return kind.count * codec::dtype_size(kind.dtype); }
-  // A buffer may come to have the weights of another layer, whose difference would be as large as
-  // they are.
+  // A buffer may come to have another layer's weights, whose difference would be as large as they
+  // are.
   bool holds_base() const {
     return shadow != nullptr && shadow->id != 0 && is_near(shadow->sample, sample);
   }
-  // The checks of what is held, and of what is sent.
+  // Checks of what is held, and of what is sent.
   codec::Checksum& held_check() const { return shadows().check(2 * index); }
   codec::Checksum& sent_check() const { return shadows().check(2 * index + 1); }
 };
@@ -75,7 +75,7 @@ ShadowKind shadow_kind_of(const Job& job) {
   return {job.request.count, dtype_of(job), job.scheme.spec, job.scheme.delta};
 }
 
-// All shards as this rank has them: its own as the others have it.
+// Checks all shards as this rank has them: its own as the others have it.
 void check_what_is_held(const Asked& a, Stream lane) {
   const size_t bytes = a.shard_bytes();
   const uint64_t words = codec::check_words(bytes);
@@ -103,7 +103,7 @@ void check_what_is_sent(const Asked& a, Stream lane) {
   a.communicator().backend.checksum(lane, check);
 }
 
-// What is known of kinds that do not come back makes room for what comes.
+// Drops kinds that do not come back, for room.
 void drop_old_kinds(const Asked& a) {
   while (const ShadowKind* const old = a.shadows().superfluous(a.kind)) {
     if (a.shadows().count(*old) != 0) wait_for_all(a.communicator());
@@ -111,7 +111,7 @@ void drop_old_kinds(const Asked& a) {
   }
 }
 
-// Makes what it takes to look: a few kilobytes, and at first a track. Without it this rank takes
+// Makes the memory to look, a few kilobytes, and at first a stream set. Without it this rank takes
 // part, and says so.
 void equip(Asked& a) {
   drop_old_kinds(a);
@@ -129,7 +129,7 @@ void equip(Asked& a) {
   }
 }
 
-// What this rank has to do with the call's buffers.
+// Looks at the call's buffers.
 void look(Asked& a) {
   if (!a.trouble.empty()) return;
   Communicator& c = a.communicator();
@@ -155,7 +155,7 @@ void read(Asked& a) {
   a.held.lacks_memory = a.shadow != nullptr && a.shadow->memory == nullptr;
   a.held.shadows = a.shadows().count(a.kind);
   if (!a.holds_base()) return;
-  // A sum with a difference may be larger than what was sent of it.
+  // A sum with a difference may be larger than what was sent.
   a.held.spoiled = codec::any_extreme(a.held_check());
   if (a.held.spoiled != 0) return;
   a.held.id = a.shadow->id;
@@ -181,7 +181,7 @@ Verdict verdict_on(const Asked& a, const HostAllGather& exchange) {
   return v;
 }
 
-// Why calls do not ask any more.
+// Reason why calls do not ask any more.
 const char* reason_to_give_up(InFull why, Base base) {
   if (why == InFull::kMemory) return "a rank has no memory to keep what was gathered";
   return base == Base::kShadow
@@ -211,7 +211,7 @@ void go_in_full(Asked& a, InFull why, size_t fewest) {
                   a.kind.delta.own_exact};
 }
 
-// As it is, and nothing is kept.
+// Gathers as usual, and keeps nothing.
 void pass_by(const Asked& a) {
   const bool first = a.shadows().pass_by(a.kind, a.shadow);
   a.communicator().log(first ? LogLevel::kWarn : LogLevel::kInfo,
@@ -221,7 +221,7 @@ void pass_by(const Asked& a) {
   a.job->delta = {Base::kNone, plan::Gathers::kInFull, a.kind.delta.own_exact};
 }
 
-// NCCL's call, and nothing is kept.
+// Falls back to NCCL, and keeps nothing.
 void do_without(const Asked& a) {
   const bool first = a.shadows().do_without(a.shadow);
   a.communicator().log(
@@ -249,19 +249,19 @@ void answer(Asked& a) {
   a.job->shadow = a.shadow;
 }
 
-// The calls of one communicator, which its ranks compare.
+// Calls of one communicator that its ranks compare.
 struct Meeting {
   Communicator* communicator;
   std::vector<Asked> asked;
 
-  // Those that are compared at once, from the first one on.
+  // Calls compared at once, from the first one on.
   std::span<Asked> from(size_t first) {
     const size_t begin = std::min(first, asked.size());
     return std::span(asked).subspan(begin, std::min(kAtOnce, asked.size() - begin));
   }
 };
 
-// Of each communicator the calls from the first one on, as many as go at once.
+// Compares the calls of each communicator from the first one on, as many as go at once.
 void compare(std::span<Meeting> meetings, size_t first) {
   std::vector<std::unique_ptr<HostAllGather>> exchanges;
   std::vector<std::pair<std::span<Asked>, HostAllGather*>> parts;
@@ -277,13 +277,13 @@ void compare(std::span<Meeting> meetings, size_t first) {
     parts.emplace_back(some, &exchange);
     together.push_back(&exchange);
   }
-  // They have agreed before: one that does not come is late, as it may be for NCCL.
+  // The ranks have agreed before: one that does not come is late.
   run_all_gathers(together, Timeout::kLateRank);
   for (const auto& [some, exchange] : parts)
     for (Asked& a : some) a.verdict = verdict_on(a, *exchange);
 }
 
-// What is kept of a kind that is, is freed when it comes again.
+// Returns true for a kind that gave up, whose memory is freed at its next call.
 bool is_given_up(Communicator& c, const ShadowKind& kind) {
   if (!c.shadows.gave_up(kind)) return false;
   c.shadows.note(kind);

@@ -1,5 +1,5 @@
-// How AllGathers of differences go (plan/delta.h): the ranks compare what they hold of each other's
-// shards, and all come to the same answer.
+// Decision of the ranks on AllGathers of differences (plan/delta.h): they compare what they hold of
+// each other's shards.
 #pragma once
 
 #include <span>
@@ -9,17 +9,16 @@
 
 namespace terse {
 
-// Sets the jobs' `delta` and `shadow`: in full where any rank holds something else than the others,
-// or nothing; as differences; or not at all, where no rank has anything new. A job whose
-// `delta.gathers` stays kAsUsual is NCCL's: it is recorded in a graph, which cannot wait for an
-// answer, or its kind is given up.
+// Sets the jobs' `delta` and `shadow`: in full if any rank holds something else than the others, or
+// nothing; as differences; or as nothing, if no rank has anything new. A job whose `delta.gathers`
+// stays kAsUsual is NCCL's: it is recorded in a graph, which cannot wait for a decision, or its
+// kind gave up.
 //
 // Waits for the jobs' streams, and for all ranks. Returns the jobs that are NCCL's because a rank
-// lacks the little memory that comparing takes. Throws Error.
+// lacks the little memory to compare. Throws Error.
 std::vector<const Job*> decide_deltas(std::span<Job* const> jobs);
 
-// Of calls that are NCCL's after all, on all ranks: what these hold is not what was decided on, nor
-// has anything gone so.
+// Takes the decision on jobs back that became NCCL's on all ranks.
 void take_back_deltas(const Jobs& jobs);
 
 }  // namespace terse

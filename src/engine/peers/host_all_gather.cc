@@ -27,14 +27,14 @@ void wait_and_warn(const std::stop_token& stop, const Communicator& c) {
         usual.count());
 }
 
-// Where ranks first meet NCCL connects them, and waits for them without a limit. A thread says so
-// when that takes long.
+// Ends NCCL's group. NCCL connects ranks that first meet, and waits for them without a limit: a
+// thread warns if that takes long.
 ncclResult_t end_group(const Communicator& c) {
   std::jthread watch;
   try {
     if (!c.agreed.number()) watch = std::jthread(wait_and_warn, std::cref(c));
   } catch (const std::system_error&) {
-    // no thread is to be had, and nothing is said
+    // without a thread there is no warning
   }
   return c.library.nccl.GroupEnd();
 }
@@ -56,8 +56,7 @@ HostAllGather::HostAllGather(Communicator& communicator, size_t bytes, std::opti
 HostAllGather::HostAllGather(Communicator& communicator)
     : c_(communicator), control_buffer_(*communicator.control_buffer) {}
 
-// What still waits, as not every rank came, may wait for ever, and would use the memory when it
-// does not: the communicator has both then.
+// Leaves memory that an unfinished all-gather may still use, perhaps for ever, to the communicator.
 HostAllGather::~HostAllGather() {
   if (own_ != nullptr && !own_->has_ended()) c_.leave(std::move(own_));
 }
@@ -80,7 +79,7 @@ void HostAllGather::start() const {
         "ncclRecv");
 }
 
-// Until what was started has ended; false: not by the limit.
+// Waits until what was started has ended. Returns false at the limit.
 bool HostAllGather::wait(Clock::time_point limit) const {
   if (!c_.wait_until([&] { return control_buffer_.idle(); }, limit)) return false;
   c_.health.require_healthy();
@@ -105,7 +104,7 @@ void HostAllGather::finish(Clock::time_point start, Timeout timeout) {
     c_.fail(ncclRemoteError, "nothing came from rank {}", peer_.value_or(*silent));
 }
 
-// What has failed elsewhere may have an end here, too, unless that is NCCL's abort.
+// Work of a failed all-gather may still end, unless only NCCL's abort ends it.
 void HostAllGather::leave() noexcept {
   const auto limit = Clock::now() + std::chrono::seconds(1);
   try {
@@ -133,7 +132,7 @@ void run_all_gathers(std::span<HostAllGather* const> exchanges, Timeout timeout)
     }
     const ncclResult_t end = end_group(exchanges.front()->c_);
     each([&](const HostAllGather& e) { e.c_.settle(end, "ncclGroupEnd"); });
-    // NCCL may have waited for the ranks itself, to connect them; they have come then.
+    // NCCL may have waited for the ranks itself, to connect them: they have come.
     const auto launched = HostAllGather::Clock::now();
     each([&](HostAllGather& e) { e.finish(launched, timeout); });
   } catch (const std::exception& cause) {

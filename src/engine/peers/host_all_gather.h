@@ -1,5 +1,5 @@
-// A few words of each rank to all the others, outside of any plan: how the ranks of a communicator
-// come to agree. It blocks the caller, and so happens where something is new, never call by call.
+// All-gather of a few words from each rank, outside of any plan, by which the ranks of a
+// communicator agree. It blocks the caller, and so is used for what is new, never call by call.
 #pragma once
 
 #include <chrono>
@@ -11,28 +11,29 @@
 
 namespace terse {
 
-// How long ranks wait for each other: for TERSE_TIMEOUT, where one may not use terse or go by other
-// settings; or ten times as long, where all do, and one is only late: it may write a checkpoint.
+// Time that ranks wait for each other. kInit: TERSE_TIMEOUT, while a rank may not use terse, or
+// with other settings. kLateRank: ten times as long, as a rank that is known to use terse may be
+// late, writing a checkpoint.
 enum class Timeout { kInit, kLateRank };
 
-// What a communicator's control buffer has room for, from each rank.
+// Bytes from each rank that a communicator's control buffer has room for.
 constexpr size_t kWordsBytes = 768;
 
 class HostAllGather {
  public:
   // For up to `bytes` bytes from each rank, or, with a peer, of two ranks that name each other.
   HostAllGather(Communicator& communicator, size_t bytes, std::optional<int> peer = {});
-  // Of all ranks, by the communicator's control buffer, for up to kWordsBytes: it takes no memory,
-  // and so goes through where there is none.
+  // For up to kWordsBytes from all ranks, by the communicator's control buffer: takes no memory,
+  // and so works without any.
   explicit HostAllGather(Communicator& communicator);
   ~HostAllGather();
   HostAllGather(const HostAllGather&) = delete;
   HostAllGather& operator=(const HostAllGather&) = delete;
 
-  // What this rank says at the next run_all_gathers(): the same number of bytes on all ranks.
+  // Sets this rank's words for the next run_all_gathers(): as many bytes on all ranks.
   void post(std::span<const char> words);
 
-  // What rank `rank` said at the last one; with a peer, only the peer.
+  // Words of a rank at the last one; with a peer, only the peer's.
   std::span<const char> received(int rank) const { return control_buffer_.received(slot_of(rank)); }
 
  private:
@@ -51,19 +52,19 @@ class HostAllGather {
   ControlBuffer& control_buffer_;
 };
 
-// A control buffer for up to `most` bytes from each rank of the communicator, or from a peer.
-// Throws Error, which names the communicator.
+// Control buffer for up to `most` bytes from each rank of the communicator, or from a peer. Throws
+// Error, which names the communicator.
 std::unique_ptr<ControlBuffer> make_control_buffer(const Communicator& communicator, size_t most,
                                                    std::optional<int> peer = {});
 
-// Does the exchanges of different communicators together. Throws Error when NCCL fails, when the
-// communicator is aborted, or, by its timeout, with ncclSystemError when a rank does not come; the
-// communicator then is good for nothing but to be aborted.
+// Runs the all-gathers of different communicators together. Throws Error if NCCL fails, if a
+// communicator is aborted, or, with ncclSystemError, if a rank does not come in time; then the
+// communicator can only be aborted.
 void run_all_gathers(std::span<HostAllGather* const> exchanges, Timeout timeout);
 
-// After words on which the ranks do not agree, which all of them have seen: they meet once more, so
-// that nobody tears the communicator down while another one still waits for the words. What becomes
-// of this meeting does not matter. A thread's exchanges part together, as they met.
+// Runs once more after words on which the ranks do not agree, which all have seen, so that no rank
+// tears the communicator down while another one still waits for the words. Ignores the result. A
+// thread drains together what it ran together.
 void drain_all_gathers(std::span<HostAllGather* const> exchanges) noexcept;
 
 }  // namespace terse

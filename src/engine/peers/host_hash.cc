@@ -8,7 +8,7 @@
 namespace terse {
 namespace {
 
-// Machines made of one image may share their name; a boot they do not.
+// Identity of the machine. Machines made of one image may share a name, but not a boot.
 std::string own_identity() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
@@ -20,7 +20,7 @@ std::string own_identity() {
 }  // namespace
 
 uint64_t host_hash(const Settings& settings) {
-  static const std::string& own = *new std::string(own_identity());  // also while others exit
+  static const std::string& own = *new std::string(own_identity());  // lasts while others exit
   const std::string& given = settings.node;
   return fingerprint(given.empty() ? own : given);
 }

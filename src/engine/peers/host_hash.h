@@ -1,5 +1,4 @@
-// Which node this process runs on: a machine, as NCCL tells machines apart, or what is said to be
-// one.
+// Node of this process: a machine, as NCCL tells machines apart, or as the settings name it.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +7,8 @@
 
 namespace terse {
 
-// The same for all processes of a node: of its name as the settings give it (TERSE_NODE,
-// NCCL_HOSTID), or else of the machine's name and boot id.
+// Hash that all processes of a node share: of its name in the settings (TERSE_NODE, NCCL_HOSTID),
+// or else of the machine's name and boot id.
 uint64_t host_hash(const Settings& settings);
 
 }  // namespace terse

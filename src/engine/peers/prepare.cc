@@ -11,35 +11,35 @@
 namespace terse {
 namespace {
 
-// What one communicator's jobs need of this rank beyond what its ranks have agreed that they have.
+// Needs of one communicator's jobs on this rank beyond what its ranks have agreed that they have.
 struct Need {
   Communicator* communicator;
   Stream stream;
   size_t scratch_bytes = 0, exact_bytes = 0;
   std::vector<std::pair<StateKind, plan::State>> states = {};
-  std::vector<std::pair<CodebookKind, size_t>> codebooks = {};  // and bytes
+  std::vector<std::pair<CodebookKind, size_t>> codebooks = {};  // and their bytes
   std::string trouble = {};                                     // of this rank
 };
 
-// The least that is asked for, so that small calls of a group find room beside each other.
+// Min bytes asked for, so that small calls of a group find room beside each other.
 size_t least_scratch(const Job& job) {
   return std::min(job.communicator->plans.chunk_policy().chunk_bytes, size_t{1} << 20);
 }
 
-// The call that takes the most memory of its kind.
+// Plan of the call that takes the most memory of its kind.
 PlanPointer fullest_plan(const Job& job) {
   return plan_of_collective(job, {.learns = may_learn(job)});
 }
 
-// The same on every rank, so that all come to ask at once: also where a root needs more than
-// others. A plan that has none needs none, unless the call is verified, which takes a little.
+// Scratch of a job, the same on every rank, so that all ask at once, even if a root needs more than
+// others. A plan without scratch needs none, but a little if the call is verified.
 size_t scratch_of(const Job& job, const plan::Plan& plan) {
   if (plan.max_scratch_bytes == 0 && job.communicator->settings.verify == 0) return 0;
   return std::max(plan.max_scratch_bytes, least_scratch(job));
 }
 
-// For a native result beside the compressed one; the same on every rank, also where one alone has
-// it.
+// Bytes for a native result beside the compressed one; the same on every rank, even if one alone
+// has it.
 size_t exact_of(const Job& job, const plan::Plan& plan) {
   const Request& r = job.request;
   if (job.communicator->settings.verify == 0 || r.op >= ncclNumOps) return 0;
@@ -61,7 +61,7 @@ bool lacks_codebook(const Job& job, const plan::Plan& plan) {
          job.communicator->codebooks.find(codebook_kind(job)) == nullptr;
 }
 
-// Messages are the matter of two ranks, of which the others know nothing.
+// Ignores messages, which only two ranks see.
 bool lacks(const Job* job) {
   const Communicator& c = *job->communicator;
   if (is_message(*job) || c.recording(job->request.stream) != 0) return false;
@@ -79,7 +79,7 @@ void remember(const Job& job) {
   if (plan->codebook_bytes != 0) c.codebooks.agree(codebook_kind(job));
 }
 
-// Of the communicators that ask this time; of one that does without for now all jobs do.
+// Needs of the communicators that ask this time. All jobs of one that stays native for now do.
 std::vector<Need> new_needs(const Jobs& jobs) {
   std::vector<Need> needs;
   std::vector<const Communicator*> skipping;
@@ -119,7 +119,7 @@ void try_to_meet(Need& need) {
   }
 }
 
-// The first rank that could not, or -1.
+// First rank that could not prepare, or -1.
 int first_in_trouble(const Communicator& c) {
   for (int rank = 0; rank < c.ranks; ++rank)
     if (c.control_buffer->received(rank)[0] != 0) return rank;
@@ -133,7 +133,7 @@ size_t bytes_of(const Need& need) {
   return sum;
 }
 
-// Whether all ranks have what they need.
+// Returns true if all ranks have what they need.
 bool conclude(const Need& need) {
   Communicator& c = *need.communicator;
   const int rank = first_in_trouble(c);
@@ -141,7 +141,7 @@ bool conclude(const Need& need) {
     c.reservations.granted();
     return true;
   }
-  if (!c.reservations.refused()) return false;  // said before
+  if (!c.reservations.refused()) return false;  // logged before
   c.log(LogLevel::kWarn, "{} B of scratch memory are not to be had, NCCL does without: {}",
         bytes_of(need),
         need.trouble.empty() ? fmt::format("rank {} does not have its part", rank) : need.trouble);
@@ -163,7 +163,7 @@ Jobs prepare(Jobs& jobs) {
     const char word = !need.trouble.empty();
     verdicts.back()->post({&word, 1});
   }
-  // They have agreed before: one that does not come is late, as it may be for NCCL.
+  // The ranks have agreed before: one that does not come is late.
   run_all_gathers(verdicts, Timeout::kLateRank);
   for (const Need& need : needs) {
     if (!conclude(need)) continue;

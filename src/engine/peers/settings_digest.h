@@ -1,4 +1,4 @@
-// What ranks tell each other, in words of fixed size.
+// Texts and settings that ranks exchange, in words of fixed size.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace terse {
 
-// A text: its beginning, which people read, and a fingerprint of all of it.
+// Text on the wire: its beginning, for people, and a fingerprint of all of it.
 template <size_t bytes>
 struct WireText {
   WireText() = default;
@@ -22,7 +22,7 @@ struct WireText {
 
   bool empty() const { return size == 0; }
 
-  // With "..." where it goes on.
+  // Beginning, with "..." if it goes on.
   std::string beginning() const {
     if (size <= text.size()) return {text.data(), size};
     return std::string(text.data(), text.size()) + "...";
@@ -34,19 +34,19 @@ struct WireText {
   std::array<char, bytes - sizeof hash - sizeof size> text{};
 };
 
-// A rank's settings.
+// Settings of a rank.
 struct SettingsDigest {
   SettingsDigest() = default;
   explicit SettingsDigest(const Settings& settings);
 
-  WireText<192> error;  // of one that cannot be read; empty: all can
+  WireText<192> error;  // of settings that cannot be read; empty: they can
   WireText<128> policy;
   WireText<80> profile;
   WireText<64> levels;
   std::array<uint64_t, kSharedNumbers> numbers{};
 };
 
-// What is not alike that must be, of another rank's and this rank's; "": all is.
+// Settings that must be alike and differ, between another rank and this one; "": none.
 std::string differences(const SettingsDigest& theirs, const SettingsDigest& mine, int rank);
 
 }  // namespace terse

@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kParts = 16, kPart = Shadows::kSampled / kParts;
 
-// Where in the i-th part of a shard some elements are taken, of as many places as there are: here
-// and there, for what is alike in all shards may come at regular distances.
+// Place in the i-th part of a shard, among `places`: irregular, as what is alike in all shards may
+// come at regular distances.
 size_t place_in_part(size_t i, size_t places) {
   constexpr double kGolden = 0.6180339887498949;
   const double turns = 0.5 + kGolden * static_cast<double>(i);
@@ -26,7 +26,7 @@ std::vector<float> sample_of_shard(Communicator& c, const void* send, const Shad
   const size_t part = std::min(kPart, std::max<size_t>(count / kParts, 1));
   const size_t parts = std::min(kParts, count / part), step = count / parts;
   char* const room = static_cast<char*>(c.shadows.room());
-  std::vector<Copy>& copies = c.shadows.copies;  // a failure leaves them waiting
+  std::vector<Copy>& copies = c.shadows.copies;  // still enqueued after a failure
   copies.clear();
   for (size_t i = 0; i < parts; ++i) {
     const size_t place = step * i + place_in_part(i, step - part + 1);

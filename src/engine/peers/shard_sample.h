@@ -1,5 +1,4 @@
-// Some elements of a shard, by which is told whether a buffer has other weights than before
-// (is_near()).
+// Sample of a shard, by which a buffer is recognised to have other weights than before (is_near()).
 #pragma once
 
 #include <vector>
@@ -8,8 +7,8 @@
 
 namespace terse {
 
-// From all over the shard `send`, whose size `kind` has: a part may be all zeros, or alike in all
-// shards. By way of the communicator's shadows' room(). Waits for the lane. Throws Error.
+// Elements from all over the shard `send`, whose size `kind` has: a part may be all zeros, or alike
+// in all shards. Uses the room() of the communicator's shadows. Waits for the lane. Throws Error.
 std::vector<float> sample_of_shard(Communicator& c, const void* send, const ShadowKind& kind,
                                    Stream lane);
 

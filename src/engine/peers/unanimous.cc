@@ -7,7 +7,7 @@
 namespace terse {
 namespace {
 
-// The first rank that says something else than this one; -1: there is none.
+// First rank with other words than this one; -1: none.
 int first_that_differs(const Communicator& c, const HostAllGather& exchange) {
   const auto mine = exchange.received(c.rank);
   for (int rank = 0; rank < c.ranks; ++rank)
@@ -15,7 +15,7 @@ int first_that_differs(const Communicator& c, const HostAllGather& exchange) {
   return -1;
 }
 
-// The others may wait already, so that a rank which cannot begin is not as they are any more.
+// Poisons the communicator if this rank cannot begin, as the others may wait already.
 template <class Begin>
 auto begin(Communicator& c, const Begin& body) {
   try {
@@ -31,14 +31,14 @@ auto begin(Communicator& c, const Begin& body) {
 void require_unanimous(Communicator& c, uint64_t wish, const std::optional<Error>& trouble,
                        const char* differs) {
   c.health.require_usable();
-  // By the communicator's control buffer, where it has one, it takes no memory.
+  // Takes no memory if the communicator has a control buffer.
   HostAllGather exchange = begin(c, [&] {
     return c.control_buffer != nullptr ? HostAllGather(c) : HostAllGather(c, sizeof wish);
   });
   HostAllGather* const alone = &exchange;
   if (trouble) wish = 0;
   begin(c, [&] { exchange.post({reinterpret_cast<const char*>(&wish), sizeof wish}); });
-  // Ranks that have agreed before all use terse, and one may be late: it writes a checkpoint.
+  // Ranks that have agreed before all use terse, and one may be late, writing a checkpoint.
   run_all_gathers({&alone, 1}, c.agreed.number() ? Timeout::kLateRank : Timeout::kInit);
   const int other = first_that_differs(c, exchange);
   if (other < 0 && !trouble) return;

@@ -1,4 +1,4 @@
-// What all ranks of a communicator must ask for alike, before anything of it is done.
+// Requests that all ranks of a communicator must make alike, before anything of them is done.
 #pragma once
 
 #include <exception>
@@ -9,13 +9,13 @@
 
 namespace terse {
 
-// The ranks compare their wishes, outside of groups, and all hear of it where one of them has
-// `trouble`. Blocks. Throws that trouble, or Error(ncclInvalidUsage): "rank R {differs}". Where
-// this rank cannot ask the others, the communicator is invalid then.
+// Compares the ranks' requests, outside of groups; all ranks learn if one has `trouble`. Blocks.
+// Throws that trouble, or Error(ncclInvalidUsage): "rank R {differs}". Poisons the communicator if
+// this rank cannot ask the others.
 void require_unanimous(Communicator& communicator, uint64_t wish,
                        const std::optional<Error>& trouble, const char* differs);
 
-// What all ranks do when they are of one mind. One that fails is not as the others are any more.
+// Runs what all ranks do after they have agreed. A rank that fails in it is poisoned.
 template <class Body>
 void after_agreeing(Communicator& communicator, const Body& body) {
   try {
@@ -26,7 +26,7 @@ void after_agreeing(Communicator& communicator, const Body& body) {
   }
 }
 
-// The error that `body` throws, if it does.
+// Returns the error that `body` throws, if it does.
 template <class Body>
 std::optional<Error> trouble_with(const Body& body) {
   try {

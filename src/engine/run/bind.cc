@@ -19,8 +19,8 @@ codec::Learning::Stage stage_of(plan::Learn::Stage stage) {
   return kStages[static_cast<size_t>(stage)];
 }
 
-// Samples at equal distances, in units of 16 bytes. The call's number is in what they key, too:
-// they need only tell replicas from those that have other elements.
+// Samples at equal distances, in units of 16 bytes. They need only tell replicas from ranks with
+// other elements, as the call's number is in the key, too.
 void take_samples(codec::Checksum& check) {
   constexpr uint64_t kSamples = codec::kMaxChecked, kSample = 4 << 10, kUnit = 16, kWord = 4;
   const codec::CheckedPieces all = check.of[0];
@@ -57,7 +57,7 @@ class Binder {
     for (const plan::Step& step : plan.steps)
       for (const plan::Compute& compute : step.compute) inputs += compute.inputs.size();
     binding_.sources.clear();
-    binding_.sources.reserve(inputs);  // so that the spans into it stay valid
+    binding_.sources.reserve(inputs);  // keeps spans into it valid
     if (binding_.batches.size() < plan.steps.size()) binding_.batches.resize(plan.steps.size());
     binding_.copies.resize(binding_.batches.size());
     binding_.checks.resize(binding_.batches.size());
@@ -81,13 +81,13 @@ class Binder {
     return terse::address(place, messages_[message]->request, regions_);
   }
 
-  // Nothing is given to the caller, or kept, where calls differ.
+  // Results and states are not written if calls differ.
   const uint32_t* verdict_on(const plan::Place& target) const {
     using enum plan::Region;
     return target.region == kRecv || target.region == kState ? verdict_ : nullptr;
   }
 
-  // In place there is nothing to copy.
+  // Skips copies in place.
   void bind(const std::vector<plan::Copy>& copies, std::vector<Copy>& bound) const {
     bound.clear();
     for (const plan::Copy& copy : copies) {
@@ -97,7 +97,7 @@ class Binder {
     }
   }
 
-  // The fingerprint itself, and behind it what it is summed of.
+  // The fingerprint, and behind it the parts it is summed of.
   void bind(const std::vector<plan::Fingerprint>& fingerprints,
             std::vector<codec::Checksum>& bound) const {
     constexpr size_t kParts = 64;
@@ -195,7 +195,7 @@ class Binder {
   const uint64_t sequence_;
   const Regions& regions_;
   Binding& binding_;
-  const uint32_t* verdict_ = nullptr;  // where a plan has headers
+  const uint32_t* verdict_ = nullptr;  // if the plan has headers
 };
 
 }  // namespace
@@ -219,7 +219,7 @@ char* address(const plan::Place& place, const Request& request, const Regions& r
 }
 
 Request request_of(const plan::Native& n, const Request& call, const Regions& regions) {
-  // In the order of Element and Operation.
+  // By Element, and by Operation.
   const ncclDataType_t types[] = {call.datatype, ncclUint8,    ncclUint32,
                                   ncclFloat32,   ncclBfloat16, ncclUint64};
   const ncclRedOp_t ops[] = {call.op, ncclSum, ncclMax};

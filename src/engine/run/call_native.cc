@@ -7,7 +7,7 @@
 namespace terse {
 namespace {
 
-// A call on its way: NCCL's functions, and what else of the communicator it takes.
+// Call under way, with NCCL's functions and its communicator.
 struct Call {
   const NcclTable& nccl;
   const Communicator& c;
@@ -90,7 +90,7 @@ ncclResult_t send(const Call& call) { return call.send(call.r.send, call.r.root)
 
 ncclResult_t receive(const Call& call) { return call.receive(call.r.recv, call.r.root); }
 
-// In the order of plan::Collective.
+// By plan::Collective.
 constexpr ncclResult_t (*kCalls[])(const Call&) = {
     all_reduce, all_gather, reduce_scatter, all_to_all, broadcast,
     reduce,     gather,     scatter,        send,       receive};

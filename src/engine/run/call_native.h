@@ -1,12 +1,12 @@
-// A call that goes to NCCL as it is.
+// Native calls to NCCL.
 #pragma once
 
 #include "engine/comm/communicator.h"
 
 namespace terse {
 
-// Within an NCCL group. Where NCCL is older than the collective, it is the sends and receives that
-// it consists of; throws Error(ncclInvalidUsage) where it cannot be.
+// Calls NCCL within its group. If NCCL lacks the collective, calls the sends and receives that it
+// consists of, or throws Error(ncclInvalidUsage).
 ncclResult_t call_native(const Communicator& c, const Request& request);
 
 }  // namespace terse

@@ -17,7 +17,7 @@ auto with_context(const Run& run, const Part& part) {
   return run.communicator().with_context([&] { return name_of(run.work()); }, part);
 }
 
-// One NCCL group of a part of each run.
+// Runs a part of each run in one NCCL group.
 template <class Part>
 void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
   const NcclLibrary& library = runs.front()->library();
@@ -35,12 +35,12 @@ void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
     with_context(*run, [&] { run->communicator().settle(end, "ncclGroupEnd"); });
 }
 
-// Communicators by whose works in this group something is enqueued.
+// Communicators with enqueued work in this group.
 using Begun = std::pmr::vector<const Communicator*>;
 
-// Runs works of different communicators together, step by step. The callers' streams are waited for
-// once by each communicator, before anything is enqueued on them behind which another one's first
-// works would be: else what one communicator has in the group would wait for another one's calls.
+// Runs works of different communicators together, step by step. Each communicator waits once for
+// the callers' streams, before anything is enqueued there: otherwise one communicator's work would
+// wait for another's calls.
 void execute_together(std::pmr::vector<Run>& runs, Begun& begun) {
   const auto each = [](auto& run, auto part) {
     return with_context(run, [&] { return (run.*part)(); });
@@ -55,8 +55,8 @@ void execute_together(std::pmr::vector<Run>& runs, Begun& begun) {
     for (Run& run : runs)
       if (each(run, &Run::advance)) talking.push_back(&run);
     if (talking.empty()) break;
-    // Native collectives go alone, and first: so works of one communicator that have some keep
-    // step with those that have none.
+    // Native collectives go alone, and first: works with some keep step with works of the same
+    // communicator that have none.
     if (std::ranges::any_of(talking, &Run::next_is_native))
       std::erase_if(talking, [](const Run* run) { return !run->next_is_native(); });
     const ranges::Scope scope("communicate", talking.front()->next_bytes());
@@ -69,8 +69,7 @@ void execute_together(std::pmr::vector<Run>& runs, Begun& begun) {
   }
 }
 
-// A work's share of its communicator's track, beside those that are under way; empty: it finds no
-// room.
+// Share of a communicator's stream set beside the works under way; empty: there is no room.
 std::optional<Share> share_of(const Work& work, const std::pmr::vector<Run>& runs) {
   const Communicator* const c = work.front()->communicator;
   for (auto run = runs.rbegin(); run != runs.rend(); ++run)
@@ -78,8 +77,8 @@ std::optional<Share> share_of(const Work& work, const std::pmr::vector<Run>& run
   return Share{};
 }
 
-// The works of a group that are to be done on return. They are waited for when all is enqueued: the
-// other ranks may wait for what comes later before they begin the rest of what came first.
+// Works that must be done on return. They are waited for when all is enqueued: other ranks may wait
+// for later works before they begin the rest of the first ones.
 class Synchronous {
  public:
   explicit Synchronous(const std::pmr::vector<Work>& works) : works_(works.get_allocator()) {
@@ -90,7 +89,7 @@ class Synchronous {
     if (run.is_synchronous()) works_.push_back(&run.work());
   }
 
-  // Also after one has failed: none may touch the caller's buffers any more.
+  // Waits even after a failure: no work may touch the caller's buffers any more.
   void wait() {
     std::exception_ptr first;
     for (const Work* const work : works_) try {
@@ -106,12 +105,12 @@ class Synchronous {
     try {
       wait();
     } catch (...) {
-      // The first failure is the one that is told.
+      // The first failure is reported.
     }
   }
 
  private:
-  // A mismatch of calls says more than NCCL, which fails by it.
+  // A mismatch of calls says more than NCCL's failure by it.
   static void finish(Communicator& c) {
     try {
       c.stream_sets.synchronize();
@@ -127,11 +126,11 @@ class Synchronous {
 }  // namespace
 
 void execute(const Jobs& jobs) {
-  // A communicator's works are in order; those that find room beside each other go together, with
-  // those of all other communicators, and then the next ones.
+  // Works of a communicator are in order: those that find room beside each other go together, with
+  // those of other communicators; then the next ones.
   const std::pmr::vector<Work> works = works_of(jobs);
   std::pmr::vector<const Work*> waiting(works.get_allocator()), later(works.get_allocator());
-  std::pmr::vector<const Communicator*> wait(works.get_allocator());  // whose next works go later
+  std::pmr::vector<const Communicator*> wait(works.get_allocator());  // their next works go later
   std::pmr::vector<Run> runs(works.get_allocator());
   Synchronous synchronous(works);
   Begun begun(works.get_allocator());

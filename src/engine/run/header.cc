@@ -21,7 +21,7 @@ uint32_t digest(const codec::Spec& s) {
                  static_cast<uint64_t>(s.scale), s.hadamard, s.ranks});
 }
 
-// Of what two ranks must have alike to understand each other. Levels and seeds are their own.
+// Digest of what two ranks must have alike to decode each other: not levels, nor seeds.
 uint32_t digest(const Job& job) {
   const Intra& intra = job.scheme.intra;
   return digest({digest(job.scheme.spec), intra.off, intra.spec ? digest(*intra.spec) : 0,

@@ -1,4 +1,4 @@
-// Calls on their way to the executor.
+// Calls for the executor.
 #pragma once
 
 #include <memory_resource>
@@ -10,24 +10,24 @@
 
 namespace terse {
 
-// A call that is to be compressed.
+// Call to be compressed.
 struct Job {
   Communicator* communicator;
   Request request;
   Scheme scheme;
-  uint32_t rule;  // of the policy
+  uint32_t rule;  // in the policy
   Reduction reduction;
-  bool native = false;  // a message that travels as it is, beside what is compressed
-  bool waits = false;   // for what the ranks tell each other, and only then is decided on
+  bool native = false;  // native message beside compressed calls
+  bool waits = false;   // decided on after the ranks have exchanged what it waits for
   std::optional<Scheme> chosen_by = {};  // auto, on which the ranks agree in place of the scheme
   double predicted = 0;                  // seconds, by auto
-  plan::Delta delta = {};                // how it goes, where it gathers
-  Shadow* shadow = nullptr;              // whose memory is the state of such a call
+  plan::Delta delta = {};                // of an AllGather
+  Shadow* shadow = nullptr;              // state of such a call
 
   const Scheme& named() const { return chosen_by ? *chosen_by : scheme; }
 };
 
-// Theirs who asked for them, which live longer.
+// Non-owning; the jobs outlive the vector.
 using Jobs = std::pmr::vector<const Job*>;
 
 }  // namespace terse

@@ -16,18 +16,18 @@ using plan::Step;
 
 namespace {
 
-// Others come to different decisions on different ranks, or use what there is once.
+// Returns false for works that ranks decide on differently, or that use a resource once.
 bool shares(const Work& work) {
   const Job& first = *work.front();
   return !plan::traits(first.request.collective).rooted && first.communicator->settings.verify == 0;
 }
 
-// A group with more messages than that NCCL cuts into several launches, each rank by what it has
-// itself. Where a rank sends a peer several of them and others fewer, as ranks whose shards are
-// empty do, launches of NCCL's up to 2.28 may wait for each other in a circle.
+// Max messages of a group. NCCL cuts a larger one into several launches, each rank by its own
+// messages. If ranks send a peer unequally many, as with empty shards, launches of NCCL up to 2.28
+// may wait for each other in a circle.
 constexpr size_t kMaxMessagesTogether = 256;
 
-// Of so many works, each of which sends every other rank a message, and receives one of it.
+// Messages of so many works, each of which exchanges one with every other rank.
 size_t messages_of(size_t works, const Communicator& c) {
   return works * 2 * static_cast<size_t>(c.ranks - 1);
 }
@@ -79,7 +79,7 @@ std::optional<Share> Run::try_coschedule(const Work& next) const {
   const Job& job = *next.front();
   if (!shares(messages_) || !shares(next)) return {};
   const PlanPointer plan = plan_of_collective(job);
-  // Those of one state go one after another.
+  // Works with the same state go one after another.
   const bool both_keep = !plan_->state.key.empty() && !plan->state.key.empty();
   if (both_keep && job.shadow == messages_.front()->shadow) return {};
   if (learns_ || will_learn(job)) return {};
@@ -92,8 +92,8 @@ std::optional<Share> Run::try_coschedule(const Work& next) const {
   return share;
 }
 
-// The lanes start after the caller's streams and after the communicator's last call; but those
-// with nothing to do stay out of it: a recording would have to wait for them in the end.
+// The lanes start after the callers' streams and the communicator's last call. A lane with nothing
+// to do stays out: a recording would have to wait for it in the end.
 void Run::begin(bool first) {
   Backend& b = c_.backend;
   if (verified_)
@@ -143,7 +143,7 @@ void Run::communicate() {
     call_natively(request_of(n, messages_.front()->request, regions_), lane(step));
 }
 
-// A message that stays native goes with the caller's own arguments.
+// A native message goes with the caller's own arguments.
 void Run::transfer(const plan::Transfer& t, Stream lane) const {
   const Job& job = *messages_[t.message];
   if (job.native) return call_natively(job.request, lane);
@@ -160,7 +160,7 @@ void Run::call_natively(Request request, Stream lane) const {
   check_begun(c_.library, call_native(c_, request), "native NCCL");
 }
 
-// The caller's streams go on after the decode lane, whose last step follows all others.
+// The caller's streams continue after the decode lane, whose last step follows all others.
 void Run::end() {
   Backend& b = c_.backend;
   if (stream_set_.replays() != nullptr) b.increment(last_lane(), stream_set_.replays());
@@ -173,10 +173,10 @@ void Run::end() {
   ended_ = true;
 }
 
-// What is enqueued by now still uses the caller's buffers and the scratch, and so comes before what
-// the caller or another call does next.
+// Enqueued work still uses the caller's buffers and the scratch, and precedes what the caller or
+// another call does next.
 void Run::abandon() noexcept {
-  // Also where enqueuing fails: what was enqueued before that is under way.
+  // Continues if enqueueing fails: earlier work is under way.
   for (const auto part : {&Run::cut_off, &Run::wait_if_synchronous}) try {
       (this->*part)();
     } catch (const Error& e) {
@@ -199,7 +199,7 @@ void Run::cut_off() {
   ranges::end(range_);
   try {
     join_lanes();
-  } catch (...) {  // as in a recording that is broken, which runs nothing
+  } catch (...) {  // a broken recording runs nothing
     release_binding();
     throw;
   }
@@ -226,14 +226,14 @@ void Run::enter(const Wait& wait) {
   }
 }
 
-// When the last lane has come here.
+// Releases the binding when the last lane has come here.
 void Run::release_binding() {
   c_.backend.notify(
       last_lane(), [](void* binding) { static_cast<Binding*>(binding)->busy.store(false); },
       &binding_);
 }
 
-// All that is enqueued comes before the end of the last lane.
+// Puts all that is enqueued before the end of the last lane.
 void Run::leave() {
   Backend& b = c_.backend;
   release_binding();
@@ -253,8 +253,8 @@ void Run::mark(const Step& step) {
   if (waited_for_[index]) c_.backend.record(step_event(index), lane(step));
 }
 
-// Not all ranks come to a message, and so none can ask them to run it natively; and an operator
-// that the program has made may be gone by now.
+// Number of the call, for verifying. Not all ranks see a message, and an operator of the program's
+// may be gone by the time of a native run.
 CallNumber Run::number() const {
   const bool made = messages_.front()->request.op >= ncclNumOps;
   const uint64_t collective = c_.counters.collectives() + share_.calls;
@@ -262,7 +262,7 @@ CallNumber Run::number() const {
           of_messages() || made ? std::nullopt : std::optional(collective)};
 }
 
-// prepare() has made it, unless the call is recorded.
+// State that prepare() has made, unless the call is recorded.
 char* Run::state() const {
   if (plan_->state.key.empty()) return nullptr;
   if (const Shadow* const shadow = messages_.front()->shadow)
@@ -272,7 +272,7 @@ char* Run::state() const {
   return c_.states.memory(kind, plan_->state);
 }
 
-// And this, too.
+// Codebook that prepare() has made, unless the call is recorded.
 Codebook* Run::codebook() const {
   if (plan_->codebook_bytes == 0) return nullptr;
   Codebook* const known = c_.codebooks.find(codebook_kind(*messages_.front()));
@@ -280,7 +280,7 @@ Codebook* Run::codebook() const {
   return known;
 }
 
-// Not that of calls which are not recorded, for those fit it anew.
+// Table for a call in a graph, apart from those that later calls fit anew.
 float* Run::table() {
   if (stream_set_.recording() == 0) return codebook_->table;
   return c_.codebooks.recorded(*codebook_, c_.stream_sets);
@@ -293,7 +293,7 @@ void Run::fail_without_memory() const {
           print_scheme(messages_.front()->scheme));
 }
 
-// A graph's calls go by the levels that there are.
+// A graph's calls use the levels at their recording.
 bool Run::will_learn(const Job& job) const {
   if (is_message(job) || !may_learn(job) || stream_set_.recording() != 0) return false;
   const Codebook* const known = c_.codebooks.find(codebook_kind(job));
@@ -305,7 +305,7 @@ bool Run::is_to_be_verified() const {
   return stream_set_.recording() == 0 && c_.meter.verifies(kind_of(*messages_.front()), number());
 }
 
-// A rank that gets no result has none to compare.
+// A rank without a result compares nothing.
 void Run::compare() {
   const Job& job = *messages_.front();
   const codec::Dtype dtype = dtype_of(job);
@@ -313,7 +313,7 @@ void Run::compare() {
   if (count != 0) sample_->compare(last_lane(), job.request.recv, regions_.exact, count, dtype);
 }
 
-// By kind. The messages of a batch are timed as one call, which is the first one's.
+// Counts by kind. The messages of a batch are timed as one call, of the first one's kind.
 void Run::count() {
   Sample* sample = sample_;
   const std::pmr::vector<Sent> all = sent(messages_, *plan_);
@@ -337,7 +337,7 @@ void Run::count() {
                    .of_all_ranks = !of_messages() && stream_set_.recording() == 0});
 }
 
-// What the step makes or sends, for tools.
+// Bytes that the step makes or sends, for tools.
 size_t Run::bytes(const Step& step) const {
   return ranges::attached() ? step_bytes(messages_, step) : 0;
 }

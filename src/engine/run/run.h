@@ -1,9 +1,14 @@
-// One work on its way through its plan: lays the plan's steps on the lanes of its communicator's
-// track, between what the callers' streams did before and what they do next. Several works of a
-// communicator may be on their way at once, each with its share of the track.
+// Run of one work: lays its plan's steps on the lanes of its communicator's stream set, between
+// what the callers' streams did before and what they do next. Several works of a communicator may
+// be under way at once, each with its share of the stream set.
 //
-// begin(); as long as advance() says so, communicate() within an NCCL group, and communicated();
-// end(). After a failure of any of them abandon().
+// Order of calls: begin(); while advance() is true, communicate() within an NCCL group, and
+// communicated(); end(). After a failure of any of them abandon(). Time to the right:
+//
+//    caller       ...[before]                                          [after]...
+//    encode                  [encode 0][encode 1]                     ^
+//    communicate                      [exchange 0][exchange 1]        |
+//    decode                                       [decode 0 ][decode 1]
 #pragma once
 
 #include <array>
@@ -14,28 +19,28 @@
 
 namespace terse {
 
-// Where a work's part of the track begins: behind those of the works beside it.
+// Begin of a work's part of the stream set, behind those of the works beside it.
 struct Share {
   size_t scratch = 0;  // bytes
   size_t events = 0;   // of steps
-  uint64_t calls = 0;  // before it, that are not counted yet
+  uint64_t calls = 0;  // before it, not counted yet
 };
 
 class Run {
  public:
   Run(const Work& work, const Share& share);
 
-  // The share of the communicator's next work, where it may go beside this one. Empty: it must
-  // wait. All ranks decide alike, for what goes together changes the order of messages between
-  // them: both are calls without a root, of which each rank has the same steps and needs the same
-  // scratch, and all ranks have agreed on the memory; and of the messages of so many calls NCCL
-  // makes one launch. That the ranks group the same calls NCCL asks for itself.
+  // Share of the communicator's next work, if it may go beside this one; empty: it must wait. All
+  // ranks decide alike, as what goes together changes the order of messages between them: both are
+  // calls without a root, with the same steps and scratch on each rank, whose memory all ranks have
+  // agreed on; and NCCL makes one launch of the messages of so many calls. NCCL itself asks that
+  // ranks group the same calls.
   std::optional<Share> try_coschedule(const Work& next) const;
 
-  // `first`: of its communicator in the group, whose streams have met and are to be waited for.
+  // `first`: first of its communicator in the group, whose streams have met and are waited for.
   void begin(bool first);
 
-  // Enqueues the computes up to the next communicate step; false when there is none left.
+  // Enqueues the computes up to the next communicate step; returns false if none is left.
   bool advance();
   void communicate();
   void communicated() { mark(plan_->steps[next_++]); }
@@ -43,13 +48,13 @@ class Run {
   void end();
   void abandon() noexcept;
 
-  // Whether there was something to do.
+  // Returns true if anything was enqueued.
   bool has_enqueued() const { return entered_[static_cast<size_t>(plan::Lane::kDecode)]; }
 
-  // Whether a caller wants it done on return.
+  // Returns true if a caller wants it done on return.
   bool is_synchronous() const { return synchronous_; }
 
-  // Of the communicate step that comes next: whether it is of native collectives; and for tools.
+  // Next communicate step: whether it has native collectives; and its bytes, for tools.
   bool next_is_native() const { return !plan_->steps[next_].natives.empty(); }
   size_t next_bytes() const { return bytes(plan_->steps[next_]); }
 
@@ -87,17 +92,17 @@ class Run {
   void count();
   size_t bytes(const plan::Step& step) const;
 
-  const Work& messages_;  // of a collective one
+  const Work& messages_;  // one, of a collective
   Communicator& c_;
   StreamSet& stream_set_;
   const Share share_;
-  const bool verified_;  // it is compared with the native result
-  const bool learns_;    // the levels of its codes, first
+  const bool verified_;  // compared with the native result
+  const bool learns_;    // learns levels first
   const PlanPointer plan_;
-  Codebook* const codebook_;  // null where the codec has none
+  Codebook* const codebook_;  // null: the codec has none
   Binding& binding_;
   Regions regions_;
-  std::pmr::vector<Stream> streams_;  // the callers'
+  std::pmr::vector<Stream> streams_;  // of the callers
   bool synchronous_ = false;
   std::pmr::vector<bool> waited_for_;
   size_t next_ = 0, next_header_ = 0;

@@ -61,7 +61,7 @@ PlanPointer plan_of(const Work& work, const Extra& extra) {
 
 namespace {
 
-// `packed`: bytes of the plan's that are the message's.
+// `packed`: bytes of the plan that are the message's.
 Sent sent(const Job& job, const plan::Plan& plan, size_t packed) {
   const Communicator& c = *job.communicator;
   const Request& r = job.request;
