@@ -25,11 +25,11 @@
 namespace terse::interpose {
 namespace {
 
-// Where nothing is compressed a program runs as without us, also where the backend is missing: its
-// ranks then cannot tell the others.
+// Runs a program as without us if nothing is compressed, even if the backend is missing: its ranks
+// cannot tell the others then.
 bool does_without_backend() { return settings().error.empty() && !settings().policy.compresses(); }
 
-// The same of the communicator's GPU.
+// does_without_backend() for the communicator's GPU.
 bool lacks_backend_for(ncclComm_t comm) {
   if (!does_without_backend()) return false;
   try {
@@ -41,7 +41,7 @@ bool lacks_backend_for(ncclComm_t comm) {
   }
 }
 
-// In the background.
+// Initialization in the background.
 struct AsyncInit {
   AsyncInit(ncclComm_t comm, ncclComm_t parent, const char* by, std::optional<uint64_t> ordinal)
       : comm(comm), parent(parent), by(by), ordinal(ordinal) {}
@@ -49,20 +49,20 @@ struct AsyncInit {
   const ncclComm_t comm, parent;
   const char* const by;
   const std::optional<uint64_t> ordinal;
-  const pid_t process = getpid();  // a forked child has not the thread that it goes on in
+  const pid_t process = getpid();  // a forked child lacks the thread
   std::atomic<bool> given_up = false;
-  std::atomic<ncclResult_t> nccls = ncclInProgress;  // how far NCCL is with it
-  // Under the lock.
+  std::atomic<ncclResult_t> nccls = ncclInProgress;  // NCCL's state of it
+  // Guarded by the mutex.
   bool over = false;
-  bool silent = false;     // about its error, but to calls
-  bool may_leave = false;  // its thread, also where that did not succeed
+  bool silent = false;     // hides its error, but from calls
+  bool may_leave = false;  // lets its thread end
   std::optional<Error> error = {};
 };
 
 struct AsyncInits {
   std::mutex mutex;
   std::condition_variable over, leave;
-  // Under way, and those that have failed, as long as there is the communicator.
+  // Under way, or failed and not yet ended with the communicator.
   std::vector<std::shared_ptr<AsyncInit>> all;
 };
 
@@ -72,7 +72,7 @@ AsyncInits& async_inits() {
   return all;
 }
 
-// Of AsyncInits::all, so that asking costs nothing where there are none.
+// Size of AsyncInits::all, so that asking costs nothing while there are none.
 std::atomic<size_t> g_inits{0};
 
 auto find(AsyncInits& s, ncclComm_t comm) {
@@ -80,7 +80,7 @@ auto find(AsyncInits& s, ncclComm_t comm) {
       s.all, [&](const auto& a) { return a->comm == comm && a->process == getpid(); });
 }
 
-// Null: there is none.
+// Returns null if there is none.
 std::shared_ptr<AsyncInit> init_of(AsyncInits& s, ncclComm_t comm) {
   const auto own = find(s, comm);
   return own == s.all.end() ? nullptr : *own;
@@ -102,8 +102,8 @@ InitThread thread_of(const std::shared_ptr<AsyncInit>& a) {
   return {a.get(), [a](const void*) { release_thread(*a); }};
 }
 
-// How far NCCL is with it. Where it is made the job of its group is ended, too
-// (flush_group_job()), which communicators of one group share: by one thread at a time, and once.
+// NCCL's state of the communicator. Ends the job of its group once it is made (flush_group_job()),
+// which communicators of one group share: by one thread at a time, and once.
 ncclResult_t progress_of(AsyncInit& a) {
   static std::mutex& mutex = *new std::mutex;
   const std::lock_guard lock(mutex);
@@ -112,7 +112,7 @@ ncclResult_t progress_of(AsyncInit& a) {
   return a.nccls;
 }
 
-// Waits until NCCL has made it; whether it has.
+// Waits until NCCL has made it; returns true if it has.
 bool is_made(AsyncInit& a) {
   auto pause = std::chrono::microseconds(20);
   while (!a.given_up) {
@@ -124,7 +124,7 @@ bool is_made(AsyncInit& a) {
   return false;
 }
 
-// What was made after its communicator had been given up: the handle may be another one's by now.
+// Gives up a state made after an abort: the handle may be another communicator's by now.
 void give_up(const CommunicatorPointer& late) {
   if (find_communicator(late->comm) == late) abort_communicator(late->comm);
 }
@@ -133,7 +133,7 @@ void finish_init(AsyncInit& a) {
   const InNccl in_nccl;
   if (!is_made(a) || lacks_backend_for(a.comm)) return;
   const CommunicatorPointer held = communicator(a.comm, settings());
-  if (a.given_up) return give_up(held);  // else it is known by now to who gives it up
+  if (a.given_up) return give_up(held);  // else abort_init() finds it
   const OnMachine on(held->backend);
   if (a.ordinal) held->agreed.propose([&] { return *a.ordinal; });
   const Agreement settings_alone{held.get(), nullptr, nullptr};
@@ -143,7 +143,7 @@ void finish_init(AsyncInit& a) {
   announce(*held);
 }
 
-// One that was given up is not among them any more.
+// An aborted initialization is no longer in the list.
 void conclude(const std::shared_ptr<AsyncInit>& a, std::optional<Error> error) {
   AsyncInits& s = async_inits();
   const std::lock_guard lock(s.mutex);
@@ -154,7 +154,7 @@ void conclude(const std::shared_ptr<AsyncInit>& a, std::optional<Error> error) {
   s.over.notify_all();
 }
 
-// As long as NCCL may come back to what lies in this thread's memory (InitThread).
+// Parks the thread while NCCL may come back to its memory (InitThread).
 void park_thread(const AsyncInit& a) {
   AsyncInits& s = async_inits();
   std::unique_lock lock(s.mutex);
@@ -173,13 +173,14 @@ void run(const std::shared_ptr<AsyncInit>& a) {
     }
     return ncclSuccess;
   });
-  if (result != ncclSuccess && !error) error.emplace(result, last_error());  // as without memory
+  // as for want of memory
+  if (result != ncclSuccess && !error) error.emplace(result, last_error());
   const bool failed = error.has_value();
   conclude(a, std::move(error));
   if (failed || a->given_up) park_thread(*a);
 }
 
-// Blocks until the communicator's admission is over; null: there is none.
+// Blocks until the communicator's initialization has ended; null: there is none.
 std::shared_ptr<AsyncInit> wait_for_init_state(ncclComm_t comm) {
   if (!has_inits()) return nullptr;
   AsyncInits& s = async_inits();
@@ -194,7 +195,8 @@ std::shared_ptr<AsyncInit> wait_for_init_state(ncclComm_t comm) {
   return held;
 }
 
-// The same of a call, which is not for NCCL where another thread has aborted the communicator.
+// wait_for_init_state() for a call, which must not reach NCCL if another thread has aborted the
+// communicator.
 std::shared_ptr<AsyncInit> wait_for_init_of_a_call(ncclComm_t comm) {
   require_made(comm);
   auto held = wait_for_init_state(comm);
@@ -229,7 +231,7 @@ void begin_init(ncclComm_t comm, const char* by, ncclComm_t parent,
   AsyncInits& s = async_inits();
   {
     const std::lock_guard lock(s.mutex);
-    // Its handle may be that of one that failed, and went by a way which we did not see.
+    // A destroy that we did not intercept may have freed the handle.
     std::erase_if(s.all, [&](const auto& a) {
       const bool gone = a->comm == comm && a->over;
       a->may_leave |= gone;
@@ -306,7 +308,7 @@ InitThread end_init(ncclComm_t comm) {
 
 InitThread abort_init(ncclComm_t comm) {
   if (!has_inits()) return nullptr;
-  constexpr std::chrono::seconds kGrace{1};  // it ends soon, or it is inside of NCCL
+  constexpr std::chrono::seconds kGrace{1};  // it ends soon, or it is inside NCCL
   AsyncInits& s = async_inits();
   std::unique_lock lock(s.mutex);
   const auto own = find(s, comm);

@@ -1,7 +1,7 @@
-// What a new communicator needs before a program may use it: its ranks compare their settings. One
-// that NCCL makes in the background has that done there, too, by a thread of ours that waits for
-// NCCL; the program hears that it is in progress until then. So whatever calls a program makes
-// first, the ranks have met before, and a rank that makes none holds up no other.
+// Initialization of a new communicator: its ranks compare their settings before a program may use
+// it. For a communicator that NCCL makes in the background a thread of ours waits for NCCL and
+// compares; until then the program is told ncclInProgress. So ranks have met whatever call comes
+// first, and a rank without calls holds up no other.
 #pragma once
 
 #include <nccl.h>
@@ -13,57 +13,56 @@
 
 namespace terse::interpose {
 
-// Whether terse does nothing on any communicator, as nothing is compressed and there is no backend
-// by which to say so.
+// Returns true if terse does nothing on any communicator, as nothing is compressed and there is no
+// backend.
 bool lacks_backend();
 
-// Of communicators that NCCL has made. Blocks. Throws Error; then none of them is good.
+// Initializes communicators that NCCL has made. Blocks. Throws Error; then none of them is usable.
 void finish_init(std::span<const ncclComm_t> comms);
 
-// Begins that of one that NCCL may still be at; `by`: the function that the program has called for
-// it. `parent`: that it is a part of, whose state the program asks for; null: none. `ordinal`: that
-// this rank proposes, if it may be the first one, which numbers the communicator.
+// Begins the initialization of a communicator that NCCL may still be making. `by`: function that
+// the program has called; `parent`: communicator it is made of, whose state the program asks for,
+// or null; `ordinal`: proposed by this rank if it may be rank 0, which numbers the communicator.
 void begin_init(ncclComm_t comm, const char* by, ncclComm_t parent,
                 std::optional<uint64_t> ordinal);
 
-// Whether there is one under way, or one that has failed.
+// Returns true if an initialization is under way, or has failed.
 bool has_inits() noexcept;
 
-// Whether the communicator's own admission is under way. Then a thread of ours asks NCCL how far it
-// is, and no other one may: NCCL's ncclCommGetAsyncError also frees what is over, and two threads
-// in it would both.
+// Returns true if the communicator's own initialization is under way. Its thread alone asks NCCL
+// for the state then: ncclCommGetAsyncError also frees what has ended, and two threads would both.
 bool is_initializing(ncclComm_t comm) noexcept;
 
-// What the program is to hear of a communicator that NCCL has made, before what NCCL says:
-// ncclInProgress where its admission is under way, or that of a part of it, or what that has failed
-// with, which NCCL's errors may follow from. ncclSuccess: what NCCL says.
+// State of a communicator that NCCL has made, which precedes NCCL's answer: ncclInProgress while it
+// or a child of it is being initialized, or the error of its initialization, from which NCCL's
+// errors may follow. ncclSuccess: NCCL answers.
 ncclResult_t init_state(ncclComm_t comm) noexcept;
 
-// Before a call on the communicator, which a program may make without asking: throws Error where
-// NCCL has not made it yet, as NCCL refuses such a call, for a rank may never come.
+// Throws Error before a call on a communicator that NCCL has not made yet, as NCCL refuses such a
+// call: a rank may never come.
 void require_made(ncclComm_t comm);
 
-// The same, and blocks until it is admitted. Throws Error where it could not be.
+// require_made(), and blocks until it is initialized. Throws Error if that failed.
 void require_initialized(ncclComm_t comm);
 
-// The same, and blocks until its admission is over, however it ended.
+// require_made(), and blocks until its initialization has ended, however.
 void wait_for_init(ncclComm_t comm);
 
-// The program goes on with what is made of the communicator, and what NCCL says is about that: what
-// its admission has failed with only its calls tell from now on.
+// Hides the initialization's error from the communicator's state, as the program goes on with what
+// NCCL makes of it; calls still fail.
 void suppress_init_error(ncclComm_t comm) noexcept;
 
-// The thread of an admission that has failed or was given up; it ends when this goes. NCCL (2.19 to
-// 2.26) may keep what it did for the communicator in that thread's memory, and comes back to it
-// when it ends the communicator: so this is to outlast that. Null: there is no such thread.
+// Thread of an initialization that failed or was aborted; it ends with the last reference. NCCL
+// 2.19 to 2.26 may keep the communicator's job in that thread's memory until it ends the
+// communicator: hold this until then. Null: no such thread.
 using InitThread = std::shared_ptr<const void>;
 
-// The communicator is revoked, or about to go: blocks until its admission is over, and nothing is
-// left of that but its thread.
+// Waits for the end of the initialization and forgets it, before a revoke or the communicator's
+// end.
 [[nodiscard]] InitThread end_init(ncclComm_t comm);
 
-// It is about to be aborted: what waits for other ranks gives up. Blocks until then, unless that
-// waits inside of NCCL, which only NCCL's abort ends.
+// Ends waits for other ranks before an abort. Blocks until they have ended, unless a wait is inside
+// NCCL, which only NCCL's abort ends.
 [[nodiscard]] InitThread abort_init(ncclComm_t comm);
 
 }  // namespace terse::interpose

@@ -27,10 +27,10 @@ bool has_event(const ncclCollConfig_t& c) {
   return c.size >= sizeof c && c.launchCompletionEvent != nullptr;
 }
 
-// Whether there is more than terse knows of, and it is set: not null pointers, zeros, or
+// Returns true if members that terse does not know are set: neither null, nor zero, nor
 // NCCL_CONFIG_UNDEF_INT.
 bool has_more(const ncclCollConfig_t& c) {
-  constexpr size_t kMaxBytes = 4096;  // what is larger is not looked at
+  constexpr size_t kMaxBytes = 4096;  // bytes looked at
   const size_t begin = c.size < sizeof c ? NCCL_COLLCONFIG_V23100_BYTES : sizeof c;
   if (c.size > kMaxBytes) return true;
   for (size_t at = begin; at < c.size; at += sizeof(int)) {
@@ -41,7 +41,7 @@ bool has_more(const ncclCollConfig_t& c) {
   return false;
 }
 
-// Where it is not forced, NCCL itself may take another one.
+// Returns true if the algorithm is forced; otherwise NCCL itself may take another one.
 bool forces_algorithm(const ncclCollConfig_t& c) {
   return c.forceAlgSelection == 1 && c.algSelection != nullptr && *c.algSelection != '\0';
 }
@@ -51,7 +51,7 @@ bool is_for_nccl_alone(const ncclCollConfig_t& c) {
   return std::ranges::any_of(numbers, is_set) || forces_algorithm(c) || has_event(c) || has_more(c);
 }
 
-// Programs name the same few schemes over and over.
+// Parsed scheme, cached as programs name the same few over and over.
 std::shared_ptr<const Scheme> scheme_of(const char* text) {
   constexpr size_t kMaxSchemes = 256;
   struct Known {

@@ -1,4 +1,4 @@
-// A call's own configuration, as terse takes it.
+// Configuration of a single call.
 #pragma once
 
 #include <nccl.h>
@@ -10,8 +10,8 @@
 
 namespace terse::interpose {
 
-// Parses a configuration. Empty: NCCL refuses it, and is to say so. Throws
-// Error(ncclInvalidArgument) for an option of terse's that cannot be.
+// Parses a configuration. Empty: NCCL refuses it, and reports that. Throws
+// Error(ncclInvalidArgument) for an invalid option of terse's.
 std::optional<CallConfig> call_config_of(const ncclCollConfig_t& config);
 
 }  // namespace terse::interpose

@@ -17,7 +17,7 @@ namespace {
 struct Parts {
   std::mutex mutex;
   std::unordered_set<ncclComm_t> in_background;
-  std::vector<ChildComm> awaited;  // whose handles are not there yet
+  std::vector<ChildComm> awaited;  // children whose handles are not there yet
 };
 
 // Never destroyed: calls may come from other threads while the program exits.
@@ -26,18 +26,18 @@ Parts& parts() {
   return all;
 }
 
-// Of Parts::awaited, so that asking for a state costs nothing where there are none. Zero only after
-// all places have been read.
+// Size of Parts::awaited, so that asking for a state costs nothing while there are none. Zero only
+// after all places have been read.
 std::atomic<size_t> g_awaited{0};
 
 bool awaits_parts() { return g_awaited.load(std::memory_order_acquire) != 0; }
 
-// Null: it is not there yet.
+// Returns null if it is not there yet.
 ncclComm_t handle_of(const ChildComm& part) {
   return std::atomic_ref(*part.comm).load(std::memory_order_acquire);
 }
 
-// Whether the part's handle is there, and now has its name.
+// Returns true if the child's handle is there, and names it.
 bool try_to_name(Parts& s, const ChildComm& part) {
   const ncclComm_t comm = handle_of(part);
   if (comm == nullptr) return false;
@@ -45,7 +45,7 @@ bool try_to_name(Parts& s, const ChildComm& part) {
     s.in_background.insert(comm);
   else
     s.in_background.erase(comm);
-  // A program that has seen the handle before it was told may use it by now.
+  // A program that has seen the handle may use it by now.
   if (find_communicator(comm) == nullptr) {
     name_communicator(comm, part.name.c_str(), part.made_from);
     begin_init(comm, part.by, part.parent, part.ordinal);
@@ -59,8 +59,8 @@ void drop(Parts& s, const Over& over) {
   g_awaited.store(s.awaited.size(), std::memory_order_release);
 }
 
-// Before the program is told that the parent is not in progress: then its places may go. That may
-// be old news, of before a part was begun, which then is still awaited. `good`: NCCL has not
+// Registers the parent's children before the program is told that it is not in progress: then their
+// places may go. The news may be older than a child, which then stays awaited. `good`: NCCL has not
 // failed.
 void settle_parts(ncclComm_t parent, bool good) {
   Parts& s = parts();
@@ -68,8 +68,8 @@ void settle_parts(ncclComm_t parent, bool good) {
   drop(s, [&](const ChildComm& p) { return p.parent == parent && (!good || try_to_name(s, p)); });
 }
 
-// The part whose handle it is. No place is looked at for a communicator that terse knows: those of
-// other parts may be gone, for all that it can tell.
+// Finds the child of a handle. Looks at no place for a communicator that terse knows: places of
+// other children may be gone.
 template <class Over>
 void drop_part(ncclComm_t comm, const Over& over) {
   if (!awaits_parts() || comm == nullptr) return;
@@ -79,7 +79,7 @@ void drop_part(ncclComm_t comm, const Over& over) {
   drop(s, [&](const ChildComm& p) { return handle_of(p) == comm && over(s, p); });
 }
 
-// Nobody asks NCCL about a communicator that terse knows while another thread does.
+// Asks NCCL through the communicator that terse knows, as one thread at a time must.
 ncclResult_t ask_nccl(ncclComm_t comm, const CommunicatorPointer& known, ncclResult_t* async) {
   return known != nullptr ? known->health.ask_nccl(async)
                           : next().library->nccl.CommGetAsyncError(comm, async);
@@ -132,8 +132,8 @@ void forget_part(ncclComm_t comm) {
 using namespace terse;
 using namespace terse::interpose;
 
-// NCCL's answer, once the names of what it is about are known; or that what NCCL has made still is
-// to be admitted, or that terse has failed on it and the program has not yet gone on without it.
+// Returns NCCL's answer, after naming the children it is about; or that an initialization is under
+// way, or has failed and the program has not gone on without the communicator.
 extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncError(
     ncclComm_t comm, ncclResult_t* async) {
   return ours("ncclCommGetAsyncError", [&] {

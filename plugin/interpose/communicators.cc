@@ -21,28 +21,27 @@
 namespace terse::interpose {
 namespace {
 
-// A communicator that NCCL has made, or makes when the group ends.
+// Communicator that NCCL has made, or makes at the group's end.
 struct Created {
-  const char* by;  // the function that the program has called
+  const char* by;  // function that the program has called
   ncclComm_t* comm;
   std::string name, made_from;
-  ncclComm_t parent;   // that it is a part of, or has grown from; null: none
+  ncclComm_t parent;   // or the one it has grown from; null: none
   bool in_background;  // it does not block
-  bool may_lead;       // whether this rank may be its first one, as far as is known
+  bool may_lead;       // may be rank 0, as far as is known
 };
 
-// What the thread still has to do for its calls: NCCL may do what a group asks for at the group's
-// end.
+// Work that is left to the thread's group end, where NCCL does what the group asks for.
 struct Unfinished {
   std::vector<Created> created;
-  bool aborted = false;                       // a communicator, since the thread last reaped
-  bool destroyed = false;                     // the same
+  bool aborted = false;                       // since the thread last reaped
+  bool destroyed = false;                     // since the thread last reaped
   std::vector<InitThread> admission_threads;  // of communicators that NCCL ends
 };
 
 Unfinished& unfinished() { return ThreadLocal<Unfinished>::get(); }
 
-// Its handle may be that of one that went by a way which we did not see.
+// A destroy that we did not intercept may have freed the handle.
 void name(const Created& created) {
   forget_background(*created.comm);
   release_communicator(*created.comm, true);
@@ -61,13 +60,13 @@ ncclResult_t abort(ncclComm_t comm) {
   return result;
 }
 
-// Null where what its ranks decide together is not still with NCCL.
+// Returns null unless an abandoned exchange of its ranks is still queued in NCCL.
 CommunicatorPointer awaiting(ncclComm_t comm) {
   const CommunicatorPointer state = find_communicator(comm);
   return state != nullptr && state->awaits_ranks() ? state : nullptr;
 }
 
-// What is being caught, of that function: the end of a group may report it.
+// Rethrows the exception being handled, for that function: the end of a group may report it.
 [[noreturn]] void rethrow_as(const char* function) {
   try {
     throw;
@@ -77,7 +76,7 @@ CommunicatorPointer awaiting(ncclComm_t comm) {
   }
 }
 
-// Of communicators that NCCL has made. All of them or none are good.
+// Initializes communicators that NCCL has made: all of them are usable, or none.
 void finish_init(const std::vector<Created>& created) {
   std::vector<ncclComm_t> comms;
   for (const Created& c : created)
@@ -98,14 +97,14 @@ void finish_init(const std::vector<Created>& created) {
   }
 }
 
-// The name that a program gives; NCCL has known names since 2.27.
+// Name in the program's configuration; NCCL has names since 2.27.
 std::string name_in(const ncclConfig_t* config) {
   constexpr size_t kEnd = offsetof(ncclConfig_t, commName) + sizeof config->commName;
   const bool named = config != nullptr && config->size >= kEnd && config->commName != nullptr;
   return named ? config->commName : "";
 }
 
-// The same where NCCL may still be at it, and the program will ask how far it is.
+// Begins the initialization of communicators that NCCL may still be making.
 void expect(const std::vector<Created>& created) {
   for (const Created& c : created) {
     if (c.parent != nullptr) {
@@ -119,14 +118,14 @@ void expect(const std::vector<Created>& created) {
   }
 }
 
-// For `terse run --check`: some process of the run has come to NCCL by way of this library.
+// Leaves the mark of `terse run --check`: a process of the run has reached NCCL by this library.
 void leave_mark() {
   static const bool left = (terse::leave_mark(settings().mark), true);
   (void)left;
 }
 
-// Whether NCCL makes it in the background, as its own variable says, or else the configuration.
-// Then what it returns is how far it is, which differs between ranks: ncclSuccess, too.
+// Returns true if NCCL creates in the background, by its own variable or the configuration. Its
+// result then differs between ranks, ncclSuccess, too.
 bool in_background(const ncclConfig_t* config) {
   const char* const variable = std::getenv("NCCL_COMM_BLOCKING");
   const std::string_view said = variable == nullptr ? "" : variable;
@@ -134,17 +133,16 @@ bool in_background(const ncclConfig_t* config) {
   return config != nullptr && config->blocking == 0;
 }
 
-// What the program has asked NCCL for.
+// Creation that the program has asked for.
 struct Wanted {
-  const char* by;                        // the function that it has called
+  const char* by;                        // function that the program has called
   const ncclConfig_t* config = nullptr;  // null: none of its own
   ncclComm_t parent = nullptr;           // of which it is made; null: none
-  ncclComm_t namesake = nullptr;         // by which it is called without a configuration
+  ncclComm_t namesake = nullptr;         // names it without a configuration
   bool may_lead = true;
 };
 
-// Without a configuration it does as its parent. What a configuration leaves open has NCCL's
-// default, by which it blocks.
+// A child without a configuration does as its parent. A configuration's default is to block.
 bool in_background(const Wanted& w) {
   return in_background(w.config) ||
          (w.config == nullptr && w.parent != nullptr && is_in_background(w.parent));
@@ -157,14 +155,14 @@ std::string name_for(const Wanted& w) {
 
 bool accepted(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
-// Whether NCCL makes it before its call returns. What is made of a parent that blocks is there
-// then, also where it does not block itself.
+// Returns true if NCCL makes it before its call returns, as a child of a blocking parent, even if
+// it does not block itself.
 bool is_made_at_once(const Wanted& w) {
   return !in_background(w) || (w.parent != nullptr && !is_in_background(w.parent));
 }
 
-// What follows NCCL's own creation of communicators. One that does not block is in progress as long
-// as its ranks compare settings, also where NCCL has made it in the background by then.
+// Follows NCCL's own creation. A communicator that does not block is in progress while its ranks
+// compare settings, even if NCCL has made it by then.
 ncclResult_t created(const Wanted& w, ncclResult_t result, ncclComm_t* comms, int count = 1) {
   leave_mark();
   if (!accepted(result) || comms == nullptr || lacks_backend()) return result;
@@ -186,8 +184,8 @@ ncclResult_t created(const Wanted& w, ncclResult_t result, ncclComm_t* comms, in
   return ncclInProgress;
 }
 
-// The same for what is made of a parent. Of one that does not block NCCL says ncclSuccess also
-// while it is still at it, and so do we.
+// created() for a child. NCCL says ncclSuccess for a child that does not block while it is still
+// making it, and so do we.
 ncclResult_t derived(const Wanted& w, ncclResult_t result, ncclComm_t* made) {
   const bool unsaid = result == ncclSuccess && !lacks_backend() && is_in_background(w.parent);
   if (!unsaid) return created(w, result, made);
@@ -195,17 +193,17 @@ ncclResult_t derived(const Wanted& w, ncclResult_t result, ncclComm_t* made) {
   return result;
 }
 
-// Before the ranks of a parent make something of it together. Of one that was revoked NCCL makes
-// parts, whatever its calls have come to.
+// Requires a usable parent before its ranks make a child together. NCCL makes children of a revoked
+// one, whatever its calls have come to.
 void require_whole(ncclComm_t parent) {
   require_initialized(parent);
   const auto known = find_communicator(parent);
   if (known != nullptr && !known->health.revoked()) known->health.require_usable();
 }
 
-// NCCL's answer to a call after which the program goes on without the communicator. `mark` comes
-// before it, for the call makes others fail; says whether that is new, and is taken back where NCCL
-// does not accept the call.
+// Calls NCCL for a call after which the program goes on without the communicator. mark() precedes
+// it, as the call makes others fail; returns true if that is new, and is taken back if NCCL refuses
+// the call.
 template <class Mark, class Ask>
 ncclResult_t ask_marked(ncclComm_t comm, const Mark& mark, void (CommHealth::*take_back)(),
                         const Ask& ask) {
@@ -296,13 +294,13 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
     require_whole(comm);
     const ncclResult_t result =
         call(next().CommSplit, "ncclCommSplit", comm, color, key, made, config);
-    if (color == NCCL_SPLIT_NOCOLOR) return result;  // and nothing will be made
+    if (color == NCCL_SPLIT_NOCOLOR) return result;  // makes nothing
     return derived({.by = "ncclCommSplit", .config = config, .parent = comm, .namesake = comm},
                    result, made);
   });
 }
 
-// By which a program goes on without ranks that are lost, also where its communicator has failed.
+// Shrinks: a program goes on without lost ranks, also if its communicator has failed.
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made,
                             ncclConfig_t* config, int flags) {
   return ours("ncclCommShrink", [&] {
@@ -321,8 +319,8 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
   });
 }
 
-// New ranks have no `comm`, whose configuration they could have: without one of its own, what has
-// grown has no name on any rank.
+// New ranks have no `comm`, whose configuration they could take: a grown communicator without one
+// of its own has no name on any rank.
 ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
                           ncclComm_t* made, ncclConfig_t* config) {
   return ours("ncclCommGrow", [&] {
@@ -333,8 +331,7 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
   });
 }
 
-// The ranks leave together: what has begun between them is to be over, which what was given up
-// would never be.
+// Ranks leave together: fails instead of waiting for an abandoned exchange.
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return ours("ncclCommFinalize", [&] {
     wait_for_init(comm);
@@ -343,8 +340,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   });
 }
 
-// So it is with a part that the program has not asked for, as others may have. NCCL would wait for
-// a meeting of the ranks that was given up, of which the program knows nothing.
+// Registers a child that the program has not asked for, as others may have. Fails if NCCL would
+// wait for an abandoned exchange of the ranks.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ours("ncclCommDestroy", [&] {
     const HandlesInUse in_use({comm});
@@ -361,20 +358,19 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   });
 }
 
-// May come from another thread than the one that drives the communicator, which then gives up what
-// it waits for.
+// May be called from another thread than the one that drives the communicator, whose waits end.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ours("ncclCommAbort", [&] { return abort(comm); });
 }
 
-// Ends what is under way, here or on other threads, and leaves what parts may be made of.
+// Ends what is under way, here or on other threads, and leaves what children may be made of.
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   return ours("ncclCommRevoke", [&] {
     wait_for_init(comm);
     const ncclResult_t result = ask_marked(
         comm, [](CommHealth& health) { return health.revoke(); }, &CommHealth::restore,
         [&] { return call(next().CommRevoke, "ncclCommRevoke", comm, flags); });
-    if (accepted(result)) (void)end_init(comm);  // no NCCL that has this looks at the thread
+    if (accepted(result)) (void)end_init(comm);  // no NCCL with this function looks at the thread
     return result;
   });
 }

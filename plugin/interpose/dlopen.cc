@@ -1,8 +1,8 @@
-// dlopen with RTLD_DEEPBIND: what is opened so, and is linked to an NCCL, calls that one past us.
-// Nothing can be done about it here, but to say so; a facade in front (terse run) catches it.
+// dlopen with RTLD_DEEPBIND: a library opened so, and linked to an NCCL, calls that one past us. We
+// can only warn; a facade in front (terse run) catches it.
 //
-// The entry (entries.S) notes what is opened, and leaves it to libc to do that for the caller. It
-// is looked at when something is opened or looked up the next time.
+// The entry (entries.S) notes what is opened, and leaves the opening to libc for the caller. The
+// next open or look-up examines it.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -21,7 +21,7 @@
 // In entries.S.
 extern "C" {
 extern void* (*terse_next_dlopen)(const char* file, int mode);
-extern uint64_t terse_unseen;  // whether there is something to look at
+extern uint64_t terse_unseen;  // set if there is something to examine
 }
 
 namespace terse::interpose {
@@ -30,7 +30,7 @@ namespace {
 constexpr const char* kFunction = "ncclAllReduce";
 
 struct Noted {
-  std::mutex mutex;  // not held over the loader's calls, which have a lock of their own
+  std::mutex mutex;  // not held during the loader's calls, which have a lock of their own
   std::vector<std::string> files;
 };
 
@@ -40,13 +40,13 @@ Noted& noted() {
   return n;
 }
 
-// A handle of what is open already.
+// Handle of what is open already.
 class Open {
  public:
   explicit Open(const char* file) : handle_(terse_next_dlopen(file, RTLD_LAZY | RTLD_NOLOAD)) {}
   ~Open() {
     if (handle_ != nullptr) dlclose(handle_);
-    dlerror();  // nothing of what we tried is the caller's concern
+    dlerror();  // hides our attempts from the caller
   }
   Open(const Open&) = delete;
   Open& operator=(const Open&) = delete;
@@ -57,7 +57,7 @@ class Open {
   void* const handle_;
 };
 
-// Not an NCCL itself: that is caught where its functions are looked up.
+// Skips an NCCL itself, which is caught at the look-up of its functions.
 void look_at(const std::string& file) {
   const Open open(file.c_str());
   if (open.handle() == nullptr) return;
@@ -82,8 +82,8 @@ void look() {
   for (const std::string& file : files) look_at(file);
 }
 
-// What is open already has been noted before, or was opened otherwise, which stays. An NCCL that
-// terse opens itself may well be linked to another one, which it calls on terse's behalf.
+// Skips what is open already, noted before or opened otherwise. An NCCL that terse opens may be
+// linked to another one, which it calls on terse's behalf.
 void note(const char* file) {
   if (is_opening_nccl()) return;
   if (!settings().policy.compresses() || Open(file).handle() != nullptr) return;
@@ -97,12 +97,12 @@ void note(const char* file) {
 
 using namespace terse::interpose;
 
-// Both give what shall be jumped to.
+// Both return the address to jump to.
 extern "C" void* terse_note(const char* file) noexcept {
   try {
     note(file);
   } catch (const std::exception&) {
-    // no memory to note it, and there will be no warning
+    // without memory there is no warning
   }
   return reinterpret_cast<void*>(terse_next_dlopen);
 }

@@ -1,5 +1,5 @@
 // dlsym, for clients that open NCCL themselves and look its functions up on the handle, such as
-// ctypes, vLLM, JAX and CuPy. The entry (entries.S) brings only names that begin with nccl or
+// ctypes, vLLM, JAX and CuPy. The entry (entries.S) passes only names that begin with nccl or
 // pnccl, on real handles; all else is libc's.
 #include <dlfcn.h>
 
@@ -35,13 +35,13 @@ void warn_of_second(const void* function) {
         object_path(function), next().library->found.path);
 }
 
-// What a look-up of `name` that found `function` is to give. Null: NCCL has no such function. A
-// pnccl name is always NCCL's own function.
+// Result of a look-up of `name` that found `function`. Null: NCCL has no such function. A pnccl
+// name is always NCCL's own function.
 void* redirect(const Slot& slot, const char* name, void* function, uintptr_t caller) {
   const FoundNccl& nccl = next().library->found;
   void* const nccls = find_symbol(nccl.handle, name);
   void* const given = is_alias(name) ? nccls : slot.entry;
-  // On a facade's handle (terse run) our own entry is found, also where NCCL has no such function.
+  // A facade's handle (terse run) finds our own entry, even if NCCL has no such function.
   if (lies_in(reinterpret_cast<uintptr_t>(function), object_range(slot.entry)))
     return nccls != nullptr ? given : nullptr;
   const ObjectRange used = object_range(find_symbol(nccl.handle, kNcclFunction));
@@ -49,7 +49,7 @@ void* redirect(const Slot& slot, const char* name, void* function, uintptr_t cal
   if (!of_used && !lies_in_libnccl(function)) return function;
   if (lies_in(caller, used)) return function;
   if (of_used) return slot.own != nullptr ? given : function;
-  // Handles of one library must not come to another one: all of its functions, or none.
+  // Gives all functions of one library, or none: its handles must not reach another one.
   if (!settings().nccl.empty()) return given;
   warn_of_second(function);
   return function;
@@ -62,7 +62,7 @@ using namespace terse;
 using namespace terse::interpose;
 
 extern "C" void* terse_dlsym(void* handle, const char* name, uintptr_t caller) noexcept {
-  thread_local bool busy = false;  // a library that is being opened looks symbols up, too
+  thread_local bool busy = false;  // a library being opened looks symbols up, too
   void* function = find_symbol(handle, name);
   if (function == nullptr || busy) return function;  // dlerror() says why
   const Slot* slot = slot_of(is_alias(name) ? name + 1 : name);
@@ -70,7 +70,7 @@ extern "C" void* terse_dlsym(void* handle, const char* name, uintptr_t caller) n
   busy = true;
   try {
     void* given = redirect(*slot, name, function, caller);
-    dlerror();  // nothing of what we tried is the caller's concern
+    dlerror();  // hides our attempts from the caller
     function = given != nullptr ? given : find_symbol(next().library->found.handle, name);
   } catch (const std::exception&) {
     dlerror();

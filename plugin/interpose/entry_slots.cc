@@ -16,7 +16,7 @@ extern terse::interpose::Slot terse_slots[], terse_slots_end[];
 namespace terse::interpose {
 namespace {
 
-// What functions.inc says of each slot, in the same order.
+// Return type of each slot's function, in the order of functions.inc.
 enum class Returns { result, text, number, nothing };  // NOLINT: words of functions.inc
 constexpr struct Function {
   const char* name;
@@ -27,7 +27,7 @@ constexpr struct Function {
 #undef NCCL_FUNCTION
 };
 
-// Other threads jump through what is stored.
+// Stores what other threads jump through.
 template <class T>
 void store(T& place, T value) {
   std::atomic_ref(place).store(value, std::memory_order_release);
@@ -38,7 +38,7 @@ Image image_at(const void* address) {
   return {range.begin, range.end - range.begin};
 }
 
-// What is called in place of a function that NCCL lacks: the message is written before.
+// Called in place of a function that NCCL lacks, after the message was written.
 ncclResult_t refuse_usage() { return ncclInvalidUsage; }
 ncclResult_t refuse_system() { return ncclSystemError; }
 const char* refuse_text() { return "unknown: there is no NCCL that could say it"; }
@@ -85,7 +85,7 @@ void bind_entries(const NcclLibrary& library) {
   store(terse_images[1].size, own.size);
   // Calls of an NCCL inside a larger library cannot be told from that library's.
   const Image nccl = library.found.embedded ? Image{} : image_at(in_nccl);
-  // The size last: it is what tells the entries that the slots are right.
+  // The size last, by which the entries know that the slots are ready.
   store(terse_images[0].begin, nccl.begin);
   store(terse_images[0].size, nccl.size);
 }
@@ -94,7 +94,7 @@ void bind_entries(const NcclLibrary& library) {
 
 using namespace terse::interpose;
 
-// Where an unbound slot leads: to what shall be jumped to instead.
+// Returns the address to jump to for an unbound slot.
 extern "C" void* terse_bind(const Slot* slot) noexcept {
   try {
     if (void* function = resolve(slot)) return function;
@@ -104,7 +104,7 @@ extern "C" void* terse_bind(const Slot* slot) noexcept {
   return refusal(slot);
 }
 
-// The same for a call of ours that may come from anywhere, as NCCL's place is not known yet.
+// terse_bind() for a call of ours that may come from anywhere, as NCCL's place is not known yet.
 extern "C" void* terse_enter(const Slot* slot) noexcept {
   try {
     if (resolve(slot) != nullptr) return slot->entry;

@@ -1,4 +1,4 @@
-// What the entries (entries.S) jump through. Its layout is known to them.
+// Slots that the entries (entries.S) jump through. The entries rely on their layout.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace terse::interpose {
 
-// The memory of a loaded library. Return addresses are looked for in it.
+// Memory of a loaded library, in which return addresses are looked up.
 struct Image {
   uintptr_t begin;
   uintptr_t size;
@@ -15,16 +15,16 @@ struct Image {
 
 struct Slot {
   void* target;  // NCCL's function
-  void* entry;   // what this library exports under the function's name
-  void* own;     // the C++ function behind it where it is ours
+  void* entry;   // exported under the function's name
+  void* own;     // C++ function behind it if it is ours
 };
 
 const char* name_of(const Slot& slot);
 
-// The slot of a function named `name`, null where there is none.
+// Slot of a function; null if there is none of the name.
 const Slot* slot_of(const char* name);
 
-// Leads the slots to the library's functions, and the calls that come from within it past ours.
+// Points the slots at the library's functions, and lets calls from within it bypass ours.
 void bind_entries(const NcclLibrary& library);
 
 }  // namespace terse::interpose

@@ -1,5 +1,5 @@
-// Handles of communicators that a call goes on with after it has waited. An abort from another
-// thread may end the wait, and with that the handle: it must not come to NCCL then.
+// Handles in use by calls that wait. An abort from another thread may end the wait and the handle,
+// which then must not reach NCCL.
 #pragma once
 
 #include <nccl.h>
@@ -8,7 +8,7 @@
 
 namespace terse::interpose {
 
-// For as long as the call needs them.
+// Holds handles for as long as the call needs them.
 class HandlesInUse {
  public:
   explicit HandlesInUse(const std::vector<ncclComm_t>& comms);
@@ -18,7 +18,7 @@ class HandlesInUse {
 
   bool is_aborted(ncclComm_t comm) const;
 
-  // All calls that have it now are told.
+  // Notifies all calls that hold the handle.
   static void abort(ncclComm_t comm);
 
  private:

@@ -1,4 +1,4 @@
-// The collectives and messages: compressed as the policy says, or handed on with the caller's own
+// Collectives and messages: compressed as the policy says, or handed on with the caller's own
 // arguments.
 #include "engine/call/intercept.h"
 #include "engine/call/pending_group.h"
@@ -12,7 +12,7 @@
 namespace terse::interpose {
 namespace {
 
-// call_config_of(), whose errors name the call's communicator where terse knows it.
+// Calls call_config_of(); its errors name the call's communicator if terse knows it.
 std::optional<CallConfig> signed_config_of(const Request& request, const ncclCollConfig_t& config) {
   if (const CommunicatorPointer known = find_communicator(request.comm))
     return known->with_context([&] { return call_config_of(config); });
@@ -35,7 +35,7 @@ ncclResult_t taken_or_called(const char* name, const Request& request,
                              const ncclCollConfig_t* config, const Find& function, Args... args) {
   return ours(name, [&] {
     if (InNccl::here()) return call(function(), name, args...);
-    const InNccl in_nccl;  // what the engine asks of NCCL, too
+    const InNccl in_nccl;  // covers what the engine asks of NCCL
     try {
       require_initialized(request.comm);
       if (const Interception answer = offer_with(request, config); answer.result)

@@ -1,6 +1,6 @@
-// Groups: NCCL's own group holds the native collectives and is launched first, then the compressed
-// ones follow, and with them all messages; the order is the same on every rank. A group of native
-// messages alone is NCCL's.
+// Groups: NCCL's own group holds the native collectives and is launched first; the compressed ones
+// follow, and with them all messages, in the same order on every rank. A group of native messages
+// alone is NCCL's.
 #include "interpose/intercepted_group.h"
 
 #include <exception>
@@ -16,12 +16,12 @@
 namespace terse::interpose {
 namespace {
 
-// Of the thread's group.
+// First failure in the thread's group.
 struct GroupFailure {
-  std::exception_ptr first;  // what the first call of ours that failed in it has thrown
+  std::exception_ptr first;  // thrown by the first of our calls that failed
 };
 
-// Null: none has failed.
+// Returns null if none has failed.
 std::exception_ptr take_failure() noexcept {
   GroupFailure* const failure = ThreadLocal<GroupFailure>::find();
   return failure != nullptr ? std::exchange(failure->first, nullptr) : nullptr;
@@ -32,9 +32,8 @@ bool has_failed() noexcept {
   return failure != nullptr && failure->first != nullptr;
 }
 
-// What follows the outermost group, also one that failed, and wherever it did: NCCL's group is over
-// then, and so must ours be, or all that the thread calls later would wait for an end that does not
-// come.
+// End of the outermost group, also of one that failed: NCCL's group is over then, and so must ours
+// be, or all later calls of the thread would wait for an end that does not come.
 class Ending {
  public:
   Ending() = default;
@@ -57,7 +56,7 @@ void throw_failure() {
   if (const std::exception_ptr failure = take_failure()) std::rethrow_exception(failure);
 }
 
-// A part of the group's end, with which what is left of the group fails.
+// Runs a part of the group's end; if it throws, the rest of the group fails.
 template <class Part>
 void with_all_left(FailureScope lost, const Part& part) {
   try {
@@ -68,8 +67,8 @@ void with_all_left(FailureScope lost, const Part& part) {
   }
 }
 
-// The engine's part goes with NCCL's, which gave `result`. Where NCCL refuses a call it drops the
-// group, with terse or without; else others may have made what this rank has not.
+// Fails the engine's part with NCCL's, which gave `result`. NCCL drops a group with a call that it
+// refuses, with or without terse; in other cases ranks may have made calls that this rank has not.
 void fail_with_nccl(ncclResult_t result) {
   if (result == ncclInvalidArgument || result == ncclInvalidUsage) return group_abandon();
   try {
@@ -81,8 +80,8 @@ void fail_with_nccl(ncclResult_t result) {
 
 bool is_under_way(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
-// Before NCCL's own group ends it gets what it can have, and the group's streams meet. Where that
-// fails NCCL's group does, too.
+// Completes the group before NCCL's own ends: NCCL gets what it can have, and the group's streams
+// meet. If that fails, NCCL's group does, too.
 void complete() noexcept {
   if (group_depth() != 1 || has_failed()) return;
   try {
@@ -105,7 +104,7 @@ void hand_over(ncclSimInfo_t* info) {
 
 }  // namespace
 
-// No NCCL takes a call without a communicator, and its group fails with it.
+// A call without a communicator fails NCCL's group.
 void fail_group() noexcept {
   if (group_depth() == 0 || has_failed()) return;
   try {
@@ -134,11 +133,11 @@ ncclResult_t ncclGroupStart() {
 
 ncclResult_t ncclGroupEnd() {
   return ours("ncclGroupEnd", [] {
-    const InNccl in_nccl;  // what the engine asks of NCCL, too
+    const InNccl in_nccl;  // covers what the engine asks of NCCL
     const Ending ending;
     complete();
     const ncclResult_t result = next().library->nccl.GroupEnd();
-    if (group_depth() == 0) return result;  // NCCL has said that there is no group
+    if (group_depth() == 0) return result;  // NCCL has reported that there is no group
     if (group_depth() == 1) {
       with_all_left(FailureScope::kAll, throw_failure);  // NCCL's part has failed with it
       if (!is_under_way(result)) {

@@ -1,10 +1,10 @@
-// The thread's group, of which NCCL has one part and the engine another.
+// Group of a thread, of which NCCL has one part and the engine another.
 #pragma once
 
 namespace terse::interpose {
 
-// Where a call of ours throws in a group: to be called while it does. As with NCCL's own calls,
-// nothing of the group will run then, and its end says why. Nothing outside of a group.
+// Fails the thread's group with the exception being handled; does nothing outside of a group. As
+// with NCCL's own calls, nothing of the group runs, and its end returns the error.
 void fail_group() noexcept;
 
 }  // namespace terse::interpose

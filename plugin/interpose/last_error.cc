@@ -34,7 +34,7 @@ struct LastMessage {
 
 std::string text(const char* message) { return message != nullptr ? message : ""; }
 
-// Of NCCL itself; "" where there is no NCCL.
+// Message of NCCL itself; "" if there is no NCCL.
 std::string message_of_nccl(ncclComm_t comm) {
   try {
     const auto ask = next().GetLastError;  // null before NCCL 2.13
@@ -72,7 +72,7 @@ extern "C" __attribute__((visibility("default"))) const char* ncclGetLastError(n
     message = message_of_nccl(comm);
     const std::lock_guard lock(last_failure().mutex);
     const std::optional<Failure>& ours = last_failure().ours;
-    // What NCCL has said since may be a consequence, as where another rank hears of our failure and
+    // A later message of NCCL's may be a consequence, as another rank hears of our failure and
     // gives up.
     if (ours)
       message = ours->nccls == message ? ours->message

@@ -1,13 +1,12 @@
-// Whose failure was the last, NCCL's or ours: ncclGetLastError gives its message. As NCCL's own, it
-// is the process's, whatever thread failed.
+// Owner of the last failure, NCCL or terse, for ncclGetLastError. Process-wide, as NCCL's own.
 #pragma once
 
 namespace terse::interpose {
 
-// terse has failed on this thread; its message is terse::last_error().
+// Notes a failure of terse's on this thread; its message is terse::last_error().
 void we_failed_last() noexcept;
 
-// NCCL has failed in a call that went through us. Failures of calls that did not are seen by the
+// Notes a failure of NCCL's in a call that went through us. Failures in other calls are seen by the
 // change of NCCL's message.
 void nccl_failed_last() noexcept;
 

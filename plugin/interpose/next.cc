@@ -11,7 +11,8 @@
 namespace terse::interpose {
 namespace {
 
-// A library that looks NCCL up while we open it for the first time gets no answer from us.
+// Set while we open NCCL for the first time: a library that looks it up then gets no answer from
+// us.
 thread_local bool t_resolving = false;
 
 Next resolve() {

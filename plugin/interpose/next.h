@@ -1,4 +1,4 @@
-// The NCCL that the program would call without us.
+// Next NCCL: the one that the program would call without us.
 #pragma once
 
 #include "base/error.h"
@@ -7,7 +7,7 @@
 
 namespace terse::interpose {
 
-// The functions that are ours, as the next library has them; null where it lacks one.
+// Functions of the next library; null if it lacks one.
 struct Next {
   const NcclLibrary* library = nullptr;
   // NOLINTBEGIN(readability-identifier-naming): NCCL's names, without its prefix.
@@ -38,15 +38,15 @@ struct Next {
   // NOLINTEND(readability-identifier-naming)
 };
 
-// Resolved once; throws Error(ncclSystemError) when there is no NCCL.
+// Resolved once. Throws Error(ncclSystemError) if there is no NCCL.
 const Next& next();
 
 // Throws Error(ncclInvalidUsage): the next NCCL has no function of this name.
 [[noreturn]] void fail_lacking(const char* name);
 
-// What comes to us on this thread is a part of a call to NCCL: its ncclBcast calls its
-// ncclBroadcast, and most of its functions ask its ncclCommGetAsyncError. Where NCCL lies in a
-// library with others nothing else tells whose call it is.
+// Scope of a call to NCCL on this thread. Calls that come to us inside are NCCL's own: its
+// ncclBcast calls its ncclBroadcast, and most of its functions its ncclCommGetAsyncError. Nothing
+// else tells that if NCCL lies in a library with others.
 class InNccl {
  public:
   InNccl() {
@@ -75,11 +75,11 @@ ncclResult_t call(Function function, const char* name, Args... args) {
   return function(args...);
 }
 
-// Remembers that NCCL, and not terse, failed last.
+// Notes that NCCL, and not terse, failed last.
 ncclResult_t forwarded(ncclResult_t result) noexcept;
 
-// Runs `body`, which returns a result or throws Error, for the function named `call`. terse's own
-// failures are remembered for ncclGetLastError.
+// Runs `body`, which returns a result or throws Error, for the function named `call`. Notes terse's
+// failures for ncclGetLastError.
 ncclResult_t own(const char* call, ncclResult_t (*body)(void*), void* context) noexcept;
 
 template <class Body>

@@ -1,4 +1,4 @@
-// What programs say to the preload library itself, and ask it (terse.h).
+// Interface of the preload library itself, for programs (terse.h).
 #include <string>
 
 #include "engine/call/comm_levels.h"
@@ -16,7 +16,7 @@ using namespace terse::interpose;
 
 namespace {
 
-// NCCL is asked of a communicator that is being admitted by the thread that admits it alone.
+// NCCL is asked about a communicator being initialized by its own thread alone.
 void require_known(ncclComm_t comm) {
   if (!is_initializing(comm)) require_exists(comm, settings());
 }
@@ -32,7 +32,7 @@ terseResult_t tersePreloadExclude(ncclComm_t comm, size_t elements, const terseR
     require_initialized(comm);
     require_valid(settings());
     require_known(comm);
-    // Where nothing is compressed all is exact.
+    // All is exact if nothing is compressed.
     if (settings().policy.compresses()) exclude(comm, elements, ranges, count, settings());
     return ncclSuccess;
   });

@@ -1,12 +1,11 @@
-// The functions of functions.inc that are ours, under the assembler names by which the entries
-// (entries.S) reach them: the names of NCCL belong to the entries. To be included before any use of
-// those functions.
+// Assembler names of our functions in functions.inc, by which the entries (entries.S) reach them:
+// NCCL's names belong to the entries. Included before any use of those functions.
 #pragma once
 
 #include <nccl.h>
 #include <nccl_config.h>
 
-// Later than the header: NCCL has it since 2.29.
+// Declared here, as NCCL has it since 2.29.
 extern "C" ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
                                      ncclComm_t* made, ncclConfig_t* config);
 

@@ -1,5 +1,4 @@
-// Operators that the program makes: what they multiply by is remembered, for calls with them that
-// are compressed.
+// Operators that the program makes: remembers their factors, for compressed calls.
 #include "interpose/retired_operators.h"
 
 #include <utility>
@@ -20,7 +19,7 @@ struct Retired {
   ncclComm_t comm;
 };
 
-// In the thread's group.
+// Operators of the thread's group.
 struct RetiredOperators {
   std::vector<Retired> all;
 };
@@ -58,7 +57,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
   });
 }
 
-// A call that is enqueued has its own copy. One that waits for its group's end may yet be NCCL's.
+// An enqueued call has its own copy. A call pending at its group's end may yet be NCCL's.
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return ours("ncclRedOpDestroy", [&] {
     if (group_depth() > 0 && op >= ncclNumOps && group_reduces_by(comm, op)) {

@@ -1,10 +1,10 @@
-// Operators that the program makes.
+// Operators that the program has destroyed while a group still uses them.
 #pragma once
 
 namespace terse::interpose {
 
-// Those that the program has destroyed inside the thread's group while its calls still wait to use
-// them; after the group's end, however that came.
+// Destroys the operators that the program destroyed inside the thread's group. Called after the
+// group's end, however that came.
 void destroy_retired_operators() noexcept;
 
 }  // namespace terse::interpose
