@@ -110,11 +110,12 @@ double mean_square_of_absmax(double n) {
   return sum;
 }
 
-// The rounded value is uniform within a step.
+// The rounded value is uniform within a step. Ranks that share their draws err as to nearest
+// (plan/shared_draw.h).
 double error_on_shared_grid(const codec::Spec& spec) {
   const int ranks = std::max<int>(1, spec.ranks);
   const double step = 1.0 / codec::levels(spec.bits, ranks);
-  const double per_step = spec.rounding == codec::Rounding::kNearest ? 12 : 6;
+  const double per_step = spec.rounding == codec::Rounding::kNearest || ranks > 1 ? 12 : 6;
   const double elements = 1.0 * spec.block * ranks;
   return step * std::sqrt(mean_square_of_absmax(elements) / per_step);
 }
