@@ -9,9 +9,10 @@ namespace terse::plan {
 // do not know.
 Link link_of(const Algorithm& algorithm, const Shape& shape);
 
-// Returns true if a call would send more than NCCL does, and so must stay native.
+// Returns true if a call would send more than NCCL does, and so must stay native. Packed shards are
+// of whole words, whose padding does not count: at most a thousandth.
 inline bool sends_more_than_native(const Link& link) {
-  return link.compressed.off_node > link.native.off_node;
+  return link.compressed.off_node > link.native.off_node + link.native.off_node / 1024;
 }
 
 // Adds what NCCL carries beside the algorithm, without the run for its error.

@@ -15,11 +15,13 @@ constexpr Set kReduceScatter = set_of(Collective::kReduceScatter);
 constexpr Set kMoves = set_of(Collective::kAllToAll) | set_of(Collective::kBroadcast) |
                        set_of(Collective::kGather) | set_of(Collective::kScatter) |
                        set_of(Collective::kSend) | set_of(Collective::kRecv);
+constexpr Set kSums = kAllReduce | kReduceScatter | set_of(Collective::kReduce);
 constexpr Set kFp32 = set_of(ncclFloat32);
 
 struct Part {
   Set collectives;  // none: all that the parts before lack
   std::string_view scheme;
+  Set dtypes = 0;  // none: any
 };
 
 // Preset, and its variant for fp32 weights.
@@ -64,6 +66,11 @@ constexpr Part kCgx[] = {{kAllReduce, "minmax4:block=1024,round=stochastic"}, {0
 
 // What large labs run: gradients are summed in fp32 and travel as bf16, rounded at random.
 constexpr Part kNcclx[] = {{kReduceScatter | kAllReduce, "bf16:round=stochastic"}, {0, "off"}};
+
+// 16-bit gradients lose at each hop of a ring, which rounds every partial sum; here a sum is
+// rounded once.
+constexpr Part kFp32Sums[] = {
+    {kSums, "bf16", set_of(ncclBfloat16)}, {kSums, "fp16", set_of(ncclFloat16)}, {0, "off"}};
 
 // SDP4Bit (arXiv 2410.15526): gradients (section 4, TLq-HS) in 8 bits within a node, 4 between
 // nodes, where they are smoothed by a Hadamard transform; weights as 4-bit differences (section 3,
@@ -115,6 +122,9 @@ constexpr Family kFamilies[] = {
     {"ncclx", "", "off", kNcclx,
      "what NCCLX does to ReduceScatter, and to AllReduce: fp32 sums of what travels as bf16, "
      "stochastic; all else is native"},
+    {"fp32-sums", "", "off", kFp32Sums,
+     "sums of 16-bit gradients in fp32, rounded once, with no fewer bytes "
+     "(reduce_scatter_with_fp32_accumulation of Megatron-LM); all else is native"},
     {"sdp4bit", "sdp4bit-zero32", "int4:block=2048,round=nearest,delta=inplace", kSdp4bit,
      "SDP4Bit (arXiv 2410.15526), where gathered weights stay in their buffers (Megatron, ZeRO-1 "
      "and 2): 4-bit differences; gradients in 8 bits within a node, 4 and a Hadamard transform "
@@ -143,7 +153,7 @@ Preset make(const Family& family, std::vector<PresetPart> gathers) {
   Preset preset{std::string(family.name), std::move(gathers), std::string(family.meaning),
                 std::string(family.fp32_name)};
   for (const Part& part : family.others)
-    preset.parts.push_back({part.collectives, 0, std::string(part.scheme)});
+    preset.parts.push_back({part.collectives, part.dtypes, std::string(part.scheme)});
   return preset;
 }
 

@@ -29,6 +29,14 @@ plan::Sharing sharing_of(const codec::Spec& spec) {
   return kAll[static_cast<size_t>(codec::descriptor(spec.codec).sharing)];
 }
 
+bool is_for_type(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype) {
+  constexpr std::string_view kCasts[] = {"", "fp16", "bf16"};  // by Dtype
+  static_assert(std::size(kCasts) == codec::kDtypes);
+  const std::string_view codec = codec::descriptor(scheme.spec.codec).name;
+  return scheme.spec.bits < 8 * codec::dtype_size(dtype) ||
+         (plan::traits(collective).reduces && codec == kCasts[static_cast<size_t>(dtype)]);
+}
+
 bool serves(const Scheme& scheme, plan::Collective collective) {
   if (codec::descriptor(scheme.spec.codec).codebook && plan::is_point_to_point(collective))
     return false;

@@ -72,6 +72,11 @@ plan::Sharing sharing_of(const codec::Spec& spec);
 // its levels.
 bool serves(const Scheme& scheme, plan::Collective collective);
 
+// Returns true if calls of the type are compressed with the scheme: its codes have fewer bits than
+// the elements, or they are the elements, and the collective reduces. Such a sum is exchanged as it
+// is, made in fp32, and rounded once, not at each of the ranks.
+bool is_for_type(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype);
+
 // Scheme on so many ranks: summed codes have levels whose sum over all ranks fits in a code, in the
 // next wider code if they would be too few. Empty: there is none.
 std::optional<Scheme> on_ranks(Scheme scheme, int ranks);

@@ -493,7 +493,7 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
         names = [line.split(":")[0] for line in table.splitlines() if not line.startswith(" ")]
         self.assertEqual(names, [
             "safe", "safe-fsdp32", "fast", "fast-fsdp32", "qsdp", "qsdp-fsdp32", "qsdp-w6g4",
-            "qsdp-w6g4-fsdp32", "qsdp-w4g4", "qsdp-w4g4-fsdp32", "cgx", "ncclx", "sdp4bit",
+            "qsdp-w6g4-fsdp32", "qsdp-w4g4", "qsdp-w4g4-fsdp32", "cgx", "ncclx", "fp32-sums", "sdp4bit",
             "sdp4bit-zero32", "sdp4bit-fsdp", "sdp4bit-fsdp32", "sdp4bit-flat4",
             "sdp4bit-flat4-fsdp32", "sdp4bit-flat8", "sdp4bit-flat8-fsdp32", "zeropp",
             "zeropp-fsdp32", "global-qsgd", "global-qsgd-exp"])

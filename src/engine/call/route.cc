@@ -99,8 +99,8 @@ std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme
   codec::Dtype dtype;
   if (scheme.off) return TERSE_BYPASS_OFF;
   if (!compressible(request.datatype, &dtype)) return TERSE_BYPASS_DTYPE;
-  // A cast to 16 bits does not shrink 16-bit elements. The scheme of auto is not known yet.
-  if (!scheme.automatic && scheme.spec.bits >= 8 * codec::dtype_size(dtype))
+  // The scheme of auto is not known yet.
+  if (!scheme.automatic && !is_for_type(scheme, request.collective, dtype))
     return TERSE_BYPASS_DTYPE;
   if (!compressible(request)) return TERSE_BYPASS_OP;
   if (!scheme.automatic && !serves(scheme, request.collective)) return TERSE_BYPASS_COLLECTIVE;

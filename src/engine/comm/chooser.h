@@ -30,8 +30,8 @@ struct Prospect {
 // as long as a call of many ranks.
 Prospect as_chosen_for(const Prospect& call);
 
-// Returns true if the scheme serves() the collective and its codes have fewer bits than the
-// elements.
+// Returns true if the scheme serves() the collective and may gain by it: its codes have fewer bits
+// than the elements.
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype);
 
 // Returns true if a call stays native because its algorithm would send more between nodes than NCCL
