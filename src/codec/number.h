@@ -25,6 +25,8 @@ TERSE_INLINE float number_of(Number n, uint32_t bits) {
   return bits_float(bits == 0 ? 0x00400000u : bits == 0xff ? kNanBits : bits << 23);
 }
 
+constexpr uint32_t kLargestBf16Bits = 0x7f7f0000u;  // finite, as fp32
+
 // What stands for a block that is not finite.
 TERSE_INLINE float unsound_number(Number n) {
   return bits_float(n == Number::kBf16 ? kInfinityBits : kNanBits);
@@ -34,7 +36,7 @@ TERSE_INLINE float unsound_number(Number n) {
 TERSE_INLINE float rounded_up(Number n, float x) {
   if (n != Number::kBf16) return x;
   const uint32_t up = (float_bits(x) + 0xffffu) & 0xffff0000u;
-  return bits_float(up < kInfinityBits ? up : 0x7f7f0000u);
+  return bits_float(up < kInfinityBits ? up : kLargestBf16Bits);
 }
 
 }  // namespace terse::codec

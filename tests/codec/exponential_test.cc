@@ -249,6 +249,25 @@ TEST(Exponential, TheEndsOfFp32AreFinite) {
     }
 }
 
+// A merge goes up to twice as far as a sum that bf16 holds. The largest fp32 is infinite as bf16.
+TEST(Exponential, TheEndsOfBf16AreFinite) {
+  const float largest = bits_float(kLargestBf16Bits);
+  for (const size_t ranks : {3, 5, 6})
+    for (const float sign : {1.0f, -1.0f}) {
+      const float part = sign * largest / static_cast<float>(ranks + 1);
+      Ranks all(exponential(static_cast<int>(ranks)),
+                std::vector<Floats>(ranks, Floats(200, part)));
+      const Bytes memory = oracle::to_memory(Dtype::kBfloat16, all.sum());
+      const Floats got = oracle::from_memory(Dtype::kBfloat16, memory);
+      EXPECT_EQ(std::ranges::max(got, {}, magnitude), sign * largest) << ranks;
+    }
+}
+
+TEST(Exponential, TheLargestFp32OfOneRankIsExact) {
+  Ranks alone(exponential(1), {Floats(100, -FLT_MAX)});
+  for (const float value : alone.sum()) EXPECT_EQ(value, -FLT_MAX);
+}
+
 TEST(Exponential, ZerosStayPositiveZeros) {
   Ranks all(exponential(3), std::vector<Floats>(3, Floats(100, -0.0f)));
   for (const float value : all.sum()) EXPECT_EQ(float_bits(value), 0u);

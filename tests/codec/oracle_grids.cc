@@ -81,9 +81,10 @@ float decode_exponential(const Spec& spec, int code, const std::vector<float>& p
   const float absmax = mul(params[0], factor);
   if (!std::isfinite(absmax)) return kNan;
   if (code % 128 == 0) return mul(absmax, code == 0 ? 0.0f : -0.0f);
-  const float largest = std::numeric_limits<float>::max();
+  const float largest_bf16 = std::ldexp(255.0f, 120);
   float value = mul(absmax, std::ldexp(1.0f, exponential_headroom(spec) - code % 128));
-  if (!std::isfinite(value) && std::isfinite(mul(absmax, spec.ranks))) value = largest;
+  if (value > largest_bf16 && std::isfinite(mul(absmax, spec.ranks)))
+    value = std::max(absmax, largest_bf16);
   return code >= 128 ? -value : value;
 }
 

@@ -67,7 +67,8 @@ struct Exponential {
     return {q.inverse, headroom(form) + kBias};
   }
 
-  // Where the sum of the largest elements is finite, so is each value.
+  // Where the sum of the largest elements is finite, so is each value, as bf16, too. The largest
+  // element of one rank alone may be beyond bf16.
   struct Dequantizer {
     float absmax, limit;
     uint32_t top;
@@ -75,8 +76,8 @@ struct Exponential {
 
   static TERSE_INLINE Dequantizer dequantizer(const Params& p, const Form& form) {
     const bool finite = is_finite(mul(p.first, static_cast<float>(form.ranks)));
-    return {p.first, bits_float(kInfinityBits - static_cast<uint32_t>(finite)),
-            headroom(form) + kBias};
+    const float limit = larger(p.first, bits_float(kLargestBf16Bits));
+    return {p.first, finite ? limit : bits_float(kInfinityBits), headroom(form) + kBias};
   }
 
   static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form&) {
