@@ -67,6 +67,15 @@ void expect_sum_then_wait(ncclComm_t comm, int rank, Sum& call, std::barrier<>& 
   all.arrive_and_wait();
 }
 
+// Goes on without rank 2.
+void expect_sum_of_the_others(ncclComm_t comm, int shrink) {
+  ncclComm_t smaller = nullptr;
+  int excluded[] = {2};
+  ASSERT_EQ(ncclCommShrink(comm, excluded, 1, &smaller, nullptr, shrink), ncclSuccess);
+  expect_sum(smaller, 1, 2);
+  EXPECT_EQ(ncclCommDestroy(smaller), ncclSuccess);
+}
+
 ncclComm_t made(int rank, int ranks, const ncclUniqueId& id) {
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitRank(&comm, ranks, id, rank), ncclSuccess) << ncclGetLastError(nullptr);
@@ -195,13 +204,8 @@ TEST_F(Recipes, TheOthersShrinkWithAnAbortAndGoOn) {
     Sum call(1);
     expect_sum_then_wait(comm, rank, call, all);
     if (rank < 2) {
-      ncclComm_t smaller = nullptr;
-      int excluded[] = {2};
-      ASSERT_EQ(ncclCommShrink(comm, excluded, 1, &smaller, nullptr, NCCL_SHRINK_ABORT),
-                ncclSuccess);
+      expect_sum_of_the_others(comm, NCCL_SHRINK_ABORT);
       EXPECT_NE(call.end(), ncclSuccess);
-      expect_sum(smaller, 1, 2);
-      EXPECT_EQ(ncclCommDestroy(smaller), ncclSuccess);
     }
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   });
@@ -216,12 +220,7 @@ TEST_F(Recipes, TheOthersRevokeShrinkAndGoOn) {
     if (rank < 2) {
       EXPECT_EQ(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), ncclSuccess);
       EXPECT_NE(call.end(), ncclSuccess);
-      ncclComm_t smaller = nullptr;
-      int excluded[] = {2};
-      ASSERT_EQ(ncclCommShrink(comm, excluded, 1, &smaller, nullptr, NCCL_SHRINK_DEFAULT),
-                ncclSuccess);
-      expect_sum(smaller, 1, 2);
-      EXPECT_EQ(ncclCommDestroy(smaller), ncclSuccess);
+      expect_sum_of_the_others(comm, NCCL_SHRINK_DEFAULT);
     }
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   });
