@@ -4,10 +4,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "failure.h"
 
@@ -16,6 +16,7 @@ namespace hostnccl {
 class Completion {
  public:
   using Listener = std::function<void(const Outcome&)>;
+  using Listeners = std::list<Listener>;
 
   // Later calls are ignored. Runs the listeners on the caller's thread.
   void finish(Outcome outcome) {
@@ -36,7 +37,7 @@ class Completion {
     changed_.notify_all();
   }
   void tell() {
-    std::vector<Listener> listeners;
+    Listeners listeners;
     {
       std::lock_guard lock(mutex_);
       listeners.swap(listeners_);
@@ -46,14 +47,18 @@ class Completion {
 
   // Runs the listener now if already finished.
   void then(Listener listener) {
+    Listeners one;
+    one.push_back(std::move(listener));
+    then(std::move(one));
+  }
+
+  // The same of listeners that are in a list by now: takes no memory.
+  void then(Listeners listeners) {
     {
       std::lock_guard lock(mutex_);
-      if (!finished_) {
-        listeners_.push_back(std::move(listener));
-        return;
-      }
+      if (!finished_) return listeners_.splice(listeners_.end(), listeners);
     }
-    listener(outcome_);
+    for (const Listener& listener : listeners) listener(outcome_);
   }
 
   const Outcome& wait() {
@@ -79,7 +84,7 @@ class Completion {
   bool finished_ = false;
   std::chrono::steady_clock::time_point time_;  // constant once finished, and so is the outcome
   Outcome outcome_;
-  std::vector<Listener> listeners_;
+  Listeners listeners_;
 };
 
 }  // namespace hostnccl

@@ -8,22 +8,25 @@
 #include <nccl.h>
 
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 namespace hostnccl {
 
+// A copy takes no memory.
 class Failure : public std::exception {
  public:
-  Failure(ncclResult_t code, std::string text) : code_(code), text_(std::move(text)) {}
+  Failure(ncclResult_t code, std::string text)
+      : code_(code), text_(std::make_shared<const std::string>(std::move(text))) {}
   ncclResult_t code() const { return code_; }
-  const std::string& text() const { return text_; }
-  const char* what() const noexcept override { return text_.c_str(); }
+  const std::string& text() const { return *text_; }
+  const char* what() const noexcept override { return text_->c_str(); }
 
  private:
   ncclResult_t code_;
-  std::string text_;
+  std::shared_ptr<const std::string> text_;
 };
 
 using Outcome = std::optional<Failure>;

@@ -66,6 +66,8 @@ bool Stream::is_idle() const {
 }
 
 void Stream::push(Item item) {
+  if (item.until != nullptr)
+    item.end.push_back([this](const Outcome& outcome) { finished(outcome); });
   std::unique_lock lock(mutex_);
   items_.push_back(std::move(item));
   ++pushed_;
@@ -92,9 +94,7 @@ void Stream::pump(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     if (item.start) item.start();
     if (item.signals != nullptr) item.signals->tell();
-    if (item.until != nullptr) {
-      item.until->then([this](const Outcome& outcome) { finished(outcome); });
-    }
+    if (item.until != nullptr) item.until->then(std::move(item.end));
     item = {};
     lock.lock();
   }

@@ -2,7 +2,8 @@
 //
 // Host functions run on the stream's own thread. Everything else needs none: whoever finishes an
 // item (a communicator's thread, say) starts the next one on the spot, so that handing over between
-// a stream and a communicator costs one wake-up each way.
+// a stream and a communicator costs one wake-up each way. What an item takes of memory it has when
+// it is pushed: where it starts there is nobody to hear of an error.
 #pragma once
 
 #include <condition_variable>
@@ -45,6 +46,7 @@ class Stream {
   struct Item {
     std::function<void()> start;          // may be empty
     std::shared_ptr<Completion> until;    // may be null
+    Completion::Listeners end;            // of `until`
     std::shared_ptr<Completion> signals;  // finished with the item; may be null
     bool on_thread = false;
   };
