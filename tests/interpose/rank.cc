@@ -5,12 +5,14 @@
 // COMM_NAME; with `grouped` each call is a group of its own. `made_in_group`: its communicator's
 // creation is one. `nowhere`: each call is a group of its own, and has no buffers. `in_pairs`:
 // after its first call a communicator is split in pairs, which make the others. `gathers`: its
-// calls are AllGathers in place, of COUNT elements in all. Prints what each
-// call gave:
+// calls are AllGathers in place, of COUNT elements in all. From its creation on, or from its first
+// call on, it gets no more memory than the bytes that are in ROOM_AT_CREATION or ROOM_AT_CALLS.
+// Prints what each call gave:
 //   init RESULT MESSAGE
 //   round K RESULT SUM MESSAGE     SUM: of the elements' bits
 #include <hostnccl.h>
 #include <nccl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -43,6 +45,19 @@ ncclUniqueId exchange_id(int rank, const char* path) {
   }
   std::puts("no id");
   std::exit(3);
+}
+
+// Limits this process to the memory that it has and the bytes in the variable.
+void limit_memory(const char* variable) {
+  const char* bytes = std::getenv(variable);
+  if (bytes == nullptr) return;
+  unsigned long long pages = 0;
+  FILE* f = std::fopen("/proc/self/statm", "r");
+  if (std::fscanf(f, "%llu", &pages) != 1) std::exit(3);
+  std::fclose(f);
+  const rlim_t most = pages * sysconf(_SC_PAGESIZE) + std::strtoull(bytes, nullptr, 10);
+  const rlimit limit{most, most};
+  setrlimit(RLIMIT_AS, &limit);
 }
 
 // What has come of a call in the end.
@@ -95,6 +110,7 @@ int main(int argc, char** argv) {
   const int rounds = std::atoi(argv[5]);
   const ncclUniqueId id = exchange_id(rank, argv[3]);
   ncclComm_t comm = nullptr;
+  limit_memory("ROOM_AT_CREATION");
   ncclResult_t result = way == "made_in_group" ? make_in_group(&comm, ranks, id, rank)
                         : blocking             ? ncclCommInitRank(&comm, ranks, id, rank)
                                                : make_in_background(&comm, ranks, id, rank);
@@ -102,6 +118,7 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   if (result != ncclSuccess) return comm == nullptr || !blocking ? 0 : 4;
   std::vector<float> data(count);
+  limit_memory("ROOM_AT_CALLS");
   for (int k = 0; k < rounds; ++k) {
     for (size_t i = 0; i < count; ++i)
       data[i] = static_cast<float>((i * 2654435761u + rank * 97 + k) % 1000) / 37.0f;
