@@ -76,7 +76,7 @@ class TestsRun(unittest.TestCase):
         for arguments in ["--sanitize"], ["--", "-R", "codec"]:
             self.run_it(*arguments)
             self.assertFalse(os.path.exists(os.path.join(self.folder, "asked-python")))
-        self.assertEqual(self.asked("python")[1:], ["build/torch", "--megatron"])
+        self.assertEqual(self.asked("python")[1:], ["build/torch", "--megatron", "--deepspeed"])
 
     def test_what_cannot_be_built_is_not_tested(self):
         write_script(os.path.join(self.folder, "bin/cmake"), '[ "$1" != --build ] || exit 7')

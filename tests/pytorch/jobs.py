@@ -2,6 +2,7 @@
 this process, so that torch is imported once. Prints for each job, as JSON, how its ranks ended and what
 they printed."""
 
+import importlib
 import json
 import os
 import runpy
@@ -17,6 +18,9 @@ import forked  # noqa: E402
 import torch_hostnccl  # noqa: E402, F401
 from ports import free_port  # noqa: E402
 
+# What a program begins with and takes long to read.
+MODULES = {"megatron": ["megatron_gpt"],
+           "deepspeed": ["deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer"]}
 PATIENCE = 240  # seconds, after which a rank is killed
 
 
@@ -37,9 +41,10 @@ def ended(process, output):
 
 def main():
     results = []
-    if any(job.startswith("megatron") for job in sys.argv):
-        sys.path.append(os.path.join(os.path.dirname(os.path.dirname(HERE)), "examples", "pytorch"))
-        import megatron_gpt  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
+    sys.path.append(os.path.join(os.path.dirname(os.path.dirname(HERE)), "examples", "pytorch"))
+    for program in {job.partition(":")[0] for job in sys.argv[1:]}:
+        for module in MODULES.get(program, ()):
+            importlib.import_module(module)
     forked.keep_all()
     for job in sys.argv[1:]:
         program, size, *arguments = job.split(":")

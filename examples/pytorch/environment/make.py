@@ -1,5 +1,5 @@
 """Makes a virtual environment with PyTorch for machines without CUDA, once, and in it the backend
-"hostnccl": make.py FOLDER [--hostnccl FOLDER] [--torch VERSION] [--megatron]
+"hostnccl": make.py FOLDER [--hostnccl FOLDER] [--torch VERSION] [--megatron] [--deepspeed]
 
 From PyPI, 550 MB to load and 1.3 GB on the disk; without a network it fails. PyTorch comes without the
 libraries of CUDA that it asks for, which would be several GB more (without_cuda.py). Its NCCL is
@@ -17,6 +17,7 @@ import venv
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.join(os.path.dirname(HERE), "backend")
+MORE = {"megatron": "Megatron Core", "deepspeed": "DeepSpeed"}  # whose packages are in NAME.txt
 
 
 def read(*paths):
@@ -88,10 +89,11 @@ class Environment:
                 os.remove(link)
             os.symlink(target, link)
 
-    def add_megatron(self):
-        stamp, wanted = self.folder + "/megatron.made", read(HERE + "/megatron.txt")
+    def add_packages(self, name):
+        listed = f"{HERE}/{name}.txt"
+        stamp, wanted = f"{self.folder}/{name}.made", read(listed)
         if not made(stamp, wanted):
-            self.install(HERE + "/megatron.txt")
+            self.install(listed)
             note(stamp, wanted)
 
     def add_backend(self, hostnccl):
@@ -122,15 +124,17 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--hostnccl", help="the folder of hostnccl's libnccl.so.2")
     parser.add_argument("--torch", help="another version than that of requirements.txt")
-    parser.add_argument("--megatron", action="store_true", help="with Megatron Core, too")
+    for name, meaning in MORE.items():
+        parser.add_argument("--" + name, action="store_true", help=f"with {meaning}, too")
     options = parser.parse_args()
     environment = Environment(options.folder, requirements(options.torch))
     environment.make()
     if options.hostnccl:
         environment.link(options.hostnccl)
         environment.add_backend(options.hostnccl)
-    if options.megatron:
-        environment.add_megatron()
+    for name in MORE:
+        if getattr(options, name):
+            environment.add_packages(name)
 
 
 main()
