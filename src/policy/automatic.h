@@ -30,8 +30,8 @@ std::vector<Scheme> candidates(const Scheme& scheme, int ranks);
 // Name of a candidate in profiles: the codec, and its rounding if that is not the default.
 std::string short_name(const Scheme& scheme);
 
-// Relative error of one encoding of Gaussian data, L2; of a shared grid, one that fits the data of
-// all ranks.
+// Relative error of one encoding of Gaussian data, L2; of a shared grid, that of the sum of all
+// ranks.
 double gaussian_error(const codec::Spec& spec);
 
 }  // namespace terse

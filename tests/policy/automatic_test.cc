@@ -202,12 +202,28 @@ TEST(GaussianError, FollowsTheStep) {
   EXPECT_NEAR(error_of_one("int7") / error_of_one("int8"), 127.0 / 63, 0.05);
 }
 
-// Blocks of all ranks' data, on the grid of the largest of it: that of the first rank.
+// Numbers by which so many ranks round: in pairs, the last three together if they are odd in
+// number.
+std::vector<double> shared_draws(int ranks, std::mt19937& random) {
+  std::uniform_real_distribution<double> draw;
+  std::vector<double> u;
+  while (static_cast<int>(u.size()) < ranks) {
+    const int left = ranks - static_cast<int>(u.size());
+    const double own = draw(random);
+    u.push_back(own);
+    if (left == 3)
+      u.insert(u.end(), {std::fmod(2 - 2 * own, 1), std::fmod(own + 0.5, 1)});
+    else if (left > 1)
+      u.push_back(1 - own);
+  }
+  return u;
+}
+
+// Sums of blocks of all ranks' data, on the grid of the largest of it.
 double simulated(int bits, int block, int ranks, bool nearest) {
   constexpr int kBlocks = 400;
   std::mt19937 random(static_cast<unsigned>(ranks));
   std::normal_distribution<double> bell;
-  std::uniform_real_distribution<double> draw;
   const double levels = std::floor(((1 << (bits - 1)) - 1) / static_cast<double>(ranks));
   double error = 0, norm = 0;
   for (int trial = 0; trial < kBlocks; ++trial) {
@@ -216,10 +232,15 @@ double simulated(int bits, int block, int ranks, bool nearest) {
     for (double& x : all) absmax = std::max(absmax, std::abs(x = bell(random)));
     const double step = absmax / levels;
     for (size_t i = 0; i < static_cast<size_t>(block); ++i) {
-      const double got =
-          step * (nearest ? std::round(all[i] / step) : std::floor(all[i] / step + draw(random)));
-      error += (got - all[i]) * (got - all[i]);
-      norm += all[i] * all[i];
+      const std::vector<double> u = shared_draws(ranks, random);
+      double got = 0, exact = 0;
+      for (size_t r = 0; r < u.size(); ++r) {
+        const double x = all[r * static_cast<size_t>(block) + i];
+        got += step * std::floor(x / step + (nearest ? 0.5 : u[r]));
+        exact += x;
+      }
+      error += (got - exact) * (got - exact);
+      norm += exact * exact;
     }
   }
   return std::sqrt(error / norm);
