@@ -109,6 +109,7 @@ int main(int argc, char** argv) {
   const size_t count = std::strtoull(argv[4], nullptr, 10);
   const int rounds = std::atoi(argv[5]);
   const ncclUniqueId id = exchange_id(rank, argv[3]);
+  std::vector<float> data(count);  // the program's own, before any limit
   ncclComm_t comm = nullptr;
   limit_memory("ROOM_AT_CREATION");
   ncclResult_t result = way == "made_in_group" ? make_in_group(&comm, ranks, id, rank)
@@ -117,7 +118,6 @@ int main(int argc, char** argv) {
   std::printf("init %d %s\n", result, result == ncclSuccess ? "" : ncclGetLastError(nullptr));
   std::fflush(stdout);
   if (result != ncclSuccess) return comm == nullptr || !blocking ? 0 : 4;
-  std::vector<float> data(count);
   limit_memory("ROOM_AT_CALLS");
   for (int k = 0; k < rounds; ++k) {
     for (size_t i = 0; i < count; ++i)
