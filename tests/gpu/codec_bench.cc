@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/launch.h"
 #include "device_buffer.h"
+#include "kernels/launch.h"
 
 namespace terse::gpu {
 namespace {

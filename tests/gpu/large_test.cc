@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "kernels/launch.h"
 #include "device_buffer.h"
+#include "kernels/launch.h"
 #include "support.h"
 
 namespace terse::gpu {

@@ -4,9 +4,9 @@
 
 #include <cstring>
 
-#include "kernels/launch.h"
 #include "device_buffer.h"
 #include "image.h"
+#include "kernels/launch.h"
 
 namespace terse::gpu {
 namespace {

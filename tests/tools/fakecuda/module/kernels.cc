@@ -7,12 +7,12 @@
 #include <cstring>
 
 #include "cpu_kernels.h"
+#include "fake.h"
 #include "kernels/call_header_kernel.h"
 #include "kernels/checksum_kernel.h"
 #include "kernels/compare.h"
 #include "kernels/increment.h"
 #include "kernels/learning.h"
-#include "fake.h"
 
 namespace terse::kernels {
 namespace {
