@@ -36,7 +36,7 @@ void expect_refused(terseResult_t result, const Guarded& out, const Bytes& befor
 
 TEST(Api, EncodesTheGoldens) {
   for (const Golden& g : read_goldens(TERSE_TEST_DATA, "encode")) {
-    SCOPED_TRACE(g.name);
+    SCOPED_TRACE(g.path());
     const SchemeHandle scheme = parse(g.scheme);
     size_t bytes = 0;
     ASSERT_EQ(terseEncodedSize(scheme.get(), g.count, number_of(g.dtype), &bytes), TERSE_SUCCESS);
@@ -55,7 +55,7 @@ TEST(Api, EncodesTheGoldens) {
 
 TEST(Api, DecodesTheGoldens) {
   for (const Golden& g : read_goldens(TERSE_TEST_DATA, "decode")) {
-    SCOPED_TRACE(g.name);
+    SCOPED_TRACE(g.path());
     for (size_t offset = 0; offset < 4; ++offset) {
       Guarded in(g.packed, offset), out(g.elements.size(), offset);
       ASSERT_EQ(terseDecode(in.data(), in.size(), out.data(), g.count, number_of(g.dtype)),
@@ -69,7 +69,7 @@ TEST(Api, DecodesTheGoldens) {
 
 TEST(Api, RefusesTheGoldens) {
   for (const Golden& g : read_goldens(TERSE_TEST_DATA, "refuse")) {
-    SCOPED_TRACE(g.name);
+    SCOPED_TRACE(g.path());
     Guarded in(g.packed), out(5 * 4);
     const Bytes before = out.content();
     expect_refused(terseDecode(in.data(), in.size(), out.data(), 5, number_of(Dtype::kFloat32)),

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 
@@ -37,7 +38,7 @@ Dtype parse_dtype(const std::string& name) {
 
 std::string print(const Golden& g) {
   std::ostringstream out;
-  out << "# " << g.about << "\n";
+  out << "[" << g.name << "]\n# " << g.about << "\n";
   if (g.kind() == "encode") out << "scheme " << g.scheme << "\ndraw " << g.draw << "\n";
   if (g.kind() == "refuse") {
     out << "message " << g.message << "\n";
@@ -49,12 +50,19 @@ std::string print(const Golden& g) {
   return out.str();
 }
 
-Golden parse_golden(const std::string& name, const std::string& text) {
-  Golden g;
-  g.name = name;
+std::vector<Golden> parse_goldens(const std::string& file, const std::string& text) {
+  std::vector<Golden> goldens;
   Bytes* bytes = nullptr;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
+    if (line.starts_with('[') && line.ends_with(']')) {
+      goldens.push_back({.file = file, .name = line.substr(1, line.size() - 2)});
+      bytes = nullptr;
+      continue;
+    }
+    if (line.empty()) continue;
+    if (goldens.empty()) throw std::runtime_error(file + ": no case at the top");
+    Golden& g = goldens.back();
     const size_t space = line.find(' ');
     const std::string key = line.substr(0, space);
     const std::string value = space == line.npos ? "" : line.substr(space + 1);
@@ -77,9 +85,9 @@ Golden parse_golden(const std::string& name, const std::string& text) {
     else if (key == "packed")
       bytes = &g.packed;
     else
-      throw std::runtime_error(name + ": what is \"" + line + "\"?");
+      throw std::runtime_error(g.path() + ": what is \"" + line + "\"?");
   }
-  return g;
+  return goldens;
 }
 
 std::vector<Golden> read_goldens(const std::string& directory, const std::string& kind) {
@@ -90,9 +98,27 @@ std::vector<Golden> read_goldens(const std::string& directory, const std::string
     std::ostringstream text;
     text << std::ifstream(entry.path()).rdbuf();
     const fs::path name = entry.path().lexically_relative(fs::path(directory) / "codec");
-    goldens.push_back(parse_golden((name.parent_path() / name.stem()).string(), text.str()));
+    const std::string file = (name.parent_path() / name.stem()).string();
+    for (Golden& g : parse_goldens(file, text.str())) goldens.push_back(std::move(g));
   }
   return goldens;
+}
+
+void write_goldens(const std::string& directory, const std::vector<Golden>& goldens) {
+  namespace fs = std::filesystem;
+  std::map<std::string, std::map<std::string, std::string>> files;
+  for (const Golden& g : goldens) files[g.file][g.name] = print(g);
+  fs::remove_all(fs::path(directory) / "codec");
+  for (const auto& [file, cases] : files) {
+    const fs::path path = fs::path(directory) / "codec" / (file + ".txt");
+    fs::create_directories(path.parent_path());
+    std::ofstream out(path);
+    const char* separator = "";
+    for (const auto& [name, text] : cases) {
+      out << separator << text;
+      separator = "\n";
+    }
+  }
 }
 
 Spec parse_spec(const std::string& scheme, uint64_t* seed) {

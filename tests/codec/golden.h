@@ -1,5 +1,6 @@
 // Golden files: packed buffers that are fixed for good (tests/golden/README.md), as text that a
-// reviewer can read: lines "key value", and indented lines of bytes that belong to the key above.
+// reviewer can read. A case begins with a line "[name]"; lines "key value" follow, and indented
+// lines of bytes that belong to the key above.
 #pragma once
 
 #include <string>
@@ -10,7 +11,8 @@
 namespace terse::codec {
 
 struct Golden {
-  std::string name;               // KIND/NAME; the kind is encode, decode or refuse
+  std::string file;               // KIND/CODEC; the kind is encode, decode or refuse
+  std::string name;               // of the case, once in its file
   std::string about;              // one line, why this case is there
   std::string scheme;             // encode: as terseSchemeParse reads it, all keys given
   Dtype dtype = Dtype::kFloat32;  // of the elements
@@ -20,18 +22,24 @@ struct Golden {
   Bytes packed;
   std::string message;  // refuse: part of the refusal's text
 
-  std::string kind() const { return name.substr(0, name.find('/')); }
+  std::string kind() const { return file.substr(0, file.find('/')); }
+  std::string path() const { return file + "/" + name; }
 };
 
 // What the files must say: the oracle's bytes.
 std::vector<Golden> golden_cases();
 
-// The text of a file, and back.
+// Text of a case.
 std::string print(const Golden& golden);
-Golden parse_golden(const std::string& name, const std::string& text);
 
-// The files of a kind, read from TERSE_TEST_DATA/codec; all, if the kind is empty.
+// Cases of a file's text.
+std::vector<Golden> parse_goldens(const std::string& file, const std::string& text);
+
+// Cases of a kind, read from TERSE_TEST_DATA/codec; of all kinds if it is empty.
 std::vector<Golden> read_goldens(const std::string& directory, const std::string& kind);
+
+// Writes the cases to DIRECTORY/codec, by name within a file, in place of what is there.
+void write_goldens(const std::string& directory, const std::vector<Golden>& goldens);
 
 // "int4:block=32,round=nearest,seed=7"
 Spec parse_spec(const std::string& scheme, uint64_t* seed);

@@ -2,6 +2,7 @@
 #include <cfloat>
 #include <cstring>
 
+#include "codec/codecs.h"
 #include "golden.h"
 
 namespace terse::codec {
@@ -11,12 +12,17 @@ constexpr Kind kIntNearest = kIntegerKinds[0], kIntStochastic = kIntegerKinds[1]
 constexpr Kind kMinMaxNearest = kIntegerKinds[2], kMinMaxStochastic = kIntegerKinds[3];
 constexpr Kind kMinMaxShift = kIntegerKinds[4];
 
+std::string file_of(const char* kind, const Spec& spec) {
+  return std::string(kind) + "/" + std::string(descriptor(spec.codec).name);
+}
+
 Golden encoded(const std::string& name, const std::string& about, const Spec& spec, uint64_t seed,
                uint64_t draw, Dtype dtype, const Bytes& elements) {
   const size_t count = elements.size() / dtype_size(dtype);
   const Bytes body =
       oracle::encode(spec, {.seed = seed, .sequence = draw}, oracle::from_memory(dtype, elements));
-  return {.name = "encode/" + name,
+  return {.file = file_of("encode", spec),
+          .name = name,
           .about = about,
           .scheme = describe(spec) + ",seed=" + std::to_string(seed),
           .dtype = dtype,
@@ -33,7 +39,8 @@ Golden encoded(const std::string& name, const std::string& about, const Spec& sp
 
 Golden decoded(const std::string& name, const std::string& about, const Spec& spec, Dtype from,
                Dtype to, size_t count, const Bytes& body) {
-  return {.name = "decode/" + name,
+  return {.file = file_of("decode", spec),
+          .name = name,
           .about = about,
           .dtype = to,
           .count = count,
@@ -209,7 +216,8 @@ void add_refused(std::vector<Golden>& cases) {
                        bool sealed) {
     const uint64_t check = sealed ? oracle::check(packed) : 0;
     if (sealed) std::memcpy(packed.data() + 24, &check, sizeof check);
-    cases.push_back({.name = std::string("refuse/") + name,
+    cases.push_back({.file = "refuse/container",
+                     .name = name,
                      .about = about,
                      .packed = packed,
                      .message = message});

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "codec/container.h"
@@ -17,28 +15,24 @@ const std::string kDirectory = TERSE_TEST_DATA;
 
 // TERSE_BLESS=1 writes the files anew: review the difference, and raise the format's version.
 TEST(Golden, FilesAreTheOracles) {
-  std::map<std::string, std::string> files;
-  if (std::getenv("TERSE_BLESS") != nullptr) {
-    std::filesystem::remove_all(kDirectory + "/codec");
-    for (const Golden& g : golden_cases()) {
-      const std::filesystem::path path = kDirectory + "/codec/" + g.name + ".txt";
-      std::filesystem::create_directories(path.parent_path());
-      std::ofstream(path) << print(g);
-    }
+  if (std::getenv("TERSE_BLESS") != nullptr) write_goldens(kDirectory, golden_cases());
+  std::map<std::string, std::string> written;
+  for (const Golden& g : read_goldens(kDirectory, "")) {
+    EXPECT_FALSE(written.contains(g.path())) << g.path() << " is there twice";
+    written[g.path()] = print(g);
   }
-  for (const Golden& g : read_goldens(kDirectory, "")) files[g.name] = print(g);
   for (const Golden& g : golden_cases()) {
-    EXPECT_EQ(files[g.name], print(g)) << g.name;
-    files.erase(g.name);
+    EXPECT_EQ(written[g.path()], print(g)) << g.path();
+    written.erase(g.path());
   }
-  for (const auto& file : files) ADD_FAILURE() << file.first << " is no case";
+  for (const auto& [path, text] : written) ADD_FAILURE() << path << " is no case";
 }
 
 TEST(Golden, Encode) {
   const std::vector<Golden> goldens = read_goldens(kDirectory, "encode");
   EXPECT_GE(goldens.size(), 35u);
   for (const Golden& g : goldens) {
-    SCOPED_TRACE(g.name);
+    SCOPED_TRACE(g.path());
     uint64_t seed = 0;
     const Spec spec = parse_spec(g.scheme, &seed);
     const Bytes body = encode(spec, {.seed = seed, .sequence = g.draw}, g.dtype, g.elements);
@@ -53,7 +47,7 @@ TEST(Golden, Decode) {
   const std::vector<Golden> goldens = read_goldens(kDirectory, "decode");
   EXPECT_GE(goldens.size(), 8u);
   for (const Golden& g : goldens) {
-    SCOPED_TRACE(g.name);
+    SCOPED_TRACE(g.path());
     Header header{};
     ASSERT_EQ(open(g.packed.data(), g.packed.size(), &header), nullptr);
     ASSERT_EQ(header.count, g.count);
@@ -66,7 +60,7 @@ TEST(Golden, Refuse) {
   const std::vector<Golden> goldens = read_goldens(kDirectory, "refuse");
   EXPECT_GE(goldens.size(), 20u);
   for (const Golden& g : goldens) {
-    SCOPED_TRACE(g.name);
+    SCOPED_TRACE(g.path());
     EXPECT_FALSE(oracle::acceptable(g.packed));
     Header header{};
     const char* wrong = open(g.packed.data(), g.packed.size(), &header);

@@ -4,6 +4,7 @@
 #include <nccl.h>
 
 #include <latch>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,21 @@ ncclResult_t sum(std::vector<float>& x, size_t count, ncclComm_t comm) {
   return ncclAllReduce(x.data(), x.data(), count, ncclFloat32, ncclSum, comm, nullptr);
 }
 
+struct Refusal {
+  ncclResult_t result;
+  std::string message;
+};
+
+// Makes a call that is refused at once. NCCL's last error belongs to the process, so ranks on
+// threads take turns.
+template <class Call>
+Refusal refusal_of(ncclComm_t comm, const Call& call) {
+  static std::mutex turn;
+  const std::lock_guard lock(turn);
+  const ncclResult_t result = call();
+  return {result, ncclGetLastError(comm)};
+}
+
 void expect_sum_of_ones(int ranks, ncclComm_t comm) {
   std::vector<float> x(50'000, 1.0f);
   EXPECT_EQ(settled(sum(x, x.size(), comm), comm), ncclSuccess) << ncclGetLastError(comm);
@@ -38,7 +54,7 @@ void expect_sum_of_ones(int ranks, ncclComm_t comm) {
 }
 
 TEST(Invalid, CallsAreRefusedCompressedOrNot) {
-  std::latch seen(2);
+  std::latch failed_on_both(2), seen(2);
   on_threads(2, [&](int rank, const ncclUniqueId& id) {
     ncclComm_t comm;
     ASSERT_EQ(ncclCommInitRank(&comm, 2, id, rank), ncclSuccess);
@@ -52,10 +68,11 @@ TEST(Invalid, CallsAreRefusedCompressedOrNot) {
     const ncclResult_t failed = fail_to_transfer(x.data(), 1 - rank, comm);
     EXPECT_NE(failed, ncclSuccess);
     EXPECT_EQ(state_of(comm), failed);
-    const std::string cause = ncclGetLastError(comm);
+    const std::string cause = ncclGetLastError(comm);  // ends alike on both ranks
+    failed_on_both.arrive_and_wait();
     for (const size_t count : {size_t{100}, x.size()}) {
-      EXPECT_EQ(sum(count), failed);
-      const std::string error = ncclGetLastError(comm);
+      const auto [result, error] = refusal_of(comm, [&] { return sum(count); });
+      EXPECT_EQ(result, failed);
       const std::string wanted = "ncclAllReduce: communicator #0, rank " + std::to_string(rank) +
                                  " of 2: its ranks may be at different calls since one has failed, "
                                  "and it is good for nothing but to be aborted: ";
@@ -130,8 +147,8 @@ TEST(Invalid, ARevokedOneIsNot) {
     EXPECT_EQ(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), ncclSuccess);
     EXPECT_EQ(state_of(comm), ncclSuccess);
     for (const size_t count : {size_t{100}, x.size()}) {
-      EXPECT_EQ(sum(x, count, comm), ncclInvalidUsage);
-      const std::string error = ncclGetLastError(comm);
+      const auto [result, error] = refusal_of(comm, [&] { return sum(x, count, comm); });
+      EXPECT_EQ(result, ncclInvalidUsage);
       EXPECT_NE(error.find(", rank " + std::to_string(rank) + " of 2: revoked"), error.npos)
           << error;
       EXPECT_EQ(state_of(comm), ncclSuccess);

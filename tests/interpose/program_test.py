@@ -21,6 +21,8 @@ SEEDS = range(int(os.environ.get("PROGRAM_SEEDS", "12")))
 # One int8 quantization of numbers from 1 to 2 errs by at most 2/254 of each, two of them by twice
 # that; 16-bit results are rounded besides.
 ERROR = "0.02"
+# By which the programs' configurations choose (program.h).
+TAGS = "tag=77 -> off; tag=78 bytes=1.. -> int8"
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tools"))
 
@@ -65,7 +67,7 @@ class Programs(unittest.TestCase):
             native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
             play(seed, ranks, native)
             play(seed, ranks, found, {
-                "TERSE_SCHEME": "tag=77 -> off; allreduce,allgather,reducescatter -> int8",
+                "TERSE_SCHEME": f"{TAGS}; allreduce,allgather,reducescatter -> int8",
                 "TERSE_MIN_BYTES": "1000"})
             counts = self.compare(seed, ranks, native, found,
                                   "allreduce,allgather,reducescatter", 1000)
@@ -88,7 +90,7 @@ class Programs(unittest.TestCase):
             ranks = 1 + seed % 5
             native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
             play(seed, ranks, native)
-            play(seed, ranks, found, {"TERSE_SCHEME": f"tag=77 -> off; {names} bytes=1000.. -> int8"})
+            play(seed, ranks, found, {"TERSE_SCHEME": f"{TAGS}; {names} bytes=1000.. -> int8"})
             compressed += self.compare(seed, ranks, native, found, names, 1000)[0]
         self.assertGreater(compressed, 4 * len(SEEDS))
 
@@ -100,7 +102,7 @@ class Programs(unittest.TestCase):
             ranks = 1 + seed % 5
             native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
             play(seed, ranks, native)
-            play(seed, ranks, found, {"TERSE_SCHEME": f"tag=77 -> off; {names} bytes=1000.. -> int8",
+            play(seed, ranks, found, {"TERSE_SCHEME": f"{TAGS}; {names} bytes=1000.. -> int8",
                                       "NCCL_COMM_BLOCKING": "0", "TERSE_TIMEOUT": "20"})
             compressed += self.compare(seed, ranks, native, found, names, 1000)[0]
         self.assertGreater(compressed, 2 * len(SEEDS))

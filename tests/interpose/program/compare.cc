@@ -44,18 +44,15 @@ double relative_error(const std::vector<char>& a, const std::vector<char>& b,
 }
 
 bool is_compressed(const Call& c, int size, const Expectation& e) {
-  const bool type =
-      c.datatype == ncclFloat32 || c.datatype == ncclFloat16 || c.datatype == ncclBfloat16;
-  const bool op = !reduces(c.kind) || c.op == Op::kSum || c.op >= Op::kAvg;
   const size_t bytes =
       std::max(send_count(c, size), recv_count(c, size)) * element_size(c.datatype);
   const bool to_itself = (c.kind == Kind::kShift && c.root % size == 0) ||
                          (c.kind == Kind::kMessage && c.root == c.to);
-  const bool native = c.configured == Configured::kExact || c.configured == Configured::kTagged ||
-                      c.configured == Configured::kForced;
+  const bool native = c.configured == Configured::kExact ||
+                      c.configured == Configured::kNativeTag || c.configured == Configured::kForced;
   if (to_itself || c.fails || native) return false;
   const bool by_rules = e.collectives.contains(name(c.kind)) && bytes >= e.min_bytes;
-  return (by_rules || c.configured == Configured::kScheme) && type && op && size > 1 && c.count > 0;
+  return (by_rules || chooses_scheme(c.configured)) && is_for_schemes(c) && size > 1 && c.count > 0;
 }
 
 // What is exact: calls of paused communicators, and excluded elements of messages.
@@ -143,14 +140,14 @@ Verdict compare(const Program& program, const Results& native, const Results& fo
     }
     verdict.compressed += native[i] != found[i];
     const double error = relative_error(found[i], native[i], c.datatype);
-    const bool any_own = before > 0 || c.configured == Configured::kScheme;
+    const bool any_own = before > 0 || chooses_scheme(c.configured);
     const double allowed = any_own ? std::max(e.error, kOwnError) : e.error;
     if (!(error <= allowed * lossy[i]))
       return fmt::format("error {} after {} compressions", error, lossy[i]);
     if (before > 0) return std::string();
     if (const auto at = changed(c, found[i], native[i], exact, rounding(c, size)))
       return fmt::format("element {} differs, but was excluded", *at);
-    if (e.own_exact && c.kind == Kind::kAllGather && c.configured != Configured::kScheme) {
+    if (e.own_exact && c.kind == Kind::kAllGather && !chooses_scheme(c.configured)) {
       const size_t bytes = c.count * element_size(c.datatype);
       const auto own = static_cast<std::ptrdiff_t>(
           bytes * static_cast<size_t>(rank_in(c.communicator, rank, ranks)));
@@ -184,7 +181,7 @@ std::string differ(const Program& program, const std::vector<Results>& results,
       const int first = c.communicator == 1 ? rank % 2 : 0;
       std::vector<char> a = results[static_cast<size_t>(first)][i],
                         b = results[static_cast<size_t>(rank)][i];
-      const bool own_exact = e.own_exact && c.configured != Configured::kScheme;
+      const bool own_exact = e.own_exact && !chooses_scheme(c.configured);
       if (own_exact && c.kind == Kind::kAllGather && a.size() == b.size()) {
         const size_t bytes = c.count * element_size(c.datatype);
         for (const int own : {first, rank}) {

@@ -6,10 +6,12 @@
 #include <nccl_config.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -78,12 +80,17 @@ Function* preloaded(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
-// A call's configuration; refers to its own option, and so stays where it is.
+// A demand to compress is an error where terse is off.
+bool is_off() {
+  const char* const scheme = std::getenv("TERSE_SCHEME");
+  return scheme != nullptr && std::string_view(scheme) == "off";
+}
+
+// A call's configuration; refers to its own options, and so stays where it is.
 class Config {
  public:
   explicit Config(Configured what) {
-    option_.key.vendorId = TERSE_VENDOR_ID;
-    option_.next = nullptr;
+    option_.key.vendorId = demand_.key.vendorId = TERSE_VENDOR_ID;
     switch (what) {
       case Configured::kNot:
       case Configured::kEmpty:
@@ -93,13 +100,21 @@ class Config {
         option_.val.i = 1;
         config_.ext = &option_;
         break;
+      case Configured::kMustCompress:
+        demand_.key.optionId = TERSE_OPTION_MUST_COMPRESS;
+        demand_.val.i = 1;
+        if (!is_off()) option_.next = &demand_;
+        [[fallthrough]];
       case Configured::kScheme:
         option_.key.optionId = TERSE_OPTION_SCHEME;
         option_.val.s = kOwnScheme;
         config_.ext = &option_;
         break;
-      case Configured::kTagged:
+      case Configured::kNativeTag:
         config_.userProfilerTag = kNativeTag;
+        break;
+      case Configured::kSchemeTag:
+        config_.userProfilerTag = kSchemeTag;
         break;
       case Configured::kForced:
         config_.algSelection = "ring";
@@ -112,7 +127,7 @@ class Config {
   const ncclCollConfig_t* get() const { return &config_; }
 
  private:
-  ncclConfigExt_t option_{};
+  ncclConfigExt_t option_{}, demand_{};
   ncclCollConfig_t config_ = NCCL_COLLCONFIG_INITIALIZER;
 };
 

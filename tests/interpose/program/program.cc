@@ -57,10 +57,25 @@ class Maker {
       step.request = request(step.calls);
       program.steps.push_back(std::move(step));
     }
+    drop_impossible_demands(program);
     return program;
   }
 
  private:
+  // Takes back that a call must be compressed where it cannot: of other types and operations, of
+  // nothing, by one rank alone, or on a paused communicator.
+  void drop_impossible_demands(Program& program) const {
+    bool is_paused[kCommunicators] = {};
+    for (Step& step : program.steps) {
+      if (step.request && step.request->kind != Request::kExclude)
+        is_paused[step.request->communicator] = step.request->kind == Request::kPause;
+      for (Call& c : step.calls)
+        if (c.configured == Configured::kMustCompress &&
+            (!is_for_schemes(c) || c.count == 0 || least_size() < 2 || is_paused[c.communicator]))
+          c.configured = Configured::kScheme;
+    }
+  }
+
   size_t below(size_t n) { return random_() % n; }
 
   // A call that was made before, some times more: mostly a gather, as of a training's steps.
@@ -120,7 +135,7 @@ class Maker {
     c.offset = element_size(c.datatype) * below(4);
     c.input = c.repeats = kFresh;
     if (may_be_configured(c.kind) && below(4) == 0)
-      c.configured = static_cast<Configured>(below(6));
+      c.configured = static_cast<Configured>(below(kConfigurations));
     const bool is_float = c.datatype >= ncclFloat16 && c.datatype <= ncclBfloat16;
     if (!is_float && c.op >= Op::kAvg) c.op = Op::kSum;
     if (settled > 0 && below(3) == 0) chain(c, settled);
@@ -164,6 +179,17 @@ class Maker {
 
 const char* name(Kind kind) { return facts(kind).name; }
 bool reduces(Kind kind) { return facts(kind).reduces; }
+
+bool chooses_scheme(Configured what) {
+  return what == Configured::kScheme || what == Configured::kMustCompress ||
+         what == Configured::kSchemeTag;
+}
+
+bool is_for_schemes(const Call& c) {
+  const bool type =
+      c.datatype == ncclFloat32 || c.datatype == ncclFloat16 || c.datatype == ncclBfloat16;
+  return type && (!reduces(c.kind) || c.op == Op::kSum || c.op >= Op::kAvg);
+}
 
 bool may_be_configured(Kind kind) { return kind != Kind::kShift && kind != Kind::kMessage; }
 
@@ -236,8 +262,10 @@ std::string describe(const Call& c) {
                                 ? ""
                                 : fmt::format(" repeats {} with {} changed", c.repeats,
                                               kChanges[static_cast<int>(c.change)]);
-  constexpr const char* kConfigured[] = {"",         ", configured", ", exact", ", its own scheme",
-                                         ", tagged", ", forced"};
+  constexpr const char* kConfigured[] = {
+      "",      ", configured",     ", exact", ", its own scheme", ", must be compressed",
+      ", tag", ", a scheme's tag", ", forced"};
+  static_assert(std::size(kConfigured) == kConfigurations);
   return fmt::format("{} {} {} {} root {}{} comm {} stream {}{} offset {} input {}{}{}{}",
                      name(c.kind), type, reduces(c.kind) ? kOps[static_cast<int>(c.op)] : "-",
                      c.count, c.root, to, c.communicator, c.stream, c.in_place ? " in place" : "",

@@ -35,13 +35,25 @@ constexpr int kCommunicators = 3;
 constexpr int kStreams = 3;  // the last one is the null stream
 constexpr int kFresh = -1;
 
-// What the configuration of a call asks for: nothing, the exact result, a scheme, what the rules
-// have for a tag (native), or an algorithm of NCCL's (native).
-enum class Configured { kNot, kEmpty, kExact, kScheme, kTagged, kForced };
-constexpr uint64_t kNativeTag = 77;          // of kTagged
-constexpr const char kOwnScheme[] = "int8";  // of kScheme
-constexpr double kOwnError = 0.02;           // of a call in that
+// What the configuration of a call asks for: nothing, the exact result, a scheme, that scheme or an
+// error, the rule of a tag (native, or that scheme), or an algorithm of NCCL's (native).
+enum class Configured {
+  kNot,
+  kEmpty,
+  kExact,
+  kScheme,
+  kMustCompress,
+  kNativeTag,
+  kSchemeTag,
+  kForced
+};
+constexpr int kConfigurations = 8;
+constexpr uint64_t kNativeTag = 77, kSchemeTag = 78;
+constexpr const char kOwnScheme[] = "int8";
+constexpr double kOwnError = 0.02;  // of a call in that scheme
 bool may_be_configured(Kind kind);
+// Returns true if the configuration chooses kOwnScheme.
+bool chooses_scheme(Configured what);
 
 // Of what a call that is repeated sends.
 enum class Change { kNothing, kLittle, kAll };
@@ -104,6 +116,8 @@ inline int usual_ranks(int seed) { return 1 + seed % 5; }
 int size_of(int communicator, int rank, int ranks);
 int rank_in(int communicator, int rank, int ranks);
 size_t element_size(ncclDataType_t datatype);
+// Returns true if a scheme takes the call's type and operation.
+bool is_for_schemes(const Call& call);
 bool reduces(Kind kind);
 // Whether the communicator's rank `me` makes the call, and whether it receives anything by it.
 bool takes_part(const Call& call, int me);
