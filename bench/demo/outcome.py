@@ -61,8 +61,7 @@ class Outcome:
         hardware = machine.caption(self.hardware)
         if options.json:
             with open(options.json, "w", encoding="utf-8") as file:
-                json.dump(report, file, indent=1)
-                file.write("\n")
+                file.write(text(report))
         if options.plot:
             footing = f"{hardware}; {report['date'][:10]}; {report['command']}"
             with open(options.plot, "w", encoding="utf-8") as file:
@@ -77,6 +76,18 @@ class Outcome:
                 print(f"{what}: {path}")
         if not self.whole:
             print(f"{_UNFINISHED}.", flush=True)
+
+
+def text(report):
+    """JSON with a line for each key, and for each row of a list of rows."""
+    lines = []
+    for key, value in report.items():
+        if isinstance(value, list) and value:
+            rows = ",\n".join("  " + json.dumps(row) for row in value)
+            lines.append(f" {json.dumps(key)}: [\n{rows}\n ]")
+        else:
+            lines.append(f" {json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _rows(results, options):

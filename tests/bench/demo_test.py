@@ -24,6 +24,7 @@ import libraries  # pylint: disable=wrong-import-position
 import machine  # pylint: disable=wrong-import-position
 import main  # pylint: disable=wrong-import-position
 import measure  # pylint: disable=wrong-import-position
+import outcome as outcomes  # pylint: disable=wrong-import-position
 import plan  # pylint: disable=wrong-import-position
 import surroundings  # pylint: disable=wrong-import-position
 import table  # pylint: disable=wrong-import-position
@@ -263,6 +264,14 @@ class Plan(unittest.TestCase):
 
 class Report(unittest.TestCase):
     options = argparse.Namespace(rate=10**9, loopback=False)
+
+    def test_a_row_of_json_is_a_line(self):
+        for report, lines in (({"a": 1, "rows": [{"b": 2, "c": 0.5}, {"b": 3}]},
+                               ['{', ' "a": 1,', ' "rows": [', '  {"b": 2, "c": 0.5},', '  {"b": 3}', ' ]', '}']),
+                              ({"rows": [], "d": {"e": 1}}, ['{', ' "rows": [],', ' "d": {"e": 1}', '}'])):
+            text = outcomes.text(report)
+            self.assertEqual(text.splitlines(), lines)
+            self.assertEqual(json.loads(text), report)
 
     def test_table(self):
         text = table.summary(sample_results(), self.options, "a machine")
